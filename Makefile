@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+# Wick's build. `make help` lists the targets; ./dev installs what is needed and calls them.
+#
+#   O=DIR   where everything that is built goes (default: build, build-san with SAN=1, build-fuzz for fuzzers)
+#   SAN=1   AddressSanitizer and UndefinedBehaviorSanitizer
+#   V=1     show the commands
+#   CC=...  the compiler (default: gcc; the fuzzers take clang)
+
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+CC    := gcc
+AR    := ar
+CLANG := clang
+ifdef SAN
+O     ?= build-san
+else
+O     ?= build
+endif
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-8s %s\n' '$(1)' '$(patsubst $(O)/%,%,$(2))'
+endif
+
+VERSION := 0.1.0
+
+# Folders by floor, the lowest first. A folder is linked with itself and the floors below; the tidy check holds #include to the same rule.
+FLOOR0  := base
+FLOOR1  := codec elf
+FLOOR2  := profile
+FLOOR3  := format symbol render agent store net
+FLOOR4  := query
+FLOOR5  := server
+FOLDERS := $(FLOOR0) $(FLOOR1) $(FLOOR2) $(FLOOR3) $(FLOOR4) $(FLOOR5)
+
+WARNINGS := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+	-Wvla -Wformat=2 -Wundef -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
+CPPFLAGS := -D_GNU_SOURCE -DWICK_VERSION='"$(VERSION)"' -Isrc -I. -I$(O)/gen -MMD -MP
+OPT      := -O2
+CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS)
+LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now
+LDLIBS   := -lbpf -lelf -luv -lnghttp2 -lhttp_parser -ldeflate -lz -lzstd -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -lpthread -lm
+ifdef SAN
+CFLAGS   += -fsanitize=address,undefined -fno-sanitize-recover=undefined
+LDFLAGS  += -fsanitize=address,undefined
+else
+CPPFLAGS += -D_FORTIFY_SOURCE=2
+endif
+ifdef FUZZ
+CFLAGS   := -std=gnu17 -O1 -g -fno-omit-frame-pointer -fno-strict-aliasing -fPIE -Wall -Wno-gnu-variable-sized-type-not-at-end \
+	-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -DWICK_FUZZING=1
+LDFLAGS  := -pie -fsanitize=fuzzer,address,undefined
+CC       := $(CLANG)
+endif
+
+# ---- sources -------------------------------------------------------------------------------------------------------------------
+sources_of = $(filter-out %_test.c,$(wildcard src/$(1)/*.c))
+objects_of = $(patsubst %.c,$(O)/obj/%.o,$(call sources_of,$(1)))
+tests_of   = $(patsubst src/%.c,$(O)/test/%,$(wildcard src/$(1)/*_test.c))
+libs_upto  = $(foreach f,$(1),$(O)/lib/$(f).a)
+
+UNDER_base    := base
+UNDER_codec   := codec base
+UNDER_elf     := elf base
+UNDER_profile := profile codec elf base
+$(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile codec elf base))
+UNDER_query   := query $(FLOOR3) profile codec elf base
+UNDER_server  := server query $(FLOOR3) profile codec elf base
+UNDER_cmd     := $(UNDER_server)
+
+all: $(O)/wick
+.PHONY: all help check format clean web bpf compile_commands fuzzers
+
+help:
+	@echo 'make            build $(O)/wick'
+	@echo 'make check      build and run every unit test; make check-FOLDER for one folder'
+	@echo 'make fuzzers    build the fuzz targets into build-fuzz/ (clang, libFuzzer, ASan, UBSan)'
+	@echo 'make web        bundle the page'
+	@echo 'make format     run clang-format over the sources'
+	@echo 'make clean      remove $(O)'
+	@echo 'SAN=1 V=1 O=DIR CC=... as described at the top of the Makefile'
+
+# ---- flags stamp: a change of flags rebuilds everything -----------------------------------------------------------------------------
+STAMP := $(O)/flags
+FLAGS_NOW := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS)
+ifneq ($(FLAGS_NOW),$(file <$(STAMP)))
+$(shell mkdir -p $(O))
+$(file >$(STAMP),$(FLAGS_NOW))
+endif
+
+$(O)/obj/%.o: %.c $(STAMP)
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$*) -c -o $@ $<
+$(O)/obj/%.o: %.S $(STAMP)
+	$(call say,AS,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Wa,-I$(O)/gen -c -o $@ $<
+
+define folder_rules
+$(O)/lib/$(1).a: $(call objects_of,$(1)) $(EXTRA_$(1))
+	$$(call say,AR,$$@)
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(Q)$(AR) rcs $$@ $$^
+$(O)/test/$(1)/%_test: $(O)/obj/src/$(1)/%_test.o $(call libs_upto,$(UNDER_$(1)))
+	$$(call say,LINK,$$@)
+	@mkdir -p $$(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $$< -Wl,--start-group $(call libs_upto,$(UNDER_$(1))) -Wl,--end-group -lcmocka $(LDLIBS)
+.PHONY: check-$(1)
+check-$(1): $(call tests_of,$(1))
+	$(Q)tools/run-tests $(call tests_of,$(1))
+endef
+
+# ---- BPF: bpf/NAME.bpf.c -> skeleton header ------------------------------------------------------------------------------------------
+BPF_SOURCES := $(wildcard bpf/*.bpf.c)
+SKELETONS   := $(patsubst bpf/%.bpf.c,$(O)/gen/bpf/%.skel.h,$(BPF_SOURCES))
+BPF_CFLAGS  := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers -I. -D__TARGET_ARCH_x86
+bpf: $(SKELETONS)
+$(O)/gen/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
+	$(call say,BPF,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c -o $@ $<
+	$(Q)llvm-strip -g $@ 2>/dev/null || true
+$(O)/gen/bpf/%.skel.h: $(O)/gen/bpf/%.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)PATH=$$PATH:/usr/sbin bpftool gen skeleton $< name $(subst .,_,$*)_bpf > $@
+$(patsubst %.c,$(O)/obj/%.o,$(wildcard src/agent/*.c)): | $(SKELETONS)
+
+# ---- the page: bundled by esbuild, embedded by src/server/assets_data.S -------------------------------------------------------------------
+WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
+WEB_OUT     := $(O)/gen/web
+web: $(WEB_OUT)/index.html
+$(WEB_OUT)/index.html: $(WEB_SOURCES)
+	$(call say,WEB,$@)
+	$(Q)tools/build-web $(WEB_OUT)
+$(O)/obj/src/server/assets_data.o: $(WEB_OUT)/index.html
+EXTRA_server := $(O)/obj/src/server/assets_data.o
+
+$(foreach f,$(FOLDERS),$(eval $(call folder_rules,$(f))))
+$(eval $(call folder_rules,cmd))
+
+# ---- the binary ----------------------------------------------------------------------------------------------------------------------
+CMD_OBJECTS := $(call objects_of,cmd)
+$(O)/wick: $(CMD_OBJECTS) $(call libs_upto,$(FOLDERS))
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CMD_OBJECTS) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+
+ALL_TESTS := $(foreach f,$(FOLDERS) cmd,$(call tests_of,$(f)))
+check: $(ALL_TESTS)
+	$(Q)tools/run-tests $(ALL_TESTS)
+build-tests: $(ALL_TESTS)
+
+# ---- fuzzers: fuzz/NAME_fuzz.c, built in build-fuzz with clang ---------------------------------------------------------------------------
+FUZZERS := $(patsubst fuzz/%_fuzz.c,%,$(wildcard fuzz/*_fuzz.c))
+fuzzers:
+	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
+$(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
+	$(call say,FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(filter-out server,$(FOLDERS))) -Wl,--end-group $(LDLIBS)
+
+# ---- helpers of tests and benchmarks: tests/programs/NAME.c, bench/NAME.c -----------------------------------------------------------------
+# Workloads are built with frame pointers and without inlining, so that their stacks are known.
+$(O)/programs/%: tests/programs/%.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -O1 -g -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -D_GNU_SOURCE -o $@ $< -lpthread -lm
+programs: $(patsubst tests/programs/%.c,$(O)/programs/%,$(wildcard tests/programs/*.c))
+$(O)/bench/%: $(O)/obj/bench/%.o $(call libs_upto,$(FOLDERS))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
+
+# ---- housekeeping ----------------------------------------------------------------------------------------------------------------------
+ALL_C := $(wildcard src/*/*.c fuzz/*.c bench/*.c)
+compile_commands: compile_commands.json
+compile_commands.json: Makefile $(ALL_C)
+	$(call say,GEN,$@)
+	$(Q)tools/compile-commands '$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS)' $(ALL_C) > $@
+format:
+	$(Q)clang-format -i $(wildcard src/*/*.[ch] bpf/*.[ch] fuzz/*.c bench/*.c tests/programs/*.c)
+clean:
+	$(Q)rm -rf $(O)
+
+-include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+
+/* No single allocation is meant to be this large. The limit is below that of AddressSanitizer, which ends the process instead
+ * of returning NULL. */
+#define SIZE_LIMIT (1ull << 39)
+
+/* malloc(0) may be NULL, which callers would take for a failure. */
+static size_t at_least_one(size_t size)
+{
+	return size ? size : 1;
+}
+
+static bool must_fail(size_t size)
+{
+	return size > SIZE_LIMIT || fault_reached(FAULT_ALLOC);
+}
+
+void *mem_alloc(size_t size)
+{
+	return must_fail(size) ? NULL : malloc(at_least_one(size));
+}
+
+void *mem_zalloc(size_t size)
+{
+	return must_fail(size) ? NULL : calloc(1, at_least_one(size));
+}
+
+void *mem_alloc_array(size_t count, size_t size)
+{
+	size_t total;
+	return __builtin_mul_overflow(count, size, &total) ? NULL : mem_alloc(total);
+}
+
+void *mem_zalloc_array(size_t count, size_t size)
+{
+	size_t total;
+	return __builtin_mul_overflow(count, size, &total) ? NULL : mem_zalloc(total);
+}
+
+void *mem_realloc_array(void *old, size_t count, size_t size)
+{
+	size_t total;
+	if (__builtin_mul_overflow(count, size, &total) || must_fail(total))
+		return NULL;
+	return realloc(old, at_least_one(total));
+}
+
+static char *copy_text(const char *text, size_t len)
+{
+	char *copy = mem_alloc(len + 1);
+	if (!copy)
+		return NULL;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+char *mem_strdup(const char *text)
+{
+	return copy_text(text, strlen(text));
+}
+
+char *mem_strndup(const char *text, size_t len)
+{
+	return copy_text(text, strnlen(text, len));
+}
+
+void *mem_free(void *ptr)
+{
+	free(ptr);
+	return NULL;
+}
+
+#define ARRAY_CAPACITY_FIRST 8
+
+int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t element_size, size_t max)
+{
+	if (need > max)
+		return -E2BIG;
+	if (need <= *capacity)
+		return 0;
+	size_t grown = *capacity > SIZE_MAX / 2 ? SIZE_MAX : *capacity * 2;
+	if (grown < ARRAY_CAPACITY_FIRST)
+		grown = ARRAY_CAPACITY_FIRST;
+	if (grown < need)
+		grown = need;
+	if (grown > max)
+		grown = max;
+	void *moved = mem_realloc_array(*array, grown, element_size);
+	if (!moved)
+		return -ENOMEM;
+	*array = moved;
+	*capacity = grown;
+	return 0;
+}
+
+uint64_t mem_resident_bytes(void)
+{
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	char text[128];
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return 0;
+	text[len] = '\0';
+	unsigned long long total, resident;
+	if (sscanf(text, "%llu %llu", &total, &resident) != 2)
+		return 0;
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}

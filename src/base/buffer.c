@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/buffer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define CAPACITY_FIRST 64
+
+struct bytes bytes_of_string(const char *text)
+{
+	return (struct bytes){(const uint8_t *)text, strlen(text)};
+}
+
+bool bytes_equal(struct bytes a, struct bytes b)
+{
+	return a.len == b.len && (a.len == 0 || !memcmp(a.data, b.data, a.len));
+}
+
+bool bytes_equal_string(struct bytes a, const char *text)
+{
+	return bytes_equal(a, bytes_of_string(text));
+}
+
+int bytes_compare(struct bytes a, struct bytes b)
+{
+	size_t shared = a.len < b.len ? a.len : b.len;
+	int order = shared ? memcmp(a.data, b.data, shared) : 0;
+	if (order)
+		return order < 0 ? -1 : 1;
+	return (a.len > b.len) - (a.len < b.len);
+}
+
+void buffer_init(struct buffer *buffer, size_t max)
+{
+	*buffer = (struct buffer){.max = max};
+}
+
+void buffer_release(struct buffer *buffer)
+{
+	buffer->data = mem_free(buffer->data);
+	buffer->len = 0;
+	buffer->capacity = 0;
+}
+
+void buffer_clear(struct buffer *buffer)
+{
+	buffer->len = 0;
+}
+
+/* The capacity may pass `max` by one byte: the NUL of buffer_string() and buffer_printf() is not contents. */
+static int grow(struct buffer *buffer, size_t need)
+{
+	if (need <= buffer->capacity)
+		return 0;
+	size_t limit = buffer->max == SIZE_MAX ? SIZE_MAX : buffer->max + 1;
+	size_t capacity = buffer->capacity > limit / 2 ? limit : buffer->capacity * 2;
+	if (capacity < CAPACITY_FIRST)
+		capacity = CAPACITY_FIRST;
+	if (capacity > limit)
+		capacity = limit;
+	if (capacity < need)
+		capacity = need;
+	uint8_t *data = mem_realloc_array(buffer->data, capacity, 1);
+	if (!data)
+		return -ENOMEM;
+	buffer->data = data;
+	buffer->capacity = capacity;
+	return 0;
+}
+
+static bool passes_max(const struct buffer *buffer, size_t more)
+{
+	return buffer->len > buffer->max || more > buffer->max - buffer->len;
+}
+
+int buffer_reserve(struct buffer *buffer, size_t more)
+{
+	if (passes_max(buffer, more))
+		return -E2BIG;
+	return grow(buffer, buffer->len + more);
+}
+
+int buffer_append(struct buffer *buffer, const void *data, size_t len)
+{
+	int r = buffer_reserve(buffer, len);
+	if (r < 0)
+		return r;
+	if (len > 0)
+		memcpy(buffer->data + buffer->len, data, len);
+	buffer->len += len;
+	return 0;
+}
+
+int buffer_append_string(struct buffer *buffer, const char *text)
+{
+	return buffer_append(buffer, text, strlen(text));
+}
+
+int buffer_append_byte(struct buffer *buffer, uint8_t byte)
+{
+	int r = buffer_reserve(buffer, 1);
+	if (r < 0)
+		return r;
+	buffer->data[buffer->len++] = byte;
+	return 0;
+}
+
+static int __attribute__((format(printf, 2, 0))) format_at_end(struct buffer *buffer, const char *format, va_list args)
+{
+	size_t room = buffer->capacity - buffer->len;
+	return vsnprintf(room ? (char *)buffer->data + buffer->len : NULL, room, format, args);
+}
+
+int buffer_printf(struct buffer *buffer, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	int len = format_at_end(buffer, format, args);
+	va_end(args);
+	if (len < 0)
+		return -ENOMEM;
+	if (passes_max(buffer, (size_t)len))
+		return -E2BIG;
+	if ((size_t)len >= buffer->capacity - buffer->len) {
+		int r = grow(buffer, buffer->len + (size_t)len + 1);
+		if (r < 0)
+			return r;
+		va_start(args, format);
+		len = format_at_end(buffer, format, args);
+		va_end(args);
+		if (len < 0)
+			return -ENOMEM;
+	}
+	buffer->len += (size_t)len;
+	return 0;
+}
+
+struct bytes buffer_bytes(const struct buffer *buffer)
+{
+	return (struct bytes){buffer->data, buffer->len};
+}
+
+const char *buffer_string(struct buffer *buffer)
+{
+	if (buffer->len == SIZE_MAX || grow(buffer, buffer->len + 1) < 0)
+		return NULL;
+	buffer->data[buffer->len] = '\0';
+	return (const char *)buffer->data;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes that grow up to a stated maximum, and views of bytes. */
+#ifndef WICK_BASE_BUFFER_H
+#define WICK_BASE_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A view: not owned, not terminated. */
+struct bytes {
+	const uint8_t *data;
+	size_t len;
+};
+
+struct bytes bytes_of_string(const char *text);
+bool bytes_equal(struct bytes a, struct bytes b);
+bool bytes_equal_string(struct bytes a, const char *text);
+int bytes_compare(struct bytes a, struct bytes b); /* memcmp order, shorter first on a tie */
+
+struct buffer {
+	uint8_t *data; /* owned; NULL while empty */
+	size_t len;
+	size_t capacity;
+	size_t max; /* appending past it fails with -E2BIG */
+};
+
+void buffer_init(struct buffer *buffer, size_t max);
+void buffer_release(struct buffer *buffer); /* frees; the maximum stays and the buffer may be used again */
+void buffer_clear(struct buffer *buffer);   /* length 0, keeps the memory */
+/* 0, -ENOMEM or -E2BIG; contents are unchanged on failure. */
+int buffer_reserve(struct buffer *buffer, size_t more); /* room for `more` bytes behind len */
+int buffer_append(struct buffer *buffer, const void *data, size_t len);
+int buffer_append_string(struct buffer *buffer, const char *text);
+int buffer_append_byte(struct buffer *buffer, uint8_t byte);
+int buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct bytes buffer_bytes(const struct buffer *buffer);
+/* A NUL behind the contents (not counted in len) and the contents as a string; NULL if there is no memory for the NUL. */
+const char *buffer_string(struct buffer *buffer);
+
+#endif

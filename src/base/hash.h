@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* XXH3 under short names. The 128-bit form is the identity of stacks across blocks and hosts, so it must never change. */
+#ifndef WICK_BASE_HASH_H
+#define WICK_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash128 {
+	uint64_t high, low;
+};
+
+uint64_t hash64(const void *data, size_t len);
+uint64_t hash64_seed(const void *data, size_t len, uint64_t seed);
+struct hash128 hash128(const void *data, size_t len);
+/* Mixes one integer; a bijection, good enough for open addressing. */
+static inline uint64_t hash64_mix(uint64_t x)
+{
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ull;
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ull;
+	return x ^ (x >> 32);
+}
+
+#endif

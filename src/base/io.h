@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files: the few calls that durable storage is made of, each restarted on EINTR, each a place where fault injection can fail
+ * the n-th call. Paths are absolute or relative to the working directory. All return 0 or a length, or a negative errno with a
+ * message that names the path.
+ */
+#ifndef WICK_BASE_IO_H
+#define WICK_BASE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* open(2) with O_CLOEXEC; returns the descriptor. */
+int io_open(const char *path, int flags, mode_t mode, struct error *err);
+int io_close(int fd); /* fd < 0 allowed; returns -1, so that "fd = io_close(fd)" clears */
+/* Writes all. A short write on a full disk is -ENOSPC. `name` is used in messages only. */
+int io_write(int fd, const void *data, size_t len, const char *name, struct error *err);
+int io_pwrite(int fd, const void *data, size_t len, uint64_t offset, const char *name, struct error *err);
+/* Reads up to len, returns how many (less only at the end of the file). */
+ssize_t io_pread(int fd, void *data, size_t len, uint64_t offset, const char *name, struct error *err);
+ssize_t io_read(int fd, void *data, size_t len, const char *name, struct error *err);
+int io_sync(int fd, const char *name, struct error *err); /* fdatasync */
+int io_sync_dir(const char *path, struct error *err);
+int io_rename(const char *from, const char *to, struct error *err);
+int io_unlink(const char *path, struct error *err);	 /* a missing file is success */
+int io_remove_tree(const char *path, struct error *err); /* rm -rf: a missing path is success; links are not followed */
+int io_make_dirs(const char *path, mode_t mode, struct error *err); /* mkdir -p */
+int io_truncate(int fd, uint64_t size, const char *name, struct error *err);
+int io_file_size(int fd, uint64_t *ret_size, const char *name, struct error *err);
+
+/* Whole files. -E2BIG when the file is longer than max; /proc files work. "-" is standard input. *ret is an initialised buffer
+ * (zeroed is enough): its contents are replaced, its memory is reused, its max becomes `max`; it is empty after a failure. */
+int io_read_file(const char *path, size_t max, struct buffer *ret, struct error *err);
+/* Written beside it (as "PATH.PID-N.tmp", which only a crash leaves behind), synced, renamed over it, directory synced: whoever
+ * looks sees the old contents or the new. "-" is standard output, written plainly, as are pipes and devices. */
+int io_write_file(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
+/* Takes an exclusive lock (flock) on path, made if missing; -EBUSY when another process holds it. Returns the descriptor to
+ * keep. */
+int io_lock_file(const char *path, struct error *err);
+/* "DIR/NAME" with a check of the length; returns 0 or -ENAMETOOLONG. */
+int io_join_path(char *out, size_t size, const char *dir, const char *name);
+
+#endif

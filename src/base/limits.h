@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits on everything that somebody outside controls. Those that an operator may change are defaults of a configuration
+ * setting; the rest are fixed. Sizes in bytes. */
+#ifndef WICK_BASE_LIMITS_H
+#define WICK_BASE_LIMITS_H
+
+#define KIB (1024ull)
+#define MIB (1024ull * KIB)
+#define GIB (1024ull * MIB)
+
+/* A profile, in memory */
+#define LIMIT_PROFILE_INPUT_BYTES                                                                                              \
+	(64 * MIB)			     /* body of one upload, compressed or not, and the OTLP limit after decompression  \
+					      */
+#define LIMIT_PROFILE_FILE_BYTES   (2 * GIB) /* a file given to convert, after decompression */
+#define LIMIT_PROFILE_ENTITIES	   (64u * 1024 * 1024) /* entries in any one table of a profile */
+#define LIMIT_PROFILE_STRING_BYTES (1 * GIB)	       /* all strings of a profile together */
+#define LIMIT_STACK_DEPTH	   4096		       /* frames in one stack */
+#define LIMIT_SAMPLE_TYPES	   32
+#define LIMIT_LABELS_PER_SERIES	   48
+#define LIMIT_LABEL_NAME_BYTES	   256
+#define LIMIT_LABEL_VALUE_BYTES	   4096
+#define LIMIT_SELECTOR_BYTES	   (16 * KIB)
+
+/* The server */
+#define LIMIT_HTTP_HEADER_BYTES (32 * KIB)
+#define LIMIT_CONNECTIONS	1024
+#define LIMIT_REQUEST_SECONDS	60
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open-addressing hash tables.
+ *
+ * struct map64: uint64 -> uint64. struct index32: a set of dense ids (0, 1, 2 ...) whose keys live in the caller's arrays; the
+ * table holds only (hash, id), the caller compares. It is what the interning tables of src/profile are made of: no key is
+ * stored twice.
+ */
+#ifndef WICK_BASE_MAP_H
+#define WICK_BASE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct map64_entry {
+	uint64_t key, value;
+};
+struct map64 {
+	struct map64_entry *entries;
+	uint8_t *used;		/* one byte per slot */
+	size_t count, capacity; /* capacity is 0 or a power of two */
+};
+
+void map64_init(struct map64 *map);
+void map64_release(struct map64 *map);
+void map64_clear(struct map64 *map);
+int map64_put(struct map64 *map, uint64_t key, uint64_t value); /* inserts or replaces; 0 or -ENOMEM */
+bool map64_get(const struct map64 *map, uint64_t key, uint64_t *ret_value);
+bool map64_remove(struct map64 *map, uint64_t key);
+/* Iterates: start with *cursor = 0; false at the end. The map must not change meanwhile. */
+bool map64_next(const struct map64 *map, size_t *cursor, uint64_t *ret_key, uint64_t *ret_value);
+
+struct index32_slot {
+	uint32_t hash, id_plus_1; /* 0 = free */
+};
+struct index32 {
+	struct index32_slot *slots;
+	size_t count, capacity;
+};
+void index32_init(struct index32 *index);
+void index32_release(struct index32 *index);
+void index32_clear(struct index32 *index);
+/* Finds an id: walk the candidates of a hash and compare yourself:
+ *     for (size_t at = index32_first(ix, h); index32_at(ix, h, &at, &id); at++) if (same(id)) return id;   */
+size_t index32_first(const struct index32 *index, uint64_t hash);
+/* Moves *at to the next slot whose stored hash equals; false when the probe run ends. */
+bool index32_at(const struct index32 *index, uint64_t hash, size_t *at, uint32_t *ret_id);
+/* Makes room so that the next `more` adds cannot fail; 0 or -ENOMEM. */
+int index32_reserve(struct index32 *index, size_t more);
+int index32_add(struct index32 *index, uint64_t hash, uint32_t id); /* does not look for an equal one; 0 or -ENOMEM */
+
+#endif

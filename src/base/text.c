@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/decimal.h"
+
+/* Bytes of a user's text that a message repeats. */
+#define QUOTE_MAX 64
+
+static int malformed(struct error *err, const char *text, const char *expected)
+{
+	return error_set(err, -EINVAL, "\"%.*s\" is not %s", QUOTE_MAX, text, expected);
+}
+
+static int out_of_range(struct error *err, const char *text)
+{
+	return error_set(err, -ERANGE, "\"%.*s\" is out of range", QUOTE_MAX, text);
+}
+
+/* ---- numbers ---- */
+
+int text_parse_u64(const char *text, uint64_t *ret, struct error *err)
+{
+	uint64_t value = 0;
+	bool overflow = false;
+	const char *p = text;
+	for (; *p >= '0' && *p <= '9'; p++) {
+		overflow |= __builtin_mul_overflow(value, 10, &value);
+		overflow |= __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value);
+	}
+	if (p == text || *p)
+		return malformed(err, text, "a whole number");
+	if (overflow)
+		return out_of_range(err, text);
+	*ret = value;
+	return 0;
+}
+
+int text_parse_i64(const char *text, int64_t *ret, struct error *err)
+{
+	bool negative = text[0] == '-';
+	uint64_t magnitude;
+	int r = text_parse_u64(text + negative, &magnitude, NULL);
+	if (r == -EINVAL)
+		return malformed(err, text, "a whole number");
+	if (r < 0 || magnitude > (uint64_t)INT64_MAX + negative)
+		return out_of_range(err, text);
+	*ret = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+	return 0;
+}
+
+/* The decimal point must not depend on LC_NUMERIC, which terminal libraries set from the environment. */
+static locale_t c_locale;
+
+static void make_c_locale(void)
+{
+	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+int text_parse_double(const char *text, double *ret, struct error *err)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, make_c_locale);
+	/* strtod() also takes leading space, a plus sign, hexadecimal, "inf" and "nan". */
+	size_t len = strspn(text, "0123456789.eE+-");
+	if (text[len] || text[0] == '+' || text[0] == '\0')
+		return malformed(err, text, "a number");
+	char *end;
+	double value = c_locale ? strtod_l(text, &end, c_locale) : strtod(text, &end);
+	if (end == text || *end)
+		return malformed(err, text, "a number");
+	if (!isfinite(value))
+		return out_of_range(err, text);
+	*ret = value;
+	return 0;
+}
+
+/* "", "B", "k", "kB", "KiB" ...; the shift of the unit, -1 if it is none. */
+static int parse_size_unit(const char *unit)
+{
+	static const char letters[] = "kmgt";
+	if (!*unit || !strcasecmp(unit, "b"))
+		return 0;
+	for (int i = 0; letters[i]; i++) {
+		if ((*unit | 0x20) != letters[i])
+			continue;
+		if (!unit[1] || !strcasecmp(unit + 1, "b") || !strcasecmp(unit + 1, "ib"))
+			return 10 * (i + 1);
+	}
+	return -1;
+}
+
+int text_parse_size(const char *text, uint64_t *ret_bytes, struct error *err)
+{
+	static const char expected[] = "a size such as 512, 64k, 10MB or 1.5GiB";
+	struct decimal number;
+	const char *at = text;
+	if (!decimal_scan(&at, &number)) {
+		size_t digits = strspn(text, "0123456789");
+		return digits >= 20 ? out_of_range(err, text) : malformed(err, text, expected);
+	}
+	at += strspn(at, " ");
+	int shift = parse_size_unit(at);
+	if (shift < 0 || (shift == 0 && number.has_fraction) || (!*at && at > text && at[-1] == ' '))
+		return malformed(err, text, expected);
+	uint64_t bytes;
+	if (!decimal_scale(number, 1ull << shift, &bytes))
+		return out_of_range(err, text);
+	*ret_bytes = bytes;
+	return 0;
+}
+
+const char *text_format_size(uint64_t bytes, char out[static TEXT_NUMBER_MAX])
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	if (bytes < 1024) {
+		snprintf(out, TEXT_NUMBER_MAX, "%u B", (unsigned)bytes);
+		return out;
+	}
+	for (unsigned i = 1;; i++) {
+		uint64_t unit = 1ull << (10 * i);
+		uint64_t tenths = (uint64_t)(((unsigned __int128)bytes * 10 + unit / 2) / unit);
+		/* What rounds to 1024.0 of one unit is 1.0 of the next. */
+		if (tenths >= 10240 && i + 1 < sizeof(units) / sizeof(units[0]))
+			continue;
+		snprintf(out, TEXT_NUMBER_MAX, "%u.%u %s", (unsigned)(tenths / 10), (unsigned)(tenths % 10), units[i]);
+		return out;
+	}
+}
+
+const char *text_format_count(uint64_t count, char out[static TEXT_NUMBER_MAX])
+{
+	char digits[TEXT_NUMBER_MAX];
+	int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
+	char *p = out;
+	for (int i = 0; i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			*p++ = ',';
+		*p++ = digits[i];
+	}
+	*p = '\0';
+	return out;
+}
+
+/* ---- UTF-8 ---- */
+
+/* Well-formed sequences, table 3-7 of the Unicode standard: how many bytes follow a lead byte, and the range of the first of
+ * them, which is what excludes overlong forms, surrogates and values beyond U+10FFFF. */
+static int utf8_tail(uint8_t lead, uint8_t *low, uint8_t *high)
+{
+	*low = 0x80;
+	*high = 0xbf;
+	if (lead < 0x80)
+		return 0;
+	if (lead < 0xc2)
+		return -1;
+	if (lead < 0xe0)
+		return 1;
+	if (lead < 0xf0) {
+		if (lead == 0xe0)
+			*low = 0xa0;
+		if (lead == 0xed)
+			*high = 0x9f;
+		return 2;
+	}
+	if (lead > 0xf4)
+		return -1;
+	if (lead == 0xf0)
+		*low = 0x90;
+	if (lead == 0xf4)
+		*high = 0x8f;
+	return 3;
+}
+
+size_t text_utf8_sequence(struct bytes text, bool *ret_valid)
+{
+	uint8_t low, high;
+	int tail = utf8_tail(text.data[0], &low, &high);
+	*ret_valid = false;
+	if (tail < 0)
+		return 1;
+	for (int i = 1; i <= tail; i++) {
+		if ((size_t)i >= text.len || text.data[i] < low || text.data[i] > high)
+			return (size_t)i;
+		low = 0x80;
+		high = 0xbf;
+	}
+	*ret_valid = true;
+	return (size_t)tail + 1;
+}
+
+/* Length of the well-formed text at the start; skips ASCII, which is most of it, eight bytes at a time. */
+static size_t utf8_prefix(struct bytes text)
+{
+	size_t at = 0;
+	while (at < text.len) {
+		uint64_t word;
+		if (text.len - at >= sizeof(word)) {
+			memcpy(&word, text.data + at, sizeof(word));
+			if (!(word & 0x8080808080808080ull)) {
+				at += sizeof(word);
+				continue;
+			}
+		}
+		bool valid;
+		size_t len = text_utf8_sequence((struct bytes){text.data + at, text.len - at}, &valid);
+		if (!valid)
+			break;
+		at += len;
+	}
+	return at;
+}
+
+bool text_is_utf8(struct bytes text)
+{
+	return utf8_prefix(text) == text.len;
+}
+
+int text_append_utf8(struct buffer *out, struct bytes text)
+{
+	size_t before = out->len;
+	int r = 0;
+	while (r == 0 && text.len > 0) {
+		size_t len = utf8_prefix(text);
+		r = buffer_append(out, text.data, len);
+		text = (struct bytes){text.data + len, text.len - len};
+		if (r == 0 && text.len > 0) {
+			bool valid;
+			len = text_utf8_sequence(text, &valid);
+			r = buffer_append(out, "\xef\xbf\xbd", 3);
+			text = (struct bytes){text.data + len, text.len - len};
+		}
+	}
+	if (r < 0)
+		out->len = before;
+	return r;
+}
+
+/* ---- URLs and hexadecimal ---- */
+
+static int hex_digit(uint8_t c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte that two digits stand for, or -1. */
+static int hex_byte(const uint8_t *digits)
+{
+	int high = hex_digit(digits[0]), low = hex_digit(digits[1]);
+	return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
+static int url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err)
+{
+	int r = buffer_reserve(out, 0);
+	for (size_t i = 0; r == 0 && i < text.len; i++) {
+		int byte = text.data[i];
+		if (byte == '%') {
+			byte = text.len - i > 2 ? hex_byte(text.data + i + 1) : -1;
+			if (byte < 0)
+				return error_set(err, -EINVAL, "bad percent escape at byte %zu of the URL text", i);
+			i += 2;
+		} else if (byte == '+' && plus_is_space) {
+			byte = ' ';
+		}
+		if (byte == 0)
+			return error_set(err, -EINVAL, "NUL at byte %zu of the URL text", i);
+		r = buffer_append_byte(out, (uint8_t)byte);
+	}
+	if (r == 0 && !buffer_string(out))
+		r = -ENOMEM;
+	if (r == -E2BIG)
+		return error_set(err, r, "URL text is longer than %zu bytes", out->max);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err)
+{
+	size_t before = out->len;
+	int r = url_decode(text, plus_is_space, out, err);
+	if (r < 0)
+		out->len = before;
+	return r;
+}
+
+static bool is_url_unreserved(uint8_t c)
+{
+	uint8_t lower = c | 0x20;
+	return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+int text_url_encode(struct buffer *out, struct bytes text)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	size_t before = out->len;
+	for (size_t i = 0; i < text.len; i++) {
+		uint8_t c = text.data[i];
+		char escape[3] = {'%', digits[c >> 4], digits[c & 15]};
+		int r = is_url_unreserved(c) ? buffer_append_byte(out, c) : buffer_append(out, escape, sizeof(escape));
+		if (r < 0) {
+			out->len = before;
+			return r;
+		}
+	}
+	return 0;
+}
+
+bool text_starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+bool text_ends_with(const char *text, const char *suffix)
+{
+	size_t len = strlen(text), suffix_len = strlen(suffix);
+	return suffix_len <= len && !memcmp(text + len - suffix_len, suffix, suffix_len);
+}
+
+int text_append_hex(struct buffer *out, struct bytes data)
+{
+	static const char digits[] = "0123456789abcdef";
+	if (data.len > SIZE_MAX / 2)
+		return -E2BIG;
+	int r = buffer_reserve(out, data.len * 2);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < data.len; i++) {
+		out->data[out->len++] = (uint8_t)digits[data.data[i] >> 4];
+		out->data[out->len++] = (uint8_t)digits[data.data[i] & 15];
+	}
+	return 0;
+}
+
+int text_parse_hex(struct bytes text, struct buffer *out)
+{
+	if (text.len % 2)
+		return -EINVAL;
+	int r = buffer_reserve(out, text.len / 2);
+	if (r < 0)
+		return r;
+	size_t before = out->len;
+	for (size_t i = 0; i < text.len; i += 2) {
+		int byte = hex_byte(text.data + i);
+		if (byte < 0) {
+			out->len = before;
+			return -EINVAL;
+		}
+		out->data[out->len++] = (uint8_t)byte;
+	}
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text: strict parsing and friendly printing of numbers, sizes and UTF-8. */
+#ifndef WICK_BASE_TEXT_H
+#define WICK_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* Whole text, no spaces, no sign for u64. -EINVAL or -ERANGE naming the text. */
+int text_parse_u64(const char *text, uint64_t *ret, struct error *err);
+int text_parse_i64(const char *text, int64_t *ret, struct error *err);
+int text_parse_double(const char *text, double *ret, struct error *err);
+/* "512", "64k", "10 MB", "1.5GiB"; k, M, G, T are powers of 1024 with or without B/iB. */
+int text_parse_size(const char *text, uint64_t *ret_bytes, struct error *err);
+
+#define TEXT_NUMBER_MAX 32
+const char *text_format_size(uint64_t bytes, char out[static TEXT_NUMBER_MAX]);	 /* "1.5 MiB" */
+const char *text_format_count(uint64_t count, char out[static TEXT_NUMBER_MAX]); /* "1,234,567" */
+
+/* Length of the UTF-8 sequence that text (not empty) starts with; *ret_valid tells whether it is well-formed. An ill-formed one
+ * counts as the Unicode standard recommends (chapter 3, "maximal subparts"), so that every decoder puts the same number of
+ * U+FFFD. */
+size_t text_utf8_sequence(struct bytes text, bool *ret_valid);
+bool text_is_utf8(struct bytes text);
+/* Appends text with each ill-formed sequence replaced by U+FFFD. */
+int text_append_utf8(struct buffer *out, struct bytes text);
+/* Percent-decodes (and '+' as space when plus_is_space) onto the end of out, NUL-terminated (buffer_string works); -EINVAL on
+ * bad escapes or an encoded NUL. */
+int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err);
+int text_url_encode(struct buffer *out, struct bytes text);
+bool text_starts_with(const char *text, const char *prefix);
+bool text_ends_with(const char *text, const char *suffix);
+int text_append_hex(struct buffer *out, struct bytes data); /* lower case */
+int text_parse_hex(struct bytes text, struct buffer *out);  /* -EINVAL */
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+#define NAME_SIZE 16 /* TASK_COMM_LEN of Linux */
+
+struct start {
+	void *(*run)(void *);
+	void *context;
+	char name[NAME_SIZE];
+};
+
+static void *enter(void *argument)
+{
+	struct start start = *(struct start *)argument;
+	mem_free(argument);
+	/* By the thread itself, so that it never runs under its parent's name. */
+	pthread_setname_np(pthread_self(), start.name);
+	return start.run(start.context);
+}
+
+/* The signals of a fault are always delivered to the thread that caused it; blocking them would only bypass the handler. */
+static void fill_blocked_signals(sigset_t *set)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+	sigfillset(set);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(set, faults[i]);
+}
+
+int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err)
+{
+	struct start *start = mem_alloc(sizeof(*start));
+	if (!start)
+		return error_nomem(err);
+	start->run = run;
+	start->context = context;
+	snprintf(start->name, sizeof(start->name), "%s", name);
+
+	sigset_t blocked, before;
+	fill_blocked_signals(&blocked);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	pthread_t thread;
+	int code = pthread_create(&thread, NULL, enter, start);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (code) {
+		mem_free(start);
+		return error_set_errno(err, -code, "cannot start thread %s", name);
+	}
+	*ret_thread = thread;
+	return 0;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads: started with a name (seen by top and by wick itself), all signals blocked but those of a fault (SIGSEGV ...), so
+ * that the main thread handles them. Locks are plain pthread ones. */
+#ifndef WICK_BASE_THREAD_H
+#define WICK_BASE_THREAD_H
+
+#include <pthread.h>
+
+#include "base/error.h"
+
+/* name: at most 15 bytes. */
+int thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err);
+
+#endif
