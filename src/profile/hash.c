@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The identity of a stack: a 128-bit hash of its content.
+ *
+ * It is stored in blocks and compared between hosts and between releases, so the bytes that are hashed are a format. All
+ * numbers are little-endian; a string is its length as u32, then its bytes; a hash is its low half as u64, then its high half.
+ * H is XXH3-128 with seed 0.
+ *
+ *   function = H(  'F' u8, version u8 = 1, name string, system name string, file name string, start line i64 )
+ *   location = H(  'L' u8, version u8 = 1, frame type u8, kind u8,
+ *                  kind 1, has lines:   count u32, then for each line, innermost first: function hash, line i64, column i64
+ *                  kind 2, build-id:    string, file offset u64
+ *                  kind 3, file name:   string, file offset u64        (the mapping has no build-id)
+ *                  kind 4, no mapping:  address u64                    (or a mapping that has neither) )
+ *   stack    = H(  parent's stack hash, location hash ), 32 bytes;  the empty stack's hash is 0
+ *
+ * What is left out is left out on purpose: ids, where a mapping was loaded (start, limit), its flags, and pprof's is_folded
+ * describe one process or one file, not the code. Lines come before addresses because a source that knows names (an
+ * interpreter, a pprof file) often has no stable addresses.
+ *
+ * A change of this layout is a new version, written into the hashed bytes, so that old and new hashes never collide: the same
+ * stack in blocks of two versions is then merely stored twice. Rejected: hashing the whole stack as one string, which costs
+ * O(depth) for each of a trie's nodes where this is O(1), and gives no hash for inner nodes.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "profile/profile_int.h"
+
+#define LAYOUT_VERSION 1
+
+enum location_kind {
+	LOCATION_HAS_LINES = 1,
+	LOCATION_BY_BUILD_ID = 2,
+	LOCATION_BY_FILE_NAME = 3,
+	LOCATION_BY_ADDRESS = 4,
+};
+
+static void store_u64(uint8_t *out, uint64_t value)
+{
+	for (unsigned i = 0; i < 8; i++)
+		out[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void store_hash(uint8_t *out, struct hash128 hash)
+{
+	store_u64(out, hash.low);
+	store_u64(out + 8, hash.high);
+}
+
+static int put_u64(struct buffer *out, uint64_t value)
+{
+	uint8_t bytes[8];
+	store_u64(bytes, value);
+	return buffer_append(out, bytes, sizeof(bytes));
+}
+
+static int put_u32(struct buffer *out, uint32_t value)
+{
+	uint8_t bytes[8];
+	store_u64(bytes, value);
+	return buffer_append(out, bytes, 4);
+}
+
+static int put_string(struct buffer *out, struct bytes text)
+{
+	int r = put_u32(out, (uint32_t)text.len);
+	return r < 0 ? r : buffer_append(out, text.data, text.len);
+}
+
+static int put_head(struct buffer *out, char what)
+{
+	buffer_clear(out);
+	int r = buffer_append_byte(out, (uint8_t)what);
+	return r < 0 ? r : buffer_append_byte(out, LAYOUT_VERSION);
+}
+
+static int hash_function(const struct profile *profile, uint32_t id, struct buffer *scratch, struct hash128 *ret)
+{
+	const struct profile_function *function = &profile->functions[id];
+	int r = put_head(scratch, 'F');
+	if (r == 0)
+		r = put_string(scratch, profile_string_bytes(profile, function->name));
+	if (r == 0)
+		r = put_string(scratch, profile_string_bytes(profile, function->system_name));
+	if (r == 0)
+		r = put_string(scratch, profile_string_bytes(profile, function->file_name));
+	if (r == 0)
+		r = put_u64(scratch, (uint64_t)function->start_line);
+	if (r == 0)
+		*ret = hash128(scratch->data, scratch->len);
+	return r;
+}
+
+static int put_lines(const struct profile *profile, const struct profile_location *location, const struct hash128 *functions,
+		     struct buffer *out)
+{
+	int r = put_u32(out, location->line_count);
+	for (uint32_t i = 0; r == 0 && i < location->line_count; i++) {
+		const struct profile_line *line = &profile->lines[location->line_first + i];
+		uint8_t bytes[32];
+		store_hash(bytes, functions[line->function]);
+		store_u64(bytes + 16, (uint64_t)line->line);
+		store_u64(bytes + 24, (uint64_t)line->column);
+		r = buffer_append(out, bytes, sizeof(bytes));
+	}
+	return r;
+}
+
+static enum location_kind kind_of(const struct profile *profile, const struct profile_location *location)
+{
+	const struct profile_mapping *mapping = &profile->mappings[location->mapping];
+	if (location->line_count > 0)
+		return LOCATION_HAS_LINES;
+	if (mapping->build_id)
+		return LOCATION_BY_BUILD_ID;
+	return mapping->file_name ? LOCATION_BY_FILE_NAME : LOCATION_BY_ADDRESS;
+}
+
+static int hash_location(const struct profile *profile, uint32_t id, const struct hash128 *functions, struct buffer *scratch,
+			 struct hash128 *ret)
+{
+	const struct profile_location *location = &profile->locations[id];
+	const struct profile_mapping *mapping = &profile->mappings[location->mapping];
+	enum location_kind kind = kind_of(profile, location);
+	int r = put_head(scratch, 'L');
+	if (r == 0)
+		r = buffer_append_byte(scratch, (uint8_t)location->frame_type);
+	if (r == 0)
+		r = buffer_append_byte(scratch, (uint8_t)kind);
+	if (r == 0 && kind == LOCATION_HAS_LINES)
+		r = put_lines(profile, location, functions, scratch);
+	if (r == 0 && kind == LOCATION_BY_BUILD_ID)
+		r = put_string(scratch, profile_string_bytes(profile, mapping->build_id));
+	if (r == 0 && kind == LOCATION_BY_FILE_NAME)
+		r = put_string(scratch, profile_string_bytes(profile, mapping->file_name));
+	if (r == 0 && kind != LOCATION_HAS_LINES)
+		r = put_u64(scratch,
+			    kind == LOCATION_BY_ADDRESS ? location->address : profile_location_file_offset(profile, id));
+	if (r == 0)
+		*ret = hash128(scratch->data, scratch->len);
+	return r;
+}
+
+static int hash_tables(const struct profile *profile, struct buffer *scratch, struct hash128 *functions,
+		       struct hash128 *locations)
+{
+	int r = 0;
+	for (uint32_t i = 0; r == 0 && i < profile->function_count; i++)
+		r = hash_function(profile, i, scratch, &functions[i]);
+	for (uint32_t i = 0; r == 0 && i < profile->location_count; i++)
+		r = hash_location(profile, i, functions, scratch, &locations[i]);
+	return r;
+}
+
+int profile_hash_stacks(const struct profile *profile, struct hash128 *ret_hashes, struct error *err)
+{
+	_cleanup_(mem_freep) struct hash128 *functions = mem_alloc_array(profile->function_count, sizeof(*functions));
+	_cleanup_(mem_freep) struct hash128 *locations = mem_alloc_array(profile->location_count, sizeof(*locations));
+	_cleanup_(buffer_release) struct buffer scratch;
+	/* All that one entry can hold is in the profile: its strings, or its lines. */
+	buffer_init(&scratch, 4 * LIMIT_PROFILE_STRING_BYTES);
+	if (!functions || !locations || hash_tables(profile, &scratch, functions, locations) < 0)
+		return error_nomem(err);
+	ret_hashes[0] = (struct hash128){0};
+	for (uint32_t i = 1; i < profile->stack_count; i++) {
+		uint8_t bytes[32];
+		store_hash(bytes, ret_hashes[profile->stacks[i].parent]);
+		store_hash(bytes + 16, locations[profile->stacks[i].location]);
+		ret_hashes[i] = hash128(bytes, sizeof(bytes));
+	}
+	return 0;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Label sets of samples: sorted by key, interned whole. Most sets are a handful of labels and are sorted by insertion; a
+ * hostile profile may hold sets of a hundred thousand, for which everything must stay O(n log n). */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/profile_int.h"
+
+#define SMALL_SET 16
+
+static bool labels_are_equal(const struct profile_label *a, const struct profile_label *b)
+{
+	return a->key == b->key && a->value == b->value && a->number == b->number && a->unit == b->unit;
+}
+
+static int compare_keys(const struct profile *profile, uint32_t a, uint32_t b)
+{
+	return a == b ? 0 : bytes_compare(intern_get(&profile->strings, a), intern_get(&profile->strings, b));
+}
+
+/* Inserts each label behind those with the same key or a smaller one, unless it is there already. */
+static size_t sort_small(const struct profile *profile, const struct profile_label *labels, size_t count,
+			 struct profile_label *out)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t at = kept;
+		while (at > 0 && compare_keys(profile, out[at - 1].key, labels[i].key) > 0)
+			at--;
+		bool known = false;
+		for (size_t j = at; j > 0 && !known && out[j - 1].key == labels[i].key; j--)
+			known = labels_are_equal(&out[j - 1], &labels[i]);
+		if (known)
+			continue;
+		memmove(out + at + 1, out + at, (kept - at) * sizeof(*out));
+		out[at] = labels[i];
+		kept++;
+	}
+	return kept;
+}
+
+struct ordered_label {
+	struct profile_label label;
+	struct bytes key;
+	size_t order;
+};
+
+static int compare_sizes(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_content(const void *left, const void *right)
+{
+	const struct ordered_label *a = left, *b = right;
+	int r = compare_sizes(a->label.key, b->label.key);
+	if (r == 0)
+		r = compare_sizes(a->label.value, b->label.value);
+	if (r == 0)
+		r = compare_sizes((uint64_t)a->label.number, (uint64_t)b->label.number);
+	if (r == 0)
+		r = compare_sizes(a->label.unit, b->label.unit);
+	return r ? r : compare_sizes(a->order, b->order);
+}
+
+static int compare_place(const void *left, const void *right)
+{
+	const struct ordered_label *a = left, *b = right;
+	int r = a->label.key == b->label.key ? 0 : bytes_compare(a->key, b->key);
+	return r ? r : compare_sizes(a->order, b->order);
+}
+
+static int sort_large(const struct profile *profile, const struct profile_label *labels, size_t count,
+		      struct profile_label *out, size_t *ret_kept)
+{
+	_cleanup_(mem_freep) struct ordered_label *ordered = mem_alloc_array(count, sizeof(*ordered));
+	if (!ordered)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		ordered[i] = (struct ordered_label){
+			.label = labels[i], .key = intern_get(&profile->strings, labels[i].key), .order = i};
+	qsort(ordered, count, sizeof(*ordered), compare_content);
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || !labels_are_equal(&ordered[kept - 1].label, &ordered[i].label))
+			ordered[kept++] = ordered[i];
+	qsort(ordered, kept, sizeof(*ordered), compare_place);
+	for (size_t i = 0; i < kept; i++)
+		out[i] = ordered[i].label;
+	*ret_kept = kept;
+	return 0;
+}
+
+static uint64_t hash_set(const struct profile *profile, const struct profile_label *labels, size_t count)
+{
+	uint64_t hash = profile_hash_add(profile->index->seed, count);
+	for (size_t i = 0; i < count; i++) {
+		hash = profile_hash_add(hash, (uint64_t)labels[i].key << 32 | labels[i].value);
+		hash = profile_hash_add(hash, (uint64_t)labels[i].number);
+		hash = profile_hash_add(hash, labels[i].unit);
+	}
+	return hash;
+}
+
+static bool find_set(const struct profile *profile, uint64_t hash, const struct profile_label *labels, size_t count,
+		     uint32_t *ret_id)
+{
+	const struct index32 *index = &profile->index->label_sets;
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
+		const struct profile_label_set *set = &profile->label_sets[id];
+		size_t same = 0;
+		while (set->count == count && same < count &&
+		       labels_are_equal(&profile->labels[set->first + same], &labels[same]))
+			same++;
+		if (set->count == count && same == count) {
+			*ret_id = id;
+			return true;
+		}
+	}
+	return false;
+}
+
+int profile_add_label_set(struct profile *profile, const struct profile_label *labels, size_t count, uint32_t *ret_id,
+			  struct error *err)
+{
+	struct profile_index *index = profile->index;
+	for (size_t i = 0; i < count; i++)
+		assert(labels[i].key < profile->strings.count && labels[i].value < profile->strings.count &&
+		       labels[i].unit < profile->strings.count);
+	size_t need, kept;
+	if (__builtin_add_overflow(profile->label_count, count, &need))
+		need = SIZE_MAX;
+	size_t own = profile_own_index(profile->labels, profile->label_count, labels, sizeof(*labels));
+	/* Sorted where it will stay if it is new; otherwise label_count does not move and the place is used again. */
+	int r = profile_reserve_array(profile, "labels", &profile->labels, &index->label_capacity, need, err);
+	if (r < 0)
+		return r;
+	if (own != SIZE_MAX)
+		labels = profile->labels + own;
+	struct profile_label *sorted = profile->labels + profile->label_count;
+	if (count <= SMALL_SET)
+		kept = sort_small(profile, labels, count, sorted);
+	else if (sort_large(profile, labels, count, sorted, &kept) < 0)
+		return error_nomem(err);
+	uint64_t hash = hash_set(profile, sorted, kept);
+	if (find_set(profile, hash, sorted, kept, ret_id))
+		return 0;
+	r = profile_reserve_array(profile, "label sets", &profile->label_sets, &index->label_set_capacity,
+				  profile->label_set_count + 1, err);
+	if (r < 0)
+		return r;
+	if (index32_add(&index->label_sets, hash, (uint32_t)profile->label_set_count) < 0)
+		return error_nomem(err);
+	*ret_id = (uint32_t)profile->label_set_count++;
+	profile->label_sets[*ret_id] =
+		(struct profile_label_set){.first = kept > 0 ? (uint32_t)profile->label_count : 0, .count = (uint32_t)kept};
+	profile->label_count += kept;
+	return 0;
+}

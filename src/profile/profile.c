@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of a profile.
+ *
+ * Interning. Each table has a set of (hash, id) beside it; the key is the entry itself, so nothing is stored twice and there is
+ * no allocation per entry. Keys are made of ids, which are fixed-size integers, and are hashed by one multiplication a word.
+ * The hash is seeded per process (AT_RANDOM), because profiles come from outside and a known hash could be fed with entries
+ * that all collide. It never leaves the process; the persistent identity of stacks is hash.c's.
+ *
+ * Stacks are the hot table: a decoder adds one entry per frame of every sample, nearly all of which exist. They have a table
+ * of their own: slots hold nothing but a 32-bit id, half of them free, and the entry itself (parent, location) is compared. A
+ * slot with the key inside would save a dependent load on a hit but is four times as large, and tries of real profiles live in
+ * the second-level cache at four bytes a slot and not at sixteen. Growing rehashes from the dense table, in order.
+ *
+ * A path that was new when it was added lies in consecutive entries, so the first child of most stacks is the entry behind it.
+ * That entry is looked at before the table is asked, and is not in the table at all: the tails of stacks, which are most of a
+ * trie, are found by reading on, and the table holds no more than the branches.
+ *
+ * Entry 0. The empty string, mapping, label set and link are in their tables, so adding one gives 0. Functions, locations and
+ * stacks start with an entry that is *not* in the table: an empty function is what a file says when it knows that there is a
+ * frame but not which, and if it became 0 ("no function", "no frame") then encoding the profile again would lose the frame.
+ *
+ * Failure. Every function makes all the room that it needs before it changes anything, so a failed call leaves the profile as
+ * it was, except for spare capacity.
+ */
+#include "profile/profile_int.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "profile/resolve.h"
+
+/* ---- life ---- */
+
+static uint64_t process_seed(void)
+{
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	uint64_t seed = 0x9ae16a3b2f90404full;
+	if (random)
+		memcpy(&seed, random, sizeof(seed));
+	return seed | 1;
+}
+
+static int add_first_entries(struct profile *profile, struct error *err)
+{
+	struct profile_index *index = profile->index;
+	static const struct profile_mapping no_mapping;
+	static const struct profile_link no_link;
+	uint32_t id;
+	int r = profile_reserve_array(profile, "functions", &profile->functions, &index->function_capacity, 1, err);
+	if (r < 0)
+		return r;
+	r = profile_reserve_array(profile, "locations", &profile->locations, &index->location_capacity, 1, err);
+	if (r < 0)
+		return r;
+	r = profile_reserve_array(profile, "stacks", &profile->stacks, &index->stack_capacity, 1, err);
+	if (r < 0)
+		return r;
+	r = profile_reserve_array(profile, "stacks", &index->stack_depths, &index->stack_depth_capacity, 1, err);
+	if (r < 0)
+		return r;
+	profile->functions[profile->function_count++] = (struct profile_function){0};
+	profile->locations[profile->location_count++] = (struct profile_location){0};
+	profile->stacks[profile->stack_count++] = (struct profile_stack){0};
+	index->stack_depths[0] = 0;
+	r = profile_add_mapping(profile, &no_mapping, &id, err);
+	if (r < 0)
+		return r;
+	r = profile_add_label_set(profile, NULL, 0, &id, err);
+	if (r < 0)
+		return r;
+	return profile_add_link(profile, &no_link, &id, err);
+}
+
+int profile_new(struct profile **ret, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = mem_zalloc(sizeof(*profile));
+	if (!profile)
+		return error_nomem(err);
+	profile->index = mem_zalloc(sizeof(*profile->index));
+	if (!profile->index)
+		return error_nomem(err);
+	profile->index->entities_max = LIMIT_PROFILE_ENTITIES;
+	profile->index->seed = process_seed();
+	if (intern_init(&profile->strings, LIMIT_PROFILE_STRING_BYTES) < 0)
+		return error_nomem(err);
+	int r = add_first_entries(profile, err);
+	if (r < 0)
+		return r;
+	profile->index->merge_mappings_seen = 1;
+	*ret = profile;
+	profile = NULL;
+	return 0;
+}
+
+static void index_free(struct profile_index *index)
+{
+	if (!index)
+		return;
+	index32_release(&index->mappings);
+	index32_release(&index->functions);
+	index32_release(&index->locations);
+	index32_release(&index->label_sets);
+	index32_release(&index->links);
+	index32_release(&index->merge_mappings);
+	index32_release(&index->samples);
+	mem_free(index->stack_slots);
+	mem_free(index->stack_depths);
+	mem_free(index);
+}
+
+struct profile *profile_free(struct profile *profile)
+{
+	if (!profile)
+		return NULL;
+	index_free(profile->index);
+	intern_release(&profile->strings);
+	mem_free(profile->mappings);
+	mem_free(profile->functions);
+	mem_free(profile->lines);
+	mem_free(profile->locations);
+	mem_free(profile->stacks);
+	mem_free(profile->labels);
+	mem_free(profile->label_sets);
+	mem_free(profile->links);
+	mem_free(profile->samples);
+	mem_free(profile->values);
+	mem_free(profile->sample_types);
+	mem_free(profile->comments);
+	return mem_free(profile);
+}
+
+/* ---- room ---- */
+
+int profile_reserve(struct profile *profile, const char *what, void **array, size_t *capacity, size_t need, size_t element_size,
+		    struct error *err)
+{
+	size_t max = profile->index->entities_max;
+	int r = array_reserve_bytes(array, capacity, need, element_size, max);
+	if (r == -E2BIG)
+		return error_set(err, r, "the profile has more than %zu %s, the limit; split it", max, what);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+/* Room for one more entry in an interned table and in its index. */
+static int reserve_entry(struct profile *profile, const char *what, void **array, size_t *capacity, size_t count, size_t size,
+			 struct index32 *index, struct error *err)
+{
+	int r = profile_reserve(profile, what, array, capacity, count + 1, size, err);
+	if (r < 0)
+		return r;
+	return index32_reserve(index, 1) < 0 ? error_nomem(err) : 0;
+}
+
+/* After index32_reserve(). */
+static void index_add(struct index32 *index, uint64_t hash, uint32_t id)
+{
+	int r = index32_add(index, hash, id);
+	assert(r == 0);
+	(void)r;
+}
+
+/* ---- strings and types ---- */
+
+int profile_add_string(struct profile *profile, const void *data, size_t len, uint32_t *ret_id, struct error *err)
+{
+	size_t max = profile->index->entities_max;
+	if (__builtin_expect(profile->strings.count >= max, 0)) {
+		if (intern_find(&profile->strings, data, len, ret_id))
+			return 0;
+		return error_set(err, -E2BIG, "the profile has more than %zu strings, the limit; split it", max);
+	}
+	int r = intern_add(&profile->strings, data, len, ret_id);
+	if (r == -E2BIG)
+		return error_set(err, r, "the profile's strings have more than %zu bytes, the limit; split it",
+				 profile->strings.arena.max_bytes);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+int profile_add_cstring(struct profile *profile, const char *text, uint32_t *ret_id, struct error *err)
+{
+	return profile_add_string(profile, text, strlen(text), ret_id, err);
+}
+
+int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err)
+{
+	assert(type < profile->strings.count && unit < profile->strings.count);
+	if (profile->sample_count > 0)
+		return error_set(err, -EINVAL, "sample type '%.64s' comes after the first sample; declare it before",
+				 profile_string(profile, type));
+	int r = array_reserve(&profile->sample_types, &profile->index->sample_type_capacity, profile->sample_type_count + 1,
+			      LIMIT_SAMPLE_TYPES);
+	if (r == -E2BIG)
+		return error_set(err, r, "the profile has more than %d sample types, the limit", LIMIT_SAMPLE_TYPES);
+	if (r < 0)
+		return error_nomem(err);
+	profile->sample_types[profile->sample_type_count++] = (struct profile_value_type){.type = type, .unit = unit};
+	return 0;
+}
+
+int profile_add_comment(struct profile *profile, uint32_t text, struct error *err)
+{
+	assert(text < profile->strings.count);
+	int r = profile_reserve_array(profile, "comments", &profile->comments, &profile->index->comment_capacity,
+				      profile->comment_count + 1, err);
+	if (r < 0)
+		return r;
+	profile->comments[profile->comment_count++] = text;
+	return 0;
+}
+
+/* ---- mappings ---- */
+
+static uint64_t hash_mapping(const struct profile *profile, const struct profile_mapping *mapping)
+{
+	uint64_t hash = profile_hash_add(profile->index->seed, mapping->start);
+	hash = profile_hash_add(hash, mapping->limit);
+	hash = profile_hash_add(hash, mapping->offset);
+	hash = profile_hash_add(hash, (uint64_t)mapping->file_name << 32 | mapping->build_id);
+	return profile_hash_add(hash, mapping->flags);
+}
+
+static bool mappings_equal(const struct profile_mapping *a, const struct profile_mapping *b)
+{
+	return a->start == b->start && a->limit == b->limit && a->offset == b->offset && a->file_name == b->file_name &&
+	       a->build_id == b->build_id && a->flags == b->flags;
+}
+
+int profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret_id, struct error *err)
+{
+	const struct profile_mapping entry = *mapping;
+	assert(mapping->file_name < profile->strings.count && mapping->build_id < profile->strings.count);
+	struct index32 *index = &profile->index->mappings;
+	uint64_t hash = hash_mapping(profile, mapping);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
+		if (mappings_equal(&profile->mappings[id], mapping)) {
+			*ret_id = id;
+			return 0;
+		}
+	}
+	int r = reserve_entry(profile, "mappings", (void **)&profile->mappings, &profile->index->mapping_capacity,
+			      profile->mapping_count, sizeof(*mapping), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)profile->mapping_count++;
+	profile->mappings[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+/* ---- functions ---- */
+
+static uint64_t hash_function(const struct profile *profile, const struct profile_function *function)
+{
+	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)function->name << 32 | function->system_name);
+	hash = profile_hash_add(hash, function->file_name);
+	return profile_hash_add(hash, (uint64_t)function->start_line);
+}
+
+static bool functions_equal(const struct profile_function *a, const struct profile_function *b)
+{
+	return a->name == b->name && a->system_name == b->system_name && a->file_name == b->file_name &&
+	       a->start_line == b->start_line;
+}
+
+int profile_add_function(struct profile *profile, const struct profile_function *function, uint32_t *ret_id, struct error *err)
+{
+	const struct profile_function entry = *function;
+	size_t strings = profile->strings.count;
+	assert(function->name < strings && function->system_name < strings && function->file_name < strings);
+	(void)strings;
+	struct index32 *index = &profile->index->functions;
+	uint64_t hash = hash_function(profile, function);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
+		if (functions_equal(&profile->functions[id], function)) {
+			*ret_id = id;
+			return 0;
+		}
+	}
+	int r = reserve_entry(profile, "functions", (void **)&profile->functions, &profile->index->function_capacity,
+			      profile->function_count, sizeof(*function), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)profile->function_count++;
+	profile->functions[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+/* ---- locations ---- */
+
+static uint64_t hash_location(const struct profile *profile, const struct profile_location *location,
+			      const struct profile_line *lines, size_t line_count)
+{
+	uint64_t hash = profile_hash_add(profile->index->seed, location->address);
+	hash = profile_hash_add(hash,
+				(uint64_t)location->mapping << 32 | (uint64_t)location->folded << 31 | location->frame_type);
+	for (size_t i = 0; i < line_count; i++) {
+		hash = profile_hash_add(hash, lines[i].function);
+		hash = profile_hash_add(hash, (uint64_t)lines[i].line);
+		hash = profile_hash_add(hash, (uint64_t)lines[i].column);
+	}
+	return hash;
+}
+
+static bool lines_equal(const struct profile_line *a, const struct profile_line *b, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (a[i].function != b[i].function || a[i].line != b[i].line || a[i].column != b[i].column)
+			return false;
+	return true;
+}
+
+static bool find_location(const struct profile *profile, uint64_t hash, const struct profile_location *key,
+			  const struct profile_line *lines, size_t line_count, uint32_t *ret_id)
+{
+	const struct index32 *index = &profile->index->locations;
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
+		const struct profile_location *have = &profile->locations[id];
+		if (have->address == key->address && have->mapping == key->mapping && have->folded == key->folded &&
+		    have->frame_type == key->frame_type && have->line_count == line_count &&
+		    lines_equal(profile->lines + have->line_first, lines, line_count)) {
+			*ret_id = id;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* *lines may lie in the profile itself, and then moves with it. */
+static int reserve_lines(struct profile *profile, const struct profile_line **lines, size_t line_count, struct error *err)
+{
+	for (size_t i = 0; i < line_count; i++)
+		assert((*lines)[i].function < profile->function_count);
+	size_t need, own = profile_own_index(profile->lines, profile->line_count, *lines, sizeof(**lines));
+	if (__builtin_add_overflow(profile->line_count, line_count, &need))
+		need = SIZE_MAX;
+	int r = profile_reserve_array(profile, "lines", &profile->lines, &profile->index->line_capacity, need, err);
+	if (r == 0 && own != SIZE_MAX)
+		*lines = profile->lines + own;
+	return r;
+}
+
+static void append_lines(struct profile *profile, struct profile_location *location, const struct profile_line *lines,
+			 size_t line_count)
+{
+	location->line_first = line_count > 0 ? (uint32_t)profile->line_count : 0;
+	location->line_count = (uint32_t)line_count;
+	if (line_count > 0)
+		memcpy(profile->lines + profile->line_count, lines, line_count * sizeof(*lines));
+	profile->line_count += line_count;
+}
+
+int profile_add_location(struct profile *profile, const struct profile_location *location, const struct profile_line *lines,
+			 size_t line_count, uint32_t *ret_id, struct error *err)
+{
+	assert(location->mapping < profile->mapping_count);
+	const struct profile_location entry = *location;
+	uint64_t hash = hash_location(profile, location, lines, line_count);
+	if (find_location(profile, hash, location, lines, line_count, ret_id))
+		return 0;
+	int r = reserve_entry(profile, "locations", (void **)&profile->locations, &profile->index->location_capacity,
+			      profile->location_count, sizeof(*location), &profile->index->locations, err);
+	if (r < 0)
+		return r;
+	r = reserve_lines(profile, &lines, line_count, err);
+	if (r < 0)
+		return r;
+	uint32_t id = (uint32_t)profile->location_count++;
+	profile->locations[id] = entry;
+	append_lines(profile, &profile->locations[id], lines, line_count);
+	index_add(&profile->index->locations, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+int profile_set_location_lines(struct profile *profile, uint32_t location, const struct profile_line *lines, size_t line_count,
+			       struct error *err)
+{
+	assert(location > 0 && location < profile->location_count);
+	struct profile_location *entry = &profile->locations[location];
+	if (index32_reserve(&profile->index->locations, 1) < 0)
+		return error_nomem(err);
+	int r = reserve_lines(profile, &lines, line_count, err);
+	if (r < 0)
+		return r;
+	/* The slot of the old key stays: it leads to an entry that no longer compares equal, which a search passes over. */
+	append_lines(profile, entry, lines, line_count);
+	index_add(&profile->index->locations, hash_location(profile, entry, lines, line_count), location);
+	return 0;
+}
+
+/* ---- stacks ---- */
+
+static inline size_t stack_slot(const struct profile_index *index, uint32_t parent, uint32_t location)
+{
+	uint64_t hash = profile_hash_fold(((uint64_t)parent << 32 | location) ^ index->seed, 0x9e3779b97f4a7c15ull);
+	return hash & (index->stack_slot_count - 1);
+}
+
+#define STACK_SLOTS_FIRST 64
+
+static void fill_stack_slot(struct profile_index *index, const struct profile_stack *stack, uint32_t id)
+{
+	size_t at = stack_slot(index, stack->parent, stack->location);
+	while (index->stack_slots[at])
+		at = (at + 1) & (index->stack_slot_count - 1);
+	index->stack_slots[at] = id;
+}
+
+static int grow_stack_slots(struct profile *profile, struct error *err)
+{
+	struct profile_index *index = profile->index;
+	size_t old_count = index->stack_slot_count, count = old_count ? old_count * 2 : STACK_SLOTS_FIRST;
+	uint32_t *slots = mem_zalloc_array(count, sizeof(*slots));
+	if (!slots)
+		return error_nomem(err);
+	mem_free(index->stack_slots);
+	index->stack_slots = slots;
+	index->stack_slot_count = count;
+	for (uint32_t id = 1; id < profile->stack_count; id++)
+		if (profile->stacks[id].parent + 1 != id)
+			fill_stack_slot(index, &profile->stacks[id], id);
+	return 0;
+}
+
+static int add_new_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
+{
+	struct profile_index *index = profile->index;
+	unsigned depth = index->stack_depths[parent] + 1u;
+	if (depth > LIMIT_STACK_DEPTH)
+		return error_set(err, -E2BIG, "a stack is deeper than %d frames, the limit", LIMIT_STACK_DEPTH);
+	size_t need = profile->stack_count + 1;
+	int r = profile_reserve_array(profile, "stacks", &profile->stacks, &index->stack_capacity, need, err);
+	if (r < 0)
+		return r;
+	r = profile_reserve_array(profile, "stacks", &index->stack_depths, &index->stack_depth_capacity, need, err);
+	if (r < 0)
+		return r;
+	uint32_t id = (uint32_t)profile->stack_count;
+	bool is_branch = parent + 1 != id;
+	if (is_branch && index->stack_branch_count >= index->stack_slot_count / 2) {
+		r = grow_stack_slots(profile, err);
+		if (r < 0)
+			return r;
+	}
+	profile->stacks[id] = (struct profile_stack){.parent = parent, .location = location};
+	index->stack_depths[id] = (uint16_t)depth;
+	profile->stack_count++;
+	if (is_branch) {
+		fill_stack_slot(index, &profile->stacks[id], id);
+		index->stack_branch_count++;
+	}
+	*ret_id = id;
+	return 0;
+}
+
+static inline bool is_stack(const struct profile *profile, uint32_t id, uint32_t parent, uint32_t location)
+{
+	return profile->stacks[id].parent == parent && profile->stacks[id].location == location;
+}
+
+/* The id of an existing stack, or 0. */
+static inline uint32_t find_stack(const struct profile *profile, uint32_t parent, uint32_t location)
+{
+	const struct profile_index *index = profile->index;
+	if (parent + 1 < profile->stack_count && is_stack(profile, parent + 1, parent, location))
+		return parent + 1;
+	if (!index->stack_slot_count)
+		return 0;
+	uint32_t id;
+	for (size_t at = stack_slot(index, parent, location); (id = index->stack_slots[at]);
+	     at = (at + 1) & (index->stack_slot_count - 1))
+		if (is_stack(profile, id, parent, location))
+			return id;
+	return 0;
+}
+
+int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t location, uint32_t *ret_id, struct error *err)
+{
+	assert(parent < profile->stack_count && location < profile->location_count);
+	uint32_t id = find_stack(profile, parent, location);
+	if (id == 0)
+		return add_new_stack(profile, parent, location, ret_id, err);
+	*ret_id = id;
+	return 0;
+}
+
+int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,
+				 struct error *err)
+{
+	if (count > LIMIT_STACK_DEPTH)
+		return error_set(err, -E2BIG, "a stack of %zu frames is deeper than %d, the limit", count, LIMIT_STACK_DEPTH);
+	/* What hangs below a new entry is new as well. */
+	uint32_t stack = 0, first_new = (uint32_t)profile->stack_count;
+	for (size_t i = count; i-- > 0;) {
+		assert(locations[i] < profile->location_count);
+		uint32_t id = stack < first_new ? find_stack(profile, stack, locations[i]) : 0;
+		if (id == 0) {
+			int r = add_new_stack(profile, stack, locations[i], &id, err);
+			if (r < 0)
+				return r;
+		}
+		stack = id;
+	}
+	*ret_id = stack;
+	return 0;
+}
+
+/* ---- links and samples ---- */
+
+int profile_add_link(struct profile *profile, const struct profile_link *link, uint32_t *ret_id, struct error *err)
+{
+	struct index32 *index = &profile->index->links;
+	const struct profile_link entry = *link;
+	uint64_t words[3];
+	_Static_assert(sizeof(words) == sizeof(*link), "a link is 24 bytes without padding");
+	memcpy(words, link, sizeof(words));
+	uint64_t hash = profile_hash_add(profile->index->seed, words[0]);
+	hash = profile_hash_add(profile_hash_add(hash, words[1]), words[2]);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
+		if (memcmp(&profile->links[id], link, sizeof(*link)) == 0) {
+			*ret_id = id;
+			return 0;
+		}
+	}
+	int r = reserve_entry(profile, "links", (void **)&profile->links, &profile->index->link_capacity, profile->link_count,
+			      sizeof(*link), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)profile->link_count++;
+	profile->links[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+int profile_add_sample(struct profile *profile, const struct profile_sample *sample, const int64_t *values, struct error *err)
+{
+	assert(sample->stack < profile->stack_count && sample->labels < profile->label_set_count &&
+	       sample->link < profile->link_count);
+	struct profile_index *index = profile->index;
+	const struct profile_sample entry = *sample;
+	size_t types = profile->sample_type_count, count = profile->sample_count;
+	size_t own = profile_own_index(profile->values, count * types, values, sizeof(*values));
+	int r = profile_reserve_array(profile, "samples", &profile->samples, &index->sample_capacity, count + 1, err);
+	if (r < 0)
+		return r;
+	if (types > 0) {
+		/* Cannot overflow: the number of samples is limited, and so are the types. */
+		r = array_reserve(&profile->values, &index->value_capacity, (count + 1) * types, SIZE_MAX / sizeof(*values));
+		if (r < 0)
+			return error_nomem(err);
+		if (own != SIZE_MAX)
+			values = profile->values + own;
+		memcpy(profile->values + count * types, values, types * sizeof(*values));
+	}
+	profile->samples[count] = entry;
+	profile->sample_count++;
+	index->samples_have_times |= entry.time_ns != 0;
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profile types: the five parts of a name, and guessing the first. */
+#include "profile/type.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PART_COUNT 5
+
+static bool is_part_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '/' ||
+	       c == '-';
+}
+
+static int parse_part(const char *text, const char **at, char *out, size_t size, bool may_be_empty, const char *what,
+		      struct error *err)
+{
+	size_t len = strcspn(*at, ":");
+	if (len == 0 && !may_be_empty)
+		return error_set(err, -EINVAL, "profile type '%.128s': the %s is empty", text, what);
+	if (len >= size)
+		return error_set(err, -EINVAL, "profile type '%.128s': the %s is longer than %zu bytes", text, what, size - 1);
+	for (size_t i = 0; i < len; i++)
+		if (!is_part_char((*at)[i]))
+			return error_set(err, -EINVAL,
+					 "profile type '%.128s': the %s may hold letters, digits and _ . / - only", text, what);
+	memcpy(out, *at, len);
+	out[len] = '\0';
+	*at += len;
+	return 0;
+}
+
+int profile_type_parse(const char *text, struct profile_type *ret, struct error *err)
+{
+	struct profile_type type = {0};
+	const struct {
+		char *out;
+		size_t size;
+		const char *what;
+		bool may_be_empty;
+	} parts[PART_COUNT] = {
+		{type.name, sizeof(type.name), "name", false},
+		{type.sample_type, sizeof(type.sample_type), "sample type", false},
+		{type.sample_unit, sizeof(type.sample_unit), "sample unit", true},
+		{type.period_type, sizeof(type.period_type), "period type", true},
+		{type.period_unit, sizeof(type.period_unit), "period unit", true},
+	};
+	const char *at = text;
+	for (size_t i = 0; i < PART_COUNT; i++) {
+		if (i > 0 && *at != ':')
+			return error_set(err, -EINVAL,
+					 "profile type '%.128s' has %zu parts; write "
+					 "name:sample_type:sample_unit:period_type:period_unit[:delta]",
+					 text, i);
+		at += i > 0;
+		int r = parse_part(text, &at, parts[i].out, parts[i].size, parts[i].may_be_empty, parts[i].what, err);
+		if (r < 0)
+			return r;
+	}
+	type.delta = strcmp(at, ":delta") == 0;
+	if (!type.delta && *at != '\0')
+		return error_set(err, -EINVAL,
+				 "profile type '%.128s': '%.64s' behind the period unit; only ':delta' may follow", text, at);
+	*ret = type;
+	return 0;
+}
+
+const char *profile_type_format(const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX])
+{
+	snprintf(out, PROFILE_TYPE_TEXT_MAX, "%s:%s:%s:%s:%s%s", type->name, type->sample_type, type->sample_unit,
+		 type->period_type, type->period_unit, type->delta ? ":delta" : "");
+	return out;
+}
+
+bool profile_type_equal(const struct profile_type *a, const struct profile_type *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->sample_type, b->sample_type) == 0 &&
+	       strcmp(a->sample_unit, b->sample_unit) == 0 && strcmp(a->period_type, b->period_type) == 0 &&
+	       strcmp(a->period_unit, b->period_unit) == 0 && a->delta == b->delta;
+}
+
+static bool starts_with(struct bytes text, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	return text.len >= len && memcmp(text.data, prefix, len) == 0;
+}
+
+/* NULL when the sample type itself must do. */
+static const char *guess_name(struct bytes sample, struct bytes period)
+{
+	static const char *const cpu[] = {"cpu", "samples", "wall"};
+	for (size_t i = 0; i < sizeof(cpu) / sizeof(*cpu); i++)
+		if (bytes_equal_string(sample, cpu[i]))
+			return "process_cpu";
+	if (starts_with(sample, "alloc_") || starts_with(sample, "inuse_"))
+		return "memory";
+	if (bytes_equal_string(sample, "contentions") || bytes_equal_string(sample, "delay"))
+		return starts_with(period, "block") ? "block" : "mutex";
+	if (bytes_equal_string(sample, "goroutine") || bytes_equal_string(sample, "goroutines"))
+		return "goroutine";
+	return NULL;
+}
+
+static void set_part(char *out, size_t size, struct bytes text)
+{
+	size_t len = text.len < size - 1 ? text.len : size - 1;
+	for (size_t i = 0; i < len; i++)
+		out[i] = is_part_char((char)text.data[i]) ? (char)text.data[i] : '_';
+	out[len] = '\0';
+}
+
+void profile_type_of(const struct profile *profile, size_t sample_type, const char *name, struct profile_type *ret)
+{
+	static const struct profile_value_type none;
+	const struct profile_value_type *type =
+		sample_type < profile->sample_type_count ? &profile->sample_types[sample_type] : &none;
+	struct bytes sample = profile_string_bytes(profile, type->type);
+	struct bytes period = profile_string_bytes(profile, profile->period_type.type);
+	if (sample.len == 0)
+		sample = bytes_of_string("unknown");
+	const char *guessed = name && *name ? name : guess_name(sample, period);
+	*ret = (struct profile_type){.delta = profile->duration_ns != 0};
+	set_part(ret->name, sizeof(ret->name), guessed ? bytes_of_string(guessed) : sample);
+	set_part(ret->sample_type, sizeof(ret->sample_type), sample);
+	set_part(ret->sample_unit, sizeof(ret->sample_unit), profile_string_bytes(profile, type->unit));
+	set_part(ret->period_type, sizeof(ret->period_type), period);
+	set_part(ret->period_unit, sizeof(ret->period_unit), profile_string_bytes(profile, profile->period_type.unit));
+}
