@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The flame tree: samples of one sample type folded into a tree by function, each node with its total and self value.
+ * Everything that a person looks at (flame graph, table, SVG) is made of it. Built whole: nothing is trimmed; what is too small
+ * to see is the viewer's business.
+ */
+#ifndef WICK_RENDER_FLAME_H
+#define WICK_RENDER_FLAME_H
+
+#include "codec/json.h"
+#include "profile/profile.h"
+
+struct flame_node {
+	uint32_t parent; /* index; the root (0) is its own parent; parent < child */
+	uint32_t name; /* string in flame.strings: the function, or "BINARY+0xOFFSET" for an address without a name, "0xADDRESS"
+			  without a binary */
+	uint32_t file; /* source file, "" if unknown */
+	uint32_t binary;     /* base name of the mapping's file, "" if unknown */
+	uint32_t frame_type; /* enum profile_frame_type */
+	uint32_t depth;	     /* root 0 */
+	bool inlined;
+	int64_t total, self;
+};
+struct flame {
+	struct intern strings;
+	struct flame_node *nodes; /* in pre-order, siblings by falling total; node 0 is the root, named "total" */
+	size_t count;
+	char unit[32], type[48];
+	int64_t total;
+	uint64_t sample_count; /* samples whose value is not zero */
+};
+
+/* Siblings with equal (name, file, binary, frame type) are one node. Recursion is kept as it is. A frame of unknown type in
+ * "[kernel...]" counts as a kernel frame. -ENOMEM; -E2BIG when the tree would have more than FLAME_NODES_MAX nodes. */
+#define FLAME_NODES_MAX (16u * 1024 * 1024)
+int flame_build(const struct profile *profile, size_t sample_type, struct flame **ret, struct error *err);
+struct flame *flame_free(struct flame *flame);
+DEFINE_CLEANUP_POINTER(flame_free, struct flame);
+
+/*
+ * For the page:
+ * {"type", "unit", "total", "samples", "strings": [..], "nodes": {"parent": [..], "name": [..], "file": [..], "binary": [..],
+ * "kind": [..], "total": [..], "self": [..]}}
+ * in pre-order, siblings by falling total. kind: 0 unknown, 1 native, 2 kernel, 3 jit, 4 interpreted, +8 when inlined.
+ */
+void flame_write_json(const struct flame *flame, struct json_writer *json);
+
+/* One row a function (name, file, binary): self, and total counted once a stack even when the function recurses. */
+struct table_row {
+	const char *name, *file, *binary; /* live as long as the flame */
+	uint32_t frame_type;
+	bool inlined, called; /* inlined into a caller at least once; called as a function of its own at least once */
+	int64_t self, total;
+};
+struct table {
+	struct table_row *rows; /* by falling self, then total, then name */
+	size_t count;
+	int64_t total;
+};
+int table_build(const struct flame *flame, struct table *ret, struct error *err);
+void table_release(struct table *table);
+void table_write_json(const struct table *table, size_t limit, struct json_writer *json);
+
+/* The layout of `go tool pprof -top`: flat, flat%, sum%, cum, cum%, name; values scaled to a fitting unit. limit 0 = all. */
+int table_write_text(const struct table *table, const char *unit, size_t limit, struct buffer *out, struct error *err);
+/* "12.30s", "4.50GB", "123" as pprof scales them. */
+void render_format_value(int64_t value, const char *unit, char *out, size_t size);
+
+struct svg_options {
+	const char *title;
+	unsigned width_px; /* 0 = 1200 */
+	bool icicle;	   /* root on top; default flame, root at the bottom */
+};
+/* A standalone file: no requests, names escaped, hover titles, a little script for zoom (click) and search; nodes narrower than
+ * 0.1 px are left out and counted in the subtitle. */
+int svg_render(const struct flame *flame, const struct svg_options *options, struct buffer *out, struct error *err);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table: one row a function.
+ *
+ * A function's total counts each stack once, however often the function occurs in it. In the tree that is the sum over those of
+ * its nodes that have no other node of the function above them; a walk in pre-order knows them by counting, for each function,
+ * its nodes on the path from the root.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "render/flame.h"
+
+struct row_key {
+	uint32_t name, file, binary;
+};
+struct row_finder {
+	struct index32 index;
+	struct row_key *keys;
+	size_t key_capacity, row_capacity;
+};
+
+static void row_finder_release(struct row_finder *finder)
+{
+	index32_release(&finder->index);
+	finder->keys = mem_free(finder->keys);
+}
+
+/* The row of a node, added if it is new. 0 or -ENOMEM. */
+static int find_row(struct row_finder *finder, struct table *table, const struct flame *flame, const struct flame_node *node,
+		    uint32_t *ret)
+{
+	uint64_t hash = hash64_mix(hash64_mix((uint64_t)node->name << 32 | node->file) ^ node->binary);
+	for (size_t at = index32_first(&finder->index, hash); index32_at(&finder->index, hash, &at, ret); at++) {
+		const struct row_key *key = &finder->keys[*ret];
+		if (key->name == node->name && key->file == node->file && key->binary == node->binary)
+			return 0;
+	}
+	if (array_reserve(&table->rows, &finder->row_capacity, table->count + 1, FLAME_NODES_MAX) < 0 ||
+	    array_reserve(&finder->keys, &finder->key_capacity, table->count + 1, FLAME_NODES_MAX) < 0 ||
+	    index32_add(&finder->index, hash, (uint32_t)table->count) < 0)
+		return -ENOMEM;
+	*ret = (uint32_t)table->count++;
+	finder->keys[*ret] = (struct row_key){node->name, node->file, node->binary};
+	table->rows[*ret] = (struct table_row){
+		.name = intern_string(&flame->strings, node->name),
+		.file = intern_string(&flame->strings, node->file),
+		.binary = intern_string(&flame->strings, node->binary),
+		.frame_type = node->frame_type,
+	};
+	return 0;
+}
+
+/* Rows without values; ret_rows[node] is the row of each node but the root. */
+static int make_rows(struct table *table, const struct flame *flame, uint32_t *ret_rows)
+{
+	_cleanup_(row_finder_release) struct row_finder finder = {0};
+	for (size_t i = 1; i < flame->count; i++) {
+		int r = find_row(&finder, table, flame, &flame->nodes[i], &ret_rows[i]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void add_value(int64_t *to, int64_t value)
+{
+	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
+}
+
+static void add_values(struct table *table, const struct flame *flame, const uint32_t *rows, uint32_t *path, uint32_t *on_path)
+{
+	uint32_t depth = 0; /* frames on the path: path[1 .. depth] */
+	for (size_t i = 1; i < flame->count; i++) {
+		const struct flame_node *node = &flame->nodes[i];
+		struct table_row *row = &table->rows[rows[i]];
+		for (; depth >= node->depth; depth--)
+			on_path[path[depth]]--;
+		path[++depth] = rows[i];
+		if (on_path[rows[i]]++ == 0)
+			add_value(&row->total, node->total);
+		add_value(&row->self, node->self);
+		row->inlined |= node->inlined;
+		row->called |= !node->inlined && node->depth > 1 && rows[node->parent] != rows[i];
+	}
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+	const struct table_row *a = left, *b = right;
+	if (a->self != b->self)
+		return a->self < b->self ? 1 : -1;
+	if (a->total != b->total)
+		return a->total < b->total ? 1 : -1;
+	int order = strcmp(a->name, b->name);
+	if (order == 0)
+		order = strcmp(a->binary, b->binary);
+	return order ? order : strcmp(a->file, b->file);
+}
+
+static uint32_t max_depth(const struct flame *flame)
+{
+	uint32_t max = 0;
+	for (size_t i = 0; i < flame->count; i++)
+		if (flame->nodes[i].depth > max)
+			max = flame->nodes[i].depth;
+	return max;
+}
+
+int table_build(const struct flame *flame, struct table *ret, struct error *err)
+{
+	_cleanup_(table_release) struct table table = {.total = flame->total};
+	_cleanup_(mem_freep) uint32_t *rows = mem_zalloc_array(flame->count, sizeof(*rows));
+	_cleanup_(mem_freep) uint32_t *path = mem_alloc_array((size_t)max_depth(flame) + 1, sizeof(*path));
+	*ret = (struct table){0};
+	if (!rows || !path || make_rows(&table, flame, rows) < 0)
+		return error_nomem(err);
+	_cleanup_(mem_freep) uint32_t *on_path = mem_zalloc_array(table.count, sizeof(*on_path));
+	if (!on_path)
+		return error_nomem(err);
+	add_values(&table, flame, rows, path, on_path);
+	if (table.count > 1)
+		qsort(table.rows, table.count, sizeof(*table.rows), compare_rows);
+	*ret = table;
+	table.rows = NULL;
+	return 0;
+}
+
+void table_release(struct table *table)
+{
+	mem_free(table->rows);
+	*table = (struct table){0};
+}
+
+void table_write_json(const struct table *table, size_t limit, struct json_writer *json)
+{
+	size_t count = limit > 0 && limit < table->count ? limit : table->count;
+	json_begin_object(json);
+	json_key(json, "total");
+	json_int(json, table->total);
+	json_key(json, "count");
+	json_uint(json, table->count);
+	json_key(json, "rows");
+	json_begin_array(json);
+	for (size_t i = 0; i < count; i++) {
+		const struct table_row *row = &table->rows[i];
+		json_begin_object(json);
+		json_key(json, "name");
+		json_string(json, row->name);
+		json_key(json, "file");
+		json_string(json, row->file);
+		json_key(json, "binary");
+		json_string(json, row->binary);
+		json_key(json, "kind");
+		json_uint(json, row->frame_type + (row->inlined && !row->called ? 8 : 0));
+		json_key(json, "self");
+		json_int(json, row->self);
+		json_key(json, "total");
+		json_int(json, row->total);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "render/test_render.h"
+
+static void build(const struct profile *profile, struct flame **ret_flame, struct table *ret_table)
+{
+	assert_int_equal(flame_build(profile, 0, ret_flame, NULL), 0);
+	assert_int_equal(table_build(*ret_flame, ret_table, NULL), 0);
+}
+
+static const struct table_row *row_named(const struct table *table, const char *name)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (strcmp(table->rows[i].name, name) == 0)
+			return &table->rows[i];
+	fail_msg("no row '%s'", name);
+	return NULL;
+}
+
+static void test_recursion_counts_once(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	test_add_stack(profile, "main;f;g;f;g;f", 5);
+	test_add_stack(profile, "main;g;f", 3);
+	test_add_stack(profile, "f<f<f", 2);
+	test_add_stack(profile, "", 1);
+	build(profile, &flame, &table);
+	assert_int_equal(table.total, 11);
+	assert_int_equal(table.count, 3);
+	assert_string_equal(table.rows[0].name, "f");
+	assert_int_equal(row_named(&table, "f")->total, 10);
+	assert_int_equal(row_named(&table, "f")->self, 10);
+	assert_int_equal(row_named(&table, "g")->total, 8);
+	assert_int_equal(row_named(&table, "g")->self, 0);
+	assert_int_equal(row_named(&table, "main")->total, 8);
+}
+
+static const struct test_shape shape = {
+	.binaries = 3, .functions = 4, .addresses = 2, .samples = 80, .depth = 6, .types = 1, .links = false, .times = false};
+
+/* Whether a stack contains a row's function, and whether it is its leaf; straight from the profile. */
+static bool stack_has(const struct profile *profile, uint32_t stack, const struct table_row *row, bool *ret_leaf)
+{
+	uint32_t locations[64];
+	size_t depth = profile_stack_locations(profile, stack, locations, 64);
+	bool found = false, first = true;
+	*ret_leaf = false;
+	for (size_t i = 0; i < depth; i++) {
+		const struct profile_location *location = &profile->locations[locations[i]];
+		const char *path = profile_string(profile, profile->mappings[location->mapping].file_name);
+		const char *binary = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+		char address[64];
+		snprintf(address, sizeof(address), *binary ? "%s+0x%" PRIx64 : "%s0x%" PRIx64, binary,
+			 profile_location_file_offset(profile, locations[i]));
+		uint32_t count = location->line_count ? location->line_count : 1;
+		for (uint32_t line = 0; line < count; line++) {
+			const struct profile_function *function =
+				location->line_count ? &profile->functions[profile->lines[location->line_first + line].function]
+						     : &profile->functions[0];
+			const char *name = location->line_count ? profile_string(profile, function->name) : address;
+			bool same = strcmp(row->name, name) == 0 && strcmp(row->binary, binary) == 0 &&
+				    strcmp(row->file, profile_string(profile, function->file_name)) == 0;
+			*ret_leaf |= same && first;
+			found |= same;
+			first = false;
+		}
+	}
+	return found;
+}
+
+static void test_model(void **state)
+{
+	for (uint64_t seed = 0; seed < 40; seed++) {
+		_cleanup_(profile_freep) struct profile *profile = NULL;
+		_cleanup_(flame_freep) struct flame *flame = NULL;
+		_cleanup_(table_release) struct table table = {0};
+		assert_int_equal(test_random_profile(seed, &shape, &profile, NULL), 0);
+		build(profile, &flame, &table);
+		assert_true(table.count > 4);
+		for (size_t i = 0; i < table.count; i++) {
+			int64_t self = 0, total = 0;
+			for (size_t s = 0; s < profile->sample_count; s++) {
+				bool leaf;
+				if (stack_has(profile, profile->samples[s].stack, &table.rows[i], &leaf))
+					total += profile->values[s];
+				self += leaf ? profile->values[s] : 0;
+			}
+			assert_int_equal(table.rows[i].self, self);
+			assert_int_equal(table.rows[i].total, total);
+			if (i > 0)
+				assert_true(table.rows[i - 1].self >= self);
+		}
+	}
+}
+
+static void assert_value(int64_t value, const char *unit, const char *expected)
+{
+	char text[64];
+	render_format_value(value, unit, text, sizeof(text));
+	assert_string_equal(text, expected);
+}
+
+static void test_values(void **state)
+{
+	assert_value(0, "nanoseconds", "0");
+	assert_value(999, "nanoseconds", "999ns");
+	assert_value(1500, "nanoseconds", "1.50us");
+	assert_value(12300000000, "nanoseconds", "12.30s");
+	assert_value(12000000000, "ns", "12s");
+	assert_value(90, "minutes", "90");
+	assert_value(7200, "seconds", "2hrs");
+	assert_value(3599, "s", "3599s");
+	assert_value(2500, "MilliSeconds", "2.50s");
+	assert_value(7, "\xc2\xb5s", "7us");
+	assert_value(-1500, "microseconds", "-1.50ms");
+	assert_value(512, "bytes", "512B");
+	assert_value(1024, "bytes", "1kB");
+	assert_value(1536, "kb", "1.50MB");
+	assert_value(4831838208, "bytes", "4.50GB");
+	assert_value(123, "count", "123");
+	assert_value(123, "", "123");
+	assert_value(123, "widgets", "123");
+	assert_value(INT64_MIN, "bytes", "-8192PB");
+	assert_value(INT64_MAX, "count", "9223372036854775808"); /* through a double, as pprof does */
+}
+
+static void assert_text(const struct table *table, const char *unit, size_t limit, const char *expected)
+{
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, MIB);
+	assert_int_equal(table_write_text(table, unit, limit, &text, NULL), 0);
+	assert_string_equal(buffer_string(&text), expected);
+}
+
+static void test_text(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "nanoseconds");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	test_add_stack(profile, "main;hot", 9000000000);
+	test_add_stack(profile, "main;esc\x1b[31m\xff<cold", 990000000);
+	test_add_stack(profile, "main;cold", 10000000);
+	build(profile, &flame, &table);
+	assert_text(&table, "nanoseconds", 0,
+		    "Showing nodes accounting for 10s, 100% of 10s total\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "        9s 90.00% 90.00%         9s 90.00%  hot\n"
+		    "     0.99s  9.90% 99.90%      0.99s  9.90%  esc?[31m\xef\xbf\xbd (inline)\n"
+		    "     0.01s   0.1%   100%         1s 10.00%  cold\n"
+		    "         0     0%   100%        10s   100%  main\n");
+	assert_text(&table, "nanoseconds", 1,
+		    "Showing nodes accounting for 9s, 90.00% of 10s total\n"
+		    "Showing top 1 nodes out of 4\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "        9s 90.00% 90.00%         9s 90.00%  hot\n");
+	assert_text(&table, "count", 1,
+		    "Showing nodes accounting for 9000000000, 90.00% of 10000000000 total\n"
+		    "Showing top 1 nodes out of 4\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    "9000000000 90.00% 90.00% 9000000000 90.00%  hot\n");
+	struct table nothing = {0};
+	assert_text(&nothing, "bytes", 0,
+		    "Showing nodes accounting for 0, 0% of 0 total\n"
+		    "      flat  flat%   sum%        cum   cum%\n");
+}
+
+/* The CPU profile that pprof's own tests print, and the text that they expect. */
+static void test_golden_text(void **state)
+{
+	const char *directory = getenv("WICK_TEST_DATA");
+	char path[4096];
+	_cleanup_(buffer_release) struct buffer expected, got;
+	buffer_init(&expected, MIB);
+	buffer_init(&got, MIB);
+	snprintf(path, sizeof(path), "%s/pprof/google-driver/pprof.cpu.flat.functions.text",
+		 directory ? directory : "../shared/data");
+	if (io_read_file(path, MIB, &expected, NULL) < 0) {
+		print_message("skipped: no %s\n", path);
+		skip();
+	}
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "milliseconds");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	test_add_stack(profile, "line3002<line3001<line3000;line2001<line2000;line1000", 1000);
+	test_add_stack(profile, "line3001<line3000;line1000", 100);
+	test_add_stack(profile, "line3002<line3000;line2001<line2000", 10);
+	test_add_stack(profile, "line3002<line3000;line3002<line3001<line3000", 10);
+	build(profile, &flame, &table);
+	assert_int_equal(table_write_text(&table, "milliseconds", 0, &got, NULL), 0);
+	assert_string_equal(buffer_string(&got), buffer_string(&expected));
+}
+
+static void test_json(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	_cleanup_(buffer_release) struct buffer text;
+	test_add_stack(profile, "main;a", 5);
+	test_add_stack(profile, "main;b", 2);
+	build(profile, &flame, &table);
+	buffer_init(&text, MIB);
+	struct json_writer json;
+	json_init(&json, &text);
+	table_write_json(&table, 2, &json);
+	assert_int_equal(json_finish(&json, NULL), 0);
+	json_t *root = json_loads(buffer_string(&text), 0, NULL);
+	assert_non_null(root);
+	assert_int_equal(json_integer_value(json_object_get(root, "total")), 7);
+	assert_int_equal(json_integer_value(json_object_get(root, "count")), 3);
+	json_t *rows = json_object_get(root, "rows");
+	assert_int_equal(json_array_size(rows), 2);
+	json_t *first = json_array_get(rows, 0);
+	assert_string_equal(json_string_value(json_object_get(first, "name")), "a");
+	assert_int_equal(json_integer_value(json_object_get(first, "self")), 5);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, 1), "total")), 2);
+	json_decref(root);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recursion_counts_once),
+		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_golden_text),
+		cmocka_unit_test(test_json),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
