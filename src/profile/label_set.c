@@ -128,6 +128,10 @@ int profile_add_label_set(struct profile *profile, const struct profile_label *l
 			  struct error *err)
 {
 	struct profile_index *index = profile->index;
+	if (count == 0 && profile->label_set_count > 0) {
+		*ret_id = 0;
+		return 0;
+	}
 	for (size_t i = 0; i < count; i++)
 		assert(labels[i].key < profile->strings.count && labels[i].value < profile->strings.count &&
 		       labels[i].unit < profile->strings.count);

@@ -328,7 +328,7 @@ static bool find_location(const struct profile *profile, uint64_t hash, const st
 		const struct profile_location *have = &profile->locations[id];
 		if (have->address == key->address && have->mapping == key->mapping && have->folded == key->folded &&
 		    have->frame_type == key->frame_type && have->line_count == line_count &&
-		    lines_equal(profile->lines + have->line_first, lines, line_count)) {
+		    (line_count == 0 || lines_equal(profile->lines + have->line_first, lines, line_count))) {
 			*ret_id = id;
 			return true;
 		}

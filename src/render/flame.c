@@ -379,17 +379,22 @@ static int add_root(struct builder *builder, struct error *err)
 
 int flame_build(const struct profile *profile, size_t sample_type, struct flame **ret, struct error *err)
 {
-	assert(sample_type < profile->sample_type_count);
+	/* Without sample types there are no samples, and the tree is its root. */
+	bool empty = profile->sample_type_count == 0;
+	assert(empty || sample_type < profile->sample_type_count);
 	_cleanup_(flame_freep) struct flame *flame = mem_zalloc(sizeof(*flame));
 	if (!flame || intern_init(&flame->strings, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
-	copy_text(flame->type, sizeof(flame->type), profile_string_bytes(profile, profile->sample_types[sample_type].type));
-	copy_text(flame->unit, sizeof(flame->unit), profile_string_bytes(profile, profile->sample_types[sample_type].unit));
+	if (!empty) {
+		const struct profile_value_type *type = &profile->sample_types[sample_type];
+		copy_text(flame->type, sizeof(flame->type), profile_string_bytes(profile, type->type));
+		copy_text(flame->unit, sizeof(flame->unit), profile_string_bytes(profile, type->unit));
+	}
 	_cleanup_(builder_release) struct builder builder = {0};
 	int r = builder_init(&builder, profile, flame, err);
 	if (r == 0)
 		r = add_root(&builder, err);
-	if (r == 0)
+	if (r == 0 && !empty)
 		r = add_samples(&builder, sample_type, err);
 	if (r == 0)
 		r = put_in_order(flame, err);

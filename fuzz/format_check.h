@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What must hold for every profile that a decoder accepts: each format can write it, reads back what it wrote, and no value is
+ * lost on the way. */
+#ifndef WICK_FUZZ_FORMAT_CHECK_H
+#define WICK_FUZZ_FORMAT_CHECK_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "format/format.h"
+#include "format/otlp.h"
+
+static void check_pprof(const struct profile *profile)
+{
+	struct format_options options = {.compress = false};
+	struct buffer out;
+	struct profile *back = NULL;
+	buffer_init(&out, LIMIT_PROFILE_FILE_BYTES);
+	if (pprof_encode(profile, &options, &out, NULL) < 0 || pprof_decode(buffer_bytes(&out), &options, &back, NULL) < 0)
+		__builtin_trap();
+	if (back->sample_type_count != profile->sample_type_count)
+		__builtin_trap();
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		if (profile_total(profile, i) != profile_total(back, i))
+			__builtin_trap();
+	profile_free(back);
+	buffer_release(&out);
+}
+
+/* Each sample type is a profile of its own there. */
+static void check_otlp(const struct profile *profile)
+{
+	struct buffer out;
+	struct otlp_request request;
+	uint64_t before = 0, after = 0;
+	buffer_init(&out, LIMIT_PROFILE_FILE_BYTES);
+	otlp_request_init(&request);
+	if (otlp_encode(&profile, 1, &out, NULL) < 0)
+		__builtin_trap();
+	int r = otlp_decode(buffer_bytes(&out), NULL, &request, NULL);
+	if (r < 0 && r != -E2BIG)
+		__builtin_trap();
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		before += (uint64_t)profile_total(profile, i);
+	for (size_t i = 0; i < request.count; i++)
+		after += (uint64_t)profile_total(request.profiles[i], 0);
+	if (r == 0 && before != after)
+		__builtin_trap();
+	otlp_request_release(&request);
+	buffer_release(&out);
+}
+
+/* Refused are texts without a stack, and lines that all look like those of a diff. */
+static void check_folded(const struct profile *profile)
+{
+	struct buffer out;
+	struct profile *back = NULL;
+	struct error err = {0};
+	buffer_init(&out, LIMIT_PROFILE_FILE_BYTES);
+	int r = folded_encode(profile, NULL, &out, &err);
+	if (r < 0 && !(r == -EINVAL && profile->sample_type_count == 0))
+		__builtin_trap();
+	if (r == 0 && out.len > 0) {
+		r = folded_decode(buffer_bytes(&out), NULL, &back, &err);
+		if (r < 0 && !strstr(err.message, "two counts"))
+			__builtin_trap();
+		if (r == 0 && profile_total(back, 0) != profile_total(profile, profile_default_sample_type(profile)))
+			__builtin_trap();
+	}
+	profile_free(back);
+	buffer_release(&out);
+}
+
+static void check_formats(const struct profile *profile)
+{
+	check_pprof(profile);
+	check_otlp(profile);
+	check_folded(profile);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A streaming JSON writer over a struct buffer. Commas, quoting and UTF-8 repair are its job; nesting is checked by assertions.
+ * Errors (no memory, buffer maximum) are kept and reported once by json_finish(). Reading JSON is jansson's job.
+ */
+#ifndef WICK_CODEC_JSON_H
+#define WICK_CODEC_JSON_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct json_writer {
+	struct buffer *out;
+	int error;
+	unsigned depth;
+	uint64_t has_items; /* one bit a level: a comma is due */
+	uint64_t is_object;
+	bool after_key;
+};
+
+void json_init(struct json_writer *json, struct buffer *out);
+void json_begin_object(struct json_writer *json);
+void json_end_object(struct json_writer *json);
+void json_begin_array(struct json_writer *json);
+void json_end_array(struct json_writer *json);
+void json_key(struct json_writer *json, const char *key);
+void json_cstring(struct json_writer *json, const char *text);
+void json_bytes(struct json_writer *json, struct bytes text); /* ill-formed UTF-8 becomes U+FFFD */
+void json_int(struct json_writer *json, int64_t value);
+void json_uint(struct json_writer *json, uint64_t value);
+void json_double(struct json_writer *json, double value); /* NaN and infinities become null */
+void json_bool(struct json_writer *json, bool value);
+void json_nil(struct json_writer *json);
+int json_finish(struct json_writer *json, struct error *err); /* 0, -ENOMEM, -E2BIG */
+
+/* The usual names of json_cstring() and json_nil(). jansson exports functions of the same names: ours must stay out of the
+ * symbol table, where they would replace jansson's inside jansson itself, and out of files that include <jansson.h> (before
+ * this). */
+#ifndef JANSSON_H
+static inline void json_string(struct json_writer *json, const char *text)
+{
+	json_cstring(json, text);
+}
+static inline void json_null(struct json_writer *json)
+{
+	json_nil(json);
+}
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Protocol Buffers wire format: a strict cursor and a writer. Essay at the top of protobuf.c. Nothing is copied; a cursor is
+ * three words. */
+#ifndef WICK_CODEC_PROTOBUF_H
+#define WICK_CODEC_PROTOBUF_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+enum pb_wire {
+	PB_VARINT = 0,
+	PB_FIXED64 = 1,
+	PB_BYTES = 2,
+	PB_FIXED32 = 5,
+};
+struct pb_cursor {
+	const uint8_t *at, *end;
+	const uint8_t *start; /* of the whole input, for offsets in messages */
+};
+struct pb_field {
+	uint32_t number; /* 1 .. 2^29-1 (a larger one from a 64-bit tag is reported as UINT32_MAX and can be skipped as unknown)
+			  */
+	enum pb_wire wire;
+	uint64_t value;	    /* VARINT, FIXED64, FIXED32 */
+	struct bytes bytes; /* BYTES */
+};
+
+void pb_open(struct pb_cursor *cursor, struct bytes input);
+/* A submessage of the same input, so that offsets stay right. */
+void pb_open_nested(struct pb_cursor *cursor, const struct pb_cursor *outer, struct bytes input);
+/* 1 = a field, 0 = the end, -EBADMSG = malformed: groups (wire 3, 4), wire 6, 7, field number 0, varint over 10 bytes, length
+ * past the end. Bits of a 10-byte varint beyond 64 are dropped, as Go does. */
+int pb_next(struct pb_cursor *cursor, struct pb_field *ret, struct error *err);
+/* Reads one varint of a packed field. */
+int pb_packed_varint_long(struct pb_cursor *cursor, uint64_t *ret, struct error *err);
+static inline int pb_packed_varint(struct pb_cursor *cursor, uint64_t *ret, struct error *err)
+{
+	const uint8_t *at = cursor->at;
+	if (at < cursor->end && at[0] < 0x80) {
+		*ret = at[0];
+		cursor->at = at + 1;
+		return 0;
+	}
+	if (cursor->end - at >= 2 && at[1] < 0x80) {
+		*ret = (uint64_t)(at[0] & 0x7f) | (uint64_t)at[1] << 7;
+		cursor->at = at + 2;
+		return 0;
+	}
+	return pb_packed_varint_long(cursor, ret, err);
+}
+/* -EBADMSG with "MESSAGE.FIELD: wire type X, expected Y at byte N" unless it has the wanted wire type. */
+int pb_expect(const struct pb_cursor *cursor, const struct pb_field *field, enum pb_wire wire, const char *name,
+	      struct error *err);
+
+/* Writing appends to a struct buffer; each returns 0, -ENOMEM or -E2BIG. Zero values are written too: callers skip what proto3
+ * leaves out. */
+int pb_write_varint(struct buffer *out, uint32_t field, uint64_t value);
+int pb_write_fixed64(struct buffer *out, uint32_t field, uint64_t value);
+int pb_write_bytes(struct buffer *out, uint32_t field, const void *data, size_t len);
+int pb_write_string(struct buffer *out, uint32_t field, const char *text);
+int pb_write_packed(struct buffer *out, uint32_t field, const uint64_t *values, size_t count); /* nothing for count 0 */
+int pb_write_raw_varint(struct buffer *out, uint64_t value);
+/* A nested message of unknown length: begin, write its fields, end. Costs one memmove of the message's bytes at most. */
+int pb_begin(struct buffer *out, uint32_t field, size_t *ret_mark);
+int pb_end(struct buffer *out, size_t mark);
+size_t pb_varint_size(uint64_t value);
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folded stacks, the text that flame graph scripts exchange: one line a stack, `root;caller;leaf COUNT`.
+ *
+ * Reading. The count stands behind the last space, so names may hold spaces. Counts with a fraction are rounded. A name's
+ * ending may say what the frame is: _[k] kernel, _[j] JIT, _[i] inlined into the frame before it, which becomes one location
+ * with several lines. Two counts a line are the difference of two profiles, which a profile cannot hold: refused, if all lines
+ * have them ("thread 12 5" may well be a frame named "thread 12").
+ *
+ * Writing. One value of each sample, summed over equal text and sorted by bytes, so that the same profile gives the same
+ * file. Names are kept as they are, except that ';' becomes ':' and a line break or NUL becomes a space, since the format has
+ * no escapes. A frame without a name is written as FILE+0xOFFSET, 0xADDRESS or [unknown]. Labels, times, files, lines, mappings
+ * and units have no place in this format.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "format/format_int.h"
+
+#define NUMBER_TEXT_MAX 64
+
+/* ---- reading ---- */
+
+struct reader {
+	struct profile *profile;
+	size_t line_number, line_count, two_count_lines;
+	uint32_t locations[LIMIT_STACK_DEPTH]; /* root first */
+	size_t location_count;
+	/* The frame being put together: its lines, the outermost first. */
+	struct profile_line *lines;
+	size_t frame_line_count, line_capacity;
+	uint32_t frame_type;
+};
+
+static bool is_digit(uint8_t byte)
+{
+	return byte >= '0' && byte <= '9';
+}
+
+/* Digits with at most one point, the form that counts have. */
+static bool looks_like_count(struct bytes text)
+{
+	size_t digits = 0, points = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		digits += is_digit(text.data[i]);
+		points += text.data[i] == '.';
+	}
+	return digits > 0 && points <= 1 && digits + points == text.len;
+}
+
+static int parse_count(struct bytes text, int64_t *ret)
+{
+	char number[NUMBER_TEXT_MAX];
+	double value;
+	if (text.len == 0 || text.len >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, text.data, text.len);
+	number[text.len] = '\0';
+	if (strlen(number) != text.len)
+		return -EINVAL;
+	int r = text_parse_i64(number, ret, NULL);
+	if (r != -EINVAL)
+		return r;
+	r = text_parse_double(number, &value, NULL);
+	if (r < 0)
+		return r;
+	value = round(value);
+	/* The doubles next to the range of int64_t are 2^63 and -2^63. */
+	if (value >= 9223372036854775808.0 || value < -9223372036854775808.0)
+		return -ERANGE;
+	*ret = (int64_t)value;
+	return 0;
+}
+
+/* Takes a suffix such as _[k] off; its letter, 0 if there is none. */
+static char take_suffix(struct bytes *name)
+{
+	const uint8_t *end = name->data + name->len;
+	if (name->len < 4 || end[-4] != '_' || end[-3] != '[' || end[-1] != ']')
+		return 0;
+	char letter = (char)end[-2];
+	if (letter != 'k' && letter != 'i' && letter != 'j')
+		return 0;
+	name->len -= 4;
+	return letter;
+}
+
+/* The frame is complete: its lines, innermost first, become a location. */
+static int finish_frame(struct reader *reader, struct error *err)
+{
+	if (reader->frame_line_count == 0)
+		return 0;
+	if (reader->location_count == LIMIT_STACK_DEPTH)
+		return error_set(err, -E2BIG, "the stack is deeper than %d frames, the limit", LIMIT_STACK_DEPTH);
+	for (size_t i = 0, j = reader->frame_line_count - 1; i < j; i++, j--) {
+		struct profile_line swap = reader->lines[i];
+		reader->lines[i] = reader->lines[j];
+		reader->lines[j] = swap;
+	}
+	struct profile_location location = {.frame_type = reader->frame_type};
+	int r = profile_add_location(reader->profile, &location, reader->lines, reader->frame_line_count,
+				     &reader->locations[reader->location_count], err);
+	if (r < 0)
+		return r;
+	reader->location_count++;
+	reader->frame_line_count = 0;
+	return 0;
+}
+
+static int read_frame(struct reader *reader, struct bytes name, struct error *err)
+{
+	char suffix = take_suffix(&name);
+	if (suffix != 'i') {
+		int r = finish_frame(reader, err);
+		if (r < 0)
+			return r;
+		reader->frame_type = suffix == 'k'   ? PROFILE_FRAME_KERNEL
+				     : suffix == 'j' ? PROFILE_FRAME_JIT
+						     : PROFILE_FRAME_UNKNOWN;
+	} else if (reader->frame_line_count == 0) {
+		reader->frame_type = PROFILE_FRAME_UNKNOWN;
+	}
+	struct profile_function function = {0};
+	struct profile_line line = {0};
+	int r = profile_add_string(reader->profile, name.data, name.len, &function.name, err);
+	if (r == 0)
+		r = profile_add_function(reader->profile, &function, &line.function, err);
+	if (r < 0)
+		return r;
+	if (array_reserve(&reader->lines, &reader->line_capacity, reader->frame_line_count + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	reader->lines[reader->frame_line_count++] = line;
+	return 0;
+}
+
+static int read_stack(struct reader *reader, struct bytes text, uint32_t *ret, struct error *err)
+{
+	reader->location_count = 0;
+	reader->frame_line_count = 0;
+	int r = 0;
+	while (text.len > 0 && r == 0) {
+		const uint8_t *end = memchr(text.data, ';', text.len);
+		size_t len = end ? (size_t)(end - text.data) : text.len;
+		r = read_frame(reader, (struct bytes){text.data, len}, err);
+		size_t used = end ? len + 1 : len;
+		text = (struct bytes){text.data + used, text.len - used};
+	}
+	if (r == 0)
+		r = finish_frame(reader, err);
+	uint32_t stack = 0;
+	for (size_t i = 0; i < reader->location_count && r == 0; i++)
+		r = profile_add_stack(reader->profile, stack, reader->locations[i], &stack, err);
+	*ret = stack;
+	return r;
+}
+
+static const uint8_t *last_space(struct bytes text)
+{
+	return text.len ? memrchr(text.data, ' ', text.len) : NULL;
+}
+
+static int read_line(struct reader *reader, struct bytes line, struct error *err)
+{
+	while (line.len > 0 &&
+	       (line.data[line.len - 1] == ' ' || line.data[line.len - 1] == '\r' || line.data[line.len - 1] == '\t'))
+		line.len--;
+	if (line.len == 0)
+		return 0;
+	const uint8_t *space = last_space(line);
+	if (!space)
+		return error_set(err, -EBADMSG, "there is no count; a line is \"root;caller;leaf COUNT\"");
+	struct bytes stack = {line.data, (size_t)(space - line.data)};
+	struct bytes count = {space + 1, line.len - stack.len - 1};
+	int64_t value;
+	int r = parse_count(count, &value);
+	if (r < 0)
+		return error_set(err, -EBADMSG, "the count \"%.*s\" %s", (int)(count.len < 32 ? count.len : 32),
+				 (const char *)count.data, r == -ERANGE ? "does not fit into 64 bits" : "is not a number");
+	const uint8_t *other = last_space(stack);
+	if (other && looks_like_count((struct bytes){other + 1, (size_t)(space - other - 1)}))
+		reader->two_count_lines++;
+	reader->line_count++;
+	struct profile_sample sample = {0};
+	r = read_stack(reader, stack, &sample.stack, err);
+	return r < 0 ? r : profile_add_sample(reader->profile, &sample, &value, err);
+}
+
+static int read_lines(struct reader *reader, struct bytes input, struct error *err)
+{
+	while (input.len > 0) {
+		const uint8_t *end = memchr(input.data, '\n', input.len);
+		size_t len = end ? (size_t)(end - input.data) : input.len;
+		reader->line_number++;
+		int r = read_line(reader, (struct bytes){input.data, len}, err);
+		if (r < 0)
+			return error_prefix(err, r, "line %zu", reader->line_number);
+		size_t used = end ? len + 1 : len;
+		input = (struct bytes){input.data + used, input.len - used};
+	}
+	if (reader->line_count == 0)
+		return error_set(err, -EBADMSG, "the folded input holds no stacks");
+	if (reader->two_count_lines == reader->line_count)
+		return error_set(err, -EBADMSG,
+				 "the lines have two counts each: this is a diff of two profiles; give the two profiles to "
+				 "`wick diff` instead");
+	return 0;
+}
+
+int folded_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
+{
+	if (input.len > 0 && memchr(input.data, '\0', input.len))
+		return error_set(err, -EBADMSG, "not folded stacks: there is a NUL byte in the text");
+	struct reader *reader = mem_zalloc(sizeof(*reader));
+	if (!reader)
+		return error_nomem(err);
+	uint32_t type = 0, unit = 0;
+	int r = profile_new(&reader->profile, err);
+	if (r == 0)
+		r = profile_add_cstring(reader->profile, "samples", &type, err);
+	if (r == 0)
+		r = profile_add_cstring(reader->profile, "count", &unit, err);
+	if (r == 0)
+		r = profile_add_sample_type(reader->profile, type, unit, err);
+	if (r == 0)
+		r = read_lines(reader, input, err);
+	if (r < 0)
+		profile_free(reader->profile);
+	else
+		*ret = reader->profile;
+	mem_free(reader->lines);
+	mem_free(reader);
+	return r;
+}
+
+/* Printable text whose first line that is not empty ends in a count. */
+static bool detect(struct bytes input)
+{
+	while (input.len > 0 && (input.data[0] == '\n' || input.data[0] == '\r'))
+		input = (struct bytes){input.data + 1, input.len - 1};
+	const uint8_t *end = input.len ? memchr(input.data, '\n', input.len) : NULL;
+	struct bytes line = {input.data, end ? (size_t)(end - input.data) : input.len};
+	while (line.len > 0 && (line.data[line.len - 1] == '\r' || line.data[line.len - 1] == ' '))
+		line.len--;
+	const uint8_t *space = last_space(line);
+	int64_t value;
+	if (!space || memchr(line.data, '\0', line.len) || line.data[0] == '{')
+		return false;
+	return parse_count((struct bytes){space + 1, (size_t)(line.data + line.len - space - 1)}, &value) == 0;
+}
+
+/* ---- writing ---- */
+
+struct folded_line {
+	size_t at, len; /* in writer.text */
+	uint64_t value;
+};
+
+struct writer {
+	const struct profile *profile;
+	struct buffer text; /* all stacks, one behind the other */
+	struct folded_line *lines;
+	size_t count;
+	uint32_t stack[LIMIT_STACK_DEPTH];
+};
+
+static int put_name(struct writer *writer, struct bytes name)
+{
+	size_t at = writer->text.len;
+	int r = buffer_append(&writer->text, name.data, name.len);
+	if (r < 0 || name.len == 0)
+		return r;
+	for (uint8_t *p = writer->text.data + at; p < writer->text.data + writer->text.len; p++) {
+		if (*p == ';')
+			*p = ':';
+		else if (*p == '\n' || *p == '\r' || *p == '\0')
+			*p = ' ';
+	}
+	return 0;
+}
+
+static int put_address(struct writer *writer, uint32_t id)
+{
+	const struct profile *profile = writer->profile;
+	const struct profile_location *location = &profile->locations[id];
+	struct bytes file = profile_string_bytes(profile, profile->mappings[location->mapping].file_name);
+	if (file.len > 0) {
+		const uint8_t *slash = memrchr(file.data, '/', file.len);
+		size_t skip = slash ? (size_t)(slash - file.data) + 1 : 0;
+		int r = put_name(writer, (struct bytes){file.data + skip, file.len - skip});
+		return r < 0 ? r
+			     : buffer_printf(&writer->text, "+0x%llx",
+					     (unsigned long long)profile_location_file_offset(profile, id));
+	}
+	if (location->address)
+		return buffer_printf(&writer->text, "0x%llx", (unsigned long long)location->address);
+	return buffer_append_string(&writer->text, "[unknown]");
+}
+
+static int put_function(struct writer *writer, uint32_t id)
+{
+	const struct profile_function *function = &writer->profile->functions[id];
+	uint32_t name = function->name ? function->name : function->system_name;
+	return name ? put_name(writer, profile_string_bytes(writer->profile, name))
+		    : buffer_append_string(&writer->text, "[unknown]");
+}
+
+/* A location is one frame a line, the outermost function first. */
+static int put_location(struct writer *writer, uint32_t id)
+{
+	const struct profile_location *location = &writer->profile->locations[id];
+	const char *suffix = location->frame_type == PROFILE_FRAME_KERNEL ? "_[k]"
+			     : location->frame_type == PROFILE_FRAME_JIT  ? "_[j]"
+									  : "";
+	int r = 0;
+	if (location->line_count == 0) {
+		r = put_address(writer, id);
+		return r < 0 ? r : buffer_append_string(&writer->text, suffix);
+	}
+	for (uint32_t i = location->line_count; i-- > 0 && r == 0;) {
+		r = put_function(writer, writer->profile->lines[location->line_first + i].function);
+		if (r == 0)
+			r = buffer_append_string(&writer->text, i + 1 == location->line_count ? suffix : "_[i]");
+		if (r == 0 && i > 0)
+			r = buffer_append_byte(&writer->text, ';');
+	}
+	return r;
+}
+
+static int put_stack(struct writer *writer, uint32_t stack)
+{
+	size_t depth = profile_stack_locations(writer->profile, stack, writer->stack, LIMIT_STACK_DEPTH);
+	if (depth == 0)
+		return buffer_append_string(&writer->text, "[unknown]");
+	int r = 0;
+	for (size_t i = depth; i-- > 0 && r == 0;) {
+		r = put_location(writer, writer->stack[i]);
+		if (r == 0 && i > 0)
+			r = buffer_append_byte(&writer->text, ';');
+	}
+	return r;
+}
+
+static int compare_lines(const void *left, const void *right, void *context)
+{
+	const struct folded_line *a = left, *b = right;
+	const uint8_t *text = context;
+	return bytes_compare((struct bytes){text + a->at, a->len}, (struct bytes){text + b->at, b->len});
+}
+
+/* One line a stack, whatever the labels. */
+static int collect_lines(struct writer *writer, size_t sample_type)
+{
+	const struct profile *profile = writer->profile;
+	_cleanup_(mem_freep) uint64_t *sums = mem_zalloc_array(profile->stack_count, sizeof(*sums));
+	if (!sums)
+		return -ENOMEM;
+	size_t used = 0;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		sums[profile->samples[i].stack] += (uint64_t)profile->values[i * profile->sample_type_count + sample_type];
+	for (size_t i = 0; i < profile->stack_count; i++)
+		used += sums[i] != 0;
+	writer->lines = mem_alloc_array(used, sizeof(*writer->lines));
+	if (!writer->lines)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		if (sums[i] == 0)
+			continue;
+		size_t at = writer->text.len;
+		int r = put_stack(writer, (uint32_t)i);
+		if (r < 0)
+			return r;
+		writer->lines[writer->count++] = (struct folded_line){at, writer->text.len - at, sums[i]};
+	}
+	return 0;
+}
+
+static int write_lines(struct writer *writer, struct buffer *out)
+{
+	int r = 0;
+	if (writer->count > 1)
+		qsort_r(writer->lines, writer->count, sizeof(*writer->lines), compare_lines, writer->text.data);
+	for (size_t i = 0, next; i < writer->count && r == 0; i = next) {
+		uint64_t sum = 0;
+		for (next = i; next < writer->count; next++) {
+			if (compare_lines(&writer->lines[i], &writer->lines[next], writer->text.data) != 0)
+				break;
+			sum += writer->lines[next].value;
+		}
+		if (sum == 0)
+			continue;
+		r = buffer_append(out, writer->text.data + writer->lines[i].at, writer->lines[i].len);
+		if (r == 0)
+			r = buffer_printf(out, " %lld\n", (long long)sum);
+	}
+	return r;
+}
+
+int folded_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
+{
+	size_t before = out->len, sample_type;
+	int r = profile_find_sample_type(profile, options ? options->sample_type : NULL, &sample_type, err);
+	if (r < 0)
+		return r;
+	struct writer *writer = mem_zalloc(sizeof(*writer));
+	if (!writer)
+		return error_nomem(err);
+	writer->profile = profile;
+	buffer_init(&writer->text, LIMIT_PROFILE_FILE_BYTES);
+	r = collect_lines(writer, sample_type);
+	if (r < 0)
+		r = format_buffer_error(r, &writer->text, "the folded output", err);
+	else if ((r = write_lines(writer, out)) < 0)
+		r = format_buffer_error(r, out, "the folded output", err);
+	if (r < 0)
+		out->len = before;
+	buffer_release(&writer->text);
+	mem_free(writer->lines);
+	mem_free(writer);
+	return r;
+}
+
+const struct format format_folded = {
+	.name = "folded",
+	.extensions = ".folded .collapsed",
+	.description = "folded stacks, one \"root;caller;leaf COUNT\" a line: flame graph scripts",
+	.detect = detect,
+	.decode = folded_decode,
+	.encode = folded_encode,
+};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Helpers that several formats share. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "format/format_int.h"
+
+/* ---- groups of samples ---- */
+
+static uint64_t hash_sample(const struct profile_sample *sample, bool by_link)
+{
+	uint64_t hash = hash64_mix((uint64_t)sample->stack << 32 | sample->labels);
+	return by_link ? hash64_mix(hash ^ sample->link) : hash;
+}
+
+static bool samples_agree(const struct profile_sample *a, const struct profile_sample *b, bool by_link)
+{
+	return a->stack == b->stack && a->labels == b->labels && (!by_link || a->link == b->link);
+}
+
+/* The group of a sample, groups->count if it is the first of its kind. */
+static size_t find_group(const struct profile *profile, const struct sample_groups *groups, const struct index32 *index,
+			 const struct profile_sample *sample, uint64_t hash, bool by_link)
+{
+	uint32_t group;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &group); at++)
+		if (samples_agree(&profile->samples[groups->first[group]], sample, by_link))
+			return group;
+	return groups->count;
+}
+
+int sample_groups_build(const struct profile *profile, bool by_link, struct sample_groups *ret, struct error *err)
+{
+	size_t count = profile->sample_count;
+	struct sample_groups groups = {
+		.first = mem_alloc_array(count, sizeof(*groups.first)),
+		.next = mem_alloc_array(count, sizeof(*groups.next)),
+	};
+	_cleanup_(mem_freep) uint32_t *last = mem_alloc_array(count, sizeof(*last));
+	_cleanup_(index32_release) struct index32 index;
+	index32_init(&index);
+	if (!groups.first || !groups.next || !last)
+		goto nomem;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+		uint64_t hash = hash_sample(sample, by_link);
+		size_t group = find_group(profile, &groups, &index, sample, hash, by_link);
+		if (group == groups.count) {
+			if (index32_add(&index, hash, (uint32_t)group) < 0)
+				goto nomem;
+			groups.first[groups.count++] = i;
+		} else {
+			groups.next[last[group]] = i;
+		}
+		last[group] = i;
+		groups.next[i] = SAMPLE_NONE;
+	}
+	*ret = groups;
+	return 0;
+nomem:
+	sample_groups_release(&groups);
+	return error_nomem(err);
+}
+
+void sample_groups_release(struct sample_groups *groups)
+{
+	groups->first = mem_free(groups->first);
+	groups->next = mem_free(groups->next);
+	groups->count = 0;
+}
+
+int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = groups->first[group]; i != SAMPLE_NONE; i = groups->next[i])
+		sum += (uint64_t)profile->values[(size_t)i * profile->sample_type_count + sample_type];
+	return (int64_t)sum;
+}
+
+/* ---- names and labels ---- */
+
+static bool starts_with(struct bytes text, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	return text.len >= len && memcmp(text.data, prefix, len) == 0;
+}
+
+bool format_is_kernel_file(struct bytes file_name)
+{
+	static const char *const user[] = {"[vdso",  "[vsyscall", "[vvar",    "[stack",	  "[heap",    "[anon",
+					   "[unkno", "[uprobes",  "[perf-ma", "[OTEL_CT", "[sigpage", "[jit"};
+	if (file_name.len < 3 || file_name.data[0] != '[')
+		return false;
+	if (starts_with(file_name, "[kernel"))
+		return true;
+	if (file_name.data[file_name.len - 1] != ']')
+		return false;
+	for (size_t i = 0; i < sizeof(user) / sizeof(user[0]); i++)
+		if (starts_with(file_name, user[i]))
+			return false;
+	return true;
+}
+
+int format_append_label_value(const struct profile *profile, const struct profile_label *label, struct buffer *out)
+{
+	if (label->value || (label->number == 0 && label->unit == 0)) {
+		struct bytes text = profile_string_bytes(profile, label->value);
+		return buffer_append(out, text.data, text.len);
+	}
+	int r = buffer_printf(out, "%lld", (long long)label->number);
+	if (r < 0 || label->unit == 0)
+		return r;
+	struct bytes unit = profile_string_bytes(profile, label->unit);
+	r = buffer_append_byte(out, ' ');
+	return r < 0 ? r : buffer_append(out, unit.data, unit.len);
+}
+
+int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err)
+{
+	if (code == -E2BIG)
+		return error_set(err, code, "%s passes the limit of %zu bytes; write a shorter time range or fewer labels",
+				 what, out->max);
+	return error_nomem(err);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoding pprof (field numbers: see pprof_decode.c). The same profile gives the same bytes.
+ *
+ * The message is written in one pass: samples first, and each table after what refers to it, so that ids are given on first use
+ * and only what is used is written. Locations, functions and strings are numbered in that order. Mappings keep the order of
+ * the profile's table, because readers take the first one for the program itself. The string table comes last.
+ *
+ * What pprof has no place for:
+ *   - times and links of samples: samples that differ in nothing else are summed
+ *   - labels of the whole profile: every sample gets them, unless it has a label of that name
+ *   - the frame type: kernel frames are told by their mapping's name, and get a mapping of that name if they have none
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "codec/compress.h"
+#include "codec/protobuf.h"
+#include "format/format_int.h"
+
+#define GZIP_LEVEL 6
+
+/* Ids of the profile to those of the message, given on first use. */
+struct numbering {
+	uint32_t *number; /* by id of the profile; 0 = not used yet */
+	uint32_t *order;  /* ids of the profile, by number - first */
+	size_t count;
+};
+
+struct encoder {
+	const struct profile *profile;
+	struct buffer *out;
+	struct numbering strings, locations, functions;
+	uint32_t *mappings; /* numbers by id; 0 = not used */
+	uint32_t kernel_mapping, kernel_file;
+	uint32_t *stack;  /* scratch: numbers of a stack's locations */
+	uint64_t *packed; /* scratch */
+	size_t stack_max;
+	struct sample_groups groups;
+};
+
+static int numbering_init(struct numbering *numbering, size_t count)
+{
+	numbering->number = mem_zalloc_array(count, sizeof(*numbering->number));
+	numbering->order = mem_alloc_array(count, sizeof(*numbering->order));
+	return numbering->number && numbering->order ? 0 : -ENOMEM;
+}
+
+static void numbering_release(struct numbering *numbering)
+{
+	mem_free(numbering->number);
+	mem_free(numbering->order);
+}
+
+static inline uint32_t number_of(struct numbering *numbering, uint32_t id)
+{
+	if (numbering->number[id] == 0) {
+		numbering->order[numbering->count++] = id;
+		numbering->number[id] = (uint32_t)numbering->count;
+	}
+	return numbering->number[id];
+}
+
+/* Index in the string table; entry 0 is "". */
+static inline uint32_t string_index(struct encoder *encoder, uint32_t id)
+{
+	return id == 0 ? 0 : number_of(&encoder->strings, id);
+}
+
+/* proto3 leaves zeros out. */
+static int write_number(struct encoder *encoder, uint32_t field, uint64_t value)
+{
+	return value == 0 ? 0 : pb_write_varint(encoder->out, field, value);
+}
+
+static int write_text(struct encoder *encoder, uint32_t field, uint32_t id)
+{
+	return write_number(encoder, field, string_index(encoder, id));
+}
+
+static int write_value_type(struct encoder *encoder, uint32_t field, struct profile_value_type type)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, field, &mark);
+	if (r == 0)
+		r = write_text(encoder, 1, type.type);
+	if (r == 0)
+		r = write_text(encoder, 2, type.unit);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* ---- samples ---- */
+
+static int write_label(struct encoder *encoder, const struct profile_label *label)
+{
+	if (!label->value && !label->number && !label->unit)
+		return 0;
+	size_t mark;
+	int r = pb_begin(encoder->out, 3, &mark);
+	if (r == 0)
+		r = write_text(encoder, 1, label->key);
+	if (r == 0)
+		r = write_text(encoder, 2, label->value);
+	if (r == 0)
+		r = write_number(encoder, 3, (uint64_t)label->number);
+	if (r == 0)
+		r = write_text(encoder, 4, label->unit);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static bool set_has_key(const struct profile *profile, const struct profile_label_set *set, uint32_t key)
+{
+	for (uint32_t i = set->first; i < set->first + set->count; i++)
+		if (profile->labels[i].key == key)
+			return true;
+	return false;
+}
+
+static int write_labels(struct encoder *encoder, uint32_t label_set)
+{
+	const struct profile *profile = encoder->profile;
+	const struct profile_label_set *own = &profile->label_sets[label_set];
+	const struct profile_label_set *shared = &profile->label_sets[profile->resource_labels];
+	int r = 0;
+	for (uint32_t i = own->first; i < own->first + own->count && r == 0; i++)
+		r = write_label(encoder, &profile->labels[i]);
+	for (uint32_t i = shared->first; i < shared->first + shared->count && r == 0; i++)
+		if (!set_has_key(profile, own, profile->labels[i].key))
+			r = write_label(encoder, &profile->labels[i]);
+	return r;
+}
+
+static int write_sample(struct encoder *encoder, size_t group)
+{
+	const struct profile *profile = encoder->profile;
+	const struct profile_sample *sample = &profile->samples[encoder->groups.first[group]];
+	size_t mark, depth = profile_stack_locations(profile, sample->stack, encoder->stack, encoder->stack_max);
+	for (size_t i = 0; i < depth; i++)
+		encoder->packed[i] = number_of(&encoder->locations, encoder->stack[i]);
+	int r = pb_begin(encoder->out, 2, &mark);
+	if (r == 0)
+		r = pb_write_packed(encoder->out, 1, encoder->packed, depth);
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		encoder->packed[i] = (uint64_t)sample_groups_sum(&encoder->groups, profile, group, i);
+	if (r == 0)
+		r = pb_write_packed(encoder->out, 2, encoder->packed, profile->sample_type_count);
+	if (r == 0)
+		r = write_labels(encoder, sample->labels);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* ---- tables ---- */
+
+static bool needs_kernel_mapping(const struct profile_location *location)
+{
+	return location->mapping == 0 && location->frame_type == PROFILE_FRAME_KERNEL;
+}
+
+/* Which of has_functions, has_filenames, has_line_numbers all of a location's lines have. */
+static uint32_t flags_of_location(const struct profile *profile, const struct profile_location *location)
+{
+	uint32_t flags = PROFILE_MAPPING_HAS_FUNCTIONS | PROFILE_MAPPING_HAS_FILENAMES | PROFILE_MAPPING_HAS_LINE_NUMBERS;
+	if (location->line_count == 0)
+		return 0;
+	for (uint32_t i = 0; i < location->line_count; i++) {
+		const struct profile_line *line = &profile->lines[location->line_first + i];
+		const struct profile_function *function = &profile->functions[line->function];
+		if (function->name == 0)
+			return 0;
+		if (function->file_name == 0)
+			flags &= ~(uint32_t)PROFILE_MAPPING_HAS_FILENAMES;
+		if (line->line == 0)
+			flags &= ~(uint32_t)PROFILE_MAPPING_HAS_LINE_NUMBERS;
+	}
+	return flags;
+}
+
+/* The has_* flags tell readers what they need not look up themselves. A source that did not set any may still have symbolized
+ * all of a mapping; said nothing, `go tool pprof` would put its own guess in the place of our names. */
+static void find_mapping_flags(struct encoder *encoder, uint32_t *flags, uint32_t kernel_slot)
+{
+	const struct profile *profile = encoder->profile;
+	for (size_t i = 0; i <= profile->mapping_count; i++)
+		flags[i] = UINT32_MAX;
+	for (size_t i = 0; i < encoder->locations.count; i++) {
+		const struct profile_location *location = &profile->locations[encoder->locations.order[i]];
+		uint32_t slot = needs_kernel_mapping(location) ? kernel_slot : location->mapping;
+		flags[slot] &= flags_of_location(profile, location);
+	}
+	for (size_t i = 0; i < encoder->locations.count; i++) {
+		const struct profile_location *location = &profile->locations[encoder->locations.order[i]];
+		if (location->line_count > 1 && (flags[location->mapping] & PROFILE_MAPPING_HAS_FUNCTIONS))
+			flags[location->mapping] |= PROFILE_MAPPING_HAS_INLINE_FRAMES;
+	}
+	for (size_t i = 1; i < profile->mapping_count; i++)
+		if (profile->mappings[i].flags)
+			flags[i] = profile->mappings[i].flags;
+}
+
+static int write_mapping(struct encoder *encoder, uint32_t number, const struct profile_mapping *mapping, uint32_t flags)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, 3, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, number);
+	if (r == 0)
+		r = write_number(encoder, 2, mapping->start);
+	if (r == 0)
+		r = write_number(encoder, 3, mapping->limit);
+	if (r == 0)
+		r = write_number(encoder, 4, mapping->offset);
+	if (r == 0)
+		r = write_number(encoder, 5, mapping->file_name);
+	if (r == 0)
+		r = write_number(encoder, 6, mapping->build_id);
+	for (uint32_t i = 0; i < 4 && r == 0; i++)
+		r = write_number(encoder, 7 + i, flags >> i & 1);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static void number_mappings(struct encoder *encoder)
+{
+	const struct profile *profile = encoder->profile;
+	uint32_t count = 0;
+	bool kernel = false;
+	for (size_t i = 0; i < encoder->locations.count; i++) {
+		const struct profile_location *location = &profile->locations[encoder->locations.order[i]];
+		encoder->mappings[location->mapping] = 1;
+		kernel |= needs_kernel_mapping(location);
+	}
+	encoder->mappings[0] = 0;
+	for (size_t i = 1; i < profile->mapping_count; i++)
+		if (encoder->mappings[i])
+			encoder->mappings[i] = ++count;
+	encoder->kernel_mapping = kernel ? ++count : 0;
+}
+
+static int write_mappings(struct encoder *encoder)
+{
+	const struct profile *profile = encoder->profile;
+	number_mappings(encoder);
+	uint32_t kernel_slot = (uint32_t)profile->mapping_count;
+	_cleanup_(mem_freep) uint32_t *flags = mem_alloc_array(profile->mapping_count + 1, sizeof(*flags));
+	if (!flags)
+		return -ENOMEM;
+	find_mapping_flags(encoder, flags, kernel_slot);
+	int r = 0;
+	for (size_t i = 1; i < profile->mapping_count && r == 0; i++) {
+		if (encoder->mappings[i] == 0)
+			continue;
+		struct profile_mapping mapping = profile->mappings[i];
+		mapping.file_name = string_index(encoder, mapping.file_name);
+		mapping.build_id = string_index(encoder, mapping.build_id);
+		r = write_mapping(encoder, encoder->mappings[i], &mapping, flags[i]);
+	}
+	if (r == 0 && encoder->kernel_mapping) {
+		/* A string of its own, behind those of the profile. */
+		encoder->kernel_file = (uint32_t)profile->strings.count;
+		struct profile_mapping mapping = {.file_name = string_index(encoder, encoder->kernel_file)};
+		r = write_mapping(encoder, encoder->kernel_mapping, &mapping, flags[kernel_slot]);
+	}
+	return r;
+}
+
+static int write_line(struct encoder *encoder, const struct profile_line *line)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, 4, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, number_of(&encoder->functions, line->function));
+	if (r == 0)
+		r = write_number(encoder, 2, (uint64_t)line->line);
+	if (r == 0)
+		r = write_number(encoder, 3, (uint64_t)line->column);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_location(struct encoder *encoder, uint32_t number, uint32_t id)
+{
+	const struct profile *profile = encoder->profile;
+	const struct profile_location *location = &profile->locations[id];
+	uint32_t mapping = needs_kernel_mapping(location) ? encoder->kernel_mapping : encoder->mappings[location->mapping];
+	size_t mark;
+	int r = pb_begin(encoder->out, 4, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, number);
+	if (r == 0)
+		r = write_number(encoder, 2, mapping);
+	if (r == 0)
+		r = write_number(encoder, 3, location->address);
+	for (uint32_t i = 0; i < location->line_count && r == 0; i++)
+		r = write_line(encoder, &profile->lines[location->line_first + i]);
+	if (r == 0)
+		r = write_number(encoder, 5, location->folded);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_function(struct encoder *encoder, uint32_t number, const struct profile_function *function)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, 5, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, number);
+	if (r == 0)
+		r = write_text(encoder, 2, function->name);
+	if (r == 0)
+		r = write_text(encoder, 3, function->system_name);
+	if (r == 0)
+		r = write_text(encoder, 4, function->file_name);
+	if (r == 0)
+		r = write_number(encoder, 5, (uint64_t)function->start_line);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_scalars(struct encoder *encoder)
+{
+	const struct profile *profile = encoder->profile;
+	int r = write_text(encoder, 7, profile->drop_frames);
+	if (r == 0)
+		r = write_text(encoder, 8, profile->keep_frames);
+	if (r == 0)
+		r = write_number(encoder, 9, (uint64_t)profile->time_ns);
+	if (r == 0)
+		r = write_number(encoder, 10, (uint64_t)profile->duration_ns);
+	if (r == 0 && (profile->period_type.type || profile->period_type.unit))
+		r = write_value_type(encoder, 11, profile->period_type);
+	if (r == 0)
+		r = write_number(encoder, 12, (uint64_t)profile->period);
+	for (size_t i = 0; i < profile->comment_count && r == 0; i++)
+		r = pb_write_varint(encoder->out, 13, string_index(encoder, profile->comments[i]));
+	if (r == 0)
+		r = write_text(encoder, 14, profile->default_sample_type);
+	return r < 0 ? r : write_text(encoder, 15, profile->doc_url);
+}
+
+static int write_strings(struct encoder *encoder)
+{
+	int r = pb_write_bytes(encoder->out, 6, NULL, 0);
+	for (size_t i = 0; i < encoder->strings.count && r == 0; i++) {
+		uint32_t id = encoder->strings.order[i];
+		struct bytes text = id < encoder->profile->strings.count ? profile_string_bytes(encoder->profile, id)
+									 : bytes_of_string(FORMAT_KERNEL_FILE);
+		r = pb_write_bytes(encoder->out, 6, text.data, text.len);
+	}
+	return r;
+}
+
+/* ---- the whole ---- */
+
+static int write_profile(struct encoder *encoder)
+{
+	const struct profile *profile = encoder->profile;
+	int r = 0;
+	for (size_t i = 0; i < profile->sample_type_count && r == 0; i++)
+		r = write_value_type(encoder, 1, profile->sample_types[i]);
+	for (size_t i = 0; i < encoder->groups.count && r == 0; i++)
+		r = write_sample(encoder, i);
+	if (r == 0)
+		r = write_mappings(encoder);
+	for (size_t i = 0; i < encoder->locations.count && r == 0; i++)
+		r = write_location(encoder, (uint32_t)i + 1, encoder->locations.order[i]);
+	for (size_t i = 0; i < encoder->functions.count && r == 0; i++)
+		r = write_function(encoder, (uint32_t)i + 1, &profile->functions[encoder->functions.order[i]]);
+	if (r == 0)
+		r = write_scalars(encoder);
+	return r < 0 ? r : write_strings(encoder);
+}
+
+static int encoder_init(struct encoder *encoder, struct error *err)
+{
+	const struct profile *profile = encoder->profile;
+	encoder->stack_max = LIMIT_STACK_DEPTH;
+	encoder->mappings = mem_zalloc_array(profile->mapping_count, sizeof(*encoder->mappings));
+	encoder->stack = mem_alloc_array(encoder->stack_max, sizeof(*encoder->stack));
+	encoder->packed = mem_alloc_array(encoder->stack_max, sizeof(*encoder->packed));
+	/* One more string for FORMAT_KERNEL_FILE. */
+	if (!encoder->mappings || !encoder->stack || !encoder->packed ||
+	    numbering_init(&encoder->strings, profile->strings.count + 1) < 0 ||
+	    numbering_init(&encoder->locations, profile->location_count) < 0 ||
+	    numbering_init(&encoder->functions, profile->function_count) < 0)
+		return error_nomem(err);
+	return sample_groups_build(profile, false, &encoder->groups, err);
+}
+
+static void encoder_release(struct encoder *encoder)
+{
+	numbering_release(&encoder->strings);
+	numbering_release(&encoder->locations);
+	numbering_release(&encoder->functions);
+	mem_free(encoder->mappings);
+	mem_free(encoder->stack);
+	mem_free(encoder->packed);
+	sample_groups_release(&encoder->groups);
+}
+
+static int encode_raw(const struct profile *profile, struct buffer *out, struct error *err)
+{
+	_cleanup_(encoder_release) struct encoder encoder = {.profile = profile, .out = out};
+	int r = encoder_init(&encoder, err);
+	if (r < 0)
+		return r;
+	r = write_profile(&encoder);
+	return r < 0 ? format_buffer_error(r, out, "the pprof output", err) : 0;
+}
+
+int pprof_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
+{
+	size_t before = out->len;
+	int r;
+	if (options && !options->compress) {
+		r = encode_raw(profile, out, err);
+	} else {
+		_cleanup_(buffer_release) struct buffer raw;
+		buffer_init(&raw, LIMIT_PROFILE_FILE_BYTES);
+		r = encode_raw(profile, &raw, err);
+		if (r == 0)
+			r = gzip_compress(buffer_bytes(&raw), GZIP_LEVEL, out, err);
+	}
+	if (r < 0)
+		out->len = before;
+	return r;
+}
