@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names as people wrote them: C++ (Itanium ABI), Rust (legacy and v0), D. */
+#ifndef WICK_ELF_DEMANGLE_H
+#define WICK_ELF_DEMANGLE_H
+
+#include "base/buffer.h"
+
+#define DEMANGLE_INPUT_MAX  4096u  /* longer names stay as they are */
+#define DEMANGLE_OUTPUT_MAX 32768u /* names that would become longer stay as they are */
+
+/*
+ * Appends the readable form of a symbol's name to `out`. C++ with parameters; the hash of legacy Rust names
+ * ("::h0123456789abcdef") is dropped; the suffixes of compiler-made copies become "[clone .cold]".
+ *
+ * Returns 1 when it did, 0 when the name is not mangled, is damaged, or passes a limit (out unchanged then), -ENOMEM or -E2BIG
+ * when `out` cannot take it. Thread-safe. Needs up to 2 MiB of stack for the worst name.
+ */
+int demangle_symbol(const char *name, struct buffer *out);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names for the procedure linkage table, the stubs through which a file calls other libraries: "malloc@plt". They have no
+ * symbols of their own, and without a name their samples would be lost between two functions.
+ *
+ * x86-64: every stub, wherever the linker put it (.plt, .plt.sec, .plt.got; bfd, gold, lld and mold differ), jumps through a
+ * slot of the global offset table, "ff 25 disp32", at most after endbr64 or a bnd prefix. The slot's relocation names the
+ * function. Decoding the jump is indifferent to the order of the stubs, which counting relocations, as some tools do, is not.
+ * AArch64: .plt is 32 bytes of header and 16 bytes for each entry of .rela.plt, in order.
+ * Other machines: no names.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "elf/elf_symbols_int.h"
+
+#define PLT_BYTES_MAX  (64 * MIB)
+#define AARCH64_HEADER 32
+#define STUB_BYTES     16
+#define PLT_SUFFIX     "@plt"
+
+struct slot {
+	uint64_t address; /* of the entry in the global offset table */
+	uint32_t symbol;  /* index into .dynsym */
+};
+
+struct plt {
+	struct symbol_reader *reader;
+	struct elf_file *file;
+	struct elf_symbols *symbols;
+	struct bytes dynsym, strings;
+	struct slot *slots; /* in file order; sorted by address for x86-64 */
+	size_t slot_count, slot_capacity;
+};
+
+static int compare_slots(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static bool is_slot_relocation(const struct elf_file *file, uint32_t type)
+{
+	if (file->machine == EM_X86_64)
+		return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
+	return type == R_AARCH64_JUMP_SLOT;
+}
+
+static int add_slots(struct plt *plt, const struct elf_section *section, struct error *err)
+{
+	struct bytes data;
+	int r = elf_file_read_section(plt->file, section, ELF_PLT_RELOCATION_BYTES_MAX, &data, err);
+	if (r < 0)
+		return r;
+	for (size_t at = 0; data.len - at >= sizeof(Elf64_Rela); at += sizeof(Elf64_Rela)) {
+		Elf64_Rela rela;
+		memcpy(&rela, data.data + at, sizeof(rela));
+		if (!is_slot_relocation(plt->file, (uint32_t)ELF64_R_TYPE(rela.r_info)))
+			continue;
+		r = array_reserve(&plt->slots, &plt->slot_capacity, plt->slot_count + 1, ELF_SYMBOLS_MAX);
+		if (r < 0)
+			break;
+		plt->slots[plt->slot_count++] = (struct slot){rela.r_offset, (uint32_t)ELF64_R_SYM(rela.r_info)};
+	}
+	mem_free((void *)data.data);
+	return r == -ENOMEM ? error_nomem(err) : r;
+}
+
+/* The reader NUL-terminates string tables, so the name ends inside the memory. NULL when there is no usable name. */
+static const char *slot_name(const struct plt *plt, const struct slot *slot)
+{
+	uint64_t at = (uint64_t)slot->symbol * sizeof(Elf64_Sym);
+	if (slot->symbol == 0 || at + sizeof(Elf64_Sym) > plt->dynsym.len)
+		return NULL;
+	Elf64_Sym symbol;
+	elf_symbol_convert(plt->file, plt->dynsym.data + at, &symbol);
+	if (symbol.st_name >= plt->strings.len)
+		return NULL;
+	const char *name = (const char *)plt->strings.data + symbol.st_name;
+	size_t len = strnlen(name, ELF_SYMBOL_NAME_MAX + 1);
+	plt->symbols->name_bytes += len;
+	return len > 0 && len <= ELF_SYMBOL_NAME_MAX ? name : NULL;
+}
+
+static int add_stub(struct plt *plt, const struct slot *slot, uint64_t address, uint64_t size, struct error *err)
+{
+	const char *target = slot_name(plt, slot);
+	if (plt->symbols->name_bytes > ELF_SYMBOL_NAME_BYTES_MAX)
+		return -E2BIG;
+	const struct elf_segment *segment = symbol_reader_find_segment(plt->reader, address);
+	if (!target || !segment || size > segment->memory_size - (address - segment->address))
+		return 0;
+	size_t len = strlen(target);
+	char *name = arena_alloc(&plt->symbols->text, len + sizeof(PLT_SUFFIX));
+	if (!name)
+		return error_nomem(err);
+	memcpy(name, target, len);
+	memcpy(name + len, PLT_SUFFIX, sizeof(PLT_SUFFIX));
+	struct elf_symbol symbol = {.address = address,
+				    .size = size,
+				    .name = name,
+				    .name_len = (uint32_t)(len + sizeof(PLT_SUFFIX) - 1),
+				    .type = STT_FUNC,
+				    .binding = STB_LOCAL};
+	return elf_symbols_append(plt->symbols, &symbol, err);
+}
+
+/* The slot that the stub at code[0..size) jumps through; false if it is no stub. */
+static bool decode_stub(const uint8_t *code, size_t size, uint64_t address, uint64_t *ret_slot)
+{
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	size_t at = 0;
+	if (size >= 4 && memcmp(code, endbr64, 4) == 0)
+		at = 4;
+	if (at < size && code[at] == 0xf2) /* bnd */
+		at++;
+	if (size < at + 6 || code[at] != 0xff || code[at + 1] != 0x25)
+		return false;
+	int32_t displacement;
+	memcpy(&displacement, code + at + 2, 4);
+	*ret_slot = address + at + 6 + (uint64_t)(int64_t)displacement;
+	return true;
+}
+
+static int add_stubs_x86_64(struct plt *plt, const struct elf_section *section, struct error *err)
+{
+	size_t step = strcmp(section->name, ".plt.got") == 0 && section->entry_size == 8 ? 8 : STUB_BYTES;
+	struct bytes code;
+	int r = elf_file_read_section(plt->file, section, PLT_BYTES_MAX, &code, err);
+	if (r < 0)
+		return r;
+	for (size_t at = 0; r == 0 && code.len - at >= step; at += step) {
+		struct slot key;
+		if (!decode_stub(code.data + at, step, section->address + at, &key.address))
+			continue;
+		const struct slot *slot =
+			plt->slot_count == 0 ? NULL : bsearch(&key, plt->slots, plt->slot_count, sizeof(key), compare_slots);
+		if (slot)
+			r = add_stub(plt, slot, section->address + at, step, err);
+	}
+	mem_free((void *)code.data);
+	return r;
+}
+
+static int add_stubs_aarch64(struct plt *plt, const struct elf_section *section, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < plt->slot_count; i++) {
+		uint64_t at = AARCH64_HEADER + (uint64_t)i * STUB_BYTES;
+		if (at + STUB_BYTES > section->size)
+			break;
+		r = add_stub(plt, &plt->slots[i], section->address + at, STUB_BYTES, err);
+	}
+	return r;
+}
+
+static int add_stubs(struct plt *plt, struct error *err)
+{
+	struct elf_file *file = plt->file;
+	if (file->machine == EM_X86_64 && plt->slot_count > 0)
+		qsort(plt->slots, plt->slot_count, sizeof(*plt->slots), compare_slots);
+	for (size_t i = 0; i < file->section_count; i++) {
+		const struct elf_section *s = &file->sections[i];
+		if (s->type != SHT_PROGBITS || strncmp(s->name, ".plt", 4) != 0)
+			continue;
+		int r = file->machine == EM_X86_64 ? add_stubs_x86_64(plt, s, err) : add_stubs_aarch64(plt, s, err);
+		if (r < 0)
+			return r;
+		if (file->machine == EM_AARCH64)
+			break;
+	}
+	return 0;
+}
+
+static int read_plt(struct plt *plt, struct error *err)
+{
+	struct elf_file *file = plt->file;
+	const struct elf_section *dynsym = elf_file_find_section_type(file, SHT_DYNSYM);
+	if (!dynsym || dynsym->link >= file->section_count)
+		return 0;
+	int r = elf_symbols_read_strings(plt->symbols, file, &file->sections[dynsym->link], &plt->strings, err);
+	if (r < 0)
+		return r;
+	r = elf_file_read_section(file, dynsym, ELF_SYMTAB_BYTES_MAX, &plt->dynsym, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < file->section_count && r == 0; i++) {
+		const struct elf_section *s = &file->sections[i];
+		if (s->type != SHT_RELA || !(s->flags & SHF_ALLOC))
+			continue;
+		if (file->machine == EM_X86_64 || strcmp(s->name, ".rela.plt") == 0)
+			r = add_slots(plt, s, err);
+	}
+	return r < 0 ? r : add_stubs(plt, err);
+}
+
+int elf_symbols_add_plt(struct symbol_reader *reader, struct error *err)
+{
+	struct elf_symbols *symbols = reader->symbols;
+	struct elf_file *file = reader->file;
+	if (!file->is_64 || (file->machine != EM_X86_64 && file->machine != EM_AARCH64))
+		return 0;
+	size_t count_before = symbols->count;
+	struct plt plt = {.reader = reader, .file = file, .symbols = symbols};
+	struct error problem = {0};
+	int r = read_plt(&plt, &problem);
+	mem_free((void *)plt.dynsym.data);
+	mem_free(plt.slots);
+	if (r == -ENOMEM || r == -EIO) {
+		if (err)
+			*err = problem;
+		return r;
+	}
+	if (r < 0)
+		symbols->count = count_before;
+	return 0;
+}

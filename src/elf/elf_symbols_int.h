@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/elf. */
+#ifndef WICK_ELF_ELF_SYMBOLS_INT_H
+#define WICK_ELF_ELF_SYMBOLS_INT_H
+
+#include "elf/elf_symbols.h"
+
+#define EXECUTED_SEGMENTS_MAX 64 /* those beyond are ignored, so that time per symbol is bounded; real files have a few */
+
+/* One file being read into a list. */
+struct symbol_reader {
+	struct elf_symbols *symbols;
+	struct elf_file *file;
+	const struct elf_segment *executed[EXECUTED_SEGMENTS_MAX]; /* PT_LOAD with PF_X; none wraps around the address space */
+	size_t executed_count;
+};
+
+/* The executed segment that holds an address, or NULL. */
+const struct elf_segment *symbol_reader_find_segment(const struct symbol_reader *reader, uint64_t address);
+/* Copies one symbol out of a raw table, 32 or 64 bit. */
+void elf_symbol_convert(const struct elf_file *file, const uint8_t *raw, Elf64_Sym *ret);
+/* Adds a symbol as it is; its name must live as long as the list. */
+int elf_symbols_append(struct elf_symbols *symbols, const struct elf_symbol *symbol, struct error *err);
+/* Keeps a string table until the list is released. */
+int elf_symbols_read_strings(struct elf_symbols *symbols, struct elf_file *file, const struct elf_section *table,
+			     struct bytes *ret, struct error *err);
+/* elf_plt.c: adds "NAME@plt" for every linkage table entry that can be told. Damage costs these names only. */
+int elf_symbols_add_plt(struct symbol_reader *reader, struct error *err);
+
+#endif

@@ -1,0 +1,724 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel's symbols, small enough for an agent that may use 15 MiB altogether.
+ *
+ * /proc/kallsyms has some 120,000 to 200,000 text symbols; offsets and plain names would take 4 to 6 MB. Half of the symbols of
+ * current x86 kernels are "__pfx_NAME", the padding in front of NAME, and neighbours' names start alike. So symbols are kept in
+ * blocks of 64, each entry coded against the one before:
+ *
+ *   varint   (start - start before) * 4 + kind     kind 0: symbol; 1: symbol with its __pfx_ padding in front; 2: end of text
+ *   varint   length of the padding                 kind 1 only; start is that of the padding
+ *   varint   bytes of the name before that are kept \
+ *   varint   bytes that follow                       } kinds 0 and 1
+ *   bytes                                           /
+ *   varint   module                                run 1 only, kinds 0 and 1
+ *
+ * and an index of { start, place } per block: 1.3 MB for 122,000 symbols. A lookup is a binary search over blocks and a walk
+ * through one. Names that were looked up are kept as strings, since callers keep them.
+ *
+ * Two runs. The kernel's own symbols come sorted by address and are coded as they are read, so that loading needs no more
+ * memory than the result. Modules, BPF programs and trampolines come in any order; they (and any symbol of the kernel that is
+ * out of order) are collected, sorted, and coded as run 1.
+ *
+ * Ends. The file has no sizes. Text ends where a symbol that is no text comes next, at _etext and _einittext, and in run 1 at
+ * the latest EXTENT_MAX behind the last symbol: an address in a gap has no name.
+ *
+ * Rejected: reading the file again for each batch of unknown addresses (50 ms of CPU each here, half of what the agent may use
+ * in ten seconds); compressing blocks with zstd (0.9 MB, but a decompressor's memory and 20 us a lookup).
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "symbol/symbol_int.h"
+
+#define BLOCK_SYMBOLS	   64u
+#define NAME_MAX_BYTES	   1023u /* the kernel's KSYM_NAME_LEN is 512; longer ones are cut */
+#define LINE_BYTES_MAX	   2048u
+#define WINDOW_BYTES	   (64 * KIB)
+#define SYMBOLS_MAX	   (4u * 1024 * 1024)
+#define DATA_BYTES_MAX	   (256 * MIB)
+#define MODULES_MAX	   65536u
+#define EXTENT_MAX	   (256 * KIB)
+#define MODULES_FILE_MAX   (4 * MIB)
+#define PADDING_MAX	   64u
+#define PADDING_PREFIX	   "__pfx_"
+#define PADDING_PREFIX_LEN 6u
+#define CORE_MODULE	   "[kernel.kallsyms]"
+
+enum entry_kind { ENTRY_SYMBOL = 0, ENTRY_PADDED = 1, ENTRY_END = 2 };
+
+struct block {
+	uint64_t start;
+	uint32_t place; /* of its first entry in data */
+};
+
+struct run {
+	struct block *blocks;
+	size_t block_count, block_capacity;
+	struct buffer data;
+	size_t entry_count;
+};
+
+struct kallsyms {
+	struct run runs[2];
+	struct intern modules; /* id 1 is the kernel itself */
+	size_t symbol_count;
+	char *modules_path;
+	uint64_t modules_hash;
+	struct name_cache *names;
+};
+
+/* What changes when somebody looks something up; apart so that kallsyms_lookup() can be const. */
+struct name_cache {
+	pthread_mutex_t lock;
+	struct map64 known; /* entry -> char * */
+	struct arena text;
+};
+
+/* One entry, decoded. */
+struct entry {
+	uint64_t start;
+	enum entry_kind kind;
+	uint32_t padding, module;
+	size_t name_len;
+	char name[NAME_MAX_BYTES + 1];
+};
+
+/* Without the unused part of the name, which is most of it. */
+static void copy_entry(struct entry *to, const struct entry *from)
+{
+	memcpy(to, from, offsetof(struct entry, name) + from->name_len);
+	to->name[from->name_len] = 0;
+}
+
+/* ---- coding ---- */
+
+struct coder {
+	struct run *run;
+	bool with_modules;
+	struct entry best; /* of the symbols at one address, the one to keep; kind is ENTRY_END while there is none */
+	bool has_best, best_is_global;
+	struct entry padding; /* a __pfx_ symbol that waits for its function */
+	bool has_padding;
+	struct entry previous; /* coded last */
+	size_t symbol_count;
+};
+
+static int put_varint(struct buffer *out, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t len = 0;
+	while (value >= 0x80) {
+		bytes[len++] = (uint8_t)(value | 0x80);
+		value >>= 7;
+	}
+	bytes[len++] = (uint8_t)value;
+	return buffer_append(out, bytes, len);
+}
+
+static size_t common_prefix(const struct entry *a, const struct entry *b)
+{
+	size_t len = 0;
+	while (len < a->name_len && len < b->name_len && a->name[len] == b->name[len])
+		len++;
+	return len;
+}
+
+static int start_block(struct coder *coder, uint64_t start)
+{
+	struct run *run = coder->run;
+	int r = array_reserve(&run->blocks, &run->block_capacity, run->block_count + 1, SYMBOLS_MAX / BLOCK_SYMBOLS + 1);
+	if (r < 0)
+		return r;
+	run->blocks[run->block_count++] = (struct block){start, (uint32_t)run->data.len};
+	coder->previous.start = start;
+	coder->previous.name_len = 0;
+	return 0;
+}
+
+static int put_name(struct coder *coder, const struct entry *entry)
+{
+	struct buffer *out = &coder->run->data;
+	size_t kept = common_prefix(&coder->previous, entry);
+	int r = put_varint(out, kept);
+	if (r == 0)
+		r = put_varint(out, entry->name_len - kept);
+	if (r == 0)
+		r = buffer_append(out, entry->name + kept, entry->name_len - kept);
+	if (r == 0 && coder->with_modules)
+		r = put_varint(out, entry->module);
+	return r;
+}
+
+static int put_entry(struct coder *coder, const struct entry *entry)
+{
+	int r = 0;
+	if (coder->run->entry_count % BLOCK_SYMBOLS == 0)
+		r = start_block(coder, entry->start);
+	if (r == 0)
+		r = put_varint(&coder->run->data, (entry->start - coder->previous.start) * 4 + entry->kind);
+	if (r == 0 && entry->kind == ENTRY_PADDED)
+		r = put_varint(&coder->run->data, entry->padding);
+	if (r == 0 && entry->kind != ENTRY_END)
+		r = put_name(coder, entry);
+	if (r < 0)
+		return r;
+	coder->run->entry_count++;
+	coder->previous.start = entry->start;
+	coder->previous.kind = entry->kind;
+	if (entry->kind != ENTRY_END) {
+		coder->previous.name_len = entry->name_len;
+		memcpy(coder->previous.name, entry->name, entry->name_len + 1);
+		coder->symbol_count += entry->kind == ENTRY_PADDED ? 2 : 1;
+	}
+	return 0;
+}
+
+static bool is_padding_of(const struct entry *padding, const struct entry *function)
+{
+	return function->start - padding->start <= PADDING_MAX && padding->module == function->module &&
+	       strcmp(padding->name + PADDING_PREFIX_LEN, function->name) == 0;
+}
+
+static int flush_padding(struct coder *coder)
+{
+	if (!coder->has_padding)
+		return 0;
+	coder->has_padding = false;
+	return put_entry(coder, &coder->padding);
+}
+
+/* The best symbol of an address is known: code it, or hold it back if it is padding. */
+static int flush_best(struct coder *coder)
+{
+	if (!coder->has_best)
+		return 0;
+	coder->has_best = false;
+	struct entry *entry = &coder->best;
+	if (coder->has_padding && entry->kind == ENTRY_SYMBOL && is_padding_of(&coder->padding, entry)) {
+		entry->kind = ENTRY_PADDED;
+		entry->padding = (uint32_t)(entry->start - coder->padding.start);
+		entry->start = coder->padding.start;
+		coder->has_padding = false;
+		return put_entry(coder, entry);
+	}
+	int r = flush_padding(coder);
+	if (r < 0)
+		return r;
+	if (entry->kind == ENTRY_SYMBOL && strncmp(entry->name, PADDING_PREFIX, PADDING_PREFIX_LEN) == 0) {
+		copy_entry(&coder->padding, entry);
+		coder->has_padding = true;
+		return 0;
+	}
+	/* Ends in a row say nothing new. */
+	if (entry->kind == ENTRY_END && (coder->run->entry_count == 0 || coder->previous.kind == ENTRY_END))
+		return 0;
+	return put_entry(coder, entry);
+}
+
+/* One symbol of the file. */
+struct line {
+	uint64_t address;
+	char type;
+	const char *name, *module; /* module: "" for the kernel itself */
+	size_t name_len, module_len;
+};
+
+static bool is_text(char type)
+{
+	return type == 't' || type == 'T' || type == 'w' || type == 'W';
+}
+
+static bool is_text_end(const struct line *line)
+{
+	return (line->name_len == 6 && memcmp(line->name, "_etext", 6) == 0) ||
+	       (line->name_len == 10 && memcmp(line->name, "_einittext", 10) == 0);
+}
+
+/* Padding is chosen as its function is. */
+static const char *without_padding_prefix(const char *name)
+{
+	return strncmp(name, PADDING_PREFIX, PADDING_PREFIX_LEN) == 0 ? name + PADDING_PREFIX_LEN : name;
+}
+
+/* The order of table.c, as far as kallsyms tells: global first, fewest underscores in front, shortest, first in byte order. */
+static bool is_better(const struct coder *coder, const struct entry *entry, bool is_global)
+{
+	const struct entry *best = &coder->best;
+	if (best->kind == ENTRY_END)
+		return true;
+	if (is_global != coder->best_is_global)
+		return is_global;
+	const char *a = without_padding_prefix(entry->name), *b = without_padding_prefix(best->name);
+	size_t a_under = strspn(a, "_"), b_under = strspn(b, "_");
+	if (a_under != b_under)
+		return a_under < b_under;
+	if (entry->name_len != best->name_len)
+		return entry->name_len < best->name_len;
+	return strcmp(a, b) < 0;
+}
+
+/* Addresses must not go down. */
+static int add_symbol(struct coder *coder, const struct line *line, uint32_t module)
+{
+	bool is_end = !is_text(line->type) || is_text_end(line), is_global = line->type == 'T' || line->type == 'W';
+	if (coder->has_best && coder->best.start != line->address) {
+		int r = flush_best(coder);
+		if (r < 0)
+			return r;
+	}
+	if (coder->has_best && is_end)
+		return 0;
+	struct entry entry;
+	entry.start = line->address;
+	entry.kind = is_end ? ENTRY_END : ENTRY_SYMBOL;
+	entry.padding = 0;
+	entry.module = module;
+	entry.name_len = line->name_len < NAME_MAX_BYTES ? line->name_len : NAME_MAX_BYTES;
+	memcpy(entry.name, line->name, entry.name_len);
+	entry.name[entry.name_len] = 0;
+	if (coder->has_best && !is_better(coder, &entry, is_global))
+		return 0;
+	copy_entry(&coder->best, &entry);
+	coder->best_is_global = is_global;
+	coder->has_best = true;
+	return 0;
+}
+
+static int finish_coding(struct coder *coder, struct kallsyms *kallsyms)
+{
+	int r = flush_best(coder);
+	if (r == 0)
+		r = flush_padding(coder);
+	struct run *run = coder->run;
+	kallsyms->symbol_count += coder->symbol_count;
+	/* Give back what growing by doubling left over. */
+	void *data = run->data.len > 0 ? mem_realloc_array(run->data.data, run->data.len, 1) : NULL;
+	if (data) {
+		run->data.data = data;
+		run->data.capacity = run->data.len;
+	}
+	return r;
+}
+
+/* ---- reading /proc/kallsyms ---- */
+
+/* A symbol for run 1. */
+struct late {
+	uint64_t address;
+	uint32_t name, name_len; /* in `names` */
+	uint32_t module;
+	char type;
+};
+
+struct loader {
+	struct kallsyms *kallsyms;
+	struct coder *core;
+	uint64_t core_last, highest;
+	struct late *late;
+	size_t late_count, late_capacity;
+	struct buffer late_names;
+	uint32_t core_module;
+	size_t lines;
+};
+
+/* "ffffffff81000000 T _stext" with "\t[module]" behind it for modules. False for lines that are not like that. */
+static bool parse_line(const char *text, size_t len, struct line *ret)
+{
+	size_t at = 0;
+	uint64_t address = 0;
+	for (; at < len && text[at] != ' '; at++) {
+		char c = text[at];
+		unsigned digit = c >= '0' && c <= '9'	? (unsigned)(c - '0')
+				 : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+							: 16;
+		if (digit > 15 || at >= 16)
+			return false;
+		address = address << 4 | digit;
+	}
+	if (at == 0 || len - at < 4 || text[at + 2] != ' ')
+		return false;
+	*ret = (struct line){.address = address, .type = text[at + 1], .name = text + at + 3, .module = ""};
+	size_t rest = len - at - 3;
+	const char *tab = memchr(ret->name, '\t', rest);
+	ret->name_len = tab ? (size_t)(tab - ret->name) : rest;
+	if (tab) {
+		ret->module = tab + 1;
+		ret->module_len = rest - ret->name_len - 1;
+	}
+	return ret->name_len > 0 && !memchr(ret->name, 0, ret->name_len);
+}
+
+static int add_late(struct loader *loader, const struct line *line)
+{
+	uint32_t module = loader->core_module;
+	if (line->module_len > 0 && intern_add(&loader->kallsyms->modules, line->module, line->module_len, &module) < 0)
+		return -ENOMEM;
+	int r = array_reserve(&loader->late, &loader->late_capacity, loader->late_count + 1, SYMBOLS_MAX);
+	if (r == 0)
+		r = buffer_append(&loader->late_names, line->name, line->name_len);
+	if (r < 0)
+		return r;
+	loader->late[loader->late_count++] = (struct late){.address = line->address,
+							   .name = (uint32_t)(loader->late_names.len - line->name_len),
+							   .name_len = (uint32_t)line->name_len,
+							   .module = module,
+							   .type = line->type};
+	return 0;
+}
+
+static int take_line(struct loader *loader, const char *text, size_t len)
+{
+	struct line line;
+	if (!parse_line(text, len, &line))
+		return 0;
+	if (++loader->lines > SYMBOLS_MAX)
+		return -E2BIG;
+	if (line.address > loader->highest)
+		loader->highest = line.address;
+	if (line.address == 0)
+		return 0;
+	bool text_symbol = is_text(line.type);
+	if (line.module_len > 0)
+		return add_late(loader, &line);
+	if (line.address < loader->core_last)
+		return text_symbol ? add_late(loader, &line) : 0;
+	/* Per-CPU variables of older kernels come first, at low addresses. */
+	if (!text_symbol && loader->core->run->entry_count == 0 && !loader->core->has_best)
+		return 0;
+	loader->core_last = line.address;
+	return add_symbol(loader->core, &line, loader->core_module);
+}
+
+/* Hands over the whole lines of window[0..len); returns how many bytes they had, or an error. */
+static ssize_t take_lines(struct loader *loader, const char *window, size_t len)
+{
+	size_t at = 0;
+	const char *end;
+	while ((end = memchr(window + at, '\n', len - at))) {
+		int r = take_line(loader, window + at, (size_t)(end - window) - at);
+		if (r < 0)
+			return r;
+		at = (size_t)(end - window) + 1;
+	}
+	return (ssize_t)at;
+}
+
+static int read_symbols(struct loader *loader, const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY, 0, err);
+	if (fd < 0)
+		return fd;
+	_cleanup_(mem_freep) char *window = mem_alloc(WINDOW_BYTES);
+	if (!window)
+		return error_nomem(err);
+	size_t held = 0;
+	for (;;) {
+		ssize_t n = io_read(fd, window + held, WINDOW_BYTES - held, path, err);
+		if (n < 0)
+			return (int)n;
+		if (n == 0)
+			return 0;
+		held += (size_t)n;
+		ssize_t taken = take_lines(loader, window, held);
+		if (taken < 0)
+			return taken == -E2BIG
+				       ? error_set(err, -E2BIG, "%s has more than %u symbols, the limit", path, SYMBOLS_MAX)
+				       : error_nomem(err);
+		/* A line that long is no symbol; its rest is taken for a line of its own, which is none either. */
+		if (taken == 0 && held > LINE_BYTES_MAX)
+			taken = (ssize_t)held;
+		held -= (size_t)taken;
+		memmove(window, window + taken, held);
+	}
+}
+
+static int compare_late(const void *a, const void *b)
+{
+	const struct late *x = a, *y = b;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	/* Text last: add_symbol() lets it win over an end at its address. */
+	if (is_text(x->type) != is_text(y->type))
+		return is_text(x->type) ? 1 : -1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static int code_late(struct loader *loader)
+{
+	if (loader->late_count == 0)
+		return 0;
+	qsort(loader->late, loader->late_count, sizeof(*loader->late), compare_late);
+	_cleanup_(mem_freep) struct coder *coder = mem_zalloc(sizeof(*coder));
+	if (!coder)
+		return -ENOMEM;
+	coder->run = &loader->kallsyms->runs[1];
+	coder->with_modules = true;
+	for (size_t i = 0; i < loader->late_count; i++) {
+		const struct late *late = &loader->late[i];
+		struct line line = {.address = late->address,
+				    .type = late->type,
+				    .name = (const char *)loader->late_names.data + late->name,
+				    .name_len = late->name_len};
+		int r = add_symbol(coder, &line, late->module);
+		if (r < 0)
+			return r;
+	}
+	return finish_coding(coder, loader->kallsyms);
+}
+
+static int load_symbols(struct kallsyms *kallsyms, const char *path, struct error *err)
+{
+	struct loader loader = {.kallsyms = kallsyms};
+	_cleanup_(mem_freep) struct coder *core = mem_zalloc(sizeof(*core));
+	if (!core || intern_add_string(&kallsyms->modules, CORE_MODULE, &loader.core_module) < 0)
+		return error_nomem(err);
+	core->run = &kallsyms->runs[0];
+	loader.core = core;
+	buffer_init(&loader.late_names, DATA_BYTES_MAX);
+	int r = read_symbols(&loader, path, err);
+	if (r == 0 && finish_coding(core, kallsyms) < 0)
+		r = error_nomem(err);
+	if (r == 0 && code_late(&loader) < 0)
+		r = error_nomem(err);
+	mem_free(loader.late);
+	buffer_release(&loader.late_names);
+	if (r < 0)
+		return r;
+	if (loader.lines > 0 && loader.highest == 0)
+		return error_set(err, -EPERM,
+				 "%s hides the kernel's addresses; run as root or give CAP_SYSLOG, and set the sysctl "
+				 "kernel.kptr_restrict to 0 or 1",
+				 path);
+	if (kallsyms->symbol_count == 0)
+		return error_set(err, -ENODATA, "%s has no symbols; the kernel needs CONFIG_KALLSYMS", path);
+	return 0;
+}
+
+/* ---- modules ---- */
+
+/* Hash of name, size and address of all modules; the reference counts between them change all the time. 0 when there is none.
+ */
+static uint64_t hash_modules(const char *path)
+{
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, MODULES_FILE_MAX);
+	if (io_read_file(path, MODULES_FILE_MAX, &text, NULL) < 0)
+		return 0;
+	uint64_t hash = 0;
+	const char *at = (const char *)text.data, *end = at + text.len;
+	while (at < end) {
+		const char *line_end = memchr(at, '\n', (size_t)(end - at));
+		if (!line_end)
+			line_end = end;
+		for (unsigned field = 0; at < line_end; field++) {
+			const char *space = memchr(at, ' ', (size_t)(line_end - at));
+			const char *field_end = space ? space : line_end;
+			if (field == 0 || field == 1 || field == 5)
+				hash = hash64_seed(at, (size_t)(field_end - at), hash);
+			at = space ? space + 1 : line_end;
+		}
+		at = line_end + 1;
+	}
+	return hash;
+}
+
+/* ---- life ---- */
+
+static int new_kallsyms(const char *modules_path, struct kallsyms **ret, struct error *err)
+{
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = mem_zalloc(sizeof(*kallsyms));
+	if (!kallsyms)
+		return error_nomem(err);
+	buffer_init(&kallsyms->runs[0].data, DATA_BYTES_MAX);
+	buffer_init(&kallsyms->runs[1].data, DATA_BYTES_MAX);
+	kallsyms->modules_path = mem_strdup(modules_path);
+	kallsyms->names = mem_zalloc(sizeof(*kallsyms->names));
+	if (!kallsyms->modules_path || !kallsyms->names)
+		return error_nomem(err);
+	pthread_mutex_init(&kallsyms->names->lock, NULL);
+	map64_init(&kallsyms->names->known);
+	arena_init(&kallsyms->names->text, DATA_BYTES_MAX);
+	if (intern_init(&kallsyms->modules, MODULES_MAX * 64ull) < 0)
+		return error_nomem(err);
+	*ret = kallsyms;
+	kallsyms = NULL;
+	return 0;
+}
+
+int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err)
+{
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	int r = new_kallsyms(modules_path, &kallsyms, err);
+	if (r < 0)
+		return r;
+	/* Before the symbols: a module that arrives in between makes the table stale, not wrong for good. */
+	kallsyms->modules_hash = hash_modules(modules_path);
+	r = load_symbols(kallsyms, symbols_path, err);
+	if (r < 0)
+		return r;
+	*ret = kallsyms;
+	kallsyms = NULL;
+	return 0;
+}
+
+int kallsyms_load(struct kallsyms **ret, struct error *err)
+{
+	return kallsyms_load_files("/proc/kallsyms", "/proc/modules", ret, err);
+}
+
+struct kallsyms *kallsyms_free(struct kallsyms *kallsyms)
+{
+	if (!kallsyms)
+		return NULL;
+	for (size_t i = 0; i < 2; i++) {
+		mem_free(kallsyms->runs[i].blocks);
+		buffer_release(&kallsyms->runs[i].data);
+	}
+	intern_release(&kallsyms->modules);
+	mem_free(kallsyms->modules_path);
+	if (kallsyms->names) {
+		pthread_mutex_destroy(&kallsyms->names->lock);
+		map64_release(&kallsyms->names->known);
+		arena_release(&kallsyms->names->text);
+		mem_free(kallsyms->names);
+	}
+	return mem_free(kallsyms);
+}
+
+bool kallsyms_is_stale(const struct kallsyms *kallsyms)
+{
+	return hash_modules(kallsyms->modules_path) != kallsyms->modules_hash;
+}
+
+size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms)
+{
+	size_t total = sizeof(*kallsyms) + kallsyms->names->text.used_bytes;
+	for (size_t i = 0; i < 2; i++)
+		total += kallsyms->runs[i].data.capacity + kallsyms->runs[i].block_capacity * sizeof(struct block);
+	return total;
+}
+
+size_t kallsyms_symbol_count(const struct kallsyms *kallsyms)
+{
+	return kallsyms->symbol_count;
+}
+
+/* ---- looking up ---- */
+
+/* The data is our own, so it is well-formed. */
+static uint64_t get_varint(const uint8_t **at)
+{
+	uint64_t value = 0;
+	unsigned shift = 0;
+	uint8_t byte;
+	do {
+		byte = *(*at)++;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	return value;
+}
+
+/* Decodes the next entry over the one before it. */
+static void get_entry(const uint8_t **at, bool with_modules, struct entry *entry)
+{
+	uint64_t head = get_varint(at);
+	entry->start += head / 4;
+	entry->kind = (enum entry_kind)(head % 4);
+	entry->padding = entry->kind == ENTRY_PADDED ? (uint32_t)get_varint(at) : 0;
+	if (entry->kind == ENTRY_END)
+		return;
+	size_t kept = (size_t)get_varint(at), more = (size_t)get_varint(at);
+	assert(kept + more <= NAME_MAX_BYTES);
+	memcpy(entry->name + kept, *at, more);
+	*at += more;
+	entry->name_len = kept + more;
+	entry->module = with_modules ? (uint32_t)get_varint(at) : 1;
+}
+
+/* The last entry that starts at or before an address; *ret_ordinal is its number. */
+static bool find_entry(const struct run *run, bool with_modules, uint64_t address, struct entry *ret, size_t *ret_ordinal)
+{
+	size_t low = 0, high = run->block_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (run->blocks[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return false;
+	size_t first = (low - 1) * BLOCK_SYMBOLS, count = run->entry_count - first;
+	if (count > BLOCK_SYMBOLS)
+		count = BLOCK_SYMBOLS;
+	const uint8_t *at = run->data.data + run->blocks[low - 1].place, *found = NULL;
+	struct entry entry;
+	entry.start = run->blocks[low - 1].start;
+	entry.name_len = 0;
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *peek = at;
+		if (entry.start + get_varint(&peek) / 4 > address)
+			break;
+		get_entry(&at, with_modules, &entry);
+		*ret_ordinal = first + i;
+		found = at;
+	}
+	if (!found)
+		return false;
+	copy_entry(ret, &entry);
+	return true;
+}
+
+/* The name as a string that stays; `key` identifies it. NULL when memory is short. */
+static const char *keep_name(struct name_cache *cache, uint64_t key, const char *prefix, const struct entry *entry)
+{
+	uint64_t known;
+	const char *ret = NULL;
+	pthread_mutex_lock(&cache->lock);
+	if (map64_get(&cache->known, key, &known)) {
+		ret = (const char *)(uintptr_t)known;
+	} else {
+		size_t prefix_len = strlen(prefix);
+		char text[NAME_MAX_BYTES + PADDING_PREFIX_LEN + 1];
+		memcpy(text, prefix, prefix_len);
+		memcpy(text + prefix_len, entry->name, entry->name_len);
+		ret = arena_strndup(&cache->text, text, prefix_len + entry->name_len);
+		if (ret && map64_put(&cache->known, key, (uint64_t)(uintptr_t)ret) < 0)
+			ret = NULL;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return ret;
+}
+
+bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **ret_name, const char **ret_module,
+		     uint64_t *ret_start)
+{
+	struct entry entries[2];
+	size_t ordinals[2] = {0};
+	bool found_core = find_entry(&kallsyms->runs[0], false, address, &entries[0], &ordinals[0]);
+	bool found_late = find_entry(&kallsyms->runs[1], true, address, &entries[1], &ordinals[1]);
+	if (!found_core && !found_late)
+		return false;
+	size_t run = found_late && (!found_core || entries[1].start > entries[0].start) ? 1 : 0;
+	const struct entry *entry = &entries[run];
+	if (entry->kind == ENTRY_END || address - entry->start > EXTENT_MAX)
+		return false;
+	bool in_padding = entry->kind == ENTRY_PADDED && address < entry->start + entry->padding;
+	uint64_t key = (uint64_t)ordinals[run] << 2 | (uint64_t)run << 1 | in_padding;
+	const char *name = keep_name(kallsyms->names, key, in_padding ? PADDING_PREFIX : "", entry);
+	if (!name)
+		return false;
+	*ret_name = name;
+	*ret_module = intern_string(&kallsyms->modules, entry->module);
+	*ret_start = in_padding ? entry->start : entry->start + entry->padding;
+	return true;
+}

@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/io.h"
+#include "elf/build_id.h"
+#include "elf/elf_symbols.h"
+#include "elf/test_elf.h"
+#include "symbol/symbol_int.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct test_symbol exported[] = {
+	{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL},
+	{"_ZN3foo3barEi", 0x40, 0x20, STT_FUNC, STB_GLOBAL},
+	{"bad\xff\xfename", 0x80, 0x10, STT_FUNC, STB_GLOBAL},
+};
+static const struct test_symbol all[] = {
+	{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL},
+	{"hidden", 0x100, 0x20, STT_FUNC, STB_LOCAL},
+};
+static const struct test_elf binary = {exported, COUNT(exported)};
+static const struct test_elf stripped = {exported, COUNT(exported), .stripped = true};
+static const struct test_elf separate = {all, COUNT(all), .debug_only = true};
+
+/* ---- a directory for each test ---- */
+
+struct fixture {
+	char directory[64], cache[128], debug[128], program[128];
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = mem_zalloc(sizeof(*f));
+	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-symbol-test-XXXXXX");
+	assert_non_null(mkdtemp(f->directory));
+	snprintf(f->cache, sizeof(f->cache), "%s/cache", f->directory);
+	snprintf(f->debug, sizeof(f->debug), "%s/debug", f->directory);
+	snprintf(f->program, sizeof(f->program), "%s/program", f->directory);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
+	mem_free(f);
+	return 0;
+}
+
+static void write_elf(const char *path, const struct test_elf *elf)
+{
+	struct buffer b;
+	test_elf_build(elf, &b);
+	assert_int_equal(io_write_file(path, b.data, b.len, 0755, NULL), 0);
+	buffer_release(&b);
+}
+
+static void write_debug_file(const struct fixture *f, const struct test_elf *elf)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%.2s", f->debug, TEST_ELF_BUILD_ID);
+	assert_int_equal(io_make_dirs(path, 0755, NULL), 0);
+	snprintf(path, sizeof(path), "%s/%.2s/%s.debug", f->debug, TEST_ELF_BUILD_ID, TEST_ELF_BUILD_ID + 2);
+	write_elf(path, elf);
+}
+
+static void cache_path(const struct fixture *f, char out[static 256])
+{
+	snprintf(out, 256, "%s/%.2s/%s.sym", f->cache, TEST_ELF_BUILD_ID, TEST_ELF_BUILD_ID + 2);
+}
+
+static struct symbolizer *new_symbolizer(const struct fixture *f, bool with_cache)
+{
+	struct symbolizer_options options = {.cache_directory = with_cache ? f->cache : NULL};
+	struct symbolizer *s;
+	assert_int_equal(symbolizer_new(&options, &s, NULL), 0);
+	s->debug_directory = f->debug;
+	return s;
+}
+
+static int offer(struct symbolizer *s, const char *build_id, const struct test_elf *elf, struct error *err)
+{
+	struct buffer b;
+	test_elf_build(elf, &b);
+	int fd = test_elf_file(buffer_bytes(&b));
+	int r = symbolizer_offer(s, build_id, "offered", fd, err);
+	close(fd);
+	buffer_release(&b);
+	return r;
+}
+
+/* ---- profiles ---- */
+
+static uint32_t add_string(struct profile *p, const char *text)
+{
+	uint32_t id;
+	assert_int_equal(profile_add_cstring(p, text, &id, NULL), 0);
+	return id;
+}
+
+/* The text is mapped at `start`; addresses count from the beginning of the text. */
+static uint32_t add_location(struct profile *p, const char *path, const char *build_id, uint64_t start, uint64_t text_offset)
+{
+	struct profile_mapping mapping = {.start = start,
+					  .limit = start + 0x1000,
+					  .offset = 0,
+					  .file_name = add_string(p, path),
+					  .build_id = add_string(p, build_id)};
+	struct profile_location location = {.address = start + TEST_ELF_TEXT_OFFSET + text_offset};
+	uint32_t id;
+	assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+	assert_int_equal(profile_add_location(p, &location, NULL, 0, &id, NULL), 0);
+	return id;
+}
+
+static const struct profile_function *function_of(const struct profile *p, uint32_t location)
+{
+	static const struct profile_function none;
+	const struct profile_location *l = &p->locations[location];
+	return l->line_count == 0 ? &none : &p->functions[p->lines[l->line_first].function];
+}
+
+static void assert_name(const struct profile *p, uint32_t location, const char *expected)
+{
+	assert_string_equal(profile_string(p, function_of(p, location)->name), expected);
+}
+
+static struct profile *new_profile(void)
+{
+	struct profile *p;
+	assert_int_equal(profile_new(&p, NULL), 0);
+	return p;
+}
+
+/* The name that a fresh profile's location gets. */
+static void assert_resolves(struct symbolizer *s, const char *path, const char *build_id, uint64_t text_offset,
+			    const char *expected)
+{
+	struct profile *p = new_profile();
+	uint32_t location = add_location(p, path, build_id, 0x7f0000000000, text_offset);
+	size_t resolved, unresolved;
+	assert_int_equal(symbolizer_resolve(s, p, &resolved, &unresolved, NULL), 0);
+	assert_int_equal(resolved, expected[0] != 0);
+	assert_int_equal(unresolved, expected[0] == 0);
+	assert_name(p, location, expected);
+	profile_free(p);
+}
+
+/* ---- tests ---- */
+
+static void test_a_whole_profile(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &binary, NULL), 0);
+	struct profile *p = new_profile();
+	uint32_t a = add_location(p, "/gone", TEST_ELF_BUILD_ID, 0x10000, 0x10);
+	uint32_t b = add_location(p, "/gone", TEST_ELF_BUILD_ID, 0x990000, 0x2f);
+	uint32_t c = add_location(p, "/gone", TEST_ELF_BUILD_ID, 0x10000, 0x44);
+	uint32_t d = add_location(p, "/gone", TEST_ELF_BUILD_ID, 0x10000, 0x88);
+	uint32_t gap = add_location(p, "/gone", TEST_ELF_BUILD_ID, 0x10000, 0x300);
+	uint32_t other = add_location(p, "/other", "ffff", 0x20000, 0x10);
+	uint32_t beyond = add_location(p, "/gone", TEST_ELF_BUILD_ID, 0x10000, 0x1000);
+	/* Somebody else's names stay. */
+	struct profile_function named = {.name = add_string(p, "theirs")};
+	struct profile_line line = {.line = 7};
+	assert_int_equal(profile_add_function(p, &named, &line.function, NULL), 0);
+	struct profile_location location = {.mapping = p->locations[a].mapping,
+					    .address = 0x10000 + TEST_ELF_TEXT_OFFSET + 0x11};
+	uint32_t theirs;
+	assert_int_equal(profile_add_location(p, &location, &line, 1, &theirs, NULL), 0);
+
+	size_t resolved, unresolved;
+	assert_int_equal(symbolizer_resolve(s, p, &resolved, &unresolved, NULL), 0);
+	assert_int_equal(resolved, 4);
+	assert_int_equal(unresolved, 3);
+	assert_name(p, a, "alpha");
+	assert_name(p, b, "alpha");
+	assert_name(p, c, "foo::bar(int)");
+	assert_string_equal(profile_string(p, function_of(p, c)->system_name), "_ZN3foo3barEi");
+	assert_name(p, d, "bad\xef\xbf\xbd\xef\xbf\xbdname");
+	assert_name(p, gap, "");
+	assert_name(p, other, "");
+	assert_name(p, beyond, "");
+	assert_name(p, theirs, "theirs");
+	/* One function however many locations. */
+	assert_ptr_equal(function_of(p, a), function_of(p, b));
+	/* Again: nothing left but what has no name. */
+	assert_int_equal(symbolizer_resolve(s, p, &resolved, &unresolved, NULL), 0);
+	assert_int_equal(resolved, 0);
+	assert_int_equal(unresolved, 3);
+	struct symbolizer_stats stats;
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.tables, 1);
+	assert_int_equal(stats.files_parsed, 1);
+	assert_int_equal(stats.hits, 4);
+	assert_int_equal(stats.lookups, 10);
+	profile_free(p);
+	symbolizer_free(s);
+}
+
+static void test_offers(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	struct error err = {0};
+	struct test_elf other = binary;
+	other.build_id_first = 0xff;
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &other, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "ff23456789"));
+	other = binary;
+	other.no_build_id = true;
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &other, &err), -EINVAL);
+	assert_false(symbolizer_has(s, TEST_ELF_BUILD_ID));
+	assert_int_equal(offer(s, "../../../etc/passwd", &binary, &err), -EINVAL);
+	assert_int_equal(offer(s, "", &binary, &err), -EINVAL);
+	assert_int_equal(offer(s, "ABCD", &binary, &err), -EINVAL);
+	int pipe_fds[2];
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "pipe", pipe_fds[0], &err), -EINVAL);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &binary, NULL), 0);
+	assert_true(symbolizer_has(s, TEST_ELF_BUILD_ID));
+	/* Known: not even looked at. */
+	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, "closed", -1, &err), 0);
+	struct symbolizer_stats stats;
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.parse_failures, 3);
+	symbolizer_free(s);
+}
+
+/* The file is gone, as when a program was updated while it runs, but the descriptor still leads to it. */
+static void test_deleted_file(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	write_elf(f->program, &binary);
+	int fd = open(f->program, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(unlink(f->program), 0);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "");
+	assert_int_equal(symbolizer_offer(s, TEST_ELF_BUILD_ID, f->program, fd, NULL), 0);
+	/* The miss is forgotten. */
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+	close(fd);
+	symbolizer_free(s);
+}
+
+static void test_files_of_this_host(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	write_elf(f->program, &binary);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+	/* Another file than the profile's. */
+	assert_resolves(s, f->program, "00112233", 0x10, "");
+	/* Paths that are none. */
+	assert_resolves(s, "[vdso]", "aabb", 0x10, "");
+	assert_resolves(s, "//anon", "aabc", 0x10, "");
+	assert_resolves(s, "program", "", 0x10, "");
+	symbolizer_free(s);
+
+	struct symbolizer_options options = {.no_host_files = true};
+	assert_int_equal(symbolizer_new(&options, &s, NULL), 0);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "");
+	assert_resolves(s, f->program, "", 0x10, "");
+	symbolizer_free(s);
+}
+
+static void test_paths_that_would_block(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	assert_int_equal(mkfifo(f->program, 0600), 0);
+	assert_resolves(s, f->program, "aabb", 0x10, "");
+	assert_resolves(s, f->program, "", 0x10, "");
+	assert_resolves(s, "/dev/zero", "aacc", 0x10, "");
+	assert_resolves(s, f->directory, "aadd", 0x10, "");
+	symbolizer_free(s);
+}
+
+static void test_without_a_build_id(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	struct test_elf elf = binary;
+	elf.no_build_id = true;
+	write_elf(f->program, &elf);
+	assert_resolves(s, f->program, "", 0x10, "alpha");
+	assert_resolves(s, f->program, "", 0x44, "foo::bar(int)");
+	struct symbolizer_stats stats;
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.files_parsed, 1);
+	/* Another file in its place is another binary. */
+	static const struct test_symbol changed[] = {{"changed", 0x10, 0x20, STT_FUNC, STB_GLOBAL}};
+	struct test_elf replacement = {changed, 1, .no_build_id = true};
+	write_elf(f->program, &replacement);
+	assert_resolves(s, f->program, "", 0x10, "changed");
+	/* Nothing of this goes to disk. */
+	assert_int_equal(rmdir(f->cache), 0);
+	symbolizer_free(s);
+}
+
+static void test_cache_on_disk(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &binary, NULL), 0);
+	symbolizer_free(s);
+	s = new_symbolizer(f, true);
+	assert_true(symbolizer_has(s, TEST_ELF_BUILD_ID));
+	symbolizer_free(s);
+	s = new_symbolizer(f, true);
+	assert_resolves(s, "/gone", TEST_ELF_BUILD_ID, 0x44, "foo::bar(int)");
+	struct symbolizer_stats stats;
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.cache_hits, 1);
+	assert_int_equal(stats.files_parsed, 0);
+	symbolizer_free(s);
+}
+
+/* A damaged cache file is removed and made anew. */
+static void test_damaged_cache(void **state)
+{
+	struct fixture *f = *state;
+	char path[256];
+	cache_path(f, path);
+	write_elf(f->program, &binary);
+	for (unsigned damage = 0; damage < 4; damage++) {
+		struct symbolizer *s = new_symbolizer(f, true);
+		assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+		symbolizer_free(s);
+		struct stat before, after;
+		assert_int_equal(stat(path, &before), 0);
+		if (damage == 0)
+			assert_int_equal(truncate(path, 100), 0);
+		else if (damage == 1)
+			assert_int_equal(truncate(path, 0), 0);
+		else if (damage == 2)
+			assert_int_equal(io_write_file(path, "not a table", 11, 0644, NULL), 0);
+		else
+			assert_int_equal(truncate(path, before.st_size + 1), 0);
+		s = new_symbolizer(f, true);
+		assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+		struct symbolizer_stats stats;
+		symbolizer_get_stats(s, &stats);
+		assert_int_equal(stats.cache_hits, 0);
+		assert_int_equal(stats.files_parsed, 1);
+		assert_int_equal(stat(path, &after), 0);
+		assert_int_equal(after.st_size, before.st_size);
+		symbolizer_free(s);
+	}
+	/* A FIFO or a directory in its place blocks nothing. */
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	struct symbolizer *s = new_symbolizer(f, true);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+	symbolizer_free(s);
+}
+
+static void test_cache_that_cannot_be_written(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	write_elf(f->program, &binary);
+	fault_arm(FAULT_WRITE, 1, FAULT_STICKY);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+	assert_true(fault_disarm(FAULT_WRITE));
+	symbolizer_free(s);
+}
+
+static void test_separate_debug_file(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	write_elf(f->program, &stripped);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x100, "");
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x44, "foo::bar(int)");
+	/* It is installed later: seen after the retry interval. */
+	write_debug_file(f, &separate);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x100, "");
+	symbolizer_free(s);
+	s = new_symbolizer(f, true);
+	s->retry_interval_ns = 0;
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x100, "hidden");
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x44, "foo::bar(int)");
+	symbolizer_free(s);
+	/* And it is in the cache now. */
+	assert_int_equal(unlink(f->program), 0);
+	s = new_symbolizer(f, true);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x100, "hidden");
+	symbolizer_free(s);
+}
+
+static void test_debug_file_of_another_build(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	struct test_elf wrong = separate;
+	wrong.build_id_first = 0xff;
+	write_elf(f->program, &stripped);
+	write_debug_file(f, &wrong);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x100, "");
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+	symbolizer_free(s);
+}
+
+/* The binary is nowhere, its debug file is here: known by the size of the mapping; the binary itself is still wanted. */
+static void test_debug_file_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	write_debug_file(f, &separate);
+	struct profile *p = new_profile();
+	uint64_t start = 0x7f0000000000;
+	struct profile_mapping mapping = {
+		.start = start, .limit = start + 0x1000, .offset = 0x7000, .build_id = add_string(p, TEST_ELF_BUILD_ID)};
+	struct profile_location location = {.address = start + (TEST_ELF_TEXT_ADDRESS & 0xfff) + 0x108};
+	uint32_t id;
+	assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+	assert_int_equal(profile_add_location(p, &location, NULL, 0, &id, NULL), 0);
+	assert_int_equal(symbolizer_resolve(s, p, NULL, NULL, NULL), 0);
+	assert_name(p, id, "hidden");
+	profile_free(p);
+	assert_false(symbolizer_has(s, TEST_ELF_BUILD_ID));
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &stripped, NULL), 0);
+	assert_true(symbolizer_has(s, TEST_ELF_BUILD_ID));
+	assert_resolves(s, "", TEST_ELF_BUILD_ID, 0x108, "hidden");
+	assert_resolves(s, "", TEST_ELF_BUILD_ID, 0x44, "foo::bar(int)");
+	symbolizer_free(s);
+}
+
+static void test_a_miss_is_remembered(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "");
+	write_elf(f->program, &binary);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "");
+	symbolizer_free(s);
+	s = new_symbolizer(f, false);
+	s->retry_interval_ns = 0;
+	assert_int_equal(unlink(f->program), 0);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "");
+	write_elf(f->program, &binary);
+	assert_resolves(s, f->program, TEST_ELF_BUILD_ID, 0x10, "alpha");
+	symbolizer_free(s);
+}
+
+static void test_memory_limit(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	struct symbolizer_stats stats;
+	assert_int_equal(offer(s, TEST_ELF_BUILD_ID, &binary, NULL), 0);
+	symbolizer_get_stats(s, &stats);
+	s->memory_max_bytes = stats.table_bytes * 3;
+	char id[BUILD_ID_HEX_MAX];
+	for (unsigned i = 1; i < 20; i++) {
+		struct test_elf elf = binary;
+		elf.build_id_first = (uint8_t)(0x20 + i);
+		snprintf(id, sizeof(id), "%02x%s", 0x20 + i, TEST_ELF_BUILD_ID + 2);
+		assert_int_equal(offer(s, id, &elf, NULL), 0);
+		/* Used all the time, so it stays. */
+		assert_resolves(s, "", TEST_ELF_BUILD_ID, 0x10, "alpha");
+		symbolizer_get_stats(s, &stats);
+		assert_true(stats.tables <= 3 && stats.table_bytes <= s->memory_max_bytes);
+	}
+	assert_int_equal(stats.cache_hits, 0);
+	/* One that went comes back from disk. */
+	snprintf(id, sizeof(id), "21%s", TEST_ELF_BUILD_ID + 2);
+	assert_resolves(s, "", id, 0x10, "alpha");
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.cache_hits, 1);
+	/* A table larger than all memory allowed is used nevertheless. */
+	s->memory_max_bytes = 10;
+	snprintf(id, sizeof(id), "22%s", TEST_ELF_BUILD_ID + 2);
+	assert_resolves(s, "", id, 0x10, "alpha");
+	symbolizer_get_stats(s, &stats);
+	assert_int_equal(stats.tables, 0);
+	assert_int_equal(stats.table_bytes, 0);
+	symbolizer_free(s);
+}
+
+static void test_faults(void **state)
+{
+	struct fixture *f = *state;
+	write_elf(f->program, &binary);
+	for (uint64_t n = 1;; n++) {
+		struct profile *p = new_profile();
+		uint32_t location = add_location(p, f->program, TEST_ELF_BUILD_ID, 0x10000, 0x44);
+		struct symbolizer_options options = {0};
+		struct symbolizer *s = NULL;
+		struct error err = {0};
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = symbolizer_new(&options, &s, &err);
+		if (r == 0)
+			r = symbolizer_resolve(s, p, NULL, NULL, &err);
+		bool reached = fault_disarm(FAULT_ALLOC);
+		if (r == 0)
+			assert_name(p, location, "foo::bar(int)");
+		else
+			assert_true(r == -ENOMEM && err.message[0] != 0);
+		symbolizer_free(s);
+		profile_free(p);
+		if (!reached) {
+			assert_int_equal(r, 0);
+			assert_true(n > 10);
+			break;
+		}
+	}
+	/* A file that cannot be read is a miss, not an error. */
+	static const enum fault_kind kinds[] = {FAULT_OPEN, FAULT_READ};
+	for (size_t kind = 0; kind < COUNT(kinds); kind++) {
+		for (uint64_t n = 1;; n++) {
+			struct symbolizer *s = new_symbolizer(f, false);
+			struct profile *p = new_profile();
+			add_location(p, f->program, TEST_ELF_BUILD_ID, 0x10000, 0x44);
+			fault_arm(kinds[kind], n, 0);
+			assert_int_equal(symbolizer_resolve(s, p, NULL, NULL, NULL), 0);
+			bool reached = fault_disarm(kinds[kind]);
+			profile_free(p);
+			symbolizer_free(s);
+			if (!reached)
+				break;
+		}
+	}
+}
+
+static void *resolve_repeatedly(void *context)
+{
+	struct symbolizer *s = context;
+	for (unsigned i = 0; i < 200; i++) {
+		char id[BUILD_ID_HEX_MAX];
+		snprintf(id, sizeof(id), "%02x%s", 0x21 + i % 5, TEST_ELF_BUILD_ID + 2);
+		struct profile *p;
+		if (profile_new(&p, NULL) < 0)
+			return context;
+		struct profile_mapping mapping = {.start = 0x1000, .limit = 0x3000};
+		struct profile_location location = {.address = 0x1000 + TEST_ELF_TEXT_OFFSET + 0x18};
+		uint32_t location_id;
+		size_t resolved = 0;
+		bool failed = profile_add_cstring(p, id, &mapping.build_id, NULL) < 0 ||
+			      profile_add_mapping(p, &mapping, &location.mapping, NULL) < 0 ||
+			      profile_add_location(p, &location, NULL, 0, &location_id, NULL) < 0 ||
+			      symbolizer_resolve(s, p, &resolved, NULL, NULL) < 0 || resolved != 1;
+		profile_free(p);
+		if (failed)
+			return context;
+	}
+	return NULL;
+}
+
+/* Tables come and go under a tight limit while others use them. */
+static void test_threads(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, true);
+	for (unsigned i = 1; i <= 5; i++) {
+		struct test_elf elf = binary;
+		elf.build_id_first = (uint8_t)(0x20 + i);
+		char id[BUILD_ID_HEX_MAX];
+		snprintf(id, sizeof(id), "%02x%s", 0x20 + i, TEST_ELF_BUILD_ID + 2);
+		assert_int_equal(offer(s, id, &elf, NULL), 0);
+	}
+	s->memory_max_bytes = 1000; /* three of the five */
+	pthread_t threads[4];
+	for (size_t i = 0; i < COUNT(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, resolve_repeatedly, s), 0);
+	for (size_t i = 0; i < COUNT(threads); i++) {
+		void *result;
+		assert_int_equal(pthread_join(threads[i], &result), 0);
+		assert_null(result);
+	}
+	symbolizer_free(s);
+}
+
+/* This program, by what the loader tells about it. */
+static void test_this_program(void **state)
+{
+	struct fixture *f = *state;
+	struct symbolizer *s = new_symbolizer(f, false);
+	struct buffer maps;
+	buffer_init(&maps, 1 << 20);
+	assert_int_equal(io_read_file("/proc/self/maps", 1 << 20, &maps, NULL), 0);
+	uint64_t address = (uint64_t)(uintptr_t)&test_this_program;
+	struct profile *p = new_profile();
+	uint32_t location_id = 0;
+	for (char *line = (char *)buffer_string(&maps); line && *line;) {
+		unsigned long long start, limit, offset;
+		char path[512] = "";
+		if (sscanf(line, "%llx-%llx %*s %llx %*s %*s %511s", &start, &limit, &offset, path) >= 3 && address >= start &&
+		    address < limit) {
+			struct profile_mapping mapping = {
+				.start = start, .limit = limit, .offset = offset, .file_name = add_string(p, path)};
+			struct profile_location location = {.address = address};
+			assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+			assert_int_equal(profile_add_location(p, &location, NULL, 0, &location_id, NULL), 0);
+		}
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	assert_true(location_id > 0);
+	assert_int_equal(symbolizer_resolve(s, p, NULL, NULL, NULL), 0);
+	assert_name(p, location_id, "test_this_program");
+	profile_free(p);
+	buffer_release(&maps);
+	symbolizer_free(s);
+}
+
+/* The kernel's own library in every process is in no file; whoever offers it copies it from memory. */
+static void test_vdso(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t *image = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+	struct elf_file file;
+	char build_id[BUILD_ID_HEX_MAX];
+	int fd = image ? test_elf_file((struct bytes){image, 4096}) : -1;
+	if (fd < 0 || build_id_read_fd(fd, build_id, NULL) < 0) {
+		printf("skipped: no vdso with a build-id here\n");
+		skip();
+	}
+	close(fd);
+	/* Its section headers are its last part. */
+	const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;
+	struct bytes whole = {image, header->e_shoff + (size_t)header->e_shnum * header->e_shentsize};
+	fd = test_elf_file(whole);
+	struct symbolizer *s = new_symbolizer(f, false);
+	assert_int_equal(symbolizer_offer(s, build_id, "[vdso]", fd, NULL), 0);
+	assert_int_equal(elf_file_open(&file, fd, "[vdso]", NULL), 0);
+	struct elf_symbols list;
+	elf_symbols_init(&list);
+	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
+	assert_true(list.count > 0);
+	struct profile *p = new_profile();
+	struct profile_mapping mapping = {.start = 0x7ffff000, .limit = 0x80000000, .build_id = add_string(p, build_id)};
+	struct profile_location location = {.address = mapping.start + list.items[0].address};
+	uint32_t id;
+	assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+	assert_int_equal(profile_add_location(p, &location, NULL, 0, &id, NULL), 0);
+	assert_int_equal(symbolizer_resolve(s, p, NULL, NULL, NULL), 0);
+	assert_true(strncmp(profile_string(p, function_of(p, id)->name), "__vdso_", 7) == 0);
+	profile_free(p);
+	elf_symbols_release(&list);
+	elf_file_release(&file);
+	symbolizer_free(s);
+	close(fd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_whole_profile),
+		TEST(test_offers),
+		TEST(test_deleted_file),
+		TEST(test_files_of_this_host),
+		TEST(test_paths_that_would_block),
+		TEST(test_without_a_build_id),
+		TEST(test_cache_on_disk),
+		TEST(test_damaged_cache),
+		TEST(test_cache_that_cannot_be_written),
+		TEST(test_separate_debug_file),
+		TEST(test_debug_file_of_another_build),
+		TEST(test_debug_file_alone),
+		TEST(test_a_miss_is_remembered),
+		TEST(test_memory_limit),
+		TEST(test_faults),
+		TEST(test_threads),
+		TEST(test_this_program),
+		TEST(test_vdso),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

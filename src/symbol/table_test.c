@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "elf/elf_symbols.h"
+#include "elf/test_elf.h"
+#include "symbol/table.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct symbol_table *build(const struct test_symbol *symbols, size_t count)
+{
+	struct test_elf elf = {symbols, count};
+	struct buffer b;
+	struct elf_file file;
+	struct symbol_table *table;
+	test_elf_build(&elf, &b);
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
+	assert_int_equal(symbol_table_build(TEST_ELF_BUILD_ID, &file, NULL, &table, NULL), 0);
+	elf_file_release(&file);
+	buffer_release(&b);
+	return table;
+}
+
+static const char *find(const struct symbol_table *table, uint32_t text_offset)
+{
+	const char *name = symbol_table_find(table, TEST_ELF_TEXT_OFFSET + text_offset, NULL);
+	return name ? name : "";
+}
+
+static void test_gaps_have_no_name(void **state)
+{
+	static const struct test_symbol symbols[] = {
+		{"alpha", 0x10, 0x10, STT_FUNC, STB_GLOBAL},
+		{"beta", 0x40, 0x10, STT_FUNC, STB_GLOBAL},
+	};
+	struct symbol_table *table = build(symbols, COUNT(symbols));
+	assert_string_equal(find(table, 0xf), "");
+	assert_string_equal(find(table, 0x10), "alpha");
+	assert_string_equal(find(table, 0x1f), "alpha");
+	assert_string_equal(find(table, 0x20), "");
+	assert_string_equal(find(table, 0x3f), "");
+	assert_string_equal(find(table, 0x40), "beta");
+	assert_string_equal(find(table, 0x50), "");
+	/* Outside of what is executed. */
+	assert_null(symbol_table_find(table, 0, NULL));
+	assert_null(symbol_table_find(table, TEST_ELF_TEXT_OFFSET + TEST_ELF_TEXT_SIZE, NULL));
+	assert_null(symbol_table_find(table, UINT64_MAX, NULL));
+	assert_true(symbol_table_flags(table) == SYMBOL_TABLE_HAS_SYMTAB);
+	symbol_table_free(table);
+}
+
+static void test_overlaps(void **state)
+{
+	static const struct test_symbol symbols[] = {
+		{"outer", 0x00, 0x80, STT_FUNC, STB_GLOBAL}, {"inner", 0x20, 0x20, STT_FUNC, STB_LOCAL},
+		{"innermost", 0x28, 8, STT_FUNC, STB_LOCAL}, {"crossing", 0x70, 0x30, STT_FUNC, STB_GLOBAL},
+		{"label", 0x10, 0, STT_NOTYPE, STB_LOCAL},   {"after", 0x100, 0x10, STT_FUNC, STB_GLOBAL},
+	};
+	struct symbol_table *table = build(symbols, COUNT(symbols));
+	assert_string_equal(find(table, 0x00), "outer");
+	assert_string_equal(find(table, 0x10), "outer"); /* a label inside a function is no function */
+	assert_string_equal(find(table, 0x1f), "outer");
+	assert_string_equal(find(table, 0x20), "inner");
+	assert_string_equal(find(table, 0x28), "innermost");
+	assert_string_equal(find(table, 0x2f), "innermost");
+	assert_string_equal(find(table, 0x30), "inner");
+	assert_string_equal(find(table, 0x3f), "inner");
+	assert_string_equal(find(table, 0x40), "outer");
+	assert_string_equal(find(table, 0x6f), "outer");
+	assert_string_equal(find(table, 0x70), "crossing");
+	assert_string_equal(find(table, 0x9f), "crossing");
+	assert_string_equal(find(table, 0xa0), "");
+	assert_string_equal(find(table, 0x100), "after");
+	symbol_table_free(table);
+}
+
+static void test_symbols_without_a_size(void **state)
+{
+	static const struct test_symbol symbols[] = {
+		{"first", 0x00, 0, STT_FUNC, STB_GLOBAL},    {"second", 0x40, 0, STT_NOTYPE, STB_GLOBAL},
+		{"sized", 0x80, 0x10, STT_FUNC, STB_GLOBAL}, {"within", 0x88, 0, STT_FUNC, STB_LOCAL},
+		{"last", 0x200, 0, STT_FUNC, STB_GLOBAL},
+	};
+	struct symbol_table *table = build(symbols, COUNT(symbols));
+	assert_string_equal(find(table, 0x00), "first");
+	assert_string_equal(find(table, 0x3f), "first");
+	assert_string_equal(find(table, 0x40), "second");
+	assert_string_equal(find(table, 0x7f), "second");
+	assert_string_equal(find(table, 0x87), "sized");
+	assert_string_equal(find(table, 0x88), "within");
+	assert_string_equal(find(table, 0x8f), "within");
+	assert_string_equal(find(table, 0x90), ""); /* not beyond the function around it */
+	assert_string_equal(find(table, 0x1ff), "");
+	assert_string_equal(find(table, TEST_ELF_TEXT_SIZE - 1), "last");
+	symbol_table_free(table);
+}
+
+static void test_aliases(void **state)
+{
+	static const struct {
+		struct test_symbol a, b;
+	} pairs[] = {
+		/* The first of each pair is the one to keep. */
+		{{"x_longer_name", 0, 8, STT_FUNC, STB_GLOBAL}, {"y", 0, 0, STT_FUNC, STB_GLOBAL}},
+		{{"function", 0, 8, STT_FUNC, STB_LOCAL}, {"label", 0, 8, STT_NOTYPE, STB_GLOBAL}},
+		{{"longer_global", 0, 8, STT_FUNC, STB_GLOBAL}, {"weak", 0, 8, STT_FUNC, STB_WEAK}},
+		{{"longer_weak", 0, 8, STT_FUNC, STB_WEAK}, {"local", 0, 8, STT_FUNC, STB_LOCAL}},
+		{{"longer_name", 0, 8, STT_FUNC, STB_GLOBAL}, {"_name", 0, 8, STT_FUNC, STB_GLOBAL}},
+		{{"_longer_name", 0, 8, STT_FUNC, STB_GLOBAL}, {"__nam", 0, 8, STT_FUNC, STB_GLOBAL}},
+		{{"open", 0, 8, STT_FUNC, STB_WEAK}, {"open64", 0, 8, STT_FUNC, STB_WEAK}},
+		{{"_ZN1aC1Ev", 0, 8, STT_FUNC, STB_GLOBAL}, {"_ZN1aC2Ev", 0, 8, STT_FUNC, STB_GLOBAL}},
+	};
+	for (size_t i = 0; i < COUNT(pairs); i++) {
+		struct test_symbol forwards[] = {pairs[i].a, pairs[i].b}, backwards[] = {pairs[i].b, pairs[i].a};
+		struct symbol_table *one = build(forwards, 2), *other = build(backwards, 2);
+		assert_string_equal(find(one, 4), pairs[i].a.name);
+		assert_string_equal(find(other, 4), pairs[i].a.name);
+		assert_int_equal(symbol_table_range_count(one), 1);
+		symbol_table_free(one);
+		symbol_table_free(other);
+	}
+}
+
+static void test_a_file_without_symbols(void **state)
+{
+	struct symbol_table *table = build(NULL, 0);
+	assert_int_equal(symbol_table_range_count(table), 0);
+	assert_string_equal(find(table, 0), "");
+	symbol_table_free(table);
+}
+
+/* Random symbols against the definition: the symbol that starts last among those that hold the address. */
+static void test_random_overlaps(void **state)
+{
+	uint64_t seed = 1;
+	for (unsigned round = 0; round < 300; round++) {
+		struct test_symbol symbols[24];
+		char names[24][8];
+		bool used[TEST_ELF_TEXT_SIZE] = {false};
+		size_t count = 0;
+		for (size_t i = 0; i < COUNT(symbols); i++) {
+			seed = hash64_mix(seed + 1);
+			uint32_t start = (uint32_t)(seed % 0x100), size = 1 + (uint32_t)(seed >> 20) % 0x60;
+			if (used[start])
+				continue;
+			used[start] = true;
+			snprintf(names[count], sizeof(names[count]), "f%zu", count);
+			symbols[count] = (struct test_symbol){names[count], start, size, STT_FUNC, STB_GLOBAL};
+			count++;
+		}
+		struct symbol_table *table = build(symbols, count);
+		for (uint32_t at = 0; at < 0x200; at++) {
+			const struct test_symbol *expected = NULL;
+			for (size_t i = 0; i < count; i++)
+				if (at >= symbols[i].start && at - symbols[i].start < symbols[i].size &&
+				    (!expected || symbols[i].start > expected->start))
+					expected = &symbols[i];
+			assert_string_equal(find(table, at), expected ? expected->name : "");
+		}
+		symbol_table_free(table);
+	}
+}
+
+static void test_debug_file_takes_the_layout_of_the_binary(void **state)
+{
+	static const struct test_symbol exported[] = {{"exported", 0x10, 0x10, STT_FUNC, STB_GLOBAL}};
+	static const struct test_symbol all[] = {{"exported", 0x10, 0x10, STT_FUNC, STB_GLOBAL},
+						 {"hidden", 0x40, 0x10, STT_FUNC, STB_LOCAL}};
+	struct test_elf stripped = {exported, 1, .stripped = true}, separate = {all, 2, .debug_only = true};
+	struct buffer a, b;
+	struct elf_file file, debug;
+	struct symbol_table *table;
+	test_elf_build(&stripped, &a);
+	test_elf_build(&separate, &b);
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&a), "stripped", NULL), 0);
+	assert_int_equal(elf_file_open_memory(&debug, buffer_bytes(&b), "debug", NULL), 0);
+
+	assert_int_equal(symbol_table_build("", &file, NULL, &table, NULL), 0);
+	assert_int_equal(symbol_table_flags(table), 0);
+	assert_string_equal(find(table, 0x48), "");
+	symbol_table_free(table);
+
+	assert_int_equal(symbol_table_build("", &file, &debug, &table, NULL), 0);
+	assert_int_equal(symbol_table_flags(table), SYMBOL_TABLE_HAS_SYMTAB);
+	assert_string_equal(find(table, 0x18), "exported");
+	assert_string_equal(find(table, 0x48), "hidden");
+	symbol_table_free(table);
+
+	/* Alone, it knows no offsets, but a mapping of the text's size is the text. */
+	assert_int_equal(symbol_table_build("", NULL, &debug, &table, NULL), 0);
+	assert_int_equal(symbol_table_flags(table), SYMBOL_TABLE_HAS_SYMTAB | SYMBOL_TABLE_NO_OFFSETS);
+	assert_string_equal(find(table, 0x48), "");
+	uint64_t at = 0x7000000000 + (TEST_ELF_TEXT_ADDRESS & 0xfff) + 0x48;
+	const char *name = symbol_table_find_mapped(table, 0x7000000000, 0x7000001000, at, NULL);
+	assert_non_null(name);
+	assert_string_equal(name, "hidden");
+	assert_non_null(
+		symbol_table_find_mapped(table, 0x7000000000, 0x7000010000, 0x7000002000 + 0x448, NULL)); /* 64 KiB pages */
+	assert_null(symbol_table_find_mapped(table, 0x7000000000, 0x7000002000, at, NULL));
+	assert_null(symbol_table_find_mapped(table, 0x7000000000, 0x7000000000, at, NULL));
+	assert_null(symbol_table_find_mapped(table, 0x7000001000, 0x7000002000, at, NULL));
+	symbol_table_free(table);
+	elf_file_release(&file);
+	elf_file_release(&debug);
+	buffer_release(&a);
+	buffer_release(&b);
+}
+
+static int load(const void *data, size_t len, const char *build_id, struct symbol_table **ret, struct error *err)
+{
+	struct buffer image;
+	buffer_init(&image, 1 << 20);
+	assert_int_equal(buffer_append(&image, data, len), 0);
+	int r = symbol_table_from_image(&image, build_id, ret, err);
+	if (r == 0)
+		assert_null(image.data);
+	buffer_release(&image);
+	return r;
+}
+
+static void test_images(void **state)
+{
+	static const struct test_symbol symbols[] = {
+		{"alpha", 0x10, 0x10, STT_FUNC, STB_GLOBAL},
+		{"beta", 0x40, 0x10, STT_FUNC, STB_GLOBAL},
+	};
+	struct symbol_table *built = build(symbols, COUNT(symbols)), *loaded;
+	struct error err = {0};
+	assert_int_equal(load(built->image, built->len, TEST_ELF_BUILD_ID, &loaded, &err), 0);
+	assert_string_equal(find(loaded, 0x18), "alpha");
+	symbol_table_free(loaded);
+	assert_int_equal(load(built->image, built->len, "abcd", &loaded, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "another build-id"));
+	for (size_t len = 0; len < built->len; len++)
+		assert_int_equal(load(built->image, len, TEST_ELF_BUILD_ID, &loaded, &err), -EBADMSG);
+	for (size_t bit = 0; bit < built->len * 8; bit++) {
+		built->image[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		int r = load(built->image, built->len, TEST_ELF_BUILD_ID, &loaded, &err);
+		assert_int_equal(r, -EBADMSG);
+		built->image[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	symbol_table_free(built);
+}
+
+/* Somebody who can write the cache can also make the checksum right. */
+static void test_images_with_a_right_checksum(void **state)
+{
+	static const struct test_symbol symbols[] = {
+		{"alpha", 0x10, 0x10, STT_FUNC, STB_GLOBAL},
+		{"beta", 0x40, 0x10, STT_FUNC, STB_GLOBAL},
+	};
+	struct symbol_table *built = build(symbols, COUNT(symbols));
+	unsigned accepted = 0;
+	for (size_t bit = 16 * 8; bit < built->len * 8; bit++) {
+		struct symbol_table *loaded;
+		built->image[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		uint64_t checksum = hash64(built->image + 16, built->len - 16);
+		memcpy(built->image + 8, &checksum, 8);
+		if (load(built->image, built->len, TEST_ELF_BUILD_ID, &loaded, NULL) == 0) {
+			accepted++;
+			for (uint64_t at = 0; at < 0x1000; at++) {
+				const char *name = symbol_table_find(loaded, at, NULL);
+				assert_true(!name || strlen(name) < 32);
+			}
+			symbol_table_find(loaded, UINT64_MAX, NULL);
+			symbol_table_free(loaded);
+		}
+		built->image[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	assert_true(accepted > 0);
+	symbol_table_free(built);
+}
+
+static void test_allocation_faults(void **state)
+{
+	static const struct test_symbol symbols[] = {{"alpha", 0x10, 0x10, STT_FUNC, STB_GLOBAL}};
+	struct test_elf elf = {symbols, 1};
+	struct buffer b;
+	test_elf_build(&elf, &b);
+	for (uint64_t n = 1;; n++) {
+		struct elf_file file;
+		struct symbol_table *table = NULL;
+		struct error err = {0};
+		assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = symbol_table_build("", &file, NULL, &table, &err);
+		bool reached = fault_disarm(FAULT_ALLOC);
+		elf_file_release(&file);
+		if (!reached) {
+			assert_int_equal(r, 0);
+			symbol_table_free(table);
+			break;
+		}
+		assert_int_equal(r, -ENOMEM);
+		assert_true(err.message[0] != 0);
+	}
+	buffer_release(&b);
+}
+
+/* ---- against llvm-symbolizer ---- */
+
+/* Runs llvm-symbolizer over addresses and returns its output; false if it is not installed. */
+static bool run_symbolizer(const char *path, const char *addresses, struct buffer *out)
+{
+	int in_fd = test_elf_file(bytes_of_string(addresses)), out_fd = memfd_create("out", MFD_CLOEXEC);
+	char object[4096];
+	snprintf(object, sizeof(object), "--obj=%s", path);
+	pid_t child = fork();
+	if (child == 0) {
+		lseek(in_fd, 0, SEEK_SET);
+		dup2(in_fd, 0);
+		dup2(out_fd, 1);
+		execlp("llvm-symbolizer-14", "llvm-symbolizer-14", "--no-inlines", "--no-demangle", object, (char *)NULL);
+		_exit(127);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	char by_fd[64];
+	snprintf(by_fd, sizeof(by_fd), "/proc/self/fd/%d", out_fd);
+	bool ran = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (ran)
+		assert_int_equal(io_read_file(by_fd, 256 << 20, out, NULL), 0);
+	close(in_fd);
+	close(out_fd);
+	return ran;
+}
+
+/* Two names are the same function if symbols of both names start at one address. */
+static bool are_aliases(const struct elf_symbols *list, const char *a, const char *b)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (strcmp(list->items[i].name, a) != 0)
+			continue;
+		for (size_t k = 0; k < list->count; k++)
+			if (list->items[k].address == list->items[i].address && strcmp(list->items[k].name, b) == 0)
+				return true;
+	}
+	return false;
+}
+
+static bool is_label(const struct elf_symbols *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (strcmp(list->items[i].name, name) == 0 && list->items[i].type != STT_NOTYPE)
+			return false;
+	return true;
+}
+
+static uint64_t offset_of(const struct elf_file *file, uint64_t address)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct elf_segment *s = &file->segments[i];
+		if (s->type == PT_LOAD && address >= s->address && address - s->address < s->file_size)
+			return address - s->address + s->offset;
+	}
+	return UINT64_MAX;
+}
+
+#define ORACLE_ADDRESSES 3000
+
+/* Random addresses inside functions. Linkage table entries are left out: llvm-symbolizer has no names for them. */
+static size_t pick_addresses(const struct elf_symbols *list, uint64_t *ret, struct buffer *text)
+{
+	uint64_t seed = 42;
+	size_t count = 0;
+	for (unsigned attempt = 0; attempt < 20 * ORACLE_ADDRESSES && count < ORACLE_ADDRESSES; attempt++) {
+		seed = hash64_mix(seed + attempt);
+		const struct elf_symbol *s = &list->items[seed % list->count];
+		size_t len = strlen(s->name);
+		if (s->is_unsized || (len > 4 && strcmp(s->name + len - 4, "@plt") == 0))
+			continue;
+		ret[count] = s->address + hash64_mix(seed) % s->size;
+		assert_int_equal(buffer_printf(text, "0x%llx\n", (unsigned long long)ret[count]), 0);
+		count++;
+	}
+	return count;
+}
+
+/* The answer is a line with the name and one with the place, for each address, with an empty line behind. */
+static const char *next_name(char **at)
+{
+	char *name = *at, *end = strchr(name, '\n');
+	assert_non_null(end);
+	*end = 0;
+	char *next = strstr(end + 1, "\n\n");
+	assert_non_null(next);
+	*at = next + 2;
+	char *version = strchr(name, '@');
+	if (version)
+		*version = 0;
+	return name;
+}
+
+static void check_against_symbolizer(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		printf("skipped: %s is not there\n", path);
+		skip();
+	}
+	struct elf_file file;
+	struct elf_symbols list;
+	struct symbol_table *table;
+	struct buffer addresses, answers;
+	elf_symbols_init(&list);
+	buffer_init(&addresses, 1 << 20);
+	buffer_init(&answers, 256 << 20);
+	assert_int_equal(elf_file_open(&file, fd, path, NULL), 0);
+	assert_int_equal(elf_symbols_add_file(&list, &file, NULL), 0);
+	assert_int_equal(symbol_table_build("", &file, NULL, &table, NULL), 0);
+	uint64_t *picked = mem_alloc_array(ORACLE_ADDRESSES, sizeof(*picked));
+	size_t count = pick_addresses(&list, picked, &addresses), different = 0;
+	bool ran = run_symbolizer(path, buffer_string(&addresses), &answers);
+	char *at = ran ? (char *)buffer_string(&answers) : NULL;
+	for (size_t i = 0; ran && i < count; i++) {
+		const char *theirs = next_name(&at);
+		const char *ours = symbol_table_find(table, offset_of(&file, picked[i]), NULL);
+		assert_non_null(ours);
+		/* They take labels inside functions for functions. */
+		if (strcmp(ours, theirs) != 0 && !are_aliases(&list, ours, theirs) && !is_label(&list, theirs)) {
+			printf("%s: 0x%llx is %s, expected %s\n", path, (unsigned long long)picked[i], ours, theirs);
+			different++;
+		}
+	}
+	mem_free(picked);
+	symbol_table_free(table);
+	elf_symbols_release(&list);
+	elf_file_release(&file);
+	buffer_release(&addresses);
+	buffer_release(&answers);
+	close(fd);
+	assert_int_equal(different, 0);
+	if (!ran) {
+		printf("skipped: llvm-symbolizer-14 is not installed\n");
+		skip();
+	}
+	assert_true(count >= 100);
+}
+
+static void test_own_symbols_against_llvm(void **state)
+{
+	char path[4096] = {0};
+	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+	check_against_symbolizer(path);
+}
+
+static void test_libc_against_llvm(void **state)
+{
+	check_against_symbolizer("/lib/x86_64-linux-gnu/libc.so.6");
+}
+
+static void test_libstdcxx_against_llvm(void **state)
+{
+	check_against_symbolizer("/usr/lib/x86_64-linux-gnu/libstdc++.so.6");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_gaps_have_no_name),
+		cmocka_unit_test(test_overlaps),
+		cmocka_unit_test(test_symbols_without_a_size),
+		cmocka_unit_test(test_aliases),
+		cmocka_unit_test(test_a_file_without_symbols),
+		cmocka_unit_test(test_random_overlaps),
+		cmocka_unit_test(test_debug_file_takes_the_layout_of_the_binary),
+		cmocka_unit_test(test_images),
+		cmocka_unit_test(test_images_with_a_right_checksum),
+		cmocka_unit_test(test_allocation_faults),
+		cmocka_unit_test(test_own_symbols_against_llvm),
+		cmocka_unit_test(test_libc_against_llvm),
+		cmocka_unit_test(test_libstdcxx_against_llvm),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
