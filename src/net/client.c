@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client: blocking calls over non-blocking sockets, so that every wait can end by time or by `cancel`. It shares the
+ * parsers and the framing with the server, but not the event loop: its callers are threads that have nothing else to do.
+ */
+#include "net/client_int.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define TIMEOUT_NS_DEFAULT (30 * NS_PER_S)
+
+int client_failed(const struct net_client *client, int code, const char *what, struct error *err)
+{
+	char time[TIME_TEXT_MAX];
+	if (code == -ETIMEDOUT)
+		return error_set(err, code, "%s %s: no answer within %s", what, client->url,
+				 time_format_duration(client->timeout_ns, time));
+	if (code == -ECANCELED)
+		return error_set(err, code, "%s %s: cancelled", what, client->url);
+	if (code == -ECONNREFUSED)
+		return error_set(err, code, "%s %s: connection refused; is the server running there?", what, client->url);
+	return error_set_errno(err, code, "%s %s", what, client->url);
+}
+
+int client_wait(struct net_client *client, int fd, short events, struct error *err)
+{
+	for (;;) {
+		if (client->cancel && __atomic_load_n(client->cancel, __ATOMIC_RELAXED))
+			return client_failed(client, -ECANCELED, "request to", err);
+		int64_t left_ms = (client->deadline_ns - time_monotonic_ns() + NS_PER_MS - 1) / NS_PER_MS;
+		if (left_ms <= 0)
+			return client_failed(client, -ETIMEDOUT, "request to", err);
+		int64_t slice = client->cancel && left_ms > CLIENT_POLL_MS ? CLIENT_POLL_MS : left_ms;
+		struct pollfd poll_fd = {.fd = fd, .events = events};
+		int n = poll(&poll_fd, 1, slice > INT32_MAX ? INT32_MAX : (int)slice);
+		if (n > 0)
+			return poll_fd.revents;
+		if (n < 0 && errno != EINTR)
+			return client_failed(client, -errno, "cannot wait for", err);
+	}
+}
+
+static int connect_to(struct net_client *client, const struct addrinfo *to, struct error *err)
+{
+	int fd = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
+	if (fd < 0)
+		return client_failed(client, -errno, "cannot connect to", err);
+	int code = connect(fd, to->ai_addr, to->ai_addrlen) < 0 ? errno : 0;
+	if (code == EINPROGRESS) {
+		int ready = client_wait(client, fd, POLLOUT, err);
+		if (ready < 0) {
+			close(fd);
+			return ready;
+		}
+		socklen_t len = sizeof(code);
+		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+			code = errno;
+	}
+	if (code) {
+		close(fd);
+		return client_failed(client, -code, "cannot connect to", err);
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	return fd;
+}
+
+int client_connect(struct net_client *client, struct error *err)
+{
+	char port[8];
+	snprintf(port, sizeof(port), "%u", client->address.port);
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
+	int code = getaddrinfo(client->address.host, port, &hints, &found);
+	if (code)
+		return error_set(err, -EHOSTUNREACH, "cannot connect to %s: %s", client->url, gai_strerror(code));
+	int fd = -EHOSTUNREACH;
+	for (const struct addrinfo *to = found; to && fd < 0 && fd != -ETIMEDOUT && fd != -ECANCELED; to = to->ai_next)
+		fd = connect_to(client, to, err);
+	freeaddrinfo(found);
+	return fd;
+}
+
+ssize_t client_send(int fd, const void *data, size_t len)
+{
+	ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+	if (n >= 0)
+		return n;
+	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+ssize_t client_receive(struct net_client *client, int fd)
+{
+	ssize_t n = recv(fd, client->read_buffer, sizeof(client->read_buffer), 0);
+	if (n > 0)
+		return n;
+	if (n == 0)
+		return -ECONNRESET;
+	return errno == EINTR ? -EAGAIN : -errno;
+}
+
+bool client_is_token(const char *text)
+{
+	if (!text || !*text)
+		return false;
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && !strchr("!#$%&'*+-.^_`|~", *text))
+			return false;
+	return true;
+}
+
+bool client_is_field_value(const char *text)
+{
+	for (; *text; text++)
+		if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7f)
+			return false;
+	return true;
+}
+
+bool client_is_path(const char *text)
+{
+	if (!text || *text != '/')
+		return false;
+	for (; *text; text++)
+		if ((unsigned char)*text <= ' ' || (unsigned char)*text >= 0x7f || *text == '#')
+			return false;
+	return true;
+}
+
+static int set_target(struct net_client *client, const struct net_client_options *options, struct error *err)
+{
+	int r = address_parse_url(options->url, &client->address, client->prefix, sizeof(client->prefix), err);
+	if (r < 0)
+		return r;
+	bool v6 = strchr(client->address.host, ':');
+	snprintf(client->authority, sizeof(client->authority), v6 ? "[%s]:%u" : "%s:%u", client->address.host,
+		 client->address.port);
+	if (options->token && !client_is_field_value(options->token))
+		return error_set(err, -EINVAL, "the token holds a control character (a newline at the end of its file?)");
+	client->url = mem_strdup(options->url);
+	client->token = options->token ? mem_strdup(options->token) : NULL;
+	return client->url && (client->token || !options->token) ? 0 : error_nomem(err);
+}
+
+int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err)
+{
+	struct net_client *client = mem_zalloc(sizeof(*client));
+	if (!client)
+		return error_nomem(err);
+	client->fd = -1;
+	client->timeout_ns = options->timeout_ns > 0 ? options->timeout_ns : TIMEOUT_NS_DEFAULT;
+	client->response_max = options->response_max ? options->response_max : NET_RESPONSE_MAX;
+	client->cancel = options->cancel;
+	int r = set_target(client, options, err);
+	if (r < 0) {
+		net_client_free(client);
+		return r;
+	}
+	*ret = client;
+	return 0;
+}
+
+struct net_client *net_client_free(struct net_client *client)
+{
+	if (!client)
+		return NULL;
+	client_http2_close(client);
+	if (client->fd >= 0)
+		close(client->fd);
+	mem_free(client->url);
+	mem_free(client->token);
+	return mem_free(client);
+}
+
+void net_client_response_init(struct net_client_response *response)
+{
+	*response = (struct net_client_response){.grpc_status = -1};
+	buffer_init(&response->body, NET_RESPONSE_MAX);
+}
+
+void net_client_response_release(struct net_client_response *response)
+{
+	buffer_release(&response->body);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/1.1 requests.
+ *
+ * A kept connection may have been closed by the server while it was idle. Before it is used again it is asked whether anything
+ * is there to read: an end of file, or bytes nobody asked for, mean a new connection. In the moment between that question and
+ * the request it can still close. Then the request is sent again on a new connection, once, if that is harmless: it is
+ * idempotent, or the server cannot have seen all of it. A POST that went out whole and got no answer is an error: it may have
+ * been carried out.
+ */
+#include "net/client_int.h"
+
+#include <errno.h>
+#include <http_parser.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "codec/compress.h"
+
+struct call {
+	struct net_client *client;
+	struct net_client_response *response;
+	http_parser parser;
+	struct buffer head, packed; /* out; packed: the body when it is compressed */
+	size_t body_len;
+	char name[32], value[128], encoding[32];
+	bool in_value, is_head, keep_alive, complete, begun; /* begun: some of the answer came */
+	bool sent;					     /* the request went out whole */
+	int fault;
+};
+
+/* ---- the answer ---- */
+
+static void append_cut(char *text, size_t size, const char *more, size_t len)
+{
+	size_t used = strlen(text), room = size - 1 - used;
+	memcpy(text + used, more, len < room ? len : room);
+	text[used + (len < room ? len : room)] = '\0';
+}
+
+static void end_header(struct call *call)
+{
+	if (!call->in_value)
+		return;
+	call->in_value = false;
+	if (!strcasecmp(call->name, "content-type"))
+		snprintf(call->response->content_type, sizeof(call->response->content_type), "%s", call->value);
+	else if (!strcasecmp(call->name, "content-encoding"))
+		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
+	call->name[0] = call->value[0] = '\0';
+}
+
+static int on_status(http_parser *parser, const char *data, size_t len)
+{
+	struct call *call = parser->data;
+	append_cut(call->response->message, sizeof(call->response->message), data, len);
+	return 0;
+}
+
+static int on_header_field(http_parser *parser, const char *data, size_t len)
+{
+	struct call *call = parser->data;
+	end_header(call);
+	append_cut(call->name, sizeof(call->name), data, len);
+	return 0;
+}
+
+static int on_header_value(http_parser *parser, const char *data, size_t len)
+{
+	struct call *call = parser->data;
+	call->in_value = true;
+	append_cut(call->value, sizeof(call->value), data, len);
+	return 0;
+}
+
+static int on_headers_complete(http_parser *parser)
+{
+	struct call *call = parser->data;
+	end_header(call);
+	call->keep_alive = http_should_keep_alive(parser);
+	call->response->status = parser->status_code;
+	return call->is_head;
+}
+
+static int on_body(http_parser *parser, const char *data, size_t len)
+{
+	struct call *call = parser->data;
+	call->fault = buffer_append(&call->response->body, data, len);
+	return call->fault;
+}
+
+/* 100 Continue and the like come before the answer. */
+static int on_message_complete(http_parser *parser)
+{
+	struct call *call = parser->data;
+	if (parser->status_code / 100 == 1) {
+		call->response->message[0] = '\0';
+		return 0;
+	}
+	call->complete = true;
+	http_parser_pause(parser, 1);
+	return 0;
+}
+
+static const http_parser_settings settings = {
+	.on_status = on_status,
+	.on_header_field = on_header_field,
+	.on_header_value = on_header_value,
+	.on_headers_complete = on_headers_complete,
+	.on_body = on_body,
+	.on_message_complete = on_message_complete,
+};
+
+static int too_large(const struct call *call, struct error *err)
+{
+	char size[TEXT_NUMBER_MAX];
+	return error_set(err, -E2BIG, "the answer of %s is larger than the limit of %s", call->client->url,
+			 text_format_size(call->client->response_max, size));
+}
+
+static int parse(struct call *call, const uint8_t *data, size_t len, struct error *err)
+{
+	size_t taken = http_parser_execute(&call->parser, &settings, (const char *)data, len);
+	if (call->fault == -E2BIG)
+		return too_large(call, err);
+	if (call->fault)
+		return error_nomem(err);
+	if (call->complete) {
+		call->keep_alive = call->keep_alive && taken == len;
+		return 0;
+	}
+	if (call->parser.upgrade)
+		return error_set(err, -EPROTO, "bad answer from %s: it switches protocols unasked", call->client->url);
+	if (HTTP_PARSER_ERRNO(&call->parser) == HPE_OK)
+		return 0;
+	return error_set(err, -EPROTO, "bad answer from %s: %s", call->client->url,
+			 http_errno_description(HTTP_PARSER_ERRNO(&call->parser)));
+}
+
+/* The server has closed: that may be how a body without a length ends. */
+static int parse_end(struct call *call, struct error *err)
+{
+	http_parser_execute(&call->parser, &settings, NULL, 0);
+	call->keep_alive = false;
+	if (call->complete)
+		return 0;
+	if (!call->begun)
+		return error_set(err, -ECONNRESET, "%s closed the connection without an answer%s", call->client->url,
+				 call->sent ? "; the request may have been carried out" : "");
+	return error_set(err, -EPROTO, "%s closed the connection in the middle of its answer", call->client->url);
+}
+
+static int receive(struct call *call, struct error *err)
+{
+	struct net_client *client = call->client;
+	while (!call->complete) {
+		int ready = client_wait(client, client->fd, POLLIN, err);
+		if (ready < 0)
+			return ready;
+		ssize_t n = client_receive(client, client->fd);
+		if (n == -EAGAIN)
+			continue;
+		int r = n > 0 ? parse(call, client->read_buffer, (size_t)n, err) : parse_end(call, err);
+		if (r < 0)
+			return r;
+		call->begun = call->begun || n > 0;
+	}
+	return 0;
+}
+
+static int decode_body(struct call *call, struct error *err)
+{
+	struct net_client_response *response = call->response;
+	if (!call->encoding[0] || !strcasecmp(call->encoding, "identity") || response->body.len == 0)
+		return 0;
+	if (strcasecmp(call->encoding, "gzip"))
+		return error_set(err, -EPROTO, "bad answer from %s: unknown Content-Encoding %s", call->client->url,
+				 call->encoding);
+	struct buffer plain;
+	buffer_init(&plain, call->client->response_max);
+	int r = gzip_decompress(buffer_bytes(&response->body), &plain, err);
+	if (r == -E2BIG)
+		r = too_large(call, err);
+	else if (r < 0)
+		r = error_prefix(err, r, "bad answer from %s", call->client->url);
+	buffer_release(&response->body);
+	response->body = plain;
+	return r;
+}
+
+/* ---- the request ---- */
+
+static int make_head(struct call *call, const char *method, const char *path, const char *content_type, bool gzipped,
+		     struct error *err)
+{
+	const struct net_client *client = call->client;
+	struct buffer *head = &call->head;
+	int r = buffer_printf(head, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n", method,
+			      client->prefix, path, client->authority, WICK_VERSION);
+	if (r == 0 && client->token)
+		r = buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
+	if (r == 0 && content_type)
+		r = buffer_printf(head, "Content-Type: %s\r\n", content_type);
+	if (r == 0 && gzipped)
+		r = buffer_append_string(head, "Content-Encoding: gzip\r\n");
+	if (r == 0 && (call->body_len > 0 || !strcmp(method, "POST") || !strcmp(method, "PUT")))
+		r = buffer_printf(head, "Content-Length: %zu\r\n", call->body_len);
+	if (r == 0)
+		r = buffer_append_string(head, "\r\n");
+	return r < 0 ? error_set_errno(err, r, "cannot make a request to %s", client->url) : 0;
+}
+
+/* 0 = all is out, 1 = the server answers already: what is left is not wanted. */
+static int send_part(struct call *call, struct bytes part, struct error *err)
+{
+	struct net_client *client = call->client;
+	while (part.len > 0) {
+		ssize_t n = client_send(client->fd, part.data, part.len);
+		if (n < 0)
+			return client_failed(client, (int)n, "cannot send to", err);
+		part = (struct bytes){part.data + n, part.len - (size_t)n};
+		if (part.len == 0)
+			break;
+		int ready = client_wait(client, client->fd, POLLIN | POLLOUT, err);
+		if (ready < 0)
+			return ready;
+		if (ready & POLLIN)
+			return 1;
+	}
+	return 0;
+}
+
+static int send_request(struct call *call, struct bytes body, struct error *err)
+{
+	int r = send_part(call, buffer_bytes(&call->head), err);
+	if (r == 0)
+		r = send_part(call, body, err);
+	call->sent = r == 0;
+	return r;
+}
+
+static bool is_still_open(int fd)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	return poll(&poll_fd, 1, 0) == 0;
+}
+
+static void disconnect(struct net_client *client)
+{
+	if (client->fd >= 0)
+		close(client->fd);
+	client->fd = -1;
+}
+
+static int try_once(struct call *call, struct bytes body, bool *ret_reused, struct error *err)
+{
+	struct net_client *client = call->client;
+	struct net_client_response *response = call->response;
+	http_parser_init(&call->parser, HTTP_RESPONSE);
+	call->parser.data = call;
+	call->begun = call->sent = false;
+	response->status = 0;
+	response->message[0] = response->content_type[0] = '\0';
+	buffer_clear(&response->body);
+	if (client->fd >= 0 && !is_still_open(client->fd))
+		disconnect(client);
+	*ret_reused = client->fd >= 0;
+	if (client->fd < 0) {
+		int fd = client_connect(client, err);
+		if (fd < 0)
+			return fd;
+		client->fd = fd;
+	}
+	int r = send_request(call, body, err);
+	bool whole = r == 0;
+	if (r == -EPIPE || r == -ECONNRESET)
+		r = 1; /* an answer may have come before */
+	if (r >= 0)
+		r = receive(call, err);
+	if (r < 0 || !call->keep_alive || !whole)
+		disconnect(client);
+	return r;
+}
+
+static bool may_repeat(const struct call *call, const char *method)
+{
+	if (call->begun)
+		return false;
+	return !call->sent || !strcmp(method, "GET") || !strcmp(method, "HEAD") || !strcmp(method, "PUT") ||
+	       !strcmp(method, "DELETE");
+}
+
+static int check_arguments(const struct net_client *client, const char *method, const char *path, const char *content_type,
+			   struct error *err)
+{
+	if (!client_is_token(method))
+		return error_set(err, -EINVAL, "bad method for %s", client->url);
+	if (!client_is_path(path))
+		return error_set(err, -EINVAL, "bad path for %s: it must start with '/' and be percent-encoded", client->url);
+	if (content_type && !client_is_field_value(content_type))
+		return error_set(err, -EINVAL, "bad content type for %s", client->url);
+	return 0;
+}
+
+static int run_call(struct call *call, const char *method, const char *path, const char *content_type, struct bytes body,
+		    bool gzip_body, struct error *err)
+{
+	int r = 0;
+	bool gzipped = gzip_body && body.len > 0;
+	if (gzipped)
+		r = gzip_compress(body, NET_COMPRESS_LEVEL, &call->packed, err);
+	if (r < 0)
+		return r;
+	if (gzipped)
+		body = buffer_bytes(&call->packed);
+	call->body_len = body.len;
+	r = make_head(call, method, path, content_type, gzipped, err);
+	if (r < 0)
+		return r;
+	bool reused;
+	r = try_once(call, body, &reused, err);
+	if (r == -ECONNRESET && reused && may_repeat(call, method))
+		r = try_once(call, body, &reused, err);
+	return r < 0 ? r : decode_body(call, err);
+}
+
+int net_client_request(struct net_client *client, const char *method, const char *path, const char *content_type,
+		       struct bytes body, bool gzip_body, struct net_client_response *ret, struct error *err)
+{
+	int r = check_arguments(client, method, path, content_type, err);
+	if (r < 0)
+		return r;
+	struct call call = {.client = client, .response = ret, .is_head = !strcmp(method, "HEAD")};
+	buffer_init(&call.head, NET_HEADER_BYTES_CEILING);
+	buffer_init(&call.packed, body.len + body.len / 8 + KIB);
+	ret->grpc_status = -1;
+	ret->body.max = client->response_max;
+	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
+	r = run_call(&call, method, path, content_type, body, gzip_body, err);
+	buffer_release(&call.head);
+	buffer_release(&call.packed);
+	return r;
+}

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An exchange: one request and its answer, whichever protocol carries them.
+ *
+ *   begin  head complete: authorize, route, refuse what can be refused before a byte of the body is read
+ *   data   body bytes, counted against the route's maximum and against all bodies of the server
+ *   end    body complete: a worker decompresses it, calls the handler, compresses the answer
+ *   answer back on the loop: the protocol sends it
+ *
+ * A request is refused at the first of these steps that can tell, and every refusal names the limit. When time runs out while a
+ * worker is busy, the worker cannot be stopped and its response is not ours to touch. So a second exchange, the stand-in, takes
+ * over the place in the connection and answers, and the first one is freed when the worker hands it back.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "codec/compress.h"
+#include "net/net_int.h"
+
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+static void run_job(struct net_job *job);
+static void job_done(struct net_job *job);
+
+struct net_exchange *exchange_new(struct net_connection *connection, int64_t now_ns)
+{
+	struct net_server *server = connection->server;
+	struct net_exchange *exchange = mem_zalloc(sizeof(*exchange));
+	if (!exchange)
+		return NULL;
+	request_init(&exchange->request, server->options.header_max);
+	exchange->request.loopback = connection->loopback;
+	net_response_init(&exchange->response);
+	exchange->server = server;
+	exchange->connection = connection;
+	exchange->job = (struct net_job){.run = run_job, .done = job_done};
+	exchange->started_ns = exchange->active_ns = now_ns;
+	exchange->deadline_ns = INT64_MAX;
+	exchange->next = connection->exchanges;
+	if (exchange->next)
+		exchange->next->previous = exchange;
+	connection->exchanges = exchange;
+	connection->exchange_count++;
+	server->requests_open++;
+	server_count(server, requests_open, 1);
+	return exchange;
+}
+
+static void destroy(struct net_exchange *exchange)
+{
+	struct net_server *server = exchange->server;
+	exchange_unaccount(exchange, exchange->body_bytes);
+	server->requests_open--;
+	server_count(server, requests_open, -1);
+	stream_free(exchange->stream);
+	net_response_release(&exchange->response);
+	request_release(&exchange->request);
+	mem_free(exchange);
+}
+
+/* Nobody waits for its answer any more. */
+static void discard(struct net_exchange *exchange)
+{
+	if (!exchange->stream || !stream_needs_close(exchange->stream)) {
+		destroy(exchange);
+		return;
+	}
+	exchange->stream->closing = true;
+	exchange->job_out = true;
+	workers_submit(&exchange->server->workers, &exchange->job, true);
+}
+
+void exchange_abandon(struct net_exchange *exchange)
+{
+	struct net_connection *connection = exchange->connection;
+	if (exchange->next)
+		exchange->next->previous = exchange->previous;
+	if (exchange->previous)
+		exchange->previous->next = exchange->next;
+	else
+		connection->exchanges = exchange->next;
+	connection->exchange_count--;
+	exchange->next = exchange->previous = NULL;
+	exchange->connection = NULL;
+	__atomic_store_n(&exchange->request.cancelled, true, __ATOMIC_RELAXED);
+	if (exchange->stream)
+		stream_close(exchange->stream);
+	if (!exchange->job_out)
+		discard(exchange);
+}
+
+bool exchange_account(struct net_exchange *exchange, size_t bytes)
+{
+	struct net_server *server = exchange->server;
+	if (bytes > server->body_bytes_max - server->body_bytes)
+		return false;
+	server->body_bytes += bytes;
+	exchange->body_bytes += bytes;
+	return true;
+}
+
+void exchange_unaccount(struct net_exchange *exchange, size_t bytes)
+{
+	exchange->server->body_bytes -= bytes;
+	exchange->body_bytes -= bytes;
+}
+
+/* ---- answers of our own ---- */
+
+/* Shared by exchange_refuse() and exchange_fail(): completes an answer whose status and message are set. */
+static void complete_refusal(struct net_exchange *exchange)
+{
+	struct net_response *response = &exchange->response;
+	const struct net_server_options *options = &exchange->server->options;
+	exchange->refused = true;
+	if (exchange->request.grpc)
+		buffer_clear(&response->body);
+	else
+		response_body_error(response, response->message);
+	if (options->on_refusal)
+		options->on_refusal(options->context, &exchange->request, response);
+}
+
+static void set_refusal(struct net_exchange *exchange, int status, int grpc, const char *format, va_list args)
+	__attribute__((format(printf, 4, 0)));
+static void set_refusal(struct net_exchange *exchange, int status, int grpc, const char *format, va_list args)
+{
+	struct net_response *response = &exchange->response;
+	response->status = status;
+	response->grpc_status = grpc < 0 ? grpc_code_of_http(status) : (enum grpc_code)grpc;
+	response->no_compress = true;
+	vsnprintf(response->message, sizeof(response->message), format, args);
+	buffer_release(&exchange->request.body);
+	complete_refusal(exchange);
+}
+
+void exchange_fail(struct net_exchange *exchange, int status, int grpc, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	set_refusal(exchange, status, grpc, format, args);
+	va_end(args);
+}
+
+/* The head is copied for on_refusal, which may look at it. NULL when memory is short. */
+static struct net_exchange *stand_in(struct net_exchange *busy)
+{
+	struct net_exchange *fresh = exchange_new(busy->connection, busy->started_ns);
+	if (!fresh)
+		return NULL;
+	struct net_request *from = &busy->request, *to = &fresh->request;
+	for (size_t i = 0; i < from->headers.count; i++) {
+		const struct net_pair *header = &from->headers.items[i];
+		request_add_header(to, bytes_of_string(header->name), bytes_of_string(header->value));
+	}
+	request_parse_target(to, bytes_of_string(from->target), NULL);
+	const char *method = arena_strndup(&to->arena, from->method, strlen(from->method));
+	to->method = method ? method : "";
+	to->grpc = from->grpc;
+	fresh->stream_id = busy->stream_id;
+	fresh->head_done = true;
+	fresh->body_done = busy->body_done;
+	fresh->headers_sent = busy->headers_sent;
+	busy->connection->protocol->adopt(fresh);
+	exchange_abandon(busy);
+	return fresh;
+}
+
+void exchange_refuse(struct net_exchange *exchange, int status, int grpc, const char *format, ...)
+{
+	if (exchange->answered || !exchange->connection)
+		return;
+	struct net_connection *connection = exchange->connection;
+	struct net_exchange *target = exchange->job_out ? stand_in(exchange) : exchange;
+	if (!target) {
+		connection->protocol->abort(exchange);
+		return;
+	}
+	va_list args;
+	va_start(args, format);
+	set_refusal(target, status, grpc, format, args);
+	va_end(args);
+	exchange_answer(target);
+}
+
+static void count_answer(struct net_exchange *exchange)
+{
+	struct net_server *server = exchange->server;
+	int status = exchange->response.status;
+	if (exchange->request.grpc) {
+		enum grpc_code code = exchange->response.grpc_status;
+		bool ours = code == GRPC_UNKNOWN || code == GRPC_INTERNAL || code == GRPC_UNAVAILABLE;
+		status = code == GRPC_OK ? 200 : ours ? 500 : 400;
+	}
+	if (status >= 500)
+		server_count(server, errors_5xx, 1);
+	else if (status >= 400)
+		server_count(server, errors_4xx, 1);
+}
+
+void exchange_answer(struct net_exchange *exchange)
+{
+	if (exchange->answered || !exchange->connection)
+		return;
+	exchange->answered = true;
+	exchange->answer_ns = exchange->active_ns = server_now_ns(exchange->server);
+	count_answer(exchange);
+	exchange->connection->protocol->answer(exchange);
+}
+
+/* ---- begin ---- */
+
+static bool content_encoding_is_known(const struct net_request *request)
+{
+	const char *encoding = net_request_header(request, "content-encoding");
+	if (!encoding || request->grpc)
+		return true;
+	static const char *const known[] = {"gzip", "x-gzip", "zstd", "identity"};
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcasecmp(encoding, known[i]))
+			return request_count_header(request, "content-encoding") == 1;
+	return false;
+}
+
+static void refuse_encoding(struct net_exchange *exchange, const char *encoding)
+{
+	net_response_header(&exchange->response, exchange->request.grpc ? "grpc-accept-encoding" : "Accept-Encoding",
+			    exchange->request.grpc ? "identity,gzip" : "gzip, zstd");
+	exchange_refuse(exchange, 415, GRPC_UNIMPLEMENTED, "unsupported encoding \"%.60s\": use %s or none", encoding,
+			exchange->request.grpc ? "gzip" : "gzip, zstd");
+}
+
+static void begin_grpc(struct net_exchange *exchange, int64_t now_ns)
+{
+	struct net_request *request = &exchange->request;
+	const char *timeout = net_request_header(request, "grpc-timeout");
+	const char *encoding = net_request_header(request, "grpc-encoding");
+	int64_t timeout_ns;
+	exchange->accepts_gzip = request_header_lists(request, "grpc-accept-encoding", "gzip");
+	exchange->grpc_gzip = encoding && !strcasecmp(encoding, "gzip");
+	if (encoding && !exchange->grpc_gzip && strcasecmp(encoding, "identity"))
+		refuse_encoding(exchange, encoding);
+	else if (timeout && !grpc_parse_timeout(timeout, &timeout_ns))
+		exchange_refuse(exchange, 400, -1, "bad grpc-timeout \"%.60s\"", timeout);
+	else if (timeout)
+		exchange->deadline_ns = now_ns + timeout_ns;
+	if (exchange->answered || !exchange->route->stream)
+		return;
+	exchange->stream = stream_new(exchange);
+	if (!exchange->stream)
+		exchange_refuse(exchange, 503, -1, "out of memory");
+}
+
+static void begin_route(struct net_exchange *exchange, int64_t content_length, int64_t now_ns)
+{
+	struct net_request *request = &exchange->request;
+	const struct net_server_options *options = &exchange->server->options;
+	char allow[128], size[TEXT_NUMBER_MAX];
+	int status = route_find(options->routes, request->method, request->path, &exchange->route, allow, sizeof(allow));
+	if (status == 405) {
+		net_response_header(&exchange->response, "Allow", allow);
+		exchange_refuse(exchange, 405, -1, "%s does not take %s: use %s", request->path, request->method, allow);
+	} else if (status) {
+		exchange_refuse(exchange, 404, -1, "there is no %s here", request->path);
+	} else if (exchange->route->stream && !request->grpc) {
+		exchange_refuse(exchange, 415, -1, "%s speaks gRPC only (HTTP/2, content-type application/grpc)",
+				request->path);
+	}
+	if (exchange->answered)
+		return;
+	exchange->body_max = exchange->route->body_max ? exchange->route->body_max : options->body_max;
+	exchange->request.body.max = exchange->body_max;
+	if (content_length > 0 && !request->grpc && (uint64_t)content_length > exchange->body_max)
+		exchange_refuse(exchange, 413, -1, "the body has %lld bytes, the limit is %s", (long long)content_length,
+				text_format_size(exchange->body_max, size));
+	else if (!content_encoding_is_known(request))
+		refuse_encoding(exchange, net_request_header(request, "content-encoding"));
+	else if (request->grpc)
+		begin_grpc(exchange, now_ns);
+}
+
+/* False: refused with what authorize put into the response. */
+static bool authorize(struct net_exchange *exchange)
+{
+	const struct net_server_options *options = &exchange->server->options;
+	struct net_response *response = &exchange->response;
+	if (!options->authorize || options->authorize(options->context, &exchange->request, response))
+		return true;
+	if (response->grpc_status == GRPC_OK)
+		response->grpc_status = grpc_code_of_http(response->status);
+	if (response->body.len == 0 && !exchange->request.grpc)
+		response_body_error(response, response->message[0] ? response->message : net_status_text(response->status));
+	exchange->refused = true;
+	exchange_answer(exchange);
+	return false;
+}
+
+void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64_t now_ns)
+{
+	struct net_server *server = exchange->server;
+	struct net_request *request = &exchange->request;
+	struct error error = {0};
+	server_count(server, requests, 1);
+	exchange->head_done = true;
+	exchange->started_ns = exchange->active_ns = now_ns;
+	request->grpc = exchange->connection->protocol == &http2_protocol && !strcmp(request->method, "POST") &&
+			grpc_is_content_type(net_request_header(request, "content-type"));
+	if (exchange->too_large)
+		exchange_refuse(exchange, 431, -1, "the header has more than %zu bytes or %d fields",
+				server->options.header_max, NET_HEADERS_MAX);
+	else if (request_parse_target(request, bytes_of_string(request->target), &error) < 0)
+		exchange_refuse(exchange, 400, -1, "%s", error.message);
+	else if (server->requests_open > NET_REQUESTS_MAX)
+		exchange_refuse(exchange, 503, -1, "busy: %d requests are open already; try again later", NET_REQUESTS_MAX);
+	else if (authorize(exchange))
+		begin_route(exchange, content_length, now_ns);
+}
+
+/* ---- data ---- */
+
+static void refuse_body(struct net_exchange *exchange, int code)
+{
+	char size[TEXT_NUMBER_MAX];
+	if (code == -E2BIG)
+		exchange_refuse(exchange, 413, -1, "the %s is larger than the limit of %s",
+				exchange->request.grpc ? "message" : "body", text_format_size(exchange->body_max, size));
+	else if (code == -EBADMSG)
+		exchange_refuse(exchange, 400, GRPC_INTERNAL, "malformed gRPC message: the compressed flag is neither 0 nor 1");
+	else
+		exchange_refuse(exchange, 503, -1, "out of memory");
+}
+
+static void message_data(struct net_exchange *exchange, struct bytes data)
+{
+	while (data.len > 0) {
+		if (exchange->message_seen) {
+			exchange_refuse(exchange, 400, GRPC_INTERNAL, "%s takes one message, more came",
+					exchange->request.path);
+			return;
+		}
+		int r = grpc_read(&exchange->reader, &data, &exchange->request.body, &exchange->message_head);
+		if (r < 0) {
+			refuse_body(exchange, r);
+			return;
+		}
+		exchange->message_seen = r > 0;
+	}
+}
+
+void exchange_data(struct net_exchange *exchange, struct bytes data)
+{
+	if (exchange->answered || exchange->body_done || !exchange->connection)
+		return;
+	exchange->received_bytes += data.len;
+	exchange->active_ns = server_now_ns(exchange->server);
+	if (!exchange_account(exchange, data.len)) {
+		char size[TEXT_NUMBER_MAX];
+		net_response_header(&exchange->response, "Retry-After", "1");
+		exchange_refuse(exchange, 503, -1, "busy: %s of request bodies are under way; try again later",
+				text_format_size(exchange->server->body_bytes_max, size));
+	} else if (exchange->stream) {
+		stream_data(exchange, data);
+	} else if (exchange->request.grpc) {
+		message_data(exchange, data);
+	} else {
+		int r = buffer_append(&exchange->request.body, data.data, data.len);
+		if (r < 0)
+			refuse_body(exchange, r);
+	}
+}
+
+/* ---- end, and the worker's part ---- */
+
+void exchange_job_out(struct net_exchange *exchange)
+{
+	exchange->job_out = true;
+	if (exchange->stream)
+		return;
+	int64_t limit = server_now_ns(exchange->server) + exchange->server->options.request_seconds_max * NS_PER_S;
+	exchange->deadline_ns = exchange->deadline_ns < limit ? exchange->deadline_ns : limit;
+}
+
+void exchange_end(struct net_exchange *exchange)
+{
+	if (exchange->body_done || !exchange->connection)
+		return;
+	exchange->body_done = true;
+	if (exchange->answered)
+		return;
+	if (exchange->stream) {
+		if (grpc_reader_is_between(&exchange->reader))
+			stream_dispatch(exchange);
+		else
+			exchange_refuse(exchange, 400, GRPC_INTERNAL, "the stream ended in the middle of a message");
+	} else if (exchange->request.grpc && !exchange->message_seen) {
+		exchange_refuse(exchange, 400, GRPC_INTERNAL, "the stream ended %s",
+				grpc_reader_is_between(&exchange->reader) ? "without a message" : "in the middle of a message");
+	} else if (workers_submit(&exchange->server->workers, &exchange->job, false) < 0) {
+		net_response_header(&exchange->response, "Retry-After", "1");
+		exchange_refuse(exchange, 503, -1, "busy: %d requests wait already; try again later", NET_QUEUE_MAX);
+	} else {
+		exchange_job_out(exchange);
+	}
+}
+
+static bool unpack_body(struct net_exchange *exchange)
+{
+	struct net_request *request = &exchange->request;
+	const char *encoding = request->grpc ? "gzip" : net_request_header(request, "content-encoding");
+	bool plain = request->grpc ? !exchange->message_head.compressed : !encoding || !strcasecmp(encoding, "identity");
+	char size[TEXT_NUMBER_MAX];
+	if (plain || (request->body.len == 0 && !request->grpc))
+		return true;
+	if (request->grpc && !exchange->grpc_gzip) {
+		exchange_fail(exchange, 400, GRPC_INTERNAL,
+			      "a message is marked as compressed, but grpc-encoding names no encoding");
+		return false;
+	}
+	struct error error = {0};
+	struct buffer unpacked;
+	buffer_init(&unpacked, exchange->body_max);
+	int r = (!strcasecmp(encoding, "zstd") ? zstd_decompress : gzip_decompress)(buffer_bytes(&request->body), &unpacked,
+										    &error);
+	if (r < 0) {
+		buffer_release(&unpacked);
+		if (r == -E2BIG)
+			exchange_fail(exchange, 413, -1, "the body is larger than the limit of %s after decompression",
+				      text_format_size(exchange->body_max, size));
+		else
+			exchange_fail(exchange, r == -ENOMEM ? 503 : 400, -1, "cannot decompress the body: %s", error.message);
+		return false;
+	}
+	buffer_release(&request->body);
+	request->body = unpacked;
+	return true;
+}
+
+static void finish_http(struct net_exchange *exchange)
+{
+	struct net_response *response = &exchange->response;
+	if (response->status < 200 || response->status > 599)
+		response->status = 500;
+	if (response->status >= 400 && response->body.len == 0)
+		response_body_error(response, response->message[0] ? response->message : net_status_text(response->status));
+	if (!exchange->refused)
+		response_compress(&exchange->request, response);
+}
+
+static void finish_grpc(struct net_exchange *exchange)
+{
+	struct net_response *response = &exchange->response;
+	struct buffer packed;
+	if (response->grpc_status != GRPC_OK) {
+		buffer_release(&response->body);
+		return;
+	}
+	buffer_init(&packed, response->body.len);
+	if (exchange->accepts_gzip && !response->no_compress && response->body.len >= NET_COMPRESS_MIN &&
+	    gzip_compress(buffer_bytes(&response->body), NET_COMPRESS_LEVEL, &packed, NULL) == 0) {
+		buffer_release(&response->body);
+		response->body = packed;
+		exchange->message_compressed = true;
+	} else {
+		buffer_release(&packed);
+	}
+	grpc_write_prefix(exchange->prefix, exchange->message_compressed, (uint32_t)response->body.len);
+}
+
+static void run_job(struct net_job *job)
+{
+	struct net_exchange *exchange = container_of(job, struct net_exchange, job);
+	if (exchange->stream) {
+		stream_run(exchange);
+		return;
+	}
+	if (__atomic_load_n(&exchange->request.cancelled, __ATOMIC_RELAXED))
+		return;
+	if (unpack_body(exchange))
+		exchange->route->handler(exchange->route->context, &exchange->request, &exchange->response);
+	buffer_release(&exchange->request.body);
+	if (exchange->request.grpc)
+		finish_grpc(exchange);
+	else
+		finish_http(exchange);
+}
+
+static void job_done(struct net_job *job)
+{
+	struct net_exchange *exchange = container_of(job, struct net_exchange, job);
+	struct net_stream *stream = exchange->stream;
+	exchange->job_out = false;
+	exchange->active_ns = server_now_ns(exchange->server);
+	if (stream)
+		exchange_unaccount(exchange, stream->batch_bytes);
+	if (stream)
+		stream->batch_bytes = 0;
+	if (!exchange->connection) {
+		discard(exchange);
+	} else if (!stream || stream->final || exchange->refused) {
+		exchange_answer(exchange);
+	} else {
+		stream_dispatch(exchange);
+		exchange->connection->protocol->resume(exchange);
+	}
+}
+
+/* ---- time ---- */
+
+static int64_t time_for(const struct net_exchange *exchange, size_t bytes)
+{
+	return (int64_t)(exchange->server->options.request_seconds_max + bytes / NET_RATE_MIN) * NS_PER_S;
+}
+
+static bool stream_is_stuck(struct net_exchange *exchange, int64_t now_ns)
+{
+	const struct net_server_options *options = &exchange->server->options;
+	return stream_has_output(exchange->stream) && now_ns - exchange->active_ns > options->request_seconds_max * NS_PER_S;
+}
+
+static void abort_late(struct net_exchange *exchange)
+{
+	server_count(exchange->server, timeouts, 1);
+	exchange->connection->protocol->abort(exchange);
+}
+
+static void refuse_late(struct net_exchange *exchange, int status, const char *what, int64_t allowed_ns)
+{
+	char text[TIME_TEXT_MAX];
+	server_count(exchange->server, timeouts, 1);
+	exchange_refuse(exchange, status, GRPC_DEADLINE_EXCEEDED, "%s took longer than %s", what,
+			time_format_duration(allowed_ns, text));
+}
+
+static void check_stream(struct net_exchange *exchange, int64_t now_ns)
+{
+	int64_t idle_ns = exchange->server->options.idle_seconds_max * NS_PER_S;
+	if (stream_is_stuck(exchange, now_ns))
+		abort_late(exchange);
+	else if (!exchange->job_out && now_ns - exchange->active_ns > idle_ns)
+		refuse_late(exchange, 408, "the next message", idle_ns);
+}
+
+void exchange_check_time(struct net_exchange *exchange, int64_t now_ns)
+{
+	if (exchange->answered) {
+		if (now_ns - exchange->answer_ns > time_for(exchange, exchange->sent_bytes))
+			abort_late(exchange);
+		return;
+	}
+	int64_t body_ns = time_for(exchange, exchange->received_bytes);
+	if (now_ns > exchange->deadline_ns)
+		refuse_late(exchange, 503, "the request", exchange->deadline_ns - exchange->started_ns);
+	else if (exchange->stream)
+		check_stream(exchange, now_ns);
+	else if (!exchange->body_done && now_ns - exchange->started_ns > body_ns)
+		refuse_late(exchange, 408, "the body", body_ns);
+}
+
+/* ---- output ---- */
+
+size_t exchange_output_left(const struct net_exchange *exchange)
+{
+	const struct net_exchange *e = exchange;
+	if (e->request.grpc)
+		return e->response.grpc_status == GRPC_OK ? GRPC_PREFIX_BYTES + e->response.body.len - e->output_at : 0;
+	bool bodyless = !strcmp(e->request.method, "HEAD") || e->response.status == 204 || e->response.status == 304;
+	return bodyless ? 0 : e->response.body.len - e->output_at;
+}
+
+size_t exchange_read_output(struct net_exchange *exchange, uint8_t *out, size_t size)
+{
+	size_t left = exchange_output_left(exchange), prefix_len = exchange->request.grpc ? GRPC_PREFIX_BYTES : 0, done = 0;
+	size = size < left ? size : left;
+	while (done < size && exchange->output_at < prefix_len)
+		out[done++] = exchange->prefix[exchange->output_at++];
+	if (done < size) {
+		memcpy(out + done, exchange->response.body.data + exchange->output_at - prefix_len, size - done);
+		exchange->output_at += size - done;
+	}
+	exchange->sent_bytes += size;
+	exchange->active_ns = server_now_ns(exchange->server);
+	return size;
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/1.1 on the server (RFC 9112). One request at a time: pipelined ones wait in the connection until the answer before them
+ * is out, which keeps the order without a queue of answers.
+ *
+ *   HEAD ──> BODY ──> WAIT (a worker has it) ──> SEND ──> HEAD | close
+ *     └────────┴──── refused ────────────────────┘
+ *
+ * http-parser reads the head only; the body is http1_body.c's. Since Debian's http-parser is lenient, every byte of the head is
+ * also looked at here: lines end in CRLF, no folded lines, no control characters, names are tokens. After a refusal whose
+ * request was not read to its end the connection closes: nobody can know where the next request would start.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <http_parser.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "net/net_int.h"
+
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+struct http1 {
+	http_parser parser;
+	enum { HTTP1_HEAD, HTTP1_BODY, HTTP1_WAIT, HTTP1_SEND } state;
+	struct net_exchange *exchange; /* from the first byte of its head */
+	struct http1_body body;
+	struct buffer name, value; /* of the header field being read; name also collects the target */
+	struct buffer head;	   /* of the answer */
+	size_t head_bytes;
+	int64_t head_started_ns;
+	int fault; /* of a parser callback */
+	uint8_t last;
+	bool value_begun, head_complete, keep_alive, has_length, continue_due, continue_out;
+};
+
+/* ---- the head ---- */
+
+static int append(struct http1 *http, struct buffer *buffer, const char *data, size_t len)
+{
+	int r = buffer_append(buffer, data, len);
+	if (r < 0)
+		http->fault = r;
+	return r;
+}
+
+static int add_field(struct http1 *http)
+{
+	if (!http->value_begun)
+		return 0;
+	http->value_begun = false;
+	struct bytes value = buffer_bytes(&http->value);
+	while (value.len > 0 && (value.data[value.len - 1] == ' ' || value.data[value.len - 1] == '\t'))
+		value.len--;
+	http->fault = request_add_header(&http->exchange->request, buffer_bytes(&http->name), value);
+	buffer_clear(&http->name);
+	buffer_clear(&http->value);
+	return http->fault;
+}
+
+static int on_url(http_parser *parser, const char *data, size_t len)
+{
+	struct http1 *http = parser->data;
+	return append(http, &http->name, data, len);
+}
+
+/* The target is complete when the first field begins, or the head ends. */
+static int keep_target(struct http1 *http)
+{
+	struct net_request *request = &http->exchange->request;
+	if (request->target[0])
+		return 0;
+	request->target = arena_strndup(&request->arena, (const char *)http->name.data, http->name.len);
+	buffer_clear(&http->name);
+	if (request->target)
+		return 0;
+	request->target = "";
+	return http->fault = -ENOMEM;
+}
+
+static int on_header_field(http_parser *parser, const char *data, size_t len)
+{
+	struct http1 *http = parser->data;
+	int r = keep_target(http);
+	if (r == 0)
+		r = add_field(http);
+	return r < 0 ? r : append(http, &http->name, data, len);
+}
+
+static int on_header_value(http_parser *parser, const char *data, size_t len)
+{
+	struct http1 *http = parser->data;
+	http->value_begun = true;
+	return append(http, &http->value, data, len);
+}
+
+/* Returns 1 on success: "there is no body", as far as the parser is concerned. */
+static int on_headers_complete(http_parser *parser)
+{
+	struct http1 *http = parser->data;
+	int r = keep_target(http);
+	if (r == 0)
+		r = add_field(http);
+	/* HTTP/1.0 keeps connections only by an extension that nobody needs any more. */
+	http->keep_alive = parser->http_minor > 0 && http_should_keep_alive(parser);
+	http->has_length = parser->flags & F_CONTENTLENGTH;
+	http1_body_init(&http->body, parser->flags & F_CHUNKED, http->has_length ? parser->content_length : 0);
+	return r < 0 ? -1 : 1;
+}
+
+static int on_message_complete(http_parser *parser)
+{
+	struct http1 *http = parser->data;
+	http->head_complete = true;
+	http_parser_pause(parser, 1);
+	return 0;
+}
+
+static const http_parser_settings settings = {
+	.on_url = on_url,
+	.on_header_field = on_header_field,
+	.on_header_value = on_header_value,
+	.on_headers_complete = on_headers_complete,
+	.on_message_complete = on_message_complete,
+};
+
+static void reset(struct http1 *http)
+{
+	http_parser_init(&http->parser, HTTP_REQUEST);
+	http->parser.data = http;
+	http->state = HTTP1_HEAD;
+	http->head_bytes = 0;
+	http->last = 0;
+	http->fault = 0;
+	http->value_begun = http->head_complete = http->continue_due = false;
+	http->keep_alive = true;
+	buffer_clear(&http->head);
+}
+
+int http1_start(struct net_connection *connection)
+{
+	struct http1 *http = mem_zalloc(sizeof(*http));
+	if (!http)
+		return -ENOMEM;
+	buffer_init(&http->name, NET_HEADER_BYTES_CEILING);
+	buffer_init(&http->value, NET_HEADER_BYTES_CEILING);
+	buffer_init(&http->head, 2 * NET_RESPONSE_HEADERS_MAX);
+	reset(http);
+	connection->state = http;
+	connection->protocol = &http1_protocol;
+	return 0;
+}
+
+static void refuse_head(struct net_connection *connection, int status, const char *why)
+{
+	struct http1 *http = connection->state;
+	http->keep_alive = false;
+	http->exchange->head_done = true;
+	exchange_refuse(http->exchange, status, -1, "%s", why);
+}
+
+/* What http-parser lets pass; see the top. */
+static const char *find_leniency(struct http1 *http, struct bytes head)
+{
+	for (size_t i = 0; i < head.len; i++) {
+		uint8_t c = head.data[i], last = http->last;
+		http->last = c;
+		if ((c == '\n') != (last == '\r'))
+			return "malformed request: lines must end in CRLF";
+		if ((c == ' ' || c == '\t') && last == '\n')
+			return "malformed request: folded header lines are not allowed";
+		if ((c < ' ' && c != '\t' && c != '\r' && c != '\n') || c == 0x7f)
+			return "malformed request: control character in the header";
+	}
+	return NULL;
+}
+
+static bool is_token(const char *text)
+{
+	if (!*text)
+		return false;
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && !strchr("!#$%&'*+-.^_`|~", *text))
+			return false;
+	return true;
+}
+
+/* Rules over the whole head. Returns the status to refuse with and why, or 0. */
+static int check_head(const struct http1 *http, const char **ret_why)
+{
+	const struct net_request *request = &http->exchange->request;
+	const char *coding = net_request_header(request, "transfer-encoding");
+	const char *expect = net_request_header(request, "expect");
+	size_t hosts = request_count_header(request, "host");
+	bool minor = http->parser.http_minor;
+	for (size_t i = 0; i < request->headers.count; i++)
+		if (!is_token(request->headers.items[i].name))
+			return *ret_why = "malformed request: bad header name", 400;
+	if (http->parser.http_major != 1 || http->parser.http_minor > 1)
+		return *ret_why = "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here", 505;
+	if (hosts > 1 || (minor && hosts == 0))
+		return *ret_why = "malformed request: exactly one Host header is needed", 400;
+	if (coding && (http->has_length || !minor || request_count_header(request, "transfer-encoding") > 1))
+		return *ret_why = "malformed request: Transfer-Encoding beside Content-Length, twice, or in HTTP/1.0", 400;
+	if (coding && strcasecmp(coding, "chunked"))
+		return *ret_why = "the only Transfer-Encoding understood is chunked", 501;
+	if (expect && strcasecmp(expect, "100-continue"))
+		return *ret_why = "the only Expect understood is 100-continue", 417;
+	if (grpc_is_content_type(net_request_header(request, "content-type")))
+		return *ret_why = "gRPC needs HTTP/2", 415;
+	return 0;
+}
+
+static void begin(struct net_connection *connection, int64_t now_ns)
+{
+	struct http1 *http = connection->state;
+	struct net_exchange *exchange = http->exchange;
+	const char *why;
+	exchange->request.method = http_method_str(http->parser.method);
+	int status = check_head(http, &why);
+	if (status) {
+		server_count(connection->server, protocol_errors, 1);
+		refuse_head(connection, status, why);
+		return;
+	}
+	http->state = HTTP1_BODY;
+	uint64_t length = http->body.left < INT64_MAX ? http->body.left : INT64_MAX;
+	exchange_begin(exchange, http->has_length ? (int64_t)length : -1, now_ns);
+	if (exchange->answered)
+		return;
+	if (http->body.framing == HTTP1_BODY_NONE) {
+		http->state = HTTP1_WAIT;
+		exchange_end(exchange);
+	} else {
+		http->continue_due = http->parser.http_minor && net_request_header(&exchange->request, "expect");
+	}
+}
+
+static size_t head_failed(struct net_connection *connection, size_t len, const char *leniency)
+{
+	struct http1 *http = connection->state;
+	char why[160];
+	server_count(connection->server, protocol_errors, 1);
+	if (leniency || !http->fault) {
+		snprintf(why, sizeof(why), "malformed request: %s", http_errno_description(HTTP_PARSER_ERRNO(&http->parser)));
+		refuse_head(connection, 400, leniency ? leniency : why);
+	} else if (http->fault == -E2BIG) {
+		snprintf(why, sizeof(why), "the header has more than %d fields", NET_HEADERS_MAX);
+		refuse_head(connection, 431, why);
+	} else {
+		refuse_head(connection, 503, "out of memory");
+	}
+	return len;
+}
+
+static size_t head_input(struct net_connection *connection, struct bytes data)
+{
+	struct http1 *http = connection->state;
+	size_t max = connection->server->options.header_max;
+	int64_t now_ns = server_now_ns(connection->server);
+	if (!http->exchange) {
+		http->exchange = exchange_new(connection, now_ns);
+		if (!http->exchange) {
+			connection_close(connection);
+			return data.len;
+		}
+		http->head_started_ns = now_ns;
+	}
+	size_t len = data.len < max + 1 - http->head_bytes ? data.len : max + 1 - http->head_bytes;
+	size_t taken = http_parser_execute(&http->parser, &settings, (const char *)data.data, len);
+	const char *leniency = find_leniency(http, (struct bytes){data.data, taken < len ? taken : len});
+	if (leniency || (HTTP_PARSER_ERRNO(&http->parser) != HPE_OK && !http->head_complete))
+		return head_failed(connection, data.len, leniency);
+	http->head_bytes += taken;
+	if (http->head_bytes > max) {
+		char why[80];
+		snprintf(why, sizeof(why), "the header is larger than the limit of %zu bytes", max);
+		refuse_head(connection, 431, why);
+	} else if (http->head_complete) {
+		begin(connection, now_ns);
+	}
+	return taken;
+}
+
+/* ---- the body ---- */
+
+static size_t body_input(struct net_connection *connection, struct bytes data)
+{
+	struct http1 *http = connection->state;
+	struct bytes rest = data, piece;
+	/* The client did not wait for it. */
+	http->continue_due = false;
+	int r = http1_body_read(&http->body, &rest, &piece);
+	if (r == 1) {
+		exchange_data(http->exchange, piece);
+		if (http->state == HTTP1_BODY && http->body.framing == HTTP1_BODY_LENGTH && http->body.left == 0)
+			r = 2;
+	}
+	if (r == 2 && http->state == HTTP1_BODY) {
+		http->state = HTTP1_WAIT;
+		exchange_end(http->exchange);
+	} else if (r < 0) {
+		server_count(connection->server, protocol_errors, 1);
+		refuse_head(connection, 400, "malformed request: bad chunked body");
+		return data.len;
+	}
+	return data.len - rest.len;
+}
+
+static size_t input(struct net_connection *connection, struct bytes data)
+{
+	struct http1 *http = connection->state;
+	switch (http->state) {
+	case HTTP1_HEAD: return head_input(connection, data);
+	case HTTP1_BODY: return body_input(connection, data);
+	default: return 0;
+	}
+}
+
+/* ---- the answer ---- */
+
+static void answer(struct net_exchange *exchange)
+{
+	struct net_connection *connection = exchange->connection;
+	struct http1 *http = connection->state;
+	bool whole = exchange->body_done || (http->head_complete && http->body.framing == HTTP1_BODY_NONE);
+	bool last = connection->eof && connection->pending.len == connection->pending_at;
+	bool keep = http->keep_alive && whole && !last && !connection->server->stopping;
+	http->keep_alive = keep;
+	http->state = HTTP1_SEND;
+	http->continue_due = false;
+	if (response_write_head(&exchange->response, exchange->response.body.len, server_date(connection->server), keep,
+				&http->head) < 0)
+		connection_close(connection);
+	connection_run(connection);
+}
+
+static size_t output(struct net_connection *connection, struct bytes parts[2])
+{
+	struct http1 *http = connection->state;
+	if (http->continue_due) {
+		http->continue_due = false;
+		http->continue_out = true;
+		parts[0] = bytes_of_string(continue_line);
+		return 1;
+	}
+	if (http->state != HTTP1_SEND)
+		return 0;
+	struct net_exchange *exchange = http->exchange;
+	parts[0] = buffer_bytes(&http->head);
+	if (exchange_output_left(exchange) == 0)
+		return 1;
+	parts[1] = buffer_bytes(&exchange->response.body);
+	return 2;
+}
+
+static void written(struct net_connection *connection)
+{
+	struct http1 *http = connection->state;
+	if (http->continue_out) {
+		http->continue_out = false;
+		return;
+	}
+	exchange_abandon(http->exchange);
+	http->exchange = NULL;
+	connection->active_ns = server_now_ns(connection->server);
+	if (http->keep_alive && !connection->server->stopping)
+		reset(http);
+	else
+		connection_finish(connection);
+}
+
+static void resume(struct net_exchange *exchange)
+{
+}
+
+static void adopt(struct net_exchange *stand_in)
+{
+	struct http1 *http = stand_in->connection->state;
+	http->exchange = stand_in;
+	http->keep_alive = false;
+}
+
+static void abort_exchange(struct net_exchange *exchange)
+{
+	connection_close(exchange->connection);
+}
+
+static bool has_work(const struct net_connection *connection)
+{
+	const struct http1 *http = connection->state;
+	return http->state == HTTP1_WAIT || http->state == HTTP1_SEND;
+}
+
+/* It may have closed only its own side and still read. Whoever polls `cancelled` stops early; others are answered. */
+static void eof(struct net_connection *connection)
+{
+	struct http1 *http = connection->state;
+	if (http->state == HTTP1_WAIT)
+		__atomic_store_n(&http->exchange->request.cancelled, true, __ATOMIC_RELAXED);
+}
+
+static void check_time(struct net_connection *connection, int64_t now_ns)
+{
+	struct http1 *http = connection->state;
+	const struct net_server_options *options = &connection->server->options;
+	int64_t header_seconds =
+		options->request_seconds_max < NET_HEADER_SECONDS ? options->request_seconds_max : NET_HEADER_SECONDS;
+	if (http->state == HTTP1_SEND)
+		return; /* connection.c watches the write */
+	if (http->state != HTTP1_HEAD) {
+		exchange_check_time(http->exchange, now_ns);
+	} else if (!http->exchange) {
+		if (now_ns - connection->active_ns > options->idle_seconds_max * NS_PER_S)
+			connection_close(connection);
+	} else if (now_ns - http->head_started_ns > header_seconds * NS_PER_S) {
+		char why[80];
+		snprintf(why, sizeof(why), "the header took longer than %lld seconds", (long long)header_seconds);
+		server_count(connection->server, timeouts, 1);
+		refuse_head(connection, 408, why);
+	}
+}
+
+static void stop(struct net_connection *connection)
+{
+	struct http1 *http = connection->state;
+	if (!http->exchange && connection->pending.len == 0)
+		connection_close(connection);
+}
+
+static void release(struct net_connection *connection)
+{
+	struct http1 *http = connection->state;
+	buffer_release(&http->name);
+	buffer_release(&http->value);
+	buffer_release(&http->head);
+	connection->state = mem_free(http);
+}
+
+const struct net_protocol http1_protocol = {
+	.input = input,
+	.output = output,
+	.written = written,
+	.answer = answer,
+	.resume = resume,
+	.adopt = adopt,
+	.abort = abort_exchange,
+	.has_work = has_work,
+	.eof = eof,
+	.check_time = check_time,
+	.stop = stop,
+	.release = release,
+};

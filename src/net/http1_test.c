@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/1.1 from memory: every refusal, every way to cut the input, every limit of time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+#include "codec/compress.h"
+#include "net/memory_test.h"
+#include "net/routes_test.h"
+
+static struct net_server server;
+static struct memory_peer peer;
+
+static int setup(void **state)
+{
+	struct net_server_options options = {
+		.routes = test_routes, .authorize = test_authorize, .header_max = 2048, .body_max = 100000};
+	return memory_server_start(&server, &options);
+}
+
+static int teardown(void **state)
+{
+	memory_server_end(&server);
+	return 0;
+}
+
+static const char *talk_bytes(const void *data, size_t len)
+{
+	memory_connect(&peer, &server);
+	memory_send(&peer, data, len);
+	return buffer_string(&peer.out);
+}
+
+static const char *talk(const char *text)
+{
+	return talk_bytes(text, strlen(text));
+}
+
+static void hang_up(void)
+{
+	memory_disconnect(&peer);
+}
+
+static unsigned count(const char *text, const char *word)
+{
+	unsigned n = 0;
+	for (; (text = strstr(text, word)); text += strlen(word))
+		n++;
+	return n;
+}
+
+static void assert_has(const char *text, const char *word)
+{
+	if (!strstr(text, word))
+		fail_msg("no \"%s\" in:\n%s", word, text);
+}
+
+static void expect(const char *request, const char *status, const char *text, bool closes)
+{
+	const char *answer = talk(request);
+	char line[64];
+	snprintf(line, sizeof(line), "HTTP/1.1 %s", status);
+	if (strncmp(answer, line, strlen(line)))
+		fail_msg("expected %s for:\n%s\ngot:\n%s", line, request, answer);
+	assert_has(answer, text);
+	assert_int_equal(peer.shut, closes);
+	assert_int_equal(strstr(answer, "Connection: close\r\n") != NULL, closes);
+	hang_up();
+}
+
+#define HEAD "Host: x\r\n"
+
+static void test_answers(void **state)
+{
+	expect("GET /show?a=1%202&a=+b&c HTTP/1.1\r\n" HEAD "\r\n", "200 OK", "GET /show a=1 2 a2= b body=0", false);
+	expect("GET http://x.example/show?a=q HTTP/1.1\r\n" HEAD "\r\n", "200 OK", "GET /show a=q", false);
+	expect("GET /files/a%2Fb HTTP/1.1\r\n" HEAD "\r\n", "200 OK", "GET /files/a/b a=-", false);
+	expect("GET /files/exact HTTP/1.1\r\n" HEAD "\r\n", "204 No Content", "", false);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\n\r\nhello", "200 OK", "\r\n\r\nhello", false);
+	expect("POST /any HTTP/1.1\r\n" HEAD
+	       "Transfer-Encoding: Chunked\r\n\r\n5;x=y\r\nhello\r\nA \r\n0123456789\r\n0\r\nT: 1\r\n\r\n",
+	       "200 OK", "POST /any a=- a2=- body=15", false);
+	expect("GET /show HTTP/1.0\r\n\r\n", "200 OK", "GET /show", true);
+	expect("GET /show HTTP/1.1\r\n" HEAD "Connection: close\r\n\r\n", "200 OK", "GET /show", true);
+	expect("\r\n\r\nGET /show HTTP/1.1\r\n" HEAD "\r\n", "200 OK", "GET /show", false);
+	expect("GET /fail HTTP/1.1\r\n" HEAD "\r\n", "422 Unprocessable Content",
+	       "{\"error\":\"bad profile: \\\"x\\\" is 100% wrong \xc3\xa4\"}", false);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "X-Status: 42\r\nContent-Length: 0\r\n\r\n", "500 ", "Internal Server Error",
+	       false);
+}
+
+static void test_head_and_headers(void **state)
+{
+	const char *answer = talk("HEAD /big?n=5000 HTTP/1.1\r\n" HEAD "\r\n");
+	assert_has(answer, "Content-Length: 5000\r\n");
+	assert_string_equal(strstr(answer, "\r\n\r\n"), "\r\n\r\n");
+	hang_up();
+	answer = talk("GET /headers HTTP/1.1\r\n" HEAD "\r\n");
+	assert_has(answer, "HTTP/1.1 201 Created\r\n");
+	assert_has(answer, "X-Test: one\r\n");
+	assert_has(answer, "X-Content-Type-Options: nosniff\r\n");
+	assert_has(answer, "Date: ");
+	assert_null(strstr(answer, "Injected"));
+	hang_up();
+	answer = talk("GET /none HTTP/1.1\r\n" HEAD "\r\n");
+	assert_null(strstr(answer, "Content-Length"));
+	hang_up();
+}
+
+static void test_refusals(void **state)
+{
+	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404 Not Found", "{\"error\":\"there is no /nothing here\"}", false);
+	expect("DELETE /echo HTTP/1.1\r\n" HEAD "\r\n", "405 Method Not Allowed", "Allow: POST, PUT\r\n", false);
+	expect("POST /nothing HTTP/1.1\r\n" HEAD "Content-Length: 5\r\n\r\n", "404 Not Found", "{\"error\":", true);
+	expect("GET /show HTTP/1.1\r\n" HEAD "X-Refuse: 401\r\n\r\n", "401 Unauthorized", "{\"error\":\"you asked for it\"}",
+	       false);
+	expect("GET /test.Echo/Stream HTTP/1.1\r\n" HEAD "\r\n", "405", "Allow: POST", false);
+	expect("POST /test.Echo/Stream HTTP/1.1\r\n" HEAD "Content-Length: 1\r\n\r\n", "415", "gRPC only", true);
+	expect("POST /test.Echo/Unary HTTP/1.1\r\n" HEAD "Content-Type: application/grpc\r\nContent-Length: 1\r\n\r\n", "415",
+	       "gRPC needs HTTP/2", true);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 100001\r\n\r\n", "413 Content Too Large",
+	       "the body has 100001 bytes", true);
+	expect("POST /small HTTP/1.1\r\n" HEAD "Content-Length: 101\r\n\r\n", "413", "the limit is 100 B", true);
+	expect("POST /small HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n65\r\n"
+	       "12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901\r\n0\r\n"
+	       "\r\n",
+	       "413", "larger than the limit of 100 B", true);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Content-Encoding: br\r\nContent-Length: 3\r\n\r\nabc", "415",
+	       "use gzip, zstd or none", true);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Content-Encoding: gzip, gzip\r\nContent-Length: 3\r\n\r\nabc", "415",
+	       "Accept-Encoding: gzip, zstd", true);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "400",
+	       "cannot decompress the body", false);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Expect: a-miracle\r\nContent-Length: 3\r\n\r\n", "417", "100-continue", true);
+}
+
+static void reshape(void *context, const struct net_request *request, struct net_response *response)
+{
+	buffer_clear(&response->body);
+	buffer_printf(&response->body, "%s|%d|%s", net_request_path(request), response->status, response->message);
+	response->content_type = "text/x-refusal";
+}
+
+static void test_refusals_reshaped(void **state)
+{
+	server.options.on_refusal = reshape;
+	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404", "/nothing|404|there is no /nothing here", false);
+	expect("rubbish\r\n", "400", "text/x-refusal", true);
+	expect("POST /small HTTP/1.1\r\n" HEAD "Content-Length: 101\r\n\r\n", "413", "\r\n\r\n/small|413|", true);
+	/* A handler's own errors stay as they are. */
+	expect("GET /fail HTTP/1.1\r\n" HEAD "\r\n", "422", "{\"error\":", false);
+}
+
+static void test_malformed(void **state)
+{
+	static const char *const requests[] = {
+		"hello\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		"GET /show\r\n\r\n",
+		"GET  HTTP/1.1\r\n" HEAD "\r\n",
+		"GET show HTTP/1.1\r\n" HEAD "\r\n",
+		"GET * HTTP/1.1\r\n" HEAD "\r\n",
+		"CONNECT x:80 HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /%zz HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /%00 HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /show?a=%4 HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /show#x HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /show HTTP/1.1\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD HEAD "\r\n",
+		"GET /show HTTP/1.1\n" HEAD "\r\n",
+		"GET /show HTTP/1.1\r\nHost: x\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "\r\r",
+		"GET /show HTTP/1.1\r\n" HEAD "A: b\r\n c\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A b: c\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A : c\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD ": c\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A: \x01\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A: x\rB: y\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5, 5\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: -5\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 0x5\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 99999999999999999999999\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.0\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n1000000000000005\r\nhello\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n folded\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\rX",
+	};
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		const char *answer = talk(requests[i]);
+		if (strncmp(answer, "HTTP/1.1 400 ", 13) && strncmp(answer, "HTTP/1.1 505 ", 13))
+			fail_msg("expected 400 for:\n%s\ngot:\n%s", requests[i], answer);
+		assert_has(answer, "{\"error\":\"");
+		assert_int_equal(count(answer, "Date: "), 1);
+		hang_up();
+	}
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501", "chunked", true);
+	expect("POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "501", "chunked", true);
+	expect("GET /show HTTP/3.0\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
+	expect("GET /show HTTP/1.9\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
+	expect("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "", "error", true);
+}
+
+static void test_header_limits(void **state)
+{
+	char request[70000];
+	/* One header line too long, whole and byte by byte. */
+	memset(request, 'a', sizeof(request));
+	memcpy(request, "GET /show HTTP/1.1\r\nA: ", 23);
+	const char *answer = talk_bytes(request, 3000);
+	assert_has(answer, "HTTP/1.1 431 ");
+	assert_has(answer, "limit of 2048 bytes");
+	hang_up();
+	memory_connect(&peer, &server);
+	for (size_t i = 0; i < 3000 && !peer.shut; i++)
+		memory_send(&peer, request + i, 1);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 431 ");
+	hang_up();
+	answer = talk_bytes(request, sizeof(request));
+	assert_has(answer, "HTTP/1.1 431 ");
+	hang_up();
+	/* Too many fields. */
+	size_t len = (size_t)snprintf(request, sizeof(request), "GET /show HTTP/1.1\r\n" HEAD);
+	for (int i = 0; i < NET_HEADERS_MAX; i++)
+		len += (size_t)snprintf(request + len, sizeof(request) - len, "A%d: 1\r\n", i);
+	snprintf(request + len, sizeof(request) - len, "\r\n");
+	expect(request, "431", "more than 100 fields", true);
+	/* Too many parameters. */
+	len = (size_t)snprintf(request, sizeof(request), "GET /show?");
+	for (int i = 0; i <= NET_QUERY_MAX; i++)
+		len += (size_t)snprintf(request + len, sizeof(request) - len, "a&");
+	snprintf(request + len, sizeof(request) - len, " HTTP/1.1\r\n" HEAD "\r\n");
+	expect(request, "400", "more than 256 parameters", false);
+	/* Exactly at the limit is fine. */
+	len = (size_t)snprintf(request, sizeof(request), "GET /show HTTP/1.1\r\n" HEAD "A: ");
+	memset(request + len, 'a', 2048 - len - 4);
+	memcpy(request + 2044, "\r\n\r\n", 5);
+	expect(request, "200", "GET /show", false);
+}
+
+static const char three[] =
+	"GET /show?a=1 HTTP/1.1\r\n" HEAD "\r\n"
+	"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;e=1\r\n world\r\n0\r\n"
+	"Trailer: x\r\n\r\n"
+	"POST /any HTTP/1.1\r\n" HEAD "Content-Length: 3\r\nX: y\r\n\r\nabc"
+	"GET /nothing HTTP/1.1\r\n" HEAD "\r\n";
+
+static void check_three(void)
+{
+	const char *answer = buffer_string(&peer.out);
+	assert_int_equal(count(answer, "HTTP/1.1 200 OK"), 3);
+	assert_int_equal(count(answer, "HTTP/1.1 404 "), 1);
+	const char *first = strstr(answer, "a=1 a2=-"), *second = strstr(answer, "hello world"),
+		   *third = strstr(answer, "POST /any");
+	assert_true(first && second && third && first < second && second < third);
+	assert_has(third, "body=3");
+	assert_false(peer.shut);
+}
+
+static void test_pipelining(void **state)
+{
+	talk(three);
+	check_three();
+	hang_up();
+	/* The peer that only takes answers slowly still gets them in order. */
+	memory_connect(&peer, &server);
+	peer.slow = true;
+	memory_send(&peer, three, sizeof(three) - 1);
+	assert_int_equal(count(buffer_string(&peer.out), "HTTP/1.1 "), 1);
+	for (int i = 0; i < 4; i++) {
+		memory_write_done(&peer);
+		memory_run(&peer);
+	}
+	check_three();
+	hang_up();
+}
+
+/* At every position, and byte by byte: the same answers. */
+static void test_split_everywhere(void **state)
+{
+	for (size_t at = 1; at < sizeof(three) - 1; at++) {
+		memory_connect(&peer, &server);
+		memory_send(&peer, three, at);
+		memory_send(&peer, three + at, sizeof(three) - 1 - at);
+		check_three();
+		hang_up();
+	}
+	memory_connect(&peer, &server);
+	for (size_t i = 0; i < sizeof(three) - 1; i++)
+		memory_send(&peer, three + i, 1);
+	check_three();
+	hang_up();
+}
+
+static void test_many_pipelined_pause_reading(void **state)
+{
+	static const char one[] = "GET /show HTTP/1.1\r\n" HEAD "\r\n";
+	size_t len = sizeof(one) - 1, n = 1000;
+	char *all = malloc(len * n);
+	for (size_t i = 0; i < n; i++)
+		memcpy(all + i * len, one, len);
+	memory_connect(&peer, &server);
+	peer.slow = true;
+	memory_send(&peer, all, len * n);
+	assert_true(peer.paused);
+	for (size_t i = 0; i < n; i++) {
+		memory_write_done(&peer);
+		memory_run(&peer);
+	}
+	assert_false(peer.paused);
+	assert_int_equal(count(buffer_string(&peer.out), "HTTP/1.1 200 OK"), n);
+	hang_up();
+	free(all);
+}
+
+static void test_expect_continue(void **state)
+{
+	memory_connect(&peer, &server);
+	const char *head = "POST /echo HTTP/1.1\r\n" HEAD "Expect: 100-Continue\r\nContent-Length: 5\r\n\r\n";
+	memory_send(&peer, head, strlen(head));
+	assert_string_equal(buffer_string(&peer.out), "HTTP/1.1 100 Continue\r\n\r\n");
+	memory_send(&peer, "hello", 5);
+	assert_has(buffer_string(&peer.out), "\r\n\r\nhello");
+	assert_false(peer.shut);
+	hang_up();
+	/* Refused before the body is sent. */
+	const char *answer = talk("POST /small HTTP/1.1\r\n" HEAD "Expect: 100-continue\r\nContent-Length: 500\r\n\r\n");
+	assert_int_equal(strncmp(answer, "HTTP/1.1 413 ", 13), 0);
+	hang_up();
+	/* Not waiting for it: then it is not said. */
+	answer = talk("POST /echo HTTP/1.1\r\n" HEAD "Expect: 100-continue\r\nContent-Length: 5\r\n\r\nhello");
+	assert_null(strstr(answer, "100 Continue"));
+	assert_has(answer, "\r\n\r\nhello");
+	hang_up();
+}
+
+static void test_times(void **state)
+{
+	/* A header that does not come to its end */
+	talk("GET /show HTTP/1.1\r\nHost");
+	memory_wait(&peer, 9);
+	assert_int_equal(peer.out.len, 0);
+	memory_wait(&peer, 2);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 408 ");
+	assert_has(buffer_string(&peer.out), "the header took longer than 10 seconds");
+	assert_true(peer.shut);
+	memory_wait(&peer, 3);
+	assert_true(peer.closed);
+	hang_up();
+	/* A beginning that could be HTTP/2 as well */
+	talk("P");
+	memory_wait(&peer, 11);
+	memory_wait(&peer, 11);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 408 ");
+	hang_up();
+	/* A body that trickles: 60 s and one more for each 64 KiB */
+	talk("POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 90000\r\n\r\n");
+	for (int i = 0; i < 59; i++) {
+		memory_send(&peer, "x", 1);
+		memory_wait(&peer, 1);
+	}
+	assert_int_equal(peer.out.len, 0);
+	memory_wait(&peer, 2);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 408 ");
+	assert_has(buffer_string(&peer.out), "the body took longer than");
+	hang_up();
+	/* Idle */
+	talk("");
+	memory_wait(&peer, 119);
+	assert_false(peer.closed);
+	memory_wait(&peer, 2);
+	assert_true(peer.closed);
+	hang_up();
+	talk("GET /show HTTP/1.1\r\n" HEAD "\r\n");
+	memory_wait(&peer, 121);
+	assert_true(peer.closed);
+	hang_up();
+	struct net_server_stats stats;
+	net_server_get_stats(&server, &stats);
+	assert_int_equal(stats.timeouts, 3);
+}
+
+static void test_slow_reader(void **state)
+{
+	memory_connect(&peer, &server);
+	peer.slow = true;
+	const char *request = "GET /big?n=1000000 HTTP/1.1\r\n" HEAD "\r\n";
+	memory_send(&peer, request, strlen(request));
+	memory_wait(&peer, 59);
+	assert_false(peer.closed);
+	memory_wait(&peer, 2);
+	assert_true(peer.closed);
+	hang_up();
+}
+
+/* The worker has the request when time runs out: the answer comes without it, and its own is thrown away. */
+static void test_handler_too_slow(void **state)
+{
+	memory_connect(&peer, &server);
+	const char *request = "GET /show HTTP/1.1\r\n" HEAD "\r\n";
+	connection_input(&peer.connection, bytes_of_string(request));
+	assert_int_equal(server.workers.out, 1);
+	server.fake_now_ns += 61 * NS_PER_S;
+	server_check_time(&server);
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 503 ");
+	assert_has(buffer_string(&peer.out), "the request took longer than 1 min");
+	assert_true(peer.shut);
+	size_t len = peer.out.len;
+	memory_run(&peer);
+	assert_int_equal(peer.out.len, len);
+	hang_up();
+	struct net_server_stats stats;
+	net_server_get_stats(&server, &stats);
+	assert_int_equal(stats.requests_open, 0);
+}
+
+static void test_peer_goes_away(void **state)
+{
+	const char *request = "GET /show HTTP/1.1\r\n" HEAD "\r\n";
+	/* In the middle of a head */
+	talk("GET /sh");
+	connection_eof(&peer.connection);
+	assert_true(peer.closed);
+	hang_up();
+	/* While a worker has it: told, and answered if it still reads */
+	memory_connect(&peer, &server);
+	connection_input(&peer.connection, bytes_of_string(request));
+	connection_eof(&peer.connection);
+	assert_true(peer.connection.exchanges->request.cancelled);
+	assert_false(peer.closed);
+	peer.connection.exchanges->request.cancelled = false;
+	memory_run(&peer);
+	assert_has(buffer_string(&peer.out), "200 OK");
+	assert_true(peer.closed);
+	hang_up();
+	/* Gone altogether: the job comes back to nobody */
+	memory_connect(&peer, &server);
+	connection_input(&peer.connection, bytes_of_string(request));
+	hang_up();
+	workers_run_here(&server.workers);
+	struct net_server_stats stats;
+	net_server_get_stats(&server, &stats);
+	assert_int_equal(stats.requests_open, 0);
+	assert_int_equal(stats.connections_open, 0);
+	/* Half-closed with requests waiting: all are answered */
+	memory_connect(&peer, &server);
+	connection_input(&peer.connection, bytes_of_string(three));
+	connection_eof(&peer.connection);
+	memory_run(&peer);
+	assert_int_equal(count(buffer_string(&peer.out), "HTTP/1.1 200 OK"), 3);
+	assert_true(peer.closed);
+	hang_up();
+}
+
+static void send_encoded(const char *encoding, struct bytes body)
+{
+	char head[200];
+	snprintf(head, sizeof(head), "POST /echo HTTP/1.1\r\n" HEAD "Content-Encoding: %s\r\nContent-Length: %zu\r\n\r\n",
+		 encoding, body.len);
+	memory_connect(&peer, &server);
+	memory_send(&peer, head, strlen(head));
+	memory_send(&peer, body.data, body.len);
+}
+
+static void test_compressed_bodies(void **state)
+{
+	struct buffer plain, packed;
+	buffer_init(&plain, MIB);
+	buffer_init(&packed, MIB);
+	for (int i = 0; i < 90000; i++)
+		buffer_append_byte(&plain, (uint8_t)('a' + i % 7));
+	assert_int_equal(gzip_compress(buffer_bytes(&plain), 6, &packed, NULL), 0);
+	send_encoded("gzip", buffer_bytes(&packed));
+	assert_has(buffer_string(&peer.out), "Content-Length: 90000\r\n");
+	hang_up();
+	buffer_clear(&packed);
+	assert_int_equal(zstd_compress(buffer_bytes(&plain), 3, &packed, NULL), 0);
+	send_encoded("ZSTD", buffer_bytes(&packed));
+	assert_has(buffer_string(&peer.out), "Content-Length: 90000\r\n");
+	hang_up();
+	/* A bomb: small on the wire, over the limit when unpacked */
+	for (int i = 0; i < 20000; i++)
+		buffer_append_byte(&plain, 'a');
+	buffer_clear(&packed);
+	assert_int_equal(gzip_compress(buffer_bytes(&plain), 6, &packed, NULL), 0);
+	send_encoded("gzip", buffer_bytes(&packed));
+	assert_has(buffer_string(&peer.out), "HTTP/1.1 413 ");
+	assert_has(buffer_string(&peer.out), "after decompression");
+	assert_false(peer.shut);
+	hang_up();
+	buffer_release(&plain);
+	buffer_release(&packed);
+}
+
+static size_t body_of(struct bytes *ret)
+{
+	const uint8_t *end = memmem(peer.out.data, peer.out.len, "\r\n\r\n", 4);
+	assert_non_null(end);
+	*ret = (struct bytes){end + 4, peer.out.len - (size_t)(end + 4 - peer.out.data)};
+	return ret->len;
+}
+
+static void test_compressed_answers(void **state)
+{
+	struct bytes body;
+	struct buffer plain;
+	buffer_init(&plain, MIB);
+	const char *answer = talk("GET /big?n=50000 HTTP/1.1\r\n" HEAD "Accept-Encoding: br, GZIP;q=0.5\r\n\r\n");
+	assert_has(answer, "Content-Encoding: gzip\r\n");
+	assert_has(answer, "Vary: Accept-Encoding\r\n");
+	assert_true(body_of(&body) < 5000);
+	assert_int_equal(gzip_decompress(body, &plain, NULL), 0);
+	assert_int_equal(plain.len, 50000);
+	buffer_release(&plain);
+	hang_up();
+	static const char *const plain_requests[] = {
+		"GET /big?n=50000 HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /big?n=50000 HTTP/1.1\r\n" HEAD "Accept-Encoding: gzip;q=0, deflate\r\n\r\n",
+		"GET /big?n=50000&raw=1 HTTP/1.1\r\n" HEAD "Accept-Encoding: gzip\r\n\r\n",
+		"GET /big?n=1000 HTTP/1.1\r\n" HEAD "Accept-Encoding: gzip\r\n\r\n",
+	};
+	for (size_t i = 0; i < 4; i++) {
+		answer = talk(plain_requests[i]);
+		assert_null(strstr(answer, "Content-Encoding"));
+		assert_int_equal(body_of(&body), i < 3 ? 50000 : 1000);
+		hang_up();
+	}
+}
+
+/* All bodies under way together are limited, not only each. */
+static void test_bodies_together(void **state)
+{
+	static struct memory_peer peers[6];
+	static char data[90000];
+	const char *head = "POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 95000\r\n\r\n";
+	int refused = 0;
+	for (int i = 0; i < 6; i++) {
+		memory_connect(&peers[i], &server);
+		memory_send(&peers[i], head, strlen(head));
+		memory_send(&peers[i], data, sizeof(data));
+		refused += peers[i].out.len && strstr(buffer_string(&peers[i].out), "HTTP/1.1 503 ") != NULL;
+	}
+	assert_int_equal(refused, 2); /* 4 * 100,000 bytes hold four */
+	for (int i = 0; i < 6; i++)
+		memory_disconnect(&peers[i]);
+	assert_int_equal(server.body_bytes, 0);
+}
+
+static void test_stop(void **state)
+{
+	static struct memory_peer idle, partial;
+	memory_connect(&idle, &server);
+	memory_send(&idle, "GET /show HTTP/1.1\r\n" HEAD "\r\n", 31);
+	memory_connect(&partial, &server);
+	memory_send(&partial, "GET /show HTTP/1.1\r\n", 20);
+	memory_connect(&peer, &server);
+	connection_input(&peer.connection, bytes_of_string("GET /show HTTP/1.1\r\n" HEAD "\r\n"));
+	server_stop_connections(&server);
+	assert_true(idle.closed);
+	assert_false(partial.closed || peer.closed);
+	memory_run(&peer);
+	assert_has(buffer_string(&peer.out), "200 OK");
+	assert_has(buffer_string(&peer.out), "Connection: close\r\n");
+	assert_true(peer.shut);
+	memory_send(&partial, HEAD "\r\n", 11);
+	assert_has(buffer_string(&partial.out), "200 OK");
+	assert_true(partial.shut);
+	memory_disconnect(&idle);
+	memory_disconnect(&partial);
+	hang_up();
+}
+
+/* The n-th allocation fails, for every n: an error answer or a closed connection, no leak, and the server serves on. */
+static void test_short_of_memory(void **state)
+{
+	const char *request = "POST /echo?a=%41 HTTP/1.1\r\n" HEAD "Accept-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+			      "5\r\nhello\r\n0\r\n\r\n";
+	bool reached = true;
+	uint64_t n;
+	for (n = 1; reached && n < 500; n++) {
+		memory_connect(&peer, &server);
+		fault_arm(FAULT_ALLOC, n, 0);
+		connection_input(&peer.connection, bytes_of_string(request));
+		workers_run_here(&server.workers);
+		reached = fault_disarm(FAULT_ALLOC);
+		memory_run(&peer);
+		assert_true(peer.closed || peer.out.len > 0);
+		hang_up();
+		assert_int_equal(server.requests_open, 0);
+	}
+	assert_true(n > 5 && n < 500);
+	expect("GET /show HTTP/1.1\r\n" HEAD "\r\n", "200 OK", "GET /show", false);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_answers),
+		TEST(test_head_and_headers),
+		TEST(test_refusals),
+		TEST(test_refusals_reshaped),
+		TEST(test_malformed),
+		TEST(test_header_limits),
+		TEST(test_pipelining),
+		TEST(test_split_everywhere),
+		TEST(test_many_pipelined_pause_reading),
+		TEST(test_expect_continue),
+		TEST(test_times),
+		TEST(test_slow_reader),
+		TEST(test_handler_too_slow),
+		TEST(test_peer_goes_away),
+		TEST(test_compressed_bodies),
+		TEST(test_compressed_answers),
+		TEST(test_bodies_together),
+		TEST(test_stop),
+		TEST(test_short_of_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One port for HTTP/1.1, HTTP/2 cleartext (prior knowledge) and gRPC; one stack for the server and the client side.
+ *
+ * The event loop (libuv) owns all sockets and parsers (http-parser, nghttp2). A request's handler runs on a worker thread with
+ * the whole, decompressed body and fills a response; the loop sends it. A streaming handler is called once a message as
+ * messages arrive, never concurrently for one stream. Nothing here knows what the bytes mean.
+ *
+ * Limits: header bytes, body bytes on the wire and after decompression, time for header, body and idle connections, number of
+ * connections, streams a connection, queued work. What is over is answered 431, 413 (gRPC RESOURCE_EXHAUSTED), 408, 503, and
+ * counted.
+ */
+#ifndef WICK_NET_NET_H
+#define WICK_NET_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+
+/* gRPC status codes (google.rpc.Code) */
+enum grpc_code {
+	GRPC_OK = 0,
+	GRPC_CANCELLED = 1,
+	GRPC_UNKNOWN = 2,
+	GRPC_INVALID_ARGUMENT = 3,
+	GRPC_DEADLINE_EXCEEDED = 4,
+	GRPC_NOT_FOUND = 5,
+	GRPC_PERMISSION_DENIED = 7,
+	GRPC_RESOURCE_EXHAUSTED = 8,
+	GRPC_FAILED_PRECONDITION = 9,
+	GRPC_UNIMPLEMENTED = 12,
+	GRPC_INTERNAL = 13,
+	GRPC_UNAVAILABLE = 14,
+	GRPC_UNAUTHENTICATED = 16,
+};
+
+struct net_request; /* opaque; lives until the handler returns (streams: until on_end) */
+const char *net_request_method(const struct net_request *request); /* "GET" */
+const char *
+net_request_path(const struct net_request *request); /* percent-decoded, without the query; always starts with '/' */
+/* First value of a query parameter, percent-decoded; NULL if absent. */
+const char *net_request_query(const struct net_request *request, const char *name);
+/* n-th value (from 0) of a repeated parameter. */
+const char *net_request_query_nth(const struct net_request *request, const char *name, size_t n);
+const char *net_request_header(const struct net_request *request, const char *name); /* case-insensitive; NULL if absent */
+struct bytes net_request_body(const struct net_request *request); /* decompressed (gzip, zstd by Content-Encoding); gRPC unary:
+								     the one message, unframed and decompressed */
+bool net_request_is_grpc(const struct net_request *request);
+bool net_request_is_loopback(const struct net_request *request); /* the peer's address */
+/* Set to true by the loop when the client has gone away or time is over; long work polls it (__atomic_load_n). */
+const bool *net_request_cancelled(const struct net_request *request);
+
+struct net_response {
+	int status;		    /* HTTP; 200 by default. For gRPC it is always 200 on the wire. */
+	enum grpc_code grpc_status; /* gRPC only */
+	struct buffer body;	    /* HTTP: the body. gRPC unary: one message, unframed */
+	const char *content_type;   /* static string; "application/json" by default */
+	char message[512];	    /* grpc-message; "" = none */
+	bool no_compress;	    /* already compressed; otherwise bodies over 1 KiB are gzipped if the client accepts it */
+	struct buffer headers;	    /* filled by net_response_header() only */
+};
+/* For callers of handlers other than the server (tests); the server does both itself. */
+void net_response_init(struct net_response *response);
+void net_response_release(struct net_response *response);
+/* Adds a header; name and value are copied; refused (-EINVAL) if they hold CR, LF or NUL, or if the name is one that frames
+ * the message (Content-Length, Transfer-Encoding, Connection, Keep-Alive, Upgrade). -E2BIG past 16 KiB of headers. */
+int net_response_header(struct net_response *response, const char *name, const char *value);
+
+typedef void (*net_handler)(void *context, const struct net_request *request, struct net_response *response);
+
+/* gRPC streams (client, server or bidirectional): messages in and out, unframed and decompressed. */
+struct net_stream;
+int net_stream_send(struct net_stream *stream,
+		    struct bytes message); /* queues one message; -EPIPE when the client has gone, -EAGAIN never: it blocks
+					      while the queue is over 4 MiB */
+/* A pointer of the handler's own, NULL at first; release what it points to in on_close. */
+void **net_stream_slot(struct net_stream *stream);
+struct net_stream_handler {
+	/* Returns the grpc status to end the stream with now, or GRPC_OK to go on. Fill response->message for the text. */
+	enum grpc_code (*on_message)(void *context, const struct net_request *request, struct net_stream *stream,
+				     struct bytes message, struct net_response *response);
+	/* The client has half-closed: send what is left, return the final status. */
+	enum grpc_code (*on_end)(void *context, const struct net_request *request, struct net_stream *stream,
+				 struct net_response *response);
+	/* Optional. Called once, last, for every stream that had one of the others called, however it ended (also when the
+	 * client went away in the middle). */
+	void (*on_close)(void *context, struct net_stream *stream);
+};
+
+struct net_route {
+	const char *method; /* NULL = any */
+	const char *path;   /* exact, or ending in '*' for a prefix; the longest match wins; 404 when none, 405 when only the
+			       method differs */
+	net_handler handler;
+	const struct net_stream_handler *stream; /* instead of handler, for gRPC streams */
+	void *context;
+	size_t body_max; /* bytes, wire and decompressed; 0 = options.body_max */
+};
+
+struct net_server;
+struct net_server_options {
+	const char *listen;		/* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:0" (port 0 = any) */
+	const struct net_route *routes; /* ends with a NULL path; must outlive the server */
+	size_t header_max, body_max;	/* bytes; 0 = LIMIT_HTTP_HEADER_BYTES (64 KiB at most),
+					   LIMIT_PROFILE_INPUT_BYTES */
+	unsigned connections_max;	/* 0 = LIMIT_CONNECTIONS */
+	unsigned workers;		/* 0 = 4 */
+	/* 0 = LIMIT_REQUEST_SECONDS, 120. A body may take request_seconds_max and a second more for each 64 KiB of it (408), a
+	 * handler request_seconds_max (503, cancelled is set), reading the answer as long as sending a body. A header has 10 s,
+	 * or request_seconds_max if that is less. */
+	unsigned request_seconds_max, idle_seconds_max;
+	/* Called on the loop before routing for every request; false = answer with what it put into response (401, 403). NULL =
+	 * all allowed. Must be quick. Headers that it adds stay on the answer, also when it allows. */
+	bool (*authorize)(void *context, const struct net_request *request, struct net_response *response);
+	/* Called for every answer that net itself makes up (404, 413 ...) once it is complete, to reshape it; on the loop or a
+	 * worker. The request may be incomplete: path "" when it could not be parsed. NULL = {"error": "..."} stays. */
+	void (*on_refusal)(void *context, const struct net_request *request, struct net_response *response);
+	void *context;
+};
+/* Binds and listens: an address in use is an error that names it and says how to choose another. */
+int net_server_new(const struct net_server_options *options, struct net_server **ret, struct error *err);
+/* "127.0.0.1:7070" with the real port; lives as long as the server. */
+const char *net_server_address(const struct net_server *server);
+/* Serves until net_server_stop(); then refuses new connections, finishes requests for up to 10 s, closes. */
+int net_server_run(struct net_server *server, struct error *err);
+void net_server_stop(struct net_server *server); /* from any thread; async-signal-safe */
+struct net_server *net_server_free(struct net_server *server);
+DEFINE_CLEANUP_POINTER(net_server_free, struct net_server);
+
+struct net_server_stats {
+	uint64_t connections_accepted, connections_refused, connections_open;
+	uint64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors, timeouts;
+};
+void net_server_get_stats(const struct net_server *server, struct net_server_stats *ret);
+
+/*
+ * The client: blocking calls on a connection that is kept and remade when needed. One thread at a time a client.
+ */
+struct net_client;
+struct net_client_options {
+	const char *url;     /* "http://HOST:PORT[/prefix]"; https is refused with a clear error until TLS is here */
+	int64_t timeout_ns;  /* whole call; 0 = 30 s */
+	size_t response_max; /* bytes after decompression; 0 = 256 MiB */
+	const char *token;   /* sent as "Authorization: Bearer"; NULL = none */
+	const bool *cancel;  /* polled about every 100 ms; -ECANCELED */
+};
+int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);
+struct net_client *net_client_free(struct net_client *client);
+DEFINE_CLEANUP_POINTER(net_client_free, struct net_client);
+
+struct net_client_response {
+	int status;	    /* HTTP status */
+	int grpc_status;    /* gRPC; -1 when none came */
+	struct buffer body; /* decompressed; gRPC: the message(s), unframed: the last call's single message, or the caller's
+			       on_message */
+	char content_type[128];
+	char message[512]; /* grpc-message, or the HTTP reason */
+};
+void net_client_response_init(struct net_client_response *response);
+void net_client_response_release(struct net_client_response *response);
+/* HTTP/1.1. path is appended to the url's prefix and must be encoded already ("/api/v1/query?query=..."). body may be empty.
+ * gzip_body compresses it. 0 when an answer came, whatever its status; negative when none did. */
+int net_client_request(struct net_client *client, const char *method, const char *path, const char *content_type,
+		       struct bytes body, bool gzip_body, struct net_client_response *ret, struct error *err);
+/* gRPC over HTTP/2: path "/package.Service/Method". Sends count messages, then half-closes; on_message (NULL: the first message
+ * goes to ret->body) gets each answer. */
+int net_client_grpc(struct net_client *client, const char *path, const struct bytes *messages, size_t count, bool gzip_messages,
+		    void (*on_message)(void *context, struct bytes message), void *context, struct net_client_response *ret,
+		    struct error *err);
+
+#endif

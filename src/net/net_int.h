@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/net: who owns what.
+ *
+ *   server ── connection ── protocol state (http1.c or http2.c)
+ *                  └─────── exchange (one request and its response) ── stream (gRPC streams only)
+ *
+ * Everything belongs to the loop thread, with two exceptions. While exchange.job_out is true a worker owns
+ * exchange.request.body and exchange.response; and the queue inside struct net_stream has a lock, because a worker fills it
+ * while the loop empties it. When the peer goes away the loop sets request.cancelled and exchange.connection = NULL; an
+ * exchange without connection and without a job is freed at once, one that is still with a worker when the worker hands it
+ * back.
+ *
+ * A connection knows no sockets: bytes come in through connection_input() and leave through struct net_transport. That is the
+ * seam where the fuzzer and the tests drive it from memory.
+ *
+ * Rule for calls: a connection is never freed inside a call into it. connection_close() only starts the closing; the transport
+ * calls connection_release() later, from its own stack.
+ */
+#ifndef WICK_NET_NET_INT_H
+#define WICK_NET_NET_INT_H
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include "base/arena.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "net/net.h"
+
+/* Limits that are not options. */
+#define NET_HEADER_BYTES_CEILING (64 * KIB) /* http-parser's own limit, for the whole process, is 80 KiB */
+#define NET_HEADERS_MAX		 100
+#define NET_QUERY_MAX		 256
+#define NET_HEADER_SECONDS	 10
+#define NET_RATE_MIN		 (64 * KIB) /* bytes a second; each earns a body or an answer another second */
+#define NET_STREAMS_MAX		 100	    /* open HTTP/2 streams of a connection */
+#define NET_REQUESTS_MAX	 2048	    /* open requests of the server */
+#define NET_QUEUE_MAX		 1024	    /* requests that wait for a worker */
+#define NET_BODIES_FACTOR	 4	    /* all bodies together: this many times body_max */
+#define NET_RESPONSE_MAX	 (256 * MIB)
+#define NET_RESPONSE_HEADERS_MAX (16 * KIB)
+#define NET_COMPRESS_MIN	 1024
+#define NET_COMPRESS_LEVEL	 4
+#define NET_STREAM_QUEUE_MAX	 (4 * MIB) /* answers of a gRPC stream that wait for the peer */
+#define NET_STREAM_BACKLOG_MAX	 (1 * MIB) /* messages of a gRPC stream that wait for a worker: no more is let in */
+#define NET_READ_BYTES		 (64 * KIB)
+#define NET_OUTPUT_BYTES	 (64 * KIB) /* HTTP/2 frames gathered before a write */
+#define NET_LINGER_NS		 (2 * NS_PER_S)
+#define NET_STOP_NS		 (10 * NS_PER_S)
+#define NET_NAME_MAX		 256
+#define GRPC_PREFIX_BYTES	 5
+
+/* ---- request.c: what came ---- */
+struct net_pair {
+	const char *name, *value;
+};
+struct net_pairs {
+	struct net_pair *items; /* the arrays are on the heap, the strings in the request's arena */
+	size_t count, capacity;
+};
+struct net_request {
+	struct arena arena;
+	const char *method, *target, *path;
+	struct net_pairs headers, query;
+	size_t header_bytes; /* of names and values */
+	struct buffer body;
+	bool grpc, loopback, cancelled;
+};
+void request_init(struct net_request *request, size_t header_max);
+void request_release(struct net_request *request);
+/* 0, -ENOMEM, or -E2BIG past NET_HEADERS_MAX. */
+int request_add_header(struct net_request *request, struct bytes name, struct bytes value);
+/* Splits and decodes "/path?query" (or "http://host/path?query"); -EINVAL with a message for the client. */
+int request_parse_target(struct net_request *request, struct bytes target, struct error *err);
+size_t request_count_header(const struct net_request *request, const char *name);
+/* True if a comma-separated header lists token (without "q=0"). */
+bool request_header_lists(const struct net_request *request, const char *name, const char *token);
+
+/* ---- response.c: what goes back ---- */
+int response_body_error(struct net_response *response, const char *message); /* {"error": message} */
+/* Serialises the head of an HTTP/1.1 response. body_len is what Content-Length says. */
+int response_write_head(const struct net_response *response, size_t body_len, const char *date, bool keep_alive,
+			struct buffer *out);
+bool response_next_header(const struct net_response *response, size_t *at, struct bytes *ret_name, struct bytes *ret_value);
+/* gzips a body worth it. A failure leaves it as it is. */
+void response_compress(const struct net_request *request, struct net_response *response);
+const char *net_status_text(int status);
+
+/* ---- grpc.c: framing and status ---- */
+struct grpc_head {
+	bool compressed;
+	uint32_t len;
+};
+/* Collects one length-prefixed message after the other. */
+struct grpc_reader {
+	uint8_t prefix[GRPC_PREFIX_BYTES];
+	size_t prefix_len;
+	uint32_t left; /* bytes of the message still to come */
+};
+/* Consumes some of *data and appends message bytes to message. 1 = message complete (*ret_head tells), 0 = all consumed,
+ * -EBADMSG = bad flag, -E2BIG = longer than message->max, -ENOMEM. */
+int grpc_read(struct grpc_reader *reader, struct bytes *data, struct buffer *message, struct grpc_head *ret_head);
+bool grpc_reader_is_between(const struct grpc_reader *reader); /* not in the middle of a message */
+void grpc_write_prefix(uint8_t out[static GRPC_PREFIX_BYTES], bool compressed, uint32_t len);
+/* Appends prefix and message, gzipped when asked and worth it. */
+int grpc_append_message(struct buffer *out, struct bytes message, bool gzip);
+/* Percent-encodes as the gRPC protocol says; cut to fit. */
+void grpc_encode_status_message(const char *message, char *out, size_t size);
+void grpc_decode_status_message(struct bytes text, char *out, size_t size);
+bool grpc_parse_timeout(const char *text, int64_t *ret_ns);
+bool grpc_is_content_type(const char *content_type);
+enum grpc_code grpc_code_of_http(int status);
+
+/* ---- route.c ---- */
+/* 0 = found; 404; 405 with "GET, POST" in allow. */
+int route_find(const struct net_route *routes, const char *method, const char *path, const struct net_route **ret, char *allow,
+	       size_t allow_size);
+
+/* ---- worker.c: threads that run handlers ---- */
+struct net_job {
+	struct net_job *next;
+	void (*run)(struct net_job *job);  /* on a worker */
+	void (*done)(struct net_job *job); /* on the loop, afterwards */
+};
+struct net_jobs {
+	struct net_job *first, **last;
+	size_t count;
+};
+struct net_workers {
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct net_jobs waiting, finished, woken;
+	pthread_t *threads;
+	unsigned thread_count;
+	size_t out; /* loop only: submitted, not yet collected */
+	bool stopping;
+	void (*notify)(void *context); /* from a worker: there is something to collect */
+	void *context;
+};
+/* thread_count 0: jobs run in workers_run_here(), for tests without threads. */
+int workers_init(struct net_workers *workers, unsigned thread_count, void (*notify)(void *context), void *context,
+		 struct error *err);
+void workers_release(struct net_workers *workers);				   /* joins */
+int workers_submit(struct net_workers *workers, struct net_job *job, bool always); /* -EBUSY when NET_QUEUE_MAX wait */
+/* From a worker: have `woken` collected on the loop; its done() runs there. It must not be queued already. */
+void workers_wake(struct net_workers *workers, struct net_job *woken);
+void workers_collect(struct net_workers *workers); /* on the loop: calls done() of what is ready */
+void workers_run_here(struct net_workers *workers);
+
+/* ---- exchange.c: from a request's head to its answer ---- */
+struct net_connection;
+struct net_exchange {
+	struct net_request request;
+	struct net_response response;
+	struct net_server *server;
+	struct net_connection *connection;    /* NULL when the peer has gone or somebody else answers */
+	struct net_exchange *next, *previous; /* in the connection's list */
+	const struct net_route *route;
+	struct net_stream *stream; /* gRPC streams only */
+	struct net_job job;
+	int32_t stream_id;   /* HTTP/2 */
+	int64_t started_ns;  /* head complete (before: begun) */
+	int64_t deadline_ns; /* of the handler, or what grpc-timeout says; INT64_MAX = none */
+	int64_t active_ns;   /* the last byte in or out, or the last job done */
+	int64_t answer_ns;   /* when the answer began to go out */
+	size_t body_bytes;   /* accounted in server->body_bytes */
+	size_t body_max;
+	size_t received_bytes, sent_bytes;
+	struct grpc_reader reader;
+	struct grpc_head message_head;
+	bool grpc_gzip;	   /* requests: compressed messages are gzip */
+	bool accepts_gzip; /* answers */
+	bool message_seen;
+	bool head_done, body_done, job_out;
+	bool refused;		 /* the answer is net's own */
+	bool answered;		 /* handed to the protocol */
+	bool sent;		 /* the protocol has written all of it */
+	bool too_large;		 /* head over a limit */
+	bool headers_sent;	 /* of a gRPC stream's answer */
+	bool message_compressed; /* of the gRPC answer; set by the worker */
+	uint8_t prefix[GRPC_PREFIX_BYTES];
+	size_t output_at; /* how much of prefix and body is out */
+};
+struct net_exchange *exchange_new(struct net_connection *connection, int64_t now_ns);
+/* Unlinks it from its connection; freed now, or when its job comes back. */
+void exchange_abandon(struct net_exchange *exchange);
+/* On the loop: answers with an error of our own, {"error": TEXT} or the gRPC status (grpc < 0: the one that belongs to the HTTP
+ * status). If a worker is busy with the exchange, a stand-in answers in its place. */
+void exchange_refuse(struct net_exchange *exchange, int status, int grpc, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* On a worker that owns the exchange: the same, but the answer goes out when the job is back. */
+void exchange_fail(struct net_exchange *exchange, int status, int grpc, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+/* The head is complete (request.method, target, headers). content_length < 0: unknown. Afterwards the exchange is answered or
+ * waits for its body. */
+void exchange_begin(struct net_exchange *exchange, int64_t content_length, int64_t now_ns);
+void exchange_data(struct net_exchange *exchange, struct bytes data); /* may refuse */
+void exchange_end(struct net_exchange *exchange);		      /* body complete: hands it to a worker, or refuses */
+void exchange_job_out(struct net_exchange *exchange);		      /* a worker will have it */
+void exchange_answer(struct net_exchange *exchange);		      /* the response is complete: to the protocol with it */
+bool exchange_account(struct net_exchange *exchange, size_t bytes);   /* false: all bodies together would be too much */
+void exchange_unaccount(struct net_exchange *exchange, size_t bytes);
+/* Refuses or aborts what is late. */
+void exchange_check_time(struct net_exchange *exchange, int64_t now_ns);
+/* Bytes of the answer's body (with the gRPC prefix), copied out. */
+size_t exchange_read_output(struct net_exchange *exchange, uint8_t *out, size_t size);
+size_t exchange_output_left(const struct net_exchange *exchange);
+
+/* ---- stream.c: gRPC streams ---- */
+struct net_message {
+	struct net_message *next;
+	struct buffer data;
+	bool compressed;
+};
+struct net_stream {
+	struct net_exchange *exchange;
+	struct net_job wake;
+	pthread_mutex_t lock;
+	pthread_cond_t space;
+	struct buffer queue;   /* lock: framed, for the wire */
+	bool closed;	       /* lock: nobody reads the queue any more */
+	bool wake_queued;      /* lock */
+	struct buffer sending; /* loop: what the protocol takes from */
+	size_t sent;
+	bool gzip;
+	/* loop: messages in */
+	struct net_message *first, **last;
+	struct buffer partial;
+	size_t backlog_bytes;
+	size_t withheld; /* bytes not yet given back to flow control */
+	/* the job that is out */
+	struct net_message *batch;
+	size_t batch_bytes;
+	bool ending;  /* on_end is due after the batch */
+	bool closing; /* only on_close is due */
+	bool final;   /* response.grpc_status ends the stream */
+	bool touched; /* a handler function was called */
+	bool told;    /* on_close was */
+	void *slot;
+};
+struct net_stream *stream_new(struct net_exchange *exchange);
+struct net_stream *stream_free(struct net_stream *stream);
+void stream_close(struct net_stream *stream); /* loop: wakes a sender that waits; nothing more is sent */
+void stream_data(struct net_exchange *exchange, struct bytes data);
+void stream_dispatch(struct net_exchange *exchange); /* gives a worker what is due, if none has the stream */
+void stream_run(struct net_exchange *exchange);	     /* on a worker */
+bool stream_needs_close(const struct net_stream *stream);
+bool stream_has_output(struct net_stream *stream); /* loop; moves the queue over when sending is empty */
+size_t stream_read_output(struct net_stream *stream, uint8_t *out, size_t size);
+bool stream_is_full(const struct net_stream *stream); /* the worker is behind: let no more in */
+
+/* ---- connection.c ---- */
+struct net_transport {
+	/* Writes the parts in order. True = all is out; false = connection_written() will be called, until when the parts must
+	 * live. */
+	bool (*write)(struct net_connection *connection, const struct bytes *parts, size_t count);
+	size_t (*queued)(const struct net_connection *connection); /* bytes of that write not yet taken by the kernel */
+	void (*pause)(struct net_connection *connection, bool paused);
+	void (*shutdown)(struct net_connection *connection); /* no more writes */
+	void (*close)(struct net_connection *connection);
+};
+struct net_protocol {
+	size_t (*input)(struct net_connection *connection, struct bytes data); /* returns how much was consumed */
+	size_t (*output)(struct net_connection *connection, struct bytes parts[2]);
+	void (*written)(struct net_connection *connection);
+	void (*answer)(struct net_exchange *exchange);
+	void (*resume)(struct net_exchange *exchange);		   /* a stream has output, or room for input */
+	void (*adopt)(struct net_exchange *stand_in);		   /* takes the place of the exchange with the same stream_id */
+	void (*abort)(struct net_exchange *exchange);		   /* end it without an answer */
+	bool (*has_work)(const struct net_connection *connection); /* at end of file: something is still to be answered */
+	void (*eof)(struct net_connection *connection);
+	void (*check_time)(struct net_connection *connection, int64_t now_ns);
+	void (*stop)(struct net_connection *connection); /* finish what is under way, then close */
+	void (*release)(struct net_connection *connection);
+};
+extern const struct net_protocol http1_protocol, http2_protocol;
+int http1_start(struct net_connection *connection);
+int http2_start(struct net_connection *connection);
+
+#define HTTP2_PREFACE	  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define HTTP2_PREFACE_LEN 24
+struct net_connection {
+	struct net_server *server;
+	const struct net_transport *transport;
+	const struct net_protocol *protocol; /* NULL until the first bytes tell */
+	void *state;			     /* of the protocol */
+	struct net_connection *next, *previous;
+	struct net_exchange *exchanges;
+	size_t exchange_count;
+	struct buffer pending; /* came while the protocol could not take it */
+	size_t pending_at;
+	int64_t opened_ns, active_ns; /* active: the last time something happened that resets the idle clock */
+	int64_t write_started_ns, linger_until_ns;
+	size_t write_bytes;
+	bool loopback, paused, write_pending, busy, eof, lingering, closing;
+};
+void connection_init(struct net_connection *connection, struct net_server *server, const struct net_transport *transport,
+		     bool loopback);
+void connection_release(struct net_connection *connection);
+void connection_input(struct net_connection *connection, struct bytes data);
+void connection_eof(struct net_connection *connection);
+void connection_written(struct net_connection *connection, int status);
+void connection_check_time(struct net_connection *connection, int64_t now_ns);
+void connection_stop(struct net_connection *connection);
+/* Takes in what is pending and writes what is ready, until neither moves. Safe to call from anywhere. */
+void connection_run(struct net_connection *connection);
+void connection_finish(struct net_connection *connection); /* all is written: close, but let the peer read it first */
+void connection_close(struct net_connection *connection);  /* now */
+
+/* ---- http1_body.c: the framing of HTTP/1.1 request bodies ---- */
+struct http1_body {
+	enum { HTTP1_BODY_NONE, HTTP1_BODY_LENGTH, HTTP1_BODY_CHUNKED } framing;
+	unsigned state;
+	uint64_t left;	 /* bytes of the body or the chunk */
+	size_t overhead; /* bytes of the chunk-size line or of the trailers so far */
+	unsigned digits;
+};
+void http1_body_init(struct http1_body *body, bool chunked, uint64_t length);
+/* Takes a piece off *data. 1 = *ret_piece holds body bytes, 2 = body complete, 0 = all consumed, -EBADMSG. */
+int http1_body_read(struct http1_body *body, struct bytes *data, struct bytes *ret_piece);
+
+/* ---- state.c: a server without its sockets; server.c: the sockets ---- */
+struct net_server_uv; /* NULL for a server driven from memory */
+struct net_server {
+	struct net_server_options options; /* defaults filled in */
+	struct net_workers workers;
+	struct net_connection *connections;
+	struct net_server_stats stats; /* relaxed atomics */
+	size_t body_bytes, body_bytes_max, requests_open;
+	int64_t fake_now_ns; /* tests: replaces the clock when not 0 */
+	int64_t stop_deadline_ns;
+	bool stopping;
+	char date[40]; /* of date_s */
+	int64_t date_s;
+	char address[NET_NAME_MAX + 8];
+	struct net_server_uv *uv;
+};
+int server_init(struct net_server *server, const struct net_server_options *options, unsigned threads,
+		void (*notify)(void *context), void *context, struct error *err);
+void server_release(struct net_server *server);
+int64_t server_now_ns(const struct net_server *server);
+const char *server_date(struct net_server *server);
+void server_check_time(struct net_server *server);
+void server_stop_connections(struct net_server *server);
+#define server_count(server, field, n) __atomic_fetch_add(&(server)->stats.field, (uint64_t)(n), __ATOMIC_RELAXED)
+
+/* ---- address.c ---- */
+struct net_address {
+	char host[NET_NAME_MAX]; /* without brackets */
+	uint16_t port;
+};
+/* "host:port", "[v6]:port". */
+int address_parse(const char *text, struct net_address *ret, struct error *err);
+/* "http://host[:port][/prefix]"; the prefix has no '/' at the end. */
+int address_parse_url(const char *url, struct net_address *ret, char *prefix, size_t prefix_size, struct error *err);
+int address_format(const struct sockaddr *address, char *out, size_t size);
+bool address_is_loopback(const struct sockaddr *address);
+
+#endif

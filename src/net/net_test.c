@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server on a real socket in a thread, our client against it, and raw sockets where a client would be too polite. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/limits.h"
+#include "base/thread.h"
+#include "net/routes_test.h"
+
+static struct net_server *server;
+static pthread_t server_thread;
+static bool server_joined;
+
+static void *serve(void *context)
+{
+	struct error error = {0};
+	if (net_server_run(server, &error) < 0)
+		fprintf(stderr, "net_server_run: %s\n", error.message);
+	return NULL;
+}
+
+static int start(unsigned connections_max, unsigned request_seconds_max)
+{
+	struct net_server_options options = {.listen = "127.0.0.1:0",
+					     .routes = test_routes,
+					     .authorize = test_authorize,
+					     .connections_max = connections_max,
+					     .request_seconds_max = request_seconds_max};
+	struct error error = {0};
+	test_cancelled_count = test_closed_count = 0;
+	server_joined = false;
+	if (net_server_new(&options, &server, &error) < 0 || thread_start(&server_thread, "server", serve, NULL, &error) < 0) {
+		fprintf(stderr, "%s\n", error.message);
+		return -1;
+	}
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return start(0, 0);
+}
+
+static void join(void)
+{
+	if (!server_joined)
+		pthread_join(server_thread, NULL);
+	server_joined = true;
+}
+
+static int teardown(void **state)
+{
+	net_server_stop(server);
+	join();
+	server = net_server_free(server);
+	return 0;
+}
+
+static struct net_server_stats stats(void)
+{
+	struct net_server_stats ret;
+	net_server_get_stats(server, &ret);
+	return ret;
+}
+
+/* ---- raw sockets ---- */
+
+static int dial(void)
+{
+	const char *colon = strrchr(net_server_address(server), ':');
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10)),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+static void put(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Until the server closes, or until text is there. */
+static const char *get_until(int fd, const char *text)
+{
+	static char answer[300000];
+	size_t len = 0;
+	answer[0] = '\0';
+	while (len < sizeof(answer) - 1 && !(text && strstr(answer, text))) {
+		struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+		if (poll(&poll_fd, 1, 5000) <= 0)
+			fail_msg("no answer; so far: %s", answer);
+		ssize_t n = recv(fd, answer + len, sizeof(answer) - 1 - len, 0);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+		answer[len] = '\0';
+	}
+	return answer;
+}
+
+static void test_garbage(void **state)
+{
+	static const char *const garbage[] = {"\x16\x03\x01\x02", "SSH-2.0-x\r\n", "\n\n\n\n\n",
+					      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nrubbish rubbish rubbish"};
+	for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+		int fd = dial();
+		put(fd, garbage[i]);
+		get_until(fd, NULL);
+		close(fd);
+	}
+	assert_true(stats().protocol_errors >= 3);
+}
+
+static void test_raw_http1(void **state)
+{
+	int fd = dial();
+	put(fd, "GET /show HTTP/1.1\r\nHost: x\r\n\r\nGET /show?a=2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	const char *answer = get_until(fd, NULL);
+	assert_non_null(strstr(answer, "GET /show a=- "));
+	assert_non_null(strstr(answer, "GET /show a=2 "));
+	close(fd);
+	/* Refused with megabytes under way: the answer arrives all the same. */
+	fd = dial();
+	put(fd, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n");
+	char chunk[30000] = {0};
+	for (int i = 0; i < 100; i++)
+		if (send(fd, chunk, sizeof(chunk), MSG_NOSIGNAL) < 0)
+			break;
+	assert_non_null(strstr(get_until(fd, NULL), "HTTP/1.1 413 "));
+	close(fd);
+}
+
+static void test_connections_max(void **state)
+{
+	teardown(state);
+	assert_int_equal(start(3, 0), 0);
+	int fds[5];
+	for (int i = 0; i < 3; i++) {
+		fds[i] = dial();
+		put(fds[i], "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
+		get_until(fds[i], "body=0");
+	}
+	fds[3] = dial();
+	assert_non_null(strstr(get_until(fds[3], NULL), "503 Service Unavailable"));
+	assert_int_equal(stats().connections_refused, 1);
+	close(fds[3]);
+	close(fds[0]);
+	for (int i = 0; i < 200 && stats().connections_open > 2; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	fds[0] = dial();
+	put(fds[0], "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
+	get_until(fds[0], "body=0");
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+static void wait_for(const int *count, int value)
+{
+	for (int i = 0; i < 1000 && __atomic_load_n(count, __ATOMIC_SEQ_CST) != value; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(__atomic_load_n(count, __ATOMIC_SEQ_CST), value);
+}
+
+static void test_cancelled_when_peer_goes(void **state)
+{
+	int fd = dial();
+	put(fd, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+	time_sleep_ns(50 * NS_PER_MS);
+	close(fd);
+	wait_for(&test_cancelled_count, 1);
+}
+
+static void test_handler_deadline(void **state)
+{
+	teardown(state);
+	assert_int_equal(start(0, 1), 0);
+	int fd = dial();
+	put(fd, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+	const char *answer = get_until(fd, NULL);
+	assert_non_null(strstr(answer, "HTTP/1.1 503 "));
+	assert_non_null(strstr(answer, "took longer than 1 s"));
+	close(fd);
+	wait_for(&test_cancelled_count, 1);
+	/* Slowloris, with the one second given here */
+	fd = dial();
+	put(fd, "GET /sl");
+	assert_non_null(strstr(get_until(fd, NULL), "HTTP/1.1 408 "));
+	close(fd);
+}
+
+/* ---- stopping ---- */
+
+static void test_stop_during_a_request(void **state)
+{
+	int busy = dial(), idle = dial();
+	put(idle, "GET /show HTTP/1.1\r\nHost: x\r\n\r\n");
+	get_until(idle, "body=0");
+	put(busy, "GET /slow?ms=500 HTTP/1.1\r\nHost: x\r\n\r\n");
+	time_sleep_ns(100 * NS_PER_MS);
+	net_server_stop(server);
+	assert_string_equal(get_until(idle, NULL), "");
+	const char *answer = get_until(busy, NULL);
+	assert_non_null(strstr(answer, "200 OK"));
+	assert_non_null(strstr(answer, "{\"cancelled\":false}"));
+	close(busy);
+	close(idle);
+	int64_t begun = time_monotonic_ns();
+	join();
+	assert_true(time_monotonic_ns() - begun < NS_PER_S);
+}
+
+static void test_address(void **state)
+{
+	struct net_server_options options = {.routes = test_routes};
+	struct net_server *other;
+	struct error error;
+	options.listen = net_server_address(server);
+	assert_int_equal(net_server_new(&options, &other, &error), -EADDRINUSE);
+	char expected[200];
+	snprintf(
+		expected, sizeof(expected),
+		"cannot listen on %s: address already in use; stop the other program or choose another with --listen ADDR:PORT",
+		options.listen);
+	assert_string_equal(error.message, expected);
+	options.listen = "localhost:0";
+	assert_int_equal(net_server_new(&options, &other, &error), 0);
+	assert_int_equal(strncmp(net_server_address(other), "127.0.0.1:", 10), 0);
+	assert_string_not_equal(net_server_address(other), "127.0.0.1:0");
+	net_server_stop(other);
+	assert_int_equal(net_server_run(other, &error), 0);
+	assert_int_equal(net_server_run(other, &error), -EINVAL);
+	net_server_free(other);
+	options.listen = "nowhere";
+	assert_int_equal(net_server_new(&options, &other, &error), -EINVAL);
+	options.listen = "host.invalid:1";
+	assert_int_equal(net_server_new(&options, &other, &error), -EINVAL);
+	options.listen = "192.0.2.1:1";
+	assert_int_equal(net_server_new(&options, &other, &error), -EADDRNOTAVAIL);
+}
+
+static void test_new_short_of_memory(void **state)
+{
+	struct net_server_options options = {.listen = "127.0.0.1:0", .routes = test_routes};
+	int r = -ENOMEM;
+	uint64_t n;
+	for (n = 1; r == -ENOMEM && n < 100; n++) {
+		struct net_server *other = NULL;
+		fault_arm(FAULT_ALLOC, n, 0);
+		r = net_server_new(&options, &other, NULL);
+		fault_disarm(FAULT_ALLOC);
+		net_server_free(other);
+	}
+	assert_int_equal(r, 0);
+	assert_true(n > 5);
+}
+
+/* ---- our client ---- */
+
+static struct net_client *client;
+static struct net_client_response answer;
+static struct error client_error;
+
+static void connect_client(const struct net_client_options *more)
+{
+	char url[100];
+	struct net_client_options options = more ? *more : (struct net_client_options){0};
+	snprintf(url, sizeof(url), "http://%s%s", net_server_address(server), options.url ? options.url : "");
+	options.url = url;
+	assert_int_equal(net_client_new(&options, &client, &client_error), 0);
+	net_client_response_init(&answer);
+}
+
+static void disconnect_client(void)
+{
+	net_client_response_release(&answer);
+	client = net_client_free(client);
+}
+
+static void request(const char *method, const char *path, struct bytes body, bool gzip)
+{
+	int r = net_client_request(client, method, path, "text/plain", body, gzip, &answer, &client_error);
+	if (r < 0)
+		fail_msg("%s %s: %d %s", method, path, r, client_error.message);
+}
+
+static const struct bytes nothing;
+
+static void test_client_http(void **state)
+{
+	connect_client(NULL);
+	request("GET", "/show?a=1", nothing, false);
+	assert_int_equal(answer.status, 200);
+	assert_string_equal(answer.content_type, "text/plain");
+	assert_string_equal(answer.message, "OK");
+	assert_true(bytes_equal_string(buffer_bytes(&answer.body), "GET /show a=1 a2=- body=0"));
+	size_t len = 20 * MIB;
+	uint8_t *data = malloc(len);
+	for (size_t i = 0; i < len; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 24);
+	request("POST", "/echo", (struct bytes){data, len}, false);
+	assert_true(bytes_equal(buffer_bytes(&answer.body), (struct bytes){data, len}));
+	request("PUT", "/echo", (struct bytes){data, MIB}, true);
+	assert_true(bytes_equal(buffer_bytes(&answer.body), (struct bytes){data, MIB}));
+	request("POST", "/small", (struct bytes){data, len}, false);
+	assert_int_equal(answer.status, 413);
+	free(data);
+	request("HEAD", "/big?n=100000", nothing, false);
+	assert_int_equal(answer.body.len, 0);
+	request("GET", "/big?n=100000", nothing, false); /* comes compressed */
+	assert_int_equal(answer.body.len, 100000);
+	request("GET", "/none", nothing, false);
+	assert_int_equal(answer.status, 204);
+	request("GET", "/nothing", nothing, false);
+	assert_int_equal(answer.status, 404);
+	/* One connection for all; the second after the 413, which closed it. */
+	assert_int_equal(stats().connections_accepted, 2);
+	disconnect_client();
+}
+
+static void test_client_limits(void **state)
+{
+	static bool cancel;
+	connect_client(&(struct net_client_options){.response_max = 1000, .timeout_ns = 300 * NS_PER_MS, .cancel = &cancel});
+	assert_int_equal(net_client_request(client, "GET", "/big?n=2000", NULL, nothing, false, &answer, &client_error),
+			 -E2BIG);
+	assert_int_equal(net_client_request(client, "GET", "/big?n=2000&raw=1", NULL, nothing, false, &answer, &client_error),
+			 -E2BIG);
+	assert_non_null(strstr(client_error.message, "larger than the limit of 1000 B"));
+	assert_int_equal(net_client_request(client, "GET", "/slow", NULL, nothing, false, &answer, &client_error), -ETIMEDOUT);
+	assert_non_null(strstr(client_error.message, "no answer within 300 ms"));
+	wait_for(&test_cancelled_count, 1);
+	cancel = true;
+	assert_int_equal(net_client_request(client, "GET", "/show", NULL, nothing, false, &answer, &client_error), -ECANCELED);
+	assert_int_equal(net_client_grpc(client, "/test.Echo/Unary", NULL, 0, false, NULL, NULL, &answer, &client_error),
+			 -ECANCELED);
+	cancel = false;
+	request("GET", "/show", nothing, false);
+	static const char *const bad_paths[] = {"", "show", "/a b", "/a\r\nX: y", "/\xc3\xa4", NULL};
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(net_client_request(client, "GET", bad_paths[i], NULL, nothing, false, &answer, &client_error),
+				 -EINVAL);
+	assert_int_equal(net_client_request(client, "G T", "/", NULL, nothing, false, &answer, &client_error), -EINVAL);
+	assert_int_equal(net_client_request(client, "GET", "/", "a\nb", nothing, false, &answer, &client_error), -EINVAL);
+	disconnect_client();
+	struct net_client_options options = {.url = "https://x"};
+	assert_int_equal(net_client_new(&options, &client, &client_error), -EPROTONOSUPPORT);
+	options = (struct net_client_options){.url = "http://x", .token = "a\n"};
+	assert_int_equal(net_client_new(&options, &client, &client_error), -EINVAL);
+	/* Nobody there */
+	options = (struct net_client_options){.url = "http://127.0.0.1:1"};
+	assert_int_equal(net_client_new(&options, &client, &client_error), 0);
+	net_client_response_init(&answer);
+	assert_int_equal(net_client_request(client, "GET", "/", NULL, nothing, false, &answer, &client_error), -ECONNREFUSED);
+	assert_non_null(strstr(client_error.message, "is the server running there?"));
+	disconnect_client();
+}
+
+/* A kept connection that the server has closed is remade without a word. */
+static void test_client_reconnects(void **state)
+{
+	connect_client(NULL);
+	struct bytes message = bytes_of_string("hello");
+	request("GET", "/show", nothing, false);
+	assert_int_equal(net_client_grpc(client, "/test.Echo/Unary", &message, 1, false, NULL, NULL, &answer, &client_error),
+			 0);
+	char listen[64];
+	snprintf(listen, sizeof(listen), "%s", net_server_address(server));
+	net_server_stop(server);
+	join();
+	server = net_server_free(server);
+	struct net_server_options options = {.listen = listen, .routes = test_routes};
+	assert_int_equal(net_server_new(&options, &server, &client_error), 0);
+	server_joined = false;
+	assert_int_equal(thread_start(&server_thread, "server", serve, NULL, NULL), 0);
+	request("POST", "/echo", message, false);
+	assert_int_equal(answer.status, 200);
+	assert_int_equal(net_client_grpc(client, "/test.Echo/Unary", &message, 1, false, NULL, NULL, &answer, &client_error),
+			 0);
+	assert_int_equal(answer.grpc_status, GRPC_OK);
+	disconnect_client();
+}
+
+static unsigned messages_seen;
+static size_t message_bytes_seen;
+static void count_message(void *context, struct bytes message)
+{
+	messages_seen++;
+	message_bytes_seen += message.len;
+}
+
+static void grpc(const char *path, const struct bytes *messages, size_t count, bool gzip, bool counting)
+{
+	messages_seen = 0;
+	message_bytes_seen = 0;
+	int r = net_client_grpc(client, path, messages, count, gzip, counting ? count_message : NULL, NULL, &answer,
+				&client_error);
+	if (r < 0)
+		fail_msg("%s: %d %s", path, r, client_error.message);
+	assert_int_equal(answer.status, 200);
+}
+
+static void test_client_grpc(void **state)
+{
+	connect_client(NULL);
+	struct bytes hello = bytes_of_string("hello");
+	grpc("/test.Echo/Unary", &hello, 1, false, false);
+	assert_int_equal(answer.grpc_status, GRPC_OK);
+	assert_true(bytes_equal(buffer_bytes(&answer.body), hello));
+	grpc("/test.Echo/Fail", &hello, 1, false, false);
+	assert_int_equal(answer.grpc_status, GRPC_INVALID_ARGUMENT);
+	assert_string_equal(answer.message, "bad profile: \"x\" is 100% wrong \xc3\xa4");
+	grpc("/test.Echo/Nothing", &hello, 1, false, false);
+	assert_int_equal(answer.grpc_status, GRPC_UNIMPLEMENTED);
+	grpc("/test.Echo/Unary", &hello, 0, false, false);
+	assert_int_equal(answer.grpc_status, GRPC_INTERNAL);
+	size_t len = 10 * MIB;
+	uint8_t *data = malloc(len);
+	for (size_t i = 0; i < len; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 26);
+	struct bytes large = {data, len};
+	for (int gzip = 0; gzip < 2; gzip++) {
+		grpc("/test.Echo/Unary", &large, 1, gzip, false);
+		assert_int_equal(answer.grpc_status, GRPC_OK);
+		assert_true(bytes_equal(buffer_bytes(&answer.body), large));
+	}
+	grpc("/test.Echo/Small", &large, 1, false, false);
+	assert_int_equal(answer.grpc_status, GRPC_RESOURCE_EXHAUSTED);
+	free(data);
+	assert_int_equal(stats().connections_accepted, 1);
+	disconnect_client();
+}
+
+static void test_client_grpc_streams(void **state)
+{
+	connect_client(NULL);
+	static struct bytes messages[1000];
+	static char text[20000];
+	for (size_t i = 0; i < 1000; i++)
+		messages[i] = (struct bytes){(const uint8_t *)text, i * 20};
+	for (int gzip = 0; gzip < 2; gzip++) {
+		grpc("/test.Echo/Sum", messages, 1000, gzip, false);
+		assert_true(bytes_equal_string(buffer_bytes(&answer.body), "1000 messages, 9990000 bytes"));
+		grpc("/test.Echo/Stream", messages, 1000, gzip, true);
+		assert_int_equal(answer.grpc_status, GRPC_OK);
+		assert_int_equal(messages_seen, 1000);
+		assert_int_equal(message_bytes_seen, 9990000);
+	}
+	struct bytes many = bytes_of_string("300 100000");
+	grpc("/test.Echo/Many", &many, 1, false, true);
+	assert_int_equal(messages_seen, 300);
+	assert_int_equal(message_bytes_seen, 30000000);
+	wait_for(&test_closed_count, 5);
+	disconnect_client();
+}
+
+/* The client stops in the middle: the worker that waits for room is let go. */
+static void test_client_leaves_a_stream(void **state)
+{
+	static bool cancel;
+	cancel = false;
+	connect_client(&(struct net_client_options){.timeout_ns = 200 * NS_PER_MS, .cancel = &cancel});
+	int fd = dial();
+	/* A peer that asks for 100 MB and reads nothing, by hand */
+	static const char opening[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+				      "\0\0\0\4\0\0\0\0\0";
+	send(fd, opening, sizeof(opening) - 1, MSG_NOSIGNAL);
+	static const uint8_t headers[] = "\203\206\104\17/test.Echo/Many\101\1x\137\20application/grpc";
+	uint8_t head[9] = {0, 0, sizeof(headers) - 1, 1, 4, 0, 0, 0, 1};
+	send(fd, head, 9, MSG_NOSIGNAL);
+	send(fd, headers, sizeof(headers) - 1, MSG_NOSIGNAL);
+	static const char data[] = "\0\0\20\0\1\0\0\0\1"
+				   "\0\0\0\0\13"
+				   "1000 100000";
+	send(fd, data, sizeof(data) - 1, MSG_NOSIGNAL);
+	time_sleep_ns(200 * NS_PER_MS);
+	assert_int_equal(__atomic_load_n(&test_closed_count, __ATOMIC_SEQ_CST), 0);
+	close(fd);
+	wait_for(&test_closed_count, 1);
+	disconnect_client();
+}
+
+static void *hammer(void *context)
+{
+	struct net_client *own;
+	struct net_client_response response;
+	char url[100], expected[32];
+	snprintf(url, sizeof(url), "http://%s", net_server_address(server));
+	struct net_client_options options = {.url = url};
+	if (net_client_new(&options, &own, NULL) < 0)
+		return (void *)1;
+	net_client_response_init(&response);
+	intptr_t failed = 0;
+	for (int i = 0; i < 200 && !failed; i++) {
+		snprintf(expected, sizeof(expected), "%p %d", context, i);
+		struct bytes body = bytes_of_string(expected);
+		int r = i % 2 ? net_client_request(own, "POST", "/echo", NULL, body, i % 3 == 0, &response, NULL)
+			      : net_client_grpc(own, "/test.Echo/Unary", &body, 1, i % 3 == 0, NULL, NULL, &response, NULL);
+		failed = r < 0 || !bytes_equal(buffer_bytes(&response.body), body);
+	}
+	net_client_response_release(&response);
+	net_client_free(own);
+	return (void *)failed;
+}
+
+static void test_many_clients(void **state)
+{
+	pthread_t threads[20];
+	for (size_t i = 0; i < 20; i++)
+		assert_int_equal(thread_start(&threads[i], "client", hammer, &threads[i], NULL), 0);
+	for (size_t i = 0; i < 20; i++) {
+		void *failed;
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(stats().requests, 4000);
+	assert_int_equal(stats().errors_4xx + stats().errors_5xx, 0);
+}
+
+/* ---- the client against servers that misbehave ---- */
+
+struct fake {
+	int listener;
+	uint16_t port;
+	const char *answers[3]; /* one a connection; "" = close at once */
+};
+
+static void *run_fake(void *context)
+{
+	struct fake *fake = context;
+	for (int i = 0; i < 3 && fake->answers[i]; i++) {
+		char buffer[10000];
+		int fd = accept(fake->listener, NULL, NULL);
+		if (recv(fd, buffer, sizeof(buffer), 0) > 0)
+			send(fd, fake->answers[i], strlen(fake->answers[i]), MSG_NOSIGNAL);
+		close(fd);
+	}
+	return NULL;
+}
+
+static int ask_fake(const char *reply, const char *method)
+{
+	struct fake fake = {.answers = {reply, NULL}};
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(own);
+	pthread_t thread;
+	char url[64];
+	fake.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bind(fake.listener, (struct sockaddr *)&own, len);
+	listen(fake.listener, 5);
+	getsockname(fake.listener, (struct sockaddr *)&own, &len);
+	thread_start(&thread, "fake", run_fake, &fake, NULL);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u", ntohs(own.sin_port));
+	struct net_client_options options = {.url = url, .response_max = 100000};
+	assert_int_equal(net_client_new(&options, &client, NULL), 0);
+	net_client_response_init(&answer);
+	int r = method ? net_client_request(client, method, "/", NULL, nothing, false, &answer, &client_error)
+		       : net_client_grpc(client, "/x", NULL, 0, false, NULL, NULL, &answer, &client_error);
+	pthread_join(thread, NULL);
+	close(fake.listener);
+	return r;
+}
+
+static void test_client_against_strange_servers(void **state)
+{
+	static const struct {
+		const char *reply, *method, *body;
+		int r;
+	} cases[] = {
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", "GET", "abcde", 0},
+		{"HTTP/1.0 200 OK\r\n\r\nuntil the end", "GET", "until the end", 0},
+		{"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nA: b\r\n\r\nHTTP/1.1 200 Fine\r\nContent-Length: "
+		 "1\r\n\r\nx",
+		 "POST", "x", 0},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "GET", NULL, -EBADMSG},
+		{"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc", "GET", NULL, -EPROTO},
+		{"SSH-2.0-x\r\n", "GET", NULL, -EPROTO},
+		{"", "GET", NULL, -ECONNRESET},
+		{"HTTP/1.1 200 OK\r\n\r\n", NULL, NULL, -EPROTO},
+		{"", NULL, NULL, -ECONNRESET},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int r = ask_fake(cases[i].reply, cases[i].method);
+		/* A reset in place of an end of file is a matter of timing. */
+		if (r != cases[i].r && !(cases[i].r < 0 && r == -ECONNRESET))
+			fail_msg("case %zu: %d %s", i, r, client_error.message);
+		if (r == 0 && !bytes_equal_string(buffer_bytes(&answer.body), cases[i].body))
+			fail_msg("case %zu: wrong body", i);
+		disconnect_client();
+	}
+}
+
+/* "net_test --serve": for the tests with other people's clients (tests/net) and for wrk. Prints its address, ends with its
+ * standard input. */
+static int serve_others(void)
+{
+	char byte;
+	if (start(0, 0) < 0)
+		return 1;
+	printf("%s\n", net_server_address(server));
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+	return teardown(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && !strcmp(argv[1], "--serve"))
+		return serve_others();
+	signal(SIGPIPE, SIG_DFL);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_garbage),
+		TEST(test_raw_http1),
+		TEST(test_connections_max),
+		TEST(test_cancelled_when_peer_goes),
+		TEST(test_handler_deadline),
+		TEST(test_stop_during_a_request),
+		TEST(test_address),
+		TEST(test_new_short_of_memory),
+		TEST(test_client_http),
+		TEST(test_client_limits),
+		TEST(test_client_reconnects),
+		TEST(test_client_grpc),
+		TEST(test_client_grpc_streams),
+		TEST(test_client_leaves_a_stream),
+		TEST(test_many_clients),
+		TEST(test_client_against_strange_servers),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

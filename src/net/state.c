@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a server is apart from its sockets: options with their defaults, the clock, counters, the walk over its connections. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "net/net_int.h"
+
+static int set_defaults(struct net_server_options *options, struct error *err)
+{
+	if (!options->routes)
+		return error_set(err, -EINVAL, "a server needs a table of routes");
+	for (const struct net_route *route = options->routes; route->path; route++)
+		if (!route->handler == !route->stream)
+			return error_set(err, -EINVAL, "route %s needs a handler or a stream handler, not both", route->path);
+	if (options->header_max == 0)
+		options->header_max = LIMIT_HTTP_HEADER_BYTES;
+	if (options->header_max > NET_HEADER_BYTES_CEILING)
+		return error_set(err, -EINVAL, "header_max may be at most %llu bytes", NET_HEADER_BYTES_CEILING);
+	options->body_max = options->body_max ? options->body_max : LIMIT_PROFILE_INPUT_BYTES;
+	options->connections_max = options->connections_max ? options->connections_max : LIMIT_CONNECTIONS;
+	options->workers = options->workers ? options->workers : 4;
+	options->request_seconds_max = options->request_seconds_max ? options->request_seconds_max : LIMIT_REQUEST_SECONDS;
+	options->idle_seconds_max = options->idle_seconds_max ? options->idle_seconds_max : 120;
+	return 0;
+}
+
+/* All bodies together must leave room for a few of the largest. */
+static size_t bodies_max(const struct net_server_options *options)
+{
+	size_t largest = options->body_max, total;
+	for (const struct net_route *route = options->routes; route->path; route++)
+		largest = route->body_max > largest ? route->body_max : largest;
+	return __builtin_mul_overflow(largest, (size_t)NET_BODIES_FACTOR, &total) ? SIZE_MAX / 2 : total;
+}
+
+int server_init(struct net_server *server, const struct net_server_options *options, unsigned threads,
+		void (*notify)(void *context), void *context, struct error *err)
+{
+	*server = (struct net_server){.options = *options};
+	int r = set_defaults(&server->options, err);
+	if (r < 0)
+		return r;
+	server->body_bytes_max = bodies_max(&server->options);
+	return workers_init(&server->workers, threads, notify, context, err);
+}
+
+void server_release(struct net_server *server)
+{
+	workers_release(&server->workers);
+}
+
+int64_t server_now_ns(const struct net_server *server)
+{
+	return server->fake_now_ns ? server->fake_now_ns : time_monotonic_ns();
+}
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT"; not strftime(), which speaks the locale's language. */
+const char *server_date(struct net_server *server)
+{
+	static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	time_t now = (time_t)(time_now_ns() / NS_PER_S);
+	struct tm tm;
+	if ((server->date_s == now && server->date[0]) || !gmtime_r(&now, &tm))
+		return server->date;
+	server->date_s = now;
+	snprintf(server->date, sizeof(server->date), "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
+		 tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+	return server->date;
+}
+
+/* A connection stays in the list until the transport releases it, which never happens inside these calls. */
+void server_check_time(struct net_server *server)
+{
+	int64_t now_ns = server_now_ns(server);
+	bool over = server->stopping && now_ns > server->stop_deadline_ns;
+	for (struct net_connection *connection = server->connections; connection; connection = connection->next) {
+		if (over)
+			connection_close(connection);
+		else
+			connection_check_time(connection, now_ns);
+	}
+}
+
+void server_stop_connections(struct net_server *server)
+{
+	if (server->stopping)
+		return;
+	server->stopping = true;
+	server->stop_deadline_ns = server_now_ns(server) + NET_STOP_NS;
+	for (struct net_connection *connection = server->connections; connection; connection = connection->next)
+		connection_stop(connection);
+}
+
+const char *net_server_address(const struct net_server *server)
+{
+	return server->address;
+}
+
+void net_server_get_stats(const struct net_server *server, struct net_server_stats *ret)
+{
+	const struct net_server_stats *stats = &server->stats;
+#define GET(field) ret->field = __atomic_load_n(&stats->field, __ATOMIC_RELAXED)
+	GET(connections_accepted);
+	GET(connections_refused);
+	GET(connections_open);
+	GET(requests);
+	GET(requests_open);
+	GET(bytes_received);
+	GET(bytes_sent);
+	GET(errors_4xx);
+	GET(errors_5xx);
+	GET(protocol_errors);
+	GET(timeouts);
+#undef GET
+}
