@@ -128,7 +128,7 @@ int profile_add_label_set(struct profile *profile, const struct profile_label *l
 			  struct error *err)
 {
 	struct profile_index *index = profile->index;
-	if (count == 0 && profile->label_set_count > 0) {
+	if (count == 0) {
 		*ret_id = 0;
 		return 0;
 	}

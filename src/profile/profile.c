@@ -70,9 +70,10 @@ static int add_first_entries(struct profile *profile, struct error *err)
 	r = profile_add_mapping(profile, &no_mapping, &id, err);
 	if (r < 0)
 		return r;
-	r = profile_add_label_set(profile, NULL, 0, &id, err);
+	r = profile_reserve_array(profile, "label sets", &profile->label_sets, &index->label_set_capacity, 1, err);
 	if (r < 0)
 		return r;
+	profile->label_sets[profile->label_set_count++] = (struct profile_label_set){0};
 	return profile_add_link(profile, &no_link, &id, err);
 }
 
