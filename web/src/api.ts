@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's JSON API as the page uses it (docs/api.md). Addresses are relative, so the page also works below a proxy's
+// path.
+import type { FlameJson } from './flame/tree';
+
+export interface TypesAnswer {
+	types: { name: string; series: number }[];
+}
+export interface LabelsAnswer {
+	labels: { name: string; series: number }[];
+}
+export interface ValuesAnswer {
+	values: { value: string; series: number }[];
+	total: number;
+}
+export interface Series {
+	labels: Record<string, string>;
+	total: number;
+	points: [number, number][]; // unix ms of the step's start, sum over the step
+}
+export interface SeriesAnswer {
+	type: string;
+	unit: string;
+	step_ms: number;
+	from_ms: number;
+	to_ms: number;
+	series: Series[];
+	total_series: number;
+}
+export interface QueryAnswer {
+	type: string;
+	unit: string;
+	period: number;
+	from_ms: number;
+	to_ms: number;
+	stats: { samples?: number; unresolved?: number; ms?: number };
+	flame: FlameJson;
+}
+export interface StatusAnswer {
+	version: string;
+	uptime_s: number;
+	agent: {
+		running: boolean;
+		frequency_hz: number;
+		event: string;
+		samples_taken: number;
+		samples_lost: number;
+	} | null;
+	data: { oldest_ms: number; newest_ms: number; bytes: number; samples: number };
+}
+
+export class ApiError extends Error {
+	// status 0: no answer from the server (down, or the network between)
+	constructor(
+		message: string,
+		readonly status: number,
+	) {
+		super(message);
+	}
+}
+
+const TIMEOUT_MS = 60_000; // the server gives up on a request after as long
+
+export type Params = Record<string, string | number | undefined>;
+
+export function apiUrl(path: string, params: Params = {}): string {
+	const query = new URLSearchParams();
+	for (const [name, value] of Object.entries(params))
+		if (value !== undefined && value !== '') query.set(name, String(value));
+	const text = query.toString();
+	return `api/v1/${path}${text ? '?' + text : ''}`;
+}
+
+async function errorText(response: Response): Promise<string> {
+	const text = await response.text().catch(() => '');
+	try {
+		const { error } = JSON.parse(text);
+		if (typeof error === 'string') return error;
+	} catch {
+		// not JSON: a proxy's page, most likely
+	}
+	return `the server answered ${response.status} ${response.statusText}`.trim();
+}
+
+export async function apiGet<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
+	const abort = new AbortController();
+	const stop = () => abort.abort();
+	let late = false;
+	const timer = setTimeout(() => {
+		late = true;
+		stop();
+	}, TIMEOUT_MS);
+	signal?.addEventListener('abort', stop);
+	if (signal?.aborted) stop();
+	try {
+		const response = await fetch(apiUrl(path, params), { signal: abort.signal, cache: 'no-store' });
+		if (!response.ok) throw new ApiError(await errorText(response), response.status);
+		return (await response.json()) as T;
+	} catch (error) {
+		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;
+		if (error instanceof SyntaxError)
+			throw new ApiError('the answer of the server is not the JSON that this page expects', 502);
+		throw new ApiError(late ? `no answer within ${TIMEOUT_MS / 1000} s` : 'no answer', 0);
+	} finally {
+		clearTimeout(timer);
+		signal?.removeEventListener('abort', stop);
+	}
+}

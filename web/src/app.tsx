@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: what is asked of the server for the present state, and where each answer is shown.
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { ApiError, LabelsAnswer, QueryAnswer, SeriesAnswer, StatusAnswer, TypesAnswer } from './api';
+import { Filter } from './filter';
+import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from './format';
+import { buildTree } from './flame/tree';
+import { mergeUnnamed } from './flame/unnamed';
+import { useApi, useEvery, useMedia, useUrlState, type Resource, type SetState } from './hooks';
+import { CloseIcon, Logo, MoonIcon, SunIcon, SystemIcon } from './icons';
+import { Metrics } from './metrics';
+import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from './notices';
+import { ProfilePart, type Profile } from './profile';
+import { Rail } from './rail';
+import { Range } from './range';
+import { formatSelector, parseSelector, withoutLabel, type Selector } from './selector';
+import { buildChart, ColorKeeper, labelOf } from './series';
+import { chooseStep, isRelative, parseTime, TOP_CHOICES, type PageState } from './state';
+import { Status } from './status';
+import { useTheme } from './theme';
+
+const SERIES_ROWS = 100;
+const EMPTY_POLL_S = 2;
+const ERROR_POLL_S = 5;
+const STATUS_POLL_S = 15;
+
+// ---- what to ask --------------------
+
+function parseQuery(text: string): { selector: Selector; fault: string | null } {
+	try {
+		return { selector: parseSelector(text), fault: null };
+	} catch (error) {
+		return { selector: { type: '', matchers: [] }, fault: (error as Error).message };
+	}
+}
+
+export function defaultType(types: string[]): string {
+	return (
+		types.find((t) => t.startsWith('process_cpu:cpu:')) ??
+		types.find((t) => t.startsWith('process_cpu:')) ??
+		types[0] ??
+		''
+	);
+}
+
+// A selector may name a type by its first parts; of several that fit, the page takes the one that it would show first.
+export function resolveType(wanted: string, types: string[]): string {
+	if (wanted === '') return defaultType(types);
+	if (types.includes(wanted)) return wanted;
+	return defaultType(types.filter((t) => t.startsWith(wanted + ':'))) || wanted;
+}
+
+const BREAKDOWNS = ['process_executable_name', 'service_name', 'job', 'host_name'];
+
+function breakdown(wanted: string, labels: string[]): string {
+	if (labels.length === 0 || labels.includes(wanted)) return wanted;
+	return BREAKDOWNS.find((label) => labels.includes(label)) ?? labels[0];
+}
+
+interface Asked {
+	types: Resource<TypesAnswer>;
+	type: string;
+	selector: Selector; // with its type
+	fault: string | null;
+	query: string;
+	by: string;
+	labels: string[];
+	series: Resource<SeriesAnswer>;
+	everything: Resource<SeriesAnswer>;
+	rail: Resource<SeriesAnswer>;
+	profile: Resource<Profile>;
+	status: Resource<StatusAnswer>;
+	error: ApiError | null;
+	loading: boolean;
+}
+
+const toProfile = (answer: QueryAnswer): Profile => ({ answer, tree: buildTree(mergeUnnamed(answer.flame)) });
+
+function useAnswers(state: PageState, nonce: number, statusNonce: number, narrow: boolean): Asked {
+	const { from, to, sel } = state;
+	const parsed = useMemo(() => parseQuery(state.q), [state.q]);
+	const types = useApi<TypesAnswer>('types', { from, to }, nonce);
+	const type = resolveType(parsed.selector.type, types.data?.types.map((t) => t.name) ?? []);
+	const selector = useMemo(() => ({ ...parsed.selector, type }), [parsed, type]);
+	const query = formatSelector(selector);
+	// Until the types are known, a type named in full is taken at its word; parts of one are not worth a question.
+	const named = types.data !== null || type.split(':').length >= 5;
+	const ready = type !== '' && named && parsed.fault === null;
+	const ask = (path: string) => (ready ? path : null);
+
+	const now = Date.now();
+	const length = (parseTime(to, now) ?? now) - (parseTime(from, now) ?? now - 3600e3);
+	const step = `${chooseStep(length, narrow ? 380 : 1000)}s`;
+	const span = sel ? { from: String(sel.from), to: String(sel.to) } : { from, to };
+
+	const labels = useApi<LabelsAnswer>(ask('labels'), { query: type, from, to }, nonce);
+	const names = labels.data?.labels.map((l) => l.name) ?? [];
+	const by = breakdown(state.by, names);
+	const profile = useApi<QueryAnswer, Profile>(ask('query'), { query, ...span, format: 'flame' }, nonce, toProfile);
+	const series = useApi<SeriesAnswer>(ask('series'), { query, from, to, step, by, limit: SERIES_ROWS }, nonce);
+	const more = series.data && !series.stale && series.data.total_series > series.data.series.length;
+	const everything = useApi<SeriesAnswer>(more ? 'series' : null, { query, from, to, step }, nonce);
+	// The list shows what could be chosen instead, so it asks without the filter by its own label; and for the selection
+	// alone.
+	const others = formatSelector(withoutLabel(selector, by));
+	const own = others !== query || sel !== null;
+	const listed = useApi<SeriesAnswer>(
+		own ? ask('series') : null,
+		{ query: others, ...span, step, by, limit: SERIES_ROWS },
+		nonce,
+	);
+	const rail = own ? listed : series;
+	const status = useApi<StatusAnswer>('status', {}, statusNonce);
+	return {
+		types,
+		type,
+		selector,
+		fault: parsed.fault,
+		query,
+		by,
+		labels: names,
+		series,
+		everything,
+		rail,
+		profile,
+		status,
+		error: profile.error ?? types.error ?? series.error ?? rail.error,
+		loading: types.loading || profile.loading || series.loading,
+	};
+}
+
+// ---- head --------------------
+
+function TypeSelect({ type, types, onType }: { type: string; types: string[] | null; onType: (type: string) => void }) {
+	const known = types ?? [];
+	const listed = type === '' || known.includes(type) ? known : [type, ...known];
+	// Two types may differ only in what the short form leaves out.
+	const title = (t: string) => (listed.filter((o) => shortType(o) === shortType(t)).length > 1 ? t : shortType(t));
+	return (
+		<select
+			class="select type-select"
+			aria-label="Profile type"
+			data-testid="type-select"
+			title={type}
+			value={type}
+			disabled={listed.length === 0}
+			onChange={(event) => onType(event.currentTarget.value)}
+		>
+			{listed.length === 0 && <option value="">{types ? 'no profiles' : 'Profile type'}</option>}
+			{listed.map((t) => (
+				<option key={t} value={t}>
+					{title(t)}
+				</option>
+			))}
+		</select>
+	);
+}
+
+function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
+	const icon = { system: <SystemIcon />, light: <SunIcon />, dark: <MoonIcon /> }[theme.choice];
+	const title = `Colours: ${theme.choice === 'system' ? 'as the system has them' : theme.choice}`;
+	return (
+		<button
+			type="button"
+			class="button icon-only"
+			data-testid="theme-toggle"
+			aria-label={title}
+			title={title}
+			onClick={theme.next}
+		>
+			{icon}
+		</button>
+	);
+}
+
+// ---- metrics --------------------
+
+interface MetricsPartProps {
+	asked: Asked;
+	state: PageState;
+	set: SetState;
+	dark: boolean;
+	colorOf: (key: string) => number;
+}
+
+function SelectionChip({ state, set }: { state: PageState; set: SetState }) {
+	const { sel } = state;
+	if (!sel) return <span class="hint brush-hint">drag to look at a part</span>;
+	return (
+		<span class="chip selection" data-testid="selection">
+			<button
+				type="button"
+				class="chip-text"
+				title="Make the selection the time range"
+				onClick={() => set({ from: String(sel.from), to: String(sel.to), sel: null })}
+			>
+				<span class="chip-value">{formatRange(sel.from, sel.to)}</span>
+				<span class="chip-label">{formatDuration(sel.to - sel.from)}</span>
+				<b>zoom in</b>
+			</button>
+			<button
+				type="button"
+				class="chip-x"
+				aria-label="Show the whole range again"
+				data-testid="clear-selection"
+				onClick={() => set({ sel: null })}
+			>
+				<CloseIcon />
+			</button>
+		</span>
+	);
+}
+
+function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
+	const { series, everything } = asked;
+	const answer = series.data;
+	const by = labelOf(answer, asked.by);
+	const stepMs = answer?.step_ms ?? 1000;
+	const unit = answer?.unit || (asked.type.split(':')[2] ?? '');
+	const scale = useMemo(() => seriesScale(answer?.type || asked.type, unit, stepMs), [answer, asked.type]);
+	const rest = everything.data && answer && everything.data.step_ms === answer.step_ms ? everything.data : null;
+	const chart = useMemo(
+		() => (answer ? buildChart(answer, rest, by, state.top, scale, colorOf) : null),
+		[answer, rest, state.top, scale, colorOf],
+	);
+	const range = answer ? { from: answer.from_ms, to: answer.to_ms } : null;
+	return (
+		<section
+			class={series.stale ? 'metrics stale' : 'metrics'}
+			aria-label="Cost over time"
+			aria-busy={series.loading || everything.loading}
+		>
+			<div class="metrics-head">
+				<h2>{scale.name === 'cores' ? 'CPU cores' : scale.name || 'Values'}</h2>
+				<span class="hint">by {labelTitle(by).toLowerCase()}</span>
+				<SelectionChip state={state} set={set} />
+				<span class="spring" />
+				<select
+					class="select plain top-select"
+					aria-label="How many are drawn"
+					value={state.top}
+					onChange={(event) => set({ top: Number(event.currentTarget.value) }, 'replace')}
+				>
+					{TOP_CHOICES.map((n) => (
+						<option key={n} value={n}>
+							Top {n}
+						</option>
+					))}
+				</select>
+				<div class="joined small" role="group" aria-label="Kind of chart">
+					{(['stacked', 'lines'] as const).map((kind) => (
+						<button
+							key={kind}
+							type="button"
+							class="button"
+							aria-pressed={state.chart === kind}
+							onClick={() => set({ chart: kind }, 'replace')}
+						>
+							{kind === 'stacked' ? 'Stacked' : 'Lines'}
+						</button>
+					))}
+				</div>
+			</div>
+			{chart && range ? (
+				<Metrics
+					chart={chart}
+					range={range}
+					scale={scale}
+					stacked={state.chart === 'stacked'}
+					dark={dark}
+					selection={state.sel}
+					onSelect={(sel) => set({ sel })}
+				/>
+			) : (
+				<div
+					class={series.loading || asked.types.loading ? 'metrics-plot bone' : 'metrics-plot'}
+					data-testid="metrics"
+				/>
+			)}
+		</section>
+	);
+}
+
+// ---- the lower part --------------------
+
+interface LowerProps {
+	asked: Asked;
+	state: PageState;
+	set: SetState;
+	dark: boolean;
+	narrow: boolean;
+	noData: boolean;
+	onRetry: () => void;
+}
+
+function Lower({ asked, state, set, dark, narrow, noData, onRetry }: LowerProps) {
+	const { profile, types, selector, query, error, status, fault } = asked;
+	if (fault !== null && !profile.data)
+		return <BadSelector text={state.q} fault={fault} onUnfilter={() => set({ q: '' })} />;
+	if (error && !profile.data) return <ErrorPanel error={error} onRetry={onRetry} />;
+	if (noData) {
+		if (status.data && status.data.data.newest_ms > 0) {
+			return (
+				<NothingInRange
+					status={status.data}
+					onShow={(from, to) => set({ from: String(from), to: String(to), sel: null })}
+				/>
+			);
+		}
+		return <NoDataYet status={status.data} />;
+	}
+	if (!profile.data) return types.error ? null : <Skeleton />;
+	if (profile.data.tree.total[0] === 0) {
+		return (
+			<NoMatch
+				selector={query}
+				filtered={selector.matchers.length > 0}
+				selected={state.sel !== null}
+				onUnfilter={() => set({ q: selector.type })}
+				onUnselect={() => set({ sel: null })}
+			/>
+		);
+	}
+	const view = state.view || (narrow ? 'graph' : 'both');
+	return (
+		<ProfilePart
+			profile={profile.data}
+			query={query}
+			state={state}
+			set={set}
+			view={view}
+			dark={dark}
+			stale={profile.stale}
+		/>
+	);
+}
+
+// ---- the page --------------------
+
+function useColors(asked: Asked, top: number): (key: string) => number {
+	const keeper = useRef(new ColorKeeper());
+	return useMemo(() => {
+		const keysOf = (answer: SeriesAnswer | null) => {
+			const label = labelOf(answer, asked.by);
+			return (answer?.series ?? []).slice(0, top).map((row) => row.labels[label] ?? '');
+		};
+		keeper.current.assign([...new Set([...keysOf(asked.series.data), ...keysOf(asked.rail.data)])]);
+		return (key: string) => keeper.current.of(key);
+	}, [asked.series.data, asked.rail.data, asked.by, top]);
+}
+
+function useRefreshKey(refresh: () => void): void {
+	useEffect(() => {
+		const press = (event: KeyboardEvent) => {
+			if (event.key !== 'r' || event.ctrlKey || event.metaKey || event.altKey) return;
+			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
+			refresh();
+		};
+		addEventListener('keydown', press);
+		return () => removeEventListener('keydown', press);
+	}, [refresh]);
+}
+
+function titleOf(asked: Asked): string {
+	const what = asked.selector.matchers.map((m) => displayName(m.value, 40)).join(', ');
+	return [what, asked.type && shortType(asked.type), 'Wick'].filter((part) => part !== '').join(' – ');
+}
+
+export function App() {
+	const [state, set] = useUrlState();
+	const [nonce, setNonce] = useState(0);
+	const [statusNonce, setStatusNonce] = useState(0);
+	const narrow = useMedia('(max-width: 899px)');
+	const theme = useTheme();
+	const asked = useAnswers(state, nonce, statusNonce, narrow);
+	const colorOf = useColors(asked, state.top);
+
+	const refresh = useCallback(() => setNonce((n) => n + 1), []);
+	const refreshAll = () => {
+		refresh();
+		setStatusNonce((n) => n + 1);
+	};
+	const noData = asked.types.data !== null && asked.types.data.types.length === 0 && !asked.types.stale;
+	const lost = asked.error?.status === 0 || asked.error?.status === 503;
+	const waiting = noData && isRelative(state.to);
+	useEvery(lost ? ERROR_POLL_S : waiting ? EMPTY_POLL_S : state.every, refreshAll);
+	useEvery(STATUS_POLL_S, () => setStatusNonce((n) => n + 1));
+	useRefreshKey(refresh);
+	const title = titleOf(asked);
+	useEffect(() => {
+		document.title = title;
+	}, [title]);
+
+	const setMatchers = (matchers: Selector['matchers']) =>
+		set({ q: formatSelector({ type: asked.selector.type, matchers }) });
+	const typeNames = asked.types.data?.types.map((t) => t.name) ?? null;
+	const nothing = noData || (!asked.series.data && !asked.loading);
+	return (
+		<div class="app">
+			<header class="bar">
+				<h1 class="brand">
+					<a
+						href="."
+						title="Start again with everything"
+						onClick={(event) => {
+							event.preventDefault();
+							set({ q: '', sel: null, zoom: '', find: '', filter: '' });
+						}}
+					>
+						<Logo />
+						<span>Wick</span>
+					</a>
+				</h1>
+				<TypeSelect
+					type={asked.type}
+					types={typeNames}
+					onType={(type) => set({ q: formatSelector({ ...asked.selector, type }) })}
+				/>
+				<Filter
+					selector={asked.selector}
+					text={state.q || asked.query}
+					fault={asked.fault}
+					from={state.from}
+					to={state.to}
+					nonce={nonce}
+					onChange={setMatchers}
+					onText={(q) => set({ q })}
+				/>
+				<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
+				<div class="bar-end">
+					<Status status={asked.status} />
+					<ThemeToggle theme={theme} />
+				</div>
+			</header>
+			<Rail
+				answer={noData ? null : asked.rail.data}
+				loading={asked.rail.loading || asked.types.loading}
+				by={labelOf(asked.rail.data, asked.by)}
+				labels={asked.labels}
+				onBy={(by) => set({ by })}
+				selector={asked.selector}
+				onMatchers={setMatchers}
+				colorOf={colorOf}
+				dark={theme.dark}
+			/>
+			<main class="main">
+				<div class={asked.profile.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
+				{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}
+				{!nothing && <MetricsPart asked={asked} state={state} set={set} dark={theme.dark} colorOf={colorOf} />}
+				<Lower
+					asked={asked}
+					state={state}
+					set={set}
+					dark={theme.dark}
+					narrow={narrow}
+					noData={noData}
+					onRetry={refreshAll}
+				/>
+			</main>
+		</div>
+	);
+}

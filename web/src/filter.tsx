@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The label filter: one chip a matcher and one field to add another, which suggests names, then operators, then values that
+ * the data has. The whole selector can be edited as text instead.
+ */
+import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import type { LabelsAnswer, ValuesAnswer } from './api';
+import { displayName, formatCount, labelTitle } from './format';
+import { useApi, useDebounced } from './hooks';
+import { CloseIcon, FilterIcon, TextIcon } from './icons';
+import {
+	formatMatcher,
+	OPERATORS,
+	parseMatcherText,
+	parseSelector,
+	type Matcher,
+	type Operator,
+	type Selector,
+} from './selector';
+
+export interface FilterProps {
+	selector: Selector;
+	text: string; // the selector as it is in the URL, also when it cannot be parsed
+	fault: string | null;
+	from: string;
+	to: string;
+	nonce: number;
+	onChange: (matchers: Matcher[]) => void;
+	onText: (text: string) => void;
+}
+
+// What stands in the field: nothing or part of a name; a name; a name and an operator with part of a value.
+interface Draft {
+	label: string;
+	op: Operator | '';
+	text: string;
+}
+const NO_DRAFT: Draft = { label: '', op: '', text: '' };
+
+type Stage = 'name' | 'op' | 'value';
+
+interface Suggestion {
+	text: string;
+	note: string;
+	choose: () => void;
+}
+
+const VALUES = 50;
+
+function useSuggestions(
+	props: FilterProps,
+	draft: Draft,
+	open: boolean,
+	advance: (draft: Draft) => void,
+	add: (m: Matcher) => void,
+) {
+	const { selector, from, to, nonce } = props;
+	const prefix = useDebounced(draft.text, 120);
+	const stage: Stage = draft.label === '' ? 'name' : draft.op === '' ? 'op' : 'value';
+	const labels = useApi<LabelsAnswer>(
+		open && stage === 'name' ? 'labels' : null,
+		{ query: selector.type, from, to },
+		nonce,
+	);
+	const exact = draft.op === '=' || draft.op === '!=';
+	const values = useApi<ValuesAnswer>(
+		open && stage === 'value' ? 'label-values' : null,
+		{ label: draft.label, prefix: exact ? prefix : '', limit: VALUES, query: selector.type, from, to },
+		nonce,
+	);
+	const suggestions = useMemo((): Suggestion[] => {
+		const typed = draft.text.trim().toLowerCase();
+		if (stage === 'op') {
+			const fitting = OPERATORS.filter(({ op }) => op.startsWith(typed));
+			return fitting.map(({ op, meaning }) => ({
+				text: op,
+				note: meaning,
+				choose: () => advance({ ...draft, op, text: '' }),
+			}));
+		}
+		if (stage === 'value') {
+			const found = (values.data?.values ?? []).filter(
+				({ value }) => value !== '' && (exact ? value.startsWith(draft.text) : true),
+			);
+			return found.map(({ value, series }) => ({
+				text: value,
+				note: `${formatCount(series)} series`,
+				choose: () =>
+					add({ label: draft.label, op: draft.op as Operator, value: exact ? value : escapeRegex(value) }),
+			}));
+		}
+		const matching = (labels.data?.labels ?? []).filter(
+			({ name }) => name.toLowerCase().includes(typed) || labelTitle(name).toLowerCase().includes(typed),
+		);
+		return matching.map(({ name }) => ({
+			text: name,
+			note: labelTitle(name) === name ? '' : labelTitle(name),
+			choose: () => advance({ label: name, op: '', text: '' }),
+		}));
+	}, [draft, stage, labels.data, values.data]);
+	const hidden = stage === 'value' && values.data ? values.data.total - values.data.values.length : 0;
+	return { suggestions, hidden, loading: labels.loading || values.loading, stage };
+}
+
+export function escapeRegex(text: string): string {
+	return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+}
+
+const PLACEHOLDER = { name: 'Filter by label…', op: 'operator', value: 'value' };
+
+function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft) => void; placeholder: boolean }) {
+	const { selector, onChange, draft, setDraft } = props;
+	const [open, setOpen] = useState(false);
+	const [active, setActive] = useState(-1);
+	const input = useRef<HTMLInputElement>(null);
+	const list = useRef<HTMLUListElement>(null);
+	const id = useId();
+
+	const reset = () => {
+		setDraft(NO_DRAFT);
+		setActive(-1);
+	};
+	const advance = (next: Draft) => {
+		setDraft(next);
+		setActive(-1);
+		input.current?.focus();
+	};
+	const add = (matcher: Matcher) => {
+		onChange([...selector.matchers, matcher]);
+		reset();
+	};
+	const { suggestions, hidden, loading, stage } = useSuggestions(props, draft, open, advance, add);
+	useEffect(() => setActive((at) => Math.min(at, suggestions.length - 1)), [suggestions]);
+	useEffect(() => {
+		list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });
+	}, [active]);
+	useEffect(() => {
+		if (draft.label !== '') input.current?.focus();
+	}, [draft.label]);
+
+	// Typing "name=" or "name !=" by hand moves on just as choosing from the list does.
+	const type = (text: string) => {
+		setOpen(true);
+		setActive(-1);
+		const whole = draft.label === '' ? text : `${draft.label}${draft.op}${text}`;
+		const typed = stage !== 'value' && /^\s*([A-Za-z_]\w*)\s*(=~|!~|!=|=)(.*)$/.exec(whole);
+		// After "=" may still come "~".
+		if (stage === 'value' && draft.op === '=' && text === '~') setDraft({ ...draft, op: '=~', text: '' });
+		else if (typed) setDraft({ label: typed[1], op: typed[2] as Operator, text: typed[3] });
+		else setDraft({ ...draft, text });
+	};
+	const enter = () => {
+		if (active >= 0 && suggestions[active]) return suggestions[active].choose();
+		if (stage === 'value') {
+			const matcher = parseMatcherText(`${draft.label}${draft.op}${draft.text}`);
+			if (matcher) add(matcher);
+		} else if (suggestions.length > 0 && draft.text !== '') {
+			suggestions[0].choose();
+		} else if (stage === 'op') {
+			advance({ ...draft, op: '=', text: '' });
+		}
+		return undefined;
+	};
+	const back = () => {
+		if (draft.op !== '') setDraft({ ...draft, op: '' });
+		else if (draft.label !== '') setDraft(NO_DRAFT);
+		else if (selector.matchers.length > 0) onChange(selector.matchers.slice(0, -1));
+	};
+	const onKeyDown = (event: KeyboardEvent) => {
+		const count = suggestions.length;
+		if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+			setOpen(true);
+			const step = event.key === 'ArrowDown' ? 1 : -1;
+			if (count > 0) setActive(active < 0 ? (step > 0 ? 0 : count - 1) : (active + step + count) % count);
+		} else if (event.key === 'Enter') enter();
+		else if (event.key === 'Tab' && open && draft.text !== '' && count > 0)
+			suggestions[Math.max(0, active)].choose();
+		else if (event.key === 'Escape') {
+			if (open) setOpen(false);
+			else reset();
+		} else if (event.key === 'Backspace' && draft.text === '') back();
+		else return;
+		event.preventDefault();
+		event.stopPropagation();
+	};
+	return (
+		<div class="combo">
+			{draft.label !== '' && (
+				<span class="draft">
+					{labelTitle(draft.label)} <b>{draft.op}</b>
+				</span>
+			)}
+			<input
+				ref={input}
+				type="text"
+				class="combo-input"
+				data-testid="filter-input"
+				role="combobox"
+				aria-label={
+					stage === 'name'
+						? 'Filter by label'
+						: stage === 'op'
+							? `Operator for ${draft.label}`
+							: `Value of ${draft.label}`
+				}
+				aria-expanded={open}
+				aria-controls={id}
+				aria-autocomplete="list"
+				aria-activedescendant={active >= 0 ? `${id}-${active}` : undefined}
+				autocomplete="off"
+				autocapitalize="off"
+				spellcheck={false}
+				placeholder={stage === 'name' && !props.placeholder ? 'and…' : PLACEHOLDER[stage]}
+				value={draft.text}
+				onInput={(event) => type(event.currentTarget.value)}
+				onFocus={() => setOpen(true)}
+				onClick={() => setOpen(true)}
+				onBlur={() => setOpen(false)}
+				onKeyDown={onKeyDown}
+			/>
+			<ul class="options" id={id} role="listbox" ref={list} hidden={!open} aria-label="Suggestions">
+				{suggestions.map((s, i) => (
+					<li
+						key={s.text}
+						id={`${id}-${i}`}
+						role="option"
+						aria-selected={i === active}
+						onPointerDown={(event) => event.preventDefault()}
+						onClick={s.choose}
+					>
+						<span>{displayName(s.text, 160)}</span>
+						<small>{s.note}</small>
+					</li>
+				))}
+				{suggestions.length === 0 && (
+					<li class="options-note" role="option" aria-disabled="true" aria-selected="false">
+						{loading
+							? 'Looking…'
+							: stage === 'value'
+								? 'No value starts so. Enter takes what is typed.'
+								: 'No label of that name in this range.'}
+					</li>
+				)}
+				{hidden > 0 && (
+					<li
+						class="options-note"
+						role="option"
+						aria-disabled="true"
+						aria-selected="false"
+					>{`and ${formatCount(hidden)} more: type to narrow`}</li>
+				)}
+			</ul>
+		</div>
+	);
+}
+
+function Chip({ matcher, onEdit, onRemove }: { matcher: Matcher; onEdit: () => void; onRemove: () => void }) {
+	return (
+		<span class="chip" data-testid="chip">
+			<button
+				type="button"
+				class="chip-text"
+				onClick={onEdit}
+				title={`${formatMatcher(matcher)} – click to change`}
+			>
+				<span class="chip-label">{labelTitle(matcher.label)}</span>
+				<b>{matcher.op === '=' ? 'is' : matcher.op === '!=' ? 'is not' : matcher.op}</b>
+				<span class="chip-value">{displayName(matcher.value, 60) || '(empty)'}</span>
+			</button>
+			<button
+				type="button"
+				class="chip-x"
+				aria-label={`Remove the filter ${formatMatcher(matcher)}`}
+				onClick={onRemove}
+			>
+				<CloseIcon />
+			</button>
+		</span>
+	);
+}
+
+function TextEditor({ text, onText, onDone }: { text: string; onText: (text: string) => void; onDone: () => void }) {
+	const [draft, setDraft] = useState(text);
+	useEffect(() => setDraft(text), [text]);
+	const fault = useMemo(() => {
+		try {
+			parseSelector(draft);
+			return null;
+		} catch (error) {
+			return (error as Error).message;
+		}
+	}, [draft]);
+	return (
+		<div class="text-editor">
+			<input
+				type="text"
+				class="mono"
+				aria-label="Selector"
+				data-testid="selector-input"
+				aria-invalid={fault !== null}
+				aria-describedby="selector-fault"
+				spellcheck={false}
+				autocomplete="off"
+				autocapitalize="off"
+				placeholder={'process_cpu{process_executable_name="bash"}'}
+				value={draft}
+				onInput={(event) => setDraft(event.currentTarget.value)}
+				onKeyDown={(event) => {
+					if (event.key === 'Enter' && !fault) onText(draft);
+					else if (event.key === 'Escape') onDone();
+					else return;
+					event.stopPropagation();
+				}}
+			/>
+			<button
+				type="button"
+				class="button"
+				disabled={fault !== null || draft === text}
+				onClick={() => onText(draft)}
+			>
+				Apply
+			</button>
+			<span id="selector-fault" class="field-fault" role="status">
+				{fault ?? ''}
+			</span>
+		</div>
+	);
+}
+
+export function Filter(props: FilterProps) {
+	const { selector, text, fault, onChange, onText } = props;
+	const [asText, setAsText] = useState(false);
+	const [draft, setDraft] = useState<Draft>(NO_DRAFT);
+	const textual = asText || fault !== null;
+	const remove = (i: number) => onChange(selector.matchers.filter((_, n) => n !== i));
+	return (
+		<div class="filter" role="group" aria-label="Filters">
+			<FilterIcon />
+			{textual ? (
+				<TextEditor text={text} onText={onText} onDone={() => setAsText(false)} />
+			) : (
+				<>
+					{selector.matchers.map((m, i) => (
+						<Chip
+							key={formatMatcher(m)}
+							matcher={m}
+							onRemove={() => remove(i)}
+							onEdit={() => {
+								remove(i);
+								setDraft({ label: m.label, op: m.op, text: m.value });
+							}}
+						/>
+					))}
+					<AddFilter
+						{...props}
+						draft={draft}
+						setDraft={setDraft}
+						placeholder={selector.matchers.length === 0}
+					/>
+				</>
+			)}
+			<button
+				type="button"
+				class="ghost"
+				aria-pressed={textual}
+				disabled={fault !== null}
+				title="Edit the selector as text"
+				aria-label="Edit the selector as text"
+				data-testid="selector-toggle"
+				onClick={() => setAsText(!asText)}
+			>
+				<TextIcon />
+			</button>
+		</div>
+	);
+}

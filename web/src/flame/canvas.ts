@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The canvas of the flame graph between layout and painting on one side and the component on the other: what is in view,
+ * the glide between two zooms, the scroll position, which box the pointer is on. The canvas is as high as its scroller,
+ * never as the tree: a spacer below it makes the scroll bar, so a stack of 10,000 frames costs no more than one that fits.
+ */
+import { frameColors, palette, type FrameColors, type Palette } from './colors';
+import { FONT, paint, TextFitter } from './draw';
+import { boxAt, deepestRow, layout, type Box } from './layout';
+import { NO_ZOOM, zoomRange, type Tree, type Zoom } from './tree';
+
+export interface FlameProps {
+	tree: Tree;
+	zoom: Zoom;
+	flip: boolean; // root at the bottom
+	matches: Uint8Array | null;
+	dark: boolean;
+	focused: number;
+}
+
+const GLIDE_MS = 170;
+
+export class FlameCanvas {
+	readonly rowHeight = matchMedia('(pointer: coarse)').matches ? 24 : 20;
+	boxes: Box[] = [];
+	hovered: Box | null = null;
+	private context: CanvasRenderingContext2D;
+	private props: FlameProps | null = null;
+	private colors: Palette = palette(false);
+	private frames: FrameColors | null = null;
+	private fitter: TextFitter | null = null;
+	private range: [number, number] = [0, 0]; // what is in view, on its way to target
+	private target: [number, number] = [0, 0];
+	private departed: { at: number; range: [number, number] } | null = null;
+	private width = 0;
+	private height = 0;
+	private contentHeight = 0;
+	private frame = 0;
+
+	constructor(
+		private canvas: HTMLCanvasElement,
+		private scroller: HTMLElement,
+		private spacer: HTMLElement,
+	) {
+		this.context = canvas.getContext('2d', { alpha: false })!;
+		if ('fontKerning' in this.context) this.context.fontKerning = 'none';
+	}
+
+	destroy(): void {
+		cancelAnimationFrame(this.frame);
+	}
+
+	get tree(): Tree | null {
+		return this.props?.tree ?? null;
+	}
+
+	resize(width: number, height: number): void {
+		if (width === this.width && height === this.height) return;
+		this.width = width;
+		this.height = height;
+		this.fitContent();
+		this.schedule();
+	}
+
+	update(props: FlameProps): void {
+		const was = this.props;
+		this.props = props;
+		const newTree = was?.tree !== props.tree;
+		if (newTree || was?.dark !== props.dark) {
+			this.colors = palette(props.dark);
+			this.frames = frameColors(props.tree, this.colors);
+		}
+		if (newTree) {
+			this.context.font = FONT;
+			this.fitter = new TextFitter(this.context, props.tree.strings);
+			this.hovered = null;
+		}
+		const target = zoomRange(props.tree, props.zoom);
+		if (newTree || target[0] !== this.target[0] || target[1] !== this.target[1]) {
+			const glide = !newTree && this.width > 0 && !matchMedia('(prefers-reduced-motion: reduce)').matches;
+			this.departed = glide ? { at: performance.now(), range: this.range } : null;
+			this.target = target;
+			if (!glide) this.range = target;
+			this.fitContent();
+		}
+		if (was?.flip !== props.flip) this.scroller.scrollTop = props.flip ? this.contentHeight : 0;
+		if (was && was.zoom !== props.zoom) this.reveal(props.zoom.node);
+		if (was && was.focused !== props.focused && props.focused >= 0) this.reveal(props.focused);
+		this.schedule();
+	}
+
+	// The scrolled height follows the rows of the zoomed part; what was at the root's edge stays there.
+	private fitContent(): void {
+		if (!this.props || this.width === 0) return;
+		const rows = deepestRow(this.props.tree, this.target[0], this.target[1], this.width) + 1;
+		const wanted = Math.max(rows * this.rowHeight + 1, this.height);
+		if (wanted === this.contentHeight) return;
+		const below = this.contentHeight === 0 ? 0 : this.contentHeight - this.scroller.scrollTop - this.height;
+		this.contentHeight = wanted;
+		this.spacer.style.height = `${wanted}px`;
+		if (this.props.flip) this.scroller.scrollTop = wanted - this.height - below;
+	}
+
+	private topOf(row: number): number {
+		return this.props?.flip ? this.contentHeight - (row + 1) * this.rowHeight : row * this.rowHeight;
+	}
+
+	// Scrolls so that the node's row, and a few rows of what it calls, are to be seen.
+	reveal(node: number): void {
+		if (!this.props || this.height === 0) return;
+		const row = this.props.tree.depth[node];
+		const margin = Math.min(3, Math.floor(this.height / this.rowHeight / 4));
+		const rows = [row - 1, row + margin].map((r) => this.topOf(Math.max(r, 0)));
+		const [top, bottom] = [Math.min(...rows), Math.max(...rows) + this.rowHeight];
+		const at = this.scroller.scrollTop;
+		if (top < at) this.scroller.scrollTop = top;
+		else if (bottom > at + this.height) this.scroller.scrollTop = bottom - this.height;
+	}
+
+	schedule(): void {
+		if (this.frame) return;
+		this.frame = requestAnimationFrame((now) => {
+			this.frame = 0;
+			this.draw(now);
+		});
+	}
+
+	private advance(now: number): void {
+		if (!this.departed) return;
+		const t = Math.min(1, Math.max(0, (now - this.departed.at) / GLIDE_MS));
+		const eased = 1 - (1 - t) ** 3;
+		const [a, b] = this.departed.range;
+		this.range = [a + (this.target[0] - a) * eased, b + (this.target[1] - b) * eased];
+		if (t < 1) {
+			this.schedule();
+		} else {
+			this.departed = null;
+			this.range = this.target;
+		}
+	}
+
+	private draw(now: number): void {
+		const { props, width, height, rowHeight } = this;
+		if (!props || !this.frames || !this.fitter || width === 0 || height === 0) return;
+		this.advance(now);
+		const ratio = devicePixelRatio || 1;
+		const [pixelWidth, pixelHeight] = [Math.round(width * ratio), Math.round(height * ratio)];
+		if (this.canvas.width !== pixelWidth || this.canvas.height !== pixelHeight) {
+			this.canvas.width = pixelWidth;
+			this.canvas.height = pixelHeight;
+			this.canvas.style.width = `${width}px`;
+			this.canvas.style.height = `${height}px`;
+			if ('fontKerning' in this.context) this.context.fontKerning = 'none';
+		}
+		this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+		const [firstRow, lastRow] = this.rowsInView();
+		const was = this.hovered;
+		this.boxes = layout(props.tree, { from: this.range[0], to: this.range[1], width, firstRow, lastRow });
+		this.hovered = was && (this.boxes.find((b) => b.node === was.node && b.tail === was.tail) ?? null);
+		const scroll = this.scroller.scrollTop;
+		paint(this.context, {
+			tree: props.tree,
+			boxes: this.boxes,
+			colors: this.colors,
+			frames: this.frames,
+			fitter: this.fitter,
+			width,
+			height,
+			rowHeight,
+			yOf: (row) => this.topOf(row) - scroll,
+			zoomed: props.tree.depth[props.zoom.node],
+			matches: props.matches,
+			hovered: this.hovered,
+			focused: props.focused,
+		});
+	}
+
+	private rowsInView(): [number, number] {
+		const scroll = this.scroller.scrollTop;
+		const top = this.props?.flip ? this.contentHeight - scroll - this.height : scroll;
+		return [Math.max(0, Math.floor(top / this.rowHeight)), Math.floor((top + this.height) / this.rowHeight)];
+	}
+
+	// Under a place in the window.
+	boxAt({ clientX, clientY }: { clientX: number; clientY: number }): Box | null {
+		const corner = this.canvas.getBoundingClientRect();
+		const fromTop = clientY - corner.top + this.scroller.scrollTop;
+		const row = Math.floor((this.props?.flip ? this.contentHeight - fromTop : fromTop) / this.rowHeight);
+		return boxAt(this.boxes, row, clientX - corner.left);
+	}
+
+	valueAt({ clientX }: { clientX: number }): number {
+		const x = clientX - this.canvas.getBoundingClientRect().left;
+		return this.range[0] + (x / this.width) * (this.range[1] - this.range[0]);
+	}
+
+	hover(box: Box | null): void {
+		if (this.hovered === box) return;
+		this.hovered = box;
+		this.schedule();
+	}
+
+	// For tests: where the widest box of that name is, in page coordinates; null if none is in view.
+	rectOf(name: string): { x: number; y: number; width: number; height: number } | null {
+		const { props } = this;
+		if (!props) return null;
+		let best: Box | null = null;
+		for (const box of this.boxes) {
+			if (box.tail || props.tree.strings[props.tree.name[box.node]] !== name) continue;
+			if (!best || box.width > best.width) best = box;
+		}
+		if (!best) return null;
+		const corner = this.canvas.getBoundingClientRect();
+		return {
+			x: corner.left + scrollX + best.x,
+			y: corner.top + scrollY + this.topOf(best.row) - this.scroller.scrollTop,
+			width: best.width,
+			height: this.rowHeight,
+		};
+	}
+
+	get zoom(): Zoom {
+		return this.props?.zoom ?? NO_ZOOM;
+	}
+
+	get focused(): number {
+		return this.props?.focused ?? -1;
+	}
+}

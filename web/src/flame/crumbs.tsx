@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way from the root to the zoomed frame; each step leads back to it.
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { displayName } from '../format';
+import { ancestors, type Tree, type Zoom } from './tree';
+
+const CRUMBS = 8;
+
+export function Breadcrumbs({ tree, zoom, onZoom }: { tree: Tree; zoom: Zoom; onZoom: (zoom: Zoom) => void }) {
+	const list = useRef<HTMLOListElement>(null);
+	useLayoutEffect(() => {
+		if (list.current) list.current.scrollLeft = list.current.scrollWidth;
+	}, [tree, zoom]);
+	const path = ancestors(tree, zoom.node);
+	const shown = path.length > CRUMBS ? [path[0], ...path.slice(1 - CRUMBS)] : path;
+	const part = zoom.skip > 0 || zoom.take > 0;
+	return (
+		<nav class="crumbs" aria-label="Zoom path" data-testid="breadcrumbs">
+			<ol ref={list}>
+				{shown.map((node, i) => (
+					<li key={node}>
+						{i === 1 && shown.length < path.length && (
+							<span class="crumb-gap">{path.length - shown.length} more</span>
+						)}
+						<button
+							type="button"
+							aria-current={node === zoom.node && !part ? 'location' : undefined}
+							onClick={() => onZoom({ node, skip: 0, take: 0 })}
+							title={displayName(tree.strings[tree.name[node]])}
+						>
+							{displayName(tree.strings[tree.name[node]], 60)}
+						</button>
+					</li>
+				))}
+				{part && <li class="crumb-part">smaller callees</li>}
+			</ol>
+		</nav>
+	);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table's rows: one a function (name, binary, file). Total counts a stack once, however often the function is in it.
+import type { SortKey } from '../state';
+import { KIND, type Tree } from './tree';
+
+export interface Row {
+	name: string;
+	binary: string;
+	file: string;
+	kind: number;
+	self: number;
+	total: number;
+}
+
+export function buildRows(tree: Tree): Row[] {
+	const ids = new Map<number, Map<number, number>>(); // (name, binary) -> file -> row
+	const rows: Row[] = [];
+	const inPath: number[] = []; // per row: on how many levels of the present path it is
+	const path: number[] = []; // rows of the present path
+	const size = tree.strings.length;
+	for (let i = 1; i < tree.count; i++) {
+		while (path.length >= tree.depth[i]) inPath[path.pop()!]--;
+		const both = tree.name[i] * size + tree.binary[i];
+		let files = ids.get(both);
+		if (!files) ids.set(both, (files = new Map()));
+		let id = files.get(tree.file[i]);
+		if (id === undefined) {
+			files.set(tree.file[i], (id = rows.length));
+			rows.push({
+				name: tree.strings[tree.name[i]],
+				binary: tree.strings[tree.binary[i]],
+				file: tree.strings[tree.file[i]],
+				kind: tree.kind[i] & ~KIND.inlined,
+				self: 0,
+				total: 0,
+			});
+			inPath.push(0);
+		}
+		rows[id].self += tree.self[i];
+		if (inPath[id] === 0) rows[id].total += tree.total[i];
+		inPath[id]++;
+		path.push(id);
+	}
+	return rows;
+}
+
+const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+
+const ORDERS: Record<SortKey, (a: Row, b: Row) => number> = {
+	self: (a, b) => b.self - a.self || b.total - a.total || byText(a.name, b.name),
+	total: (a, b) => b.total - a.total || b.self - a.self || byText(a.name, b.name),
+	name: (a, b) => byText(a.name, b.name) || b.self - a.self,
+	binary: (a, b) => byText(a.binary, b.binary) || b.self - a.self || byText(a.name, b.name),
+};
+
+export function sortRows(rows: Row[], key: SortKey, reverse: boolean): Row[] {
+	const order = ORDERS[key];
+	return rows.slice().sort(reverse ? (a, b) => order(b, a) : order);
+}

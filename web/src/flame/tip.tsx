@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hovering over a box tells.
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { displayName, formatShare, formatValue } from '../format';
+import { tailSize, type Box } from './layout';
+import { isInlined, kindOf, type Tree } from './tree';
+
+const KIND_NAMES = ['', 'native code', 'kernel', 'JIT code', 'interpreted'];
+
+export interface Hover {
+	box: Box;
+	x: number; // in the window
+	y: number;
+}
+
+function Figures({ tree, label, value, parent }: { tree: Tree; label: string; value: number; parent: number }) {
+	return (
+		<tr>
+			<th scope="row">{label}</th>
+			<td>{formatValue(value, tree.unit)}</td>
+			<td>{formatShare(value, tree.total[0])}</td>
+			<td>{parent >= 0 ? formatShare(value, tree.total[parent]) : ''}</td>
+		</tr>
+	);
+}
+
+function TailTip({ tree, first }: { tree: Tree; first: number }) {
+	const { count, total } = useMemo(() => tailSize(tree, first), [tree, first]);
+	const parent = tree.parent[first];
+	return (
+		<>
+			<div class="tip-name">{count === 1 ? '1 more function' : `${count} more functions`}</div>
+			<div class="tip-where">each too narrow to draw at this zoom; click to open</div>
+			<table>
+				<tbody>
+					<Figures tree={tree} label="Together" value={total} parent={parent} />
+				</tbody>
+			</table>
+		</>
+	);
+}
+
+function FrameTip({ tree, node }: { tree: Tree; node: number }) {
+	const name = tree.strings[tree.name[node]];
+	const unnamed = node > 0 && /^\[.*\]$/.test(name) ? 'addresses without a name' : '';
+	const kind = KIND_NAMES[kindOf(tree, node)] ?? '';
+	const where = [
+		tree.strings[tree.binary[node]],
+		tree.strings[tree.file[node]],
+		kind,
+		isInlined(tree, node) ? 'inlined' : '',
+		unnamed,
+	];
+	const parent = node > 0 ? tree.parent[node] : -1;
+	return (
+		<>
+			<div class="tip-name">{displayName(name)}</div>
+			<div class="tip-where">
+				{where
+					.filter((part) => part !== '')
+					.map((part) => displayName(part, 120))
+					.join(' · ')}
+			</div>
+			<table>
+				<thead>
+					<tr>
+						<td />
+						<td />
+						<th scope="col">of all</th>
+						<th scope="col">{parent >= 0 ? 'of caller' : ''}</th>
+					</tr>
+				</thead>
+				<tbody>
+					<Figures tree={tree} label="Total" value={tree.total[node]} parent={parent} />
+					<Figures tree={tree} label="Self" value={tree.self[node]} parent={parent} />
+				</tbody>
+			</table>
+		</>
+	);
+}
+
+export function Tooltip({ tree, hover }: { tree: Tree; hover: Hover }) {
+	const ref = useRef<HTMLDivElement>(null);
+	useLayoutEffect(() => {
+		const tip = ref.current!;
+		const { width, height } = tip.getBoundingClientRect();
+		const left = Math.min(hover.x + 14, innerWidth - width - 8);
+		const below = hover.y + 18 + height < innerHeight - 4;
+		tip.style.left = `${Math.max(8, left)}px`;
+		tip.style.top = `${Math.max(4, below ? hover.y + 18 : hover.y - height - 12)}px`;
+	});
+	return (
+		<div class="tip" ref={ref} role="presentation">
+			{hover.box.tail ? (
+				<TailTip tree={tree} first={hover.box.node} />
+			) : (
+				<FrameTip tree={tree} node={hover.box.node} />
+			)}
+		</div>
+	);
+}

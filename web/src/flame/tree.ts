@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The flame tree as the page holds it: one typed array a column, in pre-order, siblings by falling total. That order is
+ * what makes a million nodes cheap: a subtree is the index range [i, end[i]), the next sibling is end[i], and a walk over
+ * siblings may stop at the first that is too small to see. `start` is where a node begins on the value axis, so that its
+ * box is [start, start + total) in the units of the profile, whatever the zoom.
+ *
+ * The JSON is hostile until it is checked here: indices out of range, a parent after its child or columns of unequal length
+ * are errors; another order is put right; totals are summed anew from the self values, so that no box can be wider than its
+ * parent.
+ */
+
+export interface FlameJson {
+	type: string;
+	unit: string;
+	total: number;
+	samples: number;
+	strings: string[];
+	nodes: {
+		parent: number[];
+		name: number[];
+		file: number[];
+		binary: number[];
+		kind: number[];
+		total: number[];
+		self: number[];
+	};
+}
+
+export interface Tree {
+	type: string;
+	unit: string;
+	samples: number;
+	strings: string[];
+	count: number;
+	parent: Int32Array;
+	end: Int32Array; // one past the last node of the subtree
+	depth: Int32Array; // the root is 0
+	name: Uint32Array;
+	file: Uint32Array;
+	binary: Uint32Array;
+	kind: Uint8Array;
+	start: Float64Array;
+	total: Float64Array;
+	self: Float64Array;
+	maxDepth: number;
+}
+
+export const KIND = { unknown: 0, native: 1, kernel: 2, jit: 3, interpreted: 4, inlined: 8 } as const;
+
+export function kindOf(tree: Tree, node: number): number {
+	return tree.kind[node] & 7;
+}
+
+export function isInlined(tree: Tree, node: number): boolean {
+	return (tree.kind[node] & KIND.inlined) !== 0;
+}
+
+const COLUMNS = ['parent', 'name', 'file', 'binary', 'kind', 'total', 'self'] as const;
+
+export function checkFlame(json: FlameJson): number {
+	const count = json?.nodes?.parent?.length;
+	if (!Array.isArray(json?.strings) || !(count > 0)) throw new Error('the flame graph in the answer has no nodes');
+	for (const column of COLUMNS) {
+		if (json.nodes[column]?.length !== count)
+			throw new Error(`the flame graph's column '${column}' has not ${count} entries`);
+	}
+	const { parent } = json.nodes;
+	for (let i = 1; i < count; i++) {
+		if (!(parent[i] >= 0 && parent[i] < i))
+			throw new Error(`node ${i} of the flame graph has the parent ${parent[i]}`);
+	}
+	for (const column of ['name', 'file', 'binary'] as const) {
+		const bad = json.nodes[column].findIndex((s) => !(s >= 0 && s < json.strings.length));
+		if (bad >= 0) throw new Error(`node ${bad} of the flame graph names a string that is not there (${column})`);
+	}
+	return count;
+}
+
+function sumTotals(parent: ArrayLike<number>, self: Float64Array): Float64Array {
+	const total = Float64Array.from(self);
+	for (let i = total.length - 1; i > 0; i--) total[parent[i]] += total[i];
+	return total;
+}
+
+// True when the nodes already are in pre-order with siblings by falling total: what the server sends.
+function isOrdered(parent: number[], total: Float64Array): boolean {
+	const last = new Int32Array(parent.length).fill(-1); // each node's latest child
+	for (let i = 1; i < parent.length; i++) {
+		const p = parent[i];
+		// In pre-order the node before i is p itself or within p's subtree: walking up from it must meet p.
+		let at = i - 1;
+		while (at > p) at = parent[at];
+		if (at !== p) return false;
+		if (last[p] >= 0 && total[last[p]] < total[i]) return false;
+		last[p] = i;
+	}
+	return true;
+}
+
+function preOrder(parent: number[], total: Float64Array): Int32Array {
+	const children: number[][] = parent.map(() => []);
+	for (let i = 1; i < parent.length; i++) children[parent[i]].push(i);
+	const order = new Int32Array(parent.length);
+	const stack = [0];
+	for (let n = 0; stack.length > 0; n++) {
+		const node = stack.pop()!;
+		order[n] = node;
+		const sorted = children[node].sort((a, b) => total[a] - total[b] || b - a);
+		for (const child of sorted) stack.push(child);
+	}
+	return order;
+}
+
+export function buildTree(json: FlameJson): Tree {
+	const count = checkFlame(json);
+	const { nodes } = json;
+	const self = Float64Array.from(nodes.self, (v) => (v > 0 ? v : 0));
+	const total = sumTotals(nodes.parent, self);
+	const order = isOrdered(nodes.parent, total) ? null : preOrder(nodes.parent, total);
+	const at = order ? (i: number) => order[i] : (i: number) => i;
+	const place = new Int32Array(count); // old index -> new
+	for (let i = 0; i < count; i++) place[at(i)] = i;
+
+	const tree: Tree = {
+		type: String(json.type),
+		unit: String(json.unit),
+		samples: Number(json.samples) || 0,
+		strings: json.strings,
+		count,
+		parent: new Int32Array(count),
+		end: new Int32Array(count),
+		depth: new Int32Array(count),
+		name: new Uint32Array(count),
+		file: new Uint32Array(count),
+		binary: new Uint32Array(count),
+		kind: new Uint8Array(count),
+		start: new Float64Array(count),
+		total: new Float64Array(count),
+		self: new Float64Array(count),
+		maxDepth: 0,
+	};
+	for (let i = 0; i < count; i++) {
+		const old = at(i);
+		tree.parent[i] = i === 0 ? 0 : place[nodes.parent[old]];
+		tree.name[i] = nodes.name[old];
+		tree.file[i] = nodes.file[old];
+		tree.binary[i] = nodes.binary[old];
+		tree.kind[i] = nodes.kind[old];
+		tree.total[i] = total[old];
+		tree.self[i] = self[old];
+	}
+	measure(tree);
+	return tree;
+}
+
+function measure(tree: Tree): void {
+	const { count, parent, end, depth, start, total } = tree;
+	const cursor = new Float64Array(count); // where a node's next child begins
+	for (let i = 1; i < count; i++) {
+		const p = parent[i];
+		depth[i] = depth[p] + 1;
+		if (depth[i] > tree.maxDepth) tree.maxDepth = depth[i];
+		start[i] = cursor[p];
+		cursor[p] += total[i];
+		cursor[i] = start[i];
+	}
+	for (let i = count - 1; i >= 0; i--) {
+		if (end[i] === 0) end[i] = i + 1;
+		if (i > 0 && end[parent[i]] < end[i]) end[parent[i]] = end[i];
+	}
+}
+
+// ---- moving about --------------------
+
+export function firstChild(tree: Tree, node: number): number {
+	return tree.end[node] > node + 1 ? node + 1 : -1;
+}
+
+export function nextSibling(tree: Tree, node: number): number {
+	return node > 0 && tree.end[node] < tree.end[tree.parent[node]] ? tree.end[node] : -1;
+}
+
+export function previousSibling(tree: Tree, node: number): number {
+	if (node === 0) return -1;
+	let at = tree.parent[node] + 1;
+	if (at === node) return -1;
+	while (tree.end[at] !== node) at = tree.end[at];
+	return at;
+}
+
+function stepSiblings(tree: Tree, node: number, steps: number): number {
+	for (let i = 0; i < steps && node >= 0; i++) node = nextSibling(tree, node);
+	return node;
+}
+
+export function childAt(tree: Tree, node: number, index: number): number {
+	return stepSiblings(tree, firstChild(tree, node), index);
+}
+
+export function childIndex(tree: Tree, node: number): number {
+	let index = 0;
+	for (let at = tree.parent[node] + 1; at !== node; at = tree.end[at]) index++;
+	return index;
+}
+
+export function ancestors(tree: Tree, node: number): number[] {
+	const path = [node];
+	while (node > 0) path.push((node = tree.parent[node]));
+	return path.reverse();
+}
+
+// ---- zoom --------------------
+
+// What fills the width: a node, or, of its children that are too small to see beside the larger ones, `take` from the
+// skip-th on (0 = all that follow).
+export interface Zoom {
+	node: number;
+	skip: number;
+	take: number;
+}
+
+export const NO_ZOOM: Zoom = { node: 0, skip: 0, take: 0 };
+
+export function zoomRange(tree: Tree, zoom: Zoom): [number, number] {
+	const { node, skip, take } = zoom;
+	const begin = tree.start[node];
+	const first = skip > 0 || take > 0 ? childAt(tree, node, skip) : -1;
+	if (first < 0) return [begin, begin + tree.total[node]];
+	const after = take > 0 ? stepSiblings(tree, first, take) : -1;
+	return [tree.start[first], after >= 0 ? tree.start[after] : begin + tree.total[node] - tree.self[node]];
+}
+
+/*
+ * The zoom that opens a tail of siblings, `first` being its largest and `at` the one under the pointer: all of them if that
+ * makes the largest at least MIN_OPENED wide; otherwise, among very many small ones, as many as fit, with the pointed one
+ * in the middle.
+ */
+const MIN_OPENED = 3; // px
+
+export function openTail(tree: Tree, first: number, value: number, width: number): Zoom {
+	const node = tree.parent[first];
+	const skip = childIndex(tree, first);
+	const rest = tree.start[node] + tree.total[node] - tree.self[node] - tree.start[first];
+	if ((tree.total[first] / rest) * width >= MIN_OPENED) return { node, skip, take: 0 };
+	const fit = Math.max(1, Math.floor(width / MIN_OPENED));
+	let index = skip;
+	let at = first;
+	for (let next = nextSibling(tree, at); next >= 0 && tree.start[next] <= value; next = nextSibling(tree, at)) {
+		at = next;
+		index++;
+	}
+	return { node, skip: Math.max(skip, index - (fit >> 1)), take: fit };
+}
+
+// ---- paths: a node's identity across answers --------------------
+
+// 52 bits of a hash over (name, binary) from the root down: the same stack has the same key in every answer.
+function hashString(text: string, seed: number): number {
+	let h = seed | 0;
+	for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x5bd1e995) ^ (h >>> 15);
+	return Math.imul(h ^ (h >>> 13), 0x9e3779b1);
+}
+
+const SEEDS = [0x2545f491, 0x6c8e9cf5];
+const hashesOf = new WeakMap<Tree, Int32Array[]>(); // for each seed, of every string
+
+function stringHashes(tree: Tree): Int32Array[] {
+	let hashes = hashesOf.get(tree);
+	if (!hashes) {
+		hashes = SEEDS.map((seed) => Int32Array.from(tree.strings, (text) => hashString(text, seed)));
+		hashesOf.set(tree, hashes);
+	}
+	return hashes;
+}
+
+function hashFrame(tree: Tree, node: number, above: number, hashes: Int32Array): number {
+	const frame = Math.imul(hashes[tree.name[node]], 0x27d4eb2f) ^ hashes[tree.binary[node]];
+	const h = Math.imul(above ^ frame, 0x85ebca6b);
+	return h ^ (h >>> 15);
+}
+
+function join(high: number, low: number): number {
+	return (high & 0xfffff) * 2 ** 32 + (low >>> 0);
+}
+
+// The keys of the nodes from the root down to the node.
+export function pathKeys(tree: Tree, node: number): string[] {
+	const hashes = stringHashes(tree);
+	let [high, low] = SEEDS;
+	return ancestors(tree, node).map((frame, i) => {
+		if (i > 0) {
+			high = hashFrame(tree, frame, high, hashes[0]);
+			low = hashFrame(tree, frame, low, hashes[1]);
+		}
+		return join(high, low).toString(36);
+	});
+}
+
+export function pathKey(tree: Tree, node: number): string {
+	return pathKeys(tree, node).pop()!;
+}
+
+// The node that the last of the keys names; if it is not there, the one before, and so on. -1 if none is.
+export function findPath(tree: Tree, keys: readonly string[]): number {
+	const wanted = new Map(keys.map((text, rank) => [parseInt(text, 36), rank]));
+	const hashes = stringHashes(tree);
+	const high = new Int32Array(tree.count);
+	const low = new Int32Array(tree.count);
+	[high[0], low[0]] = SEEDS;
+	let best = -1;
+	let bestRank = -1;
+	for (let i = 0; i < tree.count && bestRank < keys.length - 1; i++) {
+		if (i > 0) {
+			high[i] = hashFrame(tree, i, high[tree.parent[i]], hashes[0]);
+			low[i] = hashFrame(tree, i, low[tree.parent[i]], hashes[1]);
+		}
+		const rank = wanted.get(join(high[i], low[i]));
+		if (rank !== undefined && rank > bestRank) [best, bestRank] = [i, rank];
+	}
+	return best;
+}
+
+export function formatZoom(tree: Tree, zoom: Zoom): string {
+	const { node, skip, take } = zoom;
+	if (skip === 0 && take === 0) return node === 0 ? '' : pathKey(tree, node);
+	return `${pathKey(tree, node)}~${skip}${take > 0 ? `~${take}` : ''}`;
+}
+
+// Null when the frame is not in this tree.
+export function parseZoom(tree: Tree, text: string): Zoom | null {
+	if (text === '') return NO_ZOOM;
+	const [path, skipText, takeText] = text.split('~');
+	const node = findPath(tree, [path]);
+	if (node < 0) return null;
+	const [skip, take] = [Number(skipText ?? 0), Number(takeText ?? 0)];
+	return skipText !== undefined && childAt(tree, node, skip) >= 0 ? { node, skip, take } : { node, skip: 0, take: 0 };
+}

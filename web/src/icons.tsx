@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2
+// Drawn on a 16 px grid, in the colour of the text around them.
+import type { ComponentChildren } from 'preact';
+
+function Icon({ children, size = 16 }: { children: ComponentChildren; size?: number }) {
+	return (
+		<svg
+			class="icon"
+			width={size}
+			height={size}
+			viewBox="0 0 16 16"
+			fill="none"
+			stroke="currentColor"
+			stroke-width="1.5"
+			stroke-linecap="round"
+			stroke-linejoin="round"
+			aria-hidden="true"
+			focusable="false"
+		>
+			{children}
+		</svg>
+	);
+}
+
+export const RefreshIcon = () => (
+	<Icon>
+		<path d="M13 8a5 5 0 1 1-1.6-3.7L13 5.8" />
+		<path d="M13 2.5v3.3H9.7" />
+	</Icon>
+);
+export const CloseIcon = () => (
+	<Icon size={12}>
+		<path d="M4 4l8 8M12 4l-8 8" stroke-width="2" />
+	</Icon>
+);
+export const SearchIcon = () => (
+	<Icon>
+		<circle cx="7" cy="7" r="4.2" />
+		<path d="M10.2 10.2 13.5 13.5" />
+	</Icon>
+);
+export const FilterIcon = () => (
+	<Icon>
+		<path d="M2.5 4h11M4.5 8h7M6.5 12h3" />
+	</Icon>
+);
+export const TextIcon = () => (
+	<Icon>
+		<path d="M5 3.5c-1.5 0-1.5 1-1.5 2S3.5 8 2.2 8c1.3 0 1.3 1.5 1.3 2.5s0 2 1.5 2M11 3.5c1.5 0 1.5 1 1.5 2s0 2.5 1.3 2.5c-1.3 0-1.3 1.5-1.3 2.5s0 2-1.5 2" />
+	</Icon>
+);
+export const SunIcon = () => (
+	<Icon>
+		<circle cx="8" cy="8" r="2.8" />
+		<path d="M8 1.7v1.5M8 12.8v1.5M1.7 8h1.5M12.8 8h1.5M3.5 3.5l1.1 1.1M11.4 11.4l1.1 1.1M12.5 3.5l-1.1 1.1M4.6 11.4l-1.1 1.1" />
+	</Icon>
+);
+export const MoonIcon = () => (
+	<Icon>
+		<path d="M13.2 9.7A5.6 5.6 0 0 1 6.3 2.8a5.6 5.6 0 1 0 6.9 6.9z" />
+	</Icon>
+);
+export const SystemIcon = () => (
+	<Icon>
+		<circle cx="8" cy="8" r="5.5" />
+		<path d="M8 2.5a5.5 5.5 0 0 1 0 11z" fill="currentColor" />
+	</Icon>
+);
+export const DownloadIcon = () => (
+	<Icon>
+		<path d="M8 2.5v7.5M4.8 7 8 10.2 11.2 7M3 13.3h10" />
+	</Icon>
+);
+export const FlipIcon = () => (
+	<Icon>
+		<path d="M5 13V3M2.5 5.5 5 3l2.5 2.5M11 3v10M8.5 10.5 11 13l2.5-2.5" />
+	</Icon>
+);
+export const KeyboardIcon = () => (
+	<Icon>
+		<rect x="1.5" y="4" width="13" height="8.5" rx="1.5" />
+		<path d="M4.5 7h.01M7 7h.01M9.5 7h.01M12 7h.01M5.5 10h5" />
+	</Icon>
+);
+export const ResetIcon = () => (
+	<Icon>
+		<path d="M2.5 6V2.5H6M13.5 6V2.5H10M2.5 10v3.5H6M13.5 10v3.5H10" />
+	</Icon>
+);
+
+export const Logo = () => (
+	<svg class="logo" viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false">
+		<path
+			d="M16.6 2c.9 4.6-1.2 6.7-3.4 9.2C10.6 14 8 16.7 8 20.6 8 25.2 11.5 28 16 28s8-2.9 8-7.5c0-3.3-1.5-5.6-3-7.6-.4 1.7-1.1 2.8-2.3 3.6C19.3 11.7 19.2 6.5 16.6 2z"
+			fill="#ea580c"
+		/>
+		<path
+			d="M16.1 15.5c.2 2.3-1 3.3-1.9 4.5-.7.9-1.2 1.8-1.2 2.9 0 1.9 1.3 3.1 3 3.1s3-1.3 3-3.1c0-2.7-1.9-4-2.9-7.4z"
+			fill="#fed7aa"
+		/>
+		<path class="logo-wick" d="M16 22v8" stroke="currentColor" stroke-width="2" stroke-linecap="round" />
+	</svg>
+);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+
+interface PopoverProps {
+	label: string; // accessible name of the button
+	button: ComponentChildren;
+	buttonClass?: string;
+	testId?: string;
+	align?: 'left' | 'right';
+	children: (close: () => void) => ComponentChildren;
+}
+
+// A button and what it opens. Escape, a press elsewhere or the focus leaving closes it again.
+export function Popover({ label, button, buttonClass, testId, align = 'right', children }: PopoverProps) {
+	const [open, setOpen] = useState(false);
+	const root = useRef<HTMLDivElement>(null);
+	const trigger = useRef<HTMLButtonElement>(null);
+	const id = useId();
+	useEffect(() => {
+		if (!open) return undefined;
+		const elsewhere = (event: Event) => {
+			if (!root.current?.contains(event.target as Node)) setOpen(false);
+		};
+		document.addEventListener('pointerdown', elsewhere);
+		document.addEventListener('focusin', elsewhere);
+		return () => {
+			document.removeEventListener('pointerdown', elsewhere);
+			document.removeEventListener('focusin', elsewhere);
+		};
+	}, [open]);
+	const close = () => {
+		setOpen(false);
+		trigger.current?.focus();
+	};
+	return (
+		<div
+			class="popover"
+			ref={root}
+			onKeyDown={(event) => {
+				if (event.key !== 'Escape' || !open) return;
+				event.stopPropagation();
+				close();
+			}}
+		>
+			<button
+				type="button"
+				ref={trigger}
+				class={buttonClass ?? 'button'}
+				aria-label={label}
+				title={label}
+				aria-expanded={open}
+				aria-controls={id}
+				data-testid={testId}
+				onClick={() => setOpen(!open)}
+			>
+				{button}
+			</button>
+			{open && (
+				<div id={id} class={`popover-body popover-${align}`} role="dialog" aria-label={label}>
+					{children(close)}
+				</div>
+			)}
+		</div>
+	);
+}

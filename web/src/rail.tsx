@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list beside the graphs: what costs most, by the label that the metrics are broken down by; a click filters.
+import { useState } from 'preact/hooks';
+import type { Series, SeriesAnswer } from './api';
+import { displayName, formatShare, labelTitle } from './format';
+import { seriesColor } from './flame/colors';
+import { exactValue, withoutLabel, type Matcher, type Selector } from './selector';
+
+export interface RailProps {
+	answer: SeriesAnswer | null;
+	loading: boolean;
+	by: string;
+	labels: string[]; // to choose `by` from
+	onBy: (label: string) => void;
+	selector: Selector;
+	onMatchers: (matchers: Matcher[]) => void;
+	colorOf: (value: string) => number;
+	dark: boolean;
+}
+
+const FIRST = 40;
+
+interface EntryProps extends RailProps {
+	row: Series;
+	largest: number;
+	total: number;
+	selected: string | null;
+}
+
+function Entry({ row, largest, total, selected, by, selector, onMatchers, colorOf, dark }: EntryProps) {
+	const value = row.labels[by] ?? '';
+	const chosen = selected === value;
+	const others = withoutLabel(selector, by).matchers;
+	const name = displayName(value, 120) || `(no ${labelTitle(by).toLowerCase()})`;
+	const color = colorOf(value);
+	return (
+		<li class={chosen ? 'rail-row chosen' : 'rail-row'}>
+			<button
+				type="button"
+				class="rail-pick"
+				aria-pressed={chosen}
+				title={`${name}: click to ${chosen ? 'show all again' : 'see only this'}`}
+				onClick={() => onMatchers(chosen ? others : [...others, { label: by, op: '=', value }])}
+			>
+				<i class="swatch" style={{ background: seriesColor(color, dark) }} />
+				<span class="rail-name">{name}</span>
+				<span class="rail-value">{formatShare(row.total, total)}</span>
+				<span class="rail-bar">
+					<span style={{ width: `${(100 * row.total) / largest}%`, background: seriesColor(color, dark) }} />
+				</span>
+			</button>
+			<button
+				type="button"
+				class="rail-not"
+				title={`Leave out ${name}`}
+				aria-label={`Leave out ${name}`}
+				onClick={() =>
+					onMatchers([
+						...selector.matchers.filter((m) => !(m.label === by && m.op === '=')),
+						{ label: by, op: '!=', value },
+					])
+				}
+			>
+				≠
+			</button>
+		</li>
+	);
+}
+
+export function Rail(props: RailProps) {
+	const { answer, loading, by, labels, onBy, selector, onMatchers } = props;
+	const [all, setAll] = useState(false);
+	const [part, setPart] = useState('');
+	const rows = answer?.series ?? [];
+	const total = rows.reduce((sum, row) => sum + row.total, 0);
+	const matching =
+		part === '' ? rows : rows.filter((row) => (row.labels[by] ?? '').toLowerCase().includes(part.toLowerCase()));
+	const shown = all ? matching : matching.slice(0, FIRST);
+	const selected = exactValue(selector, by);
+	const choices = labels.includes(by) ? labels : [by, ...labels];
+	const unlisted = answer ? answer.total_series - rows.length : 0;
+	return (
+		<aside class={loading && !answer ? 'rail loading' : 'rail'} aria-label="Break down" aria-busy={loading}>
+			<div class="rail-head">
+				<select
+					class="select plain"
+					aria-label="Break down by"
+					title="Break down by"
+					data-testid="by-select"
+					value={by}
+					onChange={(event) => onBy(event.currentTarget.value)}
+				>
+					{choices.map((label) => (
+						<option key={label} value={label}>
+							{labelTitle(label)}
+						</option>
+					))}
+				</select>
+			</div>
+			{rows.length > 12 && (
+				<input
+					type="search"
+					class="rail-find"
+					placeholder="Find…"
+					aria-label={`Find in the list by ${labelTitle(by)}`}
+					value={part}
+					onInput={(event) => setPart(event.currentTarget.value)}
+				/>
+			)}
+			<ul class="rail-list" data-testid="process-list" aria-label={`Cost by ${labelTitle(by)}`}>
+				{selected !== null && (
+					<li class="rail-row">
+						<button
+							type="button"
+							class="rail-pick rail-all"
+							onClick={() => onMatchers(withoutLabel(selector, by).matchers)}
+						>
+							Show all
+						</button>
+					</li>
+				)}
+				{shown.map((row) => (
+					<Entry
+						{...props}
+						key={row.labels[by] ?? ''}
+						row={row}
+						largest={Math.max(1, rows[0].total)}
+						total={total}
+						selected={selected}
+					/>
+				))}
+				{!answer && loading && Array.from({ length: 8 }, (_, i) => <li class="bone" key={i} />)}
+				{answer && rows.length === 0 && <li class="rail-note">Nothing in this range</li>}
+			</ul>
+			{shown.length < matching.length && (
+				<button type="button" class="link" onClick={() => setAll(true)}>
+					{`Show ${matching.length - shown.length} more`}
+				</button>
+			)}
+			{unlisted > 0 && <p class="rail-note">{`The ${rows.length} largest of ${answer!.total_series}`}</p>}
+		</aside>
+	);
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time range: presets, any other range by its two ends, refresh now and by itself.
+import { useState } from 'preact/hooks';
+import { formatDateTime, formatRange } from './format';
+import { RefreshIcon } from './icons';
+import { isRelative, parseTime, PRESETS, REFRESH_SECONDS, type PageState } from './state';
+import type { SetState } from './hooks';
+
+const CUSTOM = 'custom';
+
+function rangeTitle(from: string, to: string): string {
+	const now = Date.now();
+	const [a, b] = [parseTime(from, now), parseTime(to, now)];
+	if (isRelative(from) || isRelative(to) || a === null || b === null) return `${from} to ${to}`;
+	return formatRange(a, b, now);
+}
+
+// Absolute times go to the server as unix ms: what a person typed was meant in the person's time zone, which it does not
+// know.
+function forServer(text: string, now: number): string {
+	return isRelative(text) ? text.trim().replace(/^(?=[+-])/, 'now') : String(parseTime(text, now));
+}
+
+function rangeFault(from: string, to: string): { from?: string; to?: string } {
+	const now = Date.now();
+	const [a, b] = [parseTime(from, now), parseTime(to, now)];
+	const help = 'use 2024-05-01 12:00, now-90m, or unix time';
+	if (a === null) return { from: help };
+	if (b === null) return { to: help };
+	return a < b ? {} : { to: 'must be later than the start' };
+}
+
+const editable = (text: string) => (/^\d{12,}$/.test(text) ? formatDateTime(Number(text)) : text);
+
+function CustomRange({
+	from,
+	to,
+	onApply,
+	onClose,
+}: {
+	from: string;
+	to: string;
+	onApply: (from: string, to: string) => void;
+	onClose: () => void;
+}) {
+	const [a, setA] = useState(editable(from));
+	const [b, setB] = useState(editable(to));
+	const fault = rangeFault(a, b);
+	const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+	const bad = fault.from !== undefined || fault.to !== undefined;
+	const field = (
+		label: string,
+		value: string,
+		set: (text: string) => void,
+		problem: string | undefined,
+		first: boolean,
+	) => (
+		<label class="field">
+			<span>{label}</span>
+			<input
+				type="text"
+				class="mono"
+				value={value}
+				autocomplete="off"
+				spellcheck={false}
+				aria-invalid={problem !== undefined}
+				ref={first ? (input) => void input?.focus() : undefined}
+				data-testid={first ? 'range-from' : 'range-to'}
+				onInput={(event) => set(event.currentTarget.value)}
+			/>
+			<span class="field-fault" role="status">
+				{problem ?? ''}
+			</span>
+		</label>
+	);
+	return (
+		<form
+			class="popover-body popover-right custom-range"
+			aria-label="Custom time range"
+			onKeyDown={(event) => {
+				if (event.key !== 'Escape') return;
+				event.stopPropagation();
+				onClose();
+			}}
+			onSubmit={(event) => {
+				event.preventDefault();
+				const now = Date.now();
+				if (!bad) onApply(forServer(a, now), forServer(b, now));
+			}}
+		>
+			{field('From', a, setA, fault.from, true)}
+			{field('To', b, setB, fault.to, false)}
+			<p class="hint">{`Local time${zone ? `, ${zone}` : ''}. “now-90m” is relative.`}</p>
+			<div class="buttons">
+				<button type="button" class="button" onClick={onClose}>
+					Cancel
+				</button>
+				<button type="submit" class="button primary" disabled={bad} data-testid="range-apply">
+					Apply
+				</button>
+			</div>
+		</form>
+	);
+}
+
+export interface RangeProps {
+	state: PageState;
+	set: SetState;
+	loading: boolean;
+	onRefresh: () => void;
+}
+
+export function Range({ state, set, loading, onRefresh }: RangeProps) {
+	const [custom, setCustom] = useState(false);
+	const preset = state.to === 'now' && PRESETS.some((p) => p.from === state.from);
+	const apply = (from: string, to: string) => {
+		setCustom(false);
+		set({ from, to, sel: null });
+	};
+	return (
+		<div class="range" role="group" aria-label="Time range">
+			<div class="popover">
+				<select
+					class="select"
+					aria-label="Time range"
+					data-testid="range-select"
+					value={preset ? state.from : 'present'}
+					onChange={(event) => {
+						const { value } = event.currentTarget;
+						if (value === CUSTOM) {
+							event.currentTarget.value = preset ? state.from : 'present';
+							setCustom(true);
+						} else if (value !== 'present') apply(value, 'now');
+					}}
+				>
+					{!preset && <option value="present">{rangeTitle(state.from, state.to)}</option>}
+					{PRESETS.map((p) => (
+						<option key={p.from} value={p.from}>
+							{p.title}
+						</option>
+					))}
+					<option value={CUSTOM}>Custom…</option>
+				</select>
+				{custom && (
+					<CustomRange from={state.from} to={state.to} onApply={apply} onClose={() => setCustom(false)} />
+				)}
+			</div>
+			<div class="joined">
+				<button
+					type="button"
+					class={loading ? 'button busy' : 'button'}
+					aria-label="Refresh"
+					title="Refresh (r)"
+					data-testid="refresh"
+					onClick={onRefresh}
+				>
+					<RefreshIcon />
+				</button>
+				<select
+					class="select every"
+					aria-label="Refresh by itself"
+					title="Refresh by itself"
+					data-testid="refresh-every"
+					value={state.every}
+					onChange={(event) => set({ every: Number(event.currentTarget.value) }, 'replace')}
+				>
+					{REFRESH_SECONDS.map((s) => (
+						<option key={s} value={s}>
+							{s === 0 ? 'Off' : s < 60 ? `${s} s` : `${s / 60} min`}
+						</option>
+					))}
+				</select>
+			</div>
+		</div>
+	);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Selectors: type{label="v", a!="b", c=~"re", d!~"re"}. The server is the judge; the page parses them to show the matchers
+// as chips and to say at once, with the column, what is wrong with text that a person typed.
+
+export type Operator = '=' | '!=' | '=~' | '!~';
+
+export interface Matcher {
+	label: string;
+	op: Operator;
+	value: string;
+}
+
+export interface Selector {
+	type: string; // full profile type, a prefix of its parts, or '' for any
+	matchers: Matcher[];
+}
+
+export const OPERATORS: { op: Operator; meaning: string }[] = [
+	{ op: '=', meaning: 'is' },
+	{ op: '!=', meaning: 'is not' },
+	{ op: '=~', meaning: 'matches the regular expression' },
+	{ op: '!~', meaning: 'does not match the regular expression' },
+];
+
+export class SelectorError extends Error {
+	constructor(
+		message: string,
+		readonly column: number, // of the fault, from 1
+	) {
+		super(`${message} at column ${column}`);
+	}
+}
+
+const TYPE = /[A-Za-z0-9_.\/:-]*/y;
+const LABEL = /[A-Za-z_][A-Za-z0-9_]*/y;
+const OPERATOR = /=~|!~|!=|=/y;
+const SPACE = /\s*/y;
+const ESCAPES: Record<string, string> = { n: '\n', t: '\t', r: '\r', '"': '"', '\\': '\\' };
+
+class Cursor {
+	at = 0;
+	constructor(readonly text: string) {}
+
+	take(pattern: RegExp): string {
+		pattern.lastIndex = this.at;
+		const match = pattern.exec(this.text);
+		if (!match) return '';
+		this.at += match[0].length;
+		return match[0];
+	}
+
+	peek(): string {
+		return this.text[this.at] ?? '';
+	}
+
+	expect(what: string): SelectorError {
+		const near = this.text.slice(this.at, this.at + 12);
+		return new SelectorError(`expected ${what}${near ? ` near '${near}'` : ''}`, this.at + 1);
+	}
+}
+
+function parseString(cursor: Cursor): string {
+	if (cursor.peek() !== '"') throw cursor.expect('a value in double quotes');
+	const start = cursor.at++;
+	let value = '';
+	for (;;) {
+		const c = cursor.peek();
+		if (c === '') throw new SelectorError('the closing quote is missing for the value that starts', start + 1);
+		cursor.at++;
+		if (c === '"') return value;
+		if (c !== '\\') {
+			value += c;
+			continue;
+		}
+		const escaped = cursor.peek();
+		// An unknown escape keeps its backslash: what people mean by "\d" is a regular expression's digit.
+		value += ESCAPES[escaped] ?? '\\' + escaped;
+		cursor.at++;
+	}
+}
+
+function parseMatcherAt(cursor: Cursor): Matcher {
+	const label = cursor.take(LABEL);
+	if (!label) throw cursor.expect('a label name');
+	cursor.take(SPACE);
+	const op = cursor.take(OPERATOR) as Operator;
+	if (!op) throw cursor.expect('one of = != =~ !~');
+	cursor.take(SPACE);
+	return { label, op, value: parseString(cursor) };
+}
+
+export function parseSelector(text: string): Selector {
+	const cursor = new Cursor(text);
+	cursor.take(SPACE);
+	const selector: Selector = { type: cursor.take(TYPE), matchers: [] };
+	cursor.take(SPACE);
+	if (cursor.peek() === '{') {
+		cursor.at++;
+		cursor.take(SPACE);
+		while (cursor.peek() !== '}') {
+			selector.matchers.push(parseMatcherAt(cursor));
+			cursor.take(SPACE);
+			if (cursor.peek() === ',') {
+				cursor.at++;
+				cursor.take(SPACE);
+			} else if (cursor.peek() !== '}') {
+				throw cursor.expect("',' or '}'");
+			}
+		}
+		cursor.at++;
+		cursor.take(SPACE);
+	}
+	if (cursor.at < text.length) throw cursor.expect('the end of the selector');
+	return selector;
+}
+
+export function quote(value: string): string {
+	return `"${value.replace(/[\\"]/g, '\\$&').replace(/\n/g, '\\n')}"`;
+}
+
+export function formatMatcher(matcher: Matcher): string {
+	return `${matcher.label}${matcher.op}${quote(matcher.value)}`;
+}
+
+export function formatSelector(selector: Selector): string {
+	if (selector.matchers.length === 0) return selector.type;
+	return `${selector.type}{${selector.matchers.map(formatMatcher).join(', ')}}`;
+}
+
+// The text of one matcher as people type it: name=value, name="value", name =~ value. Null while it is not complete.
+export function parseMatcherText(text: string): Matcher | null {
+	const match = /^\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*([^]*?)\s*$/.exec(text);
+	if (!match) return null;
+	const [, label, op, rest] = match;
+	if (rest.startsWith('"')) {
+		try {
+			const cursor = new Cursor(rest);
+			const value = parseString(cursor);
+			return cursor.at === rest.length ? { label, op: op as Operator, value } : null;
+		} catch {
+			return null;
+		}
+	}
+	return { label, op: op as Operator, value: rest };
+}
+
+export function withoutLabel(selector: Selector, label: string): Selector {
+	return { ...selector, matchers: selector.matchers.filter((m) => m.label !== label) };
+}
+
+export function exactValue(selector: Selector, label: string): string | null {
+	return selector.matchers.find((m) => m.label === label && m.op === '=')?.value ?? null;
+}

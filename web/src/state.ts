@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The whole state of the page, and its form in the URL's query. What is at its default is left out, so that a fresh page
+ * has a bare URL. A change that a person would want to take back (another filter, range, zoom) is a new history entry; a
+ * change that is part of a gesture (typing, sorting) replaces the entry.
+ *
+ *   q       selector                                from, to  range: now-1h, unix ms, RFC 3339
+ *   sel     FROM-TO in unix ms: the brush's part of the range
+ *   by      label that breaks the metrics down      chart     stacked (default), lines
+ *   top     how many values are drawn               view      both, graph, table
+ *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
+ *   find    search in the graph                     regex     1 when `find` is a regular expression
+ *   filter  filter of the table                     sort      self (default), total, name, binary; a leading - turns it round
+ *   every   seconds between refreshes               addr      each: addresses without a name one by one
+ */
+
+export type View = 'both' | 'graph' | 'table';
+export type SortKey = 'self' | 'total' | 'name' | 'binary';
+
+export interface PageState {
+	q: string;
+	from: string;
+	to: string;
+	sel: { from: number; to: number } | null;
+	by: string;
+	chart: 'stacked' | 'lines';
+	top: number;
+	view: View | ''; // '' = what fits the screen
+	dir: 'icicle' | 'flame';
+	zoom: string;
+	find: string;
+	regex: boolean;
+	filter: string;
+	sort: SortKey;
+	reverse: boolean;
+	every: number;
+	eachAddress: boolean;
+}
+
+export const DEFAULTS: PageState = {
+	q: '',
+	from: 'now-1h',
+	to: 'now',
+	sel: null,
+	by: 'process_executable_name',
+	chart: 'stacked',
+	top: 10,
+	view: '',
+	dir: 'icicle',
+	zoom: '',
+	find: '',
+	regex: false,
+	filter: '',
+	sort: 'self',
+	reverse: false,
+	every: 0,
+	eachAddress: false,
+};
+
+export const REFRESH_SECONDS = [0, 10, 30, 60];
+export const TOP_CHOICES = [5, 10, 20];
+
+const oneOf = <T>(value: unknown, choices: readonly T[], otherwise: T): T =>
+	choices.includes(value as T) ? (value as T) : otherwise;
+
+function parseSel(text: string): PageState['sel'] {
+	const match = /^(\d{1,15})-(\d{1,15})$/.exec(text);
+	if (!match) return null;
+	const [from, to] = [Number(match[1]), Number(match[2])];
+	return from < to ? { from, to } : null;
+}
+
+export function parseState(search: string): PageState {
+	const params = new URLSearchParams(search);
+	const get = (name: string) => params.get(name) ?? '';
+	const sort = get('sort');
+	return {
+		q: get('q'),
+		from: get('from') || DEFAULTS.from,
+		to: get('to') || DEFAULTS.to,
+		sel: parseSel(get('sel')),
+		by: get('by') || DEFAULTS.by,
+		chart: oneOf(get('chart'), ['stacked', 'lines'] as const, DEFAULTS.chart),
+		top: oneOf(Number(get('top')), TOP_CHOICES, DEFAULTS.top),
+		view: oneOf(get('view'), ['both', 'graph', 'table'] as const, '' as View),
+		dir: oneOf(get('dir'), ['icicle', 'flame'] as const, DEFAULTS.dir),
+		zoom: /^[0-9a-z]{1,11}(~\d{1,9}){0,2}$/.test(get('zoom')) ? get('zoom') : '',
+		find: get('find'),
+		regex: get('regex') === '1',
+		filter: get('filter'),
+		sort: oneOf(sort.replace(/^-/, ''), ['self', 'total', 'name', 'binary'] as const, DEFAULTS.sort),
+		reverse: sort.startsWith('-'),
+		every: oneOf(Number(get('every')), REFRESH_SECONDS, 0),
+		eachAddress: get('addr') === 'each',
+	};
+}
+
+export function formatState(state: PageState): string {
+	const params = new URLSearchParams();
+	const put = (name: string, value: string, otherwise: string) => {
+		if (value !== otherwise) params.set(name, value);
+	};
+	put('q', state.q, '');
+	put('from', state.from, DEFAULTS.from);
+	put('to', state.to, DEFAULTS.to);
+	if (state.sel) params.set('sel', `${state.sel.from}-${state.sel.to}`);
+	put('by', state.by, DEFAULTS.by);
+	put('chart', state.chart, DEFAULTS.chart);
+	put('top', String(state.top), String(DEFAULTS.top));
+	put('view', state.view, '');
+	put('dir', state.dir, DEFAULTS.dir);
+	put('zoom', state.zoom, '');
+	put('find', state.find, '');
+	put('regex', state.regex ? '1' : '', '');
+	put('filter', state.filter, '');
+	put('sort', (state.reverse ? '-' : '') + state.sort, DEFAULTS.sort);
+	put('every', String(state.every), '0');
+	put('addr', state.eachAddress ? 'each' : '', '');
+	const text = params.toString();
+	return text ? '?' + text : '';
+}
+
+const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
+
+// "1h30m" to ms.
+function durationMs(text: string): number {
+	let sum = 0;
+	for (const [, count, unit] of text.matchAll(/([\d.]+)(ms|s|m|h|d|w)/g)) sum += Number(count) * UNIT_MS[unit];
+	return sum;
+}
+
+// The server's reading of a time is what counts; this one serves the page's own sums (steps, labels) and checks what is
+// typed. Returns unix ms, or null when the text is no time.
+export function parseTime(text: string, now: number): number | null {
+	const t = text.trim();
+	const relative = /^(?:now)?([+-])((?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+)$/.exec(t);
+	if (t === 'now') return now;
+	if (relative) return now + (relative[1] === '-' ? -1 : 1) * durationMs(relative[2]);
+	// Unix seconds, ms, us or ns, by the number of digits.
+	if (/^(\d{10}|\d{13}|\d{16}|\d{19})$/.test(t)) return Math.round(Number(t) * 1000 ** ((13 - t.length) / 3));
+	// "2024-05-01 12:00" and "2024-05-01T12:00" are local time, as on the clock of whoever types.
+	if (/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/.test(t)) {
+		const ms = Date.parse(t.length === 10 ? t + 'T00:00' : t.replace(' ', 'T'));
+		return Number.isNaN(ms) ? null : ms;
+	}
+	return null;
+}
+
+export function isRelative(text: string): boolean {
+	return /^(now|[+-])/.test(text.trim());
+}
+
+export interface Preset {
+	from: string;
+	title: string;
+}
+export const PRESETS: Preset[] = [
+	{ from: 'now-5m', title: 'Last 5 minutes' },
+	{ from: 'now-15m', title: 'Last 15 minutes' },
+	{ from: 'now-1h', title: 'Last hour' },
+	{ from: 'now-3h', title: 'Last 3 hours' },
+	{ from: 'now-12h', title: 'Last 12 hours' },
+	{ from: 'now-24h', title: 'Last 24 hours' },
+	{ from: 'now-7d', title: 'Last 7 days' },
+];
+
+// An agent sends what it sampled every 10 s, more or less, and that counts at one moment. A step must be longer than that, or
+// the graph has holes where there was load; the longer, the less it shows of the beat between the two.
+const STEPS_S = [20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
+
+export function chooseStep(rangeMs: number, widthPx: number): number {
+	const points = Math.min(240, Math.max(24, widthPx / 6));
+	const narrowest = rangeMs > 6 * 60e3 ? 30 : 20;
+	const seconds = STEPS_S.find((s) => s >= narrowest && rangeMs / (s * 1000) <= points);
+	return seconds ?? Math.ceil(rangeMs / points / 86400e3) * 86400;
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions by self and total. Only the rows in view are in the document, so 200,000 of them scroll like 20.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { displayName, formatCount, formatShare, formatValue } from './format';
+import { compileSearch } from './flame/layout';
+import { hueOf, palette, type Palette } from './flame/colors';
+import { buildRows, sortRows, type Row } from './flame/rows';
+import type { Tree } from './flame/tree';
+import { useDebounced, useSize } from './hooks';
+import type { SortKey } from './state';
+
+export interface TableProps {
+	tree: Tree;
+	sort: SortKey;
+	reverse: boolean;
+	filter: string;
+	find: string; // the graph's search: a row that is the whole of it is marked
+	dark: boolean;
+	onSort: (sort: SortKey, reverse: boolean) => void;
+	onFilter: (text: string) => void;
+	onFind: (text: string) => void;
+}
+
+const OVERSCAN = 8;
+const HEADS: { key: SortKey; title: string; hint: string }[] = [
+	{ key: 'self', title: 'Self', hint: 'in the function itself' },
+	{ key: 'total', title: 'Total', hint: 'with everything that it calls' },
+	{ key: 'name', title: 'Function', hint: 'by name' },
+	{ key: 'binary', title: 'Binary', hint: 'by binary' },
+];
+
+function Head({
+	sort,
+	reverse,
+	columns,
+	onSort,
+}: Pick<TableProps, 'sort' | 'reverse' | 'onSort'> & { columns: typeof HEADS }) {
+	return (
+		<div class="tr thead" role="row" aria-rowindex={1}>
+			{columns.map(({ key, title, hint }, i) => {
+				const active = key === sort;
+				const rising = (key === 'name' || key === 'binary') !== reverse;
+				return (
+					<div
+						key={key}
+						role="columnheader"
+						class={`td td-${key}`}
+						aria-colindex={i + 1}
+						aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}
+					>
+						<button
+							type="button"
+							title={`Sort ${hint}`}
+							onClick={() => onSort(key, active ? !reverse : false)}
+							data-testid={`sort-${key}`}
+						>
+							{title}
+							<span class="sort-mark" aria-hidden="true">
+								{active ? (rising ? '▲' : '▼') : ''}
+							</span>
+						</button>
+					</div>
+				);
+			})}
+		</div>
+	);
+}
+
+function Amount({ value, whole, unit, kind }: { value: number; whole: number; unit: string; kind: 'self' | 'total' }) {
+	return (
+		<div role="cell" class={`td td-${kind}`}>
+			<span class="bar" style={{ width: `${whole > 0 ? (100 * value) / whole : 0}%` }} />
+			<span class="amount">{value === 0 ? '–' : formatValue(value, unit)}</span>
+			<span class="percent">{value === 0 ? '' : formatShare(value, whole)}</span>
+		</div>
+	);
+}
+
+interface LineProps {
+	row: Row;
+	index: number;
+	height: number;
+	tree: Tree;
+	wide: boolean;
+	active: boolean;
+	marked: boolean;
+	colors: Palette;
+	onPick: () => void;
+}
+
+function Line({ row, index, height, tree, wide, active, marked, colors, onPick }: LineProps) {
+	const { hue, chroma } = hueOf(row.kind, row.binary);
+	return (
+		<div
+			role="row"
+			aria-rowindex={index + 2}
+			aria-current={marked}
+			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}`}
+			style={{ top: `${index * height}px`, height: `${height}px` }}
+			onClick={onPick}
+		>
+			<Amount value={row.self} whole={tree.total[0]} unit={tree.unit} kind="self" />
+			<Amount value={row.total} whole={tree.total[0]} unit={tree.unit} kind="total" />
+			<div role="cell" class="td td-name" title={displayName(row.name)}>
+				<i class="swatch" style={{ background: colors.frame(hue, chroma, 1) }} />
+				<span class="fn">{displayName(row.name, 300)}</span>
+				{!wide && <span class="where">{displayName(row.binary, 60)}</span>}
+			</div>
+			{wide && (
+				<div role="cell" class="td td-binary" title={displayName(row.file || row.binary)}>
+					{displayName(row.binary, 80)}
+				</div>
+			)}
+		</div>
+	);
+}
+
+export function Table(props: TableProps) {
+	const { tree, sort, reverse, filter, find, dark, onSort, onFilter, onFind } = props;
+	const scroller = useRef<HTMLDivElement>(null);
+	const [measure, width, height] = useSize<HTMLDivElement>();
+	const [top, setTop] = useState(0);
+	const [active, setActive] = useState(-1);
+	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
+	const settled = useDebounced(filter, 100);
+
+	const all = useMemo(() => buildRows(tree), [tree]);
+	const sorted = useMemo(() => sortRows(all, sort, reverse), [all, sort, reverse]);
+	const rows = useMemo(() => {
+		const test = compileSearch(settled, false);
+		return typeof test === 'function' ? sorted.filter((row) => test(row.name) || test(row.binary)) : sorted;
+	}, [sorted, settled]);
+	const wide = width > 620;
+	const columns = wide ? HEADS : HEADS.slice(0, 3);
+	const colors = useMemo(() => palette(dark), [dark]);
+
+	useLayoutEffect(() => {
+		measure(scroller.current);
+		return () => measure(null);
+	}, []);
+	useEffect(() => {
+		scroller.current!.scrollTop = 0;
+		setTop(0);
+		setActive(-1);
+	}, [sort, reverse, settled]);
+
+	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
+	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
+	const pick = (row: Row) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
+	const move = (to: number) => {
+		const next = Math.min(rows.length - 1, Math.max(0, to));
+		setActive(next);
+		const at = scroller.current!.scrollTop;
+		const [start, end] = [next * rowHeight, (next + 2) * rowHeight]; // the head covers one row
+		if (start < at) scroller.current!.scrollTop = start;
+		else if (end > at + height) scroller.current!.scrollTop = end - height;
+	};
+	const page = Math.max(1, Math.floor(height / rowHeight) - 2);
+	const onKeyDown = (event: KeyboardEvent) => {
+		if (event.target !== scroller.current) return; // the buttons of the head have keys of their own
+		const steps: Record<string, number> = {
+			ArrowDown: active + 1,
+			ArrowUp: active - 1,
+			PageDown: active + page,
+			PageUp: active - page,
+			Home: 0,
+			End: rows.length - 1,
+		};
+		if (event.key in steps) move(steps[event.key]);
+		else if ((event.key === 'Enter' || event.key === ' ') && rows[active]) pick(rows[active]);
+		else return;
+		event.preventDefault();
+	};
+	return (
+		<section class="table-pane" aria-label="Functions">
+			<div class="table-tools">
+				<input
+					type="search"
+					placeholder="Filter functions and binaries"
+					aria-label="Filter functions and binaries"
+					data-testid="table-filter"
+					value={filter}
+					spellcheck={false}
+					onInput={(event) => onFilter(event.currentTarget.value)}
+				/>
+				<span class="count" role="status">
+					{rows.length === all.length
+						? `${formatCount(all.length)} functions`
+						: `${formatCount(rows.length)} of ${formatCount(all.length)}`}
+				</span>
+			</div>
+			<div
+				class={wide ? 'table wide' : 'table'}
+				ref={scroller}
+				data-testid="table"
+				role="table"
+				tabIndex={0}
+				aria-label="Functions by self and total. Arrow keys move, Enter searches the function in the graph."
+				aria-rowcount={rows.length + 1}
+				aria-colcount={columns.length}
+				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+				onKeyDown={onKeyDown}
+			>
+				<Head sort={sort} reverse={reverse} columns={columns} onSort={onSort} />
+				<div class="tbody" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
+					{rows.slice(first, last).map((row, i) => (
+						<Line
+							key={first + i}
+							row={row}
+							index={first + i}
+							height={rowHeight}
+							tree={tree}
+							wide={wide}
+							active={first + i === active}
+							marked={find === `"${row.name}"`}
+							colors={colors}
+							onPick={() => {
+								setActive(first + i);
+								pick(row);
+							}}
+						/>
+					))}
+				</div>
+				{rows.length === 0 && <p class="table-none">No function matches “{filter}”.</p>}
+			</div>
+			<div class="unseen" aria-live="polite">
+				{rows[active]
+					? `${displayName(rows[active].name, 120)}, self ${formatValue(rows[active].self, tree.unit)}`
+					: ''}
+			</div>
+		</section>
+	);
+}

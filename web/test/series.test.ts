@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Series, SeriesAnswer } from '../src/api';
+import { seriesScale } from '../src/format';
+import { buildChart, ColorKeeper, stack } from '../src/series';
+
+const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
+const T = 1_700_000_000_000; // a multiple of the step
+const scale = seriesScale(TYPE, 'nanoseconds', 10_000);
+
+function answer(from: number, to: number, rows: Series[], total = rows.length): SeriesAnswer {
+	return {
+		type: TYPE,
+		unit: 'nanoseconds',
+		step_ms: 10_000,
+		from_ms: from,
+		to_ms: to,
+		series: rows,
+		total_series: total,
+	};
+}
+const row = (name: string, ...points: [number, number][]): Series => ({
+	labels: name ? { l: name } : {},
+	total: points.reduce((s, p) => s + p[1], 0),
+	points: points.map(([i, v]) => [T + i * 10_000, v * 10e9]),
+});
+
+test('steps without any data are gaps, steps without data of one series are zero', () => {
+	const chart = buildChart(
+		answer(T, T + 40_000, [row('a', [0, 1], [1, 2], [3, 1]), row('b', [1, 1])]),
+		null,
+		'l',
+		10,
+		scale,
+		() => 0,
+	);
+	assert.deepEqual(
+		chart.times,
+		[0, 1, 2, 3].map((i) => T / 1000 + i * 10),
+	);
+	assert.deepEqual(
+		chart.series.map((s) => s.values),
+		[
+			[1, 2, null, 1],
+			[0, 1, null, 0],
+		],
+	);
+});
+
+test('steps that lie partly outside the range are left out, unless they are all there is', () => {
+	const part = answer(T + 3_000, T + 34_000, [row('a', [0, 9], [1, 2], [2, 2], [3, 9])]);
+	assert.deepEqual(buildChart(part, null, 'l', 10, scale, () => 0).series[0].values, [2, 2]);
+	const first = answer(T - 60_000, T + 4_000, [row('a', [0, 9])]);
+	const chart = buildChart(first, null, 'l', 10, scale, () => 0);
+	assert.equal(chart.series[0].values[chart.times.indexOf(T / 1000)], 9);
+});
+
+test('what the drawn series leave of the total is the rest', () => {
+	const drawn = answer(T, T + 20_000, [row('a', [0, 3], [1, 1])], 5);
+	const everything = answer(T, T + 20_000, [row('', [0, 4], [1, 1])], 1);
+	const chart = buildChart(drawn, everything, 'l', 10, scale, (key) => (key === 'a' ? 3 : 0));
+	assert.deepEqual(
+		chart.series.map((s) => [s.title, s.color, s.values]),
+		[
+			['a', 3, [3, 1]],
+			['4 others', -1, [1, 0]],
+		],
+	);
+	assert.equal(
+		buildChart(drawn, null, 'l', 10, scale, () => 0).series.length,
+		1,
+		'unknown until everything is there',
+	);
+});
+
+test('rows beyond those drawn are the rest when the answer has them all', () => {
+	const rows = [row('a', [0, 3]), row('b', [0, 2]), row('c', [0, 1], [1, 1])];
+	const chart = buildChart(answer(T, T + 20_000, rows), null, 'l', 1, scale, () => 0);
+	assert.deepEqual(
+		chart.series.map((s) => [s.title, s.values]),
+		[
+			['a', [3, 0]],
+			['2 others', [3, 1]],
+		],
+	);
+});
+
+test('an answer without rows or range draws nothing', () => {
+	assert.deepEqual(
+		buildChart(answer(0, 0, []), null, 'l', 10, scale, () => 0),
+		{ times: [], stepMs: 10_000, series: [] },
+	);
+});
+
+test('stacking adds each on those before it and keeps gaps', () => {
+	const series = [
+		[1, null, 3],
+		[2, null, 4],
+	].map((values, i) => ({ key: `${i}`, title: '', color: i, values }));
+	assert.deepEqual(stack(series, 3), [
+		[1, null, 3],
+		[3, null, 7],
+	]);
+});
+
+test('a colour stays with its value while that is in use', () => {
+	const keeper = new ColorKeeper();
+	keeper.assign(['a', 'b', 'c']);
+	assert.deepEqual(
+		['a', 'b', 'c'].map((k) => keeper.of(k)),
+		[0, 1, 2],
+	);
+	keeper.assign(['c', 'd', 'a']);
+	assert.deepEqual(
+		['a', 'c', 'd', 'b'].map((k) => keeper.of(k)),
+		[0, 2, 1, -1],
+	);
+});

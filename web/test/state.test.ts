@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+	chooseStep,
+	DEFAULTS,
+	formatState,
+	isRelative,
+	parseState,
+	parseTime,
+	PRESETS,
+	type PageState,
+} from '../src/state';
+
+test('the default state is a bare URL', () => {
+	assert.equal(formatState(DEFAULTS), '');
+	assert.deepEqual(parseState(''), DEFAULTS);
+});
+
+test('every field goes through the URL and back', () => {
+	const state: PageState = {
+		q: 'process_cpu{a="x&y=z"}',
+		from: '1700000000000',
+		to: '1700000900000',
+		sel: { from: 1700000100000, to: 1700000200000 },
+		by: 'thread_name',
+		chart: 'lines',
+		top: 20,
+		view: 'table',
+		dir: 'flame',
+		zoom: '1f3abc~12~40',
+		find: '<b>+&',
+		regex: true,
+		filter: 'malloc',
+		sort: 'total',
+		reverse: true,
+		every: 30,
+		eachAddress: true,
+	};
+	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
+		assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);
+	assert.deepEqual(parseState(formatState(state)), state);
+});
+
+test('what a URL says wrongly falls back to the default', () => {
+	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes');
+	assert.deepEqual(state, { ...DEFAULTS, reverse: true });
+	assert.equal(parseState('?sel=5').sel, null);
+	assert.equal(parseState('?sel=1e3-9').sel, null);
+});
+
+test('times: relative, unix, RFC 3339, local', () => {
+	const now = 1_700_000_000_000;
+	assert.equal(parseTime('now', now), now);
+	assert.equal(parseTime('now-1h', now), now - 3600e3);
+	assert.equal(parseTime('-15m', now), now - 900e3);
+	assert.equal(parseTime('now - 1.5d', now), null);
+	assert.equal(parseTime('now-1.5d', now), now - 129600e3);
+	assert.equal(parseTime('now-1h30m', now), now - 5400e3);
+	assert.equal(parseTime('1700000000', now), now);
+	assert.equal(parseTime('1700000000123', now), now + 123);
+	assert.equal(parseTime('1700000000123000000', now), now + 123);
+	assert.equal(parseTime('2023-11-14T22:13:20Z', now), now);
+	assert.equal(parseTime('2023-11-14T23:13:20+01:00', now), now);
+	assert.equal(parseTime('2023-11-14 12:00', now), new Date(2023, 10, 14, 12, 0).getTime());
+	assert.equal(parseTime('2023-11-14', now), new Date(2023, 10, 14).getTime());
+	for (const bad of ['', 'yesterday', '2023-13-40', '12', 'now-1y', '2023-11-14 25:00'])
+		assert.equal(parseTime(bad, now), null, bad);
+	assert.ok(isRelative('now-1h') && isRelative('-15m') && !isRelative('1700000000'));
+	for (const preset of PRESETS) assert.ok(parseTime(preset.from, now)! < now, preset.title);
+});
+
+test('steps keep a graph between two dozen and a few hundred points', () => {
+	for (const minutes of [5, 15, 60, 180, 720, 1440, 10080, 525600]) {
+		for (const width of [380, 1000, 2500]) {
+			const step = chooseStep(minutes * 60e3, width);
+			const points = (minutes * 60) / step;
+			assert.ok(points <= 240 && points >= 12, `${minutes} min at ${width} px: ${step} s, ${points} points`);
+			assert.ok(step >= 20, 'longer than the flush interval');
+		}
+	}
+});
