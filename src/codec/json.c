@@ -148,23 +148,41 @@ void json_cstring(struct json_writer *json, const char *text)
 	json_bytes(json, bytes_of_string(text));
 }
 
+#define DECIMAL_MAX 20 /* digits of 2^64 - 1 */
+
+/*
+ * Numbers are most of what answers are made of (a flame graph is seven arrays of them), so they are put together here and
+ * appended at once with their comma and sign; snprintf() took half of the time of such an answer.
+ */
+static void put_decimal(struct json_writer *json, uint64_t value, bool negative)
+{
+	uint64_t level = 1ull << json->depth;
+	assert(json->depth == 0 || json->after_key || !(json->is_object & level));
+	bool comma = !json->after_key && json->depth > 0 && (json->has_items & level);
+	char text[DECIMAL_MAX + 2], *at = text + sizeof(text);
+	do
+		*--at = (char)('0' + value % 10);
+	while (value /= 10);
+	if (negative)
+		*--at = '-';
+	if (comma)
+		*--at = ',';
+	if (!json->after_key)
+		json->has_items |= level;
+	json->after_key = false;
+	put(json, at, (size_t)(text + sizeof(text) - at));
+}
+
 void json_int(struct json_writer *json, int64_t value)
 {
-	char text[24];
-	int len = snprintf(text, sizeof(text), "%lld", (long long)value);
-	begin_value(json);
-	put(json, text, (size_t)len);
+	put_decimal(json, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void json_uint(struct json_writer *json, uint64_t value)
 {
-	char text[24];
-	int len = snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	begin_value(json);
-	put(json, text, (size_t)len);
+	put_decimal(json, value, false);
 }
 
-/* The shortest decimal form that reads back as the same number. */
 void json_double(struct json_writer *json, double value)
 {
 	char text[32] = "null";
