@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The agent's life: make everything, wait, drain, flush.
+ *
+ * One thread. It sleeps until the next flush, unless a ring becomes half full before, and then only drains it. A flush drains
+ * up to a moment ago, hands the window's profile to the sink, and does the housekeeping that must not happen while samples
+ * are being attributed: CPUs that came and went, processes that ended, tables that grew too large.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/agent_int.h"
+#include "base/alloc.h"
+#include "base/time.h"
+
+#define FREQUENCY_DEFAULT_HZ 19u
+#define FREQUENCY_MAX_HZ     10000u
+#define FLUSH_DEFAULT_NS     (10 * NS_PER_S)
+#define EVENT_RING_BYTES     131072u
+#define EVENT_RING_BYTES_MAX (1u << 20)
+#define FILTER_MAX	     16384u
+#define CHAIN_FRAMES_MAX     262144u   /* 2 MiB */
+#define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
+#define IDLE_NS		     NS_PER_S  /* at least this often on_idle() is called */
+#define CHECK_FLUSHES	     64
+#define REAP_NS		     NS_PER_S
+
+const char *const agent_loss_names[AGENT_LOSS_COUNT] = {
+	[AGENT_LOSS_COUNTS_FULL] = "counts_full",
+	[AGENT_LOSS_STACKS_FULL] = "stacks_full",
+	[AGENT_LOSS_NO_USER_STACK] = "no_user_stack",
+	[AGENT_LOSS_NO_KERNEL_STACK] = "no_kernel_stack",
+	[AGENT_LOSS_NO_PROCESS] = "no_process",
+	[AGENT_LOSS_NO_MAPPING] = "no_mapping",
+	[AGENT_LOSS_EVENTS] = "events",
+	[AGENT_LOSS_FILTER_FULL] = "filter_full",
+};
+
+enum { TAG_STOP, TAG_BELL, TAG_EVENTS };
+
+/* ---- making ---- */
+
+static size_t round_up_power(uint64_t value, size_t least, size_t most)
+{
+	size_t power = least;
+	while (power < value && power < most)
+		power *= 2;
+	return power;
+}
+
+/* Half of a ring holds the samples of a flush interval; a few chains an interval come on top once a stack is known. At high
+ * rates the ring is drained between flushes. */
+static void size_sampler(const struct agent *agent, const struct agent_options *options, struct sampler_options *ret)
+{
+	int64_t flush_ns = agent->flush_interval_ns ? agent->flush_interval_ns : FLUSH_DEFAULT_NS;
+	uint64_t seconds = flush_ns > 60 * NS_PER_S ? 60 : (uint64_t)((flush_ns + NS_PER_S - 1) / NS_PER_S);
+	uint64_t samples = seconds * agent->frequency_hz;
+	uint64_t ring = options->ring_bytes ? options->ring_bytes : samples * 128;
+
+	*ret = (struct sampler_options){
+		.frequency_hz = agent->frequency_hz,
+		.ring_bytes = round_up_power(ring, options->ring_bytes ? SAMPLER_RING_BYTES_MIN : 2 * SAMPLER_RING_BYTES_MIN,
+					     SAMPLER_RING_BYTES_MAX),
+		.seen_slots = round_up_power(samples * cpu_set_count(&agent->online), 4096, 1u << 18),
+		.filter_max = options->pids ? FILTER_MAX : 0,
+		.no_kernel = options->no_kernel,
+		.cycles = options->cycles,
+		.cgroup_v1 = agent->cgroups.v1,
+		.measure = options->measure_bpf,
+	};
+}
+
+static int check_options(const struct agent_options *options, struct error *err)
+{
+	if (options->frequency_hz > FREQUENCY_MAX_HZ)
+		return error_set(err, -EINVAL, "a sampling frequency of %u Hz is too high; the most is %u Hz",
+				 options->frequency_hz, FREQUENCY_MAX_HZ);
+	if (options->flush_interval_ns < 0)
+		return error_set(err, -EINVAL, "the flush interval is negative");
+	if (options->pid_count > FILTER_MAX)
+		return error_set(err, -E2BIG, "%zu processes are too many to follow; the most is %u", options->pid_count,
+				 FILTER_MAX);
+	return 0;
+}
+
+static int watch(struct agent *agent, int fd, uint32_t tag, struct error *err)
+{
+	struct epoll_event wanted = {.events = EPOLLIN, .data.u32 = tag};
+
+	if (epoll_ctl(agent->epoll_fd, EPOLL_CTL_ADD, fd, &wanted) < 0)
+		return error_set_errno(err, -errno, "cannot wait for samples");
+	return 0;
+}
+
+/* Everything that needs no privileges. */
+static int init_tables(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	labels_init(&agent->labels);
+	int r = options->labels ? labels_copy(&agent->labels, options->labels, err) : 0;
+	if (r == 0)
+		r = cpu_set_read("online", &agent->online, err);
+	if (r == 0)
+		r = cgroups_init(&agent->cgroups, err);
+	if (r < 0)
+		return r;
+	chains_init(&agent->chains, CHAIN_FRAMES_MAX);
+	if (binaries_init(&agent->binaries) < 0 || process_table_init(&agent->processes, &agent->binaries) < 0)
+		return error_nomem(err);
+	agent->window = (struct window){
+		.sink = &agent->sink,
+		.binaries = &agent->binaries,
+		.chains = &agent->chains,
+		.cgroups = &agent->cgroups,
+		.labels = &agent->labels,
+		.period_ns = NS_PER_S / agent->frequency_hz,
+	};
+	r = window_init(&agent->window, err);
+	if (r < 0)
+		return r;
+	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	agent->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (agent->epoll_fd < 0 || agent->stop_fd < 0)
+		return error_set_errno(err, -errno, "cannot start the agent");
+	return watch(agent, agent->stop_fd, TAG_STOP, err);
+}
+
+/* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
+static int start(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	struct sampler_options sampling;
+
+	size_sampler(agent, options, &sampling);
+	int r = sampler_new(&sampling, &agent->sampler, err);
+	if (r == 0)
+		r = watch(agent, sampler_bell_fd(agent->sampler), TAG_BELL, err);
+	if (r == 0)
+		r = events_new(round_up_power(options->event_ring_bytes ? options->event_ring_bytes : EVENT_RING_BYTES, 4096,
+					      EVENT_RING_BYTES_MAX),
+			       &agent->events, err);
+	if (r == 0)
+		r = events_set_cpus(agent->events, &agent->online, agent->epoll_fd, TAG_EVENTS, err);
+	for (size_t i = 0; i < options->pid_count && r == 0; i++)
+		r = sampler_add_pid(agent->sampler, options->pids[i], err);
+	if (r == 0)
+		r = process_table_snapshot(&agent->processes, err);
+	if (r < 0)
+		return r;
+	process_table_check(&agent->processes);
+	agent->cursors = mem_alloc_array(2 * (size_t)sampler_cpu_limit(agent->sampler), sizeof(*agent->cursors));
+	if (!agent->cursors)
+		return error_nomem(err);
+	r = sampler_set_cpus(agent->sampler, &agent->online, err);
+	agent->window_start_ns = time_monotonic_ns();
+	agent->drained_ns = agent->window_start_ns;
+	return r;
+}
+
+/* Says so when the kernel is too old, which is why most other things fail then. */
+static int explain(int code, struct error *err)
+{
+	struct utsname names;
+	unsigned major_number, minor_number;
+
+	if (code != -EPERM && uname(&names) == 0 && sscanf(names.release, "%u.%u", &major_number, &minor_number) == 2 &&
+	    (major_number < 5 || (major_number == 5 && minor_number < 15)))
+		error_prefix(err, code, "Linux %s is older than 5.15, the oldest that wick knows", names.release);
+	return code;
+}
+
+static void fill_stats(struct agent *agent);
+
+int agent_new(const struct agent_options *options, const struct agent_sink *sink, struct agent **ret, struct error *err)
+{
+	int r = check_options(options, err);
+	if (r < 0)
+		return r;
+	_cleanup_(agent_freep) struct agent *agent = mem_zalloc(sizeof(*agent));
+	if (!agent)
+		return error_nomem(err);
+	pthread_mutex_init(&agent->stats_lock, NULL);
+	agent->epoll_fd = agent->stop_fd = -1;
+	agent->cgroups.root_fd = -1;
+	agent->sink = *sink;
+	agent->frequency_hz = options->frequency_hz ? options->frequency_hz : FREQUENCY_DEFAULT_HZ;
+	agent->flush_interval_ns = options->flush_interval_ns;
+	agent->jitter = (uint64_t)time_now_ns();
+	r = init_tables(agent, options, err);
+	if (r == 0)
+		r = start(agent, options, err);
+	if (r < 0)
+		return explain(r, err);
+	fill_stats(agent);
+	malloc_trim(0); /* libbpf read all of the kernel's BTF, and let go of it */
+	*ret = agent;
+	agent = NULL;
+	return 0;
+}
+
+struct agent *agent_free(struct agent *agent)
+{
+	if (!agent)
+		return NULL;
+	sampler_free(agent->sampler);
+	events_free(agent->events);
+	window_release(&agent->window);
+	process_table_release(&agent->processes);
+	binaries_release(&agent->binaries);
+	chains_release(&agent->chains);
+	cgroups_release(&agent->cgroups);
+	labels_release(&agent->labels);
+	mem_free(agent->cursors);
+	fd_closep(&agent->epoll_fd);
+	fd_closep(&agent->stop_fd);
+	pthread_mutex_destroy(&agent->stats_lock);
+	return mem_free(agent);
+}
+
+int agent_add_pid(struct agent *agent, pid_t pid, struct error *err)
+{
+	return sampler_add_pid(agent->sampler, pid, err);
+}
+
+void agent_stop(struct agent *agent)
+{
+	int saved = errno;
+	uint64_t one = 1;
+
+	atomic_store(&agent->stopping, true);
+	ssize_t written = write(agent->stop_fd, &one, sizeof(one));
+	(void)written; /* full means that it is readable already */
+	errno = saved;
+}
+
+/* ---- figures ---- */
+
+static void fill_stats(struct agent *agent)
+{
+	struct sampler_counters counters;
+
+	sampler_get_counters(agent->sampler, &counters);
+	pthread_mutex_lock(&agent->stats_lock);
+	struct agent_stats *stats = &agent->stats;
+	memcpy(stats->samples_lost, agent->window.losses, sizeof(stats->samples_lost));
+	stats->samples_taken = counters.counters[ABI_COUNT_SAMPLES];
+	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters.counters[ABI_COUNT_RING_FULL];
+	stats->samples_lost[AGENT_LOSS_EVENTS] = agent->events_lost;
+	stats->samples_lost[AGENT_LOSS_FILTER_FULL] = counters.filter_full;
+	stats->stacks_sent = counters.counters[ABI_COUNT_CHAINS];
+	stats->bpf_run_ns = counters.run_ns;
+	stats->bpf_run_count = counters.run_count;
+	stats->processes = agent->processes.by_pid.count;
+	stats->mappings = agent->processes.mapping_count;
+	stats->binaries = agent->binaries.used;
+	stats->cpus_online = counters.cpus;
+	stats->frequency_hz = agent->frequency_hz;
+	snprintf(stats->event, sizeof(stats->event), "%s", sampler_event(agent->sampler));
+	pthread_mutex_unlock(&agent->stats_lock);
+}
+
+static void count_flush(struct agent *agent, int64_t took_ns)
+{
+	pthread_mutex_lock(&agent->stats_lock);
+	agent->stats.flushes++;
+	agent->stats.flush_ns_total += (uint64_t)took_ns;
+	if ((uint64_t)took_ns > agent->stats.flush_ns_max)
+		agent->stats.flush_ns_max = (uint64_t)took_ns;
+	pthread_mutex_unlock(&agent->stats_lock);
+}
+
+void agent_get_stats(struct agent *agent, struct agent_stats *ret)
+{
+	pthread_mutex_lock(&agent->stats_lock);
+	*ret = agent->stats;
+	pthread_mutex_unlock(&agent->stats_lock);
+}
+
+/* ---- flushing ---- */
+
+/* Hands over what the window holds, which reaches up to drained_ns. */
+static int hand_over(struct agent *agent, struct error *err)
+{
+	int64_t duration = agent->drained_ns - agent->window_start_ns;
+	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - agent->window_start_ns);
+	_cleanup_(profile_freep) struct profile *profile = window_take(&agent->window, start_ns, duration);
+
+	agent->window_start_ns = agent->drained_ns;
+	if (!profile)
+		return 0;
+	int r = profile_aggregate(profile, err);
+	if (r == 0 && agent->sink.on_profile)
+		r = agent->sink.on_profile(agent->sink.context, profile, err);
+	return r;
+}
+
+static int sweep_binaries(struct agent *agent, struct error *err)
+{
+	if (!binaries_should_sweep(&agent->binaries))
+		return 0;
+	binaries_sweep_begin(&agent->binaries);
+	process_table_mark_binaries(&agent->processes);
+	return binaries_sweep_end(&agent->binaries) < 0 ? error_nomem(err) : 0;
+}
+
+static int follow_cpus(struct agent *agent, struct error *err)
+{
+	struct cpu_set now;
+
+	if (cpu_set_read("online", &now, NULL) < 0 || memcmp(&now, &agent->online, sizeof(now)) == 0)
+		return 0;
+	int r = events_set_cpus(agent->events, &now, agent->epoll_fd, TAG_EVENTS, err);
+	if (r == 0)
+		r = sampler_set_cpus(agent->sampler, &now, err);
+	agent->online = now;
+	return r;
+}
+
+/* Only between two windows. */
+static int keep_house(struct agent *agent, struct error *err)
+{
+	int r = follow_cpus(agent, err);
+	if (r < 0)
+		return r;
+	if (chains_turn(&agent->chains))
+		sampler_set_epoch(agent->sampler, agent->chains.tables[0].epoch);
+	/* What ended before the drain before last: its samples are all in. */
+	process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
+	agent->reaped_ns = agent->drained_ns;
+	if (agent->flush_number % CHECK_FLUSHES == 0)
+		process_table_check(&agent->processes);
+	return sweep_binaries(agent, err);
+}
+
+static int flush(struct agent *agent, int64_t until_ns, struct error *err)
+{
+	int64_t began = time_monotonic_ns();
+	int more, r;
+
+	do {
+		more = agent_drain(agent, until_ns, err);
+		r = more < 0 ? more : hand_over(agent, err);
+	} while (r == 0 && more > 0);
+	agent->flush_number++;
+	if (r == 0)
+		r = keep_house(agent, err);
+	fill_stats(agent);
+	count_flush(agent, time_monotonic_ns() - began);
+	return r;
+}
+
+/* Between flushes, when a ring has filled up. */
+static int drain_only(struct agent *agent, struct error *err)
+{
+	int64_t until = time_monotonic_ns() - SLACK_NS;
+	int r = agent_drain(agent, until, err);
+
+	if (r > 0)
+		return flush(agent, until, err);
+	/* On a machine that starts processes by the thousand, the dead need not wait for the flush. */
+	if (r == 0 && agent->drained_ns - agent->reaped_ns > REAP_NS) {
+		process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
+		agent->reaped_ns = agent->drained_ns;
+	}
+	return r;
+}
+
+/* The first flushes come early, so that somebody who waits sees something; later ones at odd times, so that a fleet does not
+ * send all at once. */
+static int64_t next_interval_ns(struct agent *agent)
+{
+	static const int64_t first[] = {1 * NS_PER_S, 2 * NS_PER_S, 5 * NS_PER_S};
+
+	if (agent->flush_interval_ns)
+		return agent->flush_interval_ns;
+	if (agent->flush_number < sizeof(first) / sizeof(*first))
+		return first[agent->flush_number];
+	agent->jitter = hash64_mix(agent->jitter + 1);
+	return FLUSH_DEFAULT_NS - FLUSH_DEFAULT_NS / 10 + (int64_t)(agent->jitter % (uint64_t)(FLUSH_DEFAULT_NS / 5));
+}
+
+/* Sleeps until the time or until something happens; positive if a ring wants to be drained. */
+static int wait_until(struct agent *agent, int64_t until_ns)
+{
+	struct epoll_event ready[16];
+	int64_t left = until_ns - time_monotonic_ns();
+	int timeout_ms = left <= 0 ? 0 : left > 3600 * NS_PER_S ? 3600000 : (int)((left + NS_PER_MS - 1) / NS_PER_MS);
+	int count = epoll_wait(agent->epoll_fd, ready, 16, timeout_ms), rings = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (ready[i].data.u32 == TAG_BELL)
+			sampler_clear_bell(agent->sampler);
+		rings += ready[i].data.u32 != TAG_STOP;
+	}
+	return rings;
+}
+
+static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
+{
+	int64_t next = time_monotonic_ns() + next_interval_ns(agent);
+	int r = 0;
+
+	while (r == 0 && !atomic_load(&agent->stopping)) {
+		if (agent->sink.on_idle && !agent->sink.on_idle(agent->sink.context))
+			break;
+		int64_t now = time_monotonic_ns(), until = next;
+		if (deadline_ns && now >= deadline_ns)
+			break;
+		if (deadline_ns && deadline_ns < until)
+			until = deadline_ns;
+		if (agent->sink.on_idle && now + IDLE_NS < until)
+			until = now + IDLE_NS;
+		int rings = wait_until(agent, until);
+		now = time_monotonic_ns();
+		if (now >= next) {
+			r = flush(agent, now - SLACK_NS, err);
+			next = now + next_interval_ns(agent);
+		} else if (rings > 0) {
+			r = drain_only(agent, err);
+		}
+	}
+	return r;
+}
+
+int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err)
+{
+	uint64_t clear;
+	int r = run(agent, deadline_ns, err);
+
+	if (r == 0) {
+		int64_t end = time_monotonic_ns();
+		time_sleep_ns(SLACK_NS);
+		r = flush(agent, end, err);
+	}
+	atomic_store(&agent->stopping, false);
+	ssize_t n = read(agent->stop_fd, &clear, sizeof(clear));
+	(void)n; /* nothing to clear is fine */
+	return r;
+}

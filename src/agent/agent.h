@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: samples this machine and hands over a struct profile a flush.
+ *
+ * A BPF program on a perf event per CPU takes user and kernel stack, hashes them in the kernel, and appends a small record a
+ * sample (and each new stack once) to its CPU's ring; the agent drains the rings every flush interval, attributes user
+ * addresses to the mappings that the process had at that time (followed by exec, mmap, fork and exit events), and builds one
+ * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample:
+ * process.pid, process.executable.name, process.executable.path, process.comm, thread.name, cgroup; resource labels host.name,
+ * os.version (kernel release), and those of --label.
+ *
+ * Symbols are not the agent's business, with two exceptions that only this host can answer, and only now: kernel addresses and
+ * JIT code; both are asked of the sink.
+ *
+ * Threads: agent_run() uses the calling thread only. Sampling path: no allocation in the kernel; drain allocates within the
+ * profile being built.
+ */
+#ifndef WICK_AGENT_AGENT_H
+#define WICK_AGENT_AGENT_H
+
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "profile/labels.h"
+#include "profile/profile.h"
+
+#define AGENT_SYMBOL_NAME_MAX 512
+struct agent_symbol {
+	char name[AGENT_SYMBOL_NAME_MAX];
+	char module[128]; /* kernel: "[kernel.kallsyms]", "[nf_tables]"; JIT: "[perf-map]" */
+	uint64_t start;	  /* of the symbol; makes addresses comparable between boots */
+};
+
+/* Where things go. All are called on agent_run()'s thread. NULL members are skipped. */
+struct agent_sink {
+	void *context;
+	/* A binary was seen for the first time (by build-id, or by device and inode without one) in a process that was sampled.
+	 * fd is open for reading, and belongs to the agent; it names the very file that is mapped, also when deleted, replaced
+	 * or in another mount namespace. build_id is lower-case hex, "" if it has none. Called before the profile that refers
+	 * to it. */
+	void (*on_binary)(void *context, const char *build_id, const char *path, int fd);
+	/* true and *ret filled if the address has a name. */
+	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
+	/* pid: as the agent sees it, for /proc/PID/root; namespace_pid: as the process sees itself, for /tmp/perf-PID.map. */
+	bool (*jit_symbol)(void *context, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret);
+	/* One flush. The profile is borrowed, may be changed, is freed after the call. Not called for a flush without samples.
+	 * A negative return ends agent_run() with it. */
+	int (*on_profile)(void *context, struct profile *profile, struct error *err);
+	/* Before agent_run() waits again, at least once a second and after signals: a chance to look at other things (progress,
+	 * an exit condition). Returns false to stop. NULL saves the wake-ups. */
+	bool (*on_idle)(void *context);
+};
+
+struct agent_options {
+	unsigned frequency_hz;	   /* 0 = 19; 1..10000 */
+	int64_t flush_interval_ns; /* 0 = 10 s with 10% jitter, and shorter for the first three (1, 2, 5 s) so that a person
+				      sees something soon; any other value is used as it is */
+	const pid_t *pids; /* only these processes and what they fork from now on; NULL = all. With agent_add_pid() in mind,
+			      pid_count may be 0 */
+	size_t pid_count;
+	bool no_kernel; /* user stacks only */
+	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
+			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
+	bool measure_bpf; /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	size_t ring_bytes,
+		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */
+	const struct labels *labels; /* added to the resource */
+};
+
+/* Loads and attaches; -EPERM says what is missing ("run as root, or give the binary CAP_BPF, CAP_PERFMON ..."). Sampling has
+ * begun when it returns. */
+struct agent;
+int agent_new(const struct agent_options *options, const struct agent_sink *sink, struct agent **ret, struct error *err);
+/* Flushes until agent_stop() or until the deadline (CLOCK_MONOTONIC ns; 0 = none), then flushes once more. */
+int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err);
+void agent_stop(struct agent *agent); /* async-signal-safe */
+struct agent *agent_free(struct agent *agent);
+DEFINE_CLEANUP_POINTER(agent_free, struct agent);
+/* Adds a process to the filter (record -- CMD: between fork and exec). */
+int agent_add_pid(struct agent *agent, pid_t pid, struct error *err);
+
+/* Keeps CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE of what there is, drops
+ * all others from every set, for this process. Call after agent_new(), and before there are other threads (-EBUSY): each has
+ * its own. */
+int agent_drop_privileges(struct error *err);
+
+/* Counters since the start. Every sample that the timer asked for is either taken, or lost as COUNTS_FULL; the other reasons
+ * say what is missing from samples that were taken (EVENTS and FILTER_FULL count other things than samples). Append-only. */
+enum agent_loss {
+	AGENT_LOSS_COUNTS_FULL,	  /* a CPU's ring was full: sample lost */
+	AGENT_LOSS_STACKS_FULL,	  /* no room for a new stack: only the leaf is known, its caller is "[unknown stack]" */
+	AGENT_LOSS_NO_USER_STACK, /* user stack could not be read: sample kept with the frames there are */
+	AGENT_LOSS_NO_KERNEL_STACK,
+	AGENT_LOSS_NO_PROCESS,	/* process unknown at drain (it ended before it was seen): sample kept, addresses without a
+				   binary */
+	AGENT_LOSS_NO_MAPPING,	/* a frame's address is in no known mapping: frame kept as an address */
+	AGENT_LOSS_EVENTS,	/* process events lost by the perf ring: the process table was read again from /proc */
+	AGENT_LOSS_FILTER_FULL, /* processes forked by followed ones that could not be followed */
+	AGENT_LOSS_COUNT,
+};
+extern const char *const agent_loss_names[AGENT_LOSS_COUNT]; /* "counts_full" ... for metrics */
+struct agent_stats {
+	uint64_t samples_taken; /* by the kernel, as of the last flush; not those of the idle task */
+	uint64_t samples_lost[AGENT_LOSS_COUNT];
+	uint64_t flushes, flush_ns_total, flush_ns_max;
+	uint64_t stacks_sent, processes, mappings, binaries;
+	uint64_t bpf_run_ns,
+		bpf_run_count; /* from bpf_prog_info when kernel.bpf_stats_enabled (BPF_ENABLE_STATS) is on; 0 otherwise */
+	uint64_t cpus_online;
+	char event[16]; /* "cycles" or "cpu-clock" */
+	unsigned frequency_hz;
+};
+void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
+
+/* For wick doctor: one row a capability of this machine, in the order in which a person would fix them. */
+enum doctor_verdict { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
+struct doctor_row {
+	enum doctor_verdict verdict;
+	char what[64], found[256], mend[256]; /* mend is "" when nothing needs mending */
+};
+size_t agent_examine(struct doctor_row *ret_rows, size_t max);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/agent: what an agent is made of. */
+#ifndef WICK_AGENT_AGENT_INT_H
+#define WICK_AGENT_AGENT_INT_H
+
+#include <linux/types.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/agent.h"
+#include "agent/binary.h"
+#include "agent/cgroups.h"
+#include "agent/chains.h"
+#include "agent/cpus.h"
+#include "agent/events.h"
+#include "agent/process.h"
+#include "agent/sampler.h"
+#include "agent/window.h"
+
+/* The next record of one ring, in drain.c's heap. */
+struct drain_cursor {
+	uint64_t time_ns;
+	uint32_t cpu;
+	uint32_t is_sample; /* 0 = process event; events come first at equal times */
+};
+
+struct agent {
+	struct agent_sink sink;
+	struct labels labels;
+	unsigned frequency_hz;
+	int64_t flush_interval_ns;
+
+	struct sampler *sampler;
+	struct events *events;
+	struct cpu_set online;
+	struct binaries binaries;
+	struct process_table processes;
+	struct chains chains;
+	struct cgroups cgroups;
+	struct window window;
+
+	struct drain_cursor *cursors; /* 2 * possible CPUs */
+	int64_t drained_ns;	      /* everything up to this time is in the window */
+	int64_t window_start_ns;      /* CLOCK_MONOTONIC */
+	int64_t reaped_ns;	      /* processes that ended before were forgotten */
+	uint64_t flush_number, jitter;
+	uint64_t events_lost;
+
+	int epoll_fd, stop_fd;
+	atomic_bool stopping;
+
+	pthread_mutex_t stats_lock;
+	struct agent_stats stats;
+};
+
+/* drain.c: moves everything up to a time from the rings to the window, in order. Positive if the window became full before. */
+int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);
+
+#endif

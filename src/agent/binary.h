@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: the files (and other things) that are mapped executable, each once, named by a small number that stays
+ * valid until binaries_sweep() finds that nobody uses it.
+ */
+#ifndef WICK_AGENT_BINARY_H
+#define WICK_AGENT_BINARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/agent.h"
+#include "agent/events.h"
+#include "base/map.h"
+
+enum binary_kind {
+	BINARY_FILE,
+	BINARY_JIT,  /* memory without a file, or with one that has no name: code made at run time */
+	BINARY_VDSO, /* the kernel's, the same in all 64-bit processes */
+};
+#define BINARY_NONE 0u
+struct binary {
+	char *path;		/* as the process sees it, without " (deleted)" */
+	char *build_id;		/* lower-case hex; NULL = not known (yet) */
+	uint64_t device, inode; /* 0 when the kernel gave the build-id in their place */
+	uint32_t next_free;
+	uint8_t kind;
+	uint8_t tries;	  /* to open it */
+	bool by_build_id; /* the build-id is part of what it is found by */
+	bool used, marked, announced;
+};
+
+struct binaries {
+	struct binary *items; /* [0] = none */
+	size_t count, capacity;
+	uint32_t free; /* chain of unused items; 0 = none */
+	size_t used;
+	struct index32 index;
+	struct map64 announced; /* hashes of build-ids that the sink has seen */
+	uint64_t announced_total;
+};
+
+int binaries_init(struct binaries *binaries);
+void binaries_release(struct binaries *binaries);
+/* The number of what an event, or a line of /proc/PID/maps (as an event), maps. 0, -ENOMEM, -E2BIG. */
+int binaries_add(struct binaries *binaries, const struct event *event, uint32_t *ret_id);
+static inline struct binary *binary_get(const struct binaries *binaries, uint32_t id)
+{
+	return &binaries->items[id];
+}
+/* The last component of the path. */
+const char *binary_name(const struct binary *binary);
+
+struct process_mapping;
+/*
+ * Before the first use in a profile: learns the build-id if it is missing, and shows the file to sink->on_binary once per
+ * build-id. The file is opened through the process if it still lives, else by its path; it is shown only if its identity
+ * agrees. Failures are silent: the location is right without the file.
+ */
+void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping,
+		    const struct agent_sink *sink);
+
+/* Forgets binaries that nobody uses: call _begin, _mark for each one in use, _end. Worth it when _should_sweep. */
+bool binaries_should_sweep(const struct binaries *binaries);
+void binaries_sweep_begin(struct binaries *binaries);
+static inline void binaries_mark(struct binaries *binaries, uint32_t id)
+{
+	binaries->items[id].marked = true;
+}
+int binaries_sweep_end(struct binaries *binaries);
+
+#endif

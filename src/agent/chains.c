@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/chains.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+void chains_init(struct chains *chains, size_t frames_max)
+{
+	*chains = (struct chains){.frames_max = frames_max};
+	map64_init(&chains->tables[0].by_hash);
+	map64_init(&chains->tables[1].by_hash);
+}
+
+static void table_release(struct chain_table *table)
+{
+	map64_release(&table->by_hash);
+	mem_free(table->frames);
+	*table = (struct chain_table){0};
+}
+
+void chains_release(struct chains *chains)
+{
+	table_release(&chains->tables[0]);
+	table_release(&chains->tables[1]);
+}
+
+int chains_add(struct chains *chains, const struct abi_chain *chain)
+{
+	struct chain_table *table = &chains->tables[0];
+	size_t count = (chain->header.bytes - ABI_CHAIN_FIXED_BYTES) / sizeof(uint64_t);
+	uint64_t known;
+
+	if (map64_get(&table->by_hash, chain->hash, &known))
+		return 0;
+	int r = array_reserve(&table->frames, &table->capacity, table->count + count, chains->frames_max);
+	if (r == -E2BIG) {
+		chains->dropped++;
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	r = map64_put(&table->by_hash, chain->hash, (uint64_t)table->count << 8 | count);
+	if (r < 0)
+		return r;
+	memcpy(table->frames + table->count, chain->frames, count * sizeof(uint64_t));
+	table->count += count;
+	return 0;
+}
+
+bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **ret_frames, size_t *ret_count)
+{
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t value;
+		if (!map64_get(&chains->tables[i].by_hash, hash, &value))
+			continue;
+		*ret_frames = chains->tables[i].frames + (value >> 8);
+		*ret_count = value & 0xff;
+		return true;
+	}
+	return false;
+}
+
+bool chains_turn(struct chains *chains)
+{
+	if (chains->tables[0].count < chains->frames_max / 2)
+		return false;
+	table_release(&chains->tables[1]);
+	chains->tables[1] = chains->tables[0];
+	chains->tables[0] = (struct chain_table){.epoch = chains->tables[1].epoch + 1};
+	map64_init(&chains->tables[0].by_hash);
+	return true;
+}

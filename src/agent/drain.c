@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Draining: process events and samples of all CPUs are merged by time, so that each sample meets the process table as it was.
+ *
+ * Each ring is in order by itself; a binary heap holds the next time of each. What is younger than `until` stays in its ring:
+ * the caller gives a time a little ago, because a record may become visible shortly after the time that it carries.
+ */
+#include "agent/agent_int.h"
+
+static bool is_before(const struct drain_cursor *a, const struct drain_cursor *b)
+{
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->is_sample < b->is_sample;
+}
+
+static void sift_down(struct drain_cursor *heap, size_t count, size_t at)
+{
+	for (;;) {
+		size_t least = at, left = 2 * at + 1, right = left + 1;
+		if (left < count && is_before(&heap[left], &heap[least]))
+			least = left;
+		if (right < count && is_before(&heap[right], &heap[least]))
+			least = right;
+		if (least == at)
+			return;
+		struct drain_cursor moved = heap[at];
+		heap[at] = heap[least];
+		heap[least] = moved;
+		at = least;
+	}
+}
+
+/* Sets the cursor to its ring's next record; false at the end. */
+static bool look(struct agent *agent, struct drain_cursor *cursor)
+{
+	if (!cursor->is_sample)
+		return event_ring_peek(agent->events, events_ring(agent->events, cursor->cpu), &cursor->time_ns);
+	const struct abi_sample *sample = sample_ring_peek(sampler_ring(agent->sampler, cursor->cpu));
+	if (sample)
+		cursor->time_ns = sample->time_ns;
+	return sample != NULL;
+}
+
+static int take_event(struct agent *agent, unsigned cpu, struct error *err)
+{
+	struct event event;
+
+	if (!event_ring_next(agent->events, events_ring(agent->events, cpu), &event))
+		return 0;
+	if (event.kind == EVENT_LOST)
+		agent->events_lost += event.lost;
+	return process_table_apply(&agent->processes, &event, err);
+}
+
+static int take_sample(struct agent *agent, unsigned cpu, struct error *err)
+{
+	struct sample_ring *ring = sampler_ring(agent->sampler, cpu);
+	const struct abi_sample *sample = sample_ring_peek(ring);
+	struct process *process;
+	char comm[sizeof(sample->comm) + 1] = "";
+
+	__builtin_memcpy(comm, sample->comm, sizeof(sample->comm));
+	int r = process_table_lookup(&agent->processes, (pid_t)sample->tgid, sample->time_ns, comm, &process, err);
+	if (r == 0)
+		r = window_add(&agent->window, process, sample, err);
+	sample_ring_advance(ring);
+	return r;
+}
+
+static int take_chains(struct agent *agent, struct sample_ring *ring, struct error *err)
+{
+	const struct abi_chain *chain;
+
+	while ((chain = sample_ring_scan_chain(ring))) {
+		if (chains_add(&agent->chains, chain) < 0)
+			return error_nomem(err);
+	}
+	return 0;
+}
+
+/* Opens all rings, takes the chains, and makes the heap. Returns how many rings have records. */
+static int open_rings(struct agent *agent, struct error *err)
+{
+	bool suspicious = false;
+	size_t count = 0;
+	int r = 0;
+
+	for (unsigned cpu = 0; cpu < sampler_cpu_limit(agent->sampler); cpu++) {
+		struct sample_ring *samples = sampler_ring(agent->sampler, cpu);
+		struct event_ring *events = cpu < events_cpu_limit(agent->events) ? events_ring(agent->events, cpu) : NULL;
+		if (samples) {
+			struct drain_cursor cursor = {.cpu = cpu, .is_sample = 1};
+			sample_ring_open(samples);
+			if (r == 0)
+				r = take_chains(agent, samples, err);
+			if (look(agent, &cursor))
+				agent->cursors[count++] = cursor;
+		}
+		if (events) {
+			struct drain_cursor cursor = {.cpu = cpu};
+			event_ring_open(agent->events, events);
+			suspicious = suspicious || event_ring_was_full(agent->events, events);
+			if (look(agent, &cursor))
+				agent->cursors[count++] = cursor;
+		}
+	}
+	if (suspicious)
+		process_table_distrust(&agent->processes);
+	for (size_t i = count / 2; i-- > 0;)
+		sift_down(agent->cursors, count, i);
+	return r < 0 ? r : (int)count;
+}
+
+static void release_rings(struct agent *agent)
+{
+	for (unsigned cpu = 0; cpu < sampler_cpu_limit(agent->sampler); cpu++) {
+		struct sample_ring *samples = sampler_ring(agent->sampler, cpu);
+		struct event_ring *events = cpu < events_cpu_limit(agent->events) ? events_ring(agent->events, cpu) : NULL;
+		if (samples)
+			sample_ring_release(samples);
+		if (events)
+			event_ring_release(events);
+	}
+}
+
+int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
+{
+	struct drain_cursor *heap = agent->cursors;
+	int r = open_rings(agent, err);
+	size_t count = r < 0 ? 0 : (size_t)r;
+	bool full = false;
+
+	while (count && heap[0].time_ns <= (uint64_t)until_ns && !full) {
+		agent->drained_ns = (int64_t)heap[0].time_ns;
+		r = heap[0].is_sample ? take_sample(agent, heap[0].cpu, err) : take_event(agent, heap[0].cpu, err);
+		if (r < 0)
+			break;
+		if (!look(agent, &heap[0]))
+			heap[0] = heap[--count];
+		sift_down(heap, count, 0);
+		full = window_is_full(&agent->window);
+	}
+	release_rings(agent);
+	if (r < 0)
+		return r;
+	if (!full)
+		agent->drained_ns = until_ns;
+	return full;
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A dummy software event per CPU makes the kernel write a record for every fork, exec, executable mmap and exit (mprotect
+ * counts as mmap), with CLOCK_MONOTONIC time, and, since Linux 5.12, with the build-id of the mapped file. Polling /proc was
+ * rejected: it misses processes that live for less than the interval, costs in proportion to idle processes, and races with
+ * exec.
+ *
+ * munmap is not reported. A later mapping that overlaps an older one replaces it, which is all that attributing addresses
+ * needs.
+ *
+ * A record: struct perf_event_header, the body by type, and, because of sample_id_all with sample_type = TIME alone, the time
+ * as the last 8 bytes. Records may wrap around the end of the ring; such a record is put together in `scratch`.
+ */
+#include "agent/events.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define RECORD_MAX 65536 /* header.size is 16 bits wide */
+
+struct events {
+	struct event_ring *rings;
+	unsigned cpu_limit;
+	size_t ring_bytes, page_bytes;
+	bool no_build_id; /* the kernel does not know attr.build_id */
+	uint8_t scratch[RECORD_MAX];
+};
+
+/* ---- opening ---- */
+
+static int open_dummy(unsigned cpu, size_t ring_bytes, bool build_id)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.build_id = build_id,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.watermark = 1,
+		.wakeup_watermark = (uint32_t)(ring_bytes / 4), /* the rest is for bursts until we get a CPU */
+	};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_error(int code, unsigned cpu, struct error *err)
+{
+	if (code == -EACCES || code == -EPERM)
+		return error_set(
+			err, -EPERM,
+			"cannot follow processes on CPU %u: permission denied; run as root, or give the binary CAP_PERFMON",
+			cpu);
+	return error_set_errno(err, code, "cannot follow processes on CPU %u", cpu);
+}
+
+static int open_ring(struct events *events, unsigned cpu, struct error *err)
+{
+	struct event_ring *ring = &events->rings[cpu];
+	int fd = open_dummy(cpu, events->ring_bytes, !events->no_build_id);
+
+	if (fd == -EINVAL && !events->no_build_id) {
+		fd = open_dummy(cpu, events->ring_bytes, false);
+		events->no_build_id = fd >= 0;
+	}
+	if (fd < 0)
+		return open_error(fd, cpu, err);
+	void *memory = mmap(NULL, events->page_bytes + events->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED) {
+		int r = -errno;
+		close(fd);
+		if (r == -EPERM)
+			return error_set(err, r,
+					 "cannot map the ring of process events: the limit of locked memory is reached; raise "
+					 "/proc/sys/kernel/perf_event_mlock_kb");
+		return open_error(r, cpu, err);
+	}
+	*ring = (struct event_ring){.fd = fd, .memory = memory};
+	return 0;
+}
+
+static void close_ring(struct events *events, struct event_ring *ring)
+{
+	if (ring->fd < 0)
+		return;
+	munmap(ring->memory, events->page_bytes + events->ring_bytes);
+	close(ring->fd);
+	*ring = (struct event_ring){.fd = -1};
+}
+
+int events_new(size_t ring_bytes, struct events **ret, struct error *err)
+{
+	_cleanup_(events_freep) struct events *events = mem_zalloc(sizeof(*events));
+	struct cpu_set possible;
+
+	if (!events)
+		return error_nomem(err);
+	int r = cpu_set_read("possible", &possible, err);
+	if (r < 0)
+		return r;
+	events->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	events->ring_bytes = ring_bytes < events->page_bytes ? events->page_bytes : ring_bytes;
+	unsigned limit = cpu_set_limit(&possible);
+	events->rings = mem_alloc_array(limit, sizeof(*events->rings));
+	if (!events->rings)
+		return error_nomem(err);
+	events->cpu_limit = limit;
+	for (unsigned i = 0; i < limit; i++)
+		events->rings[i] = (struct event_ring){.fd = -1};
+	*ret = events;
+	events = NULL;
+	return 0;
+}
+
+struct events *events_free(struct events *events)
+{
+	if (!events)
+		return NULL;
+	for (unsigned i = 0; i < events->cpu_limit; i++)
+		close_ring(events, &events->rings[i]);
+	mem_free(events->rings);
+	return mem_free(events);
+}
+
+int events_set_cpus(struct events *events, const struct cpu_set *online, int epoll_fd, uint32_t tag, struct error *err)
+{
+	for (unsigned i = 0; i < events->cpu_limit; i++) {
+		struct event_ring *ring = &events->rings[i];
+		struct epoll_event wanted = {.events = EPOLLIN, .data.u32 = tag};
+		if (!cpu_set_has(online, i)) {
+			close_ring(events, ring);
+			continue;
+		}
+		if (ring->fd >= 0)
+			continue;
+		int r = open_ring(events, i, err);
+		if (r == -ENODEV) /* went away just now */
+			continue;
+		if (r < 0)
+			return r;
+		if (epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, ring->fd, &wanted) < 0)
+			return error_set_errno(err, -errno, "cannot wait for process events");
+	}
+	return 0;
+}
+
+struct event_ring *events_ring(struct events *events, unsigned cpu)
+{
+	return events->rings[cpu].fd >= 0 ? &events->rings[cpu] : NULL;
+}
+
+unsigned events_cpu_limit(const struct events *events)
+{
+	return events->cpu_limit;
+}
+
+/* ---- reading ---- */
+
+static const uint8_t *ring_data(const struct events *events, const struct event_ring *ring)
+{
+	return (const uint8_t *)ring->memory + events->page_bytes;
+}
+
+static void ring_copy(const struct events *events, const struct event_ring *ring, uint64_t position, void *to, size_t len)
+{
+	size_t at = position & (events->ring_bytes - 1), first = events->ring_bytes - at;
+
+	if (first > len)
+		first = len;
+	memcpy(to, ring_data(events, ring) + at, first);
+	memcpy((uint8_t *)to + first, ring_data(events, ring), len - first);
+}
+
+void event_ring_open(struct events *events, struct event_ring *ring)
+{
+	struct perf_event_mmap_page *page = ring->memory;
+
+	ring->head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+	ring->tail = page->data_tail;
+	if (ring->head - ring->tail > events->ring_bytes)
+		ring->tail = ring->head;
+}
+
+bool event_ring_was_full(const struct events *events, const struct event_ring *ring)
+{
+	return events->ring_bytes - (ring->head - ring->tail) < events->ring_bytes / 16;
+}
+
+/* The size of the next record, 0 if there is none. A record that cannot be one empties the ring. */
+static size_t next_size(struct events *events, struct event_ring *ring)
+{
+	struct perf_event_header header;
+	uint64_t left = ring->head - ring->tail;
+
+	if (!left)
+		return 0;
+	if (left >= sizeof(header)) {
+		ring_copy(events, ring, ring->tail, &header, sizeof(header));
+		if (header.size >= sizeof(header) + sizeof(uint64_t) && header.size <= left && header.size % 8 == 0)
+			return header.size;
+	}
+	ring->tail = ring->head;
+	return 0;
+}
+
+bool event_ring_peek(struct events *events, struct event_ring *ring, uint64_t *ret_time_ns)
+{
+	size_t size = next_size(events, ring);
+
+	if (size)
+		ring_copy(events, ring, ring->tail + size - sizeof(uint64_t), ret_time_ns, sizeof(uint64_t));
+	return size > 0;
+}
+
+bool event_ring_next(struct events *events, struct event_ring *ring, struct event *ret)
+{
+	size_t size = next_size(events, ring);
+
+	if (!size)
+		return false;
+	ring_copy(events, ring, ring->tail, events->scratch, size);
+	ring->tail += size;
+	return event_decode(events->scratch, size, ret);
+}
+
+void event_ring_release(struct event_ring *ring)
+{
+	struct perf_event_mmap_page *page = ring->memory;
+
+	__atomic_store_n(&page->data_tail, ring->tail, __ATOMIC_RELEASE);
+}
+
+/* ---- decoding ---- */
+
+struct task_body {
+	uint32_t pid, parent, tid, parent_tid;
+	uint64_t time;
+};
+struct comm_body {
+	uint32_t pid, tid; /* then the name */
+};
+struct map_body {
+	uint32_t pid, tid;
+	uint64_t start, length, offset;
+	union {
+		struct {
+			uint32_t major, minor;
+			uint64_t inode, generation;
+		} file;
+		struct {
+			uint8_t bytes, reserved[3];
+			uint8_t id[EVENT_BUILD_ID_MAX];
+		} build;
+	} u;
+	uint32_t protection, flags; /* then the path */
+};
+struct lost_body {
+	uint64_t id, lost;
+};
+
+/* The text that fills a record from `from`; NULL if it does not end within. */
+static const char *name_at(const void *body, size_t len, size_t from)
+{
+	const char *name = (const char *)body + from;
+	return from < len && memchr(name, 0, len - from) ? name : NULL;
+}
+
+static bool decode_map(const void *data, size_t len, unsigned misc, struct event *event)
+{
+	struct map_body body;
+
+	event->name = name_at(data, len, sizeof(body));
+	if (!event->name)
+		return false;
+	memcpy(&body, data, sizeof(body));
+	event->kind = EVENT_MAP;
+	event->pid = (pid_t)body.pid;
+	event->tid = (pid_t)body.tid;
+	event->start = body.start;
+	event->length = body.length;
+	event->offset = body.offset;
+	if (!(misc & PERF_RECORD_MISC_MMAP_BUILD_ID)) {
+		event->device = makedev(body.u.file.major, body.u.file.minor);
+		event->inode = body.u.file.inode;
+	} else if (body.u.build.bytes <= EVENT_BUILD_ID_MAX) {
+		event->build_id_bytes = body.u.build.bytes;
+		memcpy(event->build_id, body.u.build.id, body.u.build.bytes);
+	}
+	return body.length > 0 && body.start + body.length > body.start;
+}
+
+static bool decode_comm(const void *data, size_t len, unsigned misc, struct event *event)
+{
+	struct comm_body body;
+
+	event->name = name_at(data, len, sizeof(body));
+	if (!event->name)
+		return false;
+	memcpy(&body, data, sizeof(body));
+	event->kind = EVENT_COMM;
+	event->pid = (pid_t)body.pid;
+	event->tid = (pid_t)body.tid;
+	event->is_exec = misc & PERF_RECORD_MISC_COMM_EXEC;
+	return true;
+}
+
+static bool decode_task(const void *data, size_t len, enum event_kind kind, struct event *event)
+{
+	struct task_body body;
+
+	if (len < sizeof(body))
+		return false;
+	memcpy(&body, data, sizeof(body));
+	event->kind = kind;
+	event->pid = (pid_t)body.pid;
+	event->tid = (pid_t)body.tid;
+	event->parent = (pid_t)body.parent;
+	return true;
+}
+
+static bool decode_lost(const void *data, size_t len, struct event *event)
+{
+	struct lost_body body;
+
+	if (len < sizeof(body))
+		return false;
+	memcpy(&body, data, sizeof(body));
+	event->kind = EVENT_LOST;
+	event->lost = body.lost;
+	return true;
+}
+
+bool event_decode(const void *record, size_t size, struct event *ret)
+{
+	struct perf_event_header header;
+	struct event event = {0};
+	bool good = false;
+
+	if (size < sizeof(header) + sizeof(event.time_ns))
+		return false;
+	memcpy(&header, record, sizeof(header));
+	const uint8_t *body = (const uint8_t *)record + sizeof(header);
+	size_t len = size - sizeof(header) - sizeof(event.time_ns);
+	memcpy(&event.time_ns, body + len, sizeof(event.time_ns));
+	switch (header.type) {
+	case PERF_RECORD_MMAP2: good = decode_map(body, len, header.misc, &event); break;
+	case PERF_RECORD_COMM: good = decode_comm(body, len, header.misc, &event); break;
+	case PERF_RECORD_FORK: good = decode_task(body, len, EVENT_FORK, &event); break;
+	case PERF_RECORD_EXIT: good = decode_task(body, len, EVENT_EXIT, &event); break;
+	case PERF_RECORD_LOST: good = decode_lost(body, len, &event); break;
+	default: break;
+	}
+	if (good)
+		*ret = event;
+	return good;
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The process table.
+ *
+ * What the kernel tells: FORK (a copy of the parent's mappings, shared until one changes), COMM with is_exec (no mappings,
+ * another program; the first file mapped afterwards is the executable), MAP, EXIT of a thread. What it does not tell is read
+ * from /proc: the processes that were there at the start, and all of a process that is sampled after records were lost.
+ *
+ * A process whose last thread has ended stays until the next drain is over, since samples of its last moments may carry a time
+ * behind that of its EXIT, and since binaries are opened through it while it is a zombie. Its pid may already belong to
+ * another: then a FORK takes its place at once, which is right, because events and samples come in the order of time.
+ */
+#include "agent/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+
+#define REREAD_FIRST 2048u
+
+int process_table_init(struct process_table *table, struct binaries *binaries)
+{
+	*table = (struct process_table){.binaries = binaries, .next_id = 1};
+	map64_init(&table->by_pid);
+	return 0;
+}
+
+static void process_free(struct process *process)
+{
+	mapping_list_unref(process->maps);
+	mem_free(process);
+}
+
+void process_table_release(struct process_table *table)
+{
+	size_t cursor = 0;
+	uint64_t pid, value;
+
+	while (map64_next(&table->by_pid, &cursor, &pid, &value))
+		process_free((struct process *)(uintptr_t)value);
+	map64_release(&table->by_pid);
+	mem_free(table->exited);
+	mem_free(table->buffer);
+	*table = (struct process_table){0};
+}
+
+struct process *process_table_find(const struct process_table *table, pid_t pid)
+{
+	uint64_t value;
+	return map64_get(&table->by_pid, (uint64_t)pid, &value) ? (struct process *)(uintptr_t)value : NULL;
+}
+
+static void forget_exited(struct process_table *table, const struct process *process)
+{
+	for (size_t i = 0; i < table->exited_count; i++) {
+		if (table->exited[i] == process) {
+			table->exited[i] = table->exited[--table->exited_count];
+			return;
+		}
+	}
+}
+
+static void remove_process(struct process_table *table, struct process *process)
+{
+	if (process->exit_ns)
+		forget_exited(table, process);
+	map64_remove(&table->by_pid, (uint64_t)process->pid);
+	process_free(process);
+}
+
+static int add_process(struct process_table *table, pid_t pid, struct process **ret)
+{
+	struct process *old = process_table_find(table, pid);
+	struct process *process = mem_zalloc(sizeof(*process));
+
+	if (!process)
+		return -ENOMEM;
+	if (old)
+		remove_process(table, old);
+	process->pid = pid;
+	process->id = table->next_id++;
+	process->threads = 1;
+	process->lost_seen = table->lost;
+	process->reread_at = REREAD_FIRST;
+	int r = map64_put(&table->by_pid, (uint64_t)pid, (uint64_t)(uintptr_t)process);
+	if (r < 0) {
+		process_free(process);
+		return r;
+	}
+	*ret = process;
+	return 0;
+}
+
+const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address)
+{
+	return mapping_list_find(process->maps, address);
+}
+
+/* ---- events ---- */
+
+static int apply_fork(struct process_table *table, const struct event *event)
+{
+	struct process *parent = process_table_find(table, event->parent), *child;
+
+	if (event->pid == event->parent) {
+		if (parent && event->time_ns > parent->read_ns)
+			parent->threads++;
+		return 0;
+	}
+	child = process_table_find(table, event->pid);
+	if (child && child->read && !child->exit_ns && event->time_ns <= child->read_ns)
+		return 0; /* the snapshot has it already */
+	int r = add_process(table, event->pid, &child);
+	if (r < 0)
+		return r;
+	child->read_ns = event->time_ns;
+	parent = process_table_find(table, event->parent);
+	if (!parent) {
+		child->lost_seen = table->lost - 1; /* read from /proc when sampled */
+		return 0;
+	}
+	child->maps = parent->maps;
+	if (child->maps)
+		child->maps->references++;
+	child->executable = parent->executable;
+	child->lost_seen = parent->lost_seen;
+	child->unknown = parent->unknown;
+	memcpy(child->comm, parent->comm, sizeof(child->comm));
+	return 0;
+}
+
+static void set_comm(struct process *process, const char *comm)
+{
+	strncpy(process->comm, comm, sizeof(process->comm) - 1);
+	process->comm[sizeof(process->comm) - 1] = 0;
+}
+
+static void apply_comm(struct process_table *table, const struct event *event, struct process *process)
+{
+	if (event->is_exec) {
+		process->maps = mapping_list_unref(process->maps);
+		process->executable = BINARY_NONE;
+		process->version++;
+		process->threads = 1;
+		process->lost_seen = table->lost;
+		process->unknown = false;
+		process->reread_at = REREAD_FIRST;
+	}
+	if (event->is_exec || event->tid == event->pid)
+		set_comm(process, event->name);
+}
+
+static int apply_map(struct process_table *table, const struct event *event, struct process *process)
+{
+	struct process_mapping mapping = {event->start, event->start + event->length, event->offset, BINARY_NONE};
+	bool replaced = false;
+
+	int r = binaries_add(table->binaries, event, &mapping.binary);
+	if (r < 0)
+		return r == -E2BIG ? 0 : r;
+	if (!process->executable && binary_get(table->binaries, mapping.binary)->kind == BINARY_FILE)
+		process->executable = mapping.binary;
+	r = mapping_list_insert(&process->maps, &mapping, &replaced);
+	process->version += replaced;
+	if (process->maps && process->maps->count > process->reread_at) {
+		/* Perhaps most were unmapped again. */
+		process->reread_at = process->maps->count * 2;
+		if (!process->exit_ns && process_read(table, process) == 0)
+			process->reread_at = process->maps ? process->maps->count * 2 + REREAD_FIRST : REREAD_FIRST;
+	}
+	return r == -E2BIG ? 0 : r;
+}
+
+static int apply_exit(struct process_table *table, const struct event *event, struct process *process)
+{
+	if (process->threads > 1) {
+		process->threads--;
+		return 0;
+	}
+	if (process->exit_ns)
+		return 0;
+	int r = array_reserve(&table->exited, &table->exited_capacity, table->exited_count + 1, PROCESSES_MAX);
+	if (r < 0)
+		return r;
+	process->exit_ns = event->time_ns;
+	table->exited[table->exited_count++] = process;
+	return 0;
+}
+
+void process_table_distrust(struct process_table *table)
+{
+	table->lost++;
+}
+
+int process_table_apply(struct process_table *table, const struct event *event, struct error *err)
+{
+	struct process *process;
+	int r = 0;
+
+	if (event->kind == EVENT_LOST) {
+		process_table_distrust(table);
+		return 0;
+	}
+	if (event->pid <= 0)
+		return 0;
+	if (event->kind == EVENT_FORK) {
+		r = apply_fork(table, event);
+		return r < 0 ? error_nomem(err) : 0;
+	}
+	process = process_table_find(table, event->pid);
+	if (!process || event->time_ns <= process->read_ns)
+		return 0; /* unknown ones are read when they are sampled */
+	if (event->kind == EVENT_COMM)
+		apply_comm(table, event, process);
+	else if (event->kind == EVENT_MAP)
+		r = apply_map(table, event, process);
+	else if (event->kind == EVENT_EXIT)
+		r = apply_exit(table, event, process);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+/* ---- lookups ---- */
+
+int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_ns, const char *comm, struct process **ret,
+			 struct error *err)
+{
+	struct process *process = process_table_find(table, pid);
+	bool is_new = !process;
+
+	if (process && (process->lost_seen == table->lost || process->exit_ns)) {
+		*ret = process;
+		return 0;
+	}
+	if (is_new && add_process(table, pid, &process) < 0)
+		return error_nomem(err);
+	int r = process_read(table, process);
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	process->lost_seen = table->lost;
+	if (r > 0 && is_new) {
+		process->unknown = true;
+		set_comm(process, comm);
+		process->read_ns = time_ns;
+	}
+	*ret = process;
+	return 0;
+}
+
+/* ---- the whole table ---- */
+
+int process_table_snapshot(struct process_table *table, struct error *err)
+{
+	DIR *directory = opendir("/proc");
+	struct dirent *entry;
+	int r = 0;
+
+	if (!directory)
+		return error_set_errno(err, -errno, "cannot read /proc");
+	while (r >= 0 && (entry = readdir(directory))) {
+		char *end;
+		long pid = strtol(entry->d_name, &end, 10);
+		struct process *process;
+		if (*end || end == entry->d_name || pid <= 0 || pid > (long)PROCESSES_MAX)
+			continue;
+		r = add_process(table, (pid_t)pid, &process);
+		if (r < 0)
+			break;
+		r = process_read(table, process);
+		if (r > 0)
+			remove_process(table, process);
+	}
+	closedir(directory);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+void process_table_reap(struct process_table *table, uint64_t before_ns)
+{
+	for (size_t i = 0; i < table->exited_count;) {
+		struct process *process = table->exited[i];
+		if (process->exit_ns < before_ns)
+			remove_process(table, process); /* puts another into [i] */
+		else
+			i++;
+	}
+}
+
+void process_table_check(struct process_table *table)
+{
+	size_t cursor = 0, mappings = 0;
+	uint64_t pid, value;
+
+	/* Only marked here: the map must not change while it is walked. */
+	while (map64_next(&table->by_pid, &cursor, &pid, &value)) {
+		struct process *process = (struct process *)(uintptr_t)value;
+		mappings += process->maps ? process->maps->count : 0;
+		if (process->exit_ns || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+			continue;
+		if (array_reserve(&table->exited, &table->exited_capacity, table->exited_count + 1, PROCESSES_MAX) < 0)
+			return;
+		process->exit_ns = (uint64_t)time_monotonic_ns();
+		table->exited[table->exited_count++] = process;
+	}
+	table->mapping_count = mappings;
+}
+
+void process_table_mark_binaries(struct process_table *table)
+{
+	size_t cursor = 0;
+	uint64_t pid, value;
+
+	while (map64_next(&table->by_pid, &cursor, &pid, &value)) {
+		const struct process *process = (const struct process *)(uintptr_t)value;
+		if (process->executable)
+			binaries_mark(table->binaries, process->executable);
+		for (size_t i = 0; process->maps && i < process->maps->count; i++)
+			binaries_mark(table->binaries, process->maps->items[i].binary);
+	}
+}

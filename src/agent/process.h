@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: processes and their executable mappings as of the event that was applied last.
+ *
+ * Events and samples are applied in the order of their times (drain.c), so that a sample always meets the process as it was:
+ * before or after the exec, with the library loaded or not, this or the former owner of the pid.
+ */
+#ifndef WICK_AGENT_PROCESS_H
+#define WICK_AGENT_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/binary.h"
+#include "agent/events.h"
+
+#define PROCESS_MAPPINGS_MAX 131072u
+#define PROCESSES_MAX	     (4u << 20) /* the kernel's own limit of pids */
+
+struct process_mapping {
+	uint64_t start, end; /* [start, end) */
+	uint64_t offset;     /* in the file */
+	uint32_t binary;
+};
+/* Sorted by start, without overlaps. Shared between a process and the children that it forked until one of them changes it. */
+struct mapping_list {
+	uint32_t references;
+	size_t count, capacity;
+	struct process_mapping *items;
+};
+
+struct process {
+	pid_t pid;
+	pid_t namespace_pid; /* 0 = not asked yet */
+	uint32_t id;	     /* never reused: tells owners of a pid apart */
+	uint32_t version;    /* changes whenever an address may mean something else than before */
+	uint32_t executable; /* binary; 0 = unknown */
+	uint32_t threads;
+	uint32_t lost_seen;	   /* process_table.lost when it was last read from /proc */
+	bool read;		   /* its mappings were read from /proc at some time */
+	bool unknown;		   /* it could not be read and no event told of it */
+	uint64_t read_ns;	   /* events up to this time are in already */
+	uint64_t exit_ns;	   /* 0 = lives */
+	size_t reread_at;	   /* mappings that make it worth to read the list again, since munmap is not reported */
+	char comm[16];		   /* of the main thread */
+	struct mapping_list *maps; /* NULL = none */
+};
+
+struct process_table {
+	struct map64 by_pid; /* -> struct process * */
+	struct binaries *binaries;
+	uint32_t next_id;
+	uint32_t lost; /* counts gaps in the events; a process read before the last one is read again when it is next sampled */
+	size_t mapping_count; /* as of process_table_check() */
+	struct process **exited;
+	size_t exited_count, exited_capacity;
+	uint8_t *buffer; /* for reading /proc */
+};
+
+int process_table_init(struct process_table *table, struct binaries *binaries);
+void process_table_release(struct process_table *table);
+/* Reads all processes of /proc. Call when events are already being recorded. */
+int process_table_snapshot(struct process_table *table, struct error *err);
+int process_table_apply(struct process_table *table, const struct event *event, struct error *err);
+/* Events were, or may have been, lost: processes are read from /proc again when they are next sampled. */
+void process_table_distrust(struct process_table *table);
+/* The process that a sample of `pid` at the time belongs to; read from /proc if no event told of it, made up (->unknown) if
+ * that fails too. */
+int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_ns, const char *comm, struct process **ret,
+			 struct error *err);
+struct process *process_table_find(const struct process_table *table, pid_t pid); /* NULL if unknown */
+/* Forgets processes that ended before the time. */
+void process_table_reap(struct process_table *table, uint64_t before_ns);
+/* Walks the table: forgets processes that are gone although no event said so, and counts mappings. For once in ten minutes. */
+void process_table_check(struct process_table *table);
+void process_table_mark_binaries(struct process_table *table);
+const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address);
+/* The pid as the process itself sees it, for /tmp/perf-PID.map. */
+pid_t process_namespace_pid(struct process *process);
+
+/* process_read.c: what /proc knows. 0; positive when the process is gone; -ENOMEM. */
+int process_read(struct process_table *table, struct process *process);
+/* One line of /proc/PID/maps (NUL-terminated, without newline; it is changed): 0 if it is an executable mapping, then *ret is
+ * an EVENT_MAP; positive if it is not; -EINVAL if it is malformed. */
+int process_parse_maps_line(char *line, struct event *ret);
+
+/* mappings.c */
+struct mapping_list *mapping_list_unref(struct mapping_list *list); /* NULL allowed; returns NULL */
+/* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced tells whether an address changed its
+ * meaning. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
+int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced);
+const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: the BPF programs, their perf events, and the rings that they fill (bpf/abi.h).
+ */
+#ifndef WICK_AGENT_SAMPLER_H
+#define WICK_AGENT_SAMPLER_H
+
+#include <linux/types.h>
+#include <sys/types.h>
+
+#include "agent/cpus.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "bpf/abi.h"
+
+struct sampler_options {
+	unsigned frequency_hz;
+	size_t ring_bytes; /* a power of two, SAMPLER_RING_BYTES_MIN to _MAX */
+	size_t seen_slots; /* a power of two */
+	size_t filter_max; /* processes; 0 = no filter */
+	bool no_kernel;
+	bool cycles; /* by cycle counter if there is one; see sampler.c */
+	bool cgroup_v1;
+	bool measure; /* keep BPF run-time statistics on while the sampler lives */
+};
+#define SAMPLER_RING_BYTES_MIN 16384u
+#define SAMPLER_RING_BYTES_MAX (1u << 20)
+
+/* The reading side of a ring. Positions count bytes since the start. */
+struct sample_ring {
+	struct abi_ring *shared;
+	uint64_t mask;
+	uint64_t head; /* as of sample_ring_open() */
+	uint64_t tail;
+	uint64_t scanned; /* chains before it have been taken */
+};
+
+struct sampler;
+int sampler_new(const struct sampler_options *options, struct sampler **ret, struct error *err);
+struct sampler *sampler_free(struct sampler *sampler);
+DEFINE_CLEANUP_POINTER(sampler_free, struct sampler);
+/* Attaches to the CPUs in `online` that are not attached, detaches from others. A CPU that went away keeps its ring. Succeeds
+ * if at least one CPU is sampled. */
+int sampler_set_cpus(struct sampler *sampler, const struct cpu_set *online, struct error *err);
+/* Stops sampling on all CPUs; what is in the rings stays. */
+void sampler_stop(struct sampler *sampler);
+int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err);
+/* Readable when a ring has become half full; sampler_clear_bell() makes it unreadable again. */
+int sampler_bell_fd(const struct sampler *sampler);
+void sampler_clear_bell(struct sampler *sampler);
+/* Every chain sent from now on is of this epoch. */
+void sampler_set_epoch(struct sampler *sampler, uint32_t epoch);
+/* NULL for a CPU that was never online; cpu < sampler_cpu_limit(). */
+struct sample_ring *sampler_ring(struct sampler *sampler, unsigned cpu);
+unsigned sampler_cpu_limit(const struct sampler *sampler);
+
+struct sampler_counters {
+	uint64_t counters[ABI_COUNTERS]; /* summed over CPUs */
+	uint64_t filter_full;
+	uint64_t run_ns, run_count; /* 0 unless statistics are on */
+	uint64_t cpus;
+};
+void sampler_get_counters(const struct sampler *sampler, struct sampler_counters *ret);
+const char *sampler_event(const struct sampler *sampler); /* "cycles" or "cpu-clock" */
+
+/*
+ * Reading: sample_ring_open() looks how far the ring is filled; then records are taken one by one, first all chains, then
+ * samples as their time comes:
+ *     while ((chain = sample_ring_scan_chain(ring))) ...
+ *     while ((sample = sample_ring_peek(ring)) && it is due) { ... sample_ring_advance(ring); }
+ *     sample_ring_release(ring);
+ * Records stay valid until sample_ring_release(). A damaged record empties the ring (an assertion in debug: only the kernel
+ * writes).
+ */
+void sample_ring_open(struct sample_ring *ring);
+const struct abi_chain *sample_ring_scan_chain(struct sample_ring *ring);
+const struct abi_sample *sample_ring_peek(struct sample_ring *ring);
+void sample_ring_advance(struct sample_ring *ring);
+void sample_ring_release(struct sample_ring *ring);
+
+#endif

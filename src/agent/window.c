@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From raw addresses to locations.
+ *
+ *   - Leaf addresses are taken as they are: the instruction that was interrupted. That holds for the user's leaf below a kernel
+ * stack too: after a system call it is the instruction behind `syscall`, which belongs to the same function in all but
+ * contrived code; after a page fault it is the faulting instruction, often the first of its function, where subtracting one
+ * would be plainly wrong. All others are return addresses, and 1 is subtracted so that they lie in the call.
+ *   - User code: mapping and location are in file offsets (mapping.start == mapping.offset), not in addresses of one process.
+ * The file offset is what identifies an instruction anyhow; this way processes that run the same code share their locations.
+ *   - Kernel code is named at once, by the sink: addresses mean nothing on another host or after a reboot. A location is a
+ * function: address 0, one line, in the mapping "[kernel.kallsyms]" or "[module]". Without a name the address is kept.
+ *   - Code made at run time: named by the sink (perf maps), as a function in the mapping that the sink says; else the address
+ * is kept in "[anon]".
+ */
+#include "agent/window.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/alloc.h"
+
+#define FRAMES_MAX     (2 * ABI_FRAMES_MAX + 1)
+#define KERNEL_MAPPING "[kernel.kallsyms]"
+
+int window_init(struct window *window, struct error *err)
+{
+	struct utsname names;
+
+	if (uname(&names) == 0) {
+		snprintf(window->host, sizeof(window->host), "%s", names.nodename);
+		snprintf(window->release, sizeof(window->release), "%s", names.release);
+	}
+	index32_init(&window->index);
+	map64_init(&window->kernel_locations);
+	return 0;
+}
+
+void window_release(struct window *window)
+{
+	window->profile = profile_free(window->profile);
+	window->states = mem_free(window->states);
+	index32_release(&window->index);
+	map64_release(&window->kernel_locations);
+}
+
+/* ---- labels ---- */
+
+static int add_label(struct profile *profile, struct profile_label *labels, size_t *count, const char *key, const char *value,
+		     struct error *err)
+{
+	struct profile_label label = {0};
+
+	if (!value[0])
+		return 0;
+	int r = profile_add_cstring(profile, key, &label.key, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, value, &label.value, err);
+	if (r == 0)
+		labels[(*count)++] = label;
+	return r;
+}
+
+static int add_resource_labels(struct window *window, struct profile *profile, struct error *err)
+{
+	size_t given = window->labels ? window->labels->count : 0, count = 0;
+	_cleanup_(mem_freep) struct profile_label *labels = mem_alloc_array(given + 2, sizeof(*labels));
+
+	if (!labels)
+		return error_nomem(err);
+	int r = add_label(profile, labels, &count, "host.name", window->host, err);
+	if (r == 0)
+		r = add_label(profile, labels, &count, "os.version", window->release, err);
+	for (size_t i = 0; i < given && r == 0; i++)
+		r = add_label(profile, labels, &count, window->labels->items[i].name, window->labels->items[i].value, err);
+	return r < 0 ? r : profile_add_label_set(profile, labels, count, &profile->resource_labels, err);
+}
+
+static int add_sample_labels(struct window *window, const struct process *process, const struct abi_sample *sample,
+			     uint32_t *ret_set, struct error *err)
+{
+	struct profile *profile = window->profile;
+	const struct binary *executable = binary_get(window->binaries, process->executable);
+	struct profile_label labels[6] = {{.number = process->pid}};
+	char thread[sizeof(sample->comm) + 1] = "";
+	size_t count = 1;
+
+	memcpy(thread, sample->comm, sizeof(sample->comm));
+	int r = profile_add_cstring(profile, "process.pid", &labels[0].key, err);
+	if (r == 0)
+		r = add_label(profile, labels, &count, "process.executable.name",
+			      process->executable ? binary_name(executable) : process->comm, err);
+	if (r == 0 && process->executable)
+		r = add_label(profile, labels, &count, "process.executable.path", executable->path, err);
+	if (r == 0)
+		r = add_label(profile, labels, &count, "process.comm", process->comm, err);
+	if (r == 0)
+		r = add_label(profile, labels, &count, "thread.name", thread, err);
+	if (r == 0)
+		r = add_label(profile, labels, &count, "cgroup", cgroups_path(window->cgroups, sample->cgroup), err);
+	return r < 0 ? r : profile_add_label_set(profile, labels, count, ret_set, err);
+}
+
+/* ---- locations ---- */
+
+static int add_mapping(struct profile *profile, const char *file, const char *build_id, struct profile_mapping mapping,
+		       uint32_t *ret, struct error *err)
+{
+	int r = profile_add_cstring(profile, file, &mapping.file_name, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, build_id, &mapping.build_id, err);
+	return r < 0 ? r : profile_add_mapping(profile, &mapping, ret, err);
+}
+
+/* A location that is a name. */
+static int add_named(struct profile *profile, const char *name, const char *file, enum profile_frame_type type, uint32_t *ret,
+		     struct error *err)
+{
+	struct profile_location location = {.frame_type = type};
+	struct profile_function function = {0};
+	struct profile_line line = {0};
+
+	int r = file ? add_mapping(profile, file, "", (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS},
+				   &location.mapping, err)
+		     : 0;
+	if (r == 0)
+		r = profile_add_cstring(profile, name, &function.name, err);
+	function.system_name = function.name;
+	if (r == 0)
+		r = profile_add_function(profile, &function, &line.function, err);
+	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret, err);
+}
+
+/* A location that is an address, in the file's or the process's space. */
+static int add_address(struct profile *profile, uint32_t mapping, uint64_t address, enum profile_frame_type type, uint32_t *ret,
+		       struct error *err)
+{
+	struct profile_location location = {.mapping = mapping, .address = address, .frame_type = type};
+	return profile_add_location(profile, &location, NULL, 0, ret, err);
+}
+
+static int kernel_location(struct window *window, uint64_t address, uint32_t *ret, struct error *err)
+{
+	const struct agent_sink *sink = window->sink;
+	struct agent_symbol symbol;
+	uint64_t known;
+	uint32_t mapping;
+	int r;
+
+	if (map64_get(&window->kernel_locations, address, &known)) {
+		*ret = (uint32_t)known;
+		return 0;
+	}
+	if (sink->kernel_symbol && sink->kernel_symbol(sink->context, address, &symbol)) {
+		r = add_named(window->profile, symbol.name, symbol.module[0] ? symbol.module : KERNEL_MAPPING,
+			      PROFILE_FRAME_KERNEL, ret, err);
+	} else {
+		r = add_mapping(window->profile, KERNEL_MAPPING, "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping,
+				err);
+		if (r == 0)
+			r = add_address(window->profile, mapping, address, PROFILE_FRAME_KERNEL, ret, err);
+	}
+	if (r == 0 && map64_put(&window->kernel_locations, address, *ret) < 0)
+		return error_nomem(err);
+	return r;
+}
+
+static int jit_location(struct window *window, struct process *process, uint64_t address, uint32_t *ret, struct error *err)
+{
+	const struct agent_sink *sink = window->sink;
+	struct agent_symbol symbol;
+	uint32_t mapping;
+
+	if (sink->jit_symbol && sink->jit_symbol(sink->context, process->pid, process_namespace_pid(process), address, &symbol))
+		return add_named(window->profile, symbol.name, symbol.module[0] ? symbol.module : "[anon]", PROFILE_FRAME_JIT,
+				 ret, err);
+	int r = add_mapping(window->profile, "[anon]", "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping, err);
+	return r < 0 ? r : add_address(window->profile, mapping, address, PROFILE_FRAME_JIT, ret, err);
+}
+
+static int file_location(struct window *window, const struct process *process, const struct process_mapping *mapping,
+			 uint64_t address, uint32_t *ret, struct error *err)
+{
+	struct profile_mapping part = {
+		.start = mapping->offset,
+		.limit = mapping->offset + (mapping->end - mapping->start),
+		.offset = mapping->offset,
+	};
+	uint32_t id;
+
+	binary_prepare(window->binaries, mapping->binary, process->pid, mapping, window->sink);
+	const struct binary *binary = binary_get(window->binaries, mapping->binary);
+	/* The vdso's mapping has no offset in a file; its image begins with it. */
+	int r = add_mapping(window->profile, binary->path, binary->build_id ? binary->build_id : "", part, &id, err);
+	return r < 0 ? r
+		     : add_address(window->profile, id, address - mapping->start + mapping->offset, PROFILE_FRAME_NATIVE, ret,
+				   err);
+}
+
+static int user_location(struct window *window, struct process *process, uint64_t address, uint32_t *ret, uint32_t *losses,
+			 struct error *err)
+{
+	const struct process_mapping *mapping = process_find_mapping(process, address);
+
+	if (!mapping) {
+		*losses |= 1u << (process->unknown ? AGENT_LOSS_NO_PROCESS : AGENT_LOSS_NO_MAPPING);
+		return add_address(window->profile, 0, address, PROFILE_FRAME_NATIVE, ret, err);
+	}
+	if (binary_get(window->binaries, mapping->binary)->kind == BINARY_JIT)
+		return jit_location(window, process, address, ret, err);
+	return file_location(window, process, mapping, address, ret, err);
+}
+
+/* ---- stacks ---- */
+
+struct frames {
+	uint32_t locations[FRAMES_MAX]; /* leaf first */
+	size_t count;
+	uint32_t losses;
+	bool is_cut; /* callers are missing */
+};
+
+/* Appends one of a sample's two stacks. */
+static int add_frames(struct window *window, struct process *process, bool kernel, uint64_t leaf, uint64_t chain,
+		      struct frames *frames, struct error *err)
+{
+	const uint64_t *callers = NULL;
+	size_t count = 0;
+
+	if (!leaf)
+		return 0;
+	if (chain && !chains_find(window->chains, chain, &callers, &count)) {
+		frames->losses |= 1u << AGENT_LOSS_STACKS_FULL;
+		frames->is_cut = true;
+	}
+	while (count && callers[count - 1] == 0) /* the return address of a thread's first function */
+		count--;
+	for (size_t i = 0; i <= count; i++) {
+		uint64_t address = i == 0 ? leaf : callers[i - 1] - 1;
+		uint32_t *location = &frames->locations[frames->count];
+		int r = kernel ? kernel_location(window, address, location, err)
+			       : user_location(window, process, address, location, &frames->losses, err);
+		if (r < 0)
+			return r;
+		frames->count++;
+	}
+	return 0;
+}
+
+static int add_stack(struct window *window, struct process *process, const struct abi_sample *sample, uint32_t *ret_stack,
+		     uint32_t *ret_losses, struct error *err)
+{
+	struct frames frames = {0};
+
+	if (sample->flags & ABI_SAMPLE_STACK_LOST) {
+		frames.losses |= 1u << AGENT_LOSS_STACKS_FULL;
+		frames.is_cut = true;
+	}
+	if (sample->flags & ABI_SAMPLE_NO_USER_STACK)
+		frames.losses |= 1u << AGENT_LOSS_NO_USER_STACK;
+	if (sample->flags & ABI_SAMPLE_NO_KERNEL_STACK)
+		frames.losses |= 1u << AGENT_LOSS_NO_KERNEL_STACK;
+	int r = add_frames(window, process, true, sample->kernel_leaf, sample->kernel_chain, &frames, err);
+	if (r == 0)
+		r = add_frames(window, process, false, sample->user_leaf, sample->user_chain, &frames, err);
+	if (r == 0 && frames.is_cut) {
+		if (!window->unknown_location)
+			r = add_named(window->profile, "[unknown stack]", NULL, PROFILE_FRAME_UNKNOWN,
+				      &window->unknown_location, err);
+		frames.locations[frames.count++] = window->unknown_location;
+	}
+	*ret_losses = frames.losses;
+	return r < 0 ? r : profile_add_stack_leaf_first(window->profile, frames.locations, frames.count, ret_stack, err);
+}
+
+/* ---- samples ---- */
+
+static int start_profile(struct window *window, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	uint32_t type, unit;
+
+	int r = profile_new(&profile, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "cpu", &type, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
+	if (r == 0)
+		r = profile_add_sample_type(profile, type, unit, err);
+	if (r < 0)
+		return r;
+	profile->period_type = (struct profile_value_type){type, unit};
+	profile->period = window->period_ns;
+	r = add_resource_labels(window, profile, err);
+	if (r < 0)
+		return r;
+	window->profile = profile;
+	profile = NULL;
+	return 0;
+}
+
+static void count_losses(struct window *window, uint32_t losses)
+{
+	for (unsigned i = 0; losses; i++, losses >>= 1)
+		window->losses[i] += losses & 1;
+}
+
+static int add_new(struct window *window, struct process *process, const struct abi_sample *sample,
+		   const struct sample_key *key, uint64_t hash, struct error *err)
+{
+	struct profile_sample added = {0};
+	size_t at = window->profile->sample_count;
+	uint32_t losses;
+
+	int r = array_reserve(&window->states, &window->state_capacity, at + 1, SIZE_MAX / sizeof(*window->states));
+	if (r < 0 || index32_reserve(&window->index, 1) < 0)
+		return error_nomem(err);
+	r = add_stack(window, process, sample, &added.stack, &losses, err);
+	if (r == 0)
+		r = add_sample_labels(window, process, sample, &added.labels, err);
+	if (r == 0)
+		r = profile_add_sample(window->profile, &added, &window->period_ns, err);
+	if (r < 0)
+		return r;
+	window->states[at] = (struct sample_state){.key = *key, .losses = losses};
+	index32_add(&window->index, hash, (uint32_t)at);
+	count_losses(window, losses);
+	return 0;
+}
+
+int window_add(struct window *window, struct process *process, const struct abi_sample *sample, struct error *err)
+{
+	struct sample_key key = {
+		.user_leaf = sample->user_leaf,
+		.user_chain = sample->user_chain,
+		.kernel_leaf = sample->kernel_leaf,
+		.kernel_chain = sample->kernel_chain,
+		.cgroup = sample->cgroup,
+		.process = process->id,
+		.version = process->version,
+		.flags = sample->flags,
+	};
+	uint32_t id;
+
+	memcpy(key.comm, sample->comm, sizeof(key.comm));
+	if (!window->profile) {
+		int r = start_profile(window, err);
+		if (r < 0)
+			return r;
+	}
+	uint64_t hash = hash64(&key, sizeof(key));
+	for (size_t at = index32_first(&window->index, hash); index32_at(&window->index, hash, &at, &id); at++) {
+		struct sample_state *state = &window->states[id];
+		if (memcmp(&state->key, &key, sizeof(key)) != 0)
+			continue;
+		window->profile->values[id] += window->period_ns;
+		count_losses(window, state->losses);
+		return 0;
+	}
+	return add_new(window, process, sample, &key, hash, err);
+}
+
+struct profile *window_take(struct window *window, int64_t start_ns, int64_t duration_ns)
+{
+	struct profile *profile = window->profile;
+
+	window->profile = NULL;
+	window->unknown_location = 0;
+	index32_clear(&window->index);
+	map64_clear(&window->kernel_locations);
+	if (profile) {
+		profile->time_ns = start_ns;
+		profile->duration_ns = duration_ns;
+	}
+	return profile;
+}

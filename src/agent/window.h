@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: the profile that grows between two flushes.
+ *
+ * A sample is resolved against the process as it is when the sample's turn comes, and added to a struct profile at once.
+ * Samples that agree in process, thread name, stacks and cgroup are resolved once and counted.
+ */
+#ifndef WICK_AGENT_WINDOW_H
+#define WICK_AGENT_WINDOW_H
+
+#include <linux/types.h>
+
+#include "agent/agent.h"
+#include "agent/binary.h"
+#include "agent/cgroups.h"
+#include "agent/chains.h"
+#include "agent/process.h"
+
+#define WINDOW_SAMPLES_MAX 262144u /* distinct ones; then the window is full and should be flushed */
+
+struct sample_key {
+	uint64_t user_leaf, user_chain, kernel_leaf, kernel_chain, cgroup;
+	uint32_t process, version;
+	char comm[16];
+	uint32_t flags;	  /* of the sample */
+	uint32_t padding; /* 0 */
+};
+struct sample_state {
+	struct sample_key key;
+	uint32_t losses; /* bit by enum agent_loss, counted again with each sample */
+};
+
+struct window {
+	/* What it uses; set once. */
+	const struct agent_sink *sink;
+	struct binaries *binaries;
+	struct chains *chains;
+	struct cgroups *cgroups;
+	const struct labels *labels;
+	char host[65], release[65];
+	int64_t period_ns;
+
+	struct profile *profile;     /* NULL until the first sample */
+	struct sample_state *states; /* by sample */
+	size_t state_capacity;
+	struct index32 index;	       /* of states */
+	struct map64 kernel_locations; /* address -> location */
+	uint32_t unknown_location;
+	uint64_t losses[AGENT_LOSS_COUNT]; /* since the start of the agent */
+};
+
+int window_init(struct window *window, struct error *err);
+void window_release(struct window *window);
+int window_add(struct window *window, struct process *process, const struct abi_sample *sample, struct error *err);
+static inline bool window_is_full(const struct window *window)
+{
+	return window->profile && window->profile->sample_count >= WINDOW_SAMPLES_MAX;
+}
+/* Hands over the profile, NULL if there were no samples, and starts a new one. start_ns: wall clock. */
+struct profile *window_take(struct window *window, int64_t start_ns, int64_t duration_ns);
+
+#endif
