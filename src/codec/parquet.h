@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parquet: a writer and a reader of flat tables, column by column.
+ *
+ * Written: data pages v1 with RLE levels, dictionary pages where they pay (RLE_DICTIONARY, else DELTA_BINARY_PACKED or PLAIN),
+ * ZSTD, statistics, column orders, page CRCs. Every engine that claims Parquet reads this.
+ * Read: the same, and data pages v2, PLAIN_DICTIONARY, RLE booleans, uncompressed and gzip, columns nested in groups without
+ * repetition. Anything else is -ENOTSUP "... is not supported (column X of FILE)". Malformed input is -EBADMSG; every size is
+ * bounded by the file and by parquet_read_options.memory_max.
+ *
+ * Integrity. Beside the page CRCs, which any reader can check, each column chunk carries the XXH3-64 of all its bytes (headers
+ * included) as key-value metadata "wick.xxh3", and parquet_written has the hash of the footer, for whoever keeps the file to
+ * remember. Together they leave no byte of a file unchecked; readers that do not know them lose nothing.
+ *
+ * Threads: a reader or writer belongs to one thread at a time; several readers may have the same file open.
+ */
+#ifndef WICK_CODEC_PARQUET_H
+#define WICK_CODEC_PARQUET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+
+/* Numbers of the specification. */
+enum parquet_type {
+	PARQUET_BOOLEAN = 0,
+	PARQUET_INT32 = 1,
+	PARQUET_INT64 = 2,
+	PARQUET_INT96 = 3, /* read only, as 12 bytes */
+	PARQUET_FLOAT = 4, /* read only */
+	PARQUET_DOUBLE = 5,
+	PARQUET_BYTE_ARRAY = 6,
+	PARQUET_FIXED = 7,
+};
+enum parquet_logical {
+	PARQUET_PLAIN_TYPE, /* also anything that is not listed here, when read */
+	PARQUET_STRING,	    /* UTF-8; the writer trusts its caller */
+	PARQUET_JSON,
+	PARQUET_TIMESTAMP_NS, /* INT64, since 1970-01-01 UTC */
+	PARQUET_UINT32,
+	PARQUET_UINT64,
+};
+/* What to do with integers when a dictionary does not pay, and whether to try one. */
+enum parquet_layout {
+	PARQUET_AUTO,  /* dictionary, else delta for integers and plain for the rest */
+	PARQUET_DELTA, /* INT32 and INT64 that rise or change slowly */
+	PARQUET_PLAIN, /* high entropy: hashes */
+};
+struct parquet_column {
+	const char *name; /* when read: the path, parts joined by '.' */
+	enum parquet_type type;
+	enum parquet_logical logical;
+	enum parquet_layout layout; /* when read: AUTO */
+	uint32_t type_length;	    /* of FIXED */
+	bool optional;
+};
+
+/* One column of one row group: a value a row, whatever is at absent rows. */
+struct parquet_values {
+	const uint8_t *present; /* a byte a row, 0 = null; NULL = all present */
+	union {
+		const uint8_t *booleans; /* a byte a row */
+		const int32_t *i32;
+		const int64_t *i64;
+		const float *f32;
+		const double *f64;
+		const struct bytes *bytes; /* BYTE_ARRAY, FIXED, INT96 */
+	};
+};
+
+/* ---- writing ---- */
+
+#define PARQUET_GROUP_ROWS (128 * 1024) /* what callers should put into one row group */
+struct parquet_key_value {
+	const char *key, *value;
+};
+struct parquet_write_options {
+	const struct parquet_column *columns; /* copied */
+	size_t column_count;
+	const uint32_t *sorted_by; /* columns that the rows are sorted by, ascending; a promise noted in the file */
+	size_t sorted_by_count;
+	const struct parquet_key_value *key_values; /* copied */
+	size_t key_value_count;
+	mode_t mode; /* of the new file */
+};
+struct parquet_written {
+	uint64_t size, rows;
+	uint64_t footer_hash; /* XXH3-64 of the footer, from its first byte to the end of the file */
+};
+struct parquet_writer;
+/* Makes the file; -EEXIST when it is there. */
+int parquet_writer_open(const char *path, const struct parquet_write_options *options, struct parquet_writer **ret,
+			struct error *err);
+/* Writes one row group; values has an entry a column. At most 16 Mi rows; 0 rows write nothing. */
+int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err);
+/* Writes the footer and syncs the file (not its directory). */
+int parquet_writer_finish(struct parquet_writer *writer, struct parquet_written *ret, struct error *err);
+/* Closes; a file that was not finished stays behind for the caller to remove. */
+struct parquet_writer *parquet_writer_free(struct parquet_writer *writer);
+DEFINE_CLEANUP_POINTER(parquet_writer_free, struct parquet_writer);
+
+/* ---- reading ---- */
+
+struct parquet_read_options {
+	size_t memory_max; /* bytes that one call may use, 0 = 1 GiB */
+};
+struct parquet_file;
+int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err);
+/* The same over bytes, which must live as long as the file. */
+int parquet_open_bytes(struct bytes input, const char *name, const struct parquet_read_options *options,
+		       struct parquet_file **ret, struct error *err);
+struct parquet_file *parquet_close(struct parquet_file *file);
+DEFINE_CLEANUP_POINTER(parquet_close, struct parquet_file);
+
+uint64_t parquet_file_size(const struct parquet_file *file);
+uint64_t parquet_bytes_read(const struct parquet_file *file); /* from the file, so far */
+uint64_t parquet_footer_hash(const struct parquet_file *file);
+uint64_t parquet_rows(const struct parquet_file *file);
+size_t parquet_group_count(const struct parquet_file *file);
+size_t parquet_group_rows(const struct parquet_file *file, size_t group);
+size_t parquet_column_count(const struct parquet_file *file);
+const struct parquet_column *parquet_column_at(const struct parquet_file *file, size_t column);
+/* True and the index, or false. */
+bool parquet_find_column(const struct parquet_file *file, const char *name, size_t *ret);
+const char *parquet_key_value(const struct parquet_file *file, const char *key); /* NULL if absent */
+
+struct parquet_statistics {
+	bool has_range, has_null_count;
+	struct bytes min, max; /* as PLAIN encodes one value, without a length; views that live as long as the file */
+	int64_t null_count;
+};
+void parquet_chunk_statistics(const struct parquet_file *file, size_t group, size_t column, struct parquet_statistics *ret);
+/* The range of an INT32 or INT64 chunk; false when the file does not tell. */
+bool parquet_chunk_range(const struct parquet_file *file, size_t group, size_t column, int64_t *ret_min, int64_t *ret_max);
+
+/* One decoded column of one row group. Start with parquet_data_init(); may be used again and again, which saves allocations. */
+struct parquet_data {
+	enum parquet_type type;
+	size_t count; /* rows */
+	size_t null_count;
+	uint8_t *present; /* a byte a row; NULL when null_count is 0. Absent values are 0 or empty. */
+	union {
+		void *any;
+		uint8_t *booleans;
+		int32_t *i32;
+		int64_t *i64;
+		float *f32;
+		double *f64;
+		struct bytes *bytes; /* views into `storage` */
+	};
+	/* private */
+	size_t any_size, present_size; /* allocated bytes */
+	uint8_t *present_buffer;
+	struct arena storage;
+};
+void parquet_data_init(struct parquet_data *data);
+void parquet_data_release(struct parquet_data *data);
+/* Reads a whole column chunk. -EBADMSG names file, column, row group and fault. */
+int parquet_read(struct parquet_file *file, size_t group, size_t column, struct parquet_data *ret, struct error *err);
+
+#endif

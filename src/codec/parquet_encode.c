@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parquet's value encodings, writing side (parquet-format/Encodings.md).
+ *
+ * Hybrid (levels, dictionary indexes): a sequence of runs. A varint header with a 0 in its lowest bit is an RLE run: count =
+ * header >> 1, then the value in whole bytes, little endian. With a 1 it is bit-packed: header >> 1 groups of 8 values, `width`
+ * bits each, lowest bits first. Only the last group may be padded, so values join a bit-packed run until it is a multiple of 8
+ * long before an RLE run may begin.
+ *
+ * Delta: varint block size (128), miniblocks a block (4), count of all values, zigzag first value; then blocks: zigzag smallest
+ * delta, a byte of bit width for each miniblock, the miniblocks (delta - smallest delta, bit-packed). Arithmetic wraps, in 32
+ * bits for INT32, so that no delta needs more bits than the type has.
+ */
+#include "codec/parquet_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DELTA_BLOCK	 128
+#define DELTA_MINIBLOCKS 4
+#define DELTA_MINIBLOCK	 (DELTA_BLOCK / DELTA_MINIBLOCKS)
+#define RLE_RUN_MIN	 8
+
+unsigned parquet_bit_width(uint64_t value)
+{
+	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
+}
+
+static int put_varint(struct buffer *out, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t len = 0;
+	for (; value >= 0x80; value >>= 7)
+		bytes[len++] = (uint8_t)(value | 0x80);
+	bytes[len++] = (uint8_t)value;
+	return buffer_append(out, bytes, len);
+}
+
+static int put_zigzag(struct buffer *out, int64_t value)
+{
+	return put_varint(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+}
+
+/* Packs count values; pads with zeros to a multiple of `group` values. */
+static int pack(const uint64_t *values, size_t count, unsigned width, size_t group, struct buffer *out)
+{
+	size_t padded = (count + group - 1) / group * group;
+	size_t len = (padded * width + 7) / 8;
+	int r = buffer_reserve(out, len);
+	if (r < 0)
+		return r;
+	uint8_t *at = out->data + out->len;
+	memset(at, 0, len);
+	size_t bit = 0;
+	for (size_t i = 0; i < count; i++, bit += width) {
+		uint64_t value = values[i];
+		size_t byte = bit >> 3;
+		unsigned shift = bit & 7, left = width;
+		for (; left > 0; byte++) {
+			at[byte] |= (uint8_t)(value << shift);
+			unsigned taken = 8 - shift;
+			value >>= taken;
+			left = left > taken ? left - taken : 0;
+			shift = 0;
+		}
+	}
+	out->len += len;
+	return 0;
+}
+
+#define PACK_BATCH 512 /* a multiple of 8 */
+
+static int put_literals(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
+{
+	if (count == 0)
+		return 0;
+	int r = put_varint(out, (count + 7) / 8 << 1 | 1);
+	uint64_t wide[PACK_BATCH];
+	for (size_t i = 0; r == 0 && i < count; i += PACK_BATCH) {
+		size_t n = count - i < PACK_BATCH ? count - i : PACK_BATCH;
+		for (size_t k = 0; k < n; k++)
+			wide[k] = values[i + k];
+		r = pack(wide, n, width, 8, out);
+	}
+	return r;
+}
+
+static int put_run(uint32_t value, size_t count, unsigned width, struct buffer *out)
+{
+	uint8_t bytes[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16), (uint8_t)(value >> 24)};
+	int r = put_varint(out, (uint64_t)count << 1);
+	return r < 0 ? r : buffer_append(out, bytes, (width + 7) / 8);
+}
+
+int parquet_encode_hybrid(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
+{
+	size_t start = 0, at = 0; /* values start .. at-1 wait to be bit-packed */
+	while (at < count) {
+		size_t end = at + 1;
+		while (end < count && values[end] == values[at])
+			end++;
+		size_t fill = (8 - (at - start) % 8) % 8;
+		if (end - at < fill + RLE_RUN_MIN) {
+			at = end;
+			continue;
+		}
+		at += fill;
+		int r = put_literals(values + start, at - start, width, out);
+		if (r == 0)
+			r = put_run(values[at], end - at, width, out);
+		if (r < 0)
+			return r;
+		start = at = end;
+	}
+	return put_literals(values + start, at - start, width, out);
+}
+
+/* deltas: count <= DELTA_BLOCK of them. */
+static int put_delta_block(const int64_t *deltas, size_t count, struct buffer *out)
+{
+	int64_t least = deltas[0];
+	for (size_t i = 1; i < count; i++)
+		least = deltas[i] < least ? deltas[i] : least;
+	uint64_t relative[DELTA_BLOCK] = {0};
+	uint8_t widths[DELTA_MINIBLOCKS] = {0};
+	for (size_t i = 0; i < count; i++) {
+		relative[i] = (uint64_t)deltas[i] - (uint64_t)least;
+		uint8_t width = (uint8_t)parquet_bit_width(relative[i]);
+		if (width > widths[i / DELTA_MINIBLOCK])
+			widths[i / DELTA_MINIBLOCK] = width;
+	}
+	int r = put_zigzag(out, least);
+	if (r == 0)
+		r = buffer_append(out, widths, sizeof(widths));
+	for (size_t m = 0; r == 0 && m * DELTA_MINIBLOCK < count; m++)
+		r = pack(relative + m * DELTA_MINIBLOCK, DELTA_MINIBLOCK, widths[m], DELTA_MINIBLOCK, out);
+	return r;
+}
+
+static int put_delta_header(size_t count, int64_t first, struct buffer *out)
+{
+	int r = put_varint(out, DELTA_BLOCK);
+	if (r == 0)
+		r = put_varint(out, DELTA_MINIBLOCKS);
+	if (r == 0)
+		r = put_varint(out, count);
+	return r == 0 ? put_zigzag(out, first) : r;
+}
+
+int parquet_encode_delta32(const int32_t *values, size_t count, struct buffer *out)
+{
+	int64_t deltas[DELTA_BLOCK];
+	int r = put_delta_header(count, count ? values[0] : 0, out);
+	for (size_t i = 1; r == 0 && i < count; i += DELTA_BLOCK) {
+		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
+		for (size_t k = 0; k < n; k++)
+			deltas[k] = (int32_t)((uint32_t)values[i + k] - (uint32_t)values[i + k - 1]);
+		r = put_delta_block(deltas, n, out);
+	}
+	return r;
+}
+
+int parquet_encode_delta64(const int64_t *values, size_t count, struct buffer *out)
+{
+	int64_t deltas[DELTA_BLOCK];
+	int r = put_delta_header(count, count ? values[0] : 0, out);
+	for (size_t i = 1; r == 0 && i < count; i += DELTA_BLOCK) {
+		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
+		for (size_t k = 0; k < n; k++)
+			deltas[k] = (int64_t)((uint64_t)values[i + k] - (uint64_t)values[i + k - 1]);
+		r = put_delta_block(deltas, n, out);
+	}
+	return r;
+}
+
+int parquet_encode_booleans(const uint8_t *values, size_t count, struct buffer *out)
+{
+	size_t len = (count + 7) / 8;
+	int r = buffer_reserve(out, len);
+	if (r < 0)
+		return r;
+	uint8_t *at = out->data + out->len;
+	if (len)
+		memset(at, 0, len);
+	for (size_t i = 0; i < count; i++)
+		at[i / 8] |= (uint8_t)((values[i] != 0) << (i % 8));
+	out->len += len;
+	return 0;
+}

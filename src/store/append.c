@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Appending.
+ *
+ *   without a lock    encode the record, compress it
+ *   append_lock       known id? room? -> prepare the head -> write the record -> commit the head -> wait until synced
+ *
+ * Grouped sync. Whoever waits for a record to be on disk and finds nobody syncing syncs for all: it notes what is written,
+ * releases the lock for the fdatasync, and wakes the others when it is back. Appends that come meanwhile are written behind it
+ * and share the next one.
+ *
+ * When a sync fails, nobody knows what is on disk: the kernel may have dropped the dirty pages and will call the next sync a
+ * success. So the store never tries again. What was not synced is taken back out of the head, its appenders get -EIO, and the
+ * store refuses appends until it is opened again and has read from the disk what is really there. Queries go on.
+ *
+ * When a write fails (the disk is full), the record is cut off the log again, its append is refused, and everything else is as
+ * before; there is nothing to recover from when space returns.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/time.h"
+#include "store/store_int.h"
+
+/* ---- sync ---- */
+
+static int refuse_failed(struct store *store, struct error *err)
+{
+	return error_set(err, -EIO,
+			 "the store takes no more data since its log could not be synced (%s): check the disk, restart",
+			 store->failure.message);
+}
+
+static void note_sync_time(struct store *store, int64_t started_ns)
+{
+	uint64_t took = (uint64_t)(time_monotonic_ns() - started_ns);
+	pthread_mutex_lock(&store->state_lock);
+	store->stats.fsyncs++;
+	store->stats.fsync_ns_total += took;
+	if (took > store->stats.fsync_ns_max)
+		store->stats.fsync_ns_max = took;
+	pthread_mutex_unlock(&store->state_lock);
+}
+
+/* append_lock held. Takes back what is written and not synced. */
+static void fail_sync(struct store *store, const struct error *cause)
+{
+	store->failure = *cause;
+	head_rewind(store->head, store->synced_mark.head_count, store->synced);
+	id_ring_rewind(&store->ids, store->synced);
+	log_segment_rewind(&store->log, store->synced_mark.offset);
+	store->sequence = store->synced;
+	store_problem(store, "the log cannot be synced, no more data is taken until restart: %s", cause->message);
+}
+
+/* append_lock held and nobody syncing; with `unlock`, the lock is released for the sync itself. */
+static int sync_once(struct store *store, bool unlock, struct error *err)
+{
+	uint64_t sequence = store->sequence;
+	struct log_segment_mark mark = {.offset = store->log.offset, .head_count = store->head->count};
+	struct error cause = {0};
+	int64_t started = time_monotonic_ns();
+	store->syncing = true;
+	if (unlock)
+		pthread_mutex_unlock(&store->append_lock);
+	int r = log_segment_sync(&store->log, &cause);
+	note_sync_time(store, started);
+	if (unlock)
+		pthread_mutex_lock(&store->append_lock);
+	store->syncing = false;
+	if (r == 0) {
+		store->synced = sequence;
+		store->synced_mark = mark;
+	} else {
+		fail_sync(store, &cause);
+	}
+	pthread_cond_broadcast(&store->synced_cond);
+	return r < 0 ? refuse_failed(store, err) : 0;
+}
+
+/* append_lock held; waits until record `sequence` is on disk. */
+static int wait_synced(struct store *store, uint64_t sequence, struct error *err)
+{
+	while (store->synced < sequence) {
+		if (store->failure.code)
+			return refuse_failed(store, err);
+		if (store->syncing)
+			pthread_cond_wait(&store->synced_cond, &store->append_lock);
+		else
+			sync_once(store, true, NULL);
+	}
+	return 0;
+}
+
+int store_sync_locked(struct store *store, struct error *err)
+{
+	while (store->syncing)
+		pthread_cond_wait(&store->synced_cond, &store->append_lock);
+	if (store->failure.code)
+		return refuse_failed(store, err);
+	return store->synced < store->sequence ? sync_once(store, false, err) : 0;
+}
+
+/* ---- room ---- */
+
+static bool is_full(struct store *store, struct error *ret_cut_error)
+{
+	pthread_mutex_lock(&store->state_lock);
+	uint64_t bytes = head_bytes(store->head) + (store->frozen ? head_bytes(store->frozen) : 0);
+	*ret_cut_error = store->cut_error;
+	pthread_mutex_unlock(&store->state_lock);
+	return bytes >= 2 * store->options.head_size_bytes;
+}
+
+/* append_lock held. Waits while the head and the one being written are twice as large as they should be. */
+static int wait_for_room(struct store *store, struct error *err)
+{
+	struct error cut_error;
+	while (is_full(store, &cut_error)) {
+		if (store->failure.code)
+			return refuse_failed(store, err);
+		/* Waiting for a cut that fails would be waiting for ever. */
+		if (cut_error.code)
+			return error_set(err, cut_error.code == -ENOSPC ? -ENOSPC : -EIO,
+					 "the store's memory is full and cannot be written to disk: %s", cut_error.message);
+		store_wake(store);
+		pthread_cond_wait(&store->room_cond, &store->append_lock);
+	}
+	return store->failure.code ? refuse_failed(store, err) : 0;
+}
+
+/* ---- appending ---- */
+
+struct appending {
+	const struct profile *profile;
+	const struct store_append_options *options;
+	struct bytes payload;
+	size_t raw_len;
+	struct store_append_result *result;
+	struct error *err;
+};
+
+/* append_lock held. */
+static int write_record(struct store *store, const struct appending *a, uint64_t *ret_sequence)
+{
+	struct head_batch batch;
+	struct head *head = store->head;
+	int r = head_prepare(head, a->profile, a->options, &batch, a->err);
+	if (r < 0)
+		return r;
+	*a->result = (struct store_append_result){.samples = batch.count, .series = batch.series};
+	*ret_sequence = store->synced;
+	if (batch.count == 0)
+		return 0; /* nothing to keep */
+	uint64_t sequence = store->sequence + 1, before = store->log.offset;
+	r = log_segment_append(&store->log, sequence, a->payload, a->raw_len, a->err);
+	if (r < 0)
+		return r;
+	head_commit(head, &batch, a->profile, a->options, sequence);
+	head->log_bytes += store->log.offset - before;
+	head->log_records++;
+	store->sequence = sequence;
+	if (id_is_set(a->options->id))
+		id_ring_add(&store->ids, a->options->id, sequence);
+	*ret_sequence = sequence;
+	return 0;
+}
+
+/* append_lock held. */
+static int append_locked(struct store *store, const struct appending *a)
+{
+	uint64_t sequence;
+	int r = wait_for_room(store, a->err);
+	if (r < 0)
+		return r;
+	if (id_is_set(a->options->id) && id_ring_find(&store->ids, a->options->id, &sequence))
+		a->result->duplicate = true;
+	else
+		r = write_record(store, a, &sequence);
+	/* A duplicate waits too: the first one is perhaps not on disk yet. */
+	return r == 0 ? wait_synced(store, sequence, a->err) : r;
+}
+
+static void count_append(struct store *store, int r, const struct store_append_result *result)
+{
+	pthread_mutex_lock(&store->state_lock);
+	if (r < 0) {
+		store->stats.refused++;
+	} else if (result->duplicate) {
+		store->stats.duplicates++;
+	} else {
+		store->stats.appends++;
+		store->stats.samples += result->samples;
+	}
+	pthread_mutex_unlock(&store->state_lock);
+}
+
+static int append_encoded(struct store *store, struct appending *a, struct bytes payload)
+{
+	_cleanup_(buffer_release) struct buffer compressed;
+	buffer_init(&compressed, SIZE_MAX);
+	int r = log_compress(payload, &compressed, &a->raw_len, a->err);
+	if (r < 0)
+		return r;
+	a->payload = a->raw_len ? buffer_bytes(&compressed) : payload;
+	pthread_mutex_lock(&store->append_lock);
+	r = append_locked(store, a);
+	pthread_mutex_unlock(&store->append_lock);
+	if (r == 0 && store_wants_cut(store))
+		store_wake(store);
+	return r;
+}
+
+static int append_profile(struct store *store, const struct profile *profile, const struct store_append_options *options,
+			  struct store_append_result *result, struct error *err)
+{
+	struct appending a = {.profile = profile, .options = options, .result = result, .err = err};
+	_cleanup_(buffer_release) struct buffer payload;
+	bool repaired;
+	buffer_init(&payload, RECORD_BYTES_MAX);
+	int r = record_encode(profile, options, &payload, &repaired, err);
+	if (r < 0)
+		return r == -E2BIG ? -EDQUOT : r;
+	if (!repaired)
+		return append_encoded(store, &a, buffer_bytes(&payload));
+	/* Store what the log says, or a restart would change the data. */
+	struct record record;
+	r = record_decode(buffer_bytes(&payload), &record, err);
+	if (r < 0)
+		return r;
+	struct store_append_options repaired_options = record_options(&record);
+	a.profile = record.profile;
+	a.options = &repaired_options;
+	r = append_encoded(store, &a, buffer_bytes(&payload));
+	record_release(&record);
+	return r;
+}
+
+static int check_profile(const struct profile *profile, const struct store_append_options *options, struct error *err)
+{
+	if (profile->sample_count && profile->sample_type_count == 0)
+		return error_set(err, -EINVAL, "the profile has samples but no sample type");
+	if (options->labels && options->labels->count > LIMIT_LABELS_PER_SERIES)
+		return error_set(err, -EDQUOT, "more than %d labels", LIMIT_LABELS_PER_SERIES);
+	return 0;
+}
+
+int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
+		 struct store_append_result *ret, struct error *err)
+{
+	struct store_append_options resolved = {0};
+	struct store_append_result result = {0};
+	if (options)
+		resolved = *options;
+	if (resolved.received_ns == 0)
+		resolved.received_ns = time_now_ns();
+	int r = check_profile(profile, &resolved, err);
+	if (r == 0)
+		r = append_profile(store, profile, &resolved, &result, err);
+	count_append(store, r, &result);
+	if (r == 0 && ret)
+		*ret = result;
+	return r;
+}

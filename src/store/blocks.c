@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of blocks.
+ *
+ * A block is referenced by the list and by each query that has it in its snapshot. Taking it out of the list (retention,
+ * damage) therefore never pulls it away under a reader: retention's directory is only deleted after the last reference is gone;
+ * a damaged one is renamed at once, and readers that still want files from it find them missing and go on without it, as they
+ * would have anyway.
+ *
+ * The decoded indexes of blocks (series; stacks and what they refer to) are cached up to STORE_CACHE_MAX, the least recently
+ * used block's go first. They have references of their own, so a query keeps what it uses while the cache forgets it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "store/store_int.h"
+
+int blocks_add(struct store *store, struct block *block, struct error *err)
+{
+	if (array_reserve(&store->blocks, &store->block_capacity, store->block_count + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	size_t at = store->block_count++;
+	for (; at > 0 && store->blocks[at - 1]->meta.last_sequence > block->meta.last_sequence; at--)
+		store->blocks[at] = store->blocks[at - 1];
+	store->blocks[at] = block;
+	return 0;
+}
+
+/* ---- snapshots ---- */
+
+struct head *store_head_ref(struct store *store, struct head *head)
+{
+	if (head)
+		head->refs++;
+	return head;
+}
+
+void store_head_unref(struct store *store, struct head *head)
+{
+	if (!head)
+		return;
+	pthread_mutex_lock(&store->state_lock);
+	bool last = --head->refs == 0;
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		head_free(head);
+}
+
+int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct error *err)
+{
+	*ret = (struct store_snapshot){0};
+	pthread_mutex_lock(&store->state_lock);
+	ret->blocks = mem_alloc_array(store->block_count, sizeof(*ret->blocks));
+	if (ret->blocks) {
+		ret->heads[0] = store_head_ref(store, store->frozen);
+		ret->heads[1] = store_head_ref(store, store->head);
+		for (size_t i = 0; i < store->block_count; i++) {
+			ret->blocks[i] = store->blocks[i];
+			ret->blocks[i]->refs++;
+		}
+		ret->block_count = store->block_count;
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	return ret->blocks ? 0 : error_nomem(err);
+}
+
+/* What the cache holds of a block, taken out of it. state_lock held. */
+struct evicted {
+	struct block_series *series;
+	struct block_tables *tables;
+};
+
+static struct evicted evict(struct store *store, struct block *block)
+{
+	struct evicted out = {0};
+	if (block->series) {
+		store->cache_bytes -= block->series->bytes;
+		if (--block->series->refs == 0)
+			out.series = block->series;
+		block->series = NULL;
+	}
+	if (block->tables) {
+		store->cache_bytes -= block->tables->bytes;
+		if (--block->tables->refs == 0)
+			out.tables = block->tables;
+		block->tables = NULL;
+	}
+	return out;
+}
+
+static void free_evicted(struct evicted out)
+{
+	block_series_free(out.series);
+	block_tables_free(out.tables);
+}
+
+/* Drops one reference; true if the caller must free the block. state_lock held. */
+static bool unref_block(struct store *store, struct block *block)
+{
+	return --block->refs == 0 && block->is_set_aside;
+}
+
+void store_snapshot_release(struct store *store, struct store_snapshot *snapshot)
+{
+	bool bury = false;
+	for (size_t i = 0; i < snapshot->block_count; i++) {
+		struct block *block = snapshot->blocks[i];
+		pthread_mutex_lock(&store->state_lock);
+		bool last = unref_block(store, block);
+		bury |= block->refs == 0 && block->removed;
+		pthread_mutex_unlock(&store->state_lock);
+		if (last)
+			block_free(block);
+	}
+	mem_free(snapshot->blocks);
+	store_head_unref(store, snapshot->heads[0]);
+	store_head_unref(store, snapshot->heads[1]);
+	if (bury)
+		store_wake(store);
+	*snapshot = (struct store_snapshot){0};
+}
+
+/* ---- cache ---- */
+
+/* Makes the cache fit again, sparing `keep`. state_lock held for one block at a time. */
+static void shrink_cache(struct store *store, const struct block *keep)
+{
+	for (;;) {
+		struct block *oldest = NULL;
+		pthread_mutex_lock(&store->state_lock);
+		for (size_t i = 0; store->cache_bytes > STORE_CACHE_MAX && i < store->block_count; i++) {
+			struct block *block = store->blocks[i];
+			if (block != keep && (block->series || block->tables) &&
+			    (!oldest || block->last_used < oldest->last_used))
+				oldest = block;
+		}
+		struct evicted out = {0};
+		if (oldest)
+			out = evict(store, oldest);
+		pthread_mutex_unlock(&store->state_lock);
+		free_evicted(out);
+		if (!oldest)
+			return;
+	}
+}
+
+/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
+static bool may_cache(const struct block *block, size_t bytes)
+{
+	return !block->removed && !block->is_set_aside && bytes <= STORE_CACHE_MAX / 2;
+}
+
+int blocks_get_series(struct store *store, struct block *block, struct block_series **ret, uint64_t *bytes, struct error *err)
+{
+	pthread_mutex_lock(&store->state_lock);
+	struct block_series *series = block->series;
+	if (series)
+		series->refs++;
+	block->last_used = ++store->cache_clock;
+	pthread_mutex_unlock(&store->state_lock);
+	*ret = series;
+	if (series)
+		return 0;
+	int r = block_series_load(block, &series, bytes, err);
+	if (r < 0)
+		return r;
+	*ret = series;
+	pthread_mutex_lock(&store->state_lock);
+	/* Another query may have been faster; then this copy lives for this query only. */
+	if (!block->series && may_cache(block, series->bytes)) {
+		series->refs++;
+		block->series = series;
+		store->cache_bytes += series->bytes;
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	shrink_cache(store, block);
+	return 0;
+}
+
+int blocks_get_tables(struct store *store, struct block *block, struct block_tables **ret, uint64_t *bytes, struct error *err)
+{
+	pthread_mutex_lock(&store->state_lock);
+	struct block_tables *tables = block->tables;
+	if (tables)
+		tables->refs++;
+	block->last_used = ++store->cache_clock;
+	pthread_mutex_unlock(&store->state_lock);
+	*ret = tables;
+	if (tables)
+		return 0;
+	int r = block_tables_load(block, &tables, bytes, err);
+	if (r < 0)
+		return r;
+	*ret = tables;
+	pthread_mutex_lock(&store->state_lock);
+	if (!block->tables && may_cache(block, tables->bytes)) {
+		tables->refs++;
+		block->tables = tables;
+		store->cache_bytes += tables->bytes;
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	shrink_cache(store, block);
+	return 0;
+}
+
+void blocks_put_series(struct store *store, struct block_series *series)
+{
+	if (!series)
+		return;
+	pthread_mutex_lock(&store->state_lock);
+	bool last = --series->refs == 0;
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		block_series_free(series);
+}
+
+void blocks_put_tables(struct store *store, struct block_tables *tables)
+{
+	if (!tables)
+		return;
+	pthread_mutex_lock(&store->state_lock);
+	bool last = --tables->refs == 0;
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		block_tables_free(tables);
+}
+
+/* ---- taking blocks out ---- */
+
+/* state_lock held. */
+static bool take_out(struct store *store, struct block *block)
+{
+	for (size_t i = 0; i < store->block_count; i++) {
+		if (store->blocks[i] != block)
+			continue;
+		store->block_count--;
+		memmove(store->blocks + i, store->blocks + i + 1, (store->block_count - i) * sizeof(*store->blocks));
+		return true;
+	}
+	return false;
+}
+
+int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err)
+{
+	int r = io_make_dirs(store->quarantine_path, 0750, err);
+	if (r == 0) {
+		r = io_join_path(to, PATH_MAX, store->quarantine_path, name);
+		if (r < 0)
+			return error_set_errno(err, r, "%s", name);
+		r = io_rename(path, to, err);
+	}
+	return r;
+}
+
+void blocks_set_aside(struct store *store, struct block *block, const char *why)
+{
+	char to[PATH_MAX];
+	struct error err = {0};
+	pthread_mutex_lock(&store->state_lock);
+	bool mine = !block->is_set_aside && take_out(store, block);
+	struct evicted out = {0};
+	if (mine) {
+		block->is_set_aside = true;
+		out = evict(store, block);
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	free_evicted(out);
+	if (!mine)
+		return;
+	if (store_move_aside(store, block->path, block->meta.name, to, &err) < 0)
+		store_problem(store, "block %s is damaged and no longer used: %s (and it cannot be moved away: %s)",
+			      block->meta.name, why, err.message);
+	else
+		store_problem(store, "block %s is damaged and set aside as %s: %s", block->meta.name, to, why);
+	pthread_mutex_lock(&store->state_lock);
+	bool last = unref_block(store, block);
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		block_free(block);
+}
+
+void blocks_remove(struct store *store, struct block *block)
+{
+	pthread_mutex_lock(&store->state_lock);
+	struct evicted out = {0};
+	/* No memory to remember it: it stays, and the next round tries again. */
+	if (array_reserve(&store->doomed, &store->doomed_capacity, store->doomed_count + 1, SIZE_MAX) == 0 &&
+	    take_out(store, block)) {
+		block->removed = true;
+		block->refs--;
+		store->doomed[store->doomed_count++] = block;
+		store->stats.blocks_removed++;
+		out = evict(store, block);
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	free_evicted(out);
+}
+
+static struct block *next_dead(struct store *store)
+{
+	struct block *dead = NULL;
+	pthread_mutex_lock(&store->state_lock);
+	for (size_t i = 0; i < store->doomed_count && !dead; i++) {
+		if (store->doomed[i]->refs)
+			continue;
+		dead = store->doomed[i];
+		store->doomed[i] = store->doomed[--store->doomed_count];
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	return dead;
+}
+
+void blocks_bury(struct store *store)
+{
+	for (struct block *block; (block = next_dead(store));) {
+		char to[PATH_MAX];
+		struct error err = {0};
+		/* Renamed first, so that a crash leaves either a whole block or rubbish that the next start removes. */
+		int r = io_join_path(to, sizeof(to), store->trash_path, block->meta.name);
+		if (r < 0)
+			error_set_errno(&err, r, "%s", block->meta.name);
+		if (r == 0)
+			r = io_rename(block->path, to, &err);
+		if (r == 0)
+			r = io_remove_tree(to, &err);
+		if (r < 0)
+			store_problem(store, "block %s is past its retention but cannot be removed: %s", block->meta.name,
+				      err.message);
+		block_free(block);
+	}
+}
+
+void blocks_free_all(struct store *store)
+{
+	for (size_t i = 0; i < store->block_count; i++) {
+		free_evicted(evict(store, store->blocks[i]));
+		block_free(store->blocks[i]);
+	}
+	for (size_t i = 0; i < store->doomed_count; i++)
+		block_free(store->doomed[i]);
+	mem_free(store->blocks);
+	mem_free(store->doomed);
+	store->blocks = store->doomed = NULL;
+	store->block_count = store->doomed_count = 0;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/head.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/time.h"
+
+#define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
+
+int head_new(size_t series_max, struct head **ret, struct error *err)
+{
+	struct head *head = mem_zalloc(sizeof(*head));
+	if (!head)
+		return error_nomem(err);
+	pthread_rwlockattr_t attributes;
+	pthread_rwlockattr_init(&attributes);
+	/* Otherwise a stream of queries would keep appends out for ever. */
+	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&head->lock, &attributes);
+	pthread_rwlockattr_destroy(&attributes);
+	head->refs = 1;
+	head->series_max = series_max;
+	index32_init(&head->type_index);
+	index32_init(&head->label_index);
+	map64_init(&head->series_index);
+	int r = profile_new(&head->pool, err);
+	if (r < 0) {
+		head_free(head);
+		return r;
+	}
+	*ret = head;
+	return 0;
+}
+
+struct head *head_free(struct head *head)
+{
+	if (!head)
+		return NULL;
+	profile_free(head->pool);
+	for (size_t i = 0; i < head->type_count; i++)
+		mem_free(head->types[i]);
+	for (size_t i = 0; i < head->label_set_count; i++) {
+		labels_release(head->label_sets[i]);
+		mem_free(head->label_sets[i]);
+	}
+	mem_free(head->types);
+	mem_free(head->label_sets);
+	mem_free(head->series);
+	index32_release(&head->type_index);
+	index32_release(&head->label_index);
+	map64_release(&head->series_index);
+	mem_free(head->series_ids);
+	mem_free(head->stacks);
+	mem_free(head->links);
+	mem_free(head->times);
+	mem_free(head->values);
+	mem_free(head->appends);
+	pthread_rwlock_destroy(&head->lock);
+	mem_free(head);
+	return NULL;
+}
+
+/* ---- series ---- */
+
+static int add_type(struct head *head, const struct profile_type *type, uint32_t *ret)
+{
+	char text[PROFILE_TYPE_TEXT_MAX];
+	profile_type_format(type, text);
+	uint64_t hash = hash64(text, strlen(text));
+	uint32_t id;
+	for (size_t at = index32_first(&head->type_index, hash); index32_at(&head->type_index, hash, &at, &id); at++) {
+		if (profile_type_equal(head->types[id], type)) {
+			*ret = id;
+			return 0;
+		}
+	}
+	struct profile_type *copy = mem_alloc(sizeof(*copy));
+	if (!copy || array_reserve(&head->types, &head->type_capacity, head->type_count + 1, UINT32_MAX / 2) < 0 ||
+	    index32_reserve(&head->type_index, 1) < 0) {
+		mem_free(copy);
+		return -ENOMEM;
+	}
+	*copy = *type;
+	*ret = (uint32_t)head->type_count;
+	head->types[head->type_count++] = copy;
+	index32_add(&head->type_index, hash, *ret);
+	return 0;
+}
+
+static size_t labels_size(const struct labels *labels)
+{
+	size_t size = sizeof(*labels) + labels->capacity * sizeof(*labels->items);
+	for (size_t i = 0; i < labels->count; i++)
+		size += strlen(labels->items[i].name) + strlen(labels->items[i].value) + 2 + 32; /* and malloc's own */
+	return size;
+}
+
+/* Takes the contents of `labels` over when they are new. */
+static int add_labels(struct head *head, struct labels *labels, uint32_t *ret)
+{
+	uint64_t hash = labels_hash(labels);
+	uint32_t id;
+	for (size_t at = index32_first(&head->label_index, hash); index32_at(&head->label_index, hash, &at, &id); at++) {
+		if (labels_compare(head->label_sets[id], labels) == 0) {
+			*ret = id;
+			return 0;
+		}
+	}
+	struct labels *copy = mem_alloc(sizeof(*copy));
+	if (!copy ||
+	    array_reserve(&head->label_sets, &head->label_set_capacity, head->label_set_count + 1, UINT32_MAX / 2) < 0 ||
+	    index32_reserve(&head->label_index, 1) < 0) {
+		mem_free(copy);
+		return -ENOMEM;
+	}
+	*copy = *labels;
+	labels_init(labels);
+	*ret = (uint32_t)head->label_set_count;
+	head->label_sets[head->label_set_count++] = copy;
+	head->label_bytes += labels_size(copy);
+	index32_add(&head->label_index, hash, *ret);
+	return 0;
+}
+
+static int add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret, struct error *err)
+{
+	uint64_t key = (uint64_t)type << 32 | labels, found;
+	if (map64_get(&head->series_index, key, &found)) {
+		*ret = (uint32_t)found;
+		return 0;
+	}
+	if (head->series_count >= head->series_max)
+		return error_set(
+			err, -EDQUOT,
+			"series limit: the head holds %zu series already; send fewer distinct labels, or raise the limit",
+			head->series_count);
+	if (array_reserve(&head->series, &head->series_capacity, head->series_count + 1, UINT32_MAX / 2) < 0 ||
+	    map64_put(&head->series_index, key, head->series_count) < 0)
+		return error_nomem(err);
+	head->series[head->series_count] = (struct series){
+		.type = head->types[type],
+		.labels = head->label_sets[labels],
+		.hash = series_hash(head->types[type], head->label_sets[labels]),
+	};
+	*ret = (uint32_t)head->series_count++;
+	return 0;
+}
+
+/* ---- preparing ---- */
+
+struct preparation {
+	struct head *head;
+	const struct profile *profile;
+	const struct store_append_options *options;
+	struct profile_copy *copy;
+	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
+	uint32_t *series_of_set; /* the same for the series of the current type */
+	size_t at;		 /* next free sample */
+	size_t series;		 /* distinct ones so far */
+	struct error *err;
+};
+
+static int find_series(struct preparation *prep, uint32_t type, uint32_t set, uint32_t *ret)
+{
+	if (prep->series_of_set[set]) {
+		*ret = prep->series_of_set[set] - 1;
+		return 0;
+	}
+	int r;
+	if (!prep->labels_of_set[set]) {
+		_cleanup_(labels_release) struct labels labels;
+		uint32_t id;
+		labels_init(&labels);
+		r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
+		if (r < 0)
+			return r == -E2BIG ? -EDQUOT : r;
+		if (add_labels(prep->head, &labels, &id) < 0)
+			return error_nomem(prep->err);
+		prep->labels_of_set[set] = id + 1;
+	}
+	r = add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
+	if (r < 0)
+		return r;
+	prep->series_of_set[set] = *ret + 1;
+	struct series *series = &prep->head->series[*ret];
+	prep->series += series->mark != prep->head->appends_prepared;
+	series->mark = prep->head->appends_prepared;
+	return 0;
+}
+
+/* A sample that knows no time gets that of its profile's start, or of its arrival. */
+static int64_t time_of(const struct preparation *prep, const struct profile_sample *sample)
+{
+	if (sample->time_ns)
+		return sample->time_ns;
+	return prep->profile->time_ns ? prep->profile->time_ns : prep->options->received_ns;
+}
+
+static int prepare_type(struct preparation *prep, size_t sample_type)
+{
+	const struct profile *profile = prep->profile;
+	struct head *head = prep->head;
+	struct profile_type type;
+	uint32_t type_id;
+	profile_type_of(profile, sample_type, prep->options->name, &type);
+	if (add_type(head, &type, &type_id) < 0)
+		return error_nomem(prep->err);
+	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
+		size_t at = prep->at;
+		if (value == 0)
+			continue;
+		int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
+		if (r == 0)
+			r = profile_copy_stack(prep->copy, sample->stack, &head->stacks[at], prep->err);
+		if (r == 0)
+			r = profile_copy_link(prep->copy, sample->link, &head->links[at], prep->err);
+		if (r < 0)
+			return r;
+		head->times[at] = time_of(prep, sample);
+		head->values[at] = value;
+		prep->at++;
+	}
+	return 0;
+}
+
+static size_t count_values(const struct profile *profile)
+{
+	size_t count = 0, total = profile->sample_count * profile->sample_type_count;
+	for (size_t i = 0; i < total; i++)
+		count += profile->values[i] != 0;
+	return count;
+}
+
+static int reserve_samples(struct head *head, size_t more, struct error *err)
+{
+	size_t need = head->count + more;
+	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->links, &head->link_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->times, &head->time_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->values, &head->value_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->appends, &head->append_capacity, head->append_count + 1, HEAD_SAMPLES_MAX);
+	if (r == -E2BIG)
+		return error_set(err, -EDQUOT, "the profile is too large: the head would hold more than %u samples",
+				 HEAD_SAMPLES_MAX);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+static void update_bytes(struct head *head)
+{
+	const struct profile *pool = head->pool;
+	/* Entries and what their hash tables add, which are half empty on average. */
+	uint64_t bytes = pool->strings.arena.used_bytes + pool->strings.count * 32 + pool->mapping_count * 64 +
+			 pool->function_count * 40 + pool->location_count * 56 + pool->line_count * 24 +
+			 pool->stack_count * 20 + pool->link_count * 40;
+	bytes += head->label_bytes + head->label_set_count * 24 + head->series_count * (sizeof(*head->series) + 40);
+	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
+	__atomic_store_n(&head->bytes, bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t head_bytes(const struct head *head)
+{
+	return __atomic_load_n(&head->bytes, __ATOMIC_RELAXED);
+}
+
+static int prepare_all(struct preparation *prep)
+{
+	const struct profile *profile = prep->profile;
+	int r = reserve_samples(prep->head, count_values(profile), prep->err);
+	if (r == 0)
+		r = profile_copy_new(prep->head->pool, profile, &prep->copy, prep->err);
+	if (r < 0)
+		return r;
+	prep->labels_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*prep->labels_of_set));
+	prep->series_of_set = mem_alloc_array(profile->label_set_count, sizeof(*prep->series_of_set));
+	if (!prep->labels_of_set || !prep->series_of_set)
+		return error_nomem(prep->err);
+	for (size_t type = 0; r == 0 && type < profile->sample_type_count; type++)
+		r = prepare_type(prep, type);
+	return r;
+}
+
+int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
+		 struct head_batch *ret, struct error *err)
+{
+	struct preparation prep = {.head = head, .profile = profile, .options = options, .err = err};
+	pthread_rwlock_wrlock(&head->lock);
+	prep.at = head->count;
+	head->appends_prepared++;
+	int r = prepare_all(&prep);
+	update_bytes(head);
+	pthread_rwlock_unlock(&head->lock);
+	profile_copy_free(prep.copy);
+	mem_free(prep.labels_of_set);
+	mem_free(prep.series_of_set);
+	*ret = (struct head_batch){.count = prep.at - head->count, .series = prep.series};
+	if (r == -E2BIG)
+		r = -EDQUOT;
+	return r;
+}
+
+/* ---- committing ---- */
+
+static void note_sample(struct head *head, size_t at, int64_t period)
+{
+	struct series *series = &head->series[head->series_ids[at]];
+	int64_t time = head->times[at];
+	if (series->samples == 0 || time < series->first_ns)
+		series->first_ns = time;
+	if (series->samples == 0 || time > series->last_ns)
+		series->last_ns = time;
+	series->samples++;
+	series->total = (int64_t)((uint64_t)series->total + (uint64_t)head->values[at]);
+	if (period > series->period)
+		series->period = period;
+	if (at == 0 || time < head->min_ns)
+		head->min_ns = time;
+	if (at == 0 || time > head->max_ns)
+		head->max_ns = time;
+}
+
+void head_commit(struct head *head, const struct head_batch *batch, const struct profile *profile,
+		 const struct store_append_options *options, uint64_t sequence)
+{
+	pthread_rwlock_wrlock(&head->lock);
+	for (size_t i = 0; i < batch->count; i++)
+		note_sample(head, head->count + i, profile->period);
+	head->count += batch->count;
+	if (id_is_set(options->id)) {
+		struct head_append *append = &head->appends[head->append_count++];
+		append->sequence = sequence;
+		memcpy(append->id, options->id, sizeof(append->id));
+	}
+	head->last_sequence = sequence;
+	if (head->started_ns == 0)
+		__atomic_store_n(&head->started_ns, time_monotonic_ns(), __ATOMIC_RELAXED);
+	pthread_rwlock_unlock(&head->lock);
+}
+
+void head_rewind(struct head *head, size_t count, uint64_t sequence)
+{
+	pthread_rwlock_wrlock(&head->lock);
+	assert(count <= head->count);
+	head->count = count;
+	while (head->append_count > 0 && head->appends[head->append_count - 1].sequence > sequence)
+		head->append_count--;
+	head->last_sequence = sequence;
+	pthread_rwlock_unlock(&head->lock);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening, recovering and closing the store, and its thread.
+ *
+ *   DATA/lock          held (flock) by the process that has the store open
+ *   DATA/log/          write-ahead log, see log.c
+ *   DATA/blocks/NAME/  blocks, see docs/format.md
+ *   DATA/tmp/          a block being written; emptied at start
+ *   DATA/trash/        a block being deleted; emptied at start
+ *   DATA/quarantine/   what was damaged; never read, never removed
+ *
+ * Recovery: blocks first, because they say which records of the log are in them already; then the ids of their appends, so
+ * that a retry that comes after the restart is still recognised; then the log, whose records go through the same code as
+ * appends do. The replayed segments belong to the head and go when it is cut. A new segment is begun in any case: nothing is
+ * ever written behind bytes that a crash may have left.
+ */
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "store/store_int.h"
+
+#define DEFAULT_RETENTION_AGE_NS (30ll * 24 * 3600 * NS_PER_S)
+#define DEFAULT_RETENTION_SIZE	 (10 * GIB)
+#define DEFAULT_CUT_AGE_NS	 (10ll * 60 * NS_PER_S)
+#define DEFAULT_HEAD_SIZE	 (64 * MIB)
+#define DEFAULT_SERIES_MAX	 200000
+#define THREAD_INTERVAL_NS	 (1 * NS_PER_S)
+
+void store_problem(struct store *store, const char *format, ...)
+{
+	char message[2 * ERROR_MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	pthread_mutex_lock(&store->state_lock);
+	store->stats.problems++;
+	pthread_mutex_unlock(&store->state_lock);
+	if (store->options.on_problem)
+		store->options.on_problem(store->options.context, message);
+}
+
+/* ---- the thread ---- */
+
+void store_wake(struct store *store)
+{
+	pthread_mutex_lock(&store->wake_lock);
+	store->wake = true;
+	pthread_cond_signal(&store->wake_cond);
+	pthread_mutex_unlock(&store->wake_lock);
+}
+
+/* True until the store closes. */
+static bool wait_for_work(struct store *store)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	int64_t at = until.tv_nsec + THREAD_INTERVAL_NS;
+	until.tv_sec += at / NS_PER_S;
+	until.tv_nsec = at % NS_PER_S;
+	pthread_mutex_lock(&store->wake_lock);
+	while (!store->wake && !store->stop)
+		if (pthread_cond_timedwait(&store->wake_cond, &store->wake_lock, &until) == ETIMEDOUT)
+			break;
+	store->wake = false;
+	bool go_on = !store->stop;
+	pthread_mutex_unlock(&store->wake_lock);
+	return go_on;
+}
+
+static bool has_failed(struct store *store)
+{
+	pthread_mutex_lock(&store->append_lock);
+	bool failed = store->failure.code != 0;
+	pthread_mutex_unlock(&store->append_lock);
+	return failed;
+}
+
+static int64_t cut_retry_ns(struct store *store)
+{
+	pthread_mutex_lock(&store->cut_lock);
+	int64_t retry = store->cut_retry_ns;
+	pthread_mutex_unlock(&store->cut_lock);
+	return retry;
+}
+
+static void *run_thread(void *context)
+{
+	struct store *store = context;
+	while (wait_for_work(store)) {
+		int64_t now = time_monotonic_ns();
+		if (store_wants_cut(store) && !has_failed(store) && now >= cut_retry_ns(store))
+			store_cut(store, NULL);
+		if (now >= store->retention_due_ns) {
+			store_apply_retention(store, time_now_ns(), NULL);
+			store->retention_due_ns = now + STORE_RETENTION_EVERY_NS;
+		}
+		blocks_bury(store);
+	}
+	return NULL;
+}
+
+/* ---- opening ---- */
+
+static void init_condition(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+static void init_locks(struct store *store)
+{
+	pthread_mutex_init(&store->append_lock, NULL);
+	pthread_mutex_init(&store->state_lock, NULL);
+	pthread_mutex_init(&store->cut_lock, NULL);
+	pthread_mutex_init(&store->wake_lock, NULL);
+	init_condition(&store->synced_cond);
+	init_condition(&store->room_cond);
+	init_condition(&store->wake_cond);
+}
+
+static void set_options(struct store *store, const struct store_options *options)
+{
+	store->options = *options;
+	store->options.directory = store->directory;
+	if (store->options.retention_age_ns == 0)
+		store->options.retention_age_ns = DEFAULT_RETENTION_AGE_NS;
+	if (store->options.retention_size_bytes == 0)
+		store->options.retention_size_bytes = DEFAULT_RETENTION_SIZE;
+	if (store->options.cut_age_ns == 0)
+		store->options.cut_age_ns = DEFAULT_CUT_AGE_NS;
+	if (store->options.head_size_bytes == 0)
+		store->options.head_size_bytes = DEFAULT_HEAD_SIZE;
+	if (store->options.series_max == 0)
+		store->options.series_max = DEFAULT_SERIES_MAX;
+}
+
+static int make_directories(struct store *store, struct error *err)
+{
+	const struct {
+		char *path;
+		const char *name;
+	} directories[] = {{store->log_path, "log"},
+			   {store->blocks_path, "blocks"},
+			   {store->temporary_path, "tmp"},
+			   {store->trash_path, "trash"},
+			   {store->quarantine_path, "quarantine"}};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(directories) / sizeof(*directories); i++) {
+		r = io_join_path(directories[i].path, PATH_MAX, store->directory, directories[i].name);
+		if (r < 0)
+			return error_set_errno(err, r, "%s", store->directory);
+		if (directories[i].path == store->quarantine_path)
+			continue; /* made when needed: its being there says that something happened */
+		if (directories[i].path == store->temporary_path || directories[i].path == store->trash_path)
+			r = store_empty_directory(directories[i].path, err);
+		else
+			r = io_make_dirs(directories[i].path, 0750, err);
+	}
+	return r == 0 ? io_sync_dir(store->directory, err) : r;
+}
+
+static int lock_directory(struct store *store, struct error *err)
+{
+	char path[PATH_MAX];
+	int r = io_make_dirs(store->directory, 0750, err);
+	if (r < 0)
+		return r;
+	r = io_join_path(path, sizeof(path), store->directory, "lock");
+	if (r < 0)
+		return error_set_errno(err, r, "%s", store->directory);
+	store->lock_fd = io_lock_file(path, err);
+	if (store->lock_fd == -EBUSY)
+		return error_set(err, -EBUSY, "%s is in use by another process: stop it or use another data directory",
+				 store->directory);
+	return store->lock_fd < 0 ? store->lock_fd : 0;
+}
+
+/* ---- blocks ---- */
+
+static int open_block(struct store *store, const char *name, struct error *err)
+{
+	char path[PATH_MAX], to[PATH_MAX];
+	struct block *block = NULL;
+	struct error why = {0};
+	int r = io_join_path(path, sizeof(path), store->blocks_path, name);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", name);
+	r = block_open(path, &block, &why);
+	if (r == 0 && strcmp(block->meta.name, name)) {
+		r = error_set(&why, -EBADMSG, "its metadata has another name, %s", block->meta.name);
+		block_free(block);
+	}
+	if (r == 0) {
+		r = blocks_add(store, block, err);
+		if (r < 0)
+			block_free(block);
+		return r;
+	}
+	if (r != -EBADMSG) {
+		if (err)
+			*err = why;
+		return r;
+	}
+	r = store_move_aside(store, path, name, to, err);
+	if (r == 0)
+		store_problem(store, "block %s is damaged and set aside as %s: %s", name, to, why.message);
+	return r;
+}
+
+static int open_blocks(struct store *store, struct error *err)
+{
+	DIR *dir = opendir(store->blocks_path);
+	if (!dir)
+		return error_set_errno(err, -errno, "cannot list %s", store->blocks_path);
+	int r = 0;
+	for (const struct dirent *entry; r == 0 && (entry = readdir(dir));)
+		if (entry->d_name[0] != '.')
+			r = open_block(store, entry->d_name, err);
+	closedir(dir);
+	return r;
+}
+
+/* The ids of the newest blocks, as many as are remembered; added oldest first. */
+static int load_ids(struct store *store, struct error *err)
+{
+	size_t from = store->block_count, total = 0;
+	while (from > 0 && total < STORE_IDS_KEPT)
+		total += store->blocks[--from]->meta.files[BLOCK_APPENDS].rows;
+	for (size_t i = from; i < store->block_count; i++) {
+		const struct block *block = store->blocks[i];
+		struct head_append *appends = NULL;
+		struct error why = {0};
+		size_t count = 0;
+		int r = block_read_appends(block, &appends, &count, &why);
+		for (size_t k = 0; k < count; k++)
+			id_ring_add(&store->ids, appends[k].id, appends[k].sequence);
+		mem_free(appends);
+		/* No reason to give the block's samples up. */
+		if (r == -EBADMSG)
+			store_problem(store, "block %s: a retry of an append that it holds would be stored twice: %s",
+				      block->meta.name, why.message);
+		else if (r < 0)
+			return error_set(err, r, "%s", why.message);
+	}
+	return 0;
+}
+
+/* ---- log ---- */
+
+static int replay_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
+{
+	struct store *store = context;
+	struct record record;
+	struct head_batch batch;
+	int r = record_decode(payload, &record, err);
+	if (r < 0)
+		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
+	struct store_append_options options = record_options(&record);
+	r = head_prepare(store->head, record.profile, &options, &batch, err);
+	if (r == 0) {
+		head_commit(store->head, &batch, record.profile, &options, sequence);
+		if (id_is_set(options.id))
+			id_ring_add(&store->ids, options.id, sequence);
+	}
+	record_release(&record);
+	/* What was accepted once fits again; a limit that was lowered since must not cost data that was acknowledged. */
+	return r < 0 && r != -ENOMEM ? -EBADMSG : r;
+}
+
+static void replay_problem(void *context, const char *message)
+{
+	store_problem(context, "%s", message);
+}
+
+static uint64_t last_block_sequence(const struct store *store)
+{
+	return store->block_count ? store->blocks[store->block_count - 1]->meta.last_sequence : 0;
+}
+
+/* Begins the segment that appends go to. If the old ones hold nothing that is still needed they go now, or each start would
+ * leave one more; the new one's header must be on disk first, because it carries the sequence on. */
+static int begin_log(struct store *store, const struct log_replay_result *result, struct error *err)
+{
+	struct head *head = store->head;
+	int r = log_segment_create(store->log_path, result->next_segment, &store->log, err);
+	if (r < 0)
+		return r;
+	r = log_segment_begin(&store->log, store->sequence + 1, err);
+	if (r < 0)
+		log_segment_remove(store->log_path, result->next_segment, NULL);
+	if (r == 0 && head->count == 0)
+		r = log_segment_sync(&store->log, err);
+	for (; r == 0 && head->count == 0 && head->first_segment < store->log.number; head->first_segment++)
+		r = log_segment_remove(store->log_path, head->first_segment, err);
+	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset, .head_count = head->count};
+	return r;
+}
+
+static int recover_log(struct store *store, struct error *err)
+{
+	struct log_replay replay = {.directory = store->log_path,
+				    .quarantine = store->quarantine_path,
+				    .after = last_block_sequence(store),
+				    .on_record = replay_record,
+				    .on_problem = replay_problem,
+				    .context = store};
+	struct log_replay_result result;
+	int r = head_new(SIZE_MAX, &store->head, err);
+	if (r == 0)
+		r = log_replay(&replay, &result, err);
+	if (r < 0)
+		return r;
+	store->head->series_max = store->options.series_max;
+	store->sequence = store->synced = store->head->last_sequence = result.last_sequence;
+	store->head->first_segment = result.first_segment;
+	store->head->log_bytes = store->head->count ? result.bytes : 0;
+	store->head->log_records = result.records;
+	store->next_segment = result.next_segment + 1;
+	return begin_log(store, &result, err);
+}
+
+static void free_store(struct store *store)
+{
+	blocks_free_all(store);
+	head_free(store->head);
+	head_free(store->frozen);
+	log_segment_close(&store->log);
+	id_ring_release(&store->ids);
+	io_close(store->lock_fd);
+	mem_free(store->directory);
+	pthread_mutex_destroy(&store->append_lock);
+	pthread_mutex_destroy(&store->state_lock);
+	pthread_mutex_destroy(&store->cut_lock);
+	pthread_mutex_destroy(&store->wake_lock);
+	pthread_cond_destroy(&store->synced_cond);
+	pthread_cond_destroy(&store->room_cond);
+	pthread_cond_destroy(&store->wake_cond);
+	mem_free(store);
+}
+
+static int open_all(struct store *store, struct error *err)
+{
+	int r = lock_directory(store, err);
+	if (r == 0)
+		r = make_directories(store, err);
+	if (r == 0)
+		r = id_ring_init(&store->ids, err);
+	if (r == 0)
+		r = open_blocks(store, err);
+	if (r == 0)
+		r = load_ids(store, err);
+	if (r == 0)
+		r = recover_log(store, err);
+	if (r == 0)
+		r = thread_start(&store->thread, "store", run_thread, store, err);
+	return r;
+}
+
+int store_open(const struct store_options *options, struct store **ret, struct error *err)
+{
+	struct store *store = mem_zalloc(sizeof(*store));
+	if (!store)
+		return error_nomem(err);
+	store->lock_fd = -1;
+	store->log = LOG_SEGMENT_NONE;
+	init_locks(store);
+	store->directory = mem_strdup(options->directory);
+	set_options(store, options);
+	int r = store->directory ? open_all(store, err) : error_nomem(err);
+	if (r < 0) {
+		free_store(store);
+		return r;
+	}
+	*ret = store;
+	return 0;
+}
+
+struct store *store_close(struct store *store)
+{
+	if (!store)
+		return NULL;
+	pthread_mutex_lock(&store->wake_lock);
+	store->stop = true;
+	pthread_cond_signal(&store->wake_cond);
+	pthread_mutex_unlock(&store->wake_lock);
+	pthread_join(store->thread, NULL);
+	/* After a failed sync the disk is not to be trusted with more than what the log already holds. */
+	if (!has_failed(store))
+		store_cut(store, NULL);
+	blocks_bury(store);
+	free_store(store);
+	return NULL;
+}
+
+/* ---- statistics ---- */
+
+static void add_times(struct store_stats *stats, int64_t min_ns, int64_t max_ns)
+{
+	if (stats->oldest_ns == 0 || min_ns < stats->oldest_ns)
+		stats->oldest_ns = min_ns;
+	if (stats->newest_ns == 0 || max_ns > stats->newest_ns)
+		stats->newest_ns = max_ns;
+}
+
+static void add_head(struct store_stats *stats, struct head *head)
+{
+	pthread_rwlock_rdlock(&head->lock);
+	stats->head_bytes += head_bytes(head);
+	stats->head_samples += head->count;
+	stats->head_series += head->series_count;
+	if (head->count)
+		add_times(stats, head->min_ns, head->max_ns);
+	pthread_rwlock_unlock(&head->lock);
+}
+
+void store_get_stats(struct store *store, struct store_stats *ret)
+{
+	pthread_mutex_lock(&store->append_lock);
+	pthread_mutex_lock(&store->state_lock);
+	*ret = store->stats;
+	struct head *const heads[] = {store->frozen, store->head};
+	for (size_t i = 0; i < 2; i++) {
+		if (!heads[i])
+			continue;
+		add_head(ret, heads[i]);
+		ret->log_bytes += heads[i]->log_bytes;
+		ret->log_records += heads[i]->log_records;
+	}
+	for (size_t i = 0; i < store->block_count; i++) {
+		const struct block_meta *meta = &store->blocks[i]->meta;
+		ret->blocks++;
+		ret->block_bytes += block_meta_bytes(meta);
+		ret->block_samples += meta->samples;
+		add_times(ret, meta->min_ns, meta->max_ns);
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	pthread_mutex_unlock(&store->append_lock);
+}
