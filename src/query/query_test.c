@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queries over a real store, compared with sums made by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/time.h"
+#include "query/query.h"
+
+#define START_NS (1700000000ll * NS_PER_S) /* a multiple of 100 s */
+
+struct fixture {
+	char directory[64];
+	struct store *store;
+};
+
+static void append(struct store *store, const char *name, int64_t time_ns, const char *service, const char *function,
+		   int64_t value)
+{
+	struct error err = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(labels_release) struct labels labels = {0};
+	uint32_t cpu, ns, text, id, location, stack;
+	assert_int_equal(profile_new(&profile, &err), 0);
+	assert_int_equal(profile_add_cstring(profile, "cpu", &cpu, &err), 0);
+	assert_int_equal(profile_add_cstring(profile, "nanoseconds", &ns, &err), 0);
+	assert_int_equal(profile_add_sample_type(profile, cpu, ns, &err), 0);
+	profile->time_ns = time_ns;
+	assert_int_equal(profile_add_cstring(profile, function, &text, &err), 0);
+	assert_int_equal(profile_add_function(profile, &(struct profile_function){.name = text}, &id, &err), 0);
+	struct profile_line line = {.function = id};
+	assert_int_equal(profile_add_location(profile, &(struct profile_location){0}, &line, 1, &location, &err), 0);
+	assert_int_equal(profile_add_stack(profile, 0, location, &stack, &err), 0);
+	assert_int_equal(profile_add_sample(profile, &(struct profile_sample){.stack = stack}, &value, &err), 0);
+	assert_int_equal(labels_set(&labels, "service", service, &err), 0);
+	struct store_append_options options = {.name = name, .labels = &labels};
+	struct store_append_result result;
+	if (store_append(store, profile, &options, &result, &err))
+		fail_msg("append: %s", err.message);
+}
+
+static int setup(void **state)
+{
+	static struct fixture fixture;
+	struct error err = {0};
+	snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/wick-query-test-XXXXXX");
+	assert_non_null(mkdtemp(fixture.directory));
+	if (store_open(&(struct store_options){.directory = fixture.directory, .retention_age_ns = -1}, &fixture.store, &err))
+		fail_msg("store_open: %s", err.message);
+	append(fixture.store, "process_cpu", START_NS, "shop", "buy", 10);
+	append(fixture.store, "process_cpu", START_NS + 5 * NS_PER_S, "shop", "sell", 20);
+	assert_int_equal(store_cut(fixture.store, &err), 0); /* one part in a block, one in the head */
+	append(fixture.store, "process_cpu", START_NS + 15 * NS_PER_S, "shop", "buy", 40);
+	append(fixture.store, "process_cpu", START_NS + 16 * NS_PER_S, "bank", "pay", 80);
+	append(fixture.store, "memory", START_NS, "bank", "keep", 7);
+	*state = &fixture;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	store_close(fixture->store);
+	return io_remove_tree(fixture->directory, NULL);
+}
+
+static int64_t merged_total(struct fixture *fixture, const char *selector, int64_t from_ns, int64_t to_ns)
+{
+	struct error err = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct query query = {.selector = selector, .from_ns = from_ns, .to_ns = to_ns};
+	if (query_merge(fixture->store, NULL, &query, &profile, NULL, &err))
+		fail_msg("%s: %s", selector, err.message);
+	return profile->sample_type_count ? profile_total(profile, 0) : 0;
+}
+
+static void test_merge(void **state)
+{
+	struct fixture *fixture = *state;
+	int64_t to = START_NS + 100 * NS_PER_S;
+	assert_int_equal(merged_total(fixture, "process_cpu", START_NS, to), 150);
+	assert_int_equal(merged_total(fixture, "process_cpu{service=\"shop\"}", START_NS, to), 70);
+	assert_int_equal(merged_total(fixture, "memory", START_NS, to), 7);
+	assert_int_equal(merged_total(fixture, "nothing", START_NS, to), 0);
+	/* from is in, to is out */
+	assert_int_equal(merged_total(fixture, "process_cpu", START_NS + 5 * NS_PER_S, START_NS + 15 * NS_PER_S), 20);
+	assert_int_equal(merged_total(fixture, "process_cpu", START_NS + 5 * NS_PER_S, START_NS + 15 * NS_PER_S + 1), 60);
+}
+
+static void test_merge_joins_stacks_of_block_and_head(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct query query = {
+		.selector = "process_cpu{service=\"shop\"}", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &profile, NULL, &err), 0);
+	assert_int_equal(profile->sample_count, 2); /* buy, sell */
+}
+
+static void test_several_types_are_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct profile *profile = NULL;
+	struct query query = {.selector = "", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &profile, NULL, &err), -EINVAL);
+	assert_null(profile);
+	assert_non_null(strstr(err.message, "memory:cpu"));
+	assert_non_null(strstr(err.message, "process_cpu:cpu"));
+}
+
+static void test_series(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct query_series series;
+	struct query query = {.selector = "process_cpu", .from_ns = START_NS + 1, .to_ns = START_NS + 19 * NS_PER_S};
+	const char *by[] = {"service"};
+	assert_int_equal(query_series(fixture->store, &query, 10 * NS_PER_S, by, 1, 0, &series, NULL, &err), 0);
+	assert_int_equal(series.count, 2);
+	assert_string_equal(labels_get(&series.rows[0].labels, "service"), "bank");
+	assert_int_equal(series.rows[0].total, 80);
+	assert_int_equal(series.rows[0].point_count, 1);
+	assert_int_equal(series.rows[0].points[0].time_ns, START_NS + 10 * NS_PER_S);
+	assert_int_equal(series.rows[1].total, 70); /* widened to whole steps: the sample at START_NS is in */
+	assert_int_equal(series.rows[1].point_count, 2);
+	assert_int_equal(series.rows[1].points[0].value, 30);
+	assert_int_equal(series.rows[1].points[1].value, 40);
+	query_series_release(&series);
+
+	assert_int_equal(query_series(fixture->store, &query, 10 * NS_PER_S, NULL, 0, 0, &series, NULL, &err), 0);
+	assert_int_equal(series.count, 1);
+	assert_int_equal(series.rows[0].total, 150);
+	query_series_release(&series);
+
+	assert_int_equal(query_series(fixture->store, &query, 10 * NS_PER_S, by, 1, 1, &series, NULL, &err), 0);
+	assert_int_equal(series.count, 1);
+	assert_int_equal(series.count_before_limit, 2);
+	query_series_release(&series);
+
+	query.to_ns = START_NS + 200000 * NS_PER_S;
+	assert_int_equal(query_series(fixture->store, &query, NS_PER_S, by, 1, 0, &series, NULL, &err), -EINVAL);
+}
+
+static void test_chosen_step_gives_few_points(void **state)
+{
+	struct fixture *fixture = *state;
+	struct query_series series;
+	static const int64_t ranges_s[] = {60, 3600, 86400, 30 * 86400, 3650ll * 86400};
+	for (size_t i = 0; i < sizeof(ranges_s) / sizeof(*ranges_s); i++) {
+		struct query query = {
+			.selector = "process_cpu", .from_ns = START_NS, .to_ns = START_NS + ranges_s[i] * NS_PER_S};
+		assert_int_equal(query_series(fixture->store, &query, 0, NULL, 0, 0, &series, NULL, NULL), 0);
+		assert_true(ranges_s[i] * NS_PER_S / series.step_ns <= 200);
+		assert_true(ranges_s[i] * NS_PER_S / series.step_ns >= 15);
+		query_series_release(&series);
+	}
+}
+
+static void test_names(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct query_names names;
+	struct query query = {.selector = "", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_types(fixture->store, &query, &names, &err), 0);
+	assert_int_equal(names.count, 2);
+	assert_non_null(strstr(names.items[0].name, "memory:"));
+	query_names_release(&names);
+	assert_int_equal(query_label_names(fixture->store, &query, &names, &err), 0);
+	assert_int_equal(names.count, 1);
+	assert_string_equal(names.items[0].name, "service");
+	assert_int_equal(names.items[0].series,
+			 3); /* cpu of shop and bank, memory of bank: block and head hold shop's together */
+	query_names_release(&names);
+	assert_int_equal(query_label_values(fixture->store, &query, "service", "s", 0, &names, &err), 0);
+	assert_int_equal(names.count, 1);
+	assert_string_equal(names.items[0].name, "shop");
+	query_names_release(&names);
+	assert_int_equal(query_label_values(fixture->store, &query, "service", "", 1, &names, &err), 0);
+	assert_int_equal(names.count, 1);
+	assert_int_equal(names.count_before_limit, 2);
+	assert_string_equal(names.items[0].name, "bank"); /* has most series */
+	query_names_release(&names);
+	assert_int_equal(query_label_values(fixture->store, &query, "a-b", "", 1, &names, &err), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_merge_joins_stacks_of_block_and_head),
+		cmocka_unit_test(test_several_types_are_refused),
+		cmocka_unit_test(test_series),
+		cmocka_unit_test(test_chosen_step_gives_few_points),
+		cmocka_unit_test(test_names),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
