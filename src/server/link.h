@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The link between the agent and the server of `wick up`: a SOCK_SEQPACKET pair made before the two part ways.
+ *
+ * The agent may open any binary of this machine, the server may open next to none, and parsing ELF files is no work for a
+ * privileged process. So the agent passes open descriptors, and the unprivileged server parses. The agent's counters travel the
+ * same way, so that one /metrics shows both. Messages are a struct link_message and perhaps one descriptor; losing one is
+ * harmless (it is sent again, or the file is looked for by its path), so the agent never waits: a full socket drops the
+ * message.
+ */
+#ifndef WICK_SERVER_LINK_H
+#define WICK_SERVER_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define LINK_LOSSES_MAX 16
+enum link_kind { LINK_BINARY = 1, LINK_STATS = 2 };
+
+struct link_binary {
+	char build_id[129]; /* hex */
+	char path[1024];
+};
+struct link_loss {
+	char name[32];
+	uint64_t count;
+};
+/* The agent's counters as the server shows them; names from agent_loss_names. */
+struct link_stats {
+	uint64_t samples_taken, flushes, flush_ns_total, flush_ns_max, stacks_sent, processes, mappings, binaries, cpus_online;
+	uint64_t bpf_run_ns, bpf_run_count, resident_bytes, cpu_ns;
+	uint64_t profiles_sent, profiles_dropped, bytes_sent, send_failures;
+	struct link_loss losses[LINK_LOSSES_MAX];
+	uint32_t loss_count, frequency_hz;
+	char event[16];
+};
+struct link_message {
+	uint32_t kind; /* enum link_kind */
+	union {
+		struct link_binary binary;
+		struct link_stats stats;
+	};
+};
+
+int link_new(int ret_fds[2], struct error *err); /* [0] for the server, [1] for the agent */
+/* 0, -EAGAIN when the socket is full, -EPIPE when the server has gone. fd -1 = none; it stays the caller's. */
+int link_send(int link_fd, const struct link_message *message, int fd);
+/* Blocks. 1 = a message, *ret_fd is -1 or the receiver's to close; 0 = the other end is closed; negative errno. Strings are
+ * terminated and counts are bounded when it returns. */
+int link_receive(int link_fd, struct link_message *ret, int *ret_fd, struct error *err);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /metrics in Prometheus' text format (version 0.0.4), /healthz and /readyz. docs/metrics.md lists every name; keep them
+ * together. */
+#include <errno.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+#include "server/server_int.h"
+
+struct metrics {
+	struct buffer *out;
+	int error; /* first failure; later lines are skipped */
+};
+
+static void metric_head(struct metrics *metrics, const char *name, const char *type, const char *help)
+{
+	if (!metrics->error)
+		metrics->error = buffer_printf(metrics->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void metric(struct metrics *metrics, const char *name, const char *type, const char *help, double value)
+{
+	metric_head(metrics, name, type, help);
+	if (!metrics->error)
+		metrics->error = buffer_printf(metrics->out, "%s %.17g\n", name, value);
+}
+
+#define COUNTER(name, help, value) metric(m, name, "counter", help, (double)(value))
+#define GAUGE(name, help, value)   metric(m, name, "gauge", help, (double)(value))
+#define SECONDS(ns)		   ((double)(ns) / NS_PER_S)
+
+static void write_agent_metrics(struct metrics *m, struct server *server)
+{
+	pthread_mutex_lock(&server->agent_lock);
+	struct link_stats agent = server->agent_stats;
+	bool seen = server->agent_seen;
+	pthread_mutex_unlock(&server->agent_lock);
+	if (!seen)
+		return;
+	COUNTER("wick_agent_samples_total", "Samples taken since the agent started.", agent.samples_taken);
+	metric_head(m, "wick_agent_samples_incomplete_total", "counter", "Samples lost or incomplete, by reason.");
+	for (size_t i = 0; i < agent.loss_count && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_agent_samples_incomplete_total{reason=\"%s\"} %llu\n",
+					 agent.losses[i].name, (unsigned long long)agent.losses[i].count);
+	GAUGE("wick_agent_frequency_hz", "Samples a second and CPU.", agent.frequency_hz);
+	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
+	GAUGE("wick_agent_processes", "Processes followed.", agent.processes);
+	GAUGE("wick_agent_mappings", "Executable mappings followed.", agent.mappings);
+	GAUGE("wick_agent_binaries", "Binaries known.", agent.binaries);
+	COUNTER("wick_agent_flushes_total", "Flushes.", agent.flushes);
+	COUNTER("wick_agent_flush_seconds_total", "Time spent in flushes.", SECONDS(agent.flush_ns_total));
+	GAUGE("wick_agent_flush_seconds_max", "Longest flush.", SECONDS(agent.flush_ns_max));
+	COUNTER("wick_agent_stacks_total", "Stacks passed from the kernel to the agent.", agent.stacks_sent);
+	COUNTER("wick_agent_bpf_runs_total", "Runs of the BPF program, when kernel.bpf_stats_enabled is on.",
+		agent.bpf_run_count);
+	COUNTER("wick_agent_bpf_seconds_total", "Time in the BPF program, when kernel.bpf_stats_enabled is on.",
+		SECONDS(agent.bpf_run_ns));
+	COUNTER("wick_agent_profiles_sent_total", "Profiles acknowledged by the server.", agent.profiles_sent);
+	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped because the queue was full.", agent.profiles_dropped);
+	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);
+	COUNTER("wick_agent_sent_bytes_total", "Bytes sent before compression.", agent.bytes_sent);
+	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent.", agent.resident_bytes);
+	COUNTER("wick_agent_cpu_seconds_total", "CPU time of the agent, user and system.", SECONDS(agent.cpu_ns));
+}
+
+static void write_store_metrics(struct metrics *m, struct server *server)
+{
+	struct store_stats store;
+	store_get_stats(server->store, &store);
+	COUNTER("wick_store_appends_total", "Profiles appended and acknowledged.", store.appends);
+	COUNTER("wick_store_duplicates_total", "Profiles that were there already.", store.duplicates);
+	COUNTER("wick_store_refused_total", "Profiles refused by a limit or a failure.", store.refused);
+	COUNTER("wick_store_rows_total", "Sample rows appended.", store.samples);
+	COUNTER("wick_store_fsyncs_total", "Syncs of the log.", store.fsyncs);
+	COUNTER("wick_store_fsync_seconds_total", "Time in syncs of the log.", SECONDS(store.fsync_ns_total));
+	GAUGE("wick_store_fsync_seconds_max", "Longest sync of the log.", SECONDS(store.fsync_ns_max));
+	COUNTER("wick_store_flushes_total", "Heads written as blocks.", store.cuts);
+	COUNTER("wick_store_flush_failures_total", "Heads that could not be written.", store.cut_failures);
+	COUNTER("wick_store_flush_seconds_total", "Time spent writing blocks.", SECONDS(store.cut_ns_total));
+	GAUGE("wick_store_flush_seconds_max", "Longest write of a block.", SECONDS(store.cut_ns_max));
+	GAUGE("wick_store_log_bytes", "Size of the log.", store.log_bytes);
+	GAUGE("wick_store_blocks", "Blocks on disk.", store.blocks);
+	GAUGE("wick_store_block_bytes", "Size of the blocks.", store.block_bytes);
+	GAUGE("wick_store_block_rows", "Sample rows in blocks.", store.block_samples);
+	GAUGE("wick_store_head_bytes", "Estimated memory of the head.", store.head_bytes);
+	GAUGE("wick_store_head_rows", "Sample rows in the head.", store.head_samples);
+	GAUGE("wick_store_head_series", "Series in the head.", store.head_series);
+	COUNTER("wick_store_blocks_removed_total", "Blocks removed by retention.", store.blocks_removed);
+	COUNTER("wick_store_problems_total", "Damaged records and blocks set aside.", store.problems);
+	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
+}
+
+static void write_server_metrics(struct metrics *m, struct server *server)
+{
+	struct server_counters *c = &server->counters;
+	COUNTER("wick_ingest_requests_total", "Requests with profiles.", atomic_load(&c->ingest_requests));
+	COUNTER("wick_ingest_refused_total", "Requests with profiles that were refused.", atomic_load(&c->ingest_refused));
+	COUNTER("wick_ingest_profiles_total", "Profiles accepted.", atomic_load(&c->ingest_profiles));
+	COUNTER("wick_ingest_rows_total", "Sample rows accepted.", atomic_load(&c->ingest_samples));
+	COUNTER("wick_ingest_bytes_total", "Bytes of requests with profiles, decompressed.", atomic_load(&c->ingest_bytes));
+	COUNTER("wick_ingest_duplicates_total", "Profiles that had been sent before.", atomic_load(&c->ingest_duplicates));
+	COUNTER("wick_queries_total", "Queries.", atomic_load(&c->queries));
+	COUNTER("wick_query_failures_total", "Queries that failed.", atomic_load(&c->query_failures));
+	COUNTER("wick_query_seconds_total", "Time spent in queries.", SECONDS(atomic_load(&c->query_ns_total)));
+	GAUGE("wick_query_seconds_max", "Longest query.", SECONDS(atomic_load(&c->query_ns_max)));
+	COUNTER("wick_query_rows_total", "Sample rows read by queries.", atomic_load(&c->query_rows));
+	COUNTER("wick_binaries_offered_total", "Binaries whose symbols the agent offered.", atomic_load(&c->binaries_offered));
+	COUNTER("wick_binaries_refused_total", "Binaries whose symbols could not be read.", atomic_load(&c->binaries_refused));
+	struct symbolizer_stats symbols;
+	symbolizer_get_stats(server->symbolizer, &symbols);
+	GAUGE("wick_symbol_tables", "Symbol tables in memory.", symbols.tables);
+	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
+	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
+	COUNTER("wick_symbol_hits_total", "Addresses that got a name.", symbols.hits);
+	COUNTER("wick_symbol_files_parsed_total", "Binaries parsed for symbols.", symbols.files_parsed);
+	COUNTER("wick_symbol_parse_failures_total", "Binaries that could not be parsed.", symbols.parse_failures);
+	COUNTER("wick_symbol_parse_seconds_total", "Time spent parsing binaries.", SECONDS(symbols.parse_ns_total));
+	struct net_server_stats net;
+	net_server_get_stats(server->net, &net);
+	COUNTER("wick_http_requests_total", "Requests.", net.requests);
+	GAUGE("wick_http_requests_open", "Requests being answered.", net.requests_open);
+	COUNTER("wick_http_errors_client_total", "Requests answered with 4xx.", net.errors_4xx);
+	COUNTER("wick_http_errors_server_total", "Requests answered with 5xx.", net.errors_5xx);
+	COUNTER("wick_http_protocol_errors_total", "Connections closed for malformed input.", net.protocol_errors);
+	COUNTER("wick_http_timeouts_total", "Connections closed for slowness.", net.timeouts);
+	COUNTER("wick_http_connections_total", "Connections accepted.", net.connections_accepted);
+	COUNTER("wick_http_connections_refused_total", "Connections refused because there were too many.",
+		net.connections_refused);
+	GAUGE("wick_http_connections_open", "Connections open.", net.connections_open);
+	COUNTER("wick_http_received_bytes_total", "Bytes received.", net.bytes_received);
+	COUNTER("wick_http_sent_bytes_total", "Bytes sent.", net.bytes_sent);
+}
+
+static void write_process_metrics(struct metrics *m, const struct server *server)
+{
+	GAUGE("process_resident_memory_bytes", "Resident memory of the server.", mem_resident_bytes());
+	COUNTER("process_cpu_seconds_total", "CPU time of the server, user and system.", SECONDS(time_process_cpu_ns()));
+	GAUGE("process_start_time_seconds", "Start of the server since 1970.",
+	      SECONDS(time_now_ns() - (time_monotonic_ns() - server->started_ns)));
+	metric_head(m, "wick_build_info", "gauge", "Version of the server.");
+	if (!m->error)
+		m->error = buffer_printf(m->out, "wick_build_info{version=\"%s\"} 1\n", WICK_VERSION);
+}
+
+void metrics_show(void *context, const struct net_request *request, struct net_response *response)
+{
+	(void)request;
+	struct server *server = context;
+	struct metrics metrics = {.out = &response->body};
+	response->content_type = "text/plain; version=0.0.4; charset=utf-8";
+	write_process_metrics(&metrics, server);
+	write_server_metrics(&metrics, server);
+	write_store_metrics(&metrics, server);
+	write_agent_metrics(&metrics, server);
+	if (metrics.error)
+		respond_error(response, 503, "out of memory");
+}
+
+/* Alive means answering. Ready means the same here: the server listens only once the store is open. */
+void health_show(void *context, const struct net_request *request, struct net_response *response)
+{
+	(void)context;
+	(void)request;
+	response->content_type = "text/plain; charset=utf-8";
+	if (buffer_append_string(&response->body, "ok\n"))
+		response->status = 503;
+}

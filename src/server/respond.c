@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "server/server_int.h"
+
+static const struct {
+	int code, http;
+	enum grpc_code grpc;
+} statuses[] = {
+	{-EBADMSG, 400, GRPC_INVALID_ARGUMENT},	 {-EINVAL, 422, GRPC_INVALID_ARGUMENT},
+	{-E2BIG, 413, GRPC_RESOURCE_EXHAUSTED},	 {-EDQUOT, 429, GRPC_RESOURCE_EXHAUSTED},
+	{-ENOSPC, 507, GRPC_RESOURCE_EXHAUSTED}, {-ENOMEM, 503, GRPC_UNAVAILABLE},
+	{-EIO, 503, GRPC_UNAVAILABLE},		 {-EROFS, 503, GRPC_UNAVAILABLE},
+	{-ECANCELED, 499, GRPC_CANCELLED},	 {-ETIMEDOUT, 504, GRPC_DEADLINE_EXCEEDED},
+};
+
+int http_status_of(int code)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
+		if (statuses[i].code == code)
+			return statuses[i].http;
+	return 500;
+}
+
+enum grpc_code grpc_code_of(int code)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
+		if (statuses[i].code == code)
+			return statuses[i].grpc;
+	return GRPC_INTERNAL;
+}
+
+void respond_error(struct net_response *response, int status, const char *text)
+{
+	response->status = status;
+	response->content_type = "application/json";
+	buffer_clear(&response->body);
+	struct json_writer json;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_key(&json, "error");
+	json_string(&json, text);
+	json_end_object(&json);
+	json_finish(&json, NULL); /* without memory for the text the status still says it */
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "server/server_int.h"
+
+#define PATH_BYTES_MAX 4096
+
+static const struct net_route route_table[] = {
+	{.method = "POST",
+	 .path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
+	 .handler = ingest_otlp_grpc},
+	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
+	{.method = "POST", .path = "/api/v1/ingest", .handler = ingest_profile},
+	{.method = "GET", .path = "/api/v1/types", .handler = api_types},
+	{.method = "GET", .path = "/api/v1/labels", .handler = api_labels},
+	{.method = "GET", .path = "/api/v1/label-values", .handler = api_label_values},
+	{.method = "GET", .path = "/api/v1/series", .handler = api_series},
+	{.method = "GET", .path = "/api/v1/query", .handler = api_query},
+	{.method = "GET", .path = "/api/v1/status", .handler = api_status},
+	{.method = "GET", .path = "/metrics", .handler = metrics_show},
+	{.method = "GET", .path = "/healthz", .handler = health_show},
+	{.method = "GET", .path = "/readyz", .handler = health_show},
+	{.method = "GET", .path = "/*", .handler = assets_show},
+};
+#define ROUTE_COUNT (sizeof(route_table) / sizeof(*route_table))
+
+void server_options_init(struct server_options *options)
+{
+	*options = (struct server_options){.listen = "127.0.0.1:7070", .link_fd = -1};
+}
+
+static void on_store_problem(void *context, const char *message)
+{
+	(void)context;
+	log_warn("store: %s", message);
+}
+
+static int open_store(struct server *server, struct error *err)
+{
+	struct store_options options = {
+		.directory = server->data_directory,
+		.retention_age_ns = server->options.retention_age_ns,
+		.retention_size_bytes = server->options.retention_size_bytes,
+		.head_size_bytes = server->options.head_size_bytes,
+		.cut_age_ns = server->options.cut_age_ns,
+		.on_problem = on_store_problem,
+		.context = server,
+	};
+	return store_open(&options, &server->store, err);
+}
+
+static int open_symbolizer(struct server *server, struct error *err)
+{
+	char directory[PATH_BYTES_MAX];
+	if (io_join_path(directory, sizeof(directory), server->data_directory, "symbols"))
+		return error_set(err, -ENAMETOOLONG, "the data directory's path is too long");
+	int r = io_make_dirs(directory, 0750, err);
+	if (r)
+		return r;
+	struct symbolizer_options options = {.cache_directory = directory, .no_host_files = server->options.no_host_files};
+	return symbolizer_new(&options, &server->symbolizer, err);
+}
+
+static int open_net(struct server *server, struct error *err)
+{
+	server->routes = mem_zalloc_array(ROUTE_COUNT + 1, sizeof(*server->routes));
+	if (!server->routes)
+		return error_nomem(err);
+	for (size_t i = 0; i < ROUTE_COUNT; i++) {
+		server->routes[i] = route_table[i];
+		server->routes[i].context = server;
+	}
+	struct net_server_options options = {
+		.listen = server->options.listen,
+		.routes = server->routes,
+		.body_max = server->options.body_bytes_max,
+		.authorize = access_authorize,
+		.on_refusal = ingest_on_refusal,
+		.context = server,
+	};
+	return net_server_new(&options, &server->net, err);
+}
+
+int server_new(const struct server_options *options, struct server **ret, struct error *err)
+{
+	_cleanup_(server_freep) struct server *server = mem_zalloc(sizeof(*server));
+	if (!server) {
+		io_close(options->link_fd);
+		return error_nomem(err);
+	}
+	server->options = *options;
+	server->link_fd = options->link_fd;
+	server->started_ns = time_monotonic_ns();
+	pthread_mutex_init(&server->agent_lock, NULL);
+	server->data_directory = mem_strdup(options->data_directory);
+	server->token = options->token ? mem_strdup(options->token) : NULL;
+	if (!server->data_directory || (options->token && !server->token))
+		return error_nomem(err);
+	int r = access_check_options(server, err);
+	if (!r)
+		r = io_make_dirs(server->data_directory, 0750, err);
+	if (!r)
+		r = open_store(server, err);
+	if (!r)
+		r = open_symbolizer(server, err);
+	if (!r)
+		r = open_net(server, err);
+	if (!r && server->link_fd >= 0)
+		r = link_thread_start(server, err);
+	if (r)
+		return r;
+	*ret = server;
+	server = NULL;
+	return 0;
+}
+
+const char *server_address(const struct server *server)
+{
+	return net_server_address(server->net);
+}
+
+int server_run(struct server *server, struct error *err)
+{
+	int r = net_server_run(server->net, err);
+	link_thread_stop(server);
+	return r;
+}
+
+void server_stop(struct server *server)
+{
+	net_server_stop(server->net);
+}
+
+struct server *server_free(struct server *server)
+{
+	if (!server)
+		return NULL;
+	link_thread_stop(server);
+	server->net = net_server_free(server->net);
+	server->store = store_close(server->store);
+	server->symbolizer = symbolizer_free(server->symbolizer);
+	pthread_mutex_destroy(&server->agent_lock);
+	io_close(server->link_fd);
+	mem_free(server->routes);
+	mem_free(server->data_directory);
+	mem_free(server->token);
+	return mem_free(server);
+}
+
+static void take_binary(struct server *server, const struct link_binary *binary, int fd)
+{
+	struct error err = {0};
+	atomic_fetch_add(&server->counters.binaries_offered, 1);
+	if (fd < 0 || symbolizer_offer(server->symbolizer, binary->build_id, binary->path, fd, &err) == 0)
+		return;
+	atomic_fetch_add(&server->counters.binaries_refused, 1);
+	log_debug("symbols: %s: %s", binary->path, err.message);
+}
+
+/* Reads what the agent of this machine says until it goes away; its end is the server's end. */
+static void *link_thread_run(void *context)
+{
+	struct server *server = context;
+	struct link_message message;
+	struct error err = {0};
+	int r, fd;
+	while (fd = -1, (r = link_receive(server->link_fd, &message, &fd, &err)) > 0) {
+		if (message.kind == LINK_BINARY) {
+			take_binary(server, &message.binary, fd);
+		} else {
+			pthread_mutex_lock(&server->agent_lock);
+			server->agent_stats = message.stats;
+			server->agent_seen = true;
+			pthread_mutex_unlock(&server->agent_lock);
+		}
+		io_close(fd);
+	}
+	if (r < 0)
+		log_error("%s", err.message);
+	server_stop(server);
+	return NULL;
+}
+
+int link_thread_start(struct server *server, struct error *err)
+{
+	int r = thread_start(&server->link_thread, "wick-link", link_thread_run, server, err);
+	server->link_running = r == 0;
+	return r;
+}
+
+void link_thread_stop(struct server *server)
+{
+	if (!server->link_running)
+		return;
+	shutdown(server->link_fd, SHUT_RDWR); /* wakes the thread */
+	pthread_join(server->link_thread, NULL);
+	server->link_running = false;
+}
