@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "cmd/cmd.h"
+#include "cmd/collector.h"
+
+static int run_agent(struct collector_options *options, const char *token_file, const struct option_list *label_list,
+		     struct error *err)
+{
+	_cleanup_(mem_freep) char *token = NULL;
+	_cleanup_(labels_release) struct labels labels = {0};
+	int r = token_file ? read_token(token_file, &token, err) : 0;
+	if (!r)
+		r = parse_labels(label_list, &labels, err);
+	if (r)
+		return r;
+	options->token = token;
+	options->agent.labels = &labels;
+	_cleanup_(collector_freep) struct collector *collector = NULL;
+	r = collector_new(options, &collector, err);
+	if (r)
+		return r;
+	signals_install(collector_stop, collector, false);
+	struct agent_stats stats;
+	collector_get_stats(collector, &stats);
+	fprintf(stderr, "wick agent: sampling %llu CPUs at %u Hz (%s), sending to %s; Ctrl-C stops\n",
+		(unsigned long long)stats.cpus_online, stats.frequency_hz, stats.event, options->url);
+	return collector_run(collector, err);
+}
+
+int cmd_agent(int argc, char **argv)
+{
+	struct collector_options o = {.link_fd = -1};
+	const char *token_file = NULL;
+	struct option_list labels = {0};
+	const struct option_row options[] = {
+		{0, "server", "URL", OPTION_TEXT, &o.url, .help = "where profiles go: http://HOST:PORT (needed)"},
+		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
+		 .help = "samples a second and CPU (default: 19)"},
+		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
+		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
+		{0}};
+	const struct usage usage = {
+		.verb = "agent",
+		.synopsis = "--server URL [-F HZ] [--label K=V]...",
+		.description =
+			"Samples every process of this machine, all the time, and sends profiles to a wick\nserver (or any "
+			"collector of OpenTelemetry profiles over gRPC). Needs root, or CAP_BPF,\nCAP_PERFMON, CAP_SYS_PTRACE, "
+			"CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE;\nall others are dropped after the start.",
+		.options = options,
+		.examples = "wick agent --server http://profiles.example:7070 --label env=prod"};
+	struct operands operands;
+	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
+	if (operands.count)
+		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	if (!o.url)
+		return usage_error(&usage, "no server; give --server URL");
+	struct error err = {0};
+	return run_agent(&o, token_file, &labels, &err) ? cmd_fail("agent", &err) : EXIT_DONE;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line: one file a verb, one row a verb in main.c. A verb's run() gets its own name as argv[0] and returns the exit
+ * status: 0 done, 1 failed, 2 usage. Only this folder prints.
+ */
+#ifndef WICK_CMD_CMD_H
+#define WICK_CMD_CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "profile/labels.h"
+#include "profile/profile.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct verb {
+	const char *name, *summary;
+	int (*run)(int argc, char **argv);
+};
+int cmd_up(int argc, char **argv);
+int cmd_server(int argc, char **argv);
+int cmd_agent(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+int cmd_query(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+/* ---- options.c: options, help and their errors, the same way for all verbs ---- */
+
+#define OPTION_LIST_MAX 64
+struct option_list {
+	const char *items[OPTION_LIST_MAX];
+	size_t count;
+};
+enum option_kind {
+	OPTION_FLAG,	 /* bool */
+	OPTION_TEXT,	 /* const char * */
+	OPTION_UNSIGNED, /* unsigned, min..max */
+	OPTION_DURATION, /* int64_t ns, > 0 */
+	OPTION_SIZE,	 /* uint64_t bytes, > 0 */
+	OPTION_LIST,	 /* struct option_list; may be given several times */
+};
+struct option_row {
+	char letter;		     /* 0 = none */
+	const char *name, *argument; /* argument's name in the help, NULL for flags */
+	enum option_kind kind;
+	void *target;
+	unsigned min, max; /* OPTION_UNSIGNED */
+	const char *help;  /* lines of at most 60 characters, separated by \n */
+};
+struct usage {
+	const char *verb, *synopsis, *description; /* synopsis without "wick VERB"; description: lines */
+	const struct option_row *options;	   /* ends with a NULL name; -h, --help is added */
+	const char *examples;			   /* lines; NULL = none */
+};
+#define OPERANDS_MAX 1024
+struct operands {
+	char *items[OPERANDS_MAX + 1]; /* NULL-terminated, so that it can be an exec's argv */
+	size_t count;
+	bool after_dashes; /* "--" was there: operands are a command */
+};
+/* 0 = go on; otherwise an exit status plus 1 to return at once (help printed, or a usage error printed): use with
+ * OPTIONS_OR_RETURN. */
+int options_parse(const struct usage *usage, int argc, char **argv, struct operands *ret_operands);
+#define OPTIONS_OR_RETURN(usage, argc, argv, operands)                                                                         \
+	do {                                                                                                                   \
+		int options_status = options_parse(usage, argc, argv, operands);                                               \
+		if (options_status)                                                                                            \
+			return options_status - 1;                                                                             \
+	} while (0)
+/* Prints "wick VERB: message" and the hint at --help on stderr; returns EXIT_USAGE. */
+int usage_error(const struct usage *usage, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints "wick VERB: message" on stderr; returns EXIT_FAILED. */
+int cmd_fail(const char *verb, const struct error *err);
+
+/* ---- shared between verbs ---- */
+
+/* The first line of a file, without white space around it; for --token-file. *ret from mem_alloc. -EACCES when others than
+ * its owner and group may read the file, or its group may write it. */
+int read_token(const char *path, char **ret, struct error *err);
+/* --label K=V ... */
+int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
+/* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */
+int default_data_directory(char *out, size_t size, struct error *err);
+
+/* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, top. "-" is standard
+ * output. */
+int output_write(const struct profile *profile, const char *path, const char *format, const char *title, struct error *err);
+/* Whether that would work, to be told before long work. */
+int output_check(const char *path, const char *format, struct error *err);
+
+/* Runs body until SIGINT or SIGTERM: installs handlers that call stop(context) once; a second signal ends the process at once.
+ * stop must be async-signal-safe. on_child: SIGCHLD calls it too. */
+void signals_install(void (*stop)(void *context), void *context, bool on_child);
+bool signals_interrupted(void); /* SIGINT or SIGTERM came */
+/* True when stderr is a terminal. */
+bool terminal_is_interactive(void);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/collector.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "cmd/host_symbols.h"
+#include "cmd/shipper.h"
+#include "server/link.h"
+
+#define FINISH_NS (3 * NS_PER_S)
+
+struct collector {
+	struct agent *agent;
+	struct shipper *shipper;
+	struct host_symbols symbols;
+	int link_fd;
+};
+
+static void on_binary(void *context, const char *build_id, const char *path, int fd)
+{
+	struct collector *collector = context;
+	struct link_message message = {.kind = LINK_BINARY};
+	if (collector->link_fd < 0 || !*build_id)
+		return;
+	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", build_id);
+	snprintf(message.binary.path, sizeof(message.binary.path), "%s", path);
+	link_send(collector->link_fd, &message,
+		  fd); /* a full link loses nothing for good: the server looks for the file by its path */
+}
+
+static bool on_kernel_symbol(void *context, uint64_t address, struct agent_symbol *ret)
+{
+	return host_symbols_kernel(&((struct collector *)context)->symbols, address, ret);
+}
+
+static bool on_jit_symbol(void *context, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret)
+{
+	return host_symbols_jit(&((struct collector *)context)->symbols, pid, namespace_pid, address, ret);
+}
+
+static void send_stats(struct collector *collector)
+{
+	struct link_message message = {.kind = LINK_STATS};
+	struct agent_stats agent;
+	struct shipper_stats shipper;
+	agent_get_stats(collector->agent, &agent);
+	shipper_get_stats(collector->shipper, &shipper);
+	struct link_stats *stats = &message.stats;
+	*stats = (struct link_stats){
+		.samples_taken = agent.samples_taken,
+		.flushes = agent.flushes,
+		.flush_ns_total = agent.flush_ns_total,
+		.flush_ns_max = agent.flush_ns_max,
+		.stacks_sent = agent.stacks_sent,
+		.processes = agent.processes,
+		.mappings = agent.mappings,
+		.binaries = agent.binaries,
+		.cpus_online = agent.cpus_online,
+		.bpf_run_ns = agent.bpf_run_ns,
+		.bpf_run_count = agent.bpf_run_count,
+		.resident_bytes = mem_resident_bytes(),
+		.cpu_ns = (uint64_t)time_process_cpu_ns(),
+		.profiles_sent = shipper.sent,
+		.profiles_dropped = shipper.dropped,
+		.bytes_sent = shipper.bytes_sent,
+		.send_failures = shipper.failures,
+		.frequency_hz = agent.frequency_hz,
+	};
+	snprintf(stats->event, sizeof(stats->event), "%s", agent.event);
+	for (size_t i = 0; i < AGENT_LOSS_COUNT && i < LINK_LOSSES_MAX; i++, stats->loss_count++) {
+		snprintf(stats->losses[i].name, sizeof(stats->losses[i].name), "%s", agent_loss_names[i]);
+		stats->losses[i].count = agent.samples_lost[i];
+	}
+	link_send(collector->link_fd, &message, -1);
+}
+
+static int on_profile(void *context, struct profile *profile, struct error *err)
+{
+	struct collector *collector = context;
+	(void)err;
+	struct error why = {0};
+	if (shipper_push(collector->shipper, profile, &why))
+		log_warn("%s", why.message); /* counted; the next flush may do better */
+	if (collector->link_fd >= 0)
+		send_stats(collector);
+	host_symbols_refresh(&collector->symbols);
+	return 0;
+}
+
+int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
+{
+	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
+	if (!collector)
+		return error_nomem(err);
+	char warning[ERROR_MESSAGE_MAX];
+	collector->link_fd = options->link_fd;
+	int r = host_symbols_init(&collector->symbols, warning, sizeof(warning), err);
+	if (r)
+		return r;
+	if (*warning)
+		log_warn("%s", warning);
+	struct agent_sink sink = {.context = collector,
+				  .on_binary = on_binary,
+				  .kernel_symbol = on_kernel_symbol,
+				  .jit_symbol = on_jit_symbol,
+				  .on_profile = on_profile};
+	r = agent_new(&options->agent, &sink, &collector->agent, err);
+	if (!r)
+		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
+	struct shipper_options shipper = {.url = options->url, .token = options->token};
+	if (!r)
+		r = shipper_new(&shipper, &collector->shipper, err);
+	if (r)
+		return r;
+	*ret = collector;
+	collector = NULL;
+	return 0;
+}
+
+int collector_run(struct collector *collector, struct error *err)
+{
+	int r = agent_run(collector->agent, 0, err);
+	shipper_finish(collector->shipper, FINISH_NS);
+	if (collector->link_fd >= 0)
+		send_stats(collector);
+	return r;
+}
+
+void collector_stop(void *context)
+{
+	struct collector *collector = context;
+	agent_stop(collector->agent);
+}
+
+struct collector *collector_free(struct collector *collector)
+{
+	if (!collector)
+		return NULL;
+	shipper_free(collector->shipper);
+	agent_free(collector->agent);
+	host_symbols_release(&collector->symbols);
+	return mem_free(collector);
+}
+
+void collector_get_stats(struct collector *collector, struct agent_stats *ret)
+{
+	agent_get_stats(collector->agent, ret);
+}

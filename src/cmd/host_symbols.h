@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that only this host can give, and only now: kernel and JIT addresses. Between the agent's sink and src/symbol. */
+#ifndef WICK_CMD_HOST_SYMBOLS_H
+#define WICK_CMD_HOST_SYMBOLS_H
+
+#include "agent/agent.h"
+#include "symbol/symbol.h"
+
+struct host_symbols {
+	struct kallsyms *kallsyms;
+	struct perf_maps *perf_maps;
+};
+/* Without readable kallsyms kernel frames stay addresses; *ret_warning says so then ("" otherwise). */
+int host_symbols_init(struct host_symbols *symbols, char *ret_warning, size_t warning_size, struct error *err);
+void host_symbols_release(struct host_symbols *symbols);
+void host_symbols_refresh(struct host_symbols *symbols); /* reads kallsyms again when modules have changed */
+/* For struct agent_sink. */
+bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct agent_symbol *ret);
+bool host_symbols_jit(struct host_symbols *symbols, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret);
+
+#endif

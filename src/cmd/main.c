@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "cmd/cmd.h"
+
+static const struct verb verbs[] = {
+	{"up", "profile this machine: agent, server and page in one command", cmd_up},
+	{"server", "store profiles, answer queries, serve the page", cmd_server},
+	{"agent", "sample this machine and send to a server", cmd_agent},
+	{"record", "profile a command, a process or the machine into a file", cmd_record},
+	{"query", "ask a server: top functions, folded stacks, pprof, SVG", cmd_query},
+	{"convert", "turn profile files into another format, merging several", cmd_convert},
+	{"doctor", "what works on this machine, what does not, how to mend it", cmd_doctor},
+};
+#define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
+
+static void print_help(FILE *out)
+{
+	fprintf(out, "usage: wick VERB [OPTION...]\n\nA continuous profiler: where does the CPU time of these machines "
+		     "go?\n\nverbs:\n");
+	for (size_t i = 0; i < VERB_COUNT; i++)
+		fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
+	fprintf(out, "\n'wick VERB --help' and the man page wick-VERB(1) say more. Start with: wick up\n");
+}
+
+int main(int argc, char **argv)
+{
+	struct error err = {0};
+	signal(SIGPIPE, SIG_IGN); /* a closed pipe or socket is an error of the write, not the end of the program */
+	if (fault_arm_from_environment(&err)) {
+		fprintf(stderr, "wick: %s\n", err.message);
+		return EXIT_USAGE;
+	}
+	if (argc < 2) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+		print_help(stdout);
+		return EXIT_DONE;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+		printf("wick %s\n", WICK_VERSION);
+		return EXIT_DONE;
+	}
+	for (size_t i = 0; i < VERB_COUNT; i++) {
+		if (strcmp(argv[1], verbs[i].name) != 0)
+			continue;
+		int status = verbs[i].run(argc - 1, argv + 1);
+		if (fflush(stdout) || ferror(stdout)) {
+			fprintf(stderr, "wick %s: cannot write to standard output\n", argv[1]);
+			return EXIT_FAILED;
+		}
+		return status;
+	}
+	fprintf(stderr, "wick: there is no verb '%s'; 'wick --help' lists them\n", argv[1]);
+	return EXIT_USAGE;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "cmd/cmd.h"
+
+#define HELP_COLUMN 30
+
+static void print_lines(FILE *out, const char *text, int indent, bool first_is_placed)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		fprintf(out, "%*s%.*s\n", first_is_placed ? 0 : indent, "", (int)len, text);
+		first_is_placed = false;
+		text += len;
+		text += *text == '\n';
+	}
+}
+
+static void print_option(FILE *out, const struct option_row *row)
+{
+	char left[80];
+	int len = snprintf(left, sizeof(left), "  %c%c%s--%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+			   row->letter ? ", " : "  ", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+	if (len >= HELP_COLUMN)
+		fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
+	else
+		fprintf(out, "%-*s", HELP_COLUMN, left);
+	print_lines(out, row->help, HELP_COLUMN, true);
+}
+
+static void print_help(const struct usage *usage)
+{
+	static const struct option_row help = {.letter = 'h', .name = "help", .help = "show this and exit"};
+	printf("usage: wick %s %s\n\n%s\n\noptions:\n", usage->verb, usage->synopsis, usage->description);
+	for (const struct option_row *row = usage->options; row->name; row++)
+		print_option(stdout, row);
+	print_option(stdout, &help);
+	if (usage->examples) {
+		printf("\nexamples:\n");
+		print_lines(stdout, usage->examples, 2, false);
+	}
+}
+
+int usage_error(const struct usage *usage, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	fprintf(stderr, "wick %s: ", usage->verb);
+	vfprintf(stderr, format, args);
+	fprintf(stderr, "\nusage: wick %s %s\n'wick %s --help' says more\n", usage->verb, usage->synopsis, usage->verb);
+	va_end(args);
+	return EXIT_USAGE;
+}
+
+static int set_unsigned(const struct option_row *row, const char *value, struct error *err)
+{
+	uint64_t number = 0;
+	int r = text_parse_u64(value, &number, err);
+	if (!r && (number < row->min || number > row->max))
+		r = error_set(err, -ERANGE, "'%.40s' is not between %u and %u", value, row->min, row->max);
+	if (!r)
+		*(unsigned *)row->target = (unsigned)number;
+	return r;
+}
+
+static int option_set(const struct option_row *row, const char *value, struct error *err)
+{
+	struct option_list *list = row->target;
+	int r;
+	switch (row->kind) {
+	case OPTION_FLAG: *(bool *)row->target = true; return 0;
+	case OPTION_TEXT: *(const char **)row->target = value; return 0;
+	case OPTION_UNSIGNED: return set_unsigned(row, value, err);
+	case OPTION_DURATION:
+		r = time_parse_duration(value, row->target, err);
+		return !r && *(int64_t *)row->target <= 0 ? error_set(err, -EINVAL, "must be more than 0") : r;
+	case OPTION_SIZE:
+		r = text_parse_size(value, row->target, err);
+		return !r && *(uint64_t *)row->target == 0 ? error_set(err, -EINVAL, "must be more than 0") : r;
+	case OPTION_LIST:
+		if (list->count == OPTION_LIST_MAX)
+			return error_set(err, -E2BIG, "given more than %d times", OPTION_LIST_MAX);
+		list->items[list->count++] = value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static const struct option_row *find_option(const struct usage *usage, const char *text, size_t len)
+{
+	for (const struct option_row *row = usage->options; row->name; row++) {
+		if (len == 1 ? row->letter == *text && row->letter
+			     : strlen(row->name) == len && strncmp(row->name, text, len) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+/* Handles argv[*at], which begins with '-'; advances *at over a value that is an argument of its own. */
+static int parse_option(const struct usage *usage, int argc, char **argv, int *at)
+{
+	const char *text = argv[*at], *value = NULL;
+	const struct option_row *row;
+	if (text[1] == '-') {
+		size_t len = strcspn(text + 2, "=");
+		row = len > 1 ? find_option(usage, text + 2, len) : NULL;
+		value = text[2 + len] ? text + 3 + len : NULL;
+	} else {
+		row = find_option(usage, text + 1, 1);
+		value = text[1] && text[2] ? text + 2 : NULL;
+	}
+	if (!row)
+		return usage_error(usage, "unknown option '%s'", text) + 1;
+	if (row->kind == OPTION_FLAG && value)
+		return usage_error(usage, "'--%s' takes no value", row->name) + 1;
+	if (row->kind != OPTION_FLAG && !value) {
+		if (*at + 1 >= argc)
+			return usage_error(usage, "'--%s' needs a value: %s", row->name, row->argument) + 1;
+		value = argv[++*at];
+	}
+	struct error err = {0};
+	if (option_set(row, value, &err))
+		return usage_error(usage, "--%s: %s", row->name, err.message) + 1;
+	return 0;
+}
+
+int options_parse(const struct usage *usage, int argc, char **argv, struct operands *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	for (int i = 1; i < argc; i++) {
+		const char *text = argv[i];
+		if (!ret->after_dashes && strcmp(text, "--") == 0) {
+			ret->after_dashes = true;
+			continue;
+		}
+		if (!ret->after_dashes && (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0)) {
+			print_help(usage);
+			return EXIT_DONE + 1;
+		}
+		if (!ret->after_dashes && text[0] == '-' && text[1]) {
+			int status = parse_option(usage, argc, argv, &i);
+			if (status)
+				return status;
+			continue;
+		}
+		if (ret->count == OPERANDS_MAX)
+			return usage_error(usage, "more than %d operands", OPERANDS_MAX) + 1;
+		ret->items[ret->count++] = argv[i];
+	}
+	return 0;
+}
+
+int cmd_fail(const char *verb, const struct error *err)
+{
+	fprintf(stderr, "wick %s: %s\n", verb, err->message[0] ? err->message : "failed");
+	return EXIT_FAILED;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options that `wick up` and `wick server` have in common. */
+#ifndef WICK_CMD_STORE_OPTIONS_H
+#define WICK_CMD_STORE_OPTIONS_H
+
+#include "cmd/cmd.h"
+#include "server/server.h"
+
+struct store_arguments {
+	const char *data, *listen, *token_file, *keep_age;
+	uint64_t keep_size_bytes;
+	bool insecure;
+};
+/* Rows for the verbs' tables; arguments is a struct store_arguments. */
+#define STORE_OPTION_ROWS(arguments)                                                                                           \
+	{0,                                                                                                                    \
+	 "data",                                                                                                               \
+	 "DIR",                                                                                                                \
+	 OPTION_TEXT,                                                                                                          \
+	 &(arguments)->data,                                                                                                   \
+	 .help = "where data is kept (default: /var/lib/wick for root, else\n~/.local/share/wick)"},                           \
+		{0,                                                                                                            \
+		 "listen",                                                                                                     \
+		 "ADDR:PORT",                                                                                                  \
+		 OPTION_TEXT,                                                                                                  \
+		 &(arguments)->listen,                                                                                         \
+		 .help = "where to serve (default: 127.0.0.1:7070)"},                                                          \
+		{0,                                                                                                            \
+		 "keep",                                                                                                       \
+		 "DURATION",                                                                                                   \
+		 OPTION_TEXT,                                                                                                  \
+		 &(arguments)->keep_age,                                                                                       \
+		 .help = "remove data older than this: 7d, 12h, forever\n(default: 30d)"},                                     \
+		{0,                                                                                                            \
+		 "keep-size",                                                                                                  \
+		 "SIZE",                                                                                                       \
+		 OPTION_SIZE,                                                                                                  \
+		 &(arguments)->keep_size_bytes,                                                                                \
+		 .help = "remove the oldest data past this size (default: 10G)"},                                              \
+		{0,                                                                                                            \
+		 "token-file",                                                                                                 \
+		 "FILE",                                                                                                       \
+		 OPTION_TEXT,                                                                                                  \
+		 &(arguments)->token_file,                                                                                     \
+		 .help = "clients must send the token in this file; needed to\nlisten beyond loopback"},                       \
+	{                                                                                                                      \
+		0, "insecure", NULL, OPTION_FLAG, &(arguments)->insecure, .help = "listen beyond loopback without a token"     \
+	}
+
+/* Puts what was given over what options hold. *ret_token is from mem_alloc. */
+int store_arguments_apply(const struct store_arguments *arguments, struct server_options *options, char **ret_token,
+			  struct error *err);
+/* "30 days or 10 GiB" for the start message. */
+void store_arguments_describe(const struct server_options *options, char *out, size_t size);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick up: agent, server and page on this machine, with nothing to configure.
+ *
+ * Two processes. The server is forked first and gives up all privileges: it faces the network and parses what comes from it,
+ * and the binaries whose symbols are shown. The parent is the agent and keeps the few capabilities that sampling needs. They
+ * talk over the server's port like any agent and server, and over a link for what only makes sense on one machine
+ * (server/link.h). The agent's end closes the link, which is how the server learns that it is over; the server's end is seen as
+ * SIGCHLD.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/collector.h"
+#include "cmd/store_options.h"
+#include "server/link.h"
+#include "server/server.h"
+
+struct up {
+	struct server_options server;
+	struct collector_options collector;
+	char *token;
+	struct labels labels;
+	char directory[4096];
+	uid_t uid; /* of the server */
+	gid_t gid;
+	char user[64];
+	pid_t server_pid;
+	int link_fds[2], status_fds[2];
+	char address[ERROR_MESSAGE_MAX];
+};
+
+/* What the server's process says once: an address, or why there is none. */
+struct server_status {
+	int code;
+	char text[ERROR_MESSAGE_MAX];
+};
+
+static void use_user(struct up *up, const struct passwd *user)
+{
+	up->uid = user->pw_uid;
+	up->gid = user->pw_gid;
+	snprintf(up->user, sizeof(up->user), "%s", user->pw_name);
+}
+
+/* The server runs as the owner of the data; a new directory goes to whoever called sudo, else to the user wick, else to nobody.
+ */
+static int choose_user(struct up *up, struct error *err)
+{
+	struct stat info;
+	const struct passwd *user = NULL;
+	const char *sudo = getenv("SUDO_UID");
+	uint64_t uid = 0;
+	bool exists = stat(up->server.data_directory, &info) == 0;
+	if (geteuid() != 0)
+		user = getpwuid(geteuid());
+	else if (exists)
+		user = getpwuid(info.st_uid);
+	else if (sudo && text_parse_u64(sudo, &uid, NULL) == 0 && uid)
+		user = getpwuid((uid_t)uid);
+	if (!user && geteuid() == 0 && !exists && !(user = getpwnam("wick")))
+		user = getpwnam("nobody");
+	if (!user) {
+		up->uid = exists ? info.st_uid : geteuid();
+		up->gid = exists ? info.st_gid : getegid();
+		snprintf(up->user, sizeof(up->user), "%u", (unsigned)up->uid);
+	} else {
+		use_user(up, user);
+	}
+	if (exists)
+		return 0;
+	int r = io_make_dirs(up->server.data_directory, 0750, err);
+	if (!r && geteuid() == 0 && chown(up->server.data_directory, up->uid, up->gid) < 0)
+		r = error_set_errno(err, -errno, "cannot give %s to user %s", up->server.data_directory, up->user);
+	return r;
+}
+
+static int become_unprivileged(const struct up *up, struct error *err)
+{
+	if (geteuid() == 0 && up->uid != 0 && (setgroups(0, NULL) < 0 || setgid(up->gid) < 0 || setuid(up->uid) < 0))
+		return error_set_errno(err, -errno, "cannot become user %s", up->user);
+	cap_t none = cap_init();
+	int r = !none || cap_set_proc(none) < 0 ? -errno : 0;
+	cap_free(none);
+	if (r)
+		return error_set_errno(err, r, "cannot give up capabilities");
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (access(up->server.data_directory, R_OK | W_OK | X_OK) < 0)
+		return error_set_errno(err, -errno,
+				       "user %s, as whom the server runs, cannot use %s; choose another place with --data DIR",
+				       up->user, up->server.data_directory);
+	return 0;
+}
+
+static void say_status(int fd, int code, const char *text)
+{
+	struct server_status status = {.code = code};
+	snprintf(status.text, sizeof(status.text), "%s", text);
+	io_write(fd, &status, sizeof(status), "the status pipe", NULL);
+}
+
+static void stop_server(void *context)
+{
+	server_stop(context);
+}
+
+/* The server's process from fork to exit. Ctrl-C reaches the whole process group: the server waits for the agent's last
+ * profiles instead. */
+static int server_process(struct up *up)
+{
+	struct error err = {0};
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	prctl(PR_SET_NAME, "wick-server");
+	signal(SIGINT, SIG_IGN);
+	io_close(up->link_fds[1]);
+	io_close(up->status_fds[0]);
+	int r = become_unprivileged(up, &err);
+	_cleanup_(server_freep) struct server *server = NULL;
+	up->server.link_fd = up->link_fds[0];
+	if (!r)
+		r = server_new(&up->server, &server, &err);
+	if (r) {
+		say_status(up->status_fds[1], r, err.message);
+		return EXIT_FAILED;
+	}
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigaction(SIGTERM, &action, NULL);
+	signals_install(stop_server, server, false);
+	signal(SIGINT, SIG_IGN);
+	say_status(up->status_fds[1], 0, server_address(server));
+	io_close(up->status_fds[1]);
+	return server_run(server, &err) ? cmd_fail("up", &err) : EXIT_DONE;
+}
+
+static int start_server(struct up *up, struct error *err)
+{
+	int r = link_new(up->link_fds, err);
+	if (r)
+		return r;
+	if (pipe2(up->status_fds, O_CLOEXEC) < 0)
+		return error_set_errno(err, -errno, "cannot make a pipe");
+	fflush(NULL);
+	up->server_pid = fork();
+	if (up->server_pid < 0)
+		return error_set_errno(err, -errno, "cannot start the server's process");
+	if (up->server_pid == 0) {
+		int status = server_process(up);
+		fflush(NULL);
+		_exit(status);
+	}
+	up->link_fds[0] = io_close(up->link_fds[0]);
+	up->status_fds[1] = io_close(up->status_fds[1]);
+	struct server_status status = {0};
+	ssize_t len = io_read(up->status_fds[0], &status, sizeof(status), "the status pipe", NULL);
+	up->status_fds[0] = io_close(up->status_fds[0]);
+	if (len != sizeof(status))
+		return error_set(err, -EPIPE, "the server's process ended before it was ready");
+	status.text[sizeof(status.text) - 1] = 0;
+	if (status.code)
+		return error_set(err, status.code, "%s", status.text);
+	snprintf(up->address, sizeof(up->address), "%s", status.text);
+	return 0;
+}
+
+static void introduce(const struct up *up, struct collector *collector)
+{
+	char kept[96];
+	struct agent_stats stats;
+	collector_get_stats(collector, &stats);
+	store_arguments_describe(&up->server, kept, sizeof(kept));
+	fprintf(stderr, "wick %s is profiling this machine\n\n", WICK_VERSION);
+	fprintf(stderr, "  page      http://%s\n", up->address);
+	fprintf(stderr, "  sampling  all processes, user and kernel code, %u times a second on %llu CPUs (%s)\n",
+		stats.frequency_hz, (unsigned long long)stats.cpus_online, stats.event);
+	fprintf(stderr, "  data      %s, %s\n", up->server.data_directory, kept);
+	fprintf(stderr, "  processes agent %d (six capabilities), server %d (user %s, none)\n", (int)getpid(),
+		(int)up->server_pid, up->user);
+	fprintf(stderr, "  stop      Ctrl-C\n\nThe first samples appear within a few seconds.\n");
+}
+
+static int wait_for_server(struct up *up, struct error *err)
+{
+	int status = 0;
+	up->link_fds[1] = io_close(up->link_fds[1]); /* its end is the server's sign to finish */
+	while (waitpid(up->server_pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return error_set_errno(err, -errno, "cannot wait for the server");
+	up->server_pid = 0;
+	if (WIFSIGNALED(status))
+		return error_set(err, -EPIPE, "the server was ended by signal %d", WTERMSIG(status));
+	return WEXITSTATUS(status) ? error_set(err, -EPIPE, "the server failed; its message is above") : 0;
+}
+
+static int run_up(struct up *up, struct error *err)
+{
+	int r = choose_user(up, err);
+	if (!r)
+		r = start_server(up, err);
+	if (r)
+		return r;
+	char url[ERROR_MESSAGE_MAX + 8];
+	snprintf(url, sizeof(url), "http://%s", up->address);
+	up->collector.url = url;
+	up->collector.token = up->token;
+	up->collector.link_fd = up->link_fds[1];
+	up->collector.agent.labels = &up->labels;
+	_cleanup_(collector_freep) struct collector *collector = NULL;
+	r = collector_new(&up->collector, &collector, err);
+	if (r)
+		return r;
+	signals_install(collector_stop, collector, true);
+	introduce(up, collector);
+	r = collector_run(collector, err);
+	int status = wait_for_server(up, r ? NULL : err);
+	if (!r && !status && !signals_interrupted())
+		return error_set(err, -EPIPE, "the server ended by itself");
+	return r ? r : status;
+}
+
+static void up_release(struct up *up)
+{
+	io_close(up->link_fds[1]);
+	if (up->server_pid > 0)
+		waitpid(up->server_pid, NULL, 0);
+	labels_release(&up->labels);
+	mem_free(up->token);
+}
+
+int cmd_up(int argc, char **argv)
+{
+	_cleanup_(up_release) struct up up = {.link_fds = {-1, -1}, .status_fds = {-1, -1}};
+	struct store_arguments arguments = {0};
+	struct option_list labels = {0};
+	const struct option_row options[] = {
+		STORE_OPTION_ROWS(&arguments),
+		{'F', "frequency", "HZ", OPTION_UNSIGNED, &up.collector.agent.frequency_hz, 1, 10000,
+		 .help = "samples a second and CPU (default: 19)"},
+		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
+		{0}};
+	const struct usage usage = {.verb = "up",
+				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [-F HZ]",
+				    .description =
+					    "Profiles this machine: samples every process all the time, stores the profiles, "
+					    "and serves\na page that shows where the CPU time goes. Needs root (or the "
+					    "capabilities that wick\nagent names); the server half runs without privileges.",
+				    .options = options,
+				    .examples = "sudo wick up\nsudo wick up --data /srv/wick -F 97 --label env=test"};
+	struct operands operands;
+	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
+	if (operands.count)
+		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	struct error err = {0};
+	server_options_init(&up.server);
+	int r = store_arguments_apply(&arguments, &up.server, &up.token, &err);
+	if (!r && !up.server.data_directory) {
+		r = default_data_directory(up.directory, sizeof(up.directory), &err);
+		up.server.data_directory = up.directory;
+	}
+	if (!r)
+		r = parse_labels(&labels, &up.labels, &err);
+	if (!r)
+		r = run_up(&up, &err);
+	return r ? cmd_fail("up", &err) : EXIT_DONE;
+}
