@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# perf record beside wick record -a over the same seconds and the same load: total samples within 3 %, and the self shares of the ten hottest functions within 3 sigma of the binomial.
+. tests/lib.inc
+can_sample || { skip "perf" "$no_sampling"; finish; }
+command -v perf >/dev/null 2>&1 || { skip "perf" "no perf"; finish; }
+seconds=${WICK_TEST_SECONDS:-30}
+"$O/programs/load" $((seconds + 8)) >/dev/null &
+load=$!
+sleep 1
+# Names are compared without the leading underscores by which the aliases of one address differ.
+# Both are started well before and stopped by their own clocks; what matters are shares and the rate, not the very same instants.
+"$WICK" record -a -F 99 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
+wick=$!
+perf record -q -F 99 -a -g -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
+wait "$wick" || fail "wick record -a works" "$(cat "$work/wick.err")"
+wait "$load"
+# One line a sample: the leaf's name without offset. Idle is not sampled by wick.
+perf script -i "$work/perf.data" -F comm,ip,sym --no-inline 2>/dev/null | awk '
+	/^[^ \t]/ { comm = $1; take = 1; next }
+	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/^(__GI_)?_*/, "", name); n[name]++; all++ }
+	END { for (name in n) print n[name], name; print all, "TOTAL" }' | sort -rn >"$work/perf.top"
+"$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
+awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 99 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
+	END { for (name in s) printf "%.0f %s\n", s[name], name; printf "%.0f TOTAL\n", all }' "$work/wick.folded" | sort -rn >"$work/wick.top"
+node - "$work/perf.top" "$work/wick.top" >"$work/verdict" <<'JS'
+const fs = require("fs");
+const read = f => new Map(fs.readFileSync(f, "utf8").trim().split("\n").map(l => [l.replace(/^\S+ /, ""), Number(l.split(" ")[0])]));
+const [perf, wick] = process.argv.slice(2).map(read);
+const np = perf.get("TOTAL"), nw = wick.get("TOTAL");
+const off = Math.abs(nw - np) / np;
+console.log(`${off <= 0.03 ? "ok" : "FAILED"} total samples: wick ${nw}, perf ${np}, ${(off * 100).toFixed(2)} % apart (3 % allowed)`);
+let shown = 0;
+for (const [name, count] of [...perf.entries()].sort((a, b) => b[1] - a[1])) {
+	if (name === "TOTAL" || name === "[unknown]" || shown === 10) continue;
+	shown++;
+	const p = count / np, q = (wick.get(name) || 0) / nw, pool = (count + (wick.get(name) || 0)) / (np + nw);
+	const sigma = Math.sqrt(pool * (1 - pool) * (1 / np + 1 / nw));
+	const z = sigma ? Math.abs(p - q) / sigma : 0;
+	console.log(`${z <= 3 ? "ok" : "FAILED"} ${name}: wick ${(q * 100).toFixed(2)} %, perf ${(p * 100).toFixed(2)} %, ${z.toFixed(2)} sigma apart (3 allowed)`);
+}
+JS
+while read -r verdict text; do
+	if [ "$verdict" = ok ]; then pass "$text"; else fail "$text" "$(head -n 15 "$work/perf.top"; echo ...; head -n 15 "$work/wick.top")"; fi
+done <"$work/verdict"
+finish

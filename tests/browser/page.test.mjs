@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Drives the page in headless Chromium against a running Wick, as a person would. What is on the canvas is compared with
+ * the JSON that the page itself was sent, summed here in another way.
+ *
+ *   WICK_URL           the server, e.g. http://127.0.0.1:7070/; it must have, or soon get, samples of its own machine
+ *   WICK_SCREENSHOTS   a directory for pictures of the page: 1440x900 and 390x844, light and dark
+ *   WICK_CHROMIUM      the browser (default /usr/bin/chromium)
+ */
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { chromium } from 'playwright-core';
+
+const base = process.env.WICK_URL;
+const skip = base ? false : 'WICK_URL is not set';
+if (skip) console.log(`skipped: ${skip}`);
+const FIRST_DATA_MS = 40_000;
+const DESKTOP = { width: 1440, height: 900 };
+const PHONE = { width: 390, height: 844 };
+
+let browser;
+before(async () => {
+	if (skip) return;
+	browser = await chromium.launch({
+		executablePath: process.env.WICK_CHROMIUM ?? '/usr/bin/chromium',
+		args: [
+			'--no-sandbox',
+			'--disable-gpu',
+			'--disable-quic',
+			'--no-first-run',
+			'--disable-background-networking',
+			'--disable-component-update',
+			'--disable-sync',
+		],
+	});
+});
+after(async () => browser?.close());
+
+// A page that notes what it must not do: errors on the console, uncaught exceptions, requests to anywhere else.
+async function openPage(options = {}, query = '') {
+	const context = await browser.newContext({
+		viewport: DESKTOP,
+		colorScheme: 'light',
+		acceptDownloads: true,
+		...options,
+	});
+	const page = await context.newPage();
+	page.setDefaultTimeout(15_000);
+	const faults = [];
+	const flames = []; // the profiles that it was sent
+	page.on('console', (message) => {
+		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
+	});
+	page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
+	page.on('request', (request) => {
+		const { protocol, origin } = new URL(request.url());
+		if (protocol !== 'data:' && protocol !== 'blob:' && origin !== new URL(base).origin)
+			faults.push(`request: ${request.url()}`);
+	});
+	const reading = [];
+	page.on('response', (response) => {
+		if (!response.ok() || !response.url().includes('format=flame')) return;
+		const url = new URL(response.url());
+		// A failure: the page went on before the answer was read.
+		const read = response.json().then(
+			(answer) => flames.push({ url, answer }),
+			() => undefined,
+		);
+		reading.push(read);
+	});
+	await page.goto(new URL(query, base).href);
+	const url = () => new URL(page.url()).searchParams;
+	const lastFlame = async () => {
+		await Promise.all(reading);
+		return flames[flames.length - 1];
+	};
+	return { page, context, faults, lastFlame, url };
+}
+
+const id = (name) => `[data-testid="${name}"]`;
+const drawn = (page) =>
+	page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: FIRST_DATA_MS });
+const settled = (page) =>
+	page.waitForFunction(
+		() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'),
+	);
+const flameState = (page) =>
+	page.evaluate(() => ({ zoom: window.__wick.flame.zoomName, focus: window.__wick.flame.focusName }));
+const waitZoom = (page, name) => page.waitForFunction((n) => window.__wick?.flame.zoomName === n, name);
+
+// Value of the stacks that hold a frame whose name passes, each stack once; from the columns as sent.
+function matchedShare(flame, passes) {
+	const { parent, name, total } = flame.nodes;
+	let value = 0;
+	for (let i = 1; i < parent.length; i++) {
+		if (!passes(shownName(flame.strings[name[i]]))) continue;
+		let above = parent[i];
+		while (above > 0 && !passes(shownName(flame.strings[name[above]]))) above = parent[above];
+		if (above === 0) value += total[i];
+	}
+	return (100 * value) / total[0];
+}
+
+// The share that the page shows, as a number.
+const percentOf = (text) => Number(/([\d.]+)%/.exec(text)?.[1]);
+
+async function dragOver(page, fromShare, toShare) {
+	const plot = await page.locator(`${id('metrics')} .u-over`).boundingBox();
+	const y = plot.y + plot.height / 2;
+	await page.mouse.move(plot.x + plot.width * fromShare, y);
+	await page.mouse.down();
+	await page.mouse.move(plot.x + plot.width * ((fromShare + toShare) / 2), y, { steps: 4 });
+	await page.mouse.move(plot.x + plot.width * toShare, y, { steps: 4 });
+	await page.mouse.up();
+}
+
+test('the first visit shows a flame graph of this machine', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults } = await openPage();
+	await drawn(page);
+	await settled(page);
+	assert.match(await page.title(), /Wick/);
+	assert.equal((await flameState(page)).zoom, 'total');
+	assert.ok((await page.locator(`${id('process-list')} .rail-pick`).count()) > 0, 'processes are listed');
+	assert.ok((await page.locator(`${id('table')} [role="row"]`).count()) > 2, 'functions are listed');
+	assert.match(await page.locator(id('status')).innerText(), /\S/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('profile types: the one picked is the one asked for', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults, lastFlame, url } = await openPage();
+	await drawn(page);
+	const select = page.locator(id('type-select'));
+	const types = await select.locator('option').evaluateAll((options) => options.map((o) => o.value));
+	assert.ok(types.length > 0 && types.every((t) => t.split(':').length >= 5), types.join(' '));
+	assert.match(await select.inputValue(), /^process_cpu:/, 'CPU time comes first');
+	for (const type of [types[types.length - 1], types[0]]) {
+		await select.selectOption(type);
+		await settled(page);
+		await drawn(page);
+		assert.equal(await select.inputValue(), type);
+		assert.ok((await lastFlame()).url.searchParams.get('query').startsWith(type), 'the query names the type');
+		if (types.length > 1) assert.ok(url().get('q').startsWith(type));
+	}
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test(
+	'a process: one click filters, the chip goes away again, the back button too',
+	{ skip, timeout: 90_000 },
+	async () => {
+		const { page, context, faults, lastFlame, url } = await openPage();
+		await drawn(page);
+		await settled(page);
+		const whole = (await lastFlame()).answer.flame.total;
+		const first = page.locator(`${id('process-list')} .rail-pick`).first();
+		const name = await first.locator('.rail-name').innerText();
+		await first.click();
+		await page.locator(id('chip')).waitFor();
+		await settled(page);
+		await drawn(page);
+		const part = await lastFlame();
+		assert.ok(part.url.searchParams.get('query').includes(`process_executable_name="${name}"`), part.url.href);
+		assert.ok(part.answer.flame.total > 0 && part.answer.flame.total <= whole * 1.5, 'a part of the whole');
+		assert.ok(url().get('q').includes(name));
+		assert.ok(
+			(await page.locator(`${id('process-list')} .rail-pick`).count()) > 1,
+			'the other processes stay in the list',
+		);
+		await page.goBack();
+		await page.locator(id('chip')).waitFor({ state: 'detached' });
+		assert.equal(url().get('q'), null);
+		await page.goForward();
+		await page.locator(id('chip')).waitFor();
+		await page.getByRole('button', { name: /Remove the filter/ }).click();
+		await page.locator(id('chip')).waitFor({ state: 'detached' });
+		await settled(page);
+		assert.deepEqual(faults, []);
+		await context.close();
+	},
+);
+
+test(
+	'the filter suggests labels and values from the data; the selector can be typed',
+	{ skip, timeout: 90_000 },
+	async () => {
+		const { page, context, faults, lastFlame } = await openPage();
+		await drawn(page);
+		const input = page.locator(id('filter-input'));
+		await input.fill('process_executable_na');
+		const option = page.locator('.options [role="option"]:not([aria-disabled])');
+		await option.filter({ hasText: 'process_executable_name' }).first().click();
+		await option.filter({ hasText: '=' }).first().click();
+		await option.first().waitFor();
+		await page.waitForFunction(
+			() => document.querySelectorAll('.options [role="option"]:not([aria-disabled])').length > 0,
+		);
+		await input.press('ArrowDown');
+		const value = await page.locator('.options [aria-selected="true"] span').innerText();
+		await input.press('Enter');
+		assert.equal(await page.locator(`${id('chip')} .chip-value`).innerText(), value);
+		await settled(page);
+		assert.ok((await lastFlame()).url.searchParams.get('query').includes(`process_executable_name="${value}"`));
+
+		await page.locator(id('selector-toggle')).click();
+		const text = page.locator(id('selector-input'));
+		assert.ok((await text.inputValue()).includes(value));
+		await text.fill('process_cpu{process_comm=');
+		assert.match(await page.locator('#selector-fault').innerText(), /double quotes at column 26/);
+		await text.fill('process_cpu{process_executable_name!=""}');
+		await text.press('Enter');
+		await settled(page);
+		await drawn(page);
+		assert.match((await lastFlame()).url.searchParams.get('query'), /process_executable_name!=""/);
+		assert.deepEqual(faults, []);
+		await context.close();
+	},
+);
+
+test('the brush selects a part of the time range, and gives it back', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults, lastFlame, url } = await openPage();
+	await drawn(page);
+	await page.locator(id('range-select')).selectOption('now-5m');
+	await settled(page);
+	await page.locator(`${id('metrics')} canvas`).waitFor();
+	await dragOver(page, 0.5, 0.995); // newest at the right: a server that has just started has data there only
+	await page.locator(id('selection')).waitFor();
+	await settled(page);
+	const [from, to] = url().get('sel').split('-').map(Number);
+	assert.ok(to > from && to - from < 300_000, `${from}-${to}`);
+	const asked = (await lastFlame()).url.searchParams;
+	assert.deepEqual(
+		[Number(asked.get('from')), Number(asked.get('to'))],
+		[from, to],
+		'the profile is that of the selection',
+	);
+	await drawn(page);
+
+	await page.locator(id('clear-selection')).click();
+	await page.locator(id('selection')).waitFor({ state: 'detached' });
+	assert.equal(url().get('sel'), null);
+	await page.goBack();
+	await page.locator(id('selection')).waitFor();
+	await page.getByTitle('Make the selection the time range').click();
+	assert.deepEqual([url().get('from'), url().get('to'), url().get('sel')], [String(from), String(to), null]);
+	await settled(page);
+
+	await page.locator(id('metrics')).press('ArrowLeft');
+	await page.locator(id('selection')).waitFor();
+	await page.locator(id('metrics')).press('Escape');
+	await page.locator(id('selection')).waitFor({ state: 'detached' });
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+// The page shows the addresses of a binary that have no name as one function.
+const ADDRESS = /\+?0x[0-9a-f]+$/;
+const shownName = (name) => {
+	if (!ADDRESS.test(name)) return name;
+	const binary = name.replace(ADDRESS, '');
+	return binary.startsWith('[') ? binary : `[${binary || 'unknown'}]`;
+};
+
+// The first frame that can be told apart: wide enough to hit, not all of it, near the root, and the only one of its name.
+function frameToOpen(flame) {
+	const { parent, name, total } = flame.nodes;
+	const depth = parent.map(() => 0);
+	const count = new Map();
+	for (const n of name) count.set(n, (count.get(n) ?? 0) + 1);
+	for (let i = 1; i < parent.length; i++) {
+		depth[i] = depth[parent[i]] + 1;
+		const named = !ADDRESS.test(flame.strings[name[i]]);
+		const fits =
+			named && total[i] < total[0] && total[i] > total[0] / 50 && depth[i] < 15 && count.get(name[i]) === 1;
+		if (fits) return { name: flame.strings[name[i]], share: (100 * total[i]) / total[0] };
+	}
+	throw new Error('this machine does so little that no function stands out');
+}
+
+test('zoom with mouse and keys, from the URL, and through a refresh', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults, lastFlame, url } = await openPage({}, '?view=graph');
+	await drawn(page);
+	await settled(page);
+	const { name } = frameToOpen((await lastFlame()).answer.flame);
+	const box = await page.evaluate((n) => window.__wick.flame.nodeAt(n), name);
+	assert.ok(box, `${name} is on the canvas`);
+	await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+	await waitZoom(page, name);
+	assert.ok(url().get('zoom'));
+	await page.waitForFunction(([n, w]) => window.__wick.flame.nodeAt(n)?.width > w, [name, 1000]);
+	assert.ok((await page.locator(id('breadcrumbs')).innerText()).includes(name.slice(0, 20)));
+
+	await page.locator(id('refresh')).click();
+	await settled(page);
+	assert.equal((await flameState(page)).zoom, name, 'a refresh keeps the zoom');
+	await page.reload();
+	await drawn(page);
+	assert.equal((await flameState(page)).zoom, name, 'the URL keeps the zoom');
+
+	await page.keyboard.press('Escape');
+	await waitZoom(page, 'total');
+	const graph = page.locator(id('flame'));
+	await graph.focus();
+	await graph.press('ArrowDown');
+	const { focus } = await flameState(page);
+	assert.ok(focus && focus !== 'total');
+	await graph.press('Enter');
+	await waitZoom(page, focus);
+	await graph.press('ArrowUp');
+	assert.equal((await flameState(page)).focus, 'total');
+	await graph.press('Backspace');
+	await waitZoom(page, 'total');
+	await page.goBack();
+	await waitZoom(page, focus);
+
+	await page.locator(id('flip')).click();
+	assert.equal(url().get('dir'), 'flame');
+	await page.locator(id('reset-zoom')).click();
+	await waitZoom(page, 'total');
+	const pane = await graph.boundingBox();
+	await page.waitForFunction((middle) => window.__wick.flame.nodeAt('total')?.y > middle, pane.y + pane.height / 2);
+	const hidden = await graph.evaluate((e) => e.scrollHeight - e.clientHeight);
+	await page.mouse.move(pane.x + 200, pane.y + 200);
+	await page.mouse.wheel(0, -hidden - 100);
+	await page.waitForFunction((s) => document.querySelector(s).scrollTop === 0, id('flame'));
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('hovering tells self and total', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults, lastFlame } = await openPage({}, '?view=graph');
+	await drawn(page);
+	await settled(page);
+	const { name, share } = frameToOpen((await lastFlame()).answer.flame);
+	const box = await page.evaluate((n) => window.__wick.flame.nodeAt(n), name);
+	await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+	const tip = page.locator('.tip');
+	await tip.waitFor();
+	const text = await tip.innerText();
+	assert.ok(text.includes(name.slice(0, 40)), text);
+	assert.ok(Math.abs(percentOf(/Total.*/.exec(text)[0]) - share) < 0.06, `${text} against ${share}`);
+	assert.match(text, /Self/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('search shows the share of what matches, each stack once', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults, lastFlame, url } = await openPage();
+	await drawn(page);
+	await settled(page);
+	const { flame } = (await lastFlame()).answer;
+	const { name } = frameToOpen(flame);
+	const part = name.slice(0, Math.max(3, Math.ceil(name.length / 2)));
+	await page.locator('body').press('/');
+	await page.keyboard.type(part);
+	const matched = page.locator(id('flame-matched'));
+	await page.waitForFunction((s) => /%/.test(document.querySelector(s).textContent), id('flame-matched'));
+	await page.waitForTimeout(200);
+	const expected = matchedShare(flame, (n) => n.toLowerCase().includes(part.toLowerCase()));
+	assert.ok(
+		Math.abs(percentOf(await matched.innerText()) - expected) < 0.06,
+		`${await matched.innerText()} against ${expected}`,
+	);
+	assert.equal(url().get('find'), part);
+
+	await page.locator(id('flame-regex')).click();
+	await page.locator(id('flame-search')).fill('^[a-m]');
+	await page.waitForTimeout(200);
+	const byPattern = matchedShare(flame, (n) => /^[a-m]/i.test(n));
+	assert.ok(
+		Math.abs(percentOf(await matched.innerText()) - byPattern) < 0.06,
+		`${await matched.innerText()} against ${byPattern}`,
+	);
+	await page.locator(id('flame-search')).press('Enter');
+	await page.waitForFunction(() => /^[a-m]/i.test(window.__wick.flame.focusName ?? ''));
+	await page.locator(id('flame-search')).fill('(');
+	await page.waitForFunction(
+		(s) => /group|parenthes/i.test(document.querySelector(s).textContent),
+		id('flame-matched'),
+	);
+	await page.locator(id('flame-search')).press('Escape');
+	assert.equal(url().get('find'), null);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('the table: sums, order, filter, and from a row to the graph', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults, lastFlame, url } = await openPage();
+	await drawn(page);
+	await settled(page);
+	const { flame } = (await lastFlame()).answer;
+	await page.locator(id('view-table')).click();
+	assert.equal(url().get('view'), 'table');
+	const rows = page.locator(`${id('table')} .tbody [role="row"]`);
+	await rows.first().waitFor();
+	const selfOf = new Map();
+	flame.nodes.self.forEach((self, i) => {
+		if (i === 0) return;
+		const key = `${shownName(flame.strings[flame.nodes.name[i]])}\n${flame.strings[flame.nodes.binary[i]]}\n${flame.nodes.file[i]}`;
+		selfOf.set(key, (selfOf.get(key) ?? 0) + self);
+	});
+	const largest = Math.max(...selfOf.values());
+	const shown = percentOf(await rows.first().locator('.td-self').innerText());
+	assert.ok(
+		Math.abs(shown - (100 * largest) / flame.total) < 0.06,
+		`${shown} against ${(100 * largest) / flame.total}`,
+	);
+
+	await page.locator(id('sort-total')).click();
+	assert.equal(url().get('sort'), 'total');
+	const totals = await rows.locator('.td-total').allInnerTexts();
+	const percents = totals.map(percentOf).filter((p) => !Number.isNaN(p));
+	assert.ok(
+		percents.length > 1 && percents.every((p, i) => i === 0 || p <= percents[i - 1] + 0.01),
+		percents.join(' '),
+	);
+
+	const name = await rows.first().locator('.fn').innerText();
+	await page.locator(id('table-filter')).fill(name);
+	await page.waitForTimeout(300);
+	assert.ok((await rows.locator('.fn').allInnerTexts()).includes(name));
+	await rows.first().click();
+	assert.ok(url().get('find').startsWith('"'), 'a row becomes a search for the whole name');
+	await page.locator(id('view-both')).click();
+	await drawn(page);
+	assert.match(await page.locator(id('flame-matched')).innerText(), /%/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('what is shown can be downloaded as pprof, SVG and folded', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults } = await openPage();
+	await drawn(page);
+	await settled(page);
+	const save = async (format) => {
+		const [download] = await Promise.all([
+			page.waitForEvent('download'),
+			page.locator(id(`download-${format}`)).click(),
+		]);
+		return { name: download.suggestedFilename(), data: readFileSync(await download.path()) };
+	};
+	const pprof = await save('pprof');
+	assert.match(pprof.name, /\.pb\.gz$/);
+	assert.deepEqual([...pprof.data.subarray(0, 2)], [0x1f, 0x8b], 'gzip');
+	assert.ok(gunzipSync(pprof.data).length > 100);
+	if (!process.env.WICK_TEST_PPROF_ONLY) {
+		assert.match((await save('svg')).data.toString(), /<svg/);
+		assert.match((await save('folded')).data.toString(), /^.+ \d+$/m);
+	}
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test(
+	'dark and light: the system decides, the toggle overrides, the choice stays',
+	{ skip, timeout: 90_000 },
+	async () => {
+		const { page, context, faults } = await openPage({ colorScheme: 'dark' });
+		await drawn(page);
+		const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+		const dark = await background();
+		await page.locator(id('theme-toggle')).click();
+		await page.waitForFunction(() => document.documentElement.dataset.theme === 'light');
+		assert.notEqual(await background(), dark);
+		await page.reload();
+		await drawn(page);
+		assert.notEqual(await background(), dark, 'kept over a reload');
+		assert.deepEqual(faults, []);
+		await context.close();
+	},
+);
+
+test('nothing to show: each case says what to do', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults } = await openPage({}, '?from=now-700d&to=now-699d');
+	await page.locator(id('empty-range')).waitFor();
+	await page.getByRole('button', { name: /last hour that has data/ }).click();
+	await drawn(page);
+	await page.goto(new URL('?q=process_cpu{process_comm%3D"no such process"}', base).href);
+	await page.locator(id('empty-match')).waitFor();
+	await page.getByRole('button', { name: 'Remove the filters' }).click();
+	await drawn(page);
+	await page.goto(new URL('?q=process_cpu{process_comm%3D', base).href);
+	await page.locator(id('bad-selector')).waitFor();
+	await settled(page);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('errors of the server are told, what was there stays, and it recovers', { skip, timeout: 90_000 }, async () => {
+	const { page, context, faults } = await openPage({}, '?q=process_cpu{process_comm%3D~"("}');
+	await page.locator(id('error')).waitFor();
+	assert.match(await page.locator(id('error')).innerText(), /does not accept this query/);
+	await page.goto(new URL('', base).href);
+	await drawn(page);
+	await context.setOffline(true);
+	await page.locator(id('refresh')).click();
+	await page.locator(id('error-banner')).waitFor();
+	assert.match(await page.locator(id('error-banner')).innerText(), /does not answer/);
+	assert.ok(await page.evaluate(() => window.__wick.flame.visibleCount > 1), 'the graph stays');
+	await context.setOffline(false);
+	await page.locator(id('error-banner')).waitFor({ state: 'detached' });
+	// The browser itself logs failed requests; exceptions and requests elsewhere would still be faults.
+	assert.deepEqual(
+		faults.filter((f) => !/Failed to load resource/.test(f)),
+		[],
+	);
+	await context.close();
+});
+
+for (const [size, viewport] of [
+	['1440x900', DESKTOP],
+	['390x844', PHONE],
+]) {
+	for (const colorScheme of ['light', 'dark']) {
+		test(`the page fits ${size}, ${colorScheme}`, { skip, timeout: 90_000 }, async () => {
+			const phone = viewport === PHONE;
+			const options = phone ? { isMobile: true, hasTouch: true, deviceScaleFactor: 2 } : {};
+			const { page, context, faults } = await openPage({ viewport, colorScheme, ...options });
+			await drawn(page);
+			await settled(page);
+			await page.waitForTimeout(400); // transitions
+			const wide = await page.evaluate(
+				() => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+			);
+			assert.ok(wide <= 0, `${wide} px too wide`);
+			const controls = [
+				'type-select',
+				'filter-input',
+				'process-list',
+				'range-select',
+				'refresh',
+				'metrics',
+				'flame',
+				'flame-search',
+			];
+			for (const name of [...controls, 'view-graph', 'view-table', 'download-pprof', 'theme-toggle', 'status']) {
+				const box = await page.locator(id(name)).boundingBox();
+				assert.ok(
+					box && box.width > 0 && box.x >= 0 && box.x + box.width <= viewport.width + 1,
+					`${name} is on the screen`,
+				);
+			}
+			if (process.env.WICK_SCREENSHOTS) {
+				mkdirSync(process.env.WICK_SCREENSHOTS, { recursive: true });
+				await page.screenshot({ path: join(process.env.WICK_SCREENSHOTS, `page-${size}-${colorScheme}.png`) });
+			}
+			if (phone) {
+				await page.locator(id('view-table')).click();
+				await page
+					.locator(`${id('table')} .tbody [role="row"]`)
+					.first()
+					.waitFor();
+			}
+			assert.deepEqual(faults, []);
+			await context.close();
+		});
+	}
+}

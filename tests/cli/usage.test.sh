@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The command line's contract: exit status 0, 1, 2; help on stdout; errors on stderr, once, saying what, why and what to do.
+. tests/lib.inc
+
+expect "no verb is a usage error" 2 '^usage: wick VERB' "$WICK"
+expect "--help works" 0 '^  record ' "$WICK" --help
+expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
+expect "an unknown verb is named" 2 "no verb 'recrod'" "$WICK" recrod
+for verb in up server agent record query convert doctor; do
+	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
+	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
+	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
+	[ -z "$stdout" ] && pass "$verb: errors go to stderr only" || fail "$verb: errors go to stderr only" "$stdout"
+done
+expect "record needs a target" 2 'one of -a, -p PID, or -- CMD' "$WICK" record
+expect "record wants dashes before a command" 2 'put .--. before the command' "$WICK" record true
+expect "record refuses an unknown extension early" 2 'cannot tell the format' "$WICK" record -a -o out.xyz
+expect "record refuses a bad rate" 2 'not between 1 and 10000' "$WICK" record -F 0 -a
+expect "record names a bad process id" 1 "not a process id" "$WICK" record -p abc
+expect "record names a missing process" 1 "no process 4194303|no process" "$WICK" record -p 4194303
+expect "query needs a selector" 2 'expected one selector' "$WICK" query
+expect "query refuses an unknown format" 2 "none of top, folded" "$WICK" query x --format xml
+expect "query without a server says what to do" 1 "wick up" "$WICK" query process_cpu --url http://127.0.0.1:9
+expect "agent needs a server" 2 'give --server URL' "$WICK" agent
+expect "convert needs an input" 2 'no input file' "$WICK" convert -o x.pb
+expect "convert needs an output" 2 'no output file' "$WICK" convert x.pb
+expect "convert names a missing file" 1 'does-not-exist.pb.gz.*No such file' "$WICK" convert does-not-exist.pb.gz -o "$work/x.pb"
+expect "server refuses to listen openly" 1 'refusing to listen on 0.0.0.0' "$WICK" server --data "$work/d" --listen 0.0.0.0:0
+expect "a malformed duration is named" 2 "tomorrow|--keep" "$WICK" record -d tomorrow -a
+echo "listen: 127.0.0.1:0
+retention: {age: 3 moons}" >"$work/bad.yaml"
+expect "a bad setting is named with file and line" 1 "bad.yaml: line 2: 'retention.age'" "$WICK" server --data "$work/d" --config "$work/bad.yaml"
+echo "listn: x" >"$work/bad.yaml"
+expect "an unknown setting is refused" 1 "'listn': unknown setting" "$WICK" server --data "$work/d" --config "$work/bad.yaml"
+printf 'secret-token-1\n' >"$work/token"
+chmod 644 "$work/token"
+expect "a token that others can read is refused" 1 "chmod 600" "$WICK" server --data "$work/d" --token-file "$work/token" --listen 127.0.0.1:0
+finish

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests written in JavaScript share: named checks, the closing line, a server to talk to.
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, chmodSync } from "node:fs";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const wick = process.env.WICK ?? "build/wick";
+export const testData = process.env.WICK_TEST_DATA ?? "../shared/data";
+let passed = 0, failed = 0, skipped = 0;
+
+export async function test(name, body) {
+	try {
+		await body();
+		console.log(`ok ${name}`);
+		passed++;
+	} catch (error) {
+		console.log(`FAILED ${name}\n    ${String(error?.stack ?? error).split("\n").slice(0, 8).join("\n    ")}`);
+		failed++;
+	}
+}
+export function skip(name, reason) {
+	console.log(`skipped: ${name}: ${reason}`);
+	skipped++;
+}
+export function finish() {
+	console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
+	process.exit(failed ? 1 : 0);
+}
+
+export function temporaryDirectory() {
+	const path = mkdtempSync(join(tmpdir(), "wick-test-"));
+	chmodSync(path, 0o755);
+	process.on("exit", () => rmSync(path, { recursive: true, force: true }));
+	return path;
+}
+
+export async function startServer(directory, options = []) {
+	const child = spawn(wick, ["server", "--data", directory, "--listen", "127.0.0.1:0", ...options], { stdio: ["ignore", "ignore", "pipe"] });
+	process.on("exit", () => child.kill("SIGKILL"));
+	let log = "";
+	const port = await new Promise((resolve, reject) => {
+		child.stderr.on("data", (chunk) => {
+			log += chunk;
+			const match = log.match(/http:\/\/127\.0\.0\.1:(\d+)/);
+			if (match) resolve(Number(match[1]));
+		});
+		child.once("exit", (code) => reject(new Error(`server ended with ${code}: ${log}`)));
+	});
+	const stop = () => new Promise((resolve) => {
+		child.removeAllListeners("exit");
+		child.once("exit", (code, signal) => resolve(code ?? signal));
+		child.kill("SIGTERM");
+	});
+	return { port, url: `http://127.0.0.1:${port}`, child, stop, log: () => log };
+}
+
+// A request over node's own HTTP/1.1 client; resolves with status, headers and the body as a Buffer.
+export function request(port, method, path, { body, headers = {} } = {}) {
+	return new Promise((resolve, reject) => {
+		const call = http.request({ host: "127.0.0.1", port, method, path, headers: { ...(body ? { "content-length": body.length } : {}), ...headers } }, (response) => {
+			const chunks = [];
+			response.on("data", (chunk) => chunks.push(chunk));
+			response.on("end", () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks) }));
+			response.on("error", reject);
+		});
+		call.on("error", reject);
+		call.end(body);
+	});
+}
+
+// Protocol buffers by hand, so that the tests do not lean on the code under test.
+export function varint(value) {
+	const out = [];
+	let n = BigInt.asUintN(64, BigInt(value));
+	while (n > 127n) { out.push(Number(n & 127n) | 128); n >>= 7n; }
+	out.push(Number(n));
+	return out;
+}
+export const intField = (number, value) => [...varint(number << 3), ...varint(value)];
+export const bytesField = (number, payload) => { const bytes = typeof payload === "string" ? [...Buffer.from(payload)] : payload; return [...varint(number << 3 | 2), ...varint(bytes.length), ...bytes]; };
+export const fixed64Field = (number, value) => { const b = Buffer.alloc(8); b.writeBigUInt64LE(BigInt(value)); return [...varint(number << 3 | 1), ...b]; };
+
+// A pprof profile: stacks = [[["leaf", ..., "root"], value, {label: text}], ...].
+export function pprofProfile(stacks, { type = "cpu", unit = "nanoseconds", timeNs = BigInt(Date.now()) * 1000000n, durationNs = 0 } = {}) {
+	const strings = [""], functions = new Map();
+	const id = (text) => { let i = strings.indexOf(text); if (i < 0) i = strings.push(text) - 1; return i; };
+	const functionId = (name) => { if (!functions.has(name)) functions.set(name, functions.size + 1); return functions.get(name); };
+	const out = [...bytesField(1, [...intField(1, id(type)), ...intField(2, id(unit))])];
+	for (const [frames, value, labels] of stacks) {
+		const sample = [...bytesField(1, frames.flatMap((f) => varint(functionId(f)))), ...bytesField(2, varint(value))];
+		for (const [key, text] of Object.entries(labels ?? {})) sample.push(...bytesField(3, [...intField(1, id(key)), ...intField(2, id(text))]));
+		out.push(...bytesField(2, sample));
+	}
+	for (const [name, n] of functions) {
+		out.push(...bytesField(4, [...intField(1, n), ...bytesField(4, intField(1, n))]));
+		out.push(...bytesField(5, [...intField(1, n), ...intField(2, id(name))]));
+	}
+	for (const text of strings) out.push(...bytesField(6, text));
+	out.push(...intField(9, timeNs), ...(durationNs ? intField(10, durationNs) : []));
+	return Buffer.from(out);
+}

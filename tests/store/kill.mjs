@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// kill.mjs WICK DIRECTORY ROUNDS. Writers send folded profiles, each with a stack of its own and the value 1, and note which were acknowledged; the server is killed at a random moment; after all
+// rounds the merge over everything must hold each acknowledged stack exactly once, and every other one (sent, but not acknowledged) at most once. A writer whose request broke off sends the same bytes
+// again after the restart, as real clients do.
+import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import http from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const [wick, directory, rounds] = process.argv.slice(2);
+const acknowledged = new Set(), sent = new Set();
+let server, port, counter = 0;
+writeFileSync(`${directory}.yaml`, "head: {size: 256KiB}\ncut: {age: 1s}\n");
+
+function start() {
+	return new Promise((resolve, reject) => {
+		// Small heads, so that blocks are cut while the killing goes on.
+		server = spawn(wick, ["server", "--data", directory, "--listen", `127.0.0.1:${port ?? 0}`, "--config", `${directory}.yaml`], { stdio: ["ignore", "ignore", "pipe"] });
+		let text = "";
+		server.stderr.on("data", (chunk) => {
+			text += chunk;
+			const match = text.match(/http:\/\/127\.0\.0\.1:(\d+)/);
+			if (match) { port = Number(match[1]); resolve(); }
+		});
+		server.on("exit", (code, signal) => { if (signal !== "SIGKILL") reject(new Error(`server ended with ${code ?? signal}: ${text}`)); });
+	});
+}
+
+function post(path, body) {
+	return new Promise((resolve) => {
+		const request = http.request({ host: "127.0.0.1", port, path, method: "POST", headers: { "content-length": body.length }, timeout: 10000 }, (response) => {
+			let text = "";
+			response.on("data", (chunk) => { text += chunk; });
+			response.on("end", () => resolve({ status: response.statusCode, text }));
+			response.on("error", () => resolve(null));
+		});
+		request.on("error", () => resolve(null));
+		request.on("timeout", () => request.destroy());
+		request.end(body);
+	});
+}
+
+// A pprof profile with one sample of value 1 and a time of its own: the time makes a resend recognisable.
+function profile(name, time) {
+	const varint = (n) => { const out = []; n = BigInt(n); while (n > 127n) { out.push(Number(n & 127n) | 128); n >>= 7n; } out.push(Number(n)); return out; };
+	const field = (number, wire, payload) => [...varint(number << 3 | wire), ...payload];
+	const bytes = (number, payload) => field(number, 2, [...varint(payload.length), ...payload]);
+	const int = (number, value) => field(number, 0, varint(value));
+	const text = (value) => bytes(6, [...Buffer.from(value)]);
+	return Buffer.from([
+		...bytes(1, [...int(1, 1), ...int(2, 2)]),
+		...bytes(2, [...int(1, 1), ...int(2, 1)]),
+		...bytes(4, [...int(1, 1), ...bytes(4, [...int(1, 1)])]),
+		...bytes(5, [...int(1, 1), ...int(2, 3)]),
+		...["", "cpu", "count", name].flatMap(text),
+		...int(9, time),
+	]);
+}
+
+let stopping = false;
+async function writer() {
+	let pending = null;
+	while (!stopping || pending) {
+		if (!pending) {
+			const name = `stack${counter++}`;
+			pending = { name, body: profile(name, BigInt(Date.now()) * 1000000n + BigInt(counter)) };
+			sent.add(name);
+		}
+		const answer = await post("/api/v1/ingest?name=kill", pending.body);
+		if (answer?.status === 200) {
+			acknowledged.add(pending.name);
+			pending = null;
+		} else {
+			if (answer) throw new Error(`status ${answer.status}: ${answer.text}`);
+			await sleep(5);
+		}
+	}
+}
+
+await start();
+const writers = [1, 2, 3, 4].map(() => writer());
+let worst = 0;
+for (let round = 0; round < rounds; round++) {
+	await sleep(20 + Math.random() * 280);
+	const gone = new Promise((resolve) => server.once("exit", resolve));
+	server.kill("SIGKILL");
+	await gone;
+	const begun = Date.now();
+	await start();
+	worst = Math.max(worst, Date.now() - begun);
+}
+stopping = true;
+await Promise.all(writers);
+await new Promise((resolve) => { server.removeAllListeners("exit"); server.once("exit", resolve); server.kill("SIGTERM"); });
+await start();
+const answer = await fetch(`http://127.0.0.1:${port}/api/v1/query?query=kill&from=now-1d&to=now%2B1h&format=folded`);
+const found = new Map();
+for (const line of (await answer.text()).trim().split("\n")) {
+	const [, name, count] = line.match(/^(\S+) (\d+)$/) ?? [];
+	if (name) found.set(name, Number(count));
+}
+let missing = 0, twice = 0, unknown = 0;
+for (const name of acknowledged) if (!found.has(name)) missing++;
+for (const [name, count] of found) { if (count !== 1) twice++; if (!sent.has(name)) unknown++; }
+server.removeAllListeners("exit");
+server.kill("SIGTERM");
+console.log(`${acknowledged.size} acknowledged over ${rounds} kills, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`);
+process.exit(missing || twice || unknown || acknowledged.size < rounds ? 1 : 0);
