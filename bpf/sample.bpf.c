@@ -192,17 +192,73 @@ static __always_inline void ring_publish(struct abi_ring *ring, __u64 old_head, 
 	}
 }
 
+/* What a sample's stacks come to. Leaves and hashes are 0 where there is none. */
+struct stacks {
+	__u64 position; /* where the next record goes */
+	__u64 user_leaf, kernel_leaf, user_chain, kernel_chain;
+	__u64 user_new, kernel_new; /* hashes to be marked as seen */
+	__u32 flags;
+};
+
+static __always_inline void take_kernel_stack(struct bpf_perf_event_data *ctx, struct abi_ring *ring, __u32 in_epoch,
+					      struct stacks *stacks)
+{
+	struct abi_chain *chain = ring_at(ring, stacks->position);
+	long count = unwind_kernel(ctx, &chain->leaf);
+
+	if (count <= 0) {
+		stacks->flags |= ABI_SAMPLE_NO_KERNEL_STACK;
+		return; /* the leaf is known from the registers */
+	}
+	stacks->kernel_leaf = chain->leaf;
+	stacks->position += chain_finish(ring, stacks->position, count, in_epoch, &stacks->kernel_chain, &stacks->kernel_new);
+}
+
+static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, struct abi_ring *ring, __u32 in_epoch,
+					    struct stacks *stacks)
+{
+	struct abi_chain *chain = ring_at(ring, stacks->position);
+	long count = unwind_user(ctx, &chain->leaf);
+
+	if (count <= 0) {
+		stacks->flags |= ABI_SAMPLE_NO_USER_STACK;
+		return;
+	}
+	stacks->user_leaf = chain->leaf;
+	stacks->position += chain_finish(ring, stacks->position, count, in_epoch, &stacks->user_chain, &stacks->user_new);
+}
+
+/* Fills in the record and publishes it with the chains before it. */
+static __always_inline void append_sample(struct abi_ring *ring, __u64 old_head, __u64 now, __u64 ids, struct task_struct *task,
+					  const struct stacks *stacks)
+{
+	struct abi_sample *record = ring_at(ring, stacks->position);
+
+	record->header.kind = ABI_RECORD_SAMPLE;
+	record->header.bytes = sizeof(*record);
+	record->time_ns = now;
+	record->tgid = ids >> 32;
+	record->tid = (__u32)ids;
+	record->user_leaf = stacks->user_leaf;
+	record->kernel_leaf = stacks->kernel_leaf;
+	record->user_chain = stacks->user_chain;
+	record->kernel_chain = stacks->kernel_chain;
+	record->cgroup = sample_cgroup(task);
+	record->flags = stacks->flags;
+	record->reserved = 0;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+	ring->counters[ABI_COUNT_SAMPLES]++;
+	ring_publish(ring, old_head, stacks->position + sizeof(*record));
+}
+
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid();
-	__u64 user_hash = 0, kernel_hash = 0, user_new = 0, kernel_new = 0;
-	__u64 ip = REGS_IP(&ctx->regs), user_leaf = 0, kernel_leaf = 0;
-	__u64 head, position, used;
-	__u32 tgid = ids >> 32, now_epoch = *(volatile __u32 *)&epoch, flags = 0;
+	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), head, used;
+	__u32 tgid = ids >> 32, now_epoch = *(volatile __u32 *)&epoch;
 	bool in_kernel = (__s64)ip < 0;
+	struct stacks stacks = {};
 	struct task_struct *task;
-	struct abi_sample *record;
 	struct abi_ring *ring;
 
 	if (!(__u32)ids) /* the idle task */
@@ -213,66 +269,28 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (!ring)
 		return 0;
 	head = ring->head;
-	position = head;
 	used = head - *(volatile __u64 *)&ring->tail;
 	if (used + sizeof(struct abi_sample) > (__u64)ring_mask + 1) {
 		ring->counters[ABI_COUNT_RING_FULL]++;
 		return 0;
 	}
+	stacks.position = head;
+	stacks.user_leaf = in_kernel ? 0 : ip;
+	stacks.kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
 	task = (struct task_struct *)bpf_get_current_task();
 	if (BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) || !BPF_CORE_READ(task, mm))
-		flags |= ABI_SAMPLE_KERNEL_THREAD;
-
+		stacks.flags |= ABI_SAMPLE_KERNEL_THREAD;
 	if (used + ABI_SLACK_BYTES > (__u64)ring_mask + 1) {
-		flags |= ABI_SAMPLE_STACK_LOST;
-		if (!in_kernel)
-			user_leaf = ip;
-		else if (kernel_stacks)
-			kernel_leaf = ip;
-		goto finish;
+		stacks.flags |= ABI_SAMPLE_STACK_LOST;
+	} else {
+		if (in_kernel && kernel_stacks)
+			take_kernel_stack(ctx, ring, now_epoch, &stacks);
+		if (!(stacks.flags & ABI_SAMPLE_KERNEL_THREAD))
+			take_user_stack(ctx, ring, now_epoch, &stacks);
 	}
-	if (in_kernel && kernel_stacks) {
-		struct abi_chain *chain = ring_at(ring, position);
-		long count = unwind_kernel(ctx, &chain->leaf);
-		if (count <= 0) {
-			flags |= ABI_SAMPLE_NO_KERNEL_STACK;
-			kernel_leaf = ip;
-		} else {
-			kernel_leaf = chain->leaf;
-			position += chain_finish(ring, position, count, now_epoch, &kernel_hash, &kernel_new);
-		}
-	}
-	if (!(flags & ABI_SAMPLE_KERNEL_THREAD)) {
-		struct abi_chain *chain = ring_at(ring, position);
-		long count = unwind_user(ctx, &chain->leaf);
-		if (count <= 0) {
-			flags |= ABI_SAMPLE_NO_USER_STACK;
-			if (!in_kernel)
-				user_leaf = ip;
-		} else {
-			user_leaf = chain->leaf;
-			position += chain_finish(ring, position, count, now_epoch, &user_hash, &user_new);
-		}
-	}
-finish:
-	record = ring_at(ring, position);
-	record->header.kind = ABI_RECORD_SAMPLE;
-	record->header.bytes = sizeof(*record);
-	record->time_ns = now;
-	record->tgid = tgid;
-	record->tid = (__u32)ids;
-	record->user_leaf = user_leaf;
-	record->kernel_leaf = kernel_leaf;
-	record->user_chain = user_hash;
-	record->kernel_chain = kernel_hash;
-	record->cgroup = sample_cgroup(task);
-	record->flags = flags;
-	record->reserved = 0;
-	bpf_get_current_comm(record->comm, sizeof(record->comm));
-	ring->counters[ABI_COUNT_SAMPLES]++;
-	ring_publish(ring, head, position + sizeof(*record));
-	seen_set(user_new, now_epoch);
-	seen_set(kernel_new, now_epoch);
+	append_sample(ring, head, now, ids, task, &stacks);
+	seen_set(stacks.user_new, now_epoch);
+	seen_set(stacks.kernel_new, now_epoch);
 	return 0;
 }
 

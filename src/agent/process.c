@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,8 +138,7 @@ static int apply_fork(struct process_table *table, const struct event *event)
 
 static void set_comm(struct process *process, const char *comm)
 {
-	strncpy(process->comm, comm, sizeof(process->comm) - 1);
-	process->comm[sizeof(process->comm) - 1] = 0;
+	snprintf(process->comm, sizeof(process->comm), "%s", comm);
 }
 
 static void apply_comm(struct process_table *table, const struct event *event, struct process *process)
