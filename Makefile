@@ -151,9 +151,10 @@ $(O)/wick: $(CMD_OBJECTS) $(call libs_upto,$(FOLDERS))
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(CMD_OBJECTS) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
 
 ALL_TESTS := $(foreach f,$(FOLDERS) cmd,$(call tests_of,$(f)))
-check: $(ALL_TESTS)
+check: $(ALL_TESTS) programs
 	$(Q)tools/run-tests $(ALL_TESTS)
-build-tests: $(ALL_TESTS)
+build-tests: $(ALL_TESTS) programs
+check-agent: $(O)/programs/workload
 
 # ---- fuzzers: fuzz/NAME_fuzz.c, built in build-fuzz with clang ---------------------------------------------------------------------------
 FUZZERS := $(patsubst fuzz/%_fuzz.c,%,$(wildcard fuzz/*_fuzz.c))

@@ -34,12 +34,13 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
-	const char *token_file = NULL;
+	const char *token_file = NULL, *event = NULL;
 	struct option_list labels = {0};
 	const struct option_row options[] = {
 		{0, "server", "URL", OPTION_TEXT, &o.url, .help = "where profiles go: http://HOST:PORT (needed)"},
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 19)"},
+		EVENT_OPTION_ROW(&event),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0}};
@@ -59,5 +60,7 @@ int cmd_agent(int argc, char **argv)
 	if (!o.url)
 		return usage_error(&usage, "no server; give --server URL");
 	struct error err = {0};
+	if (parse_event(event, &o.agent.cycles, &err))
+		return usage_error(&usage, "%s", err.message);
 	return run_agent(&o, token_file, &labels, &err) ? cmd_fail("agent", &err) : EXIT_DONE;
 }

@@ -81,6 +81,14 @@ int cmd_fail(const char *verb, const struct error *err);
 /* The first line of a file, without white space around it; for --token-file. *ret from mem_alloc. -EACCES when others than
  * its owner and group may read the file, or its group may write it. */
 int read_token(const char *path, char **ret, struct error *err);
+/* --event: true for "cycles", false for "cpu-clock" and NULL. */
+int parse_event(const char *text, bool *ret_cycles, struct error *err);
+/* The option's row; `text` is a const char *. */
+#define EVENT_OPTION_ROW(text)                                                                                                 \
+	{                                                                                                                      \
+		0, "event", "EVENT", OPTION_TEXT, text,                                                                        \
+			.help = "the timer: cpu-clock, or cycles where there is a\ncounter (default: cpu-clock)"               \
+	}
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */

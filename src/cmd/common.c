@@ -37,6 +37,14 @@ int read_token(const char *path, char **ret, struct error *err)
 	return *ret ? 0 : error_nomem(err);
 }
 
+int parse_event(const char *text, bool *ret_cycles, struct error *err)
+{
+	*ret_cycles = text && strcmp(text, "cycles") == 0;
+	if (*ret_cycles || !text || strcmp(text, "cpu-clock") == 0)
+		return 0;
+	return error_set(err, -EINVAL, "--event: '%.40s' is neither cpu-clock nor cycles", text);
+}
+
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err)
 {
 	labels_init(ret);

@@ -246,12 +246,14 @@ int cmd_record(int argc, char **argv)
 		.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ}, .output = "wick.pb.gz", .go_fd = -1};
 	struct option_list pids = {0};
 	bool all = false;
+	const char *event = NULL;
 	record.agent.pids = record.pids;
 	const struct option_row options[] = {
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &record.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 99)"},
 		{'d', "duration", "SECONDS", OPTION_DURATION, &record.duration_ns,
 		 .help = "stop after this long: 30, 2m (default: when the command\nor the process ends, or Ctrl-C)"},
+		EVENT_OPTION_ROW(&event),
 		{'o', "output", "FILE", OPTION_TEXT, &record.output,
 		 .help = "where to write; the extension tells the format: .pb.gz,\n.pb, .otlp, .folded, .svg, .top (default: "
 			 "wick.pb.gz)"},
@@ -274,7 +276,7 @@ int cmd_record(int argc, char **argv)
 		return usage_error(&usage, "say what to record: one of -a, -p PID, or -- CMD");
 	if (record.command.count && !record.command.after_dashes)
 		return usage_error(&usage, "put '--' before the command: wick record -- %s", record.command.items[0]);
-	if (output_check(record.output, record.format, &err))
+	if (parse_event(event, &record.agent.cycles, &err) || output_check(record.output, record.format, &err))
 		return usage_error(&usage, "%s", err.message);
 	int r = parse_pids(&record, &pids, &err);
 	if (!r)

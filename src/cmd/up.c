@@ -246,10 +246,12 @@ int cmd_up(int argc, char **argv)
 	_cleanup_(up_release) struct up up = {.link_fds = {-1, -1}, .status_fds = {-1, -1}};
 	struct store_arguments arguments = {0};
 	struct option_list labels = {0};
+	const char *event = NULL;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &up.collector.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 19)"},
+		EVENT_OPTION_ROW(&event),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
 		{0}};
 	const struct usage usage = {.verb = "up",
@@ -265,6 +267,8 @@ int cmd_up(int argc, char **argv)
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
+	if (parse_event(event, &up.collector.agent.cycles, &err))
+		return usage_error(&usage, "%s", err.message);
 	server_options_init(&up.server);
 	int r = store_arguments_apply(&arguments, &up.server, &up.token, &err);
 	if (!r && !up.server.data_directory) {
