@@ -17,7 +17,7 @@
 static int write_svg(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = flame_build(profile, profile_default_sample_type(profile), &flame, err);
+	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_ADDRESS, &flame, err);
 	struct svg_options options = {.title = title};
 	return r ? r : svg_render(flame, &options, out, err);
 }
@@ -26,7 +26,7 @@ static int write_top(const struct profile *profile, const char *title, struct bu
 {
 	(void)title;
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = flame_build(profile, profile_default_sample_type(profile), &flame, err);
+	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, &flame, err);
 	if (r)
 		return r;
 	struct table table;

@@ -2,6 +2,7 @@
 /* "HOST:PORT" and "http://HOST:PORT/prefix" taken apart. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,4 +119,15 @@ bool address_is_loopback(const struct sockaddr *address)
 		return false;
 	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
 	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+}
+
+int address_resolve(const struct net_address *address, int flags, struct addrinfo **ret)
+{
+	char port[8];
+	snprintf(port, sizeof(port), "%u", address->port);
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+	int code = getaddrinfo(address->host, port, &hints, ret);
+	if (code && strcasecmp(address->host, "localhost") == 0)
+		code = getaddrinfo("127.0.0.1", port, &hints, ret);
+	return code;
 }

@@ -76,10 +76,8 @@ static int connect_to(struct net_client *client, const struct addrinfo *to, stru
 
 int client_connect(struct net_client *client, struct error *err)
 {
-	char port[8];
-	snprintf(port, sizeof(port), "%u", client->address.port);
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
-	int code = getaddrinfo(client->address.host, port, &hints, &found);
+	struct addrinfo *found;
+	int code = address_resolve(&client->address, 0, &found);
 	if (code)
 		return error_set(err, -EHOSTUNREACH, "cannot connect to %s: %s", client->url, gai_strerror(code));
 	int fd = -EHOSTUNREACH;

@@ -354,6 +354,10 @@ struct net_address {
 int address_parse(const char *text, struct net_address *ret, struct error *err);
 /* "http://host[:port][/prefix]"; the prefix has no '/' at the end. */
 int address_parse_url(const char *url, struct net_address *ret, char *prefix, size_t prefix_size, struct error *err);
+struct addrinfo;
+/* getaddrinfo() for TCP with extra flags; its error code. "localhost" is known even where no resolver or hosts file knows it.
+ */
+int address_resolve(const struct net_address *address, int flags, struct addrinfo **ret);
 int address_format(const struct sockaddr *address, char *out, size_t size);
 bool address_is_loopback(const struct sockaddr *address);
 

@@ -267,10 +267,8 @@ static int start_listening(struct net_server *server, struct error *err)
 	int r = address_parse(listen, &address, err);
 	if (r < 0)
 		return r;
-	char port[8];
-	snprintf(port, sizeof(port), "%u", address.port);
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
-	int code = getaddrinfo(address.host, port, &hints, &found);
+	struct addrinfo *found;
+	int code = address_resolve(&address, AI_PASSIVE, &found);
 	if (code)
 		return error_set(err, -EINVAL, "cannot listen on %s: %s", listen, gai_strerror(code));
 	r = bind_first(server->uv, found);

@@ -32,6 +32,7 @@ struct frame_key {
 struct builder {
 	const struct profile *profile;
 	struct flame *flame;
+	enum flame_unnamed unnamed;
 	size_t node_capacity;
 	struct index32 children;
 	/* From the profile's ids to the flame's; 0 = not known yet. */
@@ -116,21 +117,28 @@ static int take_binary(struct builder *builder, uint32_t mapping, uint32_t *ret,
 	return 0;
 }
 
-/* "BINARY+0xOFFSET", or "0xADDRESS" without a binary. */
+/* "BINARY+0xOFFSET", or "0xADDRESS" without a binary; "[BINARY]" or "<unknown>" when addresses do not matter. */
+static int write_address(const struct builder *builder, uint32_t location, struct bytes binary, struct buffer *out)
+{
+	int len = (int)binary.len;
+	if (builder->unnamed == FLAME_UNNAMED_BY_BINARY)
+		return len == 0		       ? buffer_append_string(out, "<unknown>")
+		       : binary.data[0] == '[' ? buffer_append(out, binary.data, binary.len)
+					       : buffer_printf(out, "[%.*s]", len, (const char *)binary.data);
+	if (len == 0)
+		return buffer_printf(out, "0x%" PRIx64, builder->profile->locations[location].address);
+	return buffer_printf(out, "%.*s+0x%" PRIx64, len, (const char *)binary.data,
+			     profile_location_file_offset(builder->profile, location));
+}
+
 static int take_address(struct builder *builder, uint32_t location, uint32_t binary, uint32_t *ret, struct error *err)
 {
 	if (builder->addresses[location] == 0) {
 		_cleanup_(buffer_release) struct buffer text;
 		buffer_init(&text, SIZE_MAX);
-		struct bytes name = intern_get(&builder->flame->strings, binary);
-		int r = buffer_append(&text, name.data, name.len);
-		if (r == 0 && name.len > 0)
-			r = buffer_printf(&text, "+0x%" PRIx64, profile_location_file_offset(builder->profile, location));
-		else if (r == 0)
-			r = buffer_printf(&text, "0x%" PRIx64, builder->profile->locations[location].address);
-		if (r < 0)
+		if (write_address(builder, location, intern_get(&builder->flame->strings, binary), &text) < 0)
 			return error_nomem(err);
-		r = add_string(builder->flame, text.data, text.len, &builder->addresses[location], err);
+		int r = add_string(builder->flame, text.data, text.len, &builder->addresses[location], err);
 		if (r < 0)
 			return r;
 	}
@@ -377,7 +385,8 @@ static int add_root(struct builder *builder, struct error *err)
 	return r < 0 ? r : new_node(builder, (struct flame_node){.name = name}, &id, err);
 }
 
-int flame_build(const struct profile *profile, size_t sample_type, struct flame **ret, struct error *err)
+int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,
+		struct error *err)
 {
 	/* Without sample types there are no samples, and the tree is its root. */
 	bool empty = profile->sample_type_count == 0;
@@ -392,6 +401,7 @@ int flame_build(const struct profile *profile, size_t sample_type, struct flame 
 	}
 	_cleanup_(builder_release) struct builder builder = {0};
 	int r = builder_init(&builder, profile, flame, err);
+	builder.unnamed = unnamed;
 	if (r == 0)
 		r = add_root(&builder, err);
 	if (r == 0 && !empty)

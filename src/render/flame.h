@@ -10,6 +10,10 @@
 #include "codec/json.h"
 #include "profile/profile.h"
 
+/* How frames without a name are told apart: by address (BINARY+0xOFFSET, 0xADDRESS), or by binary alone as pprof's reports do
+ * ([BINARY], <unknown>). */
+enum flame_unnamed { FLAME_UNNAMED_BY_ADDRESS, FLAME_UNNAMED_BY_BINARY };
+
 struct flame_node {
 	uint32_t parent; /* index; the root (0) is its own parent; parent < child */
 	uint32_t name; /* string in flame.strings: the function, or "BINARY+0xOFFSET" for an address without a name, "0xADDRESS"
@@ -33,7 +37,8 @@ struct flame {
 /* Siblings with equal (name, file, binary, frame type) are one node. Recursion is kept as it is. A frame of unknown type in
  * "[kernel...]" counts as a kernel frame. -ENOMEM; -E2BIG when the tree would have more than FLAME_NODES_MAX nodes. */
 #define FLAME_NODES_MAX (16u * 1024 * 1024)
-int flame_build(const struct profile *profile, size_t sample_type, struct flame **ret, struct error *err);
+int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,
+		struct error *err);
 struct flame *flame_free(struct flame *flame);
 DEFINE_CLEANUP_POINTER(flame_free, struct flame);
 

@@ -20,7 +20,7 @@ static const struct test_shape shape = {
 static struct flame *build(const struct profile *profile, size_t type)
 {
 	struct flame *flame = NULL;
-	assert_int_equal(flame_build(profile, type, &flame, NULL), 0);
+	assert_int_equal(flame_build(profile, type, FLAME_UNNAMED_BY_ADDRESS, &flame, NULL), 0);
 	return flame;
 }
 
@@ -363,7 +363,7 @@ static int render_all(const struct profile *profile, struct error *err)
 	_cleanup_(table_release) struct table table = {0};
 	_cleanup_(buffer_release) struct buffer out;
 	buffer_init(&out, MIB);
-	int r = flame_build(profile, 0, &flame, err);
+	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, err);
 	if (r == 0)
 		r = table_build(flame, &table, err);
 	if (r == 0)

@@ -22,7 +22,7 @@ extern char **environ;
 static void render(const struct profile *profile, const struct svg_options *options, struct buffer *out)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	assert_int_equal(flame_build(profile, 0, &flame, NULL), 0);
+	assert_int_equal(flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, NULL), 0);
 	assert_int_equal(svg_render(flame, options, out, NULL), 0);
 	assert_true(text_is_utf8(buffer_bytes(out)));
 }

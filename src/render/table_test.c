@@ -15,7 +15,7 @@
 
 static void build(const struct profile *profile, struct flame **ret_flame, struct table *ret_table)
 {
-	assert_int_equal(flame_build(profile, 0, ret_flame, NULL), 0);
+	assert_int_equal(flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, ret_flame, NULL), 0);
 	assert_int_equal(table_build(*ret_flame, ret_table, NULL), 0);
 }
 

@@ -339,10 +339,14 @@ static int answer_svg(const struct answer *answer, struct error *err)
 static const struct answer_format {
 	const char *name, *content_type;
 	int (*answer)(const struct answer *answer, struct error *err);
+	enum flame_unnamed unnamed;
 } answer_formats[] = {
-	{"flame", "application/json", answer_flame},	     {"json", "application/json", answer_table},
-	{"top", "text/plain; charset=utf-8", answer_top},    {"folded", "text/plain; charset=utf-8", answer_folded},
-	{"pprof", "application/octet-stream", answer_pprof}, {"svg", "image/svg+xml", answer_svg},
+	{"flame", "application/json", answer_flame},
+	{"json", "application/json", answer_table},
+	{"top", "text/plain; charset=utf-8", answer_top, FLAME_UNNAMED_BY_BINARY},
+	{"folded", "text/plain; charset=utf-8", answer_folded},
+	{"pprof", "application/octet-stream", answer_pprof},
+	{"svg", "image/svg+xml", answer_svg},
 };
 
 static const struct answer_format *find_answer_format(const char *name)
@@ -372,7 +376,7 @@ static int answer_query(struct server *server, const struct net_request *request
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	r = query_merge(server->store, server->symbolizer, &query, &profile, stats, err);
 	if (!r)
-		r = flame_build(profile, 0, &flame, err);
+		r = flame_build(profile, 0, format->unnamed, &flame, err);
 	if (r)
 		return r;
 	answer.query = &query;
