@@ -97,19 +97,19 @@ int collector_new(const struct collector_options *options, struct collector **re
 	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
 	if (!collector)
 		return error_nomem(err);
-	char warning[ERROR_MESSAGE_MAX];
+	char warning[ERROR_MESSAGE_MAX] = "";
 	collector->link_fd = options->link_fd;
-	int r = host_symbols_init(&collector->symbols, warning, sizeof(warning), err);
-	if (r)
-		return r;
-	if (*warning)
-		log_warn("%s", warning);
 	struct agent_sink sink = {.context = collector,
 				  .on_binary = on_binary,
 				  .kernel_symbol = on_kernel_symbol,
 				  .jit_symbol = on_jit_symbol,
 				  .on_profile = on_profile};
-	r = agent_new(&options->agent, &sink, &collector->agent, err);
+	/* Loading the BPF program takes more memory for a moment than everything after it; so it comes first. */
+	int r = agent_new(&options->agent, &sink, &collector->agent, err);
+	if (!r)
+		r = host_symbols_init(&collector->symbols, warning, sizeof(warning), err);
+	if (!r && *warning)
+		log_warn("%s", warning);
 	if (!r)
 		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
 	struct shipper_options shipper = {.url = options->url, .token = options->token};

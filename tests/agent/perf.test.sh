@@ -17,14 +17,14 @@ wick=$!
 perf record -q -e "$event" -F 99 -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
 wait "$wick" || fail "wick record -a --event $event works" "$(cat "$work/wick.err")"
 wait "$load"
-# Names are compared without the leading underscores by which the aliases of one address differ.
+# Names are compared without the leading underscores by which the aliases of one address differ, and without C++ parameters, which perf does not print.
 # One line a sample: the leaf's name without offset. Idle is not sampled by wick.
 perf script -i "$work/perf.data" -F comm,ip,sym --no-inline 2>/dev/null | awk '
 	/^[^ \t]/ { comm = $1; take = 1; next }
-	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/^(__GI_)?_*/, "", name); n[name]++; all++ }
+	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); n[name]++; all++ }
 	END { for (name in n) print n[name], name; print all, "TOTAL" }' | sort -rn >"$work/perf.top"
 "$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
-awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 99 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
+awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 99 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
 	END { for (name in s) printf "%.0f %s\n", s[name], name; printf "%.0f TOTAL\n", all }' "$work/wick.folded" | sort -rn >"$work/wick.top"
 node - "$work/perf.top" "$work/wick.top" >"$work/verdict" <<'JS'
 const fs = require("fs");
