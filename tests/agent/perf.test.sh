@@ -5,24 +5,31 @@
 can_sample || { skip "perf" "$no_sampling"; finish; }
 command -v perf >/dev/null 2>&1 || { skip "perf" "no perf"; finish; }
 seconds=${WICK_TEST_SECONDS:-30}
-# Both timers, each against perf with the same one. (perf 6.1 may abort when it looks for build-ids at its end: -B -N.)
-compare() { # EVENT
-event=$1
-"$O/programs/load" $((seconds + 8)) >/dev/null &
-load=$!
-sleep 1
-# Both are started well before and stopped by their own clocks; what matters are shares and the rate, not the very same instants.
-"$WICK" record -a --event "$event" -F 99 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
-wick=$!
-perf record -q -e "$event" -F 99 -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
-wait "$wick" || fail "wick record -a --event $event works" "$(cat "$work/wick.err")"
-wait "$load"
-# Names are compared without the leading underscores by which the aliases of one address differ, and without C++ parameters, which perf does not print.
-# One line a sample: the leaf's name without offset. Idle is not sampled by wick.
-perf script -i "$work/perf.data" -F comm,ip,sym --no-inline 2>/dev/null | awk '
+# Both timers, each against perf with the same one. perf 6.1 aborts now and then, at its end too; then both are run again.
+record_both() { # EVENT: fails if perf did
+	"$O/programs/load" $((seconds + 8)) >/dev/null &
+	load=$!
+	sleep 1
+	# Each is stopped by its own clock; what matters are shares and the rate, not the very same instants.
+	"$WICK" record -a --event "$1" -F 99 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
+	wick=$!
+	rm -f "$work/perf.data"
+	perf record -q -e "$1" -F 99 -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
+	perf_status=$?
+	wait "$wick" || fail "wick record -a --event $1 works" "$(cat "$work/wick.err")"
+	wait "$load"
+	[ "$perf_status" -eq 0 ] || return 1
+	# Names are compared without the leading underscores by which the aliases of one address differ, and without C++ parameters, which perf does not print.
+	# One line a sample: the leaf's name without offset. Idle is not sampled by wick.
+	perf script -i "$work/perf.data" -F comm,ip,sym --no-inline 2>>"$work/perf.err" | awk '
 	/^[^ \t]/ { comm = $1; take = 1; next }
 	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); n[name]++; all++ }
-	END { for (name in n) print n[name], name; print all, "TOTAL" }' | sort -rn >"$work/perf.top"
+	END { if (!all) exit 1; for (name in n) print n[name], name; print all, "TOTAL" }' >"$work/perf.counts" || return 1
+	sort -rn "$work/perf.counts" >"$work/perf.top"
+}
+compare() { # EVENT
+event=$1
+record_both "$event" || record_both "$event" || record_both "$event" || { skip "$event" "perf record failed three times: $(tail -n 1 "$work/perf.err")"; return; }
 "$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
 awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 99 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
 	END { for (name in s) printf "%.0f %s\n", s[name], name; printf "%.0f TOTAL\n", all }' "$work/wick.folded" | sort -rn >"$work/wick.top"
