@@ -5,7 +5,7 @@
  *   store_bench [DIRECTORY [HOSTS [HOURS]]]
  *
  * Each host runs the same services, sends a profile every 10 s of simulated time, and the head is cut every 10 min of it. A
- * service's stacks are walks down one random call tree, with popular and rare branches, depth 5 to 40, addresses in a few
+ * service has 6,000 stacks, drawn with Zipf popularity: walks down one call tree, 5 to 40 frames deep, addresses in a few
  * binaries. Profiles are made before the clock starts. Throughput is per second of CPU time of the whole process (encoding,
  * compressing, cutting); time spent waiting for the disk shows in the acknowledgement latency instead.
  */
@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
@@ -24,7 +26,8 @@
 
 #define SERVICES	  8
 #define FLUSH_NS	  (10 * NS_PER_S)
-#define SAMPLES_PER_FLUSH 600 /* events; equal stacks of one process meet */
+#define SAMPLES_PER_FLUSH 600  /* events; equal stacks of one process meet */
+#define STACKS		  6000 /* of one service */
 #define EPOCH		  1700000000000000000ll
 #define FLUSHES_PER_CUT	  60
 #define QUERY_ROUNDS	  20
@@ -63,15 +66,19 @@ static uint32_t text(struct profile *profile, const char *format, unsigned a, un
 	return id;
 }
 
-/* A walk down the service's tree: where a branch leads is a hash of the path, how popular it is falls off steeply. */
-static uint32_t walk(struct profile *profile, unsigned service, const uint32_t mappings[4])
+/* One of the service's STACKS stacks: a walk down its call tree, which is always the same for the same rank. Where a branch
+ * leads is a hash of the path; most walks keep to the trunk for a while, so stacks share their callers. */
+static uint32_t walk(struct profile *profile, unsigned service, uint64_t rank, const uint32_t mappings[4])
 {
 	struct error err;
 	uint32_t stack = 0;
-	uint64_t path = service * 0x9e3779b97f4a7c15ull;
+	uint64_t path = service * 0x9e3779b97f4a7c15ull, saved = seed;
+	seed = (rank + 1) * 0x9e3779b97f4a7c15ull ^ service;
+	for (int i = 0; i < 4; i++)
+		rnd();
 	size_t depth = 5 + (size_t)(35 * unit() * unit());
 	for (size_t i = 0; i < depth; i++) {
-		uint64_t branch = (uint64_t)pow(6.0, unit() * (i < 8 ? 0.7 : 1.3)) - 1; /* mostly 0 */
+		uint64_t branch = (uint64_t)fmin(pow(unit(), -0.35), 1000) - 1; /* 0 six times out of seven; a long tail */
 		path = (path ^ branch) * 0xd6e8feb86659fd93ull;
 		path ^= path >> 29;
 		const struct profile_mapping *mapping = &profile->mappings[mappings[path % 4]];
@@ -82,7 +89,14 @@ static uint32_t walk(struct profile *profile, unsigned service, const uint32_t m
 		check(profile_add_location(profile, &location, NULL, 0, &id, &err), &err);
 		check(profile_add_stack(profile, stack, id, &stack, &err), &err);
 	}
+	seed = saved;
 	return stack;
+}
+
+/* Zipf: the first tenth of the ranks is drawn more than two times out of three. */
+static uint64_t popular_rank(void)
+{
+	return (uint64_t)pow(STACKS, unit()) - 1;
 }
 
 static uint32_t process_labels(struct profile *profile, unsigned service, unsigned thread)
@@ -127,7 +141,7 @@ static struct profile *make_profile(int64_t time_ns)
 	}
 	for (size_t i = 0; i < SAMPLES_PER_FLUSH; i++) {
 		unsigned service = (unsigned)(SERVICES * unit() * unit());
-		struct profile_sample sample = {.stack = walk(profile, service, mappings[service]),
+		struct profile_sample sample = {.stack = walk(profile, service, popular_rank(), mappings[service]),
 						.labels = process_labels(profile, service, (unsigned)(rnd() % 3))};
 		check(profile_add_sample(profile, &sample, &profile->period, &err), &err);
 	}
@@ -159,9 +173,9 @@ static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t val
 
 enum what { MERGE, SERIES, LIST };
 
-static void query(struct store *store, const char *name, enum what what, char *service, int64_t from_ns, int64_t to_ns)
+static void query(struct store *store, const char *name, enum what what, const char *service, int64_t from_ns, int64_t to_ns)
 {
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .match = match_service, .context = service};
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .match = match_service, .context = (void *)service};
 	struct store_series_sink sink = {.on_series = on_series, .on_point = on_point};
 	struct store_read_stats stats = {0};
 	int64_t times[QUERY_ROUNDS], first = 0;
@@ -233,6 +247,37 @@ static void append_all(struct store *store, unsigned hosts, size_t flushes, stru
 	}
 }
 
+/* A process that is killed with a head that is about to be cut: how long until the next one answers. */
+static void restart(const char *directory)
+{
+	struct store_options options = {.directory = directory, .retention_age_ns = -1};
+	struct store *store;
+	struct store_stats stats = {0};
+	struct error err;
+	check(io_remove_tree(directory, &err), &err);
+	pid_t child = fork();
+	if (child == 0) {
+		check(store_open(&options, &store, &err), &err);
+		for (int64_t i = 0; stats.head_bytes < 60 * MIB; i++) {
+			struct profile *profile = make_profile(EPOCH + i * FLUSH_NS);
+			struct store_append_options append = {.name = "process_cpu"};
+			check(store_append(store, profile, &append, NULL, &err), &err);
+			profile_free(profile);
+			store_get_stats(store, &stats);
+		}
+		_exit(0);
+	}
+	int status;
+	waitpid(child, &status, 0);
+	int64_t started = time_monotonic_ns();
+	check(store_open(&options, &store, &err), &err);
+	int64_t took = time_monotonic_ns() - started;
+	store_get_stats(store, &stats);
+	printf("restart after a kill: %.0f ms for a log of %.1f MB, %" PRIu64 " records, %" PRIu64 " samples\n",
+	       (double)took / 1e6, (double)stats.log_bytes / 1e6, stats.log_records, stats.head_samples);
+	store_close(store);
+}
+
 int main(int argc, char **argv)
 {
 	const char *directory = argc > 1 ? argv[1] : "store-bench.tmp";
@@ -276,6 +321,7 @@ int main(int argc, char **argv)
 	printf("close and open: %.0f ms, resident %.0f MB\n", (double)(time_monotonic_ns() - started) / 1e6,
 	       (double)mem_resident_bytes() / 1e6);
 	store_close(store);
+	restart(directory);
 	mem_free(totals.acks);
 	return 0;
 }

@@ -108,7 +108,8 @@ DEFINE_CLEANUP_POINTER(parquet_writer_free, struct parquet_writer);
 /* ---- reading ---- */
 
 struct parquet_read_options {
-	size_t memory_max; /* bytes that one call may use, 0 = 1 GiB */
+	size_t memory_max;		 /* bytes that one call may use, 0 = 1 GiB */
+	const uint64_t *expected_footer; /* parquet_written.footer_hash: another one is -EBADMSG before anything is parsed */
 };
 struct parquet_file;
 int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err);

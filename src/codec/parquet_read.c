@@ -70,7 +70,7 @@ static int read_at(struct parquet_file *file, uint64_t offset, void *data, size_
 	return (size_t)n == len ? 0 : corrupt(file, err, "truncated while it was read");
 }
 
-static int read_footer(struct parquet_file *file, struct error *err)
+static int read_footer(struct parquet_file *file, const uint64_t *expected, struct error *err)
 {
 	uint8_t head[MAGIC_LEN], tail[TAIL_LEN];
 	uint32_t len;
@@ -96,6 +96,8 @@ static int read_footer(struct parquet_file *file, struct error *err)
 	if (r < 0)
 		return r;
 	file->footer_hash = hash64(file->footer, len + TAIL_LEN);
+	if (expected && file->footer_hash != *expected)
+		return corrupt(file, err, "the footer does not match its checksum");
 	return parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
 }
 
@@ -111,7 +113,7 @@ static int open_common(struct parquet_file *file, const char *name, const struct
 	if (r == 0 && file->fd >= 0)
 		r = io_file_size(file->fd, &file->size, name, err);
 	if (r == 0)
-		r = read_footer(file, err);
+		r = read_footer(file, options ? options->expected_footer : NULL, err);
 	if (r < 0) {
 		parquet_close(file);
 		return r;

@@ -418,6 +418,13 @@ static void test_bit_flips(void **state)
 		} else if (r == 0) {
 			read_all(file, NULL);
 		}
+		bool same_footer = file && parquet_footer_hash(file) == written.footer_hash;
+		parquet_close(file);
+		/* Whoever remembers the footer's hash is told at once. */
+		struct parquet_read_options options = {.expected_footer = &written.footer_hash};
+		file = NULL;
+		r = parquet_open_bytes(buffer_bytes(&bytes), "flipped", &options, &file, &err);
+		assert_int_equal(r, same_footer ? 0 : -EBADMSG);
 		parquet_close(file);
 		bytes.data[i] ^= flip;
 	}

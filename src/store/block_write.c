@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a head as a block. The files, columns and their reasons are in docs/format.md; this is how they come about.
+ * Writing a head as a block. The files, columns and their reasons are in docs/format.md, their order is block_order.c.
  *
- * Series get new ids in the order of type, service and labels, so that what is asked for together lies together. Samples are
- * sorted by (series, time, stack): distributed to their series by counting, which keeps the order of arrival, then sorted by
- * time inside a series only where late data makes it necessary, then by stack inside one time. Equal (series, time, stack,
- * link) meet in one row.
- *
- * The pool's ids become the block's ids as they are. A few entries may be left that no sample uses (from refused appends);
- * renumbering would cost more than they do.
+ * Equal (series, stack, time, link) meet in one row. Stacks are renumbered; locations, functions and mappings keep the pool's
+ * ids, and a few of them may be left that no sample needs (from refused appends): renumbering would cost more than they do.
  */
-#include "store/block.h"
+#include "store/block_write_int.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,23 +27,9 @@ const char *const block_file_names[BLOCK_FILE_COUNT] = {
 	[BLOCK_MAPPINGS] = "mappings.parquet",	 [BLOCK_APPENDS] = "appends.parquet",
 };
 
-struct writing {
-	struct head *head;
-	const char *directory;
-	struct block_meta *meta;
-	struct error *err;
-	uint32_t *order; /* head's series ids in block order */
-	uint32_t *ranks; /* head's series id -> block's series id */
-	size_t series_count;
-	uint32_t *rows; /* sample indexes in block order */
-	uint64_t *keys; /* scratch of the sort */
-	uint64_t *spare;
-	uint8_t *stack_used;
-};
-
 /* ---- files ---- */
 
-static int open_file(struct writing *writing, enum block_file file, const struct parquet_column *columns, size_t column_count,
+int block_write_open(struct writing *writing, enum block_file file, const struct parquet_column *columns, size_t column_count,
 		     const uint32_t *sorted_by, size_t sorted_by_count, struct parquet_writer **ret)
 {
 	char path[PATH_MAX];
@@ -66,7 +47,7 @@ static int open_file(struct writing *writing, enum block_file file, const struct
 	return parquet_writer_open(path, &options, ret, writing->err);
 }
 
-static int finish_file(struct writing *writing, enum block_file file, struct parquet_writer *writer)
+int block_write_finish(struct writing *writing, enum block_file file, struct parquet_writer *writer)
 {
 	return parquet_writer_finish(writer, &writing->meta->files[file], writing->err);
 }
@@ -92,13 +73,13 @@ static int write_table(struct writing *writing, const struct table *table)
 	assert(table->column_count <= sizeof(values) / sizeof(*values));
 	if (!scratch)
 		return error_nomem(writing->err);
-	int r = open_file(writing, table->file, table->columns, table->column_count, first_column, 1, &writer);
+	int r = block_write_open(writing, table->file, table->columns, table->column_count, first_column, 1, &writer);
 	for (size_t from = 0; r == 0 && from < table->rows; from += most) {
 		size_t count = table->rows - from < most ? table->rows - from : most;
 		table->fill(writing, scratch, from, count, values);
 		r = parquet_writer_group(writer, values, count, writing->err);
 	}
-	return r == 0 ? finish_file(writing, table->file, writer) : r;
+	return r == 0 ? block_write_finish(writing, table->file, writer) : r;
 }
 
 /* Hands out aligned columns of scratch memory. */
@@ -107,115 +88,6 @@ static void *take(uint8_t **scratch, size_t count, size_t size)
 	void *taken = *scratch;
 	*scratch += count * size;
 	return taken;
-}
-
-/* ---- order of series and samples ---- */
-
-static int compare_order(const void *a, const void *b, void *context)
-{
-	const struct head *head = context;
-	return series_compare(&head->series[*(const uint32_t *)a], &head->series[*(const uint32_t *)b]);
-}
-
-static int order_series(struct writing *writing)
-{
-	const struct head *head = writing->head;
-	writing->order = mem_alloc_array(head->series_count, sizeof(*writing->order));
-	writing->ranks = mem_zalloc_array(head->series_count, sizeof(*writing->ranks));
-	if (!writing->order || !writing->ranks)
-		return error_nomem(writing->err);
-	for (size_t i = 0; i < head->series_count; i++)
-		if (head->series[i].samples)
-			writing->order[writing->series_count++] = (uint32_t)i;
-	if (writing->series_count)
-		qsort_r(writing->order, writing->series_count, sizeof(*writing->order), compare_order, writing->head);
-	for (size_t i = 0; i < writing->series_count; i++)
-		writing->ranks[writing->order[i]] = (uint32_t)i;
-	return 0;
-}
-
-/* Sorts by the upper 32 bits, keeping the order of equal ones; both arrays have count entries. The result is in `keys`. */
-static void sort_by_high(uint64_t *keys, uint64_t *spare, size_t count)
-{
-	if (count < 32) {
-		for (size_t i = 1; i < count; i++) {
-			uint64_t key = keys[i];
-			size_t at = i;
-			for (; at > 0 && keys[at - 1] >> 32 > key >> 32; at--)
-				keys[at] = keys[at - 1];
-			keys[at] = key;
-		}
-		return;
-	}
-	for (unsigned shift = 32; shift < 64; shift += 8) {
-		size_t starts[257] = {0};
-		for (size_t i = 0; i < count; i++)
-			starts[(keys[i] >> shift & 255) + 1]++;
-		bool all_same = starts[(keys[0] >> shift & 255) + 1] == count;
-		if (all_same)
-			continue;
-		for (size_t i = 1; i < 257; i++)
-			starts[i] += starts[i - 1];
-		for (size_t i = 0; i < count; i++)
-			spare[starts[keys[i] >> shift & 255]++] = keys[i];
-		memcpy(keys, spare, count * sizeof(*keys));
-	}
-}
-
-static int compare_times(const void *a, const void *b, void *context)
-{
-	const struct head *head = context;
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	if (head->times[x] != head->times[y])
-		return head->times[x] < head->times[y] ? -1 : 1;
-	return (x > y) - (x < y);
-}
-
-static void sort_one_time(struct writing *writing, uint32_t *rows, size_t count)
-{
-	const struct head *head = writing->head;
-	for (size_t i = 0; i < count; i++)
-		writing->keys[i] = (uint64_t)head->stacks[rows[i]] << 32 | rows[i];
-	sort_by_high(writing->keys, writing->spare, count);
-	for (size_t i = 0; i < count; i++)
-		rows[i] = (uint32_t)writing->keys[i];
-}
-
-static void sort_one_series(struct writing *writing, uint32_t *rows, size_t count)
-{
-	const struct head *head = writing->head;
-	bool sorted = true;
-	for (size_t i = 1; i < count && sorted; i++)
-		sorted = head->times[rows[i - 1]] <= head->times[rows[i]];
-	if (!sorted)
-		qsort_r(rows, count, sizeof(*rows), compare_times, writing->head);
-	for (size_t from = 0, to; from < count; from = to) {
-		for (to = from + 1; to < count && head->times[rows[to]] == head->times[rows[from]]; to++)
-			;
-		if (to - from > 1)
-			sort_one_time(writing, rows + from, to - from);
-	}
-}
-
-static int order_samples(struct writing *writing)
-{
-	const struct head *head = writing->head;
-	_cleanup_(mem_freep) size_t *starts = mem_zalloc_array(writing->series_count + 1, sizeof(*starts));
-	writing->rows = mem_alloc_array(head->count, sizeof(*writing->rows));
-	writing->keys = mem_alloc_array(head->count, sizeof(*writing->keys));
-	writing->spare = mem_alloc_array(head->count, sizeof(*writing->spare));
-	if (!starts || !writing->rows || !writing->keys || !writing->spare)
-		return error_nomem(writing->err);
-	for (size_t i = 0; i < head->count; i++)
-		starts[writing->ranks[head->series_ids[i]] + 1]++;
-	for (size_t i = 1; i <= writing->series_count; i++)
-		starts[i] += starts[i - 1];
-	for (size_t i = 0; i < head->count; i++)
-		writing->rows[starts[writing->ranks[head->series_ids[i]]]++] = (uint32_t)i;
-	/* starts[s] is where series s ends now */
-	for (size_t s = 0, from = 0; s < writing->series_count; from = starts[s++])
-		sort_one_series(writing, writing->rows + from, starts[s] - from);
-	return 0;
 }
 
 /* ---- samples ---- */
@@ -250,7 +122,8 @@ static bool is_same_row(const struct sample_group *group, int32_t series, int32_
 static void add_row(struct writing *writing, struct sample_group *group, uint32_t row)
 {
 	const struct head *head = writing->head;
-	int32_t series = (int32_t)writing->ranks[head->series_ids[row]], stack = (int32_t)head->stacks[row];
+	int32_t series = (int32_t)writing->ranks[head->series_ids[row]];
+	int32_t stack = (int32_t)writing->stack_ranks[head->stacks[row]];
 	uint32_t link = head->links[row];
 	if (is_same_row(group, series, stack, link, head->times[row])) {
 		int64_t *value = &group->values[group->count - 1];
@@ -266,7 +139,6 @@ static void add_row(struct writing *writing, struct sample_group *group, uint32_
 	group->linked[at] = link != 0;
 	group->traces[at] = (struct bytes){head->pool->links[link].trace_id, 16};
 	group->spans[at] = (struct bytes){head->pool->links[link].span_id, 8};
-	writing->stack_used[stack] = 1;
 }
 
 static int write_group(struct writing *writing, struct parquet_writer *writer, struct sample_group *group)
@@ -306,7 +178,7 @@ static int write_samples(struct writing *writing)
 		.linked = take(&at, n, 1),
 	};
 	size_t columns = head->pool->link_count > 1 ? SAMPLE_COLUMNS : SAMPLE_COLUMNS - 2;
-	int r = open_file(writing, BLOCK_SAMPLES, sample_columns, columns, sorted_by, 3, &writer);
+	int r = block_write_open(writing, BLOCK_SAMPLES, sample_columns, columns, sorted_by, 3, &writer);
 	for (size_t i = 0; r == 0 && i < head->count; i++) {
 		add_row(writing, &group, writing->rows[i]);
 		if (group.count == n)
@@ -314,7 +186,7 @@ static int write_samples(struct writing *writing)
 	}
 	if (r == 0)
 		r = write_group(writing, writer, &group);
-	return r == 0 ? finish_file(writing, BLOCK_SAMPLES, writer) : r;
+	return r == 0 ? block_write_finish(writing, BLOCK_SAMPLES, writer) : r;
 }
 
 /* ---- the pool's tables ---- */
@@ -322,28 +194,25 @@ static int write_samples(struct writing *writing)
 static void fill_stacks(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
 {
 	uint8_t *at = scratch;
-	struct bytes *hashes = take(&at, count, sizeof(*hashes));
 	int32_t *ids = take(&at, count, 4), *parents = take(&at, count, 4), *locations = take(&at, count, 4);
-	const struct profile_stack *stacks = writing->head->pool->stacks + from;
 	for (size_t i = 0; i < count; i++) {
+		const struct profile_stack *stack = &writing->head->pool->stacks[writing->stack_ids[from + i]];
 		ids[i] = (int32_t)(from + i);
-		parents[i] = (int32_t)stacks[i].parent;
-		locations[i] = (int32_t)stacks[i].location;
-		/* keys holds the hashes by now */
-		hashes[i] = (struct bytes){(const uint8_t *)(writing->keys + 2 * (from + i)), 16};
+		parents[i] = (int32_t)writing->stack_ranks[stack->parent];
+		locations[i] = (int32_t)stack->location;
 	}
 	ret[0].i32 = ids;
 	ret[1].i32 = parents;
 	ret[2].i32 = locations;
-	ret[3].bytes = hashes;
+	ret[3].bytes = writing->hashes + from;
 	ret[3].present = writing->stack_used + from;
 }
 
-/* The hash as 16 bytes, the high half first, each big-endian: its usual hexadecimal form, byte by byte. */
-static void canonical_hash(struct hash128 hash, uint64_t ret[2])
+/* As 16 bytes, the high half first, each big-endian: the hash's usual hexadecimal form, byte by byte. */
+static void put_hash_bytes(struct hash128 hash, uint8_t *out)
 {
-	ret[0] = __builtin_bswap64(hash.high);
-	ret[1] = __builtin_bswap64(hash.low);
+	uint64_t words[2] = {__builtin_bswap64(hash.high), __builtin_bswap64(hash.low)};
+	memcpy(out, words, sizeof(words));
 }
 
 static int write_stacks(struct writing *writing)
@@ -351,23 +220,23 @@ static int write_stacks(struct writing *writing)
 	static const struct parquet_column columns[] = {
 		{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
 		{.name = "parent_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "location_id", .type = PARQUET_INT32},
+		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
 		{.name = "hash", .type = PARQUET_FIXED, .type_length = 16, .layout = PARQUET_PLAIN, .optional = true},
 	};
 	const struct profile *pool = writing->head->pool;
 	_cleanup_(mem_freep) struct hash128 *hashes = mem_alloc_array(pool->stack_count, sizeof(*hashes));
-	uint64_t *canonical = mem_alloc_array(pool->stack_count, 2 * sizeof(*canonical));
-	mem_free(writing->keys);
-	writing->keys = canonical;
-	if (!hashes || !canonical)
+	writing->hash_bytes = mem_alloc_array(writing->stack_count, 16);
+	writing->hashes = mem_alloc_array(writing->stack_count, sizeof(*writing->hashes));
+	if (!hashes || !writing->hash_bytes || !writing->hashes)
 		return error_nomem(writing->err);
 	int r = profile_hash_stacks(pool, hashes, writing->err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < pool->stack_count; i++)
-		canonical_hash(hashes[i], canonical + 2 * i);
-	return write_table(writing, &(struct table){BLOCK_STACKS, columns, 4, pool->stack_count, fill_stacks,
-						    3 * 4 + sizeof(struct bytes)});
+	for (size_t i = 0; i < writing->stack_count; i++) {
+		put_hash_bytes(hashes[writing->stack_ids[i]], writing->hash_bytes + 16 * i);
+		writing->hashes[i] = (struct bytes){writing->hash_bytes + 16 * i, 16};
+	}
+	return write_table(writing, &(struct table){BLOCK_STACKS, columns, 4, writing->stack_count, fill_stacks, 3 * 4});
 }
 
 static void fill_locations(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
@@ -404,17 +273,13 @@ static int write_locations(struct writing *writing)
 						    fill_locations, 8 + 3 * 4 + 1});
 }
 
-/* The pool stores the lines of its locations one after the other, in the order of the locations. */
-
 static void fill_lines(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
 {
 	uint8_t *at = scratch;
 	int64_t *numbers = take(&at, count, 8), *columns = take(&at, count, 8);
 	int32_t *functions = take(&at, count, 4);
-	/* rows holds (location, position) by now */
 	const struct profile *pool = writing->head->pool;
-	int32_t *locations = (int32_t *)writing->rows + from;
-	int32_t *positions = (int32_t *)writing->rows + pool->line_count + from;
+	const int32_t *locations = writing->line_locations + from, *positions = writing->line_positions + from;
 	for (size_t i = 0; i < count; i++) {
 		const struct profile_line *line =
 			&pool->lines[pool->locations[locations[i]].line_first + (uint32_t)positions[i]];
@@ -439,16 +304,15 @@ static int write_lines(struct writing *writing)
 		{.name = "column_number", .type = PARQUET_INT64},
 	};
 	const struct profile *pool = writing->head->pool;
-	uint32_t *rows = mem_alloc_array(pool->line_count, 2 * sizeof(*rows));
-	mem_free(writing->rows);
-	writing->rows = rows;
-	if (!rows)
-		return error_nomem(writing->err);
 	size_t at = 0;
+	writing->line_locations = mem_alloc_array(pool->line_count, sizeof(*writing->line_locations));
+	writing->line_positions = mem_alloc_array(pool->line_count, sizeof(*writing->line_positions));
+	if (!writing->line_locations || !writing->line_positions)
+		return error_nomem(writing->err);
 	for (size_t l = 0; l < pool->location_count; l++) {
 		for (uint32_t i = 0; i < pool->locations[l].line_count; i++, at++) {
-			rows[at] = (uint32_t)l;
-			rows[pool->line_count + at] = i;
+			writing->line_locations[at] = (int32_t)l;
+			writing->line_positions[at] = (int32_t)i;
 		}
 	}
 	assert(at == pool->line_count);
@@ -556,247 +420,34 @@ static int write_appends(struct writing *writing)
 						    sizeof(struct bytes) + 8});
 }
 
-/* ---- series ---- */
-
-#define SERIES_COLUMNS 13 /* before the columns of labels */
-static const struct parquet_column series_columns[SERIES_COLUMNS] = {
-	{.name = "series_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-	{.name = "name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-	{.name = "sample_type", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-	{.name = "sample_unit", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-	{.name = "period_type", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-	{.name = "period_unit", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-	{.name = "delta", .type = PARQUET_BOOLEAN},
-	{.name = "period", .type = PARQUET_INT64},
-	{.name = "samples", .type = PARQUET_INT64},
-	{.name = "total", .type = PARQUET_INT64},
-	{.name = "first_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
-	{.name = "last_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
-	{.name = "labels", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_JSON, .optional = true},
-};
-
-struct label_name {
-	const char *name;
-	size_t series;
-	size_t column; /* among the label columns, or SIZE_MAX */
-};
-struct label_names {
-	struct label_name *items; /* sorted by name */
-	size_t count, capacity, columns;
-};
-
-static size_t find_label_name(const struct label_names *names, const char *name)
-{
-	size_t low = 0, high = names->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (strcmp(names->items[middle].name, name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int compare_label_use(const void *a, const void *b)
-{
-	const struct label_name *x = *(struct label_name *const *)a, *y = *(struct label_name *const *)b;
-	if (x->series != y->series)
-		return x->series > y->series ? -1 : 1;
-	return strcmp(x->name, y->name);
-}
-
-/* The most frequent names get columns, which then are in the order of names. */
-static int choose_columns(struct label_names *names)
-{
-	_cleanup_(mem_freep) struct label_name **by_use = mem_alloc_array(names->count, sizeof(*by_use));
-	if (!by_use)
-		return -ENOMEM;
-	for (size_t i = 0; i < names->count; i++) {
-		by_use[i] = &names->items[i];
-		names->items[i].column = SIZE_MAX;
-	}
-	if (names->count)
-		qsort(by_use, names->count, sizeof(*by_use), compare_label_use);
-	for (size_t i = 0; i < names->count && i < BLOCK_LABEL_COLUMNS; i++)
-		by_use[i]->column = 0;
-	for (size_t i = 0; i < names->count; i++)
-		if (names->items[i].column == 0)
-			names->items[i].column = names->columns++;
-	return 0;
-}
-
-static int collect_label_names(const struct writing *writing, struct label_names *ret)
-{
-	for (size_t s = 0; s < writing->series_count; s++) {
-		const struct labels *labels = writing->head->series[writing->order[s]].labels;
-		for (size_t i = 0; i < labels->count; i++) {
-			const char *name = labels->items[i].name;
-			size_t at = find_label_name(ret, name);
-			if (at < ret->count && !strcmp(ret->items[at].name, name)) {
-				ret->items[at].series++;
-				continue;
-			}
-			if (array_reserve(&ret->items, &ret->capacity, ret->count + 1, SIZE_MAX) < 0)
-				return -ENOMEM;
-			memmove(ret->items + at + 1, ret->items + at, (ret->count - at) * sizeof(*ret->items));
-			ret->items[at] = (struct label_name){.name = name, .series = 1};
-			ret->count++;
-		}
-	}
-	return choose_columns(ret);
-}
-
-/* One row group of series, column by column. */
-struct series_group {
-	int32_t *ids;
-	struct bytes *parts[5];
-	uint8_t *deltas, *has_rest;
-	int64_t *numbers[5];
-	struct bytes *rest;
-	struct bytes *labels[BLOCK_LABEL_COLUMNS];
-	uint8_t *has_label[BLOCK_LABEL_COLUMNS];
-	struct arena arena; /* everything, also the JSON text */
-};
-
-static int allocate_group(struct series_group *group, size_t rows, size_t label_columns)
-{
-	struct arena *arena = &group->arena;
-	bool fine = (group->ids = arena_alloc(arena, rows * sizeof(*group->ids)));
-	fine &= (group->deltas = arena_alloc(arena, rows)) != NULL;
-	fine &= (group->has_rest = arena_zalloc(arena, rows)) != NULL;
-	fine &= (group->rest = arena_zalloc(arena, rows * sizeof(*group->rest))) != NULL;
-	for (size_t i = 0; i < 5; i++) {
-		fine &= (group->parts[i] = arena_alloc(arena, rows * sizeof(struct bytes))) != NULL;
-		fine &= (group->numbers[i] = arena_alloc(arena, rows * sizeof(int64_t))) != NULL;
-	}
-	for (size_t i = 0; i < label_columns; i++) {
-		fine &= (group->labels[i] = arena_zalloc(arena, rows * sizeof(struct bytes))) != NULL;
-		fine &= (group->has_label[i] = arena_zalloc(arena, rows)) != NULL;
-	}
-	return fine ? 0 : -ENOMEM;
-}
-
-/* The labels that have no column, as a JSON object. */
-static int put_rest(struct series_group *group, size_t row, const struct labels *labels, const struct label_names *names)
-{
-	_cleanup_(buffer_release) struct buffer text;
-	struct json_writer json;
-	buffer_init(&text, SIZE_MAX);
-	json_init(&json, &text);
-	json_begin_object(&json);
-	for (size_t i = 0; i < labels->count; i++) {
-		if (names->items[find_label_name(names, labels->items[i].name)].column != SIZE_MAX)
-			continue;
-		json_key(&json, labels->items[i].name);
-		json_string(&json, labels->items[i].value);
-	}
-	json_end_object(&json);
-	if (json_finish(&json, NULL) < 0)
-		return -ENOMEM;
-	char *copy = arena_strndup(&group->arena, (const char *)text.data, text.len);
-	if (!copy)
-		return -ENOMEM;
-	group->rest[row] = (struct bytes){(uint8_t *)copy, text.len};
-	group->has_rest[row] = 1;
-	return 0;
-}
-
-static int put_series(struct series_group *group, size_t row, size_t id, const struct series *series,
-		      const struct label_names *names)
-{
-	const struct profile_type *type = series->type;
-	const char *const parts[] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
-	const int64_t numbers[] = {series->period, (int64_t)series->samples, series->total, series->first_ns, series->last_ns};
-	size_t without_column = 0;
-	group->ids[row] = (int32_t)id;
-	group->deltas[row] = type->delta;
-	for (size_t i = 0; i < 5; i++) {
-		group->parts[i][row] = bytes_of_string(parts[i]);
-		group->numbers[i][row] = numbers[i];
-	}
-	for (size_t i = 0; i < series->labels->count; i++) {
-		const struct label *label = &series->labels->items[i];
-		size_t column = names->items[find_label_name(names, label->name)].column;
-		if (column == SIZE_MAX) {
-			without_column++;
-			continue;
-		}
-		group->labels[column][row] = bytes_of_string(label->value);
-		group->has_label[column][row] = 1;
-	}
-	return without_column ? put_rest(group, row, series->labels, names) : 0;
-}
-
-static int write_series_group(struct writing *writing, struct parquet_writer *writer, const struct label_names *names,
-			      size_t from, size_t count)
-{
-	struct series_group group;
-	struct parquet_values values[SERIES_COLUMNS + BLOCK_LABEL_COLUMNS] = {0};
-	arena_init(&group.arena, SIZE_MAX);
-	int r = allocate_group(&group, count, names->columns);
-	for (size_t i = 0; r == 0 && i < count; i++)
-		r = put_series(&group, i, from + i, &writing->head->series[writing->order[from + i]], names);
-	if (r < 0) {
-		arena_release(&group.arena);
-		return error_nomem(writing->err);
-	}
-	values[0].i32 = group.ids;
-	values[6].booleans = group.deltas;
-	for (size_t i = 0; i < 5; i++) {
-		values[1 + i].bytes = group.parts[i];
-		values[7 + i].i64 = group.numbers[i];
-	}
-	values[12] = (struct parquet_values){.bytes = group.rest, .present = group.has_rest};
-	for (size_t i = 0; i < names->columns; i++)
-		values[SERIES_COLUMNS + i] = (struct parquet_values){.bytes = group.labels[i], .present = group.has_label[i]};
-	r = parquet_writer_group(writer, values, count, writing->err);
-	arena_release(&group.arena);
-	return r;
-}
-
-static int write_series_rows(struct writing *writing, const struct label_names *names)
-{
-	char column_names[BLOCK_LABEL_COLUMNS][sizeof(BLOCK_LABEL_PREFIX) + 256];
-	struct parquet_column columns[SERIES_COLUMNS + BLOCK_LABEL_COLUMNS];
-	_cleanup_(parquet_writer_freep) struct parquet_writer *writer = NULL;
-	memcpy(columns, series_columns, sizeof(series_columns));
-	for (size_t i = 0; i < names->count; i++) {
-		size_t column = names->items[i].column;
-		if (column == SIZE_MAX)
-			continue;
-		snprintf(column_names[column], sizeof(column_names[column]), BLOCK_LABEL_PREFIX "%s", names->items[i].name);
-		columns[SERIES_COLUMNS + column] = (struct parquet_column){
-			.name = column_names[column], .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING, .optional = true};
-	}
-	int r = open_file(writing, BLOCK_SERIES, columns, SERIES_COLUMNS + names->columns, first_column, 1, &writer);
-	for (size_t from = 0; r == 0 && from < writing->series_count; from += PARQUET_GROUP_ROWS) {
-		size_t left = writing->series_count - from;
-		r = write_series_group(writing, writer, names, from, left < PARQUET_GROUP_ROWS ? left : PARQUET_GROUP_ROWS);
-	}
-	return r == 0 ? finish_file(writing, BLOCK_SERIES, writer) : r;
-}
-
-static int write_series(struct writing *writing)
-{
-	struct label_names names = {0};
-	int r = collect_label_names(writing, &names) < 0 ? error_nomem(writing->err) : write_series_rows(writing, &names);
-	mem_free(names.items);
-	return r;
-}
-
 /* ---- the block ---- */
 
 static int write_files(struct writing *writing)
 {
-	static int (*const steps[])(struct writing *) = {order_series,	 write_series,	  order_samples, write_samples,
-							 write_stacks,	 write_locations, write_lines,	 write_functions,
-							 write_mappings, write_appends};
-	writing->stack_used = mem_zalloc(writing->head->pool->stack_count);
-	int r = writing->stack_used ? 0 : error_nomem(writing->err);
+	static int (*const steps[])(struct writing *) = {
+		block_order_series, block_write_series, block_order_stacks, block_order_samples, write_samples, write_stacks,
+		write_locations,    write_lines,	write_functions,    write_mappings,	 write_appends,
+	};
+	int r = 0;
 	for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(*steps); i++)
 		r = steps[i](writing);
 	return r;
+}
+
+static void release_writing(struct writing *writing)
+{
+	mem_free(writing->order);
+	mem_free(writing->ranks);
+	mem_free(writing->stack_ids);
+	mem_free(writing->stack_ranks);
+	mem_free(writing->stack_used);
+	mem_free(writing->rows);
+	mem_free(writing->keys);
+	mem_free(writing->spare);
+	mem_free(writing->hashes);
+	mem_free(writing->hash_bytes);
+	mem_free(writing->line_locations);
+	mem_free(writing->line_positions);
 }
 
 int block_write(struct head *head, const char *directory, struct block_meta *ret, struct error *err)
@@ -812,12 +463,7 @@ int block_write(struct head *head, const char *directory, struct block_meta *ret
 	snprintf(ret->name, sizeof(ret->name), "%019" PRId64 "-%010" PRIu64, ret->min_ns, ret->last_sequence);
 	int r = write_files(&writing);
 	ret->series = writing.series_count;
-	mem_free(writing.order);
-	mem_free(writing.ranks);
-	mem_free(writing.rows);
-	mem_free(writing.keys);
-	mem_free(writing.spare);
-	mem_free(writing.stack_used);
+	release_writing(&writing);
 	if (r == 0)
 		r = block_meta_write(directory, ret, err);
 	return r < 0 ? r : io_sync_dir(directory, err);

@@ -32,7 +32,6 @@
  */
 #include "store/record.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -177,14 +176,14 @@ static int put_lines(const struct profile *profile, struct buffer *out)
 	for (int column = 0; column < 3; column++) {
 		for (size_t l = 1; l < profile->location_count; l++) {
 			const struct profile_location *location = &profile->locations[l];
-			const struct profile_line *line = profile->lines + location->line_first;
+			size_t first = location->line_first;
 			int r;
 			if (column == 0)
-				r = PUT_COLUMN(out, 0, location->line_count, line[i].function);
+				r = PUT_COLUMN(out, 0, location->line_count, profile->lines[first + i].function);
 			else if (column == 1)
-				r = PUT_COLUMN(out, 0, location->line_count, zigzag(line[i].line));
+				r = PUT_COLUMN(out, 0, location->line_count, zigzag(profile->lines[first + i].line));
 			else
-				r = PUT_COLUMN(out, 0, location->line_count, zigzag(line[i].column));
+				r = PUT_COLUMN(out, 0, location->line_count, zigzag(profile->lines[first + i].column));
 			if (r < 0)
 				return r;
 		}
@@ -221,17 +220,17 @@ static int put_stacks(const struct profile *profile, struct buffer *out)
 static int put_label_column(const struct profile *profile, int column, struct buffer *out)
 {
 	for (size_t set = 1; set < profile->label_set_count; set++) {
-		const struct profile_label *label = profile->labels + profile->label_sets[set].first;
+		size_t first = profile->label_sets[set].first;
 		size_t count = profile->label_sets[set].count;
 		int r;
 		if (column == 0)
-			r = PUT_COLUMN(out, 0, count, label[i].key);
+			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].key);
 		else if (column == 1)
-			r = PUT_COLUMN(out, 0, count, label[i].value);
+			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].value);
 		else if (column == 2)
-			r = PUT_COLUMN(out, 0, count, label[i].unit);
+			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].unit);
 		else
-			r = PUT_COLUMN(out, 0, count, zigzag(label[i].number));
+			r = PUT_COLUMN(out, 0, count, zigzag(profile->labels[first + i].number));
 		if (r < 0)
 			return r;
 	}
@@ -343,16 +342,16 @@ int record_encode(const struct profile *profile, const struct store_append_optio
 
 /* ---- reading ---- */
 
-/* Keeps the first error; reads give 0 afterwards. */
+/* Keeps the first error; reads give 0 afterwards.
+ *
+ * The tables are filled in as they are, without the hash tables that adding to a profile needs: entries were interned when the
+ * record was written, the head interns them again, and doing it a third time in between would double the time of a start. */
 struct decoder {
 	const uint8_t *at, *end;
 	int error;
 	const char *fault;
 	struct error *err;
 	struct profile *profile;
-	/* id in the record -> id in the profile, which may have met an equal entry */
-	uint32_t *strings, *mappings, *functions, *locations, *stacks, *label_sets, *links;
-	size_t string_count, mapping_count, function_count, location_count, stack_count, label_set_count, link_count;
 };
 
 static void fail(struct decoder *decoder, const char *fault)
@@ -361,13 +360,6 @@ static void fail(struct decoder *decoder, const char *fault)
 		return;
 	decoder->error = -EBADMSG;
 	decoder->fault = fault;
-}
-
-/* From profile_add_*(), which has set the message. */
-static void fail_code(struct decoder *decoder, int code)
-{
-	if (code < 0 && !decoder->error)
-		decoder->error = code;
 }
 
 static void fail_memory(struct decoder *decoder)
@@ -431,26 +423,26 @@ static uint32_t get_small(struct decoder *decoder)
 	return (uint32_t)value;
 }
 
-/* A reference into a table of `count` entries, translated. */
-static uint32_t get_reference(struct decoder *decoder, const uint32_t *ids, size_t count)
+/* A reference into a table of `count` entries. */
+static uint32_t get_reference(struct decoder *decoder, size_t count)
 {
 	uint64_t value = get(decoder);
 	if (value >= count) {
 		fail(decoder, "a reference is out of range");
 		return 0;
 	}
-	return ids ? ids[value] : (uint32_t)value;
+	return (uint32_t)value;
 }
 
-#define GET_STRING(decoder) get_reference((decoder), (decoder)->strings, (decoder)->string_count)
+#define GET_STRING(decoder) get_reference((decoder), (decoder)->profile->strings.count)
 
-/* Translation for a table of `count` entries and entry 0. */
-static uint32_t *new_ids(struct decoder *decoder, size_t count)
+/* A table of `count` entries behind entry 0, zeroed. */
+static void *new_table(struct decoder *decoder, size_t count, size_t size)
 {
-	uint32_t *ids = mem_zalloc_array(count + 1, sizeof(*ids));
-	if (!ids)
+	void *table = decoder->error ? NULL : mem_zalloc_array(count + 1, size);
+	if (!table)
 		fail_memory(decoder);
-	return ids;
+	return table;
 }
 
 static char *get_text(struct decoder *decoder)
@@ -474,7 +466,7 @@ static void get_labels(struct decoder *decoder, struct labels *labels)
 			return;
 		int r = labels_set(labels, name, value, decoder->err);
 		if (r == -ENOMEM)
-			fail_code(decoder, r);
+			fail_memory(decoder);
 		else if (r < 0)
 			fail(decoder, "a label is not valid");
 	}
@@ -503,256 +495,238 @@ static void get_options(struct decoder *decoder, struct record *record)
 static void get_strings(struct decoder *decoder)
 {
 	size_t count = get_count(decoder, 1);
-	decoder->strings = new_ids(decoder, count);
-	_cleanup_(mem_freep) uint64_t *lengths = decoder->error ? NULL : mem_alloc_array(count, sizeof(*lengths));
-	if (!lengths) {
-		fail_memory(decoder);
+	struct intern *strings = &decoder->profile->strings;
+	arena_init(&strings->arena, SIZE_MAX);
+	strings->strings = new_table(decoder, count, sizeof(*strings->strings));
+	if (!strings->strings)
 		return;
-	}
-	decoder->string_count = count + 1;
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = get(decoder);
-	for (size_t i = 0; i < count && !decoder->error; i++) {
-		struct bytes text = get_bytes(decoder, lengths[i]);
-		if (!decoder->error)
-			fail_code(decoder, profile_add_string(decoder->profile, text.data, text.len, &decoder->strings[i + 1],
-							      decoder->err));
+	strings->strings[0] = (struct bytes){(const uint8_t *)"", 0};
+	strings->count = count + 1;
+	for (size_t i = 1; i <= count; i++)
+		strings->strings[i].len = get(decoder);
+	for (size_t i = 1; i <= count; i++) {
+		struct bytes text = get_bytes(decoder, strings->strings[i].len);
+		char *copy = decoder->error ? NULL : arena_strndup(&strings->arena, (const char *)text.data, text.len);
+		strings->strings[i] = (struct bytes){(const uint8_t *)copy, text.len};
+		if (!copy) {
+			fail_memory(decoder);
+			return;
+		}
 	}
 }
 
 static void get_mappings(struct decoder *decoder)
 {
 	size_t count = get_count(decoder, 6);
-	decoder->mappings = new_ids(decoder, count);
-	_cleanup_(mem_freep) struct profile_mapping *m = decoder->error ? NULL : mem_zalloc_array(count, sizeof(*m));
-	if (!m) {
-		fail_memory(decoder);
+	struct profile_mapping *m = decoder->profile->mappings = new_table(decoder, count, sizeof(*m));
+	if (!m)
 		return;
-	}
-	decoder->mapping_count = count + 1;
-	for (size_t i = 0; i < count; i++)
+	decoder->profile->mapping_count = count + 1;
+	for (size_t i = 1; i <= count; i++)
 		m[i].start = get(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		m[i].limit = m[i].start + get(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		m[i].offset = get(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		m[i].file_name = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		m[i].build_id = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		m[i].flags = get_small(decoder);
-	for (size_t i = 0; i < count && !decoder->error; i++)
-		fail_code(decoder, profile_add_mapping(decoder->profile, &m[i], &decoder->mappings[i + 1], decoder->err));
 }
 
 static void get_functions(struct decoder *decoder)
 {
 	size_t count = get_count(decoder, 4);
-	decoder->functions = new_ids(decoder, count);
-	_cleanup_(mem_freep) struct profile_function *f = decoder->error ? NULL : mem_zalloc_array(count, sizeof(*f));
-	if (!f) {
-		fail_memory(decoder);
+	struct profile_function *f = decoder->profile->functions = new_table(decoder, count, sizeof(*f));
+	if (!f)
 		return;
-	}
-	decoder->function_count = count + 1;
-	for (size_t i = 0; i < count; i++)
+	decoder->profile->function_count = count + 1;
+	for (size_t i = 1; i <= count; i++)
 		f[i].name = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		f[i].system_name = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		f[i].file_name = GET_STRING(decoder);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 1; i <= count; i++)
 		f[i].start_line = get_signed(decoder);
-	for (size_t i = 0; i < count && !decoder->error; i++)
-		fail_code(decoder, profile_add_function(decoder->profile, &f[i], &decoder->functions[i + 1], decoder->err));
 }
 
-/* `total` lines for the locations, whose line_count is known; then the locations. */
-static void add_locations(struct decoder *decoder, const struct profile_location *l, size_t count, size_t total)
+static void get_lines(struct decoder *decoder, size_t count)
 {
-	_cleanup_(mem_freep) struct profile_line *lines = mem_zalloc_array(total, sizeof(*lines));
-	if (!lines) {
-		fail_memory(decoder);
+	struct profile *profile = decoder->profile;
+	struct profile_line *lines = profile->lines = new_table(decoder, count, sizeof(*lines));
+	if (!lines)
 		return;
-	}
-	for (size_t i = 0; i < total; i++)
-		lines[i].function = get_reference(decoder, decoder->functions, decoder->function_count);
-	for (size_t i = 0; i < total; i++)
+	profile->line_count = count;
+	for (size_t i = 0; i < count; i++)
+		lines[i].function = get_reference(decoder, profile->function_count);
+	for (size_t i = 0; i < count; i++)
 		lines[i].line = get_signed(decoder);
-	for (size_t i = 0; i < total; i++)
+	for (size_t i = 0; i < count; i++)
 		lines[i].column = get_signed(decoder);
-	size_t line = 0;
-	for (size_t i = 0; i < count && !decoder->error; i++) {
-		fail_code(decoder, profile_add_location(decoder->profile, &l[i], lines + line, l[i].line_count,
-							&decoder->locations[i + 1], decoder->err));
-		line += l[i].line_count;
-	}
+}
+
+/* The sum of what `count` entries want of another table, whose entries take `least` bytes or more. */
+static bool fits(struct decoder *decoder, uint64_t total, size_t least)
+{
+	if (total > (uint64_t)(decoder->end - decoder->at) / least)
+		fail(decoder, "a table is longer than the record");
+	return !decoder->error;
 }
 
 static void get_locations(struct decoder *decoder)
 {
-	size_t count = get_count(decoder, 4), total = 0;
-	decoder->locations = new_ids(decoder, count);
-	_cleanup_(mem_freep) struct profile_location *l = decoder->error ? NULL : mem_zalloc_array(count, sizeof(*l));
-	if (!l) {
-		fail_memory(decoder);
+	size_t count = get_count(decoder, 4);
+	uint64_t total = 0;
+	struct profile_location *l = decoder->profile->locations = new_table(decoder, count, sizeof(*l));
+	if (!l)
 		return;
-	}
-	decoder->location_count = count + 1;
-	for (size_t i = 0; i < count; i++)
-		l[i].mapping = get_reference(decoder, decoder->mappings, decoder->mapping_count);
-	for (size_t i = 0; i < count; i++)
-		l[i].address = (uint64_t)get_signed(decoder) + (i ? l[i - 1].address : 0);
-	for (size_t i = 0; i < count; i++) {
+	decoder->profile->location_count = count + 1;
+	for (size_t i = 1; i <= count; i++)
+		l[i].mapping = get_reference(decoder, decoder->profile->mapping_count);
+	for (size_t i = 1; i <= count; i++)
+		l[i].address = (uint64_t)get_signed(decoder) + l[i - 1].address;
+	for (size_t i = 1; i <= count; i++) {
 		uint32_t word = get_small(decoder);
 		l[i].frame_type = word / 2;
 		l[i].folded = word & 1;
 	}
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 1; i <= count; i++) {
+		l[i].line_first = (uint32_t)total;
 		l[i].line_count = get_small(decoder);
 		total += l[i].line_count;
 	}
-	if (total > (size_t)(decoder->end - decoder->at) / 3)
-		fail(decoder, "a table is longer than the record");
-	if (!decoder->error)
-		add_locations(decoder, l, count, total);
+	if (fits(decoder, total, 3))
+		get_lines(decoder, total);
 }
 
 static void get_stacks(struct decoder *decoder)
 {
 	size_t count = get_count(decoder, 2);
-	decoder->stacks = new_ids(decoder, count);
-	_cleanup_(mem_freep) struct profile_stack *s = decoder->error ? NULL : mem_zalloc_array(count, sizeof(*s));
-	if (!s) {
-		fail_memory(decoder);
+	struct profile_stack *s = decoder->profile->stacks = new_table(decoder, count, sizeof(*s));
+	_cleanup_(mem_freep) uint16_t *depths = new_table(decoder, count, sizeof(*depths));
+	if (!s || !depths)
 		return;
-	}
-	decoder->stack_count = count + 1;
-	for (size_t i = 0; i < count; i++) {
+	decoder->profile->stack_count = count + 1;
+	for (size_t i = 1; i <= count; i++) {
 		uint64_t distance = get(decoder);
-		if (distance == 0 || distance > i + 1) {
+		if (distance == 0 || distance > i) {
 			fail(decoder, "a stack's parent does not come before it");
 			return;
 		}
-		s[i].parent = (uint32_t)(i + 1 - distance);
+		s[i].parent = (uint32_t)(i - distance);
+		depths[i] = depths[s[i].parent] + 1;
+		if (depths[i] > LIMIT_STACK_DEPTH) {
+			fail(decoder, "a stack is too deep");
+			return;
+		}
 	}
-	for (size_t i = 0; i < count; i++)
-		s[i].location = get_reference(decoder, decoder->locations, decoder->location_count);
-	for (size_t i = 0; i < count && !decoder->error; i++)
-		fail_code(decoder, profile_add_stack(decoder->profile, decoder->stacks[s[i].parent], s[i].location,
-						     &decoder->stacks[i + 1], decoder->err));
+	for (size_t i = 1; i <= count; i++)
+		s[i].location = get_reference(decoder, decoder->profile->location_count);
 }
 
-static void add_label_sets(struct decoder *decoder, const uint32_t *counts, size_t count, size_t total)
+static void get_label_entries(struct decoder *decoder, size_t count)
 {
-	_cleanup_(mem_freep) struct profile_label *labels = mem_zalloc_array(total, sizeof(*labels));
-	if (!labels) {
-		fail_memory(decoder);
+	struct profile_label *labels = decoder->profile->labels = new_table(decoder, count, sizeof(*labels));
+	if (!labels)
 		return;
-	}
-	for (size_t i = 0; i < total; i++)
+	decoder->profile->label_count = count;
+	for (size_t i = 0; i < count; i++)
 		labels[i].key = GET_STRING(decoder);
-	for (size_t i = 0; i < total; i++)
+	for (size_t i = 0; i < count; i++)
 		labels[i].value = GET_STRING(decoder);
-	for (size_t i = 0; i < total; i++)
+	for (size_t i = 0; i < count; i++)
 		labels[i].unit = GET_STRING(decoder);
-	for (size_t i = 0; i < total; i++)
+	for (size_t i = 0; i < count; i++)
 		labels[i].number = get_signed(decoder);
-	size_t label = 0;
-	for (size_t i = 0; i < count && !decoder->error; i++) {
-		fail_code(decoder, profile_add_label_set(decoder->profile, labels + label, counts[i],
-							 &decoder->label_sets[i + 1], decoder->err));
-		label += counts[i];
-	}
 }
 
 static void get_label_sets(struct decoder *decoder)
 {
-	size_t count = get_count(decoder, 1), total = 0;
-	decoder->label_sets = new_ids(decoder, count);
-	_cleanup_(mem_freep) uint32_t *counts = decoder->error ? NULL : mem_alloc_array(count, sizeof(*counts));
-	if (!counts) {
-		fail_memory(decoder);
+	size_t count = get_count(decoder, 1);
+	uint64_t total = 0;
+	struct profile_label_set *sets = decoder->profile->label_sets = new_table(decoder, count, sizeof(*sets));
+	if (!sets)
 		return;
+	decoder->profile->label_set_count = count + 1;
+	for (size_t i = 1; i <= count; i++) {
+		sets[i].first = (uint32_t)total;
+		sets[i].count = get_small(decoder);
+		total += sets[i].count;
 	}
-	decoder->label_set_count = count + 1;
-	for (size_t i = 0; i < count; i++) {
-		counts[i] = get_small(decoder);
-		total += counts[i];
-	}
-	if (total > (size_t)(decoder->end - decoder->at) / 4)
-		fail(decoder, "a table is longer than the record");
-	if (!decoder->error)
-		add_label_sets(decoder, counts, count, total);
+	if (fits(decoder, total, 4))
+		get_label_entries(decoder, total);
 }
 
 static void get_links(struct decoder *decoder)
 {
 	size_t count = get_count(decoder, 24);
-	decoder->links = new_ids(decoder, count);
-	decoder->link_count = count + 1;
-	for (size_t i = 0; i < count && !decoder->error; i++) {
-		struct profile_link link;
+	struct profile_link *links = decoder->profile->links = new_table(decoder, count, sizeof(*links));
+	if (!links)
+		return;
+	decoder->profile->link_count = count + 1;
+	for (size_t i = 1; i <= count; i++) {
 		struct bytes bytes = get_bytes(decoder, 24);
 		if (decoder->error)
 			return;
-		memcpy(link.trace_id, bytes.data, 16);
-		memcpy(link.span_id, bytes.data + 16, 8);
-		fail_code(decoder, profile_add_link(decoder->profile, &link, &decoder->links[i + 1], decoder->err));
+		memcpy(links[i].trace_id, bytes.data, 16);
+		memcpy(links[i].span_id, bytes.data + 16, 8);
 	}
 }
 
-static size_t get_types(struct decoder *decoder)
+static void get_types(struct decoder *decoder)
 {
-	struct profile_value_type types[LIMIT_SAMPLE_TYPES];
 	size_t count = get_count(decoder, 2);
+	struct profile_value_type *types = decoder->profile->sample_types = new_table(decoder, count, sizeof(*types));
 	if (count > LIMIT_SAMPLE_TYPES)
 		fail(decoder, "too many sample types");
-	for (size_t i = 0; i < count && !decoder->error; i++)
+	if (!types)
+		return;
+	decoder->profile->sample_type_count = count;
+	for (size_t i = 0; i < count; i++)
 		types[i].type = GET_STRING(decoder);
-	for (size_t i = 0; i < count && !decoder->error; i++)
+	for (size_t i = 0; i < count; i++)
 		types[i].unit = GET_STRING(decoder);
-	for (size_t i = 0; i < count && !decoder->error; i++)
-		fail_code(decoder, profile_add_sample_type(decoder->profile, types[i].type, types[i].unit, decoder->err));
-	return decoder->error ? 0 : count;
 }
 
-static void get_sample_columns(struct decoder *decoder, struct profile_sample *s, int64_t *values, size_t count, size_t types)
+static void get_sample_columns(struct decoder *decoder, size_t count)
 {
-	int64_t stack = 0;
+	struct profile *profile = decoder->profile;
+	struct profile_sample *s = profile->samples;
+	size_t types = profile->sample_type_count;
+	uint64_t stack = 0;
 	for (size_t i = 0; i < count; i++) {
-		stack = (int64_t)((uint64_t)stack + (uint64_t)get_signed(decoder));
-		if (stack < 0 || (uint64_t)stack >= decoder->stack_count) {
+		stack += (uint64_t)get_signed(decoder);
+		if (stack >= profile->stack_count) {
 			fail(decoder, "a reference is out of range");
 			return;
 		}
-		s[i].stack = decoder->stacks[stack];
+		s[i].stack = (uint32_t)stack;
 	}
 	for (size_t i = 0; i < count; i++)
-		s[i].labels = get_reference(decoder, decoder->label_sets, decoder->label_set_count);
+		s[i].labels = get_reference(decoder, profile->label_set_count);
 	for (size_t i = 0; i < count; i++)
-		s[i].link = get_reference(decoder, decoder->links, decoder->link_count);
+		s[i].link = get_reference(decoder, profile->link_count);
 	for (size_t i = 0; i < count; i++)
 		s[i].time_ns = (int64_t)((uint64_t)get_signed(decoder) + (i ? (uint64_t)s[i - 1].time_ns : 0));
 	for (size_t type = 0; type < types; type++)
 		for (size_t i = 0; i < count; i++)
-			values[i * types + type] = get_signed(decoder);
+			profile->values[i * types + type] = get_signed(decoder);
 }
 
 static void get_samples(struct decoder *decoder)
 {
-	size_t types = get_types(decoder);
-	size_t count = get_count(decoder, 4 + types);
-	_cleanup_(mem_freep) struct profile_sample *s = decoder->error ? NULL : mem_zalloc_array(count, sizeof(*s));
-	_cleanup_(mem_freep) int64_t *values = decoder->error ? NULL : mem_alloc_array(count, types * sizeof(*values));
-	if (!s || !values) {
-		fail_memory(decoder);
+	struct profile *profile = decoder->profile;
+	get_types(decoder);
+	size_t count = get_count(decoder, 4 + profile->sample_type_count);
+	profile->samples = new_table(decoder, count, sizeof(*profile->samples));
+	profile->values = new_table(decoder, count, profile->sample_type_count * sizeof(*profile->values));
+	if (decoder->error)
 		return;
-	}
-	get_sample_columns(decoder, s, values, count, types);
-	for (size_t i = 0; i < count && !decoder->error; i++)
-		fail_code(decoder, profile_add_sample(decoder->profile, &s[i], values + i * types, decoder->err));
+	profile->sample_count = count;
+	get_sample_columns(decoder, count);
 }
 
 static void get_profile(struct decoder *decoder)
@@ -768,14 +742,13 @@ static void get_profile(struct decoder *decoder)
 		tables[i](decoder);
 	if (decoder->error)
 		return;
-	if (period_type >= decoder->string_count || period_unit >= decoder->string_count ||
-	    resource_labels >= decoder->label_set_count) {
+	if (period_type >= profile->strings.count || period_unit >= profile->strings.count ||
+	    resource_labels >= profile->label_set_count) {
 		fail(decoder, "a reference is out of range");
 		return;
 	}
-	profile->period_type =
-		(struct profile_value_type){.type = decoder->strings[period_type], .unit = decoder->strings[period_unit]};
-	profile->resource_labels = decoder->label_sets[resource_labels];
+	profile->period_type = (struct profile_value_type){.type = (uint32_t)period_type, .unit = (uint32_t)period_unit};
+	profile->resource_labels = (uint32_t)resource_labels;
 	if (decoder->at != decoder->end)
 		fail(decoder, "bytes are left over");
 }
@@ -787,17 +760,11 @@ int record_decode(struct bytes payload, struct record *ret, struct error *err)
 	labels_init(&ret->labels);
 	get_options(&decoder, ret);
 	if (!decoder.error)
-		fail_code(&decoder, profile_new(&ret->profile, err));
-	decoder.profile = ret->profile;
-	if (!decoder.error)
+		ret->profile = decoder.profile = mem_zalloc(sizeof(*ret->profile));
+	if (decoder.profile)
 		get_profile(&decoder);
-	mem_free(decoder.strings);
-	mem_free(decoder.mappings);
-	mem_free(decoder.functions);
-	mem_free(decoder.locations);
-	mem_free(decoder.stacks);
-	mem_free(decoder.label_sets);
-	mem_free(decoder.links);
+	else
+		fail_memory(&decoder);
 	if (decoder.error)
 		record_release(ret);
 	if (decoder.fault)

@@ -16,7 +16,7 @@ int record_encode(const struct profile *profile, const struct store_append_optio
 		  bool *ret_repaired, struct error *err);
 
 struct record {
-	struct profile *profile;
+	struct profile *profile; /* for reading and copying from only: nothing can be added to it */
 	struct labels labels;
 	char *name; /* NULL = none */
 	int64_t received_ns;

@@ -10,9 +10,7 @@
  *   DATA/quarantine/   what was damaged; never read, never removed
  *
  * Recovery: blocks first, because they say which records of the log are in them already; then the ids of their appends, so
- * that a retry that comes after the restart is still recognised; then the log, whose records go through the same code as
- * appends do. The replayed segments belong to the head and go when it is cut. A new segment is begun in any case: nothing is
- * ever written behind bytes that a crash may have left.
+ * that a retry that comes after the restart is still recognised; then the log (recover.c).
  */
 #include <assert.h>
 #include <dirent.h>
@@ -258,80 +256,6 @@ static int load_ids(struct store *store, struct error *err)
 	return 0;
 }
 
-/* ---- log ---- */
-
-static int replay_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
-{
-	struct store *store = context;
-	struct record record;
-	struct head_batch batch;
-	int r = record_decode(payload, &record, err);
-	if (r < 0)
-		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
-	struct store_append_options options = record_options(&record);
-	r = head_prepare(store->head, record.profile, &options, &batch, err);
-	if (r == 0) {
-		head_commit(store->head, &batch, record.profile, &options, sequence);
-		if (id_is_set(options.id))
-			id_ring_add(&store->ids, options.id, sequence);
-	}
-	record_release(&record);
-	/* What was accepted once fits again; a limit that was lowered since must not cost data that was acknowledged. */
-	return r < 0 && r != -ENOMEM ? -EBADMSG : r;
-}
-
-static void replay_problem(void *context, const char *message)
-{
-	store_problem(context, "%s", message);
-}
-
-static uint64_t last_block_sequence(const struct store *store)
-{
-	return store->block_count ? store->blocks[store->block_count - 1]->meta.last_sequence : 0;
-}
-
-/* Begins the segment that appends go to. If the old ones hold nothing that is still needed they go now, or each start would
- * leave one more; the new one's header must be on disk first, because it carries the sequence on. */
-static int begin_log(struct store *store, const struct log_replay_result *result, struct error *err)
-{
-	struct head *head = store->head;
-	int r = log_segment_create(store->log_path, result->next_segment, &store->log, err);
-	if (r < 0)
-		return r;
-	r = log_segment_begin(&store->log, store->sequence + 1, err);
-	if (r < 0)
-		log_segment_remove(store->log_path, result->next_segment, NULL);
-	if (r == 0 && head->count == 0)
-		r = log_segment_sync(&store->log, err);
-	for (; r == 0 && head->count == 0 && head->first_segment < store->log.number; head->first_segment++)
-		r = log_segment_remove(store->log_path, head->first_segment, err);
-	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset, .head_count = head->count};
-	return r;
-}
-
-static int recover_log(struct store *store, struct error *err)
-{
-	struct log_replay replay = {.directory = store->log_path,
-				    .quarantine = store->quarantine_path,
-				    .after = last_block_sequence(store),
-				    .on_record = replay_record,
-				    .on_problem = replay_problem,
-				    .context = store};
-	struct log_replay_result result;
-	int r = head_new(SIZE_MAX, &store->head, err);
-	if (r == 0)
-		r = log_replay(&replay, &result, err);
-	if (r < 0)
-		return r;
-	store->head->series_max = store->options.series_max;
-	store->sequence = store->synced = store->head->last_sequence = result.last_sequence;
-	store->head->first_segment = result.first_segment;
-	store->head->log_bytes = store->head->count ? result.bytes : 0;
-	store->head->log_records = result.records;
-	store->next_segment = result.next_segment + 1;
-	return begin_log(store, &result, err);
-}
-
 static void free_store(struct store *store)
 {
 	blocks_free_all(store);
@@ -363,7 +287,7 @@ static int open_all(struct store *store, struct error *err)
 	if (r == 0)
 		r = load_ids(store, err);
 	if (r == 0)
-		r = recover_log(store, err);
+		r = store_recover_log(store, err);
 	if (r == 0)
 		r = thread_start(&store->thread, "store", run_thread, store, err);
 	return r;

@@ -836,5 +836,6 @@ int main(void)
 		cmocka_unit_test(test_exit_at_each_call),
 		cmocka_unit_test(test_kill),
 	};
+	test_seed_from_environment();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

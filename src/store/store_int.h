@@ -2,7 +2,8 @@
 /*
  * Private to src/store: the store itself. What lies where:
  *
- *   store.c     open, recover, close, the store's thread, statistics
+ *   store.c     open, close, the store's thread, statistics
+ *   recover.c   log to head
  *   append.c    appending: log, head, grouped sync, duplicates, waiting for room
  *   cut.c       head to block, retention
  *   blocks.c    the list of blocks, references, the cache of their indexes, setting damaged ones aside
@@ -87,6 +88,9 @@ void store_wake(struct store *store); /* the thread looks at once whether there 
 int store_sync_locked(struct store *store, struct error *err);
 struct head *store_head_ref(struct store *store, struct head *head); /* state_lock held */
 void store_head_unref(struct store *store, struct head *head);	     /* takes state_lock */
+
+/* recover.c: makes the head and the log segment. */
+int store_recover_log(struct store *store, struct error *err);
 
 /* cut.c */
 bool store_wants_cut(struct store *store);

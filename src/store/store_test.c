@@ -608,5 +608,6 @@ int main(void)
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_threads),
 	};
+	test_seed_from_environment();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,14 @@ static inline uint64_t rnd(void)
 	return test_seed;
 }
 
+/* WICK_TEST_SEED=N tries other data. */
+UNUSED_BY_SOME static void test_seed_from_environment(void)
+{
+	const char *text = getenv("WICK_TEST_SEED");
+	if (text)
+		test_seed ^= strtoull(text, NULL, 10) * 0x9e3779b97f4a7c15ull;
+}
+
 static inline uint32_t rnd_below(uint32_t limit)
 {
 	return (uint32_t)(rnd() >> 20) % limit;

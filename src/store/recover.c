@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recovering the head from the log.
+ *
+ * Records go through the same code as appends do. The replayed segments belong to the head and go when it is cut. A new segment
+ * is begun in any case: nothing is ever written behind bytes that a crash may have left.
+ *
+ * Decoding a record and adding it to the head take about the same time, and a start should be quick, so they run side by side:
+ * this thread reads and decodes, another one adds, and one decoded record may wait between them.
+ */
+#include <errno.h>
+
+#include "base/thread.h"
+#include "store/store_int.h"
+
+struct handover {
+	struct store *store;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct record record; /* waiting, if is_full */
+	uint64_t sequence;
+	bool is_full, is_done;
+	struct error error; /* of the other thread; code 0 while all is well */
+};
+
+/* What was accepted once fits again: limits are those of one append, and the limit on series is not applied here. */
+static int add_record(struct store *store, const struct record *record, uint64_t sequence, struct error *err)
+{
+	struct head_batch batch;
+	struct store_append_options options = record_options(record);
+	int r = head_prepare(store->head, record->profile, &options, &batch, err);
+	if (r < 0)
+		return r;
+	head_commit(store->head, &batch, record->profile, &options, sequence);
+	if (id_is_set(options.id))
+		id_ring_add(&store->ids, options.id, sequence);
+	return 0;
+}
+
+/* Takes the waiting record; false at the end. */
+static bool take_record(struct handover *handover, struct record *ret, uint64_t *ret_sequence)
+{
+	pthread_mutex_lock(&handover->lock);
+	while (!handover->is_full && !handover->is_done)
+		pthread_cond_wait(&handover->changed, &handover->lock);
+	bool taken = handover->is_full;
+	if (taken) {
+		*ret = handover->record;
+		*ret_sequence = handover->sequence;
+		handover->is_full = false;
+		pthread_cond_signal(&handover->changed);
+	}
+	pthread_mutex_unlock(&handover->lock);
+	return taken;
+}
+
+static void *add_records(void *context)
+{
+	struct handover *handover = context;
+	struct record record;
+	uint64_t sequence;
+	bool failed = false;
+	while (take_record(handover, &record, &sequence)) {
+		struct error err = {0};
+		if (!failed && add_record(handover->store, &record, sequence, &err) < 0) {
+			failed = true;
+			pthread_mutex_lock(&handover->lock);
+			handover->error = err;
+			pthread_mutex_unlock(&handover->lock);
+		}
+		record_release(&record);
+	}
+	return NULL;
+}
+
+static int replay_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
+{
+	struct handover *handover = context;
+	struct record record;
+	int r = record_decode(payload, &record, err);
+	if (r < 0)
+		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
+	pthread_mutex_lock(&handover->lock);
+	while (handover->is_full)
+		pthread_cond_wait(&handover->changed, &handover->lock);
+	handover->record = record;
+	handover->sequence = sequence;
+	handover->is_full = true;
+	struct error failure = handover->error;
+	pthread_cond_signal(&handover->changed);
+	pthread_mutex_unlock(&handover->lock);
+	return failure.code ? error_set(err, failure.code, "%s", failure.message) : 0;
+}
+
+static void replay_problem(void *context, const char *message)
+{
+	store_problem(((struct handover *)context)->store, "%s", message);
+}
+
+static uint64_t last_block_sequence(const struct store *store)
+{
+	return store->block_count ? store->blocks[store->block_count - 1]->meta.last_sequence : 0;
+}
+
+/* Begins the segment that appends go to. If the old ones hold nothing that is still needed they go now, or each start would
+ * leave one more; the new one's header must be on disk first, because it carries the sequence on. */
+static int begin_log(struct store *store, const struct log_replay_result *result, struct error *err)
+{
+	struct head *head = store->head;
+	int r = log_segment_create(store->log_path, result->next_segment, &store->log, err);
+	if (r < 0)
+		return r;
+	r = log_segment_begin(&store->log, store->sequence + 1, err);
+	if (r < 0)
+		log_segment_remove(store->log_path, result->next_segment, NULL);
+	if (r == 0 && head->count == 0)
+		r = log_segment_sync(&store->log, err);
+	for (; r == 0 && head->count == 0 && head->first_segment < store->log.number; head->first_segment++)
+		r = log_segment_remove(store->log_path, head->first_segment, err);
+	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset, .head_count = head->count};
+	return r;
+}
+
+static int replay_log(struct store *store, struct log_replay_result *ret, struct error *err)
+{
+	struct handover handover = {.store = store};
+	struct log_replay replay = {.directory = store->log_path,
+				    .quarantine = store->quarantine_path,
+				    .after = last_block_sequence(store),
+				    .on_record = replay_record,
+				    .on_problem = replay_problem,
+				    .context = &handover};
+	pthread_t thread;
+	pthread_mutex_init(&handover.lock, NULL);
+	pthread_cond_init(&handover.changed, NULL);
+	int r = thread_start(&thread, "store replay", add_records, &handover, err);
+	if (r == 0) {
+		r = log_replay(&replay, ret, err);
+		pthread_mutex_lock(&handover.lock);
+		handover.is_done = true;
+		pthread_cond_signal(&handover.changed);
+		pthread_mutex_unlock(&handover.lock);
+		pthread_join(thread, NULL);
+	}
+	if (r == 0 && handover.error.code)
+		r = error_set(err, handover.error.code, "%s", handover.error.message);
+	pthread_cond_destroy(&handover.changed);
+	pthread_mutex_destroy(&handover.lock);
+	return r;
+}
+
+int store_recover_log(struct store *store, struct error *err)
+{
+	struct log_replay_result result;
+	int r = head_new(SIZE_MAX, &store->head, err);
+	if (r == 0)
+		r = replay_log(store, &result, err);
+	if (r < 0)
+		return r;
+	store->head->series_max = store->options.series_max;
+	store->sequence = store->synced = store->head->last_sequence = result.last_sequence;
+	store->head->first_segment = result.first_segment;
+	store->head->log_bytes = store->head->count ? result.bytes : 0;
+	store->head->log_records = result.records;
+	store->next_segment = result.next_segment + 1;
+	return begin_log(store, &result, err);
+}
