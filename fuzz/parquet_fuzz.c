@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				if (column.type == PARQUET_BYTE_ARRAY && column.bytes[i].len)
 					sum ^= column.bytes[i].data[column.bytes[i].len - 1];
 			}
+			(void)sum;
 		}
 	}
 	parquet_data_release(&column);

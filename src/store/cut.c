@@ -107,8 +107,10 @@ static int write_block(struct store *store, struct head *head, struct block **re
 	/* Read back before it is trusted with the only copy. */
 	if (r == 0)
 		r = block_open(temporary, ret, err);
-	if (r < 0)
+	if (r < 0) {
+		io_remove_tree(temporary, NULL); /* the disk is perhaps full */
 		return r;
+	}
 	struct block *block = *ret;
 	mem_free(block->path);
 	block->path = mem_strdup(path);
