@@ -11,6 +11,7 @@
  */
 #include "agent/binary.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,11 +28,12 @@
 #include "base/text.h"
 #include "elf/build_id.h"
 
-#define BINARIES_MAX   (1u << 20)
-#define SWEEP_FIRST    4096u
-#define ANNOUNCED_MAX  65536u
-#define OPEN_TRIES_MAX 5
-#define VDSO_BYTES_MAX 65536u
+#define BINARIES_MAX	    (1u << 20)
+#define SWEEP_FIRST	    4096u
+#define ANNOUNCED_MAX	    65536u
+#define OPEN_TRIES_MAX	    5
+#define VDSO_BYTES_MAX	    65536u
+#define MAP_FILES_LOOKED_AT 4096u
 
 int binaries_init(struct binaries *binaries)
 {
@@ -248,6 +250,12 @@ static bool is_same_inode(const struct binary *binary, int fd)
 	return fstat(fd, &status) == 0 && status.st_dev == binary->device && status.st_ino == binary->inode;
 }
 
+/* "" stands for a file that has none, or whose build-id cannot be read. */
+static bool is_build_id_known(const struct binary *binary)
+{
+	return binary->build_id && binary->build_id[0];
+}
+
 static bool has_build_id(const struct binary *binary, int fd)
 {
 	char build_id[BUILD_ID_HEX_MAX];
@@ -261,7 +269,54 @@ static bool links_to(const char *link, const struct binary *binary)
 	ssize_t n = readlink(link, target, sizeof(target) - 1);
 	size_t len = strlen(binary->path);
 
-	return n >= 0 && (size_t)n >= len && strncmp(target, binary->path, len) == 0;
+	if (n < 0)
+		return false;
+	target[n] = 0;
+	return strncmp(target, binary->path, len) == 0 && (!target[len] || strcmp(target + len, " (deleted)") == 0);
+}
+
+/* `link`: in map_files, hence mapped by the process just now. The inode of the maps file need not be that of stat() (overlayfs,
+ * btrfs), so the path decides. */
+static int open_link(const char *link, const struct binary *binary)
+{
+	int fd = open_regular(link);
+
+	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd) : links_to(link, binary)))
+		fd_closep(&fd);
+	return fd;
+}
+
+/* The file is mapped, but not by a mapping of these very addresses: part of it was unmapped or protected otherwise, or
+ * neighbours are one entry here. Looks for one that lies within. */
+static int open_overlapping(const struct binary *binary, pid_t pid, const struct process_mapping *mapping)
+{
+	char path[128];
+	struct dirent *entry;
+	int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files", (int)pid);
+	DIR *directory = opendir(path);
+	for (unsigned i = 0; directory && fd < 0 && i < MAP_FILES_LOOKED_AT && (entry = readdir(directory)); i++) {
+		uint64_t start, end;
+		if (sscanf(entry->d_name, "%" SCNx64 "-%" SCNx64, &start, &end) != 2 || start >= mapping->end ||
+		    end <= mapping->start)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%.60s", (int)pid, entry->d_name);
+		fd = open_link(path, binary);
+	}
+	if (directory)
+		closedir(directory);
+	return fd;
+}
+
+/* By name, for processes that have ended or that we may not look into. */
+static int open_path(const char *path, const struct binary *binary)
+{
+	int fd = open_regular(path);
+
+	if (fd >= 0 && !(is_build_id_known(binary) ? has_build_id(binary, fd) : is_same_inode(binary, fd)))
+		fd_closep(&fd);
+	return fd;
 }
 
 static int open_binary(const struct binary *binary, pid_t pid, const struct process_mapping *mapping)
@@ -269,21 +324,14 @@ static int open_binary(const struct binary *binary, pid_t pid, const struct proc
 	char path[4096 + 64];
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, mapping->start, mapping->end);
-	int fd = open_regular(path);
-	if (fd >= 0 && (binary->build_id ? has_build_id(binary, fd) : links_to(path, binary)))
-		return fd;
-	for (int i = 0; i < 2; i++) {
-		fd_closep(&fd);
-		if (i == 0)
-			snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, binary->path);
-		else
-			snprintf(path, sizeof(path), "%s", binary->path);
-		fd = open_regular(path);
-		if (fd >= 0 && (binary->build_id ? has_build_id(binary, fd) : is_same_inode(binary, fd)))
-			return fd;
-	}
-	fd_closep(&fd);
-	return -1;
+	int fd = open_link(path, binary);
+	if (fd < 0 && snprintf(path, sizeof(path), "/proc/%d/root%s", (int)pid, binary->path) < (int)sizeof(path))
+		fd = open_path(path, binary);
+	if (fd < 0)
+		fd = open_overlapping(binary, pid, mapping);
+	if (fd < 0)
+		fd = open_path(binary->path, binary);
+	return fd < 0 ? -ENOENT : fd;
 }
 
 /* The image of our own vdso in a file. */
@@ -300,10 +348,27 @@ static int open_vdso(void)
 	if (maps)
 		fclose(maps);
 	if (!found || end - first > VDSO_BYTES_MAX)
-		return -1;
+		return -ENOENT;
 	int fd = memfd_create("vdso", MFD_CLOEXEC);
 	if (fd >= 0 && write(fd, start, end - first) != (ssize_t)(end - first))
 		fd_closep(&fd);
+	return fd < 0 ? -EIO : fd;
+}
+
+int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
+		char ret_build_id[static BUILD_ID_HEX_MAX])
+{
+	if (binary->kind == BINARY_JIT)
+		return -ENOEXEC;
+	int fd = binary->kind == BINARY_VDSO ? open_vdso() : open_binary(binary, pid, mapping);
+	if (fd < 0)
+		return fd;
+	if (is_build_id_known(binary)) {
+		snprintf(ret_build_id, BUILD_ID_HEX_MAX, "%s", binary->build_id);
+	} else {
+		ret_build_id[0] = 0;
+		build_id_read_fd(fd, ret_build_id, NULL); /* stays "" for files that have none */
+	}
 	return fd;
 }
 
@@ -341,12 +406,11 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 	if (binary->tries >= OPEN_TRIES_MAX)
 		return;
 	binary->tries++;
-	_cleanup_(fd_closep) int fd = binary->kind == BINARY_VDSO ? open_vdso() : open_binary(binary, pid, mapping);
+	char build_id[BUILD_ID_HEX_MAX];
+	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, build_id);
 	if (fd < 0)
 		return;
 	if (!binary->build_id) {
-		char build_id[BUILD_ID_HEX_MAX] = "";
-		build_id_read_fd(fd, build_id, NULL); /* stays "" for files that have none */
 		binary->build_id = mem_strdup(build_id);
 		if (!binary->build_id)
 			return;

@@ -14,6 +14,7 @@
 #include "agent/agent.h"
 #include "agent/events.h"
 #include "base/map.h"
+#include "elf/build_id.h"
 
 enum binary_kind {
 	BINARY_FILE,
@@ -61,6 +62,14 @@ struct process_mapping;
  */
 void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping,
 		    const struct agent_sink *sink);
+
+/*
+ * Opens the very file that is mapped, for reading, as binary_prepare() does; for others that need its contents. Returns a
+ * descriptor, which becomes the caller's, and sets *ret_build_id ("" if it has none); -ENOEXEC for memory that holds no file's
+ * code, -ENOENT and others if it cannot be had. `mapping`: one of the process that maps it.
+ */
+int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
+		char ret_build_id[static BUILD_ID_HEX_MAX]);
 
 /* Forgets binaries that nobody uses: call _begin, _mark for each one in use, _end. Worth it when _should_sweep. */
 bool binaries_should_sweep(const struct binaries *binaries);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -176,6 +177,35 @@ static void test_our_own_file(void **state)
 	assert_int_equal(f->calls, 2);
 }
 
+/* For those who need the contents: also when what is known of the mapping is a part of it, or more than it. */
+static void test_a_file_is_opened(void **state)
+{
+	struct fixture *f = *state;
+	struct process_mapping mapping;
+	char expected[BUILD_ID_HEX_MAX], build_id[BUILD_ID_HEX_MAX];
+	uint32_t id = own_mapping(f, &mapping);
+
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(build_id_read_fd(fd, expected, NULL), 0);
+	close(fd);
+	for (int i = 0; i < 3; i++) {
+		fd = binary_open(binary_get(&f->binaries, id), getpid(), &mapping, build_id);
+		assert_true(fd >= 0);
+		close(fd);
+		assert_string_equal(build_id, expected);
+		if (i == 0)
+			mapping.start += 4096;
+		else
+			mapping.end += 1 << 20;
+	}
+	assert_int_equal(binary_open(binary_get(&f->binaries, add(f, "//anon", 0, 0)), getpid(), &mapping, build_id), -ENOEXEC);
+	assert_int_equal(binary_open(binary_get(&f->binaries, add(f, "/bin/true", 9, 0)), getpid(), &mapping, build_id),
+			 -ENOENT);
+	fd = binary_open(binary_get(&f->binaries, add(f, "[vdso]", 0, 0)), 4000000, &mapping, build_id);
+	assert_true(fd >= 0 && build_id_is_valid(build_id));
+	close(fd);
+}
+
 static void test_the_vdso(void **state)
 {
 	struct fixture *f = *state;
@@ -214,6 +244,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_one_and_what_is_not, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unused_ones_are_swept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_our_own_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_is_opened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_vdso, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_strangers_are_not_shown, setup, teardown),
 	};
