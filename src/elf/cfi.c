@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the sections of a file to rows. Everything that speaks of code (FDEs of .eh_frame, then those of .debug_frame, then
+ * linkage table stubs) becomes a list of entries sorted by address; a later kind fills only what the earlier ones leave open.
+ * Then one entry after the other gives its rows.
+ *
+ * Where entries overlap, the one that starts later wins from its start on, and the earlier one does not come back behind it.
+ * That is what the runtime's own unwinders do, which look for the last start at or before an address. It also keeps the time
+ * linear: every entry is run once.
+ */
+#include "elf/cfi.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "elf/cfi_int.h"
+
+static const struct cfi_machine machines[] = {
+	{EM_X86_64, 16, 6, 7, 16},
+	{EM_AARCH64, 32, 29, 31, 30},
+};
+
+int cfi_put_row(struct cfi_reader *reader, uint64_t address, const union cfi_rule *rule)
+{
+	if (reader->stats.rows == CFI_ROWS_MAX)
+		return error_set(reader->err, -E2BIG, "%s: more than %u rows of call frame information", reader->file->name,
+				 CFI_ROWS_MAX);
+	reader->last = *rule;
+	reader->stats.rows++;
+	if (rule->rule.cfa == UNWIND_CFA_UNSUPPORTED)
+		reader->stats.unsupported++;
+	int r = reader->row(reader->context, address, &rule->rule);
+	return r < 0 ? r : 0;
+}
+
+static void find_segments(struct cfi_reader *reader)
+{
+	const struct elf_file *file = reader->file;
+	for (size_t i = 0; i < file->segment_count && reader->segment_count < CFI_SEGMENTS_MAX; i++) {
+		const struct elf_segment *s = &file->segments[i];
+		uint64_t end;
+		if (s->type == PT_LOAD && (s->flags & PF_X) && !__builtin_add_overflow(s->address, s->memory_size, &end))
+			reader->segments[reader->segment_count++] = (struct cfi_range){s->address, end};
+	}
+}
+
+static int fill_from(struct cfi_reader *reader, struct cfi_entries *more)
+{
+	int r = cfi_entries_sort(reader, more);
+	if (r < 0 || more->count == 0)
+		return r;
+	if (reader->entries.count > 0)
+		return cfi_entries_fill(reader, &reader->entries, more);
+	mem_free(reader->entries.items);
+	reader->entries = *more;
+	*more = (struct cfi_entries){0};
+	return 0;
+}
+
+static int collect_entries(struct cfi_reader *reader)
+{
+	int r = 0;
+	for (uint32_t i = 0; i < reader->source_count && r == 0; i++) {
+		struct cfi_entries more = {0};
+		r = cfi_entries_read(reader, i, &more);
+		if (r == 0)
+			r = fill_from(reader, &more);
+		mem_free(more.items);
+	}
+	if (r < 0)
+		return r;
+	struct cfi_entries stubs = {0};
+	r = cfi_plt_read(reader, &stubs);
+	if (r == 0)
+		r = fill_from(reader, &stubs);
+	mem_free(stubs.items);
+	return r;
+}
+
+static int give_rows(struct cfi_reader *reader)
+{
+	static const union cfi_rule none;
+	const struct cfi_entries *entries = &reader->entries;
+	uint64_t previous_end = 0;
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct cfi_entry *entry = &entries->items[i];
+		uint64_t end = entry->start + entry->len;
+		if (i + 1 < entries->count && entries->items[i + 1].start < end)
+			end = entries->items[i + 1].start;
+		int r = previous_end < entry->start ? cfi_emit(reader, previous_end, &none) : 0;
+		if (r < 0)
+			return r;
+		if (entry->cie == CFI_STUB)
+			r = cfi_emit(reader, entry->start, &reader->stub_rules[entry->program]);
+		else
+			r = cfi_program_run(reader, entry, end);
+		if (r < 0)
+			return r;
+		if (r > 0)
+			reader->stats.bad_entries++;
+		previous_end = end;
+	}
+	return cfi_emit(reader, previous_end, &none);
+}
+
+static int read_file(struct cfi_reader *reader)
+{
+	find_segments(reader);
+	if (reader->segment_count == 0 || reader->file->type == ET_REL)
+		return 0;
+	int r = cfi_sources_load(reader);
+	if (r < 0)
+		return r;
+	r = collect_entries(reader);
+	return r < 0 ? r : give_rows(reader);
+}
+
+int cfi_read(struct elf_file *file, cfi_row_function *row, void *context, struct cfi_stats *ret_stats, struct error *err)
+{
+	struct cfi_reader reader = {.file = file, .row = row, .context = context, .err = err};
+	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
+		if (machines[i].machine == file->machine)
+			reader.machine = &machines[i];
+	if (!file->is_64 || !reader.machine)
+		return error_set(err, -ENOTSUP, "%s: call frame information is read for x86-64 and AArch64 only", file->name);
+	int r = read_file(&reader);
+	for (size_t i = 0; i < reader.source_count; i++)
+		mem_free((void *)reader.sources[i].data.data);
+	mem_free(reader.cies);
+	mem_free(reader.entries.items);
+	if (r < 0)
+		return r;
+	if (ret_stats)
+		*ret_stats = reader.stats;
+	return 0;
+}

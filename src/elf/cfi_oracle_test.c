@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of real files against those of readelf (binutils), at every address at which either of them says something new. What
+ * readelf shows as "exp", an expression, is looked up in the text of llvm-dwarfdump, which prints them; that one is not the
+ * oracle for all rows, because version 14 does not restore the CFA with DW_CFA_restore_state.
+ *
+ * Their text is turned into rules here, in the plainest way, without any of the code that is tested.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "elf/cfi.h"
+
+/* In rules of oracles: given by an expression. */
+#define EXPRESSION 100
+
+struct row {
+	uint64_t address;
+	uint64_t start, end; /* of its function; oracles only */
+	struct unwind_rule rule;
+};
+struct rows {
+	struct row *items;
+	size_t count, capacity;
+};
+
+static void add_row(struct rows *rows, struct row row)
+{
+	assert_int_equal(array_reserve(&rows->items, &rows->capacity, rows->count + 1, SIZE_MAX / 64), 0);
+	rows->items[rows->count++] = row;
+}
+
+static int take_row(void *context, uint64_t address, const struct unwind_rule *rule)
+{
+	struct rows *rows = context;
+	if (rows->count > 0) {
+		const struct row *last = &rows->items[rows->count - 1];
+		assert_true(address > last->address);
+		assert_memory_not_equal(rule, &last->rule, sizeof(*rule));
+	} else {
+		assert_int_not_equal(rule->cfa, UNWIND_CFA_NONE);
+	}
+	add_row(rows, (struct row){.address = address, .rule = *rule});
+	return 0;
+}
+
+/* ---- llvm-dwarfdump
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* Registers by their DWARF number. */
+static const char *const x86_64_names[] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
+					   "r8",  "r9",	 "r10", "r11", "r12", "r13", "r14", "r15"};
+static const char *const aarch64_names[] = {"x0",  "x1",  "x2",	 "x3",	"x4",  "x5",  "x6",  "x7",  "x8",  "x9",  "x10",
+					    "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21",
+					    "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp"};
+/* How llvm-dwarfdump writes them. */
+static const char *const x86_64_llvm_names[] = {"RAX", "RDX", "RCX", "RBX", "RSI", "RDI", "RBP", "RSP",
+						"R8",  "R9",  "R10", "R11", "R12", "R13", "R14", "R15"};
+static const char *const aarch64_llvm_names[] = {"W0",	"W1",  "W2",  "W3",  "W4",  "W5",  "W6",  "W7",	 "W8",	"W9",  "W10",
+						 "W11", "W12", "W13", "W14", "W15", "W16", "W17", "W18", "W19", "W20", "W21",
+						 "W22", "W23", "W24", "W25", "W26", "W27", "W28", "W29", "W30", "WSP"};
+struct names {
+	uint16_t machine;
+	const char *llvm_ra, *const *names, *const *llvm_names;
+	int count, fp, sp, ra;
+};
+static const struct names machines[] = {
+	{EM_X86_64, "RIP", x86_64_names, x86_64_llvm_names, 16, 6, 7, 16},
+	{EM_AARCH64, "W30", aarch64_names, aarch64_llvm_names, 32, 29, 31, 30},
+};
+
+/* "RSP", "RSP+8", "RSP-8", followed by anything in `ends`. */
+static bool parse_base(const struct names *machine, const char *const *names, const char *text, const char *ends,
+		       int *ret_register, int64_t *ret_offset, const char **ret_end)
+{
+	size_t len = strcspn(text, "+-,:]");
+	for (int i = 0; i < machine->count; i++) {
+		if (strlen(names[i]) != len || strncmp(names[i], text, len) != 0)
+			continue;
+		char *end = (char *)text + len;
+		*ret_register = i;
+		*ret_offset = 0;
+		if (*end == '+' || *end == '-')
+			*ret_offset = strtoll(end, &end, 10);
+		*ret_end = end;
+		return *end == 0 || strchr(ends, *end) != NULL;
+	}
+	return false;
+}
+
+/* The text behind "CFA=" if it is an expression: of its sums, what they mean; else UNWIND_CFA_UNSUPPORTED. */
+static struct unwind_rule parse_expression(const struct names *names, const char *text)
+{
+	static const char plt[] = ", DW_OP_breg16 RIP+0, DW_OP_lit15, DW_OP_and, DW_OP_lit";
+	struct unwind_rule unsupported = {.cfa = UNWIND_CFA_UNSUPPORTED}, rule = {.cfa = UNWIND_CFA_REGISTER};
+	int number, op_number;
+	int64_t offset;
+	const char *end;
+	if (sscanf(text, "DW_OP_breg%d ", &op_number) != 1 ||
+	    !parse_base(names, names->llvm_names, strchr(text, ' ') + 1, ",:", &number, &offset, &end) || number != op_number)
+		return unsupported;
+	rule.cfa_register = (uint8_t)number;
+	rule.offset = (int32_t)offset;
+	if (strncmp(end, plt, strlen(plt)) == 0) {
+		rule.cfa = UNWIND_CFA_PLT;
+		rule.offset2 = atoi(end + strlen(plt));
+		return strstr(end, ", DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus:") ? rule : unsupported;
+	}
+	if (strncmp(end, ", DW_OP_deref", 13) == 0) {
+		rule.cfa = UNWIND_CFA_DEREFERENCE;
+		end += 13;
+		if (strncmp(end, ", DW_OP_plus_uconst 0x", 22) == 0)
+			rule.offset2 = (int32_t)strtoll(end + 20, (char **)&end, 16);
+	}
+	return *end == ':' ? rule : unsupported;
+}
+
+/* The text behind "NAME=" among the registers of a row, NULL if there is none. */
+static const char *find_register(const char *line, const char *name)
+{
+	size_t len = strlen(name);
+	int depth = 0;
+	for (const char *p = line; *p; p++) {
+		depth += (*p == '[') - (*p == ']');
+		if (depth == 0 && *p == ' ' && strncmp(p + 1, name, len) == 0 && p[1 + len] == '=')
+			return p + len + 2;
+	}
+	return NULL;
+}
+
+/* Whatever is given by expressions in "CFA=...: REGISTER=..., ...". */
+static struct unwind_rule parse_expressions(const struct names *names, const char *text)
+{
+	struct unwind_rule rule = {0};
+	const char *fp = find_register(text, names->llvm_names[names->fp]), *ra = find_register(text, names->llvm_ra), *end;
+	int number;
+	int64_t offset;
+	if (strncmp(text, "CFA=DW_OP_", 10) == 0)
+		rule = parse_expression(names, text + 4);
+	if (strncmp(text, "CFA=DW_OP_breg7 RSP+160, DW_OP_deref: ", 38) == 0 && ra && strcmp(ra, "[DW_OP_breg7 RSP+168]") == 0)
+		return (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
+	rule.fp = rule.ra = UNWIND_WHERE_LOST;
+	if (fp && sscanf(fp, "[DW_OP_breg%d ", &number) == 1 && number == names->fp &&
+	    parse_base(names, names->llvm_names, strchr(fp, ' ') + 1, "]", &number, &offset, &end)) {
+		rule.fp = UNWIND_WHERE_FP;
+		rule.fp_offset = (int16_t)offset;
+	}
+	return rule;
+}
+
+static FILE *run(const char *command, const char *path)
+{
+	char text[600];
+	assert_true((size_t)snprintf(text, sizeof(text), "%s '%s' 2>/dev/null", command, path) < sizeof(text));
+	FILE *out = popen(text, "r");
+	assert_non_null(out);
+	return out;
+}
+
+/* Rows of llvm-dwarfdump in which there are expressions. */
+static void read_expressions(const struct names *names, const char *path, bool is_eh, struct rows *rows)
+{
+	FILE *out = run(is_eh ? "llvm-dwarfdump --eh-frame" : "llvm-dwarfdump --debug-frame", path);
+	char *line = NULL;
+	size_t capacity = 0;
+	uint64_t start = 0, address;
+	bool is_wanted = false;
+	while (getline(&line, &capacity, out) > 0) {
+		int at = 0;
+		line[strcspn(line, "\n")] = 0;
+		if (strstr(line, "_frame contents:"))
+			is_wanted = strncmp(line, is_eh ? ".eh" : ".de", 3) == 0;
+		const char *fde = strstr(line, " FDE cie=");
+		if (fde)
+			assert_int_equal(sscanf(fde, " FDE cie=%*x pc=%" SCNx64, &start), 1);
+		else if (is_wanted && strstr(line, "DW_OP_") && sscanf(line, " 0x%" SCNx64 ": %nCFA=", &address, &at) == 1 &&
+			 at)
+			add_row(rows,
+				(struct row){.address = address, .start = start, .rule = parse_expressions(names, line + at)});
+	}
+	free(line);
+	pclose(out);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static const struct row *find_row(const struct rows *sorted, const struct row *key)
+{
+	return sorted->count == 0 ? NULL : bsearch(key, sorted->items, sorted->count, sizeof(*key), compare_rows);
+}
+
+static void sort_rows(struct rows *rows)
+{
+	if (rows->count > 0)
+		qsort(rows->items, rows->count, sizeof(*rows->items), compare_rows);
+}
+
+/* ---- readelf
+ * ------------------------------------------------------------------------------------------------------------------- */
+
+#define COLUMNS_MAX 64
+#define CIES_MAX    4096
+
+struct columns {
+	char *items[COLUMNS_MAX];
+	int count;
+};
+struct cie {
+	uint64_t offset;
+	bool is_signal;
+	struct unwind_rule rule;
+};
+struct listing { /* of one section */
+	const struct names *names;
+	struct rows *rows;
+	struct cie *cies; /* CIES_MAX */
+	size_t cie_count;
+	struct cie *current; /* of the entry that is being read */
+	uint64_t start, end;
+	bool is_fde, has_rows;
+	struct columns heads;
+	char *head_line;
+};
+
+static void split(char *line, struct columns *ret)
+{
+	ret->count = 0;
+	for (char *word; (word = strsep(&line, " \n"));) {
+		if (*word == 0 || *word == '(') /* "r3 (rbx)" */
+			continue;
+		assert_true(ret->count < COLUMNS_MAX);
+		ret->items[ret->count++] = word;
+	}
+}
+
+static const char *column(const struct listing *listing, const struct columns *values, const char *name)
+{
+	for (int i = 0; i < listing->heads.count && i < values->count; i++)
+		if (strcmp(listing->heads.items[i], name) == 0)
+			return values->items[i];
+	return "u";
+}
+
+static void parse_column(const struct listing *listing, const char *text, bool is_ra, uint8_t *ret_where, int16_t *ret_offset)
+{
+	bool is_x86 = listing->names->machine == EM_X86_64;
+	int number;
+	*ret_offset = 0;
+	*ret_where = UNWIND_WHERE_LOST;
+	if (strcmp(text, "exp") == 0) {
+		*ret_where = EXPRESSION;
+	} else if (strcmp(text, "u") == 0 || strcmp(text, "s") == 0) { /* unset is shown as undefined */
+		*ret_where = is_ra && is_x86 ? UNWIND_WHERE_LOST : UNWIND_WHERE_SAME;
+	} else if (sscanf(text, "c%d", &number) == 1) {
+		*ret_where = UNWIND_WHERE_CFA;
+		*ret_offset = (int16_t)number;
+	} else if (is_ra && sscanf(text, is_x86 ? "r%d" : "x%d", &number) == 1) {
+		*ret_where = UNWIND_WHERE_REGISTER;
+		*ret_offset = (int16_t)number;
+	}
+}
+
+static struct unwind_rule parse_row(const struct listing *listing, const struct columns *values)
+{
+	const struct names *names = listing->names;
+	struct unwind_rule rule = {0};
+	const char *cfa = column(listing, values, "CFA"), *ra = column(listing, values, "ra"), *end;
+	const char *sp = column(listing, values, names->names[names->sp]);
+	int number;
+	int64_t offset;
+	if (strcmp(ra, "u") == 0 && names->machine == EM_X86_64)
+		return (struct unwind_rule){.cfa = UNWIND_CFA_END};
+	if (strcmp(cfa, "exp") == 0) {
+		rule.cfa = EXPRESSION;
+	} else if (parse_base(names, names->names, cfa, "", &number, &offset, &end)) {
+		rule.cfa = UNWIND_CFA_REGISTER;
+		rule.cfa_register = (uint8_t)number;
+		rule.offset = (int32_t)offset;
+	} else {
+		rule.cfa = UNWIND_CFA_UNSUPPORTED;
+	}
+	if (strcmp(sp, "u") != 0 && strcmp(sp, "v+0") != 0 && !(strcmp(sp, "exp") == 0 && listing->current->is_signal))
+		rule.cfa = UNWIND_CFA_UNSUPPORTED;
+	if (rule.cfa == UNWIND_CFA_UNSUPPORTED)
+		return (struct unwind_rule){.cfa = UNWIND_CFA_UNSUPPORTED};
+	parse_column(listing, ra, true, &rule.ra, &rule.ra_offset);
+	parse_column(listing, column(listing, values, names->names[names->fp]), false, &rule.fp, &rule.fp_offset);
+	return rule;
+}
+
+/* An FDE without instructions has no table: the CIE's row holds. */
+static void finish_entry(struct listing *listing)
+{
+	if (listing->is_fde && !listing->has_rows && listing->start != 0)
+		add_row(listing->rows, (struct row){.address = listing->start,
+						    .start = listing->start,
+						    .end = listing->end,
+						    .rule = listing->current->rule});
+	listing->is_fde = listing->has_rows = false;
+}
+
+static void read_entry_line(struct listing *listing, const char *line)
+{
+	const char *fde = strstr(line, " FDE cie="), *cie = strstr(line, " CIE \"");
+	uint64_t offset;
+	finish_entry(listing);
+	listing->heads.count = 0;
+	if (cie) {
+		assert_true(listing->cie_count < CIES_MAX);
+		listing->current = &listing->cies[listing->cie_count++];
+		char *end = strchr(cie + 6, '"');
+		*listing->current = (struct cie){.offset = strtoull(line, NULL, 16),
+						 .is_signal = memchr(cie + 6, 'S', (size_t)(end - cie - 6)) != NULL};
+		return;
+	}
+	assert_int_equal(sscanf(fde, " FDE cie=%" SCNx64 " pc=%" SCNx64 "..%" SCNx64, &offset, &listing->start, &listing->end),
+			 3);
+	listing->current = NULL;
+	for (size_t i = 0; i < listing->cie_count; i++)
+		if (listing->cies[i].offset == offset)
+			listing->current = &listing->cies[i];
+	assert_non_null(listing->current);
+	listing->is_fde = true;
+}
+
+static void read_line(struct listing *listing, char *line)
+{
+	uint64_t address;
+	struct columns values;
+	if (strstr(line, " FDE cie=") || strstr(line, " CIE \"")) {
+		read_entry_line(listing, line);
+	} else if (strncmp(line, "   LOC ", 7) == 0) {
+		free(listing->head_line);
+		listing->head_line = strdup(line);
+		split(listing->head_line, &listing->heads);
+	} else if (listing->heads.count > 0 && sscanf(line, "%16" SCNx64 " ", &address) == 1) {
+		split(line, &values);
+		struct unwind_rule rule = parse_row(listing, &values);
+		if (!listing->is_fde)
+			listing->current->rule = rule;
+		else if (listing->start != 0)
+			add_row(listing->rows,
+				(struct row){.address = address, .start = listing->start, .end = listing->end, .rule = rule});
+		listing->has_rows = true;
+	}
+}
+
+static void read_listing(const struct names *names, const char *path, bool is_eh, struct rows *rows)
+{
+	struct listing listing = {.names = names, .rows = rows, .cies = calloc(CIES_MAX, sizeof(struct cie))};
+	FILE *out = run("readelf -W --debug-dump=frames-interp,no-follow-links", path);
+	char *line = NULL;
+	size_t capacity = 0;
+	bool is_wanted = false;
+	while (getline(&line, &capacity, out) > 0) {
+		if (strncmp(line, "Contents of the ", 16) == 0)
+			is_wanted = (strstr(line, "eh_frame section") != NULL) == is_eh;
+		else if (is_wanted)
+			read_line(&listing, line);
+	}
+	finish_entry(&listing);
+	free(line);
+	free(listing.head_line);
+	free(listing.cies);
+	pclose(out);
+	sort_rows(rows);
+}
+
+/* Puts what llvm-dwarfdump says in the place of "exp". */
+static void resolve_expressions(const struct names *names, const char *path, bool is_eh, struct rows *rows)
+{
+	struct rows texts = {0};
+	read_expressions(names, path, is_eh, &texts);
+	sort_rows(&texts);
+	for (size_t i = 0; i < rows->count; i++) {
+		struct unwind_rule *rule = &rows->items[i].rule;
+		if (rule->cfa != EXPRESSION && rule->fp != EXPRESSION && rule->ra != EXPRESSION)
+			continue;
+		const struct row *row = find_row(&texts, &rows->items[i]);
+		if (!row) /* its row differs, for the reason given above */
+			continue;
+		if (rule->fp == EXPRESSION) {
+			rule->fp = row->rule.fp;
+			rule->fp_offset = row->rule.fp_offset;
+		}
+		if (rule->ra == EXPRESSION)
+			rule->ra = row->rule.ra;
+		if (rule->cfa == EXPRESSION &&
+		    (row->rule.cfa == UNWIND_CFA_SIGNAL || row->rule.cfa == UNWIND_CFA_UNSUPPORTED)) {
+			*rule = (struct unwind_rule){.cfa = row->rule.cfa};
+		} else if (rule->cfa == EXPRESSION && row->rule.cfa != 0) {
+			rule->cfa = row->rule.cfa;
+			rule->cfa_register = row->rule.cfa_register;
+			rule->offset = row->rule.offset;
+			rule->offset2 = row->rule.offset2;
+		}
+	}
+	mem_free(texts.items);
+}
+
+/* ---- comparison
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+/* Functions as intervals, gaps as rows of no rule, equal neighbours as one. */
+static void flatten(const struct rows *from, struct rows *ret)
+{
+	uint64_t end = 0;
+	struct unwind_rule none = {0}, last = none;
+	for (size_t i = 0; i < from->count; i++) {
+		const struct row *row = &from->items[i];
+		if (i == 0 || row->start != from->items[i - 1].start) {
+			if (end < row->start && memcmp(&last, &none, sizeof(none)) != 0) {
+				add_row(ret, (struct row){.address = end, .rule = none});
+				last = none;
+			}
+			end = row->end;
+		}
+		if (memcmp(&last, &row->rule, sizeof(last)) != 0)
+			add_row(ret, *row);
+		last = row->rule;
+	}
+	if (memcmp(&last, &none, sizeof(none)) != 0)
+		add_row(ret, (struct row){.address = end, .rule = none});
+}
+
+static void print_row(const char *who, const struct row *row)
+{
+	const struct unwind_rule *r = &row->rule;
+	print_message("  %s: %" PRIx64 " cfa %u r%u %d %d ra %u %d fp %u %d\n", who, row->address, r->cfa, r->cfa_register,
+		      r->offset, r->offset2, r->ra, r->ra_offset, r->fp, r->fp_offset);
+}
+
+static size_t compare(const struct rows *ours, const struct rows *theirs)
+{
+	size_t differences = 0, n = ours->count < theirs->count ? ours->count : theirs->count;
+	for (size_t i = 0; i < n && differences < 5; i++) {
+		const struct row *a = &ours->items[i], *b = &theirs->items[i];
+		if (a->address == b->address && memcmp(&a->rule, &b->rule, sizeof(a->rule)) == 0)
+			continue;
+		print_row("ours  ", a);
+		print_row("theirs", b);
+		differences++;
+	}
+	return differences + (ours->count != theirs->count);
+}
+
+static void check_file(const char *path, bool is_eh, size_t rows_min)
+{
+	struct elf_file file;
+	struct error err = {0};
+	struct rows ours = {0}, text = {0}, theirs = {0};
+	struct cfi_stats stats;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		print_message("skipped: there is no %s\n", path);
+		return;
+	}
+	assert_int_equal(elf_file_open(&file, fd, path, &err), 0);
+	const struct names *names = &machines[file.machine == EM_AARCH64];
+	int r = cfi_read(&file, take_row, &ours, &stats, &err);
+	if (r < 0)
+		fail_msg("%s", err.message);
+	read_listing(names, path, is_eh, &text);
+	resolve_expressions(names, path, is_eh, &text);
+	flatten(&text, &theirs);
+	print_message("%s: %zu rows, the oracle has %zu\n", path, ours.count, theirs.count);
+	assert_int_equal(compare(&ours, &theirs), 0);
+	assert_true(ours.count >= rows_min);
+	assert_int_equal(stats.rows, ours.count);
+	assert_int_equal(stats.bad_entries, 0);
+	elf_file_release(&file);
+	close(fd);
+	mem_free(ours.items);
+	mem_free(text.items);
+	mem_free(theirs.items);
+}
+
+#define LIBS "/usr/lib/x86_64-linux-gnu/"
+
+static void test_libraries(void **state)
+{
+	check_file(LIBS "libc.so.6", true, 10000);
+	check_file(LIBS "ld-linux-x86-64.so.2", true, 1000);
+	check_file(LIBS "libstdc++.so.6", true, 10000);
+	check_file(LIBS "libcrypto.so.3", true, 10000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_libraries),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
