@@ -24,13 +24,15 @@ struct unwind_table_stats {
 };
 /*
  * The image of a file's table, as it goes into the heap: *ret (initialised, empty) is filled; it stays empty for a file without
- * any CFI. Rows of addresses that no executable PT_LOAD segment maps from the file are left out. Errors as cfi_read(), -E2BIG
- * past the limits above (also: code spread over so much of the file that the index alone would pass them).
+ * any CFI. Rows of addresses that no executable PT_LOAD segment maps from the file are left out. Errors as cfi_read(), -ENOTSUP
+ * for another machine's file (rules are in this one's registers), -E2BIG past the limits above (also: code spread over so much
+ * of the file that the index alone would pass them).
  */
 int unwind_table_build(struct elf_file *file, struct buffer *ret, struct unwind_table_stats *ret_stats, struct error *err);
 /* True if every place, count and order that a reader relies on is right. For images that were read from disk. */
 bool unwind_table_check(const void *image, size_t bytes);
-/* The rule of a file offset in an image that was checked; NULL if no row covers it. As the walk looks it up, for tests. */
+/* The rule of a file offset in an image that was checked; NULL where there is none (no row, or one of UNWIND_CFA_NONE). As the
+ * walk looks it up, for tests. */
 const struct unwind_rule *unwind_table_find(const void *image, uint64_t file_offset);
 
 /* ---- unwind_cache.c: images on disk, by build-id, between runs ---- */
@@ -45,5 +47,12 @@ DEFINE_CLEANUP_POINTER(unwind_cache_close, struct unwind_cache);
 int unwind_cache_load(struct unwind_cache *cache, const char *build_id, struct buffer *ret);
 /* Written aside and renamed into place. Failures are silent: counted in stats. */
 void unwind_cache_store(struct unwind_cache *cache, const char *build_id, const struct buffer *image);
+
+struct unwind_cache_stats {
+	uint64_t bytes;			   /* of the files, now */
+	uint64_t loaded, stored;	   /* files, since it was opened */
+	uint64_t damaged, failed, removed; /* failed: could not be read or written; removed: to keep to bytes_max */
+};
+void unwind_cache_get_stats(const struct unwind_cache *cache, struct unwind_cache_stats *ret);
 
 #endif
