@@ -20,7 +20,7 @@
  *   - parts follow each other in the order and at the places that places_of() says, and nothing follows the last
  *   - index is ascending from 1 to row_count; rows of a page begin at ascending offsets
  *   - row 0 is zero; each rule's number is below rule_count; each row that says UNWIND_RULE_ESCAPE has its own entry in escapes
- *   - all numbers in a rule that choose something are ones that exist
+ *   - all numbers in a rule that choose something are ones that exist; no rule but the first is NONE
  *
  * Equal neighbours are one row. Rejected: folding a change of the CFA by a push or pop into the row before (a third fewer rows,
  * but exact only if the instruction's length is known at each lookup), and more than one byte for a rule (the escapes of
@@ -47,6 +47,8 @@
 
 #define ROWS_MAX	 (CFI_ROWS_MAX + 2 * ELF_SEGMENTS_MAX)
 #define RULE_SLOTS	 1024u
+#define SPARSE_PAGES_MAX (1u << 20) /* 256 MB of code, however few its rows; more by PAGES_PER_ROW */
+#define PAGES_PER_ROW	 64u
 #define DIRECT_RULES	 UNWIND_RULE_ESCAPE
 #define RULE_OF_ROW(row) ((uint32_t)(row) >> 8)
 
@@ -502,7 +504,8 @@ static int finish(struct builder *b, struct buffer *image, struct unwind_table_s
 		return 0;
 	uint64_t first_page = first >> UNWIND_PAGE_SHIFT, page_count = (last >> UNWIND_PAGE_SHIFT) - first_page + 1;
 	uint64_t row_room = 1 + b->row_count + 2 * b->part_count;
-	if (page_count > UNWIND_TABLE_BYTES_MAX / sizeof(uint32_t) || first_page + page_count > UINT32_MAX)
+	/* A few rows far from each other must not cost an index of megabytes. */
+	if (page_count > SPARSE_PAGES_MAX + b->row_count * PAGES_PER_ROW || first_page + page_count > UINT32_MAX)
 		return -E2BIG;
 	_cleanup_(mem_freep) struct ranking *ranking = NULL;
 	_cleanup_(mem_freep) uint32_t *numbers = NULL;
@@ -542,7 +545,7 @@ static int build(struct elf_file *file, struct builder *b, struct buffer *image,
 	r = advance(b, UINT64_MAX);
 	r = r < 0 ? r : finish(b, image, stats);
 	if (r == -E2BIG)
-		return error_set(err, r, "%s: its unwind table would take more than %u MB", file->name,
+		return error_set(err, r, "%s: too much or too scattered code for an unwind table of %u MB", file->name,
 				 UNWIND_TABLE_BYTES_MAX >> 20);
 	return r < 0 ? error_nomem(err) : 0;
 }
@@ -586,8 +589,8 @@ static bool rules_are_valid(const struct unwind_table *t)
 	const struct unwind_rule *rules = (const void *)((const uint8_t *)t + t->rules);
 	if (memcmp(&rules[0], &no_rule, sizeof(no_rule)))
 		return false;
-	for (uint32_t i = 0; i < t->rule_count; i++)
-		if (!rule_is_valid(&rules[i]))
+	for (uint32_t i = 1; i < t->rule_count; i++)
+		if (rules[i].cfa == UNWIND_CFA_NONE || !rule_is_valid(&rules[i]))
 			return false;
 	return true;
 }
