@@ -11,7 +11,12 @@
  *   +--------------------+---------------------+-------------------------+---------------------------------------+---------+
  *   | head (kernel)      | tail (agent)        | counters (kernel)       | data: ring_bytes (a power of two)     | slack   |
  *   +--------------------+---------------------+-------------------------+---------------------------------------+---------+
- *   data: abi_chain, abi_sample, abi_sample, abi_chain, abi_chain, abi_sample ...
+ *   data: abi_chain, abi_sample, abi_sample, abi_chain, abi_tail, abi_chain, abi_sample ...
+ *
+ * A walk of the user stack that stops because the kernel side does not know enough (UNWIND_IS_CURABLE) leaves a tail: the
+ * registers of the frame that it had reached and a copy of the stack from there on. User space, which knows all mappings and
+ * can load any table, goes on where the kernel stopped, and then tells the kernel side what was missing. So stacks of new
+ * processes and of binaries that nobody had seen are as complete as others, without a race against their start.
  *
  * Invariants.
  *   - head and tail count bytes since the start and never wrap; the byte at position p lies at data[p & (ring_bytes - 1)].
@@ -25,17 +30,22 @@
  * The alternative, a preallocated hash map of counts drained by batch lookup-and-delete, was rejected: the bpf() calls that
  * drain it raise bpf_prog_active on their CPU, and every sample due meanwhile vanishes without a trace; counts need two maps
  * and a swap to be exact; a full map loses samples while half of it is reserved; and a count has no time, without which samples
- * of a process cannot be told apart from those before its exec or after its pid was reused. A record is 80 bytes, 79 KB a CPU
+ * of a process cannot be told apart from those before its exec or after its pid was reused. A record is 96 bytes, 95 KB a CPU
  * for 10 s at 99 Hz.
  */
 #ifndef WICK_BPF_ABI_H
 #define WICK_BPF_ABI_H
 
-#define ABI_FRAMES_MAX 127 /* kernel.perf_event_max_stack; for each of user and kernel stack */
+#include "bpf/unwind.h"
+
+#define ABI_FRAMES_MAX	      UNWIND_FRAMES_MAX
+#define ABI_KERNEL_FRAMES_MAX 127    /* kernel.perf_event_max_stack */
+#define ABI_TAIL_BYTES	      16384u /* of stack, at most */
 
 enum abi_record_kind {
 	ABI_RECORD_SAMPLE = 1,
 	ABI_RECORD_CHAIN = 2,
+	ABI_RECORD_TAIL = 3, /* of the next sample in the ring */
 };
 
 enum abi_sample_flags {
@@ -43,6 +53,14 @@ enum abi_sample_flags {
 	ABI_SAMPLE_NO_USER_STACK = 2, /* the user stack could not be read */
 	ABI_SAMPLE_NO_KERNEL_STACK = 4,
 	ABI_SAMPLE_KERNEL_THREAD = 8, /* has no user stack */
+	ABI_SAMPLE_TAIL = 16,	      /* an abi_tail comes before it */
+	ABI_SAMPLE_BY_FRAMES = 32,    /* a part was found by frame pointers: a caller may be missing there */
+};
+
+/* What a sample measures. */
+enum abi_what {
+	ABI_CPU = 0,
+	ABI_OFF_CPU = 1, /* the thread was blocked for value_ns, up to time_ns */
 };
 
 /* Every record begins so. */
@@ -58,35 +76,65 @@ struct abi_sample {
 	__u64 user_leaf, kernel_leaf;	/* 0 = the sample has no such stack */
 	__u64 user_chain, kernel_chain; /* hash of the callers; 0 = none */
 	__u64 cgroup;			/* inode of its directory; of the memory hierarchy on cgroup v1 */
-	__u32 flags;			/* enum abi_sample_flags */
-	__u32 reserved;
-	char comm[16]; /* of the thread */
+	__u64 value;			/* ns, of CPU time or blocked; of cycle counters: cycles */
+	__u32 version;			/* unwind_process.version that the walk relied on */
+	__u16 flags;			/* enum abi_sample_flags */
+	__u8 result;			/* enum unwind_result */
+	__u8 what;			/* enum abi_what */
+	char comm[16];			/* of the thread */
 };
 
 struct abi_chain {
 	struct abi_header header;
 	__u64 hash;
-	__u64 leaf;			  /* of the sample that sent it; here so that a stack can be taken in place */
-	__u64 frames[ABI_FRAMES_MAX - 1]; /* (header.bytes - 24) / 8 of them, the innermost caller first */
+	__u64 leaf; /* of the sample that sent it; here so that a kernel stack can be taken in place */
+	/* (header.bytes - 24) / 8 of them, the innermost caller first. Each is such that the byte before it lies in the
+	 * instruction: a return address, or, of code that a signal interrupted, the instruction's address + 1. */
+	__u64 frames[ABI_FRAMES_MAX - 1];
 };
-#define ABI_CHAIN_FIXED_BYTES 24
+#define ABI_CHAIN_FIXED_BYTES  24
+#define ABI_KERNEL_CHAIN_BYTES (ABI_CHAIN_FIXED_BYTES + (ABI_KERNEL_FRAMES_MAX - 1) * 8)
+
+struct abi_tail {
+	struct abi_header header;
+	__u64 registers[UNWIND_REGISTERS]; /* of the frame that the walk had reached */
+	__u64 ip;
+	__u64 stack;	   /* address of data[0] */
+	__u32 known;	   /* bit by register */
+	__u32 depth;	   /* frames that the sample has already, the leaf included; the last one is this frame's ip */
+	__u32 is_return;   /* ip is a return address */
+	__u32 stack_bytes; /* of data */
+	__u8 data[ABI_TAIL_BYTES];
+};
+#define ABI_TAIL_FIXED_BYTES (sizeof(struct abi_tail) - ABI_TAIL_BYTES)
 
 enum abi_counter {
 	ABI_COUNT_SAMPLES,   /* records appended */
-	ABI_COUNT_RING_FULL, /* samples lost: no room for a record */
+	ABI_COUNT_RING_FULL, /* samples lost: no room for a record, or the ring was in use (an NMI during another record) */
 	ABI_COUNT_CHAINS,    /* chains appended */
-	ABI_COUNTERS = 8,
+	ABI_COUNT_TAILS,     /* tails appended */
+	ABI_COUNT_RUN_NS,    /* time in the program */
+	ABI_COUNT_FRAMES,    /* user frames walked */
+	ABI_COUNTERS = 16,
 };
+/* How long the program ran, by sample: bucket i counts runs of i * 128 ns up to (i + 1) * 128 ns, the last all longer ones. */
+#define ABI_RUN_BUCKETS	     256u
+#define ABI_RUN_BUCKET_SHIFT 7
 
-/* Room for the largest sample: two chains and a record. Also the slack behind the data. */
-#define ABI_SLACK_BYTES (2 * sizeof(struct abi_chain) + sizeof(struct abi_sample))
+/* Room for a sample and its chains; and for the largest sample. The latter, and a page for the copy of the stack to run into,
+ * is the slack behind the data. */
+#define ABI_STACKS_BYTES     (sizeof(struct abi_chain) + ABI_KERNEL_CHAIN_BYTES + sizeof(struct abi_sample))
+#define ABI_SAMPLE_BYTES_MAX (ABI_STACKS_BYTES + sizeof(struct abi_tail))
+#define ABI_SLACK_BYTES	     (ABI_SAMPLE_BYTES_MAX + 4096)
 
 struct abi_ring {
 	__u64 head;
-	__u64 pad_head[7]; /* the two sides write different cache lines */
+	__u64 busy;	   /* a program is writing */
+	__u64 pad_head[6]; /* the two sides write different cache lines */
 	__u64 tail;
 	__u64 pad_tail[7];
 	__u64 counters[ABI_COUNTERS];
+	__u32 run_ns[ABI_RUN_BUCKETS];
 	__u8 data[];
 };
 

@@ -38,7 +38,8 @@ struct pt_regs {
 	unsigned long r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp,
 		ss;
 };
-#define REGS_IP(regs) ((regs)->rip)
+#define REGS_IP(regs)  ((regs)->rip)
+#define REGS_IS_32(cs) ((cs) == 0x23) /* __USER32_CS */
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31], sp, pc, pstate;
@@ -71,7 +72,9 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[1]; /* longer; see sample_cgroup() */
 	struct cgroup *dfl_cgrp;
 };
-struct mm_struct;
+struct mm_struct {
+	unsigned long start_stack;
+};
 struct task_struct {
 	unsigned int flags;
 	struct mm_struct *mm;

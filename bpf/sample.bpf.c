@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The sampling program, run by a perf event on every CPU, and two tracepoint programs that keep the process filter.
+ * The sampling program, run by a perf event on every CPU, and tracepoint programs that follow processes.
  *
- * A sample takes the stacks straight into the CPU's ring (bpf/abi.h), behind head, hashes them there, and moves head over those
- * that user space does not know yet: nothing is copied twice, and no scratch memory is needed. User stacks come from one
- * function, unwind_user(), so that another way to unwind replaces that function only.
+ * A sample walks the user stack by the tables of bpf/unwind.h (bpf/walk.h) in memory of its CPU, hashes the frames as they
+ * come, and copies them into the CPU's ring (bpf/abi.h) only if user space does not know the chain yet. The kernel stack is
+ * taken by the kernel's own unwinder straight into the ring.
+ *
+ * A step of the walk is a global function: the verifier proves it once, by itself, and the loop around it costs a few
+ * instructions a turn. So one loop of UNWIND_FRAMES_MAX turns works from 5.15 on; bpf_loop() (5.17) is not needed.
  *
  * Needs nothing newer than Linux 5.15, built by clang 14 for -mcpu=v3.
  */
@@ -23,9 +26,13 @@ const volatile __u64 hash_seed = 0; /* random, so that nobody can build stacks w
 const volatile bool filter_on = false;
 const volatile bool kernel_stacks = true;
 const volatile bool cgroup_v1 = false;
+const volatile bool capture = false; /* every sample has a tail, from its leaf on: for tests */
 
-/* Set by user space at any time: a new epoch makes every chain unseen. */
-__u32 epoch = 0;
+/* Set by user space at any time. */
+__u32 epoch = 0;	/* a new one makes every chain unseen */
+__u32 unwind_clock = 1; /* see struct unwind_slot */
+__u32 heap_reuses = 0;	/* raised before memory of the heap is used anew */
+__s32 tails_left = 0;	/* set now and then: bounds the work that a flood of tails makes */
 
 struct ring_of_cpu {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -66,6 +73,149 @@ struct {
 	__uint(max_entries, 4096);
 } bell SEC(".maps");
 
+/* Tables and mappings (bpf/unwind.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* chunks, set at load time */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, UNWIND_CHUNK_BYTES);
+} heap SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UNWIND_SLOTS_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct unwind_slot);
+} slots SEC(".maps");
+/* tgid -> its mappings. Told by user space once a process was sampled, inherited by what it forks, forgotten at exec. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct unwind_process);
+} processes SEC(".maps");
+
+static __always_inline void *heap_at(__u64 place, __u32 size)
+{
+	__u32 chunk = place / UNWIND_CHUNK_BYTES;
+	void *start = bpf_map_lookup_elem(&heap, &chunk);
+
+	return start ? start + (place & (UNWIND_CHUNK_BYTES - size)) : 0;
+}
+/* Reads at a place; one that is out of range, which never happens, ends the function with 0. An answer in place of that end
+ * would be a second way for the verifier to go on, at each read. */
+#define HEAP_READ(type, place)                                                                                                 \
+	({                                                                                                                     \
+		const type *at_ = heap_at(place, sizeof(type));                                                                \
+		if (!at_)                                                                                                      \
+			return 0;                                                                                              \
+		*at_;                                                                                                          \
+	})
+
+#define HEAP_READ128(place, halves)                                                                                            \
+	({                                                                                                                     \
+		const __u64 *at_ = heap_at(place, 16);                                                                         \
+		if (!at_)                                                                                                      \
+			return 0;                                                                                              \
+		(halves)[0] = at_[0];                                                                                          \
+		(halves)[1] = at_[1];                                                                                          \
+	})
+
+struct walk;
+__u32 count_ranges(__u32 ranges, __u32 count, __u64 address);
+__u32 find_escape(__u32 escapes, __u32 count, __u32 row);
+__u32 find_rule(__u32 cpu, __u64 address);
+int map_address(__u32 cpu, __u64 address);
+#define WALK_HEAP16(place)		    HEAP_READ(__u16, place)
+#define WALK_HEAP32(place)		    HEAP_READ(__u32, place)
+#define WALK_HEAP64(place)		    HEAP_READ(__u64, place)
+#define WALK_HEAP128(place, halves)	    HEAP_READ128(place, halves)
+#define WALK_READ(walk, to, bytes, address) (bpf_probe_read_user(to, bytes, (void *)(address)) ? UNWIND_BAD_READ : 0)
+#define WALK_MAP(walk, address)		    map_address((walk)->cpu, address)
+#define WALK_KNOWS_ALL			    0
+#define WALK_ESCAPE(escapes, count, row)    find_escape(escapes, count, row)
+#define WALK_RULE(walk, address)	    find_rule((walk)->cpu, address)
+#include "bpf/walk.h"
+
+/* One a CPU, at the CPU's number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set at load time */
+	__type(key, __u32);
+	__type(value, struct walk);
+} walks SEC(".maps");
+
+/* ---- the walk; functions that are not static are verified by themselves ---- */
+
+__attribute__((noinline)) __u32 count_ranges(__u32 ranges, __u32 count, __u64 address)
+{
+	return walk_count_ranges(ranges, count, address);
+}
+
+__attribute__((noinline)) __u32 find_escape(__u32 escapes, __u32 count, __u32 row)
+{
+	return walk_escape(escapes, count, row);
+}
+
+__attribute__((noinline)) __u32 find_rule(__u32 cpu, __u64 address)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? walk_find_rule(&walk->map, address) : 0;
+}
+
+/* 0, or the result to stop with. */
+__attribute__((noinline)) int map_address(__u32 cpu, __u64 address)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	struct unwind_slot *slot;
+	__u32 index, number;
+	__u64 start, end, range;
+
+	if (!walk)
+		return UNWIND_NO_PROCESS;
+	if (address >= walk->map.start && address < walk->map.end)
+		return 0;
+	index = count_ranges(walk->ranges, walk->range_count, address);
+	if (!index)
+		return UNWIND_NO_MAPPING;
+	range = walk->ranges + (__u64)(index - 1) * sizeof(struct unwind_range);
+	start = WALK_HEAP64(range);
+	end = WALK_HEAP64(range + 8);
+	if (address < start || address >= end)
+		return UNWIND_NO_MAPPING;
+	number = WALK_HEAP32(range + 16);
+	slot = bpf_map_lookup_elem(&slots, &number);
+	if (!slot)
+		return UNWIND_NO_TABLE;
+	*(volatile __u32 *)&slot->used = unwind_clock;
+	/* A place is written before the state says that it counts, and the state is withdrawn before the place is. */
+	__u32 state = *(volatile __u32 *)&slot->state, table = *(volatile __u32 *)&slot->table;
+	if (state == UNWIND_SLOT_LOADED && !table)
+		state = UNWIND_SLOT_ABSENT;
+	walk_set_map(&walk->map, start, end, (__u64)WALK_HEAP32(range + 20) << 12, state, table);
+	return 0;
+}
+
+__attribute__((noinline)) int walk_frame(__u32 cpu)
+{
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+
+	return walk ? walk_step(walk) : UNWIND_NO_USER;
+}
+
+/* To the end. Returns an enum unwind_result. */
+__attribute__((noinline)) int walk_frames(__u32 cpu)
+{
+	for (int i = 0; i < UNWIND_FRAMES_MAX; i++) {
+		int result = walk_frame(cpu);
+		if (result != WALK_GOES_ON)
+			return result;
+	}
+	return UNWIND_TOO_DEEP;
+}
+
 static __always_inline struct abi_ring *sample_ring(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), zero = 0;
@@ -82,37 +232,6 @@ static __always_inline void *ring_at(struct abi_ring *ring, __u64 position)
 	asm volatile("" : "+r"(offset));
 	offset &= ring_mask;
 	return (void *)ring->data + offset;
-}
-
-/* Writes up to ABI_FRAMES_MAX addresses, leaf first; returns how many, or a negative error. */
-static __always_inline long unwind_user(struct bpf_perf_event_data *ctx, __u64 *frames)
-{
-	long bytes = bpf_get_stack(ctx, frames, ABI_FRAMES_MAX * sizeof(*frames), BPF_F_USER_STACK);
-
-	return bytes < 0 ? bytes : bytes >> 3; /* BPF has no signed division */
-}
-
-static __always_inline long unwind_kernel(struct bpf_perf_event_data *ctx, __u64 *frames)
-{
-	long bytes = bpf_get_stack(ctx, frames, ABI_FRAMES_MAX * sizeof(*frames), 0);
-
-	return bytes < 0 ? bytes : bytes >> 3; /* BPF has no signed division */
-}
-
-/* Never 0. A multiplication and a shift a word: each step is a bijection of the state, and the seed is secret. */
-static __always_inline __u64 hash_frames(const __u64 *frames, long count)
-{
-	__u64 hash = hash_seed;
-
-	for (int i = 0; i < ABI_FRAMES_MAX - 1; i++) {
-		if (i >= count)
-			break;
-		hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15ull;
-		hash ^= hash >> 29;
-	}
-	hash *= 0xd6e8feb86659fd93ull;
-	hash ^= hash >> 32;
-	return hash ? hash : 1;
 }
 
 static __always_inline __u64 seen_tag(__u64 hash, __u32 in_epoch)
@@ -135,29 +254,21 @@ static __always_inline void seen_set(__u64 hash, __u32 in_epoch)
 		*slot = seen_tag(hash, in_epoch);
 }
 
-/*
- * `count` frames were written to the chain at `position`. Returns by how many bytes to advance: 0 if user space knows it or if
- * there are no callers. *ret_hash is 0 without callers; *ret_new is the hash if it has to be marked as seen.
- */
-static __always_inline __u32 chain_finish(struct abi_ring *ring, __u64 position, long count, __u32 in_epoch, __u64 *ret_hash,
-					  __u64 *ret_new)
+/* The record of a chain begins at `position`. False if user space knows the chain. */
+static __always_inline bool chain_is_new(__u64 hash, __u32 in_epoch)
 {
-	struct abi_chain *chain = ring_at(ring, position);
-	__u64 hash, *slot;
-	__u32 bytes;
+	__u64 *slot = seen_slot(hash);
 
-	if (count < 2)
-		return 0;
-	hash = hash_frames(chain->frames, count - 1);
-	*ret_hash = hash;
-	slot = seen_slot(hash);
-	if (slot && *slot == seen_tag(hash, in_epoch))
-		return 0;
-	bytes = ABI_CHAIN_FIXED_BYTES + (__u32)(count - 1) * 8;
+	return !slot || *slot != seen_tag(hash, in_epoch);
+}
+
+static __always_inline __u32 chain_head(struct abi_ring *ring, struct abi_chain *chain, __u64 hash, __u32 frames)
+{
+	__u32 bytes = ABI_CHAIN_FIXED_BYTES + frames * 8;
+
 	chain->header.kind = ABI_RECORD_CHAIN;
 	chain->header.bytes = bytes;
 	chain->hash = hash;
-	*ret_new = hash;
 	ring->counters[ABI_COUNT_CHAINS]++;
 	return bytes;
 }
@@ -179,58 +290,232 @@ static __always_inline __u64 sample_cgroup(struct task_struct *task)
 	return BPF_CORE_READ(state, cgroup, kn, id);
 }
 
-/* Publishes everything before `head`. The exchange is a full barrier on every architecture. */
-static __always_inline void ring_publish(struct abi_ring *ring, __u64 old_head, __u64 head)
-{
-	__u64 tail = *(volatile __u64 *)&ring->tail;
-	__u64 half = ((__u64)ring_mask + 1) / 2;
-
-	__sync_lock_test_and_set(&ring->head, head);
-	if (old_head - tail <= half && head - tail > half) {
-		__u32 cpu = bpf_get_smp_processor_id();
-		bpf_ringbuf_output(&bell, &cpu, sizeof(cpu), BPF_RB_FORCE_WAKEUP);
-	}
-}
-
 /* What a sample's stacks come to. Leaves and hashes are 0 where there is none. */
 struct stacks {
 	__u64 position; /* where the next record goes */
 	__u64 user_leaf, kernel_leaf, user_chain, kernel_chain;
 	__u64 user_new, kernel_new; /* hashes to be marked as seen */
-	__u32 flags;
+	__u32 flags, version;
+	int result;
 };
 
-static __always_inline void take_kernel_stack(struct bpf_perf_event_data *ctx, struct abi_ring *ring, __u32 in_epoch,
-					      struct stacks *stacks)
+/* The hash of `count` kernel frames in the chain at a position of this CPU's ring. */
+__attribute__((noinline)) __u64 hash_kernel(__u64 position, __u32 count)
+{
+	struct abi_ring *ring = sample_ring();
+	__u64 hash = hash_seed;
+
+	if (!ring)
+		return 0;
+	const struct abi_chain *chain = ring_at(ring, position);
+	for (__u32 i = 0; i < ABI_KERNEL_FRAMES_MAX - 1; i++) {
+		if (i >= count)
+			break;
+		hash = walk_hash(hash, chain->frames[i]);
+	}
+	return walk_hash_end(hash);
+}
+
+static __always_inline void take_kernel_stack(void *ctx, struct abi_ring *ring, __u32 in_epoch, struct stacks *stacks)
 {
 	struct abi_chain *chain = ring_at(ring, stacks->position);
-	long count = unwind_kernel(ctx, &chain->leaf);
+	long bytes = bpf_get_stack(ctx, &chain->leaf, ABI_KERNEL_FRAMES_MAX * sizeof(__u64), 0), count;
 
-	if (count <= 0) {
+	if (bytes <= 0) {
 		stacks->flags |= ABI_SAMPLE_NO_KERNEL_STACK;
 		return; /* the leaf is known from the registers */
 	}
+	count = bytes >> 3; /* BPF has no signed division */
 	stacks->kernel_leaf = chain->leaf;
-	stacks->position += chain_finish(ring, stacks->position, count, in_epoch, &stacks->kernel_chain, &stacks->kernel_new);
+	if (count < 2)
+		return;
+	stacks->kernel_chain = hash_kernel(stacks->position, count - 1);
+	if (!chain_is_new(stacks->kernel_chain, in_epoch))
+		return;
+	stacks->kernel_new = stacks->kernel_chain;
+	stacks->position += chain_head(ring, chain, stacks->kernel_chain, count - 1);
 }
 
-static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, struct abi_ring *ring, __u32 in_epoch,
-					    struct stacks *stacks)
+/* Copies the stack from sp on, page by page, up to where it cannot be read, or to its beginning where that is known. */
+static __always_inline __u32 copy_stack(struct abi_tail *tail, struct task_struct *task, __u64 sp)
+{
+	__u64 top = BPF_CORE_READ(task, mm, start_stack), want = ABI_TAIL_BYTES, done = 0;
+
+	if (top > sp && top - sp < want)
+		want = (top - sp + 7) & ~7ull;
+	for (__u32 i = 0; i < ABI_TAIL_BYTES / 4096 + 1; i++) {
+		__u64 bytes = 4096 - ((sp + done) & 4095);
+		if (done >= want || done >= ABI_TAIL_BYTES)
+			break;
+		if (bytes > want - done)
+			bytes = want - done;
+		if (bytes > 4096)
+			break;
+		if (bpf_probe_read_user(tail->data + (done & (ABI_TAIL_BYTES - 1)), bytes, (void *)(sp + done)))
+			break;
+		done += bytes;
+	}
+	return done & ~7ull;
+}
+
+/* What the walk needs to go on in user space; see struct abi_tail. Returns the bytes of the record. */
+static __always_inline __u32 append_tail(struct abi_ring *ring, __u64 position, struct task_struct *task,
+					 const struct walk *walk, __u32 depth)
+{
+	struct abi_tail *tail = ring_at(ring, position);
+	__u64 sp = walk->registers[UNWIND_REGISTER_SP];
+
+	for (int i = 0; i < UNWIND_REGISTERS; i++)
+		tail->registers[i] = walk->registers[i];
+	tail->ip = walk->ip;
+	tail->stack = sp & ~7ull;
+	tail->known = walk->known;
+	tail->depth = depth;
+	tail->is_return = walk->is_return;
+	tail->stack_bytes = copy_stack(tail, task, sp & ~7ull);
+	tail->header.kind = ABI_RECORD_TAIL;
+	tail->header.bytes = ABI_TAIL_FIXED_BYTES + tail->stack_bytes;
+	ring->counters[ABI_COUNT_TAILS]++;
+	return tail->header.bytes;
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define COPY_REGISTERS(to, from)                                                                                               \
+	do {                                                                                                                   \
+		(to)[0] = (from)->rax;                                                                                         \
+		(to)[1] = (from)->rdx;                                                                                         \
+		(to)[2] = (from)->rcx;                                                                                         \
+		(to)[3] = (from)->rbx;                                                                                         \
+		(to)[4] = (from)->rsi;                                                                                         \
+		(to)[5] = (from)->rdi;                                                                                         \
+		(to)[6] = (from)->rbp;                                                                                         \
+		(to)[7] = (from)->rsp;                                                                                         \
+		(to)[8] = (from)->r8;                                                                                          \
+		(to)[9] = (from)->r9;                                                                                          \
+		(to)[10] = (from)->r10;                                                                                        \
+		(to)[11] = (from)->r11;                                                                                        \
+		(to)[12] = (from)->r12;                                                                                        \
+		(to)[13] = (from)->r13;                                                                                        \
+		(to)[14] = (from)->r14;                                                                                        \
+		(to)[15] = (from)->r15;                                                                                        \
+	} while (0)
+#endif
+
+/*
+ * Sets walk->registers to the user's, and returns their ip; 0 if there are none. In user mode they are the interrupted ones, in
+ * the kernel those saved at its entry. A system call clobbers rcx and r11, which no rule at its return uses.
+ */
+static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, struct walk *walk, bool *ret_is_32)
+{
+	if (ctx && (__s64)REGS_IP(&ctx->regs) >= 0) {
+		*ret_is_32 = REGS_IS_32(ctx->regs.cs);
+		COPY_REGISTERS(walk->registers, &ctx->regs);
+		return REGS_IP(&ctx->regs);
+	}
+	struct pt_regs *regs = (struct pt_regs *)walk->scratch;
+	if (bpf_probe_read_kernel(walk->scratch, sizeof(struct pt_regs), (void *)bpf_task_pt_regs(bpf_get_current_task_btf())))
+		return 0;
+	*ret_is_32 = REGS_IS_32(regs->cs);
+	COPY_REGISTERS(walk->registers, regs);
+	return REGS_IP(regs);
+}
+
+/* Walks from the registers that are set. Returns an enum unwind_result. */
+static __always_inline int walk_user_stack(struct walk *walk, __u32 tgid, __u32 cpu, __u32 *ret_version, bool *ret_quiet)
+{
+	struct unwind_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	__u32 reuses = *(volatile __u32 *)&heap_reuses;
+	int result;
+
+	if (!process)
+		return UNWIND_NO_PROCESS;
+	walk->ranges = process->ranges;
+	walk->range_count = process->count;
+	*ret_version = process->version;
+	*ret_quiet = process->flags & UNWIND_PROCESS_QUIET;
+	result = walk_frames(cpu);
+	if (reuses != *(volatile __u32 *)&heap_reuses)
+		return UNWIND_STALE;
+	return result;
+}
+
+static __always_inline bool may_send_tail(int result, bool quiet)
+{
+	if (!UNWIND_IS_CURABLE(result) || quiet || *(volatile __s32 *)&tails_left <= 0)
+		return false;
+	__sync_fetch_and_add(&tails_left, -1);
+	return true;
+}
+
+static __always_inline void append_user_chain(struct abi_ring *ring, const struct walk *walk, __u32 in_epoch,
+					      struct stacks *stacks)
 {
 	struct abi_chain *chain = ring_at(ring, stacks->position);
-	long count = unwind_user(ctx, &chain->leaf);
+	__u32 callers = walk->depth - 1;
 
-	if (count <= 0) {
+	if (!callers || callers >= UNWIND_FRAMES_MAX)
+		return;
+	stacks->user_chain = walk_hash_end(walk->hash);
+	if (!chain_is_new(stacks->user_chain, in_epoch))
+		return;
+	stacks->user_new = stacks->user_chain;
+	bpf_probe_read_kernel(chain->frames, (callers * 8) & (UNWIND_FRAMES_MAX * 8 - 8), &walk->frames[1]);
+	stacks->position += chain_head(ring, chain, stacks->user_chain, callers);
+}
+
+/* ctx: NULL if the registers are those saved at the kernel's entry. */
+static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, struct abi_ring *ring, struct task_struct *task,
+					    __u32 tgid, bool tail_fits, __u32 in_epoch, struct stacks *stacks)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
+	bool is_32 = false, quiet = false;
+
+	if (!walk)
+		return;
+	walk->cpu = cpu;
+	stacks->user_leaf = user_registers(ctx, walk, &is_32);
+	if (!stacks->user_leaf) {
 		stacks->flags |= ABI_SAMPLE_NO_USER_STACK;
 		return;
 	}
-	stacks->user_leaf = chain->leaf;
-	stacks->position += chain_finish(ring, stacks->position, count, in_epoch, &stacks->user_chain, &stacks->user_new);
+	if (is_32) {
+		stacks->result = UNWIND_UNSUPPORTED;
+		return;
+	}
+	walk->known = ~0u;
+	walk_begin(walk, stacks->user_leaf, hash_seed);
+	if (capture && tail_fits) {
+		stacks->position += append_tail(ring, stacks->position, task, walk, 1);
+		stacks->flags |= ABI_SAMPLE_TAIL;
+	}
+	stacks->result = walk_user_stack(walk, tgid, cpu, &stacks->version, &quiet);
+	ring->counters[ABI_COUNT_FRAMES] += walk->depth;
+	if (walk->by_frames)
+		stacks->flags |= ABI_SAMPLE_BY_FRAMES;
+	if (!capture && tail_fits && may_send_tail(stacks->result, quiet)) {
+		stacks->position += append_tail(ring, stacks->position, task, walk, walk->depth);
+		stacks->flags |= ABI_SAMPLE_TAIL;
+	}
+	append_user_chain(ring, walk, in_epoch, stacks);
 }
 
-/* Fills in the record and publishes it with the chains before it. */
-static __always_inline void append_sample(struct abi_ring *ring, __u64 old_head, __u64 now, __u64 ids, struct task_struct *task,
-					  const struct stacks *stacks)
+/* Publishes everything before `head`. The exchange is a full barrier on every architecture. */
+static __always_inline void ring_publish(struct abi_ring *ring, __u64 old_head, __u64 head, bool urgent)
+{
+	__u64 tail = *(volatile __u64 *)&ring->tail;
+	__u64 half = ((__u64)ring_mask + 1) / 2;
+
+	__sync_lock_test_and_set(&ring->head, head);
+	if (urgent || (old_head - tail <= half && head - tail > half)) {
+		__u32 cpu = bpf_get_smp_processor_id();
+		bpf_ringbuf_output(&bell, &cpu, sizeof(cpu), BPF_RB_FORCE_WAKEUP);
+	}
+}
+
+/* Fills in the record and publishes it with those before it. */
+static __always_inline void append_sample(struct abi_ring *ring, __u64 old_head, __u64 now, __u64 value, __u32 what, __u64 ids,
+					  struct task_struct *task, const struct stacks *stacks)
 {
 	struct abi_sample *record = ring_at(ring, stacks->position);
 
@@ -244,20 +529,51 @@ static __always_inline void append_sample(struct abi_ring *ring, __u64 old_head,
 	record->user_chain = stacks->user_chain;
 	record->kernel_chain = stacks->kernel_chain;
 	record->cgroup = sample_cgroup(task);
+	record->value = value;
+	record->version = stacks->version;
 	record->flags = stacks->flags;
-	record->reserved = 0;
+	record->result = stacks->result;
+	record->what = what;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	ring->counters[ABI_COUNT_SAMPLES]++;
-	ring_publish(ring, old_head, stacks->position + sizeof(*record));
+	ring_publish(ring, old_head, stacks->position + sizeof(*record), stacks->flags & ABI_SAMPLE_TAIL);
+}
+
+/* The ring with room for a record, marked as in use; NULL, and the loss counted, if there is none. */
+static __always_inline struct abi_ring *ring_open(__u64 *ret_used)
+{
+	struct abi_ring *ring = sample_ring();
+
+	if (!ring)
+		return 0;
+	*ret_used = ring->head - *(volatile __u64 *)&ring->tail;
+	if (*(volatile __u64 *)&ring->busy || *ret_used + sizeof(struct abi_sample) > (__u64)ring_mask + 1) {
+		ring->counters[ABI_COUNT_RING_FULL]++;
+		return 0;
+	}
+	*(volatile __u64 *)&ring->busy = 1;
+	return ring;
+}
+
+static __always_inline void ring_close(struct abi_ring *ring, __u64 began)
+{
+	__u64 took = bpf_ktime_get_ns() - began, bucket = took >> ABI_RUN_BUCKET_SHIFT;
+
+	ring->counters[ABI_COUNT_RUN_NS] += took;
+	if (bucket >= ABI_RUN_BUCKETS)
+		bucket = ABI_RUN_BUCKETS - 1;
+	ring->run_ns[bucket]++;
+	*(volatile __u64 *)&ring->busy = 0;
 }
 
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), head, used;
+	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), head, used = 0;
 	__u32 tgid = ids >> 32, now_epoch = *(volatile __u32 *)&epoch;
+	__u64 size = (__u64)ring_mask + 1;
 	bool in_kernel = (__s64)ip < 0;
-	struct stacks stacks = {};
+	struct stacks stacks = {.result = UNWIND_NO_USER};
 	struct task_struct *task;
 	struct abi_ring *ring;
 
@@ -265,59 +581,89 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	if (filter_on && !bpf_map_lookup_elem(&filter, &tgid))
 		return 0;
-	ring = sample_ring();
+	ring = ring_open(&used);
 	if (!ring)
 		return 0;
 	head = ring->head;
-	used = head - *(volatile __u64 *)&ring->tail;
-	if (used + sizeof(struct abi_sample) > (__u64)ring_mask + 1) {
-		ring->counters[ABI_COUNT_RING_FULL]++;
-		return 0;
-	}
 	stacks.position = head;
 	stacks.user_leaf = in_kernel ? 0 : ip;
 	stacks.kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
 	task = (struct task_struct *)bpf_get_current_task();
 	if (BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) || !BPF_CORE_READ(task, mm))
 		stacks.flags |= ABI_SAMPLE_KERNEL_THREAD;
-	if (used + ABI_SLACK_BYTES > (__u64)ring_mask + 1) {
+	if (used + ABI_STACKS_BYTES > size) {
 		stacks.flags |= ABI_SAMPLE_STACK_LOST;
 	} else {
 		if (in_kernel && kernel_stacks)
 			take_kernel_stack(ctx, ring, now_epoch, &stacks);
 		if (!(stacks.flags & ABI_SAMPLE_KERNEL_THREAD))
-			take_user_stack(ctx, ring, now_epoch, &stacks);
+			take_user_stack(ctx, ring, task, tgid, used + ABI_SAMPLE_BYTES_MAX <= size, now_epoch, &stacks);
 	}
-	append_sample(ring, head, now, ids, task, &stacks);
+	append_sample(ring, head, now, ctx->sample_period, ABI_CPU, ids, task, &stacks);
 	seen_set(stacks.user_new, now_epoch);
 	seen_set(stacks.kernel_new, now_epoch);
+	ring_close(ring, now);
 	return 0;
+}
+
+/* ---- processes ---- */
+
+/* A forked process maps what its parent maps. Whatever was known under its pid was of a process that is gone. */
+static __always_inline void inherit_mappings(__u32 from, __u32 tgid)
+{
+	struct unwind_process *parent = bpf_map_lookup_elem(&processes, &from), copy;
+
+	if (!parent) {
+		bpf_map_delete_elem(&processes, &tgid);
+		return;
+	}
+	copy = *parent;
+	copy.flags = 0;
+	if (bpf_map_update_elem(&processes, &tgid, &copy, BPF_ANY)) /* full */
+		bpf_map_delete_elem(&processes, &tgid);
 }
 
 /* A process forked by one in the filter joins it, before it first runs. */
 SEC("raw_tp/sched_process_fork")
-int filter_fork(struct bpf_raw_tracepoint_args *ctx)
+int follow_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *parent = (struct task_struct *)ctx->args[0], *child = (struct task_struct *)ctx->args[1];
 	__u32 from = BPF_CORE_READ(parent, tgid), tgid = BPF_CORE_READ(child, tgid);
 	__u64 start = BPF_CORE_READ(child, start_time);
 
-	if (tgid == from || !bpf_map_lookup_elem(&filter, &from))
+	if (tgid == from)
+		return 0;
+	inherit_mappings(from, tgid);
+	if (!filter_on || !bpf_map_lookup_elem(&filter, &from))
 		return 0;
 	if (bpf_map_update_elem(&filter, &tgid, &start, BPF_ANY))
 		__sync_fetch_and_add(&filter_full, 1);
 	return 0;
 }
 
-/* When a process has been reaped. Runs late, after its pid may have been given to another: the start time tells. */
+/* The old mappings are gone, and the new program has not run yet. */
+SEC("raw_tp/sched_process_exec")
+int follow_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	bpf_map_delete_elem(&processes, &tgid);
+	return 0;
+}
+
+/* When a process has been reaped. Runs late, after its pid may have been given to another: the start time tells. A process that
+ * is forgotten here by mistake is told again when it is sampled. */
 SEC("raw_tp/sched_process_free")
-int filter_free(struct bpf_raw_tracepoint_args *ctx)
+int follow_free(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
 	__u32 tgid = BPF_CORE_READ(task, tgid);
 	__u64 *start;
 
 	if (BPF_CORE_READ(task, pid) != (int)tgid)
+		return 0;
+	bpf_map_delete_elem(&processes, &tgid);
+	if (!filter_on)
 		return 0;
 	start = bpf_map_lookup_elem(&filter, &tgid);
 	if (start && (!*start || *start == BPF_CORE_READ(task, start_time)))

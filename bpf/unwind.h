@@ -16,7 +16,7 @@
  * to be known to use it.
  *
  *   struct unwind_table (64 bytes)
- *   rules     struct unwind_rule[rule_count], the commonest first; rule 0 is UNWIND_CFA_NONE
+ *   rules     struct unwind_rule[rule_count], at a multiple of 16, the commonest first; rule 0 is UNWIND_CFA_NONE
  *   index     u32[page_count + 1]: the first row of each 256 bytes of the file, from first_page on
  *   rows      u16[row_count]: low byte of the offset at which the row begins, rule << 8
  *   escapes   struct unwind_escape[escape_count], sorted by row: the rules of rows that say UNWIND_RULE_ESCAPE
@@ -119,7 +119,11 @@ struct unwind_range {
 struct unwind_process {
 	__u32 ranges, count; /* place of the unwind_range array in the heap */
 	__u32 version;	     /* of the process's mappings; copied to its samples */
-	__u32 reserved;
+	__u32 flags;	     /* enum unwind_process_flags */
+};
+
+enum unwind_process_flags {
+	UNWIND_PROCESS_QUIET = 1, /* tails of it did not help: send none for a while */
 };
 
 /* Why a walk ended. Append-only: numbers go to metrics by name (agent/unwind_result.c). */

@@ -17,6 +17,7 @@
 
 #include "agent/agent_int.h"
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "base/time.h"
 
 #define FREQUENCY_DEFAULT_HZ 19u
@@ -25,9 +26,13 @@
 #define EVENT_RING_BYTES     131072u
 #define EVENT_RING_BYTES_MAX (1u << 20)
 #define FILTER_MAX	     16384u
-#define CHAIN_FRAMES_MAX     262144u   /* 2 MiB */
+#define CHAIN_FRAMES_MAX     262144u /* 2 MiB */
+#define RING_BYTES_LEAST     131072u /* room for some copies of stacks */
+#define HEAP_BYTES	     (32 * MIB)
+#define PROCESSES_KNOWN_MAX  16384u    /* by the kernel side */
 #define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
-#define IDLE_NS		     NS_PER_S  /* at least this often on_idle() is called */
+#define BELL_INTERVAL_NS     (10 * NS_PER_MS)
+#define IDLE_NS		     NS_PER_S /* at least this often on_idle() is called */
 #define CHECK_FLUSHES	     64
 #define REAP_NS		     NS_PER_S
 
@@ -65,7 +70,7 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 
 	*ret = (struct sampler_options){
 		.frequency_hz = agent->frequency_hz,
-		.ring_bytes = round_up_power(ring, options->ring_bytes ? SAMPLER_RING_BYTES_MIN : 2 * SAMPLER_RING_BYTES_MIN,
+		.ring_bytes = round_up_power(ring, options->ring_bytes ? SAMPLER_RING_BYTES_MIN : RING_BYTES_LEAST,
 					     SAMPLER_RING_BYTES_MAX),
 		.seen_slots = round_up_power(samples * cpu_set_count(&agent->online), 4096, 1u << 18),
 		.filter_max = options->pids ? FILTER_MAX : 0,
@@ -73,6 +78,8 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 		.cycles = options->cycles,
 		.cgroup_v1 = agent->cgroups.v1,
 		.measure = options->measure_bpf,
+		.heap_bytes = options->heap_bytes ? options->heap_bytes & ~(size_t)(UNWIND_CHUNK_BYTES - 1) : HEAP_BYTES,
+		.processes_max = PROCESSES_KNOWN_MAX,
 	};
 }
 
@@ -138,6 +145,9 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 	size_sampler(agent, options, &sampling);
 	int r = sampler_new(&sampling, &agent->sampler, err);
 	if (r == 0)
+		r = unwinder_new(agent->sampler, &agent->binaries, &agent->processes, options->cache_directory,
+				 &agent->unwinder, err);
+	if (r == 0)
 		r = watch(agent, sampler_bell_fd(agent->sampler), TAG_BELL, err);
 	if (r == 0)
 		r = events_new(round_up_power(options->event_ring_bytes ? options->event_ring_bytes : EVENT_RING_BYTES, 4096,
@@ -156,6 +166,7 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 	if (!agent->cursors)
 		return error_nomem(err);
 	r = sampler_set_cpus(agent->sampler, &agent->online, err);
+	agent->window.is_cycles = strcmp(sampler_event(agent->sampler), "cycles") == 0;
 	agent->window_start_ns = time_monotonic_ns();
 	agent->drained_ns = agent->window_start_ns;
 	return r;
@@ -206,11 +217,14 @@ struct agent *agent_free(struct agent *agent)
 {
 	if (!agent)
 		return NULL;
+	if (agent->sampler)
+		sampler_stop(agent->sampler);
+	unwinder_free(agent->unwinder);
+	process_table_release(&agent->processes);
+	binaries_release(&agent->binaries);
 	sampler_free(agent->sampler);
 	events_free(agent->events);
 	window_release(&agent->window);
-	process_table_release(&agent->processes);
-	binaries_release(&agent->binaries);
 	chains_release(&agent->chains);
 	cgroups_release(&agent->cgroups);
 	labels_release(&agent->labels);
@@ -239,6 +253,49 @@ void agent_stop(struct agent *agent)
 
 /* ---- figures ---- */
 
+/* The upper end of the bucket in which the quantile lies. */
+static uint64_t run_quantile(const struct sampler_counters *counters, double quantile)
+{
+	uint64_t total = 0, seen = 0;
+
+	for (size_t i = 0; i < ABI_RUN_BUCKETS; i++)
+		total += counters->run_buckets[i];
+	for (size_t i = 0; i < ABI_RUN_BUCKETS; i++) {
+		seen += counters->run_buckets[i];
+		if (seen && (double)seen >= quantile * (double)total)
+			return (i + 1) << ABI_RUN_BUCKET_SHIFT;
+	}
+	return 0;
+}
+
+static void fill_unwind_stats(struct agent *agent, const struct sampler_counters *counters, struct agent_unwind_stats *ret)
+{
+	struct unwinder_stats stats;
+
+	unwinder_get_stats(agent->unwinder, &stats);
+	memcpy(ret->results, stats.results, sizeof(ret->results));
+	ret->by_frames = stats.by_frames;
+	ret->resumed = stats.resumed;
+	ret->frames = counters->counters[ABI_COUNT_FRAMES];
+	ret->processes_told = stats.told;
+	ret->processes_refused = stats.refused;
+	ret->tables = stats.tables.loaded;
+	ret->table_bytes = stats.tables.bytes;
+	ret->table_rows = stats.tables.rows;
+	ret->built = stats.tables.built;
+	ret->cached = stats.tables.cached;
+	ret->evicted = stats.tables.evicted;
+	ret->failed = stats.tables.failed;
+	ret->too_large = stats.tables.too_large;
+	ret->build_ns = stats.tables.build_ns;
+	ret->build_ns_max = stats.tables.build_ns_max;
+	ret->heap_bytes = stats.heap.bytes;
+	ret->heap_used = stats.heap.used;
+	ret->program_ns = counters->counters[ABI_COUNT_RUN_NS];
+	ret->program_ns_p50 = run_quantile(counters, 0.5);
+	ret->program_ns_p99 = run_quantile(counters, 0.99);
+}
+
 static void fill_stats(struct agent *agent)
 {
 	struct sampler_counters counters;
@@ -247,6 +304,7 @@ static void fill_stats(struct agent *agent)
 	pthread_mutex_lock(&agent->stats_lock);
 	struct agent_stats *stats = &agent->stats;
 	memcpy(stats->samples_lost, agent->window.losses, sizeof(stats->samples_lost));
+	fill_unwind_stats(agent, &counters, &stats->unwind);
 	stats->samples_taken = counters.counters[ABI_COUNT_SAMPLES];
 	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters.counters[ABI_COUNT_RING_FULL];
 	stats->samples_lost[AGENT_LOSS_EVENTS] = agent->events_lost;
@@ -331,6 +389,7 @@ static int keep_house(struct agent *agent, struct error *err)
 	/* What ended before the drain before last: its samples are all in. */
 	process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
 	agent->reaped_ns = agent->drained_ns;
+	unwinder_tick(agent->unwinder);
 	if (agent->flush_number % CHECK_FLUSHES == 0)
 		process_table_check(&agent->processes);
 	return sweep_binaries(agent, err);
@@ -353,9 +412,14 @@ static int flush(struct agent *agent, int64_t until_ns, struct error *err)
 	return r;
 }
 
-/* Between flushes, when a ring has filled up. */
+/* Between flushes, when a ring has filled up, or a walk could not be finished: what it lacked is to be told soon, but the bell
+ * may ring at every sample of a busy machine that starts processes all the time. */
 static int drain_only(struct agent *agent, struct error *err)
 {
+	int64_t wait_ns = agent->belled_ns + BELL_INTERVAL_NS - time_monotonic_ns();
+
+	time_sleep_ns(wait_ns > SLACK_NS ? wait_ns : SLACK_NS);
+	agent->belled_ns = time_monotonic_ns();
 	int64_t until = time_monotonic_ns() - SLACK_NS;
 	int r = agent_drain(agent, until, err);
 

@@ -18,9 +18,11 @@
 #ifndef WICK_AGENT_AGENT_H
 #define WICK_AGENT_AGENT_H
 
+#include <linux/types.h>
 #include <sys/types.h>
 
 #include "base/cleanup.h"
+#include "bpf/unwind.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
 
@@ -61,7 +63,9 @@ struct agent_options {
 	bool no_kernel; /* user stacks only */
 	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
 			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
-	bool measure_bpf; /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	bool measure_bpf;	     /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	size_t heap_bytes;	     /* kernel memory for unwind tables, a hard limit; 0 = 32 MiB */
+	const char *cache_directory; /* for unwind tables between runs; NULL = none */
 	size_t ring_bytes,
 		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */
 	const struct labels *labels; /* added to the resource */
@@ -99,7 +103,21 @@ enum agent_loss {
 	AGENT_LOSS_COUNT,
 };
 extern const char *const agent_loss_names[AGENT_LOSS_COUNT]; /* "counts_full" ... for metrics */
+/* Unwinding of user stacks; counters since the start, but for what says "now". */
+struct agent_unwind_stats {
+	uint64_t results[UNWIND_RESULTS]; /* samples of user stacks, by enum unwind_result */
+	uint64_t by_frames;		  /* samples of which a part was found by frame pointers */
+	uint64_t resumed;		  /* walks that user space finished, since the kernel side did not know enough */
+	uint64_t frames;		  /* user frames walked in the kernel */
+	uint64_t processes_told, processes_refused;
+	uint64_t tables, table_bytes, table_rows;	    /* loaded now */
+	uint64_t built, cached, evicted, failed, too_large; /* tables */
+	uint64_t build_ns, build_ns_max;
+	uint64_t heap_bytes, heap_used;			     /* now */
+	uint64_t program_ns, program_ns_p50, program_ns_p99; /* time in the sampling program; quantiles of a sample */
+};
 struct agent_stats {
+	struct agent_unwind_stats unwind;
 	uint64_t samples_taken; /* by the kernel, as of the last flush; not those of the idle task */
 	uint64_t samples_lost[AGENT_LOSS_COUNT];
 	uint64_t flushes, flush_ns_total, flush_ns_max;

@@ -16,6 +16,7 @@
 #include "agent/events.h"
 #include "agent/process.h"
 #include "agent/sampler.h"
+#include "agent/unwinder.h"
 #include "agent/window.h"
 
 /* The next record of one ring, in drain.c's heap. */
@@ -32,6 +33,7 @@ struct agent {
 	int64_t flush_interval_ns;
 
 	struct sampler *sampler;
+	struct unwinder *unwinder;
 	struct events *events;
 	struct cpu_set online;
 	struct binaries binaries;
@@ -42,6 +44,7 @@ struct agent {
 
 	struct drain_cursor *cursors; /* 2 * possible CPUs */
 	int64_t drained_ns;	      /* everything up to this time is in the window */
+	int64_t belled_ns;	      /* the last drain for a bell */
 	int64_t window_start_ns;      /* CLOCK_MONOTONIC */
 	int64_t reaped_ns;	      /* processes that ended before were forgotten */
 	uint64_t flush_number, jitter;

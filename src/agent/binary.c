@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/process.h"
+#include "agent/unwind_tables.h"
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -149,6 +150,8 @@ static int new_item(struct binaries *binaries, uint32_t *ret_id)
 static void free_item(struct binaries *binaries, uint32_t id)
 {
 	struct binary *binary = &binaries->items[id];
+	if (binary->has_slot && binaries->tables)
+		unwind_tables_release(binaries->tables, binary->slot);
 	mem_free(binary->path);
 	mem_free(binary->build_id);
 	*binary = (struct binary){.next_free = binaries->free};

@@ -27,14 +27,18 @@ struct binary {
 	char *build_id;		/* lower-case hex; NULL = not known (yet) */
 	uint64_t device, inode; /* 0 when the kernel gave the build-id in their place */
 	uint32_t next_free;
+	uint32_t slot; /* of its unwind table, if has_slot */
 	uint8_t kind;
 	uint8_t tries;	  /* to open it */
 	bool by_build_id; /* the build-id is part of what it is found by */
 	bool used, marked, announced;
+	bool has_slot, tries_build_id; /* unwinder.c */
 };
 
+struct unwind_tables;
 struct binaries {
-	struct binary *items; /* [0] = none */
+	struct unwind_tables *tables; /* that slots belong to; NULL without an unwinder */
+	struct binary *items;	      /* [0] = none */
 	size_t count, capacity;
 	uint32_t free; /* chain of unused items; 0 = none */
 	size_t used;

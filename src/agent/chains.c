@@ -26,13 +26,12 @@ void chains_release(struct chains *chains)
 	table_release(&chains->tables[1]);
 }
 
-int chains_add(struct chains *chains, const struct abi_chain *chain)
+int chains_put(struct chains *chains, uint64_t hash, const uint64_t *frames, size_t count)
 {
 	struct chain_table *table = &chains->tables[0];
-	size_t count = (chain->header.bytes - ABI_CHAIN_FIXED_BYTES) / sizeof(uint64_t);
 	uint64_t known;
 
-	if (map64_get(&table->by_hash, chain->hash, &known))
+	if (map64_get(&table->by_hash, hash, &known))
 		return 0;
 	int r = array_reserve(&table->frames, &table->capacity, table->count + count, chains->frames_max);
 	if (r == -E2BIG) {
@@ -41,12 +40,18 @@ int chains_add(struct chains *chains, const struct abi_chain *chain)
 	}
 	if (r < 0)
 		return r;
-	r = map64_put(&table->by_hash, chain->hash, (uint64_t)table->count << 8 | count);
+	r = map64_put(&table->by_hash, hash, (uint64_t)table->count << 16 | count);
 	if (r < 0)
 		return r;
-	memcpy(table->frames + table->count, chain->frames, count * sizeof(uint64_t));
+	memcpy(table->frames + table->count, frames, count * sizeof(uint64_t));
 	table->count += count;
 	return 0;
+}
+
+int chains_add(struct chains *chains, const struct abi_chain *chain)
+{
+	return chains_put(chains, chain->hash, (const uint64_t *)chain->frames,
+			  (chain->header.bytes - ABI_CHAIN_FIXED_BYTES) / sizeof(uint64_t));
 }
 
 bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **ret_frames, size_t *ret_count)
@@ -55,8 +60,8 @@ bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **re
 		uint64_t value;
 		if (!map64_get(&chains->tables[i].by_hash, hash, &value))
 			continue;
-		*ret_frames = chains->tables[i].frames + (value >> 8);
-		*ret_count = value & 0xff;
+		*ret_frames = chains->tables[i].frames + (value >> 16);
+		*ret_count = value & 0xffff;
 		return true;
 	}
 	return false;

@@ -19,7 +19,7 @@
 
 struct chain_table {
 	uint32_t epoch;
-	struct map64 by_hash; /* -> index of the first frame << 8 | count */
+	struct map64 by_hash; /* -> index of the first frame << 16 | count */
 	uint64_t *frames;
 	size_t count, capacity;
 };
@@ -34,6 +34,8 @@ void chains_release(struct chains *chains);
 /* Adds a chain as the kernel sent it. Its epoch is not in it: by then it is the current one or the one before, and hashes are
  * the same in both, so it goes to the current table. 0 or -ENOMEM; a chain beyond the limit is dropped and counted. */
 int chains_add(struct chains *chains, const struct abi_chain *chain);
+/* The same for a chain that was completed in user space. */
+int chains_put(struct chains *chains, uint64_t hash, const uint64_t *frames, size_t count);
 /* The frames, innermost caller first; false if unknown. Valid until the next add. */
 bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **ret_frames, size_t *ret_count);
 /* At a flush: true if a new epoch has begun, whose number (chains->tables[0].epoch) the kernel must be told. */

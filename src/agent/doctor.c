@@ -122,7 +122,11 @@ static void examine_paranoid(struct doctor_row *row)
 
 static void examine_load(struct doctor_row *row)
 {
-	struct sampler_options options = {.frequency_hz = 19, .ring_bytes = SAMPLER_RING_BYTES_MIN, .seen_slots = 64};
+	struct sampler_options options = {.frequency_hz = 19,
+					  .ring_bytes = SAMPLER_RING_BYTES_MIN,
+					  .seen_slots = 64,
+					  .heap_bytes = UNWIND_CHUNK_BYTES,
+					  .processes_max = 1};
 	struct error error = {0};
 	struct sampler *sampler = NULL;
 	struct cpu_set online;

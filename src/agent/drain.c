@@ -60,8 +60,11 @@ static int take_sample(struct agent *agent, unsigned cpu, struct error *err)
 
 	__builtin_memcpy(comm, sample->comm, sizeof(sample->comm));
 	int r = process_table_lookup(&agent->processes, (pid_t)sample->tgid, sample->time_ns, comm, &process, err);
+	struct abi_sample complete = *sample;
+	if (r == 0 && unwinder_complete(agent->unwinder, process, &complete, sample_ring_tail(ring), &agent->chains) < 0)
+		r = error_nomem(err);
 	if (r == 0)
-		r = window_add(&agent->window, process, sample, err);
+		r = window_add(&agent->window, process, &complete, err);
 	sample_ring_advance(ring);
 	return r;
 }
@@ -140,6 +143,7 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 		full = window_is_full(&agent->window);
 	}
 	release_rings(agent);
+	unwinder_update(agent->unwinder);
 	if (r < 0)
 		return r;
 	if (!full)

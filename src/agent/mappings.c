@@ -11,10 +11,18 @@
 #include "agent/process.h"
 #include "base/alloc.h"
 
+void mapping_list_leave_heap(struct mapping_list *list)
+{
+	if (list->place)
+		heap_release(list->heap, list->place, list->place_bytes);
+	list->place = 0;
+}
+
 struct mapping_list *mapping_list_unref(struct mapping_list *list)
 {
 	if (!list || --list->references > 0)
 		return NULL;
+	mapping_list_leave_heap(list);
 	mem_free(list->items);
 	return mem_free(list);
 }
@@ -39,6 +47,20 @@ const struct process_mapping *mapping_list_find(const struct mapping_list *list,
 		return NULL;
 	size_t at = first_behind(list, address);
 	return at < list->count && list->items[at].start <= address ? &list->items[at] : NULL;
+}
+
+bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list *b)
+{
+	size_t count = a ? a->count : 0;
+
+	if (a == b || count != (b ? b->count : 0))
+		return a == b;
+	for (size_t i = 0; i < count; i++) {
+		const struct process_mapping *x = &a->items[i], *y = &b->items[i];
+		if (x->start != y->start || x->end != y->end || x->offset != y->offset || x->binary != y->binary)
+			return false;
+	}
+	return true;
 }
 
 /* Makes *list a list of its own with room for `more` items. */
@@ -117,6 +139,7 @@ int mapping_list_insert(struct mapping_list **list, const struct process_mapping
 	memmove(&items[first + part_count], &items[last], (own_list->count - last) * sizeof(*items));
 	memcpy(&items[first], parts, part_count * sizeof(*items));
 	own_list->count = own_list->count - (last - first) + part_count;
+	own_list->changed = true;
 	*ret_replaced = replaced;
 	return 0;
 }

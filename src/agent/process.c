@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/sampler.h"
 #include "base/alloc.h"
 #include "base/time.h"
 
@@ -35,6 +36,7 @@ int process_table_init(struct process_table *table, struct binaries *binaries)
 static void process_free(struct process *process)
 {
 	mapping_list_unref(process->maps);
+	mem_free(process->results);
 	mem_free(process);
 }
 
@@ -47,6 +49,7 @@ void process_table_release(struct process_table *table)
 		process_free((struct process *)(uintptr_t)value);
 	map64_release(&table->by_pid);
 	mem_free(table->exited);
+	mem_free(table->changed);
 	mem_free(table->buffer);
 	*table = (struct process_table){0};
 }
@@ -69,6 +72,8 @@ static void forget_exited(struct process_table *table, const struct process *pro
 
 static void remove_process(struct process_table *table, struct process *process)
 {
+	if (process->told && table->sampler)
+		sampler_forget_process(table->sampler, process->pid);
 	if (process->exit_ns)
 		forget_exited(table, process);
 	map64_remove(&table->by_pid, (uint64_t)process->pid);
@@ -86,6 +91,7 @@ static int add_process(struct process_table *table, pid_t pid, struct process **
 		remove_process(table, old);
 	process->pid = pid;
 	process->id = table->next_id++;
+	process->version = ++table->versions;
 	process->threads = 1;
 	process->lost_seen = table->lost;
 	process->reread_at = REREAD_FIRST;
@@ -104,6 +110,54 @@ const struct process_mapping *process_find_mapping(const struct process *process
 }
 
 /* ---- events ---- */
+
+void process_table_changed(struct process_table *table, struct process *process)
+{
+	if (!table->heap || process->changed ||
+	    array_reserve(&table->changed, &table->changed_capacity, table->changed_count + 1, PROCESSES_MAX) < 0)
+		return; /* without memory it stays as it is until the next change: samples then say that it is out of date */
+	process->changed = true;
+	table->changed[table->changed_count++] = process->pid;
+}
+
+void process_table_leave_heap(struct process_table *table)
+{
+	size_t cursor = 0;
+	uint64_t pid, value;
+
+	while (map64_next(&table->by_pid, &cursor, &pid, &value)) {
+		struct process *process = (struct process *)(uintptr_t)value;
+		process->told = false;
+		if (process->maps)
+			mapping_list_leave_heap(process->maps);
+	}
+	table->heap = NULL;
+	table->sampler = NULL;
+}
+
+/* The kernel side copied what it knew of the parent when it forked. If the parent's ranges were moved later than that (although
+ * before this event was read), the child still has the old ones. */
+static void inherit_told(struct process_table *table, const struct event *event, const struct process *parent,
+			 struct process *child)
+{
+	const struct mapping_list *list = child->maps;
+
+	child->version = parent->version;
+	child->told = parent->told;
+	if (child->told && list && (list->changed || list->placed_ns >= event->time_ns))
+		process_table_changed(table, child);
+}
+
+/* What the process maps has changed: walks by what the kernel side knows miss something, or go wrong. */
+static void note_change(struct process_table *table, struct process *process, bool replaced)
+{
+	if (replaced)
+		process->version = ++table->versions;
+	process->fruitless = 0;
+	process->quiet_until = 0;
+	if (process->told)
+		process_table_changed(table, process);
+}
 
 static int apply_fork(struct process_table *table, const struct event *event)
 {
@@ -130,6 +184,7 @@ static int apply_fork(struct process_table *table, const struct event *event)
 	if (child->maps)
 		child->maps->references++;
 	child->executable = parent->executable;
+	inherit_told(table, event, parent, child);
 	child->lost_seen = parent->lost_seen;
 	child->unknown = parent->unknown;
 	memcpy(child->comm, parent->comm, sizeof(child->comm));
@@ -144,9 +199,13 @@ static void set_comm(struct process *process, const char *comm)
 static void apply_comm(struct process_table *table, const struct event *event, struct process *process)
 {
 	if (event->is_exec) {
+		if (process->told && table->sampler) /* the kernel side forgot by itself, unless it was told in between */
+			sampler_forget_process(table->sampler, process->pid);
+		process->told = false;
+		process->wanted = false;
 		process->maps = mapping_list_unref(process->maps);
 		process->executable = BINARY_NONE;
-		process->version++;
+		note_change(table, process, true);
 		process->threads = 1;
 		process->lost_seen = table->lost;
 		process->unknown = false;
@@ -167,7 +226,7 @@ static int apply_map(struct process_table *table, const struct event *event, str
 	if (!process->executable && binary_get(table->binaries, mapping.binary)->kind == BINARY_FILE)
 		process->executable = mapping.binary;
 	r = mapping_list_insert(&process->maps, &mapping, &replaced);
-	process->version += replaced;
+	note_change(table, process, replaced);
 	if (process->maps && process->maps->count > process->reread_at) {
 		/* Perhaps most were unmapped again. */
 		process->reread_at = process->maps->count * 2;

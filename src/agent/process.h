@@ -14,6 +14,7 @@
 
 #include "agent/binary.h"
 #include "agent/events.h"
+#include "agent/heap.h"
 
 #define PROCESS_MAPPINGS_MAX 131072u
 #define PROCESSES_MAX	     (4u << 20) /* the kernel's own limit of pids */
@@ -28,13 +29,19 @@ struct mapping_list {
 	uint32_t references;
 	size_t count, capacity;
 	struct process_mapping *items;
+	/* The ranges in the heap that say the same to the kernel side (unwinder.c); place 0 = none. */
+	struct heap *heap;
+	uint32_t place, place_bytes;
+	uint64_t placed_ns;
+	bool changed; /* since they were written */
 };
 
 struct process {
 	pid_t pid;
 	pid_t namespace_pid; /* 0 = not asked yet */
 	uint32_t id;	     /* never reused: tells owners of a pid apart */
-	uint32_t version;    /* changes whenever an address may mean something else than before */
+	uint32_t version;    /* changes whenever an address may mean something else than before; no two processes have the
+				same, but for those that forked from each other and have not changed since */
 	uint32_t executable; /* binary; 0 = unknown */
 	uint32_t threads;
 	uint32_t lost_seen;	   /* process_table.lost when it was last read from /proc */
@@ -44,6 +51,12 @@ struct process {
 	uint64_t exit_ns;	   /* 0 = lives */
 	size_t reread_at;	   /* mappings that make it worth to read the list again, since munmap is not reported */
 	char comm[16];		   /* of the main thread */
+	bool told;		   /* the kernel side knows its mappings (unwinder.c) */
+	bool wanted;		   /* it was sampled: the kernel side should know them */
+	bool changed;		   /* it is in process_table.changed */
+	uint32_t fruitless;	   /* tails in a row that did not help */
+	uint64_t quiet_until;	   /* tick until when it sends no tails */
+	uint32_t *results;	   /* samples by enum unwind_result; NULL = never sampled */
 	struct mapping_list *maps; /* NULL = none */
 };
 
@@ -52,6 +65,11 @@ struct process_table {
 	struct binaries *binaries;
 	uint32_t next_id;
 	uint32_t lost; /* counts gaps in the events; a process read before the last one is read again when it is next sampled */
+	uint32_t versions; /* given out so far */
+	struct heap *heap; /* the unwinder's; NULL without one */
+	struct sampler *sampler;
+	pid_t *changed; /* processes whose mappings the kernel side should be told */
+	size_t changed_count, changed_capacity;
 	size_t mapping_count; /* as of process_table_check() */
 	struct process **exited;
 	size_t exited_count, exited_capacity;
@@ -76,6 +94,10 @@ void process_table_reap(struct process_table *table, uint64_t before_ns);
 void process_table_check(struct process_table *table);
 void process_table_mark_binaries(struct process_table *table);
 const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address);
+/* The kernel side should be told about it (again). */
+void process_table_changed(struct process_table *table, struct process *process);
+/* The heap goes away: nothing refers to it from here on. */
+void process_table_leave_heap(struct process_table *table);
 /* The pid as the process itself sees it, for /tmp/perf-PID.map. */
 pid_t process_namespace_pid(struct process *process);
 
@@ -86,7 +108,10 @@ int process_read(struct process_table *table, struct process *process);
 int process_parse_maps_line(char *line, struct event *ret);
 
 /* mappings.c */
-struct mapping_list *mapping_list_unref(struct mapping_list *list); /* NULL allowed; returns NULL */
+/* Lets go of the ranges in the heap. */
+void mapping_list_leave_heap(struct mapping_list *list);
+bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list *b); /* NULL = no mappings */
+struct mapping_list *mapping_list_unref(struct mapping_list *list);		      /* NULL allowed; returns NULL */
 /* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced tells whether an address changed its
  * meaning. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
 int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced);

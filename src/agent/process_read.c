@@ -184,14 +184,24 @@ int process_read(struct process_table *table, struct process *process)
 		mapping_list_unref(maps);
 		return r;
 	}
-	mapping_list_unref(process->maps);
-	process->maps = maps;
+	bool same = mapping_list_equals(process->maps, maps);
+	if (same) {
+		mapping_list_unref(maps);
+		maps = process->maps;
+	} else {
+		mapping_list_unref(process->maps);
+		process->maps = maps;
+	}
 	process->read = true;
 	process->unknown = denied;
 	process->read_ns = now;
-	process->version++;
 	process->reread_at = maps ? maps->count * 2 + 2048 : 2048;
-	share_with_parent(table, process, parent);
+	if (!same) {
+		process->version = ++table->versions;
+		share_with_parent(table, process, parent);
+		if (process->told)
+			process_table_changed(table, process);
+	}
 	return read_executable(table, process);
 }
 

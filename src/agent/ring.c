@@ -21,7 +21,11 @@ static const struct abi_header *record_at(struct sample_ring *ring, uint64_t pos
 		smallest = ABI_CHAIN_FIXED_BYTES + sizeof(uint64_t);
 		largest = sizeof(struct abi_chain);
 	}
-	if (header->kind != ABI_RECORD_CHAIN && header->kind != ABI_RECORD_SAMPLE)
+	if (header->kind == ABI_RECORD_TAIL) {
+		smallest = ABI_TAIL_FIXED_BYTES;
+		largest = sizeof(struct abi_tail);
+	}
+	if (header->kind < ABI_RECORD_SAMPLE || header->kind > ABI_RECORD_TAIL)
 		return NULL;
 	if (header->bytes < smallest || header->bytes > largest || header->bytes % 8 || header->bytes > left)
 		return NULL;
@@ -50,6 +54,12 @@ const struct abi_chain *sample_ring_scan_chain(struct sample_ring *ring)
 	return NULL;
 }
 
+static void sample_ring_keep(struct sample_ring *ring, const struct abi_header *header)
+{
+	ring->last_tail = (const void *)header;
+	ring->last_tail_at = ring->tail;
+}
+
 const struct abi_sample *sample_ring_peek(struct sample_ring *ring)
 {
 	const struct abi_header *header;
@@ -57,10 +67,19 @@ const struct abi_sample *sample_ring_peek(struct sample_ring *ring)
 	while ((header = record_at(ring, ring->tail))) {
 		if (header->kind == ABI_RECORD_SAMPLE)
 			return (const void *)header;
+		if (header->kind == ABI_RECORD_TAIL)
+			sample_ring_keep(ring, header);
 		ring->tail += header->bytes;
 	}
 	ring->tail = ring->head;
 	return NULL;
+}
+
+const struct abi_tail *sample_ring_tail(const struct sample_ring *ring)
+{
+	const struct abi_tail *tail = ring->last_tail;
+
+	return tail && tail->stack_bytes <= tail->header.bytes - ABI_TAIL_FIXED_BYTES ? tail : NULL;
 }
 
 void sample_ring_advance(struct sample_ring *ring)
@@ -68,9 +87,14 @@ void sample_ring_advance(struct sample_ring *ring)
 	const struct abi_header *header = record_at(ring, ring->tail);
 
 	ring->tail = header ? ring->tail + header->bytes : ring->head;
+	ring->last_tail = NULL;
 }
 
+/* A tail whose sample is not due yet stays, with it. */
 void sample_ring_release(struct sample_ring *ring)
 {
+	if (ring->last_tail)
+		ring->tail = ring->last_tail_at;
+	ring->last_tail = NULL;
 	__atomic_store_n(&ring->shared->tail, ring->tail, __ATOMIC_RELEASE);
 }

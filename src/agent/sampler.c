@@ -46,6 +46,8 @@ struct sampler {
 	unsigned frequency_hz;
 	bool cycles; /* false too when there is no cycle counter */
 	int stats_fd;
+	uint32_t heap_bytes;
+	struct unwind_slot *slots;
 };
 
 /* ---- what libbpf says, kept for the error message instead of being printed ---- */
@@ -219,22 +221,33 @@ static int set_ring_pattern(struct sampler *sampler, struct error *err)
 static int configure(struct sampler *sampler, const struct sampler_options *options, struct error *err)
 {
 	struct sample_bpf *bpf = sampler->bpf;
-	int r;
 
 	bpf->rodata->ring_mask = (__u32)options->ring_bytes - 1;
 	bpf->rodata->seen_mask = (__u32)options->seen_slots - 1;
 	bpf->rodata->filter_on = options->filter_max > 0;
 	bpf->rodata->kernel_stacks = !options->no_kernel;
 	bpf->rodata->cgroup_v1 = options->cgroup_v1;
+	bpf->rodata->capture = options->capture;
+	bpf->bss->tails_left = SAMPLER_TAILS;
 	if (getrandom(&bpf->rodata->hash_seed, sizeof(bpf->rodata->hash_seed), 0) < 0)
 		return error_set_errno(err, -errno, "cannot get random bytes");
-	if ((r = bpf_map__set_max_entries(bpf->maps.rings, sampler->cpu_limit)) < 0 ||
-	    (r = bpf_map__set_max_entries(bpf->maps.seen, (__u32)options->seen_slots)) < 0 ||
-	    (r = bpf_map__set_max_entries(bpf->maps.bell, (__u32)sysconf(_SC_PAGESIZE))) < 0 ||
-	    (r = bpf_map__set_max_entries(bpf->maps.filter, options->filter_max ? (__u32)options->filter_max : 1)) < 0 ||
-	    (r = bpf_program__set_autoload(bpf->progs.filter_fork, options->filter_max > 0)) < 0 ||
-	    (r = bpf_program__set_autoload(bpf->progs.filter_free, options->filter_max > 0)) < 0)
-		return load_error(r, "prepare the sampling program", err);
+	const struct {
+		struct bpf_map *map;
+		size_t entries;
+	} sizes[] = {
+		{bpf->maps.rings, sampler->cpu_limit},
+		{bpf->maps.walks, sampler->cpu_limit},
+		{bpf->maps.seen, options->seen_slots},
+		{bpf->maps.bell, (size_t)sysconf(_SC_PAGESIZE)},
+		{bpf->maps.filter, options->filter_max ? options->filter_max : 1},
+		{bpf->maps.heap, options->heap_bytes / UNWIND_CHUNK_BYTES},
+		{bpf->maps.processes, options->processes_max},
+	};
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		int r = bpf_map__set_max_entries(sizes[i].map, (__u32)sizes[i].entries);
+		if (r < 0)
+			return load_error(r, "prepare the sampling program", err);
+	}
 	return set_ring_pattern(sampler, err);
 }
 
@@ -255,12 +268,14 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 	r = sample_bpf__load(sampler->bpf);
 	if (r < 0)
 		return load_error(r, "load the sampling program into the kernel", err);
-	if (options->filter_max) {
-		sampler->bpf->links.filter_fork = bpf_program__attach(sampler->bpf->progs.filter_fork);
-		sampler->bpf->links.filter_free = bpf_program__attach(sampler->bpf->progs.filter_free);
-		if (!sampler->bpf->links.filter_fork || !sampler->bpf->links.filter_free)
-			return load_error(-errno, "attach to the kernel's fork tracepoint", err);
-	}
+	r = sample_bpf__attach(sampler->bpf); /* the tracepoints; perf events follow by CPU */
+	if (r < 0)
+		return load_error(r, "attach to the kernel's tracepoints of processes", err);
+	size_t slots_bytes = UNWIND_SLOTS_MAX * sizeof(struct unwind_slot);
+	void *slots = mmap(NULL, slots_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(sampler->bpf->maps.slots), 0);
+	if (slots == MAP_FAILED)
+		return load_error(-errno, "map the slots of unwind tables", err);
+	sampler->slots = slots;
 	sampler->bell = ring_buffer__new(bpf_map__fd(sampler->bpf->maps.bell), no_record, NULL, NULL);
 	if (!sampler->bell)
 		return load_error(-errno, "map the BPF ring buffer", err);
@@ -294,6 +309,7 @@ int sampler_new(const struct sampler_options *options, struct sampler **ret, str
 	sampler->frequency_hz = options->frequency_hz;
 	sampler->cycles = options->cycles;
 	sampler->ring_bytes = options->ring_bytes;
+	sampler->heap_bytes = (uint32_t)options->heap_bytes;
 	sampler->map_bytes = sizeof(struct abi_ring) + options->ring_bytes + ABI_SLACK_BYTES;
 	raise_memlock();
 	r = load(sampler, options, err);
@@ -314,6 +330,8 @@ struct sampler *sampler_free(struct sampler *sampler)
 		if (sampler->cpus[i].ring.shared)
 			munmap(sampler->cpus[i].ring.shared, sampler->map_bytes);
 	}
+	if (sampler->slots)
+		munmap(sampler->slots, UNWIND_SLOTS_MAX * sizeof(struct unwind_slot));
 	if (sampler->stats_fd >= 0)
 		close(sampler->stats_fd);
 	sample_bpf__destroy(sampler->bpf);
@@ -398,6 +416,39 @@ void sampler_set_epoch(struct sampler *sampler, uint32_t epoch)
 	__atomic_store_n(&sampler->bpf->bss->epoch, epoch, __ATOMIC_RELEASE);
 }
 
+void sampler_get_shared(const struct sampler *sampler, struct sampler_shared *ret)
+{
+	*ret = (struct sampler_shared){
+		.heap_fd = bpf_map__fd(sampler->bpf->maps.heap),
+		.heap_bytes = sampler->heap_bytes,
+		.heap_reuses = &sampler->bpf->bss->heap_reuses,
+		.unwind_clock = &sampler->bpf->data->unwind_clock,
+		.slots = sampler->slots,
+		.hash_seed = sampler->bpf->rodata->hash_seed,
+	};
+}
+
+int sampler_set_process(struct sampler *sampler, pid_t pid, const struct unwind_process *process)
+{
+	__u32 key = (__u32)pid;
+
+	return bpf_map__update_elem(sampler->bpf->maps.processes, &key, sizeof(key), process, sizeof(*process), BPF_ANY)
+		       ? -errno
+		       : 0;
+}
+
+void sampler_forget_process(struct sampler *sampler, pid_t pid)
+{
+	__u32 key = (__u32)pid;
+
+	bpf_map__delete_elem(sampler->bpf->maps.processes, &key, sizeof(key), 0);
+}
+
+void sampler_allow_tails(struct sampler *sampler)
+{
+	__atomic_store_n(&sampler->bpf->bss->tails_left, SAMPLER_TAILS, __ATOMIC_RELAXED);
+}
+
 void sampler_get_counters(const struct sampler *sampler, struct sampler_counters *ret)
 {
 	struct bpf_prog_info info = {0};
@@ -409,6 +460,8 @@ void sampler_get_counters(const struct sampler *sampler, struct sampler_counters
 		ret->cpus += cpu->link != NULL;
 		for (size_t j = 0; cpu->ring.shared && j < ABI_COUNTERS; j++)
 			ret->counters[j] += __atomic_load_n(&cpu->ring.shared->counters[j], __ATOMIC_RELAXED);
+		for (size_t j = 0; cpu->ring.shared && j < ABI_RUN_BUCKETS; j++)
+			ret->run_buckets[j] += __atomic_load_n(&cpu->ring.shared->run_ns[j], __ATOMIC_RELAXED);
 	}
 	if (!bpf_obj_get_info_by_fd(bpf_program__fd(sampler->bpf->progs.sample), &info, &length)) {
 		ret->run_ns = info.run_time_ns;

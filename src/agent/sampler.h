@@ -21,10 +21,15 @@ struct sampler_options {
 	bool no_kernel;
 	bool cycles; /* by cycle counter if there is one; see sampler.c */
 	bool cgroup_v1;
-	bool measure; /* keep BPF run-time statistics on while the sampler lives */
+	bool capture; /* tests: every sample carries a tail from its leaf on, beside the chain that the kernel side found */
+	size_t heap_bytes; /* for unwind tables and mappings; a multiple of UNWIND_CHUNK_BYTES; allocated at once, by the kernel
+			    */
+	size_t processes_max; /* whose mappings the kernel side knows at a time */
+	bool measure;	      /* keep BPF run-time statistics on while the sampler lives */
 };
 #define SAMPLER_RING_BYTES_MIN 16384u
 #define SAMPLER_RING_BYTES_MAX (1u << 20)
+#define SAMPLER_TAILS	       64 /* that the kernel side may send between two calls of sampler_allow_tails() */
 
 /* The reading side of a ring. Positions count bytes since the start. */
 struct sample_ring {
@@ -32,7 +37,9 @@ struct sample_ring {
 	uint64_t mask;
 	uint64_t head; /* as of sample_ring_open() */
 	uint64_t tail;
-	uint64_t scanned; /* chains before it have been taken */
+	uint64_t scanned;		  /* chains before it have been taken */
+	const struct abi_tail *last_tail; /* passed since the last sample; NULL = none */
+	uint64_t last_tail_at;
 };
 
 struct sampler;
@@ -50,6 +57,20 @@ int sampler_bell_fd(const struct sampler *sampler);
 void sampler_clear_bell(struct sampler *sampler);
 /* Every chain sent from now on is of this epoch. */
 void sampler_set_epoch(struct sampler *sampler, uint32_t epoch);
+/* What the unwinder shares with the programs; valid as long as the sampler. */
+struct sampler_shared {
+	int heap_fd;
+	uint32_t heap_bytes;
+	uint32_t *heap_reuses, *unwind_clock;
+	struct unwind_slot *slots; /* UNWIND_SLOTS_MAX */
+	uint64_t hash_seed;
+};
+void sampler_get_shared(const struct sampler *sampler, struct sampler_shared *ret);
+/* Tells the kernel side a process's mappings, or that it shall forget them. 0, -E2BIG when there is no room, negative errno. */
+int sampler_set_process(struct sampler *sampler, pid_t pid, const struct unwind_process *process);
+void sampler_forget_process(struct sampler *sampler, pid_t pid);
+/* To be called when tails have been read: allows SAMPLER_TAILS more. */
+void sampler_allow_tails(struct sampler *sampler);
 /* NULL for a CPU that was never online; cpu < sampler_cpu_limit(). */
 struct sample_ring *sampler_ring(struct sampler *sampler, unsigned cpu);
 unsigned sampler_cpu_limit(const struct sampler *sampler);
@@ -59,6 +80,7 @@ struct sampler_counters {
 	uint64_t filter_full;
 	uint64_t run_ns, run_count; /* 0 unless statistics are on */
 	uint64_t cpus;
+	uint64_t run_buckets[ABI_RUN_BUCKETS];
 };
 void sampler_get_counters(const struct sampler *sampler, struct sampler_counters *ret);
 const char *sampler_event(const struct sampler *sampler); /* "cycles" or "cpu-clock" */
@@ -75,6 +97,8 @@ const char *sampler_event(const struct sampler *sampler); /* "cycles" or "cpu-cl
 void sample_ring_open(struct sample_ring *ring);
 const struct abi_chain *sample_ring_scan_chain(struct sample_ring *ring);
 const struct abi_sample *sample_ring_peek(struct sample_ring *ring);
+/* The tail of the sample that was peeked at, NULL if it has none. */
+const struct abi_tail *sample_ring_tail(const struct sample_ring *ring);
 void sample_ring_advance(struct sample_ring *ring);
 void sample_ring_release(struct sample_ring *ring);
 

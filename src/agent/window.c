@@ -265,6 +265,7 @@ static int add_stack(struct window *window, struct process *process, const struc
 	int r = add_frames(window, process, true, sample->kernel_leaf, sample->kernel_chain, &frames, err);
 	if (r == 0)
 		r = add_frames(window, process, false, sample->user_leaf, sample->user_chain, &frames, err);
+	frames.is_cut = frames.is_cut || (sample->user_leaf && sample->result != UNWIND_COMPLETE);
 	if (r == 0 && frames.is_cut) {
 		if (!window->unknown_location)
 			r = add_named(window->profile, "[unknown stack]", NULL, PROFILE_FRAME_UNKNOWN,
@@ -307,11 +308,18 @@ static void count_losses(struct window *window, uint32_t losses)
 		window->losses[i] += losses & 1;
 }
 
+/* What the sample stands for, in ns: the period at its time, which the governor may change. */
+static int64_t value_of(const struct window *window, const struct abi_sample *sample)
+{
+	return window->is_cycles ? window->period_ns : (int64_t)sample->value;
+}
+
 static int add_new(struct window *window, struct process *process, const struct abi_sample *sample,
 		   const struct sample_key *key, uint64_t hash, struct error *err)
 {
 	struct profile_sample added = {0};
 	size_t at = window->profile->sample_count;
+	int64_t value = value_of(window, sample);
 	uint32_t losses;
 
 	int r = array_reserve(&window->states, &window->state_capacity, at + 1, SIZE_MAX / sizeof(*window->states));
@@ -321,7 +329,7 @@ static int add_new(struct window *window, struct process *process, const struct 
 	if (r == 0)
 		r = add_sample_labels(window, process, sample, &added.labels, err);
 	if (r == 0)
-		r = profile_add_sample(window->profile, &added, &window->period_ns, err);
+		r = profile_add_sample(window->profile, &added, &value, err);
 	if (r < 0)
 		return r;
 	window->states[at] = (struct sample_state){.key = *key, .losses = losses};
@@ -341,6 +349,7 @@ int window_add(struct window *window, struct process *process, const struct abi_
 		.process = process->id,
 		.version = process->version,
 		.flags = sample->flags,
+		.result = sample->result,
 	};
 	uint32_t id;
 
@@ -355,7 +364,7 @@ int window_add(struct window *window, struct process *process, const struct abi_
 		struct sample_state *state = &window->states[id];
 		if (memcmp(&state->key, &key, sizeof(key)) != 0)
 			continue;
-		window->profile->values[id] += window->period_ns;
+		window->profile->values[id] += value_of(window, sample);
 		count_losses(window, state->losses);
 		return 0;
 	}

@@ -22,8 +22,9 @@ struct sample_key {
 	uint64_t user_leaf, user_chain, kernel_leaf, kernel_chain, cgroup;
 	uint32_t process, version;
 	char comm[16];
-	uint32_t flags;	  /* of the sample */
-	uint32_t padding; /* 0 */
+	uint16_t flags; /* of the sample */
+	uint8_t result, padding;
+	uint32_t padding2; /* 0 */
 };
 struct sample_state {
 	struct sample_key key;
@@ -39,6 +40,7 @@ struct window {
 	const struct labels *labels;
 	char host[65], release[65];
 	int64_t period_ns;
+	bool is_cycles; /* samples carry cycles, not ns */
 
 	struct profile *profile;     /* NULL until the first sample */
 	struct sample_state *states; /* by sample */

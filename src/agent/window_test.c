@@ -124,6 +124,7 @@ static int add_chain(struct fixture *f, uint64_t hash, unsigned count, const uin
 static int add_sample(struct fixture *f, struct abi_sample sample)
 {
 	sample.tgid = PID;
+	sample.value = PERIOD_NS;
 	memcpy(sample.comm, "thread", 7);
 	return window_add(&f->window, f->process, &sample, NULL);
 }

@@ -92,6 +92,9 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err);
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */
+/* Where the agent keeps unwind tables between runs: $WICK_CACHE ("" = nowhere), or /var/cache/wick for root, else NULL:
+ * nowhere. */
+const char *unwind_cache_directory(void);
 int default_data_directory(char *out, size_t size, struct error *err);
 
 /* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, top. "-" is standard

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/unwind_result.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
 #include "cmd/shipper.h"
 #include "server/link.h"
@@ -43,6 +45,32 @@ static bool on_jit_symbol(void *context, pid_t pid, pid_t namespace_pid, uint64_
 	return host_symbols_jit(&((struct collector *)context)->symbols, pid, namespace_pid, address, ret);
 }
 
+static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_stats *stats)
+{
+	for (uint32_t i = 0; i < UNWIND_RESULTS && i < LINK_WALKS_MAX; i++, stats->walk_count++) {
+		snprintf(stats->walks[i].name, sizeof(stats->walks[i].name), "%s", unwind_result_name((enum unwind_result)i));
+		stats->walks[i].count = unwind->results[i];
+	}
+	stats->walks_by_frames = unwind->by_frames;
+	stats->walks_resumed = unwind->resumed;
+	stats->frames = unwind->frames;
+	stats->tables = unwind->tables;
+	stats->table_bytes = unwind->table_bytes;
+	stats->table_rows = unwind->table_rows;
+	stats->tables_built = unwind->built;
+	stats->tables_cached = unwind->cached;
+	stats->tables_evicted = unwind->evicted;
+	stats->tables_failed = unwind->failed + unwind->too_large;
+	stats->build_ns = unwind->build_ns;
+	stats->heap_bytes = unwind->heap_bytes;
+	stats->heap_used = unwind->heap_used;
+	stats->processes_told = unwind->processes_told;
+	stats->processes_refused = unwind->processes_refused;
+	stats->program_ns = unwind->program_ns;
+	stats->program_ns_p50 = unwind->program_ns_p50;
+	stats->program_ns_p99 = unwind->program_ns_p99;
+}
+
 static void send_stats(struct collector *collector)
 {
 	struct link_message message = {.kind = LINK_STATS};
@@ -76,6 +104,7 @@ static void send_stats(struct collector *collector)
 		snprintf(stats->losses[i].name, sizeof(stats->losses[i].name), "%s", agent_loss_names[i]);
 		stats->losses[i].count = agent.samples_lost[i];
 	}
+	fill_unwind(&agent.unwind, stats);
 	link_send(collector->link_fd, &message, -1);
 }
 
@@ -104,8 +133,11 @@ int collector_new(const struct collector_options *options, struct collector **re
 				  .kernel_symbol = on_kernel_symbol,
 				  .jit_symbol = on_jit_symbol,
 				  .on_profile = on_profile};
+	struct agent_options agent = options->agent;
+	if (!agent.cache_directory)
+		agent.cache_directory = unwind_cache_directory();
 	/* Loading the BPF program takes more memory for a moment than everything after it; so it comes first. */
-	int r = agent_new(&options->agent, &sink, &collector->agent, err);
+	int r = agent_new(&agent, &sink, &collector->agent, err);
 	if (!r)
 		r = host_symbols_init(&collector->symbols, warning, sizeof(warning), err);
 	if (!r && *warning)

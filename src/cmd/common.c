@@ -75,6 +75,14 @@ int default_data_directory(char *out, size_t size, struct error *err)
 			       : error_set(err, -ENAMETOOLONG, "the path of the home directory is too long; use --data DIR");
 }
 
+const char *unwind_cache_directory(void)
+{
+	const char *given = getenv("WICK_CACHE");
+	if (given)
+		return *given ? given : NULL;
+	return geteuid() == 0 ? "/var/cache/wick" : NULL;
+}
+
 static void (*volatile stop_function)(void *context);
 static void *volatile stop_context;
 static volatile sig_atomic_t interrupted;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/unwind_result.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
@@ -155,7 +156,25 @@ static int open_all(struct record *record, struct error *err)
 		return r;
 	record->agent.pids = record->agent.pid_count ? record->pids : NULL;
 	record->agent.flush_interval_ns = FLUSH_NS;
+	record->agent.cache_directory = unwind_cache_directory();
 	return agent_new(&record->agent, &sink, &record->running, err);
+}
+
+/* How many user stacks reach their root, and why others do not. */
+static void report_walks(const struct agent_unwind_stats *unwind)
+{
+	uint64_t all = 0;
+	for (size_t i = 0; i < UNWIND_RESULTS; i++)
+		all += i == UNWIND_NO_USER ? 0 : unwind->results[i];
+	if (!all)
+		return;
+	fprintf(stderr, "  user stacks complete: %.2f %% of %llu",
+		100.0 * (double)unwind->results[UNWIND_COMPLETE] / (double)all, (unsigned long long)all);
+	for (size_t i = 0; i < UNWIND_RESULTS; i++)
+		if (unwind->results[i] && i != UNWIND_COMPLETE && i != UNWIND_NO_USER)
+			fprintf(stderr, ", %s %llu", unwind_result_name((enum unwind_result)i),
+				(unsigned long long)unwind->results[i]);
+	fputc('\n', stderr);
 }
 
 static void report(const struct record *record)
@@ -167,6 +186,7 @@ static void report(const struct record *record)
 	fprintf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
 		(double)(time_monotonic_ns() - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
+	report_walks(&stats.unwind);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		incomplete += stats.samples_lost[i];
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)

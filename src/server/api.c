@@ -426,6 +426,13 @@ static void write_agent(struct json_writer *json, struct server *server)
 			lost += stats.losses[i].count;
 	}
 	json_end_object(json);
+	json_key(json, "walks");
+	json_begin_object(json);
+	for (size_t i = 0; i < stats.walk_count; i++) {
+		json_key(json, stats.walks[i].name);
+		json_uint(json, stats.walks[i].count);
+	}
+	json_end_object(json);
 	json_key(json, "samples_lost");
 	json_uint(json, lost);
 	json_end_object(json);

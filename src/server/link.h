@@ -17,6 +17,7 @@
 #include "base/error.h"
 
 #define LINK_LOSSES_MAX 16
+#define LINK_WALKS_MAX	16
 enum link_kind { LINK_BINARY = 1, LINK_STATS = 2 };
 
 struct link_binary {
@@ -33,6 +34,13 @@ struct link_stats {
 	uint64_t bpf_run_ns, bpf_run_count, resident_bytes, cpu_ns;
 	uint64_t profiles_sent, profiles_dropped, bytes_sent, send_failures;
 	struct link_loss losses[LINK_LOSSES_MAX];
+	struct link_loss walks[LINK_WALKS_MAX]; /* user stacks by the result of their walk */
+	uint64_t walks_by_frames, walks_resumed, frames;
+	uint64_t tables, table_bytes, table_rows, tables_built, tables_cached, tables_evicted, tables_failed, build_ns,
+		heap_bytes, heap_used;
+	uint64_t processes_told, processes_refused;
+	uint64_t program_ns, program_ns_p50, program_ns_p99;
+	uint32_t walk_count;
 	uint32_t loss_count, frequency_hz;
 	char event[16];
 };

@@ -30,6 +30,41 @@ static void metric(struct metrics *metrics, const char *name, const char *type, 
 #define GAUGE(name, help, value)   metric(m, name, "gauge", help, (double)(value))
 #define SECONDS(ns)		   ((double)(ns) / NS_PER_S)
 
+static void write_unwind_metrics(struct metrics *m, const struct link_stats *agent)
+{
+	metric_head(m, "wick_agent_walks_total", "counter", "User stacks of samples, by how their walk ended.");
+	for (size_t i = 0; i < agent->walk_count && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_agent_walks_total{result=\"%s\"} %llu\n", agent->walks[i].name,
+					 (unsigned long long)agent->walks[i].count);
+	COUNTER("wick_agent_walks_by_frame_pointer_total", "User stacks of which a part was found by frame pointers.",
+		agent->walks_by_frames);
+	COUNTER("wick_agent_walks_resumed_total", "Walks that user space finished, for what the kernel side did not know yet.",
+		agent->walks_resumed);
+	COUNTER("wick_agent_frames_total", "User frames walked in the kernel.", agent->frames);
+	GAUGE("wick_agent_unwind_tables", "Unwind tables loaded.", agent->tables);
+	GAUGE("wick_agent_unwind_table_bytes", "Memory of the loaded unwind tables.", agent->table_bytes);
+	GAUGE("wick_agent_unwind_table_rows", "Rows of the loaded unwind tables.", agent->table_rows);
+	COUNTER("wick_agent_unwind_tables_built_total", "Unwind tables built from their files.", agent->tables_built);
+	COUNTER("wick_agent_unwind_tables_cached_total", "Unwind tables read from the cache on disk.", agent->tables_cached);
+	COUNTER("wick_agent_unwind_tables_evicted_total", "Unwind tables dropped for lack of room.", agent->tables_evicted);
+	COUNTER("wick_agent_unwind_tables_failed_total", "Binaries whose unwind table could not be had: damaged or too large.",
+		agent->tables_failed);
+	COUNTER("wick_agent_unwind_build_seconds_total", "Time spent on building unwind tables.", SECONDS(agent->build_ns));
+	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory set aside for unwind tables and mappings.", agent->heap_bytes);
+	GAUGE("wick_agent_unwind_heap_used_bytes", "Part of it that is in use.", agent->heap_used);
+	COUNTER("wick_agent_processes_told_total", "Times the kernel side was told the mappings of a process.",
+		agent->processes_told);
+	COUNTER("wick_agent_processes_refused_total", "Times it could not be told, for lack of room.",
+		agent->processes_refused);
+	COUNTER("wick_agent_program_seconds_total", "Time spent in the sampling program.", SECONDS(agent->program_ns));
+	metric_head(m, "wick_agent_program_seconds", "gauge", "Time in the sampling program, of one sample, by quantile.");
+	if (!m->error)
+		m->error = buffer_printf(m->out,
+					 "wick_agent_program_seconds{quantile=\"0.5\"} %.9f\n"
+					 "wick_agent_program_seconds{quantile=\"0.99\"} %.9f\n",
+					 SECONDS(agent->program_ns_p50), SECONDS(agent->program_ns_p99));
+}
+
 static void write_agent_metrics(struct metrics *m, struct server *server)
 {
 	pthread_mutex_lock(&server->agent_lock);
@@ -62,6 +97,7 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_agent_sent_bytes_total", "Bytes sent before compression.", agent.bytes_sent);
 	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent.", agent.resident_bytes);
 	COUNTER("wick_agent_cpu_seconds_total", "CPU time of the agent, user and system.", SECONDS(agent.cpu_ns));
+	write_unwind_metrics(m, &agent);
 }
 
 static void write_store_metrics(struct metrics *m, struct server *server)

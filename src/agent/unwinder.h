@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: the user half of unwinding. Goes on with walks that the kernel side could not finish for lack of
+ * knowledge (struct abi_tail), and tells it what it lacked: mappings of processes, tables of binaries.
+ *
+ * Only processes that were sampled are told, and what they fork; only tables that a walk needed are loaded. What idle processes
+ * map costs nothing.
+ */
+#ifndef WICK_AGENT_UNWINDER_H
+#define WICK_AGENT_UNWINDER_H
+
+#include <linux/types.h>
+
+#include "agent/chains.h"
+#include "agent/process.h"
+#include "agent/sampler.h"
+#include "agent/unwind_tables.h"
+
+struct unwinder;
+/* sampler, binaries and processes must outlive it. cache_directory may be NULL; a cache that cannot be used is done without. */
+int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct process_table *processes,
+		 const char *cache_directory, struct unwinder **ret, struct error *err);
+struct unwinder *unwinder_free(struct unwinder *unwinder);
+DEFINE_CLEANUP_POINTER(unwinder_free, struct unwinder);
+
+/*
+ * Completes a sample of `process`, which is as it was at the time of the sample: goes on where the tail begins (NULL = there is
+ * none), finds out whether the kernel side walked by mappings that were out of date, and counts the result. May change
+ * sample->result, ->flags and ->user_chain; longer chains are added to `chains`. 0 or -ENOMEM.
+ */
+int unwinder_complete(struct unwinder *unwinder, struct process *process, struct abi_sample *sample,
+		      const struct abi_tail *tail, struct chains *chains);
+/* Walks from a tail alone, for tests: fills ret_frames (UNWIND_FRAMES_MAX), which hold tail->depth frames already. */
+enum unwind_result unwinder_walk(struct unwinder *unwinder, struct process *process, const struct abi_tail *tail,
+				 uint64_t *ret_frames, size_t *ret_count);
+/* Tells the kernel side of changes since the last call. After each drain. */
+void unwinder_update(struct unwinder *unwinder);
+/* Once a flush: memory that was released settles, windows into the heap are closed. */
+void unwinder_tick(struct unwinder *unwinder);
+
+struct unwinder_stats {
+	uint64_t results[UNWIND_RESULTS]; /* of samples */
+	uint64_t by_frames;		  /* samples of which a part was found by frame pointers */
+	uint64_t resumed;		  /* walks that were finished in user space */
+	uint64_t told, refused;		  /* processes; for lack of room */
+	struct unwind_tables_stats tables;
+	struct heap_stats heap;
+};
+void unwinder_get_stats(const struct unwinder *unwinder, struct unwinder_stats *ret);
+
+#endif
