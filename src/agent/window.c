@@ -33,6 +33,7 @@ int window_init(struct window *window, struct error *err)
 		snprintf(window->host, sizeof(window->host), "%s", names.nodename);
 		snprintf(window->release, sizeof(window->release), "%s", names.release);
 	}
+	sample_labels_init(&window->sample_labels);
 	index32_init(&window->index);
 	map64_init(&window->kernel_locations);
 	return 0;
@@ -42,6 +43,7 @@ void window_release(struct window *window)
 {
 	window->profile = profile_free(window->profile);
 	window->states = mem_free(window->states);
+	sample_labels_release(&window->sample_labels);
 	index32_release(&window->index);
 	map64_release(&window->kernel_locations);
 }
@@ -76,31 +78,6 @@ static int add_resource_labels(struct window *window, struct profile *profile, s
 	for (size_t i = 0; i < given && r == 0; i++)
 		r = add_label(profile, labels, &count, window->labels->items[i].name, window->labels->items[i].value, err);
 	return r < 0 ? r : profile_add_label_set(profile, labels, count, &profile->resource_labels, err);
-}
-
-static int add_sample_labels(struct window *window, const struct process *process, const struct abi_sample *sample,
-			     uint32_t *ret_set, struct error *err)
-{
-	struct profile *profile = window->profile;
-	const struct binary *executable = binary_get(window->binaries, process->executable);
-	struct profile_label labels[6] = {{.number = process->pid}};
-	char thread[sizeof(sample->comm) + 1] = "";
-	size_t count = 1;
-
-	memcpy(thread, sample->comm, sizeof(sample->comm));
-	int r = profile_add_cstring(profile, "process.pid", &labels[0].key, err);
-	if (r == 0)
-		r = add_label(profile, labels, &count, "process.executable.name",
-			      process->executable ? binary_name(executable) : process->comm, err);
-	if (r == 0 && process->executable)
-		r = add_label(profile, labels, &count, "process.executable.path", executable->path, err);
-	if (r == 0)
-		r = add_label(profile, labels, &count, "process.comm", process->comm, err);
-	if (r == 0)
-		r = add_label(profile, labels, &count, "thread.name", thread, err);
-	if (r == 0)
-		r = add_label(profile, labels, &count, "cgroup", cgroups_path(window->cgroups, sample->cgroup), err);
-	return r < 0 ? r : profile_add_label_set(profile, labels, count, ret_set, err);
 }
 
 /* ---- locations ---- */
@@ -327,7 +304,8 @@ static int add_new(struct window *window, struct process *process, const struct 
 		return error_nomem(err);
 	r = add_stack(window, process, sample, &added.stack, &losses, err);
 	if (r == 0)
-		r = add_sample_labels(window, process, sample, &added.labels, err);
+		r = sample_labels_add(&window->sample_labels, window->profile, window->binaries, window->cgroups, process,
+				      sample, &added.labels, err);
 	if (r == 0)
 		r = profile_add_sample(window->profile, &added, &value, err);
 	if (r < 0)
@@ -377,6 +355,7 @@ struct profile *window_take(struct window *window, int64_t start_ns, int64_t dur
 
 	window->profile = NULL;
 	window->unknown_location = 0;
+	sample_labels_clear(&window->sample_labels);
 	index32_clear(&window->index);
 	map64_clear(&window->kernel_locations);
 	if (profile) {

@@ -15,6 +15,7 @@
 #include "agent/cgroups.h"
 #include "agent/chains.h"
 #include "agent/process.h"
+#include "agent/sample_labels.h"
 
 #define WINDOW_SAMPLES_MAX 262144u /* distinct ones; then the window is full and should be flushed */
 
@@ -45,6 +46,7 @@ struct window {
 	struct profile *profile;     /* NULL until the first sample */
 	struct sample_state *states; /* by sample */
 	size_t state_capacity;
+	struct sample_labels sample_labels;
 	struct index32 index;	       /* of states */
 	struct map64 kernel_locations; /* address -> location */
 	uint32_t unknown_location;

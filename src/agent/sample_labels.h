@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: the labels of samples.
+ *
+ * All that a sample's labels depend on is its process, the names of process and thread, the executable and the cgroup; so they
+ * are put together once for each such combination in a window, however many samples there are.
+ */
+#ifndef WICK_AGENT_SAMPLE_LABELS_H
+#define WICK_AGENT_SAMPLE_LABELS_H
+
+#include <linux/types.h>
+
+#include "agent/binary.h"
+#include "agent/cgroups.h"
+#include "agent/process.h"
+#include "base/map.h"
+#include "bpf/abi.h"
+#include "profile/profile.h"
+
+struct sample_labels_key {
+	uint64_t cgroup;
+	uint32_t process, executable;
+	char comm[16], thread[16];
+};
+struct sample_labels_entry {
+	struct sample_labels_key key;
+	uint32_t set; /* of the profile */
+};
+struct sample_labels {
+	struct sample_labels_entry *entries;
+	size_t count, capacity;
+	struct index32 index;
+};
+
+void sample_labels_init(struct sample_labels *labels);
+void sample_labels_release(struct sample_labels *labels);
+/* Call when the profile is handed over: the sets are numbers of the profile. */
+void sample_labels_clear(struct sample_labels *labels);
+/* The label set of a sample in the window's profile. */
+int sample_labels_add(struct sample_labels *labels, struct profile *profile, struct binaries *binaries, struct cgroups *cgroups,
+		      const struct process *process, const struct abi_sample *sample, uint32_t *ret_set, struct error *err);
+
+#endif

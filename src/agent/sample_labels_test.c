@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The labels of samples, with processes and cgroups made by hand. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/sample_labels.h"
+#include "base/alloc.h"
+#include "base/fault.h"
+
+#define ID     "3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e"
+#define CGROUP 77
+
+struct fixture {
+	struct binaries binaries;
+	struct cgroups cgroups;
+	struct sample_labels labels;
+	struct profile *profile;
+	struct process process;
+};
+
+static int add_cgroup(struct cgroups *cgroups, uint64_t id, const char *path)
+{
+	uint32_t text;
+	int r = intern_add_string(&cgroups->paths, path, &text);
+	return r < 0 ? r : map64_put(&cgroups->known, id, text);
+}
+
+static int fixture_init(struct fixture *f)
+{
+	struct event program = {.kind = EVENT_MAP, .name = "/opt/bin/program", .build_id = {0xab, 0xcd}, .build_id_bytes = 2};
+
+	*f = (struct fixture){.process = {.pid = 42, .id = 1, .comm = "program"}, .cgroups.root_fd = -1};
+	map64_init(&f->cgroups.known);
+	sample_labels_init(&f->labels);
+	int r = binaries_init(&f->binaries);
+	if (r == 0)
+		r = intern_init(&f->cgroups.paths, 1 << 20);
+	if (r == 0)
+		r = add_cgroup(&f->cgroups, CGROUP, "/system.slice/docker-" ID ".scope");
+	if (r == 0)
+		r = binaries_add(&f->binaries, &program, &f->process.executable);
+	return r < 0 ? r : profile_new(&f->profile, NULL);
+}
+
+static void fixture_release(struct fixture *f)
+{
+	profile_free(f->profile);
+	sample_labels_release(&f->labels);
+	map64_release(&f->cgroups.known);
+	intern_release(&f->cgroups.paths);
+	binaries_release(&f->binaries);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = mem_zalloc(sizeof(*f));
+	assert_int_equal(fixture_init(f), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	fixture_release(*state);
+	mem_free(*state);
+	return 0;
+}
+
+static int add(struct fixture *f, const char *thread, uint64_t cgroup, uint32_t *ret_set)
+{
+	struct abi_sample sample = {.cgroup = cgroup};
+	memcpy(sample.comm, thread, strnlen(thread, sizeof(sample.comm)));
+	return sample_labels_add(&f->labels, f->profile, &f->binaries, &f->cgroups, &f->process, &sample, ret_set, NULL);
+}
+
+static void assert_label(const struct fixture *f, uint32_t set, const char *name, const char *value)
+{
+	const char *got = profile_label_value(f->profile, set, name);
+	if (!value ? got != NULL : !got || strcmp(got, value) != 0)
+		fail_msg("%s is '%s' instead of '%s'", name, got ? got : "(absent)", value ? value : "(absent)");
+}
+
+static void test_labels(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t set;
+
+	assert_int_equal(add(f, "0123456789abcdef", CGROUP, &set), 0); /* 16 bytes without an end */
+	assert_label(f, set, "process.executable.name", "program");
+	assert_label(f, set, "process.executable.path", "/opt/bin/program");
+	assert_label(f, set, "process.comm", "program");
+	assert_label(f, set, "thread.name", "0123456789abcdef");
+	assert_label(f, set, "cgroup", "/system.slice/docker-" ID ".scope");
+	assert_label(f, set, "container.id", ID);
+	assert_label(f, set, "container.runtime.name", "docker");
+	assert_label(f, set, "systemd.unit", "docker-" ID ".scope");
+	assert_label(f, set, "systemd.slice", "system.slice");
+	assert_label(f, set, "container.name", NULL);
+	assert_label(f, set, "k8s.pod.uid", NULL);
+	assert_label(f, set, "systemd.user_unit", NULL);
+}
+
+static void test_sets_are_made_once(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t first, again, other;
+
+	assert_int_equal(add(f, "a", CGROUP, &first), 0);
+	assert_int_equal(add(f, "a", CGROUP, &again), 0);
+	assert_int_equal(again, first);
+	assert_int_equal(f->labels.count, 1);
+	assert_int_equal(add(f, "b", CGROUP, &other), 0);
+	assert_int_not_equal(other, first);
+	assert_int_equal(add(f, "a", 78, &other), 0);
+	assert_label(f, other, "container.id", NULL);
+	snprintf(f->process.comm, sizeof(f->process.comm), "renamed");
+	assert_int_equal(add(f, "a", CGROUP, &other), 0);
+	assert_label(f, other, "process.comm", "renamed");
+	f->process.executable = 0;
+	assert_int_equal(add(f, "a", CGROUP, &other), 0);
+	assert_label(f, other, "process.executable.name", "renamed");
+	assert_label(f, other, "process.executable.path", NULL);
+	assert_int_equal(f->labels.count, 5);
+	sample_labels_clear(&f->labels);
+	assert_int_equal(f->labels.count, 0);
+}
+
+static int some_labels(void)
+{
+	struct fixture f;
+	uint32_t set;
+	char name[16];
+	int r = fixture_init(&f);
+
+	for (int i = 0; i < 20 && r == 0; i++) {
+		snprintf(name, sizeof(name), "thread %d", i);
+		r = add(&f, name, CGROUP, &set);
+	}
+	fixture_release(&f);
+	return r;
+}
+
+static void test_memory_runs_out(void **state)
+{
+	bool reached = true;
+	uint64_t n = 1;
+
+	for (; reached; n++) {
+		assert_true(n < 10000);
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = some_labels();
+		reached = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, reached ? -ENOMEM : 0);
+	}
+	assert_true(n > 15);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sets_are_made_once, setup, teardown),
+		cmocka_unit_test(test_memory_runs_out),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
