@@ -125,6 +125,7 @@ static int init_tables(struct agent *agent, const struct agent_options *options,
 		.chains = &agent->chains,
 		.cgroups = &agent->cgroups,
 		.labels = &agent->labels,
+		.relabel = options->relabel,
 		.period_ns = NS_PER_S / agent->frequency_hz,
 	};
 	r = window_init(&agent->window, err);
@@ -308,6 +309,7 @@ static void fill_stats(struct agent *agent)
 	stats->samples_taken = counters.counters[ABI_COUNT_SAMPLES];
 	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters.counters[ABI_COUNT_RING_FULL];
 	stats->samples_lost[AGENT_LOSS_EVENTS] = agent->events_lost;
+	stats->relabel_dropped = agent->window.relabel_dropped;
 	stats->samples_lost[AGENT_LOSS_FILTER_FULL] = counters.filter_full;
 	stats->stacks_sent = counters.counters[ABI_COUNT_CHAINS];
 	stats->bpf_run_ns = counters.run_ns;

@@ -26,6 +26,8 @@
 #include "profile/labels.h"
 #include "profile/profile.h"
 
+struct relabel; /* agent/relabel.h */
+
 #define AGENT_SYMBOL_NAME_MAX 512
 struct agent_symbol {
 	char name[AGENT_SYMBOL_NAME_MAX];
@@ -69,6 +71,7 @@ struct agent_options {
 	size_t ring_bytes,
 		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */
 	const struct labels *labels; /* added to the resource */
+	struct relabel *relabel;     /* rules for the labels of each sample; NULL = none; must outlive the agent */
 };
 
 /* Loads and attaches; -EPERM says what is missing ("run as root, or give the binary CAP_BPF, CAP_PERFMON ..."). Sampling has
@@ -120,6 +123,7 @@ struct agent_stats {
 	struct agent_unwind_stats unwind;
 	uint64_t samples_taken; /* by the kernel, as of the last flush; not those of the idle task */
 	uint64_t samples_lost[AGENT_LOSS_COUNT];
+	uint64_t relabel_dropped; /* samples that were taken, and dropped by the rules of agent_options.relabel */
 	uint64_t flushes, flush_ns_total, flush_ns_max;
 	uint64_t stacks_sent, processes, mappings, binaries;
 	uint64_t bpf_run_ns,

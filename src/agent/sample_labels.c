@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/sample_labels.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/context.h"
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/text.h"
 
-#define LABELS_MAX    24u
 #define ENTRIES_MAX   65536u
 #define ENTRIES_QUIET 1024u /* kept between windows */
-
-void sample_labels_init(struct sample_labels *labels)
-{
-	*labels = (struct sample_labels){0};
-	index32_init(&labels->index);
-}
 
 void sample_labels_release(struct sample_labels *labels)
 {
@@ -34,79 +30,142 @@ void sample_labels_clear(struct sample_labels *labels)
 	index32_clear(&labels->index);
 }
 
-/* ---- one set ---- */
+/* ---- putting a set together ---- */
 
-struct label_list {
-	struct profile *profile;
-	struct profile_label items[LABELS_MAX];
-	size_t count;
+/* A set and the memory of what is made for it. */
+struct draft {
+	struct relabel_set set;
+	struct context context;
+	char pid[16], thread[17];
 };
 
-/* A label without a value is left out. */
-static int add_text(struct label_list *list, const char *name, const char *value, struct error *err)
+static void put_resource(const struct sample_labels *labels, struct relabel_set *set)
 {
-	struct profile_label label = {0};
-
-	if (!value || !value[0])
-		return 0;
-	int r = profile_add_cstring(list->profile, name, &label.key, err);
-	if (r == 0)
-		r = profile_add_cstring(list->profile, value, &label.value, err);
-	if (r == 0)
-		list->items[list->count++] = label;
-	return r;
+	relabel_set_put(set, "host.name", labels->host);
+	relabel_set_put(set, "os.version", labels->release);
+	for (size_t i = 0; labels->given && i < labels->given->count; i++)
+		relabel_set_put(set, labels->given->items[i].name, labels->given->items[i].value);
 }
 
-static int add_number(struct label_list *list, const char *name, int64_t number, struct error *err)
-{
-	struct profile_label label = {.number = number};
-
-	int r = profile_add_cstring(list->profile, name, &label.key, err);
-	if (r == 0)
-		list->items[list->count++] = label;
-	return r;
-}
-
-static int add_process(struct label_list *list, const struct binaries *binaries, const struct process *process,
-		       const char *thread, struct error *err)
+static void put_process(struct draft *draft, const struct binaries *binaries, const struct process *process)
 {
 	const struct binary *executable = process->executable ? binary_get(binaries, process->executable) : NULL;
+	struct relabel_set *set = &draft->set;
 
-	int r = add_number(list, "process.pid", process->pid, err);
-	if (r == 0)
-		r = add_text(list, "process.executable.name", executable ? binary_name(executable) : process->comm, err);
-	if (r == 0 && executable)
-		r = add_text(list, "process.executable.path", executable->path, err);
-	if (r == 0)
-		r = add_text(list, "process.comm", process->comm, err);
-	if (r == 0)
-		r = add_text(list, "thread.name", thread, err);
-	return r;
+	snprintf(draft->pid, sizeof(draft->pid), "%d", (int)process->pid);
+	relabel_set_put(set, "process.pid", draft->pid);
+	relabel_set_put(set, "process.executable.name", executable ? binary_name(executable) : process->comm);
+	if (executable)
+		relabel_set_put(set, "process.executable.path", executable->path);
+	relabel_set_put(set, "process.comm", process->comm);
+	relabel_set_put(set, "thread.name", draft->thread);
 }
 
-static int add_cgroup(struct label_list *list, const char *path, struct error *err)
+static void put_cgroup(struct draft *draft, const char *path)
 {
-	struct context context;
+	struct relabel_set *set = &draft->set;
+	struct context *context = &draft->context;
 
-	context_of_cgroup(path, &context);
-	const char *const labels[][2] = {
-		{"cgroup", path},
-		{"container.id", context.container_id},
-		{"container.name", context.container_name},
-		{"container.runtime.name", context.container_runtime},
-		{"k8s.pod.uid", context.pod_uid},
-		{"systemd.unit", context.unit},
-		{"systemd.slice", context.slice},
-		{"systemd.user_unit", context.user_unit},
-		{"systemd.user_slice", context.user_slice},
-	};
+	context_of_cgroup(path, context);
+	relabel_set_put(set, "cgroup", path);
+	relabel_set_put(set, "container.id", context->container_id);
+	relabel_set_put(set, "container.name", context->container_name);
+	relabel_set_put(set, "container.runtime.name", context->container_runtime);
+	relabel_set_put(set, "k8s.pod.uid", context->pod_uid);
+	relabel_set_put(set, "systemd.unit", context->unit);
+	relabel_set_put(set, "systemd.slice", context->slice);
+	relabel_set_put(set, "systemd.user_unit", context->user_unit);
+	relabel_set_put(set, "systemd.user_slice", context->user_slice);
+}
+
+/* ---- into the profile ---- */
+
+/* OpenTelemetry has these as numbers. */
+static bool is_number(const struct relabel_label *label, int64_t *ret)
+{
+	return strcmp(label->name, "process.pid") == 0 && text_parse_i64(label->value, ret, NULL) == 0 && *ret != 0;
+}
+
+static int add_set(struct profile *profile, const struct relabel_set *set, uint32_t *ret_set, struct error *err)
+{
+	struct profile_label items[sizeof(set->items) / sizeof(*set->items)];
 	int r = 0;
-	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels) && r == 0; i++)
-		r = add_text(list, labels[i][0], labels[i][1], err);
+
+	for (size_t i = 0; i < set->count && r == 0; i++) {
+		struct profile_label *label = &items[i];
+		*label = (struct profile_label){0};
+		r = profile_add_cstring(profile, set->items[i].name, &label->key, err);
+		if (r == 0 && !is_number(&set->items[i], &label->number)) {
+			label->number = 0;
+			r = profile_add_cstring(profile, set->items[i].value, &label->value, err);
+		}
+	}
+	return r < 0 ? r : profile_add_label_set(profile, items, set->count, ret_set, err);
+}
+
+int sample_labels_add_resource(struct sample_labels *labels, struct profile *profile, struct error *err)
+{
+	struct relabel_set set;
+	size_t kept = 0;
+
+	relabel_set_init(&set);
+	put_resource(labels, &set);
+	for (size_t i = 0; i < set.count; i++) {
+		if (!labels->relabel || !relabel_touches(labels->relabel, set.items[i].name))
+			set.items[kept++] = set.items[i];
+	}
+	set.count = kept;
+	int r = add_set(profile, &set, &profile->resource_labels, err);
+	relabel_set_release(&set);
 	return r;
 }
 
-/* ---- all of them ---- */
+/* Rules see the resource too; what they cannot have touched stays there. */
+static int relabel_draft(struct sample_labels *labels, struct draft *draft, struct error *err)
+{
+	struct relabel_set resource, *set = &draft->set;
+
+	relabel_set_init(&resource);
+	put_resource(labels, &resource);
+	for (size_t i = 0; i < resource.count; i++) {
+		if (!*relabel_set_get(set, resource.items[i].name))
+			relabel_set_put(set, resource.items[i].name, resource.items[i].value);
+	}
+	int r = relabel_apply(labels->relabel, set, err);
+	if (set->count > LIMIT_LABELS_PER_SERIES) /* a server would refuse the whole profile */
+		set->count = LIMIT_LABELS_PER_SERIES;
+	for (size_t i = 0; i < resource.count && r == 0; i++) {
+		const struct relabel_label *label = &resource.items[i];
+		if (!relabel_touches(labels->relabel, label->name) &&
+		    strcmp(relabel_set_get(set, label->name), label->value) == 0)
+			relabel_set_put(set, label->name, "");
+	}
+	relabel_set_release(&resource);
+	return r;
+}
+
+static int make_set(struct sample_labels *labels, struct profile *profile, const struct process *process,
+		    const struct abi_sample *sample, uint32_t *ret_set, struct error *err)
+{
+	struct draft draft;
+
+	relabel_set_init(&draft.set);
+	memcpy(draft.thread, sample->comm, sizeof(sample->comm));
+	draft.thread[sizeof(sample->comm)] = 0;
+	put_process(&draft, labels->binaries, process);
+	put_cgroup(&draft, cgroups_path(labels->cgroups, sample->cgroup));
+	int r = labels->relabel ? relabel_draft(labels, &draft, err) : 0;
+	if (r > 0) {
+		*ret_set = SAMPLE_LABELS_DROPPED;
+		r = 0;
+	} else if (r == 0) {
+		r = add_set(profile, &draft.set, ret_set, err);
+	}
+	relabel_set_release(&draft.set);
+	return r;
+}
+
+/* ---- once for each combination ---- */
 
 static int add_entry(struct sample_labels *labels, const struct sample_labels_key *key, uint64_t hash, uint32_t set,
 		     struct error *err)
@@ -124,28 +183,38 @@ static int add_entry(struct sample_labels *labels, const struct sample_labels_ke
 	return 0;
 }
 
-int sample_labels_add(struct sample_labels *labels, struct profile *profile, struct binaries *binaries, struct cgroups *cgroups,
-		      const struct process *process, const struct abi_sample *sample, uint32_t *ret_set, struct error *err)
+static bool find_entry(const struct sample_labels *labels, const struct sample_labels_key *key, uint64_t hash,
+		       uint32_t *ret_set)
 {
-	struct sample_labels_key key = {.cgroup = sample->cgroup, .process = process->id, .executable = process->executable};
-	struct label_list list = {.profile = profile};
-	char thread[sizeof(sample->comm) + 1] = "";
 	uint32_t id;
 
-	memcpy(key.comm, process->comm, strnlen(process->comm, sizeof(key.comm)));
-	memcpy(thread, sample->comm, sizeof(sample->comm));
-	memcpy(key.thread, thread, strlen(thread));
-	uint64_t hash = hash64(&key, sizeof(key));
 	for (size_t at = index32_first(&labels->index, hash); index32_at(&labels->index, hash, &at, &id); at++) {
-		if (memcmp(&labels->entries[id].key, &key, sizeof(key)) == 0) {
+		if (memcmp(&labels->entries[id].key, key, sizeof(*key)) == 0) {
 			*ret_set = labels->entries[id].set;
-			return 0;
+			return true;
 		}
 	}
-	int r = add_process(&list, binaries, process, thread, err);
-	if (r == 0)
-		r = add_cgroup(&list, cgroups_path(cgroups, sample->cgroup), err);
-	if (r == 0)
-		r = profile_add_label_set(profile, list.items, list.count, ret_set, err);
-	return r < 0 ? r : add_entry(labels, &key, hash, *ret_set, err);
+	return false;
+}
+
+int sample_labels_add(struct sample_labels *labels, struct profile *profile, const struct process *process,
+		      const struct abi_sample *sample, uint32_t *ret_set, struct error *err)
+{
+	struct sample_labels_key key = {.cgroup = sample->cgroup, .process = process->id, .executable = process->executable};
+	uint32_t set;
+
+	memcpy(key.comm, process->comm, strnlen(process->comm, sizeof(key.comm)));
+	memcpy(key.thread, sample->comm, strnlen(sample->comm, sizeof(key.thread)));
+	uint64_t hash = hash64(&key, sizeof(key));
+	if (!find_entry(labels, &key, hash, &set)) {
+		int r = make_set(labels, profile, process, sample, &set, err);
+		if (r == 0)
+			r = add_entry(labels, &key, hash, set, err);
+		if (r < 0)
+			return r;
+	}
+	if (set == SAMPLE_LABELS_DROPPED)
+		return 1;
+	*ret_set = set;
+	return 0;
 }

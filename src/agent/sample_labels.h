@@ -3,7 +3,10 @@
  * Private to src/agent: the labels of samples.
  *
  * All that a sample's labels depend on is its process, the names of process and thread, the executable and the cgroup; so they
- * are put together once for each such combination in a window, however many samples there are.
+ * are put together, and relabelled, once for each such combination in a window, however many samples there are.
+ *
+ * Labels that are the same for all samples are the profile's resource, unless a rule of relabelling may touch them: then each
+ * sample carries what the rules made of them.
  */
 #ifndef WICK_AGENT_SAMPLE_LABELS_H
 #define WICK_AGENT_SAMPLE_LABELS_H
@@ -13,8 +16,10 @@
 #include "agent/binary.h"
 #include "agent/cgroups.h"
 #include "agent/process.h"
+#include "agent/relabel.h"
 #include "base/map.h"
 #include "bpf/abi.h"
+#include "profile/labels.h"
 #include "profile/profile.h"
 
 struct sample_labels_key {
@@ -24,20 +29,29 @@ struct sample_labels_key {
 };
 struct sample_labels_entry {
 	struct sample_labels_key key;
-	uint32_t set; /* of the profile */
+	uint32_t set; /* of the profile; SAMPLE_LABELS_DROPPED */
 };
+#define SAMPLE_LABELS_DROPPED UINT32_MAX
 struct sample_labels {
+	/* What it uses; the window's or the agent's. */
+	struct binaries *binaries;
+	struct cgroups *cgroups;
+	const char *host, *release;
+	const struct labels *given; /* NULL = none */
+	struct relabel *relabel;    /* NULL = none */
+
 	struct sample_labels_entry *entries;
 	size_t count, capacity;
 	struct index32 index;
 };
 
-void sample_labels_init(struct sample_labels *labels);
 void sample_labels_release(struct sample_labels *labels);
 /* Call when the profile is handed over: the sets are numbers of the profile. */
 void sample_labels_clear(struct sample_labels *labels);
-/* The label set of a sample in the window's profile. */
-int sample_labels_add(struct sample_labels *labels, struct profile *profile, struct binaries *binaries, struct cgroups *cgroups,
-		      const struct process *process, const struct abi_sample *sample, uint32_t *ret_set, struct error *err);
+/* Sets a new profile's resource. */
+int sample_labels_add_resource(struct sample_labels *labels, struct profile *profile, struct error *err);
+/* The label set of a sample in the window's profile. Positive: rules say that the sample is to be dropped. */
+int sample_labels_add(struct sample_labels *labels, struct profile *profile, const struct process *process,
+		      const struct abi_sample *sample, uint32_t *ret_set, struct error *err);
 
 #endif

@@ -25,6 +25,8 @@ struct fixture {
 	struct sample_labels labels;
 	struct profile *profile;
 	struct process process;
+	struct labels given;
+	struct relabel *relabel;
 };
 
 static int add_cgroup(struct cgroups *cgroups, uint64_t id, const char *path)
@@ -40,7 +42,9 @@ static int fixture_init(struct fixture *f)
 
 	*f = (struct fixture){.process = {.pid = 42, .id = 1, .comm = "program"}, .cgroups.root_fd = -1};
 	map64_init(&f->cgroups.known);
-	sample_labels_init(&f->labels);
+	f->labels = (struct sample_labels){
+		.binaries = &f->binaries, .cgroups = &f->cgroups, .host = "host1", .release = "6.1.0", .given = &f->given};
+	labels_init(&f->given);
 	int r = binaries_init(&f->binaries);
 	if (r == 0)
 		r = intern_init(&f->cgroups.paths, 1 << 20);
@@ -48,6 +52,8 @@ static int fixture_init(struct fixture *f)
 		r = add_cgroup(&f->cgroups, CGROUP, "/system.slice/docker-" ID ".scope");
 	if (r == 0)
 		r = binaries_add(&f->binaries, &program, &f->process.executable);
+	if (r == 0)
+		r = labels_set(&f->given, "env", "prod", NULL);
 	return r < 0 ? r : profile_new(&f->profile, NULL);
 }
 
@@ -55,6 +61,8 @@ static void fixture_release(struct fixture *f)
 {
 	profile_free(f->profile);
 	sample_labels_release(&f->labels);
+	labels_release(&f->given);
+	relabel_free(f->relabel);
 	map64_release(&f->cgroups.known);
 	intern_release(&f->cgroups.paths);
 	binaries_release(&f->binaries);
@@ -79,7 +87,7 @@ static int add(struct fixture *f, const char *thread, uint64_t cgroup, uint32_t 
 {
 	struct abi_sample sample = {.cgroup = cgroup};
 	memcpy(sample.comm, thread, strnlen(thread, sizeof(sample.comm)));
-	return sample_labels_add(&f->labels, f->profile, &f->binaries, &f->cgroups, &f->process, &sample, ret_set, NULL);
+	return sample_labels_add(&f->labels, f->profile, &f->process, &sample, ret_set, NULL);
 }
 
 static void assert_label(const struct fixture *f, uint32_t set, const char *name, const char *value)
@@ -134,6 +142,78 @@ static void test_sets_are_made_once(void **state)
 	assert_int_equal(f->labels.count, 0);
 }
 
+static void add_rule(struct fixture *f, struct relabel_rule rule)
+{
+	if (!f->relabel)
+		assert_int_equal(relabel_new(&f->relabel, NULL), 0);
+	rule.source_count = rule.source_labels[0] ? 1 : 0;
+	rule.has_sources = rule.source_count;
+	assert_int_equal(relabel_add(f->relabel, &rule, NULL), 0);
+	f->labels.relabel = f->relabel;
+}
+
+static void test_resource(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t set;
+
+	assert_int_equal(sample_labels_add_resource(&f->labels, f->profile, NULL), 0);
+	assert_label(f, f->profile->resource_labels, "host.name", "host1");
+	assert_label(f, f->profile->resource_labels, "os.version", "6.1.0");
+	assert_label(f, f->profile->resource_labels, "env", "prod");
+	assert_int_equal(add(f, "a", CGROUP, &set), 0);
+	assert_label(f, set, "host.name", NULL);
+
+	/* What rules may touch moves to the samples; the rest stays. */
+	add_rule(f, (struct relabel_rule){.regex = "os_version", .action = "labeldrop"});
+	add_rule(f, (struct relabel_rule){.source_labels = {"env"}, .target_label = "env", .replacement = "$1-$1"});
+	add_rule(f, (struct relabel_rule){.source_labels = {"host_name"}, .target_label = "node"});
+	sample_labels_clear(&f->labels);
+	assert_int_equal(sample_labels_add_resource(&f->labels, f->profile, NULL), 0);
+	assert_label(f, f->profile->resource_labels, "host.name", "host1");
+	assert_label(f, f->profile->resource_labels, "os.version", NULL);
+	assert_label(f, f->profile->resource_labels, "env", NULL);
+	assert_int_equal(add(f, "a", CGROUP, &set), 0);
+	assert_label(f, set, "host.name", NULL);
+	assert_label(f, set, "os.version", NULL);
+	assert_label(f, set, "env", "prod-prod");
+	assert_label(f, set, "node", "host1");
+}
+
+static void test_rules_drop(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t set = 1234;
+
+	add_rule(f, (struct relabel_rule){.source_labels = {"thread_name"}, .regex = "idle.*", .action = "drop"});
+	add_rule(f, (struct relabel_rule){.source_labels = {"env"}, .regex = "prod", .action = "keep"});
+	assert_int_equal(add(f, "idle/1", CGROUP, &set), 1);
+	assert_int_equal(add(f, "idle/1", CGROUP, &set), 1);
+	assert_int_equal(set, 1234);
+	assert_int_equal(f->labels.count, 1);
+	assert_int_equal(add(f, "busy", CGROUP, &set), 0);
+	assert_label(f, set, "env", NULL);
+}
+
+/* The pid stays a number, unless a rule makes text of it. */
+static void test_pid_is_a_number(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t set;
+
+	assert_int_equal(add(f, "a", CGROUP, &set), 0);
+	assert_label(f, set, "process.pid", NULL);
+	sample_labels_clear(&f->labels);
+	add_rule(f, (struct relabel_rule){
+			    .source_labels = {"process_pid"}, .target_label = "process_pid", .replacement = "pid$1"});
+	add_rule(f, (struct relabel_rule){.source_labels = {"process_pid"},
+					  .target_label = "process_pid",
+					  .regex = "pid(.*)",
+					  .replacement = "${1}x"});
+	assert_int_equal(add(f, "a", CGROUP, &set), 0);
+	assert_label(f, set, "process.pid", "42x");
+}
+
 static int some_labels(void)
 {
 	struct fixture f;
@@ -169,6 +249,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sets_are_made_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_resource, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_rules_drop, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pid_is_a_number, setup, teardown),
 		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,12 @@ int window_init(struct window *window, struct error *err)
 		snprintf(window->host, sizeof(window->host), "%s", names.nodename);
 		snprintf(window->release, sizeof(window->release), "%s", names.release);
 	}
-	sample_labels_init(&window->sample_labels);
+	window->sample_labels = (struct sample_labels){.binaries = window->binaries,
+						       .cgroups = window->cgroups,
+						       .host = window->host,
+						       .release = window->release,
+						       .given = window->labels,
+						       .relabel = window->relabel};
 	index32_init(&window->index);
 	map64_init(&window->kernel_locations);
 	return 0;
@@ -46,38 +51,6 @@ void window_release(struct window *window)
 	sample_labels_release(&window->sample_labels);
 	index32_release(&window->index);
 	map64_release(&window->kernel_locations);
-}
-
-/* ---- labels ---- */
-
-static int add_label(struct profile *profile, struct profile_label *labels, size_t *count, const char *key, const char *value,
-		     struct error *err)
-{
-	struct profile_label label = {0};
-
-	if (!value[0])
-		return 0;
-	int r = profile_add_cstring(profile, key, &label.key, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, value, &label.value, err);
-	if (r == 0)
-		labels[(*count)++] = label;
-	return r;
-}
-
-static int add_resource_labels(struct window *window, struct profile *profile, struct error *err)
-{
-	size_t given = window->labels ? window->labels->count : 0, count = 0;
-	_cleanup_(mem_freep) struct profile_label *labels = mem_alloc_array(given + 2, sizeof(*labels));
-
-	if (!labels)
-		return error_nomem(err);
-	int r = add_label(profile, labels, &count, "host.name", window->host, err);
-	if (r == 0)
-		r = add_label(profile, labels, &count, "os.version", window->release, err);
-	for (size_t i = 0; i < given && r == 0; i++)
-		r = add_label(profile, labels, &count, window->labels->items[i].name, window->labels->items[i].value, err);
-	return r < 0 ? r : profile_add_label_set(profile, labels, count, &profile->resource_labels, err);
 }
 
 /* ---- locations ---- */
@@ -271,7 +244,7 @@ static int start_profile(struct window *window, struct error *err)
 		return r;
 	profile->period_type = (struct profile_value_type){type, unit};
 	profile->period = window->period_ns;
-	r = add_resource_labels(window, profile, err);
+	r = sample_labels_add_resource(&window->sample_labels, profile, err);
 	if (r < 0)
 		return r;
 	window->profile = profile;
@@ -302,10 +275,13 @@ static int add_new(struct window *window, struct process *process, const struct 
 	int r = array_reserve(&window->states, &window->state_capacity, at + 1, SIZE_MAX / sizeof(*window->states));
 	if (r < 0 || index32_reserve(&window->index, 1) < 0)
 		return error_nomem(err);
-	r = add_stack(window, process, sample, &added.stack, &losses, err);
+	r = sample_labels_add(&window->sample_labels, window->profile, process, sample, &added.labels, err);
+	if (r > 0) {
+		window->relabel_dropped++;
+		return 0;
+	}
 	if (r == 0)
-		r = sample_labels_add(&window->sample_labels, window->profile, window->binaries, window->cgroups, process,
-				      sample, &added.labels, err);
+		r = add_stack(window, process, sample, &added.stack, &losses, err);
 	if (r == 0)
 		r = profile_add_sample(window->profile, &added, &value, err);
 	if (r < 0)
@@ -358,6 +334,8 @@ struct profile *window_take(struct window *window, int64_t start_ns, int64_t dur
 	sample_labels_clear(&window->sample_labels);
 	index32_clear(&window->index);
 	map64_clear(&window->kernel_locations);
+	if (profile && !profile->sample_count) /* all were dropped */
+		return profile_free(profile);
 	if (profile) {
 		profile->time_ns = start_ns;
 		profile->duration_ns = duration_ns;

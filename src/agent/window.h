@@ -39,6 +39,7 @@ struct window {
 	struct chains *chains;
 	struct cgroups *cgroups;
 	const struct labels *labels;
+	struct relabel *relabel; /* NULL = none */
 	char host[65], release[65];
 	int64_t period_ns;
 	bool is_cycles; /* samples carry cycles, not ns */
@@ -50,6 +51,7 @@ struct window {
 	struct index32 index;	       /* of states */
 	struct map64 kernel_locations; /* address -> location */
 	uint32_t unknown_location;
+	uint64_t relabel_dropped;	   /* samples, since the start of the agent */
 	uint64_t losses[AGENT_LOSS_COUNT]; /* since the start of the agent */
 };
 

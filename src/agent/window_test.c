@@ -215,6 +215,34 @@ static void test_equal_samples_are_counted(void **state)
 	assert_int_equal(f->window.profile->sample_count, 1);
 }
 
+static void test_dropped_samples_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct relabel *relabel;
+	struct abi_sample sample = {.user_leaf = TEXT_START, .kernel_leaf = KERNEL};
+
+	assert_int_equal(relabel_new(&relabel, NULL), 0);
+	assert_int_equal(relabel_add(relabel,
+				     &(struct relabel_rule){.source_labels = {"process.comm"},
+							    .source_count = 1,
+							    .has_sources = true,
+							    .regex = "program",
+							    .action = "drop"},
+				     NULL),
+			 0);
+	f->window.sample_labels.relabel = relabel;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(add_sample(f, sample), 0);
+	assert_int_equal(f->window.relabel_dropped, 3);
+	assert_int_equal(f->kernel_asked, 0); /* no work is done for them */
+	assert_null(window_take(&f->window, 0, 0));
+	apply(f, (struct event){.kind = EVENT_COMM, .time_ns = 5, .is_exec = true, .name = "other"});
+	assert_int_equal(add_sample(f, sample), 0);
+	assert_int_equal(f->window.relabel_dropped, 3);
+	assert_int_equal(f->window.profile->sample_count, 1);
+	relabel_free(relabel);
+}
+
 static void test_what_is_missing_is_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -295,6 +323,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_addresses_become_locations, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal_samples_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_missing_is_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_dropped_samples_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deep_stacks, setup, teardown),
 		cmocka_unit_test(test_memory_runs_out),
 	};
