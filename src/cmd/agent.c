@@ -3,22 +3,19 @@
 
 #include <stdio.h>
 
+#include "agent/config.h"
 #include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/collector.h"
 
-static int run_agent(struct collector_options *options, const char *token_file, const struct option_list *label_list,
-		     struct error *err)
+static int run_agent(struct collector_options *options, const char *token_file, const struct labels *labels, struct error *err)
 {
 	_cleanup_(mem_freep) char *token = NULL;
-	_cleanup_(labels_release) struct labels labels = {0};
 	int r = token_file ? read_token(token_file, &token, err) : 0;
-	if (!r)
-		r = parse_labels(label_list, &labels, err);
 	if (r)
 		return r;
 	options->token = token;
-	options->agent.labels = &labels;
+	options->agent.labels = labels;
 	_cleanup_(collector_freep) struct collector *collector = NULL;
 	r = collector_new(options, &collector, err);
 	if (r)
@@ -34,10 +31,13 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
-	const char *token_file = NULL, *event = NULL;
+	const char *token_file = NULL, *event = NULL, *config_file = NULL;
 	struct option_list labels = {0};
 	const struct option_row options[] = {
-		{0, "server", "URL", OPTION_TEXT, &o.url, .help = "where profiles go: http://HOST:PORT (needed)"},
+		{0, "server", "URL", OPTION_TEXT, &o.url,
+		 .help = "where profiles go: http://HOST:PORT (needed here or\nin the file)"},
+		{0, "config", "FILE", OPTION_TEXT, &config_file,
+		 .help = "settings, labels and relabel_configs (YAML); options\nhere win"},
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 19)"},
 		EVENT_OPTION_ROW(&event),
@@ -57,10 +57,19 @@ int cmd_agent(int argc, char **argv)
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
+	struct error err = {0};
+	_cleanup_(agent_config_release) struct agent_config config = {0};
+	if (config_file && agent_config_load(config_file, &config, &err))
+		return cmd_fail("agent", &err);
+	if (!o.url)
+		o.url = config.server;
 	if (!o.url)
 		return usage_error(&usage, "no server; give --server URL");
-	struct error err = {0};
 	if (parse_event(event, &o.agent.cycles, &err))
 		return usage_error(&usage, "%s", err.message);
-	return run_agent(&o, token_file, &labels, &err) ? cmd_fail("agent", &err) : EXIT_DONE;
+	_cleanup_(labels_release) struct labels all_labels = {0};
+	int r = apply_agent_config(&config, event, &labels, &o.agent, &all_labels, &err);
+	if (!r)
+		r = run_agent(&o, token_file ? token_file : config.token_file, &all_labels, &err);
+	return r ? cmd_fail("agent", &err) : EXIT_DONE;
 }

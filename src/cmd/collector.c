@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/config.h"
 #include "agent/unwind_result.h"
 #include "base/alloc.h"
 #include "base/log.h"
@@ -22,6 +23,23 @@ struct collector {
 	struct host_symbols symbols;
 	int link_fd;
 };
+
+int apply_agent_config(const struct agent_config *config, const char *event, const struct option_list *list,
+		       struct agent_options *ret, struct labels *ret_labels, struct error *err)
+{
+	_cleanup_(labels_release) struct labels given = {0};
+	int r = labels_copy(ret_labels, &config->labels, err);
+	if (!r)
+		r = parse_labels(list, &given, err);
+	for (size_t i = 0; i < given.count && !r; i++)
+		r = labels_set(ret_labels, given.items[i].name, given.items[i].value, err);
+	if (!r && !event)
+		r = parse_event(config->event, &ret->cycles, err);
+	if (!ret->frequency_hz)
+		ret->frequency_hz = config->frequency_hz;
+	ret->relabel = config->relabel;
+	return r;
+}
 
 static void on_binary(void *context, const char *build_id, const char *path, int fd)
 {
@@ -81,6 +99,7 @@ static void send_stats(struct collector *collector)
 	struct link_stats *stats = &message.stats;
 	*stats = (struct link_stats){
 		.samples_taken = agent.samples_taken,
+		.relabel_dropped = agent.relabel_dropped,
 		.flushes = agent.flushes,
 		.flush_ns_total = agent.flush_ns_total,
 		.flush_ns_max = agent.flush_ns_max,

@@ -7,6 +7,13 @@
 
 #include "agent/agent.h"
 
+struct agent_config;
+struct option_list;
+/* What a configuration file says, where the command line says nothing: event is the text of --event, list that of --label.
+ * *ret_labels becomes all labels. The file must outlive the agent. */
+int apply_agent_config(const struct agent_config *config, const char *event, const struct option_list *list,
+		       struct agent_options *ret, struct labels *ret_labels, struct error *err);
+
 struct collector;
 struct collector_options {
 	struct agent_options agent;

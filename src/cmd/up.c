@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/config.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
@@ -36,6 +37,7 @@ struct up {
 	struct collector_options collector;
 	char *token;
 	struct labels labels;
+	struct agent_config config;
 	char directory[4096];
 	uid_t uid; /* of the server */
 	gid_t gid;
@@ -238,7 +240,19 @@ static void up_release(struct up *up)
 	if (up->server_pid > 0)
 		waitpid(up->server_pid, NULL, 0);
 	labels_release(&up->labels);
+	agent_config_release(&up->config);
 	mem_free(up->token);
+}
+
+/* The agent's half of the settings; where to send is not one of them here. */
+static int configure_agent(struct up *up, const char *file, const char *event, const struct option_list *labels,
+			   struct error *err)
+{
+	int r = file ? agent_config_load(file, &up->config, err) : 0;
+	if (!r && (up->config.server || up->config.token_file))
+		r = error_set(err, -EINVAL, "%s: '%s' means nothing to wick up, whose agent sends to its own server; remove it",
+			      file, up->config.server ? "server" : "token_file");
+	return r ? r : apply_agent_config(&up->config, event, labels, &up->collector.agent, &up->labels, err);
 }
 
 int cmd_up(int argc, char **argv)
@@ -246,13 +260,15 @@ int cmd_up(int argc, char **argv)
 	_cleanup_(up_release) struct up up = {.link_fds = {-1, -1}, .status_fds = {-1, -1}};
 	struct store_arguments arguments = {0};
 	struct option_list labels = {0};
-	const char *event = NULL;
+	const char *event = NULL, *config_file = NULL;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &up.collector.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 19)"},
 		EVENT_OPTION_ROW(&event),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
+		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
+		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here win"},
 		{0}};
 	const struct usage usage = {.verb = "up",
 				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [-F HZ]",
@@ -276,7 +292,7 @@ int cmd_up(int argc, char **argv)
 		up.server.data_directory = up.directory;
 	}
 	if (!r)
-		r = parse_labels(&labels, &up.labels, &err);
+		r = configure_agent(&up, config_file, event, &labels, &err);
 	if (!r)
 		r = run_up(&up, &err);
 	return r ? cmd_fail("up", &err) : EXIT_DONE;

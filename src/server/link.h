@@ -30,7 +30,8 @@ struct link_loss {
 };
 /* The agent's counters as the server shows them; names from agent_loss_names. */
 struct link_stats {
-	uint64_t samples_taken, flushes, flush_ns_total, flush_ns_max, stacks_sent, processes, mappings, binaries, cpus_online;
+	uint64_t samples_taken, relabel_dropped, flushes, flush_ns_total, flush_ns_max, stacks_sent, processes, mappings,
+		binaries, cpus_online;
 	uint64_t bpf_run_ns, bpf_run_count, resident_bytes, cpu_ns;
 	uint64_t profiles_sent, profiles_dropped, bytes_sent, send_failures;
 	struct link_loss losses[LINK_LOSSES_MAX];

@@ -78,6 +78,7 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	for (size_t i = 0; i < agent.loss_count && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_agent_samples_incomplete_total{reason=\"%s\"} %llu\n",
 					 agent.losses[i].name, (unsigned long long)agent.losses[i].count);
+	COUNTER("wick_agent_relabel_dropped_total", "Samples that rules of relabel_configs dropped.", agent.relabel_dropped);
 	GAUGE("wick_agent_frequency_hz", "Samples a second and CPU.", agent.frequency_hz);
 	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
 	GAUGE("wick_agent_processes", "Processes followed.", agent.processes);
