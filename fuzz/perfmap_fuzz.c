@@ -11,9 +11,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_pieces(const struct perf_map *map)
 {
 	uint64_t end = 0;
-	for (size_t i = 0; i < map->piece_count; i++) {
-		const struct perf_map_piece *p = &map->pieces[i];
-		if (p->size == 0 || p->start < end || p->start < p->symbol_start || p->name >= map->names.len)
+	for (size_t i = 0; i < map->code.count; i++) {
+		const struct code_piece *p = &map->code.pieces[i];
+		if (p->size == 0 || p->start < end || p->start < p->symbol_start || p->value >= map->values.len)
 			abort();
 		end = p->start + p->size;
 		if (end < p->start || perf_map_find(map, p->start) != p || perf_map_find(map, end - 1) != p)
@@ -23,10 +23,10 @@ static void check_pieces(const struct perf_map *map)
 
 static void check_same(const struct perf_map *a, const struct perf_map *b)
 {
-	for (size_t i = 0; i < a->piece_count; i++) {
-		const struct perf_map_piece *p = &a->pieces[i], *q = perf_map_find(b, p->start);
+	for (size_t i = 0; i < a->code.count; i++) {
+		const struct code_piece *p = &a->code.pieces[i], *q = perf_map_find(b, p->start);
 		if (!q || q->symbol_start != p->symbol_start ||
-		    strcmp((const char *)a->names.data + p->name, (const char *)b->names.data + q->name) != 0)
+		    strcmp((const char *)a->names.data + p->value, (const char *)b->names.data + q->value) != 0)
 			abort();
 	}
 }

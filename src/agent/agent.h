@@ -31,8 +31,22 @@ struct relabel; /* agent/relabel.h */
 #define AGENT_SYMBOL_NAME_MAX 512
 struct agent_symbol {
 	char name[AGENT_SYMBOL_NAME_MAX];
-	char module[128]; /* kernel: "[kernel.kallsyms]", "[nf_tables]"; JIT: "[perf-map]" */
-	uint64_t start;	  /* of the symbol; makes addresses comparable between boots */
+	char module[128];		  /* kernel: "[kernel.kallsyms]", "[nf_tables]"; JIT: "[perf-map]", "[jitdump]" */
+	uint64_t start;			  /* of the symbol; makes addresses comparable between boots */
+	char file[AGENT_SYMBOL_NAME_MAX]; /* of the source, "" = unknown; JIT only */
+	uint32_t line;
+};
+
+/* An address in code made at run time, and what its name may be found by. */
+struct agent_jit_address {
+	uint64_t address, time_ns; /* CLOCK_MONOTONIC, of the sample */
+	pid_t pid;		   /* as the agent sees it, for /proc/PID */
+	pid_t namespace_pid;	   /* as the process sees itself, for /tmp/perf-PID.map */
+	uid_t uid;		   /* effective, when the process or its parent was seen alive; (uid_t)-1 = unknown */
+	uint64_t started_ns;	   /* CLOCK_MONOTONIC, of its fork or last exec; 0 = before the agent's start */
+	/* The jitdump of which it maps a page, which says where it is; NULL = none. */
+	const char *jitdump_path;
+	uint64_t jitdump_device, jitdump_inode, jitdump_start, jitdump_end;
 };
 
 /* Where things go. All are called on agent_run()'s thread. NULL members are skipped. */
@@ -45,8 +59,7 @@ struct agent_sink {
 	void (*on_binary)(void *context, const char *build_id, const char *path, int fd);
 	/* true and *ret filled if the address has a name. */
 	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
-	/* pid: as the agent sees it, for /proc/PID/root; namespace_pid: as the process sees itself, for /tmp/perf-PID.map. */
-	bool (*jit_symbol)(void *context, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret);
+	bool (*jit_symbol)(void *context, const struct agent_jit_address *address, struct agent_symbol *ret);
 	/* One flush. The profile is borrowed, may be changed, is freed after the call. Not called for a flush without samples.
 	 * A negative return ends agent_run() with it. */
 	int (*on_profile)(void *context, struct profile *profile, struct error *err);

@@ -76,10 +76,10 @@ static bool kernel_symbol(void *context, uint64_t address, struct agent_symbol *
 	return address >> 63;
 }
 
-static bool jit_symbol(void *context, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret)
+static bool jit_symbol(void *context, const struct agent_jit_address *address, struct agent_symbol *ret)
 {
 	*ret = (struct agent_symbol){.name = "jitted", .module = "[perf-map]"};
-	return pid == namespace_pid;
+	return address->pid == address->namespace_pid;
 }
 
 static int on_profile(void *context, struct profile *profile, struct error *err)

@@ -158,6 +158,19 @@ static void free_item(struct binaries *binaries, uint32_t id)
 	binaries->free = id;
 }
 
+static bool is_jitdump(const char *path, size_t len)
+{
+	static const char suffix[] = ".dump";
+	const char *name = memrchr(path, '/', len), *end = path + len;
+	size_t digits = 0;
+
+	if (!name || !text_starts_with(name, "/jit-"))
+		return false;
+	for (name += 5; name < end && *name >= '0' && *name <= '9'; name++)
+		digits++;
+	return digits && (size_t)(end - name) == sizeof(suffix) - 1 && memcmp(name, suffix, sizeof(suffix) - 1) == 0;
+}
+
 static int add_new(struct binaries *binaries, const struct binary_key *key, uint64_t hash, uint32_t *ret_id)
 {
 	uint32_t id;
@@ -172,6 +185,7 @@ static int add_new(struct binaries *binaries, const struct binary_key *key, uint
 	binary->kind = (uint8_t)key->kind;
 	binary->by_build_id = key->build_id[0] != 0;
 	binary->used = true;
+	binary->is_jitdump = key->kind == BINARY_FILE && is_jitdump(key->path, key->path_len);
 	binary->announced = key->kind == BINARY_JIT || strcmp(key->path, "[vsyscall]") == 0;
 	if (!binary->path || (binary->by_build_id && !binary->build_id) || index32_add(&binaries->index, hash, id) < 0) {
 		free_item(binaries, id);

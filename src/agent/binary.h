@@ -33,6 +33,7 @@ struct binary {
 	bool by_build_id; /* the build-id is part of what it is found by */
 	bool used, marked, announced;
 	bool has_slot, tries_build_id; /* unwinder.c */
+	bool is_jitdump;	       /* named ".../jit-DIGITS.dump": no code is in it, but its mapping tells where it is */
 };
 
 struct unwind_tables;

@@ -92,6 +92,30 @@ static void test_what_is_one_and_what_is_not(void **state)
 	assert_int_equal(binary_get(&f->binaries, add(f, "[vdso]", 0, 0))->kind, BINARY_VDSO);
 }
 
+static void test_what_is_a_jitdump(void **state)
+{
+	static const struct {
+		const char *path;
+		bool is_jitdump;
+	} paths[] = {
+		{"/tmp/jit-1.dump", true},
+		{"/srv/app/jit-4194304.dump", true},
+		{"/tmp/jit-42.dump (deleted)", true},
+		{"/jit-7.dump", true},
+		{"/tmp/jit-.dump", false},
+		{"/tmp/jit-1.dump.so", false},
+		{"/tmp/jit-1a.dump", false},
+		{"/tmp/xjit-1.dump", false},
+		{"/tmp/jit-1.dum", false},
+		{"/tmp/jit-1.dump/x", false},
+		{"jit-1.dump", false},
+		{"//anon", false},
+	};
+	struct fixture *f = *state;
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		assert_int_equal(binary_get(&f->binaries, add(f, paths[i].path, 0, 100 + i))->is_jitdump, paths[i].is_jitdump);
+}
+
 static void test_unused_ones_are_swept(void **state)
 {
 	struct fixture *f = *state;
@@ -242,6 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_what_is_one_and_what_is_not, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_a_jitdump, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unused_ones_are_swept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_our_own_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_is_opened, setup, teardown),

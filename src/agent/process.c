@@ -95,6 +95,7 @@ static int add_process(struct process_table *table, pid_t pid, struct process **
 	process->threads = 1;
 	process->lost_seen = table->lost;
 	process->reread_at = REREAD_FIRST;
+	process->uid = (uid_t)-1;
 	int r = map64_put(&table->by_pid, (uint64_t)pid, (uint64_t)(uintptr_t)process);
 	if (r < 0) {
 		process_free(process);
@@ -174,7 +175,7 @@ static int apply_fork(struct process_table *table, const struct event *event)
 	int r = add_process(table, event->pid, &child);
 	if (r < 0)
 		return r;
-	child->read_ns = event->time_ns;
+	child->read_ns = child->started_ns = event->time_ns;
 	parent = process_table_find(table, event->parent);
 	if (!parent) {
 		child->lost_seen = table->lost - 1; /* read from /proc when sampled */
@@ -185,6 +186,8 @@ static int apply_fork(struct process_table *table, const struct event *event)
 		child->maps->references++;
 	child->executable = parent->executable;
 	inherit_told(table, event, parent, child);
+	child->uid = parent->uid;
+	child->jitdump = parent->jitdump;
 	child->lost_seen = parent->lost_seen;
 	child->unknown = parent->unknown;
 	memcpy(child->comm, parent->comm, sizeof(child->comm));
@@ -206,6 +209,8 @@ static void apply_comm(struct process_table *table, const struct event *event, s
 		process->maps = mapping_list_unref(process->maps);
 		process->executable = BINARY_NONE;
 		note_change(table, process, true);
+		process->jitdump = (struct process_mapping){0};
+		process->started_ns = event->time_ns;
 		process->threads = 1;
 		process->lost_seen = table->lost;
 		process->unknown = false;
@@ -225,6 +230,8 @@ static int apply_map(struct process_table *table, const struct event *event, str
 		return r == -E2BIG ? 0 : r;
 	if (!process->executable && binary_get(table->binaries, mapping.binary)->kind == BINARY_FILE)
 		process->executable = mapping.binary;
+	if (binary_get(table->binaries, mapping.binary)->is_jitdump)
+		process->jitdump = mapping;
 	r = mapping_list_insert(&process->maps, &mapping, &replaced);
 	note_change(table, process, replaced);
 	if (process->maps && process->maps->count > process->reread_at) {
@@ -377,6 +384,8 @@ void process_table_mark_binaries(struct process_table *table)
 		const struct process *process = (const struct process *)(uintptr_t)value;
 		if (process->executable)
 			binaries_mark(table->binaries, process->executable);
+		if (process->jitdump.binary)
+			binaries_mark(table->binaries, process->jitdump.binary);
 		for (size_t i = 0; process->maps && i < process->maps->count; i++)
 			binaries_mark(table->binaries, process->maps->items[i].binary);
 	}

@@ -44,20 +44,23 @@ struct process {
 				same, but for those that forked from each other and have not changed since */
 	uint32_t executable; /* binary; 0 = unknown */
 	uint32_t threads;
-	uint32_t lost_seen;	   /* process_table.lost when it was last read from /proc */
-	bool read;		   /* its mappings were read from /proc at some time */
-	bool unknown;		   /* it could not be read and no event told of it */
-	uint64_t read_ns;	   /* events up to this time are in already */
-	uint64_t exit_ns;	   /* 0 = lives */
-	size_t reread_at;	   /* mappings that make it worth to read the list again, since munmap is not reported */
-	char comm[16];		   /* of the main thread */
-	bool told;		   /* the kernel side knows its mappings (unwinder.c) */
-	bool wanted;		   /* it was sampled: the kernel side should know them */
-	bool changed;		   /* it is in process_table.changed */
-	uint32_t fruitless;	   /* tails in a row that did not help */
-	uint64_t quiet_until;	   /* tick until when it sends no tails */
-	uint32_t *results;	   /* samples by enum unwind_result; NULL = never sampled */
-	struct mapping_list *maps; /* NULL = none */
+	uint32_t lost_seen;		/* process_table.lost when it was last read from /proc */
+	bool read;			/* its mappings were read from /proc at some time */
+	bool unknown;			/* it could not be read and no event told of it */
+	uint64_t read_ns;		/* events up to this time are in already */
+	uint64_t exit_ns;		/* 0 = lives */
+	size_t reread_at;		/* mappings that make it worth to read the list again, since munmap is not reported */
+	char comm[16];			/* of the main thread */
+	bool told;			/* the kernel side knows its mappings (unwinder.c) */
+	bool wanted;			/* it was sampled: the kernel side should know them */
+	bool changed;			/* it is in process_table.changed */
+	uint32_t fruitless;		/* tails in a row that did not help */
+	uint64_t quiet_until;		/* tick until when it sends no tails */
+	uint32_t *results;		/* samples by enum unwind_result; NULL = never sampled */
+	uint64_t started_ns;		/* of its fork or last exec; 0 = before the agent's start */
+	uid_t uid;			/* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
+	struct process_mapping jitdump; /* the page by which a jitdump is found; .binary BINARY_NONE = none */
+	struct mapping_list *maps;	/* NULL = none */
 };
 
 struct process_table {

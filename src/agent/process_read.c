@@ -170,6 +170,26 @@ static int read_executable(struct process_table *table, struct process *process)
 	return r == -E2BIG ? 0 : r;
 }
 
+/* The last jitdump that the process maps, as a profiler that reads events in order would see it. */
+static void find_jitdump(struct process_table *table, struct process *process)
+{
+	process->jitdump = (struct process_mapping){0};
+	for (size_t i = 0; process->maps && i < process->maps->count; i++) {
+		if (binary_get(table->binaries, process->maps->items[i].binary)->is_jitdump)
+			process->jitdump = process->maps->items[i];
+	}
+}
+
+static void read_user(struct process *process)
+{
+	char path[64];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
+	if (stat(path, &status) == 0)
+		process->uid = status.st_uid; /* root's, when it may not be dumped: then only root's files are believed */
+}
+
 int process_read(struct process_table *table, struct process *process)
 {
 	uint64_t now = (uint64_t)time_monotonic_ns();
@@ -202,6 +222,8 @@ int process_read(struct process_table *table, struct process *process)
 		if (process->told)
 			process_table_changed(table, process);
 	}
+	find_jitdump(table, process);
+	read_user(process);
 	return read_executable(table, process);
 }
 

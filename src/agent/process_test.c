@@ -219,6 +219,45 @@ static void test_a_life(void **state)
 	assert_null(process_table_find(&fixture->table, FAR_PID + 1));
 }
 
+/* The mapping by which a jitdump is found, the start, and the user follow forks, and end with the program. */
+static void test_what_names_of_jit_code_need(void **state)
+{
+	struct fixture *fixture = *state;
+	struct event dump = {.kind = EVENT_MAP,
+			     .time_ns = 30,
+			     .pid = FAR_PID,
+			     .start = 0x7000,
+			     .length = 0x1000,
+			     .name = "/tmp/jit-5.dump",
+			     .device = 3,
+			     .inode = 4};
+
+	apply_fork(fixture, 10, 1, FAR_PID);
+	apply_exec(fixture, 20, FAR_PID, "first");
+	struct process *process = process_table_find(&fixture->table, FAR_PID);
+	assert_int_equal(process->started_ns, 20);
+	assert_int_equal(process->uid, (uid_t)-1);
+	assert_int_equal(process->jitdump.binary, BINARY_NONE);
+	apply(fixture, dump);
+	apply_map(fixture, 40, FAR_PID, 0x7000, "/lib/over"); /* which unmaps it, but it was said where the file is */
+	assert_string_equal(binary_get(&fixture->binaries, process->jitdump.binary)->path, "/tmp/jit-5.dump");
+	assert_int_equal(process->jitdump.start, 0x7000);
+	process->uid = 1234;
+
+	apply_fork(fixture, 50, FAR_PID, FAR_PID + 1);
+	struct process *child = process_table_find(&fixture->table, FAR_PID + 1);
+	assert_int_equal(child->started_ns, 50);
+	assert_int_equal(child->uid, 1234);
+	assert_int_equal(child->jitdump.binary, process->jitdump.binary);
+	apply_exec(fixture, 60, FAR_PID + 1, "second");
+	assert_int_equal(child->started_ns, 60);
+	assert_int_equal(child->jitdump.binary, BINARY_NONE);
+	binaries_sweep_begin(&fixture->binaries);
+	process_table_mark_binaries(&fixture->table);
+	assert_int_equal(binaries_sweep_end(&fixture->binaries), 0);
+	assert_true(binary_get(&fixture->binaries, process->jitdump.binary)->is_jitdump);
+}
+
 static void test_a_pid_is_used_again(void **state)
 {
 	struct fixture *fixture = *state;
@@ -270,6 +309,7 @@ static void test_the_snapshot_knows_us(void **state)
 	assert_string_equal(self->comm, comm);
 	assert_int_equal(self->threads, 1);
 	assert_int_equal(process_namespace_pid(self), getpid());
+	assert_int_equal(self->uid, geteuid());
 	assert_non_null(process_table_find(&fixture->table, 1));
 }
 
@@ -357,6 +397,7 @@ int main(void)
 		cmocka_unit_test(test_mappings_are_bounded),
 		cmocka_unit_test(test_lines_of_maps),
 		cmocka_unit_test_setup_teardown(test_a_life, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_names_of_jit_code_need, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_pid_is_used_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_processes_are_made_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_snapshot_knows_us, setup, teardown),

@@ -64,13 +64,13 @@ static int add_mapping(struct profile *profile, const char *file, const char *bu
 	return r < 0 ? r : profile_add_mapping(profile, &mapping, ret, err);
 }
 
-/* A location that is a name. */
-static int add_named(struct profile *profile, const char *name, const char *file, enum profile_frame_type type, uint32_t *ret,
-		     struct error *err)
+/* A location that is a name, and perhaps a line of a source file. */
+static int add_line(struct profile *profile, const char *name, const char *file, enum profile_frame_type type,
+		    const char *source, uint32_t number, uint32_t *ret, struct error *err)
 {
 	struct profile_location location = {.frame_type = type};
 	struct profile_function function = {0};
-	struct profile_line line = {0};
+	struct profile_line line = {.line = number};
 
 	int r = file ? add_mapping(profile, file, "", (struct profile_mapping){.flags = PROFILE_MAPPING_HAS_FUNCTIONS},
 				   &location.mapping, err)
@@ -78,9 +78,17 @@ static int add_named(struct profile *profile, const char *name, const char *file
 	if (r == 0)
 		r = profile_add_cstring(profile, name, &function.name, err);
 	function.system_name = function.name;
+	if (r == 0 && source[0])
+		r = profile_add_cstring(profile, source, &function.file_name, err);
 	if (r == 0)
 		r = profile_add_function(profile, &function, &line.function, err);
 	return r < 0 ? r : profile_add_location(profile, &location, &line, 1, ret, err);
+}
+
+static int add_named(struct profile *profile, const char *name, const char *file, enum profile_frame_type type, uint32_t *ret,
+		     struct error *err)
+{
+	return add_line(profile, name, file, type, "", 0, ret, err);
 }
 
 /* A location that is an address, in the file's or the process's space. */
@@ -120,12 +128,25 @@ static int kernel_location(struct window *window, uint64_t address, uint32_t *re
 static int jit_location(struct window *window, struct process *process, uint64_t address, uint32_t *ret, struct error *err)
 {
 	const struct agent_sink *sink = window->sink;
-	struct agent_symbol symbol;
+	const struct process_mapping *jitdump = &process->jitdump;
+	struct agent_symbol symbol = {0};
+	struct agent_jit_address asked = {.address = address, .time_ns = window->sample_ns, .pid = process->pid};
 	uint32_t mapping;
 
-	if (sink->jit_symbol && sink->jit_symbol(sink->context, process->pid, process_namespace_pid(process), address, &symbol))
-		return add_named(window->profile, symbol.name, symbol.module[0] ? symbol.module : "[anon]", PROFILE_FRAME_JIT,
-				 ret, err);
+	asked.namespace_pid = process_namespace_pid(process);
+	asked.uid = process->uid;
+	asked.started_ns = process->started_ns;
+	if (jitdump->binary) {
+		const struct binary *file = binary_get(window->binaries, jitdump->binary);
+		asked.jitdump_path = file->path;
+		asked.jitdump_device = file->device;
+		asked.jitdump_inode = file->inode;
+		asked.jitdump_start = jitdump->start;
+		asked.jitdump_end = jitdump->end;
+	}
+	if (sink->jit_symbol && sink->jit_symbol(sink->context, &asked, &symbol))
+		return add_line(window->profile, symbol.name, symbol.module[0] ? symbol.module : "[anon]", PROFILE_FRAME_JIT,
+				symbol.file, symbol.line, ret, err);
 	int r = add_mapping(window->profile, "[anon]", "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping, err);
 	return r < 0 ? r : add_address(window->profile, mapping, address, PROFILE_FRAME_JIT, ret, err);
 }
@@ -308,6 +329,7 @@ int window_add(struct window *window, struct process *process, const struct abi_
 	uint32_t id;
 
 	memcpy(key.comm, sample->comm, sizeof(key.comm));
+	window->sample_ns = sample->time_ns;
 	if (!window->profile) {
 		int r = start_profile(window, err);
 		if (r < 0)

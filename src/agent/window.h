@@ -52,6 +52,7 @@ struct window {
 	struct map64 kernel_locations; /* address -> location */
 	uint32_t unknown_location;
 	uint64_t relabel_dropped;	   /* samples, since the start of the agent */
+	uint64_t sample_ns;		   /* of the sample that is being added */
 	uint64_t losses[AGENT_LOSS_COUNT]; /* since the start of the agent */
 };
 

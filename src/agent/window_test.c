@@ -32,6 +32,8 @@ struct fixture {
 	struct process *process;
 	unsigned kernel_asked;
 	pid_t jit_pid;
+	struct agent_jit_address jit_asked;
+	bool jit_has_lines;
 };
 
 static bool kernel_symbol(void *context, uint64_t address, struct agent_symbol *ret)
@@ -43,12 +45,17 @@ static bool kernel_symbol(void *context, uint64_t address, struct agent_symbol *
 	return address < KERNEL + 0x100000;
 }
 
-static bool jit_symbol(void *context, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret)
+static bool jit_symbol(void *context, const struct agent_jit_address *address, struct agent_symbol *ret)
 {
 	struct fixture *fixture = context;
-	fixture->jit_pid = pid;
+	fixture->jit_pid = address->pid;
+	fixture->jit_asked = *address;
 	*ret = (struct agent_symbol){.name = "jitted", .module = "[perf-map]"};
-	return address < 0x10800;
+	if (fixture->jit_has_lines) {
+		snprintf(ret->file, sizeof(ret->file), "/src/a.js");
+		ret->line = 7;
+	}
+	return address->address < 0x10800;
 }
 
 static int apply(struct fixture *f, struct event event)
@@ -150,6 +157,35 @@ static const char *stack_text(const struct profile *profile, size_t sample)
 		}
 	}
 	return text;
+}
+
+/* What the sink is told, and a line that it says. */
+static void test_jit_code_with_lines(void **state)
+{
+	struct fixture *f = *state;
+	struct event map = {.kind = EVENT_MAP, .time_ns = 50, .start = 0x30000, .length = 0x1000, .name = "/tmp/jit-5.dump"};
+
+	map.device = 3;
+	map.inode = 4;
+	f->jit_has_lines = true;
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = 0x10010, .time_ns = 40}), 0);
+	assert_null(f->jit_asked.jitdump_path);
+	assert_int_equal(apply(f, map), 0);
+	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = 0x10014, .time_ns = 60}), 0);
+	assert_string_equal(f->jit_asked.jitdump_path, "/tmp/jit-5.dump");
+	assert_int_equal(f->jit_asked.jitdump_device, 3);
+	assert_int_equal(f->jit_asked.jitdump_inode, 4);
+	assert_int_equal(f->jit_asked.jitdump_start, 0x30000);
+	assert_int_equal(f->jit_asked.jitdump_end, 0x31000);
+	assert_int_equal(f->jit_asked.address, 0x10014);
+	assert_int_equal(f->jit_asked.time_ns, 60);
+	assert_int_equal(f->jit_asked.started_ns, 2);
+	const struct profile *profile = f->window.profile;
+	const struct profile_line *line = NULL;
+	for (size_t i = 1; i < profile->location_count; i++)
+		line = &profile->lines[profile->locations[i].line_first];
+	assert_int_equal(line->line, 7);
+	assert_string_equal(profile_string(profile, profile->functions[line->function].file_name), "/src/a.js");
 }
 
 static void test_addresses_become_locations(void **state)
@@ -321,6 +357,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_addresses_become_locations, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_jit_code_with_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal_samples_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_missing_is_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dropped_samples_are_counted, setup, teardown),

@@ -9,6 +9,7 @@
 struct host_symbols {
 	struct kallsyms *kallsyms;
 	struct perf_maps *perf_maps;
+	struct jitdumps *jitdumps;
 };
 /* Without readable kallsyms kernel frames stay addresses; *ret_warning says so then ("" otherwise). */
 int host_symbols_init(struct host_symbols *symbols, char *ret_warning, size_t warning_size, struct error *err);
@@ -16,6 +17,8 @@ void host_symbols_release(struct host_symbols *symbols);
 void host_symbols_refresh(struct host_symbols *symbols); /* reads kallsyms again when modules have changed */
 /* For struct agent_sink. */
 bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct agent_symbol *ret);
-bool host_symbols_jit(struct host_symbols *symbols, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret);
+bool host_symbols_jit(struct host_symbols *symbols, const struct agent_jit_address *address, struct agent_symbol *ret);
+/* Of perf maps and jitdumps together. */
+void host_symbols_get_jit_stats(const struct host_symbols *symbols, struct jit_stats *ret);
 
 #endif

@@ -56,9 +56,9 @@ static bool on_kernel_symbol(void *context, uint64_t address, struct agent_symbo
 	return host_symbols_kernel(&((struct record *)context)->symbols, address, ret);
 }
 
-static bool on_jit_symbol(void *context, pid_t pid, pid_t namespace_pid, uint64_t address, struct agent_symbol *ret)
+static bool on_jit_symbol(void *context, const struct agent_jit_address *address, struct agent_symbol *ret)
 {
-	return host_symbols_jit(&((struct record *)context)->symbols, pid, namespace_pid, address, ret);
+	return host_symbols_jit(&((struct record *)context)->symbols, address, ret);
 }
 
 static int on_profile(void *context, struct profile *profile, struct error *err)

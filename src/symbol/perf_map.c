@@ -5,9 +5,9 @@
  *   START SIZE NAME      a line for each function; START and SIZE in hex, with 0x (JDK) or without (node); NAME to the end of
  * the line, spaces included
  *
- * Files only grow, and memory is used again: a later entry covers what it overlaps of earlier ones. So the state is a sorted
- * list of pieces that do not overlap, and what was appended is first brought into that form by itself, half by half (flatten),
- * and then laid over it (overlay) in one pass. Inserting entries one by one would move the whole list for each.
+ * Memory is used again: a later entry covers what it overlaps of earlier ones (code_map.h). The limits are on what is in use,
+ * not on what was ever read: a process that compiles for months appends for months, and it is the latest lines that count. So
+ * names of covered entries are thrown away once they are the greater part.
  */
 #include "symbol/perf_map.h"
 
@@ -16,38 +16,37 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/map.h"
+
+#define COMPACT_FIRST_BYTES (1 * MIB)
 
 void perf_map_init(struct perf_map *map)
 {
-	*map = (struct perf_map){.entries_max = PERF_MAP_ENTRIES_MAX};
-	buffer_init(&map->names, PERF_MAP_BYTES_MAX);
+	*map = (struct perf_map){.entries_max = PERF_MAP_ENTRIES_MAX, .compact_at = COMPACT_FIRST_BYTES};
+	buffer_init(&map->names, PERF_MAP_NAMES_BYTES_MAX);
 }
 
 void perf_map_release(struct perf_map *map)
 {
-	map->pieces = mem_free(map->pieces);
-	map->piece_count = map->piece_capacity = map->entries = map->bad_lines = 0;
+	code_map_release(&map->code);
 	buffer_release(&map->names);
+	map->entries = map->bad_lines = map->dropped = 0;
+	map->compact_at = COMPACT_FIRST_BYTES;
 }
 
 size_t perf_map_memory_bytes(const struct perf_map *map)
 {
-	return map->names.capacity + map->piece_capacity * sizeof(*map->pieces);
+	return map->names.capacity + map->code.capacity * sizeof(*map->code.pieces);
 }
 
-const struct perf_map_piece *perf_map_find(const struct perf_map *map, uint64_t address)
+const struct code_piece *perf_map_find(const struct perf_map *map, uint64_t address)
 {
-	size_t low = 0, high = map->piece_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (map->pieces[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address - map->pieces[low - 1].start >= map->pieces[low - 1].size)
-		return NULL;
-	return &map->pieces[low - 1];
+	return code_map_find(&map->code, address);
+}
+
+const char *perf_map_name(const struct perf_map *map, const struct code_piece *piece)
+{
+	return (const char *)map->names.data + piece->value;
 }
 
 /* ---- lines ---- */
@@ -82,9 +81,9 @@ static bool scan_number(const char **at, const char *end, uint64_t *ret)
 	return true;
 }
 
-/* Appends one line's piece to *pieces, which has room, and its name to the map's names. 1 = added, 0 = makes no sense, -ENOMEM.
- */
-static int parse_line(struct perf_map *map, const char *line, const char *end, struct perf_map_piece *ret)
+/* Appends one line's piece to *pieces, which has room, and its name to the map's names. 1 = added, 0 = makes no
+ * sense, -E2BIG = no room, -ENOMEM. */
+static int parse_line(struct perf_map *map, const char *line, const char *end, struct code_piece *ret)
 {
 	uint64_t start, size;
 	if (end > line && end[-1] == '\r')
@@ -103,76 +102,10 @@ static int parse_line(struct perf_map *map, const char *line, const char *end, s
 		r = buffer_append_byte(&map->names, 0);
 	if (r < 0) {
 		map->names.len = name;
-		return r == -E2BIG ? 0 : r;
+		return r;
 	}
-	*ret = (struct perf_map_piece){.start = start, .symbol_start = start, .size = (uint32_t)size, .name = (uint32_t)name};
+	*ret = (struct code_piece){.start = start, .symbol_start = start, .size = (uint32_t)size, .value = (uint32_t)name};
 	return 1;
-}
-
-/* ---- overlapping ---- */
-
-static uint64_t piece_end(const struct perf_map_piece *piece)
-{
-	return piece->start + piece->size;
-}
-
-/* The part of `piece` from `from` to `to`. */
-static struct perf_map_piece cut_piece(const struct perf_map_piece *piece, uint64_t from, uint64_t to)
-{
-	struct perf_map_piece part = *piece;
-	part.start = from;
-	part.size = (uint32_t)(to - from);
-	return part;
-}
-
-/*
- * Lays `over` over `under` into `out`, which has room for under_count + 2 * over_count pieces: each piece on top splits at most
- * one below. Returns how many there are.
- */
-static size_t overlay(const struct perf_map_piece *under, size_t under_count, const struct perf_map_piece *over,
-		      size_t over_count, struct perf_map_piece *out)
-{
-	size_t count = 0, next = 0;
-	for (size_t i = 0; i < under_count; i++) {
-		uint64_t from = under[i].start, end = piece_end(&under[i]);
-		/* Pieces on top that end before this one begins. */
-		while (next < over_count && piece_end(&over[next]) <= from)
-			out[count++] = over[next++];
-		while (next < over_count && over[next].start < end) {
-			if (over[next].start > from)
-				out[count++] = cut_piece(&under[i], from, over[next].start);
-			from = piece_end(&over[next]);
-			if (from >= end)
-				break; /* it may cover the next piece below too */
-			out[count++] = over[next++];
-		}
-		if (from < end)
-			out[count++] = cut_piece(&under[i], from, end);
-	}
-	while (next < over_count)
-		out[count++] = over[next++];
-	return count;
-}
-
-/* pieces[0..count) in the order of the file become sorted pieces that do not overlap; the array has room for 2 * count, as has
- * `scratch`. Returns how many there are. */
-static size_t flatten(struct perf_map_piece *pieces, size_t count, struct perf_map_piece *scratch)
-{
-	if (count < 2)
-		return count;
-	/* Most files are sorted. */
-	size_t sorted = 1;
-	while (sorted < count && piece_end(&pieces[sorted - 1]) <= pieces[sorted].start)
-		sorted++;
-	if (sorted == count)
-		return count;
-	size_t half = count / 2;
-	/* The halves lie side by side, each with room for twice its number: the later half moves to the end first. */
-	memmove(pieces + 2 * half, pieces + half, (count - half) * sizeof(*pieces));
-	size_t under = flatten(pieces, half, scratch), over = flatten(pieces + 2 * half, count - half, scratch);
-	size_t total = overlay(pieces, under, pieces + 2 * half, over, scratch);
-	memcpy(pieces, scratch, total * sizeof(*pieces));
-	return total;
 }
 
 /* ---- adding ---- */
@@ -185,20 +118,21 @@ static size_t count_lines(struct bytes lines)
 	return count;
 }
 
-static int parse_lines(struct perf_map *map, struct bytes lines, struct perf_map_piece *batch, size_t *ret_count)
+static int parse_lines(struct perf_map *map, struct bytes lines, struct code_piece *batch, size_t most, size_t *ret_count)
 {
 	const char *at = (const char *)lines.data, *end = at + lines.len;
 	size_t count = 0;
-	while (at < end && map->entries + count < map->entries_max) {
+	while (at < end) {
 		const char *line_end = memchr(at, '\n', (size_t)(end - at));
 		if (!line_end)
 			line_end = end;
 		if (line_end > at) {
-			int r = parse_line(map, at, line_end, &batch[count]);
-			if (r < 0)
+			int r = count < most ? parse_line(map, at, line_end, &batch[count]) : -E2BIG;
+			if (r < 0 && r != -E2BIG)
 				return r;
-			count += (size_t)r;
+			count += r > 0;
 			map->bad_lines += r == 0;
+			map->dropped += r == -E2BIG;
 		}
 		at = line_end + 1;
 	}
@@ -206,25 +140,36 @@ static int parse_lines(struct perf_map *map, struct bytes lines, struct perf_map
 	return 0;
 }
 
-static int overlay_batch(struct perf_map *map, struct perf_map_piece *batch, size_t count, struct perf_map_piece *scratch)
+/* Keeps only names that pieces use. */
+static int compact_names(struct perf_map *map)
 {
-	size_t entries = count;
-	count = flatten(batch, count, scratch);
-	size_t need = map->piece_count + 2 * count;
-	struct perf_map_piece *merged = mem_alloc_array(need, sizeof(*merged));
-	if (!merged)
-		return -ENOMEM;
-	map->piece_count = overlay(map->pieces, map->piece_count, batch, count, merged);
-	map->piece_capacity = need;
-	mem_free(map->pieces);
-	map->pieces = merged;
-	map->entries += entries;
-	/* Give back what overlapping did not need. */
-	void *fitted = mem_realloc_array(merged, map->piece_count, sizeof(*merged));
-	if (fitted) {
-		map->pieces = fitted;
-		map->piece_capacity = map->piece_count;
+	_cleanup_(map64_release) struct map64 moved;
+	_cleanup_(buffer_release) struct buffer names;
+	map64_init(&moved);
+	buffer_init(&names, map->names.max);
+	/* Two passes: nothing may have changed when memory runs out. */
+	for (size_t i = 0; i < map->code.count; i++) {
+		const char *name = perf_map_name(map, &map->code.pieces[i]);
+		uint64_t known;
+		if (map64_get(&moved, map->code.pieces[i].value, &known))
+			continue;
+		int r = map64_put(&moved, map->code.pieces[i].value, names.len);
+		if (r == 0)
+			r = buffer_append(&names, name, strlen(name) + 1);
+		if (r < 0)
+			return r;
 	}
+	for (size_t i = 0; i < map->code.count; i++) {
+		uint64_t at = 0;
+		map64_get(&moved, map->code.pieces[i].value, &at);
+		map->code.pieces[i].value = (uint32_t)at;
+	}
+	struct buffer old = map->names;
+	map->names = names;
+	names = old;
+	map->compact_at = 2 * map->names.len > COMPACT_FIRST_BYTES ? 2 * map->names.len : COMPACT_FIRST_BYTES;
+	if (map->compact_at > map->names.max)
+		map->compact_at = map->names.max;
 	return 0;
 }
 
@@ -232,20 +177,27 @@ int perf_map_add_text(struct perf_map *map, struct bytes lines)
 {
 	if (lines.len == 0)
 		return 0;
-	size_t most = count_lines(lines), names_before = map->names.len;
-	if (most > map->entries_max - map->entries)
-		most = map->entries_max - map->entries;
-	if (most == 0)
-		return 0;
-	_cleanup_(mem_freep) struct perf_map_piece *batch = mem_alloc_array(2 * most, sizeof(*batch));
-	_cleanup_(mem_freep) struct perf_map_piece *scratch = mem_alloc_array(2 * most, sizeof(*scratch));
-	if (!batch || !scratch)
+	if (map->names.len + lines.len > map->compact_at) {
+		int r = compact_names(map);
+		if (r < 0)
+			return r;
+	}
+	size_t most = count_lines(lines), names_before = map->names.len, dropped_before = map->dropped;
+	size_t room = map->code.count < map->entries_max ? map->entries_max - map->code.count : 0;
+	if (most > room)
+		most = room;
+	_cleanup_(mem_freep) struct code_piece *batch = mem_alloc_array(2 * most, sizeof(*batch));
+	if (!batch)
 		return -ENOMEM;
 	size_t count = 0;
-	int r = parse_lines(map, lines, batch, &count);
-	if (r == 0 && count > 0)
-		r = overlay_batch(map, batch, count, scratch);
-	if (r < 0)
+	int r = parse_lines(map, lines, batch, most, &count);
+	if (r == 0)
+		r = code_map_add(&map->code, batch, count);
+	if (r < 0) {
 		map->names.len = names_before;
-	return r;
+		map->dropped = dropped_before;
+		return r;
+	}
+	map->entries += count;
+	return 0;
 }

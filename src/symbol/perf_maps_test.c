@@ -20,6 +20,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/time.h"
 #include "symbol/perf_map.h"
 #include "symbol/symbol_int.h"
 
@@ -27,8 +28,8 @@
 
 static const char *find(const struct perf_map *map, uint64_t address)
 {
-	const struct perf_map_piece *piece = perf_map_find(map, address);
-	return piece ? (const char *)map->names.data + piece->name : "";
+	const struct code_piece *piece = perf_map_find(map, address);
+	return piece ? perf_map_name(map, piece) : "";
 }
 
 static void test_lines(void **state)
@@ -73,7 +74,7 @@ static void test_bad_lines(void **state)
 		assert_int_equal(perf_map_add_text(&map, bytes_of_string(lines[i])), 0);
 		assert_int_equal(map.entries, 0);
 		assert_int_equal(map.bad_lines, 1);
-		assert_int_equal(map.piece_count, 0);
+		assert_int_equal(map.code.count, 0);
 		perf_map_release(&map);
 	}
 }
@@ -97,7 +98,7 @@ static void test_later_entries_cover_earlier_ones(void **state)
 	assert_string_equal(find(&map, 0x1058), "inside");
 	assert_int_equal(perf_map_add_text(&map, bytes_of_string("0 10000 all\n")), 0);
 	assert_string_equal(find(&map, 0x1050), "all");
-	assert_int_equal(map.piece_count, 1);
+	assert_int_equal(map.code.count, 1);
 	perf_map_release(&map);
 }
 
@@ -130,7 +131,7 @@ static void test_random_entries(void **state)
 				snprintf(expected, sizeof(expected), "f%d", last[at]);
 			assert_string_equal(find(&map, at), expected);
 		}
-		assert_true(map.piece_count < 2 * ENTRIES);
+		assert_true(map.code.count < 2 * ENTRIES);
 		perf_map_release(&map);
 		buffer_release(&text);
 	}
@@ -197,11 +198,25 @@ static void write_map(const char *path, int flags, const char *text)
 	close(fd);
 }
 
+static bool lookup(struct fixture *f, pid_t pid, pid_t namespace_pid, uint64_t address, const char **ret_name,
+		   uint64_t *ret_start)
+{
+	struct perf_maps_process who = {.pid = pid, .namespace_pid = namespace_pid, .uid = getuid()};
+	return perf_maps_lookup(f->maps, &who, address, ret_name, ret_start);
+}
+
+static uint64_t problems(struct fixture *f, enum jit_problem problem)
+{
+	struct jit_stats stats;
+	perf_maps_get_stats(f->maps, &stats);
+	return stats.problems[problem];
+}
+
 static void assert_name(struct fixture *f, uint64_t address, const char *expected)
 {
 	const char *name = "";
 	uint64_t start;
-	bool found = perf_maps_lookup(f->maps, getpid(), 0, address, &name, &start);
+	bool found = lookup(f, getpid(), 0, address, &name, &start);
 	assert_string_equal(name, expected);
 	assert_int_equal(found, expected[0] != 0);
 }
@@ -268,6 +283,7 @@ static void test_what_is_no_regular_file(void **state)
 	assert_int_equal(mkdir(f->path, 0700), 0);
 	assert_name(f, 0x1000, "");
 	assert_int_equal(rmdir(f->path), 0);
+	assert_int_equal(problems(f, JIT_PROBLEM_NOT_REGULAR), 3);
 	assert_int_equal(rename(other, f->path), 0);
 	assert_name(f, 0x1000, "one");
 }
@@ -282,6 +298,7 @@ static void test_files_of_other_users(void **state)
 	write_map(f->path, 0, "1000 10 one\n");
 	assert_int_equal(chown(f->path, 12345, 12345), 0);
 	assert_name(f, 0x1000, "");
+	assert_int_equal(problems(f, JIT_PROBLEM_OWNER), 1);
 	assert_int_equal(chown(f->path, 0, 0), 0);
 	assert_name(f, 0x1000, "one");
 }
@@ -303,7 +320,7 @@ static void test_ended_process(void **state)
 	write_map(path, O_TRUNC, "1000 10 child\n");
 	const char *name;
 	uint64_t start;
-	assert_true(perf_maps_lookup(f->maps, child, child, 0x1004, &name, &start));
+	assert_true(lookup(f, child, child, 0x1004, &name, &start));
 	assert_string_equal(name, "child");
 	assert_int_equal(start, 0x1000);
 	close(pipe_fds[1]);
@@ -311,9 +328,9 @@ static void test_ended_process(void **state)
 	int status;
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(unlink(path), 0);
-	assert_true(perf_maps_lookup(f->maps, child, child, 0x1004, &name, &start));
-	assert_false(perf_maps_lookup(f->maps, -1, 0, 0x1004, &name, &start));
-	assert_false(perf_maps_lookup(f->maps, 0, 0, 0x1004, &name, &start));
+	assert_true(lookup(f, child, child, 0x1004, &name, &start));
+	assert_false(lookup(f, -1, 0, 0x1004, &name, &start));
+	assert_false(lookup(f, 0, 0, 0x1004, &name, &start));
 }
 
 /* The pid inside the process's namespace names the file. */
@@ -323,7 +340,7 @@ static void test_namespace_pid(void **state)
 	const char *name;
 	uint64_t start;
 	write_map("/tmp/perf-1000000007.map", O_TRUNC, "1000 10 inner\n");
-	assert_true(perf_maps_lookup(f->maps, getpid(), 1000000007, 0x1000, &name, &start));
+	assert_true(lookup(f, getpid(), 1000000007, 0x1000, &name, &start));
 	assert_string_equal(name, "inner");
 	assert_int_equal(unlink("/tmp/perf-1000000007.map"), 0);
 }
@@ -337,8 +354,170 @@ static void test_many_processes(void **state)
 	const char *name;
 	uint64_t start;
 	for (pid_t pid = 4000000; pid < 4010000; pid++)
-		assert_false(perf_maps_lookup(f->maps, pid, 0, 0x1000, &name, &start));
+		assert_false(lookup(f, pid, 0, 0x1000, &name, &start));
 	assert_name(f, 0x1000, "one");
+}
+
+/* Written before the process began: by whoever had the pid then. */
+static void test_file_of_an_earlier_process(void **state)
+{
+	struct fixture *f = *state;
+	struct perf_maps_process who = {.pid = getpid(), .uid = getuid()};
+	const char *name;
+	uint64_t start;
+	write_map(f->path, 0, "1000 10 one\n");
+	who.started_ns = (uint64_t)(time_monotonic_ns() + 10 * NS_PER_S);
+	assert_false(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	assert_int_equal(problems(f, JIT_PROBLEM_STALE), 1);
+	who.started_ns = (uint64_t)(time_monotonic_ns() - 10 * NS_PER_S);
+	assert_true(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	/* The same process runs another program since. */
+	who.started_ns = (uint64_t)(time_monotonic_ns() + 10 * NS_PER_S);
+	assert_false(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	assert_int_equal(problems(f, JIT_PROBLEM_STALE), 2);
+}
+
+/* A pid that nobody has stands for a process that ended before it was looked at. */
+static void test_process_that_ended_unseen(void **state)
+{
+	struct fixture *f = *state;
+	struct perf_maps_process who = {.pid = 1999999999, .uid = getuid()};
+	const char *name = "", path[] = "/tmp/perf-1999999999.map";
+	uint64_t start;
+	unlink(path);
+	write_map(path, 0, "1000 10 one\n");
+	/* Nobody knows when it began: the file may be another's. */
+	assert_false(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	assert_int_equal(problems(f, JIT_PROBLEM_GONE), 1);
+	who.started_ns = (uint64_t)time_monotonic_ns();
+	assert_true(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	assert_string_equal(name, "one");
+	/* Looked at since it ended: once. */
+	write_map(path, O_APPEND, "2000 10 two\n");
+	assert_false(perf_maps_lookup(f->maps, &who, 0x2000, &name, &start));
+	if (getuid() == 0) {
+		assert_int_equal(chown(path, 12345, 12345), 0);
+		who.started_ns++;
+		assert_false(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+		assert_int_equal(problems(f, JIT_PROBLEM_OWNER), 1);
+		who.uid = 12345;
+		who.started_ns++;
+		assert_true(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	}
+	/* In a container of its own the file lay elsewhere. */
+	who.pid = 1999999998;
+	who.namespace_pid = 1999999999;
+	assert_false(perf_maps_lookup(f->maps, &who, 0x1000, &name, &start));
+	assert_int_equal(problems(f, JIT_PROBLEM_GONE), 2);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* What it wrote between the last look and its end is read after it. */
+static void test_last_words(void **state)
+{
+	struct fixture *f = *state;
+	int pipe_fds[2];
+	assert_int_equal(pipe(pipe_fds), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		char byte;
+		close(pipe_fds[1]);
+		_exit(read(pipe_fds[0], &byte, 1) < 0);
+	}
+	char path[64];
+	const char *name;
+	uint64_t start;
+	int status;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)child);
+	write_map(path, O_TRUNC, "1000 10 first\n");
+	assert_true(lookup(f, child, child, 0x1004, &name, &start));
+	write_map(path, O_APPEND, "2000 10 last\n");
+	close(pipe_fds[1]);
+	close(pipe_fds[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(lookup(f, child, child, 0x2004, &name, &start));
+	assert_string_equal(name, "last");
+	assert_true(lookup(f, child, child, 0x1004, &name, &start));
+	assert_int_equal(unlink(path), 0);
+}
+
+/* The JDK writes all of it again: it begins as before, and is longer. */
+static void test_file_written_again(void **state)
+{
+	struct fixture *f = *state;
+	struct buffer text;
+	buffer_init(&text, 1 << 20);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_int_equal(buffer_printf(&text, "%x 10 f%u\n", 0x1000 + i * 0x10, i), 0);
+	write_map(f->path, O_TRUNC, buffer_string(&text));
+	assert_name(f, 0x1000, "f0");
+	text.len -= 200;
+	assert_int_equal(
+		buffer_printf(&text, "\n1000 10 a new function in between, with a long name%0300d\n90000 10 later\n", 0), 0);
+	write_map(f->path, O_TRUNC, buffer_string(&text));
+	assert_name(f, 0x90000, "later");
+	assert_int_equal(problems(f, JIT_PROBLEM_REWRITTEN), 1);
+	buffer_release(&text);
+}
+
+/* A process that compiles for ever at the same addresses. */
+static void test_names_of_covered_entries_make_room(void **state)
+{
+	struct perf_map map;
+	struct buffer text;
+	perf_map_init(&map);
+	buffer_init(&text, 1 << 24);
+	assert_int_equal(perf_map_add_text(&map, bytes_of_string("10 8 stays\n10 4 covers\n")), 0);
+	for (unsigned round = 0; round < 100; round++) {
+		buffer_clear(&text);
+		for (unsigned i = 0; i < 10000; i++)
+			assert_int_equal(buffer_printf(&text, "%x 10 a name of some fifty letters, so that it adds up %u\n",
+						       0x1000 + i * 0x10, round),
+					 0);
+		assert_int_equal(perf_map_add_text(&map, buffer_bytes(&text)), 0);
+	}
+	assert_string_equal(find(&map, 0x14), "stays");
+	assert_string_equal(find(&map, 0x10), "covers");
+	assert_string_equal(find(&map, 0x1000 + 9999 * 0x10), "a name of some fifty letters, so that it adds up 99");
+	assert_int_equal(map.dropped, 0);
+	assert_true(perf_map_memory_bytes(&map) < 6 * MIB);
+	perf_map_release(&map);
+	buffer_release(&text);
+}
+
+/* A gigabyte: time, memory, and what is said of it. Dense, or all of it one line (zeroes, as a sparse file reads). */
+static void test_huge_files(void **state)
+{
+	enum { LINES = 40 };
+	struct fixture *f = *state;
+	struct jit_stats stats;
+	for (int sparse = 0; sparse < 2; sparse++) {
+		uint64_t address = 0x100000;
+		int fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		struct buffer text;
+		buffer_init(&text, 64 << 20);
+		/* The worst: distinct, unordered, overlapping. 40 MB, then a hole. */
+		for (unsigned i = 0; i < 1000000 && !sparse; i++)
+			assert_int_equal(buffer_printf(&text, "%lx 20 function number %u\n",
+						       (unsigned long)(address + hash64_mix(i) % 1000000 * 0x10), i),
+					 0);
+		assert_int_equal(write(fd, text.data, text.len), (ssize_t)text.len);
+		buffer_release(&text);
+		assert_int_equal(ftruncate(fd, 1ll << 30), 0);
+		close(fd);
+		for (unsigned i = 0; i < LINES; i++) {
+			const char *name;
+			uint64_t start;
+			int64_t began = time_thread_cpu_ns();
+			lookup(f, getpid(), 0, address, &name, &start);
+			assert_true(time_thread_cpu_ns() - began < 3 * NS_PER_S);
+			perf_maps_get_stats(f->maps, &stats);
+			assert_true(stats.memory_bytes < 64 * MIB);
+		}
+		assert_true(stats.problems[JIT_PROBLEM_TOO_LONG] == (uint64_t)sparse + 1);
+		assert_true(stats.problems[JIT_PROBLEM_FULL] > 0);
+		assert_true(stats.bytes_read < 600 * MIB);
+	}
 }
 
 /* Files in a test directory, taken apart as text: what node and the JDK write, and what nobody should. */
@@ -382,6 +561,7 @@ int main(void)
 		cmocka_unit_test(test_later_entries_cover_earlier_ones),
 		cmocka_unit_test(test_random_entries),
 		cmocka_unit_test(test_limits_and_faults),
+		cmocka_unit_test(test_names_of_covered_entries_make_room),
 		cmocka_unit_test(test_files_of_others),
 		TEST(test_growth),
 		TEST(test_reads_at_most_once_an_interval),
@@ -391,6 +571,11 @@ int main(void)
 		TEST(test_ended_process),
 		TEST(test_namespace_pid),
 		TEST(test_many_processes),
+		TEST(test_file_of_an_earlier_process),
+		TEST(test_process_that_ended_unseen),
+		TEST(test_last_words),
+		TEST(test_file_written_again),
+		TEST(test_huge_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,12 +72,14 @@ int source_build(struct symbolizer *symbolizer, const char *build_id, const char
 int source_build_debug(struct symbolizer *symbolizer, const char *build_id, struct symbol_table **ret, struct error *err);
 bool source_has_debug_file(struct symbolizer *symbolizer, const char *build_id);
 
-/* ---- kallsyms.c, perf_maps.c: seams for tests and fuzzing ---- */
+/* ---- kallsyms.c, perf_maps.c, jitdumps.c: seams for tests and fuzzing ---- */
 
 int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err);
 size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms);
 size_t kallsyms_symbol_count(const struct kallsyms *kallsyms);
 void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns);
 void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max);
+void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns);
+void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max);
 
 #endif
