@@ -20,9 +20,10 @@
 #include "bpf/abi.h"
 
 /* Set before loading; the verifier takes them as constants. */
-const volatile __u32 ring_mask = 0; /* bytes of a ring - 1; a power of two, at least 16 KiB */
-const volatile __u32 seen_mask = 0; /* slots of `seen` - 1 */
-const volatile __u64 hash_seed = 0; /* random, so that nobody can build stacks whose hashes meet */
+const volatile __u32 ring_mask = 0;  /* bytes of a ring - 1; a power of two, at least 16 KiB */
+const volatile __u32 seen_mask = 0;  /* slots of `seen` - 1 */
+const volatile __u32 chunk_mask = 0; /* chunks of the heap - 1; a power of two */
+const volatile __u64 hash_seed = 0;  /* random, so that nobody can build stacks whose hashes meet */
 const volatile bool filter_on = false;
 const volatile bool kernel_stacks = true;
 const volatile bool cgroup_v1 = false;
@@ -98,13 +99,14 @@ struct {
 
 static __always_inline void *heap_at(__u64 place, __u32 size)
 {
-	__u32 chunk = place / UNWIND_CHUNK_BYTES;
+	__u32 chunk = (place / UNWIND_CHUNK_BYTES) & chunk_mask;
 	void *start = bpf_map_lookup_elem(&heap, &chunk);
 
 	return start ? start + (place & (UNWIND_CHUNK_BYTES - size)) : 0;
 }
-/* Reads at a place; one that is out of range, which never happens, ends the function with 0. An answer in place of that end
- * would be a second way for the verifier to go on, at each read. */
+/* Reads at a place. Places wrap around the heap, so there is something to read at any: searches look beyond the end of what they
+ * search, and then ignore what they saw. The end of the function with 0 is for the verifier, which does not see that; an answer
+ * in place of it would be a second way to go on, at each read. */
 #define HEAP_READ(type, place)                                                                                                 \
 	({                                                                                                                     \
 		const type *at_ = heap_at(place, sizeof(type));                                                                \

@@ -28,6 +28,7 @@
 #define FILTER_MAX	     16384u
 #define CHAIN_FRAMES_MAX     262144u /* 2 MiB */
 #define RING_BYTES_LEAST     131072u /* room for some copies of stacks */
+#define HEAP_BYTES_MAX	     (1024 * MIB)
 #define HEAP_BYTES	     (32 * MIB)
 #define PROCESSES_KNOWN_MAX  16384u    /* by the kernel side */
 #define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
@@ -78,7 +79,8 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 		.cycles = options->cycles,
 		.cgroup_v1 = agent->cgroups.v1,
 		.measure = options->measure_bpf,
-		.heap_bytes = options->heap_bytes ? options->heap_bytes & ~(size_t)(UNWIND_CHUNK_BYTES - 1) : HEAP_BYTES,
+		.heap_bytes = round_up_power(options->heap_bytes ? options->heap_bytes : HEAP_BYTES, UNWIND_CHUNK_BYTES,
+					     HEAP_BYTES_MAX),
 		.processes_max = PROCESSES_KNOWN_MAX,
 	};
 }

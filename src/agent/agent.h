@@ -78,8 +78,8 @@ struct agent_options {
 	bool no_kernel; /* user stacks only */
 	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
 			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
-	bool measure_bpf;	     /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
-	size_t heap_bytes;	     /* kernel memory for unwind tables, a hard limit; 0 = 32 MiB */
+	bool measure_bpf;  /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	size_t heap_bytes; /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 MiB */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
 	size_t ring_bytes,
 		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */

@@ -223,6 +223,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	struct sample_bpf *bpf = sampler->bpf;
 
 	bpf->rodata->ring_mask = (__u32)options->ring_bytes - 1;
+	bpf->rodata->chunk_mask = (__u32)(options->heap_bytes / UNWIND_CHUNK_BYTES - 1);
 	bpf->rodata->seen_mask = (__u32)options->seen_slots - 1;
 	bpf->rodata->filter_on = options->filter_max > 0;
 	bpf->rodata->kernel_stacks = !options->no_kernel;

@@ -22,7 +22,8 @@ struct sampler_options {
 	bool cycles; /* by cycle counter if there is one; see sampler.c */
 	bool cgroup_v1;
 	bool capture; /* tests: every sample carries a tail from its leaf on, beside the chain that the kernel side found */
-	size_t heap_bytes; /* for unwind tables and mappings; a multiple of UNWIND_CHUNK_BYTES; allocated at once, by the kernel
+	size_t heap_bytes; /* for unwind tables and mappings; a power of two, at least UNWIND_CHUNK_BYTES; allocated at once, by
+			    * the kernel
 			    */
 	size_t processes_max; /* whose mappings the kernel side knows at a time */
 	bool measure;	      /* keep BPF run-time statistics on while the sampler lives */
