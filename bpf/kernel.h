@@ -38,8 +38,9 @@ struct pt_regs {
 	unsigned long r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags, rsp,
 		ss;
 };
-#define REGS_IP(regs)  ((regs)->rip)
-#define REGS_IS_32(cs) ((cs) == 0x23) /* __USER32_CS */
+#define REGS_IP(regs)	   ((regs)->rip)
+#define REGS_IN_EXEC(regs) ((regs)->orig_rax == 59 || (regs)->orig_rax == 322) /* execve, execveat */
+#define REGS_IS_32(cs)	   ((cs) == 0x23)				       /* __USER32_CS */
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31], sp, pc, pstate;

@@ -104,9 +104,9 @@ static __always_inline void *heap_at(__u64 place, __u32 size)
 
 	return start ? start + (place & (UNWIND_CHUNK_BYTES - size)) : 0;
 }
-/* Reads at a place. Places wrap around the heap, so there is something to read at any: searches look beyond the end of what they
- * search, and then ignore what they saw. The end of the function with 0 is for the verifier, which does not see that; an answer
- * in place of it would be a second way to go on, at each read. */
+/* Reads at a place. Places wrap around the heap, so there is something to read at any: searches look beyond the end of what
+ * they search, and then ignore what they saw. The end of the function with 0 is for the verifier, which does not see that; an
+ * answer in place of it would be a second way to go on, at each read. */
 #define HEAP_READ(type, place)                                                                                                 \
 	({                                                                                                                     \
 		const type *at_ = heap_at(place, sizeof(type));                                                                \
@@ -407,7 +407,8 @@ static __always_inline __u32 append_tail(struct abi_ring *ring, __u64 position, 
  * Sets walk->registers to the user's, and returns their ip; 0 if there are none. In user mode they are the interrupted ones, in
  * the kernel those saved at its entry. A system call clobbers rcx and r11, which no rule at its return uses.
  */
-static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, struct walk *walk, bool *ret_is_32)
+static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, struct walk *walk, bool *ret_is_32,
+					    bool *ret_in_exec)
 {
 	if (ctx && (__s64)REGS_IP(&ctx->regs) >= 0) {
 		*ret_is_32 = REGS_IS_32(ctx->regs.cs);
@@ -418,6 +419,7 @@ static __always_inline __u64 user_registers(struct bpf_perf_event_data *ctx, str
 	if (bpf_probe_read_kernel(walk->scratch, sizeof(struct pt_regs), (void *)bpf_task_pt_regs(bpf_get_current_task_btf())))
 		return 0;
 	*ret_is_32 = REGS_IS_32(regs->cs);
+	*ret_in_exec = REGS_IN_EXEC(regs);
 	COPY_REGISTERS(walk->registers, regs);
 	return REGS_IP(regs);
 }
@@ -471,12 +473,12 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct walk *walk = bpf_map_lookup_elem(&walks, &cpu);
-	bool is_32 = false, quiet = false;
+	bool is_32 = false, quiet = false, in_exec = false;
 
 	if (!walk)
 		return;
 	walk->cpu = cpu;
-	stacks->user_leaf = user_registers(ctx, walk, &is_32);
+	stacks->user_leaf = user_registers(ctx, walk, &is_32, &in_exec);
 	if (!stacks->user_leaf) {
 		stacks->flags |= ABI_SAMPLE_NO_USER_STACK;
 		return;
@@ -492,6 +494,12 @@ static __always_inline void take_user_stack(struct bpf_perf_event_data *ctx, str
 		stacks->flags |= ABI_SAMPLE_TAIL;
 	}
 	stacks->result = walk_user_stack(walk, tgid, cpu, &stacks->version, &quiet);
+	if (in_exec && stacks->result != UNWIND_COMPLETE) { /* the stack went with the old program */
+		stacks->result = UNWIND_NO_USER;
+		stacks->user_leaf = 0;
+		stacks->version = 0;
+		return;
+	}
 	ring->counters[ABI_COUNT_FRAMES] += walk->depth;
 	if (walk->by_frames)
 		stacks->flags |= ABI_SAMPLE_BY_FRAMES;

@@ -294,10 +294,30 @@ static __always_inline __u64 walk_code(__u64 address)
 
 #define WALK_FRAME_BYTES_MAX (8ull << 20) /* of one frame found by its frame pointer */
 
+#if UNWIND_REGISTERS == 16
+/* The bytes before `ra` are a call: e8 rel32, or ff /2 with its operand in a register or in memory. */
+static __always_inline int walk_follows_call(struct walk *walk, __u64 ra)
+{
+	__u64 bytes;
+
+	if (WALK_READ(walk, walk->scratch, 8, ra - 8))
+		return 0;
+	bytes = walk->scratch[0];
+	return (bytes >> 24 & 0xff) == 0xe8 || (bytes >> 48 & 0x38ff) == 0x10ff || (bytes >> 40 & 0x38ff) == 0x10ff ||
+	       (bytes >> 32 & 0x38ff) == 0x10ff || (bytes >> 16 & 0x38ff) == 0x10ff || (bytes >> 8 & 0x38ff) == 0x10ff;
+}
+#else
+static __always_inline int walk_follows_call(struct walk *walk, __u64 ra)
+{
+	return 0;
+}
+#endif
+
 /*
  * Code without a rule: made at run time, or assembly without CFI. The frame pointer is believed if it is aligned and above sp,
- * not far, and leads to a return address in executable memory and to a further frame pointer above it, or 0, the end by the
- * ABI.
+ * not far, and leads to a return address in executable memory, and either to a further frame pointer above it (or 0, the end by
+ * the ABI), or to a return address behind a call: callers of a function that keeps a frame pointer may use the register
+ * otherwise.
  */
 static __always_inline int walk_without_rule(struct walk *walk)
 {
@@ -323,7 +343,7 @@ static __always_inline int walk_without_rule(struct walk *walk)
 	walk->by_frames = 1;
 	if (!ra)
 		return UNWIND_COMPLETE;
-	if (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX))
+	if (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX) && !walk_follows_call(walk, ra))
 		return UNWIND_NO_RULE;
 	r = WALK_MAP(walk, ra - 1);
 	if (r)

@@ -198,6 +198,8 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 	if (!agent)
 		return error_nomem(err);
 	pthread_mutex_init(&agent->stats_lock, NULL);
+	/* Else it grows with the largest table that was built, and the allocator keeps that much. */
+	mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 	agent->epoll_fd = agent->stop_fd = -1;
 	agent->cgroups.root_fd = -1;
 	agent->sink = *sink;

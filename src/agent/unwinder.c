@@ -21,6 +21,7 @@
 
 #define CACHE_BYTES_MAX	 (256ull << 20)
 #define HEAP_MAPPED_KEEP (1u << 20)
+#define SETTLE_NS	 (100 * NS_PER_MS)
 #define QUIET_MAX	 64 /* processes that are looked after; further ones stay quiet until their mappings change */
 #define FRUITLESS_MAX	 8  /* tails in a row that did not help */
 #define QUIET_TICKS	 32 /* for so long none are sent then */
@@ -68,6 +69,7 @@ struct unwinder {
 	struct unwind_slot *slots;
 	uint64_t hash_seed;
 	uint64_t ticks;
+	int64_t settled_ns;
 	pid_t quiet[QUIET_MAX];
 	size_t quiet_count;
 	struct unwinder_stats stats;
@@ -400,6 +402,7 @@ static void tell(struct unwinder *unwinder, struct process *process)
 void unwinder_update(struct unwinder *unwinder)
 {
 	struct process_table *table = unwinder->processes;
+	int64_t now = time_monotonic_ns();
 
 	for (size_t i = 0; i < table->changed_count; i++) {
 		struct process *process = process_table_find(table, table->changed[i]);
@@ -408,6 +411,13 @@ void unwinder_update(struct unwinder *unwinder)
 	}
 	table->changed_count = 0;
 	sampler_allow_tails(unwinder->sampler);
+	/* Released memory waits for two of these. That covers a process that inherited it in the moment before: its fork is
+	 * read by the next drain, and it is told the new place. */
+	if (now - unwinder->settled_ns >= SETTLE_NS) {
+		heap_settle(unwinder->heap);
+		unwinder->settled_ns = now;
+	}
+	heap_trim(unwinder->heap, HEAP_MAPPED_KEEP);
 }
 
 void unwinder_tick(struct unwinder *unwinder)
@@ -415,7 +425,6 @@ void unwinder_tick(struct unwinder *unwinder)
 	unwinder->ticks++;
 	end_silence(unwinder);
 	unwind_tables_tick(unwinder->tables);
-	heap_trim(unwinder->heap, HEAP_MAPPED_KEEP);
 }
 
 void unwinder_get_stats(const struct unwinder *unwinder, struct unwinder_stats *ret)
