@@ -375,13 +375,17 @@ static int walk(struct scan *scan)
 		} else if (scan->wants_fdes) {
 			scan->reader->stats.entries++;
 			r = add_fde(scan, &header);
+			/* Behind a section of unknown size lies whatever lies there. */
+			if (r > 0 && scan->from->has_no_end) {
+				scan->reader->stats.entries--;
+				return 0;
+			}
 			if (r > 0)
 				scan->reader->stats.bad_entries++;
 		}
 		if (r < 0)
 			return r;
 	}
-	/* Behind a section of unknown size lies whatever lies there. */
 	if (r < 0 && scan->wants_fdes && !scan->from->has_no_end)
 		scan->reader->stats.bad_entries++;
 	return 0;

@@ -118,7 +118,7 @@ static struct unwind_rule parse_expression(const struct names *names, const char
 	rule.offset = (int32_t)offset;
 	if (strncmp(end, plt, strlen(plt)) == 0) {
 		rule.cfa = UNWIND_CFA_PLT;
-		rule.offset2 = atoi(end + strlen(plt));
+		rule.offset2 = (int32_t)strtol(end + strlen(plt), NULL, 10);
 		return strstr(end, ", DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus:") ? rule : unsupported;
 	}
 	if (strncmp(end, ", DW_OP_deref", 13) == 0) {
