@@ -164,8 +164,11 @@ static void test_memory_runs_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_settings),	      cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_what_is_wrong_is_said), cmocka_unit_test(test_missing_file),
+		cmocka_unit_test(test_all_settings),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_what_is_wrong_is_said),
+		cmocka_unit_test(test_missing_file),
+		cmocka_unit_test(test_example),
 		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
