@@ -30,11 +30,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ID_DIGITS    64u
-#define NAME_MAX_    255u /* of a directory */
-#define LOWER_HEX    "0123456789abcdef"
-#define DIGITS	     "0123456789"
-#define UNIT_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
+#define ID_DIGITS      64u
+#define NAME_BYTES_MAX 255u /* of a directory */
+#define LOWER_HEX      "0123456789abcdef"
+#define DIGITS	       "0123456789"
+#define UNIT_LETTERS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
 
 /* One component; not terminated. */
 struct part {
@@ -131,8 +131,6 @@ static void found_id(struct walk *walk, const char *runtime, struct part id)
 
 static void found_name(struct walk *walk, const char *runtime, struct part name)
 {
-	if (!name.len)
-		return;
 	enter_container(walk, runtime);
 	set(walk->ret->container_name, sizeof(walk->ret->container_name), name);
 }
@@ -213,6 +211,8 @@ static bool find_ecs(struct walk *walk)
 
 static bool is_name(struct part part)
 {
+	if (part.len > NAME_BYTES_MAX)
+		return false;
 	for (size_t i = 0; i < part.len; i++) {
 		if ((unsigned char)part.text[i] <= ' ' || part.text[i] == 0x7f)
 			return false;
@@ -356,7 +356,7 @@ static bool is_unit(struct part part, const char *suffix)
 {
 	struct part name = part;
 
-	if (!take_suffix(&name, suffix) || !is_of(name, UNIT_LETTERS) || part.len > NAME_MAX_)
+	if (!take_suffix(&name, suffix) || !is_of(name, UNIT_LETTERS) || part.len > NAME_BYTES_MAX)
 		return false;
 	return name.text[0] != '@' && name.text[name.len - 1] != '@';
 }
