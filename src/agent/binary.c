@@ -28,6 +28,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "elf/build_id.h"
+#include "elf/compiler.h"
 
 #define BINARIES_MAX	    (1u << 20)
 #define SWEEP_FIRST	    4096u
@@ -54,6 +55,8 @@ void binaries_release(struct binaries *binaries)
 	for (size_t i = 0; i < binaries->count; i++) {
 		mem_free(binaries->items[i].path);
 		mem_free(binaries->items[i].build_id);
+		mem_free(binaries->items[i].compiler);
+		mem_free(binaries->items[i].go_build_id);
 	}
 	mem_free(binaries->items);
 	index32_release(&binaries->index);
@@ -154,6 +157,8 @@ static void free_item(struct binaries *binaries, uint32_t id)
 		unwind_tables_release(binaries->tables, binary->slot);
 	mem_free(binary->path);
 	mem_free(binary->build_id);
+	mem_free(binary->compiler);
+	mem_free(binary->go_build_id);
 	*binary = (struct binary){.next_free = binaries->free};
 	binaries->free = id;
 }
@@ -438,4 +443,31 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 		if (sink->on_binary)
 			sink->on_binary(sink->context, binary->build_id, binary->path, fd);
 	}
+}
+
+static char *copy_if_any(const char *text)
+{
+	return text[0] ? mem_strdup(text) : NULL;
+}
+
+void binary_describe(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping)
+{
+	static const struct process_mapping nothing;
+	struct binary *binary = &binaries->items[id];
+	char build_id[BUILD_ID_HEX_MAX] = "";
+	struct compiler compiler;
+
+	if (binary->described || binary->kind != BINARY_FILE || binary->describe_tries >= OPEN_TRIES_MAX)
+		return;
+	binary->describe_tries++;
+	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping ? mapping : &nothing, build_id);
+	if (fd < 0)
+		return;
+	binary->described = true;
+	if (!binary->build_id)
+		binary->build_id = mem_strdup(build_id);
+	if (compiler_read_fd(fd, &compiler, NULL) < 0)
+		return;
+	binary->compiler = copy_if_any(compiler.name);
+	binary->go_build_id = copy_if_any(compiler.go_build_id);
 }

@@ -29,11 +29,14 @@ struct binary {
 	uint32_t next_free;
 	uint32_t slot; /* of its unwind table, if has_slot */
 	uint8_t kind;
-	uint8_t tries;	  /* to open it */
+	uint8_t tries; /* to open it */
+	uint8_t describe_tries;
 	bool by_build_id; /* the build-id is part of what it is found by */
 	bool used, marked, announced;
 	bool has_slot, tries_build_id; /* unwinder.c */
 	bool is_jitdump;	       /* named ".../jit-DIGITS.dump": no code is in it, but its mapping tells where it is */
+	bool described;
+	char *compiler, *go_build_id; /* NULL = none, or not described yet */
 };
 
 struct unwind_tables;
@@ -75,6 +78,10 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
  */
 int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
 		char ret_build_id[static BUILD_ID_HEX_MAX]);
+
+/* Before it is named as a process's executable: learns, once, its build-id, compiler and Go build-id. `mapping`: NULL if the
+ * process has none of it any more. Failures are silent, as above. */
+void binary_describe(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping);
 
 /* Forgets binaries that nobody uses: call _begin, _mark for each one in use, _end. Worth it when _should_sweep. */
 bool binaries_should_sweep(const struct binaries *binaries);

@@ -176,6 +176,7 @@ static int apply_fork(struct process_table *table, const struct event *event)
 	if (r < 0)
 		return r;
 	child->read_ns = child->started_ns = event->time_ns;
+	child->parent = event->parent;
 	parent = process_table_find(table, event->parent);
 	if (!parent) {
 		child->lost_seen = table->lost - 1; /* read from /proc when sampled */

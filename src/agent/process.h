@@ -39,6 +39,7 @@ struct mapping_list {
 struct process {
 	pid_t pid;
 	pid_t namespace_pid; /* 0 = not asked yet */
+	pid_t parent;	     /* that forked it, or that it had when it was first read; 0 = none */
 	uint32_t id;	     /* never reused: tells owners of a pid apart */
 	uint32_t version;    /* changes whenever an address may mean something else than before; no two processes have the
 				same, but for those that forked from each other and have not changed since */

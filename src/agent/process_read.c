@@ -212,6 +212,8 @@ int process_read(struct process_table *table, struct process *process)
 		mapping_list_unref(process->maps);
 		process->maps = maps;
 	}
+	if (!process->parent) /* an orphan's new parent is not who started it */
+		process->parent = parent;
 	process->read = true;
 	process->unknown = denied;
 	process->read_ns = now;

@@ -10,8 +10,9 @@
 #include "base/hash.h"
 #include "base/text.h"
 
-#define ENTRIES_MAX   65536u
-#define ENTRIES_QUIET 1024u /* kept between windows */
+#define ENTRIES_MAX	   65536u
+#define ENTRIES_QUIET	   1024u /* kept between windows */
+#define MAPPINGS_LOOKED_AT 64u
 
 void sample_labels_release(struct sample_labels *labels)
 {
@@ -36,7 +37,7 @@ void sample_labels_clear(struct sample_labels *labels)
 struct draft {
 	struct relabel_set set;
 	struct context context;
-	char pid[16], thread[17];
+	char pid[16], parent_pid[16], thread[17];
 };
 
 static void put_resource(const struct sample_labels *labels, struct relabel_set *set)
@@ -47,16 +48,42 @@ static void put_resource(const struct sample_labels *labels, struct relabel_set 
 		relabel_set_put(set, labels->given->items[i].name, labels->given->items[i].value);
 }
 
-static void put_process(struct draft *draft, const struct binaries *binaries, const struct process *process)
+/* A mapping of the executable: the first few by address, where the kernel and linkers put it. */
+static const struct process_mapping *mapping_of_executable(const struct process *process)
 {
-	const struct binary *executable = process->executable ? binary_get(binaries, process->executable) : NULL;
+	for (size_t i = 0; process->maps && i < process->maps->count && i < MAPPINGS_LOOKED_AT; i++) {
+		if (process->maps->items[i].binary == process->executable)
+			return &process->maps->items[i];
+	}
+	return NULL;
+}
+
+static void put_executable(struct draft *draft, struct binaries *binaries, const struct process *process)
+{
+	struct relabel_set *set = &draft->set;
+
+	binary_describe(binaries, process->executable, process->pid, mapping_of_executable(process));
+	const struct binary *executable = binary_get(binaries, process->executable);
+	relabel_set_put(set, "process.executable.name", binary_name(executable));
+	relabel_set_put(set, "process.executable.path", executable->path);
+	relabel_set_put(set, "process.executable.build_id.gnu", executable->build_id ? executable->build_id : "");
+	relabel_set_put(set, "process.executable.build_id.go", executable->go_build_id ? executable->go_build_id : "");
+	relabel_set_put(set, "process.executable.compiler", executable->compiler ? executable->compiler : "");
+}
+
+static void put_process(struct draft *draft, struct binaries *binaries, const struct process *process)
+{
 	struct relabel_set *set = &draft->set;
 
 	snprintf(draft->pid, sizeof(draft->pid), "%d", (int)process->pid);
 	relabel_set_put(set, "process.pid", draft->pid);
-	relabel_set_put(set, "process.executable.name", executable ? binary_name(executable) : process->comm);
-	if (executable)
-		relabel_set_put(set, "process.executable.path", executable->path);
+	snprintf(draft->parent_pid, sizeof(draft->parent_pid), "%d", (int)process->parent);
+	if (process->parent)
+		relabel_set_put(set, "process.parent_pid", draft->parent_pid);
+	if (process->executable)
+		put_executable(draft, binaries, process);
+	else
+		relabel_set_put(set, "process.executable.name", process->comm);
 	relabel_set_put(set, "process.comm", process->comm);
 	relabel_set_put(set, "thread.name", draft->thread);
 }
@@ -83,7 +110,8 @@ static void put_cgroup(struct draft *draft, const char *path)
 /* OpenTelemetry has these as numbers. */
 static bool is_number(const struct relabel_label *label, int64_t *ret)
 {
-	return strcmp(label->name, "process.pid") == 0 && text_parse_i64(label->value, ret, NULL) == 0 && *ret != 0;
+	bool is_pid = strcmp(label->name, "process.pid") == 0 || strcmp(label->name, "process.parent_pid") == 0;
+	return is_pid && text_parse_i64(label->value, ret, NULL) == 0 && *ret != 0;
 }
 
 static int add_set(struct profile *profile, const struct relabel_set *set, uint32_t *ret_set, struct error *err)

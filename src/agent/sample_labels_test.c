@@ -9,12 +9,17 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/sample_labels.h"
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/fault.h"
+#include "elf/build_id.h"
 
 #define ID     "3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e"
 #define CGROUP 77
@@ -115,6 +120,38 @@ static void test_labels(void **state)
 	assert_label(f, set, "container.name", NULL);
 	assert_label(f, set, "k8s.pod.uid", NULL);
 	assert_label(f, set, "systemd.user_unit", NULL);
+}
+
+/* Of a file that is there: this very program. */
+static void test_executable(void **state)
+{
+	struct fixture *f = *state;
+	char path[1024], build_id[BUILD_ID_HEX_MAX], compiler[64];
+	struct stat status;
+	uint32_t set;
+
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	assert_true(n > 0);
+	path[n] = 0;
+	assert_int_equal(stat(path, &status), 0);
+	struct event event = {.kind = EVENT_MAP, .name = path, .device = status.st_dev, .inode = status.st_ino};
+	assert_int_equal(binaries_add(&f->binaries, &event, &f->process.executable), 0);
+	f->process.pid = getpid();
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(build_id_read_fd(fd, build_id, NULL), 0);
+#ifdef __clang__
+	snprintf(compiler, sizeof(compiler), "clang %d.%d.%d", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+	snprintf(compiler, sizeof(compiler), "gcc %d.%d.%d", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(add(f, i ? "a" : "b", CGROUP, &set), 0);
+		assert_label(f, set, "process.executable.path", path);
+		assert_label(f, set, "process.executable.build_id.gnu", build_id);
+		assert_label(f, set, "process.executable.compiler", compiler);
+		assert_label(f, set, "process.executable.build_id.go", NULL);
+	}
+	assert_int_equal(binary_get(&f->binaries, f->process.executable)->describe_tries, 1); /* once */
 }
 
 static void test_sets_are_made_once(void **state)
@@ -248,6 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_labels, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_executable, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sets_are_made_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_resource, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rules_drop, setup, teardown),

@@ -1,0 +1,142 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A busy process in a cgroup named as a container's is labelled so, through agent, server and store; and rules of relabel_configs keep, drop and change what is sent.
+. tests/lib.inc
+can_sample || { skip "context" "$no_sampling"; finish; }
+id=3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e
+uid=6d3f2a10-9c4b-4e8a-b7d5-0f1e2d3c4b5a
+load="$O/programs/load"
+# The hierarchy that the agent looks at, as src/agent/cgroups.c chooses it.
+if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then root=/sys/fs/cgroup
+elif [ "$(stat -fc %T /sys/fs/cgroup/memory 2>/dev/null)" = cgroupfs ]; then root=/sys/fs/cgroup/memory
+else root=/sys/fs/cgroup/unified; fi
+made=
+remove_cgroups() {
+	for dir in $made; do rmdir "$dir" 2>/dev/null; done
+	rmdir "$root/docker" "$root/kubepods/burstable" "$root/kubepods" 2>/dev/null
+}
+trap 'cleanup; sleep 0.2; remove_cgroups' EXIT
+# DIR SECONDS: a busy process in a new cgroup; sets $busy.
+run_in() {
+	mkdir -p "$1" 2>"$work/err" || return 1
+	made="$1 $(dirname "$1") $made"
+	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 >/dev/null 2>"$work/err" &
+	busy=$!
+	pids="$pids $busy"
+	for _ in $(seq 20); do
+		grep -q "^$busy\$" "$1/cgroup.procs" && return 0
+		sleep 0.05
+	done
+	return 1
+}
+# SELECTOR: how many nanoseconds the server has of it; -1 if the query fails.
+total() {
+	"$WICK" query "process_cpu{$1}" --url "$url" --from now-5m --format json -n 0 -o "$work/q.json" 2>"$work/err" || { echo -1; return; }
+	node -e 'console.log(JSON.parse(require("fs").readFileSync(process.argv[1])).total)' "$work/q.json"
+}
+has() { # NAME SELECTOR
+	n=$(total "$2")
+	if [ "${n:--1}" -gt 0 ]; then pass "$1"; else fail "$1" "$(cat "$work/err"; curl -s "$url/api/v1/labels")"; fi
+}
+has_not() {
+	n=$(total "$2")
+	if [ "${n:--1}" -eq 0 ]; then pass "$1"; else fail "$1" "$n ns of {$2} $(cat "$work/err")"; fi
+}
+
+if ! run_in "$root/docker/$id" 60; then
+	skip "containers" "cannot make a cgroup below $root: $(cat "$work/err")"
+	finish
+fi
+docker_pid=$busy
+run_in "$root/kubepods/burstable/pod$uid/$id" 60 && pod_pid=$busy
+[ -n "${pod_pid:-}" ] || fail "a second cgroup can be made" "$(cat "$work/err")"
+"$load" 60 1 >/dev/null &
+plain_pid=$!
+pids="$pids $plain_pid"
+
+# One flush of a recording, read by another's tool where there is one.
+"$WICK" record -F 99 -d 2 -o "$work/rec.pb.gz" -p "$docker_pid" 2>"$work/err" || fail "record works" "$(cat "$work/err")"
+if command -v go >/dev/null 2>&1; then
+	HOME=$work go tool pprof -tags "$work/rec.pb.gz" >"$work/tags" 2>/dev/null
+	check "go tool pprof shows container.id" grep -q "$id" "$work/tags"
+	check "go tool pprof shows the compiler" grep -qE 'process.executable.compiler' "$work/tags"
+else
+	skip "go tool pprof -tags" "no go"
+fi
+
+start_server || { fail "the server starts" "$(cat "$work/server.log")"; finish; }
+cat >"$work/agent.yaml" <<YAML
+server: $url
+frequency: 99
+labels: {env: prod}
+YAML
+"$WICK" agent --config "$work/agent.yaml" --label team=a 2>"$work/agent.log" &
+agent_pid=$!
+pids="$pids $agent_pid"
+sleep 5
+kill -INT "$agent_pid"
+wait "$agent_pid" || fail "the agent ends with status 0" "$(cat "$work/agent.log")"
+check "the file's frequency counts" grep -q 'at 99 Hz' "$work/agent.log"
+has "a container's id is a label" "process_pid=\"$docker_pid\",container_id=\"$id\",container_runtime_name=\"docker\""
+has "a pod's uid is a label" "process_pid=\"$pod_pid\",container_id=\"$id\",k8s_pod_uid=\"$uid\""
+has_not "a pod's runtime is not guessed" "process_pid=\"$pod_pid\",container_runtime_name=~\".+\""
+has_not "a process outside is in no container" "process_pid=\"$plain_pid\",container_id=\"$id\""
+has "labels of the file and of the command line" "process_pid=\"$plain_pid\",env=\"prod\",team=\"a\""
+has "the parent is a label" "process_pid=\"$plain_pid\",process_parent_pid=\"$$\""
+gnu=$(readelf -n "$load" 2>/dev/null | sed -n 's/.*Build ID: //p')
+[ -z "$gnu" ] || has "the build-id is a label" "process_pid=\"$plain_pid\",process_executable_build_id_gnu=\"$gnu\""
+by=$(readelf -p .comment "$load" 2>/dev/null | sed -n 's/.*GCC: (.*) \([0-9.]*\).*/\1/p' | head -n 1)
+[ -z "$by" ] || has "the compiler is a label" "process_pid=\"$plain_pid\",process_executable_compiler=\"gcc $by\""
+stop_server
+
+# Rules: only containers; not the pod; another name; no pid.
+rm -rf "$work/data"
+start_server || { fail "the server starts again" "$(cat "$work/server.log")"; finish; }
+cat >"$work/agent.yaml" <<YAML
+server: $url
+frequency: 99
+labels: {env: prod}
+relabel_configs:
+  - source_labels: [container_id]
+    regex: .+
+    action: keep
+  - source_labels: [k8s.pod.uid]
+    regex: $uid
+    action: drop
+  - source_labels: [process_executable_name, env]
+    regex: (.+);(.+)
+    target_label: service_name
+    replacement: \$2/\$1
+  - regex: process_pid|process_parent_pid|env
+    action: labeldrop
+YAML
+"$WICK" agent --config "$work/agent.yaml" 2>"$work/agent.log" &
+agent_pid=$!
+pids="$pids $agent_pid"
+sleep 5
+kill -INT "$agent_pid"
+wait "$agent_pid" || fail "the agent with rules ends with status 0" "$(cat "$work/agent.log")"
+has "keep keeps, replace sets" "container_id=\"$id\",service_name=\"prod/load\",container_runtime_name=\"docker\""
+has_not "keep drops the rest" "container_id=\"\""
+has_not "drop drops" "k8s_pod_uid=\"$uid\""
+has_not "labeldrop removes labels of samples" "process_pid=~\".+\""
+has_not "labeldrop removes labels of the resource" "env=\"prod\""
+has "what no rule touches stays" "host_name=\"$(uname -n)\""
+stop_server
+
+# The same rules in wick up, whose /metrics count what they drop.
+grep -v '^server:' "$work/agent.yaml" >"$work/up.yaml"
+"$WICK" up --data "$work/up" --listen 127.0.0.1:0 --agent-config "$work/up.yaml" 2>"$work/up.log" &
+up_pid=$!
+pids="$pids $up_pid"
+if wait_url "$work/up.log" "$up_pid"; then
+	sleep 5
+	curl -s "$url/metrics" >"$work/metrics"
+	check "/metrics counts dropped samples" awk '/^wick_agent_relabel_dropped_total/ { n = $2 } END { exit !(n > 50) }' "$work/metrics"
+	has "wick up takes the agent's file" "service_name=\"prod/load\""
+	kill -INT "$up_pid"
+	wait "$up_pid" || fail "wick up ends with status 0" "$(cat "$work/up.log")"
+else
+	fail "wick up starts" "$(cat "$work/up.log")"
+fi
+finish
