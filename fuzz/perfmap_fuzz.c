@@ -13,7 +13,7 @@ static void check_pieces(const struct perf_map *map)
 	uint64_t end = 0;
 	for (size_t i = 0; i < map->code.count; i++) {
 		const struct code_piece *p = &map->code.pieces[i];
-		if (p->size == 0 || p->start < end || p->start < p->symbol_start || p->value >= map->values.len)
+		if (p->size == 0 || p->start < end || p->start < p->symbol_start || p->value >= map->names.len)
 			abort();
 		end = p->start + p->size;
 		if (end < p->start || perf_map_find(map, p->start) != p || perf_map_find(map, end - 1) != p)

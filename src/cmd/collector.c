@@ -94,8 +94,10 @@ static void send_stats(struct collector *collector)
 	struct link_message message = {.kind = LINK_STATS};
 	struct agent_stats agent;
 	struct shipper_stats shipper;
+	struct jit_stats jit;
 	agent_get_stats(collector->agent, &agent);
 	shipper_get_stats(collector->shipper, &shipper);
+	host_symbols_get_jit_stats(&collector->symbols, &jit);
 	struct link_stats *stats = &message.stats;
 	*stats = (struct link_stats){
 		.samples_taken = agent.samples_taken,
@@ -117,6 +119,12 @@ static void send_stats(struct collector *collector)
 		.bytes_sent = shipper.bytes_sent,
 		.send_failures = shipper.failures,
 		.frequency_hz = agent.frequency_hz,
+		.jit_lookups = jit.lookups,
+		.jit_hits = jit.hits,
+		.jit_reads = jit.reads,
+		.jit_bytes_read = jit.bytes_read,
+		.jit_files = jit.files,
+		.jit_memory_bytes = jit.memory_bytes,
 	};
 	snprintf(stats->event, sizeof(stats->event), "%s", agent.event);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && i < LINK_LOSSES_MAX; i++, stats->loss_count++) {
@@ -124,6 +132,10 @@ static void send_stats(struct collector *collector)
 		stats->losses[i].count = agent.samples_lost[i];
 	}
 	fill_unwind(&agent.unwind, stats);
+	for (size_t i = 0; i < JIT_PROBLEM_COUNT && i < LINK_LOSSES_MAX; i++, stats->jit_problem_count++) {
+		snprintf(stats->jit_problems[i].name, sizeof(stats->jit_problems[i].name), "%s", jit_problem_names[i]);
+		stats->jit_problems[i].count = jit.problems[i];
+	}
 	link_send(collector->link_fd, &message, -1);
 }
 

@@ -180,6 +180,7 @@ static void report_walks(const struct agent_unwind_stats *unwind)
 static void report(const struct record *record)
 {
 	struct agent_stats stats;
+	struct jit_stats jit;
 	char count[TEXT_NUMBER_MAX];
 	uint64_t incomplete = 0;
 	agent_get_stats(record->running, &stats);
@@ -192,6 +193,10 @@ static void report(const struct record *record)
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)
 		if (stats.samples_lost[i])
 			fprintf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
+	host_symbols_get_jit_stats(&record->symbols, &jit);
+	for (size_t i = 0; i < JIT_PROBLEM_COUNT; i++)
+		if (jit.problems[i])
+			fprintf(stderr, "  jit %s: %llu\n", jit_problem_names[i], (unsigned long long)jit.problems[i]);
 }
 
 /* The command may outlive the recording (-d, or daemons that it leaves behind are none of ours): wait for it as a shell would.

@@ -75,11 +75,13 @@ static bool message_is_sound(struct link_message *message, ssize_t len)
 		return true;
 	}
 	if (message->kind != LINK_STATS || message->stats.loss_count > LINK_LOSSES_MAX ||
-	    message->stats.walk_count > LINK_WALKS_MAX)
+	    message->stats.walk_count > LINK_WALKS_MAX || message->stats.jit_problem_count > LINK_LOSSES_MAX)
 		return false;
 	message->stats.event[sizeof(message->stats.event) - 1] = 0;
-	for (size_t i = 0; i < LINK_LOSSES_MAX; i++)
+	for (size_t i = 0; i < LINK_LOSSES_MAX; i++) {
 		message->stats.losses[i].name[sizeof(message->stats.losses[i].name) - 1] = 0;
+		message->stats.jit_problems[i].name[sizeof(message->stats.jit_problems[i].name) - 1] = 0;
+	}
 	for (size_t i = 0; i < LINK_WALKS_MAX; i++)
 		message->stats.walks[i].name[sizeof(message->stats.walks[i].name) - 1] = 0;
 	return true;

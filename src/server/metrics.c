@@ -92,6 +92,17 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 		agent.bpf_run_count);
 	COUNTER("wick_agent_bpf_seconds_total", "Time in the BPF program, when kernel.bpf_stats_enabled is on.",
 		SECONDS(agent.bpf_run_ns));
+	COUNTER("wick_agent_jit_lookups_total", "Addresses in code made at run time that were looked up.", agent.jit_lookups);
+	COUNTER("wick_agent_jit_hits_total", "Of these, those that got a name.", agent.jit_hits);
+	COUNTER("wick_agent_jit_reads_total", "Readings of perf maps and jitdumps.", agent.jit_reads);
+	COUNTER("wick_agent_jit_read_bytes_total", "Bytes read of perf maps and jitdumps.", agent.jit_bytes_read);
+	GAUGE("wick_agent_jit_files", "Perf maps and jitdumps in memory.", agent.jit_files);
+	GAUGE("wick_agent_jit_bytes", "Memory of perf maps and jitdumps.", agent.jit_memory_bytes);
+	metric_head(m, "wick_agent_jit_problems_total", "counter",
+		    "Perf maps, jitdumps, entries refused, left out or given up, by reason.");
+	for (size_t i = 0; i < agent.jit_problem_count && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_agent_jit_problems_total{reason=\"%s\"} %llu\n",
+					 agent.jit_problems[i].name, (unsigned long long)agent.jit_problems[i].count);
 	COUNTER("wick_agent_profiles_sent_total", "Profiles acknowledged by the server.", agent.profiles_sent);
 	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped because the queue was full.", agent.profiles_dropped);
 	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);

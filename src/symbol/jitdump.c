@@ -286,12 +286,12 @@ static void drop_pending(struct jitdump *dump)
 /* Gives the pending line table to a function, if it is its own. */
 static void take_lines(struct jitdump *dump, struct jitdump_entry *entry)
 {
-	struct jitdump_line *lines = dump->lines + dump->pending_first;
 	uint32_t count = dump->pending_count;
 	if (!count)
 		return;
-	/* Behind the function's end nothing was made. In V8's the shift may lead there. */
-	if (dump->pending_start != entry->start || lines[count - 1].offset >= entry->size) {
+	/* Behind the function's end nothing was made. */
+	const struct jitdump_line *last = &dump->lines[dump->pending_first + count - 1];
+	if (dump->pending_start != entry->start || last->offset >= entry->size) {
 		dump->bad_debug_infos++;
 		drop_pending(dump);
 		return;
@@ -511,7 +511,9 @@ const struct jitdump_entry *jitdump_find(struct jitdump *dump, uint64_t address,
 
 const struct jitdump_line *jitdump_find_line(const struct jitdump *dump, const struct jitdump_entry *entry, uint64_t address)
 {
-	const struct jitdump_line *lines = dump->lines + entry->first_line;
+	if (!entry->line_count)
+		return NULL;
+	const struct jitdump_line *lines = &dump->lines[entry->first_line];
 	size_t low = 0, high = entry->line_count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;

@@ -424,7 +424,8 @@ static void test_room_for_the_latest(void **state)
 	/* Some were lost until enough had come to make it worth while, not for good. */
 	assert_true(m->dump.dropped < 70000);
 	const char *name = name_at(&m->dump, 0x2000 + 99 * 0x10, UINT64_MAX);
-	assert_true(atoi(name + 1) % 100 == 99 && atoi(name + 1) > 100000);
+	unsigned long last = strtoul(name + 1, NULL, 10);
+	assert_true(last % 100 == 99 && last > 100000);
 }
 
 static void test_limits_and_faults(void **state)
@@ -596,7 +597,7 @@ static void test_deleted_file(void **state)
 	/* Another file of that name is not it. */
 	struct jitdump_file file = f->file;
 	file.pid = 999999999;
-	file.inode++;
+	file.inode += 1ull << 40;
 	int fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	put_header(&f->text, 0, 0);
 	put_load(&f->text, 1, 0x1000, 0x10, 1, "planted");
@@ -618,7 +619,7 @@ static void test_ended_process(void **state)
 	/* A fifo in its place is not waited for. */
 	assert_int_equal(unlink(f->path), 0);
 	assert_int_equal(mkfifo(f->path, 0600), 0);
-	f->file.inode++;
+	f->file.inode += 1ull << 40;
 	assert_name(f, 0x1000, "");
 	assert_int_equal(problems(f, JIT_PROBLEM_NOT_REGULAR), 1);
 }

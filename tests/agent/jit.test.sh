@@ -1,0 +1,130 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Code made at run time: names and shares of node's and Java's functions against what the programs measured themselves and what perf says of the
+# same jitdump; files in other namespaces; files that somebody put there to fool the agent.
+. tests/lib.inc
+can_sample || { skip "jit" "$no_sampling"; finish; }
+seconds=${WICK_TEST_SECONDS:-8}
+programs=$PWD/tests/programs
+maps=
+remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
+trap 'remove_maps; cleanup' EXIT
+top() { "$WICK" convert "$1" -o - --to top | sed -n 's/^ *[^ ]* *\([0-9.]*\)% *[^ ]* *[^ ]* *[^ ]* *\(.*\)/\1 \2/p'; } # FILE: "SHARE NAME" lines, by self
+# NAME TOP HOT COLD SHARE: the share of HOT in HOT and COLD is the one given, within 5; together they are nearly all; and each has a name of its kind.
+shares() {
+	got=$(awk -v h="$3" -v c="$4" 'index($0, h) { hot += $1 } index($0, c) { cold += $1 } END { printf "%.2f %.2f", hot + cold ? 100 * hot / (hot + cold) : 0, hot + cold }' "$2")
+	if awk -v want="$5" -v got="${got% *}" -v sum="${got#* }" 'BEGIN { exit !(want != "" && got > want - 5 && got < want + 5 && sum > 85) }'; then
+		pass "$1: ${got% *} % in $3, ${got#* } % in both (the program says ${5} %)"
+	else
+		fail "$1: ${got% *} % in $3, ${got#* } % in both (the program says ${5:-nothing} %)" "$(head -n 12 "$2"; cat "$work/err")"
+	fi
+}
+start() { # COMMAND...: runs it in the background; its output is in $work/said
+	(cd "$work" && exec "$@") >"$work/said" 2>"$work/said.err" &
+	started=$!
+	pids="$pids $started"
+	maps="$maps $started"
+}
+
+# ---- node ----
+if command -v node >/dev/null 2>&1; then
+	# It ends before the last samples are looked at.
+	start "$WICK" record -F 199 -o "$work/basic.pb.gz" -- node --perf-basic-prof "$programs/jit.js" "$seconds"
+	sleep 1
+	maps="$maps $(pgrep -P "$started")"
+	wait "$started" || fail "record node --perf-basic-prof" "$(cat "$work/said.err")"
+	cp "$work/said.err" "$work/err"
+	top "$work/basic.pb.gz" >"$work/basic.top"
+	shares "node's perf map" "$work/basic.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+	# Callers too: code made at run time keeps its frame pointers.
+	"$WICK" convert "$work/basic.pb.gz" -o - --to folded >"$work/basic.folded"
+	check "node's callers are named" grep -qE 'timed [^;]*;JS:.hotScript ' "$work/basic.folded"
+
+	start "$WICK" record -F 199 -o "$work/prof.pb.gz" -- node --perf-prof --always-sparkplug "$programs/jit.js" "$seconds"
+	wait "$started" || fail "record node --perf-prof" "$(cat "$work/said.err")"
+	cp "$work/said.err" "$work/err"
+	top "$work/prof.pb.gz" >"$work/prof.top"
+	shares "node's jitdump" "$work/prof.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+
+	# perf beside us, on one run.
+	if command -v perf >/dev/null 2>&1; then
+		start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
+		sleep 1
+		perf record -q -k mono -e cpu-clock -F 199 -p "$started" -o "$work/perf.data" sleep "$seconds" >/dev/null 2>&1 &
+		perf_pid=$!
+		"$WICK" record -F 199 -d "$seconds" -p "$started" -o "$work/beside.pb.gz" 2>"$work/err" || fail "record -p" "$(cat "$work/err")"
+		wait "$perf_pid"
+		wait "$started"
+		(cd "$work" && perf inject --jit -i perf.data -o perf.jit) >/dev/null 2>>"$work/err"
+		perf report -i "$work/perf.jit" --stdio -F overhead,sym 2>/dev/null | awk '$1 ~ /%$/ { sub(/%/, "", $1); print }' >"$work/perf.top"
+		want=$(awk '/JS:\*hotScript/ { hot += $1 } /JS:\*coldScript/ { cold += $1 } END { if (hot) printf "%.2f", 100 * hot / (hot + cold) }' "$work/perf.top")
+		top "$work/beside.pb.gz" >"$work/beside.top"
+		if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" "JS:*hotScript" "JS:*coldScript" "$want"; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
+	else
+		skip "perf inject --jit" "no perf"
+	fi
+
+	# A container: the file is /tmp/perf-1.map of another /tmp, and the process is 1.
+	if unshare --pid --mount --fork true 2>/dev/null; then
+		start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && exec node --perf-basic-prof - $((seconds + 2)) <&3"
+		sleep 1
+		inner=$(pgrep -P "$started" | head -n 1)
+		"$WICK" record -F 199 -d "$seconds" -p "$inner" -o "$work/inner.pb.gz" 2>"$work/err" || fail "record a container" "$(cat "$work/err")"
+		wait "$started"
+		top "$work/inner.pb.gz" >"$work/inner.top"
+		shares "in namespaces of its own" "$work/inner.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+	else
+		skip "in namespaces of its own" "unshare is not allowed"
+	fi
+
+	# What is put in the file's place. The recording must end in time, say so, and believe none of it.
+	start node "$programs/jit.js" 20
+	planted="/tmp/perf-$started.map"
+	sleep 1
+	# Every address that may hold code of its own making.
+	while read -r range permissions _ _ _ path; do
+		case $permissions in *x*) [ -n "$path" ] || printf '%s %x planted\n' "${range%-*}" $((0x${range#*-} - 0x${range%-*})) ;; esac
+	done <"/proc/$started/maps" >"$work/planted"
+	refused() { # NAME REASON
+		if timeout 20 "$WICK" record -F 199 -d 1 -p "$started" -o "$work/planted.pb.gz" 2>"$work/err" && grep -q "jit $2: " "$work/err" && ! "$WICK" convert "$work/planted.pb.gz" -o - --to folded | grep -q planted; then
+			pass "$1 is refused, and counted as $2"
+		else
+			fail "$1 is refused, and counted as $2" "$(cat "$work/err")"
+		fi
+		rm -rf "$planted"
+	}
+	mkfifo "$planted"
+	refused "a fifo" not_regular
+	ln -s "$work/planted" "$planted"
+	refused "a symbolic link" not_regular
+	mkdir "$planted"
+	refused "a directory" not_regular
+	cp "$work/planted" "$planted" && chown 12345 "$planted"
+	refused "another user's file" owner
+	cp "$work/planted" "$planted"
+	timeout 20 "$WICK" record -F 199 -d 1 -p "$started" -o "$work/believed.pb.gz" 2>"$work/err"
+	"$WICK" convert "$work/believed.pb.gz" -o - --to folded >"$work/believed.folded"
+	check "while the same file of the process's user is believed" grep -q planted "$work/believed.folded"
+	kill "$started"
+else
+	skip "node" "no node"
+fi
+
+# ---- Java ----
+if command -v java >/dev/null 2>&1 && command -v javac >/dev/null 2>&1 && command -v jcmd >/dev/null 2>&1; then
+	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
+	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 5))
+	sleep 3
+	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
+	if [ -s "/tmp/perf-$started.map" ]; then
+		"$WICK" record -F 199 -d "$seconds" -p "$started" -o "$work/java.pb.gz" 2>"$work/err" || fail "record java" "$(cat "$work/err")"
+		wait "$started"
+		top "$work/java.pb.gz" >"$work/java.top"
+		shares "Java's perf map" "$work/java.top" "JitLoad.hotJava(int)" "JitLoad.coldJava(int)" "$(cat "$work/said")"
+	else
+		skip "java" "jcmd Compiler.perfmap wrote nothing (JDK 17 is the first that does): $(tail -n 1 "$work/jcmd")"
+	fi
+else
+	skip "java" "no java, javac, jcmd (package openjdk-17-jdk-headless)"
+fi
+finish

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// node jit.js SECONDS: works 3:1 in two functions, and prints the share in percent that the first one took by its own CPU time. It also
+// makes small functions all the time, because node keeps the last 4 KiB of its jitdump to itself until more code is made (with
+// --always-sparkplug each of them is).
+'use strict';
+function hotScript(n) {
+	let s = 0;
+	for (let i = 0; i < n; i++) s = (s * 31 + i) % 1000003;
+	return s;
+}
+function coldScript(n) {
+	let s = 0;
+	for (let i = 0; i < n; i++) s = (s * 17 + i) % 1000033;
+	return s;
+}
+function timed(work, n) {
+	const began = process.cpuUsage();
+	work(n);
+	const took = process.cpuUsage(began);
+	return took.user + took.system;
+}
+function driveScript(seconds) {
+	let hot = 0, cold = 0, made = 0;
+	for (const end = Date.now() + seconds * 1000; Date.now() < end;) {
+		hot += timed(hotScript, 900000);
+		cold += timed(coldScript, 300000);
+		new Function('a', `return a + ${made++}`)(1);
+	}
+	return 100 * hot / (hot + cold);
+}
+console.log(driveScript(Number(process.argv[2])).toFixed(2));
