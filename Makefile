@@ -166,12 +166,20 @@ $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDE
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(filter-out server,$(FOLDERS))) -Wl,--end-group $(LDLIBS)
 
 # ---- helpers of tests and benchmarks: tests/programs/NAME.c, bench/NAME.c -----------------------------------------------------------------
-# Workloads are built with frame pointers and without inlining, so that their stacks are known.
+# Workloads are built with frame pointers and without inlining, so that their stacks are known; `deep` also as distributions build.
+PROGRAM_FLAGS := -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls
+$(O)/programs/deep: PROGRAM_FLAGS := -O2 -fomit-frame-pointer
+$(O)/programs/deep_fp: PROGRAM_FLAGS := -O2 -fno-omit-frame-pointer
+$(O)/programs/deep_fp: tests/programs/deep.c
 $(O)/programs/%: tests/programs/%.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu17 -O1 -g -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -D_GNU_SOURCE -o $@ $< -lpthread -lm
-programs: $(patsubst tests/programs/%.c,$(O)/programs/%,$(wildcard tests/programs/*.c))
+	$(Q)$(CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -o $@ $< -lpthread -lm
+$(O)/programs/deep_fp:
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -o $@ $< -lpthread -lm
+programs: $(patsubst tests/programs/%.c,$(O)/programs/%,$(wildcard tests/programs/*.c)) $(O)/programs/deep_fp
 $(O)/bench/%: $(O)/obj/bench/%.o $(call libs_upto,$(FOLDERS))
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
