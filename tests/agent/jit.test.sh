@@ -10,13 +10,18 @@ maps=
 remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
 trap 'remove_maps; cleanup' EXIT
 top() { "$WICK" convert "$1" -o - --to top | sed -n 's/^ *[^ ]* *\([0-9.]*\)% *[^ ]* *[^ ]* *[^ ]* *\(.*\)/\1 \2/p'; } # FILE: "SHARE NAME" lines, by self
-# NAME TOP HOT COLD SHARE: the share of HOT in HOT and COLD is the one given, within 5; together they are nearly all; and each has a name of its kind.
+# NAME TOP HOT COLD SHARE [ERRORS]: the share of HOT in HOT and COLD is the one given, within 1 and ERRORS (4) standard errors of the number of
+# samples that $work/err tells; together they are nearly all.
 shares() {
 	got=$(awk -v h="$3" -v c="$4" 'index($0, h) { hot += $1 } index($0, c) { cold += $1 } END { printf "%.2f %.2f", hot + cold ? 100 * hot / (hot + cold) : 0, hot + cold }' "$2")
-	if awk -v want="$5" -v got="${got% *}" -v sum="${got#* }" 'BEGIN { exit !(want != "" && got > want - 5 && got < want + 5 && sum > 85) }'; then
-		pass "$1: ${got% *} % in $3, ${got#* } % in both (the program says ${5} %)"
+	samples=$(sed -n 's/^wick record: \([0-9,]*\) samples.*/\1/p' "$work/err" | tr -d ,)
+	line="$1: ${got% *} % in $3, ${got#* } % in both, of ${samples:-0} samples (it should be ${5:-unknown} %)"
+	if awk -v want="$5" -v got="${got% *}" -v sum="${got#* }" -v n="${samples:-0}" -v errors="${6:-4}" 'BEGIN {
+			by = n ? 1 + errors * sqrt(want * (100 - want) / n) : 0
+			exit !(want != "" && n >= 200 && got > want - by && got < want + by && sum > 85) }'; then
+		pass "$line"
 	else
-		fail "$1: ${got% *} % in $3, ${got#* } % in both (the program says ${5:-nothing} %)" "$(head -n 12 "$2"; cat "$work/err")"
+		fail "$line" "$(head -n 12 "$2"; cat "$work/err")"
 	fi
 }
 start() { # COMMAND...: runs it in the background; its output is in $work/said
@@ -46,6 +51,19 @@ if command -v node >/dev/null 2>&1; then
 	top "$work/prof.pb.gz" >"$work/prof.top"
 	shares "node's jitdump" "$work/prof.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
 
+	# Where the jitdump says lines, they are the function's own.
+	if command -v go >/dev/null 2>&1; then
+		first=$(grep -n 'function hotScript' "$programs/jit.js" | cut -d : -f 1)
+		HOME=$work go tool pprof -symbolize=none -raw "$work/prof.pb.gz" 2>/dev/null | sed -n 's/.*hotScript .*jit\.js:\([0-9][0-9]*\) s=.*/\1/p' >"$work/lines"
+		if [ -s "$work/lines" ]; then
+			check "lines of node's jitdump: $(sort -n "$work/lines" | uniq | tr '\n' ' ')" awk -v first="$first" '$1 < first || $1 > first + 4 { print "line " $1; bad = 1 } END { exit bad }' "$work/lines"
+		else
+			skip "lines of node's jitdump" "this node's line tables make no sense: $(grep 'debug_info' "$work/err")"
+		fi
+	else
+		skip "lines of node's jitdump" "no go"
+	fi
+
 	# perf beside us, on one run.
 	if command -v perf >/dev/null 2>&1; then
 		start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
@@ -59,20 +77,26 @@ if command -v node >/dev/null 2>&1; then
 		perf report -i "$work/perf.jit" --stdio -F overhead,sym 2>/dev/null | awk '$1 ~ /%$/ { sub(/%/, "", $1); print }' >"$work/perf.top"
 		want=$(awk '/JS:\*hotScript/ { hot += $1 } /JS:\*coldScript/ { cold += $1 } END { if (hot) printf "%.2f", 100 * hot / (hot + cold) }' "$work/perf.top")
 		top "$work/beside.pb.gz" >"$work/beside.top"
-		if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" "JS:*hotScript" "JS:*coldScript" "$want"; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
+		if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" "JS:*hotScript" "JS:*coldScript" "$want" 6; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
 	else
 		skip "perf inject --jit" "no perf"
 	fi
 
-	# A container: the file is /tmp/perf-1.map of another /tmp, and the process is 1.
-	if unshare --pid --mount --fork true 2>/dev/null; then
-		start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && exec node --perf-basic-prof - $((seconds + 2)) <&3"
+	# A container: the file is /tmp/perf-1.map, or jit-1.dump, of another /tmp, and the process is 1.
+	contained() { # NAME OPTION...
+		contained_name=$1
+		shift
+		start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - $((seconds + 2)) <&3"
 		sleep 1
 		inner=$(pgrep -P "$started" | head -n 1)
 		"$WICK" record -F 199 -d "$seconds" -p "$inner" -o "$work/inner.pb.gz" 2>"$work/err" || fail "record a container" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/inner.pb.gz" >"$work/inner.top"
-		shares "in namespaces of its own" "$work/inner.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+		shares "$contained_name" "$work/inner.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+	}
+	if unshare --pid --mount --fork true 2>/dev/null; then
+		contained "a perf map in namespaces of its own" --perf-basic-prof
+		contained "a jitdump in namespaces of its own" --perf-prof --always-sparkplug
 	else
 		skip "in namespaces of its own" "unshare is not allowed"
 	fi
