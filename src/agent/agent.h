@@ -5,9 +5,10 @@
  * A BPF program on a perf event per CPU takes user and kernel stack, hashes them in the kernel, and appends a small record a
  * sample (and each new stack once) to its CPU's ring; the agent drains the rings every flush interval, attributes user
  * addresses to the mappings that the process had at that time (followed by exec, mmap, fork and exit events), and builds one
- * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample:
- * process.pid, process.executable.name, process.executable.path, process.comm, thread.name, cgroup; resource labels host.name,
- * os.version (kernel release), and those of --label.
+ * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample
+ * (docs/labels.md): of its process, the process's executable, its thread, and its cgroup, which tells container, pod and
+ * systemd unit; resource labels host.name, os.version (kernel release), and those of --label. Rules may change labels and drop
+ * samples (agent/relabel.h).
  *
  * Symbols are not the agent's business, with two exceptions that only this host can answer, and only now: kernel addresses and
  * JIT code; both are asked of the sink.

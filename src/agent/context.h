@@ -3,7 +3,7 @@
  * Private to src/agent: what the path of a control group says about where a process runs: its container and the container's
  * runtime, its Kubernetes pod, its systemd unit and slice.
  *
- * Only the path is looked at. No runtime is asked, nothing is opened: an answer costs about a microsecond, is there for a
+ * Only the path is looked at. No runtime is asked, nothing is opened: an answer costs one or two microseconds, is there for a
  * process that has ended as well, and is the same for versions 1 and 2 and their mixture.
  */
 #ifndef WICK_AGENT_CONTEXT_H

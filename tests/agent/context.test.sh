@@ -64,6 +64,21 @@ else
 	skip "go tool pprof -tags" "no go"
 fi
 
+# The same of a version 2 hierarchy, where both are mounted: without the other in sight the agent takes it.
+unified=/sys/fs/cgroup/unified
+if [ "$root" = "$unified" ] || [ "$root" = /sys/fs/cgroup ]; then
+	skip "version 2 beside version 1" "$root is all there is, and was tested above"
+elif ! unshare -m true 2>/dev/null || ! run_in "$unified/machine.slice/libpod-$id.scope" 20; then
+	skip "version 2 beside version 1" "no mount namespace, or no cgroup below $unified"
+else
+	unshare -m sh -c 'umount /sys/fs/cgroup/memory && exec "$@"' sh "$WICK" record -F 99 -d 2 -o "$work/v2.pb.gz" -p "$busy" 2>"$work/err" || fail "record works without the memory hierarchy" "$(cat "$work/err")"
+	gzip -dc "$work/v2.pb.gz" >"$work/v2.pb"
+	check "version 2: a cgroup's container" grep -aq "/machine.slice/libpod-$id.scope" "$work/v2.pb"
+	check "version 2: its runtime" grep -aq 'podman' "$work/v2.pb"
+	check "version 2: its slice" grep -aq 'systemd.slice' "$work/v2.pb"
+	kill "$busy"
+fi
+
 start_server || { fail "the server starts" "$(cat "$work/server.log")"; finish; }
 cat >"$work/agent.yaml" <<YAML
 server: $url
