@@ -143,3 +143,15 @@ int mapping_list_insert(struct mapping_list **list, const struct process_mapping
 	*ret_replaced = replaced;
 	return 0;
 }
+
+int mapping_list_trim(struct mapping_list *list)
+{
+	if (!list || list->count == list->capacity)
+		return 0;
+	void *items = mem_realloc_array(list->items, list->count, sizeof(*list->items));
+	if (!items)
+		return -ENOMEM;
+	list->items = items;
+	list->capacity = list->count;
+	return 0;
+}

@@ -12,19 +12,14 @@
  */
 #include "agent/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "agent/sampler.h"
 #include "base/alloc.h"
 #include "base/time.h"
-
-#define REREAD_FIRST 2048u
 
 int process_table_init(struct process_table *table, struct binaries *binaries)
 {
@@ -70,7 +65,7 @@ static void forget_exited(struct process_table *table, const struct process *pro
 	}
 }
 
-static void remove_process(struct process_table *table, struct process *process)
+void process_table_remove(struct process_table *table, struct process *process)
 {
 	if (process->told && table->sampler)
 		sampler_forget_process(table->sampler, process->pid);
@@ -80,7 +75,7 @@ static void remove_process(struct process_table *table, struct process *process)
 	process_free(process);
 }
 
-static int add_process(struct process_table *table, pid_t pid, struct process **ret)
+int process_table_add(struct process_table *table, pid_t pid, struct process **ret)
 {
 	struct process *old = process_table_find(table, pid);
 	struct process *process = mem_zalloc(sizeof(*process));
@@ -88,14 +83,14 @@ static int add_process(struct process_table *table, pid_t pid, struct process **
 	if (!process)
 		return -ENOMEM;
 	if (old)
-		remove_process(table, old);
+		process_table_remove(table, old);
 	process->pid = pid;
 	process->id = table->next_id++;
 	process->version = ++table->versions;
 	process->threads = 1;
 	process->lost_seen = table->lost;
-	process->reread_at = REREAD_FIRST;
 	process->uid = (uid_t)-1;
+	process->reread_at = PROCESS_REREAD_FIRST;
 	int r = map64_put(&table->by_pid, (uint64_t)pid, (uint64_t)(uintptr_t)process);
 	if (r < 0) {
 		process_free(process);
@@ -172,7 +167,7 @@ static int apply_fork(struct process_table *table, const struct event *event)
 	child = process_table_find(table, event->pid);
 	if (child && child->read && !child->exit_ns && event->time_ns <= child->read_ns)
 		return 0; /* the snapshot has it already */
-	int r = add_process(table, event->pid, &child);
+	int r = process_table_add(table, event->pid, &child);
 	if (r < 0)
 		return r;
 	child->read_ns = child->started_ns = event->time_ns;
@@ -215,7 +210,7 @@ static void apply_comm(struct process_table *table, const struct event *event, s
 		process->threads = 1;
 		process->lost_seen = table->lost;
 		process->unknown = false;
-		process->reread_at = REREAD_FIRST;
+		process->reread_at = PROCESS_REREAD_FIRST;
 	}
 	if (event->is_exec || event->tid == event->pid)
 		set_comm(process, event->name);
@@ -239,7 +234,8 @@ static int apply_map(struct process_table *table, const struct event *event, str
 		/* Perhaps most were unmapped again. */
 		process->reread_at = process->maps->count * 2;
 		if (!process->exit_ns && process_read(table, process) == 0)
-			process->reread_at = process->maps ? process->maps->count * 2 + REREAD_FIRST : REREAD_FIRST;
+			process->reread_at =
+				process->maps ? process->maps->count * 2 + PROCESS_REREAD_FIRST : PROCESS_REREAD_FIRST;
 	}
 	return r == -E2BIG ? 0 : r;
 }
@@ -304,7 +300,7 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 		*ret = process;
 		return 0;
 	}
-	if (is_new && add_process(table, pid, &process) < 0)
+	if (is_new && process_table_add(table, pid, &process) < 0)
 		return error_nomem(err);
 	int r = process_read(table, process);
 	if (r == -ENOMEM)
@@ -321,37 +317,12 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 
 /* ---- the whole table ---- */
 
-int process_table_snapshot(struct process_table *table, struct error *err)
-{
-	DIR *directory = opendir("/proc");
-	struct dirent *entry;
-	int r = 0;
-
-	if (!directory)
-		return error_set_errno(err, -errno, "cannot read /proc");
-	while (r >= 0 && (entry = readdir(directory))) {
-		char *end;
-		long pid = strtol(entry->d_name, &end, 10);
-		struct process *process;
-		if (*end || end == entry->d_name || pid <= 0 || pid > (long)PROCESSES_MAX)
-			continue;
-		r = add_process(table, (pid_t)pid, &process);
-		if (r < 0)
-			break;
-		r = process_read(table, process);
-		if (r > 0)
-			remove_process(table, process);
-	}
-	closedir(directory);
-	return r < 0 ? error_nomem(err) : 0;
-}
-
 void process_table_reap(struct process_table *table, uint64_t before_ns)
 {
 	for (size_t i = 0; i < table->exited_count;) {
 		struct process *process = table->exited[i];
 		if (process->exit_ns < before_ns)
-			remove_process(table, process); /* puts another into [i] */
+			process_table_remove(table, process); /* puts another into [i] */
 		else
 			i++;
 	}

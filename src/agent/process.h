@@ -18,6 +18,7 @@
 
 #define PROCESS_MAPPINGS_MAX 131072u
 #define PROCESSES_MAX	     (4u << 20) /* the kernel's own limit of pids */
+#define PROCESS_REREAD_FIRST 2048u
 
 struct process_mapping {
 	uint64_t start, end; /* [start, end) */
@@ -82,7 +83,7 @@ struct process_table {
 
 int process_table_init(struct process_table *table, struct binaries *binaries);
 void process_table_release(struct process_table *table);
-/* Reads all processes of /proc. Call when events are already being recorded. */
+/* Reads all processes that there are. Call when events are already being recorded. */
 int process_table_snapshot(struct process_table *table, struct error *err);
 int process_table_apply(struct process_table *table, const struct event *event, struct error *err);
 /* Events were, or may have been, lost: processes are read from /proc again when they are next sampled. */
@@ -105,8 +106,20 @@ void process_table_leave_heap(struct process_table *table);
 /* The pid as the process itself sees it, for /tmp/perf-PID.map. */
 pid_t process_namespace_pid(struct process *process);
 
+/* Puts a new process in the place of one with the same pid, if there is one. 0 or -ENOMEM. */
+int process_table_add(struct process_table *table, pid_t pid, struct process **ret);
+void process_table_remove(struct process_table *table, struct process *process);
+
+/* process_snapshot.c: the two ways of process_table_snapshot(). _by_iterator() changes nothing if the kernel cannot do it. */
+int process_snapshot_by_iterator(struct process_table *table, struct error *err);
+int process_snapshot_by_proc(struct process_table *table, struct error *err);
+
 /* process_read.c: what /proc knows. 0; positive when the process is gone; -ENOMEM. */
 int process_read(struct process_table *table, struct process *process);
+/* Finds the executable by /proc/PID/exe. 0 or -ENOMEM. */
+int process_read_executable(struct process_table *table, struct process *process);
+/* Makes the list the parent's if it is equal, so that a hundred forked workers cost one. */
+void process_share_mappings(struct process_table *table, struct process *process, pid_t parent_pid);
 /* One line of /proc/PID/maps (NUL-terminated, without newline; it is changed): 0 if it is an executable mapping, then *ret is
  * an EVENT_MAP; positive if it is not; -EINVAL if it is malformed. */
 int process_parse_maps_line(char *line, struct event *ret);
@@ -119,6 +132,8 @@ struct mapping_list *mapping_list_unref(struct mapping_list *list);		      /* NU
 /* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced tells whether an address changed its
  * meaning. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
 int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced);
+/* Gives back memory that is kept for growing. NULL allowed. 0 or -ENOMEM, after which the list is as it was. */
+int mapping_list_trim(struct mapping_list *list);
 const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address);
 
 #endif

@@ -106,7 +106,7 @@ static int read_maps(struct process_table *table, pid_t pid, struct mapping_list
 	return n < 0 ? READ_GONE : 0;
 }
 
-static void share_with_parent(struct process_table *table, struct process *process, pid_t parent_pid)
+void process_share_mappings(struct process_table *table, struct process *process, pid_t parent_pid)
 {
 	const struct process *parent = process_table_find(table, parent_pid);
 	struct mapping_list *theirs = parent ? parent->maps : NULL, *ours = process->maps;
@@ -150,8 +150,22 @@ static bool read_stat(struct process *process, pid_t *ret_parent)
 	return true;
 }
 
-/* The executable is found among the mappings by /proc/PID/exe, whose text is that of the maps file. */
-static int read_executable(struct process_table *table, struct process *process)
+/* The mapping whose path is that of the link, which is "PATH" or "PATH (deleted)". */
+static uint32_t find_by_path(const struct process_table *table, const struct mapping_list *maps, const char *target)
+{
+	for (size_t i = 0; maps && i < maps->count; i++) {
+		const struct binary *binary = binary_get(table->binaries, maps->items[i].binary);
+		size_t len = strlen(binary->path);
+		if (binary->kind == BINARY_FILE && strncmp(binary->path, target, len) == 0 &&
+		    (!target[len] || strcmp(target + len, " (deleted)") == 0))
+			return maps->items[i].binary;
+	}
+	return BINARY_NONE;
+}
+
+/* The text of /proc/PID/exe is that of the maps file; device and inode need not be (overlayfs, btrfs), so they are only for an
+ * executable that is not mapped (any more). */
+int process_read_executable(struct process_table *table, struct process *process)
 {
 	char path[64], target[4096];
 	struct event event = {.kind = EVENT_MAP, .name = target};
@@ -162,6 +176,9 @@ static int read_executable(struct process_table *table, struct process *process)
 	if (n <= 0) /* a kernel thread */
 		return 0;
 	target[n] = 0;
+	process->executable = find_by_path(table, process->maps, target);
+	if (process->executable)
+		return 0;
 	if (stat(path, &status) == 0) {
 		event.device = status.st_dev;
 		event.inode = status.st_ino;
@@ -200,6 +217,8 @@ int process_read(struct process_table *table, struct process *process)
 	bool denied = r == READ_DENIED;
 	if ((r == 0 || denied) && !read_stat(process, &parent))
 		r = READ_GONE;
+	if (r == 0)
+		r = mapping_list_trim(maps);
 	if (r != 0 && !denied) {
 		mapping_list_unref(maps);
 		return r;
@@ -217,16 +236,16 @@ int process_read(struct process_table *table, struct process *process)
 	process->read = true;
 	process->unknown = denied;
 	process->read_ns = now;
-	process->reread_at = maps ? maps->count * 2 + 2048 : 2048;
+	process->reread_at = maps ? maps->count * 2 + PROCESS_REREAD_FIRST : PROCESS_REREAD_FIRST;
 	if (!same) {
 		process->version = ++table->versions;
-		share_with_parent(table, process, parent);
+		process_share_mappings(table, process, parent);
 		if (process->told)
 			process_table_changed(table, process);
 	}
 	find_jitdump(table, process);
 	read_user(process);
-	return read_executable(table, process);
+	return process_read_executable(table, process);
 }
 
 pid_t process_namespace_pid(struct process *process)

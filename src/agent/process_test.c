@@ -8,9 +8,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -349,6 +351,99 @@ static void test_children_share_and_losses_heal(void **state)
 	assert_null(process_table_find(&fixture->table, pid));
 }
 
+/* Processes that are in both tables and did not change in between. */
+static unsigned count_equal(struct fixture *a, struct fixture *b)
+{
+	size_t cursor = 0;
+	uint64_t pid, value;
+	unsigned count = 0;
+
+	while (map64_next(&a->table.by_pid, &cursor, &pid, &value)) {
+		struct process *ours = (struct process *)(uintptr_t)value;
+		struct process *theirs = process_table_find(&b->table, (pid_t)pid);
+		size_t n = ours->maps ? ours->maps->count : 0, at = 0;
+		if (!theirs || kill((pid_t)pid, 0) < 0)
+			continue;
+		for (size_t i = 0; theirs->maps && i < theirs->maps->count; i++) {
+			const struct process_mapping *expected = &theirs->maps->items[i];
+			if (expected->start >> 63) /* vsyscall */
+				continue;
+			assert_true(at < n);
+			const struct process_mapping *got = &ours->maps->items[at++];
+			const struct binary *x = binary_get(&a->binaries, got->binary),
+					    *y = binary_get(&b->binaries, expected->binary);
+			assert_int_equal(got->start, expected->start);
+			assert_int_equal(got->end, expected->end);
+			assert_int_equal(got->offset, expected->offset);
+			assert_string_equal(x->path, y->path);
+			assert_int_equal(x->kind, y->kind);
+			assert_int_equal(x->device, y->device);
+			assert_int_equal(x->inode, y->inode);
+		}
+		assert_int_equal(at, n);
+		if (n) /* /proc adds to the names of kernel threads what they work on */
+			assert_string_equal(ours->comm, theirs->comm);
+		assert_int_equal(ours->threads, theirs->threads);
+		assert_int_equal(ours->executable != 0, theirs->executable != 0);
+		assert_string_equal(ours->executable ? binary_get(&a->binaries, ours->executable)->path : "",
+				    theirs->executable ? binary_get(&b->binaries, theirs->executable)->path : "");
+		count++;
+	}
+	return count;
+}
+
+/* What the kernel's iterators give is what /proc gives, with a thread, a deleted program and code without a file about. */
+static void test_two_ways_of_a_snapshot_agree(void **state)
+{
+	struct fixture *fixture = *state, *other;
+	struct error error = {0};
+	void *second = NULL;
+	int64_t times[3];
+
+	if (geteuid() != 0) {
+		print_message("skipped: needs root\n");
+		skip();
+	}
+	char directory[] = "/tmp/wick-snapshot-XXXXXX", path[64], command[256];
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/sleep", directory);
+	snprintf(command, sizeof(command), "cp /bin/sleep '%s' && exec '%s' 60", path, path);
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	time_sleep_ns(300 * NS_PER_MS);
+	unlink(path);
+	void *code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_int_equal(setup(&second), 0);
+	other = second;
+	times[0] = time_monotonic_ns();
+	int r = process_snapshot_by_iterator(&fixture->table, &error);
+	times[1] = time_monotonic_ns();
+	assert_int_equal(process_snapshot_by_proc(&other->table, NULL), 0);
+	times[2] = time_monotonic_ns();
+	if (r < 0) {
+		print_message("iterator: %s\n", error.message);
+		assert_true(r == -EPERM || r == -ENOENT || r == -EINVAL);
+	} else {
+		unsigned count = count_equal(fixture, other);
+		print_message("%u processes; by iterator %.1f ms, by /proc %.1f ms\n", count,
+			      (double)(times[1] - times[0]) / NS_PER_MS, (double)(times[2] - times[1]) / NS_PER_MS);
+		assert_true(count >= 2);
+		assert_non_null(process_table_find(&fixture->table, pid));
+		assert_string_equal(path_at(fixture, getpid(), (uint64_t)(uintptr_t)code), "[anon]");
+		assert_string_equal(binary_get(&fixture->binaries, process_table_find(&fixture->table, pid)->executable)->path,
+				    path);
+	}
+	teardown(&second);
+	munmap(code, 8192);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	rmdir(directory);
+}
+
 static int some_life(void)
 {
 	struct binaries binaries = {0};
@@ -402,6 +497,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_processes_are_made_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_snapshot_knows_us, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_children_share_and_losses_heal, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_two_ways_of_a_snapshot_agree, setup, teardown),
 		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
