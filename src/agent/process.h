@@ -115,6 +115,9 @@ int process_snapshot_by_iterator(struct process_table *table, struct error *err)
 int process_snapshot_by_proc(struct process_table *table, struct error *err);
 
 /* process_read.c: what /proc knows. 0; positive when the process is gone; -ENOMEM. */
+/* Finds the page that tells where a jitdump is, among the mappings. */
+void process_find_jitdump(struct process_table *table, struct process *process);
+void process_read_user(struct process *process); /* sets uid, if the process is still there */
 int process_read(struct process_table *table, struct process *process);
 /* Finds the executable by /proc/PID/exe. 0 or -ENOMEM. */
 int process_read_executable(struct process_table *table, struct process *process);

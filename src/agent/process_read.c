@@ -188,7 +188,7 @@ int process_read_executable(struct process_table *table, struct process *process
 }
 
 /* The last jitdump that the process maps, as a profiler that reads events in order would see it. */
-static void find_jitdump(struct process_table *table, struct process *process)
+void process_find_jitdump(struct process_table *table, struct process *process)
 {
 	process->jitdump = (struct process_mapping){0};
 	for (size_t i = 0; process->maps && i < process->maps->count; i++) {
@@ -197,7 +197,7 @@ static void find_jitdump(struct process_table *table, struct process *process)
 	}
 }
 
-static void read_user(struct process *process)
+void process_read_user(struct process *process)
 {
 	char path[64];
 	struct stat status;
@@ -243,8 +243,8 @@ int process_read(struct process_table *table, struct process *process)
 		if (process->told)
 			process_table_changed(table, process);
 	}
-	find_jitdump(table, process);
-	read_user(process);
+	process_find_jitdump(table, process);
+	process_read_user(process);
 	return process_read_executable(table, process);
 }
 

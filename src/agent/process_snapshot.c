@@ -71,8 +71,11 @@ static int finish_process(struct snapshot *snapshot)
 	if (r < 0)
 		return r;
 	process->reread_at = (process->maps ? process->maps->count * 2 : 0) + PROCESS_REREAD_FIRST;
-	if (map64_get(&snapshot->parents, (uint64_t)process->pid, &parent))
+	process_find_jitdump(snapshot->table, process);
+	if (map64_get(&snapshot->parents, (uint64_t)process->pid, &parent)) {
+		process->parent = (pid_t)parent;
 		process_share_mappings(snapshot->table, process, (pid_t)parent);
+	}
 	return process->executable ? 0 : process_read_executable(snapshot->table, process);
 }
 

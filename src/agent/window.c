@@ -134,6 +134,8 @@ static int jit_location(struct window *window, struct process *process, uint64_t
 	uint32_t mapping;
 
 	asked.namespace_pid = process_namespace_pid(process);
+	if (process->uid == (uid_t)-1) /* the snapshot leaves it to be asked when it matters */
+		process_read_user(process);
 	asked.uid = process->uid;
 	asked.started_ns = process->started_ns;
 	if (jitdump->binary) {
