@@ -266,12 +266,19 @@ static bool parse_cie(struct scan *scan, struct cfi_cie *cie, struct cfi_cursor 
 	return cfi_program_start(scan->reader, cie, cursor);
 }
 
+static int array_failed(const struct cfi_reader *reader, int r)
+{
+	if (r == -ENOMEM)
+		return error_nomem(reader->err);
+	return error_set(reader->err, r, "%s: more than %u entries of call frame information", reader->file->name, ENTRIES_MAX);
+}
+
 static int add_cie(struct scan *scan, const struct header *header)
 {
 	struct cfi_reader *reader = scan->reader;
 	int r = array_reserve(&reader->cies, &reader->cie_capacity, reader->cie_count + 1, ENTRIES_MAX);
 	if (r < 0)
-		return r == -ENOMEM ? error_nomem(reader->err) : r;
+		return array_failed(reader, r);
 	struct cfi_cie cie = {.offset = header->offset, .source = scan->source};
 	cie.is_good = parse_cie(scan, &cie, header->body);
 	reader->cies[reader->cie_count++] = cie;
@@ -321,7 +328,7 @@ int cfi_entries_append(struct cfi_reader *reader, struct cfi_entries *entries, c
 {
 	int r = array_reserve(&entries->items, &entries->capacity, entries->count + 1, ENTRIES_MAX);
 	if (r < 0)
-		return r == -ENOMEM ? error_nomem(reader->err) : r;
+		return array_failed(reader, r);
 	if (entries->count == 0)
 		entries->is_sorted = true;
 	else if (entry->start <= entries->items[entries->count - 1].start)

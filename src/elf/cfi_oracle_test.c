@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -354,7 +354,8 @@ static void read_line(struct listing *listing, char *line)
 		free(listing->head_line);
 		listing->head_line = strdup(line);
 		split(listing->head_line, &listing->heads);
-	} else if (listing->heads.count > 0 && sscanf(line, "%16" SCNx64 " ", &address) == 1) {
+	} else if (listing->heads.count > 0 && strspn(line, "0123456789abcdef") == 16 &&
+		   sscanf(line, "%16" SCNx64, &address) == 1) {
 		split(line, &values);
 		struct unwind_rule rule = parse_row(listing, &values);
 		if (!listing->is_fde)
@@ -384,14 +385,14 @@ static void read_listing(const struct names *names, const char *path, bool is_eh
 	free(listing.head_line);
 	free(listing.cies);
 	pclose(out);
-	sort_rows(rows);
 }
 
 /* Puts what llvm-dwarfdump says in the place of "exp". */
-static void resolve_expressions(const struct names *names, const char *path, bool is_eh, struct rows *rows)
+static void resolve_expressions(const struct names *names, const char *path, struct rows *rows)
 {
 	struct rows texts = {0};
-	read_expressions(names, path, is_eh, &texts);
+	read_expressions(names, path, true, &texts);
+	read_expressions(names, path, false, &texts);
 	sort_rows(&texts);
 	for (size_t i = 0; i < rows->count; i++) {
 		struct unwind_rule *rule = &rows->items[i].rule;
@@ -451,65 +452,322 @@ static void print_row(const char *who, const struct row *row)
 		      r->offset, r->offset2, r->ra, r->ra_offset, r->fp, r->fp_offset);
 }
 
-static size_t compare(const struct rows *ours, const struct rows *theirs)
+/* The rule at an address; none before the first row. */
+static struct row row_at(const struct rows *rows, uint64_t address)
 {
-	size_t differences = 0, n = ours->count < theirs->count ? ours->count : theirs->count;
-	for (size_t i = 0; i < n && differences < 5; i++) {
-		const struct row *a = &ours->items[i], *b = &theirs->items[i];
-		if (a->address == b->address && memcmp(&a->rule, &b->rule, sizeof(a->rule)) == 0)
-			continue;
-		print_row("ours  ", a);
-		print_row("theirs", b);
-		differences++;
+	size_t low = 0, high = rows->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (rows->items[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return differences + (ours->count != theirs->count);
+	return low == 0 ? (struct row){.address = address} : rows->items[low - 1];
 }
 
-static void check_file(const char *path, bool is_eh, size_t rows_min)
+/* At every address at which either of them changes. Stubs that the oracle knows nothing of are compared elsewhere. */
+static size_t count_differences(const struct rows *at, const struct rows *ours, const struct rows *theirs,
+				const struct elf_section *stubs)
 {
-	struct elf_file file;
+	size_t differences = 0;
+	for (size_t i = 0; i < at->count && differences < 5; i++) {
+		uint64_t address = at->items[i].address;
+		struct row a = row_at(ours, address), b = row_at(theirs, address);
+		if (memcmp(&a.rule, &b.rule, sizeof(a.rule)) == 0)
+			continue;
+		if (stubs && address - stubs->address < stubs->size && b.rule.cfa == UNWIND_CFA_NONE)
+			continue;
+		print_message("at %" PRIx64 "\n", address);
+		print_row("ours  ", &a);
+		print_row("theirs", &b);
+		differences++;
+	}
+	return differences;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------------------- */
+
+static void compare_with_oracles(struct elf_file *file, const char *path, size_t rows_min)
+{
 	struct error err = {0};
 	struct rows ours = {0}, text = {0}, theirs = {0};
 	struct cfi_stats stats;
+	const struct names *names = &machines[file->machine == EM_AARCH64];
+	if (cfi_read(file, take_row, &ours, &stats, &err) < 0)
+		fail_msg("%s", err.message);
+	/* .debug_frame, where there is one, speaks of other functions in all the files here. */
+	read_listing(names, path, true, &text);
+	read_listing(names, path, false, &text);
+	sort_rows(&text);
+	resolve_expressions(names, path, &text);
+	flatten(&text, &theirs);
+	print_message("%s: %zu rows, the oracle has %zu\n", path, ours.count, theirs.count);
+	const struct elf_section *stubs = elf_file_find_section(file, ".plt");
+	assert_int_equal(count_differences(&ours, &ours, &theirs, stubs), 0);
+	assert_int_equal(count_differences(&theirs, &ours, &theirs, stubs), 0);
+	assert_true(theirs.count >= rows_min);
+	assert_int_equal(stats.rows, ours.count);
+	assert_int_equal(stats.bad_entries, 0);
+	mem_free(ours.items);
+	mem_free(text.items);
+	mem_free(theirs.items);
+}
+
+static void check_file(const char *path, size_t rows_min)
+{
+	struct elf_file file;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		print_message("skipped: there is no %s\n", path);
 		return;
 	}
-	assert_int_equal(elf_file_open(&file, fd, path, &err), 0);
-	const struct names *names = &machines[file.machine == EM_AARCH64];
-	int r = cfi_read(&file, take_row, &ours, &stats, &err);
-	if (r < 0)
-		fail_msg("%s", err.message);
-	read_listing(names, path, is_eh, &text);
-	resolve_expressions(names, path, is_eh, &text);
-	flatten(&text, &theirs);
-	print_message("%s: %zu rows, the oracle has %zu\n", path, ours.count, theirs.count);
-	assert_int_equal(compare(&ours, &theirs), 0);
-	assert_true(ours.count >= rows_min);
-	assert_int_equal(stats.rows, ours.count);
-	assert_int_equal(stats.bad_entries, 0);
+	assert_int_equal(elf_file_open(&file, fd, path, NULL), 0);
+	compare_with_oracles(&file, path, rows_min);
 	elf_file_release(&file);
 	close(fd);
+}
+
+/* Against objdump: the CFA at each instruction of .plt is what was pushed since the stub began. */
+static void check_stubs(const char *path, size_t instructions_min)
+{
+	struct elf_file file;
+	struct rows ours = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(elf_file_open(&file, fd, path, NULL), 0);
+	assert_int_equal(cfi_read(&file, take_row, &ours, NULL, NULL), 0);
+	FILE *out = run("objdump -d -j .plt --no-show-raw-insn", path);
+	char *line = NULL;
+	size_t capacity = 0, count = 0;
+	int pushed = 0;
+	bool is_after_jump = true;
+	while (getline(&line, &capacity, out) > 0) {
+		uint64_t address;
+		char mnemonic[16], operand[16] = "";
+		if (sscanf(line, " %" SCNx64 ":\t%15s %15s", &address, mnemonic, operand) < 2)
+			continue;
+		if (strstr(line, "nop") || strstr(line, "xchg"))
+			continue;
+		if (strcmp(mnemonic, "bnd") == 0)
+			memcpy(mnemonic, operand, sizeof(mnemonic));
+		/* The head is entered by stubs that have pushed. What follows a jump in a lazy stub is entered by its slot. */
+		if (is_after_jump)
+			pushed = count == 0 && strcmp(mnemonic, "push") == 0 ? 8 : 0;
+		const struct unwind_rule rule = row_at(&ours, address).rule;
+		assert_true(rule.cfa == UNWIND_CFA_REGISTER || rule.cfa == UNWIND_CFA_PLT);
+		int cfa = rule.offset;
+		if (rule.cfa == UNWIND_CFA_PLT && (int)(address & 15) >= rule.offset2)
+			cfa += 8;
+		assert_int_equal(cfa, 8 + pushed);
+		pushed += strcmp(mnemonic, "push") == 0 ? 8 : 0;
+		is_after_jump = strcmp(mnemonic, "jmp") == 0;
+		count++;
+	}
+	assert_true(count >= instructions_min);
+	free(line);
+	pclose(out);
 	mem_free(ours.items);
-	mem_free(text.items);
-	mem_free(theirs.items);
+	elf_file_release(&file);
+	close(fd);
 }
 
 #define LIBS "/usr/lib/x86_64-linux-gnu/"
 
 static void test_libraries(void **state)
 {
-	check_file(LIBS "libc.so.6", true, 10000);
-	check_file(LIBS "ld-linux-x86-64.so.2", true, 1000);
-	check_file(LIBS "libstdc++.so.6", true, 10000);
-	check_file(LIBS "libcrypto.so.3", true, 10000);
+	check_file(LIBS "libc.so.6", 10000);
+	check_file(LIBS "ld-linux-x86-64.so.2", 1000);
+	check_file(LIBS "libstdc++.so.6", 10000);
+	check_file(LIBS "libcrypto.so.3", 10000);
+}
+
+/* ---- programs made here -------------------------------------------------------------------------------------------------- */
+
+static char directory[] = "/tmp/wick-cfi-XXXXXX";
+
+static const char source[] =
+	"extern int far(void *, ...);\n"
+	"static int grow(int n) { char b[n + 1]; return far(b) + 1; }\n"
+	"__attribute__((noinline)) int recurse(int n) { return n > 3 ? grow(n) + recurse(n - 1) : far(&n); }\n"
+	"int realigned(int n) { char b[64] __attribute__((aligned(64))); return far(b) + recurse(n) + far(b); }\n"
+	"int realigned_and_grown(int n, ...) { char b[64] __attribute__((aligned(64))), c[n]; __builtin_va_list l;\n"
+	"  __builtin_va_start(l, n); return far(b, c, __builtin_va_arg(l, int)) + far(&l); }\n"
+	"int large(void) { char b[200000]; return far(b) + far(b); }\n"
+	"int spilled(int a, int b, int c, int d, int e, int f, int g) { int r = far(&a); for (int i = 0; i < a; i++)\n"
+	"  r += far(&b, a, b, c, d, e, f, g, i, r) * i + far(&c, d + i, e * i); return r + a + b + c + d + e + f + g; }\n"
+	"void _start(void) { far((void *)0, realigned(3), realigned_and_grown(1, 2), large(), spilled(1, 2, 3, 4, 5, 6, 7)); "
+	"}\n";
+static const char program[] = "#include <stdio.h>\n#include <string.h>\n"
+			      "int main(int c, char **v) { return printf(\"%zu\\n\", strlen(v[c - 1])) < 0; }\n";
+static const char go_program[] = "package main\nimport \"fmt\"\nfunc main() { fmt.Println(\"hello\") }\n";
+
+static void write_source(const char *name, const char *text)
+{
+	char path[300];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	assert_int_equal(io_write_file(path, text, strlen(text), 0644, NULL), 0);
+}
+
+/* Runs a command in the directory; false, with a word about it, if it fails: the tool is not installed. */
+static bool build(const char *command)
+{
+	char text[600];
+	assert_true((size_t)snprintf(text, sizeof(text), "cd %s && %s >log 2>&1", directory, command) < sizeof(text));
+	if (system(text) == 0)
+		return true;
+	print_message("skipped: %s\n", command);
+	return false;
+}
+
+static const char *built(const char *name)
+{
+	static char path[300];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static int make_directory(void **state)
+{
+	if (!mkdtemp(directory))
+		return -1;
+	write_source("a.c", source);
+	write_source("p.c", program);
+	write_source("g.go", go_program);
+	return 0;
+}
+
+static int remove_directory(void **state)
+{
+	return io_remove_tree(directory, NULL);
+}
+
+#define SHARED " -O2 -shared -fPIC -nostdlib a.c -o "
+
+static void test_compilers_and_linkers(void **state)
+{
+	static const struct {
+		const char *name, *command;
+	} builds[] = {
+		{"gcc", "gcc" SHARED "gcc"},
+		{"gcc-O0", "gcc -O0 -shared -fPIC -nostdlib a.c -o gcc-O0"},
+		{"gcc-fp", "gcc -fno-omit-frame-pointer" SHARED "gcc-fp"},
+		{"gcc-ibt", "gcc -fcf-protection=full -Wl,-z,ibtplt" SHARED "gcc-ibt"},
+		{"gcc-gold", "gcc -fuse-ld=gold" SHARED "gcc-gold"},
+		{"clang", "clang" SHARED "clang"},
+		{"clang-lld", "clang -fuse-ld=lld" SHARED "clang-lld"},
+		{"aarch64", "clang -target aarch64-linux-gnu -fuse-ld=lld" SHARED "aarch64"},
+		{"aarch64-pac",
+		 "clang -target aarch64-linux-gnu -fuse-ld=lld -mbranch-protection=standard" SHARED "aarch64-pac"},
+		{"aarch64-debug",
+		 "clang -target aarch64-linux-gnu -fuse-ld=lld -fno-asynchronous-unwind-tables -g" SHARED "aarch64-debug"},
+		{"debug", "gcc -fno-asynchronous-unwind-tables -g" SHARED "debug"},
+		{"debug-zlib", "gcc -fno-asynchronous-unwind-tables -g -gz=zlib" SHARED "debug-zlib"},
+		{"debug-zdebug", "objcopy --compress-debug-sections=zlib-gnu debug debug-zdebug"},
+		{"debug-large", "clang -gdwarf64 -fno-asynchronous-unwind-tables -g" SHARED "debug-large"},
+	};
+	for (size_t i = 0; i < sizeof(builds) / sizeof(builds[0]); i++)
+		if (build(builds[i].command))
+			check_file(built(builds[i].name), 10);
+}
+
+static void test_static_programs(void **state)
+{
+	if (build("gcc -O2 -static p.c -o static")) {
+		check_file(built("static"), 1000);
+		check_stubs(built("static"), 10);
+	}
+	if (build("gcc -O2 -static-pie p.c -o static-pie")) {
+		check_file(built("static-pie"), 1000);
+		check_stubs(built("static-pie"), 10);
+	}
+}
+
+static void test_linkage_tables(void **state)
+{
+	static const struct {
+		const char *name, *command;
+	} builds[] = {
+		{"plt", "gcc -O2 p.c -o plt -Wl,-z,lazy"},
+		{"plt-ibt", "gcc -O2 -fcf-protection=full p.c -o plt-ibt -Wl,-z,ibtplt"},
+		{"plt-gold", "gcc -O2 p.c -o plt-gold -fuse-ld=gold"},
+		{"plt-lld", "gcc -O2 p.c -o plt-lld -fuse-ld=lld"},
+		{"plt-lld-ibt", "clang -O2 -fcf-protection=full p.c -o plt-lld-ibt -fuse-ld=lld -Wl,-z,force-ibt"},
+	};
+	for (size_t i = 0; i < sizeof(builds) / sizeof(builds[0]); i++)
+		if (build(builds[i].command))
+			check_stubs(built(builds[i].name), 4);
+}
+
+static void test_go(void **state)
+{
+	if (build("env GOCACHE=$PWD/cache GO111MODULE=off HOME=$PWD go build -o go g.go"))
+		check_file(built("go"), 2000);
+}
+
+static void test_vdso(void **state)
+{
+	struct elf_file file;
+	Elf64_Ehdr header;
+	const uint8_t *image = (const uint8_t *)getauxval(AT_SYSINFO_EHDR);
+	if (!image) {
+		print_message("skipped: the kernel maps no vdso\n");
+		skip();
+	}
+	memcpy(&header, image, sizeof(header));
+	size_t len = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+	assert_int_equal(io_write_file(built("vdso"), image, len, 0644, NULL), 0);
+	assert_int_equal(elf_file_open_memory(&file, (struct bytes){image, len}, "[vdso]", NULL), 0);
+	compare_with_oracles(&file, built("vdso"), 5);
+	elf_file_release(&file);
+}
+
+static void read_rows(struct bytes bytes, struct rows *ret, struct elf_section *ret_stubs)
+{
+	struct elf_file file;
+	assert_int_equal(elf_file_open_memory(&file, bytes, "test", NULL), 0);
+	assert_int_equal(cfi_read(&file, take_row, ret, NULL, NULL), 0);
+	const struct elf_section *stubs = elf_file_find_section(&file, ".plt");
+	if (stubs)
+		*ret_stubs = *stubs;
+	elf_file_release(&file);
+}
+
+/* The same rows, but for those of stubs, are found without section headers. */
+static void test_stripped_of_section_headers(void **state)
+{
+	static const char *const files[] = {"gcc", "gcc-gold", "clang-lld", "aarch64",
+					    "static-pie"}; /* "static" has no header of frames */
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct elf_section stubs = {0};
+		struct rows with = {0}, without = {0};
+		struct buffer bytes = {0};
+		if (access(built(files[i]), R_OK) < 0)
+			continue;
+		assert_int_equal(io_read_file(built(files[i]), 64 << 20, &bytes, NULL), 0);
+		read_rows(buffer_bytes(&bytes), &with, &stubs);
+		Elf64_Ehdr *header = (Elf64_Ehdr *)bytes.data;
+		header->e_shoff = header->e_shnum = header->e_shstrndx = 0;
+		read_rows(buffer_bytes(&bytes), &without, &stubs);
+		print_message("%s: %zu rows\n", files[i], without.count);
+		assert_true(without.count >= 10);
+		assert_int_equal(count_differences(&with, &with, &without, &stubs), 0);
+		assert_int_equal(count_differences(&without, &with, &without, &stubs), 0);
+		mem_free(with.items);
+		mem_free(without.items);
+		buffer_release(&bytes);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_libraries),
+		cmocka_unit_test(test_compilers_and_linkers),
+		cmocka_unit_test(test_static_programs),
+		cmocka_unit_test(test_linkage_tables),
+		cmocka_unit_test(test_go),
+		cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_stripped_of_section_headers),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -235,7 +235,8 @@ static int add_stubs_aarch64(struct plt *plt)
 static bool is_linkage_table(const struct elf_section *section)
 {
 	static const char *const names[] = {".plt", ".plt.got", ".plt.sec", ".iplt", ".plt.bnd"};
-	if (section->type != SHT_PROGBITS || !(section->flags & SHF_EXECINSTR) || section->size > PLT_BYTES_MAX)
+	if (section->type != SHT_PROGBITS || !(section->flags & SHF_EXECINSTR) || (section->flags & SHF_COMPRESSED) ||
+	    section->size > PLT_BYTES_MAX)
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(section->name, names[i]) == 0)
