@@ -145,8 +145,7 @@ static uint64_t address_of(const struct cfi_source *source, const uint8_t *at)
 	return source->address + (uint64_t)(at - source->data.data);
 }
 
-/* ---- the walk
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk ----------------------------------------------------------------------------------------------------------- */
 
 /* Returns 1 with an entry, 0 at the end, -EBADMSG where there is no entry; *at moves to the next one. */
 static int next_entry(const struct cfi_source *source, size_t *at, struct header *ret)
@@ -177,8 +176,7 @@ static int next_entry(const struct cfi_source *source, size_t *at, struct header
 	return 1;
 }
 
-/* ---- CIEs
- * ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- CIEs --------------------------------------------------------------------------------------------------------------- */
 
 /* The letters behind the "z" of an augmentation, and their data. */
 static bool read_augmentation(const struct cfi_source *source, struct cfi_cie *cie, const char *letters, struct cfi_cursor data)
@@ -307,8 +305,7 @@ static bool find_cie(struct scan *scan, uint64_t offset, uint32_t *ret)
 	return true;
 }
 
-/* ---- FDEs
- * ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- FDEs --------------------------------------------------------------------------------------------------------------- */
 
 bool cfi_is_code(struct cfi_reader *reader, uint64_t address, uint64_t *ret_end)
 {
@@ -420,8 +417,7 @@ int cfi_entries_read(struct cfi_reader *reader, uint32_t source, struct cfi_entr
 	return walk(&scan);
 }
 
-/* ---- order
- * --------------------------------------------------------------------------------------------------------------------- */
+/* ---- order -------------------------------------------------------------------------------------------------------------- */
 
 static void sort_by_digit(const struct cfi_entry *from, struct cfi_entry *to, size_t count, uint64_t base, unsigned shift)
 {

@@ -216,8 +216,7 @@ static void sort_rows(struct rows *rows)
 		qsort(rows->items, rows->count, sizeof(*rows->items), compare_rows);
 }
 
-/* ---- readelf
- * ------------------------------------------------------------------------------------------------------------------- */
+/* ---- readelf ------------------------------------------------------------------------------------------------------------ */
 
 #define COLUMNS_MAX 64
 #define CIES_MAX    4096
@@ -420,8 +419,7 @@ static void resolve_expressions(const struct names *names, const char *path, str
 	mem_free(texts.items);
 }
 
-/* ---- comparison
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- comparison --------------------------------------------------------------------------------------------------------- */
 
 /* Functions as intervals, gaps as rows of no rule, equal neighbours as one. */
 static void flatten(const struct rows *from, struct rows *ret)

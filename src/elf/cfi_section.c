@@ -32,8 +32,7 @@
 #define HEADER_TABLE_ENTRY 8
 #define COMPRESS_ZSTD	   2 /* ELFCOMPRESS_ZSTD, in elf.h since glibc 2.37 */
 
-/* ---- compressed sections
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- compressed sections ------------------------------------------------------------------------------------------------ */
 
 static void *zlib_alloc(void *context, uInt count, uInt size)
 {
@@ -122,8 +121,7 @@ static int inflate_if_compressed(struct cfi_reader *reader, const struct elf_sec
 	return 0;
 }
 
-/* ---- sections
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- sections ----------------------------------------------------------------------------------------------------------- */
 
 static void add_source(struct cfi_reader *reader, struct cfi_source source)
 {
@@ -152,8 +150,7 @@ static int add_section(struct cfi_reader *reader, const char *name, bool is_eh)
 	return 1;
 }
 
-/* ---- PT_GNU_EH_FRAME
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- PT_GNU_EH_FRAME ---------------------------------------------------------------------------------------------------- */
 
 /* The bytes of the file that are loaded at an address, to the end of their segment. */
 static bool find_loaded(const struct elf_file *file, uint64_t address, uint64_t *ret_offset, uint64_t *ret_len)
