@@ -184,6 +184,20 @@ $(O)/bench/%: $(O)/obj/bench/%.o $(call libs_upto,$(FOLDERS))
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+# Judges of the unwinder: tests/oracle/NAME.c, and the programs that they judge it by.
+ORACLES := harness stepper
+$(patsubst %,$(O)/oracle/%,$(ORACLES)): $(O)/oracle/%: $(O)/obj/tests/oracle/%.o \
+		$(patsubst %.c,$(O)/obj/%.o,$(filter-out $(patsubst %,tests/oracle/%.c,$(ORACLES)),$(wildcard tests/oracle/*.c))) \
+		$(call libs_upto,$(UNDER_agent))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(call libs_upto,$(UNDER_agent)) -Wl,--end-group $(LDLIBS)
+$(O)/obj/tests/oracle/%.o: | $(SKELETONS)
+$(O)/programs/unwind/stamp: $(wildcard tests/programs/unwind/*)
+	$(call say,PROGRAMS,$@)
+	$(Q)tests/programs/unwind/build.sh $(O)/programs/unwind
+	@touch $@
+oracles: $(patsubst %,$(O)/oracle/%,$(ORACLES)) $(O)/programs/unwind/stamp
 benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
 
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------

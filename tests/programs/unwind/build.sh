@@ -46,6 +46,9 @@ fi
 if have g++ shadow-g++; then
 	cxx_program shadow-g++ gcc g++ -fPIE -pie
 	cxx_program shadow-g++-static gcc g++ -static -fno-pie -no-pie
+	# For the stepper: bound lazily, so that the dynamic linker's resolver is on the way.
+	# shellcheck disable=SC2086
+	g++ -std=c++17 $flags -fPIE -pie -Wl,-z,lazy -o "$out/stepped" stepped.cc -ldl
 fi
 if have clang shadow-clang; then
 	c_program shadow-clang clang -fPIE -pie -Wno-unused-command-line-argument
