@@ -43,6 +43,7 @@ enum verdict {
 	VERDICT_NONE,	     /* no CFI */
 	VERDICT_UNSUPPORTED, /* a form that is not supported: the walk stops and says so */
 	VERDICT_LOST,	     /* right, but the rule does not know the caller's frame pointer */
+	VERDICT_DEAD,	     /* the frame pointer is wrong, but no caller's rule looks at it before another one gives it anew */
 	VERDICT_TRANSFER,    /* between two frames, see above */
 	VERDICT_EXCUSED,
 	VERDICT_WRONG_CFA,
@@ -51,16 +52,27 @@ enum verdict {
 	VERDICTS,
 };
 static const char *const verdict_names[VERDICTS] = {
-	"right",   "no CFI",	"unsupported",		"frame pointer lost", "transfer",
-	"excused", "wrong CFA", "wrong return address", "wrong frame pointer"};
+	"right",    "no CFI",  "unsupported", "frame pointer lost",   "dead frame pointer",
+	"transfer", "excused", "wrong CFA",   "wrong return address", "wrong frame pointer"};
 
 struct excuse {
-	const char *file, *function; /* function: of the symbol that covers the address, or NULL for code without a symbol */
-	uint64_t from, to;	     /* offsets in the function, or in the file without one; to = 0: all of it */
+	const char *file, *function; /* function: the symbol that covers the address; NULL = `code` tells */
+	const char *code;	     /* with which the function begins, or (with `function`) the instruction */
+	size_t code_bytes, bytes;    /* of code; of the function */
+	bool fp_only;
 	const char *why;
 };
 static const struct excuse excused[] = {
-	{NULL, NULL, 0, 0, NULL},
+	{"libc.so.6", NULL, "\x53\x55\x48\x8d\x1a\x48\xf7\xdb\x48\x8b\x06\x4c\x8b\x17\x48\x8d", 16, 0xec, false,
+	 "__mpn_addmul_1, __mpn_submul_1: push rbx and rbp without CFI; readelf shows an FDE without any instruction"},
+	{"libgcc_s.so.1", "_Unwind_RaiseException", NULL, 0, 0, true,
+	 "overwrites what it saved with the registers of the frame that catches, to load them at its end"},
+	{"libgcc_s.so.1", "_Unwind_Resume", NULL, 0, 0, true, "likewise"},
+	{"libgcc_s.so.1", "_Unwind_Resume_or_Rethrow", NULL, 0, 0, true, "likewise"},
+	{"libgcc_s.so.1", "_Unwind_RaiseException", "\x48\x89\xcc", 3, 0, false,
+	 "mov %rcx,%rsp leaves for the frame that catches; its CFI speaks of that one (CFA rcx+8), not of the caller"},
+	{"libgcc_s.so.1", "_Unwind_Resume", "\x48\x89\xcc", 3, 0, false, "likewise"},
+	{"libgcc_s.so.1", "_Unwind_Resume_or_Rethrow", "\x48\x89\xcc", 3, 0, false, "likewise"},
 };
 
 struct frame {
@@ -169,23 +181,49 @@ static enum verdict judge(const struct stepper *stepper, const struct unwind_rul
 	return verdict == VERDICT_RIGHT ? judge_fp(stepper, rule, cfa, truth) : verdict;
 }
 
-static bool is_excused(const struct stepper *stepper, uint64_t ip)
+/* The value of the frame pointer does not matter if the callers' rules do not look at it until one finds it elsewhere. */
+static bool is_dead(const struct stepper *stepper)
+{
+	for (size_t i = stepper->depth; i-- > 0;) {
+		const struct unwind_rule *rule = space_rule(&stepper->space, stepper->frames[i].ra - 1);
+		if (!rule || rule->cfa == UNWIND_CFA_NONE || rule->cfa_register == UNWIND_REGISTER_FP ||
+		    rule->ra == UNWIND_WHERE_FP || rule->fp == UNWIND_WHERE_FP)
+			return false;
+		if (rule->fp != UNWIND_WHERE_SAME)
+			return true;
+	}
+	return false;
+}
+
+/* The function begins with the excuse's code, at most its length before `code`. */
+static bool begins_so(const struct excuse *excuse, const uint8_t *code, size_t before, size_t len)
+{
+	for (size_t back = 0; back < excuse->bytes && back <= before; back++)
+		if (len + back >= excuse->code_bytes && memcmp(code - back, excuse->code, excuse->code_bytes) == 0)
+			return true;
+	return false;
+}
+
+static bool is_excused(const struct stepper *stepper, uint64_t ip, enum verdict verdict)
 {
 	const struct space_mapping *mapping = space_find(&stepper->space, ip);
-	if (!mapping || !mapping->binary)
+	uint64_t start = 0;
+	bool covered = false;
+	size_t len;
+	const uint8_t *code = space_code(&stepper->space, ip, &len);
+	if (!mapping || !mapping->binary || !code)
 		return false;
 	const char *slash = strrchr(mapping->binary->path, '/');
 	const char *file = slash ? slash + 1 : mapping->binary->path;
-	uint64_t start = 0, at = ip - mapping->start + mapping->offset;
-	bool covered = false;
 	const struct elf_symbol *symbol = space_symbol(&stepper->space, ip, &start, &covered);
-	for (const struct excuse *excuse = excused; excuse->file; excuse++) {
-		if (strcmp(excuse->file, file) != 0)
+	for (size_t i = 0; i < sizeof(excused) / sizeof(*excused); i++) {
+		const struct excuse *excuse = &excused[i];
+		if (strcmp(excuse->file, file) != 0 || (excuse->fp_only && verdict != VERDICT_WRONG_FP))
 			continue;
-		if (excuse->function && (!symbol || !covered || strcmp(symbol->name, excuse->function) != 0))
-			continue;
-		uint64_t offset = excuse->function ? ip - start : at;
-		if (excuse->to == 0 || (offset >= excuse->from && offset < excuse->to))
+		if (!excuse->function && begins_so(excuse, code, ip - mapping->start, len))
+			return true;
+		if (excuse->function && symbol && covered && strcmp(symbol->name, excuse->function) == 0 &&
+		    (!excuse->code || (len >= excuse->code_bytes && memcmp(code, excuse->code, excuse->code_bytes) == 0)))
 			return true;
 	}
 	return false;
@@ -227,7 +265,9 @@ static void check(struct stepper *stepper)
 		space_read(&stepper->space, stepper->pid); /* dlopen */
 	const struct unwind_rule *rule = space_rule(&stepper->space, ip);
 	enum verdict verdict = judge(stepper, rule, &stepper->frames[stepper->depth - 1]);
-	if (verdict >= VERDICT_WRONG_CFA && is_excused(stepper, ip))
+	if (verdict == VERDICT_WRONG_FP && is_dead(stepper))
+		verdict = VERDICT_DEAD;
+	if (verdict >= VERDICT_WRONG_CFA && is_excused(stepper, ip, verdict))
 		verdict = VERDICT_EXCUSED;
 	stepper->counts[verdict]++;
 	if (verdict != VERDICT_RIGHT)

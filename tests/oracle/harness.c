@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * harness [-F HZ] [-v N] PROGRAM [ARGUMENT...]: runs an instrumented program (tests/programs/unwind) under the sampler in
+ * capture mode and judges four chains of each sample by the truth in the copy of its stack:
+ *
+ *   agent   what a profile would hold: the kernel side's walk, finished in user space where that lacked knowledge
+ *   kernel  the kernel side's walk alone, without the first samples of what it does not know yet
+ *   user    the same code in user space, on the copy, which ends after 16 KiB (so deep stacks are cut there)
+ *   plain   a walk written for these tests, on our tables
+ *
+ * Addresses are not randomized, so that programs that the program starts from its own file are laid out alike. Prints a line a
+ * chain and one a scenario that has incomplete samples; exits with 1 if a frame was wrong.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/unwind_result.h"
+#include "base/alloc.h"
+#include "base/time.h"
+#include "tests/oracle/pipeline.h"
+#include "tests/oracle/truth.h"
+
+#define DRAIN_US      20000
+#define SCENARIOS_MAX 128
+
+enum judged { JUDGED_AGENT, JUDGED_KERNEL, JUDGED_USER, JUDGED_PLAIN, JUDGED };
+static const char *const judged_names[JUDGED] = {"agent", "kernel", "user", "plain"};
+
+struct tally {
+	uint64_t samples, outcomes[TRUTH_OUTCOMES], results[UNWIND_RESULTS];
+};
+struct scenario_tally {
+	const char *name;
+	uint64_t samples, incomplete;
+};
+struct harness {
+	struct pipeline *pipeline;
+	struct space space;
+	struct truth truth;
+	pid_t child;
+	struct tally tallies[JUDGED];
+	uint64_t by_frames, other;
+	struct scenario_tally scenarios[SCENARIOS_MAX];
+	size_t scenario_count;
+	unsigned verbose; /* how many chains that are not right are shown */
+	const char *comm;
+};
+
+static void show(const struct harness *harness, const struct capture *capture, const struct chain *chain, const char *title)
+{
+	printf("  %s: pid %u tid %u result %s, %zu frames, node %#" PRIx64 ", sp %#" PRIx64 " fp %#" PRIx64 ", stack %zu\n",
+	       title, capture->tgid, capture->tid, unwind_result_name(chain->result), chain->count, truth_find_node(capture),
+	       capture->regs[UNWIND_REGISTER_SP], capture->regs[UNWIND_REGISTER_FP], capture->stack_bytes);
+	for (size_t i = 0; i < chain->count && i < 12; i++)
+		printf("    %2zu %s\n", i, space_name(&harness->space, chain->frames[i]));
+}
+
+static void count_scenario(struct harness *harness, const char *name, bool incomplete)
+{
+	size_t i = 0;
+	while (i < harness->scenario_count && strcmp(harness->scenarios[i].name, name) != 0)
+		i++;
+	if (i == SCENARIOS_MAX)
+		return;
+	if (i == harness->scenario_count)
+		harness->scenarios[harness->scenario_count++].name = name;
+	harness->scenarios[i].samples++;
+	harness->scenarios[i].incomplete += incomplete;
+}
+
+static void judge(struct harness *harness, enum judged which, const struct capture *capture, const struct chain *chain)
+{
+	struct tally *tally = &harness->tallies[which];
+	const char *why, *scenario;
+	enum truth_outcome outcome = truth_judge(&harness->truth, capture, chain, &why, &scenario);
+
+	tally->samples++;
+	tally->outcomes[outcome]++;
+	if (chain->result < UNWIND_RESULTS)
+		tally->results[chain->result]++;
+	if (which == JUDGED_AGENT)
+		count_scenario(harness, scenario, chain->result != UNWIND_COMPLETE);
+	bool of_interest = outcome >= TRUTH_WRONG || (outcome == TRUTH_INCOMPLETE && which == JUDGED_AGENT);
+	if (of_interest && harness->verbose > 0) {
+		harness->verbose--;
+		char title[200];
+		snprintf(title, sizeof(title), "%s %s (%s)", judged_names[which], truth_outcome_names[outcome], why ? why : "");
+		show(harness, capture, chain, title);
+	}
+}
+
+/* The interrupted code behind a signal frame, as an address again. */
+static struct chain *plainly(const struct harness *harness, const struct chain *chain)
+{
+	static struct chain copy;
+	copy = *chain;
+	for (size_t i = 2; i < copy.count; i++)
+		if (is_restorer(&harness->space, copy.frames[i - 1]))
+			copy.frames[i]--;
+	return &copy;
+}
+
+static void take(void *context, const struct pipeline_sample *sample)
+{
+	static struct chain chain;
+	struct harness *harness = context;
+	if (strncmp(sample->comm, harness->comm, strlen(harness->comm)) != 0) {
+		harness->other++; /* our own child before exec */
+		return;
+	}
+	if (!space_find(&harness->space, sample->capture.ip) && kill(harness->child, 0) == 0) {
+		space_read(&harness->space, harness->child); /* dlopen */
+		truth_read(&harness->truth, &harness->space);
+	}
+	judge(harness, JUDGED_AGENT, &sample->capture, plainly(harness, &sample->agent));
+	harness->by_frames += sample->by_frames;
+	if (!UNWIND_IS_CURABLE(sample->kernel.result))
+		judge(harness, JUDGED_KERNEL, &sample->capture, plainly(harness, &sample->kernel));
+	judge(harness, JUDGED_USER, &sample->capture, plainly(harness, &sample->user));
+	plain_walk(&harness->space, &sample->capture, &chain);
+	judge(harness, JUDGED_PLAIN, &sample->capture, &chain);
+}
+
+/* Starts the program and waits until it says that it is ready, when all it needs is loaded. */
+static void start(struct harness *harness, char **argv)
+{
+	int out[2], go[2];
+	char line[16] = "";
+	if (pipe(out) < 0 || pipe(go) < 0)
+		die("pipe: %s", strerror(errno));
+	harness->child = fork();
+	if (harness->child < 0)
+		die("fork: %s", strerror(errno));
+	if (harness->child == 0) {
+		personality(ADDR_NO_RANDOMIZE);
+		dup2(out[1], STDOUT_FILENO);
+		if (read(go[0], line, 1) == 1)
+			execv(argv[0], argv);
+		_exit(127);
+	}
+	close(out[1]);
+	close(go[0]);
+	pipeline_add(harness->pipeline, harness->child);
+	if (write(go[1], "x", 1) != 1 || read(out[0], line, sizeof(line)) < 5)
+		die("%s does not start", argv[0]);
+	close(go[1]);
+	space_read(&harness->space, harness->child);
+	truth_read(&harness->truth, &harness->space);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static bool print(const struct harness *harness)
+{
+	uint64_t wrong = 0;
+	for (unsigned i = 0; i < JUDGED; i++) {
+		const struct tally *tally = &harness->tallies[i];
+		uint64_t bad = tally->outcomes[TRUTH_WRONG] + tally->outcomes[TRUTH_WRONG_FLAGGED];
+		wrong += tally->outcomes[TRUTH_WRONG];
+		printf("%-6s samples %" PRIu64 " complete %.2f%% right %" PRIu64 " unjudged %" PRIu64 " wrong %" PRIu64
+		       " wrong-flagged %" PRIu64,
+		       judged_names[i], tally->samples, percent(tally->results[UNWIND_COMPLETE], tally->samples),
+		       tally->outcomes[TRUTH_RIGHT], tally->outcomes[TRUTH_UNJUDGED], tally->outcomes[TRUTH_WRONG],
+		       bad - tally->outcomes[TRUTH_WRONG]);
+		for (unsigned r = 1; r < UNWIND_RESULTS; r++)
+			if (tally->results[r])
+				printf(" %s %" PRIu64, unwind_result_name((enum unwind_result)r), tally->results[r]);
+		printf("\n");
+	}
+	for (size_t i = 0; i < harness->scenario_count; i++)
+		if (harness->scenarios[i].incomplete)
+			printf("  incomplete in %s: %" PRIu64 " of %" PRIu64 "\n", harness->scenarios[i].name,
+			       harness->scenarios[i].incomplete, harness->scenarios[i].samples);
+	printf("by frame pointers %" PRIu64 ", other %" PRIu64 ", lost %" PRIu64 "\n", harness->by_frames, harness->other,
+	       pipeline_lost(harness->pipeline));
+	return wrong == 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct harness harness;
+	unsigned frequency_hz = 499;
+	int option, status;
+
+	while ((option = getopt(argc, argv, "+F:v:")) >= 0) {
+		if (option == 'F')
+			frequency_hz = (unsigned)strtoul(optarg, NULL, 10);
+		else if (option == 'v')
+			harness.verbose = (unsigned)strtoul(optarg, NULL, 10);
+	}
+	if (optind >= argc)
+		die("usage: harness [-F HZ] [-v N] PROGRAM [ARGUMENT...]");
+	char comm[16] = "";
+	const char *slash = strrchr(argv[optind], '/');
+	snprintf(comm, sizeof(comm), "%s", slash ? slash + 1 : argv[optind]);
+	harness.comm = comm;
+	harness.pipeline = pipeline_new(frequency_hz, false);
+	start(&harness, argv + optind);
+	while (waitpid(harness.child, &status, WNOHANG) == 0) {
+		pipeline_drain(harness.pipeline, take, &harness);
+		usleep(DRAIN_US);
+	}
+	usleep(DRAIN_US);
+	pipeline_drain(harness.pipeline, take, &harness);
+	bool right = print(&harness);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		die("%s failed (status %d)", argv[optind], status);
+	pipeline_free(harness.pipeline);
+	truth_release(&harness.truth);
+	space_release(&harness.space);
+	return right ? 0 : 1;
+}
