@@ -25,6 +25,7 @@ struct chain {
 	uint64_t frames[UNWIND_FRAMES_MAX]; /* the leaf first; all others are return addresses, or where a signal came */
 	size_t count;
 	enum unwind_result result;
+	bool by_frames; /* a part was found by frame pointers: it says itself that a frame may be missing there */
 };
 
 /* A word of the copy; false outside of it. */

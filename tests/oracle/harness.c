@@ -28,12 +28,13 @@
 
 #define DRAIN_US      20000
 #define SCENARIOS_MAX 128
+#define SHOWN_MAX     12 /* frames of a chain */
 
 enum judged { JUDGED_AGENT, JUDGED_KERNEL, JUDGED_USER, JUDGED_PLAIN, JUDGED };
 static const char *const judged_names[JUDGED] = {"agent", "kernel", "user", "plain"};
 
 struct tally {
-	uint64_t samples, outcomes[TRUTH_OUTCOMES], results[UNWIND_RESULTS];
+	uint64_t samples, outcomes[TRUTH_OUTCOMES], results[UNWIND_RESULTS], by_frames;
 };
 struct scenario_tally {
 	const char *name;
@@ -45,7 +46,7 @@ struct harness {
 	struct truth truth;
 	pid_t child;
 	struct tally tallies[JUDGED];
-	uint64_t by_frames, other;
+	uint64_t other, gone;
 	struct scenario_tally scenarios[SCENARIOS_MAX];
 	size_t scenario_count;
 	unsigned verbose; /* how many chains that are not right are shown */
@@ -57,8 +58,18 @@ static void show(const struct harness *harness, const struct capture *capture, c
 	printf("  %s: pid %u tid %u result %s, %zu frames, node %#" PRIx64 ", sp %#" PRIx64 " fp %#" PRIx64 ", stack %zu\n",
 	       title, capture->tgid, capture->tid, unwind_result_name(chain->result), chain->count, truth_find_node(capture),
 	       capture->regs[UNWIND_REGISTER_SP], capture->regs[UNWIND_REGISTER_FP], capture->stack_bytes);
-	for (size_t i = 0; i < chain->count && i < 12; i++)
+	for (size_t i = 0; i < chain->count && i < SHOWN_MAX; i++)
 		printf("    %2zu %s\n", i, space_name(&harness->space, chain->frames[i]));
+	if (chain->count == 0)
+		return;
+	uint64_t last = chain->frames[chain->count - 1];
+	const struct unwind_rule *rule = space_rule(&harness->space, chain->count > 1 ? last - 1 : last);
+	if (rule)
+		printf("    stopped at %s, rule: cfa %u register %u offset %d %d, ra %u %d, fp %u %d\n",
+		       space_name(&harness->space, last), rule->cfa, rule->cfa_register, rule->offset, rule->offset2, rule->ra,
+		       rule->ra_offset, rule->fp, rule->fp_offset);
+	else
+		printf("    stopped at %s, no rule\n", space_name(&harness->space, last));
 }
 
 static void count_scenario(struct harness *harness, const char *name, bool incomplete)
@@ -82,11 +93,12 @@ static void judge(struct harness *harness, enum judged which, const struct captu
 
 	tally->samples++;
 	tally->outcomes[outcome]++;
+	tally->by_frames += chain->by_frames && chain->result == UNWIND_COMPLETE;
 	if (chain->result < UNWIND_RESULTS)
 		tally->results[chain->result]++;
 	if (which == JUDGED_AGENT)
 		count_scenario(harness, scenario, chain->result != UNWIND_COMPLETE);
-	bool of_interest = outcome >= TRUTH_WRONG || (outcome == TRUTH_INCOMPLETE && which == JUDGED_AGENT);
+	bool of_interest = outcome >= TRUTH_WRONG || (chain->result != UNWIND_COMPLETE && which == JUDGED_AGENT);
 	if (of_interest && harness->verbose > 0) {
 		harness->verbose--;
 		char title[200];
@@ -106,6 +118,14 @@ static struct chain *plainly(const struct harness *harness, const struct chain *
 	return &copy;
 }
 
+static bool knows(const struct harness *harness, const struct chain *chain)
+{
+	for (size_t i = 0; i < chain->count; i++)
+		if (!space_find(&harness->space, chain->frames[i]))
+			return false;
+	return true;
+}
+
 static void take(void *context, const struct pipeline_sample *sample)
 {
 	static struct chain chain;
@@ -114,12 +134,15 @@ static void take(void *context, const struct pipeline_sample *sample)
 		harness->other++; /* our own child before exec */
 		return;
 	}
-	if (!space_find(&harness->space, sample->capture.ip) && kill(harness->child, 0) == 0) {
+	if (sample->capture.stack_bytes == 0 && sample->agent.result != UNWIND_COMPLETE) {
+		harness->gone++; /* in execve(2), after the old memory went away: there is nothing to walk */
+		return;
+	}
+	if (!knows(harness, &sample->agent) && kill(harness->child, 0) == 0) {
 		space_read(&harness->space, harness->child); /* dlopen */
 		truth_read(&harness->truth, &harness->space);
 	}
 	judge(harness, JUDGED_AGENT, &sample->capture, plainly(harness, &sample->agent));
-	harness->by_frames += sample->by_frames;
 	if (!UNWIND_IS_CURABLE(sample->kernel.result))
 		judge(harness, JUDGED_KERNEL, &sample->capture, plainly(harness, &sample->kernel));
 	judge(harness, JUDGED_USER, &sample->capture, plainly(harness, &sample->user));
@@ -167,10 +190,10 @@ static bool print(const struct harness *harness)
 		uint64_t bad = tally->outcomes[TRUTH_WRONG] + tally->outcomes[TRUTH_WRONG_FLAGGED];
 		wrong += tally->outcomes[TRUTH_WRONG];
 		printf("%-6s samples %" PRIu64 " complete %.2f%% right %" PRIu64 " unjudged %" PRIu64 " wrong %" PRIu64
-		       " wrong-flagged %" PRIu64,
+		       " wrong-flagged %" PRIu64 " by-frames %" PRIu64 " above-main %" PRIu64,
 		       judged_names[i], tally->samples, percent(tally->results[UNWIND_COMPLETE], tally->samples),
 		       tally->outcomes[TRUTH_RIGHT], tally->outcomes[TRUTH_UNJUDGED], tally->outcomes[TRUTH_WRONG],
-		       bad - tally->outcomes[TRUTH_WRONG]);
+		       bad - tally->outcomes[TRUTH_WRONG], tally->by_frames, tally->outcomes[TRUTH_MAIN]);
 		for (unsigned r = 1; r < UNWIND_RESULTS; r++)
 			if (tally->results[r])
 				printf(" %s %" PRIu64, unwind_result_name((enum unwind_result)r), tally->results[r]);
@@ -180,7 +203,7 @@ static bool print(const struct harness *harness)
 		if (harness->scenarios[i].incomplete)
 			printf("  incomplete in %s: %" PRIu64 " of %" PRIu64 "\n", harness->scenarios[i].name,
 			       harness->scenarios[i].incomplete, harness->scenarios[i].samples);
-	printf("by frame pointers %" PRIu64 ", other %" PRIu64 ", lost %" PRIu64 "\n", harness->by_frames, harness->other,
+	printf("gone %" PRIu64 " other %" PRIu64 " lost %" PRIu64 "\n", harness->gone, harness->other,
 	       pipeline_lost(harness->pipeline));
 	return wrong == 0;
 }

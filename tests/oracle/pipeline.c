@@ -85,8 +85,9 @@ uint64_t pipeline_lost(const struct pipeline *pipeline)
 }
 
 /* Frames of code that a signal interrupted are kept as the address + 1 (struct abi_chain); here they are what they are. */
-static void set_chain(struct chain *chain, const uint64_t *frames, size_t count, unsigned result)
+static void set_chain(struct chain *chain, const uint64_t *frames, size_t count, unsigned result, bool by_frames)
 {
+	chain->by_frames = by_frames;
 	chain->result = (enum unwind_result)result;
 	chain->count = count < UNWIND_FRAMES_MAX ? count : UNWIND_FRAMES_MAX;
 	memcpy(chain->frames, frames, chain->count * sizeof(*frames));
@@ -103,7 +104,7 @@ static void find_chain(const struct pipeline *pipeline, const struct abi_sample 
 		die("a sample refers to a chain that was not sent");
 	for (size_t i = 0; i < count && i + 1 < UNWIND_FRAMES_MAX; i++)
 		frames[i + 1] = callers[i];
-	set_chain(ret, frames, count + 1, sample->result);
+	set_chain(ret, frames, count + 1, sample->result, sample->flags & ABI_SAMPLE_BY_FRAMES);
 }
 
 static void take_sample(struct pipeline *pipeline, const struct abi_sample *record, const struct abi_tail *tail,
@@ -138,10 +139,10 @@ static void take_sample(struct pipeline *pipeline, const struct abi_sample *reco
 	if (unwinder_complete(pipeline->unwinder, process, &complete, goes_on ? tail : NULL, &pipeline->chains) < 0)
 		die("out of memory");
 	find_chain(pipeline, &complete, &sample->agent);
-	sample->by_frames = complete.flags & ABI_SAMPLE_BY_FRAMES;
 	frames[0] = tail->ip;
 	enum unwind_result result = unwinder_walk(pipeline->unwinder, process, tail, frames, &count);
-	set_chain(&sample->user, frames, count, result);
+	/* It does not say whether it used frame pointers; where the agent's chain did, it did too. */
+	set_chain(&sample->user, frames, count, result, sample->agent.by_frames);
 	take(context, sample);
 }
 

@@ -15,7 +15,6 @@ struct pipeline_sample {
 	struct chain kernel; /* what the sampling program found */
 	struct chain agent;  /* the same, or finished in user space if that lacked knowledge */
 	struct chain user;   /* the walk in user space, from the leaf on */
-	bool by_frames;	     /* of the agent's chain */
 };
 typedef void pipeline_function(void *context, const struct pipeline_sample *sample);
 

@@ -124,6 +124,7 @@ void plain_walk(const struct space *space, const struct capture *capture, struct
 	struct walk walk = {.capture = capture, .known = (1u << UNWIND_REGISTERS) - 1, .ip = capture->ip, .exact = true};
 	memcpy(walk.regs, capture->regs, sizeof(walk.regs));
 	ret->count = 0;
+	ret->by_frames = false;
 	for (;;) {
 		if (ret->count == UNWIND_FRAMES_MAX) {
 			ret->result = UNWIND_TOO_DEEP;

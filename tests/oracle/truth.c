@@ -10,7 +10,8 @@
 
 #define EXTRAS_MAX 8 /* functions of one chain that may be active without a node */
 
-const char *const truth_outcome_names[TRUTH_OUTCOMES] = {"right", "incomplete", "unjudged", "WRONG", "incomplete and WRONG"};
+const char *const truth_outcome_names[TRUTH_OUTCOMES] = {"right",    "incomplete", "incomplete above main",
+							 "unjudged", "WRONG",	   "incomplete and WRONG"};
 
 /* ---- instrumented functions ---- */
 
@@ -120,19 +121,23 @@ struct reduced {
 	bool leaf_inside;			/* the innermost is where the thread is, or is being left by an exception */
 };
 
+static bool is_runtime(const struct truth *truth, uint64_t ip)
+{
+	uint64_t start;
+	bool covered = false;
+	const struct space_mapping *mapping = space_find(truth->space, ip);
+	const struct elf_symbol *symbol = space_symbol(truth->space, ip, &start, &covered);
+	if (mapping && mapping->binary && strstr(mapping->binary->path, "libgcc_s"))
+		return true;
+	return symbol && covered && (strncmp(symbol->name, "_Unwind_", 8) == 0 || strncmp(symbol->name, "__cxa_", 6) == 0);
+}
+
 /* True if frames between the leaf and the innermost instrumented function are those of a C++ runtime that unwinds. */
 static bool is_unwinding(const struct truth *truth, const struct chain *chain, size_t until)
 {
-	for (size_t i = 0; i < until; i++) {
-		uint64_t start;
-		bool covered = false;
-		const struct space_mapping *mapping = space_find(truth->space, chain->frames[i]);
-		const struct elf_symbol *symbol = space_symbol(truth->space, chain->frames[i] - (i > 0), &start, &covered);
-		if (mapping && mapping->binary && strstr(mapping->binary->path, "libgcc_s"))
+	for (size_t i = 0; i < until; i++)
+		if (is_runtime(truth, chain->frames[i] - (i > 0)))
 			return true;
-		if (symbol && covered && (strncmp(symbol->name, "_Unwind_", 8) == 0 || strncmp(symbol->name, "__cxa_", 6) == 0))
-			return true;
-	}
 	return false;
 }
 
@@ -235,7 +240,9 @@ static const char *frames_wrong(const struct truth *truth, const struct chain *c
 	bool exact = true;
 	for (size_t i = 0; i < chain->count; i++) {
 		bool restorer = !exact && is_restorer(truth->space, chain->frames[i]);
-		if (!exact && !restorer && !follows_call(truth->space, chain->frames[i]))
+		/* The unwinder of exceptions ends by going on in a landing pad, which lies behind no call. */
+		bool landing = i > 0 && is_runtime(truth, chain->frames[i - 1] - (i > 1));
+		if (!exact && !restorer && !landing && !follows_call(truth->space, chain->frames[i]))
 			return "a return address behind no call";
 		exact = restorer;
 	}
@@ -262,6 +269,7 @@ enum truth_outcome truth_judge(const struct truth *truth, const struct capture *
 	static struct reduced reduced;
 	uint64_t node_at = truth_find_node(capture);
 	bool complete = chain->result == UNWIND_COMPLETE;
+	struct shadow_node node;
 	reduce(truth, chain, &reduced);
 	*ret_scenario = reduced.count >= 2 ? reduced.functions[reduced.count - 2]->name : "";
 	*ret_why = chain->count ? frames_wrong(truth, chain) : "no frames";
@@ -269,12 +277,18 @@ enum truth_outcome truth_judge(const struct truth *truth, const struct capture *
 		*ret_why = "instrumented functions differ from the nodes";
 	/* Without a node in a whole copy nothing is active, but for a handler in its prologue on a stack of its own. */
 	if (!*ret_why && node_at == 0 && complete && reduced.count > reduced.extra_count) {
-		if (capture->stack_bytes < CAPTURE_STACK_BYTES && !(reduced.count > 0 && reduced.functions[0]->handler))
+		/* The copy also ends where a large frame has not been touched yet. */
+		if (capture->stack_bytes < CAPTURE_STACK_BYTES && reduced.extra_count == 0 && !reduced.functions[0]->handler)
 			*ret_why = "instrumented functions without a node";
 		else
 			return TRUTH_UNJUDGED;
 	}
 	if (*ret_why)
-		return complete ? TRUTH_WRONG : TRUTH_WRONG_FLAGGED;
-	return complete ? TRUTH_RIGHT : TRUTH_INCOMPLETE;
+		return complete && !chain->by_frames ? TRUTH_WRONG : TRUTH_WRONG_FLAGGED;
+	if (complete)
+		return TRUTH_RIGHT;
+	bool whole = false;
+	for (unsigned mask = 0; read_node(capture, node_at, &node) && mask < 1u << reduced.extra_count; mask++)
+		whole = whole || whole_matches(&reduced, mask, &node);
+	return whole ? TRUTH_MAIN : TRUTH_INCOMPLETE;
 }

@@ -31,11 +31,12 @@ void truth_read(struct truth *truth, const struct space *space);
 void truth_release(struct truth *truth);
 
 enum truth_outcome {
-	TRUTH_RIGHT,	  /* complete, and the true chain */
-	TRUTH_INCOMPLETE, /* ended early by its own account, right as far as it goes */
-	TRUTH_UNJUDGED,	  /* complete, but the copy of the stack holds no node to judge it by */
-	TRUTH_WRONG,	  /* and nothing says so */
-	TRUTH_WRONG_FLAGGED,
+	TRUTH_RIGHT,	     /* complete, and the true chain */
+	TRUTH_INCOMPLETE,    /* ended early by its own account, right as far as it goes */
+	TRUTH_MAIN,	     /* the same, but all instrumented functions are there: only what called main() is missing */
+	TRUTH_UNJUDGED,	     /* complete, but the copy of the stack holds no node to judge it by */
+	TRUTH_WRONG,	     /* and nothing says so */
+	TRUTH_WRONG_FLAGGED, /* incomplete by its own account, or found by frame pointers, and not right */
 	TRUTH_OUTCOMES,
 };
 extern const char *const truth_outcome_names[TRUTH_OUTCOMES];

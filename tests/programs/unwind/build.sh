@@ -3,9 +3,9 @@
 # build.sh OUT: builds the instrumented programs into OUT, in every way that changes the code around a call: compilers, PIE and static,
 # libraries, lazy binding, control-flow protection. What a compiler is missing for is left out; OUT/missing says so.
 set -eu
-out=$1
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
-mkdir -p "$out"
 : >"$out/missing"
 # No frame pointers anywhere, no stack protector and no instrumentation beyond the programs' own.
 flags="-O2 -g0 -fomit-frame-pointer -momit-leaf-frame-pointer -fno-stack-protector -D_GNU_SOURCE -Wall -Wextra -Werror
