@@ -44,9 +44,19 @@ static int merge_files(const struct operands *inputs, const struct format *forma
 	return 0;
 }
 
+static int choose_type(struct profile *profile, const char *name, struct error *err)
+{
+	size_t type;
+	int r = profile_find_sample_type(profile, name, &type, err);
+
+	if (r == 0)
+		profile->default_sample_type = profile->sample_types[type].type;
+	return r;
+}
+
 int cmd_convert(int argc, char **argv)
 {
-	const char *out = NULL, *from = NULL, *to = NULL;
+	const char *out = NULL, *from = NULL, *to = NULL, *type = NULL;
 	const struct option_row options[] = {
 		{'o', "output", "FILE", OPTION_TEXT, &out,
 		 .help = "where to write; the extension tells the format: .pb.gz, .pb,\n"
@@ -54,9 +64,11 @@ int cmd_convert(int argc, char **argv)
 		{0, "from", "FORMAT", OPTION_TEXT, &from,
 		 .help = "format of the inputs (default: by content, then by\nextension): pprof, otlp, folded"},
 		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = "format of the output: pprof, otlp, folded, svg, top"},
+		{0, "sample-type", "TYPE", OPTION_TEXT, &type,
+		 .help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)"},
 		{0}};
 	const struct usage usage = {.verb = "convert",
-				    .synopsis = "IN... -o OUT [--from FORMAT] [--to FORMAT]",
+				    .synopsis = "IN... -o OUT [--from FORMAT] [--to FORMAT] [--sample-type TYPE]",
 				    .description =
 					    "Reads profile files, merges them if there are several, and writes one in\nanother "
 					    "format. gzip and zstd inputs are decompressed; - is standard input.",
@@ -78,6 +90,8 @@ int cmd_convert(int argc, char **argv)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = merge_files(&inputs, format, &profile, &err);
+	if (!r && type)
+		r = choose_type(profile, type, &err);
 	if (!r)
 		r = output_write(profile, out, to, inputs.items[0], &err);
 	return r ? cmd_fail("convert", &err) : EXIT_DONE;
