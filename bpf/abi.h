@@ -60,8 +60,12 @@ enum abi_sample_flags {
 /* What a sample measures. */
 enum abi_what {
 	ABI_CPU = 0,
-	ABI_OFF_CPU = 1, /* the thread was blocked for value_ns, up to time_ns */
+	/* A thread was switched out: carries its stacks. value = the chance of being looked at, of 2^32. */
+	ABI_WAIT_BEGINS = 1,
+	/* ... and in again: value = ns. Refers to the last begin of this tid; carries nothing else. */
+	ABI_WAIT_ENDS = 2,
 };
+#define ABI_CHANCE_ALWAYS 0xffffffffu
 
 /* Every record begins so. */
 struct abi_header {
@@ -76,7 +80,7 @@ struct abi_sample {
 	__u64 user_leaf, kernel_leaf;	/* 0 = the sample has no such stack */
 	__u64 user_chain, kernel_chain; /* hash of the callers; 0 = none */
 	__u64 cgroup;			/* inode of its directory; of the memory hierarchy on cgroup v1 */
-	__u64 value;			/* ns, of CPU time or blocked; of cycle counters: cycles */
+	__u64 value;			/* ns of CPU time; others: see enum abi_what */
 	__u32 version;			/* unwind_process.version that the walk relied on */
 	__u16 flags;			/* enum abi_sample_flags */
 	__u8 result;			/* enum unwind_result */
@@ -109,12 +113,14 @@ struct abi_tail {
 #define ABI_TAIL_FIXED_BYTES (sizeof(struct abi_tail) - ABI_TAIL_BYTES)
 
 enum abi_counter {
-	ABI_COUNT_SAMPLES,   /* records appended */
-	ABI_COUNT_RING_FULL, /* samples lost: no room for a record, or the ring was in use (an NMI during another record) */
-	ABI_COUNT_CHAINS,    /* chains appended */
-	ABI_COUNT_TAILS,     /* tails appended */
-	ABI_COUNT_RUN_NS,    /* time in the program */
-	ABI_COUNT_FRAMES,    /* user frames walked */
+	ABI_COUNT_SAMPLES,    /* samples of CPU time appended */
+	ABI_COUNT_RING_FULL,  /* samples lost: no room for a record, or the ring was in use (an NMI during another record) */
+	ABI_COUNT_CHAINS,     /* chains appended */
+	ABI_COUNT_TAILS,      /* tails appended */
+	ABI_COUNT_RUN_NS,     /* time in the programs that take stacks */
+	ABI_COUNT_FRAMES,     /* user frames walked */
+	ABI_COUNT_WAITS,      /* begins of waits appended */
+	ABI_COUNT_WAITS_FULL, /* begins or ends of waits lost: no room for a record or for the thread, or the ring was in use */
 	ABI_COUNTERS = 16,
 };
 /* How long the program ran, by sample: bucket i counts runs of i * 128 ns up to (i + 1) * 128 ns, the last all longer ones. */

@@ -77,7 +77,7 @@ struct mm_struct {
 	unsigned long start_stack;
 };
 struct task_struct {
-	unsigned int flags;
+	unsigned int flags, __state;
 	struct mm_struct *mm;
 	int pid, tgid;
 	__u64 start_time;
@@ -90,6 +90,8 @@ enum cgroup_subsys_id {
 	memory_cgrp_id = 0, /* the number differs by kernel configuration; CO-RE puts in the right one */
 };
 
+#define TASK_RUNNING 0x0000u
+#define TASK_DEAD    0x0080u
 #define PF_KTHREAD   0x00200000u
 #define PF_IO_WORKER 0x00000010u /* io_uring's threads have a user's memory but no user's registers */
 

@@ -30,10 +30,12 @@ const volatile bool cgroup_v1 = false;
 const volatile bool capture = false; /* every sample has a tail, from its leaf on: for tests */
 
 /* Set by user space at any time. */
-__u32 epoch = 0;	/* a new one makes every chain unseen */
-__u32 unwind_clock = 1; /* see struct unwind_slot */
-__u32 heap_reuses = 0;	/* raised before memory of the heap is used anew */
-__s32 tails_left = 0;	/* set now and then: bounds the work that a flood of tails makes */
+__u32 epoch = 0;	       /* a new one makes every chain unseen */
+__u32 unwind_clock = 1;	       /* see struct unwind_slot */
+__u32 heap_reuses = 0;	       /* raised before memory of the heap is used anew */
+__s32 tails_left = 0;	       /* set now and then: bounds the work that a flood of tails makes */
+__u64 ignored_period_ns = 0;   /* samples of an event with this period do not count: while the rate is being changed */
+__u64 cycles_stand_for_ns = 0; /* what a sample of the cycle counter stands for; 0 = the timer's period is in ns itself */
 
 struct ring_of_cpu {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -297,7 +299,7 @@ struct stacks {
 	__u64 position; /* where the next record goes */
 	__u64 user_leaf, kernel_leaf, user_chain, kernel_chain;
 	__u64 user_new, kernel_new; /* hashes to be marked as seen */
-	__u32 flags, version;
+	__u32 flags, version, epoch;
 	int result;
 };
 
@@ -524,7 +526,7 @@ static __always_inline void ring_publish(struct abi_ring *ring, __u64 old_head, 
 }
 
 /* Fills in the record and publishes it with those before it. */
-static __always_inline void append_sample(struct abi_ring *ring, __u64 old_head, __u64 now, __u64 value, __u32 what, __u64 ids,
+static __always_inline void append_sample(struct abi_ring *ring, __u64 now, __u64 value, __u32 what, __u64 ids,
 					  struct task_struct *task, const struct stacks *stacks)
 {
 	struct abi_sample *record = ring_at(ring, stacks->position);
@@ -545,12 +547,13 @@ static __always_inline void append_sample(struct abi_ring *ring, __u64 old_head,
 	record->result = stacks->result;
 	record->what = what;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
-	ring->counters[ABI_COUNT_SAMPLES]++;
-	ring_publish(ring, old_head, stacks->position + sizeof(*record), stacks->flags & ABI_SAMPLE_TAIL);
+	ring_publish(ring, ring->head, stacks->position + sizeof(*record), stacks->flags & ABI_SAMPLE_TAIL);
+	seen_set(stacks->user_new, stacks->epoch);
+	seen_set(stacks->kernel_new, stacks->epoch);
 }
 
 /* The ring with room for a record, marked as in use; NULL, and the loss counted, if there is none. */
-static __always_inline struct abi_ring *ring_open(__u64 *ret_used)
+static __always_inline struct abi_ring *ring_open(__u64 *ret_used, enum abi_counter loss)
 {
 	struct abi_ring *ring = sample_ring();
 
@@ -558,7 +561,7 @@ static __always_inline struct abi_ring *ring_open(__u64 *ret_used)
 		return 0;
 	*ret_used = ring->head - *(volatile __u64 *)&ring->tail;
 	if (*(volatile __u64 *)&ring->busy || *ret_used + sizeof(struct abi_sample) > (__u64)ring_mask + 1) {
-		ring->counters[ABI_COUNT_RING_FULL]++;
+		ring->counters[loss]++;
 		return 0;
 	}
 	*(volatile __u64 *)&ring->busy = 1;
@@ -576,12 +579,31 @@ static __always_inline void ring_close(struct abi_ring *ring, __u64 began)
 	*(volatile __u64 *)&ring->busy = 0;
 }
 
+/* Both stacks, as far as there is room for them. user: NULL if the user's registers are those saved at the kernel's entry. */
+static __always_inline void take_stacks(void *ctx, struct bpf_perf_event_data *user, struct abi_ring *ring,
+					struct task_struct *task, __u32 tgid, __u64 used, bool of_kernel, struct stacks *stacks)
+{
+	__u64 size = (__u64)ring_mask + 1;
+
+	stacks->epoch = *(volatile __u32 *)&epoch;
+	if (BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) || !BPF_CORE_READ(task, mm))
+		stacks->flags |= ABI_SAMPLE_KERNEL_THREAD;
+	if (used + ABI_STACKS_BYTES > size) {
+		stacks->flags |= ABI_SAMPLE_STACK_LOST;
+		return;
+	}
+	if (of_kernel)
+		take_kernel_stack(ctx, ring, stacks->epoch, stacks);
+	if (!(stacks->flags & ABI_SAMPLE_KERNEL_THREAD))
+		take_user_stack(user, ring, task, tgid, used + ABI_SAMPLE_BYTES_MAX <= size, stacks->epoch, stacks);
+}
+
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), head, used = 0;
-	__u32 tgid = ids >> 32, now_epoch = *(volatile __u32 *)&epoch;
-	__u64 size = (__u64)ring_mask + 1;
+	__u64 now = bpf_ktime_get_ns(), ids = bpf_get_current_pid_tgid(), ip = REGS_IP(&ctx->regs), used = 0;
+	__u64 value = *(volatile __u64 *)&cycles_stand_for_ns;
+	__u32 tgid = ids >> 32;
 	bool in_kernel = (__s64)ip < 0;
 	struct stacks stacks = {.result = UNWIND_NO_USER};
 	struct task_struct *task;
@@ -589,32 +611,25 @@ int sample(struct bpf_perf_event_data *ctx)
 
 	if (!(__u32)ids) /* the idle task */
 		return 0;
+	if (ctx->sample_period == *(volatile __u64 *)&ignored_period_ns)
+		return 0;
 	if (filter_on && !bpf_map_lookup_elem(&filter, &tgid))
 		return 0;
-	ring = ring_open(&used);
+	ring = ring_open(&used, ABI_COUNT_RING_FULL);
 	if (!ring)
 		return 0;
-	head = ring->head;
-	stacks.position = head;
+	stacks.position = ring->head;
 	stacks.user_leaf = in_kernel ? 0 : ip;
 	stacks.kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
 	task = (struct task_struct *)bpf_get_current_task();
-	if (BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) || !BPF_CORE_READ(task, mm))
-		stacks.flags |= ABI_SAMPLE_KERNEL_THREAD;
-	if (used + ABI_STACKS_BYTES > size) {
-		stacks.flags |= ABI_SAMPLE_STACK_LOST;
-	} else {
-		if (in_kernel && kernel_stacks)
-			take_kernel_stack(ctx, ring, now_epoch, &stacks);
-		if (!(stacks.flags & ABI_SAMPLE_KERNEL_THREAD))
-			take_user_stack(ctx, ring, task, tgid, used + ABI_SAMPLE_BYTES_MAX <= size, now_epoch, &stacks);
-	}
-	append_sample(ring, head, now, ctx->sample_period, ABI_CPU, ids, task, &stacks);
-	seen_set(stacks.user_new, now_epoch);
-	seen_set(stacks.kernel_new, now_epoch);
+	take_stacks(ctx, ctx, ring, task, tgid, used, in_kernel && kernel_stacks, &stacks);
+	append_sample(ring, now, value ? value : ctx->sample_period, ABI_CPU, ids, task, &stacks);
+	ring->counters[ABI_COUNT_SAMPLES]++;
 	ring_close(ring, now);
 	return 0;
 }
+
+#include "bpf/offcpu.h"
 
 /* ---- processes ---- */
 

@@ -29,8 +29,11 @@
 #define CHAIN_FRAMES_MAX     262144u /* 2 MiB */
 #define RING_BYTES_LEAST     131072u /* room for some copies of stacks */
 #define HEAP_BYTES_MAX	     (1024 * MIB)
+#define RING_BYTES_MOST	     (1u << 20)
 #define HEAP_BYTES	     (32 * MIB)
-#define PROCESSES_KNOWN_MAX  16384u    /* by the kernel side */
+#define PROCESSES_KNOWN_MAX  16384u /* by the kernel side */
+#define WAITS_KERNEL_MAX     32768u /* waiting threads that are looked at, at a time */
+#define WAITS_OFTEN	     (ABI_CHANCE_ALWAYS / 10)
 #define SLACK_NS	     NS_PER_MS /* between a record's time and its becoming visible */
 #define BELL_INTERVAL_NS     (10 * NS_PER_MS)
 #define IDLE_NS		     NS_PER_S /* at least this often on_idle() is called */
@@ -46,6 +49,7 @@ const char *const agent_loss_names[AGENT_LOSS_COUNT] = {
 	[AGENT_LOSS_NO_MAPPING] = "no_mapping",
 	[AGENT_LOSS_EVENTS] = "events",
 	[AGENT_LOSS_FILTER_FULL] = "filter_full",
+	[AGENT_LOSS_OFF_CPU_FULL] = "off_cpu_full",
 };
 
 enum { TAG_STOP, TAG_BELL, TAG_EVENTS };
@@ -67,7 +71,14 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 	int64_t flush_ns = agent->flush_interval_ns ? agent->flush_interval_ns : FLUSH_DEFAULT_NS;
 	uint64_t seconds = flush_ns > 60 * NS_PER_S ? 60 : (uint64_t)((flush_ns + NS_PER_S - 1) / NS_PER_S);
 	uint64_t samples = seconds * agent->frequency_hz;
+	bool waits = options->wall || options->off_cpu_chance;
+	bool often = options->wall || options->off_cpu_chance > WAITS_OFTEN;
 	uint64_t ring = options->ring_bytes ? options->ring_bytes : samples * 128;
+
+	if (!options->ring_bytes)
+		ring = often ? SAMPLER_RING_BYTES_MAX : ring > RING_BYTES_MOST ? RING_BYTES_MOST : ring;
+	if (!options->ring_bytes && waits && !often)
+		ring *= 2;
 
 	*ret = (struct sampler_options){
 		.frequency_hz = agent->frequency_hz,
@@ -82,6 +93,9 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 		.heap_bytes = round_up_power(options->heap_bytes ? options->heap_bytes : HEAP_BYTES, UNWIND_CHUNK_BYTES,
 					     HEAP_BYTES_MAX),
 		.processes_max = PROCESSES_KNOWN_MAX,
+		.waits_max = waits ? WAITS_KERNEL_MAX : 0,
+		.wait_least_ns = options->wall ? 0 : (uint64_t)options->off_cpu_least_ns,
+		.wait_runnable = options->wall,
 	};
 }
 
@@ -90,6 +104,8 @@ static int check_options(const struct agent_options *options, struct error *err)
 	if (options->frequency_hz > FREQUENCY_MAX_HZ)
 		return error_set(err, -EINVAL, "a sampling frequency of %u Hz is too high; the most is %u Hz",
 				 options->frequency_hz, FREQUENCY_MAX_HZ);
+	if (options->wall && (!options->pids || options->off_cpu_chance))
+		return error_set(err, -EINVAL, "a wall-clock profile is of certain processes, and by itself");
 	if (options->flush_interval_ns < 0)
 		return error_set(err, -EINVAL, "the flush interval is negative");
 	if (options->pid_count > FILTER_MAX)
@@ -107,6 +123,31 @@ static int watch(struct agent *agent, int fd, uint32_t tag, struct error *err)
 	return 0;
 }
 
+static int init_windows(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	agent->window = (struct window){
+		.sink = &agent->sink,
+		.binaries = &agent->binaries,
+		.chains = &agent->chains,
+		.cgroups = &agent->cgroups,
+		.labels = &agent->labels,
+		.relabel = options->relabel,
+		.types = {options->wall ? "wall" : "cpu", options->off_cpu_chance && options->one_profile ? "off_cpu" : NULL},
+		.period_ns = NS_PER_S / agent->frequency_hz,
+	};
+	agent->wait_window = agent->window;
+	agent->wait_window.types[0] = "off_cpu";
+	agent->wait_window.types[1] = NULL;
+	agent->wait_window.period_ns = 1;
+	agent->wait_is_separate = options->off_cpu_chance && !options->one_profile;
+	agent->wait_column = agent->window.types[1] != NULL;
+	agent->wait_chance = options->wall ? ABI_CHANCE_ALWAYS : options->off_cpu_chance;
+	agent->wait_least_ns = options->wall ? 0 : options->off_cpu_least_ns;
+	waits_init(&agent->waits);
+	int r = window_init(&agent->window, err);
+	return r < 0 ? r : window_init(&agent->wait_window, err);
+}
+
 /* Everything that needs no privileges. */
 static int init_tables(struct agent *agent, const struct agent_options *options, struct error *err)
 {
@@ -121,16 +162,7 @@ static int init_tables(struct agent *agent, const struct agent_options *options,
 	chains_init(&agent->chains, CHAIN_FRAMES_MAX);
 	if (binaries_init(&agent->binaries) < 0 || process_table_init(&agent->processes, &agent->binaries) < 0)
 		return error_nomem(err);
-	agent->window = (struct window){
-		.sink = &agent->sink,
-		.binaries = &agent->binaries,
-		.chains = &agent->chains,
-		.cgroups = &agent->cgroups,
-		.labels = &agent->labels,
-		.relabel = options->relabel,
-		.period_ns = NS_PER_S / agent->frequency_hz,
-	};
-	r = window_init(&agent->window, err);
+	r = init_windows(agent, options, err);
 	if (r < 0)
 		return r;
 	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -138,6 +170,47 @@ static int init_tables(struct agent *agent, const struct agent_options *options,
 	if (agent->epoll_fd < 0 || agent->stop_fd < 0)
 		return error_set_errno(err, -errno, "cannot start the agent");
 	return watch(agent, agent->stop_fd, TAG_STOP, err);
+}
+
+/* CLOCK_MONOTONIC time of programs and process. */
+static uint64_t own_cost_ns(const struct sampler_counters *counters)
+{
+	return counters->counters[ABI_COUNT_RUN_NS] + (uint64_t)time_process_cpu_ns();
+}
+
+struct sleepers {
+	struct agent *agent;
+	struct abi_sample begin; /* of them all */
+};
+
+static int add_sleeper(void *context, pid_t tid, const char *comm)
+{
+	struct agent *agent = ((struct sleepers *)context)->agent;
+	struct abi_sample begin = ((struct sleepers *)context)->begin;
+
+	begin.tid = (__u32)tid;
+	snprintf(begin.comm, sizeof(begin.comm), "%s", comm);
+	return sampler_add_wait(agent->sampler, tid, begin.time_ns) < 0 ? 0 : waits_begin(&agent->waits, &begin);
+}
+
+/* Threads that sleep already have waited since now, nobody knows where. */
+static int start_waits(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	int r = 0;
+
+	sampler_set_wait_chance(agent->sampler, agent->wait_chance);
+	for (size_t i = 0; options->wall && i < options->pid_count && r == 0; i++) {
+		struct sleepers sleepers = {.agent = agent};
+		sleepers.begin = (struct abi_sample){
+			.time_ns = (__u64)time_monotonic_ns(),
+			.tgid = (__u32)options->pids[i],
+			.value = ABI_CHANCE_ALWAYS,
+			.result = UNWIND_NO_USER,
+			.what = ABI_WAIT_BEGINS,
+		};
+		r = waits_find_sleepers(options->pids[i], add_sleeper, &sleepers);
+	}
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 /* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
@@ -169,7 +242,8 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 	if (!agent->cursors)
 		return error_nomem(err);
 	r = sampler_set_cpus(agent->sampler, &agent->online, err);
-	agent->window.is_cycles = strcmp(sampler_event(agent->sampler), "cycles") == 0;
+	if (r == 0)
+		r = start_waits(agent, options, err);
 	agent->window_start_ns = time_monotonic_ns();
 	agent->drained_ns = agent->window_start_ns;
 	return r;
@@ -187,7 +261,7 @@ static int explain(int code, struct error *err)
 	return code;
 }
 
-static void fill_stats(struct agent *agent);
+static void fill_stats(struct agent *agent, const struct sampler_counters *counters);
 
 int agent_new(const struct agent_options *options, const struct agent_sink *sink, struct agent **ret, struct error *err)
 {
@@ -211,7 +285,10 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 		r = start(agent, options, err);
 	if (r < 0)
 		return explain(r, err);
-	fill_stats(agent);
+	struct sampler_counters counters;
+	sampler_get_counters(agent->sampler, &counters);
+	governor_init(&agent->governor, options->budget, agent->frequency_hz, time_monotonic_ns(), own_cost_ns(&counters));
+	fill_stats(agent, &counters);
 	malloc_trim(0); /* libbpf read all of the kernel's BTF, and let go of it */
 	*ret = agent;
 	agent = NULL;
@@ -230,6 +307,8 @@ struct agent *agent_free(struct agent *agent)
 	sampler_free(agent->sampler);
 	events_free(agent->events);
 	window_release(&agent->window);
+	window_release(&agent->wait_window);
+	waits_release(&agent->waits);
 	chains_release(&agent->chains);
 	cgroups_release(&agent->cgroups);
 	labels_release(&agent->labels);
@@ -301,28 +380,31 @@ static void fill_unwind_stats(struct agent *agent, const struct sampler_counters
 	ret->program_ns_p99 = run_quantile(counters, 0.99);
 }
 
-static void fill_stats(struct agent *agent)
+static void fill_stats(struct agent *agent, const struct sampler_counters *counters)
 {
-	struct sampler_counters counters;
-
-	sampler_get_counters(agent->sampler, &counters);
 	pthread_mutex_lock(&agent->stats_lock);
 	struct agent_stats *stats = &agent->stats;
-	memcpy(stats->samples_lost, agent->window.losses, sizeof(stats->samples_lost));
-	fill_unwind_stats(agent, &counters, &stats->unwind);
-	stats->samples_taken = counters.counters[ABI_COUNT_SAMPLES];
-	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters.counters[ABI_COUNT_RING_FULL];
+	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
+		stats->samples_lost[i] = agent->window.losses[i] + agent->wait_window.losses[i];
+	fill_unwind_stats(agent, counters, &stats->unwind);
+	stats->samples_taken = counters->counters[ABI_COUNT_SAMPLES];
+	stats->samples_lost[AGENT_LOSS_COUNTS_FULL] = counters->counters[ABI_COUNT_RING_FULL];
 	stats->samples_lost[AGENT_LOSS_EVENTS] = agent->events_lost;
-	stats->relabel_dropped = agent->window.relabel_dropped;
-	stats->samples_lost[AGENT_LOSS_FILTER_FULL] = counters.filter_full;
-	stats->stacks_sent = counters.counters[ABI_COUNT_CHAINS];
-	stats->bpf_run_ns = counters.run_ns;
-	stats->bpf_run_count = counters.run_count;
+	stats->samples_lost[AGENT_LOSS_FILTER_FULL] = counters->filter_full;
+	stats->samples_lost[AGENT_LOSS_OFF_CPU_FULL] = counters->counters[ABI_COUNT_WAITS_FULL] + agent->waits.dropped;
+	stats->waits_watched = counters->counters[ABI_COUNT_WAITS];
+	stats->stacks_sent = counters->counters[ABI_COUNT_CHAINS];
+	stats->bpf_run_ns = counters->run_ns;
+	stats->bpf_run_count = counters->run_count;
+	stats->relabel_dropped = agent->window.relabel_dropped + agent->wait_window.relabel_dropped;
 	stats->processes = agent->processes.by_pid.count;
 	stats->mappings = agent->processes.mapping_count;
 	stats->binaries = agent->binaries.used;
-	stats->cpus_online = counters.cpus;
-	stats->frequency_hz = agent->frequency_hz;
+	stats->cpus_online = counters->cpus;
+	stats->frequency_hz = agent->governor.hz;
+	stats->frequency_asked_hz = agent->frequency_hz;
+	stats->cost_share = agent->governor.share;
+	stats->rate_changes = agent->governor.changes;
 	snprintf(stats->event, sizeof(stats->event), "%s", sampler_event(agent->sampler));
 	pthread_mutex_unlock(&agent->stats_lock);
 }
@@ -346,19 +428,28 @@ void agent_get_stats(struct agent *agent, struct agent_stats *ret)
 
 /* ---- flushing ---- */
 
-/* Hands over what the window holds, which reaches up to drained_ns. */
-static int hand_over(struct agent *agent, struct error *err)
+static int hand_over_window(struct agent *agent, struct window *window, struct error *err)
 {
 	int64_t duration = agent->drained_ns - agent->window_start_ns;
 	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - agent->window_start_ns);
-	_cleanup_(profile_freep) struct profile *profile = window_take(&agent->window, start_ns, duration);
+	_cleanup_(profile_freep) struct profile *profile = window_take(window, start_ns, duration);
 
-	agent->window_start_ns = agent->drained_ns;
 	if (!profile)
 		return 0;
 	int r = profile_aggregate(profile, err);
 	if (r == 0 && agent->sink.on_profile)
 		r = agent->sink.on_profile(agent->sink.context, profile, err);
+	return r;
+}
+
+/* Hands over what the windows hold, which reaches up to drained_ns. */
+static int hand_over(struct agent *agent, struct error *err)
+{
+	int r = hand_over_window(agent, &agent->window, err);
+
+	if (r == 0)
+		r = hand_over_window(agent, &agent->wait_window, err);
+	agent->window_start_ns = agent->drained_ns;
 	return r;
 }
 
@@ -390,6 +481,8 @@ static int keep_house(struct agent *agent, struct error *err)
 	int r = follow_cpus(agent, err);
 	if (r < 0)
 		return r;
+	if (chains_are_due(&agent->chains) && waits_keep_chains(&agent->waits, &agent->chains) < 0)
+		return error_nomem(err);
 	if (chains_turn(&agent->chains))
 		sampler_set_epoch(agent->sampler, agent->chains.tables[0].epoch);
 	/* What ended before the drain before last: its samples are all in. */
@@ -401,19 +494,41 @@ static int keep_house(struct agent *agent, struct error *err)
 	return sweep_binaries(agent, err);
 }
 
-static int flush(struct agent *agent, int64_t until_ns, struct error *err)
+/* A rate that cannot be set stays what it was: the governor tries another one later. */
+static void stay_in_budget(struct agent *agent, const struct sampler_counters *counters)
+{
+	if (!governor_update(&agent->governor, time_monotonic_ns(), own_cost_ns(counters)))
+		return;
+	double part = (double)agent->governor.hz / agent->frequency_hz;
+	if (sampler_set_frequency(agent->sampler, agent->governor.hz, NULL) == 0)
+		agent->window.period_ns = NS_PER_S / agent->governor.hz;
+	if (agent->wait_chance && part < 1)
+		sampler_set_wait_chance(agent->sampler, (uint32_t)(agent->wait_chance * part));
+	else
+		sampler_set_wait_chance(agent->sampler, agent->wait_chance);
+}
+
+static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct error *err)
 {
 	int64_t began = time_monotonic_ns();
+	struct sampler_counters counters;
 	int more, r;
 
 	do {
 		more = agent_drain(agent, until_ns, err);
-		r = more < 0 ? more : hand_over(agent, err);
+		r = more < 0 ? more : 0;
+		if (is_last && more == 0)
+			r = agent_close_waits(agent, until_ns, err);
+		if (r == 0)
+			r = hand_over(agent, err);
 	} while (r == 0 && more > 0);
 	agent->flush_number++;
+	sampler_get_counters(agent->sampler, &counters);
 	if (r == 0)
 		r = keep_house(agent, err);
-	fill_stats(agent);
+	if (r == 0 && !is_last)
+		stay_in_budget(agent, &counters);
+	fill_stats(agent, &counters);
 	count_flush(agent, time_monotonic_ns() - began);
 	return r;
 }
@@ -430,7 +545,7 @@ static int drain_only(struct agent *agent, struct error *err)
 	int r = agent_drain(agent, until, err);
 
 	if (r > 0)
-		return flush(agent, until, err);
+		return flush(agent, until, false, err);
 	/* On a machine that starts processes by the thousand, the dead need not wait for the flush. */
 	if (r == 0 && agent->drained_ns - agent->reaped_ns > REAP_NS) {
 		process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
@@ -487,7 +602,7 @@ static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 		int rings = wait_until(agent, until);
 		now = time_monotonic_ns();
 		if (now >= next) {
-			r = flush(agent, now - SLACK_NS, err);
+			r = flush(agent, now - SLACK_NS, false, err);
 			next = now + next_interval_ns(agent);
 		} else if (rings > 0) {
 			r = drain_only(agent, err);
@@ -504,7 +619,7 @@ int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err)
 	if (r == 0) {
 		int64_t end = time_monotonic_ns();
 		time_sleep_ns(SLACK_NS);
-		r = flush(agent, end, err);
+		r = flush(agent, end, true, err);
 	}
 	atomic_store(&agent->stopping, false);
 	ssize_t n = read(agent->stop_fd, &clear, sizeof(clear));

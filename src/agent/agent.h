@@ -8,7 +8,7 @@
  * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample
  * (docs/labels.md): of its process, the process's executable, its thread, and its cgroup, which tells container, pod and
  * systemd unit; resource labels host.name, os.version (kernel release), and those of --label. Rules may change labels and drop
- * samples (agent/relabel.h).
+ * samples (agent/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited.
  *
  * Symbols are not the agent's business, with two exceptions that only this host can answer, and only now: kernel addresses and
  * JIT code; both are asked of the sink.
@@ -61,8 +61,9 @@ struct agent_sink {
 	/* true and *ret filled if the address has a name. */
 	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
 	bool (*jit_symbol)(void *context, const struct agent_jit_address *address, struct agent_symbol *ret);
-	/* One flush. The profile is borrowed, may be changed, is freed after the call. Not called for a flush without samples.
-	 * A negative return ends agent_run() with it. */
+	/* One flush. A profile has one sample type, which tells profiles apart: "cpu", and with off-CPU time another one a
+	 * flush, "off_cpu". (one_profile: both, "off_cpu" and "cpu"; wall: "wall".) The profile is borrowed, may be changed, is
+	 * freed after the call. Not called for a flush without samples. A negative return ends agent_run() with it. */
 	int (*on_profile)(void *context, struct profile *profile, struct error *err);
 	/* Before agent_run() waits again, at least once a second and after signals: a chance to look at other things (progress,
 	 * an exit condition). Returns false to stop. NULL saves the wake-ups. */
@@ -79,6 +80,14 @@ struct agent_options {
 	bool no_kernel; /* user stacks only */
 	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
 			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
+	double budget;	/* the agent's own cost, as a share of one CPU, above which the rate is lowered; 0 = no limit */
+	/* Off-CPU time (bpf/offcpu.h): the chance, of 2^32, that a wait is looked at (ABI_CHANCE_ALWAYS = all); 0 = none. Waits
+	 * shorter than the least are left out. */
+	uint32_t off_cpu_chance;
+	int64_t off_cpu_least_ns;
+	bool wall; /* CPU time and all time that the threads wait, also for a CPU, as one value; needs pids. off_cpu_chance must
+		      be 0 */
+	bool one_profile;  /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
 	bool measure_bpf;  /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
 	size_t heap_bytes; /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 MiB */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
@@ -112,11 +121,12 @@ enum agent_loss {
 	AGENT_LOSS_STACKS_FULL,	  /* no room for a new stack: only the leaf is known, its caller is "[unknown stack]" */
 	AGENT_LOSS_NO_USER_STACK, /* user stack could not be read: sample kept with the frames there are */
 	AGENT_LOSS_NO_KERNEL_STACK,
-	AGENT_LOSS_NO_PROCESS,	/* process unknown at drain (it ended before it was seen): sample kept, addresses without a
-				   binary */
-	AGENT_LOSS_NO_MAPPING,	/* a frame's address is in no known mapping: frame kept as an address */
-	AGENT_LOSS_EVENTS,	/* process events lost by the perf ring: the process table was read again from /proc */
-	AGENT_LOSS_FILTER_FULL, /* processes forked by followed ones that could not be followed */
+	AGENT_LOSS_NO_PROCESS,	 /* process unknown at drain (it ended before it was seen): sample kept, addresses without a
+				    binary */
+	AGENT_LOSS_NO_MAPPING,	 /* a frame's address is in no known mapping: frame kept as an address */
+	AGENT_LOSS_EVENTS,	 /* process events lost by the perf ring: the process table was read again from /proc */
+	AGENT_LOSS_FILTER_FULL,	 /* processes forked by followed ones that could not be followed */
+	AGENT_LOSS_OFF_CPU_FULL, /* waits lost: a ring or the table of waiting threads was full */
 	AGENT_LOSS_COUNT,
 };
 extern const char *const agent_loss_names[AGENT_LOSS_COUNT]; /* "counts_full" ... for metrics */
@@ -143,8 +153,12 @@ struct agent_stats {
 	uint64_t bpf_run_ns,
 		bpf_run_count; /* from bpf_prog_info when kernel.bpf_stats_enabled (BPF_ENABLE_STATS) is on; 0 otherwise */
 	uint64_t cpus_online;
-	char event[16]; /* "cycles" or "cpu-clock" */
-	unsigned frequency_hz;
+	char event[16];	       /* "cycles" or "cpu-clock" */
+	unsigned frequency_hz; /* now */
+	unsigned frequency_asked_hz;
+	double cost_share;	/* what the agent costs, smoothed, as a share of one CPU */
+	uint64_t rate_changes;	/* made to stay in the budget */
+	uint64_t waits_watched; /* waits that were looked at for off-CPU time */
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
 

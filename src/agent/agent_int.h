@@ -14,9 +14,11 @@
 #include "agent/chains.h"
 #include "agent/cpus.h"
 #include "agent/events.h"
+#include "agent/governor.h"
 #include "agent/process.h"
 #include "agent/sampler.h"
 #include "agent/unwinder.h"
+#include "agent/waits.h"
 #include "agent/window.h"
 
 /* The next record of one ring, in drain.c's heap. */
@@ -29,7 +31,7 @@ struct drain_cursor {
 struct agent {
 	struct agent_sink sink;
 	struct labels labels;
-	unsigned frequency_hz;
+	unsigned frequency_hz; /* as asked for */
 	int64_t flush_interval_ns;
 
 	struct sampler *sampler;
@@ -41,6 +43,13 @@ struct agent {
 	struct chains chains;
 	struct cgroups cgroups;
 	struct window window;
+	struct window wait_window; /* of off-CPU time, if it has a profile of its own */
+	struct waits waits;
+	uint32_t wait_chance;
+	int64_t wait_least_ns;
+	bool wait_is_separate;
+	unsigned wait_column;
+	struct governor governor;
 
 	struct drain_cursor *cursors; /* 2 * possible CPUs */
 	int64_t drained_ns;	      /* everything up to this time is in the window */
@@ -59,5 +68,7 @@ struct agent {
 
 /* drain.c: moves everything up to a time from the rings to the window, in order. Positive if the window became full before. */
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);
+/* Counts waits that have not ended up to a time, and forgets them. */
+int agent_close_waits(struct agent *agent, int64_t until_ns, struct error *err);
 
 #endif

@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/agent_int.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
@@ -826,6 +826,131 @@ static void test_privileges_are_dropped(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* ---- rates that change, and time spent waiting ---- */
+
+static const unsigned rates[] = {499, 97, 211, 37, 401, 149};
+
+static bool change_rate(void *context)
+{
+	struct fixture *fixture = context;
+
+	assert_int_equal(sampler_set_frequency(fixture->agent->sampler, rates[fixture->idles % 6], NULL), 0);
+	return on_idle(context);
+}
+
+/*
+ * Each sample says what it stands for, so the total is right however often the rate changes. A timer of period p that runs for
+ * a stretch whose ends are at random places between its ticks is off by p^2 / 6 (variance), as long as the program runs; one
+ * that runs a share s of the time adds at most n * s * (1 - s) * p^2 for n periods.
+ */
+static void test_totals_hold_when_the_rate_changes(void **state)
+{
+	struct fixture *fixture = *state;
+	int64_t total = 0;
+
+	need_workload();
+	struct child child = start_child(run_workload, "9");
+	start(fixture, (struct agent_options){.pids = &child.pid, .pid_count = 1, .flush_interval_ns = NS_PER_S});
+	fixture->agent->sink.on_idle = change_rate; /* also after each bell */
+	int64_t began = time_monotonic_ns();
+	release_child(&child);
+	run_until_ended(fixture, child.pid);
+	double wall = (double)(time_monotonic_ns() - began) / 1e9, share = fixture->cpu_seconds / wall, variance = 0;
+	for (unsigned i = 0; i < fixture->idles; i++) {
+		double period = 1.0 / rates[i % 6];
+		variance += period * period / 6 + wall / fixture->idles * period * share * (share < 1 ? 1 - share : 0);
+	}
+	for (size_t i = 0; i < fixture->all->sample_count; i++)
+		total += fixture->all->values[i];
+	print_message("%.3f s, %.3f expected, +-%.3f, %u rates\n", (double)total / 1e9, fixture->cpu_seconds,
+		      4 * sqrt(variance), fixture->idles);
+	assert_true(fixture->idles >= 9);
+	assert_true(fabs((double)total / 1e9 - fixture->cpu_seconds) <= 4 * sqrt(variance));
+	struct agent_stats stats = stats_of(fixture);
+	assert_int_equal(lost(&stats), 0);
+}
+
+/* A budget that nothing can keep: the rate falls to half after ten seconds. */
+static void test_the_budget_lowers_the_rate(void **state)
+{
+	struct fixture *fixture = *state;
+	pid_t self = getpid();
+
+	start(fixture,
+	      (struct agent_options){
+		      .pids = &self, .pid_count = 1, .budget = 1e-9, .frequency_hz = 100, .flush_interval_ns = NS_PER_S});
+	run_for(fixture, 12);
+	struct agent_stats stats = stats_of(fixture);
+	assert_int_equal(stats.frequency_hz, 50);
+	assert_int_equal(stats.frequency_asked_hz, 100);
+	assert_int_equal(stats.rate_changes, 1);
+	assert_true(stats.cost_share > 0 && stats.cost_share < 1);
+}
+
+static int sum_waits(void *context, struct profile *profile, struct error *err)
+{
+	struct fixture *fixture = context;
+
+	if (strcmp(profile_string(profile, profile->sample_types[0].type), "off_cpu") != 0)
+		return 0;
+	assert_string_equal(profile_string(profile, profile->period_type.type), "off_cpu");
+	return profile_merge(fixture->all, profile, true, err);
+}
+
+static void run_sleeper(const char *milliseconds)
+{
+	for (int i = 0; i < 1000; i++)
+		usleep((useconds_t)strtoul(milliseconds, NULL, 10) * 1000);
+}
+
+static int64_t watch_sleeper(struct fixture *fixture, const char *milliseconds, struct agent_options options)
+{
+	struct child child = start_child(run_sleeper, milliseconds);
+	int64_t total = 0;
+
+	options.pids = &child.pid;
+	options.pid_count = 1;
+	options.flush_interval_ns = NS_PER_S;
+	start(fixture, options);
+	fixture->agent->sink.on_profile = sum_waits;
+	release_child(&child);
+	fixture->until_ended = child.pid;
+	run_for(fixture, 60);
+	fixture->until_ended = 0;
+	for (size_t i = 0; i < fixture->all->sample_count; i++)
+		total += fixture->all->values[i];
+	return total;
+}
+
+/* 1,000 waits of 3 ms and a little, one in four of them looked at: the total has a standard deviation of sqrt(3 / 1000). */
+static void test_waits_by_chance(void **state)
+{
+	struct fixture *fixture = *state;
+	int64_t began = time_monotonic_ns();
+	int64_t total = watch_sleeper(fixture, "3", (struct agent_options){.off_cpu_chance = 1u << 30});
+	double expected = 3.0, most = (double)(time_monotonic_ns() - began) / 1e9;
+	struct agent_stats stats = stats_of(fixture);
+
+	print_message("%.3f s of 3 and a little, %llu waits\n", (double)total / 1e9, (unsigned long long)stats.waits_watched);
+	assert_in_range(stats.waits_watched, 250 - 4 * 14, 250 + 4 * 14 + 4);
+	assert_true((double)total / 1e9 >= expected * (1 - 4 * sqrt(0.003)) &&
+		    (double)total / 1e9 <= most * (1 + 4 * sqrt(0.003)));
+	assert_int_equal(lost(&stats), 0);
+}
+
+/* Shorter waits than the least leave nothing; longer ones all. */
+static void test_waits_by_duration(void **state)
+{
+	struct fixture *fixture = *state;
+	int64_t total = watch_sleeper(
+		fixture, "2", (struct agent_options){.off_cpu_chance = ABI_CHANCE_ALWAYS, .off_cpu_least_ns = NS_PER_S});
+	struct agent_stats stats = stats_of(fixture);
+
+	assert_int_equal(total, 0);
+	assert_true(stats.waits_watched >= 1000);
+	assert_int_equal(lost(&stats), 0);
+}
+
 static void test_the_doctor(void **state)
 {
 	struct doctor_row rows[32];
@@ -855,6 +980,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stopping, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bad_options, setup, teardown),
 		cmocka_unit_test(test_privileges_are_dropped),
+		cmocka_unit_test_setup_teardown(test_totals_hold_when_the_rate_changes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_the_budget_lowers_the_rate, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits_by_chance, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits_by_duration, setup, teardown),
 		cmocka_unit_test(test_the_doctor),
 	};
 	char self[4096] = "";

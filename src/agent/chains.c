@@ -67,9 +67,14 @@ bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **re
 	return false;
 }
 
+bool chains_are_due(const struct chains *chains)
+{
+	return chains->tables[0].count >= chains->frames_max / 2;
+}
+
 bool chains_turn(struct chains *chains)
 {
-	if (chains->tables[0].count < chains->frames_max / 2)
+	if (!chains_are_due(chains))
 		return false;
 	table_release(&chains->tables[1]);
 	chains->tables[1] = chains->tables[0];

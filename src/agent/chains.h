@@ -38,6 +38,8 @@ int chains_add(struct chains *chains, const struct abi_chain *chain);
 int chains_put(struct chains *chains, uint64_t hash, const uint64_t *frames, size_t count);
 /* The frames, innermost caller first; false if unknown. Valid until the next add. */
 bool chains_find(const struct chains *chains, uint64_t hash, const uint64_t **ret_frames, size_t *ret_count);
+/* Whether chains_turn() will begin a new epoch. */
+bool chains_are_due(const struct chains *chains);
 /* At a flush: true if a new epoch has begun, whose number (chains->tables[0].epoch) the kernel must be told. */
 bool chains_turn(struct chains *chains);
 

@@ -51,6 +51,61 @@ static int take_event(struct agent *agent, unsigned cpu, struct error *err)
 	return process_table_apply(&agent->processes, &event, err);
 }
 
+static int add_wait(struct agent *agent, struct process *process, const struct abi_sample *begin, uint64_t ns,
+		    struct error *err)
+{
+	struct window *window = agent->wait_is_separate ? &agent->wait_window : &agent->window;
+
+	return window_add(window, process, begin, agent->wait_column, waits_value(begin, ns), err);
+}
+
+/* The stacks are those of the begin, the process is looked up as of now: what it had mapped then it has still. */
+static int take_wait_end(struct agent *agent, struct sample_ring *ring, struct error *err)
+{
+	const struct abi_sample *end = sample_ring_peek(ring);
+	struct abi_sample begin;
+	struct process *process;
+	char comm[sizeof(begin.comm) + 1] = "";
+	int r = 0;
+
+	if (waits_end(&agent->waits, (pid_t)end->tid, &begin)) {
+		__builtin_memcpy(comm, begin.comm, sizeof(begin.comm));
+		r = process_table_lookup(&agent->processes, (pid_t)begin.tgid, end->time_ns, comm, &process, err);
+		if (r == 0)
+			r = add_wait(agent, process, &begin, end->value, err);
+	}
+	sample_ring_advance(ring);
+	return r;
+}
+
+/* A wait that is not in the kernel's table any more has ended, and its end was lost or too short to be told. */
+int agent_close_waits(struct agent *agent, int64_t until_ns, struct error *err)
+{
+	struct abi_sample begin;
+	int r = 0;
+
+	while (agent->waits.count && r == 0) {
+		waits_end(&agent->waits, (pid_t)agent->waits.begins[agent->waits.count - 1].tid, &begin);
+		struct process *process = process_table_find(&agent->processes, (pid_t)begin.tgid);
+		int64_t ns = until_ns - (int64_t)begin.time_ns;
+		if (process && ns > 0 && ns >= agent->wait_least_ns &&
+		    sampler_is_waiting(agent->sampler, (pid_t)begin.tid, begin.time_ns))
+			r = add_wait(agent, process, &begin, (uint64_t)ns, err);
+	}
+	return r;
+}
+
+static int take_stacks(struct agent *agent, struct process *process, const struct abi_sample *sample, struct error *err)
+{
+	struct abi_sample other;
+
+	if (sample->what == ABI_WAIT_BEGINS)
+		return waits_begin(&agent->waits, sample) < 0 ? error_nomem(err) : 0;
+	if (agent->waits.count) /* it runs, so it does not wait: the end was lost */
+		waits_end(&agent->waits, (pid_t)sample->tid, &other);
+	return window_add(&agent->window, process, sample, 0, (int64_t)sample->value, err);
+}
+
 static int take_sample(struct agent *agent, unsigned cpu, struct error *err)
 {
 	struct sample_ring *ring = sampler_ring(agent->sampler, cpu);
@@ -58,13 +113,15 @@ static int take_sample(struct agent *agent, unsigned cpu, struct error *err)
 	struct process *process;
 	char comm[sizeof(sample->comm) + 1] = "";
 
+	if (sample->what == ABI_WAIT_ENDS)
+		return take_wait_end(agent, ring, err);
 	__builtin_memcpy(comm, sample->comm, sizeof(sample->comm));
 	int r = process_table_lookup(&agent->processes, (pid_t)sample->tgid, sample->time_ns, comm, &process, err);
 	struct abi_sample complete = *sample;
 	if (r == 0 && unwinder_complete(agent->unwinder, process, &complete, sample_ring_tail(ring), &agent->chains) < 0)
 		r = error_nomem(err);
 	if (r == 0)
-		r = window_add(&agent->window, process, &complete, err);
+		r = take_stacks(agent, process, &complete, err);
 	sample_ring_advance(ring);
 	return r;
 }
@@ -140,7 +197,7 @@ int agent_drain(struct agent *agent, int64_t until_ns, struct error *err)
 		if (!look(agent, &heap[0]))
 			heap[0] = heap[--count];
 		sift_down(heap, count, 0);
-		full = window_is_full(&agent->window);
+		full = window_is_full(&agent->window) || window_is_full(&agent->wait_window);
 	}
 	release_rings(agent);
 	unwinder_update(agent->unwinder);

@@ -10,6 +10,11 @@
  *
  * cpu-clock skips the idle task in the kernel (exclude_idle), for cycles the program does.
  *
+ * The rate is changed by opening the events anew. PERF_EVENT_IOC_PERIOD would change the period of cpu-clock, but not what its
+ * samples say that their period was. A timer first fires a whole period after it starts, so each change would lose half a
+ * period on average, if the new timers did not run unheeded for a random part of their period before they take the place of the
+ * old ones: then the first tick that counts comes at a random time.
+ *
  * A ring per CPU that is or was online: an array of one element, mapped by both sides, put into the array of maps `rings`. All
  * rings of a change are put there with one batch call, because the kernel waits for a grace period after each call that writes
  * to an array of maps, which takes tens of milliseconds.
@@ -30,11 +35,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/time.h"
 #include "bpf/sample.skel.h"
 
 struct sampler_cpu {
 	struct sample_ring ring;
-	struct bpf_link *link; /* owns the perf event */
+	struct bpf_link *link;	    /* owns the perf event */
+	struct bpf_link *next_link; /* while the rate is being changed */
 };
 
 struct sampler {
@@ -229,6 +236,9 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf->rodata->kernel_stacks = !options->no_kernel;
 	bpf->rodata->cgroup_v1 = options->cgroup_v1;
 	bpf->rodata->capture = options->capture;
+	bpf->rodata->wait_least_ns = options->wait_least_ns;
+	bpf->rodata->wait_runnable = options->wait_runnable;
+	bpf_program__set_autoload(bpf->progs.switch_threads, options->waits_max > 0);
 	bpf->bss->tails_left = SAMPLER_TAILS;
 	if (getrandom(&bpf->rodata->hash_seed, sizeof(bpf->rodata->hash_seed), 0) < 0)
 		return error_set_errno(err, -errno, "cannot get random bytes");
@@ -243,6 +253,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 		{bpf->maps.filter, options->filter_max ? options->filter_max : 1},
 		{bpf->maps.heap, options->heap_bytes / UNWIND_CHUNK_BYTES},
 		{bpf->maps.processes, options->processes_max},
+		{bpf->maps.waits, options->waits_max ? options->waits_max : 1},
 	};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		int r = bpf_map__set_max_entries(sizes[i].map, (__u32)sizes[i].entries);
@@ -342,18 +353,71 @@ struct sampler *sampler_free(struct sampler *sampler)
 
 /* ---- attaching ---- */
 
-static int attach_cpu(struct sampler *sampler, unsigned cpu, struct error *err)
+static int attach_cpu(struct sampler *sampler, unsigned cpu, struct bpf_link **ret, struct error *err)
 {
 	int fd = open_timer(sampler, cpu, err);
 	if (fd < 0)
 		return fd;
-	sampler->cpus[cpu].link = bpf_program__attach_perf_event(sampler->bpf->progs.sample, fd);
-	if (!sampler->cpus[cpu].link) {
+	struct bpf_link *link = bpf_program__attach_perf_event(sampler->bpf->progs.sample, fd);
+	if (!link) {
 		int r = -errno;
 		close(fd);
 		return load_error(r, "attach the sampling program to a perf event", err);
 	}
+	*ret = link;
 	return 0;
+}
+
+/* The kernel steers the period of the cycle counter, in cycles. What a sample stands for is its share of a second. */
+static void set_value(struct sampler *sampler)
+{
+	uint64_t value = sampler->cycles ? (uint64_t)NS_PER_S / sampler->frequency_hz : 0;
+	__atomic_store_n(&sampler->bpf->bss->cycles_stand_for_ns, value, __ATOMIC_RELAXED);
+}
+
+static void ignore_period(struct sampler *sampler, unsigned frequency_hz)
+{
+	uint64_t period = sampler->cycles ? 0 : (uint64_t)NS_PER_S / frequency_hz;
+	__atomic_store_n(&sampler->bpf->bss->ignored_period_ns, period, __ATOMIC_RELAXED);
+}
+
+static void wait_part_of(int64_t period_ns)
+{
+	uint32_t chance = 0;
+	if (getrandom(&chance, sizeof(chance), GRND_NONBLOCK) == sizeof(chance))
+		time_sleep_ns((int64_t)((double)period_ns * chance / 0x1p32));
+}
+
+int sampler_set_frequency(struct sampler *sampler, unsigned frequency_hz, struct error *err)
+{
+	unsigned old_hz = sampler->frequency_hz;
+	int r = 0;
+
+	if (frequency_hz == old_hz)
+		return 0;
+	sampler->frequency_hz = frequency_hz;
+	ignore_period(sampler, frequency_hz);
+	for (unsigned i = 0; i < sampler->cpu_limit && r == 0; i++) {
+		if (sampler->cpus[i].link)
+			r = attach_cpu(sampler, i, &sampler->cpus[i].next_link, err);
+	}
+	if (r == 0 && !sampler->cycles)
+		wait_part_of(NS_PER_S / frequency_hz);
+	if (r < 0)
+		sampler->frequency_hz = old_hz;
+	ignore_period(sampler, r < 0 ? frequency_hz : old_hz);
+	set_value(sampler);
+	for (unsigned i = 0; i < sampler->cpu_limit; i++) {
+		struct sampler_cpu *cpu = &sampler->cpus[i];
+		struct bpf_link *unwanted = r < 0 ? cpu->next_link : cpu->link;
+		if (!cpu->next_link)
+			continue;
+		cpu->link = r < 0 ? cpu->link : cpu->next_link;
+		cpu->next_link = NULL;
+		bpf_link__destroy(unwanted);
+	}
+	__atomic_store_n(&sampler->bpf->bss->ignored_period_ns, 0, __ATOMIC_RELAXED);
+	return r;
 }
 
 int sampler_set_cpus(struct sampler *sampler, const struct cpu_set *online, struct error *err)
@@ -370,11 +434,12 @@ int sampler_set_cpus(struct sampler *sampler, const struct cpu_set *online, stru
 			cpu->link = NULL;
 		}
 		if (cpu_set_has(online, i) && !cpu->link) {
-			r = attach_cpu(sampler, i, first_error ? NULL : err);
+			r = attach_cpu(sampler, i, &cpu->link, first_error ? NULL : err);
 			first_error = first_error ? first_error : r;
 		}
 		attached += cpu->link != NULL;
 	}
+	set_value(sampler);
 	if (attached)
 		return 0;
 	return first_error ? first_error : error_set(err, -ENODEV, "no CPU is online");
@@ -400,6 +465,29 @@ int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err)
 	if (errno == E2BIG)
 		return error_set(err, -E2BIG, "process %d: too many processes are being followed", (int)pid);
 	return error_set_errno(err, -errno, "process %d: cannot add it to the filter", (int)pid);
+}
+
+void sampler_set_wait_chance(struct sampler *sampler, uint32_t chance)
+{
+	__atomic_store_n(&sampler->bpf->bss->wait_chance, chance, __ATOMIC_RELAXED);
+}
+
+int sampler_add_wait(struct sampler *sampler, pid_t tid, uint64_t start_ns)
+{
+	__u32 key = (__u32)tid;
+	__u64 value = start_ns;
+
+	return bpf_map__update_elem(sampler->bpf->maps.waits, &key, sizeof(key), &value, sizeof(value), BPF_NOEXIST) ? -errno
+														     : 0;
+}
+
+bool sampler_is_waiting(struct sampler *sampler, pid_t tid, uint64_t start_ns)
+{
+	__u32 key = (__u32)tid;
+	__u64 value = 0;
+
+	return !bpf_map__lookup_elem(sampler->bpf->maps.waits, &key, sizeof(key), &value, sizeof(value), 0) &&
+	       value == start_ns;
 }
 
 int sampler_bell_fd(const struct sampler *sampler)

@@ -27,9 +27,12 @@ struct sampler_options {
 			    */
 	size_t processes_max; /* whose mappings the kernel side knows at a time */
 	bool measure;	      /* keep BPF run-time statistics on while the sampler lives */
+	size_t waits_max;     /* waiting threads that are looked at, at a time; 0 = no off-CPU program is loaded */
+	uint64_t wait_least_ns;
+	bool wait_runnable; /* also threads that are switched out while they could go on */
 };
 #define SAMPLER_RING_BYTES_MIN 16384u
-#define SAMPLER_RING_BYTES_MAX (1u << 20)
+#define SAMPLER_RING_BYTES_MAX (4u << 20)
 #define SAMPLER_TAILS	       64 /* that the kernel side may send between two calls of sampler_allow_tails() */
 
 /* The reading side of a ring. Positions count bytes since the start. */
@@ -50,6 +53,14 @@ DEFINE_CLEANUP_POINTER(sampler_free, struct sampler);
 /* Attaches to the CPUs in `online` that are not attached, detaches from others. A CPU that went away keeps its ring. Succeeds
  * if at least one CPU is sampled. */
 int sampler_set_cpus(struct sampler *sampler, const struct cpu_set *online, struct error *err);
+/* Changes the rate on all CPUs, or on none. Takes up to a period of the new rate. */
+int sampler_set_frequency(struct sampler *sampler, unsigned frequency_hz, struct error *err);
+/* The chance of 2^32 that a wait which begins from now on is looked at; ABI_CHANCE_ALWAYS; 0 = none, as at first. */
+void sampler_set_wait_chance(struct sampler *sampler, uint32_t chance);
+/* The thread has been waiting since start_ns. -EEXIST when that is known already. */
+int sampler_add_wait(struct sampler *sampler, pid_t tid, uint64_t start_ns);
+/* Whether a wait that began then has not ended yet. */
+bool sampler_is_waiting(struct sampler *sampler, pid_t tid, uint64_t start_ns);
 /* Stops sampling on all CPUs; what is in the rings stays. */
 void sampler_stop(struct sampler *sampler);
 int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err);

@@ -22,8 +22,9 @@
 
 #include "base/alloc.h"
 
-#define FRAMES_MAX     (2 * ABI_FRAMES_MAX + 1)
-#define KERNEL_MAPPING "[kernel.kallsyms]"
+#define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + 1)
+#define KERNEL_MAPPING	   "[kernel.kallsyms]"
+#define TRACING_FRAMES_MAX 10
 
 int window_init(struct window *window, struct error *err)
 {
@@ -195,6 +196,25 @@ struct frames {
 	bool is_cut; /* callers are missing */
 };
 
+/* The kernel stack of a wait begins with the program that took it and with what called that, by names that differ from kernel
+ * to kernel: all up to __schedule, where the wait begins. Without names nothing is left out. */
+static void drop_tracing(const struct profile *profile, struct frames *frames)
+{
+	size_t most = frames->count < TRACING_FRAMES_MAX ? frames->count : TRACING_FRAMES_MAX;
+
+	for (size_t i = 0; i < most; i++) {
+		const struct profile_location *at = &profile->locations[frames->locations[i]];
+		if (!at->line_count)
+			continue;
+		uint32_t function = profile->lines[at->line_first].function;
+		if (strncmp(profile_string(profile, profile->functions[function].name), "__schedule", 10) != 0)
+			continue;
+		frames->count -= i;
+		memmove(frames->locations, frames->locations + i, frames->count * sizeof(*frames->locations));
+		return;
+	}
+}
+
 /* Appends one of a sample's two stacks. */
 static int add_frames(struct window *window, struct process *process, bool kernel, uint64_t leaf, uint64_t chain,
 		      struct frames *frames, struct error *err)
@@ -236,9 +256,12 @@ static int add_stack(struct window *window, struct process *process, const struc
 	if (sample->flags & ABI_SAMPLE_NO_KERNEL_STACK)
 		frames.losses |= 1u << AGENT_LOSS_NO_KERNEL_STACK;
 	int r = add_frames(window, process, true, sample->kernel_leaf, sample->kernel_chain, &frames, err);
+	if (sample->what == ABI_WAIT_BEGINS)
+		drop_tracing(window->profile, &frames);
 	if (r == 0)
 		r = add_frames(window, process, false, sample->user_leaf, sample->user_chain, &frames, err);
-	frames.is_cut = frames.is_cut || (sample->user_leaf && sample->result != UNWIND_COMPLETE);
+	frames.is_cut = frames.is_cut || (!frames.count && sample->what != ABI_CPU) ||
+			(sample->user_leaf && sample->result != UNWIND_COMPLETE);
 	if (r == 0 && frames.is_cut) {
 		if (!window->unknown_location)
 			r = add_named(window->profile, "[unknown stack]", NULL, PROFILE_FRAME_UNKNOWN,
@@ -251,6 +274,17 @@ static int add_stack(struct window *window, struct process *process, const struc
 
 /* ---- samples ---- */
 
+static unsigned column_count(const struct window *window)
+{
+	return window->types[1] ? 2 : 1;
+}
+
+/* In the profile: the other way round. */
+static unsigned place_of(const struct window *window, unsigned column)
+{
+	return column_count(window) - 1 - column;
+}
+
 static int start_profile(struct window *window, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
@@ -258,11 +292,12 @@ static int start_profile(struct window *window, struct error *err)
 
 	int r = profile_new(&profile, err);
 	if (r == 0)
-		r = profile_add_cstring(profile, "cpu", &type, err);
-	if (r == 0)
 		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
-	if (r == 0)
-		r = profile_add_sample_type(profile, type, unit, err);
+	for (unsigned i = column_count(window); i-- > 0 && r == 0;) { /* viewers show the last one first */
+		r = profile_add_cstring(profile, window->types[i], &type, err);
+		if (r == 0)
+			r = profile_add_sample_type(profile, type, unit, err);
+	}
 	if (r < 0)
 		return r;
 	profile->period_type = (struct profile_value_type){type, unit};
@@ -281,19 +316,15 @@ static void count_losses(struct window *window, uint32_t losses)
 		window->losses[i] += losses & 1;
 }
 
-/* What the sample stands for, in ns: the period at its time, which the governor may change. */
-static int64_t value_of(const struct window *window, const struct abi_sample *sample)
-{
-	return window->is_cycles ? window->period_ns : (int64_t)sample->value;
-}
-
 static int add_new(struct window *window, struct process *process, const struct abi_sample *sample,
-		   const struct sample_key *key, uint64_t hash, struct error *err)
+		   const struct sample_key *key, uint64_t hash, unsigned column, int64_t value, struct error *err)
 {
 	struct profile_sample added = {0};
 	size_t at = window->profile->sample_count;
-	int64_t value = value_of(window, sample);
+	int64_t values[2] = {0};
 	uint32_t losses;
+
+	values[place_of(window, column)] = value;
 
 	int r = array_reserve(&window->states, &window->state_capacity, at + 1, SIZE_MAX / sizeof(*window->states));
 	if (r < 0 || index32_reserve(&window->index, 1) < 0)
@@ -306,7 +337,7 @@ static int add_new(struct window *window, struct process *process, const struct 
 	if (r == 0)
 		r = add_stack(window, process, sample, &added.stack, &losses, err);
 	if (r == 0)
-		r = profile_add_sample(window->profile, &added, &value, err);
+		r = profile_add_sample(window->profile, &added, values, err);
 	if (r < 0)
 		return r;
 	window->states[at] = (struct sample_state){.key = *key, .losses = losses};
@@ -315,7 +346,8 @@ static int add_new(struct window *window, struct process *process, const struct 
 	return 0;
 }
 
-int window_add(struct window *window, struct process *process, const struct abi_sample *sample, struct error *err)
+int window_add(struct window *window, struct process *process, const struct abi_sample *sample, unsigned column, int64_t value,
+	       struct error *err)
 {
 	struct sample_key key = {
 		.user_leaf = sample->user_leaf,
@@ -327,6 +359,7 @@ int window_add(struct window *window, struct process *process, const struct abi_
 		.version = process->version,
 		.flags = sample->flags,
 		.result = sample->result,
+		.what = sample->what,
 	};
 	uint32_t id;
 
@@ -342,11 +375,11 @@ int window_add(struct window *window, struct process *process, const struct abi_
 		struct sample_state *state = &window->states[id];
 		if (memcmp(&state->key, &key, sizeof(key)) != 0)
 			continue;
-		window->profile->values[id] += value_of(window, sample);
+		window->profile->values[id * column_count(window) + place_of(window, column)] += value;
 		count_losses(window, state->losses);
 		return 0;
 	}
-	return add_new(window, process, sample, &key, hash, err);
+	return add_new(window, process, sample, &key, hash, column, value, err);
 }
 
 struct profile *window_take(struct window *window, int64_t start_ns, int64_t duration_ns)

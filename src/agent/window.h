@@ -24,7 +24,7 @@ struct sample_key {
 	uint32_t process, version;
 	char comm[16];
 	uint16_t flags; /* of the sample */
-	uint8_t result, padding;
+	uint8_t result, what;
 	uint32_t padding2; /* 0 */
 };
 struct sample_state {
@@ -41,8 +41,8 @@ struct window {
 	const struct labels *labels;
 	struct relabel *relabel; /* NULL = none */
 	char host[65], release[65];
+	const char *types[2]; /* of values, all in ns: "cpu" ...; the first one is also the period's. The second may be NULL */
 	int64_t period_ns;
-	bool is_cycles; /* samples carry cycles, not ns */
 
 	struct profile *profile;     /* NULL until the first sample */
 	struct sample_state *states; /* by sample */
@@ -58,7 +58,9 @@ struct window {
 
 int window_init(struct window *window, struct error *err);
 void window_release(struct window *window);
-int window_add(struct window *window, struct process *process, const struct abi_sample *sample, struct error *err);
+/* value: what the sample stands for, in ns of types[column]. */
+int window_add(struct window *window, struct process *process, const struct abi_sample *sample, unsigned column, int64_t value,
+	       struct error *err);
 static inline bool window_is_full(const struct window *window)
 {
 	return window->profile && window->profile->sample_count >= WINDOW_SAMPLES_MAX;

@@ -72,6 +72,7 @@ static int fixture_init(struct fixture *f)
 				    .binaries = &f->binaries,
 				    .chains = &f->chains,
 				    .cgroups = &f->cgroups,
+				    .types = {"cpu"},
 				    .period_ns = PERIOD_NS};
 	int r = binaries_init(&f->binaries);
 	if (r == 0)
@@ -133,7 +134,7 @@ static int add_sample(struct fixture *f, struct abi_sample sample)
 	sample.tgid = PID;
 	sample.value = PERIOD_NS;
 	memcpy(sample.comm, "thread", 7);
-	return window_add(&f->window, f->process, &sample, NULL);
+	return window_add(&f->window, f->process, &sample, 0, PERIOD_NS, NULL);
 }
 
 /* "file+offset" and names, leaf first. */
@@ -308,7 +309,7 @@ static void test_deep_stacks(void **state)
 	add_chain(f, 1, ABI_FRAMES_MAX - 1, frames);
 	for (unsigned i = 0; i < ABI_FRAMES_MAX - 1; i++)
 		frames[i] = KERNEL + 0x200000 + i;
-	add_chain(f, 2, ABI_FRAMES_MAX - 1, frames);
+	add_chain(f, 2, ABI_KERNEL_FRAMES_MAX - 1, frames);
 	assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START,
 							   .user_chain = 1,
 							   .kernel_leaf = KERNEL,
@@ -320,8 +321,10 @@ static void test_deep_stacks(void **state)
 							   .kernel_chain = 2,
 							   .flags = ABI_SAMPLE_STACK_LOST}),
 			 0);
-	assert_int_equal(profile_stack_depth(f->window.profile, f->window.profile->samples[0].stack), 2 * ABI_FRAMES_MAX);
-	assert_int_equal(profile_stack_depth(f->window.profile, f->window.profile->samples[1].stack), 2 * ABI_FRAMES_MAX + 1);
+	assert_int_equal(profile_stack_depth(f->window.profile, f->window.profile->samples[0].stack),
+			 ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX);
+	assert_int_equal(profile_stack_depth(f->window.profile, f->window.profile->samples[1].stack),
+			 ABI_FRAMES_MAX + ABI_KERNEL_FRAMES_MAX + 1);
 }
 
 static int some_samples(void)
@@ -353,9 +356,58 @@ static void test_memory_runs_out(void **state)
 	assert_true(n > 30);
 }
 
+static bool tracing_symbol(void *context, uint64_t address, struct agent_symbol *ret)
+{
+	static const char *const names[] = {"bpf_prog_0123_switch", "bpf_trace_run4", "__traceiter_sched_switch", "__schedule",
+					    "bpf_prog_0123_other"};
+
+	*ret = (struct agent_symbol){.module = "[kernel.kallsyms]"};
+	snprintf(ret->name, sizeof(ret->name), "%s", names[(address - KERNEL) >> 8]);
+	return true;
+}
+
+/* Two values a sample; and of waits the frames that belong to the tracing are left out, but only at the leaf. */
+static void test_waits(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t callers[] = {KERNEL + 0x110, KERNEL + 0x210, KERNEL + 0x310, KERNEL + 0x410};
+	uint32_t locations[8];
+	struct abi_sample sample = {.kernel_leaf = KERNEL + 0x10, .kernel_chain = 5, .tgid = PID, .comm = "thread"};
+
+	f->sink.kernel_symbol = tracing_symbol;
+	f->window.types[1] = "off_cpu";
+	assert_int_equal(add_chain(f, 5, 4, callers), 0);
+	assert_int_equal(window_add(&f->window, f->process, &sample, 0, 10, NULL), 0);
+	assert_int_equal(window_add(&f->window, f->process, &sample, 1, 7, NULL), 0);
+	sample.what = ABI_WAIT_BEGINS;
+	sample.tid = 3;
+	assert_int_equal(window_add(&f->window, f->process, &sample, 1, 1000, NULL), 0);
+	sample = (struct abi_sample){.tgid = PID, .comm = "thread", .what = ABI_WAIT_BEGINS, .result = UNWIND_NO_USER};
+	assert_int_equal(window_add(&f->window, f->process, &sample, 1, 5, NULL), 0);
+	struct profile *profile = window_take(&f->window, 1, 2);
+	assert_int_equal(profile->sample_type_count, 2);
+	assert_string_equal(profile_string(profile, profile->sample_types[0].type), "off_cpu");
+	assert_string_equal(profile_string(profile, profile->sample_types[1].type), "cpu");
+	assert_int_equal(profile_default_sample_type(profile), 1);
+	assert_string_equal(profile_string(profile, profile->period_type.type), "cpu");
+	assert_int_equal(profile->sample_count, 3);
+	assert_int_equal(profile->values[0], 7);
+	assert_int_equal(profile->values[1], 10);
+	assert_int_equal(profile_stack_depth(profile, profile->samples[0].stack), 5);
+	assert_int_equal(profile->values[2], 1000);
+	assert_int_equal(profile->values[3], 0);
+	assert_int_equal(profile_stack_locations(profile, profile->samples[1].stack, locations, 8), 2);
+	const struct profile_location *leaf = &profile->locations[locations[0]];
+	assert_string_equal(profile_string(profile, profile->functions[profile->lines[leaf->line_first].function].name),
+			    "__schedule");
+	assert_int_equal(profile_stack_depth(profile, profile->samples[2].stack), 1); /* [unknown stack] */
+	profile_free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_addresses_become_locations, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jit_code_with_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal_samples_are_counted, setup, teardown),

@@ -31,7 +31,7 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
-	const char *token_file = NULL, *event = NULL, *config_file = NULL;
+	const char *token_file = NULL, *event = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
 	struct option_list labels = {0};
 	const struct option_row options[] = {
 		{0, "server", "URL", OPTION_TEXT, &o.url,
@@ -41,6 +41,8 @@ int cmd_agent(int argc, char **argv)
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 19)"},
 		EVENT_OPTION_ROW(&event),
+		OFF_CPU_OPTION_ROW(&off_cpu),
+		BUDGET_OPTION_ROW(&budget),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0}};
@@ -65,7 +67,8 @@ int cmd_agent(int argc, char **argv)
 		o.url = config.server;
 	if (!o.url)
 		return usage_error(&usage, "no server; give --server URL");
-	if (parse_event(event, &o.agent.cycles, &err))
+	if (parse_event(event, &o.agent.cycles, &err) || parse_budget(budget, &o.agent.budget, &err) ||
+	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err))
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(labels_release) struct labels all_labels = {0};
 	int r = apply_agent_config(&config, event, &labels, &o.agent, &all_labels, &err);

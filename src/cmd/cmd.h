@@ -89,6 +89,23 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err);
 		0, "event", "EVENT", OPTION_TEXT, text,                                                                        \
 			.help = "the timer: cpu-clock, or cycles where there is a\ncounter (default: cpu-clock)"               \
 	}
+/* --off-cpu: a share of waits ("1%", "0.01"), a least duration ("1ms"), or both ("1%,1ms"); NULL = no off-CPU time. */
+int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns, struct error *err);
+#define OFF_CPU_OPTION_ROW(text)                                                                                               \
+	{                                                                                                                      \
+		0, "off-cpu", "SPEC", OPTION_TEXT, text,                                                                       \
+			.help = "also where threads wait: SPEC is the share of waits\nto look at (1%), the least duration "    \
+				"(1ms), "                                                                                      \
+				"or both (1%,1ms)"                                                                             \
+	}
+/* --budget: percent of one CPU to a share; NULL = the default. */
+int parse_budget(const char *text, double *ret_share, struct error *err);
+#define BUDGET_OPTION_ROW(text)                                                                                                \
+	{                                                                                                                      \
+		0, "budget", "PERCENT", OPTION_TEXT, text,                                                                     \
+			.help = "lower the rate when the agent costs more than this\nmuch of one CPU; 0 = never (default: "    \
+				"0.5)"                                                                                         \
+	}
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
 /* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */

@@ -22,6 +22,8 @@ struct collector {
 	struct shipper *shipper;
 	struct host_symbols symbols;
 	int link_fd;
+	unsigned frequency_hz; /* that was told last */
+	double budget;
 };
 
 int apply_agent_config(const struct agent_config *config, const char *event, const struct option_list *list,
@@ -125,6 +127,10 @@ static void send_stats(struct collector *collector)
 		.jit_bytes_read = jit.bytes_read,
 		.jit_files = jit.files,
 		.jit_memory_bytes = jit.memory_bytes,
+		.frequency_asked_hz = agent.frequency_asked_hz,
+		.cost_share = agent.cost_share,
+		.rate_changes = agent.rate_changes,
+		.waits_watched = agent.waits_watched,
 	};
 	snprintf(stats->event, sizeof(stats->event), "%s", agent.event);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && i < LINK_LOSSES_MAX; i++, stats->loss_count++) {
@@ -139,6 +145,18 @@ static void send_stats(struct collector *collector)
 	link_send(collector->link_fd, &message, -1);
 }
 
+static void tell_rate(struct collector *collector)
+{
+	struct agent_stats stats;
+
+	agent_get_stats(collector->agent, &stats);
+	if (stats.frequency_hz == collector->frequency_hz)
+		return;
+	log_info("sampling at %u Hz instead of %u Hz (%u asked for), to stay within %g %% of a CPU", stats.frequency_hz,
+		 collector->frequency_hz, stats.frequency_asked_hz, 100 * collector->budget);
+	collector->frequency_hz = stats.frequency_hz;
+}
+
 static int on_profile(void *context, struct profile *profile, struct error *err)
 {
 	struct collector *collector = context;
@@ -148,6 +166,7 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 		log_warn("%s", why.message); /* counted; the next flush may do better */
 	if (collector->link_fd >= 0)
 		send_stats(collector);
+	tell_rate(collector);
 	host_symbols_refresh(&collector->symbols);
 	return 0;
 }
@@ -159,6 +178,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 		return error_nomem(err);
 	char warning[ERROR_MESSAGE_MAX] = "";
 	collector->link_fd = options->link_fd;
+	collector->budget = options->agent.budget;
 	struct agent_sink sink = {.context = collector,
 				  .on_binary = on_binary,
 				  .kernel_symbol = on_kernel_symbol,
@@ -180,6 +200,9 @@ int collector_new(const struct collector_options *options, struct collector **re
 		r = shipper_new(&shipper, &collector->shipper, err);
 	if (r)
 		return r;
+	struct agent_stats stats;
+	agent_get_stats(collector->agent, &stats);
+	collector->frequency_hz = stats.frequency_hz;
 	*ret = collector;
 	collector = NULL;
 	return 0;

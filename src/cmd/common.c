@@ -10,9 +10,12 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/text.h"
+#include "base/time.h"
 #include "cmd/cmd.h"
 
-#define TOKEN_BYTES_MAX 1024
+#define TOKEN_BYTES_MAX	       1024
+#define BUDGET_DEFAULT_PERCENT 0.5
 
 int read_token(const char *path, char **ret, struct error *err)
 {
@@ -43,6 +46,67 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err)
 	if (*ret_cycles || !text || strcmp(text, "cpu-clock") == 0)
 		return 0;
 	return error_set(err, -EINVAL, "--event: '%.40s' is neither cpu-clock nor cycles", text);
+}
+
+static int parse_chance(const char *text, uint32_t *ret, struct error *err)
+{
+	char number[32];
+	size_t len = strlen(text), percent = len && text[len - 1] == '%';
+	double share = 0;
+
+	snprintf(number, sizeof(number), "%.*s", (int)(len - percent), text);
+	int r = len - percent < sizeof(number) ? text_parse_double(number, &share, NULL) : -EINVAL;
+	share /= percent ? 100 : 1;
+	if (r || !(share >= 1e-6 && share <= 1))
+		return error_set(
+			err, -EINVAL,
+			"--off-cpu: '%.40s' is neither a share of waits between 0.0001%% and 100%%, nor a duration; say "
+			"1%%, 1ms or 1%%,1ms",
+			text);
+	*ret = share < 1 ? (uint32_t)(share * 0x1p32) : UINT32_MAX;
+	return 0;
+}
+
+/* Only a duration has a unit. */
+static bool is_duration(const char *text)
+{
+	return *text >= '0' && *text <= '9' && strpbrk(text, "numshdw") != NULL;
+}
+
+int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns, struct error *err)
+{
+	char part[64];
+
+	*ret_chance = 0;
+	*ret_least_ns = 0;
+	if (!text)
+		return 0;
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ",");
+		snprintf(part, sizeof(part), "%.*s", len < sizeof(part) ? (int)len : (int)sizeof(part) - 1, at);
+		bool duration = is_duration(part);
+		if (duration ? *ret_least_ns : *ret_chance)
+			return error_set(err, -EINVAL, "--off-cpu: '%.40s' says the same thing twice", text);
+		int r = duration ? time_parse_duration(part, ret_least_ns, err) : parse_chance(part, ret_chance, err);
+		if (r)
+			return duration ? error_prefix(err, r, "--off-cpu") : r;
+		at += len;
+		if (!*at)
+			break;
+	}
+	if (!*ret_chance)
+		*ret_chance = UINT32_MAX;
+	return 0;
+}
+
+int parse_budget(const char *text, double *ret_share, struct error *err)
+{
+	double percent = BUDGET_DEFAULT_PERCENT;
+
+	if (text && (text_parse_double(text, &percent, NULL) || !(percent >= 0 && percent <= 10000)))
+		return error_set(err, -EINVAL, "--budget: '%.40s' is not a percentage; say 0.5, or 0 for no limit", text);
+	*ret_share = percent / 100;
+	return 0;
 }
 
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err)

@@ -268,10 +268,10 @@ static int parse_pids(struct record *record, const struct option_list *list, str
 int cmd_record(int argc, char **argv)
 {
 	_cleanup_(record_release) struct record record = {
-		.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ}, .output = "wick.pb.gz", .go_fd = -1};
+		.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ, .one_profile = true}, .output = "wick.pb.gz", .go_fd = -1};
 	struct option_list pids = {0};
 	bool all = false;
-	const char *event = NULL;
+	const char *event = NULL, *off_cpu = NULL;
 	record.agent.pids = record.pids;
 	const struct option_row options[] = {
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &record.agent.frequency_hz, 1, 10000,
@@ -279,6 +279,9 @@ int cmd_record(int argc, char **argv)
 		{'d', "duration", "SECONDS", OPTION_DURATION, &record.duration_ns,
 		 .help = "stop after this long: 30, 2m (default: when the command\nor the process ends, or Ctrl-C)"},
 		EVENT_OPTION_ROW(&event),
+		OFF_CPU_OPTION_ROW(&off_cpu),
+		{0, "wall", NULL, OPTION_FLAG, &record.agent.wall,
+		 .help = "where the time of each thread went, running or waiting,\nas one value"},
 		{'o', "output", "FILE", OPTION_TEXT, &record.output,
 		 .help = "where to write; the extension tells the format: .pb.gz,\n.pb, .otlp, .folded, .svg, .top (default: "
 			 "wick.pb.gz)"},
@@ -301,7 +304,11 @@ int cmd_record(int argc, char **argv)
 		return usage_error(&usage, "say what to record: one of -a, -p PID, or -- CMD");
 	if (record.command.count && !record.command.after_dashes)
 		return usage_error(&usage, "put '--' before the command: wick record -- %s", record.command.items[0]);
-	if (parse_event(event, &record.agent.cycles, &err) || output_check(record.output, record.format, &err))
+	if (record.agent.wall && (all || off_cpu))
+		return usage_error(&usage, "--wall is of a command or of processes (-p), and without --off-cpu");
+	if (parse_event(event, &record.agent.cycles, &err) ||
+	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) ||
+	    output_check(record.output, record.format, &err))
 		return usage_error(&usage, "%s", err.message);
 	int r = parse_pids(&record, &pids, &err);
 	if (!r)

@@ -260,12 +260,14 @@ int cmd_up(int argc, char **argv)
 	_cleanup_(up_release) struct up up = {.link_fds = {-1, -1}, .status_fds = {-1, -1}};
 	struct store_arguments arguments = {0};
 	struct option_list labels = {0};
-	const char *event = NULL, *config_file = NULL;
+	const char *event = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &up.collector.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 19)"},
 		EVENT_OPTION_ROW(&event),
+		OFF_CPU_OPTION_ROW(&off_cpu),
+		BUDGET_OPTION_ROW(&budget),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
 		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here win"},
@@ -283,7 +285,8 @@ int cmd_up(int argc, char **argv)
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
-	if (parse_event(event, &up.collector.agent.cycles, &err))
+	if (parse_event(event, &up.collector.agent.cycles, &err) || parse_budget(budget, &up.collector.agent.budget, &err) ||
+	    parse_off_cpu(off_cpu, &up.collector.agent.off_cpu_chance, &up.collector.agent.off_cpu_least_ns, &err))
 		return usage_error(&usage, "%s", err.message);
 	server_options_init(&up.server);
 	int r = store_arguments_apply(&arguments, &up.server, &up.token, &err);

@@ -42,11 +42,13 @@ struct link_stats {
 	uint64_t processes_told, processes_refused;
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;
-	uint32_t loss_count, frequency_hz;
 	/* Code made at run time; names from jit_problem_names. */
 	uint64_t jit_lookups, jit_hits, jit_reads, jit_bytes_read, jit_files, jit_memory_bytes;
 	struct link_loss jit_problems[LINK_LOSSES_MAX];
 	uint32_t jit_problem_count;
+	uint32_t loss_count, frequency_hz, frequency_asked_hz;
+	double cost_share;
+	uint64_t rate_changes, waits_watched;
 	char event[16];
 };
 struct link_message {

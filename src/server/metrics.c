@@ -80,6 +80,10 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 					 agent.losses[i].name, (unsigned long long)agent.losses[i].count);
 	COUNTER("wick_agent_relabel_dropped_total", "Samples that rules of relabel_configs dropped.", agent.relabel_dropped);
 	GAUGE("wick_agent_frequency_hz", "Samples a second and CPU.", agent.frequency_hz);
+	GAUGE("wick_agent_frequency_asked_hz", "Samples a second and CPU that were asked for.", agent.frequency_asked_hz);
+	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent.rate_changes);
+	GAUGE("wick_agent_cost_ratio", "What the agent costs, as a share of one CPU, smoothed.", agent.cost_share);
+	COUNTER("wick_agent_waits_total", "Waits that were looked at for off-CPU time.", agent.waits_watched);
 	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
 	GAUGE("wick_agent_processes", "Processes followed.", agent.processes);
 	GAUGE("wick_agent_mappings", "Executable mappings followed.", agent.mappings);
