@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A program that says how long it waited where: what record --wall and --off-cpu make of it, and off-CPU time through agent, server and query.
+. tests/lib.inc
+can_sample || { skip "offcpu" "$no_sampling"; finish; }
+program="$O/programs/offcpu"
+seconds=10
+# FILE PATTERN: sum of the folded stacks with a frame that matches.
+sum_of() { awk -v p="$2" '{ n = $NF; sub(/ [0-9]+$/, ""); if ((";" $0 ";") ~ (";" p ";")) s += n } END { printf "%.0f", s }' "$1"; }
+said() { awk -v k="$1" '$1 == k { print $2 }' "$work/said"; }
+near() { # NAME GOT WANT PERCENT [SLACK_NS]
+	if awk -v g="${2:-0}" -v w="${3:-0}" -v p="$4" -v s="${5:-0}" 'BEGIN { d = g - w; if (d < 0) d = -d; exit !(w > 0 && d <= w * p / 100 + s) }'; then
+		pass "$1: $(awk -v g="$2" -v w="$3" 'BEGIN { printf "%.3f s, %.3f s expected", g / 1e9, w / 1e9 }')"
+	else
+		fail "$1: ${2:-nothing}, ${3:-nothing} expected, within $4 %" "$(head -n 30 "${folded:-/dev/null}" | cut -c 1-300)"
+	fi
+}
+
+# Wall-clock time of a command. On a virtual machine a running thread may lose time that no clock of the kernel shows: hence 3 %.
+# What runs is counted by ticks of 1/499 s: a thread that computes for all of its time, or waits for the CPU.
+"$WICK" record --wall -F 499 -o "$work/wall.pb" -- "$program" $seconds >"$work/said" 2>"$work/err" || fail "record --wall works" "$(cat "$work/err")"
+"$WICK" convert "$work/wall.pb" -o "$work/wall.folded" || fail "convert works"
+folded="$work/wall.folded"
+for name in computeAlways sleepLong sleepShort; do
+	case $name in computeAlways) want=$(said computes) ;; *) want=$(said $name) ;; esac
+	near "wall time below $name" "$(sum_of "$folded" $name)" "$want" 3
+done
+check "the only value is wall" sh -c "'$WICK' convert '$work/wall.pb' -o - --to folded --sample-type wall >/dev/null"
+near "wall time of all threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' "$folded")" "$(awk '/^(computes|sleeps|listens) / { s += $2 } END { printf "%.0f", s * 4 / 3 }' "$work/said")" 2
+near "waits that had not ended" "$(sum_of "$folded" "(waitForPipe|listens)")" "$(said listens)" 2
+
+# The same of a process that runs already: threads that sleep all the time are there, and cut off at both ends.
+"$program" 14 "$work/ready" >"$work/said" &
+target=$!
+pids="$pids $target"
+for _ in $(seq 50); do [ -e "$work/ready" ] && break; sleep 0.1; done
+"$WICK" record --wall -F 499 -d 6 -p $target -o "$work/attached.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
+took=$(sed -n 's/.* samples in \([0-9.]*\) s .*/\1/p' "$work/err")
+folded="$work/attached.folded"
+near "wall time of a thread that computes" "$(sum_of "$folded" computeAlways)" "$(awk -v t="$took" 'BEGIN { printf "%.0f", t * 1e9 }')" 2 50000000
+near "wall time of a thread that sleeps" "$(($(sum_of "$folded" sleepLong) + $(sum_of "$folded" sleepShort)))" "$(awk -v t="$took" 'BEGIN { printf "%.0f", t * 1e9 }')" 2 150000000
+near "wall time of four threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' "$folded")" "$(awk -v t="$took" 'BEGIN { printf "%.0f", 4 * t * 1e9 }')" 3 200000000
+wait $target
+expect "--wall needs a process" 2 "--wall is of a command or of processes" "$WICK" record --wall -a
+expect "a wrong --off-cpu is refused" 2 "neither a share of waits" "$WICK" record --off-cpu often -a
+expect "a share above 100 % is refused" 2 "neither a share of waits" "$WICK" record --off-cpu 101% -a
+
+# Off-CPU time beside CPU time, in one file. Preemption is not in it: the thread that computes never waits by itself.
+"$WICK" record --off-cpu 100% -o "$work/off.pb" -- "$program" $seconds >"$work/said" 2>"$work/err" || fail "record --off-cpu works" "$(cat "$work/err")"
+"$WICK" convert "$work/off.pb" -o "$work/off.folded" --sample-type off_cpu || fail "the file holds off_cpu"
+"$WICK" convert "$work/off.pb" -o "$work/cpu.folded" --sample-type cpu || fail "the file holds cpu"
+folded="$work/off.folded"
+near "off-CPU time below sleepLong" "$(sum_of "$folded" sleepLong)" "$(said sleepLong)" 2
+near "off-CPU time below sleepShort" "$(sum_of "$folded" sleepShort)" "$(said sleepShort)" 2
+check "a thread that computes is not blocked" test "$(sum_of "$folded" computeAlways)" -lt 100000000
+check "what is shown first is CPU time" sh -c "'$WICK' convert '$work/off.pb' -o - --to folded | cmp -s - '$work/cpu.folded'"
+check "waits begin with the scheduler, not with the tracing" sh -c "! grep -E '(bpf_|traceiter)[^;]*_\[k\] [0-9]+$' '$folded'"
+# Waits of 30 ms pass no filter of 50 ms, those of 70 ms all do.
+"$WICK" record --off-cpu 50ms -o "$work/long.pb" -- "$program" $seconds >"$work/said" 2>"$work/err"
+"$WICK" convert "$work/long.pb" -o "$work/long.folded" --sample-type off_cpu
+folded="$work/long.folded"
+near "off-CPU time above 50 ms, below sleepLong" "$(sum_of "$folded" sleepLong)" "$(said sleepLong)" 2
+check "none of 30 ms" test "$(sum_of "$folded" sleepShort)" -le "$(($(said sleepShort) / 5))"
+
+# Through agent and server.
+"$WICK" up --data "$work/up" --listen 127.0.0.1:0 --off-cpu 50% --budget 0 2>"$work/up.log" &
+up_pid=$!
+pids="$pids $up_pid"
+wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
+"$program" $seconds >"$work/said" &
+target=$!
+wait $target
+sleep 11
+"$WICK" query "off_cpu:off_cpu:nanoseconds:off_cpu:nanoseconds:delta{process_pid=\"$target\"}" --url "$url" --from now-5m --format json -n 0 -o "$work/off.json" || fail "the query answers"
+# 100 waits, one in two of them looked at: a standard deviation of 10 %.
+near "off-CPU time below sleepLong, half of it looked at" "$(total_of "$work/off.json" sleepLong)" "$(said sleepLong)" 40
+check "CPU time is a type of its own" sh -c "'$WICK' query 'process_cpu{process_pid=\"$target\"}' --url '$url' --from now-5m --format folded | grep -q computeAlways"
+curl -s "$url/metrics" >"$work/metrics"
+check "/metrics counts waits" awk '/^wick_agent_waits_total/ { found = $2 >= 50 } END { exit !found }' "$work/metrics"
+check "no waits were lost" awk '/reason="off_cpu_full"/ { lost = $2; seen = 1 } END { exit !seen || lost > 0 }' "$work/metrics"
+check "/metrics shows rate and cost" awk '/^wick_agent_frequency_asked_hz 19$/ { f = 1 } /^wick_agent_cost_ratio/ { c = $2 > 0 && $2 < 1 } END { exit !(f && c) }' "$work/metrics"
+kill -INT "$up_pid"
+wait "$up_pid"
+finish
