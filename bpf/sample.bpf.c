@@ -353,6 +353,8 @@ static __always_inline __u32 copy_stack(struct abi_tail *tail, struct task_struc
 			break;
 		if (bytes > want - done)
 			bytes = want - done;
+		/* Else the compiler, which knows more than the verifier of 6.1, leaves out the check. */
+		asm volatile("" : "+r"(bytes));
 		if (bytes > 4096)
 			break;
 		if (bpf_probe_read_user(tail->data + (done & (ABI_TAIL_BYTES - 1)), bytes, (void *)(sp + done)))
