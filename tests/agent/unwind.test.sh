@@ -7,7 +7,7 @@ can_sample || { skip "unwind" "$no_sampling"; finish; }
 make -s O="$O" ${SAN:+SAN=1} "$O/oracle/harness" "$O/programs/unwind/stamp" >"$work/make.log" 2>&1 || { fail "the harness and its programs are built" "$(tail -n 20 "$work/make.log")"; finish; }
 while read -r missing; do skip "${missing%%:*}" "${missing#*: }"; done <"$O/programs/unwind/missing"
 seconds=${WICK_TEST_UNWIND_SECONDS:-3}
-programs=$PWD/$O/programs/unwind
+programs=$O/programs/unwind
 
 judge() { # NAME [SCENARIO...]: runs the program; its report is in $work/NAME
 	name=$1
@@ -17,11 +17,13 @@ judge() { # NAME [SCENARIO...]: runs the program; its report is in $work/NAME
 	[ "$status" -le 1 ] && grep -q '^agent ' "$work/$name" || { fail "$name is judged" "$(tail -n 20 "$work/$name")"; return 1; }
 }
 value() { # NAME CHAIN WORD: the number behind the word
-	awk -v chain="$2" -v word="$3" '$1 == chain { for (i = 2; i < NF; i++) if ($i == word) { sub(/%/, "", $(i + 1)); print $(i + 1); found = 1 } } END { if (!found) print 0 }' "$work/$1"
+	awk -v chain="$2" -v word="$3" '$1 == chain { for (i = 1; i < NF; i++) if ($i == word) { sub(/%/, "", $(i + 1)); print $(i + 1); found = 1 } } END { if (!found) print 0 }' "$work/$1"
 }
 no_wrong() { # NAME
 	wrong=0
 	for chain in agent kernel user plain; do wrong=$((wrong + $(value "$1" "$chain" wrong))); done
+	damaged=$(value "$1" damaged missed)
+	[ "${damaged:-0}" -eq 0 ] || fail "$1: the judge finds damaged chains wrong" "$(grep '^damaged' "$work/$1")"
 	if [ "$wrong" -eq 0 ]; then pass "$1: no wrong frame in $(value "$1" agent samples) samples, by any of four walks"
 	else fail "$1: $wrong chains are wrong and do not say so" "$(cat "$work/$1")"; fi
 }

@@ -8,6 +8,9 @@
  *   user    the same code in user space, on the copy, which ends after 16 KiB (so deep stacks are cut there)
  *   plain   a walk written for these tests, on our tables
  *
+ * Of each complete chain three damaged copies are made (without the root, without a caller, with a caller twice): the judge
+ * must find each of them wrong, or it would find nothing. It says how many it missed.
+ *
  * Addresses are not randomized, so that programs that the program starts from its own file are laid out alike. Prints a line a
  * chain and one a scenario that has incomplete samples; exits with 1 if a frame was wrong.
  */
@@ -46,7 +49,7 @@ struct harness {
 	struct truth truth;
 	pid_t child;
 	struct tally tallies[JUDGED];
-	uint64_t other, gone;
+	uint64_t other, gone, damaged, missed;
 	struct scenario_tally scenarios[SCENARIOS_MAX];
 	size_t scenario_count;
 	unsigned verbose; /* how many chains that are not right are shown */
@@ -118,6 +121,30 @@ static struct chain *plainly(const struct harness *harness, const struct chain *
 	return &copy;
 }
 
+/* A judge that finds no fault with a damaged chain is none. */
+static void damage(struct harness *harness, const struct capture *capture, const struct chain *chain)
+{
+	static struct chain copy;
+	const char *why, *scenario;
+	if (chain->result != UNWIND_COMPLETE || chain->count < 8 || chain->count >= UNWIND_FRAMES_MAX ||
+	    truth_judge(&harness->truth, capture, chain, &why, &scenario) != TRUTH_RIGHT || truth_find_node(capture) == 0)
+		return;
+	/* shadowed_slice() calls each scenario; it is the outermost function with a node, and never the one that runs. */
+	size_t caller = chain->count - 1;
+	while (caller > 0 && !truth_is_instrumented(&harness->truth, chain->frames[caller] - 1))
+		caller--;
+	if (caller < 2)
+		return; /* of another thread, or too near the leaf */
+	for (unsigned kind = 0; kind < 3; kind++) {
+		copy = *chain;
+		size_t at = kind == 0 ? chain->count - 1 : caller, to = kind == 2 ? at + 1 : at, from = kind == 2 ? at : at + 1;
+		memmove(&copy.frames[to], &chain->frames[from], (chain->count - from) * sizeof(*copy.frames));
+		copy.count = kind == 2 ? chain->count + 1 : chain->count - 1;
+		harness->damaged++;
+		harness->missed += truth_judge(&harness->truth, capture, &copy, &why, &scenario) < TRUTH_WRONG;
+	}
+}
+
 static bool knows(const struct harness *harness, const struct chain *chain)
 {
 	for (size_t i = 0; i < chain->count; i++)
@@ -143,6 +170,7 @@ static void take(void *context, const struct pipeline_sample *sample)
 		truth_read(&harness->truth, &harness->space);
 	}
 	judge(harness, JUDGED_AGENT, &sample->capture, plainly(harness, &sample->agent));
+	damage(harness, &sample->capture, plainly(harness, &sample->agent));
 	if (!UNWIND_IS_CURABLE(sample->kernel.result))
 		judge(harness, JUDGED_KERNEL, &sample->capture, plainly(harness, &sample->kernel));
 	judge(harness, JUDGED_USER, &sample->capture, plainly(harness, &sample->user));
@@ -203,9 +231,10 @@ static bool print(const struct harness *harness)
 		if (harness->scenarios[i].incomplete)
 			printf("  incomplete in %s: %" PRIu64 " of %" PRIu64 "\n", harness->scenarios[i].name,
 			       harness->scenarios[i].incomplete, harness->scenarios[i].samples);
+	printf("damaged %" PRIu64 " missed %" PRIu64 "\n", harness->damaged, harness->missed);
 	printf("gone %" PRIu64 " other %" PRIu64 " lost %" PRIu64 "\n", harness->gone, harness->other,
 	       pipeline_lost(harness->pipeline));
-	return wrong == 0;
+	return wrong == 0 && harness->missed == 0;
 }
 
 int main(int argc, char **argv)

@@ -90,6 +90,11 @@ static const struct truth_function *function_of(const struct truth *truth, uint6
 	return NULL;
 }
 
+bool truth_is_instrumented(const struct truth *truth, uint64_t ip)
+{
+	return function_of(truth, ip) != NULL;
+}
+
 /* ---- nodes ---- */
 
 static bool read_node(const struct capture *capture, uint64_t address, struct shadow_node *ret)

@@ -44,6 +44,7 @@ extern const char *const truth_outcome_names[TRUTH_OUTCOMES];
 enum truth_outcome truth_judge(const struct truth *truth, const struct capture *capture, const struct chain *chain,
 			       const char **ret_why, const char **ret_scenario);
 
+bool truth_is_instrumented(const struct truth *truth, uint64_t ip);
 /* The address of the innermost live node in the copy, or 0. */
 uint64_t truth_find_node(const struct capture *capture);
 
