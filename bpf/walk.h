@@ -314,6 +314,34 @@ static __always_inline int walk_follows_call(struct walk *walk, __u64 ra)
 #endif
 
 /*
+ * The innermost frame, in a gap of a binary's CFI: mostly assembly, which has no frame of its own, so that the return address
+ * is on top of the stack. It has to lie in executable memory behind a call. In a thread that is just being made by clone()
+ * there is no caller: the child leaves the system call with 0.
+ */
+static __always_inline int walk_leaf(struct walk *walk)
+{
+	__u64 sp = walk->registers[UNWIND_REGISTER_SP], ra;
+	int r;
+
+#if UNWIND_REGISTERS == 16
+	if (!WALK_READ(walk, walk->scratch, 8, walk->ip - 8) && walk->scratch[0] >> 48 == 0x050f && !walk->registers[0])
+		return UNWIND_COMPLETE;
+#endif
+	r = walk_load(walk, sp, 1, &ra);
+	if (r)
+		return UNWIND_NO_RULE;
+	r = WALK_MAP(walk, ra - 1);
+	if (r)
+		return r == UNWIND_NO_MAPPING ? UNWIND_NO_RULE : r;
+	if (!walk_follows_call(walk, ra))
+		return UNWIND_NO_RULE;
+	walk->by_frames = 1;
+	walk->registers[UNWIND_REGISTER_SP] = sp + 8;
+	walk->known = 1u << UNWIND_REGISTER_SP | (walk->known & 1u << UNWIND_REGISTER_FP);
+	return walk_enter(walk, ra, 1);
+}
+
+/*
  * Code without a rule: made at run time, or assembly without CFI. The frame pointer is believed if it is aligned and above sp,
  * not far, and leads to a return address in executable memory, and either to a further frame pointer above it (or 0, the end by
  * the ABI), or to a return address behind a call: callers of a function that keeps a frame pointer may use the register
@@ -327,12 +355,16 @@ static __always_inline int walk_without_rule(struct walk *walk)
 
 	if (walk_is_trampoline(walk))
 		return walk_signal(walk);
+	if (!walk->is_return && walk->map.state == UNWIND_SLOT_LOADED) {
+		r = walk_leaf(walk);
+		if (r != UNWIND_NO_RULE)
+			return r;
+	}
 	if (!(walk->known >> UNWIND_REGISTER_FP & 1))
 		return UNWIND_NO_RULE;
-	if (!fp) {
-		walk->by_frames = 1;
-		return UNWIND_COMPLETE;
-	}
+	/* The ABI's end of the chain; but only where there is a chain: elsewhere the register may hold any number. */
+	if (!fp)
+		return walk->by_frames && walk->is_return ? UNWIND_COMPLETE : UNWIND_NO_RULE;
 	if (fp & 7 || fp < sp || fp - sp > WALK_FRAME_BYTES_MAX)
 		return UNWIND_NO_RULE;
 	r = walk_load(walk, fp, 2, saved);

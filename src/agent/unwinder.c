@@ -319,6 +319,25 @@ static void count_result(struct unwinder *unwinder, struct process *process, con
 		process->results[sample->result]++;
 }
 
+/* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. */
+static int drop_last(const struct process *process, struct abi_sample *sample, uint64_t hash_seed, struct chains *chains)
+{
+	uint64_t frames[UNWIND_FRAMES_MAX], hash = hash_seed;
+	const uint64_t *callers = NULL;
+	size_t count = 0;
+
+	if (!sample->user_chain || !chains_find(chains, sample->user_chain, &callers, &count) || count == 0 ||
+	    count > UNWIND_FRAMES_MAX || process_find_mapping(process, callers[count - 1] - 1))
+		return 0;
+	count--;
+	for (size_t i = 0; i < count; i++) {
+		frames[i] = callers[i];
+		hash = walk_hash(hash, frames[i]);
+	}
+	sample->user_chain = count ? walk_hash_end(hash) : 0;
+	return count ? chains_put(chains, sample->user_chain, frames, count) : 0;
+}
+
 int unwinder_complete(struct unwinder *unwinder, struct process *process, struct abi_sample *sample,
 		      const struct abi_tail *tail, struct chains *chains)
 {
@@ -333,6 +352,8 @@ int unwinder_complete(struct unwinder *unwinder, struct process *process, struct
 	} else if (sample->flags & ABI_SAMPLE_TAIL && tail) {
 		r = resume(unwinder, process, sample, tail, chains);
 	}
+	if (r == 0 && sample->result == UNWIND_NO_MAPPING)
+		r = drop_last(process, sample, unwinder->hash_seed, chains);
 	count_result(unwinder, process, sample);
 	return r;
 }
