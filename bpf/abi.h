@@ -63,10 +63,12 @@ enum abi_what {
 	ABI_CPU = 0,
 	/* A thread was switched out: carries its stacks. value = the chance of being looked at, of 2^32. */
 	ABI_WAIT_BEGINS = 1,
-	/* ... and in again: value = ns. Refers to the last begin of this tid; carries nothing else. */
+	/* ... and in again: value = ns. Refers to the last begin of this tid; carries nothing else, but the kernel stack of a
+	 * thread that waited already when watching began (ABI_WAIT_UNSEEN). */
 	ABI_WAIT_ENDS = 2,
 };
 #define ABI_CHANCE_ALWAYS 0xffffffffu
+#define ABI_WAIT_UNSEEN	  (1ull << 63) /* set in the start time of a wait whose begin was not seen */
 
 /* Every record begins so. */
 struct abi_header {

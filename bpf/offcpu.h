@@ -31,7 +31,7 @@ const volatile bool wait_runnable = false; /* also threads that are switched out
 /* Set by user space at any time; the begin of a wait carries it. */
 __u32 wait_chance = 0; /* of 2^32; ABI_CHANCE_ALWAYS = always */
 
-/* tid -> when it was switched out. */
+/* tid -> when it was switched out, or since when it was found asleep, with ABI_WAIT_UNSEEN. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -75,10 +75,10 @@ static __always_inline void wait_begins(void *ctx, struct task_struct *task, __u
 	*(volatile __u64 *)&ring->busy = 0;
 }
 
-/* `task` is not the current one. */
-static __always_inline void wait_ends(struct task_struct *task, __u32 tid, __u64 start)
+/* `task` is not the current one: its user's memory is not mapped. */
+static __always_inline void wait_ends(struct task_struct *task, __u32 tid, __u64 start, bool unseen)
 {
-	__u64 now = bpf_ktime_get_ns(), used = 0, took = now - start;
+	__u64 now = bpf_ktime_get_ns(), used = 0, took = now - (start & ~ABI_WAIT_UNSEEN);
 	struct stacks stacks = {.result = UNWIND_NO_USER};
 	struct abi_ring *ring;
 
@@ -88,8 +88,28 @@ static __always_inline void wait_ends(struct task_struct *task, __u32 tid, __u64
 	if (!ring)
 		return;
 	stacks.position = ring->head;
+	if (unseen && kernel_stacks && used + ABI_STACKS_BYTES <= (__u64)ring_mask + 1) {
+		stacks.epoch = *(volatile __u32 *)&epoch;
+		take_kernel_stack(task, true, ring, stacks.epoch, &stacks);
+	}
 	append_sample(ring, now, took, ABI_WAIT_ENDS, (__u64)task->tgid << 32 | tid, task, &stacks);
 	*(volatile __u64 *)&ring->busy = 0;
+}
+
+/* A program of its own, for the verifier, and since only wall-clock profiles need it. Comes before the other. */
+SEC("tp_btf/sched_switch")
+int wake_unseen(__u64 *ctx)
+{
+	struct task_struct *to = (struct task_struct *)ctx[2];
+	__u32 tid = to->pid;
+	__u64 *start = bpf_map_lookup_elem(&waits, &tid), started;
+
+	if (!start || !(*start & ABI_WAIT_UNSEEN))
+		return 0;
+	started = *start;
+	bpf_map_delete_elem(&waits, &tid);
+	wait_ends(to, tid, started, true);
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -112,7 +132,7 @@ int switch_threads(__u64 *ctx)
 		return 0;
 	started = *start;
 	bpf_map_delete_elem(&waits, &tid);
-	wait_ends(to, tid, started);
+	wait_ends(to, tid, started, false);
 	return 0;
 }
 

@@ -320,10 +320,14 @@ __attribute__((noinline)) __u64 hash_kernel(__u64 position, __u32 count)
 	return walk_hash_end(hash);
 }
 
-static __always_inline void take_kernel_stack(void *ctx, struct abi_ring *ring, __u32 in_epoch, struct stacks *stacks)
+/* from: the context of the program, or, with `sleeps`, a constant, a task that is not the current one. */
+static __always_inline void take_kernel_stack(void *from, bool sleeps, struct abi_ring *ring, __u32 in_epoch,
+					      struct stacks *stacks)
 {
 	struct abi_chain *chain = ring_at(ring, stacks->position);
-	long bytes = bpf_get_stack(ctx, &chain->leaf, ABI_KERNEL_FRAMES_MAX * sizeof(__u64), 0), count;
+	const __u32 room = ABI_KERNEL_FRAMES_MAX * sizeof(__u64);
+	long bytes = sleeps ? bpf_get_task_stack(from, &chain->leaf, room, 0) : bpf_get_stack(from, &chain->leaf, room, 0);
+	long count;
 
 	if (bytes <= 0) {
 		stacks->flags |= ABI_SAMPLE_NO_KERNEL_STACK;
@@ -595,7 +599,7 @@ static __always_inline void take_stacks(void *ctx, struct bpf_perf_event_data *u
 		return;
 	}
 	if (of_kernel)
-		take_kernel_stack(ctx, ring, stacks->epoch, stacks);
+		take_kernel_stack(ctx, false, ring, stacks->epoch, stacks);
 	if (!(stacks->flags & ABI_SAMPLE_KERNEL_THREAD))
 		take_user_stack(user, ring, task, tgid, used + ABI_SAMPLE_BYTES_MAX <= size, stacks->epoch, stacks);
 }

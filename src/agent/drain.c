@@ -69,6 +69,10 @@ static int take_wait_end(struct agent *agent, struct sample_ring *ring, struct e
 	int r = 0;
 
 	if (waits_end(&agent->waits, (pid_t)end->tid, &begin)) {
+		if (end->kernel_leaf) {
+			begin.kernel_leaf = end->kernel_leaf;
+			begin.kernel_chain = end->kernel_chain;
+		}
 		__builtin_memcpy(comm, begin.comm, sizeof(begin.comm));
 		r = process_table_lookup(&agent->processes, (pid_t)begin.tgid, end->time_ns, comm, &process, err);
 		if (r == 0)

@@ -239,6 +239,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf->rodata->wait_least_ns = options->wait_least_ns;
 	bpf->rodata->wait_runnable = options->wait_runnable;
 	bpf_program__set_autoload(bpf->progs.switch_threads, options->waits_max > 0);
+	bpf_program__set_autoload(bpf->progs.wake_unseen, options->wait_runnable);
 	bpf->bss->tails_left = SAMPLER_TAILS;
 	if (getrandom(&bpf->rodata->hash_seed, sizeof(bpf->rodata->hash_seed), 0) < 0)
 		return error_set_errno(err, -errno, "cannot get random bytes");
@@ -475,7 +476,7 @@ void sampler_set_wait_chance(struct sampler *sampler, uint32_t chance)
 int sampler_add_wait(struct sampler *sampler, pid_t tid, uint64_t start_ns)
 {
 	__u32 key = (__u32)tid;
-	__u64 value = start_ns;
+	__u64 value = start_ns | ABI_WAIT_UNSEEN;
 
 	return bpf_map__update_elem(sampler->bpf->maps.waits, &key, sizeof(key), &value, sizeof(value), BPF_NOEXIST) ? -errno
 														     : 0;
@@ -487,7 +488,7 @@ bool sampler_is_waiting(struct sampler *sampler, pid_t tid, uint64_t start_ns)
 	__u64 value = 0;
 
 	return !bpf_map__lookup_elem(sampler->bpf->maps.waits, &key, sizeof(key), &value, sizeof(value), 0) &&
-	       value == start_ns;
+	       (value & ~ABI_WAIT_UNSEEN) == start_ns;
 }
 
 int sampler_bell_fd(const struct sampler *sampler)

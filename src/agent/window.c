@@ -260,7 +260,7 @@ static int add_stack(struct window *window, struct process *process, const struc
 		drop_tracing(window->profile, &frames);
 	if (r == 0)
 		r = add_frames(window, process, false, sample->user_leaf, sample->user_chain, &frames, err);
-	frames.is_cut = frames.is_cut || (!frames.count && sample->what != ABI_CPU) ||
+	frames.is_cut = frames.is_cut || (!sample->user_leaf && sample->what != ABI_CPU) ||
 			(sample->user_leaf && sample->result != UNWIND_COMPLETE);
 	if (r == 0 && frames.is_cut) {
 		if (!window->unknown_location)

@@ -372,7 +372,8 @@ static void test_waits(void **state)
 	struct fixture *f = *state;
 	const uint64_t callers[] = {KERNEL + 0x110, KERNEL + 0x210, KERNEL + 0x310, KERNEL + 0x410};
 	uint32_t locations[8];
-	struct abi_sample sample = {.kernel_leaf = KERNEL + 0x10, .kernel_chain = 5, .tgid = PID, .comm = "thread"};
+	struct abi_sample sample = {
+		.kernel_leaf = KERNEL + 0x10, .kernel_chain = 5, .tgid = PID, .comm = "thread", .user_leaf = TEXT_START};
 
 	f->sink.kernel_symbol = tracing_symbol;
 	f->window.types[1] = "off_cpu";
@@ -393,10 +394,10 @@ static void test_waits(void **state)
 	assert_int_equal(profile->sample_count, 3);
 	assert_int_equal(profile->values[0], 7);
 	assert_int_equal(profile->values[1], 10);
-	assert_int_equal(profile_stack_depth(profile, profile->samples[0].stack), 5);
+	assert_int_equal(profile_stack_depth(profile, profile->samples[0].stack), 6);
 	assert_int_equal(profile->values[2], 1000);
 	assert_int_equal(profile->values[3], 0);
-	assert_int_equal(profile_stack_locations(profile, profile->samples[1].stack, locations, 8), 2);
+	assert_int_equal(profile_stack_locations(profile, profile->samples[1].stack, locations, 8), 3);
 	const struct profile_location *leaf = &profile->locations[locations[0]];
 	assert_string_equal(profile_string(profile, profile->functions[profile->lines[leaf->line_first].function].name),
 			    "__schedule");

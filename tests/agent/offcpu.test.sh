@@ -41,6 +41,12 @@ near "wall time of a thread that computes" "$(sum_of "$folded" computeAlways)" "
 near "wall time of a thread that sleeps" "$(($(sum_of "$folded" sleepLong) + $(sum_of "$folded" sleepShort)))" "$(awk -v t="$took" 'BEGIN { printf "%.0f", t * 1e9 }')" 2 150000000
 near "wall time of four threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' "$folded")" "$(awk -v t="$took" 'BEGIN { printf "%.0f", 4 * t * 1e9 }')" 3 200000000
 wait $target
+"$program" 4 "$work/ready2" >/dev/null &
+target=$!
+for _ in $(seq 50); do [ -e "$work/ready2" ] && break; sleep 0.1; done
+"$WICK" record --wall -d 20 -p $target -o "$work/woken.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
+check "the system call of a thread that slept before is known when it wakes" grep -qE '^\[unknown stack\];.*pipe_read_\[k\]' "$work/woken.folded"
+wait $target
 expect "--wall needs a process" 2 "--wall is of a command or of processes" "$WICK" record --wall -a
 expect "a wrong --off-cpu is refused" 2 "neither a share of waits" "$WICK" record --off-cpu often -a
 expect "a share above 100 % is refused" 2 "neither a share of waits" "$WICK" record --off-cpu 101% -a
