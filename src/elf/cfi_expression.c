@@ -148,6 +148,8 @@ void cfi_expression_cfa(const struct cfi_machine *machine, struct cfi_cursor exp
 {
 	struct unwind_rule cfa = {0}, *rule = &state->is.rule;
 	bool known = parse_sum(machine, expression, &cfa) || parse_plt(machine, expression, &cfa);
+	if (!(state->odd & CFI_ODD_CFA_EXPRESSION))
+		state->plain_offset = state->odd & (CFI_ODD_CFA_UNKNOWN | CFI_ODD_CFA_FAR) ? INT64_MAX : rule->offset;
 	state->odd &= ~(uint32_t)CFI_ODD_CFA;
 	state->odd |= CFI_ODD_CFA_EXPRESSION | (known ? 0 : CFI_ODD_CFA_UNKNOWN);
 	rule->cfa = cfa.cfa;

@@ -120,6 +120,22 @@ static void test_inflates_debug_frame(void **state)
 	buffer_release(&s.data);
 }
 
+static void test_small_sections_do_not_become_large(void **state)
+{
+	struct buffer zeros, packed;
+	buffer_init(&zeros, 1 << 20);
+	while (zeros.len < 400000)
+		test_cfi_put_int(&zeros, 0, 8);
+	for (enum packing packing = ZLIB; packing <= ZSTD; packing++) {
+		pack(buffer_bytes(&zeros), packing, zeros.len, &packed);
+		assert_true(packed.len < 1000);
+		struct test_cfi_file file = packed_file(packing, buffer_bytes(&packed));
+		check_file(&file, "bomb", "", 1);
+		buffer_release(&packed);
+	}
+	buffer_release(&zeros);
+}
+
 /* ---- without section headers -------------------------------------------------------------------------------------------- */
 
 /* .eh_frame first, then its header, which test_cfi_build() puts at the next multiple of 8. */
@@ -168,6 +184,7 @@ static void test_finds_frames_through_their_header(void **state)
 
 	/* With a terminator the table does not matter. */
 	test_cfi_put_int(&s.data, 0, 4);
+	put_simple(&s, 0x40, 0x10, 64);
 	test_cfi_put(&s.data, "garbage that is no entry", 24);
 	put_header(&header, &s, 0, NULL);
 	check_headless(&s, buffer_bytes(&header), "terminator", want, 0);
@@ -484,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_debug_frame_fills_gaps),
 		cmocka_unit_test(test_debug_frame_may_name_its_cie_before_it),
 		cmocka_unit_test(test_inflates_debug_frame),
+		cmocka_unit_test(test_small_sections_do_not_become_large),
 		cmocka_unit_test(test_finds_frames_through_their_header),
 		cmocka_unit_test(test_keeps_what_an_optimizer_moved),
 		cmocka_unit_test(test_decodes_stubs),

@@ -65,7 +65,8 @@ _Static_assert(sizeof(struct unwind_rule) == 2 * sizeof(uint64_t), "rules are co
 
 struct cfi_state {
 	union cfi_rule is;
-	uint32_t odd; /* enum cfi_odd; 0 = `is` may be given out as it is */
+	uint32_t odd;	      /* enum cfi_odd; 0 = `is` may be given out as it is */
+	int64_t plain_offset; /* while the CFA is given by an expression: the last offset that was not part of one */
 };
 
 struct cfi_cie {

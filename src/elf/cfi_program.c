@@ -135,34 +135,43 @@ static inline int64_t factor_signed(const struct program *p, int64_t value)
 	return unlikely(value != (int32_t)value) ? INT64_MAX : value * p->cie->data_factor;
 }
 
+/*
+ * While an expression gives the CFA, an offset alone does not replace it, and a register alone does, with the last offset that
+ * was set. DWARF calls both invalid, but assembly relies on what libgcc and gdb do (.cfi_def_cfa_register behind an expression
+ * in libgcrypt).
+ */
 static void set_cfa_offset(struct program *p, int64_t offset)
 {
-	/* An offset alone, where an expression holds, means nothing. */
-	if (unlikely(p->state.odd & CFI_ODD_CFA_EXPRESSION))
-		p->state.odd |= CFI_ODD_CFA_UNKNOWN;
+	if (unlikely(p->state.odd & CFI_ODD_CFA_EXPRESSION)) {
+		p->state.plain_offset = offset;
+		return;
+	}
 	p->state.odd &= ~(uint32_t)CFI_ODD_CFA_FAR;
 	if (unlikely(offset != (int32_t)offset))
 		p->state.odd |= CFI_ODD_CFA_FAR;
 	p->state.is.rule.offset = (int32_t)offset;
 }
 
-static void set_cfa_register(struct program *p, uint64_t number)
-{
-	if (unlikely(p->state.odd & CFI_ODD_CFA_EXPRESSION))
-		p->state.odd |= CFI_ODD_CFA_UNKNOWN;
-	p->state.odd &= ~(uint32_t)CFI_ODD_CFA_REGISTER;
-	if (number >= p->reader->machine->registers)
-		p->state.odd |= CFI_ODD_CFA_REGISTER;
-	p->state.is.rule.cfa_register = (uint8_t)number;
-}
-
 static void set_cfa(struct program *p, uint64_t number, int64_t offset)
 {
 	p->state.odd &= ~(uint32_t)CFI_ODD_CFA;
+	if (number >= p->reader->machine->registers)
+		p->state.odd |= CFI_ODD_CFA_REGISTER;
 	p->state.is.rule.cfa = UNWIND_CFA_REGISTER;
+	p->state.is.rule.cfa_register = (uint8_t)number;
 	p->state.is.rule.offset2 = 0;
-	set_cfa_register(p, number);
 	set_cfa_offset(p, offset);
+}
+
+static void set_cfa_register(struct program *p, uint64_t number)
+{
+	const struct cfi_state *state = &p->state;
+	if (state->odd & CFI_ODD_CFA_EXPRESSION)
+		set_cfa(p, number, state->plain_offset);
+	else if (state->odd & (CFI_ODD_CFA_UNKNOWN | CFI_ODD_CFA_FAR))
+		set_cfa(p, number, INT64_MAX);
+	else
+		set_cfa(p, number, state->is.rule.offset);
 }
 
 static void set_ra(struct program *p, enum unwind_where where, int64_t offset, uint32_t odd)

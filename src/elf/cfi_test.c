@@ -106,6 +106,28 @@ static void test_set_loc_is_relative_to_itself(void **state)
 	check_section(&s, EM_X86_64, "set_loc", START " 20:r7+16,c-8,= 100:-", 0);
 }
 
+static void test_no_cfa_is_unsupported(void **state)
+{
+	struct section s;
+	section_init(&s, false);
+	put_raw_cie(&s, BYTES("\1zR\0\1\x78\x10\1\x1b"));
+	put_fde(&s, 0, 0x100, BYTES("\x90\1\x41\x0e\x10\x41\x0d\7\x41\x0f\2\x77\x10\x41\x0d\7\x41\x0c\7\x18"));
+	check_section(&s, EM_X86_64, "no CFA", "0:? 3:r7+16,c-8,= 4:? 5:r7+24,c-8,= 100:-", 0);
+}
+
+static void test_restores_what_the_cie_says(void **state)
+{
+	struct section s;
+	section_init(&s, false);
+	/* Return address undefined, frame pointer at CFA-16, stack pointer moved. */
+	put_raw_cie(&s, BYTES("\1zR\0\1\x78\x10\1\x1b\x0c\7\x8\7\x10\x86\2"));
+	put_fde(&s, 0, 0x100, BYTES("\x41\x90\1\xc6\x41\x8\6\x41\xc6\x41\xd0"));
+	put_raw_cie(&s, BYTES("\1zR\0\1\x78\x10\1\x1b" START_PROGRAM "\x87\3"));
+	put_fde(&s, 0x200, 0x100, BYTES("\x41\x14\7\0\x41\xc7"));
+	check_section(&s, EM_X86_64, "restore",
+		      "0:$ 1:r7+8,c-8,c-16 2:r7+8,c-8,= 3:r7+8,c-8,c-16 4:$ 100:- 200:? 201:r7+8,c-8,= 202:? 300:-", 0);
+}
+
 static void test_damage_ends_a_function(void **state)
 {
 	static const struct program_case cases[] = {
@@ -178,6 +200,7 @@ static void test_knows_the_expressions_that_occur(void **state)
 		{"subtracted", BYTES("\x0f\4\x77\x10\x38\x1c"), "0:r7+8,c-8,= 100:-"},
 		{"bregx", BYTES("\x0f\3\x92\x0a\x10"), "0:r10+16,c-8,= 100:-"},
 		{"nop", BYTES("\x0f\4\x96\x77\x10\x96"), "0:? 100:-"},
+		{"added beyond 31 bits", BYTES("\x0f\x0d\x77\x10\x23\xf8\xff\xff\xff\xff\xff\xff\xff\xff\1"), "0:? 100:-"},
 		{"nop behind", BYTES("\x0f\3\x77\x10\x96"), "0:r7+16,c-8,= 100:-"},
 		{"plt", BYTES("\x0f\x0b\x77\x8\x80\0\x3f\x1a\x3b\x2a\x33\x24\x22"), "0:plt+8/11,c-8,= 100:-"},
 		{"plt, other threshold", BYTES("\x0f\x0b\x77\x8\x80\0\x3f\x1a\x35\x2a\x33\x24\x22"), "0:plt+8/5,c-8,= 100:-"},
@@ -194,10 +217,15 @@ static void test_knows_the_expressions_that_occur(void **state)
 		 BYTES("\x0f\x18\x77\0\x10\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x22\x10\xff\xff\xff\xff\xff\xff\xff\xff"
 		       "\x7f\x22"),
 		 "0:? 100:-"},
-		{"offset alone behind an expression", BYTES("\x0f\2\x77\x10\x41\x0e\x18\x41\x0c\7\x18"),
-		 "0:r7+16,c-8,= 1:? 2:r7+24,c-8,= 100:-"},
-		{"register alone behind an expression", BYTES("\x0f\3\x76\x78\6\x41\x0d\7\x41\x0c\7\x8"),
-		 "0:[r6-8]+0,c-8,= 1:? 2:r7+8,c-8,= 100:-"},
+		{"offset alone behind an expression", BYTES("\x0f\2\x77\x10\x41\x0e\x18\x41\x0c\7\x20"),
+		 "0:r7+16,c-8,= 2:r7+32,c-8,= 100:-"},
+		{"register alone behind an expression", BYTES("\x0f\3\x76\x78\6\x41\x0d\7"),
+		 "0:[r6-8]+0,c-8,= 1:r7+8,c-8,= 100:-"},
+		{"both behind expressions", BYTES("\x0f\3\x76\x78\6\x41\x0e\x18\x0f\3\x76\x70\6\x41\x0d\6"),
+		 "0:[r6-8]+0,c-8,= 1:[r6-16]+0,c-8,= 2:r6+24,c-8,= 100:-"},
+		{"register behind an unknown expression", BYTES("\x0f\4\x77\x8\6\6\x41\x0d\7"), "0:? 1:r7+8,c-8,= 100:-"},
+		{"register behind an offset too large", BYTES("\x0e\x80\x80\x80\x80\x8\x41\x0f\2\x77\x10\x41\x0d\7"),
+		 "0:? 1:r7+16,c-8,= 2:? 100:-"},
 		{"state restored over an expression", BYTES("\x0a\x41\x0f\3\x76\x78\6\x41\x0b"),
 		 START " 1:[r6-8]+0,c-8,= 2:r7+8,c-8,= 100:-"},
 	};
@@ -418,6 +446,29 @@ static void test_leaves_out_what_was_discarded(void **state)
 	check_section(&s, EM_X86_64, "reaches out", "", 1);
 }
 
+static void test_leaves_out_address_0_of_a_library(void **state)
+{
+	struct section s;
+	struct buffer bytes;
+	struct result result;
+	section_init(&s, false);
+	put_cie(&s);
+	put_simple(&s, -TEST_CFI_TEXT, 0x10, 16);
+	put_simple(&s, 0x10 - TEST_CFI_TEXT, 0x10, 24);
+	struct test_cfi_file file = {.sections = {{.name = ".eh_frame", .data = buffer_bytes(&s.data)}}, .section_count = 1};
+	buffer_init(&bytes, 1 << 20);
+	test_cfi_build(&file, &bytes);
+	((Elf64_Phdr *)(bytes.data + sizeof(Elf64_Ehdr)))[1].p_vaddr = 0;
+	read_bytes(buffer_bytes(&bytes), &result);
+	const char *text = buffer_string(&result.text);
+	assert_non_null(strstr(text, ":r7+24,c-8,= "));
+	assert_null(strstr(text, "r7+16"));
+	assert_int_equal(result.stats.bad_entries, 0);
+	buffer_release(&result.text);
+	buffer_release(&bytes);
+	buffer_release(&s.data);
+}
+
 static void test_counts_damaged_entries(void **state)
 {
 	struct section s;
@@ -501,6 +552,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_runs_every_instruction),
 		cmocka_unit_test(test_set_loc_is_relative_to_itself),
+		cmocka_unit_test(test_no_cfa_is_unsupported),
+		cmocka_unit_test(test_restores_what_the_cie_says),
 		cmocka_unit_test(test_damage_ends_a_function),
 		cmocka_unit_test(test_remembered_states_are_bounded),
 		cmocka_unit_test(test_damage_stays_in_its_function),
@@ -513,6 +566,7 @@ int main(void)
 		cmocka_unit_test(test_orders_many_entries),
 		cmocka_unit_test(test_later_start_wins),
 		cmocka_unit_test(test_leaves_out_what_was_discarded),
+		cmocka_unit_test(test_leaves_out_address_0_of_a_library),
 		cmocka_unit_test(test_counts_damaged_entries),
 		cmocka_unit_test(test_every_cut_is_survived),
 		cmocka_unit_test(test_time_is_bounded),
