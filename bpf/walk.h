@@ -44,7 +44,8 @@ struct walk {
 	__u64 registers[UNWIND_REGISTERS];
 	__u32 known;	 /* bit by register */
 	__u32 is_return; /* ip is a return address: the call is before it */
-	__u32 by_frames;
+	__u32 by_frames; /* a part was found by frame pointers, or by guessing where a leaf's return address is */
+	__u32 chained;	 /* the last step was by a frame pointer */
 	__u32 depth;
 	__u64 hash;		   /* of frames[1] on */
 	__u32 ranges, range_count; /* of the process, in the heap */
@@ -232,6 +233,7 @@ static __always_inline int walk_enter(struct walk *walk, __u64 ip, __u32 is_retu
 
 	walk->ip = ip;
 	walk->is_return = is_return;
+	walk->chained = 0;
 	walk->frames[walk->depth & (UNWIND_FRAMES_MAX - 1)] = frame;
 	walk->depth++;
 	walk->hash = walk_hash(walk->hash, frame);
@@ -324,7 +326,9 @@ static __always_inline int walk_leaf(struct walk *walk)
 	int r;
 
 #if UNWIND_REGISTERS == 16
-	if (!WALK_READ(walk, walk->scratch, 8, walk->ip - 8) && walk->scratch[0] >> 48 == 0x050f && !walk->registers[0])
+	/* mov $435 (clone3) or $56 (clone), %eax; syscall */
+	if (!walk->registers[0] && !WALK_READ(walk, walk->scratch, 8, walk->ip - 8) &&
+	    (walk->scratch[0] >> 8 == 0x050f000001b3b8ull || walk->scratch[0] >> 8 == 0x050f00000038b8ull))
 		return UNWIND_COMPLETE;
 #endif
 	r = walk_load(walk, sp, 1, &ra);
@@ -364,7 +368,7 @@ static __always_inline int walk_without_rule(struct walk *walk)
 		return UNWIND_NO_RULE;
 	/* The ABI's end of the chain; but only where there is a chain: elsewhere the register may hold any number. */
 	if (!fp)
-		return walk->by_frames && walk->is_return ? UNWIND_COMPLETE : UNWIND_NO_RULE;
+		return walk->chained ? UNWIND_COMPLETE : UNWIND_NO_RULE;
 	if (fp & 7 || fp < sp || fp - sp > WALK_FRAME_BYTES_MAX)
 		return UNWIND_NO_RULE;
 	r = walk_load(walk, fp, 2, saved);
@@ -372,18 +376,20 @@ static __always_inline int walk_without_rule(struct walk *walk)
 		return r == UNWIND_STACK_CUT ? r : UNWIND_NO_RULE;
 	next = saved[0];
 	ra = walk_code(saved[1]);
-	walk->by_frames = 1;
 	if (!ra)
-		return UNWIND_COMPLETE;
+		return walk->chained && !next ? UNWIND_COMPLETE : UNWIND_NO_RULE;
 	if (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX) && !walk_follows_call(walk, ra))
 		return UNWIND_NO_RULE;
 	r = WALK_MAP(walk, ra - 1);
 	if (r)
 		return r == UNWIND_NO_MAPPING && WALK_KNOWS_ALL ? UNWIND_NO_RULE : r;
+	walk->by_frames = 1;
 	walk->registers[UNWIND_REGISTER_SP] = fp + 16;
 	walk->registers[UNWIND_REGISTER_FP] = next;
 	walk->known = 1u << UNWIND_REGISTER_SP | 1u << UNWIND_REGISTER_FP;
-	return walk_enter(walk, ra, 1);
+	walk_enter(walk, ra, 1);
+	walk->chained = 1;
+	return WALK_GOES_ON;
 }
 
 /* The canonical frame address by the rule. */
@@ -507,6 +513,7 @@ static __always_inline void walk_begin(struct walk *walk, __u64 ip, __u64 hash_s
 	walk->ip = ip;
 	walk->is_return = 0;
 	walk->by_frames = 0;
+	walk->chained = 0;
 	walk->map.start = walk->map.end = 0;
 	walk->window_bytes = 0;
 	walk->frames[0] = ip;

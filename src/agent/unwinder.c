@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -122,14 +123,31 @@ struct unwinder *unwinder_free(struct unwinder *unwinder)
 
 /* ---- what a walk asks for ---- */
 
+/* What a read outside of the copy means. */
+static int beyond(const struct abi_tail *tail, uint64_t address)
+{
+	return address < tail->stack || tail->stack_bytes < ABI_TAIL_BYTES ? UNWIND_BAD_READ : UNWIND_STACK_CUT;
+}
+
+/* Code does not change as stacks do, so it may be read now, if the process still lives. */
+static int code_read(const struct process *process, void *to, size_t bytes, uint64_t address)
+{
+	struct iovec ours = {to, bytes}, theirs = {(void *)(uintptr_t)address, bytes};
+
+	if (!process_find_mapping(process, address) || process->exit_ns)
+		return UNWIND_BAD_READ;
+	return process_vm_readv(process->pid, &ours, 1, &theirs, 1, 0) == (ssize_t)bytes ? 0 : UNWIND_BAD_READ;
+}
+
 static int tail_read(struct walk *walk, void *to, size_t bytes, uint64_t address)
 {
-	const struct abi_tail *tail = ((struct unwinder *)walk)->tail;
+	const struct unwinder *unwinder = (const struct unwinder *)walk;
+	const struct abi_tail *tail = unwinder->tail;
 
-	if (address < tail->stack)
-		return UNWIND_BAD_READ;
+	if (address < tail->stack || address - tail->stack > ABI_TAIL_BYTES)
+		return code_read(unwinder->process, to, bytes, address) == 0 ? 0 : beyond(tail, address);
 	if (address - tail->stack > tail->stack_bytes || tail->stack_bytes - (address - tail->stack) < bytes)
-		return tail->stack_bytes < ABI_TAIL_BYTES ? UNWIND_BAD_READ : UNWIND_STACK_CUT;
+		return beyond(tail, address);
 	memcpy(to, tail->data + (address - tail->stack), bytes);
 	return 0;
 }
@@ -211,6 +229,7 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->known = tail->known;
 	walk->is_return = tail->is_return != 0;
 	walk->by_frames = 0;
+	walk->chained = 0;
 	walk->depth = tail->depth;
 	walk->hash = unwinder->hash_seed;
 	walk->map = (struct walk_map){0};

@@ -75,6 +75,12 @@ static int collect_entries(struct cfi_reader *reader)
 	if (r == 0)
 		r = fill_from(reader, &stubs);
 	mem_free(stubs.items);
+	struct cfi_entries outermost = {0};
+	if (r == 0)
+		r = cfi_entry_point_read(reader, &outermost);
+	if (r == 0)
+		r = fill_from(reader, &outermost);
+	mem_free(outermost.items);
 	return r;
 }
 

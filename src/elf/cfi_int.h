@@ -153,6 +153,8 @@ int cfi_entries_fill(struct cfi_reader *reader, struct cfi_entries *entries, con
 /* Whether code at this address is executed. */
 bool cfi_is_code(struct cfi_reader *reader, uint64_t address, uint64_t *ret_end);
 
+/* cfi_plt.c: appends an entry for the code at the file's entry point, if it is known and nothing calls it. */
+int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries);
 /* cfi_plt.c: appends entries for the stubs of linkage tables. */
 int cfi_plt_read(struct cfi_reader *reader, struct cfi_entries *entries);
 

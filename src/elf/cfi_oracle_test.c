@@ -464,8 +464,11 @@ static struct row row_at(const struct rows *rows, uint64_t address)
 	return low == 0 ? (struct row){.address = address} : rows->items[low - 1];
 }
 
+/* What the oracle knows nothing of: stubs, and the end of stacks at the entry point. */
 static bool is_stub(const struct elf_file *file, uint64_t address)
 {
+	if (file && file->entry && address - file->entry < 64)
+		return true;
 	for (size_t i = 0; file && i < file->section_count; i++)
 		if (strncmp(file->sections[i].name, ".plt", 4) == 0 &&
 		    address - file->sections[i].address < file->sections[i].size)

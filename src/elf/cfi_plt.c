@@ -262,3 +262,49 @@ int cfi_plt_read(struct cfi_reader *reader, struct cfi_entries *entries)
 	}
 	return 0;
 }
+
+#define ENTRY_BYTES 64
+
+/*
+ * Where the kernel starts a program or its loader, nobody is to return to. glibc's loader and musl say so in no CFI. Only code
+ * that begins as they do is believed, since e_entry of a library may be anything: [endbr64] [xor %rbp, %rbp] mov %rsp, %rdi.
+ */
+static bool is_start_code(const uint8_t *code)
+{
+	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa}, clear32[] = {0x31, 0xed}, clear64[] = {0x48, 0x31, 0xed},
+			     move[] = {0x48, 0x89, 0xe7};
+
+	if (memcmp(code, endbr, sizeof(endbr)) == 0)
+		code += sizeof(endbr);
+	if (memcmp(code, clear32, sizeof(clear32)) == 0)
+		code += sizeof(clear32);
+	else if (memcmp(code, clear64, sizeof(clear64)) == 0)
+		code += sizeof(clear64);
+	return memcmp(code, move, sizeof(move)) == 0;
+}
+
+int cfi_entry_point_read(struct cfi_reader *reader, struct cfi_entries *entries)
+{
+	struct elf_file *file = reader->file;
+	struct cfi_entry entry = {.start = file->entry, .len = ENTRY_BYTES, .cie = CFI_STUB};
+	uint8_t code[16];
+	uint64_t end;
+
+	if (file->machine != EM_X86_64 || !file->entry || !cfi_is_code(reader, file->entry, &end) ||
+	    end - file->entry < sizeof(code) || reader->stub_rule_count == CFI_STUB_RULES_MAX)
+		return 0;
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct elf_segment *segment = &file->segments[i];
+		uint64_t at = file->entry - segment->address;
+		if (segment->type != PT_LOAD || file->entry < segment->address || at >= segment->file_size)
+			continue;
+		if (elf_file_read(file, segment->offset + at, code, sizeof(code), NULL) < 0 || !is_start_code(code))
+			return 0;
+		if (entry.len > end - file->entry)
+			entry.len = (uint32_t)(end - file->entry);
+		entry.program = reader->stub_rule_count;
+		reader->stub_rules[reader->stub_rule_count++].rule = (struct unwind_rule){.cfa = UNWIND_CFA_END};
+		return cfi_entries_append(reader, entries, &entry);
+	}
+	return 0;
+}

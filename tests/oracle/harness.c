@@ -127,6 +127,7 @@ static void damage(struct harness *harness, const struct capture *capture, const
 	static struct chain copy;
 	const char *why, *scenario;
 	if (chain->result != UNWIND_COMPLETE || chain->count < 8 || chain->count >= UNWIND_FRAMES_MAX ||
+	    truth_installs_context(&harness->truth, chain->frames[0]) ||
 	    truth_judge(&harness->truth, capture, chain, &why, &scenario) != TRUTH_RIGHT || truth_find_node(capture) == 0)
 		return;
 	/* shadowed_slice() calls each scenario; it is the outermost function with a node, and never the one that runs. */

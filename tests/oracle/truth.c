@@ -146,13 +146,19 @@ static bool is_unwinding(const struct truth *truth, const struct chain *chain, s
 	return false;
 }
 
+/* The leaf itself may be there: at its mov (7 bytes), at its syscall (2), or behind it. */
+static bool is_in_restorer(const struct space *space, uint64_t ip)
+{
+	return is_restorer(space, ip) || is_restorer(space, ip - 7) || is_restorer(space, ip - 9);
+}
+
 static void reduce(const struct truth *truth, const struct chain *chain, struct reduced *ret)
 {
 	bool exact = true, after_handler = false;
 	ret->count = ret->extra_count = 0;
 	for (size_t i = 0; i < chain->count; i++) {
 		uint64_t ip = chain->frames[i];
-		bool restorer = !exact && is_restorer(truth->space, ip);
+		bool restorer = i == 0 ? is_in_restorer(truth->space, ip) : !exact && is_restorer(truth->space, ip);
 		const struct truth_function *function = function_of(truth, exact || restorer ? ip : ip - 1);
 		exact = restorer;
 		if (!function)
@@ -244,7 +250,8 @@ static const char *frames_wrong(const struct truth *truth, const struct chain *c
 {
 	bool exact = true;
 	for (size_t i = 0; i < chain->count; i++) {
-		bool restorer = !exact && is_restorer(truth->space, chain->frames[i]);
+		bool restorer = i == 0 ? is_in_restorer(truth->space, chain->frames[i])
+				       : !exact && is_restorer(truth->space, chain->frames[i]);
 		/* The unwinder of exceptions ends by going on in a landing pad, which lies behind no call. */
 		bool landing = i > 0 && is_runtime(truth, chain->frames[i - 1] - (i > 1));
 		if (!exact && !restorer && !landing && !follows_call(truth->space, chain->frames[i]))
@@ -268,6 +275,19 @@ static bool matches(const struct reduced *reduced, const struct chain *chain, co
 	return false;
 }
 
+/*
+ * The functions that end by loading all registers of a landing pad, one by one, and then its stack pointer and address. In
+ * between, the file's own CFI is not what the registers are (readelf shows it; the stepper lists the same two functions).
+ */
+bool truth_installs_context(const struct truth *truth, uint64_t ip)
+{
+	uint64_t start;
+	bool covered = false;
+	const struct elf_symbol *symbol = space_symbol(truth->space, ip, &start, &covered);
+	return symbol && covered &&
+	       (strncmp(symbol->name, "_Unwind_Resume", 14) == 0 || strncmp(symbol->name, "_Unwind_RaiseException", 22) == 0);
+}
+
 enum truth_outcome truth_judge(const struct truth *truth, const struct capture *capture, const struct chain *chain,
 			       const char **ret_why, const char **ret_scenario)
 {
@@ -288,6 +308,8 @@ enum truth_outcome truth_judge(const struct truth *truth, const struct capture *
 		else
 			return TRUTH_UNJUDGED;
 	}
+	if (*ret_why && chain->count && truth_installs_context(truth, chain->frames[0]))
+		return TRUTH_UNJUDGED;
 	if (*ret_why)
 		return complete && !chain->by_frames ? TRUTH_WRONG : TRUTH_WRONG_FLAGGED;
 	if (complete)
