@@ -34,6 +34,7 @@
 #define SWEEP_FIRST	    4096u
 #define ANNOUNCED_MAX	    65536u
 #define OPEN_TRIES_MAX	    5
+#define FOUR_GIB	    (UINT64_C(1) << 32)
 #define VDSO_BYTES_MAX	    65536u
 #define MAP_FILES_LOOKED_AT 4096u
 
@@ -74,12 +75,15 @@ const char *binary_name(const struct binary *binary)
 
 static enum binary_kind kind_of(const struct event *event)
 {
-	static const char *const made_at_run_time[] = {"//anon",  "[heap]",    "[stack", "[anon",
-						       "/memfd:", "/dev/zero", "/SYSV",	 "/anon_hugepage"};
+	static const char *const made_at_run_time[] = {"//anon",    "[heap]", "[stack",	       "[anon",
+						       "/dev/zero", "/SYSV",  "/anon_hugepage"};
 	if (event->build_id_bytes)
 		return BINARY_FILE;
+	/* A 32-bit process has another vdso, which is not at hand here. */
 	if (strcmp(event->name, "[vdso]") == 0)
-		return BINARY_VDSO;
+		return event->start && event->start < FOUR_GIB ? BINARY_JIT : BINARY_VDSO;
+	if (text_starts_with(event->name, "/memfd:"))
+		return BINARY_MEMFD;
 	for (size_t i = 0; i < sizeof(made_at_run_time) / sizeof(*made_at_run_time); i++) {
 		if (text_starts_with(event->name, made_at_run_time[i]))
 			return BINARY_JIT;
@@ -104,7 +108,7 @@ static void make_key(const struct event *event, struct binary_key *ret)
 	if (ret->kind == BINARY_JIT)
 		ret->path = "[anon]";
 	ret->path_len = strlen(ret->path);
-	if (ret->kind != BINARY_FILE)
+	if (ret->kind != BINARY_FILE && ret->kind != BINARY_MEMFD)
 		return;
 	if (text_ends_with(ret->path, deleted))
 		ret->path_len -= sizeof(deleted) - 1;
@@ -128,7 +132,7 @@ static uint64_t key_hash(const char *path, size_t path_len, const char *build_id
 
 static bool key_matches(const struct binary_key *key, const struct binary *binary)
 {
-	return binary->kind == key->kind && binary->device == key->device && binary->inode == key->inode &&
+	return binary->key_kind == key->kind && binary->device == key->device && binary->inode == key->inode &&
 	       strncmp(binary->path, key->path, key->path_len) == 0 && !binary->path[key->path_len] &&
 	       binary->by_build_id == (key->build_id[0] != 0) &&
 	       (!binary->by_build_id || strcmp(binary->build_id, key->build_id) == 0);
@@ -187,7 +191,7 @@ static int add_new(struct binaries *binaries, const struct binary_key *key, uint
 	binary->build_id = key->build_id[0] ? mem_strdup(key->build_id) : NULL;
 	binary->device = key->device;
 	binary->inode = key->inode;
-	binary->kind = (uint8_t)key->kind;
+	binary->kind = binary->key_kind = (uint8_t)key->kind;
 	binary->by_build_id = key->build_id[0] != 0;
 	binary->used = true;
 	binary->is_jitdump = key->kind == BINARY_FILE && is_jitdump(key->path, key->path_len);
@@ -377,6 +381,13 @@ static int open_vdso(void)
 	return fd < 0 ? -EIO : fd;
 }
 
+/* Programs are run from memfds as well as code is generated in them. */
+static bool is_elf(int fd)
+{
+	char magic[4];
+	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", sizeof(magic)) == 0;
+}
+
 int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
 		char ret_build_id[static BUILD_ID_HEX_MAX])
 {
@@ -385,6 +396,10 @@ int binary_open(const struct binary *binary, pid_t pid, const struct process_map
 	int fd = binary->kind == BINARY_VDSO ? open_vdso() : open_binary(binary, pid, mapping);
 	if (fd < 0)
 		return fd;
+	if (binary->kind == BINARY_MEMFD && !is_elf(fd)) {
+		fd_closep(&fd);
+		return -ENOEXEC;
+	}
 	if (is_build_id_known(binary)) {
 		snprintf(ret_build_id, BUILD_ID_HEX_MAX, "%s", binary->build_id);
 	} else {
@@ -430,6 +445,10 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 	binary->tries++;
 	char build_id[BUILD_ID_HEX_MAX];
 	_cleanup_(fd_closep) int fd = binary_open(binary, pid, mapping, build_id);
+	if (binary->kind == BINARY_MEMFD && (fd >= 0 || fd == -ENOEXEC || binary->tries == OPEN_TRIES_MAX)) {
+		binary->kind = fd >= 0 ? BINARY_FILE : BINARY_JIT;
+		binary->announced = fd < 0;
+	}
 	if (fd < 0)
 		return;
 	if (!binary->build_id) {

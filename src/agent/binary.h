@@ -18,8 +18,9 @@
 
 enum binary_kind {
 	BINARY_FILE,
-	BINARY_JIT,  /* memory without a file, or with one that has no name: code made at run time */
-	BINARY_VDSO, /* the kernel's, the same in all 64-bit processes */
+	BINARY_JIT,   /* memory without a file, or with one that has no name: code made at run time */
+	BINARY_VDSO,  /* the kernel's, the same in all 64-bit processes */
+	BINARY_MEMFD, /* file or JIT: binary_prepare() decides by looking into it */
 };
 #define BINARY_NONE 0u
 struct binary {
@@ -31,6 +32,7 @@ struct binary {
 	uint8_t kind;
 	uint8_t tries; /* to open it */
 	uint8_t describe_tries;
+	uint8_t key_kind; /* as it was when added */
 	bool by_build_id; /* the build-id is part of what it is found by */
 	bool used, marked, announced;
 	bool has_slot, tries_build_id; /* unwinder.c */

@@ -87,7 +87,10 @@ static void test_what_is_one_and_what_is_not(void **state)
 	uint32_t jit = add(f, "//anon", 0, 0);
 	assert_int_equal(binary_get(&f->binaries, jit)->kind, BINARY_JIT);
 	assert_int_equal(add(f, "[heap]", 0, 0), jit);
-	assert_int_equal(add(f, "/memfd:jit (deleted)", 0, 9), jit);
+	uint32_t memfd = add(f, "/memfd:jit (deleted)", 0, 9);
+	assert_int_equal(binary_get(&f->binaries, memfd)->kind, BINARY_MEMFD); /* not decided yet */
+	assert_int_equal(add(f, "/memfd:jit (deleted)", 0, 9), memfd);
+	assert_int_not_equal(add(f, "/memfd:jit (deleted)", 0, 10), memfd);
 	assert_int_equal(binary_get(&f->binaries, add(f, "/memfd:program (deleted)", 3, 0))->kind, BINARY_FILE);
 	assert_int_equal(binary_get(&f->binaries, add(f, "[vdso]", 0, 0))->kind, BINARY_VDSO);
 }

@@ -6,7 +6,10 @@
  * exec.
  *
  * munmap is not reported. A later mapping that overlaps an older one replaces it, which is all that attributing addresses
- * needs.
+ * needs: what is not mapped does not run. Nor is it reported that data is mapped over code, or code made not executable, for
+ * the same reason of no matter. Two things that do matter are not reported either: mremap() that moves code (its new addresses
+ * are unknown until the process is read from /proc), and code that a vfork()ed child maps before its exec, which its parent
+ * shares. Both are rare enough to stay.
  *
  * A record: struct perf_event_header, the body by type, and, because of sample_id_all with sample_type = TIME alone, the time
  * as the last 8 bytes. Records may wrap around the end of the ring; such a record is put together in `scratch`.

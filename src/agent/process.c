@@ -21,6 +21,9 @@
 #include "base/alloc.h"
 #include "base/time.h"
 
+#define READ_CHEAP_US 2000u
+#define EXIT_SLACK_NS (10 * (uint64_t)NS_PER_MS)
+
 int process_table_init(struct process_table *table, struct binaries *binaries)
 {
 	*table = (struct process_table){.binaries = binaries, .next_id = 1};
@@ -186,6 +189,8 @@ static int apply_fork(struct process_table *table, const struct event *event)
 	child->jitdump = parent->jitdump;
 	child->lost_seen = parent->lost_seen;
 	child->unknown = parent->unknown;
+	child->reread_at = parent->reread_at;
+	child->read_cost_us = parent->read_cost_us;
 	memcpy(child->comm, parent->comm, sizeof(child->comm));
 	return 0;
 }
@@ -211,9 +216,22 @@ static void apply_comm(struct process_table *table, const struct event *event, s
 		process->lost_seen = table->lost;
 		process->unknown = false;
 		process->reread_at = PROCESS_REREAD_FIRST;
+		process->read_cost_us = 0;
 	}
 	if (event->is_exec || event->tid == event->pid)
 		set_comm(process, event->name);
+}
+
+static bool is_file(const struct binary *binary)
+{
+	return binary->kind == BINARY_FILE || binary->kind == BINARY_MEMFD;
+}
+
+/* A list of many mappings takes long to read, and everything else waits meanwhile: at most a hundredth of the time goes into
+ * the lists of one process. */
+static bool may_read_again(const struct process *process, uint64_t time_ns)
+{
+	return process->read_cost_us < READ_CHEAP_US || time_ns > process->read_ns + 100000ull * process->read_cost_us;
 }
 
 static int apply_map(struct process_table *table, const struct event *event, struct process *process)
@@ -224,20 +242,20 @@ static int apply_map(struct process_table *table, const struct event *event, str
 	int r = binaries_add(table->binaries, event, &mapping.binary);
 	if (r < 0)
 		return r == -E2BIG ? 0 : r;
-	if (!process->executable && binary_get(table->binaries, mapping.binary)->kind == BINARY_FILE)
+	if (!process->executable && is_file(binary_get(table->binaries, mapping.binary)))
 		process->executable = mapping.binary;
 	if (binary_get(table->binaries, mapping.binary)->is_jitdump)
 		process->jitdump = mapping;
 	r = mapping_list_insert(&process->maps, &mapping, &replaced);
 	note_change(table, process, replaced);
-	if (process->maps && process->maps->count > process->reread_at) {
-		/* Perhaps most were unmapped again. */
+	if (r == -ENOMEM)
+		return r;
+	/* Perhaps most were unmapped again. */
+	if ((process->maps->count > process->reread_at || r == -E2BIG) && may_read_again(process, event->time_ns)) {
 		process->reread_at = process->maps->count * 2;
-		if (!process->exit_ns && process_read(table, process) == 0)
-			process->reread_at =
-				process->maps ? process->maps->count * 2 + PROCESS_REREAD_FIRST : PROCESS_REREAD_FIRST;
+		r = process_read(table, process); /* sets it anew */
 	}
-	return r == -E2BIG ? 0 : r;
+	return r == -ENOMEM ? r : 0;
 }
 
 static int apply_exit(struct process_table *table, const struct event *event, struct process *process)
@@ -279,6 +297,13 @@ int process_table_apply(struct process_table *table, const struct event *event, 
 	process = process_table_find(table, event->pid);
 	if (!process || event->time_ns <= process->read_ns)
 		return 0; /* unknown ones are read when they are sampled */
+	if (process->exit_ns && event->kind != EVENT_EXIT) {
+		/* The exits that were counted were not all of its own (a lost FORK of a thread), or it is another process (a
+		 * lost FORK, the pid used again) that will exec or be read. It lives. */
+		forget_exited(table, process);
+		process->exit_ns = 0;
+		process->lost_seen = table->lost - 1;
+	}
 	if (event->kind == EVENT_COMM)
 		apply_comm(table, event, process);
 	else if (event->kind == EVENT_MAP)
@@ -294,9 +319,10 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 			 struct error *err)
 {
 	struct process *process = process_table_find(table, pid);
-	bool is_new = !process;
+	/* Long after the end of a process its pid is another's, whose FORK was lost. */
+	bool is_new = !process || (process->exit_ns && time_ns > process->exit_ns + EXIT_SLACK_NS);
 
-	if (process && (process->lost_seen == table->lost || process->exit_ns)) {
+	if (!is_new && (process->exit_ns || process->lost_seen == table->lost || !may_read_again(process, time_ns))) {
 		*ret = process;
 		return 0;
 	}

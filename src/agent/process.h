@@ -49,6 +49,7 @@ struct process {
 	uint32_t lost_seen;		/* process_table.lost when it was last read from /proc */
 	bool read;			/* its mappings were read from /proc at some time */
 	bool unknown;			/* it could not be read and no event told of it */
+	uint32_t read_cost_us;		/* that reading it from /proc took */
 	uint64_t read_ns;		/* events up to this time are in already */
 	uint64_t exit_ns;		/* 0 = lives */
 	size_t reread_at;		/* mappings that make it worth to read the list again, since munmap is not reported */

@@ -156,7 +156,7 @@ static uint32_t find_by_path(const struct process_table *table, const struct map
 	for (size_t i = 0; maps && i < maps->count; i++) {
 		const struct binary *binary = binary_get(table->binaries, maps->items[i].binary);
 		size_t len = strlen(binary->path);
-		if (binary->kind == BINARY_FILE && strncmp(binary->path, target, len) == 0 &&
+		if (binary->kind != BINARY_JIT && strncmp(binary->path, target, len) == 0 &&
 		    (!target[len] || strcmp(target + len, " (deleted)") == 0))
 			return maps->items[i].binary;
 	}
@@ -236,6 +236,8 @@ int process_read(struct process_table *table, struct process *process)
 	process->read = true;
 	process->unknown = denied;
 	process->read_ns = now;
+	uint64_t cost_us = ((uint64_t)time_monotonic_ns() - now) / 1000;
+	process->read_cost_us = cost_us < UINT32_MAX ? (uint32_t)cost_us : UINT32_MAX;
 	process->reread_at = maps ? maps->count * 2 + PROCESS_REREAD_FIRST : PROCESS_REREAD_FIRST;
 	if (!same) {
 		process->version = ++table->versions;

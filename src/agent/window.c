@@ -182,6 +182,8 @@ static int user_location(struct window *window, struct process *process, uint64_
 		*losses |= 1u << (process->unknown ? AGENT_LOSS_NO_PROCESS : AGENT_LOSS_NO_MAPPING);
 		return add_address(window->profile, 0, address, PROFILE_FRAME_NATIVE, ret, err);
 	}
+	if (binary_get(window->binaries, mapping->binary)->kind == BINARY_MEMFD)
+		binary_prepare(window->binaries, mapping->binary, process->pid, mapping, window->sink);
 	if (binary_get(window->binaries, mapping->binary)->kind == BINARY_JIT)
 		return jit_location(window, process, address, ret, err);
 	return file_location(window, process, mapping, address, ret, err);
