@@ -57,7 +57,7 @@ struct vm_area_struct {
 struct task_struct___vmas {
 	struct task_struct___vmas *real_parent;
 	struct signal_struct *signal;
-	int tgid;
+	int tgid, exit_state;
 	char comm[16];
 };
 struct bpf_iter__task {
@@ -92,6 +92,8 @@ int list_processes(struct bpf_iter__task *context)
 	record.pid = (__u32)task->tgid;
 	record.parent = (__u32)BPF_CORE_READ(more, real_parent, tgid);
 	record.threads = (__u32)BPF_CORE_READ(more, signal, nr_threads);
+	if (record.threads <= 1 && BPF_CORE_READ(more, exit_state)) /* waits for its parent's wait() only */
+		return 0;
 	bpf_core_read(&record.comm, sizeof(record.comm), &more->comm);
 	bpf_seq_write(context->meta->seq, &record, sizeof(record));
 	return 0;

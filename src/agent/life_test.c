@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/agent_int.h"
 #include "agent/process.h"
 #include "base/alloc.h"
 #include "base/time.h"
@@ -359,6 +361,160 @@ static void test_changes_of_a_long_list_are_cheap(void **state)
 	assert_true(all < 1000 * NS_PER_MS);
 }
 
+/* ---- births and deaths ---- */
+
+static void *exec_sleep(void *context)
+{
+	execl("/bin/sleep", "sleep", "30", (char *)NULL);
+	return NULL;
+}
+
+/* One of the ways to live. Never returns. */
+static void live(unsigned way)
+{
+	pthread_t thread;
+
+	switch (way % 5) {
+	case 0: _exit(0);
+	case 1: execl("/bin/true", "true", (char *)NULL); break;
+	case 2: /* another thread than the first execs, and takes its place */
+		if (way % 50 == 2) {
+			pthread_create(&thread, NULL, exec_sleep, NULL);
+			pause();
+		}
+		break;
+	case 3:
+		if (vfork() == 0) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(127);
+		}
+		wait(NULL);
+		break;
+	case 4:
+		for (volatile unsigned i = 0; i < 200000; i++)
+			;
+		break;
+	}
+	_exit(0);
+}
+
+/* Starts processes for some seconds; those that sleep outlive it. */
+static void storm(void)
+{
+	int64_t end = time_monotonic_ns() + 4 * NS_PER_S;
+
+	setpgid(0, 0);
+	for (unsigned i = 0; time_monotonic_ns() < end; i++) {
+		if (fork() == 0)
+			live(i);
+		if (i % 2)
+			wait(NULL); /* the others are zombies for a while */
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		if (i % 400 == 0)
+			time_sleep_ns(20 * NS_PER_MS);
+	}
+	pause();
+	_exit(0);
+}
+
+static bool is_equal(const struct binaries *a, const struct process *x, const struct binaries *b, const struct process *y)
+{
+	size_t n = x->maps ? x->maps->count : 0;
+
+	if (n && x->maps->items[n - 1].start >> 63) /* vsyscall, of which no event tells */
+		n--;
+	if (n != (y->maps ? y->maps->count : 0) || x->threads != y->threads || strcmp(x->comm, y->comm) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct process_mapping *p = &x->maps->items[i], *q = &y->maps->items[i];
+		if (p->start != q->start || p->end != q->end || p->offset != q->offset ||
+		    strcmp(binary_get((struct binaries *)(uintptr_t)a, p->binary)->path,
+			   binary_get((struct binaries *)(uintptr_t)b, q->binary)->path) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* The children of the storm that live, as /proc knows them, against what events told. */
+static unsigned count_survivors(struct fixture *f, struct agent *agent)
+{
+	size_t cursor = 0;
+	uint64_t pid, value;
+	unsigned count = 0;
+
+	while (map64_next(&f->table.by_pid, &cursor, &pid, &value)) {
+		const struct process *expected = (const struct process *)(uintptr_t)value;
+		struct process *told = process_table_find(&agent->processes, (pid_t)pid);
+		if (expected->parent != f->child || strcmp(expected->comm, "sleep") != 0)
+			continue;
+		if (!told || told->exit_ns)
+			fail_msg("process %d is missing", (int)pid);
+		if (!is_equal(&f->binaries, expected, &agent->binaries, told))
+			fail_msg("process %d differs", (int)pid);
+		count++;
+	}
+	return count;
+}
+
+/* Entries whose process has been gone for longer than its events take. */
+static unsigned count_left_over(struct agent *agent)
+{
+	pid_t gone[1024];
+	size_t cursor = 0, gone_count = 0;
+	uint64_t pid, value;
+	unsigned count = 0;
+
+	while (gone_count < 1024 && map64_next(&agent->processes.by_pid, &cursor, &pid, &value)) {
+		const struct process *process = (const struct process *)(uintptr_t)value;
+		if (!process->exit_ns && kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+			gone[gone_count++] = (pid_t)pid;
+	}
+	assert_int_equal(agent_run(agent, time_monotonic_ns() + 100 * NS_PER_MS, NULL), 0);
+	for (size_t i = 0; i < gone_count; i++) {
+		const struct process *process = process_table_find(&agent->processes, gone[i]);
+		count += process && !process->exit_ns && kill(gone[i], 0) < 0;
+	}
+	return count;
+}
+
+static void test_births_and_deaths(void **state)
+{
+	struct fixture *f = *state;
+	const struct agent_options options = {.frequency_hz = 99, .flush_interval_ns = NS_PER_S};
+	const struct agent_sink sink = {0};
+	struct error error = {0};
+	struct agent *agent = NULL;
+
+	need_root();
+	int r = agent_new(&options, &sink, &agent, &error);
+	if (r == -EPERM || r == -ENOSYS) {
+		print_message("skipped: %s\n", error.message);
+		skip();
+	}
+	assert_int_equal(r, 0);
+	f->child = fork();
+	if (f->child == 0)
+		storm();
+	assert_int_equal(agent_run(agent, time_monotonic_ns() + 2 * NS_PER_S, NULL), 0);
+	uint64_t middle = mem_resident_bytes();
+	assert_int_equal(agent_run(agent, time_monotonic_ns() + 4 * NS_PER_S, NULL), 0);
+	uint64_t last = mem_resident_bytes();
+	assert_int_equal(process_snapshot_by_proc(&f->table, NULL), 0);
+	unsigned survivors = count_survivors(f, agent), left_over = count_left_over(agent);
+	print_message("%u processes were started, %u survived, %u are left over; resident %.1f, then %.1f MB; %u events lost\n",
+		      agent->processes.next_id, survivors, left_over, (double)middle / 1e6, (double)last / 1e6,
+		      (unsigned)agent->events_lost);
+	assert_true(survivors > 5);
+	if (!agent->events_lost)
+		assert_int_equal(left_over, 0);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed */
+	assert_true(last < middle + (2 << 20));
+#endif
+	kill(-f->child, SIGKILL);
+	agent_free(agent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +524,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_program_in_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_code_made_in_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_another_pid_namespace, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_births_and_deaths, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_changes_of_a_long_list_are_cheap, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@
 #include "base/time.h"
 
 #define READ_CHEAP_US 2000u
-#define EXIT_SLACK_NS (10 * (uint64_t)NS_PER_MS)
+#define EXIT_SLACK_NS ((uint64_t)NS_PER_S) /* for which a process that ended may be kept from its last instructions */
 
 int process_table_init(struct process_table *table, struct binaries *binaries)
 {
@@ -258,20 +258,25 @@ static int apply_map(struct process_table *table, const struct event *event, str
 	return r == -ENOMEM ? r : 0;
 }
 
+static int end_process(struct process_table *table, struct process *process, uint64_t time_ns)
+{
+	if (process->exit_ns)
+		return 0;
+	int r = array_reserve(&table->exited, &table->exited_capacity, table->exited_count + 1, PROCESSES_MAX);
+	if (r < 0)
+		return r;
+	process->exit_ns = time_ns;
+	table->exited[table->exited_count++] = process;
+	return 0;
+}
+
 static int apply_exit(struct process_table *table, const struct event *event, struct process *process)
 {
 	if (process->threads > 1) {
 		process->threads--;
 		return 0;
 	}
-	if (process->exit_ns)
-		return 0;
-	int r = array_reserve(&table->exited, &table->exited_capacity, table->exited_count + 1, PROCESSES_MAX);
-	if (r < 0)
-		return r;
-	process->exit_ns = event->time_ns;
-	table->exited[table->exited_count++] = process;
-	return 0;
+	return end_process(table, process, event->time_ns);
 }
 
 void process_table_distrust(struct process_table *table)
@@ -297,7 +302,7 @@ int process_table_apply(struct process_table *table, const struct event *event, 
 	process = process_table_find(table, event->pid);
 	if (!process || event->time_ns <= process->read_ns)
 		return 0; /* unknown ones are read when they are sampled */
-	if (process->exit_ns && event->kind != EVENT_EXIT) {
+	if (process->exit_ns && event->kind != EVENT_EXIT && event->time_ns > process->exit_ns) {
 		/* The exits that were counted were not all of its own (a lost FORK of a thread), or it is another process (a
 		 * lost FORK, the pid used again) that will exec or be read. It lives. */
 		forget_exited(table, process);
@@ -337,6 +342,9 @@ int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_n
 		set_comm(process, comm);
 		process->read_ns = time_ns;
 	}
+	/* It has ended by now. Its last events are still to come, or will not come. */
+	if (r > 0 && end_process(table, process, (uint64_t)time_monotonic_ns()) < 0)
+		return error_nomem(err);
 	*ret = process;
 	return 0;
 }
@@ -365,10 +373,8 @@ void process_table_check(struct process_table *table)
 		mappings += process->maps ? process->maps->count : 0;
 		if (process->exit_ns || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
 			continue;
-		if (array_reserve(&table->exited, &table->exited_capacity, table->exited_count + 1, PROCESSES_MAX) < 0)
+		if (end_process(table, process, (uint64_t)time_monotonic_ns()) < 0)
 			return;
-		process->exit_ns = (uint64_t)time_monotonic_ns();
-		table->exited[table->exited_count++] = process;
 	}
 	table->mapping_count = mappings;
 }

@@ -123,11 +123,15 @@ void process_share_mappings(struct process_table *table, struct process *process
 	process->maps = theirs;
 }
 
-/* Name, parent and number of threads from /proc/PID/stat: "PID (NAME) STATE PPID ..."; the name may hold anything. */
+#define PF_EXITING 4u
+
+/* Name, parent and number of threads from /proc/PID/stat: "PID (NAME) STATE PPID ..."; the name may hold anything.
+ * False if it is gone, or dead but for its parent's wait(): its EXIT may be in the past already, and no other comes. */
 static bool read_stat(struct process *process, pid_t *ret_parent)
 {
 	char path[64], text[512];
 	long parent, threads;
+	unsigned flags;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)process->pid);
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -142,8 +146,9 @@ static bool read_stat(struct process *process, pid_t *ret_parent)
 	snprintf(process->comm, sizeof(process->comm), "%s", open_bracket + 1);
 	/* state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority nice threads
 	 */
-	if (sscanf(close_bracket + 1, " %*c %ld %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &parent,
-		   &threads) != 2)
+	if (sscanf(close_bracket + 1, " %*c %ld %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &parent,
+		   &flags, &threads) != 3 ||
+	    (flags & PF_EXITING && threads <= 1))
 		return false;
 	*ret_parent = (pid_t)parent;
 	process->threads = threads > 0 && threads < (long)PROCESSES_MAX ? (uint32_t)threads : 1;
