@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // complete.mjs FORMAT FILE [--strict] [--comm REGEX] [--show N]: how many stacks reach their true root, told from a profiler's own output by the names of the outermost frames, in the same way for each profiler.
 // FORMAT is folded (wick query or convert), perf (perf script -F comm,pid,ip,sym,dso) or bpftrace (counts by comm, pid, ustack, kstack).
-// Prints "SAMPLES COMPLETE PERCENT"; samples of the folded format are in the unit of its values. Samples that have no user frames are left out, but for bpftrace, which leaves out user stacks that it cannot find again.
+// Prints "SAMPLES COMPLETE PERCENT"; samples of the folded format are in the unit of its values. Samples that have no user frames are left out, but for bpftrace: there they are mostly user stacks that it could not find again.
 // A root is _start, or clone of a thread, or an outermost frame without a name whose callee is __libc_start_main; unless --strict is given, also the frame of libc next to it, which is as far as a walk by frame pointers can come.
 import { readFileSync } from "node:fs";
 
@@ -40,8 +40,9 @@ const parsers = {
 	bpftrace(text) {
 		for (const m of text.matchAll(/@\[([^,\n]*), (\d+), ([^\0]*?)\]: (\d+)\n/g)) {
 			if (comm && !comm.test(m[1])) continue;
-			const frames = m[3].split("\n").map((l) => /^\t[0-9a-f]+ (.*?)(?:\+\d+)? \(.*\)$/.exec(l)).filter(Boolean);
-			count(frames.map((f) => f[1]).reverse(), Number(m[4]));
+			// The user stack ends where a line begins with the comma before the kernel's.
+			const frames = m[3].startsWith(",") ? [] : m[3].split("\n,")[0].split("\n").filter((l) => l.trim()).map((l) => l.trim().replace(/\+\d+$/, ""));
+			count(frames.reverse(), Number(m[4]));
 		}
 	},
 };
