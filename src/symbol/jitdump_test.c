@@ -664,7 +664,7 @@ static void test_memory_is_shared_out(void **state)
 	assert_name(f, 0x1000, "one");
 	struct jitdump_file none = f->file;
 	struct jit_function function;
-	for (none.inode = 1; none.inode < 3000; none.inode++) {
+	for (none.inode = 1ull << 40; none.inode < (1ull << 40) + 3000; none.inode++) { /* no file's here */
 		none.pid = 999999999;
 		assert_false(jitdumps_lookup(f->dumps, &none, 0x1000, 5, &function));
 	}
