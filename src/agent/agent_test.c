@@ -604,7 +604,9 @@ static void test_everything(void **state)
 	assert_true(stats.processes > 2 && stats.mappings > 4 && stats.binaries > 2);
 	assert_int_equal(stats.cpus_online, sysconf(_SC_NPROCESSORS_ONLN));
 	assert_true(stats.bpf_run_count >= stats.samples_taken && stats.bpf_run_ns > 100 * stats.bpf_run_count);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what is freed */
 	assert_true(mem_resident_bytes() < 100 * 1000 * 1000);
+#endif
 	assert_int_equal(agent_add_pid(fixture->agent, 1, NULL), -EINVAL); /* there is no filter */
 }
 

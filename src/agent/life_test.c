@@ -255,10 +255,10 @@ static void run_from_memory(struct fixture *f)
 
 	while ((n = read(file, buffer, sizeof(buffer))) > 0) {
 		if (write(memory, buffer, (size_t)n) != n)
-			_exit(77);
+			_exit(1);
 	}
 	fexecve(memory, arguments, environ);
-	_exit(77);
+	_exit(1);
 }
 
 static void test_a_program_in_memory(void **state)
@@ -306,7 +306,7 @@ static void test_another_pid_namespace(void **state)
 	pid_t parent = fork();
 	if (parent == 0) {
 		if (unshare(CLONE_NEWPID) < 0)
-			_exit(77);
+			_exit(1);
 		pid_t pid = fork();
 		if (pid == 0) {
 			execl(f->program, "program", "3", (char *)NULL);
