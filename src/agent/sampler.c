@@ -279,6 +279,11 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 	if (r < 0)
 		return r;
 	r = sample_bpf__load(sampler->bpf);
+	if (r == -EACCES || r == -EINVAL || r == -E2BIG) /* a missing capability is EPERM */
+		return error_set(
+			err, -ENOTSUP,
+			"the verifier of this kernel refuses the sampling program (%s); please report it with `uname -r`",
+			strerror(-r));
 	if (r < 0)
 		return load_error(r, "load the sampling program into the kernel", err);
 	r = sample_bpf__attach(sampler->bpf); /* the tracepoints; perf events follow by CPU */

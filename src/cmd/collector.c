@@ -176,7 +176,6 @@ int collector_new(const struct collector_options *options, struct collector **re
 	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
 	if (!collector)
 		return error_nomem(err);
-	char warning[ERROR_MESSAGE_MAX] = "";
 	collector->link_fd = options->link_fd;
 	collector->budget = options->agent.budget;
 	struct agent_sink sink = {.context = collector,
@@ -190,9 +189,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 	/* Loading the BPF program takes more memory for a moment than everything after it; so it comes first. */
 	int r = agent_new(&agent, &sink, &collector->agent, err);
 	if (!r)
-		r = host_symbols_init(&collector->symbols, warning, sizeof(warning), err);
-	if (!r && *warning)
-		log_warn("%s", warning);
+		r = host_symbols_init(&collector->symbols, err);
 	if (!r)
 		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
 	struct shipper_options shipper = {.url = options->url, .token = options->token};

@@ -3,13 +3,11 @@
 
 #include <stdio.h>
 
-int host_symbols_init(struct host_symbols *symbols, char *ret_warning, size_t warning_size, struct error *err)
+#include "base/log.h"
+
+int host_symbols_init(struct host_symbols *symbols, struct error *err)
 {
-	struct error why = {0};
 	*symbols = (struct host_symbols){0};
-	ret_warning[0] = 0;
-	if (kallsyms_load(&symbols->kallsyms, &why))
-		snprintf(ret_warning, warning_size, "kernel functions will have no names: %s", why.message);
 	int r = perf_maps_new(&symbols->perf_maps, err);
 	if (r == 0)
 		r = jitdumps_new(&symbols->jitdumps, err);
@@ -37,6 +35,10 @@ void host_symbols_refresh(struct host_symbols *symbols)
 bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct agent_symbol *ret)
 {
 	const char *name, *module;
+	struct error why = {0};
+	if (!symbols->kallsyms_tried && kallsyms_load(&symbols->kallsyms, &why))
+		log_warn("kernel functions will have no names: %s", why.message);
+	symbols->kallsyms_tried = true;
 	if (!symbols->kallsyms || !kallsyms_lookup(symbols->kallsyms, address, &name, &module, &ret->start))
 		return false;
 	snprintf(ret->name, sizeof(ret->name), "%s", name);

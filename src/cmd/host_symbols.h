@@ -7,15 +7,15 @@
 #include "symbol/symbol.h"
 
 struct host_symbols {
-	struct kallsyms *kallsyms;
+	struct kallsyms *kallsyms; /* read when first asked for: it takes tens of ms, which sampling need not wait for */
+	bool kallsyms_tried;
 	struct perf_maps *perf_maps;
 	struct jitdumps *jitdumps;
 };
-/* Without readable kallsyms kernel frames stay addresses; *ret_warning says so then ("" otherwise). */
-int host_symbols_init(struct host_symbols *symbols, char *ret_warning, size_t warning_size, struct error *err);
+int host_symbols_init(struct host_symbols *symbols, struct error *err);
 void host_symbols_release(struct host_symbols *symbols);
 void host_symbols_refresh(struct host_symbols *symbols); /* reads kallsyms again when modules have changed */
-/* For struct agent_sink. */
+/* For struct agent_sink. Without readable kallsyms kernel frames stay addresses; a warning is logged then. */
 bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct agent_symbol *ret);
 bool host_symbols_jit(struct host_symbols *symbols, const struct agent_jit_address *address, struct agent_symbol *ret);
 /* Of perf maps and jitdumps together. */

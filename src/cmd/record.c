@@ -135,7 +135,6 @@ static int start_child(struct record *record, struct error *err)
 
 static int open_all(struct record *record, struct error *err)
 {
-	char warning[ERROR_MESSAGE_MAX];
 	struct symbolizer_options symbols = {0};
 	struct agent_sink sink = {.context = record,
 				  .on_binary = on_binary,
@@ -147,11 +146,9 @@ static int open_all(struct record *record, struct error *err)
 	if (!r)
 		r = symbolizer_new(&symbols, &record->symbolizer, err);
 	if (!r)
-		r = host_symbols_init(&record->symbols, warning, sizeof(warning), err);
+		r = host_symbols_init(&record->symbols, err);
 	if (r)
 		return r;
-	if (*warning)
-		fprintf(stderr, "wick record: %s\n", warning);
 	if (record->command.count && (r = start_child(record, err)))
 		return r;
 	record->agent.pids = record->agent.pid_count ? record->pids : NULL;
