@@ -10,6 +10,7 @@ maps=
 remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
 trap 'remove_maps; cleanup' EXIT
 top() { "$WICK" convert "$1" -o - --to top | sed -n 's/^ *[^ ]* *\([0-9.]*\)% *[^ ]* *[^ ]* *[^ ]* *\(.*\)/\1 \2/p'; } # FILE: "SHARE NAME" lines, by self
+# Functions are JS:*NAME in node 20, LazyCompile:*NAME in node 18.
 # NAME TOP HOT COLD SHARE [ERRORS]: the share of HOT in HOT and COLD is the one given, within 1 and ERRORS (4) standard errors of the number of
 # samples that $work/err tells; together they are nearly all.
 shares() {
@@ -40,16 +41,16 @@ if command -v node >/dev/null 2>&1; then
 	wait "$started" || fail "record node --perf-basic-prof" "$(cat "$work/said.err")"
 	cp "$work/said.err" "$work/err"
 	top "$work/basic.pb.gz" >"$work/basic.top"
-	shares "node's perf map" "$work/basic.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+	shares "node's perf map" "$work/basic.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
 	# Callers too: code made at run time keeps its frame pointers.
 	"$WICK" convert "$work/basic.pb.gz" -o - --to folded >"$work/basic.folded"
-	check "node's callers are named" grep -qE 'timed [^;]*;JS:.hotScript ' "$work/basic.folded"
+	check "node's callers are named" grep -qE 'timed [^;]*;(JS|LazyCompile):.hotScript ' "$work/basic.folded"
 
 	start "$WICK" record -F 199 -o "$work/prof.pb.gz" -- node --perf-prof --always-sparkplug "$programs/jit.js" "$seconds"
 	wait "$started" || fail "record node --perf-prof" "$(cat "$work/said.err")"
 	cp "$work/said.err" "$work/err"
 	top "$work/prof.pb.gz" >"$work/prof.top"
-	shares "node's jitdump" "$work/prof.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+	shares "node's jitdump" "$work/prof.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
 
 	# Where the jitdump says lines, they are the function's own.
 	if command -v go >/dev/null 2>&1; then
@@ -75,9 +76,9 @@ if command -v node >/dev/null 2>&1; then
 		wait "$started"
 		(cd "$work" && perf inject --jit -i perf.data -o perf.jit) >/dev/null 2>>"$work/err"
 		perf report -i "$work/perf.jit" --stdio -F overhead,sym 2>/dev/null | awk '$1 ~ /%$/ { sub(/%/, "", $1); print }' >"$work/perf.top"
-		want=$(awk '/JS:\*hotScript/ { hot += $1 } /JS:\*coldScript/ { cold += $1 } END { if (hot) printf "%.2f", 100 * hot / (hot + cold) }' "$work/perf.top")
+		want=$(awk '/:\*hotScript/ { hot += $1 } /:\*coldScript/ { cold += $1 } END { if (hot) printf "%.2f", 100 * hot / (hot + cold) }' "$work/perf.top")
 		top "$work/beside.pb.gz" >"$work/beside.top"
-		if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" "JS:*hotScript" "JS:*coldScript" "$want" 6; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
+		if [ -n "$want" ]; then shares "the same as perf inject --jit says" "$work/beside.top" ":*hotScript" ":*coldScript" "$want" 6; else skip "perf inject --jit" "it names no function of this node: $(head -n 1 "$work/err")"; fi
 	else
 		skip "perf inject --jit" "no perf"
 	fi
@@ -92,7 +93,7 @@ if command -v node >/dev/null 2>&1; then
 		"$WICK" record -F 199 -d "$seconds" -p "$inner" -o "$work/inner.pb.gz" 2>"$work/err" || fail "record a container" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/inner.pb.gz" >"$work/inner.top"
-		shares "$contained_name" "$work/inner.top" "JS:*hotScript" "JS:*coldScript" "$(cat "$work/said")"
+		shares "$contained_name" "$work/inner.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
 	}
 	if unshare --pid --mount --fork true 2>/dev/null; then
 		contained "a perf map in namespaces of its own" --perf-basic-prof
