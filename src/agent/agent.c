@@ -358,6 +358,7 @@ static void fill_unwind_stats(struct agent *agent, const struct sampler_counters
 
 	unwinder_get_stats(agent->unwinder, &stats);
 	memcpy(ret->results, stats.results, sizeof(ret->results));
+	memcpy(ret->worst, stats.worst, sizeof(ret->worst));
 	ret->by_frames = stats.by_frames;
 	ret->resumed = stats.resumed;
 	ret->frames = counters->counters[ABI_COUNT_FRAMES];

@@ -130,12 +130,20 @@ enum agent_loss {
 	AGENT_LOSS_COUNT,
 };
 extern const char *const agent_loss_names[AGENT_LOSS_COUNT]; /* "counts_full" ... for metrics */
+/* The processes with the most stacks that are not complete, in no order; since each was sampled first. */
+#define AGENT_WORST_PROCESSES 16
+struct agent_process_walks {
+	pid_t pid; /* 0 = no entry */
+	char comm[16];
+	uint32_t results[UNWIND_RESULTS];
+};
 /* Unwinding of user stacks; counters since the start, but for what says "now". */
 struct agent_unwind_stats {
 	uint64_t results[UNWIND_RESULTS]; /* samples of user stacks, by enum unwind_result */
-	uint64_t by_frames;		  /* samples of which a part was found by frame pointers */
-	uint64_t resumed;		  /* walks that user space finished, since the kernel side did not know enough */
-	uint64_t frames;		  /* user frames walked in the kernel */
+	struct agent_process_walks worst[AGENT_WORST_PROCESSES];
+	uint64_t by_frames; /* samples of which a part was found by frame pointers */
+	uint64_t resumed;   /* walks that user space finished, since the kernel side did not know enough */
+	uint64_t frames;    /* user frames walked in the kernel */
 	uint64_t processes_told, processes_refused;
 	uint64_t tables, table_bytes, table_rows;	    /* loaded now */
 	uint64_t built, cached, evicted, failed, too_large; /* tables */

@@ -74,6 +74,7 @@ struct unwinder {
 	pid_t quiet[QUIET_MAX];
 	size_t quiet_count;
 	struct unwinder_stats stats;
+	uint32_t worst_ids[AGENT_WORST_PROCESSES]; /* process.id of stats.worst */
 };
 
 int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct process_table *processes,
@@ -326,6 +327,40 @@ static int resume(struct unwinder *unwinder, struct process *process, struct abi
 	return chains_put(chains, sample->user_chain, (const uint64_t *)&unwinder->walk.frames[1], unwinder->walk.depth - 1);
 }
 
+static uint64_t incomplete_of(const uint32_t *results)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < UNWIND_RESULTS; i++)
+		count += i == UNWIND_COMPLETE || i == UNWIND_NO_USER ? 0 : results[i];
+	return count;
+}
+
+/* Keeps the list of processes that are worst off: an entry is its process's own, or that of the least bad one. */
+static void note_worst(struct unwinder *unwinder, const struct process *process)
+{
+	struct agent_process_walks *worst = unwinder->stats.worst, *least = &worst[0];
+	size_t at = 0;
+
+	for (size_t i = 0; i < AGENT_WORST_PROCESSES; i++) {
+		if (unwinder->worst_ids[i] == process->id && worst[i].pid) {
+			least = &worst[i];
+			at = i;
+			break;
+		}
+		if (incomplete_of(worst[i].results) < incomplete_of(least->results)) {
+			least = &worst[i];
+			at = i;
+		}
+	}
+	if (incomplete_of(process->results) <= (unwinder->worst_ids[at] == process->id ? 0 : incomplete_of(least->results)))
+		return;
+	unwinder->worst_ids[at] = process->id;
+	least->pid = process->pid;
+	memcpy(least->comm, process->comm, sizeof(least->comm));
+	memcpy(least->results, process->results, sizeof(least->results));
+}
+
 static void count_result(struct unwinder *unwinder, struct process *process, const struct abi_sample *sample)
 {
 	if (sample->result >= UNWIND_RESULTS)
@@ -334,8 +369,10 @@ static void count_result(struct unwinder *unwinder, struct process *process, con
 	unwinder->stats.by_frames += (sample->flags & ABI_SAMPLE_BY_FRAMES) != 0;
 	if (!process->results)
 		process->results = mem_zalloc_array(UNWIND_RESULTS, sizeof(*process->results));
-	if (process->results)
-		process->results[sample->result]++;
+	if (!process->results)
+		return;
+	process->results[sample->result]++;
+	note_worst(unwinder, process);
 }
 
 /* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. */

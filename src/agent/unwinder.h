@@ -40,9 +40,10 @@ void unwinder_tick(struct unwinder *unwinder);
 
 struct unwinder_stats {
 	uint64_t results[UNWIND_RESULTS]; /* of samples */
-	uint64_t by_frames;		  /* samples of which a part was found by frame pointers */
-	uint64_t resumed;		  /* walks that were finished in user space */
-	uint64_t told, refused;		  /* processes; for lack of room */
+	struct agent_process_walks worst[AGENT_WORST_PROCESSES];
+	uint64_t by_frames;	/* samples of which a part was found by frame pointers */
+	uint64_t resumed;	/* walks that were finished in user space */
+	uint64_t told, refused; /* processes; for lack of room */
 	struct unwind_tables_stats tables;
 	struct heap_stats heap;
 };

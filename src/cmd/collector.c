@@ -71,6 +71,11 @@ static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_sta
 		snprintf(stats->walks[i].name, sizeof(stats->walks[i].name), "%s", unwind_result_name((enum unwind_result)i));
 		stats->walks[i].count = unwind->results[i];
 	}
+	for (size_t i = 0; i < AGENT_WORST_PROCESSES && i < LINK_WALKS_MAX; i++) {
+		stats->worst[i].pid = (uint32_t)unwind->worst[i].pid;
+		memcpy(stats->worst[i].comm, unwind->worst[i].comm, sizeof(stats->worst[i].comm));
+		memcpy(stats->worst[i].results, unwind->worst[i].results, sizeof(unwind->worst[i].results));
+	}
 	stats->walks_by_frames = unwind->by_frames;
 	stats->walks_resumed = unwind->resumed;
 	stats->frames = unwind->frames;

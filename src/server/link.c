@@ -83,6 +83,8 @@ static bool message_is_sound(struct link_message *message, ssize_t len)
 		message->stats.jit_problems[i].name[sizeof(message->stats.jit_problems[i].name) - 1] = 0;
 	}
 	for (size_t i = 0; i < LINK_WALKS_MAX; i++)
+		message->stats.worst[i].comm[sizeof(message->stats.worst[i].comm) - 1] = 0;
+	for (size_t i = 0; i < LINK_WALKS_MAX; i++)
 		message->stats.walks[i].name[sizeof(message->stats.walks[i].name) - 1] = 0;
 	return true;
 }

@@ -28,6 +28,11 @@ struct link_loss {
 	char name[32];
 	uint64_t count;
 };
+struct link_process_walks {
+	uint32_t pid;
+	char comm[16];
+	uint32_t results[LINK_WALKS_MAX]; /* as link_stats.walks */
+};
 /* The agent's counters as the server shows them; names from agent_loss_names. */
 struct link_stats {
 	uint64_t samples_taken, relabel_dropped, flushes, flush_ns_total, flush_ns_max, stacks_sent, processes, mappings,
@@ -42,6 +47,7 @@ struct link_stats {
 	uint64_t processes_told, processes_refused;
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;
+	struct link_process_walks worst[LINK_WALKS_MAX]; /* the processes with the most incomplete stacks; pid 0 = none */
 	/* Code made at run time; names from jit_problem_names. */
 	uint64_t jit_lookups, jit_hits, jit_reads, jit_bytes_read, jit_files, jit_memory_bytes;
 	struct link_loss jit_problems[LINK_LOSSES_MAX];

@@ -30,12 +30,41 @@ static void metric(struct metrics *metrics, const char *name, const char *type, 
 #define GAUGE(name, help, value)   metric(m, name, "gauge", help, (double)(value))
 #define SECONDS(ns)		   ((double)(ns) / NS_PER_S)
 
+/* A process chooses its name: what the format or a terminal would take amiss becomes '?'. */
+static void safe_name(const char *name, char ret[16])
+{
+	size_t i = 0;
+
+	for (; i < 15 && name[i]; i++)
+		ret[i] = name[i] < ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\' ? '?' : name[i];
+	ret[i] = 0;
+}
+
+static void write_worst_processes(struct metrics *m, const struct link_stats *agent)
+{
+	metric_head(m, "wick_agent_process_walks_total", "counter",
+		    "The same for the processes with the most stacks that are not complete.");
+	for (size_t i = 0; i < LINK_WALKS_MAX; i++) {
+		const struct link_process_walks *process = &agent->worst[i];
+		char name[16];
+		safe_name(process->comm, name);
+		for (size_t j = 0; process->pid && j < agent->walk_count && !m->error; j++) {
+			if (!process->results[j])
+				continue;
+			m->error = buffer_printf(m->out,
+						 "wick_agent_process_walks_total{pid=\"%u\",comm=\"%s\",result=\"%s\"} %u\n",
+						 process->pid, name, agent->walks[j].name, process->results[j]);
+		}
+	}
+}
+
 static void write_unwind_metrics(struct metrics *m, const struct link_stats *agent)
 {
 	metric_head(m, "wick_agent_walks_total", "counter", "User stacks of samples, by how their walk ended.");
 	for (size_t i = 0; i < agent->walk_count && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_agent_walks_total{result=\"%s\"} %llu\n", agent->walks[i].name,
 					 (unsigned long long)agent->walks[i].count);
+	write_worst_processes(m, agent);
 	COUNTER("wick_agent_walks_by_frame_pointer_total", "User stacks of which a part was found by frame pointers.",
 		agent->walks_by_frames);
 	COUNTER("wick_agent_walks_resumed_total", "Walks that user space finished, for what the kernel side did not know yet.",
