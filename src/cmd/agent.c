@@ -43,6 +43,7 @@ int cmd_agent(int argc, char **argv)
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
+		UNWIND_MEMORY_OPTION_ROW(&o.agent.heap_mib),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0}};

@@ -100,6 +100,11 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 	}
 /* --budget: percent of one CPU to a share; NULL = the default. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
+#define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \
+	{                                                                                                                      \
+		0, "unwind-memory", "MIB", OPTION_UNSIGNED, mib, 1, 1024,                                                      \
+			.help = "kernel memory for unwind tables, never more\n(default: 32)"                                   \
+	}
 #define BUDGET_OPTION_ROW(text)                                                                                                \
 	{                                                                                                                      \
 		0, "budget", "PERCENT", OPTION_TEXT, text,                                                                     \

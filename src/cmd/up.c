@@ -268,6 +268,7 @@ int cmd_up(int argc, char **argv)
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
+		UNWIND_MEMORY_OPTION_ROW(&up.collector.agent.heap_mib),
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
 		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here win"},
