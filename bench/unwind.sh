@@ -153,7 +153,7 @@ if echo 1 2>/dev/null >"$stats"; then
 	walk_url=http://127.0.0.1:7969
 	for program in deep deep_fp; do
 		walk_time "wick, tables, $program; all that a sample takes" "$program" "$WICK" up --data "$work/walk-$program" --listen 127.0.0.1:7969 -F 99 --budget 0
-		awk '$1 ~ /^wick_agent_program_seconds[{]/ { gsub(/.*quantile="|"[}]/, "", $1); q[$1] = $2 * 1e9 } $1 == "wick_agent_program_seconds_total" { s = $2 } $1 == "wick_agent_frames_total" { f = $2 } $1 == "wick_agent_samples_total" { n = $2 } $1 ~ /^wick_agent_walks_total[{]/ { w += $2 } /result="complete"/ { c = $2 }
+		awk '$1 ~ /^wick_agent_program_seconds[{]/ { gsub(/.*quantile="|"[}]/, "", $1); q[$1] = $2 * 1e9 } $1 == "wick_agent_program_seconds_total" { s = $2 } $1 == "wick_agent_frames_total" { f = $2 } $1 == "wick_agent_samples_total" { n = $2 } $1 ~ /^wick_agent_walks_total[{]/ { w += $2 } $1 == "wick_agent_walks_total{result=\"complete\"}" { c = $2 }
 			END { if (n && f) printf "    by its own clock: p50 %.0f ns, p99 %.0f ns (steps of 128), mean %.0f ns; %.1f user frames a sample, %.0f ns a frame, all included; %.2f %% complete\n", q["0.5"], q["0.99"], s * 1e9 / n, f / n, s * 1e9 / f, w ? 100 * c / w : 0 }' "$work/walk.metrics"
 	done
 	walk_url=
