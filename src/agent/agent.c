@@ -64,13 +64,6 @@ static size_t round_up_power(uint64_t value, size_t least, size_t most)
 	return power;
 }
 
-static uint64_t heap_bytes(const struct agent_options *options)
-{
-	if (options->heap_bytes)
-		return options->heap_bytes;
-	return options->heap_mib ? options->heap_mib * MIB : HEAP_BYTES;
-}
-
 /* Half of a ring holds the samples of a flush interval; a few chains an interval come on top once a stack is known. At high
  * rates the ring is drained between flushes. */
 static void size_sampler(const struct agent *agent, const struct agent_options *options, struct sampler_options *ret)
@@ -97,7 +90,8 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 		.cycles = options->cycles,
 		.cgroup_v1 = agent->cgroups.v1,
 		.measure = options->measure_bpf,
-		.heap_bytes = round_up_power(heap_bytes(options), UNWIND_CHUNK_BYTES, HEAP_BYTES_MAX),
+		.heap_bytes = round_up_power(options->heap_mib ? options->heap_mib * MIB : HEAP_BYTES, UNWIND_CHUNK_BYTES,
+					     HEAP_BYTES_MAX),
 		.processes_max = PROCESSES_KNOWN_MAX,
 		.waits_max = waits ? WAITS_KERNEL_MAX : 0,
 		.wait_least_ns = options->wall ? 0 : (uint64_t)options->off_cpu_least_ns,

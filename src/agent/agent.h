@@ -87,10 +87,9 @@ struct agent_options {
 	int64_t off_cpu_least_ns;
 	bool wall; /* CPU time and all time that the threads wait, also for a CPU, as one value; needs pids. off_cpu_chance must
 		      be 0 */
-	bool one_profile;  /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
-	bool measure_bpf;  /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
-	unsigned heap_mib; /* the same in MiB, for options; used if heap_bytes is 0 */
-	size_t heap_bytes; /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 MiB */
+	bool one_profile;	     /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
+	bool measure_bpf;	     /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	unsigned heap_mib;	     /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
 	size_t ring_bytes,
 		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */

@@ -215,6 +215,16 @@ static int map_address(struct walk *walk, uint64_t address)
 
 /* ---- samples ---- */
 
+/* As the sampling program hashes callers; walk_hash_end() is left to be done. */
+static uint64_t hash_callers(uint64_t seed, const uint64_t *callers, size_t count)
+{
+	uint64_t hash = seed;
+
+	for (size_t i = 0; i < count; i++)
+		hash = walk_hash(hash, callers[i]);
+	return hash;
+}
+
 /* From the tail on; walk->frames holds the frames before it. */
 static enum unwind_result go_on(struct unwinder *unwinder, struct process *process, const struct abi_tail *tail)
 {
@@ -232,11 +242,9 @@ static enum unwind_result go_on(struct unwinder *unwinder, struct process *proce
 	walk->by_frames = 0;
 	walk->chained = 0;
 	walk->depth = tail->depth;
-	walk->hash = unwinder->hash_seed;
+	walk->hash = hash_callers(unwinder->hash_seed, (const uint64_t *)&walk->frames[1], tail->depth - 1);
 	walk->map = (struct walk_map){0};
 	walk->window_bytes = 0;
-	for (uint32_t i = 1; i < tail->depth; i++)
-		walk->hash = walk_hash(walk->hash, walk->frames[i]);
 	do
 		r = walk_step(walk);
 	while (r == WALK_GOES_ON);
@@ -378,19 +386,16 @@ static void count_result(struct unwinder *unwinder, struct process *process, con
 /* A frame that lies in no mapping is no frame: the walk was led astray, and this is where it was noticed. */
 static int drop_last(const struct process *process, struct abi_sample *sample, uint64_t hash_seed, struct chains *chains)
 {
-	uint64_t frames[UNWIND_FRAMES_MAX], hash = hash_seed;
+	uint64_t frames[UNWIND_FRAMES_MAX];
 	const uint64_t *callers = NULL;
 	size_t count = 0;
 
 	if (!sample->user_chain || !chains_find(chains, sample->user_chain, &callers, &count) || count == 0 ||
 	    count > UNWIND_FRAMES_MAX || process_find_mapping(process, callers[count - 1] - 1))
 		return 0;
-	count--;
-	for (size_t i = 0; i < count; i++) {
-		frames[i] = callers[i];
-		hash = walk_hash(hash, frames[i]);
-	}
-	sample->user_chain = count ? walk_hash_end(hash) : 0;
+	count--; /* copied, since adding a chain may move the others */
+	memcpy(frames, callers, count * sizeof(*frames));
+	sample->user_chain = count ? walk_hash_end(hash_callers(hash_seed, frames, count)) : 0;
 	return count ? chains_put(chains, sample->user_chain, frames, count) : 0;
 }
 
