@@ -8,9 +8,10 @@
  * repetition. Anything else is -ENOTSUP "... is not supported (column X of FILE)". Malformed input is -EBADMSG; every size is
  * bounded by the file and by parquet_read_options.memory_max.
  *
- * Integrity. Beside the page CRCs, which any reader can check, each column chunk carries the XXH3-64 of all its bytes (headers
- * included) as key-value metadata "wick.xxh3", and parquet_written has the hash of the footer, for whoever keeps the file to
- * remember. Together they leave no byte of a file unchecked; readers that do not know them lose nothing.
+ * Integrity. Beside the page CRCs, which any reader can check, each column chunk carries as key-value metadata the XXH3-64 of
+ * each of its pages (headers included) and of its page indexes, and parquet_written has the hash of the footer, for whoever
+ * keeps the file to remember. Together they leave no byte of a file unchecked, whatever part of it is read; readers that do not
+ * know them lose nothing.
  *
  * Threads: a reader or writer belongs to one thread at a time; several readers may have the same file open.
  */
@@ -77,6 +78,7 @@ struct parquet_values {
 /* ---- writing ---- */
 
 #define PARQUET_GROUP_ROWS (128 * 1024) /* what callers should put into one row group */
+#define PARQUET_PAGE_ROWS  (16 * 1024)
 struct parquet_key_value {
 	const char *key, *value;
 };
@@ -87,7 +89,8 @@ struct parquet_write_options {
 	size_t sorted_by_count;
 	const struct parquet_key_value *key_values; /* copied */
 	size_t key_value_count;
-	mode_t mode; /* of the new file */
+	size_t page_rows; /* rows of a data page, the same for all columns; 0 = PARQUET_PAGE_ROWS */
+	mode_t mode;	  /* of the new file */
 };
 struct parquet_written {
 	uint64_t size, rows;
@@ -164,5 +167,40 @@ void parquet_data_init(struct parquet_data *data);
 void parquet_data_release(struct parquet_data *data);
 /* Reads a whole column chunk. -EBADMSG names file, column, row group and fault. */
 int parquet_read(struct parquet_file *file, size_t group, size_t column, struct parquet_data *ret, struct error *err);
+
+/*
+ * Pages. With a page index the pages of a row group begin at the same rows in all columns, and each can be found, judged by its
+ * range and read alone. A file without an index (or whose columns have pages that are not aligned) has one "page" a row group.
+ */
+size_t parquet_page_count(struct parquet_file *file, size_t group);
+/* First row of a page within its group; page == parquet_page_count() gives the group's number of rows. */
+size_t parquet_page_first_row(struct parquet_file *file, size_t group, size_t page);
+/* The range of an INT32 or INT64 page; false when the file does not tell. -EBADMSG faults of the index show when reading. */
+bool parquet_page_range(struct parquet_file *file, size_t group, size_t column, size_t page, int64_t *ret_min,
+			int64_t *ret_max);
+/* The least and greatest value of a BYTE_ARRAY page, perhaps cut short (the maximum then rounded up); views that live as long
+ * as the file. */
+bool parquet_page_bounds(struct parquet_file *file, size_t group, size_t column, size_t page, struct bytes *ret_min,
+			 struct bytes *ret_max);
+/* Reads pages [first, first + count) of one column. Only these pages (and the dictionary) are read from disk and verified; the
+ * dictionary is kept decoded in `ret` between calls for the same chunk. */
+int parquet_read_pages(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
+		       struct parquet_data *ret, struct error *err);
+
+/* A BYTE_ARRAY column of one row group as codes into its distinct values: no string is copied a row. Chunks that are not
+ * dictionary-encoded get a dictionary made while reading. */
+struct parquet_codes {
+	size_t count;	      /* rows */
+	uint32_t *codes;      /* PARQUET_CODE_NULL where absent */
+	struct bytes *values; /* value_count of them, distinct, in no order; views into storage */
+	size_t value_count;
+	/* private */
+	size_t codes_size, values_size;
+	struct arena storage;
+};
+#define PARQUET_CODE_NULL UINT32_MAX
+void parquet_codes_init(struct parquet_codes *codes);
+void parquet_codes_release(struct parquet_codes *codes);
+int parquet_read_codes(struct parquet_file *file, size_t group, size_t column, struct parquet_codes *ret, struct error *err);
 
 #endif
