@@ -5,6 +5,10 @@
  * Input is hostile. Output arrays are allocated by the caller for exactly `count` values, and no more are ever written; a run
  * that would pass `count` is cut, as the padding of a bit-packed run has to be. Input that ends before `count` values is a
  * fault.
+ *
+ * Queries spend most of their time here. Dictionary indexes are unpacked a batch at a time into memory that stays in the L1
+ * cache, checked against the dictionary's size as a batch and only then looked up, so that neither step has a branch a value;
+ * a run costs one check and a fill.
  */
 #include "codec/parquet_int.h"
 
@@ -12,51 +16,14 @@
 
 #define DELTA_BLOCK_MAX	     65536
 #define DELTA_MINIBLOCKS_MAX 512
-
-/* Little-endian load of up to 8 bytes; the bytes past len read as 0. */
-static inline uint64_t load(const uint8_t *input, size_t len, size_t at)
-{
-	uint64_t word = 0;
-	if (at + 8 <= len)
-		memcpy(&word, input + at, 8);
-	else if (at < len)
-		memcpy(&word, input + at, len - at);
-	return word; /* Wick runs on little-endian machines only; asserted in parquet_read.c */
-}
-
-void parquet_unpack32(const uint8_t *input, size_t len, unsigned width, size_t count, uint32_t *out)
-{
-	uint64_t mask = (1ull << width) - 1; /* width <= 32: with a shift of up to 7 it fits one load */
-	size_t bit = 0, i = 0;
-	for (; i < count && (bit >> 3) + 8 <= len; i++, bit += width) {
-		uint64_t word;
-		memcpy(&word, input + (bit >> 3), 8);
-		out[i] = (uint32_t)(word >> (bit & 7) & mask);
-	}
-	for (; i < count; i++, bit += width)
-		out[i] = (uint32_t)(load(input, len, bit >> 3) >> (bit & 7) & mask);
-}
-
-void parquet_unpack64(const uint8_t *input, size_t len, unsigned width, size_t count, uint64_t *out)
-{
-	uint64_t mask = width == 64 ? UINT64_MAX : (1ull << width) - 1;
-	size_t bit = 0;
-	for (size_t i = 0; i < count; i++, bit += width) {
-		size_t byte = bit >> 3;
-		unsigned shift = bit & 7;
-		uint64_t value = load(input, len, byte) >> shift;
-		if (shift + width > 64)
-			value |= load(input, len, byte + 8) << (64 - shift);
-		out[i] = value & mask;
-	}
-}
+#define BATCH		     512 /* a multiple of 8 */
 
 struct cursor {
 	const uint8_t *data;
 	size_t len, at;
 };
 
-static bool get_varint(struct cursor *cursor, uint64_t *ret)
+static inline bool get_varint(struct cursor *cursor, uint64_t *ret)
 {
 	uint64_t value = 0;
 	for (unsigned shift = 0; shift < 70 && cursor->at < cursor->len; shift += 7) {
@@ -81,24 +48,31 @@ static bool get_zigzag(struct cursor *cursor, int64_t *ret)
 	return true;
 }
 
+/* ---- hybrid ---- */
+
+struct run {
+	size_t count;	       /* at most what was wanted */
+	const uint8_t *packed; /* NULL: `value`, count times */
+	size_t packed_len;     /* readable bytes, more than the run has */
+	uint32_t value;
+};
+
 /* A bit-packed run of `groups` groups; what lies past the input's end must be padding that nobody asked for. */
-static bool get_literals(struct cursor *cursor, uint64_t groups, unsigned width, size_t wanted, uint32_t *out,
-			 size_t *ret_taken)
+static bool get_literals(struct cursor *cursor, uint64_t groups, unsigned width, size_t wanted, struct run *ret)
 {
 	size_t left = cursor->len - cursor->at;
 	size_t n = groups > wanted / 8 + 1 ? wanted : groups * 8 < wanted ? groups * 8 : wanted;
 	if (width && (n * width + 7) / 8 > left)
 		return false;
-	parquet_unpack32(cursor->data + cursor->at, left, width, n, out);
+	*ret = (struct run){.count = n, .packed = cursor->data + cursor->at, .packed_len = left};
 	uint64_t len;
 	if (__builtin_mul_overflow(groups, (uint64_t)width, &len) || len > left)
 		len = left;
 	cursor->at += len;
-	*ret_taken = n;
 	return true;
 }
 
-static bool get_run(struct cursor *cursor, uint64_t run, unsigned width, size_t wanted, uint32_t *out, size_t *ret_taken)
+static bool get_repeated(struct cursor *cursor, uint64_t count, unsigned width, size_t wanted, struct run *ret)
 {
 	size_t value_size = (width + 7) / 8;
 	if (value_size > cursor->len - cursor->at)
@@ -106,33 +80,145 @@ static bool get_run(struct cursor *cursor, uint64_t run, unsigned width, size_t 
 	uint32_t value = 0;
 	for (size_t i = 0; i < value_size; i++)
 		value |= (uint32_t)cursor->data[cursor->at++] << (8 * i);
-	if (width < 32 && value >> width)
+	*ret = (struct run){.count = count < wanted ? count : wanted, .value = value};
+	return width == 32 || value >> width == 0;
+}
+
+static bool get_run(struct cursor *cursor, unsigned width, size_t wanted, struct run *ret)
+{
+	uint64_t header;
+	if (!get_varint(cursor, &header))
 		return false;
-	size_t n = run < wanted ? run : wanted;
-	for (size_t i = 0; i < n; i++)
-		out[i] = value;
-	*ret_taken = n;
-	return true;
+	return header & 1 ? get_literals(cursor, header >> 1, width, wanted, ret)
+			  : get_repeated(cursor, header >> 1, width, wanted, ret);
 }
 
 bool parquet_decode_hybrid(struct bytes input, unsigned width, size_t count, uint32_t *out)
 {
 	struct cursor cursor = {input.data, input.len, 0};
+	struct run run;
 	if (width > 32)
 		return false;
-	for (size_t done = 0; done < count;) {
-		uint64_t header;
-		size_t taken;
-		if (!get_varint(&cursor, &header))
+	for (size_t done = 0; done < count; done += run.count) {
+		if (!get_run(&cursor, width, count - done, &run))
 			return false;
-		bool fine = header & 1 ? get_literals(&cursor, header >> 1, width, count - done, out + done, &taken)
-				       : get_run(&cursor, header >> 1, width, count - done, out + done, &taken);
-		if (!fine)
-			return false;
-		done += taken;
+		if (run.packed)
+			parquet_unpack32(run.packed, run.packed_len, width, run.count, out + done);
+		else
+			for (size_t i = 0; i < run.count; i++)
+				out[done + i] = run.value;
 	}
 	return true;
 }
+
+/* Eight bits to eight bytes. */
+static inline uint64_t spread_bits(uint8_t bits)
+{
+	uint64_t each = bits * 0x0101010101010101ull & 0x8040201008040201ull;
+	return (each + 0x7f7f7f7f7f7f7f7full) >> 7 & 0x0101010101010101ull;
+}
+
+static size_t put_level_bits(const uint8_t *packed, size_t count, uint8_t *out)
+{
+	size_t values = 0, i = 0;
+	for (; i + 8 <= count; i += 8) {
+		uint64_t bytes = spread_bits(packed[i / 8]);
+		memcpy(out + i, &bytes, 8);
+		values += (size_t)__builtin_popcount(packed[i / 8]);
+	}
+	for (; i < count; i++) {
+		out[i] = packed[i / 8] >> (i % 8) & 1;
+		values += out[i];
+	}
+	return values;
+}
+
+/* Levels of more than one bit; false when one is out of range. */
+static bool put_levels(const struct run *run, unsigned width, unsigned most, uint8_t *out, size_t *values)
+{
+	uint32_t batch[BATCH];
+	for (size_t i = 0; i < run->count; i += BATCH) {
+		size_t n = run->count - i < BATCH ? run->count - i : BATCH, at = i / 8 * width;
+		parquet_unpack32(run->packed + at, run->packed_len - at, width, n, batch);
+		for (size_t k = 0; k < n; k++) {
+			if (batch[k] > most)
+				return false;
+			out[i + k] = batch[k] == most;
+			*values += out[i + k];
+		}
+	}
+	return true;
+}
+
+bool parquet_decode_levels(struct bytes input, unsigned most, size_t count, uint8_t *out, size_t *ret_values)
+{
+	struct cursor cursor = {input.data, input.len, 0};
+	struct run run;
+	unsigned width = parquet_bit_width(most);
+	size_t values = 0;
+	for (size_t done = 0; done < count; done += run.count) {
+		if (!get_run(&cursor, width, count - done, &run))
+			return false;
+		if (!run.packed) {
+			if (run.value > most)
+				return false;
+			memset(out + done, run.value == most, run.count);
+			values += run.value == most ? run.count : 0;
+		} else if (most == 1) {
+			values += put_level_bits(run.packed, run.count, out + done);
+		} else if (!put_levels(&run, width, most, out + done, &values)) {
+			return false;
+		}
+	}
+	*ret_values = values;
+	return true;
+}
+
+static inline uint32_t greatest(const uint32_t *values, size_t count)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < count; i++)
+		most = values[i] > most ? values[i] : most;
+	return most;
+}
+
+#define DEFINE_DECODE_DICTIONARY(name, type)                                                                                   \
+	bool parquet_decode_dictionary##name(struct bytes input, unsigned width, size_t count, const type *dictionary,         \
+					     size_t dictionary_count, type *out)                                               \
+	{                                                                                                                      \
+		struct cursor cursor = {input.data, input.len, 0};                                                             \
+		struct run run;                                                                                                \
+		uint32_t batch[BATCH];                                                                                         \
+		if (width > 32)                                                                                                \
+			return false;                                                                                          \
+		for (size_t done = 0; done < count; done += run.count) {                                                       \
+			if (!get_run(&cursor, width, count - done, &run))                                                      \
+				return false;                                                                                  \
+			type *to = out + done;                                                                                 \
+			if (!run.packed) {                                                                                     \
+				if (run.value >= dictionary_count)                                                             \
+					return false;                                                                          \
+				const type value = dictionary[run.value];                                                      \
+				for (size_t i = 0; i < run.count; i++)                                                         \
+					to[i] = value;                                                                         \
+				continue;                                                                                      \
+			}                                                                                                      \
+			for (size_t i = 0; i < run.count; i += BATCH) {                                                        \
+				size_t n = run.count - i < BATCH ? run.count - i : BATCH, at = i / 8 * width;                  \
+				parquet_unpack32(run.packed + at, run.packed_len - at, width, n, batch);                       \
+				if (greatest(batch, n) >= dictionary_count)                                                    \
+					return false;                                                                          \
+				for (size_t k = 0; k < n; k++)                                                                 \
+					to[i + k] = dictionary[batch[k]];                                                      \
+			}                                                                                                      \
+		}                                                                                                              \
+		return true;                                                                                                   \
+	}
+DEFINE_DECODE_DICTIONARY(32, uint32_t)
+DEFINE_DECODE_DICTIONARY(64, uint64_t)
+DEFINE_DECODE_DICTIONARY(_bytes, struct bytes)
+
+/* ---- delta ---- */
 
 struct delta {
 	struct cursor cursor;
@@ -168,20 +254,21 @@ static bool delta_open_block(struct delta *delta)
 	return true;
 }
 
-#define UNPACK_BATCH 128 /* a multiple of 8 */
+#define DELTA_BATCH 64 /* a multiple of 8 */
 
-/* Reads n deltas of a miniblock in batches; calls back through `values` sums, the running value. */
-static bool delta_miniblock(struct delta *delta, unsigned width, size_t n, uint64_t *running, int64_t *out64, int32_t *out32)
+/* Reads n deltas of a miniblock in batches and sums them up behind *running, the value before. */
+static inline bool delta_miniblock(struct delta *delta, unsigned width, size_t n, uint64_t *running, int64_t *out64,
+				   int32_t *out32)
 {
 	struct cursor *cursor = &delta->cursor;
 	size_t whole = delta->miniblock_values * width / 8, left = cursor->len - cursor->at;
 	if (width > 64 || (n * width + 7) / 8 > left)
 		return false;
-	uint64_t batch[UNPACK_BATCH], value = *running, least = (uint64_t)delta->least;
+	uint64_t batch[DELTA_BATCH], value = *running, least = (uint64_t)delta->least;
 	const uint8_t *at = cursor->data + cursor->at;
-	for (size_t i = 0; i < n; i += UNPACK_BATCH) {
-		size_t m = n - i < UNPACK_BATCH ? n - i : UNPACK_BATCH;
-		parquet_unpack64(at + i * width / 8, left - i * width / 8, width, m, batch);
+	for (size_t i = 0; i < n; i += DELTA_BATCH) {
+		size_t m = n - i < DELTA_BATCH ? n - i : DELTA_BATCH;
+		parquet_unpack64(at + i / 8 * width, left - i / 8 * width, width, m, batch);
 		for (size_t k = 0; k < m; k++) {
 			value += batch[k] + least;
 			if (out64)
@@ -195,7 +282,7 @@ static bool delta_miniblock(struct delta *delta, unsigned width, size_t n, uint6
 	return true;
 }
 
-static bool decode_delta(struct bytes input, size_t count, int64_t *out64, int32_t *out32)
+static inline __attribute__((always_inline)) bool decode_delta(struct bytes input, size_t count, int64_t *out64, int32_t *out32)
 {
 	struct delta delta;
 	if (count == 0)

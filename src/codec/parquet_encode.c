@@ -41,48 +41,25 @@ static int put_zigzag(struct buffer *out, int64_t value)
 	return put_varint(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-/* Packs count values; pads with zeros to a multiple of `group` values. */
-static int pack(const uint64_t *values, size_t count, unsigned width, size_t group, struct buffer *out)
-{
-	size_t padded = (count + group - 1) / group * group;
-	size_t len = (padded * width + 7) / 8;
-	int r = buffer_reserve(out, len);
-	if (r < 0)
-		return r;
-	uint8_t *at = out->data + out->len;
-	memset(at, 0, len);
-	size_t bit = 0;
-	for (size_t i = 0; i < count; i++, bit += width) {
-		uint64_t value = values[i];
-		size_t byte = bit >> 3;
-		unsigned shift = bit & 7, left = width;
-		for (; left > 0; byte++) {
-			at[byte] |= (uint8_t)(value << shift);
-			unsigned taken = 8 - shift;
-			value >>= taken;
-			left = left > taken ? left - taken : 0;
-			shift = 0;
-		}
-	}
-	out->len += len;
-	return 0;
-}
-
-#define PACK_BATCH 512 /* a multiple of 8 */
-
 static int put_literals(const uint32_t *values, size_t count, unsigned width, struct buffer *out)
 {
 	if (count == 0)
 		return 0;
-	int r = put_varint(out, (count + 7) / 8 << 1 | 1);
-	uint64_t wide[PACK_BATCH];
-	for (size_t i = 0; r == 0 && i < count; i += PACK_BATCH) {
-		size_t n = count - i < PACK_BATCH ? count - i : PACK_BATCH;
-		for (size_t k = 0; k < n; k++)
-			wide[k] = values[i + k];
-		r = pack(wide, n, width, 8, out);
+	size_t whole = count / 8, groups = (count + 7) / 8;
+	int r = put_varint(out, (uint64_t)groups << 1 | 1);
+	if (r == 0)
+		r = buffer_reserve(out, groups * width);
+	if (r < 0)
+		return r;
+	uint8_t *at = out->data + out->len;
+	parquet_pack32(values, whole, width, at);
+	if (groups > whole) {
+		uint32_t last[8] = {0};
+		memcpy(last, values + whole * 8, (count - whole * 8) * sizeof(*last));
+		parquet_pack32(last, 1, width, at + whole * width);
 	}
-	return r;
+	out->len += groups * width;
+	return 0;
 }
 
 static int put_run(uint32_t value, size_t count, unsigned width, struct buffer *out)
@@ -115,25 +92,33 @@ int parquet_encode_hybrid(const uint32_t *values, size_t count, unsigned width, 
 	return put_literals(values + start, at - start, width, out);
 }
 
-/* deltas: count <= DELTA_BLOCK of them. */
-static int put_delta_block(const int64_t *deltas, size_t count, struct buffer *out)
+/* deltas: count <= DELTA_BLOCK of them; what is behind them is overwritten. */
+static int put_delta_block(uint64_t deltas[DELTA_BLOCK], size_t count, struct buffer *out)
 {
-	int64_t least = deltas[0];
-	for (size_t i = 1; i < count; i++)
-		least = deltas[i] < least ? deltas[i] : least;
-	uint64_t relative[DELTA_BLOCK] = {0};
+	int64_t least = (int64_t)deltas[0];
 	uint8_t widths[DELTA_MINIBLOCKS] = {0};
-	for (size_t i = 0; i < count; i++) {
-		relative[i] = (uint64_t)deltas[i] - (uint64_t)least;
-		uint8_t width = (uint8_t)parquet_bit_width(relative[i]);
-		if (width > widths[i / DELTA_MINIBLOCK])
-			widths[i / DELTA_MINIBLOCK] = width;
+	size_t miniblocks = (count + DELTA_MINIBLOCK - 1) / DELTA_MINIBLOCK;
+	for (size_t i = 1; i < count; i++)
+		least = (int64_t)deltas[i] < least ? (int64_t)deltas[i] : least;
+	for (size_t i = 0; i < count; i++)
+		deltas[i] -= (uint64_t)least;
+	for (size_t i = count; i < miniblocks * DELTA_MINIBLOCK; i++)
+		deltas[i] = 0;
+	for (size_t m = 0; m < miniblocks; m++) {
+		uint64_t any = 0;
+		for (size_t i = 0; i < DELTA_MINIBLOCK; i++)
+			any |= deltas[m * DELTA_MINIBLOCK + i];
+		widths[m] = (uint8_t)parquet_bit_width(any);
 	}
 	int r = put_zigzag(out, least);
 	if (r == 0)
 		r = buffer_append(out, widths, sizeof(widths));
-	for (size_t m = 0; r == 0 && m * DELTA_MINIBLOCK < count; m++)
-		r = pack(relative + m * DELTA_MINIBLOCK, DELTA_MINIBLOCK, widths[m], DELTA_MINIBLOCK, out);
+	if (r == 0)
+		r = buffer_reserve(out, DELTA_BLOCK * sizeof(*deltas));
+	for (size_t m = 0; r == 0 && m < miniblocks; m++) {
+		parquet_pack64(deltas + m * DELTA_MINIBLOCK, DELTA_MINIBLOCK / 8, widths[m], out->data + out->len);
+		out->len += (size_t)widths[m] * DELTA_MINIBLOCK / 8;
+	}
 	return r;
 }
 
@@ -149,12 +134,12 @@ static int put_delta_header(size_t count, int64_t first, struct buffer *out)
 
 int parquet_encode_delta32(const int32_t *values, size_t count, struct buffer *out)
 {
-	int64_t deltas[DELTA_BLOCK];
+	uint64_t deltas[DELTA_BLOCK];
 	int r = put_delta_header(count, count ? values[0] : 0, out);
 	for (size_t i = 1; r == 0 && i < count; i += DELTA_BLOCK) {
 		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
 		for (size_t k = 0; k < n; k++)
-			deltas[k] = (int32_t)((uint32_t)values[i + k] - (uint32_t)values[i + k - 1]);
+			deltas[k] = (uint64_t)(int32_t)((uint32_t)values[i + k] - (uint32_t)values[i + k - 1]);
 		r = put_delta_block(deltas, n, out);
 	}
 	return r;
@@ -162,12 +147,12 @@ int parquet_encode_delta32(const int32_t *values, size_t count, struct buffer *o
 
 int parquet_encode_delta64(const int64_t *values, size_t count, struct buffer *out)
 {
-	int64_t deltas[DELTA_BLOCK];
+	uint64_t deltas[DELTA_BLOCK];
 	int r = put_delta_header(count, count ? values[0] : 0, out);
 	for (size_t i = 1; r == 0 && i < count; i += DELTA_BLOCK) {
 		size_t n = count - i < DELTA_BLOCK ? count - i : DELTA_BLOCK;
 		for (size_t k = 0; k < n; k++)
-			deltas[k] = (int64_t)((uint64_t)values[i + k] - (uint64_t)values[i + k - 1]);
+			deltas[k] = (uint64_t)values[i + k] - (uint64_t)values[i + k - 1];
 		r = put_delta_block(deltas, n, out);
 	}
 	return r;

@@ -110,9 +110,24 @@ bool parquet_decode_delta32(struct bytes input, size_t count, int32_t *out);
 bool parquet_decode_delta64(struct bytes input, size_t count, int64_t *out);
 int parquet_encode_booleans(const uint8_t *values, size_t count, struct buffer *out);
 bool parquet_decode_booleans(struct bytes input, size_t count, uint8_t *out);
-/* Reads `count` integers of `width` bits, at most 64, from the start of input, which must be long enough. */
+/* Definition levels up to `most` as a byte a row, 1 where the level is `most`; *ret_values is how many. */
+bool parquet_decode_levels(struct bytes input, unsigned most, size_t count, uint8_t *out, size_t *ret_values);
+/* Hybrid indexes, each looked up in a dictionary; false also when one is out of range. */
+bool parquet_decode_dictionary32(struct bytes input, unsigned width, size_t count, const uint32_t *dictionary,
+				 size_t dictionary_count, uint32_t *out);
+bool parquet_decode_dictionary64(struct bytes input, unsigned width, size_t count, const uint64_t *dictionary,
+				 size_t dictionary_count, uint64_t *out);
+bool parquet_decode_dictionary_bytes(struct bytes input, unsigned width, size_t count, const struct bytes *dictionary,
+				     size_t dictionary_count, struct bytes *out);
+
+/* ---- bit packing (parquet_bits.c) ---- */
+
+/* Reads `count` integers of `width` bits, at most 32 or 64; what lies behind `len` bytes reads as 0. */
 void parquet_unpack32(const uint8_t *input, size_t len, unsigned width, size_t count, uint32_t *out);
 void parquet_unpack64(const uint8_t *input, size_t len, unsigned width, size_t count, uint64_t *out);
+/* Packs groups of 8 values, none wider than `width`; writes groups * width bytes. */
+void parquet_pack32(const uint32_t *values, size_t groups, unsigned width, uint8_t *out);
+void parquet_pack64(const uint64_t *values, size_t groups, unsigned width, uint8_t *out);
 
 static inline size_t parquet_type_size(enum parquet_type type)
 {
