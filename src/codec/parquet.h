@@ -27,6 +27,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/map.h"
 
 /* Numbers of the specification. */
 enum parquet_type {
@@ -156,12 +157,17 @@ struct parquet_data {
 		int64_t *i64;
 		float *f32;
 		double *f64;
-		struct bytes *bytes; /* views into `storage` */
+		struct bytes *bytes; /* views into `storage`, and, after parquet_read_pages(), of the dictionary */
 	};
 	/* private */
 	size_t any_size, present_size; /* allocated bytes */
 	uint8_t *present_buffer;
 	struct arena storage;
+	/* The dictionary of the chunk that was read last; dictionary_file 0 = none. */
+	uint64_t dictionary_file;
+	size_t dictionary_group, dictionary_column, dictionary_count, dictionary_size;
+	void *dictionary;
+	struct arena dictionary_storage;
 };
 void parquet_data_init(struct parquet_data *data);
 void parquet_data_release(struct parquet_data *data);
@@ -195,12 +201,18 @@ struct parquet_codes {
 	struct bytes *values; /* value_count of them, distinct, in no order; views into storage */
 	size_t value_count;
 	/* private */
-	size_t codes_size, values_size;
+	size_t codes_size, value_capacity;
 	struct arena storage;
+	struct index32 index;
+	struct parquet_data work;
 };
 #define PARQUET_CODE_NULL UINT32_MAX
 void parquet_codes_init(struct parquet_codes *codes);
 void parquet_codes_release(struct parquet_codes *codes);
 int parquet_read_codes(struct parquet_file *file, size_t group, size_t column, struct parquet_codes *ret, struct error *err);
+
+/* Verifies every byte of the file, in bounded memory: pages and page indexes by their checksums, the footer by the one it had
+ * when it was opened, and that they leave no gap. Chunks without checksums of ours are decoded instead. */
+int parquet_verify(struct parquet_file *file, struct error *err);
 
 #endif

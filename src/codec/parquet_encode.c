@@ -158,6 +158,41 @@ int parquet_encode_delta64(const int64_t *values, size_t count, struct buffer *o
 	return r;
 }
 
+int parquet_encode_indexes(const uint32_t *indexes, size_t count, struct buffer *out)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < count; i++)
+		most = indexes[i] > most ? indexes[i] : most;
+	/* Some readers refuse a width of 0. */
+	unsigned width = most ? parquet_bit_width(most) : 1;
+	int r = buffer_append_byte(out, (uint8_t)width);
+	return r < 0 ? r : parquet_encode_hybrid(indexes, count, width, out);
+}
+
+#define DEFINE_DELTA_COST(bits)                                                                                                \
+	size_t parquet_delta_cost##bits(const int##bits##_t *values, size_t count)                                             \
+	{                                                                                                                      \
+		size_t cost = 0;                                                                                               \
+		for (size_t i = 1; i + DELTA_BLOCK <= count; i += DELTA_BLOCK) {                                               \
+			uint##bits##_t deltas[DELTA_BLOCK];                                                                    \
+			int##bits##_t least = INT##bits##_MAX;                                                                 \
+			for (size_t k = 0; k < DELTA_BLOCK; k++) {                                                             \
+				deltas[k] = (uint##bits##_t)values[i + k] - (uint##bits##_t)values[i + k - 1];                 \
+				least = (int##bits##_t)deltas[k] < least ? (int##bits##_t)deltas[k] : least;                   \
+			}                                                                                                      \
+			for (size_t m = 0; m < DELTA_MINIBLOCKS; m++) {                                                        \
+				uint##bits##_t any = 0;                                                                        \
+				for (size_t k = 0; k < DELTA_MINIBLOCK; k++)                                                   \
+					any |= deltas[m * DELTA_MINIBLOCK + k] - (uint##bits##_t)least;                        \
+				cost += parquet_bit_width(any) * DELTA_MINIBLOCK / 8;                                          \
+			}                                                                                                      \
+			cost += DELTA_MINIBLOCKS + parquet_bit_width((uint##bits##_t)least) / 7 + 1;                           \
+		}                                                                                                              \
+		return cost + count % DELTA_BLOCK * (bits / 8);                                                                \
+	}
+DEFINE_DELTA_COST(32)
+DEFINE_DELTA_COST(64)
+
 int parquet_encode_booleans(const uint8_t *values, size_t count, struct buffer *out)
 {
 	size_t len = (count + 7) / 8;

@@ -3,10 +3,13 @@
 #ifndef WICK_CODEC_PARQUET_INT_H
 #define WICK_CODEC_PARQUET_INT_H
 
+#include "base/map.h"
 #include "codec/parquet.h"
 #include "codec/thrift.h"
 
-#define PARQUET_CHUNK_HASH_KEY "wick.xxh3"
+#define PARQUET_CHUNK_HASH_KEY "wick.xxh3"  /* of a whole chunk: files of before the page index */
+#define PARQUET_PAGE_HASH_KEY  "wick.pages" /* the form that is written now, see struct parquet_chunk */
+#define PARQUET_HASH_DIGITS    16
 #define PARQUET_GROUP_ROWS_MAX (16u * 1024 * 1024)
 #define PARQUET_COLUMNS_MAX    4096
 #define PARQUET_FOOTER_MAX     (256u * 1024 * 1024)
@@ -45,19 +48,25 @@ enum parquet_repetition {
 	REPETITION_REPEATED = 2,
 };
 
-/* A column chunk as the footer has it. */
+/*
+ * A column chunk as the footer has it. `page_hashes` is the text of PARQUET_PAGE_HASH_KEY: 16 hexadecimal digits each for the
+ * dictionary page (if there is one), the data pages, the column index (if there is one) and the offset index. It is checked
+ * and parsed only when used: opening a file should not cost what its pages cost.
+ */
 struct parquet_chunk {
 	int32_t codec;
+	uint32_t encodings; /* bit a encoding, for the writer */
 	int64_t value_count, size_compressed, size_uncompressed;
 	int64_t data_offset, dictionary_offset; /* dictionary_offset 0 = none */
-	struct parquet_statistics statistics;
+	int64_t column_index_offset, offset_index_offset;
+	int32_t column_index_length, offset_index_length; /* 0 = none */
+	struct bytes page_hashes;			  /* empty = none */
 	bool has_hash;
 	uint64_t hash;
-	uint32_t encodings; /* bit a encoding, for the writer */
+	struct parquet_statistics statistics;
 };
 struct parquet_group {
 	int64_t rows;
-	struct parquet_chunk *chunks; /* one a column */
 };
 struct parquet_schema_column {
 	struct parquet_column column; /* .name is owned */
@@ -72,14 +81,21 @@ struct parquet_metadata {
 	size_t column_count, column_capacity;
 	struct parquet_group *groups;
 	size_t group_count, group_capacity;
+	struct parquet_chunk *chunks; /* group by group, one a column */
+	size_t chunk_capacity;
 	struct {
 		char *key, *value;
 	} * key_values;
 	size_t key_value_count, key_value_capacity;
 };
+static inline struct parquet_chunk *parquet_chunk_at(const struct parquet_metadata *metadata, size_t group, size_t column)
+{
+	return &metadata->chunks[group * metadata->column_count + column];
+}
 /* Statistics and strings are views of `footer` or copies; `name` is for messages. */
 int parquet_metadata_read(struct bytes footer, const char *name, struct parquet_metadata *ret, struct error *err);
 void parquet_metadata_release(struct parquet_metadata *metadata);
+bool parquet_parse_hash(struct bytes text, uint64_t *ret); /* PARQUET_HASH_DIGITS lower-case hexadecimal digits */
 /* Appends the Thrift form. */
 int parquet_metadata_write(const struct parquet_metadata *metadata, const uint32_t *sorted_by, size_t sorted_by_count,
 			   struct buffer *out);
@@ -98,6 +114,63 @@ struct parquet_page {
 const char *parquet_page_read(struct bytes input, struct parquet_page *ret, size_t *ret_len);
 int parquet_page_write(const struct parquet_page *page, struct buffer *out);
 
+/* ---- page index (parquet_index.c) ---- */
+
+struct parquet_index_entry {
+	int64_t offset;
+	int32_t size; /* with its header */
+	int64_t first_row, null_count;
+	bool is_null; /* no value at all: no bounds */
+	struct bytes min, max;
+};
+int parquet_column_index_write(const struct parquet_column *column, const struct parquet_index_entry *entries, size_t count,
+			       struct buffer *out);
+int parquet_offset_index_write(const struct parquet_index_entry *entries, size_t count, struct buffer *out);
+/* Read into arrays of the arena, the bounds as views of input; *ret_count pages. Return 0, -ENOMEM or -EBADMSG. */
+int parquet_column_index_read(struct bytes input, struct arena *arena, struct parquet_index_entry **ret, size_t *ret_count);
+int parquet_offset_index_read(struct bytes input, struct arena *arena, struct parquet_index_entry **ret, size_t *ret_count);
+
+/* ---- ranges (parquet_statistics.c) ---- */
+
+#define PARQUET_BOUND_MAX 64
+struct parquet_range {
+	enum {
+		PARQUET_RANGE_EMPTY, /* no values */
+		PARQUET_RANGE_KNOWN,
+		PARQUET_RANGE_UNKNOWN, /* not a number */
+	} state;
+	uint8_t min_word[8], max_word[8];
+	struct bytes min_bytes, max_bytes; /* of BYTE_ARRAY and FIXED: views of the values */
+};
+void parquet_range_of(const struct parquet_column *column, const void *values, size_t count, struct parquet_range *ret);
+void parquet_range_merge(const struct parquet_column *column, struct parquet_range *range, const struct parquet_range *more);
+/* As PLAIN encodes one value; views of the range or of what it refers to. */
+struct bytes parquet_range_min(const struct parquet_column *column, const struct parquet_range *range);
+struct bytes parquet_range_max(const struct parquet_column *column, const struct parquet_range *range);
+int parquet_compare(const struct parquet_column *column, struct bytes a, struct bytes b); /* < 0, 0, > 0 */
+/* Shortens a bound of bytes to PARQUET_BOUND_MAX, in `out` if need be; false when there is no upper bound so short. */
+bool parquet_cut_bound(struct bytes value, bool is_text, bool upper, uint8_t out[PARQUET_BOUND_MAX], struct bytes *ret);
+
+/* ---- dictionaries of the writer (parquet_dictionary.c) ---- */
+
+struct parquet_dictionary {
+	uint64_t *words; /* of fixed-size types */
+	struct bytes *strings;
+	size_t count, word_capacity, string_capacity;
+	uint32_t *indexes; /* one a value */
+	size_t index_capacity;
+	/* private */
+	struct index32 index;
+	uint32_t *slots;
+	size_t slot_capacity;
+};
+/* 1 = built, 0 = does not pay, -ENOMEM. bytes_without: what the values take without a dictionary. */
+int parquet_dictionary_build(struct parquet_dictionary *dictionary, const struct parquet_column *column, const void *values,
+			     size_t count, const struct parquet_range *range, size_t bytes_without);
+/* What dictionary and indexes will take, about. */
+size_t parquet_dictionary_cost(const struct parquet_dictionary *dictionary, size_t size, size_t count);
+void parquet_dictionary_release(struct parquet_dictionary *dictionary);
+
 /* ---- encodings (parquet_encode.c, parquet_decode.c). Decoders return false on malformed input. ---- */
 
 unsigned parquet_bit_width(uint64_t value); /* bits needed for it; 0 for 0 */
@@ -108,6 +181,11 @@ int parquet_encode_delta32(const int32_t *values, size_t count, struct buffer *o
 int parquet_encode_delta64(const int64_t *values, size_t count, struct buffer *out);
 bool parquet_decode_delta32(struct bytes input, size_t count, int32_t *out);
 bool parquet_decode_delta64(struct bytes input, size_t count, int64_t *out);
+/* What they would append, without the header. */
+size_t parquet_delta_cost32(const int32_t *values, size_t count);
+size_t parquet_delta_cost64(const int64_t *values, size_t count);
+/* The body of a page of dictionary indexes: a byte of width, then hybrid. */
+int parquet_encode_indexes(const uint32_t *indexes, size_t count, struct buffer *out);
 int parquet_encode_booleans(const uint8_t *values, size_t count, struct buffer *out);
 bool parquet_decode_booleans(struct bytes input, size_t count, uint8_t *out);
 /* Definition levels up to `most` as a byte a row, 1 where the level is `most`; *ret_values is how many. */

@@ -7,8 +7,6 @@
  * the footer does not allow.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -298,12 +296,12 @@ static void read_statistics(struct thrift_reader *thrift, uint8_t type, struct p
 	ret->has_range = has_min && has_max;
 }
 
-static bool parse_hash(struct bytes text, uint64_t *ret)
+bool parquet_parse_hash(struct bytes text, uint64_t *ret)
 {
 	uint64_t hash = 0;
-	if (text.len != 16)
+	if (text.len != PARQUET_HASH_DIGITS)
 		return false;
-	for (size_t i = 0; i < 16; i++) {
+	for (size_t i = 0; i < PARQUET_HASH_DIGITS; i++) {
 		uint8_t c = text.data[i];
 		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
 			return false;
@@ -337,7 +335,9 @@ static void read_chunk_key_values(struct thrift_reader *thrift, uint8_t type, st
 		struct bytes key, value;
 		read_key_value(thrift, &key, &value);
 		if (bytes_equal_string(key, PARQUET_CHUNK_HASH_KEY))
-			ret->has_hash = parse_hash(value, &ret->hash);
+			ret->has_hash = parquet_parse_hash(value, &ret->hash);
+		else if (bytes_equal_string(key, PARQUET_PAGE_HASH_KEY))
+			ret->page_hashes = value;
 	}
 }
 
@@ -372,14 +372,20 @@ static void read_chunk(struct reading *reading, size_t column, struct parquet_ch
 	bool has_metadata = false;
 	struct thrift_field field = {0};
 	while (thrift_next(thrift, &field)) {
-		if (field.id == 1) {
+		switch (field.id) {
+		case 1:
 			reading->error = -ENOTSUP;
 			fail(reading, "column chunks in other files are not supported");
-		} else if (field.id == 3) {
+			break;
+		case 3:
 			read_column_metadata(reading, field.type, column, ret);
 			has_metadata = true;
-		} else {
-			thrift_skip(thrift, field.type);
+			break;
+		case 4: ret->offset_index_offset = thrift_read_int(thrift, field.type); break;
+		case 5: ret->offset_index_length = thrift_read_i32(thrift, field.type); break;
+		case 6: ret->column_index_offset = thrift_read_int(thrift, field.type); break;
+		case 7: ret->column_index_length = thrift_read_i32(thrift, field.type); break;
+		default: thrift_skip(thrift, field.type);
 		}
 	}
 	if (!thrift->fault && !has_metadata) {
@@ -388,39 +394,42 @@ static void read_chunk(struct reading *reading, size_t column, struct parquet_ch
 	}
 }
 
-static void read_group_columns(struct reading *reading, uint8_t type, struct parquet_group *group)
+/* `index` is that of the group, whose chunks begin at index * columns. */
+static bool read_group_columns(struct reading *reading, uint8_t type, size_t index)
 {
+	struct parquet_metadata *metadata = reading->metadata;
 	uint8_t element;
-	size_t columns = reading->metadata->column_count;
+	size_t columns = metadata->column_count, start = index * columns;
 	size_t count = thrift_read_list(&reading->thrift, type, &element);
-	if (!reading->thrift.fault && (count != columns || group->chunks || element != THRIFT_STRUCT))
+	if (!reading->thrift.fault && (count != columns || element != THRIFT_STRUCT))
 		fail(reading, "a row group has not one chunk for each column");
 	if (reading->thrift.fault)
-		return;
-	group->chunks = mem_zalloc_array(columns, sizeof(*group->chunks));
-	if (!group->chunks) {
+		return false;
+	if (array_reserve(&metadata->chunks, &metadata->chunk_capacity, start + columns, SIZE_MAX) < 0) {
 		fail_memory(reading);
-		return;
+		return false;
 	}
+	memset(metadata->chunks + start, 0, columns * sizeof(*metadata->chunks));
 	for (size_t i = 0; i < columns && !reading->thrift.fault; i++)
-		read_chunk(reading, i, &group->chunks[i]);
+		read_chunk(reading, i, &metadata->chunks[start + i]);
+	return true;
 }
 
-static void read_group(struct reading *reading, struct parquet_group *group)
+static void read_group(struct reading *reading, size_t index)
 {
 	struct thrift_reader *thrift = &reading->thrift;
 	struct thrift_field field = {0};
+	struct parquet_group *group = &reading->metadata->groups[index];
+	bool has_columns = false;
 	while (thrift_next(thrift, &field)) {
-		if (field.id == 1)
-			read_group_columns(reading, field.type, group);
+		if (field.id == 1 && !has_columns)
+			has_columns = read_group_columns(reading, field.type, index);
 		else if (field.id == 3)
 			group->rows = thrift_read_int(thrift, field.type);
 		else
 			thrift_skip(thrift, field.type);
 	}
-	if (thrift->fault)
-		return;
-	if (!group->chunks || group->rows < 0)
+	if (!thrift->fault && (!has_columns || group->rows < 0))
 		fail(reading, "a row group is incomplete");
 }
 
@@ -438,9 +447,8 @@ static void read_groups(struct reading *reading, uint8_t type)
 			fail_memory(reading);
 			return;
 		}
-		struct parquet_group *group = &metadata->groups[metadata->group_count++];
-		*group = (struct parquet_group){0};
-		read_group(reading, group);
+		metadata->groups[metadata->group_count] = (struct parquet_group){0};
+		read_group(reading, metadata->group_count++);
 	}
 }
 
@@ -505,14 +513,13 @@ void parquet_metadata_release(struct parquet_metadata *metadata)
 {
 	for (size_t i = 0; i < metadata->column_count; i++)
 		mem_free((void *)metadata->columns[i].column.name);
-	for (size_t i = 0; i < metadata->group_count; i++)
-		mem_free(metadata->groups[i].chunks);
 	for (size_t i = 0; i < metadata->key_value_count; i++) {
 		mem_free(metadata->key_values[i].key);
 		mem_free(metadata->key_values[i].value);
 	}
 	mem_free(metadata->columns);
 	mem_free(metadata->groups);
+	mem_free(metadata->chunks);
 	mem_free(metadata->key_values);
 	*metadata = (struct parquet_metadata){0};
 }
@@ -594,8 +601,6 @@ static void write_statistics(struct thrift_writer *thrift, const struct parquet_
 
 static void write_chunk(struct thrift_writer *thrift, const struct parquet_column *column, const struct parquet_chunk *chunk)
 {
-	char hash[17];
-	snprintf(hash, sizeof(hash), "%016" PRIx64, chunk->hash);
 	thrift_begin_element(thrift);
 	thrift_write_i64(thrift, 2, 0); /* file_offset is deprecated: 0, as the specification asks */
 	thrift_begin_struct(thrift, 3);
@@ -612,14 +617,20 @@ static void write_chunk(struct thrift_writer *thrift, const struct parquet_colum
 	thrift_write_i64(thrift, 7, chunk->size_compressed);
 	thrift_begin_list(thrift, 8, THRIFT_STRUCT, 1);
 	thrift_begin_element(thrift);
-	thrift_write_string(thrift, 1, PARQUET_CHUNK_HASH_KEY);
-	thrift_write_string(thrift, 2, hash);
+	thrift_write_string(thrift, 1, PARQUET_PAGE_HASH_KEY);
+	thrift_write_binary(thrift, 2, chunk->page_hashes.data, chunk->page_hashes.len);
 	thrift_end_struct(thrift);
 	thrift_write_i64(thrift, 9, chunk->data_offset);
 	if (chunk->dictionary_offset)
 		thrift_write_i64(thrift, 11, chunk->dictionary_offset);
 	write_statistics(thrift, &chunk->statistics);
 	thrift_end_struct(thrift);
+	thrift_write_i64(thrift, 4, chunk->offset_index_offset);
+	thrift_write_i32(thrift, 5, chunk->offset_index_length);
+	if (chunk->column_index_length) {
+		thrift_write_i64(thrift, 6, chunk->column_index_offset);
+		thrift_write_i32(thrift, 7, chunk->column_index_length);
+	}
 	thrift_end_struct(thrift);
 }
 
@@ -636,9 +647,10 @@ static void write_group(struct thrift_writer *thrift, const struct parquet_metad
 	thrift_begin_element(thrift);
 	thrift_begin_list(thrift, 1, THRIFT_STRUCT, metadata->column_count);
 	for (size_t i = 0; i < metadata->column_count; i++) {
-		write_chunk(thrift, &metadata->columns[i].column, &group->chunks[i]);
-		uncompressed += group->chunks[i].size_uncompressed;
-		compressed += group->chunks[i].size_compressed;
+		const struct parquet_chunk *chunk = parquet_chunk_at(metadata, index, i);
+		write_chunk(thrift, &metadata->columns[i].column, chunk);
+		uncompressed += chunk->size_uncompressed;
+		compressed += chunk->size_compressed;
 	}
 	thrift_write_i64(thrift, 2, uncompressed);
 	thrift_write_i64(thrift, 3, group->rows);
@@ -652,7 +664,7 @@ static void write_group(struct thrift_writer *thrift, const struct parquet_metad
 			thrift_end_struct(thrift);
 		}
 	}
-	thrift_write_i64(thrift, 5, chunk_offset(&group->chunks[0]));
+	thrift_write_i64(thrift, 5, chunk_offset(parquet_chunk_at(metadata, index, 0)));
 	thrift_write_i64(thrift, 6, compressed);
 	if (index <= INT16_MAX)
 		thrift_write_i16(thrift, 7, (int16_t)index);

@@ -1,260 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Parquet reader: opens a file by its footer and decodes one column chunk at a time into arrays.
+ * Decoding column chunks, whole or some pages of them, into arrays.
  *
  * Everything comes from outside. A chunk's place is checked against the file, a page's against its chunk, the number of values
- * of each page against what its row group still needs, and every buffer against memory_max before it is made. The checksums
- * come first: once the chunk's hash has matched, page CRCs have nothing to add and are skipped.
+ * of each page against the rows that are still needed, and every buffer against memory_max before it is made. The checksums
+ * come first: where a page's hash has matched, its CRC has nothing to add and is skipped. Pages of a file that is hashed by the
+ * chunk (as it was before there was a page index) can be read alone only by verifying the whole chunk, so such chunks are one
+ * page.
  *
- * Files are read with pread, not mapped: a file that shrinks under a mapping kills the process.
+ * Bytes are copied as seldom as can be: pages that are not compressed are decoded from where they were read, others from where
+ * they were decompressed, both into the array that the caller gets. Strings stay where their page is.
  */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <libdeflate.h>
 #include <string.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/hash.h"
-#include "base/io.h"
 #include "codec/compress.h"
-#include "codec/parquet_int.h"
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are copied as they are on disk");
-
-/* A fuzzer cannot guess checksums; what they guard must hold without them. */
-#ifdef WICK_FUZZING
-#define CHECKSUMS_MATTER false
-#else
-#define CHECKSUMS_MATTER true
-#endif
-
-#define MAGIC_LEN	   4
-#define TAIL_LEN	   8 /* footer length, magic */
-#define MEMORY_MAX_DEFAULT (1024u * 1024 * 1024)
-
-struct parquet_file {
-	int fd; /* -1 when `input` is the file */
-	struct bytes input;
-	char *name;
-	uint64_t size, footer_start, footer_hash, bytes_read;
-	size_t memory_max;
-	uint8_t *footer; /* what statistics refer to */
-	struct parquet_metadata metadata;
-	struct buffer chunk, page;
-	uint32_t *words; /* levels, dictionary indexes */
-	size_t word_capacity;
-	ZSTD_DCtx *zstd;
-};
-
-/* ---- opening ---- */
-
-static int corrupt(const struct parquet_file *file, struct error *err, const char *fault)
-{
-	return error_set(err, -EBADMSG, "%s: %s", file->name, fault);
-}
-
-/* Reads exactly len bytes. */
-static int read_at(struct parquet_file *file, uint64_t offset, void *data, size_t len, struct error *err)
-{
-	file->bytes_read += len;
-	if (file->fd < 0) {
-		memcpy(data, file->input.data + offset, len);
-		return 0;
-	}
-	ssize_t n = io_pread(file->fd, data, len, offset, file->name, err);
-	if (n < 0)
-		return (int)n;
-	return (size_t)n == len ? 0 : corrupt(file, err, "truncated while it was read");
-}
-
-static int read_footer(struct parquet_file *file, const uint64_t *expected, struct error *err)
-{
-	uint8_t head[MAGIC_LEN], tail[TAIL_LEN];
-	uint32_t len;
-	if (file->size < MAGIC_LEN + TAIL_LEN)
-		return corrupt(file, err, "too short to be a Parquet file");
-	int r = read_at(file, 0, head, sizeof(head), err);
-	if (r == 0)
-		r = read_at(file, file->size - TAIL_LEN, tail, sizeof(tail), err);
-	if (r < 0)
-		return r;
-	if (!memcmp(head, "PARE", 4) || !memcmp(tail + 4, "PARE", 4))
-		return error_set(err, -ENOTSUP, "%s: encrypted Parquet files are not supported", file->name);
-	if (memcmp(head, "PAR1", 4) || memcmp(tail + 4, "PAR1", 4))
-		return corrupt(file, err, "not a Parquet file: the magic number is missing at its start or end");
-	memcpy(&len, tail, 4);
-	if (len > file->size - MAGIC_LEN - TAIL_LEN || len > PARQUET_FOOTER_MAX || len > file->memory_max)
-		return corrupt(file, err, "the footer's length is wrong");
-	file->footer_start = file->size - TAIL_LEN - len;
-	file->footer = mem_alloc(len + TAIL_LEN);
-	if (!file->footer)
-		return error_nomem(err);
-	r = read_at(file, file->footer_start, file->footer, len + TAIL_LEN, err);
-	if (r < 0)
-		return r;
-	file->footer_hash = hash64(file->footer, len + TAIL_LEN);
-	if (expected && file->footer_hash != *expected)
-		return corrupt(file, err, "the footer does not match its checksum");
-	return parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
-}
-
-static int open_common(struct parquet_file *file, const char *name, const struct parquet_read_options *options,
-		       struct parquet_file **ret, struct error *err)
-{
-	file->memory_max = options && options->memory_max ? options->memory_max : MEMORY_MAX_DEFAULT;
-	buffer_init(&file->chunk, file->memory_max);
-	buffer_init(&file->page, file->memory_max);
-	file->name = mem_strdup(name);
-	file->zstd = ZSTD_createDCtx();
-	int r = file->name && file->zstd ? 0 : error_nomem(err);
-	if (r == 0 && file->fd >= 0)
-		r = io_file_size(file->fd, &file->size, name, err);
-	if (r == 0)
-		r = read_footer(file, options ? options->expected_footer : NULL, err);
-	if (r < 0) {
-		parquet_close(file);
-		return r;
-	}
-	*ret = file;
-	return 0;
-}
-
-int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err)
-{
-	struct parquet_file *file = mem_zalloc(sizeof(*file));
-	if (!file)
-		return error_nomem(err);
-	file->fd = io_open(path, O_RDONLY, 0, err);
-	if (file->fd < 0) {
-		int r = file->fd;
-		mem_free(file);
-		return r;
-	}
-	return open_common(file, path, options, ret, err);
-}
-
-int parquet_open_bytes(struct bytes input, const char *name, const struct parquet_read_options *options,
-		       struct parquet_file **ret, struct error *err)
-{
-	struct parquet_file *file = mem_zalloc(sizeof(*file));
-	if (!file)
-		return error_nomem(err);
-	file->fd = -1;
-	file->input = input;
-	file->size = input.len;
-	return open_common(file, name, options, ret, err);
-}
-
-struct parquet_file *parquet_close(struct parquet_file *file)
-{
-	if (!file)
-		return NULL;
-	io_close(file->fd);
-	parquet_metadata_release(&file->metadata);
-	buffer_release(&file->chunk);
-	buffer_release(&file->page);
-	ZSTD_freeDCtx(file->zstd);
-	mem_free(file->words);
-	mem_free(file->footer);
-	mem_free(file->name);
-	mem_free(file);
-	return NULL;
-}
-
-/* ---- what the footer says ---- */
-
-uint64_t parquet_file_size(const struct parquet_file *file)
-{
-	return file->size;
-}
-
-uint64_t parquet_bytes_read(const struct parquet_file *file)
-{
-	return file->bytes_read;
-}
-
-uint64_t parquet_footer_hash(const struct parquet_file *file)
-{
-	return file->footer_hash;
-}
-
-uint64_t parquet_rows(const struct parquet_file *file)
-{
-	return (uint64_t)file->metadata.rows;
-}
-
-size_t parquet_group_count(const struct parquet_file *file)
-{
-	return file->metadata.group_count;
-}
-
-size_t parquet_group_rows(const struct parquet_file *file, size_t group)
-{
-	assert(group < file->metadata.group_count);
-	return (size_t)file->metadata.groups[group].rows;
-}
-
-size_t parquet_column_count(const struct parquet_file *file)
-{
-	return file->metadata.column_count;
-}
-
-const struct parquet_column *parquet_column_at(const struct parquet_file *file, size_t column)
-{
-	assert(column < file->metadata.column_count);
-	return &file->metadata.columns[column].column;
-}
-
-bool parquet_find_column(const struct parquet_file *file, const char *name, size_t *ret)
-{
-	for (size_t i = 0; i < file->metadata.column_count; i++) {
-		if (!strcmp(file->metadata.columns[i].column.name, name)) {
-			*ret = i;
-			return true;
-		}
-	}
-	return false;
-}
-
-const char *parquet_key_value(const struct parquet_file *file, const char *key)
-{
-	for (size_t i = 0; i < file->metadata.key_value_count; i++)
-		if (!strcmp(file->metadata.key_values[i].key, key))
-			return file->metadata.key_values[i].value;
-	return NULL;
-}
-
-void parquet_chunk_statistics(const struct parquet_file *file, size_t group, size_t column, struct parquet_statistics *ret)
-{
-	assert(group < file->metadata.group_count && column < file->metadata.column_count);
-	*ret = file->metadata.groups[group].chunks[column].statistics;
-}
-
-bool parquet_chunk_range(const struct parquet_file *file, size_t group, size_t column, int64_t *ret_min, int64_t *ret_max)
-{
-	struct parquet_statistics statistics;
-	const struct parquet_column *schema = parquet_column_at(file, column);
-	size_t size = schema->type == PARQUET_INT64 ? 8 : 4;
-	parquet_chunk_statistics(file, group, column, &statistics);
-	if ((schema->type != PARQUET_INT32 && schema->type != PARQUET_INT64) || parquet_is_unsigned(schema))
-		return false;
-	if (!statistics.has_range || statistics.min.len != size || statistics.max.len != size)
-		return false;
-	if (size == 8) {
-		memcpy(ret_min, statistics.min.data, 8);
-		memcpy(ret_max, statistics.max.data, 8);
-	} else {
-		int32_t min, max;
-		memcpy(&min, statistics.min.data, 4);
-		memcpy(&max, statistics.max.data, 4);
-		*ret_min = min;
-		*ret_max = max;
-	}
-	return true;
-}
+#include "codec/parquet_file.h"
 
 /* ---- decoded data ---- */
 
@@ -262,61 +29,57 @@ void parquet_data_init(struct parquet_data *data)
 {
 	*data = (struct parquet_data){0};
 	arena_init(&data->storage, 0);
+	arena_init(&data->dictionary_storage, 0);
 }
 
 void parquet_data_release(struct parquet_data *data)
 {
 	mem_free(data->any);
 	mem_free(data->present_buffer);
+	mem_free(data->dictionary);
 	arena_release(&data->storage);
+	arena_release(&data->dictionary_storage);
 	parquet_data_init(data);
 }
 
-/* ---- one chunk ---- */
+/* ---- faults ---- */
 
-struct chunk_reader {
-	struct parquet_file *file;
-	const struct parquet_schema_column *schema;
-	const struct parquet_chunk *chunk;
-	size_t group, column;
-	struct parquet_data *data;
-	size_t done; /* rows decoded */
-	bool has_dictionary, check_crc;
-	const uint8_t *dictionary_words;	/* fixed-size types: as on disk */
-	const struct bytes *dictionary_strings; /* the others */
-	size_t dictionary_count;
-	uint8_t *dictionary_copy; /* owned */
-	struct error *err;
-};
-
-static bool is_bytes(const struct chunk_reader *reader)
+static bool is_bytes(const struct parquet_chunk_reader *reader)
 {
 	enum parquet_type type = reader->schema->column.type;
 	return type == PARQUET_BYTE_ARRAY || type == PARQUET_FIXED || type == PARQUET_INT96;
 }
 
-static int fault(const struct chunk_reader *reader, int code, const char *text)
+static int fault(const struct parquet_chunk_reader *reader, int code, const char *text)
 {
 	return error_set(reader->err, code, "%s: column %s, row group %zu: %s", reader->file->name, reader->schema->column.name,
 			 reader->group, text);
 }
 
-static int chunk_corrupt(const struct chunk_reader *reader, const char *text)
+int parquet_chunk_corrupt(const struct parquet_chunk_reader *reader, const char *text)
 {
 	return fault(reader, -EBADMSG, text);
 }
 
-static int chunk_nomem(const struct chunk_reader *reader)
+int parquet_chunk_nomem(const struct parquet_chunk_reader *reader)
 {
 	return error_nomem(reader->err);
 }
 
-static int chunk_too_large(const struct chunk_reader *reader)
+int parquet_chunk_too_large(const struct parquet_chunk_reader *reader)
 {
 	return fault(reader, -E2BIG, "needs more memory than allowed");
 }
 
-static int unsupported_encoding(const struct chunk_reader *reader, int encoding)
+/* Bytes start to end - 1 of the file. */
+int parquet_chunk_checksum_fault(const struct parquet_chunk_reader *reader, uint64_t start, uint64_t end)
+{
+	return error_set(reader->err, -EBADMSG,
+			 "%s: column %s, row group %zu: bytes %" PRIu64 " to %" PRIu64 " do not match their checksum",
+			 reader->file->name, reader->schema->column.name, reader->group, start, end ? end - 1 : 0);
+}
+
+static int unsupported_encoding(const struct parquet_chunk_reader *reader, int encoding)
 {
 	static const char *const names[] = {
 		"PLAIN",	  "GROUP_VAR_INT",	 "PLAIN_DICTIONARY",	    "RLE",
@@ -327,7 +90,7 @@ static int unsupported_encoding(const struct chunk_reader *reader, int encoding)
 			 encoding, reader->schema->column.name, reader->file->name);
 }
 
-static int unsupported_codec(const struct chunk_reader *reader)
+static int unsupported_codec(const struct parquet_chunk_reader *reader)
 {
 	static const char *const names[] = {"none", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"};
 	int codec = reader->chunk->codec;
@@ -336,27 +99,46 @@ static int unsupported_codec(const struct chunk_reader *reader)
 			 name, codec, reader->schema->column.name, reader->file->name);
 }
 
+/* ---- memory ---- */
+
+/* Bytes of a decoded value. */
+static size_t out_size(const struct parquet_chunk_reader *reader)
+{
+	return reader->codes ? sizeof(*reader->codes->codes) : parquet_type_size(reader->schema->column.type);
+}
+
+/* Makes *buffer at least `size` bytes long; what it held is gone. */
+static int grow(void **buffer, size_t *capacity, size_t size)
+{
+	if (size <= *capacity)
+		return 0;
+	void *grown = mem_alloc(size);
+	if (!grown)
+		return -ENOMEM;
+	mem_free(*buffer);
+	*buffer = grown;
+	*capacity = size;
+	return 0;
+}
+
 /* Makes the output arrays; the row count comes from the file, so the memory limit is what bounds it. */
-static int prepare_output(struct chunk_reader *reader)
+static int prepare_output(struct parquet_chunk_reader *reader, size_t rows)
 {
 	struct parquet_data *data = reader->data;
-	size_t rows = parquet_group_rows(reader->file, reader->group), need;
-	size_t size = parquet_type_size(reader->schema->column.type);
+	size_t size = out_size(reader), need;
+	void *present = data->present_buffer;
+	int r = 0;
 	if (__builtin_mul_overflow(rows, size + 1, &need) || need > reader->file->memory_max)
-		return chunk_too_large(reader);
-	if (rows * size > data->any_size) {
-		void *grown = mem_realloc_array(data->any, rows, size);
-		if (!grown)
-			return chunk_nomem(reader);
-		data->any = grown;
-		data->any_size = rows * size;
-	}
-	if (reader->schema->max_definition && rows > data->present_size) {
-		void *grown = mem_realloc_array(data->present_buffer, rows, 1);
-		if (!grown)
-			return chunk_nomem(reader);
-		data->present_buffer = grown;
-		data->present_size = rows;
+		return parquet_chunk_too_large(reader);
+	if (reader->schema->max_definition)
+		r = grow(&present, &data->present_size, rows);
+	data->present_buffer = present;
+	if (r == 0 && reader->codes) {
+		void *codes = reader->codes->codes;
+		r = grow(&codes, &reader->codes->codes_size, rows * size);
+		reader->codes->codes = codes;
+	} else if (r == 0) {
+		r = grow(&data->any, &data->any_size, rows * size);
 	}
 	arena_release(&data->storage);
 	arena_init(&data->storage, reader->file->memory_max);
@@ -364,32 +146,33 @@ static int prepare_output(struct chunk_reader *reader)
 	data->count = rows;
 	data->null_count = 0;
 	data->present = NULL;
+	return r < 0 ? parquet_chunk_nomem(reader) : 0;
+}
+
+static int reserve_words(struct parquet_chunk_reader *reader, size_t count)
+{
+	struct parquet_file *file = reader->file;
+	if (array_reserve(&file->words, &file->word_capacity, count, SIZE_MAX) < 0)
+		return parquet_chunk_nomem(reader);
 	return 0;
 }
 
-/* Bytes that the output will point into, or that live until the next page. */
-static uint8_t *page_memory(struct chunk_reader *reader, size_t len, bool keep)
-{
-	if (keep)
-		return arena_alloc(&reader->data->storage, len);
-	buffer_clear(&reader->file->page);
-	return buffer_reserve(&reader->file->page, len ? len : 1) < 0 ? NULL : reader->file->page.data;
-}
+/* ---- decompression ---- */
 
-static int decompress_gzip(struct chunk_reader *reader, struct bytes input, uint8_t *out, size_t len)
+static int decompress_gzip(struct parquet_chunk_reader *reader, struct bytes input, uint8_t *out, size_t len)
 {
 	_cleanup_(buffer_release) struct buffer whole;
 	buffer_init(&whole, len);
 	int r = gzip_decompress(input, &whole, NULL);
 	if (r == -ENOMEM)
-		return chunk_nomem(reader);
+		return parquet_chunk_nomem(reader);
 	if (r < 0 || whole.len != len)
-		return chunk_corrupt(reader, "a page cannot be decompressed");
+		return parquet_chunk_corrupt(reader, "a page cannot be decompressed");
 	memcpy(out, whole.data, len);
 	return 0;
 }
 
-static int decompress(struct chunk_reader *reader, struct bytes input, uint8_t *out, size_t len)
+static int decompress(struct parquet_chunk_reader *reader, struct bytes input, uint8_t *out, size_t len)
 {
 	if (len == 0)
 		return 0;
@@ -397,24 +180,37 @@ static int decompress(struct chunk_reader *reader, struct bytes input, uint8_t *
 		return decompress_gzip(reader, input, out, len);
 	if (reader->chunk->codec != CODEC_ZSTD)
 		return unsupported_codec(reader);
+	if (!reader->file->zstd)
+		reader->file->zstd = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDCtx();
+	if (!reader->file->zstd)
+		return parquet_chunk_nomem(reader);
 	size_t n = ZSTD_decompressDCtx(reader->file->zstd, out, len, input.data, input.len);
 	if (ZSTD_isError(n) || n != len)
-		return chunk_corrupt(reader, "a page cannot be decompressed");
+		return parquet_chunk_corrupt(reader, "a page cannot be decompressed");
 	return 0;
 }
 
-/* Unpacks what follows `plain` bytes that are never compressed (the levels of a v2 page). */
-static int unpack_page(struct chunk_reader *reader, const struct parquet_page *page, struct bytes body, size_t plain,
-		       bool compressed, struct bytes *ret)
+/* Gives a page's bytes as they were before compression, except `plain` bytes at its start that never are (the levels of a v2
+ * page). They live in `keep`, or, if that is NULL, until the next page. */
+static int unpack_page(struct parquet_chunk_reader *reader, const struct parquet_page *page, struct bytes body, size_t plain,
+		       bool compressed, struct arena *keep, struct bytes *ret)
 {
+	struct buffer *scratch = &reader->file->page;
 	size_t len = (size_t)page->size_uncompressed;
 	if (len > PARQUET_PAGE_MAX || len > reader->file->memory_max)
-		return chunk_too_large(reader);
+		return parquet_chunk_too_large(reader);
 	if (plain > len || plain > body.len || (!compressed && len != body.len))
-		return chunk_corrupt(reader, "a page's sizes contradict each other");
-	uint8_t *out = page_memory(reader, len, is_bytes(reader));
+		return parquet_chunk_corrupt(reader, "a page's sizes contradict each other");
+	if (!compressed && !keep) {
+		*ret = body;
+		return 0;
+	}
+	buffer_clear(scratch);
+	if (!keep && buffer_reserve(scratch, len ? len : 1) < 0)
+		return parquet_chunk_nomem(reader);
+	uint8_t *out = keep ? arena_alloc(keep, len) : scratch->data;
 	if (!out)
-		return arena_is_full(&reader->data->storage, len) ? chunk_too_large(reader) : chunk_nomem(reader);
+		return arena_is_full(keep, len) ? parquet_chunk_too_large(reader) : parquet_chunk_nomem(reader);
 	*ret = (struct bytes){out, len};
 	size_t copied = compressed ? plain : len;
 	if (copied)
@@ -426,7 +222,7 @@ static int unpack_page(struct chunk_reader *reader, const struct parquet_page *p
 
 /* ---- values ---- */
 
-static int decode_plain_bytes(struct chunk_reader *reader, struct bytes input, size_t count, struct bytes *out)
+int parquet_decode_plain_bytes(const struct parquet_chunk_reader *reader, struct bytes input, size_t count, struct bytes *out)
 {
 	size_t at = 0, fixed = reader->schema->column.type_length;
 	bool has_length = reader->schema->column.type == PARQUET_BYTE_ARRAY;
@@ -434,101 +230,77 @@ static int decode_plain_bytes(struct chunk_reader *reader, struct bytes input, s
 		uint32_t len = (uint32_t)fixed;
 		if (has_length) {
 			if (input.len - at < 4)
-				return chunk_corrupt(reader, "a page ends inside a value");
+				return parquet_chunk_corrupt(reader, "a page ends inside a value");
 			memcpy(&len, input.data + at, 4);
 			at += 4;
 		}
 		if (len > input.len - at)
-			return chunk_corrupt(reader, "a page ends inside a value");
+			return parquet_chunk_corrupt(reader, "a page ends inside a value");
 		out[i] = (struct bytes){input.data + at, len};
 		at += len;
 	}
 	return 0;
 }
 
-static int decode_plain(struct chunk_reader *reader, struct bytes input, size_t count, void *out)
+static int decode_plain(struct parquet_chunk_reader *reader, struct bytes input, size_t count, void *out)
 {
 	size_t size = parquet_type_size(reader->schema->column.type);
 	if (is_bytes(reader))
-		return decode_plain_bytes(reader, input, count, out);
+		return parquet_decode_plain_bytes(reader, input, count, out);
 	if (reader->schema->column.type == PARQUET_BOOLEAN)
-		return parquet_decode_booleans(input, count, out) ? 0 : chunk_corrupt(reader, "a page is too short");
+		return parquet_decode_booleans(input, count, out) ? 0 : parquet_chunk_corrupt(reader, "a page is too short");
 	if (count * size > input.len)
-		return chunk_corrupt(reader, "a page is too short");
+		return parquet_chunk_corrupt(reader, "a page is too short");
 	if (count)
 		memcpy(out, input.data, count * size);
 	return 0;
 }
 
-static int reserve_words(struct chunk_reader *reader, size_t count)
+static int decode_dictionary(struct parquet_chunk_reader *reader, struct bytes input, size_t count, void *out)
 {
-	struct parquet_file *file = reader->file;
-	if (array_reserve(&file->words, &file->word_capacity, count, SIZE_MAX) < 0)
-		return chunk_nomem(reader);
-	return 0;
-}
-
-static void gather(const struct chunk_reader *reader, const uint32_t *indexes, size_t count, void *out)
-{
-	size_t size = parquet_type_size(reader->schema->column.type);
-	if (is_bytes(reader)) {
-		struct bytes *to = out;
-		for (size_t i = 0; i < count; i++)
-			to[i] = reader->dictionary_strings[indexes[i]];
-	} else if (size == 8) {
-		for (size_t i = 0; i < count; i++)
-			memcpy((uint8_t *)out + i * 8, reader->dictionary_words + indexes[i] * 8ul, 8);
-	} else {
-		for (size_t i = 0; i < count; i++)
-			memcpy((uint8_t *)out + i * 4, reader->dictionary_words + indexes[i] * 4ul, 4);
-	}
-}
-
-static int decode_dictionary(struct chunk_reader *reader, struct bytes input, size_t count, void *out)
-{
-	if (!reader->has_dictionary || reader->schema->column.type == PARQUET_BOOLEAN)
-		return chunk_corrupt(reader, "a page refers to a dictionary that is not there");
+	const struct parquet_data *data = reader->data;
+	if (!data->dictionary_file || reader->schema->column.type == PARQUET_BOOLEAN)
+		return parquet_chunk_corrupt(reader, "a page refers to a dictionary that is not there");
 	if (count == 0)
 		return 0;
 	if (input.len < 1)
-		return chunk_corrupt(reader, "a page is too short");
-	int r = reserve_words(reader, count);
-	if (r < 0)
-		return r;
-	uint32_t *indexes = reader->file->words, most = 0;
-	if (!parquet_decode_hybrid((struct bytes){input.data + 1, input.len - 1}, input.data[0], count, indexes))
-		return chunk_corrupt(reader, "dictionary indexes are malformed");
-	for (size_t i = 0; i < count; i++)
-		most = indexes[i] > most ? indexes[i] : most;
-	if (most >= reader->dictionary_count)
-		return chunk_corrupt(reader, "a dictionary index is out of range");
-	gather(reader, indexes, count, out);
-	return 0;
+		return parquet_chunk_corrupt(reader, "a page is too short");
+	struct bytes indexes = {input.data + 1, input.len - 1};
+	unsigned width = input.data[0];
+	size_t size = out_size(reader);
+	bool fine;
+	if (size == sizeof(uint32_t))
+		fine = parquet_decode_dictionary32(indexes, width, count, data->dictionary, data->dictionary_count, out);
+	else if (size == sizeof(uint64_t))
+		fine = parquet_decode_dictionary64(indexes, width, count, data->dictionary, data->dictionary_count, out);
+	else
+		fine = parquet_decode_dictionary_bytes(indexes, width, count, data->dictionary, data->dictionary_count, out);
+	return fine ? 0 : parquet_chunk_corrupt(reader, "dictionary indexes are malformed or out of range");
 }
 
-static int decode_rle_booleans(struct chunk_reader *reader, struct bytes input, size_t count, uint8_t *out)
+static int decode_rle_booleans(struct parquet_chunk_reader *reader, struct bytes input, size_t count, uint8_t *out)
 {
 	uint32_t len;
 	if (count == 0)
 		return 0;
 	if (input.len < 4)
-		return chunk_corrupt(reader, "a page is too short");
+		return parquet_chunk_corrupt(reader, "a page is too short");
 	memcpy(&len, input.data, 4);
 	int r = reserve_words(reader, count);
 	if (r < 0)
 		return r;
 	if (len > input.len - 4 || !parquet_decode_hybrid((struct bytes){input.data + 4, len}, 1, count, reader->file->words))
-		return chunk_corrupt(reader, "booleans are malformed");
+		return parquet_chunk_corrupt(reader, "booleans are malformed");
 	for (size_t i = 0; i < count; i++)
 		out[i] = (uint8_t)reader->file->words[i];
 	return 0;
 }
 
-static int decode_values(struct chunk_reader *reader, int encoding, struct bytes input, size_t count, void *out)
+static int decode_values(struct parquet_chunk_reader *reader, int encoding, struct bytes input, size_t count, void *out)
 {
 	enum parquet_type type = reader->schema->column.type;
 	if (encoding == ENCODING_PLAIN)
-		return decode_plain(reader, input, count, out);
+		return reader->codes ? parquet_codes_plain(reader, input, count, out) : decode_plain(reader, input, count, out);
 	if (encoding == ENCODING_RLE_DICTIONARY || encoding == ENCODING_PLAIN_DICTIONARY)
 		return decode_dictionary(reader, input, count, out);
 	if (encoding == ENCODING_RLE && type == PARQUET_BOOLEAN)
@@ -537,63 +309,69 @@ static int decode_values(struct chunk_reader *reader, int encoding, struct bytes
 		return unsupported_encoding(reader, encoding);
 	bool fine =
 		type == PARQUET_INT32 ? parquet_decode_delta32(input, count, out) : parquet_decode_delta64(input, count, out);
-	return fine ? 0 : chunk_corrupt(reader, "delta-packed values are malformed");
+	return fine ? 0 : parquet_chunk_corrupt(reader, "delta-packed values are malformed");
 }
 
 /* ---- pages ---- */
 
 /* Decodes definition levels of `count` rows; counts those that have a value. */
-static int decode_levels(struct chunk_reader *reader, struct bytes input, size_t count, size_t *ret_values)
+static int decode_levels(struct parquet_chunk_reader *reader, struct bytes input, size_t count, size_t *ret_values)
 {
-	unsigned most = reader->schema->max_definition;
 	uint8_t *present = reader->data->present_buffer + reader->done;
-	int r = reserve_words(reader, count);
-	if (r < 0)
-		return r;
-	const uint32_t *levels = reader->file->words;
-	if (!parquet_decode_hybrid(input, parquet_bit_width(most), count, reader->file->words))
-		return chunk_corrupt(reader, "definition levels are malformed");
-	size_t values = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (levels[i] > most)
-			return chunk_corrupt(reader, "a definition level is out of range");
-		present[i] = levels[i] == most;
-		values += present[i];
-	}
-	*ret_values = values;
+	if (!parquet_decode_levels(input, reader->schema->max_definition, count, present, ret_values))
+		return parquet_chunk_corrupt(reader, "definition levels are malformed or out of range");
 	return 0;
 }
 
-/* Moves `values` dense values to the rows that have one, from the end so that nothing is overwritten, and clears the others. */
-static void spread(uint8_t *at, size_t size, const uint8_t *present, size_t count, size_t values)
+/* Moves `values` dense values to the rows that have one, from the end so that nothing is overwritten; the others get `empty`
+ * in every byte. */
+static inline __attribute__((always_inline)) void spread_by(uint8_t *at, size_t size, const uint8_t *present, size_t count,
+							    size_t values, int empty)
 {
-	for (size_t i = count; i-- > 0;) {
+	for (size_t i = count; i-- > values;) {
 		if (present[i])
 			memmove(at + i * size, at + --values * size, size);
 		else
-			memset(at + i * size, 0, size);
+			memset(at + i * size, empty, size);
 	}
 }
 
-static int decode_rows(struct chunk_reader *reader, int encoding, struct bytes values, size_t count, size_t value_count)
+static void spread(uint8_t *at, size_t size, const uint8_t *present, size_t count, size_t values, int empty)
 {
-	size_t size = parquet_type_size(reader->schema->column.type);
-	uint8_t *out = (uint8_t *)reader->data->any + reader->done * size;
+	switch (size) {
+	case 1: spread_by(at, 1, present, count, values, empty); break;
+	case 4: spread_by(at, 4, present, count, values, empty); break;
+	case 8: spread_by(at, 8, present, count, values, empty); break;
+	default: spread_by(at, sizeof(struct bytes), present, count, values, empty);
+	}
+}
+
+static int decode_rows(struct parquet_chunk_reader *reader, int encoding, struct bytes values, size_t count, size_t value_count)
+{
+	size_t size = out_size(reader);
+	uint8_t *all = reader->codes ? (uint8_t *)reader->codes->codes : reader->data->any;
+	uint8_t *out = all + reader->done * size;
 	int r = decode_values(reader, encoding, values, value_count, out);
 	if (r < 0)
 		return r;
 	if (value_count < count)
-		spread(out, size, reader->data->present_buffer + reader->done, count, value_count);
+		spread(out, size, reader->data->present_buffer + reader->done, count, value_count, reader->codes ? 0xff : 0);
 	reader->data->null_count += count - value_count;
 	reader->done += count;
 	return 0;
 }
 
-static int decode_page_v1(struct chunk_reader *reader, const struct parquet_page *page, struct bytes body)
+/* Where the strings of a page have to stay. */
+static struct arena *kept_in(struct parquet_chunk_reader *reader, const struct parquet_page *page)
+{
+	return is_bytes(reader) && !reader->codes && page->encoding == ENCODING_PLAIN ? &reader->data->storage : NULL;
+}
+
+static int decode_page_v1(struct parquet_chunk_reader *reader, const struct parquet_page *page, struct bytes body)
 {
 	struct bytes rest;
 	size_t count = (size_t)page->value_count, values = count;
-	int r = unpack_page(reader, page, body, 0, reader->chunk->codec != CODEC_UNCOMPRESSED, &rest);
+	int r = unpack_page(reader, page, body, 0, reader->chunk->codec != CODEC_UNCOMPRESSED, kept_in(reader, page), &rest);
 	if (r < 0)
 		return r;
 	if (reader->schema->max_definition) {
@@ -601,10 +379,10 @@ static int decode_page_v1(struct chunk_reader *reader, const struct parquet_page
 		if (page->definition_encoding != ENCODING_RLE)
 			return unsupported_encoding(reader, page->definition_encoding);
 		if (rest.len < 4)
-			return chunk_corrupt(reader, "a page is too short");
+			return parquet_chunk_corrupt(reader, "a page is too short");
 		memcpy(&len, rest.data, 4);
 		if (len > rest.len - 4)
-			return chunk_corrupt(reader, "definition levels pass the end of their page");
+			return parquet_chunk_corrupt(reader, "definition levels pass the end of their page");
 		r = decode_levels(reader, (struct bytes){rest.data + 4, len}, count, &values);
 		if (r < 0)
 			return r;
@@ -613,16 +391,16 @@ static int decode_page_v1(struct chunk_reader *reader, const struct parquet_page
 	return decode_rows(reader, page->encoding, rest, count, values);
 }
 
-static int decode_page_v2(struct chunk_reader *reader, const struct parquet_page *page, struct bytes body)
+static int decode_page_v2(struct parquet_chunk_reader *reader, const struct parquet_page *page, struct bytes body)
 {
 	struct bytes rest;
 	size_t count = (size_t)page->value_count, values = count;
 	if (page->definition_size < 0 || page->repetition_size < 0 || page->row_count != page->value_count)
-		return chunk_corrupt(reader, "a page's levels contradict its schema");
+		return parquet_chunk_corrupt(reader, "a page's levels contradict its schema");
 	/* Repetition levels mean nothing here, but some writers leave a few. */
 	size_t skipped = (size_t)page->repetition_size, plain = skipped + (size_t)page->definition_size;
 	bool compressed = page->is_compressed && reader->chunk->codec != CODEC_UNCOMPRESSED;
-	int r = unpack_page(reader, page, body, plain, compressed, &rest);
+	int r = unpack_page(reader, page, body, plain, compressed, kept_in(reader, page), &rest);
 	if (r < 0)
 		return r;
 	if (reader->schema->max_definition) {
@@ -630,134 +408,276 @@ static int decode_page_v2(struct chunk_reader *reader, const struct parquet_page
 		if (r < 0)
 			return r;
 	} else if (plain > skipped) {
-		return chunk_corrupt(reader, "a required column has definition levels");
+		return parquet_chunk_corrupt(reader, "a required column has definition levels");
 	}
 	return decode_rows(reader, page->encoding, (struct bytes){rest.data + plain, rest.len - plain}, count, values);
 }
 
-static int decode_dictionary_page(struct chunk_reader *reader, const struct parquet_page *page, struct bytes body)
+/* Makes data->dictionary out of a page's values. */
+static int keep_dictionary(struct parquet_chunk_reader *reader, struct bytes values, size_t count)
 {
-	struct bytes rest;
-	size_t count = (size_t)page->value_count, size = parquet_type_size(reader->schema->column.type);
-	if (reader->has_dictionary || reader->done)
-		return chunk_corrupt(reader, "a dictionary page that does not come first");
-	if (page->encoding != ENCODING_PLAIN && page->encoding != ENCODING_PLAIN_DICTIONARY)
-		return unsupported_encoding(reader, page->encoding);
-	int r = unpack_page(reader, page, body, 0, reader->chunk->codec != CODEC_UNCOMPRESSED, &rest);
-	if (r < 0)
-		return r;
-	reader->has_dictionary = true;
-	reader->dictionary_count = count;
-	if (is_bytes(reader)) {
-		/* Each value takes some bytes of the page, except strings of no length with their 4. */
-		if (count > rest.len)
-			return chunk_corrupt(reader, "the dictionary is shorter than it says");
-		struct bytes *strings = arena_alloc(&reader->data->storage, count * sizeof(*strings));
-		if (!strings)
-			return chunk_too_large(reader);
-		reader->dictionary_strings = strings;
-		return decode_plain_bytes(reader, rest, count, strings);
-	}
-	if (count * size > rest.len)
-		return chunk_corrupt(reader, "the dictionary is shorter than it says");
-	reader->dictionary_copy = mem_alloc(count * size);
-	if (!reader->dictionary_copy)
-		return chunk_nomem(reader);
-	memcpy(reader->dictionary_copy, rest.data, count * size);
-	reader->dictionary_words = reader->dictionary_copy;
+	struct parquet_data *data = reader->data;
+	size_t size = parquet_type_size(reader->schema->column.type), need = is_bytes(reader) ? 1 : size;
+	/* Each value takes some bytes of the page (strings of no length have their 4): nobody gets memory for a mere number. */
+	if (count > values.len / need)
+		return parquet_chunk_corrupt(reader, "the dictionary is shorter than it says");
+	if (count * size > reader->file->memory_max)
+		return parquet_chunk_too_large(reader);
+	if (grow(&data->dictionary, &data->dictionary_size, count * size) < 0)
+		return parquet_chunk_nomem(reader);
+	data->dictionary_count = count;
+	if (is_bytes(reader))
+		return parquet_decode_plain_bytes(reader, values, count, data->dictionary);
+	if (count)
+		memcpy(data->dictionary, values.data, count * size);
 	return 0;
 }
 
-static int decode_page(struct chunk_reader *reader, const struct parquet_page *page, struct bytes body)
+static int decode_dictionary_page(struct parquet_chunk_reader *reader, const struct parquet_page *page, struct bytes body)
 {
-	if (CHECKSUMS_MATTER && reader->check_crc && page->has_crc &&
-	    (uint32_t)crc32(0, body.data, (uInt)body.len) != page->crc)
-		return chunk_corrupt(reader, "a page does not match its CRC");
+	struct parquet_data *data = reader->data;
+	struct bytes values;
+	if (data->dictionary_file || reader->done)
+		return parquet_chunk_corrupt(reader, "a dictionary page that does not come first");
+	if (page->encoding != ENCODING_PLAIN && page->encoding != ENCODING_PLAIN_DICTIONARY)
+		return unsupported_encoding(reader, page->encoding);
+	int r = unpack_page(reader, page, body, 0, reader->chunk->codec != CODEC_UNCOMPRESSED,
+			    is_bytes(reader) ? reader->dictionary_arena : NULL, &values);
+	if (r == 0)
+		r = keep_dictionary(reader, values, (size_t)page->value_count);
+	if (r == 0 && reader->codes)
+		r = parquet_codes_dictionary(reader);
+	if (r < 0)
+		return r;
+	data->dictionary_file = reader->file->serial;
+	data->dictionary_group = reader->group;
+	data->dictionary_column = reader->column;
+	return 0;
+}
+
+static int decode_page(struct parquet_chunk_reader *reader, const struct parquet_page *page, struct bytes body)
+{
+	if (PARQUET_CHECKSUMS_MATTER && reader->check_crc && page->has_crc &&
+	    libdeflate_crc32(0, body.data, body.len) != page->crc)
+		return parquet_chunk_corrupt(reader, "a page does not match its CRC");
 	if (page->type == PAGE_INDEX)
 		return 0;
 	if (page->type == PAGE_DICTIONARY)
 		return decode_dictionary_page(reader, page, body);
 	if ((size_t)page->value_count > reader->data->count - reader->done)
-		return chunk_corrupt(reader, "its pages hold more values than the row group has rows");
+		return parquet_chunk_corrupt(reader, "its pages hold more values than the row group has rows");
 	return page->type == PAGE_DATA ? decode_page_v1(reader, page, body) : decode_page_v2(reader, page, body);
 }
 
-static int decode_chunk(struct chunk_reader *reader, struct bytes bytes)
+/* Decodes the page at the start of `bytes`, which begin at byte `offset` of the file. `hash` is which of the chunk's hashes it
+ * has, if the chunk has any. A header that makes no sense is a wrong checksum there, only found sooner. */
+static int decode_next(struct parquet_chunk_reader *reader, struct bytes bytes, uint64_t offset, size_t hash, size_t *ret_used)
 {
-	size_t at = 0;
-	while (reader->done < reader->data->count && at < bytes.len) {
-		struct parquet_page page;
-		size_t header_len;
-		const char *bad = parquet_page_read((struct bytes){bytes.data + at, bytes.len - at}, &page, &header_len);
-		if (bad)
-			return error_set(reader->err, -EBADMSG, "%s: column %s, row group %zu: page header: %s",
-					 reader->file->name, reader->schema->column.name, reader->group, bad);
-		at += header_len;
-		if ((size_t)page.size_compressed > bytes.len - at)
-			return chunk_corrupt(reader, "a page passes the end of its chunk");
-		int r = decode_page(reader, &page, (struct bytes){bytes.data + at, (size_t)page.size_compressed});
-		if (r < 0)
-			return r;
-		at += (size_t)page.size_compressed;
-	}
-	if (reader->done < reader->data->count)
-		return chunk_corrupt(reader, "its pages hold fewer values than the row group has rows");
-	return 0;
+	struct parquet_page page;
+	size_t header_len;
+	bool hashed = reader->chunk->page_hashes.len > 0;
+	const char *bad = parquet_page_read(bytes, &page, &header_len);
+	if (!bad && (size_t)page.size_compressed > bytes.len - header_len)
+		bad = "it passes the end of its chunk";
+	size_t len = bad ? bytes.len : header_len + (size_t)page.size_compressed;
+	if (hashed &&
+	    ((bad && PARQUET_CHECKSUMS_MATTER) || !parquet_hash_matches(reader->chunk, hash, (struct bytes){bytes.data, len})))
+		return parquet_chunk_checksum_fault(reader, offset, offset + len);
+	if (bad)
+		return error_set(reader->err, -EBADMSG, "%s: column %s, row group %zu: page header: %s", reader->file->name,
+				 reader->schema->column.name, reader->group, bad);
+	*ret_used = len;
+	return decode_page(reader, &page, (struct bytes){bytes.data + header_len, (size_t)page.size_compressed});
 }
 
-static int read_chunk_bytes(struct chunk_reader *reader, struct bytes *ret)
+/* ---- chunks ---- */
+
+static int read_bytes(struct parquet_chunk_reader *reader, uint64_t offset, size_t len, struct bytes *ret)
 {
 	struct parquet_file *file = reader->file;
-	const struct parquet_chunk *chunk = reader->chunk;
-	int64_t start = chunk->data_offset;
-	if (chunk->dictionary_offset >= MAGIC_LEN && chunk->dictionary_offset < start)
-		start = chunk->dictionary_offset;
-	if (start < MAGIC_LEN || chunk->size_compressed < 0 || (uint64_t)start > file->footer_start ||
-	    (uint64_t)chunk->size_compressed > file->footer_start - (uint64_t)start)
-		return chunk_corrupt(reader, "lies outside of the file");
-	size_t len = (size_t)chunk->size_compressed;
 	buffer_clear(&file->chunk);
 	int r = buffer_reserve(&file->chunk, len ? len : 1);
 	if (r < 0)
-		return r == -E2BIG ? chunk_too_large(reader) : chunk_nomem(reader);
-	r = read_at(file, (uint64_t)start, file->chunk.data, len, reader->err);
+		return r == -E2BIG ? parquet_chunk_too_large(reader) : parquet_chunk_nomem(reader);
+	*ret = (struct bytes){file->chunk.data, len};
+	return parquet_read_at(file, offset, file->chunk.data, len, reader->err);
+}
+
+int parquet_chunk_reader_open(struct parquet_file *file, size_t group, size_t column, struct parquet_data *data,
+			      struct parquet_chunk_reader *ret, struct error *err)
+{
+	assert(group < file->metadata.group_count && column < file->metadata.column_count);
+	*ret = (struct parquet_chunk_reader){
+		.file = file,
+		.schema = &file->metadata.columns[column],
+		.chunk = parquet_chunk_at(&file->metadata, group, column),
+		.group = group,
+		.column = column,
+		.data = data,
+		.dictionary_arena = &data->storage,
+		.err = err,
+	};
+	ret->check_crc = !ret->chunk->has_hash && !ret->chunk->page_hashes.len;
+	if (ret->schema->repeated)
+		return error_set(err, -ENOTSUP, "repeated values are not supported (column %s of %s)", ret->schema->column.name,
+				 file->name);
+	if (ret->chunk->value_count != file->metadata.groups[group].rows)
+		return parquet_chunk_corrupt(ret, "the number of values is not the number of rows");
+	if (!parquet_chunk_is_inside(file, ret->chunk))
+		return parquet_chunk_corrupt(ret, "lies outside of the file");
+	return 0;
+}
+
+/* All pages one after the other. A chunk whose pages are hashed has nothing but them, as many as there are hashes. */
+static int decode_pages(struct parquet_chunk_reader *reader, struct bytes bytes, uint64_t offset)
+{
+	const struct parquet_chunk *chunk = reader->chunk;
+	bool hashed = chunk->page_hashes.len > 0;
+	size_t at = 0, pages = 0;
+	while ((hashed || reader->done < reader->data->count) && at < bytes.len) {
+		size_t used;
+		int r = decode_next(reader, (struct bytes){bytes.data + at, bytes.len - at}, offset + at, pages++, &used);
+		if (r < 0)
+			return r;
+		at += used;
+	}
+	if (reader->done < reader->data->count)
+		return parquet_chunk_corrupt(reader, "its pages hold fewer values than the row group has rows");
+	if (hashed && chunk->page_hashes.len != (pages + 1 + (chunk->column_index_length > 0)) * PARQUET_HASH_DIGITS)
+		return parquet_chunk_corrupt(reader, "it has not as many pages as checksums");
+	return 0;
+}
+
+int parquet_chunk_decode(struct parquet_chunk_reader *reader)
+{
+	const struct parquet_chunk *chunk = reader->chunk;
+	uint64_t start = (uint64_t)parquet_chunk_start(chunk);
+	struct bytes bytes;
+	reader->data->dictionary_file = 0;
+	int r = prepare_output(reader, parquet_group_rows(reader->file, reader->group));
+	if (r == 0)
+		r = read_bytes(reader, start, (size_t)chunk->size_compressed, &bytes);
 	if (r < 0)
 		return r;
-	*ret = (struct bytes){file->chunk.data, len};
-	if (CHECKSUMS_MATTER && chunk->has_hash && hash64(ret->data, len) != chunk->hash)
-		return error_set(reader->err, -EBADMSG,
-				 "%s: column %s, row group %zu: bytes %" PRId64 " to %" PRId64 " do not match their checksum",
-				 file->name, reader->schema->column.name, reader->group, start,
-				 start + chunk->size_compressed - 1);
-	return 0;
+	if (PARQUET_CHECKSUMS_MATTER && chunk->has_hash && hash64(bytes.data, bytes.len) != chunk->hash)
+		return parquet_chunk_checksum_fault(reader, start, start + bytes.len);
+	return decode_pages(reader, bytes, start);
+}
+
+static int finish(struct parquet_chunk_reader *reader, int r)
+{
+	struct parquet_data *data = reader->data;
+	if (r == 0 && data->null_count)
+		data->present = data->present_buffer;
+	if (r < 0)
+		data->dictionary_file = 0;
+	return r;
 }
 
 int parquet_read(struct parquet_file *file, size_t group, size_t column, struct parquet_data *ret, struct error *err)
 {
-	assert(group < file->metadata.group_count && column < file->metadata.column_count);
-	struct chunk_reader reader = {
-		.file = file,
-		.schema = &file->metadata.columns[column],
-		.chunk = &file->metadata.groups[group].chunks[column],
-		.group = group,
-		.column = column,
-		.data = ret,
-		.err = err,
-	};
-	struct bytes bytes = {0};
-	if (reader.schema->repeated)
-		return error_set(err, -ENOTSUP, "repeated values are not supported (column %s of %s)",
-				 reader.schema->column.name, file->name);
-	if (reader.chunk->value_count != file->metadata.groups[group].rows)
-		return chunk_corrupt(&reader, "the number of values is not the number of rows");
-	reader.check_crc = !reader.chunk->has_hash;
-	int r = prepare_output(&reader);
+	struct parquet_chunk_reader reader;
+	int r = parquet_chunk_reader_open(file, group, column, ret, &reader, err);
 	if (r == 0)
-		r = read_chunk_bytes(&reader, &bytes);
-	if (r == 0)
-		r = decode_chunk(&reader, bytes);
-	mem_free(reader.dictionary_copy);
-	if (r == 0 && ret->null_count)
-		ret->present = ret->present_buffer;
+		r = finish(&reader, parquet_chunk_decode(&reader));
+	/* The strings are in `storage`, which whoever has them may take away. */
+	if (is_bytes(&reader))
+		ret->dictionary_file = 0;
 	return r;
+}
+
+/* ---- some pages ---- */
+
+static bool has_this_dictionary(const struct parquet_chunk_reader *reader)
+{
+	const struct parquet_data *data = reader->data;
+	return data->dictionary_file == reader->file->serial && data->dictionary_group == reader->group &&
+	       data->dictionary_column == reader->column;
+}
+
+/* The dictionary page is what lies before the first data page. */
+static int read_dictionary(struct parquet_chunk_reader *reader, const struct parquet_column_pages *pages)
+{
+	struct parquet_data *data = reader->data;
+	uint64_t start = (uint64_t)parquet_chunk_start(reader->chunk), end = (uint64_t)pages->pages[0].offset;
+	struct bytes bytes;
+	size_t used = 0;
+	if (start == end || has_this_dictionary(reader))
+		return 0;
+	data->dictionary_file = 0;
+	arena_release(&data->dictionary_storage);
+	arena_init(&data->dictionary_storage, reader->file->memory_max);
+	reader->dictionary_arena = &data->dictionary_storage;
+	int r = read_bytes(reader, start, end - start, &bytes);
+	if (r == 0)
+		r = decode_next(reader, bytes, start, 0, &used);
+	if (r == 0 && (used != bytes.len || !data->dictionary_file))
+		return parquet_chunk_corrupt(reader, "there is something else than a dictionary before its pages");
+	return r;
+}
+
+/* Pages [first, behind), which lie one behind the other; bytes begin with the first of them. */
+static int decode_run(struct parquet_chunk_reader *reader, const struct parquet_column_pages *pages, size_t first,
+		      size_t behind, struct bytes bytes)
+{
+	size_t hash = parquet_chunk_start(reader->chunk) < pages->pages[0].offset, at = 0;
+	size_t group_rows = parquet_group_rows(reader->file, reader->group);
+	for (size_t i = first; i < behind; i++) {
+		const struct parquet_index_entry *page = &pages->pages[i];
+		size_t last = i + 1 < pages->count ? (size_t)page[1].first_row : group_rows, used;
+		size_t wanted = reader->done + last - (size_t)page->first_row;
+		struct bytes one = {bytes.data + at, (size_t)page->size};
+		int r = decode_next(reader, one, (uint64_t)page->offset, hash + i, &used);
+		if (r < 0)
+			return r;
+		if (used != one.len || reader->done != wanted)
+			return parquet_chunk_corrupt(reader, "a page is not what the offset index says");
+		at += used;
+	}
+	return 0;
+}
+
+static int read_runs(struct parquet_chunk_reader *reader, const struct parquet_column_pages *pages, size_t first, size_t count)
+{
+	size_t behind = first + count;
+	while (first < behind) {
+		const struct parquet_index_entry *start = &pages->pages[first];
+		size_t end = first + 1;
+		size_t len = (size_t)start->size;
+		for (; end < behind && pages->pages[end].offset == start->offset + (int64_t)len; end++)
+			len += (size_t)pages->pages[end].size;
+		struct bytes bytes;
+		int r = read_bytes(reader, (uint64_t)start->offset, len, &bytes);
+		if (r == 0)
+			r = decode_run(reader, pages, first, end, bytes);
+		if (r < 0)
+			return r;
+		first = end;
+	}
+	return 0;
+}
+
+int parquet_read_pages(struct parquet_file *file, size_t group, size_t column, size_t first, size_t count,
+		       struct parquet_data *ret, struct error *err)
+{
+	struct parquet_chunk_reader reader;
+	const struct parquet_group_index *index = parquet_group_index(file, group);
+	assert(first <= parquet_page_count(file, group) && count <= parquet_page_count(file, group) - first);
+	int r = parquet_group_index_fault(index, err);
+	if (r < 0)
+		return r;
+	if (!index->page_count && count)
+		return parquet_read(file, group, column, ret, err);
+	r = parquet_chunk_reader_open(file, group, column, ret, &reader, err);
+	size_t rows = parquet_page_first_row(file, group, first + count) - parquet_page_first_row(file, group, first);
+	if (r == 0)
+		r = prepare_output(&reader, rows);
+	if (r < 0 || !count)
+		return r;
+	if (!has_this_dictionary(&reader))
+		ret->dictionary_file = 0;
+	r = read_dictionary(&reader, &index->columns[column]);
+	if (r == 0)
+		r = read_runs(&reader, &index->columns[column], first, count);
+	return finish(&reader, r);
 }

@@ -5,42 +5,50 @@
  *   "PAR1"
  *   row group:  column chunk: [dictionary page] data page...      a chunk is built in memory, hashed, written
  *               column chunk ...
+ *   page indexes, a row group after the other:  [column index] offset index of the first column, of the second ...
  *   footer (Thrift), its length in 4 bytes, "PAR1"
  *
- * A chunk's encoding is chosen once, for the whole chunk: a dictionary if it stays small beside the data, else delta for
- * integers and PLAIN for the rest. Engines that switch in the middle of a chunk save little on row groups of this size, and pay
- * with readers that get it wrong. Pages are cut by rows and, for strings, by bytes.
+ * All columns of a row group have their pages cut at the same rows, so that a reader that wants some rows reads the same pages
+ * of every column. Indexes are kept until the end because a reader that plans over many row groups wants them side by side;
+ * that of one row group are some hundred bytes a column.
  *
- * The row group comes as arrays that the caller owns, so the writer's own memory is one chunk: its dictionary, its indexes, the
- * page being built and the compressed pages.
+ * A chunk's encoding is chosen once, for the whole chunk: a dictionary if it comes out shorter, else delta for integers and
+ * PLAIN for the rest. Engines that switch in the middle of a chunk save little on row groups of this size, and pay with readers
+ * that get it wrong. Its compression is chosen after the fact: pages that do not get shorter are left as they are, which spares
+ * readers a pass (the format has one codec a chunk, so it goes by the chunk).
+ *
+ * The row group comes as arrays that the caller owns, so the writer's own memory is one chunk: its dictionary, its indexes, its
+ * pages before and after compression; and the page indexes and statistics of all that has been written.
  */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
-#include "base/map.h"
 #include "codec/parquet_int.h"
 
-#define PAGE_ROWS_MAX	      (64 * 1024)
-#define PAGE_BYTES	      (1024 * 1024)
-#define DICTIONARY_VALUES_MAX (64 * 1024)
-#define DICTIONARY_BYTES_MAX  (1024 * 1024)
-#define STATISTICS_BYTES_MAX  256
-#define ZSTD_LEVEL	      3
+#define PAGE_BYTES_MAX	     (4u * 1024 * 1024) /* of strings: where a page would have more, the group's pages get fewer rows */
+#define STATISTICS_BYTES_MAX 256
+#define ZSTD_LEVEL	     1
+#define SHRINK_MIN_PERCENT   3
+#define HEADER_MAX	     64
 
-struct dictionary {
-	struct index32 index;
-	uint64_t *words; /* keys of fixed-size types */
-	struct bytes *strings;
-	size_t count, word_capacity, string_capacity;
-	uint32_t *indexes; /* one a dense value */
-	size_t index_capacity;
+/* A page of the chunk at hand. The dictionary's, if there is one, comes first. */
+struct page_work {
+	size_t first_row, rows;
+	size_t from, count; /* its values among those that are there */
+	struct parquet_range range;
+	size_t body, body_len;	   /* in `bodies` */
+	size_t packed, packed_len; /* in `packed` */
+	struct parquet_index_entry entry;
 };
 
 struct parquet_writer {
@@ -48,12 +56,15 @@ struct parquet_writer {
 	char *path;
 	struct parquet_metadata metadata;
 	uint32_t *sorted_by;
-	size_t sorted_by_count;
+	size_t sorted_by_count, page_rows;
 	uint64_t offset;
 	ZSTD_CCtx *zstd;
 	struct arena statistics; /* what the footer refers to */
-	struct buffer chunk, page, levels;
-	struct dictionary dictionary;
+	struct buffer bodies, packed, chunk, levels;
+	struct buffer indexes; /* of all row groups; their places in the footer count from its start until the end */
+	struct parquet_dictionary dictionary;
+	struct page_work *pages;
+	size_t page_count, page_capacity;
 	void *dense; /* values without nulls */
 	size_t dense_size;
 	uint32_t *widened;
@@ -115,11 +126,14 @@ int parquet_writer_open(const char *path, const struct parquet_write_options *op
 		return error_nomem(err);
 	writer->fd = -1;
 	arena_init(&writer->statistics, SIZE_MAX);
+	buffer_init(&writer->bodies, SIZE_MAX);
+	buffer_init(&writer->packed, SIZE_MAX);
 	buffer_init(&writer->chunk, SIZE_MAX);
-	buffer_init(&writer->page, PARQUET_PAGE_MAX);
+	buffer_init(&writer->indexes, SIZE_MAX);
 	buffer_init(&writer->levels, PARQUET_PAGE_MAX);
+	writer->page_rows = options->page_rows ? options->page_rows : PARQUET_PAGE_ROWS;
 	writer->path = mem_strdup(path);
-	writer->zstd = ZSTD_createCCtx();
+	writer->zstd = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createCCtx();
 	int r = writer->path && writer->zstd ? copy_schema(writer, options) : -ENOMEM;
 	if (r < 0) {
 		error_nomem(err);
@@ -147,13 +161,13 @@ struct parquet_writer *parquet_writer_free(struct parquet_writer *writer)
 	mem_free(writer->sorted_by);
 	ZSTD_freeCCtx(writer->zstd);
 	arena_release(&writer->statistics);
+	buffer_release(&writer->bodies);
+	buffer_release(&writer->packed);
 	buffer_release(&writer->chunk);
-	buffer_release(&writer->page);
+	buffer_release(&writer->indexes);
 	buffer_release(&writer->levels);
-	index32_release(&writer->dictionary.index);
-	mem_free(writer->dictionary.words);
-	mem_free(writer->dictionary.strings);
-	mem_free(writer->dictionary.indexes);
+	parquet_dictionary_release(&writer->dictionary);
+	mem_free(writer->pages);
 	mem_free(writer->dense);
 	mem_free(writer->widened);
 	mem_free(writer);
@@ -193,419 +207,418 @@ static int gather_present(struct parquet_writer *writer, const struct parquet_co
 	return 0;
 }
 
-/* ---- statistics ---- */
-
-#define DEFINE_RANGE(name, ctype, member)                                                                                      \
-	static void range_##name(const struct dense *dense, void *ret_min, void *ret_max)                                      \
-	{                                                                                                                      \
-		const ctype *values = (const ctype *)dense->values.member;                                                     \
-		ctype least = values[0], most = values[0];                                                                     \
-		for (size_t i = 1; i < dense->count; i++) {                                                                    \
-			least = values[i] < least ? values[i] : least;                                                         \
-			most = values[i] > most ? values[i] : most;                                                            \
-		}                                                                                                              \
-		memcpy(ret_min, &least, sizeof(least));                                                                        \
-		memcpy(ret_max, &most, sizeof(most));                                                                          \
-	}
-DEFINE_RANGE(boolean, uint8_t, booleans)
-DEFINE_RANGE(i32, int32_t, i32)
-DEFINE_RANGE(u32, uint32_t, i32)
-DEFINE_RANGE(i64, int64_t, i64)
-DEFINE_RANGE(u64, uint64_t, i64)
-
-/* No range when there is a NaN, and zeros as the specification wants them: min -0.0, max +0.0. */
-static bool range_f64(const struct dense *dense, double *ret_min, double *ret_max)
-{
-	double least = dense->values.f64[0], most = least;
-	for (size_t i = 0; i < dense->count; i++) {
-		double value = dense->values.f64[i];
-		if (value != value)
-			return false;
-		least = value < least ? value : least;
-		most = value > most ? value : most;
-	}
-	*ret_min = least == 0 ? -0.0 : least;
-	*ret_max = most == 0 ? 0.0 : most;
-	return true;
-}
-
-static bool range_f32(const struct dense *dense, float *ret_min, float *ret_max)
-{
-	float least = dense->values.f32[0], most = least;
-	for (size_t i = 0; i < dense->count; i++) {
-		float value = dense->values.f32[i];
-		if (value != value)
-			return false;
-		least = value < least ? value : least;
-		most = value > most ? value : most;
-	}
-	*ret_min = least == 0 ? -0.0f : least;
-	*ret_max = most == 0 ? 0.0f : most;
-	return true;
-}
-
-static int keep_statistics(struct parquet_writer *writer, const void *min, size_t min_len, const void *max, size_t max_len,
-			   struct parquet_statistics *ret)
-{
-	char *kept_min = arena_strndup(&writer->statistics, min, min_len);
-	char *kept_max = arena_strndup(&writer->statistics, max, max_len);
-	if (!kept_min || !kept_max)
-		return -ENOMEM;
-	ret->min = (struct bytes){(uint8_t *)kept_min, min_len};
-	ret->max = (struct bytes){(uint8_t *)kept_max, max_len};
-	ret->has_range = true;
-	return 0;
-}
-
-static int range_of_bytes(struct parquet_writer *writer, const struct dense *dense, struct parquet_statistics *ret)
-{
-	const struct bytes *values = dense->values.bytes;
-	size_t least = 0, most = 0;
-	for (size_t i = 1; i < dense->count; i++) {
-		if (bytes_compare(values[i], values[least]) < 0)
-			least = i;
-		if (bytes_compare(values[i], values[most]) > 0)
-			most = i;
-	}
-	struct bytes min = values[least], max = values[most];
-	if (min.len > STATISTICS_BYTES_MAX || max.len > STATISTICS_BYTES_MAX)
-		return 0;
-	return keep_statistics(writer, min.data, min.len, max.data, max.len, ret);
-}
-
-static int compute_statistics(struct parquet_writer *writer, const struct parquet_column *column, const struct dense *dense,
-			      size_t rows, struct parquet_statistics *ret)
-{
-	uint8_t min[8], max[8];
-	*ret = (struct parquet_statistics){.has_null_count = true, .null_count = (int64_t)(rows - dense->count)};
-	if (dense->count == 0)
-		return 0;
-	switch (column->type) {
-	case PARQUET_BOOLEAN: range_boolean(dense, min, max); return keep_statistics(writer, min, 1, max, 1, ret);
-	case PARQUET_INT32:
-		(parquet_is_unsigned(column) ? range_u32 : range_i32)(dense, min, max);
-		return keep_statistics(writer, min, 4, max, 4, ret);
-	case PARQUET_INT64:
-		(parquet_is_unsigned(column) ? range_u64 : range_i64)(dense, min, max);
-		return keep_statistics(writer, min, 8, max, 8, ret);
-	case PARQUET_FLOAT: {
-		float least, most;
-		return range_f32(dense, &least, &most) ? keep_statistics(writer, &least, 4, &most, 4, ret) : 0;
-	}
-	case PARQUET_DOUBLE: {
-		double least, most;
-		return range_f64(dense, &least, &most) ? keep_statistics(writer, &least, 8, &most, 8, ret) : 0;
-	}
-	default: return range_of_bytes(writer, dense, ret);
-	}
-}
-
-/* ---- dictionary ---- */
+/* ---- the pages of a chunk ---- */
 
 static bool is_bytes_type(enum parquet_type type)
 {
 	return type == PARQUET_BYTE_ARRAY || type == PARQUET_FIXED;
 }
 
-static uint64_t word_at(const struct dense *dense, size_t size, size_t i)
+/* Rows of a page so that no page of strings is too long. */
+static size_t group_page_rows(const struct parquet_writer *writer, const struct parquet_values *values, size_t rows)
 {
-	uint64_t word = 0;
-	memcpy(&word, dense->values.booleans + i * size, size);
-	return word;
-}
-
-/* Each returns 1 and the entry's index, 0 when the dictionary grows past its use, or -ENOMEM. */
-static int add_word(struct dictionary *dictionary, uint64_t word, size_t max, uint32_t *ret)
-{
-	uint64_t hash = hash64_mix(word);
-	uint32_t id;
-	for (size_t at = index32_first(&dictionary->index, hash); index32_at(&dictionary->index, hash, &at, &id); at++) {
-		if (dictionary->words[id] == word) {
-			*ret = id;
-			return 1;
+	size_t page_rows = writer->page_rows;
+	for (size_t c = 0; c < writer->metadata.column_count; c++) {
+		const struct parquet_column *column = &writer->metadata.columns[c].column;
+		const uint8_t *present = column->optional ? values[c].present : NULL;
+		if (column->type != PARQUET_BYTE_ARRAY)
+			continue;
+		for (size_t row = 0, bytes = 0, start = 0; row < rows; row++) {
+			if (row == start + page_rows) {
+				start = row;
+				bytes = 0;
+			}
+			if (!present || present[row])
+				bytes += values[c].bytes[row].len + 4;
+			if (bytes <= PAGE_BYTES_MAX || page_rows == 1)
+				continue;
+			page_rows /= 2;
+			row = SIZE_MAX; /* once more, from the start */
+			start = bytes = 0;
 		}
 	}
-	if (dictionary->count >= max)
-		return 0;
-	id = (uint32_t)dictionary->count;
-	if (array_reserve(&dictionary->words, &dictionary->word_capacity, dictionary->count + 1, DICTIONARY_VALUES_MAX) < 0 ||
-	    index32_add(&dictionary->index, hash, id) < 0)
-		return -ENOMEM;
-	dictionary->words[dictionary->count++] = word;
-	*ret = id;
-	return 1;
+	return page_rows;
 }
 
-static int add_string(struct dictionary *dictionary, struct bytes text, size_t max, size_t *bytes, uint32_t *ret)
+static size_t count_present(const uint8_t *present, size_t count)
 {
-	uint64_t hash = hash64(text.data, text.len);
-	uint32_t id;
-	for (size_t at = index32_first(&dictionary->index, hash); index32_at(&dictionary->index, hash, &at, &id); at++) {
-		if (bytes_equal(dictionary->strings[id], text)) {
-			*ret = id;
-			return 1;
-		}
-	}
-	*bytes += text.len + 4;
-	if (dictionary->count >= max || *bytes > DICTIONARY_BYTES_MAX)
-		return 0;
-	id = (uint32_t)dictionary->count;
-	if (array_reserve(&dictionary->strings, &dictionary->string_capacity, dictionary->count + 1, DICTIONARY_VALUES_MAX) <
-		    0 ||
-	    index32_add(&dictionary->index, hash, id) < 0)
-		return -ENOMEM;
-	dictionary->strings[dictionary->count++] = text;
-	*ret = id;
-	return 1;
+	size_t n = 0;
+	for (size_t i = 0; i < count; i++)
+		n += present[i] != 0;
+	return n;
 }
 
-/* 1 = built, 0 = does not pay. */
-static int build_dictionary(struct dictionary *dictionary, const struct parquet_column *column, const struct dense *dense)
+static const void *value_at(const struct parquet_column *column, const struct dense *dense, size_t i)
 {
-	size_t size = parquet_type_size(column->type), bytes = 0;
-	size_t max = dense->count / 2 + 1;
-	if (column->layout != PARQUET_AUTO || column->type == PARQUET_BOOLEAN || dense->count == 0)
-		return 0;
-	if (max > DICTIONARY_VALUES_MAX)
-		max = DICTIONARY_VALUES_MAX;
-	if (array_reserve(&dictionary->indexes, &dictionary->index_capacity, dense->count, PARQUET_GROUP_ROWS_MAX) < 0)
+	return dense->values.booleans + i * parquet_type_size(column->type);
+}
+
+/* Cuts the chunk into pages, behind room for the dictionary's, and finds their ranges and the chunk's. */
+static int plan_pages(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,
+		      const struct dense *dense, size_t rows, size_t page_rows, struct parquet_range *ret_range)
+{
+	size_t count = 1 + (rows + page_rows - 1) / page_rows, from = 0;
+	const uint8_t *present = column->optional ? values->present : NULL;
+	if (array_reserve(&writer->pages, &writer->page_capacity, count, SIZE_MAX) < 0)
 		return -ENOMEM;
-	index32_clear(&dictionary->index);
-	dictionary->count = 0;
-	for (size_t i = 0; i < dense->count; i++) {
-		uint32_t *at = &dictionary->indexes[i];
-		int r;
-		if (is_bytes_type(column->type))
-			r = add_string(dictionary, dense->values.bytes[i], max, &bytes, at);
-		else
-			r = add_word(dictionary, word_at(dense, size, i), max, at);
-		if (r <= 0)
-			return r;
+	writer->page_count = count;
+	writer->pages[0] = (struct page_work){0};
+	*ret_range = (struct parquet_range){.state = PARQUET_RANGE_EMPTY};
+	for (size_t i = 1; i < count; i++) {
+		struct page_work *page = &writer->pages[i];
+		size_t row = (i - 1) * page_rows, n = rows - row < page_rows ? rows - row : page_rows;
+		*page = (struct page_work){
+			.first_row = row, .rows = n, .from = from, .count = present ? count_present(present + row, n) : n};
+		parquet_range_of(column, value_at(column, dense, from), page->count, &page->range);
+		parquet_range_merge(column, ret_range, &page->range);
+		from += page->count;
 	}
-	return 1;
+	return 0;
+}
+
+static struct bytes keep_bytes(struct parquet_writer *writer, struct bytes value)
+{
+	return (struct bytes){(uint8_t *)arena_strndup(&writer->statistics, (const char *)value.data, value.len), value.len};
+}
+
+static int keep_statistics(struct parquet_writer *writer, const struct parquet_column *column,
+			   const struct parquet_range *range, size_t nulls, struct parquet_statistics *ret)
+{
+	*ret = (struct parquet_statistics){.has_null_count = true, .null_count = (int64_t)nulls};
+	if (range->state != PARQUET_RANGE_KNOWN)
+		return 0;
+	struct bytes min = parquet_range_min(column, range), max = parquet_range_max(column, range);
+	if (min.len > STATISTICS_BYTES_MAX || max.len > STATISTICS_BYTES_MAX)
+		return 0;
+	ret->min = keep_bytes(writer, min);
+	ret->max = keep_bytes(writer, max);
+	ret->has_range = true;
+	return ret->min.data && ret->max.data ? 0 : -ENOMEM;
 }
 
 /* ---- values ---- */
 
 static int put_plain_bytes(const struct parquet_column *column, const struct bytes *values, size_t count, struct buffer *out)
 {
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < count; i++) {
-		uint32_t len = (uint32_t)values[i].len;
-		if (values[i].len > INT32_MAX)
+	size_t len = 0, prefix = column->type == PARQUET_BYTE_ARRAY ? 4 : 0;
+	for (size_t i = 0; i < count; i++) {
+		if (values[i].len > INT32_MAX || __builtin_add_overflow(len, values[i].len + prefix, &len))
 			return -E2BIG;
 		assert(column->type != PARQUET_FIXED || values[i].len == column->type_length);
-		if (column->type == PARQUET_BYTE_ARRAY)
-			r = buffer_append(out, &len, 4);
-		if (r == 0)
-			r = buffer_append(out, values[i].data, values[i].len);
 	}
-	return r;
-}
-
-static int put_plain(const struct parquet_column *column, const struct dense *dense, size_t from, size_t count,
-		     struct buffer *out)
-{
-	size_t size = parquet_type_size(column->type);
-	if (is_bytes_type(column->type))
-		return put_plain_bytes(column, dense->values.bytes + from, count, out);
-	if (column->type == PARQUET_BOOLEAN)
-		return parquet_encode_booleans(dense->values.booleans + from, count, out);
-	return buffer_append(out, dense->values.booleans + from * size, count * size);
-}
-
-static int put_values(struct parquet_writer *writer, const struct parquet_column *column, int encoding,
-		      const struct dense *dense, size_t from, size_t count, struct buffer *out)
-{
-	if (encoding == ENCODING_RLE_DICTIONARY) {
-		unsigned width = parquet_bit_width(writer->dictionary.count - 1);
-		/* Some readers refuse a width of 0. */
-		width = width ? width : 1;
-		int r = buffer_append_byte(out, (uint8_t)width);
-		return r < 0 ? r : parquet_encode_hybrid(writer->dictionary.indexes + from, count, width, out);
+	int r = buffer_reserve(out, len);
+	if (r < 0)
+		return r;
+	uint8_t *at = out->data + out->len;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t value_len = (uint32_t)values[i].len;
+		memcpy(at, &value_len, prefix);
+		if (value_len)
+			memcpy(at + prefix, values[i].data, value_len);
+		at += prefix + value_len;
 	}
-	if (encoding == ENCODING_DELTA_BINARY_PACKED)
-		return column->type == PARQUET_INT32 ? parquet_encode_delta32(dense->values.i32 + from, count, out)
-						     : parquet_encode_delta64(dense->values.i64 + from, count, out);
-	return put_plain(column, dense, from, count, out);
-}
-
-/* ---- pages ---- */
-
-/* Compresses `body` and appends header and body to the chunk. */
-static int put_page(struct parquet_writer *writer, struct parquet_page *page, const struct buffer *body,
-		    struct parquet_chunk *chunk, struct error *err)
-{
-	size_t bound = ZSTD_compressBound(body->len), header_room = 64;
-	struct buffer *out = &writer->chunk;
-	if (body->len > INT32_MAX || bound > INT32_MAX)
-		return error_set(err, -E2BIG, "%s: a page of %zu bytes is too long for the format", writer->path, body->len);
-	if (buffer_reserve(out, bound + header_room) < 0)
-		return error_nomem(err);
-	/* The body first, behind room for the header, which holds the body's size and CRC. */
-	uint8_t *at = out->data + out->len + header_room;
-	size_t len = ZSTD_compress2(writer->zstd, at, bound, body->data, body->len);
-	if (ZSTD_isError(len))
-		return error_set(err, -ENOMEM, "%s: cannot compress a page: %s", writer->path, ZSTD_getErrorName(len));
-	page->size_uncompressed = (int32_t)body->len;
-	page->size_compressed = (int32_t)len;
-	page->crc = (uint32_t)crc32(0, at, (uInt)len);
-	size_t start = out->len;
-	if (parquet_page_write(page, out) < 0)
-		return error_nomem(err);
-	assert(out->len - start <= header_room);
-	memmove(out->data + out->len, at, len);
-	chunk->size_uncompressed += (int64_t)(out->len - start + body->len);
 	out->len += len;
 	return 0;
 }
 
-static int put_levels(struct parquet_writer *writer, const uint8_t *present, size_t from, size_t count, struct buffer *out)
+static int put_plain(const struct parquet_column *column, const void *values, size_t count, struct buffer *out)
 {
-	if (array_reserve(&writer->widened, &writer->widened_capacity, count, PARQUET_GROUP_ROWS_MAX) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		writer->widened[i] = present ? present[from + i] != 0 : 1;
+	if (is_bytes_type(column->type))
+		return put_plain_bytes(column, values, count, out);
+	if (column->type == PARQUET_BOOLEAN)
+		return parquet_encode_booleans(values, count, out);
+	return buffer_append(out, values, count * parquet_type_size(column->type));
+}
+
+static int put_values(struct parquet_writer *writer, const struct parquet_column *column, int encoding,
+		      const struct dense *dense, const struct page_work *page)
+{
+	const void *values = value_at(column, dense, page->from);
+	struct buffer *out = &writer->bodies;
+	if (encoding == ENCODING_RLE_DICTIONARY)
+		return parquet_encode_indexes(writer->dictionary.indexes + page->from, page->count, out);
+	if (encoding == ENCODING_DELTA_BINARY_PACKED)
+		return column->type == PARQUET_INT32 ? parquet_encode_delta32(values, page->count, out)
+						     : parquet_encode_delta64(values, page->count, out);
+	return put_plain(column, values, page->count, out);
+}
+
+static int put_levels(struct parquet_writer *writer, const uint8_t *present, const struct page_work *page)
+{
 	buffer_clear(&writer->levels);
-	int r = parquet_encode_hybrid(writer->widened, count, 1, &writer->levels);
+	int r = array_reserve(&writer->widened, &writer->widened_capacity, page->rows, PARQUET_GROUP_ROWS_MAX);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < page->rows; i++)
+		writer->widened[i] = present ? present[page->first_row + i] != 0 : 1;
+	r = parquet_encode_hybrid(writer->widened, page->rows, 1, &writer->levels);
 	uint32_t len = (uint32_t)writer->levels.len;
 	if (r == 0)
-		r = buffer_append(out, &len, 4);
-	return r == 0 ? buffer_append(out, writer->levels.data, writer->levels.len) : r;
+		r = buffer_append(&writer->bodies, &len, 4);
+	return r == 0 ? buffer_append(&writer->bodies, writer->levels.data, writer->levels.len) : r;
 }
 
-/* How many rows from `row` on go into the next page, and how many of them have values. */
-static size_t rows_of_page(const struct parquet_column *column, const struct parquet_values *values, const struct dense *dense,
-			   int encoding, size_t row, size_t rows, size_t dense_at, size_t *ret_values)
+static int put_dictionary(struct parquet_writer *writer, const struct parquet_column *column)
 {
-	size_t n = 0, taken = 0, bytes = 0;
-	bool count_bytes = encoding == ENCODING_PLAIN && is_bytes_type(column->type);
-	while (n < PAGE_ROWS_MAX && row + n < rows && bytes < PAGE_BYTES) {
-		if (!column->optional || !values->present || values->present[row + n]) {
-			if (count_bytes)
-				bytes += dense->values.bytes[dense_at + taken].len + 4;
-			taken++;
-		}
-		n++;
-	}
-	*ret_values = taken;
-	return n;
+	const struct parquet_dictionary *dictionary = &writer->dictionary;
+	if (is_bytes_type(column->type))
+		return put_plain_bytes(column, dictionary->strings, dictionary->count, &writer->bodies);
+	if (parquet_type_size(column->type) == 8)
+		return buffer_append(&writer->bodies, dictionary->words, dictionary->count * 8);
+	int r = buffer_reserve(&writer->bodies, dictionary->count * 4);
+	for (size_t i = 0; r == 0 && i < dictionary->count; i++)
+		r = buffer_append(&writer->bodies, &dictionary->words[i], 4);
+	return r;
 }
 
-static int put_data_pages(struct parquet_writer *writer, const struct parquet_column *column,
-			  const struct parquet_values *values, const struct dense *dense, size_t rows, int encoding,
-			  struct parquet_chunk *chunk, struct error *err)
+/* Encodes all pages into `bodies`. */
+static int encode_pages(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,
+			const struct dense *dense, int encoding, bool has_dictionary)
 {
-	struct buffer *body = &writer->page;
-	size_t dense_at = 0;
-	for (size_t row = 0; row < rows;) {
-		size_t taken, n = rows_of_page(column, values, dense, encoding, row, rows, dense_at, &taken);
-		struct parquet_page page = {.type = PAGE_DATA, .value_count = (int32_t)n, .encoding = encoding};
-		int r = 0;
-		buffer_clear(body);
-		if (column->optional)
-			r = put_levels(writer, values->present, row, n, body);
-		if (r == 0)
-			r = put_values(writer, column, encoding, dense, dense_at, taken, body);
-		if (r < 0)
-			return error_set_errno(err, r, "%s: cannot encode a page of column %s", writer->path, column->name);
-		r = put_page(writer, &page, body, chunk, err);
-		if (r < 0)
-			return r;
-		row += n;
-		dense_at += taken;
+	int r = 0;
+	buffer_clear(&writer->bodies);
+	for (size_t i = !has_dictionary; r == 0 && i < writer->page_count; i++) {
+		struct page_work *page = &writer->pages[i];
+		page->body = writer->bodies.len;
+		if (i == 0)
+			r = put_dictionary(writer, column);
+		else if (column->optional)
+			r = put_levels(writer, values->present, page);
+		if (r == 0 && i > 0)
+			r = put_values(writer, column, encoding, dense, page);
+		page->body_len = writer->bodies.len - page->body;
 	}
+	return r;
+}
+
+/* ---- compression ---- */
+
+/* Compresses the pages from `first` on into `packed`. */
+static int compress_pages(struct parquet_writer *writer, size_t first, int32_t *ret_codec, struct error *err)
+{
+	buffer_clear(&writer->packed);
+	for (size_t i = first; i < writer->page_count; i++) {
+		struct page_work *page = &writer->pages[i];
+		size_t bound = ZSTD_compressBound(page->body_len);
+		if (page->body_len > INT32_MAX || bound > INT32_MAX)
+			return error_set(err, -E2BIG, "%s: a page of %zu bytes is too long for the format", writer->path,
+					 page->body_len);
+		if (buffer_reserve(&writer->packed, bound) < 0)
+			return error_nomem(err);
+		size_t len = ZSTD_compress2(writer->zstd, writer->packed.data + writer->packed.len, bound,
+					    writer->bodies.data + page->body, page->body_len);
+		if (ZSTD_isError(len))
+			return error_set(err, -ENOMEM, "%s: cannot compress a page: %s", writer->path, ZSTD_getErrorName(len));
+		page->packed = writer->packed.len;
+		page->packed_len = len;
+		writer->packed.len += len;
+	}
+	uint64_t wanted = (uint64_t)writer->bodies.len * (100 - SHRINK_MIN_PERCENT) / 100;
+	*ret_codec = writer->packed.len <= wanted ? CODEC_ZSTD : CODEC_UNCOMPRESSED;
 	return 0;
 }
 
-static int put_dictionary_page(struct parquet_writer *writer, const struct parquet_column *column, struct parquet_chunk *chunk,
-			       struct error *err)
+static int put_hash(struct buffer *out, const void *data, size_t len)
 {
-	const struct dictionary *dictionary = &writer->dictionary;
-	struct parquet_page page = {
-		.type = PAGE_DICTIONARY, .value_count = (int32_t)dictionary->count, .encoding = ENCODING_PLAIN};
-	size_t size = parquet_type_size(column->type);
+	return buffer_printf(out, "%016" PRIx64, hash64(data, len));
+}
+
+/* Appends a page with its header to the chunk, and its hash to `hashes`. */
+static int put_page(struct parquet_writer *writer, struct page_work *page, struct parquet_page *header, int32_t codec,
+		    struct parquet_chunk *chunk, struct buffer *hashes)
+{
+	struct buffer *out = &writer->chunk;
+	bool packed = codec == CODEC_ZSTD;
+	const uint8_t *body = packed ? writer->packed.data + page->packed : writer->bodies.data + page->body;
+	size_t len = packed ? page->packed_len : page->body_len, start = out->len;
+	header->size_uncompressed = (int32_t)page->body_len;
+	header->size_compressed = (int32_t)len;
+	header->crc = libdeflate_crc32(0, body, len);
+	if (buffer_reserve(out, len + HEADER_MAX) < 0 || parquet_page_write(header, out) < 0)
+		return -ENOMEM;
+	chunk->size_uncompressed += (int64_t)(out->len - start + page->body_len);
+	assert(out->len - start <= HEADER_MAX);
+	if (buffer_append(out, body, len) < 0)
+		return -ENOMEM;
+	page->entry.offset = (int64_t)(writer->offset + start);
+	page->entry.size = (int32_t)(out->len - start);
+	return put_hash(hashes, out->data + start, out->len - start);
+}
+
+/* Appends all pages to the chunk. */
+static int put_pages(struct parquet_writer *writer, int encoding, bool has_dictionary, struct parquet_chunk *chunk,
+		     struct buffer *hashes)
+{
 	int r = 0;
-	buffer_clear(&writer->page);
-	if (is_bytes_type(column->type))
-		r = put_plain_bytes(column, dictionary->strings, dictionary->count, &writer->page);
-	for (size_t i = 0; r == 0 && i < dictionary->count && !is_bytes_type(column->type); i++)
-		r = buffer_append(&writer->page, &dictionary->words[i], size);
-	if (r < 0)
-		return error_set_errno(err, r, "%s: cannot encode the dictionary of column %s", writer->path, column->name);
-	return put_page(writer, &page, &writer->page, chunk, err);
+	buffer_clear(&writer->chunk);
+	for (size_t i = !has_dictionary; r == 0 && i < writer->page_count; i++) {
+		struct page_work *page = &writer->pages[i];
+		struct parquet_page header = {.type = i ? PAGE_DATA : PAGE_DICTIONARY,
+					      .value_count = (int32_t)(i ? page->rows : writer->dictionary.count),
+					      .encoding = i ? encoding : ENCODING_PLAIN};
+		r = put_page(writer, page, &header, chunk->codec, chunk, hashes);
+	}
+	if (has_dictionary)
+		chunk->dictionary_offset = (int64_t)writer->offset;
+	chunk->data_offset = writer->pages[1].entry.offset;
+	chunk->size_compressed = (int64_t)writer->chunk.len;
+	return r;
+}
+
+/* ---- page index ---- */
+
+/* What the indexes say of a page; false when the page has bounds that cannot be told. */
+static bool fill_entry(const struct parquet_column *column, struct page_work *page, uint8_t min_memory[PARQUET_BOUND_MAX],
+		       uint8_t max_memory[PARQUET_BOUND_MAX])
+{
+	struct parquet_index_entry *entry = &page->entry;
+	bool is_text = column->logical == PARQUET_STRING || column->logical == PARQUET_JSON;
+	entry->first_row = (int64_t)page->first_row;
+	entry->null_count = (int64_t)(page->rows - page->count);
+	entry->is_null = page->range.state == PARQUET_RANGE_EMPTY;
+	entry->min = entry->max = (struct bytes){0};
+	if (entry->is_null)
+		return true;
+	if (page->range.state == PARQUET_RANGE_UNKNOWN)
+		return false;
+	entry->min = parquet_range_min(column, &page->range);
+	entry->max = parquet_range_max(column, &page->range);
+	if (column->type != PARQUET_BYTE_ARRAY)
+		return entry->min.len <= STATISTICS_BYTES_MAX;
+	return parquet_cut_bound(entry->min, is_text, false, min_memory, &entry->min) &&
+	       parquet_cut_bound(entry->max, is_text, true, max_memory, &entry->max);
+}
+
+/* Appends the chunk's column index, if all pages have bounds, and its offset index to those of the file. */
+static int put_indexes(struct parquet_writer *writer, const struct parquet_column *column, struct parquet_chunk *chunk,
+		       struct buffer *hashes)
+{
+	size_t count = writer->page_count - 1, start = writer->indexes.len;
+	bool has_bounds = true;
+	uint8_t *memory = mem_alloc_array(count, 2 * PARQUET_BOUND_MAX);
+	struct parquet_index_entry *entries = mem_alloc_array(count, sizeof(*entries));
+	int r = memory && entries ? 0 : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		uint8_t *at = memory + i * 2 * PARQUET_BOUND_MAX;
+		has_bounds &= fill_entry(column, &writer->pages[i + 1], at, at + PARQUET_BOUND_MAX);
+		entries[i] = writer->pages[i + 1].entry;
+	}
+	if (r == 0 && has_bounds) {
+		r = parquet_column_index_write(column, entries, count, &writer->indexes);
+		chunk->column_index_offset = (int64_t)start;
+		chunk->column_index_length = (int32_t)(writer->indexes.len - start);
+		if (r == 0)
+			r = put_hash(hashes, writer->indexes.data + start, writer->indexes.len - start);
+		start = writer->indexes.len;
+	}
+	if (r == 0)
+		r = parquet_offset_index_write(entries, count, &writer->indexes);
+	chunk->offset_index_offset = (int64_t)start;
+	chunk->offset_index_length = (int32_t)(writer->indexes.len - start);
+	if (r == 0)
+		r = put_hash(hashes, writer->indexes.data + start, writer->indexes.len - start);
+	mem_free(memory);
+	mem_free(entries);
+	return r;
 }
 
 /* ---- chunks and groups ---- */
 
-static int choose_encoding(const struct parquet_column *column, int has_dictionary)
+/* Chooses, and builds the dictionary if it is to be one. */
+static int choose_encoding(struct parquet_writer *writer, const struct parquet_column *column, const struct dense *dense,
+			   const struct parquet_range *range, bool *ret_has_dictionary)
 {
-	if (has_dictionary)
-		return ENCODING_RLE_DICTIONARY;
-	if (column->layout != PARQUET_PLAIN && (column->type == PARQUET_INT32 || column->type == PARQUET_INT64))
-		return ENCODING_DELTA_BINARY_PACKED;
-	return ENCODING_PLAIN;
+	bool is_integer = column->type == PARQUET_INT32 || column->type == PARQUET_INT64;
+	int otherwise = is_integer && column->layout != PARQUET_PLAIN ? ENCODING_DELTA_BINARY_PACKED : ENCODING_PLAIN;
+	size_t size = parquet_type_size(column->type), without = dense->count * size;
+	*ret_has_dictionary = false;
+	if (column->layout != PARQUET_AUTO)
+		return otherwise;
+	if (is_integer)
+		without = size == 4 ? parquet_delta_cost32(dense->values.i32, dense->count)
+				    : parquet_delta_cost64(dense->values.i64, dense->count);
+	int r = parquet_dictionary_build(&writer->dictionary, column, dense->values.booleans, dense->count, range, without);
+	if (r == 1 && !is_bytes_type(column->type))
+		r = parquet_dictionary_cost(&writer->dictionary, size, dense->count) <= without;
+	if (r < 0)
+		return r;
+	*ret_has_dictionary = r;
+	return r ? ENCODING_RLE_DICTIONARY : otherwise;
 }
 
 static int put_chunk(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,
-		     size_t rows, struct parquet_chunk *ret, struct error *err)
+		     size_t rows, size_t page_rows, struct parquet_chunk *ret, struct error *err)
 {
 	struct dense dense;
-	*ret = (struct parquet_chunk){.codec = CODEC_ZSTD, .value_count = (int64_t)rows};
+	struct parquet_range range;
+	bool has_dictionary = false;
+	_cleanup_(buffer_release) struct buffer hashes;
+	buffer_init(&hashes, SIZE_MAX);
+	*ret = (struct parquet_chunk){.value_count = (int64_t)rows};
 	if (gather_present(writer, column, values, rows, &dense) < 0 ||
-	    compute_statistics(writer, column, &dense, rows, &ret->statistics) < 0)
+	    plan_pages(writer, column, values, &dense, rows, page_rows, &range) < 0 ||
+	    keep_statistics(writer, column, &range, rows - dense.count, &ret->statistics) < 0)
 		return error_nomem(err);
-	int has_dictionary = build_dictionary(&writer->dictionary, column, &dense);
-	if (has_dictionary < 0)
+	int encoding = choose_encoding(writer, column, &dense, &range, &has_dictionary);
+	if (encoding < 0)
 		return error_nomem(err);
-	int r = 0, encoding = choose_encoding(column, has_dictionary);
-	buffer_clear(&writer->chunk);
-	ret->encodings = 1u << ENCODING_RLE | 1u << encoding;
-	if (has_dictionary) {
-		ret->encodings |= 1u << ENCODING_PLAIN;
-		ret->dictionary_offset = (int64_t)writer->offset;
-		r = put_dictionary_page(writer, column, ret, err);
-	}
-	ret->data_offset = (int64_t)(writer->offset + writer->chunk.len);
-	if (r == 0)
-		r = put_data_pages(writer, column, values, &dense, rows, encoding, ret, err);
+	ret->encodings = 1u << ENCODING_RLE | 1u << encoding | (unsigned)has_dictionary << ENCODING_PLAIN;
+	int r = encode_pages(writer, column, values, &dense, encoding, has_dictionary);
+	if (r < 0)
+		return error_set_errno(err, r, "%s: cannot encode column %s", writer->path, column->name);
+	r = compress_pages(writer, !has_dictionary, &ret->codec, err);
 	if (r < 0)
 		return r;
-	ret->size_compressed = (int64_t)writer->chunk.len;
-	ret->has_hash = true;
-	ret->hash = hash64(writer->chunk.data, writer->chunk.len);
+	if (put_pages(writer, encoding, has_dictionary, ret, &hashes) < 0 || put_indexes(writer, column, ret, &hashes) < 0)
+		return error_nomem(err);
+	ret->page_hashes = keep_bytes(writer, buffer_bytes(&hashes));
+	if (!ret->page_hashes.data)
+		return error_nomem(err);
 	return write_out(writer, writer->chunk.data, writer->chunk.len, err);
 }
 
 int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err)
 {
 	struct parquet_metadata *metadata = &writer->metadata;
+	size_t columns = metadata->column_count, start = metadata->group_count * columns;
 	if (rows == 0)
 		return 0;
 	if (rows > PARQUET_GROUP_ROWS_MAX)
 		return error_set(err, -E2BIG, "%s: a row group of %zu rows is too large", writer->path, rows);
-	if (array_reserve(&metadata->groups, &metadata->group_capacity, metadata->group_count + 1, SIZE_MAX) < 0)
+	if (array_reserve(&metadata->groups, &metadata->group_capacity, metadata->group_count + 1, SIZE_MAX) < 0 ||
+	    array_reserve(&metadata->chunks, &metadata->chunk_capacity, start + columns, SIZE_MAX) < 0)
 		return error_nomem(err);
-	struct parquet_group *group = &metadata->groups[metadata->group_count];
-	*group = (struct parquet_group){.rows = (int64_t)rows};
-	group->chunks = mem_zalloc_array(metadata->column_count, sizeof(*group->chunks));
-	if (!group->chunks)
-		return error_nomem(err);
-	metadata->group_count++;
-	metadata->rows += (int64_t)rows;
-	for (size_t i = 0; i < metadata->column_count; i++) {
-		int r = put_chunk(writer, &metadata->columns[i].column, &values[i], rows, &group->chunks[i], err);
+	size_t page_rows = group_page_rows(writer, values, rows);
+	for (size_t i = 0; i < columns; i++) {
+		int r = put_chunk(writer, &metadata->columns[i].column, &values[i], rows, page_rows,
+				  &metadata->chunks[start + i], err);
 		if (r < 0)
 			return r;
 	}
+	metadata->groups[metadata->group_count++] = (struct parquet_group){.rows = (int64_t)rows};
+	metadata->rows += (int64_t)rows;
 	return 0;
+}
+
+/* Writes the page indexes, and makes their places in the footer those in the file. */
+static int put_all_indexes(struct parquet_writer *writer, struct error *err)
+{
+	size_t chunks = writer->metadata.group_count * writer->metadata.column_count;
+	for (size_t i = 0; i < chunks; i++) {
+		writer->metadata.chunks[i].column_index_offset += (int64_t)writer->offset;
+		writer->metadata.chunks[i].offset_index_offset += (int64_t)writer->offset;
+	}
+	return write_out(writer, writer->indexes.data, writer->indexes.len, err);
 }
 
 int parquet_writer_finish(struct parquet_writer *writer, struct parquet_written *ret, struct error *err)
 {
 	struct buffer *footer = &writer->chunk;
+	int r = put_all_indexes(writer, err);
+	if (r < 0)
+		return r;
 	buffer_clear(footer);
-	int r = parquet_metadata_write(&writer->metadata, writer->sorted_by, writer->sorted_by_count, footer);
+	r = parquet_metadata_write(&writer->metadata, writer->sorted_by, writer->sorted_by_count, footer);
 	uint32_t len = (uint32_t)footer->len;
 	if (r == 0 && footer->len > PARQUET_FOOTER_MAX)
 		return error_set(err, -E2BIG, "%s: the footer would be too long", writer->path);

@@ -43,7 +43,7 @@ static uint8_t read_byte(struct thrift_reader *reader)
 	return reader->data[reader->at++];
 }
 
-static uint64_t read_varint(struct thrift_reader *reader)
+static uint64_t read_varint_slow(struct thrift_reader *reader)
 {
 	uint64_t value = 0;
 	for (unsigned shift = 0; shift < 70; shift += 7) {
@@ -58,12 +58,29 @@ static uint64_t read_varint(struct thrift_reader *reader)
 	return 0;
 }
 
+/* Where no varint can pass the end, without a check a byte. */
+static inline uint64_t read_varint(struct thrift_reader *reader)
+{
+	if (reader->fault || reader->len - reader->at < 10)
+		return read_varint_slow(reader);
+	const uint8_t *at = reader->data + reader->at;
+	uint64_t value = 0;
+	for (unsigned i = 0; i < 9; i++) {
+		value |= (uint64_t)(at[i] & 0x7f) << (7 * i);
+		if (!(at[i] & 0x80)) {
+			reader->at += i + 1;
+			return value;
+		}
+	}
+	return read_varint_slow(reader);
+}
+
 static int64_t zigzag_decode(uint64_t value)
 {
 	return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
 
-bool thrift_next(struct thrift_reader *reader, struct thrift_field *field)
+bool thrift_next_slow(struct thrift_reader *reader, struct thrift_field *field)
 {
 	uint8_t head = read_byte(reader);
 	if (reader->fault || head == THRIFT_STOP)
@@ -325,6 +342,16 @@ void thrift_begin_list(struct thrift_writer *writer, int16_t id, enum thrift_typ
 void thrift_put_i32(struct thrift_writer *writer, int32_t value)
 {
 	put_zigzag(writer, value);
+}
+
+void thrift_put_i64(struct thrift_writer *writer, int64_t value)
+{
+	put_zigzag(writer, value);
+}
+
+void thrift_put_bool(struct thrift_writer *writer, bool value)
+{
+	put_byte(writer, value ? THRIFT_TRUE : THRIFT_FALSE);
 }
 
 void thrift_put_binary(struct thrift_writer *writer, const void *data, size_t len)

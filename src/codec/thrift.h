@@ -43,8 +43,26 @@ struct thrift_field {
 void thrift_open(struct thrift_reader *reader, struct bytes input);
 /* Keeps the first fault only. */
 void thrift_fail(struct thrift_reader *reader, const char *fault);
-/* Walks one struct: start with *field = {0}. False at its end or on a fault. Every field must be read or skipped. */
-bool thrift_next(struct thrift_reader *reader, struct thrift_field *field);
+bool thrift_next_slow(struct thrift_reader *reader, struct thrift_field *field);
+/* Walks one struct: start with *field = {0}. False at its end or on a fault. Every field must be read or skipped. Inline for
+ * the usual header, of one byte: footers have 10^5 fields. */
+static inline bool thrift_next(struct thrift_reader *reader, struct thrift_field *field)
+{
+	if (!reader->fault && reader->at < reader->len) {
+		uint8_t head = reader->data[reader->at], delta = head >> 4, type = head & 15;
+		if (head == THRIFT_STOP) {
+			reader->at++;
+			return false;
+		}
+		if (delta && type != THRIFT_STOP && type <= THRIFT_STRUCT && field->id <= INT16_MAX - 15) {
+			reader->at++;
+			field->id = (int16_t)(field->id + delta);
+			field->type = type;
+			return true;
+		}
+	}
+	return thrift_next_slow(reader, field);
+}
 void thrift_skip(struct thrift_reader *reader, uint8_t type);
 /* The value of a field of this type; another type than the wanted one is a fault. */
 int64_t thrift_read_int(struct thrift_reader *reader, uint8_t type); /* BYTE, I16, I32, I64 */
@@ -77,6 +95,8 @@ void thrift_end_struct(struct thrift_writer *writer);
 /* A list; its elements follow: thrift_put_*() for scalars, thrift_begin_element() .. thrift_end_struct() for structs. */
 void thrift_begin_list(struct thrift_writer *writer, int16_t id, enum thrift_type element, size_t count);
 void thrift_put_i32(struct thrift_writer *writer, int32_t value);
+void thrift_put_i64(struct thrift_writer *writer, int64_t value);
+void thrift_put_bool(struct thrift_writer *writer, bool value);
 void thrift_put_binary(struct thrift_writer *writer, const void *data, size_t len);
 void thrift_begin_element(struct thrift_writer *writer);
 

@@ -210,25 +210,19 @@ int block_open_file(const struct block *block, enum block_file which, struct par
 	return error_set(err, -EBADMSG, "%s is not the file that meta.json describes", path);
 }
 
-static int verify_file(const struct block *block, enum block_file which, struct parquet_data *data, struct error *err)
+static int verify_file(const struct block *block, enum block_file which, struct error *err)
 {
 	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
 	int r = block_open_file(block, which, &file, err);
-	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++)
-		for (size_t c = 0; r == 0 && c < parquet_column_count(file); c++)
-			r = parquet_read(file, g, c, data, err);
-	return r;
+	return r < 0 ? r : parquet_verify(file, err);
 }
 
 int block_verify(const struct block *block, struct error *err)
 {
 	struct block_meta meta;
-	struct parquet_data data;
 	int r = block_meta_read(block->path, &meta, err);
-	parquet_data_init(&data);
 	for (size_t i = 0; r == 0 && i < BLOCK_FILE_COUNT; i++)
-		r = verify_file(block, (enum block_file)i, &data, err);
-	parquet_data_release(&data);
+		r = verify_file(block, (enum block_file)i, err);
 	return r;
 }
 

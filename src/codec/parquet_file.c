@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a Parquet file, and what its footer says.
+ *
+ * Files are read with pread, not mapped: a file that shrinks under a mapping kills the process.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "codec/parquet_file.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are copied as they are on disk");
+
+#define MEMORY_MAX_DEFAULT (1024u * 1024 * 1024)
+
+static _Atomic uint64_t serials;
+
+/* ---- opening ---- */
+
+static int corrupt(const struct parquet_file *file, struct error *err, const char *fault)
+{
+	return error_set(err, -EBADMSG, "%s: %s", file->name, fault);
+}
+
+/* Reads exactly len bytes. */
+int parquet_read_at(struct parquet_file *file, uint64_t offset, void *data, size_t len, struct error *err)
+{
+	file->bytes_read += len;
+	if (file->fd < 0) {
+		memcpy(data, file->input.data + offset, len);
+		return 0;
+	}
+	ssize_t n = io_pread(file->fd, data, len, offset, file->name, err);
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == len ? 0 : corrupt(file, err, "truncated while it was read");
+}
+
+static int read_footer(struct parquet_file *file, const uint64_t *expected, struct error *err)
+{
+	uint8_t head[PARQUET_MAGIC_LEN], tail[PARQUET_TAIL_LEN];
+	uint32_t len;
+	if (file->size < PARQUET_MAGIC_LEN + PARQUET_TAIL_LEN)
+		return corrupt(file, err, "too short to be a Parquet file");
+	int r = parquet_read_at(file, 0, head, sizeof(head), err);
+	if (r == 0)
+		r = parquet_read_at(file, file->size - PARQUET_TAIL_LEN, tail, sizeof(tail), err);
+	if (r < 0)
+		return r;
+	if (!memcmp(head, "PARE", 4) || !memcmp(tail + 4, "PARE", 4))
+		return error_set(err, -ENOTSUP, "%s: encrypted Parquet files are not supported", file->name);
+	if (memcmp(head, "PAR1", 4) || memcmp(tail + 4, "PAR1", 4))
+		return corrupt(file, err, "not a Parquet file: the magic number is missing at its start or end");
+	memcpy(&len, tail, 4);
+	if (len > file->size - PARQUET_MAGIC_LEN - PARQUET_TAIL_LEN || len > PARQUET_FOOTER_MAX || len > file->memory_max)
+		return corrupt(file, err, "the footer's length is wrong");
+	file->footer_start = file->size - PARQUET_TAIL_LEN - len;
+	file->footer = mem_alloc(len + PARQUET_TAIL_LEN);
+	if (!file->footer)
+		return error_nomem(err);
+	r = parquet_read_at(file, file->footer_start, file->footer, len + PARQUET_TAIL_LEN, err);
+	if (r < 0)
+		return r;
+	file->footer_hash = hash64(file->footer, len + PARQUET_TAIL_LEN);
+	if (expected && file->footer_hash != *expected)
+		return corrupt(file, err, "the footer does not match its checksum");
+	return parquet_metadata_read((struct bytes){file->footer, len}, file->name, &file->metadata, err);
+}
+
+static int open_common(struct parquet_file *file, const char *name, const struct parquet_read_options *options,
+		       struct parquet_file **ret, struct error *err)
+{
+	file->memory_max = options && options->memory_max ? options->memory_max : MEMORY_MAX_DEFAULT;
+	buffer_init(&file->chunk, file->memory_max);
+	buffer_init(&file->page, file->memory_max);
+	arena_init(&file->index_arena, file->memory_max);
+	file->serial = atomic_fetch_add(&serials, 1) + 1;
+	file->name = mem_strdup(name);
+	int r = file->name ? 0 : error_nomem(err);
+	if (r == 0 && file->fd >= 0)
+		r = io_file_size(file->fd, &file->size, name, err);
+	if (r == 0)
+		r = read_footer(file, options ? options->expected_footer : NULL, err);
+	if (r == 0) {
+		file->indexes = mem_zalloc_array(file->metadata.group_count, sizeof(*file->indexes));
+		r = file->indexes ? 0 : error_nomem(err);
+	}
+	if (r < 0) {
+		parquet_close(file);
+		return r;
+	}
+	*ret = file;
+	return 0;
+}
+
+int parquet_open(const char *path, const struct parquet_read_options *options, struct parquet_file **ret, struct error *err)
+{
+	struct parquet_file *file = mem_zalloc(sizeof(*file));
+	if (!file)
+		return error_nomem(err);
+	file->fd = io_open(path, O_RDONLY, 0, err);
+	if (file->fd < 0) {
+		int r = file->fd;
+		mem_free(file);
+		return r;
+	}
+	return open_common(file, path, options, ret, err);
+}
+
+int parquet_open_bytes(struct bytes input, const char *name, const struct parquet_read_options *options,
+		       struct parquet_file **ret, struct error *err)
+{
+	struct parquet_file *file = mem_zalloc(sizeof(*file));
+	if (!file)
+		return error_nomem(err);
+	file->fd = -1;
+	file->input = input;
+	file->size = input.len;
+	return open_common(file, name, options, ret, err);
+}
+
+struct parquet_file *parquet_close(struct parquet_file *file)
+{
+	if (!file)
+		return NULL;
+	io_close(file->fd);
+	parquet_metadata_release(&file->metadata);
+	buffer_release(&file->chunk);
+	buffer_release(&file->page);
+	arena_release(&file->index_arena);
+	mem_free(file->indexes);
+	ZSTD_freeDCtx(file->zstd);
+	mem_free(file->words);
+	mem_free(file->footer);
+	mem_free(file->name);
+	mem_free(file);
+	return NULL;
+}
+
+/* ---- what the footer says ---- */
+
+uint64_t parquet_file_size(const struct parquet_file *file)
+{
+	return file->size;
+}
+
+uint64_t parquet_bytes_read(const struct parquet_file *file)
+{
+	return file->bytes_read;
+}
+
+uint64_t parquet_footer_hash(const struct parquet_file *file)
+{
+	return file->footer_hash;
+}
+
+uint64_t parquet_rows(const struct parquet_file *file)
+{
+	return (uint64_t)file->metadata.rows;
+}
+
+size_t parquet_group_count(const struct parquet_file *file)
+{
+	return file->metadata.group_count;
+}
+
+size_t parquet_group_rows(const struct parquet_file *file, size_t group)
+{
+	assert(group < file->metadata.group_count);
+	return (size_t)file->metadata.groups[group].rows;
+}
+
+size_t parquet_column_count(const struct parquet_file *file)
+{
+	return file->metadata.column_count;
+}
+
+const struct parquet_column *parquet_column_at(const struct parquet_file *file, size_t column)
+{
+	assert(column < file->metadata.column_count);
+	return &file->metadata.columns[column].column;
+}
+
+bool parquet_find_column(const struct parquet_file *file, const char *name, size_t *ret)
+{
+	for (size_t i = 0; i < file->metadata.column_count; i++) {
+		if (!strcmp(file->metadata.columns[i].column.name, name)) {
+			*ret = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *parquet_key_value(const struct parquet_file *file, const char *key)
+{
+	for (size_t i = 0; i < file->metadata.key_value_count; i++)
+		if (!strcmp(file->metadata.key_values[i].key, key))
+			return file->metadata.key_values[i].value;
+	return NULL;
+}
+
+void parquet_chunk_statistics(const struct parquet_file *file, size_t group, size_t column, struct parquet_statistics *ret)
+{
+	assert(group < file->metadata.group_count && column < file->metadata.column_count);
+	*ret = parquet_chunk_at(&file->metadata, group, column)->statistics;
+}
+
+bool parquet_chunk_range(const struct parquet_file *file, size_t group, size_t column, int64_t *ret_min, int64_t *ret_max)
+{
+	struct parquet_statistics statistics;
+	parquet_chunk_statistics(file, group, column, &statistics);
+	return statistics.has_range &&
+	       parquet_range_of_bounds(parquet_column_at(file, column), statistics.min, statistics.max, ret_min, ret_max);
+}
