@@ -155,18 +155,18 @@ static int compare_times(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool match_service(void *context, const struct profile_type *type, const struct labels *labels)
+static bool match_service(void *context, const char *value)
 {
-	const char *service = labels_get(labels, "service_name");
-	return !context || (service && !strcmp(service, context));
+	return !context || !strcmp(value, context);
 }
 
-static int on_series(void *context, uint32_t series, const struct profile_type *type, const struct labels *labels,
-		     struct error *err)
+static int all_one_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+			 struct error *err)
 {
+	*ret = 0;
 	return 0;
 }
-static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err)
+static int on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
 {
 	return 0;
 }
@@ -175,8 +175,10 @@ enum what { MERGE, SERIES, LIST };
 
 static void query(struct store *store, const char *name, enum what what, const char *service, int64_t from_ns, int64_t to_ns)
 {
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .match = match_service, .context = (void *)service};
-	struct store_series_sink sink = {.on_series = on_series, .on_point = on_point};
+	struct store_matcher matcher = {.label = "service_name", .matches = match_service, .context = (void *)service};
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .matchers = &matcher, .matcher_count = service ? 1 : 0};
+	static const char *const by_service[] = {"service_name"};
+	struct store_grouping grouping = {.by = by_service, .by_count = 1, .group = all_one_group};
 	struct store_read_stats stats = {0};
 	int64_t times[QUERY_ROUNDS], first = 0;
 	size_t stacks = 0;
@@ -186,11 +188,11 @@ static void query(struct store *store, const char *name, enum what what, const c
 		int64_t started = time_monotonic_ns();
 		check(profile_new(&into, &err), &err);
 		if (what == MERGE)
-			check(store_merge(store, &select, into, &stats, &err), &err);
+			check(store_merge(store, &select, NULL, into, &stats, &err), &err);
 		else if (what == SERIES)
-			check(store_series(store, &select, 60 * NS_PER_S, &sink, &stats, &err), &err);
+			check(store_series(store, &select, &grouping, 60 * NS_PER_S, on_point, NULL, &stats, &err), &err);
 		else
-			check(store_list_series(store, &select, &sink, &stats, &err), &err);
+			check(store_list_series(store, &select, &grouping, &stats, &err), &err);
 		int64_t took = time_monotonic_ns() - started;
 		if (i == 0)
 			first = took;

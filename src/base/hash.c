@@ -20,3 +20,9 @@ struct hash128 hash128(const void *data, size_t len)
 	XXH128_hash_t hash = XXH3_128bits(data, len);
 	return (struct hash128){.high = hash.high64, .low = hash.low64};
 }
+
+struct hash128 hash128_seed(const void *data, size_t len, uint64_t seed)
+{
+	XXH128_hash_t hash = XXH3_128bits_withSeed(data, len, seed);
+	return (struct hash128){.high = hash.high64, .low = hash.low64};
+}

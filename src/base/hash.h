@@ -13,6 +13,7 @@ struct hash128 {
 uint64_t hash64(const void *data, size_t len);
 uint64_t hash64_seed(const void *data, size_t len, uint64_t seed);
 struct hash128 hash128(const void *data, size_t len);
+struct hash128 hash128_seed(const void *data, size_t len, uint64_t seed);
 /* Mixes one integer; a bijection, good enough for open addressing. */
 static inline uint64_t hash64_mix(uint64_t x)
 {

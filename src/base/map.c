@@ -93,13 +93,14 @@ static int map64_grow(struct map64 *map)
 	return 0;
 }
 
-int map64_put(struct map64 *map, uint64_t key, uint64_t value)
+/* The key's slot, made with value 0 when it is not there. */
+static int map64_make_slot(struct map64 *map, uint64_t key, size_t *ret)
 {
 	size_t at = 0;
 	if (map->capacity) {
 		at = map64_slot(map, key);
 		if (map->used[at]) {
-			map->entries[at].value = value;
+			*ret = at;
 			return 0;
 		}
 	}
@@ -109,10 +110,29 @@ int map64_put(struct map64 *map, uint64_t key, uint64_t value)
 			return r;
 		at = map64_slot(map, key);
 	}
-	map->entries[at] = (struct map64_entry){key, value};
+	map->entries[at] = (struct map64_entry){key, 0};
 	map->used[at] = 1;
 	map->count++;
+	*ret = at;
 	return 0;
+}
+
+int map64_put(struct map64 *map, uint64_t key, uint64_t value)
+{
+	size_t at;
+	int r = map64_make_slot(map, key, &at);
+	if (r == 0)
+		map->entries[at].value = value;
+	return r;
+}
+
+int map64_add(struct map64 *map, uint64_t key, uint64_t value)
+{
+	size_t at;
+	int r = map64_make_slot(map, key, &at);
+	if (r == 0)
+		map->entries[at].value += value;
+	return r;
 }
 
 bool map64_get(const struct map64 *map, uint64_t key, uint64_t *ret_value)

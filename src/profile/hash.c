@@ -144,32 +144,59 @@ static int hash_location(const struct profile *profile, uint32_t id, const struc
 	return r;
 }
 
-static int hash_tables(const struct profile *profile, struct buffer *scratch, struct hash128 *functions,
-		       struct hash128 *locations)
+void profile_hashes_release(struct profile_hashes *hashes)
+{
+	mem_free(hashes->functions);
+	mem_free(hashes->locations);
+	mem_free(hashes->stacks);
+	*hashes = (struct profile_hashes){0};
+}
+
+static int reserve_hashes(const struct profile *profile, struct profile_hashes *h)
+{
+	int r = array_reserve(&h->functions, &h->function_capacity, profile->function_count, UINT32_MAX);
+	if (r == 0)
+		r = array_reserve(&h->locations, &h->location_capacity, profile->location_count, UINT32_MAX);
+	return r == 0 ? array_reserve(&h->stacks, &h->stack_capacity, profile->stack_count, UINT32_MAX) : r;
+}
+
+static int hash_tables(const struct profile *profile, struct buffer *scratch, struct profile_hashes *h)
 {
 	int r = 0;
-	for (uint32_t i = 0; r == 0 && i < profile->function_count; i++)
-		r = hash_function(profile, i, scratch, &functions[i]);
-	for (uint32_t i = 0; r == 0 && i < profile->location_count; i++)
-		r = hash_location(profile, i, functions, scratch, &locations[i]);
+	for (; r == 0 && h->function_count < profile->function_count; h->function_count += r == 0)
+		r = hash_function(profile, (uint32_t)h->function_count, scratch, &h->functions[h->function_count]);
+	for (; r == 0 && h->location_count < profile->location_count; h->location_count += r == 0)
+		r = hash_location(profile, (uint32_t)h->location_count, h->functions, scratch,
+				  &h->locations[h->location_count]);
 	return r;
+}
+
+int profile_hash_more(const struct profile *profile, struct profile_hashes *hashes, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer scratch;
+	/* All that one entry can hold is in the profile: its strings, or its lines. */
+	buffer_init(&scratch, 4 * LIMIT_PROFILE_STRING_BYTES);
+	if (reserve_hashes(profile, hashes) < 0 || hash_tables(profile, &scratch, hashes) < 0)
+		return error_nomem(err);
+	for (size_t i = hashes->stack_count; i < profile->stack_count; i++) {
+		uint8_t bytes[32];
+		if (i == 0) {
+			hashes->stacks[0] = (struct hash128){0};
+			continue;
+		}
+		store_hash(bytes, hashes->stacks[profile->stacks[i].parent]);
+		store_hash(bytes + 16, hashes->locations[profile->stacks[i].location]);
+		hashes->stacks[i] = hash128(bytes, sizeof(bytes));
+	}
+	hashes->stack_count = profile->stack_count;
+	return 0;
 }
 
 int profile_hash_stacks(const struct profile *profile, struct hash128 *ret_hashes, struct error *err)
 {
-	_cleanup_(mem_freep) struct hash128 *functions = mem_alloc_array(profile->function_count, sizeof(*functions));
-	_cleanup_(mem_freep) struct hash128 *locations = mem_alloc_array(profile->location_count, sizeof(*locations));
-	_cleanup_(buffer_release) struct buffer scratch;
-	/* All that one entry can hold is in the profile: its strings, or its lines. */
-	buffer_init(&scratch, 4 * LIMIT_PROFILE_STRING_BYTES);
-	if (!functions || !locations || hash_tables(profile, &scratch, functions, locations) < 0)
-		return error_nomem(err);
-	ret_hashes[0] = (struct hash128){0};
-	for (uint32_t i = 1; i < profile->stack_count; i++) {
-		uint8_t bytes[32];
-		store_hash(bytes, ret_hashes[profile->stacks[i].parent]);
-		store_hash(bytes + 16, locations[profile->stacks[i].location]);
-		ret_hashes[i] = hash128(bytes, sizeof(bytes));
-	}
-	return 0;
+	_cleanup_(profile_hashes_release) struct profile_hashes hashes = {0};
+	int r = profile_hash_more(profile, &hashes, err);
+	if (r == 0)
+		memcpy(ret_hashes, hashes.stacks, profile->stack_count * sizeof(*ret_hashes));
+	return r;
 }

@@ -191,6 +191,13 @@ int profile_find_sample_type(const struct profile *profile, const char *name, si
  * without one) and file offset. hashes[0] is zero.
  */
 int profile_hash_stacks(const struct profile *profile, struct hash128 *ret_hashes, struct error *err);
+/* The same for a profile that grows: hashes what was added since the last call. Start from zero; -ENOMEM leaves it valid. */
+struct profile_hashes {
+	struct hash128 *functions, *locations, *stacks; /* by id */
+	size_t function_count, location_count, stack_count, function_capacity, location_capacity, stack_capacity;
+};
+int profile_hash_more(const struct profile *profile, struct profile_hashes *hashes, struct error *err);
+void profile_hashes_release(struct profile_hashes *hashes);
 
 /* Sums samples that agree in (stack, labels, link, time), in place, keeping first-seen order; samples whose values are all zero
  * are dropped. */

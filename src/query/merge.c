@@ -2,41 +2,264 @@
 /* The merged profile of a selection: read from the store, then named. Symbols are resolved last, and only for the locations
  * that are left, because naming costs more than reading. */
 #include <errno.h>
+#include <string.h>
 
+#include "base/alloc.h"
+#include "base/text.h"
 #include "base/time.h"
+#include "profile/merge.h"
 #include "query/query_int.h"
+#include "query/transform.h"
 
-int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query, struct profile **ret,
-		struct query_stats *stats, struct error *err)
+#define GROUPS_DEFAULT 1000
+
+struct merge_build {
+	struct groups groups;
+	struct profile *into;
+	uint32_t *label_sets; /* by group */
+	size_t label_set_count, label_set_capacity;
+};
+
+static void merge_build_release(struct merge_build *build)
 {
-	struct query_stats unused = {0};
-	if (!stats)
-		stats = &unused;
-	int64_t started = time_monotonic_ns();
-	_cleanup_(query_scan_release) struct query_scan scan;
-	int r = query_scan_init(&scan, query, err);
-	if (r)
-		return r;
-	_cleanup_(profile_freep) struct profile *profile = NULL;
-	r = profile_new(&profile, err);
-	if (r)
-		return r;
-	int64_t parsed = time_monotonic_ns();
-	stats->parse_ns = (uint64_t)(parsed - started);
+	groups_release(&build->groups);
+	mem_free(build->label_sets);
+}
 
-	r = store_merge(store, &scan.select, profile, &stats->read, err);
-	int check = query_scan_check(&scan, true, err); /* says more than the store can about several types */
-	if (r || check)
-		return check ? check : r;
-	int64_t read = time_monotonic_ns();
-	stats->read_ns = (uint64_t)(read - parsed);
-
-	if (symbolizer) {
-		r = symbolizer_resolve(symbolizer, profile, &stats->locations_resolved, &stats->locations_unresolved, err);
+static int add_label_set(struct profile *profile, const struct labels *labels, uint32_t *ret, struct error *err)
+{
+	struct profile_label set[STORE_GROUP_BY_MAX] = {{0}};
+	size_t count = 0;
+	for (size_t i = 0; i < labels->count && count < STORE_GROUP_BY_MAX; i++, count++) {
+		int r = profile_add_cstring(profile, labels->items[i].name, &set[count].key, err);
+		if (!r)
+			r = profile_add_cstring(profile, labels->items[i].value, &set[count].value, err);
 		if (r)
 			return r;
-		stats->symbolize_ns = (uint64_t)(time_monotonic_ns() - read);
 	}
+	return profile_add_label_set(profile, set, count, ret, err);
+}
+
+static int merge_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+			  struct error *err)
+{
+	struct merge_build *build = context;
+	uint32_t group;
+	int r = groups_on_group(&build->groups, type, labels, &group, err);
+	if (r)
+		return r;
+	if (group == build->label_set_count) {
+		if (array_reserve(&build->label_sets, &build->label_set_capacity, (size_t)group + 1, UINT32_MAX))
+			return error_nomem(err);
+		r = add_label_set(build->into, labels, &build->label_sets[group], err);
+		if (r)
+			return r;
+		build->label_set_count++;
+	}
+	*ret = build->label_sets[group];
+	return 0;
+}
+
+void query_stats_add(struct store_read_stats *to, const struct store_read_stats *from)
+{
+	uint64_t *sums[] = {&to->blocks,	&to->blocks_skipped, &to->from_samples,	  &to->from_rollups,
+			    &to->from_totals,	&to->groups,	     &to->groups_skipped, &to->pages,
+			    &to->pages_skipped, &to->series,	     &to->rows,		  &to->bytes,
+			    &to->cache_hits,	&to->cache_misses,   &to->head_rows,	  &to->stacks};
+	const uint64_t more[] = {from->blocks,	      from->blocks_skipped, from->from_samples,	  from->from_rollups,
+				 from->from_totals,   from->groups,	    from->groups_skipped, from->pages,
+				 from->pages_skipped, from->series,	    from->rows,		  from->bytes,
+				 from->cache_hits,    from->cache_misses,   from->head_rows,	  from->stacks};
+	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
+		*sums[i] += more[i];
+	for (size_t i = 0; i < STORE_PHASES; i++)
+		to->phase_ns[i] += from->phase_ns[i];
+	if (from->partial && !to->partial)
+		memcpy(to->why, from->why, sizeof(to->why));
+	to->partial |= from->partial;
+}
+
+int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		     struct query_stats *stats, struct error *err)
+{
+	static const struct query_merge_options none;
+	options = options ? options : &none;
+	int64_t started = time_monotonic_ns();
+	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(merge_build_release) struct merge_build build = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = query_scan_init(&scan, symbolizer, query, err);
+	if (!r)
+		r = groups_init(&build.groups, &scan, options->by, options->by_count,
+				options->groups_max ? options->groups_max : GROUPS_DEFAULT, err);
+	if (!r)
+		r = profile_new(&profile, err);
+	if (r)
+		return r;
+	build.into = profile;
+	int64_t parsed = time_monotonic_ns();
+	stats->parse_ns += (uint64_t)(parsed - started);
+
+	struct store_grouping grouping = {
+		.by = options->by, .by_count = options->by_count, .group = merge_on_group, .context = &build};
+	struct store_read_stats read = {0};
+	r = store_merge(store, &scan.select, &grouping, profile, &read, err);
+	r = query_scan_finish(&scan, store, r, err);
+	query_stats_add(&stats->read, &read);
+	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
+	if (r)
+		return r;
+	if (type)
+		*type = scan.type;
+	*ret = profile;
+	profile = NULL;
+	return 0;
+}
+
+int query_merge_finish(struct symbolizer *symbolizer, const struct query_merge_options *options, struct profile **profile,
+		       struct query_stats *stats, struct error *err)
+{
+	int64_t started = time_monotonic_ns();
+	if (symbolizer) {
+		int r = symbolizer_resolve(symbolizer, *profile, &stats->locations_resolved, &stats->locations_unresolved, err);
+		if (r)
+			return r;
+		stats->symbolize_ns += (uint64_t)(time_monotonic_ns() - started);
+	}
+	if (!options || !options->label_frames || !options->by_count)
+		return 0;
+	return transform_label_frames(profile, options->by, options->by_count, err);
+}
+
+int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err)
+{
+	struct query_stats unused = {0};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	if (!stats)
+		stats = &unused;
+	int r = query_merge_read(store, symbolizer, query, options, &profile, NULL, stats, err);
+	if (!r)
+		r = query_merge_finish(symbolizer, options, &profile, stats, err);
+	if (r)
+		return r;
+	*ret = profile;
+	profile = NULL;
+	return 0;
+}
+
+/* ---- two sides ---- */
+
+/* Adds the samples of one side, its value in one column of two. */
+static int add_side(struct profile *to, const struct profile *from, size_t column, struct error *err)
+{
+	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
+	if (from->sample_count && from->sample_type_count != 1)
+		return error_set(err, -EINVAL, "query: a side of a comparison has several sample types");
+	int r = profile_copy_new(to, from, &copy, err);
+	for (size_t i = 0; !r && i < from->sample_count; i++) {
+		struct profile_sample sample = {0};
+		int64_t values[2] = {0};
+		values[column] = from->values[i];
+		r = profile_copy_stack(copy, from->samples[i].stack, &sample.stack, err);
+		if (!r)
+			r = profile_copy_label_set(copy, from->samples[i].labels, &sample.labels, err);
+		if (!r)
+			r = profile_add_sample(to, &sample, values, err);
+	}
+	return r;
+}
+
+static int add_types(struct profile *to, const struct profile *side, struct error *err)
+{
+	uint32_t base, type, unit;
+	const char *name = side->sample_type_count ? profile_string(side, side->sample_types[0].type) : "";
+	int r = profile_add_cstring(to, "base", &base, err);
+	if (!r)
+		r = profile_add_cstring(to, *name ? name : "value", &type, err);
+	if (!r)
+		r = profile_add_cstring(to, side->sample_type_count ? profile_string(side, side->sample_types[0].unit) : "",
+					&unit, err);
+	if (!r)
+		r = profile_add_sample_type(to, base, unit, err);
+	if (!r)
+		r = profile_add_sample_type(to, type, unit, err);
+	to->default_sample_type = r ? 0 : type;
+	return r;
+}
+
+static int join_sides(const struct profile *base, const struct profile *side, struct profile **ret, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *joined = NULL;
+	int r = profile_new(&joined, err);
+	if (!r)
+		r = add_types(joined, side->sample_type_count ? side : base, err);
+	if (!r)
+		r = add_side(joined, base, 0, err);
+	if (!r)
+		r = add_side(joined, side, 1, err);
+	if (!r)
+		r = profile_aggregate(joined, err);
+	if (r)
+		return r;
+	joined->time_ns = side->time_ns;
+	joined->duration_ns = side->duration_ns;
+	joined->period = side->period;
+	*ret = joined;
+	joined = NULL;
+	return 0;
+}
+
+/* A base that says nothing about the type means the same as the other side. */
+static bool selector_names_type(const char *text)
+{
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	return text && selector_parse(text, &selector, NULL) == 0 && selector->type.count > 0;
+}
+
+int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
+		    const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		    struct query_stats *stats, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *side = NULL;
+	_cleanup_(profile_freep) struct profile *before = NULL;
+	struct profile_type base_type;
+	int r = query_merge_read(store, symbolizer, query, options, &side, type, stats, err);
+	if (r)
+		return r;
+	struct query both = *base;
+	char text[PROFILE_TYPE_TEXT_MAX];
+	both.where = query->where;
+	both.where_count = query->where_count;
+	both.frames = query->frames;
+	both.frames_count = query->frames_count;
+	if (!both.type && type->name[0] && !selector_names_type(both.selector))
+		both.type = profile_type_format(type, text);
+	r = query_merge_read(store, symbolizer, &both, options, &before, &base_type, stats, err);
+	if (r)
+		return error_prefix(err, r, "the base of the comparison");
+	if (!type->name[0])
+		*type = base_type;
+	else if (base_type.name[0] && strcmp(type->sample_unit, base_type.sample_unit) != 0)
+		return error_set(err, -EINVAL, "query: the base of the comparison is in %s, the other side in %s",
+				 base_type.sample_unit, type->sample_unit);
+	return join_sides(before, side, ret, err);
+}
+
+int query_diff(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
+	       const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err)
+{
+	struct query_stats unused = {0};
+	struct profile_type type;
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	if (!stats)
+		stats = &unused;
+	int r = query_diff_read(store, symbolizer, base, query, options, &profile, &type, stats, err);
+	if (!r)
+		r = query_merge_finish(symbolizer, options, &profile, stats, err);
+	if (r)
+		return r;
 	*ret = profile;
 	profile = NULL;
 	return 0;

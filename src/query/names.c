@@ -1,60 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalogue: profile types, label names and label values, each with how many series have it. Read from series indexes
- * alone, never from samples. */
+/*
+ * The catalogue: profile types, label names and label values, each with how many series and samples have it and when they were
+ * seen first and last. Read from indexes alone, never from samples. Blocks and the head tell each what they know; here it is
+ * put together by name: samples add up, but series do not, since most series are in all blocks. The largest number is kept,
+ * which is a lower bound of the truth.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "query/query_int.h"
 
 #define NAMES_BYTES_MAX (64 * MIB)
-
-enum names_kind { NAMES_TYPES, NAMES_LABELS, NAMES_VALUES };
+#define LABEL_SETS_MAX	100000
 
 struct names_build {
-	enum names_kind kind;
-	const char *label, *prefix;
 	struct intern texts;
-	uint64_t *series; /* by text id */
-	size_t series_capacity;
+	struct query_name *items; /* by text id; names are not set */
+	size_t count, capacity;
 };
 
-static int count_name(struct names_build *build, const char *text, struct error *err)
+static void add_item(struct query_name *to, const struct store_item *item)
 {
-	uint32_t id;
-	size_t before = build->texts.count;
-	int r = intern_add_string(&build->texts, text, &id);
-	if (r == -E2BIG)
-		return error_set(err, -EINVAL, "query: too many different names; narrow the selector or the time range");
-	if (r || array_reserve(&build->series, &build->series_capacity, (size_t)id + 1, UINT32_MAX))
-		return error_nomem(err);
-	if (id >= before)
-		build->series[id] = 0;
-	build->series[id]++;
-	return 0;
+	if (!to->series || item->first_ns < to->first_ns)
+		to->first_ns = item->first_ns;
+	if (!to->series || item->last_ns > to->last_ns)
+		to->last_ns = item->last_ns;
+	to->samples += item->samples;
+	to->series = item->series > to->series ? item->series : to->series;
+	to->values = item->values > to->values ? item->values : to->values;
 }
 
-static int names_on_series(void *context, uint32_t series, const struct profile_type *type, const struct labels *labels,
-			   struct error *err)
+static int names_on_item(void *context, const struct store_item *item, struct error *err)
 {
 	struct names_build *build = context;
-	(void)series;
-	if (build->kind == NAMES_TYPES) {
-		char text[PROFILE_TYPE_TEXT_MAX];
-		return count_name(build, profile_type_format(type, text), err);
-	}
-	if (build->kind == NAMES_VALUES) {
-		const char *value = labels_get(labels, build->label);
-		return value && text_starts_with(value, build->prefix) ? count_name(build, value, err) : 0;
-	}
-	for (size_t i = 0; i < labels->count; i++) {
-		int r = count_name(build, labels->items[i].name, err);
-		if (r)
-			return r;
-	}
+	char type[PROFILE_TYPE_TEXT_MAX];
+	uint32_t id;
+	if (!item->series)
+		return 0;
+	int r = intern_add_string(&build->texts, item->type ? profile_type_format(item->type, type) : item->name, &id);
+	if (r == -E2BIG)
+		return error_set(err, -EINVAL, "query: too many different names; narrow the selector or the time range");
+	if (r || array_reserve(&build->items, &build->capacity, (size_t)id + 1, UINT32_MAX))
+		return error_nomem(err);
+	while (build->count <= id)
+		build->items[build->count++] = (struct query_name){0};
+	add_item(&build->items[id], item);
 	return 0;
 }
 
@@ -75,24 +68,29 @@ static int compare_by_series(const void *a, const void *b)
 
 static int names_finish(struct names_build *build, size_t limit, struct query_names *ret, struct error *err)
 {
-	size_t count = build->texts.count - 1; /* without the "" that every table has */
-	struct query_names names = {.items = mem_zalloc_array(count, sizeof(*names.items)), .count_before_limit = count};
+	struct query_names names = {.items = mem_zalloc_array(build->count, sizeof(*names.items))};
 	if (!names.items)
 		return error_nomem(err);
-	for (size_t i = 0; i < count; i++) {
-		char *name = mem_strdup(intern_string(&build->texts, (uint32_t)i + 1));
-		if (!name) {
+	for (size_t i = 0; i < build->count; i++) {
+		if (!build->items[i].series) /* "", which every table of texts has */
+			continue;
+		struct query_name *to = &names.items[names.count];
+		*to = build->items[i];
+		to->name = mem_strdup(intern_string(&build->texts, (uint32_t)i));
+		if (!to->name) {
 			query_names_release(&names);
 			return error_nomem(err);
 		}
-		names.items[names.count++] = (struct query_name){.name = name, .series = build->series[i + 1]};
+		names.count++;
 	}
-	if (limit && count > limit) {
+	names.count_before_limit = names.count;
+	if (limit && names.count > limit) {
 		qsort(names.items, names.count, sizeof(*names.items), compare_by_series);
 		while (names.count > limit)
 			mem_free(names.items[--names.count].name);
 	}
-	qsort(names.items, names.count, sizeof(*names.items), compare_names);
+	if (names.count)
+		qsort(names.items, names.count, sizeof(*names.items), compare_names);
 	*ret = names;
 	return 0;
 }
@@ -100,44 +98,55 @@ static int names_finish(struct names_build *build, size_t limit, struct query_na
 static void names_build_release(struct names_build *build)
 {
 	intern_release(&build->texts);
-	mem_free(build->series);
+	mem_free(build->items);
 }
 
-static int names_read(struct store *store, const struct query *query, enum names_kind kind, const char *label,
-		      const char *prefix, size_t limit, struct query_names *ret, struct error *err)
+typedef int (*list_function)(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
+			     struct store_read_stats *stats, struct error *err);
+
+/* list NULL = values of label. */
+static int names_read(struct store *store, const struct query *query, list_function list, const char *label, const char *prefix,
+		      size_t limit, struct query_names *ret, struct query_stats *stats, struct error *err)
 {
+	struct query plain = *query;
+	plain.frames_count = 0;
 	_cleanup_(query_scan_release) struct query_scan scan;
-	int r = query_scan_init(&scan, query, err);
+	_cleanup_(names_build_release) struct names_build build = {0};
+	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (r)
 		return r;
-	_cleanup_(names_build_release) struct names_build build = {.kind = kind, .label = label, .prefix = prefix};
 	if (intern_init(&build.texts, NAMES_BYTES_MAX))
 		return error_nomem(err);
-	struct store_series_sink sink = {.on_series = names_on_series, .context = &build};
-	struct store_read_stats stats = {0};
-	r = store_list_series(store, &scan.select, &sink, &stats, err);
-	if (!r)
-		r = query_scan_check(&scan, false, err);
+	struct store_read_stats read = {0};
+	if (list)
+		r = list(store, &scan.select, names_on_item, &build, &read, err);
+	else
+		r = store_list_values(store, &scan.select, label, prefix, names_on_item, &build, &read, err);
+	r = query_scan_finish(&scan, store, r, err);
+	if (stats)
+		query_stats_add(&stats->read, &read);
 	return r ? r : names_finish(&build, limit, ret, err);
 }
 
-int query_types(struct store *store, const struct query *query, struct query_names *ret, struct error *err)
+int query_types(struct store *store, const struct query *query, struct query_names *ret, struct query_stats *stats,
+		struct error *err)
 {
-	return names_read(store, query, NAMES_TYPES, NULL, NULL, 0, ret, err);
+	return names_read(store, query, store_list_types, NULL, NULL, 0, ret, stats, err);
 }
 
-int query_label_names(struct store *store, const struct query *query, struct query_names *ret, struct error *err)
+int query_label_names(struct store *store, const struct query *query, struct query_names *ret, struct query_stats *stats,
+		      struct error *err)
 {
-	return names_read(store, query, NAMES_LABELS, NULL, NULL, 0, ret, err);
+	return names_read(store, query, store_list_labels, NULL, NULL, 0, ret, stats, err);
 }
 
 int query_label_values(struct store *store, const struct query *query, const char *label, const char *prefix, size_t limit,
-		       struct query_names *ret, struct error *err)
+		       struct query_names *ret, struct query_stats *stats, struct error *err)
 {
 	if (!label_name_is_valid(label))
 		return error_set(err, -EINVAL, "query: '%.100s' is not a label name; names match [a-zA-Z_][a-zA-Z0-9_]*",
 				 label);
-	return names_read(store, query, NAMES_VALUES, label, prefix ? prefix : "", limit, ret, err);
+	return names_read(store, query, NULL, label, prefix ? prefix : "", limit, ret, stats, err);
 }
 
 void query_names_release(struct query_names *names)
@@ -146,4 +155,49 @@ void query_names_release(struct query_names *names)
 		mem_free(names->items[i].name);
 	mem_free(names->items);
 	*names = (struct query_names){0};
+}
+
+/* ---- combinations ---- */
+
+static int compare_label_sets(const void *a, const void *b)
+{
+	return labels_compare(a, b);
+}
+
+int query_label_sets(struct store *store, const struct query *query, const char *const *by, size_t by_count, size_t limit,
+		     struct query_label_sets *ret, struct query_stats *stats, struct error *err)
+{
+	struct query plain = *query;
+	plain.frames_count = 0;
+	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(groups_release) struct groups groups = {0};
+	int r = query_scan_init(&scan, NULL, &plain, err);
+	if (!r)
+		r = groups_init(&groups, NULL, by, by_count, LABEL_SETS_MAX, err);
+	if (r)
+		return r;
+	struct store_grouping grouping = {.by = by, .by_count = by_count, .group = groups_on_group, .context = &groups};
+	struct store_read_stats read = {0};
+	r = store_list_series(store, &scan.select, &grouping, &read, err);
+	r = query_scan_finish(&scan, store, r, err);
+	if (stats)
+		query_stats_add(&stats->read, &read);
+	if (r)
+		return r;
+	if (groups.count)
+		qsort(groups.items, groups.count, sizeof(*groups.items), compare_label_sets);
+	*ret = (struct query_label_sets){.items = groups.items, .count = groups.count, .count_before_limit = groups.count};
+	groups.items = NULL;
+	groups.count = 0;
+	while (limit && ret->count > limit)
+		labels_release(&ret->items[--ret->count]);
+	return 0;
+}
+
+void query_label_sets_release(struct query_label_sets *sets)
+{
+	for (size_t i = 0; i < sets->count; i++)
+		labels_release(&sets->items[i]);
+	mem_free(sets->items);
+	*sets = (struct query_label_sets){0};
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queries: a selector, a time range, and what is wanted of it. Grammar and semantics in docs/query.md.
+ * Queries: a selector, a time range, and what is wanted of it. Grammar and semantics in docs/query.md. The functions here are
+ * the building blocks; the language that puts them together, "selector | stage | stage", is query/pipeline.h.
+ *
+ * All of them may be called from any thread. What they return is owned by the caller.
  */
 #ifndef WICK_QUERY_QUERY_H
 #define WICK_QUERY_QUERY_H
@@ -11,8 +14,11 @@
 #include "store/store.h"
 #include "symbol/symbol.h"
 
-/* type{label="v", a!="b", c=~"re", d!~"re"}. The type is a full profile type, a prefix of its parts ("process_cpu",
- * "process_cpu:cpu"), or empty (any). Regular expressions are anchored (PCRE2, with match limits); an absent label is "". */
+/*
+ * type{label="v", a!="b", c=~"re", d!~"re"}. The type is a full profile type, a prefix of its parts ("process_cpu",
+ * "process_cpu:cpu"), or empty (any). "app.cpu{...}" (FlameQL) is service_name="app" and the type that the suffix stands for.
+ * Regular expressions are anchored (PCRE2, with match limits); an absent label is "".
+ */
 struct selector;
 int selector_parse(const char *text, struct selector **ret,
 		   struct error *err); /* -EINVAL: "selector: expected ... at column N near '...'" */
@@ -20,22 +26,89 @@ struct selector *selector_free(struct selector *selector);
 DEFINE_CLEANUP_POINTER(selector_free, struct selector);
 bool selector_matches(const struct selector *selector, const struct profile_type *type,
 		      const struct labels *labels); /* thread-safe */
+/* As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
+int selector_format(const struct selector *selector, struct buffer *out);
+/* The same in the form of store_retention_rule.matches and store_delete(): context is a struct selector. */
+bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels);
+
+enum query_operator { QUERY_EQUAL, QUERY_NOT_EQUAL, QUERY_REGEX, QUERY_NOT_REGEX };
+
+/*
+ * Which stacks are read. A frame passes if all tests hold for it; a stack is kept if a frame at the position passes (with
+ * `drop`: if none does). Tests with != or !~ stand alone and mean "no frame at the position is": they turn drop around. Regular
+ * expressions are searched for (not anchored), since names of functions are long; "=" compares whole texts, of files and
+ * binaries also the last part of the path. A function without a name has the text that flame graphs show, BINARY+0xOFFSET.
+ */
+enum query_frame_field {
+	QUERY_FRAME_FUNCTION, /* demangled or system name */
+	QUERY_FRAME_FILE,
+	QUERY_FRAME_LINE,
+	QUERY_FRAME_BINARY,
+	QUERY_FRAME_BUILD_ID,
+	QUERY_FRAME_ADDRESS, /* "0x1a2b", the offset in the binary */
+	QUERY_FRAME_KERNEL,  /* without operator and value */
+	QUERY_FRAME_USER,    /* likewise */
+};
+struct query_frame_test {
+	enum query_frame_field field;
+	enum query_operator op;
+	const char *value;
+};
+#define QUERY_FRAME_TESTS_MAX 8
+#define QUERY_FRAMES_MAX      16
+struct query_frames {
+	enum store_where where;
+	bool drop;
+	struct query_frame_test tests[QUERY_FRAME_TESTS_MAX];
+	size_t test_count;
+};
+
+#define QUERY_MATCHERS_MAX 64
+struct query_matcher {
+	const char *label;
+	enum query_operator op;
+	const char *value;
+};
 
 struct query {
-	const char *selector;
+	const char *selector;		   /* NULL or "" = everything */
+	const char *type;		   /* a type beside the selector, as Pyroscope's calls have it; NULL = none */
+	const struct query_matcher *where; /* more conditions on labels */
+	size_t where_count;
+	const struct query_frames *frames; /* conditions on stacks; all must hold */
+	size_t frames_count;		   /* at most QUERY_FRAMES_MAX */
 	int64_t from_ns, to_ns;
-	const bool *cancel; /* NULL = never */
+	const bool *cancel;  /* NULL = never */
+	int64_t deadline_ns; /* monotonic; when it has passed, the answer is of what was read: stats.read.partial; 0 = none */
+	uint64_t rows_max;   /* likewise; 0 = none */
+	size_t stacks_max;   /* likewise; distinct stacks of a merged profile; 0 = the store's default */
+	bool samples_only;   /* never answer from rollups (checks) */
 };
 struct query_stats {
 	struct store_read_stats read;
-	uint64_t parse_ns, read_ns, symbolize_ns;
+	uint64_t parse_ns, read_ns, symbolize_ns, transform_ns;
 	size_t locations_resolved, locations_unresolved;
 };
 
-/* The merged, symbolized profile of everything selected. The selection must be of one profile type: if the selector leaves
- * several, -EINVAL lists them. No data is success with sample_count 0. */
-int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query, struct profile **ret,
-		struct query_stats *stats, struct error *err);
+/* How a merged profile is grouped: each sample has the group's labels. With label_frames they are frames at the root too, named
+ * "label=value", so that a flame graph shows one tree beside the other. */
+struct query_merge_options {
+	const char *const *by; /* label names, at most STORE_GROUP_BY_MAX */
+	size_t by_count;
+	size_t groups_max; /* 0 = 1,000; more is -EINVAL */
+	bool label_frames;
+};
+
+/* The merged, symbolized profile of everything selected (symbolizer and options may be NULL). The selection must be of one
+ * profile type: if the selector leaves several, -EINVAL lists them. No data is success with sample_count 0. */
+int query_merge(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
+
+/* Two sides as one profile with two sample types, "base" and what `query` has, in the same unit (sample type 0 and 1, the
+ * second the default); src/render/diff.h compares them. The base's range, selector and type are its own; where and frames
+ * of `query` hold for both. stats are those of both reads together. */
+int query_diff(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
+	       const struct query_merge_options *options, struct profile **ret, struct query_stats *stats, struct error *err);
 
 /* Sums per step, grouped by label names (none = one series). */
 struct query_point {
@@ -44,6 +117,7 @@ struct query_point {
 };
 struct query_series_row {
 	struct labels labels;	    /* the group's */
+	bool others;		    /* the sum of the groups beyond the limit, without labels; the last row */
 	struct query_point *points; /* by rising time; steps without data are absent */
 	size_t point_count;
 	int64_t total;
@@ -51,27 +125,54 @@ struct query_series_row {
 struct query_series {
 	struct query_series_row *rows; /* by falling total */
 	size_t count, count_before_limit;
-	int64_t step_ns;
+	int64_t step_ns, from_ns, to_ns; /* the range, widened to whole steps */
+	bool rate;			 /* values are to be shown per second: query_series_value() */
 	struct profile_type type;
 };
-/* step_ns 0 = chosen so that there are at most 200 points; limit 0 = 100 rows (the rest is only counted). More than 11,000
- * points a row is -EINVAL. */
-int query_series(struct store *store, const struct query *query, int64_t step_ns, const char *const *by, size_t by_count,
-		 size_t limit, struct query_series *ret, struct query_stats *stats, struct error *err);
+struct query_series_options {
+	int64_t step_ns; /* 0 = chosen so that there are at most 200 points */
+	bool whole;	 /* one step: the range as it is */
+	const char *const *by;
+	size_t by_count;
+	size_t limit;	   /* 0 = 100 rows; the rest is only counted: */
+	bool others, rate; /* or summed as one more row */
+};
+/* More than 11,000 points a row or 100,000 groups is -EINVAL. The symbolizer is asked only by conditions on stacks. */
+int query_series(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		 const struct query_series_options *options, struct query_series *ret, struct query_stats *stats,
+		 struct error *err);
+/* A value as it is to be shown: itself, or per second; nanoseconds per second are cores. */
+#define QUERY_UNIT_MAX 48
+double query_series_value(const struct query_series *series, int64_t value);
+const char *query_series_unit(const struct query_series *series, char out[static QUERY_UNIT_MAX]);
 void query_series_release(struct query_series *series);
 
-/* Names with how many series have them; sorted. */
+/* Names with how many series have them, sorted. With a limit those of most series are kept. */
 struct query_names {
 	struct query_name {
 		char *name;
-		uint64_t series;
+		uint64_t series, samples;
+		uint64_t values;	   /* of label names: distinct ones in the source that has most */
+		int64_t first_ns, last_ns; /* of its samples, as exactly as the indexes know */
 	} * items;
 	size_t count, count_before_limit;
 };
 void query_names_release(struct query_names *names);
-int query_types(struct store *store, const struct query *query, struct query_names *ret, struct error *err);
-int query_label_names(struct store *store, const struct query *query, struct query_names *ret, struct error *err);
+/* query->frames is not looked at. stats may be NULL. */
+int query_types(struct store *store, const struct query *query, struct query_names *ret, struct query_stats *stats,
+		struct error *err);
+int query_label_names(struct store *store, const struct query *query, struct query_names *ret, struct query_stats *stats,
+		      struct error *err);
 int query_label_values(struct store *store, const struct query *query, const char *label, const char *prefix, size_t limit,
-		       struct query_names *ret, struct error *err);
+		       struct query_names *ret, struct query_stats *stats, struct error *err);
+/* The distinct combinations of values of the labels `by` among the series selected (Pyroscope's Series call). More than
+ * 100,000 is -EINVAL; those beyond the limit (0 = none) are only counted. */
+struct query_label_sets {
+	struct labels *items; /* sorted */
+	size_t count, count_before_limit;
+};
+void query_label_sets_release(struct query_label_sets *sets);
+int query_label_sets(struct store *store, const struct query *query, const char *const *by, size_t by_count, size_t limit,
+		     struct query_label_sets *ret, struct query_stats *stats, struct error *err);
 
 #endif

@@ -3,26 +3,105 @@
 #ifndef WICK_QUERY_QUERY_INT_H
 #define WICK_QUERY_QUERY_INT_H
 
-#include <pthread.h>
-
+#include "base/map.h"
+#include "query/frames.h"
+#include "query/lex.h"
+#include "query/pattern.h"
 #include "query/query.h"
 
 #define QUERY_TYPES_MAX 64
 
+/* ---- selector.c ---- */
+
+#define TYPE_PARTS_MAX 6
+struct type_pattern {
+	char *parts[TYPE_PARTS_MAX];
+	size_t count;
+};
+struct label_matcher {
+	char *name;
+	struct pattern pattern;
+};
+struct selector {
+	struct type_pattern type, type_beside; /* both must match */
+	struct label_matcher matchers[QUERY_MATCHERS_MAX];
+	size_t matcher_count;
+};
+/* A selector at the beginning of a text; the lexer is behind it afterwards. */
+int selector_parse_part(struct lexer *lexer, struct selector **ret);
+/* One label="value", added to the selector. */
+int selector_parse_matcher(struct lexer *lexer, struct selector *selector);
+int selector_add_matcher(struct selector *selector, const struct query_matcher *matcher, struct error *err);
+int selector_set_type(struct selector *selector, const char *text, struct error *err);
+bool selector_matches_type(const struct selector *selector, const struct profile_type *type);
 /* 0, or -EINVAL when a match gave no answer because it passed a limit. */
 int selector_failure(const struct selector *selector, struct error *err);
+int selector_format_matcher(const struct selector *selector, size_t index, struct buffer *out);
 
-/* A parsed query on its way through the store: the match callback, and which profile types it let through. */
+/* ---- scan.c ---- */
+
+/* A parsed query on its way through the store, and which profile types it let through. */
 struct query_scan {
+	const struct query *query;
 	struct selector *selector;
-	pthread_mutex_t lock; /* of types */
-	struct profile_type types[QUERY_TYPES_MAX];
-	size_t type_count; /* distinct types seen, at most QUERY_TYPES_MAX */
+	struct store_matcher matchers[QUERY_MATCHERS_MAX];
+	struct frame_names *names;
+	struct frame_filter *filters[QUERY_FRAMES_MAX];
+	struct store_stack_condition conditions[QUERY_FRAMES_MAX];
+	size_t filter_count;
+	struct profile_type type; /* of the first series */
+	bool has_type;
+	bool several_types;
 	struct store_select select;
 };
-int query_scan_init(struct query_scan *scan, const struct query *query, struct error *err);
+int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err);
 void query_scan_release(struct query_scan *scan);
-/* -EINVAL listing the types when more than one was selected, or when a regular expression gave no answer. */
-int query_scan_check(struct query_scan *scan, bool one_type, struct error *err);
+/* For group callbacks: 0 for the first type that is met, -EINVAL for another. */
+int query_scan_take_type(struct query_scan *scan, const struct profile_type *type, struct error *err);
+/* Turns the outcome `r` of reading into what the user should see: several types are listed, a regular expression that gave no
+ * answer is an error. */
+int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct error *err);
+
+/* ---- merge.c ---- */
+
+/* Adds what one read did to what others did. */
+void query_stats_add(struct store_read_stats *to, const struct store_read_stats *from);
+/* Read, not yet named. type (NULL allowed) gets the profile type; name[0] == 0 if nothing was found. */
+int query_merge_read(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		     const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		     struct query_stats *stats, struct error *err);
+int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,
+		    const struct query_merge_options *options, struct profile **ret, struct profile_type *type,
+		    struct query_stats *stats, struct error *err);
+/* Names, then label frames as the options say; replaces *profile. */
+int query_merge_finish(struct symbolizer *symbolizer, const struct query_merge_options *options, struct profile **profile,
+		       struct query_stats *stats, struct error *err);
+
+/* ---- series.c ---- */
+
+int64_t query_choose_step(int64_t range_ns);
+/* Keeps `limit` rows; the others are dropped, or summed as one more row. */
+int query_series_limit(struct query_series *series, size_t limit, bool others, struct error *err);
+
+/* ---- groups.c ---- */
+
+/* Numbers the combinations of label values that the store meets. */
+struct groups {
+	struct query_scan *scan; /* NULL = several types may meet */
+	const char *const *by;
+	size_t by_count, max;
+	struct labels *items;
+	size_t count, capacity;
+	struct index32 index;
+};
+/* -EINVAL for names that no label can have, and for more than STORE_GROUP_BY_MAX. */
+int groups_init(struct groups *groups, struct query_scan *scan, const char *const *by, size_t by_count, size_t max,
+		struct error *err);
+void groups_release(struct groups *groups);
+/* The number of these labels, given if they are new. -EINVAL when there are more than max. */
+int groups_find(struct groups *groups, const struct labels *labels, uint32_t *ret, struct error *err);
+/* The callback of a grouping whose context is the groups. */
+int groups_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		    struct error *err);
 
 #endif

@@ -78,7 +78,7 @@ static int64_t merged_total(struct fixture *fixture, const char *selector, int64
 	struct error err = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct query query = {.selector = selector, .from_ns = from_ns, .to_ns = to_ns};
-	if (query_merge(fixture->store, NULL, &query, &profile, NULL, &err))
+	if (query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err))
 		fail_msg("%s: %s", selector, err.message);
 	return profile->sample_type_count ? profile_total(profile, 0) : 0;
 }
@@ -103,7 +103,7 @@ static void test_merge_joins_stacks_of_block_and_head(void **state)
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct query query = {
 		.selector = "process_cpu{service=\"shop\"}", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
-	assert_int_equal(query_merge(fixture->store, NULL, &query, &profile, NULL, &err), 0);
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), 0);
 	assert_int_equal(profile->sample_count, 2); /* buy, sell */
 }
 
@@ -113,7 +113,7 @@ static void test_several_types_are_refused(void **state)
 	struct error err = {0};
 	struct profile *profile = NULL;
 	struct query query = {.selector = "", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
-	assert_int_equal(query_merge(fixture->store, NULL, &query, &profile, NULL, &err), -EINVAL);
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
 	assert_null(profile);
 	assert_non_null(strstr(err.message, "memory:cpu"));
 	assert_non_null(strstr(err.message, "process_cpu:cpu"));
@@ -126,7 +126,8 @@ static void test_series(void **state)
 	struct query_series series;
 	struct query query = {.selector = "process_cpu", .from_ns = START_NS + 1, .to_ns = START_NS + 19 * NS_PER_S};
 	const char *by[] = {"service"};
-	assert_int_equal(query_series(fixture->store, &query, 10 * NS_PER_S, by, 1, 0, &series, NULL, &err), 0);
+	struct query_series_options by_service = {.step_ns = 10 * NS_PER_S, .by = by, .by_count = 1};
+	assert_int_equal(query_series(fixture->store, NULL, &query, &by_service, &series, NULL, &err), 0);
 	assert_int_equal(series.count, 2);
 	assert_string_equal(labels_get(&series.rows[0].labels, "service"), "bank");
 	assert_int_equal(series.rows[0].total, 80);
@@ -138,18 +139,22 @@ static void test_series(void **state)
 	assert_int_equal(series.rows[1].points[1].value, 40);
 	query_series_release(&series);
 
-	assert_int_equal(query_series(fixture->store, &query, 10 * NS_PER_S, NULL, 0, 0, &series, NULL, &err), 0);
+	assert_int_equal(query_series(fixture->store, NULL, &query, &(struct query_series_options){.step_ns = 10 * NS_PER_S},
+				      &series, NULL, &err),
+			 0);
 	assert_int_equal(series.count, 1);
 	assert_int_equal(series.rows[0].total, 150);
 	query_series_release(&series);
 
-	assert_int_equal(query_series(fixture->store, &query, 10 * NS_PER_S, by, 1, 1, &series, NULL, &err), 0);
+	by_service.limit = 1;
+	assert_int_equal(query_series(fixture->store, NULL, &query, &by_service, &series, NULL, &err), 0);
 	assert_int_equal(series.count, 1);
 	assert_int_equal(series.count_before_limit, 2);
 	query_series_release(&series);
 
 	query.to_ns = START_NS + 200000 * NS_PER_S;
-	assert_int_equal(query_series(fixture->store, &query, NS_PER_S, by, 1, 0, &series, NULL, &err), -EINVAL);
+	by_service.step_ns = NS_PER_S;
+	assert_int_equal(query_series(fixture->store, NULL, &query, &by_service, &series, NULL, &err), -EINVAL);
 }
 
 static void test_chosen_step_gives_few_points(void **state)
@@ -160,7 +165,7 @@ static void test_chosen_step_gives_few_points(void **state)
 	for (size_t i = 0; i < sizeof(ranges_s) / sizeof(*ranges_s); i++) {
 		struct query query = {
 			.selector = "process_cpu", .from_ns = START_NS, .to_ns = START_NS + ranges_s[i] * NS_PER_S};
-		assert_int_equal(query_series(fixture->store, &query, 0, NULL, 0, 0, &series, NULL, NULL), 0);
+		assert_int_equal(query_series(fixture->store, NULL, &query, NULL, &series, NULL, NULL), 0);
 		assert_true(ranges_s[i] * NS_PER_S / series.step_ns <= 200);
 		assert_true(ranges_s[i] * NS_PER_S / series.step_ns >= 15);
 		query_series_release(&series);
@@ -173,26 +178,26 @@ static void test_names(void **state)
 	struct error err = {0};
 	struct query_names names;
 	struct query query = {.selector = "", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
-	assert_int_equal(query_types(fixture->store, &query, &names, &err), 0);
+	assert_int_equal(query_types(fixture->store, &query, &names, NULL, &err), 0);
 	assert_int_equal(names.count, 2);
 	assert_non_null(strstr(names.items[0].name, "memory:"));
 	query_names_release(&names);
-	assert_int_equal(query_label_names(fixture->store, &query, &names, &err), 0);
+	assert_int_equal(query_label_names(fixture->store, &query, &names, NULL, &err), 0);
 	assert_int_equal(names.count, 1);
 	assert_string_equal(names.items[0].name, "service");
 	assert_int_equal(names.items[0].series,
 			 3); /* cpu of shop and bank, memory of bank: block and head hold shop's together */
 	query_names_release(&names);
-	assert_int_equal(query_label_values(fixture->store, &query, "service", "s", 0, &names, &err), 0);
+	assert_int_equal(query_label_values(fixture->store, &query, "service", "s", 0, &names, NULL, &err), 0);
 	assert_int_equal(names.count, 1);
 	assert_string_equal(names.items[0].name, "shop");
 	query_names_release(&names);
-	assert_int_equal(query_label_values(fixture->store, &query, "service", "", 1, &names, &err), 0);
+	assert_int_equal(query_label_values(fixture->store, &query, "service", "", 1, &names, NULL, &err), 0);
 	assert_int_equal(names.count, 1);
 	assert_int_equal(names.count_before_limit, 2);
 	assert_string_equal(names.items[0].name, "bank"); /* has most series */
 	query_names_release(&names);
-	assert_int_equal(query_label_values(fixture->store, &query, "a-b", "", 1, &names, &err), -EINVAL);
+	assert_int_equal(query_label_values(fixture->store, &query, "a-b", "", 1, &names, NULL, &err), -EINVAL);
 }
 
 int main(void)

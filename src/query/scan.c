@@ -5,63 +5,138 @@
 #include "base/alloc.h"
 #include "query/query_int.h"
 
-static void note_type(struct query_scan *scan, const struct profile_type *type)
+static bool scan_match_type(void *context, const struct profile_type *type)
 {
-	pthread_mutex_lock(&scan->lock);
-	size_t i = 0;
-	while (i < scan->type_count && !profile_type_equal(&scan->types[i], type))
-		i++;
-	if (i == scan->type_count && i < QUERY_TYPES_MAX)
-		scan->types[scan->type_count++] = *type;
-	pthread_mutex_unlock(&scan->lock);
+	const struct query_scan *scan = context;
+	return selector_matches_type(scan->selector, type);
 }
 
-static bool scan_match(void *context, const struct profile_type *type, const struct labels *labels)
+static bool scan_match_value(void *context, const char *value)
 {
-	struct query_scan *scan = context;
-	if (!selector_matches(scan->selector, type, labels))
-		return false;
-	note_type(scan, type);
-	return true;
+	const struct pattern *pattern = context;
+	return pattern_matches(pattern, value, strlen(value));
 }
 
-int query_scan_init(struct query_scan *scan, const struct query *query, struct error *err)
+static int init_selector(struct query_scan *scan, const struct query *query, struct error *err)
+{
+	int r = selector_parse(query->selector ? query->selector : "", &scan->selector, err);
+	if (!r && query->type && *query->type)
+		r = selector_set_type(scan->selector, query->type, err);
+	for (size_t i = 0; !r && i < query->where_count; i++)
+		r = selector_add_matcher(scan->selector, &query->where[i], err);
+	if (r)
+		return r;
+	for (size_t i = 0; i < scan->selector->matcher_count; i++) {
+		struct label_matcher *matcher = &scan->selector->matchers[i];
+		scan->matchers[i] = (struct store_matcher){
+			.label = matcher->name, .matches = scan_match_value, .context = &matcher->pattern};
+	}
+	return 0;
+}
+
+static int init_filters(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err)
+{
+	if (query->frames_count > QUERY_FRAMES_MAX)
+		return error_set(err, -EINVAL, "query: more than %d conditions on frames", QUERY_FRAMES_MAX);
+	int r = query->frames_count ? frame_names_new(symbolizer, &scan->names, err) : 0;
+	for (size_t i = 0; !r && i < query->frames_count; i++) {
+		r = frame_filter_new(&query->frames[i], scan->names, &scan->filters[i], err);
+		if (!r) {
+			scan->conditions[i] = frame_filter_condition(scan->filters[i]);
+			scan->filter_count++;
+		}
+	}
+	return r;
+}
+
+int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, const struct query *query, struct error *err)
 {
 	memset(scan, 0, sizeof(*scan));
 	if (query->from_ns >= query->to_ns)
 		return error_set(err, -EINVAL, "query: the time range is empty: 'from' is not before 'to'");
-	int r = selector_parse(query->selector ? query->selector : "", &scan->selector, err);
+	int r = init_selector(scan, query, err);
+	if (!r)
+		r = init_filters(scan, symbolizer, query, err);
 	if (r)
 		return r;
-	pthread_mutex_init(&scan->lock, NULL);
 	scan->select = (struct store_select){.from_ns = query->from_ns,
 					     .to_ns = query->to_ns,
-					     .match = scan_match,
+					     .match_type = scan_match_type,
 					     .context = scan,
-					     .cancel = query->cancel};
+					     .matchers = scan->matchers,
+					     .matcher_count = scan->selector->matcher_count,
+					     .conditions = scan->conditions,
+					     .condition_count = scan->filter_count,
+					     .samples_only = query->samples_only,
+					     .cancel = query->cancel,
+					     .deadline_ns = query->deadline_ns,
+					     .rows_max = query->rows_max,
+					     .stacks_max = query->stacks_max};
 	return 0;
 }
 
 void query_scan_release(struct query_scan *scan)
 {
-	if (!scan->selector)
-		return;
-	scan->selector = selector_free(scan->selector);
-	pthread_mutex_destroy(&scan->lock);
+	for (size_t i = 0; i < scan->filter_count; i++)
+		frame_filter_free(scan->filters[i]);
+	frame_names_free(scan->names);
+	selector_free(scan->selector);
+	memset(scan, 0, sizeof(*scan));
 }
 
-int query_scan_check(struct query_scan *scan, bool one_type, struct error *err)
+int query_scan_take_type(struct query_scan *scan, const struct profile_type *type, struct error *err)
 {
-	int r = selector_failure(scan->selector, err);
-	if (r || !one_type || scan->type_count <= 1)
-		return r;
+	if (!scan->has_type) {
+		scan->type = *type;
+		scan->has_type = true;
+		return 0;
+	}
+	if (profile_type_equal(&scan->type, type))
+		return 0;
+	scan->several_types = true;
+	return error_set(err, -EINVAL, "query: the selector leaves several profile types");
+}
+
+static int list_type(void *context, const struct store_item *item, struct error *err)
+{
+	struct profile_type *types = context;
+	size_t i = 0;
+	(void)err;
+	while (i < QUERY_TYPES_MAX && types[i].name[0] && !profile_type_equal(&types[i], item->type))
+		i++;
+	if (i < QUERY_TYPES_MAX)
+		types[i] = *item->type;
+	return 0;
+}
+
+/* Asks for the types, which reading did not get to know, because it ended at the second one. */
+static int refuse_types(struct query_scan *scan, struct store *store, struct error *err)
+{
+	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
 	_cleanup_(buffer_release) struct buffer list;
 	buffer_init(&list, ERROR_MESSAGE_MAX);
-	for (size_t i = 0; i < scan->type_count; i++) {
+	struct store_read_stats stats = {0};
+	if (!types)
+		return error_nomem(err);
+	int r = store_list_types(store, &scan->select, list_type, types, &stats, err);
+	if (r)
+		return r;
+	size_t count = 0;
+	for (; count < QUERY_TYPES_MAX && types[count].name[0]; count++) {
 		char text[PROFILE_TYPE_TEXT_MAX];
-		if (buffer_printf(&list, "%s%s", i ? ", " : "", profile_type_format(&scan->types[i], text)))
+		if (buffer_printf(&list, "%s%s", count ? ", " : "", profile_type_format(&types[count], text)))
 			break;
 	}
 	return error_set(err, -EINVAL, "query: the selector leaves %zu profile types, name one of them before the '{': %s",
-			 scan->type_count, buffer_string(&list));
+			 count, buffer_string(&list));
+}
+
+int query_scan_finish(struct query_scan *scan, struct store *store, int r, struct error *err)
+{
+	if (scan->several_types)
+		return refuse_types(scan, store, err);
+	int check = selector_failure(scan->selector, err);
+	for (size_t i = 0; !check && i < scan->filter_count; i++)
+		check = frame_filter_failure(scan->filters[i], err);
+	return check ? check : r;
 }

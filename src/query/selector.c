@@ -2,227 +2,186 @@
 /*
  * Selectors: type{label="v", a!="b", c=~"re", d!~"re"}
  *
- *   selector = [ type ] [ "{" [ matcher { "," matcher } [ "," ] ] "}" ]
- *   type     = part { ":" part }              up to six parts; fewer than five match any type that begins with them, "*" or
- * nothing matches any part matcher  = name ( "=" | "!=" | "=~" | "!~" ) string name     = [a-zA-Z_] { [a-zA-Z0-9_] } string   =
- * '"' { character | "\\" | '\"' | "\n" | "\t" } '"'
+ * The grammar is in docs/query.md. White space is free between tokens. A label that a series lacks has the value "", so that
+ * {a=""} finds series without a, and {a!="x"} those too: Prometheus' rules, which users know. Regular expressions are anchored
+ * at both ends, likewise.
  *
- * White space is free between tokens. A label that a series lacks has the value "", so that {a=""} finds series without a, and
- * {a!="x"} those too: Prometheus' rules, which users know.
- *
- * Regular expressions are PCRE2, anchored at both ends, in UTF mode, with limits on the steps and memory of one match, because
- * both pattern and value come from outside. A match that passes a limit is no answer: it is remembered (selector_failure) and
- * the query fails instead of leaving samples out.
+ * FlameQL, the language of Pyroscope before 1.0, puts the application's name where the type stands, with a suffix for the type:
+ * "shop.api.cpu{...}". A text before the '{' that has no ':' and ends in one of the suffixes below is that; no type that Wick
+ * knows has a dot, so nothing else is taken for it by mistake.
  */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <errno.h>
-#include <pcre2.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "query/query_int.h"
 
-#define MATCHERS_MAX	   64
-#define TYPE_PARTS_MAX	   6
-#define MATCH_STEPS_MAX	   200000u
-#define MATCH_HEAP_KIB_MAX 1024u
-
-enum matcher_kind { MATCH_EQUAL, MATCH_NOT_EQUAL, MATCH_REGEX, MATCH_NOT_REGEX };
-
-struct matcher {
-	enum matcher_kind kind;
-	char *name, *value;
-	pcre2_code *regex;
+/* The types behind the suffixes of FlameQL, as far as they are told apart: name and sample type. */
+static const struct {
+	const char *suffix, *name, *sample_type;
+} flameql_types[] = {
+	{"cpu", "process_cpu", "cpu"},
+	{"itimer", "process_cpu", "cpu"},
+	{"samples", "process_cpu", "samples"},
+	{"wall", "wall", ""},
+	{"alloc_objects", "memory", "alloc_objects"},
+	{"alloc_space", "memory", "alloc_space"},
+	{"alloc_in_new_tlab_objects", "memory", "alloc_in_new_tlab_objects"},
+	{"alloc_in_new_tlab_bytes", "memory", "alloc_in_new_tlab_bytes"},
+	{"alloc_outside_tlab_objects", "memory", "alloc_outside_tlab_objects"},
+	{"alloc_outside_tlab_bytes", "memory", "alloc_outside_tlab_bytes"},
+	{"inuse_objects", "memory", "inuse_objects"},
+	{"inuse_space", "memory", "inuse_space"},
+	{"live", "memory", "live"},
+	{"goroutines", "goroutine", ""},
+	{"goroutine", "goroutine", ""},
+	{"mutex_count", "mutex", "contentions"},
+	{"mutex_duration", "mutex", "delay"},
+	{"lock_count", "mutex", "contentions"},
+	{"lock_duration", "mutex", "delay"},
+	{"block_count", "block", "contentions"},
+	{"block_duration", "block", "delay"},
+	{"exceptions", "exceptions", ""},
 };
-
-struct selector {
-	char *type_parts[TYPE_PARTS_MAX];
-	size_t type_part_count;
-	struct matcher matchers[MATCHERS_MAX];
-	size_t matcher_count;
-	pcre2_match_context *limits;
-	atomic_int failure; /* PCRE2 error of a match that gave no answer; 0 = none */
-};
-
-struct parser {
-	const char *text, *at;
-	struct selector *selector;
-	struct error *err;
-};
-
-static int parse_fault(const struct parser *parser, const char *expected)
-{
-	int column = (int)(parser->at - parser->text) + 1;
-	if (!*parser->at)
-		return error_set(parser->err, -EINVAL, "selector: expected %s at the end of '%.200s'", expected, parser->text);
-	return error_set(parser->err, -EINVAL, "selector: expected %s at column %d near '%.20s'", expected, column, parser->at);
-}
-
-static void skip_space(struct parser *parser)
-{
-	while (*parser->at == ' ' || *parser->at == '\t' || *parser->at == '\n' || *parser->at == '\r')
-		parser->at++;
-}
 
 static bool is_type_char(char c)
 {
 	return isalnum((unsigned char)c) || (c && strchr("_./-*", c));
 }
 
-static int parse_type(struct parser *parser)
+static int add_part(struct type_pattern *type, const char *start, size_t len, struct error *err)
 {
-	struct selector *selector = parser->selector;
-	while (is_type_char(*parser->at) || *parser->at == ':') {
-		if (selector->type_part_count == TYPE_PARTS_MAX)
-			return parse_fault(parser, "at most six parts in the profile type");
-		const char *start = parser->at;
-		while (is_type_char(*parser->at))
-			parser->at++;
-		char *part = mem_strndup(start, (size_t)(parser->at - start));
-		if (!part)
-			return error_nomem(parser->err);
-		selector->type_parts[selector->type_part_count++] = part;
-		if (*parser->at != ':')
-			break;
-		parser->at++;
-	}
-	if (selector->type_part_count == TYPE_PARTS_MAX && strcmp(selector->type_parts[5], "delta") != 0)
-		return error_set(parser->err, -EINVAL,
-				 "selector: the sixth part of a profile type can only be 'delta', not '%.40s'",
-				 selector->type_parts[5]);
+	char *part = mem_strndup(start, len);
+	if (!part)
+		return error_nomem(err);
+	type->parts[type->count++] = part;
 	return 0;
 }
 
-static int parse_name(struct parser *parser, char **ret)
+static int parse_type(struct lexer *lexer, struct type_pattern *type)
 {
-	const char *start = parser->at;
-	if (!isalpha((unsigned char)*start) && *start != '_')
-		return parse_fault(parser, "a label name");
-	while (isalnum((unsigned char)*parser->at) || *parser->at == '_')
-		parser->at++;
-	*ret = mem_strndup(start, (size_t)(parser->at - start));
-	return *ret ? 0 : error_nomem(parser->err);
-}
-
-static int parse_operator(struct parser *parser, enum matcher_kind *ret)
-{
-	static const struct {
-		const char *text;
-		enum matcher_kind kind;
-	} operators[] = {{"=~", MATCH_REGEX}, {"!~", MATCH_NOT_REGEX}, {"!=", MATCH_NOT_EQUAL}, {"=", MATCH_EQUAL}};
-	for (size_t i = 0; i < sizeof(operators) / sizeof(*operators); i++) {
-		size_t len = strlen(operators[i].text);
-		if (strncmp(parser->at, operators[i].text, len) == 0) {
-			parser->at += len;
-			*ret = operators[i].kind;
-			return 0;
-		}
-	}
-	return parse_fault(parser, "one of = != =~ !~");
-}
-
-/* A backslash before anything else than \ " n t is kept, because regular expressions are full of them ("\d+"). */
-static int parse_string(struct parser *parser, char **ret)
-{
-	if (*parser->at != '"')
-		return parse_fault(parser, "a value in double quotes");
-	_cleanup_(buffer_release) struct buffer value;
-	buffer_init(&value, LIMIT_SELECTOR_BYTES);
-	for (parser->at++; *parser->at != '"'; parser->at++) {
-		char c = *parser->at;
-		int r = 0;
-		if (!c)
-			return parse_fault(parser, "a closing double quote");
-		if (c == '\\' && parser->at[1]) {
-			char next = *++parser->at;
-			if (next == 'n' || next == 't')
-				r = buffer_append_byte(&value, next == 'n' ? '\n' : '\t');
-			else if (next == '"' || next == '\\')
-				r = buffer_append_byte(&value, (uint8_t)next);
-			else
-				r = buffer_append(&value, (char[]){'\\', next}, 2);
-		} else {
-			r = buffer_append_byte(&value, (uint8_t)c);
-		}
-		if (r)
-			return error_nomem(parser->err);
-	}
-	parser->at++;
-	*ret = mem_strndup(value.len ? (const char *)value.data : "", value.len);
-	return *ret ? 0 : error_nomem(parser->err);
-}
-
-static int compile_regex(struct matcher *matcher, struct error *err)
-{
-	int code = 0;
-	PCRE2_SIZE at = 0;
-	uint32_t flags = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C |
-			 PCRE2_DOLLAR_ENDONLY;
-	matcher->regex = pcre2_compile((PCRE2_SPTR)matcher->value, PCRE2_ZERO_TERMINATED, flags, &code, &at, NULL);
-	if (matcher->regex)
-		return 0;
-	char why[160] = "";
-	pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof(why));
-	return error_set(err, -EINVAL, "selector: bad regular expression for %s at character %zu of \"%.100s\": %s",
-			 matcher->name, (size_t)at, matcher->value, why);
-}
-
-static int parse_matcher(struct parser *parser)
-{
-	struct selector *selector = parser->selector;
-	if (selector->matcher_count == MATCHERS_MAX)
-		return error_set(parser->err, -EINVAL, "selector: more than %d matchers", MATCHERS_MAX);
-	struct matcher *matcher =
-		&selector->matchers[selector->matcher_count++]; /* counted now, so that a failure frees its parts */
-	int r = parse_name(parser, &matcher->name);
-	if (r)
-		return r;
-	skip_space(parser);
-	r = parse_operator(parser, &matcher->kind);
-	if (r)
-		return r;
-	skip_space(parser);
-	r = parse_string(parser, &matcher->value);
-	if (r)
-		return r;
-	if (matcher->kind == MATCH_REGEX || matcher->kind == MATCH_NOT_REGEX)
-		return compile_regex(matcher, parser->err);
-	return 0;
-}
-
-static int parse_matchers(struct parser *parser)
-{
-	if (*parser->at != '{')
-		return 0;
-	parser->at++;
-	skip_space(parser);
-	while (*parser->at != '}') {
-		int r = parse_matcher(parser);
+	while (is_type_char(*lexer->at) || *lexer->at == ':') {
+		if (type->count == TYPE_PARTS_MAX)
+			return lex_fault(lexer, "at most six parts in the profile type");
+		const char *start = lexer->at;
+		while (is_type_char(*lexer->at))
+			lexer->at++;
+		int r = add_part(type, start, (size_t)(lexer->at - start), lexer->err);
 		if (r)
 			return r;
-		skip_space(parser);
-		if (*parser->at == ',') {
-			parser->at++;
-			skip_space(parser);
-		} else if (*parser->at != '}') {
-			return parse_fault(parser, "',' or '}'");
-		}
+		if (*lexer->at != ':')
+			break;
+		lexer->at++;
 	}
-	parser->at++;
+	if (type->count == TYPE_PARTS_MAX && strcmp(type->parts[5], "delta") != 0)
+		return error_set(lexer->err, -EINVAL, "%s: the sixth part of a profile type can only be 'delta', not '%.40s'",
+				 lexer->what, type->parts[5]);
+	lex_skip_space(lexer);
 	return 0;
 }
 
-static int selector_init_limits(struct selector *selector)
+static void type_pattern_release(struct type_pattern *type)
 {
-	selector->limits = pcre2_match_context_create(NULL);
-	if (!selector->limits)
-		return -ENOMEM;
-	pcre2_set_match_limit(selector->limits, MATCH_STEPS_MAX);
-	pcre2_set_depth_limit(selector->limits, MATCH_STEPS_MAX);
-	pcre2_set_heap_limit(selector->limits, MATCH_HEAP_KIB_MAX);
+	for (size_t i = 0; i < type->count; i++)
+		mem_free(type->parts[i]);
+	type->count = 0;
+}
+
+/* Takes over name and value, also on failure. */
+static int add_matcher(struct lexer *lexer, struct selector *selector, char *name, enum query_operator op, char *value)
+{
+	if (selector->matcher_count == QUERY_MATCHERS_MAX) {
+		mem_free(name);
+		mem_free(value);
+		return error_set(lexer->err, -EINVAL, "%s: more than %d matchers", lexer->what, QUERY_MATCHERS_MAX);
+	}
+	struct label_matcher *matcher = &selector->matchers[selector->matcher_count];
+	int r = pattern_init(&matcher->pattern, op, value, true, lexer->what, name, lexer->err);
+	if (r) {
+		mem_free(name);
+		return r;
+	}
+	matcher->name = name;
+	selector->matcher_count++;
+	return 0;
+}
+
+static int parse_flameql(struct lexer *lexer, struct selector *selector)
+{
+	struct type_pattern *type = &selector->type;
+	char *dot = type->count == 1 ? strrchr(type->parts[0], '.') : NULL;
+	if (!dot || dot == type->parts[0])
+		return 0;
+	for (size_t i = 0; i < sizeof(flameql_types) / sizeof(*flameql_types); i++) {
+		if (strcmp(dot + 1, flameql_types[i].suffix) != 0)
+			continue;
+		char *name = mem_strdup("service_name");
+		char *value = mem_strndup(type->parts[0], (size_t)(dot - type->parts[0]));
+		if (!name || !value) {
+			mem_free(name);
+			mem_free(value);
+			return error_nomem(lexer->err);
+		}
+		int r = add_matcher(lexer, selector, name, QUERY_EQUAL, value);
+		if (r)
+			return r;
+		type_pattern_release(type);
+		r = add_part(type, flameql_types[i].name, strlen(flameql_types[i].name), lexer->err);
+		if (!r && *flameql_types[i].sample_type)
+			r = add_part(type, flameql_types[i].sample_type, strlen(flameql_types[i].sample_type), lexer->err);
+		return r;
+	}
+	return 0;
+}
+
+int selector_parse_matcher(struct lexer *lexer, struct selector *selector)
+{
+	_cleanup_(mem_freep) char *name = NULL;
+	_cleanup_(mem_freep) char *value = NULL;
+	enum query_operator op;
+	int r = lex_label_name(lexer, &name);
+	if (!r)
+		r = lex_operator(lexer, &op);
+	if (!r)
+		r = lex_string(lexer, &value);
+	if (r)
+		return r;
+	r = add_matcher(lexer, selector, name, op, value);
+	name = value = NULL;
+	return r;
+}
+
+static int parse_matchers(struct lexer *lexer, struct selector *selector)
+{
+	if (!lex_char(lexer, '{'))
+		return 0;
+	while (!lex_char(lexer, '}')) {
+		int r = selector_parse_matcher(lexer, selector);
+		if (r)
+			return r;
+		if (!lex_char(lexer, ',') && *lexer->at != '}')
+			return lex_fault(lexer, "',' or '}'");
+	}
+	return 0;
+}
+
+int selector_parse_part(struct lexer *lexer, struct selector **ret)
+{
+	_cleanup_(selector_freep) struct selector *selector = mem_zalloc(sizeof(*selector));
+	if (!selector)
+		return error_nomem(lexer->err);
+	lex_skip_space(lexer);
+	int r = parse_type(lexer, &selector->type);
+	if (!r)
+		r = parse_flameql(lexer, selector);
+	if (!r)
+		r = parse_matchers(lexer, selector);
+	if (r)
+		return r;
+	*ret = selector;
+	selector = NULL;
 	return 0;
 }
 
@@ -230,38 +189,56 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 {
 	if (strnlen(text, LIMIT_SELECTOR_BYTES + 1) > LIMIT_SELECTOR_BYTES)
 		return error_set(err, -EINVAL, "selector: longer than %llu bytes", (unsigned long long)LIMIT_SELECTOR_BYTES);
-	_cleanup_(selector_freep) struct selector *selector = mem_zalloc(sizeof(*selector));
-	if (!selector || selector_init_limits(selector))
-		return error_nomem(err);
-	struct parser parser = {.text = text, .at = text, .selector = selector, .err = err};
-	skip_space(&parser);
-	int r = parse_type(&parser);
+	struct lexer lexer = {.what = "selector", .text = text, .at = text, .err = err};
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	int r = selector_parse_part(&lexer, &selector);
 	if (r)
 		return r;
-	skip_space(&parser);
-	r = parse_matchers(&parser);
-	if (r)
-		return r;
-	skip_space(&parser);
-	if (*parser.at)
-		return parse_fault(&parser, "the end of the selector, or '{'");
+	if (*lexer.at)
+		return lex_fault(&lexer, "the end of the selector, or '{'");
 	*ret = selector;
 	selector = NULL;
 	return 0;
+}
+
+int selector_set_type(struct selector *selector, const char *text, struct error *err)
+{
+	if (strnlen(text, PROFILE_TYPE_TEXT_MAX) == PROFILE_TYPE_TEXT_MAX)
+		return error_set(err, -EINVAL, "selector: the profile type is too long");
+	type_pattern_release(&selector->type_beside);
+	struct lexer lexer = {.what = "profile type", .text = text, .at = text, .err = err};
+	lex_skip_space(&lexer);
+	int r = parse_type(&lexer, &selector->type_beside);
+	if (r)
+		return r;
+	return *lexer.at ? lex_fault(&lexer, "the end of the profile type") : 0;
+}
+
+int selector_add_matcher(struct selector *selector, const struct query_matcher *matcher, struct error *err)
+{
+	struct lexer lexer = {.what = "selector", .err = err};
+	if (!label_name_is_valid(matcher->label))
+		return error_set(err, -EINVAL, "query: '%.100s' is not a label name; names match [a-zA-Z_][a-zA-Z0-9_]*",
+				 matcher->label);
+	char *name = mem_strdup(matcher->label), *value = mem_strdup(matcher->value);
+	if (!name || !value) {
+		mem_free(name);
+		mem_free(value);
+		return error_nomem(err);
+	}
+	return add_matcher(&lexer, selector, name, matcher->op, value);
 }
 
 struct selector *selector_free(struct selector *selector)
 {
 	if (!selector)
 		return NULL;
-	for (size_t i = 0; i < selector->type_part_count; i++)
-		mem_free(selector->type_parts[i]);
+	type_pattern_release(&selector->type);
+	type_pattern_release(&selector->type_beside);
 	for (size_t i = 0; i < selector->matcher_count; i++) {
 		mem_free(selector->matchers[i].name);
-		mem_free(selector->matchers[i].value);
-		pcre2_code_free(selector->matchers[i].regex);
+		pattern_release(&selector->matchers[i].pattern);
 	}
-	pcre2_match_context_free(selector->limits);
 	return mem_free(selector);
 }
 
@@ -270,60 +247,78 @@ static bool part_matches(const char *pattern, const char *value)
 	return !*pattern || strcmp(pattern, "*") == 0 || strcmp(pattern, value) == 0;
 }
 
-static bool type_matches(const struct selector *selector, const struct profile_type *type)
+static bool type_pattern_matches(const struct type_pattern *pattern, const struct profile_type *type)
 {
 	const char *parts[5] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
-	size_t count = selector->type_part_count;
+	size_t count = pattern->count;
 	for (size_t i = 0; i < count && i < 5; i++)
-		if (!part_matches(selector->type_parts[i], parts[i]))
+		if (!part_matches(pattern->parts[i], parts[i]))
 			return false;
 	/* With all five parts given the sixth is meant too: absolute and delta values of the same name are different types. */
 	return count < 5 || type->delta == (count == 6);
 }
 
-static bool regex_matches(const struct selector *selector, const struct matcher *matcher, const char *value)
+bool selector_matches_type(const struct selector *selector, const struct profile_type *type)
 {
-	pcre2_match_data *data = pcre2_match_data_create(1, NULL);
-	int r = PCRE2_ERROR_NOMEMORY;
-	if (data)
-		r = pcre2_match(matcher->regex, (PCRE2_SPTR)value, strlen(value), 0, 0, data, selector->limits);
-	pcre2_match_data_free(data);
-	if (r < 0 && r != PCRE2_ERROR_NOMATCH)
-		atomic_store(&((struct selector *)selector)->failure, r);
-	return r >= 0;
-}
-
-static bool matcher_matches(const struct selector *selector, const struct matcher *matcher, const struct labels *labels)
-{
-	const char *value = labels_get(labels, matcher->name);
-	if (!value)
-		value = "";
-	switch (matcher->kind) {
-	case MATCH_EQUAL: return strcmp(value, matcher->value) == 0;
-	case MATCH_NOT_EQUAL: return strcmp(value, matcher->value) != 0;
-	case MATCH_REGEX: return regex_matches(selector, matcher, value);
-	case MATCH_NOT_REGEX: return !regex_matches(selector, matcher, value);
-	}
-	return false;
+	return type_pattern_matches(&selector->type, type) && type_pattern_matches(&selector->type_beside, type);
 }
 
 bool selector_matches(const struct selector *selector, const struct profile_type *type, const struct labels *labels)
 {
-	if (!type_matches(selector, type))
+	if (!selector_matches_type(selector, type))
 		return false;
-	for (size_t i = 0; i < selector->matcher_count; i++)
-		if (!matcher_matches(selector, &selector->matchers[i], labels))
+	for (size_t i = 0; i < selector->matcher_count; i++) {
+		const char *value = labels_get(labels, selector->matchers[i].name);
+		value = value ? value : "";
+		if (!pattern_matches(&selector->matchers[i].pattern, value, strlen(value)))
 			return false;
+	}
 	return true;
+}
+
+bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels)
+{
+	return selector_matches(selector, type, labels);
 }
 
 int selector_failure(const struct selector *selector, struct error *err)
 {
-	int failure = atomic_load(&((struct selector *)selector)->failure);
-	if (!failure)
-		return 0;
-	char why[160] = "";
-	pcre2_get_error_message(failure, (PCRE2_UCHAR *)why, sizeof(why));
-	return error_set(err, -EINVAL, "selector: a regular expression took too long on a label value (%s); make it simpler",
-			 why);
+	int r = 0;
+	for (size_t i = 0; !r && i < selector->matcher_count; i++)
+		r = pattern_failure(&selector->matchers[i].pattern, err);
+	return r;
+}
+
+static int format_type(const struct type_pattern *type, struct buffer *out)
+{
+	int r = 0;
+	for (size_t i = 0; !r && i < type->count; i++) {
+		/* A lone empty part would print as nothing: it means any type, as no type does. */
+		bool wild = !*type->parts[i];
+		r = buffer_printf(out, "%s%s", i ? ":" : "", wild ? "*" : type->parts[i]);
+	}
+	return r;
+}
+
+int selector_format_matcher(const struct selector *selector, size_t index, struct buffer *out)
+{
+	const struct label_matcher *matcher = &selector->matchers[index];
+	int r = buffer_printf(out, "%s%s", matcher->name, operator_text(matcher->pattern.op));
+	return r ? r : format_string(out, matcher->pattern.value);
+}
+
+int selector_format(const struct selector *selector, struct buffer *out)
+{
+	int r = format_type(&selector->type, out);
+	if (!r && (selector->matcher_count || !selector->type.count))
+		r = buffer_append_byte(out, '{');
+	for (size_t i = 0; !r && i < selector->matcher_count; i++) {
+		if (i)
+			r = buffer_append_string(out, ", ");
+		if (!r)
+			r = selector_format_matcher(selector, i, out);
+	}
+	if (!r && (selector->matcher_count || !selector->type.count))
+		r = buffer_append_byte(out, '}');
+	return r;
 }

@@ -7,6 +7,7 @@
  * kept in one hash table keyed by (group, step), since most groups have values in few steps.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,80 +22,25 @@
 #define ROWS_DEFAULT   100
 
 struct series_build {
-	const char *const *by;
-	size_t by_count;
-	struct query_series_row *groups;
-	size_t group_count, group_capacity;
-	struct index32 group_index;
-	uint32_t *group_of; /* by the store's series number */
-	size_t series_capacity;
+	struct groups groups;
+	struct query_series_row *rows; /* by group */
+	size_t row_count, row_capacity;
 	struct map64 sums; /* group << 32 | step -> value */
 	int64_t first_ns, step_ns;
 };
 
-static int group_key(const struct series_build *build, const struct labels *labels, struct labels *ret, struct error *err)
-{
-	labels_init(ret);
-	for (size_t i = 0; i < build->by_count; i++) {
-		const char *value = labels_get(labels, build->by[i]);
-		int r = value ? labels_set(ret, build->by[i], value, err) : 0;
-		if (r) {
-			labels_release(ret);
-			return r;
-		}
-	}
-	return 0;
-}
-
-/* Finds or makes the group of these labels. */
-static int find_group(struct series_build *build, const struct labels *labels, uint32_t *ret, struct error *err)
-{
-	struct labels key;
-	int r = group_key(build, labels, &key, err);
-	if (r)
-		return r;
-	uint64_t hash = labels_hash(&key);
-	for (size_t at = index32_first(&build->group_index, hash); index32_at(&build->group_index, hash, &at, ret); at++) {
-		if (labels_compare(&build->groups[*ret].labels, &key) == 0) {
-			labels_release(&key);
-			return 0;
-		}
-	}
-	r = array_reserve(&build->groups, &build->group_capacity, build->group_count + 1, GROUPS_MAX);
-	if (!r)
-		r = index32_add(&build->group_index, hash, (uint32_t)build->group_count);
-	if (r) {
-		labels_release(&key);
-		if (r == -E2BIG)
-			return error_set(err, -EINVAL,
-					 "query: more than %d groups; group by fewer labels or narrow the selector",
-					 GROUPS_MAX);
-		return error_nomem(err);
-	}
-	*ret = (uint32_t)build->group_count;
-	build->groups[build->group_count++] = (struct query_series_row){.labels = key};
-	return 0;
-}
-
-static int build_on_series(void *context, uint32_t series, const struct profile_type *type, const struct labels *labels,
-			   struct error *err)
+static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct series_build *build = context;
-	(void)type;
-	if (array_reserve(&build->group_of, &build->series_capacity, (size_t)series + 1, UINT32_MAX))
+	if (array_reserve(&build->rows, &build->row_capacity, (size_t)group + 1, UINT32_MAX))
 		return error_nomem(err);
-	return find_group(build, labels, &build->group_of[series], err);
-}
-
-static int build_on_point(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err)
-{
-	struct series_build *build = context;
-	uint32_t group = build->group_of[series];
+	while (build->row_count <= group)
+		build->rows[build->row_count++] = (struct query_series_row){0};
 	uint64_t key = (uint64_t)group << 32 | bucket, sum = 0;
 	map64_get(&build->sums, key, &sum);
 	if (map64_put(&build->sums, key, sum + (uint64_t)value))
 		return error_nomem(err);
-	struct query_series_row *row = &build->groups[group];
+	struct query_series_row *row = &build->rows[group];
 	row->total = (int64_t)((uint64_t)row->total + (uint64_t)value);
 	return 0;
 }
@@ -113,46 +59,47 @@ static int compare_rows(const void *a, const void *b)
 	return labels_compare(&x->labels, &y->labels);
 }
 
-/* Distributes the sums over the groups' point arrays. */
+/* Distributes the sums over the groups' point arrays, and gives the groups their labels. */
 static int build_points(struct series_build *build, struct error *err)
 {
 	size_t cursor = 0;
 	uint64_t key, value;
 	while (map64_next(&build->sums, &cursor, &key, &value))
-		build->groups[key >> 32].point_count++;
-	for (size_t i = 0; i < build->group_count; i++) {
-		struct query_series_row *row = &build->groups[i];
+		build->rows[key >> 32].point_count++;
+	for (size_t i = 0; i < build->row_count; i++) {
+		struct query_series_row *row = &build->rows[i];
 		row->points = mem_alloc_array(row->point_count, sizeof(*row->points));
 		if (!row->points)
 			return error_nomem(err);
 		row->point_count = 0;
+		row->labels = build->groups.items[i];
+		build->groups.items[i] = (struct labels){0};
 	}
 	cursor = 0;
 	while (map64_next(&build->sums, &cursor, &key, &value)) {
-		struct query_series_row *row = &build->groups[key >> 32];
+		struct query_series_row *row = &build->rows[key >> 32];
 		int64_t time_ns = build->first_ns + (int64_t)(uint32_t)key * build->step_ns;
 		row->points[row->point_count++] = (struct query_point){.time_ns = time_ns, .value = (int64_t)value};
 	}
-	for (size_t i = 0; i < build->group_count; i++)
-		qsort(build->groups[i].points, build->groups[i].point_count, sizeof(struct query_point), compare_points);
+	for (size_t i = 0; i < build->row_count; i++)
+		if (build->rows[i].point_count)
+			qsort(build->rows[i].points, build->rows[i].point_count, sizeof(struct query_point), compare_points);
 	return 0;
 }
 
-static void rows_free(struct query_series_row *rows, size_t count)
+static void row_release(struct query_series_row *row)
 {
-	for (size_t i = 0; i < count; i++) {
-		labels_release(&rows[i].labels);
-		mem_free(rows[i].points);
-	}
-	mem_free(rows);
+	labels_release(&row->labels);
+	row->points = mem_free(row->points);
 }
 
 static void build_release(struct series_build *build)
 {
-	rows_free(build->groups, build->group_count);
-	mem_free(build->group_of);
+	for (size_t i = 0; i < build->row_count; i++)
+		row_release(&build->rows[i]);
+	mem_free(build->rows);
+	groups_release(&build->groups);
 	map64_release(&build->sums);
-	index32_release(&build->group_index);
 }
 
 static int64_t floor_to(int64_t value, int64_t step)
@@ -162,7 +109,7 @@ static int64_t floor_to(int64_t value, int64_t step)
 }
 
 /* A step that a person would choose, giving at most POINTS_DEFAULT points. */
-static int64_t choose_step(int64_t range_ns)
+int64_t query_choose_step(int64_t range_ns)
 {
 	static const int steps_s[] = {1,   2,	5,    10,   15,	  30,	 60,	120,   300,
 				      600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400};
@@ -179,7 +126,7 @@ static int align_range(const struct query *query, int64_t *step_ns, struct query
 	if (query->from_ns < 0 || query->to_ns > INT64_MAX / 2 || query->from_ns >= query->to_ns)
 		return error_set(err, -EINVAL, "query: the time range is empty or out of bounds");
 	if (*step_ns == 0)
-		*step_ns = choose_step(query->to_ns - query->from_ns);
+		*step_ns = query_choose_step(query->to_ns - query->from_ns);
 	*ret = *query;
 	ret->from_ns = floor_to(query->from_ns, *step_ns);
 	if (*step_ns < INT64_MAX / 4)
@@ -189,55 +136,149 @@ static int align_range(const struct query *query, int64_t *step_ns, struct query
 	return 0;
 }
 
-static int series_read(struct store *store, struct query_scan *scan, struct series_build *build, struct query_series *ret,
-		       size_t limit, struct query_stats *stats, struct error *err)
+/* The rows from `first` on as one. */
+static int sum_rows(struct query_series_row *rows, size_t first, size_t count, struct query_series_row *ret, struct error *err)
 {
-	struct store_series_sink sink = {.on_series = build_on_series, .on_point = build_on_point, .context = build};
-	int r = store_series(store, &scan->select, build->step_ns, &sink, &stats->read, err);
-	int check = query_scan_check(scan, true, err);
-	if (r || check)
-		return check ? check : r;
-	r = build_points(build, err);
-	if (r)
-		return r;
-	if (build->group_count) /* qsort(NULL, 0) is undefined */
-		qsort(build->groups, build->group_count, sizeof(*build->groups), compare_rows);
-	*ret = (struct query_series){
-		.rows = build->groups, .count = build->group_count, .count_before_limit = build->group_count};
-	ret->step_ns = build->step_ns;
-	if (scan->type_count)
-		ret->type = scan->types[0];
-	build->groups = NULL;
-	build->group_count = 0;
-	while (ret->count > limit) {
-		struct query_series_row *row = &ret->rows[--ret->count];
-		labels_release(&row->labels);
-		mem_free(row->points);
+	size_t points = 0, at = 0;
+	for (size_t i = first; i < count; i++)
+		points += rows[i].point_count;
+	struct query_series_row sum = {.others = true, .points = mem_alloc_array(points, sizeof(*sum.points))};
+	if (!sum.points)
+		return error_nomem(err);
+	for (size_t i = first; i < count; i++) {
+		if (rows[i].point_count)
+			memcpy(sum.points + at, rows[i].points, rows[i].point_count * sizeof(*sum.points));
+		at += rows[i].point_count;
+		sum.total = (int64_t)((uint64_t)sum.total + (uint64_t)rows[i].total);
 	}
+	if (points)
+		qsort(sum.points, points, sizeof(*sum.points), compare_points);
+	for (size_t i = 0; i < points; i++) {
+		struct query_point *last = sum.point_count ? &sum.points[sum.point_count - 1] : NULL;
+		if (last && last->time_ns == sum.points[i].time_ns)
+			last->value = (int64_t)((uint64_t)last->value + (uint64_t)sum.points[i].value);
+		else
+			sum.points[sum.point_count++] = sum.points[i];
+	}
+	*ret = sum;
 	return 0;
 }
 
-int query_series(struct store *store, const struct query *query, int64_t step_ns, const char *const *by, size_t by_count,
-		 size_t limit, struct query_series *ret, struct query_stats *stats, struct error *err)
+int query_series_limit(struct query_series *series, size_t limit, bool others, struct error *err)
 {
+	bool had_others = series->count && series->rows[series->count - 1].others;
+	size_t named = series->count - had_others;
+	if (named <= limit)
+		return 0;
+	struct query_series_row rest;
+	if (others) {
+		int r = sum_rows(series->rows, limit, series->count, &rest, err);
+		if (r)
+			return r;
+	}
+	while (series->count > limit)
+		row_release(&series->rows[--series->count]);
+	if (others)
+		series->rows[series->count++] = rest;
+	return 0;
+}
+
+/* Groups whose samples all lie outside the range or were filtered. */
+static void drop_empty_rows(struct series_build *build)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < build->row_count; i++) {
+		if (build->rows[i].point_count)
+			build->rows[kept++] = build->rows[i];
+		else
+			row_release(&build->rows[i]);
+	}
+	build->row_count = kept;
+}
+
+static int series_finish(struct series_build *build, const struct query_series_options *options, struct query_series *ret,
+			 struct error *err)
+{
+	int r = build_points(build, err);
+	if (r)
+		return r;
+	drop_empty_rows(build);
+	if (build->row_count) /* qsort(NULL, 0) is undefined */
+		qsort(build->rows, build->row_count, sizeof(*build->rows), compare_rows);
+	ret->rows = build->rows;
+	ret->count = ret->count_before_limit = build->row_count;
+	ret->step_ns = build->step_ns;
+	ret->rate = options->rate;
+	build->rows = NULL;
+	build->row_count = 0;
+	r = query_series_limit(ret, options->limit ? options->limit : ROWS_DEFAULT, options->others, err);
+	if (r)
+		query_series_release(ret);
+	return r;
+}
+
+int query_series(struct store *store, struct symbolizer *symbolizer, const struct query *query,
+		 const struct query_series_options *options, struct query_series *ret, struct query_stats *stats,
+		 struct error *err)
+{
+	static const struct query_series_options defaults;
 	struct query_stats unused = {0};
-	struct query aligned;
-	int r = align_range(query, &step_ns, &aligned, err);
+	struct query aligned = *query;
+	options = options ? options : &defaults;
+	stats = stats ? stats : &unused;
+	int64_t step_ns = options->whole ? query->to_ns - query->from_ns : options->step_ns, started = time_monotonic_ns();
+	int r = options->whole ? 0 : align_range(query, &step_ns, &aligned, err);
 	if (r)
 		return r;
 	_cleanup_(query_scan_release) struct query_scan scan;
-	r = query_scan_init(&scan, &aligned, err);
+	_cleanup_(build_release) struct series_build build = {.first_ns = aligned.from_ns, .step_ns = step_ns};
+	map64_init(&build.sums);
+	r = query_scan_init(&scan, symbolizer, &aligned, err);
+	if (!r)
+		r = groups_init(&build.groups, &scan, options->by, options->by_count, GROUPS_MAX, err);
 	if (r)
 		return r;
-	_cleanup_(build_release) struct series_build build = {
-		.by = by, .by_count = by_count, .first_ns = aligned.from_ns, .step_ns = step_ns};
-	map64_init(&build.sums);
-	index32_init(&build.group_index);
-	return series_read(store, &scan, &build, ret, limit ? limit : ROWS_DEFAULT, stats ? stats : &unused, err);
+	int64_t parsed = time_monotonic_ns();
+	stats->parse_ns += (uint64_t)(parsed - started);
+	struct store_grouping grouping = {
+		.by = options->by, .by_count = options->by_count, .group = groups_on_group, .context = &build.groups};
+	struct store_read_stats read = {0};
+	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &read, err);
+	r = query_scan_finish(&scan, store, r, err);
+	query_stats_add(&stats->read, &read);
+	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
+	if (r)
+		return r;
+	*ret = (struct query_series){.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type};
+	return series_finish(&build, options, ret, err);
+}
+
+static bool is_time_unit(const struct query_series *series)
+{
+	return strcmp(series->type.sample_unit, "nanoseconds") == 0;
+}
+
+double query_series_value(const struct query_series *series, int64_t value)
+{
+	if (!series->rate)
+		return (double)value;
+	return is_time_unit(series) ? (double)value / (double)series->step_ns
+				    : (double)value * (double)NS_PER_S / (double)series->step_ns;
+}
+
+const char *query_series_unit(const struct query_series *series, char out[static QUERY_UNIT_MAX])
+{
+	if (series->rate && is_time_unit(series))
+		snprintf(out, QUERY_UNIT_MAX, "cores");
+	else
+		snprintf(out, QUERY_UNIT_MAX, "%s%s", series->type.sample_unit, series->rate ? "/s" : "");
+	return out;
 }
 
 void query_series_release(struct query_series *series)
 {
-	rows_free(series->rows, series->count);
+	for (size_t i = 0; i < series->count; i++)
+		row_release(&series->rows[i]);
+	mem_free(series->rows);
 	*series = (struct query_series){0};
 }

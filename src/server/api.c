@@ -90,8 +90,8 @@ static int answer_names(struct server *server, const struct net_request *request
 	const char *label = net_request_query(request, "label");
 	_cleanup_(query_names_release) struct query_names names = {0};
 	switch (kind) {
-	case REQUEST_TYPES: r = query_types(server->store, &query, &names, err); break;
-	case REQUEST_LABELS: r = query_label_names(server->store, &query, &names, err); break;
+	case REQUEST_TYPES: r = query_types(server->store, &query, &names, NULL, err); break;
+	case REQUEST_LABELS: r = query_label_names(server->store, &query, &names, NULL, err); break;
 	case REQUEST_VALUES:
 		if (!label)
 			return error_set(err, -EINVAL,
@@ -99,7 +99,7 @@ static int answer_names(struct server *server, const struct net_request *request
 		r = request_limit(request, VALUES_LIMIT_DEFAULT, &limit, err);
 		if (!r)
 			r = query_label_values(server->store, &query, label, net_request_query(request, "prefix"), limit,
-					       &names, err);
+					       &names, NULL, err);
 		break;
 	}
 	if (r)
@@ -204,7 +204,8 @@ static int answer_series(struct server *server, const struct net_request *reques
 	if (r)
 		return r;
 	_cleanup_(query_series_release) struct query_series series = {0};
-	r = query_series(server->store, &query, step_ns, by, by_count, limit, &series, stats, err);
+	struct query_series_options options = {.step_ns = step_ns, .by = by, .by_count = by_count, .limit = limit};
+	r = query_series(server->store, server->symbolizer, &query, &options, &series, stats, err);
 	if (r)
 		return r;
 	struct json_writer json;
@@ -374,7 +375,7 @@ static int answer_query(struct server *server, const struct net_request *request
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	r = query_merge(server->store, server->symbolizer, &query, &profile, stats, err);
+	r = query_merge(server->store, server->symbolizer, &query, NULL, &profile, stats, err);
 	if (!r)
 		r = flame_build(profile, 0, format->unnamed, &flame, err);
 	if (r)

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scanning a block's samples.
- *
- * Rows are sorted by series, then time. A row group is skipped when its statistics say that none of its series is wanted, or
- * that it lies outside of the range; otherwise whole columns are decoded, and the runs of wanted series are handed out as
- * slices. Times are only decoded when the group is not within the range as a whole, or when somebody asks for them.
+ * Three sieves, each cheaper than what it saves: a row group is left out when its statistics say that none of its ids is wanted
+ * or that it lies outside of the range; of a group that stays, pages are left out the same way; of the pages that stay, whole
+ * columns are decoded and the runs of wanted ids handed out as slices. Neighbouring pages are read together. Times are only
+ * decoded when the pages are not within the range as a whole, or when somebody asks for them.
  */
+#include "store/block_scan.h"
+
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "store/block.h"
 
-struct columns {
-	size_t series, stack, time, value;
-};
+#define PAGES_AT_ONCE 8 /* bounds memory, and the time between two checks */
+
 struct scanning {
 	struct block_scan *scan;
 	struct parquet_file *file;
-	struct columns at;
-	struct parquet_data series, stacks, times, values;
+	struct {
+		size_t id, stack, time, value;
+	} at;
+	struct parquet_data ids, stacks, times, values;
 	bool has_times;
+	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is judged at once */
 	struct error *err;
 };
 
 static int malformed(const struct scanning *s, const char *what)
 {
-	return error_set(s->err, -EBADMSG, "%s/%s: %s", s->scan->block->path, block_file_names[BLOCK_SAMPLES], what);
+	return error_set(s->err, -EBADMSG, "%s/%s: %s", s->scan->block->path, block_file_names[s->scan->file], what);
 }
 
 static bool find(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret)
@@ -34,66 +36,129 @@ static bool find(const struct parquet_file *file, const char *name, enum parquet
 	       !parquet_column_at(file, *ret)->optional;
 }
 
-static bool any_wanted(const struct block_scan *scan, int64_t from, int64_t to)
-{
-	if (from < 0 || to >= (int64_t)scan->series_count)
-		return true; /* damaged; the rows will tell */
-	for (int64_t i = from; i <= to; i++)
-		if (scan->wanted[i])
-			return true;
-	return false;
-}
-
-/* Whether a row group can be skipped, and whether all of it lies in the range. */
-static bool is_skipped(const struct scanning *s, size_t group, bool *ret_inside)
+static int find_columns(struct scanning *s)
 {
 	const struct block_scan *scan = s->scan;
-	int64_t min, max;
-	*ret_inside = false;
-	if (parquet_chunk_range(s->file, group, s->at.time, &min, &max)) {
-		if (max < scan->from_ns || min >= scan->to_ns)
-			return true;
-		*ret_inside = min >= scan->from_ns && max < scan->to_ns;
-	}
-	return parquet_chunk_range(s->file, group, s->at.series, &min, &max) && !any_wanted(scan, min, max);
+	const char *id = scan->file == BLOCK_SAMPLES || scan->file == BLOCK_TOTALS ? "series_id" : "rollup_id";
+	bool found = find(s->file, id, PARQUET_INT32, &s->at.id) && find(s->file, "time_ns", PARQUET_INT64, &s->at.time) &&
+		     find(s->file, "value", PARQUET_INT64, &s->at.value) &&
+		     (!scan->stack_count || find(s->file, "stack_id", PARQUET_INT32, &s->at.stack));
+	return found ? 0 : malformed(s, "a column is missing or of another type");
 }
 
-static int read_group(struct scanning *s, size_t group, bool inside)
+static int count_wanted(struct scanning *s)
 {
-	int r = parquet_read(s->file, group, s->at.series, &s->series, s->err);
-	if (r == 0)
-		r = parquet_read(s->file, group, s->at.value, &s->values, s->err);
-	if (r == 0 && s->scan->stack_count)
-		r = parquet_read(s->file, group, s->at.stack, &s->stacks, s->err);
-	s->has_times = !inside || s->scan->need_times;
-	if (r == 0 && s->has_times)
-		r = parquet_read(s->file, group, s->at.time, &s->times, s->err);
-	if (r < 0)
-		return r;
-	uint32_t most_series = 0, most_stack = 0;
-	for (size_t i = 0; i < s->series.count; i++)
-		most_series = (uint32_t)s->series.i32[i] > most_series ? (uint32_t)s->series.i32[i] : most_series;
-	for (size_t i = 0; s->scan->stack_count && i < s->stacks.count; i++)
-		most_stack = (uint32_t)s->stacks.i32[i] > most_stack ? (uint32_t)s->stacks.i32[i] : most_stack;
-	if (most_series >= s->scan->series_count || (s->scan->stack_count && most_stack >= s->scan->stack_count))
-		return malformed(s, "a sample refers to a series or stack that is not there");
+	const struct block_scan *scan = s->scan;
+	s->wanted_before = mem_alloc_array(scan->id_count + 1, sizeof(*s->wanted_before));
+	if (!s->wanted_before)
+		return error_nomem(s->err);
+	s->wanted_before[0] = 0;
+	for (size_t i = 0; i < scan->id_count; i++)
+		s->wanted_before[i + 1] = s->wanted_before[i] + (scan->wanted[i] != 0);
 	return 0;
 }
 
-/* The rows of one series; gives those in the range. */
+/* ---- what can be left out ---- */
+
+static bool any_wanted(const struct scanning *s, int64_t from, int64_t to)
+{
+	if (from < 0 || to >= (int64_t)s->scan->id_count || from > to)
+		return true; /* damaged; the rows will tell */
+	return s->wanted_before[to + 1] != s->wanted_before[from];
+}
+
+/* Whether rows of these ranges can be skipped, and whether all of them lie in the range of time. */
+struct verdict {
+	bool skip, inside;
+};
+
+static struct verdict judge(const struct scanning *s, bool has_ids, int64_t id_min, int64_t id_max, bool has_times,
+			    int64_t time_min, int64_t time_max)
+{
+	const struct block_scan *scan = s->scan;
+	struct verdict verdict = {0};
+	if (has_times) {
+		verdict.skip = time_max < scan->from_ns || time_min >= scan->to_ns;
+		verdict.inside = time_min >= scan->from_ns && time_max < scan->to_ns;
+	}
+	verdict.skip |= has_ids && !any_wanted(s, id_min, id_max);
+	return verdict;
+}
+
+static struct verdict judge_group(const struct scanning *s, size_t group)
+{
+	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
+	bool has_ids = parquet_chunk_range(s->file, group, s->at.id, &id_min, &id_max);
+	bool has_times = parquet_chunk_range(s->file, group, s->at.time, &time_min, &time_max);
+	return judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+}
+
+static struct verdict judge_page(const struct scanning *s, size_t group, size_t page)
+{
+	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
+	bool has_ids = parquet_page_range(s->file, group, s->at.id, page, &id_min, &id_max);
+	bool has_times = parquet_page_range(s->file, group, s->at.time, page, &time_min, &time_max);
+	return judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+}
+
+/* ---- reading ---- */
+
+static int check_ids(const struct scanning *s)
+{
+	const struct block_scan *scan = s->scan;
+	uint32_t most_id = 0, most_stack = 0;
+	for (size_t i = 0; i < s->ids.count; i++)
+		most_id = (uint32_t)s->ids.i32[i] > most_id ? (uint32_t)s->ids.i32[i] : most_id;
+	for (size_t i = 0; scan->stack_count && i < s->stacks.count; i++)
+		most_stack = (uint32_t)s->stacks.i32[i] > most_stack ? (uint32_t)s->stacks.i32[i] : most_stack;
+	if (s->ids.count && (most_id >= scan->id_count || (scan->stack_count && most_stack >= scan->stack_count)))
+		return malformed(s, "a row refers to a series or stack that is not there");
+	return 0;
+}
+
+static int read_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside)
+{
+	int r = parquet_read_pages(s->file, group, s->at.id, first, count, &s->ids, s->err);
+	if (r == 0)
+		r = parquet_read_pages(s->file, group, s->at.value, first, count, &s->values, s->err);
+	if (r == 0 && s->scan->stack_count)
+		r = parquet_read_pages(s->file, group, s->at.stack, first, count, &s->stacks, s->err);
+	s->has_times = !inside || s->scan->need_times;
+	if (r == 0 && s->has_times)
+		r = parquet_read_pages(s->file, group, s->at.time, first, count, &s->times, s->err);
+	if (r < 0)
+		return r;
+	if (s->values.count != s->ids.count || (s->scan->stack_count && s->stacks.count != s->ids.count) ||
+	    (s->has_times && s->times.count != s->ids.count))
+		return malformed(s, "columns are not of the same length");
+	return check_ids(s);
+}
+
+/* First row of [from, to) whose time is not below `time`; rows of one id are sorted by it. */
+static size_t lower_bound(const int64_t *times, size_t from, size_t to, int64_t time)
+{
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (times[middle] < time)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* The rows of one id; gives those in the range. */
 static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 {
 	struct block_scan *scan = s->scan;
 	if (!inside) {
-		while (from < to && s->times.i64[from] < scan->from_ns)
-			from++;
-		while (to > from && s->times.i64[to - 1] >= scan->to_ns)
-			to--;
+		from = lower_bound(s->times.i64, from, to, scan->from_ns);
+		to = lower_bound(s->times.i64, from, to, scan->to_ns);
 	}
 	if (from == to)
 		return 0;
 	struct block_run run = {
-		.series = (uint32_t)s->series.i32[from],
+		.id = (uint32_t)s->ids.i32[from],
 		.count = to - from,
 		.stacks = scan->stack_count ? s->stacks.i32 + from : NULL,
 		.times = s->has_times ? s->times.i64 + from : NULL,
@@ -103,52 +168,99 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 	return scan->on_run(scan->context, &run, s->err);
 }
 
-static int scan_group(struct scanning *s, size_t group, bool inside)
+/* The end of the run that begins at `from`: runs are long, so steps double. */
+static size_t run_end(const int32_t *ids, size_t from, size_t count)
 {
-	int r = read_group(s, group, inside);
-	for (size_t from = 0, to; r == 0 && from < s->series.count; from = to) {
-		int32_t series = s->series.i32[from];
-		for (to = from + 1; to < s->series.count && s->series.i32[to] == series; to++)
-			;
-		if (s->scan->wanted[series])
+	size_t step = 1, low = from;
+	while (low + step < count && ids[low + step] == ids[from]) {
+		low += step;
+		step *= 2;
+	}
+	size_t high = low + step < count ? low + step : count;
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+		if (ids[middle] == ids[from])
+			low = middle;
+		else
+			high = middle;
+	}
+	return low + 1;
+}
+
+static int give_rows(struct scanning *s, bool inside)
+{
+	int r = 0;
+	for (size_t from = 0, to; r == 0 && from < s->ids.count; from = to) {
+		to = run_end(s->ids.i32, from, s->ids.count);
+		if (s->scan->wanted[s->ids.i32[from]])
 			r = give_run(s, from, to, inside);
 	}
 	return r;
 }
 
-static int scan_file(struct scanning *s)
+/* Reads neighbouring pages that stay, a few at a time. */
+static int scan_group(struct scanning *s, size_t group, bool inside)
 {
 	struct block_scan *scan = s->scan;
-	if (!find(s->file, "series_id", PARQUET_INT32, &s->at.series) ||
-	    !find(s->file, "stack_id", PARQUET_INT32, &s->at.stack) || !find(s->file, "time_ns", PARQUET_INT64, &s->at.time) ||
-	    !find(s->file, "value", PARQUET_INT64, &s->at.value))
-		return malformed(s, "a column is missing or of another type");
-	for (size_t g = 0; g < parquet_group_count(s->file); g++) {
-		bool inside;
-		if (scan->cancel && __atomic_load_n(scan->cancel, __ATOMIC_RELAXED))
-			return error_set(s->err, -ECANCELED, "the query was cancelled");
-		if (is_skipped(s, g, &inside))
+	size_t count = parquet_page_count(s->file, group);
+	for (size_t first = 0, next; first < count; first = next) {
+		struct verdict verdict = judge_page(s, group, first);
+		next = first + 1;
+		if (verdict.skip) {
+			scan->pages_skipped++;
 			continue;
-		int r = scan_group(s, g, inside);
+		}
+		bool all_inside = inside || verdict.inside;
+		for (; next < count && next - first < PAGES_AT_ONCE; next++) {
+			verdict = judge_page(s, group, next);
+			if (verdict.skip)
+				break;
+			all_inside &= inside || verdict.inside;
+		}
+		scan->pages += next - first;
+		int r = scan->check ? scan->check(scan->context, s->err) : 0;
+		if (r == 0)
+			r = read_pages(s, group, first, next - first, all_inside);
+		if (r == 0)
+			r = give_rows(s, all_inside);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
+static int scan_file(struct scanning *s)
+{
+	struct block_scan *scan = s->scan;
+	int r = find_columns(s);
+	if (r == 0)
+		r = count_wanted(s);
+	for (size_t g = 0; r == 0 && g < parquet_group_count(s->file); g++) {
+		struct verdict verdict = judge_group(s, g);
+		if (verdict.skip) {
+			scan->groups_skipped++;
+			continue;
+		}
+		scan->groups++;
+		r = scan_group(s, g, verdict.inside);
+	}
+	return r;
+}
+
 int block_scan(struct block_scan *scan, struct error *err)
 {
 	struct scanning s = {.scan = scan, .err = err};
-	struct parquet_data *const all[] = {&s.series, &s.stacks, &s.times, &s.values};
+	struct parquet_data *const all[] = {&s.ids, &s.stacks, &s.times, &s.values};
 	for (size_t i = 0; i < 4; i++)
 		parquet_data_init(all[i]);
-	int r = block_open_file(scan->block, BLOCK_SAMPLES, &s.file, err);
+	int r = block_open_file(scan->block, scan->file, &s.file, err);
 	if (r == 0) {
 		r = scan_file(&s);
 		scan->bytes += parquet_bytes_read(s.file);
 	}
 	for (size_t i = 0; i < 4; i++)
 		parquet_data_release(all[i]);
+	mem_free(s.wanted_before);
 	parquet_close(s.file);
 	return r;
 }

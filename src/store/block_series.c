@@ -1,329 +1,334 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The series of a block in memory. Labels come from their own columns and from the JSON column that holds the rest. Everything
- * lives in one arena; equal label values, types and names are stored once. */
+/*
+ * The series of a block in memory. Texts are never looked at a series: each column of series.parquet comes as codes into its
+ * distinct values, and is kept like that. Only the JSON column, with the labels that have no column of their own, is parsed row
+ * by row; most blocks have nothing in it.
+ *
+ * Checksums have been verified by the time a column is decoded, but a reference that is out of range would be an invalid memory
+ * access whoever wrote it, so all are checked once, here.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/intern.h"
 #include "base/limits.h"
 #include "store/block.h"
-
-#define SERIES_MEMORY_MAX (1024u * 1024 * 1024)
 
 struct loading {
 	const struct block *block;
 	struct block_series *series;
+	struct series_builder *builder;
 	struct parquet_file *file;
-	struct intern texts; /* label values and names, for the time of loading: text -> copy */
-	char **copies;	     /* by intern id, in the series' arena */
-	size_t copy_capacity;
+	uint8_t *label_counts; /* by series */
 	struct error *err;
 };
 
 static int malformed(struct loading *l, const char *what)
 {
-	return error_set(l->err, -EBADMSG, "%s/%s: %s", l->block->path, block_file_names[BLOCK_SERIES], what);
+	return error_set(l->err, -EBADMSG, "%s", what);
 }
 
-/* One copy of each text, NUL-terminated, in the arena. */
-static int keep_text(struct loading *l, struct bytes text, char **ret)
+static int find_column(struct loading *l, const char *name, enum parquet_type type, size_t *ret)
 {
-	uint32_t id;
-	if (text.len && memchr(text.data, 0, text.len))
-		return malformed(l, "a text holds a NUL");
-	size_t count = l->texts.count;
-	if (array_reserve(&l->copies, &l->copy_capacity, count + 1, UINT32_MAX) < 0 ||
-	    intern_add(&l->texts, text.data, text.len, &id) < 0)
-		return error_nomem(l->err);
-	if (l->texts.count > count || id == 0) {
-		l->copies[id] = arena_strndup(&l->series->arena, (const char *)text.data, text.len);
-		if (!l->copies[id])
-			return error_nomem(l->err);
-	}
-	*ret = l->copies[id];
-	return 0;
+	if (parquet_find_column(l->file, name, ret) && parquet_column_at(l->file, *ret)->type == type)
+		return 0;
+	return error_set(l->err, -EBADMSG, "column %s is missing or of another type", name);
 }
 
 /* ---- types ---- */
 
 struct type_columns {
-	struct parquet_data parts[5], delta;
+	struct parquet_codes parts[5];
+	struct parquet_data delta;
 };
-
-static int read_required(struct loading *l, size_t group, const char *name, enum parquet_type type, struct parquet_data *ret)
-{
-	size_t column;
-	if (!parquet_find_column(l->file, name, &column) || parquet_column_at(l->file, column)->type != type)
-		return malformed(l, "a column is missing or of another type");
-	int r = parquet_read(l->file, group, column, ret, l->err);
-	return r == 0 && ret->null_count ? malformed(l, "a column has nulls") : r;
-}
 
 static bool copy_part(char *out, size_t size, struct bytes text)
 {
-	if (text.len >= size || memchr(text.data, 0, text.len))
+	if (text.len >= size || (text.len && memchr(text.data, 0, text.len)))
 		return false;
-	memcpy(out, text.data, text.len);
+	if (text.len)
+		memcpy(out, text.data, text.len);
 	out[text.len] = '\0';
 	return true;
 }
 
-static int type_of_row(struct loading *l, const struct type_columns *c, size_t row, const struct profile_type *last,
-		       const struct profile_type **ret)
+static struct bytes part_of(const struct type_columns *c, size_t part, size_t row)
+{
+	return c->parts[part].values[c->parts[part].codes[row]];
+}
+
+static int add_type(struct loading *l, const struct type_columns *c, size_t row, uint32_t *ret)
 {
 	struct profile_type type = {.delta = c->delta.booleans[row]};
-	if (!copy_part(type.name, sizeof(type.name), c->parts[0].bytes[row]) ||
-	    !copy_part(type.sample_type, sizeof(type.sample_type), c->parts[1].bytes[row]) ||
-	    !copy_part(type.sample_unit, sizeof(type.sample_unit), c->parts[2].bytes[row]) ||
-	    !copy_part(type.period_type, sizeof(type.period_type), c->parts[3].bytes[row]) ||
-	    !copy_part(type.period_unit, sizeof(type.period_unit), c->parts[4].bytes[row]))
+	for (size_t i = 0; i < 5; i++)
+		if (c->parts[i].codes[row] >= c->parts[i].value_count)
+			return malformed(l, "a part of a profile type is missing");
+	if (!copy_part(type.name, sizeof(type.name), part_of(c, 0, row)) ||
+	    !copy_part(type.sample_type, sizeof(type.sample_type), part_of(c, 1, row)) ||
+	    !copy_part(type.sample_unit, sizeof(type.sample_unit), part_of(c, 2, row)) ||
+	    !copy_part(type.period_type, sizeof(type.period_type), part_of(c, 3, row)) ||
+	    !copy_part(type.period_unit, sizeof(type.period_unit), part_of(c, 4, row)))
 		return malformed(l, "a profile type is too long");
-	*ret = last;
-	/* Series are sorted by type, so few copies are made. */
-	if (last && profile_type_equal(last, &type))
-		return 0;
-	struct profile_type *copy = arena_alloc(&l->series->arena, sizeof(*copy));
-	if (!copy)
-		return error_nomem(l->err);
-	*copy = type;
-	*ret = copy;
+	return series_builder_type(l->builder, &type, ret, l->err);
+}
+
+/* Series are sorted by type, so few rows differ from the one before. */
+static int add_types(struct loading *l, const struct type_columns *c, size_t first, size_t rows)
+{
+	uint32_t type = 0;
+	for (size_t i = 0; i < rows; i++) {
+		bool same = i > 0 && c->delta.booleans[i] == c->delta.booleans[i - 1];
+		for (size_t k = 0; same && k < 5; k++)
+			same = c->parts[k].codes[i] == c->parts[k].codes[i - 1];
+		int r = same ? 0 : add_type(l, c, i, &type);
+		if (r < 0)
+			return r;
+		series_builder_set_type(l->builder, first + i, type);
+	}
 	return 0;
 }
 
-static int load_types(struct loading *l, size_t group, struct series *series, size_t rows)
+static int load_types(struct loading *l, size_t group, size_t first, size_t rows)
 {
 	static const char *const names[] = {"name", "sample_type", "sample_unit", "period_type", "period_unit"};
-	struct type_columns columns;
-	const struct profile_type *last = NULL;
+	struct type_columns c;
+	size_t column;
 	int r = 0;
-	parquet_data_init(&columns.delta);
+	parquet_data_init(&c.delta);
 	for (size_t i = 0; i < 5; i++)
-		parquet_data_init(&columns.parts[i]);
-	for (size_t i = 0; r == 0 && i < 5; i++)
-		r = read_required(l, group, names[i], PARQUET_BYTE_ARRAY, &columns.parts[i]);
-	if (r == 0)
-		r = read_required(l, group, "delta", PARQUET_BOOLEAN, &columns.delta);
-	for (size_t i = 0; r == 0 && i < rows; i++) {
-		r = type_of_row(l, &columns, i, last, &last);
-		series[i].type = last;
+		parquet_codes_init(&c.parts[i]);
+	for (size_t i = 0; r == 0 && i < 5; i++) {
+		r = find_column(l, names[i], PARQUET_BYTE_ARRAY, &column);
+		if (r == 0)
+			r = parquet_read_codes(l->file, group, column, &c.parts[i], l->err);
 	}
-	parquet_data_release(&columns.delta);
+	if (r == 0)
+		r = find_column(l, "delta", PARQUET_BOOLEAN, &column);
+	if (r == 0)
+		r = parquet_read(l->file, group, column, &c.delta, l->err);
+	if (r == 0)
+		r = add_types(l, &c, first, rows);
+	parquet_data_release(&c.delta);
 	for (size_t i = 0; i < 5; i++)
-		parquet_data_release(&columns.parts[i]);
+		parquet_codes_release(&c.parts[i]);
 	return r;
 }
 
-static int load_numbers(struct loading *l, size_t group, struct series *series, size_t rows)
+/* ---- numbers ---- */
+
+static int load_numbers(struct loading *l, const char *name, enum parquet_type type, void *to)
 {
-	static const char *const names[] = {"period", "samples", "total", "first_ns", "last_ns"};
+	size_t column, size = type == PARQUET_INT32 ? 4 : 8, at = 0;
 	struct parquet_data data;
-	int r = 0;
+	int r = find_column(l, name, type, &column);
 	parquet_data_init(&data);
-	for (size_t c = 0; c < 5; c++) {
-		r = read_required(l, group, names[c], PARQUET_INT64, &data);
-		if (r < 0)
-			break;
-		for (size_t i = 0; i < rows; i++) {
-			int64_t value = data.i64[i];
-			if (c == 0)
-				series[i].period = value;
-			else if (c == 1)
-				series[i].samples = (uint64_t)value;
-			else if (c == 2)
-				series[i].total = value;
-			else if (c == 3)
-				series[i].first_ns = value;
-			else
-				series[i].last_ns = value;
-		}
+	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
+		r = parquet_read(l->file, g, column, &data, l->err);
+		if (r == 0 && data.null_count)
+			r = error_set(l->err, -EBADMSG, "column %s has nulls", name);
+		if (r == 0 && data.count)
+			memcpy((uint8_t *)to + at * size, data.any, data.count * size);
+		at += data.count;
 	}
 	parquet_data_release(&data);
 	return r;
 }
 
-/* ---- labels ---- */
-
-/* Labels of a row group while they are collected; a row's own array is cut out of `items` afterwards. */
-struct label_columns {
-	size_t count;
-	size_t *columns;
-	char **names;
-	struct parquet_data *data;
-	struct parquet_data rest; /* JSON */
-	bool has_rest;
-};
-
-static void release_columns(struct label_columns *c)
+/* A series without rows is in no range of time. */
+static void hide_empty(struct block_series *series)
 {
-	for (size_t i = 0; i < c->count; i++)
-		parquet_data_release(&c->data[i]);
-	parquet_data_release(&c->rest);
-	mem_free(c->columns);
-	mem_free(c->names);
-	mem_free(c->data);
-}
-
-static int find_columns(struct loading *l, struct label_columns *ret)
-{
-	size_t most = parquet_column_count(l->file), prefix = strlen(BLOCK_LABEL_PREFIX);
-	*ret = (struct label_columns){.columns = mem_alloc_array(most, sizeof(*ret->columns)),
-				      .names = mem_alloc_array(most, sizeof(*ret->names)),
-				      .data = mem_alloc_array(most, sizeof(*ret->data))};
-	parquet_data_init(&ret->rest);
-	if (!ret->columns || !ret->names || !ret->data)
-		return error_nomem(l->err);
-	for (size_t i = 0; i < most; i++) {
-		const struct parquet_column *column = parquet_column_at(l->file, i);
-		if (strncmp(column->name, BLOCK_LABEL_PREFIX, prefix) || column->type != PARQUET_BYTE_ARRAY)
+	for (size_t i = 0; i < series->columns.count; i++) {
+		if (series->samples[i] || series->first_ns[i] || series->last_ns[i])
 			continue;
-		if (!label_name_is_valid(column->name + prefix))
-			return malformed(l, "a label's name is not valid");
-		int r = keep_text(l, bytes_of_string(column->name + prefix), &ret->names[ret->count]);
-		if (r < 0)
-			return r;
-		ret->columns[ret->count] = i;
-		parquet_data_init(&ret->data[ret->count++]);
+		series->first_ns[i] = INT64_MAX;
+		series->last_ns[i] = INT64_MIN;
 	}
-	return 0;
 }
 
-static int read_columns(struct loading *l, size_t group, struct label_columns *c)
+static int load_rollup_ids(struct loading *l, size_t count)
 {
-	size_t column;
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < c->count; i++)
-		r = parquet_read(l->file, group, c->columns[i], &c->data[i], l->err);
-	c->has_rest = parquet_find_column(l->file, "labels", &column) &&
-		      parquet_column_at(l->file, column)->type == PARQUET_BYTE_ARRAY;
-	if (r == 0 && c->has_rest)
-		r = parquet_read(l->file, group, column, &c->rest, l->err);
+	struct block_series *series = l->series;
+	if (l->block->meta.rollup_series == 0)
+		return 0;
+	series->rollup_ids = mem_alloc_array(count, sizeof(*series->rollup_ids));
+	if (!series->rollup_ids)
+		return error_nomem(l->err);
+	int r = load_numbers(l, "rollup_id", PARQUET_INT32, series->rollup_ids);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		int64_t step = (int64_t)series->rollup_ids[i] - (i ? series->rollup_ids[i - 1] : 0);
+		if (step < 0 || step > (i > 0))
+			r = malformed(l, "rollup ids do not rise by one");
+	}
+	series->rollup_count = count ? (size_t)series->rollup_ids[count - 1] + 1 : 0;
+	if (r == 0 && series->rollup_count != l->block->meta.rollup_series)
+		r = malformed(l, "there are not as many rollup series as meta.json says");
 	return r;
 }
 
-static bool is_present(const struct parquet_data *data, size_t row)
+static int load_all_numbers(struct loading *l, size_t count)
 {
-	return !data->present || data->present[row];
+	struct block_series *series = l->series;
+	series->periods = mem_alloc_array(count, sizeof(*series->periods));
+	series->totals = mem_alloc_array(count, sizeof(*series->totals));
+	series->first_ns = mem_alloc_array(count, sizeof(*series->first_ns));
+	series->last_ns = mem_alloc_array(count, sizeof(*series->last_ns));
+	series->samples = mem_alloc_array(count, sizeof(*series->samples));
+	if (!series->periods || !series->totals || !series->first_ns || !series->last_ns || !series->samples)
+		return error_nomem(l->err);
+	int r = load_numbers(l, "period", PARQUET_INT64, series->periods);
+	if (r == 0)
+		r = load_numbers(l, "total", PARQUET_INT64, series->totals);
+	if (r == 0)
+		r = load_numbers(l, "first_ns", PARQUET_INT64, series->first_ns);
+	if (r == 0)
+		r = load_numbers(l, "last_ns", PARQUET_INT64, series->last_ns);
+	if (r == 0)
+		r = load_numbers(l, "samples", PARQUET_INT64, series->samples);
+	return r == 0 ? load_rollup_ids(l, count) : r;
 }
 
-static int add_rest(struct loading *l, struct bytes text, struct label *items, size_t *count)
+/* ---- labels ---- */
+
+static int count_label(struct loading *l, size_t series)
+{
+	return ++l->label_counts[series] > LIMIT_LABELS_PER_SERIES ? malformed(l, "a series has too many labels") : 0;
+}
+
+static int add_codes(struct loading *l, size_t column, const struct parquet_codes *codes, size_t first)
+{
+	const struct series_codes slice = {first, codes->count, codes->codes, codes->values, codes->value_count};
+	int r = series_builder_codes(l->builder, column, &slice, l->err);
+	for (size_t i = 0; r == 0 && i < codes->count; i++)
+		if (codes->codes[i] != PARQUET_CODE_NULL)
+			r = count_label(l, first + i);
+	return r;
+}
+_Static_assert(PARQUET_CODE_NULL == SERIES_NO_VALUE, "codes are taken over as they are");
+
+static int load_label(struct loading *l, size_t column, const char *name)
+{
+	struct parquet_codes codes;
+	size_t to, first = 0;
+	if (!label_name_is_valid(name))
+		return malformed(l, "a label's name is not valid");
+	int r = series_builder_column(l->builder, bytes_of_string(name), &to, l->err);
+	parquet_codes_init(&codes);
+	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
+		r = parquet_read_codes(l->file, g, column, &codes, l->err);
+		if (r == 0)
+			r = add_codes(l, to, &codes, first);
+		first += codes.count;
+	}
+	parquet_codes_release(&codes);
+	return r;
+}
+
+static int add_rest(struct loading *l, struct bytes text, size_t series)
 {
 	json_error_t fault;
-	json_t *object = json_loadb((const char *)text.data, text.len, 0, &fault), *value;
+	json_t *object = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &fault), *value;
 	const char *name;
 	int r = json_is_object(object) ? 0 : malformed(l, "labels are not a JSON object");
 	json_object_foreach(object, name, value)
 	{
-		if (r == 0 && (!json_is_string(value) || *count >= LIMIT_LABELS_PER_SERIES || !label_name_is_valid(name)))
-			r = malformed(l, "labels are not texts, or too many");
+		size_t column;
+		if (r == 0 && (!json_is_string(value) || !label_name_is_valid(name)))
+			r = malformed(l, "labels are not texts");
+		if (r == 0)
+			r = count_label(l, series);
+		if (r == 0)
+			r = series_builder_column(l->builder, bytes_of_string(name), &column, l->err);
+		if (r == 0)
+			r = series_builder_set(l->builder, column, series, bytes_of_string(json_string_value(value)), l->err);
 		if (r < 0)
 			break;
-		r = keep_text(l, bytes_of_string(name), &items[*count].name);
-		if (r == 0)
-			r = keep_text(l, bytes_of_string(json_string_value(value)), &items[*count].value);
-		(*count)++;
 	}
 	json_decref(object);
 	return r;
 }
 
-static void sort_labels(struct label *items, size_t count)
+/* The labels without a column of their own. */
+static int load_rest(struct loading *l)
 {
-	for (size_t i = 1; i < count; i++) {
-		struct label label = items[i];
-		size_t at = i;
-		for (; at > 0 && strcmp(items[at - 1].name, label.name) > 0; at--)
-			items[at] = items[at - 1];
-		items[at] = label;
-	}
-}
-
-static int labels_of_row(struct loading *l, const struct label_columns *c, size_t row, struct series *series)
-{
-	struct label items[LIMIT_LABELS_PER_SERIES];
-	size_t count = 0;
+	struct parquet_codes codes;
+	size_t column, first = 0;
 	int r = 0;
-	for (size_t i = 0; r == 0 && i < c->count; i++) {
-		if (!is_present(&c->data[i], row))
-			continue;
-		if (count == LIMIT_LABELS_PER_SERIES)
-			return malformed(l, "too many labels");
-		items[count].name = c->names[i];
-		r = keep_text(l, c->data[i].bytes[row], &items[count++].value);
+	if (!parquet_find_column(l->file, "labels", &column) || parquet_column_at(l->file, column)->type != PARQUET_BYTE_ARRAY)
+		return 0;
+	parquet_codes_init(&codes);
+	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
+		r = parquet_read_codes(l->file, g, column, &codes, l->err);
+		for (size_t i = 0; r == 0 && i < codes.count; i++)
+			if (codes.codes[i] != PARQUET_CODE_NULL)
+				r = add_rest(l, codes.values[codes.codes[i]], first + i);
+		first += codes.count;
 	}
-	if (r == 0 && c->has_rest && is_present(&c->rest, row))
-		r = add_rest(l, c->rest.bytes[row], items, &count);
-	if (r < 0)
-		return r;
-	sort_labels(items, count);
-	for (size_t i = 1; i < count; i++)
-		if (!strcmp(items[i - 1].name, items[i].name))
-			return malformed(l, "a label occurs twice");
-	struct labels *labels = arena_alloc(&l->series->arena, sizeof(*labels) + count * sizeof(*items));
-	if (!labels)
-		return error_nomem(l->err);
-	/* Views: never released or changed as labels of their own. */
-	*labels = (struct labels){.items = (struct label *)(labels + 1), .count = count};
-	memcpy(labels->items, items, count * sizeof(*items));
-	series->labels = labels;
-	series->hash = series_hash(series->type, labels);
-	return 0;
-}
-
-static int load_group(struct loading *l, size_t group, struct series *series, size_t rows)
-{
-	struct label_columns columns;
-	int r = load_types(l, group, series, rows);
-	if (r == 0)
-		r = load_numbers(l, group, series, rows);
-	if (r < 0)
-		return r;
-	r = find_columns(l, &columns);
-	if (r == 0)
-		r = read_columns(l, group, &columns);
-	for (size_t i = 0; r == 0 && i < rows; i++)
-		r = labels_of_row(l, &columns, i, &series[i]);
-	release_columns(&columns);
+	parquet_codes_release(&codes);
 	return r;
 }
 
-static int load_all(struct loading *l, uint64_t *bytes)
+static int load_labels(struct loading *l)
 {
-	int r = block_open_file(l->block, BLOCK_SERIES, &l->file, l->err);
-	if (r < 0)
-		return r;
-	*bytes += l->block->meta.files[BLOCK_SERIES].size;
-	size_t count = parquet_rows(l->file), at = 0;
-	l->series->series = count <= INT32_MAX ? arena_zalloc(&l->series->arena, count * sizeof(struct series)) : NULL;
-	l->series->count = count;
-	if (!l->series->series)
+	size_t prefix = strlen(BLOCK_LABEL_PREFIX);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < parquet_column_count(l->file); i++) {
+		const struct parquet_column *column = parquet_column_at(l->file, i);
+		if (!strncmp(column->name, BLOCK_LABEL_PREFIX, prefix) && column->type == PARQUET_BYTE_ARRAY)
+			r = load_label(l, i, column->name + prefix);
+	}
+	return r == 0 ? load_rest(l) : r;
+}
+
+/* ---- all of it ---- */
+
+static int load_columns(struct loading *l)
+{
+	size_t count = parquet_rows(l->file), first = 0;
+	if (count > INT32_MAX || count != l->block->meta.series)
+		return malformed(l, "there are not as many series as meta.json says");
+	l->label_counts = mem_zalloc(count);
+	if (!l->label_counts)
 		return error_nomem(l->err);
+	int r = series_builder_new(count, &l->builder, l->err);
 	for (size_t g = 0; r == 0 && g < parquet_group_count(l->file); g++) {
 		size_t rows = parquet_group_rows(l->file, g);
-		r = load_group(l, g, l->series->series + at, rows);
-		at += rows;
+		r = load_types(l, g, first, rows);
+		first += rows;
 	}
+	if (r == 0)
+		r = load_all_numbers(l, count);
+	if (r == 0)
+		r = load_labels(l);
+	if (r == 0)
+		r = series_builder_finish(l->builder, &l->series->columns, l->err);
+	if (r == 0)
+		hide_empty(l->series);
 	return r;
 }
 
 int block_series_load(const struct block *block, struct block_series **ret, uint64_t *bytes, struct error *err)
 {
 	struct block_series *series = mem_zalloc(sizeof(*series));
-	struct loading l = {.block = block, .series = series, .err = err};
+	struct error own = {0};
 	if (!series)
 		return error_nomem(err);
 	series->refs = 1;
-	arena_init(&series->arena, SERIES_MEMORY_MAX);
-	int r = intern_init(&l.texts, SERIES_MEMORY_MAX) < 0 ? error_nomem(err) : load_all(&l, bytes);
-	intern_release(&l.texts);
-	mem_free(l.copies);
+	struct loading l = {.block = block, .series = series, .err = &own};
+	int r = block_open_file(block, BLOCK_SERIES, &l.file, &own);
+	if (r == 0)
+		r = load_columns(&l);
+	if (l.file)
+		*bytes += parquet_bytes_read(l.file);
 	parquet_close(l.file);
+	series_builder_free(l.builder);
+	mem_free(l.label_counts);
 	if (r < 0) {
 		block_series_free(series);
-		return r;
+		return error_set(err, r, "%s/%s: %s", block->path, block_file_names[BLOCK_SERIES], own.message);
 	}
-	series->bytes = sizeof(*series) + series->arena.used_bytes;
+	size_t row = 5 * 8 + (series->rollup_ids ? 4 : 0);
+	series->bytes = sizeof(*series) + series->columns.bytes + series->columns.count * row;
 	*ret = series;
 	return 0;
 }
@@ -332,7 +337,13 @@ struct block_series *block_series_free(struct block_series *series)
 {
 	if (!series)
 		return NULL;
-	arena_release(&series->arena);
+	series_columns_release(&series->columns);
+	mem_free(series->periods);
+	mem_free(series->totals);
+	mem_free(series->first_ns);
+	mem_free(series->last_ns);
+	mem_free(series->samples);
+	mem_free(series->rollup_ids);
 	mem_free(series);
 	return NULL;
 }

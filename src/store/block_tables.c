@@ -256,3 +256,63 @@ struct block_tables *block_tables_free(struct block_tables *t)
 	mem_free(t);
 	return NULL;
 }
+
+/* ---- hashes ---- */
+
+static struct hash128 hash_of_bytes(const uint8_t *bytes)
+{
+	uint64_t words[2];
+	memcpy(words, bytes, sizeof(words));
+	return (struct hash128){.high = __builtin_bswap64(words[0]), .low = __builtin_bswap64(words[1])};
+}
+
+static int read_hashes(struct parquet_file *file, struct block_hashes *hashes, struct error *err)
+{
+	size_t column, at = 0;
+	if (!parquet_find_column(file, "hash", &column) || parquet_column_at(file, column)->type != PARQUET_FIXED ||
+	    parquet_column_at(file, column)->type_length != sizeof(struct hash128))
+		return error_set(err, -EBADMSG, "column hash is missing or of another type");
+	struct parquet_data data;
+	parquet_data_init(&data);
+	int r = 0;
+	for (size_t g = 0; r == 0 && g < parquet_group_count(file); g++) {
+		r = parquet_read(file, g, column, &data, err);
+		for (size_t i = 0; r == 0 && i < data.count; i++, at++)
+			if (!data.present || data.present[i])
+				hashes->hashes[at] = hash_of_bytes(data.bytes[i].data);
+	}
+	parquet_data_release(&data);
+	return r;
+}
+
+int block_hashes_load(const struct block *block, struct block_hashes **ret, uint64_t *bytes, struct error *err)
+{
+	_cleanup_(parquet_closep) struct parquet_file *file = NULL;
+	struct block_hashes *hashes = mem_zalloc(sizeof(*hashes));
+	if (!hashes)
+		return error_nomem(err);
+	hashes->refs = 1;
+	int r = block_open_file(block, BLOCK_STACKS, &file, err);
+	if (r == 0) {
+		hashes->count = parquet_rows(file);
+		hashes->bytes = sizeof(*hashes) + hashes->count * sizeof(*hashes->hashes);
+		hashes->hashes = mem_zalloc_array(hashes->count, sizeof(*hashes->hashes));
+		r = hashes->hashes ? read_hashes(file, hashes, err) : error_nomem(err);
+		*bytes += parquet_bytes_read(file);
+	}
+	if (r < 0) {
+		block_hashes_free(hashes);
+		return r == -EBADMSG ? error_prefix(err, r, "%s/%s", block->path, block_file_names[BLOCK_STACKS]) : r;
+	}
+	*ret = hashes;
+	return 0;
+}
+
+struct block_hashes *block_hashes_free(struct block_hashes *hashes)
+{
+	if (!hashes)
+		return NULL;
+	mem_free(hashes->hashes);
+	mem_free(hashes);
+	return NULL;
+}

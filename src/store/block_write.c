@@ -1,93 +1,207 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a head as a block. The files, columns and their reasons are in docs/format.md, their order is block_order.c.
+ * Writing a block. The files, columns and their reasons are in docs/format.md.
  *
- * Equal (series, stack, time, link) meet in one row. Stacks are renumbered; locations, functions and mappings keep the pool's
- * ids, and a few of them may be left that no sample needs (from refused appends): renumbering would cost more than they do.
+ * Rows come sorted and in pieces of any size, and go out in row groups; what they add up to by series is noted in passing,
+ * because series.parquet is written last. Row groups are only written when one more row is there, so that equal rows meet even
+ * where a group ends.
  */
 #include "store/block_write_int.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "base/io.h"
 #include "base/time.h"
-#include "codec/json.h"
 
-const char *const block_file_names[BLOCK_FILE_COUNT] = {
-	[BLOCK_SAMPLES] = "samples.parquet",	 [BLOCK_SERIES] = "series.parquet",   [BLOCK_STACKS] = "stacks.parquet",
-	[BLOCK_LOCATIONS] = "locations.parquet", [BLOCK_LINES] = "lines.parquet",     [BLOCK_FUNCTIONS] = "functions.parquet",
-	[BLOCK_MAPPINGS] = "mappings.parquet",	 [BLOCK_APPENDS] = "appends.parquet",
-};
+#define GROUP_ROWS_MAX (4u * 1024 * 1024)
+
+/* ---- the writer ---- */
+
+int block_writer_new(const struct block_write_options *options, struct block_writer **ret, struct error *err)
+{
+	struct block_writer *writer = mem_zalloc(sizeof(*writer));
+	if (!writer)
+		return error_nomem(err);
+	writer->options = *options;
+	writer->options.replaces = NULL;
+	writer->group_rows = options->group_rows ? options->group_rows : PARQUET_GROUP_ROWS;
+	assert(writer->group_rows <= GROUP_ROWS_MAX && options->level < BLOCK_LEVELS);
+	writer->directory = mem_strdup(options->directory);
+	writer->stack_max = -1;
+	writer->meta = (struct block_meta){
+		.version = BLOCK_VERSION,
+		.level = options->level,
+		.generation = options->generation,
+		.created_ns = time_now_ns(),
+		.min_ns = INT64_MAX,
+		.max_ns = INT64_MIN,
+		.last_sequence = options->last_sequence,
+		.labels_complete = true,
+	};
+	int r = writer->directory ? 0 : error_nomem(err);
+	if (r == 0)
+		r = block_meta_set_replaces(&writer->meta, options->replaces, options->replace_count, err);
+	if (r < 0) {
+		block_writer_free(writer);
+		return r;
+	}
+	writer->options.directory = writer->directory;
+	*ret = writer;
+	return 0;
+}
+
+struct block_writer *block_writer_free(struct block_writer *writer)
+{
+	if (!writer)
+		return NULL;
+	parquet_writer_free(writer->samples);
+	parquet_writer_free(writer->processes);
+	series_columns_release(&writer->columns);
+	block_meta_release(&writer->meta);
+	mem_free(writer->group);
+	mem_free(writer->process_group);
+	mem_free(writer->sums);
+	mem_free(writer->rollup_ids);
+	mem_free(writer->directory);
+	mem_free(writer);
+	return NULL;
+}
+
+int block_write_check_cancel(const struct block_writer *writer, struct error *err)
+{
+	if (writer->options.cancel && __atomic_load_n(writer->options.cancel, __ATOMIC_RELAXED))
+		return error_set(err, -ECANCELED, "writing the block was cancelled");
+	return 0;
+}
 
 /* ---- files ---- */
 
-int block_write_open(struct writing *writing, enum block_file file, const struct parquet_column *columns, size_t column_count,
-		     const uint32_t *sorted_by, size_t sorted_by_count, struct parquet_writer **ret)
+int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
+		    struct error *err)
 {
 	char path[PATH_MAX];
-	static const struct parquet_key_value key_values[] = {{"wick.block_version", "1"}};
-	struct parquet_write_options options = {.columns = columns,
-						.column_count = column_count,
-						.sorted_by = sorted_by,
-						.sorted_by_count = sorted_by_count,
+	static const struct parquet_key_value key_values[] = {{"wick.block_version", "2"}};
+	struct parquet_write_options options = {.columns = layout->columns,
+						.column_count = layout->column_count,
+						.sorted_by = layout->sorted_by,
+						.sorted_by_count = layout->sorted_by_count,
 						.key_values = key_values,
 						.key_value_count = 1,
+						.page_rows = layout->page_rows,
 						.mode = 0640};
-	int r = io_join_path(path, sizeof(path), writing->directory, block_file_names[file]);
+	int r = block_write_check_cancel(writer, err);
 	if (r < 0)
-		return error_set_errno(writing->err, r, "%s", writing->directory);
-	return parquet_writer_open(path, &options, ret, writing->err);
+		return r;
+	r = io_join_path(path, sizeof(path), writer->directory, block_file_names[layout->file]);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", writer->directory);
+	return parquet_writer_open(path, &options, ret, err);
 }
 
-int block_write_finish(struct writing *writing, enum block_file file, struct parquet_writer *writer)
+int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err)
 {
-	return parquet_writer_finish(writer, &writing->meta->files[file], writing->err);
+	return parquet_writer_finish(from, &writer->meta.files[file], err);
 }
 
-/* Writes a table of `count` rows whose columns `fill` provides for a range of rows. */
-struct table {
-	enum block_file file;
-	const struct parquet_column *columns;
-	size_t column_count;
-	size_t rows;
-	void (*fill)(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret);
-	size_t scratch_row_size; /* bytes of scratch a row */
-};
-
-static const uint32_t first_column[] = {0};
-
-static int write_table(struct writing *writing, const struct table *table)
+void *block_take(void **scratch, size_t count, size_t size)
 {
-	_cleanup_(parquet_writer_freep) struct parquet_writer *writer = NULL;
+	uint8_t *taken = *scratch;
+	*scratch = taken + count * size;
+	return taken;
+}
+
+#define TABLE_COLUMNS_MAX 16
+
+int block_table_write(struct block_writer *writer, const struct block_table *table, struct error *err)
+{
+	static const uint32_t first_column[] = {0};
+	_cleanup_(parquet_writer_freep) struct parquet_writer *file = NULL;
 	size_t most = table->rows < PARQUET_GROUP_ROWS ? table->rows : PARQUET_GROUP_ROWS;
-	_cleanup_(mem_freep) uint8_t *scratch = mem_alloc_array(most, table->scratch_row_size);
-	struct parquet_values values[16] = {0};
-	assert(table->column_count <= sizeof(values) / sizeof(*values));
+	_cleanup_(mem_freep) void *scratch = mem_alloc_array(most, table->scratch_row_size);
+	struct parquet_values values[TABLE_COLUMNS_MAX] = {0};
+	const struct block_file_layout layout = {
+		.file = table->file,
+		.columns = table->columns,
+		.column_count = table->column_count,
+		.sorted_by = first_column,
+		.sorted_by_count = 1,
+	};
+	assert(table->column_count <= TABLE_COLUMNS_MAX);
 	if (!scratch)
-		return error_nomem(writing->err);
-	int r = block_write_open(writing, table->file, table->columns, table->column_count, first_column, 1, &writer);
+		return error_nomem(err);
+	int r = block_file_open(writer, &layout, &file, err);
 	for (size_t from = 0; r == 0 && from < table->rows; from += most) {
 		size_t count = table->rows - from < most ? table->rows - from : most;
-		table->fill(writing, scratch, from, count, values);
-		r = parquet_writer_group(writer, values, count, writing->err);
+		r = block_write_check_cancel(writer, err);
+		if (r < 0)
+			break;
+		table->fill(table->context, scratch, from, count, values);
+		r = parquet_writer_group(file, values, count, err);
 	}
-	return r == 0 ? block_write_finish(writing, table->file, writer) : r;
+	return r == 0 ? block_file_finish(writer, table->file, file, err) : r;
 }
 
-/* Hands out aligned columns of scratch memory. */
-static void *take(uint8_t **scratch, size_t count, size_t size)
+/* ---- series ---- */
+
+/* Series of one rollup are neighbours, so ids rise where one of the kept labels or the type changes. */
+static int number_rollups(struct block_writer *writer, struct error *err)
 {
-	void *taken = *scratch;
-	*scratch += count * size;
-	return taken;
+	const struct series_columns *columns = &writer->columns;
+	int32_t *ids = writer->rollup_ids = mem_zalloc_array(writer->series_count, sizeof(*ids));
+	_cleanup_(mem_freep) bool *starts = mem_zalloc_array(writer->series_count, sizeof(*starts));
+	if (!ids || !starts)
+		return error_nomem(err);
+	for (size_t i = 1; i < writer->series_count; i++)
+		starts[i] = columns->type_ids[i] != columns->type_ids[i - 1];
+	for (size_t k = 0; rollup_label_names[k]; k++) {
+		const struct series_column *column = series_columns_find(columns, rollup_label_names[k]);
+		for (size_t i = 1; column && writer->keep & 1u << k && i < writer->series_count; i++)
+			starts[i] |= column->codes[i] != column->codes[i - 1];
+	}
+	for (size_t i = 1; i < writer->series_count; i++)
+		ids[i] = ids[i - 1] + starts[i];
+	writer->rollup_count = writer->series_count ? (size_t)ids[writer->series_count - 1] + 1 : 0;
+	return 0;
+}
+
+int block_writer_series(struct block_writer *writer, const struct series *series, size_t count, uint32_t keep,
+			struct error *err)
+{
+	assert(!writer->series);
+	if (count > INT32_MAX)
+		return error_set(err, -E2BIG, "a block can hold %d series, not %zu", INT32_MAX, count);
+	int r = series_columns_build(series, count, &writer->columns, err);
+	if (r < 0)
+		return r;
+	writer->series = series;
+	writer->series_count = count;
+	writer->keep = keep;
+	writer->sums = mem_zalloc_array(count, sizeof(*writer->sums));
+	if (!writer->sums)
+		return error_nomem(err);
+	return writer->options.rollups ? number_rollups(writer, err) : 0;
+}
+
+/* What all rows are counted in. Times of a series rise. */
+static inline void count_row(struct block_writer *writer, struct series_sums *sums, int64_t time)
+{
+	if (!sums->has_rows || time < sums->first_ns)
+		sums->first_ns = time;
+	if (!sums->has_rows || time > sums->last_ns)
+		sums->last_ns = time;
+	sums->has_rows = true;
+	writer->times += time;
+	writer->rows++;
+}
+
+static int out_of_order(struct error *err, const char *what)
+{
+	return error_set(err, -EINVAL, "%s of a block are not in order", what);
 }
 
 /* ---- samples ---- */
@@ -95,54 +209,56 @@ static void *take(uint8_t **scratch, size_t count, size_t size)
 #define SAMPLE_COLUMNS 6
 static const struct parquet_column sample_columns[SAMPLE_COLUMNS] = {
 	{.name = "series_id", .type = PARQUET_INT32},
-	{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
+	{.name = "stack_id", .type = PARQUET_INT32},
 	{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 	{.name = "value", .type = PARQUET_INT64},
-	/* Only when a sample has a link */
+	/* Only with options.links */
 	{.name = "trace_id", .type = PARQUET_FIXED, .type_length = 16, .optional = true},
 	{.name = "span_id", .type = PARQUET_FIXED, .type_length = 8, .optional = true},
 };
 
 struct sample_group {
-	int32_t *series, *stacks;
 	int64_t *times, *values;
-	struct bytes *traces, *spans;
+	struct bytes *traces, *spans; /* these four only with links */
+	struct profile_link *links;
 	uint8_t *linked;
-	uint32_t *links;
+	int32_t *series, *stacks;
 	size_t count;
 };
 
-static bool is_same_row(const struct sample_group *group, int32_t series, int32_t stack, uint32_t link, int64_t time)
+static int open_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
 {
-	size_t last = group->count - 1;
-	return group->count && group->series[last] == series && group->stacks[last] == stack && group->times[last] == time &&
-	       group->links[last] == link;
-}
-
-static void add_row(struct writing *writing, struct sample_group *group, uint32_t row)
-{
-	const struct head *head = writing->head;
-	int32_t series = (int32_t)writing->ranks[head->series_ids[row]];
-	int32_t stack = (int32_t)writing->stack_ranks[head->stacks[row]];
-	uint32_t link = head->links[row];
-	if (is_same_row(group, series, stack, link, head->times[row])) {
-		int64_t *value = &group->values[group->count - 1];
-		*value = (int64_t)((uint64_t)*value + (uint64_t)head->values[row]);
-		return;
+	static const uint32_t sorted_by[] = {0, 2, 1};
+	bool links = writer->options.links |= rows->links != NULL;
+	size_t n = writer->group_rows;
+	size_t link_size = links ? 2 * sizeof(struct bytes) + sizeof(struct profile_link) + 1 : 0;
+	struct sample_group *group = mem_alloc(sizeof(*group) + n * (2 * 8 + 2 * 4 + link_size));
+	if (!group)
+		return error_nomem(err);
+	void *at = group + 1;
+	*group = (struct sample_group){.times = block_take(&at, n, 8), .values = block_take(&at, n, 8)};
+	if (links) {
+		group->traces = block_take(&at, n, sizeof(struct bytes));
+		group->spans = block_take(&at, n, sizeof(struct bytes));
 	}
-	size_t at = group->count++;
-	group->series[at] = series;
-	group->stacks[at] = stack;
-	group->times[at] = head->times[row];
-	group->values[at] = head->values[row];
-	group->links[at] = link;
-	group->linked[at] = link != 0;
-	group->traces[at] = (struct bytes){head->pool->links[link].trace_id, 16};
-	group->spans[at] = (struct bytes){head->pool->links[link].span_id, 8};
+	group->series = block_take(&at, n, 4);
+	group->stacks = block_take(&at, n, 4);
+	if (links) {
+		group->links = block_take(&at, n, sizeof(struct profile_link));
+		group->linked = block_take(&at, n, 1);
+	}
+	writer->group = group;
+	const struct block_file_layout layout = {.file = BLOCK_SAMPLES,
+						 .columns = sample_columns,
+						 .column_count = links ? SAMPLE_COLUMNS : SAMPLE_COLUMNS - 2,
+						 .sorted_by = sorted_by,
+						 .sorted_by_count = 3};
+	return block_file_open(writer, &layout, &writer->samples, err);
 }
 
-static int write_group(struct writing *writing, struct parquet_writer *writer, struct sample_group *group)
+static int flush_samples(struct block_writer *writer, struct error *err)
 {
+	struct sample_group *group = writer->group;
 	const struct parquet_values values[SAMPLE_COLUMNS] = {
 		{.i32 = group->series},
 		{.i32 = group->stacks},
@@ -151,257 +267,212 @@ static int write_group(struct writing *writing, struct parquet_writer *writer, s
 		{.bytes = group->traces, .present = group->linked},
 		{.bytes = group->spans, .present = group->linked},
 	};
-	int r = parquet_writer_group(writer, values, group->count, writing->err);
-	writing->meta->samples += group->count;
+	int r = block_write_check_cancel(writer, err);
+	if (r == 0)
+		r = parquet_writer_group(writer->samples, values, group->count, err);
+	writer->meta.samples += group->count;
 	group->count = 0;
 	return r;
 }
 
-static int write_samples(struct writing *writing)
+static const struct profile_link no_link;
+
+/* < 0: the last row of the group comes before row `at`, 0: it is the same, > 0: it comes after it. */
+static inline int compare_to_last(const struct sample_group *group, const struct block_rows *rows, size_t at)
 {
-	static const uint32_t sorted_by[] = {0, 2, 1};
-	const struct head *head = writing->head;
-	size_t n = PARQUET_GROUP_ROWS;
-	_cleanup_(mem_freep) uint8_t *memory = mem_alloc_array(n, 3 * 4 + 2 * 8 + 2 * sizeof(struct bytes) + 1);
-	_cleanup_(parquet_writer_freep) struct parquet_writer *writer = NULL;
-	if (!memory)
-		return error_nomem(writing->err);
-	uint8_t *at = memory;
-	struct sample_group group = {
-		.times = take(&at, n, 8),
-		.values = take(&at, n, 8),
-		.traces = take(&at, n, sizeof(struct bytes)),
-		.spans = take(&at, n, sizeof(struct bytes)),
-		.series = take(&at, n, 4),
-		.stacks = take(&at, n, 4),
-		.links = take(&at, n, 4),
-		.linked = take(&at, n, 1),
-	};
-	size_t columns = head->pool->link_count > 1 ? SAMPLE_COLUMNS : SAMPLE_COLUMNS - 2;
-	int r = block_write_open(writing, BLOCK_SAMPLES, sample_columns, columns, sorted_by, 3, &writer);
-	for (size_t i = 0; r == 0 && i < head->count; i++) {
-		add_row(writing, &group, writing->rows[i]);
-		if (group.count == n)
-			r = write_group(writing, writer, &group);
+	size_t last = group->count - 1;
+	if (group->series[last] != rows->series[at])
+		return group->series[last] < rows->series[at] ? -1 : 1;
+	if (group->times[last] != rows->times[at])
+		return group->times[last] < rows->times[at] ? -1 : 1;
+	if (group->stacks[last] != rows->stacks[at])
+		return group->stacks[last] < rows->stacks[at] ? -1 : 1;
+	if (!group->links)
+		return 0;
+	return memcmp(&group->links[last], rows->links ? &rows->links[at] : &no_link, sizeof(no_link));
+}
+
+static void add_link(struct sample_group *group, const struct block_rows *rows, size_t row)
+{
+	size_t at = group->count;
+	struct profile_link *link = &group->links[at];
+	*link = rows->links ? rows->links[row] : no_link;
+	group->linked[at] = memcmp(link, &no_link, sizeof(no_link)) != 0;
+	group->traces[at] = (struct bytes){link->trace_id, sizeof(link->trace_id)};
+	group->spans[at] = (struct bytes){link->span_id, sizeof(link->span_id)};
+}
+
+/* Returns 0, or negative. */
+static int add_sample(struct block_writer *writer, const struct block_rows *rows, size_t row, struct error *err)
+{
+	struct sample_group *group = writer->group;
+	struct series_sums *sums = &writer->sums[rows->series[row]];
+	int order = group->count ? compare_to_last(group, rows, row) : -1;
+	if (order > 0)
+		return out_of_order(err, "samples");
+	sums->total = (int64_t)((uint64_t)sums->total + (uint64_t)rows->values[row]);
+	if (order == 0) {
+		int64_t *value = &group->values[group->count - 1];
+		*value = (int64_t)((uint64_t)*value + (uint64_t)rows->values[row]);
+		return 0;
 	}
+	if (group->count == writer->group_rows) {
+		int r = flush_samples(writer, err);
+		if (r < 0)
+			return r;
+	}
+	if (group->links)
+		add_link(group, rows, row);
+	size_t at = group->count++;
+	group->series[at] = rows->series[row];
+	group->stacks[at] = rows->stacks[row];
+	group->times[at] = rows->times[row];
+	group->values[at] = rows->values[row];
+	sums->samples++;
+	writer->stack_max = rows->stacks[row] > writer->stack_max ? rows->stacks[row] : writer->stack_max;
+	count_row(writer, sums, rows->times[row]);
+	return 0;
+}
+
+static int check_series(const struct block_writer *writer, const int32_t *series, size_t count, struct error *err)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < count; i++)
+		most = (uint32_t)series[i] > most ? (uint32_t)series[i] : most;
+	return count && most >= writer->series_count ? error_set(err, -EINVAL, "a row has a series that is not there") : 0;
+}
+
+int block_writer_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
+{
+	int r = rows->count ? check_series(writer, rows->series, rows->count, err) : 0;
+	if (r == 0 && rows->count && !writer->samples)
+		r = open_samples(writer, rows, err);
+	if (r == 0 && rows->links && !writer->group->links)
+		r = error_set(err, -EINVAL, "links come later than the first rows and were not announced");
+	for (size_t i = 0; r == 0 && i < rows->count; i++)
+		r = add_sample(writer, rows, i, err);
+	return r;
+}
+
+static int finish_samples(struct block_writer *writer, struct error *err)
+{
+	if (!writer->samples)
+		return 0;
+	int r = flush_samples(writer, err);
 	if (r == 0)
-		r = write_group(writing, writer, &group);
-	return r == 0 ? block_write_finish(writing, BLOCK_SAMPLES, writer) : r;
+		r = block_file_finish(writer, BLOCK_SAMPLES, writer->samples, err);
+	writer->samples = parquet_writer_free(writer->samples);
+	writer->group = mem_free(writer->group);
+	return r;
 }
 
-/* ---- the pool's tables ---- */
+/* ---- processes ---- */
 
-static void fill_stacks(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
+#define PROCESS_COLUMNS (2 + BLOCK_PROCESS_COLUMNS)
+static const struct parquet_column process_columns[PROCESS_COLUMNS] = {
+	{.name = "series_id", .type = PARQUET_INT32},
+	{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
+	{.name = "cpu_ns", .type = PARQUET_INT64},
+	{.name = "rss_bytes", .type = PARQUET_INT64},
+	{.name = "minor_faults", .type = PARQUET_INT64},
+	{.name = "major_faults", .type = PARQUET_INT64},
+	{.name = "voluntary_switches", .type = PARQUET_INT64},
+	{.name = "involuntary_switches", .type = PARQUET_INT64},
+	{.name = "read_bytes", .type = PARQUET_INT64},
+	{.name = "written_bytes", .type = PARQUET_INT64},
+	{.name = "threads", .type = PARQUET_INT64},
+};
+
+struct process_group {
+	int64_t *times, *values[BLOCK_PROCESS_COLUMNS];
+	int32_t *series;
+	size_t count;
+};
+
+static int open_processes(struct block_writer *writer, struct error *err)
 {
-	uint8_t *at = scratch;
-	int32_t *ids = take(&at, count, 4), *parents = take(&at, count, 4), *locations = take(&at, count, 4);
-	for (size_t i = 0; i < count; i++) {
-		const struct profile_stack *stack = &writing->head->pool->stacks[writing->stack_ids[from + i]];
-		ids[i] = (int32_t)(from + i);
-		parents[i] = (int32_t)writing->stack_ranks[stack->parent];
-		locations[i] = (int32_t)stack->location;
+	static const uint32_t sorted_by[] = {0, 1};
+	size_t n = writer->group_rows;
+	struct process_group *group = mem_alloc(sizeof(*group) + n * (8 * (1 + BLOCK_PROCESS_COLUMNS) + 4));
+	if (!group)
+		return error_nomem(err);
+	void *at = group + 1;
+	*group = (struct process_group){.times = block_take(&at, n, 8)};
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		group->values[i] = block_take(&at, n, 8);
+	group->series = block_take(&at, n, 4);
+	writer->process_group = group;
+	const struct block_file_layout layout = {.file = BLOCK_PROCESSES,
+						 .columns = process_columns,
+						 .column_count = PROCESS_COLUMNS,
+						 .sorted_by = sorted_by,
+						 .sorted_by_count = 2};
+	return block_file_open(writer, &layout, &writer->processes, err);
+}
+
+static int flush_processes(struct block_writer *writer, struct error *err)
+{
+	struct process_group *group = writer->process_group;
+	struct parquet_values values[PROCESS_COLUMNS] = {{.i32 = group->series}, {.i64 = group->times}};
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		values[2 + i].i64 = group->values[i];
+	int r = block_write_check_cancel(writer, err);
+	if (r == 0)
+		r = parquet_writer_group(writer->processes, values, group->count, err);
+	group->count = 0;
+	return r;
+}
+
+static int add_process(struct block_writer *writer, const struct block_process_rows *rows, size_t row, struct error *err)
+{
+	struct process_group *group = writer->process_group;
+	size_t last = group->count - 1;
+	if (group->count && (group->series[last] > rows->series[row] ||
+			     (group->series[last] == rows->series[row] && group->times[last] > rows->times[row])))
+		return out_of_order(err, "processes");
+	if (group->count == writer->group_rows) {
+		int r = flush_processes(writer, err);
+		if (r < 0)
+			return r;
 	}
-	ret[0].i32 = ids;
-	ret[1].i32 = parents;
-	ret[2].i32 = locations;
-	ret[3].bytes = writing->hashes + from;
-	ret[3].present = writing->stack_used + from;
+	size_t at = group->count++;
+	group->series[at] = rows->series[row];
+	group->times[at] = rows->times[row];
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		group->values[i][at] = rows->values[i][row];
+	count_row(writer, &writer->sums[rows->series[row]], rows->times[row]);
+	return 0;
 }
 
-/* As 16 bytes, the high half first, each big-endian: the hash's usual hexadecimal form, byte by byte. */
-static void put_hash_bytes(struct hash128 hash, uint8_t *out)
+int block_writer_processes(struct block_writer *writer, const struct block_process_rows *rows, struct error *err)
 {
-	uint64_t words[2] = {__builtin_bswap64(hash.high), __builtin_bswap64(hash.low)};
-	memcpy(out, words, sizeof(words));
+	int r = rows->count ? check_series(writer, rows->series, rows->count, err) : 0;
+	if (r == 0 && rows->count && !writer->processes)
+		r = open_processes(writer, err);
+	for (size_t i = 0; r == 0 && i < rows->count; i++)
+		r = add_process(writer, rows, i, err);
+	return r;
 }
 
-static int write_stacks(struct writing *writing)
+static int finish_processes(struct block_writer *writer, struct error *err)
 {
-	static const struct parquet_column columns[] = {
-		{.name = "stack_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "parent_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "hash", .type = PARQUET_FIXED, .type_length = 16, .layout = PARQUET_PLAIN, .optional = true},
-	};
-	const struct profile *pool = writing->head->pool;
-	_cleanup_(mem_freep) struct hash128 *hashes = mem_alloc_array(pool->stack_count, sizeof(*hashes));
-	writing->hash_bytes = mem_alloc_array(writing->stack_count, 16);
-	writing->hashes = mem_alloc_array(writing->stack_count, sizeof(*writing->hashes));
-	if (!hashes || !writing->hash_bytes || !writing->hashes)
-		return error_nomem(writing->err);
-	int r = profile_hash_stacks(pool, hashes, writing->err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < writing->stack_count; i++) {
-		put_hash_bytes(hashes[writing->stack_ids[i]], writing->hash_bytes + 16 * i);
-		writing->hashes[i] = (struct bytes){writing->hash_bytes + 16 * i, 16};
-	}
-	return write_table(writing, &(struct table){BLOCK_STACKS, columns, 4, writing->stack_count, fill_stacks, 3 * 4});
+	if (!writer->processes)
+		return 0;
+	int r = flush_processes(writer, err);
+	if (r == 0)
+		r = block_file_finish(writer, BLOCK_PROCESSES, writer->processes, err);
+	writer->processes = parquet_writer_free(writer->processes);
+	writer->process_group = mem_free(writer->process_group);
+	return r;
 }
 
-static void fill_locations(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	uint8_t *at = scratch;
-	int64_t *addresses = take(&at, count, 8);
-	int32_t *ids = take(&at, count, 4), *mappings = take(&at, count, 4), *types = take(&at, count, 4);
-	uint8_t *folded = take(&at, count, 1);
-	const struct profile_location *locations = writing->head->pool->locations + from;
-	for (size_t i = 0; i < count; i++) {
-		ids[i] = (int32_t)(from + i);
-		mappings[i] = (int32_t)locations[i].mapping;
-		addresses[i] = (int64_t)locations[i].address;
-		types[i] = (int32_t)locations[i].frame_type;
-		folded[i] = locations[i].folded;
-	}
-	ret[0].i32 = ids;
-	ret[1].i32 = mappings;
-	ret[2].i64 = addresses;
-	ret[3].i32 = types;
-	ret[4].booleans = folded;
-}
+/* ---- appends ---- */
 
-static int write_locations(struct writing *writing)
+static void fill_appends(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
 {
-	static const struct parquet_column columns[] = {
-		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "mapping_id", .type = PARQUET_INT32},
-		{.name = "address", .type = PARQUET_INT64, .logical = PARQUET_UINT64, .layout = PARQUET_DELTA},
-		{.name = "frame_type", .type = PARQUET_INT32},
-		{.name = "folded", .type = PARQUET_BOOLEAN},
-	};
-	return write_table(writing, &(struct table){BLOCK_LOCATIONS, columns, 5, writing->head->pool->location_count,
-						    fill_locations, 8 + 3 * 4 + 1});
-}
-
-static void fill_lines(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	uint8_t *at = scratch;
-	int64_t *numbers = take(&at, count, 8), *columns = take(&at, count, 8);
-	int32_t *functions = take(&at, count, 4);
-	const struct profile *pool = writing->head->pool;
-	const int32_t *locations = writing->line_locations + from, *positions = writing->line_positions + from;
-	for (size_t i = 0; i < count; i++) {
-		const struct profile_line *line =
-			&pool->lines[pool->locations[locations[i]].line_first + (uint32_t)positions[i]];
-		functions[i] = (int32_t)line->function;
-		numbers[i] = line->line;
-		columns[i] = line->column;
-	}
-	ret[0].i32 = locations;
-	ret[1].i32 = positions;
-	ret[2].i32 = functions;
-	ret[3].i64 = numbers;
-	ret[4].i64 = columns;
-}
-
-static int write_lines(struct writing *writing)
-{
-	static const struct parquet_column columns[] = {
-		{.name = "location_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "position", .type = PARQUET_INT32},
-		{.name = "function_id", .type = PARQUET_INT32},
-		{.name = "line_number", .type = PARQUET_INT64},
-		{.name = "column_number", .type = PARQUET_INT64},
-	};
-	const struct profile *pool = writing->head->pool;
-	size_t at = 0;
-	writing->line_locations = mem_alloc_array(pool->line_count, sizeof(*writing->line_locations));
-	writing->line_positions = mem_alloc_array(pool->line_count, sizeof(*writing->line_positions));
-	if (!writing->line_locations || !writing->line_positions)
-		return error_nomem(writing->err);
-	for (size_t l = 0; l < pool->location_count; l++) {
-		for (uint32_t i = 0; i < pool->locations[l].line_count; i++, at++) {
-			writing->line_locations[at] = (int32_t)l;
-			writing->line_positions[at] = (int32_t)i;
-		}
-	}
-	assert(at == pool->line_count);
-	return write_table(writing, &(struct table){BLOCK_LINES, columns, 5, pool->line_count, fill_lines, 2 * 8 + 4});
-}
-
-static void fill_functions(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	uint8_t *at = scratch;
-	struct bytes *names = take(&at, count, sizeof(*names)), *system_names = take(&at, count, sizeof(*names));
-	struct bytes *file_names = take(&at, count, sizeof(*names));
-	int64_t *start_lines = take(&at, count, 8);
-	int32_t *ids = take(&at, count, 4);
-	const struct profile *pool = writing->head->pool;
-	for (size_t i = 0; i < count; i++) {
-		const struct profile_function *function = &pool->functions[from + i];
-		ids[i] = (int32_t)(from + i);
-		names[i] = profile_string_bytes(pool, function->name);
-		system_names[i] = profile_string_bytes(pool, function->system_name);
-		file_names[i] = profile_string_bytes(pool, function->file_name);
-		start_lines[i] = function->start_line;
-	}
-	ret[0].i32 = ids;
-	ret[1].bytes = names;
-	ret[2].bytes = system_names;
-	ret[3].bytes = file_names;
-	ret[4].i64 = start_lines;
-}
-
-static int write_functions(struct writing *writing)
-{
-	static const struct parquet_column columns[] = {
-		{.name = "function_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "system_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "file_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "start_line", .type = PARQUET_INT64},
-	};
-	return write_table(writing, &(struct table){BLOCK_FUNCTIONS, columns, 5, writing->head->pool->function_count,
-						    fill_functions, 3 * sizeof(struct bytes) + 8 + 4});
-}
-
-static void fill_mappings(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	uint8_t *at = scratch;
-	struct bytes *file_names = take(&at, count, sizeof(*file_names)), *build_ids = take(&at, count, sizeof(*file_names));
-	int64_t *starts = take(&at, count, 8), *limits = take(&at, count, 8), *offsets = take(&at, count, 8);
-	int32_t *ids = take(&at, count, 4), *flags = take(&at, count, 4);
-	const struct profile *pool = writing->head->pool;
-	for (size_t i = 0; i < count; i++) {
-		const struct profile_mapping *mapping = &pool->mappings[from + i];
-		ids[i] = (int32_t)(from + i);
-		starts[i] = (int64_t)mapping->start;
-		limits[i] = (int64_t)mapping->limit;
-		offsets[i] = (int64_t)mapping->offset;
-		file_names[i] = profile_string_bytes(pool, mapping->file_name);
-		build_ids[i] = profile_string_bytes(pool, mapping->build_id);
-		flags[i] = (int32_t)mapping->flags;
-	}
-	ret[0].i32 = ids;
-	ret[1].i64 = starts;
-	ret[2].i64 = limits;
-	ret[3].i64 = offsets;
-	ret[4].bytes = file_names;
-	ret[5].bytes = build_ids;
-	ret[6].i32 = flags;
-}
-
-static int write_mappings(struct writing *writing)
-{
-	static const struct parquet_column columns[] = {
-		{.name = "mapping_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
-		{.name = "memory_start", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
-		{.name = "memory_limit", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
-		{.name = "file_offset", .type = PARQUET_INT64, .logical = PARQUET_UINT64},
-		{.name = "file_name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "build_id", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
-		{.name = "flags", .type = PARQUET_INT32},
-	};
-	return write_table(writing, &(struct table){BLOCK_MAPPINGS, columns, 7, writing->head->pool->mapping_count,
-						    fill_mappings, 2 * sizeof(struct bytes) + 3 * 8 + 2 * 4});
-}
-
-static void fill_appends(struct writing *writing, void *scratch, size_t from, size_t count, struct parquet_values *ret)
-{
-	uint8_t *at = scratch;
-	struct bytes *ids = take(&at, count, sizeof(*ids));
-	int64_t *sequences = take(&at, count, 8);
-	const struct head_append *appends = writing->head->appends + from;
+	struct bytes *ids = block_take(&scratch, count, sizeof(*ids));
+	int64_t *sequences = block_take(&scratch, count, 8);
+	const struct head_append *appends = (const struct head_append *)context + from;
 	for (size_t i = 0; i < count; i++) {
 		ids[i] = (struct bytes){appends[i].id, STORE_ID_SIZE};
 		sequences[i] = (int64_t)appends[i].sequence;
@@ -410,129 +481,89 @@ static void fill_appends(struct writing *writing, void *scratch, size_t from, si
 	ret[1].bytes = ids;
 }
 
-static int write_appends(struct writing *writing)
+int block_writer_appends(struct block_writer *writer, const struct head_append *appends, size_t count, struct error *err)
 {
 	static const struct parquet_column columns[] = {
 		{.name = "sequence", .type = PARQUET_INT64, .layout = PARQUET_DELTA},
 		{.name = "id", .type = PARQUET_FIXED, .type_length = STORE_ID_SIZE, .layout = PARQUET_PLAIN},
 	};
-	return write_table(writing, &(struct table){BLOCK_APPENDS, columns, 2, writing->head->append_count, fill_appends,
-						    sizeof(struct bytes) + 8});
+	writer->has_appends = true;
+	return block_table_write(
+		writer,
+		&(struct block_table){BLOCK_APPENDS, columns, 2, count, fill_appends, appends, sizeof(struct bytes) + 8}, err);
 }
 
-/* ---- the block ---- */
+/* ---- finishing ---- */
 
-static int write_files(struct writing *writing)
+static int check_whole(const struct block_writer *writer, struct error *err)
 {
-	static int (*const steps[])(struct writing *) = {
-		block_order_series, block_write_series, block_order_stacks, block_order_samples, write_samples, write_stacks,
-		write_locations,    write_lines,	write_functions,    write_mappings,	 write_appends,
-	};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(steps) / sizeof(*steps); i++)
-		r = steps[i](writing);
-	return r;
+	assert(writer->series && writer->has_tables);
+	if (writer->rows == 0)
+		return error_set(err, -EINVAL, "a block without rows");
+	if (writer->stack_max >= 0 && (size_t)writer->stack_max >= writer->stack_count)
+		return error_set(err, -EINVAL, "a sample has a stack that is not there");
+	return 0;
 }
 
-static void release_writing(struct writing *writing)
+static void fill_meta(struct block_writer *writer)
 {
-	mem_free(writing->order);
-	mem_free(writing->ranks);
-	mem_free(writing->stack_ids);
-	mem_free(writing->stack_ranks);
-	mem_free(writing->stack_used);
-	mem_free(writing->rows);
-	mem_free(writing->keys);
-	mem_free(writing->spare);
-	mem_free(writing->hashes);
-	mem_free(writing->hash_bytes);
-	mem_free(writing->line_locations);
-	mem_free(writing->line_positions);
-}
-
-int block_write(struct head *head, const char *directory, struct block_meta *ret, struct error *err)
-{
-	struct writing writing = {.head = head, .directory = directory, .meta = ret, .err = err};
-	assert(head->count > 0);
-	*ret = (struct block_meta){
-		.created_ns = time_now_ns(),
-		.min_ns = head->min_ns,
-		.max_ns = head->max_ns,
-		.last_sequence = head->last_sequence,
-	};
-	snprintf(ret->name, sizeof(ret->name), "%019" PRId64 "-%010" PRIu64, ret->min_ns, ret->last_sequence);
-	int r = write_files(&writing);
-	ret->series = writing.series_count;
-	release_writing(&writing);
-	if (r == 0)
-		r = block_meta_write(directory, ret, err);
-	return r < 0 ? r : io_sync_dir(directory, err);
-}
-
-/* ---- metadata ---- */
-
-static void put_hash(struct json_writer *json, const char *key, uint64_t hash)
-{
-	char text[17];
-	snprintf(text, sizeof(text), "%016" PRIx64, hash);
-	json_key(json, key);
-	json_string(json, text);
-}
-
-static void put_meta(struct json_writer *json, const struct block_meta *meta)
-{
-	json_begin_object(json);
-	json_key(json, "format");
-	json_string(json, "wick block");
-	json_key(json, "version");
-	json_int(json, BLOCK_VERSION);
-	json_key(json, "name");
-	json_string(json, meta->name);
-	json_key(json, "created_ns");
-	json_int(json, meta->created_ns);
-	json_key(json, "min_ns");
-	json_int(json, meta->min_ns);
-	json_key(json, "max_ns");
-	json_int(json, meta->max_ns);
-	json_key(json, "last_sequence");
-	json_uint(json, meta->last_sequence);
-	json_key(json, "samples");
-	json_uint(json, meta->samples);
-	json_key(json, "series");
-	json_uint(json, meta->series);
-	json_key(json, "files");
-	json_begin_array(json);
-	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++) {
-		json_begin_object(json);
-		json_key(json, "name");
-		json_string(json, block_file_names[i]);
-		json_key(json, "bytes");
-		json_uint(json, meta->files[i].size);
-		json_key(json, "rows");
-		json_uint(json, meta->files[i].rows);
-		put_hash(json, "footer_xxh3", meta->files[i].footer_hash);
-		json_end_object(json);
+	struct block_meta *meta = &writer->meta;
+	for (size_t i = 0; i < writer->series_count; i++) {
+		const struct series_sums *sums = &writer->sums[i];
+		if (sums->has_rows && sums->first_ns < meta->min_ns)
+			meta->min_ns = sums->first_ns;
+		if (sums->has_rows && sums->last_ns > meta->max_ns)
+			meta->max_ns = sums->last_ns;
 	}
-	json_end_array(json);
-	json_end_object(json);
+	meta->mean_ns = (int64_t)(writer->times / (__int128)writer->rows);
+	meta->series = writer->series_count;
+	meta->rollup_series = writer->rollup_count;
+	block_meta_set_name(meta);
 }
 
-/* The checksum covers all bytes before its own key. */
-int block_meta_write(const char *directory, const struct block_meta *meta, struct error *err)
+static int make_rollups(struct block_writer *writer, struct error *err)
 {
-	char path[PATH_MAX];
-	_cleanup_(buffer_release) struct buffer text;
-	struct json_writer json;
-	buffer_init(&text, BLOCK_META_MAX);
-	json_init(&json, &text);
-	put_meta(&json, meta);
-	int r = json_finish(&json, err);
+	if (!writer->options.rollups || writer->meta.files[BLOCK_SAMPLES].size == 0)
+		return 0;
+	const struct rollup_job job = {
+		.directory = writer->directory,
+		.rollup_ids = writer->rollup_ids,
+		.series_count = writer->series_count,
+		.rollup_count = writer->rollup_count,
+		.stack_count = writer->stack_count,
+		.group_rows = writer->group_rows,
+		.min_ns = writer->meta.min_ns,
+		.max_ns = writer->meta.max_ns,
+		.cancel = writer->options.cancel,
+		.meta = &writer->meta,
+	};
+	return rollup_write(&job, err);
+}
+
+int block_writer_finish(struct block_writer *writer, struct block_meta *ret, struct error *err)
+{
+	int r = finish_samples(writer, err);
+	if (r == 0)
+		r = finish_processes(writer, err);
+	if (r == 0)
+		r = check_whole(writer, err);
 	if (r < 0)
 		return r;
-	text.len--; /* the closing brace */
-	r = buffer_printf(&text, ",\"checksum\":\"%016" PRIx64 "\"}\n", hash64(text.data, text.len));
+	fill_meta(writer);
+	r = block_write_series(writer, err);
+	if (r == 0)
+		r = block_write_labels(writer, err);
+	if (r == 0 && !writer->has_appends)
+		r = block_writer_appends(writer, NULL, 0, err);
+	if (r == 0)
+		r = make_rollups(writer, err);
+	if (r == 0)
+		r = block_meta_write(writer->directory, &writer->meta, err);
+	if (r == 0)
+		r = io_sync_dir(writer->directory, err);
 	if (r < 0)
-		return error_nomem(err);
-	r = io_join_path(path, sizeof(path), directory, "meta.json");
-	return r < 0 ? error_set_errno(err, r, "%s", directory) : io_write_file(path, text.data, text.len, 0640, err);
+		return r;
+	*ret = writer->meta;
+	writer->meta = (struct block_meta){0};
+	return 0;
 }

@@ -1,38 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the writing of blocks: block_write.c (files and tables), block_order.c, block_write_series.c. */
+/* Private to the writing of blocks: block_write.c (rows, appends, the whole), block_write_series.c, block_write_tables.c,
+ * block_labels.c (files), block_order.c (order), block_write_head.c (a head's rows and tables). */
 #ifndef WICK_STORE_BLOCK_WRITE_INT_H
 #define WICK_STORE_BLOCK_WRITE_INT_H
 
-#include "store/block.h"
+#include "store/block_write.h"
 
-struct writing {
-	struct head *head;
-	const char *directory;
-	struct block_meta *meta;
-	struct error *err;
-	uint32_t *order; /* series: block's id -> head's id */
-	uint32_t *ranks; /* head's id -> block's id */
+/* What the rows of a series add up to. */
+struct series_sums {
+	uint64_t samples;
+	int64_t total; /* wraps */
+	int64_t first_ns, last_ns;
+	bool has_rows; /* of samples or processes */
+};
+
+struct block_writer {
+	struct block_write_options options;
+	char *directory;
+	size_t group_rows;
+	struct block_meta meta;
+
+	/* Series, in block order */
+	const struct series *series;
+	struct series_columns columns;
 	size_t series_count;
-	uint32_t *stack_ids;   /* stacks: block's id -> pool's id */
-	uint32_t *stack_ranks; /* pool's id -> block's id */
-	uint8_t *stack_used;   /* by block's id: a sample refers to it */
+	uint32_t keep;
+	struct series_sums *sums;
+	int32_t *rollup_ids; /* NULL without rollups */
+	size_t rollup_count;
+
+	/* Rows */
+	struct sample_group *group;
+	struct parquet_writer *samples;
+	struct process_group *process_group;
+	struct parquet_writer *processes;
+	uint64_t rows;	   /* of samples and processes */
+	__int128 times;	   /* their sum */
+	int32_t stack_max; /* largest stack id that a row refers to */
+
 	size_t stack_count;
-	uint32_t *rows; /* sample indexes in block order */
-	uint64_t *keys; /* scratch of the sort */
-	uint64_t *spare;
-	struct bytes *hashes; /* of stacks, by block's id */
-	uint8_t *hash_bytes;  /* 16 a stack */
-	int32_t *line_locations, *line_positions;
+	bool has_tables, has_appends;
 };
 
 /* Makes file `which` of the block. */
-int block_write_open(struct writing *writing, enum block_file which, const struct parquet_column *columns, size_t column_count,
-		     const uint32_t *sorted_by, size_t sorted_by_count, struct parquet_writer **ret);
-int block_write_finish(struct writing *writing, enum block_file which, struct parquet_writer *writer);
+struct block_file_layout {
+	enum block_file file;
+	const struct parquet_column *columns;
+	size_t column_count;
+	const uint32_t *sorted_by;
+	size_t sorted_by_count;
+	size_t page_rows; /* 0 = PARQUET_PAGE_ROWS */
+};
+int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
+		    struct error *err);
+int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err);
+int block_write_check_cancel(const struct block_writer *writer, struct error *err);
 
-int block_order_series(struct writing *writing);  /* order, ranks, series_count */
-int block_order_stacks(struct writing *writing);  /* stack_ids, stack_ranks, stack_count */
-int block_order_samples(struct writing *writing); /* rows */
-int block_write_series(struct writing *writing);
+/* Writes a table of `rows` rows whose columns `fill` provides for a range of rows; sorted by its first column. */
+struct block_table {
+	enum block_file file;
+	const struct parquet_column *columns;
+	size_t column_count;
+	size_t rows;
+	void (*fill)(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret);
+	const void *context;
+	size_t scratch_row_size; /* bytes of scratch a row */
+};
+int block_table_write(struct block_writer *writer, const struct block_table *table, struct error *err);
+/* Hands out columns of scratch memory; the widest type first, so that all are aligned. */
+void *block_take(void **scratch, size_t count, size_t size);
+
+int block_write_series(struct block_writer *writer, struct error *err); /* series.parquet */
+int block_write_labels(struct block_writer *writer, struct error *err); /* labels.parquet, meta.labels */
+
+/* Sorts by the upper 32 bits, keeping the order of equal ones; both arrays have count entries. The result is in `keys`. */
+void block_sort_by_high(uint64_t *keys, uint64_t *spare, size_t count);
+/* Codes of a column in the order of their values. The caller frees with mem_free(). */
+int block_order_of_values(const struct series_column *column, uint32_t **ret, struct error *err);
 
 #endif

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
-#include "base/map.h"
+#include "base/limits.h"
 #include "codec/json.h"
 #include "store/block_write_int.h"
 
-#define SERIES_COLUMNS 13 /* before the columns of labels */
+#define GROUP_BYTES	  (32u * 1024 * 1024) /* of one row group while it is put together */
+#define SERIES_COLUMNS	  14		      /* before the columns of labels; the last one only with rollups */
+#define SERIES_COLUMN_MAX (SERIES_COLUMNS + BLOCK_LABEL_COLUMNS)
 static const struct parquet_column series_columns[SERIES_COLUMNS] = {
 	{.name = "series_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
 	{.name = "name", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING},
@@ -26,232 +27,242 @@ static const struct parquet_column series_columns[SERIES_COLUMNS] = {
 	{.name = "first_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 	{.name = "last_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
 	{.name = "labels", .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_JSON, .optional = true},
+	{.name = "rollup_id", .type = PARQUET_INT32, .layout = PARQUET_DELTA},
 };
 
-struct label_name {
-	const char *name;
+/* ---- which labels get columns ---- */
+
+struct label_use {
+	const struct series_column *column;
 	size_t series;
-	size_t column; /* among the label columns, or SIZE_MAX */
 };
-struct label_names {
-	struct label_name *items; /* sorted by name */
-	size_t count, capacity, columns;
+struct choice {
+	struct label_use *uses;				      /* of all labels, the most frequent first */
+	const struct series_column *own[BLOCK_LABEL_COLUMNS]; /* those with a column, by name */
+	size_t own_count;
+	const struct series_column **rest; /* the others, by name */
+	size_t rest_count;
 };
 
-static size_t find_label_name(const struct label_names *names, const char *name)
+static int compare_use(const void *a, const void *b)
 {
-	size_t low = 0, high = names->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (strcmp(names->items[middle].name, name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int compare_label_use(const void *a, const void *b)
-{
-	const struct label_name *x = *(struct label_name *const *)a, *y = *(struct label_name *const *)b;
+	const struct label_use *x = a, *y = b;
 	if (x->series != y->series)
 		return x->series > y->series ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return strcmp(x->column->name, y->column->name);
 }
 
-/* The most frequent names get columns, which then are in the order of names. */
-static int choose_columns(struct label_names *names)
+static int compare_names(const void *a, const void *b)
 {
-	_cleanup_(mem_freep) struct label_name **by_use = mem_alloc_array(names->count, sizeof(*by_use));
-	if (!by_use)
-		return -ENOMEM;
-	for (size_t i = 0; i < names->count; i++) {
-		by_use[i] = &names->items[i];
-		names->items[i].column = SIZE_MAX;
+	return strcmp((*(const struct series_column *const *)a)->name, (*(const struct series_column *const *)b)->name);
+}
+
+static int choose_columns(const struct series_columns *columns, struct choice *ret, struct error *err)
+{
+	ret->uses = mem_zalloc_array(columns->label_count, sizeof(*ret->uses));
+	ret->rest = mem_alloc_array(columns->label_count, sizeof(*ret->rest));
+	if (!ret->uses || !ret->rest)
+		return error_nomem(err);
+	for (size_t i = 0; i < columns->label_count; i++) {
+		struct label_use *use = &ret->uses[i];
+		use->column = &columns->labels[i];
+		for (size_t s = 0; s < columns->count; s++)
+			use->series += use->column->codes[s] != SERIES_NO_VALUE;
 	}
-	if (names->count)
-		qsort(by_use, names->count, sizeof(*by_use), compare_label_use);
-	for (size_t i = 0; i < names->count && i < BLOCK_LABEL_COLUMNS; i++)
-		by_use[i]->column = 0;
-	for (size_t i = 0; i < names->count; i++)
-		if (names->items[i].column == 0)
-			names->items[i].column = names->columns++;
+	if (columns->label_count)
+		qsort(ret->uses, columns->label_count, sizeof(*ret->uses), compare_use);
+	for (size_t i = 0; i < columns->label_count; i++) {
+		if (i < BLOCK_LABEL_COLUMNS)
+			ret->own[ret->own_count++] = ret->uses[i].column;
+		else
+			ret->rest[ret->rest_count++] = ret->uses[i].column;
+	}
+	qsort(ret->own, ret->own_count, sizeof(*ret->own), compare_names);
+	if (ret->rest_count)
+		qsort(ret->rest, ret->rest_count, sizeof(*ret->rest), compare_names);
 	return 0;
 }
 
-static int compare_label_names(const void *a, const void *b)
+static void release_choice(struct choice *choice)
 {
-	return strcmp(((const struct label_name *)a)->name, ((const struct label_name *)b)->name);
+	mem_free(choice->uses);
+	mem_free(choice->rest);
 }
 
-static int count_label(struct label_names *names, struct index32 *index, const char *name)
-{
-	uint64_t hash = hash64(name, strlen(name));
-	uint32_t id;
-	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
-		if (!strcmp(names->items[id].name, name)) {
-			names->items[id].series++;
-			return 0;
-		}
-	}
-	if (array_reserve(&names->items, &names->capacity, names->count + 1, UINT32_MAX - 1) < 0 ||
-	    index32_add(index, hash, (uint32_t)names->count) < 0)
-		return -ENOMEM;
-	names->items[names->count++] = (struct label_name){.name = name, .series = 1};
-	return 0;
-}
-
-static int collect_label_names(const struct writing *writing, struct label_names *ret)
-{
-	struct index32 index;
-	int r = 0;
-	index32_init(&index);
-	for (size_t s = 0; r == 0 && s < writing->series_count; s++) {
-		const struct labels *labels = writing->head->series[writing->order[s]].labels;
-		for (size_t i = 0; r == 0 && i < labels->count; i++)
-			r = count_label(ret, &index, labels->items[i].name);
-	}
-	index32_release(&index);
-	if (r == 0 && ret->count)
-		qsort(ret->items, ret->count, sizeof(*ret->items), compare_label_names);
-	return r == 0 ? choose_columns(ret) : r;
-}
+/* ---- row groups ---- */
 
 /* One row group of series, column by column. */
 struct series_group {
-	int32_t *ids;
-	struct bytes *parts[5];
-	uint8_t *deltas, *has_rest;
-	int64_t *numbers[5];
-	struct bytes *rest;
-	struct bytes *labels[BLOCK_LABEL_COLUMNS];
-	uint8_t *has_label[BLOCK_LABEL_COLUMNS];
+	const struct block_writer *writer;
+	const struct choice *choice;
+	size_t from, rows;
+	struct parquet_values values[SERIES_COLUMN_MAX];
+	size_t column_count;
 	struct arena arena; /* everything, also the JSON text */
+	bool failed;
 };
 
-static int allocate_group(struct series_group *group, size_t rows, size_t label_columns)
+static void *take(struct series_group *group, size_t size)
 {
-	struct arena *arena = &group->arena;
-	bool fine = (group->ids = arena_alloc(arena, rows * sizeof(*group->ids)));
-	fine &= (group->deltas = arena_alloc(arena, rows)) != NULL;
-	fine &= (group->has_rest = arena_zalloc(arena, rows)) != NULL;
-	fine &= (group->rest = arena_zalloc(arena, rows * sizeof(*group->rest))) != NULL;
-	for (size_t i = 0; i < 5; i++) {
-		fine &= (group->parts[i] = arena_alloc(arena, rows * sizeof(struct bytes))) != NULL;
-		fine &= (group->numbers[i] = arena_alloc(arena, rows * sizeof(int64_t))) != NULL;
-	}
-	for (size_t i = 0; i < label_columns; i++) {
-		fine &= (group->labels[i] = arena_zalloc(arena, rows * sizeof(struct bytes))) != NULL;
-		fine &= (group->has_label[i] = arena_zalloc(arena, rows)) != NULL;
-	}
-	return fine ? 0 : -ENOMEM;
+	void *taken = arena_zalloc(&group->arena, group->rows * size);
+	group->failed |= !taken;
+	return taken;
 }
 
-/* The labels that have no column, as a JSON object. */
-static int put_rest(struct series_group *group, size_t row, const struct labels *labels, const struct label_names *names)
+static void fill_ids(struct series_group *group)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	int32_t *ids = take(group, 4);
+	for (size_t i = 0; ids && i < group->rows; i++)
+		ids[i] = (int32_t)(group->from + i);
+	group->values[0].i32 = ids;
+	group->values[SERIES_COLUMNS - 1].i32 = group->writer->rollup_ids ? group->writer->rollup_ids + group->from : NULL;
+}
+
+static void fill_types(struct series_group *group)
+{
+	const struct series_columns *columns = &group->writer->columns;
+	struct bytes *parts[5];
+	for (size_t i = 0; i < 5; i++)
+		group->values[1 + i].bytes = parts[i] = take(group, sizeof(struct bytes));
+	uint8_t *deltas = take(group, 1);
+	group->values[6].booleans = deltas;
+	for (size_t i = 0; !group->failed && i < group->rows; i++) {
+		const struct profile_type *type = &columns->types[columns->type_ids[group->from + i]];
+		const char *const texts[] = {type->name, type->sample_type, type->sample_unit, type->period_type,
+					     type->period_unit};
+		for (size_t k = 0; k < 5; k++)
+			parts[k][i] = bytes_of_string(texts[k]);
+		deltas[i] = type->delta;
+	}
+}
+
+static void fill_numbers(struct series_group *group)
+{
+	int64_t *numbers[5];
+	for (size_t i = 0; i < 5; i++)
+		group->values[7 + i].i64 = numbers[i] = take(group, 8);
+	for (size_t i = 0; !group->failed && i < group->rows; i++) {
+		const struct series_sums *sums = &group->writer->sums[group->from + i];
+		numbers[0][i] = group->writer->series[group->from + i].period;
+		numbers[1][i] = (int64_t)sums->samples;
+		numbers[2][i] = sums->total;
+		numbers[3][i] = sums->first_ns;
+		numbers[4][i] = sums->last_ns;
+	}
+}
+
+static void fill_label(struct series_group *group, const struct series_column *column, struct parquet_values *ret)
+{
+	struct bytes *texts = take(group, sizeof(*texts));
+	uint8_t *present = take(group, 1);
+	for (size_t i = 0; !group->failed && i < group->rows; i++) {
+		uint32_t code = column->codes[group->from + i];
+		present[i] = code != SERIES_NO_VALUE;
+		if (present[i])
+			texts[i] = bytes_of_string(column->values[code]);
+	}
+	*ret = (struct parquet_values){.bytes = texts, .present = present};
+}
+
+/* The labels of a series that have no column, as a JSON object. */
+static bool write_rest(const struct choice *choice, size_t series, struct buffer *out)
+{
 	struct json_writer json;
-	buffer_init(&text, SIZE_MAX);
-	json_init(&json, &text);
+	size_t count = 0;
+	buffer_clear(out);
+	json_init(&json, out);
 	json_begin_object(&json);
-	for (size_t i = 0; i < labels->count; i++) {
-		if (names->items[find_label_name(names, labels->items[i].name)].column != SIZE_MAX)
+	for (size_t i = 0; i < choice->rest_count; i++) {
+		const struct series_column *column = choice->rest[i];
+		if (column->codes[series] == SERIES_NO_VALUE)
 			continue;
-		json_key(&json, labels->items[i].name);
-		json_string(&json, labels->items[i].value);
+		json_key(&json, column->name);
+		json_cstring(&json, column->values[column->codes[series]]);
+		count++;
 	}
 	json_end_object(&json);
-	if (json_finish(&json, NULL) < 0)
-		return -ENOMEM;
-	char *copy = arena_strndup(&group->arena, (const char *)text.data, text.len);
-	if (!copy)
-		return -ENOMEM;
-	group->rest[row] = (struct bytes){(uint8_t *)copy, text.len};
-	group->has_rest[row] = 1;
-	return 0;
+	return json_finish(&json, NULL) == 0 && count > 0;
 }
 
-static int put_series(struct series_group *group, size_t row, size_t id, const struct series *series,
-		      const struct label_names *names)
+static void fill_rest(struct series_group *group)
 {
-	const struct profile_type *type = series->type;
-	const char *const parts[] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
-	const int64_t numbers[] = {series->period, (int64_t)series->samples, series->total, series->first_ns, series->last_ns};
-	size_t without_column = 0;
-	group->ids[row] = (int32_t)id;
-	group->deltas[row] = type->delta;
-	for (size_t i = 0; i < 5; i++) {
-		group->parts[i][row] = bytes_of_string(parts[i]);
-		group->numbers[i][row] = numbers[i];
-	}
-	for (size_t i = 0; i < series->labels->count; i++) {
-		const struct label *label = &series->labels->items[i];
-		size_t column = names->items[find_label_name(names, label->name)].column;
-		if (column == SIZE_MAX) {
-			without_column++;
+	_cleanup_(buffer_release) struct buffer text;
+	struct bytes *texts = take(group, sizeof(*texts));
+	uint8_t *present = take(group, 1);
+	buffer_init(&text, LIMIT_LABELS_PER_SERIES * 8 * (LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES));
+	group->values[12] = (struct parquet_values){.bytes = texts, .present = present};
+	for (size_t i = 0; group->choice->rest_count && !group->failed && i < group->rows; i++) {
+		if (!write_rest(group->choice, group->from + i, &text)) {
+			group->failed |= text.len == 0;
 			continue;
 		}
-		group->labels[column][row] = bytes_of_string(label->value);
-		group->has_label[column][row] = 1;
+		char *copy = arena_strndup(&group->arena, (const char *)text.data, text.len);
+		group->failed |= !copy;
+		texts[i] = (struct bytes){(const uint8_t *)copy, text.len};
+		present[i] = 1;
 	}
-	return without_column ? put_rest(group, row, series->labels, names) : 0;
 }
 
-static int write_series_group(struct writing *writing, struct parquet_writer *writer, const struct label_names *names,
-			      size_t from, size_t count)
+static int write_group(struct block_writer *writer, struct parquet_writer *file, const struct choice *choice, size_t from,
+		       size_t rows, struct error *err)
 {
-	struct series_group group;
-	struct parquet_values values[SERIES_COLUMNS + BLOCK_LABEL_COLUMNS] = {0};
+	struct series_group group = {.writer = writer, .choice = choice, .from = from, .rows = rows};
+	size_t fixed = SERIES_COLUMNS - !writer->rollup_ids;
 	arena_init(&group.arena, SIZE_MAX);
-	int r = allocate_group(&group, count, names->columns);
-	for (size_t i = 0; r == 0 && i < count; i++)
-		r = put_series(&group, i, from + i, &writing->head->series[writing->order[from + i]], names);
-	if (r < 0) {
-		arena_release(&group.arena);
-		return error_nomem(writing->err);
-	}
-	values[0].i32 = group.ids;
-	values[6].booleans = group.deltas;
-	for (size_t i = 0; i < 5; i++) {
-		values[1 + i].bytes = group.parts[i];
-		values[7 + i].i64 = group.numbers[i];
-	}
-	values[12] = (struct parquet_values){.bytes = group.rest, .present = group.has_rest};
-	for (size_t i = 0; i < names->columns; i++)
-		values[SERIES_COLUMNS + i] = (struct parquet_values){.bytes = group.labels[i], .present = group.has_label[i]};
-	r = parquet_writer_group(writer, values, count, writing->err);
+	fill_ids(&group);
+	fill_types(&group);
+	fill_numbers(&group);
+	fill_rest(&group);
+	for (size_t i = 0; i < choice->own_count; i++)
+		fill_label(&group, choice->own[i], &group.values[fixed + i]);
+	int r = group.failed ? error_nomem(err) : parquet_writer_group(file, group.values, rows, err);
 	arena_release(&group.arena);
 	return r;
 }
 
-static int write_series_rows(struct writing *writing, const struct label_names *names)
+/* ---- the file ---- */
+
+static int open_file(struct block_writer *writer, const struct choice *choice, struct parquet_writer **ret, struct error *err)
 {
-	char column_names[BLOCK_LABEL_COLUMNS][sizeof(BLOCK_LABEL_PREFIX) + 256];
-	struct parquet_column columns[SERIES_COLUMNS + BLOCK_LABEL_COLUMNS];
-	_cleanup_(parquet_writer_freep) struct parquet_writer *writer = NULL;
-	memcpy(columns, series_columns, sizeof(series_columns));
-	for (size_t i = 0; i < names->count; i++) {
-		size_t column = names->items[i].column;
-		if (column == SIZE_MAX)
-			continue;
-		snprintf(column_names[column], sizeof(column_names[column]), BLOCK_LABEL_PREFIX "%s", names->items[i].name);
-		columns[SERIES_COLUMNS + column] = (struct parquet_column){
-			.name = column_names[column], .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING, .optional = true};
-	}
+	char names[BLOCK_LABEL_COLUMNS][sizeof(BLOCK_LABEL_PREFIX) + LIMIT_LABEL_NAME_BYTES];
+	struct parquet_column columns[SERIES_COLUMN_MAX];
+	size_t fixed = SERIES_COLUMNS - !writer->rollup_ids;
 	static const uint32_t sorted_by[] = {0};
-	int r = block_write_open(writing, BLOCK_SERIES, columns, SERIES_COLUMNS + names->columns, sorted_by, 1, &writer);
-	for (size_t from = 0; r == 0 && from < writing->series_count; from += PARQUET_GROUP_ROWS) {
-		size_t left = writing->series_count - from;
-		r = write_series_group(writing, writer, names, from, left < PARQUET_GROUP_ROWS ? left : PARQUET_GROUP_ROWS);
+	memcpy(columns, series_columns, sizeof(series_columns));
+	for (size_t i = 0; i < choice->own_count; i++) {
+		snprintf(names[i], sizeof(names[i]), BLOCK_LABEL_PREFIX "%s", choice->own[i]->name);
+		columns[fixed + i] = (struct parquet_column){
+			.name = names[i], .type = PARQUET_BYTE_ARRAY, .logical = PARQUET_STRING, .optional = true};
 	}
-	return r == 0 ? block_write_finish(writing, BLOCK_SERIES, writer) : r;
+	const struct block_file_layout layout = {.file = BLOCK_SERIES,
+						 .columns = columns,
+						 .column_count = fixed + choice->own_count,
+						 .sorted_by = sorted_by,
+						 .sorted_by_count = 1};
+	return block_file_open(writer, &layout, ret, err);
 }
 
-int block_write_series(struct writing *writing)
+/* Strings are large while they are views: with many columns groups have fewer rows. */
+static size_t rows_of_group(const struct choice *choice)
 {
-	struct label_names names = {0};
-	int r = collect_label_names(writing, &names) < 0 ? error_nomem(writing->err) : write_series_rows(writing, &names);
-	mem_free(names.items);
-	return r;
+	size_t bytes = 5 * sizeof(struct bytes) + 6 * 8 + (1 + choice->own_count) * (sizeof(struct bytes) + 1);
+	return GROUP_BYTES / bytes < PARQUET_GROUP_ROWS ? GROUP_BYTES / bytes : PARQUET_GROUP_ROWS;
+}
+
+int block_write_series(struct block_writer *writer, struct error *err)
+{
+	_cleanup_(parquet_writer_freep) struct parquet_writer *file = NULL;
+	struct choice choice = {0};
+	int r = choose_columns(&writer->columns, &choice, err);
+	if (r == 0)
+		r = open_file(writer, &choice, &file, err);
+	size_t most = rows_of_group(&choice);
+	for (size_t from = 0; r == 0 && from < writer->series_count; from += most) {
+		size_t left = writer->series_count - from;
+		r = block_write_check_cancel(writer, err);
+		if (r == 0)
+			r = write_group(writer, file, &choice, from, left < most ? left : most, err);
+	}
+	release_choice(&choice);
+	return r == 0 ? block_file_finish(writer, BLOCK_SERIES, file, err) : r;
 }

@@ -6,9 +6,6 @@
  * damage) therefore never pulls it away under a reader: retention's directory is only deleted after the last reference is gone;
  * a damaged one is renamed at once, and readers that still want files from it find them missing and go on without it, as they
  * would have anyway.
- *
- * The decoded indexes of blocks (series; stacks and what they refer to) are cached up to STORE_CACHE_MAX, the least recently
- * used block's go first. They have references of their own, so a query keeps what it uses while the cache forgets it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -68,36 +65,6 @@ int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct 
 	return ret->blocks ? 0 : error_nomem(err);
 }
 
-/* What the cache holds of a block, taken out of it. state_lock held. */
-struct evicted {
-	struct block_series *series;
-	struct block_tables *tables;
-};
-
-static struct evicted evict(struct store *store, struct block *block)
-{
-	struct evicted out = {0};
-	if (block->series) {
-		store->cache_bytes -= block->series->bytes;
-		if (--block->series->refs == 0)
-			out.series = block->series;
-		block->series = NULL;
-	}
-	if (block->tables) {
-		store->cache_bytes -= block->tables->bytes;
-		if (--block->tables->refs == 0)
-			out.tables = block->tables;
-		block->tables = NULL;
-	}
-	return out;
-}
-
-static void free_evicted(struct evicted out)
-{
-	block_series_free(out.series);
-	block_tables_free(out.tables);
-}
-
 /* Drops one reference; true if the caller must free the block. state_lock held. */
 static bool unref_block(struct store *store, struct block *block)
 {
@@ -122,111 +89,6 @@ void store_snapshot_release(struct store *store, struct store_snapshot *snapshot
 	if (bury)
 		store_wake(store);
 	*snapshot = (struct store_snapshot){0};
-}
-
-/* ---- cache ---- */
-
-/* Makes the cache fit again, sparing `keep`. state_lock held for one block at a time. */
-static void shrink_cache(struct store *store, const struct block *keep)
-{
-	for (;;) {
-		struct block *oldest = NULL;
-		pthread_mutex_lock(&store->state_lock);
-		for (size_t i = 0; store->cache_bytes > STORE_CACHE_MAX && i < store->block_count; i++) {
-			struct block *block = store->blocks[i];
-			if (block != keep && (block->series || block->tables) &&
-			    (!oldest || block->last_used < oldest->last_used))
-				oldest = block;
-		}
-		struct evicted out = {0};
-		if (oldest)
-			out = evict(store, oldest);
-		pthread_mutex_unlock(&store->state_lock);
-		free_evicted(out);
-		if (!oldest)
-			return;
-	}
-}
-
-/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
-static bool may_cache(const struct block *block, size_t bytes)
-{
-	return !block->removed && !block->is_set_aside && bytes <= STORE_CACHE_MAX / 2;
-}
-
-int blocks_get_series(struct store *store, struct block *block, struct block_series **ret, uint64_t *bytes, struct error *err)
-{
-	pthread_mutex_lock(&store->state_lock);
-	struct block_series *series = block->series;
-	if (series)
-		series->refs++;
-	block->last_used = ++store->cache_clock;
-	pthread_mutex_unlock(&store->state_lock);
-	*ret = series;
-	if (series)
-		return 0;
-	int r = block_series_load(block, &series, bytes, err);
-	if (r < 0)
-		return r;
-	*ret = series;
-	pthread_mutex_lock(&store->state_lock);
-	/* Another query may have been faster; then this copy lives for this query only. */
-	if (!block->series && may_cache(block, series->bytes)) {
-		series->refs++;
-		block->series = series;
-		store->cache_bytes += series->bytes;
-	}
-	pthread_mutex_unlock(&store->state_lock);
-	shrink_cache(store, block);
-	return 0;
-}
-
-int blocks_get_tables(struct store *store, struct block *block, struct block_tables **ret, uint64_t *bytes, struct error *err)
-{
-	pthread_mutex_lock(&store->state_lock);
-	struct block_tables *tables = block->tables;
-	if (tables)
-		tables->refs++;
-	block->last_used = ++store->cache_clock;
-	pthread_mutex_unlock(&store->state_lock);
-	*ret = tables;
-	if (tables)
-		return 0;
-	int r = block_tables_load(block, &tables, bytes, err);
-	if (r < 0)
-		return r;
-	*ret = tables;
-	pthread_mutex_lock(&store->state_lock);
-	if (!block->tables && may_cache(block, tables->bytes)) {
-		tables->refs++;
-		block->tables = tables;
-		store->cache_bytes += tables->bytes;
-	}
-	pthread_mutex_unlock(&store->state_lock);
-	shrink_cache(store, block);
-	return 0;
-}
-
-void blocks_put_series(struct store *store, struct block_series *series)
-{
-	if (!series)
-		return;
-	pthread_mutex_lock(&store->state_lock);
-	bool last = --series->refs == 0;
-	pthread_mutex_unlock(&store->state_lock);
-	if (last)
-		block_series_free(series);
-}
-
-void blocks_put_tables(struct store *store, struct block_tables *tables)
-{
-	if (!tables)
-		return;
-	pthread_mutex_lock(&store->state_lock);
-	bool last = --tables->refs == 0;
-	pthread_mutex_unlock(&store->state_lock);
-	if (last)
-		block_tables_free(tables);
 }
 
 /* ---- taking blocks out ---- */
@@ -262,13 +124,13 @@ void blocks_set_aside(struct store *store, struct block *block, const char *why)
 	struct error err = {0};
 	pthread_mutex_lock(&store->state_lock);
 	bool mine = !block->is_set_aside && take_out(store, block);
-	struct evicted out = {0};
+	struct cache_evicted out = {0};
 	if (mine) {
 		block->is_set_aside = true;
-		out = evict(store, block);
+		out = cache_evict(store, block);
 	}
 	pthread_mutex_unlock(&store->state_lock);
-	free_evicted(out);
+	cache_free_evicted(out);
 	if (!mine)
 		return;
 	if (store_move_aside(store, block->path, block->meta.name, to, &err) < 0)
@@ -286,7 +148,7 @@ void blocks_set_aside(struct store *store, struct block *block, const char *why)
 void blocks_remove(struct store *store, struct block *block)
 {
 	pthread_mutex_lock(&store->state_lock);
-	struct evicted out = {0};
+	struct cache_evicted out = {0};
 	/* No memory to remember it: it stays, and the next round tries again. */
 	if (array_reserve(&store->doomed, &store->doomed_capacity, store->doomed_count + 1, SIZE_MAX) == 0 &&
 	    take_out(store, block)) {
@@ -294,10 +156,10 @@ void blocks_remove(struct store *store, struct block *block)
 		block->refs--;
 		store->doomed[store->doomed_count++] = block;
 		store->stats.blocks_removed++;
-		out = evict(store, block);
+		out = cache_evict(store, block);
 	}
 	pthread_mutex_unlock(&store->state_lock);
-	free_evicted(out);
+	cache_free_evicted(out);
 }
 
 static struct block *next_dead(struct store *store)
@@ -337,7 +199,7 @@ void blocks_bury(struct store *store)
 void blocks_free_all(struct store *store)
 {
 	for (size_t i = 0; i < store->block_count; i++) {
-		free_evicted(evict(store, store->blocks[i]));
+		cache_free_evicted(cache_evict(store, store->blocks[i]));
 		block_free(store->blocks[i]);
 	}
 	for (size_t i = 0; i < store->doomed_count; i++)

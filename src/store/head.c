@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/time.h"
+#include "store/head_index.h"
 
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
 
@@ -27,7 +28,9 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	index32_init(&head->type_index);
 	index32_init(&head->label_index);
 	map64_init(&head->series_index);
-	int r = profile_new(&head->pool, err);
+	int r = head_index_new(&head->index, err);
+	if (r == 0)
+		r = profile_new(&head->pool, err);
 	if (r < 0) {
 		head_free(head);
 		return r;
@@ -40,6 +43,7 @@ struct head *head_free(struct head *head)
 {
 	if (!head)
 		return NULL;
+	head_index_free(head->index);
 	profile_free(head->pool);
 	for (size_t i = 0; i < head->type_count; i++)
 		mem_free(head->types[i]);

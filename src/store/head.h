@@ -48,6 +48,8 @@ struct head {
 	/* Which part of the log this is */
 	uint64_t last_sequence, first_segment, last_segment, log_bytes, log_records;
 
+	struct head_index *index; /* what queries derive from it */
+
 	int64_t started_ns; /* monotonic time of the first append */
 	uint64_t bytes;	    /* estimated memory; read and written atomically */
 };

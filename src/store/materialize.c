@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a block's tables into a profile: only the stacks that have a value, and only what those refer to.
+ * From a block's tables into a profile: only the stacks that are asked for, and only what those refer to.
  *
  * The profile interns, so stacks of different blocks with the same content meet in one id. Mappings need more than that: the
  * same binary is loaded at other addresses in each process, and profile_copy_mapping() knows which mappings stand for the same
@@ -28,20 +28,6 @@ struct materializer {
 	size_t line_capacity;
 	struct error *err;
 };
-
-int merge_target_add(struct merge_target *target, uint32_t stack, int64_t value, struct error *err)
-{
-	if (stack >= target->capacity) {
-		size_t old = target->capacity;
-		if (array_reserve(&target->values, &target->capacity, (size_t)stack + 1, SIZE_MAX) < 0)
-			return error_nomem(err);
-		memset(target->values + old, 0, (target->capacity - old) * sizeof(*target->values));
-	}
-	if (stack >= target->count)
-		target->count = (size_t)stack + 1;
-	target->values[stack] = (int64_t)((uint64_t)target->values[stack] + (uint64_t)value);
-	return 0;
-}
 
 static int add_text(struct profile *profile, struct bytes text, uint32_t *ret, struct error *err)
 {
@@ -152,7 +138,7 @@ static int add_stack(struct materializer *m, uint32_t id, uint32_t *ret)
 	return 0;
 }
 
-static int add_all(struct materializer *m, const int64_t *sums, struct merge_target *target)
+static int add_all(struct materializer *m, const uint32_t *stacks, size_t count, uint32_t *ret_ids)
 {
 	const struct block_tables *t = m->tables;
 	m->stacks = mem_zalloc_array(t->stack_count, sizeof(*m->stacks));
@@ -161,22 +147,16 @@ static int add_all(struct materializer *m, const int64_t *sums, struct merge_tar
 	if (!m->stacks || !m->locations || !m->functions)
 		return error_nomem(m->err);
 	int r = collect_mappings(m);
-	for (size_t i = 0; r == 0 && i < t->stack_count; i++) {
-		uint32_t stack;
-		if (sums[i])
-			r = add_stack(m, (uint32_t)i, &stack);
-	}
-	/* Values last: until here everything can fail, and the block is left out as a whole. */
-	for (size_t i = 0; r == 0 && i < t->stack_count; i++)
-		if (sums[i])
-			r = merge_target_add(target, m->stacks[i], sums[i], m->err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = add_stack(m, stacks[i], &ret_ids[i]);
 	return r;
 }
 
-int materialize_block(const struct block_tables *tables, const int64_t *sums, struct merge_target *target, struct error *err)
+int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, struct profile *into,
+		       uint32_t *ret_ids, struct error *err)
 {
-	struct materializer m = {.tables = tables, .profile = target->profile, .err = err};
-	int r = add_all(&m, sums, target);
+	struct materializer m = {.tables = tables, .profile = into, .err = err};
+	int r = add_all(&m, stacks, count, ret_ids);
 	mem_free(m.stacks);
 	mem_free(m.locations);
 	mem_free(m.functions);

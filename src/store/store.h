@@ -21,11 +21,26 @@
 #include "profile/type.h"
 
 struct store;
+
+/* Series that a rule is about. Called for each series, from one thread at a time. */
+typedef bool (*store_match)(void *context, const struct profile_type *type, const struct labels *labels);
+struct store_retention_rule {
+	store_match matches;
+	void *context;
+	int64_t age_ns; /* negative = for ever */
+};
+
 struct store_options {
 	const char *directory;
-	int64_t retention_age_ns;      /* 0 = default, 30 days; negative = keep for ever */
-	uint64_t retention_size_bytes; /* 0 = default, 10 GiB */
-	int64_t cut_age_ns;	       /* 0 = default, 10 min of data in the head */
+	int64_t retention_age_ns;		  /* 0 = default, 30 days; negative = keep for ever */
+	uint64_t retention_size_bytes;		  /* 0 = default, 10 GiB */
+	int64_t samples_age_ns;			  /* older than this only rollups are kept; 0 = as long as everything else */
+	const struct store_retention_rule *rules; /* the first that matches a series replaces retention_age_ns; copied */
+	size_t rule_count;
+	int64_t window_ns[2];	       /* of blocks of level 1 and 2; 0 = defaults, 2 h and 24 h; negative = no such level */
+	uint64_t compact_memory_bytes; /* 0 = default, 128 MiB */
+	bool manual;	    /* nothing happens by itself: no cut but for room, no compaction, no retention (tests, tools) */
+	int64_t cut_age_ns; /* 0 = default, 10 min of data in the head */
 	uint64_t head_size_bytes; /* 0 = default, 64 MiB: cut when the head's estimated memory passes it; ingest waits when it
 				     is twice that */
 	size_t series_max;	  /* 0 = default, 200,000 series in the head; more is -EDQUOT */
@@ -51,39 +66,138 @@ struct store_append_result {
 int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
 		 struct store_append_result *ret, struct error *err);
 
-/* What to read. A sample belongs to the range if from_ns <= time < to_ns. match is called once a series, perhaps from several
- * threads. */
+/* ---- reading ---- */
+
+/* A condition on one label. An absent label has the value "". */
+struct store_matcher {
+	const char *label;
+	bool (*matches)(void *context, const char *value); /* called once a distinct value of each source */
+	void *context;
+};
+
+/* A frame as a stack filter sees it: a location of the profile. Texts are "" where unknown. */
+struct store_line {
+	struct bytes function, system_name, file;
+	int64_t line, column;
+};
+struct store_frame {
+	uint32_t frame_type; /* enum profile_frame_type */
+	struct bytes binary, build_id;
+	uint64_t address;		/* in the binary's file, if there is a binary */
+	const struct store_line *lines; /* the innermost inlined function first; none: ask symbols by build-id and address */
+	size_t line_count;
+};
+/* What a frame's functions said. A location without lines counts as one function. */
+enum store_frame_match {
+	STORE_MATCH_ANY = 1,	   /* one of them matches */
+	STORE_MATCH_INNERMOST = 2, /* the first one does */
+	STORE_MATCH_OUTERMOST = 4, /* the last one does */
+};
+struct store_stack_condition {
+	enum store_where { STORE_ANYWHERE, STORE_LEAF, STORE_ROOT } where;
+	bool negate;							     /* keep the stacks for which it does not hold */
+	unsigned (*matches)(void *context, const struct store_frame *frame); /* enum store_frame_match bits; called once a
+										location of each source */
+	void *context;
+};
+
+/*
+ * What to read. A sample belongs to the range if from_ns <= time < to_ns. Callbacks are never called at the same time by
+ * several threads. All limits are checked between row groups; 0 = none.
+ */
 struct store_select {
 	int64_t from_ns, to_ns;
-	bool (*match)(void *context, const struct profile_type *type, const struct labels *labels); /* NULL = all */
+	bool (*match_type)(void *context, const struct profile_type *type); /* NULL = all */
 	void *context;
-	const bool *cancel; /* polled; -ECANCELED when it becomes true; NULL = never */
+	const struct store_matcher *matchers; /* all must hold */
+	size_t matcher_count;
+	const struct store_stack_condition *conditions; /* all must hold */
+	size_t condition_count;
+	bool samples_only;   /* never use rollups and totals (checks) */
+	const bool *cancel;  /* polled; -ECANCELED when it becomes true; NULL = never */
+	int64_t deadline_ns; /* monotonic; when it has passed, reading ends and stats say `partial` */
+	uint64_t rows_max;   /* likewise */
+	size_t stacks_max;   /* distinct stacks of a merge, likewise; 0 = 4 Mi */
 };
+
+/* How samples are put together: by values of labels. */
+struct store_grouping {
+	const char *const *by; /* label names, at most STORE_GROUP_BY_MAX; NULL = all labels, each series by itself */
+	size_t by_count;
+	/* Called once for each distinct (type, values) of a source; labels has those of `by` that the series has, and lives
+	 * during the call. *ret is any number below UINT32_MAX, UINT32_MAX = leave these series out. */
+	int (*group)(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		     struct error *err);
+	void *context;
+};
+#define STORE_GROUP_BY_MAX 16
+
+enum store_phase { STORE_PHASE_PLAN, STORE_PHASE_INDEX, STORE_PHASE_SCAN, STORE_PHASE_MERGE, STORE_PHASE_STACKS, STORE_PHASES };
 struct store_read_stats {
-	uint64_t blocks, blocks_skipped, series, rows, bytes;
+	uint64_t blocks, blocks_skipped;		  /* blocks_skipped: by time, type or labels */
+	uint64_t from_samples, from_rollups, from_totals; /* parts of blocks that were read from each */
+	uint64_t groups, groups_skipped;		  /* row groups */
+	uint64_t pages, pages_skipped;			  /* of row groups that were not skipped */
+	uint64_t series, rows, bytes;			  /* series that matched (summed over sources), rows and bytes read */
+	uint64_t cache_hits, cache_misses;		  /* of decoded indexes */
+	uint64_t head_rows;
+	uint64_t stacks; /* distinct ones in the result */
+	uint64_t phase_ns[STORE_PHASES];
+	bool partial;  /* something was left out: */
+	char why[160]; /* "the deadline of 30 s passed after 12 of 40 blocks" */
 };
-/* Adds everything that matches into `into`, an empty profile: one sample a stack (no labels, no times), one sample type (that
- * of the first series; series of another type are -EINVAL). Sets time_ns and duration_ns of `into` to the range covered. */
-int store_merge(struct store *store, const struct store_select *select, struct profile *into, struct store_read_stats *stats,
-		struct error *err);
-/* Calls on_point for sums per (series, bucket): bucket = floor((time - from) / step). Series are numbered by their order of
- * first appearance; on_series announces each before its points (labels live only during the call). Points of one series and
- * bucket may come several times (one a block) and must be summed. step_ns 0 = one bucket. */
-struct store_series_sink {
-	int (*on_series)(void *context, uint32_t series, const struct profile_type *type, const struct labels *labels,
-			 struct error *err);
-	int (*on_point)(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err);
-	void *context;
+
+/*
+ * Adds everything that matches into `into`, an empty profile: one sample for each (stack, group), no times; the sample's
+ * `labels` is the group's number, so a grouping that wants labelled samples makes label sets in `into` and returns their ids
+ * (NULL = one group, 0). One sample type, that of the first series; series of another type are -EINVAL. Sets time_ns and
+ * duration_ns of `into` to the range covered.
+ */
+int store_merge(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
+		struct profile *into, struct store_read_stats *stats, struct error *err);
+/* Calls on_point for sums per (group, bucket): bucket = floor((time - from) / step), step_ns 0 = one bucket. Points of one
+ * group and bucket may come several times and must be summed. Totals and rollups are used where they give the same buckets. */
+typedef int (*store_on_point)(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err);
+int store_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping, int64_t step_ns,
+		 store_on_point on_point, void *context, struct store_read_stats *stats, struct error *err);
+
+/*
+ * The catalogue, from indexes alone: what is there in the range, as exactly as blocks know (a block is in the range as a whole,
+ * series by their first and last sample). One source (a block, the head) after the other calls on_item; the same name comes
+ * from several of them: sum `samples`, take the largest `series`, the earliest first_ns, the latest last_ns.
+ */
+struct store_item {
+	const char *name;		 /* label name, label value; NULL for types */
+	const struct profile_type *type; /* of types */
+	uint64_t series, samples;
+	uint64_t values; /* of label names: distinct values */
+	int64_t first_ns, last_ns;
 };
-int store_series(struct store *store, const struct store_select *select, int64_t step_ns, const struct store_series_sink *sink,
-		 struct store_read_stats *stats, struct error *err);
-/* Calls on_series only, from the indexes: blocks and head that overlap the range, without reading samples. */
-int store_list_series(struct store *store, const struct store_select *select, const struct store_series_sink *sink,
+typedef int (*store_on_item)(void *context, const struct store_item *item, struct error *err);
+int store_list_types(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
+		     struct store_read_stats *stats, struct error *err);
+int store_list_labels(struct store *store, const struct store_select *select, store_on_item on_item, void *context,
+		      struct store_read_stats *stats, struct error *err);
+/* Values of one label that begin with `prefix` ("" = all), in order within a source. */
+int store_list_values(struct store *store, const struct store_select *select, const char *label, const char *prefix,
+		      store_on_item on_item, void *context, struct store_read_stats *stats, struct error *err);
+/* Distinct label combinations: calls on_series for each series of each source (Pyroscope's Series call). by = labels to keep.
+ */
+int store_list_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
 		      struct store_read_stats *stats, struct error *err);
 
-/* Cuts now (tests, shutdown). Applies retention now. */
+/* Cuts now (tests, shutdown). Merges all blocks whose window is over by now_ns; applies retention as of now_ns. */
 int store_cut(struct store *store, struct error *err);
+int store_compact(struct store *store, int64_t now_ns, struct error *err);
 int store_apply_retention(struct store *store, int64_t now_ns, struct error *err);
+
+/* Deletes samples of matching series in [from_ns, to_ns), for good when it returns. A block of which only rollups are left can
+ * only be deleted from by labels that rollups keep: such blocks are counted in `kept` and left alone. */
+struct store_delete_result {
+	uint64_t blocks, samples, kept;
+};
+int store_delete(struct store *store, store_match matches, void *context, int64_t from_ns, int64_t to_ns,
+		 struct store_delete_result *ret, struct error *err);
 
 struct store_stats {
 	uint64_t appends, duplicates, samples, refused;
@@ -92,7 +206,9 @@ struct store_stats {
 	uint64_t blocks, block_bytes, block_samples;	/* now */
 	uint64_t head_bytes, head_samples, head_series; /* now */
 	uint64_t blocks_removed, problems;
-	int64_t oldest_ns, newest_ns; /* of the data; 0 = none */
+	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
+	uint64_t blocks_by_level[3], level_bytes[3]; /* now */
+	int64_t oldest_ns, newest_ns;		     /* of the data; 0 = none */
 };
 void store_get_stats(struct store *store, struct store_stats *ret);
 

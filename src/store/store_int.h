@@ -6,8 +6,11 @@
  *   recover.c   log to head
  *   append.c    appending: log, head, grouped sync, duplicates, waiting for room
  *   cut.c       head to block, retention
- *   blocks.c    the list of blocks, references, the cache of their indexes, setting damaged ones aside
- *   read.c      merge, series, list                  materialize.c  a block's stacks into a profile
+ *   blocks.c    the list of blocks, references, setting damaged ones aside        cache.c  their indexes in memory
+ *   select.c    which series are wanted              plan.c         which tables of a block are read for a range
+ *   read.c      merge, series                        stack_set.c    stacks of all sources by their hash
+ *   filter.c    which stacks are wanted              materialize.c  a block's stacks into a profile
+ *   catalogue.c lists of names
  *   head.c      the head in memory                   series.c       what is known of a series
  *   log.c       segments of the write-ahead log      record.c       the payload of a record        ids.c   duplicate ids
  *   block*.c    blocks on disk
@@ -31,7 +34,7 @@
 #include "store/log.h"
 #include "store/record.h"
 
-#define STORE_CACHE_MAX		 (32u * 1024 * 1024) /* indexes of blocks kept in memory */
+#define STORE_CACHE_MAX		 (96u * 1024 * 1024) /* indexes of blocks kept in memory */
 #define STORE_RETENTION_EVERY_NS (60ll * 1000000000)
 #define STORE_CUT_RETRY_NS	 (2ll * 1000000000)
 
@@ -106,10 +109,6 @@ struct store_snapshot {
 };
 int store_snapshot_take(struct store *store, struct store_snapshot *ret, struct error *err);
 void store_snapshot_release(struct store *store, struct store_snapshot *snapshot);
-int blocks_get_series(struct store *store, struct block *block, struct block_series **ret, uint64_t *bytes, struct error *err);
-void blocks_put_series(struct store *store, struct block_series *series);
-int blocks_get_tables(struct store *store, struct block *block, struct block_tables **ret, uint64_t *bytes, struct error *err);
-void blocks_put_tables(struct store *store, struct block_tables *tables);
 /* Takes a damaged block out of the store and moves it into the quarantine; says why, once. */
 void blocks_set_aside(struct store *store, struct block *block, const char *why);
 /* Takes the block out of the list; it is deleted when its last reader is done. */
@@ -118,13 +117,21 @@ void blocks_bury(struct store *store); /* deletes what is removed and unused */
 void blocks_free_all(struct store *store);
 int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
 
-/* materialize.c: adds sums[stack] of a block's stacks to the profile; values is by the profile's stack ids. */
-struct merge_target {
-	struct profile *profile;
-	int64_t *values;
-	size_t count, capacity;
+/* cache.c */
+enum block_part { BLOCK_PART_SERIES, BLOCK_PART_TABLES, BLOCK_PART_HASHES, BLOCK_PARTS };
+struct cache_evicted {
+	void *parts[BLOCK_PARTS];
 };
-int merge_target_add(struct merge_target *target, uint32_t stack, int64_t value, struct error *err);
-int materialize_block(const struct block_tables *tables, const int64_t *sums, struct merge_target *target, struct error *err);
+/* Loads what is not there; counts bytes, hits and misses. Give it back with cache_put(). */
+int cache_get(struct store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
+	      struct error *err);
+void cache_put(struct store *store, enum block_part part, void *item);
+/* Takes what the cache has of a block out of it; state_lock held. To be freed without the lock. */
+struct cache_evicted cache_evict(struct store *store, struct block *block);
+void cache_free_evicted(struct cache_evicted out);
+
+/* materialize.c: adds stacks of a block to a profile; ret_ids[i] is the profile's stack for stacks[i]. */
+int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, struct profile *into,
+		       uint32_t *ret_ids, struct error *err);
 
 #endif

@@ -306,17 +306,46 @@ static inline void model_sum(struct model *model)
 
 /* ---- asking both ---- */
 
-/* Matches series whose text contains `needle`. */
-struct test_select {
+/* Groups the series whose text contains `needle`, each by itself, and leaves the others out. */
+struct test_sink {
 	const char *needle;
+	bool merge; /* all in group 0 */
+	struct model got;
+	char *series[4096];
+	size_t count;
 };
-static inline bool test_match(void *context, const struct profile_type *type, const struct labels *labels)
+static inline int test_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+			     struct error *err)
 {
-	const struct test_select *select = context;
+	struct test_sink *sink = context;
 	char *text = series_text(type, labels);
-	bool found = strstr(text, select->needle) != NULL;
+	*ret = UINT32_MAX;
+	if (strstr(text, sink->needle)) {
+		size_t at = 0;
+		while (at < sink->count && strcmp(sink->series[at], text))
+			at++;
+		assert_true(at < 4096);
+		*ret = sink->merge ? 0 : (uint32_t)at;
+		if (at == sink->count) {
+			sink->series[sink->count++] = text;
+			return 0;
+		}
+	}
 	mem_free(text);
-	return found;
+	return 0;
+}
+static inline struct test_sink *test_sink_new(const char *needle, bool merge)
+{
+	struct test_sink *sink = mem_zalloc(sizeof(*sink));
+	sink->needle = needle;
+	sink->merge = merge;
+	return sink;
+}
+static inline void test_sink_free(struct test_sink *sink)
+{
+	for (size_t i = 0; i < sink->count; i++)
+		mem_free(sink->series[i]);
+	mem_free(sink);
 }
 
 static inline void model_select(const struct model *model, const struct store_select *select, const char *needle,
@@ -348,14 +377,15 @@ static inline void assert_models_equal(struct model *want, struct model *got)
 UNUSED_BY_SOME static void check_merge(struct store *store, const struct model *model, int64_t from_ns, int64_t to_ns,
 				       const char *needle)
 {
-	struct test_select context = {needle};
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .match = test_match, .context = &context};
+	struct test_sink *sink = test_sink_new(needle, true);
+	struct store_grouping grouping = {.group = test_group, .context = sink};
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns};
 	struct model want, got = {0};
 	struct profile *into;
 	struct store_read_stats stats;
 	struct error err = {0};
 	assert_int_equal(profile_new(&into, NULL), 0);
-	if (store_merge(store, &select, into, &stats, &err) < 0)
+	if (store_merge(store, &select, &grouping, into, &stats, &err) < 0)
 		fail_msg("%s", err.message);
 	model_select(model, &select, needle, &want);
 	for (size_t i = 0; i < want.count; i++) {
@@ -370,23 +400,10 @@ UNUSED_BY_SOME static void check_merge(struct store *store, const struct model *
 		model_add_row(&got, mem_strdup(""), stack_text(into, into->samples[i].stack), 0, into->values[i]);
 	}
 	assert_models_equal(&want, &got);
+	test_sink_free(sink);
 	profile_free(into);
 }
 
-struct test_sink {
-	struct model got;
-	char *series[4096];
-	size_t count;
-};
-static inline int test_on_series(void *context, uint32_t series, const struct profile_type *type, const struct labels *labels,
-				 struct error *err)
-{
-	struct test_sink *sink = context;
-	assert_int_equal(series, sink->count);
-	assert_true(sink->count < 4096);
-	sink->series[sink->count++] = series_text(type, labels);
-	return 0;
-}
 static inline int test_on_point(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct test_sink *sink = context;
@@ -399,13 +416,12 @@ static inline int test_on_point(void *context, uint32_t series, uint64_t bucket,
 UNUSED_BY_SOME static void check_series(struct store *store, const struct model *model, int64_t from_ns, int64_t to_ns,
 					const char *needle, int64_t step_ns)
 {
-	struct test_select context = {needle};
-	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns, .match = test_match, .context = &context};
+	struct test_sink *sink = test_sink_new(needle, false);
+	struct store_grouping grouping = {.group = test_group, .context = sink};
+	struct store_select select = {.from_ns = from_ns, .to_ns = to_ns};
 	struct model want;
-	struct test_sink *sink = mem_zalloc(sizeof(*sink));
-	struct store_series_sink calls = {.on_series = test_on_series, .on_point = test_on_point, .context = sink};
 	struct error err = {0};
-	if (store_series(store, &select, step_ns, &calls, NULL, &err) < 0)
+	if (store_series(store, &select, &grouping, step_ns, test_on_point, sink, NULL, &err) < 0)
 		fail_msg("%s", err.message);
 	model_select(model, &select, needle, &want);
 	for (size_t i = 0; i < want.count; i++) {
@@ -414,19 +430,16 @@ UNUSED_BY_SOME static void check_series(struct store *store, const struct model 
 		want.rows[i].stack = mem_strdup("");
 	}
 	assert_models_equal(&want, &sink->got);
-	for (size_t i = 0; i < sink->count; i++)
-		mem_free(sink->series[i]);
-	mem_free(sink);
+	test_sink_free(sink);
 }
 
 UNUSED_BY_SOME static void check_list(struct store *store, const struct model *model, const char *needle)
 {
-	struct test_select context = {needle};
-	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX, .match = test_match, .context = &context};
-	struct test_sink *sink = mem_zalloc(sizeof(*sink));
-	struct store_series_sink calls = {.on_series = test_on_series, .context = sink};
+	struct test_sink *sink = test_sink_new(needle, false);
+	struct store_grouping grouping = {.group = test_group, .context = sink};
+	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
 	struct model want;
-	assert_int_equal(store_list_series(store, &select, &calls, NULL, NULL), 0);
+	assert_int_equal(store_list_series(store, &select, &grouping, NULL, NULL), 0);
 	for (size_t i = 0; i < sink->count; i++)
 		model_add_row(&sink->got, mem_strdup(sink->series[i]), mem_strdup(""), 0, 1);
 	for (size_t i = 0; i < sink->count; i++)
@@ -449,9 +462,7 @@ UNUSED_BY_SOME static void check_list(struct store *store, const struct model *m
 	}
 	want.count = kept;
 	assert_models_equal(&want, &sink->got);
-	for (size_t i = 0; i < sink->count; i++)
-		mem_free(sink->series[i]);
-	mem_free(sink);
+	test_sink_free(sink);
 }
 
 /* Everything at once, over several ranges and selections. */

@@ -40,13 +40,13 @@ static int compare_locations(const void *a, const void *b, void *context)
 	return x < y ? -1 : x > y;
 }
 
-static int collect_locations(struct resolver *resolver, struct error *err)
+static int collect_locations(struct resolver *resolver, uint32_t first, struct error *err)
 {
 	struct profile *profile = resolver->profile;
-	resolver->locations = mem_alloc_array(profile->location_count, sizeof(*resolver->locations));
+	resolver->locations = mem_alloc_array(profile->location_count - first, sizeof(*resolver->locations));
 	if (!resolver->locations)
 		return error_nomem(err);
-	for (uint32_t i = 1; i < profile->location_count; i++) {
+	for (uint32_t i = first; i < profile->location_count; i++) {
 		const struct profile_location *location = &profile->locations[i];
 		if (location->line_count == 0 && location->mapping != 0)
 			resolver->locations[resolver->location_count++] = i;
@@ -161,10 +161,16 @@ static int resolve_binary(struct resolver *resolver, size_t first, size_t *ret_n
 int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, size_t *ret_resolved, size_t *ret_unresolved,
 		       struct error *err)
 {
+	return symbolizer_resolve_from(symbolizer, profile, 1, ret_resolved, ret_unresolved, err);
+}
+
+int symbolizer_resolve_from(struct symbolizer *symbolizer, struct profile *profile, uint32_t first, size_t *ret_resolved,
+			    size_t *ret_unresolved, struct error *err)
+{
 	struct resolver resolver = {.symbolizer = symbolizer, .profile = profile};
 	map64_init(&resolver.functions);
 	buffer_init(&resolver.text, DEMANGLE_OUTPUT_MAX);
-	int r = collect_locations(&resolver, err);
+	int r = collect_locations(&resolver, first, err);
 	for (size_t at = 0; r == 0 && at < resolver.location_count;)
 		r = resolve_binary(&resolver, at, &at, err);
 	map64_release(&resolver.functions);

@@ -35,6 +35,9 @@ bool symbolizer_has(struct symbolizer *symbolizer, const char *build_id);
  * stay as they are if nothing is known. ret_resolved, ret_unresolved count locations; NULL allowed. */
 int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, size_t *ret_resolved, size_t *ret_unresolved,
 		       struct error *err);
+/* The same for locations from `first` (at least 1) on: those that were added since the last call. */
+int symbolizer_resolve_from(struct symbolizer *symbolizer, struct profile *profile, uint32_t first, size_t *ret_resolved,
+			    size_t *ret_unresolved, struct error *err);
 struct symbolizer_stats {
 	uint64_t tables, table_bytes, lookups, hits, files_parsed, parse_ns_total, parse_failures, cache_hits;
 };

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "query/query_int.h"
+
+int groups_init(struct groups *groups, struct query_scan *scan, const char *const *by, size_t by_count, size_t max,
+		struct error *err)
+{
+	*groups = (struct groups){.scan = scan, .by = by, .by_count = by_count, .max = max};
+	if (by_count > STORE_GROUP_BY_MAX)
+		return error_set(err, -EINVAL, "query: grouping by more than %d labels", STORE_GROUP_BY_MAX);
+	for (size_t i = 0; i < by_count; i++)
+		if (!label_name_is_valid(by[i]))
+			return error_set(err, -EINVAL,
+					 "query: '%.100s' is not a label name; names match [a-zA-Z_][a-zA-Z0-9_]*", by[i]);
+	return 0;
+}
+
+void groups_release(struct groups *groups)
+{
+	for (size_t i = 0; i < groups->count; i++)
+		labels_release(&groups->items[i]);
+	mem_free(groups->items);
+	index32_release(&groups->index);
+	*groups = (struct groups){0};
+}
+
+int groups_find(struct groups *groups, const struct labels *labels, uint32_t *ret, struct error *err)
+{
+	uint64_t hash = labels_hash(labels);
+	for (size_t at = index32_first(&groups->index, hash); index32_at(&groups->index, hash, &at, ret); at++)
+		if (labels_compare(&groups->items[*ret], labels) == 0)
+			return 0;
+	int r = array_reserve(&groups->items, &groups->capacity, groups->count + 1, groups->max);
+	if (r == -E2BIG)
+		return error_set(err, -EINVAL, "query: more than %zu groups; group by fewer labels or narrow the selector",
+				 groups->max);
+	if (r || index32_reserve(&groups->index, 1))
+		return error_nomem(err);
+	r = labels_copy(&groups->items[groups->count], labels, err);
+	if (r)
+		return r;
+	*ret = (uint32_t)groups->count++;
+	index32_add(&groups->index, hash, *ret);
+	return 0;
+}
+
+int groups_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		    struct error *err)
+{
+	struct groups *groups = context;
+	int r = groups->scan ? query_scan_take_type(groups->scan, type, err) : 0;
+	return r ? r : groups_find(groups, labels, ret, err);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache of decoded indexes of blocks: series, stack tables, stack hashes.
+ *
+ * It holds up to STORE_CACHE_MAX bytes; the parts of the block that was used longest ago go first. What it holds has references
+ * of its own, so a query keeps what it uses while the cache forgets it. Two queries that miss at the same time both load; the
+ * second copy lives only as long as its query.
+ */
+#include <stddef.h>
+
+#include "store/store_int.h"
+
+struct kind {
+	size_t slot, refs, bytes; /* offsets: in struct block, in the part */
+	int (*load)(const struct block *block, void **ret, uint64_t *bytes, struct error *err);
+	void (*free)(void *part);
+};
+
+static int load_series(const struct block *block, void **ret, uint64_t *bytes, struct error *err)
+{
+	struct block_series *series = NULL;
+	int r = block_series_load(block, &series, bytes, err);
+	*ret = series;
+	return r;
+}
+
+static int load_tables(const struct block *block, void **ret, uint64_t *bytes, struct error *err)
+{
+	struct block_tables *tables = NULL;
+	int r = block_tables_load(block, &tables, bytes, err);
+	*ret = tables;
+	return r;
+}
+
+static int load_hashes(const struct block *block, void **ret, uint64_t *bytes, struct error *err)
+{
+	struct block_hashes *hashes = NULL;
+	int r = block_hashes_load(block, &hashes, bytes, err);
+	*ret = hashes;
+	return r;
+}
+
+static void free_series(void *part)
+{
+	block_series_free(part);
+}
+
+static void free_tables(void *part)
+{
+	block_tables_free(part);
+}
+
+static void free_hashes(void *part)
+{
+	block_hashes_free(part);
+}
+
+static const struct kind kinds[BLOCK_PARTS] = {
+	[BLOCK_PART_SERIES] = {offsetof(struct block, series), offsetof(struct block_series, refs),
+			       offsetof(struct block_series, bytes), load_series, free_series},
+	[BLOCK_PART_TABLES] = {offsetof(struct block, tables), offsetof(struct block_tables, refs),
+			       offsetof(struct block_tables, bytes), load_tables, free_tables},
+	[BLOCK_PART_HASHES] = {offsetof(struct block, hashes), offsetof(struct block_hashes, refs),
+			       offsetof(struct block_hashes, bytes), load_hashes, free_hashes},
+};
+
+static void **slot_of(struct block *block, enum block_part part)
+{
+	return (void **)(void *)((char *)block + kinds[part].slot);
+}
+
+static unsigned *refs_of(void *item, enum block_part part)
+{
+	return (unsigned *)(void *)((char *)item + kinds[part].refs);
+}
+
+static size_t bytes_of(void *item, enum block_part part)
+{
+	return *(size_t *)(void *)((char *)item + kinds[part].bytes);
+}
+
+struct cache_evicted cache_evict(struct store *store, struct block *block)
+{
+	struct cache_evicted out = {0};
+	for (enum block_part part = 0; part < BLOCK_PARTS; part++) {
+		void **slot = slot_of(block, part);
+		if (!*slot)
+			continue;
+		store->cache_bytes -= bytes_of(*slot, part);
+		if (--*refs_of(*slot, part) == 0)
+			out.parts[part] = *slot;
+		*slot = NULL;
+	}
+	return out;
+}
+
+void cache_free_evicted(struct cache_evicted out)
+{
+	for (enum block_part part = 0; part < BLOCK_PARTS; part++)
+		if (out.parts[part])
+			kinds[part].free(out.parts[part]);
+}
+
+static bool holds_any(const struct block *block)
+{
+	return block->series || block->tables || block->hashes;
+}
+
+/* Makes the cache fit again, sparing `keep`. state_lock held for one block at a time. */
+static void shrink(struct store *store, const struct block *keep)
+{
+	for (;;) {
+		struct block *oldest = NULL;
+		pthread_mutex_lock(&store->state_lock);
+		for (size_t i = 0; store->cache_bytes > STORE_CACHE_MAX && i < store->block_count; i++) {
+			struct block *block = store->blocks[i];
+			if (block != keep && holds_any(block) && (!oldest || block->last_used < oldest->last_used))
+				oldest = block;
+		}
+		struct cache_evicted out = {0};
+		if (oldest)
+			out = cache_evict(store, oldest);
+		pthread_mutex_unlock(&store->state_lock);
+		cache_free_evicted(out);
+		if (!oldest)
+			return;
+	}
+}
+
+/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
+static bool may_cache(const struct block *block, size_t bytes)
+{
+	return !block->removed && !block->is_set_aside && bytes <= STORE_CACHE_MAX / 2;
+}
+
+int cache_get(struct store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
+	      struct error *err)
+{
+	pthread_mutex_lock(&store->state_lock);
+	void **slot = slot_of(block, part);
+	void *item = *slot;
+	if (item)
+		++*refs_of(item, part);
+	block->last_used = ++store->cache_clock;
+	pthread_mutex_unlock(&store->state_lock);
+	*ret = item;
+	if (item) {
+		stats->cache_hits++;
+		return 0;
+	}
+	stats->cache_misses++;
+	int r = kinds[part].load(block, &item, &stats->bytes, err);
+	if (r < 0)
+		return r;
+	*ret = item;
+	pthread_mutex_lock(&store->state_lock);
+	if (!*slot && may_cache(block, bytes_of(item, part))) {
+		++*refs_of(item, part);
+		*slot = item;
+		store->cache_bytes += bytes_of(item, part);
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	shrink(store, block);
+	return 0;
+}
+
+void cache_put(struct store *store, enum block_part part, void *item)
+{
+	if (!item)
+		return;
+	pthread_mutex_lock(&store->state_lock);
+	bool last = --*refs_of(item, part) == 0;
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		kinds[part].free(item);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which stacks of a source pass the conditions of a selection: each location is judged once, the rest is one pass over the trie
+ * for each condition. */
+#ifndef WICK_STORE_FILTER_H
+#define WICK_STORE_FILTER_H
+
+#include "store/block.h"
+
+/* *ret is a byte a stack, or NULL when there are no conditions; the caller frees it. */
+int filter_block(const struct store_select *select, const struct block_tables *tables, uint8_t **ret, struct error *err);
+int filter_pool(const struct store_select *select, const struct profile *pool, uint8_t **ret, struct error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sums of a merge, by (stack's content hash, group): where the sources of a merge meet. Remembers where each stack was met
+ * first, so that only distinct stacks are made into frames. */
+#ifndef WICK_STORE_STACK_SET_H
+#define WICK_STORE_STACK_SET_H
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/map.h"
+
+struct stack_entry {
+	struct hash128 hash;
+	int64_t value; /* wraps */
+	uint32_t group;
+	uint32_t source, stack; /* where it was met first */
+};
+struct stack_set {
+	struct stack_entry *entries;
+	size_t count, capacity;
+	struct index32 index;
+};
+void stack_set_init(struct stack_set *set);
+void stack_set_release(struct stack_set *set);
+/* What one source gives: stacks, groups (NULL = all 0) and values, count of each; hash of stacks[i] is hashes[stacks[i]].
+ * -E2BIG when there would be more than `max` entries: the set holds a part of them then. */
+struct stack_sums {
+	const uint32_t *stacks, *groups;
+	const int64_t *values;
+	size_t count;
+};
+int stack_set_add(struct stack_set *set, uint32_t source, const struct stack_sums *sums, const struct hash128 *hashes,
+		  size_t max, struct error *err);
+
+#endif
