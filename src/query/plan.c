@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From syntax tree to plan.
+ *
+ * The stages are read from the left, and what flows between them has a kind: a selection (not read yet), a flame graph, a
+ * difference, values over time, a table, a comparison. Each stage accepts some kinds and makes one; everything else is refused
+ * with the reason. Nothing is read before the end, so that what can be done by the store is given to it, wherever it stands:
+ *
+ *   where      always: labels do not change by what is done to stacks
+ *   frames     as long as no stage before has changed stacks; behind one it is a transformation like the others
+ *   group by   always
+ *   bin, sum, top by label, compare
+ *              are sums that the store makes without stacks, from rollups and totals where it can
+ *
+ * Names of frames that have no lines are not known to the store: its conditions ask the symbolizer.
+ */
+#include "query/pipeline_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+
+enum flow { FLOW_SELECTION, FLOW_PROFILE, FLOW_DIFF, FLOW_SERIES, FLOW_TABLE, FLOW_COMPARISON };
+
+struct planner {
+	const struct pipeline *pipeline;
+	struct plan *plan;
+	enum flow flow;
+	const char *made_by; /* the stage that made the present kind */
+	bool has_group, limited;
+	struct error *err;
+};
+
+static const char *const flow_names[] = {
+	[FLOW_SELECTION] = "a selection",   [FLOW_PROFILE] = "a flame graph", [FLOW_DIFF] = "a difference",
+	[FLOW_SERIES] = "values over time", [FLOW_TABLE] = "a table",	      [FLOW_COMPARISON] = "a comparison",
+};
+
+/* accepted is a set of 1 << flow. */
+static int accept(struct planner *planner, const struct stage *stage, unsigned accepted, const char *hint)
+{
+	if (accepted & (1u << planner->flow))
+		return 0;
+	if (planner->flow == FLOW_SELECTION)
+		return stage_refuse(planner->pipeline, stage, planner->err, "'%s' cannot work on a selection%s%s",
+				    stage_name(stage->kind), hint ? ": " : "", hint ? hint : "");
+	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' cannot follow '%s', which makes %s%s%s",
+			    stage_name(stage->kind), planner->made_by, flow_names[planner->flow], hint ? ": " : "",
+			    hint ? hint : "");
+}
+
+static void become(struct planner *planner, const struct stage *stage, enum flow flow)
+{
+	planner->flow = flow;
+	planner->made_by = stage_name(stage->kind);
+}
+
+#define SELECTION  (1u << FLOW_SELECTION)
+#define PROFILE	   (1u << FLOW_PROFILE)
+#define DIFF	   (1u << FLOW_DIFF)
+#define SERIES	   (1u << FLOW_SERIES)
+#define TABLE	   (1u << FLOW_TABLE)
+#define COMPARISON (1u << FLOW_COMPARISON)
+
+static int refuse_limited(struct planner *planner, const struct stage *stage)
+{
+	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' must stand before 'top' and 'limit'",
+			    stage_name(stage->kind));
+}
+
+static int plan_where(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
+	if (!r && planner->limited)
+		r = refuse_limited(planner, stage);
+	for (size_t i = 0; !r && i < stage->selector->matcher_count; i++) {
+		const struct label_matcher *matcher = &stage->selector->matchers[i];
+		if (plan->where_count + planner->pipeline->selector->matcher_count >= QUERY_MATCHERS_MAX)
+			return stage_refuse(planner->pipeline, stage, planner->err, "more than %d matchers",
+					    QUERY_MATCHERS_MAX);
+		plan->where[plan->where_count++] = (struct query_matcher){
+			.label = matcher->name, .op = matcher->pattern.op, .value = matcher->pattern.value};
+	}
+	return r;
+}
+
+static int plan_frames(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "stacks are gone by then");
+	if (r)
+		return r;
+	if (planner->limited)
+		return refuse_limited(planner, stage);
+	if (plan->transform_count) {
+		plan->transforms[plan->transform_count++] = stage;
+		return 0;
+	}
+	if (plan->frames_count == QUERY_FRAMES_MAX)
+		return stage_refuse(planner->pipeline, stage, planner->err, "more than %d conditions on frames",
+				    QUERY_FRAMES_MAX);
+	plan->frames[plan->frames_count++] = stage->frames;
+	return 0;
+}
+
+static int plan_transform(struct planner *planner, const struct stage *stage)
+{
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF,
+		       "it changes flame graphs; 'frames' can choose stacks before");
+	if (r)
+		return r;
+	planner->plan->transforms[planner->plan->transform_count++] = stage;
+	if (planner->flow == FLOW_SELECTION)
+		become(planner, stage, FLOW_PROFILE);
+	return 0;
+}
+
+static int plan_group(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
+	if (r)
+		return r;
+	if (planner->limited)
+		return refuse_limited(planner, stage);
+	if (planner->has_group)
+		return stage_refuse(planner->pipeline, stage, planner->err, "'group by' stands here a second time");
+	planner->has_group = true;
+	for (size_t i = 0; i < stage->name_count; i++)
+		plan->by[plan->by_count++] = stage->names[i];
+	return 0;
+}
+
+static int plan_bin(struct planner *planner, const struct stage *stage)
+{
+	int r = accept(planner, stage, SELECTION, "it sums up what was selected; put it before");
+	if (r)
+		return r;
+	planner->plan->binned = true;
+	planner->plan->step_ns = stage->duration_ns;
+	planner->plan->output = PLAN_SERIES;
+	become(planner, stage, FLOW_SERIES);
+	return 0;
+}
+
+static int plan_rate(struct planner *planner, const struct stage *stage)
+{
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "put it before");
+	if (!r && planner->plan->rate)
+		return stage_refuse(planner->pipeline, stage, planner->err, "'rate' stands here a second time");
+	planner->plan->rate = true;
+	return r;
+}
+
+static int plan_top(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "use 'sort by' and 'limit'");
+	if (r)
+		return r;
+	bool series = planner->flow == FLOW_SERIES;
+	if (series && (stage->by_given || stage->total_given))
+		return stage_refuse(planner->pipeline, stage, planner->err,
+				    "behind 'bin' it is 'top N' or 'top N others': the groups with the largest sums");
+	if (!series && stage->others && stage->by != TOP_BY_LABEL)
+		return stage_refuse(planner->pipeline, stage, planner->err,
+				    "'others' is for values over time ('bin' before) and for 'by label'");
+	if (series) {
+		if (plan->series_top)
+			return refuse_limited(planner, stage);
+		plan->series_top = stage;
+		planner->limited = true;
+		return 0;
+	}
+	plan->last = stage;
+	plan->output = stage->by == TOP_BY_LABEL ? PLAN_TOP_LABEL : PLAN_TOP;
+	if (stage->by == TOP_BY_LABEL && stage->total_given)
+		return stage_refuse(planner->pipeline, stage, planner->err, "values of a label have no self and total");
+	if (stage->by == TOP_BY_LABEL && planner->flow != FLOW_SELECTION)
+		return stage_refuse(planner->pipeline, stage, planner->err,
+				    "'by label' sums up a selection; '%s' before it changes %s", planner->made_by,
+				    flow_names[planner->flow]);
+	if (plan->diff && plan->by_count)
+		return stage_refuse(planner->pipeline, stage, planner->err, "the table of a difference cannot be grouped");
+	become(planner, stage, FLOW_TABLE);
+	return 0;
+}
+
+static int plan_sum(struct planner *planner, const struct stage *stage)
+{
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, NULL);
+	if (r)
+		return r;
+	if (planner->limited)
+		return refuse_limited(planner, stage);
+	if (planner->plan->diff && planner->plan->by_count)
+		return stage_refuse(planner->pipeline, stage, planner->err, "the sums of a difference cannot be grouped");
+	planner->plan->output = PLAN_SUM;
+	become(planner, stage, FLOW_TABLE);
+	return 0;
+}
+
+static int plan_count(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | SERIES | TABLE, NULL);
+	if (r)
+		return r;
+	if (planner->flow == FLOW_SELECTION && (plan->frames_count || plan->by_count))
+		return stage_refuse(
+			planner->pipeline, stage, planner->err,
+			"'count' of a selection counts what the indexes know, which is nothing of frames and groups");
+	if (planner->flow == FLOW_SELECTION)
+		plan->output = PLAN_COUNT_TYPES;
+	else
+		plan->tail[plan->tail_count++] = stage;
+	become(planner, stage, FLOW_TABLE);
+	return 0;
+}
+
+static int plan_diff(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
+	if (r)
+		return r;
+	plan->diff = stage;
+	become(planner, stage, FLOW_DIFF);
+	if (!stage->selector)
+		return 0;
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
+	if (selector_format(stage->selector, &text) || !(plan->base_selector = mem_strdup(buffer_string(&text))))
+		return error_nomem(planner->err);
+	return 0;
+}
+
+static int plan_compare(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
+	if (!r && plan->by_count)
+		return stage_refuse(planner->pipeline, stage, planner->err, "'compare' cannot follow 'group by'");
+	plan->last = stage;
+	plan->output = PLAN_COMPARE;
+	become(planner, stage, FLOW_COMPARISON);
+	return r;
+}
+
+static int plan_join(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION | SERIES, "put it behind 'bin' or the selection");
+	if (r)
+		return r;
+	if (planner->limited)
+		return refuse_limited(planner, stage);
+	if (planner->has_group)
+		return stage_refuse(planner->pipeline, stage, planner->err,
+				    "'join' groups by its own labels; leave 'group by' away");
+	for (size_t i = 0; i < stage->name_count; i++)
+		plan->by[plan->by_count++] = stage->names[i];
+	plan->last = stage;
+	plan->output = PLAN_JOIN;
+	become(planner, stage, FLOW_TABLE);
+	return 0;
+}
+
+static int plan_tail(struct planner *planner, const struct stage *stage)
+{
+	bool sort = stage->kind == STAGE_SORT;
+	int r = accept(planner, stage, sort ? TABLE : TABLE | SERIES, "it works on tables: 'top', 'sum' ... before");
+	if (!r)
+		planner->plan->tail[planner->plan->tail_count++] = stage;
+	planner->limited |= !sort;
+	return r;
+}
+
+static int plan_catalogue(struct planner *planner, const struct stage *stage)
+{
+	struct plan *plan = planner->plan;
+	int r = accept(planner, stage, SELECTION, "it lists what is stored");
+	if (r)
+		return r;
+	if (plan->frames_count || plan->by_count)
+		return stage_refuse(planner->pipeline, stage, planner->err,
+				    "'%s' lists what the indexes know, which is nothing of frames and groups",
+				    stage_name(stage->kind));
+	plan->last = stage;
+	plan->output = stage->kind == STAGE_TYPES ? PLAN_TYPES : stage->kind == STAGE_LABELS ? PLAN_LABELS : PLAN_VALUES;
+	become(planner, stage, FLOW_TABLE);
+	return 0;
+}
+
+static int plan_stage(struct planner *planner, const struct stage *stage)
+{
+	switch (stage->kind) {
+	case STAGE_WHERE: return plan_where(planner, stage);
+	case STAGE_FRAMES: return plan_frames(planner, stage);
+	case STAGE_FOCUS:
+	case STAGE_HIDE:
+	case STAGE_CALLERS:
+	case STAGE_CALLEES:
+	case STAGE_COLLAPSE: return plan_transform(planner, stage);
+	case STAGE_GROUP: return plan_group(planner, stage);
+	case STAGE_BIN: return plan_bin(planner, stage);
+	case STAGE_RATE: return plan_rate(planner, stage);
+	case STAGE_TOP: return plan_top(planner, stage);
+	case STAGE_SUM: return plan_sum(planner, stage);
+	case STAGE_COUNT: return plan_count(planner, stage);
+	case STAGE_DIFF: return plan_diff(planner, stage);
+	case STAGE_COMPARE: return plan_compare(planner, stage);
+	case STAGE_JOIN: return plan_join(planner, stage);
+	case STAGE_SORT:
+	case STAGE_LIMIT: return plan_tail(planner, stage);
+	case STAGE_TYPES:
+	case STAGE_LABELS:
+	case STAGE_VALUES: return plan_catalogue(planner, stage);
+	}
+	return 0;
+}
+
+static int check_rate(const struct planner *planner)
+{
+	const struct plan *plan = planner->plan;
+	if (!plan->rate)
+		return 0;
+	switch (plan->output) {
+	case PLAN_SERIES:
+	case PLAN_TOP:
+	case PLAN_TOP_LABEL:
+	case PLAN_SUM:
+	case PLAN_JOIN: return 0;
+	default: break;
+	}
+	for (size_t i = 0;; i++)
+		if (planner->pipeline->stages[i].kind == STAGE_RATE)
+			return stage_refuse(planner->pipeline, &planner->pipeline->stages[i], planner->err,
+					    "'rate' needs values over time or a table: 'bin', 'top' or 'sum' behind it");
+}
+
+int plan_make(const struct pipeline *pipeline, struct plan *ret, struct error *err)
+{
+	struct planner planner = {.pipeline = pipeline, .plan = ret, .err = err};
+	memset(ret, 0, sizeof(*ret));
+	ret->pipeline = pipeline;
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
+	if (selector_format(pipeline->selector, &text) || !(ret->selector = mem_strdup(buffer_string(&text))))
+		return error_nomem(err);
+	int r = 0;
+	for (size_t i = 0; !r && i < pipeline->stage_count; i++)
+		r = plan_stage(&planner, &pipeline->stages[i]);
+	return r ? r : check_rate(&planner);
+}
+
+void plan_release(struct plan *plan)
+{
+	mem_free(plan->selector);
+	mem_free(plan->base_selector);
+	memset(plan, 0, sizeof(*plan));
+}
+
+/* ---- as text ---- */
+
+static int format_read(const struct plan *plan, struct buffer *out)
+{
+	static const char *const outputs[] = {
+		[PLAN_PROFILE] = "stacks",
+		[PLAN_SERIES] = "sums a step",
+		[PLAN_TOP] = "stacks",
+		[PLAN_TOP_LABEL] = "sums a group, without stacks",
+		[PLAN_SUM] = "sums a group",
+		[PLAN_COMPARE] = "sums a value of the label, then stacks of the largest",
+		[PLAN_JOIN] = "sums a group and step, and process_stats",
+		[PLAN_COUNT_TYPES] = "indexes only",
+		[PLAN_TYPES] = "indexes only",
+		[PLAN_LABELS] = "indexes only",
+		[PLAN_VALUES] = "indexes only",
+	};
+	int r = buffer_printf(out, "read: %s of %s\n", outputs[plan->output], plan->selector);
+	for (size_t i = 0; !r && i < plan->where_count; i++) {
+		r = buffer_printf(out, "  in the store: %s%s", plan->where[i].label, operator_text(plan->where[i].op));
+		if (!r)
+			r = format_string(out, plan->where[i].value);
+		if (!r)
+			r = buffer_append_byte(out, '\n');
+	}
+	for (size_t i = 0; !r && i < plan->frames_count; i++) {
+		r = buffer_append_string(out, "  in the store: ");
+		if (!r)
+			r = frames_format(&plan->frames[i], out);
+		if (!r)
+			r = buffer_append_byte(out, '\n');
+	}
+	for (size_t i = 0; !r && i < plan->by_count; i++)
+		r = buffer_printf(out, "%s%s%s", i ? ", " : "  in the store: group by ", plan->by[i],
+				  i + 1 == plan->by_count ? "\n" : "");
+	return r;
+}
+
+static int format_step(const struct stage *stage, const char *prefix, struct buffer *out)
+{
+	int r = buffer_append_string(out, prefix);
+	if (!r)
+		r = stage_format(stage, out);
+	return r ? r : buffer_append_byte(out, '\n');
+}
+
+int plan_format(const struct plan *plan, struct buffer *out)
+{
+	bool stacks = plan->output == PLAN_PROFILE || plan->output == PLAN_TOP || plan->output == PLAN_COMPARE;
+	int r = format_read(plan, out);
+	if (!r && plan->diff)
+		r = format_step(plan->diff, "read again and lay over each other: ", out);
+	if (!r && stacks)
+		r = buffer_append_string(out, "then: names for the addresses that are left\n");
+	for (size_t i = 0; !r && i < plan->transform_count; i++)
+		r = format_step(plan->transforms[i], "then: ", out);
+	if (!r && plan->output == PLAN_PROFILE && plan->by_count)
+		r = buffer_append_string(out, "then: the labels as frames at the root\n");
+	if (!r && plan->last)
+		r = format_step(plan->last, "then: ", out);
+	if (!r && plan->series_top)
+		r = format_step(plan->series_top, "then: ", out);
+	if (!r && plan->rate)
+		r = buffer_append_string(out, "then: per second\n");
+	for (size_t i = 0; !r && i < plan->tail_count; i++)
+		r = format_step(plan->tail[i], "then: ", out);
+	return r;
+}
