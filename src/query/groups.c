@@ -7,7 +7,8 @@
 int groups_init(struct groups *groups, struct query_scan *scan, const char *const *by, size_t by_count, size_t max,
 		struct error *err)
 {
-	*groups = (struct groups){.scan = scan, .by = by, .by_count = by_count, .max = max};
+	static const char *const no_labels[] = {NULL}; /* to the store, no list is all labels */
+	*groups = (struct groups){.scan = scan, .by = by_count ? by : no_labels, .by_count = by_count, .max = max};
 	if (by_count > STORE_GROUP_BY_MAX)
 		return error_set(err, -EINVAL, "query: grouping by more than %d labels", STORE_GROUP_BY_MAX);
 	for (size_t i = 0; i < by_count; i++)

@@ -102,7 +102,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	stats->parse_ns += (uint64_t)(parsed - started);
 
 	struct store_grouping grouping = {
-		.by = options->by, .by_count = options->by_count, .group = merge_on_group, .context = &build};
+		.by = build.groups.by, .by_count = options->by_count, .group = merge_on_group, .context = &build};
 	struct store_read_stats read = {0};
 	r = store_merge(store, &scan.select, &grouping, profile, &read, err);
 	r = query_scan_finish(&scan, store, r, err);

@@ -176,7 +176,7 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 		r = groups_init(&groups, NULL, by, by_count, LABEL_SETS_MAX, err);
 	if (r)
 		return r;
-	struct store_grouping grouping = {.by = by, .by_count = by_count, .group = groups_on_group, .context = &groups};
+	struct store_grouping grouping = {.by = groups.by, .by_count = by_count, .group = groups_on_group, .context = &groups};
 	struct store_read_stats read = {0};
 	r = store_list_series(store, &scan.select, &grouping, &read, err);
 	r = query_scan_finish(&scan, store, r, err);

@@ -241,7 +241,7 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
 	struct store_grouping grouping = {
-		.by = options->by, .by_count = options->by_count, .group = groups_on_group, .context = &build.groups};
+		.by = build.groups.by, .by_count = options->by_count, .group = groups_on_group, .context = &build.groups};
 	struct store_read_stats read = {0};
 	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &read, err);
 	r = query_scan_finish(&scan, store, r, err);
