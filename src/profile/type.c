@@ -91,6 +91,8 @@ static bool starts_with(struct bytes text, const char *prefix)
 static const char *guess_name(struct bytes sample, struct bytes period)
 {
 	static const char *const cpu[] = {"cpu", "samples", "wall"};
+	if (bytes_equal_string(period, PROCESS_STATS_NAME))
+		return PROCESS_STATS_NAME;
 	for (size_t i = 0; i < sizeof(cpu) / sizeof(*cpu); i++)
 		if (bytes_equal_string(sample, cpu[i]))
 			return "process_cpu";
@@ -127,4 +129,25 @@ void profile_type_of(const struct profile *profile, size_t sample_type, const ch
 	set_part(ret->sample_unit, sizeof(ret->sample_unit), profile_string_bytes(profile, type->unit));
 	set_part(ret->period_type, sizeof(ret->period_type), period);
 	set_part(ret->period_unit, sizeof(ret->period_unit), profile_string_bytes(profile, profile->period_type.unit));
+}
+
+const struct process_stats_column_name process_stats_columns[PROCESS_STATS_COLUMNS] = {
+	[PROCESS_STATS_CPU] = {"cpu", "nanoseconds", "cpu_ns"},
+	[PROCESS_STATS_RSS] = {"rss", "bytes", "rss_bytes"},
+	[PROCESS_STATS_MINOR_FAULTS] = {"minor_faults", "count", "minor_faults"},
+	[PROCESS_STATS_MAJOR_FAULTS] = {"major_faults", "count", "major_faults"},
+	[PROCESS_STATS_VOLUNTARY_SWITCHES] = {"voluntary_switches", "count", "voluntary_switches"},
+	[PROCESS_STATS_INVOLUNTARY_SWITCHES] = {"involuntary_switches", "count", "involuntary_switches"},
+	[PROCESS_STATS_READ] = {"read", "bytes", "read_bytes"},
+	[PROCESS_STATS_WRITTEN] = {"written", "bytes", "written_bytes"},
+	[PROCESS_STATS_THREADS] = {"threads", "count", "threads"},
+};
+
+enum process_stats_column process_stats_column_of(const char *sample_type, const char *unit)
+{
+	unsigned column = 0;
+	while (column < PROCESS_STATS_COLUMNS && (strcmp(process_stats_columns[column].sample_type, sample_type) != 0 ||
+						  strcmp(process_stats_columns[column].unit, unit) != 0))
+		column++;
+	return (enum process_stats_column)column;
 }

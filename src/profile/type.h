@@ -22,4 +22,34 @@ bool profile_type_equal(const struct profile_type *a, const struct profile_type 
  * otherwise the sample type itself. */
 void profile_type_of(const struct profile *profile, size_t sample_type, const char *name, struct profile_type *ret);
 
+/*
+ * Profiles of this name are a table of another kind: what each process used since the last flush of its agent. They have no
+ * stacks, and a row a process and time; their sample types are the columns. In the store they are no profile type: see
+ * store/processes.h. A profile is known by its name, or without one by its period type, which OTLP and pprof carry.
+ */
+#define PROCESS_STATS_NAME "process_stats"
+enum process_stats_column {
+	PROCESS_STATS_CPU, /* user and system; this and all others but RSS and threads: since the flush before */
+	PROCESS_STATS_RSS, /* at the time of the row, like threads */
+	PROCESS_STATS_MINOR_FAULTS,
+	PROCESS_STATS_MAJOR_FAULTS,
+	PROCESS_STATS_VOLUNTARY_SWITCHES,
+	PROCESS_STATS_INVOLUNTARY_SWITCHES,
+	PROCESS_STATS_READ, /* by storage, like written */
+	PROCESS_STATS_WRITTEN,
+	PROCESS_STATS_THREADS,
+	PROCESS_STATS_COLUMNS,
+};
+struct process_stats_column_name {
+	const char *sample_type, *unit; /* in profiles: "cpu", "nanoseconds" */
+	const char *column;		/* in files and queries: "cpu_ns" */
+};
+extern const struct process_stats_column_name process_stats_columns[PROCESS_STATS_COLUMNS];
+static inline bool profile_type_is_process_stats(const struct profile_type *type)
+{
+	return __builtin_strcmp(type->name, PROCESS_STATS_NAME) == 0;
+}
+/* The column that a sample type of a process_stats profile fills; PROCESS_STATS_COLUMNS if there is none. */
+enum process_stats_column process_stats_column_of(const char *sample_type, const char *unit);
+
 #endif

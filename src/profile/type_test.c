@@ -108,6 +108,7 @@ static void test_type_of(void **state)
 	assert_type_of(NULL, "inuse_objects", "count", "space", "memory:inuse_objects:count:space:");
 	assert_type_of(NULL, "contentions", "count", "contentions", "mutex:contentions:count:contentions:");
 	assert_type_of(NULL, "delay", "nanoseconds", "block", "block:delay:nanoseconds:block:");
+	assert_type_of(NULL, "cpu", "nanoseconds", "process_stats", "process_stats:cpu:nanoseconds:process_stats:");
 	assert_type_of(NULL, "goroutine", "count", "", "goroutine:goroutine:count::");
 	assert_type_of(NULL, "goroutines", "count", "", "goroutine:goroutines:count::");
 	assert_type_of(NULL, "my thing", "a:b", "", "my_thing:my_thing:a_b::");
