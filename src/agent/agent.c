@@ -249,6 +249,27 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 	return r;
 }
 
+/* Profiles are worth having without them. */
+static void no_process_stats(struct agent *agent, const struct error *why)
+{
+	agent->process_stats = process_stats_free(agent->process_stats);
+	pthread_mutex_lock(&agent->stats_lock);
+	snprintf(agent->stats.process_stats_problem, sizeof(agent->stats.process_stats_problem), "%s", why->message);
+	pthread_mutex_unlock(&agent->stats_lock);
+}
+
+static int start_process_stats(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	struct error why = {0};
+	int r = options->process_stats ? process_stats_new(agent->cgroups.v1, &agent->process_stats, &why) : 0;
+
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r < 0)
+		no_process_stats(agent, &why);
+	return 0;
+}
+
 /* Says so when the kernel is too old, which is why most other things fail then. */
 static int explain(int code, struct error *err)
 {
@@ -283,6 +304,8 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 	r = init_tables(agent, options, err);
 	if (r == 0)
 		r = start(agent, options, err);
+	if (r == 0)
+		r = start_process_stats(agent, options, err);
 	if (r < 0)
 		return explain(r, err);
 	struct sampler_counters counters;
@@ -306,6 +329,7 @@ struct agent *agent_free(struct agent *agent)
 	binaries_release(&agent->binaries);
 	sampler_free(agent->sampler);
 	events_free(agent->events);
+	process_stats_free(agent->process_stats);
 	window_release(&agent->window);
 	window_release(&agent->wait_window);
 	waits_release(&agent->waits);
@@ -454,6 +478,36 @@ static int hand_over(struct agent *agent, struct error *err)
 	return r;
 }
 
+static void count_rows(struct agent *agent, const struct profile *profile, int64_t took_ns)
+{
+	pthread_mutex_lock(&agent->stats_lock);
+	agent->stats.process_rows += profile ? profile->sample_count : 0;
+	agent->stats.process_rows_left_out = agent->process_stats->left_out;
+	agent->stats.process_stats_ns += (uint64_t)took_ns;
+	pthread_mutex_unlock(&agent->stats_lock);
+}
+
+/* What processes used between two flushes, however many windows there were. */
+static int hand_over_processes(struct agent *agent, int64_t began_ns, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct error why = {0};
+	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - began_ns), cpu_ns = time_thread_cpu_ns();
+
+	if (!agent->process_stats)
+		return 0;
+	int r = process_stats_take(agent->process_stats, &agent->processes, &agent->window.sample_labels, start_ns,
+				   agent->drained_ns - began_ns, &profile, &why);
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r < 0) {
+		no_process_stats(agent, &why);
+		return 0;
+	}
+	count_rows(agent, profile, time_thread_cpu_ns() - cpu_ns);
+	return profile && agent->sink.on_profile ? agent->sink.on_profile(agent->sink.context, profile, err) : 0;
+}
+
 static int sweep_binaries(struct agent *agent, struct error *err)
 {
 	if (!binaries_should_sweep(&agent->binaries))
@@ -511,7 +565,7 @@ static void stay_in_budget(struct agent *agent, const struct sampler_counters *c
 
 static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct error *err)
 {
-	int64_t began = time_monotonic_ns();
+	int64_t began = time_monotonic_ns(), window_began = agent->window_start_ns;
 	struct sampler_counters counters;
 	int more, r;
 
@@ -523,6 +577,8 @@ static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct err
 		if (r == 0)
 			r = hand_over(agent, err);
 	} while (r == 0 && more > 0);
+	if (r == 0)
+		r = hand_over_processes(agent, window_began, err);
 	agent->flush_number++;
 	sampler_get_counters(agent->sampler, &counters);
 	if (r == 0)

@@ -8,7 +8,8 @@
  * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample
  * (docs/labels.md): of its process, the process's executable, its thread, and its cgroup, which tells container, pod and
  * systemd unit; resource labels host.name, os.version (kernel release), and those of --label. Rules may change labels and drop
- * samples (agent/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited.
+ * samples (agent/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited. What each
+ * process used comes as another one, process_stats (profile/type.h), which has no stacks.
  *
  * Symbols are not the agent's business, with two exceptions that only this host can answer, and only now: kernel addresses and
  * JIT code; both are asked of the sink.
@@ -62,8 +63,9 @@ struct agent_sink {
 	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
 	bool (*jit_symbol)(void *context, const struct agent_jit_address *address, struct agent_symbol *ret);
 	/* One flush. A profile has one sample type, which tells profiles apart: "cpu", and with off-CPU time another one a
-	 * flush, "off_cpu". (one_profile: both, "off_cpu" and "cpu"; wall: "wall".) The profile is borrowed, may be changed, is
-	 * freed after the call. Not called for a flush without samples. A negative return ends agent_run() with it. */
+	 * flush, "off_cpu". (one_profile: both, "off_cpu" and "cpu"; wall: "wall".) With process_stats a last one comes that
+	 * has the columns of profile/type.h. The profile is borrowed, may be changed, is freed after the call. Not called for a
+	 * flush without samples. A negative return ends agent_run() with it. */
 	int (*on_profile)(void *context, struct profile *profile, struct error *err);
 	/* Before agent_run() waits again, at least once a second and after signals: a chance to look at other things (progress,
 	 * an exit condition). Returns false to stop. NULL saves the wake-ups. */
@@ -88,6 +90,7 @@ struct agent_options {
 	bool wall; /* CPU time and all time that the threads wait, also for a CPU, as one value; needs pids. off_cpu_chance must
 		      be 0 */
 	bool one_profile;	     /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
+	bool process_stats;	     /* what each process used, once a flush */
 	bool measure_bpf;	     /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
 	unsigned heap_mib;	     /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
@@ -164,9 +167,12 @@ struct agent_stats {
 	char event[16];	       /* "cycles" or "cpu-clock" */
 	unsigned frequency_hz; /* now */
 	unsigned frequency_asked_hz;
-	double cost_share;	/* what the agent costs, smoothed, as a share of one CPU */
-	uint64_t rate_changes;	/* made to stay in the budget */
-	uint64_t waits_watched; /* waits that were looked at for off-CPU time */
+	double cost_share;			       /* what the agent costs, smoothed, as a share of one CPU */
+	uint64_t rate_changes;			       /* made to stay in the budget */
+	uint64_t waits_watched;			       /* waits that were looked at for off-CPU time */
+	uint64_t process_rows, process_rows_left_out;  /* of process_stats; left out for lack of room */
+	uint64_t process_stats_ns;		       /* CPU time that making them took */
+	char process_stats_problem[ERROR_MESSAGE_MAX]; /* why there are none although they are wanted; "" = all is well */
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
 

@@ -16,6 +16,7 @@
 #include "agent/events.h"
 #include "agent/governor.h"
 #include "agent/process.h"
+#include "agent/process_stats.h"
 #include "agent/sampler.h"
 #include "agent/unwinder.h"
 #include "agent/waits.h"
@@ -43,7 +44,8 @@ struct agent {
 	struct chains chains;
 	struct cgroups cgroups;
 	struct window window;
-	struct window wait_window; /* of off-CPU time, if it has a profile of its own */
+	struct window wait_window;	     /* of off-CPU time, if it has a profile of its own */
+	struct process_stats *process_stats; /* NULL = not wanted, or not to be had */
 	struct waits waits;
 	uint32_t wait_chance;
 	int64_t wait_least_ns;

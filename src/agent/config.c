@@ -66,6 +66,16 @@ static int get_number(struct reader *reader, const char *name, const yaml_node_t
 	return 0;
 }
 
+static int get_flag(struct reader *reader, const char *name, const yaml_node_t *node, bool *ret)
+{
+	bool yes = is_scalar(node) && strcmp(scalar(node), "true") == 0;
+
+	if (!yes && !(is_scalar(node) && strcmp(scalar(node), "false") == 0))
+		return bad(reader, node, name, "is neither true nor false");
+	*ret = yes;
+	return 0;
+}
+
 /* ---- names ---- */
 
 #define NAME_MAX_BYTES 32u
@@ -223,14 +233,24 @@ static int read_labels(struct reader *reader, const yaml_node_t *node)
 	return 0;
 }
 
-enum { SETTING_SERVER, SETTING_TOKEN_FILE, SETTING_EVENT, SETTING_FREQUENCY, SETTING_LABELS, SETTING_RULES };
-static const char *const setting_names[] = {"server", "token_file", "event", "frequency", "labels", "relabel_configs", NULL};
+enum {
+	SETTING_SERVER,
+	SETTING_TOKEN_FILE,
+	SETTING_EVENT,
+	SETTING_FREQUENCY,
+	SETTING_LABELS,
+	SETTING_PROCESS_STATS,
+	SETTING_RULES
+};
+static const char *const setting_names[] = {"server", "token_file",    "event",		  "frequency",
+					    "labels", "process_stats", "relabel_configs", NULL};
 
 static int set_setting(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
 {
 	struct agent_config *config = reader->config;
 	const char *name = setting_names[which];
 	uint64_t number = 0;
+	bool flag = false;
 	int r = 0;
 
 	(void)context;
@@ -247,6 +267,10 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 		config->frequency_hz = (unsigned)number;
 		return r;
 	case SETTING_LABELS: return read_labels(reader, value);
+	case SETTING_PROCESS_STATS:
+		r = get_flag(reader, name, value, &flag);
+		config->no_process_stats = !flag;
+		return r;
 	default: return read_rules(reader, value);
 	}
 }

@@ -21,6 +21,7 @@ struct agent_config {
 	/* NULL, 0: not in the file */
 	const char *server, *token_file, *event;
 	unsigned frequency_hz;
+	bool no_process_stats; /* process_stats: false */
 	struct labels labels;
 	struct relabel *relabel;
 	struct arena arena; /* of the texts */

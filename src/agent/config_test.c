@@ -29,6 +29,7 @@ static const char all[] = "# all there is\n"
 			  "labels:\n"
 			  "  env: prod\n"
 			  "  team: 'a: b'\n"
+			  "process_stats: false\n"
 			  "relabel_configs:\n"
 			  "  - source_labels: [process_executable_name, env]\n"
 			  "    separator: '@'\n"
@@ -51,6 +52,7 @@ static void test_all_settings(void **state)
 	assert_string_equal(config.token_file, "/etc/wick/token");
 	assert_string_equal(config.event, "cycles");
 	assert_int_equal(config.frequency_hz, 97);
+	assert_true(config.no_process_stats);
 	assert_string_equal(labels_get(&config.labels, "env"), "prod");
 	assert_string_equal(labels_get(&config.labels, "team"), "a: b");
 	assert_int_equal(relabel_count(config.relabel), 2);
@@ -72,6 +74,7 @@ static void test_nothing(void **state)
 		struct agent_config config;
 		assert_int_equal(parse(texts[i], &config, NULL), 0);
 		assert_null(config.server);
+		assert_false(config.no_process_stats);
 		assert_null(config.relabel);
 		assert_int_equal(config.frequency_hz, 0);
 		agent_config_release(&config);
@@ -93,6 +96,7 @@ static void test_what_is_wrong_is_said(void **state)
 		{"frequency: 0\n", "'frequency' must be a whole number from 1 to 10000"},
 		{"frequency: 19.5\n", "'frequency' must be a whole number"},
 		{"frequency: 10001\n", "'frequency' must be a whole number"},
+		{"process_stats: off\n", "'process_stats' is neither true nor false"},
 		{"event: cpu\n", "'event' is neither cpu-clock nor cycles"},
 		{"labels: [a]\n", "'labels' must be `name: value` lines"},
 		{"labels:\n  a-b: x\n", "agent.yaml: line 2: labels: "},

@@ -40,6 +40,7 @@ int apply_agent_config(const struct agent_config *config, const char *event, con
 	if (!ret->frequency_hz)
 		ret->frequency_hz = config->frequency_hz;
 	ret->relabel = config->relabel;
+	ret->process_stats = !config->no_process_stats;
 	return r;
 }
 
@@ -205,6 +206,8 @@ int collector_new(const struct collector_options *options, struct collector **re
 	struct agent_stats stats;
 	agent_get_stats(collector->agent, &stats);
 	collector->frequency_hz = stats.frequency_hz;
+	if (stats.process_stats_problem[0])
+		log_warn("what processes use is not sent: %s", stats.process_stats_problem);
 	*ret = collector;
 	collector = NULL;
 	return 0;
