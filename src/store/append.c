@@ -23,6 +23,13 @@
 #include "base/time.h"
 #include "store/store_int.h"
 
+const char *const store_refusal_names[STORE_REFUSAL_COUNT] = {
+	[STORE_REFUSED_LATE] = "late",	     [STORE_REFUSED_FUTURE] = "future",	  [STORE_REFUSED_COLUMN] = "column",
+	[STORE_REFUSED_SERIES] = "series",   [STORE_REFUSED_LABELS] = "labels",	  [STORE_REFUSED_STACKS] = "stacks",
+	[STORE_REFUSED_SIZE] = "size",	     [STORE_REFUSED_INVALID] = "invalid", [STORE_REFUSED_NO_SPACE] = "no_space",
+	[STORE_REFUSED_FAILURE] = "failure",
+};
+
 /* ---- sync ---- */
 
 static int refuse_failed(struct store *store, struct error *err)
@@ -47,7 +54,7 @@ static void note_sync_time(struct store *store, int64_t started_ns)
 static void fail_sync(struct store *store, const struct error *cause)
 {
 	store->failure = *cause;
-	head_rewind(store->head, store->synced_mark.head_count, store->synced);
+	head_rewind(store->head, &store->synced_mark.head, store->synced);
 	id_ring_rewind(&store->ids, store->synced);
 	log_segment_rewind(&store->log, store->synced_mark.offset);
 	store->sequence = store->synced;
@@ -58,7 +65,7 @@ static void fail_sync(struct store *store, const struct error *cause)
 static int sync_once(struct store *store, bool unlock, struct error *err)
 {
 	uint64_t sequence = store->sequence;
-	struct log_segment_mark mark = {.offset = store->log.offset, .head_count = store->head->count};
+	struct log_segment_mark mark = {.offset = store->log.offset, .head = head_mark(store->head)};
 	struct error cause = {0};
 	int64_t started = time_monotonic_ns();
 	store->syncing = true;
@@ -107,10 +114,13 @@ int store_sync_locked(struct store *store, struct error *err)
 static bool is_full(struct store *store, struct error *ret_cut_error)
 {
 	pthread_mutex_lock(&store->state_lock);
-	uint64_t bytes = head_bytes(store->head) + (store->frozen ? head_bytes(store->frozen) : 0);
+	const struct head *head = store->head, *frozen = store->frozen;
+	bool full = head_bytes(head) + (frozen ? head_bytes(frozen) : 0) >= 2 * store->options.head_size_bytes;
+	/* There is a frozen one: then a cut would not help the head yet. */
+	full = full || (frozen && head_stacks(head) >= store->options.stacks_max);
 	*ret_cut_error = store->cut_error;
 	pthread_mutex_unlock(&store->state_lock);
-	return bytes >= 2 * store->options.head_size_bytes;
+	return full;
 }
 
 /* append_lock held. Waits while the head and the one being written are twice as large as they should be. */
@@ -138,26 +148,29 @@ struct appending {
 	struct bytes payload;
 	size_t raw_len;
 	struct store_append_result *result;
+	struct head_batch batch; /* what became of it */
 	struct error *err;
 };
 
 /* append_lock held. */
-static int write_record(struct store *store, const struct appending *a, uint64_t *ret_sequence)
+static int write_record(struct store *store, struct appending *a, uint64_t *ret_sequence)
 {
-	struct head_batch batch;
+	struct head_batch *batch = &a->batch;
 	struct head *head = store->head;
-	int r = head_prepare(head, a->profile, a->options, &batch, a->err);
+	int r = head_prepare(head, a->profile, a->options, batch, a->err);
 	if (r < 0)
 		return r;
-	*a->result = (struct store_append_result){.samples = batch.count, .series = batch.series};
+	*a->result = (struct store_append_result){.samples = batch->count + batch->process_values, .series = batch->series};
+	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++)
+		a->result->refused += batch->refused[i];
 	*ret_sequence = store->synced;
-	if (batch.count == 0)
+	if (a->result->samples == 0)
 		return 0; /* nothing to keep */
 	uint64_t sequence = store->sequence + 1, before = store->log.offset;
 	r = log_segment_append(&store->log, sequence, a->payload, a->raw_len, a->err);
 	if (r < 0)
 		return r;
-	head_commit(head, &batch, a->profile, a->options, sequence);
+	head_commit(head, batch, a->profile, a->options, sequence);
 	head->log_bytes += store->log.offset - before;
 	head->log_records++;
 	store->sequence = sequence;
@@ -168,7 +181,7 @@ static int write_record(struct store *store, const struct appending *a, uint64_t
 }
 
 /* append_lock held. */
-static int append_locked(struct store *store, const struct appending *a)
+static int append_locked(struct store *store, struct appending *a)
 {
 	uint64_t sequence;
 	int r = wait_for_room(store, a->err);
@@ -182,11 +195,26 @@ static int append_locked(struct store *store, const struct appending *a)
 	return r == 0 ? wait_synced(store, sequence, a->err) : r;
 }
 
-static void count_append(struct store *store, int r, const struct store_append_result *result)
+static enum store_refusal reason_of(int r, const struct head_batch *batch)
+{
+	switch (r) {
+	case -EDQUOT:
+	case -E2BIG: return batch->reason;
+	case -EINVAL:
+	case -EBADMSG: return STORE_REFUSED_INVALID;
+	case -ENOSPC: return STORE_REFUSED_NO_SPACE;
+	default: return STORE_REFUSED_FAILURE;
+	}
+}
+
+static void count_append(struct store *store, int r, const struct store_append_result *result, const struct head_batch *batch)
 {
 	pthread_mutex_lock(&store->state_lock);
+	for (size_t i = 0; r == 0 && i < STORE_REFUSAL_COUNT; i++)
+		store->stats.refusals[i].count += batch->refused[i];
 	if (r < 0) {
 		store->stats.refused++;
+		store->stats.refusals[reason_of(r, batch)].count++;
 	} else if (result->duplicate) {
 		store->stats.duplicates++;
 	} else {
@@ -212,38 +240,58 @@ static int append_encoded(struct store *store, struct appending *a, struct bytes
 	return r;
 }
 
-static int append_profile(struct store *store, const struct profile *profile, const struct store_append_options *options,
-			  struct store_append_result *result, struct error *err)
+static int append_profile(struct store *store, struct appending *a)
 {
-	struct appending a = {.profile = profile, .options = options, .result = result, .err = err};
+	const struct store_append_options *options = a->options;
+	struct error *err = a->err;
 	_cleanup_(buffer_release) struct buffer payload;
 	bool repaired;
 	buffer_init(&payload, RECORD_BYTES_MAX);
-	int r = record_encode(profile, options, &payload, &repaired, err);
+	int r = record_encode(a->profile, options, &payload, &repaired, err);
 	if (r < 0)
 		return r == -E2BIG ? -EDQUOT : r;
 	if (!repaired)
-		return append_encoded(store, &a, buffer_bytes(&payload));
+		return append_encoded(store, a, buffer_bytes(&payload));
 	/* Store what the log says, or a restart would change the data. */
 	struct record record;
 	r = record_decode(buffer_bytes(&payload), &record, err);
 	if (r < 0)
 		return r;
 	struct store_append_options repaired_options = record_options(&record);
-	a.profile = record.profile;
-	a.options = &repaired_options;
-	r = append_encoded(store, &a, buffer_bytes(&payload));
+	a->profile = record.profile;
+	a->options = &repaired_options;
+	r = append_encoded(store, a, buffer_bytes(&payload));
 	record_release(&record);
 	return r;
 }
 
-static int check_profile(const struct profile *profile, const struct store_append_options *options, struct error *err)
+static int check_profile(const struct store *store, struct appending *a)
 {
+	const struct profile *profile = a->profile;
+	const struct store_append_options *options = a->options;
+	struct error *err = a->err;
+	a->batch.reason = STORE_REFUSED_SIZE;
 	if (profile->sample_count && profile->sample_type_count == 0)
 		return error_set(err, -EINVAL, "the profile has samples but no sample type");
-	if (options->labels && options->labels->count > LIMIT_LABELS_PER_SERIES)
+	if (options->labels && options->labels->count > LIMIT_LABELS_PER_SERIES) {
+		a->batch.reason = STORE_REFUSED_LABELS;
 		return error_set(err, -EDQUOT, "more than %d labels", LIMIT_LABELS_PER_SERIES);
+	}
+	if (profile->stack_count > store->options.stacks_max) {
+		a->batch.reason = STORE_REFUSED_STACKS;
+		return error_set(err, -EDQUOT, "stacks limit: the profile holds %zu stacks, the limit is %zu; send it in parts",
+				 profile->stack_count, store->options.stacks_max);
+	}
 	return 0;
+}
+
+static void set_times(const struct store *store, struct store_append_options *options)
+{
+	int64_t window_ns = store->options.late_window_ns, now_ns = options->received_ns;
+	if (window_ns < 0 || __builtin_sub_overflow(now_ns, window_ns, &options->least_ns))
+		options->least_ns = INT64_MIN;
+	if (__builtin_add_overflow(now_ns, STORE_FUTURE_NS, &options->most_ns))
+		options->most_ns = INT64_MAX;
 }
 
 int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
@@ -255,10 +303,12 @@ int store_append(struct store *store, const struct profile *profile, const struc
 		resolved = *options;
 	if (resolved.received_ns == 0)
 		resolved.received_ns = time_now_ns();
-	int r = check_profile(profile, &resolved, err);
+	set_times(store, &resolved);
+	struct appending a = {.profile = profile, .options = &resolved, .result = &result, .err = err};
+	int r = check_profile(store, &a);
 	if (r == 0)
-		r = append_profile(store, profile, &resolved, &result, err);
-	count_append(store, r, &result);
+		r = append_profile(store, &a);
+	count_append(store, r, &result, &a.batch);
 	if (r == 0 && ret)
 		*ret = result;
 	return r;

@@ -30,6 +30,7 @@ bool store_wants_cut(struct store *store)
 	const struct head *head = store->head;
 	int64_t started = __atomic_load_n(&head->started_ns, __ATOMIC_RELAXED);
 	bool wants = store->frozen || head_bytes(head) > store->options.head_size_bytes ||
+		     head_stacks(head) >= store->options.stacks_max ||
 		     (started && time_monotonic_ns() - started > store->options.cut_age_ns);
 	pthread_mutex_unlock(&store->state_lock);
 	return wants;
@@ -63,7 +64,7 @@ static int freeze(struct store *store, struct error *err)
 	_cleanup_(head_freep) struct head *fresh = NULL;
 	struct log_segment segment = LOG_SEGMENT_NONE;
 	pthread_mutex_lock(&store->append_lock);
-	bool empty = store->head->count == 0;
+	bool empty = head_is_empty(store->head);
 	pthread_mutex_unlock(&store->append_lock);
 	if (empty)
 		return 1;

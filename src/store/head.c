@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "store/head_index.h"
 
@@ -28,6 +29,7 @@ int head_new(size_t series_max, struct head **ret, struct error *err)
 	index32_init(&head->type_index);
 	index32_init(&head->label_index);
 	map64_init(&head->series_index);
+	head_processes_init(&head->processes);
 	int r = head_index_new(&head->index, err);
 	if (r == 0)
 		r = profile_new(&head->pool, err);
@@ -63,6 +65,7 @@ struct head *head_free(struct head *head)
 	mem_free(head->times);
 	mem_free(head->values);
 	mem_free(head->appends);
+	head_processes_release(&head->processes);
 	pthread_rwlock_destroy(&head->lock);
 	mem_free(head);
 	return NULL;
@@ -164,7 +167,7 @@ struct preparation {
 	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
 	uint32_t *series_of_set; /* the same for the series of the current type */
 	size_t at;		 /* next free sample */
-	size_t series;		 /* distinct ones so far */
+	struct head_batch *batch;
 	struct error *err;
 };
 
@@ -180,18 +183,24 @@ static int find_series(struct preparation *prep, uint32_t type, uint32_t set, ui
 		uint32_t id;
 		labels_init(&labels);
 		r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
+		if (r == -E2BIG) {
+			prep->batch->reason = STORE_REFUSED_LABELS;
+			return -EDQUOT;
+		}
 		if (r < 0)
-			return r == -E2BIG ? -EDQUOT : r;
+			return r;
 		if (add_labels(prep->head, &labels, &id) < 0)
 			return error_nomem(prep->err);
 		prep->labels_of_set[set] = id + 1;
 	}
 	r = add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
+	if (r == -EDQUOT)
+		prep->batch->reason = STORE_REFUSED_SERIES;
 	if (r < 0)
 		return r;
 	prep->series_of_set[set] = *ret + 1;
 	struct series *series = &prep->head->series[*ret];
-	prep->series += series->mark != prep->head->appends_prepared;
+	prep->batch->series += series->mark != prep->head->appends_prepared;
 	series->mark = prep->head->appends_prepared;
 	return 0;
 }
@@ -202,6 +211,17 @@ static int64_t time_of(const struct preparation *prep, const struct profile_samp
 	if (sample->time_ns)
 		return sample->time_ns;
 	return prep->profile->time_ns ? prep->profile->time_ns : prep->options->received_ns;
+}
+
+/* False, and counted, if the time is not acceptable. */
+static bool accept_time(struct preparation *prep, int64_t time_ns)
+{
+	const struct store_append_options *options = prep->options;
+	if (options->least_ns == 0 && options->most_ns == 0)
+		return true;
+	prep->batch->refused[STORE_REFUSED_LATE] += time_ns < options->least_ns;
+	prep->batch->refused[STORE_REFUSED_FUTURE] += time_ns > options->most_ns;
+	return time_ns >= options->least_ns && time_ns <= options->most_ns;
 }
 
 static int prepare_type(struct preparation *prep, size_t sample_type)
@@ -217,8 +237,9 @@ static int prepare_type(struct preparation *prep, size_t sample_type)
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
+		int64_t time_ns = time_of(prep, sample);
 		size_t at = prep->at;
-		if (value == 0)
+		if (value == 0 || !accept_time(prep, time_ns))
 			continue;
 		int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
 		if (r == 0)
@@ -227,12 +248,68 @@ static int prepare_type(struct preparation *prep, size_t sample_type)
 			r = profile_copy_link(prep->copy, sample->link, &head->links[at], prep->err);
 		if (r < 0)
 			return r;
-		head->times[at] = time_of(prep, sample);
+		head->times[at] = time_ns;
 		head->values[at] = value;
 		prep->at++;
 	}
 	return 0;
 }
+
+/* ---- preparing rows of processes ---- */
+
+static int put_row(struct preparation *prep, size_t sample, const uint8_t *columns, uint32_t type)
+{
+	const struct profile *profile = prep->profile;
+	const int64_t *values = profile->values + sample * profile->sample_type_count;
+	struct process_row row = {.time_ns = time_of(prep, &profile->samples[sample])};
+	size_t count = 0;
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		if (columns[i] == PROCESS_STATS_COLUMNS) {
+			prep->batch->refused[STORE_REFUSED_COLUMN] += values[i] != 0;
+			continue;
+		}
+		int64_t *value = &row.values[columns[i]];
+		*value = (int64_t)((uint64_t)*value + (uint64_t)values[i]);
+	}
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		count += row.values[i] != 0;
+	if (count == 0 || !accept_time(prep, row.time_ns))
+		return 0;
+	int r = find_series(prep, type, profile->samples[sample].labels, &row.series);
+	if (r < 0)
+		return r;
+	prep->batch->process_values += count;
+	r = head_processes_put(&prep->head->processes, &row, &prep->batch->processes);
+	return r < 0 ? error_nomem(prep->err) : 0;
+}
+
+/* Columns that this version does not know are left out, and counted. */
+static int prepare_processes(struct preparation *prep)
+{
+	static const struct profile_type type = {.name = PROCESS_STATS_NAME};
+	const struct profile *profile = prep->profile;
+	uint8_t columns[LIMIT_SAMPLE_TYPES];
+	uint32_t type_id;
+	int r = add_type(prep->head, &type, &type_id) < 0 ? error_nomem(prep->err) : 0;
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		columns[i] = (uint8_t)process_stats_column_of(profile_string(profile, profile->sample_types[i].type),
+							      profile_string(profile, profile->sample_types[i].unit));
+	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
+	for (size_t i = 0; r == 0 && i < profile->sample_count; i++)
+		r = put_row(prep, i, columns, type_id);
+	return r;
+}
+
+static bool is_process_stats(const struct preparation *prep)
+{
+	struct profile_type type;
+	if (prep->profile->sample_type_count == 0 || prep->profile->sample_type_count > LIMIT_SAMPLE_TYPES)
+		return false;
+	profile_type_of(prep->profile, 0, prep->options->name, &type);
+	return profile_type_is_process_stats(&type);
+}
+
+/* ---- preparing all ---- */
 
 static size_t count_values(const struct profile *profile)
 {
@@ -271,7 +348,9 @@ static void update_bytes(struct head *head)
 			 pool->stack_count * 20 + pool->link_count * 40;
 	bytes += head->label_bytes + head->label_set_count * 24 + head->series_count * (sizeof(*head->series) + 40);
 	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
+	bytes += head_processes_bytes(&head->processes);
 	__atomic_store_n(&head->bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&head->pool_stacks, pool->stack_count, __ATOMIC_RELAXED);
 }
 
 uint64_t head_bytes(const struct head *head)
@@ -279,10 +358,21 @@ uint64_t head_bytes(const struct head *head)
 	return __atomic_load_n(&head->bytes, __ATOMIC_RELAXED);
 }
 
+uint64_t head_stacks(const struct head *head)
+{
+	return __atomic_load_n(&head->pool_stacks, __ATOMIC_RELAXED);
+}
+
+bool head_is_empty(const struct head *head)
+{
+	return head->count == 0 && head->processes.end.count == 0;
+}
+
 static int prepare_all(struct preparation *prep)
 {
 	const struct profile *profile = prep->profile;
-	int r = reserve_samples(prep->head, count_values(profile), prep->err);
+	bool processes = is_process_stats(prep);
+	int r = reserve_samples(prep->head, processes ? 0 : count_values(profile), prep->err);
 	if (r == 0)
 		r = profile_copy_new(prep->head->pool, profile, &prep->copy, prep->err);
 	if (r < 0)
@@ -291,6 +381,8 @@ static int prepare_all(struct preparation *prep)
 	prep->series_of_set = mem_alloc_array(profile->label_set_count, sizeof(*prep->series_of_set));
 	if (!prep->labels_of_set || !prep->series_of_set)
 		return error_nomem(prep->err);
+	if (processes)
+		return prepare_processes(prep);
 	for (size_t type = 0; r == 0 && type < profile->sample_type_count; type++)
 		r = prepare_type(prep, type);
 	return r;
@@ -299,8 +391,9 @@ static int prepare_all(struct preparation *prep)
 int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
 		 struct head_batch *ret, struct error *err)
 {
-	struct preparation prep = {.head = head, .profile = profile, .options = options, .err = err};
+	struct preparation prep = {.head = head, .profile = profile, .options = options, .batch = ret, .err = err};
 	pthread_rwlock_wrlock(&head->lock);
+	*ret = (struct head_batch){.processes = head->processes.end, .reason = STORE_REFUSED_SIZE};
 	prep.at = head->count;
 	head->appends_prepared++;
 	int r = prepare_all(&prep);
@@ -309,7 +402,7 @@ int head_prepare(struct head *head, const struct profile *profile, const struct 
 	profile_copy_free(prep.copy);
 	mem_free(prep.labels_of_set);
 	mem_free(prep.series_of_set);
-	*ret = (struct head_batch){.count = prep.at - head->count, .series = prep.series};
+	ret->count = prep.at - head->count;
 	if (r == -E2BIG)
 		r = -EDQUOT;
 	return r;
@@ -317,31 +410,48 @@ int head_prepare(struct head *head, const struct profile *profile, const struct 
 
 /* ---- committing ---- */
 
-static void note_sample(struct head *head, size_t at, int64_t period)
+static struct series *note_time(struct head *head, uint32_t series_id, int64_t time, bool is_first)
 {
-	struct series *series = &head->series[head->series_ids[at]];
-	int64_t time = head->times[at];
+	struct series *series = &head->series[series_id];
 	if (series->samples == 0 || time < series->first_ns)
 		series->first_ns = time;
 	if (series->samples == 0 || time > series->last_ns)
 		series->last_ns = time;
 	series->samples++;
+	if (is_first || time < head->min_ns)
+		head->min_ns = time;
+	if (is_first || time > head->max_ns)
+		head->max_ns = time;
+	return series;
+}
+
+static void note_sample(struct head *head, size_t at, int64_t period, bool is_first)
+{
+	struct series *series = note_time(head, head->series_ids[at], head->times[at], is_first);
 	series->total = (int64_t)((uint64_t)series->total + (uint64_t)head->values[at]);
 	if (period > series->period)
 		series->period = period;
-	if (at == 0 || time < head->min_ns)
-		head->min_ns = time;
-	if (at == 0 || time > head->max_ns)
-		head->max_ns = time;
+}
+
+static void commit_processes(struct head *head, const struct head_batch *batch, bool is_first)
+{
+	struct head_processes_reader reader;
+	struct process_row row;
+	head_processes_read(&head->processes, &head->processes.end, &batch->processes, &reader);
+	for (; head_processes_next(&reader, &row); is_first = false)
+		note_time(head, row.series, row.time_ns, is_first);
+	head->processes.end = batch->processes;
 }
 
 void head_commit(struct head *head, const struct head_batch *batch, const struct profile *profile,
 		 const struct store_append_options *options, uint64_t sequence)
 {
 	pthread_rwlock_wrlock(&head->lock);
+	bool is_first = head_is_empty(head);
 	for (size_t i = 0; i < batch->count; i++)
-		note_sample(head, head->count + i, profile->period);
+		note_sample(head, head->count + i, profile->period, is_first && i == 0);
 	head->count += batch->count;
+	commit_processes(head, batch, is_first && batch->count == 0);
 	if (id_is_set(options->id)) {
 		struct head_append *append = &head->appends[head->append_count++];
 		append->sequence = sequence;
@@ -353,11 +463,17 @@ void head_commit(struct head *head, const struct head_batch *batch, const struct
 	pthread_rwlock_unlock(&head->lock);
 }
 
-void head_rewind(struct head *head, size_t count, uint64_t sequence)
+struct head_mark head_mark(const struct head *head)
+{
+	return (struct head_mark){.samples = head->count, .processes = head->processes.end};
+}
+
+void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence)
 {
 	pthread_rwlock_wrlock(&head->lock);
-	assert(count <= head->count);
-	head->count = count;
+	assert(mark->samples <= head->count && mark->processes.count <= head->processes.end.count);
+	head->count = mark->samples;
+	head->processes.end = mark->processes;
 	while (head->append_count > 0 && head->appends[head->append_count - 1].sequence > sequence)
 		head->append_count--;
 	head->last_sequence = sequence;

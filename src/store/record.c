@@ -6,8 +6,9 @@
  * would then depend on every decoder staying as it is. Instead this is the profile's own tables, column after column, which
  * costs little to write (a few ns a value), compresses well, and is read by one decoder.
  *
- *   version varint = 1
+ *   version varint = 2
  *   id[16], received_ns zigzag
+ *   least_ns, most_ns zigzag                   since version 2: samples outside were refused when it was written
  *   name: varint 0, or 1 and a string          string: varint length, bytes
  *   labels: count, then (name string, value string)...
  *   time_ns, duration_ns, period zigzag; period type: type, unit; resource labels
@@ -39,7 +40,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 #define VARINT_MAX     10
 
 /* ---- writing ---- */
@@ -291,6 +292,10 @@ static int put_options(const struct store_append_options *options, struct buffer
 	if (r == 0)
 		r = put(out, zigzag(options->received_ns));
 	if (r == 0)
+		r = put(out, zigzag(options->least_ns));
+	if (r == 0)
+		r = put(out, zigzag(options->most_ns));
+	if (r == 0)
 		r = put(out, options->name != NULL);
 	if (r == 0 && options->name)
 		r = put_string(out, bytes_of_string(options->name));
@@ -475,8 +480,8 @@ static void get_labels(struct decoder *decoder, struct labels *labels)
 static void get_options(struct decoder *decoder, struct record *record)
 {
 	uint64_t version = get(decoder);
-	if (!decoder->error && version != RECORD_VERSION) {
-		decoder->error = error_set(decoder->err, -ENOTSUP, "log record of version %lu; this program knows version %d",
+	if (!decoder->error && (version == 0 || version > RECORD_VERSION)) {
+		decoder->error = error_set(decoder->err, -ENOTSUP, "log record of version %lu; this program knows up to %d",
 					   (unsigned long)version, RECORD_VERSION);
 		return;
 	}
@@ -484,6 +489,8 @@ static void get_options(struct decoder *decoder, struct record *record)
 	if (id.len == sizeof(record->id))
 		memcpy(record->id, id.data, id.len);
 	record->received_ns = get_signed(decoder);
+	record->least_ns = version >= 2 ? get_signed(decoder) : 0;
+	record->most_ns = version >= 2 ? get_signed(decoder) : 0;
 	uint64_t has_name = get(decoder);
 	if (has_name > 1)
 		fail(decoder, "a flag is neither 0 nor 1");
@@ -781,8 +788,11 @@ void record_release(struct record *record)
 
 struct store_append_options record_options(const struct record *record)
 {
-	struct store_append_options options = {
-		.name = record->name, .labels = &record->labels, .received_ns = record->received_ns};
+	struct store_append_options options = {.name = record->name,
+					       .labels = &record->labels,
+					       .received_ns = record->received_ns,
+					       .least_ns = record->least_ns,
+					       .most_ns = record->most_ns};
 	memcpy(options.id, record->id, sizeof(options.id));
 	return options;
 }

@@ -19,7 +19,7 @@ struct record {
 	struct profile *profile; /* for reading and copying from only: nothing can be added to it */
 	struct labels labels;
 	char *name; /* NULL = none */
-	int64_t received_ns;
+	int64_t received_ns, least_ns, most_ns;
 	uint8_t id[16];
 };
 /* -EBADMSG when malformed, -ENOTSUP for a newer version. */

@@ -12,8 +12,12 @@ static void encode_random(struct buffer *out, struct model *model)
 	struct labels labels;
 	bool repaired;
 	test_labels_random(&labels);
-	struct store_append_options options = {
-		.labels = &labels, .received_ns = TEST_EPOCH + 5, .name = rnd_below(2) ? "my_name" : NULL, .id = {1, 2, 3}};
+	struct store_append_options options = {.labels = &labels,
+					       .received_ns = TEST_EPOCH + 5,
+					       .name = rnd_below(2) ? "my_name" : NULL,
+					       .id = {1, 2, 3},
+					       .least_ns = -5,
+					       .most_ns = INT64_MAX};
 	buffer_init(out, RECORD_BYTES_MAX);
 	assert_int_equal(record_encode(profile, &options, out, &repaired, NULL), 0);
 	assert_false(repaired);
@@ -38,6 +42,7 @@ static void test_round_trip(void **state)
 			fail_msg("%s", err.message);
 		struct store_append_options options = record_options(&record);
 		assert_int_equal(options.received_ns, TEST_EPOCH + 5);
+		assert_true(options.least_ns == -5 && options.most_ns == INT64_MAX);
 		assert_memory_equal(options.id, ((uint8_t[16]){1, 2, 3}), 16);
 		assert_int_equal(record.profile->period, 52631579);
 		model_append(&got, record.profile, &options);
@@ -107,7 +112,7 @@ static void test_malformed(void **state)
 		payload.data[at] = old;
 	}
 	assert_true(refused > 20);
-	payload.data[0] = 2;
+	payload.data[0] = 3;
 	struct error err = {0};
 	assert_int_equal(record_decode(buffer_bytes(&payload), &record, &err), -ENOTSUP);
 	buffer_release(&payload);

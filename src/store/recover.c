@@ -113,11 +113,11 @@ static int begin_log(struct store *store, const struct log_replay_result *result
 	r = log_segment_begin(&store->log, store->sequence + 1, err);
 	if (r < 0)
 		log_segment_remove(store->log_path, result->next_segment, NULL);
-	if (r == 0 && head->count == 0)
+	if (r == 0 && head_is_empty(head))
 		r = log_segment_sync(&store->log, err);
-	for (; r == 0 && head->count == 0 && head->first_segment < store->log.number; head->first_segment++)
+	for (; r == 0 && head_is_empty(head) && head->first_segment < store->log.number; head->first_segment++)
 		r = log_segment_remove(store->log_path, head->first_segment, err);
-	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset, .head_count = head->count};
+	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset, .head = head_mark(head)};
 	return r;
 }
 
@@ -160,7 +160,7 @@ int store_recover_log(struct store *store, struct error *err)
 	store->head->series_max = store->options.series_max;
 	store->sequence = store->synced = store->head->last_sequence = result.last_sequence;
 	store->head->first_segment = result.first_segment;
-	store->head->log_bytes = store->head->count ? result.bytes : 0;
+	store->head->log_bytes = head_is_empty(store->head) ? 0 : result.bytes;
 	store->head->log_records = result.records;
 	store->next_segment = result.next_segment + 1;
 	return begin_log(store, &result, err);

@@ -31,6 +31,7 @@
 #define DEFAULT_CUT_AGE_NS	 (10ll * 60 * NS_PER_S)
 #define DEFAULT_HEAD_SIZE	 (64 * MIB)
 #define DEFAULT_SERIES_MAX	 200000
+#define DEFAULT_STACKS_MAX	 1000000
 #define THREAD_INTERVAL_NS	 (1 * NS_PER_S)
 
 void store_problem(struct store *store, const char *format, ...)
@@ -143,6 +144,12 @@ static void set_options(struct store *store, const struct store_options *options
 		store->options.head_size_bytes = DEFAULT_HEAD_SIZE;
 	if (store->options.series_max == 0)
 		store->options.series_max = DEFAULT_SERIES_MAX;
+	if (store->options.stacks_max == 0)
+		store->options.stacks_max = DEFAULT_STACKS_MAX;
+	if (store->options.late_window_ns == 0) /* what is older would be removed at once */
+		store->options.late_window_ns = store->options.retention_age_ns;
+	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++)
+		store->stats.refusals[i].name = store_refusal_names[i];
 }
 
 static int make_directories(struct store *store, struct error *err)
@@ -345,7 +352,8 @@ static void add_head(struct store_stats *stats, struct head *head)
 	stats->head_bytes += head_bytes(head);
 	stats->head_samples += head->count;
 	stats->head_series += head->series_count;
-	if (head->count)
+	stats->head_process_rows += head->processes.end.count;
+	if (!head_is_empty(head))
 		add_times(stats, head->min_ns, head->max_ns);
 	pthread_rwlock_unlock(&head->lock);
 }

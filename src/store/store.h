@@ -44,6 +44,10 @@ struct store_options {
 	uint64_t head_size_bytes; /* 0 = default, 64 MiB: cut when the head's estimated memory passes it; ingest waits when it
 				     is twice that */
 	size_t series_max;	  /* 0 = default, 200,000 series in the head; more is -EDQUOT */
+	size_t stacks_max;	/* 0 = default, 1,000,000 stacks in the head: cut when there are as many; a profile with more by
+				   itself is      -EDQUOT */
+	int64_t late_window_ns; /* samples that are older when they arrive are refused; 0 = default, the retention age; negative
+				   = none are. Those more than STORE_FUTURE_NS ahead always are */
 	void (*on_problem)(void *context, const char *message); /* something was set aside or removed; NULL allowed */
 	void *context;
 };
@@ -52,16 +56,36 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 struct store *store_close(struct store *store);
 DEFINE_CLEANUP_POINTER(store_close, struct store);
 
+#define STORE_FUTURE_NS (3600ll * 1000000000)
 struct store_append_options {
 	const char *name;	     /* first part of the profile type; NULL = guessed (profile_type_of) */
 	const struct labels *labels; /* base labels, e.g. from the request; NULL = none */
 	int64_t received_ns;	     /* used where profile and sample have no time */
 	uint8_t id[16]; /* non-zero: a second append with the same id within the last 65,536 ids is acknowledged and dropped */
+	int64_t least_ns, most_ns; /* times of samples that are stored; the store fills them in from its late window and
+				      received_ns, whatever is here. Both 0 = all (log records of older versions) */
 };
 struct store_append_result {
 	size_t samples, series; /* stored; samples counts every (sample, sample type) with a non-zero value */
+	size_t refused; /* samples that were left out: too old, too far ahead, process_stats columns that are not known */
 	bool duplicate;
 };
+/* Why something was not stored. The first three count samples of profiles that were taken otherwise, the others profiles. Names
+ * are in store_refusal_names. Append-only. */
+enum store_refusal {
+	STORE_REFUSED_LATE,   /* older than the late window */
+	STORE_REFUSED_FUTURE, /* more than an hour ahead */
+	STORE_REFUSED_COLUMN, /* a column of process_stats that this version does not know */
+	STORE_REFUSED_SERIES, /* series_max */
+	STORE_REFUSED_LABELS, /* too many labels, or too long */
+	STORE_REFUSED_STACKS, /* stacks_max in one profile */
+	STORE_REFUSED_SIZE,   /* the profile is too large otherwise */
+	STORE_REFUSED_INVALID,
+	STORE_REFUSED_NO_SPACE, /* the disk is full, or a block cannot be written and memory is full */
+	STORE_REFUSED_FAILURE,	/* of the disk, or of memory */
+	STORE_REFUSAL_COUNT,
+};
+extern const char *const store_refusal_names[STORE_REFUSAL_COUNT]; /* "late", "future" ... for metrics */
 /* -EINVAL the profile cannot be stored, -EDQUOT a limit (named), -ENOSPC, -EIO: not stored. */
 int store_append(struct store *store, const struct profile *profile, const struct store_append_options *options,
 		 struct store_append_result *ret, struct error *err);
@@ -200,7 +224,12 @@ int store_delete(struct store *store, store_match matches, void *context, int64_
 		 struct store_delete_result *ret, struct error *err);
 
 struct store_stats {
-	uint64_t appends, duplicates, samples, refused;
+	uint64_t appends, duplicates, samples, refused; /* refused: profiles */
+	struct store_refusals {
+		const char *name;
+		uint64_t count;
+	} refusals[STORE_REFUSAL_COUNT];
+	uint64_t head_process_rows; /* now, with those of the same series and time counted apart */
 	uint64_t log_bytes, log_records, fsyncs, fsync_ns_total, fsync_ns_max;
 	uint64_t cuts, cut_ns_total, cut_ns_max, cut_failures;
 	uint64_t blocks, block_bytes, block_samples;	/* now */

@@ -54,7 +54,7 @@ struct store {
 	bool syncing;	   /* somebody is in fdatasync, without the lock */
 	struct log_segment_mark {
 		uint64_t offset;
-		size_t head_count;
+		struct head_mark head;
 	} synced_mark;	      /* the log and the head as they were when `synced` was written */
 	struct error failure; /* code != 0: a sync failed, nothing is accepted any more */
 	struct id_ring ids;

@@ -398,6 +398,7 @@ static void append_at(struct store *store, struct model *model, int64_t time_ns)
 	struct store_append_options options = {.received_ns = TEST_EPOCH};
 	for (size_t i = 0; i < profile->sample_count; i++)
 		profile->samples[i].time_ns = time_ns;
+	options.received_ns = time_ns;
 	assert_int_equal(store_append(store, profile, &options, NULL, NULL), 0);
 	model_append(model, profile, &options);
 	profile_free(profile);
