@@ -4,11 +4,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/time.h"
+#include "profile/keys.h"
 #include "store/head_index.h"
 
 #define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
@@ -56,6 +58,8 @@ struct head *head_free(struct head *head)
 	mem_free(head->types);
 	mem_free(head->label_sets);
 	mem_free(head->series);
+	known_release(&head->known_stacks);
+	known_release(&head->known_labels);
 	index32_release(&head->type_index);
 	index32_release(&head->label_index);
 	map64_release(&head->series_index);
@@ -163,7 +167,8 @@ struct preparation {
 	struct head *head;
 	const struct profile *profile;
 	const struct store_append_options *options;
-	struct profile_copy *copy;
+	struct profile_copy *copy; /* NULL until a stack is not known */
+	struct profile_keys keys;
 	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
 	uint32_t *series_of_set; /* the same for the series of the current type */
 	size_t at;		 /* next free sample */
@@ -171,28 +176,61 @@ struct preparation {
 	struct error *err;
 };
 
+/* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. */
+static int find_labels(struct preparation *prep, uint32_t set)
+{
+	_cleanup_(labels_release) struct labels labels;
+	uint32_t id;
+	labels_init(&labels);
+	if (known_find(&prep->head->known_labels, prep->keys.label_sets[set], &id)) {
+		prep->labels_of_set[set] = id + 1;
+		return 0;
+	}
+	int r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
+	if (r == -E2BIG) {
+		prep->batch->reason = STORE_REFUSED_LABELS;
+		return -EDQUOT;
+	}
+	if (r < 0)
+		return r;
+	if (add_labels(prep->head, &labels, &id) < 0 ||
+	    known_add(&prep->head->known_labels, prep->keys.label_sets[set], id) < 0)
+		return error_nomem(prep->err);
+	prep->labels_of_set[set] = id + 1;
+	return 0;
+}
+
+static int find_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
+{
+	struct hash128 key = prep->keys.stacks[stack];
+	if (known_find(&prep->head->known_stacks, key, ret))
+		return 0;
+	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+	if (r == 0)
+		r = profile_copy_stack(prep->copy, stack, ret, prep->err);
+	if (r < 0)
+		return r;
+	return known_add(&prep->head->known_stacks, key, *ret) < 0 ? error_nomem(prep->err) : 0;
+}
+
+static int find_link(struct preparation *prep, uint32_t link, uint32_t *ret)
+{
+	*ret = 0;
+	if (link == 0)
+		return 0;
+	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+	return r == 0 ? profile_copy_link(prep->copy, link, ret, prep->err) : r;
+}
+
 static int find_series(struct preparation *prep, uint32_t type, uint32_t set, uint32_t *ret)
 {
 	if (prep->series_of_set[set]) {
 		*ret = prep->series_of_set[set] - 1;
 		return 0;
 	}
-	int r;
-	if (!prep->labels_of_set[set]) {
-		_cleanup_(labels_release) struct labels labels;
-		uint32_t id;
-		labels_init(&labels);
-		r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
-		if (r == -E2BIG) {
-			prep->batch->reason = STORE_REFUSED_LABELS;
-			return -EDQUOT;
-		}
-		if (r < 0)
-			return r;
-		if (add_labels(prep->head, &labels, &id) < 0)
-			return error_nomem(prep->err);
-		prep->labels_of_set[set] = id + 1;
-	}
+	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
+	if (r < 0)
+		return r;
 	r = add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
 	if (r == -EDQUOT)
 		prep->batch->reason = STORE_REFUSED_SERIES;
@@ -243,9 +281,9 @@ static int prepare_type(struct preparation *prep, size_t sample_type)
 			continue;
 		int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
 		if (r == 0)
-			r = profile_copy_stack(prep->copy, sample->stack, &head->stacks[at], prep->err);
+			r = find_stack(prep, sample->stack, &head->stacks[at]);
 		if (r == 0)
-			r = profile_copy_link(prep->copy, sample->link, &head->links[at], prep->err);
+			r = find_link(prep, sample->link, &head->links[at]);
 		if (r < 0)
 			return r;
 		head->times[at] = time_ns;
@@ -348,6 +386,7 @@ static void update_bytes(struct head *head)
 			 pool->stack_count * 20 + pool->link_count * 40;
 	bytes += head->label_bytes + head->label_set_count * 24 + head->series_count * (sizeof(*head->series) + 40);
 	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
+	bytes += (head->known_stacks.count + head->known_labels.count) * KNOWN_ENTRY_BYTES;
 	bytes += head_processes_bytes(&head->processes);
 	__atomic_store_n(&head->bytes, bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&head->pool_stacks, pool->stack_count, __ATOMIC_RELAXED);
@@ -374,7 +413,7 @@ static int prepare_all(struct preparation *prep)
 	bool processes = is_process_stats(prep);
 	int r = reserve_samples(prep->head, processes ? 0 : count_values(profile), prep->err);
 	if (r == 0)
-		r = profile_copy_new(prep->head->pool, profile, &prep->copy, prep->err);
+		r = profile_keys_make(profile, prep->options->labels, prep->head->key_seed, &prep->keys, prep->err);
 	if (r < 0)
 		return r;
 	prep->labels_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*prep->labels_of_set));
@@ -400,6 +439,7 @@ int head_prepare(struct head *head, const struct profile *profile, const struct 
 	update_bytes(head);
 	pthread_rwlock_unlock(&head->lock);
 	profile_copy_free(prep.copy);
+	profile_keys_release(&prep.keys);
 	mem_free(prep.labels_of_set);
 	mem_free(prep.series_of_set);
 	ret->count = prep.at - head->count;

@@ -18,6 +18,7 @@
 #include "profile/merge.h"
 #include "store/head_processes.h"
 #include "store/ids.h"
+#include "store/known.h"
 #include "store/series.h"
 
 struct head_append {
@@ -36,6 +37,8 @@ struct head {
 	size_t type_count, type_capacity, label_set_count, label_set_capacity, series_count, series_capacity, series_max;
 	struct index32 type_index, label_index;
 	struct map64 series_index; /* type << 32 | label set */
+	uint64_t key_seed;	   /* of profile_keys: */
+	struct known known_stacks, known_labels; /* ids of the pool's stacks and of label sets */
 	uint64_t label_bytes, appends_prepared;
 
 	/* Samples */
