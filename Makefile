@@ -186,7 +186,9 @@ programs: $(patsubst tests/programs/%.c,$(O)/programs/%,$(wildcard tests/program
 $(O)/bench/%: $(O)/obj/bench/%.o $(call libs_upto,$(FOLDERS))
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+# A benchmark with a folder of its own, bench/NAME/*.c, is linked with what is in it.
+$(O)/bench/fleet: $(patsubst %.c,$(O)/obj/%.o,$(wildcard bench/fleet/*.c))
 # Judges of the unwinder: tests/oracle/NAME.c, and the programs that they judge it by.
 ORACLES := harness stepper
 $(patsubst %,$(O)/oracle/%,$(ORACLES)): $(O)/oracle/%: $(O)/obj/tests/oracle/%.o \
@@ -204,13 +206,13 @@ oracles: $(patsubst %,$(O)/oracle/%,$(ORACLES)) $(O)/programs/unwind/stamp
 benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
 
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------
-ALL_C := $(wildcard src/*/*.c fuzz/*.c bench/*.c)
+ALL_C := $(wildcard src/*/*.c fuzz/*.c bench/*.c bench/*/*.c)
 compile_commands: compile_commands.json
 compile_commands.json: Makefile $(ALL_C)
 	$(call say,GEN,$@)
 	$(Q)tools/compile-commands '$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS)' $(ALL_C) > $@
 format:
-	$(Q)clang-format -i $(wildcard src/*/*.[ch] bpf/*.[ch] fuzz/*.c bench/*.c tests/programs/*.c)
+	$(Q)clang-format -i $(wildcard src/*/*.[ch] bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
 clean:
 	$(Q)rm -rf $(O)
 

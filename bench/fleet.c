@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tool around bench/fleet: options, the three ways in, and the figures at the end. What it generates is told in fleet.h. */
+#include "bench/fleet/fleet.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "format/otlp.h"
+#include "net/net.h"
+#include "store/store.h"
+
+#define JOBS_MAX 64
+
+static const char usage[] = "usage: fleet (--data DIR [--append] | --url URL) [OPTION...]\n"
+			    "\n"
+			    "Generates the profiles of a fleet, the same for the same options and seed, and\n"
+			    "  --data DIR           writes them as blocks of a data directory that no server has open\n"
+			    "  --data DIR --append  appends them to the store there, one profile a flush, each synced\n"
+			    "  --url URL            sends them to a server: OTLP over HTTP, one request a flush\n"
+			    "\n"
+			    "options:\n"
+			    "  --profiles DIR     recorded profiles to take stacks from (bench/fleet/record makes\n"
+			    "                     them); without any, call trees are invented\n"
+			    "  --start TIME       of the history (default: now minus its length)\n"
+			    "  --days N           length of the history (default: 1; fractions are fine)\n"
+			    "  --hosts N          (100)    --services N       (50)\n"
+			    "  --pods N           of a host at a time (8)\n"
+			    "  --cpus N           of a host (4)\n"
+			    "  --frequency HZ     (19)     --busy SHARE       of a CPU, in the mean (0.13)\n"
+			    "  --load FACTOR      scales the number of samples, and nothing else (1)\n"
+			    "  --stacks N         of a service, at most (4000)\n"
+			    "  --native PERCENT   of the services send addresses, not names (40)\n"
+			    "  --memory PERCENT   of the others send heap profiles (35)\n"
+			    "  --deploy-days N    between two deploys of a service, in the mean (4)\n"
+			    "  --pod-hours N      that a pod lives, in the mean (9)\n"
+			    "  --seed N           (1)\n"
+			    "  --window DURATION  length of a block (2h)\n"
+			    "  --jobs N           processes that write blocks, or connections that send (1)\n"
+			    "  --pid PID          the server's, for its CPU time and memory\n"
+			    "  --json             figures as one line of JSON\n";
+
+struct tool {
+	struct fleet_options options;
+	const char *data, *url, *profiles;
+	double days;
+	int64_t window_ns;
+	unsigned jobs;
+	bool is_append, is_json;
+	const char *pid, *start;
+};
+
+static void check(int r, const struct error *err)
+{
+	if (r >= 0)
+		return;
+	fprintf(stderr, "fleet: %s\n", err->message);
+	exit(1);
+}
+
+/* ---- options ---- */
+
+enum option_id {
+	DATA = 1,
+	APPEND,
+	URL,
+	PROFILES,
+	START,
+	DAYS,
+	HOSTS,
+	SERVICES,
+	PODS,
+	CPUS,
+	FREQUENCY,
+	BUSY,
+	LOAD,
+	STACKS,
+	NATIVE,
+	MEMORY,
+	DEPLOY_DAYS,
+	POD_HOURS,
+	SEED,
+	WINDOW,
+	JOBS,
+	PID,
+	JSON,
+	HELP
+};
+
+static const struct option rows[] = {
+	{"data", 1, NULL, DATA},
+	{"append", 0, NULL, APPEND},
+	{"url", 1, NULL, URL},
+	{"profiles", 1, NULL, PROFILES},
+	{"start", 1, NULL, START},
+	{"days", 1, NULL, DAYS},
+	{"hosts", 1, NULL, HOSTS},
+	{"services", 1, NULL, SERVICES},
+	{"pods", 1, NULL, PODS},
+	{"cpus", 1, NULL, CPUS},
+	{"frequency", 1, NULL, FREQUENCY},
+	{"busy", 1, NULL, BUSY},
+	{"load", 1, NULL, LOAD},
+	{"stacks", 1, NULL, STACKS},
+	{"native", 1, NULL, NATIVE},
+	{"memory", 1, NULL, MEMORY},
+	{"deploy-days", 1, NULL, DEPLOY_DAYS},
+	{"pod-hours", 1, NULL, POD_HOURS},
+	{"seed", 1, NULL, SEED},
+	{"window", 1, NULL, WINDOW},
+	{"jobs", 1, NULL, JOBS},
+	{"pid", 1, NULL, PID},
+	{"json", 0, NULL, JSON},
+	{"help", 0, NULL, HELP},
+	{NULL, 0, NULL, 0},
+};
+
+static int set_count(const char *text, unsigned most, unsigned *ret, struct error *err)
+{
+	uint64_t value;
+	int r = text_parse_u64(text, &value, err);
+	if (r == 0 && (value == 0 || value > most))
+		return error_set(err, -EINVAL, "%s is not in 1..%u", text, most);
+	*ret = r == 0 ? (unsigned)value : 0;
+	return r;
+}
+
+static int set_counts(struct tool *tool, int id, const char *text, struct error *err)
+{
+	struct fleet_options *options = &tool->options;
+	switch (id) {
+	case HOSTS: return set_count(text, 100000, &options->hosts, err);
+	case SERVICES: return set_count(text, 10000, &options->services, err);
+	case PODS: return set_count(text, FLEET_PODS_MAX, &options->pods_per_host, err);
+	case CPUS: return set_count(text, 256, &options->cpus, err);
+	case STACKS: return set_count(text, 1000000, &options->stacks, err);
+	case NATIVE: return set_count(text, 100, &options->native_percent, err);
+	case MEMORY: return set_count(text, 100, &options->memory_percent, err);
+	case JOBS: return set_count(text, JOBS_MAX, &tool->jobs, err);
+	default: return text_parse_u64(text, &options->seed, err);
+	}
+}
+
+static int set_option(struct tool *tool, int id, const char *text, struct error *err)
+{
+	struct fleet_options *options = &tool->options;
+	switch (id) {
+	case DATA: tool->data = text; return 0;
+	case APPEND: tool->is_append = true; return 0;
+	case URL: tool->url = text; return 0;
+	case PROFILES: tool->profiles = text; return 0;
+	case START: tool->start = text; return 0;
+	case PID: tool->pid = text; return 0;
+	case JSON: tool->is_json = true; return 0;
+	case DAYS: return text_parse_double(text, &tool->days, err);
+	case FREQUENCY: return text_parse_double(text, &options->frequency, err);
+	case BUSY: return text_parse_double(text, &options->busy, err);
+	case LOAD: return text_parse_double(text, &options->load, err);
+	case DEPLOY_DAYS: return text_parse_double(text, &options->deploy_days, err);
+	case POD_HOURS: return text_parse_double(text, &options->pod_hours, err);
+	case WINDOW: return time_parse_duration(text, &tool->window_ns, err);
+	default: return set_counts(tool, id, text, err);
+	}
+}
+
+static bool is_sane(const struct tool *tool)
+{
+	const struct fleet_options *options = &tool->options;
+	return tool->days > 0 && tool->days <= 3660 && options->frequency > 0 && options->busy > 0 && options->busy <= 1 &&
+	       options->load > 0 && options->deploy_days > 0 && options->pod_hours > 0 && tool->window_ns >= FLEET_FLUSH_NS &&
+	       !!tool->data != !!tool->url;
+}
+
+static void parse(int argc, char **argv, struct tool *tool)
+{
+	struct error err = {0};
+	int id;
+	while ((id = getopt_long(argc, argv, "h", rows, NULL)) != -1) {
+		if (id == HELP || id == 'h') {
+			fputs(usage, stdout);
+			exit(0);
+		}
+		if (id == '?' || set_option(tool, id, optarg, &err) < 0) {
+			fprintf(stderr, "%s%s%s", err.message, *err.message ? "\n" : "", usage);
+			exit(2);
+		}
+	}
+	if (!is_sane(tool) || optind < argc) {
+		fputs(usage, stderr);
+		exit(2);
+	}
+	/* Whole flushes, and windows that begin at round times, so that two runs agree. */
+	tool->options.duration_ns = (int64_t)(tool->days * 86400) * NS_PER_S / FLEET_FLUSH_NS * FLEET_FLUSH_NS;
+	int64_t now_ns = time_now_ns();
+	if (tool->start)
+		check(time_parse(tool->start, now_ns, &tool->options.start_ns, &err), &err);
+	else
+		tool->options.start_ns = now_ns - tool->options.duration_ns;
+	tool->options.start_ns -= tool->options.start_ns % FLEET_FLUSH_NS;
+}
+
+/* ---- blocks ---- */
+
+static void add_totals(struct fleet_totals *to, const struct fleet_totals *from)
+{
+	to->appends += from->appends;
+	to->samples += from->samples;
+	to->events += from->events;
+	to->bytes += from->bytes;
+	to->blocks += from->blocks;
+	to->stacks = from->stacks > to->stacks ? from->stacks : to->stacks;
+	to->generate_ns += from->generate_ns;
+	to->write_ns += from->write_ns;
+}
+
+/* Blocks end at multiples of the window since 1970. */
+static int write_windows(const struct tool *tool, struct fleet_model *model, unsigned job, struct fleet_totals *totals,
+			 struct error *err)
+{
+	struct fleet *fleet;
+	int r = fleet_new(&tool->options, model, &fleet, err);
+	if (r < 0)
+		return r;
+	uint64_t number = 0, ticks = fleet_flush_count(fleet), tick = 0, end;
+	int64_t into_ns = tool->options.start_ns % tool->window_ns;
+	for (; r == 0 && tick < ticks; tick = end, number++) {
+		end = (uint64_t)((tool->window_ns * (int64_t)(number + 1) - into_ns) / FLEET_FLUSH_NS);
+		end = end > ticks ? ticks : end;
+		if (number % tool->jobs == job && end > tick)
+			r = fleet_write_block(fleet, tool->data, tick, end, totals, err);
+		if (job == 0 && isatty(2))
+			fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " h ", end / 360, ticks / 360);
+	}
+	fleet_free(fleet);
+	return r;
+}
+
+static void run_blocks(const struct tool *tool, struct fleet_model *model, struct fleet_totals *totals)
+{
+	struct error err = {0};
+	struct fleet_totals *each =
+		mmap(NULL, sizeof(*each) * JOBS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pids[JOBS_MAX];
+	for (unsigned job = 0; job < tool->jobs; job++) {
+		pids[job] = fork();
+		if (pids[job] == 0) {
+			check(write_windows(tool, model, job, &each[job], &err), &err);
+			_exit(0);
+		}
+	}
+	for (unsigned job = 0; job < tool->jobs; job++) {
+		int status;
+		if (waitpid(pids[job], &status, 0) < 0 || status)
+			exit(1);
+		add_totals(totals, &each[job]);
+	}
+}
+
+/* ---- appends and requests ---- */
+
+struct sender {
+	const struct tool *tool;
+	struct fleet_model *model;
+	unsigned part;
+	struct store *store;
+	struct net_client *client;
+	struct net_client_response response;
+	struct buffer body;
+	struct fleet_totals totals;
+	int64_t *acks;
+	size_t ack_count, ack_capacity;
+	int result;
+	struct error err;
+};
+
+static int note_ack(struct sender *sender, int64_t started)
+{
+	if (array_reserve(&sender->acks, &sender->ack_capacity, sender->ack_count + 1, UINT32_MAX) < 0)
+		return -ENOMEM;
+	sender->acks[sender->ack_count++] = time_monotonic_ns() - started;
+	return 0;
+}
+
+static int append(void *context, struct profile *profile, struct fleet_totals *totals, struct error *err)
+{
+	struct sender *sender = context;
+	struct store_append_options options = {.received_ns = profile->time_ns};
+	uint64_t id[2] = {fleet_hash(sender->part, sender->ack_count), fleet_hash((uint64_t)profile->time_ns, 7)};
+	memcpy(options.id, id, sizeof(options.id));
+	int64_t started = time_monotonic_ns();
+	int r = store_append(sender->store, profile, &options, NULL, err);
+	return r == 0 ? note_ack(sender, started) : r;
+}
+
+static int post(void *context, struct profile *profile, struct fleet_totals *totals, struct error *err)
+{
+	struct sender *sender = context;
+	const struct profile *profiles[] = {profile};
+	int64_t cpu = time_thread_cpu_ns();
+	buffer_clear(&sender->body);
+	int r = otlp_encode(profiles, 1, &sender->body, err);
+	totals->generate_ns += time_thread_cpu_ns() - cpu;
+	totals->bytes += sender->body.len;
+	if (r < 0)
+		return r;
+	int64_t started = time_monotonic_ns();
+	net_client_response_release(&sender->response);
+	net_client_response_init(&sender->response);
+	r = net_client_request(sender->client, "POST", "/v1development/profiles", "application/x-protobuf",
+			       buffer_bytes(&sender->body), false, &sender->response, err);
+	if (r == 0 && sender->response.status != 200)
+		return error_set(err, -EPROTO, "%s answered %d: %.*s", sender->tool->url, sender->response.status,
+				 (int)sender->response.body.len, (const char *)sender->response.body.data);
+	return r == 0 ? note_ack(sender, started) : r;
+}
+
+static void *run_sender(void *context)
+{
+	struct sender *sender = context;
+	struct fleet *fleet;
+	struct fleet_sink sink = {.send = sender->store ? append : post, .context = sender};
+	sender->result = fleet_new(&sender->tool->options, sender->model, &fleet, &sender->err);
+	if (sender->result < 0)
+		return NULL;
+	sender->result = fleet_send(fleet, sender->part, sender->tool->jobs, &sink, &sender->totals, &sender->err);
+	fleet_free(fleet);
+	return NULL;
+}
+
+/* User and system CPU time of a process, in ns. */
+static int64_t cpu_of(const char *pid)
+{
+	char path[64];
+	unsigned long long user = 0, system = 0;
+	struct buffer file = {0};
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	if (!pid || io_read_file(path, 4096, &file, NULL))
+		return 0;
+	const char *text = buffer_string(&file), *at = text ? strrchr(text, ')') : NULL;
+	if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
+		user = system = 0;
+	buffer_release(&file);
+	return (int64_t)((user + system) * 1000000000ull / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+struct figures {
+	struct fleet_totals totals;
+	double wall_s, store_s, ack_p50_ms, ack_p99_ms, ack_max_ms;
+};
+
+static int compare_times(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void collect(struct sender *senders, unsigned count, struct figures *figures)
+{
+	int64_t *all = NULL;
+	size_t all_count = 0, capacity = 0;
+	for (unsigned i = 0; i < count; i++) {
+		check(senders[i].result, &senders[i].err);
+		add_totals(&figures->totals, &senders[i].totals);
+		if (senders[i].ack_count == 0 ||
+		    array_reserve(&all, &capacity, all_count + senders[i].ack_count, UINT32_MAX) < 0)
+			continue;
+		memcpy(all + all_count, senders[i].acks, senders[i].ack_count * sizeof(*all));
+		all_count += senders[i].ack_count;
+	}
+	if (all_count == 0)
+		return;
+	qsort(all, all_count, sizeof(*all), compare_times);
+	figures->ack_p50_ms = (double)all[all_count / 2] / NS_PER_MS;
+	figures->ack_p99_ms = (double)all[all_count * 99 / 100] / NS_PER_MS;
+	figures->ack_max_ms = (double)all[all_count - 1] / NS_PER_MS;
+	mem_free(all);
+}
+
+static struct store *open_store(const struct tool *tool)
+{
+	struct store_options options = {.directory = tool->data, .retention_age_ns = -1, .retention_size_bytes = UINT64_MAX};
+	struct store *store;
+	struct error err = {0};
+	check(store_open(&options, &store, &err), &err);
+	return store;
+}
+
+static void run_senders(const struct tool *tool, struct fleet_model *model, struct figures *figures)
+{
+	static struct sender senders[JOBS_MAX];
+	pthread_t threads[JOBS_MAX];
+	struct error err = {0};
+	struct store *store = tool->data ? open_store(tool) : NULL;
+	int64_t cpu = store ? time_process_cpu_ns() : cpu_of(tool->pid);
+	for (unsigned i = 0; i < tool->jobs; i++) {
+		senders[i] = (struct sender){.tool = tool, .model = model, .part = i, .store = store};
+		buffer_init(&senders[i].body, LIMIT_PROFILE_INPUT_BYTES);
+		if (!store)
+			check(net_client_new(&(struct net_client_options){.url = tool->url}, &senders[i].client, &err), &err);
+		check(thread_start(&threads[i], "sender", run_sender, &senders[i], &err), &err);
+	}
+	for (unsigned i = 0; i < tool->jobs; i++)
+		pthread_join(threads[i], NULL);
+	collect(senders, tool->jobs, figures);
+	store_close(store);
+	/* Generating happens in this process too; what is left is the store's own work, cuts included. */
+	int64_t used = store ? time_process_cpu_ns() - cpu - figures->totals.generate_ns : cpu_of(tool->pid) - cpu;
+	figures->store_s = (double)used / 1e9;
+}
+
+/* ---- figures ---- */
+
+static void print_figures(const struct tool *tool, const struct fleet_model *model, const struct figures *figures)
+{
+	const struct fleet_totals *totals = &figures->totals;
+	if (tool->is_json) {
+		printf("{\"appends\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"events\":%" PRIu64 ",\"bytes\":%" PRIu64
+		       ",\"blocks\":%" PRIu64
+		       ",\"wall_s\":%.3f,\"generate_s\":%.3f,\"write_s\":%.3f,\"store_s\":%.3f,\"ack_p50_ms\":%.3f,"
+		       "\"ack_p99_ms\":%.3f,\"ack_max_ms\":%.3f,\"start_ns\":%" PRId64 ",\"duration_ns\":%" PRId64
+		       ",\"synthetic\":%s}\n",
+		       totals->appends, totals->samples, totals->events, totals->bytes, totals->blocks, figures->wall_s,
+		       (double)totals->generate_ns / 1e9, (double)totals->write_ns / 1e9, figures->store_s, figures->ack_p50_ms,
+		       figures->ack_p99_ms, figures->ack_max_ms, tool->options.start_ns, tool->options.duration_ns,
+		       model->is_synthetic ? "true" : "false");
+		return;
+	}
+	printf("fleet: %u hosts, %u services, %.3g days, load %g, seed %" PRIu64
+	       "; %zu %s workloads, stacks %.1f frames deep\n",
+	       tool->options.hosts, tool->options.services, tool->days, tool->options.load, tool->options.seed,
+	       model->workload_count, model->is_synthetic ? "invented" : "recorded", model->mean_depth);
+	printf("  %" PRIu64 " appends, %" PRIu64 " events, %" PRIu64 " samples; %.1f s of wall clock, generating %.1f CPU s\n",
+	       totals->appends, totals->events, totals->samples, figures->wall_s, (double)totals->generate_ns / 1e9);
+	if (totals->blocks)
+		printf("  %" PRIu64 " blocks, %.1f MB, %.2f bytes a sample; writing took %.1f CPU s, %.0f samples/s\n",
+		       totals->blocks, (double)totals->bytes / 1e6, (double)totals->bytes / (double)totals->samples,
+		       (double)totals->write_ns / 1e9, (double)totals->samples / ((double)totals->write_ns / 1e9));
+	if (figures->store_s > 0)
+		printf("  storing took %.1f CPU s: %.0f samples/s and %.1f MB/s a core\n", figures->store_s,
+		       (double)totals->samples / figures->store_s, (double)totals->bytes / 1e6 / figures->store_s);
+	if (figures->ack_max_ms > 0)
+		printf("  acks: p50 %.2f ms, p99 %.2f ms, longest %.1f ms, %u at a time\n", figures->ack_p50_ms,
+		       figures->ack_p99_ms, figures->ack_max_ms, tool->jobs);
+}
+
+int main(int argc, char **argv)
+{
+	struct tool tool = {
+		.options = {.hosts = 100,
+			    .services = 50,
+			    .pods_per_host = 8,
+			    .cpus = 4,
+			    .stacks = 4000,
+			    .native_percent = 40,
+			    .memory_percent = 35,
+			    .frequency = 19,
+			    .busy = 0.13,
+			    .load = 1,
+			    .deploy_days = 4,
+			    .pod_hours = 9,
+			    .seed = 1},
+		.days = 1,
+		.jobs = 1,
+		.window_ns = 2 * 3600 * NS_PER_S,
+	};
+	struct fleet_model model;
+	struct figures figures = {0};
+	struct error err = {0};
+	parse(argc, argv, &tool);
+	check(fleet_model_load(tool.profiles, &model, &err), &err);
+	if (model.is_synthetic && tool.profiles)
+		fprintf(stderr, "fleet: no recorded profiles in %s; call trees are invented\n", tool.profiles);
+	int64_t started = time_monotonic_ns();
+	if (tool.data && !tool.is_append)
+		run_blocks(&tool, &model, &figures.totals);
+	else
+		run_senders(&tool, &model, &figures);
+	figures.wall_s = (double)(time_monotonic_ns() - started) / 1e9;
+	print_figures(&tool, &model, &figures);
+	fleet_model_release(&model);
+	return 0;
+}
