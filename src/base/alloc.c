@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,4 +121,11 @@ uint64_t mem_resident_bytes(void)
 	if (sscanf(text, "%llu %llu", &total, &resident) != 2)
 		return 0;
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void mem_return_large(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 1024 * 1024);
+	mallopt(M_TRIM_THRESHOLD, 16 * 1024 * 1024);
+	mallopt(M_ARENA_MAX, 2);
 }

@@ -29,6 +29,7 @@ static int run_server(const struct store_arguments *arguments, const char *confi
 	if (r)
 		return r;
 	_cleanup_(server_freep) struct server *server = NULL;
+	mem_return_large();
 	r = server_new(&options, &server, err);
 	if (r)
 		return r;

@@ -134,6 +134,7 @@ static int server_process(struct up *up)
 	int r = become_unprivileged(up, &err);
 	_cleanup_(server_freep) struct server *server = NULL;
 	up->server.link_fd = up->link_fds[0];
+	mem_return_large();
 	if (!r)
 		r = server_new(&up->server, &server, &err);
 	if (r) {

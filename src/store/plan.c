@@ -49,7 +49,7 @@ static bool keeps_all(const struct block_meta *meta, const struct plan_wish *wis
 	bool all = !wish->grouping || wish->grouping->by;
 	for (size_t i = 0; i < wish->select->matcher_count; i++)
 		all &= keeps(meta, wish->select->matchers[i].label);
-	for (size_t i = 0; wish->grouping && i < wish->grouping->by_count; i++)
+	for (size_t i = 0; wish->grouping && wish->grouping->by && i < wish->grouping->by_count; i++)
 		all &= keeps(meta, wish->grouping->by[i]);
 	return all;
 }
