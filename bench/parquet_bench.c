@@ -286,6 +286,8 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{{.name = "series_id", .type = PARQUET_INT32}, {.i32 = series}},
 		{{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS}, {.i64 = times}},
+		{{.name = "time_ns (delta)", .type = PARQUET_INT64, .layout = PARQUET_DELTA}, {.i64 = times}},
+		{{.name = "value (delta)", .type = PARQUET_INT64, .layout = PARQUET_DELTA}, {.i64 = values}},
 		{{.name = "stack_id (delta)", .type = PARQUET_INT32, .layout = PARQUET_DELTA}, {.i32 = stacks}},
 		{{.name = "stack_id (auto)", .type = PARQUET_INT32}, {.i32 = stacks}},
 		{{.name = "value", .type = PARQUET_INT64}, {.i64 = values}},

@@ -17,12 +17,11 @@
 #include "base/hash.h"
 #include "codec/parquet_int.h"
 
-#define VALUES_MAX   (64 * 1024)
-#define BYTES_MAX    (1024 * 1024)
-#define SLOTS_MIN    1024
-#define DIRECT_MIN   (16 * 1024)
-#define EARLY	     4096 /* values after which too many distinct ones end the work, and so at every power of two behind */
-#define RLE_GAIN_MIN 8
+#define VALUES_MAX (64 * 1024)
+#define BYTES_MAX  (1024 * 1024)
+#define SLOTS_MIN  1024
+#define DIRECT_MIN (16 * 1024)
+#define EARLY	   4096 /* values after which too many distinct ones end the work, and so at every power of two behind */
 
 void parquet_dictionary_release(struct parquet_dictionary *dictionary)
 {
@@ -215,18 +214,4 @@ int parquet_dictionary_build(struct parquet_dictionary *dictionary, const struct
 		return size == 8 ? build_direct(dictionary, values, 8, count, least, span, bytes_without)
 				 : build_direct(dictionary, values, 4, count, least, span, bytes_without);
 	return build_hashed(dictionary, values, size, count, bytes_without);
-}
-
-size_t parquet_dictionary_cost(const struct parquet_dictionary *dictionary, size_t size, size_t count)
-{
-	const uint32_t *indexes = dictionary->indexes;
-	size_t bits = 0, width = parquet_bit_width(dictionary->count - 1);
-	for (size_t i = 0; i < count;) {
-		size_t end = i + 1;
-		while (end < count && indexes[end] == indexes[i])
-			end++;
-		bits += end - i > 2 * RLE_GAIN_MIN ? 16 + width : (end - i) * width;
-		i = end;
-	}
-	return dictionary->count * size + bits / 8;
 }

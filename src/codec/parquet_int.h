@@ -167,8 +167,6 @@ struct parquet_dictionary {
 /* 1 = built, 0 = does not pay, -ENOMEM. bytes_without: what the values take without a dictionary. */
 int parquet_dictionary_build(struct parquet_dictionary *dictionary, const struct parquet_column *column, const void *values,
 			     size_t count, const struct parquet_range *range, size_t bytes_without);
-/* What dictionary and indexes will take, about. */
-size_t parquet_dictionary_cost(const struct parquet_dictionary *dictionary, size_t size, size_t count);
 void parquet_dictionary_release(struct parquet_dictionary *dictionary);
 
 /* ---- encodings (parquet_encode.c, parquet_decode.c). Decoders return false on malformed input. ---- */
