@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/fault.h"
 #include "base/text.h"
@@ -443,8 +444,71 @@ static void test_read_errors(void **state)
 	free_table(&table);
 }
 
-int main(void)
+/* ---- for readers other than ours ---- */
+
+static void print_value(const struct table *table, size_t c, size_t i)
 {
+	const struct parquet_column *column = &schema[c];
+	const void *all = table->values[c];
+	if (table->present[c] && !table->present[c][i]) {
+		printf("null");
+		return;
+	}
+	switch (column->type) {
+	case PARQUET_BOOLEAN: printf("%s", ((const uint8_t *)all)[i] ? "true" : "false"); break;
+	case PARQUET_INT32:
+		if (column->logical == PARQUET_UINT32)
+			printf("\"%" PRIu32 "\"", ((const uint32_t *)all)[i]);
+		else
+			printf("\"%" PRId32 "\"", ((const int32_t *)all)[i]);
+		break;
+	case PARQUET_INT64:
+		if (column->logical == PARQUET_UINT64)
+			printf("\"%" PRIu64 "\"", ((const uint64_t *)all)[i]);
+		else
+			printf("\"%" PRId64 "\"", ((const int64_t *)all)[i]);
+		break;
+	case PARQUET_FLOAT: printf("%.9g", (double)((const float *)all)[i]); break;
+	case PARQUET_DOUBLE: printf("%.17g", ((const double *)all)[i]); break;
+	default: {
+		struct bytes value = ((const struct bytes *)all)[i];
+		printf("\"%.*s\"", (int)value.len, (const char *)value.data);
+	}
+	}
+}
+
+/* Writes a file of three row groups, and prints its rows, each an array of JSON: tests/store/parquet.mjs lets others read it.
+ */
+static int write_for_others(const char *path, size_t page_rows)
+{
+	struct table tables[3];
+	struct parquet_written written;
+	struct error err = {0};
+	noise_is_text = true;
+	seed += page_rows;
+	for (size_t t = 0; t < 3; t++)
+		random_table(&tables[t], 500 + rnd() % 3000);
+	int r = write_table_pages(path, tables, 3, page_rows, &written, &err);
+	if (r < 0)
+		fprintf(stderr, "%s\n", err.message);
+	for (size_t t = 0; t < 3; t++) {
+		for (size_t i = 0; i < tables[t].rows; i++) {
+			for (size_t c = 0; c < TABLE_COLUMNS; c++) {
+				printf(c ? ", " : "[");
+				print_value(&tables[t], c, i);
+			}
+			printf("]\n");
+		}
+		free_table(&tables[t]);
+	}
+	return r < 0;
+}
+
+/* parquet_pages_test [--write FILE PAGE_ROWS] */
+int main(int argc, char **argv)
+{
+	if (argc == 4 && !strcmp(argv[1], "--write"))
+		return write_for_others(argv[2], strtoul(argv[3], NULL, 10));
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_large_pages),

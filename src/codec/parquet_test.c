@@ -288,6 +288,50 @@ static void test_bit_flips(void **state)
 	buffer_release(&bytes);
 }
 
+/* A file of before the page index, whose chunks are hashed as a whole. */
+static void test_old_form(void **state)
+{
+	struct buffer bytes;
+	struct parquet_file *file = NULL;
+	struct parquet_data data, pages;
+	struct error err = {0};
+	buffer_init(&bytes, 1 << 20);
+	assert_int_equal(io_read_file("fuzz/corpus/parquet/all-types.parquet", 1 << 20, &bytes, NULL), 0);
+	assert_int_equal(parquet_open_bytes(buffer_bytes(&bytes), "old", NULL, &file, NULL), 0);
+	uint64_t footer_hash = parquet_footer_hash(file);
+	if (parquet_verify(file, &err) < 0)
+		fail_msg("%s", err.message);
+	parquet_data_init(&data);
+	parquet_data_init(&pages);
+	for (size_t g = 0; g < parquet_group_count(file); g++) {
+		assert_int_equal(parquet_page_count(file, g), 1);
+		assert_int_equal(parquet_page_first_row(file, g, 1), parquet_group_rows(file, g));
+		for (size_t c = 0; c < parquet_column_count(file); c++) {
+			int64_t least, most, min, max;
+			assert_int_equal(parquet_read(file, g, c, &data, NULL), 0);
+			assert_int_equal(parquet_read_pages(file, g, c, 0, 1, &pages, NULL), 0);
+			assert_int_equal(data.count, pages.count);
+			assert_int_equal(data.null_count, pages.null_count);
+			bool has_range = parquet_chunk_range(file, g, c, &least, &most);
+			assert_int_equal(has_range, parquet_page_range(file, g, c, 0, &min, &max));
+			assert_true(!has_range || (min == least && max == most));
+		}
+	}
+	parquet_data_release(&data);
+	parquet_data_release(&pages);
+	parquet_close(file);
+	for (size_t i = 4; i < bytes.len; i++) {
+		bytes.data[i] ^= 0x20;
+		struct parquet_read_options options = {.expected_footer = &footer_hash};
+		file = NULL;
+		if (parquet_open_bytes(buffer_bytes(&bytes), "old", &options, &file, NULL) == 0)
+			assert_int_equal(parquet_verify(file, NULL), -EBADMSG);
+		parquet_close(file);
+		bytes.data[i] ^= 0x20;
+	}
+	buffer_release(&bytes);
+}
+
 /* Without our hashes the page CRCs find flips in the pages' bodies. */
 static void test_page_crc(void **state)
 {
@@ -523,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_no_rows),
 		cmocka_unit_test(test_statistics),
 		cmocka_unit_test(test_bit_flips),
+		cmocka_unit_test(test_old_form),
 		cmocka_unit_test(test_page_crc),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_memory_limit),

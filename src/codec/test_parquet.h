@@ -74,6 +74,8 @@ struct table {
 	uint8_t *noise; /* what strings point into */
 };
 
+static bool noise_is_text; /* for readers that insist on text being UTF-8 and JSON being JSON */
+
 static void random_values(struct table *table, size_t c, size_t distinct)
 {
 	const struct parquet_column *column = &schema[c];
@@ -105,7 +107,7 @@ static void random_values(struct table *table, size_t c, size_t distinct)
 		else if (column->type == PARQUET_FLOAT)
 			memcpy(at, &(float){(float)real}, 4);
 		else if (column->type == PARQUET_BYTE_ARRAY)
-			*(struct bytes *)at = (struct bytes){table->noise + rnd() % 1000, rnd() % 30};
+			*(struct bytes *)at = (struct bytes){table->noise + rnd() % 1000, noise_is_text + rnd() % 30};
 		else if (column->type == PARQUET_FIXED)
 			*(struct bytes *)at = (struct bytes){table->noise + rnd() % 1000, 16};
 		else
@@ -117,7 +119,7 @@ static void random_table(struct table *table, size_t rows)
 {
 	*table = (struct table){.rows = rows, .noise = mem_alloc(1100)};
 	for (size_t i = 0; i < 1100; i++)
-		table->noise[i] = (uint8_t)rnd();
+		table->noise[i] = noise_is_text ? (uint8_t)('1' + rnd() % 9) : (uint8_t)rnd();
 	for (size_t c = 0; c < TABLE_COLUMNS; c++)
 		random_values(table, c, rnd() % 3 ? rows : 1 + rnd() % 20);
 }
