@@ -18,7 +18,7 @@
 #define PARQUET_TAIL_LEN  8 /* footer length, magic */
 
 struct parquet_column_pages {
-	struct parquet_index_entry *pages; /* where they are */
+	struct parquet_location *pages; /* where they are */
 	size_t count;
 	struct bytes column_index;	    /* as in the file; empty = none */
 	struct parquet_index_entry *bounds; /* what they hold: NULL until parsed, or for good */

@@ -150,10 +150,10 @@ int parquet_column_index_read(struct bytes input, struct arena *arena, struct pa
 	return 0;
 }
 
-static void read_location(struct thrift_reader *thrift, struct parquet_index_entry *ret)
+static void read_location(struct thrift_reader *thrift, struct parquet_location *ret)
 {
 	struct thrift_field field = {0};
-	*ret = (struct parquet_index_entry){.offset = -1, .first_row = -1};
+	*ret = (struct parquet_location){.offset = -1, .first_row = -1};
 	while (thrift_next(thrift, &field)) {
 		switch (field.id) {
 		case 1: ret->offset = thrift_read_int(thrift, field.type); break;
@@ -164,29 +164,32 @@ static void read_location(struct thrift_reader *thrift, struct parquet_index_ent
 	}
 }
 
-int parquet_offset_index_read(struct bytes input, struct arena *arena, struct parquet_index_entry **ret, size_t *ret_count)
+int parquet_offset_index_read(struct bytes input, struct arena *arena, struct parquet_location **ret, size_t *ret_count)
 {
 	struct thrift_reader thrift;
 	struct thrift_field field = {0};
-	struct parquet_index_entry *entries = NULL;
-	int error = -EBADMSG;
+	struct parquet_location *pages = NULL;
+	size_t count = 0, size;
 	thrift_open(&thrift, input);
 	while (thrift_next(&thrift, &field)) {
-		if (field.id != 1 || entries) {
+		uint8_t type;
+		if (field.id != 1 || pages) {
 			thrift_skip(&thrift, field.type);
 			continue;
 		}
-		uint8_t type;
-		size_t count = thrift_read_list(&thrift, field.type, &type);
-		if (count && type != THRIFT_STRUCT)
-			thrift_fail(&thrift, "a list of structs was expected");
-		struct parquet_index_entry *at = entries_for(&thrift, arena, count, &entries, ret_count, &error);
-		for (size_t i = 0; at && i < count && !thrift.fault; i++)
-			read_location(&thrift, &at[i]);
+		count = thrift_read_list(&thrift, field.type, &type);
+		if (thrift.fault || type != THRIFT_STRUCT)
+			return -EBADMSG;
+		pages = __builtin_mul_overflow(count, sizeof(*pages), &size) ? NULL : arena_alloc(arena, size);
+		if (!pages)
+			return -ENOMEM;
+		for (size_t i = 0; i < count && !thrift.fault; i++)
+			read_location(&thrift, &pages[i]);
 	}
-	if (thrift.fault || !entries)
-		return error;
-	*ret = entries;
+	if (thrift.fault || !pages)
+		return -EBADMSG;
+	*ret = pages;
+	*ret_count = count;
 	return 0;
 }
 
@@ -293,7 +296,7 @@ bool parquet_chunk_is_inside(const struct parquet_file *file, const struct parqu
 }
 
 static bool are_locations_sane(const struct parquet_file *file, const struct parquet_chunk *chunk, int64_t rows,
-			       const struct parquet_index_entry *pages, size_t count)
+			       const struct parquet_location *pages, size_t count)
 {
 	if (!parquet_chunk_is_inside(file, chunk) || count == 0 || pages[0].first_row != 0)
 		return false;

@@ -123,12 +123,16 @@ struct parquet_index_entry {
 	bool is_null; /* no value at all: no bounds */
 	struct bytes min, max;
 };
+struct parquet_location {
+	int64_t offset, first_row;
+	int32_t size; /* with its header */
+};
 int parquet_column_index_write(const struct parquet_column *column, const struct parquet_index_entry *entries, size_t count,
 			       struct buffer *out);
 int parquet_offset_index_write(const struct parquet_index_entry *entries, size_t count, struct buffer *out);
 /* Read into arrays of the arena, the bounds as views of input; *ret_count pages. Return 0, -ENOMEM or -EBADMSG. */
 int parquet_column_index_read(struct bytes input, struct arena *arena, struct parquet_index_entry **ret, size_t *ret_count);
-int parquet_offset_index_read(struct bytes input, struct arena *arena, struct parquet_index_entry **ret, size_t *ret_count);
+int parquet_offset_index_read(struct bytes input, struct arena *arena, struct parquet_location **ret, size_t *ret_count);
 
 /* ---- ranges (parquet_statistics.c) ---- */
 

@@ -623,7 +623,7 @@ static int decode_run(struct parquet_chunk_reader *reader, const struct parquet_
 	size_t hash = parquet_chunk_start(reader->chunk) < pages->pages[0].offset, at = 0;
 	size_t group_rows = parquet_group_rows(reader->file, reader->group);
 	for (size_t i = first; i < behind; i++) {
-		const struct parquet_index_entry *page = &pages->pages[i];
+		const struct parquet_location *page = &pages->pages[i];
 		size_t last = i + 1 < pages->count ? (size_t)page[1].first_row : group_rows, used;
 		size_t wanted = reader->done + last - (size_t)page->first_row;
 		struct bytes one = {bytes.data + at, (size_t)page->size};
@@ -641,7 +641,7 @@ static int read_runs(struct parquet_chunk_reader *reader, const struct parquet_c
 {
 	size_t behind = first + count;
 	while (first < behind) {
-		const struct parquet_index_entry *start = &pages->pages[first];
+		const struct parquet_location *start = &pages->pages[first];
 		size_t end = first + 1;
 		size_t len = (size_t)start->size;
 		for (; end < behind && pages->pages[end].offset == start->offset + (int64_t)len; end++)
