@@ -199,7 +199,7 @@ static int code_of(struct series_builder *b, struct building *column, struct byt
 {
 	uint64_t hash = hash_text((const char *)value.data, value.len);
 	uint32_t id;
-	if (index_values(column) < 0 || reserve_values(column, 1) < 0)
+	if (column->indexed < column->value_count && index_values(column) < 0)
 		return error_nomem(err);
 	for (size_t at = index32_first(&column->index, hash); index32_at(&column->index, hash, &at, &id); at++) {
 		if (column->lens[id] == value.len && (!value.len || !memcmp(column->values[id], value.data, value.len))) {
@@ -207,6 +207,8 @@ static int code_of(struct series_builder *b, struct building *column, struct byt
 			return 0;
 		}
 	}
+	if (reserve_values(column, 1) < 0 || index32_reserve(&column->index, 1) < 0)
+		return error_nomem(err);
 	int r = keep_text(b, value, &column->values[column->value_count], err);
 	if (r < 0)
 		return r;
