@@ -17,7 +17,8 @@
 #include "base/alloc.h"
 #include "store/block_write_int.h"
 
-#define CHUNK_ROWS 8192 /* handed to the writer at once */
+#define CHUNK_ROWS   8192   /* handed to the writer at once */
+#define PROCESS_ROWS 131072 /* of processes, sorted at once */
 
 struct writing {
 	struct head *head;
@@ -251,6 +252,78 @@ static int write_samples(struct writing *w)
 	return r;
 }
 
+/* ---- rows of processes ---- */
+
+static int write_rows(struct writing *w, const struct process_row *rows, size_t count)
+{
+	_cleanup_(mem_freep) int64_t *numbers = mem_alloc_array(CHUNK_ROWS, (1 + BLOCK_PROCESS_COLUMNS) * sizeof(*numbers));
+	int32_t series[CHUNK_ROWS];
+	int r = 0;
+	if (!numbers)
+		return error_nomem(w->err);
+	for (size_t from = 0; r == 0 && from < count; from += CHUNK_ROWS) {
+		size_t part = count - from < CHUNK_ROWS ? count - from : CHUNK_ROWS;
+		struct block_process_rows chunk = {.count = part, .series = series, .times = numbers};
+		for (size_t i = 0; i < part; i++) {
+			series[i] = (int32_t)rows[from + i].series;
+			numbers[i] = rows[from + i].time_ns;
+		}
+		for (size_t c = 0; c < BLOCK_PROCESS_COLUMNS; c++) {
+			int64_t *values = numbers + (1 + c) * CHUNK_ROWS;
+			for (size_t i = 0; i < part; i++)
+				values[i] = rows[from + i].values[c];
+			chunk.values[c] = values;
+		}
+		r = block_writer_processes(w->writer, &chunk, w->err);
+	}
+	return r;
+}
+
+/* How many rows each series of the block has, before columns that came apart are put together. */
+static bool count_process_rows(const struct writing *w, size_t *counts)
+{
+	static const struct head_processes_end start;
+	const struct head_processes *processes = &w->head->processes;
+	struct head_processes_reader reader;
+	struct process_row row;
+	head_processes_read(processes, &start, &processes->end, &reader);
+	while (head_processes_next(&reader, &row))
+		counts[w->ranks[row.series]]++;
+	return processes->end.count > 0;
+}
+
+static int write_slice(struct writing *w, size_t from, size_t to, uint32_t *numbers)
+{
+	_cleanup_(mem_freep) struct process_row *rows = NULL;
+	size_t count;
+	for (size_t i = 0; i < w->head->series_count; i++) {
+		size_t rank = w->ranks[i];
+		numbers[i] = w->head->series[i].samples && rank >= from && rank < to ? (uint32_t)rank : UINT32_MAX;
+	}
+	int r = head_processes_sorted(&w->head->processes, numbers, INT64_MIN, INT64_MAX, &rows, &count, w->err);
+	return r < 0 ? r : write_rows(w, rows, count);
+}
+
+/* A few series at a time: decoded and sorted, rows take three times the memory that they take in the head. */
+static int write_processes(struct writing *w)
+{
+	_cleanup_(mem_freep) size_t *counts = mem_zalloc_array(w->series_count, sizeof(*counts));
+	_cleanup_(mem_freep) uint32_t *numbers = mem_alloc_array(w->head->series_count, sizeof(*numbers));
+	int r = 0;
+	if (!counts || !numbers)
+		return error_nomem(w->err);
+	if (!count_process_rows(w, counts))
+		return 0;
+	for (size_t from = 0, to; r == 0 && from < w->series_count; from = to) {
+		size_t rows = counts[from];
+		for (to = from + 1; to < w->series_count && rows + counts[to] <= PROCESS_ROWS; to++)
+			rows += counts[to];
+		if (rows)
+			r = write_slice(w, from, to, numbers);
+	}
+	return r;
+}
+
 /* ---- the pool's tables ---- */
 
 /* Everything in one arena; strings are views of the pool. */
@@ -395,6 +468,8 @@ static int write_all(struct writing *w, struct block_meta *ret)
 	if (r == 0)
 		r = write_samples(w);
 	if (r == 0)
+		r = write_processes(w);
+	if (r == 0)
 		r = write_tables(w);
 	if (r == 0)
 		r = block_writer_appends(w->writer, w->head->appends, w->head->append_count, w->err);
@@ -406,7 +481,7 @@ int block_write(struct head *head, const char *directory, struct block_meta *ret
 	const struct block_write_options options = {
 		.directory = directory, .last_sequence = head->last_sequence, .links = head->pool->link_count > 1};
 	_cleanup_(block_writer_freep) struct block_writer *writer = NULL;
-	assert(head->count > 0);
+	assert(!head_is_empty(head));
 	int r = block_writer_new(&options, &writer, err);
 	if (r < 0)
 		return r;

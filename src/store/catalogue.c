@@ -232,7 +232,8 @@ static int list_known_types(struct listing *l, const struct block_meta *meta)
 			.first_ns = type->first_ns,
 			.last_ns = type->last_ns,
 		};
-		bool wanted = !l->select->match_type || l->select->match_type(l->select->context, &type->type);
+		bool wanted = !profile_type_is_process_stats(&type->type) &&
+			      (!l->select->match_type || l->select->match_type(l->select->context, &type->type));
 		if (wanted && is_in_range(l, type->first_ns, type->last_ns))
 			r = give(l, &item);
 	}

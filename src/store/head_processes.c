@@ -141,7 +141,7 @@ int head_processes_sorted(const struct head_processes *processes, const uint32_t
 	while (head_processes_next(&reader, &row)) {
 		if (numbers)
 			row.series = numbers[row.series];
-		if (row.series == UINT32_MAX || row.time_ns < from_ns || row.time_ns >= to_ns)
+		if (row.series == UINT32_MAX || row.time_ns < from_ns || (row.time_ns >= to_ns && to_ns != INT64_MAX))
 			continue;
 		if (array_reserve(&rows, &capacity, count + 1, SIZE_MAX) < 0) {
 			mem_free(rows);

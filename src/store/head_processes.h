@@ -50,7 +50,8 @@ void head_processes_read(const struct head_processes *processes, const struct he
 bool head_processes_next(struct head_processes_reader *reader, struct process_row *ret);
 
 /* All rows, one for each (series, time), sorted by these. `numbers`: the number that a series gets in the result, UINT32_MAX =
- * leave it out; NULL = its own. Only rows with from_ns <= time < to_ns. The caller frees *ret with mem_free(). */
+ * leave it out; NULL = its own. Only rows with from_ns <= time < to_ns, without an upper bound if to_ns is INT64_MAX. The
+ * caller frees *ret with mem_free(). */
 int head_processes_sorted(const struct head_processes *processes, const uint32_t *numbers, int64_t from_ns, int64_t to_ns,
 			  struct process_row **ret, size_t *ret_count, struct error *err);
 

@@ -10,14 +10,21 @@
 
 /* ---- matching ---- */
 
-static int match_types(const struct store_select *select, const struct series_columns *columns, struct selection *s,
-		       struct error *err)
+static bool match_type(const struct store_select *select, const struct profile_type *type, bool processes)
+{
+	if (profile_type_is_process_stats(type) != processes)
+		return false;
+	return processes || !select->match_type || select->match_type(select->context, type);
+}
+
+static int match_types(const struct store_select *select, const struct series_columns *columns, bool processes,
+		       struct selection *s, struct error *err)
 {
 	_cleanup_(mem_freep) uint8_t *verdicts = mem_zalloc(columns->type_count + 1);
 	if (!verdicts)
 		return error_nomem(err);
 	for (size_t i = 0; i < columns->type_count; i++)
-		verdicts[i] = !select->match_type || select->match_type(select->context, &columns->types[i]);
+		verdicts[i] = match_type(select, &columns->types[i], processes);
 	for (size_t i = 0; i < s->count; i++)
 		s->wanted[i] = verdicts[columns->type_ids[i]];
 	return 0;
@@ -165,13 +172,13 @@ static void count_matched(struct selection *s)
 		s->matched += s->wanted[i];
 }
 
-int selection_make(const struct store_select *select, const struct store_grouping *grouping,
-		   const struct series_columns *columns, struct selection *ret, struct error *err)
+static int make(const struct store_select *select, const struct store_grouping *grouping, const struct series_columns *columns,
+		bool processes, struct selection *ret, struct error *err)
 {
 	*ret = (struct selection){.count = columns->count, .wanted = mem_zalloc(columns->count)};
 	if (!ret->wanted)
 		return error_nomem(err);
-	int r = match_types(select, columns, ret, err);
+	int r = match_types(select, columns, processes, ret, err);
 	for (size_t i = 0; r == 0 && i < select->matcher_count; i++)
 		r = match_label(&select->matchers[i], columns, ret, err);
 	if (r == 0 && grouping)
@@ -180,6 +187,18 @@ int selection_make(const struct store_select *select, const struct store_groupin
 	if (r < 0)
 		selection_release(ret);
 	return r;
+}
+
+int selection_make(const struct store_select *select, const struct store_grouping *grouping,
+		   const struct series_columns *columns, struct selection *ret, struct error *err)
+{
+	return make(select, grouping, columns, false, ret, err);
+}
+
+int selection_make_processes(const struct store_select *select, const struct store_grouping *grouping,
+			     const struct series_columns *columns, struct selection *ret, struct error *err)
+{
+	return make(select, grouping, columns, true, ret, err);
 }
 
 void selection_limit(struct selection *selection, const struct store_select *select, const int64_t *first_ns,

@@ -15,6 +15,11 @@ struct selection {
 /* By type and labels only; grouping may be NULL. The callbacks are the caller's business to serialise. */
 int selection_make(const struct store_select *select, const struct store_grouping *grouping,
 		   const struct series_columns *columns, struct selection *ret, struct error *err);
+/* The same for rows of process_stats, which selection_make() leaves out: they are no samples. The select's match_type is not
+ * asked.
+ */
+int selection_make_processes(const struct store_select *select, const struct store_grouping *grouping,
+			     const struct series_columns *columns, struct selection *ret, struct error *err);
 /* Takes out the series that have no sample in the range; first and last by series. */
 void selection_limit(struct selection *selection, const struct store_select *select, const int64_t *first_ns,
 		     const int64_t *last_ns);
