@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What the agent says that processes used is what they say themselves, by getrusage() and /proc: through agent, server and store, read from the blocks by DuckDB. One process stays, one ends before anybody looked.
+. tests/lib.inc
+can_sample || { skip "process_stats" "$no_sampling"; finish; }
+[ -d tests/node_modules/@duckdb ] || { skip "process_stats" "no DuckDB: run npm ci in tests"; finish; }
+usage="$O/programs/usage"
+# NAME STAYS ARGUMENT...: runs one, its account in NAME.json.
+run() {
+	run_name=$1 run_stays=$2
+	shift 2
+	"$usage" "$@" >"$work/$run_name.out" &
+	pids="$pids $!"
+	for _ in $(seq 300); do
+		[ -s "$work/$run_name.out" ] && break
+		sleep 0.1
+	done
+	sed "s/}/, \"stays\": $run_stays}/" "$work/$run_name.out" >"$work/$run_name.json"
+}
+start_agent() { # [CONFIG]
+	"$WICK" agent --server "$url" ${1:+--config "$1"} 2>"$work/agent.log" &
+	agent=$!
+	pids="$pids $agent"
+	for _ in $(seq 100); do
+		curl -s "$url/api/v1/labels" | grep -q process_pid && return 0
+		sleep 0.1
+	done
+	fail "the agent sends" "$(cat "$work/agent.log")"
+}
+stop_agent() {
+	kill "$agent"
+	wait "$agent"
+}
+
+start_server || { fail "the server starts"; finish; }
+start_agent
+run stays true 0.4 24 3 "$work/file1" stay
+run ends false 0.2 8 2 "$work/file2"
+sleep 4
+stop_agent
+stop_server # writes the block
+node tests/agent/process_stats.mjs "$work/data" "$work/stays.json" "$work/ends.json" >"$work/verdict" 2>&1 || echo "FAILED $(cat "$work/verdict")" >>"$work/verdict"
+while read -r verdict text; do
+	if [ "$verdict" = ok ]; then pass "$text"; else fail "$text"; fi
+done <"$work/verdict"
+
+# Turned off.
+rm -rf "$work/data"
+echo "process_stats: false" >"$work/agent.yaml"
+start_server || { fail "the server starts again"; finish; }
+start_agent "$work/agent.yaml"
+sleep 2
+stop_agent
+stop_server
+check "process_stats: false sends none" sh -c "node tests/agent/process_stats.mjs '$work/data' | grep '^ok'"
+finish
