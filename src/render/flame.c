@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "render/flame_int.h"
 
 /* What tells siblings apart. */
 struct frame_key {
@@ -349,7 +350,7 @@ static void write_in_order(const struct flame *flame, const uint32_t *start, con
 	assert(count == flame->count);
 }
 
-static int put_in_order(struct flame *flame, struct error *err)
+int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error *err)
 {
 	size_t count = flame->count;
 	_cleanup_(mem_freep) uint32_t *start = mem_zalloc_array(count + 1, sizeof(*start));
@@ -365,6 +366,8 @@ static int put_in_order(struct flame *flame, struct error *err)
 	write_in_order(flame, start, children, stack, position, ordered);
 	mem_free(flame->nodes);
 	flame->nodes = ordered;
+	if (ret_position)
+		memcpy(ret_position, position, count * sizeof(*position));
 	return 0;
 }
 
@@ -407,7 +410,7 @@ int flame_build(const struct profile *profile, size_t sample_type, enum flame_un
 	if (r == 0 && !empty)
 		r = add_samples(&builder, sample_type, err);
 	if (r == 0)
-		r = put_in_order(flame, err);
+		r = flame_put_in_order(flame, NULL, err);
 	if (r < 0)
 		return r;
 	*ret = flame;
@@ -426,7 +429,7 @@ struct flame *flame_free(struct flame *flame)
 
 /* ---- JSON ---- */
 
-static void write_strings(const struct flame *flame, struct json_writer *json)
+void flame_write_strings(const struct flame *flame, struct json_writer *json)
 {
 	json_key(json, "strings");
 	json_begin_array(json);
@@ -450,9 +453,20 @@ static int64_t cell(const struct flame_node *node, enum column column)
 	}
 }
 
-void flame_write_json(const struct flame *flame, struct json_writer *json)
+void flame_write_nodes(const struct flame *flame, struct json_writer *json)
 {
 	static const char *const names[COLUMN_COUNT] = {"parent", "name", "file", "binary", "kind", "total", "self"};
+	for (enum column column = 0; column < COLUMN_COUNT; column++) {
+		json_key(json, names[column]);
+		json_begin_array(json);
+		for (size_t i = 0; i < flame->count; i++)
+			json_int(json, cell(&flame->nodes[i], column));
+		json_end_array(json);
+	}
+}
+
+void flame_write_json(const struct flame *flame, struct json_writer *json)
+{
 	json_begin_object(json);
 	json_key(json, "type");
 	json_string(json, flame->type);
@@ -462,16 +476,10 @@ void flame_write_json(const struct flame *flame, struct json_writer *json)
 	json_int(json, flame->total);
 	json_key(json, "samples");
 	json_uint(json, flame->sample_count);
-	write_strings(flame, json);
+	flame_write_strings(flame, json);
 	json_key(json, "nodes");
 	json_begin_object(json);
-	for (enum column column = 0; column < COLUMN_COUNT; column++) {
-		json_key(json, names[column]);
-		json_begin_array(json);
-		for (size_t i = 0; i < flame->count; i++)
-			json_int(json, cell(&flame->nodes[i], column));
-		json_end_array(json);
-	}
+	flame_write_nodes(flame, json);
 	json_end_object(json);
 	json_end_object(json);
 }

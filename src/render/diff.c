@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "render/diff.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "render/flame_int.h"
+
+struct diff_builder {
+	struct diff *diff;
+	size_t node_capacity, base_capacity;
+	struct index32 children;
+	uint32_t *nodes;   /* of the side that is being added, by its node */
+	uint32_t *strings; /* likewise: string id + 1 */
+};
+
+static int64_t add(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int take_string(struct diff_builder *builder, const struct flame *side, uint32_t id, uint32_t *ret)
+{
+	if (!builder->strings[id]) {
+		struct bytes text = intern_get(&side->strings, id);
+		uint32_t own;
+		int r = intern_add(&builder->diff->tree->strings, text.data, text.len, &own);
+		if (r)
+			return r;
+		builder->strings[id] = own + 1;
+	}
+	*ret = builder->strings[id] - 1;
+	return 0;
+}
+
+/* The node of the tree that `from` belongs to, added if it is new. */
+static int take_node(struct diff_builder *builder, const struct flame *side, const struct flame_node *from, uint32_t parent,
+		     uint32_t *ret)
+{
+	struct flame *tree = builder->diff->tree;
+	struct flame_node node = *from;
+	node.parent = parent;
+	node.total = node.self = 0;
+	int r = take_string(builder, side, from->name, &node.name);
+	if (!r)
+		r = take_string(builder, side, from->file, &node.file);
+	if (!r)
+		r = take_string(builder, side, from->binary, &node.binary);
+	if (r)
+		return r;
+	uint64_t hash = hash64_mix((uint64_t)parent << 32 | node.name);
+	hash = hash64_mix(hash ^ ((uint64_t)node.file << 32 | node.binary)) + node.frame_type;
+	for (size_t at = index32_first(&builder->children, hash); index32_at(&builder->children, hash, &at, ret); at++) {
+		struct flame_node *known = &tree->nodes[*ret];
+		if (known->parent == parent && known->name == node.name && known->file == node.file &&
+		    known->binary == node.binary && known->frame_type == node.frame_type) {
+			known->inlined &= node.inlined;
+			return 0;
+		}
+	}
+	r = array_reserve(&tree->nodes, &builder->node_capacity, tree->count + 1, FLAME_NODES_MAX);
+	if (!r)
+		r = array_reserve(&builder->diff->base, &builder->base_capacity, tree->count + 1, FLAME_NODES_MAX);
+	if (!r)
+		r = index32_add(&builder->children, hash, (uint32_t)tree->count);
+	if (r)
+		return r;
+	*ret = (uint32_t)tree->count++;
+	tree->nodes[*ret] = node;
+	builder->diff->base[*ret] = (struct diff_value){0};
+	return 0;
+}
+
+static int add_side(struct diff_builder *builder, const struct flame *side, bool is_base)
+{
+	builder->nodes = mem_zalloc_array(side->count, sizeof(*builder->nodes));
+	builder->strings = mem_zalloc_array(side->strings.count, sizeof(*builder->strings));
+	int r = builder->nodes && builder->strings ? 0 : -ENOMEM;
+	for (size_t i = 0; !r && i < side->count; i++) {
+		const struct flame_node *from = &side->nodes[i];
+		r = take_node(builder, side, from, i ? builder->nodes[from->parent] : 0, &builder->nodes[i]);
+		if (r)
+			break;
+		struct flame_node *node = &builder->diff->tree->nodes[builder->nodes[i]];
+		struct diff_value *base = &builder->diff->base[builder->nodes[i]];
+		*(is_base ? &base->total : &node->total) = from->total;
+		*(is_base ? &base->self : &node->self) = from->self;
+	}
+	builder->nodes = mem_free(builder->nodes);
+	builder->strings = mem_free(builder->strings);
+	return r;
+}
+
+/* Siblings by the sum of both sides: the tree is ordered by it, then has the new side's values again. */
+static int put_in_order(struct diff *diff, struct error *err)
+{
+	struct flame *tree = diff->tree;
+	_cleanup_(mem_freep) uint32_t *position = mem_alloc_array(tree->count, sizeof(*position));
+	struct diff_value *base = mem_alloc_array(tree->count, sizeof(*base));
+	if (!position || !base) {
+		mem_free(base);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; i < tree->count; i++)
+		tree->nodes[i].total = add(tree->nodes[i].total, diff->base[i].total);
+	int r = flame_put_in_order(tree, position, err);
+	if (r) {
+		mem_free(base);
+		return r;
+	}
+	for (size_t i = 0; i < tree->count; i++) {
+		base[position[i]] = diff->base[i];
+		struct flame_node *node = &tree->nodes[position[i]];
+		node->total = (int64_t)((uint64_t)node->total - (uint64_t)diff->base[i].total);
+	}
+	mem_free(diff->base);
+	diff->base = base;
+	return 0;
+}
+
+int diff_build(const struct flame *base, const struct flame *side, struct diff **ret, struct error *err)
+{
+	_cleanup_(diff_freep) struct diff *diff = mem_zalloc(sizeof(*diff));
+	struct diff_builder builder = {.diff = diff};
+	if (!diff || !(diff->tree = mem_zalloc(sizeof(*diff->tree))) ||
+	    intern_init(&diff->tree->strings, LIMIT_PROFILE_STRING_BYTES))
+		return error_nomem(err);
+	const struct flame *like = side->count > 1 || base->count <= 1 ? side : base;
+	memcpy(diff->tree->unit, like->unit, sizeof(like->unit));
+	memcpy(diff->tree->type, like->type, sizeof(like->type));
+	int r = add_side(&builder, base, true);
+	if (!r)
+		r = add_side(&builder, side, false);
+	index32_release(&builder.children);
+	if (r == -E2BIG)
+		return error_set(err, r, "the tree of both sides has more than %u nodes or too many names", FLAME_NODES_MAX);
+	if (r)
+		return error_nomem(err);
+	diff->base_total = base->total;
+	diff->tree->total = side->total;
+	diff->tree->sample_count = side->sample_count;
+	r = put_in_order(diff, err);
+	if (r)
+		return r;
+	*ret = diff;
+	diff = NULL;
+	return 0;
+}
+
+struct diff *diff_free(struct diff *diff)
+{
+	if (!diff)
+		return NULL;
+	flame_free(diff->tree);
+	mem_free(diff->base);
+	return mem_free(diff);
+}
+
+static void write_base(const struct diff *diff, bool self, struct json_writer *json)
+{
+	json_key(json, self ? "base_self" : "base_total");
+	json_begin_array(json);
+	for (size_t i = 0; i < diff->tree->count; i++)
+		json_int(json, self ? diff->base[i].self : diff->base[i].total);
+	json_end_array(json);
+}
+
+void diff_write_json(const struct diff *diff, struct json_writer *json)
+{
+	json_begin_object(json);
+	json_key(json, "type");
+	json_string(json, diff->tree->type);
+	json_key(json, "unit");
+	json_string(json, diff->tree->unit);
+	json_key(json, "base_total");
+	json_int(json, diff->base_total);
+	json_key(json, "total");
+	json_int(json, diff->tree->total);
+	flame_write_strings(diff->tree, json);
+	json_key(json, "nodes");
+	json_begin_object(json);
+	flame_write_nodes(diff->tree, json);
+	write_base(diff, false, json);
+	write_base(diff, true, json);
+	json_end_object(json);
+	json_end_object(json);
+}
+
+/* ---- the table ---- */
+
+/* Texts of one tree are interned: equal ones are the same pointer. */
+static int compare_functions(const void *left, const void *right)
+{
+	const struct table_row *a = left, *b = right;
+	if (a->name != b->name)
+		return a->name < b->name ? -1 : 1;
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	return (a->binary > b->binary) - (a->binary < b->binary);
+}
+
+static int side_table(const struct diff *diff, bool is_base, struct table *ret, struct error *err)
+{
+	const struct flame *tree = diff->tree;
+	struct flame side = *tree;
+	_cleanup_(mem_freep) struct flame_node *nodes = mem_alloc_array(tree->count, sizeof(*nodes));
+	if (!nodes)
+		return error_nomem(err);
+	memcpy(nodes, tree->nodes, tree->count * sizeof(*nodes));
+	for (size_t i = 0; is_base && i < tree->count; i++) {
+		nodes[i].total = diff->base[i].total;
+		nodes[i].self = diff->base[i].self;
+	}
+	side.nodes = nodes;
+	int r = table_build(&side, ret, err);
+	if (!r && ret->count)
+		qsort(ret->rows, ret->count, sizeof(*ret->rows), compare_functions);
+	return r;
+}
+
+int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t value)
+{
+	if (table->relative && table->total && table->base_total) {
+		double scaled = (double)value * ((double)table->base_total / (double)table->total);
+		value = scaled >= 9.2e18    ? INT64_MAX
+			: scaled <= -9.2e18 ? INT64_MIN
+					    : (int64_t)(scaled + (scaled < 0 ? -0.5 : 0.5));
+	}
+	return (int64_t)((uint64_t)value - (uint64_t)base);
+}
+
+static uint64_t magnitude(int64_t value)
+{
+	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+static int compare_rows(const void *left, const void *right, void *context)
+{
+	const struct diff_row *a = left, *b = right;
+	uint64_t x = magnitude(diff_table_change(context, a->base_self, a->self));
+	uint64_t y = magnitude(diff_table_change(context, b->base_self, b->self));
+	if (x == y) {
+		x = magnitude(diff_table_change(context, a->base_total, a->total));
+		y = magnitude(diff_table_change(context, b->base_total, b->total));
+	}
+	if (x != y)
+		return x < y ? 1 : -1;
+	int order = strcmp(a->name, b->name);
+	if (!order)
+		order = strcmp(a->binary, b->binary);
+	return order ? order : strcmp(a->file, b->file);
+}
+
+int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err)
+{
+	_cleanup_(table_release) struct table base = {0};
+	_cleanup_(table_release) struct table side = {0};
+	struct diff_table table = {.base_total = diff->base_total, .total = diff->tree->total, .relative = relative};
+	int r = side_table(diff, true, &base, err);
+	if (!r)
+		r = side_table(diff, false, &side, err);
+	if (r)
+		return r;
+	table.rows = mem_alloc_array(side.count, sizeof(*table.rows));
+	if (!table.rows)
+		return error_nomem(err);
+	/* Both tables are of one tree, so they have the same rows in the same order. */
+	for (; table.count < side.count; table.count++) {
+		const struct table_row *row = &side.rows[table.count], *before = &base.rows[table.count];
+		table.rows[table.count] = (struct diff_row){.name = row->name,
+							    .file = row->file,
+							    .binary = row->binary,
+							    .frame_type = row->frame_type,
+							    .base_self = before->self,
+							    .base_total = before->total,
+							    .self = row->self,
+							    .total = row->total};
+	}
+	if (table.count)
+		qsort_r(table.rows, table.count, sizeof(*table.rows), compare_rows, &table);
+	*ret = table;
+	return 0;
+}
+
+void diff_table_release(struct diff_table *table)
+{
+	mem_free(table->rows);
+	*table = (struct diff_table){0};
+}
+
+void diff_table_write_json(const struct diff_table *table, size_t limit, struct json_writer *json)
+{
+	size_t count = limit && limit < table->count ? limit : table->count;
+	json_begin_object(json);
+	json_key(json, "base_total");
+	json_int(json, table->base_total);
+	json_key(json, "total");
+	json_int(json, table->total);
+	json_key(json, "count");
+	json_uint(json, table->count);
+	json_key(json, "rows");
+	json_begin_array(json);
+	for (size_t i = 0; i < count; i++) {
+		const struct diff_row *row = &table->rows[i];
+		const char *texts[][2] = {{"name", row->name}, {"file", row->file}, {"binary", row->binary}};
+		json_begin_object(json);
+		for (size_t k = 0; k < 3; k++) {
+			json_key(json, texts[k][0]);
+			json_string(json, texts[k][1]);
+		}
+		json_key(json, "kind");
+		json_uint(json, row->frame_type);
+		json_key(json, "base_self");
+		json_int(json, row->base_self);
+		json_key(json, "self");
+		json_int(json, row->self);
+		json_key(json, "base_total");
+		json_int(json, row->base_total);
+		json_key(json, "total");
+		json_int(json, row->total);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+}
+
+int diff_table_write_text(const struct diff_table *table, const char *unit, size_t limit, struct buffer *out, struct error *err)
+{
+	struct table changes = {.total = table->base_total, .rows = mem_zalloc_array(table->count, sizeof(struct table_row))};
+	if (!changes.rows)
+		return error_nomem(err);
+	for (; changes.count < table->count; changes.count++) {
+		const struct diff_row *row = &table->rows[changes.count];
+		changes.rows[changes.count] =
+			(struct table_row){.name = row->name,
+					   .file = row->file,
+					   .binary = row->binary,
+					   .frame_type = row->frame_type,
+					   .self = diff_table_change(table, row->base_self, row->self),
+					   .total = diff_table_change(table, row->base_total, row->total)};
+	}
+	int r = table_write_text(&changes, unit, limit, out, err);
+	table_release(&changes);
+	return r;
+}

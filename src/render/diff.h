@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two flame trees laid over each other: what did each function cost before and now? A node is there if one side has it. Made of
+ * two trees, of whatever they are: files, two sample types of one profile, two ranges of time.
+ */
+#ifndef WICK_RENDER_DIFF_H
+#define WICK_RENDER_DIFF_H
+
+#include "render/flame.h"
+
+struct diff_value {
+	int64_t total, self;
+};
+struct diff {
+	struct flame *tree; /* nodes of both sides; its values are the new side's; siblings by falling sum of both totals */
+	struct diff_value *base; /* by node */
+	int64_t base_total;
+};
+/* -ENOMEM; -E2BIG past FLAME_NODES_MAX nodes. */
+int diff_build(const struct flame *base, const struct flame *side, struct diff **ret, struct error *err);
+struct diff *diff_free(struct diff *diff);
+DEFINE_CLEANUP_POINTER(diff_free, struct diff);
+/* As flame_write_json(), with "base_total" beside "total", and columns "base_total" and "base_self" in "nodes". */
+void diff_write_json(const struct diff *diff, struct json_writer *json);
+
+/* One row a function. Functions with base_total 0 are new, with total 0 gone. */
+struct diff_row {
+	const char *name, *file, *binary; /* live as long as the diff */
+	uint32_t frame_type;
+	int64_t base_self, base_total, self, total;
+};
+struct diff_table {
+	struct diff_row *rows; /* by falling size of the change of self, then of total */
+	size_t count;
+	int64_t base_total, total;
+	bool relative;
+};
+/* relative: the change is that of shares: the new side is scaled to the base's total, where that is not 0. The rows' values are
+ * the real ones. */
+int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err);
+void diff_table_release(struct diff_table *table);
+/* new - base, scaled if the table is relative */
+int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t value);
+/* {"base_total", "total", "count", "rows": [{"name", "file", "binary", "kind", "base_self", "self", "base_total", "total"}]} */
+void diff_table_write_json(const struct diff_table *table, size_t limit, struct json_writer *json);
+/* Changes in the layout of `go tool pprof -top -diff_base`: percentages are of the base. limit 0 = all. */
+int diff_table_write_text(const struct diff_table *table, const char *unit, size_t limit, struct buffer *out,
+			  struct error *err);
+
+#endif

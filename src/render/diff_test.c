@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+#include "render/diff.h"
+#include "render/test_render.h"
+
+static struct flame *flame_of(const char *const *stacks, const int64_t *values, size_t count)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "nanoseconds");
+	struct flame *flame = NULL;
+	for (size_t i = 0; i < count; i++)
+		test_add_stack(profile, stacks[i], values[i]);
+	assert_int_equal(flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, NULL), 0);
+	return flame;
+}
+
+static struct diff *make_diff(void)
+{
+	static const char *const before[] = {"main;a;x", "main;b", "main;a;main"};
+	static const char *const after[] = {"main;a;x", "main;c", "main;a;y"};
+	_cleanup_(flame_freep) struct flame *base = flame_of(before, (int64_t[]){10, 20, 5}, 3);
+	_cleanup_(flame_freep) struct flame *side = flame_of(after, (int64_t[]){30, 1, 4}, 3);
+	struct diff *diff = NULL;
+	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
+	return diff;
+}
+
+static void test_nodes_of_both_sides(void **state)
+{
+	(void)state;
+	_cleanup_(diff_freep) struct diff *diff = make_diff();
+	static const struct {
+		const char *name;
+		uint32_t parent;
+		int64_t base_total, base_self, total, self;
+	} expected[] = {
+		{"total", 0, 35, 0, 35, 0}, {"main", 0, 35, 0, 35, 0}, {"a", 1, 15, 0, 34, 0}, {"x", 2, 10, 10, 30, 30},
+		{"main", 2, 5, 5, 0, 0},    {"y", 2, 0, 0, 4, 4},      {"b", 1, 20, 20, 0, 0}, {"c", 1, 0, 0, 1, 1},
+	};
+	assert_int_equal(diff->tree->count, 8);
+	for (size_t i = 0; i < 8; i++) {
+		const struct flame_node *node = &diff->tree->nodes[i];
+		assert_string_equal(intern_string(&diff->tree->strings, node->name), expected[i].name);
+		assert_int_equal(node->parent, expected[i].parent);
+		assert_int_equal(diff->base[i].total, expected[i].base_total);
+		assert_int_equal(diff->base[i].self, expected[i].base_self);
+		assert_int_equal(node->total, expected[i].total);
+		assert_int_equal(node->self, expected[i].self);
+	}
+}
+
+static void test_table(void **state)
+{
+	(void)state;
+	_cleanup_(diff_freep) struct diff *diff = make_diff();
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	assert_int_equal(diff_table_build(diff, false, &table, NULL), 0);
+	assert_int_equal(table.count, 6);
+	assert_string_equal(table.rows[0].name, "b"); /* -20, as x +20, which has the later name */
+	assert_int_equal(table.rows[0].base_self, 20);
+	assert_int_equal(table.rows[0].total, 0); /* gone */
+	assert_string_equal(table.rows[1].name, "x");
+	assert_string_equal(table.rows[2].name, "main"); /* recursion counts once a stack */
+	assert_int_equal(table.rows[2].base_total, 35);
+	assert_int_equal(table.rows[2].base_self, 5);
+	_cleanup_(buffer_release) struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(diff_table_write_text(&table, "nanoseconds", 2, &out, NULL), 0);
+	assert_non_null(strstr(buffer_string(&out), "of 35ns total"));
+	assert_non_null(strstr(buffer_string(&out), "-20ns 57.14%"));
+}
+
+static void test_relative(void **state)
+{
+	(void)state;
+	static const char *const stacks[] = {"a", "b"};
+	_cleanup_(flame_freep) struct flame *base = flame_of(stacks, (int64_t[]){10, 30}, 2);
+	_cleanup_(flame_freep) struct flame *side = flame_of(stacks, (int64_t[]){200, 200}, 2);
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
+	assert_int_equal(diff_table_build(diff, true, &table, NULL), 0);
+	assert_string_equal(table.rows[0].name, "a"); /* 25 % -> 50 % of 40 */
+	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].self), 10);
+	assert_int_equal(diff_table_change(&table, table.rows[1].base_self, table.rows[1].self), -10);
+}
+
+static void test_empty_sides(void **state)
+{
+	(void)state;
+	static const char *const stacks[] = {"a"};
+	_cleanup_(flame_freep) struct flame *base = flame_of(NULL, NULL, 0);
+	_cleanup_(flame_freep) struct flame *side = flame_of(stacks, (int64_t[]){7}, 1);
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
+	assert_int_equal(diff->tree->count, 2);
+	assert_int_equal(diff_table_build(diff, true, &table, NULL), 0);
+	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].self), 7);
+	_cleanup_(buffer_release) struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	struct json_writer json;
+	json_init(&json, &out);
+	diff_write_json(diff, &json);
+	assert_int_equal(json_finish(&json, NULL), 0);
+	assert_non_null(strstr(buffer_string(&out), "\"base_total\":[0,0],\"base_self\":[0,0]"));
+}
+
+static void test_out_of_memory(void **state)
+{
+	(void)state;
+	static const char *const stacks[] = {"a;b", "c"};
+	_cleanup_(flame_freep) struct flame *base = flame_of(stacks, (int64_t[]){1, 2}, 2);
+	_cleanup_(flame_freep) struct flame *side = flame_of(stacks, (int64_t[]){3, 4}, 1);
+	for (uint64_t n = 1;; n++) {
+		struct diff *diff = NULL;
+		struct diff_table table = {0};
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = diff_build(base, side, &diff, NULL);
+		if (!r)
+			r = diff_table_build(diff, false, &table, NULL);
+		bool reached = fault_disarm(FAULT_ALLOC);
+		diff_table_release(&table);
+		diff_free(diff);
+		if (!reached) {
+			assert_int_equal(r, 0);
+			assert_true(n > 8);
+			break;
+		}
+		assert_int_equal(r, -12);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nodes_of_both_sides),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_relative),
+		cmocka_unit_test(test_empty_sides),
+		cmocka_unit_test(test_out_of_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
