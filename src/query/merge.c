@@ -15,6 +15,7 @@
 
 struct merge_build {
 	struct groups groups;
+	const struct query_merge_options *options;
 	struct profile *into;
 	uint32_t *label_sets; /* by group */
 	size_t label_set_count, label_set_capacity;
@@ -40,11 +41,24 @@ static int add_label_set(struct profile *profile, const struct labels *labels, u
 	return profile_add_label_set(profile, set, count, ret, err);
 }
 
+static bool is_wanted(const struct query_merge_options *options, const struct labels *labels)
+{
+	const char *value = options->only ? labels_get(labels, options->by[0]) : NULL;
+	for (size_t i = 0; i < options->only_count; i++)
+		if (strcmp(options->only[i], value ? value : "") == 0)
+			return true;
+	return !options->only;
+}
+
 static int merge_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 			  struct error *err)
 {
 	struct merge_build *build = context;
 	uint32_t group;
+	if (!is_wanted(build->options, labels)) {
+		*ret = UINT32_MAX;
+		return query_scan_take_type(build->groups.scan, type, err);
+	}
 	int r = groups_on_group(&build->groups, type, labels, &group, err);
 	if (r)
 		return r;
@@ -98,6 +112,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	if (r)
 		return r;
 	build.into = profile;
+	build.options = options;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
 

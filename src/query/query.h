@@ -97,6 +97,8 @@ struct query_merge_options {
 	size_t by_count;
 	size_t groups_max; /* 0 = 1,000; more is -EINVAL */
 	bool label_frames;
+	const char *const *only; /* groups whose first label has one of these values, the others are left out; NULL = all */
+	size_t only_count;
 };
 
 /* The merged, symbolized profile of everything selected (symbolizer and options may be NULL). The selection must be of one

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/query: carrying out a plan. */
+#ifndef WICK_QUERY_RUN_H
+#define WICK_QUERY_RUN_H
+
+#include "query/pipeline_int.h"
+#include "query/table.h"
+#include "query/top.h"
+
+struct run {
+	struct store *store;
+	struct symbolizer *symbolizer;
+	const struct query_options *options;
+	const struct plan *plan;
+	struct query_result *result;
+	struct query_stats *stats;
+	struct error *err;
+	size_t rows_max;
+	size_t tail_done; /* stages of the tail that were carried out already */
+};
+
+/* What the plan asks of the store; texts belong to the plan. */
+void run_query(const struct run *run, struct query *ret);
+/* Read, named, transformed. */
+int run_profile(struct run *run, const struct query_merge_options *options, struct profile **ret);
+int run_transforms(struct run *run, struct profile **profile);
+bool run_is_time(const struct run *run);
+const char *run_unit(const struct run *run, char out[static QUERY_UNIT_MAX]);
+/* Columns and cells of the result's table. */
+int run_add_labels(struct run *run, const char *const *by, size_t by_count);
+int run_add_sum_column(struct run *run, const char *name);
+void run_put_sum(const struct run *run, struct query_cell *cell, int64_t value, int64_t range_ns);
+
+int run_compare(struct run *run);
+int run_join(struct run *run);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "query/table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "render/flame.h"
+
+#define TABLE_TEXT_BYTES_MAX (256 * MIB)
+#define TABLE_CELLS_MAX	     (64u * 1024 * 1024)
+#define TABLE_COLUMNS_MAX    4096
+#define CELL_TEXT_MAX	     96 /* of numbers */
+
+void query_table_init(struct query_table *table)
+{
+	*table = (struct query_table){0};
+	arena_init(&table->arena, TABLE_TEXT_BYTES_MAX);
+}
+
+void query_table_release(struct query_table *table)
+{
+	mem_free(table->columns);
+	mem_free(table->cells);
+	arena_release(&table->arena);
+	*table = (struct query_table){0};
+}
+
+static int too_large(struct error *err)
+{
+	return error_set(err, -EINVAL, "query: the table is too large; group by fewer labels, use longer bins or a limit");
+}
+
+int query_table_add_column(struct query_table *table, const char *name, const char *unit, enum query_column_kind kind,
+			   struct error *err)
+{
+	int r = array_reserve(&table->columns, &table->column_capacity, table->column_count + 1, TABLE_COLUMNS_MAX);
+	if (r)
+		return r == -E2BIG ? too_large(err) : error_nomem(err);
+	struct query_column *column = &table->columns[table->column_count++];
+	*column = (struct query_column){.kind = kind};
+	snprintf(column->name, sizeof(column->name), "%s", name);
+	snprintf(column->unit, sizeof(column->unit), "%s", unit ? unit : "");
+	return 0;
+}
+
+int query_table_add_row(struct query_table *table, size_t max, struct query_cell **ret, struct error *err)
+{
+	size_t used = table->row_count * table->column_count;
+	if (max && table->row_count >= max)
+		return error_set(err, -EINVAL, "query: more than %zu rows; group by fewer labels, use longer bins or 'top'",
+				 max);
+	int r = array_reserve(&table->cells, &table->cell_capacity, used + table->column_count, TABLE_CELLS_MAX);
+	if (r)
+		return r == -E2BIG ? too_large(err) : error_nomem(err);
+	*ret = table->cells + used;
+	for (size_t i = 0; i < table->column_count; i++)
+		(*ret)[i] = (struct query_cell){.absent = true};
+	table->rows_before_limit = ++table->row_count;
+	return 0;
+}
+
+int query_cell_text(struct query_table *table, struct query_cell *cell, const char *text, size_t len, struct error *err)
+{
+	char *copy = arena_strndup(&table->arena, text, len);
+	if (!copy)
+		return arena_is_full(&table->arena, len) ? too_large(err) : error_nomem(err);
+	*cell = (struct query_cell){.text = copy};
+	return 0;
+}
+
+void query_cell_integer(struct query_cell *cell, int64_t value)
+{
+	*cell = (struct query_cell){.integer = value};
+}
+
+void query_cell_number(struct query_cell *cell, double value)
+{
+	*cell = (struct query_cell){.number = value};
+}
+
+int query_table_find_column(const struct query_table *table, const char *name, size_t *ret, struct error *err)
+{
+	for (size_t i = 0; i < table->column_count; i++) {
+		if (strcmp(table->columns[i].name, name) == 0) {
+			*ret = i;
+			return 0;
+		}
+	}
+	_cleanup_(buffer_release) struct buffer list;
+	buffer_init(&list, ERROR_MESSAGE_MAX);
+	for (size_t i = 0; i < table->column_count; i++)
+		if (buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name))
+			break;
+	return error_set(err, -EINVAL, "query: there is no column '%.60s'; there are %s", name, buffer_string(&list));
+}
+
+struct sort_by {
+	const struct query_table *table;
+	size_t column;
+	bool descending;
+};
+
+static int compare_cells(enum query_column_kind kind, const struct query_cell *a, const struct query_cell *b)
+{
+	switch (kind) {
+	case QUERY_COLUMN_TEXT: return strcmp(a->text, b->text);
+	case QUERY_COLUMN_NUMBER: return (a->number > b->number) - (a->number < b->number);
+	case QUERY_COLUMN_INTEGER:
+	case QUERY_COLUMN_TIME: break;
+	}
+	return (a->integer > b->integer) - (a->integer < b->integer);
+}
+
+static int compare_rows(const void *left, const void *right, void *context)
+{
+	const struct sort_by *by = context;
+	size_t x = *(const size_t *)left, y = *(const size_t *)right;
+	const struct query_cell *a = &by->table->cells[x * by->table->column_count + by->column];
+	const struct query_cell *b = &by->table->cells[y * by->table->column_count + by->column];
+	int order = a->absent || b->absent ? a->absent - b->absent : 0;
+	if (!order && !a->absent) {
+		order = compare_cells(by->table->columns[by->column].kind, a, b);
+		order = by->descending ? -order : order;
+	}
+	return order ? order : (x > y) - (x < y);
+}
+
+int query_table_sort(struct query_table *table, size_t column, bool descending, struct error *err)
+{
+	struct sort_by by = {table, column, descending};
+	size_t row_bytes = table->column_count * sizeof(*table->cells);
+	_cleanup_(mem_freep) size_t *order = mem_alloc_array(table->row_count, sizeof(*order));
+	struct query_cell *cells = mem_alloc_array(table->row_count, row_bytes);
+	if (!order || !cells) {
+		mem_free(cells);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; i < table->row_count; i++)
+		order[i] = i;
+	if (table->row_count)
+		qsort_r(order, table->row_count, sizeof(*order), compare_rows, &by);
+	for (size_t i = 0; i < table->row_count; i++)
+		memcpy(cells + i * table->column_count, table->cells + order[i] * table->column_count, row_bytes);
+	mem_free(table->cells);
+	table->cells = cells;
+	table->cell_capacity = table->row_count * table->column_count;
+	return 0;
+}
+
+void query_table_limit(struct query_table *table, size_t limit)
+{
+	if (table->row_count > limit)
+		table->row_count = limit;
+}
+
+/* ---- JSON ---- */
+
+static void write_cell_json(const struct query_column *column, const struct query_cell *cell, struct json_writer *json)
+{
+	if (cell->absent)
+		json_null(json);
+	else if (column->kind == QUERY_COLUMN_TEXT)
+		json_string(json, cell->text);
+	else if (column->kind == QUERY_COLUMN_NUMBER)
+		json_double(json, cell->number);
+	else if (column->kind == QUERY_COLUMN_TIME)
+		json_int(json, cell->integer / NS_PER_MS);
+	else
+		json_int(json, cell->integer);
+}
+
+void query_table_write_json(const struct query_table *table, struct json_writer *json)
+{
+	static const char *const kinds[] = {[QUERY_COLUMN_TEXT] = "text",
+					    [QUERY_COLUMN_INTEGER] = "integer",
+					    [QUERY_COLUMN_NUMBER] = "number",
+					    [QUERY_COLUMN_TIME] = "time"};
+	json_begin_object(json);
+	json_key(json, "columns");
+	json_begin_array(json);
+	for (size_t i = 0; i < table->column_count; i++) {
+		json_begin_object(json);
+		json_key(json, "name");
+		json_string(json, table->columns[i].name);
+		json_key(json, "kind");
+		json_string(json, kinds[table->columns[i].kind]);
+		json_key(json, "unit");
+		json_string(json, table->columns[i].kind == QUERY_COLUMN_TIME ? "ms" : table->columns[i].unit);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_key(json, "total_rows");
+	json_uint(json, table->rows_before_limit);
+	json_key(json, "rows");
+	json_begin_array(json);
+	for (size_t i = 0; i < table->row_count; i++) {
+		json_begin_array(json);
+		for (size_t k = 0; k < table->column_count; k++)
+			write_cell_json(&table->columns[k], &table->cells[i * table->column_count + k], json);
+		json_end_array(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+}
+
+/* ---- text ---- */
+
+static void format_number(double value, const char *unit, char *out, size_t size)
+{
+	if (strcmp(unit, "percent") == 0)
+		snprintf(out, size, "%.2f%%", value);
+	else if (value == 0 || (fabs(value) >= 0.01 && fabs(value) < 1e7))
+		snprintf(out, size, "%.2f", value);
+	else
+		snprintf(out, size, "%.3g", value);
+}
+
+/* The text of a cell; numbers are written to `number`. */
+static const char *cell_text(const struct query_column *column, const struct query_cell *cell,
+			     char number[static CELL_TEXT_MAX])
+{
+	*number = '\0';
+	if (cell->absent)
+		return number;
+	switch (column->kind) {
+	case QUERY_COLUMN_TEXT: return cell->text;
+	case QUERY_COLUMN_TIME: return time_format(cell->integer, number);
+	case QUERY_COLUMN_NUMBER: format_number(cell->number, column->unit, number, CELL_TEXT_MAX); break;
+	case QUERY_COLUMN_INTEGER:
+		if (*column->unit && strcmp(column->unit, "count") != 0)
+			render_format_value(cell->integer, column->unit, number, CELL_TEXT_MAX);
+		else
+			snprintf(number, CELL_TEXT_MAX, "%lld", (long long)cell->integer);
+		break;
+	}
+	return number;
+}
+
+/* Characters, not bytes; wide ones count as one. */
+static size_t text_width(const char *text)
+{
+	size_t width = 0;
+	for (; *text; text++)
+		width += ((unsigned char)*text & 0xc0) != 0x80;
+	return width;
+}
+
+/* Texts come from outside and go to a terminal: control characters are replaced. */
+static int append_padded(struct buffer *out, const char *text, size_t width, bool right, bool last)
+{
+	size_t own = text_width(text), pad = own < width ? width - own : 0, start;
+	int r = 0;
+	for (size_t i = 0; !r && right && i < pad; i++)
+		r = buffer_append_byte(out, ' ');
+	start = out->len;
+	if (!r)
+		r = text_append_utf8(out, bytes_of_string(text));
+	for (size_t i = start; !r && i < out->len; i++)
+		if (out->data[i] < 0x20 || out->data[i] == 0x7f)
+			out->data[i] = '?';
+	for (size_t i = 0; !r && !right && !last && i < pad; i++)
+		r = buffer_append_byte(out, ' ');
+	return r ? r : buffer_append_string(out, last ? "\n" : "  ");
+}
+
+static void measure(const struct query_table *table, size_t rows, size_t *widths)
+{
+	char number[CELL_TEXT_MAX];
+	for (size_t k = 0; k < table->column_count; k++)
+		widths[k] = text_width(table->columns[k].name);
+	for (size_t i = 0; i < rows; i++) {
+		for (size_t k = 0; k < table->column_count; k++) {
+			const struct query_cell *cell = &table->cells[i * table->column_count + k];
+			size_t width = text_width(cell_text(&table->columns[k], cell, number));
+			widths[k] = width > widths[k] ? width : widths[k];
+		}
+	}
+}
+
+static int write_rows(const struct query_table *table, size_t rows, const size_t *widths, struct buffer *out)
+{
+	char number[CELL_TEXT_MAX];
+	size_t columns = table->column_count;
+	int r = 0;
+	for (size_t k = 0; !r && k < columns; k++)
+		r = append_padded(out, table->columns[k].name, widths[k], table->columns[k].kind != QUERY_COLUMN_TEXT,
+				  k + 1 == columns);
+	for (size_t i = 0; !r && i < rows; i++) {
+		for (size_t k = 0; !r && k < columns; k++) {
+			const char *text = cell_text(&table->columns[k], &table->cells[i * columns + k], number);
+			r = append_padded(out, text, widths[k], table->columns[k].kind != QUERY_COLUMN_TEXT, k + 1 == columns);
+		}
+	}
+	if (!r && rows < table->rows_before_limit)
+		r = buffer_printf(out, "%zu of %zu rows\n", rows, table->rows_before_limit);
+	return r;
+}
+
+int query_table_write_text(const struct query_table *table, size_t limit, struct buffer *out, struct error *err)
+{
+	size_t rows = limit && limit < table->row_count ? limit : table->row_count;
+	_cleanup_(mem_freep) size_t *widths = mem_zalloc_array(table->column_count, sizeof(*widths));
+	if (!widths)
+		return error_nomem(err);
+	measure(table, rows, widths);
+	int r = write_rows(table, rows, widths, out);
+	if (r == -E2BIG)
+		return error_set(err, r, "query: the table is longer than %zu bytes", out->max);
+	return r ? error_nomem(err) : 0;
+}

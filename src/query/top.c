@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Self and total values by function, file, binary, line or package. A stack counts once for each key that is in it, however
+ * often it occurs, so that recursion does not count twice: keys are stamped with the number of the sample that they were last
+ * seen in. Groups (samples with equal labels) are added up one after the other in the same arrays.
+ */
+#include "query/top.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/time.h"
+
+#define COLUMNS_MAX 3 /* that a key has */
+#define SIDES_MAX   2
+
+struct top_key {
+	uint32_t texts[COLUMNS_MAX];
+};
+struct top_value {
+	int64_t self[SIDES_MAX], total[SIDES_MAX];
+	uint64_t stamp;	  /* the sample it was last seen in */
+	uint64_t touched; /* the group it was last seen in, + 1 */
+};
+struct top {
+	const struct profile *profile;
+	const struct top_options *options;
+	size_t sides;
+	struct intern texts;
+	struct top_key *keys;
+	struct top_value *values;
+	size_t key_count, key_capacity, value_capacity;
+	struct index32 index;
+	uint32_t *line_keys, *location_keys; /* + 1 */
+	uint32_t *touched;		     /* keys of the present group */
+	size_t touched_count, touched_capacity;
+	int64_t totals[SIDES_MAX]; /* of the present group */
+};
+
+static void top_release(struct top *top)
+{
+	intern_release(&top->texts);
+	mem_free(top->keys);
+	mem_free(top->values);
+	index32_release(&top->index);
+	mem_free(top->line_keys);
+	mem_free(top->location_keys);
+	mem_free(top->touched);
+}
+
+static void add(int64_t *to, int64_t value)
+{
+	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
+}
+
+/* ---- keys ---- */
+
+static int find_key(struct top *top, const struct top_key *key, uint32_t *ret)
+{
+	uint64_t hash = hash64_mix(hash64_mix((uint64_t)key->texts[0] << 32 | key->texts[1]) ^ key->texts[2]);
+	for (size_t at = index32_first(&top->index, hash); index32_at(&top->index, hash, &at, ret); at++)
+		if (memcmp(&top->keys[*ret], key, sizeof(*key)) == 0)
+			return 0;
+	int r = array_reserve(&top->keys, &top->key_capacity, top->key_count + 1, UINT32_MAX);
+	if (!r)
+		r = array_reserve(&top->values, &top->value_capacity, top->key_count + 1, UINT32_MAX);
+	if (!r)
+		r = index32_add(&top->index, hash, (uint32_t)top->key_count);
+	if (r)
+		return r;
+	*ret = (uint32_t)top->key_count++;
+	top->keys[*ret] = *key;
+	top->values[*ret] = (struct top_value){0};
+	return 0;
+}
+
+static int take_text(struct top *top, struct bytes text, uint32_t *ret)
+{
+	return intern_add(&top->texts, text.data, text.len, ret);
+}
+
+static int take_address(struct top *top, uint32_t location, struct bytes binary, uint32_t *ret)
+{
+	char text[32];
+	_cleanup_(buffer_release) struct buffer name;
+	buffer_init(&name, SIZE_MAX);
+	uint64_t offset = profile_location_file_offset(top->profile, location);
+	snprintf(text, sizeof(text), "%s0x%" PRIx64, binary.len ? "+" : "", offset);
+	int r = buffer_append(&name, binary.data, binary.len);
+	if (!r)
+		r = buffer_append_string(&name, text);
+	return r ? r : take_text(top, buffer_bytes(&name), ret);
+}
+
+/* "FILE:LINE" */
+static int take_line(struct top *top, struct bytes file, int64_t line, uint32_t *ret)
+{
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, SIZE_MAX);
+	if (!file.len && !line)
+		return take_text(top, (struct bytes){0}, ret);
+	int r = buffer_append(&text, file.data, file.len);
+	if (!r)
+		r = buffer_printf(&text, ":%" PRId64, line);
+	return r ? r : take_text(top, buffer_bytes(&text), ret);
+}
+
+/* line NULL: a location without lines */
+static int make_key(struct top *top, uint32_t id, const struct profile_line *line, struct top_key *key)
+{
+	const struct profile *profile = top->profile;
+	const struct profile_location *location = &profile->locations[id];
+	static const struct profile_function unknown;
+	const struct profile_function *function = line ? &profile->functions[line->function] : &unknown;
+	struct bytes binary = path_base_name(profile_string_bytes(profile, profile->mappings[location->mapping].file_name));
+	struct bytes name = profile_string_bytes(profile, function->name), package = function_package(name);
+	struct bytes file = profile_string_bytes(profile, function->file_name);
+	int r = 0;
+	*key = (struct top_key){{0}};
+	switch (top->options->by) {
+	case TOP_BY_FUNCTION:
+	case TOP_BY_LABEL:
+		r = line ? take_text(top, name, &key->texts[0]) : take_address(top, id, binary, &key->texts[0]);
+		if (!r)
+			r = take_text(top, file, &key->texts[1]);
+		return r ? r : take_text(top, binary, &key->texts[2]);
+	case TOP_BY_FILE: return take_text(top, file, &key->texts[0]);
+	case TOP_BY_BINARY: return take_text(top, binary, &key->texts[0]);
+	case TOP_BY_PACKAGE: return take_text(top, package.len ? package : binary, &key->texts[0]);
+	case TOP_BY_LINE:
+		r = take_line(top, file, line ? line->line : 0, &key->texts[0]);
+		if (!r)
+			r = line ? take_text(top, name, &key->texts[1]) : take_address(top, id, binary, &key->texts[1]);
+		return r ? r : take_text(top, binary, &key->texts[2]);
+	}
+	return r;
+}
+
+static int frame_key(struct top *top, uint32_t location, uint32_t line, bool has_line, uint32_t *ret)
+{
+	uint32_t *known = has_line ? &top->line_keys[line] : &top->location_keys[location];
+	if (!*known) {
+		struct top_key key;
+		uint32_t id;
+		int r = make_key(top, location, has_line ? &top->profile->lines[line] : NULL, &key);
+		if (!r)
+			r = find_key(top, &key, &id);
+		if (r)
+			return r;
+		*known = id + 1;
+	}
+	*ret = *known - 1;
+	return 0;
+}
+
+/* ---- values ---- */
+
+static int add_frame(struct top *top, uint32_t key, const int64_t *values, bool leaf, uint64_t sample, uint64_t group)
+{
+	struct top_value *value = &top->values[key];
+	if (value->touched != group + 1) {
+		if (array_reserve(&top->touched, &top->touched_capacity, top->touched_count + 1, UINT32_MAX))
+			return -ENOMEM;
+		top->touched[top->touched_count++] = key;
+		*value = (struct top_value){.touched = group + 1};
+	}
+	bool first = value->stamp != sample + 1;
+	value->stamp = sample + 1;
+	for (size_t side = 0; side < top->sides; side++) {
+		if (leaf)
+			add(&value->self[side], values[side]);
+		if (first)
+			add(&value->total[side], values[side]);
+	}
+	return 0;
+}
+
+static int add_sample(struct top *top, size_t sample, uint64_t group)
+{
+	const struct profile *profile = top->profile;
+	const int64_t *values = profile->values + sample * top->sides;
+	bool leaf = true;
+	for (size_t side = 0; side < top->sides; side++)
+		add(&top->totals[side], values[side]);
+	for (uint32_t stack = profile->samples[sample].stack; stack; stack = profile->stacks[stack].parent) {
+		uint32_t id = profile->stacks[stack].location, key;
+		const struct profile_location *location = &profile->locations[id];
+		for (uint32_t i = 0; i < (location->line_count ? location->line_count : 1); i++) {
+			int r = frame_key(top, id, location->line_first + i, location->line_count > 0, &key);
+			if (!r)
+				r = add_frame(top, key, values, leaf, sample, group);
+			if (r)
+				return r;
+			leaf = false;
+		}
+	}
+	return 0;
+}
+
+/* ---- rows ---- */
+
+static double share(int64_t value, int64_t total)
+{
+	return total ? 100.0 * (double)value / (double)total : 0;
+}
+
+static double change(const struct top *top, const int64_t *sides)
+{
+	if (top->options->relative)
+		return share(sides[1], top->totals[1]) - share(sides[0], top->totals[0]);
+	return (double)sides[1] - (double)sides[0];
+}
+
+static double weight(const struct top *top, const struct top_value *value, bool total)
+{
+	const int64_t *sides = total ? value->total : value->self;
+	return top->sides == 2 ? fabs(change(top, sides)) : (double)sides[0];
+}
+
+static int compare_keys(const void *left, const void *right, void *context)
+{
+	const struct top *top = context;
+	uint32_t x = *(const uint32_t *)left, y = *(const uint32_t *)right;
+	for (int i = 0; i < 2; i++) {
+		bool total = top->options->total != (i == 1);
+		double a = weight(top, &top->values[x], total), b = weight(top, &top->values[y], total);
+		if (a != b)
+			return a < b ? 1 : -1;
+	}
+	for (size_t i = 0; i < COLUMNS_MAX; i++) {
+		int order = bytes_compare(intern_get(&top->texts, top->keys[x].texts[i]),
+					  intern_get(&top->texts, top->keys[y].texts[i]));
+		if (order)
+			return order;
+	}
+	return 0;
+}
+
+static const char *const key_columns[][COLUMNS_MAX] = {
+	[TOP_BY_FUNCTION] = {"function", "file", "binary"}, [TOP_BY_FILE] = {"file"},	    [TOP_BY_BINARY] = {"binary"},
+	[TOP_BY_LINE] = {"line", "function", "binary"},	    [TOP_BY_PACKAGE] = {"package"}, [TOP_BY_LABEL] = {"function"},
+};
+
+static size_t key_column_count(const struct top *top)
+{
+	size_t count = 0;
+	while (count < COLUMNS_MAX && key_columns[top->options->by][count])
+		count++;
+	return count;
+}
+
+static int add_columns(const struct top *top, struct query_table *table, struct error *err)
+{
+	static const char *const one[] = {"self", "self_percent", "total", "total_percent"};
+	static const char *const two[] = {"base_self", "self", "self_change", "base_total", "total", "total_change"};
+	const struct top_options *options = top->options;
+	int r = 0;
+	for (size_t i = 0; !r && i < options->label_count; i++)
+		r = query_table_add_column(table, options->labels[i], "", QUERY_COLUMN_TEXT, err);
+	enum query_column_kind kind = options->rate_range_ns ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER;
+	for (size_t i = 0; !r && i < (top->sides == 2 ? 6 : 4); i++) {
+		bool percent = top->sides == 2 ? options->relative && i % 3 == 2 : i % 2 == 1;
+		r = query_table_add_column(table, top->sides == 2 ? two[i] : one[i], percent ? "percent" : options->unit,
+					   percent ? QUERY_COLUMN_NUMBER : kind, err);
+	}
+	if (!r && top->sides == 2)
+		r = query_table_add_column(table, "state", "", QUERY_COLUMN_TEXT, err);
+	for (size_t i = 0, count = key_column_count(top); !r && i < count; i++)
+		r = query_table_add_column(table, key_columns[options->by][i], "", QUERY_COLUMN_TEXT, err);
+	return r;
+}
+
+double rate_value(int64_t value, bool time_unit, int64_t range_ns)
+{
+	return time_unit ? (double)value / (double)range_ns : (double)value * (double)NS_PER_S / (double)range_ns;
+}
+
+static struct query_cell *put_value(const struct top *top, struct query_cell *cell, int64_t value)
+{
+	if (top->options->rate_range_ns)
+		query_cell_number(cell,
+				  rate_value(value, strcmp(top->options->unit, "cores") == 0, top->options->rate_range_ns));
+	else
+		query_cell_integer(cell, value);
+	return cell + 1;
+}
+
+static struct query_cell *put_values(const struct top *top, struct query_cell *cell, const int64_t *sides)
+{
+	cell = put_value(top, cell, sides[0]);
+	if (top->sides == 1) {
+		query_cell_number(cell, share(sides[0], top->totals[0]));
+		return cell + 1;
+	}
+	cell = put_value(top, cell, sides[1]);
+	if (!top->options->relative)
+		return put_value(top, cell, (int64_t)((uint64_t)sides[1] - (uint64_t)sides[0]));
+	query_cell_number(cell, change(top, sides));
+	return cell + 1;
+}
+
+static int add_row(const struct top *top, uint32_t label_set, uint32_t key, struct query_table *table, struct error *err)
+{
+	const struct top_value *value = &top->values[key];
+	struct query_cell *cell;
+	int r = query_table_add_row(table, top->options->rows_max, &cell, err);
+	for (size_t i = 0; !r && i < top->options->label_count; i++, cell++) {
+		const char *text = profile_label_value(top->profile, label_set, top->options->labels[i]);
+		r = query_cell_text(table, cell, text ? text : "", text ? strlen(text) : 0, err);
+	}
+	if (r)
+		return r;
+	cell = put_values(top, cell, value->self);
+	cell = put_values(top, cell, value->total);
+	if (top->sides == 2) {
+		const char *state = !value->total[0] ? "new" : !value->total[1] ? "gone" : "";
+		r = query_cell_text(table, cell++, state, strlen(state), err);
+	}
+	for (size_t i = 0, count = key_column_count(top); !r && i < count; i++, cell++) {
+		struct bytes text = intern_get(&top->texts, top->keys[key].texts[i]);
+		r = query_cell_text(table, cell, (const char *)text.data, text.len, err);
+	}
+	return r;
+}
+
+static int add_rows(struct top *top, uint32_t label_set, struct query_table *table, struct error *err)
+{
+	if (top->touched_count)
+		qsort_r(top->touched, top->touched_count, sizeof(*top->touched), compare_keys, top);
+	int r = 0;
+	for (size_t i = 0; !r && i < top->touched_count && i < top->options->limit; i++)
+		r = add_row(top, label_set, top->touched[i], table, err);
+	return r;
+}
+
+/* ---- groups ---- */
+
+struct group {
+	uint32_t label_set;
+	uint64_t size;	     /* of its values: the order of groups */
+	size_t first, count; /* of the samples in order */
+};
+
+static uint64_t sample_size(const struct profile *profile, size_t sample)
+{
+	uint64_t size = 0;
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		int64_t value = profile->values[sample * profile->sample_type_count + i];
+		size += value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	}
+	return size;
+}
+
+static int compare_groups(const void *left, const void *right)
+{
+	const struct group *a = left, *b = right;
+	if (a->size != b->size)
+		return a->size < b->size ? 1 : -1;
+	return (a->label_set > b->label_set) - (a->label_set < b->label_set);
+}
+
+/* Samples ordered by label set, and where each set begins. *ret_groups and *ret_order are the caller's. */
+static int find_groups(const struct profile *profile, struct group **ret_groups, size_t *ret_count, size_t **ret_order)
+{
+	struct group *groups = mem_zalloc_array(profile->label_set_count, sizeof(*groups));
+	size_t *order = mem_alloc_array(profile->sample_count, sizeof(*order)), first = 0, count = 0;
+	*ret_groups = groups;
+	*ret_order = order;
+	if (!groups || !order)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		struct group *group = &groups[profile->samples[i].labels];
+		group->count++;
+		group->size += sample_size(profile, i);
+	}
+	for (size_t i = 0; i < profile->label_set_count; i++) {
+		groups[i].label_set = (uint32_t)i;
+		groups[i].first = first;
+		first += groups[i].count;
+		groups[i].count = 0;
+	}
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		struct group *group = &groups[profile->samples[i].labels];
+		order[group->first + group->count++] = i;
+	}
+	for (size_t i = 0; i < profile->label_set_count; i++)
+		if (groups[i].count)
+			groups[count++] = groups[i];
+	if (count)
+		qsort(groups, count, sizeof(*groups), compare_groups);
+	*ret_count = count;
+	return 0;
+}
+
+static int top_init(struct top *top)
+{
+	const struct profile *profile = top->profile;
+	index32_init(&top->index);
+	top->line_keys = mem_zalloc_array(profile->line_count, sizeof(*top->line_keys));
+	top->location_keys = mem_zalloc_array(profile->location_count, sizeof(*top->location_keys));
+	if (!top->line_keys || !top->location_keys || intern_init(&top->texts, LIMIT_PROFILE_STRING_BYTES))
+		return -ENOMEM;
+	return 0;
+}
+
+int top_table(const struct profile *profile, const struct top_options *options, struct query_table *ret, struct error *err)
+{
+	_cleanup_(top_release) struct top top = {.profile = profile, .options = options, .sides = profile->sample_type_count};
+	_cleanup_(mem_freep) struct group *groups = NULL;
+	_cleanup_(mem_freep) size_t *order = NULL;
+	size_t group_count = 0;
+	if (top.sides > SIDES_MAX)
+		return error_set(err, -EINVAL, "query: a table needs a profile of one or two sample types");
+	top.sides = top.sides ? top.sides : 1;
+	query_table_init(ret);
+	if (top_init(&top) || find_groups(profile, &groups, &group_count, &order))
+		return error_nomem(err);
+	int r = add_columns(&top, ret, err);
+	for (size_t g = 0; !r && g < group_count; g++) {
+		top.touched_count = 0;
+		memset(top.totals, 0, sizeof(top.totals));
+		for (size_t i = 0; !r && i < groups[g].count; i++)
+			if (add_sample(&top, order[groups[g].first + i], g))
+				r = error_nomem(err);
+		if (!r)
+			r = add_rows(&top, groups[g].label_set, ret, err);
+	}
+	if (r)
+		query_table_release(ret);
+	return r;
+}

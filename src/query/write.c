@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results as JSON and as text for a terminal. The layout of the JSON is documented in docs/query.md. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "query/run.h"
+#include "render/diff.h"
+
+#define TEXT_COLUMNS_MAX   8  /* groups beside each other in a text chart */
+#define TEXT_FUNCTIONS_MAX 30 /* rows of a text comparison without a limit */
+
+const char *query_kind_name(enum query_kind kind)
+{
+	static const char *const names[] = {[QUERY_PROFILE] = "flamegraph",
+					    [QUERY_DIFF] = "diff",
+					    [QUERY_TABLE] = "table",
+					    [QUERY_SERIES] = "series",
+					    [QUERY_COMPARISON] = "comparison"};
+	return names[kind];
+}
+
+/* ---- trees and tables of profiles ---- */
+
+static int profile_flame(const struct profile *profile, struct flame **ret, struct error *err)
+{
+	size_t type = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
+	return flame_build(profile, type, FLAME_UNNAMED_BY_ADDRESS, ret, err);
+}
+
+static int profile_diff(const struct profile *profile, struct diff **ret, struct error *err)
+{
+	_cleanup_(flame_freep) struct flame *base = NULL;
+	_cleanup_(flame_freep) struct flame *side = NULL;
+	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
+	if (!r)
+		r = profile_flame(profile, &side, err);
+	return r ? r : diff_build(base, side, ret, err);
+}
+
+static int write_profile(const struct profile *profile, const struct query_write_options *options, struct json_writer *json,
+			 struct error *err)
+{
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	int r = profile_flame(profile, &flame, err);
+	if (r)
+		return r;
+	json_key(json, "total");
+	json_int(json, flame->total);
+	if (!options->table) {
+		json_key(json, "flame");
+		flame_write_json(flame, json);
+		return 0;
+	}
+	_cleanup_(table_release) struct table table = {0};
+	r = table_build(flame, &table, err);
+	if (r)
+		return r;
+	json_key(json, "functions");
+	table_write_json(&table, options->limit, json);
+	return 0;
+}
+
+static int write_diff(const struct query_result *result, const struct query_write_options *options, struct json_writer *json,
+		      struct error *err)
+{
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	int r = profile_diff(result->profile, &diff, err);
+	if (r)
+		return r;
+	json_key(json, "base_from_ms");
+	json_int(json, result->base_from_ns / NS_PER_MS);
+	json_key(json, "base_to_ms");
+	json_int(json, result->base_to_ns / NS_PER_MS);
+	json_key(json, "relative");
+	json_bool(json, result->relative);
+	json_key(json, "base_total");
+	json_int(json, diff->base_total);
+	json_key(json, "total");
+	json_int(json, diff->tree->total);
+	if (!options->table) {
+		json_key(json, "diff");
+		diff_write_json(diff, json);
+		return 0;
+	}
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	r = diff_table_build(diff, result->relative, &table, err);
+	if (r)
+		return r;
+	json_key(json, "functions");
+	diff_table_write_json(&table, options->limit, json);
+	return 0;
+}
+
+static int write_comparison(const struct query_result *result, const struct query_write_options *options,
+			    struct json_writer *json, struct error *err)
+{
+	const struct query_comparison *comparison = &result->comparison;
+	json_key(json, "label");
+	json_string(json, comparison->label);
+	json_key(json, "total");
+	json_int(json, comparison->total);
+	json_key(json, "total_values");
+	json_uint(json, comparison->count_before_limit);
+	json_key(json, "values");
+	json_begin_array(json);
+	int r = 0;
+	for (size_t i = 0; !r && i < comparison->count; i++) {
+		json_begin_object(json);
+		json_key(json, "value");
+		json_string(json, comparison->items[i].value);
+		r = write_profile(comparison->items[i].profile, options, json, err);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	return r;
+}
+
+/* ---- series ---- */
+
+static void write_points(const struct query_series *series, const struct query_series_row *row, struct json_writer *json)
+{
+	json_begin_array(json);
+	for (size_t i = 0; i < row->point_count; i++) {
+		json_begin_array(json);
+		json_int(json, row->points[i].time_ns / NS_PER_MS);
+		if (series->rate)
+			json_double(json, query_series_value(series, row->points[i].value));
+		else
+			json_int(json, row->points[i].value);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_series(const struct query_series *series, struct json_writer *json)
+{
+	json_key(json, "step_ms");
+	json_int(json, series->step_ns / NS_PER_MS);
+	json_key(json, "total_series");
+	json_uint(json, series->count_before_limit);
+	json_key(json, "series");
+	json_begin_array(json);
+	for (size_t i = 0; i < series->count; i++) {
+		const struct query_series_row *row = &series->rows[i];
+		json_begin_object(json);
+		json_key(json, "labels");
+		json_begin_object(json);
+		for (size_t k = 0; k < row->labels.count; k++) {
+			json_key(json, row->labels.items[k].name);
+			json_string(json, row->labels.items[k].value);
+		}
+		json_end_object(json);
+		if (row->others) {
+			json_key(json, "others");
+			json_bool(json, true);
+		}
+		json_key(json, "total");
+		json_int(json, row->total);
+		json_key(json, "points");
+		write_points(series, row, json);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+/* ---- JSON ---- */
+
+static void write_head(const struct query_result *result, const struct query_stats *stats, struct json_writer *json)
+{
+	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
+	struct query_series like = {.type = result->type, .rate = result->rate};
+	bool series = result->kind == QUERY_SERIES;
+	json_key(json, "kind");
+	json_string(json, query_kind_name(result->kind));
+	json_key(json, "query");
+	json_string(json, result->explain.query ? result->explain.query : "");
+	json_key(json, "type");
+	json_string(json, result->type.name[0] ? profile_type_format(&result->type, type) : "");
+	json_key(json, "unit");
+	json_string(json, query_series_unit(&like, unit));
+	json_key(json, "from_ms");
+	json_int(json, (series ? result->series.from_ns : result->from_ns) / NS_PER_MS);
+	json_key(json, "to_ms");
+	json_int(json, (series ? result->series.to_ns : result->to_ns) / NS_PER_MS);
+	json_key(json, "partial");
+	json_bool(json, stats && stats->read.partial);
+	if (stats && stats->read.partial) {
+		json_key(json, "why");
+		json_string(json, stats->read.why);
+	}
+}
+
+int query_write_json(const struct query_result *result, const struct query_stats *stats,
+		     const struct query_write_options *options, struct buffer *out, struct error *err)
+{
+	static const struct query_write_options defaults;
+	options = options ? options : &defaults;
+	struct json_writer json;
+	size_t start = out->len;
+	int r = 0;
+	json_init(&json, out);
+	json_begin_object(&json);
+	write_head(result, stats, &json);
+	switch (result->kind) {
+	case QUERY_PROFILE: r = write_profile(result->profile, options, &json, err); break;
+	case QUERY_DIFF: r = write_diff(result, options, &json, err); break;
+	case QUERY_COMPARISON: r = write_comparison(result, options, &json, err); break;
+	case QUERY_SERIES: write_series(&result->series, &json); break;
+	case QUERY_TABLE:
+		json_key(&json, "table");
+		query_table_write_json(&result->table, &json);
+		break;
+	}
+	if (options->explain && stats) {
+		json_key(&json, "explain");
+		query_explain_json(&result->explain, stats, &json);
+	}
+	json_end_object(&json);
+	if (!r)
+		r = json_finish(&json, err);
+	if (r)
+		out->len = start;
+	return r;
+}
+
+/* ---- text ---- */
+
+static int text_profile(const struct profile *profile, const struct query_write_options *options, struct buffer *out,
+			struct error *err)
+{
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	int r = profile_flame(profile, &flame, err);
+	if (!r)
+		r = table_build(flame, &table, err);
+	return r ? r : table_write_text(&table, flame->unit, options->limit, out, err);
+}
+
+static int text_diff(const struct query_result *result, const struct query_write_options *options, struct buffer *out,
+		     struct error *err)
+{
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	int r = profile_diff(result->profile, &diff, err);
+	if (!r)
+		r = diff_table_build(diff, result->relative, &table, err);
+	return r ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+	int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+	return (a > b) - (a < b);
+}
+
+/* All times at which a series has a point, rising, once each. */
+static int series_times(const struct query_series *series, size_t columns, int64_t **ret, size_t *ret_count)
+{
+	size_t count = 0, kept = 0;
+	for (size_t i = 0; i < columns; i++)
+		count += series->rows[i].point_count;
+	int64_t *times = mem_alloc_array(count, sizeof(*times));
+	if (!times)
+		return -ENOMEM;
+	count = 0;
+	for (size_t i = 0; i < columns; i++)
+		for (size_t k = 0; k < series->rows[i].point_count; k++)
+			times[count++] = series->rows[i].points[k].time_ns;
+	if (count)
+		qsort(times, count, sizeof(*times), compare_times);
+	for (size_t i = 0; i < count; i++)
+		if (!kept || times[kept - 1] != times[i])
+			times[kept++] = times[i];
+	*ret = times;
+	*ret_count = kept;
+	return 0;
+}
+
+static int series_columns(const struct query_series *series, size_t columns, struct query_table *table, struct error *err)
+{
+	char unit[QUERY_UNIT_MAX];
+	query_series_unit(series, unit);
+	int r = query_table_add_column(table, "time", "", QUERY_COLUMN_TIME, err);
+	for (size_t i = 0; !r && i < columns; i++) {
+		_cleanup_(buffer_release) struct buffer name;
+		buffer_init(&name, SIZE_MAX);
+		const struct query_series_row *row = &series->rows[i];
+		for (size_t k = 0; k < row->labels.count; k++)
+			if (buffer_printf(&name, "%s%s", k ? "," : "", row->labels.items[k].value))
+				return error_nomem(err);
+		const char *text = row->others ? "(others)" : name.len ? buffer_string(&name) : series->type.sample_type;
+		if (!text)
+			return error_nomem(err);
+		r = query_table_add_column(table, text, unit, series->rate ? QUERY_COLUMN_NUMBER : QUERY_COLUMN_INTEGER, err);
+	}
+	return r;
+}
+
+static int text_series(const struct query_series *series, const struct query_write_options *options, struct buffer *out,
+		       struct error *err)
+{
+	size_t columns = series->count < TEXT_COLUMNS_MAX ? series->count : TEXT_COLUMNS_MAX, count = 0;
+	size_t at[TEXT_COLUMNS_MAX] = {0};
+	_cleanup_(mem_freep) int64_t *times = NULL;
+	_cleanup_(query_table_release) struct query_table table;
+	query_table_init(&table);
+	int r = series_times(series, columns, &times, &count) ? error_nomem(err) : 0;
+	if (!r)
+		r = series_columns(series, columns, &table, err);
+	for (size_t i = 0; !r && i < count; i++) {
+		struct query_cell *cell;
+		r = query_table_add_row(&table, 0, &cell, err);
+		if (r)
+			break;
+		query_cell_integer(cell, times[i]);
+		for (size_t k = 0; k < columns; k++) {
+			const struct query_series_row *row = &series->rows[k];
+			if (at[k] == row->point_count || row->points[at[k]].time_ns != times[i])
+				continue;
+			int64_t value = row->points[at[k]++].value;
+			if (series->rate)
+				query_cell_number(&cell[k + 1], query_series_value(series, value));
+			else
+				query_cell_integer(&cell[k + 1], value);
+		}
+	}
+	if (!r)
+		r = query_table_write_text(&table, options->limit, out, err);
+	if (!r && columns < series->count_before_limit &&
+	    buffer_printf(out, "%zu of %zu groups, those with the largest sums\n", columns, series->count_before_limit))
+		r = error_nomem(err);
+	return r;
+}
+
+/* Functions in rows, values of the label in columns: the share that each function has itself. */
+static int comparison_table(const struct query_result *result, struct query_table *table, struct error *err)
+{
+	const struct query_comparison *comparison = &result->comparison;
+	struct top_options options = {.by = TOP_BY_FUNCTION, .limit = SIZE_MAX, .unit = result->type.sample_unit};
+	int r = query_table_add_column(table, "function", "", QUERY_COLUMN_TEXT, err);
+	for (size_t i = 0; !r && i < comparison->count; i++)
+		r = query_table_add_column(table, comparison->items[i].value, "percent", QUERY_COLUMN_NUMBER, err);
+	struct intern names;
+	if (!r && intern_init(&names, SIZE_MAX))
+		r = error_nomem(err);
+	if (r)
+		return r;
+	for (size_t i = 0; !r && i < comparison->count; i++) {
+		struct query_table one;
+		r = top_table(comparison->items[i].profile, &options, &one, err);
+		for (size_t k = 0; !r && k < one.row_count; k++) {
+			const struct query_cell *cell = one.cells + k * one.column_count;
+			struct query_cell *to;
+			uint32_t id;
+			size_t before = names.count;
+			if (intern_add_string(&names, cell[4].text, &id))
+				r = error_nomem(err);
+			else if (names.count > before && !(r = query_table_add_row(table, 0, &to, err)))
+				r = query_cell_text(table, to, cell[4].text, strlen(cell[4].text), err);
+			if (r || id == 0)
+				continue;
+			to = table->cells + (size_t)(id - 1) * table->column_count + i + 1;
+			query_cell_number(to, (to->absent ? 0 : to->number) + cell[1].number);
+		}
+		query_table_release(&one);
+	}
+	intern_release(&names);
+	return r;
+}
+
+/* Rows by the largest share that they have anywhere: a column is added for it, sorted by and taken away. */
+static int sort_by_largest(struct query_table *table, struct error *err)
+{
+	size_t from = table->column_count, to = from + 1;
+	struct query_cell *cells = mem_alloc_array(table->row_count * to, sizeof(*cells));
+	if (!cells)
+		return error_nomem(err);
+	int r = query_table_add_column(table, "largest", "", QUERY_COLUMN_NUMBER, err);
+	for (size_t i = 0; i < table->row_count; i++) {
+		double largest = 0;
+		memcpy(cells + i * to, table->cells + i * from, from * sizeof(*cells));
+		for (size_t k = 1; k < from; k++)
+			if (!cells[i * to + k].absent && cells[i * to + k].number > largest)
+				largest = cells[i * to + k].number;
+		query_cell_number(&cells[i * to + from], largest);
+	}
+	if (r) {
+		mem_free(cells);
+		return r;
+	}
+	mem_free(table->cells);
+	table->cells = cells;
+	r = query_table_sort(table, from, true, err);
+	if (r)
+		return r;
+	for (size_t i = 0; i < table->row_count; i++)
+		memmove(table->cells + i * from, table->cells + i * to, from * sizeof(*cells));
+	table->column_count = from;
+	return 0;
+}
+
+static int text_comparison(const struct query_result *result, const struct query_write_options *options, struct buffer *out,
+			   struct error *err)
+{
+	const struct query_comparison *comparison = &result->comparison;
+	_cleanup_(query_table_release) struct query_table totals;
+	_cleanup_(query_table_release) struct query_table table;
+	query_table_init(&totals);
+	query_table_init(&table);
+	int r = query_table_add_column(&totals, comparison->label, "", QUERY_COLUMN_TEXT, err);
+	if (!r)
+		r = query_table_add_column(&totals, "total", result->type.sample_unit, QUERY_COLUMN_INTEGER, err);
+	for (size_t i = 0; !r && i < comparison->count; i++) {
+		struct query_cell *cell;
+		r = query_table_add_row(&totals, 0, &cell, err);
+		if (!r)
+			r = query_cell_text(&totals, cell, comparison->items[i].value, strlen(comparison->items[i].value), err);
+		if (!r)
+			query_cell_integer(cell + 1, comparison->items[i].total);
+	}
+	if (!r)
+		r = query_table_write_text(&totals, 0, out, err);
+	if (!r && buffer_append_byte(out, '\n'))
+		r = error_nomem(err);
+	if (!r)
+		r = comparison_table(result, &table, err);
+	if (!r)
+		r = sort_by_largest(&table, err);
+	return r ? r : query_table_write_text(&table, options->limit ? options->limit : TEXT_FUNCTIONS_MAX, out, err);
+}
+
+int query_write_text(const struct query_result *result, const struct query_stats *stats,
+		     const struct query_write_options *options, struct buffer *out, struct error *err)
+{
+	static const struct query_write_options defaults;
+	size_t start = out->len;
+	int r = 0;
+	options = options ? options : &defaults;
+	switch (result->kind) {
+	case QUERY_PROFILE: r = text_profile(result->profile, options, out, err); break;
+	case QUERY_DIFF: r = text_diff(result, options, out, err); break;
+	case QUERY_COMPARISON: r = text_comparison(result, options, out, err); break;
+	case QUERY_SERIES: r = text_series(&result->series, options, out, err); break;
+	case QUERY_TABLE: r = query_table_write_text(&result->table, options->limit, out, err); break;
+	}
+	if (!r && stats && stats->read.partial && buffer_printf(out, "partial: %s\n", stats->read.why))
+		r = error_nomem(err);
+	if (!r && stats && options->explain &&
+	    (buffer_append_byte(out, '\n') || query_explain_text(&result->explain, stats, out)))
+		r = error_nomem(err);
+	if (r)
+		out->len = start;
+	return r;
+}
