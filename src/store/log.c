@@ -170,7 +170,11 @@ int log_segment_remove(const char *directory, uint64_t number, struct error *err
 {
 	char path[PATH_MAX];
 	int r = segment_path(directory, number, path);
-	return r < 0 ? error_set_errno(err, r, "log in %s", directory) : io_unlink(path, err);
+	if (r < 0)
+		return error_set_errno(err, r, "log in %s", directory);
+	r = io_unlink(path, err);
+	/* One that came back after a power loss would bring back what retention or somebody has deleted since. */
+	return r == 0 ? io_sync_dir(directory, err) : r;
 }
 
 int log_compress(struct bytes payload, struct buffer *out, size_t *ret_raw_len, struct error *err)
@@ -607,9 +611,15 @@ static int replay_file(struct reader *reader)
 	reader->fd = io_open(path, O_RDWR, 0, reader->err);
 	if (reader->fd < 0)
 		return reader->fd;
+	uint64_t records = reader->result->records;
 	r = io_file_size(reader->fd, &reader->size, path, reader->err);
 	if (r == 0)
 		r = replay_segment(reader);
+	/* A process that was killed may have left records that only the page cache has. From now on they count: a retry of one
+	 * is acknowledged as a duplicate. And what was cut off the last one, after a sync that failed, must not come back under
+	 * sequences that are given again. */
+	if (r == 0 && (reader->result->records > records || reader->is_last))
+		r = io_sync(reader->fd, path, reader->err);
 	reader->fd = io_close(reader->fd);
 	return r;
 }
