@@ -8,6 +8,7 @@
 
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
+comma := ,
 .SECONDARY:
 
 CC    := gcc
@@ -203,6 +204,16 @@ $(O)/programs/unwind/stamp: $(wildcard tests/programs/unwind/*)
 	$(Q)tests/programs/unwind/build.sh $(O)/programs/unwind
 	@touch $@
 oracles: $(patsubst %,$(O)/oracle/%,$(ORACLES)) $(O)/programs/unwind/stamp
+# The simulation: the store on a disk of its own. Calls that change files, clocks, chance and threads are caught by the linker.
+SIM_WRAPS := open openat close write pwrite ftruncate fdatasync fsync rename mkdir unlink unlinkat getrandom \
+	time_now_ns time_monotonic_ns thread_start
+$(O)/sim/sim: $(patsubst %.c,$(O)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs_upto,$(UNDER_store))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(patsubst %,-Wl$(comma)--wrap=%,$(SIM_WRAPS)) -o $@ $(filter %.o,$^) \
+		-Wl,--start-group $(call libs_upto,$(UNDER_store)) -Wl,--end-group $(LDLIBS)
+sim: $(O)/sim/sim
+.PHONY: sim
 benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
 
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's side: its lives and deaths, what it is asked to do, and what comes in between. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/types.h>
+
+#include "store/store_int.h"
+#include "tests/sim/simulation.h"
+
+#define START_MAX_NS (2 * NS_PER_S)
+
+static struct simulation *current; /* for what the store calls without a context */
+
+/* ---- the store's clocks, chance and thread ---- */
+
+int64_t __real_time_monotonic_ns(void);
+int __real_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err);
+
+int64_t __wrap_time_now_ns(void);
+int64_t __wrap_time_now_ns(void)
+{
+	return EPOCH_NS + current->now_ns + current->clock_ns;
+}
+
+int64_t __wrap_time_monotonic_ns(void);
+int64_t __wrap_time_monotonic_ns(void)
+{
+	return current ? NS_PER_S + current->now_ns : __real_time_monotonic_ns();
+}
+
+ssize_t __wrap_getrandom(void *data, size_t len, unsigned flags);
+ssize_t __wrap_getrandom(void *data, size_t len, unsigned flags)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)data)[i] = (uint8_t)random_next(&current->random);
+	return (ssize_t)len;
+}
+
+static void *do_nothing(void *context)
+{
+	return NULL;
+}
+
+/* What the store's own thread would do is done by events, so that a run can be repeated. */
+int __wrap_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err);
+int __wrap_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err)
+{
+	return __real_thread_start(ret_thread, name, !strcmp(name, "store replay") ? run : do_nothing, context, err);
+}
+
+/* ---- what comes in between ---- */
+
+static bool is_free(pthread_mutex_t *lock)
+{
+	if (pthread_mutex_trylock(lock))
+		return false;
+	pthread_mutex_unlock(lock);
+	return true;
+}
+
+static void handle_request(struct simulation *s, unsigned agent, unsigned number);
+
+/* A request that is under way arrives now. */
+static void hurry_request(struct simulation *s)
+{
+	for (size_t i = 0; i < s->event_count; i++) {
+		if (s->events[i].kind != EVENT_REQUEST)
+			continue;
+		struct event event = s->events[i];
+		s->events[i] = s->events[--s->event_count];
+		handle_request(s, event.agent, event.number);
+		return;
+	}
+}
+
+static void interrupt(void *context)
+{
+	struct simulation *s = context;
+	if (!s->store || random_below(&s->random, 24) || !is_free(&s->store->state_lock))
+		return;
+	s->interruptions++;
+	/* An append behind a sync that is under way would wait for it, and with it for itself. */
+	if (random_below(&s->random, 2) && is_free(&s->store->append_lock) && !s->store->syncing)
+		hurry_request(s);
+	else
+		check_store(s, "in between");
+}
+
+/* ---- life and death ---- */
+
+static void plan_death(struct simulation *s)
+{
+	static const uint32_t ranges[] = {30, 150, 600, 3000};
+	if (random_below(&s->random, 4) == 0)
+		return;
+	uint64_t nth = 1 + random_below(&s->random, ranges[random_below(&s->random, 4)]);
+	disk_set_death(nth, random_below(&s->random, 3) ? DISK_POWER_LOST : DISK_KILLED);
+}
+
+/* The process is dead: what is left of it goes, the disk becomes what the next one finds. */
+static void bury(struct simulation *s)
+{
+	char path[PATH_MAX];
+	s->deaths++;
+	disk_set_hook(NULL, NULL);
+	store_close(s->store);
+	s->store = NULL;
+	disk_restart();
+	if (s->has_flips && random_below(&s->random, 3) == 0 &&
+	    disk_flip_bit(random_below(&s->random, 2) ? "blocks" : "log", path, sizeof(path))) {
+		s->is_flipped = true;
+		simulation_say(s, "a bit of %s flips", path);
+	}
+	simulation_add_event(s, EVENT_START, (int64_t)(1 + random_below(&s->random, 300)) * NS_PER_MS, 0, 0);
+}
+
+static void bury_if_dead(struct simulation *s)
+{
+	if (disk_is_dead()) {
+		simulation_say(s, "the server dies");
+		bury(s);
+	}
+}
+
+static int open_store(struct simulation *s, struct error *err)
+{
+	struct store_options options = {
+		.directory = s->directory,
+		.retention_age_ns = s->has_retention ? s->retention_age_ns : -1,
+		.retention_size_bytes = UINT64_MAX,
+		.late_window_ns = s->has_late_window ? 0 : -1,
+		.cut_age_ns = INT64_MAX / 2,
+		.manual = true,
+		.on_problem = check_problem,
+		.context = s,
+	};
+	int64_t started = __real_time_monotonic_ns();
+	int r = store_open(&options, &s->store, err);
+	int64_t took = __real_time_monotonic_ns() - started;
+	if (took > START_MAX_NS)
+		simulation_fail(s, "a start took %.0f ms", (double)took / NS_PER_MS);
+	return r;
+}
+
+void server_start(struct simulation *s)
+{
+	struct error err = {0};
+	current = s;
+	if (s->store)
+		return;
+	s->lives++;
+	plan_death(s);
+	if (s->has_failing_sync && random_below(&s->random, 2))
+		disk_set_failing_sync(1 + random_below(&s->random, 60));
+	int r = open_store(s, &err);
+	if (disk_is_dead()) {
+		simulation_say(s, "the server dies while it starts");
+		bury(s);
+		return;
+	}
+	/* Refusing to start is right when the disk refuses; it must work later. */
+	if (r < 0 && ((s->is_full && r == -ENOSPC) || disk_has_failed())) {
+		simulation_say(s, "the server does not start: %s", err.message);
+		disk_set_failing_sync(0);
+		simulation_add_event(s, EVENT_START, 100 * NS_PER_MS, 0, 0);
+		return;
+	}
+	if (r < 0)
+		simulation_fail(s, "the server does not start: %s", err.message);
+	simulation_say(s, "the server starts");
+	check_quarantine(s);
+	check_store(s, "after a start");
+	disk_set_hook(interrupt, s);
+}
+
+static void stop(struct simulation *s)
+{
+	if (!s->store)
+		return;
+	disk_set_hook(NULL, NULL);
+	struct store *store = s->store;
+	s->store = NULL;
+	store_close(store);
+	if (disk_is_dead())
+		s->deaths++;
+	simulation_say(s, "the server stops%s", disk_is_dead() ? " and dies" : "");
+	disk_restart();
+}
+
+/* ---- requests ---- */
+
+static void handle_request(struct simulation *s, unsigned agent, unsigned number)
+{
+	struct append *append = &s->agents[agent].appends[number];
+	struct store_append_options options = {.received_ns = __wrap_time_now_ns()};
+	struct store_append_result result = {0};
+	struct labels labels;
+	struct error err = {0};
+	char text[32];
+	if (!s->store)
+		return;
+	labels_init(&labels);
+	snprintf(text, sizeof(text), "%u", agent);
+	int r = labels_set(&labels, "agent", text, &err);
+	snprintf(text, sizeof(text), "pod-%u", append->pod);
+	if (r == 0)
+		r = labels_set(&labels, "pod", text, &err);
+	options.labels = &labels;
+	memcpy(options.id, &(uint64_t[2]){agent + 1, number + 1}, sizeof(options.id));
+	struct profile *profile = append_profile(s, agent, number);
+	bool was_full = s->is_full;
+	if (append->state == APPEND_UNSENT)
+		append->state = APPEND_SENT;
+	if (r == 0)
+		r = store_append(s->store, profile, &options, &result, &err);
+	profile_free(profile);
+	labels_release(&labels);
+	simulation_say(s, "append %u.%u: %s%s", agent, number, r == 0 ? "done" : err.message,
+		       result.duplicate ? ", again" : "");
+	if (disk_is_dead())
+		return;
+	if (r < 0 && !(was_full && r == -ENOSPC) && !disk_has_failed())
+		simulation_fail(s, "append %u.%u is refused: %s", agent, number, err.message);
+	if (r == 0) {
+		/* By a clock far off the samples may be out of the window, which is said and counted. */
+		if (result.refused == 0)
+			append->state = APPEND_ACKNOWLEDGED;
+		network_send(s, EVENT_REPLY, agent, number);
+	}
+}
+
+static void must_work(struct simulation *s, int r, const struct error *err, const char *what)
+{
+	simulation_say(s, "%s: %s", what, r < 0 ? err->message : "done");
+	if (r < 0 && !disk_is_dead() && !s->is_full && !disk_has_failed())
+		simulation_fail(s, "%s: %s", what, err->message);
+}
+
+static void apply_retention(struct simulation *s)
+{
+	struct error err = {0};
+	if (!s->has_retention)
+		return;
+	int64_t now_ns = __wrap_time_now_ns(), horizon = now_ns - s->retention_age_ns;
+	if (horizon > s->retention_horizon_ns)
+		s->retention_horizon_ns = horizon;
+	must_work(s, store_apply_retention(s->store, now_ns, &err), &err, "retention");
+}
+
+static void again(struct simulation *s, const struct event *event, uint32_t in_ms)
+{
+	simulation_add_event(s, event->kind, (int64_t)(1 + random_below(&s->random, in_ms)) * NS_PER_MS, 0, 0);
+}
+
+/* What is done to a server that is up. */
+static void handle_live(struct simulation *s, const struct event *event)
+{
+	struct error err = {0};
+	switch (event->kind) {
+	case EVENT_REQUEST: handle_request(s, event->agent, event->number); break;
+	case EVENT_QUERY: check_store(s, "while it runs"); break;
+	case EVENT_CUT: must_work(s, store_cut(s->store, &err), &err, "cut"); break;
+	case EVENT_COMPACT: break;
+	case EVENT_RETENTION: apply_retention(s); break;
+	case EVENT_KILL: disk_die(DISK_KILLED); break;
+	case EVENT_POWER: disk_die(DISK_POWER_LOST); break;
+	case EVENT_STOP:
+		stop(s);
+		again(s, &(struct event){.kind = EVENT_START}, 200);
+		return;
+	default: break;
+	}
+	bury_if_dead(s);
+	/* After a failed sync the store wants to be started again. */
+	if (s->store && disk_has_failed() && random_below(&s->random, 4) == 0) {
+		stop(s);
+		disk_set_failing_sync(0);
+		again(s, &(struct event){.kind = EVENT_START}, 200);
+	}
+}
+
+void server_handle(struct simulation *s, const struct event *event)
+{
+	static const uint32_t every_ms[EVENT_KIND_COUNT] = {
+		[EVENT_QUERY] = 400, [EVENT_CUT] = 400,	  [EVENT_COMPACT] = 800, [EVENT_RETENTION] = 1500,
+		[EVENT_STOP] = 4000, [EVENT_KILL] = 4000, [EVENT_POWER] = 4000,
+	};
+	if (event->kind == EVENT_START) {
+		server_start(s);
+		return;
+	}
+	if (event->kind == EVENT_FULL || event->kind == EVENT_ROOM) {
+		s->is_full = event->kind == EVENT_FULL;
+		disk_set_full(s->is_full ? 1 + random_below(&s->random, 40) : 0);
+		simulation_say(s, "%s", s->is_full ? "the disk fills up" : "the disk has room again");
+		simulation_add_event(s, s->is_full ? EVENT_ROOM : EVENT_FULL,
+				     (int64_t)(1 + random_below(&s->random, 1500)) * NS_PER_MS, 0, 0);
+		return;
+	}
+	if (s->store)
+		handle_live(s, event);
+	if (every_ms[event->kind])
+		again(s, event, every_ms[event->kind]);
+}
+
+/* ---- the end ---- */
+
+void server_finish(struct simulation *s)
+{
+	s->is_full = s->has_full_disk = s->has_failing_sync = s->has_flips = false;
+	disk_set_full(0);
+	disk_set_failing_sync(0);
+	disk_set_death(0, DISK_KILLED);
+	stop(s);
+	for (int i = 0; i < 3; i++) {
+		struct error err = {0};
+		s->lives++;
+		if (open_store(s, &err) < 0)
+			simulation_fail(s, "the last start fails: %s", err.message);
+		check_quarantine(s);
+		check_store(s, "at the end");
+		if (i == 1 && store_cut(s->store, &err) < 0)
+			simulation_fail(s, "the last cut fails: %s", err.message);
+		check_store(s, "at the end, cut");
+		if (i == 0)
+			disk_die(DISK_POWER_LOST); /* what was promised is on the disk */
+		stop(s);
+	}
+}
