@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "net/net_int.h"
 
@@ -119,6 +120,21 @@ bool address_is_loopback(const struct sockaddr *address)
 		return false;
 	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
 	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+}
+
+/* Of IPv6 the first half: the second is for a host to choose, as often as it likes. */
+uint64_t address_hash(const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	const struct sockaddr_in *v4 = (const void *)address;
+	if (address_is_loopback(address))
+		return 1;
+	if (address->sa_family == AF_INET)
+		return hash64(&v4->sin_addr, sizeof(v4->sin_addr));
+	if (address->sa_family != AF_INET6)
+		return 0;
+	bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
+	return hash64(v6->sin6_addr.s6_addr + (mapped ? 12 : 0), mapped ? 4 : 8);
 }
 
 int address_resolve(const struct net_address *address, int flags, struct addrinfo **ret)

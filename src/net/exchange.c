@@ -34,6 +34,7 @@ struct net_exchange *exchange_new(struct net_connection *connection, int64_t now
 		return NULL;
 	request_init(&exchange->request, server->options.header_max);
 	exchange->request.loopback = connection->loopback;
+	exchange->request.peer = connection->peer;
 	net_response_init(&exchange->response);
 	exchange->server = server;
 	exchange->connection = connection;
@@ -380,8 +381,21 @@ void exchange_job_out(struct net_exchange *exchange)
 	exchange->job_out = true;
 	if (exchange->stream)
 		return;
-	int64_t limit = server_now_ns(exchange->server) + exchange->server->options.request_seconds_max * NS_PER_S;
+	const struct net_server_options *options = &exchange->server->options;
+	unsigned seconds = exchange->route->seconds_max ? exchange->route->seconds_max : options->request_seconds_max;
+	int64_t limit = server_now_ns(exchange->server) + seconds * NS_PER_S;
 	exchange->deadline_ns = exchange->deadline_ns < limit ? exchange->deadline_ns : limit;
+}
+
+/* False: too many wait already. */
+static bool hand_out(struct net_exchange *exchange)
+{
+	const struct net_server_options *options = &exchange->server->options;
+	struct net_job *job = &exchange->job;
+	job->slow = exchange->route->slow;
+	if (job->slow)
+		job->key = options->fair_key ? options->fair_key(options->context, &exchange->request) : exchange->request.peer;
+	return workers_submit(&exchange->server->workers, job, false) == 0;
 }
 
 void exchange_end(struct net_exchange *exchange)
@@ -399,9 +413,10 @@ void exchange_end(struct net_exchange *exchange)
 	} else if (exchange->request.grpc && !exchange->message_seen) {
 		exchange_refuse(exchange, 400, GRPC_INTERNAL, "the stream ended %s",
 				grpc_reader_is_between(&exchange->reader) ? "without a message" : "in the middle of a message");
-	} else if (workers_submit(&exchange->server->workers, &exchange->job, false) < 0) {
+	} else if (!hand_out(exchange)) {
 		net_response_header(&exchange->response, "Retry-After", "1");
-		exchange_refuse(exchange, 503, -1, "busy: %d requests wait already; try again later", NET_QUEUE_MAX);
+		exchange_refuse(exchange, 503, -1, "busy: %zu requests wait already; try again later",
+				exchange->job.slow ? exchange->server->options.slow_queue_max : (size_t)NET_QUEUE_MAX);
 	} else {
 		exchange_job_out(exchange);
 	}

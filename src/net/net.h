@@ -51,6 +51,7 @@ struct bytes net_request_body(const struct net_request *request); /* decompresse
 								     the one message, unframed and decompressed */
 bool net_request_is_grpc(const struct net_request *request);
 bool net_request_is_loopback(const struct net_request *request); /* the peer's address */
+uint64_t net_request_peer(const struct net_request *request);	 /* a number for the peer's address, without the port */
 /* Set to true by the loop when the client has gone away or time is over; long work polls it (__atomic_load_n). */
 const bool *net_request_cancelled(const struct net_request *request);
 
@@ -99,6 +100,10 @@ struct net_route {
 	const struct net_stream_handler *stream; /* instead of handler, for gRPC streams */
 	void *context;
 	size_t body_max; /* bytes, wire and decompressed; 0 = options.body_max */
+	/* The handler may take long: it runs on one of options.slow_workers, waiting its turn among options.fair_key()'s
+	 * clients. */
+	bool slow;
+	unsigned seconds_max; /* of the handler, waiting included; 0 = options.request_seconds_max */
 };
 
 struct net_server;
@@ -109,6 +114,10 @@ struct net_server_options {
 					   LIMIT_PROFILE_INPUT_BYTES */
 	unsigned connections_max;	/* 0 = LIMIT_CONNECTIONS */
 	unsigned workers;		/* 0 = 4 */
+	unsigned slow_workers;		/* further ones, for slow routes; 0 = 4, 64 at most */
+	size_t slow_queue_max;		/* requests of slow routes that wait; 0 = 64; more are answered 503 */
+	/* Who takes turns with whom on slow routes; NULL = net_request_peer(). */
+	uint64_t (*fair_key)(void *context, const struct net_request *request);
 	/* 0 = LIMIT_REQUEST_SECONDS, 120. A body may take request_seconds_max and a second more for each 64 KiB of it (408), a
 	 * handler request_seconds_max (503, cancelled is set), reading the answer as long as sending a body. A header has 10 s,
 	 * or request_seconds_max if that is less. */
@@ -134,8 +143,10 @@ DEFINE_CLEANUP_POINTER(net_server_free, struct net_server);
 struct net_server_stats {
 	uint64_t connections_accepted, connections_refused, connections_open;
 	uint64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors, timeouts;
+	uint64_t slow_running, slow_waiting; /* requests of slow routes, now */
+	uint64_t slow_refused;		     /* because too many waited */
 };
-void net_server_get_stats(const struct net_server *server, struct net_server_stats *ret);
+void net_server_get_stats(struct net_server *server, struct net_server_stats *ret);
 
 /*
  * The client: blocking calls on a connection that is kept and remade when needed. One thread at a time a client.

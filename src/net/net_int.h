@@ -37,6 +37,7 @@
 #define NET_STREAMS_MAX		 100	    /* open HTTP/2 streams of a connection */
 #define NET_REQUESTS_MAX	 2048	    /* open requests of the server */
 #define NET_QUEUE_MAX		 1024	    /* requests that wait for a worker */
+#define NET_SLOW_WORKERS_MAX	 64	    /* workers of slow routes */
 #define NET_BODIES_FACTOR	 4	    /* all bodies together: this many times body_max */
 #define NET_RESPONSE_MAX	 (256 * MIB)
 #define NET_RESPONSE_HEADERS_MAX (16 * KIB)
@@ -65,6 +66,7 @@ struct net_request {
 	struct net_pairs headers, query;
 	size_t header_bytes; /* of names and values */
 	struct buffer body;
+	uint64_t peer; /* tells addresses apart */
 	bool grpc, loopback, cancelled;
 };
 void request_init(struct net_request *request, size_t header_max);
@@ -122,6 +124,8 @@ struct net_job {
 	struct net_job *next;
 	void (*run)(struct net_job *job);  /* on a worker */
 	void (*done)(struct net_job *job); /* on the loop, afterwards */
+	bool slow;			   /* runs beside the others, and takes turns by key */
+	uint64_t key, tag;
 };
 struct net_jobs {
 	struct net_job *first, **last;
@@ -130,7 +134,13 @@ struct net_jobs {
 struct net_workers {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct net_jobs waiting, finished, woken;
+	struct net_jobs waiting, slow, finished, woken;
+	unsigned slow_slots, slow_running; /* set slow_slots and slow_queue_max before the first slow job */
+	size_t slow_queue_max;
+	uint64_t slow_now, slow_refused;
+	struct net_slow_tag {
+		uint64_t key, tag;
+	} slow_tags[NET_SLOW_WORKERS_MAX]; /* of those that run */
 	pthread_t *threads;
 	unsigned thread_count;
 	size_t out; /* loop only: submitted, not yet collected */
@@ -142,7 +152,8 @@ struct net_workers {
 int workers_init(struct net_workers *workers, unsigned thread_count, void (*notify)(void *context), void *context,
 		 struct error *err);
 void workers_release(struct net_workers *workers);				   /* joins */
-int workers_submit(struct net_workers *workers, struct net_job *job, bool always); /* -EBUSY when NET_QUEUE_MAX wait */
+int workers_submit(struct net_workers *workers, struct net_job *job, bool always); /* -EBUSY when too many wait */
+void workers_count_slow(struct net_workers *workers, uint64_t *ret_running, uint64_t *ret_waiting, uint64_t *ret_refused);
 /* From a worker: have `woken` collected on the loop; its done() runs there. It must not be queued already. */
 void workers_wake(struct net_workers *workers, struct net_job *woken);
 void workers_collect(struct net_workers *workers); /* on the loop: calls done() of what is ready */
@@ -293,6 +304,7 @@ struct net_connection {
 	int64_t opened_ns, active_ns; /* active: the last time something happened that resets the idle clock */
 	int64_t write_started_ns, linger_until_ns;
 	size_t write_bytes;
+	uint64_t peer; /* a hash of its address, without the port */
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
 };
 void connection_init(struct net_connection *connection, struct net_server *server, const struct net_transport *transport,
@@ -360,5 +372,6 @@ struct addrinfo;
 int address_resolve(const struct net_address *address, int flags, struct addrinfo **ret);
 int address_format(const struct sockaddr *address, char *out, size_t size);
 bool address_is_loopback(const struct sockaddr *address);
+uint64_t address_hash(const struct sockaddr *address); /* of the host; all of loopback is one */
 
 #endif

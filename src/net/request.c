@@ -220,6 +220,11 @@ bool net_request_is_loopback(const struct net_request *request)
 	return request->loopback;
 }
 
+uint64_t net_request_peer(const struct net_request *request)
+{
+	return request->peer;
+}
+
 const bool *net_request_cancelled(const struct net_request *request)
 {
 	return &request->cancelled;

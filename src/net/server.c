@@ -159,11 +159,13 @@ static void turn_away(struct net_server *server, struct net_socket *socket)
 	uv_close((uv_handle_t *)&socket->tcp, on_closed);
 }
 
-static bool peer_is_loopback(const uv_tcp_t *tcp)
+static void connect_peer(struct net_server *server, struct net_socket *socket)
 {
 	struct sockaddr_storage peer;
 	int len = sizeof(peer);
-	return uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &len) == 0 && address_is_loopback((struct sockaddr *)&peer);
+	bool known = uv_tcp_getpeername(&socket->tcp, (struct sockaddr *)&peer, &len) == 0;
+	connection_init(&socket->connection, server, &socket_transport, known && address_is_loopback((struct sockaddr *)&peer));
+	socket->connection.peer = known ? address_hash((struct sockaddr *)&peer) : 0;
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -188,7 +190,7 @@ static void accept_one(struct net_server *server)
 	}
 	uv_tcp_nodelay(&socket->tcp, 1);
 	socket->counted = true;
-	connection_init(&socket->connection, server, &socket_transport, peer_is_loopback(&socket->tcp));
+	connect_peer(server, socket);
 	socket_pause(&socket->connection, false);
 }
 

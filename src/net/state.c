@@ -21,6 +21,10 @@ static int set_defaults(struct net_server_options *options, struct error *err)
 	options->body_max = options->body_max ? options->body_max : LIMIT_PROFILE_INPUT_BYTES;
 	options->connections_max = options->connections_max ? options->connections_max : LIMIT_CONNECTIONS;
 	options->workers = options->workers ? options->workers : 4;
+	options->slow_workers = options->slow_workers ? options->slow_workers : 4;
+	options->slow_queue_max = options->slow_queue_max ? options->slow_queue_max : 64;
+	if (options->slow_workers > NET_SLOW_WORKERS_MAX)
+		return error_set(err, -EINVAL, "at most %d requests of slow routes can run at a time", NET_SLOW_WORKERS_MAX);
 	options->request_seconds_max = options->request_seconds_max ? options->request_seconds_max : LIMIT_REQUEST_SECONDS;
 	options->idle_seconds_max = options->idle_seconds_max ? options->idle_seconds_max : 120;
 	return 0;
@@ -43,7 +47,14 @@ int server_init(struct net_server *server, const struct net_server_options *opti
 	if (r < 0)
 		return r;
 	server->body_bytes_max = bodies_max(&server->options);
-	return workers_init(&server->workers, threads, notify, context, err);
+	r = workers_init(&server->workers, threads ? threads + server->options.slow_workers : 0, notify, context, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&server->workers.lock);
+	server->workers.slow_slots = server->options.slow_workers;
+	server->workers.slow_queue_max = server->options.slow_queue_max;
+	pthread_mutex_unlock(&server->workers.lock);
+	return 0;
 }
 
 void server_release(struct net_server *server)
@@ -98,9 +109,10 @@ const char *net_server_address(const struct net_server *server)
 	return server->address;
 }
 
-void net_server_get_stats(const struct net_server *server, struct net_server_stats *ret)
+void net_server_get_stats(struct net_server *server, struct net_server_stats *ret)
 {
 	const struct net_server_stats *stats = &server->stats;
+	workers_count_slow(&server->workers, &ret->slow_running, &ret->slow_waiting, &ret->slow_refused);
 #define GET(field) ret->field = __atomic_load_n(&stats->field, __ATOMIC_RELAXED)
 	GET(connections_accepted);
 	GET(connections_refused);

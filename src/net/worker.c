@@ -3,6 +3,12 @@
  * Worker threads. Handlers may read disks and wait for fsync; the loop may not. Three lists under one lock: jobs that wait for
  * a thread (bounded: beyond it the server says 503 rather than grow a backlog that nobody waits for any more), jobs that a
  * thread has finished, and streams that have something to send. The loop is told once, when the last two stop being empty.
+ *
+ * Slow jobs (queries) wait in a list of their own and have threads of their own, so that whatever they cost, uploads and health
+ * checks go on. Among them each client gets its turn: a job's tag is one more than that of the client's job before it, or than
+ * the tag served last if there is none (start-time fair queueing with a cost of 1), and the lowest tag runs. A client with a
+ * hundred jobs waiting thus delays the first job of another by one job. And no client has all the threads, as long as there are
+ * two: what runs for half a minute would otherwise keep everybody else out.
  */
 #include <assert.h>
 #include <errno.h>
@@ -52,16 +58,77 @@ static void hand_over(struct net_workers *workers, struct net_jobs *list, struct
 		workers->notify(workers->context);
 }
 
+/* ---- slow jobs; with the lock held ---- */
+
+static void slow_push(struct net_workers *workers, struct net_job *job)
+{
+	uint64_t last = workers->slow_now;
+	for (const struct net_job *at = workers->slow.first; at; at = at->next)
+		if (at->key == job->key && at->tag > last)
+			last = at->tag;
+	for (unsigned i = 0; i < workers->slow_running; i++)
+		if (workers->slow_tags[i].key == job->key && workers->slow_tags[i].tag > last)
+			last = workers->slow_tags[i].tag;
+	job->tag = last + 1;
+	jobs_push(&workers->slow, job);
+}
+
+static bool slow_may_run(const struct net_workers *workers, const struct net_job *job)
+{
+	unsigned running = 0, most = workers->slow_slots > 1 ? workers->slow_slots - 1 : 1;
+	for (unsigned i = 0; i < workers->slow_running; i++)
+		running += workers->slow_tags[i].key == job->key;
+	return running < most;
+}
+
+static struct net_job *slow_pop(struct net_workers *workers)
+{
+	struct net_job **best = NULL, *job;
+	if (workers->slow_running >= workers->slow_slots)
+		return NULL;
+	for (struct net_job **at = &workers->slow.first; *at; at = &(*at)->next)
+		if (slow_may_run(workers, *at) && (!best || (*at)->tag < (*best)->tag))
+			best = at;
+	if (!best)
+		return NULL;
+	job = *best;
+	*best = job->next;
+	if (!job->next)
+		workers->slow.last = best;
+	workers->slow.count--;
+	workers->slow_now = job->tag > workers->slow_now ? job->tag : workers->slow_now;
+	workers->slow_tags[workers->slow_running++] = (struct net_slow_tag){job->key, job->tag};
+	return job;
+}
+
+static void slow_finished(struct net_workers *workers, const struct net_job *job)
+{
+	unsigned i = 0;
+	while (workers->slow_tags[i].key != job->key || workers->slow_tags[i].tag != job->tag)
+		i++;
+	workers->slow_tags[i] = workers->slow_tags[--workers->slow_running];
+	/* The thread that finished looks for one job; the place that it left may have been what two waited for. */
+	pthread_cond_signal(&workers->work);
+}
+
+static struct net_job *next_job(struct net_workers *workers)
+{
+	struct net_job *job = jobs_pop(&workers->waiting);
+	return job ? job : slow_pop(workers);
+}
+
 static void *work(void *context)
 {
 	struct net_workers *workers = context;
 	pthread_mutex_lock(&workers->lock);
 	for (;;) {
-		struct net_job *job = jobs_pop(&workers->waiting);
+		struct net_job *job = next_job(workers);
 		if (job) {
 			pthread_mutex_unlock(&workers->lock);
 			job->run(job);
 			pthread_mutex_lock(&workers->lock);
+			if (job->slow)
+				slow_finished(workers, job);
 			hand_over(workers, &workers->finished, job);
 		} else if (workers->stopping) {
 			break;
@@ -76,8 +143,9 @@ static void *work(void *context)
 int workers_init(struct net_workers *workers, unsigned thread_count, void (*notify)(void *context), void *context,
 		 struct error *err)
 {
-	*workers = (struct net_workers){.notify = notify, .context = context};
+	*workers = (struct net_workers){.notify = notify, .context = context, .slow_slots = 1, .slow_queue_max = NET_QUEUE_MAX};
 	jobs_init(&workers->waiting);
+	jobs_init(&workers->slow);
 	jobs_init(&workers->finished);
 	jobs_init(&workers->woken);
 	pthread_mutex_init(&workers->lock, NULL);
@@ -109,12 +177,27 @@ void workers_release(struct net_workers *workers)
 	pthread_mutex_destroy(&workers->lock);
 }
 
+void workers_count_slow(struct net_workers *workers, uint64_t *ret_running, uint64_t *ret_waiting, uint64_t *ret_refused)
+{
+	pthread_mutex_lock(&workers->lock);
+	*ret_running = workers->slow_running;
+	*ret_waiting = workers->slow.count;
+	*ret_refused = workers->slow_refused;
+	pthread_mutex_unlock(&workers->lock);
+}
+
 int workers_submit(struct net_workers *workers, struct net_job *job, bool always)
 {
 	pthread_mutex_lock(&workers->lock);
-	bool full = !always && workers->waiting.count >= NET_QUEUE_MAX;
-	if (!full) {
-		jobs_push(&workers->waiting, job);
+	bool full = !always &&
+		    (job->slow ? workers->slow.count >= workers->slow_queue_max : workers->waiting.count >= NET_QUEUE_MAX);
+	if (full) {
+		workers->slow_refused += job->slow;
+	} else {
+		if (job->slow)
+			slow_push(workers, job);
+		else
+			jobs_push(&workers->waiting, job);
 		pthread_cond_signal(&workers->work);
 		workers->out++;
 	}
@@ -150,8 +233,10 @@ void workers_run_here(struct net_workers *workers)
 {
 	assert(workers->thread_count == 0);
 	struct net_job *job;
-	while ((job = jobs_pop(&workers->waiting))) {
+	while ((job = next_job(workers))) {
 		job->run(job);
+		if (job->slow)
+			slow_finished(workers, job);
 		jobs_push(&workers->finished, job);
 	}
 	workers_collect(workers);
