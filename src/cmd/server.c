@@ -12,7 +12,7 @@ static void stop_server(void *context)
 	server_stop(context);
 }
 
-static int run_server(const struct store_arguments *arguments, const char *config, struct error *err)
+static int run_server(const struct store_arguments *arguments, const char *config, bool tenants, struct error *err)
 {
 	struct server_options options;
 	char directory[4096];
@@ -22,6 +22,7 @@ static int run_server(const struct store_arguments *arguments, const char *confi
 	int r = config ? server_options_load(&options, config, &text, err) : 0;
 	if (!r)
 		r = store_arguments_apply(arguments, &options, &token, err);
+	options.tenants |= tenants;
 	if (!r && !options.data_directory) {
 		r = default_data_directory(directory, sizeof(directory), err);
 		options.data_directory = directory;
@@ -45,9 +46,11 @@ int cmd_server(int argc, char **argv)
 {
 	struct store_arguments arguments = {0};
 	const char *config = NULL;
+	bool tenants = false;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{0, "config", "FILE", OPTION_TEXT, &config, .help = "YAML file of settings; options on the command line win"},
+		{0, "tenants", NULL, OPTION_FLAG, &tenants, .help = "keep data apart by the tenant that X-Scope-OrgID names"},
 		{0}};
 	const struct usage usage = {.verb = "server",
 				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
@@ -61,5 +64,5 @@ int cmd_server(int argc, char **argv)
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
-	return run_server(&arguments, config, &err) ? cmd_fail("server", &err) : EXIT_DONE;
+	return run_server(&arguments, config, tenants, &err) ? cmd_fail("server", &err) : EXIT_DONE;
 }

@@ -43,17 +43,11 @@ static int request_limit(const struct net_request *request, size_t fallback, siz
 }
 
 /* Counts the query, and turns a failure into an answer. A bad parameter is the client's fault (400). */
-static void finish(struct server *server, struct net_response *response, int64_t started_ns, uint64_t rows, int r,
+static void finish(struct server *server, struct tenant *tenant, const struct net_request *request,
+		   struct net_response *response, int64_t started_ns, const struct query_stats *stats, int r,
 		   const struct error *err)
 {
-	struct server_counters *counters = &server->counters;
-	uint64_t took = (uint64_t)(time_monotonic_ns() - started_ns), max = atomic_load(&counters->query_ns_max);
-	atomic_fetch_add(&counters->queries, 1);
-	atomic_fetch_add(&counters->query_failures, r != 0);
-	atomic_fetch_add(&counters->query_ns_total, took);
-	atomic_fetch_add(&counters->query_rows, rows);
-	while (took > max && !atomic_compare_exchange_weak(&counters->query_ns_max, &max, took))
-		;
+	query_account(server, tenant, request, stats, time_monotonic_ns() - started_ns, r, err);
 	if (r)
 		respond_error(response, r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r), err->message);
 }
@@ -79,7 +73,7 @@ static void write_names(struct json_writer *json, const char *list, const char *
 
 enum names_request { REQUEST_TYPES, REQUEST_LABELS, REQUEST_VALUES };
 
-static int answer_names(struct server *server, const struct net_request *request, struct net_response *response,
+static int answer_names(struct tenant *tenant, const struct net_request *request, struct net_response *response,
 			enum names_request kind, struct error *err)
 {
 	struct query query;
@@ -90,15 +84,15 @@ static int answer_names(struct server *server, const struct net_request *request
 	const char *label = net_request_query(request, "label");
 	_cleanup_(query_names_release) struct query_names names = {0};
 	switch (kind) {
-	case REQUEST_TYPES: r = query_types(server->store, &query, &names, NULL, err); break;
-	case REQUEST_LABELS: r = query_label_names(server->store, &query, &names, NULL, err); break;
+	case REQUEST_TYPES: r = query_types(tenant->store, &query, &names, NULL, err); break;
+	case REQUEST_LABELS: r = query_label_names(tenant->store, &query, &names, NULL, err); break;
 	case REQUEST_VALUES:
 		if (!label)
 			return error_set(err, -EINVAL,
 					 "parameter 'label' is missing: the name of the label whose values are wanted");
 		r = request_limit(request, VALUES_LIMIT_DEFAULT, &limit, err);
 		if (!r)
-			r = query_label_values(server->store, &query, label, net_request_query(request, "prefix"), limit,
+			r = query_label_values(tenant->store, &query, label, net_request_query(request, "prefix"), limit,
 					       &names, NULL, err);
 		break;
 	}
@@ -118,9 +112,13 @@ static void names_handler(struct server *server, const struct net_request *reque
 			  enum names_request kind)
 {
 	struct error err = {0};
+	struct tenant *tenant;
+	struct query_stats stats = {0};
 	int64_t started = time_monotonic_ns();
-	int r = answer_names(server, request, response, kind, &err);
-	finish(server, response, started, 0, r, &err);
+	int r = tenant_of_request(server, request, false, &tenant, &err);
+	if (!r)
+		r = answer_names(tenant, request, response, kind, &err);
+	finish(server, tenant, request, response, started, &stats, r, &err);
 }
 
 void api_types(void *context, const struct net_request *request, struct net_response *response)
@@ -183,8 +181,8 @@ static void write_series(struct json_writer *json, const struct query_series *se
 	json_end_object(json);
 }
 
-static int answer_series(struct server *server, const struct net_request *request, struct net_response *response,
-			 struct query_stats *stats, struct error *err)
+static int answer_series(struct server *server, struct tenant *tenant, const struct net_request *request,
+			 struct net_response *response, struct query_stats *stats, struct error *err)
 {
 	struct query query;
 	int r = request_query(request, &query, err);
@@ -205,7 +203,7 @@ static int answer_series(struct server *server, const struct net_request *reques
 		return r;
 	_cleanup_(query_series_release) struct query_series series = {0};
 	struct query_series_options options = {.step_ns = step_ns, .by = by, .by_count = by_count, .limit = limit};
-	r = query_series(server->store, server->symbolizer, &query, &options, &series, stats, err);
+	r = query_series(tenant->store, server->symbolizer, &query, &options, &series, stats, err);
 	if (r)
 		return r;
 	struct json_writer json;
@@ -220,8 +218,11 @@ void api_series(void *context, const struct net_request *request, struct net_res
 	struct error err = {0};
 	struct query_stats stats = {0};
 	int64_t started = time_monotonic_ns();
-	int r = answer_series(server, request, response, &stats, &err);
-	finish(server, response, started, stats.read.rows, r, &err);
+	struct tenant *tenant;
+	int r = tenant_of_request(server, request, false, &tenant, &err);
+	if (!r)
+		r = answer_series(server, tenant, request, response, &stats, &err);
+	finish(server, tenant, request, response, started, &stats, r, &err);
 }
 
 static void write_stats(struct json_writer *json, const struct flame *flame, const struct query_stats *stats,
@@ -321,6 +322,8 @@ static int answer_top(const struct answer *answer, struct error *err)
 
 static int answer_folded(const struct answer *answer, struct error *err)
 {
+	if (answer->profile->sample_type_count == 0)
+		return 0; /* no data, no lines */
 	return folded_encode(answer->profile, &(struct format_options){0}, &answer->response->body, err);
 }
 
@@ -358,8 +361,8 @@ static const struct answer_format *find_answer_format(const char *name)
 	return NULL;
 }
 
-static int answer_query(struct server *server, const struct net_request *request, struct net_response *response,
-			struct query_stats *stats, struct error *err)
+static int answer_query(struct server *server, struct tenant *tenant, const struct net_request *request,
+			struct net_response *response, struct query_stats *stats, struct error *err)
 {
 	struct answer answer = {.stats = stats, .started_ns = time_monotonic_ns(), .response = response};
 	const char *name = net_request_query(request, "format");
@@ -375,7 +378,7 @@ static int answer_query(struct server *server, const struct net_request *request
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	r = query_merge(server->store, server->symbolizer, &query, NULL, &profile, stats, err);
+	r = query_merge(tenant->store, server->symbolizer, &query, NULL, &profile, stats, err);
 	if (!r)
 		r = flame_build(profile, 0, format->unnamed, &flame, err);
 	if (r)
@@ -393,8 +396,11 @@ void api_query(void *context, const struct net_request *request, struct net_resp
 	struct error err = {0};
 	struct query_stats stats = {0};
 	int64_t started = time_monotonic_ns();
-	int r = answer_query(server, request, response, &stats, &err);
-	finish(server, response, started, stats.read.rows, r, &err);
+	struct tenant *tenant;
+	int r = tenant_of_request(server, request, false, &tenant, &err);
+	if (!r)
+		r = answer_query(server, tenant, request, response, &stats, &err);
+	finish(server, tenant, request, response, started, &stats, r, &err);
 }
 
 static void write_agent(struct json_writer *json, struct server *server)
@@ -441,10 +447,16 @@ static void write_agent(struct json_writer *json, struct server *server)
 
 void api_status(void *context, const struct net_request *request, struct net_response *response)
 {
-	(void)request;
 	struct server *server = context;
 	struct store_stats store;
-	store_get_stats(server->store, &store);
+	struct error err = {0};
+	struct tenant *tenant;
+	int r = tenant_of_request(server, request, false, &tenant, &err);
+	if (r) {
+		respond_error(response, http_status_of(r), err.message);
+		return;
+	}
+	store_get_stats(tenant->store, &store);
 	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
@@ -465,7 +477,6 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	json_uint(&json, store.block_samples + store.head_samples);
 	json_end_object(&json);
 	json_end_object(&json);
-	struct error err = {0};
 	if (json_finish(&json, &err))
 		respond_error(response, 500, err.message);
 }

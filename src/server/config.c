@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's configuration file: YAML, one level of `name: value`, or a name with a mapping under it (`retention: {age: 30d}`
- * is `retention.age`). Every value is a scalar. A name that is not known is an error, because a setting that is silently
- * ignored is worse than none.
+ * The server's configuration file: YAML, `name: value`, or a name with a mapping under it (`retention: {age: 30d}` is
+ * `retention.age`). Values are scalars, but for two: retention.rules is a list of rules, and tenants a mapping from names to
+ * what is different for them. A name that is not known is an error, because a setting that is silently ignored is worse than
+ * none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +16,13 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "server/server.h"
+#include "server/server_int.h"
 
 #define CONFIG_BYTES_MAX (256 * KIB)
+#define CONFIG_ARENA_MAX (4 * MIB)
+#define RULES_MAX	 256
+#define TENANTS_MAX	 10000
+#define NAME_BYTES	 256
 
 struct server_config_text {
 	struct arena arena;
@@ -26,9 +31,12 @@ struct server_config_text {
 struct config_reader {
 	struct server_options *options;
 	struct server_config_text *text;
+	yaml_document_t *document;
 	const char *path;
 	struct error *err;
 };
+
+/* ---- values ---- */
 
 static int parse_bool(const char *value, bool *ret, struct error *err)
 {
@@ -41,21 +49,22 @@ static int parse_bool(const char *value, bool *ret, struct error *err)
 	return 0;
 }
 
-static int config_string(struct config_reader *reader, const char *value, const char **ret)
+static int parse_string(struct config_reader *reader, const char *value, const char **ret)
 {
 	*ret = arena_strndup(&reader->text->arena, value, strlen(value));
 	return *ret ? 0 : error_nomem(reader->err);
 }
 
-static int config_size(const char *value, uint64_t *ret, struct error *err)
+static int parse_size(const char *value, uint64_t *ret, struct error *err)
 {
 	int r = text_parse_size(value, ret, err);
 	return r ? r : *ret == 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
 }
 
-static int config_duration(const char *value, int64_t *ret, struct error *err)
+/* `never` is what "no end" is called: "forever", "off". */
+static int parse_duration(const char *value, const char *never, int64_t *ret, struct error *err)
 {
-	if (strcmp(value, "forever") == 0) {
+	if (never && strcmp(value, never) == 0) {
 		*ret = -1;
 		return 0;
 	}
@@ -63,71 +72,295 @@ static int config_duration(const char *value, int64_t *ret, struct error *err)
 	return r ? r : *ret <= 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
 }
 
-static int config_set(struct config_reader *reader, const char *name, const char *value)
+static int parse_count(const char *value, unsigned max, unsigned *ret, struct error *err)
 {
-	struct server_options *options = reader->options;
+	uint64_t number;
+	int r = text_parse_u64(value, &number, err);
+	if (!r && (number == 0 || number > max))
+		r = error_set(err, -EINVAL, "must be between 1 and %u", max);
+	if (!r)
+		*ret = (unsigned)number;
+	return r;
+}
+
+/* "none" lifts a limit that the tenants have in common. */
+static int parse_limit(struct server_limits *limits, const char *name, const char *value, struct error *err)
+{
+	uint64_t *values = (uint64_t *)limits;
+	for (size_t i = 0; i < SERVER_LIMIT_COUNT; i++) {
+		if (strcmp(server_limit_names[i], name) != 0)
+			continue;
+		if (strcmp(value, "none") == 0) {
+			values[i] = 0;
+			return 0;
+		}
+		return parse_size(value, &values[i], err); /* "10M" is handy for counts as well */
+	}
+	return error_set(err, -EINVAL, "there is no such limit; docs/configuration.md lists them");
+}
+
+/* ---- settings ---- */
+
+enum setting_kind {
+	SETTING_STRING,
+	SETTING_BOOL,
+	SETTING_NOT,	  /* bool, the other way round */
+	SETTING_SIZE,	  /* uint64_t */
+	SETTING_BODY,	  /* size_t */
+	SETTING_DURATION, /* int64_t */
+	SETTING_FOREVER,  /* likewise, or "forever" = -1 */
+	SETTING_OFF,	  /* likewise, or "off" = -1 */
+	SETTING_COUNT,	  /* unsigned up to max */
+};
+static const struct setting {
+	const char *name;
+	enum setting_kind kind;
+	size_t offset;
+	unsigned max;
+} settings[] = {
+#define SETTING(name, kind, member, ...)                                                                                       \
+	{                                                                                                                      \
+		name, kind, offsetof(struct server_options, member), ##__VA_ARGS__                                             \
+	}
+	SETTING("data", SETTING_STRING, data_directory),
+	SETTING("listen", SETTING_STRING, listen),
+	SETTING("token", SETTING_STRING, token),
+	SETTING("insecure", SETTING_BOOL, insecure),
+	SETTING("host_files", SETTING_NOT, no_host_files),
+	SETTING("retention.age", SETTING_FOREVER, retention_age_ns),
+	SETTING("retention.size", SETTING_SIZE, retention_size_bytes),
+	SETTING("retention.samples", SETTING_DURATION, samples_age_ns),
+	SETTING("head.size", SETTING_SIZE, head_size_bytes),
+	SETTING("head.total", SETTING_SIZE, head_total_bytes),
+	SETTING("cut.age", SETTING_DURATION, cut_age_ns),
+	SETTING("compact.window", SETTING_OFF, window_ns[0]),
+	SETTING("compact.long_window", SETTING_OFF, window_ns[1]),
+	SETTING("compact.memory", SETTING_SIZE, compact_memory_bytes),
+	SETTING("body.max", SETTING_BODY, body_bytes_max),
+	SETTING("tenants_max", SETTING_COUNT, tenants_max, TENANTS_MAX),
+	SETTING("queries.timeout", SETTING_DURATION, query_timeout_ns),
+	SETTING("queries.timeout_max", SETTING_DURATION, query_timeout_max_ns),
+	SETTING("queries.concurrent", SETTING_COUNT, queries_max, 64),
+	SETTING("queries.queued", SETTING_COUNT, queries_queued_max, 10000),
+	SETTING("queries.slow", SETTING_OFF, slow_query_ns),
+};
+
+static int set(struct config_reader *reader, const struct setting *setting, const char *value)
+{
+	void *target = (char *)reader->options + setting->offset;
 	struct error *err = reader->err;
+	uint64_t size = 0;
 	bool flag = false;
 	int r;
-	if (strcmp(name, "data") == 0)
-		return config_string(reader, value, &options->data_directory);
-	if (strcmp(name, "listen") == 0)
-		return config_string(reader, value, &options->listen);
-	if (strcmp(name, "token") == 0)
-		return config_string(reader, value, &options->token);
-	if (strcmp(name, "insecure") == 0)
-		return parse_bool(value, &options->insecure, err);
-	if (strcmp(name, "host_files") == 0) {
+	switch (setting->kind) {
+	case SETTING_STRING: return parse_string(reader, value, target);
+	case SETTING_BOOL: return parse_bool(value, target, err);
+	case SETTING_NOT:
 		r = parse_bool(value, &flag, err);
-		options->no_host_files = !flag;
+		*(bool *)target = !flag;
 		return r;
+	case SETTING_SIZE: return parse_size(value, target, err);
+	case SETTING_BODY:
+		r = parse_size(value, &size, err);
+		*(size_t *)target = (size_t)size;
+		return r;
+	case SETTING_DURATION: return parse_duration(value, NULL, target, err);
+	case SETTING_FOREVER: return parse_duration(value, "forever", target, err);
+	case SETTING_OFF: return parse_duration(value, "off", target, err);
+	case SETTING_COUNT: return parse_count(value, setting->max, target, err);
 	}
-	if (strcmp(name, "retention.age") == 0)
-		return config_duration(value, &options->retention_age_ns, err);
-	if (strcmp(name, "retention.size") == 0)
-		return config_size(value, &options->retention_size_bytes, err);
-	if (strcmp(name, "head.size") == 0)
-		return config_size(value, &options->head_size_bytes, err);
-	if (strcmp(name, "cut.age") == 0)
-		return strcmp(value, "forever") == 0 ? error_set(err, -EINVAL, "must be a duration")
-						     : config_duration(value, &options->cut_age_ns, err);
-	if (strcmp(name, "body.max") == 0)
-		return config_size(value, &options->body_bytes_max, err);
-	return error_set(err, -EINVAL, "unknown setting; see wick-server(1) for those there are");
+	return -EINVAL;
 }
 
-static int config_scalar(struct config_reader *reader, const char *prefix, const yaml_node_t *key, const yaml_node_t *value)
+static int set_by_name(struct config_reader *reader, const char *name, const char *value)
 {
-	char name[128];
-	if (key->type != YAML_SCALAR_NODE)
-		return error_set(reader->err, -EINVAL, "%s: line %zu: a setting's name must be plain text", reader->path,
-				 key->start_mark.line + 1);
-	snprintf(name, sizeof(name), "%s%s", prefix, (const char *)key->data.scalar.value);
-	if (value->type != YAML_SCALAR_NODE)
-		return error_set(reader->err, -EINVAL, "%s: line %zu: '%s' must be a single value", reader->path,
-				 value->start_mark.line + 1, name);
-	int r = config_set(reader, name, (const char *)value->data.scalar.value);
-	return r ? error_prefix(reader->err, r, "%s: line %zu: '%s'", reader->path, key->start_mark.line + 1, name) : 0;
+	if (strncmp(name, "limits.", 7) == 0)
+		return parse_limit(&reader->options->limits, name + 7, value, reader->err);
+	if (strcmp(name, "tenants") == 0)
+		return parse_bool(value, &reader->options->tenants, reader->err);
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+		if (strcmp(settings[i].name, name) == 0)
+			return set(reader, &settings[i], value);
+	return error_set(reader->err, -EINVAL, "unknown setting; see wick-server(1) for those there are");
 }
 
-static int config_mapping(struct config_reader *reader, yaml_document_t *document, const char *prefix, const yaml_node_t *node)
+/* ---- the document ---- */
+
+static int fault(struct config_reader *reader, const yaml_node_t *at, const char *text)
 {
-	const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-	for (; pair < node->data.mapping.pairs.top; pair++) {
-		yaml_node_t *key = yaml_document_get_node(document, pair->key),
-			    *value = yaml_document_get_node(document, pair->value);
-		int r;
-		if (!*prefix && value->type == YAML_MAPPING_NODE && key->type == YAML_SCALAR_NODE) {
-			char inner[128];
-			snprintf(inner, sizeof(inner), "%.100s.", (const char *)key->data.scalar.value);
-			r = config_mapping(reader, document, inner, value);
-		} else {
-			r = config_scalar(reader, prefix, key, value);
-		}
+	return error_set(reader->err, -EINVAL, "%s: line %zu: %s", reader->path, at->start_mark.line + 1, text);
+}
+
+static int prefix_fault(struct config_reader *reader, int r, const yaml_node_t *at, const char *name)
+{
+	return r ? error_prefix(reader->err, r, "%s: line %zu: '%s'", reader->path, at->start_mark.line + 1, name) : 0;
+}
+
+static const char *scalar(const yaml_node_t *node)
+{
+	return node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
+}
+
+static yaml_node_t *node_of(struct config_reader *reader, int index)
+{
+	return yaml_document_get_node(reader->document, index);
+}
+
+/* Calls visit() for each pair; `prefix` is what its names begin with in messages. */
+static int each_pair(struct config_reader *reader, const yaml_node_t *mapping, const char *prefix,
+		     int (*visit)(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
+				  const yaml_node_t *value),
+		     void *context)
+{
+	const yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
+	for (; pair < mapping->data.mapping.pairs.top; pair++) {
+		char name[NAME_BYTES];
+		const yaml_node_t *key = node_of(reader, pair->key), *value = node_of(reader, pair->value);
+		const char *text = scalar(key);
+		if (!text)
+			return fault(reader, key, "a setting's name must be plain text");
+		if (snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", text) >= (int)sizeof(name))
+			return fault(reader, key, "a setting's name is too long");
+		int r = visit(reader, context, name, key, value);
 		if (r)
 			return r;
 	}
 	return 0;
+}
+
+static int visit_rule(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
+		      const yaml_node_t *value)
+{
+	struct server_retention_rule *rule = context;
+	const char *text = scalar(value);
+	int r;
+	if (!text)
+		return fault(reader, value, "a rule of retention.rules has a selector and an age, both single values");
+	if (strcmp(name, "selector") == 0)
+		r = parse_string(reader, text, &rule->selector);
+	else if (strcmp(name, "age") == 0)
+		r = parse_duration(text, "forever", &rule->age_ns, reader->err);
+	else
+		return fault(reader, key, "a rule of retention.rules has a selector and an age, nothing else");
+	return prefix_fault(reader, r, key, name);
+}
+
+static int read_rules(struct config_reader *reader, const yaml_node_t *node)
+{
+	if (node->type != YAML_SEQUENCE_NODE)
+		return fault(reader, node, "'retention.rules' must be a list");
+	size_t count = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+	if (count > RULES_MAX)
+		return fault(reader, node, "'retention.rules' has more than 256 rules");
+	struct server_retention_rule *rules = arena_alloc(&reader->text->arena, (count + 1) * sizeof(*rules));
+	if (!rules)
+		return error_nomem(reader->err);
+	for (size_t i = 0; i < count; i++) {
+		const yaml_node_t *item = node_of(reader, node->data.sequence.items.start[i]);
+		rules[i] = (struct server_retention_rule){0};
+		if (item->type != YAML_MAPPING_NODE)
+			return fault(reader, item, "a rule of retention.rules has a selector and an age");
+		int r = each_pair(reader, item, "", visit_rule, &rules[i]);
+		if (r)
+			return r;
+		if (!rules[i].selector || !rules[i].age_ns)
+			return fault(reader, item, "a rule of retention.rules needs both a selector and an age");
+	}
+	reader->options->rules = rules;
+	reader->options->rule_count = count;
+	return 0;
+}
+
+static int visit_tenant_setting(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
+				const yaml_node_t *value)
+{
+	struct server_tenant_settings *tenant = context;
+	const char *text = scalar(value);
+	int r;
+	if (value->type == YAML_MAPPING_NODE && (strcmp(name, "limits") == 0 || strcmp(name, "retention") == 0))
+		return each_pair(reader, value, name, visit_tenant_setting, context);
+	if (!text)
+		return fault(reader, value, "a tenant has 'limits', 'retention.age' and 'retention.size'");
+	if (strncmp(name, "limits.", 7) == 0)
+		r = parse_limit(&tenant->limits, name + 7, text, reader->err);
+	else if (strcmp(name, "retention.age") == 0)
+		r = parse_duration(text, "forever", &tenant->retention_age_ns, reader->err);
+	else if (strcmp(name, "retention.size") == 0)
+		r = parse_size(text, &tenant->retention_size_bytes, reader->err);
+	else
+		return fault(reader, key, "a tenant has 'limits', 'retention.age' and 'retention.size', nothing else");
+	return prefix_fault(reader, r, key, name);
+}
+
+struct tenants_reader {
+	struct server_tenant_settings *items;
+	size_t count;
+};
+
+static int visit_tenant(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
+			const yaml_node_t *value)
+{
+	struct tenants_reader *tenants = context;
+	struct server_tenant_settings *tenant = &tenants->items[tenants->count];
+	struct error problem = {0};
+	int r = 0;
+	if (tenant_name_check(name, &problem))
+		return fault(reader, key, problem.message);
+	for (size_t i = 0; i < tenants->count; i++)
+		if (strcmp(tenants->items[i].name, name) == 0)
+			return fault(reader, key, "this tenant is there already");
+	*tenant = (struct server_tenant_settings){.limits = reader->options->limits};
+	r = parse_string(reader, name, &tenant->name);
+	if (r)
+		return r;
+	tenants->count++;
+	if (value->type == YAML_MAPPING_NODE)
+		return each_pair(reader, value, "", visit_tenant_setting, tenant);
+	const char *text = scalar(value);
+	return text && (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0)
+		       ? 0
+		       : fault(reader, value, "a tenant has 'limits', 'retention.age' and 'retention.size'");
+}
+
+/* Naming tenants switches them on. */
+static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
+{
+	size_t count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
+	if (count > TENANTS_MAX)
+		return fault(reader, node, "'tenants' names more than 10000");
+	struct tenants_reader tenants = {
+		.items = arena_alloc(&reader->text->arena, (count + 1) * sizeof(struct server_tenant_settings))};
+	if (!tenants.items)
+		return error_nomem(reader->err);
+	int r = each_pair(reader, node, "", visit_tenant, &tenants);
+	reader->options->tenants = true;
+	reader->options->tenant_settings = tenants.items;
+	reader->options->tenant_settings_count = tenants.count;
+	return r;
+}
+
+static int visit_setting(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
+			 const yaml_node_t *value)
+{
+	bool inner = context != NULL;
+	const char *text = scalar(value);
+	if (strcmp(name, "retention.rules") == 0)
+		return read_rules(reader, value);
+	if (strcmp(name, "tenants") == 0 && value->type == YAML_MAPPING_NODE)
+		return 0; /* they start from the limits of all, which may come later */
+	if (!inner && value->type == YAML_MAPPING_NODE)
+		return each_pair(reader, value, name, visit_setting, reader);
+	if (!text)
+		return prefix_fault(reader, error_set(reader->err, -EINVAL, "must be a single value"), value, name);
+	return prefix_fault(reader, set_by_name(reader, name, text), key, name);
+}
+
+static int visit_tenants(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
+			 const yaml_node_t *value)
+{
+	(void)context;
+	(void)key;
+	return strcmp(name, "tenants") == 0 && value->type == YAML_MAPPING_NODE ? read_tenants(reader, value) : 0;
 }
 
 static int config_parse(struct config_reader *reader, struct bytes input)
@@ -145,10 +378,14 @@ static int config_parse(struct config_reader *reader, struct bytes input)
 	}
 	yaml_node_t *root = yaml_document_get_root_node(&document);
 	int r = 0;
-	if (root && root->type == YAML_MAPPING_NODE)
-		r = config_mapping(reader, &document, "", root);
-	else if (root)
+	reader->document = &document;
+	if (root && root->type == YAML_MAPPING_NODE) {
+		r = each_pair(reader, root, "", visit_setting, NULL);
+		if (!r)
+			r = each_pair(reader, root, "", visit_tenants, NULL);
+	} else if (root) {
 		r = error_set(reader->err, -EINVAL, "%s: expected `name: value` lines", reader->path);
+	}
 	yaml_document_delete(&document);
 	yaml_parser_delete(&parser);
 	return r;
@@ -165,7 +402,7 @@ int server_options_load(struct server_options *options, const char *path, struct
 	_cleanup_(server_config_text_freep) struct server_config_text *text = mem_zalloc(sizeof(*text));
 	if (!text)
 		return error_nomem(err);
-	arena_init(&text->arena, CONFIG_BYTES_MAX);
+	arena_init(&text->arena, CONFIG_ARENA_MAX);
 	struct config_reader reader = {.options = options, .text = text, .path = path, .err = err};
 	r = config_parse(&reader, buffer_bytes(&file));
 	if (r)

@@ -2,6 +2,7 @@
 /* /metrics in Prometheus' text format (version 0.0.4), /healthz and /readyz. docs/metrics.md lists every name; keep them
  * together. */
 #include <errno.h>
+#include <stddef.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -145,10 +146,101 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	write_unwind_metrics(m, &agent);
 }
 
+/* Of all tenants together. */
+static void add_store_stats(struct store_stats *sum, const struct store_stats *one)
+{
+	static const size_t maxima[] = {offsetof(struct store_stats, fsync_ns_max), offsetof(struct store_stats, cut_ns_max)};
+	uint64_t kept[sizeof(maxima) / sizeof(*maxima)];
+	int64_t oldest_ns =
+		!sum->oldest_ns || (one->oldest_ns && one->oldest_ns < sum->oldest_ns) ? one->oldest_ns : sum->oldest_ns;
+	int64_t newest_ns = one->newest_ns > sum->newest_ns ? one->newest_ns : sum->newest_ns;
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)one;
+	for (size_t i = 0; i < sizeof(maxima) / sizeof(*maxima); i++) {
+		size_t at = maxima[i] / sizeof(*to);
+		kept[i] = to[at] > from[at] ? to[at] : from[at];
+	}
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+	for (size_t i = 0; i < sizeof(maxima) / sizeof(*maxima); i++)
+		to[maxima[i] / sizeof(*to)] = kept[i];
+	sum->oldest_ns = oldest_ns;
+	sum->newest_ns = newest_ns;
+}
+_Static_assert(sizeof(struct store_stats) % sizeof(uint64_t) == 0, "store_stats is added up as an array of counters");
+
+static void write_by_reason(struct metrics *m, const struct server_counters *counters)
+{
+	metric_head(m, "wick_ingest_refusals_total", "counter", "Requests, or profiles in them, that were refused, by reason.");
+	for (size_t i = 0; i < REFUSALS && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_ingest_refusals_total{reason=\"%s\"} %llu\n", refusal_names[i],
+					 (unsigned long long)atomic_load(&counters->refusals[i]));
+}
+
+struct tenant_values {
+	const char *name;
+	double ingest_bytes, ingest_rows, ingest_refused, queries, query_rows, stored_bytes, head_bytes;
+};
+
+static void write_tenant(struct metrics *m, const char *metric_name, const char *help, const char *type,
+			 const struct tenant_values *values, size_t count, size_t offset)
+{
+	metric_head(m, metric_name, type, help);
+	for (size_t i = 0; i < count && !m->error; i++)
+		m->error = buffer_printf(m->out, "%s{tenant=\"%s\"} %.17g\n", metric_name, values[i].name,
+					 *(const double *)((const char *)&values[i] + offset));
+}
+
+static void write_tenants(struct metrics *m, const struct tenant_values *values, size_t count)
+{
+#define TENANT(name, type, help, member)                                                                                       \
+	write_tenant(m, name, help, type, values, count, offsetof(struct tenant_values, member))
+	TENANT("wick_tenant_ingest_bytes_total", "counter", "Bytes of requests with profiles, by tenant.", ingest_bytes);
+	TENANT("wick_tenant_ingest_rows_total", "counter", "Sample rows accepted, by tenant.", ingest_rows);
+	TENANT("wick_tenant_ingest_refused_total", "counter", "Requests with profiles that were refused, by tenant.",
+	       ingest_refused);
+	TENANT("wick_tenant_queries_total", "counter", "Queries, by tenant.", queries);
+	TENANT("wick_tenant_query_rows_total", "counter", "Sample rows read by queries, by tenant.", query_rows);
+	TENANT("wick_tenant_stored_bytes", "gauge", "Size of log and blocks, by tenant.", stored_bytes);
+	TENANT("wick_tenant_head_bytes", "gauge", "Estimated memory of the head, by tenant.", head_bytes);
+#undef TENANT
+}
+
+/* Sums what the stores say; with tenants each one's share is shown as well. */
+static void collect_stores(struct metrics *m, struct server *server, struct store_stats *sum)
+{
+	struct tenant **tenants;
+	size_t count = tenants_snapshot(server, &tenants);
+	struct tenant_values *values = mem_zalloc_array(count, sizeof(*values));
+	for (size_t i = 0; i < count && values; i++) {
+		struct store_stats stats = {0};
+		struct store *store = __atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE);
+		const struct server_counters *c = &tenants[i]->counters;
+		if (store)
+			store_get_stats(store, &stats);
+		add_store_stats(sum, &stats);
+		values[i] = (struct tenant_values){.name = tenants[i]->name,
+						   .ingest_bytes = (double)atomic_load(&c->ingest_bytes),
+						   .ingest_rows = (double)atomic_load(&c->ingest_samples),
+						   .ingest_refused = (double)atomic_load(&c->ingest_refused),
+						   .queries = (double)atomic_load(&c->queries),
+						   .query_rows = (double)atomic_load(&c->query_rows),
+						   .stored_bytes = (double)(stats.log_bytes + stats.block_bytes),
+						   .head_bytes = (double)stats.head_bytes};
+	}
+	GAUGE("wick_tenants", "Tenants that have data, the default one included.", count);
+	if (!tenants || !values)
+		m->error = -ENOMEM;
+	else if (server->options.tenants)
+		write_tenants(m, values, count);
+	mem_free(values);
+	mem_free(tenants);
+}
+
 static void write_store_metrics(struct metrics *m, struct server *server)
 {
-	struct store_stats store;
-	store_get_stats(server->store, &store);
+	struct store_stats store = {0};
+	collect_stores(m, server, &store);
 	COUNTER("wick_store_appends_total", "Profiles appended and acknowledged.", store.appends);
 	COUNTER("wick_store_duplicates_total", "Profiles that were there already.", store.duplicates);
 	COUNTER("wick_store_refused_total", "Profiles refused by a limit or a failure.", store.refused);
@@ -177,12 +269,17 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	struct server_counters *c = &server->counters;
 	COUNTER("wick_ingest_requests_total", "Requests with profiles.", atomic_load(&c->ingest_requests));
 	COUNTER("wick_ingest_refused_total", "Requests with profiles that were refused.", atomic_load(&c->ingest_refused));
+	COUNTER("wick_ingest_partial_total", "Requests of which a part was stored.", atomic_load(&c->ingest_partial));
+	write_by_reason(m, c);
 	COUNTER("wick_ingest_profiles_total", "Profiles accepted.", atomic_load(&c->ingest_profiles));
 	COUNTER("wick_ingest_rows_total", "Sample rows accepted.", atomic_load(&c->ingest_samples));
 	COUNTER("wick_ingest_bytes_total", "Bytes of requests with profiles, decompressed.", atomic_load(&c->ingest_bytes));
 	COUNTER("wick_ingest_duplicates_total", "Profiles that had been sent before.", atomic_load(&c->ingest_duplicates));
 	COUNTER("wick_queries_total", "Queries.", atomic_load(&c->queries));
 	COUNTER("wick_query_failures_total", "Queries that failed.", atomic_load(&c->query_failures));
+	COUNTER("wick_queries_cancelled_total", "Queries whose client went away.", atomic_load(&c->query_cancelled));
+	COUNTER("wick_queries_partial_total", "Queries answered from a part of the data.", atomic_load(&c->query_partial));
+	COUNTER("wick_queries_slow_total", "Queries over the threshold of the log of slow ones.", atomic_load(&c->query_slow));
 	COUNTER("wick_query_seconds_total", "Time spent in queries.", SECONDS(atomic_load(&c->query_ns_total)));
 	GAUGE("wick_query_seconds_max", "Longest query.", SECONDS(atomic_load(&c->query_ns_max)));
 	COUNTER("wick_query_rows_total", "Sample rows read by queries.", atomic_load(&c->query_rows));
@@ -199,6 +296,9 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_symbol_parse_seconds_total", "Time spent parsing binaries.", SECONDS(symbols.parse_ns_total));
 	struct net_server_stats net;
 	net_server_get_stats(server->net, &net);
+	GAUGE("wick_queries_running", "Queries being answered.", net.slow_running);
+	GAUGE("wick_queries_waiting", "Queries that wait for their turn.", net.slow_waiting);
+	COUNTER("wick_queries_refused_total", "Queries refused because too many waited.", net.slow_refused);
 	COUNTER("wick_http_requests_total", "Requests.", net.requests);
 	GAUGE("wick_http_requests_open", "Requests being answered.", net.requests_open);
 	COUNTER("wick_http_errors_client_total", "Requests answered with 4xx.", net.errors_4xx);

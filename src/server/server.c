@@ -10,19 +10,16 @@
 #include "base/time.h"
 #include "server/server_int.h"
 
-#define PATH_BYTES_MAX 4096
-
 static const struct net_route route_table[] = {
-	{.method = "POST",
-	 .path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
-	 .handler = ingest_otlp_grpc},
+	{.method = "POST", .path = INGEST_OTLP_GRPC_PATH, .handler = ingest_otlp_grpc},
 	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
-	{.method = "POST", .path = "/api/v1/ingest", .handler = ingest_profile},
-	{.method = "GET", .path = "/api/v1/types", .handler = api_types},
-	{.method = "GET", .path = "/api/v1/labels", .handler = api_labels},
-	{.method = "GET", .path = "/api/v1/label-values", .handler = api_label_values},
-	{.method = "GET", .path = "/api/v1/series", .handler = api_series},
-	{.method = "GET", .path = "/api/v1/query", .handler = api_query},
+	{.method = "POST", .path = INGEST_PATH, .handler = ingest_profile},
+	{.method = "GET", .path = "/api/v1/types", .handler = api_types, .slow = true},
+	{.method = "GET", .path = "/api/v1/labels", .handler = api_labels, .slow = true},
+	{.method = "GET", .path = "/api/v1/label-values", .handler = api_label_values, .slow = true},
+	{.method = "GET", .path = "/api/v1/series", .handler = api_series, .slow = true},
+	{.method = "GET", .path = "/api/v1/query", .handler = api_query, .slow = true},
+	{.method = "GET", .path = "/api/v1/slow", .handler = api_slow},
 	{.method = "GET", .path = "/api/v1/status", .handler = api_status},
 	{.method = "GET", .path = "/metrics", .handler = metrics_show},
 	{.method = "GET", .path = "/healthz", .handler = health_show},
@@ -34,26 +31,6 @@ static const struct net_route route_table[] = {
 void server_options_init(struct server_options *options)
 {
 	*options = (struct server_options){.listen = "127.0.0.1:7070", .link_fd = -1};
-}
-
-static void on_store_problem(void *context, const char *message)
-{
-	(void)context;
-	log_warn("store: %s", message);
-}
-
-static int open_store(struct server *server, struct error *err)
-{
-	struct store_options options = {
-		.directory = server->data_directory,
-		.retention_age_ns = server->options.retention_age_ns,
-		.retention_size_bytes = server->options.retention_size_bytes,
-		.head_size_bytes = server->options.head_size_bytes,
-		.cut_age_ns = server->options.cut_age_ns,
-		.on_problem = on_store_problem,
-		.context = server,
-	};
-	return store_open(&options, &server->store, err);
 }
 
 static int open_symbolizer(struct server *server, struct error *err)
@@ -76,6 +53,10 @@ static int open_net(struct server *server, struct error *err)
 	for (size_t i = 0; i < ROUTE_COUNT; i++) {
 		server->routes[i] = route_table[i];
 		server->routes[i].context = server;
+		/* Past the longest deadline there is symbolizing and drawing to do, and before it there may have been a queue.
+		 */
+		if (server->routes[i].slow)
+			server->routes[i].seconds_max = (unsigned)(server->options.query_timeout_max_ns / NS_PER_S) + 60;
 	}
 	struct net_server_options options = {
 		.listen = server->options.listen,
@@ -83,9 +64,24 @@ static int open_net(struct server *server, struct error *err)
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
 		.on_refusal = ingest_on_refusal,
+		.slow_workers = server->options.queries_max,
+		.slow_queue_max = server->options.queries_queued_max,
+		.fair_key = tenant_fair_key,
 		.context = server,
 	};
 	return net_server_new(&options, &server->net, err);
+}
+
+static void set_defaults(struct server_options *options)
+{
+	if (options->query_timeout_max_ns <= 0)
+		options->query_timeout_max_ns = 120 * NS_PER_S;
+	if (options->query_timeout_ns <= 0)
+		options->query_timeout_ns = 30 * NS_PER_S;
+	if (options->query_timeout_ns > options->query_timeout_max_ns)
+		options->query_timeout_ns = options->query_timeout_max_ns;
+	if (options->slow_query_ns == 0)
+		options->slow_query_ns = 5 * NS_PER_S;
 }
 
 int server_new(const struct server_options *options, struct server **ret, struct error *err)
@@ -96,18 +92,23 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		return error_nomem(err);
 	}
 	server->options = *options;
+	set_defaults(&server->options);
 	server->link_fd = options->link_fd;
 	server->started_ns = time_monotonic_ns();
 	pthread_mutex_init(&server->agent_lock, NULL);
+	pthread_mutex_init(&server->tenants_lock, NULL);
+	pthread_mutex_init(&server->slow_lock, NULL);
+	pthread_cond_init(&server->watch_wake, NULL);
+	server->slow = mem_zalloc_array(SLOW_KEPT, sizeof(*server->slow));
 	server->data_directory = mem_strdup(options->data_directory);
 	server->token = options->token ? mem_strdup(options->token) : NULL;
-	if (!server->data_directory || (options->token && !server->token))
+	if (!server->data_directory || (options->token && !server->token) || !server->slow)
 		return error_nomem(err);
 	int r = access_check_options(server, err);
 	if (!r)
 		r = io_make_dirs(server->data_directory, 0750, err);
 	if (!r)
-		r = open_store(server, err);
+		r = tenants_open(server, err);
 	if (!r)
 		r = open_symbolizer(server, err);
 	if (!r)
@@ -144,9 +145,13 @@ struct server *server_free(struct server *server)
 		return NULL;
 	link_thread_stop(server);
 	server->net = net_server_free(server->net);
-	server->store = store_close(server->store);
+	tenants_close(server);
 	server->symbolizer = symbolizer_free(server->symbolizer);
 	pthread_mutex_destroy(&server->agent_lock);
+	pthread_mutex_destroy(&server->tenants_lock);
+	pthread_mutex_destroy(&server->slow_lock);
+	pthread_cond_destroy(&server->watch_wake);
+	mem_free(server->slow);
 	io_close(server->link_fd);
 	mem_free(server->routes);
 	mem_free(server->data_directory);

@@ -3,11 +3,12 @@
  * The server: ingest, query API, page, and its own metrics on one port, over one store.
  *
  * Here the lower folders meet: requests come from src/net, are decoded by src/format, stored by src/store, read by src/query,
- * named by src/symbol and shown by src/render. One file an area: ingest.c (profiles in), api.c (questions out), metrics.c
- * (/metrics, health), assets.c (the page), access.c (who may), link.c (the agent of `wick up` on the same machine).
+ * named by src/symbol and shown by src/render. One file an area: tenant.c (whose data, which store), limits.c (what a tenant
+ * may do), ingest.c (profiles in), api*.c (questions out), slow.c (questions that took long), metrics.c (/metrics, health),
+ * assets.c (the page), access.c (who may), link.c (the agent of `wick up` on the same machine).
  *
- * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; the store has one.
- * Everything shared is the store and the symbolizer (thread-safe) and atomic counters.
+ * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; each store has one.
+ * Everything shared is the stores and the symbolizer (thread-safe) and atomic counters.
  */
 #ifndef WICK_SERVER_SERVER_H
 #define WICK_SERVER_SERVER_H
@@ -20,24 +21,70 @@
 #include "base/error.h"
 
 struct server;
+
+/*
+ * What a tenant may do. 0 = no limit, where nothing else is said. server_limit_names lists their names in the order of the
+ * members, which the configuration, messages and metrics use.
+ */
+struct server_limits {
+	uint64_t ingest_bytes_per_second, ingest_bytes_burst;	  /* of bodies, decompressed; burst 0 = what 10 s allow */
+	uint64_t ingest_samples_per_second, ingest_samples_burst; /* of values stored; likewise */
+	uint64_t body_size;					  /* 0 = body.max */
+	uint64_t series;					  /* in the head; 0 = the store's default */
+	uint64_t labels_per_series;				  /* 0 = LIMIT_LABELS_PER_SERIES, which is also the most */
+	uint64_t label_value_length;				  /* 0 = LIMIT_LABEL_VALUE_BYTES: longer ones are cut */
+	uint64_t stacks_per_profile;
+	uint64_t query_rows, query_stacks; /* read for one answer, which is partial beyond it; 0 = the defaults below */
+};
+#define SERVER_LIMIT_COUNT 11
+extern const char *const server_limit_names[SERVER_LIMIT_COUNT];
+#define SERVER_QUERY_ROWS_DEFAULT 2000000000ull
+
+/* Settings of one tenant, which stand for those of all. */
+struct server_tenant_settings {
+	const char *name;
+	struct server_limits limits; /* complete */
+	int64_t retention_age_ns;    /* as in server_options; 0 = as for all */
+	uint64_t retention_size_bytes;
+};
+struct server_retention_rule {
+	const char *selector;
+	int64_t age_ns; /* negative = for ever */
+};
+
 struct server_options {
-	const char *data_directory;    /* made if missing */
-	const char *listen;	       /* "ADDR:PORT" */
-	const char *token;	       /* NULL = none; needed beyond loopback unless insecure */
-	bool insecure;		       /* listen beyond loopback without a token */
-	bool no_host_files;	       /* never open files of this host that profiles name */
-	int64_t retention_age_ns;      /* 0 = the store's default; negative = keep for ever */
-	uint64_t retention_size_bytes; /* 0 = the store's default */
-	uint64_t head_size_bytes;      /* 0 = the store's default */
-	int64_t cut_age_ns;	       /* 0 = the store's default */
-	size_t body_bytes_max;	       /* 0 = LIMIT_PROFILE_INPUT_BYTES */
-	int link_fd;		       /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
+	const char *data_directory;		   /* made if missing */
+	const char *listen;			   /* "ADDR:PORT" */
+	const char *token;			   /* NULL = none; needed beyond loopback unless insecure */
+	bool insecure;				   /* listen beyond loopback without a token */
+	bool no_host_files;			   /* never open files of this host that profiles name */
+	int64_t retention_age_ns;		   /* 0 = the store's default; negative = keep for ever */
+	uint64_t retention_size_bytes;		   /* 0 = the store's default */
+	uint64_t head_size_bytes;		   /* 0 = the store's default */
+	int64_t cut_age_ns;			   /* 0 = the store's default */
+	size_t body_bytes_max;			   /* 0 = LIMIT_PROFILE_INPUT_BYTES */
+	int64_t samples_age_ns;			   /* older than this only rollups are kept; 0 = as long as everything else */
+	int64_t window_ns[2];			   /* of compaction; 0 = the store's default, negative = no such level */
+	uint64_t compact_memory_bytes;		   /* 0 = the store's default */
+	const struct server_retention_rule *rules; /* the first that matches a series replaces retention_age_ns */
+	size_t rule_count;
+
+	bool tenants;		   /* requests name one in X-Scope-OrgID; otherwise that header is ignored */
+	unsigned tenants_max;	   /* 0 = 64 */
+	uint64_t head_total_bytes; /* of the heads of all tenants together; 0 = 4 times head_size_bytes */
+	struct server_limits limits;
+	const struct server_tenant_settings *tenant_settings;
+	size_t tenant_settings_count;
+
+	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
+	unsigned queries_max, queries_queued_max;	/* at a time, waiting; 0 = 4, 64 */
+	int64_t slow_query_ns;				/* log queries that take longer; 0 = 5 s; negative = none */
+	int link_fd; /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
 };
 /* The defaults, for callers to start from. */
 void server_options_init(struct server_options *options);
-/* Reads a YAML file of `name: value` lines over what options hold: data, listen, token, insecure, host_files, retention.age,
- * retention.size, head.size, cut.age, body.max. Unknown names are errors with their line. Strings live in *ret_text, which the
- * caller frees. */
+/* Reads a YAML file over what options hold; docs/configuration.md lists the settings. Unknown names are errors with their line.
+ * Strings and arrays live in *ret_text, which the caller frees. */
 struct server_config_text;
 int server_options_load(struct server_options *options, const char *path, struct server_config_text **ret_text,
 			struct error *err);

@@ -14,11 +14,65 @@
 #include "store/store.h"
 #include "symbol/symbol.h"
 
-/* Counters of the server's own, shown by /metrics. */
+#define PATH_BYTES_MAX 4096
+
+/* Why something was not stored: names of limits where it was one. */
+enum refusal {
+	REFUSED_BYTES_RATE,
+	REFUSED_SAMPLES_RATE,
+	REFUSED_BODY,
+	REFUSED_SERIES,
+	REFUSED_LABELS,
+	REFUSED_VALUE,
+	REFUSED_STACKS,
+	REFUSED_TENANTS,
+	REFUSED_PROFILE_SIZE,
+	REFUSED_DISK,
+	REFUSED_MALFORMED,
+	REFUSED_INVALID,
+	REFUSED_OTHER,
+	REFUSALS
+};
+extern const char *const refusal_names[REFUSALS];
+struct refusal_note {
+	enum refusal reason;
+	unsigned retry_after_s; /* 0 = as usual for the reason */
+};
+
+/* Counters shown by /metrics: of the server, and of each tenant. */
 struct server_counters {
 	atomic_uint_fast64_t ingest_requests, ingest_refused, ingest_profiles, ingest_samples, ingest_bytes, ingest_duplicates;
+	atomic_uint_fast64_t ingest_partial, refusals[REFUSALS]; /* refusals: of requests and of profiles in them */
 	atomic_uint_fast64_t queries, query_failures, query_ns_total, query_ns_max, query_rows;
+	atomic_uint_fast64_t query_cancelled, query_partial, query_slow;
 	atomic_uint_fast64_t binaries_offered, binaries_refused;
+};
+
+/* ---- tenant.c ---- */
+#define TENANT_HEADER	"x-scope-orgid"
+#define TENANT_NAME_MAX 150
+struct bucket {
+	double tokens; /* below 0: debt */
+	int64_t filled_ns;
+};
+struct tenant {
+	char name[TENANT_NAME_MAX + 1];
+	bool is_default;
+	struct server_limits limits;
+	struct store *store; /* atomic; NULL until opened, then for ever */
+	pthread_mutex_t open_lock, bucket_lock;
+	struct bucket bytes, samples; /* bucket_lock */
+	struct server_counters counters;
+};
+
+/* ---- slow.c ---- */
+#define SLOW_KEPT	32
+#define SLOW_TEXT_BYTES 1024
+struct slow_query {
+	int64_t at_ns, took_ns; /* when it ended */
+	char tenant[TENANT_NAME_MAX + 1], path[40], text[SLOW_TEXT_BYTES], problem[ERROR_MESSAGE_MAX];
+	bool partial;
+	struct query_stats stats;
 };
 
 struct server {
@@ -26,8 +80,16 @@ struct server {
 	char *data_directory, *token;
 	char listen_host[256];
 	bool loopback_only;
-	struct store *store;
 	struct symbolizer *symbolizer;
+	pthread_mutex_t tenants_lock;
+	struct tenant **tenants; /* [0] is the default; entries stay until the end */
+	size_t tenant_count, tenant_capacity;
+	pthread_t watch_thread;
+	pthread_cond_t watch_wake; /* tenants_lock */
+	bool watch_running, watch_stop;
+	pthread_mutex_t slow_lock;
+	struct slow_query *slow; /* a ring of SLOW_KEPT */
+	size_t slow_count;	 /* ever */
 	struct net_server *net;
 	struct net_route *routes;
 	int64_t started_ns; /* monotonic */
@@ -41,8 +103,37 @@ struct server {
 	struct link_stats agent_stats;
 };
 
+int tenants_open(struct server *server, struct error *err);
+void tenants_close(struct server *server);
+/* -EBADMSG a bad name, -ENOENT none of that name unless `create`, -EDQUOT too many. The tenant's store is open. */
+int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
+		      struct error *err);
+uint64_t tenant_fair_key(void *context, const struct net_request *request); /* net_server_options.fair_key */
+/* An array of those that there are now, to be freed; 0 and NULL without memory. */
+size_t tenants_snapshot(struct server *server, struct tenant ***ret);
+int tenant_name_check(const char *name, struct error *err);
+
+/* ---- limits.c ---- */
+/* Before decoding: -E2BIG, -EDQUOT. */
+int limits_admit(struct tenant *tenant, size_t body_bytes, struct refusal_note *note, struct error *err);
+void limits_pay_samples(struct tenant *tenant, uint64_t samples);
+/* -EINVAL when the profile holds what the tenant's limits exclude. base: labels of the request, may be NULL. */
+int limits_check_profile(const struct tenant *tenant, const struct profile *profile, const struct labels *base,
+			 struct refusal_note *note, struct error *err);
+enum refusal refusal_of(int code); /* for a failure that no limit here caused */
+void refusal_headers(struct net_response *response, int code, const struct refusal_note *note);
+unsigned bucket_check(struct bucket *bucket, uint64_t rate, uint64_t burst, int64_t now_ns);
+void bucket_pay(struct bucket *bucket, uint64_t amount);
+
+/* Adds to a query's account: counters of server and tenant, the log and the list of slow ones. tenant and err may be NULL. */
+void query_account(struct server *server, struct tenant *tenant, const struct net_request *request,
+		   const struct query_stats *stats, int64_t took_ns, int r, const struct error *err);
+void api_slow(void *context, const struct net_request *request, struct net_response *response);
+
 /* Each area's handlers; context is the struct server. */
 #define INGEST_OTLP_HTTP_PATH "/v1development/profiles"
+#define INGEST_OTLP_GRPC_PATH "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+#define INGEST_PATH	      "/api/v1/ingest"
 /* For struct net_server_options: what the network layer refuses on OTLP's path is answered in OTLP's form. */
 void ingest_on_refusal(void *context, const struct net_request *request, struct net_response *response);
 void ingest_otlp_http(void *context, const struct net_request *request, struct net_response *response);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configuration file: every kind of setting, what is said about faults, and a failure of every allocation. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "server/server_int.h"
+
+static char path[64];
+
+static int setup(void **state)
+{
+	snprintf(path, sizeof(path), "/tmp/wick-config-%d.yaml", (int)getpid());
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	unlink(path);
+	return 0;
+}
+
+static int load(const char *yaml, struct server_options *options, struct server_config_text **text, struct error *err)
+{
+	assert_int_equal(io_write_file(path, yaml, strlen(yaml), 0600, NULL), 0);
+	server_options_init(options);
+	*text = NULL;
+	*err = (struct error){0};
+	return server_options_load(options, path, text, err);
+}
+
+static const char full[] = "data: /srv/wick\n"
+			   "host_files: no\n"
+			   "retention:\n"
+			   "  age: 90d\n"
+			   "  size: 200G\n"
+			   "  samples: 7d\n"
+			   "  rules:\n"
+			   "    - {selector: '{env=\"test\"}', age: 2d}\n"
+			   "    - selector: memory\n"
+			   "      age: forever\n"
+			   "compact: {window: 1h, long_window: off, memory: 64M}\n"
+			   "tenants:\n"
+			   "  team-a:\n"
+			   "    limits: {series: none, labels_per_series: 10}\n"
+			   "    retention.age: 1d\n"
+			   "  team-b:\n"
+			   "limits:\n"
+			   "  series: 5000\n"
+			   "  ingest_bytes_per_second: 10M\n"
+			   "queries: {timeout: 10s, concurrent: 2, slow: off}\n"
+			   "tenants_max: 7\n";
+
+static void test_all_kinds(void **state)
+{
+	struct server_options o;
+	struct error err;
+	_cleanup_(server_config_text_freep) struct server_config_text *text = NULL;
+	if (load(full, &o, &text, &err))
+		fail_msg("%s", err.message);
+	assert_string_equal(o.data_directory, "/srv/wick");
+	assert_true(o.no_host_files);
+	assert_int_equal(o.retention_age_ns, 90 * 86400 * NS_PER_S);
+	assert_int_equal(o.retention_size_bytes, 200 * GIB);
+	assert_int_equal(o.samples_age_ns, 7 * 86400 * NS_PER_S);
+	assert_int_equal(o.rule_count, 2);
+	assert_string_equal(o.rules[0].selector, "{env=\"test\"}");
+	assert_int_equal(o.rules[0].age_ns, 2 * 86400 * NS_PER_S);
+	assert_int_equal(o.rules[1].age_ns, -1);
+	assert_int_equal(o.window_ns[0], 3600 * NS_PER_S);
+	assert_int_equal(o.window_ns[1], -1);
+	assert_int_equal(o.compact_memory_bytes, 64 * MIB);
+	assert_true(o.tenants);
+	assert_int_equal(o.tenants_max, 7);
+	assert_int_equal(o.limits.series, 5000);
+	assert_int_equal(o.limits.ingest_bytes_per_second, 10 * MIB);
+	assert_int_equal(o.query_timeout_ns, 10 * NS_PER_S);
+	assert_int_equal(o.queries_max, 2);
+	assert_int_equal(o.slow_query_ns, -1);
+	/* A tenant starts from the limits of all, wherever in the file those stand. */
+	assert_int_equal(o.tenant_settings_count, 2);
+	assert_string_equal(o.tenant_settings[0].name, "team-a");
+	assert_int_equal(o.tenant_settings[0].limits.series, 0);
+	assert_int_equal(o.tenant_settings[0].limits.labels_per_series, 10);
+	assert_int_equal(o.tenant_settings[0].limits.ingest_bytes_per_second, 10 * MIB);
+	assert_int_equal(o.tenant_settings[0].retention_age_ns, 86400 * NS_PER_S);
+	assert_int_equal(o.tenant_settings[1].limits.series, 5000);
+}
+
+static void test_tenants_switch(void **state)
+{
+	struct server_options o;
+	struct error err;
+	_cleanup_(server_config_text_freep) struct server_config_text *text = NULL;
+	assert_int_equal(load("tenants: true\n", &o, &text, &err), 0);
+	assert_true(o.tenants);
+	assert_int_equal(o.tenant_settings_count, 0);
+}
+
+static void test_faults(void **state)
+{
+	static const struct {
+		const char *yaml, *message;
+	} cases[] = {
+		{"nonsense: 1\n", "line 1: 'nonsense': unknown setting"},
+		{"listen: a\nlimits:\n  serious: 5\n", "line 3: 'limits.serious': there is no such limit"},
+		{"limits: {series: 0}\n", "'limits.series': must be more than 0"},
+		{"limits: {series: many}\n", "'limits.series'"},
+		{"retention: {rules: 5}\n", "'retention.rules' must be a list"},
+		{"retention: {rules: [{selector: a}]}\n", "needs both a selector and an age"},
+		{"retention: {rules: [{selector: a, age: 1d, color: red}]}\n", "nothing else"},
+		{"retention: {rules: [a]}\n", "line 1: a rule"},
+		{"tenants: {'a/b': {}}\n", "letters, digits"},
+		{"tenants: {'..': {}}\n", "cannot be a tenant's name"},
+		{"tenants: {a: {limits: {series: 1}, listen: x}}\n", "nothing else"},
+		{"tenants: {a: {}, a: {}}\n", "there already"},
+		{"tenants: {a: 5}\n", "a tenant has"},
+		{"tenants: perhaps\n", "neither true nor false"},
+		{"queries: {concurrent: 65}\n", "between 1 and 64"},
+		{"queries: {timeout: -1s}\n", "'queries.timeout'"},
+		{"compact: {window: forever}\n", "'compact.window'"},
+		{"retention: {age: {x: 1}}\n", "'retention.age': must be a single value"},
+		{"- a\n", "expected `name: value` lines"},
+		{"a: [\n", "line"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct server_options o;
+		struct error err;
+		struct server_config_text *text = NULL;
+		assert_int_equal(load(cases[i].yaml, &o, &text, &err), -EINVAL);
+		if (!strstr(err.message, cases[i].message))
+			fail_msg("%s: expected \"%s\", got \"%s\"", cases[i].yaml, cases[i].message, err.message);
+	}
+}
+
+static void test_no_memory(void **state)
+{
+	for (unsigned n = 1;; n++) {
+		struct server_options o;
+		struct error err = {0};
+		_cleanup_(server_config_text_freep) struct server_config_text *text = NULL;
+		assert_int_equal(io_write_file(path, full, strlen(full), 0600, NULL), 0);
+		server_options_init(&o);
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = server_options_load(&o, path, &text, &err);
+		bool hit = fault_disarm(FAULT_ALLOC);
+		if (!hit) {
+			assert_int_equal(r, 0);
+			assert_true(n > 2);
+			return;
+		}
+		assert_int_equal(r, -ENOMEM);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_kinds),
+		cmocka_unit_test(test_tenants_switch),
+		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_no_memory),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
