@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flame tree: samples of one sample type folded into a tree by function, each node with its total and self value.
- * Everything that a person looks at (flame graph, table, SVG) is made of it. Built whole: nothing is trimmed; what is too small
- * to see is the viewer's business.
+ * Everything that a person looks at (flame graph, table, SVG) is made of it.
  */
 #ifndef WICK_RENDER_FLAME_H
 #define WICK_RENDER_FLAME_H
@@ -32,21 +31,29 @@ struct flame {
 	char unit[32], type[48];
 	int64_t total;
 	uint64_t sample_count; /* samples whose value is not zero */
+	size_t trimmed;	       /* nodes that stand together as "(N smaller)"; what is below them is not counted */
 };
+/* The frame type of a node "(N smaller)": the sum of N siblings, and of all below them. */
+#define FLAME_FRAME_REST 7
 
 /* Siblings with equal (name, file, binary, frame type) are one node. Recursion is kept as it is. A frame of unknown type in
  * "[kernel...]" counts as a kernel frame. -ENOMEM; -E2BIG when the tree would have more than FLAME_NODES_MAX nodes. */
 #define FLAME_NODES_MAX (16u * 1024 * 1024)
 int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,
 		struct error *err);
+/* The nodes_max largest nodes only (0 = all): no node that is left out is larger than one that is there. What is left out below
+ * a node is one child of it, of FLAME_FRAME_REST, so that totals are exact. Takes time for what is shown, not for what there
+ * is. */
+int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
+			struct flame **ret, struct error *err);
 struct flame *flame_free(struct flame *flame);
 DEFINE_CLEANUP_POINTER(flame_free, struct flame);
 
 /*
  * For the page:
- * {"type", "unit", "total", "samples", "strings": [..], "nodes": {"parent": [..], "name": [..], "file": [..], "binary": [..],
- * "kind": [..], "total": [..], "self": [..]}}
- * in pre-order, siblings by falling total. kind: 0 unknown, 1 native, 2 kernel, 3 jit, 4 interpreted, +8 when inlined.
+ * {"type", "unit", "total", "samples", "trimmed", "strings": [..], "nodes": {"parent": [..], "name": [..], "file": [..],
+ * "binary": [..], "kind": [..], "total": [..], "self": [..]}} in pre-order, siblings by falling total. kind: 0 unknown, 1
+ * native, 2 kernel, 3 jit, 4 interpreted, 7 "(N smaller)", +8 when inlined.
  */
 void flame_write_json(const struct flame *flame, struct json_writer *json);
 

@@ -278,6 +278,87 @@ static void test_model(void **state)
 	}
 }
 
+/* Against the whole tree: what is shown has its true values, nothing larger is left out, and the sums are whole. */
+static void check_largest(const struct flame *whole, const struct flame *part, size_t max)
+{
+	size_t shown = 0, merged = 0;
+	int64_t smallest = INT64_MAX, left_out = 0;
+	check_order(part);
+	assert_int_equal(part->total, whole->total);
+	for (uint32_t i = 0; i < part->count; i++) {
+		const struct flame_node *node = &part->nodes[i];
+		if (node->frame_type == FLAME_FRAME_REST) {
+			unsigned long long count = strtoull(text_of(part, node->name) + 1, NULL, 10);
+			assert_true(count > 0);
+			assert_true(i + 1 == part->count || part->nodes[i + 1].parent != i);
+			merged += count;
+			continue;
+		}
+		shown++;
+		smallest = node->total < smallest ? node->total : smallest;
+	}
+	assert_int_equal(merged, part->trimmed);
+	assert_int_equal(shown, whole->count < max ? whole->count : max);
+	size_t found = 0;
+	for (uint32_t i = 0; i < whole->count; i++) {
+		char *path = path_of_node(whole, i);
+		bool here = false;
+		for (uint32_t k = 0; k < part->count && !here; k++) {
+			char *other = path_of_node(part, k);
+			here = part->nodes[k].frame_type != FLAME_FRAME_REST && strcmp(path, other) == 0;
+			if (here) {
+				assert_int_equal(part->nodes[k].total, whole->nodes[i].total);
+				assert_int_equal(part->nodes[k].self, whole->nodes[i].self);
+			}
+			free(other);
+		}
+		found += here;
+		if (!here && whole->nodes[i].total > left_out)
+			left_out = whole->nodes[i].total;
+		free(path);
+	}
+	assert_int_equal(found, shown);
+	assert_true(left_out <= smallest);
+}
+
+static void test_largest(void **state)
+{
+	static const size_t limits[] = {1, 2, 3, 7, 20, 1000000};
+	for (uint64_t seed = 0; seed < 8; seed++) {
+		_cleanup_(profile_freep) struct profile *profile = NULL;
+		assert_int_equal(test_random_profile(seed, &shape, &profile, NULL), 0);
+		for (size_t i = 0; i < profile->sample_count * 2; i++)
+			profile->values[i] =
+				profile->values[i] & 0xffff; /* of values of both signs a child may be the larger */
+		_cleanup_(flame_freep) struct flame *whole = build(profile, 0);
+		for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+			_cleanup_(flame_freep) struct flame *part = NULL;
+			assert_int_equal(flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, limits[i], &part, NULL), 0);
+			check_largest(whole, part, limits[i]);
+		}
+	}
+}
+
+static void test_rest(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	test_add_stack(profile, "main;a;x", 50);
+	test_add_stack(profile, "main;b;y", 20);
+	test_add_stack(profile, "main;c", 15);
+	test_add_stack(profile, "main;d", 10);
+	test_add_stack(profile, "other", 5);
+	assert_int_equal(flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, 4, &flame, NULL), 0);
+	/* total, main, a, x; b, c and d are smaller together than a, and "other" stands alone. */
+	assert_int_equal(flame->count, 6);
+	assert_int_equal(flame->trimmed, 4);
+	uint32_t rest = child_named(flame, child_named(flame, 0, "main"), "(3 smaller)");
+	assert_int_equal(flame->nodes[rest].total, 45);
+	assert_int_equal(flame->nodes[rest].self, 45);
+	assert_int_equal(flame->nodes[rest].frame_type, FLAME_FRAME_REST);
+	assert_int_equal(flame->nodes[child_named(flame, 0, "(1 smaller)")].total, 5);
+}
+
 static void test_deep(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
@@ -363,7 +444,10 @@ static int render_all(const struct profile *profile, struct error *err)
 	_cleanup_(table_release) struct table table = {0};
 	_cleanup_(buffer_release) struct buffer out;
 	buffer_init(&out, MIB);
-	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, err);
+	int r = flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, 5, &flame, err);
+	flame = flame_free(flame);
+	if (r == 0)
+		r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &flame, err);
 	if (r == 0)
 		r = table_build(flame, &table, err);
 	if (r == 0)
@@ -431,6 +515,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_tree),    cmocka_unit_test(test_inlined),
 		cmocka_unit_test(test_names),	      cmocka_unit_test(test_model),
+		cmocka_unit_test(test_largest),	      cmocka_unit_test(test_rest),
 		cmocka_unit_test(test_deep),	      cmocka_unit_test(test_json),
 		cmocka_unit_test(test_empty),	      cmocka_unit_test(test_allocation_failures),
 		cmocka_unit_test(test_small_buffers),

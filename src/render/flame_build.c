@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building the flame tree.
+ *
+ * The profile's stacks are a trie of locations; the flame tree is a trie of functions: several locations of one function become
+ * one node, and a location with inlined functions becomes several. A profile of a fleet has a million stacks, and a table of
+ * (parent, function) -> node that is asked once for each of them misses the cache every time. So nothing is looked up. The tree
+ * is unfolded from the root: a node has a list of stacks that end in it or lie below it (its members), and to expand it is to
+ * deal those out to its children by function, an array by function telling where each one's child is. Totals are known before
+ * that, from one backward pass over the stacks, since parents come before children.
+ *
+ * That order has a second use. No one can look at a million nodes, and a page should not have to load them: with a limit, the
+ * nodes are expanded by falling total until there are enough. What is shown is then exact, and complete down to some size;
+ * children that were not expanded are drawn as one, "(12 smaller)", so that nothing is missing from the sums; and the time
+ * depends on what is shown, not on what there is.
+ *
+ * A stack has one place at a time: it is in the list of one node, waiting at one of the lines of its location (the outermost
+ * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. All that this needs to
+ * know of a stack is one half of a cache line, and the stacks below one stack are next to each other.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "render/flame.h"
+
+/* What tells siblings apart. */
+struct frame {
+	uint32_t name;	 /* string of the profile, or TEXT | string of builder.texts */
+	uint32_t file;	 /* string of the profile */
+	uint32_t binary; /* string of builder.texts */
+	uint32_t type;
+};
+#define TEXT 0x80000000u
+
+/* A stack that has a value, or one above it has. */
+struct slot {
+	uint32_t location, line;
+	uint32_t child_first, child_count; /* slots */
+	uint32_t next;			   /* in the list that it is in: slot + 1, 0 = the last */
+	int64_t total;
+};
+
+struct node {
+	uint32_t parent, frame, depth;
+	uint32_t members; /* slot + 1, 0 = none */
+	uint32_t child_first, child_count;
+	bool inlined, expanded;
+	int64_t total, self;
+};
+
+struct place {
+	uint32_t parent, child; /* child is the place's if parent is the node being expanded; both + 1 */
+};
+
+struct waiting {
+	uint64_t size;
+	uint32_t node;
+};
+
+struct builder {
+	const struct profile *profile;
+	struct flame *flame;
+	enum flame_unnamed unnamed;
+	struct slot *slots;
+	uint32_t root; /* slot of the empty stack */
+	/* Frames, made when they are met */
+	struct frame *frames;
+	struct place *places;
+	size_t frame_count, frame_capacity, place_capacity;
+	struct index32 frame_index;
+	struct intern texts;
+	uint32_t *line_frames, *location_frames; /* by line, by location without lines; + 1 */
+	struct site {
+		uint32_t line_first, line_count;
+	} * sites;		    /* by location: what is needed of it all the time */
+	uint32_t *location_texts;   /* by location: name made of its address; + 1 */
+	uint32_t *mapping_binaries; /* by mapping: string of texts, + 1 */
+	/* Nodes */
+	struct node *nodes;
+	size_t node_count, node_capacity;
+	struct waiting *heap; /* or a plain stack, when there is no limit */
+	size_t heap_count, heap_capacity;
+	/* Strings of the profile and of texts in the flame; + 1 */
+	uint32_t *string_ids, *text_ids;
+};
+
+static void builder_release(struct builder *b)
+{
+	void *arrays[] = {b->slots,	     b->sites, b->frames, b->places,	 b->line_frames, b->location_frames,
+			  b->location_texts, b->nodes, b->heap,	  b->string_ids, b->text_ids,	 b->mapping_binaries};
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
+		mem_free(arrays[i]);
+	index32_release(&b->frame_index);
+	intern_release(&b->texts);
+}
+
+static int builder_init(struct builder *b, const struct profile *profile, struct flame *flame, enum flame_unnamed unnamed,
+			struct error *err)
+{
+	*b = (struct builder){.profile = profile, .flame = flame, .unnamed = unnamed};
+	index32_init(&b->frame_index);
+	if (intern_init(&b->texts, LIMIT_PROFILE_STRING_BYTES) < 0)
+		return error_nomem(err);
+	b->sites = mem_alloc_array(profile->location_count, sizeof(*b->sites));
+	b->line_frames = mem_zalloc_array(profile->line_count + 1, sizeof(uint32_t));
+	b->location_frames = mem_zalloc_array(profile->location_count, sizeof(uint32_t));
+	b->location_texts = mem_zalloc_array(profile->location_count, sizeof(uint32_t));
+	b->mapping_binaries = mem_zalloc_array(profile->mapping_count, sizeof(uint32_t));
+	b->string_ids = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
+	if (!b->sites || !b->line_frames || !b->location_frames || !b->location_texts || !b->mapping_binaries || !b->string_ids)
+		return error_nomem(err);
+	for (size_t i = 0; i < profile->location_count; i++)
+		b->sites[i] = (struct site){profile->locations[i].line_first, profile->locations[i].line_count};
+	return 0;
+}
+
+/* ---- frames ---- */
+
+static int add_text(struct intern *strings, const void *data, size_t len, uint32_t *ret, struct error *err)
+{
+	int r = intern_add(strings, data, len, ret);
+	if (r == -E2BIG)
+		return error_set(err, r, "the names of the flame graph have more than %zu bytes, the limit",
+				 strings->arena.max_bytes);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+/* "/usr/bin/a" and "/usr/bin/a (deleted)" are "a". */
+static struct bytes base_name(struct bytes path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t suffix = sizeof(deleted) - 1;
+	if (path.len > suffix && memcmp(path.data + path.len - suffix, deleted, suffix) == 0)
+		path.len -= suffix;
+	const uint8_t *slash = memrchr(path.data, '/', path.len);
+	if (!slash || slash + 1 == path.data + path.len)
+		return path;
+	return (struct bytes){slash + 1, (size_t)(path.data + path.len - slash - 1)};
+}
+
+static int take_binary(struct builder *b, uint32_t mapping, uint32_t *ret, struct error *err)
+{
+	if (b->mapping_binaries[mapping] == 0) {
+		struct bytes name = base_name(profile_string_bytes(b->profile, b->profile->mappings[mapping].file_name));
+		int r = add_text(&b->texts, name.data, name.len, ret, err);
+		if (r < 0)
+			return r;
+		b->mapping_binaries[mapping] = *ret + 1;
+	}
+	*ret = b->mapping_binaries[mapping] - 1;
+	return 0;
+}
+
+/* "BINARY+0xOFFSET", or "0xADDRESS" without a binary; "[BINARY]" or "<unknown>" when addresses do not matter. */
+static int write_address(const struct builder *b, uint32_t location, struct bytes binary, struct buffer *out)
+{
+	int len = (int)binary.len;
+	if (b->unnamed == FLAME_UNNAMED_BY_BINARY)
+		return len == 0		       ? buffer_append_string(out, "<unknown>")
+		       : binary.data[0] == '[' ? buffer_append(out, binary.data, binary.len)
+					       : buffer_printf(out, "[%.*s]", len, (const char *)binary.data);
+	if (len == 0)
+		return buffer_printf(out, "0x%" PRIx64, b->profile->locations[location].address);
+	return buffer_printf(out, "%.*s+0x%" PRIx64, len, (const char *)binary.data,
+			     profile_location_file_offset(b->profile, location));
+}
+
+/* A function may have the very name that is made up here; they are one, then. */
+static int take_address(struct builder *b, uint32_t location, uint32_t binary, uint32_t *ret, struct error *err)
+{
+	if (b->location_texts[location] == 0) {
+		_cleanup_(buffer_release) struct buffer text;
+		uint32_t id;
+		buffer_init(&text, SIZE_MAX);
+		if (write_address(b, location, intern_get(&b->texts, binary), &text) < 0)
+			return error_nomem(err);
+		if (!intern_find(&b->profile->strings, text.data, text.len, &id)) {
+			int r = add_text(&b->texts, text.data, text.len, &id, err);
+			if (r < 0)
+				return r;
+			id |= TEXT;
+		}
+		b->location_texts[location] = id + 1;
+	}
+	*ret = b->location_texts[location] - 1;
+	return 0;
+}
+
+static bool is_kernel_binary(struct bytes name)
+{
+	static const char prefix[] = "[kernel";
+	return name.len >= sizeof(prefix) - 1 && memcmp(name.data, prefix, sizeof(prefix) - 1) == 0;
+}
+
+static int intern_frame(struct builder *b, const struct frame *frame, uint32_t *ret, struct error *err)
+{
+	uint64_t hash =
+		hash64_mix((uint64_t)frame->name << 32 | frame->file) ^ hash64_mix((uint64_t)frame->binary << 3 | frame->type);
+	for (size_t at = index32_first(&b->frame_index, hash); index32_at(&b->frame_index, hash, &at, ret); at++)
+		if (memcmp(&b->frames[*ret], frame, sizeof(*frame)) == 0)
+			return 0;
+	if (array_reserve(&b->frames, &b->frame_capacity, b->frame_count + 1, TEXT) < 0 ||
+	    array_reserve(&b->places, &b->place_capacity, b->frame_count + 1, TEXT) < 0 ||
+	    index32_add(&b->frame_index, hash, (uint32_t)b->frame_count) < 0)
+		return error_nomem(err);
+	*ret = (uint32_t)b->frame_count++;
+	b->frames[*ret] = *frame;
+	b->places[*ret] = (struct place){0};
+	return 0;
+}
+
+/* The frame of one line of a location, or of the location itself when `line` is NULL. */
+static int make_frame(struct builder *b, uint32_t location, const struct profile_line *line, uint32_t *ret, struct error *err)
+{
+	const struct profile *profile = b->profile;
+	struct frame frame = {.type = profile->locations[location].frame_type & 7};
+	int r = take_binary(b, profile->locations[location].mapping, &frame.binary, err);
+	if (r < 0)
+		return r;
+	if (frame.type == PROFILE_FRAME_UNKNOWN && is_kernel_binary(intern_get(&b->texts, frame.binary)))
+		frame.type = PROFILE_FRAME_KERNEL;
+	if (line) {
+		const struct profile_function *function = &profile->functions[line->function];
+		frame.name = function->name ? function->name : function->system_name;
+		frame.file = function->file_name;
+	}
+	if (frame.name == 0)
+		r = take_address(b, location, frame.binary, &frame.name, err);
+	return r < 0 ? r : intern_frame(b, &frame, ret, err);
+}
+
+/* The frame at which a stack waits. */
+static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret, struct error *err)
+{
+	struct site site = b->sites[slot->location];
+	uint32_t *known = site.line_count ? &b->line_frames[site.line_first + slot->line] : &b->location_frames[slot->location];
+	if (*known == 0) {
+		const struct profile_line *line = site.line_count ? &b->profile->lines[site.line_first + slot->line] : NULL;
+		int r = make_frame(b, slot->location, line, ret, err);
+		if (r < 0)
+			return r;
+		*known = *ret + 1;
+	}
+	*ret = *known - 1;
+	return 0;
+}
+
+/* ---- stacks ---- */
+
+static void add_value(int64_t *to, int64_t value)
+{
+	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
+}
+
+/* By stack: what it and those below it come to, and how many of its children count. */
+struct sums {
+	int64_t total;
+	uint32_t children;
+	bool used;
+};
+
+static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
+{
+	const struct profile *profile = b->profile;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
+		struct sums *sum = &sums[profile->samples[i].stack];
+		if (value == 0)
+			continue;
+		add_value(&sum->total, value);
+		sum->used = true;
+		b->flame->sample_count++;
+	}
+	for (size_t i = profile->stack_count; i-- > 1;) {
+		struct sums *parent = &sums[profile->stacks[i].parent];
+		if (!sums[i].used)
+			continue;
+		assert(profile->stacks[i].parent < i);
+		add_value(&parent->total, sums[i].total);
+		parent->used = true;
+		parent->children++;
+	}
+}
+
+/*
+ * The slots of one stack's children are next to each other, in the order of stacks otherwise: sums.children becomes where they
+ * end, and as slots are handed out from the back, where they begin. Children come after their parent, so those of stack i are
+ * all placed when i is, and so are those of the stack behind it, whose first is the end of i's.
+ */
+static int make_slots(struct builder *b, struct sums *sums, struct error *err)
+{
+	const struct profile *profile = b->profile;
+	uint32_t end = 0;
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		end += sums[i].children;
+		sums[i].children = end;
+	}
+	b->slots = mem_alloc_array((size_t)end + 1, sizeof(*b->slots));
+	if (!b->slots)
+		return error_nomem(err);
+	for (size_t i = profile->stack_count; i-- > 0;) {
+		uint32_t last = i + 1 < profile->stack_count ? sums[i + 1].children : end;
+		struct slot slot = {.location = profile->stacks[i].location,
+				    .child_first = sums[i].children,
+				    .child_count = last - sums[i].children,
+				    .total = sums[i].total};
+		if (i == 0)
+			b->slots[end] = slot; /* of the empty stack */
+		else if (sums[i].used)
+			b->slots[--sums[profile->stacks[i].parent].children] = slot;
+	}
+	b->root = end;
+	return 0;
+}
+
+static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
+{
+	_cleanup_(mem_freep) struct sums *sums = mem_zalloc_array(b->profile->stack_count, sizeof(*sums));
+	if (!sums)
+		return error_nomem(err);
+	if (!empty)
+		sum_stacks(b, sample_type, sums);
+	return make_slots(b, sums, err);
+}
+
+/* ---- nodes ---- */
+
+static int new_node(struct builder *b, struct node node, uint32_t *ret, struct error *err)
+{
+	int r = array_reserve(&b->nodes, &b->node_capacity, b->node_count + 1, FLAME_NODES_MAX);
+	if (r == -E2BIG)
+		return error_set(err, r, "the flame graph has more than %u nodes, the limit; select less", FLAME_NODES_MAX);
+	if (r < 0)
+		return error_nomem(err);
+	*ret = (uint32_t)b->node_count++;
+	b->nodes[*ret] = node;
+	return 0;
+}
+
+/* Moves a stack to the child of `parent` that belongs to the frame it waits at. */
+static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct error *err)
+{
+	struct slot *slot = &b->slots[id];
+	uint32_t frame, child_id;
+	int r = take_frame(b, slot, &frame, err);
+	if (r < 0)
+		return r;
+	struct place *place = &b->places[frame];
+	if (place->parent != parent + 1) {
+		struct node fresh = {.parent = parent, .frame = frame, .depth = b->nodes[parent].depth + 1, .inlined = true};
+		r = new_node(b, fresh, &child_id, err);
+		if (r < 0)
+			return r;
+		*place = (struct place){parent + 1, child_id};
+	}
+	struct node *child = &b->nodes[place->child];
+	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
+	add_value(&child->total, slot->total);
+	slot->next = child->members;
+	child->members = id + 1;
+	return 0;
+}
+
+/* A stack ends in this node: those that go on are dealt out, what they leave is its own. */
+static int deal_out_children(struct builder *b, uint32_t node, const struct slot *stack, struct error *err)
+{
+	uint64_t self = (uint64_t)stack->total;
+	for (uint32_t i = stack->child_first, end = i + stack->child_count; i < end; i++) {
+		uint32_t lines = b->sites[b->slots[i].location].line_count;
+		b->slots[i].line = lines ? lines - 1 : 0;
+		self -= (uint64_t)b->slots[i].total;
+		int r = deal_out(b, node, i, err);
+		if (r < 0)
+			return r;
+	}
+	add_value(&b->nodes[node].self, (int64_t)self);
+	return 0;
+}
+
+static struct bytes frame_name(const struct builder *b, uint32_t frame)
+{
+	uint32_t name = b->frames[frame].name;
+	return name & TEXT ? intern_get(&b->texts, name & ~TEXT) : intern_get(&b->profile->strings, name);
+}
+
+static int compare_siblings(const void *left, const void *right, void *context)
+{
+	const struct builder *b = context;
+	const struct node *one = left, *other = right;
+	if (one->total != other->total)
+		return one->total < other->total ? 1 : -1;
+	int order = bytes_compare(frame_name(b, one->frame), frame_name(b, other->frame));
+	return order ? order : (one->frame > other->frame) - (one->frame < other->frame);
+}
+
+#define SORT_SMALL 8
+static void sort_siblings(struct builder *b, struct node *nodes, size_t count)
+{
+	if (count > SORT_SMALL)
+		qsort_r(nodes, count, sizeof(*nodes), compare_siblings, b);
+	for (size_t i = 1; i < count && count <= SORT_SMALL; i++) {
+		struct node node = nodes[i];
+		size_t at = i;
+		for (; at > 0 && compare_siblings(&nodes[at - 1], &node, b) > 0; at--)
+			nodes[at] = nodes[at - 1];
+		nodes[at] = node;
+	}
+}
+
+static int expand(struct builder *b, uint32_t id, struct error *err)
+{
+	uint32_t first = (uint32_t)b->node_count, member = b->nodes[id].members;
+	int r = 0;
+	while (member && r == 0) {
+		struct slot *slot = &b->slots[member - 1];
+		uint32_t next = slot->next;
+		if (slot->line == 0) {
+			r = deal_out_children(b, id, slot, err);
+		} else {
+			slot->line--;
+			r = deal_out(b, id, member - 1, err);
+		}
+		member = next;
+	}
+	if (r < 0)
+		return r;
+	struct node *node = &b->nodes[id];
+	node->members = 0;
+	node->expanded = true;
+	node->child_first = first;
+	node->child_count = (uint32_t)b->node_count - first;
+	sort_siblings(b, &b->nodes[first], node->child_count);
+	return 0;
+}
+
+/* ---- the order of expansion ---- */
+
+static uint64_t magnitude(int64_t value)
+{
+	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+static bool is_before(const struct waiting *one, const struct waiting *other)
+{
+	return one->size != other->size ? one->size > other->size : one->node < other->node;
+}
+
+static void heap_push(struct builder *b, uint32_t node)
+{
+	struct waiting item = {magnitude(b->nodes[node].total), node};
+	size_t at = b->heap_count++;
+	for (; at > 0 && is_before(&item, &b->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		b->heap[at] = b->heap[(at - 1) / 2];
+	b->heap[at] = item;
+}
+
+static uint32_t heap_pop(struct builder *b)
+{
+	uint32_t top = b->heap[0].node;
+	struct waiting item = b->heap[--b->heap_count];
+	size_t at = 0, child;
+	for (; (child = 2 * at + 1) < b->heap_count; at = child) {
+		if (child + 1 < b->heap_count && is_before(&b->heap[child + 1], &b->heap[child]))
+			child++;
+		if (!is_before(&b->heap[child], &item))
+			break;
+		b->heap[at] = b->heap[child];
+	}
+	b->heap[at] = item;
+	return top;
+}
+
+static int grow(struct builder *b, size_t nodes_max, struct error *err)
+{
+	size_t expanded = 0;
+	if (array_reserve(&b->heap, &b->heap_capacity, 1, FLAME_NODES_MAX) < 0)
+		return error_nomem(err);
+	b->heap[b->heap_count++] = (struct waiting){0};
+	while (b->heap_count > 0 && (nodes_max == 0 || expanded < nodes_max)) {
+		uint32_t id = nodes_max ? heap_pop(b) : b->heap[--b->heap_count].node;
+		int r = expand(b, id, err);
+		if (r < 0)
+			return r;
+		expanded++;
+		const struct node *node = &b->nodes[id];
+		if (array_reserve(&b->heap, &b->heap_capacity, b->heap_count + node->child_count, FLAME_NODES_MAX) < 0)
+			return error_nomem(err);
+		for (uint32_t i = node->child_count; i-- > 0;) {
+			if (nodes_max)
+				heap_push(b, node->child_first + i);
+			else
+				b->heap[b->heap_count++].node = node->child_first + i;
+		}
+	}
+	return 0;
+}
+
+/* ---- the result ---- */
+
+static int take_string(struct builder *b, uint32_t id, uint32_t *ret, struct error *err)
+{
+	bool text = id & TEXT;
+	uint32_t *known = text ? &b->text_ids[id & ~TEXT] : &b->string_ids[id];
+	if (*known == 0) {
+		struct bytes bytes = text ? intern_get(&b->texts, id & ~TEXT) : intern_get(&b->profile->strings, id);
+		int r = add_text(&b->flame->strings, bytes.data, bytes.len, ret, err);
+		if (r < 0)
+			return r;
+		*known = *ret + 1;
+	}
+	*ret = *known - 1;
+	return 0;
+}
+
+static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct error *err)
+{
+	const struct node *node = &b->nodes[id];
+	const struct frame *frame = &b->frames[node->frame];
+	struct flame_node *out = &b->flame->nodes[b->flame->count++];
+	*out = (struct flame_node){.parent = parent,
+				   .frame_type = frame->type,
+				   .depth = node->depth,
+				   .inlined = node->inlined,
+				   .total = node->total,
+				   .self = node->self};
+	int r = take_string(b, frame->name, &out->name, err);
+	if (r == 0)
+		r = take_string(b, frame->file, &out->file, err);
+	return r < 0 ? r : take_string(b, TEXT | frame->binary, &out->binary, err);
+}
+
+struct rest {
+	uint32_t count;
+	int64_t total;
+};
+
+static struct rest rest_of(const struct builder *b, const struct node *node)
+{
+	struct rest rest = {0};
+	for (uint32_t i = 0; i < node->child_count; i++) {
+		const struct node *child = &b->nodes[node->child_first + i];
+		if (child->expanded)
+			continue;
+		rest.count++;
+		add_value(&rest.total, child->total);
+	}
+	return rest;
+}
+
+static int put_rest(struct builder *b, const struct node *node, uint32_t parent, struct error *err)
+{
+	char name[32];
+	struct rest rest = rest_of(b, node);
+	struct flame_node *out = &b->flame->nodes[b->flame->count++];
+	*out = (struct flame_node){.parent = parent,
+				   .frame_type = FLAME_FRAME_REST,
+				   .depth = node->depth + 1,
+				   .total = rest.total,
+				   .self = rest.total};
+	int len = snprintf(name, sizeof(name), "(%" PRIu32 " smaller)", rest.count);
+	b->flame->trimmed += rest.count;
+	return add_text(&b->flame->strings, name, (size_t)len, &out->name, err);
+}
+
+/* What is to be written: a node, or (rest) what is left of its children; under which node of the result. */
+struct pending {
+	uint32_t node, parent;
+	bool rest;
+};
+
+/* Children in reverse, so that the largest is taken first; the rest takes the place that its sum gives it. */
+static size_t push_children(const struct builder *b, uint32_t id, uint32_t position, struct pending *pending, size_t count)
+{
+	const struct node *node = &b->nodes[id];
+	struct rest rest = rest_of(b, node);
+	bool due = rest.count > 0;
+	for (uint32_t i = node->child_count; i-- > 0;) {
+		const struct node *child = &b->nodes[node->child_first + i];
+		if (!child->expanded)
+			continue;
+		if (due && child->total >= rest.total) {
+			pending[count++] = (struct pending){id, position, true};
+			due = false;
+		}
+		pending[count++] = (struct pending){node->child_first + i, position, false};
+	}
+	if (due)
+		pending[count++] = (struct pending){id, position, true};
+	return count;
+}
+
+static size_t count_result(const struct builder *b)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < b->node_count; i++)
+		if (b->nodes[i].expanded)
+			count += 1 + (rest_of(b, &b->nodes[i]).count > 0);
+	return count;
+}
+
+static int put_all(struct builder *b, struct error *err)
+{
+	size_t total = count_result(b), count = 0;
+	_cleanup_(mem_freep) struct pending *pending = mem_alloc_array(total, sizeof(*pending));
+	b->flame->nodes = mem_alloc_array(total, sizeof(*b->flame->nodes));
+	b->text_ids = mem_zalloc_array(b->texts.count, sizeof(*b->text_ids));
+	if (!pending || !b->flame->nodes || !b->text_ids)
+		return error_nomem(err);
+	struct flame_node *root = &b->flame->nodes[b->flame->count++];
+	*root = (struct flame_node){.total = b->nodes[0].total, .self = b->nodes[0].self};
+	int r = add_text(&b->flame->strings, "total", strlen("total"), &root->name, err);
+	count = push_children(b, 0, 0, pending, count);
+	while (count > 0 && r == 0) {
+		struct pending next = pending[--count];
+		uint32_t position = (uint32_t)b->flame->count;
+		if (next.rest) {
+			r = put_rest(b, &b->nodes[next.node], next.parent, err);
+			continue;
+		}
+		r = put_node(b, next.node, next.parent, err);
+		count = push_children(b, next.node, position, pending, count);
+	}
+	assert(r < 0 || b->flame->count == total);
+	return r;
+}
+
+static void copy_text(char *out, size_t size, struct bytes text)
+{
+	size_t len = text.len < size - 1 ? text.len : size - 1;
+	if (len > 0)
+		memcpy(out, text.data, len);
+	out[len] = '\0';
+}
+
+int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
+			struct flame **ret, struct error *err)
+{
+	/* Without sample types there are no samples, and the tree is its root. */
+	bool empty = profile->sample_type_count == 0;
+	uint32_t root;
+	assert(empty || sample_type < profile->sample_type_count);
+	_cleanup_(flame_freep) struct flame *flame = mem_zalloc(sizeof(*flame));
+	if (!flame || intern_init(&flame->strings, LIMIT_PROFILE_STRING_BYTES) < 0)
+		return error_nomem(err);
+	if (!empty) {
+		const struct profile_value_type *type = &profile->sample_types[sample_type];
+		copy_text(flame->type, sizeof(flame->type), profile_string_bytes(profile, type->type));
+		copy_text(flame->unit, sizeof(flame->unit), profile_string_bytes(profile, type->unit));
+	}
+	_cleanup_(builder_release) struct builder builder = {0};
+	int r = builder_init(&builder, profile, flame, unnamed, err);
+	if (r == 0)
+		r = read_stacks(&builder, sample_type, empty, err);
+	if (r == 0)
+		r = new_node(&builder, (struct node){.total = builder.slots[builder.root].total, .members = builder.root + 1},
+			     &root, err);
+	if (r == 0)
+		r = grow(&builder, nodes_max, err);
+	if (r == 0)
+		r = put_all(&builder, err);
+	if (r < 0)
+		return r;
+	flame->total = flame->nodes[0].total;
+	*ret = flame;
+	flame = NULL;
+	return 0;
+}
+
+int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,
+		struct error *err)
+{
+	return flame_build_largest(profile, sample_type, unnamed, 0, ret, err);
+}
