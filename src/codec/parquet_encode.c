@@ -158,13 +158,14 @@ int parquet_encode_delta64(const int64_t *values, size_t count, struct buffer *o
 	return r;
 }
 
-int parquet_encode_indexes(const uint32_t *indexes, size_t count, struct buffer *out)
+int parquet_encode_indexes(const uint32_t *indexes, size_t count, unsigned granule, struct buffer *out)
 {
 	uint32_t most = 0;
 	for (size_t i = 0; i < count; i++)
 		most = indexes[i] > most ? indexes[i] : most;
 	/* Some readers refuse a width of 0. */
 	unsigned width = most ? parquet_bit_width(most) : 1;
+	width = (width + granule - 1) / granule * granule;
 	int r = buffer_append_byte(out, (uint8_t)width);
 	return r < 0 ? r : parquet_encode_hybrid(indexes, count, width, out);
 }

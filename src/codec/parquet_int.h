@@ -163,6 +163,7 @@ struct parquet_dictionary {
 	size_t count, word_capacity, string_capacity;
 	uint32_t *indexes; /* one a value */
 	size_t index_capacity;
+	const uint32_t *ranks; /* after parquet_dictionary_rank(): an entry's place when the most frequent come first */
 	/* private */
 	struct index32 index;
 	uint32_t *slots;
@@ -171,6 +172,9 @@ struct parquet_dictionary {
 /* 1 = built, 0 = does not pay, -ENOMEM. bytes_without: what the values take without a dictionary. */
 int parquet_dictionary_build(struct parquet_dictionary *dictionary, const struct parquet_column *column, const void *values,
 			     size_t count, const struct parquet_range *range, size_t bytes_without);
+/* Integers only. Ranks the entries, about; puts entries and indexes into that order. 0 or -ENOMEM. */
+int parquet_dictionary_rank(struct parquet_dictionary *dictionary, size_t count);
+int parquet_dictionary_reorder(struct parquet_dictionary *dictionary, size_t count);
 void parquet_dictionary_release(struct parquet_dictionary *dictionary);
 
 /* ---- encodings (parquet_encode.c, parquet_decode.c). Decoders return false on malformed input. ---- */
@@ -186,8 +190,8 @@ bool parquet_decode_delta64(struct bytes input, size_t count, int64_t *out);
 /* What they would append, without the header. */
 size_t parquet_delta_cost32(const int32_t *values, size_t count);
 size_t parquet_delta_cost64(const int64_t *values, size_t count);
-/* The body of a page of dictionary indexes: a byte of width, then hybrid. */
-int parquet_encode_indexes(const uint32_t *indexes, size_t count, struct buffer *out);
+/* The body of a page of dictionary indexes: a byte of width, a multiple of `granule` bits, then hybrid. */
+int parquet_encode_indexes(const uint32_t *indexes, size_t count, unsigned granule, struct buffer *out);
 int parquet_encode_booleans(const uint8_t *values, size_t count, struct buffer *out);
 bool parquet_decode_booleans(struct bytes input, size_t count, uint8_t *out);
 /* Definition levels up to `most` as a byte a row, 1 where the level is `most`; *ret_values is how many. */

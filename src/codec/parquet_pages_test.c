@@ -317,6 +317,33 @@ static void test_long_strings(void **state)
 	mem_free(numbers);
 }
 
+/* Values made to share one slot of the dictionary's table: no matter, but for the dictionary. */
+static void test_colliding_values(void **state)
+{
+	char path[128];
+	size_t rows = 100000;
+	int64_t *values = mem_alloc_array(rows, sizeof(*values));
+	uint64_t inverse = 0x9e3779b97f4a7c15ull; /* of the multiplier, by Newton's method */
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - 0x9e3779b97f4a7c15ull * inverse;
+	for (size_t i = 0; i < rows; i++) {
+		uint64_t product = (uint64_t)(i % 30000) << 52 | (uint64_t)(i % 30000), word = product * inverse;
+		values[i] = (int64_t)(word ^ word >> 32);
+	}
+	const struct parquet_column columns[] = {{.name = "c", .type = PARQUET_INT64}};
+	assert_int_equal(
+		write_columns(temp_path(path, "c.parquet"), columns, &(struct parquet_values){.i64 = values}, 1, rows, 0), 0);
+	struct parquet_file *file;
+	struct parquet_data data;
+	parquet_data_init(&data);
+	assert_int_equal(parquet_open(path, NULL, &file, NULL), 0);
+	assert_int_equal(parquet_read(file, 0, 0, &data, NULL), 0);
+	assert_memory_equal(data.i64, values, rows * sizeof(*values));
+	parquet_data_release(&data);
+	parquet_close(file);
+	mem_free(values);
+}
+
 /* ---- damage ---- */
 
 /* Reads one column page by page; the pages' data are put one behind the other. */
@@ -517,6 +544,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_page_bounds),
 		cmocka_unit_test(test_long_strings),
+		cmocka_unit_test(test_colliding_values),
 		cmocka_unit_test(test_flips_in_pages),
 		cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_read_errors),

@@ -65,6 +65,7 @@ struct parquet_writer {
 	struct buffer bodies, packed, chunk, levels;
 	struct buffer indexes; /* of all row groups; their places in the footer count from its start until the end */
 	struct parquet_dictionary dictionary;
+	unsigned granule; /* of the width of its indexes */
 	struct page_work *pages;
 	size_t page_count, page_capacity;
 	void *dense; /* values without nulls */
@@ -338,7 +339,7 @@ static int put_values(struct parquet_writer *writer, const struct parquet_column
 	const void *values = value_at(column, dense, page->from);
 	struct buffer *out = &writer->bodies;
 	if (encoding == ENCODING_RLE_DICTIONARY)
-		return parquet_encode_indexes(writer->dictionary.indexes + page->from, page->count, out);
+		return parquet_encode_indexes(writer->dictionary.indexes + page->from, page->count, writer->granule, out);
 	if (encoding == ENCODING_DELTA_BINARY_PACKED)
 		return column->type == PARQUET_INT32 ? parquet_encode_delta32(values, page->count, out)
 						     : parquet_encode_delta64(values, page->count, out);
@@ -526,9 +527,12 @@ static int put_indexes(struct parquet_writer *writer, const struct parquet_colum
 
 /* ---- chunks and groups ---- */
 
-#define OBVIOUS_USES	 64 /* of a value: a dictionary for sure */
-#define TRIAL_VALUES	 8192
-#define TRIAL_DICTIONARY (32u * 1024)
+#define OBVIOUS_USES	    64 /* of a value: a dictionary for sure */
+#define TRIAL_VALUES	    4096
+#define TRIAL_DICTIONARY    (16u * 1024)
+#define RANKED_GRANULE	    4
+#define RANKED_GAIN_PERCENT 5  /* less is not worth what decompression may cost readers */
+#define RANKED_ENTRIES	    17 /* fewer take 4 bits or less, which compression does well with in any order */
 
 /* What is in `bodies` takes, compressed if that is shorter. */
 static int trial_size(struct parquet_writer *writer, size_t *ret)
@@ -573,17 +577,51 @@ static int try_dictionary(struct parquet_writer *writer, const struct parquet_co
 	return r;
 }
 
+/* Puts the dictionary's most frequent values first where that makes the indexes shorter; see parquet_dictionary.c. `indexes` is
+ * what they take as they are. */
+static int try_ranks(struct parquet_writer *writer, const struct dense *dense, size_t *indexes)
+{
+	struct parquet_dictionary *dictionary = &writer->dictionary;
+	size_t width = parquet_bit_width(dictionary->count - 1), ranked;
+	size_t from = dense->count > TRIAL_VALUES ? (dense->count - TRIAL_VALUES) / 2 : 0, n = dense->count - from;
+	uint32_t sample[TRIAL_VALUES];
+	/* Runs are short already. */
+	if (dictionary->count < RANKED_ENTRIES || *indexes < dense->count * width / 16)
+		return 0;
+	if (parquet_dictionary_rank(dictionary, dense->count) < 0)
+		return -ENOMEM;
+	n = n < TRIAL_VALUES ? n : TRIAL_VALUES;
+	for (size_t i = 0; i < n; i++)
+		sample[i] = dictionary->ranks[dictionary->indexes[from + i]];
+	buffer_clear(&writer->bodies);
+	int r = parquet_encode_indexes(sample, n, RANKED_GRANULE, &writer->bodies);
+	if (r == 0)
+		r = trial_size(writer, &ranked);
+	if (r < 0)
+		return r;
+	ranked = (size_t)((double)ranked * (double)dense->count / (double)n);
+	if (ranked > *indexes * (100 - RANKED_GAIN_PERCENT) / 100)
+		return 0;
+	*indexes = ranked;
+	writer->granule = RANKED_GRANULE;
+	return parquet_dictionary_reorder(dictionary, dense->count);
+}
+
 /* 1 when the dictionary that was built is shorter than the other encoding, 0 when not. */
 static int is_dictionary_shorter(struct parquet_writer *writer, const struct parquet_column *column, const struct dense *dense,
 				 int otherwise)
 {
-	size_t entries, indexes, without;
-	if (writer->dictionary.count * OBVIOUS_USES <= dense->count)
+	size_t entries = 0, indexes, without = SIZE_MAX;
+	bool is_integer = column->type == PARQUET_INT32 || column->type == PARQUET_INT64;
+	bool is_obvious = writer->dictionary.count * OBVIOUS_USES <= dense->count;
+	if (is_obvious && writer->dictionary.count < RANKED_ENTRIES)
 		return 1;
-	int r = try_values(writer, column, otherwise, dense, &without);
-	if (r == 0)
-		r = try_values(writer, column, ENCODING_RLE_DICTIONARY, dense, &indexes);
-	if (r == 0)
+	int r = try_values(writer, column, ENCODING_RLE_DICTIONARY, dense, &indexes);
+	if (r == 0 && is_integer)
+		r = try_ranks(writer, dense, &indexes);
+	if (r == 0 && !is_obvious)
+		r = try_values(writer, column, otherwise, dense, &without);
+	if (r == 0 && !is_obvious)
 		r = try_dictionary(writer, column, &entries);
 	return r < 0 ? r : entries + indexes <= without;
 }
@@ -596,6 +634,7 @@ static int choose_encoding(struct parquet_writer *writer, const struct parquet_c
 	int otherwise = is_integer && column->layout != PARQUET_PLAIN ? ENCODING_DELTA_BINARY_PACKED : ENCODING_PLAIN;
 	size_t size = parquet_type_size(column->type), without = dense->count * size;
 	*ret_has_dictionary = false;
+	writer->granule = 1;
 	if (column->layout != PARQUET_AUTO)
 		return otherwise;
 	if (is_integer)
