@@ -80,6 +80,8 @@ static void random_values(struct table *table, size_t c, size_t distinct)
 {
 	const struct parquet_column *column = &schema[c];
 	size_t size = parquet_type_size(column->type);
+	bool narrow = rnd() % 4 == 0; /* values near 0 only */
+	bool skewed = rnd() & 1;      /* some values are far more frequent than others */
 	table->values[c] = mem_zalloc_array(table->rows, size);
 	table->present[c] = NULL;
 	if (column->optional && rnd() % 4) {
@@ -93,12 +95,14 @@ static void random_values(struct table *table, size_t c, size_t distinct)
 		if (table->present[c] && !table->present[c][i])
 			continue;
 		if (i >= distinct) {
-			memcpy(at, at - distinct * size, size);
-			if (table->present[c] && !table->present[c][i - distinct])
+			double u = (double)(rnd() >> 11) / 9007199254740992.0;
+			size_t from = skewed ? (size_t)((double)distinct * u * u * u) : i - distinct;
+			memcpy(at, (uint8_t *)table->values[c] + from * size, size);
+			if (table->present[c] && !table->present[c][from])
 				table->present[c][i] = 0;
 			continue;
 		}
-		uint64_t word = (uint64_t)odd_int();
+		uint64_t word = narrow ? rnd() % 200 - 100 : (uint64_t)odd_int();
 		double real = (double)(int64_t)word / 7;
 		if (column->type == PARQUET_BOOLEAN)
 			*at = word & 1;
@@ -121,7 +125,7 @@ static void random_table(struct table *table, size_t rows)
 	for (size_t i = 0; i < 1100; i++)
 		table->noise[i] = noise_is_text ? (uint8_t)('1' + rnd() % 9) : (uint8_t)rnd();
 	for (size_t c = 0; c < TABLE_COLUMNS; c++)
-		random_values(table, c, rnd() % 3 ? rows : 1 + rnd() % 20);
+		random_values(table, c, rnd() % 2 ? rows : rnd() % 2 ? 1 + rnd() % 20 : 1 + rnd() % (20 + rows / 8));
 }
 
 static void free_table(struct table *table)
