@@ -87,8 +87,8 @@ int block_meta_read(const char *directory, struct block_meta *ret, struct error 
 /* What is known of a label; NULL if no series of the block has it, or if !labels_complete and it is not listed. */
 const struct block_label_name *block_meta_label(const struct block_meta *meta, const char *name);
 
-/* Writes the head's samples as a block of level 0 into `directory`, which must be there and empty; syncs every file and the
- * directory. */
+/* Writes a head that is not empty as a block of level 0 into `directory`, which must be there and empty; syncs every file and
+ * the directory. */
 int block_write(struct head *head, const char *directory, struct block_meta *ret, struct error *err);
 
 /* ---- reading ---- */

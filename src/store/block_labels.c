@@ -47,9 +47,9 @@ static void collect_uses(const struct block_writer *writer, const uint32_t *code
 {
 	for (size_t i = 0; i < writer->series_count; i++) {
 		const struct series_sums *sums = &writer->sums[i];
-		if (!sums->has_rows || codes[i] == SERIES_NO_VALUE)
+		if (sums->rows == 0 || codes[i] == SERIES_NO_VALUE)
 			continue;
-		add_use(&uses[codes[i]], &(struct use){1, sums->samples, sums->first_ns, sums->last_ns});
+		add_use(&uses[codes[i]], &(struct use){1, sums->rows, sums->first_ns, sums->last_ns});
 	}
 }
 

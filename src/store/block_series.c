@@ -139,7 +139,7 @@ static int load_numbers(struct loading *l, const char *name, enum parquet_type t
 static void hide_empty(struct block_series *series)
 {
 	for (size_t i = 0; i < series->columns.count; i++) {
-		if (series->samples[i] || series->first_ns[i] || series->last_ns[i])
+		if (series->samples[i])
 			continue;
 		series->first_ns[i] = INT64_MAX;
 		series->last_ns[i] = INT64_MIN;

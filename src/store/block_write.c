@@ -190,11 +190,11 @@ int block_writer_series(struct block_writer *writer, const struct series *series
 /* What all rows are counted in. Times of a series rise. */
 static inline void count_row(struct block_writer *writer, struct series_sums *sums, int64_t time)
 {
-	if (!sums->has_rows || time < sums->first_ns)
+	if (sums->rows == 0 || time < sums->first_ns)
 		sums->first_ns = time;
-	if (!sums->has_rows || time > sums->last_ns)
+	if (sums->rows == 0 || time > sums->last_ns)
 		sums->last_ns = time;
-	sums->has_rows = true;
+	sums->rows++;
 	writer->times += time;
 	writer->rows++;
 }
@@ -328,7 +328,6 @@ static int add_sample(struct block_writer *writer, const struct block_rows *rows
 	group->stacks[at] = rows->stacks[row];
 	group->times[at] = rows->times[row];
 	group->values[at] = rows->values[row];
-	sums->samples++;
 	writer->stack_max = rows->stacks[row] > writer->stack_max ? rows->stacks[row] : writer->stack_max;
 	count_row(writer, sums, rows->times[row]);
 	return 0;
@@ -369,19 +368,7 @@ static int finish_samples(struct block_writer *writer, struct error *err)
 /* ---- processes ---- */
 
 #define PROCESS_COLUMNS (2 + BLOCK_PROCESS_COLUMNS)
-static const struct parquet_column process_columns[PROCESS_COLUMNS] = {
-	{.name = "series_id", .type = PARQUET_INT32},
-	{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
-	{.name = "cpu_ns", .type = PARQUET_INT64},
-	{.name = "rss_bytes", .type = PARQUET_INT64},
-	{.name = "minor_faults", .type = PARQUET_INT64},
-	{.name = "major_faults", .type = PARQUET_INT64},
-	{.name = "voluntary_switches", .type = PARQUET_INT64},
-	{.name = "involuntary_switches", .type = PARQUET_INT64},
-	{.name = "read_bytes", .type = PARQUET_INT64},
-	{.name = "written_bytes", .type = PARQUET_INT64},
-	{.name = "threads", .type = PARQUET_INT64},
-};
+_Static_assert(BLOCK_PROCESS_COLUMNS == PROCESS_STATS_COLUMNS, "a column for each");
 
 struct process_group {
 	int64_t *times, *values[BLOCK_PROCESS_COLUMNS];
@@ -402,8 +389,14 @@ static int open_processes(struct block_writer *writer, struct error *err)
 		group->values[i] = block_take(&at, n, 8);
 	group->series = block_take(&at, n, 4);
 	writer->process_group = group;
+	struct parquet_column columns[PROCESS_COLUMNS] = {
+		{.name = "series_id", .type = PARQUET_INT32},
+		{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
+	};
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		columns[2 + i] = (struct parquet_column){.name = process_stats_columns[i].column, .type = PARQUET_INT64};
 	const struct block_file_layout layout = {.file = BLOCK_PROCESSES,
-						 .columns = process_columns,
+						 .columns = columns,
 						 .column_count = PROCESS_COLUMNS,
 						 .sorted_by = sorted_by,
 						 .sorted_by_count = 2};
@@ -510,9 +503,9 @@ static void fill_meta(struct block_writer *writer)
 	struct block_meta *meta = &writer->meta;
 	for (size_t i = 0; i < writer->series_count; i++) {
 		const struct series_sums *sums = &writer->sums[i];
-		if (sums->has_rows && sums->first_ns < meta->min_ns)
+		if (sums->rows && sums->first_ns < meta->min_ns)
 			meta->min_ns = sums->first_ns;
-		if (sums->has_rows && sums->last_ns > meta->max_ns)
+		if (sums->rows && sums->last_ns > meta->max_ns)
 			meta->max_ns = sums->last_ns;
 	}
 	meta->mean_ns = (int64_t)(writer->times / (__int128)writer->rows);

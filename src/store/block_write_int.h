@@ -8,10 +8,9 @@
 
 /* What the rows of a series add up to. */
 struct series_sums {
-	uint64_t samples;
-	int64_t total; /* wraps */
+	uint64_t rows; /* of samples or processes */
+	int64_t total; /* of samples; wraps */
 	int64_t first_ns, last_ns;
-	bool has_rows; /* of samples or processes */
 };
 
 struct block_writer {

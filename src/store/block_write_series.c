@@ -144,7 +144,7 @@ static void fill_numbers(struct series_group *group)
 	for (size_t i = 0; !group->failed && i < group->rows; i++) {
 		const struct series_sums *sums = &group->writer->sums[group->from + i];
 		numbers[0][i] = group->writer->series[group->from + i].period;
-		numbers[1][i] = (int64_t)sums->samples;
+		numbers[1][i] = (int64_t)sums->rows;
 		numbers[2][i] = sums->total;
 		numbers[3][i] = sums->first_ns;
 		numbers[4][i] = sums->last_ns;

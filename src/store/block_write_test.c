@@ -750,7 +750,7 @@ static void test_processes(void **state)
 	}
 	parquet_data_release(&data);
 	struct block_series *loaded = load_series(block);
-	assert_int_equal(loaded->samples[4], 0);
+	assert_int_equal(loaded->samples[4], 3);
 	assert_int_equal(loaded->last_ns[4], EPOCH + 2 * NS_PER_S);
 	block_series_free(loaded);
 	block_free(block);
