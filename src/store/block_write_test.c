@@ -580,6 +580,9 @@ static void check_values(const struct given *g, const struct block *block, const
 				want += value && series->samples[i] && !strncmp(value, prefixes[p], strlen(prefixes[p]));
 			}
 			assert_int_equal(found.series_with_it, want);
+			const struct block_label_name *label = block_meta_label(&block->meta, labels[l]);
+			if (p == 0)
+				assert_int_equal(found.count, label ? label->values : 0);
 		}
 	}
 }

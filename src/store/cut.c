@@ -96,7 +96,7 @@ int store_empty_directory(const char *path, struct error *err)
 static int write_block(struct store *store, struct head *head, struct block **ret, struct error *err)
 {
 	char temporary[PATH_MAX], path[PATH_MAX];
-	struct block_meta meta;
+	struct block_meta meta = {0};
 	int r = io_join_path(temporary, sizeof(temporary), store->temporary_path, "block");
 	if (r < 0)
 		return error_set_errno(err, r, "%s", store->temporary_path);
@@ -105,6 +105,7 @@ static int write_block(struct store *store, struct head *head, struct block **re
 		r = block_write(head, temporary, &meta, err);
 	if (r == 0)
 		r = io_join_path(path, sizeof(path), store->blocks_path, meta.name);
+	block_meta_release(&meta);
 	/* Read back before it is trusted with the only copy. */
 	if (r == 0)
 		r = block_open(temporary, ret, err);
