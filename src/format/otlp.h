@@ -5,7 +5,8 @@
  *
  * One request holds many profiles (resource x scope x profile); each becomes one struct profile whose resource_labels are the
  * resource's attributes and whose samples' label sets are the sample attributes. Attribute keys keep their dots (process.pid);
- * labels_of_sample() makes series label names of them.
+ * labels_of_sample() makes series label names of them. Profiles of process_stats (profile/type.h), which have a column each,
+ * are put together into one.
  */
 #ifndef WICK_FORMAT_OTLP_H
 #define WICK_FORMAT_OTLP_H

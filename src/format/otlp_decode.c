@@ -493,7 +493,8 @@ static int decode(struct decoder *decoder, struct bytes input, struct error *err
 		r = for_each(decoder, cursor, 1, "resource_profiles", sniff_resource, err);
 	if (r < 0)
 		return r;
-	return for_each(decoder, cursor, 1, "resource_profiles", read_resource_profiles, err);
+	r = for_each(decoder, cursor, 1, "resource_profiles", read_resource_profiles, err);
+	return r < 0 ? r : otlp_join_process_stats(decoder->request, err);
 }
 
 void otlp_request_init(struct otlp_request *request)

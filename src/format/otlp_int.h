@@ -6,6 +6,9 @@
 #include "codec/protobuf.h"
 #include "format/otlp.h"
 
+/* otlp_join.c: profiles of process_stats that belong together become one. After a failure the request can only be released. */
+int otlp_join_process_stats(struct otlp_request *request, struct error *err);
+
 /* ProfilesDictionary's field numbers. */
 enum otlp_table_number {
 	OTLP_MAPPINGS = 1,

@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "format/otlp.h"
+#include "profile/type.h"
 
 /* ---- helpers ---- */
 
@@ -300,6 +301,84 @@ static void test_several_profiles_share_the_dictionary(void **state)
 		profile_free(profiles[i]);
 	buffer_release(&one);
 	buffer_release(&three);
+}
+
+static struct profile *stats_profile(int64_t time_ns, const char *host)
+{
+	static const int64_t rows[3][PROCESS_STATS_COLUMNS] = {
+		{1, 2, 0, 4, 0, 0, 0, 0, 9}, {0, 0, 0, 0, 0, 0, 7, 0, 0}, {5, INT64_MAX, 1, 0, 0, 0, 0, -1, 2}};
+	struct profile *profile;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		profile_add_sample_type(profile, add_text(profile, process_stats_columns[i].sample_type),
+					add_text(profile, process_stats_columns[i].unit), NULL);
+	profile->period_type.type = add_text(profile, PROCESS_STATS_NAME);
+	profile->time_ns = time_ns;
+	profile->duration_ns = 10;
+	struct profile_label label = {.key = add_text(profile, "host.name"), .value = add_text(profile, host)};
+	profile->resource_labels = add_labels(profile, &label, 1);
+	for (size_t i = 0; i < 3; i++) {
+		label = (struct profile_label){.key = add_text(profile, "process.pid"), .number = 100 + (int64_t)i};
+		struct profile_sample sample = {.time_ns = time_ns + 10, .labels = add_labels(profile, &label, 1)};
+		assert_int_equal(profile_add_sample(profile, &sample, rows[i], NULL), 0);
+	}
+	return profile;
+}
+
+/* Rows go out as a profile a column, and come back as they were; other hosts and windows stay apart. */
+static void test_process_stats(void **state)
+{
+	struct profile *sent[] = {stats_profile(1000, "a"), stats_profile(1000, "b"), rich_profile(1),
+				  stats_profile(1010, "b")};
+	struct buffer out;
+	struct otlp_request request;
+	struct profile_type type;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(otlp_encode((const struct profile *const *)sent, 4, &out, NULL), 0);
+	request = decode_request(buffer_bytes(&out));
+	size_t found = 0;
+	for (size_t i = 0; i < request.count; i++) {
+		const struct profile *profile = request.profiles[i];
+		profile_type_of(profile, 0, NULL, &type);
+		if (!profile_type_is_process_stats(&type))
+			continue;
+		const struct profile *want = sent[found == 2 ? 3 : found];
+		found++;
+		assert_int_equal(profile->sample_type_count, PROCESS_STATS_COLUMNS);
+		assert_int_equal(profile->time_ns, want->time_ns);
+		assert_int_equal(profile->duration_ns, 10);
+		assert_string_equal(profile_label_value(profile, profile->resource_labels, "host.name"),
+				    profile_label_value(want, want->resource_labels, "host.name"));
+		assert_int_equal(profile->sample_count, 3);
+		for (size_t row = 0; row < 3; row++) {
+			int64_t pid = profile->labels[profile->label_sets[profile->samples[row].labels].first].number - 100;
+			assert_in_range(pid, 0, 2);
+			assert_int_equal(profile->samples[row].time_ns, want->time_ns + 10);
+			for (size_t t = 0; t < profile->sample_type_count; t++) {
+				profile_type_of(profile, t, NULL, &type);
+				size_t column = process_stats_column_of(type.sample_type, type.sample_unit);
+				assert_int_equal(profile->values[row * profile->sample_type_count + t],
+						 want->values[(size_t)pid * PROCESS_STATS_COLUMNS + column]);
+			}
+		}
+	}
+	assert_int_equal(found, 3);
+	/* And no memory, anywhere. */
+	struct otlp_request again;
+	bool reached = true;
+	for (uint64_t n = 1; reached; n++) {
+		otlp_request_init(&again);
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = otlp_decode(buffer_bytes(&out), NULL, &again, NULL);
+		reached = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, reached ? -ENOMEM : 0);
+		assert_int_equal(again.count, reached ? 0 : request.count);
+		otlp_request_release(&again);
+	}
+	otlp_request_release(&request);
+	for (size_t i = 0; i < 4; i++)
+		profile_free(sent[i]);
+	buffer_release(&out);
 }
 
 static void test_text_is_repaired(void **state)
@@ -707,6 +786,7 @@ int main(void)
 		cmocka_unit_test(test_shapes_and_types),
 		cmocka_unit_test(test_timestamps_only),
 		cmocka_unit_test(test_several_profiles_share_the_dictionary),
+		cmocka_unit_test(test_process_stats),
 		cmocka_unit_test(test_text_is_repaired),
 		cmocka_unit_test(test_protoc_reads_it),
 		cmocka_unit_test(test_attribute_values),
