@@ -39,6 +39,7 @@
 #define IDLE_NS		     NS_PER_S /* at least this often on_idle() is called */
 #define CHECK_FLUSHES	     64
 #define REAP_NS		     NS_PER_S
+#define EXITED_KEPT	     1024u /* processes that ended, until the flush; 1 to 2 MB */
 
 const char *const agent_loss_names[AGENT_LOSS_COUNT] = {
 	[AGENT_LOSS_COUNTS_FULL] = "counts_full",
@@ -603,8 +604,10 @@ static int drain_only(struct agent *agent, struct error *err)
 
 	if (r > 0)
 		return flush(agent, until, false, err);
-	/* On a machine that starts processes by the thousand, the dead need not wait for the flush. */
-	if (r == 0 && agent->drained_ns - agent->reaped_ns > REAP_NS) {
+	/* On a machine that starts processes by the thousand, the dead cannot wait for the flush, where they would have a row.
+	 */
+	bool many = !agent->process_stats || agent->processes.exited_count > EXITED_KEPT;
+	if (r == 0 && many && agent->drained_ns - agent->reaped_ns > REAP_NS) {
 		process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
 		agent->reaped_ns = agent->drained_ns;
 	}
