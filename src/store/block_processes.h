@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading processes.parquet: some series and a range of time, or all rows in order. block_write.c writes it. */
+/* Reading processes.parquet: rows of some series in a range of time. block_write.c writes it. */
 #ifndef WICK_STORE_BLOCK_PROCESSES_H
 #define WICK_STORE_BLOCK_PROCESSES_H
 
 #include "profile/type.h"
-#include "store/batch_reader.h"
 #include "store/block_write.h"
 
 _Static_assert(BLOCK_PROCESS_COLUMNS == PROCESS_STATS_COLUMNS, "the columns of process_stats");
@@ -26,17 +25,5 @@ struct block_process_scan {
 };
 /* -EBADMSG when the file is damaged. */
 int block_process_scan(struct block_process_scan *scan, struct error *err);
-
-/* All rows in order, some thousands at a time, for merges. */
-struct block_process_reader {
-	struct batch_reader reader;
-	const struct block *block;
-};
-void block_process_reader_init(struct block_process_reader *reader);
-void block_process_reader_release(struct block_process_reader *reader);
-/* A block without the file has no rows. */
-int block_process_reader_open(struct block_process_reader *reader, const struct block *block, struct error *err);
-/* 1 = *ret has the next rows, views until the next call; 0 = there are no more. Series ids are not checked. */
-int block_process_reader_next(struct block_process_reader *reader, struct block_process_rows *ret, struct error *err);
 
 #endif

@@ -358,43 +358,69 @@ static void test_damaged(void **state)
 	test_directory_remove(directory);
 }
 
-/* All rows in order, as merges read them. */
-static void test_reader(void **state)
+/* What a block holds: rows in order, one a series and time. */
+struct order {
+	int64_t series, time, sum;
+	size_t count;
+};
+
+static int check_order(void *context, const struct block_process_rows *run, struct error *err)
+{
+	struct order *order = context;
+	for (size_t i = 0; i < run->count; i++) {
+		assert_true(run->series[i] > order->series || (run->series[i] == order->series && run->times[i] > order->time));
+		order->series = run->series[i];
+		order->time = run->times[i];
+		for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++)
+			order->sum += run->values[c][i];
+	}
+	order->count += run->count;
+	return 0;
+}
+
+static void test_block(void **state)
 {
 	char *directory = test_directory();
 	struct store *store = open_store(directory);
 	struct store_snapshot snapshot;
-	struct block_process_reader reader;
-	struct block_process_rows rows;
-	int64_t last_time = 0, last_series = -1, sum = 0, want = 0;
-	size_t count = 0;
-	int r;
+	struct order order = {.series = -1};
+	uint8_t wanted[HOSTS * PIDS];
+	int64_t want = 0;
+	memset(wanted, 1, sizeof(wanted));
 	for (int time = 0; time < 10; time++)
 		assert_int_equal(append_time(store, time, NULL), 0);
 	assert_int_equal(store_cut(store, NULL), 0);
 	assert_int_equal(store_snapshot_take(store, &snapshot, NULL), 0);
-	block_process_reader_init(&reader);
-	assert_int_equal(block_process_reader_open(&reader, snapshot.blocks[0], NULL), 0);
-	while ((r = block_process_reader_next(&reader, &rows, NULL)) > 0) {
-		for (size_t i = 0; i < rows.count; i++) {
-			assert_true(rows.series[i] > last_series ||
-				    (rows.series[i] == last_series && rows.times[i] > last_time));
-			last_series = rows.series[i];
-			last_time = rows.times[i];
-			for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++)
-				sum += rows.values[c][i];
-		}
-		count += rows.count;
-	}
-	assert_int_equal(r, 0);
-	block_process_reader_release(&reader);
+	struct block_process_scan scan = {.block = snapshot.blocks[0],
+					  .wanted = wanted,
+					  .series_count = sizeof(wanted),
+					  .from_ns = INT64_MIN,
+					  .to_ns = INT64_MAX,
+					  .columns = STORE_PROCESS_ALL,
+					  .on_run = check_order,
+					  .context = &order};
+	assert_int_equal(block_process_scan(&scan, NULL), 0);
 	for (int host = 0; host < HOSTS; host++)
 		for (int pid = 0; pid < PIDS; pid++)
 			for (int time = 0; time < 10; time++)
 				for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++)
 					want += value_of(host, pid, time, c);
-	assert_int_equal(sum, want);
-	assert_int_equal(count, snapshot.blocks[0]->meta.files[BLOCK_PROCESSES].rows);
+	assert_int_equal(order.sum, want);
+	assert_int_equal(order.count, snapshot.blocks[0]->meta.files[BLOCK_PROCESSES].rows);
+	/* Nothing of it is read for other series, or other times. */
+	memset(wanted, 0, sizeof(wanted));
+	scan.pages = scan.groups = scan.groups_skipped = 0;
+	assert_int_equal(block_process_scan(&scan, NULL), 0);
+	assert_true(scan.pages == 0 && scan.groups_skipped == 1);
+	memset(wanted, 1, sizeof(wanted));
+	scan.from_ns = TEST_EPOCH + 1000 * NS_PER_S;
+	assert_int_equal(block_process_scan(&scan, NULL), 0);
+	assert_true(scan.pages == 0 && scan.groups_skipped == 2);
+	/* A row of a series that the block does not have. */
+	scan.from_ns = INT64_MIN;
+	scan.series_count = 3;
+	order = (struct order){.series = -1};
+	assert_int_equal(block_process_scan(&scan, NULL), -EBADMSG);
 	store_snapshot_release(store, &snapshot);
 	store_close(store);
 	test_directory_remove(directory);
@@ -403,7 +429,7 @@ static void test_reader(void **state)
 /* Memory and files fail at every place, in appending, cutting and reading: what was taken is there, once. */
 static void test_faults(void **state)
 {
-	static const enum fault_kind kinds[] = {FAULT_ALLOC, FAULT_WRITE, FAULT_OPEN, FAULT_READ, FAULT_RENAME};
+	static const enum fault_kind kinds[] = {FAULT_ALLOC, FAULT_WRITE, FAULT_SYNC, FAULT_OPEN, FAULT_READ, FAULT_RENAME};
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
 		bool reached = true;
 		for (uint64_t n = 1; reached; n += 1 + n / 40) {
@@ -442,7 +468,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_replay),  cmocka_unit_test(test_apart),
-		cmocka_unit_test(test_limits),	   cmocka_unit_test(test_damaged), cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_limits),	   cmocka_unit_test(test_damaged), cmocka_unit_test(test_block),
 		cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
