@@ -27,6 +27,7 @@
 #define AGAINS_MAX     10000u
 #define KNOWN_QUIET    1024u		/* room that is kept between readings */
 #define START_SLACK_NS (20 * NS_PER_MS) /* between the time of a start and the process becoming visible */
+#define SHORT_LIFE_NS  (10 * NS_PER_MS) /* CPU time */
 
 struct process_stats_source {
 	int iterator_fd; /* of the link */
@@ -159,8 +160,12 @@ static bool is_level(size_t column)
 	return column == PROCESS_STATS_RSS || column == PROCESS_STATS_THREADS;
 }
 
-/* False if it is not known what the process used, or it used no CPU time. */
-static bool make_row(const struct process_stats *stats, const struct process_totals *totals, struct row *ret)
+/* False if it is not known what the process used, or it used no CPU time.
+ *
+ * Each process makes a series of its own in the store. So one that began and ended in the same window must have been sampled,
+ * or have used as much as a sample stands for roughly: a shell script or a compiler starts hundreds of others a second. */
+static bool make_row(const struct process_stats *stats, const struct process_totals *totals, const struct process *process,
+		     struct row *ret)
 {
 	static const struct process_totals nothing;
 	const struct process_totals *before = find_totals(previous(stats), totals->pid);
@@ -174,12 +179,14 @@ static bool make_row(const struct process_stats *stats, const struct process_tot
 	if (!before && (int64_t)totals->started_ns + START_SLACK_NS < since_ns)
 		return false;
 	ret->totals = totals;
+	ret->process = process;
 	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++) {
 		int64_t last = is_level(i) || !before ? nothing.values[i] : before->values[i];
 		/* Counters of threads that end in between may be missing from one reading. */
 		ret->values[i] = totals->values[i] > last ? totals->values[i] - last : 0;
 	}
-	return ret->values[PROCESS_STATS_CPU] > 0;
+	bool brief = !before && totals->has_ended && !(process && process->wanted);
+	return ret->values[PROCESS_STATS_CPU] > (brief ? SHORT_LIFE_NS : 0);
 }
 
 static int compare_rows(const void *left, const void *right)
@@ -200,12 +207,11 @@ static int make_rows(struct process_stats *stats, const struct process_table *ta
 	if (!rows)
 		return -ENOMEM;
 	for (size_t i = 0; i < reading->count; i++) {
-		struct row *row = &rows[count];
-		row->process = process_table_find(table, reading->items[i].pid);
-		bool is_row = make_row(stats, &reading->items[i], row);
-		count += row->process && is_row;
+		const struct process *process = process_table_find(table, reading->items[i].pid);
+		bool is_row = make_row(stats, &reading->items[i], process, &rows[count]);
+		count += process && is_row;
 		/* The table of a machine that starts processes all the time forgets the dead early. */
-		stats->left_out += !row->process && is_row;
+		stats->left_out += !process && is_row;
 	}
 	if (count)
 		qsort(rows, count, sizeof(*rows), compare_rows);

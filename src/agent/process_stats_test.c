@@ -225,9 +225,30 @@ static void test_late_end(void **state)
 	process_stats_begin(f->stats, 4 * NS_PER_S);
 	assert_int_equal(make(f), 0);
 	process_stats_begin(f->stats, 5 * NS_PER_S);
-	assert_int_equal(add(f, STATS_ENDED, 42, 3 * NS_PER_S + 1, 70), 0);
+	assert_int_equal(add(f, STATS_ENDED, 42, 3 * NS_PER_S + 1, 70 * NS_PER_MS), 0);
 	assert_int_equal(make(f), 0);
-	assert_int_equal(row_of(f, 42)[PROCESS_STATS_CPU], 70);
+	assert_int_equal(row_of(f, 42)[PROCESS_STATS_CPU], 70 * NS_PER_MS);
+}
+
+/* A short life is worth a series if it used something, or was sampled. */
+static void test_brief(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned pid = 1; pid <= 4; pid++)
+		assert_int_equal(add_process(f, (pid_t)pid, "brief"), 0);
+	process_table_find(&f->table, 2)->wanted = true;
+	process_stats_begin(f->stats, NS_PER_S);
+	process_stats_begin(f->stats, 2 * NS_PER_S);
+	for (unsigned pid = 1; pid <= 3; pid++)
+		assert_int_equal(add(f, STATS_ENDED, pid, NS_PER_S + 5, pid == 3 ? 11 * NS_PER_MS : 9 * NS_PER_MS), 0);
+	assert_int_equal(add(f, STATS_LEADER, 4, NS_PER_S + 5, 1), 0); /* lives */
+	assert_int_equal(make(f), 0);
+	assert_null(row_of(f, 1));
+	assert_non_null(row_of(f, 2));
+	assert_non_null(row_of(f, 3));
+	assert_non_null(row_of(f, 4));
+	assert_int_equal(f->stats->left_out, 0);
 }
 
 static void test_pid_used_again(void **state)
@@ -436,6 +457,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_profile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_late_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_brief, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_pid_used_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_most, setup, teardown),
 		cmocka_unit_test(test_memory),
