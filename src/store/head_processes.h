@@ -2,7 +2,7 @@
 /*
  * The rows of process_stats in a head (profile/type.h): encoded one behind the other, in the order of arrival.
  *
- * A row is a few small numbers that are mostly 0, so it takes about 30 bytes, a third of what columns would. Columns of one row
+ * A row is a few small numbers, some of them 0, so it takes about 20 bytes, a quarter of what columns would. Columns of one row
  * may come one by one, in as many profiles, since OTLP has one sample type a profile: values of the same (series, time) are put
  * together, and summed where there are several, when rows are read.
  *
