@@ -295,7 +295,7 @@ static int put_table(struct join *join)
 
 int run_join(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	_cleanup_(join_release) struct join join = {.run = run, .on_count = plan->by_count};
 	struct query query;
 	run_query(run, &query);

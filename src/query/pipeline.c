@@ -2,7 +2,7 @@
 /*
  * From text to syntax tree and back. The grammar is in docs/query.md; each rule of it is a function here, by recursive descent
  * without looking back: every stage begins with a word of its own, and inside of a stage one token decides. What stages may
- * follow each other is not a matter of grammar: plan_make() sees to that, and a pipeline is only accepted with a plan.
+ * follow each other is not a matter of grammar: query_plan_make() sees to that, and a pipeline is only accepted with a plan.
  */
 #include "query/pipeline_int.h"
 
@@ -429,9 +429,9 @@ int pipeline_parse(const char *text, struct pipeline **ret, struct error *err)
 	int r = parse_stages(&lexer, pipeline);
 	if (r)
 		return r;
-	struct plan plan;
-	r = plan_make(pipeline, &plan, err);
-	plan_release(&plan);
+	struct query_plan plan;
+	r = query_plan_make(pipeline, &plan, err);
+	query_plan_release(&plan);
 	if (r)
 		return r;
 	*ret = pipeline;

@@ -89,7 +89,7 @@ enum plan_output {
 	PLAN_LABELS,
 	PLAN_VALUES,
 };
-struct plan {
+struct query_plan {
 	const struct pipeline *pipeline;
 	enum plan_output output;
 	/* Pushed into the store: */
@@ -113,8 +113,8 @@ struct plan {
 	const struct stage *tail[STAGES_MAX]; /* sort, limit, count */
 	size_t tail_count;
 };
-int plan_make(const struct pipeline *pipeline, struct plan *ret, struct error *err);
-void plan_release(struct plan *plan);
-int plan_format(const struct plan *plan, struct buffer *out);
+int query_plan_make(const struct pipeline *pipeline, struct query_plan *ret, struct error *err);
+void query_plan_release(struct query_plan *plan);
+int query_plan_format(const struct query_plan *plan, struct buffer *out);
 
 #endif

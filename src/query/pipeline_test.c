@@ -259,9 +259,9 @@ static void test_plan_pushes_down(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
-		struct plan plan;
+		struct query_plan plan;
 		assert_int_equal(pipeline_parse(cases[i].text, &pipeline, NULL), 0);
-		assert_int_equal(plan_make(pipeline, &plan, NULL), 0);
+		assert_int_equal(query_plan_make(pipeline, &plan, NULL), 0);
 		assert_int_equal(plan.where_count, cases[i].where);
 		assert_int_equal(plan.frames_count, cases[i].frames);
 		assert_int_equal(plan.transform_count, cases[i].transforms);
@@ -269,9 +269,9 @@ static void test_plan_pushes_down(void **state)
 		assert_int_equal(plan.output, cases[i].output);
 		_cleanup_(buffer_release) struct buffer text;
 		buffer_init(&text, SIZE_MAX);
-		assert_int_equal(plan_format(&plan, &text), 0);
+		assert_int_equal(query_plan_format(&plan, &text), 0);
 		assert_non_null(strstr(buffer_string(&text), "read: "));
-		plan_release(&plan);
+		query_plan_release(&plan);
 	}
 }
 

@@ -26,7 +26,7 @@ enum flow { FLOW_SELECTION, FLOW_PROFILE, FLOW_DIFF, FLOW_SERIES, FLOW_TABLE, FL
 
 struct planner {
 	const struct pipeline *pipeline;
-	struct plan *plan;
+	struct query_plan *plan;
 	enum flow flow;
 	const char *made_by; /* the stage that made the present kind */
 	bool has_group, limited;
@@ -72,7 +72,7 @@ static int refuse_limited(struct planner *planner, const struct stage *stage)
 
 static int plan_where(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
 	if (!r && planner->limited)
 		r = refuse_limited(planner, stage);
@@ -89,7 +89,7 @@ static int plan_where(struct planner *planner, const struct stage *stage)
 
 static int plan_frames(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "stacks are gone by then");
 	if (r)
 		return r;
@@ -120,7 +120,7 @@ static int plan_transform(struct planner *planner, const struct stage *stage)
 
 static int plan_group(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
 	if (r)
 		return r;
@@ -157,7 +157,7 @@ static int plan_rate(struct planner *planner, const struct stage *stage)
 
 static int plan_top(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "use 'sort by' and 'limit'");
 	if (r)
 		return r;
@@ -205,7 +205,7 @@ static int plan_sum(struct planner *planner, const struct stage *stage)
 
 static int plan_count(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | SERIES | TABLE, NULL);
 	if (r)
 		return r;
@@ -223,7 +223,7 @@ static int plan_count(struct planner *planner, const struct stage *stage)
 
 static int plan_diff(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
 	if (r)
 		return r;
@@ -240,7 +240,7 @@ static int plan_diff(struct planner *planner, const struct stage *stage)
 
 static int plan_compare(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
 	if (!r && plan->by_count)
 		return stage_refuse(planner->pipeline, stage, planner->err, "'compare' cannot follow 'group by'");
@@ -252,7 +252,7 @@ static int plan_compare(struct planner *planner, const struct stage *stage)
 
 static int plan_join(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | SERIES, "put it behind 'bin' or the selection");
 	if (r)
 		return r;
@@ -281,7 +281,7 @@ static int plan_tail(struct planner *planner, const struct stage *stage)
 
 static int plan_catalogue(struct planner *planner, const struct stage *stage)
 {
-	struct plan *plan = planner->plan;
+	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION, "it lists what is stored");
 	if (r)
 		return r;
@@ -325,7 +325,7 @@ static int plan_stage(struct planner *planner, const struct stage *stage)
 
 static int check_rate(const struct planner *planner)
 {
-	const struct plan *plan = planner->plan;
+	const struct query_plan *plan = planner->plan;
 	if (!plan->rate)
 		return 0;
 	switch (plan->output) {
@@ -342,7 +342,7 @@ static int check_rate(const struct planner *planner)
 					    "'rate' needs values over time or a table: 'bin', 'top' or 'sum' behind it");
 }
 
-int plan_make(const struct pipeline *pipeline, struct plan *ret, struct error *err)
+int query_plan_make(const struct pipeline *pipeline, struct query_plan *ret, struct error *err)
 {
 	struct planner planner = {.pipeline = pipeline, .plan = ret, .err = err};
 	memset(ret, 0, sizeof(*ret));
@@ -357,7 +357,7 @@ int plan_make(const struct pipeline *pipeline, struct plan *ret, struct error *e
 	return r ? r : check_rate(&planner);
 }
 
-void plan_release(struct plan *plan)
+void query_plan_release(struct query_plan *plan)
 {
 	mem_free(plan->selector);
 	mem_free(plan->base_selector);
@@ -366,7 +366,7 @@ void plan_release(struct plan *plan)
 
 /* ---- as text ---- */
 
-static int format_read(const struct plan *plan, struct buffer *out)
+static int format_read(const struct query_plan *plan, struct buffer *out)
 {
 	static const char *const outputs[] = {
 		[PLAN_PROFILE] = "stacks",
@@ -410,7 +410,7 @@ static int format_step(const struct stage *stage, const char *prefix, struct buf
 	return r ? r : buffer_append_byte(out, '\n');
 }
 
-int plan_format(const struct plan *plan, struct buffer *out)
+int query_plan_format(const struct query_plan *plan, struct buffer *out)
 {
 	bool stacks = plan->output == PLAN_PROFILE || plan->output == PLAN_TOP || plan->output == PLAN_COMPARE;
 	int r = format_read(plan, out);

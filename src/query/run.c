@@ -85,7 +85,7 @@ static int transform_stage(const struct stage *stage, struct profile **profile, 
 
 int run_transforms(struct run *run, struct profile **profile)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	if (!plan->transform_count)
 		return 0;
 	int64_t started = time_monotonic_ns();
@@ -126,7 +126,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 
 static int run_flame(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	struct query_merge_options options = {.by = plan->by, .by_count = plan->by_count};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = run_profile(run, &options, &profile);
@@ -156,7 +156,7 @@ const char *run_unit(const struct run *run, char out[static QUERY_UNIT_MAX])
 
 static int run_top(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	struct query_merge_options merge = {.by = plan->by, .by_count = plan->by_count};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = run_profile(run, &merge, &profile);
@@ -228,7 +228,7 @@ static int series_table(struct run *run, const struct query_series *series, cons
 
 static int run_top_label(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	const char *by[STORE_GROUP_BY_MAX + 1];
 	size_t count = 0;
 	for (; count < plan->by_count; count++)
@@ -256,7 +256,7 @@ static int run_top_label(struct run *run)
 /* The sums of a profile: after transformations, and of two sides. */
 static int sum_profile(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	struct query_merge_options merge = {.by = plan->by, .by_count = plan->by_count};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = run_profile(run, &merge, &profile);
@@ -311,7 +311,7 @@ static int sum_profile(struct run *run)
 
 static int run_sum(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	if (plan->transform_count || plan->diff)
 		return sum_profile(run);
 	struct query query;
@@ -404,7 +404,7 @@ static int count_table(struct run *run, size_t count)
 
 static int run_series(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	const struct stage *top = plan->series_top;
 	struct query_series *series = &run->result->series;
 	struct query query;
@@ -435,7 +435,7 @@ static int run_series(struct run *run)
 
 static int run_tail(struct run *run)
 {
-	const struct plan *plan = run->plan;
+	const struct query_plan *plan = run->plan;
 	struct query_table *table = &run->result->table;
 	int r = 0;
 	for (size_t i = run->tail_done; !r && i < plan->tail_count; i++) {
@@ -475,14 +475,14 @@ static int run_output(struct run *run)
 	return -EINVAL;
 }
 
-static int write_plan(const struct plan *plan, struct query_explain *ret, struct error *err)
+static int write_plan(const struct query_plan *plan, struct query_explain *ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer query;
 	_cleanup_(buffer_release) struct buffer steps;
 	buffer_init(&query, PLAN_BYTES_MAX);
 	buffer_init(&steps, PLAN_BYTES_MAX);
 	const char *text = NULL, *lines = NULL;
-	if (!pipeline_format(plan->pipeline, &query) && !plan_format(plan, &steps)) {
+	if (!pipeline_format(plan->pipeline, &query) && !query_plan_format(plan, &steps)) {
 		text = buffer_string(&query);
 		lines = buffer_string(&steps);
 	}
@@ -506,7 +506,7 @@ int query_run(struct store *store, struct symbolizer *symbolizer, const char *te
 	      struct query_result *ret, struct query_stats *stats, struct error *err)
 {
 	struct query_stats unused = {0};
-	struct plan plan = {0};
+	struct query_plan plan = {0};
 	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 	stats = stats ? stats : &unused;
 	*ret = (struct query_result){.from_ns = options->from_ns, .to_ns = options->to_ns};
@@ -515,7 +515,7 @@ int query_run(struct store *store, struct symbolizer *symbolizer, const char *te
 	int64_t started = time_monotonic_ns();
 	int r = pipeline_parse(text, &pipeline, err);
 	if (!r)
-		r = plan_make(pipeline, &plan, err);
+		r = query_plan_make(pipeline, &plan, err);
 	stats->parse_ns += (uint64_t)(time_monotonic_ns() - started);
 	query_table_init(&ret->table);
 	if (!r) {
@@ -529,7 +529,7 @@ int query_run(struct store *store, struct symbolizer *symbolizer, const char *te
 				  .rows_max = options->table_rows_max ? options->table_rows_max : ROWS_MAX_DEFAULT};
 		r = run_plan(&run);
 	}
-	plan_release(&plan);
+	query_plan_release(&plan);
 	if (r)
 		query_result_release(ret);
 	return r;

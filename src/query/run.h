@@ -11,7 +11,7 @@ struct run {
 	struct store *store;
 	struct symbolizer *symbolizer;
 	const struct query_options *options;
-	const struct plan *plan;
+	const struct query_plan *plan;
 	struct query_result *result;
 	struct query_stats *stats;
 	struct error *err;
