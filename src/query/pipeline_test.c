@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/io.h"
 #include "base/limits.h"
 #include "query/pipeline_int.h"
 
@@ -207,6 +208,30 @@ static void test_refused(void **state)
 	}
 }
 
+/* What docs/query.md shows in its examples is accepted. */
+static void test_examples_of_the_documentation(void **state)
+{
+	(void)state;
+	_cleanup_(buffer_release) struct buffer page = {0};
+	if (io_read_file("docs/query.md", MIB, &page, NULL)) {
+		print_message("skipped: no docs/query.md here\n");
+		skip();
+	}
+	size_t count = 0;
+	for (char *at = strstr((char *)buffer_string(&page), "## Examples"); at && (at = strchr(at, '`')); count++) {
+		char text[512], *end = strchr(++at, '`');
+		size_t len = 0;
+		for (; at < end && len + 1 < sizeof(text); at++)
+			if (at[0] != '\\' || at[1] != '|') /* how tables write it */
+				text[len++] = *at;
+		text[len] = '\0';
+		_cleanup_(buffer_release) struct buffer out;
+		format(text, &out);
+		at = end + 1;
+	}
+	assert_true(count > 15);
+}
+
 static void repeat(struct buffer *out, const char *text, size_t count)
 {
 	buffer_init(out, SIZE_MAX);
@@ -310,9 +335,13 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_accepted),    cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_limits),	    cmocka_unit_test(test_plan_pushes_down),
-		cmocka_unit_test(test_is_selector), cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_accepted),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_examples_of_the_documentation),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_plan_pushes_down),
+		cmocka_unit_test(test_is_selector),
+		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -467,6 +468,87 @@ static void test_flame_graphs(void **state)
 	}
 }
 
+/* ---- frames that have an address only ---- */
+
+int query_run_test_target(int x);
+__attribute__((noinline)) int query_run_test_target(int x)
+{
+	return x * 3 + 1;
+}
+
+/* The mapping of this program that the function lies in. */
+static void find_mapping(struct profile_mapping *mapping, uint64_t address)
+{
+	_cleanup_(buffer_release) struct buffer maps = {0};
+	assert_int_equal(io_read_file("/proc/self/maps", 1 << 20, &maps, NULL), 0);
+	for (const char *line = buffer_string(&maps); line && *line; line = strchr(line, '\n') + 1) {
+		unsigned long long start, limit, offset;
+		if (sscanf(line, "%llx-%llx %*s %llx", &start, &limit, &offset) == 3 && start <= address && address < limit) {
+			*mapping = (struct profile_mapping){.start = start, .limit = limit, .offset = offset};
+			return;
+		}
+	}
+	fail_msg("no mapping has %llx", (unsigned long long)address);
+}
+
+static void append_address(struct store *store, const char *build_id, const char *path, uint64_t address, int64_t value)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct profile_mapping mapping;
+	uint32_t id, stack;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_sample_type(profile, text_of(profile, "cpu"), text_of(profile, "nanoseconds"), NULL), 0);
+	profile->time_ns = START_NS;
+	find_mapping(&mapping, (uint64_t)(uintptr_t)query_run_test_target);
+	mapping.file_name = text_of(profile, path);
+	mapping.build_id = text_of(profile, build_id);
+	struct profile_location location = {.address = address};
+	assert_int_equal(profile_add_mapping(profile, &mapping, &location.mapping, NULL), 0);
+	assert_int_equal(profile_add_location(profile, &location, NULL, 0, &id, NULL), 0);
+	assert_int_equal(profile_add_stack(profile, 0, id, &stack, NULL), 0);
+	assert_int_equal(profile_add_sample(profile, &(struct profile_sample){.stack = stack}, &value, NULL), 0);
+	struct store_append_options options = {.name = "process_cpu", .received_ns = START_NS};
+	assert_int_equal(store_append(store, profile, &options, NULL, NULL), 0);
+}
+
+/* The store knows an address; conditions and flame graphs see the same name. */
+static void test_names_of_addresses(void **state)
+{
+	(void)state;
+	char directory[] = "/tmp/wick-run-test-XXXXXX", path[512] = "", build_id[] = "";
+	assert_non_null(mkdtemp(directory));
+	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+	struct store *store = NULL;
+	struct store_options store_options = {.directory = directory, .retention_age_ns = -1, .manual = true};
+	assert_int_equal(store_open(&store_options, &store, NULL), 0);
+	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
+	assert_int_equal(symbolizer_new(&(struct symbolizer_options){0}, &symbolizer, NULL), 0);
+	uint64_t address = (uint64_t)(uintptr_t)query_run_test_target;
+	append_address(store, build_id, path, address + 1, 100);
+	append_address(store, build_id, path, address + 2, 20);
+	assert_int_equal(store_cut(store, NULL), 0);
+	append_address(store, build_id, path, address + 1, 3);
+	append_address(store, "0123456789abcdef", "/nowhere/thing", address, 5000);
+	static const struct {
+		const char *text;
+		int64_t value;
+	} cases[] = {{"{} | frames = \"query_run_test_target\" | sum", 123},
+		     {"{} | frames leaf =~ \"run_test_t.rget\" and binary =~ \"run_test\" | bin 1s | sum", 123},
+		     {"{} | drop frames =~ \"run_test_target\" | sum", 5000},
+		     {"{} | frames =~ \"^thing\\+0x\" | sum", 5000},
+		     {"{} | collapse recursion | frames = \"query_run_test_target\" | sum", 123}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_(query_result_release) struct query_result result;
+		struct error err = {0};
+		if (query_run(store, symbolizer, cases[i].text, &the_range, &result, NULL, &err))
+			fail_msg("%s: %s", cases[i].text, err.message);
+		if (result.table.row_count != 1 || result.table.cells[0].integer != cases[i].value)
+			fail_msg("%s", cases[i].text);
+	}
+	store_close(store);
+	assert_int_equal(io_remove_tree(directory, NULL), 0);
+}
+
 /* ---- tables ---- */
 
 static const struct query_cell *cell(const struct query_table *table, size_t row, const char *column)
@@ -903,13 +985,21 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flame_graphs),  cmocka_unit_test(test_top),
-		cmocka_unit_test(test_top_of_groups), cmocka_unit_test(test_top_label_and_sum),
-		cmocka_unit_test(test_tail),	      cmocka_unit_test(test_diff),
-		cmocka_unit_test(test_compare),	      cmocka_unit_test(test_series),
-		cmocka_unit_test(test_join),	      cmocka_unit_test(test_catalogue),
-		cmocka_unit_test(test_json_and_text), cmocka_unit_test(test_table_text),
-		cmocka_unit_test(test_limits),	      cmocka_unit_test(test_failures_are_named),
+		cmocka_unit_test(test_flame_graphs),
+		cmocka_unit_test(test_names_of_addresses),
+		cmocka_unit_test(test_top),
+		cmocka_unit_test(test_top_of_groups),
+		cmocka_unit_test(test_top_label_and_sum),
+		cmocka_unit_test(test_tail),
+		cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_compare),
+		cmocka_unit_test(test_series),
+		cmocka_unit_test(test_join),
+		cmocka_unit_test(test_catalogue),
+		cmocka_unit_test(test_json_and_text),
+		cmocka_unit_test(test_table_text),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_failures_are_named),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
