@@ -71,6 +71,15 @@ static bool unref_block(struct store *store, struct block *block)
 	return --block->refs == 0 && block->is_set_aside;
 }
 
+void blocks_unref(struct store *store, struct block *block)
+{
+	pthread_mutex_lock(&store->state_lock);
+	bool last = unref_block(store, block);
+	pthread_mutex_unlock(&store->state_lock);
+	if (last)
+		block_free(block);
+}
+
 void store_snapshot_release(struct store *store, struct store_snapshot *snapshot)
 {
 	bool bury = false;
@@ -103,6 +112,14 @@ static bool take_out(struct store *store, struct block *block)
 		memmove(store->blocks + i, store->blocks + i + 1, (store->block_count - i) * sizeof(*store->blocks));
 		return true;
 	}
+	return false;
+}
+
+static bool is_listed(const struct store *store, const struct block *block)
+{
+	for (size_t i = 0; i < store->block_count; i++)
+		if (store->blocks[i] == block)
+			return true;
 	return false;
 }
 
@@ -162,38 +179,121 @@ void blocks_remove(struct store *store, struct block *block)
 	cache_free_evicted(out);
 }
 
+int blocks_replace(struct store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err)
+{
+	struct cache_evicted out = {0};
+	size_t found = 0;
+	int r = 0;
+	pthread_mutex_lock(&store->state_lock);
+	for (size_t i = 0; i < count; i++)
+		found += is_listed(store, old[i]);
+	if (found < count)
+		r = error_set(err, -ESTALE, "a block that was to be replaced is no longer there");
+	/* The list has room: it gets no longer. */
+	else if (array_reserve(&store->doomed, &store->doomed_capacity, store->doomed_count + count, SIZE_MAX) < 0)
+		r = error_nomem(err);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		take_out(store, old[i]);
+		old[i]->removed = true;
+		old[i]->refs--;
+		store->doomed[store->doomed_count++] = old[i];
+	}
+	if (r == 0 && fresh)
+		r = blocks_add(store, fresh, err);
+	else if (r == 0)
+		store->stats.blocks_removed += count;
+	pthread_mutex_unlock(&store->state_lock);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		pthread_mutex_lock(&store->state_lock);
+		out = cache_evict(store, old[i]);
+		pthread_mutex_unlock(&store->state_lock);
+		cache_free_evicted(out);
+	}
+	return r;
+}
+
+static bool replaces(const struct block *block, const struct block *other)
+{
+	for (size_t i = 0; i < block->meta.replace_count; i++)
+		if (!strcmp(block->meta.replaces[i], other->meta.name))
+			return true;
+	return false;
+}
+
+/* A block that others waited to be replaced by goes after them: while it is there, they do not come back when the store is
+ * opened again. */
+static bool must_wait(const struct store *store, const struct block *block)
+{
+	for (size_t i = 0; i < store->doomed_count; i++)
+		if (replaces(block, store->doomed[i]))
+			return true;
+	return false;
+}
+
 static struct block *next_dead(struct store *store)
 {
 	struct block *dead = NULL;
 	pthread_mutex_lock(&store->state_lock);
 	for (size_t i = 0; i < store->doomed_count && !dead; i++) {
-		if (store->doomed[i]->refs)
+		struct block *block = store->doomed[i];
+		if (block->refs || block->is_stuck || must_wait(store, block))
 			continue;
-		dead = store->doomed[i];
-		store->doomed[i] = store->doomed[--store->doomed_count];
+		dead = block;
+		dead->refs++;
 	}
 	pthread_mutex_unlock(&store->state_lock);
 	return dead;
 }
 
+/* Renamed first, so that a crash leaves either a whole block or rubbish that the next start removes. */
+static int bury(struct store *store, const struct block *block, struct error *err)
+{
+	char to[PATH_MAX];
+	int r = io_join_path(to, sizeof(to), store->trash_path, block->meta.name);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", block->meta.name);
+	r = io_rename(block->path, to, err);
+	if (r < 0)
+		return r;
+	io_sync_dir(store->blocks_path, NULL);
+	return io_remove_tree(to, err);
+}
+
 void blocks_bury(struct store *store)
 {
 	for (struct block *block; (block = next_dead(store));) {
-		char to[PATH_MAX];
 		struct error err = {0};
-		/* Renamed first, so that a crash leaves either a whole block or rubbish that the next start removes. */
-		int r = io_join_path(to, sizeof(to), store->trash_path, block->meta.name);
-		if (r < 0)
-			error_set_errno(&err, r, "%s", block->meta.name);
+		int r = bury(store, block, &err);
+		pthread_mutex_lock(&store->state_lock);
+		block->refs--;
+		block->is_stuck = r < 0;
+		for (size_t i = 0; r == 0 && i < store->doomed_count; i++) {
+			if (store->doomed[i] != block)
+				continue;
+			store->doomed[i] = store->doomed[--store->doomed_count];
+			break;
+		}
+		pthread_mutex_unlock(&store->state_lock);
 		if (r == 0)
-			r = io_rename(block->path, to, &err);
-		if (r == 0)
-			r = io_remove_tree(to, &err);
-		if (r < 0)
-			store_problem(store, "block %s is past its retention but cannot be removed: %s", block->meta.name,
+			block_free(block);
+		else
+			store_problem(store, "block %s is no longer needed but cannot be removed: %s", block->meta.name,
 				      err.message);
-		block_free(block);
 	}
+}
+
+size_t blocks_unburied(struct store *store, bool *ret_stuck)
+{
+	size_t waiting = 0;
+	*ret_stuck = false;
+	pthread_mutex_lock(&store->state_lock);
+	for (size_t i = 0; i < store->doomed_count; i++) {
+		waiting++;
+		*ret_stuck |= store->doomed[i]->is_stuck;
+		store->doomed[i]->is_stuck = false;
+	}
+	pthread_mutex_unlock(&store->state_lock);
+	return waiting;
 }
 
 void blocks_free_all(struct store *store)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cutting the head, and retention.
+ * Cutting the head.
  *
  * A cut has three steps, and only the first stops appends, for one sync of the log:
  *
@@ -32,6 +32,8 @@ bool store_wants_cut(struct store *store)
 	bool wants = store->frozen || head_bytes(head) > store->options.head_size_bytes ||
 		     head_stacks(head) >= store->options.stacks_max ||
 		     (started && time_monotonic_ns() - started > store->options.cut_age_ns);
+	if (store->options.manual)
+		wants = head_bytes(head) >= 2 * store->options.head_size_bytes; /* somebody waits for room */
 	pthread_mutex_unlock(&store->state_lock);
 	return wants;
 }
@@ -211,44 +213,4 @@ int store_cut(struct store *store, struct error *err)
 	if (r < 0 && err)
 		*err = own;
 	return r < 0 ? r : 0;
-}
-
-/* ---- retention ---- */
-
-/* The block to go next: the oldest data, if it is too old or there is too much. Referenced. */
-static struct block *pick_expired(struct store *store, int64_t now_ns)
-{
-	struct block *oldest = NULL;
-	uint64_t total = 0;
-	int64_t age = store->options.retention_age_ns, limit;
-	pthread_mutex_lock(&store->state_lock);
-	for (size_t i = 0; i < store->block_count; i++) {
-		struct block *block = store->blocks[i];
-		total += block_meta_bytes(&block->meta);
-		if (!oldest || block->meta.max_ns < oldest->meta.max_ns)
-			oldest = block;
-	}
-	bool too_old = oldest && age > 0 && !__builtin_sub_overflow(now_ns, age, &limit) && oldest->meta.max_ns < limit;
-	bool too_much = total > store->options.retention_size_bytes;
-	if (!too_old && !too_much)
-		oldest = NULL;
-	if (oldest)
-		oldest->refs++;
-	pthread_mutex_unlock(&store->state_lock);
-	return oldest;
-}
-
-int store_apply_retention(struct store *store, int64_t now_ns, struct error *err)
-{
-	for (struct block *block; (block = pick_expired(store, now_ns));) {
-		blocks_remove(store, block);
-		pthread_mutex_lock(&store->state_lock);
-		bool removed = block->removed;
-		block->refs--;
-		pthread_mutex_unlock(&store->state_lock);
-		if (!removed) /* set aside meanwhile, or no memory */
-			break;
-	}
-	blocks_bury(store);
-	return 0;
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recovering the head from the log.
+ * Recovering the head from the log, and blocks.
  *
+ * Blocks: a block that replaces others names them, and was complete on disk before they were removed. So if both are there the
+ * crash came in between, and the others go now. Those of a lower generation go first: while the one that replaced them is there
+ * they will not come back, whenever this is interrupted.
+ *
+ * The log.
  * Records go through the same code as appends do. The replayed segments belong to the head and go when it is cut. A new segment
  * is begun in any case: nothing is ever written behind bytes that a crash may have left.
  *
@@ -9,7 +14,11 @@
  * this thread reads and decodes, another one adds, and one decoded record may wait between them.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/alloc.h"
+#include "base/io.h"
 #include "base/thread.h"
 #include "store/store_int.h"
 
@@ -164,4 +173,63 @@ int store_recover_log(struct store *store, struct error *err)
 	store->head->log_records = result.records;
 	store->next_segment = result.next_segment + 1;
 	return begin_log(store, &result, err);
+}
+
+/* ---- blocks ---- */
+
+static bool is_replaced(const struct store *store, const struct block *block)
+{
+	for (size_t i = 0; i < store->block_count; i++) {
+		const struct block_meta *meta = &store->blocks[i]->meta;
+		for (size_t k = 0; meta->generation > block->meta.generation && k < meta->replace_count; k++)
+			if (!strcmp(meta->replaces[k], block->meta.name))
+				return true;
+	}
+	return false;
+}
+
+static int remove_replaced(struct store *store, const struct block *block, struct error *err)
+{
+	char to[PATH_MAX];
+	int r = io_join_path(to, sizeof(to), store->trash_path, block->meta.name);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", block->meta.name);
+	r = io_rename(block->path, to, err);
+	if (r == 0)
+		r = io_sync_dir(store->blocks_path, err);
+	return r == 0 ? io_remove_tree(to, err) : r;
+}
+
+static int compare_generations(const void *a, const void *b)
+{
+	const struct block *x = *(struct block *const *)a, *y = *(struct block *const *)b;
+	return (x->meta.generation > y->meta.generation) - (x->meta.generation < y->meta.generation);
+}
+
+int store_recover_replaced(struct store *store, struct error *err)
+{
+	_cleanup_(mem_freep) struct block **replaced = mem_alloc_array(store->block_count, sizeof(struct block *));
+	size_t count = 0, kept = 0;
+	if (!replaced)
+		return error_nomem(err);
+	/* All are found before the first goes: it may itself have replaced another. */
+	for (size_t i = 0; i < store->block_count; i++)
+		if (is_replaced(store, store->blocks[i]))
+			replaced[count++] = store->blocks[i];
+	for (size_t i = 0, k = 0; i < store->block_count; i++) {
+		if (k < count && replaced[k] == store->blocks[i])
+			k++;
+		else
+			store->blocks[kept++] = store->blocks[i];
+	}
+	store->block_count = kept;
+	if (count)
+		qsort(replaced, count, sizeof(struct block *), compare_generations);
+	int r = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (r == 0)
+			r = remove_replaced(store, replaced[i], err);
+		block_free(replaced[i]);
+	}
+	return r;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening, recovering and closing the store, and its thread.
+ * Opening, recovering and closing the store, and its threads.
  *
  *   DATA/lock          held (flock) by the process that has the store open
  *   DATA/log/          write-ahead log, see log.c
  *   DATA/blocks/NAME/  blocks, see docs/format.md
- *   DATA/tmp/          a block being written; emptied at start
+ *   DATA/tmp/          blocks being written: block by a cut, compact by a merge; emptied at start
  *   DATA/trash/        a block being deleted; emptied at start
  *   DATA/quarantine/   what was damaged; never read, never removed
  *
@@ -32,6 +32,9 @@
 #define DEFAULT_HEAD_SIZE	 (64 * MIB)
 #define DEFAULT_SERIES_MAX	 200000
 #define DEFAULT_STACKS_MAX	 1000000
+#define DEFAULT_WINDOW_1_NS	 (2ll * 3600 * NS_PER_S)
+#define DEFAULT_WINDOW_2_NS	 (24ll * 3600 * NS_PER_S)
+#define DEFAULT_COMPACT_MEMORY	 (128 * MIB)
 #define THREAD_INTERVAL_NS	 (1 * NS_PER_S)
 
 void store_problem(struct store *store, const char *format, ...)
@@ -48,18 +51,19 @@ void store_problem(struct store *store, const char *format, ...)
 		store->options.on_problem(store->options.context, message);
 }
 
-/* ---- the thread ---- */
+/* ---- the threads ---- */
 
 void store_wake(struct store *store)
 {
 	pthread_mutex_lock(&store->wake_lock);
-	store->wake = true;
+	store->wake = store->compact_wake = true;
 	pthread_cond_signal(&store->wake_cond);
+	pthread_cond_signal(&store->compact_cond);
 	pthread_mutex_unlock(&store->wake_lock);
 }
 
 /* True until the store closes. */
-static bool wait_for_work(struct store *store)
+static bool wait_for_work(struct store *store, pthread_cond_t *condition, bool *wake)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
@@ -67,10 +71,10 @@ static bool wait_for_work(struct store *store)
 	until.tv_sec += at / NS_PER_S;
 	until.tv_nsec = at % NS_PER_S;
 	pthread_mutex_lock(&store->wake_lock);
-	while (!store->wake && !store->stop)
-		if (pthread_cond_timedwait(&store->wake_cond, &store->wake_lock, &until) == ETIMEDOUT)
+	while (!*wake && !store->stop)
+		if (pthread_cond_timedwait(condition, &store->wake_lock, &until) == ETIMEDOUT)
 			break;
-	store->wake = false;
+	*wake = false;
 	bool go_on = !store->stop;
 	pthread_mutex_unlock(&store->wake_lock);
 	return go_on;
@@ -92,20 +96,49 @@ static int64_t cut_retry_ns(struct store *store)
 	return retry;
 }
 
-static void *run_thread(void *context)
+static void *run_cuts(void *context)
 {
 	struct store *store = context;
-	while (wait_for_work(store)) {
-		int64_t now = time_monotonic_ns();
-		if (store_wants_cut(store) && !has_failed(store) && now >= cut_retry_ns(store))
+	while (wait_for_work(store, &store->wake_cond, &store->wake))
+		if (store_wants_cut(store) && !has_failed(store) && time_monotonic_ns() >= cut_retry_ns(store))
 			store_cut(store, NULL);
-		if (now >= store->retention_due_ns) {
+	return NULL;
+}
+
+static void *run_compaction(void *context)
+{
+	struct store *store = context;
+	int64_t compact_ns = 0, retention_ns = 0;
+	while (wait_for_work(store, &store->compact_cond, &store->compact_wake)) {
+		int64_t now = time_monotonic_ns();
+		/* Retention first: what goes need not be merged. */
+		if (!store->options.manual && now >= retention_ns) {
 			store_apply_retention(store, time_now_ns(), NULL);
-			store->retention_due_ns = now + STORE_RETENTION_EVERY_NS;
+			retention_ns = now + STORE_RETENTION_EVERY_NS;
+		}
+		if (!store->options.manual && now >= compact_ns && !has_failed(store)) {
+			store_compact(store, time_now_ns(), NULL);
+			compact_ns = time_monotonic_ns() + STORE_COMPACT_EVERY_NS;
 		}
 		blocks_bury(store);
 	}
 	return NULL;
+}
+
+static int start_threads(struct store *store, struct error *err)
+{
+	int r = thread_start(&store->cut_thread, "store", run_cuts, store, err);
+	if (r < 0)
+		return r;
+	r = thread_start(&store->compact_thread, "store compact", run_compaction, store, err);
+	if (r < 0) {
+		pthread_mutex_lock(&store->wake_lock);
+		store->stop = true;
+		pthread_cond_signal(&store->wake_cond);
+		pthread_mutex_unlock(&store->wake_lock);
+		pthread_join(store->cut_thread, NULL);
+	}
+	return r;
 }
 
 /* ---- opening ---- */
@@ -125,13 +158,30 @@ static void init_locks(struct store *store)
 	pthread_mutex_init(&store->state_lock, NULL);
 	pthread_mutex_init(&store->cut_lock, NULL);
 	pthread_mutex_init(&store->wake_lock, NULL);
+	pthread_mutex_init(&store->compact_lock, NULL);
 	init_condition(&store->synced_cond);
 	init_condition(&store->room_cond);
 	init_condition(&store->wake_cond);
+	init_condition(&store->compact_cond);
+}
+
+static int copy_rules(struct store *store, struct error *err)
+{
+	struct store_options *options = &store->options;
+	struct store_retention_rule *rules = mem_alloc_array(options->rule_count, sizeof(*rules));
+	if (!rules) {
+		options->rules = NULL;
+		return error_nomem(err);
+	}
+	if (options->rule_count)
+		memcpy(rules, options->rules, options->rule_count * sizeof(*rules));
+	options->rules = store->rules = rules;
+	return 0;
 }
 
 static void set_options(struct store *store, const struct store_options *options)
 {
+	static const int64_t windows[] = {DEFAULT_WINDOW_1_NS, DEFAULT_WINDOW_2_NS};
 	store->options = *options;
 	store->options.directory = store->directory;
 	if (store->options.retention_age_ns == 0)
@@ -150,6 +200,11 @@ static void set_options(struct store *store, const struct store_options *options
 		store->options.late_window_ns = store->options.retention_age_ns;
 	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++)
 		store->stats.refusals[i].name = store_refusal_names[i];
+	if (store->options.compact_memory_bytes == 0)
+		store->options.compact_memory_bytes = DEFAULT_COMPACT_MEMORY;
+	for (size_t i = 0; i < 2; i++)
+		if (store->options.window_ns[i] == 0)
+			store->options.window_ns[i] = windows[i];
 }
 
 static int make_directories(struct store *store, struct error *err)
@@ -272,13 +327,17 @@ static void free_store(struct store *store)
 	id_ring_release(&store->ids);
 	io_close(store->lock_fd);
 	mem_free(store->directory);
+	mem_free(store->rules);
+	mem_free(store->full);
 	pthread_mutex_destroy(&store->append_lock);
 	pthread_mutex_destroy(&store->state_lock);
 	pthread_mutex_destroy(&store->cut_lock);
 	pthread_mutex_destroy(&store->wake_lock);
+	pthread_mutex_destroy(&store->compact_lock);
 	pthread_cond_destroy(&store->synced_cond);
 	pthread_cond_destroy(&store->room_cond);
 	pthread_cond_destroy(&store->wake_cond);
+	pthread_cond_destroy(&store->compact_cond);
 	mem_free(store);
 }
 
@@ -292,11 +351,13 @@ static int open_all(struct store *store, struct error *err)
 	if (r == 0)
 		r = open_blocks(store, err);
 	if (r == 0)
+		r = store_recover_replaced(store, err);
+	if (r == 0)
 		r = load_ids(store, err);
 	if (r == 0)
 		r = store_recover_log(store, err);
 	if (r == 0)
-		r = thread_start(&store->thread, "store", run_thread, store, err);
+		r = start_threads(store, err);
 	return r;
 }
 
@@ -310,7 +371,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 	init_locks(store);
 	store->directory = mem_strdup(options->directory);
 	set_options(store, options);
-	int r = store->directory ? open_all(store, err) : error_nomem(err);
+	int r = store->directory ? copy_rules(store, err) : error_nomem(err);
+	if (r == 0)
+		r = open_all(store, err);
 	if (r < 0) {
 		free_store(store);
 		return r;
@@ -323,11 +386,14 @@ struct store *store_close(struct store *store)
 {
 	if (!store)
 		return NULL;
+	__atomic_store_n(&store->cancel, true, __ATOMIC_RELAXED); /* a merge would be done anew, not lost */
 	pthread_mutex_lock(&store->wake_lock);
 	store->stop = true;
 	pthread_cond_signal(&store->wake_cond);
+	pthread_cond_signal(&store->compact_cond);
 	pthread_mutex_unlock(&store->wake_lock);
-	pthread_join(store->thread, NULL);
+	pthread_join(store->cut_thread, NULL);
+	pthread_join(store->compact_thread, NULL);
 	/* After a failed sync the disk is not to be trusted with more than what the log already holds. */
 	if (!has_failed(store))
 		store_cut(store, NULL);
@@ -376,6 +442,8 @@ void store_get_stats(struct store *store, struct store_stats *ret)
 		ret->blocks++;
 		ret->block_bytes += block_meta_bytes(meta);
 		ret->block_samples += meta->samples;
+		ret->blocks_by_level[meta->level]++;
+		ret->level_bytes[meta->level] += block_meta_bytes(meta);
 		add_times(ret, meta->min_ns, meta->max_ns);
 	}
 	pthread_mutex_unlock(&store->state_lock);

@@ -3,9 +3,11 @@
  * Private to src/store: the store itself. What lies where:
  *
  *   store.c     open, close, the store's thread, statistics
- *   recover.c   log to head
+ *   recover.c   log to head, blocks that others replaced
  *   append.c    appending: log, head, grouped sync, duplicates, waiting for room
- *   cut.c       head to block, retention
+ *   cut.c       head to block
+ *   compact.c   which blocks are merged when; a new block takes the place of others; more in compact_int.h
+ *   retention.c what goes when                       delete.c       what goes because somebody says so
  *   blocks.c    the list of blocks, references, setting damaged ones aside        cache.c  their indexes in memory
  *   select.c    which series are wanted              plan.c         which tables of a block are read for a range
  *   read.c      merge, series                        stack_set.c    stacks of all sources by their hash
@@ -16,6 +18,7 @@
  *   block*.c    blocks on disk
  *
  * Locks, in the order in which they are taken:
+ *   compact_lock one compaction, retention or deletion at a time: who takes blocks out of the list because others replace them
  *   cut_lock     one cut at a time
  *   append_lock  the log, sequences, ids; the active head is changed only under it
  *   state_lock   pointers to heads, the list of blocks, references, caches, statistics
@@ -39,7 +42,8 @@
 #define STORE_CUT_RETRY_NS	 (2ll * 1000000000)
 
 struct store {
-	struct store_options options; /* defaults filled in; directory points to the copy */
+	struct store_options options;	    /* defaults filled in; directory points to the copy */
+	struct store_retention_rule *rules; /* what options.rules points to */
 	char *directory;
 	char log_path[PATH_MAX], blocks_path[PATH_MAX], quarantine_path[PATH_MAX], temporary_path[PATH_MAX],
 		trash_path[PATH_MAX];
@@ -74,18 +78,26 @@ struct store {
 	/* Cutting */
 	pthread_mutex_t cut_lock;
 	uint64_t next_segment; /* number of the next log segment */
-	int64_t cut_retry_ns, retention_due_ns;
+	int64_t cut_retry_ns;
 
-	/* The thread */
-	pthread_t thread;
+	/* Compaction, retention, deletion */
+	pthread_mutex_t compact_lock;
+	bool cancel; /* atomic: what runs is to end at once */
+	int64_t compact_retry_ns, compact_backoff_ns;
+	struct error compact_error;   /* code != 0: the last attempt failed; of those who have compact_lock */
+	char (*full)[BLOCK_NAME_MAX]; /* blocks that no other fits to, within the memory that there is */
+	size_t full_count, full_capacity;
+
+	/* The threads: one cuts, the other compacts and applies retention, so that no cut waits for a merge */
+	pthread_t cut_thread, compact_thread;
 	pthread_mutex_t wake_lock;
-	pthread_cond_t wake_cond;
-	bool wake, stop;
+	pthread_cond_t wake_cond, compact_cond;
+	bool wake, compact_wake, stop;
 };
 
 /* Calls on_problem, counts. */
 void store_problem(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void store_wake(struct store *store); /* the thread looks at once whether there is something to do */
+void store_wake(struct store *store); /* the threads look at once whether there is something to do */
 
 /* append.c. append_lock is held; returns when all that is written is also synced, or the failure. */
 int store_sync_locked(struct store *store, struct error *err);
@@ -94,6 +106,8 @@ void store_head_unref(struct store *store, struct head *head);	     /* takes sta
 
 /* recover.c: makes the head and the log segment. */
 int store_recover_log(struct store *store, struct error *err);
+/* Removes the blocks that others of the list replaced: a crash came before they were gone. */
+int store_recover_replaced(struct store *store, struct error *err);
 
 /* cut.c */
 bool store_wants_cut(struct store *store);
@@ -113,6 +127,12 @@ void store_snapshot_release(struct store *store, struct store_snapshot *snapshot
 void blocks_set_aside(struct store *store, struct block *block, const char *why);
 /* Takes the block out of the list; it is deleted when its last reader is done. */
 void blocks_remove(struct store *store, struct block *block);
+/* In one step: takes `old` out of the list, to be deleted when their last readers are done, and puts `fresh` (NULL = nothing)
+ * into it. -ESTALE when one of them is not there any more; nothing has happened then. compact_lock held. */
+int blocks_replace(struct store *store, struct block *const *old, size_t count, struct block *fresh, struct error *err);
+/* How many removed blocks are still there, because of readers or because they cannot be removed; the latter are tried again. */
+size_t blocks_unburied(struct store *store, bool *ret_stuck);
+void blocks_unref(struct store *store, struct block *block);
 void blocks_bury(struct store *store); /* deletes what is removed and unused */
 void blocks_free_all(struct store *store);
 int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
@@ -129,6 +149,15 @@ void cache_put(struct store *store, enum block_part part, void *item);
 /* Takes what the cache has of a block out of it; state_lock held. To be freed without the lock. */
 struct cache_evicted cache_evict(struct store *store, struct block *block);
 void cache_free_evicted(struct cache_evicted out);
+
+/* compact.c */
+#define STORE_COMPACT_EVERY_NS (10ll * 1000000000)
+/* Does all merges that are due. compact_lock held. */
+int compact_due(struct store *store, int64_t now_ns, struct error *err);
+/* Opens the new block that is in DATA/tmp/compact, moves it to its place, and puts it in the place of others. */
+int compact_publish(struct store *store, struct block *const *old, size_t count, struct error *err);
+int compact_make_directory(struct store *store, char path[PATH_MAX], struct error *err); /* DATA/tmp/compact, empty */
+void compact_note(struct store *store, const struct error *why); /* a failure: counted, said once, tried again later */
 
 /* materialize.c: adds stacks of a block to a profile; ret_ids[i] is the profile's stack for stacks[i]. */
 int materialize_stacks(const struct block_tables *tables, const uint32_t *stacks, size_t count, struct profile *into,

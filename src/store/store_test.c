@@ -418,7 +418,7 @@ static void test_retention(void **state)
 	struct model model = {0};
 	struct store *store;
 	struct store_stats stats;
-	struct store_options options = {.directory = directory, .retention_age_ns = 3600 * NS_PER_S};
+	struct store_options options = {.directory = directory, .retention_age_ns = 3600 * NS_PER_S, .manual = true};
 	assert_int_equal(store_open(&options, &store, NULL), 0);
 	for (int i = 0; i < 5; i++)
 		append_at(store, &model, TEST_EPOCH + i * 1000 * NS_PER_S);
