@@ -33,9 +33,9 @@ const byStack = (service, from, to) => `SELECT hash, sum(v) AS v FROM (SELECT fi
 
 export const sql = {
 	flame: ({ service, from, to }) => `SELECT count(*), sum(v) FROM (${byStack(service, from, to)})`,
-	function: ({ name, from, to }) => `WITH RECURSIVE hit AS (
-			SELECT k.file_index, k.stack_id FROM stacks k JOIN lines l USING (file_index, location_id) JOIN functions f USING (file_index, function_id) WHERE f.name = '${name}'
-			UNION SELECT k.file_index, k.stack_id FROM hit JOIN stacks k ON k.file_index = hit.file_index AND k.parent_id = hit.stack_id)
+	function: ({ name, from, to }) => `WITH RECURSIVE trie AS MATERIALIZED (SELECT file_index, stack_id, parent_id, location_id FROM stacks), hit AS (
+			SELECT k.file_index, k.stack_id FROM trie k JOIN lines l USING (file_index, location_id) JOIN functions f USING (file_index, function_id) WHERE f.name = '${name}'
+			UNION SELECT k.file_index, k.stack_id FROM hit JOIN trie k ON k.file_index = hit.file_index AND k.parent_id = hit.stack_id)
 		SELECT sum(value) FROM samples JOIN (${series()}) USING (file_index, series_id) SEMI JOIN hit USING (file_index, stack_id) WHERE ${inside(from, to)}`,
 	series: ({ from, to, step }) => `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM samples JOIN (${series()}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
 	values: ({ label, prefix }) => `SELECT count(*), sum(n) FROM (SELECT label_${label} AS v, count(*) AS n FROM series WHERE starts_with(label_${label}, '${prefix}') GROUP BY 1 ORDER BY 2 DESC LIMIT 100)`,

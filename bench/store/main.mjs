@@ -79,7 +79,7 @@ async function questions(server, blocks) {
 	const all = { from: Math.floor(first), to: last }, one = { from: last - 9 * hour, to: last - 8 * hour }, length = (last - first) / day;
 	const services = (await server.json(paths.services({ ...all }))).values.sort((a, b) => b.series - a.series), service = services[0].value;
 	const table = await server.json(`${paths.flame(one)}&format=json&limit=0`);
-	const name = table.functions.rows.filter((row) => /^[a-z]+\.\w+$/.test(row.name)).sort((a, b) => b.total - a.total)[0]?.name ?? table.functions.rows[0].name;
+	const name = table.functions.rows.filter((row) => /^[a-z]+\.\w+$/.test(row.name)).sort((a, b) => b.self - a.self)[0]?.name ?? table.functions.rows[0].name;
 	const pods = await server.json(`/api/v1/label-values?label=k8s_pod_name&${range(all)}`);
 	const back = (days) => ({ from: Math.max(last - days * day, all.from), to: last });
 	console.log(`\nqueries over HTTP: ${length.toFixed(1)} days; service ${service}, function ${name}, ${integer(pods.total)} pod names. p50 / p99 (or longest), warm; DuckDB and ClickHouse with ${threads} threads and with 1`);
