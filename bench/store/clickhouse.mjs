@@ -80,7 +80,7 @@ export class ClickHouse {
 		await this.fill(database, "stacks", `WITH RECURSIVE one AS (SELECT code, min(file_index * 4294967296 + stack_id) AS place FROM codes GROUP BY 1),
 			walk AS (SELECT code, place // 4294967296 AS file_index, place % 4294967296 AS stack_id FROM one
 				UNION ALL SELECT w.code, w.file_index, k.parent_id FROM walk w JOIN stacks k USING (file_index, stack_id) WHERE k.parent_id <> 0)
-			SELECT code, '[' || string_agg('''' || replace(replace(f.name, '\\', '\\\\'), '''', '\\''') || '''', ',') || ']' FROM walk JOIN stacks USING (file_index, stack_id) LEFT JOIN lines USING (file_index, location_id) LEFT JOIN functions f USING (file_index, function_id) GROUP BY code`);
+			SELECT code, '[' || coalesce(string_agg('''' || replace(replace(f.name, '\\', '\\\\'), '''', '\\''') || '''', ','), '') || ']' FROM walk JOIN stacks USING (file_index, stack_id) LEFT JOIN lines USING (file_index, location_id) LEFT JOIN functions f USING (file_index, function_id) GROUP BY code`);
 		for (const name of ["samples", "series", "stacks"]) await this.query(`OPTIMIZE TABLE ${name} FINAL`).catch(() => {});
 		writeFileSync(mark, key);
 	}

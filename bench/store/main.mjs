@@ -67,17 +67,17 @@ const encode = encodeURIComponent, range = ({ from, to }) => `from=${from}&to=${
 const selector = (service) => service ? `process_cpu{service_name="${service}"}` : "process_cpu";
 const paths = {
 	flame: (q) => `/api/v1/query?query=${encode(selector(q.service))}&${range(q)}`,
-	function: (q) => `/api/v1/query?query=${encode(`process_cpu | frames =~ "^${q.name.replace(/[^\w]/g, ".")}$"`)}&${range(q)}&format=json&limit=1`,
+	function: (q) => `/api/v1/pipeline?q=${encode(`process_cpu | frames function = "${q.name}" | sum`)}&${range(q)}`,
 	series: (q) => `/api/v1/series?query=process_cpu&by=service_name&${range(q)}&step=${q.step}ms`,
 	values: (q) => `/api/v1/label-values?label=${q.label}&prefix=${encode(q.prefix)}&${range(q)}`,
-	services: (q) => `/api/v1/label-values?label=service_name&limit=0&${range(q)}`,
+	services: (q) => `/api/v1/services?limit=0&${range(q)}`,
 	diff: (q) => `/api/v1/diff?query=process_cpu&${range(q)}&base_from=${q.baseFrom}&base_to=${q.baseTo}`,
 };
 
 async function questions(server, blocks) {
 	const first = Math.min(...blocks.map((block) => block.min_ns)) / 1e6, last = Math.ceil((Math.max(...blocks.map((block) => block.max_ns)) / 1e6 + 1) / hour) * hour;
 	const all = { from: Math.floor(first), to: last }, one = { from: last - 9 * hour, to: last - 8 * hour }, length = (last - first) / day;
-	const services = (await server.json(paths.services({ ...all }))).values.sort((a, b) => b.series - a.series), service = services[0].value;
+	const services = (await server.json(`/api/v1/label-values?label=service_name&limit=0&${range(all)}`)).values.sort((a, b) => b.series - a.series), service = services[0].value;
 	const table = await server.json(`${paths.flame(one)}&format=json&limit=0`);
 	const name = table.functions.rows.filter((row) => /^[a-z]+\.\w+$/.test(row.name)).sort((a, b) => b.self - a.self)[0]?.name ?? table.functions.rows[0].name;
 	const pods = await server.json(`/api/v1/label-values?label=k8s_pod_name&${range(all)}`);
@@ -123,6 +123,17 @@ async function askPeer(list, peer, sql, key, span) {
 	}
 }
 
+async function askClickHouse(list, blocks) {
+	const last = Math.max(...blocks.map((block) => block.max_ns)) / 1e6, from = last - clickhouseDays * day - hour;
+	const part = blocks.filter((block) => block.max_ns / 1e6 > from), loader = await DuckDB.open(part), engine = await ClickHouse.start(join(data, "clickhouse"));
+	try {
+		const begun = performance.now();
+		await engine.load(loader, part.map((block) => block.name).join());
+		console.log(`  ClickHouse ${engine.version}: ${part.length} blocks loaded in ${ms(performance.now() - begun)}, ${mb(await engine.bytes())} on disk; it gets sums by stack, not trees of frames, as DuckDB does`);
+		await askPeer(list, engine, clickhouseSql, "clickhouse", { from: Math.min(...part.map((block) => block.min_ns)) / 1e6 - 60000 });
+	} finally { await engine.stop(); }
+}
+
 function print(list) {
 	for (const question of list) {
 		console.log(`  ${question.title}`);
@@ -156,16 +167,7 @@ if (!has("--no-duckdb") || !has("--no-clickhouse")) {
 	const database = await DuckDB.open(blocks);
 	if (!has("--no-duckdb")) await askPeer(list, database, duckdbSql, "duckdb");
 	if (has("--no-clickhouse") || !clickhouseHere()) console.log("  ClickHouse: left out");
-	else {
-		const last = Math.max(...blocks.map((block) => block.max_ns)) / 1e6, from = last - clickhouseDays * day - hour;
-		const part = blocks.filter((block) => block.max_ns / 1e6 > from), loader = await DuckDB.open(part), engine = await ClickHouse.start(join(data, "clickhouse"));
-		try {
-			const begun = performance.now();
-			await engine.load(loader, part.map((block) => block.name).join());
-			console.log(`  ClickHouse ${engine.version}: ${part.length} blocks loaded in ${ms(performance.now() - begun)}, ${mb(await engine.bytes())} on disk; it gets sums by stack, not trees of frames, as DuckDB does`);
-			await askPeer(list, engine, clickhouseSql, "clickhouse", { from: Math.min(...part.map((block) => block.min_ns)) / 1e6 - 60000 });
-		} finally { await engine.stop(); }
-	}
+	else await askClickHouse(list, blocks).catch((error) => console.log(`  ClickHouse: ${error.message}`));
 }
 print(list);
 console.log(`\nserver's peak memory   ${mb(peak * 1024)}${verdict(peak / 1024, 512, " MB")}`);

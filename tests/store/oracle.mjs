@@ -110,11 +110,12 @@ function makeQuery(number) {
 	const type = rng.chance(80) ? "process_cpu" : "memory";
 	const matchers = Array.from({ length: rng.pick([0, 0, 1, 1, 1, 2, 3]) }, () => makeMatcher(rng));
 	const [from, to] = makeRange(rng);
-	const query = { number, type, matchers, from, to, kind: rng.pick(["total", "total", "functions", "series", "series", "values", "frames", "frames", "groups", "frameSeries"]) };
+	const query = { number, type, matchers, from, to, kind: rng.pick(["total", "total", "functions", "series", "series", "values", "frames", "frames", "groups", "frameSeries", "diff", "frameFunctions"]) };
 	query.selector = `${type}${matchers.length ? `{${matchers.map((m) => `${m.label}${m.op}${quote(m.value)}`).join(", ")}}` : ""}`;
 	if (["series", "frameSeries"].includes(query.kind)) query.step = rng.pick([10, 60, 60, 97, 300, 300, 900, 3600, 7200]);
 	if (["series", "groups", "frameSeries"].includes(query.kind)) query.by = [...new Set(Array.from({ length: query.kind === "groups" ? 1 + rng.random(2) : rng.pick([0, 1, 1, 2, 3]) }, () => rng.chance(4) ? "no_such_label" : rng.pick(labels)))];
-	if (["frames", "frameSeries"].includes(query.kind)) query.frames = Array.from({ length: rng.pick([1, 1, 2]) }, () => makeFrames(rng));
+	if (["frames", "frameSeries", "frameFunctions"].includes(query.kind) || (["groups", "diff"].includes(query.kind) && rng.chance(30))) query.frames = Array.from({ length: rng.pick([1, 1, 2]) }, () => makeFrames(rng));
+	if (query.kind === "diff") [query.baseFrom, query.baseTo] = makeRange(rng);
 	if (query.kind === "values") [query.label, query.from, query.to] = [rng.pick(labels), start - hour, end + hour];
 	if (query.kind === "values") query.prefix = rng.chance(60) ? rng.pick(values[query.label]).slice(0, 1 + rng.random(6)) : "";
 	return query;
@@ -139,6 +140,17 @@ const keyOf = (by, labels) => JSON.stringify(by.map((name) => labels[name] ?? ""
 const put = (map, key, value) => { if (value !== 0n) map.set(key, (map.get(key) ?? 0n) + value); };
 const words = /^(checkout|cart|search|login|orders|billing|catalog|images|mailer|ranking|reports|gateway)\./;
 
+// Functions of services that send names; those of addresses are named by symbols that DuckDB does not have.
+function namedRows(list) {
+	const map = new Map();
+	for (const row of list)
+		if (words.test(row.name)) {
+			put(map, `self ${row.name} ${row.file}`, BigInt(row.self));
+			put(map, `total ${row.name} ${row.file}`, BigInt(row.total));
+		}
+	return map;
+}
+
 const asked = {
 	async total(query) {
 		const answer = await ask("query", common(query)), map = new Map();
@@ -147,13 +159,7 @@ const asked = {
 		return map;
 	},
 	async functions(query) {
-		const answer = await ask("query", [...common(query), ["format", "json"], ["limit", 0]]), map = new Map();
-		for (const row of answer.functions.rows)
-			if (words.test(row.name)) {
-				put(map, `self ${row.name} ${row.file}`, BigInt(row.self));
-				put(map, `total ${row.name} ${row.file}`, BigInt(row.total));
-			}
-		return map;
+		return namedRows((await ask("query", [...common(query), ["format", "json"], ["limit", 0]])).functions.rows);
 	},
 	async series(query, text) {
 		const answer = await ask("series", [...common(query, text), ["step", `${query.step}s`], ["limit", 100000], ...query.by.map((name) => ["by", name])]), map = new Map();
@@ -175,17 +181,43 @@ const asked = {
 	frames: (query) => pipelined.frames(query),
 	groups: (query) => pipelined.groups(query),
 	frameSeries: (query) => pipelined.frameSeries(query),
+	diff: (query) => pipelined.diff(query),
+	frameFunctions: (query) => pipelined.top(query),
 };
 
 // Stages of the query language, where the server has them.
+const stage = ({ drop, where, field, op, value }) => ` | ${drop ? "drop " : ""}frames ${where === "any" ? "" : `${where} `}${field}${op ? ` ${op} ${quote(value)}` : ""}`;
 const pipelined = {
-	stages: (query) => (query.frames ?? []).map((f) => ` | frames ${f.drop ? "drop " : ""}${f.where === "any" ? "" : `${f.where} `}${f.field}${f.op ? ` ${f.op} ${quote(f.value)}` : ""}`).join(""),
-	frames: (query) => asked.total({ ...query, selector: query.selector + pipelined.stages(query) }),
-	frameSeries: (query) => asked.series(query, query.selector + pipelined.stages(query)),
-	groups: async () => { throw new Error("not yet"); },
+	text: (query) => query.selector + (query.frames ?? []).map(stage).join(""),
+	frames: (query) => asked.total({ ...query, selector: pipelined.text(query) }),
+	frameSeries: (query) => asked.series(query, pipelined.text(query)),
+	// The flame graph has the labels at its root, one level a label.
+	async groups(query) {
+		const answer = await ask("query", [...common(query, `${pipelined.text(query)} | group by ${query.by.join(", ")}`), ["max_nodes", 0]]), map = new Map();
+		const { strings, nodes } = answer.flame, labelsOf = [{}], depth = [0];
+		for (let i = 1; i < nodes.parent.length; i++) {
+			const parent = nodes.parent[i], text = strings[nodes.name[i]], at = text.indexOf("=");
+			depth[i] = depth[parent] + 1;
+			if (depth[i] > query.by.length) continue;
+			labelsOf[i] = { ...labelsOf[parent], [text.slice(0, at)]: text.slice(at + 1) };
+			assert.equal(text.slice(0, at), query.by[depth[i] - 1], "labels are at the root, in the order asked for");
+			if (depth[i] === query.by.length) put(map, keyOf(query.by, labelsOf[i]), BigInt(nodes.total[i]));
+		}
+		return map;
+	},
+	async diff(query) {
+		const answer = await ask("diff", [...common(query, pipelined.text(query)), ["base_from", query.baseFrom], ["base_to", query.baseTo]]), map = new Map();
+		put(map, "base", BigInt(answer.base_total));
+		put(map, "total", BigInt(answer.total));
+		return map;
+	},
+	async top(query) {
+		const answer = await ask("query", [...common(query, pipelined.text(query)), ["format", "json"], ["limit", 0]]);
+		return namedRows(answer.functions.rows);
+	},
 };
 const hasPipeline = (await get("query", [["query", "process_cpu | frames user"], ["from", start], ["to", start + 1000]])).status === 200;
-const needsPipeline = (query) => ["frames", "frameSeries", "groups"].includes(query.kind);
+const needsPipeline = (query) => ["frames", "frameSeries", "groups", "diff", "frameFunctions"].includes(query.kind);
 
 const queries = (only === null ? Array.from({ length: count }, (_, number) => number) : [only]).map(makeQuery);
 for (const query of queries)
@@ -208,7 +240,7 @@ await rows(`CREATE TABLE frames AS WITH RECURSIVE
 		SELECT h, k.block, k.parent_id, k.location_id, 0 AS depth FROM one JOIN raw_stacks k ON place = k.block || ' ' || k.stack_id
 		UNION ALL
 		SELECT w.h, w.block, k.parent_id, k.location_id, w.depth + 1 FROM walk w JOIN raw_stacks k ON k.block = w.block AND k.stack_id = w.parent_id WHERE w.parent_id <> 0)
-	SELECT h, depth, parent_id = 0 AS is_root, frame_type, m.file_name AS binary, coalesce(position, 0) AS position, coalesce(name, '') AS name, coalesce(f.file_name, '') AS file
+	SELECT h, depth, parent_id = 0 AS is_root, frame_type, m.file_name AS binary, coalesce(position, 0) AS position, coalesce(position = max(position) OVER (PARTITION BY h, depth), true) AS is_last, coalesce(name, '') AS name, coalesce(f.file_name, '') AS file
 	FROM walk w JOIN raw_locations o USING (block, location_id) JOIN raw_mappings m USING (block, mapping_id)
 	LEFT JOIN raw_lines l ON l.block = w.block AND l.location_id = w.location_id LEFT JOIN raw_functions f ON f.block = l.block AND f.function_id = l.function_id`);
 
@@ -225,7 +257,7 @@ function frameCondition({ where, drop, field, op, value }) {
 		kernel: () => "frame_type = 2",
 		user: () => "frame_type <> 2",
 	}[field]();
-	const place = { any: "true", leaf: "depth = 0", root: "is_root" }[where];
+	const place = { any: "true", leaf: "depth = 0 AND position = 0", root: "is_root AND is_last" }[where];
 	return `h ${drop ? "NOT IN" : "IN"} (SELECT h FROM frames WHERE ${place} AND ${test})`;
 }
 const selected = (query, from = query.from, to = query.to) => [`name = ${literal(query.type)}`, `t >= ${from}000000`, `t < ${to}000000`, ...query.matchers.map(conditionOf), ...(query.frames ?? []).map(frameCondition)].join(" AND ");
@@ -258,6 +290,16 @@ const wanted = {
 	},
 	frames: (query) => wanted.total(query),
 	frameSeries: (query) => wanted.series(query),
+	frameFunctions: (query) => wanted.functions(query),
+	async groups(query) {
+		return new Map((await rows(`SELECT ${bySql(query)} AS key, sum(value)::HUGEINT AS v FROM x WHERE ${selected(query)} GROUP BY 1`)).map((row) => [JSON.stringify(JSON.parse(row.key)), BigInt(row.v)]));
+	},
+	async diff(query) {
+		const map = new Map();
+		for (const [key, from, to] of [["base", query.baseFrom, query.baseTo], ["total", query.from, query.to]])
+			put(map, key, BigInt((await rows(`SELECT coalesce(sum(value), 0)::HUGEINT AS v FROM x WHERE ${selected(query, from, to)}`))[0].v));
+		return map;
+	},
 };
 
 // ---- the verdict ----
