@@ -389,7 +389,7 @@ static int set_aside(struct reader *reader, uint64_t from, uint64_t to, const ch
 /* A torn end that nobody was promised: cut off, so that it does not look like damage once newer segments follow. */
 static int cut_tail(struct reader *reader, uint64_t offset)
 {
-	if (reader->fd < 0)
+	if (reader->fd < 0 || reader->replay->read_only)
 		return 0;
 	int r = io_truncate(reader->fd, offset, reader->name, reader->err);
 	return r < 0 ? r : io_sync(reader->fd, reader->name, reader->err);
@@ -608,7 +608,7 @@ static int replay_file(struct reader *reader)
 	if (r < 0)
 		return error_set_errno(reader->err, r, "log in %s", reader->replay->directory);
 	reader->name = path;
-	reader->fd = io_open(path, O_RDWR, 0, reader->err);
+	reader->fd = io_open(path, reader->replay->read_only ? O_RDONLY : O_RDWR, 0, reader->err);
 	if (reader->fd < 0)
 		return reader->fd;
 	uint64_t records = reader->result->records;
@@ -618,7 +618,7 @@ static int replay_file(struct reader *reader)
 	/* A process that was killed may have left records that only the page cache has. From now on they count: a retry of one
 	 * is acknowledged as a duplicate. And what was cut off the last one, after a sync that failed, must not come back under
 	 * sequences that are given again. */
-	if (r == 0 && (reader->result->records > records || reader->is_last))
+	if (r == 0 && !reader->replay->read_only && (reader->result->records > records || reader->is_last))
 		r = io_sync(reader->fd, path, reader->err);
 	reader->fd = io_close(reader->fd);
 	return r;

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/verify.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "store/block.h"
+#include "store/log.h"
+#include "store/record.h"
+
+struct verifying {
+	const struct store_verify_options *options;
+	struct store_verify_result *result;
+	char blocks[PATH_MAX], log[PATH_MAX], quarantine[PATH_MAX];
+};
+
+static void on_problem(void *context, const char *message)
+{
+	const struct verifying *v = context;
+	v->result->problems++;
+	if (v->options->on_problem)
+		v->options->on_problem(v->options->context, message);
+}
+
+static bool is_cancelled(const struct verifying *v)
+{
+	return v->options->cancel && __atomic_load_n(v->options->cancel, __ATOMIC_RELAXED);
+}
+
+/* ---- blocks ---- */
+
+static int check_block(struct verifying *v, const char *path, const char *name, struct error *err)
+{
+	struct block *block = NULL;
+	int r = block_open(path, &block, err);
+	if (r < 0)
+		return r;
+	if (strcmp(block->meta.name, name))
+		r = error_set(err, -EBADMSG, "%s: its metadata has another name, %s", path, block->meta.name);
+	if (r == 0)
+		r = block_verify(block, err);
+	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++)
+		v->result->files += block->meta.files[i].size > 0;
+	v->result->bytes += block_meta_bytes(&block->meta);
+	block_free(block);
+	return r;
+}
+
+static int verify_block(struct verifying *v, const char *name, struct error *err)
+{
+	char path[PATH_MAX], text[2 * ERROR_MESSAGE_MAX];
+	struct error why = {0};
+	int r = io_join_path(path, sizeof(path), v->blocks, name);
+	if (r < 0)
+		return error_set_errno(err, r, "%s/%s", v->blocks, name);
+	v->result->blocks++;
+	r = check_block(v, path, name, &why);
+	if (r == 0)
+		return 0;
+	/* The process that has it open removed or replaced it meanwhile. */
+	if (v->result->is_in_use && access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	/* A file that cannot be read is a problem of this block, and no reason to leave the others unread; memory is. */
+	if (r == -ENOTSUP || r == -ENOMEM)
+		return error_set(err, r, "%s", why.message);
+	snprintf(text, sizeof(text), "block %s: %s", name, why.message);
+	on_problem(v, text);
+	return 0;
+}
+
+/* Calls body for each entry of a directory that does not begin with a dot. */
+static int each_entry(struct verifying *v, const char *path,
+		      int (*body)(struct verifying *v, const char *name, struct error *err), struct error *err)
+{
+	DIR *dir = opendir(path);
+	if (!dir)
+		return error_set_errno(err, -errno, "cannot list %s", path);
+	int r = 0;
+	for (const struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+		if (is_cancelled(v))
+			r = error_set_errno(err, -ECANCELED, "stopped");
+		else if (entry->d_name[0] != '.')
+			r = body(v, entry->d_name, err);
+	}
+	closedir(dir);
+	return r;
+}
+
+/* ---- log ---- */
+
+static int check_record(void *context, uint64_t sequence, struct bytes payload, struct error *err)
+{
+	const struct verifying *v = context;
+	struct record record;
+	if (is_cancelled(v))
+		return error_set_errno(err, -ECANCELED, "stopped");
+	int r = record_decode(payload, &record, err);
+	if (r < 0)
+		return r == -ENOMEM || r == -ENOTSUP ? r : -EBADMSG;
+	record_release(&record);
+	return 0;
+}
+
+static int verify_log(struct verifying *v, struct error *err)
+{
+	struct log_replay replay = {
+		.directory = v->log, .read_only = true, .on_record = check_record, .on_problem = on_problem, .context = v};
+	struct log_replay_result result = {0};
+	int r = log_replay(&replay, &result, err);
+	v->result->log_bytes = result.bytes;
+	v->result->records = result.records;
+	return r;
+}
+
+/* ---- all ---- */
+
+static int count_entry(struct verifying *v, const char *name, struct error *err)
+{
+	v->result->set_aside++;
+	return 0;
+}
+
+static int set_paths(struct verifying *v, const char *directory, char *lock, struct error *err)
+{
+	if (io_join_path(v->blocks, PATH_MAX, directory, "blocks") < 0 ||
+	    io_join_path(v->log, PATH_MAX, directory, "log") < 0 ||
+	    io_join_path(v->quarantine, PATH_MAX, directory, "quarantine") < 0 ||
+	    io_join_path(lock, PATH_MAX, directory, "lock") < 0)
+		return error_set_errno(err, -ENAMETOOLONG, "%s", directory);
+	if (access(v->blocks, F_OK) < 0 || access(v->log, F_OK) < 0)
+		return error_set(err, -ENOENT, "%s holds no data: it has no blocks/ and log/", directory);
+	return 0;
+}
+
+int store_verify(const struct store_verify_options *options, struct store_verify_result *ret, struct error *err)
+{
+	struct verifying v = {.options = options, .result = ret};
+	char lock[PATH_MAX];
+	*ret = (struct store_verify_result){0};
+	int r = set_paths(&v, options->directory, lock, err);
+	if (r < 0)
+		return r;
+	/* Without write permission, or on a disk that is mounted read-only, there is nobody to be kept out either. */
+	int lock_fd = io_lock_file(lock, NULL);
+	ret->is_in_use = lock_fd == -EBUSY;
+	r = each_entry(&v, v.blocks, verify_block, err);
+	if (r == 0 && !ret->is_in_use)
+		r = verify_log(&v, err);
+	if (r == 0 && access(v.quarantine, F_OK) == 0)
+		r = each_entry(&v, v.quarantine, count_entry, err);
+	io_close(lock_fd);
+	return r;
+}
