@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "profile/merge.h"
 #include "store/read_int.h"
@@ -68,18 +69,129 @@ static int copy_head(struct head *head, const uint32_t *stacks, size_t count, st
 	return code;
 }
 
-static int copy_block(struct reading *r, struct block *block, const uint32_t *stacks, size_t count, struct profile *into,
+/* ---- tables of blocks ---- */
+
+#define AHEAD 2 /* tables that are loaded before they are needed: more would only cost memory */
+
+/* Decoding a block's tables takes about as long as making frames of them, so another thread does it, a little ahead. Without
+ * that thread they are loaded when they are needed. */
+struct tables_ahead {
+	struct reading *r;
+	const struct by_source *by;
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	size_t loaded, used; /* sources up to which tables are loaded, used */
+	bool stop;
+	struct tables_slot {
+		struct block_tables *tables;
+		int code;
+		struct error error;
+	} * slots;		       /* by source */
+	struct store_read_stats stats; /* the thread's own */
+};
+
+static struct block *block_of(const struct reading *r, size_t source)
+{
+	return r->snapshot.blocks[r->snapshot.block_count - 1 - (source - 2)];
+}
+
+static bool is_needed(const struct by_source *by, size_t source)
+{
+	return source >= 2 && by->starts[source + 1] > by->starts[source];
+}
+
+static void *load_ahead(void *context)
+{
+	struct tables_ahead *a = context;
+	for (size_t s = 0; s < a->r->source_count; s++) {
+		struct tables_slot *slot = &a->slots[s];
+		pthread_mutex_lock(&a->lock);
+		while (!a->stop && s >= a->used + AHEAD + 2) /* the heads are the first two */
+			pthread_cond_wait(&a->changed, &a->lock);
+		bool stop = a->stop;
+		pthread_mutex_unlock(&a->lock);
+		if (stop)
+			break;
+		if (is_needed(a->by, s))
+			slot->code = cache_get(a->r->store, block_of(a->r, s), BLOCK_PART_TABLES, (void **)&slot->tables,
+					       &a->stats, &slot->error);
+		pthread_mutex_lock(&a->lock);
+		a->loaded = s + 1;
+		pthread_cond_broadcast(&a->changed);
+		pthread_mutex_unlock(&a->lock);
+	}
+	return NULL;
+}
+
+static int tables_ahead_start(struct tables_ahead *a, struct reading *r, const struct by_source *by)
+{
+	*a = (struct tables_ahead){.r = r, .by = by, .slots = mem_zalloc_array(r->source_count, sizeof(*a->slots))};
+	if (!a->slots)
+		return -ENOMEM;
+	size_t needed = 0;
+	for (size_t s = 0; s < r->source_count; s++)
+		needed += is_needed(by, s);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->changed, NULL);
+	a->running = needed > 1 && thread_start(&a->thread, "wick-read", load_ahead, a, NULL) == 0;
+	return 0;
+}
+
+static void tables_ahead_stop(struct tables_ahead *a)
+{
+	if (!a->slots)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->stop = true;
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	if (a->running)
+		pthread_join(a->thread, NULL);
+	for (size_t s = 0; s < a->r->source_count; s++)
+		cache_put(a->r->store, BLOCK_PART_TABLES, a->slots[s].tables);
+	a->r->stats->bytes += a->stats.bytes;
+	a->r->stats->cache_hits += a->stats.cache_hits;
+	a->r->stats->cache_misses += a->stats.cache_misses;
+	pthread_mutex_destroy(&a->lock);
+	pthread_cond_destroy(&a->changed);
+	mem_free(a->slots);
+}
+
+/* The slot of a source, loaded. */
+static struct tables_slot *take_tables(struct tables_ahead *a, size_t source)
+{
+	struct tables_slot *slot = &a->slots[source];
+	if (!a->running) {
+		slot->code = cache_get(a->r->store, block_of(a->r, source), BLOCK_PART_TABLES, (void **)&slot->tables,
+				       &a->stats, &slot->error);
+		return slot;
+	}
+	pthread_mutex_lock(&a->lock);
+	a->used = source;
+	pthread_cond_broadcast(&a->changed);
+	while (a->loaded <= source)
+		pthread_cond_wait(&a->changed, &a->lock);
+	pthread_mutex_unlock(&a->lock);
+	return slot;
+}
+
+static int copy_block(struct tables_ahead *ahead, size_t source, const uint32_t *stacks, size_t count, struct profile *into,
 		      uint32_t *ret_ids, struct error *err)
 {
-	struct block_tables *tables = NULL;
-	struct error own = {0};
-	int code = cache_get(r->store, block, BLOCK_PART_TABLES, (void **)&tables, r->stats, &own);
+	struct reading *r = ahead->r;
+	struct block *block = block_of(r, source);
+	struct tables_slot *slot = take_tables(ahead, source);
+	struct error own = slot->error;
+	int code = slot->code;
 	for (size_t i = 0; code == 0 && i < count; i++)
-		if (stacks[i] >= tables->stack_count)
+		if (stacks[i] >= slot->tables->stack_count)
 			code = error_set(&own, -EBADMSG, "%s: tables are not of the same length", block->path);
 	if (code == 0)
-		code = materialize_stacks(tables, stacks, count, into, ret_ids, &own);
-	cache_put(r->store, BLOCK_PART_TABLES, tables);
+		code = materialize_stacks(slot->tables, stacks, count, into, ret_ids, &own);
+	cache_put(r->store, BLOCK_PART_TABLES, slot->tables);
+	slot->tables = NULL;
 	if (code == -EBADMSG) {
 		blocks_set_aside(r->store, block, own.message);
 		return -EAGAIN;
@@ -89,16 +201,18 @@ static int copy_block(struct reading *r, struct block *block, const uint32_t *st
 	return code;
 }
 
-static int copy_source(struct reading *r, size_t source, const struct by_source *by, struct profile *into, struct error *err)
+static int copy_source(struct tables_ahead *ahead, size_t source, struct profile *into, struct error *err)
 {
+	const struct by_source *by = ahead->by;
 	size_t from = by->starts[source], count = by->starts[source + 1] - from;
 	if (count == 0)
 		return 0;
 	if (source < 2)
-		return copy_head(r->snapshot.heads[1 - source], by->stacks + from, count, into, by->ids + from, err);
-	struct block *block = r->snapshot.blocks[r->snapshot.block_count - 1 - (source - 2)];
-	return copy_block(r, block, by->stacks + from, count, into, by->ids + from, err);
+		return copy_head(ahead->r->snapshot.heads[1 - source], by->stacks + from, count, into, by->ids + from, err);
+	return copy_block(ahead, source, by->stacks + from, count, into, by->ids + from, err);
 }
+
+/* ---- all ---- */
 
 static int add_samples(const struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
 {
@@ -112,17 +226,19 @@ static int add_samples(const struct reading *r, const struct by_source *by, stru
 	return code;
 }
 
-static int check_sources(struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
+static int copy_sources(struct reading *r, const struct by_source *by, struct profile *into, struct error *err)
 {
-	int code = 0;
+	struct tables_ahead ahead;
+	int code = tables_ahead_start(&ahead, r, by) < 0 ? error_nomem(err) : 0;
 	for (size_t s = 0; code == 0 && s < r->source_count; s++) {
 		code = read_check(r, 0, err);
 		/* Stacks without frames would be wrong, so this is where a deadline is an error. */
 		if (code == READ_LIMITED)
 			code = error_set(err, -ETIME, "the deadline passed before the result was complete");
 		if (code == 0)
-			code = copy_source(r, s, by, into, err);
+			code = copy_source(&ahead, s, into, err);
 	}
+	tables_ahead_stop(&ahead);
 	return code;
 }
 
@@ -132,7 +248,7 @@ int read_finish_merge(struct reading *r, struct profile *into, struct error *err
 	int64_t started = time_monotonic_ns();
 	if (!r->has_type)
 		return 0;
-	int code = sort_by_source(r, &by) < 0 ? error_nomem(err) : check_sources(r, &by, into, err);
+	int code = sort_by_source(r, &by) < 0 ? error_nomem(err) : copy_sources(r, &by, into, err);
 	if (code == 0 && into->sample_type_count == 0)
 		code = set_type(r, into, err);
 	if (code == 0)
