@@ -160,37 +160,35 @@ static int look(struct compacting *c)
 
 /* ---- memory ---- */
 
-#define SOURCE_BYTES	   (5ull * 1024 * 1024 / 2) /* a source: a page of each column, dictionaries, what decoding takes */
-#define LINKED_BYTES	   (5ull * 1024 * 1024 / 2) /* more of it, with links */
-#define OUT_BYTES	   (30ull * 1024 * 1024)    /* rows to be handed over, a row group, a chunk being encoded */
-#define ROLLUP_BYTES	   (44ull * 1024 * 1024)    /* rows of a chunk, runs, a row group */
+#define SOURCE_BYTES	   (2ull * 1024 * 1024)	 /* a source: a page of each column, dictionaries, what decoding takes */
+#define LINKED_BYTES	   (2ull * 1024 * 1024)	 /* more of it, with links */
+#define OUT_BYTES	   (30ull * 1024 * 1024) /* rows to be handed over, a row group, a chunk being encoded */
+#define ROLLUP_BYTES	   (48ull * 1024 * 1024) /* rows of a chunk, segments, runs, row groups */
 #define ROLLUP_STACK_BYTES 17
+#define LOAD_BYTES	   (3ull * 1024 * 1024) /* what decoding takes while tables are loaded */
 
 static uint64_t table_bytes(const struct block_meta *meta)
 {
 	const struct parquet_written *files = meta->files;
-	return files[BLOCK_STACKS].rows * 28 + files[BLOCK_LOCATIONS].rows * 32 + files[BLOCK_LINES].rows * 24 +
-	       files[BLOCK_FUNCTIONS].rows * 160 + files[BLOCK_SERIES].rows * 128;
+	return files[BLOCK_STACKS].rows * 26 + files[BLOCK_LOCATIONS].rows * 32 + files[BLOCK_LINES].rows * 24 +
+	       files[BLOCK_FUNCTIONS].rows * 160 + LOAD_BYTES;
 }
 
-/* What all steps need at most if input i comes to those that are there. */
-static uint64_t bound_with(const struct compacting *c, size_t i)
+/* What is left for stacks when input i comes to those that are there; false when there is no room for its rows. */
+static bool limits_with(const struct compacting *c, size_t i, struct stack_union_limits *ret)
 {
 	const struct block_meta *meta = &c->inputs[i].block->meta;
-	uint64_t remaps = 0, stacks = 0;
-	for (size_t k = 0; k <= i; k++) {
-		const struct block_meta *other = &c->inputs[k].block->meta;
-		remaps += 4 * (other->files[BLOCK_STACKS].rows + other->files[BLOCK_SERIES].rows);
-		stacks += other->files[BLOCK_STACKS].rows;
-	}
-	uint64_t series = merged_series_bytes(c->series, meta->series);
-	uint64_t collect = series + remaps + table_bytes(meta) +
-			   stack_union_bytes(c->stacks, meta->files[BLOCK_STACKS].rows, meta->files[BLOCK_LOCATIONS].rows,
-					     meta->files[BLOCK_FUNCTIONS].rows);
-	uint64_t rows = series + remaps + (i + 1) * (SOURCE_BYTES + (c->has_links ? LINKED_BYTES : 0)) + OUT_BYTES;
-	uint64_t rollups = c->job->rollups ? series + ROLLUP_BYTES + stacks * ROLLUP_STACK_BYTES : 0;
-	uint64_t most = collect > rows ? collect : rows;
-	return most > rollups ? most : rollups;
+	uint64_t most = c->job->memory_max, fixed = merged_series_bytes(c->series, meta->series);
+	uint64_t rollups = c->job->rollups ? fixed + ROLLUP_BYTES : 0;
+	for (size_t k = 0; k <= i; k++)
+		fixed += 4 * (c->inputs[k].block->meta.files[BLOCK_STACKS].rows + c->inputs[k].block->meta.series);
+	uint64_t rows = fixed + (i + 1) * (SOURCE_BYTES + (c->has_links ? LINKED_BYTES : 0)) + OUT_BYTES;
+	uint64_t collect = fixed + table_bytes(meta);
+	if (rows > most || collect >= most || rollups >= most)
+		return false;
+	ret->bytes = most - collect;
+	ret->stacks = c->job->rollups ? (most - rollups) / ROLLUP_STACK_BYTES : SIZE_MAX;
+	return true;
 }
 
 /* ---- collect ---- */
@@ -208,7 +206,7 @@ static int collect_series(struct compacting *c, struct input *input)
 	return r;
 }
 
-static int collect_stacks(struct compacting *c, struct input *input)
+static int collect_stacks(struct compacting *c, struct input *input, const struct stack_union_limits *limits)
 {
 	struct block_tables *tables = NULL;
 	struct block_hashes *hashes = NULL;
@@ -218,7 +216,7 @@ static int collect_stacks(struct compacting *c, struct input *input)
 		r = block_hashes_load(input->block, &hashes, &bytes, c->err);
 	if (r == 0) {
 		input->stack_count = tables->stack_count;
-		r = stack_union_add(c->stacks, tables, hashes, input->used_stacks, &input->stacks, c->err);
+		r = stack_union_add(c->stacks, tables, hashes, input->used_stacks, limits, &input->stacks, c->err);
 	}
 	block_tables_free(tables);
 	block_hashes_free(hashes);
@@ -237,6 +235,22 @@ static int look_for_links(struct compacting *c, const struct input *input)
 	return r;
 }
 
+/* -E2BIG: it does not fit beside those that are there. */
+static int collect_input(struct compacting *c, size_t i)
+{
+	struct input *input = &c->inputs[i];
+	struct stack_union_limits limits;
+	int r = check_cancel(c);
+	if (r == 0)
+		r = look_for_links(c, input);
+	/* The first one comes in whatever it takes. */
+	if (r == 0 && i > 0 && !limits_with(c, i, &limits))
+		return -E2BIG;
+	if (r == 0)
+		r = collect_stacks(c, input, i > 0 ? &limits : NULL);
+	return r == 0 ? collect_series(c, input) : r;
+}
+
 static int collect(struct compacting *c)
 {
 	struct compact_job *job = c->job;
@@ -244,16 +258,9 @@ static int collect(struct compacting *c)
 	if (r == 0)
 		r = stack_union_new(&c->stacks, c->err);
 	for (size_t i = 0; r == 0 && i < job->input_count; i++) {
-		if (i > 0 && bound_with(c, i) > job->memory_max)
-			break;
-		r = check_cancel(c);
-		if (r == 0)
-			r = look_for_links(c, &c->inputs[i]);
-		if (r == 0)
-			r = collect_series(c, &c->inputs[i]);
-		if (r == 0)
-			r = collect_stacks(c, &c->inputs[i]);
-		r = of_input(c, i, r);
+		r = of_input(c, i, collect_input(c, i));
+		if (r == -E2BIG && i > 0)
+			return 0;
 		job->used = i + 1;
 	}
 	return r;

@@ -162,7 +162,7 @@ static int out_open(struct rolling *r, struct out *out, enum block_file file)
 	static const uint32_t sorted_by[] = {0, 1, 4};
 	static const struct parquet_key_value key_values[] = {{"wick.block_version", "2"}};
 	char path[PATH_MAX];
-	size_t n = r->job->group_rows ? r->job->group_rows : PARQUET_GROUP_ROWS;
+	size_t n = r->job->group_rows && file != BLOCK_TOTALS ? r->job->group_rows : PARQUET_GROUP_ROWS;
 	*out = (struct out){.file = file, .capacity = n, .has_stacks = file != BLOCK_TOTALS};
 	struct parquet_write_options options = {.columns = columns,
 						.column_count = out->has_stacks ? 5 : 4,
