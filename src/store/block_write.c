@@ -480,6 +480,12 @@ int block_writer_appends(struct block_writer *writer, const struct head_append *
 		{.name = "sequence", .type = PARQUET_INT64, .layout = PARQUET_DELTA},
 		{.name = "id", .type = PARQUET_FIXED, .type_length = STORE_ID_SIZE, .layout = PARQUET_PLAIN},
 	};
+	/* Nobody asks for more than the newest. */
+	size_t skip = count > STORE_IDS_KEPT ? count - STORE_IDS_KEPT : 0;
+	if (skip) {
+		appends += skip;
+		count -= skip;
+	}
 	writer->has_appends = true;
 	return block_table_write(
 		writer,

@@ -73,6 +73,7 @@ int block_writer_processes(struct block_writer *writer, const struct block_proce
 /* used: a byte a stack, whether a row refers to it; hashes: by stack, those of used ones are stored. */
 int block_writer_tables(struct block_writer *writer, const struct block_tables *tables, const uint8_t *used,
 			const struct hash128 *hashes, struct error *err);
+/* By rising sequence; the last STORE_IDS_KEPT are stored. */
 int block_writer_appends(struct block_writer *writer, const struct head_append *appends, size_t count, struct error *err);
 /* -EINVAL when there were no rows at all. The caller releases *ret. */
 int block_writer_finish(struct block_writer *writer, struct block_meta *ret, struct error *err);
