@@ -20,7 +20,8 @@
 #include "base/map.h"
 #include "query/run.h"
 
-#define CELLS_MAX 1000000 /* groups x bins, processes x bins */
+#define CELLS_MAX    1000000 /* groups x bins, processes x bins */
+#define ATTEMPTS_MAX 10
 
 static const char *const identity[] = {"host_name", "process_pid"};
 #define IDENTITY_COUNT (sizeof(identity) / sizeof(*identity))
@@ -293,41 +294,59 @@ static int put_table(struct join *join)
 	return r;
 }
 
-int run_join(struct run *run)
+/* The labels to join on, and those that tell processes apart. */
+static int join_init(struct join *join, struct run *run)
 {
 	const struct query_plan *plan = run->plan;
-	_cleanup_(join_release) struct join join = {.run = run, .on_count = plan->by_count};
-	struct query query;
-	run_query(run, &query);
+	*join = (struct join){.run = run, .on_count = plan->by_count};
 	for (size_t i = 0; i < plan->by_count; i++)
-		join.by[join.by_count++] = plan->by[i];
-	for (size_t i = 0; i < IDENTITY_COUNT; i++) {
+		join->by[join->by_count++] = plan->by[i];
+	for (size_t i = 0; i < IDENTITY_COUNT && join->by_count < STORE_GROUP_BY_MAX; i++) {
 		bool there = false;
 		for (size_t k = 0; k < plan->by_count; k++)
 			there |= strcmp(plan->by[k], identity[i]) == 0;
 		if (!there)
-			join.by[join.by_count++] = identity[i];
+			join->by[join->by_count++] = identity[i];
 	}
-	int r = groups_init(&join.groups, NULL, plan->by, plan->by_count, CELLS_MAX, run->err);
+	int r = groups_init(&join->groups, NULL, plan->by, plan->by_count, CELLS_MAX, run->err);
+	return r ? r : groups_init(&join->processes, NULL, join->by, join->by_count, CELLS_MAX, run->err);
+}
+
+static int join_once(struct run *run, const struct query_series *series)
+{
+	_cleanup_(join_release) struct join join;
+	struct query query;
+	run_query(run, &query);
+	int r = join_init(&join, run);
+	join.from_ns = query.from_ns = series->from_ns;
+	query.to_ns = series->to_ns;
+	join.step_ns = series->step_ns;
 	if (!r)
-		r = groups_init(&join.processes, NULL, join.by, join.by_count, CELLS_MAX, run->err);
-	if (r)
-		return r;
+		r = add_series(&join, series);
+	if (!r)
+		r = read_processes(&join, &query, run->err);
+	return r ? r : put_table(&join);
+}
+
+int run_join(struct run *run)
+{
+	const struct query_plan *plan = run->plan;
+	struct query query;
+	run_query(run, &query);
 	struct query_series_options options = {.whole = !plan->binned,
 					       .step_ns = plan->step_ns,
 					       .by = plan->by,
 					       .by_count = plan->by_count,
 					       .limit = SIZE_MAX};
 	_cleanup_(query_series_release) struct query_series series = {0};
-	r = query_series(run->store, run->symbolizer, &query, &options, &series, run->stats, run->err);
-	if (r)
-		return r;
+	int r = query_series(run->store, run->symbolizer, &query, &options, &series, run->stats, run->err);
 	run->result->type = series.type;
-	join.from_ns = query.from_ns = series.from_ns;
-	query.to_ns = series.to_ns;
-	join.step_ns = series.step_ns;
-	r = add_series(&join, &series);
-	if (!r)
-		r = read_processes(&join, &query, run->err);
-	return r ? r : put_table(&join);
+	/* A block that turned out to be damaged is out of the way when it is tried again. */
+	for (int i = 0; !r && i < ATTEMPTS_MAX; i++) {
+		r = join_once(run, &series);
+		if (r != -EAGAIN)
+			break;
+		r = i + 1 < ATTEMPTS_MAX ? 0 : r;
+	}
+	return r;
 }

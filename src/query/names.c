@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/time.h"
 #include "query/query_int.h"
 
 #define NAMES_BYTES_MAX (64 * MIB)
@@ -118,13 +119,16 @@ static int names_read(struct store *store, const struct query *query, list_funct
 	if (intern_init(&build.texts, NAMES_BYTES_MAX))
 		return error_nomem(err);
 	struct store_read_stats read = {0};
+	int64_t started = time_monotonic_ns();
 	if (list)
 		r = list(store, &scan.select, names_on_item, &build, &read, err);
 	else
 		r = store_list_values(store, &scan.select, label, prefix, names_on_item, &build, &read, err);
 	r = query_scan_finish(&scan, store, r, err);
-	if (stats)
+	if (stats) {
 		query_stats_add(&stats->read, &read);
+		stats->read_ns += (uint64_t)(time_monotonic_ns() - started);
+	}
 	return r ? r : names_finish(&build, limit, ret, err);
 }
 

@@ -200,6 +200,109 @@ static void test_names(void **state)
 	assert_int_equal(query_label_values(fixture->store, &query, "a-b", "", 1, &names, NULL, &err), -EINVAL);
 }
 
+static void test_names_know_when(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct query_names names;
+	struct query query = {.selector = "process_cpu", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_label_values(fixture->store, &query, "service", "", 0, &names, NULL, &err), 0);
+	assert_int_equal(names.count, 2);
+	assert_string_equal(names.items[1].name, "shop");
+	assert_int_equal(names.items[1].samples, 3); /* two in the block, one in the head */
+	assert_int_equal(names.items[1].first_ns, START_NS);
+	assert_int_equal(names.items[1].last_ns, START_NS + 15 * NS_PER_S);
+	query_names_release(&names);
+}
+
+static void test_type_beside_the_selector(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct profile *profile = NULL;
+	struct query query = {.selector = "{service=\"bank\"}",
+			      .type = "memory:cpu:nanoseconds::",
+			      .from_ns = START_NS,
+			      .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), 0);
+	assert_int_equal(profile_total(profile, 0), 7);
+	profile_free(profile);
+	query.type = "process_cpu";
+	query.selector = "memory{service=\"bank\"}"; /* both must match */
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), 0);
+	assert_int_equal(profile->sample_count, 0);
+	profile_free(profile);
+	query.type = "a b";
+	assert_int_equal(query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "profile type: expected the end"));
+}
+
+static void test_grouped_merge(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	const char *by[] = {"service"}, *bad[] = {"0"};
+	struct query_merge_options options = {.by = by, .by_count = 1};
+	struct query query = {.selector = "process_cpu", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &profile, NULL, &err), 0);
+	assert_int_equal(profile->sample_count, 3);
+	for (size_t i = 0; i < 3; i++) {
+		const char *service = profile_label_value(profile, profile->samples[i].labels, "service");
+		assert_non_null(service);
+		assert_true(strcmp(service, "bank") != 0 || profile->values[i] == 80);
+	}
+	struct profile *none = NULL;
+	options.groups_max = 1;
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &none, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "more than 1 groups"));
+	options.by = bad;
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &none, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "'0' is not a label name"));
+}
+
+static void test_diff(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct query base = {.selector = "{service=\"shop\"}", .from_ns = START_NS, .to_ns = START_NS + 10 * NS_PER_S};
+	struct query query = {
+		.selector = "process_cpu", .from_ns = START_NS + 10 * NS_PER_S, .to_ns = START_NS + 100 * NS_PER_S};
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct query_stats stats = {0};
+	assert_int_equal(query_diff(fixture->store, NULL, &base, &query, NULL, &profile, &stats, &err), 0);
+	assert_int_equal(profile->sample_type_count, 2);
+	assert_int_equal(profile->sample_count, 3); /* buy, sell, pay */
+	assert_int_equal(profile_total(profile, 0), 30);
+	assert_int_equal(profile_total(profile, 1), 120);
+	assert_string_equal(profile_string(profile, profile->sample_types[0].type), "base");
+	assert_int_equal(profile_default_sample_type(profile), 1);
+	struct profile *none = NULL;
+	base.selector = "{service=\"bank\"}";
+	base.type = "";
+	base.to_ns = base.from_ns;
+	assert_int_equal(query_diff(fixture->store, NULL, &base, &query, NULL, &none, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "the base of the comparison: query: the time range is empty"));
+}
+
+static void test_label_sets(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	const char *by[] = {"service"};
+	struct query_label_sets sets;
+	struct query query = {.selector = "", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_label_sets(fixture->store, &query, by, 1, 0, &sets, NULL, &err), 0);
+	assert_int_equal(sets.count, 2);
+	assert_string_equal(labels_get(&sets.items[0], "service"), "bank");
+	assert_string_equal(labels_get(&sets.items[1], "service"), "shop");
+	query_label_sets_release(&sets);
+	assert_int_equal(query_label_sets(fixture->store, &query, by, 1, 1, &sets, NULL, &err), 0);
+	assert_int_equal(sets.count, 1);
+	assert_int_equal(sets.count_before_limit, 2);
+	query_label_sets_release(&sets);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +312,11 @@ int main(void)
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_chosen_step_gives_few_points),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names_know_when),
+		cmocka_unit_test(test_type_beside_the_selector),
+		cmocka_unit_test(test_grouped_merge),
+		cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_label_sets),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
