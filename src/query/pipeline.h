@@ -113,8 +113,9 @@ int query_run(struct store *store, struct symbolizer *symbolizer, const char *te
  * stats may be NULL, as may explain be false. Layout in docs/query.md. */
 struct query_write_options {
 	bool explain;
-	bool table;   /* of a profile: the table of functions instead of the flame tree */
-	size_t limit; /* rows of the table of functions and of text; 0 = all */
+	bool table;	  /* of a profile: the table of functions instead of the flame tree */
+	size_t limit;	  /* rows of the table of functions and of text; 0 = all */
+	size_t nodes_max; /* of a tree: the largest ones (flame_build_largest()); 0 = all */
 };
 int query_write_json(const struct query_result *result, const struct query_stats *stats,
 		     const struct query_write_options *options, struct buffer *out, struct error *err);

@@ -26,10 +26,11 @@ const char *query_kind_name(enum query_kind kind)
 
 /* ---- trees and tables of profiles ---- */
 
-static int profile_flame(const struct profile *profile, struct flame **ret, struct error *err)
+/* nodes_max 0 = all */
+static int profile_flame(const struct profile *profile, size_t nodes_max, struct flame **ret, struct error *err)
 {
 	size_t type = profile->sample_type_count ? profile->sample_type_count - 1 : 0;
-	return flame_build(profile, type, FLAME_UNNAMED_BY_ADDRESS, ret, err);
+	return flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, nodes_max, ret, err);
 }
 
 static int profile_diff(const struct profile *profile, struct diff **ret, struct error *err)
@@ -38,7 +39,7 @@ static int profile_diff(const struct profile *profile, struct diff **ret, struct
 	_cleanup_(flame_freep) struct flame *side = NULL;
 	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
 	if (!r)
-		r = profile_flame(profile, &side, err);
+		r = profile_flame(profile, 0, &side, err);
 	return r ? r : diff_build(base, side, ret, err);
 }
 
@@ -46,7 +47,7 @@ static int write_profile(const struct profile *profile, const struct query_write
 			 struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = profile_flame(profile, &flame, err);
+	int r = profile_flame(profile, options->table ? 0 : options->nodes_max, &flame, err);
 	if (r)
 		return r;
 	json_key(json, "total");
@@ -83,6 +84,9 @@ static int write_diff(const struct query_result *result, const struct query_writ
 	json_key(json, "total");
 	json_int(json, diff->tree->total);
 	if (!options->table) {
+		r = diff_trim(diff, options->nodes_max, err);
+		if (r)
+			return r;
 		json_key(json, "diff");
 		diff_write_json(diff, json);
 		return 0;
@@ -235,7 +239,7 @@ static int text_profile(const struct profile *profile, const struct query_write_
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
-	int r = profile_flame(profile, &flame, err);
+	int r = profile_flame(profile, 0, &flame, err);
 	if (!r)
 		r = table_build(flame, &table, err);
 	return r ? r : table_write_text(&table, flame->unit, options->limit, out, err);

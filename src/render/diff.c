@@ -2,6 +2,7 @@
 #include "render/diff.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,134 @@ int diff_build(const struct flame *base, const struct flame *side, struct diff *
 	return 0;
 }
 
+/* ---- leaving out what is small ---- */
+
+static uint64_t magnitude(int64_t value)
+{
+	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+static uint64_t node_size(const struct diff *diff, size_t i)
+{
+	uint64_t a = magnitude(diff->tree->nodes[i].total), b = magnitude(diff->base[i].total);
+	return a > b ? a : b;
+}
+
+static int compare_sizes(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+	return (a < b) - (a > b);
+}
+
+struct diff_trim {
+	struct diff *diff;
+	struct flame_node *nodes; /* those that are kept */
+	struct diff_value *base;
+	size_t count;
+	uint32_t *position; /* of kept nodes in the new arrays; UINT32_MAX = left out */
+	uint32_t *rest;	    /* by position: how many children were left out */
+	struct diff_value *rest_base, *rest_side;
+};
+
+static void trim_release(struct diff_trim *trim)
+{
+	mem_free(trim->nodes);
+	mem_free(trim->base);
+	mem_free(trim->position);
+	mem_free(trim->rest);
+	mem_free(trim->rest_base);
+	mem_free(trim->rest_side);
+}
+
+/* The size that a node must have, so that about nodes_max have it. */
+static int find_threshold(const struct diff *diff, size_t nodes_max, uint64_t *ret)
+{
+	_cleanup_(mem_freep) uint64_t *sizes = mem_alloc_array(diff->tree->count, sizeof(*sizes));
+	if (!sizes)
+		return -ENOMEM;
+	for (size_t i = 0; i < diff->tree->count; i++)
+		sizes[i] = node_size(diff, i);
+	qsort(sizes, diff->tree->count, sizeof(*sizes), compare_sizes);
+	*ret = sizes[nodes_max - 1];
+	return 0;
+}
+
+/* In pre-order: kept nodes get a place, the others are added to the rest of their parent, if that was kept. */
+static void choose(struct diff_trim *trim, uint64_t threshold, size_t nodes_max)
+{
+	const struct flame *tree = trim->diff->tree;
+	for (size_t i = 0; i < tree->count; i++) {
+		uint32_t parent = i ? trim->position[tree->nodes[i].parent] : 0;
+		trim->position[i] = UINT32_MAX;
+		if (parent == UINT32_MAX)
+			continue;
+		if (i == 0 || (trim->count < nodes_max && node_size(trim->diff, i) >= threshold)) {
+			trim->position[i] = (uint32_t)trim->count;
+			trim->nodes[trim->count] = tree->nodes[i];
+			trim->nodes[trim->count].parent = parent;
+			trim->base[trim->count++] = trim->diff->base[i];
+			continue;
+		}
+		trim->rest[parent]++;
+		trim->rest_side[parent].total = add(trim->rest_side[parent].total, tree->nodes[i].total);
+		trim->rest_base[parent].total = add(trim->rest_base[parent].total, trim->diff->base[i].total);
+	}
+}
+
+static int add_rests(struct diff_trim *trim)
+{
+	struct flame *tree = trim->diff->tree;
+	for (size_t i = 0, kept = trim->count; i < kept; i++) {
+		if (!trim->rest[i])
+			continue;
+		char name[32];
+		struct flame_node node = {.parent = (uint32_t)i,
+					  .depth = trim->nodes[i].depth + 1,
+					  .frame_type = FLAME_FRAME_REST,
+					  .total = trim->rest_side[i].total,
+					  .self = trim->rest_side[i].total};
+		snprintf(name, sizeof(name), "(%u smaller)", trim->rest[i]);
+		int r = intern_add_string(&tree->strings, name, &node.name);
+		if (r)
+			return r;
+		trim->nodes[trim->count] = node;
+		trim->base[trim->count++] = (struct diff_value){trim->rest_base[i].total, trim->rest_base[i].total};
+		tree->trimmed += trim->rest[i];
+	}
+	return 0;
+}
+
+int diff_trim(struct diff *diff, size_t nodes_max, struct error *err)
+{
+	struct flame *tree = diff->tree;
+	if (!nodes_max || tree->count <= nodes_max)
+		return 0;
+	_cleanup_(trim_release) struct diff_trim trim = {
+		.diff = diff,
+		.nodes = mem_alloc_array(2 * nodes_max, sizeof(*trim.nodes)),
+		.base = mem_alloc_array(2 * nodes_max, sizeof(*trim.base)),
+		.position = mem_alloc_array(tree->count, sizeof(*trim.position)),
+		.rest = mem_zalloc_array(nodes_max, sizeof(*trim.rest)),
+		.rest_base = mem_zalloc_array(nodes_max, sizeof(*trim.rest_base)),
+		.rest_side = mem_zalloc_array(nodes_max, sizeof(*trim.rest_side)),
+	};
+	uint64_t threshold;
+	if (!trim.nodes || !trim.base || !trim.position || !trim.rest || !trim.rest_base || !trim.rest_side ||
+	    find_threshold(diff, nodes_max, &threshold))
+		return error_nomem(err);
+	choose(&trim, threshold, nodes_max);
+	if (add_rests(&trim))
+		return error_nomem(err);
+	struct flame_node *nodes = tree->nodes;
+	struct diff_value *base = diff->base;
+	tree->nodes = trim.nodes;
+	diff->base = trim.base;
+	tree->count = trim.count;
+	trim.nodes = nodes;
+	trim.base = base;
+	return put_in_order(diff, err);
+}
+
 struct diff *diff_free(struct diff *diff)
 {
 	if (!diff)
@@ -180,6 +309,8 @@ void diff_write_json(const struct diff *diff, struct json_writer *json)
 	json_int(json, diff->base_total);
 	json_key(json, "total");
 	json_int(json, diff->tree->total);
+	json_key(json, "trimmed");
+	json_uint(json, diff->tree->trimmed);
 	flame_write_strings(diff->tree, json);
 	json_key(json, "nodes");
 	json_begin_object(json);
@@ -231,11 +362,6 @@ int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t 
 					    : (int64_t)(scaled + (scaled < 0 ? -0.5 : 0.5));
 	}
 	return (int64_t)((uint64_t)value - (uint64_t)base);
-}
-
-static uint64_t magnitude(int64_t value)
-{
-	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
 static int compare_rows(const void *left, const void *right, void *context)

@@ -18,6 +18,9 @@ struct diff {
 };
 /* -ENOMEM; -E2BIG past FLAME_NODES_MAX nodes. */
 int diff_build(const struct flame *base, const struct flame *side, struct diff **ret, struct error *err);
+/* Keeps the nodes_max largest nodes, by the larger of both sides (0 = all); what is left out below a node is one child of it,
+ * of FLAME_FRAME_REST, with the sums of both. */
+int diff_trim(struct diff *diff, size_t nodes_max, struct error *err);
 struct diff *diff_free(struct diff *diff);
 DEFINE_CLEANUP_POINTER(diff_free, struct diff);
 /* As flame_write_json(), with "base_total" beside "total", and columns "base_total" and "base_self" in "nodes". */

@@ -91,6 +91,30 @@ static void test_relative(void **state)
 	assert_int_equal(diff_table_change(&table, table.rows[1].base_self, table.rows[1].self), -10);
 }
 
+static void test_trim(void **state)
+{
+	(void)state;
+	_cleanup_(diff_freep) struct diff *diff = make_diff();
+	assert_int_equal(diff_trim(diff, 8, NULL), 0);
+	assert_int_equal(diff->tree->count, 8); /* there are no more */
+	assert_int_equal(diff_trim(diff, 5, NULL), 0);
+	static const struct {
+		const char *name;
+		uint32_t parent;
+		int64_t base_total, total;
+	} expected[] = {{"total", 0, 35, 35},	  {"main", 0, 35, 35}, {"a", 1, 15, 34},	{"x", 2, 10, 30},
+			{"(2 smaller)", 2, 5, 4}, {"b", 1, 20, 0},     {"(1 smaller)", 1, 0, 1}};
+	assert_int_equal(diff->tree->count, 7);
+	assert_int_equal(diff->tree->trimmed, 3);
+	for (size_t i = 0; i < 7; i++) {
+		const struct flame_node *node = &diff->tree->nodes[i];
+		assert_string_equal(intern_string(&diff->tree->strings, node->name), expected[i].name);
+		assert_int_equal(node->parent, expected[i].parent);
+		assert_int_equal(diff->base[i].total, expected[i].base_total);
+		assert_int_equal(node->total, expected[i].total);
+	}
+}
+
 static void test_empty_sides(void **state)
 {
 	(void)state;
@@ -124,6 +148,8 @@ static void test_out_of_memory(void **state)
 		fault_arm(FAULT_ALLOC, n, 0);
 		int r = diff_build(base, side, &diff, NULL);
 		if (!r)
+			r = diff_trim(diff, 2, NULL);
+		if (!r)
 			r = diff_table_build(diff, false, &table, NULL);
 		bool reached = fault_disarm(FAULT_ALLOC);
 		diff_table_release(&table);
@@ -140,11 +166,8 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nodes_of_both_sides),
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_relative),
-		cmocka_unit_test(test_empty_sides),
-		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_nodes_of_both_sides), cmocka_unit_test(test_table), cmocka_unit_test(test_relative),
+		cmocka_unit_test(test_empty_sides),	    cmocka_unit_test(test_trim),  cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
