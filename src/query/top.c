@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Self and total values by function, file, binary, line or package. A stack counts once for each key that is in it, however
- * often it occurs, so that recursion does not count twice: keys are stamped with the number of the sample that they were last
- * seen in. Groups (samples with equal labels) are added up one after the other in the same arrays.
+ * often it occurs, so that recursion does not count twice. There are two ways to see to that:
+ *
+ *   by sample  each stack is walked from its leaf; keys are stamped with the number of the sample that they were last seen in.
+ *   by trie    values are summed towards the root, and the trie is walked once, depth first; a key is counted where it is not
+ *	       on the path yet. This takes a step a stack instead of a step a frame.
+ *
+ * Many groups (samples with equal labels) are added up one after the other in the same arrays, each by sample, since a walk
+ *over the whole trie for each of them would take longer; one group goes by trie.
  */
 #include "query/top.h"
 
@@ -200,6 +206,148 @@ static int add_sample(struct top *top, size_t sample, uint64_t group)
 				return r;
 			leaf = false;
 		}
+	}
+	return 0;
+}
+
+/* ---- by trie ---- */
+
+struct trie {
+	int64_t *values;	       /* by stack and side: of it and all below */
+	uint32_t *children, *siblings; /* the first child, the next sibling; 0 = none */
+	uint32_t *on_path;	       /* by key: how often it is on the path */
+	size_t on_path_count, on_path_capacity;
+};
+
+static void trie_release(struct trie *trie)
+{
+	mem_free(trie->values);
+	mem_free(trie->children);
+	mem_free(trie->siblings);
+	mem_free(trie->on_path);
+}
+
+static int trie_init(struct trie *trie, struct top *top)
+{
+	const struct profile *profile = top->profile;
+	size_t count = profile->stack_count, sides = top->sides;
+	trie->values = mem_zalloc_array(count * sides, sizeof(*trie->values));
+	trie->children = mem_zalloc_array(count, sizeof(*trie->children));
+	trie->siblings = mem_zalloc_array(count, sizeof(*trie->siblings));
+	if (!trie->values || !trie->children || !trie->siblings)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		for (size_t side = 0; side < sides; side++)
+			add(&trie->values[profile->samples[i].stack * sides + side], profile->values[i * sides + side]);
+	return 0;
+}
+
+/* The frames of a stack's location; leaf values before the sums are made. */
+static int trie_add_self(struct top *top, const struct trie *trie)
+{
+	const struct profile *profile = top->profile;
+	for (size_t i = 1; i < profile->stack_count; i++) {
+		const int64_t *values = trie->values + i * top->sides;
+		const struct profile_location *location = &profile->locations[profile->stacks[i].location];
+		uint32_t key;
+		if (!values[0] && !values[top->sides - 1])
+			continue;
+		int r = frame_key(top, profile->stacks[i].location, location->line_first, location->line_count > 0, &key);
+		if (r)
+			return r;
+		for (size_t side = 0; side < top->sides; side++)
+			add(&top->values[key].self[side], values[side]);
+	}
+	return 0;
+}
+
+static void trie_sum(struct top *top, struct trie *trie)
+{
+	const struct profile *profile = top->profile;
+	for (size_t i = profile->stack_count; i-- > 1;) {
+		uint32_t parent = profile->stacks[i].parent;
+		for (size_t side = 0; side < top->sides; side++)
+			add(&trie->values[parent * top->sides + side], trie->values[i * top->sides + side]);
+		trie->siblings[i] = trie->children[parent];
+		trie->children[parent] = (uint32_t)i;
+	}
+	for (size_t side = 0; side < top->sides; side++)
+		top->totals[side] = trie->values[side];
+}
+
+/* Puts the frames of a stack on the path; those that were not there yet count. */
+static int trie_enter(struct top *top, struct trie *trie, uint32_t stack)
+{
+	uint32_t id = top->profile->stacks[stack].location, key;
+	const struct profile_location *location = &top->profile->locations[id];
+	for (uint32_t i = 0; i < (location->line_count ? location->line_count : 1); i++) {
+		int r = frame_key(top, id, location->line_first + i, location->line_count > 0, &key);
+		if (!r)
+			r = array_reserve(&trie->on_path, &trie->on_path_capacity, (size_t)key + 1, UINT32_MAX);
+		if (r)
+			return r;
+		while (trie->on_path_count <= key)
+			trie->on_path[trie->on_path_count++] = 0;
+		if (trie->on_path[key]++)
+			continue;
+		for (size_t side = 0; side < top->sides; side++)
+			add(&top->values[key].total[side], trie->values[stack * top->sides + side]);
+	}
+	return 0;
+}
+
+static void trie_leave(struct top *top, struct trie *trie, uint32_t stack)
+{
+	uint32_t id = top->profile->stacks[stack].location, key;
+	const struct profile_location *location = &top->profile->locations[id];
+	for (uint32_t i = 0; i < (location->line_count ? location->line_count : 1); i++) {
+		frame_key(top, id, location->line_first + i, location->line_count > 0, &key); /* known by now */
+		trie->on_path[key]--;
+	}
+}
+
+static int trie_walk(struct top *top, struct trie *trie)
+{
+	const struct profile_stack *stacks = top->profile->stacks;
+	uint32_t at = trie->children[0];
+	int r = 0;
+	while (!r && at) {
+		r = trie_enter(top, trie, at);
+		if (!r && trie->children[at]) {
+			at = trie->children[at];
+			continue;
+		}
+		while (!r && at && !trie->siblings[at]) {
+			trie_leave(top, trie, at);
+			at = stacks[at].parent;
+		}
+		if (!r && at) {
+			trie_leave(top, trie, at);
+			at = trie->siblings[at];
+		}
+	}
+	return r;
+}
+
+static int add_trie(struct top *top)
+{
+	_cleanup_(trie_release) struct trie trie = {0};
+	int r = trie_init(&trie, top);
+	if (!r)
+		r = trie_add_self(top, &trie);
+	if (r)
+		return r;
+	trie_sum(top, &trie);
+	r = trie_walk(top, &trie);
+	if (r || array_reserve(&top->touched, &top->touched_capacity, top->key_count, UINT32_MAX))
+		return -ENOMEM;
+	for (uint32_t key = 0; key < top->key_count; key++) {
+		const struct top_value *value = &top->values[key];
+		bool any = false;
+		for (size_t side = 0; side < top->sides; side++)
+			any |= value->self[side] || value->total[side];
+		if (any)
+			top->touched[top->touched_count++] = key;
 	}
 	return 0;
 }
@@ -426,7 +574,9 @@ int top_table(const struct profile *profile, const struct top_options *options, 
 	for (size_t g = 0; !r && g < group_count; g++) {
 		top.touched_count = 0;
 		memset(top.totals, 0, sizeof(top.totals));
-		for (size_t i = 0; !r && i < groups[g].count; i++)
+		if (group_count == 1 && add_trie(&top))
+			r = error_nomem(err);
+		for (size_t i = 0; !r && group_count > 1 && i < groups[g].count; i++)
 			if (add_sample(&top, order[groups[g].first + i], g))
 				r = error_nomem(err);
 		if (!r)
