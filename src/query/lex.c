@@ -14,7 +14,7 @@
 static int place(const struct lexer *lexer, const char *at, char *out, size_t size)
 {
 	size_t len = strnlen(at, 24);
-	while (len > 0 && len == 24 && ((unsigned char)at[len] & 0xc0) == 0x80)
+	while (len > 0 && ((unsigned char)at[len] & 0xc0) == 0x80)
 		len--;
 	snprintf(out, size, "%.*s", (int)len, at);
 	for (char *c = out; *c; c++)

@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "query/pipeline_int.h"
 
 static void format(const char *text, struct buffer *out)
@@ -240,6 +241,21 @@ static void repeat(struct buffer *out, const char *text, size_t count)
 		buffer_append_string(out, text);
 }
 
+/* A message quotes the text as far as it is printable, and no half characters. */
+static void test_messages_are_printable(void **state)
+{
+	(void)state;
+	struct pipeline *pipeline = NULL;
+	struct error err = {0};
+	assert_int_equal(
+		pipeline_parse(
+			"c | \x1b[31m\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac",
+			&pipeline, &err),
+		-EINVAL);
+	assert_true(text_is_utf8(bytes_of_string(err.message)));
+	assert_null(strchr(err.message, 0x1b));
+}
+
 static void test_limits(void **state)
 {
 	(void)state;
@@ -338,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_examples_of_the_documentation),
+		cmocka_unit_test(test_messages_are_printable),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_plan_pushes_down),
 		cmocka_unit_test(test_is_selector),
