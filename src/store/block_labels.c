@@ -42,12 +42,19 @@ static void add_use(struct use *to, const struct use *from)
 	to->samples += from->samples;
 }
 
-/* uses by code. Series without rows do not count. */
+/* Rows of processes are no samples, and their series are in no list. */
+static bool is_listed(const struct block_writer *writer, size_t series)
+{
+	const struct series_columns *columns = &writer->columns;
+	return writer->sums[series].rows > 0 && !profile_type_is_process_stats(&columns->types[columns->type_ids[series]]);
+}
+
+/* uses by code. */
 static void collect_uses(const struct block_writer *writer, const uint32_t *codes, struct use *uses)
 {
 	for (size_t i = 0; i < writer->series_count; i++) {
 		const struct series_sums *sums = &writer->sums[i];
-		if (sums->rows == 0 || codes[i] == SERIES_NO_VALUE)
+		if (codes[i] == SERIES_NO_VALUE || !is_listed(writer, i))
 			continue;
 		add_use(&uses[codes[i]], &(struct use){1, sums->rows, sums->first_ns, sums->last_ns});
 	}

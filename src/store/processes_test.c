@@ -259,8 +259,11 @@ static uint64_t check_apart(struct store *store)
 	uint64_t count = 0, sum = 0;
 	struct error err = {0};
 	assert_int_equal(store_list_types(store, &select, count_item, &count, NULL, &err), 0);
-	uint64_t types = count;
-	assert_int_equal(store_list_labels(store, &select, count_item, &count, NULL, &err), 0);
+	uint64_t types = count, labels = 0;
+	assert_int_equal(store_list_labels(store, &select, count_item, &labels, NULL, &err), 0);
+	assert_int_equal(store_list_values(store, &select, "process_pid", "", count_item, &labels, NULL, &err), 0);
+	if (types == 0)
+		assert_int_equal(labels, 0);
 	assert_int_equal(store_series(store, &select, NULL, 0, no_point, &sum, &stats, &err), 0);
 	assert_false(stats.partial);
 	if (types == 0)
