@@ -137,6 +137,9 @@ static void send_stats(struct collector *collector)
 		.cost_share = agent.cost_share,
 		.rate_changes = agent.rate_changes,
 		.waits_watched = agent.waits_watched,
+		.process_rows = agent.process_rows,
+		.process_rows_left_out = agent.process_rows_left_out,
+		.process_stats_ns = agent.process_stats_ns,
 	};
 	snprintf(stats->event, sizeof(stats->event), "%s", agent.event);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && i < LINK_LOSSES_MAX; i++, stats->loss_count++) {

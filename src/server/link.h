@@ -55,6 +55,7 @@ struct link_stats {
 	uint32_t loss_count, frequency_hz, frequency_asked_hz;
 	double cost_share;
 	uint64_t rate_changes, waits_watched;
+	uint64_t process_rows, process_rows_left_out, process_stats_ns;
 	char event[16];
 };
 struct link_message {

@@ -114,6 +114,10 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent.rate_changes);
 	GAUGE("wick_agent_cost_ratio", "What the agent costs, as a share of one CPU, smoothed.", agent.cost_share);
 	COUNTER("wick_agent_waits_total", "Waits that were looked at for off-CPU time.", agent.waits_watched);
+	COUNTER("wick_agent_process_rows_total", "Rows of process_stats.", agent.process_rows);
+	COUNTER("wick_agent_process_rows_left_out_total", "Rows of process_stats that there should have been.",
+		agent.process_rows_left_out);
+	COUNTER("wick_agent_process_stats_seconds_total", "CPU time spent on process_stats.", SECONDS(agent.process_stats_ns));
 	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
 	GAUGE("wick_agent_processes", "Processes followed.", agent.processes);
 	GAUGE("wick_agent_mappings", "Executable mappings followed.", agent.mappings);

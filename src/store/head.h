@@ -36,8 +36,8 @@ struct head {
 	struct series *series;
 	size_t type_count, type_capacity, label_set_count, label_set_capacity, series_count, series_capacity, series_max;
 	struct index32 type_index, label_index;
-	struct map64 series_index; /* type << 32 | label set */
-	uint64_t key_seed;	   /* of profile_keys: */
+	struct map64 series_index;		 /* type << 32 | label set */
+	uint64_t key_seed;			 /* of profile_keys: */
 	struct known known_stacks, known_labels; /* ids of the pool's stacks and of label sets */
 	uint64_t label_bytes, appends_prepared;
 
