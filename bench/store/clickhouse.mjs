@@ -6,6 +6,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { join, resolve } from "node:path";
+import { cpuOf } from "./measure.mjs";
 
 const sleep = (time) => new Promise((done) => setTimeout(done, time));
 
@@ -50,6 +51,7 @@ export class ClickHouse {
 			call.end(sql);
 		});
 	}
+	cpu() { return cpuOf(this.child.pid); }
 	async threads(n) { this.settings = ` SETTINGS max_threads = ${n}`; }
 	run(sql) { return this.query(sql + (this.settings ?? "")); }
 	// DuckDB writes CSV into a pipe that clickhouse-client reads.

@@ -22,6 +22,7 @@ export class DuckDB {
 		const timer = setTimeout(() => this.connection.interrupt(), 60000);
 		try { return await this.rows(sql); } finally { clearTimeout(timer); }
 	}
+	cpu() { const { user, system } = process.cpuUsage(); return (user + system) / 1000; }
 	async threads(n) { await this.rows(`SET threads = ${n}`); }
 }
 

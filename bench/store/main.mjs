@@ -6,7 +6,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { ClickHouse, available as clickhouseHere, sql as clickhouseSql } from "./clickhouse.mjs";
 import { DuckDB, sql as duckdbSql } from "./duckdb.mjs";
-import { Server, atLeast, blocksOf, mb, ms, output, timed, verdict } from "./measure.mjs";
+import { Server, atLeast, blocksOf, cpuOf, mb, ms, output, timed, verdict } from "./measure.mjs";
 
 const [data, profiles, ...rest] = process.argv.slice(2);
 const has = (name) => rest.includes(name), hour = 3600000, day = 24 * hour;
@@ -82,7 +82,7 @@ async function questions(server, blocks) {
 	const name = table.functions.rows.filter((row) => /^[a-z]+\.\w+$/.test(row.name)).sort((a, b) => b.self - a.self)[0]?.name ?? table.functions.rows[0].name;
 	const pods = await server.json(`/api/v1/label-values?label=k8s_pod_name&${range(all)}`);
 	const back = (days) => ({ from: Math.max(last - days * day, all.from), to: last });
-	console.log(`\nqueries over HTTP: ${length.toFixed(1)} days; service ${service}, function ${name}, ${integer(pods.total)} pod names. p50 / p99 (or longest), warm; DuckDB and ClickHouse with ${threads} threads and with 1`);
+	console.log(`\nqueries over HTTP: ${length.toFixed(1)} days; service ${service}, function ${name}, ${integer(pods.total)} pod names. p50 / p99 (or longest) and CPU time, warm; DuckDB and ClickHouse with ${threads} threads and with 1`);
 	const list = [
 		{ title: "one service, 1 h", kind: "flame", service, ...one, target: 100 },
 		{ title: "one service, 24 h", kind: "flame", service, ...back(1) },
@@ -105,7 +105,7 @@ async function askWick(server, list) {
 		const path = paths[question.kind](question), answer = await server.get(path, true);
 		if (answer.status !== 200) { question.missing = `${answer.status} ${answer.text.slice(0, 100)}`; continue; }
 		question.answer = answer;
-		question.wick = await timed(() => server.get(path));
+		question.wick = await timed(() => server.get(path), () => cpuOf(server.pid));
 		server.look();
 		question.peak = server.peak_kb;
 	}
@@ -116,7 +116,7 @@ async function askPeer(list, peer, sql, key, span) {
 		await peer.threads(n);
 		for (const question of list) {
 			if (span && (question.from < span.from || (question.baseFrom ?? question.from) < span.from)) continue;
-			try { question[`${key}${n}`] = await timed(() => peer.run(sql[question.kind](question)), { least: 2, most: 8, seconds: 3 }); } catch (error) {
+			try { question[`${key}${n}`] = await timed(() => peer.run(sql[question.kind](question)), () => peer.cpu(), { least: 2, most: 8, seconds: 3 }); } catch (error) {
 				question[`${key}${n}`] = { failed: String(error.message).split("\n")[0].slice(0, 90) };
 			}
 		}
@@ -138,14 +138,14 @@ function print(list) {
 	for (const question of list) {
 		console.log(`  ${question.title}`);
 		if (question.missing) console.log(`      wick        cannot: ${question.missing}`);
-		else console.log(`      wick        ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}${verdict(question.wick.p50, question.target, " ms")}`);
+		else console.log(`      wick        ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, CPU ${ms(question.wick.cpu)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}${verdict(question.wick.p50, question.target, " ms")}`);
 		for (const [key, title] of [["duckdb", "duckdb"], ["clickhouse", "clickhouse"]])
 			for (const n of [threads, 1]) {
 				const peer = question[`${key}${n}`];
 				if (!peer) continue;
 				const label = `${title} x${n}`.padEnd(13);
 				if (peer.failed) console.log(`      ${label}cannot: ${peer.failed}`);
-				else console.log(`      ${label}${ms(peer.p50)} / ${ms(peer.p99)}${question.wick ? `  (wick ${ms(question.wick.p50)}, ${title} ${ms(peer.p50)}: ${(peer.p50 / question.wick.p50).toFixed(2)} x)${key === "duckdb" && peer.p50 < question.wick.p50 ? "  SLOWER THAN DUCKDB" : ""}` : ""}`);
+				else console.log(`      ${label}${ms(peer.p50)} / ${ms(peer.p99)}, CPU ${ms(peer.cpu)}${question.wick ? `  (wick ${ms(question.wick.p50)}, ${title} ${ms(peer.p50)}: ${(peer.p50 / question.wick.p50).toFixed(2)} x)${key === "duckdb" && peer.p50 < question.wick.p50 ? "  SLOWER THAN DUCKDB" : ""}` : ""}`);
 			}
 	}
 }
