@@ -136,6 +136,7 @@ static const struct setting {
 	SETTING("compact.window", SETTING_OFF, window_ns[0]),
 	SETTING("compact.long_window", SETTING_OFF, window_ns[1]),
 	SETTING("compact.memory", SETTING_SIZE, compact_memory_bytes),
+	SETTING("late_window", SETTING_FOREVER, late_window_ns),
 	SETTING("body.max", SETTING_BODY, body_bytes_max),
 	SETTING("tenants_max", SETTING_COUNT, tenants_max, TENANTS_MAX),
 	SETTING("queries.timeout", SETTING_DURATION, query_timeout_ns),

@@ -17,6 +17,8 @@
 #include "format/otlp.h"
 #include "server/server_int.h"
 
+#define REFUSED_SAMPLES_TEXT "%llu samples were left out: too old, too far ahead, or of unknown columns of process_stats"
+
 /* One request on its way in. */
 struct ingest {
 	struct server *server;
@@ -61,6 +63,7 @@ static int ingest_store(struct ingest *ingest, const struct profile *profile, co
 	limits_pay_samples(ingest->tenant, result.samples);
 	ingest->profiles++;
 	ingest->samples += result.samples;
+	ingest->rejected_samples += result.refused;
 	ingest->series += result.series;
 	ingest->duplicates += result.duplicate;
 	return 0;
@@ -70,7 +73,8 @@ static void count_in(struct server_counters *counters, const struct ingest *inge
 {
 	atomic_fetch_add(&counters->ingest_requests, 1);
 	atomic_fetch_add(&counters->ingest_refused, r != 0);
-	atomic_fetch_add(&counters->ingest_partial, !r && ingest->rejected);
+	atomic_fetch_add(&counters->ingest_partial, !r && (ingest->rejected || ingest->rejected_samples));
+	atomic_fetch_add(&counters->ingest_samples_refused, ingest->rejected_samples);
 	atomic_fetch_add(&counters->ingest_profiles, ingest->profiles);
 	atomic_fetch_add(&counters->ingest_samples, ingest->samples);
 	atomic_fetch_add(&counters->ingest_duplicates, ingest->duplicates);
@@ -144,11 +148,14 @@ static int handle_otlp(struct server *server, const struct net_request *request,
 	if (!r)
 		r = ingest_otlp(&ingest, err);
 	count(&ingest, r);
-	if (r)
+	if (r) {
 		refusal_headers(response, r, &ingest.note);
-	else
-		r = otlp_encode_response(ingest.rejected, ingest.rejected ? ingest.why : NULL, &response->body, err);
-	return r;
+		return r;
+	}
+	/* Rejected samples alone are a warning: 0 profiles and a message. */
+	if (!ingest.rejected && ingest.rejected_samples)
+		snprintf(ingest.why, sizeof(ingest.why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest.rejected_samples);
+	return otlp_encode_response(ingest.rejected, ingest.why[0] ? ingest.why : NULL, &response->body, err);
 }
 
 void ingest_otlp_grpc(void *context, const struct net_request *request, struct net_response *response)
@@ -258,6 +265,14 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 	json_uint(&json, ingest.series);
 	json_key(&json, "duplicate");
 	json_bool(&json, ingest.duplicates > 0);
+	if (ingest.rejected_samples) {
+		char why[160];
+		snprintf(why, sizeof(why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest.rejected_samples);
+		json_key(&json, "refused");
+		json_uint(&json, ingest.rejected_samples);
+		json_key(&json, "why");
+		json_string(&json, why);
+	}
 	json_end_object(&json);
 	if (json_finish(&json, &err))
 		respond_error(response, 500, err.message);

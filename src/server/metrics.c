@@ -153,7 +153,8 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 /* Of all tenants together. */
 static void add_store_stats(struct store_stats *sum, const struct store_stats *one)
 {
-	static const size_t maxima[] = {offsetof(struct store_stats, fsync_ns_max), offsetof(struct store_stats, cut_ns_max)};
+	static const size_t maxima[] = {offsetof(struct store_stats, fsync_ns_max), offsetof(struct store_stats, cut_ns_max),
+					offsetof(struct store_stats, compact_ns_max)};
 	uint64_t kept[sizeof(maxima) / sizeof(*maxima)];
 	int64_t oldest_ns =
 		!sum->oldest_ns || (one->oldest_ns && one->oldest_ns < sum->oldest_ns) ? one->oldest_ns : sum->oldest_ns;
@@ -168,6 +169,8 @@ static void add_store_stats(struct store_stats *sum, const struct store_stats *o
 		to[i] += from[i];
 	for (size_t i = 0; i < sizeof(maxima) / sizeof(*maxima); i++)
 		to[maxima[i] / sizeof(*to)] = kept[i];
+	for (size_t i = 0; i < STORE_REFUSAL_COUNT; i++) /* the only members that are no numbers */
+		sum->refusals[i].name = store_refusal_names[i];
 	sum->oldest_ns = oldest_ns;
 	sum->newest_ns = newest_ns;
 }
@@ -241,6 +244,13 @@ static void collect_stores(struct metrics *m, struct server *server, struct stor
 	mem_free(tenants);
 }
 
+static void write_levels(struct metrics *m, const char *metric_name, const char *help, const uint64_t values[3])
+{
+	metric_head(m, metric_name, "gauge", help);
+	for (unsigned i = 0; i < 3 && !m->error; i++)
+		m->error = buffer_printf(m->out, "%s{level=\"%u\"} %llu\n", metric_name, i, (unsigned long long)values[i]);
+}
+
 static void write_store_metrics(struct metrics *m, struct server *server)
 {
 	struct store_stats store = {0};
@@ -248,6 +258,10 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_store_appends_total", "Profiles appended and acknowledged.", store.appends);
 	COUNTER("wick_store_duplicates_total", "Profiles that were there already.", store.duplicates);
 	COUNTER("wick_store_refused_total", "Profiles refused by a limit or a failure.", store.refused);
+	metric_head(m, "wick_store_refusals_total", "counter", "Samples, or profiles, that the store refused, by reason.");
+	for (size_t i = 0; i < STORE_REFUSAL_COUNT && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_store_refusals_total{reason=\"%s\"} %llu\n", store_refusal_names[i],
+					 (unsigned long long)store.refusals[i].count);
 	COUNTER("wick_store_rows_total", "Sample rows appended.", store.samples);
 	COUNTER("wick_store_fsyncs_total", "Syncs of the log.", store.fsyncs);
 	COUNTER("wick_store_fsync_seconds_total", "Time in syncs of the log.", SECONDS(store.fsync_ns_total));
@@ -263,6 +277,15 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_store_head_bytes", "Estimated memory of the head.", store.head_bytes);
 	GAUGE("wick_store_head_rows", "Sample rows in the head.", store.head_samples);
 	GAUGE("wick_store_head_series", "Series in the head.", store.head_series);
+	GAUGE("wick_store_head_process_rows", "Rows of process_stats in the head.", store.head_process_rows);
+	COUNTER("wick_store_compactions_total", "Merges of blocks.", store.compactions);
+	COUNTER("wick_store_compact_failures_total", "Merges of blocks that failed.", store.compact_failures);
+	COUNTER("wick_store_compact_seconds_total", "Time spent merging blocks.", SECONDS(store.compact_ns_total));
+	GAUGE("wick_store_compact_seconds_max", "Longest merge of blocks.", SECONDS(store.compact_ns_max));
+	COUNTER("wick_store_compact_read_bytes_total", "Size of the blocks that were merged.", store.compact_bytes_in);
+	COUNTER("wick_store_compact_written_bytes_total", "Size of the blocks that came of it.", store.compact_bytes_out);
+	write_levels(m, "wick_store_level_blocks", "Blocks, by level of compaction.", store.blocks_by_level);
+	write_levels(m, "wick_store_level_bytes", "Size of the blocks, by level of compaction.", store.level_bytes);
 	COUNTER("wick_store_blocks_removed_total", "Blocks removed by retention.", store.blocks_removed);
 	COUNTER("wick_store_problems_total", "Damaged records and blocks set aside.", store.problems);
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
@@ -273,6 +296,8 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	struct server_counters *c = &server->counters;
 	COUNTER("wick_ingest_requests_total", "Requests with profiles.", atomic_load(&c->ingest_requests));
 	COUNTER("wick_ingest_refused_total", "Requests with profiles that were refused.", atomic_load(&c->ingest_refused));
+	COUNTER("wick_ingest_samples_refused_total", "Samples that were left out of profiles that were stored otherwise.",
+		atomic_load(&c->ingest_samples_refused));
 	COUNTER("wick_ingest_partial_total", "Requests of which a part was stored.", atomic_load(&c->ingest_partial));
 	write_by_reason(m, c);
 	COUNTER("wick_ingest_profiles_total", "Profiles accepted.", atomic_load(&c->ingest_profiles));

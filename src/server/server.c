@@ -17,6 +17,26 @@ static const struct net_route route_table[] = {
 	{.method = "GET", .path = "/api/v1/types", .handler = api_types, .slow = true},
 	{.method = "GET", .path = "/api/v1/labels", .handler = api_labels, .slow = true},
 	{.method = "GET", .path = "/api/v1/label-values", .handler = api_label_values, .slow = true},
+	{.method = "GET", .path = "/api/v1/label/*", .handler = api_label_values, .slow = true},
+	{.method = "GET", .path = "/api/v1/services", .handler = api_services, .slow = true},
+	{.method = "GET", .path = "/api/v1/cardinality", .handler = api_cardinality, .slow = true},
+	{.method = "GET", .path = "/api/v1/diff", .handler = api_diff, .slow = true},
+	{.method = "GET", .path = "/api/v1/compare", .handler = api_compare, .slow = true},
+	{.method = "GET", .path = "/api/v1/pipeline", .handler = api_pipeline, .slow = true},
+	{.method = "POST", .path = "/api/v1/pipeline", .handler = api_pipeline, .slow = true, .body_max = 65536},
+	{.method = "GET", .path = "/api/v1/blocks", .handler = api_blocks},
+	{.method = "POST",
+	 .path = "/api/v1/delete",
+	 .handler = api_delete,
+	 .slow = true,
+	 .seconds_max = 3600,
+	 .body_max = 65536},
+	{.method = "POST",
+	 .path = "/api/v1/compact",
+	 .handler = api_compact,
+	 .slow = true,
+	 .seconds_max = 3600,
+	 .body_max = 65536},
 	{.method = "GET", .path = "/api/v1/series", .handler = api_series, .slow = true},
 	{.method = "GET", .path = "/api/v1/query", .handler = api_query, .slow = true},
 	{.method = "GET", .path = "/api/v1/slow", .handler = api_slow},
@@ -31,6 +51,30 @@ static const struct net_route route_table[] = {
 void server_options_init(struct server_options *options)
 {
 	*options = (struct server_options){.listen = "127.0.0.1:7070", .link_fd = -1};
+}
+
+static int make_rules(struct server *server, struct error *err)
+{
+	size_t count = server->options.rule_count;
+	server->rules = mem_zalloc_array(count, sizeof(*server->rules));
+	if (!server->rules)
+		return error_nomem(err);
+	for (size_t i = 0; i < count; i++) {
+		struct selector *selector;
+		int r = selector_parse(server->options.rules[i].selector, &selector, err);
+		if (r)
+			return error_prefix(err, r, "retention.rules: rule %zu", i + 1);
+		server->rules[i] = (struct store_retention_rule){
+			.matches = selector_match, .context = selector, .age_ns = server->options.rules[i].age_ns};
+	}
+	return 0;
+}
+
+static void free_rules(struct server *server)
+{
+	for (size_t i = 0; server->rules && i < server->options.rule_count; i++)
+		selector_free(server->rules[i].context);
+	mem_free(server->rules);
 }
 
 static int open_symbolizer(struct server *server, struct error *err)
@@ -55,7 +99,7 @@ static int open_net(struct server *server, struct error *err)
 		server->routes[i].context = server;
 		/* Past the longest deadline there is symbolizing and drawing to do, and before it there may have been a queue.
 		 */
-		if (server->routes[i].slow)
+		if (server->routes[i].slow && !server->routes[i].seconds_max)
 			server->routes[i].seconds_max = (unsigned)(server->options.query_timeout_max_ns / NS_PER_S) + 60;
 	}
 	struct net_server_options options = {
@@ -106,6 +150,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		return error_nomem(err);
 	int r = access_check_options(server, err);
 	if (!r)
+		r = make_rules(server, err);
+	if (!r)
 		r = io_make_dirs(server->data_directory, 0750, err);
 	if (!r)
 		r = tenants_open(server, err);
@@ -146,6 +192,7 @@ struct server *server_free(struct server *server)
 	link_thread_stop(server);
 	server->net = net_server_free(server->net);
 	tenants_close(server);
+	free_rules(server);
 	server->symbolizer = symbolizer_free(server->symbolizer);
 	pthread_mutex_destroy(&server->agent_lock);
 	pthread_mutex_destroy(&server->tenants_lock);

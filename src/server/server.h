@@ -34,9 +34,10 @@ struct server_limits {
 	uint64_t labels_per_series;				  /* 0 = LIMIT_LABELS_PER_SERIES, which is also the most */
 	uint64_t label_value_length;				  /* 0 = LIMIT_LABEL_VALUE_BYTES: longer ones are cut */
 	uint64_t stacks_per_profile;
+	uint64_t stacks_per_block;	   /* of those that are cut from memory; 0 = the store's default */
 	uint64_t query_rows, query_stacks; /* read for one answer, which is partial beyond it; 0 = the defaults below */
 };
-#define SERVER_LIMIT_COUNT 11
+#define SERVER_LIMIT_COUNT 12
 extern const char *const server_limit_names[SERVER_LIMIT_COUNT];
 #define SERVER_QUERY_ROWS_DEFAULT 2000000000ull
 
@@ -53,19 +54,20 @@ struct server_retention_rule {
 };
 
 struct server_options {
-	const char *data_directory;		   /* made if missing */
-	const char *listen;			   /* "ADDR:PORT" */
-	const char *token;			   /* NULL = none; needed beyond loopback unless insecure */
-	bool insecure;				   /* listen beyond loopback without a token */
-	bool no_host_files;			   /* never open files of this host that profiles name */
-	int64_t retention_age_ns;		   /* 0 = the store's default; negative = keep for ever */
-	uint64_t retention_size_bytes;		   /* 0 = the store's default */
-	uint64_t head_size_bytes;		   /* 0 = the store's default */
-	int64_t cut_age_ns;			   /* 0 = the store's default */
-	size_t body_bytes_max;			   /* 0 = LIMIT_PROFILE_INPUT_BYTES */
-	int64_t samples_age_ns;			   /* older than this only rollups are kept; 0 = as long as everything else */
-	int64_t window_ns[2];			   /* of compaction; 0 = the store's default, negative = no such level */
-	uint64_t compact_memory_bytes;		   /* 0 = the store's default */
+	const char *data_directory;    /* made if missing */
+	const char *listen;	       /* "ADDR:PORT" */
+	const char *token;	       /* NULL = none; needed beyond loopback unless insecure */
+	bool insecure;		       /* listen beyond loopback without a token */
+	bool no_host_files;	       /* never open files of this host that profiles name */
+	int64_t retention_age_ns;      /* 0 = the store's default; negative = keep for ever */
+	uint64_t retention_size_bytes; /* 0 = the store's default */
+	uint64_t head_size_bytes;      /* 0 = the store's default */
+	int64_t cut_age_ns;	       /* 0 = the store's default */
+	size_t body_bytes_max;	       /* 0 = LIMIT_PROFILE_INPUT_BYTES */
+	int64_t samples_age_ns;	       /* older than this only rollups are kept; 0 = as long as everything else */
+	int64_t window_ns[2];	       /* of compaction; 0 = the store's default, negative = no such level */
+	uint64_t compact_memory_bytes; /* 0 = the store's default */
+	int64_t late_window_ns; /* samples that are older when they come are refused; 0 = the retention age; negative = none */
 	const struct server_retention_rule *rules; /* the first that matches a series replaces retention_age_ns */
 	size_t rule_count;
 

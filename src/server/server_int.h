@@ -42,6 +42,7 @@ struct refusal_note {
 /* Counters shown by /metrics: of the server, and of each tenant. */
 struct server_counters {
 	atomic_uint_fast64_t ingest_requests, ingest_refused, ingest_profiles, ingest_samples, ingest_bytes, ingest_duplicates;
+	atomic_uint_fast64_t ingest_samples_refused;		 /* of profiles that were stored otherwise */
 	atomic_uint_fast64_t ingest_partial, refusals[REFUSALS]; /* refusals: of requests and of profiles in them */
 	atomic_uint_fast64_t queries, query_failures, query_ns_total, query_ns_max, query_rows;
 	atomic_uint_fast64_t query_cancelled, query_partial, query_slow;
@@ -81,6 +82,7 @@ struct server {
 	char listen_host[256];
 	bool loopback_only;
 	struct symbolizer *symbolizer;
+	struct store_retention_rule *rules; /* contexts are selectors, owned */
 	pthread_mutex_t tenants_lock;
 	struct tenant **tenants; /* [0] is the default; entries stay until the end */
 	size_t tenant_count, tenant_capacity;
@@ -142,6 +144,14 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 void api_types(void *context, const struct net_request *request, struct net_response *response);
 void api_labels(void *context, const struct net_request *request, struct net_response *response);
 void api_label_values(void *context, const struct net_request *request, struct net_response *response);
+void api_services(void *context, const struct net_request *request, struct net_response *response);
+void api_cardinality(void *context, const struct net_request *request, struct net_response *response);
+void api_diff(void *context, const struct net_request *request, struct net_response *response);
+void api_compare(void *context, const struct net_request *request, struct net_response *response);
+void api_pipeline(void *context, const struct net_request *request, struct net_response *response);
+void api_blocks(void *context, const struct net_request *request, struct net_response *response);
+void api_delete(void *context, const struct net_request *request, struct net_response *response);
+void api_compact(void *context, const struct net_request *request, struct net_response *response);
 void api_series(void *context, const struct net_request *request, struct net_response *response);
 void api_query(void *context, const struct net_request *request, struct net_response *response);
 void api_status(void *context, const struct net_request *request, struct net_response *response);

@@ -16,6 +16,7 @@ static void count_in(struct server_counters *counters, const struct query_stats 
 	atomic_fetch_add(&counters->query_failures, r != 0 && r != -ECANCELED);
 	atomic_fetch_add(&counters->query_cancelled, r == -ECANCELED);
 	atomic_fetch_add(&counters->query_slow, slow);
+	atomic_fetch_add(&counters->query_partial, !r && stats->read.partial);
 	atomic_fetch_add(&counters->query_ns_total, took);
 	atomic_fetch_add(&counters->query_rows, stats->read.rows);
 	while (took > max && !atomic_compare_exchange_weak(&counters->query_ns_max, &max, took))
@@ -87,6 +88,16 @@ static void write_entry(struct json_writer *json, const struct slow_query *entry
 	json_double(json, (double)entry->stats.read_ns / NS_PER_MS);
 	json_key(json, "symbolize_ms");
 	json_double(json, (double)entry->stats.symbolize_ns / NS_PER_MS);
+	json_key(json, "partial");
+	json_bool(json, entry->stats.read.partial);
+	json_key(json, "phases_ms");
+	json_begin_object(json);
+	for (size_t i = 0; i < STORE_PHASES; i++) {
+		static const char *const phases[STORE_PHASES] = {"plan", "index", "scan", "merge", "stacks"};
+		json_key(json, phases[i]);
+		json_double(json, (double)entry->stats.read.phase_ns[i] / NS_PER_MS);
+	}
+	json_end_object(json);
 	json_key(json, "error");
 	if (entry->problem[0])
 		json_string(json, entry->problem);
@@ -110,7 +121,7 @@ void api_slow(void *context, const struct net_request *request, struct net_respo
 	json_init(&json, &response->body);
 	json_begin_object(&json);
 	json_key(&json, "threshold_ms");
-	json_int(&json, server->options.slow_query_ns / NS_PER_MS);
+	json_double(&json, (double)server->options.slow_query_ns / NS_PER_MS);
 	json_key(&json, "queries");
 	json_begin_array(&json);
 	pthread_mutex_lock(&server->slow_lock);

@@ -104,6 +104,13 @@ static void store_options_of(struct server *server, struct tenant *tenant, const
 		.retention_age_ns = own && own->retention_age_ns ? own->retention_age_ns : options->retention_age_ns,
 		.retention_size_bytes =
 			own && own->retention_size_bytes ? own->retention_size_bytes : options->retention_size_bytes,
+		.samples_age_ns = options->samples_age_ns,
+		.rules = server->rules,
+		.rule_count = options->rule_count,
+		.window_ns = {options->window_ns[0], options->window_ns[1]},
+		.compact_memory_bytes = options->compact_memory_bytes,
+		.late_window_ns = options->late_window_ns,
+		.stacks_max = tenant->limits.stacks_per_block,
 		.head_size_bytes = options->head_size_bytes,
 		.cut_age_ns = options->cut_age_ns,
 		.series_max = tenant->limits.series,

@@ -215,6 +215,17 @@ int store_cut(struct store *store, struct error *err);
 int store_compact(struct store *store, int64_t now_ns, struct error *err);
 int store_apply_retention(struct store *store, int64_t now_ns, struct error *err);
 
+/* Blocks as they are now, by the order of what is in them; the head is none of them. */
+struct store_block {
+	const char *name; /* lives during the call */
+	unsigned version, level, generation;
+	int64_t created_ns, min_ns, max_ns;
+	uint64_t samples, series, bytes;
+	bool has_samples; /* false: only rollups were kept */
+};
+typedef int (*store_on_block)(void *context, const struct store_block *block, struct error *err);
+int store_list_blocks(struct store *store, store_on_block on_block, void *context, struct error *err);
+
 /* Deletes samples of matching series in [from_ns, to_ns), for good when it returns. A block of which only rollups are left can
  * only be deleted from by labels that rollups keep: such blocks are counted in `kept` and left alone. */
 struct store_delete_result {

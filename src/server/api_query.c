@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Merged profiles and pipelines: query, diff, compare, pipeline. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "format/format.h"
+#include "render/flame.h"
+#include "server/api_int.h"
+
+#define TOP_LIMIT_DEFAULT 100
+#define MAX_NODES_DEFAULT 100000
+
+/* ---- one merged profile ---- */
+
+struct answer {
+	struct call *call;
+	const struct query_result *result;
+	const struct profile *profile;
+	const struct flame *flame; /* NULL where the format does without */
+	size_t limit;
+	struct buffer *out;
+};
+
+/* format=flame and format=json: the same head, then the tree or the table. */
+static int answer_json(const struct answer *answer, bool table, struct error *err)
+{
+	struct json_writer json;
+	json_init(&json, answer->out);
+	json_begin_object(&json);
+	json_key(&json, "type");
+	json_string(&json, answer->flame->type);
+	json_key(&json, "unit");
+	json_string(&json, answer->flame->unit);
+	json_key(&json, "period");
+	json_int(&json, answer->profile->period);
+	call_write_range(answer->call, &json);
+	json_key(&json, "total");
+	json_int(&json, answer->flame->total);
+	call_write_stats(answer->call, answer->flame->sample_count, &json);
+	call_write_partial(answer->call, &answer->result->explain, &json);
+	if (table) {
+		struct table rows;
+		int r = table_build(answer->flame, &rows, err);
+		if (r)
+			return r;
+		json_key(&json, "functions");
+		table_write_json(&rows, answer->limit, &json);
+		table_release(&rows);
+	} else {
+		json_key(&json, "flame");
+		flame_write_json(answer->flame, &json);
+	}
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+static int answer_flame(const struct answer *answer, struct error *err)
+{
+	return answer_json(answer, false, err);
+}
+
+static int answer_table(const struct answer *answer, struct error *err)
+{
+	return answer_json(answer, true, err);
+}
+
+static int answer_top(const struct answer *answer, struct error *err)
+{
+	struct table rows;
+	int r = table_build(answer->flame, &rows, err);
+	if (r)
+		return r;
+	r = table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
+	table_release(&rows);
+	return r;
+}
+
+static int answer_folded(const struct answer *answer, struct error *err)
+{
+	if (answer->profile->sample_type_count == 0)
+		return 0; /* no data, no lines */
+	return folded_encode(answer->profile, &(struct format_options){0}, answer->out, err);
+}
+
+static int answer_pprof(const struct answer *answer, struct error *err)
+{
+	net_response_header(answer->call->response, "Content-Disposition", "attachment; filename=\"wick.pb.gz\"");
+	answer->call->response->no_compress = true;
+	return pprof_encode(answer->profile, &(struct format_options){.compress = true}, answer->out, err);
+}
+
+static int answer_svg(const struct answer *answer, struct error *err)
+{
+	struct svg_options options = {.title = answer->call->query.selector};
+	return svg_render(answer->flame, &options, answer->out, err);
+}
+
+enum tree { TREE_NONE, TREE_WHOLE, TREE_LARGEST };
+static const struct answer_format {
+	const char *name, *content_type;
+	int (*answer)(const struct answer *answer, struct error *err);
+	enum tree tree;
+	enum flame_unnamed unnamed;
+	bool is_json;
+} answer_formats[] = {
+	{"flame", "application/json", answer_flame, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"json", "application/json", answer_table, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"top", "text/plain; charset=utf-8", answer_top, TREE_WHOLE, FLAME_UNNAMED_BY_BINARY, false},
+	{"folded", "text/plain; charset=utf-8", answer_folded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"pprof", "application/octet-stream", answer_pprof, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"svg", "image/svg+xml", answer_svg, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, false},
+};
+
+static int find_format(const struct call *call, const struct answer_format **ret, struct error *err)
+{
+	const char *name = call_parameter(call, "format", "flame");
+	for (size_t i = 0; i < sizeof(answer_formats) / sizeof(*answer_formats); i++) {
+		*ret = &answer_formats[i];
+		if (strcmp(answer_formats[i].name, name) != 0)
+			continue;
+		if (!call->explain || answer_formats[i].is_json)
+			return 0;
+		return error_set(err, -EINVAL, "parameter 'explain': format %s has no place for it; ask for flame or json",
+				 name);
+	}
+	return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of flame, json, top, folded, pprof, svg", name);
+}
+
+static int run_text(struct call *call, struct query_result *ret, struct error *err)
+{
+	struct query_options options;
+	const char *text = buffer_string(&call->text);
+	call_query_options(call, &options);
+	if (!text)
+		return error_nomem(err);
+	return query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, err);
+}
+
+static int answer_query(struct call *call, struct error *err)
+{
+	const struct answer_format *format;
+	uint64_t limit, max_nodes;
+	int r = find_format(call, &format, err);
+	if (!r)
+		r = call_count(call, "limit", TOP_LIMIT_DEFAULT, &limit, err);
+	if (!r)
+		r = call_count(call, "max_nodes", MAX_NODES_DEFAULT, &max_nodes, err);
+	if (!r)
+		r = call_text(call, "query", err);
+	if (r)
+		return r;
+	_cleanup_(query_result_release) struct query_result result = {0};
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	r = run_text(call, &result, err);
+	if (!r && result.kind != QUERY_PROFILE)
+		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile; /api/v1/pipeline gives it",
+			      query_kind_name(result.kind));
+	if (!r && format->tree != TREE_NONE)
+		r = flame_build_largest(result.profile, 0, format->unnamed,
+					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
+	if (r)
+		return r;
+	struct answer answer = {.call = call,
+				.result = &result,
+				.profile = result.profile,
+				.flame = flame,
+				.limit = (size_t)limit,
+				.out = &call->response->body};
+	call->response->content_type = format->content_type;
+	return format->answer(&answer, err);
+}
+
+/* ---- pipelines of every kind ---- */
+
+static int write_result(struct call *call, const struct query_result *result, struct error *err)
+{
+	const char *format = call_parameter(call, "format", "json");
+	bool text = strcmp(format, "text") == 0, table = strcmp(format, "table") == 0;
+	uint64_t limit, max_nodes;
+	int r = call_count(call, "limit", text || table ? TOP_LIMIT_DEFAULT : 0, &limit, err);
+	if (!r)
+		r = call_count(call, "max_nodes", MAX_NODES_DEFAULT, &max_nodes, err);
+	if (r)
+		return r;
+	struct query_write_options options = {
+		.explain = call->explain, .table = table, .limit = (size_t)limit, .nodes_max = (size_t)max_nodes};
+	if (!text)
+		return query_write_json(result, &call->stats, &options, &call->response->body, err);
+	call->response->content_type = "text/plain; charset=utf-8";
+	r = query_write_text(result, &call->stats, &options, &call->response->body, err);
+	return r || !call->explain ? r : query_explain_text(&result->explain, &call->stats, &call->response->body);
+}
+
+static int answer_text(struct call *call, struct error *err)
+{
+	const char *format = call_parameter(call, "format", "json");
+	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
+		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of json, table, text", format);
+	_cleanup_(query_result_release) struct query_result result = {0};
+	int r = run_text(call, &result, err);
+	return r ? r : write_result(call, &result, err);
+}
+
+/* The text is the body, or the parameter q. */
+static int answer_pipeline(struct call *call, struct error *err)
+{
+	struct bytes body = net_request_body(call->request);
+	int r;
+	if (body.len && memchr(body.data, 0, body.len))
+		return error_set(err, -EINVAL, "the body is not text");
+	if (body.len)
+		r = call_append(call, err, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX),
+				(const char *)body.data);
+	else
+		r = call_text(call, net_request_query(call->request, "q") ? "q" : "query", err);
+	return r ? r : answer_text(call, err);
+}
+
+/* base: another selector; base_from and base_to: another range; or shift: how long before. */
+static int answer_diff(struct call *call, struct error *err)
+{
+	const char *base = call_parameter(call, "base", ""), *from = call_parameter(call, "base_from", NULL),
+		   *to = call_parameter(call, "base_to", NULL), *shift = call_parameter(call, "shift", NULL);
+	bool relative;
+	int r = call_flag(call, "relative", &relative, err);
+	if (!r)
+		r = call_text(call, "query", err);
+	if (!r && (!from) != (!to))
+		r = error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' go together");
+	if (!r && !*base && !from && !shift)
+		r = error_set(err, -EINVAL,
+			      "compare with what? Give 'base' (another selector), 'base_from' and 'base_to', or 'shift' (how "
+			      "long before)");
+	if (!r && from && shift)
+		r = error_set(err, -EINVAL, "parameters 'base_from' and 'shift' exclude each other");
+	if (!r)
+		r = call_append(call, err, " | diff (%s", base);
+	if (!r && from)
+		r = call_append(call, err, " from \"%s\" to \"%s\"", from, to);
+	else if (!r && shift)
+		r = call_append(call, err, " shift \"%s\"", shift);
+	if (!r)
+		r = call_append(call, err, ")%s", relative ? " relative" : "");
+	return r ? r : answer_text(call, err);
+}
+
+/* A profile for each of the values of a label that cost most. */
+static int answer_compare(struct call *call, struct error *err)
+{
+	const char *label = call_parameter(call, "label", NULL);
+	uint64_t values;
+	int r = call_count(call, "values", 5, &values, err);
+	if (!r && !label)
+		r = error_set(err, -EINVAL, "parameter 'label' is missing: the name of the label whose values are compared");
+	if (!r)
+		r = call_text(call, "query", err);
+	if (!r)
+		r = call_append(call, err, " | compare label %s top %llu", label, (unsigned long long)values);
+	return r ? r : answer_text(call, err);
+}
+
+#define HANDLER(name, answer)                                                                                                  \
+	void name(void *context, const struct net_request *request, struct net_response *response)                             \
+	{                                                                                                                      \
+		call_run(context, request, response, answer);                                                                  \
+	}
+HANDLER(api_query, answer_query)
+HANDLER(api_diff, answer_diff)
+HANDLER(api_compare, answer_compare)
+HANDLER(api_pipeline, answer_pipeline)
