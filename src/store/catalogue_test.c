@@ -376,6 +376,42 @@ static void test_damage(void **state)
 	test_directory_remove(directory);
 }
 
+/* Blocks of before there were labels.parquet and names in the metadata: their series are asked. */
+static void test_version_1(void **state)
+{
+	char *directory = test_directory(), command[PATH_MAX + 64];
+	static struct list got;
+	struct question q;
+	struct store_read_stats stats;
+	if (access("tests/store/golden/v1/data", R_OK) < 0) {
+		print_message("tests/store/golden/v1 is not here\n");
+		test_directory_remove(directory);
+		skip();
+	}
+	snprintf(command, sizeof(command), "cp -r tests/store/golden/v1/data/. %s", directory);
+	assert_int_equal(system(command), 0);
+	struct store *store = open_store(directory);
+	assert_int_equal(store->blocks[0]->meta.version, 1);
+	make_question(&q, NULL, NULL, NULL, false);
+	got = (struct list){0};
+	assert_int_equal(store_list_types(store, &q.select, on_item, &got, &stats, NULL), 0);
+	assert_int_equal(got.count, 2);
+	got = (struct list){0};
+	assert_int_equal(store_list_labels(store, &q.select, on_item, &got, NULL, NULL), 0);
+	struct list names = {.names = {"host", "service_name", "thread"}, .values = {2, 3, 3}, .count = 3};
+	assert_same(&names, &got);
+	got = (struct list){0};
+	assert_int_equal(store_list_values(store, &q.select, "service_name", "s", on_item, &got, NULL, NULL), 0);
+	struct list values = {.names = {"search", "shop"}, .count = 2};
+	assert_same(&values, &got);
+	make_question(&q, "cpu", "host", "host1", false);
+	got = (struct list){0};
+	assert_int_equal(store_list_types(store, &q.select, on_item, &got, NULL, NULL), 0);
+	assert_int_equal(got.count, 1);
+	store_close(store);
+	test_directory_remove(directory);
+}
+
 static void test_limits(void **state)
 {
 	char *directory = test_directory();
@@ -440,8 +476,8 @@ int main(void)
 {
 	test_seed_from_environment();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lists),  cmocka_unit_test(test_sums),   cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_limits), cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_version_1), cmocka_unit_test(test_lists),	 cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_damage),	  cmocka_unit_test(test_limits), cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
