@@ -305,6 +305,8 @@ static int read_pages(struct finding *f, size_t group, size_t first, size_t coun
 		r = parquet_read_pages(f->file, group, f->columns[i], first, count, &f->data[i], f->err);
 		if (r == 0 && f->data[i].null_count)
 			r = error_set(f->err, -EBADMSG, "column %s has nulls", columns_of_labels[i].name);
+		if (r == 0 && f->data[i].count != f->data[pure].count)
+			r = error_set(f->err, -EBADMSG, "columns have different numbers of rows");
 	}
 	for (size_t row = 0; r == 0 && row < f->data[1].count; row++)
 		if ((pure || bytes_equal(f->data[0].bytes[row], f->label)) && starts_with(f->data[1].bytes[row], f->prefix))

@@ -77,6 +77,11 @@ static int add_type(struct loading *l, const struct type_columns *c, size_t row,
 static int add_types(struct loading *l, const struct type_columns *c, size_t first, size_t rows)
 {
 	uint32_t type = 0;
+	bool whole = c->delta.count == rows && c->delta.null_count == 0;
+	for (size_t i = 0; i < 5; i++)
+		whole &= c->parts[i].count == rows;
+	if (!whole)
+		return malformed(l, "profile types are not there for every row");
 	for (size_t i = 0; i < rows; i++) {
 		bool same = i > 0 && c->delta.booleans[i] == c->delta.booleans[i - 1];
 		for (size_t k = 0; same && k < 5; k++)
@@ -127,6 +132,8 @@ static int load_numbers(struct loading *l, const char *name, enum parquet_type t
 		r = parquet_read(l->file, g, column, &data, l->err);
 		if (r == 0 && data.null_count)
 			r = error_set(l->err, -EBADMSG, "column %s has nulls", name);
+		if (r == 0 && data.count != parquet_group_rows(l->file, g))
+			r = error_set(l->err, -EBADMSG, "column %s has another number of rows", name);
 		if (r == 0 && data.count)
 			memcpy((uint8_t *)to + at * size, data.any, data.count * size);
 		at += data.count;
