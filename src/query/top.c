@@ -48,6 +48,7 @@ struct top {
 	uint32_t *touched;		     /* keys of the present group */
 	size_t touched_count, touched_capacity;
 	int64_t totals[SIDES_MAX]; /* of the present group */
+	size_t found;		   /* rows without the limit */
 };
 
 static void top_release(struct top *top)
@@ -126,7 +127,7 @@ static int make_key(struct top *top, uint32_t id, const struct profile_line *lin
 	static const struct profile_function unknown;
 	const struct profile_function *function = line ? &profile->functions[line->function] : &unknown;
 	struct bytes binary = path_base_name(profile_string_bytes(profile, profile->mappings[location->mapping].file_name));
-	struct bytes name = profile_string_bytes(profile, function->name), package = function_package(name);
+	struct bytes name = profile_string_bytes(profile, function->name), package;
 	struct bytes file = profile_string_bytes(profile, function->file_name);
 	int r = 0;
 	*key = (struct top_key){{0}};
@@ -139,7 +140,9 @@ static int make_key(struct top *top, uint32_t id, const struct profile_line *lin
 		return r ? r : take_text(top, binary, &key->texts[2]);
 	case TOP_BY_FILE: return take_text(top, file, &key->texts[0]);
 	case TOP_BY_BINARY: return take_text(top, binary, &key->texts[0]);
-	case TOP_BY_PACKAGE: return take_text(top, package.len ? package : binary, &key->texts[0]);
+	case TOP_BY_PACKAGE:
+		package = function_package(name);
+		return take_text(top, package.len ? package : binary, &key->texts[0]);
 	case TOP_BY_LINE:
 		r = take_line(top, file, line ? line->line : 0, &key->texts[0]);
 		if (!r)
@@ -478,13 +481,51 @@ static int add_row(const struct top *top, uint32_t label_set, uint32_t key, stru
 	return r;
 }
 
+/* Moves the key at `at` down a heap whose root is the last in order. */
+static void sift_down(struct top *top, uint32_t *heap, size_t count, size_t at)
+{
+	for (;;) {
+		size_t last = at, child = 2 * at + 1;
+		for (size_t i = child; i < child + 2 && i < count; i++)
+			if (compare_keys(&heap[i], &heap[last], top) > 0)
+				last = i;
+		if (last == at)
+			return;
+		uint32_t key = heap[at];
+		heap[at] = heap[last];
+		heap[last] = key;
+		at = last;
+	}
+}
+
+/* Brings the first `limit` in order to the front, so that few of many need not all be sorted. */
+static void select_first(struct top *top, size_t limit)
+{
+	uint32_t *keys = top->touched;
+	for (size_t i = limit / 2; i-- > 0;)
+		sift_down(top, keys, limit, i);
+	for (size_t i = limit; i < top->touched_count; i++) {
+		if (compare_keys(&keys[i], &keys[0], top) > 0)
+			continue;
+		uint32_t key = keys[0];
+		keys[0] = keys[i];
+		keys[i] = key;
+		sift_down(top, keys, limit, 0);
+	}
+	top->touched_count = limit;
+}
+
 static int add_rows(struct top *top, uint32_t label_set, struct query_table *table, struct error *err)
 {
+	size_t found = top->touched_count;
+	if (top->options->limit < found)
+		select_first(top, top->options->limit);
 	if (top->touched_count)
 		qsort_r(top->touched, top->touched_count, sizeof(*top->touched), compare_keys, top);
 	int r = 0;
-	for (size_t i = 0; !r && i < top->touched_count && i < top->options->limit; i++)
+	for (size_t i = 0; !r && i < top->touched_count; i++)
 		r = add_row(top, label_set, top->touched[i], table, err);
+	top->found += found;
 	return r;
 }
 
@@ -584,5 +625,7 @@ int top_table(const struct profile *profile, const struct top_options *options, 
 	}
 	if (r)
 		query_table_release(ret);
+	else
+		ret->rows_before_limit = top.found;
 	return r;
 }
