@@ -401,6 +401,8 @@ int diff_table_build(const struct diff *diff, bool relative, struct diff_table *
 							    .file = row->file,
 							    .binary = row->binary,
 							    .frame_type = row->frame_type,
+							    .inlined = row->inlined,
+							    .called = row->called,
 							    .base_self = before->self,
 							    .base_total = before->total,
 							    .self = row->self,
@@ -459,15 +461,18 @@ int diff_table_write_text(const struct diff_table *table, const char *unit, size
 	struct table changes = {.total = table->base_total, .rows = mem_zalloc_array(table->count, sizeof(struct table_row))};
 	if (!changes.rows)
 		return error_nomem(err);
-	for (; changes.count < table->count; changes.count++) {
-		const struct diff_row *row = &table->rows[changes.count];
-		changes.rows[changes.count] =
-			(struct table_row){.name = row->name,
+	for (size_t i = 0; i < table->count; i++) {
+		const struct diff_row *row = &table->rows[i];
+		struct table_row change = {.name = row->name,
 					   .file = row->file,
 					   .binary = row->binary,
 					   .frame_type = row->frame_type,
+					   .inlined = row->inlined,
+					   .called = row->called,
 					   .self = diff_table_change(table, row->base_self, row->self),
 					   .total = diff_table_change(table, row->base_total, row->total)};
+		if (change.self || change.total)
+			changes.rows[changes.count++] = change;
 	}
 	int r = table_write_text(&changes, unit, limit, out, err);
 	table_release(&changes);

@@ -30,6 +30,7 @@ void diff_write_json(const struct diff *diff, struct json_writer *json);
 struct diff_row {
 	const char *name, *file, *binary; /* live as long as the diff */
 	uint32_t frame_type;
+	bool inlined, called; /* as in struct table_row */
 	int64_t base_self, base_total, self, total;
 };
 struct diff_table {
@@ -46,7 +47,8 @@ void diff_table_release(struct diff_table *table);
 int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t value);
 /* {"base_total", "total", "count", "rows": [{"name", "file", "binary", "kind", "base_self", "self", "base_total", "total"}]} */
 void diff_table_write_json(const struct diff_table *table, size_t limit, struct json_writer *json);
-/* Changes in the layout of `go tool pprof -top -diff_base`: percentages are of the base. limit 0 = all. */
+/* Changes in the layout of `go tool pprof -top -diff_base`: percentages are of the base; functions
+ * without a change are left out, as there. limit 0 = all. */
 int diff_table_write_text(const struct diff_table *table, const char *unit, size_t limit, struct buffer *out,
 			  struct error *err);
 
