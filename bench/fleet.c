@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +58,7 @@ struct tool {
 	double days;
 	int64_t window_ns;
 	unsigned jobs;
-	bool is_append, is_json;
+	bool is_append, is_json, is_compact;
 	const char *pid, *start;
 };
 
@@ -95,6 +96,7 @@ enum option_id {
 	JOBS,
 	PID,
 	JSON,
+	COMPACT,
 	HELP
 };
 
@@ -122,6 +124,7 @@ static const struct option rows[] = {
 	{"jobs", 1, NULL, JOBS},
 	{"pid", 1, NULL, PID},
 	{"json", 0, NULL, JSON},
+	{"compact", 0, NULL, COMPACT},
 	{"help", 0, NULL, HELP},
 	{NULL, 0, NULL, 0},
 };
@@ -163,6 +166,7 @@ static int set_option(struct tool *tool, int id, const char *text, struct error 
 	case START: tool->start = text; return 0;
 	case PID: tool->pid = text; return 0;
 	case JSON: tool->is_json = true; return 0;
+	case COMPACT: tool->is_compact = true; return 0;
 	case DAYS: return text_parse_double(text, &tool->days, err);
 	case FREQUENCY: return text_parse_double(text, &options->frequency, err);
 	case BUSY: return text_parse_double(text, &options->busy, err);
@@ -356,6 +360,8 @@ static int64_t cpu_of(const char *pid)
 
 struct figures {
 	struct fleet_totals totals;
+	struct store_stats stats; /* after compaction */
+	double compact_wall_s, compact_cpu_s, compact_peak_mb;
 	double wall_s, store_s, ack_p50_ms, ack_p99_ms, ack_max_ms;
 };
 
@@ -417,6 +423,56 @@ static void run_senders(const struct tool *tool, struct fleet_model *model, stru
 	/* Generating happens in this process too; what is left is the store's own work, cuts included. */
 	int64_t used = store ? time_process_cpu_ns() - cpu - figures->totals.generate_ns : cpu_of(tool->pid) - cpu;
 	figures->store_s = (double)used / 1e9;
+}
+
+/* ---- compaction ---- */
+
+/* All that is left of the history is merged: as if the server had run all the time, and two days more. */
+static void compact(const struct tool *tool, struct figures *figures)
+{
+	struct store_options options = {
+		.directory = tool->data, .retention_age_ns = -1, .retention_size_bytes = UINT64_MAX, .manual = true};
+	struct store *store;
+	struct error err = {0};
+	struct rusage used;
+	check(store_open(&options, &store, &err), &err);
+	int64_t started = time_monotonic_ns(), cpu = time_process_cpu_ns();
+	int64_t then_ns = tool->options.start_ns + tool->options.duration_ns + 48 * 3600 * NS_PER_S;
+	check(store_compact(store, then_ns, &err), &err);
+	figures->compact_wall_s = (double)(time_monotonic_ns() - started) / 1e9;
+	figures->compact_cpu_s = (double)(time_process_cpu_ns() - cpu) / 1e9;
+	store_get_stats(store, &figures->stats);
+	store_close(store);
+	getrusage(RUSAGE_SELF, &used);
+	figures->compact_peak_mb = (double)used.ru_maxrss / 1024;
+}
+
+/* In a process of its own, whose peak is that of compaction alone. */
+static void run_compact(const struct tool *tool, struct figures *figures)
+{
+	struct figures *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status;
+	*shared = *figures;
+	pid_t pid = fork();
+	if (pid == 0) {
+		compact(tool, shared);
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) < 0 || status)
+		exit(1);
+	*figures = *shared;
+}
+
+static void print_compaction(const struct figures *figures)
+{
+	const struct store_stats *stats = &figures->stats;
+	printf("  compaction: %" PRIu64
+	       " merges, %.1f MB in, %.1f MB out, %.1f s of wall clock, %.1f CPU s, peak %.0f MB; now %" PRIu64
+	       " blocks (%" PRIu64 " + %" PRIu64 " + %" PRIu64 " by level), %.1f MB\n",
+	       stats->compactions, (double)stats->compact_bytes_in / 1e6, (double)stats->compact_bytes_out / 1e6,
+	       figures->compact_wall_s, figures->compact_cpu_s, figures->compact_peak_mb, stats->blocks,
+	       stats->blocks_by_level[0], stats->blocks_by_level[1], stats->blocks_by_level[2],
+	       (double)stats->block_bytes / 1e6);
 }
 
 /* ---- figures ---- */
@@ -489,5 +545,11 @@ int main(int argc, char **argv)
 	figures.wall_s = (double)(time_monotonic_ns() - started) / 1e9;
 	print_figures(&tool, &model, &figures);
 	fleet_model_release(&model);
+	if (!tool.is_compact || !tool.data)
+		return 0;
+	fflush(stdout);
+	run_compact(&tool, &figures);
+	if (!tool.is_json)
+		print_compaction(&figures);
 	return 0;
 }

@@ -26,7 +26,7 @@ profiles=$O/fleet-profiles data=$O/fleet-$hosts-hosts-$days-days-$load
 if [ -n "$fresh" ] || [ ! -e "$data/made" ]; then
 	rm -rf "$data"
 	# Ends at a full hour of the past, the same in every run. --compact merges as the server would in the time.
-	"$O/bench/fleet" --data "$data/store" --profiles "$profiles" --hosts "$hosts" --days "$days" --load "$load" --jobs 2 \
+	"$O/bench/fleet" --data "$data/store" --profiles "$profiles" --hosts "$hosts" --days "$days" --load "$load" --jobs 2 --compact \
 		--start "$(node -e 'console.log(Date.UTC(2026, 9, 31) / 1000 - Number(process.argv[1]) * 86400)' "$days")" | tee "$data.log"
 	mv "$data.log" "$data/made"
 else
