@@ -25,6 +25,8 @@ int cmd_server(int argc, char **argv);
 int cmd_agent(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_query(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_store(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
@@ -119,6 +121,9 @@ int parse_labels(const struct option_list *list, struct labels *ret, struct erro
 const char *unwind_cache_directory(void);
 int default_data_directory(char *out, size_t size, struct error *err);
 
+/* A profile file in any format, compressed or not; "-" is standard input. format NULL = by content, then by extension. */
+struct format;
+int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err);
 /* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, top. "-" is standard
  * output. */
 int output_write(const struct profile *profile, const char *path, const char *format, const char *title, struct error *err);

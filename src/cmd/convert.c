@@ -7,7 +7,7 @@
 #include "format/format.h"
 #include "profile/merge.h"
 
-static int read_profile(const char *path, const struct format *format, struct profile **ret, struct error *err)
+int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
@@ -21,7 +21,7 @@ static int read_profile(const char *path, const struct format *format, struct pr
 static int merge_files(const struct operands *inputs, const struct format *format, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *all = NULL;
-	int r = read_profile(inputs->items[0], format, &all, err);
+	int r = read_profile_file(inputs->items[0], format, &all, err);
 	if (r || inputs->count == 1) {
 		*ret = all; /* NULL on failure */
 		all = NULL;
@@ -33,7 +33,7 @@ static int merge_files(const struct operands *inputs, const struct format *forma
 		r = profile_merge(merged, all, true, err);
 	for (size_t i = 1; i < inputs->count && !r; i++) {
 		_cleanup_(profile_freep) struct profile *one = NULL;
-		r = read_profile(inputs->items[i], format, &one, err);
+		r = read_profile_file(inputs->items[i], format, &one, err);
 		if (!r && (r = profile_merge(merged, one, true, err)))
 			error_prefix(err, r, "cannot merge %s with the files before it", inputs->items[i]);
 	}

@@ -11,7 +11,9 @@ static const struct verb verbs[] = {
 	{"server", "store profiles, answer queries, serve the page", cmd_server},
 	{"agent", "sample this machine and send to a server", cmd_agent},
 	{"record", "profile a command, a process or the machine into a file", cmd_record},
-	{"query", "ask a server: top functions, folded stacks, pprof, SVG", cmd_query},
+	{"query", "ask a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
+	{"diff", "what changed between two files, selections or times", cmd_diff},
+	{"store", "verify, compact, list and delete stored data", cmd_store},
 	{"convert", "turn profile files into another format, merging several", cmd_convert},
 	{"doctor", "what works on this machine, what does not, how to mend it", cmd_doctor},
 };

@@ -1,121 +1,121 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/io.h"
-#include "base/limits.h"
-#include "base/text.h"
 #include "base/time.h"
-#include "cmd/cmd.h"
-#include "net/net.h"
+#include "cmd/remote.h"
+#include "query/pipeline.h"
 
-#define PATH_BYTES_MAX (64 * KIB)
-
-struct query_options {
-	const char *url, *from, *to, *format, *output, *token_file;
+struct query_arguments {
+	struct remote remote;
+	const char *from, *to, *format, *output, *timeout;
+	struct option_list where, frames, drop_frames, focus, hide, group_by;
 	unsigned limit;
+	bool explain;
 };
 
-static int add_parameter(struct buffer *path, const char *name, const char *value)
+/* Results of stages, and explanations, are the pipeline call's; the server refuses what has no profile in other formats. */
+static int ask_pipeline(const struct query_arguments *arguments, const char *text, bool *ret, struct error *err)
 {
-	int r = buffer_printf(path, "%c%s=", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name);
-	return r ? r : text_url_encode(path, bytes_of_string(value));
+	bool readable = strcmp(arguments->format, "top") == 0 || strcmp(arguments->format, "json") == 0;
+	struct pipeline *pipeline;
+	int r = pipeline_parse(text, &pipeline, err);
+	if (r)
+		return r;
+	*ret = readable && (arguments->explain || !pipeline_is_selector(pipeline));
+	pipeline_free(pipeline);
+	return 0;
 }
 
-/* "wick query" sends what was typed; the server understands times and selectors, and its messages are ours to pass on. */
-static int request_path(const struct query_options *options, const char *selector, struct buffer *path, struct error *err)
+/* "wick query" sends what was typed; the server understands times and stages, and its messages are ours to pass on. */
+static int request_path(const struct query_arguments *a, const char *text, bool pipeline, struct buffer *path)
 {
 	char limit[16];
-	snprintf(limit, sizeof(limit), "%u", options->limit);
-	int r = buffer_append_string(path, "/api/v1/query");
-	if (!r)
-		r = add_parameter(path, "query", selector);
-	if (!r)
-		r = add_parameter(path, "from", options->from);
-	if (!r)
-		r = add_parameter(path, "to", options->to);
-	if (!r)
-		r = add_parameter(path, "format", options->format);
-	if (!r)
-		r = add_parameter(path, "limit", limit);
-	return r ? error_set(err, r, "the selector is too long") : 0;
-}
-
-static int answer_error(const struct net_client_response *response, const char *url, struct error *err)
-{
-	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
-	const char *text = json_string_value(json_object_get(json, "error"));
-	int r = error_set(err, -EBADMSG, "%s answered %d: %s", url, response->status, text ? text : response->message);
-	if (response->status == 400 && text)
-		r = error_set(err, -EINVAL, "%s", text);
-	json_decref(json);
+	const char *format = !pipeline ? a->format : strcmp(a->format, "top") == 0 ? "text" : "json";
+	snprintf(limit, sizeof(limit), "%u", a->limit);
+	int r = buffer_append_string(path, pipeline ? "/api/v1/pipeline" : "/api/v1/query");
+	const struct {
+		const char *name, *value;
+	} values[] = {{"query", text},
+		      {"from", a->from},
+		      {"to", a->to},
+		      {"format", format},
+		      {"limit", limit},
+		      {"timeout", a->timeout},
+		      {"explain", a->explain ? "1" : NULL}};
+	const struct {
+		const char *name;
+		const struct option_list *list;
+	} lists[] = {{"where", &a->where}, {"frames", &a->frames}, {"drop_frames", &a->drop_frames},
+		     {"focus", &a->focus}, {"hide", &a->hide},	   {"group_by", &a->group_by}};
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !r; i++)
+		r = remote_add(path, values[i].name, values[i].value);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && !r; i++)
+		r = remote_add_list(path, lists[i].name, lists[i].list);
 	return r;
 }
 
-static int run_query(const struct query_options *options, const char *selector, struct error *err)
+static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path;
-	buffer_init(&path, PATH_BYTES_MAX);
-	int r = request_path(options, selector, &path, err);
-	_cleanup_(mem_freep) char *token = NULL;
-	if (!r && options->token_file)
-		r = read_token(options->token_file, &token, err);
+	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	buffer_init(&path, REMOTE_PATH_MAX);
+	bool pipeline;
+	int r = ask_pipeline(arguments, text, &pipeline, err);
 	if (r)
 		return r;
-	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	struct net_client_options client_options = {
-		.url = options->url, .timeout_ns = 120 * NS_PER_S, .response_max = GIB, .token = token};
-	r = net_client_new(&client_options, &client, err);
+	r = request_path(arguments, text, pipeline, &path);
+	if (r)
+		return error_set(err, r, "the query is too long");
+	r = remote_ask(&arguments->remote, "GET", &path, &answer, err);
 	if (r)
 		return r;
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	net_client_response_init(&response);
-	r = net_client_request(client, "GET", buffer_string(&path), NULL, (struct bytes){0}, false, &response, err);
-	if (r)
-		return error_prefix(err, r, "cannot ask %s (is the server running? start it with 'wick up')", options->url);
-	if (response.status != 200)
-		return answer_error(&response, options->url, err);
-	if (strcmp(options->output, "-") == 0 && strcmp(options->format, "pprof") == 0 && isatty(STDOUT_FILENO))
+	if (strcmp(arguments->output, "-") == 0 && strcmp(arguments->format, "pprof") == 0 && isatty(STDOUT_FILENO))
 		return error_set(err, -EINVAL, "refusing to write binary pprof to the terminal; give -o FILE");
-	return io_write_file(options->output, response.body.data, response.body.len, 0644, err);
+	return io_write_file(arguments->output, answer.data, answer.len, 0644, err);
 }
 
 int cmd_query(int argc, char **argv)
 {
-	const char *environment = getenv("WICK_URL");
-	struct query_options o = {.url = environment ? environment : "http://127.0.0.1:7070",
-				  .from = "now-1h",
-				  .to = "now",
-				  .format = "top",
-				  .output = "-",
-				  .limit = 20};
+	struct query_arguments o = {.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = 20};
 	const struct option_row options[] = {
-		{0, "url", "URL", OPTION_TEXT, &o.url, .help = "the server (default: $WICK_URL, else http://127.0.0.1:7070)"},
+		REMOTE_OPTION_ROWS(&o.remote),
 		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
 		{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "end (default: now)"},
+		{0, "where", "MATCHERS", OPTION_LIST, &o.where, .help = "more conditions on labels: 'host_name=~\"web.*\"'"},
+		{0, "frames", "TESTS", OPTION_LIST, &o.frames,
+		 .help = "stacks that have such a frame: '\"malloc\"',\n'leaf binary = \"libc.so.6\"'"},
+		{0, "drop-frames", "TESTS", OPTION_LIST, &o.drop_frames, .help = "stacks that have no such frame"},
+		{0, "focus", "TESTS", OPTION_LIST, &o.focus, .help = "stacks from such a frame on"},
+		{0, "hide", "TESTS", OPTION_LIST, &o.hide, .help = "leave such frames out"},
+		{0, "group-by", "LABEL", OPTION_LIST, &o.group_by, .help = "apart by the values of a label; may be repeated"},
 		{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "top, folded, pprof, json or svg (default: top)"},
 		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
 		{'n', "limit", "N", OPTION_UNSIGNED, &o.limit, 0, 1000000,
 		 .help = "rows of top and json, 0 = all (default: 20)"},
-		{0, "token-file", "FILE", OPTION_TEXT, &o.token_file, .help = "file with the server's token"},
+		{0, "explain", NULL, OPTION_FLAG, &o.explain, .help = "also say what was read for it, and how long it took"},
+		{0, "timeout", "DURATION", OPTION_TEXT, &o.timeout,
+		 .help = "answer with what has been read by then (default: 30s)"},
 		{0}};
 	const struct usage usage = {
 		.verb = "query",
-		.synopsis = "SELECTOR [--url URL] [--from T] [--to T] [--format F] [-o FILE]",
-		.description = "Asks a server for the merged profile of a selection. A selector is a profile type\nand "
-			       "matchers on labels: process_cpu{process_executable_name=\"bash\", host_name=~\"web.*\"}",
+		.synopsis = "QUERY [--url URL] [--from T] [--to T] [--format F] [-o FILE]",
+		.description =
+			"Asks a server. A query is a selector, perhaps with stages behind it. A selector is\na profile type "
+			"and "
+			"matchers on labels: process_cpu{process_executable_name=\"bash\"};\nstages choose stacks and make "
+			"tables and charts: | frames \"malloc\" | top 10 by binary",
 		.options = options,
-		.examples = "wick query process_cpu\nwick query 'process_cpu{process_comm=\"postgres\"}' --from now-15m\nwick "
-			    "query process_cpu --format svg -o cpu.svg"};
+		.examples =
+			"wick query process_cpu\nwick query 'process_cpu{process_comm=\"postgres\"}' --from now-15m\nwick "
+			"query process_cpu --format svg -o cpu.svg\nwick query 'process_cpu | group by host_name | bin 5m | "
+			"rate'"};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (operands.count != 1)
-		return usage_error(&usage, "expected one selector, got %zu%s", operands.count,
+		return usage_error(&usage, "expected one query, got %zu%s", operands.count,
 				   operands.count > 1 ? "; quote it for the shell" : "; 'process_cpu' selects everything");
 	static const char *const known[] = {"top", "folded", "pprof", "json", "svg"};
 	bool found = false;

@@ -144,8 +144,12 @@ static int set_target(struct net_client *client, const struct net_client_options
 	if (options->token && !client_is_field_value(options->token))
 		return error_set(err, -EINVAL, "the token holds a control character (a newline at the end of its file?)");
 	client->url = mem_strdup(options->url);
+	if (options->tenant && !client_is_field_value(options->tenant))
+		return error_set(err, -EINVAL, "the tenant's name holds a control character");
 	client->token = options->token ? mem_strdup(options->token) : NULL;
-	return client->url && (client->token || !options->token) ? 0 : error_nomem(err);
+	client->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
+	bool whole = client->url && (client->token || !options->token) && (client->tenant || !options->tenant);
+	return whole ? 0 : error_nomem(err);
 }
 
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err)
@@ -175,6 +179,7 @@ struct net_client *net_client_free(struct net_client *client)
 		close(client->fd);
 	mem_free(client->url);
 	mem_free(client->token);
+	mem_free(client->tenant);
 	return mem_free(client);
 }
 

@@ -203,6 +203,8 @@ static int make_head(struct call *call, const char *method, const char *path, co
 			      client->prefix, path, client->authority, WICK_VERSION);
 	if (r == 0 && client->token)
 		r = buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
+	if (r == 0 && client->tenant)
+		r = buffer_printf(head, "X-Scope-OrgID: %s\r\n", client->tenant);
 	if (r == 0 && content_type)
 		r = buffer_printf(head, "Content-Type: %s\r\n", content_type);
 	if (r == 0 && gzipped)

@@ -346,6 +346,8 @@ static int submit(struct call *call, const char *path)
 		fields[n++] = field("grpc-encoding", "gzip");
 	if (client->token)
 		fields[n++] = field("authorization", (const char *)token.data);
+	if (client->tenant)
+		fields[n++] = field("x-scope-orgid", client->tenant);
 	nghttp2_data_provider provider = {.read_callback = read_data};
 	call->stream_id = nghttp2_submit_request(http->session, NULL, fields, n, &provider, NULL);
 	return call->stream_id < 0 ? error_nomem(call->err) : 0;

@@ -11,6 +11,7 @@
 struct client_http2;
 struct net_client {
 	char *url, *token;
+	char *tenant;
 	struct net_address address;
 	char prefix[1024];
 	char authority[NET_NAME_MAX + 8]; /* "host:port", as the Host header wants it */

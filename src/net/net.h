@@ -157,6 +157,7 @@ struct net_client_options {
 	int64_t timeout_ns;  /* whole call; 0 = 30 s */
 	size_t response_max; /* bytes after decompression; 0 = 256 MiB */
 	const char *token;   /* sent as "Authorization: Bearer"; NULL = none */
+	const char *tenant;  /* sent as "X-Scope-OrgID"; NULL = none */
 	const bool *cancel;  /* polled about every 100 ms; -ECANCELED */
 };
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);

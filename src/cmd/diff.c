@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What changed: between two files here, or between two selections or times of a server's data. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "cmd/remote.h"
+#include "render/diff.h"
+
+struct diff_arguments {
+	struct remote remote;
+	const char *from, *to, *base_from, *base_to, *shift, *format, *output;
+	unsigned limit;
+	bool relative;
+};
+
+static bool is_file(const char *path)
+{
+	struct stat info;
+	return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+static int file_flame(const char *path, struct flame **ret, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = read_profile_file(path, NULL, &profile, err);
+	return r ? r : flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, ret, err);
+}
+
+static int diff_files(const struct diff_arguments *arguments, const char *base_path, const char *path, struct error *err)
+{
+	_cleanup_(flame_freep) struct flame *base = NULL;
+	_cleanup_(flame_freep) struct flame *side = NULL;
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	_cleanup_(buffer_release) struct buffer out;
+	buffer_init(&out, GIB);
+	int r = file_flame(base_path, &base, err);
+	if (!r)
+		r = file_flame(path, &side, err);
+	if (!r && strcmp(base->unit, side->unit) != 0 && base->count > 1 && side->count > 1)
+		r = error_set(err, -EINVAL, "%s counts %s, %s counts %s: they cannot be compared", base_path, base->unit, path,
+			      side->unit);
+	if (!r)
+		r = diff_build(base, side, &diff, err);
+	if (!r)
+		r = diff_table_build(diff, arguments->relative, &table, err);
+	if (r)
+		return r;
+	if (strcmp(arguments->format, "json") == 0) {
+		struct json_writer json;
+		json_init(&json, &out);
+		diff_table_write_json(&table, arguments->limit, &json);
+		r = json_finish(&json, err);
+	} else {
+		r = diff_table_write_text(&table, diff->tree->unit, arguments->limit, &out, err);
+	}
+	return r ? r : io_write_file(arguments->output, out.data, out.len, 0644, err);
+}
+
+static int diff_remote(const struct diff_arguments *a, const char *base, const char *text, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	char limit[16];
+	snprintf(limit, sizeof(limit), "%u", a->limit);
+	buffer_init(&path, REMOTE_PATH_MAX);
+	const struct {
+		const char *name, *value;
+	} values[] = {{"query", text},
+		      {"base", base},
+		      {"from", a->from},
+		      {"to", a->to},
+		      {"base_from", a->base_from},
+		      {"base_to", a->base_to},
+		      {"shift", a->shift},
+		      {"relative", a->relative ? "1" : NULL},
+		      {"format", strcmp(a->format, "json") == 0 ? "table" : "text"},
+		      {"limit", limit}};
+	int r = buffer_append_string(&path, "/api/v1/diff");
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !r; i++)
+		r = remote_add(&path, values[i].name, values[i].value);
+	if (r)
+		return error_set(err, r, "the selectors are too long");
+	r = remote_ask(&a->remote, "GET", &path, &answer, err);
+	return r ? r : io_write_file(a->output, answer.data, answer.len, 0644, err);
+}
+
+int cmd_diff(int argc, char **argv)
+{
+	struct diff_arguments o = {.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = 20};
+	const struct option_row options[] = {
+		REMOTE_OPTION_ROWS(&o.remote),
+		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
+		{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "end (default: now)"},
+		{0, "base-from", "TIME", OPTION_TEXT, &o.base_from, .help = "start of the range to compare with"},
+		{0, "base-to", "TIME", OPTION_TEXT, &o.base_to, .help = "end of it"},
+		{0, "shift", "DURATION", OPTION_TEXT, &o.shift, .help = "compare with as long a range this much earlier: 1d"},
+		{0, "relative", NULL, OPTION_FLAG, &o.relative, .help = "compare shares of the totals, not values"},
+		{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "top or json (default: top)"},
+		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
+		{'n', "limit", "N", OPTION_UNSIGNED, &o.limit, 0, 1000000, .help = "rows, 0 = all (default: 20)"},
+		{0}};
+	const struct usage usage = {
+		.verb = "diff",
+		.synopsis = "[BASE] NEW [--url URL] [--shift DURATION] [--relative]",
+		.description = "Shows by function what changed from BASE to NEW: two profile files, or two selectors that\na "
+			       "server is "
+			       "asked about. With one selector, --shift or --base-from and --base-to say with\nwhich time to "
+			       "compare.",
+		.options = options,
+		.examples = "wick diff before.pb.gz after.pb.gz\nwick diff process_cpu --shift 1d\nwick diff "
+			    "'process_cpu{version=\"1\"}' 'process_cpu{version=\"2\"}' --relative"};
+	struct operands operands;
+	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
+	if (strcmp(o.format, "top") != 0 && strcmp(o.format, "json") != 0)
+		return usage_error(&usage, "--format: '%s' is neither top nor json", o.format);
+	if (operands.count == 0 || operands.count > 2)
+		return usage_error(&usage, "expected BASE and NEW, or one selector, got %zu operands", operands.count);
+	struct error err = {0};
+	const char *base = operands.count == 2 ? operands.items[0] : NULL, *text = operands.items[operands.count - 1];
+	bool files = base && is_file(base) && is_file(text);
+	if (!base && !o.shift && !(o.base_from && o.base_to))
+		return usage_error(&usage, "compare with what? Give BASE, --shift, or --base-from and --base-to");
+	int r = files ? diff_files(&o, base, text, &err) : diff_remote(&o, base, text, &err);
+	return r ? cmd_fail("diff", &err) : EXIT_DONE;
+}

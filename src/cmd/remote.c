@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/remote.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "net/net.h"
+
+#define TIMEOUT_NS (3600 * NS_PER_S) /* the server ends queries sooner; compacting may take long */
+
+int remote_add(struct buffer *path, const char *name, const char *value)
+{
+	if (!value)
+		return 0;
+	int r = buffer_printf(path, "%c%s=", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name);
+	return r ? r : text_url_encode(path, bytes_of_string(value));
+}
+
+int remote_add_list(struct buffer *path, const char *name, const struct option_list *values)
+{
+	int r = 0;
+	for (size_t i = 0; i < values->count && !r; i++)
+		r = remote_add(path, name, values->items[i]);
+	return r;
+}
+
+static int answer_error(const struct net_client_response *response, const char *url, struct error *err)
+{
+	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
+	const char *text = json_string_value(json_object_get(json, "error"));
+	int r = error_set(err, -EBADMSG, "%s answered %d: %s", url, response->status, text ? text : response->message);
+	if (response->status == 400 && text)
+		r = error_set(err, -EINVAL, "%s", text);
+	json_decref(json);
+	return r;
+}
+
+int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
+{
+	const char *environment = getenv("WICK_URL");
+	const char *url = remote->url ? remote->url : environment ? environment : "http://127.0.0.1:7070";
+	const char *text = buffer_string(path);
+	_cleanup_(mem_freep) char *token = NULL;
+	if (!text)
+		return error_nomem(err);
+	int r = remote->token_file ? read_token(remote->token_file, &token, err) : 0;
+	if (r)
+		return r;
+	_cleanup_(net_client_freep) struct net_client *client = NULL;
+	struct net_client_options options = {
+		.url = url, .timeout_ns = TIMEOUT_NS, .response_max = GIB, .token = token, .tenant = remote->tenant};
+	r = net_client_new(&options, &client, err);
+	if (r)
+		return r;
+	_cleanup_(net_client_response_release) struct net_client_response response;
+	net_client_response_init(&response);
+	r = net_client_request(client, method, text, NULL, (struct bytes){0}, false, &response, err);
+	if (r)
+		return error_prefix(err, r, "cannot ask %s (is the server running? start it with 'wick up')", url);
+	if (response.status != 200)
+		return answer_error(&response, url, err);
+	*ret = response.body;
+	response.body = (struct buffer){0};
+	return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking a server: what the verbs that do have in common. */
+#ifndef WICK_CMD_REMOTE_H
+#define WICK_CMD_REMOTE_H
+
+#include "base/buffer.h"
+#include "cmd/cmd.h"
+
+#define REMOTE_PATH_MAX (128 * 1024)
+
+struct remote {
+	const char *url, *token_file, *tenant; /* url NULL = $WICK_URL, else the default */
+};
+#define REMOTE_OPTION_ROWS(remote)                                                                                             \
+	{0, "url", "URL", OPTION_TEXT, &(remote)->url, .help = "the server (default: $WICK_URL, else http://127.0.0.1:7070)"}, \
+		{0, "token-file", "FILE", OPTION_TEXT, &(remote)->token_file, .help = "file with the server's token"},         \
+	{                                                                                                                      \
+		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant, .help = "whose data, on a server with tenants"            \
+	}
+
+/* path is a buffer with REMOTE_PATH_MAX that begins with a path: adds "?name=value" or "&name=value", encoded. NULL values
+ * are left out. */
+int remote_add(struct buffer *path, const char *name, const char *value);
+int remote_add_list(struct buffer *path, const char *name, const struct option_list *values);
+/* Asks, and gives the body of a 200. What the server says of a bad question becomes the error's whole text. */
+int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick store: what is stored, looked at and changed. On a directory that no server uses the store is opened here; with --url
+ * the server that uses it is asked. verify needs neither: it reads files that never change.
+ */
+#include "store/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "cmd/remote.h"
+#include "query/query.h"
+#include "store/verify.h"
+
+#define DIRECTORY_MAX 4096
+
+struct store_arguments_of {
+	struct remote remote;
+	const char *data, *from, *to, *selector;
+	char directory[DIRECTORY_MAX]; /* of the tenant's store */
+};
+
+static void print_problem(void *context, const char *message)
+{
+	(void)context;
+	fprintf(stderr, "wick store: %s\n", message);
+}
+
+/* DATA, or DATA/tenants/NAME. */
+static int find_directory(struct store_arguments_of *a, struct error *err)
+{
+	char data[DIRECTORY_MAX];
+	const char *tenant = a->remote.tenant && strcmp(a->remote.tenant, "anonymous") != 0 ? a->remote.tenant : NULL;
+	int r = a->data ? 0 : default_data_directory(data, sizeof(data), err);
+	if (r)
+		return r;
+	if (tenant && (strchr(tenant, '/') || strcmp(tenant, ".") == 0 || strcmp(tenant, "..") == 0))
+		return error_set(err, -EINVAL, "--tenant: '%.60s' cannot be a tenant's name", tenant);
+	int len = snprintf(a->directory, sizeof(a->directory), "%s%s%s", a->data ? a->data : data, tenant ? "/tenants/" : "",
+			   tenant ? tenant : "");
+	struct stat info;
+	if (len >= (int)sizeof(a->directory))
+		return error_set(err, -ENAMETOOLONG, "the directory's path is too long");
+	if (stat(a->directory, &info) < 0)
+		return error_set_errno(err, -errno, "there is no store in %s", a->directory);
+	return 0;
+}
+
+static int open_here(struct store_arguments_of *a, struct store **ret, struct error *err)
+{
+	int r = find_directory(a, err);
+	if (r)
+		return r;
+	struct store_options options = {
+		.directory = a->directory, .retention_age_ns = -1, .manual = true, .on_problem = print_problem};
+	r = store_open(&options, ret, err);
+	return r == -EBUSY ? error_set(err, r, "%s is in use by a server; ask that one with --url URL, or stop it first",
+				       a->directory)
+			   : r;
+}
+
+static int ask(const struct store_arguments_of *a, const char *method, const char *call, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	buffer_init(&path, REMOTE_PATH_MAX);
+	int r = buffer_append_string(&path, call);
+	if (!r)
+		r = remote_add(&path, "query", a->selector);
+	if (!r && a->selector)
+		r = remote_add(&path, "from", a->from);
+	if (!r && a->selector)
+		r = remote_add(&path, "to", a->to);
+	if (r)
+		return error_set(err, r, "the selector is too long");
+	r = remote_ask(&a->remote, method, &path, &answer, err);
+	if (!r)
+		printf("%.*s\n", (int)answer.len, answer.len ? (const char *)answer.data : "");
+	return r;
+}
+
+/* ---- verify ---- */
+
+static int verify_one(const char *directory, uint64_t *problems, struct error *err)
+{
+	struct store_verify_options options = {.directory = directory, .on_problem = print_problem};
+	struct store_verify_result result = {0};
+	char bytes[TEXT_NUMBER_MAX];
+	int r = store_verify(&options, &result, err);
+	if (r)
+		return r;
+	printf("%s: %llu blocks, %s in %llu files; log of %llu records%s; %llu problems", directory,
+	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
+	       (unsigned long long)result.records, result.is_in_use ? " (not looked at: a server writes it)" : "",
+	       (unsigned long long)result.problems);
+	if (result.set_aside)
+		printf("; %llu things set aside earlier, in quarantine/", (unsigned long long)result.set_aside);
+	printf("\n");
+	*problems += result.problems;
+	return 0;
+}
+
+static int verify_tenants(const char *data, uint64_t *problems, struct error *err)
+{
+	char path[DIRECTORY_MAX], one[DIRECTORY_MAX];
+	const struct dirent *entry;
+	int r = io_join_path(path, sizeof(path), data, "tenants");
+	DIR *directory = r ? NULL : opendir(path);
+	while (directory && !r && (entry = readdir(directory)))
+		if (entry->d_name[0] != '.' && !(r = io_join_path(one, sizeof(one), path, entry->d_name)))
+			r = verify_one(one, problems, err);
+	if (directory)
+		closedir(directory);
+	return r == -ENAMETOOLONG ? error_set(err, r, "a tenant's path is too long") : r;
+}
+
+static int run_verify(struct store_arguments_of *a, struct error *err)
+{
+	uint64_t problems = 0;
+	int r = find_directory(a, err);
+	if (!r)
+		r = verify_one(a->directory, &problems, err);
+	if (!r && !a->remote.tenant)
+		r = verify_tenants(a->directory, &problems, err);
+	if (!r && problems)
+		r = error_set(err, -EBADMSG,
+			      "%llu problems; a server sets what is damaged aside when it meets it, and goes on without",
+			      (unsigned long long)problems);
+	return r;
+}
+
+/* ---- list ---- */
+
+static int print_block(void *context, const struct store_block *block, struct error *err)
+{
+	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX], bytes[TEXT_NUMBER_MAX];
+	(void)context, (void)err;
+	printf("%-32s %5u  %-24s  %-24s %12llu %8llu %10s%s\n", block->name, block->level, time_format(block->min_ns, from),
+	       time_format(block->max_ns, to), (unsigned long long)block->samples, (unsigned long long)block->series,
+	       text_format_size(block->bytes, bytes), block->has_samples ? "" : "  sums only");
+	return 0;
+}
+
+static int run_list(struct store_arguments_of *a, struct error *err)
+{
+	_cleanup_(store_closep) struct store *store = NULL;
+	int r = open_here(a, &store, err);
+	if (r)
+		return r;
+	printf("%-32s %5s  %-24s  %-24s %12s %8s %10s\n", "block", "level", "from", "to", "samples", "series", "size");
+	return store_list_blocks(store, print_block, NULL, err);
+}
+
+/* ---- changes ---- */
+
+static int run_compact(struct store_arguments_of *a, struct error *err)
+{
+	struct store_stats before, after;
+	char size_before[TEXT_NUMBER_MAX], size_after[TEXT_NUMBER_MAX];
+	_cleanup_(store_closep) struct store *store = NULL;
+	int r = open_here(a, &store, err);
+	if (r)
+		return r;
+	store_get_stats(store, &before);
+	r = store_cut(store, err);
+	if (!r)
+		r = store_compact(store, time_now_ns(), err);
+	if (r)
+		return r;
+	store_get_stats(store, &after);
+	printf("%llu merges: %llu blocks, %s, are now %llu, %s\n", (unsigned long long)(after.compactions - before.compactions),
+	       (unsigned long long)before.blocks, text_format_size(before.block_bytes, size_before),
+	       (unsigned long long)after.blocks, text_format_size(after.block_bytes, size_after));
+	return 0;
+}
+
+static int run_delete(struct store_arguments_of *a, struct error *err)
+{
+	struct store_delete_result result = {0};
+	int64_t from_ns, to_ns, now_ns = time_now_ns();
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	_cleanup_(store_closep) struct store *store = NULL;
+	int r = selector_parse(a->selector, &selector, err);
+	if (!r && (r = time_parse(a->from, now_ns, &from_ns, err)))
+		error_prefix(err, r, "--from");
+	if (!r && (r = time_parse(a->to, now_ns, &to_ns, err)))
+		error_prefix(err, r, "--to");
+	if (!r && from_ns >= to_ns)
+		r = error_set(err, -EINVAL, "the time range is empty: --from must be before --to");
+	if (!r)
+		r = open_here(a, &store, err);
+	if (!r)
+		r = store_delete(store, selector_match, selector, from_ns, to_ns, &result, err);
+	if (r)
+		return r;
+	printf("deleted %llu samples in %llu blocks\n", (unsigned long long)result.samples, (unsigned long long)result.blocks);
+	if (result.kept)
+		printf("%llu blocks were left as they are: of them only sums are kept, without the labels that the selector "
+		       "names\n",
+		       (unsigned long long)result.kept);
+	return 0;
+}
+
+/* ---- the verb ---- */
+
+static const struct action {
+	const char *name, *method, *call; /* method NULL = not a server's */
+	int (*run)(struct store_arguments_of *a, struct error *err);
+	bool selects;
+} actions[] = {
+	{"verify", NULL, NULL, run_verify, false},
+	{"list", "GET", "/api/v1/blocks", run_list, false},
+	{"compact", "POST", "/api/v1/compact", run_compact, false},
+	{"delete", "POST", "/api/v1/delete", run_delete, true},
+};
+
+static const struct action *find_action(const char *name)
+{
+	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
+		if (strcmp(actions[i].name, name) == 0)
+			return &actions[i];
+	return NULL;
+}
+
+int cmd_store(int argc, char **argv)
+{
+	struct store_arguments_of a = {0};
+	const struct option_row options[] = {
+		{0, "data", "DIR", OPTION_TEXT, &a.data, .help = "where data is kept (default: as wick server)"},
+		REMOTE_OPTION_ROWS(&a.remote),
+		{0, "from", "TIME", OPTION_TEXT, &a.from, .help = "delete: start of the range"},
+		{0, "to", "TIME", OPTION_TEXT, &a.to, .help = "delete: end of the range"},
+		{0}};
+	const struct usage usage = {
+		.verb = "store",
+		.synopsis = "verify|list|compact|delete [SELECTOR] [--data DIR] [--url URL]",
+		.description =
+			"verify reads everything that is stored and compares checksums; list shows the blocks;\ncompact merges "
+			"them now; delete removes the samples of a selection for good. Where a\nserver uses the data, it must "
+			"be asked with --url; verify can always look.",
+		.options = options,
+		.examples =
+			"wick store verify --data /srv/wick\nwick store list --url http://127.0.0.1:7070\nwick store delete "
+			"'{env=\"test\"}' --from now-30d --to now-7d --url http://127.0.0.1:7070"};
+	struct operands operands;
+	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
+	const struct action *action = operands.count ? find_action(operands.items[0]) : NULL;
+	if (!action)
+		return usage_error(&usage, "expected verify, list, compact or delete%s%s", operands.count ? ", not " : "",
+				   operands.count ? operands.items[0] : "");
+	if (action->selects && operands.count != 2)
+		return usage_error(&usage, "delete needs one selector; '{}' selects everything");
+	if (!action->selects && operands.count != 1)
+		return usage_error(&usage, "%s takes no operand", action->name);
+	if (action->selects && (!a.from || !a.to))
+		return usage_error(&usage, "delete needs --from and --to");
+	if (a.remote.url && !action->method)
+		return usage_error(&usage, "verify reads the files themselves: give --data DIR on the server's machine");
+	if (a.remote.url && a.data)
+		return usage_error(&usage, "--data and --url exclude each other");
+	a.selector = action->selects ? operands.items[1] : NULL;
+	struct error err = {0};
+	int r = a.remote.url ? ask(&a, action->method, action->call, &err) : action->run(&a, &err);
+	return r ? cmd_fail("store", &err) : EXIT_DONE;
+}
