@@ -303,9 +303,27 @@ static void test_label_sets(void **state)
 	query_label_sets_release(&sets);
 }
 
+static void test_long_ranges_are_rounded(void **state)
+{
+	(void)state;
+	const int64_t hour = 3600 * NS_PER_S;
+	int64_t from = 1000 * hour + 7, to = 1006 * hour + 7;
+	query_round_range(&from, &to);
+	assert_true(from == 1000 * hour && to == 1006 * hour + 300 * NS_PER_S);
+	query_round_range(&from, &to); /* whole already */
+	assert_true(from == 1000 * hour && to == 1006 * hour + 300 * NS_PER_S);
+	from = 1000 * hour + 8, to = 1006 * hour + 7;
+	query_round_range(&from, &to); /* too short */
+	assert_true(from == 1000 * hour + 8 && to == 1006 * hour + 7);
+	from = 0, to = INT64_MAX;
+	query_round_range(&from, &to);
+	assert_true(from == 0 && to == INT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_long_ranges_are_rounded),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_merge_joins_stacks_of_block_and_head),
 		cmocka_unit_test(test_several_types_are_refused),

@@ -108,6 +108,15 @@ static int64_t floor_to(int64_t value, int64_t step)
 	return value - (rest < 0 ? rest + step : rest);
 }
 
+void query_round_range(int64_t *from_ns, int64_t *to_ns)
+{
+	const int64_t bucket = 300 * NS_PER_S;
+	if (*from_ns < 0 || *to_ns > INT64_MAX - bucket || *to_ns - *from_ns < QUERY_ROUND_FROM_NS)
+		return;
+	*from_ns = floor_to(*from_ns, bucket);
+	*to_ns = floor_to(*to_ns + bucket - 1, bucket);
+}
+
 /* A step that a person would choose, giving at most POINTS_DEFAULT points. */
 int64_t query_choose_step(int64_t range_ns)
 {

@@ -67,6 +67,7 @@ static int read_timeout(struct call *call, struct error *err)
 static int read_common(struct call *call, struct error *err)
 {
 	const struct server_limits *limits = &call->tenant->limits;
+	bool exact = false;
 	call->query.selector = call_parameter(call, "query", "");
 	call->query.type = call_parameter(call, "type", NULL);
 	call->query.cancel = net_request_cancelled(call->request);
@@ -77,7 +78,15 @@ static int read_common(struct call *call, struct error *err)
 		r = call_time(call, "to", "now", &call->query.to_ns, err);
 	if (!r)
 		r = call_flag(call, "explain", &call->explain, err);
-	return r ? r : read_timeout(call, err);
+	if (!r)
+		r = call_flag(call, "exact", &exact, err);
+	if (r)
+		return r;
+	call->asked_from_ns = call->query.from_ns;
+	call->asked_to_ns = call->query.to_ns;
+	if (!exact)
+		query_round_range(&call->query.from_ns, &call->query.to_ns);
+	return read_timeout(call, err);
 }
 
 /* ---- the text of a pipeline ---- */

@@ -233,10 +233,10 @@ static int answer_delete(struct call *call, struct error *err)
 		return r;
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	r = selector_parse(text, &selector, err);
-	if (!r && call->query.from_ns >= call->query.to_ns)
+	if (!r && call->asked_from_ns >= call->asked_to_ns)
 		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
 	if (!r)
-		r = store_delete(call->tenant->store, selector_match, selector, call->query.from_ns, call->query.to_ns, &result,
+		r = store_delete(call->tenant->store, selector_match, selector, call->asked_from_ns, call->asked_to_ns, &result,
 				 err);
 	if (r)
 		return r;

@@ -15,7 +15,8 @@ struct call {
 	struct net_response *response;
 	int64_t started_ns; /* monotonic */
 	struct query query; /* range, limits and cancellation of the request; its selector is the parameter `query` */
-	struct buffer text; /* the pipeline, if call_text() was used */
+	int64_t asked_from_ns, asked_to_ns; /* the range before query_round_range() */
+	struct buffer text;		    /* the pipeline, if call_text() was used */
 	struct query_stats stats;
 	bool explain;
 };
