@@ -4,9 +4,9 @@
  * taken over from an earlier profile. Agents send the same stacks every few seconds; copying one frame by frame looks up every
  * frame, its function and its mapping in tables that no cache holds.
  *
- * Unlike profile_hash_stacks(), whose hashes are stored and leave out what is no part of a stack's identity, these cover all that
- * profile_copy_stack() would copy: equal keys (under one seed) mean that copying gives the same id. The seed is secret, since
- * whoever could make two stacks collide would have one counted as the other.
+ * Unlike profile_hash_stacks(), whose hashes are stored and leave out what is no part of a stack's identity, these cover all
+ * that profile_copy_stack() would copy: equal keys (under one seed) mean that copying gives the same id. The seed is secret,
+ * since whoever could make two stacks collide would have one counted as the other.
  */
 #ifndef WICK_PROFILE_KEYS_H
 #define WICK_PROFILE_KEYS_H

@@ -101,8 +101,9 @@ struct query_merge_options {
 	size_t only_count;
 };
 
-/* A range of six hours or more is widened to whole buckets of five minutes, so that it is answered from rollups and totals alone: the
- * rows of all series in a few minutes of a day lie on nearly all pages of that day's samples. Shorter ranges stay. */
+/* A range of six hours or more is widened to whole buckets of five minutes, so that it is answered from rollups and totals
+ * alone: the rows of all series in a few minutes of a day lie on nearly all pages of that day's samples. Shorter ranges stay.
+ */
 #define QUERY_ROUND_FROM_NS (6ll * 3600 * 1000000000)
 void query_round_range(int64_t *from_ns, int64_t *to_ns);
 

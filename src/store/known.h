@@ -10,7 +10,7 @@ struct known {
 	struct known_entry {
 		struct hash128 key;
 		uint32_t id;
-	} *entries;
+	} * entries;
 	size_t count, capacity;
 	struct index32 index;
 };
@@ -18,6 +18,6 @@ void known_init(struct known *known);
 void known_release(struct known *known);
 bool known_find(const struct known *known, struct hash128 key, uint32_t *ret_id);
 int known_add(struct known *known, struct hash128 key, uint32_t id); /* not there yet; 0 or -ENOMEM */
-#define KNOWN_ENTRY_BYTES 48 /* memory of one, with the index */
+#define KNOWN_ENTRY_BYTES 48					     /* memory of one, with the index */
 
 #endif
