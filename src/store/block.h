@@ -142,8 +142,9 @@ struct block {
 	char *path;
 	struct block_meta meta;
 	bool removed, is_set_aside;
-	bool is_stuck;	/* removed, but its files cannot be */
-	int64_t due_ns; /* when retention has something to take out of it; 0 = not known */
+	bool is_left_alone; /* compaction cannot read it, and it is not damaged */
+	bool is_stuck;	    /* removed, but its files cannot be */
+	int64_t due_ns;	    /* when retention has something to take out of it; 0 = not known */
 	/* Cached, or NULL; the store's state lock. */
 	struct block_series *series;
 	struct block_tables *tables;

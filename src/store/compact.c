@@ -130,6 +130,20 @@ void compact_note(struct store *store, const struct error *why)
 		store_problem(store, "blocks cannot be rewritten, they stay as they are: %s", why->message);
 }
 
+int compact_malformed(struct store *store, struct block *block, struct error *err)
+{
+	struct error why = {0};
+	int r = block_verify(block, &why);
+	if (r == -EBADMSG) {
+		blocks_set_aside(store, block, why.message);
+		return -ESTALE;
+	}
+	if (r < 0)
+		return error_set(err, r, "%s", why.message);
+	block->is_left_alone = true;
+	return error_prefix(err, -EINVAL, "block %s verifies, but", block->meta.name);
+}
+
 /* ---- planning ---- */
 
 struct plan {
@@ -312,7 +326,7 @@ static int plan_next(struct store *store, int64_t now_ns, struct plan *plan, str
 	all.blocks = memory;
 	plan->count = 0;
 	for (size_t i = 0; r == 0 && i < snapshot.block_count; i++)
-		if (!is_stripped(snapshot.blocks[i]))
+		if (!is_stripped(snapshot.blocks[i]) && !snapshot.blocks[i]->is_left_alone)
 			all.blocks[all.count++] = snapshot.blocks[i];
 	if (r == 0 && all.count) {
 		struct window scratch = {.lower = memory + all.count, .same = memory + 2 * all.count};
@@ -383,10 +397,8 @@ static int run_plan(struct store *store, struct plan *plan, struct error *err)
 	if (r == 0)
 		count_merge(store, plan, job.used, bytes_out, time_monotonic_ns() - started);
 	io_remove_tree(directory, NULL); /* the disk is perhaps full */
-	if (r == -EBADMSG && job.damaged < plan->count) {
-		blocks_set_aside(store, plan->inputs[job.damaged], err->message);
-		r = -ESTALE;
-	}
+	if (r == -EBADMSG && job.damaged < plan->count)
+		r = compact_malformed(store, plan->inputs[job.damaged], err);
 	return r;
 }
 

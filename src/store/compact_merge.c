@@ -134,7 +134,8 @@ static int look_at_input(struct compacting *c, struct input *input)
 	input->used_stacks = mem_zalloc(input->stack_count);
 	if (!input->wanted_series || !input->used_stacks)
 		return error_nomem(c->err);
-	r = look_at_rows(c, input, &sample_rows, &c->job->dropped);
+	if (has_file(input->block, BLOCK_SAMPLES))
+		r = look_at_rows(c, input, &sample_rows, &c->job->dropped);
 	if (r == 0 && has_file(input->block, BLOCK_PROCESSES))
 		r = look_at_rows(c, input, &process_rows, &processes);
 	c->job->dropped += processes;
@@ -241,7 +242,7 @@ static int collect_input(struct compacting *c, size_t i)
 	struct input *input = &c->inputs[i];
 	struct stack_union_limits limits;
 	int r = check_cancel(c);
-	if (r == 0)
+	if (r == 0 && has_file(input->block, BLOCK_SAMPLES))
 		r = look_for_links(c, input);
 	/* The first one comes in whatever it takes. */
 	if (r == 0 && i > 0 && !limits_with(c, i, &limits))
@@ -374,7 +375,7 @@ static int merge_rows(struct compacting *c, const struct row_layout *layout)
 								 .drop = input->wanted_series ? input->drop : NULL},
 						     .directory = c->job->directory,
 						     .batch_pages = c->job->used > 4 ? 1 : BATCH_PAGES,
-						     .need_links = c->has_links};
+						     .need_links = c->has_links && layout == &sample_rows};
 		if (!has_file(input->block, layout->file))
 			continue;
 		r = check_cancel(c);

@@ -7,7 +7,8 @@
  * found by doubling steps: blocks of one window hardly overlap in time within a series, so that most of the work is memcpy.
  *
  * Within one (series, time) rows are ordered by stack. New ids of stacks come in another order than the old ones, so each such
- * group is sorted on its way out; equal rows meet there and are summed.
+ * group is sorted on its way out; equal rows meet there and are summed. Rows of processes have no stack: those of one group are
+ * parts of one row, and summed as well.
  *
  * Series in another order. Ids of a block's series nearly always rise in the new block too, because all blocks order them by
  * the same rule. Where they do not (a block of an older version; a label that got too many values for rollups to keep it) the
@@ -593,6 +594,25 @@ static int order_groups(struct merging *m, size_t count, size_t *ret_kept)
 	return 0;
 }
 
+/* Sums the rows of each group of processes; *ret_kept are left. */
+static void sum_groups(struct merging *m, size_t count, size_t *ret_kept)
+{
+	const int32_t *series = (const void *)m->columns[0];
+	const int64_t *times = (const void *)m->columns[1];
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (kept == 0 || series[kept - 1] != series[i] || times[kept - 1] != times[i]) {
+			move_rows(m, kept++, i, 1);
+			continue;
+		}
+		for (size_t c = 2; c < m->layout->column_count; c++) {
+			int64_t *values = (void *)m->columns[c];
+			values[kept - 1] = (int64_t)((uint64_t)values[kept - 1] + (uint64_t)values[i]);
+		}
+	}
+	*ret_kept = kept;
+}
+
 /* ---- output ---- */
 
 static int hand_over(struct merging *m, size_t count)
@@ -628,17 +648,20 @@ static size_t last_group(const struct merging *m)
 static int flush(struct merging *m, bool all)
 {
 	size_t whole = all ? m->count : last_group(m), kept = whole;
+	bool has_stacks = m->layout->stack_column != SIZE_MAX;
 	int r = 0;
-	if (m->layout->stack_column == SIZE_MAX) {
-		whole = kept = m->count;
-	} else if (whole == 0 && m->count > 0) {
+	if (whole == 0 && m->count > 0) {
 		/* One group fills it all: summing it up may make room. */
-		r = order_groups(m, m->count, &kept);
-		m->count = kept;
+		if (has_stacks)
+			r = order_groups(m, m->count, &m->count);
+		else
+			sum_groups(m, m->count, &m->count);
 		return r;
-	} else {
-		r = order_groups(m, whole, &kept);
 	}
+	if (has_stacks)
+		r = order_groups(m, whole, &kept);
+	else
+		sum_groups(m, whole, &kept);
 	if (r == 0 && kept > 0)
 		r = hand_over(m, kept);
 	move_rows(m, 0, whole, m->count - whole);

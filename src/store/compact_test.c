@@ -4,9 +4,17 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "base/fault.h"
 #include "store/compact_int.h"
+#include "store/processes.h"
+
+static int add_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
+{
+	*(int64_t *)context += value;
+	return 0;
+}
 
 static void assert_levels(struct store *store, uint64_t level_0, uint64_t level_1, uint64_t level_2)
 {
@@ -165,6 +173,55 @@ static void a_crowd_is_merged_early(void **state)
 	assert_levels(store, 0, 1, 0);
 	test_check_blocks(store);
 	check_ranges(store, &model, TEST_DAY_0);
+	store_close(store);
+	model_release(&model);
+	test_directory_remove(directory);
+}
+
+/* A label with few enough values for rollups in each block, and too many in all of them: series get another order. */
+static void series_in_another_order_are_turned(void **state)
+{
+	char *directory = test_directory();
+	struct model model = {0};
+	struct store *store = test_open_manual(directory, NULL);
+	for (unsigned block = 0; block < 2; block++) {
+		for (unsigned i = 0; i < 2100; i++) {
+			struct profile *profile = test_profile_random(2);
+			struct labels labels;
+			char text[32];
+			struct store_append_options options = {.labels = &labels, .received_ns = TEST_EPOCH + TEST_HOUR};
+			labels_init(&labels);
+			snprintf(text, sizeof(text), "team-%u-%u", (i * 7919) % 2100, block);
+			assert_int_equal(labels_set(&labels, "team", text, NULL), 0);
+			snprintf(text, sizeof(text), "service%u", i % 4);
+			assert_int_equal(labels_set(&labels, "app", text, NULL), 0);
+			snprintf(text, sizeof(text), "%u", i % 50);
+			assert_int_equal(labels_set(&labels, "zzz", text, NULL), 0);
+			assert_int_equal(labels_set(&labels, "aaa", text, NULL), 0);
+			assert_int_equal(store_append(store, profile, &options, NULL, NULL), 0);
+			model_append(&model, profile, &options);
+			labels_release(&labels);
+			profile_free(profile);
+		}
+		test_cut(store);
+	}
+	int64_t sum = 0, merged = 0;
+	for (size_t i = 0; i < model.count; i++)
+		sum += model.rows[i].value;
+	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+	assert_int_equal(store_series(store, &select, NULL, 0, add_point, &merged, NULL, NULL), 0);
+	assert_int_equal(sum, merged);
+	merged = 0;
+	test_compact(store, TEST_EPOCH + 3 * TEST_DAY);
+	assert_levels(store, 0, 0, 1);
+	test_check_blocks(store);
+	const struct block_label_name *team = block_meta_label(&store->blocks[0]->meta, "team");
+	assert_non_null(team);
+	assert_false(team->in_rollups);
+	assert_int_equal(store_series(store, &select, NULL, 0, add_point, &merged, NULL, NULL), 0);
+	assert_int_equal(sum, merged);
+	check_series(store, &model, INT64_MIN, INT64_MAX, "team-17-1\"", 0);
+	check_series(store, &model, TEST_EPOCH, TEST_EPOCH + TEST_HOUR, "team-2000-0\"", TEST_MINUTE);
 	store_close(store);
 	model_release(&model);
 	test_directory_remove(directory);
@@ -580,12 +637,6 @@ struct side {
 };
 
 /* Old data has one sum, whatever is done to its blocks meanwhile. */
-static int add_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
-{
-	*(int64_t *)context += value;
-	return 0;
-}
-
 static void *ask(void *context)
 {
 	struct side *side = context;
@@ -630,6 +681,207 @@ static void queries_go_on_meanwhile(void **state)
 	test_directory_remove(directory);
 }
 
+/* ---- processes ---- */
+
+struct used {
+	int64_t sums[PROCESS_STATS_COLUMNS];
+	uint64_t rows;
+};
+
+static int add_used(void *context, const struct store_process_row *row, struct error *err)
+{
+	struct used *used = context;
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		used->sums[i] += row->values[i] * (1 + (row->time_ns / NS_PER_S) % 1000);
+	used->rows++;
+	return 0;
+}
+
+static void read_used(struct store *store, struct used *ret)
+{
+	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+	struct store_read_stats stats = {0};
+	*ret = (struct used){0};
+	assert_int_equal(store_read_processes(store, &select, NULL, STORE_PROCESS_ALL, add_used, ret, &stats, NULL), 0);
+}
+
+/* One column of process_stats, at ten times. */
+static void append_column(struct store *store, unsigned column, unsigned process)
+{
+	const struct process_stats_column_name *name = &process_stats_columns[column];
+	struct store_append_options options = {.received_ns = TEST_DAY_0};
+	struct profile *profile;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	profile_add_sample_type(profile, test_string(profile, "%s", name->sample_type), test_string(profile, "%s", name->unit),
+				NULL);
+	profile->period_type.type = test_string(profile, PROCESS_STATS_NAME);
+	for (unsigned time = 0; time < 10; time++) {
+		struct profile_label label = {.key = test_string(profile, "service_name"),
+					      .value = test_string(profile, "service%u", process)};
+		struct profile_sample sample = {.time_ns = TEST_DAY_0 + time * NS_PER_S};
+		int64_t value = 1 + column * 100 + process * 10 + time;
+		assert_int_equal(profile_add_label_set(profile, &label, 1, &sample.labels, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	}
+	assert_int_equal(store_append(store, profile, &options, NULL, NULL), 0);
+	profile_free(profile);
+}
+
+/* Rows whose columns are in several blocks become whole, with and without samples beside them. */
+static void processes_are_merged(void **state)
+{
+	for (int with_samples = 0; with_samples < 2; with_samples++) {
+		char *directory = test_directory();
+		struct model model = {0};
+		struct used before, after;
+		struct store_delete_result result;
+		struct test_problems problems = {0};
+		struct store_options options = {.retention_age_ns = -1, .on_problem = test_on_problem, .context = &problems};
+		struct store *store = test_open_manual(directory, &options);
+		for (unsigned column = 0; column < PROCESS_STATS_COLUMNS; column++) {
+			for (unsigned process = 0; process < 4; process++)
+				append_column(store, column, process);
+			if (with_samples)
+				assert_int_equal(test_append_at(store, &model, TEST_DAY_0, TEST_HOUR, 20), 0);
+			test_cut(store);
+		}
+		read_used(store, &before);
+		assert_int_equal(before.rows, 40 * PROCESS_STATS_COLUMNS);
+		test_compact(store, TEST_DAY_0 + 3 * TEST_DAY);
+		read_used(store, &after);
+		assert_string_equal(problems.last, "");
+		assert_levels(store, 0, 0, 1);
+		assert_int_equal(after.rows, 40);
+		assert_memory_equal(before.sums, after.sums, sizeof(before.sums));
+		if (with_samples)
+			check_ranges(store, &model, TEST_DAY_0);
+		assert_int_equal(store_delete(store, is_service, (void *)"service1", TEST_DAY_0, TEST_DAY_0 + 3 * NS_PER_S,
+					      &result, NULL),
+				 0);
+		read_used(store, &after);
+		assert_int_equal(after.rows, 37);
+		for (unsigned i = 0; i < 4; i++) {
+			char name[16];
+			snprintf(name, sizeof(name), "service%u", i);
+			assert_int_equal(store_delete(store, is_service, name, INT64_MIN, INT64_MAX, &result, NULL), 0);
+		}
+		read_used(store, &after);
+		assert_int_equal(after.rows, 0);
+		assert_levels(store, 0, 0, 0);
+		store_close(store);
+		model_release(&model);
+		test_directory_remove(directory);
+	}
+}
+
+/* ---- memory ---- */
+
+#ifndef __SANITIZE_ADDRESS__
+/* A profile of many stacks that nobody else has, all of one time. */
+static void append_stacks(struct store *store, int64_t time_ns, uint32_t stacks, uint32_t salt)
+{
+	struct profile *profile;
+	struct profile_mapping mapping = {.start = 0x10000, .limit = 0x1000000};
+	struct store_append_options options = {.received_ns = time_ns};
+	uint32_t ids[16], where;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	profile_add_sample_type(profile, test_string(profile, "samples"), test_string(profile, "count"), NULL);
+	profile->time_ns = time_ns;
+	mapping.file_name = test_string(profile, "/usr/bin/program");
+	assert_int_equal(profile_add_mapping(profile, &mapping, &where, NULL), 0);
+	for (uint32_t i = 0; i < stacks; i++) {
+		struct profile_sample sample = {0};
+		for (uint32_t depth = 0; depth < 3; depth++) {
+			struct profile_location location = {.mapping = where,
+							    .address = 0x10000 + (i >> (2 - depth) * 8 & 255) + (salt << 8)};
+			assert_int_equal(profile_add_location(profile, &location, NULL, 0, &ids[depth], NULL), 0);
+			assert_int_equal(profile_add_stack(profile, sample.stack, ids[depth], &sample.stack, NULL), 0);
+		}
+		assert_int_equal(profile_add_sample(profile, &sample, &(int64_t){1 + i % 3}, NULL), 0);
+	}
+	assert_int_equal(store_append(store, profile, &options, NULL, NULL), 0);
+	profile_free(profile);
+}
+
+static uint64_t peak_kib(void)
+{
+	char line[256];
+	unsigned long long kib = 0;
+	FILE *file = fopen("/proc/self/status", "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file) && sscanf(line, "VmHWM: %llu", &kib) != 1)
+		;
+	fclose(file);
+	return kib;
+}
+
+/* Compacts in a process of its own; the result is the growth of its resident memory at the worst moment, in MiB. */
+static uint64_t measure_compaction(const char *directory, uint64_t memory_bytes, uint64_t *ret_blocks)
+{
+	int pipes[2];
+	uint64_t result[2] = {0};
+	assert_int_equal(pipe(pipes), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct store_options options = {.retention_age_ns = -1, .compact_memory_bytes = memory_bytes};
+		struct store_stats stats;
+		mem_return_large();
+		struct store *store = test_open_manual(directory, &options);
+		int fd = io_open("/proc/self/clear_refs", O_WRONLY, 0, NULL);
+		if (fd < 0 || write(fd, "5", 1) != 1)
+			_exit(77);
+		uint64_t before = peak_kib();
+		if (store_compact(store, TEST_DAY_0 + 3 * TEST_DAY, NULL) < 0)
+			_exit(1);
+		result[0] = (peak_kib() - before) / 1024;
+		store_get_stats(store, &stats);
+		result[1] = stats.blocks;
+		_exit(write(pipes[1], result, sizeof(result)) == sizeof(result) ? 0 : 1);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
+	if (WEXITSTATUS(status) == 0)
+		assert_int_equal(read(pipes[0], result, sizeof(result)), sizeof(result));
+	close(pipes[0]);
+	close(pipes[1]);
+	*ret_blocks = result[1];
+	return result[0];
+}
+
+/* As many blocks as fit are merged, and what is given is not passed. */
+static void memory_is_bounded(void **state)
+{
+	char *directory = test_directory();
+	struct store_options options = {.retention_age_ns = -1, .head_size_bytes = 1ull << 30};
+	struct store *store = test_open_manual(directory, &options);
+	uint64_t blocks, peak;
+	char copy[PATH_MAX];
+	for (uint32_t i = 0; i < 5; i++) {
+		append_stacks(store, TEST_DAY_0 + i * TEST_MINUTE, 250000, i);
+		test_cut(store);
+	}
+	store_close(store);
+	snprintf(copy, sizeof(copy), "%s.copy", directory);
+	copy_tree(directory, copy);
+	peak = measure_compaction(directory, 64 << 20, &blocks);
+	if (blocks == 0) {
+		print_message("skipped: the peak of memory cannot be reset here\n");
+	} else {
+		print_message("peak %" PRIu64 " MiB of 64, %" PRIu64 " blocks of 5\n", peak, blocks);
+		assert_true(peak <= 64);
+		assert_true(blocks > 1 && blocks < 5);
+		peak = measure_compaction(copy, 256 << 20, &blocks);
+		print_message("peak %" PRIu64 " MiB of 256, %" PRIu64 " blocks of 5\n", peak, blocks);
+		assert_true(peak <= 256);
+		assert_int_equal(blocks, 1);
+	}
+	test_directory_remove(directory);
+	test_directory_remove(mem_strdup(copy));
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -652,6 +904,11 @@ int main(void)
 		cmocka_unit_test(missing_memory_changes_nothing),
 		cmocka_unit_test(a_full_disk_is_waited_for),
 		cmocka_unit_test(queries_go_on_meanwhile),
+		cmocka_unit_test(series_in_another_order_are_turned),
+		cmocka_unit_test(processes_are_merged),
+#ifndef __SANITIZE_ADDRESS__
+		cmocka_unit_test(memory_is_bounded),
+#endif
 	};
 	test_seed_from_environment();
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,8 +141,8 @@ static int delete_from_all(struct store *store, struct deleting *deleting, struc
 		r = delete_from_block(store, snapshot.blocks[i], deleting, ret, &own);
 		/* What is damaged is gone from the store as well. */
 		if (r == -EBADMSG)
-			blocks_set_aside(store, snapshot.blocks[i], own.message);
-		if (r == -EBADMSG || r == -ESTALE)
+			r = compact_malformed(store, snapshot.blocks[i], &own);
+		if (r == -ESTALE)
 			r = 0;
 		if (r < 0)
 			error_set(err, r, "%s", own.message);

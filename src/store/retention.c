@@ -261,9 +261,9 @@ static int apply_to_all(struct store *store, int64_t now_ns, struct error *err)
 	for (size_t i = 0; i < snapshot.block_count; i++) {
 		r = apply_to_block(store, snapshot.blocks[i], now_ns, &own);
 		if (r == -EBADMSG)
-			blocks_set_aside(store, snapshot.blocks[i], own.message);
+			r = compact_malformed(store, snapshot.blocks[i], &own);
 		/* One that cannot be rewritten does not keep the others. */
-		if (r < 0 && r != -EBADMSG && r != -ESTALE && result == 0)
+		if (r < 0 && r != -ESTALE && result == 0)
 			result = error_set(err, r, "%s", own.message);
 		if (r == -ECANCELED)
 			break;

@@ -157,6 +157,9 @@ int compact_due(struct store *store, int64_t now_ns, struct error *err);
 /* Opens the new block that is in DATA/tmp/compact, moves it to its place, and puts it in the place of others. */
 int compact_publish(struct store *store, struct block *const *old, size_t count, struct error *err);
 int compact_make_directory(struct store *store, char path[PATH_MAX], struct error *err); /* DATA/tmp/compact, empty */
+/* What to do with a block that compaction, retention or deletion found malformed: sets it aside if it does not verify, which
+ * gives -ESTALE; otherwise leaves it alone from now on, for then this program is at fault, and gives -EINVAL. */
+int compact_malformed(struct store *store, struct block *block, struct error *err);
 void compact_note(struct store *store, const struct error *why); /* a failure: counted, said once, tried again later */
 
 /* materialize.c: adds stacks of a block to a profile; ret_ids[i] is the profile's stack for stacks[i]. */
