@@ -221,6 +221,14 @@ static int may_change(const struct call *call, struct error *err)
 			 "this changes stored data: on a server without a token it is for clients on the same machine only");
 }
 
+static int delete_in_turn(struct call *call, struct selector *selector, struct store_delete_result *ret, struct error *err)
+{
+	pthread_mutex_lock(&call->server->compact_turn);
+	int r = store_delete(call->tenant->store, selector_match, selector, call->asked_from_ns, call->asked_to_ns, ret, err);
+	pthread_mutex_unlock(&call->server->compact_turn);
+	return r;
+}
+
 static int answer_delete(struct call *call, struct error *err)
 {
 	const char *text = call_parameter(call, "query", NULL);
@@ -236,8 +244,7 @@ static int answer_delete(struct call *call, struct error *err)
 	if (!r && call->asked_from_ns >= call->asked_to_ns)
 		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
 	if (!r)
-		r = store_delete(call->tenant->store, selector_match, selector, call->asked_from_ns, call->asked_to_ns, &result,
-				 err);
+		r = delete_in_turn(call, selector, &result, err);
 	if (r)
 		return r;
 	log_info("deleted %llu samples of %.*s in %llu blocks, for tenant '%s'", (unsigned long long)result.samples,
@@ -257,8 +264,10 @@ static int answer_compact(struct call *call, struct error *err)
 		return r;
 	store_get_stats(call->tenant->store, &before);
 	r = store_cut(call->tenant->store, err);
+	pthread_mutex_lock(&call->server->compact_turn);
 	if (!r)
 		r = store_compact(call->tenant->store, time_now_ns(), err);
+	pthread_mutex_unlock(&call->server->compact_turn);
 	if (r)
 		return r;
 	store_get_stats(call->tenant->store, &after);

@@ -142,6 +142,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	pthread_mutex_init(&server->agent_lock, NULL);
 	pthread_mutex_init(&server->tenants_lock, NULL);
 	pthread_mutex_init(&server->slow_lock, NULL);
+	pthread_mutex_init(&server->compact_turn, NULL);
 	pthread_cond_init(&server->watch_wake, NULL);
 	server->slow = mem_zalloc_array(SLOW_KEPT, sizeof(*server->slow));
 	server->data_directory = mem_strdup(options->data_directory);
@@ -197,6 +198,7 @@ struct server *server_free(struct server *server)
 	pthread_mutex_destroy(&server->agent_lock);
 	pthread_mutex_destroy(&server->tenants_lock);
 	pthread_mutex_destroy(&server->slow_lock);
+	pthread_mutex_destroy(&server->compact_turn);
 	pthread_cond_destroy(&server->watch_wake);
 	mem_free(server->slow);
 	io_close(server->link_fd);

@@ -63,6 +63,8 @@ struct tenant {
 	struct store *store; /* atomic; NULL until opened, then for ever */
 	pthread_mutex_t open_lock, bucket_lock;
 	struct bucket bytes, samples; /* bucket_lock */
+	uint64_t queries_seen;	      /* the watch thread's: so many when it looked last, */
+	int64_t active_ns;	      /* and the last time that there were more */
 	struct server_counters counters;
 };
 
@@ -86,6 +88,7 @@ struct server {
 	pthread_mutex_t tenants_lock;
 	struct tenant **tenants; /* [0] is the default; entries stay until the end */
 	size_t tenant_count, tenant_capacity;
+	pthread_mutex_t compact_turn; /* one store compacts at a time */
 	pthread_t watch_thread;
 	pthread_cond_t watch_wake; /* tenants_lock */
 	bool watch_running, watch_stop;

@@ -14,8 +14,9 @@
  * nothing. So the number of directories and open stores is bounded by tenants_max and by who may send profiles. A store is
  * opened outside of the table's lock: recovering one tenant's log must not hold up the others.
  *
- * The heads of all tenants share one sum of memory. A thread looks at it and has the largest cut, which costs nothing where
- * samples come in, and may be late by what comes in within half a second.
+ * Tenants share what one store would have. The heads share a sum of memory: a thread looks at it and has the largest cut, which
+ * costs nothing where samples come in, and may be late by what comes in within half a second. It also divides the memory for
+ * indexes among those who were asked lately. Compaction is by turns.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -38,6 +39,9 @@
 #define HEAD_TOTAL_FACTOR 4
 #define WATCH_INTERVAL_NS (NS_PER_S / 2)
 #define TENANTS_DIRECTORY "tenants"
+#define CACHE_TOTAL	  (96 * MIB)
+#define CACHE_IDLE	  (MIB / 2)
+#define CACHE_KEPT_NS	  (300 * NS_PER_S)
 
 int tenant_name_check(const char *name, struct error *err)
 {
@@ -114,6 +118,7 @@ static void store_options_of(struct server *server, struct tenant *tenant, const
 		.head_size_bytes = options->head_size_bytes,
 		.cut_age_ns = options->cut_age_ns,
 		.series_max = tenant->limits.series,
+		.compact_turn = options->tenants ? &server->compact_turn : NULL,
 		.on_problem = on_store_problem,
 		.context = tenant,
 	};
@@ -265,6 +270,27 @@ static void cut_largest(struct server *server, uint64_t total_max)
 		log_warn("store of tenant '%s': %s", largest->name, err.message);
 }
 
+static void share_cache(struct server *server)
+{
+	struct tenant **tenants;
+	size_t count = tenants_snapshot(server, &tenants), active = 0;
+	int64_t now_ns = time_monotonic_ns();
+	for (size_t i = 0; i < count; i++) {
+		uint64_t queries = atomic_load(&tenants[i]->counters.queries);
+		if (queries != tenants[i]->queries_seen)
+			tenants[i]->active_ns = now_ns;
+		tenants[i]->queries_seen = queries;
+		active += tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct store *store = __atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE);
+		bool is_active = tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
+		if (store)
+			store_set_cache(store, is_active ? CACHE_TOTAL / active : CACHE_IDLE);
+	}
+	mem_free(tenants);
+}
+
 static void *watch(void *context)
 {
 	struct server *server = context;
@@ -282,6 +308,7 @@ static void *watch(void *context)
 			break;
 		pthread_mutex_unlock(&server->tenants_lock);
 		cut_largest(server, total_max);
+		share_cache(server);
 		pthread_mutex_lock(&server->tenants_lock);
 	}
 	pthread_mutex_unlock(&server->tenants_lock);

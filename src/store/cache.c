@@ -2,9 +2,9 @@
 /*
  * The cache of decoded indexes of blocks: series, stack tables, stack hashes.
  *
- * It holds up to STORE_CACHE_MAX bytes; the parts of the block that was used longest ago go first. What it holds has references
- * of its own, so a query keeps what it uses while the cache forgets it. Two queries that miss at the same time both load; the
- * second copy lives only as long as its query.
+ * It holds up to STORE_CACHE_MAX bytes, or what store_set_cache() says; the parts of the block that was used longest ago go
+ * first. What it holds has references of its own, so a query keeps what it uses while the cache forgets it. Two queries that
+ * miss at the same time both load; the second copy lives only as long as its query.
  */
 #include <stddef.h>
 
@@ -112,7 +112,7 @@ static void shrink(struct store *store, const struct block *keep)
 	for (;;) {
 		struct block *oldest = NULL;
 		pthread_mutex_lock(&store->state_lock);
-		for (size_t i = 0; store->cache_bytes > STORE_CACHE_MAX && i < store->block_count; i++) {
+		for (size_t i = 0; store->cache_bytes > store->cache_max && i < store->block_count; i++) {
 			struct block *block = store->blocks[i];
 			if (block != keep && holds_any(block) && (!oldest || block->last_used < oldest->last_used))
 				oldest = block;
@@ -127,10 +127,20 @@ static void shrink(struct store *store, const struct block *keep)
 	}
 }
 
-/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
-static bool may_cache(const struct block *block, size_t bytes)
+void store_set_cache(struct store *store, size_t bytes_max)
 {
-	return !block->removed && !block->is_set_aside && bytes <= STORE_CACHE_MAX / 2;
+	pthread_mutex_lock(&store->state_lock);
+	bool smaller = bytes_max < store->cache_max;
+	store->cache_max = bytes_max;
+	pthread_mutex_unlock(&store->state_lock);
+	if (smaller)
+		shrink(store, NULL);
+}
+
+/* Whether the cache may hold it: neither gone, nor too large to leave room for anything else. state_lock held. */
+static bool may_cache(const struct store *store, const struct block *block, size_t bytes)
+{
+	return !block->removed && !block->is_set_aside && bytes <= store->cache_max / 2;
 }
 
 int cache_get(struct store *store, struct block *block, enum block_part part, void **ret, struct store_read_stats *stats,
@@ -154,7 +164,7 @@ int cache_get(struct store *store, struct block *block, enum block_part part, vo
 		return r;
 	*ret = item;
 	pthread_mutex_lock(&store->state_lock);
-	if (!*slot && may_cache(block, bytes_of(item, part))) {
+	if (!*slot && may_cache(store, block, bytes_of(item, part))) {
 		++*refs_of(item, part);
 		*slot = item;
 		store->cache_bytes += bytes_of(item, part);

@@ -105,20 +105,31 @@ static void *run_cuts(void *context)
 	return NULL;
 }
 
+/* Retention first: what goes need not be merged. */
+static void retain_and_compact(struct store *store, int64_t *retention_ns, int64_t *compact_ns)
+{
+	int64_t now = time_monotonic_ns();
+	if (!store->options.manual && now >= *retention_ns) {
+		store_apply_retention(store, time_now_ns(), NULL);
+		*retention_ns = now + STORE_RETENTION_EVERY_NS;
+	}
+	if (!store->options.manual && now >= *compact_ns && !has_failed(store)) {
+		store_compact(store, time_now_ns(), NULL);
+		*compact_ns = time_monotonic_ns() + STORE_COMPACT_EVERY_NS;
+	}
+}
+
 static void *run_compaction(void *context)
 {
 	struct store *store = context;
+	pthread_mutex_t *turn = store->options.compact_turn;
 	int64_t compact_ns = 0, retention_ns = 0;
 	while (wait_for_work(store, &store->compact_cond, &store->compact_wake)) {
-		int64_t now = time_monotonic_ns();
-		/* Retention first: what goes need not be merged. */
-		if (!store->options.manual && now >= retention_ns) {
-			store_apply_retention(store, time_now_ns(), NULL);
-			retention_ns = now + STORE_RETENTION_EVERY_NS;
-		}
-		if (!store->options.manual && now >= compact_ns && !has_failed(store)) {
-			store_compact(store, time_now_ns(), NULL);
-			compact_ns = time_monotonic_ns() + STORE_COMPACT_EVERY_NS;
+		/* While another store has the turn this one is not held up: it looks again at the next tick, and can close. */
+		if (!turn || pthread_mutex_trylock(turn) == 0) {
+			retain_and_compact(store, &retention_ns, &compact_ns);
+			if (turn)
+				pthread_mutex_unlock(turn);
 		}
 		blocks_bury(store);
 	}
@@ -368,6 +379,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 		return error_nomem(err);
 	store->lock_fd = -1;
 	store->log = LOG_SEGMENT_NONE;
+	store->cache_max = STORE_CACHE_MAX;
 	init_locks(store);
 	store->directory = mem_strdup(options->directory);
 	set_options(store, options);

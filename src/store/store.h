@@ -15,6 +15,8 @@
 #ifndef WICK_STORE_STORE_H
 #define WICK_STORE_STORE_H
 
+#include <pthread.h>
+
 #include "base/cleanup.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
@@ -48,6 +50,8 @@ struct store_options {
 				   itself is      -EDQUOT */
 	int64_t late_window_ns; /* samples that are older when they arrive are refused; 0 = default, the retention age; negative
 				   = none are. Those more than STORE_FUTURE_NS ahead always are */
+	/* Stores that share one take turns at compaction and retention, so that they take the memory of one; NULL = none. */
+	pthread_mutex_t *compact_turn;
 	void (*on_problem)(void *context, const char *message); /* something was set aside or removed; NULL allowed */
 	void *context;
 };
@@ -55,6 +59,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 /* Cuts the head into a block, closes. */
 struct store *store_close(struct store *store);
 DEFINE_CLEANUP_POINTER(store_close, struct store);
+
+/* How much of the blocks' indexes may stay in memory; by default 96 MiB. */
+void store_set_cache(struct store *store, size_t bytes_max);
 
 #define STORE_FUTURE_NS (3600ll * 1000000000)
 struct store_append_options {

@@ -37,7 +37,7 @@
 #include "store/log.h"
 #include "store/record.h"
 
-#define STORE_CACHE_MAX		 (96u * 1024 * 1024) /* indexes of blocks kept in memory */
+#define STORE_CACHE_MAX		 (96u * 1024 * 1024) /* indexes of blocks kept in memory, unless told otherwise */
 #define STORE_RETENTION_EVERY_NS (60ll * 1000000000)
 #define STORE_CUT_RETRY_NS	 (2ll * 1000000000)
 
@@ -70,7 +70,7 @@ struct store {
 	size_t block_count, block_capacity;
 	struct block **doomed; /* removed from the list, waiting for their last reader */
 	size_t doomed_count, doomed_capacity;
-	size_t cache_bytes;
+	size_t cache_bytes, cache_max;
 	uint64_t cache_clock;
 	struct store_stats stats;
 	struct error cut_error; /* code != 0: the last cut failed; cleared by one that works */
