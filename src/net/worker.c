@@ -189,8 +189,10 @@ void workers_count_slow(struct net_workers *workers, uint64_t *ret_running, uint
 int workers_submit(struct net_workers *workers, struct net_job *job, bool always)
 {
 	pthread_mutex_lock(&workers->lock);
-	bool full = !always &&
-		    (job->slow ? workers->slow.count >= workers->slow_queue_max : workers->waiting.count >= NET_QUEUE_MAX);
+	/* A thread that is free has not taken its job yet. */
+	size_t slow_max = workers->slow_queue_max + workers->slow_slots - workers->slow_running;
+	bool full = job->slow ? workers->slow.count >= slow_max : workers->waiting.count >= NET_QUEUE_MAX;
+	full &= !always;
 	if (full) {
 		workers->slow_refused += job->slow;
 	} else {

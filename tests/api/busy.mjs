@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server with one place for queries and one to wait in: who comes beyond that is told so, uploads go on, and a query whose client has gone ends.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import http2 from "node:http2";
+import net from "node:net";
+import { startServer, request, pprofProfile, temporaryDirectory, test, finish } from "../harness.mjs";
+
+const directory = temporaryDirectory(), config = `${directory}/wick.yaml`;
+writeFileSync(config, "queries: {concurrent: 1, queued: 1}\n");
+const server = await startServer(`${directory}/data`, ["--config", config]);
+const get = (path) => request(server.port, "GET", path);
+const status = async () => JSON.parse((await get("/api/v1/status")).body).queries;
+const lines = [];
+for (let i = 0; i < 150000; i++) lines.push(`main;service${i % 17};handle${i % 331};step${i % 7919};work${i} ${i % 100 + 1}`);
+const stored = await request(server.port, "POST", "/api/v1/ingest?name=process_cpu", { body: Buffer.from(lines.join("\n") + "\n") });
+assert.equal(stored.status, 200, stored.body.toString());
+const slow = "/api/v1/query?query=process_cpu&format=json&limit=1&from=now-1h&to=now%2B1h";
+
+await test("more than run and wait are turned away, and told when to come again", async () => {
+	const answers = await Promise.all(Array.from({ length: 8 }, () => get(slow)));
+	const statuses = answers.map((a) => a.status);
+	assert.ok(statuses.filter((s) => s === 200).length >= 2, statuses.join());
+	const away = answers.filter((a) => a.status === 503);
+	assert.ok(away.length >= 1, statuses.join());
+	assert.ok(away.every((a) => Number(a.headers["retry-after"]) >= 1 && /busy/.test(JSON.parse(a.body).error)));
+	assert.equal(statuses.filter((s) => s !== 200 && s !== 503).length, 0);
+	assert.equal((await status()).turned_away, away.length);
+});
+await test("uploads and the status do not wait for queries", async () => {
+	const running = Promise.all([get(slow), get(slow)]);
+	const begun = performance.now();
+	const answer = await request(server.port, "POST", "/api/v1/ingest?name=quick", { body: pprofProfile([[["a"], 1]]) });
+	const { running: now } = await status();
+	const took = performance.now() - begun;
+	assert.equal(answer.status, 200);
+	assert.ok(now >= 1 || took > 1000, `${now} running after ${took} ms`);
+	await running;
+});
+const until = async (condition) => { for (let i = 0; i < 200; i++) { if (await condition()) return true; await new Promise((r) => setTimeout(r, 10)); } return false; };
+await test("a query ends when its client closes the connection", async () => {
+	const before = (await status()).cancelled;
+	for (let i = 0; i < 40 && (await status()).cancelled === before; i++) {
+		const socket = net.connect(server.port, "127.0.0.1");
+		socket.on("error", () => {});
+		socket.write(`GET ${slow} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+		await new Promise((r) => setTimeout(r, 1 + i * 2));
+		socket.destroy();
+		assert.ok(await until(async () => (await status()).running === 0));
+	}
+	assert.ok((await status()).cancelled > before);
+	assert.equal((await get(slow)).status, 200);
+});
+await test("a query ends when its HTTP/2 stream is reset", async () => {
+	const before = (await status()).cancelled, client = http2.connect(server.url);
+	for (let i = 0; i < 40 && (await status()).cancelled === before; i++) {
+		const stream = client.request({ ":path": slow });
+		stream.on("error", () => {});
+		await new Promise((r) => setTimeout(r, 1 + i * 2));
+		stream.close(http2.constants.NGHTTP2_CANCEL);
+		assert.ok(await until(async () => (await status()).running === 0));
+	}
+	client.destroy();
+	assert.ok((await status()).cancelled > before);
+});
+await test("the deadline of a large query gives a part of it, or 504 when not even that was put together, in time", async () => {
+	const seen = new Set();
+	for (const timeout of ["1us", "1ms", "5ms", "50ms", "60s"]) {
+		const begun = performance.now(), answer = await get(`${slow}&timeout=${timeout}`);
+		assert.ok(timeout === "60s" || performance.now() - begun < 2000);
+		assert.ok([200, 504].includes(answer.status), `${answer.status} ${answer.body}`);
+		const body = JSON.parse(answer.body);
+		assert.ok(answer.status === 200 || /deadline/.test(body.error));
+		seen.add(answer.status === 504 ? "late" : body.partial ? "partial" : "whole");
+	}
+	assert.ok(seen.has("partial") && seen.has("whole"), [...seen].join());
+});
+assert.equal(await server.stop(), 0);
+finish();
