@@ -60,7 +60,7 @@ static uint32_t add_set(struct profile *profile, size_t count, const char *value
 	struct profile_label labels[64];
 	uint32_t set;
 	for (size_t i = 0; i < count; i++) {
-		char key[16];
+		char key[32];
 		snprintf(key, sizeof(key), "key%zu", i);
 		labels[i] = (struct profile_label){0};
 		assert_int_equal(profile_add_cstring(profile, key, &labels[i].key, NULL), 0);
