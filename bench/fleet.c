@@ -58,7 +58,7 @@ struct tool {
 	double days;
 	int64_t window_ns;
 	unsigned jobs;
-	bool is_append, is_json, is_compact;
+	bool is_append, is_json, is_compact, is_only_compact;
 	const char *pid, *start;
 };
 
@@ -97,6 +97,7 @@ enum option_id {
 	PID,
 	JSON,
 	COMPACT,
+	ONLY_COMPACT,
 	HELP
 };
 
@@ -125,6 +126,7 @@ static const struct option rows[] = {
 	{"pid", 1, NULL, PID},
 	{"json", 0, NULL, JSON},
 	{"compact", 0, NULL, COMPACT},
+	{"only-compact", 0, NULL, ONLY_COMPACT},
 	{"help", 0, NULL, HELP},
 	{NULL, 0, NULL, 0},
 };
@@ -166,6 +168,7 @@ static int set_option(struct tool *tool, int id, const char *text, struct error 
 	case START: tool->start = text; return 0;
 	case PID: tool->pid = text; return 0;
 	case JSON: tool->is_json = true; return 0;
+	case ONLY_COMPACT: tool->is_only_compact = tool->is_compact = true; return 0;
 	case COMPACT: tool->is_compact = true; return 0;
 	case DAYS: return text_parse_double(text, &tool->days, err);
 	case FREQUENCY: return text_parse_double(text, &options->frequency, err);
@@ -538,12 +541,13 @@ int main(int argc, char **argv)
 	if (model.is_synthetic && tool.profiles)
 		fprintf(stderr, "fleet: no recorded profiles in %s; call trees are invented\n", tool.profiles);
 	int64_t started = time_monotonic_ns();
-	if (tool.data && !tool.is_append)
+	if (tool.data && !tool.is_append && !tool.is_only_compact)
 		run_blocks(&tool, &model, &figures.totals);
-	else
+	else if (!tool.is_only_compact)
 		run_senders(&tool, &model, &figures);
 	figures.wall_s = (double)(time_monotonic_ns() - started) / 1e9;
-	print_figures(&tool, &model, &figures);
+	if (!tool.is_only_compact)
+		print_figures(&tool, &model, &figures);
 	fleet_model_release(&model);
 	if (!tool.is_compact || !tool.data)
 		return 0;
