@@ -27,7 +27,7 @@ static int set_type(struct reading *r, struct profile *into, struct error *err)
 	return code;
 }
 
-/* The entries that were met first in each source, source by source. */
+/* The entries whose frames each source gives, source by source. */
 struct by_source {
 	uint32_t *entries; /* of source s: entries[starts[s]] .. entries[starts[s + 1] - 1] */
 	size_t *starts;

@@ -70,7 +70,13 @@ static int add_batch(struct stack_set *set, uint32_t source, const struct stack_
 		uint32_t stack = sums->stacks[from + i], group = sums->groups ? sums->groups[from + i] : 0, id;
 		uint64_t value = (uint64_t)sums->values[from + i];
 		if (find(set, slots[i], hashes[stack], group, &id)) {
-			set->entries[id].value = (int64_t)((uint64_t)set->entries[id].value + value);
+			struct stack_entry *entry = &set->entries[id];
+			entry->value = (int64_t)((uint64_t)entry->value + value);
+			/* Sources come in any order; which one gives the frames must not depend on it. */
+			if (source < entry->source) {
+				entry->source = source;
+				entry->stack = stack;
+			}
 			continue;
 		}
 		if (set->count >= max)

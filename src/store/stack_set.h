@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sums of a merge, by (stack's content hash, group): where the sources of a merge meet. Remembers where each stack was met
- * first, so that only distinct stacks are made into frames. */
+/* The sums of a merge, by (stack's content hash, group): where the sources of a merge meet. Remembers one source that has
+ * each stack, so that only distinct stacks are made into frames. */
 #ifndef WICK_STORE_STACK_SET_H
 #define WICK_STORE_STACK_SET_H
 
@@ -12,7 +12,7 @@ struct stack_entry {
 	struct hash128 hash;
 	int64_t value; /* wraps */
 	uint32_t group;
-	uint32_t source, stack; /* where it was met first */
+	uint32_t source, stack; /* of the sources that have it, the one with the lowest number */
 };
 struct stack_set {
 	struct stack_entry *entries;
