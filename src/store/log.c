@@ -34,6 +34,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@
 
 #define SEGMENT_MAGIC	 "WICKLOG\n"
 #define RECORD_MAGIC	 0x43455257u /* "WREC" */
+#define LOG_COMPRESSION -3
 #define COMPRESS_MIN	 256	     /* shorter payloads are not worth it */
 #define SEGMENTS_MAX	 1000000
 #define SEARCH_WINDOW	 (1024 * 1024)
@@ -177,6 +179,36 @@ int log_segment_remove(const char *directory, uint64_t number, struct error *err
 	return r == 0 ? io_sync_dir(directory, err) : r;
 }
 
+/* Making a context costs as much as compressing a small record, so each thread keeps one. */
+static pthread_key_t context_key;
+static pthread_once_t context_once = PTHREAD_ONCE_INIT;
+static bool has_context_key;
+
+static void free_context(void *context)
+{
+	ZSTD_freeCCtx(context);
+}
+
+static void make_context_key(void)
+{
+	has_context_key = pthread_key_create(&context_key, free_context) == 0;
+}
+
+/* NULL without memory. */
+static ZSTD_CCtx *own_context(void)
+{
+	pthread_once(&context_once, make_context_key);
+	ZSTD_CCtx *context = has_context_key ? pthread_getspecific(context_key) : NULL;
+	if (context || !has_context_key)
+		return context;
+	context = ZSTD_createCCtx();
+	if (context && pthread_setspecific(context_key, context) != 0) {
+		ZSTD_freeCCtx(context);
+		context = NULL;
+	}
+	return context;
+}
+
 int log_compress(struct bytes payload, struct buffer *out, size_t *ret_raw_len, struct error *err)
 {
 	*ret_raw_len = 0;
@@ -185,7 +217,11 @@ int log_compress(struct bytes payload, struct buffer *out, size_t *ret_raw_len, 
 		return 0;
 	if (buffer_reserve(out, bound) < 0)
 		return error_nomem(err);
-	size_t len = ZSTD_compress(out->data, bound, payload.data, payload.len, 1);
+	ZSTD_CCtx *context = own_context();
+	if (!context)
+		return error_nomem(err);
+	/* A record lives for minutes: it must be written fast rather than be small. */
+	size_t len = ZSTD_compressCCtx(context, out->data, bound, payload.data, payload.len, LOG_COMPRESSION);
 	if (ZSTD_isError(len))
 		return error_nomem(err);
 	if (len > payload.len - payload.len / 8)
