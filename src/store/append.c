@@ -165,7 +165,11 @@ static int write_record(struct store *store, struct appending *a, uint64_t *ret_
 		a->result->refused += batch->refused[i];
 	*ret_sequence = store->synced;
 	if (a->result->samples == 0)
-		return 0; /* nothing to keep */
+		return 0;      /* nothing to keep */
+	if (store->log.fd < 0) /* there was no room for it until now */
+		r = store_begin_log(store, a->err);
+	if (r < 0)
+		return r;
 	uint64_t sequence = store->sequence + 1, before = store->log.offset;
 	r = log_segment_append(&store->log, sequence, a->payload, a->raw_len, a->err);
 	if (r < 0)

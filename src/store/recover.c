@@ -111,22 +111,43 @@ static uint64_t last_block_sequence(const struct store *store)
 	return store->block_count ? store->blocks[store->block_count - 1]->meta.last_sequence : 0;
 }
 
+int store_begin_log(struct store *store, struct error *err)
+{
+	struct log_segment segment = LOG_SEGMENT_NONE;
+	uint64_t number = store->log.number;
+	int r = log_segment_create(store->log_path, number, &segment, err);
+	if (r < 0)
+		return r;
+	r = log_segment_begin(&segment, store->sequence + 1, err);
+	if (r < 0) {
+		log_segment_close(&segment);
+		log_segment_remove(store->log_path, number, NULL);
+		return r;
+	}
+	store->log = segment;
+	store->synced_mark = (struct log_segment_mark){.offset = segment.offset, .head = head_mark(store->head)};
+	return 0;
+}
+
 /* Begins the segment that appends go to. If the old ones hold nothing that is still needed they go now, or each start would
- * leave one more; the new one's header must be on disk first, because it carries the sequence on. */
+ * leave one more; the new one's header must be on disk first, because it carries the sequence on. When the disk is full there
+ * are still questions to answer, and retention that makes room: then the first append that finds room begins it. */
 static int begin_log(struct store *store, const struct log_replay_result *result, struct error *err)
 {
 	struct head *head = store->head;
-	int r = log_segment_create(store->log_path, result->next_segment, &store->log, err);
+	struct error why = {0};
+	store->log.number = result->next_segment;
+	int r = store_begin_log(store, &why);
+	if (r == -ENOSPC) {
+		store_problem(store, "nothing is taken until there is room: %s", why.message);
+		return 0;
+	}
 	if (r < 0)
-		return r;
-	r = log_segment_begin(&store->log, store->sequence + 1, err);
-	if (r < 0)
-		log_segment_remove(store->log_path, result->next_segment, NULL);
-	if (r == 0 && head_is_empty(head))
+		return error_set(err, r, "%s", why.message);
+	if (head_is_empty(head))
 		r = log_segment_sync(&store->log, err);
 	for (; r == 0 && head_is_empty(head) && head->first_segment < store->log.number; head->first_segment++)
 		r = log_segment_remove(store->log_path, head->first_segment, err);
-	store->synced_mark = (struct log_segment_mark){.offset = store->log.offset, .head = head_mark(head)};
 	return r;
 }
 

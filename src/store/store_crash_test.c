@@ -578,6 +578,52 @@ static void test_full_disk(void **state)
 	test_directory_remove(directory);
 }
 
+/* Started on a full disk: answers, takes nothing, and takes again when there is room. */
+static void test_start_on_full_disk(void **state)
+{
+	char *directory = test_directory();
+	struct problems *problems = mem_zalloc(sizeof(*problems));
+	struct error err = {0};
+	unsigned counts[10];
+	in_child(append_three, directory, NULL);
+	for (int round = 0; round < 3; round++) {
+		fault_arm(FAULT_WRITE, 1, FAULT_STICKY);
+		struct store *store = open_store(directory, problems);
+		assert_int_equal(problems->count, 1);
+		assert_non_null(strstr(problems->text, "until there is room"));
+		for (uint64_t i = 4; i < 6; i++)
+			assert_int_equal(append_number(store, i, &err), -ENOSPC);
+		assert_int_equal(append_number(store, 1, &err), 0); /* known */
+		assert_true(store_cut(store, NULL) < 0);
+		count_numbers(store, counts, 10);
+		for (int i = 0; i < 10; i++)
+			assert_int_equal(counts[i], i < 3);
+		if (round == 0) {
+			store_close(store);
+			continue;
+		}
+		fault_disarm(FAULT_WRITE);
+		if (round == 1)
+			assert_int_equal(append_number(store, 3, &err), 0);
+		assert_int_equal(store_cut(store, &err), 0);
+		if (round == 2)
+			assert_int_equal(append_number(store, 3, &err), 0);
+		store_close(store);
+		store = open_store(directory, problems);
+		assert_int_equal(problems->count, 0);
+		count_numbers(store, counts, 10);
+		for (int i = 0; i < 10; i++)
+			assert_int_equal(counts[i], i < 4);
+		store_close(store);
+		test_directory_remove(directory);
+		directory = test_directory();
+		in_child(append_three, directory, NULL);
+	}
+	fault_disarm(FAULT_WRITE);
+	mem_free(problems);
+	test_directory_remove(directory);
+}
+
 /* When blocks cannot be written, appends are refused at the limit instead of waiting for ever. */
 static void test_full_memory(void **state)
 {
@@ -632,7 +678,9 @@ static void test_faults_while_opening(void **state)
 			} else {
 				assert_int_not_equal(err.message[0], 0);
 			}
-			if (problems->count)
+			/* A full disk is no reason not to answer. */
+			bool is_full = kinds[k] == FAULT_WRITE && strstr(problems->text, "until there is room");
+			if (problems->count != is_full)
 				fail_msg("%s %" PRIu64 ": %s", kind_names[kinds[k]], n, problems->text);
 			if (!reached)
 				break;
@@ -705,6 +753,110 @@ static void test_exit_at_each_call(void **state)
 	assert_true(points > 100);
 }
 
+/* The same while blocks are merged, deleted from and removed. What the child says to the parent: numbers that were
+ * acknowledged, and how far it is. */
+enum { DELETE_BEGINS = 100, DELETE_DONE, RETENTION_BEGINS, RETENTION_DONE };
+
+static bool match_all(void *context, const struct profile_type *type, const struct labels *labels)
+{
+	return true;
+}
+
+static void say(int pipe, uint8_t what)
+{
+	if (write(pipe, &what, 1) != 1)
+		_exit(1);
+}
+
+/* Two merges, number 0 deleted, everything expired. */
+static void maintain_until_exit(const char *directory, enum fault_kind kind, uint64_t n, int pipe)
+{
+	struct problems *problems = mem_zalloc(sizeof(*problems));
+	struct store_options options = {.directory = directory,
+					.retention_age_ns = 3600 * NS_PER_S,
+					.manual = true,
+					.late_window_ns = -1,
+					.on_problem = on_problem,
+					.context = problems};
+	struct store_delete_result result;
+	struct store *store;
+	int64_t later = TEST_EPOCH + 48 * 3600 * NS_PER_S;
+	if (store_open(&options, &store, NULL) < 0)
+		_exit(1);
+	fault_arm(kind, n, FAULT_EXIT);
+	for (uint8_t number = 0; number < 6; number++) {
+		if (append_number(store, number, NULL) < 0)
+			_exit(1);
+		say(pipe, number);
+		if (store_cut(store, NULL) < 0 || (number >= 4 && store_compact(store, later, NULL) < 0))
+			_exit(1);
+	}
+	say(pipe, DELETE_BEGINS);
+	if (store_delete(store, match_all, NULL, TEST_EPOCH, TEST_EPOCH + 1, &result, NULL) < 0)
+		_exit(1);
+	say(pipe, DELETE_DONE);
+	say(pipe, RETENTION_BEGINS);
+	if (store_apply_retention(store, later, NULL) < 0)
+		_exit(1);
+	say(pipe, RETENTION_DONE);
+	_exit(0);
+}
+
+static void check_maintained(const char *directory, const bool *said, const char *where)
+{
+	struct problems *problems = mem_zalloc(sizeof(*problems));
+	unsigned counts[6];
+	for (int round = 0; round < 2; round++) {
+		struct store *store = open_store(directory, problems);
+		count_numbers(store, counts, 6);
+		for (int i = 0; i < 6; i++) {
+			bool may_be_gone = said[RETENTION_BEGINS] || (i == 0 && said[DELETE_BEGINS]);
+			bool is_gone = said[RETENTION_DONE] || (i == 0 && said[DELETE_DONE]);
+			if (counts[i] > !is_gone || counts[i] < (said[i] && !may_be_gone))
+				fail_msg("%s: append %d is there %u times", where, i, counts[i]);
+		}
+		if (problems->count)
+			fail_msg("%s: %s", where, problems->text);
+		store_close(store);
+	}
+	mem_free(problems);
+}
+
+static bool exit_at_maintenance(enum fault_kind kind, uint64_t n)
+{
+	char *directory = test_directory(), where[64];
+	bool said[256] = {0};
+	int ends[2], status;
+	uint8_t what;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	fflush(NULL);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		maintain_until_exit(directory, kind, n, ends[1]);
+	close(ends[1]);
+	while (read(ends[0], &what, 1) == 1)
+		said[what] = true;
+	close(ends[0]);
+	waitpid(child, &status, 0);
+	assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 137));
+	assert_int_equal(said[RETENTION_DONE], WEXITSTATUS(status) == 0);
+	snprintf(where, sizeof(where), "%s %" PRIu64, kind_names[kind], n);
+	check_maintained(directory, said, where);
+	test_directory_remove(directory);
+	return WEXITSTATUS(status) == 137;
+}
+
+static void test_exit_at_each_call_of_maintenance(void **state)
+{
+	static const enum fault_kind kinds[] = {FAULT_WRITE, FAULT_SYNC, FAULT_RENAME, FAULT_OPEN};
+	uint64_t points = 0;
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
+		for (uint64_t n = 1; exit_at_maintenance(kinds[k], n); n++)
+			points++;
+	assert_true(points > 300);
+}
+
 /* ---- kill -9 ---- */
 
 #define KILL_NUMBERS_MAX    400000
@@ -729,16 +881,31 @@ static void *append_forever(void *context)
 	return NULL;
 }
 
+static void *compact_forever(void *context)
+{
+	struct kill_work *work = context;
+	for (;;) {
+		if (store_compact(work->store, TEST_EPOCH + 48 * 3600 * NS_PER_S, NULL) < 0 ||
+		    store_apply_retention(work->store, TEST_EPOCH, NULL) < 0)
+			_exit(1);
+		time_sleep_ns(NS_PER_MS);
+	}
+	return NULL;
+}
+
 static void run_until_killed(const char *directory, uint64_t first, int pipe)
 {
 	_Atomic uint64_t next = first;
 	struct kill_work work = {.next = &next, .pipe = pipe};
-	struct store_options options = {.directory = directory, .retention_age_ns = -1};
-	pthread_t threads[3];
+	/* Windows so small, and "now" so far ahead, that all that is cut is merged, over and over. */
+	struct store_options options = {
+		.directory = directory, .retention_age_ns = -1, .window_ns = {NS_PER_S, 60 * NS_PER_S}, .manual = true};
+	pthread_t threads[4];
 	if (store_open(&options, &work.store, NULL) < 0)
 		_exit(1);
 	for (size_t i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, append_forever, &work);
+	pthread_create(&threads[3], NULL, compact_forever, &work);
 	for (;;) {
 		time_sleep_ns(15 * NS_PER_MS);
 		store_cut(work.store, NULL);
@@ -773,6 +940,20 @@ static uint64_t kill_one(const char *directory, uint64_t first, bool *acknowledg
 	return next + 3; /* those that were being appended may be there or not */
 }
 
+/* Blocks that were merged have a generation. */
+static unsigned count_merged(const char *directory)
+{
+	char path[PATH_MAX];
+	unsigned count = 0;
+	subdirectory(path, directory, "blocks");
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		count += strstr(entry->d_name, "-g") != NULL;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
 static void test_kill(void **state)
 {
 	char *directory = test_directory();
@@ -781,10 +962,11 @@ static void test_kill(void **state)
 	bool *acknowledged = mem_zalloc_array(KILL_NUMBERS_MAX, sizeof(*acknowledged));
 	unsigned *counts = mem_zalloc_array(KILL_NUMBERS_MAX, sizeof(*counts));
 	struct problems *problems = mem_zalloc(sizeof(*problems));
-	uint64_t next = 0, total = 0;
+	uint64_t next = 0, total = 0, merged = 0;
 	test_seed ^= (uint64_t)time_now_ns();
 	for (long round = 0; round < rounds; round++) {
 		next = kill_one(directory, next, acknowledged);
+		merged += count_merged(directory);
 		int64_t started = time_monotonic_ns();
 		struct store *store = open_store(directory, problems);
 		assert_true(time_monotonic_ns() - started < 2 * NS_PER_S);
@@ -810,6 +992,7 @@ static void test_kill(void **state)
 	}
 	printf("%ld kills, %" PRIu64 " appends acknowledged\n", rounds, total);
 	assert_true(total > (uint64_t)rounds);
+	assert_true(merged > 0);
 	mem_free(acknowledged);
 	mem_free(counts);
 	mem_free(problems);
@@ -832,9 +1015,11 @@ int main(void)
 		cmocka_unit_test(test_failing_open),
 		cmocka_unit_test(test_failing_alloc),
 		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_start_on_full_disk),
 		cmocka_unit_test(test_full_memory),
 		cmocka_unit_test(test_faults_while_opening),
 		cmocka_unit_test(test_exit_at_each_call),
+		cmocka_unit_test(test_exit_at_each_call_of_maintenance),
 		cmocka_unit_test(test_kill),
 	};
 	test_seed_from_environment();

@@ -106,6 +106,9 @@ void store_head_unref(struct store *store, struct head *head);	     /* takes sta
 
 /* recover.c: makes the head and the log segment. */
 int store_recover_log(struct store *store, struct error *err);
+/* append_lock held, or nobody else there yet: begins the segment store->log.number, which appends go to. After a failure there
+ * is none (store->log.fd < 0). */
+int store_begin_log(struct store *store, struct error *err);
 /* Removes the blocks that others of the list replaced: a crash came before they were gone. */
 int store_recover_replaced(struct store *store, struct error *err);
 

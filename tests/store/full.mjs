@@ -97,6 +97,15 @@ for (const round of [1, 2, 3]) {
 			await sleep(100);
 		}
 	});
+	if (round === 3) await test(`round ${round}: a server that is killed and started on the full disk answers`, async () => {
+		await kill();
+		fill();
+		await start();
+		fill();
+		await compare();
+		assert.equal((await upload()).status, 507);
+		await compare();
+	});
 	await test(`round ${round}: with room again it recovers by itself`, async () => {
 		empty();
 		// What could not be written while it was full is written within seconds; until then memory may be full as well.
