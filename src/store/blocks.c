@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
@@ -245,25 +246,30 @@ static struct block *next_dead(struct store *store)
 	return dead;
 }
 
-/* Renamed first, so that a crash leaves either a whole block or rubbish that the next start removes. */
-static int bury(struct store *store, const struct block *block, struct error *err)
+int blocks_discard(struct store *store, const char *path, const char *name, struct error *err)
 {
 	char to[PATH_MAX];
-	int r = io_join_path(to, sizeof(to), store->trash_path, block->meta.name);
+	struct error why = {0};
+	int r = io_join_path(to, sizeof(to), store->trash_path, name);
 	if (r < 0)
-		return error_set_errno(err, r, "%s", block->meta.name);
-	r = io_rename(block->path, to, err);
+		return error_set_errno(err, r, "%s", name);
+	r = io_rename(path, to, &why);
+	if (r == -ENOENT) {
+		if (access(to, F_OK) < 0)
+			return 0;
+		r = 0; /* moved by an attempt that failed below */
+	}
 	if (r < 0)
-		return r;
-	io_sync_dir(store->blocks_path, NULL);
-	return io_remove_tree(to, err);
+		return error_set(err, r, "%s", why.message);
+	r = io_sync_dir(store->blocks_path, err);
+	return r == 0 ? io_remove_tree(to, err) : r;
 }
 
 void blocks_bury(struct store *store)
 {
 	for (struct block *block; (block = next_dead(store));) {
 		struct error err = {0};
-		int r = bury(store, block, &err);
+		int r = blocks_discard(store, block->path, block->meta.name, &err);
 		pthread_mutex_lock(&store->state_lock);
 		block->refs--;
 		block->is_stuck = r < 0;

@@ -74,7 +74,7 @@ static int move_in(struct store *store, struct block *block, struct error *err)
 	char *copy = mem_strdup(path);
 	if (!copy)
 		return error_nomem(err);
-	r = io_remove_tree(path, err); /* left by an attempt that failed below */
+	r = blocks_discard(store, path, block->meta.name, err); /* left by an attempt that failed below */
 	if (r == 0)
 		r = io_rename(block->path, path, err);
 	if (r < 0) {
@@ -89,9 +89,7 @@ static int move_in(struct store *store, struct block *block, struct error *err)
 /* Takes back what nobody has seen yet. */
 static void take_back(struct store *store, struct block *block)
 {
-	char to[PATH_MAX];
-	if (io_join_path(to, sizeof(to), store->trash_path, block->meta.name) == 0 && io_rename(block->path, to, NULL) == 0)
-		io_remove_tree(to, NULL);
+	blocks_discard(store, block->path, block->meta.name, NULL);
 	block_free(block);
 }
 

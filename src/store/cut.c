@@ -118,7 +118,8 @@ static int write_block(struct store *store, struct head *head, struct block **re
 	struct block *block = *ret;
 	mem_free(block->path);
 	block->path = mem_strdup(path);
-	r = block->path ? io_remove_tree(path, err) : error_nomem(err); /* left by an attempt that failed below */
+	/* Left by an attempt that failed below. */
+	r = block->path ? blocks_discard(store, path, block->meta.name, err) : error_nomem(err);
 	if (r == 0)
 		r = io_rename(temporary, path, err);
 	/* After a failed sync of the directory the block may be there after a crash or not; the log is there in any case. */
@@ -126,7 +127,7 @@ static int write_block(struct store *store, struct head *head, struct block **re
 		r = io_sync_dir(store->blocks_path, err);
 	if (r < 0) {
 		if (block->path)
-			io_remove_tree(path, NULL);
+			blocks_discard(store, path, block->meta.name, NULL);
 		*ret = block_free(block);
 	}
 	return r;

@@ -137,6 +137,9 @@ int blocks_replace(struct store *store, struct block *const *old, size_t count, 
 size_t blocks_unburied(struct store *store, bool *ret_stuck);
 void blocks_unref(struct store *store, struct block *block);
 void blocks_bury(struct store *store); /* deletes what is removed and unused */
+/* Deletes a directory of blocks/, or what is left of it; a missing one is success. It is renamed into trash/ and that is synced
+ * before anything in it goes, so that a crash leaves either a whole block or rubbish that the next start removes. */
+int blocks_discard(struct store *store, const char *path, const char *name, struct error *err);
 void blocks_free_all(struct store *store);
 int store_move_aside(struct store *store, const char *path, const char *name, char to[PATH_MAX], struct error *err);
 
