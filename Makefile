@@ -205,8 +205,8 @@ $(O)/programs/unwind/stamp: $(wildcard tests/programs/unwind/*)
 	@touch $@
 oracles: $(patsubst %,$(O)/oracle/%,$(ORACLES)) $(O)/programs/unwind/stamp
 # The simulation: the store on a disk of its own. Calls that change files, clocks, chance and threads are caught by the linker.
-SIM_WRAPS := open openat close write pwrite ftruncate fdatasync fsync rename mkdir unlink unlinkat getrandom \
-	time_now_ns time_monotonic_ns thread_start
+SIM_WRAPS := open openat close write pwrite ftruncate fdatasync fsync rename link mkdir unlink unlinkat getrandom \
+	nanosleep time_now_ns time_monotonic_ns thread_start
 $(O)/sim/sim: $(patsubst %.c,$(O)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs_upto,$(UNDER_store))
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)

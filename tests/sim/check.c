@@ -57,7 +57,8 @@ static void read_stacks(struct simulation *s, const char *when, struct found *fo
 /* Whether retention or damage may have taken it. */
 static bool may_be_gone(const struct simulation *s, const struct append *append)
 {
-	return s->is_flipped || append->time_ns < s->retention_horizon_ns;
+	return s->is_flipped || append->deletion != DELETION_NONE ||
+	       append->time_ns < (append->pod == RULE_POD ? s->rule_horizon_ns : s->retention_horizon_ns);
 }
 
 /* Returns the sum of what is there of an agent, and how many appends. */
@@ -77,6 +78,8 @@ static int64_t check_agent(const struct simulation *s, const char *when, unsigne
 		}
 		if (!there && append->state == APPEND_ACKNOWLEDGED && !may_be_gone(s, append))
 			simulation_fail(s, "%s: %u.%u was acknowledged and is lost", when, agent, number);
+		if (there && append->deletion == DELETION_DONE)
+			simulation_fail(s, "%s: %u.%u was deleted and is there", when, agent, number);
 		*ret_count += there;
 	}
 	return sum + *ret_count; /* of the shared stack */
@@ -107,19 +110,29 @@ static int on_point(void *context, uint32_t agent, uint64_t bucket, int64_t valu
 	return 0;
 }
 
-void check_store(struct simulation *s, const char *when)
+/* Reads everything by stacks and by series. */
+static void read_all(struct simulation *s, const char *when, struct found *found, struct sums *sums)
 {
-	struct found found = {0};
-	struct sums sums = {.s = s, .when = when};
-	struct store_grouping grouping = {
-		.by = (const char *const[]){"agent"}, .by_count = 1, .group = group, .context = &sums};
+	struct store_grouping grouping = {.by = (const char *const[]){"agent"}, .by_count = 1, .group = group, .context = sums};
 	struct store_select select = {.from_ns = INT64_MIN, .to_ns = INT64_MAX};
 	struct error err = {0};
+	*found = (struct found){0};
+	*sums = (struct sums){.s = s, .when = when};
+	read_stacks(s, when, found);
+	if (store_series(s->store, &select, &grouping, 0, on_point, sums, NULL, &err) < 0)
+		simulation_fail(s, "%s: a query failed: %s", when, err.message);
+}
+
+void check_store(struct simulation *s, const char *when)
+{
+	struct found found;
+	struct sums sums;
 	int64_t count, total = 0;
 	s->queries++;
-	read_stacks(s, when, &found);
-	if (store_series(s->store, &select, &grouping, 0, on_point, &sums, NULL, &err) < 0)
-		simulation_fail(s, "%s: a query failed: %s", when, err.message);
+	/* Damage is found by the first who reads it, and what it is in is gone from then on: the two readings would differ. */
+	if (s->is_flipped)
+		read_all(s, when, &found, &sums);
+	read_all(s, when, &found, &sums);
 	for (unsigned i = 0; i < s->agent_count; i++) {
 		int64_t sum = check_agent(s, when, i, &found, &count);
 		total += count;

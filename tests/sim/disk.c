@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ int __real_ftruncate(int fd, off_t size);
 int __real_fdatasync(int fd);
 int __real_fsync(int fd);
 int __real_rename(const char *from, const char *to);
+int __real_link(const char *from, const char *to);
 int __real_unlink(const char *path);
 int __real_unlinkat(int dir, const char *path, int flags);
 int __real_mkdir(const char *path, mode_t mode);
@@ -311,7 +313,10 @@ static void sync_directory(struct inode *directory)
 
 /* ---- the gate that each call passes ---- */
 
-/* Before a changing call: false if it fails with EIO. */
+/* Queries read with several threads, also while one of them sets a damaged block aside. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Before a changing call: false if it fails with EIO; else leave() must follow. */
 static bool enter(void)
 {
 	if (!disk.is_dead && disk.hook && !disk.in_hook) {
@@ -327,11 +332,16 @@ static bool enter(void)
 	}
 	if (disk.is_dead)
 		errno = EIO;
+	else
+		pthread_mutex_lock(&lock);
 	return !disk.is_dead;
 }
 
 static int leave(int r)
 {
+	int saved_errno = errno;
+	pthread_mutex_unlock(&lock);
+	errno = saved_errno;
 	if (!disk.is_dying)
 		return r;
 	disk.is_dying = false;
@@ -354,6 +364,19 @@ static int track(int fd, struct inode *inode)
 	return fd;
 }
 
+static int open_to_read(const char *path, int flags)
+{
+	const char *name;
+	pthread_mutex_lock(&lock);
+	struct inode *parent = find_parent(path, &name), *inode = find_inode(parent, name);
+	int fd = __real_open(path, flags);
+	if (fd >= 0 && !inode)
+		FAIL_LINE();
+	track(fd, inode);
+	pthread_mutex_unlock(&lock);
+	return fd;
+}
+
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
 {
@@ -363,14 +386,15 @@ int __wrap_open(const char *path, int flags, ...)
 	va_end(args);
 	if (!is_ours(path))
 		return track(__real_open(path, flags, mode), NULL);
-	bool changes = flags & (O_CREAT | O_TRUNC);
-	if (changes && !enter())
+	if (!(flags & (O_CREAT | O_TRUNC)))
+		return open_to_read(path, flags);
+	if (!enter())
 		return -1;
 	const char *name;
 	struct inode *parent = find_parent(path, &name), *inode = find_inode(parent, name);
 	int fd = __real_open(path, flags, mode);
 	if (fd < 0)
-		return changes ? leave(fd) : fd;
+		return leave(fd);
 	if (!inode) {
 		inode = new_inode(false);
 		if (!(flags & O_CREAT) || !parent)
@@ -380,7 +404,7 @@ int __wrap_open(const char *path, int flags, ...)
 		add_change(inode, 0, NULL, 0);
 	}
 	track(fd, inode);
-	if (changes && leave(0) < 0) {
+	if (leave(0) < 0) {
 		__real_close(fd);
 		track(fd, NULL);
 		errno = EIO;
@@ -395,6 +419,8 @@ int __wrap_openat(int dir, const char *path, int flags, ...)
 	struct inode *directory = inode_of(dir);
 	if (flags & (O_CREAT | O_TRUNC))
 		FAIL_LINE();
+	if (dir == AT_FDCWD && is_ours(path))
+		return open_to_read(path, flags);
 	return track(__real_openat(dir, path, flags), directory ? find_inode(directory, path) : NULL);
 }
 
@@ -480,7 +506,7 @@ static int sync_inode(struct inode *inode)
 		inode->is_unsure = true;
 		disk.has_failed = true;
 		errno = EIO;
-		return -1;
+		return leave(-1);
 	}
 	if (inode->is_directory)
 		sync_directory(inode);
@@ -513,6 +539,25 @@ int __wrap_rename(const char *from, const char *to)
 	operation.to = find_parent(to, &operation.to_name);
 	operation.inode = find_inode(operation.from, operation.from_name);
 	int r = __real_rename(from, to);
+	if (r == 0)
+		add_operation(operation);
+	return leave(r);
+}
+
+/* After a power loss the two names have files of their own; nobody writes to either. */
+int __wrap_link(const char *from, const char *to);
+int __wrap_link(const char *from, const char *to)
+{
+	const char *name;
+	if (!is_ours(from))
+		return __real_link(from, to);
+	if (!enter())
+		return -1;
+	struct operation operation = {.kind = OPERATION_ADD};
+	struct inode *parent = find_parent(from, &name);
+	operation.inode = find_inode(parent, name);
+	operation.from = find_parent(to, &operation.from_name);
+	int r = __real_link(from, to);
 	if (r == 0)
 		add_operation(operation);
 	return leave(r);

@@ -20,7 +20,7 @@
  * the next one starts in the same program. That is some 50 times faster than a process for each life, and a debugger can
  * follow.
  *
- * One disk, one thread at a time.
+ * One disk. One thread at a time changes it, and several may read meanwhile.
  */
 #ifndef WICK_TESTS_SIM_DISK_H
 #define WICK_TESTS_SIM_DISK_H

@@ -26,7 +26,7 @@
 #define JOBS_MAX       64
 
 struct totals {
-	uint64_t runs, lives, deaths, queries, interruptions, calls, acknowledged, rows;
+	uint64_t runs, lives, deaths, queries, interruptions, calls, cuts, compactions, blocks_removed, acknowledged, rows;
 };
 struct job {
 	struct totals totals;
@@ -89,9 +89,16 @@ static void jump(struct simulation *s)
 	simulation_add_event(s, EVENT_JUMP, (int64_t)(1 + random_below(&s->random, 1000)) * NS_PER_MS, 0, 0);
 }
 
+/* Such as the run itself lasts, a small jump of a clock, or a large one. */
+static int64_t random_age(struct simulation *s)
+{
+	static const uint32_t ages_ms[] = {3000, 600000, 300000000};
+	return (int64_t)(1000 + random_below(&s->random, ages_ms[random_below(&s->random, 3)])) * NS_PER_MS;
+}
+
 static void plan(struct simulation *s)
 {
-	static const enum event_kind kinds[] = {EVENT_QUERY, EVENT_CUT,	 EVENT_COMPACT, EVENT_RETENTION,
+	static const enum event_kind kinds[] = {EVENT_QUERY, EVENT_CUT,	 EVENT_COMPACT, EVENT_RETENTION, EVENT_DELETE,
 						EVENT_STOP,  EVENT_KILL, EVENT_POWER,	EVENT_JUMP};
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		simulation_add_event(s, kinds[i], (int64_t)(1 + random_below(&s->random, 1000)) * NS_PER_MS, 0, 0);
@@ -100,8 +107,9 @@ static void plan(struct simulation *s)
 	s->has_flips = random_below(&s->random, 6) == 0;
 	s->has_retention = random_below(&s->random, 4) == 0;
 	s->has_late_window = random_below(&s->random, 2);
-	s->retention_age_ns = (int64_t)(1 + random_below(&s->random, 300000)) * NS_PER_S;
-	s->retention_horizon_ns = INT64_MIN;
+	s->retention_age_ns = random_age(s);
+	s->rule_age_ns = random_age(s);
+	s->retention_horizon_ns = s->rule_horizon_ns = INT64_MIN;
 	if (s->has_full_disk)
 		simulation_add_event(s, EVENT_FULL, (int64_t)(1 + random_below(&s->random, 1000)) * NS_PER_MS, 0, 0);
 }
@@ -125,6 +133,9 @@ static void add_totals(struct totals *totals, const struct simulation *s)
 	totals->queries += s->queries;
 	totals->interruptions += s->interruptions;
 	totals->calls += disk_calls();
+	totals->cuts += s->cuts;
+	totals->compactions += s->compactions;
+	totals->blocks_removed += s->blocks_removed;
 	totals->rows += s->rows;
 	for (unsigned i = 0; i < s->agent_count; i++)
 		for (unsigned k = 0; k < s->agents[i].count; k++)
@@ -258,9 +269,9 @@ int main(int argc, char **argv)
 			((uint64_t *)&sum)[k] += ((const uint64_t *)t)[k];
 	}
 	printf("sim: seeds from %" PRIu64 ", %" PRIu64 " runs in %.1f s: %" PRIu64 " lives, %" PRIu64 " deaths, %" PRIu64
-	       " changing calls, %" PRIu64 " appends acknowledged, %" PRIu64 " queries, %" PRIu64 " rows compared, %" PRIu64
-	       " interruptions\n",
+	       " changing calls, %" PRIu64 " interruptions, %" PRIu64 " appends acknowledged, %" PRIu64 " cuts, %" PRIu64
+	       " merges, %" PRIu64 " blocks removed, %" PRIu64 " queries, %" PRIu64 " rows compared\n",
 	       arguments.seed, sum.runs, (double)(time_monotonic_ns() - started) / NS_PER_S, sum.lives, sum.deaths, sum.calls,
-	       sum.acknowledged, sum.queries, sum.rows, sum.interruptions);
+	       sum.interruptions, sum.acknowledged, sum.cuts, sum.compactions, sum.blocks_removed, sum.queries, sum.rows);
 	return r;
 }

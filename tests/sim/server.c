@@ -31,7 +31,14 @@ int64_t __wrap_time_now_ns(void)
 int64_t __wrap_time_monotonic_ns(void);
 int64_t __wrap_time_monotonic_ns(void)
 {
-	return current ? NS_PER_S + current->now_ns : __real_time_monotonic_ns();
+	return current ? NS_PER_S + current->now_ns + current->wait_ns : __real_time_monotonic_ns();
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	current->wait_ns += time->tv_sec * NS_PER_S + time->tv_nsec;
+	return 0;
 }
 
 ssize_t __wrap_getrandom(void *data, size_t len, unsigned flags);
@@ -47,11 +54,13 @@ static void *do_nothing(void *context)
 	return NULL;
 }
 
-/* What the store's own thread would do is done by events, so that a run can be repeated. */
+/* What the store's own threads would do is done by events, so that a run can be repeated. Those that read along with a query or
+ * a replay change nothing. */
 int __wrap_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err);
 int __wrap_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *), void *context, struct error *err)
 {
-	return __real_thread_start(ret_thread, name, !strcmp(name, "store replay") ? run : do_nothing, context, err);
+	bool is_own = !strcmp(name, "store") || !strcmp(name, "store compact");
+	return __real_thread_start(ret_thread, name, is_own ? do_nothing : run, context, err);
 }
 
 /* ---- what comes in between ---- */
@@ -103,14 +112,27 @@ static void plan_death(struct simulation *s)
 	disk_set_death(nth, random_below(&s->random, 3) ? DISK_POWER_LOST : DISK_KILLED);
 }
 
+static void close_store(struct simulation *s)
+{
+	struct store_stats stats;
+	struct store *store = s->store;
+	if (!store)
+		return; /* it died before it was open */
+	store_get_stats(store, &stats);
+	s->cuts += stats.cuts;
+	s->compactions += stats.compactions;
+	s->blocks_removed += stats.blocks_removed;
+	s->store = NULL;
+	store_close(store);
+}
+
 /* The process is dead: what is left of it goes, the disk becomes what the next one finds. */
 static void bury(struct simulation *s)
 {
 	char path[PATH_MAX];
 	s->deaths++;
 	disk_set_hook(NULL, NULL);
-	store_close(s->store);
-	s->store = NULL;
+	close_store(s);
 	disk_restart();
 	if (s->has_flips && random_below(&s->random, 3) == 0 &&
 	    disk_flip_bit(random_below(&s->random, 2) ? "blocks" : "log", path, sizeof(path))) {
@@ -128,14 +150,24 @@ static void bury_if_dead(struct simulation *s)
 	}
 }
 
+static bool is_rule_pod(void *context, const struct profile_type *type, const struct labels *labels)
+{
+	const char *pod = labels_get(labels, "pod");
+	return pod && pod[0] == '0' + RULE_POD;
+}
+
 static int open_store(struct simulation *s, struct error *err)
 {
+	const struct store_retention_rule rule = {.matches = is_rule_pod, .age_ns = s->rule_age_ns};
 	struct store_options options = {
 		.directory = s->directory,
 		.retention_age_ns = s->has_retention ? s->retention_age_ns : -1,
 		.retention_size_bytes = UINT64_MAX,
+		.rules = &rule,
+		.rule_count = s->has_retention ? 1 : 0,
+		.window_ns = {500 * NS_PER_MS, 4 * NS_PER_S},
 		.late_window_ns = s->has_late_window ? 0 : -1,
-		.cut_age_ns = INT64_MAX / 2,
+		.cut_age_ns = NS_PER_S,
 		.manual = true,
 		.on_problem = check_problem,
 		.context = s,
@@ -164,8 +196,9 @@ void server_start(struct simulation *s)
 		bury(s);
 		return;
 	}
-	/* Refusing to start is right when the disk refuses; it must work later. */
-	if (r < 0 && ((s->is_full && r == -ENOSPC) || disk_has_failed())) {
+	/* Refusing to start is right when syncs fail, or when there is no room for a copy of what is damaged; it must work
+	 * later. */
+	if (r < 0 && ((s->is_full && r == -ENOSPC && strstr(err.message, "quarantine")) || disk_has_failed())) {
 		simulation_say(s, "the server does not start: %s", err.message);
 		disk_set_failing_sync(0);
 		simulation_add_event(s, EVENT_START, 100 * NS_PER_MS, 0, 0);
@@ -184,13 +217,50 @@ static void stop(struct simulation *s)
 	if (!s->store)
 		return;
 	disk_set_hook(NULL, NULL);
-	struct store *store = s->store;
-	s->store = NULL;
-	store_close(store);
+	close_store(s);
 	if (disk_is_dead())
 		s->deaths++;
 	simulation_say(s, "the server stops%s", disk_is_dead() ? " and dies" : "");
 	disk_restart();
+}
+
+/* ---- deleting ---- */
+
+struct deletion {
+	unsigned agent;
+	bool is_all_pods;
+	unsigned pod;
+	int64_t from_ns, to_ns;
+};
+
+static bool is_deleted(void *context, const struct profile_type *type, const struct labels *labels)
+{
+	const struct deletion *deletion = context;
+	const char *agent = labels_get(labels, "agent"), *pod = labels_get(labels, "pod");
+	return agent && pod && (unsigned)(agent[0] - '0') == deletion->agent &&
+	       (deletion->is_all_pods || (unsigned)(pod[0] - '0') == deletion->pod);
+}
+
+static bool deletion_covers(const struct deletion *deletion, const struct append *append)
+{
+	return append->time_ns >= deletion->from_ns && append->time_ns < deletion->to_ns &&
+	       (deletion->is_all_pods || append->pod == deletion->pod);
+}
+
+/* Before it: what may go. What arrives meanwhile may stay. Behind it: what is gone. */
+static void set_deleted(struct simulation *s, const struct deletion *deletion, bool is_done)
+{
+	struct agent *agent = &s->agents[deletion->agent];
+	for (unsigned i = 0; i < agent->count; i++) {
+		struct append *append = &agent->appends[i];
+		if (is_done && append->is_being_deleted)
+			append->deletion = DELETION_DONE;
+		append->is_being_deleted = !is_done && append->state != APPEND_UNSENT && append->time_ns >= deletion->from_ns &&
+					   append->time_ns < deletion->to_ns &&
+					   (deletion->is_all_pods || append->pod == deletion->pod);
+		if (append->is_being_deleted && append->deletion != DELETION_DONE)
+			append->deletion = DELETION_PERHAPS;
+	}
 }
 
 /* ---- requests ---- */
@@ -208,7 +278,7 @@ static void handle_request(struct simulation *s, unsigned agent, unsigned number
 	labels_init(&labels);
 	snprintf(text, sizeof(text), "%u", agent);
 	int r = labels_set(&labels, "agent", text, &err);
-	snprintf(text, sizeof(text), "pod-%u", append->pod);
+	snprintf(text, sizeof(text), "%u", append->pod);
 	if (r == 0)
 		r = labels_set(&labels, "pod", text, &err);
 	options.labels = &labels;
@@ -217,6 +287,10 @@ static void handle_request(struct simulation *s, unsigned agent, unsigned number
 	bool was_full = s->is_full;
 	if (append->state == APPEND_UNSENT)
 		append->state = APPEND_SENT;
+	append->is_being_deleted = false;
+	enum append_deletion deletion = append->deletion;
+	if (deletion == DELETION_DONE)
+		append->deletion = DELETION_PERHAPS; /* until the answer says that it was known */
 	if (r == 0)
 		r = store_append(s->store, profile, &options, &result, &err);
 	profile_free(profile);
@@ -229,6 +303,12 @@ static void handle_request(struct simulation *s, unsigned agent, unsigned number
 		simulation_fail(s, "append %u.%u is refused: %s", agent, number, err.message);
 	if (r == 0) {
 		/* By a clock far off the samples may be out of the window, which is said and counted. */
+		if (result.duplicate)
+			append->deletion = deletion;
+		else if (result.refused == 0) /* before or behind one that is under way, who knows */
+			append->deletion = s->deletion && s->deletion->agent == agent && deletion_covers(s->deletion, append)
+						   ? DELETION_PERHAPS
+						   : DELETION_NONE;
 		if (result.refused == 0)
 			append->state = APPEND_ACKNOWLEDGED;
 		network_send(s, EVENT_REPLY, agent, number);
@@ -247,10 +327,42 @@ static void apply_retention(struct simulation *s)
 	struct error err = {0};
 	if (!s->has_retention)
 		return;
-	int64_t now_ns = __wrap_time_now_ns(), horizon = now_ns - s->retention_age_ns;
-	if (horizon > s->retention_horizon_ns)
-		s->retention_horizon_ns = horizon;
+	int64_t now_ns = __wrap_time_now_ns();
+	if (now_ns - s->retention_age_ns > s->retention_horizon_ns)
+		s->retention_horizon_ns = now_ns - s->retention_age_ns;
+	if (now_ns - s->rule_age_ns > s->rule_horizon_ns)
+		s->rule_horizon_ns = now_ns - s->rule_age_ns;
 	must_work(s, store_apply_retention(s->store, now_ns, &err), &err, "retention");
+}
+
+static void compact(struct simulation *s)
+{
+	static const int64_t ahead_ns[] = {0, 600 * NS_PER_S, 3 * 86400 * NS_PER_S};
+	struct error err = {0};
+	must_work(s, store_compact(s->store, __wrap_time_now_ns() + ahead_ns[random_below(&s->random, 3)], &err), &err,
+		  "compaction");
+}
+
+static void delete_some(struct simulation *s)
+{
+	struct deletion deletion = {.agent = random_below(&s->random, s->agent_count),
+				    .is_all_pods = random_below(&s->random, 3) == 0,
+				    .pod = random_below(&s->random, 3),
+				    .from_ns = INT64_MIN,
+				    .to_ns = INT64_MAX};
+	struct store_delete_result result;
+	struct error err = {0};
+	if (random_below(&s->random, 2)) {
+		deletion.to_ns = EPOCH_NS + s->now_ns - (int64_t)random_below(&s->random, 2000) * NS_PER_MS;
+		deletion.from_ns = deletion.to_ns - (int64_t)random_below(&s->random, 2000) * NS_PER_MS;
+	}
+	set_deleted(s, &deletion, false);
+	s->deletion = &deletion;
+	int r = store_delete(s->store, is_deleted, &deletion, deletion.from_ns, deletion.to_ns, &result, &err);
+	s->deletion = NULL;
+	if (r == 0 && !disk_is_dead())
+		set_deleted(s, &deletion, true);
+	must_work(s, r, &err, "deletion");
 }
 
 static void again(struct simulation *s, const struct event *event, uint32_t in_ms)
@@ -266,7 +378,8 @@ static void handle_live(struct simulation *s, const struct event *event)
 	case EVENT_REQUEST: handle_request(s, event->agent, event->number); break;
 	case EVENT_QUERY: check_store(s, "while it runs"); break;
 	case EVENT_CUT: must_work(s, store_cut(s->store, &err), &err, "cut"); break;
-	case EVENT_COMPACT: break;
+	case EVENT_COMPACT: compact(s); break;
+	case EVENT_DELETE: delete_some(s); break;
 	case EVENT_RETENTION: apply_retention(s); break;
 	case EVENT_KILL: disk_die(DISK_KILLED); break;
 	case EVENT_POWER: disk_die(DISK_POWER_LOST); break;
@@ -288,8 +401,8 @@ static void handle_live(struct simulation *s, const struct event *event)
 void server_handle(struct simulation *s, const struct event *event)
 {
 	static const uint32_t every_ms[EVENT_KIND_COUNT] = {
-		[EVENT_QUERY] = 400, [EVENT_CUT] = 400,	  [EVENT_COMPACT] = 800, [EVENT_RETENTION] = 1500,
-		[EVENT_STOP] = 4000, [EVENT_KILL] = 4000, [EVENT_POWER] = 4000,
+		[EVENT_QUERY] = 400,   [EVENT_CUT] = 400,   [EVENT_COMPACT] = 800, [EVENT_RETENTION] = 1500,
+		[EVENT_DELETE] = 6000, [EVENT_STOP] = 4000, [EVENT_KILL] = 4000,   [EVENT_POWER] = 4000,
 	};
 	if (event->kind == EVENT_START) {
 		server_start(s);

@@ -28,6 +28,7 @@
 #include "tests/sim/random.h"
 
 #define EPOCH_NS    1793527200000000000ll /* when true time is 0; an even hour */
+#define RULE_POD    1
 #define AGENTS_MAX  4
 #define APPENDS_MAX 48 /* of an agent */
 #define PARTS_MAX   4  /* samples of an append, but for the shared one */
@@ -39,8 +40,16 @@ enum append_state {
 	APPEND_SENT,
 	APPEND_ACKNOWLEDGED, /* by the store; the agent may not know */
 };
+enum append_deletion {
+	DELETION_NONE,
+	DELETION_PERHAPS, /* the server died while it deleted; or it arrived again afterwards, and what became of it is not
+			     known */
+	DELETION_DONE,
+};
 struct append {
 	enum append_state state;
+	enum append_deletion deletion;
+	bool is_being_deleted;
 	bool is_done; /* for the agent: acknowledged or given up */
 	unsigned attempts, parts;
 	int64_t values[PARTS_MAX], time_ns;
@@ -62,6 +71,7 @@ enum event_kind {
 	EVENT_CUT,
 	EVENT_COMPACT,
 	EVENT_RETENTION,
+	EVENT_DELETE,
 	EVENT_STOP,  /* the server is stopped, as it should be */
 	EVENT_KILL,  /* kill -9 between two calls */
 	EVENT_POWER, /* the machine loses power between two calls */
@@ -91,13 +101,17 @@ struct simulation {
 	struct agent agents[AGENTS_MAX];
 	unsigned agent_count;
 
-	struct store *store; /* NULL while it is down */
-	int64_t clock_ns;    /* what the server's clock says beyond the true time */
-	int64_t retention_age_ns, retention_horizon_ns;
+	struct store *store;				/* NULL while it is down */
+	int64_t clock_ns;				/* what the server's clock says beyond the true time */
+	int64_t retention_age_ns, retention_horizon_ns; /* samples before the horizon may be gone */
+	int64_t rule_age_ns, rule_horizon_ns;		/* the same of pod 1, for which there is a rule */
+	const struct deletion *deletion;		/* under way */
+	int64_t wait_ns;				/* what the store waited by itself */
 	bool has_full_disk, has_failing_sync, has_flips, has_retention, has_late_window; /* what this run may do */
 	bool is_flipped, is_full;
 	bool has_forgotten_ids; /* of a block whose ids a flipped bit made unreadable: retries of what it holds come in again */
 	unsigned lives, queries, deaths, interruptions;
+	uint64_t cuts, compactions, blocks_removed;
 	uint64_t rows; /* of answers, that were checked */
 };
 
