@@ -2,19 +2,23 @@
 // kill.mjs WICK DIRECTORY ROUNDS. Writers send folded profiles, each with a stack of its own and the value 1, and note which were acknowledged; the server is killed at a random moment; after all
 // rounds the merge over everything must hold each acknowledged stack exactly once, and every other one (sent, but not acknowledged) at most once. A writer whose request broke off sends the same bytes
 // again after the restart, as real clients do.
+//
+// Uploads are about three hours ago, in windows that are over, so that blocks are merged as soon as they are there; those of every tenth round are about four hours ago, where retention takes them (or
+// refuses them, when they come too late): they may be gone, and never there twice. A third of the rounds is long enough for retention and merging to begin.
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const [wick, directory, rounds] = process.argv.slice(2);
-const acknowledged = new Set(), sent = new Set();
-let server, port, counter = 0;
-writeFileSync(`${directory}.yaml`, "head: {size: 256KiB}\ncut: {age: 1s}\n");
+const acknowledged = new Set(), sent = new Set(), expiring = new Set(), merged = new Set();
+const HOUR = 3600n * 1000000000n;
+let server, port, counter = 0, isOld = false;
+// Small heads, so that blocks are cut while the killing goes on.
+writeFileSync(`${directory}.yaml`, "head: {size: 256KiB}\ncut: {age: 1s}\ncompact: {window: 1m, long_window: 10m}\nretention: {age: 4h}\n");
 
 function start() {
 	return new Promise((resolve, reject) => {
-		// Small heads, so that blocks are cut while the killing goes on.
 		server = spawn(wick, ["server", "--data", directory, "--listen", `127.0.0.1:${port ?? 0}`, "--config", `${directory}.yaml`], { stdio: ["ignore", "ignore", "pipe"] });
 		let text = "";
 		server.stderr.on("data", (chunk) => {
@@ -63,8 +67,10 @@ async function writer() {
 	while (!stopping || pending) {
 		if (!pending) {
 			const name = `stack${counter++}`;
-			pending = { name, body: profile(name, BigInt(Date.now()) * 1000000n + BigInt(counter)) };
+			const time = BigInt(Date.now()) * 1000000n + BigInt(counter) - (isOld ? 4n * HOUR - BigInt(Math.floor(Math.random() * 2e9)) : 3n * HOUR);
+			pending = { name, body: profile(name, time) };
 			sent.add(name);
+			if (isOld) expiring.add(name);
 		}
 		const answer = await post("/api/v1/ingest?name=kill", pending.body);
 		if (answer?.status === 200) {
@@ -81,10 +87,12 @@ await start();
 const writers = [1, 2, 3, 4].map(() => writer());
 let worst = 0;
 for (let round = 0; round < rounds; round++) {
-	await sleep(20 + Math.random() * 280);
+	isOld = round % 10 === 9;
+	await sleep(round % 3 === 2 ? 1000 + Math.random() * 500 : 20 + Math.random() * 280);
 	const gone = new Promise((resolve) => server.once("exit", resolve));
 	server.kill("SIGKILL");
 	await gone;
+	for (const name of readdirSync(`${directory}/blocks`)) if (/-g\d+$/.test(name)) merged.add(name);
 	const begun = Date.now();
 	await start();
 	worst = Math.max(worst, Date.now() - begun);
@@ -100,9 +108,10 @@ for (const line of (await answer.text()).trim().split("\n")) {
 	if (name) found.set(name, Number(count));
 }
 let missing = 0, twice = 0, unknown = 0;
-for (const name of acknowledged) if (!found.has(name)) missing++;
+let expired = 0;
+for (const name of acknowledged) if (!found.has(name)) { if (expiring.has(name)) expired++; else missing++; }
 for (const [name, count] of found) { if (count !== 1) twice++; if (!sent.has(name)) unknown++; }
 server.removeAllListeners("exit");
 server.kill("SIGTERM");
-console.log(`${acknowledged.size} acknowledged over ${rounds} kills, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`);
-process.exit(missing || twice || unknown || acknowledged.size < rounds ? 1 : 0);
+console.log(`${acknowledged.size} acknowledged over ${rounds} kills, ${merged.size} merged blocks seen, ${expired} expired, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`);
+process.exit(missing || twice || unknown || acknowledged.size < rounds || (rounds >= 50 && merged.size === 0) || worst > 2000 ? 1 : 0);

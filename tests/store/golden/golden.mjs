@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A data directory of each format version, kept, and what must be found in it.
 //
-//   golden.mjs make WICK DIRECTORY    makes DIRECTORY/data with that program, and DIRECTORY/expected.json from what was sent
-//   golden.mjs check DIRECTORY        opens a copy of DIRECTORY/data with the program in the environment's WICK and compares
+//   golden.mjs make DIRECTORY       makes DIRECTORY/data with the program $WICK, and DIRECTORY/expected.json from what was sent
+//   golden.mjs check DIRECTORY...   opens a copy of each DIRECTORY/data with it and compares
 //
 // The sums in expected.json are those of the writer's own bookkeeping, made while it sent; no program that stores profiles had a part in
-// them. The directory holds two blocks, cut when the server was ended, and a log that kill -9 left.
+// them. The directory holds two blocks, cut when the server was ended (one of them has been merged since, if the program does that), and a log
+// that kill -9 left.
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bytesField, finish, intField, request, startServer, temporaryDirectory, test, varint } from "../../harness.mjs";
@@ -87,13 +88,20 @@ function questions(uploads) {
 	];
 }
 
-async function make(wick, directory) {
+// Blocks that were merged have a generation in their names. Waits for one.
+async function waitForMerge(data) {
+	const isMerged = () => readdirSync(join(data, "blocks")).some((name) => /-g\d+$/.test(name));
+	for (let waited = 0; !isMerged() && waited < 10000; waited += 100) await new Promise((resolve) => setTimeout(resolve, 100));
+	return isMerged();
+}
+
+async function make(directory) {
 	const data = join(directory, "data"), uploads = [];
 	rmSync(data, { recursive: true, force: true });
 	mkdirSync(data, { recursive: true });
-	process.env.WICK = wick;
 	for (let part = 0; part < 3; part++) {
 		const server = await startServer(data, ["--keep", "forever"]);
+		if (part === 1) await waitForMerge(data);
 		for (let i = 0; i < 6; i++) {
 			const one = upload(uploads.length, START + part * 3600 + i * 300 + random(200));
 			const answer = await request(server.port, "POST", one.path, { body: one.body });
@@ -133,11 +141,12 @@ async function check(directory) {
 	const name = directory.split("/").pop(), work = join(temporaryDirectory(), "data");
 	const { questions: list, again } = JSON.parse(readFileSync(join(directory, "expected.json"), "utf8"));
 	cpSync(join(directory, "data"), work, { recursive: true });
-	// The first start replays the log, the second one reads the block that became of it.
-	for (const start of ["first", "second"]) {
+	// The first start replays the log, the second one reads the block that became of it, the third one what all of them are merged into.
+	for (const start of ["first", "second", "third"]) {
 		let server;
 		await test(`${name}: opens, ${start} start`, async () => { server = await startServer(work, ["--keep", "forever"]); });
 		if (!server) return;
+		if (start === "third") await test(`${name}: blocks are merged`, async () => { if (!await waitForMerge(work)) throw new Error(`${readdirSync(join(work, "blocks"))}`); });
 		for (const one of list) await test(`${name}: ${one.query} from ${one.from - START} s`, async () => compare(one.folded, await ask(server.port, one)));
 		await test(`${name}: what it holds is not stored again`, async () => {
 			for (const { path, body } of again) {
@@ -154,7 +163,7 @@ async function check(directory) {
 }
 
 const [job, ...operands] = process.argv.slice(2);
-if (job === "make") await make(...operands);
+if (job === "make") await make(operands[0]);
 else {
 	for (const directory of operands) await check(directory);
 	finish();
