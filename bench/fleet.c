@@ -287,6 +287,7 @@ struct sender {
 	struct fleet_totals totals;
 	int64_t *acks;
 	size_t ack_count, ack_capacity;
+	int64_t cpu_ns; /* of the thread: generating and appending */
 	int result;
 	struct error err;
 };
@@ -305,8 +306,9 @@ static int append(void *context, struct profile *profile, struct fleet_totals *t
 	struct store_append_options options = {.received_ns = profile->time_ns};
 	uint64_t id[2] = {fleet_hash(sender->part, sender->ack_count), fleet_hash((uint64_t)profile->time_ns, 7)};
 	memcpy(options.id, id, sizeof(options.id));
-	int64_t started = time_monotonic_ns();
+	int64_t started = time_monotonic_ns(), cpu = time_thread_cpu_ns();
 	int r = store_append(sender->store, profile, &options, NULL, err);
+	totals->write_ns += time_thread_cpu_ns() - cpu;
 	return r == 0 ? note_ack(sender, started) : r;
 }
 
@@ -342,6 +344,7 @@ static void *run_sender(void *context)
 		return NULL;
 	sender->result = fleet_send(fleet, sender->part, sender->tool->jobs, &sink, &sender->totals, &sender->err);
 	fleet_free(fleet);
+	sender->cpu_ns = time_thread_cpu_ns();
 	return NULL;
 }
 
@@ -411,7 +414,7 @@ static void run_senders(const struct tool *tool, struct fleet_model *model, stru
 	pthread_t threads[JOBS_MAX];
 	struct error err = {0};
 	struct store *store = tool->data ? open_store(tool) : NULL;
-	int64_t cpu = store ? time_process_cpu_ns() : cpu_of(tool->pid);
+	int64_t cpu = store ? time_process_cpu_ns() : cpu_of(tool->pid), own = time_thread_cpu_ns();
 	for (unsigned i = 0; i < tool->jobs; i++) {
 		senders[i] = (struct sender){.tool = tool, .model = model, .part = i, .store = store};
 		buffer_init(&senders[i].body, LIMIT_PROFILE_INPUT_BYTES);
@@ -422,9 +425,16 @@ static void run_senders(const struct tool *tool, struct fleet_model *model, stru
 	for (unsigned i = 0; i < tool->jobs; i++)
 		pthread_join(threads[i], NULL);
 	collect(senders, tool->jobs, figures);
+	int64_t closing = time_thread_cpu_ns();
 	store_close(store);
-	/* Generating happens in this process too; what is left is the store's own work, cuts included. */
-	int64_t used = store ? time_process_cpu_ns() - cpu - figures->totals.generate_ns : cpu_of(tool->pid) - cpu;
+	closing = time_thread_cpu_ns() - closing;
+	/* In this process the store's work is that of its calls and of its own threads, which cut. */
+	int64_t used = store ? figures->totals.write_ns + closing : cpu_of(tool->pid) - cpu;
+	int64_t others = time_process_cpu_ns() - cpu - (time_thread_cpu_ns() - own);
+	for (unsigned i = 0; store && i < tool->jobs; i++)
+		others -= senders[i].cpu_ns;
+	if (store && others > 0)
+		used += others;
 	figures->store_s = (double)used / 1e9;
 }
 

@@ -70,7 +70,7 @@ const paths = {
 	function: (q) => `/api/v1/pipeline?q=${encode(`process_cpu | frames function = "${q.name}" | sum`)}&${range(q)}`,
 	series: (q) => `/api/v1/series?query=process_cpu&by=service_name&${range(q)}&step=${q.step}ms`,
 	values: (q) => `/api/v1/label-values?label=${q.label}&prefix=${encode(q.prefix)}&${range(q)}`,
-	services: (q) => `/api/v1/services?limit=0&${range(q)}`,
+	services: (q) => `/api/v1/services?limit=10000&${range(q)}`,
 	diff: (q) => `/api/v1/diff?query=process_cpu&${range(q)}&base_from=${q.baseFrom}&base_to=${q.baseTo}`,
 };
 
@@ -92,7 +92,9 @@ async function questions(server, blocks) {
 		length > 8 && { title: "all services, 30 d", kind: "flame", ...back(30), target: 3000 },
 		{ title: "one function, all services, 24 h", kind: "function", name, ...back(1) },
 		{ title: "series by service, 200 points, 24 h", kind: "series", ...back(1), step: day / 200 },
+		{ title: "series by service, steps of 10 min, 24 h", kind: "series", ...back(1), step: 600000 },
 		length > 8 && { title: "series by service, 200 points, 30 d", kind: "series", ...back(30), step: 30 * day / 200 },
+		length > 8 && { title: "series by service, steps of 4 h, 30 d", kind: "series", ...back(30), step: 4 * hour },
 		{ title: `pod names by prefix (of ${integer(pods.total)})`, kind: "values", label: "k8s_pod_name", prefix: `${service}-0`, ...all, target: 50 },
 		{ title: "services", kind: "services", ...all, target: 50 },
 		{ title: "diff of two hours", kind: "diff", ...one, baseFrom: one.from - 6 * hour, baseTo: one.to - 6 * hour },
