@@ -140,7 +140,7 @@ function print(list) {
 	for (const question of list) {
 		console.log(`  ${question.title}`);
 		if (question.missing) console.log(`      wick        cannot: ${question.missing}`);
-		else console.log(`      wick        ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, CPU ${ms(question.wick.cpu)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}${verdict(question.wick.p50, question.target, " ms")}`);
+		else console.log(`      wick        ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, CPU ${ms(question.wick.cpu)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}, peak so far ${Math.round(question.peak / 1024)} MB${verdict(question.wick.p50, question.target, " ms")}`);
 		for (const [key, title] of [["duckdb", "duckdb"], ["clickhouse", "clickhouse"]])
 			for (const n of [threads, 1]) {
 				const peer = question[`${key}${n}`];
