@@ -48,8 +48,8 @@
 
 #define SEGMENT_MAGIC	 "WICKLOG\n"
 #define RECORD_MAGIC	 0x43455257u /* "WREC" */
-#define LOG_COMPRESSION -3
-#define COMPRESS_MIN	 256	     /* shorter payloads are not worth it */
+#define LOG_COMPRESSION	 -3
+#define COMPRESS_MIN	 256 /* shorter payloads are not worth it */
 #define SEGMENTS_MAX	 1000000
 #define SEARCH_WINDOW	 (1024 * 1024)
 #define PROBLEM_TEXT_MAX 1024
