@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,7 +66,62 @@ static int open_here(struct store_arguments_of *a, struct store **ret, struct er
 			   : r;
 }
 
-static int ask(const struct store_arguments_of *a, const char *method, const char *call, struct error *err)
+/* ---- list ---- */
+
+static int print_block(void *context, const struct store_block *block, struct error *err)
+{
+	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX], bytes[TEXT_NUMBER_MAX];
+	(void)context, (void)err;
+	printf("%-32s %5u  %-24s  %-24s %12llu %8llu %10s%s\n", block->name, block->level, time_format(block->min_ns, from),
+	       time_format(block->max_ns, to), (unsigned long long)block->samples, (unsigned long long)block->series,
+	       text_format_size(block->bytes, bytes), block->has_samples ? "" : "  sums only");
+	return 0;
+}
+
+static void print_head(void)
+{
+	printf("%-32s %5s  %-24s  %-24s %12s %8s %10s\n", "block", "level", "from", "to", "samples", "series", "size");
+}
+
+/* The answer of a server, as the same lines. */
+static int print_blocks(struct bytes answer, struct error *err)
+{
+	json_error_t fault;
+	size_t i;
+	json_t *root = json_loadb((const char *)answer.data, answer.len, 0, &fault), *item;
+	if (!json_is_array(json_object_get(root, "blocks"))) {
+		json_decref(root);
+		return error_set(err, -EBADMSG, "the server's answer is no list of blocks");
+	}
+	print_head();
+	json_array_foreach(json_object_get(root, "blocks"), i, item)
+	{
+		const char *name = json_string_value(json_object_get(item, "name"));
+		struct store_block block = {
+			.name = name ? name : "?",
+			.level = (unsigned)json_integer_value(json_object_get(item, "level")),
+			.min_ns = json_integer_value(json_object_get(item, "from_ms")) * NS_PER_MS,
+			.max_ns = json_integer_value(json_object_get(item, "to_ms")) * NS_PER_MS,
+			.samples = (uint64_t)json_integer_value(json_object_get(item, "samples")),
+			.series = (uint64_t)json_integer_value(json_object_get(item, "series")),
+			.bytes = (uint64_t)json_integer_value(json_object_get(item, "bytes")),
+			.has_samples = !json_is_true(json_object_get(item, "rollups_only")),
+		};
+		print_block(NULL, &block, err);
+	}
+	json_decref(root);
+	return 0;
+}
+
+static int print_answer(struct bytes answer, struct error *err)
+{
+	(void)err;
+	printf("%.*s\n", (int)answer.len, answer.len ? (const char *)answer.data : "");
+	return 0;
+}
+
+static int ask(const struct store_arguments_of *a, const char *method, const char *call,
+	       int (*print)(struct bytes answer, struct error *err), struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer path, answer = {0};
 	buffer_init(&path, REMOTE_PATH_MAX);
@@ -79,9 +135,7 @@ static int ask(const struct store_arguments_of *a, const char *method, const cha
 	if (r)
 		return error_set(err, r, "the selector is too long");
 	r = remote_ask(&a->remote, method, &path, &answer, err);
-	if (!r)
-		printf("%.*s\n", (int)answer.len, answer.len ? (const char *)answer.data : "");
-	return r;
+	return r ? r : print(buffer_bytes(&answer), err);
 }
 
 /* ---- verify ---- */
@@ -134,25 +188,13 @@ static int run_verify(struct store_arguments_of *a, struct error *err)
 	return r;
 }
 
-/* ---- list ---- */
-
-static int print_block(void *context, const struct store_block *block, struct error *err)
-{
-	char from[TIME_TEXT_MAX], to[TIME_TEXT_MAX], bytes[TEXT_NUMBER_MAX];
-	(void)context, (void)err;
-	printf("%-32s %5u  %-24s  %-24s %12llu %8llu %10s%s\n", block->name, block->level, time_format(block->min_ns, from),
-	       time_format(block->max_ns, to), (unsigned long long)block->samples, (unsigned long long)block->series,
-	       text_format_size(block->bytes, bytes), block->has_samples ? "" : "  sums only");
-	return 0;
-}
-
 static int run_list(struct store_arguments_of *a, struct error *err)
 {
 	_cleanup_(store_closep) struct store *store = NULL;
 	int r = open_here(a, &store, err);
 	if (r)
 		return r;
-	printf("%-32s %5s  %-24s  %-24s %12s %8s %10s\n", "block", "level", "from", "to", "samples", "series", "size");
+	print_head();
 	return store_list_blocks(store, print_block, NULL, err);
 }
 
@@ -211,12 +253,13 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 static const struct action {
 	const char *name, *method, *call; /* method NULL = not a server's */
 	int (*run)(struct store_arguments_of *a, struct error *err);
+	int (*print)(struct bytes answer, struct error *err);
 	bool selects;
 } actions[] = {
-	{"verify", NULL, NULL, run_verify, false},
-	{"list", "GET", "/api/v1/blocks", run_list, false},
-	{"compact", "POST", "/api/v1/compact", run_compact, false},
-	{"delete", "POST", "/api/v1/delete", run_delete, true},
+	{"verify", NULL, NULL, run_verify, NULL, false},
+	{"list", "GET", "/api/v1/blocks", run_list, print_blocks, false},
+	{"compact", "POST", "/api/v1/compact", run_compact, print_answer, false},
+	{"delete", "POST", "/api/v1/delete", run_delete, print_answer, true},
 };
 
 static const struct action *find_action(const char *name)
@@ -265,6 +308,6 @@ int cmd_store(int argc, char **argv)
 		return usage_error(&usage, "--data and --url exclude each other");
 	a.selector = action->selects ? operands.items[1] : NULL;
 	struct error err = {0};
-	int r = a.remote.url ? ask(&a, action->method, action->call, &err) : action->run(&a, &err);
+	int r = a.remote.url ? ask(&a, action->method, action->call, action->print, &err) : action->run(&a, &err);
 	return r ? cmd_fail("store", &err) : EXIT_DONE;
 }
