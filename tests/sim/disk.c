@@ -738,6 +738,26 @@ static void write_tree(struct inode *directory, char *path, size_t len)
 	path[len] = '\0';
 }
 
+/* What a failed sync left in memory only is evicted. */
+static void evict(struct inode *directory, char *path, size_t len)
+{
+	for (size_t i = 0; i < directory->now.count; i++) {
+		struct inode *inode = directory->now.items[i].inode;
+		size_t at = len + (size_t)snprintf(path + len, PATH_MAX - len, "/%s", directory->now.items[i].name);
+		if (inode->is_directory) {
+			evict(inode, path, at);
+		} else if (inode->is_unsure) {
+			inode->is_unsure = false;
+			sync_file(inode);
+			int fd = __real_open(path, O_WRONLY | O_TRUNC);
+			if (fd < 0 || (inode->size && __real_write(fd, inode->data, inode->size) != (ssize_t)inode->size))
+				FAIL_LINE();
+			__real_close(fd);
+		}
+	}
+	path[len] = '\0';
+}
+
 static void clear_root(void)
 {
 	struct inode *top = disk.top;
@@ -767,6 +787,9 @@ void disk_restart(void)
 		lose_power_of_directories();
 		memcpy(path, disk.root, disk.root_len + 1);
 		write_tree(disk.top, path, disk.root_len);
+	} else {
+		memcpy(path, disk.root, disk.root_len + 1);
+		evict(disk.top, path, disk.root_len);
 	}
 	disk.is_dead = disk.is_dying = false;
 	disk.death_at = 0;

@@ -12,7 +12,8 @@
  *              subset may arrive, but those to one name arrive in order, and a directory is not removed before what was in it.
  *              A rename is there on both sides or on neither.
  *   a failed   sync leaves a part of what it should have written on the disk, and the rest in memory only, marked clean: later
- *   sync       syncs do not write it. That is what Linux does.
+ *   sync       syncs do not write it. That is what Linux does. By the next start it is evicted; Linux may keep it for longer,
+ *              and who reads it back then cannot know that it is not on the disk.
  *
  * Two ways to die: a process that is killed leaves the cache, a machine that loses power leaves what is durable and a part of
  * the rest. Either can be set for the n-th changing call from now, before it, behind it or, for a write, within it. From then

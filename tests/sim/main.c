@@ -179,8 +179,8 @@ static void work(const struct arguments *arguments, unsigned index)
 {
 	char directory[PATH_MAX];
 	own_job = &jobs[index];
-	snprintf(directory, sizeof(directory), "%s/wick-sim-%d", arguments->directory, (int)getpid());
-	if (mkdir(directory, 0700) < 0) {
+	int len = snprintf(directory, sizeof(directory), "%s/%u", arguments->directory, index);
+	if (len < 0 || (size_t)len >= sizeof(directory) || mkdir(directory, 0700) < 0) {
 		fprintf(stderr, "sim: cannot make %s: %s\n", directory, strerror(errno));
 		_exit(2);
 	}
@@ -189,8 +189,6 @@ static void work(const struct arguments *arguments, unsigned index)
 		alarm(RUN_SECONDS);
 		run(own_job->seed, directory, arguments->verbose, &own_job->totals);
 	}
-	disk_reset(directory, 0);
-	rmdir(directory);
 	exit(0);
 }
 
@@ -256,6 +254,13 @@ int main(int argc, char **argv)
 	jobs = mmap(NULL, arguments.jobs * sizeof(*jobs), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (jobs == MAP_FAILED)
 		return 2;
+	char directory[PATH_MAX];
+	snprintf(directory, sizeof(directory), "%s/wick-sim-XXXXXX", arguments.directory);
+	if (!mkdtemp(directory)) {
+		fprintf(stderr, "sim: cannot make %s: %s\n", directory, strerror(errno));
+		return 2;
+	}
+	arguments.directory = directory;
 	int64_t started = time_monotonic_ns();
 	for (unsigned i = 0; i < arguments.jobs; i++) {
 		children[i] = fork();
@@ -263,6 +268,7 @@ int main(int argc, char **argv)
 			work(&arguments, i);
 	}
 	int r = wait_for(children, (unsigned)arguments.jobs);
+	io_remove_tree(directory, NULL);
 	for (unsigned i = 0; i < arguments.jobs; i++) {
 		const struct totals *t = &jobs[i].totals;
 		for (size_t k = 0; k < sizeof(sum) / sizeof(uint64_t); k++)

@@ -200,6 +200,7 @@ void server_start(struct simulation *s)
 	 * later. */
 	if (r < 0 && ((s->is_full && r == -ENOSPC && strstr(err.message, "quarantine")) || disk_has_failed())) {
 		simulation_say(s, "the server does not start: %s", err.message);
+		disk_restart();
 		disk_set_failing_sync(0);
 		simulation_add_event(s, EVENT_START, 100 * NS_PER_MS, 0, 0);
 		return;
