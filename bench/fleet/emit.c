@@ -120,8 +120,10 @@ static int copy_mapping(struct copying *copying, uint32_t id, uint32_t *ret)
 	return r;
 }
 
-/* A name as the service's own code would have it. */
-static int copy_function(struct copying *copying, const struct profile_function *function, bool is_app, uint32_t *ret)
+/* A name as the service's own code would have it. The file tells binaries apart: a stack's identity is in the names of its
+ * functions and files, so equal names in two libraries would be one stack of which nobody can say in which binary it was. */
+static int copy_function(struct copying *copying, const struct profile_function *function, const char *library, bool is_app,
+			 uint32_t *ret)
 {
 	char text[512];
 	const char *name = profile_string(copying->from, function->name),
@@ -138,14 +140,14 @@ static int copy_function(struct copying *copying, const struct profile_function 
 	if (slash)
 		snprintf(text, sizeof(text), "/%s%s", is_app ? service : "usr/src", slash);
 	else
-		snprintf(text, sizeof(text), "%s", file);
+		snprintf(text, sizeof(text), "%s%s", is_app ? "/" : "", is_app ? service : *file ? file : library);
 	if (r == 0)
 		r = add_text(copying, text, &copy.file_name);
 	return r == 0 ? profile_add_function(copying->to, &copy, ret, copying->err) : r;
 }
 
 /* An address without a name gets that of the 256 bytes that it is in: SDKs have names for everything. */
-static int invent_function(struct copying *copying, uint32_t location, bool is_app, uint32_t *ret)
+static int invent_function(struct copying *copying, uint32_t location, const char *library, bool is_app, uint32_t *ret)
 {
 	char text[128];
 	struct profile_function function = {0};
@@ -153,6 +155,8 @@ static int invent_function(struct copying *copying, uint32_t location, bool is_a
 	snprintf(text, sizeof(text), "%s.part_%" PRIx64, is_app ? copying->service->name : "library", offset >> 8);
 	int r = add_text(copying, text, &function.name);
 	function.system_name = function.name;
+	if (r == 0)
+		r = add_text(copying, library, &function.file_name);
 	return r == 0 ? profile_add_function(copying->to, &function, ret, copying->err) : r;
 }
 
@@ -162,14 +166,15 @@ static int copy_lines(struct copying *copying, uint32_t id, bool is_app, struct 
 {
 	const struct profile_location *location = &copying->from->locations[id];
 	size_t count = location->line_count < LINES_MAX ? location->line_count : LINES_MAX;
+	const char *library = profile_string(copying->from, copying->from->mappings[location->mapping].file_name);
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		lines[i] = copying->from->lines[location->line_first + i];
-		r = copy_function(copying, &copying->from->functions[lines[i].function], is_app, &lines[i].function);
+		r = copy_function(copying, &copying->from->functions[lines[i].function], library, is_app, &lines[i].function);
 	}
 	if (r == 0 && count == 0) {
 		lines[count++] = (struct profile_line){0};
-		r = invent_function(copying, id, is_app, &lines[0].function);
+		r = invent_function(copying, id, library, is_app, &lines[0].function);
 	}
 	*ret_count = count;
 	return r;
