@@ -7,7 +7,7 @@ import { displayName, formatCount, formatShare, formatValue } from './format';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
 import { findNodes, sumMatched } from './flame/layout';
-import { buildTree, findPath, formatZoom, NO_ZOOM, parseZoom, pathKeys, type Tree, type Zoom } from './flame/tree';
+import { buildTree, findPath, formatZoom, NO_ZOOM, parseZoom, pathKeys, restShare, type Tree, type Zoom } from './flame/tree';
 import { FlameView } from './flame/view';
 import { useDebounced, type SetState } from './hooks';
 import { CloseIcon, DownloadIcon, FlipIcon, KeyboardIcon, ResetIcon, SearchIcon } from './icons';
@@ -237,6 +237,8 @@ function Stats({ answer, tree, each, onEach }: { answer: QueryAnswer; tree: Tree
 	const unnamed = stats?.unresolved ?? 0;
 	const parts = [`${formatCount(tree.samples)} stacks`, `${formatCount(tree.count - 1)} frames`];
 	if (tree.type === 'cpu' && period > 0) parts.unshift(`${formatCount(Math.round(tree.total[0] / period))} samples`);
+	const rest = useMemo(() => restShare(tree), [tree]);
+	if (rest > 0) parts.push(`${(100 * rest).toFixed(rest < 0.01 ? 2 : 1)}% in frames too small to be sent`);
 	const took =
 		typeof stats?.ms === 'number' ? ` · ${stats.ms < 10 ? stats.ms.toFixed(1) : Math.round(stats.ms)} ms` : '';
 	return (

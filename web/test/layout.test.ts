@@ -12,7 +12,7 @@ import {
 	sumMatched,
 	tailSize,
 } from '../src/flame/layout';
-import { buildRows, sortRows } from '../src/flame/rows';
+import { buildRows, REST_NAME, sortRows } from '../src/flame/rows';
 import {
 	buildTree,
 	childAt,
@@ -20,6 +20,7 @@ import {
 	findPath,
 	firstChild,
 	formatZoom,
+	KIND,
 	nextSibling,
 	NO_ZOOM,
 	openTail,
@@ -27,6 +28,7 @@ import {
 	pathKey,
 	pathKeys,
 	previousSibling,
+	restShare,
 	zoomRange,
 	type FlameJson,
 	type Tree,
@@ -409,6 +411,24 @@ test('rows: self adds up, total counts recursion once', () => {
 	assert.equal(order(sortRows(rows, 'total', false)), 'f a g b c f');
 	assert.equal(order(sortRows(rows, 'name', true)), 'g f f c b a');
 	assert.equal(order(rows), order(buildRows(tree)), 'sorting does not change its input');
+});
+
+test('rows: what the server left out is one row, and a share', () => {
+	const tree = buildTree(
+		flame([
+			['a;(2 smaller)@@7', 3],
+			['a;f', 10],
+			['b;(1 smaller)@@7', 7],
+		]),
+	);
+	assert.equal(restShare(tree), 0.5);
+	const rows = buildRows(tree);
+	const rest = rows.filter((r) => r.kind === KIND.rest);
+	assert.deepEqual([rest.length, rest[0].name, rest[0].self, rest[0].total], [1, REST_NAME, 10, 10]);
+	assert.equal(
+		rows.reduce((sum, r) => sum + r.self, 0),
+		tree.total[0],
+	);
 });
 
 // ---- colours --------------------

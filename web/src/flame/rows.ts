@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table's rows: one a function (name, binary, file). Total counts a stack once, however often the function is in it.
+// The table's rows: one a function (name, binary, file). Total counts a stack once, however often the function is in it. What the
+// server left out as too small is one row, whose functions are not known here.
 import type { SortKey } from '../state';
-import { KIND, type Tree } from './tree';
+import { KIND, kindOf, type Tree } from './tree';
+
+export const REST_NAME = '(frames too small to be sent)';
 
 export interface Row {
 	name: string;
@@ -18,8 +21,15 @@ export function buildRows(tree: Tree): Row[] {
 	const inPath: number[] = []; // per row: on how many levels of the present path it is
 	const path: number[] = []; // rows of the present path
 	const size = tree.strings.length;
+	const rest: Row = { name: REST_NAME, binary: '', file: '', kind: KIND.rest, self: 0, total: 0 };
 	for (let i = 1; i < tree.count; i++) {
 		while (path.length >= tree.depth[i]) inPath[path.pop()!]--;
+		if (kindOf(tree, i) === KIND.rest) {
+			// A leaf: nothing will look for it on the path.
+			rest.self += tree.total[i];
+			rest.total += tree.total[i];
+			continue;
+		}
 		const both = tree.name[i] * size + tree.binary[i];
 		let files = ids.get(both);
 		if (!files) ids.set(both, (files = new Map()));
@@ -41,6 +51,7 @@ export function buildRows(tree: Tree): Row[] {
 		inPath[id]++;
 		path.push(id);
 	}
+	if (rest.total !== 0) rows.push(rest);
 	return rows;
 }
 

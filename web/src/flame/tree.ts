@@ -46,10 +46,18 @@ export interface Tree {
 	maxDepth: number;
 }
 
-export const KIND = { unknown: 0, native: 1, kernel: 2, jit: 3, interpreted: 4, inlined: 8 } as const;
+// rest: "(N smaller)", what the server left out below a node.
+export const KIND = { unknown: 0, native: 1, kernel: 2, jit: 3, interpreted: 4, rest: 7, inlined: 8 } as const;
 
 export function kindOf(tree: Tree, node: number): number {
 	return tree.kind[node] & 7;
+}
+
+/** The share of the whole that is in nodes which stand for others. */
+export function restShare(tree: Tree): number {
+	let sum = 0;
+	for (let i = 1; i < tree.count; i++) if (kindOf(tree, i) === KIND.rest) sum += tree.total[i];
+	return tree.total[0] > 0 ? sum / tree.total[0] : 0;
 }
 
 export function isInlined(tree: Tree, node: number): boolean {
