@@ -145,7 +145,7 @@ function print(list) {
 			for (const n of [threads, 1]) {
 				const peer = question[`${key}${n}`];
 				if (!peer) continue;
-				const label = `${title} x${n}`.padEnd(13);
+				const label = `${title} x${n}`.padEnd(14);
 				if (peer.failed) console.log(`      ${label}cannot: ${peer.failed}`);
 				else console.log(`      ${label}${ms(peer.p50)} / ${ms(peer.p99)}, CPU ${ms(peer.cpu)}${question.wick ? `  (wick ${ms(question.wick.p50)}, ${title} ${ms(peer.p50)}: ${(peer.p50 / question.wick.p50).toFixed(2)} x)${key === "duckdb" && peer.p50 < question.wick.p50 ? "  SLOWER THAN DUCKDB" : ""}` : ""}`);
 			}
