@@ -14,6 +14,8 @@ export class DuckDB {
 		await database.rows("SET preserve_insertion_order = false");
 		for (const name of ["samples", "series", "stacks", "locations", "lines", "functions"])
 			await database.rows(`CREATE VIEW ${name} AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/${name}.parquet'`).join(", ")}], union_by_name = true)`);
+		if (blocks.every((block) => block.files.some((file) => file.name === "rollup_1h.parquet" && file.bytes)))
+			await database.rows(`CREATE VIEW rollup_1h AS SELECT *, file_index FROM read_parquet([${blocks.map((block) => `'${block.path}/rollup_1h.parquet'`).join(", ")}])`).then(() => database.hasRollups = true);
 		return database;
 	}
 	async rows(sql) { return (await this.connection.runAndReadAll(sql)).getRowObjects(); }
@@ -28,6 +30,7 @@ export class DuckDB {
 
 const stamp = (ms) => `TIMESTAMPTZ '${new Date(ms).toISOString().replace("T", " ").replace("Z", "+00")}'`;
 const series = (service) => `SELECT file_index, series_id, label_service_name FROM series WHERE name = 'process_cpu'${service ? ` AND label_service_name = '${service}'` : ""}`;
+const rollups = (service) => `SELECT DISTINCT file_index, rollup_id, label_service_name FROM series WHERE name = 'process_cpu'${service ? ` AND label_service_name = '${service}'` : ""}`;
 const inside = (from, to) => `time_ns >= ${stamp(from)} AND time_ns < ${stamp(to)}`;
 const byStack = (service, from, to) => `SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM samples JOIN (${series(service)}) USING (file_index, series_id) WHERE ${inside(from, to)} GROUP BY ALL)
 	JOIN (SELECT file_index, stack_id, hash FROM stacks) USING (file_index, stack_id) GROUP BY 1`;
@@ -42,4 +45,12 @@ export const sql = {
 	values: ({ label, prefix }) => `SELECT count(*), sum(n) FROM (SELECT label_${label} AS v, count(*) AS n FROM series WHERE starts_with(label_${label}, '${prefix}') GROUP BY 1 ORDER BY 2 DESC LIMIT 100)`,
 	services: () => "SELECT count(*), sum(n) FROM (SELECT label_service_name AS v, count(*) AS n, max(last_ns) FROM series GROUP BY 1)",
 	diff: ({ from, to, baseFrom, baseTo }) => `SELECT count(*), sum(coalesce(a.v, 0) - coalesce(b.v, 0)) FROM (${byStack(null, from, to)}) a FULL JOIN (${byStack(null, baseFrom, baseTo)}) b USING (hash)`,
+};
+
+// Those that can be asked of the hourly rollups, by somebody who knows that they are there; null where they cannot.
+const hour = 3600000, whole = (...times) => times.every((time) => time % hour === 0);
+export const rollupSql = {
+	flame: ({ service, from, to }) => !whole(from, to) ? null : `SELECT count(*), sum(v) FROM (SELECT hash, sum(v) AS v FROM (SELECT file_index, stack_id, sum(value) AS v FROM rollup_1h JOIN (${rollups(service)}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)
+		JOIN (SELECT file_index, stack_id, hash FROM stacks) USING (file_index, stack_id) GROUP BY 1)`,
+	series: ({ from, to, step }) => !whole(from, to, step) ? null : `SELECT count(*), sum(v) FROM (SELECT label_service_name, epoch_ms(time_ns) // ${step} AS t, sum(value) AS v FROM rollup_1h JOIN (${rollups()}) USING (file_index, rollup_id) WHERE ${inside(from, to)} GROUP BY ALL)`,
 };

@@ -5,7 +5,7 @@ import { rmSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { ClickHouse, available as clickhouseHere, sql as clickhouseSql } from "./clickhouse.mjs";
-import { DuckDB, sql as duckdbSql } from "./duckdb.mjs";
+import { DuckDB, rollupSql, sql as duckdbSql } from "./duckdb.mjs";
 import { Server, atLeast, blocksOf, cpuOf, mb, ms, output, timed, verdict } from "./measure.mjs";
 
 const [data, profiles, ...rest] = process.argv.slice(2);
@@ -81,7 +81,7 @@ async function questions(server, blocks) {
 	const table = await server.json(`${paths.flame(one)}&format=json&limit=0`);
 	const name = table.functions.rows.filter((row) => /^[a-z]+\.\w+$/.test(row.name)).sort((a, b) => b.self - a.self)[0]?.name ?? table.functions.rows[0].name;
 	const pods = await server.json(`/api/v1/label-values?label=k8s_pod_name&${range(all)}`);
-	const back = (days) => ({ from: Math.max(last - days * day, all.from), to: last });
+	const back = (days) => ({ from: Math.max(last - days * day, Math.floor(all.from / hour) * hour), to: last });
 	console.log(`\nqueries over HTTP: ${length.toFixed(1)} days; service ${service}, function ${name}, ${integer(pods.total)} pod names. p50 / p99 (or longest) and CPU time, warm; DuckDB and ClickHouse with ${threads} threads and with 1`);
 	const list = [
 		{ title: "one service, 1 h", kind: "flame", service, ...one, target: 100 },
@@ -102,12 +102,19 @@ async function questions(server, blocks) {
 	return list.filter(Boolean);
 }
 
+// What of an answer was reading and adding up, without making stacks and trees of it: all that the peers are asked for.
+async function phases(server, path) {
+	const { explain } = await server.json(`${path}&explain=1`), spent = explain?.ms;
+	return spent && spent.plan + spent.index + spent.scan + spent.merge;
+}
+
 async function askWick(server, list) {
 	for (const question of list) {
 		const path = paths[question.kind](question), answer = await server.get(path, true);
 		if (answer.status !== 200) { question.missing = `${answer.status} ${answer.text.slice(0, 100)}`; continue; }
 		question.answer = answer;
 		question.wick = await timed(() => server.get(path), () => cpuOf(server.pid));
+		question.sums = await phases(server, path);
 		server.look();
 		question.peak = server.peak_kb;
 	}
@@ -117,6 +124,7 @@ async function askPeer(list, peer, sql, key, span) {
 	for (const n of [threads, 1]) {
 		await peer.threads(n);
 		for (const question of list) {
+			if (!sql[question.kind]?.(question)) continue;
 			if (span && (question.from < span.from || (question.baseFrom ?? question.from) < span.from)) continue;
 			try { question[`${key}${n}`] = await timed(() => peer.run(sql[question.kind](question)), () => peer.cpu(), { least: 2, most: 8, seconds: 3 }); } catch (error) {
 				question[`${key}${n}`] = { failed: String(error.message).split("\n")[0].slice(0, 90) };
@@ -136,18 +144,21 @@ async function askClickHouse(list, blocks) {
 	} finally { await engine.stop(); }
 }
 
+// Who knows of the rollups can have sums by stack in little time; that is compared with our sums, for the tree of frames is not in it.
+const isSlower = (key, question, peer) => key !== "clickhouse" && peer.p50 < (key === "rollup" && question.kind === "flame" ? question.sums ?? question.wick.p50 : question.wick.p50);
+
 function print(list) {
 	for (const question of list) {
 		console.log(`  ${question.title}`);
-		if (question.missing) console.log(`      wick        cannot: ${question.missing}`);
-		else console.log(`      wick        ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, CPU ${ms(question.wick.cpu)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}, peak so far ${Math.round(question.peak / 1024)} MB${verdict(question.wick.p50, question.target, " ms")}`);
-		for (const [key, title] of [["duckdb", "duckdb"], ["clickhouse", "clickhouse"]])
+		if (question.missing) console.log(`      wick          cannot: ${question.missing}`);
+		else console.log(`      wick          ${ms(question.wick.p50)} / ${ms(question.wick.p99)}, CPU ${ms(question.wick.cpu)}, sums alone ${ms(question.sums)}, first ${ms(question.wick.first)}; answer ${mb(question.answer.bytes)}, peak so far ${Math.round(question.peak / 1024)} MB${verdict(question.wick.p50, question.target, " ms")}`);
+		for (const [key, title] of [["duckdb", "duckdb"], ["rollup", "duckdb on rollup_1h"], ["clickhouse", "clickhouse"]])
 			for (const n of [threads, 1]) {
 				const peer = question[`${key}${n}`];
 				if (!peer) continue;
-				const label = `${title} x${n}`.padEnd(14);
+				const label = `${title} x${n}`.padEnd(key === "rollup" ? 23 : 15);
 				if (peer.failed) console.log(`      ${label}cannot: ${peer.failed}`);
-				else console.log(`      ${label}${ms(peer.p50)} / ${ms(peer.p99)}, CPU ${ms(peer.cpu)}${question.wick ? `  (wick ${ms(question.wick.p50)}, ${title} ${ms(peer.p50)}: ${(peer.p50 / question.wick.p50).toFixed(2)} x)${key === "duckdb" && peer.p50 < question.wick.p50 ? "  SLOWER THAN DUCKDB" : ""}` : ""}`);
+				else console.log(`      ${label}${ms(peer.p50)} / ${ms(peer.p99)}, CPU ${ms(peer.cpu)}${question.wick ? `  (wick ${ms(question.wick.p50)}, ${title} ${ms(peer.p50)}: ${(peer.p50 / question.wick.p50).toFixed(2)} x)${isSlower(key, question, peer) ? "  SLOWER THAN DUCKDB" : ""}` : ""}`);
 			}
 	}
 }
@@ -168,6 +179,7 @@ if (!has("--no-duckdb") || !has("--no-clickhouse")) {
 	blocks = blocksOf(store);
 	const database = await DuckDB.open(blocks);
 	if (!has("--no-duckdb")) await askPeer(list, database, duckdbSql, "duckdb");
+	if (!has("--no-duckdb") && database.hasRollups) await askPeer(list, database, rollupSql, "rollup");
 	if (has("--no-clickhouse") || !clickhouseHere()) console.log("  ClickHouse: left out");
 	else await askClickHouse(list, blocks).catch((error) => console.log(`  ClickHouse: ${error.message}`));
 }
