@@ -21,7 +21,7 @@ start_agent() { # [CONFIG]
 	"$WICK" agent --server "$url" ${1:+--config "$1"} 2>"$work/agent.log" &
 	agent=$!
 	pids="$pids $agent"
-	for _ in $(seq 100); do
+	for _ in $(seq 400); do # a flush takes 10 s, and a retry as long
 		curl -s "$url/api/v1/labels" | grep -q process_pid && return 0
 		sleep 0.1
 	done
