@@ -5,7 +5,7 @@
 cat >"$work/wick.yaml" <<'TEXT'
 head: {size: 4MiB}
 cut: {age: 5s}
-compact: {window: 1m, long_window: 10m, memory: 32MiB}
+compact: {window: 1m, long_window: 10m, memory: 64MiB}
 TEXT
 seconds=${SOAK_SECONDS:-1800}
 echo "$seconds s; head 4 MiB, cut after 5 s, compacted over 1 min and 10 min"

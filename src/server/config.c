@@ -61,6 +61,14 @@ static int parse_size(const char *value, uint64_t *ret, struct error *err)
 	return r ? r : *ret == 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
 }
 
+/* A merge needs most of this for its buffers; with less, no two blocks would ever be merged. */
+#define COMPACT_MEMORY_MIN (64 * MIB)
+static int parse_merge_size(const char *value, uint64_t *ret, struct error *err)
+{
+	int r = parse_size(value, ret, err);
+	return r ? r : *ret < COMPACT_MEMORY_MIN ? error_set(err, -EINVAL, "must be at least 64M") : 0;
+}
+
 /* `never` is what "no end" is called: "forever", "off". */
 static int parse_duration(const char *value, const char *never, int64_t *ret, struct error *err)
 {
@@ -106,6 +114,7 @@ enum setting_kind {
 	SETTING_BOOL,
 	SETTING_NOT,	  /* bool, the other way round */
 	SETTING_SIZE,	  /* uint64_t */
+	SETTING_MERGE,	  /* the same, at least COMPACT_MEMORY_MIN */
 	SETTING_BODY,	  /* size_t */
 	SETTING_DURATION, /* int64_t */
 	SETTING_FOREVER,  /* likewise, or "forever" = -1 */
@@ -135,7 +144,7 @@ static const struct setting {
 	SETTING("cut.age", SETTING_DURATION, cut_age_ns),
 	SETTING("compact.window", SETTING_OFF, window_ns[0]),
 	SETTING("compact.long_window", SETTING_OFF, window_ns[1]),
-	SETTING("compact.memory", SETTING_SIZE, compact_memory_bytes),
+	SETTING("compact.memory", SETTING_MERGE, compact_memory_bytes),
 	SETTING("late_window", SETTING_FOREVER, late_window_ns),
 	SETTING("body.max", SETTING_BODY, body_bytes_max),
 	SETTING("tenants_max", SETTING_COUNT, tenants_max, TENANTS_MAX),
@@ -161,6 +170,7 @@ static int set(struct config_reader *reader, const struct setting *setting, cons
 		*(bool *)target = !flag;
 		return r;
 	case SETTING_SIZE: return parse_size(value, target, err);
+	case SETTING_MERGE: return parse_merge_size(value, target, err);
 	case SETTING_BODY:
 		r = parse_size(value, &size, err);
 		*(size_t *)target = (size_t)size;
