@@ -267,6 +267,8 @@ int blocks_discard(struct store *store, const char *path, const char *name, stru
 
 void blocks_bury(struct store *store)
 {
+	/* Two at once would each leave what waits for the other's block, and one would return too early. */
+	pthread_mutex_lock(&store->bury_lock);
 	for (struct block *block; (block = next_dead(store));) {
 		struct error err = {0};
 		int r = blocks_discard(store, block->path, block->meta.name, &err);
@@ -286,6 +288,7 @@ void blocks_bury(struct store *store)
 			store_problem(store, "block %s is no longer needed but cannot be removed: %s", block->meta.name,
 				      err.message);
 	}
+	pthread_mutex_unlock(&store->bury_lock);
 }
 
 size_t blocks_unburied(struct store *store, bool *ret_stuck)

@@ -167,6 +167,7 @@ static void init_locks(struct store *store)
 {
 	pthread_mutex_init(&store->append_lock, NULL);
 	pthread_mutex_init(&store->state_lock, NULL);
+	pthread_mutex_init(&store->bury_lock, NULL);
 	pthread_mutex_init(&store->cut_lock, NULL);
 	pthread_mutex_init(&store->wake_lock, NULL);
 	pthread_mutex_init(&store->compact_lock, NULL);
@@ -342,6 +343,7 @@ static void free_store(struct store *store)
 	mem_free(store->full);
 	pthread_mutex_destroy(&store->append_lock);
 	pthread_mutex_destroy(&store->state_lock);
+	pthread_mutex_destroy(&store->bury_lock);
 	pthread_mutex_destroy(&store->cut_lock);
 	pthread_mutex_destroy(&store->wake_lock);
 	pthread_mutex_destroy(&store->compact_lock);
