@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols: build-id + file offset -> function, resolved when a profile is read, so that symbols that arrive late repair old
- * data.
+ * Symbols: build-id + file offset -> functions, inlined calls, files and lines, found when a profile is read, so that debug
+ * information that arrives late repairs old data.
  *
- * A binary's symbols are parsed once into a compact table (sorted ranges, names in one blob), kept in memory under a cap (LRU)
- * and on disk by build-id (DIR/xx/yyyy.sym), shared by all queries. Where the table comes from, in order: memory; the disk
- * cache; a file that was offered (symbolizer_offer, from the agent: also deleted or in another mount namespace); the mapping's
- * path on this host if its build-id agrees; /usr/lib/debug/.build-id/. A miss is remembered for a minute.
+ * A binary's table (table.h) is built once per build-id, by a worker (worker.h) and in the order of who waits for it, kept on
+ * disk (DIR/xx/yyyy.sym) and mapped when used. What it is made of, in order: files on this host, if allowed; what was uploaded
+ * (uploads.h); debuginfod servers (debuginfod.h). Nobody waits for a build who did not ask to: what is not known yet is counted
+ * as pending, and named the next time.
  *
  * Thread-safe.
  */
@@ -18,30 +18,127 @@
 #include "base/cleanup.h"
 #include "profile/profile.h"
 
+struct debuginfod;
+struct symbol_worker_options;
 struct symbolizer;
+struct uploads;
+/* What is pointed to is borrowed and must outlive the symbolizer. */
 struct symbolizer_options {
 	const char *cache_directory; /* NULL = memory only */
-	size_t memory_max_bytes;     /* 0 = 64 MiB */
+	uint64_t cache_max_bytes;    /* of tables on disk; 0 = 8 GiB; the least recently used go first */
+	size_t memory_max_bytes;     /* of tables mapped at once; 0 = 512 MiB */
 	bool no_host_files;	     /* never open paths that profiles name (a server that is fed by other hosts) */
+	unsigned workers; /* builds at once, in the background; 0 = each resolve builds what it needs itself, and waits */
+	const struct symbol_worker_options *worker; /* NULL = build in this process */
+	struct uploads *uploads;		    /* NULL = none */
+	struct debuginfod *debuginfod;		    /* NULL = none */
 };
 int symbolizer_new(const struct symbolizer_options *options, struct symbolizer **ret, struct error *err);
-struct symbolizer *symbolizer_free(struct symbolizer *symbolizer);
+struct symbolizer *symbolizer_free(struct symbolizer *symbolizer); /* ends builds that run */
 DEFINE_CLEANUP_POINTER(symbolizer_free, struct symbolizer);
-/* Parses the file behind fd (not kept) and caches its table under build_id (hex). A file whose own build-id differs is refused
- * (-EINVAL). Already known: returns 0 at once. */
+
+/* ---- names ---- */
+
+struct symbolizer_want {
+	int64_t wait_ns;    /* for tables that are being built; 0 = not at all, -1 = as long as it takes */
+	const bool *cancel; /* polled while waiting; NULL allowed. Cancelled = as if the wait were over */
+};
+/* Of locations that came without names. */
+struct symbolizer_coverage {
+	size_t resolved; /* named */
+	size_t pending;	 /* of binaries that are being worked on, or wait for it */
+	size_t missing;	 /* nothing is known, and why is in symbolizer_list() */
+};
+/*
+ * Gives names, files and lines to the profile's locations, from `first` (at least 1) on, that have none: one line an inlined
+ * call, innermost first. What is asked for is built before what has only been seen. Locations stay as they are if nothing is
+ * known. want NULL = do not wait; ret NULL allowed.
+ */
+int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, uint32_t first,
+		       const struct symbolizer_want *want, struct symbolizer_coverage *ret, struct error *err);
+
+/* ---- what arrives ---- */
+
+/* A binary was seen in data that came in: it is listed, and built when there is nothing better to do. Cheap; never waits. */
+void symbolizer_note(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t samples);
+/* The file behind fd (kept as a duplicate until it has been read) is the binary of that build-id, or was, whatever its path now
+ * leads to. Never waits. -EINVAL not a build-id, -EAGAIN too many wait. */
 int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const char *path, int fd, struct error *err);
-bool symbolizer_has(struct symbolizer *symbolizer, const char *build_id);
-/* Gives names to the profile's locations that have none: demangled function name, system name, no file or line yet. Locations
- * stay as they are if nothing is known. ret_resolved, ret_unresolved count locations; NULL allowed. */
-int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, size_t *ret_resolved, size_t *ret_unresolved,
-		       struct error *err);
-/* The same for locations from `first` (at least 1) on: those that were added since the last call. */
-int symbolizer_resolve_from(struct symbolizer *symbolizer, struct profile *profile, uint32_t first, size_t *ret_resolved,
-			    size_t *ret_unresolved, struct error *err);
+/* Debug information of that build-id is there now that was not: the table is made anew, and the old one serves until then. */
+void symbolizer_arrived(struct symbolizer *symbolizer, const char *build_id);
+/* Would debug information from elsewhere help? False while that is being found out (*ret_later, NULL allowed, is true then). */
+bool symbolizer_wants(struct symbolizer *symbolizer, const char *build_id, const char *path, bool *ret_later);
+
+/* ---- status ---- */
+
+/* Append-only: shown to people and in /metrics. */
+enum symbol_state {
+	SYMBOL_QUEUED,	 /* seen; waits for a worker */
+	SYMBOL_WORKING,	 /* a worker builds it, or fetches for it */
+	SYMBOL_COMPLETE, /* functions and lines */
+	SYMBOL_PARTIAL,	 /* names only, or some of them; `why` says what is missing */
+	SYMBOL_MISSING,	 /* nothing was found; looked for again later */
+	SYMBOL_FAILED,	 /* something was found that cannot be used */
+	SYMBOL_STATES,
+};
+extern const char *const symbol_state_names[SYMBOL_STATES]; /* "queued" ... */
+/* "dynsym,symtab,dwarf" of enum symbol_source (build.h). */
+const char *symbol_sources_text(uint32_t sources, char out[static 64]);
+
+struct symbol_status {
+	char build_id[132];
+	char path[256]; /* as first seen; cut in front */
+	enum symbol_state state;
+	uint32_t sources; /* enum symbol_source, of the table that serves now */
+	char why[256];
+	char from[256]; /* the files that the table was made of */
+	uint64_t samples;
+	int64_t first_seen_ns, last_seen_ns, built_ns, retry_ns; /* since 1970; 0 = never */
+	uint64_t functions, ranges, rows, table_bytes, input_bytes, memory_peak_bytes;
+	int64_t build_ns, cpu_ns;
+};
+struct symbol_list_options {
+	uint32_t states;      /* bits 1 << enum symbol_state; 0 = all */
+	const char *text;     /* part of path or build-id; NULL = all */
+	size_t offset, limit; /* by falling samples; limit 0 = all */
+};
+/* An array to be freed with mem_free(). ret_counts: of all, by state; NULL allowed. */
+int symbolizer_list(struct symbolizer *symbolizer, const struct symbol_list_options *options, struct symbol_status **ret,
+		    size_t *ret_count, size_t *ret_total, size_t ret_counts[SYMBOL_STATES], struct error *err);
+/* Looks again now, whatever the retry time. -ENOENT unknown. */
+int symbolizer_retry(struct symbolizer *symbolizer, const char *build_id, struct error *err);
 struct symbolizer_stats {
-	uint64_t tables, table_bytes, lookups, hits, files_parsed, parse_ns_total, parse_failures, cache_hits;
+	uint64_t tables, table_bytes; /* mapped now */
+	uint64_t lookups, hits;	      /* of locations */
+	uint64_t builds, build_failures, build_ns_total, build_cpu_ns_total, build_crashes, cache_hits;
+	uint64_t waiting, running;		    /* builds, now */
+	uint64_t disk_bytes, disk_evicted, refused; /* refused: more binaries than are remembered */
 };
 void symbolizer_get_stats(struct symbolizer *symbolizer, struct symbolizer_stats *ret);
+
+/* ---- one binary ---- */
+
+/* A table, held. */
+struct symbol_view;
+struct symbol_frame {
+	const char *name;      /* mangled; lives as long as the view, as does file */
+	const char *file;      /* "" = unknown */
+	uint32_t line, column; /* 0 = unknown */
+	uint32_t start_line;   /* of the function; 0 = unknown */
+	uint32_t function;     /* the same number in the same function of this table */
+	uint16_t language;     /* DW_LANG_*; 0 = unknown */
+	bool inlined;
+};
+/* -ENOENT when there is no table (yet). build_id "": path of this host. */
+int symbolizer_view(struct symbolizer *symbolizer, const char *build_id, const char *path, const struct symbolizer_want *want,
+		    struct symbol_view **ret, struct error *err);
+struct symbol_view *symbol_view_free(struct symbol_view *view);
+DEFINE_CLEANUP_POINTER(symbol_view_free, struct symbol_view);
+bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, uint64_t *ret_address);
+/* The frames at an address as linked, innermost first; 0 = none. */
+size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max);
+/* The symbol that holds the address: its bounds. false = none. */
+bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 
 /* The kernel of this host: /proc/kallsyms and modules. Compact (names in one blob); -EPERM when addresses are hidden
  * (kptr_restrict) with a message that says how to mend it. */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A copy of an ELF file with what symbolization needs and nothing else: headers, symbol tables and their strings, debug
+ * sections, notes, links to other debug files, Go's pclntab. All other sections stay as headers only (SHT_NOBITS): no byte of
+ * code, data or read-only data leaves the machine.
+ */
+#ifndef WICK_ELF_EXTRACT_H
+#define WICK_ELF_EXTRACT_H
+
+#include "elf/elf_file.h"
+
+struct elf_extract_result {
+	uint64_t bytes;		/* written */
+	uint64_t kept, dropped; /* sections */
+	bool has_debug, has_symtab, has_pclntab;
+};
+/* Writes the copy to out_fd (a regular file or memfd, from its beginning), which stays the caller's. bytes_max 0 = no limit;
+ * past it -E2BIG. -ENOENT when the file has nothing to keep. */
+int elf_extract(struct elf_file *file, int out_fd, uint64_t bytes_max, struct elf_extract_result *ret, struct error *err);
+
+#endif

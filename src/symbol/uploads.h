@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Debug information that agents and people have sent: files by build-id and kind, in a directory with a limit. A file arrives
+ * in pieces, may be resumed where it stopped, is checked against its announced size and hash, and appears under its name only
+ * when it is whole and synced. Thread-safe.
+ */
+#ifndef WICK_SYMBOL_UPLOADS_H
+#define WICK_SYMBOL_UPLOADS_H
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "elf/build_id.h"
+
+/* Append-only; values are those of parca.debuginfo.v1alpha1.DebuginfoType where there is one. */
+enum upload_kind {
+	UPLOAD_DEBUGINFO,  /* ELF with symbols, debug sections, or both */
+	UPLOAD_EXECUTABLE, /* the binary as it is, code included: for disassembly */
+	UPLOAD_SOURCES,	   /* a tar archive, plain, gzip or zstd, of source files by the paths in the debug information */
+	UPLOAD_KALLSYMS,   /* text, of a kernel */
+	UPLOAD_KINDS,
+};
+extern const char *const upload_kind_names[UPLOAD_KINDS]; /* "debuginfo", "executable", "sources", "kallsyms" */
+
+struct uploads;
+struct uploads_options {
+	const char *directory;
+	uint64_t bytes_max;	 /* of all files; 0 = 16 GiB. The least recently used go first */
+	uint64_t file_bytes_max; /* 0 = 2 GiB */
+	int64_t lease_ns;	 /* an upload that made no progress for so long may be begun by another; 0 = 15 min */
+	size_t open_max;	 /* uploads at once; 0 = 64 */
+	/* A file is there, whole. May be called on any thread that finishes an upload. NULL allowed. */
+	void (*on_arrival)(void *context, const char *build_id, enum upload_kind kind);
+	void *context;
+};
+int uploads_open(const struct uploads_options *options, struct uploads **ret, struct error *err);
+struct uploads *uploads_close(struct uploads *uploads);
+DEFINE_CLEANUP_POINTER(uploads_close, struct uploads);
+
+#define UPLOAD_ID_MAX 40
+struct upload_begin {
+	char build_id[BUILD_ID_HEX_MAX];
+	enum upload_kind kind;
+	uint64_t size;
+	char hash[65]; /* XXH3-128 or whatever the client says, hex: tells one file from another when resuming; "" = none */
+	bool force;    /* although there is one already */
+};
+/* *ret_offset: from where to send; more than 0 when an earlier attempt of the same file is resumed. -EEXIST it is there
+ * already, -EBUSY somebody else is sending it, -E2BIG, -EINVAL, -ENOSPC, -EAGAIN too many at once. */
+int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, char ret_id[static UPLOAD_ID_MAX],
+		  uint64_t *ret_offset, struct error *err);
+/* Appends at `offset`, which must be where the upload is (-ERANGE otherwise; *ret_offset says where that is). */
+int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, struct bytes data, uint64_t *ret_offset,
+		  struct error *err);
+/* Checks size and that it is what it claims to be (ELF with that build-id; its contents are not parsed here), syncs, and puts
+ * it in place. -EBADMSG and gone when it is not. */
+int uploads_finish(struct uploads *uploads, const char *id, struct error *err);
+void uploads_abort(struct uploads *uploads, const char *id);
+
+bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err);
+/* Is somebody sending it just now? */
+bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err); /* all kinds */
+struct uploads_stats {
+	uint64_t files, bytes, open, begun, finished, refused, failed, bytes_received, evicted;
+};
+void uploads_get_stats(struct uploads *uploads, struct uploads_stats *ret);
+
+#endif
