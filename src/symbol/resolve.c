@@ -3,13 +3,17 @@
  * Names for a whole profile.
  *
  * The locations that lack names are sorted by binary, so that each table is fetched once and stays in the processor's cache. A
- * function is demangled once per table however many locations lie in it: `functions` remembers what each range became.
+ * function is demangled once per table however many locations lie in it: `functions` remembers what each became.
+ *
+ * First all binaries are asked for, then, if the caller wants to wait, those that are not there are waited for together, then
+ * names are given binary by binary.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "elf/demangle.h"
@@ -21,9 +25,15 @@ struct resolver {
 	struct profile *profile;
 	uint32_t *locations; /* those without names */
 	size_t location_count;
-	struct map64 functions; /* range of the current table -> function id */
+	struct map64 functions; /* function of the current table -> function id */
 	struct buffer text;
-	size_t resolved;
+	struct symbolizer_coverage coverage;
+};
+
+/* Locations of one binary. */
+struct group {
+	size_t first, end;
+	char key[160]; /* "" = there can be no table */
 };
 
 /* Locations of one binary are neighbours; which order the binaries have does not matter. */
@@ -69,15 +79,19 @@ static int add_text(struct resolver *resolver, struct bytes text, uint32_t *ret,
 	return profile_add_string(resolver->profile, clean.data, clean.len, ret, err);
 }
 
-static int add_function(struct resolver *resolver, const char *mangled, uint32_t *ret, struct error *err)
+static int add_function(struct resolver *resolver, const struct symbol_frame *frame, uint32_t *ret, struct error *err)
 {
-	struct profile_function function = {0};
-	int r = add_text(resolver, bytes_of_string(mangled), &function.system_name, err);
+	/* A profile's function has one file, that of its lines, which need not be that of its declaration. */
+	const char *file = frame->file[0] ? frame->file : frame->start_file;
+	struct profile_function function = {.start_line = strcmp(file, frame->start_file) == 0 ? frame->start_line : 0};
+	int r = add_text(resolver, bytes_of_string(frame->name), &function.system_name, err);
+	if (r == 0)
+		r = add_text(resolver, bytes_of_string(file), &function.file_name, err);
 	if (r < 0)
 		return r;
 	function.name = function.system_name;
 	buffer_clear(&resolver->text);
-	r = demangle_symbol(mangled, &resolver->text);
+	r = demangle_symbol(frame->name, &resolver->text);
 	if (r < 0)
 		return error_nomem(err);
 	if (r > 0)
@@ -85,18 +99,18 @@ static int add_function(struct resolver *resolver, const char *mangled, uint32_t
 	return r < 0 ? r : profile_add_function(resolver->profile, &function, ret, err);
 }
 
-/* The function of a range, remembered. */
-static int get_function(struct resolver *resolver, uint32_t range, const char *mangled, uint32_t *ret, struct error *err)
+/* The function of a frame, remembered by function and file. */
+static int get_function(struct resolver *resolver, const struct symbol_frame *frame, uint32_t *ret, struct error *err)
 {
-	uint64_t known;
-	if (map64_get(&resolver->functions, range, &known)) {
+	uint64_t known, key = hash64_mix(frame->function) ^ hash64_mix((uintptr_t)frame->file);
+	if (map64_get(&resolver->functions, key, &known)) {
 		*ret = (uint32_t)known;
 		return 0;
 	}
-	int r = add_function(resolver, mangled, ret, err);
+	int r = add_function(resolver, frame, ret, err);
 	if (r < 0)
 		return r;
-	return map64_put(&resolver->functions, range, *ret) < 0 ? error_nomem(err) : 0;
+	return map64_put(&resolver->functions, key, *ret) < 0 ? error_nomem(err) : 0;
 }
 
 static bool is_inside_mapping(const struct profile *profile, const struct profile_location *location)
@@ -105,82 +119,166 @@ static bool is_inside_mapping(const struct profile *profile, const struct profil
 	return location->address >= mapping->start && (mapping->limit <= mapping->start || location->address < mapping->limit);
 }
 
-static const char *find_name(const struct profile *profile, const struct symbol_table *table, uint32_t id, uint32_t *ret_range)
+static bool find_address(const struct profile *profile, const struct symbol_table *table, uint32_t id, uint64_t *ret)
 {
 	const struct profile_location *location = &profile->locations[id];
 	const struct profile_mapping *mapping = &profile->mappings[location->mapping];
+	uint64_t offset = profile_location_file_offset(profile, id);
 	if (!is_inside_mapping(profile, location))
-		return NULL;
+		return false;
+	if (location->frame_type == PROFILE_FRAME_KERNEL) {
+		*ret = table->header->kernel + offset;
+		return table->header->kernel || (symbol_table_flags(table) & SYMBOL_TABLE_KERNEL);
+	}
 	if (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS)
-		return symbol_table_find_mapped(table, mapping->start, mapping->limit, location->address, ret_range);
-	return symbol_table_find(table, profile_location_file_offset(profile, id), ret_range);
+		return symbol_table_mapped_to_address(table, mapping->start, mapping->limit, location->address, ret);
+	return symbol_table_offset_to_address(table, offset, ret);
 }
 
 static int resolve_location(struct resolver *resolver, const struct symbol_table *table, uint32_t id, struct error *err)
 {
 	struct profile *profile = resolver->profile;
-	uint32_t range;
-	const char *name = find_name(profile, table, id, &range);
-	if (!name)
+	struct symbol_frame frames[SYMBOL_FRAMES_MAX];
+	struct profile_line lines[SYMBOL_FRAMES_MAX];
+	uint64_t address;
+	uint32_t range = find_address(profile, table, id, &address) ? symbol_table_find(table, address) : CODE_NONE;
+	if (range == CODE_NONE) {
+		resolver->coverage.missing++;
 		return 0;
-	struct profile_line line = {0};
-	int r = get_function(resolver, range, name, &line.function, err);
+	}
+	size_t count = symbol_table_frames(table, address, range, frames, SYMBOL_FRAMES_MAX);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		lines[i] = (struct profile_line){.line = frames[i].line, .column = frames[i].column};
+		r = get_function(resolver, &frames[i], &lines[i].function, err);
+	}
 	if (r == 0)
-		r = profile_set_location_lines(profile, id, &line, 1, err);
+		r = profile_set_location_lines(profile, id, lines, count, err);
 	if (r == 0)
-		resolver->resolved++;
+		resolver->coverage.resolved++;
 	return r;
 }
 
-/* All locations of the binary that locations[first] lies in; *ret_next is the first of the next binary. */
-static int resolve_binary(struct resolver *resolver, size_t first, size_t *ret_next, struct error *err)
+/* ---- binaries ---- */
+
+static const struct profile_mapping *mapping_at(const struct resolver *resolver, size_t at)
 {
-	struct profile *profile = resolver->profile;
-	const struct profile_mapping mapping = profile->mappings[profile->locations[resolver->locations[first]].mapping];
-	size_t end = first;
-	while (end < resolver->location_count) {
-		const struct profile_mapping *m = &profile->mappings[profile->locations[resolver->locations[end]].mapping];
-		if (m->build_id != mapping.build_id || m->file_name != mapping.file_name)
-			break;
-		end++;
+	return &resolver->profile->mappings[resolver->profile->locations[resolver->locations[at]].mapping];
+}
+
+static int make_groups(struct resolver *resolver, struct group **ret, size_t *ret_count, struct error *err)
+{
+	struct group *groups = NULL;
+	size_t count = 0, capacity = 0;
+	for (size_t at = 0; at < resolver->location_count;) {
+		const struct profile_mapping *mapping = mapping_at(resolver, at);
+		if (array_reserve(&groups, &capacity, count + 1, SIZE_MAX) < 0) {
+			mem_free(groups);
+			return error_nomem(err);
+		}
+		struct group *group = &groups[count++];
+		*group = (struct group){.first = at};
+		for (; at < resolver->location_count; at++)
+			if (mapping_at(resolver, at)->build_id != mapping->build_id ||
+			    mapping_at(resolver, at)->file_name != mapping->file_name)
+				break;
+		group->end = at;
+		if (!jobs_key(resolver->symbolizer, profile_string(resolver->profile, mapping->build_id),
+			      profile_string(resolver->profile, mapping->file_name), group->key))
+			group->key[0] = 0;
 	}
-	*ret_next = end;
+	*ret = groups;
+	*ret_count = count;
+	return 0;
+}
+
+static int acquire(struct resolver *resolver, const struct group *group, struct shared_table **ret, bool *ret_pending,
+		   struct error *err)
+{
+	*ret = NULL;
+	*ret_pending = false;
+	if (!group->key[0])
+		return 0;
+	const char *path = profile_string(resolver->profile, mapping_at(resolver, group->first)->file_name);
+	return jobs_acquire(resolver->symbolizer, group->key, path, ret, ret_pending, err);
+}
+
+/* Asks for all tables, and waits for those that are not there. */
+static int wait_for_tables(struct resolver *resolver, const struct group *groups, size_t count,
+			   const struct symbolizer_want *want, struct error *err)
+{
+	_cleanup_(mem_freep) const char **keys = mem_alloc_array(count, sizeof(*keys));
+	size_t waiting = 0;
+	if (!keys)
+		return error_nomem(err);
+	/* The largest last, which makes it the first that is built. */
+	for (size_t i = 0; i < count; i++) {
+		struct shared_table *shared;
+		bool pending;
+		int r = acquire(resolver, &groups[i], &shared, &pending, err);
+		if (r < 0)
+			return r;
+		jobs_release(resolver->symbolizer, shared, 0, 0);
+		if (pending)
+			keys[waiting++] = groups[i].key;
+	}
+	if (waiting)
+		jobs_wait(resolver->symbolizer, keys, waiting, want);
+	return 0;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+	size_t n = x->end - x->first, m = y->end - y->first;
+	return n != m ? (n < m ? -1 : 1) : (x->first > y->first) - (x->first < y->first);
+}
+
+static int resolve_group(struct resolver *resolver, const struct group *group, struct error *err)
+{
 	struct shared_table *shared;
-	int r = symbolizer_acquire(resolver->symbolizer, profile_string(profile, mapping.build_id),
-				   profile_string(profile, mapping.file_name), &shared, err);
+	bool pending;
+	size_t count = group->end - group->first, before = resolver->coverage.resolved;
+	int r = acquire(resolver, group, &shared, &pending, err);
 	if (r < 0)
 		return r;
-	size_t resolved_before = resolver->resolved;
+	if (!shared)
+		*(pending ? &resolver->coverage.pending : &resolver->coverage.missing) += count;
 	map64_clear(&resolver->functions);
-	for (size_t i = first; shared && r == 0 && i < end; i++)
+	for (size_t i = group->first; shared && r == 0 && i < group->end; i++)
 		r = resolve_location(resolver, shared->table, resolver->locations[i], err);
-	symbolizer_release(resolver->symbolizer, shared, end - first, resolver->resolved - resolved_before);
+	if (group->key[0])
+		jobs_release(resolver->symbolizer, shared, count, resolver->coverage.resolved - before);
 	return r;
 }
 
-int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, size_t *ret_resolved, size_t *ret_unresolved,
-		       struct error *err)
+static int resolve_all(struct resolver *resolver, const struct symbolizer_want *want, struct error *err)
 {
-	return symbolizer_resolve_from(symbolizer, profile, 1, ret_resolved, ret_unresolved, err);
+	_cleanup_(mem_freep) struct group *groups = NULL;
+	size_t count = 0;
+	int r = make_groups(resolver, &groups, &count, err);
+	if (r == 0 && count > 1)
+		qsort(groups, count, sizeof(*groups), compare_groups);
+	if (r == 0 && want && want->wait_ns && count)
+		r = wait_for_tables(resolver, groups, count, want, err);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = resolve_group(resolver, &groups[i], err);
+	return r;
 }
 
-int symbolizer_resolve_from(struct symbolizer *symbolizer, struct profile *profile, uint32_t first, size_t *ret_resolved,
-			    size_t *ret_unresolved, struct error *err)
+int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, uint32_t first,
+		       const struct symbolizer_want *want, struct symbolizer_coverage *ret, struct error *err)
 {
 	struct resolver resolver = {.symbolizer = symbolizer, .profile = profile};
 	map64_init(&resolver.functions);
 	buffer_init(&resolver.text, DEMANGLE_OUTPUT_MAX);
 	int r = collect_locations(&resolver, first, err);
-	for (size_t at = 0; r == 0 && at < resolver.location_count;)
-		r = resolve_binary(&resolver, at, &at, err);
+	if (r == 0)
+		r = resolve_all(&resolver, want, err);
 	map64_release(&resolver.functions);
 	buffer_release(&resolver.text);
 	mem_free(resolver.locations);
-	if (r < 0)
-		return r;
-	if (ret_resolved)
-		*ret_resolved = resolver.resolved;
-	if (ret_unresolved)
-		*ret_unresolved = resolver.location_count - resolver.resolved;
-	return 0;
+	if (r == 0 && ret)
+		*ret = resolver.coverage;
+	return r;
 }

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which files a build may have, and where they come from: the descriptor that an agent passed; files of this host, if allowed;
+ * what was uploaded; debuginfod servers. Names in requests are what some file says and lead nowhere but to regular files, which
+ * are then parsed where it can do no harm.
+ *
+ * On this host debug files are where distributions put them: /usr/lib/debug/.build-id/xx/yyyy.debug, or by the name in
+ * .gnu_debuglink beside the binary, in .debug beside it, or under /usr/lib/debug with the binary's directory. All of them must
+ * have the binary's build-id. Files that dwz shares are found by build-id or below /usr/lib/debug.
+ */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +18,11 @@
 #include "base/io.h"
 #include "base/time.h"
 #include "elf/build_id.h"
+#include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
+#include "symbol/uploads.h"
+
+#define DEBUG_ROOT "/usr/lib/debug"
 
 /* "DIRECTORY/xx/yyyySUFFIX", where xx are the first two digits of the build-id. */
 static bool format_path(char out[static SYMBOL_PATH_MAX], const char *directory, const char *build_id, const char *suffix)
@@ -41,164 +55,178 @@ int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct err
 	return handle < 0 ? handle : source_reopen(handle, path, ret_fd, ret_stat, err);
 }
 
-int source_load_cached(struct symbolizer *symbolizer, const char *build_id, struct symbol_table **ret, struct error *err)
+bool source_is_host_path(const char *path)
 {
-	char path[SYMBOL_PATH_MAX];
-	if (!symbolizer->cache_directory || !format_path(path, symbolizer->cache_directory, build_id, ".sym"))
-		return -ENOENT;
-	/* A directory or FIFO of that name is not read. */
-	_cleanup_(fd_closep) int fd = -1;
-	struct stat st;
-	int r = source_open(path, &fd, &st, NULL);
-	if (r < 0)
-		return -ENOENT;
-	_cleanup_(buffer_release) struct buffer image;
-	buffer_init(&image, SYMBOL_TABLE_BYTES_MAX);
-	if ((uint64_t)st.st_size > image.max)
-		return -ENOENT;
-	if (buffer_reserve(&image, (size_t)st.st_size) < 0)
-		return error_nomem(err);
-	ssize_t len = io_pread(fd, image.data, (size_t)st.st_size, 0, path, NULL);
-	if (len < 0)
-		return -ENOENT;
-	image.len = (size_t)len;
-	r = symbol_table_from_image(&image, build_id, ret, err);
-	if (r == -EBADMSG) {
-		io_unlink(path, NULL);
-		return -ENOENT;
-	}
-	return r;
+	return path[0] == '/' && path[1] != '/' && strlen(path) < SYMBOL_PATH_MAX;
 }
 
-/* Written beside it and renamed, but not synced: what a power cut damages the checksum tells, and is made anew. Syncing would
- * cost the first look at a host's profiles a disk's latency for each binary. */
-static int replace_file(const char *path, const struct symbol_table *table)
+/* For people: where it was found. */
+static void note_from(struct source_job *job, const char *from)
 {
-	char temporary[SYMBOL_PATH_MAX + 32];
-	snprintf(temporary, sizeof(temporary), "%s.%d.tmp", path, (int)getpid());
-	int fd = io_open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644, NULL);
-	if (fd < 0)
-		return fd;
-	int r = io_write(fd, table->image, table->len, temporary, NULL);
-	io_close(fd);
-	if (r == 0)
-		r = io_rename(temporary, path, NULL);
-	if (r < 0)
-		io_unlink(temporary, NULL);
-	return r;
+	size_t len = strlen(job->from);
+	snprintf(job->from + len, sizeof(job->from) - len, "%s%s", len ? ", " : "", from);
 }
 
-void source_store(struct symbolizer *symbolizer, const char *build_id, const struct symbol_table *table)
+static bool has_build_id(int fd, const char *build_id)
 {
-	char path[SYMBOL_PATH_MAX], directory[SYMBOL_PATH_MAX];
-	if (!symbolizer->cache_directory || !format_path(path, symbolizer->cache_directory, build_id, ".sym"))
-		return;
-	int n = snprintf(directory, sizeof(directory), "%s/%.2s", symbolizer->cache_directory, build_id);
-	/* A cache that cannot be written costs time later, nothing else. */
-	if (n > 0 && (size_t)n < sizeof(directory) && io_make_dirs(directory, 0755, NULL) == 0)
-		replace_file(path, table);
-}
-
-/* Opens an ELF file and refuses it when it is not the one asked for. *file is released on failure. */
-static int open_checked(struct elf_file *file, int fd, const char *name, const char *build_id, struct error *err)
-{
-	int r = elf_file_open(file, fd, name, err);
-	if (r < 0 || !build_id[0])
-		return r;
 	char own[BUILD_ID_HEX_MAX];
-	r = build_id_read(file, own, err);
-	if (r == -ENOENT)
-		r = error_set(err, -EINVAL, "%s: has no build-id, expected %s", name, build_id);
-	if (r == 0 && strcmp(own, build_id) != 0)
-		r = error_set(err, -EINVAL, "%s: has the build-id %s, expected %s", name, own, build_id);
-	if (r < 0)
-		elf_file_release(file);
-	return r;
+	return build_id_read_fd(fd, own, NULL) == 0 && strcmp(own, build_id) == 0;
 }
 
-static int open_debug_file(struct symbolizer *symbolizer, const char *build_id, char path[static SYMBOL_PATH_MAX], int *ret_fd,
-			   struct elf_file *file, struct error *err)
+/* A file of this host. build_id "" = any. */
+static int try_path(struct source_job *job, const char *path, const char *build_id, int *ret_fd)
 {
-	if (!build_id[0] || !format_path(path, symbolizer->debug_directory, build_id, ".debug"))
-		return -ENOENT;
 	int fd;
-	int r = source_open(path, &fd, NULL, NULL);
-	if (r < 0)
+	if (source_open(path, &fd, NULL, NULL) < 0)
 		return -ENOENT;
-	r = open_checked(file, fd, path, build_id, err);
-	if (r < 0) {
+	if (build_id[0] && !has_build_id(fd, build_id)) {
 		io_close(fd);
-		return r;
+		return -ENOENT;
 	}
+	note_from(job, path);
 	*ret_fd = fd;
 	return 0;
 }
 
-bool source_has_debug_file(struct symbolizer *symbolizer, const char *build_id)
+static int try_build_id(struct source_job *job, const char *build_id, int *ret_fd)
+{
+	char path[SYMBOL_PATH_MAX];
+	if (!build_id_is_valid(build_id) || !format_path(path, job->symbolizer->debug_directory, build_id, ".debug"))
+		return -ENOENT;
+	return try_path(job, path, build_id, ret_fd);
+}
+
+static int try_upload(struct source_job *job, const char *build_id, enum upload_kind kind, int *ret_fd)
+{
+	struct symbolizer *s = job->symbolizer;
+	char text[64];
+	if (!s->uploads || !build_id_is_valid(build_id) || uploads_open_file(s->uploads, build_id, kind, ret_fd, NULL) < 0)
+		return -ENOENT;
+	snprintf(text, sizeof(text), "uploaded %s", upload_kind_names[kind]);
+	note_from(job, text);
+	return 0;
+}
+
+static int try_debuginfod(struct source_job *job, const char *build_id, int *ret_fd, struct error *err)
+{
+	struct symbolizer *s = job->symbolizer;
+	if (!s->debuginfod || !build_id_is_valid(build_id))
+		return -ENOENT;
+	int64_t started = time_monotonic_ns();
+	int r = debuginfod_fetch(s->debuginfod, DEBUGINFOD_DEBUGINFO, build_id, NULL, &s->stop, ret_fd, NULL, err);
+	job->wait_ns += time_monotonic_ns() - started;
+	if (r == 0)
+		note_from(job, "debuginfod");
+	else if (r != -ENOENT)
+		job->unreachable = true;
+	return r;
+}
+
+static int open_binary(struct source_job *job, int *ret_fd)
+{
+	struct symbolizer *s = job->symbolizer;
+	if (job->offered_fd >= 0) {
+		*ret_fd = fcntl(job->offered_fd, F_DUPFD_CLOEXEC, 3);
+		if (*ret_fd >= 0) {
+			note_from(job, job->path[0] ? job->path : "the agent of this host");
+			return 0;
+		}
+	}
+	if (!s->no_host_files && source_is_host_path(job->path) && try_path(job, job->path, job->build_id, ret_fd) == 0)
+		return 0;
+	return try_upload(job, job->build_id, UPLOAD_EXECUTABLE, ret_fd);
+}
+
+/* Beside the binary, by the name that it gives. */
+static int try_debuglink(struct source_job *job, const char *name, int *ret_fd)
+{
+	char directory[SYMBOL_PATH_MAX], path[SYMBOL_PATH_MAX];
+	if (job->symbolizer->no_host_files || !job->build_id[0] || !name[0] || strchr(name, '/') ||
+	    !source_is_host_path(job->path))
+		return -ENOENT;
+	snprintf(directory, sizeof(directory), "%s", job->path);
+	*strrchr(directory, '/') = 0;
+	static const char *const formats[][2] = {{"", ""}, {"", "/.debug"}, {DEBUG_ROOT, ""}};
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		int n = snprintf(path, sizeof(path), "%s%s%s/%s", formats[i][0], directory, formats[i][1], name);
+		if (n > 0 && (size_t)n < sizeof(path) && strcmp(path, job->path) != 0 &&
+		    try_path(job, path, job->build_id, ret_fd) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+static int open_debug(struct source_job *job, const char *name, int *ret_fd, struct error *err)
+{
+	int r = try_build_id(job, job->build_id, ret_fd);
+	if (r < 0)
+		r = try_debuglink(job, name, ret_fd);
+	if (r < 0)
+		r = try_upload(job, job->build_id, UPLOAD_DEBUGINFO, ret_fd);
+	return r < 0 ? try_debuginfod(job, job->build_id, ret_fd, err) : r;
+}
+
+/* The file that dwz made of what several had in common. */
+static int open_alt(struct source_job *job, const struct symbol_file_request *request, int *ret_fd, struct error *err)
+{
+	char path[SYMBOL_PATH_MAX];
+	if (!build_id_is_valid(request->build_id))
+		return -ENOENT;
+	int r = try_build_id(job, request->build_id, ret_fd);
+	const char *dwz = strstr(request->name, ".dwz/");
+	if (r < 0 && dwz && !strstr(dwz, "..")) {
+		int n = snprintf(path, sizeof(path), "%s/%s", DEBUG_ROOT, dwz);
+		if (n > 0 && (size_t)n < sizeof(path))
+			r = try_path(job, path, request->build_id, ret_fd);
+	}
+	if (r < 0 && !job->symbolizer->no_host_files && source_is_host_path(request->name))
+		r = try_path(job, request->name, request->build_id, ret_fd);
+	if (r < 0)
+		r = try_upload(job, request->build_id, UPLOAD_DEBUGINFO, ret_fd);
+	return r < 0 ? try_debuginfod(job, request->build_id, ret_fd, err) : r;
+}
+
+static int open_split(struct source_job *job, const struct symbol_file_request *request, int *ret_fd)
+{
+	char path[SYMBOL_PATH_MAX];
+	const char *name = request->name;
+	if (job->symbolizer->no_host_files)
+		return -ENOENT;
+	if (request->kind == SYMBOL_FILE_DWP) {
+		int n = snprintf(path, sizeof(path), "%s.dwp", job->path);
+		if (n <= 0 || (size_t)n >= sizeof(path))
+			return -ENOENT;
+		name = path;
+	}
+	return source_is_host_path(name) ? try_path(job, name, "", ret_fd) : -ENOENT;
+}
+
+int source_open_file(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err)
+{
+	struct source_job *job = context;
+	if (__atomic_load_n(&job->symbolizer->stop, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	switch ((enum symbol_file_kind)request->kind) {
+	case SYMBOL_FILE_BINARY: return open_binary(job, ret_fd);
+	case SYMBOL_FILE_DEBUG: return open_debug(job, request->name, ret_fd, err);
+	case SYMBOL_FILE_ALT: return open_alt(job, request, ret_fd, err);
+	case SYMBOL_FILE_DWP:
+	case SYMBOL_FILE_DWO: return open_split(job, request, ret_fd);
+	case SYMBOL_FILE_KALLSYMS: return try_upload(job, job->build_id, UPLOAD_KALLSYMS, ret_fd);
+	case SYMBOL_FILE_KINDS: break;
+	}
+	return -ENOENT;
+}
+
+bool source_may_improve(struct symbolizer *s, const char *build_id, uint32_t sources)
 {
 	char path[SYMBOL_PATH_MAX];
 	struct stat st;
-	return build_id_is_valid(build_id) && format_path(path, symbolizer->debug_directory, build_id, ".debug") &&
-	       stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-static void count_parse(struct symbolizer *symbolizer, int64_t start_ns, int r)
-{
-	pthread_mutex_lock(&symbolizer->lock);
-	symbolizer->stats.files_parsed++;
-	symbolizer->stats.parse_ns_total += (uint64_t)(time_monotonic_ns() - start_ns);
-	symbolizer->stats.parse_failures += r < 0;
-	pthread_mutex_unlock(&symbolizer->lock);
-}
-
-static bool has_symtab(struct elf_file *file)
-{
-	return elf_file_load_sections(file, NULL) == 0 && elf_file_find_section_type(file, SHT_SYMTAB);
-}
-
-static int build_from(struct symbolizer *symbolizer, const char *build_id, struct elf_file *file, struct symbol_table **ret,
-		      struct error *err)
-{
-	char debug_path[SYMBOL_PATH_MAX];
-	_cleanup_(fd_closep) int debug_fd = -1;
-	struct elf_file debug;
-	bool with_debug = !has_symtab(file) && open_debug_file(symbolizer, build_id, debug_path, &debug_fd, &debug, NULL) == 0;
-	int r = symbol_table_build(build_id, file, with_debug ? &debug : NULL, ret, err);
-	if (with_debug)
-		elf_file_release(&debug);
-	/* A bad debug file does not take the binary's own names away. */
-	if (r < 0 && r != -ENOMEM && with_debug)
-		r = symbol_table_build(build_id, file, NULL, ret, err);
-	return r;
-}
-
-int source_build(struct symbolizer *symbolizer, const char *build_id, const char *path, int fd, struct symbol_table **ret,
-		 struct error *err)
-{
-	int64_t start = time_monotonic_ns();
-	struct elf_file file;
-	int r = open_checked(&file, fd, path, build_id, err);
-	if (r == 0) {
-		r = build_from(symbolizer, build_id, &file, ret, err);
-		elf_file_release(&file);
-	}
-	count_parse(symbolizer, start, r);
-	return r;
-}
-
-int source_build_debug(struct symbolizer *symbolizer, const char *build_id, struct symbol_table **ret, struct error *err)
-{
-	int64_t start = time_monotonic_ns();
-	char path[SYMBOL_PATH_MAX];
-	_cleanup_(fd_closep) int fd = -1;
-	struct elf_file file;
-	int r = open_debug_file(symbolizer, build_id, path, &fd, &file, err);
-	if (r == -ENOENT)
-		return r;
-	if (r == 0) {
-		r = symbol_table_build(build_id, NULL, &file, ret, err);
-		elf_file_release(&file);
-	}
-	count_parse(symbolizer, start, r);
-	return r;
+	if (sources & SYMBOL_SOURCE_DWARF)
+		return false;
+	if (!build_id_is_valid(build_id))
+		return false;
+	if (format_path(path, s->debug_directory, build_id, ".debug") && stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		return true;
+	return s->debuginfod || (s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO));
 }

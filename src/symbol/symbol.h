@@ -124,8 +124,9 @@ struct symbol_frame {
 	const char *name;      /* mangled; lives as long as the view, as does file */
 	const char *file;      /* "" = unknown */
 	uint32_t line, column; /* 0 = unknown */
+	const char *start_file;	  /* of the function; "" = unknown */
 	uint32_t start_line;   /* of the function; 0 = unknown */
-	uint32_t function;     /* the same number in the same function of this table */
+	uint64_t function;     /* the same number in the same function of this table */
 	uint16_t language;     /* DW_LANG_*; 0 = unknown */
 	bool inlined;
 };

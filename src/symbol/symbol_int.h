@@ -6,17 +6,25 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
+#include "base/limits.h"
+#include "elf/code_unit.h"
+#include "symbol/build.h"
 #include "symbol/symbol.h"
 #include "symbol/table.h"
 
-#define SYMBOL_MEMORY_DEFAULT	(64 * MIB)
+#define SYMBOL_MEMORY_DEFAULT	(512 * MIB)
+#define SYMBOL_CACHE_DEFAULT	(8 * GIB)
 #define SYMBOL_ENTRIES_MAX	65536u /* binaries remembered, those without symbols included */
 #define SYMBOL_RETRY_NS_DEFAULT (60ll * 1000000000)
+#define SYMBOL_RETRY_NS_MAX	(1800ll * 1000000000)
+#define SYMBOL_OFFERS_MAX	256u /* descriptors kept for builds that wait */
 #define SYMBOL_DEBUG_DIRECTORY	"/usr/lib/debug/.build-id"
-#define SYMBOL_BUCKETS		1024u
+#define SYMBOL_BUCKETS		4096u
 #define SYMBOL_PATH_MAX		4096
+#define SYMBOL_WORKERS_MAX	64u
+#define SYMBOL_FRAMES_MAX	256u /* of one address */
 
-/* ---- symbolizer.c ---- */
+/* ---- entries.c ---- */
 
 /* A table and who uses it; counted under the symbolizer's lock. */
 struct shared_table {
@@ -24,53 +32,128 @@ struct shared_table {
 	unsigned users;
 };
 
-/* What is known about one binary. shared is NULL when nothing was found. */
+enum symbol_queue { SYMBOL_QUEUE_NONE, SYMBOL_QUEUE_ASKED, SYMBOL_QUEUE_SEEN, SYMBOL_QUEUES };
+
+/* What is known of one binary. */
 struct symbol_entry {
-	char *key; /* a build-id, or "file:DEVICE:INODE:SIZE:MTIME" */
-	struct shared_table *shared;
-	int64_t retry_ns; /* monotonic: when to look again, for a miss and for a table that was not made from a .symtab */
-	struct symbol_entry *bucket_next, *older, *newer;
+	char *key;  /* a build-id, or "file:DEVICE:INODE:SIZE:MTIME" */
+	char *path; /* as first seen; "" = unknown */
+	char *why, *from;
+	bool by_path; /* no build-id; never goes to disk */
+	enum symbol_state state;
+	uint32_t sources;
+	bool was_built;	    /* at least once, or found on disk: otherwise the state says nothing yet */
+	bool disk_checked;  /* there is no table on disk but what `shared` holds */
+	bool again;	    /* something arrived while it was being worked on */
+	bool incomplete;    /* units of the debug information could not be had, or were damaged */
+	unsigned failures;  /* in a row */
+	int offered_fd;	    /* -1 = none */
+	int64_t retry_ns;   /* monotonic: not before */
+	struct shared_table *shared; /* NULL = not mapped, or none */
+	uint64_t samples;
+	int64_t first_seen_ns, last_seen_ns, built_ns, build_ns, cpu_ns;
+	uint64_t functions, ranges, rows, table_bytes, input_bytes, memory_peak_bytes;
+	struct symbol_entry *bucket_next, *older, *newer; /* by last use */
+	enum symbol_queue queue;
+	struct symbol_entry *queue_before, *queue_after;
 };
 
 struct symbolizer {
 	char *cache_directory; /* NULL = none */
+	uint64_t cache_max_bytes;
 	size_t memory_max_bytes;
 	bool no_host_files;
+	const struct symbol_worker_options *worker;
+	struct uploads *uploads;
+	struct debuginfod *debuginfod;
 	const char *debug_directory; /* tests point these three elsewhere */
 	int64_t retry_interval_ns;
+	bool stop; /* atomic: builds end */
 
-	pthread_mutex_t build_lock; /* one file is parsed at a time, which bounds memory; taken before `lock` */
+	unsigned worker_count;
+	pthread_t workers[SYMBOL_WORKERS_MAX];
+	pthread_mutex_t build_lock; /* without workers: one build at a time; taken before `lock` */
+	pthread_mutex_t evict_lock; /* one clears the disk at a time; taken before `lock` */
 	pthread_mutex_t lock;	    /* everything below; never held during I/O */
+	pthread_cond_t work, done;
 	struct symbol_entry *buckets[SYMBOL_BUCKETS];
 	struct symbol_entry *newest, *oldest; /* by last use */
-	size_t entry_count;
+	struct symbol_entry *first[SYMBOL_QUEUES], *last[SYMBOL_QUEUES];
+	size_t entry_count, offers;
+	uint64_t disk_bytes;
 	struct symbolizer_stats stats;
 };
 
-/* The table of a binary, counted for the caller, or NULL when nothing is known. -ENOMEM only. */
-int symbolizer_acquire(struct symbolizer *symbolizer, const char *build_id, const char *path, struct shared_table **ret,
-		       struct error *err);
-/* Gives it back (NULL allowed) and counts what was done with it. */
-void symbolizer_release(struct symbolizer *symbolizer, struct shared_table *shared, uint64_t lookups, uint64_t hits);
+/* All of these with the lock held. */
+struct symbol_entry *entries_find(struct symbolizer *s, const char *key);
+/* Made if missing; NULL when memory is short or too many are busy. path: NULL = unknown. */
+struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const char *path);
+void entries_touch(struct symbolizer *s, struct symbol_entry *entry);
+/* Takes over a reference of the caller's to the table (NULL = none), and evicts others if there are too many. */
+void entries_set_table(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared);
+void entries_drop_user(struct shared_table *shared); /* NULL allowed */
+void entries_enqueue(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue);
+struct symbol_entry *entries_dequeue(struct symbolizer *s);
+void entries_unqueue(struct symbolizer *s, struct symbol_entry *entry);
+void entries_free_all(struct symbolizer *s);
+/* Replaces a text; a lack of memory leaves it "". */
+void entries_set_text(char **text, const char *value);
 
-/* ---- source.c: where tables come from ---- */
+/* ---- jobs.c: loading and building tables ---- */
 
+int jobs_start(struct symbolizer *s, unsigned count, struct error *err); /* count: SYMBOL_WORKERS_MAX at most */
+void jobs_stop(struct symbolizer *s);
+/* Puts the entry into a queue if its table is missing, or may be improved by now. With the lock held. */
+void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue);
+/* The table of a key, counted for the caller, or NULL: from memory or disk; without workers it is built. *ret_pending: it is
+ * being built, or waits for it. -ENOMEM only. */
+int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct shared_table **ret, bool *ret_pending,
+		 struct error *err);
+/* The key of a binary: its build-id, or what its path leads to. False when it can have none. */
+bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static 160]);
+/* Waits until none of the keys is being worked on. False when time was over first. */
+bool jobs_wait(struct symbolizer *s, const char *const *keys, size_t count, const struct symbolizer_want *want);
+void jobs_release(struct symbolizer *s, struct shared_table *shared, uint64_t lookups, uint64_t hits);
+
+/* ---- symbolizer.c ---- */
+
+const struct symbol_table *symbol_view_table(const struct symbol_view *view);
+
+/* ---- source.c: where files come from ---- */
+
+struct source_job {
+	struct symbolizer *symbolizer;
+	const char *build_id; /* "" = none */
+	const char *path;
+	int offered_fd; /* -1 = none */
+	char from[256]; /* what was opened, for people */
+	bool unreachable; /* a server did not answer: look again soon */
+	int64_t wait_ns;  /* that fetching took */
+};
+/* symbol_open_file; context is a struct source_job. */
+int source_open_file(void *job, const struct symbol_file_request *request, int *ret_fd, struct error *err);
 /* Opens a regular file and nothing else. Opening some devices does something and opening a FIFO waits, so the path is opened
  * with O_PATH, which does neither, and what it led to is opened through /proc: nobody can put something else in its place in
  * between. 0, or a negative errno. */
 int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err);
 /* The second half of it, for a descriptor from O_PATH. */
 int source_reopen(int handle, const char *name, int *ret_fd, struct stat *ret_stat, struct error *err);
-/* The table in the disk cache; -ENOENT when there is none or it is damaged (it is removed then). */
-int source_load_cached(struct symbolizer *symbolizer, const char *build_id, struct symbol_table **ret, struct error *err);
-void source_store(struct symbolizer *symbolizer, const char *build_id, const struct symbol_table *table);
-/* Parses the file behind fd and, if it is stripped, its debug file. build_id "" = whatever the file is; otherwise -EINVAL when
- * the file's own differs. */
-int source_build(struct symbolizer *symbolizer, const char *build_id, const char *path, int fd, struct symbol_table **ret,
-		 struct error *err);
-/* From the separate debug file alone. -ENOENT when there is none. */
-int source_build_debug(struct symbolizer *symbolizer, const char *build_id, struct symbol_table **ret, struct error *err);
-bool source_has_debug_file(struct symbolizer *symbolizer, const char *build_id);
+bool source_is_host_path(const char *path);
+/* Is there a file now that could make a better table than what `sources` made? Cheap. */
+bool source_may_improve(struct symbolizer *s, const char *build_id, uint32_t sources);
+
+/* ---- cache.c: tables on disk ---- */
+
+/* -ENOENT when there is none or it is damaged (it is removed then). */
+int cache_load(struct symbolizer *s, const char *build_id, struct symbol_table **ret, struct error *err);
+/* A file to write a table into, which has no name yet: 0 and *ret_fd. build_id "" or without a directory: in memory. */
+int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[static SYMBOL_PATH_MAX], int *ret_fd,
+		struct error *err);
+/* Gives it its name (keep) or removes it. Failures cost time later, nothing else. */
+void cache_end(struct symbolizer *s, const char *build_id, const char *temporary, uint64_t bytes, bool keep);
+void cache_remove(struct symbolizer *s, const char *build_id);
+/* What is there: an entry for each table. At start. */
+void cache_scan(struct symbolizer *s);
 
 /* ---- kallsyms.c, perf_maps.c, jitdumps.c: seams for tests and fuzzing ---- */
 

@@ -1,423 +1,336 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The symbolizer: which tables are in memory, and how names get into a profile.
- *
- * A binary is an entry under its build-id. A binary without one is known on this host only, as the file that its path leads to
- * (device, inode, size, change), and never goes to disk. Entries are in a list by last use; when the tables pass the memory
- * limit, the least recently used ones go. A table in use is counted and outlives its entry. A table larger than the limit is
- * used and dropped afterwards.
- *
- * Locks. `lock` guards the maps and is held for pointer work only. `build_lock` is held while a table is loaded or built: work
- * for one binary is never done twice, and the memory that parsing takes is bounded by one file. Those who find their table in
- * memory wait for nobody.
- *
- * Looking again. A miss is remembered for a minute. So is a table that holds exported names only: after that minute it is asked
- * whether a separate debug file has been installed. A table from such a file alone gives way to one from the binary.
- */
+/* The symbolizer's life, what it is told, and what it tells about itself. */
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
-#include "elf/build_id.h"
 #include "symbol/symbol_int.h"
+#include "symbol/uploads.h"
+
+const char *const symbol_state_names[SYMBOL_STATES] = {
+	[SYMBOL_QUEUED] = "queued",   [SYMBOL_WORKING] = "working", [SYMBOL_COMPLETE] = "complete",
+	[SYMBOL_PARTIAL] = "partial", [SYMBOL_MISSING] = "missing", [SYMBOL_FAILED] = "failed",
+};
 
 /* ---- life ---- */
 
 int symbolizer_new(const struct symbolizer_options *options, struct symbolizer **ret, struct error *err)
 {
-	struct symbolizer *s = mem_zalloc(sizeof(*s));
+	_cleanup_(symbolizer_freep) struct symbolizer *s = mem_zalloc(sizeof(*s));
 	if (!s)
 		return error_nomem(err);
-	if (options->cache_directory) {
-		s->cache_directory = mem_strdup(options->cache_directory);
-		if (!s->cache_directory) {
-			mem_free(s);
-			return error_nomem(err);
-		}
-		int r = io_make_dirs(options->cache_directory, 0755, err);
-		if (r < 0) {
-			mem_free(s->cache_directory);
-			mem_free(s);
-			return r;
-		}
-	}
-	s->memory_max_bytes = options->memory_max_bytes ? options->memory_max_bytes : SYMBOL_MEMORY_DEFAULT;
-	s->no_host_files = options->no_host_files;
-	s->debug_directory = SYMBOL_DEBUG_DIRECTORY;
-	s->retry_interval_ns = SYMBOL_RETRY_NS_DEFAULT;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->build_lock, NULL);
+	pthread_mutex_init(&s->evict_lock, NULL);
+	pthread_cond_init(&s->work, NULL);
+	pthread_cond_init(&s->done, NULL);
+	s->cache_max_bytes = options->cache_max_bytes ? options->cache_max_bytes : SYMBOL_CACHE_DEFAULT;
+	s->memory_max_bytes = options->memory_max_bytes ? options->memory_max_bytes : SYMBOL_MEMORY_DEFAULT;
+	s->no_host_files = options->no_host_files;
+	s->worker = options->worker;
+	s->uploads = options->uploads;
+	s->debuginfod = options->debuginfod;
+	s->debug_directory = SYMBOL_DEBUG_DIRECTORY;
+	s->retry_interval_ns = SYMBOL_RETRY_NS_DEFAULT;
+	if (options->cache_directory) {
+		s->cache_directory = mem_strdup(options->cache_directory);
+		if (!s->cache_directory)
+			return error_nomem(err);
+		int r = io_make_dirs(options->cache_directory, 0755, err);
+		if (r < 0)
+			return r;
+		cache_scan(s);
+	}
+	int r = jobs_start(s, options->workers < SYMBOL_WORKERS_MAX ? options->workers : SYMBOL_WORKERS_MAX, err);
+	if (r < 0)
+		return r;
 	*ret = s;
+	s = NULL;
 	return 0;
 }
 
-/* Under the lock. */
-static void drop_user(struct shared_table *shared)
+struct symbolizer *symbolizer_free(struct symbolizer *s)
 {
-	if (!shared || --shared->users > 0)
+	if (!s)
+		return NULL;
+	jobs_stop(s);
+	entries_free_all(s);
+	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->build_lock);
+	pthread_mutex_destroy(&s->evict_lock);
+	pthread_cond_destroy(&s->work);
+	pthread_cond_destroy(&s->done);
+	mem_free(s->cache_directory);
+	return mem_free(s);
+}
+
+/* ---- what arrives ---- */
+
+void symbolizer_note(struct symbolizer *s, const char *build_id, const char *path, uint64_t samples)
+{
+	if (!build_id_is_valid(build_id))
 		return;
-	symbol_table_free(shared->table);
-	mem_free(shared);
-}
-
-static struct symbol_entry **find_link(struct symbolizer *s, const char *key)
-{
-	struct symbol_entry **link = &s->buckets[hash64(key, strlen(key)) % SYMBOL_BUCKETS];
-	while (*link && strcmp((*link)->key, key) != 0)
-		link = &(*link)->bucket_next;
-	return link;
-}
-
-static void unlink_by_use(struct symbolizer *s, struct symbol_entry *entry)
-{
-	*(entry->newer ? &entry->newer->older : &s->newest) = entry->older;
-	*(entry->older ? &entry->older->newer : &s->oldest) = entry->newer;
-	entry->newer = entry->older = NULL;
-}
-
-static void link_newest(struct symbolizer *s, struct symbol_entry *entry)
-{
-	entry->older = s->newest;
-	*(s->newest ? &s->newest->newer : &s->oldest) = entry;
-	s->newest = entry;
-}
-
-static void set_shared(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared)
-{
-	if (entry->shared) {
-		s->stats.tables--;
-		s->stats.table_bytes -= entry->shared->table->len;
-		drop_user(entry->shared);
-	}
-	entry->shared = shared;
-	if (shared) {
-		shared->users++;
-		s->stats.tables++;
-		s->stats.table_bytes += shared->table->len;
-	}
-}
-
-static void remove_entry(struct symbolizer *s, struct symbol_entry *entry)
-{
-	*find_link(s, entry->key) = entry->bucket_next;
-	unlink_by_use(s, entry);
-	set_shared(s, entry, NULL);
-	s->entry_count--;
-	mem_free(entry->key);
-	mem_free(entry);
-}
-
-struct symbolizer *symbolizer_free(struct symbolizer *symbolizer)
-{
-	if (!symbolizer)
-		return NULL;
-	while (symbolizer->oldest)
-		remove_entry(symbolizer, symbolizer->oldest);
-	pthread_mutex_destroy(&symbolizer->lock);
-	pthread_mutex_destroy(&symbolizer->build_lock);
-	mem_free(symbolizer->cache_directory);
-	return mem_free(symbolizer);
-}
-
-/* ---- entries ---- */
-
-/* Under the lock: makes room, the least recently used first. Misses cost next to nothing and go when there are too many. */
-static void evict(struct symbolizer *s, const struct symbol_entry *keep)
-{
-	struct symbol_entry *entry = s->oldest;
-	while (entry && (s->stats.table_bytes > s->memory_max_bytes || s->entry_count > SYMBOL_ENTRIES_MAX)) {
-		struct symbol_entry *newer = entry->newer;
-		bool frees = entry->shared ? s->stats.table_bytes > s->memory_max_bytes || s->entry_count > SYMBOL_ENTRIES_MAX
-					   : s->entry_count > SYMBOL_ENTRIES_MAX;
-		if (entry != keep && frees)
-			remove_entry(s, entry);
-		entry = newer;
-	}
-}
-
-/* Under the lock: the entry of a key, made if missing; NULL when memory is short. */
-static struct symbol_entry *get_entry(struct symbolizer *s, const char *key)
-{
-	struct symbol_entry **link = find_link(s, key);
-	if (*link)
-		return *link;
-	struct symbol_entry *entry = mem_zalloc(sizeof(*entry));
-	char *copy = mem_strdup(key);
-	if (!entry || !copy) {
-		mem_free(entry);
-		mem_free(copy);
-		return NULL;
-	}
-	entry->key = copy;
-	*link = entry;
-	link_newest(s, entry);
-	s->entry_count++;
-	return entry;
-}
-
-/* Takes the table over and makes it the entry's (NULL = a miss). *ret_shared (NULL allowed) is counted for the caller. */
-static int put_table(struct symbolizer *s, const char *key, struct symbol_table *table, struct shared_table **ret_shared,
-		     struct error *err)
-{
-	struct shared_table *shared = NULL;
-	if (table) {
-		shared = mem_zalloc(sizeof(*shared));
-		if (!shared) {
-			symbol_table_free(table);
-			return error_nomem(err);
-		}
-		*shared = (struct shared_table){.table = table, .users = 1};
-	}
+	int64_t now = time_now_ns();
 	pthread_mutex_lock(&s->lock);
-	struct symbol_entry *entry = get_entry(s, key);
+	struct symbol_entry *entry = entries_get(s, build_id, path);
 	if (entry) {
-		set_shared(s, entry, shared);
-		entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
-		unlink_by_use(s, entry);
-		link_newest(s, entry);
-		evict(s, entry);
-		/* One larger than all the memory allowed is used this once. */
-		if (s->stats.table_bytes > s->memory_max_bytes)
-			remove_entry(s, entry);
+		entry->samples += samples;
+		if (!entry->first_seen_ns)
+			entry->first_seen_ns = now;
+		entry->last_seen_ns = now;
+		if (s->worker_count > 0)
+			jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
 	}
-	if (ret_shared && entry)
-		*ret_shared = shared;
+	pthread_mutex_unlock(&s->lock);
+}
+
+int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *path, int fd, struct error *err)
+{
+	if (!build_id_is_valid(build_id))
+		return error_set(err, -EINVAL, "'%.140s' is no build-id: expected 2 to 128 lower-case hex digits", build_id);
+	int r = 0;
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = entries_get(s, build_id, path);
+	if (!entry)
+		r = error_set(err, -EAGAIN, "more binaries than are remembered");
+	else if ((entry->was_built && entry->sources) || entry->offered_fd >= 0)
+		r = 0; /* known already */
+	else if (s->offers >= SYMBOL_OFFERS_MAX)
+		r = error_set(err, -EAGAIN, "%u binaries wait for their symbols already", SYMBOL_OFFERS_MAX);
 	else
-		drop_user(shared);
-	pthread_mutex_unlock(&s->lock);
-	return entry ? 0 : error_nomem(err);
-}
-
-enum known {
-	KNOWN_NOT, /* nothing is known, or it is time to look again */
-	KNOWN_TABLE,
-	KNOWN_MISS,
-};
-
-/* Nothing better can be had. */
-static bool is_complete(const struct symbol_table *table)
-{
-	return (symbol_table_flags(table) & (SYMBOL_TABLE_HAS_SYMTAB | SYMBOL_TABLE_NO_OFFSETS)) == SYMBOL_TABLE_HAS_SYMTAB;
-}
-
-/* What memory knows. *ret_shared is counted for the caller; it may be set with KNOWN_NOT too: the table to improve on. */
-static enum known find_in_memory(struct symbolizer *s, const char *key, struct shared_table **ret_shared)
-{
-	enum known known = KNOWN_NOT;
-	*ret_shared = NULL;
-	pthread_mutex_lock(&s->lock);
-	struct symbol_entry *entry = *find_link(s, key);
-	if (entry) {
-		unlink_by_use(s, entry);
-		link_newest(s, entry);
-		if (entry->shared) {
-			entry->shared->users++;
-			*ret_shared = entry->shared;
-		}
-		bool complete = entry->shared && is_complete(entry->shared->table);
-		if (complete || time_monotonic_ns() < entry->retry_ns)
-			known = entry->shared ? KNOWN_TABLE : KNOWN_MISS;
+		entry->offered_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (entry && r == 0 && entry->offered_fd >= 0 && !(entry->was_built && entry->sources)) {
+		s->offers++;
+		entry->retry_ns = 0;
+		if (entry->state == SYMBOL_WORKING)
+			entry->again = true;
+		else if (s->worker_count > 0)
+			jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
 	}
 	pthread_mutex_unlock(&s->lock);
-	return known;
+	return r;
 }
 
-static void release_shared(struct symbolizer *s, struct shared_table *shared)
+/* With the lock held: whatever is known of it, it is built anew. */
+static void build_anew(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
 {
+	entry->failures = 0;
+	entry->retry_ns = 0;
+	if (entry->state == SYMBOL_WORKING)
+		entry->again = true;
+	else
+		entries_enqueue(s, entry, queue);
+}
+
+void symbolizer_arrived(struct symbolizer *s, const char *build_id)
+{
+	if (!build_id_is_valid(build_id))
+		return;
 	pthread_mutex_lock(&s->lock);
-	drop_user(shared);
+	struct symbol_entry *entry = entries_get(s, build_id, NULL);
+	if (entry)
+		build_anew(s, entry, SYMBOL_QUEUE_ASKED);
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- finding a table ---- */
-
-/* A path that a profile names, when it can be a file of this host. */
-static bool is_host_path(const char *path)
+bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *path, bool *ret_later)
 {
-	return path[0] == '/' && path[1] != '/' && strlen(path) < SYMBOL_PATH_MAX;
-}
-
-static int build_from_path(struct symbolizer *s, const char *build_id, const char *path, struct symbol_table **ret)
-{
-	_cleanup_(fd_closep) int fd = -1;
-	int r = source_open(path, &fd, NULL, NULL);
-	return r < 0 ? r : source_build(s, build_id, path, fd, ret, NULL);
-}
-
-/* Is it worth while to look for a better table than this one? */
-static bool may_improve(struct symbolizer *s, const char *build_id, const struct symbol_table *table)
-{
-	if (is_complete(table))
-		return false;
-	return (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS) || source_has_debug_file(s, build_id);
-}
-
-/* Under the build lock: a better table than `old` (which may be NULL), from disk or files. -ENOENT when there is none; -ENOMEM.
- */
-static int make_table(struct symbolizer *s, const char *build_id, const char *path, const struct symbol_table *old,
-		      struct symbol_table **ret, struct error *err)
-{
-	struct symbol_table *table = NULL;
-	int r = old ? -ENOENT : source_load_cached(s, build_id, &table, NULL);
-	if (r == -ENOMEM)
-		return error_nomem(err);
-	if (r == 0) {
+	bool later = false, wants = false;
+	if (build_id_is_valid(build_id)) {
 		pthread_mutex_lock(&s->lock);
-		s->stats.cache_hits++;
+		struct symbol_entry *entry = entries_get(s, build_id, path);
+		if (entry && s->worker_count > 0 && !entry->was_built)
+			jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
+		later = entry && (!entry->was_built || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
+		wants = entry && !later && (entry->state == SYMBOL_PARTIAL || entry->state == SYMBOL_MISSING);
 		pthread_mutex_unlock(&s->lock);
 	}
-	const struct symbol_table *have = table ? table : old;
-	if (have && !may_improve(s, build_id, have)) {
-		*ret = table;
-		return table ? 0 : -ENOENT;
-	}
-	struct symbol_table *built = NULL;
-	r = -ENOENT;
-	if (!s->no_host_files && is_host_path(path))
-		r = build_from_path(s, build_id, path, &built);
-	/* A debug file alone knows less than what there is. */
-	if (r < 0 && r != -ENOMEM && !have)
-		r = source_build_debug(s, build_id, &built, NULL);
-	if (r == 0) {
-		source_store(s, build_id, built);
-		symbol_table_free(table);
-		*ret = built;
-		return 0;
-	}
-	*ret = table;
-	if (table)
-		return 0;
-	return r == -ENOMEM ? error_nomem(err) : -ENOENT;
+	if (wants && s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO))
+		wants = false;
+	if (ret_later)
+		*ret_later = later;
+	return wants;
 }
 
-/* The table of a build-id, counted for the caller, or NULL. An error only when memory is short. */
-static int acquire_build_id(struct symbolizer *s, const char *build_id, const char *path, struct shared_table **ret,
-			    struct error *err)
+int symbolizer_retry(struct symbolizer *s, const char *build_id, struct error *err)
 {
-	if (find_in_memory(s, build_id, ret) != KNOWN_NOT)
-		return 0;
-	release_shared(s, *ret);
-	pthread_mutex_lock(&s->build_lock);
-	int r = 0;
-	/* Somebody else may have built it meanwhile. */
-	if (find_in_memory(s, build_id, ret) == KNOWN_NOT) {
-		struct shared_table *old = *ret;
-		struct symbol_table *table = NULL;
-		r = make_table(s, build_id, path, old ? old->table : NULL, &table, err);
-		if (r == 0 || (r == -ENOENT && !old)) {
-			release_shared(s, old);
-			*ret = NULL;
-			r = put_table(s, build_id, table, ret, err);
-		} else if (r == -ENOENT) {
-			pthread_mutex_lock(&s->lock);
-			struct symbol_entry *entry = *find_link(s, build_id);
-			if (entry)
-				entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
-			pthread_mutex_unlock(&s->lock);
-			r = 0;
-		} else {
-			release_shared(s, old);
-			*ret = NULL;
-		}
-	}
-	pthread_mutex_unlock(&s->build_lock);
-	return r;
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = build_id_is_valid(build_id) ? entries_find(s, build_id) : NULL;
+	if (entry)
+		build_anew(s, entry, SYMBOL_QUEUE_ASKED);
+	pthread_mutex_unlock(&s->lock);
+	return entry ? 0 : error_set(err, -ENOENT, "no binary of the build-id %.140s has been seen", build_id);
 }
 
-/* A binary without a build-id: the file that its path leads to, now, on this host. */
-static int acquire_path(struct symbolizer *s, const char *path, struct shared_table **ret, struct error *err)
+/* ---- status ---- */
+
+const char *symbol_sources_text(uint32_t sources, char out[static 64])
 {
-	*ret = NULL;
-	_cleanup_(fd_closep) int fd = -1;
-	struct stat st;
-	if (s->no_host_files || !is_host_path(path) || source_open(path, &fd, &st, NULL) < 0)
-		return 0;
-	char key[160];
-	snprintf(key, sizeof(key), "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev,
-		 (uint64_t)st.st_ino, (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
-	enum known known = find_in_memory(s, key, ret);
-	if (known == KNOWN_MISS || *ret)
-		return 0;
-	pthread_mutex_lock(&s->build_lock);
-	int r = 0;
-	if (find_in_memory(s, key, ret) != KNOWN_MISS && !*ret) {
-		struct symbol_table *table = NULL;
-		r = source_build(s, "", path, fd, &table, NULL);
-		r = r == -ENOMEM ? error_nomem(err) : put_table(s, key, table, ret, err);
-	}
-	pthread_mutex_unlock(&s->build_lock);
-	return r;
+	static const char *const names[] = {"dynsym", "symtab", "minidebug", "pclntab", "dwarf", "kallsyms"};
+	size_t len = 0;
+	out[0] = 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (sources & (1u << i))
+			len += (size_t)snprintf(out + len, 64 - len, "%s%s", len ? "," : "", names[i]);
+	return out;
 }
 
-/* ---- the public side ---- */
-
-static int check_build_id(const char *build_id, struct error *err)
+static void fill_status(const struct symbol_entry *entry, struct symbol_status *ret)
 {
-	if (build_id_is_valid(build_id))
-		return 0;
-	return error_set(err, -EINVAL, "'%.140s' is no build-id: expected 2 to 128 lower-case hex digits", build_id);
+	*ret = (struct symbol_status){
+		.state = entry->state,
+		.sources = entry->sources,
+		.samples = entry->samples,
+		.first_seen_ns = entry->first_seen_ns,
+		.last_seen_ns = entry->last_seen_ns,
+		.built_ns = entry->built_ns,
+		.functions = entry->functions,
+		.ranges = entry->ranges,
+		.rows = entry->rows,
+		.table_bytes = entry->table_bytes,
+		.input_bytes = entry->input_bytes,
+		.memory_peak_bytes = entry->memory_peak_bytes,
+		.build_ns = entry->build_ns,
+		.cpu_ns = entry->cpu_ns,
+	};
+	const char *path = entry->path ? entry->path : "";
+	size_t len = strlen(path), cut = len < sizeof(ret->path) ? 0 : len - sizeof(ret->path) + 1;
+	snprintf(ret->path, sizeof(ret->path), "%s", path + cut);
+	snprintf(ret->build_id, sizeof(ret->build_id), "%s", entry->by_path ? "" : entry->key);
+	snprintf(ret->why, sizeof(ret->why), "%s", entry->why ? entry->why : "");
+	snprintf(ret->from, sizeof(ret->from), "%s", entry->from ? entry->from : "");
+	if (entry->state != SYMBOL_COMPLETE && entry->retry_ns)
+		ret->retry_ns = time_now_ns() + (entry->retry_ns - time_monotonic_ns());
 }
 
-bool symbolizer_has(struct symbolizer *symbolizer, const char *build_id)
+static bool is_wanted(const struct symbol_list_options *options, const struct symbol_entry *entry)
 {
-	struct shared_table *shared;
-	if (!build_id_is_valid(build_id))
+	if (options->states && !(options->states & (1u << entry->state)))
 		return false;
-	find_in_memory(symbolizer, build_id, &shared);
-	if (!shared) {
-		pthread_mutex_lock(&symbolizer->build_lock);
-		struct symbol_table *table;
-		if (source_load_cached(symbolizer, build_id, &table, NULL) == 0)
-			put_table(symbolizer, build_id, table, &shared, NULL);
-		pthread_mutex_unlock(&symbolizer->build_lock);
-	}
-	bool has = shared && !(symbol_table_flags(shared->table) & SYMBOL_TABLE_NO_OFFSETS);
-	if (shared)
-		release_shared(symbolizer, shared);
-	return has;
+	return !options->text || !options->text[0] || strstr(entry->key, options->text) ||
+	       (entry->path && strstr(entry->path, options->text));
 }
 
-int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const char *path, int fd, struct error *err)
+struct ranked {
+	const struct symbol_entry *entry;
+};
+
+static int compare_ranked(const void *a, const void *b)
 {
-	int r = check_build_id(build_id, err);
-	if (r < 0 || symbolizer_has(symbolizer, build_id))
+	const struct symbol_entry *x = ((const struct ranked *)a)->entry, *y = ((const struct ranked *)b)->entry;
+	if (x->samples != y->samples)
+		return x->samples > y->samples ? -1 : 1;
+	return strcmp(x->key, y->key);
+}
+
+int symbolizer_list(struct symbolizer *s, const struct symbol_list_options *options, struct symbol_status **ret,
+		    size_t *ret_count, size_t *ret_total, size_t ret_counts[SYMBOL_STATES], struct error *err)
+{
+	size_t counts[SYMBOL_STATES] = {0}, total = 0, count = 0;
+	pthread_mutex_lock(&s->lock);
+	_cleanup_(mem_freep) struct ranked *all = mem_alloc_array(s->entry_count, sizeof(*all));
+	for (struct symbol_entry *entry = all ? s->newest : NULL; entry; entry = entry->older) {
+		counts[entry->state]++;
+		if (is_wanted(options, entry))
+			all[total++].entry = entry;
+	}
+	if (total > 1)
+		qsort(all, total, sizeof(*all), compare_ranked);
+	if (options->offset < total)
+		count = total - options->offset;
+	if (options->limit && count > options->limit)
+		count = options->limit;
+	struct symbol_status *list = all ? mem_alloc_array(count, sizeof(*list)) : NULL;
+	for (size_t i = 0; list && i < count; i++)
+		fill_status(all[options->offset + i].entry, &list[i]);
+	pthread_mutex_unlock(&s->lock);
+	if (!list)
+		return error_nomem(err);
+	*ret = list;
+	*ret_count = count;
+	if (ret_total)
+		*ret_total = total;
+	if (ret_counts)
+		memcpy(ret_counts, counts, sizeof(counts));
+	return 0;
+}
+
+void symbolizer_get_stats(struct symbolizer *s, struct symbolizer_stats *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	*ret = s->stats;
+	ret->disk_bytes = s->disk_bytes;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- one binary ---- */
+
+struct symbol_view {
+	struct symbolizer *symbolizer;
+	struct shared_table *shared;
+};
+
+int symbolizer_view(struct symbolizer *s, const char *build_id, const char *path, const struct symbolizer_want *want,
+		    struct symbol_view **ret, struct error *err)
+{
+	char key[160];
+	struct shared_table *shared = NULL;
+	bool pending = false;
+	if (!jobs_key(s, build_id, path, key))
+		return error_set(err, -ENOENT, "no symbols of %s", build_id[0] ? build_id : path);
+	int r = jobs_acquire(s, key, path, &shared, &pending, err);
+	if (r == 0 && pending && want && want->wait_ns) {
+		const char *keys[] = {key};
+		jobs_wait(s, keys, 1, want);
+		r = jobs_acquire(s, key, path, &shared, &pending, err);
+	}
+	if (r < 0)
 		return r;
-	pthread_mutex_lock(&symbolizer->build_lock);
-	struct symbol_table *table;
-	r = source_build(symbolizer, build_id, path, fd, &table, err);
-	if (r == 0) {
-		source_store(symbolizer, build_id, table);
-		r = put_table(symbolizer, build_id, table, NULL, err);
+	if (!shared)
+		return error_set(err, -ENOENT, "no symbols of %s%s", build_id[0] ? build_id : path, pending ? " yet" : "");
+	*ret = mem_alloc(sizeof(**ret));
+	if (!*ret) {
+		jobs_release(s, shared, 0, 0);
+		return error_nomem(err);
 	}
-	pthread_mutex_unlock(&symbolizer->build_lock);
-	return r;
+	**ret = (struct symbol_view){s, shared};
+	return 0;
 }
 
-void symbolizer_get_stats(struct symbolizer *symbolizer, struct symbolizer_stats *ret)
+struct symbol_view *symbol_view_free(struct symbol_view *view)
 {
-	pthread_mutex_lock(&symbolizer->lock);
-	*ret = symbolizer->stats;
-	pthread_mutex_unlock(&symbolizer->lock);
+	if (!view)
+		return NULL;
+	jobs_release(view->symbolizer, view->shared, 0, 0);
+	return mem_free(view);
 }
 
-int symbolizer_acquire(struct symbolizer *symbolizer, const char *build_id, const char *path, struct shared_table **ret,
-		       struct error *err)
+const struct symbol_table *symbol_view_table(const struct symbol_view *view)
 {
-	*ret = NULL;
-	if (build_id[0])
-		return build_id_is_valid(build_id) ? acquire_build_id(symbolizer, build_id, path, ret, err) : 0;
-	return acquire_path(symbolizer, path, ret, err);
+	return view->shared->table;
 }
 
-void symbolizer_release(struct symbolizer *symbolizer, struct shared_table *shared, uint64_t lookups, uint64_t hits)
+bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, uint64_t *ret_address)
 {
-	pthread_mutex_lock(&symbolizer->lock);
-	symbolizer->stats.lookups += lookups;
-	symbolizer->stats.hits += hits;
-	drop_user(shared);
-	pthread_mutex_unlock(&symbolizer->lock);
+	return symbol_table_offset_to_address(view->shared->table, file_offset, ret_address);
+}
+
+size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max)
+{
+	uint32_t range = symbol_table_find(view->shared->table, address);
+	return range == CODE_NONE ? 0 : symbol_table_frames(view->shared->table, address, range, ret, max);
+}
+
+bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+{
+	uint32_t range = symbol_table_find(view->shared->table, address);
+	if (range == CODE_NONE)
+		return false;
+	symbol_table_bounds(view->shared->table, range, ret_start, ret_end);
+	return true;
 }

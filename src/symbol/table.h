@@ -1,53 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbols of one binary in the form that answers fastest: one block of memory that is also the cache file. Layout and rules
- * at the top of table.c. A table does not change once it is made; reading from several threads is fine.
+ * What is known of one binary in the form that answers fastest: a file that is mapped and searched. Layout and rules at the top
+ * of table.c; how one is made: table_write.h. A table does not change once it is made; reading from several threads is fine.
  */
 #ifndef WICK_SYMBOL_TABLE_H
 #define WICK_SYMBOL_TABLE_H
 
+#include <stdbool.h>
+
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/limits.h"
-#include "elf/elf_file.h"
+#include "symbol/symbol.h"
 
-#define SYMBOL_TABLE_BYTES_MAX	  (1 * GIB)
+#define SYMBOL_TABLE_BYTES_MAX	  (2 * GIB)
 #define SYMBOL_TABLE_SEGMENTS_MAX 64u
+#define SYMBOL_TABLE_BUILD_ID_MAX 136
+#define SYMBOL_TABLE_VERSION	  2u
+#define SYMBOL_TABLE_BLOCK_ROWS	  32u
 
 enum symbol_table_flags {
-	SYMBOL_TABLE_HAS_SYMTAB = 1, /* made from a .symtab, not only from exported names */
-	SYMBOL_TABLE_NO_OFFSETS = 2, /* made from a separate debug file alone, which does not know the binary's file offsets */
+	SYMBOL_TABLE_NO_OFFSETS = 1, /* made from a separate debug file alone, which does not know the binary's file offsets */
+	SYMBOL_TABLE_KERNEL = 2,     /* file offsets count from the kernel's _stext, which is at `kernel` */
 };
-struct symbol_table_header;
-struct symbol_table_segment;
+
+/* The parts of a file, in this order, each aligned to 8 bytes; all little-endian. */
+struct symbol_table_header {
+	char magic[8];
+	uint64_t checksum; /* XXH3-64 of all that follows it */
+	uint32_t version, flags;
+	uint64_t length; /* of the file */
+	uint64_t base;	 /* addresses below count from here */
+	uint64_t kernel;
+	uint32_t sources; /* enum symbol_source */
+	uint32_t segment_count, range_count, scope_count, function_count, file_count, block_count;
+	uint32_t machine; /* EM_*; 0 = unknown */
+	uint64_t rows_len, strings_len;
+	char build_id[SYMBOL_TABLE_BUILD_ID_MAX]; /* hex, padded with NULs */
+};
+struct symbol_table_segment {
+	uint64_t offset, size, address;
+};
+struct symbol_table_scope {
+	uint32_t parent; /* before this one; CODE_NONE = a function */
+	uint32_t function;
+	uint32_t call_file, call_line, call_column; /* file 0 = unknown */
+};
+struct symbol_table_function {
+	uint32_t name; /* mangled if it was */
+	uint32_t file, line;
+	uint32_t language;
+};
+
 struct symbol_table {
-	uint8_t *image; /* owned; starts with the header */
+	const uint8_t *image; /* mapped */
 	size_t len;
 	const struct symbol_table_header *header;
 	const struct symbol_table_segment *segments;
-	const uint32_t *starts, *sizes, *names;
-	const char *strings;
+	const uint32_t *starts, *scopes_at, *symbols_at; /* by range */
+	const struct symbol_table_scope *scopes;
+	const struct symbol_table_function *functions;
+	const uint32_t *files;			 /* -> strings; [0] = "" */
+	const uint32_t *block_starts, *block_at; /* -> rows */
+	const uint8_t *rows;
+	const char *strings; /* [0] = "" */
 };
 
-/*
- * Builds a table from a binary, its separate debug file, or both (either may be NULL, not both). build_id goes into the image,
- * so that a cache file that was renamed is noticed; "" is allowed. A file without symbols gives an empty table. Errors of
- * elf_symbols_add_file(); -E2BIG past SYMBOL_TABLE_BYTES_MAX.
- */
-int symbol_table_build(const char *build_id, struct elf_file *file, struct elf_file *debug, struct symbol_table **ret,
-		       struct error *err);
-/* Takes over what buffer holds, checks all of it, and leaves buffer empty; -EBADMSG when anything is off (buffer untouched). */
-int symbol_table_from_image(struct buffer *buffer, const char *build_id, struct symbol_table **ret, struct error *err);
+/* Maps the file behind fd (the caller's), which nobody may change, and checks all of it: a lookup trusts it. -EBADMSG when
+ * anything is off. build_id NULL: whatever it says. */
+int symbol_table_open(int fd, const char *name, const char *build_id, struct symbol_table **ret, struct error *err);
 struct symbol_table *symbol_table_free(struct symbol_table *table);
 
-uint32_t symbol_table_flags(const struct symbol_table *table);
-uint32_t symbol_table_range_count(const struct symbol_table *table);
-/* The mangled name at a file offset, or NULL (always with SYMBOL_TABLE_NO_OFFSETS). *ret_range (NULL allowed) identifies the
- * range within the table. */
-const char *symbol_table_find(const struct symbol_table *table, uint64_t file_offset, uint32_t *ret_range);
+static inline uint32_t symbol_table_flags(const struct symbol_table *table)
+{
+	return table->header->flags;
+}
+static inline uint32_t symbol_table_sources(const struct symbol_table *table)
+{
+	return table->header->sources;
+}
+
+/* The address as linked of a file offset; false outside of what is executed, and always with SYMBOL_TABLE_NO_OFFSETS. */
+bool symbol_table_offset_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret);
 /* The same for an address in a mapping [start, limit), for tables without offsets: known only if the mapping has the size of
  * exactly one segment that is executed, and so is that segment. */
-const char *symbol_table_find_mapped(const struct symbol_table *table, uint64_t start, uint64_t limit, uint64_t address,
-				     uint32_t *ret_range);
+bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t start, uint64_t limit, uint64_t address,
+				    uint64_t *ret);
+/* The range that holds an address as linked; CODE_NONE = nothing is known of it. */
+uint32_t symbol_table_find(const struct symbol_table *table, uint64_t address);
+/* The frames at an address in a range, innermost first. Returns how many, at most max; ret may be NULL if max is 0. */
+size_t symbol_table_frames(const struct symbol_table *table, uint64_t address, uint32_t range, struct symbol_frame *ret,
+			   size_t max);
+/* The bounds of the function of a range: of all ranges around it with the same symbol, or the same outermost scope. */
+void symbol_table_bounds(const struct symbol_table *table, uint32_t range, uint64_t *ret_start, uint64_t *ret_end);
 
 #endif

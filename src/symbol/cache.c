@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables on disk: DIRECTORY/xx/yyyy.sym, where xx are the first two digits of the build-id. A table is written beside its place
+ * and renamed, but not synced: what a power cut damages the checksum tells, and it is made anew. Syncing would cost the first
+ * look at a host's profiles a disk's latency for each binary. The time of last use is the file's modification time, so that it
+ * survives a restart; above the limit the least recently used go.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "elf/build_id.h"
+#include "symbol/symbol_int.h"
+#include "symbol/table_int.h"
+
+#define SUFFIX	    ".sym"
+#define USE_STEP_NS (3600ll * 1000000000) /* the time of use is no more precise than this */
+
+static bool format_path(char out[static SYMBOL_PATH_MAX], const char *directory, const char *build_id)
+{
+	int n = snprintf(out, SYMBOL_PATH_MAX, "%s/%.2s/%s" SUFFIX, directory, build_id, build_id + 2);
+	return n > 0 && n < SYMBOL_PATH_MAX;
+}
+
+static void note_use(int fd, const struct stat *st)
+{
+	struct timespec now, times[2];
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (now.tv_sec - st->st_mtim.tv_sec < USE_STEP_NS / 1000000000)
+		return;
+	times[0] = times[1] = now;
+	futimens(fd, times);
+}
+
+int cache_load(struct symbolizer *s, const char *build_id, struct symbol_table **ret, struct error *err)
+{
+	char path[SYMBOL_PATH_MAX];
+	if (!s->cache_directory || !build_id_is_valid(build_id) || !format_path(path, s->cache_directory, build_id))
+		return -ENOENT;
+	/* A directory or FIFO of that name is not read. */
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	if (source_open(path, &fd, &st, NULL) < 0)
+		return -ENOENT;
+	int r = symbol_table_open(fd, path, build_id, ret, err);
+	if (r == 0)
+		note_use(fd, &st);
+	if (r == -EBADMSG) {
+		io_unlink(path, NULL);
+		return -ENOENT;
+	}
+	return r == -ENOMEM ? r : r < 0 ? -ENOENT : 0;
+}
+
+int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[static SYMBOL_PATH_MAX], int *ret_fd,
+		struct error *err)
+{
+	static uint64_t number;
+	char directory[SYMBOL_PATH_MAX];
+	ret_temporary[0] = 0;
+	if (s->cache_directory && build_id[0]) {
+		int n = snprintf(directory, sizeof(directory), "%s/%.2s", s->cache_directory, build_id);
+		int m = snprintf(ret_temporary, SYMBOL_PATH_MAX, "%s/%s.%d-%" PRIu64 ".tmp", directory, build_id + 2,
+				 (int)getpid(), __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
+		if (n > 0 && n < SYMBOL_PATH_MAX && m > 0 && m < SYMBOL_PATH_MAX && io_make_dirs(directory, 0755, NULL) == 0) {
+			*ret_fd = io_open(ret_temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0644, NULL);
+			if (*ret_fd >= 0)
+				return 0;
+		}
+		ret_temporary[0] = 0;
+	}
+	*ret_fd = memfd_create("symbols", MFD_CLOEXEC);
+	return *ret_fd < 0 ? error_set_errno(err, -errno, "cannot make a file for a symbol table") : 0;
+}
+
+/* ---- the limit ---- */
+
+struct cached {
+	char *path;
+	uint64_t size;
+	struct timespec used;
+};
+struct listing {
+	struct cached *items;
+	size_t count, capacity;
+};
+
+static int compare_use(const void *a, const void *b)
+{
+	const struct cached *x = a, *y = b;
+	if (x->used.tv_sec != y->used.tv_sec)
+		return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+	return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
+}
+
+static void listing_release(struct listing *listing)
+{
+	for (size_t i = 0; i < listing->count; i++)
+		mem_free(listing->items[i].path);
+	mem_free(listing->items);
+}
+
+/* on_file gets each regular file of a directory of two digits; temporary ones that a crash left are removed. */
+static void walk(struct symbolizer *s, void (*on_file)(void *context, const char *prefix, const char *path, const char *name,
+							const struct stat *st),
+		 void *context)
+{
+	for (unsigned prefix = 0; prefix < 256; prefix++) {
+		char directory[SYMBOL_PATH_MAX], path[SYMBOL_PATH_MAX], digits[3];
+		snprintf(digits, sizeof(digits), "%02x", prefix);
+		int n = snprintf(directory, sizeof(directory), "%s/%s", s->cache_directory, digits);
+		DIR *dir = n > 0 && n < SYMBOL_PATH_MAX ? opendir(directory) : NULL;
+		for (struct dirent *entry; dir && (entry = readdir(dir));) {
+			struct stat st;
+			if (io_join_path(path, sizeof(path), directory, entry->d_name) == 0 &&
+			    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+				on_file(context, digits, path, entry->d_name, &st);
+		}
+		if (dir)
+			closedir(dir);
+	}
+}
+
+static void list_file(void *context, const char *prefix, const char *path, const char *name, const struct stat *st)
+{
+	struct listing *listing = context;
+	size_t len = strlen(name);
+	if (len < strlen(SUFFIX) || strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0)
+		return;
+	if (array_reserve(&listing->items, &listing->capacity, listing->count + 1, SIZE_MAX) < 0)
+		return;
+	char *copy = mem_strdup(path);
+	if (copy)
+		listing->items[listing->count++] = (struct cached){copy, (uint64_t)st->st_size, st->st_mtim};
+}
+
+static void evict(struct symbolizer *s)
+{
+	struct listing listing = {0};
+	uint64_t total = 0, removed = 0;
+	pthread_mutex_lock(&s->evict_lock);
+	walk(s, list_file, &listing);
+	for (size_t i = 0; i < listing.count; i++)
+		total += listing.items[i].size;
+	if (listing.count > 1)
+		qsort(listing.items, listing.count, sizeof(*listing.items), compare_use);
+	/* A tenth more than needed, or each table would cost a walk. */
+	uint64_t wanted = s->cache_max_bytes - s->cache_max_bytes / 10;
+	for (size_t i = 0; i < listing.count && total > wanted; i++)
+		if (io_unlink(listing.items[i].path, NULL) == 0) {
+			total -= listing.items[i].size;
+			removed++;
+		}
+	pthread_mutex_lock(&s->lock);
+	s->disk_bytes = total;
+	s->stats.disk_evicted += removed;
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->evict_lock);
+	listing_release(&listing);
+}
+
+void cache_end(struct symbolizer *s, const char *build_id, const char *temporary, uint64_t bytes, bool keep)
+{
+	char path[SYMBOL_PATH_MAX];
+	struct stat st;
+	if (!temporary[0])
+		return;
+	if (!keep || !format_path(path, s->cache_directory, build_id)) {
+		io_unlink(temporary, NULL);
+		return;
+	}
+	uint64_t before = lstat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	if (io_rename(temporary, path, NULL) < 0) {
+		io_unlink(temporary, NULL);
+		return;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->disk_bytes += bytes - before;
+	bool full = s->disk_bytes > s->cache_max_bytes;
+	pthread_mutex_unlock(&s->lock);
+	if (full)
+		evict(s);
+}
+
+void cache_remove(struct symbolizer *s, const char *build_id)
+{
+	char path[SYMBOL_PATH_MAX];
+	if (s->cache_directory && build_id_is_valid(build_id) && format_path(path, s->cache_directory, build_id))
+		io_unlink(path, NULL);
+}
+
+/* ---- at start ---- */
+
+static bool read_header(const char *path, struct symbol_table_header *ret)
+{
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, NULL);
+	return fd >= 0 && io_pread(fd, ret, sizeof(*ret), 0, path, NULL) == (ssize_t)sizeof(*ret) &&
+	       memcmp(ret->magic, SYMBOL_TABLE_MAGIC, sizeof(ret->magic)) == 0 && ret->version == SYMBOL_TABLE_VERSION;
+}
+
+static void scan_file(void *context, const char *prefix, const char *path, const char *name, const struct stat *st)
+{
+	struct symbolizer *s = context;
+	struct symbol_table_header header;
+	char build_id[BUILD_ID_HEX_MAX];
+	size_t len = strlen(name);
+	if (len <= strlen(SUFFIX) || strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0) {
+		if (strstr(name, ".tmp"))
+			io_unlink(path, NULL); /* a crash left it */
+		return;
+	}
+	s->disk_bytes += (uint64_t)st->st_size;
+	int n = snprintf(build_id, sizeof(build_id), "%s%.*s", prefix, (int)(len - strlen(SUFFIX)), name);
+	if (n <= 0 || n >= (int)sizeof(build_id) || !build_id_is_valid(build_id) || !read_header(path, &header))
+		return;
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = s->entry_count < SYMBOL_ENTRIES_MAX ? entries_get(s, build_id, NULL) : NULL;
+	if (entry) {
+		entry->was_built = true;
+		entry->sources = header.sources;
+		entry->state = header.sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+		entry->functions = header.function_count;
+		entry->ranges = header.range_count;
+		entry->rows = (uint64_t)header.block_count * SYMBOL_TABLE_BLOCK_ROWS;
+		entry->table_bytes = header.length;
+		entry->built_ns = st->st_mtim.tv_sec * 1000000000ll;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void cache_scan(struct symbolizer *s)
+{
+	if (s->cache_directory)
+		walk(s, scan_file, s);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is remembered of binaries: found by key, ordered by last use, and those that wait for a worker in two queues. Those that
+ * somebody has asked for go before those that were only seen; of the asked for, the newest first, since that is what is being
+ * looked at.
+ *
+ * When the mapped tables pass the memory limit the least recently used ones are unmapped; a table in use is counted and outlives
+ * that; the one that is asked for stays however large it is. When there are too many entries, the least recently used go that nobody works on.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "symbol/symbol_int.h"
+
+void entries_set_text(char **text, const char *value)
+{
+	mem_free(*text);
+	*text = value && value[0] ? mem_strdup(value) : NULL;
+}
+
+void entries_drop_user(struct shared_table *shared)
+{
+	if (!shared || --shared->users > 0)
+		return;
+	symbol_table_free(shared->table);
+	mem_free(shared);
+}
+
+static struct symbol_entry **find_link(struct symbolizer *s, const char *key)
+{
+	struct symbol_entry **link = &s->buckets[hash64(key, strlen(key)) % SYMBOL_BUCKETS];
+	while (*link && strcmp((*link)->key, key) != 0)
+		link = &(*link)->bucket_next;
+	return link;
+}
+
+static void unlink_by_use(struct symbolizer *s, struct symbol_entry *entry)
+{
+	*(entry->newer ? &entry->newer->older : &s->newest) = entry->older;
+	*(entry->older ? &entry->older->newer : &s->oldest) = entry->newer;
+	entry->newer = entry->older = NULL;
+}
+
+static void link_newest(struct symbolizer *s, struct symbol_entry *entry)
+{
+	entry->older = s->newest;
+	*(s->newest ? &s->newest->newer : &s->oldest) = entry;
+	s->newest = entry;
+}
+
+void entries_touch(struct symbolizer *s, struct symbol_entry *entry)
+{
+	if (s->newest == entry)
+		return;
+	unlink_by_use(s, entry);
+	link_newest(s, entry);
+}
+
+struct symbol_entry *entries_find(struct symbolizer *s, const char *key)
+{
+	return *find_link(s, key);
+}
+
+static void set_shared(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared)
+{
+	if (entry->shared) {
+		s->stats.tables--;
+		s->stats.table_bytes -= entry->shared->table->len;
+		entries_drop_user(entry->shared);
+	}
+	entry->shared = shared;
+	if (shared) {
+		s->stats.tables++;
+		s->stats.table_bytes += shared->table->len;
+	}
+}
+
+static void remove_entry(struct symbolizer *s, struct symbol_entry *entry)
+{
+	*find_link(s, entry->key) = entry->bucket_next;
+	unlink_by_use(s, entry);
+	entries_unqueue(s, entry);
+	set_shared(s, entry, NULL);
+	if (entry->offered_fd >= 0)
+		s->offers--;
+	io_close(entry->offered_fd);
+	s->entry_count--;
+	mem_free(entry->key);
+	mem_free(entry->path);
+	mem_free(entry->why);
+	mem_free(entry->from);
+	mem_free(entry);
+}
+
+void entries_free_all(struct symbolizer *s)
+{
+	while (s->oldest)
+		remove_entry(s, s->oldest);
+}
+
+/* Makes room for one more. False when all are busy. */
+static bool make_room(struct symbolizer *s)
+{
+	for (struct symbol_entry *entry = s->oldest; entry && s->entry_count >= SYMBOL_ENTRIES_MAX; entry = entry->newer) {
+		if (entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE)
+			continue;
+		remove_entry(s, entry);
+		return true;
+	}
+	if (s->entry_count < SYMBOL_ENTRIES_MAX)
+		return true;
+	s->stats.refused++;
+	return false;
+}
+
+struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const char *path)
+{
+	struct symbol_entry *entry = entries_find(s, key);
+	if (entry) {
+		if (path && path[0] && !entry->path)
+			entries_set_text(&entry->path, path);
+		return entry;
+	}
+	if (!make_room(s))
+		return NULL;
+	entry = mem_zalloc(sizeof(*entry));
+	char *copy = mem_strdup(key);
+	if (!entry || !copy) {
+		mem_free(entry);
+		mem_free(copy);
+		return NULL;
+	}
+	entry->key = copy;
+	entry->offered_fd = -1;
+	entry->by_path = strncmp(key, "file:", 5) == 0;
+	entries_set_text(&entry->path, path);
+	struct symbol_entry **link = find_link(s, key);
+	entry->bucket_next = *link;
+	*link = entry;
+	link_newest(s, entry);
+	s->entry_count++;
+	return entry;
+}
+
+void entries_set_table(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared)
+{
+	set_shared(s, entry, shared);
+	entries_touch(s, entry);
+	for (struct symbol_entry *old = s->oldest; old && s->stats.table_bytes > s->memory_max_bytes; old = old->newer)
+		if (old != entry && old->shared) {
+			set_shared(s, old, NULL);
+			old->disk_checked = false;
+		}
+}
+
+/* ---- queues ---- */
+
+void entries_unqueue(struct symbolizer *s, struct symbol_entry *entry)
+{
+	if (entry->queue == SYMBOL_QUEUE_NONE)
+		return;
+	*(entry->queue_before ? &entry->queue_before->queue_after : &s->first[entry->queue]) = entry->queue_after;
+	*(entry->queue_after ? &entry->queue_after->queue_before : &s->last[entry->queue]) = entry->queue_before;
+	entry->queue_before = entry->queue_after = NULL;
+	entry->queue = SYMBOL_QUEUE_NONE;
+	s->stats.waiting--;
+}
+
+void entries_enqueue(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
+{
+	if (entry->queue == queue || entry->queue == SYMBOL_QUEUE_ASKED)
+		return;
+	entries_unqueue(s, entry);
+	entry->queue = queue;
+	if (queue == SYMBOL_QUEUE_ASKED) {
+		entry->queue_after = s->first[queue];
+		*(s->first[queue] ? &s->first[queue]->queue_before : &s->last[queue]) = entry;
+		s->first[queue] = entry;
+	} else {
+		entry->queue_before = s->last[queue];
+		*(s->last[queue] ? &s->last[queue]->queue_after : &s->first[queue]) = entry;
+		s->last[queue] = entry;
+	}
+	s->stats.waiting++;
+	pthread_cond_signal(&s->work);
+}
+
+struct symbol_entry *entries_dequeue(struct symbolizer *s)
+{
+	struct symbol_entry *entry = s->first[SYMBOL_QUEUE_ASKED] ? s->first[SYMBOL_QUEUE_ASKED] : s->first[SYMBOL_QUEUE_SEEN];
+	if (entry)
+		entries_unqueue(s, entry);
+	return entry;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a table comes to be: mapped from disk if it is there, else built by a worker thread, which takes the entries that wait one
+ * by one. The lock guards the entries and is held for pointer work only. Who builds an entry holds it by its state
+ * (SYMBOL_WORKING); what arrives meanwhile sets `again`, and the build is repeated.
+ *
+ * Without workers (record, tests) who asks builds, one at a time: memory is bounded by one file either way.
+ *
+ * What cannot be named is looked for again, at first after a minute, then at twice the time up to half an hour; and at once when
+ * something arrives that could help. A table that lacks debug information is built again only if there is a source now that it
+ * was not made from, since reading a binary once more finds nothing new.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "symbol/symbol_int.h"
+#include "symbol/worker.h"
+
+/* What a build needs of its entry, copied: the entry may change meanwhile. */
+struct job {
+	char key[160], path[SYMBOL_PATH_MAX];
+	bool by_path;
+	int fd; /* offered; -1 = none */
+	uint32_t sources;
+	bool has_table;
+};
+
+struct outcome {
+	struct shared_table *shared; /* NULL = none was made */
+	enum symbol_state state;
+	bool unchanged; /* nothing better was found: the old table stays */
+	bool unreachable, incomplete;
+	struct symbol_build_result result;
+	int64_t build_ns;
+	char why[sizeof(((struct error *)0)->message)];
+	char from[256];
+};
+
+static bool has_lines(uint32_t sources)
+{
+	return sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB);
+}
+
+bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static 160])
+{
+	if (build_id[0]) {
+		if (!build_id_is_valid(build_id))
+			return false;
+		snprintf(ret, 160, "%s", build_id);
+		return true;
+	}
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	if (s->no_host_files || !source_is_host_path(path) || source_open(path, &fd, &st, NULL) < 0)
+		return false;
+	snprintf(ret, 160, "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev, (uint64_t)st.st_ino,
+		 (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
+	return true;
+}
+
+/* ---- one build, without the lock ---- */
+
+static int share(struct symbol_table *table, struct shared_table **ret)
+{
+	*ret = mem_zalloc(sizeof(**ret));
+	if (!*ret) {
+		symbol_table_free(table);
+		return -ENOMEM;
+	}
+	**ret = (struct shared_table){.table = table, .users = 1};
+	return 0;
+}
+
+static void explain(const struct symbol_build_result *result, struct outcome *ret)
+{
+	if (result->problem[0])
+		snprintf(ret->why, sizeof(ret->why), "%s", result->problem);
+	else if (result->units_incomplete)
+		snprintf(ret->why, sizeof(ret->why), "%" PRIu64 " of %" PRIu64 " units lack a part that is in another file",
+			 result->units_incomplete, result->units);
+	else if (!has_lines(result->sources) && (result->sources & (SYMBOL_SOURCE_SYMTAB | SYMBOL_SOURCE_KALLSYMS)))
+		snprintf(ret->why, sizeof(ret->why), "no debug information was found: functions, but no lines");
+	else if (!has_lines(result->sources))
+		snprintf(ret->why, sizeof(ret->why), "no debug information was found: exported functions only");
+}
+
+static int build_into(struct symbolizer *s, const struct job *job, struct source_job *source, int fd, struct outcome *ret,
+		      struct error *err)
+{
+	struct symbol_build_options options = {
+		.build_id = job->by_path ? "" : job->key, .open_file = source_open_file, .context = source};
+	if (s->worker) {
+		struct symbol_worker_options worker = *s->worker;
+		worker.cancel = &s->stop;
+		return symbol_worker_build(&worker, &options, fd, &ret->result, err);
+	}
+	return symbol_build(&options, fd, &ret->result, err);
+}
+
+static void build(struct symbolizer *s, const struct job *job, struct outcome *ret)
+{
+	struct source_job source = {.symbolizer = s,
+				    .build_id = job->by_path ? "" : job->key,
+				    .path = job->path,
+				    .offered_fd = job->fd};
+	struct error err = {0};
+	char temporary[SYMBOL_PATH_MAX];
+	_cleanup_(fd_closep) int fd = -1;
+	int64_t started = time_monotonic_ns();
+	struct symbol_table *table = NULL;
+	int r = cache_begin(s, source.build_id, temporary, &fd, &err);
+	if (r == 0)
+		r = build_into(s, job, &source, fd, ret, &err);
+	if (r == 0)
+		r = symbol_table_open(fd, "the new symbol table", source.build_id, &table, &err);
+	bool worse = r == 0 && job->has_table && !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
+	cache_end(s, source.build_id, temporary, ret->result.table_bytes, r == 0 && !worse);
+	ret->build_ns = time_monotonic_ns() - started - source.wait_ns;
+	ret->unreachable = source.unreachable;
+	memcpy(ret->from, source.from, sizeof(ret->from));
+	if (r == 0 && worse) {
+		symbol_table_free(table);
+		ret->unchanged = true;
+		return;
+	}
+	if (r == 0)
+		r = share(table, &ret->shared);
+	ret->incomplete = ret->result.units_incomplete || ret->result.units_damaged;
+	if (r == 0) {
+		bool empty = ret->result.ranges == 0;
+		ret->state = empty ? SYMBOL_MISSING : has_lines(ret->result.sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+		explain(&ret->result, ret);
+		if (empty && !ret->result.problem[0])
+			snprintf(ret->why, sizeof(ret->why), "the file has no symbols, and no debug information was found");
+		return;
+	}
+	ret->unchanged = job->has_table;
+	ret->state = r == -ENOENT ? SYMBOL_MISSING : SYMBOL_FAILED;
+	snprintf(ret->why, sizeof(ret->why), "%s",
+		 r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found" :
+		 err.message[0]			 ? err.message :
+						   strerror(-r));
+}
+
+/* ---- entries and builds, with the lock ---- */
+
+static void take(struct symbolizer *s, struct symbol_entry *entry, struct job *ret)
+{
+	*ret = (struct job){.by_path = entry->by_path,
+			    .fd = entry->offered_fd,
+			    .sources = entry->sources,
+			    .has_table = entry->was_built && entry->sources};
+	snprintf(ret->key, sizeof(ret->key), "%s", entry->key);
+	snprintf(ret->path, sizeof(ret->path), "%s", entry->path ? entry->path : "");
+	if (entry->offered_fd >= 0)
+		s->offers--;
+	entry->offered_fd = -1;
+	entry->state = SYMBOL_WORKING;
+	entry->again = false;
+	s->stats.running++;
+}
+
+static int64_t retry_in(const struct symbolizer *s, const struct symbol_entry *entry, const struct outcome *outcome)
+{
+	int64_t wait = s->retry_interval_ns;
+	if (!outcome->unreachable)
+		for (unsigned i = 0; i < entry->failures && wait < SYMBOL_RETRY_NS_MAX; i++)
+			wait *= 2;
+	return wait < SYMBOL_RETRY_NS_MAX ? wait : SYMBOL_RETRY_NS_MAX;
+}
+
+static void put_result(struct symbol_entry *entry, const struct outcome *outcome)
+{
+	const struct symbol_build_result *result = &outcome->result;
+	entry->state = outcome->state;
+	entry->sources = result->sources;
+	entry->incomplete = outcome->incomplete;
+	entry->functions = result->functions;
+	entry->ranges = result->ranges;
+	entry->rows = result->rows;
+	entry->table_bytes = result->table_bytes;
+	entry->input_bytes = result->input_bytes;
+	entries_set_text(&entry->why, outcome->why);
+	entries_set_text(&entry->from, outcome->from);
+}
+
+static void finish(struct symbolizer *s, const struct job *job, struct outcome *outcome)
+{
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = entries_find(s, job->key);
+	s->stats.running--;
+	s->stats.builds++;
+	s->stats.build_failures += outcome->state == SYMBOL_FAILED;
+	s->stats.build_ns_total += (uint64_t)outcome->build_ns;
+	s->stats.build_cpu_ns_total += outcome->result.cpu_ns;
+	if (entry) {
+		bool was_known = entry->was_built;
+		entry->was_built = true;
+		entry->disk_checked = true;
+		entry->built_ns = time_now_ns();
+		entry->build_ns = outcome->build_ns;
+		entry->cpu_ns = (int64_t)outcome->result.cpu_ns;
+		entry->memory_peak_bytes = outcome->result.memory_peak_bytes;
+		if (outcome->unchanged && was_known) {
+			entry->state = has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+			entry->disk_checked = entry->shared != NULL;
+			if (outcome->why[0])
+				entries_set_text(&entry->why, outcome->why);
+		} else {
+			put_result(entry, outcome);
+			entries_set_table(s, entry, outcome->shared);
+			outcome->shared = NULL;
+		}
+		entry->retry_ns = time_monotonic_ns() + retry_in(s, entry, outcome);
+		entry->failures = entry->state == SYMBOL_COMPLETE ? 0 : entry->failures + 1;
+		if (entry->again) {
+			entry->again = false;
+			entry->retry_ns = 0;
+			jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
+		}
+	}
+	entries_drop_user(outcome->shared);
+	pthread_cond_broadcast(&s->done);
+	pthread_mutex_unlock(&s->lock);
+	io_close(job->fd);
+}
+
+static void run(struct symbolizer *s, struct job *job)
+{
+	struct outcome *outcome = mem_zalloc(sizeof(*outcome));
+	struct outcome none = {.state = SYMBOL_FAILED, .why = "out of memory", .unchanged = job->has_table};
+	if (outcome)
+		build(s, job, outcome);
+	finish(s, job, outcome ? outcome : &none);
+	mem_free(outcome);
+}
+
+static void *work(void *context)
+{
+	struct symbolizer *s = context;
+	pthread_mutex_lock(&s->lock);
+	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+		struct symbol_entry *entry = entries_dequeue(s);
+		if (!entry) {
+			pthread_cond_wait(&s->work, &s->lock);
+			continue;
+		}
+		struct job job;
+		take(s, entry, &job);
+		pthread_mutex_unlock(&s->lock);
+		run(s, &job);
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int jobs_start(struct symbolizer *s, unsigned count, struct error *err)
+{
+	for (; s->worker_count < count; s->worker_count++) {
+		int r = thread_start(&s->workers[s->worker_count], "wick-symbols", work, s, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void jobs_stop(struct symbolizer *s)
+{
+	pthread_mutex_lock(&s->lock);
+	__atomic_store_n(&s->stop, true, __ATOMIC_RELAXED);
+	pthread_cond_broadcast(&s->work);
+	pthread_cond_broadcast(&s->done);
+	pthread_mutex_unlock(&s->lock);
+	for (unsigned i = 0; i < s->worker_count; i++)
+		pthread_join(s->workers[i], NULL);
+	s->worker_count = 0;
+}
+
+/* ---- asking ---- */
+
+/* Nothing better can be had by looking. */
+static bool is_settled(struct symbolizer *s, const struct symbol_entry *entry)
+{
+	if (!entry->was_built)
+		return false;
+	if (entry->state == SYMBOL_COMPLETE && !entry->incomplete)
+		return true;
+	return time_monotonic_ns() < entry->retry_ns;
+}
+
+void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_queue queue)
+{
+	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || __atomic_load_n(&s->stop, __ATOMIC_RELAXED))
+		return;
+	/* A table that is there and may be no better the next time is not made again. */
+	if (entry->was_built && entry->sources && !entry->by_path && !source_may_improve(s, entry->key, entry->sources)) {
+		entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
+		return;
+	}
+	if (!entry->was_built)
+		entry->state = SYMBOL_QUEUED;
+	entries_enqueue(s, entry, queue);
+}
+
+/* With the lock held, which is given up meanwhile. */
+static int load_from_disk(struct symbolizer *s, const char *key, struct error *err)
+{
+	struct symbol_table *table = NULL;
+	struct shared_table *shared = NULL;
+	pthread_mutex_unlock(&s->lock);
+	int r = cache_load(s, key, &table, NULL);
+	if (r == 0)
+		r = share(table, &shared);
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = entries_find(s, key);
+	if (entry && !entry->shared) {
+		entry->disk_checked = true;
+		if (shared) {
+			s->stats.cache_hits++;
+			if (!entry->was_built) {
+				entry->was_built = true;
+				entry->sources = symbol_table_sources(shared->table);
+				entry->state = has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+				entry->table_bytes = shared->table->len;
+			}
+			entries_set_table(s, entry, shared);
+			shared = NULL;
+		}
+	}
+	entries_drop_user(shared);
+	return r == -ENOMEM ? error_nomem(err) : 0;
+}
+
+/* With the lock held: counted for the caller. A table larger than all memory allowed is in no entry. */
+static struct shared_table *hold(struct symbol_entry *entry)
+{
+	if (entry && entry->shared)
+		entry->shared->users++;
+	return entry ? entry->shared : NULL;
+}
+
+static void build_now(struct symbolizer *s, const char *key)
+{
+	struct job job;
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->build_lock);
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = entries_find(s, key);
+	bool mine = entry && entry->queue != SYMBOL_QUEUE_NONE; /* else somebody else has built it meanwhile */
+	if (mine) {
+		entries_unqueue(s, entry);
+		take(s, entry, &job);
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (mine)
+		run(s, &job);
+	pthread_mutex_unlock(&s->build_lock);
+	pthread_mutex_lock(&s->lock);
+}
+
+int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct shared_table **ret, bool *ret_pending,
+		 struct error *err)
+{
+	int r = 0;
+	*ret = NULL;
+	*ret_pending = false;
+	pthread_mutex_lock(&s->lock);
+	struct symbol_entry *entry = entries_get(s, key, path);
+	if (!entry) {
+		pthread_mutex_unlock(&s->lock);
+		return 0;
+	}
+	entries_touch(s, entry);
+	if (!entry->shared && !entry->disk_checked && !entry->by_path) {
+		r = load_from_disk(s, key, err);
+		entry = entries_find(s, key);
+	}
+	if (entry && !entry->shared && entry->was_built && entry->sources) {
+		/* It was unmapped for others, or removed from disk. */
+		entry->was_built = false;
+		entry->sources = 0;
+	}
+	if (entry)
+		jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
+	if (entry && s->worker_count == 0 && entry->queue != SYMBOL_QUEUE_NONE) {
+		build_now(s, key);
+		entry = entries_find(s, key);
+	}
+	*ret = hold(entry);
+	*ret_pending = !*ret && entry && (entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+void jobs_release(struct symbolizer *s, struct shared_table *shared, uint64_t lookups, uint64_t hits)
+{
+	pthread_mutex_lock(&s->lock);
+	s->stats.lookups += lookups;
+	s->stats.hits += hits;
+	entries_drop_user(shared);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- waiting ---- */
+
+#define WAIT_STEP_NS (100ll * 1000000)
+
+static bool any_is_busy(struct symbolizer *s, const char *const *keys, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol_entry *entry = entries_find(s, keys[i]);
+		if (entry && (entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE))
+			return true;
+	}
+	return false;
+}
+
+bool jobs_wait(struct symbolizer *s, const char *const *keys, size_t count, const struct symbolizer_want *want)
+{
+	int64_t until = want->wait_ns < 0 ? INT64_MAX : time_monotonic_ns() + want->wait_ns;
+	bool busy;
+	pthread_mutex_lock(&s->lock);
+	while ((busy = any_is_busy(s, keys, count))) {
+		int64_t left = until - time_monotonic_ns();
+		if (left <= 0 || (want->cancel && __atomic_load_n(want->cancel, __ATOMIC_RELAXED)) ||
+		    __atomic_load_n(&s->stop, __ATOMIC_RELAXED))
+			break;
+		struct timespec at;
+		clock_gettime(CLOCK_REALTIME, &at);
+		int64_t step = left < WAIT_STEP_NS ? left : WAIT_STEP_NS;
+		int64_t nsec = at.tv_nsec + step;
+		at.tv_sec += nsec / 1000000000;
+		at.tv_nsec = nsec % 1000000000;
+		pthread_cond_timedwait(&s->done, &s->lock, &at);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return !busy;
+}

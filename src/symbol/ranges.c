@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which name an address has.
+ *
+ * Symbols at one address are aliases; the first in this order is kept: with a size before without; functions before untyped
+ * ones; global, weak, local; fewest underscores in front; shortest; first in byte order. An untyped label without a size inside
+ * a function is no function. Where symbols overlap, the one that starts last wins, and what encloses it goes on behind its end.
+ * A symbol without a size ends where the next one starts, at the latest with its section. Between symbols there is no name: an
+ * address is never given to an earlier function that has ended.
+ */
+#include "symbol/ranges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define RANGES_MAX (2u * ELF_SYMBOLS_MAX + 1)
+
+/* A symbol whose end has not been reached yet. */
+struct open_symbol {
+	uint64_t end;
+	const char *name;
+	bool is_unsized;
+};
+
+struct builder {
+	struct elf_symbols *symbols;
+	uint64_t base;
+	struct symbol_range *ranges;
+	size_t range_count, range_capacity;
+	struct open_symbol *open; /* a stack */
+	size_t open_count, open_capacity;
+	uint64_t done_until; /* ranges are complete up to this address */
+};
+
+static int binding_rank(uint8_t binding)
+{
+	return binding == STB_GLOBAL ? 0 : binding == STB_WEAK ? 1 : 2;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct elf_symbol *x = a, *y = b;
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->is_unsized != y->is_unsized)
+		return x->is_unsized ? 1 : -1;
+	if ((x->type == STT_NOTYPE) != (y->type == STT_NOTYPE))
+		return x->type == STT_NOTYPE ? 1 : -1;
+	int order = binding_rank(x->binding) - binding_rank(y->binding);
+	if (order)
+		return order;
+	size_t x_under = strspn(x->name, "_"), y_under = strspn(y->name, "_");
+	if (x_under != y_under)
+		return x_under < y_under ? -1 : 1;
+	if (x->name_len != y->name_len)
+		return x->name_len < y->name_len ? -1 : 1;
+	order = memcmp(x->name, y->name, x->name_len);
+	if (order)
+		return order;
+	return x->size < y->size ? 1 : x->size > y->size ? -1 : 0;
+}
+
+static int emit(struct builder *b, uint64_t from, uint64_t to, const char *name, struct error *err)
+{
+	uint64_t start = from - b->base, end = to - b->base;
+	if (end > UINT32_MAX)
+		end = UINT32_MAX;
+	if (start >= end)
+		return 0;
+	int r = array_reserve(&b->ranges, &b->range_capacity, b->range_count + 1, RANGES_MAX);
+	if (r < 0)
+		return r == -E2BIG ? error_set(err, r, "more than %u ranges, the limit", RANGES_MAX) : error_nomem(err);
+	b->ranges[b->range_count++] = (struct symbol_range){(uint32_t)start, (uint32_t)end, name};
+	return 0;
+}
+
+/* Ends the innermost open symbol at `end`. */
+static int pop_symbol(struct builder *b, uint64_t end, struct error *err)
+{
+	const char *name = b->open[--b->open_count].name;
+	if (end <= b->done_until)
+		return 0;
+	int r = emit(b, b->done_until, end, name, err);
+	b->done_until = end;
+	return r;
+}
+
+/* Brings the ranges up to `address`, where a symbol starts. */
+static int advance(struct builder *b, uint64_t address, struct error *err)
+{
+	while (b->open_count > 0) {
+		const struct open_symbol *top = &b->open[b->open_count - 1];
+		if (top->end > address && !top->is_unsized)
+			break;
+		int r = pop_symbol(b, top->end < address ? top->end : address, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int push_symbol(struct builder *b, const struct elf_symbol *symbol, struct error *err)
+{
+	const struct open_symbol *outer = b->open_count > 0 ? &b->open[b->open_count - 1] : NULL;
+	if (outer && symbol->is_unsized && symbol->type == STT_NOTYPE)
+		return 0;
+	uint64_t end = symbol->address + symbol->size;
+	if (outer && symbol->is_unsized && end > outer->end)
+		end = outer->end;
+	if (outer && b->done_until < symbol->address) {
+		int r = emit(b, b->done_until, symbol->address, outer->name, err);
+		if (r < 0)
+			return r;
+	}
+	if (array_reserve(&b->open, &b->open_capacity, b->open_count + 1, ELF_SYMBOLS_MAX) < 0)
+		return error_nomem(err);
+	b->open[b->open_count++] = (struct open_symbol){end, symbol->name, symbol->is_unsized};
+	b->done_until = symbol->address;
+	return 0;
+}
+
+static int make_ranges(struct builder *b, struct error *err)
+{
+	struct elf_symbol *items = b->symbols->items;
+	if (b->symbols->count > 0)
+		qsort(items, b->symbols->count, sizeof(*items), compare_symbols);
+	for (size_t i = 0; i < b->symbols->count; i++) {
+		bool is_alias = i > 0 && items[i].address == items[i - 1].address;
+		if (is_alias || items[i].address < b->base || items[i].address - b->base > UINT32_MAX)
+			continue;
+		int r = advance(b, items[i].address, err);
+		if (r == 0)
+			r = push_symbol(b, &items[i], err);
+		if (r < 0)
+			return r;
+	}
+	while (b->open_count > 0) {
+		int r = pop_symbol(b, b->open[b->open_count - 1].end, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int symbol_ranges_make(struct elf_symbols *symbols, uint64_t base, struct symbol_range **ret, size_t *ret_count,
+		       struct error *err)
+{
+	struct builder b = {.symbols = symbols, .base = base};
+	int r = make_ranges(&b, err);
+	mem_free(b.open);
+	if (r < 0) {
+		mem_free(b.ranges);
+		return r;
+	}
+	*ret = b.ranges;
+	*ret_count = b.range_count;
+	return 0;
+}

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Units come one after another, each with ranges and rows in order; between units there is no order, and some claim the same
+ * code (functions that the linker folded, headers compiled twice). So ranges and rows are kept in runs, one a unit, and put in
+ * order at the end: of runs that overlap, the unit that came first has the address.
+ *
+ * Memory is what a table of millions of rows costs: 12 bytes a range, 16 a row, 20 a scope; strings and functions once each.
+ */
+#include "symbol/table_write.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/intern.h"
+#include "base/io.h"
+#include "symbol/table_int.h"
+
+#define RANGES_MAX    (64u * 1024 * 1024)
+#define SCOPES_MAX    (64u * 1024 * 1024)
+#define FUNCTIONS_MAX (32u * 1024 * 1024)
+#define ROWS_MAX      (256u * 1024 * 1024)
+#define STRINGS_MAX   (1 * GIB)
+
+struct range {
+	uint32_t start, end, scope;
+	uint32_t order; /* of its unit */
+};
+struct row {
+	uint32_t address, file, line;
+	uint16_t column;
+	bool end;
+};
+/* Rows that belong together: a sequence of a line table. */
+struct run {
+	size_t first, count;
+	uint32_t start, order;
+};
+
+struct table_writer {
+	struct symbol_table_segment segments[SYMBOL_TABLE_SEGMENTS_MAX];
+	uint32_t segment_count, flags;
+	uint64_t base, bias;
+	struct intern strings; /* names and paths */
+	struct intern paths;   /* files, numbered; [0] = "" */
+	struct range *ranges;
+	size_t range_count, range_capacity;
+	struct symbol_table_scope *scopes;
+	size_t scope_count, scope_capacity;
+	struct symbol_table_function *functions;
+	size_t function_count, function_capacity;
+	struct index32 function_index;
+	struct row *rows;
+	size_t row_count, row_capacity;
+	struct run *runs;
+	size_t run_count, run_capacity;
+	struct symbol {
+		uint32_t start, end, name;
+	} *symbols;
+	size_t symbol_count;
+	uint32_t units;
+	uint32_t *file_ids, *scope_ids; /* of the unit being added */
+	size_t file_id_capacity, scope_id_capacity;
+};
+
+int table_writer_new(const struct symbol_table_segment *segments, size_t segment_count, uint32_t flags,
+		     struct table_writer **ret, struct error *err)
+{
+	struct table_writer *w = mem_zalloc(sizeof(*w));
+	if (!w)
+		return error_nomem(err);
+	w->flags = flags;
+	for (size_t i = 0; i < segment_count && i < SYMBOL_TABLE_SEGMENTS_MAX; i++) {
+		w->segments[w->segment_count++] = segments[i];
+		if (i == 0 || segments[i].address < w->base)
+			w->base = segments[i].address;
+	}
+	if (intern_init(&w->strings, STRINGS_MAX) < 0 || intern_init(&w->paths, STRINGS_MAX) < 0) {
+		table_writer_free(w);
+		return error_nomem(err);
+	}
+	*ret = w;
+	return 0;
+}
+
+struct table_writer *table_writer_free(struct table_writer *w)
+{
+	if (!w)
+		return NULL;
+	intern_release(&w->strings);
+	intern_release(&w->paths);
+	index32_release(&w->function_index);
+	mem_free(w->ranges);
+	mem_free(w->scopes);
+	mem_free(w->functions);
+	mem_free(w->rows);
+	mem_free(w->runs);
+	mem_free(w->symbols);
+	mem_free(w->file_ids);
+	mem_free(w->scope_ids);
+	return mem_free(w);
+}
+
+void table_writer_set_bias(struct table_writer *w, uint64_t bias)
+{
+	w->bias = bias;
+}
+
+uint64_t table_writer_base(const struct table_writer *w)
+{
+	return w->base;
+}
+
+static int too_many(int r, const char *what, struct error *err)
+{
+	return r == -E2BIG ? error_set(err, r, "too many %s for a symbol table", what) : error_nomem(err);
+}
+
+static int add_text(struct intern *strings, const char *text, uint32_t *ret, struct error *err)
+{
+	int r = intern_add_string(strings, text, ret);
+	return r < 0 ? too_many(r, "names", err) : 0;
+}
+
+int table_writer_add_symbols(struct table_writer *w, const struct symbol_range *ranges, size_t count, struct error *err)
+{
+	w->symbols = mem_alloc_array(count, sizeof(*w->symbols));
+	if (!w->symbols)
+		return error_nomem(err);
+	for (size_t i = 0; i < count; i++) {
+		int r = add_text(&w->strings, ranges[i].name, &w->symbols[i].name, err);
+		if (r < 0)
+			return r;
+		w->symbols[i].start = ranges[i].start;
+		w->symbols[i].end = ranges[i].end;
+		w->symbol_count++;
+	}
+	return 0;
+}
+
+/* ---- units ---- */
+
+/* From the base, cut to 32 bits; false when it is before it. */
+static bool to_table(const struct table_writer *w, uint64_t address, uint32_t *ret)
+{
+	address += w->bias;
+	if (address < w->base)
+		return false;
+	*ret = address - w->base > UINT32_MAX ? UINT32_MAX : (uint32_t)(address - w->base);
+	return true;
+}
+
+/* The table's number of a file of the unit, added when it is first used. */
+static int get_file(struct table_writer *w, const struct code_unit *unit, uint32_t file, uint32_t *ret, struct error *err)
+{
+	*ret = 0;
+	if (file == CODE_NONE)
+		return 0;
+	if (file >= unit->file_count)
+		return error_set(err, -EBADMSG, "%s: file %u of %zu", unit->name, file, unit->file_count);
+	if (w->file_ids[file] == CODE_NONE) {
+		int r = add_text(&w->paths, unit->files[file], &w->file_ids[file], err);
+		if (r < 0)
+			return r;
+	}
+	*ret = w->file_ids[file];
+	return 0;
+}
+
+static int add_function(struct table_writer *w, const struct symbol_table_function *function, uint32_t *ret, struct error *err)
+{
+	uint64_t hash = hash64(function, sizeof(*function));
+	uint32_t id;
+	if (w->function_index.capacity)
+		for (size_t at = index32_first(&w->function_index, hash); index32_at(&w->function_index, hash, &at, &id);)
+			if (memcmp(&w->functions[id], function, sizeof(*function)) == 0) {
+				*ret = id;
+				return 0;
+			}
+	int r = array_reserve(&w->functions, &w->function_capacity, w->function_count + 1, FUNCTIONS_MAX);
+	if (r < 0)
+		return too_many(r, "functions", err);
+	if (index32_add(&w->function_index, hash, (uint32_t)w->function_count) < 0)
+		return error_nomem(err);
+	w->functions[w->function_count] = *function;
+	*ret = (uint32_t)w->function_count++;
+	return 0;
+}
+
+static int get_function(struct table_writer *w, const struct code_unit *unit, const struct code_scope *scope, uint32_t *ret,
+			struct error *err)
+{
+	struct symbol_table_function function = {.line = scope->line, .language = unit->language};
+	const char *name = scope->linkage_name[0] ? scope->linkage_name : scope->name;
+	int r = add_text(&w->strings, name, &function.name, err);
+	if (r == 0)
+		r = get_file(w, unit, scope->file, &function.file, err);
+	return r < 0 ? r : add_function(w, &function, ret, err);
+}
+
+/* The table's number of a scope of the unit. Only those that a range leads to are added, parents first. */
+static int add_scope(struct table_writer *w, const struct code_unit *unit, uint32_t scope, struct error *err)
+{
+	const struct code_scope *s = &unit->scopes[scope];
+	struct symbol_table_scope out = {.parent = s->parent == CODE_NONE ? CODE_NONE : w->scope_ids[s->parent]};
+	int r = get_function(w, unit, s, &out.function, err);
+	if (r == 0 && s->parent != CODE_NONE)
+		r = get_file(w, unit, s->call_file, &out.call_file, err);
+	if (r < 0)
+		return r;
+	if (s->parent != CODE_NONE) {
+		out.call_line = s->call_line;
+		out.call_column = s->call_column;
+	}
+	r = array_reserve(&w->scopes, &w->scope_capacity, w->scope_count + 1, SCOPES_MAX);
+	if (r < 0)
+		return too_many(r, "inlined calls", err);
+	w->scope_ids[scope] = (uint32_t)w->scope_count;
+	w->scopes[w->scope_count++] = out;
+	return 0;
+}
+
+#define SCOPE_WANTED (CODE_NONE - 1)
+
+static int add_scopes(struct table_writer *w, const struct code_unit *unit, struct error *err)
+{
+	for (size_t i = 0; i < unit->scope_count; i++) {
+		w->scope_ids[i] = CODE_NONE;
+		if (unit->scopes[i].parent != CODE_NONE && unit->scopes[i].parent >= i)
+			return error_set(err, -EBADMSG, "%s: an inlined call before what it is inlined into", unit->name);
+	}
+	for (size_t i = 0; i < unit->range_count; i++) {
+		if (unit->ranges[i].scope >= unit->scope_count)
+			return error_set(err, -EBADMSG, "%s: scope %u of %zu", unit->name, unit->ranges[i].scope,
+					 unit->scope_count);
+		for (uint32_t s = unit->ranges[i].scope; s != CODE_NONE && w->scope_ids[s] == CODE_NONE;
+		     s = unit->scopes[s].parent)
+			w->scope_ids[s] = SCOPE_WANTED;
+	}
+	for (size_t i = 0; i < unit->scope_count; i++) {
+		if (w->scope_ids[i] != SCOPE_WANTED)
+			continue;
+		int r = add_scope(w, unit, (uint32_t)i, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_ranges(struct table_writer *w, const struct code_unit *unit, struct error *err)
+{
+	int r = array_reserve(&w->ranges, &w->range_capacity, w->range_count + unit->range_count, RANGES_MAX);
+	if (r < 0)
+		return too_many(r, "ranges", err);
+	for (size_t i = 0; i < unit->range_count; i++) {
+		const struct code_range *in = &unit->ranges[i];
+		struct range out = {.scope = w->scope_ids[in->scope], .order = w->units};
+		if (in->start >= in->end || (i > 0 && in->start < unit->ranges[i - 1].end))
+			return error_set(err, -EBADMSG, "%s: ranges are out of order", unit->name);
+		if (to_table(w, in->start, &out.start) && to_table(w, in->end, &out.end) && out.start < out.end)
+			w->ranges[w->range_count++] = out;
+	}
+	return 0;
+}
+
+/* Rows that say the same as the one before are left out. */
+static int add_rows(struct table_writer *w, const struct code_unit *unit, struct error *err)
+{
+	int r = array_reserve(&w->rows, &w->row_capacity, w->row_count + unit->row_count, ROWS_MAX);
+	if (r < 0)
+		return too_many(r, "lines", err);
+	bool open = false;
+	for (size_t i = 0; i < unit->row_count; i++) {
+		const struct code_row *in = &unit->rows[i];
+		struct row out = {.line = in->line, .column = in->column, .end = in->end};
+		if (i > 0 && in->address < unit->rows[i - 1].address)
+			return error_set(err, -EBADMSG, "%s: lines are out of order", unit->name);
+		if (!to_table(w, in->address, &out.address))
+			continue;
+		r = in->end ? 0 : get_file(w, unit, in->file, &out.file, err);
+		if (r < 0)
+			return r;
+		if (!open) {
+			if (in->end)
+				continue;
+			r = array_reserve(&w->runs, &w->run_capacity, w->run_count + 1, ROWS_MAX);
+			if (r < 0)
+				return too_many(r, "lines", err);
+			w->runs[w->run_count++] = (struct run){.first = w->row_count, .start = out.address, .order = w->units};
+			open = true;
+		}
+		struct run *run = &w->runs[w->run_count - 1];
+		const struct row *before = run->count ? &w->rows[w->row_count - 1] : NULL;
+		if (before && !out.end && before->file == out.file && before->line == out.line && before->column == out.column)
+			continue;
+		w->rows[w->row_count++] = out;
+		run->count++;
+		open = !in->end;
+	}
+	return 0;
+}
+
+int table_writer_add_unit(void *writer, const struct code_unit *unit, struct error *err)
+{
+	struct table_writer *w = writer;
+	int r = array_reserve(&w->file_ids, &w->file_id_capacity, unit->file_count, UINT32_MAX);
+	if (r == 0)
+		r = array_reserve(&w->scope_ids, &w->scope_id_capacity, unit->scope_count, SCOPES_MAX);
+	if (r < 0)
+		return too_many(r, "files or scopes", err);
+	for (size_t i = 0; i < unit->file_count; i++)
+		w->file_ids[i] = CODE_NONE;
+	r = add_scopes(w, unit, err);
+	if (r == 0)
+		r = add_ranges(w, unit, err);
+	if (r == 0)
+		r = add_rows(w, unit, err);
+	w->units++;
+	return r;
+}
+
+/* ---- putting in order ---- */
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+static int compare_runs(const void *a, const void *b)
+{
+	const struct run *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* What reaches into the range before it is cut in front. */
+static void order_ranges(struct table_writer *w)
+{
+	size_t kept = 0;
+	uint32_t end = 0;
+	if (w->range_count > 1)
+		qsort(w->ranges, w->range_count, sizeof(*w->ranges), compare_ranges);
+	for (size_t i = 0; i < w->range_count; i++) {
+		struct range range = w->ranges[i];
+		if (range.start < end)
+			range.start = end;
+		if (range.start >= range.end)
+			continue;
+		end = range.end;
+		w->ranges[kept++] = range;
+	}
+	w->range_count = kept;
+}
+
+struct out {
+	struct table_writer *writer;
+	struct buffer starts, scopes, symbols, blocks, block_at, rows;
+	uint32_t last_scope, last_symbol;
+	size_t count;
+	/* of the block of rows being written */
+	uint32_t block_rows, address, file, line;
+	uint64_t row_count;
+};
+
+static int put32(struct buffer *buffer, uint32_t value)
+{
+	return buffer_append(buffer, &value, sizeof(value));
+}
+
+/* From `start` on. Ranges that say the same as the one before are joined. */
+static int put_range(struct out *out, uint32_t start, uint32_t scope, uint32_t symbol)
+{
+	if (out->count > 0 && scope == out->last_scope && symbol == out->last_symbol)
+		return 0;
+	if (out->count == 0 && scope == CODE_NONE && !symbol)
+		return 0;
+	out->count++;
+	out->last_scope = scope;
+	out->last_symbol = symbol;
+	int r = put32(&out->starts, start);
+	if (r == 0)
+		r = put32(&out->scopes, scope);
+	return r == 0 ? put32(&out->symbols, symbol) : r;
+}
+
+/* Scopes and symbols are two lists of ranges; each address gets one of both. */
+static int put_ranges(struct out *out, const uint32_t *string_at)
+{
+	struct table_writer *w = out->writer;
+	size_t i = 0, k = 0;
+	uint32_t at = 0;
+	int r = 0;
+	while (r == 0 && (i < w->range_count || k < w->symbol_count)) {
+		const struct range *range = i < w->range_count ? &w->ranges[i] : NULL;
+		const struct symbol *symbol = k < w->symbol_count ? &w->symbols[k] : NULL;
+		bool in_range = range && range->start <= at, in_symbol = symbol && symbol->start <= at;
+		uint32_t next = UINT32_MAX;
+		if (range && (in_range ? range->end : range->start) < next)
+			next = in_range ? range->end : range->start;
+		if (symbol && (in_symbol ? symbol->end : symbol->start) < next)
+			next = in_symbol ? symbol->end : symbol->start;
+		if (next > at)
+			r = put_range(out, at, in_range ? range->scope : CODE_NONE, in_symbol ? string_at[symbol->name] : 0);
+		at = next;
+		i += in_range && range->end <= at;
+		k += in_symbol && symbol->end <= at;
+		if (at == UINT32_MAX)
+			break;
+	}
+	return r == 0 ? put_range(out, at, CODE_NONE, 0) : r;
+}
+
+static int put_uleb(struct buffer *buffer, uint64_t value)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+	do {
+		bytes[n] = value & 0x7f;
+		value >>= 7;
+		bytes[n] |= value ? 0x80 : 0;
+		n++;
+	} while (value);
+	return buffer_append(buffer, bytes, n);
+}
+
+static int put_row(struct out *out, const struct row *row)
+{
+	int r = 0;
+	if (out->block_rows == 0) {
+		r = put32(&out->blocks, row->address);
+		if (r == 0)
+			r = put32(&out->block_at, (uint32_t)out->rows.len);
+		out->address = row->address;
+		out->file = out->line = 0;
+	}
+	bool differs = !row->end && row->file != out->file;
+	if (r == 0)
+		r = put_uleb(&out->rows, (uint64_t)(row->address - out->address) << 2 | (differs ? 2 : 0) | (row->end ? 1 : 0));
+	if (r == 0 && differs)
+		r = put_uleb(&out->rows, row->file);
+	if (r == 0 && !row->end) {
+		int64_t delta = (int64_t)row->line - out->line;
+		r = put_uleb(&out->rows, (uint32_t)((uint32_t)delta << 1 ^ (uint32_t)-((uint32_t)delta >> 31)));
+		if (r == 0)
+			r = put_uleb(&out->rows, row->column);
+		out->file = row->file;
+		out->line = row->line;
+	}
+	out->address = row->address;
+	out->block_rows = (out->block_rows + 1) % SYMBOL_TABLE_BLOCK_ROWS;
+	out->row_count++;
+	return r;
+}
+
+/* Sequences in order of their first address; what reaches into one that began before is cut in front. */
+static int put_rows(struct out *out)
+{
+	struct table_writer *w = out->writer;
+	uint32_t end = 0;
+	int r = 0;
+	if (w->run_count > 1)
+		qsort(w->runs, w->run_count, sizeof(*w->runs), compare_runs);
+	for (size_t i = 0; r == 0 && i < w->run_count; i++) {
+		const struct row *rows = w->rows + w->runs[i].first;
+		size_t count = w->runs[i].count, from = 0;
+		if (count == 0 || rows[count - 1].address <= end)
+			continue;
+		while (rows[from + 1 < count ? from + 1 : from].address <= end && from + 1 < count)
+			from++;
+		for (size_t k = from; r == 0 && k < count; k++) {
+			struct row row = rows[k];
+			if (row.address < end)
+				row.address = end;
+			r = put_row(out, &row);
+		}
+		end = rows[count - 1].address;
+	}
+	return r;
+}
+
+/* ---- the image ---- */
+
+static void release_out(struct out *out)
+{
+	buffer_release(&out->starts);
+	buffer_release(&out->scopes);
+	buffer_release(&out->symbols);
+	buffer_release(&out->blocks);
+	buffer_release(&out->block_at);
+	buffer_release(&out->rows);
+}
+
+struct part {
+	const void *data;
+	size_t len;
+};
+
+/* Strings, then paths; string_at by id of strings, file_at by id of paths. */
+static int lay_strings(const struct table_writer *w, struct buffer *strings, uint32_t *string_at, uint32_t *file_at,
+		       struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < w->strings.count + w->paths.count; i++) {
+		bool is_path = i >= w->strings.count;
+		uint32_t id = (uint32_t)(is_path ? i - w->strings.count : i);
+		struct bytes text = intern_get(is_path ? &w->paths : &w->strings, id);
+		*(is_path ? &file_at[id] : &string_at[id]) = text.len ? (uint32_t)strings->len : 0;
+		if (text.len || i == 0)
+			r = buffer_append(strings, text.data, text.len);
+		if (r == 0 && (text.len || i == 0))
+			r = buffer_append_byte(strings, 0);
+	}
+	return r < 0 ? too_many(r, "names", err) : 0;
+}
+
+static int write_parts(struct symbol_table_header *header, const struct part *parts, size_t count, int fd, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer image;
+	buffer_init(&image, SIZE_MAX);
+	if (buffer_reserve(&image, header->length) < 0)
+		return error_nomem(err);
+	memset(image.data, 0, header->length);
+	size_t at = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].len)
+			memcpy(image.data + at, parts[i].data, parts[i].len);
+		at = (at + parts[i].len + 7) & ~(size_t)7;
+	}
+	header->checksum = hash64(image.data + SYMBOL_TABLE_CHECKSUM_FROM, header->length - SYMBOL_TABLE_CHECKSUM_FROM);
+	memcpy(image.data, header, sizeof(*header));
+	return io_pwrite(fd, image.data, header->length, 0, "symbol table", err);
+}
+
+static int write_image(struct table_writer *w, struct out *out, struct symbol_table_header *header, const uint32_t *file_at,
+		       const struct buffer *strings, uint64_t bytes_max, int fd, struct error *err)
+{
+	header->segment_count = w->segment_count;
+	header->range_count = (uint32_t)out->count;
+	header->scope_count = (uint32_t)w->scope_count;
+	header->function_count = (uint32_t)w->function_count;
+	header->file_count = (uint32_t)w->paths.count;
+	header->block_count = (uint32_t)(out->blocks.len / 4);
+	header->rows_len = out->rows.len;
+	header->strings_len = strings->len;
+	header->length = symbol_table_layout(header, NULL);
+	if (header->length > bytes_max)
+		return error_set(err, -E2BIG, "a symbol table of more than %llu bytes, the limit", (unsigned long long)bytes_max);
+	const struct part parts[] = {
+		{header, sizeof(*header)},
+		{w->segments, w->segment_count * sizeof(*w->segments)},
+		{out->starts.data, out->starts.len},
+		{out->scopes.data, out->scopes.len},
+		{out->symbols.data, out->symbols.len},
+		{w->scopes, w->scope_count * sizeof(*w->scopes)},
+		{w->functions, w->function_count * sizeof(*w->functions)},
+		{file_at, w->paths.count * sizeof(*file_at)},
+		{out->blocks.data, out->blocks.len},
+		{out->block_at.data, out->block_at.len},
+		{out->rows.data, out->rows.len},
+		{strings->data, strings->len},
+	};
+	return write_parts(header, parts, sizeof(parts) / sizeof(parts[0]), fd, err);
+}
+
+static int finish(struct table_writer *w, struct out *out, struct symbol_table_header *header, uint64_t bytes_max, int fd,
+		  struct error *err)
+{
+	_cleanup_(mem_freep) uint32_t *string_at = mem_alloc_array(w->strings.count, sizeof(*string_at));
+	_cleanup_(mem_freep) uint32_t *file_at = mem_alloc_array(w->paths.count, sizeof(*file_at));
+	_cleanup_(buffer_release) struct buffer strings;
+	buffer_init(&strings, UINT32_MAX);
+	if (!string_at || !file_at)
+		return error_nomem(err);
+	int r = lay_strings(w, &strings, string_at, file_at, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < w->function_count; i++)
+		w->functions[i].name = string_at[w->functions[i].name];
+	order_ranges(w);
+	r = put_ranges(out, string_at);
+	if (r == 0)
+		r = put_rows(out);
+	if (r < 0)
+		return too_many(r, "ranges and lines", err);
+	return write_image(w, out, header, file_at, &strings, bytes_max, fd, err);
+}
+
+int table_writer_finish(struct table_writer *w, const char *build_id, uint32_t sources, uint32_t machine, uint64_t kernel,
+			uint64_t bytes_max, int out_fd, struct table_written *ret, struct error *err)
+{
+	struct symbol_table_header header = {.version = SYMBOL_TABLE_VERSION,
+					     .flags = w->flags,
+					     .base = w->base,
+					     .kernel = kernel,
+					     .sources = sources,
+					     .machine = machine};
+	struct out out = {.writer = w};
+	if (strlen(build_id) >= sizeof(header.build_id))
+		return error_set(err, -EINVAL, "a build-id of more than %zu digits", sizeof(header.build_id) - 1);
+	memcpy(header.magic, SYMBOL_TABLE_MAGIC, sizeof(header.magic));
+	memcpy(header.build_id, build_id, strlen(build_id));
+	struct buffer *all[] = {&out.starts, &out.scopes, &out.symbols, &out.blocks, &out.block_at, &out.rows};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		buffer_init(all[i], UINT32_MAX);
+	int r = finish(w, &out, &header, bytes_max && bytes_max < SYMBOL_TABLE_BYTES_MAX ? bytes_max : SYMBOL_TABLE_BYTES_MAX,
+		       out_fd, err);
+	if (r == 0)
+		*ret = (struct table_written){header.length, w->function_count, out.count, out.row_count};
+	release_out(&out);
+	return r;
+}
