@@ -18,7 +18,7 @@
  * Rejected: libelf with ELF_C_READ_MMAP (SIGBUS on files that shrink) and with plain ELF_C_READ (reads and keeps whole
  * sections, inflates compressed ones without a limit).
  */
-#include "elf/elf_file.h"
+#include "elf/elf_file_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -84,14 +84,16 @@ int elf_file_read_section(struct elf_file *file, const struct elf_section *secti
 {
 	if (section->type == SHT_NOBITS)
 		return error_set(err, -ENOTSUP, "%s: section %s has no contents in this file", file->name, section->name);
-	if (section->flags & SHF_COMPRESSED)
-		return error_set(err, -ENOTSUP, "%s: section %s is compressed", file->name, section->name);
 	uint8_t *data;
 	int r = elf_file_read_range(file, section->offset, section->size, max, section->name, &data, err);
 	if (r < 0)
 		return r;
 	*ret = (struct bytes){data, (size_t)section->size};
-	return 0;
+	if (section->flags & SHF_COMPRESSED) {
+		r = elf_section_inflate(file, section, (struct bytes){data, (size_t)section->size}, max, ret, err);
+		mem_free(data);
+	}
+	return r;
 }
 
 static void convert_segment(const struct elf_file *file, const uint8_t *raw, struct elf_segment *ret)

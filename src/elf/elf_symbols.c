@@ -177,6 +177,48 @@ static int add_raw_symbol(struct symbol_reader *reader, const Elf64_Sym *raw, st
 	return elf_symbols_append(symbols, &symbol, err);
 }
 
+static int add_raw_entries(struct symbol_reader *reader, const uint8_t *entries, size_t count, struct bytes strings,
+			   struct error *err)
+{
+	size_t entry = reader->file->is_64 ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		Elf64_Sym raw;
+		elf_symbol_convert(reader->file, entries + i * entry, &raw);
+		r = add_raw_symbol(reader, &raw, strings, err);
+	}
+	return r;
+}
+
+static int add_entries(struct symbol_reader *reader, const struct elf_section *table, struct bytes strings, struct error *err)
+{
+	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
+	if (!window)
+		return error_nomem(err);
+	size_t entry = (size_t)table->entry_size, per_window = WINDOW_BYTES / entry, count = (size_t)table->size / entry;
+	for (size_t first = 0; first < count; first += per_window) {
+		size_t some = count - first < per_window ? count - first : per_window;
+		int r = elf_file_read(reader->file, table->offset + first * entry, window, some * entry, err);
+		if (r == 0)
+			r = add_raw_entries(reader, window, some, strings, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_unpacked_entries(struct symbol_reader *reader, const struct elf_section *table, struct bytes strings,
+				struct error *err)
+{
+	struct bytes data;
+	int r = elf_file_read_section(reader->file, table, ELF_SYMTAB_BYTES_MAX, &data, err);
+	if (r < 0)
+		return r;
+	r = add_raw_entries(reader, data.data, data.len / (size_t)table->entry_size, strings, err);
+	mem_free((void *)data.data);
+	return r;
+}
+
 static int add_table(struct symbol_reader *reader, const struct elf_section *table, struct error *err)
 {
 	struct elf_file *file = reader->file;
@@ -184,30 +226,15 @@ static int add_table(struct symbol_reader *reader, const struct elf_section *tab
 	if (table->size > ELF_SYMTAB_BYTES_MAX)
 		return error_set(err, -E2BIG, "%s: %s has %llu bytes, more than the limit of %llu", file->name, table->name,
 				 (unsigned long long)table->size, (unsigned long long)ELF_SYMTAB_BYTES_MAX);
-	if (table->entry_size != entry || table->link >= file->section_count ||
-	    file->sections[table->link].type != SHT_STRTAB || (table->flags & SHF_COMPRESSED))
+	if (table->entry_size != entry || table->link >= file->section_count || file->sections[table->link].type != SHT_STRTAB)
 		return error_set(err, -EBADMSG, "%s: damaged ELF file: %s has no names or odd entries", file->name,
 				 table->name);
 	struct bytes strings;
 	int r = elf_symbols_read_strings(reader->symbols, file, &file->sections[table->link], &strings, err);
 	if (r < 0)
 		return r;
-	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
-	if (!window)
-		return error_nomem(err);
-	size_t per_window = WINDOW_BYTES / entry, count = (size_t)table->size / entry;
-	for (size_t first = 0; first < count; first += per_window) {
-		size_t some = count - first < per_window ? count - first : per_window;
-		r = elf_file_read(file, table->offset + first * entry, window, some * entry, err);
-		for (size_t i = 0; r == 0 && i < some; i++) {
-			Elf64_Sym raw;
-			elf_symbol_convert(file, window + i * entry, &raw);
-			r = add_raw_symbol(reader, &raw, strings, err);
-		}
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return table->flags & SHF_COMPRESSED ? add_unpacked_entries(reader, table, strings, err)
+					     : add_entries(reader, table, strings, err);
 }
 
 /* A damaged table of one kind does not take the other down with it. */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/elf. */
+#ifndef WICK_ELF_ELF_FILE_INT_H
+#define WICK_ELF_ELF_FILE_INT_H
+
+#include "elf/elf_file.h"
+
+/* compressed.c: the contents of a section of SHF_COMPRESSED, out of `packed`, its bytes in the file. Fresh memory with one NUL
+ * behind it. -E2BIG past max, -EBADMSG, -ENOTSUP for an algorithm that is not known, -ENOMEM. */
+int elf_section_inflate(const struct elf_file *file, const struct elf_section *section, struct bytes packed, uint64_t max,
+			struct bytes *ret, struct error *err);
+
+#endif
