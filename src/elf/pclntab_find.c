@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the table is, and what its entries count from.
+ *
+ * The table: the section .gopclntab, .data.rel.ro.gopclntab in position-independent programs. When another linker merged it
+ * into .data.rel.ro, or no section headers are left, it is found by its first bytes: the magic number, two zeros, a quantum of
+ * 1, 2 or 4, a pointer size of 4 or 8; a header whose numbers are possible decides. Only files that look like Go's (or like
+ * nothing, for want of section headers) are searched, so that other large binaries are not read through for it.
+ *
+ * Since 1.18, entries count from the start of the text. The header has it up to 1.25, 0 from then on, and 0 in
+ * position-independent programs, where the loader puts it. The runtime's moduledata always has it, and has where inline trees
+ * count from. It has no name in a stripped program, but it starts with a pointer to the table and one to its names:
+ *
+ *   word     1.16, 1.18    1.20 and later
+ *   0        pclntab       the same
+ *   1        names         the same (a slice of three words, as the five that follow)
+ *   22       text          the same
+ *   38, 40   38: go.func.*     40: go:func.*, since 1.26 inside of .gopclntab
+ *
+ * The last of these moves when the runtime grows a field, so a few words are tried until the inline trees there make sense.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "elf/pclntab_int.h"
+
+#define WINDOW_BYTES (1 * MIB)
+#define HEADER_BYTES 8
+#define MODULE_TEXT  22
+#define BASE_FIRST   36
+#define BASE_LAST    46
+
+static const uint32_t magics[] = {0xfffffffb, 0xfffffffa, 0xfffffff0, 0xfffffff1};
+
+uint64_t pclntab_number(const struct pclntab *table, size_t at, size_t size)
+{
+	uint64_t value = 0;
+	memcpy(&value, table->data + at, size);
+	return value;
+}
+
+/* ---- pointers that the loader puts ---- */
+
+static int compare_pointers(const void *a, const void *b)
+{
+	const struct pclntab_pointer *x = a, *y = b;
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static bool find_pointer(const struct pclntab *table, uint64_t at, uint64_t *ret)
+{
+	if (table->pointer_count == 0)
+		return false;
+	struct pclntab_pointer key = {.at = at};
+	const struct pclntab_pointer *found =
+		bsearch(&key, table->pointers, table->pointer_count, sizeof(key), compare_pointers);
+	if (found)
+		*ret = found->value;
+	return found != NULL;
+}
+
+/* A pointer inside the table. */
+static uint64_t table_pointer(const struct pclntab *table, size_t at)
+{
+	uint64_t value;
+	if (find_pointer(table, table->address + at, &value))
+		return value;
+	return pclntab_number(table, at, table->pointer_size);
+}
+
+static bool find_offset(const struct elf_file *file, uint64_t address, uint64_t *ret)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		const struct elf_segment *s = &file->segments[i];
+		if (s->type == PT_LOAD && address >= s->address && address - s->address < s->file_size) {
+			*ret = s->offset + (address - s->address);
+			return true;
+		}
+	}
+	return false;
+}
+
+int pclntab_read_memory(const struct pclntab *table, uint64_t address, void *ret, size_t len, struct error *err)
+{
+	uint64_t offset;
+	if (!find_offset(table->file, address, &offset))
+		return error_set(err, -EBADMSG, "%s: no contents at address 0x%llx", table->file->name,
+				 (unsigned long long)address);
+	return elf_file_read(table->file, offset, ret, len, err);
+}
+
+/* A word of memory as the program sees it. */
+static bool read_word(const struct pclntab *table, uint64_t address, uint64_t *ret)
+{
+	uint64_t value = 0;
+	if (find_pointer(table, address, ret))
+		return true;
+	if (pclntab_read_memory(table, address, &value, table->pointer_size, NULL) < 0)
+		return false;
+	*ret = value;
+	return true;
+}
+
+static int add_relocations(struct pclntab *table, const uint8_t *data, size_t len, struct error *err)
+{
+	uint32_t relative = table->file->machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
+	for (size_t at = 0; len - at >= sizeof(Elf64_Rela); at += sizeof(Elf64_Rela)) {
+		Elf64_Rela rela;
+		memcpy(&rela, data + at, sizeof(rela));
+		if (ELF64_R_TYPE(rela.r_info) != relative)
+			continue;
+		int r = array_reserve(&table->pointers, &table->pointer_capacity, table->pointer_count + 1,
+				      PCLNTAB_RELOCATIONS_MAX);
+		if (r == -E2BIG)
+			break;
+		if (r < 0)
+			return error_nomem(err);
+		table->pointers[table->pointer_count++] = (struct pclntab_pointer){rela.r_offset, (uint64_t)rela.r_addend};
+	}
+	qsort(table->pointers, table->pointer_count, sizeof(*table->pointers), compare_pointers);
+	return 0;
+}
+
+/* The loader's own way to them, which is there without section headers too. Damage costs the pointers, not the table. */
+static int load_pointers(struct pclntab *table, struct error *err)
+{
+	struct elf_file *file = table->file;
+	const struct elf_segment *dynamic = NULL;
+	for (size_t i = 0; i < file->segment_count; i++) {
+		if (file->segments[i].type == PT_DYNAMIC)
+			dynamic = &file->segments[i];
+	}
+	if (!dynamic || !file->is_64 || (file->machine != EM_X86_64 && file->machine != EM_AARCH64))
+		return 0;
+	_cleanup_(mem_freep) uint8_t *entries = NULL;
+	int r = elf_file_read_range(file, dynamic->offset, dynamic->file_size, 1 * MIB, "PT_DYNAMIC", &entries, err);
+	if (r < 0)
+		return r == -ENOMEM || r == -EIO ? r : 0;
+	uint64_t address = 0, len = 0, offset;
+	for (size_t at = 0; dynamic->file_size - at >= sizeof(Elf64_Dyn); at += sizeof(Elf64_Dyn)) {
+		Elf64_Dyn entry;
+		memcpy(&entry, entries + at, sizeof(entry));
+		if (entry.d_tag == DT_RELA)
+			address = entry.d_un.d_ptr;
+		if (entry.d_tag == DT_RELASZ)
+			len = entry.d_un.d_val;
+	}
+	if (len == 0 || !find_offset(file, address, &offset))
+		return 0;
+	_cleanup_(mem_freep) uint8_t *data = NULL;
+	r = elf_file_read_range(file, offset, len, PCLNTAB_RELOCATIONS_MAX * sizeof(Elf64_Rela), "DT_RELA", &data, err);
+	if (r < 0)
+		return r == -ENOMEM || r == -EIO ? r : 0;
+	return add_relocations(table, data, (size_t)len, err);
+}
+
+/* ---- the header ---- */
+
+static bool is_header(const uint8_t *data, enum pclntab_layout *ret)
+{
+	uint32_t magic;
+	memcpy(&magic, data, sizeof(magic));
+	if ((magic & 0xfffffff0) != 0xfffffff0 || data[4] || data[5] || (data[6] != 1 && data[6] != 2 && data[6] != 4) ||
+	    (data[7] != 4 && data[7] != 8))
+		return false;
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
+		if (magic == magics[i]) {
+			*ret = (enum pclntab_layout)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* An entry of the list of functions: two pointers, two u32 since 1.18. */
+static size_t entry_bytes(const struct pclntab *table)
+{
+	return table->layout >= PCLNTAB_1_18 ? 8 : 2u * table->pointer_size;
+}
+
+static bool check_functions(struct pclntab *table, uint64_t count)
+{
+	size_t size = entry_bytes(table);
+	if (count > PCLNTAB_FUNCTIONS_MAX || table->functions > table->len ||
+	    (table->len - table->functions) / size <= count) /* one more ends the last */
+		return false;
+	table->function_count = (size_t)count;
+	return true;
+}
+
+static bool read_old_header(struct pclntab *table)
+{
+	size_t p = table->pointer_size;
+	if (table->len < HEADER_BYTES + p)
+		return false;
+	table->functions = HEADER_BYTES + p;
+	uint64_t count = pclntab_number(table, HEADER_BYTES, p);
+	if (!check_functions(table, count))
+		return false;
+	size_t behind = table->functions + (size_t)count * 2 * p + p;
+	if (table->len - behind < 4)
+		return false;
+	table->files = (size_t)pclntab_number(table, behind, 4);
+	if (table->files > table->len || table->len - table->files < 4)
+		return false;
+	table->file_count = (size_t)pclntab_number(table, table->files, 4);
+	return table->file_count <= (table->len - table->files) / 4;
+}
+
+static bool read_header(struct pclntab *table)
+{
+	table->quantum = table->data[6];
+	table->pointer_size = table->data[7];
+	if (table->layout == PCLNTAB_1_2)
+		return read_old_header(table);
+	/* Functions, files, (1.18: text), then the offsets of names, files of units, files, pc tables, functions. */
+	size_t p = table->pointer_size, words = table->layout >= PCLNTAB_1_18 ? 8 : 7;
+	if (table->len < HEADER_BYTES + words * p)
+		return false;
+	uint64_t word[8];
+	for (size_t i = 0; i < words; i++)
+		word[i] = pclntab_number(table, HEADER_BYTES + i * p, p);
+	if (table->layout >= PCLNTAB_1_18)
+		table->text_start = table_pointer(table, HEADER_BYTES + 2 * p);
+	const uint64_t *offsets = word + words - 5;
+	for (size_t i = 0; i < 5; i++) {
+		if (offsets[i] > table->len || offsets[i] < HEADER_BYTES + words * p)
+			return false;
+	}
+	table->names = (size_t)offsets[0];
+	table->units = (size_t)offsets[1];
+	table->files = (size_t)offsets[2];
+	table->pc_tables = (size_t)offsets[3];
+	table->functions = (size_t)offsets[4];
+	table->file_count = (size_t)word[1];
+	return check_functions(table, word[0]);
+}
+
+static bool might_be_header(const struct elf_file *file, const uint8_t *data)
+{
+	enum pclntab_layout layout;
+	return is_header(data, &layout) && (file->is_64 ? data[7] == 8 : data[7] == 4);
+}
+
+/* ---- search ---- */
+
+/* The first place in a range of the file, a multiple of `step` from its beginning, where match() holds; it sees `need` bytes.
+ * -ENOENT. */
+static int search(struct pclntab *table, uint64_t offset, uint64_t len, size_t step, size_t need,
+		  bool (*match)(const struct pclntab *table, const uint8_t *data), uint64_t *ret, struct error *err)
+{
+	if (offset >= table->file->size)
+		return -ENOENT;
+	if (len > table->file->size - offset)
+		len = table->file->size - offset;
+	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
+	if (!window)
+		return error_nomem(err);
+	for (uint64_t at = 0; len >= need && at <= len - need;) {
+		size_t some = len - at < WINDOW_BYTES ? (size_t)(len - at) : WINDOW_BYTES;
+		int r = elf_file_read(table->file, offset + at, window, some, err);
+		if (r < 0)
+			return r;
+		size_t i = 0;
+		for (; i + need <= some; i += step) {
+			if (match(table, window + i)) {
+				*ret = offset + at + i;
+				return 0;
+			}
+		}
+		at += i;
+	}
+	return -ENOENT;
+}
+
+static bool match_header(const struct pclntab *table, const uint8_t *data)
+{
+	return data[1] == 0xff && might_be_header(table->file, data);
+}
+
+static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
+{
+	int r = elf_file_read_range(table->file, offset, len, PCLNTAB_BYTES_MAX, "the table of functions", &table->data, err);
+	if (r < 0)
+		return r;
+	table->len = (size_t)len;
+	table->address = address;
+	enum pclntab_layout layout;
+	if (len < HEADER_BYTES || !is_header(table->data, &layout))
+		return error_set(err, -ENOTSUP, "%s: a table of Go functions of a layout that is not known", table->file->name);
+	table->layout = layout;
+	if (!read_header(table))
+		return error_set(err, -EBADMSG, "%s: damaged table of Go functions: its header reaches beyond it",
+				 table->file->name);
+	return 0;
+}
+
+/* A range that may hold a table: every place that looks like one is tried. */
+static int search_range(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
+{
+	for (unsigned tries = 0; tries < 16; tries++) {
+		uint64_t found;
+		int r = search(table, offset, len, 8, HEADER_BYTES, match_header, &found, err);
+		if (r < 0)
+			return r;
+		uint64_t skip = found - offset, left = len - skip;
+		if (left > table->file->size - found)
+			left = table->file->size - found;
+		r = read_table(table, found, left, address + skip, err);
+		if (r != -EBADMSG && r != -ENOTSUP)
+			return r;
+		table->data = mem_free(table->data);
+		offset = found + 8;
+		address += skip + 8;
+		len = left - 8;
+	}
+	return -ENOENT;
+}
+
+static bool looks_like_go(const struct elf_file *file)
+{
+	for (size_t i = 0; i < file->section_count; i++) {
+		const char *name = file->sections[i].name;
+		if (strncmp(name, ".go.", 4) == 0 || strncmp(name, ".note.go.", 9) == 0)
+			return true;
+	}
+	return file->section_count == 0;
+}
+
+static int search_file(struct pclntab *table, struct error *err)
+{
+	struct elf_file *file = table->file;
+	if (!looks_like_go(file))
+		return -ENOENT;
+	int r = -ENOENT;
+	for (size_t i = 0; i < file->section_count && r == -ENOENT; i++) {
+		const struct elf_section *s = &file->sections[i];
+		if (s->type == SHT_PROGBITS && (s->flags & SHF_ALLOC) && !(s->flags & (SHF_EXECINSTR | SHF_COMPRESSED)))
+			r = search_range(table, s->offset, s->size, s->address, err);
+	}
+	for (size_t i = 0; i < file->segment_count && file->section_count == 0 && r == -ENOENT; i++) {
+		const struct elf_segment *s = &file->segments[i];
+		if (s->type == PT_LOAD && !(s->flags & PF_X))
+			r = search_range(table, s->offset, s->file_size, s->address, err);
+	}
+	return r;
+}
+
+static int find_table(struct pclntab *table, struct error *err)
+{
+	static const char *const names[] = {".gopclntab", ".data.rel.ro.gopclntab"};
+	for (size_t i = 0; i < 2; i++) {
+		const struct elf_section *s = elf_file_find_section(table->file, names[i]);
+		if (s && s->type == SHT_PROGBITS && !(s->flags & SHF_COMPRESSED))
+			return read_table(table, s->offset, s->size, s->address, err);
+	}
+	int r = search_file(table, err);
+	if (r == -ENOENT)
+		return error_set(err, r, "%s: no table of Go functions", table->file->name);
+	return r;
+}
+
+/* ---- moduledata ---- */
+
+static bool match_module(const struct pclntab *table, const uint8_t *data)
+{
+	uint64_t word[2] = {0};
+	memcpy(&word[0], data, table->pointer_size);
+	memcpy(&word[1], data + table->pointer_size, table->pointer_size);
+	return word[0] == table->address && word[1] == table->address + table->names;
+}
+
+static int find_module(struct pclntab *table, uint64_t *ret, struct error *err)
+{
+	for (size_t i = 0; i < table->pointer_count; i++) {
+		uint64_t names;
+		if (table->pointers[i].value == table->address &&
+		    find_pointer(table, table->pointers[i].at + table->pointer_size, &names) &&
+		    names == table->address + table->names) {
+			*ret = table->pointers[i].at;
+			return 0;
+		}
+	}
+	for (size_t i = 0; i < table->file->segment_count; i++) {
+		const struct elf_segment *s = &table->file->segments[i];
+		uint64_t offset;
+		if (s->type != PT_LOAD || !(s->flags & PF_W))
+			continue;
+		int r = search(table, s->offset, s->file_size, table->pointer_size, 2u * table->pointer_size, match_module,
+			       &offset, err);
+		if (r == 0)
+			*ret = s->address + (offset - s->offset);
+		if (r != -ENOENT)
+			return r;
+	}
+	return -ENOENT;
+}
+
+/* Without a module, the text is where the section of that name is, which is right unless C code was linked in. */
+static int read_module(struct pclntab *table, struct error *err)
+{
+	uint64_t module = 0, base;
+	int r = find_module(table, &module, err);
+	const struct elf_section *text = elf_file_find_section(table->file, ".text");
+	if (r < 0 && table->text_start == 0 && text)
+		table->text_start = text->address;
+	if (r < 0)
+		return r == -ENOENT || r == -EBADMSG ? 0 : r;
+	if (table->text_start == 0 && !read_word(table, module + MODULE_TEXT * table->pointer_size, &table->text_start))
+		table->text_start = 0;
+	for (unsigned word = BASE_FIRST; word <= BASE_LAST && table->inline_base == PCLNTAB_NONE; word++) {
+		if (read_word(table, module + word * table->pointer_size, &base) && pclntab_check_inline_base(table, base))
+			table->inline_base = base;
+	}
+	return 0;
+}
+
+/* ---- functions ---- */
+
+static bool inside(const struct pclntab *table, size_t at, size_t len)
+{
+	return at <= table->len && len <= table->len - at;
+}
+
+/* Where the offsets in a function's record are, by layout. */
+struct record {
+	size_t name, file, line, table_count, unit, start_line, data_count, tables;
+};
+
+static void read_inline(const struct pclntab *table, size_t at, const struct record *record, struct pclntab_function *ret)
+{
+	enum { INLINE_TABLE = 2, INLINE_TREE = 3 };
+	uint64_t count = pclntab_number(table, at + record->table_count, 4);
+	size_t tables = at + record->tables, data = tables + (size_t)count * 4;
+	size_t p = table->layout >= PCLNTAB_1_18 ? 4 : table->pointer_size;
+	if (count <= INLINE_TABLE || count > 1024 || table->data[at + record->data_count] <= INLINE_TREE)
+		return;
+	data = (data + p - 1) & ~(p - 1);
+	if (!inside(table, data, p * (INLINE_TREE + 1)))
+		return;
+	ret->inline_table = (uint32_t)pclntab_number(table, tables + INLINE_TABLE * 4, 4);
+	if (table->layout >= PCLNTAB_1_18) {
+		uint64_t offset = pclntab_number(table, data + p * INLINE_TREE, 4);
+		ret->inline_tree = offset == UINT32_MAX ? PCLNTAB_NONE : offset;
+	} else {
+		uint64_t address = table_pointer(table, data + p * INLINE_TREE);
+		ret->inline_tree = address == 0 ? PCLNTAB_NONE : address;
+	}
+}
+
+static bool read_record(const struct pclntab *table, size_t at, struct pclntab_function *ret)
+{
+	size_t p = table->layout >= PCLNTAB_1_18 ? 4 : table->pointer_size;
+	bool has_unit = table->layout >= PCLNTAB_1_16, has_line = table->layout >= PCLNTAB_1_20;
+	size_t tail = p + 28 + (has_unit ? 4 : 0) + (has_line ? 4 : 0);
+	struct record record = {.name = p,
+				.file = p + 16,
+				.line = p + 20,
+				.table_count = p + 24,
+				.unit = p + 28,
+				.start_line = p + 32,
+				.data_count = tail + 3,
+				.tables = tail + 4};
+	if (!inside(table, at, record.tables))
+		return false;
+	ret->name = (uint32_t)pclntab_number(table, at + record.name, 4);
+	ret->file_table = (uint32_t)pclntab_number(table, at + record.file, 4);
+	ret->line_table = (uint32_t)pclntab_number(table, at + record.line, 4);
+	ret->unit = has_unit ? (uint32_t)pclntab_number(table, at + record.unit, 4) : 0;
+	ret->line = has_line ? (uint32_t)pclntab_number(table, at + record.start_line, 4) : 0;
+	ret->inline_table = 0;
+	ret->inline_tree = PCLNTAB_NONE;
+	/* The numbers of the tables changed from release to release up to 1.15, which shares a magic number with all of them.
+	 */
+	if (table->layout >= PCLNTAB_1_16)
+		read_inline(table, at, &record, ret);
+	return true;
+}
+
+static uint64_t entry_start(const struct pclntab *table, size_t i)
+{
+	size_t at = table->functions + i * entry_bytes(table);
+	if (table->layout >= PCLNTAB_1_18)
+		return table->text_start + pclntab_number(table, at, 4);
+	return table_pointer(table, at);
+}
+
+bool pclntab_get_function(const struct pclntab *table, size_t i, struct pclntab_function *ret)
+{
+	size_t half = entry_bytes(table) / 2;
+	uint64_t record = pclntab_number(table, table->functions + i * 2 * half + half, half);
+	if (table->layout >= PCLNTAB_1_16)
+		record = record > table->len ? record : record + table->functions;
+	ret->start = entry_start(table, i);
+	ret->end = entry_start(table, i + 1);
+	return ret->start < ret->end && record <= table->len && read_record(table, (size_t)record, ret);
+}
+
+const char *pclntab_get_name(const struct pclntab *table, uint32_t offset)
+{
+	size_t left = table->len - table->names;
+	if (offset >= left)
+		return NULL;
+	const char *name = (const char *)table->data + table->names + offset;
+	size_t len = strnlen(name, left < PCLNTAB_NAME_MAX ? left : PCLNTAB_NAME_MAX);
+	return len > 0 && len < PCLNTAB_NAME_MAX && len < left ? name : NULL;
+}
+
+/* ---- all of it ---- */
+
+int pclntab_open(struct elf_file *file, struct pclntab *ret, struct error *err)
+{
+	*ret = (struct pclntab){.file = file, .inline_base = PCLNTAB_NONE};
+	int r = elf_file_load_sections(file, err);
+	if (r == 0)
+		r = load_pointers(ret, err);
+	if (r == 0)
+		r = find_table(ret, err);
+	if (r == 0) {
+		ret->steps_left = 64 * (uint64_t)ret->len + 1000000;
+		r = pclntab_load_inline(ret, err);
+		if (r == -ENOENT)
+			r = ret->layout >= PCLNTAB_1_18 ? read_module(ret, err) : 0;
+	}
+	if (r < 0)
+		pclntab_close(ret);
+	return r;
+}
+
+void pclntab_close(struct pclntab *table)
+{
+	table->data = mem_free(table->data);
+	table->pointers = mem_free(table->pointers);
+	table->inline_data = mem_free(table->inline_data);
+	table->inline_at = mem_free(table->inline_at);
+	table->pointer_count = table->pointer_capacity = table->inline_len = 0;
+}
