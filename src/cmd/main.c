@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "cmd/cmd.h"
+#include "symbol/worker.h"
 
 static const struct verb verbs[] = {
 	{"up", "profile this machine: agent, server and page in one command", cmd_up},
@@ -30,6 +31,9 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+	/* Not for people, and before anything is set up: what has to be locked in is best left small. */
+	if (argc == 2 && strcmp(argv[1], SYMBOL_WORKER_VERB) == 0)
+		return symbol_worker_main();
 	struct error err = {0};
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe or socket is an error of the write, not the end of the program */
 	if (fault_arm_from_environment(&err)) {
