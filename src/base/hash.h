@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
+
 struct hash128 {
 	uint64_t high, low;
 };
@@ -14,6 +16,8 @@ uint64_t hash64(const void *data, size_t len);
 uint64_t hash64_seed(const void *data, size_t len, uint64_t seed);
 struct hash128 hash128(const void *data, size_t len);
 struct hash128 hash128_seed(const void *data, size_t len, uint64_t seed);
+/* Of a whole file, from its beginning, whatever its size; `name` is used in messages only. */
+int hash128_file(int fd, const char *name, struct hash128 *ret, struct error *err);
 /* Mixes one integer; a bijection, good enough for open addressing. */
 static inline uint64_t hash64_mix(uint64_t x)
 {

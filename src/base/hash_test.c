@@ -6,7 +6,10 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -51,12 +54,30 @@ static void test_mix_spreads_low_and_high_bits(void **state)
 	assert_true(high_seen > 240);
 }
 
+static void test_a_file_hashes_like_its_bytes(void **state)
+{
+	static uint8_t data[600 * 1024 + 7]; /* more than two pieces */
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 31 >> 3);
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	for (size_t len = 0; len <= sizeof(data); len += len < 3 ? 1 : sizeof(data) - 3) {
+		struct hash128 whole = hash128(data, len), file;
+		assert_int_equal(pwrite(fd, data, len, 0), len);
+		assert_int_equal(hash128_file(fd, "test", &file, NULL), 0);
+		assert_true(whole.high == file.high && whole.low == file.low);
+	}
+	struct hash128 unused;
+	close(fd);
+	assert_int_equal(hash128_file(fd, "test", &unused, NULL), -EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values_never_change),
 		cmocka_unit_test(test_seed_matters),
 		cmocka_unit_test(test_mix_spreads_low_and_high_bits),
+		cmocka_unit_test(test_a_file_hashes_like_its_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,18 +43,27 @@ struct upload_begin {
 	char build_id[BUILD_ID_HEX_MAX];
 	enum upload_kind kind;
 	uint64_t size;
-	char hash[65]; /* XXH3-128 or whatever the client says, hex: tells one file from another when resuming; "" = none */
-	bool force;    /* although there is one already */
+	/* Tells one file from another when resuming; letters and digits, "" = none. 32 hex digits are the XXH3-128 of the file
+	 * and are checked at the end; whatever else is only compared. */
+	char hash[65];
+	bool force; /* although there is one already */
+	/* The id is the client's own, a hash of the file for instance, because the file has no GNU build-id: then one without
+	 * is taken. A file that has another build-id is refused all the same. */
+	bool without_build_id;
 };
-/* *ret_offset: from where to send; more than 0 when an earlier attempt of the same file is resumed. -EEXIST it is there
- * already, -EBUSY somebody else is sending it, -E2BIG, -EINVAL, -ENOSPC, -EAGAIN too many at once. */
+/* *ret_offset: from where to send; more than 0 when an earlier attempt of the same file (size and hash) is resumed, which it is
+ * once nothing has come for 10 s. -EEXIST it is there already, -EBUSY somebody else is sending it, -E2BIG, -EINVAL, -ENOSPC,
+ * -EAGAIN too many at once. */
 int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, char ret_id[static UPLOAD_ID_MAX],
 		  uint64_t *ret_offset, struct error *err);
-/* Appends at `offset`, which must be where the upload is (-ERANGE otherwise; *ret_offset says where that is). */
+/* Appends at `offset`, which must be where the upload is (-ERANGE otherwise, and while another piece is being written;
+ * *ret_offset says where that is). -ENOENT no such upload, -EINVAL more than was announced, -EBADMSG and gone when its
+ * beginning is not that of such a file, -ENOSPC. */
 int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, struct bytes data, uint64_t *ret_offset,
 		  struct error *err);
-/* Checks size and that it is what it claims to be (ELF with that build-id; its contents are not parsed here), syncs, and puts
- * it in place. -EBADMSG and gone when it is not. */
+/* Checks that it is what it claims to be (ELF with that build-id, of that hash; its contents are not parsed here), syncs, and
+ * puts it in place. -EBADMSG and gone when it is not; -ERANGE when it is not whole, -EBUSY while a piece is being written, I/O
+ * errors: it stays and may be finished later. -ENOENT no such upload. */
 int uploads_finish(struct uploads *uploads, const char *id, struct error *err);
 void uploads_abort(struct uploads *uploads, const char *id);
 

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Debug information on its way in.
+ *
+ *   DIRECTORY/incoming/ID.part   what has arrived of a file
+ *   DIRECTORY/incoming/ID.note   what it is going to be, and how much of it survives a power cut (struct note)
+ *   DIRECTORY/xx/yyyy.KIND       whole files (uploads_files.c)
+ *
+ * Pieces are appended in order; the next offset is the only state of an upload. Files are large and lines to servers break, so
+ * an upload outlives its connection, its client and the server: whoever announces the same file again (build-id, kind, size and
+ * hash) goes on where it stopped. After a crash of the machine the part may be longer than what reached the disk, with holes of
+ * zeros in it, so its length is not believed: every SYNC_BYTES the part is synced, then its note says so, and that is where an
+ * upload goes on after a restart that was not orderly. At most SYNC_BYTES are sent twice.
+ *
+ * At the end the part is checked, synced, renamed to its place, and both directories are synced, before anybody is told. The
+ * note is removed last: a note without a part is swept away at start. A file is never seen in its place before it is whole.
+ *
+ * Nobody can take much by announcing much: room is made, by removing what has not been used for longest, when bytes arrive, not
+ * when they are promised. Announcing is limited by the number of uploads at once. One that has stopped for longer than the
+ * lease gives way to others; after PART_AGE_MAX it is removed.
+ *
+ * One lock; it is not held during I/O on parts, which mark theirs as busy instead. Rejected: a lock for each upload, as all
+ * that is done under the one lock is a walk over an array of 64.
+ */
+#include "symbol/uploads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "symbol/uploads_int.h"
+
+#define BYTES_MAX_DEFAULT      (16 * GIB)
+#define FILE_BYTES_MAX_DEFAULT (2 * GIB)
+#define LEASE_NS_DEFAULT       (15 * 60 * NS_PER_S)
+#define OPEN_MAX_DEFAULT       64u
+#define RESUME_NS	       (10 * NS_PER_S) /* without progress: then the same file may be gone on with by another */
+#define PART_AGE_MAX_NS	       (24 * 3600 * NS_PER_S)
+#define SYNC_BYTES	       (8 * MIB)
+#define DISK_LEFT_MAX	       (1 * GIB) /* left free for others: a twentieth of the disk, at most this */
+
+/* ---- notes ---- */
+
+#define NOTE_MAGIC 0x31746f6e6b636977ull /* "wicknot1" */
+/* As it is on disk; read only by the machine that wrote it, so in its byte order. */
+struct note_head {
+	uint64_t magic, size;
+	uint32_t kind, without_build_id;
+	char build_id[136], hash[72]; /* terminated */
+	uint64_t checksum;	      /* of all above */
+};
+struct note_synced {
+	uint64_t offset, checksum;
+};
+struct note {
+	struct note_head head;
+	struct note_synced synced; /* rewritten in place; what is torn counts as 0 */
+};
+
+static uint64_t head_checksum(const struct note_head *head)
+{
+	return hash64(head, offsetof(struct note_head, checksum));
+}
+
+static struct note_synced synced_note(uint64_t offset)
+{
+	return (struct note_synced){.offset = offset, .checksum = hash64_mix(offset ^ NOTE_MAGIC)};
+}
+
+static void note_make(struct note *note, const struct upload_begin *begin)
+{
+	*note = (struct note){.head = {.magic = NOTE_MAGIC,
+				       .size = begin->size,
+				       .kind = begin->kind,
+				       .without_build_id = begin->without_build_id}};
+	snprintf(note->head.build_id, sizeof(note->head.build_id), "%s", begin->build_id);
+	snprintf(note->head.hash, sizeof(note->head.hash), "%s", begin->hash);
+	note->head.checksum = head_checksum(&note->head);
+	note->synced = synced_note(0);
+}
+
+static bool note_parse(const struct note *note, struct upload_begin *ret, uint64_t *ret_synced)
+{
+	const struct note_head *head = &note->head;
+	if (head->magic != NOTE_MAGIC || head->checksum != head_checksum(head) || head->kind >= UPLOAD_KINDS ||
+	    strnlen(head->build_id, sizeof(head->build_id)) >= sizeof(ret->build_id) ||
+	    strnlen(head->hash, sizeof(head->hash)) >= sizeof(ret->hash) || !build_id_is_valid(head->build_id))
+		return false;
+	*ret = (struct upload_begin){.kind = head->kind, .size = head->size, .without_build_id = head->without_build_id};
+	snprintf(ret->build_id, sizeof(ret->build_id), "%.128s", head->build_id);
+	snprintf(ret->hash, sizeof(ret->hash), "%.64s", head->hash);
+	struct note_synced good = synced_note(note->synced.offset);
+	*ret_synced = memcmp(&good, &note->synced, sizeof(good)) == 0 ? good.offset : 0;
+	return true;
+}
+
+/* ---- paths ---- */
+
+static void part_path(const struct uploads *uploads, const char *id, char out[static PATH_MAX])
+{
+	snprintf(out, PATH_MAX, "%s/%s.part", uploads->incoming, id); /* its length was checked by uploads_open() */
+}
+
+static void note_path(const struct uploads *uploads, const char *id, char out[static PATH_MAX])
+{
+	snprintf(out, PATH_MAX, "%s/%s.note", uploads->incoming, id);
+}
+
+static void remove_part(const struct uploads *uploads, const char *id)
+{
+	char path[PATH_MAX];
+	part_path(uploads, id, path);
+	io_unlink(path, NULL);
+	note_path(uploads, id, path);
+	io_unlink(path, NULL);
+}
+
+static int make_id(char out[static UPLOAD_ID_MAX], struct error *err)
+{
+	uint64_t random[2];
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return error_set_errno(err, -EIO, "cannot get random bytes for an upload's id");
+	snprintf(out, UPLOAD_ID_MAX, "%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
+	return 0;
+}
+
+/* ---- the open ones; the lock is held ---- */
+
+static struct upload *find_open(struct uploads *uploads, const char *id)
+{
+	for (size_t i = 0; i < uploads->options.open_max; i++)
+		if (uploads->open[i].used && strcmp(uploads->open[i].id, id) == 0)
+			return &uploads->open[i];
+	return NULL;
+}
+
+static struct upload *find_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+{
+	for (size_t i = 0; i < uploads->options.open_max; i++) {
+		struct upload *upload = &uploads->open[i];
+		if (upload->used && upload->begin.kind == kind && strcmp(upload->begin.build_id, build_id) == 0)
+			return upload;
+	}
+	return NULL;
+}
+
+static void drop(struct uploads *uploads, struct upload *upload)
+{
+	remove_part(uploads, upload->id);
+	uploads->part_bytes -= upload->offset;
+	uploads->stats.open--;
+	*upload = (struct upload){0};
+}
+
+static void fail_and_drop(struct uploads *uploads, struct upload *upload)
+{
+	drop(uploads, upload);
+	uploads->stats.failed++;
+}
+
+static bool is_active(const struct upload *upload, int64_t quiet_ns, int64_t now_ns)
+{
+	/* A clock that was set back must not keep an upload for ever. */
+	return upload->busy || (!upload->restored && now_ns - upload->active_ns < quiet_ns && now_ns >= upload->active_ns);
+}
+
+/* A place for one more; of those that have stopped, the one that did so first gives way. */
+static struct upload *free_place(struct uploads *uploads, int64_t now_ns)
+{
+	struct upload *oldest = NULL;
+	for (size_t i = 0; i < uploads->options.open_max; i++) {
+		struct upload *upload = &uploads->open[i];
+		if (!upload->used)
+			return upload;
+		if (!upload->busy && (!oldest || upload->active_ns < oldest->active_ns))
+			oldest = upload;
+	}
+	if (!oldest || is_active(oldest, uploads->options.lease_ns, now_ns))
+		return NULL;
+	fail_and_drop(uploads, oldest);
+	return oldest;
+}
+
+static void drop_old(struct uploads *uploads, int64_t now_ns)
+{
+	for (size_t i = 0; i < uploads->options.open_max; i++) {
+		struct upload *upload = &uploads->open[i];
+		if (upload->used && !upload->busy && now_ns - upload->active_ns > PART_AGE_MAX_NS)
+			fail_and_drop(uploads, upload);
+	}
+}
+
+/* ---- begin ---- */
+
+static bool is_same_file(const struct upload_begin *a, const struct upload_begin *b)
+{
+	return a->size == b->size && *a->hash && strcmp(a->hash, b->hash) == 0 && a->without_build_id == b->without_build_id;
+}
+
+static int check_begin(const struct uploads *uploads, const struct upload_begin *begin, struct error *err)
+{
+	char size[TEXT_NUMBER_MAX], most[TEXT_NUMBER_MAX];
+	if (begin->kind >= UPLOAD_KINDS)
+		return error_set(err, -EINVAL, "unknown kind of upload");
+	if (!build_id_is_valid(begin->build_id) || strlen(begin->build_id) < 4)
+		return error_set(err, -EINVAL, "a build-id is 2 to %u bytes as lower-case hex digits", BUILD_ID_BYTES_MAX);
+	for (const char *at = begin->hash; *at; at++)
+		if ((*at < '0' || *at > '9') && (*at < 'a' || *at > 'z') && (*at < 'A' || *at > 'Z'))
+			return error_set(err, -EINVAL, "a hash is up to 64 letters and digits");
+	if (begin->size == 0)
+		return error_set(err, -EINVAL, "the size of an upload must be more than 0");
+	uint64_t max = uploads->options.file_bytes_max < uploads->options.bytes_max ? uploads->options.file_bytes_max
+										    : uploads->options.bytes_max;
+	if (begin->size > max)
+		return error_set(err, -E2BIG,
+				 "the file has %s, the limit is %s (symbols.uploads in the server's configuration)",
+				 text_format_size(begin->size, size), text_format_size(max, most));
+	return 0;
+}
+
+/* The disk is shared with what the server is there for. */
+static int check_disk(const struct uploads *uploads, uint64_t more, struct error *err)
+{
+	struct statvfs disk;
+	if (statvfs(uploads->options.directory, &disk) < 0)
+		return error_set_errno(err, -errno, "cannot ask for the free space of %s", uploads->options.directory);
+	uint64_t left = (uint64_t)disk.f_blocks * disk.f_frsize / 20;
+	if (left > DISK_LEFT_MAX)
+		left = DISK_LEFT_MAX;
+	if ((uint64_t)disk.f_bavail * disk.f_frsize >= more + left)
+		return 0;
+	return error_set(err, -ENOSPC, "the server's disk has no room for debug information");
+}
+
+static int write_note(const struct uploads *uploads, const char *id, const struct upload_begin *begin, struct error *err)
+{
+	struct note note;
+	char path[PATH_MAX];
+	note_make(&note, begin);
+	note_path(uploads, id, path);
+	return io_write_file(path, &note, sizeof(note), 0640, err);
+}
+
+/* Goes on with what is there, or makes room for another beginning: 0 = *upload is gone, 1 = it is to be resumed. */
+static int meet_other(struct uploads *uploads, struct upload *upload, const struct upload_begin *begin, int64_t now_ns,
+		      struct error *err)
+{
+	bool same = is_same_file(&upload->begin, begin);
+	int64_t quiet_ns = uploads->options.lease_ns;
+	if (same && quiet_ns > RESUME_NS)
+		quiet_ns = RESUME_NS;
+	if (is_active(upload, quiet_ns, now_ns) && (upload->busy || same || !begin->force))
+		return error_set(err, -EBUSY, "somebody else is sending this file just now");
+	if (same)
+		return 1;
+	fail_and_drop(uploads, upload);
+	return 0;
+}
+
+static int begin_new(struct uploads *uploads, const struct upload_begin *begin, int64_t now_ns, struct upload **ret,
+		     struct error *err)
+{
+	struct upload *upload = free_place(uploads, now_ns);
+	if (!upload)
+		return error_set(err, -EAGAIN, "%zu files are being sent already; try again later", uploads->options.open_max);
+	int r = check_disk(uploads, begin->size, err);
+	if (!r)
+		r = make_id(upload->id, err);
+	if (!r)
+		r = write_note(uploads, upload->id, begin, err);
+	if (r) {
+		if (*upload->id)
+			remove_part(uploads, upload->id);
+		*upload = (struct upload){0};
+		return r;
+	}
+	upload->used = true;
+	upload->begin = *begin;
+	uploads->stats.open++;
+	*ret = upload;
+	return 0;
+}
+
+static int begin_locked(struct uploads *uploads, const struct upload_begin *begin, struct upload **ret, struct error *err)
+{
+	int64_t now_ns = time_now_ns();
+	drop_old(uploads, now_ns);
+	if (!begin->force && uploads_file_find(uploads, begin->build_id, begin->kind))
+		return error_set(err, -EEXIST, "%s of that build-id is there already", upload_kind_names[begin->kind]);
+	struct upload *upload = find_open_file(uploads, begin->build_id, begin->kind);
+	int r = upload ? meet_other(uploads, upload, begin, now_ns, err) : 0;
+	if (r == 0)
+		r = begin_new(uploads, begin, now_ns, &upload, err);
+	if (r < 0)
+		return r;
+	upload->active_ns = now_ns;
+	upload->restored = false;
+	*ret = upload;
+	return 0;
+}
+
+int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, char ret_id[static UPLOAD_ID_MAX],
+		  uint64_t *ret_offset, struct error *err)
+{
+	struct upload *upload = NULL;
+	int r = check_begin(uploads, begin, err);
+	pthread_mutex_lock(&uploads->lock);
+	if (!r)
+		r = begin_locked(uploads, begin, &upload, err);
+	if (r) {
+		uploads->stats.refused++;
+	} else {
+		memcpy(ret_id, upload->id, UPLOAD_ID_MAX);
+		*ret_offset = upload->offset;
+		uploads->stats.begun++;
+	}
+	pthread_mutex_unlock(&uploads->lock);
+	return r;
+}
+
+/* ---- pieces ---- */
+
+static int open_part(const struct uploads *uploads, const char *id, struct error *err)
+{
+	char path[PATH_MAX];
+	part_path(uploads, id, path);
+	return io_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0640, err);
+}
+
+/* The part is on the disk up to `offset`: says so in the note. */
+static int note_offset(const struct uploads *uploads, const char *id, uint64_t offset, struct error *err)
+{
+	char path[PATH_MAX];
+	struct note_synced synced = synced_note(offset);
+	note_path(uploads, id, path);
+	_cleanup_(fd_closep) int fd = io_open(path, O_WRONLY | O_NOFOLLOW, 0, err);
+	return fd < 0 ? fd : io_pwrite(fd, &synced, sizeof(synced), offsetof(struct note, synced), path, err);
+}
+
+static int sync_part(const struct uploads *uploads, int fd, const char *id, uint64_t offset, struct error *err)
+{
+	int r = io_sync(fd, "the uploaded file", err);
+	return r ? r : note_offset(uploads, id, offset, err);
+}
+
+/* Without the lock; the upload is busy, so that nobody else touches it or its files. */
+static int write_piece(struct uploads *uploads, const struct upload *upload, struct bytes data, uint64_t *synced,
+		       struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, err);
+	if (fd < 0)
+		return fd;
+	int r = io_pwrite(fd, data.data, data.len, upload->offset, "the uploaded file", err);
+	uint64_t end = upload->offset + data.len;
+	if (r || end - upload->synced < SYNC_BYTES || end == upload->begin.size)
+		return r;
+	r = sync_part(uploads, fd, upload->id, end, err);
+	if (!r)
+		*synced = end;
+	return r;
+}
+
+static int check_piece(struct uploads *uploads, struct upload *upload, uint64_t offset, struct bytes data, struct error *err)
+{
+	if (upload->busy || offset != upload->offset)
+		return error_set(err, -ERANGE, "the next piece begins at %llu", (unsigned long long)upload->offset);
+	if (data.len > upload->begin.size - upload->offset)
+		return error_set(err, -EINVAL, "this is more than the %llu bytes that were announced",
+				 (unsigned long long)upload->begin.size);
+	bool enough = data.len >= UPLOAD_START_BYTES || data.len == upload->begin.size;
+	if (offset == 0 && enough && !upload_begins_well(upload->begin.kind, data))
+		return error_set(err, -EBADMSG, "what was sent does not begin like a file of kind %s",
+				 upload_kind_names[upload->begin.kind]);
+	return uploads_make_room(uploads, data.len, err);
+}
+
+static int write_locked(struct uploads *uploads, struct upload *upload, uint64_t offset, struct bytes data, struct error *err)
+{
+	int r = check_piece(uploads, upload, offset, data, err);
+	if (r == -EBADMSG)
+		fail_and_drop(uploads, upload);
+	if (r || !data.len)
+		return r;
+	uint64_t synced = upload->synced;
+	upload->busy = true;
+	uploads->part_bytes += data.len; /* spoken for, so that others make room for it too */
+	pthread_mutex_unlock(&uploads->lock);
+	r = write_piece(uploads, upload, data, &synced, err);
+	pthread_mutex_lock(&uploads->lock);
+	upload->busy = false;
+	if (r) {
+		uploads->part_bytes -= data.len;
+		return r;
+	}
+	upload->synced = synced;
+	upload->offset += data.len;
+	upload->active_ns = time_now_ns();
+	upload->restored = false;
+	uploads->stats.bytes_received += data.len;
+	return 0;
+}
+
+static int unknown_id(struct error *err)
+{
+	return error_set(err, -ENOENT, "there is no such upload (any more); begin anew");
+}
+
+int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, struct bytes data, uint64_t *ret_offset,
+		  struct error *err)
+{
+	pthread_mutex_lock(&uploads->lock);
+	struct upload *upload = find_open(uploads, id);
+	int r = upload ? write_locked(uploads, upload, offset, data, err) : unknown_id(err);
+	*ret_offset = upload && upload->used ? upload->offset : 0;
+	pthread_mutex_unlock(&uploads->lock);
+	return r;
+}
+
+/* ---- the end ---- */
+
+/* -EBADMSG is about the file, everything else about this machine. */
+static int put_in_place(struct uploads *uploads, const struct upload *upload, const char *path, struct error *err)
+{
+	char from[PATH_MAX], folder[PATH_MAX];
+	part_path(uploads, upload->id, from);
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, err);
+	if (fd < 0)
+		return fd;
+	int r = io_truncate(fd, upload->begin.size, "the uploaded file", err); /* a failed write may have left more */
+	if (!r)
+		r = upload_check(fd, &upload->begin, err);
+	if (!r)
+		r = sync_part(uploads, fd, upload->id, upload->offset, err);
+	if (!r)
+		r = io_make_dirs(folder, 0750, err);
+	if (!r)
+		r = io_sync_dir(uploads->options.directory, err);
+	if (!r)
+		r = io_rename(from, path, err);
+	if (r)
+		return r;
+	/* It is there. Should the directory not be synced, a power cut may lose it, and then it is wanted again. */
+	r = io_sync_dir(folder, err);
+	return r ? 1 : 0;
+}
+
+/* Returns what to tell the client; *ret_there: the file is in its place. */
+static int finish_locked(struct uploads *uploads, struct upload *upload, bool *ret_there, struct error *err)
+{
+	char path[PATH_MAX];
+	struct error problem = {0};
+	if (upload->busy)
+		return error_set(err, -EBUSY, "a piece of this upload is being written just now");
+	if (upload->offset != upload->begin.size)
+		return error_set(err, -ERANGE, "%llu of %llu bytes have arrived", (unsigned long long)upload->offset,
+				 (unsigned long long)upload->begin.size);
+	int r = uploads_file_path(uploads, upload->begin.build_id, upload->begin.kind, path, err);
+	struct upload_file *file = r ? NULL : uploads_file_new(upload->begin.build_id, upload->begin.kind, upload->begin.size);
+	if (!file)
+		return r ? r : error_nomem(err);
+	upload->busy = true;
+	pthread_mutex_unlock(&uploads->lock);
+	r = put_in_place(uploads, upload, path, &problem);
+	pthread_mutex_lock(&uploads->lock);
+	upload->busy = false;
+	upload->active_ns = time_now_ns();
+	*ret_there = r >= 0;
+	if (r >= 0) {
+		file->used_ns = upload->active_ns;
+		uploads_file_add(uploads, file);
+		drop(uploads, upload);
+		uploads->stats.finished++;
+		uploads_make_room(uploads, 0, NULL);
+	} else {
+		mem_free(file);
+		if (r == -EBADMSG)
+			fail_and_drop(uploads, upload);
+	}
+	return r ? error_set(err, r > 0 ? problem.code : r, "%s", problem.message) : 0;
+}
+
+int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
+{
+	char build_id[BUILD_ID_HEX_MAX] = "";
+	enum upload_kind kind = 0;
+	bool there = false;
+	pthread_mutex_lock(&uploads->lock);
+	struct upload *upload = find_open(uploads, id);
+	if (upload) {
+		snprintf(build_id, sizeof(build_id), "%s", upload->begin.build_id);
+		kind = upload->begin.kind;
+	}
+	int r = upload ? finish_locked(uploads, upload, &there, err) : unknown_id(err);
+	pthread_mutex_unlock(&uploads->lock);
+	if (there && uploads->options.on_arrival)
+		uploads->options.on_arrival(uploads->options.context, build_id, kind);
+	return r;
+}
+
+void uploads_abort(struct uploads *uploads, const char *id)
+{
+	pthread_mutex_lock(&uploads->lock);
+	struct upload *upload = find_open(uploads, id);
+	if (upload && !upload->busy)
+		fail_and_drop(uploads, upload);
+	pthread_mutex_unlock(&uploads->lock);
+}
+
+/* ---- what is there ---- */
+
+bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+{
+	pthread_mutex_lock(&uploads->lock);
+	bool has = kind < UPLOAD_KINDS && uploads_file_find(uploads, build_id, kind);
+	pthread_mutex_unlock(&uploads->lock);
+	return has;
+}
+
+static int open_locked(struct uploads *uploads, struct upload_file *file, int *ret_fd, struct error *err)
+{
+	char path[PATH_MAX];
+	int r = uploads_file_path(uploads, file->build_id, file->kind, path, err);
+	int fd = r ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	if (fd == -ENOENT) /* somebody removed it */
+		uploads_file_forget(uploads, file);
+	if (fd < 0)
+		return fd;
+	uploads_file_use(uploads, file, time_now_ns());
+	struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+	futimens(fd, now); /* it only orders; what cannot be set is ordered by its arrival */
+	*ret_fd = fd;
+	return 0;
+}
+
+int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err)
+{
+	pthread_mutex_lock(&uploads->lock);
+	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, build_id, kind) : NULL;
+	int r = file ? open_locked(uploads, file, ret_fd, err)
+		     : error_set(err, -ENOENT, "nobody has uploaded %s of build-id %.128s",
+				 kind < UPLOAD_KINDS ? upload_kind_names[kind] : "that", build_id);
+	pthread_mutex_unlock(&uploads->lock);
+	return r;
+}
+
+bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+{
+	int64_t now_ns = time_now_ns();
+	pthread_mutex_lock(&uploads->lock);
+	const struct upload *upload = find_open_file(uploads, build_id, kind);
+	bool coming = upload && is_active(upload, uploads->options.lease_ns, now_ns);
+	pthread_mutex_unlock(&uploads->lock);
+	return coming;
+}
+
+int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err)
+{
+	int r = 0;
+	pthread_mutex_lock(&uploads->lock);
+	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++) {
+		char path[PATH_MAX];
+		struct upload_file *file = uploads_file_find(uploads, build_id, kind);
+		if (!file)
+			continue;
+		r = uploads_file_path(uploads, build_id, kind, path, err);
+		if (!r)
+			r = io_unlink(path, err);
+		if (!r)
+			uploads_file_forget(uploads, file);
+	}
+	pthread_mutex_unlock(&uploads->lock);
+	return r;
+}
+
+void uploads_get_stats(struct uploads *uploads, struct uploads_stats *ret)
+{
+	pthread_mutex_lock(&uploads->lock);
+	*ret = uploads->stats;
+	pthread_mutex_unlock(&uploads->lock);
+}
+
+/* ---- start and end ---- */
+
+static bool is_id(const char *text, size_t len)
+{
+	return len == 32 && strspn(text, "0123456789abcdef") >= 32;
+}
+
+/* Notices the part that a note speaks of. A note that makes no sense, or has no room, is removed with its part. */
+static int restore(struct uploads *uploads, const char *id, int64_t now_ns, struct error *err)
+{
+	char path[PATH_MAX];
+	struct note note = {0};
+	struct upload upload = {.used = true, .restored = true};
+	struct stat info;
+	note_path(uploads, id, path);
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	if (fd < 0)
+		return fd;
+	ssize_t len = io_pread(fd, &note, sizeof(note), 0, path, err);
+	if (len < 0)
+		return (int)len;
+	part_path(uploads, id, path);
+	struct upload *place = free_place(uploads, now_ns);
+	if (len != sizeof(note) || !note_parse(&note, &upload.begin, &upload.synced) || !place || lstat(path, &info) < 0 ||
+	    !S_ISREG(info.st_mode) || (uint64_t)info.st_size < upload.synced || upload.synced > upload.begin.size ||
+	    find_open_file(uploads, upload.begin.build_id, upload.begin.kind)) {
+		remove_part(uploads, id);
+		return 0;
+	}
+	snprintf(upload.id, sizeof(upload.id), "%s", id);
+	upload.offset = upload.synced;
+	upload.active_ns = info.st_mtim.tv_sec * NS_PER_S + info.st_mtim.tv_nsec;
+	*place = upload;
+	uploads->part_bytes += upload.offset;
+	uploads->stats.open++;
+	return 0;
+}
+
+/* A part without a note is of an upload that had ended or not begun; other names are left by a crash of io_write_file(). */
+static void sweep(struct uploads *uploads, const char *name)
+{
+	char id[33], path[PATH_MAX];
+	snprintf(id, sizeof(id), "%.32s", name);
+	if (is_id(id, strlen(id)) && find_open(uploads, id))
+		return;
+	if ((text_ends_with(name, ".part") || text_ends_with(name, ".tmp")) &&
+	    io_join_path(path, sizeof(path), uploads->incoming, name) == 0)
+		io_unlink(path, NULL);
+}
+
+static int load_incoming(struct uploads *uploads, struct error *err)
+{
+	int64_t now_ns = time_now_ns();
+	DIR *dir = opendir(uploads->incoming);
+	if (!dir)
+		return error_set_errno(err, -errno, "cannot read %s", uploads->incoming);
+	const struct dirent *entry;
+	int r = 0;
+	while (!r && (entry = readdir(dir))) {
+		char id[33];
+		if (!is_id(entry->d_name, strcspn(entry->d_name, ".")) || strcmp(entry->d_name + 32, ".note") != 0)
+			continue;
+		snprintf(id, sizeof(id), "%.32s", entry->d_name);
+		r = restore(uploads, id, now_ns, err);
+	}
+	rewinddir(dir);
+	while (!r && (entry = readdir(dir)))
+		sweep(uploads, entry->d_name);
+	closedir(dir);
+	return r;
+}
+
+static void set_defaults(struct uploads_options *options)
+{
+	if (!options->bytes_max)
+		options->bytes_max = BYTES_MAX_DEFAULT;
+	if (!options->file_bytes_max)
+		options->file_bytes_max = FILE_BYTES_MAX_DEFAULT;
+	if (!options->lease_ns)
+		options->lease_ns = LEASE_NS_DEFAULT;
+	if (!options->open_max)
+		options->open_max = OPEN_MAX_DEFAULT;
+}
+
+/* Room for "/incoming/", an id, ".part", and for "/xx/", a build-id and a kind. */
+#define NAMES_BYTES_MAX (BUILD_ID_HEX_MAX + 32)
+
+int uploads_open(const struct uploads_options *options, struct uploads **ret, struct error *err)
+{
+	char incoming[PATH_MAX];
+	if (strlen(options->directory) + NAMES_BYTES_MAX > sizeof(incoming) ||
+	    io_join_path(incoming, sizeof(incoming), options->directory, "incoming"))
+		return error_set(err, -ENAMETOOLONG, "the path of the directory for uploads is too long");
+	_cleanup_(uploads_closep) struct uploads *uploads = mem_zalloc(sizeof(*uploads));
+	if (!uploads)
+		return error_nomem(err);
+	pthread_mutex_init(&uploads->lock, NULL);
+	uploads->options = *options;
+	set_defaults(&uploads->options);
+	uploads->options.directory = mem_strdup(options->directory);
+	uploads->incoming = mem_strdup(incoming);
+	uploads->open = mem_zalloc_array(uploads->options.open_max, sizeof(*uploads->open));
+	if (!uploads->options.directory || !uploads->incoming || !uploads->open)
+		return error_nomem(err);
+	int r = io_make_dirs(incoming, 0750, err);
+	if (!r)
+		r = uploads_files_load(uploads, err);
+	if (!r)
+		r = load_incoming(uploads, err);
+	if (r)
+		return r;
+	uploads_make_room(uploads, 0, NULL); /* what cannot be removed now is tried again later */
+	*ret = uploads;
+	uploads = NULL;
+	return 0;
+}
+
+/* An orderly end: nothing that has arrived needs to be sent twice. */
+static void keep_part(const struct uploads *uploads, const struct upload *upload)
+{
+	if (!upload->used || upload->offset == upload->synced)
+		return;
+	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, NULL);
+	if (fd >= 0)
+		sync_part(uploads, fd, upload->id, upload->offset, NULL);
+}
+
+struct uploads *uploads_close(struct uploads *uploads)
+{
+	if (!uploads)
+		return NULL;
+	for (size_t i = 0; uploads->open && i < uploads->options.open_max; i++)
+		keep_part(uploads, &uploads->open[i]);
+	uploads_files_release(uploads);
+	pthread_mutex_destroy(&uploads->lock);
+	mem_free(uploads->open);
+	mem_free(uploads->incoming);
+	mem_free((char *)uploads->options.directory);
+	return mem_free(uploads);
+}

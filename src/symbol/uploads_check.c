@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is an uploaded file what it says it is? That much is decided here, in the server's own process, by the readers that are made
+ * for hostile files: an ELF header and notes, the first bytes of the others. What the files hold is parsed later, and
+ * elsewhere.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/io.h"
+#include "symbol/uploads_int.h"
+
+#define TAR_MAGIC_AT 257
+
+const char *const upload_kind_names[UPLOAD_KINDS] = {"debuginfo", "executable", "sources", "kallsyms"};
+
+static bool has_bytes(struct bytes start, size_t at, const char *magic, size_t len)
+{
+	return start.len >= at + len && memcmp(start.data + at, magic, len) == 0;
+}
+
+/* "ffffffff81000000 T _stext" */
+static bool is_symbol_line(struct bytes start)
+{
+	size_t digits = 0;
+	while (digits < start.len && digits < 16 && memchr("0123456789abcdefABCDEF", start.data[digits], 22))
+		digits++;
+	return digits >= 8 && start.len > digits + 2 && start.data[digits] == ' ' && start.data[digits + 2] == ' ';
+}
+
+bool upload_begins_well(enum upload_kind kind, struct bytes start)
+{
+	switch (kind) {
+	case UPLOAD_DEBUGINFO:
+	case UPLOAD_EXECUTABLE: return has_bytes(start, 0, ELFMAG, SELFMAG);
+	case UPLOAD_SOURCES:
+		return has_bytes(start, 0, "\x1f\x8b", 2) || has_bytes(start, 0, "\x28\xb5\x2f\xfd", 4) ||
+		       has_bytes(start, TAR_MAGIC_AT, "ustar", 5);
+	case UPLOAD_KALLSYMS: return has_bytes(start, 0, "#", 1) || is_symbol_line(start);
+	case UPLOAD_KINDS: break;
+	}
+	return false;
+}
+
+static int check_elf(int fd, const struct upload_begin *begin, struct error *err)
+{
+	char build_id[BUILD_ID_HEX_MAX];
+	struct error problem = {0};
+	int r = build_id_read_fd(fd, build_id, &problem);
+	if (r == -ENOENT && begin->without_build_id)
+		return 0;
+	if (r == -ENOMEM || r == -EIO)
+		return error_set(err, r, "%s", problem.message);
+	if (r)
+		return error_set(err, -EBADMSG, "what was sent is not the ELF file of that build-id: %s", problem.message);
+	if (strcmp(build_id, begin->build_id) != 0)
+		return error_set(err, -EBADMSG, "the file that was sent has another build-id: %s", build_id);
+	return 0;
+}
+
+static int check_hash(int fd, const struct upload_begin *begin, struct error *err)
+{
+	struct hash128 hash;
+	char hex[33];
+	if (strlen(begin->hash) != 32 || strspn(begin->hash, "0123456789abcdef") != 32)
+		return 0; /* of another kind: the client's own business */
+	int r = hash128_file(fd, "the uploaded file", &hash, err);
+	if (r)
+		return r;
+	snprintf(hex, sizeof(hex), "%016llx%016llx", (unsigned long long)hash.high, (unsigned long long)hash.low);
+	if (strcmp(hex, begin->hash) == 0)
+		return 0;
+	return error_set(err, -EBADMSG, "the file was damaged on its way: its XXH3-128 is %s, announced was %s", hex,
+			 begin->hash);
+}
+
+int upload_check(int fd, const struct upload_begin *begin, struct error *err)
+{
+	uint8_t start[UPLOAD_START_BYTES];
+	ssize_t len = io_pread(fd, start, sizeof(start), 0, "the uploaded file", err);
+	if (len < 0)
+		return (int)len;
+	if (!upload_begins_well(begin->kind, (struct bytes){start, (size_t)len}))
+		return error_set(err, -EBADMSG, "what was sent does not begin like a file of kind %s",
+				 upload_kind_names[begin->kind]);
+	int r = check_hash(fd, begin, err);
+	if (!r && (begin->kind == UPLOAD_DEBUGINFO || begin->kind == UPLOAD_EXECUTABLE))
+		r = check_elf(fd, begin, err);
+	return r;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by uploads.c (what arrives) and uploads_files.c (what has arrived). */
+#ifndef WICK_SYMBOL_UPLOADS_INT_H
+#define WICK_SYMBOL_UPLOADS_INT_H
+
+#include <limits.h>
+#include <pthread.h>
+
+#include "symbol/uploads.h"
+
+#define UPLOADS_BUCKETS	  4096u
+#define UPLOADS_FILES_MAX 65536u /* remembered; bounds memory to some 14 MiB */
+
+/* A file in its place. */
+struct upload_file {
+	char build_id[BUILD_ID_HEX_MAX];
+	uint8_t kind; /* enum upload_kind */
+	uint64_t size;
+	int64_t used_ns; /* since 1970; of its mtime when it was found at start */
+	struct upload_file *next, *older, *newer;
+};
+
+/* One that is being sent. `busy` is set while a thread does I/O on it without the lock: nobody else may touch it then. */
+struct upload {
+	char id[UPLOAD_ID_MAX];
+	struct upload_begin begin;
+	uint64_t offset;   /* so much has arrived */
+	uint64_t synced;   /* so much of it survives a power cut, as the note beside the part says */
+	int64_t active_ns; /* since 1970; of the last progress */
+	bool used, busy;   /* used: this place of the array is taken */
+	bool restored;	   /* found at start, and nobody has asked for it since: nobody is sending it */
+};
+
+struct uploads {
+	struct uploads_options options; /* defaults filled in; directory is owned */
+	char *incoming;			/* DIRECTORY/incoming */
+	pthread_mutex_t lock;		/* everything below */
+	struct upload *open;		/* options.open_max */
+	struct upload_file *buckets[UPLOADS_BUCKETS];
+	struct upload_file *newest, *oldest;
+	uint64_t part_bytes; /* of the open ones, arrived */
+	struct uploads_stats stats;
+};
+
+/* ---- uploads_files.c; the lock is held ---- */
+
+/* Reads the directory. Files with names that are not ours are left alone. */
+int uploads_files_load(struct uploads *uploads, struct error *err);
+void uploads_files_release(struct uploads *uploads);
+/* "DIRECTORY/xx/yyyy.KIND"; the build-id and kind have been checked. -ENAMETOOLONG. */
+int uploads_file_path(const struct uploads *uploads, const char *build_id, enum upload_kind kind, char out[static PATH_MAX],
+		      struct error *err);
+struct upload_file *uploads_file_find(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+/* Memory for one more, so that adding it later cannot fail; NULL without memory. */
+struct upload_file *uploads_file_new(const char *build_id, enum upload_kind kind, uint64_t size);
+/* Takes `file`; one of the same name, which it has replaced on disk, is forgotten. */
+void uploads_file_add(struct uploads *uploads, struct upload_file *file);
+void uploads_file_use(struct uploads *uploads, struct upload_file *file, int64_t now_ns);
+void uploads_file_forget(struct uploads *uploads, struct upload_file *file);
+/* Removes the least recently used ones until `more` bytes fit. -ENOSPC when they cannot. */
+int uploads_make_room(struct uploads *uploads, uint64_t more, struct error *err);
+
+/* ---- uploads_check.c ---- */
+
+/* Does the beginning of a file look like one of this kind? So much of it is needed for an answer. */
+#define UPLOAD_START_BYTES 512u
+bool upload_begins_well(enum upload_kind kind, struct bytes start);
+/* Is the file behind fd what `begin` says? -EBADMSG when it is not. Reads all of it if there is a hash to check. */
+int upload_check(int fd, const struct upload_begin *begin, struct error *err);
+
+#endif

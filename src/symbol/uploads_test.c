@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/uploads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "elf/test_elf.h"
+#include "symbol/uploads_int.h"
+
+#define OTHER_BUILD_ID "ff23456789abcdef0123456789abcdef01234567"
+#define SHORT_LEASE_NS (20 * NS_PER_MS)
+
+static const struct test_symbol symbols[] = {{"main", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
+
+struct arrivals {
+	char build_id[BUILD_ID_HEX_MAX];
+	enum upload_kind kind;
+	unsigned count;
+};
+struct fixture {
+	char directory[64];
+	struct arrivals arrivals;
+	struct buffer elf, other; /* files of TEST_ELF_BUILD_ID and OTHER_BUILD_ID */
+	struct uploads *uploads;
+};
+
+static void on_arrival(void *context, const char *build_id, enum upload_kind kind)
+{
+	struct arrivals *arrivals = context;
+	snprintf(arrivals->build_id, sizeof(arrivals->build_id), "%s", build_id);
+	arrivals->kind = kind;
+	arrivals->count++;
+}
+
+static int try_open(struct fixture *fixture, const struct uploads_options *options)
+{
+	struct uploads_options all = options ? *options : (struct uploads_options){0};
+	all.directory = fixture->directory;
+	all.on_arrival = on_arrival;
+	all.context = &fixture->arrivals;
+	return uploads_open(&all, &fixture->uploads, NULL);
+}
+
+static void reopen(struct fixture *fixture, const struct uploads_options *options)
+{
+	fixture->uploads = uploads_close(fixture->uploads);
+	assert_int_equal(try_open(fixture, options), 0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	snprintf(fixture->directory, sizeof(fixture->directory), "/tmp/wick-uploads-XXXXXX");
+	assert_non_null(mkdtemp(fixture->directory));
+	buffer_init(&fixture->elf, MIB);
+	buffer_init(&fixture->other, MIB);
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1}, &fixture->elf);
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .build_id_first = 0xff}, &fixture->other);
+	reopen(fixture, NULL);
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	uploads_close(fixture->uploads);
+	io_remove_tree(fixture->directory, NULL);
+	buffer_release(&fixture->elf);
+	buffer_release(&fixture->other);
+	free(fixture);
+	return 0;
+}
+
+static struct upload_begin begin_of(const char *build_id, uint64_t size)
+{
+	struct upload_begin begin = {.kind = UPLOAD_DEBUGINFO, .size = size};
+	snprintf(begin.build_id, sizeof(begin.build_id), "%s", build_id);
+	return begin;
+}
+
+static void set_hash(struct upload_begin *begin, struct bytes file)
+{
+	struct hash128 hash = hash128(file.data, file.len);
+	snprintf(begin->hash, sizeof(begin->hash), "%016llx%016llx", (unsigned long long)hash.high,
+		 (unsigned long long)hash.low);
+}
+
+/* The whole way of a small file; 0 or the first failure. */
+static int send_all(struct uploads *uploads, const struct upload_begin *begin, struct bytes file)
+{
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset = 0;
+	int r = uploads_begin(uploads, begin, id, &offset, NULL);
+	while (!r && offset < file.len) {
+		size_t len = file.len - offset < 700 ? file.len - offset : 700;
+		r = uploads_write(uploads, id, offset, (struct bytes){file.data + offset, len}, &offset, NULL);
+	}
+	return r ? r : uploads_finish(uploads, id, NULL);
+}
+
+static void assert_stored(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct bytes file)
+{
+	int fd = -1;
+	uint8_t *data = malloc(file.len + 1);
+	assert_true(uploads_has(uploads, build_id, kind));
+	assert_int_equal(uploads_open_file(uploads, build_id, kind, &fd, NULL), 0);
+	assert_int_equal(io_pread(fd, data, file.len + 1, 0, "test", NULL), file.len);
+	assert_memory_equal(data, file.data, file.len);
+	free(data);
+	io_close(fd);
+}
+
+static size_t count_incoming(const struct fixture *fixture)
+{
+	char command[160];
+	unsigned count = 0;
+	snprintf(command, sizeof(command), "ls -A %s/incoming | wc -l", fixture->directory);
+	FILE *pipe = popen(command, "r");
+	assert_int_equal(fscanf(pipe, "%u", &count), 1);
+	pclose(pipe);
+	return count;
+}
+
+static void test_a_file_arrives(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf);
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len);
+	set_hash(&begin, file);
+	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+	assert_int_equal(fixture->arrivals.count, 1);
+	assert_string_equal(fixture->arrivals.build_id, TEST_ELF_BUILD_ID);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
+	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
+	assert_int_equal(send_all(fixture->uploads, &begin, file), -EEXIST);
+	begin.force = true;
+	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+	struct uploads_stats stats;
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 1);
+	assert_int_equal(stats.bytes, file.len);
+	assert_int_equal(stats.bytes_received, 2 * file.len);
+	assert_int_equal(stats.open, 0);
+	assert_int_equal(stats.finished, 2);
+	assert_int_equal(stats.refused, 1);
+	assert_int_equal(count_incoming(fixture), 0);
+	reopen(fixture, NULL);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
+	assert_int_equal(uploads_remove(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+	int fd;
+	assert_int_equal(uploads_open_file(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, &fd, NULL), -ENOENT);
+}
+
+static void test_what_is_announced_is_checked(void **state)
+{
+	struct fixture *fixture = *state;
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	struct upload_begin begin = begin_of("../../etc/passwd", 100);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
+	begin = begin_of("ABCDEF", 100);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
+	begin = begin_of("ab", 100);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
+	begin = begin_of(TEST_ELF_BUILD_ID, 0);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
+	begin = begin_of(TEST_ELF_BUILD_ID, 3 * GIB);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -E2BIG);
+	begin = begin_of(TEST_ELF_BUILD_ID, 100);
+	begin.kind = UPLOAD_KINDS;
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
+	begin = begin_of(TEST_ELF_BUILD_ID, 100);
+	snprintf(begin.hash, sizeof(begin.hash), "../x");
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
+	assert_int_equal(uploads_write(fixture->uploads, "../../x", 0, bytes_of_string("x"), &offset, NULL), -ENOENT);
+	assert_int_equal(uploads_finish(fixture->uploads, "", NULL), -ENOENT);
+	uploads_abort(fixture->uploads, "nobody");
+}
+
+static void test_what_is_sent_is_checked(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf);
+	struct error err = {0};
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	struct upload_begin begin = begin_of(OTHER_BUILD_ID, file.len);
+	assert_int_equal(send_all(fixture->uploads, &begin, file), -EBADMSG); /* another build-id */
+	begin = begin_of(TEST_ELF_BUILD_ID, file.len);
+	snprintf(begin.hash, sizeof(begin.hash), "00000000000000000000000000000000");
+	assert_int_equal(send_all(fixture->uploads, &begin, file), -EBADMSG); /* another hash */
+	snprintf(begin.hash, sizeof(begin.hash), "md5orwhatever");
+	assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+	/* Garbage is refused with its first piece. */
+	char garbage[4096] = "garbage";
+	begin = begin_of(OTHER_BUILD_ID, GIB);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(
+		uploads_write(fixture->uploads, id, 0, (struct bytes){(uint8_t *)garbage, sizeof(garbage)}, &offset, &err),
+		-EBADMSG);
+	assert_non_null(strstr(err.message, "debuginfo"));
+	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), -ENOENT);
+	/* An ELF header and nothing behind it. */
+	begin = begin_of(OTHER_BUILD_ID, 64);
+	assert_int_equal(send_all(fixture->uploads, &begin, (struct bytes){file.data, 64}), -EBADMSG);
+	/* More than was announced; less than was announced. */
+	begin = begin_of(OTHER_BUILD_ID, 600);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 601}, &offset, NULL), -EINVAL);
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 599}, &offset, NULL), 0);
+	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), -ERANGE);
+	uploads_abort(fixture->uploads, id);
+	assert_int_equal(count_incoming(fixture), 0);
+	assert_int_equal(fixture->arrivals.count, 1);
+}
+
+static void test_ids_that_are_no_build_ids(void **state)
+{
+	struct fixture *fixture = *state;
+	struct buffer file;
+	buffer_init(&file, MIB);
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .no_build_id = true}, &file);
+	struct upload_begin begin = begin_of("abcdef", file.len);
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&file)), -EBADMSG);
+	begin.without_build_id = true;
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&file)), 0);
+	begin = begin_of("abcdef01", fixture->elf.len);
+	begin.without_build_id = true;
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), -EBADMSG);
+	buffer_release(&file);
+}
+
+static void test_other_kinds(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char list[] = "ffffffff81000000 T _stext\nffffffff81000100 t one\n";
+	static const char packed[] = "\x1f\x8b\x08 and so on";
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, sizeof(list) - 1);
+	begin.kind = UPLOAD_KALLSYMS;
+	assert_int_equal(send_all(fixture->uploads, &begin, bytes_of_string(list)), 0);
+	begin.size = sizeof(packed) - 1;
+	begin.kind = UPLOAD_SOURCES;
+	assert_int_equal(send_all(fixture->uploads, &begin, bytes_of_string(packed)), 0);
+	begin = begin_of(OTHER_BUILD_ID, sizeof(list) - 1);
+	begin.kind = UPLOAD_SOURCES;
+	assert_int_equal(send_all(fixture->uploads, &begin, bytes_of_string(list)), -EBADMSG);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_KALLSYMS, bytes_of_string(list));
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_SOURCES, bytes_of_string(packed));
+	assert_false(uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	struct uploads_stats stats;
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 2);
+	assert_int_equal(uploads_remove(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 0);
+	assert_int_equal(stats.bytes, 0);
+}
+
+static void test_two_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf);
+	char id[UPLOAD_ID_MAX], second[UPLOAD_ID_MAX];
+	uint64_t offset = 1;
+	reopen(fixture, &(struct uploads_options){.lease_ns = SHORT_LEASE_NS});
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len), different = begin;
+	snprintf(begin.hash, sizeof(begin.hash), "aa");
+	snprintf(different.hash, sizeof(different.hash), "bb");
+	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(offset, 0);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), -EBUSY);
+	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), -EBUSY);
+	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_EXECUTABLE));
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), 0);
+	assert_int_equal(offset, 1000);
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), -ERANGE);
+	assert_int_equal(offset, 1000);
+	/* It stops: the same file goes on where it was, another one begins anew. */
+	time_sleep_ns(2 * SHORT_LEASE_NS);
+	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
+	assert_string_equal(second, id);
+	assert_int_equal(offset, 1000);
+	time_sleep_ns(2 * SHORT_LEASE_NS);
+	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), 0);
+	assert_string_not_equal(second, id);
+	assert_int_equal(offset, 0);
+	assert_int_equal(uploads_write(fixture->uploads, id, 1000, (struct bytes){file.data, 10}, &offset, NULL), -ENOENT);
+	/* Whoever insists does not wait. */
+	begin.force = true;
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, file, &offset, NULL), 0);
+	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), 0);
+}
+
+static void test_too_many_at_once(void **state)
+{
+	struct fixture *fixture = *state;
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	reopen(fixture, &(struct uploads_options){.open_max = 2, .lease_ns = SHORT_LEASE_NS});
+	struct upload_begin a = begin_of("aaaa", 100), b = begin_of("bbbb", 100), c = begin_of("cccc", 100);
+	assert_int_equal(uploads_begin(fixture->uploads, &a, id, &offset, NULL), 0);
+	assert_int_equal(uploads_begin(fixture->uploads, &b, id, &offset, NULL), 0);
+	assert_int_equal(uploads_begin(fixture->uploads, &c, id, &offset, NULL), -EAGAIN);
+	time_sleep_ns(2 * SHORT_LEASE_NS);
+	assert_int_equal(uploads_begin(fixture->uploads, &c, id, &offset, NULL), 0);
+	struct uploads_stats stats;
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.open, 2);
+	assert_int_equal(stats.failed, 1);
+}
+
+static void make_large(struct buffer *file, const struct buffer *elf, size_t len)
+{
+	buffer_init(file, len);
+	assert_int_equal(buffer_append(file, elf->data, elf->len), 0);
+	assert_int_equal(buffer_reserve(file, len - file->len), 0);
+	for (size_t i = file->len; i < len; i++)
+		file->data[i] = (uint8_t)(i * 7);
+	file->len = len;
+}
+
+/* A copy of the directory as it is on the disk now is what a crash leaves. */
+static void crash(struct fixture *fixture, struct fixture *after)
+{
+	char command[300];
+	*after = (struct fixture){.elf = fixture->elf};
+	snprintf(after->directory, sizeof(after->directory), "%.40s.crash", fixture->directory);
+	snprintf(command, sizeof(command), "cp -a %s %s", fixture->directory, after->directory);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(try_open(after, NULL), 0);
+}
+
+static void test_goes_on_after_a_restart(void **state)
+{
+	struct fixture *fixture = *state, after;
+	struct buffer file;
+	make_large(&file, &fixture->elf, 10 * MIB);
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len);
+	set_hash(&begin, buffer_bytes(&file));
+	char id[UPLOAD_ID_MAX], again[UPLOAD_ID_MAX];
+	uint64_t offset;
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	for (offset = 0; offset < 9 * MIB;)
+		assert_int_equal(
+			uploads_write(fixture->uploads, id, offset, (struct bytes){file.data + offset, MIB}, &offset, NULL), 0);
+	/* A crash: from the last sync on. */
+	crash(fixture, &after);
+	assert_false(uploads_is_coming(after.uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_int_equal(uploads_begin(after.uploads, &begin, again, &offset, NULL), 0);
+	assert_string_equal(again, id);
+	assert_int_equal(offset, 8 * MIB);
+	assert_int_equal(uploads_write(after.uploads, id, offset, (struct bytes){file.data + offset, 2 * MIB}, &offset, NULL),
+			 0);
+	assert_int_equal(uploads_finish(after.uploads, id, NULL), 0);
+	assert_stored(after.uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, buffer_bytes(&file));
+	uploads_close(after.uploads);
+	io_remove_tree(after.directory, NULL);
+	/* An orderly end: from where it was. */
+	reopen(fixture, NULL);
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, again, &offset, NULL), 0);
+	assert_string_equal(again, id);
+	assert_int_equal(offset, 9 * MIB);
+	assert_int_equal(uploads_write(fixture->uploads, id, offset, (struct bytes){file.data + offset, MIB}, &offset, NULL),
+			 0);
+	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), 0);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, buffer_bytes(&file));
+	buffer_release(&file);
+}
+
+static void write_text(const char *directory, const char *name, const char *text)
+{
+	char path[200];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	assert_int_equal(io_write_file(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void test_what_makes_no_sense_is_swept(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf);
+	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len);
+	char id[UPLOAD_ID_MAX], path[200];
+	uint64_t offset;
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 700}, &offset, NULL), 0);
+	fixture->uploads = uploads_close(fixture->uploads);
+	/* A torn offset: 0. Then a damaged note; a part without a note; a note without a part; names of others. */
+	snprintf(path, sizeof(path), "%s/incoming/%s.note", fixture->directory, id);
+	int fd = open(path, O_RDWR);
+	struct stat info;
+	assert_int_equal(fstat(fd, &info), 0);
+	assert_int_equal(pwrite(fd, "torn", 4, info.st_size - 4), 4);
+	close(fd);
+	write_text(fixture->directory, "incoming/00000000000000000000000000000001.note", "not a note");
+	write_text(fixture->directory, "incoming/00000000000000000000000000000001.part", "x");
+	write_text(fixture->directory, "incoming/00000000000000000000000000000002.part", "x");
+	write_text(fixture->directory, "incoming/00000000000000000000000000000003.note.12-1.tmp", "x");
+	write_text(fixture->directory, "incoming/README", "mine");
+	assert_int_equal(try_open(fixture, NULL), 0);
+	assert_int_equal(count_incoming(fixture), 3);
+	char again[UPLOAD_ID_MAX];
+	assert_int_equal(uploads_write(fixture->uploads, id, 700, (struct bytes){file.data, 10}, &offset, NULL), -ERANGE);
+	assert_int_equal(offset, 0);
+	/* No hash: nobody knows whether it is the same file, so it begins anew. */
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, again, &offset, NULL), 0);
+	assert_string_not_equal(again, id);
+	assert_int_equal(count_incoming(fixture), 2);
+}
+
+static void test_the_least_recently_used_go_first(void **state)
+{
+	struct fixture *fixture = *state;
+	struct uploads_options options = {.bytes_max = 3 * 400};
+	char list[401];
+	int fd;
+	memset(list, 'x', sizeof(list));
+	memcpy(list, "# a list of symbols", 19);
+	reopen(fixture, &options);
+	struct bytes file = {(const uint8_t *)list, 400};
+	static const char *const names[] = {"aaaa", "bbbb", "cccc", "dddd", "eeee"};
+	for (size_t i = 0; i < 5; i++) {
+		struct upload_begin begin = begin_of(names[i], file.len);
+		begin.kind = UPLOAD_KALLSYMS;
+		assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+		time_sleep_ns(5 * NS_PER_MS);
+		if (i == 2) { /* the first was used since, also after a restart */
+			assert_int_equal(uploads_open_file(fixture->uploads, "aaaa", UPLOAD_KALLSYMS, &fd, NULL), 0);
+			close(fd);
+			time_sleep_ns(5 * NS_PER_MS);
+			reopen(fixture, &options);
+		}
+	}
+	assert_true(uploads_has(fixture->uploads, "aaaa", UPLOAD_KALLSYMS));
+	assert_false(uploads_has(fixture->uploads, "bbbb", UPLOAD_KALLSYMS));
+	assert_false(uploads_has(fixture->uploads, "cccc", UPLOAD_KALLSYMS));
+	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
+	struct uploads_stats stats;
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 3);
+	assert_int_equal(stats.bytes, 1200);
+	assert_int_equal(stats.evicted, 2);
+	/* A smaller limit at start. */
+	options.bytes_max = 400;
+	reopen(fixture, &options);
+	uploads_get_stats(fixture->uploads, &stats);
+	assert_int_equal(stats.files, 1);
+	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
+	/* Announcing alone removes nothing. */
+	struct upload_begin begin = begin_of("ffff", 400);
+	begin.kind = UPLOAD_KALLSYMS;
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
+	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
+}
+
+/* The n-th call of each kind fails: what was there stays, what fails is said, and trying again works. */
+static void test_every_failure(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf), other = buffer_bytes(&fixture->other);
+	struct upload_begin first = begin_of(OTHER_BUILD_ID, other.len), begin = begin_of(TEST_ELF_BUILD_ID, file.len);
+	set_hash(&begin, file);
+	assert_int_equal(send_all(fixture->uploads, &first, other), 0);
+	for (unsigned kind = FAULT_ALLOC; kind < FAULT_KIND_COUNT; kind++) {
+		for (uint64_t nth = 1;; nth++) {
+			assert_int_equal(uploads_remove(fixture->uploads, TEST_ELF_BUILD_ID, NULL), 0);
+			fixture->uploads = uploads_close(fixture->uploads);
+			fault_arm(kind, nth, nth % 3 == 0 ? FAULT_STICKY : 0);
+			int r = try_open(fixture, &(struct uploads_options){.lease_ns = 1});
+			if (!r)
+				r = send_all(fixture->uploads, &begin, file);
+			bool reached = fault_disarm(kind);
+			assert_true(r <= 0);
+			if (!fixture->uploads)
+				assert_int_equal(try_open(fixture, &(struct uploads_options){.lease_ns = 1}), 0);
+			assert_stored(fixture->uploads, OTHER_BUILD_ID, UPLOAD_DEBUGINFO, other);
+			if (r && !uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO))
+				assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
+			assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
+			struct uploads_stats stats;
+			uploads_get_stats(fixture->uploads, &stats);
+			assert_int_equal(stats.open, 0);
+			assert_int_equal(fixture->uploads->part_bytes, 0);
+			if (!reached)
+				break;
+		}
+	}
+	assert_int_equal(count_incoming(fixture), 0);
+}
+
+struct racer {
+	struct uploads *uploads;
+	struct bytes file;
+	struct upload_begin begin;
+	int sent;
+};
+
+static void *race(void *context)
+{
+	struct racer *racer = context;
+	for (unsigned i = 0; i < 200; i++) {
+		int fd;
+		struct upload_begin begin = racer->begin;
+		snprintf(begin.hash, sizeof(begin.hash), "%u", i % 3);
+		begin.force = i % 7 == 0;
+		racer->sent += send_all(racer->uploads, &begin, racer->file) == 0;
+		if (uploads_open_file(racer->uploads, begin.build_id, begin.kind, &fd, NULL) == 0)
+			close(fd);
+		if (i % 11 == 0)
+			uploads_remove(racer->uploads, begin.build_id, NULL);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct fixture *fixture = *state;
+	pthread_t threads[4];
+	struct racer racers[4];
+	reopen(fixture, &(struct uploads_options){.lease_ns = 1});
+	fixture->uploads->options.on_arrival = NULL;
+	for (unsigned i = 0; i < 4; i++) {
+		racers[i] = (struct racer){.uploads = fixture->uploads, .file = buffer_bytes(&fixture->elf)};
+		racers[i].begin = begin_of(TEST_ELF_BUILD_ID, fixture->elf.len);
+		assert_int_equal(thread_start(&threads[i], "racer", race, &racers[i], NULL), 0);
+	}
+	int sent = 0;
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		sent += racers[i].sent;
+	}
+	assert_true(sent > 0);
+	struct upload_begin begin = racers[0].begin;
+	begin.force = true;
+	assert_int_equal(send_all(fixture->uploads, &begin, buffer_bytes(&fixture->elf)), 0);
+	assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, buffer_bytes(&fixture->elf));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_file_arrives),
+		TEST(test_what_is_announced_is_checked),
+		TEST(test_what_is_sent_is_checked),
+		TEST(test_ids_that_are_no_build_ids),
+		TEST(test_other_kinds),
+		TEST(test_two_at_once),
+		TEST(test_too_many_at_once),
+		TEST(test_goes_on_after_a_restart),
+		TEST(test_what_makes_no_sense_is_swept),
+		TEST(test_the_least_recently_used_go_first),
+		TEST(test_every_failure),
+		TEST(test_threads),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
