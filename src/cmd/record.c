@@ -23,6 +23,7 @@
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
 #include "profile/merge.h"
+#include "symbol/worker.h"
 
 #define FREQUENCY_DEFAULT_HZ 99
 #define FLUSH_NS	     (2 * NS_PER_S)
@@ -135,7 +136,9 @@ static int start_child(struct record *record, struct error *err)
 
 static int open_all(struct record *record, struct error *err)
 {
-	struct symbolizer_options symbols = {0};
+	/* In a process of its own: who is recorded may be somebody else. */
+	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
+	struct symbolizer_options symbols = {.worker = &worker};
 	struct agent_sink sink = {.context = record,
 				  .on_binary = on_binary,
 				  .kernel_symbol = on_kernel_symbol,
@@ -228,7 +231,7 @@ static int run_record(struct record *record, struct error *err)
 		return error_set(
 			err, -ENODATA,
 			"no samples were taken: the process did not use the CPU, or ended too soon; nothing was written");
-	r = symbolizer_resolve(record->symbolizer, record->profile, NULL, NULL, err);
+	r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
 		r = output_write(record->profile, record->output, record->format,
 				 record->command.count ? record->command.items[0] : "wick record", err);

@@ -37,8 +37,8 @@ static size_t figures_of(const struct query_stats *stats, struct figure out[stat
 		{"cache_hits", read->cache_hits},
 		{"cache_misses", read->cache_misses},
 		{"stacks", read->stacks},
-		{"locations_resolved", stats->locations_resolved},
-		{"locations_unresolved", stats->locations_unresolved},
+		{"locations_resolved", stats->symbols.resolved},
+		{"locations_unresolved", stats->symbols.pending + stats->symbols.missing},
 	};
 	memcpy(out, figures, sizeof(figures));
 	return sizeof(figures) / sizeof(*figures);
@@ -90,8 +90,8 @@ static int append_figures(const struct query_stats *stats, struct buffer *out)
 				  read->cache_misses);
 	if (!r)
 		r = buffer_printf(out, "stacks      %s; locations named %s, without a name %s\n",
-				  text_format_count(read->stacks, a), text_format_count(stats->locations_resolved, b),
-				  text_format_count(stats->locations_unresolved, c));
+				  text_format_count(read->stacks, a), text_format_count(stats->symbols.resolved, b),
+				  text_format_count(stats->symbols.pending + stats->symbols.missing, c));
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/time.h"
 #include "query/lex.h"
 
 #define VERDICT_BYTES_MAX (256 * MIB) /* of names that verdicts are remembered for; others are judged each time */
@@ -23,6 +24,7 @@ struct named_address {
 };
 struct frame_names {
 	struct symbolizer *symbolizer;
+	int64_t wait_until_ns;
 	struct profile *profile; /* has a location for each address that was asked for */
 	struct intern texts;
 	struct named_address *addresses;
@@ -31,12 +33,13 @@ struct frame_names {
 	struct buffer text; /* BINARY+0xOFFSET */
 };
 
-int frame_names_new(struct symbolizer *symbolizer, struct frame_names **ret, struct error *err)
+int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, struct frame_names **ret, struct error *err)
 {
 	struct frame_names *names = mem_zalloc(sizeof(*names));
 	if (!names)
 		return error_nomem(err);
 	names->symbolizer = symbolizer;
+	names->wait_until_ns = wait_ns < 0 ? INT64_MAX : time_monotonic_ns() + wait_ns;
 	buffer_init(&names->text, SIZE_MAX);
 	if (intern_init(&names->texts, GIB) || profile_new(&names->profile, NULL)) {
 		frame_names_free(names);
@@ -58,6 +61,17 @@ struct frame_names *frame_names_free(struct frame_names *names)
 	return mem_free(names);
 }
 
+/* All addresses of a query share one time to wait. */
+static int resolve_waiting(struct frame_names *names, uint32_t first)
+{
+	struct symbolizer_want want = {.wait_ns = -1};
+	if (names->wait_until_ns != INT64_MAX) {
+		int64_t left = names->wait_until_ns - time_monotonic_ns();
+		want.wait_ns = left > 0 ? left : 0;
+	}
+	return symbolizer_resolve(names->symbolizer, names->profile, first, &want, NULL, NULL);
+}
+
 /* Makes a location for the address and lets the symbolizer name it. */
 static int name_address(struct frame_names *names, const struct store_frame *frame, uint32_t *ret)
 {
@@ -72,7 +86,7 @@ static int name_address(struct frame_names *names, const struct store_frame *fra
 	if (!r)
 		r = profile_add_location(profile, &location, NULL, 0, ret, NULL);
 	if (!r && names->symbolizer)
-		r = symbolizer_resolve_from(names->symbolizer, profile, *ret, NULL, NULL, NULL);
+		r = resolve_waiting(names, *ret);
 	return r;
 }
 

@@ -10,9 +10,10 @@
 
 #include "query/pattern.h"
 
-/* Names of addresses, for as long as a query lasts. The symbolizer may be NULL: then a name is BINARY+0xOFFSET. */
+/* Names of addresses, for as long as a query lasts. The symbolizer may be NULL: then a name is BINARY+0xOFFSET, as it is where
+ * nothing is known, or not yet. wait_ns: for names that are being looked up, in all; as struct query.symbols_wait_ns. */
 struct frame_names;
-int frame_names_new(struct symbolizer *symbolizer, struct frame_names **ret, struct error *err);
+int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, struct frame_names **ret, struct error *err);
 struct frame_names *frame_names_free(struct frame_names *names);
 
 struct frame_filter; /* struct query_frames, compiled */

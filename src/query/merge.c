@@ -132,14 +132,19 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	return 0;
 }
 
-int query_merge_finish(struct symbolizer *symbolizer, const struct query_merge_options *options, struct profile **profile,
+int query_merge_finish(struct symbolizer *symbolizer, const struct query *query, const struct query_merge_options *options, struct profile **profile,
 		       struct query_stats *stats, struct error *err)
 {
 	int64_t started = time_monotonic_ns();
 	if (symbolizer) {
-		int r = symbolizer_resolve(symbolizer, *profile, &stats->locations_resolved, &stats->locations_unresolved, err);
+		struct symbolizer_coverage coverage;
+		struct symbolizer_want want = {.wait_ns = query->symbols_wait_ns, .cancel = query->cancel};
+		int r = symbolizer_resolve(symbolizer, *profile, 1, &want, &coverage, err);
 		if (r)
 			return r;
+		stats->symbols.resolved += coverage.resolved;
+		stats->symbols.pending += coverage.pending;
+		stats->symbols.missing += coverage.missing;
 		stats->symbolize_ns += (uint64_t)(time_monotonic_ns() - started);
 	}
 	if (!options || !options->label_frames || !options->by_count)
@@ -156,7 +161,7 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 		stats = &unused;
 	int r = query_merge_read(store, symbolizer, query, options, &profile, NULL, stats, err);
 	if (!r)
-		r = query_merge_finish(symbolizer, options, &profile, stats, err);
+		r = query_merge_finish(symbolizer, query, options, &profile, stats, err);
 	if (r)
 		return r;
 	*ret = profile;
@@ -272,7 +277,7 @@ int query_diff(struct store *store, struct symbolizer *symbolizer, const struct 
 		stats = &unused;
 	int r = query_diff_read(store, symbolizer, base, query, options, &profile, &type, stats, err);
 	if (!r)
-		r = query_merge_finish(symbolizer, options, &profile, stats, err);
+		r = query_merge_finish(symbolizer, query, options, &profile, stats, err);
 	if (r)
 		return r;
 	*ret = profile;

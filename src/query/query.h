@@ -83,11 +83,12 @@ struct query {
 	uint64_t rows_max;   /* likewise; 0 = none */
 	size_t stacks_max;   /* likewise; distinct stacks of a merged profile; 0 = the store's default */
 	bool samples_only;   /* never answer from rollups (checks) */
+	int64_t symbols_wait_ns; /* for names that are being looked up; 0 = not at all, -1 = as long as it takes */
 };
 struct query_stats {
 	struct store_read_stats read;
 	uint64_t parse_ns, read_ns, symbolize_ns, transform_ns;
-	size_t locations_resolved, locations_unresolved;
+	struct symbolizer_coverage symbols; /* of the locations of the answer */
 };
 
 /* How a merged profile is grouped: each sample has the group's labels. With label_frames they are frames at the root too, named

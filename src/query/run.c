@@ -90,7 +90,7 @@ int run_transforms(struct run *run, struct profile **profile)
 		return 0;
 	int64_t started = time_monotonic_ns();
 	struct frame_names *names = NULL;
-	int r = frame_names_new(NULL, &names, run->err);
+	int r = frame_names_new(NULL, 0, &names, run->err);
 	for (size_t i = 0; !r && i < plan->transform_count; i++)
 		r = transform_stage(plan->transforms[i], profile, names, run->err);
 	frame_names_free(names);
@@ -114,7 +114,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 				     run->err);
 	}
 	if (!r)
-		r = query_merge_finish(run->symbolizer, options, &profile, run->stats, run->err);
+		r = query_merge_finish(run->symbolizer, &query, options, &profile, run->stats, run->err);
 	if (!r)
 		r = run_transforms(run, &profile);
 	if (r)

@@ -38,7 +38,7 @@ static int init_filters(struct query_scan *scan, struct symbolizer *symbolizer, 
 {
 	if (query->frames_count > QUERY_FRAMES_MAX)
 		return error_set(err, -EINVAL, "query: more than %d conditions on frames", QUERY_FRAMES_MAX);
-	int r = query->frames_count ? frame_names_new(symbolizer, &scan->names, err) : 0;
+	int r = query->frames_count ? frame_names_new(symbolizer, query->symbols_wait_ns, &scan->names, err) : 0;
 	for (size_t i = 0; !r && i < query->frames_count; i++) {
 		r = frame_filter_new(&query->frames[i], scan->names, &scan->filters[i], err);
 		if (!r) {

@@ -175,8 +175,8 @@ void call_write_stats(const struct call *call, uint64_t samples, struct json_wri
 		     {"series", stats->read.series},
 		     {"rows", stats->read.rows},
 		     {"bytes", stats->read.bytes},
-		     {"resolved", stats->locations_resolved},
-		     {"unresolved", stats->locations_unresolved}};
+		     {"resolved", stats->symbols.resolved},
+		     {"unresolved", stats->symbols.pending + stats->symbols.missing}};
 	json_key(json, "stats");
 	json_begin_object(json);
 	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {

@@ -320,9 +320,9 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
 	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
 	COUNTER("wick_symbol_hits_total", "Addresses that got a name.", symbols.hits);
-	COUNTER("wick_symbol_files_parsed_total", "Binaries parsed for symbols.", symbols.files_parsed);
-	COUNTER("wick_symbol_parse_failures_total", "Binaries that could not be parsed.", symbols.parse_failures);
-	COUNTER("wick_symbol_parse_seconds_total", "Time spent parsing binaries.", SECONDS(symbols.parse_ns_total));
+	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
+	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
+	COUNTER("wick_symbol_build_seconds_total", "Time spent building symbol tables.", SECONDS(symbols.build_ns_total));
 	struct net_server_stats net;
 	net_server_get_stats(server->net, &net);
 	GAUGE("wick_queries_running", "Queries being answered.", net.slow_running);
