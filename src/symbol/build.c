@@ -351,6 +351,8 @@ static int build_elf(struct build *b, int out_fd, struct error *err)
 {
 	struct error why = {0};
 	int r = open_debug(b, &why);
+	if (r == -ENOMEM)
+		return error_nomem(err);
 	if (r < 0 && !b->binary.is_open)
 		return error_set(err, r, "%s", why.message);
 	if (r < 0 && r != -ENOENT)

@@ -226,6 +226,7 @@ static void scan_file(void *context, const char *prefix, const char *path, const
 	if (entry) {
 		entry->was_built = true;
 		entry->sources = header.sources;
+		entry->no_offsets = header.flags & SYMBOL_TABLE_NO_OFFSETS;
 		entry->state = header.sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 		entry->functions = header.function_count;
 		entry->ranges = header.range_count;

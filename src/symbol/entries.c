@@ -128,7 +128,10 @@ struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const ch
 		return NULL;
 	entry = mem_zalloc(sizeof(*entry));
 	char *copy = mem_strdup(key);
-	if (!entry || !copy) {
+	if (entry)
+		entries_set_text(&entry->path, path);
+	if (!entry || !copy || (path && path[0] && !entry->path)) {
+		mem_free(entry ? entry->path : NULL);
 		mem_free(entry);
 		mem_free(copy);
 		return NULL;
@@ -136,7 +139,6 @@ struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const ch
 	entry->key = copy;
 	entry->offered_fd = -1;
 	entry->by_path = strncmp(key, "file:", 5) == 0;
-	entries_set_text(&entry->path, path);
 	struct symbol_entry **link = find_link(s, key);
 	entry->bucket_next = *link;
 	*link = entry;

@@ -29,14 +29,15 @@ struct job {
 	bool by_path;
 	int fd; /* offered; -1 = none */
 	uint32_t sources;
-	bool has_table;
+	bool has_table, no_offsets;
 };
 
 struct outcome {
 	struct shared_table *shared; /* NULL = none was made */
 	enum symbol_state state;
 	bool unchanged; /* nothing better was found: the old table stays */
-	bool unreachable, incomplete;
+	bool unreachable, incomplete, no_offsets;
+	int code; /* 0, or why there is no table */
 	struct symbol_build_result result;
 	int64_t build_ns;
 	char why[sizeof(((struct error *)0)->message)];
@@ -104,6 +105,31 @@ static int build_into(struct symbolizer *s, const struct job *job, struct source
 	return symbol_build(&options, fd, &ret->result, err);
 }
 
+/* Builds into a file with a name to be, or, when the disk takes no more, into memory. */
+static int build_table(struct symbolizer *s, const struct job *job, struct source_job *source,
+		       char temporary[static SYMBOL_PATH_MAX], struct outcome *ret, struct symbol_table **ret_table,
+		       struct error *err)
+{
+	int fd;
+	int r = cache_begin(s, source->build_id, temporary, &fd, err);
+	if (r < 0)
+		return r;
+	r = build_into(s, job, source, fd, ret, err);
+	if ((r == -ENOSPC || r == -EIO || r == -EDQUOT) && temporary[0]) {
+		cache_end(s, source->build_id, temporary, 0, false);
+		io_close(fd);
+		source->from[0] = 0;
+		r = cache_begin(s, "", temporary, &fd, err);
+		if (r < 0)
+			return r;
+		r = build_into(s, job, source, fd, ret, err);
+	}
+	if (r == 0)
+		r = symbol_table_open(fd, "the new symbol table", source->build_id, ret_table, err);
+	io_close(fd);
+	return r;
+}
+
 static void build(struct symbolizer *s, const struct job *job, struct outcome *ret)
 {
 	struct source_job source = {.symbolizer = s,
@@ -111,16 +137,12 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 				    .path = job->path,
 				    .offered_fd = job->fd};
 	struct error err = {0};
-	char temporary[SYMBOL_PATH_MAX];
-	_cleanup_(fd_closep) int fd = -1;
+	char temporary[SYMBOL_PATH_MAX] = "";
 	int64_t started = time_monotonic_ns();
 	struct symbol_table *table = NULL;
-	int r = cache_begin(s, source.build_id, temporary, &fd, &err);
-	if (r == 0)
-		r = build_into(s, job, &source, fd, ret, &err);
-	if (r == 0)
-		r = symbol_table_open(fd, "the new symbol table", source.build_id, &table, &err);
-	bool worse = r == 0 && job->has_table && !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
+	int r = build_table(s, job, &source, temporary, ret, &table, &err);
+	ret->no_offsets = table && (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS);
+	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) && !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
 	cache_end(s, source.build_id, temporary, ret->result.table_bytes, r == 0 && !worse);
 	ret->build_ns = time_monotonic_ns() - started - source.wait_ns;
 	ret->unreachable = source.unreachable;
@@ -141,6 +163,7 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 			snprintf(ret->why, sizeof(ret->why), "the file has no symbols, and no debug information was found");
 		return;
 	}
+	ret->code = r;
 	ret->unchanged = job->has_table;
 	ret->state = r == -ENOENT ? SYMBOL_MISSING : SYMBOL_FAILED;
 	snprintf(ret->why, sizeof(ret->why), "%s",
@@ -156,7 +179,8 @@ static void take(struct symbolizer *s, struct symbol_entry *entry, struct job *r
 	*ret = (struct job){.by_path = entry->by_path,
 			    .fd = entry->offered_fd,
 			    .sources = entry->sources,
-			    .has_table = entry->was_built && entry->sources};
+			    .has_table = entry->was_built && entry->sources,
+			    .no_offsets = entry->no_offsets};
 	snprintf(ret->key, sizeof(ret->key), "%s", entry->key);
 	snprintf(ret->path, sizeof(ret->path), "%s", entry->path ? entry->path : "");
 	if (entry->offered_fd >= 0)
@@ -182,6 +206,7 @@ static void put_result(struct symbol_entry *entry, const struct outcome *outcome
 	entry->state = outcome->state;
 	entry->sources = result->sources;
 	entry->incomplete = outcome->incomplete;
+	entry->no_offsets = outcome->no_offsets;
 	entry->functions = result->functions;
 	entry->ranges = result->ranges;
 	entry->rows = result->rows;
@@ -213,6 +238,9 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 			entry->disk_checked = entry->shared != NULL;
 			if (outcome->why[0])
 				entries_set_text(&entry->why, outcome->why);
+		} else if (outcome->code == -ENOMEM) {
+			entry->was_built = false;
+			entry->state = SYMBOL_QUEUED;
 		} else {
 			put_result(entry, outcome);
 			entries_set_table(s, entry, outcome->shared);
@@ -232,14 +260,17 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 	io_close(job->fd);
 }
 
-static void run(struct symbolizer *s, struct job *job)
+static int run(struct symbolizer *s, struct job *job)
 {
 	struct outcome *outcome = mem_zalloc(sizeof(*outcome));
-	struct outcome none = {.state = SYMBOL_FAILED, .why = "out of memory", .unchanged = job->has_table};
+	struct outcome none = {
+		.state = SYMBOL_FAILED, .why = "out of memory", .unchanged = job->has_table, .code = -ENOMEM};
 	if (outcome)
 		build(s, job, outcome);
+	int code = outcome ? outcome->code : none.code;
 	finish(s, job, outcome ? outcome : &none);
 	mem_free(outcome);
+	return code;
 }
 
 static void *work(void *context)
@@ -289,7 +320,7 @@ void jobs_stop(struct symbolizer *s)
 /* Nothing better can be had by looking. */
 static bool is_settled(struct symbolizer *s, const struct symbol_entry *entry)
 {
-	if (!entry->was_built)
+	if (!entry->was_built || entry->offered_fd >= 0)
 		return false;
 	if (entry->state == SYMBOL_COMPLETE && !entry->incomplete)
 		return true;
@@ -301,7 +332,7 @@ void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_que
 	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || __atomic_load_n(&s->stop, __ATOMIC_RELAXED))
 		return;
 	/* A table that is there and may be no better the next time is not made again. */
-	if (entry->was_built && entry->sources && !entry->by_path && !source_may_improve(s, entry->key, entry->sources)) {
+	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 && !source_may_improve(s, entry->key, entry->sources)) {
 		entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
 		return;
 	}
@@ -315,6 +346,8 @@ static int load_from_disk(struct symbolizer *s, const char *key, struct error *e
 {
 	struct symbol_table *table = NULL;
 	struct shared_table *shared = NULL;
+	struct symbol_entry *before = entries_find(s, key);
+	bool was_known = before && before->was_built && before->sources;
 	pthread_mutex_unlock(&s->lock);
 	int r = cache_load(s, key, &table, NULL);
 	if (r == 0)
@@ -322,12 +355,14 @@ static int load_from_disk(struct symbolizer *s, const char *key, struct error *e
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = entries_find(s, key);
 	if (entry && !entry->shared) {
-		entry->disk_checked = true;
+		/* One that was made while we looked, and unmapped again for others, is there now. */
+		entry->disk_checked = shared || !entry->sources || was_known;
 		if (shared) {
 			s->stats.cache_hits++;
 			if (!entry->was_built) {
 				entry->was_built = true;
 				entry->sources = symbol_table_sources(shared->table);
+				entry->no_offsets = symbol_table_flags(shared->table) & SYMBOL_TABLE_NO_OFFSETS;
 				entry->state = has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 				entry->table_bytes = shared->table->len;
 			}
@@ -347,9 +382,11 @@ static struct shared_table *hold(struct symbol_entry *entry)
 	return entry ? entry->shared : NULL;
 }
 
-static void build_now(struct symbolizer *s, const char *key)
+/* With the lock held, which is given up meanwhile. -ENOMEM only: whatever else is wrong is told by the entry. */
+static int build_now(struct symbolizer *s, const char *key, struct error *err)
 {
 	struct job job;
+	int r = 0;
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_lock(&s->build_lock);
 	pthread_mutex_lock(&s->lock);
@@ -361,10 +398,34 @@ static void build_now(struct symbolizer *s, const char *key)
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (mine)
-		run(s, &job);
+		r = run(s, &job);
 	pthread_mutex_unlock(&s->build_lock);
 	pthread_mutex_lock(&s->lock);
+	return r == -ENOMEM ? error_nomem(err) : 0;
 }
+
+/* With the lock held: from disk, or queued, or, without workers, built. */
+static int provide(struct symbolizer *s, const char *key, struct error *err)
+{
+	struct symbol_entry *entry = entries_find(s, key);
+	int r = 0;
+	if (entry && !entry->shared && !entry->disk_checked && !entry->by_path) {
+		r = load_from_disk(s, key, err);
+		entry = entries_find(s, key);
+	}
+	if (entry && !entry->shared && entry->was_built && entry->sources && (entry->disk_checked || entry->by_path)) {
+		/* It was unmapped for others, or removed from disk. */
+		entry->was_built = false;
+		entry->sources = 0;
+	}
+	if (entry)
+		jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
+	if (r == 0 && entry && s->worker_count == 0 && entry->queue != SYMBOL_QUEUE_NONE)
+		r = build_now(s, key, err);
+	return r;
+}
+
+#define ATTEMPTS 8
 
 int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct shared_table **ret, bool *ret_pending,
 		 struct error *err)
@@ -373,28 +434,22 @@ int jobs_acquire(struct symbolizer *s, const char *key, const char *path, struct
 	*ret = NULL;
 	*ret_pending = false;
 	pthread_mutex_lock(&s->lock);
+	uint64_t refused = s->stats.refused;
 	struct symbol_entry *entry = entries_get(s, key, path);
 	if (!entry) {
+		r = refused == s->stats.refused ? error_nomem(err) : 0;
 		pthread_mutex_unlock(&s->lock);
-		return 0;
+		return r;
 	}
 	entries_touch(s, entry);
-	if (!entry->shared && !entry->disk_checked && !entry->by_path) {
-		r = load_from_disk(s, key, err);
+	/* What another thread made may be unmapped for a third one before this one sees it. */
+	for (unsigned attempt = 0; attempt < ATTEMPTS && r == 0 && !*ret && entry; attempt++) {
+		r = provide(s, key, err);
 		entry = entries_find(s, key);
+		*ret = hold(entry);
+		if (entry && (s->worker_count > 0 || (entry->was_built && !entry->sources)))
+			break;
 	}
-	if (entry && !entry->shared && entry->was_built && entry->sources) {
-		/* It was unmapped for others, or removed from disk. */
-		entry->was_built = false;
-		entry->sources = 0;
-	}
-	if (entry)
-		jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
-	if (entry && s->worker_count == 0 && entry->queue != SYMBOL_QUEUE_NONE) {
-		build_now(s, key);
-		entry = entries_find(s, key);
-	}
-	*ret = hold(entry);
 	*ret_pending = !*ret && entry && (entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
 	pthread_mutex_unlock(&s->lock);
 	return r;

@@ -67,10 +67,12 @@ static void note_from(struct source_job *job, const char *from)
 	snprintf(job->from + len, sizeof(job->from) - len, "%s%s", len ? ", " : "", from);
 }
 
-static bool has_build_id(int fd, const char *build_id)
+/* 0, -ENOENT or -ENOMEM. */
+static int check_build_id(int fd, const char *build_id)
 {
 	char own[BUILD_ID_HEX_MAX];
-	return build_id_read_fd(fd, own, NULL) == 0 && strcmp(own, build_id) == 0;
+	int r = build_id_read_fd(fd, own, NULL);
+	return r == -ENOMEM ? r : r < 0 || strcmp(own, build_id) != 0 ? -ENOENT : 0;
 }
 
 /* A file of this host. build_id "" = any. */
@@ -79,9 +81,10 @@ static int try_path(struct source_job *job, const char *path, const char *build_
 	int fd;
 	if (source_open(path, &fd, NULL, NULL) < 0)
 		return -ENOENT;
-	if (build_id[0] && !has_build_id(fd, build_id)) {
+	int r = build_id[0] ? check_build_id(fd, build_id) : 0;
+	if (r < 0) {
 		io_close(fd);
-		return -ENOENT;
+		return r;
 	}
 	note_from(job, path);
 	*ret_fd = fd;
@@ -132,9 +135,10 @@ static int open_binary(struct source_job *job, int *ret_fd)
 			return 0;
 		}
 	}
-	if (!s->no_host_files && source_is_host_path(job->path) && try_path(job, job->path, job->build_id, ret_fd) == 0)
-		return 0;
-	return try_upload(job, job->build_id, UPLOAD_EXECUTABLE, ret_fd);
+	int r = -ENOENT;
+	if (!s->no_host_files && source_is_host_path(job->path))
+		r = try_path(job, job->path, job->build_id, ret_fd);
+	return r != -ENOENT ? r : try_upload(job, job->build_id, UPLOAD_EXECUTABLE, ret_fd);
 }
 
 /* Beside the binary, by the name that it gives. */

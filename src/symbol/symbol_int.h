@@ -45,6 +45,7 @@ struct symbol_entry {
 	bool was_built;	    /* at least once, or found on disk: otherwise the state says nothing yet */
 	bool disk_checked;  /* there is no table on disk but what `shared` holds */
 	bool again;	    /* something arrived while it was being worked on */
+	bool no_offsets;    /* the table was made of a debug file alone: the binary would help */
 	bool incomplete;    /* units of the debug information could not be had, or were damaged */
 	unsigned failures;  /* in a row */
 	int offered_fd;	    /* -1 = none */

@@ -89,6 +89,25 @@ void symbolizer_note(struct symbolizer *s, const char *build_id, const char *pat
 	pthread_mutex_unlock(&s->lock);
 }
 
+static bool is_known(const struct symbol_entry *entry)
+{
+	return entry->was_built && entry->sources && !entry->no_offsets;
+}
+
+static int take_offer(struct symbolizer *s, struct symbol_entry *entry, int fd)
+{
+	entry->offered_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (entry->offered_fd < 0)
+		return -errno;
+	s->offers++;
+	entry->retry_ns = 0;
+	if (entry->state == SYMBOL_WORKING)
+		entry->again = true;
+	else if (s->worker_count > 0)
+		jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
+	return 0;
+}
+
 int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *path, int fd, struct error *err)
 {
 	if (!build_id_is_valid(build_id))
@@ -98,20 +117,12 @@ int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *pat
 	struct symbol_entry *entry = entries_get(s, build_id, path);
 	if (!entry)
 		r = error_set(err, -EAGAIN, "more binaries than are remembered");
-	else if ((entry->was_built && entry->sources) || entry->offered_fd >= 0)
-		r = 0; /* known already */
+	else if (is_known(entry) || entry->offered_fd >= 0)
+		r = 0;
 	else if (s->offers >= SYMBOL_OFFERS_MAX)
 		r = error_set(err, -EAGAIN, "%u binaries wait for their symbols already", SYMBOL_OFFERS_MAX);
 	else
-		entry->offered_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (entry && r == 0 && entry->offered_fd >= 0 && !(entry->was_built && entry->sources)) {
-		s->offers++;
-		entry->retry_ns = 0;
-		if (entry->state == SYMBOL_WORKING)
-			entry->again = true;
-		else if (s->worker_count > 0)
-			jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
-	}
+		r = take_offer(s, entry, fd);
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }

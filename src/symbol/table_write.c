@@ -339,23 +339,83 @@ static int compare_runs(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-/* What reaches into the range before it is cut in front. */
-static void order_ranges(struct table_writer *w)
+/* Ranges that hold the address where the sweep is, the one of the first unit on top: a binary heap. */
+struct heap {
+	struct range *items;
+	size_t count, capacity;
+};
+
+static int heap_push(struct heap *heap, struct range range)
 {
-	size_t kept = 0;
-	uint32_t end = 0;
-	if (w->range_count > 1)
-		qsort(w->ranges, w->range_count, sizeof(*w->ranges), compare_ranges);
-	for (size_t i = 0; i < w->range_count; i++) {
-		struct range range = w->ranges[i];
-		if (range.start < end)
-			range.start = end;
-		if (range.start >= range.end)
-			continue;
-		end = range.end;
-		w->ranges[kept++] = range;
+	int r = array_reserve(&heap->items, &heap->capacity, heap->count + 1, RANGES_MAX);
+	if (r < 0)
+		return r;
+	size_t at = heap->count++;
+	for (; at > 0 && heap->items[(at - 1) / 2].order > range.order; at = (at - 1) / 2)
+		heap->items[at] = heap->items[(at - 1) / 2];
+	heap->items[at] = range;
+	return 0;
+}
+
+static void heap_pop(struct heap *heap)
+{
+	struct range last = heap->items[--heap->count];
+	size_t at = 0;
+	for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+		child += child + 1 < heap->count && heap->items[child + 1].order < heap->items[child].order;
+		if (heap->items[child].order >= last.order)
+			break;
+		heap->items[at] = heap->items[child];
 	}
-	w->range_count = kept;
+	heap->items[at] = last;
+}
+
+/* Sweeps over the ranges by address, and keeps of those that overlap the one of the first unit. */
+static int sweep(struct table_writer *w, struct heap *heap, struct range **ret, size_t *ret_count)
+{
+	struct range *kept = NULL;
+	size_t count = 0, capacity = 0, next = 0;
+	uint32_t at = 0;
+	int r = 0;
+	while (r == 0 && (next < w->range_count || heap->count > 0)) {
+		if (heap->count > 0 && heap->items[0].end <= at) {
+			heap_pop(heap);
+			continue;
+		}
+		if (heap->count == 0 && w->ranges[next].start > at)
+			at = w->ranges[next].start;
+		if (next < w->range_count && w->ranges[next].start <= at) {
+			r = heap_push(heap, w->ranges[next++]);
+			continue;
+		}
+		struct range range = heap->items[0];
+		range.start = at;
+		if (next < w->range_count && w->ranges[next].start < range.end)
+			range.end = w->ranges[next].start;
+		at = range.end;
+		r = array_reserve(&kept, &capacity, count + 1, 2 * (size_t)RANGES_MAX);
+		if (r == 0)
+			kept[count++] = range;
+	}
+	*ret = kept;
+	*ret_count = count;
+	return r;
+}
+
+static int order_ranges(struct table_writer *w)
+{
+	struct heap heap = {0};
+	struct range *kept = NULL;
+	size_t count = 0;
+	if (w->range_count == 0)
+		return 0;
+	qsort(w->ranges, w->range_count, sizeof(*w->ranges), compare_ranges);
+	int r = sweep(w, &heap, &kept, &count);
+	mem_free(heap.items);
+	mem_free(w->ranges);
+	w->ranges = kept;
+	w->range_count = w->range_capacity = count;
+	return r;
 }
 
 struct out {
@@ -582,8 +642,9 @@ static int finish(struct table_writer *w, struct out *out, struct symbol_table_h
 		return r;
 	for (size_t i = 0; i < w->function_count; i++)
 		w->functions[i].name = string_at[w->functions[i].name];
-	order_ranges(w);
-	r = put_ranges(out, string_at);
+	r = order_ranges(w);
+	if (r == 0)
+		r = put_ranges(out, string_at);
 	if (r == 0)
 		r = put_rows(out);
 	if (r < 0)
