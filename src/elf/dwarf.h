@@ -31,6 +31,7 @@ struct dwarf_options {
 };
 struct dwarf_result {
 	uint64_t units, scopes, ranges, rows;
+	uint64_t line_rows_read;	 /* before repeated ones were joined */
 	uint64_t units_damaged;		 /* left out */
 	uint64_t units_incomplete;	 /* whose .dwo or supplementary file could not be had */
 	char problem[ERROR_MESSAGE_MAX]; /* the first of those, "" = none */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests of readers of debug information: keeps what a sink gets, and answers addresses from it. */
+#ifndef WICK_ELF_TEST_UNITS_H
+#define WICK_ELF_TEST_UNITS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/code_unit.h"
+
+struct test_unit {
+	struct code_scope *scopes;
+	struct code_range *ranges;
+	struct code_row *rows;
+	char **files;
+	size_t scope_count, range_count, row_count, file_count;
+	uint16_t language;
+};
+struct test_units {
+	struct test_unit *items;
+	size_t count;
+};
+
+static char *test_copy(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = malloc(size);
+	memcpy(copy, text, size);
+	return copy;
+}
+
+static void *test_array(const void *from, size_t count, size_t size)
+{
+	void *copy = malloc(count * size + 1);
+	if (count)
+		memcpy(copy, from, count * size);
+	return copy;
+}
+
+/* A code_unit_sink. Returns -EINVAL when what it gets is not as code_unit.h promises. */
+static int test_units_sink(void *context, const struct code_unit *unit, struct error *err)
+{
+	struct test_units *units = context;
+	for (size_t i = 0; i < unit->scope_count; i++)
+		if (unit->scopes[i].parent != CODE_NONE && unit->scopes[i].parent >= i)
+			return error_set(err, -22, "scope %zu comes before its parent", i);
+	for (size_t i = 0; i < unit->range_count; i++)
+		if (unit->ranges[i].start >= unit->ranges[i].end || unit->ranges[i].scope >= unit->scope_count ||
+		    (i && unit->ranges[i - 1].end > unit->ranges[i].start))
+			return error_set(err, -22, "range %zu is out of order", i);
+	for (size_t i = 0; i < unit->row_count; i++)
+		if ((i && unit->rows[i - 1].address >= unit->rows[i].address) ||
+		    (unit->rows[i].file != CODE_NONE && unit->rows[i].file >= unit->file_count))
+			return error_set(err, -22, "row %zu is out of order", i);
+	units->items = realloc(units->items, (units->count + 1) * sizeof(*units->items));
+	struct test_unit *copy = &units->items[units->count++];
+	*copy = (struct test_unit){.scope_count = unit->scope_count,
+				   .range_count = unit->range_count,
+				   .row_count = unit->row_count,
+				   .file_count = unit->file_count,
+				   .language = unit->language};
+	copy->scopes = test_array(unit->scopes, unit->scope_count, sizeof(*unit->scopes));
+	copy->ranges = test_array(unit->ranges, unit->range_count, sizeof(*unit->ranges));
+	copy->rows = test_array(unit->rows, unit->row_count, sizeof(*unit->rows));
+	copy->files = malloc((unit->file_count + 1) * sizeof(char *));
+	for (size_t i = 0; i < unit->file_count; i++)
+		copy->files[i] = test_copy(unit->files[i]);
+	for (size_t i = 0; i < unit->scope_count; i++) {
+		copy->scopes[i].name = test_copy(unit->scopes[i].name);
+		copy->scopes[i].linkage_name = test_copy(unit->scopes[i].linkage_name);
+	}
+	return 0;
+}
+
+static void test_units_release(struct test_units *units)
+{
+	for (size_t u = 0; u < units->count; u++) {
+		struct test_unit *unit = &units->items[u];
+		for (size_t i = 0; i < unit->file_count; i++)
+			free(unit->files[i]);
+		for (size_t i = 0; i < unit->scope_count; i++) {
+			free((char *)unit->scopes[i].name);
+			free((char *)unit->scopes[i].linkage_name);
+		}
+		free(unit->scopes);
+		free(unit->ranges);
+		free(unit->rows);
+		free(unit->files);
+	}
+	free(units->items);
+	*units = (struct test_units){0};
+}
+
+static const struct code_range *test_find_range(const struct test_unit *unit, uint64_t address)
+{
+	size_t low = 0, high = unit->range_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (unit->ranges[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < unit->range_count && unit->ranges[low].start <= address ? &unit->ranges[low] : NULL;
+}
+
+static const struct code_row *test_find_row(const struct test_unit *unit, uint64_t address)
+{
+	size_t low = 0, high = unit->row_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (unit->rows[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && !unit->rows[low - 1].end ? &unit->rows[low - 1] : NULL;
+}
+
+static void test_print_frame(FILE *out, const struct test_unit *unit, const char *name, uint32_t file, uint32_t line,
+			     uint32_t column)
+{
+	fprintf(out, "%s\n%s:%u:%u\n", *name ? name : "??", file == CODE_NONE ? "??" : unit->files[file], line, column);
+}
+
+/* As `llvm-symbolizer --inlines --no-demangle` prints it, a blank line behind. The function that nothing is inlined into has
+ * the name `symbol` unless that is NULL. */
+static void test_print_address(FILE *out, const struct test_units *units, uint64_t address, const char *symbol)
+{
+	const struct test_unit *unit = NULL;
+	const struct code_range *range = NULL;
+	const struct code_row *row = NULL;
+	for (size_t i = 0; i < units->count && !range; i++) {
+		range = test_find_range(&units->items[i], address);
+		row = test_find_row(&units->items[i], address);
+		unit = range || row ? &units->items[i] : unit;
+	}
+	for (size_t i = 0; i < units->count && !range && !row; i++) {
+		row = test_find_row(&units->items[i], address);
+		unit = row ? &units->items[i] : unit;
+	}
+	uint32_t file = row ? row->file : CODE_NONE, line = row ? row->line : 0, column = row ? row->column : 0;
+	if (!range) {
+		test_print_frame(out, unit, symbol ? symbol : "??", file, line, column);
+		fprintf(out, "\n");
+		return;
+	}
+	for (uint32_t at = range->scope; at != CODE_NONE;) {
+		const struct code_scope *scope = &unit->scopes[at];
+		const char *name = *scope->linkage_name ? scope->linkage_name : scope->name;
+		test_print_frame(out, unit, scope->parent == CODE_NONE && symbol ? symbol : name, file, line, column);
+		file = scope->call_file;
+		line = scope->call_line;
+		column = scope->call_column;
+		at = scope->parent;
+	}
+	fprintf(out, "\n");
+}
+
+#endif
