@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DWARF 2 to 5, over libdw: functions, inlined calls and line tables of a file, unit by unit. Supplementary files of dwz
+ * DWARF 2 to 5: functions, inlined calls and line tables of a file, unit by unit. Supplementary files of dwz
  * (.gnu_debugaltlink), split DWARF (.dwo, .dwp), and compressed sections (zlib, zstd, .zdebug_*) are followed.
  *
- * The input is hostile and libdw is large: call this in a process that may die (symbol/worker.h). What is bounded here are time
- * and memory in well-formed nonsense: cycles of abstract origins, depth of trees, number of rows.
+ * The input is hostile: call this in a process that may die (symbol/worker.h). What is bounded here are time and memory in
+ * well-formed nonsense: cycles of abstract origins, depth of trees, number of rows.
  */
 #ifndef WICK_ELF_DWARF_H
 #define WICK_ELF_DWARF_H
@@ -38,8 +38,8 @@ struct dwarf_result {
 };
 /*
  * Hands each unit that has code to the sink. fd: an ELF file with debug sections, a regular file; stays the caller's. Errors:
- * -ENOENT when there is no DWARF in it, -EBADMSG when nothing of it can be read, -E2BIG past the limits above, -ENOMEM, and
- * those of the sink. A damaged unit is left out and counted.
+ * -ENOENT when there is no DWARF in it, -ENOTSUP when it is an object file (.o, .ko) that is not linked, -EBADMSG when nothing
+ * of it can be read, -E2BIG past the limits above, -ENOMEM, and those of the sink. A damaged unit is left out and counted.
  */
 int dwarf_read(int fd, const struct dwarf_options *options, code_unit_sink sink, void *sink_context, struct dwarf_result *ret,
 	       struct error *err);

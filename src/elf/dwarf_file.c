@@ -82,9 +82,6 @@ static int load_sections(struct dwarf_reader *reader, struct dwarf_file *file, s
 {
 	uint64_t left = DWARF_SECTIONS_BYTES_MAX;
 	int r = elf_file_load_sections(elf, reader->err);
-	if (r == 0 && elf->type == ET_REL && !file->is_split)
-		r = error_set(reader->err, -ENOTSUP, "%s: an object file, whose debug information is not linked yet",
-			      file->name);
 	for (size_t i = 0; r == 0 && i < DWARF_SECTIONS; i++) {
 		r = load_section(reader, elf, section_names[i], file->is_split, left, &file->sections[i]);
 		left -= r == 0 ? file->sections[i].len : 0;
@@ -189,6 +186,8 @@ int dwarf_file_load_main(struct dwarf_reader *reader, int fd)
 	if (r < 0)
 		return r;
 	r = elf_file_load_sections(&elf, reader->err);
+	if (r == 0 && elf.type == ET_REL)
+		r = error_set(reader->err, -ENOTSUP, "%s: an object file, whose debug information is not linked yet", elf.name);
 	for (size_t i = 0; r == 0 && i < elf.segment_count; i++)
 		if (elf.segments[i].type == PT_LOAD && elf.segments[i].flags & PF_X)
 			add_code(reader, elf.segments[i].address, elf.segments[i].memory_size);
