@@ -29,6 +29,7 @@ int cmd_diff(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */
 
 /* ---- options.c: options, help and their errors, the same way for all verbs ---- */
 
