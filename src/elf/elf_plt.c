@@ -8,6 +8,10 @@
  * function. Decoding the jump is indifferent to the order of the stubs, which counting relocations, as some tools do, is not.
  * AArch64: .plt is 32 bytes of header and 16 bytes for each entry of .rela.plt, in order.
  * Other machines: no names.
+ *
+ * An extract of a file (elf/extract.h) has no code to decode. It has a section ELF_PLT_SECTION instead, little-endian:
+ *
+ *   u32 "WPL1", u32 number of stubs; each: u64 address, u32 size, u32 index into .dynsym
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +24,14 @@
 #define AARCH64_HEADER 32
 #define STUB_BYTES     16
 #define PLT_SUFFIX     "@plt"
+#define NOTE_MAGIC     0x314c5057u
+#define STUBS_MAX      (1u << 20)
+
+/* A stub in ELF_PLT_SECTION. */
+struct noted_stub {
+	uint64_t address;
+	uint32_t size, symbol;
+};
 
 struct slot {
 	uint64_t address; /* of the entry in the global offset table */
@@ -33,6 +45,7 @@ struct plt {
 	struct bytes dynsym, strings;
 	struct slot *slots; /* in file order; sorted by address for x86-64 */
 	size_t slot_count, slot_capacity;
+	struct buffer *note; /* stubs go here instead of becoming symbols */
 };
 
 static int compare_slots(const void *a, const void *b)
@@ -86,6 +99,10 @@ static const char *slot_name(const struct plt *plt, const struct slot *slot)
 
 static int add_stub(struct plt *plt, const struct slot *slot, uint64_t address, uint64_t size, struct error *err)
 {
+	if (plt->note) {
+		struct noted_stub stub = {address, (uint32_t)size, slot->symbol};
+		return buffer_append(plt->note, &stub, sizeof(stub));
+	}
 	const char *target = slot_name(plt, slot);
 	if (plt->symbols->name_bytes > ELF_SYMBOL_NAME_BYTES_MAX)
 		return -E2BIG;
@@ -174,6 +191,44 @@ static int add_stubs(struct plt *plt, struct error *err)
 	return 0;
 }
 
+/* The stubs that an extract notes. -ENOENT when the file is none. */
+static int add_noted_stubs(struct plt *plt, struct error *err)
+{
+	const struct elf_section *section = elf_file_find_section(plt->file, ELF_PLT_SECTION);
+	if (!section || section->type == SHT_NOBITS)
+		return -ENOENT;
+	struct bytes data;
+	int r = elf_file_read_section(plt->file, section, 8 + STUBS_MAX * sizeof(struct noted_stub), &data, err);
+	if (r < 0)
+		return r == -ENOENT ? -EBADMSG : r;
+	uint32_t header[2] = {0};
+	if (data.len >= sizeof(header))
+		memcpy(header, data.data, sizeof(header));
+	if (header[0] != NOTE_MAGIC || header[1] > (data.len - sizeof(header)) / sizeof(struct noted_stub))
+		r = error_set(err, -EBADMSG, "%s: damaged section %s", plt->file->name, ELF_PLT_SECTION);
+	for (uint32_t i = 0; r == 0 && i < header[1]; i++) {
+		struct noted_stub stub;
+		memcpy(&stub, data.data + sizeof(header) + i * sizeof(stub), sizeof(stub));
+		r = add_stub(plt, &(struct slot){.symbol = stub.symbol}, stub.address, stub.size, err);
+	}
+	mem_free((void *)data.data);
+	return r;
+}
+
+static int read_slots(struct plt *plt, struct error *err)
+{
+	struct elf_file *file = plt->file;
+	int r = 0;
+	for (size_t i = 0; i < file->section_count && r == 0; i++) {
+		const struct elf_section *s = &file->sections[i];
+		if (s->type != SHT_RELA || !(s->flags & SHF_ALLOC))
+			continue;
+		if (file->machine == EM_X86_64 || strcmp(s->name, ".rela.plt") == 0)
+			r = add_slots(plt, s, err);
+	}
+	return r < 0 ? r : add_stubs(plt, err);
+}
+
 static int read_plt(struct plt *plt, struct error *err)
 {
 	struct elf_file *file = plt->file;
@@ -186,21 +241,44 @@ static int read_plt(struct plt *plt, struct error *err)
 	r = elf_file_read_section(file, dynsym, ELF_SYMTAB_BYTES_MAX, &plt->dynsym, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < file->section_count && r == 0; i++) {
-		const struct elf_section *s = &file->sections[i];
-		if (s->type != SHT_RELA || !(s->flags & SHF_ALLOC))
-			continue;
-		if (file->machine == EM_X86_64 || strcmp(s->name, ".rela.plt") == 0)
-			r = add_slots(plt, s, err);
+	r = add_noted_stubs(plt, err);
+	return r == -ENOENT ? read_slots(plt, err) : r;
+}
+
+static bool has_readable_plt(const struct elf_file *file)
+{
+	return file->is_64 && (file->machine == EM_X86_64 || file->machine == EM_AARCH64);
+}
+
+int elf_plt_note(struct elf_file *file, struct buffer *out, struct error *err)
+{
+	if (!has_readable_plt(file))
+		return 0;
+	struct plt plt = {.file = file, .note = out};
+	size_t header_at = out->len;
+	uint32_t header[2] = {NOTE_MAGIC, 0};
+	int r = buffer_append(out, header, sizeof(header));
+	if (r == 0)
+		r = read_slots(&plt, err);
+	mem_free(plt.slots);
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r == -EIO)
+		return r;
+	if (r < 0 || out->len == header_at + sizeof(header)) {
+		out->len = header_at; /* damaged or none: no names for stubs, as for the file itself */
+		return 0;
 	}
-	return r < 0 ? r : add_stubs(plt, err);
+	header[1] = (uint32_t)((out->len - header_at - sizeof(header)) / sizeof(struct noted_stub));
+	memcpy(out->data + header_at, header, sizeof(header));
+	return 0;
 }
 
 int elf_symbols_add_plt(struct symbol_reader *reader, struct error *err)
 {
 	struct elf_symbols *symbols = reader->symbols;
 	struct elf_file *file = reader->file;
-	if (!file->is_64 || (file->machine != EM_X86_64 && file->machine != EM_AARCH64))
+	if (!has_readable_plt(file))
 		return 0;
 	size_t count_before = symbols->count;
 	struct plt plt = {.reader = reader, .file = file, .symbols = symbols};

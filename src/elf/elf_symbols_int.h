@@ -5,6 +5,7 @@
 
 #include "elf/elf_symbols.h"
 
+#define ELF_PLT_SECTION	      ".wick.plt" /* in files that elf/extract.c wrote; elf_plt.c has its layout */
 #define EXECUTED_SEGMENTS_MAX 64 /* those beyond are ignored, so that time per symbol is bounded; real files have a few */
 
 /* One file being read into a list. */
@@ -26,5 +27,7 @@ int elf_symbols_read_strings(struct elf_symbols *symbols, struct elf_file *file,
 			     struct bytes *ret, struct error *err);
 /* elf_plt.c: adds "NAME@plt" for every linkage table entry that can be told. Damage costs these names only. */
 int elf_symbols_add_plt(struct symbol_reader *reader, struct error *err);
+/* Appends the contents of ELF_PLT_SECTION to *out; nothing when the file has no stubs. Needs elf_file_load_sections(). */
+int elf_plt_note(struct elf_file *file, struct buffer *out, struct error *err);
 
 #endif

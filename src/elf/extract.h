@@ -9,6 +9,10 @@
 
 #include "elf/elf_file.h"
 
+/* In e_ident, at EXTRACT_MARK_OFFSET: program headers of type PT_LOAD have the file offsets and sizes of the original. */
+#define EXTRACT_MARK	    "wickx"
+#define EXTRACT_MARK_OFFSET 9
+
 struct elf_extract_result {
 	uint64_t bytes;		/* written */
 	uint64_t kept, dropped; /* sections */
