@@ -136,8 +136,32 @@ static int demangle_dlang(const char *name, struct buffer *out)
 	return r < 0 ? r : 1;
 }
 
+/* Go's linker writes some bytes of import paths as "%2e". No other language has a '%' in its symbols. */
+static int demangle_go(const char *name, struct buffer *out)
+{
+	size_t len_before = out->len;
+	int r = 0;
+	for (const char *at = name; *at && r == 0; at++) {
+		char digits[3] = {at[0] == '%' ? at[1] : 0, 0, 0};
+		char *end = digits;
+		if (digits[0])
+			digits[1] = at[2];
+		unsigned long byte = isxdigit((unsigned char)digits[0]) ? strtoul(digits, &end, 16) : 0;
+		bool is_escape = end == digits + 2 && byte >= ' ' && byte != 0x7f;
+		r = buffer_append_byte(out, is_escape ? (uint8_t)byte : (uint8_t)*at);
+		if (is_escape)
+			at += 2;
+	}
+	if (r == 0 && out->len - len_before < strlen(name))
+		return 1;
+	out->len = len_before;
+	return r;
+}
+
 int demangle_symbol(const char *name, struct buffer *out)
 {
+	if (name[0] != '_' && strchr(name, '%') && strnlen(name, DEMANGLE_INPUT_MAX + 1) <= DEMANGLE_INPUT_MAX)
+		return demangle_go(name, out);
 	if (name[0] != '_' || name[1] == 0 || strnlen(name, DEMANGLE_INPUT_MAX + 1) > DEMANGLE_INPUT_MAX)
 		return 0;
 	if (name[1] == 'R')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names as people wrote them: C++ (Itanium ABI), Rust (legacy and v0), D. */
+/* Names as people wrote them: C++ (Itanium ABI), Rust (legacy and v0), D, Go (whose symbols escape dots in import paths). */
 #ifndef WICK_ELF_DEMANGLE_H
 #define WICK_ELF_DEMANGLE_H
 
@@ -16,5 +16,13 @@
  * when `out` cannot take it. Thread-safe. Needs up to 2 MiB of stack for the worst name.
  */
 int demangle_symbol(const char *name, struct buffer *out);
+/*
+ * Appends the short form of a readable name to `out`: without return type, parameters, template and type arguments, ABI tags
+ * and "[clone .cold]": "std::vector<int, std::allocator<int> >::push_back(int&&)" becomes "std::vector::push_back". Names of
+ * operators, lambdas, anonymous namespaces and "<Type as Trait>::method" stay names. A name that cannot be understood is
+ * appended as it is. For names of C++, Rust, D, Go and C; others may hold spaces that mean something else. 0, -ENOMEM or
+ * -E2BIG (out unchanged then).
+ */
+int demangle_short(const char *full, struct buffer *out);
 
 #endif
