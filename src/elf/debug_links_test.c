@@ -273,6 +273,8 @@ static int read_packed(struct bytes packed, uint64_t max, struct bytes expected,
 			assert_true(bytes_equal(got, expected));
 			assert_int_equal(got.data[got.len], 0);
 			mem_free((void *)got.data);
+		} else {
+			assert_null(got.data); /* or somebody frees it a second time */
 		}
 		elf_file_release(&file);
 	}

@@ -88,11 +88,13 @@ int elf_file_read_section(struct elf_file *file, const struct elf_section *secti
 	int r = elf_file_read_range(file, section->offset, section->size, max, section->name, &data, err);
 	if (r < 0)
 		return r;
-	*ret = (struct bytes){data, (size_t)section->size};
-	if (section->flags & SHF_COMPRESSED) {
-		r = elf_section_inflate(file, section, (struct bytes){data, (size_t)section->size}, max, ret, err);
-		mem_free(data);
+	struct bytes contents = {data, (size_t)section->size};
+	if (!(section->flags & SHF_COMPRESSED)) {
+		*ret = contents;
+		return 0;
 	}
+	r = elf_section_inflate(file, section, contents, max, ret, err);
+	mem_free(data);
 	return r;
 }
 
