@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server's configuration file: YAML, `name: value`, or a name with a mapping under it (`retention: {age: 30d}` is
- * `retention.age`). Values are scalars, but for two: retention.rules is a list of rules, and tenants a mapping from names to
- * what is different for them. A name that is not known is an error, because a setting that is silently ignored is worse than
- * none.
+ * `retention.age`). Values are scalars, but for three: retention.rules is a list of rules, symbols.debuginfod.urls may be a
+ * list, and tenants is a mapping from names to what is different for them. A name that is not known is an error, because a
+ * setting that is silently ignored is worse than none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,12 +61,12 @@ static int parse_size(const char *value, uint64_t *ret, struct error *err)
 	return r ? r : *ret == 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
 }
 
-/* A merge needs most of this for its buffers; with less, no two blocks would ever be merged. */
-#define COMPACT_MEMORY_MIN (64 * MIB)
-static int parse_merge_size(const char *value, uint64_t *ret, struct error *err)
+/* A merge needs most of this for its buffers; with less, no two blocks would ever be merged. Nor would a table be made. */
+#define WORK_MEMORY_MIN (64 * MIB)
+static int parse_work_size(const char *value, uint64_t *ret, struct error *err)
 {
 	int r = parse_size(value, ret, err);
-	return r ? r : *ret < COMPACT_MEMORY_MIN ? error_set(err, -EINVAL, "must be at least 64M") : 0;
+	return r ? r : *ret < WORK_MEMORY_MIN ? error_set(err, -EINVAL, "must be at least 64M") : 0;
 }
 
 /* `never` is what "no end" is called: "forever", "off". */
@@ -114,7 +114,7 @@ enum setting_kind {
 	SETTING_BOOL,
 	SETTING_NOT,	  /* bool, the other way round */
 	SETTING_SIZE,	  /* uint64_t */
-	SETTING_MERGE,	  /* the same, at least COMPACT_MEMORY_MIN */
+	SETTING_WORK,	  /* the same, at least WORK_MEMORY_MIN */
 	SETTING_BODY,	  /* size_t */
 	SETTING_DURATION, /* int64_t */
 	SETTING_FOREVER,  /* likewise, or "forever" = -1 */
@@ -144,10 +144,23 @@ static const struct setting {
 	SETTING("cut.age", SETTING_DURATION, cut_age_ns),
 	SETTING("compact.window", SETTING_OFF, window_ns[0]),
 	SETTING("compact.long_window", SETTING_OFF, window_ns[1]),
-	SETTING("compact.memory", SETTING_MERGE, compact_memory_bytes),
+	SETTING("compact.memory", SETTING_WORK, compact_memory_bytes),
 	SETTING("late_window", SETTING_FOREVER, late_window_ns),
 	SETTING("body.max", SETTING_BODY, body_bytes_max),
 	SETTING("tenants_max", SETTING_COUNT, tenants_max, TENANTS_MAX),
+	SETTING("symbols.workers", SETTING_COUNT, symbols.workers, 64),
+	SETTING("symbols.cache_size", SETTING_SIZE, symbols.cache_bytes),
+	SETTING("symbols.memory", SETTING_SIZE, symbols.memory_bytes),
+	SETTING("symbols.host_files", SETTING_NOT, no_host_files),
+	SETTING("symbols.debuginfod.urls", SETTING_STRING, symbols.debuginfod_urls),
+	SETTING("symbols.debuginfod.cache_size", SETTING_SIZE, symbols.debuginfod_cache_bytes),
+	SETTING("symbols.debuginfod.timeout", SETTING_DURATION, symbols.debuginfod_timeout_ns),
+	SETTING("symbols.uploads.enabled", SETTING_NOT, symbols.no_uploads),
+	SETTING("symbols.uploads.size", SETTING_SIZE, symbols.uploads_bytes),
+	SETTING("symbols.uploads.file_size", SETTING_SIZE, symbols.upload_file_bytes),
+	SETTING("symbols.worker.memory", SETTING_WORK, symbols.worker_memory_bytes),
+	SETTING("symbols.worker.cpu", SETTING_DURATION, symbols.worker_cpu_ns),
+	SETTING("symbols.worker.time", SETTING_DURATION, symbols.worker_wall_ns),
 	SETTING("queries.timeout", SETTING_DURATION, query_timeout_ns),
 	SETTING("queries.timeout_max", SETTING_DURATION, query_timeout_max_ns),
 	SETTING("queries.concurrent", SETTING_COUNT, queries_max, 64),
@@ -170,7 +183,7 @@ static int set(struct config_reader *reader, const struct setting *setting, cons
 		*(bool *)target = !flag;
 		return r;
 	case SETTING_SIZE: return parse_size(value, target, err);
-	case SETTING_MERGE: return parse_merge_size(value, target, err);
+	case SETTING_WORK: return parse_work_size(value, target, err);
 	case SETTING_BODY:
 		r = parse_size(value, &size, err);
 		*(size_t *)target = (size_t)size;
@@ -350,6 +363,23 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 	return r;
 }
 
+/* The library takes them separated by spaces. */
+static int read_urls(struct config_reader *reader, const yaml_node_t *node)
+{
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, CONFIG_BYTES_MAX);
+	const yaml_node_item_t *item = node->data.sequence.items.start;
+	for (; item < node->data.sequence.items.top; item++) {
+		const char *url = scalar(node_of(reader, *item));
+		if (!url || strpbrk(url, " \t\n"))
+			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of addresses");
+		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url))
+			return error_nomem(reader->err);
+	}
+	const char *urls = buffer_string(&text);
+	return urls ? parse_string(reader, urls, &reader->options->symbols.debuginfod_urls) : error_nomem(reader->err);
+}
+
 static int visit_setting(struct config_reader *reader, void *context, const char *name, const yaml_node_t *key,
 			 const yaml_node_t *value)
 {
@@ -359,7 +389,9 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 		return read_rules(reader, value);
 	if (strcmp(name, "tenants") == 0 && value->type == YAML_MAPPING_NODE)
 		return 0; /* they start from the limits of all, which may come later */
-	if (!inner && value->type == YAML_MAPPING_NODE)
+	if (strcmp(name, "symbols.debuginfod.urls") == 0 && value->type == YAML_SEQUENCE_NODE)
+		return read_urls(reader, value);
+	if (value->type == YAML_MAPPING_NODE && (!inner || text_starts_with(name, "symbols.")))
 		return each_pair(reader, value, name, visit_setting, reader);
 	if (!text)
 		return prefix_fault(reader, error_set(reader->err, -EINVAL, "must be a single value"), value, name);

@@ -62,7 +62,56 @@ static const char full[] = "data: /srv/wick\n"
 			   "  series: 5000\n"
 			   "  ingest_bytes_per_second: 10M\n"
 			   "queries: {timeout: 10s, concurrent: 2, slow: off}\n"
+			   "symbols: {debuginfod: {urls: [http://a, http://b]}}\n"
 			   "tenants_max: 7\n";
+
+static void test_symbols(void **state)
+{
+	struct server_options o;
+	struct error err;
+	struct server_config_text *text;
+	assert_int_equal(load("symbols:\n"
+			      "  workers: 3\n"
+			      "  cache_size: 1G\n"
+			      "  memory: 100M\n"
+			      "  host_files: no\n"
+			      "  debuginfod:\n"
+			      "    urls: [http://a:1, 'https://b/']\n"
+			      "    cache_size: 2G\n"
+			      "    timeout: 5s\n"
+			      "  uploads: {enabled: no, size: 3G, file_size: 4M}\n"
+			      "  worker: {memory: 1G, cpu: 30s, time: 2m}\n",
+			      &o, &text, &err),
+			 0);
+	assert_int_equal(o.symbols.workers, 3);
+	assert_int_equal(o.symbols.cache_bytes, GIB);
+	assert_int_equal(o.symbols.memory_bytes, 100 * MIB);
+	assert_true(o.no_host_files);
+	assert_string_equal(o.symbols.debuginfod_urls, "http://a:1 https://b/");
+	assert_int_equal(o.symbols.debuginfod_cache_bytes, 2 * GIB);
+	assert_int_equal(o.symbols.debuginfod_timeout_ns, 5 * NS_PER_S);
+	assert_true(o.symbols.no_uploads);
+	assert_int_equal(o.symbols.uploads_bytes, 3 * GIB);
+	assert_int_equal(o.symbols.upload_file_bytes, 4 * MIB);
+	assert_int_equal(o.symbols.worker_memory_bytes, GIB);
+	assert_int_equal(o.symbols.worker_cpu_ns, 30 * NS_PER_S);
+	assert_int_equal(o.symbols.worker_wall_ns, 120 * NS_PER_S);
+	server_config_text_free(text);
+	/* By their full names, and none at all. */
+	assert_int_equal(load("symbols.debuginfod.urls: []\n", &o, &text, &err), 0);
+	assert_string_equal(o.symbols.debuginfod_urls, "");
+	assert_false(o.symbols.no_uploads);
+	server_config_text_free(text);
+	assert_int_equal(load("symbols:\n  debuginfod: {urls: 'http://a http://b'}\n", &o, &text, &err), 0);
+	assert_string_equal(o.symbols.debuginfod_urls, "http://a http://b");
+	server_config_text_free(text);
+	assert_int_equal(load("symbols: {uploads: {enable: no}}\n", &o, &text, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "'symbols.uploads.enable'"));
+	assert_int_equal(load("symbols: {debuginfod: {urls: [{a: b}]}}\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("symbols: {worker: {memory: 1M}}\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("symbols: {uploads: off}\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("retention: {age: {age: 1d}}\n", &o, &text, &err), -EINVAL);
+}
 
 static void test_all_kinds(void **state)
 {
@@ -169,10 +218,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_kinds),
-		cmocka_unit_test(test_tenants_switch),
-		cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_symbols),   cmocka_unit_test(test_tenants_switch),
+		cmocka_unit_test(test_faults),	  cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

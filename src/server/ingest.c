@@ -61,6 +61,8 @@ static int ingest_store(struct ingest *ingest, const struct profile *profile, co
 	if (r)
 		return r;
 	limits_pay_samples(ingest->tenant, result.samples);
+	if (!result.duplicate)
+		symbols_note(ingest->server, profile);
 	ingest->profiles++;
 	ingest->samples += result.samples;
 	ingest->rejected_samples += result.refused;

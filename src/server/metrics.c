@@ -314,15 +314,6 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_query_rows_total", "Sample rows read by queries.", atomic_load(&c->query_rows));
 	COUNTER("wick_binaries_offered_total", "Binaries whose symbols the agent offered.", atomic_load(&c->binaries_offered));
 	COUNTER("wick_binaries_refused_total", "Binaries whose symbols could not be read.", atomic_load(&c->binaries_refused));
-	struct symbolizer_stats symbols;
-	symbolizer_get_stats(server->symbolizer, &symbols);
-	GAUGE("wick_symbol_tables", "Symbol tables in memory.", symbols.tables);
-	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
-	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
-	COUNTER("wick_symbol_hits_total", "Addresses that got a name.", symbols.hits);
-	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
-	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
-	COUNTER("wick_symbol_build_seconds_total", "Time spent building symbol tables.", SECONDS(symbols.build_ns_total));
 	struct net_server_stats net;
 	net_server_get_stats(server->net, &net);
 	GAUGE("wick_queries_running", "Queries being answered.", net.slow_running);
@@ -340,6 +331,78 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_http_connections_open", "Connections open.", net.connections_open);
 	COUNTER("wick_http_received_bytes_total", "Bytes received.", net.bytes_received);
 	COUNTER("wick_http_sent_bytes_total", "Bytes sent.", net.bytes_sent);
+}
+
+/* How many binaries there are of each state: the counts of a list that is not asked for. */
+static void write_symbol_states(struct metrics *m, struct server *server)
+{
+	size_t counts[SYMBOL_STATES] = {0}, count, total;
+	struct symbol_status *none = NULL;
+	struct symbol_list_options options = {.limit = 1};
+	if (!m->error)
+		m->error = symbolizer_list(server->symbolizer, &options, &none, &count, &total, counts, NULL);
+	mem_free(none);
+	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by what is known of them.");
+	for (size_t i = 0; i < SYMBOL_STATES && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_symbol_binaries{state=\"%s\"} %zu\n", symbol_state_names[i], counts[i]);
+}
+
+static void write_symbol_metrics(struct metrics *m, struct server *server)
+{
+	struct symbolizer_stats symbols;
+	symbolizer_get_stats(server->symbolizer, &symbols);
+	write_symbol_states(m, server);
+	GAUGE("wick_symbol_tables", "Symbol tables in memory.", symbols.tables);
+	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
+	GAUGE("wick_symbol_disk_bytes", "Size of the symbol tables on disk.", symbols.disk_bytes);
+	COUNTER("wick_symbol_disk_evicted_total", "Symbol tables removed from disk for lack of room.", symbols.disk_evicted);
+	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
+	COUNTER("wick_symbol_hits_total", "Addresses that got a name.", symbols.hits);
+	COUNTER("wick_symbol_builds_total", "Symbol tables made.", symbols.builds);
+	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be made.", symbols.build_failures);
+	COUNTER("wick_symbol_build_crashes_total", "Of these, because the process that read the file crashed or was ended.",
+		symbols.build_crashes);
+	COUNTER("wick_symbol_build_seconds_total", "Time spent on making symbol tables.", SECONDS(symbols.build_ns_total));
+	COUNTER("wick_symbol_build_cpu_seconds_total", "CPU time spent on making symbol tables.",
+		SECONDS(symbols.build_cpu_ns_total));
+	COUNTER("wick_symbol_cache_hits_total", "Symbol tables found on disk.", symbols.cache_hits);
+	GAUGE("wick_symbol_builds_waiting", "Binaries that wait for a symbol table.", symbols.waiting);
+	GAUGE("wick_symbol_builds_running", "Symbol tables that are being made.", symbols.running);
+	COUNTER("wick_symbol_refused_total", "Binaries that were not remembered, because there are too many.", symbols.refused);
+}
+
+static void write_upload_metrics(struct metrics *m, struct server *server)
+{
+	struct uploads_stats uploads;
+	uploads_get_stats(server->uploads, &uploads);
+	GAUGE("wick_debuginfo_upload_files", "Files of debug information that were sent here.", uploads.files);
+	GAUGE("wick_debuginfo_upload_bytes", "Their size.", uploads.bytes);
+	GAUGE("wick_debuginfo_uploads_open", "Uploads that are under way.", uploads.open);
+	COUNTER("wick_debuginfo_uploads_begun_total", "Uploads begun or gone on with.", uploads.begun);
+	COUNTER("wick_debuginfo_uploads_finished_total", "Uploads that arrived whole.", uploads.finished);
+	COUNTER("wick_debuginfo_uploads_refused_total", "Uploads that were refused when they were announced.", uploads.refused);
+	COUNTER("wick_debuginfo_uploads_failed_total", "Uploads given up, or of files that are not what they claimed.",
+		uploads.failed);
+	COUNTER("wick_debuginfo_uploads_received_bytes_total", "Bytes of debug information received.", uploads.bytes_received);
+	COUNTER("wick_debuginfo_uploads_evicted_total", "Files removed for lack of room.", uploads.evicted);
+}
+
+static void write_debuginfod_metrics(struct metrics *m, struct server *server)
+{
+	struct debuginfod_stats stats = {0};
+	if (server->debuginfod)
+		debuginfod_get_stats(server->debuginfod, &stats);
+	GAUGE("wick_debuginfod_servers", "debuginfod servers that are asked.", stats.servers);
+	COUNTER("wick_debuginfod_requests_total", "Files asked for at debuginfod servers.", stats.requests);
+	COUNTER("wick_debuginfod_found_total", "Of these, found.", stats.found);
+	COUNTER("wick_debuginfod_missing_total", "Of these, on no server.", stats.missing);
+	COUNTER("wick_debuginfod_failures_total", "Of these, not answered.", stats.failures);
+	COUNTER("wick_debuginfod_missing_cached_total", "Files not asked for, because no server had them lately.",
+		stats.missing_cached);
+	COUNTER("wick_debuginfod_cache_hits_total", "Files found in the cache.", stats.cache_hits);
+	GAUGE("wick_debuginfod_cache_bytes", "Size of the cache.", stats.cache_bytes);
+	COUNTER("wick_debuginfod_received_bytes_total", "Bytes received from debuginfod servers.", stats.bytes_fetched);
+	COUNTER("wick_debuginfod_seconds_total", "Time spent waiting for debuginfod servers.", SECONDS(stats.ns_total));
 }
 
 static void write_process_metrics(struct metrics *m, const struct server *server)
@@ -361,6 +424,9 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	response->content_type = "text/plain; version=0.0.4; charset=utf-8";
 	write_process_metrics(&metrics, server);
 	write_server_metrics(&metrics, server);
+	write_symbol_metrics(&metrics, server);
+	write_upload_metrics(&metrics, server);
+	write_debuginfod_metrics(&metrics, server);
 	write_store_metrics(&metrics, server);
 	write_agent_metrics(&metrics, server);
 	if (metrics.error)

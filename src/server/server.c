@@ -39,6 +39,29 @@ static const struct net_route route_table[] = {
 	 .body_max = 65536},
 	{.method = "GET", .path = "/api/v1/series", .handler = api_series, .slow = true},
 	{.method = "GET", .path = "/api/v1/query", .handler = api_query, .slow = true},
+	{.method = "GET", .path = "/api/v1/binaries", .handler = api_binaries},
+	{.method = "POST", .path = "/api/v1/binaries/*", .handler = api_binary_retry, .body_max = 65536},
+	{.method = "POST",
+	 .path = "/api/v1/debuginfo/wanted",
+	 .handler = api_debuginfo_wanted,
+	 .body_max = DEBUGINFO_PIECE_MAX},
+	{.method = "POST", .path = "/api/v1/debuginfo/uploads", .handler = api_upload_begin, .body_max = 65536},
+	/* Slow, so that disks that are slow to sync hold up other uploads, and not profiles. */
+	{.method = "PUT",
+	 .path = "/api/v1/debuginfo/uploads/*",
+	 .handler = api_upload_write,
+	 .body_max = DEBUGINFO_PIECE_MAX,
+	 .slow = true},
+	{.method = "POST",
+	 .path = "/api/v1/debuginfo/uploads/*",
+	 .handler = api_upload_finish,
+	 .body_max = 65536,
+	 .slow = true},
+	{.method = "DELETE", .path = "/api/v1/debuginfo/uploads/*", .handler = api_upload_abort, .body_max = 65536},
+	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", .handler = parca_should_initiate},
+	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "InitiateUpload", .handler = parca_initiate},
+	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "Upload", .stream = &parca_upload},
+	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "MarkUploadFinished", .handler = parca_finished},
 	{.method = "GET", .path = "/api/v1/slow", .handler = api_slow},
 	{.method = "GET", .path = "/api/v1/status", .handler = api_status},
 	{.method = "GET", .path = "/metrics", .handler = metrics_show},
@@ -75,18 +98,6 @@ static void free_rules(struct server *server)
 	for (size_t i = 0; server->rules && i < server->options.rule_count; i++)
 		selector_free(server->rules[i].context);
 	mem_free(server->rules);
-}
-
-static int open_symbolizer(struct server *server, struct error *err)
-{
-	char directory[PATH_BYTES_MAX];
-	if (io_join_path(directory, sizeof(directory), server->data_directory, "symbols"))
-		return error_set(err, -ENAMETOOLONG, "the data directory's path is too long");
-	int r = io_make_dirs(directory, 0750, err);
-	if (r)
-		return r;
-	struct symbolizer_options options = {.cache_directory = directory, .no_host_files = server->options.no_host_files};
-	return symbolizer_new(&options, &server->symbolizer, err);
 }
 
 static int open_net(struct server *server, struct error *err)
@@ -157,7 +168,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	if (!r)
 		r = tenants_open(server, err);
 	if (!r)
-		r = open_symbolizer(server, err);
+		r = symbols_open(server, err);
 	if (!r)
 		r = open_net(server, err);
 	if (!r && server->link_fd >= 0)
@@ -194,7 +205,7 @@ struct server *server_free(struct server *server)
 	server->net = net_server_free(server->net);
 	tenants_close(server);
 	free_rules(server);
-	server->symbolizer = symbolizer_free(server->symbolizer);
+	symbols_close(server);
 	pthread_mutex_destroy(&server->agent_lock);
 	pthread_mutex_destroy(&server->tenants_lock);
 	pthread_mutex_destroy(&server->slow_lock);

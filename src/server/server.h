@@ -5,6 +5,7 @@
  * Here the lower folders meet: requests come from src/net, are decoded by src/format, stored by src/store, read by src/query,
  * named by src/symbol and shown by src/render. One file an area: tenant.c (whose data, which store), limits.c (what a tenant
  * may do), ingest.c (profiles in), api*.c (questions out), slow.c (questions that took long), metrics.c (/metrics, health),
+ * api_debuginfo.c and parca_debuginfo.c (debug information in),
  * assets.c (the page), access.c (who may), link.c (the agent of `wick up` on the same machine).
  *
  * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; each store has one.
@@ -53,6 +54,21 @@ struct server_retention_rule {
 	int64_t age_ns; /* negative = for ever */
 };
 
+/* Names for addresses: src/symbol. Zeroes are the defaults. */
+struct server_symbol_options {
+	unsigned workers;	     /* tables made at once; 0 = SERVER_SYMBOL_WORKERS_DEFAULT */
+	uint64_t cache_bytes;	     /* of tables on disk */
+	uint64_t memory_bytes;	     /* of tables in memory */
+	const char *debuginfod_urls; /* separated by spaces; NULL = DEBUGINFOD_URLS of the environment, "" = none */
+	uint64_t debuginfod_cache_bytes;
+	int64_t debuginfod_timeout_ns;
+	bool no_uploads; /* take none; those that are there are used */
+	uint64_t uploads_bytes, upload_file_bytes;
+	uint64_t worker_memory_bytes; /* of the process that reads one file */
+	int64_t worker_cpu_ns, worker_wall_ns;
+};
+#define SERVER_SYMBOL_WORKERS_DEFAULT 2
+
 struct server_options {
 	const char *data_directory;    /* made if missing */
 	const char *listen;	       /* "ADDR:PORT" */
@@ -80,8 +96,9 @@ struct server_options {
 
 	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
 	unsigned queries_max, queries_queued_max;	/* at a time, waiting; 0 = 4, 64 */
-	int64_t slow_query_ns;				/* log queries that take longer; 0 = 5 s; negative = none */
-	int link_fd; /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
+	struct server_symbol_options symbols;
+	int64_t slow_query_ns; /* log queries that take longer; 0 = 5 s; negative = none */
+	int link_fd;	       /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
 };
 /* The defaults, for callers to start from. */
 void server_options_init(struct server_options *options);

@@ -12,7 +12,10 @@
 #include "server/link.h"
 #include "server/server.h"
 #include "store/store.h"
+#include "symbol/debuginfod.h"
 #include "symbol/symbol.h"
+#include "symbol/uploads.h"
+#include "symbol/worker.h"
 
 #define PATH_BYTES_MAX 4096
 
@@ -84,6 +87,10 @@ struct server {
 	char listen_host[256];
 	bool loopback_only;
 	struct symbolizer *symbolizer;
+	struct uploads *uploads;
+	struct debuginfod *debuginfod; /* NULL = no servers */
+	char debuginfod_problem[ERROR_MESSAGE_MAX];
+	struct symbol_worker_options symbol_worker;
 	struct store_retention_rule *rules; /* contexts are selectors, owned */
 	pthread_mutex_t tenants_lock;
 	struct tenant **tenants; /* [0] is the default; entries stay until the end */
@@ -161,6 +168,25 @@ void api_status(void *context, const struct net_request *request, struct net_res
 void metrics_show(void *context, const struct net_request *request, struct net_response *response);
 void health_show(void *context, const struct net_request *request, struct net_response *response);
 void assets_show(void *context, const struct net_request *request, struct net_response *response);
+#define DEBUGINFO_PIECE_MAX (4ull * 1024 * 1024)
+void api_binaries(void *context, const struct net_request *request, struct net_response *response);
+void api_binary_retry(void *context, const struct net_request *request, struct net_response *response);
+void api_debuginfo_wanted(void *context, const struct net_request *request, struct net_response *response);
+void api_upload_begin(void *context, const struct net_request *request, struct net_response *response);
+void api_upload_write(void *context, const struct net_request *request, struct net_response *response);
+void api_upload_finish(void *context, const struct net_request *request, struct net_response *response);
+void api_upload_abort(void *context, const struct net_request *request, struct net_response *response);
+#define PARCA_DEBUGINFO_PATH "/parca.debuginfo.v1alpha1.DebuginfoService/"
+void parca_should_initiate(void *context, const struct net_request *request, struct net_response *response);
+void parca_initiate(void *context, const struct net_request *request, struct net_response *response);
+extern const struct net_stream_handler parca_upload;
+void parca_finished(void *context, const struct net_request *request, struct net_response *response);
+void debuginfo_on_arrival(void *context, const char *build_id, enum upload_kind kind); /* uploads_options.on_arrival */
+/* symbols.c: opens and closes server->symbolizer and what it takes from. */
+int symbols_open(struct server *server, struct error *err);
+void symbols_close(struct server *server);
+/* Tells the symbolizer which binaries a stored profile has no names of. */
+void symbols_note(struct server *server, const struct profile *profile);
 bool access_authorize(void *context, const struct net_request *request, struct net_response *response);
 
 /* Checks the listen address against token and insecure; fills listen_host and loopback_only. */

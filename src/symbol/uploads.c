@@ -471,6 +471,7 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 	struct upload_file *file = r ? NULL : uploads_file_new(upload->begin.build_id, upload->begin.kind, upload->begin.size);
 	if (!file)
 		return r ? r : error_nomem(err);
+	snprintf(file->hash, sizeof(file->hash), "%s", upload->begin.hash);
 	upload->busy = true;
 	pthread_mutex_unlock(&uploads->lock);
 	r = put_in_place(uploads, upload, path, &problem);
@@ -519,6 +520,18 @@ void uploads_abort(struct uploads *uploads, const char *id)
 	pthread_mutex_unlock(&uploads->lock);
 }
 
+int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err)
+{
+	pthread_mutex_lock(&uploads->lock);
+	const struct upload *upload = find_open(uploads, id);
+	if (upload) {
+		*ret = upload->begin;
+		*ret_offset = upload->offset;
+	}
+	pthread_mutex_unlock(&uploads->lock);
+	return upload ? 0 : unknown_id(err);
+}
+
 /* ---- what is there ---- */
 
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind)
@@ -556,14 +569,34 @@ int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload
 	return r;
 }
 
-bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash)
+{
+	pthread_mutex_lock(&uploads->lock);
+	const struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, build_id, kind) : NULL;
+	bool same = file && *hash && strcmp(file->hash, hash) == 0;
+	pthread_mutex_unlock(&uploads->lock);
+	return same;
+}
+
+/* 0 nobody, 1 somebody who is at it, 2 somebody who has stopped. */
+static int who_sends(struct uploads *uploads, const char *build_id, enum upload_kind kind)
 {
 	int64_t now_ns = time_now_ns();
 	pthread_mutex_lock(&uploads->lock);
 	const struct upload *upload = find_open_file(uploads, build_id, kind);
-	bool coming = upload && is_active(upload, uploads->options.lease_ns, now_ns);
+	int who = !upload ? 0 : is_active(upload, uploads->options.lease_ns, now_ns) ? 1 : 2;
 	pthread_mutex_unlock(&uploads->lock);
-	return coming;
+	return who;
+}
+
+bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+{
+	return who_sends(uploads, build_id, kind) == 1;
+}
+
+bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+{
+	return who_sends(uploads, build_id, kind) == 2;
 }
 
 int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err)

@@ -66,11 +66,17 @@ int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, stru
  * errors: it stays and may be finished later. -ENOENT no such upload. */
 int uploads_finish(struct uploads *uploads, const char *id, struct error *err);
 void uploads_abort(struct uploads *uploads, const char *id);
+/* What was announced, and how much of it has arrived. -ENOENT no such upload. */
+int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err);
 
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err);
+/* Was it announced with this hash? Not known of those that came before the last restart. */
+bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash);
 /* Is somebody sending it just now? */
 bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+/* Has somebody begun to send it, and stopped? */
+bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err); /* all kinds */
 struct uploads_stats {
 	uint64_t files, bytes, open, begun, finished, refused, failed, bytes_received, evicted;

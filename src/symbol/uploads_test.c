@@ -295,7 +295,14 @@ static void test_two_at_once(void **state)
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), -ERANGE);
 	assert_int_equal(offset, 1000);
 	/* It stops: the same file goes on where it was, another one begins anew. */
+	struct upload_begin got;
+	assert_int_equal(uploads_get(fixture->uploads, id, &got, &offset, NULL), 0);
+	assert_int_equal(offset, 1000);
+	assert_string_equal(got.hash, "aa");
+	assert_int_equal(uploads_get(fixture->uploads, "other", &got, &offset, NULL), -ENOENT);
+	assert_false(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	time_sleep_ns(2 * SHORT_LEASE_NS);
+	assert_true(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
 	assert_string_equal(second, id);
@@ -310,6 +317,8 @@ static void test_two_at_once(void **state)
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, file, &offset, NULL), 0);
 	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), 0);
+	assert_true(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "aa"));
+	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "bb"));
 }
 
 static void test_too_many_at_once(void **state)

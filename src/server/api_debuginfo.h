@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the two ways in which debug information is asked for and sent: Wick's own API and Parca's. */
+#ifndef WICK_SERVER_API_DEBUGINFO_H
+#define WICK_SERVER_API_DEBUGINFO_H
+
+#include "server/server_int.h"
+
+enum debuginfo_want {
+	DEBUGINFO_NOT_WANTED, /* it is there, or known from elsewhere, or of no use */
+	DEBUGINFO_WANTED,
+	DEBUGINFO_LATER, /* somebody is sending it, or it is being looked for: ask again */
+};
+/* path: of the binary on the host that asks, "" = unknown. The build-id has been checked. */
+enum debuginfo_want debuginfo_wants(struct server *server, const char *build_id, const char *path, enum upload_kind kind);
+int debuginfo_kind_parse(const char *text, enum upload_kind *ret); /* -EINVAL */
+
+#endif
