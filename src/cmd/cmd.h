@@ -27,6 +27,7 @@ int cmd_record(int argc, char **argv);
 int cmd_query(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_store(int argc, char **argv);
+int cmd_debuginfo(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */

@@ -15,6 +15,7 @@ static const struct verb verbs[] = {
 	{"query", "ask a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
 	{"diff", "what changed between two files, selections or times", cmd_diff},
 	{"store", "verify, compact, list and delete stored data", cmd_store},
+	{"debuginfo", "debug information: send it to a server, see what is missing", cmd_debuginfo},
 	{"convert", "turn profile files into another format, merging several", cmd_convert},
 	{"doctor", "what works on this machine, what does not, how to mend it", cmd_doctor},
 };

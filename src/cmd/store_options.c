@@ -23,6 +23,8 @@ int store_arguments_apply(const struct store_arguments *arguments, struct server
 		options->listen = arguments->listen;
 	if (arguments->keep_size_bytes)
 		options->retention_size_bytes = arguments->keep_size_bytes;
+	if (arguments->debuginfod)
+		options->symbols.debuginfod_urls = strcmp(arguments->debuginfod, "off") == 0 ? "" : arguments->debuginfod;
 	if (arguments->insecure)
 		options->insecure = true;
 	if (arguments->keep_age && strcmp(arguments->keep_age, "forever") == 0)

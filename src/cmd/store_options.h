@@ -7,7 +7,7 @@
 #include "server/server.h"
 
 struct store_arguments {
-	const char *data, *listen, *token_file, *keep_age;
+	const char *data, *listen, *token_file, *keep_age, *debuginfod;
 	uint64_t keep_size_bytes;
 	bool insecure;
 };
@@ -43,6 +43,13 @@ struct store_arguments {
 		 OPTION_TEXT,                                                                                                  \
 		 &(arguments)->token_file,                                                                                     \
 		 .help = "clients must send the token in this file; needed to\nlisten beyond loopback"},                       \
+		{0,                                                                                                            \
+		 "debuginfod",                                                                                                 \
+		 "URLS",                                                                                                       \
+		 OPTION_TEXT,                                                                                                  \
+		 &(arguments)->debuginfod,                                                                                     \
+		 .help = "debuginfod servers to ask for debug information, with\nspaces between; 'off' for none (default: "    \
+			 "$DEBUGINFOD_URLS)"},                                                                                 \
 	{                                                                                                                      \
 		0, "insecure", NULL, OPTION_FLAG, &(arguments)->insecure, .help = "listen beyond loopback without a token"     \
 	}

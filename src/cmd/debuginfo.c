@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick debuginfo: sends debug information to a server, and shows what the server knows of each binary. */
+#include "cmd/debuginfo.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "elf/build_id.h"
+
+struct list_arguments {
+	struct remote remote;
+	const char *state, *text, *format;
+	unsigned limit;
+};
+
+/* ---- list ---- */
+
+/* Paths and reasons come from other hosts and go to a terminal: control characters are shown as '?'. */
+static void print_safe(const char *text, int width)
+{
+	int len = 0;
+	for (const char *at = text ? text : ""; *at; at++, len++)
+		putchar((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
+	for (; len < width; len++)
+		putchar(' ');
+}
+
+static uint64_t number(const json_t *object, const char *name)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, name));
+}
+
+static void print_text(const json_t *object, const char *name, const char *nothing, int width)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+	print_safe(text && *text ? text : nothing, width);
+	putchar(' ');
+}
+
+static void print_binary(const json_t *binary)
+{
+	char count[TEXT_NUMBER_MAX], size[TEXT_NUMBER_MAX];
+	const char *why = json_string_value(json_object_get(binary, "why"));
+	print_text(binary, "state", "?", 8);
+	printf("%14s ", text_format_count(number(binary, "samples"), count));
+	print_text(binary, "sources", "-", 21);
+	printf("%10s  ", number(binary, "table_bytes") ? text_format_size(number(binary, "table_bytes"), size) : "-");
+	print_text(binary, "build_id", "?", 40);
+	print_text(binary, "path", "?", 0);
+	if (why && *why) {
+		printf(" (");
+		print_safe(why, 0);
+		putchar(')');
+	}
+	putchar('\n');
+}
+
+static int print_list(struct bytes answer, struct error *err)
+{
+	json_t *root = json_loadb((const char *)answer.data, answer.len, 0, NULL), *item;
+	json_t *binaries = json_object_get(root, "binaries"), *counts = json_object_get(root, "counts");
+	const char *state;
+	size_t i;
+	if (!json_is_array(binaries)) {
+		json_decref(root);
+		return error_set(err, -EBADMSG, "the server's answer is no list of binaries");
+	}
+	printf("%-8s %14s %-21s %10s  %-40s %s\n", "state", "samples", "sources", "table", "build-id", "path (why)");
+	json_array_foreach(binaries, i, item) print_binary(item);
+	printf("\n%zu of %llu:", json_array_size(binaries), (unsigned long long)number(root, "total"));
+	json_object_foreach(counts, state, item) printf(" %llu %s", (unsigned long long)json_integer_value(item), state);
+	putchar('\n');
+	json_decref(root);
+	return 0;
+}
+
+static int list(const struct list_arguments *a, struct error *err)
+{
+	char limit[TEXT_NUMBER_MAX];
+	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	buffer_init(&path, REMOTE_PATH_MAX);
+	snprintf(limit, sizeof(limit), "%u", a->limit);
+	if (buffer_append_string(&path, "/api/v1/binaries") || remote_add(&path, "state", a->state) ||
+	    remote_add(&path, "text", a->text) || remote_add(&path, "limit", limit))
+		return error_nomem(err);
+	int r = remote_ask(&a->remote, "GET", &path, &answer, err);
+	if (r)
+		return r;
+	if (strcmp(a->format, "text") == 0)
+		return print_list(buffer_bytes(&answer), err);
+	printf("%.*s\n", (int)answer.len, (const char *)answer.data);
+	return 0;
+}
+
+/* ---- the verb ---- */
+
+static bool is_kind(const char *text)
+{
+	return strcmp(text, "debuginfo") == 0 || strcmp(text, "executable") == 0 || strcmp(text, "sources") == 0 ||
+	       strcmp(text, "kallsyms") == 0;
+}
+
+static int run_upload(const struct usage *usage, const struct debuginfo_upload *upload, const struct operands *operands)
+{
+	struct error err = {0};
+	if (operands->count < 2)
+		return usage_error(usage, "upload: which files?");
+	if (upload->kind && !is_kind(upload->kind))
+		return usage_error(usage, "--kind: '%.40s' is none of debuginfo, executable, sources, kallsyms", upload->kind);
+	if (upload->build_id && !build_id_is_valid(upload->build_id))
+		return usage_error(usage, "--build-id: '%.40s' is not lower-case hexadecimal", upload->build_id);
+	if (upload->build_id && operands->count > 2)
+		return usage_error(usage, "--build-id is that of one file");
+	unsigned failed = debuginfo_upload_files(upload, operands->items + 1, operands->count - 1, &err);
+	if (err.code)
+		return cmd_fail("debuginfo", &err);
+	return failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run_list(const struct usage *usage, const struct list_arguments *a, const struct operands *operands)
+{
+	struct error err = {0};
+	if (operands->count > 1)
+		return usage_error(usage, "unexpected operand '%s'", operands->items[1]);
+	if (strcmp(a->format, "text") != 0 && strcmp(a->format, "json") != 0)
+		return usage_error(usage, "--format: '%.40s' is neither text nor json", a->format);
+	return list(a, &err) ? cmd_fail("debuginfo", &err) : EXIT_DONE;
+}
+
+int cmd_debuginfo(int argc, char **argv)
+{
+	struct debuginfo_upload upload = {0};
+	struct list_arguments a = {.format = "text", .limit = 100};
+	const struct option_row options[] = {
+		REMOTE_OPTION_ROWS(&upload.remote),
+		{0, "kind", "KIND", OPTION_TEXT, &upload.kind,
+		 .help = "of upload: debuginfo, executable (for disassembly),\nsources (a tar archive), kallsyms (default: "
+			 "debuginfo)"},
+		{0, "build-id", "HEX", OPTION_TEXT, &upload.build_id,
+		 .help = "of upload: whose sources or kallsyms they are, or what a\nprogram without one goes by"},
+		{0, "whole", NULL, OPTION_FLAG, &upload.whole,
+		 .help = "of upload: the file as it is, its code and data included"},
+		{0, "force", NULL, OPTION_FLAG, &upload.force, .help = "of upload: replace what the server has"},
+		{0, "state", "STATE", OPTION_TEXT, &a.state,
+		 .help = "of list: queued, working, complete, partial, missing,\nfailed; several with commas"},
+		{0, "text", "TEXT", OPTION_TEXT, &a.text, .help = "of list: part of a path or build-id"},
+		{'n', "limit", "N", OPTION_UNSIGNED, &a.limit, 1, 10000, .help = "of list: how many (default: 100)"},
+		{0, "format", "FORMAT", OPTION_TEXT, &a.format, .help = "of list: text, json (default: text)"},
+		{0}};
+	const struct usage usage = {
+		.verb = "debuginfo",
+		.synopsis = "upload FILE... | list [OPTION...]",
+		.description = "upload sends the symbols and debug information of ELF files to a server, which then "
+			       "names\nwhat was sampled in programs that were stripped; of their code and data nothing "
+			       "is sent.\nlist shows the binaries that the server has seen, and what it knows of them.",
+		.options = options,
+		.examples = "wick debuginfo upload build/app build/lib/*.so --url http://wick:7070\n"
+			    "wick debuginfo list --state missing,failed"};
+	struct operands operands;
+	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
+	a.remote = upload.remote;
+	if (operands.count && strcmp(operands.items[0], "upload") == 0)
+		return run_upload(&usage, &upload, &operands);
+	if (operands.count && strcmp(operands.items[0], "list") == 0)
+		return run_list(&usage, &a, &operands);
+	return usage_error(&usage, operands.count ? "there is no '%.40s'" : "upload or list?",
+			   operands.count ? operands.items[0] : "");
+}

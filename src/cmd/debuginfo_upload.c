@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending debug information to a server. Of an ELF file only what symbolization needs is sent (elf/extract.h), unless the whole
+ * program is asked for. The server says where to begin, so that an upload that was interrupted goes on where it stopped; what
+ * may pass (a line that broke, a server that is busy) is tried again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "cmd/debuginfo.h"
+#include "elf/build_id.h"
+#include "elf/extract.h"
+#include "net/net.h"
+
+#define PIECE_BYTES  (4 * MIB)
+#define TRIES	     10 /* without progress */
+#define PAUSE_NS     (2 * NS_PER_S)
+#define TIMEOUT_NS   (120 * NS_PER_S)
+#define UPLOADS_CALL "/api/v1/debuginfo/uploads"
+#define ID_MAX	     64
+#define BAR_NS	     (NS_PER_S / 5)
+
+/* One file on its way. */
+struct sending {
+	const struct debuginfo_upload *upload;
+	struct net_client *client;
+	const char *url, *name;
+	char build_id[BUILD_ID_HEX_MAX], hash[33], id[ID_MAX];
+	int fd; /* what is sent: the file, or what was extracted of it */
+	uint64_t size, offset, resumed;
+	uint8_t *piece;
+	int64_t shown_ns;
+};
+
+/* ---- talking to the server ---- */
+
+static int call(struct sending *sending, const char *method, const char *path, struct bytes body, int *ret_status, json_t **ret,
+		struct error *err)
+{
+	_cleanup_(net_client_response_release) struct net_client_response response;
+	net_client_response_init(&response);
+	int r = net_client_request(sending->client, method, path,
+				   body.len && *method == 'P' && method[1] == 'O' ? "application/json" : NULL, body, false,
+				   &response, err);
+	if (r)
+		return error_prefix(err, r, "cannot ask %s", sending->url);
+	*ret_status = response.status;
+	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
+	const char *text = json_string_value(json_object_get(*ret, "error"));
+	if (response.status >= 300)
+		error_set(err, -EBADMSG, "%s", text ? text : response.message);
+	return 0;
+}
+
+static bool may_pass(int status)
+{
+	return status == 503 || status == 507 || status == 429 || status == 408;
+}
+
+/* ---- begin, pieces, end ---- */
+
+enum step { DONE, AGAIN, EXISTS, FAILED };
+
+static json_t *describe(const struct sending *sending)
+{
+	json_t *body = json_object();
+	json_object_set_new(body, "build_id", json_string(sending->build_id));
+	json_object_set_new(body, "kind", json_string(sending->upload->kind ? sending->upload->kind : "debuginfo"));
+	json_object_set_new(body, "size", json_integer((json_int_t)sending->size));
+	json_object_set_new(body, "hash", json_string(sending->hash));
+	json_object_set_new(body, "without_build_id", json_boolean(sending->upload->build_id != NULL));
+	json_object_set_new(body, "force", json_boolean(sending->upload->force));
+	return body;
+}
+
+static enum step begin(struct sending *sending, struct error *err)
+{
+	json_t *body = describe(sending), *answer = NULL;
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	int status = 0, r = text ? 0 : error_nomem(err);
+	json_decref(body);
+	if (!r)
+		r = call(sending, "POST", UPLOADS_CALL, bytes_of_string(text), &status, &answer, err);
+	free(text);
+	const char *id = json_string_value(json_object_get(answer, "id"));
+	const char *reason = json_string_value(json_object_get(answer, "reason"));
+	enum step step = FAILED;
+	if (!r && status == 201 && id && strlen(id) < sizeof(sending->id)) {
+		snprintf(sending->id, sizeof(sending->id), "%s", id);
+		sending->offset = (uint64_t)json_integer_value(json_object_get(answer, "offset"));
+		step = sending->offset <= sending->size ? DONE : FAILED;
+	} else if (!r && status == 409 && reason && strcmp(reason, "exists") == 0) {
+		step = EXISTS;
+	} else if (r == -ENOMEM || (!r && status != 409 && !may_pass(status))) {
+		step = FAILED;
+	} else {
+		step = AGAIN; /* no answer, busy, or somebody else is sending it */
+	}
+	if (step == FAILED && status == 201)
+		error_set(err, -EBADMSG, "%s gave an answer that makes no sense", sending->url);
+	json_decref(answer);
+	return step;
+}
+
+static void show_progress(struct sending *sending)
+{
+	char done[TEXT_NUMBER_MAX], all[TEXT_NUMBER_MAX];
+	int64_t now_ns = time_monotonic_ns();
+	if (!terminal_is_interactive() || (now_ns - sending->shown_ns < BAR_NS && sending->offset < sending->size))
+		return;
+	sending->shown_ns = now_ns;
+	fprintf(stderr, "\r%.60s: %s of %s (%u%%)\033[K", sending->name, text_format_size(sending->offset, done),
+		text_format_size(sending->size, all),
+		(unsigned)(sending->size ? 100 * (double)sending->offset / (double)sending->size : 100));
+}
+
+static void clear_progress(const struct sending *sending)
+{
+	if (sending->shown_ns)
+		fprintf(stderr, "\r\033[K");
+}
+
+static enum step send_piece(struct sending *sending, struct error *err)
+{
+	char path[160];
+	uint64_t left = sending->size - sending->offset;
+	size_t len = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+	ssize_t got = io_pread(sending->fd, sending->piece, len, sending->offset, sending->name, err);
+	if (got != (ssize_t)len) {
+		if (got >= 0)
+			error_set(err, -EBADMSG, "the file became shorter while it was read");
+		return FAILED;
+	}
+	snprintf(path, sizeof(path), UPLOADS_CALL "/%s?offset=%llu", sending->id, (unsigned long long)sending->offset);
+	json_t *answer = NULL;
+	int status = 0;
+	if (call(sending, "PUT", path, (struct bytes){sending->piece, len}, &status, &answer, err))
+		return AGAIN;
+	const json_t *offset = json_object_get(answer, "offset");
+	uint64_t next = (uint64_t)json_integer_value(offset);
+	bool told = json_is_integer(offset) && next <= sending->size;
+	json_decref(answer);
+	if (status == 200 && told && next > sending->offset) {
+		sending->offset = next;
+		return DONE;
+	}
+	if (status == 409 && told)
+		sending->offset = next;
+	/* 404: it was given to somebody else, or the server was started anew; begin again. */
+	return status == 409 || status == 404 || may_pass(status) ? AGAIN : FAILED;
+}
+
+static enum step finish(struct sending *sending, struct error *err)
+{
+	char path[160];
+	json_t *answer = NULL;
+	int status = 0;
+	snprintf(path, sizeof(path), UPLOADS_CALL "/%s/finish", sending->id);
+	if (call(sending, "POST", path, (struct bytes){0}, &status, &answer, err))
+		return AGAIN;
+	json_decref(answer);
+	return status == 200 ? DONE : status == 409 || status == 404 || may_pass(status) ? AGAIN : FAILED;
+}
+
+/* From beginning to end once; AGAIN = from the beginning. */
+static enum step try_once(struct sending *sending, unsigned *tries, struct error *err)
+{
+	enum step step = begin(sending, err);
+	if (step != DONE)
+		return step;
+	if (sending->offset && !sending->resumed)
+		sending->resumed = sending->offset;
+	while (sending->offset < sending->size) {
+		step = send_piece(sending, err);
+		if (step != DONE)
+			return step;
+		*tries = 0;
+		show_progress(sending);
+	}
+	return finish(sending, err);
+}
+
+static int send_file(struct sending *sending, bool *ret_existed, struct error *err)
+{
+	enum step step;
+	for (unsigned tries = 0;; tries++) {
+		step = try_once(sending, &tries, err);
+		if (step != AGAIN || tries >= TRIES)
+			break;
+		time_sleep_ns(PAUSE_NS);
+	}
+	clear_progress(sending);
+	*ret_existed = step == EXISTS;
+	return step == DONE || step == EXISTS ? 0 : err->code ? err->code : -EIO;
+}
+
+/* ---- what is sent ---- */
+
+/* A file without a name, on the disk where temporary files belong: what is extracted may be larger than memory. */
+static int make_temporary(struct error *err)
+{
+	const char *directory = getenv("TMPDIR");
+	int fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		fd = memfd_create("wick-debuginfo", MFD_CLOEXEC);
+	return fd < 0 ? error_set_errno(err, -errno, "cannot make a temporary file") : fd;
+}
+
+/* Pipes and files of /proc have no size. */
+static int copy_file(int from, int to, const char *name, struct error *err)
+{
+	uint8_t *piece = mem_alloc(MIB);
+	ssize_t len = piece ? 1 : error_nomem(err);
+	int r = 0;
+	while (len > 0 && !r) {
+		len = io_read(from, piece, MIB, name, err);
+		if (len > 0)
+			r = io_write(to, piece, (size_t)len, "a temporary file", err);
+	}
+	mem_free(piece);
+	return len < 0 ? (int)len : r;
+}
+
+static int extract(struct sending *sending, int file_fd, struct error *err)
+{
+	struct elf_file file;
+	struct elf_extract_result result;
+	sending->fd = make_temporary(err);
+	if (sending->fd < 0)
+		return sending->fd;
+	int r = elf_file_open(&file, file_fd, sending->name, err);
+	if (r)
+		return r;
+	r = elf_extract(&file, sending->fd, 0, &result, err);
+	elf_file_release(&file);
+	if (r == -ENOENT)
+		return error_set(err, r, "there are no symbols and no debug information in it");
+	if (!r && !result.has_debug && !result.has_symtab && !result.has_pclntab)
+		fprintf(stderr,
+			"wick debuginfo: %s: only names that other files may use are in it; what it was stripped of is "
+			"elsewhere\n",
+			sending->name);
+	return r;
+}
+
+/* Fills in what is sent: descriptor, size, build-id, hash. */
+static int prepare(struct sending *sending, int file_fd, struct error *err)
+{
+	const char *kind = sending->upload->kind ? sending->upload->kind : "debuginfo";
+	bool is_elf = strcmp(kind, "debuginfo") == 0 || strcmp(kind, "executable") == 0;
+	struct stat info;
+	struct hash128 hash;
+	int r = 0;
+	if (sending->upload->build_id)
+		snprintf(sending->build_id, sizeof(sending->build_id), "%s", sending->upload->build_id);
+	else if (is_elf)
+		r = build_id_read_fd(file_fd, sending->build_id, err);
+	else
+		r = error_set(err, -EINVAL, "whose it is must be said with --build-id");
+	if (r)
+		return r;
+	if (strcmp(kind, "debuginfo") == 0 && !sending->upload->whole) {
+		r = extract(sending, file_fd, err);
+	} else if (fstat(file_fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size) {
+		sending->fd = dup(file_fd);
+		r = sending->fd < 0 ? error_set_errno(err, -errno, "cannot read it") : 0;
+	} else {
+		sending->fd = make_temporary(err);
+		r = sending->fd < 0 ? sending->fd : copy_file(file_fd, sending->fd, sending->name, err);
+	}
+	if (!r)
+		r = io_file_size(sending->fd, &sending->size, sending->name, err);
+	if (!r)
+		r = hash128_file(sending->fd, sending->name, &hash, err);
+	if (!r)
+		snprintf(sending->hash, sizeof(sending->hash), "%016llx%016llx", (unsigned long long)hash.high,
+			 (unsigned long long)hash.low);
+	return r;
+}
+
+static int upload_one(struct sending *sending, struct error *err)
+{
+	char size[TEXT_NUMBER_MAX], from[TEXT_NUMBER_MAX];
+	bool existed = false;
+	_cleanup_(fd_closep) int file_fd = io_open(sending->name, O_RDONLY, 0, err);
+	if (file_fd < 0)
+		return file_fd;
+	int r = prepare(sending, file_fd, err);
+	if (!r)
+		r = send_file(sending, &existed, err);
+	if (r)
+		return r;
+	if (existed)
+		fprintf(stderr, "%s: build-id %s is there already\n", sending->name, sending->build_id);
+	else if (sending->resumed)
+		fprintf(stderr, "%s: build-id %s, %s sent (gone on with from %s)\n", sending->name, sending->build_id,
+			text_format_size(sending->size, size), text_format_size(sending->resumed, from));
+	else
+		fprintf(stderr, "%s: build-id %s, %s sent\n", sending->name, sending->build_id,
+			text_format_size(sending->size, size));
+	return 0;
+}
+
+unsigned debuginfo_upload_files(const struct debuginfo_upload *upload, char *const *files, size_t count, struct error *err)
+{
+	const char *environment = getenv("WICK_URL");
+	struct net_client_options options = {.url = upload->remote.url ? upload->remote.url
+						    : environment      ? environment
+								       : "http://127.0.0.1:7070",
+					     .timeout_ns = TIMEOUT_NS,
+					     .tenant = upload->remote.tenant};
+	_cleanup_(mem_freep) char *token = NULL;
+	_cleanup_(mem_freep) uint8_t *piece = mem_alloc(PIECE_BYTES);
+	_cleanup_(net_client_freep) struct net_client *client = NULL;
+	unsigned failed = 0;
+	int r = piece ? 0 : error_nomem(err);
+	if (!r && upload->remote.token_file)
+		r = read_token(upload->remote.token_file, &token, err);
+	options.token = token;
+	if (!r)
+		r = net_client_new(&options, &client, err);
+	if (r)
+		return (unsigned)count;
+	for (size_t i = 0; i < count; i++) {
+		struct error problem = {0};
+		struct sending sending = {
+			.upload = upload, .client = client, .url = options.url, .name = files[i], .fd = -1, .piece = piece};
+		if (upload_one(&sending, &problem)) {
+			fprintf(stderr, "wick debuginfo: %s: %s\n", files[i], problem.message);
+			failed++;
+		}
+		io_close(sending.fd);
+	}
+	return failed;
+}
