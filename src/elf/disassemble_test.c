@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/limits.h"
+#include "elf/disassemble.h"
+#include "elf/elf_file.h"
+
+static void check(uint16_t machine, bool att, const char *code, size_t len, const char *expected)
+{
+	struct disassemble_options options = {.machine = machine, .att = att, .address = 0x1000, .name = "f"};
+	_cleanup_(disassembly_release) struct disassembly d;
+	_cleanup_(buffer_release) struct buffer all;
+	buffer_init(&all, MIB);
+	assert_int_equal(disassemble((struct bytes){(const uint8_t *)code, len}, &options, &d, NULL), 0);
+	size_t at = 0;
+	for (size_t i = 0; i < d.count; i++) {
+		assert_int_equal(d.items[i].offset, at);
+		assert_int_equal(d.items[i].address, 0x1000 + at);
+		at += d.items[i].size;
+		assert_int_equal(buffer_printf(&all, "%s%s", i ? "; " : "", disassembly_text(&d, i)), 0);
+	}
+	assert_int_equal(at, len);
+	assert_string_equal(buffer_string(&all) ? buffer_string(&all) : "", expected);
+}
+#define CHECK(machine, att, code, expected) check(machine, att, code, sizeof(code) - 1, expected)
+
+static void test_machines(void **state)
+{
+	CHECK(EM_X86_64, false, "\x48\x89\xc3\xc3", "mov rbx, rax; ret");
+	CHECK(EM_X86_64, true, "\x48\x89\xc3\xc3", "movq %rax, %rbx; retq");
+	CHECK(EM_386, false, "\x40\xc3", "inc eax; ret");
+	CHECK(EM_AARCH64, false, "\xe0\x03\x01\xaa\xc0\x03\x5f\xd6", "mov x0, x1; ret");
+	CHECK(EM_ARM, false, "\x01\x00\xa0\xe1\x1e\xff\x2f\xe1", "mov r0, r1; bx lr");
+	CHECK(EM_X86_64, false, "", "");
+}
+
+static void test_branches(void **state)
+{
+	CHECK(EM_X86_64, false, "\x90\xeb\xfd\x75\x00\xe8\x00\x10\x00\x00",
+	      "nop; jmp 0x1000 <f>; jne 0x1005 <f+0x5>; call 0x200a");
+	CHECK(EM_X86_64, true, "\x90\xeb\xfd", "nop; jmp 0x1000 <f>");
+	/* Numbers that are no targets. */
+	CHECK(EM_X86_64, false, "\xb8\x00\x10\x00\x00\xff\x24\x25\x00\x10\x00\x00", "mov eax, 0x1000; jmp qword ptr [0x1000]");
+	CHECK(EM_AARCH64, false, "\x1f\x20\x03\xd5\xff\xff\xff\x17\xe0\xff\xff\xb4",
+	      "nop; b #0x1000 <f>; cbz x0, #0x1004 <f+0x4>");
+}
+
+static void test_invalid_bytes(void **state)
+{
+	CHECK(EM_X86_64, false, "\x06\x90\x48", ".byte 0x06; nop; .byte 0x48");
+	CHECK(EM_AARCH64, false, "\xff\xff\xff\xff\xc0\x03\x5f\xd6\x01", ".byte 0xff, 0xff, 0xff, 0xff; ret; .byte 0x01");
+}
+
+static void test_refusals(void **state)
+{
+	static uint8_t large[DISASSEMBLE_BYTES_MAX + 1];
+	struct disassemble_options options = {.machine = EM_X86_64};
+	struct disassembly d;
+	struct error err = {0};
+	assert_int_equal(disassemble((struct bytes){large, sizeof(large)}, &options, &d, &err), -E2BIG);
+	options.machine = EM_RISCV;
+	assert_int_equal(disassemble((struct bytes){large, 4}, &options, &d, &err), -ENOTSUP);
+	assert_int_equal(d.count, 0);
+}
+
+static void test_faults(void **state)
+{
+	static const uint8_t code[] = {0x90, 0x90, 0x06, 0xc3, 0xeb, 0xfa};
+	struct disassemble_options options = {.machine = EM_X86_64, .name = "f"};
+	bool reached = true;
+	for (uint64_t n = 1; reached; n++) {
+		struct disassembly d;
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = disassemble((struct bytes){code, sizeof(code)}, &options, &d, NULL);
+		reached = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, reached ? -ENOMEM : 0);
+		assert_int_equal(d.count, reached ? 0 : 5);
+		disassembly_release(&d);
+	}
+}
+
+/* ---- beside objdump ---- */
+
+#define ORACLE_BYTES (96u * 1024)
+
+struct oracle_line {
+	uint64_t address;
+	unsigned size;
+	char mnemonic[24];
+};
+
+/* "  401000:\tf3 0f 1e fa          \tendbr64" */
+static bool parse_line(char *line, struct oracle_line *ret)
+{
+	char *end, *bytes = strchr(line, '\t'), *text = bytes ? strchr(bytes + 1, '\t') : NULL;
+	*ret = (struct oracle_line){.address = strtoull(line, &end, 16)};
+	if (*end != ':' || !bytes || !text)
+		return false;
+	for (char *at = bytes + 1; at < text; at += strspn(at, " ")) {
+		size_t digits = strspn(at, "0123456789abcdef");
+		if (digits == 0)
+			break;
+		ret->size += (unsigned)digits / 2;
+		at += digits;
+	}
+	snprintf(ret->mnemonic, sizeof(ret->mnemonic), "%.*s", (int)strcspn(text + 1, " \n"), text + 1);
+	return true;
+}
+
+static size_t ask_objdump(const char *command, struct oracle_line **ret)
+{
+	static struct oracle_line lines[ORACLE_BYTES];
+	char line[512];
+	size_t count = 0;
+	FILE *pipe = popen(command, "r");
+	assert_non_null(pipe);
+	while (fgets(line, sizeof(line), pipe) && count < ORACLE_BYTES)
+		count += parse_line(line, &lines[count]);
+	pclose(pipe);
+	*ret = lines;
+	return count;
+}
+
+static bool has_program(const char *name)
+{
+	char command[128];
+	snprintf(command, sizeof(command), "command -v %s >/dev/null 2>&1", name);
+	return system(command) == 0;
+}
+
+static void read_text(const char *path, struct bytes *ret, uint64_t *ret_address, uint16_t *ret_machine)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct elf_file file;
+	assert_true(fd >= 0);
+	assert_int_equal(elf_file_open(&file, fd, path, NULL), 0);
+	assert_int_equal(elf_file_load_sections(&file, NULL), 0);
+	const struct elf_section *text = elf_file_find_section(&file, ".text");
+	assert_non_null(text);
+	assert_int_equal(elf_file_read_section(&file, text, GIB, ret, NULL), 0);
+	*ret_address = text->address;
+	*ret_machine = file.machine;
+	elf_file_release(&file);
+}
+
+/* Every boundary must be the same; mnemonics have synonyms ("je", "jz") and are counted. */
+static void compare(const char *objdump, const char *path, double same_boundaries, double same_mnemonics)
+{
+	struct bytes code;
+	struct disassemble_options options = {0};
+	_cleanup_(disassembly_release) struct disassembly d;
+	struct oracle_line *lines;
+	char command[512];
+	read_text(path, &code, &options.address, &options.machine);
+	size_t len = code.len < ORACLE_BYTES ? code.len : ORACLE_BYTES, found = 0, named = 0, at = 0;
+	assert_int_equal(disassemble((struct bytes){code.data, len}, &options, &d, NULL), 0);
+	snprintf(command, sizeof(command), "%s --section=.text --stop-address=0x%" PRIx64 " %s 2>/dev/null", objdump,
+		 options.address + len, path);
+	size_t count = ask_objdump(command, &lines);
+	assert_true(count > 100);
+	for (size_t i = 0; i < count; i++) {
+		while (at < d.count && d.items[at].address < lines[i].address)
+			at++;
+		if (at == d.count || d.items[at].address != lines[i].address || d.items[at].size != lines[i].size)
+			continue;
+		found++;
+		named += strncmp(disassembly_text(&d, at), lines[i].mnemonic, strlen(lines[i].mnemonic)) == 0;
+	}
+	print_message("%s: %zu instructions, %.3f%% at the same place, %.3f%% of the same name\n", path, count,
+		      100.0 * (double)found / (double)count, 100.0 * (double)named / (double)count);
+	assert_true((double)found >= same_boundaries * (double)count);
+	assert_true((double)named >= same_mnemonics * (double)count);
+	free((void *)code.data);
+}
+
+static void test_beside_objdump(void **state)
+{
+	if (!has_program("objdump")) {
+		print_message("skipped: no objdump\n");
+		skip();
+	}
+	char own[4096];
+	ssize_t len = readlink("/proc/self/exe", own, sizeof(own) - 1);
+	assert_true(len > 0);
+	own[len] = '\0';
+	compare("objdump -d -w -M intel --insn-width=16", own, 1, 0.95);
+	compare("objdump -d -w -M intel --insn-width=16", "/lib/x86_64-linux-gnu/libc.so.6", 0.999, 0.95);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_machines), cmocka_unit_test(test_branches), cmocka_unit_test(test_invalid_bytes),
+		cmocka_unit_test(test_refusals), cmocka_unit_test(test_faults),	  cmocka_unit_test(test_beside_objdump),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
