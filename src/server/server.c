@@ -22,6 +22,8 @@ static const struct net_route route_table[] = {
 	{.method = "GET", .path = "/api/v1/cardinality", .handler = api_cardinality, .slow = true},
 	{.method = "GET", .path = "/api/v1/diff", .handler = api_diff, .slow = true},
 	{.method = "GET", .path = "/api/v1/compare", .handler = api_compare, .slow = true},
+	{.method = "GET", .path = "/api/v1/source", .handler = api_source, .slow = true},
+	{.method = "GET", .path = "/api/v1/asm", .handler = api_asm, .slow = true},
 	{.method = "GET", .path = "/api/v1/pipeline", .handler = api_pipeline, .slow = true},
 	{.method = "POST", .path = "/api/v1/pipeline", .handler = api_pipeline, .slow = true, .body_max = 65536},
 	{.method = "GET", .path = "/api/v1/blocks", .handler = api_blocks},

@@ -163,6 +163,8 @@ void api_blocks(void *context, const struct net_request *request, struct net_res
 void api_delete(void *context, const struct net_request *request, struct net_response *response);
 void api_compact(void *context, const struct net_request *request, struct net_response *response);
 void api_series(void *context, const struct net_request *request, struct net_response *response);
+void api_source(void *context, const struct net_request *request, struct net_response *response);
+void api_asm(void *context, const struct net_request *request, struct net_response *response);
 void api_query(void *context, const struct net_request *request, struct net_response *response);
 void api_status(void *context, const struct net_request *request, struct net_response *response);
 void metrics_show(void *context, const struct net_request *request, struct net_response *response);
