@@ -60,6 +60,8 @@ static int take_node(struct diff_builder *builder, const struct flame *side, con
 		if (known->parent == parent && known->name == node.name && known->file == node.file &&
 		    known->binary == node.binary && known->frame_type == node.frame_type) {
 			known->inlined &= node.inlined;
+			if (node.line && (!known->line || node.line < known->line))
+				known->line = node.line;
 			return 0;
 		}
 	}
@@ -399,6 +401,7 @@ int diff_table_build(const struct diff *diff, bool relative, struct diff_table *
 		const struct table_row *row = &side.rows[table.count], *before = &base.rows[table.count];
 		table.rows[table.count] = (struct diff_row){.name = row->name,
 							    .file = row->file,
+							    .line = row->line,
 							    .binary = row->binary,
 							    .frame_type = row->frame_type,
 							    .inlined = row->inlined,
@@ -440,6 +443,8 @@ void diff_table_write_json(const struct diff_table *table, size_t limit, struct 
 			json_key(json, texts[k][0]);
 			json_string(json, texts[k][1]);
 		}
+		json_key(json, "line");
+		json_uint(json, row->line);
 		json_key(json, "kind");
 		json_uint(json, row->frame_type);
 		json_key(json, "base_self");

@@ -29,6 +29,7 @@ void diff_write_json(const struct diff *diff, struct json_writer *json);
 /* One row a function. Functions with base_total 0 are new, with total 0 gone. */
 struct diff_row {
 	const char *name, *file, *binary; /* live as long as the diff */
+	uint32_t line;			  /* in file, as in struct flame_node */
 	uint32_t frame_type;
 	bool inlined, called; /* as in struct table_row */
 	int64_t base_self, base_total, self, total;
@@ -45,7 +46,8 @@ int diff_table_build(const struct diff *diff, bool relative, struct diff_table *
 void diff_table_release(struct diff_table *table);
 /* new - base, scaled if the table is relative */
 int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t value);
-/* {"base_total", "total", "count", "rows": [{"name", "file", "binary", "kind", "base_self", "self", "base_total", "total"}]} */
+/* {"base_total", "total", "count", "rows": [{"name", "file", "line", "binary", "kind", "base_self", "self", "base_total",
+ * "total"}]} */
 void diff_table_write_json(const struct diff_table *table, size_t limit, struct json_writer *json);
 /* Changes in the layout of `go tool pprof -top -diff_base`: percentages are of the base; functions
  * without a change are left out, as there. limit 0 = all. */

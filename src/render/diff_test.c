@@ -76,6 +76,27 @@ static void test_table(void **state)
 	assert_non_null(strstr(buffer_string(&out), "-20ns 57.14%"));
 }
 
+/* Of two sides, one of which knows only lines of samples, the smaller line: that of the declaration. */
+static void test_lines(void **state)
+{
+	(void)state;
+	_cleanup_(profile_freep) struct profile *before = test_new_profile("cpu", "count");
+	_cleanup_(profile_freep) struct profile *after = test_new_profile("cpu", "count");
+	_cleanup_(flame_freep) struct flame *base = NULL;
+	_cleanup_(flame_freep) struct flame *side = NULL;
+	_cleanup_(diff_freep) struct diff *diff = NULL;
+	_cleanup_(diff_table_release) struct diff_table table = {0};
+	test_add_function_line(before, "f", 0, 33, 5);
+	test_add_function_line(after, "f", 30, 31, 9);
+	assert_int_equal(flame_build(before, 0, FLAME_UNNAMED_BY_ADDRESS, &base, NULL), 0);
+	assert_int_equal(flame_build(after, 0, FLAME_UNNAMED_BY_ADDRESS, &side, NULL), 0);
+	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
+	assert_int_equal(diff->tree->count, 2);
+	assert_int_equal(diff->tree->nodes[1].line, 30);
+	assert_int_equal(diff_table_build(diff, false, &table, NULL), 0);
+	assert_int_equal(table.rows[0].line, 30);
+}
+
 static void test_relative(void **state)
 {
 	(void)state;
@@ -166,8 +187,13 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nodes_of_both_sides), cmocka_unit_test(test_table), cmocka_unit_test(test_relative),
-		cmocka_unit_test(test_empty_sides),	    cmocka_unit_test(test_trim),  cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_nodes_of_both_sides),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_relative),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_empty_sides),
+		cmocka_unit_test(test_trim),
+		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,17 @@ void flame_write_strings(const struct flame *flame, struct json_writer *json)
 	json_end_array(json);
 }
 
-enum column { COLUMN_PARENT, COLUMN_NAME, COLUMN_FILE, COLUMN_BINARY, COLUMN_KIND, COLUMN_TOTAL, COLUMN_SELF, COLUMN_COUNT };
+enum column {
+	COLUMN_PARENT,
+	COLUMN_NAME,
+	COLUMN_FILE,
+	COLUMN_LINE,
+	COLUMN_BINARY,
+	COLUMN_KIND,
+	COLUMN_TOTAL,
+	COLUMN_SELF,
+	COLUMN_COUNT
+};
 
 static int64_t cell(const struct flame_node *node, enum column column)
 {
@@ -109,6 +119,7 @@ static int64_t cell(const struct flame_node *node, enum column column)
 	case COLUMN_PARENT: return node->parent;
 	case COLUMN_NAME: return node->name;
 	case COLUMN_FILE: return node->file;
+	case COLUMN_LINE: return node->line;
 	case COLUMN_BINARY: return node->binary;
 	case COLUMN_KIND: return node->frame_type + (node->inlined ? 8 : 0);
 	case COLUMN_TOTAL: return node->total;
@@ -118,7 +129,7 @@ static int64_t cell(const struct flame_node *node, enum column column)
 
 void flame_write_nodes(const struct flame *flame, struct json_writer *json)
 {
-	static const char *const names[COLUMN_COUNT] = {"parent", "name", "file", "binary", "kind", "total", "self"};
+	static const char *const names[COLUMN_COUNT] = {"parent", "name", "file", "line", "binary", "kind", "total", "self"};
 	for (enum column column = 0; column < COLUMN_COUNT; column++) {
 		json_key(json, names[column]);
 		json_begin_array(json);

@@ -18,6 +18,7 @@ struct flame_node {
 	uint32_t name; /* string in flame.strings: the function, or "BINARY+0xOFFSET" for an address without a name, "0xADDRESS"
 			  without a binary */
 	uint32_t file; /* source file, "" if unknown */
+	uint32_t line; /* where the function is declared, or else the smallest line seen of it; 0 = unknown */
 	uint32_t binary;     /* base name of the mapping's file, "" if unknown */
 	uint32_t frame_type; /* enum profile_frame_type */
 	uint32_t depth;	     /* root 0 */
@@ -52,14 +53,15 @@ DEFINE_CLEANUP_POINTER(flame_free, struct flame);
 /*
  * For the page:
  * {"type", "unit", "total", "samples", "trimmed", "strings": [..], "nodes": {"parent": [..], "name": [..], "file": [..],
- * "binary": [..], "kind": [..], "total": [..], "self": [..]}} in pre-order, siblings by falling total. kind: 0 unknown, 1
- * native, 2 kernel, 3 jit, 4 interpreted, 7 "(N smaller)", +8 when inlined.
+ * "line": [..], "binary": [..], "kind": [..], "total": [..], "self": [..]}} in pre-order, siblings by falling total. kind: 0
+ * unknown, 1 native, 2 kernel, 3 jit, 4 interpreted, 7 "(N smaller)", +8 when inlined.
  */
 void flame_write_json(const struct flame *flame, struct json_writer *json);
 
 /* One row a function (name, file, binary): self, and total counted once a stack even when the function recurses. */
 struct table_row {
 	const char *name, *file, *binary; /* live as long as the flame */
+	uint32_t line;			  /* in file, as in struct flame_node */
 	uint32_t frame_type;
 	bool inlined, called; /* inlined into a caller at least once; called as a function of its own at least once */
 	int64_t self, total;

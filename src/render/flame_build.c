@@ -38,6 +38,12 @@ struct frame {
 };
 #define TEXT 0x80000000u
 
+/* Where a frame's function is in its file: as declared, or the smallest line that was seen of it; 0 = unknown. No part of what
+ * tells siblings apart: the same function has no line in one binary and one in another. */
+struct place_in_file {
+	uint32_t declared, smallest;
+};
+
 /* A stack that has a value, or one above it has. */
 struct slot {
 	uint32_t location, line;
@@ -72,7 +78,8 @@ struct builder {
 	/* Frames, made when they are met */
 	struct frame *frames;
 	struct place *places;
-	size_t frame_count, frame_capacity, place_capacity;
+	struct place_in_file *lines;
+	size_t frame_count, frame_capacity, place_capacity, line_capacity;
 	struct index32 frame_index;
 	struct intern texts;
 	uint32_t *line_frames, *location_frames; /* by line, by location without lines; + 1 */
@@ -92,8 +99,9 @@ struct builder {
 
 static void builder_release(struct builder *b)
 {
-	void *arrays[] = {b->slots,	     b->sites, b->frames, b->places,	 b->line_frames, b->location_frames,
-			  b->location_texts, b->nodes, b->heap,	  b->string_ids, b->text_ids,	 b->mapping_binaries};
+	void *arrays[] = {b->slots,	  b->sites,	      b->frames,	  b->places, b->lines,
+			  b->line_frames, b->location_frames, b->location_texts,  b->nodes,  b->heap,
+			  b->string_ids,  b->text_ids,	      b->mapping_binaries};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
 	index32_release(&b->frame_index);
@@ -207,12 +215,20 @@ static int intern_frame(struct builder *b, const struct frame *frame, uint32_t *
 			return 0;
 	if (array_reserve(&b->frames, &b->frame_capacity, b->frame_count + 1, TEXT) < 0 ||
 	    array_reserve(&b->places, &b->place_capacity, b->frame_count + 1, TEXT) < 0 ||
+	    array_reserve(&b->lines, &b->line_capacity, b->frame_count + 1, TEXT) < 0 ||
 	    index32_add(&b->frame_index, hash, (uint32_t)b->frame_count) < 0)
 		return error_nomem(err);
 	*ret = (uint32_t)b->frame_count++;
 	b->frames[*ret] = *frame;
 	b->places[*ret] = (struct place){0};
+	b->lines[*ret] = (struct place_in_file){0};
 	return 0;
+}
+
+static void take_smaller(uint32_t *line, int64_t other)
+{
+	if (other > 0 && other <= INT32_MAX && (*line == 0 || other < *line))
+		*line = (uint32_t)other;
 }
 
 /* The frame of one line of a location, or of the location itself when `line` is NULL. */
@@ -232,7 +248,13 @@ static int make_frame(struct builder *b, uint32_t location, const struct profile
 	}
 	if (frame.name == 0)
 		r = take_address(b, location, frame.binary, &frame.name, err);
-	return r < 0 ? r : intern_frame(b, &frame, ret, err);
+	if (r == 0)
+		r = intern_frame(b, &frame, ret, err);
+	if (r == 0 && line) {
+		take_smaller(&b->lines[*ret].declared, profile->functions[line->function].start_line);
+		take_smaller(&b->lines[*ret].smallest, line->line);
+	}
+	return r;
 }
 
 /* The frame at which a stack waits. */
@@ -522,8 +544,10 @@ static int put_node(struct builder *b, uint32_t id, uint32_t parent, struct erro
 {
 	const struct node *node = &b->nodes[id];
 	const struct frame *frame = &b->frames[node->frame];
+	struct place_in_file line = b->lines[node->frame];
 	struct flame_node *out = &b->flame->nodes[b->flame->count++];
 	*out = (struct flame_node){.parent = parent,
+				   .line = line.declared ? line.declared : line.smallest,
 				   .frame_type = frame->type,
 				   .depth = node->depth,
 				   .inlined = node->inlined,

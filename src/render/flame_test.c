@@ -417,6 +417,7 @@ static void test_json(void **state)
 		assert_int_equal(column_at(root, "total", i), totals[i]);
 		assert_int_equal(column_at(root, "kind", i), kinds[i]);
 		assert_int_equal(column_at(root, "file", i), 0);
+		assert_int_equal(column_at(root, "line", i), 0);
 		assert_int_equal(column_at(root, "binary", i), 0);
 		json_t *strings = json_object_get(root, "strings");
 		assert_string_equal(json_string_value(json_array_get(strings, (size_t)column_at(root, "name", i))), names[i]);
@@ -424,6 +425,32 @@ static void test_json(void **state)
 	assert_int_equal(column_at(root, "self", 5), 5);
 	assert_int_equal(column_at(root, "self", 4), 0);
 	json_decref(root);
+}
+
+/* A node has the line where its function is declared, whatever lines its samples are in; without it the smallest of those. */
+static void test_lines(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t line;
+	} expected[] = {{"declared", 40}, {"seen", 80}, {"twice", 7}, {"nowhere", 0}, {"absurd", 0}};
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "nanoseconds");
+	test_add_function_line(profile, "declared", 40, 45, 50);
+	test_add_function_line(profile, "declared", 40, 42, 50);
+	test_add_function_line(profile, "declared", 0, 12, 1);
+	test_add_function_line(profile, "seen", 0, 90, 40);
+	test_add_function_line(profile, "seen", 0, 80, 30);
+	test_add_function_line(profile, "twice", 7, 9, 5);
+	test_add_function_line(profile, "twice", 30, 31, 50);
+	test_add_function_line(profile, "nowhere", 0, 0, 9);
+	test_add_function_line(profile, "absurd", INT64_MIN, INT64_MAX, 8);
+	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
+	assert_int_equal(flame->count, 6);
+	for (size_t i = 0; i < 5; i++) {
+		assert_string_equal(text_of(flame, flame->nodes[i + 1].name), expected[i].name);
+		assert_int_equal(flame->nodes[i + 1].line, expected[i].line);
+	}
+	assert_int_equal(flame->nodes[0].line, 0);
 }
 
 static void test_empty(void **state)
@@ -513,11 +540,17 @@ static void test_small_buffers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_small_tree),    cmocka_unit_test(test_inlined),
-		cmocka_unit_test(test_names),	      cmocka_unit_test(test_model),
-		cmocka_unit_test(test_largest),	      cmocka_unit_test(test_rest),
-		cmocka_unit_test(test_deep),	      cmocka_unit_test(test_json),
-		cmocka_unit_test(test_empty),	      cmocka_unit_test(test_allocation_failures),
+		cmocka_unit_test(test_small_tree),
+		cmocka_unit_test(test_inlined),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_largest),
+		cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_allocation_failures),
 		cmocka_unit_test(test_small_buffers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,8 @@ static void add_values(struct table *table, const struct flame *flame, const uin
 		if (on_path[rows[i]]++ == 0)
 			add_value(&row->total, node->total);
 		add_value(&row->self, node->self);
+		if (node->line != 0 && (row->line == 0 || node->line < row->line))
+			row->line = node->line;
 		row->inlined |= node->inlined;
 		row->called |= !node->inlined && node->depth > 1 && rows[node->parent] != rows[i];
 	}
@@ -151,6 +153,8 @@ void table_write_json(const struct table *table, size_t limit, struct json_write
 		json_string(json, row->name);
 		json_key(json, "file");
 		json_string(json, row->file);
+		json_key(json, "line");
+		json_uint(json, row->line);
 		json_key(json, "binary");
 		json_string(json, row->binary);
 		json_key(json, "kind");

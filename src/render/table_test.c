@@ -230,6 +230,27 @@ static void test_json(void **state)
 	json_decref(root);
 }
 
+static void test_lines(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	_cleanup_(buffer_release) struct buffer text;
+	test_add_function_line(profile, "a", 12, 15, 5);
+	test_add_function_line(profile, "b", 0, 31, 4);
+	test_add_stack(profile, "c", 3);
+	build(profile, &flame, &table);
+	assert_int_equal(row_named(&table, "a")->line, 12);
+	assert_int_equal(row_named(&table, "b")->line, 31);
+	assert_int_equal(row_named(&table, "c")->line, 0);
+	buffer_init(&text, MIB);
+	struct json_writer json;
+	json_init(&json, &text);
+	table_write_json(&table, 1, &json);
+	assert_int_equal(json_finish(&json, NULL), 0);
+	assert_non_null(strstr(buffer_string(&text), "\"file\":\"file.c\",\"line\":12,"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +260,7 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_golden_text),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
