@@ -180,6 +180,11 @@ export function displayName(name: string, limit = 400): string {
 	return cut.replace(HOSTILE, '\ufffd');
 }
 
+// The last part of a path: what tells files apart most of the time.
+export function baseName(path: string): string {
+	return path.slice(path.lastIndexOf('/', path.length - 2) + 1);
+}
+
 // A C++ or Rust name without template arguments and parameters, for boxes too narrow for the whole. Unchanged when brackets
 // do not pair up (operator<, operator->).
 export function shortName(name: string): string {

@@ -10,12 +10,12 @@
  *   top     how many values are drawn               view      both, graph, table
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
  *   find    search in the graph                     regex     1 when `find` is a regular expression
- *   filter  filter of the table                     sort      self (default), total, name, binary; a leading - turns it round
+ *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
  *   every   seconds between refreshes               addr      each: addresses without a name one by one
  */
 
 export type View = 'both' | 'graph' | 'table';
-export type SortKey = 'self' | 'total' | 'name' | 'binary';
+export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
 
 export interface PageState {
 	q: string;
@@ -88,7 +88,7 @@ export function parseState(search: string): PageState {
 		find: get('find'),
 		regex: get('regex') === '1',
 		filter: get('filter'),
-		sort: oneOf(sort.replace(/^-/, ''), ['self', 'total', 'name', 'binary'] as const, DEFAULTS.sort),
+		sort: oneOf(sort.replace(/^-/, ''), ['self', 'total', 'name', 'file', 'binary'] as const, DEFAULTS.sort),
 		reverse: sort.startsWith('-'),
 		every: oneOf(Number(get('every')), REFRESH_SECONDS, 0),
 		eachAddress: get('addr') === 'each',

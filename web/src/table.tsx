@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions by self and total. Only the rows in view are in the document, so 200,000 of them scroll like 20.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from './format';
+import { baseName, displayName, formatCount, formatShare, formatValue } from './format';
 import { compileSearch } from './flame/layout';
 import { hueOf, palette, type Palette } from './flame/colors';
 import { buildRows, sortRows, type Row } from './flame/rows';
-import type { Tree } from './flame/tree';
+import { placeOf, type Tree } from './flame/tree';
 import { useDebounced, useSize } from './hooks';
 import type { SortKey } from './state';
 
@@ -21,11 +21,15 @@ export interface TableProps {
 	onFind: (text: string) => void;
 }
 
+// Which columns there is room for: the source in one of its own, the binary too, or none of them.
+type Width = 'wide' | 'medium' | 'narrow';
+
 const OVERSCAN = 8;
 const HEADS: { key: SortKey; title: string; hint: string }[] = [
 	{ key: 'self', title: 'Self', hint: 'in the function itself' },
 	{ key: 'total', title: 'Total', hint: 'with everything that it calls' },
 	{ key: 'name', title: 'Function', hint: 'by name' },
+	{ key: 'file', title: 'Source', hint: 'by file and line' },
 	{ key: 'binary', title: 'Binary', hint: 'by binary' },
 ];
 
@@ -39,7 +43,7 @@ function Head({
 		<div class="tr thead" role="row" aria-rowindex={1}>
 			{columns.map(({ key, title, hint }, i) => {
 				const active = key === sort;
-				const rising = (key === 'name' || key === 'binary') !== reverse;
+				const rising = (key === 'name' || key === 'file' || key === 'binary') !== reverse;
 				return (
 					<div
 						key={key}
@@ -81,15 +85,21 @@ interface LineProps {
 	index: number;
 	height: number;
 	tree: Tree;
-	wide: boolean;
+	width: Width;
 	active: boolean;
 	marked: boolean;
 	colors: Palette;
 	onPick: () => void;
 }
 
-function Line({ row, index, height, tree, wide, active, marked, colors, onPick }: LineProps) {
+function Line({ row, index, height, tree, width, active, marked, colors, onPick }: LineProps) {
 	const { hue, chroma } = hueOf(row.kind, row.binary);
+	const place = placeOf(row.file, row.line);
+	const short = baseName(place) || (width === 'narrow' ? row.binary : '');
+	const whole = [row.name, place, row.binary]
+		.filter((part) => part !== '')
+		.map((part) => displayName(part))
+		.join('\n');
 	return (
 		<div
 			role="row"
@@ -101,13 +111,19 @@ function Line({ row, index, height, tree, wide, active, marked, colors, onPick }
 		>
 			<Amount value={row.self} whole={tree.total[0]} unit={tree.unit} kind="self" />
 			<Amount value={row.total} whole={tree.total[0]} unit={tree.unit} kind="total" />
-			<div role="cell" class="td td-name" title={displayName(row.name)}>
+			<div role="cell" class="td td-name" title={whole}>
 				<i class="swatch" style={{ background: colors.frame(hue, chroma, 1) }} />
 				<span class="fn">{displayName(row.name, 300)}</span>
-				{!wide && <span class="where">{displayName(row.binary, 60)}</span>}
+				{row.inlined && <span class="mark">[inlined]</span>}
+				{width !== 'wide' && <span class="where">{displayName(short, 60)}</span>}
 			</div>
-			{wide && (
-				<div role="cell" class="td td-binary" title={displayName(row.file || row.binary)}>
+			{width === 'wide' && (
+				<div role="cell" class="td td-file" title={displayName(place)}>
+					{displayName(baseName(place), 80)}
+				</div>
+			)}
+			{width !== 'narrow' && (
+				<div role="cell" class="td td-binary" title={displayName(row.binary)}>
 					{displayName(row.binary, 80)}
 				</div>
 			)}
@@ -130,8 +146,10 @@ export function Table(props: TableProps) {
 		const test = compileSearch(settled, false);
 		return typeof test === 'function' ? sorted.filter((row) => test(row.name) || test(row.binary)) : sorted;
 	}, [sorted, settled]);
-	const wide = width > 620;
-	const columns = wide ? HEADS : HEADS.slice(0, 3);
+	const fit: Width = width > 900 ? 'wide' : width > 620 ? 'medium' : 'narrow';
+	const columns = HEADS.filter(
+		({ key }) => (key !== 'file' || fit === 'wide') && (key !== 'binary' || fit !== 'narrow'),
+	);
 	const colors = useMemo(() => palette(dark), [dark]);
 
 	useLayoutEffect(() => {
@@ -190,7 +208,7 @@ export function Table(props: TableProps) {
 				</span>
 			</div>
 			<div
-				class={wide ? 'table wide' : 'table'}
+				class={`table ${fit}`}
 				ref={scroller}
 				data-testid="table"
 				role="table"
@@ -210,7 +228,7 @@ export function Table(props: TableProps) {
 							index={first + i}
 							height={rowHeight}
 							tree={tree}
-							wide={wide}
+							width={fit}
 							active={first + i === active}
 							marked={find === `"${row.name}"`}
 							colors={colors}

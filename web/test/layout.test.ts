@@ -27,6 +27,7 @@ import {
 	parseZoom,
 	pathKey,
 	pathKeys,
+	placeOf,
 	previousSibling,
 	restShare,
 	zoomRange,
@@ -35,7 +36,7 @@ import {
 } from '../src/flame/tree';
 import { mergeUnnamed, nameWithoutAddress } from '../src/flame/unnamed';
 
-type Stack = [frames: string, value: number]; // "a;b;c", each frame NAME[@BINARY[@KIND]]
+type Stack = [frames: string, value: number]; // "a;b;c", each frame NAME[@BINARY[@KIND[@FILE:LINE]]]
 
 // As the server does it: fold into a tree, write it in pre-order with siblings by falling total.
 function flame(stacks: Stack[]): FlameJson {
@@ -63,15 +64,26 @@ function flame(stacks: Stack[]): FlameJson {
 		if (!ids.has(text)) ids.set(text, strings.push(text) - 1);
 		return ids.get(text)!;
 	};
-	const nodes: FlameJson['nodes'] = { parent: [], name: [], file: [], binary: [], kind: [], total: [], self: [] };
+	const nodes: FlameJson['nodes'] = {
+		parent: [],
+		name: [],
+		file: [],
+		line: [],
+		binary: [],
+		kind: [],
+		total: [],
+		self: [],
+	};
 	const todo: [Node, number][] = [[root, 0]];
 	while (todo.length > 0) {
 		const [node, parent] = todo.pop()!;
 		const index = nodes.parent.length;
-		const [name, binary = 'app', kind = '1'] = node.frame.split('@');
+		const [name, binary = 'app', kind = '1', place = ''] = node.frame.split('@');
+		const [file, line = '0'] = place.split(':');
 		nodes.parent.push(parent);
 		nodes.name.push(id(name));
-		nodes.file.push(0);
+		nodes.file.push(id(file));
+		nodes.line.push(Number(line));
 		nodes.binary.push(id(index === 0 ? '' : binary));
 		nodes.kind.push(index === 0 ? 0 : Number(kind));
 		nodes.total.push(node.total);
@@ -128,6 +140,7 @@ test('an answer in another order is put right, and wrong totals are summed anew'
 			parent: order.map((old) => place[nodes.parent[old]]),
 			name: order.map((i) => nodes.name[i]),
 			file: order.map((i) => nodes.file[i]),
+			line: order.map((i) => nodes.line[i]),
 			binary: order.map((i) => nodes.binary[i]),
 			kind: order.map((i) => nodes.kind[i]),
 			total: order.map(() => 12345),
@@ -152,6 +165,39 @@ test('a broken answer is refused with its fault', () => {
 	broken((j) => (j.nodes.parent[2] = -1), /parent -1/);
 	broken((j) => (j.nodes.name[1] = 99), /node 1 .* string/);
 	broken((j) => (j.strings = undefined as unknown as string[]), /no nodes/);
+});
+
+test('nodes and rows have files and lines', () => {
+	const tree = buildTree(flame([['main@app@1@m.c:9;hot@app@9@h.c:30', 5], ['main@app@1@m.c:9;other@app@1@h.c', 2]]));
+	assert.equal(placeOf(tree.strings[tree.file[2]], tree.line[2]), 'h.c:30');
+	assert.equal(placeOf('', 7), '');
+	const rows = new Map(buildRows(tree).map((row) => [row.name, row]));
+	assert.deepEqual(
+		[...rows.values()].map((row) => [row.name, placeOf(row.file, row.line), row.inlined]),
+		[
+			['main', 'm.c:9', false],
+			['hot', 'h.c:30', true],
+			['other', 'h.c', false],
+		],
+	);
+	assert.deepEqual(
+		sortRows([...rows.values()], 'file', false).map((row) => row.name),
+		['other', 'hot', 'main'],
+	);
+});
+
+test('a function that is inlined here and called there is not marked', () => {
+	const rows = buildRows(buildTree(flame([['main;a;hot@app@9', 5], ['main;b;hot@app@1', 2]])));
+	const own = buildRows(buildTree(flame([['main;hot@app@9;hot@app@1', 5]])));
+	assert.equal(rows.find((row) => row.name === 'hot')!.inlined, false);
+	assert.equal(own.find((row) => row.name === 'hot')!.inlined, true, 'recursion does not count as a call');
+});
+
+test('merging addresses keeps lines', () => {
+	const merged = mergeUnnamed(flame([['app+0x10;f@app@1@f.c:3', 5], ['app+0x20;f@app@1@f.c:3', 2]]));
+	const tree = buildTree(merged);
+	assert.deepEqual(names(tree), ['total', '[app]', 'f']);
+	assert.deepEqual([...tree.line], [0, 0, 3]);
 });
 
 test('only the root: an empty profile', () => {

@@ -2,7 +2,7 @@
 // The table's rows: one a function (name, binary, file). Total counts a stack once, however often the function is in it. What the
 // server left out as too small is one row, whose functions are not known here.
 import type { SortKey } from '../state';
-import { KIND, kindOf, type Tree } from './tree';
+import { isInlined, KIND, kindOf, type Tree } from './tree';
 
 export const REST_NAME = '(frames too small to be sent)';
 
@@ -10,6 +10,8 @@ export interface Row {
 	name: string;
 	binary: string;
 	file: string;
+	line: number; // 0 = unknown
+	inlined: boolean; // wherever it is called
 	kind: number;
 	self: number;
 	total: number;
@@ -20,8 +22,18 @@ export function buildRows(tree: Tree): Row[] {
 	const rows: Row[] = [];
 	const inPath: number[] = []; // per row: on how many levels of the present path it is
 	const path: number[] = []; // rows of the present path
+	const called: boolean[] = []; // per row: as a function of its own, at least once
 	const size = tree.strings.length;
-	const rest: Row = { name: REST_NAME, binary: '', file: '', kind: KIND.rest, self: 0, total: 0 };
+	const rest: Row = {
+		name: REST_NAME,
+		binary: '',
+		file: '',
+		line: 0,
+		inlined: false,
+		kind: KIND.rest,
+		self: 0,
+		total: 0,
+	};
 	for (let i = 1; i < tree.count; i++) {
 		while (path.length >= tree.depth[i]) inPath[path.pop()!]--;
 		if (kindOf(tree, i) === KIND.rest) {
@@ -40,17 +52,26 @@ export function buildRows(tree: Tree): Row[] {
 				name: tree.strings[tree.name[i]],
 				binary: tree.strings[tree.binary[i]],
 				file: tree.strings[tree.file[i]],
+				line: 0,
+				inlined: false,
 				kind: tree.kind[i] & ~KIND.inlined,
 				self: 0,
 				total: 0,
 			});
 			inPath.push(0);
+			called.push(false);
 		}
+		const line = tree.line[i];
+		if (line > 0 && (rows[id].line === 0 || line < rows[id].line)) rows[id].line = line;
+		// A recursive call says nothing: of a function that was inlined, it may be inlined into itself or not.
+		if (isInlined(tree, i)) rows[id].inlined = true;
+		else if (tree.depth[i] > 1 && path[path.length - 1] !== id) called[id] = true;
 		rows[id].self += tree.self[i];
 		if (inPath[id] === 0) rows[id].total += tree.total[i];
 		inPath[id]++;
 		path.push(id);
 	}
+	rows.forEach((row, id) => (row.inlined &&= !called[id]));
 	if (rest.total !== 0) rows.push(rest);
 	return rows;
 }
@@ -61,6 +82,7 @@ const ORDERS: Record<SortKey, (a: Row, b: Row) => number> = {
 	self: (a, b) => b.self - a.self || b.total - a.total || byText(a.name, b.name),
 	total: (a, b) => b.total - a.total || b.self - a.self || byText(a.name, b.name),
 	name: (a, b) => byText(a.name, b.name) || b.self - a.self,
+	file: (a, b) => byText(a.file, b.file) || a.line - b.line || b.self - a.self || byText(a.name, b.name),
 	binary: (a, b) => byText(a.binary, b.binary) || b.self - a.self || byText(a.name, b.name),
 };
 

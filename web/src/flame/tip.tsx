@@ -3,7 +3,7 @@
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatShare, formatValue } from '../format';
 import { tailSize, type Box } from './layout';
-import { isInlined, kindOf, type Tree } from './tree';
+import { isInlined, kindOf, placeOf, type Tree } from './tree';
 
 const KIND_NAMES = ['', 'native code', 'kernel', 'JIT code', 'interpreted'];
 
@@ -44,17 +44,17 @@ function FrameTip({ tree, node }: { tree: Tree; node: number }) {
 	const name = tree.strings[tree.name[node]];
 	const unnamed = node > 0 && /^\[.*\]$/.test(name) ? 'addresses without a name' : '';
 	const kind = KIND_NAMES[kindOf(tree, node)] ?? '';
-	const where = [
-		tree.strings[tree.binary[node]],
-		tree.strings[tree.file[node]],
-		kind,
-		isInlined(tree, node) ? 'inlined' : '',
-		unnamed,
-	];
+	const place = placeOf(tree.strings[tree.file[node]], tree.line[node]);
+	const where = [tree.strings[tree.binary[node]], kind, unnamed];
 	const parent = node > 0 ? tree.parent[node] : -1;
 	return (
 		<>
 			<div class="tip-name">{displayName(name)}</div>
+			{(place !== '' || isInlined(tree, node)) && (
+				<div class="tip-place">
+					{displayName(place)} {isInlined(tree, node) && <span class="mark">[inlined]</span>}
+				</div>
+			)}
 			<div class="tip-where">
 				{where
 					.filter((part) => part !== '')

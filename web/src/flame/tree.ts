@@ -20,6 +20,7 @@ export interface FlameJson {
 		parent: number[];
 		name: number[];
 		file: number[];
+		line: number[];
 		binary: number[];
 		kind: number[];
 		total: number[];
@@ -38,6 +39,7 @@ export interface Tree {
 	depth: Int32Array; // the root is 0
 	name: Uint32Array;
 	file: Uint32Array;
+	line: Uint32Array; // in the file, 0 = unknown
 	binary: Uint32Array;
 	kind: Uint8Array;
 	start: Float64Array;
@@ -64,7 +66,12 @@ export function isInlined(tree: Tree, node: number): boolean {
 	return (tree.kind[node] & KIND.inlined) !== 0;
 }
 
-const COLUMNS = ['parent', 'name', 'file', 'binary', 'kind', 'total', 'self'] as const;
+// "/src/main.c:12", "/src/main.c", or "" when not even the file is known.
+export function placeOf(file: string, line: number): string {
+	return file !== '' && line > 0 ? `${file}:${line}` : file;
+}
+
+const COLUMNS = ['parent', 'name', 'file', 'line', 'binary', 'kind', 'total', 'self'] as const;
 
 export function checkFlame(json: FlameJson): number {
 	const count = json?.nodes?.parent?.length;
@@ -141,6 +148,7 @@ export function buildTree(json: FlameJson): Tree {
 		depth: new Int32Array(count),
 		name: new Uint32Array(count),
 		file: new Uint32Array(count),
+		line: new Uint32Array(count),
 		binary: new Uint32Array(count),
 		kind: new Uint8Array(count),
 		start: new Float64Array(count),
@@ -153,6 +161,7 @@ export function buildTree(json: FlameJson): Tree {
 		tree.parent[i] = i === 0 ? 0 : place[nodes.parent[old]];
 		tree.name[i] = nodes.name[old];
 		tree.file[i] = nodes.file[old];
+		tree.line[i] = nodes.line[old];
 		tree.binary[i] = nodes.binary[old];
 		tree.kind[i] = nodes.kind[old];
 		tree.total[i] = total[old];

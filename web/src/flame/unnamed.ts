@@ -28,7 +28,16 @@ export function mergeUnnamed(json: FlameJson): FlameJson {
 	if (ids.size === 0) return json;
 
 	const { nodes } = json;
-	const merged: FlameJson['nodes'] = { parent: [], name: [], file: [], binary: [], kind: [], total: [], self: [] };
+	const merged: FlameJson['nodes'] = {
+		parent: [],
+		name: [],
+		file: [],
+		line: [],
+		binary: [],
+		kind: [],
+		total: [],
+		self: [],
+	};
 	const place = new Int32Array(nodes.parent.length); // old node -> new
 	const several = new Set<number>(); // new nodes that may get the same child twice
 	const known = new Map<string, number>();
@@ -47,7 +56,7 @@ export function mergeUnnamed(json: FlameJson): FlameJson {
 			at = merged.parent.length;
 			merged.parent.push(parent);
 			merged.name.push(name);
-			for (const column of ['file', 'binary', 'kind', 'total', 'self'] as const)
+			for (const column of ['file', 'line', 'binary', 'kind', 'total', 'self'] as const)
 				merged[column].push(nodes[column][i]);
 		} else {
 			merged.total[at] += nodes.total[i];
