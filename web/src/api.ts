@@ -27,6 +27,12 @@ export interface SeriesAnswer {
 	series: Series[];
 	total_series: number;
 }
+// Of addresses that came without names: named, being looked up, nothing known.
+export interface SymbolsAnswer {
+	resolved: number;
+	pending: number;
+	missing: number;
+}
 export interface QueryAnswer {
 	type: string;
 	unit: string;
@@ -34,7 +40,73 @@ export interface QueryAnswer {
 	from_ms: number;
 	to_ms: number;
 	stats: { samples?: number; unresolved?: number; ms?: number };
+	symbols?: SymbolsAnswer;
 	flame: FlameJson;
+}
+interface ListingAnswer {
+	function: string;
+	binary: string;
+	build_id: string;
+	unit: string;
+	total: number; // of everything that was asked for
+	function_total: number;
+	self: number;
+	from: string; // where text or code came from; "" = there is none
+	why: string | null; // there is none
+	partial: boolean;
+}
+export interface SourceLine {
+	line: number; // 0 = unknown
+	text: string | null;
+	self: number;
+	total: number;
+}
+export interface SourceAnswer extends ListingAnswer {
+	file: string;
+	lines: SourceLine[];
+	files: { file: string; self: number; total: number }[];
+}
+export interface Instruction {
+	address: string; // 0x...
+	bytes: string;
+	text: string;
+	self: number;
+	total: number;
+	file: string;
+	line: number;
+	functions: string[]; // innermost first
+}
+export interface AsmAnswer extends ListingAnswer {
+	symbol: string; // what the code is called, where that is another function
+	instructions: Instruction[];
+	binaries: { binary: string; build_id: string; self: number; total: number }[];
+}
+export interface Binary {
+	build_id: string;
+	path: string;
+	state: string;
+	sources: string;
+	why: string;
+	from: string;
+	samples: number;
+	first_seen_ms: number;
+	last_seen_ms: number;
+	functions: number;
+	lines: number;
+	table_bytes: number;
+	input_bytes: number;
+	build_ms: number;
+	cpu_ms: number;
+	memory_peak_bytes: number;
+	retry_ms: number;
+}
+export interface BinariesAnswer {
+	binaries: Binary[];
+	total: number;
+	counts: Record<string, number>;
+	queue: { waiting: number; running: number };
+	uploads: Record<string, unknown> | null;
+	debuginfod: Record<string, unknown> | null;
 }
 export interface StatusAnswer {
 	version: string;
@@ -82,7 +154,15 @@ async function errorText(response: Response): Promise<string> {
 	return `the server answered ${response.status} ${response.statusText}`.trim();
 }
 
-export async function apiGet<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
+export function apiGet<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
+	return apiCall('GET', path, params, signal);
+}
+
+export function apiPost<T>(path: string): Promise<T> {
+	return apiCall('POST', path, {});
+}
+
+async function apiCall<T>(method: string, path: string, params: Params, signal?: AbortSignal): Promise<T> {
 	const abort = new AbortController();
 	const stop = () => abort.abort();
 	let late = false;
@@ -93,7 +173,7 @@ export async function apiGet<T>(path: string, params: Params, signal?: AbortSign
 	signal?.addEventListener('abort', stop);
 	if (signal?.aborted) stop();
 	try {
-		const response = await fetch(apiUrl(path, params), { signal: abort.signal, cache: 'no-store' });
+		const response = await fetch(apiUrl(path, params), { method, signal: abort.signal, cache: 'no-store' });
 		if (!response.ok) throw new ApiError(await errorText(response), response.status);
 		return (await response.json()) as T;
 	} catch (error) {

@@ -2,20 +2,32 @@
 // The page: what is asked of the server for the present state, and where each answer is shown.
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ApiError, LabelsAnswer, QueryAnswer, SeriesAnswer, StatusAnswer, TypesAnswer } from './api';
+import { Binaries } from './binaries';
 import { Filter } from './filter';
 import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from './format';
 import { buildTree } from './flame/tree';
 import { mergeUnnamed } from './flame/unnamed';
-import { useApi, useEvery, useMedia, useUrlState, type Resource, type SetState } from './hooks';
+import { useApi, useEvery, useMedia, useStored, useUrlState, type Resource, type SetState } from './hooks';
 import { CloseIcon, Logo, MoonIcon, SunIcon, SystemIcon } from './icons';
+import { Listing } from './listing_view';
 import { Metrics } from './metrics';
+import { useNamedAnswer } from './names';
 import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from './notices';
 import { ProfilePart, type Profile } from './profile';
 import { Rail } from './rail';
 import { Range } from './range';
 import { formatSelector, parseSelector, withoutLabel, type Selector } from './selector';
 import { buildChart, ColorKeeper, labelOf } from './series';
-import { chooseStep, isRelative, parseTime, TOP_CHOICES, type PageState } from './state';
+import {
+	chooseStep,
+	isListing,
+	isRelative,
+	parseTime,
+	TOP_CHOICES,
+	type NamesChoice,
+	type PageState,
+	type ProfileView,
+} from './state';
 import { Status } from './status';
 import { useTheme } from './theme';
 
@@ -69,6 +81,10 @@ interface Asked {
 	everything: Resource<SeriesAnswer>;
 	rail: Resource<SeriesAnswer>;
 	profile: Resource<Profile>;
+	gaveUp: boolean; // on names that are still being looked up
+	span: { from: string; to: string };
+	ready: boolean;
+	names: NamesChoice;
 	status: Resource<StatusAnswer>;
 	error: ApiError | null;
 	loading: boolean;
@@ -76,16 +92,42 @@ interface Asked {
 
 const toProfile = (answer: QueryAnswer): Profile => ({ answer, tree: buildTree(mergeUnnamed(answer.flame)) });
 
-function useAnswers(state: PageState, nonce: number, statusNonce: number, narrow: boolean): Asked {
+// The profile with the names that have come since it was asked for.
+function useNamedProfile(asked: Resource<Profile>, params: Record<string, string>): { profile: Resource<Profile>; gaveUp: boolean } {
+	const first = asked.data;
+	const { answer, gaveUp } = useNamedAnswer(first?.answer ?? null, params);
+	const data = useMemo(() => (first && answer && answer !== first.answer ? toProfile(answer) : first), [first, answer]);
+	return { profile: { ...asked, data }, gaveUp };
+}
+
+interface Names {
+	choice: NamesChoice;
+	set: (names: NamesChoice) => void;
+}
+
+// The URL's, or what this browser had last.
+function useNames(state: PageState, set: SetState): Names {
+	const [stored, store] = useStored('wick-names', 'full');
+	return {
+		choice: state.names || (stored === 'short' ? 'short' : 'full'),
+		set: (names) => {
+			store(names);
+			set({ names }, 'replace');
+		},
+	};
+}
+
+function useAnswers(state: PageState, names: NamesChoice, nonce: number, statusNonce: number, narrow: boolean): Asked {
 	const { from, to, sel } = state;
 	const parsed = useMemo(() => parseQuery(state.q), [state.q]);
+	const binaries = state.view === 'binaries';
 	const types = useApi<TypesAnswer>('types', { from, to }, nonce);
 	const type = resolveType(parsed.selector.type, types.data?.types.map((t) => t.name) ?? []);
 	const selector = useMemo(() => ({ ...parsed.selector, type }), [parsed, type]);
 	const query = formatSelector(selector);
 	// Until the types are known, a type named in full is taken at its word; parts of one are not worth a question.
 	const named = types.data !== null || type.split(':').length >= 5;
-	const ready = type !== '' && named && parsed.fault === null;
+	const ready = type !== '' && named && parsed.fault === null && !binaries;
 	const ask = (path: string) => (ready ? path : null);
 
 	const now = Date.now();
@@ -94,9 +136,16 @@ function useAnswers(state: PageState, nonce: number, statusNonce: number, narrow
 	const span = sel ? { from: String(sel.from), to: String(sel.to) } : { from, to };
 
 	const labels = useApi<LabelsAnswer>(ask('labels'), { query: type, from, to }, nonce);
-	const names = labels.data?.labels.map((l) => l.name) ?? [];
-	const by = breakdown(state.by, names);
-	const profile = useApi<QueryAnswer, Profile>(ask('query'), { query, ...span, format: 'flame' }, nonce, toProfile);
+	const labelNames = labels.data?.labels.map((l) => l.name) ?? [];
+	const by = breakdown(state.by, labelNames);
+	const params: Record<string, string> = { query, format: 'flame', ...(names === 'short' ? { names } : {}) };
+	const asked = useApi<QueryAnswer, Profile>(
+		isListing(state.view) ? null : ask('query'),
+		{ ...params, ...span },
+		nonce,
+		toProfile,
+	);
+	const { profile, gaveUp } = useNamedProfile(asked, params);
 	const series = useApi<SeriesAnswer>(ask('series'), { query, from, to, step, by, limit: SERIES_ROWS }, nonce);
 	const more = series.data && !series.stale && series.data.total_series > series.data.series.length;
 	const everything = useApi<SeriesAnswer>(more ? 'series' : null, { query, from, to, step }, nonce);
@@ -118,11 +167,15 @@ function useAnswers(state: PageState, nonce: number, statusNonce: number, narrow
 		fault: parsed.fault,
 		query,
 		by,
-		labels: names,
+		labels: labelNames,
 		series,
 		everything,
 		rail,
 		profile,
+		gaveUp,
+		span,
+		ready,
+		names,
 		status,
 		error: profile.error ?? types.error ?? series.error ?? rail.error,
 		loading: types.loading || profile.loading || series.loading,
@@ -290,13 +343,31 @@ interface LowerProps {
 	dark: boolean;
 	narrow: boolean;
 	noData: boolean;
+	nonce: number;
+	names: Names;
 	onRetry: () => void;
+	onBack: () => void;
 }
 
-function Lower({ asked, state, set, dark, narrow, noData, onRetry }: LowerProps) {
+function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry, onBack }: LowerProps) {
 	const { profile, types, selector, query, error, status, fault } = asked;
 	if (fault !== null && !profile.data)
 		return <BadSelector text={state.q} fault={fault} onUnfilter={() => set({ q: '' })} />;
+	if (isListing(state.view)) {
+		const { span, ready } = asked;
+		return (
+			<Listing
+				kind={state.view}
+				state={state}
+				set={set}
+				query={query}
+				span={span}
+				ready={ready}
+				nonce={nonce}
+				onBack={onBack}
+			/>
+		);
+	}
 	if (error && !profile.data) return <ErrorPanel error={error} onRetry={onRetry} />;
 	if (noData) {
 		if (status.data && status.data.data.newest_ms > 0) {
@@ -321,7 +392,7 @@ function Lower({ asked, state, set, dark, narrow, noData, onRetry }: LowerProps)
 			/>
 		);
 	}
-	const view = state.view || (narrow ? 'graph' : 'both');
+	const view: ProfileView = state.view && state.view !== 'binaries' ? state.view : narrow ? 'graph' : 'both';
 	return (
 		<ProfilePart
 			profile={profile.data}
@@ -331,6 +402,9 @@ function Lower({ asked, state, set, dark, narrow, noData, onRetry }: LowerProps)
 			view={view}
 			dark={dark}
 			stale={profile.stale}
+			gaveUp={asked.gaveUp}
+			names={names.choice}
+			onNames={names.set}
 		/>
 	);
 }
@@ -366,13 +440,22 @@ function titleOf(asked: Asked): string {
 	return [what, asked.type && shortType(asked.type), 'Wick'].filter((part) => part !== '').join(' – ');
 }
 
+// From a listing or the binaries to the profile as it was shown last.
+function useBack(state: PageState, set: SetState): () => void {
+	const last = useRef<ProfileView | ''>('');
+	if (state.view !== 'binaries' && !isListing(state.view)) last.current = state.view;
+	return () => set({ view: last.current, function: '', file: '', build: '', at: '', state: '', text: '' });
+}
+
 export function App() {
 	const [state, set] = useUrlState();
 	const [nonce, setNonce] = useState(0);
 	const [statusNonce, setStatusNonce] = useState(0);
 	const narrow = useMedia('(max-width: 899px)');
 	const theme = useTheme();
-	const asked = useAnswers(state, nonce, statusNonce, narrow);
+	const names = useNames(state, set);
+	const asked = useAnswers(state, names.choice, nonce, statusNonce, narrow);
+	const onBack = useBack(state, set);
 	const colorOf = useColors(asked, state.top);
 
 	const refresh = useCallback(() => setNonce((n) => n + 1), []);
@@ -394,9 +477,10 @@ export function App() {
 	const setMatchers = (matchers: Selector['matchers']) =>
 		set({ q: formatSelector({ type: asked.selector.type, matchers }) });
 	const typeNames = asked.types.data?.types.map((t) => t.name) ?? null;
+	const binaries = state.view === 'binaries';
 	const nothing = noData || (!asked.series.data && !asked.loading);
 	return (
-		<div class="app">
+		<div class={binaries ? 'app app-wide' : 'app'}>
 			<header class="bar">
 				<h1 class="brand">
 					<a
@@ -404,58 +488,76 @@ export function App() {
 						title="Start again with everything"
 						onClick={(event) => {
 							event.preventDefault();
-							set({ q: '', sel: null, zoom: '', find: '', filter: '' });
+							set({ q: '', sel: null, zoom: '', find: '', filter: '', view: '', function: '', at: '' });
 						}}
 					>
 						<Logo />
 						<span>Wick</span>
 					</a>
 				</h1>
-				<TypeSelect
-					type={asked.type}
-					types={typeNames}
-					onType={(type) => set({ q: formatSelector({ ...asked.selector, type }) })}
-				/>
-				<Filter
-					selector={asked.selector}
-					text={state.q || asked.query}
-					fault={asked.fault}
-					from={state.from}
-					to={state.to}
-					nonce={nonce}
-					onChange={setMatchers}
-					onText={(q) => set({ q })}
-				/>
-				<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
+				{binaries ? (
+					<h2 class="bar-title">Binaries</h2>
+				) : (
+					<>
+						<TypeSelect
+							type={asked.type}
+							types={typeNames}
+							onType={(type) => set({ q: formatSelector({ ...asked.selector, type }) })}
+						/>
+						<Filter
+							selector={asked.selector}
+							text={state.q || asked.query}
+							fault={asked.fault}
+							from={state.from}
+							to={state.to}
+							nonce={nonce}
+							onChange={setMatchers}
+							onText={(q) => set({ q })}
+						/>
+						<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
+					</>
+				)}
+				{binaries && <span class="spring" />}
 				<div class="bar-end">
-					<Status status={asked.status} />
+					<Status status={asked.status} onBinaries={() => set({ view: 'binaries', state: '', text: '' })} />
 					<ThemeToggle theme={theme} />
 				</div>
 			</header>
-			<Rail
-				answer={noData ? null : asked.rail.data}
-				loading={asked.rail.loading || asked.types.loading}
-				by={labelOf(asked.rail.data, asked.by)}
-				labels={asked.labels}
-				onBy={(by) => set({ by })}
-				selector={asked.selector}
-				onMatchers={setMatchers}
-				colorOf={colorOf}
-				dark={theme.dark}
-			/>
+			{!binaries && (
+				<Rail
+					answer={noData ? null : asked.rail.data}
+					loading={asked.rail.loading || asked.types.loading}
+					by={labelOf(asked.rail.data, asked.by)}
+					labels={asked.labels}
+					onBy={(by) => set({ by })}
+					selector={asked.selector}
+					onMatchers={setMatchers}
+					colorOf={colorOf}
+					dark={theme.dark}
+				/>
+			)}
 			<main class="main">
 				<div class={asked.profile.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
-				{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}
-				{!nothing && <MetricsPart asked={asked} state={state} set={set} dark={theme.dark} colorOf={colorOf} />}
-				<Lower
-					asked={asked}
-					state={state}
-					set={set}
-					dark={theme.dark}
-					narrow={narrow}
-					noData={noData}
-					onRetry={refreshAll}
-				/>
+				{binaries ? (
+					<Binaries state={state} set={set} onBack={onBack} />
+				) : (
+					<>
+						{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}
+						{!nothing && <MetricsPart asked={asked} state={state} set={set} dark={theme.dark} colorOf={colorOf} />}
+						<Lower
+							asked={asked}
+							state={state}
+							set={set}
+							dark={theme.dark}
+							narrow={narrow}
+							noData={noData}
+							nonce={nonce}
+							names={names}
+							onRetry={refreshAll}
+							onBack={onBack}
+						/>
+					</>
+				)}
 			</main>
 		</div>
 	);

@@ -116,6 +116,29 @@ export function useDebounced<T>(value: T, ms: number): T {
 	return settled;
 }
 
+// What this browser had last, or the fallback; kept for the next visit, where storage is allowed.
+export function useStored(key: string, fallback: string): [string, (value: string) => void] {
+	const [value, setValue] = useState(() => {
+		try {
+			return localStorage.getItem(key) ?? fallback;
+		} catch {
+			return fallback;
+		}
+	});
+	const set = useCallback(
+		(next: string) => {
+			setValue(next);
+			try {
+				localStorage.setItem(key, next);
+			} catch {
+				// forbidden: the choice lasts as long as the page
+			}
+		},
+		[key],
+	);
+	return [value, set];
+}
+
 // Calls back every `seconds` while the page is in front; at once when it comes back after a longer absence. 0 = never.
 export function useEvery(seconds: number, callback: () => void): void {
 	const latest = useRef(callback);

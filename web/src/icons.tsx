@@ -88,6 +88,28 @@ export const ResetIcon = () => (
 	</Icon>
 );
 
+export const BackIcon = () => (
+	<Icon>
+		<path d="M9.8 3.5 5.2 8l4.6 4.5" />
+	</Icon>
+);
+export const FlameIcon = () => (
+	<Icon>
+		<path d="M8.3 1.8c.5 2.3-.6 3.3-1.7 4.6C5.3 7.8 4 9.2 4 11a4 4 0 0 0 8 0c0-1.7-.8-2.8-1.5-3.8-.2.9-.6 1.4-1.2 1.8.4-2.3.2-4.8-1-7.2z" />
+	</Icon>
+);
+export const CopyIcon = () => (
+	<Icon size={13}>
+		<rect x="5.5" y="5.5" width="8" height="8" rx="1.5" />
+		<path d="M3.5 10.5h-.5a.5.5 0 0 1-.5-.5V3a.5.5 0 0 1 .5-.5h7a.5.5 0 0 1 .5.5v.5" />
+	</Icon>
+);
+export const MoreIcon = () => (
+	<Icon>
+		<path d="M3.5 8h.01M8 8h.01M12.5 8h.01" stroke-width="2.2" />
+	</Icon>
+);
+
 export const Logo = () => (
 	<svg class="logo" viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false">
 		<path

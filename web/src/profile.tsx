@@ -7,12 +7,30 @@ import { displayName, formatCount, formatShare, formatValue } from './format';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
 import { findNodes, sumMatched } from './flame/layout';
-import { buildTree, findPath, formatZoom, NO_ZOOM, parseZoom, pathKeys, restShare, type Tree, type Zoom } from './flame/tree';
+import {
+	buildTree,
+	findPath,
+	followPath,
+	formatZoom,
+	isUnnamed,
+	KIND,
+	kindOf,
+	NO_ZOOM,
+	parseZoom,
+	pathFrames,
+	pathKeys,
+	placeOf,
+	restShare,
+	type PathFrame,
+	type Tree,
+	type Zoom,
+} from './flame/tree';
 import { FlameView } from './flame/view';
 import { useDebounced, type SetState } from './hooks';
 import { CloseIcon, DownloadIcon, FlipIcon, KeyboardIcon, ResetIcon, SearchIcon } from './icons';
+import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
 import { Popover } from './popover';
-import type { PageState, View } from './state';
+import type { ListingView, NamesChoice, PageState, ProfileView } from './state';
 import { Table } from './table';
 
 export interface Profile {
@@ -25,36 +43,44 @@ export interface ProfileProps {
 	query: string;
 	state: PageState;
 	set: SetState;
-	view: View;
+	view: ProfileView;
 	dark: boolean;
 	stale: boolean;
+	gaveUp: boolean; // names are still being looked up, and nobody asks any more
+	names: NamesChoice;
+	onNames: (names: NamesChoice) => void;
 }
 
 /*
  * The zoom is kept as the path of the frame, not as an index: an answer that comes later has the same frame elsewhere.
- * Where it has it not, the nearest caller that is still there is shown, and the URL keeps the wish.
+ * Where it has it not, because addresses on the path have got names since, the path is followed through those; otherwise the
+ * nearest caller that is still there is shown, and the URL keeps the wish.
  */
 function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean } {
-	const path = useRef<string[]>([]);
+	const path = useRef<{ keys: string[]; frames: PathFrame[] }>({ keys: [], frames: [] });
 	return useMemo(() => {
 		const zoom = parseZoom(tree, text);
 		if (zoom) {
-			path.current = pathKeys(tree, zoom.node);
+			path.current = { keys: pathKeys(tree, zoom.node), frames: pathFrames(tree, zoom.node) };
 			return { zoom, lost: false };
 		}
-		return { zoom: { ...NO_ZOOM, node: Math.max(0, findPath(tree, path.current)) }, lost: true };
+		const { keys, frames } = path.current;
+		const known = keys.length > 0 && keys[keys.length - 1] === text.split('~')[0];
+		const followed = known ? followPath(tree, frames) : -1;
+		if (followed > 0) return { zoom: { ...NO_ZOOM, node: followed }, lost: false };
+		return { zoom: { ...NO_ZOOM, node: Math.max(0, findPath(tree, keys)) }, lost: true };
 	}, [tree, text]);
 }
 
 // ---- tools --------------------
 
-const VIEWS: { view: View; title: string }[] = [
+const VIEWS: { view: ProfileView; title: string }[] = [
 	{ view: 'graph', title: 'Graph' },
 	{ view: 'both', title: 'Both' },
 	{ view: 'table', title: 'Table' },
 ];
 
-function ViewSwitch({ view, onView }: { view: View; onView: (view: View) => void }) {
+function ViewSwitch({ view, onView }: { view: ProfileView; onView: (view: ProfileView) => void }) {
 	return (
 		<div class="joined" role="group" aria-label="View">
 			{VIEWS.map((v) => (
@@ -175,6 +201,7 @@ const KEYS: [string, string][] = [
 	['Backspace', 'zoom out to the caller'],
 	['Esc', 'show all'],
 	['Home', 'to the root'],
+	['s a', 'source, assembly of the frame'],
 	['r', 'refresh'],
 ];
 
@@ -231,6 +258,37 @@ function Legend({
 	);
 }
 
+// Names that are still being looked up: quiet, and in a place that moves nothing.
+function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp: boolean; onBinaries: (state: string) => void }) {
+	const { pending = 0, missing = 0 } = answer.symbols ?? {};
+	if (pending > 0)
+		return (
+			<span class="names-note" role="status" data-testid="names-pending">
+				<i class={gaveUp ? 'lamp' : 'lamp lamp-busy'} aria-hidden="true" />
+				<button type="button" title="Show what is worked on" onClick={() => onBinaries('')}>
+					{gaveUp
+						? `names of ${formatCount(pending)} addresses are still being looked up`
+						: `names of ${formatCount(pending)} addresses are being looked up`}
+				</button>
+				{' · '}
+			</span>
+		);
+	if (missing === 0) return null;
+	return (
+		<span class="names-note">
+			<button
+				type="button"
+				data-testid="names-missing"
+				title="Show the binaries of which nothing is known, and why"
+				onClick={() => onBinaries('missing')}
+			>
+				{`${formatCount(missing)} names missing: why?`}
+			</button>
+			{' · '}
+		</span>
+	);
+}
+
 // A sample stands for one period of CPU time; of other values the number of samples is not in the answer.
 function Stats({ answer, tree, each, onEach }: { answer: QueryAnswer; tree: Tree; each: boolean; onEach: () => void }) {
 	const { stats, period } = answer;
@@ -242,7 +300,7 @@ function Stats({ answer, tree, each, onEach }: { answer: QueryAnswer; tree: Tree
 	const took =
 		typeof stats?.ms === 'number' ? ` · ${stats.ms < 10 ? stats.ms.toFixed(1) : Math.round(stats.ms)} ms` : '';
 	return (
-		<p class="stats">
+		<>
 			{parts.join(' · ')}
 			{unnamed > 0 && (
 				<>
@@ -259,7 +317,7 @@ function Stats({ answer, tree, each, onEach }: { answer: QueryAnswer; tree: Tree
 				</>
 			)}
 			{took}
-		</p>
+		</>
 	);
 }
 
@@ -311,7 +369,37 @@ function useGlobalKeys(onEscape: () => void): void {
 	}, []);
 }
 
-export function ProfilePart({ profile, query, state, set, view, dark, stale }: ProfileProps) {
+interface Frame {
+	name: string;
+	file: string;
+	line: number;
+	binary: string;
+}
+
+function frameOf(tree: Tree, node: number): Frame | null {
+	const name = tree.strings[tree.name[node]];
+	if (node <= 0 || kindOf(tree, node) === KIND.rest) return null;
+	return { name, file: tree.strings[tree.file[node]], line: tree.line[node], binary: tree.strings[tree.binary[node]] };
+}
+
+// What there is to do with a frame, wherever it was pointed at.
+function frameItems(frame: Frame, open: (kind: ListingView, frame: Frame) => void, onFind: (text: string) => void): MenuItem[] {
+	const items: MenuItem[] = [];
+	const place = placeOf(frame.file, frame.line);
+	if (!isUnnamed(frame.name))
+		items.push(
+			{ title: 'Source by line', key: 's', testId: 'menu-source', run: () => open('source', frame) },
+			{ title: 'Assembly', key: 'a', testId: 'menu-asm', run: () => open('asm', frame) },
+		);
+	items.push({ title: 'Find everywhere', run: () => onFind(`"${frame.name}"`) });
+	if (frame.binary !== '') items.push({ title: 'Find all of its binary', run: () => onFind(`in:${frame.binary}`) });
+	items.push({ title: 'Copy the name', run: () => void copyText(frame.name) });
+	if (place !== '') items.push({ title: 'Copy file and line', run: () => void copyText(place) });
+	return items;
+}
+
+export function ProfilePart(props: ProfileProps) {
+	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames } = props;
 	const { answer } = profile;
 	const each = state.eachAddress;
 	const tree = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
@@ -330,6 +418,20 @@ export function ProfilePart({ profile, query, state, set, view, dark, stale }: P
 		const next = (at + (back ? -1 : 1) + tops.length) % tops.length;
 		setFocusRequest({ node: tops[at < 0 && back ? tops.length - 1 : next], nonce: (focusRequest?.nonce ?? 0) + 1 });
 	};
+	const [menu, setMenu] = useState<MenuAt | null>(null);
+	const open = (kind: ListingView, frame: Frame) => {
+		if (!isUnnamed(frame.name)) set({ view: kind, function: frame.name, file: frame.file, build: '', at: '' });
+	};
+	const closeMenu = useCallback(() => setMenu(null), []);
+	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = []) => {
+		if (frame) setMenu({ x, y, head: frame.name, items: [...more, ...frameItems(frame, open, onFind)] });
+	};
+	const zoomedFrame = frameOf(tree, zoom.node);
+	const listable = zoomedFrame !== null && !isUnnamed(zoomedFrame.name);
+	// The URL follows a frame that has got a name.
+	useEffect(() => {
+		if (!lost && zoom.node > 0 && parseZoom(tree, state.zoom) === null) set({ zoom: formatZoom(tree, zoom) }, 'replace');
+	}, [tree, zoom, lost]);
 	const flip = state.dir === 'flame';
 	const zoomed = zoom.node !== 0 || zoom.take > 0 || zoom.skip > 0;
 	return (
@@ -363,6 +465,20 @@ export function ProfilePart({ profile, query, state, set, view, dark, stale }: P
 						<FlipIcon />
 					</button>
 				</div>
+				<button
+					type="button"
+					class="button"
+					aria-pressed={names === 'short'}
+					data-testid="names-short"
+					title={
+						names === 'short'
+							? 'Names are short: without parameters and template arguments'
+							: 'Shorten names: without parameters and template arguments'
+					}
+					onClick={() => onNames(names === 'short' ? 'full' : 'short')}
+				>
+					Short names
+				</button>
 				<Downloads query={query} answer={answer} />
 				<div class="keys-help">
 					<Keys />
@@ -380,6 +496,8 @@ export function ProfilePart({ profile, query, state, set, view, dark, stale }: P
 						onSort={(sort, reverse) => set({ sort, reverse }, 'replace')}
 						onFilter={(filter) => set({ filter }, 'replace')}
 						onFind={onFind}
+						onMenu={(row, x, y) => showMenu(row.kind === KIND.rest ? null : row, x, y)}
+						onOpen={open}
 					/>
 				)}
 				{view !== 'table' && (
@@ -389,6 +507,25 @@ export function ProfilePart({ profile, query, state, set, view, dark, stale }: P
 							<span class="zoom-value">
 								{formatValue(tree.total[zoom.node], tree.unit)}
 								{zoomed && <> · {formatShare(tree.total[zoom.node], tree.total[0])}</>}
+							</span>
+							<span class="joined small crumb-actions" role="group" aria-label="Of the zoomed frame">
+								{(['source', 'asm'] as const).map((kind) => (
+									<button
+										key={kind}
+										type="button"
+										class="button"
+										disabled={!listable}
+										data-testid={`open-${kind}`}
+										title={
+											listable
+												? `${kind === 'source' ? 'Source, by line,' : 'Assembly'} of ${displayName(zoomedFrame!.name, 120)}`
+												: 'Zoom to a function first'
+										}
+										onClick={() => open(kind, zoomedFrame!)}
+									>
+										{kind === 'source' ? 'Source' : 'Assembly'}
+									</button>
+								))}
 							</span>
 							{lost && <span class="field-fault">the frame zoomed into is not in this profile</span>}
 						</div>
@@ -400,14 +537,31 @@ export function ProfilePart({ profile, query, state, set, view, dark, stale }: P
 							matches={found.flags}
 							dark={dark}
 							focusRequest={focusRequest}
+							onMenu={(node, x, y) =>
+								showMenu(frameOf(tree, node), x, y, [
+									{ title: 'Zoom to this', key: 'Enter', run: () => onZoom({ ...NO_ZOOM, node }) },
+								])
+							}
+							onOpen={(kind, node) => {
+								const frame = frameOf(tree, node);
+								if (frame) open(kind, frame);
+							}}
 						/>
 					</div>
 				)}
 			</div>
 			<footer class="foot">
 				<Legend tree={tree} dark={dark} find={state.find} onFind={onFind} />
-				<Stats answer={answer} tree={tree} each={each} onEach={() => set({ eachAddress: !each })} />
+				<p class="stats">
+					<NamesNote
+						answer={answer}
+						gaveUp={gaveUp}
+						onBinaries={(of) => set({ view: 'binaries', state: of, text: '' })}
+					/>
+					<Stats answer={answer} tree={tree} each={each} onEach={() => set({ eachAddress: !each })} />
+				</p>
 			</footer>
+			{menu && <Menu at={menu} onClose={closeMenu} />}
 		</section>
 	);
 }

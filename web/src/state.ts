@@ -7,14 +7,21 @@
  *   q       selector                                from, to  range: now-1h, unix ms, RFC 3339
  *   sel     FROM-TO in unix ms: the brush's part of the range
  *   by      label that breaks the metrics down      chart     stacked (default), lines
- *   top     how many values are drawn               view      both, graph, table
+ *   top     how many values are drawn               view      both, graph, table; source, asm: of a function; binaries
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
  *   every   seconds between refreshes               addr      each: addresses without a name one by one
+ *   names   full, short: functions' names; absent: as this browser had them last
+ *   function, file, build   what view=source and view=asm show: a frame's name, one of its files, one build-id
+ *   at      the marked line of the source, or 0xADDRESS
+ *   state, text   filter of the binaries
  */
 
-export type View = 'both' | 'graph' | 'table';
+export type ProfileView = 'both' | 'graph' | 'table';
+export type ListingView = 'source' | 'asm';
+export type View = ProfileView | ListingView | 'binaries';
+export type NamesChoice = 'full' | 'short';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
 
 export interface PageState {
@@ -35,6 +42,13 @@ export interface PageState {
 	reverse: boolean;
 	every: number;
 	eachAddress: boolean;
+	names: NamesChoice | '';
+	function: string;
+	file: string;
+	build: string;
+	at: string;
+	state: string;
+	text: string;
 }
 
 export const DEFAULTS: PageState = {
@@ -55,7 +69,17 @@ export const DEFAULTS: PageState = {
 	reverse: false,
 	every: 0,
 	eachAddress: false,
+	names: '',
+	function: '',
+	file: '',
+	build: '',
+	at: '',
+	state: '',
+	text: '',
 };
+
+const VIEWS: readonly (View | '')[] = ['both', 'graph', 'table', 'source', 'asm', 'binaries'];
+const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
 export const TOP_CHOICES = [5, 10, 20];
@@ -82,7 +106,7 @@ export function parseState(search: string): PageState {
 		by: get('by') || DEFAULTS.by,
 		chart: oneOf(get('chart'), ['stacked', 'lines'] as const, DEFAULTS.chart),
 		top: oneOf(Number(get('top')), TOP_CHOICES, DEFAULTS.top),
-		view: oneOf(get('view'), ['both', 'graph', 'table'] as const, '' as View),
+		view: oneOf(get('view'), VIEWS, ''),
 		dir: oneOf(get('dir'), ['icicle', 'flame'] as const, DEFAULTS.dir),
 		zoom: /^[0-9a-z]{1,11}(~\d{1,9}){0,2}$/.test(get('zoom')) ? get('zoom') : '',
 		find: get('find'),
@@ -92,6 +116,13 @@ export function parseState(search: string): PageState {
 		reverse: sort.startsWith('-'),
 		every: oneOf(Number(get('every')), REFRESH_SECONDS, 0),
 		eachAddress: get('addr') === 'each',
+		names: oneOf(get('names'), NAMES, ''),
+		function: get('function'),
+		file: get('file'),
+		build: /^[0-9a-zA-Z._-]{1,128}$/.test(get('build')) ? get('build') : '',
+		at: /^(\d{1,9}|0x[0-9a-f]{1,16})$/.test(get('at')) ? get('at') : '',
+		state: /^[a-z]{1,20}$/.test(get('state')) ? get('state') : '',
+		text: get('text'),
 	};
 }
 
@@ -116,8 +147,13 @@ export function formatState(state: PageState): string {
 	put('sort', (state.reverse ? '-' : '') + state.sort, DEFAULTS.sort);
 	put('every', String(state.every), '0');
 	put('addr', state.eachAddress ? 'each' : '', '');
+	for (const name of ['names', 'function', 'file', 'build', 'at', 'state', 'text'] as const) put(name, state[name], '');
 	const text = params.toString();
 	return text ? '?' + text : '';
+}
+
+export function isListing(view: View | ''): view is ListingView {
+	return view === 'source' || view === 'asm';
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

@@ -20,7 +20,7 @@ function summary(status: Resource<StatusAnswer>): { health: Health; text: string
 	return { health: 'good', text: `${agent.frequency_hz} Hz` };
 }
 
-function Facts({ status }: { status: Resource<StatusAnswer> }) {
+function Facts({ status, onBinaries }: { status: Resource<StatusAnswer>; onBinaries: () => void }) {
 	const { data, error } = status;
 	if (!data) return <p>{error ? `The server's status is not known: ${error.message}.` : 'Asking the server…'}</p>;
 	const { agent, data: stored } = data;
@@ -51,11 +51,14 @@ function Facts({ status }: { status: Resource<StatusAnswer> }) {
 					</div>
 				))}
 			</dl>
+			<button type="button" class="link facts-link" data-testid="open-binaries" onClick={onBinaries}>
+				Binaries and their names ›
+			</button>
 		</>
 	);
 }
 
-export function Status({ status }: { status: Resource<StatusAnswer> }) {
+export function Status({ status, onBinaries }: { status: Resource<StatusAnswer>; onBinaries: () => void }) {
 	const { health, text } = summary(status);
 	const button = (
 		<>
@@ -65,7 +68,15 @@ export function Status({ status }: { status: Resource<StatusAnswer> }) {
 	);
 	return (
 		<Popover label={`Status: ${text}`} button={button} buttonClass="button status" testId="status">
-			{() => <Facts status={status} />}
+			{(close) => (
+				<Facts
+					status={status}
+					onBinaries={() => {
+						close();
+						onBinaries();
+					}}
+				/>
+			)}
 		</Popover>
 	);
 }

@@ -7,7 +7,8 @@ import { hueOf, palette, type Palette } from './flame/colors';
 import { buildRows, sortRows, type Row } from './flame/rows';
 import { placeOf, type Tree } from './flame/tree';
 import { useDebounced, useSize } from './hooks';
-import type { SortKey } from './state';
+import { MoreIcon } from './icons';
+import type { ListingView, SortKey } from './state';
 
 export interface TableProps {
 	tree: Tree;
@@ -19,6 +20,8 @@ export interface TableProps {
 	onSort: (sort: SortKey, reverse: boolean) => void;
 	onFilter: (text: string) => void;
 	onFind: (text: string) => void;
+	onMenu: (row: Row, x: number, y: number) => void;
+	onOpen: (kind: ListingView, row: Row) => void;
 }
 
 // Which columns there is room for: the source in one of its own, the binary too, or none of them.
@@ -90,9 +93,10 @@ interface LineProps {
 	marked: boolean;
 	colors: Palette;
 	onPick: () => void;
+	onMenu: (x: number, y: number) => void;
 }
 
-function Line({ row, index, height, tree, width, active, marked, colors, onPick }: LineProps) {
+function Line({ row, index, height, tree, width, active, marked, colors, onPick, onMenu }: LineProps) {
 	const { hue, chroma } = hueOf(row.kind, row.binary);
 	const place = placeOf(row.file, row.line);
 	const short = baseName(place) || (width === 'narrow' ? row.binary : '');
@@ -108,6 +112,10 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick 
 			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}`}
 			style={{ top: `${index * height}px`, height: `${height}px` }}
 			onClick={onPick}
+			onContextMenu={(event) => {
+				event.preventDefault();
+				onMenu(event.clientX, event.clientY);
+			}}
 		>
 			<Amount value={row.self} whole={tree.total[0]} unit={tree.unit} kind="self" />
 			<Amount value={row.total} whole={tree.total[0]} unit={tree.unit} kind="total" />
@@ -116,6 +124,20 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick 
 				<span class="fn">{displayName(row.name, 300)}</span>
 				{row.inlined && <span class="mark">[inlined]</span>}
 				{width !== 'wide' && <span class="where">{displayName(short, 60)}</span>}
+				<button
+					type="button"
+					class="row-more"
+					tabIndex={-1}
+					aria-label={`More of ${displayName(row.name, 120)}`}
+					title="Source, assembly and more"
+					onClick={(event) => {
+						event.stopPropagation();
+						const { left, bottom } = event.currentTarget.getBoundingClientRect();
+						onMenu(left, bottom);
+					}}
+				>
+					<MoreIcon />
+				</button>
 			</div>
 			{width === 'wide' && (
 				<div role="cell" class="td td-file" title={displayName(place)}>
@@ -132,7 +154,7 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick 
 }
 
 export function Table(props: TableProps) {
-	const { tree, sort, reverse, filter, find, dark, onSort, onFilter, onFind } = props;
+	const { tree, sort, reverse, filter, find, dark, onSort, onFilter, onFind, onMenu, onOpen } = props;
 	const scroller = useRef<HTMLDivElement>(null);
 	const [measure, width, height] = useSize<HTMLDivElement>();
 	const [top, setTop] = useState(0);
@@ -175,6 +197,7 @@ export function Table(props: TableProps) {
 	};
 	const page = Math.max(1, Math.floor(height / rowHeight) - 2);
 	const onKeyDown = (event: KeyboardEvent) => {
+		if (event.ctrlKey || event.metaKey || event.altKey) return;
 		if (event.target !== scroller.current) return; // the buttons of the head have keys of their own
 		const steps: Record<string, number> = {
 			ArrowDown: active + 1,
@@ -185,6 +208,8 @@ export function Table(props: TableProps) {
 			End: rows.length - 1,
 		};
 		if (event.key in steps) move(steps[event.key]);
+		else if ((event.key === 's' || event.key === 'a') && rows[active])
+			onOpen(event.key === 's' ? 'source' : 'asm', rows[active]);
 		else if ((event.key === 'Enter' || event.key === ' ') && rows[active]) pick(rows[active]);
 		else return;
 		event.preventDefault();
@@ -236,6 +261,7 @@ export function Table(props: TableProps) {
 								setActive(first + i);
 								pick(row);
 							}}
+							onMenu={(x, y) => onMenu(row, x, y)}
 						/>
 					))}
 				</div>

@@ -18,6 +18,9 @@ import {
 	childAt,
 	childIndex,
 	findPath,
+	followPath,
+	isUnnamed,
+	pathFrames,
 	firstChild,
 	formatZoom,
 	KIND,
@@ -184,6 +187,32 @@ test('nodes and rows have files and lines', () => {
 		sortRows([...rows.values()], 'file', false).map((row) => row.name),
 		['other', 'hot', 'main'],
 	);
+});
+
+test('a path is followed through frames that have got names', () => {
+	const before = mergeUnnamed(
+		flame([
+			['main;app+0x10;libc+0x7@libc;qsort@libc;cmp', 60],
+			['main;app+0x20;libc+0x8@libc;qsort@libc;cmp', 20],
+			['main;other', 10],
+		]),
+	);
+	const old = buildTree(before);
+	const after = buildTree(
+		flame([
+			['main;run;step@app@9;sort@libc;qsort@libc;cmp', 60],
+			['main;stop;sort@libc;qsort@libc;cmp', 20],
+			['main;other', 10],
+		]),
+	);
+	const follow = (name: string) => followPath(after, pathFrames(old, find(old, name)));
+	const cmp = follow('cmp');
+	assert.equal(after.strings[after.name[cmp]], 'cmp');
+	assert.equal(after.total[cmp], 60, 'the larger one');
+	assert.equal(after.strings[after.name[follow('[app]')]], 'run');
+	assert.equal(followPath(after, [...pathFrames(old, 1), { name: 'gone', binary: 'app' }]), -1);
+	assert.equal(followPath(after, pathFrames(old, 0)), 0);
+	assert.ok(isUnnamed('[app]') && isUnnamed('app+0x1f') && isUnnamed('0x10') && !isUnnamed('operator[]'));
 });
 
 test('a function that is inlined here and called there is not marked', () => {

@@ -36,6 +36,13 @@ test('every field goes through the URL and back', () => {
 		reverse: true,
 		every: 30,
 		eachAddress: true,
+		names: 'short',
+		function: 'std::vector<int>::at(unsigned long) const',
+		file: '/src/a b.cc',
+		build: 'c0ffee',
+		at: '0x1f00',
+		state: 'missing',
+		text: 'lib',
 	};
 	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
 		assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);
@@ -43,7 +50,7 @@ test('every field goes through the URL and back', () => {
 });
 
 test('what a URL says wrongly falls back to the default', () => {
-	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes');
+	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?');
 	assert.deepEqual(state, { ...DEFAULTS, reverse: true });
 	assert.equal(parseState('?sel=5').sel, null);
 	assert.equal(parseState('?sel=1e3-9').sel, null);

@@ -338,6 +338,45 @@ export function findPath(tree: Tree, keys: readonly string[]): number {
 	return best;
 }
 
+export interface PathFrame {
+	name: string;
+	binary: string;
+}
+
+export function pathFrames(tree: Tree, node: number): PathFrame[] {
+	return ancestors(tree, node).map((i) => ({ name: tree.strings[tree.name[i]], binary: tree.strings[tree.binary[i]] }));
+}
+
+/** Made of an address, or of all those of one binary: not a function's name. */
+export function isUnnamed(name: string): boolean {
+	return /^\[.*\]$|^(?:.*\+)?0x[0-9a-f]+$/.test(name);
+}
+
+function largestBelow(tree: Tree, node: number, test: (i: number) => boolean, direct: boolean): number {
+	let best = -1;
+	for (let i = node + 1; i < tree.end[node]; i = direct ? tree.end[i] : i + 1)
+		if ((best < 0 || tree.total[i] > tree.total[best]) && test(i)) best = i;
+	return best;
+}
+
+/*
+ * The node that a path leads to after addresses on it have got names: one without a name has become the largest of its
+ * binary's functions there, and between two frames there may now be inlined ones. -1 when the path cannot be followed.
+ */
+export function followPath(tree: Tree, path: readonly PathFrame[]): number {
+	let at = 0;
+	for (const frame of path.slice(1)) {
+		const inBinary = (i: number) => tree.strings[tree.binary[i]] === frame.binary;
+		const same = (i: number) => inBinary(i) && tree.strings[tree.name[i]] === frame.name;
+		const fits = [same, ...(isUnnamed(frame.name) ? [inBinary] : [])];
+		let next = -1;
+		for (const direct of [true, false]) for (const test of fits) if (next < 0) next = largestBelow(tree, at, test, direct);
+		if (next < 0) return -1;
+		at = next;
+	}
+	return at;
+}
+
 export function formatZoom(tree: Tree, zoom: Zoom): string {
 	const { node, skip, take } = zoom;
 	if (skip === 0 && take === 0) return node === 0 ? '' : pathKey(tree, node);

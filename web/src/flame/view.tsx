@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatShare } from '../format';
 import { useSize } from '../hooks';
+import type { ListingView } from '../state';
 import { FlameCanvas } from './canvas';
 import type { Box } from './layout';
 import { Tooltip, type Hover } from './tip';
@@ -27,6 +28,8 @@ export interface FlameViewProps {
 	matches: Uint8Array | null;
 	dark: boolean;
 	focusRequest: { node: number; nonce: number } | null; // the search's "next match"
+	onMenu: (node: number, x: number, y: number) => void;
+	onOpen: (kind: ListingView, node: number) => void;
 }
 
 declare global {
@@ -146,18 +149,28 @@ function usePointer({ props, view, width, setFocused }: Input) {
 		onPointerMove,
 		onPointerLeave: (event: PointerEvent) => event.pointerType !== 'touch' && leave(),
 		onClick,
+		onContextMenu: (event: MouseEvent) => {
+			const box = view.current!.boxAt(event);
+			event.preventDefault();
+			if (!box || box.tail) return;
+			leave();
+			setFocused(box.node);
+			props.onMenu(box.node, event.clientX, event.clientY);
+		},
 	};
 	return { hover, leave, handlers };
 }
 
 // What a key does; false if nothing.
 function pressKey(key: string, { props, focused, setFocused }: Input): boolean {
-	const { tree, zoom, flip, onZoom } = props;
+	const { tree, zoom, flip, onZoom, onOpen } = props;
 	const at = focused >= 0 ? focused : zoom.node;
 	if (key === 'Enter' || key === ' ') {
 		onZoom({ node: at, skip: 0, take: 0 });
 	} else if (key === 'Backspace') {
 		onZoom({ node: zoom.take || zoom.skip ? zoom.node : tree.parent[zoom.node], skip: 0, take: 0 });
+	} else if (key === 's' || key === 'a') {
+		onOpen(key === 's' ? 'source' : 'asm', at);
 	} else if (key === 'Escape') {
 		setFocused(-1);
 		onZoom(NO_ZOOM);
