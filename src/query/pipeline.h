@@ -103,14 +103,15 @@ struct query_options {
 	size_t stacks_max;
 	size_t table_rows_max; /* 0 = 100,000 rows of a table */
 	bool samples_only;
+	int64_t symbols_wait_ns; /* as in struct query */
 };
 
 /* Parses, plans, runs. stats may be NULL; symbolizer too. *ret is empty after a failure. */
 int query_run(struct store *store, struct symbolizer *symbolizer, const char *text, const struct query_options *options,
 	      struct query_result *ret, struct query_stats *stats, struct error *err);
 
-/* {"kind", "query", "type", "unit", "from_ms", "to_ms", "partial", "why", ... and by kind: "flame", "table" | "series" ...};
- * stats may be NULL, as may explain be false. Layout in docs/query.md. */
+/* {"kind", "query", "type", "unit", "from_ms", "to_ms", "partial", "why", "symbols", ... and by kind: "flame", "table" |
+ * "series" ...}; stats may be NULL, as may explain be false. Layout in docs/query.md. */
 struct query_write_options {
 	bool explain;
 	bool table;	  /* of a profile: the table of functions instead of the flame tree */
@@ -119,6 +120,8 @@ struct query_write_options {
 };
 int query_write_json(const struct query_result *result, const struct query_stats *stats,
 		     const struct query_write_options *options, struct buffer *out, struct error *err);
+/* A member of an object: "symbols": {"resolved", "pending", "missing"}, of the addresses that came without names. */
+void query_symbols_json(const struct query_stats *stats, struct json_writer *json);
 /* Aligned columns for a terminal; a profile as `go tool pprof -top`. */
 int query_write_text(const struct query_result *result, const struct query_stats *stats,
 		     const struct query_write_options *options, struct buffer *out, struct error *err);

@@ -31,7 +31,8 @@ void run_query(const struct run *run, struct query *ret)
 			      .deadline_ns = options->deadline_ns,
 			      .rows_max = options->rows_max,
 			      .stacks_max = options->stacks_max,
-			      .samples_only = options->samples_only};
+			      .samples_only = options->samples_only,
+			      .symbols_wait_ns = options->symbols_wait_ns};
 }
 
 /* The other side of a difference: its own selector or range, or both. */

@@ -174,6 +174,23 @@ static void write_series(const struct query_series *series, struct json_writer *
 
 /* ---- JSON ---- */
 
+void query_symbols_json(const struct query_stats *stats, struct json_writer *json)
+{
+	const struct {
+		const char *name;
+		size_t value;
+	} items[] = {{"resolved", stats->symbols.resolved},
+		     {"pending", stats->symbols.pending},
+		     {"missing", stats->symbols.missing}};
+	json_key(json, "symbols");
+	json_begin_object(json);
+	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++) {
+		json_key(json, items[i].name);
+		json_uint(json, items[i].value);
+	}
+	json_end_object(json);
+}
+
 static void write_head(const struct query_result *result, const struct query_stats *stats, struct json_writer *json)
 {
 	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
@@ -197,6 +214,8 @@ static void write_head(const struct query_result *result, const struct query_sta
 		json_key(json, "why");
 		json_string(json, stats->read.why);
 	}
+	if (stats)
+		query_symbols_json(stats, json);
 }
 
 int query_write_json(const struct query_result *result, const struct query_stats *stats,

@@ -16,6 +16,9 @@
 #include "base/text.h"
 #include "base/time.h"
 
+#define SYMBOLS_WAIT_DEFAULT_NS (250 * NS_PER_MS)
+#define SYMBOLS_WAIT_MAX_NS	(30 * NS_PER_S)
+
 /* ---- parameters ---- */
 
 const char *call_parameter(const struct call *call, const char *name, const char *fallback)
@@ -64,6 +67,21 @@ static int read_timeout(struct call *call, struct error *err)
 	return 0;
 }
 
+/* How long an answer may be held up by names that are being looked up. */
+static int read_symbols_wait(struct call *call, struct error *err)
+{
+	const char *text = call_parameter(call, "symbols_wait", NULL);
+	char most[TIME_TEXT_MAX];
+	call->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
+	int r = text ? time_parse_duration(text, &call->query.symbols_wait_ns, err) : 0;
+	if (r)
+		return error_prefix(err, r, "parameter 'symbols_wait'");
+	if (call->query.symbols_wait_ns < 0 || call->query.symbols_wait_ns > SYMBOLS_WAIT_MAX_NS)
+		return error_set(err, -EINVAL, "parameter 'symbols_wait': '%.40s' is not between 0s and %s", text,
+				 time_format_duration(SYMBOLS_WAIT_MAX_NS, most));
+	return 0;
+}
+
 static int read_common(struct call *call, struct error *err)
 {
 	const struct server_limits *limits = &call->tenant->limits;
@@ -80,6 +98,8 @@ static int read_common(struct call *call, struct error *err)
 		r = call_flag(call, "explain", &call->explain, err);
 	if (!r)
 		r = call_flag(call, "exact", &exact, err);
+	if (!r)
+		r = read_symbols_wait(call, err);
 	if (r)
 		return r;
 	call->asked_from_ns = call->query.from_ns;
@@ -136,7 +156,8 @@ void call_query_options(const struct call *call, struct query_options *ret)
 				      .cancel = call->query.cancel,
 				      .deadline_ns = call->query.deadline_ns,
 				      .rows_max = call->query.rows_max,
-				      .stacks_max = call->query.stacks_max};
+				      .stacks_max = call->query.stacks_max,
+				      .symbols_wait_ns = call->query.symbols_wait_ns};
 }
 
 /* ---- writing ---- */

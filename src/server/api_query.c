@@ -41,6 +41,7 @@ static int answer_json(const struct answer *answer, bool table, struct error *er
 	json_int(&json, answer->flame->total);
 	call_write_stats(answer->call, answer->flame->sample_count, &json);
 	call_write_partial(answer->call, &answer->result->explain, &json);
+	query_symbols_json(&answer->call->stats, &json);
 	if (table) {
 		struct table rows;
 		int r = table_build(answer->flame, &rows, err);
