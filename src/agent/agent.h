@@ -56,9 +56,9 @@ struct agent_sink {
 	void *context;
 	/* A binary was seen for the first time (by build-id, or by device and inode without one) in a process that was sampled.
 	 * fd is open for reading, and belongs to the agent; it names the very file that is mapped, also when deleted, replaced
-	 * or in another mount namespace. build_id is lower-case hex, "" if it has none. Called before the profile that refers
-	 * to it. */
-	void (*on_binary)(void *context, const char *build_id, const char *path, int fd);
+	 * or in another mount namespace: that of pid, a process that maps it. build_id is lower-case hex, "" if it has none.
+	 * Called before the profile that refers to it. */
+	void (*on_binary)(void *context, const char *build_id, const char *path, pid_t pid, int fd);
 	/* true and *ret filled if the address has a name. */
 	bool (*kernel_symbol)(void *context, uint64_t address, struct agent_symbol *ret);
 	bool (*jit_symbol)(void *context, const struct agent_jit_address *address, struct agent_symbol *ret);

@@ -59,7 +59,7 @@ struct fixture {
 	double cpu_seconds; /* that it used */
 };
 
-static void on_binary(void *context, const char *build_id, const char *path, int fd)
+static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	struct fixture *fixture = context;
 	char read_id[BUILD_ID_HEX_MAX] = "";

@@ -460,7 +460,7 @@ void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const str
 	if (announce_first(binaries, binary->build_id)) {
 		binaries->announced_total++;
 		if (sink->on_binary)
-			sink->on_binary(sink->context, binary->build_id, binary->path, fd);
+			sink->on_binary(sink->context, binary->build_id, binary->path, pid, fd);
 	}
 }
 

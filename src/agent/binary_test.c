@@ -28,7 +28,7 @@ struct fixture {
 	char build_id[BUILD_ID_HEX_MAX], path[4096], first_bytes[5];
 };
 
-static void remember(void *context, const char *build_id, const char *path, int fd)
+static void remember(void *context, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	struct fixture *fixture = context;
 	fixture->calls++;

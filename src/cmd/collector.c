@@ -44,7 +44,7 @@ int apply_agent_config(const struct agent_config *config, const char *event, con
 	return r;
 }
 
-static void on_binary(void *context, const char *build_id, const char *path, int fd)
+static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	struct collector *collector = context;
 	struct link_message message = {.kind = LINK_BINARY};

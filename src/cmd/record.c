@@ -45,7 +45,7 @@ struct record {
 	int64_t started_ns, progress_ns;
 };
 
-static void on_binary(void *context, const char *build_id, const char *path, int fd)
+static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	struct record *record = context;
 	if (*build_id) /* a failure shows as addresses without names; the rest of the profile is as good */
