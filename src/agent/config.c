@@ -76,6 +76,16 @@ static int get_flag(struct reader *reader, const char *name, const yaml_node_t *
 	return 0;
 }
 
+static int get_size(struct reader *reader, const char *name, const yaml_node_t *node, uint64_t least, uint64_t *ret)
+{
+	char text[TEXT_NUMBER_MAX];
+
+	if (!is_scalar(node) || text_parse_size(scalar(node), ret, NULL) < 0 || *ret < least)
+		return error_set(reader->err, -EINVAL, "%s: line %zu: '%.60s' must be a size of at least %s, such as 1MiB",
+				 reader->name, line_of(node), name, text_format_size(least, text));
+	return 0;
+}
+
 /* ---- names ---- */
 
 #define NAME_MAX_BYTES 32u
@@ -233,6 +243,34 @@ static int read_labels(struct reader *reader, const yaml_node_t *node)
 	return 0;
 }
 
+enum { DEBUGINFO_UPLOAD, DEBUGINFO_RATE, DEBUGINFO_FILE_SIZE };
+static const char *const debuginfo_names[] = {"upload", "rate", "file_size", NULL};
+
+static int set_debuginfo(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
+{
+	struct agent_config *config = reader->config;
+	const char *name = debuginfo_names[which];
+	bool flag = false;
+	int r = 0;
+
+	(void)context;
+	switch (which) {
+	case DEBUGINFO_UPLOAD:
+		r = get_flag(reader, name, value, &flag);
+		config->no_debuginfo_upload = !flag;
+		return r;
+	case DEBUGINFO_RATE: return get_size(reader, name, value, AGENT_DEBUGINFO_RATE_MIN, &config->debuginfo_rate);
+	default: return get_size(reader, name, value, 1, &config->debuginfo_file_bytes_max);
+	}
+}
+
+static int read_debuginfo(struct reader *reader, const yaml_node_t *node)
+{
+	if (node->type != YAML_MAPPING_NODE)
+		return bad(reader, node, "debuginfo", "must be `name: value` lines");
+	return read_mapping(reader, node, debuginfo_names, set_debuginfo, NULL);
+}
+
 enum {
 	SETTING_SERVER,
 	SETTING_TOKEN_FILE,
@@ -240,10 +278,11 @@ enum {
 	SETTING_FREQUENCY,
 	SETTING_LABELS,
 	SETTING_PROCESS_STATS,
+	SETTING_DEBUGINFO,
 	SETTING_RULES
 };
-static const char *const setting_names[] = {"server", "token_file",    "event",		  "frequency",
-					    "labels", "process_stats", "relabel_configs", NULL};
+static const char *const setting_names[] = {"server",	     "token_file", "event",	      "frequency", "labels",
+					    "process_stats", "debuginfo",  "relabel_configs", NULL};
 
 static int set_setting(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
 {
@@ -271,6 +310,7 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 		r = get_flag(reader, name, value, &flag);
 		config->no_process_stats = !flag;
 		return r;
+	case SETTING_DEBUGINFO: return read_debuginfo(reader, value);
 	default: return read_rules(reader, value);
 	}
 }

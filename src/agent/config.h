@@ -5,6 +5,7 @@
  *     server: http://profiles.example:7070
  *     frequency: 19
  *     labels: {env: prod}
+ *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
  *     relabel_configs:
  *       - source_labels: [process_executable_name]
  *         regex: node_exporter|cron
@@ -17,11 +18,16 @@
 #include "base/arena.h"
 #include "profile/labels.h"
 
+#define AGENT_DEBUGINFO_RATE_MIN 1024 /* bytes a second */
+
 struct agent_config {
 	/* NULL, 0: not in the file */
 	const char *server, *token_file, *event;
 	unsigned frequency_hz;
 	bool no_process_stats; /* process_stats: false */
+	/* debuginfo: */
+	bool no_debuginfo_upload; /* upload: false */
+	uint64_t debuginfo_rate, debuginfo_file_bytes_max;
 	struct labels labels;
 	struct relabel *relabel;
 	struct arena arena; /* of the texts */

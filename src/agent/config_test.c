@@ -30,6 +30,10 @@ static const char all[] = "# all there is\n"
 			  "  env: prod\n"
 			  "  team: 'a: b'\n"
 			  "process_stats: false\n"
+			  "debuginfo:\n"
+			  "  upload: false\n"
+			  "  rate: 512k\n"
+			  "  file_size: 3GiB\n"
 			  "relabel_configs:\n"
 			  "  - source_labels: [process_executable_name, env]\n"
 			  "    separator: '@'\n"
@@ -53,6 +57,9 @@ static void test_all_settings(void **state)
 	assert_string_equal(config.event, "cycles");
 	assert_int_equal(config.frequency_hz, 97);
 	assert_true(config.no_process_stats);
+	assert_true(config.no_debuginfo_upload);
+	assert_int_equal(config.debuginfo_rate, 512 * 1024);
+	assert_int_equal(config.debuginfo_file_bytes_max, 3ull << 30);
 	assert_string_equal(labels_get(&config.labels, "env"), "prod");
 	assert_string_equal(labels_get(&config.labels, "team"), "a: b");
 	assert_int_equal(relabel_count(config.relabel), 2);
@@ -75,6 +82,7 @@ static void test_nothing(void **state)
 		assert_int_equal(parse(texts[i], &config, NULL), 0);
 		assert_null(config.server);
 		assert_false(config.no_process_stats);
+		assert_false(config.no_debuginfo_upload);
 		assert_null(config.relabel);
 		assert_int_equal(config.frequency_hz, 0);
 		agent_config_release(&config);
@@ -97,6 +105,12 @@ static void test_what_is_wrong_is_said(void **state)
 		{"frequency: 19.5\n", "'frequency' must be a whole number"},
 		{"frequency: 10001\n", "'frequency' must be a whole number"},
 		{"process_stats: off\n", "'process_stats' is neither true nor false"},
+		{"debuginfo: false\n", "'debuginfo' must be `name: value` lines"},
+		{"debuginfo:\n  uplod: true\n", "line 2: 'uplod' is no setting; did you mean 'upload'?"},
+		{"debuginfo: {upload: no}\n", "'upload' is neither true nor false"},
+		{"debuginfo: {rate: fast}\n", "'rate' must be a size of at least 1.0 KiB, such as 1MiB"},
+		{"debuginfo: {rate: 1000}\n", "'rate' must be a size of at least 1.0 KiB"},
+		{"debuginfo: {file_size: 0}\n", "'file_size' must be a size of at least 1 B"},
 		{"event: cpu\n", "'event' is neither cpu-clock nor cycles"},
 		{"labels: [a]\n", "'labels' must be `name: value` lines"},
 		{"labels:\n  a-b: x\n", "agent.yaml: line 2: labels: "},

@@ -128,6 +128,15 @@ int upload_queue_add(struct upload_queue *queue, enum upload_what what, const ch
 	return r == -EEXIST ? 0 : r;
 }
 
+void upload_queue_clear(struct upload_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	for (size_t i = 0; i < queue->count; i++)
+		release_entry(queue, &queue->entries[i]);
+	queue->count = 0;
+	pthread_mutex_unlock(&queue->lock);
+}
+
 /* ---- asking ---- */
 
 size_t upload_queue_ask(struct upload_queue *queue, int64_t now_ns, size_t max,

@@ -44,6 +44,9 @@ DEFINE_CLEANUP_POINTER(upload_queue_free, struct upload_queue);
 int upload_queue_add(struct upload_queue *queue, enum upload_what what, const char *build_id, const char *path, pid_t pid,
 		     int fd);
 
+/* Forgets everything. What is being sent stays its taker's. */
+void upload_queue_clear(struct upload_queue *queue);
+
 /* ---- asking ---- */
 
 /* Calls visit for at most `max` entries that are due to be asked for; they are in question then until answered. Returns how

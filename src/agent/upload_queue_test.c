@@ -97,6 +97,9 @@ static void test_round(void **state)
 	assert_string_equal(ask(queue, 30), "bb=/b ");
 	upload_queue_answer(queue, "bb", false, 40);
 	assert_string_equal(ask(queue, HOUR_NS), "bb=/b cc=/c ");
+	upload_queue_clear(queue);
+	assert_int_equal(files_of(queue), 0);
+	assert_string_equal(ask(queue, 10 * HOUR_NS), "");
 }
 
 /* Of what is not wanted no descriptor is kept; of what may be wanted later it is. */

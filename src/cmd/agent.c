@@ -44,6 +44,8 @@ int cmd_agent(int argc, char **argv)
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
 		UNWIND_MEMORY_OPTION_ROW(&o.agent.heap_mib),
+		{0, "no-debuginfo-upload", NULL, OPTION_FLAG, &o.no_debuginfo_upload,
+		 .help = "do not send debug information when the server asks for it"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0}};
@@ -66,6 +68,9 @@ int cmd_agent(int argc, char **argv)
 		return cmd_fail("agent", &err);
 	if (!o.url)
 		o.url = config.server;
+	o.no_debuginfo_upload |= config.no_debuginfo_upload;
+	o.debuginfo_rate = config.debuginfo_rate;
+	o.debuginfo_file_bytes_max = config.debuginfo_file_bytes_max;
 	if (!o.url)
 		return usage_error(&usage, "no server; give --server URL");
 	if (parse_event(event, &o.agent.cycles, &err) || parse_budget(budget, &o.agent.budget, &err) ||

@@ -13,6 +13,7 @@
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
 #include "cmd/shipper.h"
+#include "cmd/uploader.h"
 #include "server/link.h"
 
 #define FINISH_NS (3 * NS_PER_S)
@@ -20,6 +21,7 @@
 struct collector {
 	struct agent *agent;
 	struct shipper *shipper;
+	struct uploader *uploader; /* NULL = none */
 	struct host_symbols symbols;
 	int link_fd;
 	unsigned frequency_hz; /* that was told last */
@@ -48,6 +50,8 @@ static void on_binary(void *context, const char *build_id, const char *path, pid
 {
 	struct collector *collector = context;
 	struct link_message message = {.kind = LINK_BINARY};
+	if (collector->uploader)
+		uploader_see(collector->uploader, build_id, path, pid, fd);
 	if (collector->link_fd < 0 || !*build_id)
 		return;
 	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", build_id);
@@ -180,6 +184,19 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	return 0;
 }
 
+static int start_uploader(struct collector *collector, const struct collector_options *options, const char *directory,
+			  struct error *err)
+{
+	struct uploader_options uploader = {.url = options->url,
+					    .token = options->token,
+					    .rate = options->debuginfo_rate,
+					    .file_bytes_max = options->debuginfo_file_bytes_max,
+					    .directory = directory};
+	if (options->link_fd >= 0 || options->no_debuginfo_upload)
+		return 0;
+	return uploader_new(&uploader, &collector->uploader, err);
+}
+
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
 {
 	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
@@ -204,6 +221,8 @@ int collector_new(const struct collector_options *options, struct collector **re
 	struct shipper_options shipper = {.url = options->url, .token = options->token};
 	if (!r)
 		r = shipper_new(&shipper, &collector->shipper, err);
+	if (!r)
+		r = start_uploader(collector, options, agent.cache_directory, err);
 	if (r)
 		return r;
 	struct agent_stats stats;
@@ -219,6 +238,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 int collector_run(struct collector *collector, struct error *err)
 {
 	int r = agent_run(collector->agent, 0, err);
+	collector->uploader = uploader_free(collector->uploader);
 	shipper_finish(collector->shipper, FINISH_NS);
 	if (collector->link_fd >= 0)
 		send_stats(collector);
@@ -235,6 +255,7 @@ struct collector *collector_free(struct collector *collector)
 {
 	if (!collector)
 		return NULL;
+	uploader_free(collector->uploader);
 	shipper_free(collector->shipper);
 	agent_free(collector->agent);
 	host_symbols_release(&collector->symbols);

@@ -19,6 +19,9 @@ struct collector_options {
 	struct agent_options agent;
 	const char *url, *token;
 	int link_fd; /* the agent's end of the link to the server on this machine; -1 = none; stays the caller's */
+	/* Debug information is sent where there is no link: there the server is given the files themselves. */
+	bool no_debuginfo_upload;
+	uint64_t debuginfo_rate, debuginfo_file_bytes_max; /* 0 = as struct uploader_options */
 };
 /* Starts sampling. Drops all privileges but those that sampling needs. */
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err);
