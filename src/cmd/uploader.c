@@ -203,7 +203,7 @@ static bool is_success(struct sending *sending, int r, const struct error *err, 
 		try_later(sending, err->message);
 	else if (reply->status == 507)
 		end_with(sending, END_FAILED, reply->why);
-	else if (reply->status >= 500 || reply->status == 408 || reply->status == 429)
+	else if (reply->status >= 500 || reply->status == 408 || reply->status == 409 || reply->status == 429)
 		try_later(sending, reply->why);
 	else
 		end_with(sending, END_NOT_NEEDED, reply->why);
@@ -297,19 +297,6 @@ static void finish(struct sending *sending)
 		end_with(sending, END_SENT, NULL);
 }
 
-/* Tells one file from another. */
-static int hash_file(int fd, uint8_t *piece, const char *name, char out[static 33], struct error *err)
-{
-	uint64_t hash = 0, at = 0;
-	ssize_t len;
-	while ((len = io_pread(fd, piece, PIECE_BYTES, at, name, err)) > 0) {
-		hash = hash64_seed(piece, (size_t)len, hash);
-		at += (uint64_t)len;
-	}
-	snprintf(out, 33, "%016llx", (unsigned long long)hash);
-	return (int)len;
-}
-
 static enum end send_file(struct uploader *uploader, const char *build_id, const char *kind, const struct debug_copy *copy,
 			  struct error *err)
 {
@@ -322,12 +309,15 @@ static enum end send_file(struct uploader *uploader, const char *build_id, const
 				  .size = copy->size,
 				  .piece = piece,
 				  .end = END_FAILED};
+	struct hash128 hash;
 	if (!piece) {
 		error_nomem(err);
 		return END_FAILED;
 	}
-	if (hash_file(copy->fd, piece, copy->from, sending.hash, err) < 0)
+	if (hash128_file(copy->fd, copy->from, &hash, err) < 0)
 		return END_FAILED;
+	snprintf(sending.hash, sizeof(sending.hash), "%016llx%016llx", (unsigned long long)hash.high,
+		 (unsigned long long)hash.low);
 	while (!sending.is_over && !is_stopped(uploader)) {
 		if (!sending.id[0])
 			begin(&sending);
