@@ -79,8 +79,7 @@ static int open_binary(const struct debug_copy_request *request, char ret_path[s
 {
 	if (request->fd < 0)
 		return open_by_path(request, ret_path, err);
-	if (!put_path(ret_path, "%s", request->path))
-		return error_set(err, -ENAMETOOLONG, "a path is too long");
+	snprintf(ret_path, PATH_MAX, "%s", request->path);
 	int fd = fcntl(request->fd, F_DUPFD_CLOEXEC, 0);
 	return fd < 0 ? error_set(err, -errno, "cannot keep %s open: %s", request->path, strerror(errno)) : fd;
 }
