@@ -153,13 +153,16 @@ int cmd_debuginfo(int argc, char **argv)
 		{0}};
 	const struct usage usage = {
 		.verb = "debuginfo",
-		.synopsis = "upload FILE... | list [OPTION...]",
+		.synopsis = "upload FILE... | list [OPTION...] | lookup FILE [ADDRESS...]",
 		.description = "upload sends the symbols and debug information of ELF files to a server, which then "
 			       "names\nwhat was sampled in programs that were stripped; of their code and data nothing "
-			       "is sent.\nlist shows the binaries that the server has seen, and what it knows of them.",
+			       "is sent.\nlist shows the binaries that the server has seen, and what it knows of them. lookup\nnames addresses of "
+			       "a file here: lookup --help.",
 		.options = options,
 		.examples = "wick debuginfo upload build/app build/lib/*.so --url http://wick:7070\n"
 			    "wick debuginfo list --state missing,failed"};
+	if (argc > 1 && strcmp(argv[1], "lookup") == 0)
+		return cmd_debuginfo_lookup(argc - 1, argv + 1);
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	a.remote = upload.remote;
@@ -167,6 +170,6 @@ int cmd_debuginfo(int argc, char **argv)
 		return run_upload(&usage, &upload, &operands);
 	if (operands.count && strcmp(operands.items[0], "list") == 0)
 		return run_list(&usage, &a, &operands);
-	return usage_error(&usage, operands.count ? "there is no '%.40s'" : "upload or list?",
+	return usage_error(&usage, operands.count ? "there is no '%.40s'" : "upload, list or lookup?",
 			   operands.count ? operands.items[0] : "");
 }

@@ -132,8 +132,8 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	return 0;
 }
 
-int query_merge_finish(struct symbolizer *symbolizer, const struct query *query, const struct query_merge_options *options, struct profile **profile,
-		       struct query_stats *stats, struct error *err)
+int query_merge_finish(struct symbolizer *symbolizer, const struct query *query, const struct query_merge_options *options,
+		       struct profile **profile, struct query_stats *stats, struct error *err)
 {
 	int64_t started = time_monotonic_ns();
 	if (symbolizer) {

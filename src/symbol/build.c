@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "elf/debug_links.h"
 #include "elf/dwarf.h"
+#include "elf/extract.h"
 #include "elf/pclntab.h"
 #include "symbol/kallsyms_text.h"
 #include "symbol/table_write.h"
@@ -25,7 +26,7 @@
 struct input {
 	int fd; /* -1 = none */
 	struct elf_file file;
-	bool is_open; /* file */
+	bool is_open;	       /* file */
 	struct elf_file inner; /* mini debug information in it */
 	uint8_t *inner_memory;
 	bool has_inner;
@@ -62,12 +63,13 @@ static void note_problem(struct build *b, const struct error *why)
 
 static const char *kind_text(enum symbol_file_kind kind)
 {
-	static const char *const texts[SYMBOL_FILE_KINDS] = {"the binary",     "the debug file",       "the shared debug file",
-							     "the .dwp file", "the .dwo file", "the list of symbols"};
+	static const char *const texts[SYMBOL_FILE_KINDS] = {"the binary",    "the debug file", "the shared debug file",
+							     "the .dwp file", "the .dwo file",	"the list of symbols"};
 	return texts[kind];
 }
 
-static int ask(struct build *b, enum symbol_file_kind kind, const char *build_id, const char *name, int *ret_fd, struct error *err)
+static int ask(struct build *b, enum symbol_file_kind kind, const char *build_id, const char *name, int *ret_fd,
+	       struct error *err)
 {
 	struct symbol_file_request request = {.kind = kind};
 	if (strlen(build_id) >= sizeof(request.build_id) || strlen(name) >= sizeof(request.name))
@@ -130,6 +132,22 @@ static bool has_symtab(const struct elf_file *file)
 {
 	const struct elf_section *section = elf_file_find_section_type(file, SHT_SYMTAB);
 	return section && section->size > 0;
+}
+
+/* An extract is as good as the binary itself: it has its program headers, and what can be had from code and data only. */
+static bool is_extract(const struct input *input)
+{
+	char mark[sizeof(EXTRACT_MARK) - 1];
+	return pread(input->fd, mark, sizeof(mark), EXTRACT_MARK_OFFSET) == (ssize_t)sizeof(mark) &&
+	       memcmp(mark, EXTRACT_MARK, sizeof(mark)) == 0;
+}
+
+static void take_extract_as_binary(struct build *b)
+{
+	if (b->binary.is_open || !b->debug.is_open || !is_extract(&b->debug))
+		return;
+	b->binary = b->debug;
+	b->debug = (struct input){.fd = -1};
 }
 
 static int open_debug(struct build *b, struct error *err)
@@ -233,7 +251,8 @@ static int add_symbols(struct build *b, struct error *err)
 {
 	int r = 0;
 	if (b->binary.is_open)
-		r = add_names(b, &b->binary.file, has_symtab(&b->binary.file) ? SYMBOL_SOURCE_SYMTAB : SYMBOL_SOURCE_DYNSYM, err);
+		r = add_names(b, &b->binary.file, has_symtab(&b->binary.file) ? SYMBOL_SOURCE_SYMTAB : SYMBOL_SOURCE_DYNSYM,
+			      err);
 	size_t own = b->symbols.count;
 	if (r == 0 && b->debug.is_open)
 		r = add_names(b, &b->debug.file, SYMBOL_SOURCE_SYMTAB, err);
@@ -259,9 +278,8 @@ static int add_symbols(struct build *b, struct error *err)
 
 static int open_for_dwarf(void *context, enum dwarf_file_kind kind, const char *name, const char *build_id, int *ret_fd)
 {
-	static const enum symbol_file_kind kinds[] = {[DWARF_FILE_ALT] = SYMBOL_FILE_ALT,
-						      [DWARF_FILE_DWP] = SYMBOL_FILE_DWP,
-						      [DWARF_FILE_DWO] = SYMBOL_FILE_DWO};
+	static const enum symbol_file_kind kinds[] = {
+		[DWARF_FILE_ALT] = SYMBOL_FILE_ALT, [DWARF_FILE_DWP] = SYMBOL_FILE_DWP, [DWARF_FILE_DWO] = SYMBOL_FILE_DWO};
 	return ask(context, kinds[kind], build_id, name, ret_fd, NULL);
 }
 
@@ -357,6 +375,7 @@ static int build_elf(struct build *b, int out_fd, struct error *err)
 		return error_set(err, r, "%s", why.message);
 	if (r < 0 && r != -ENOENT)
 		note_problem(b, &why);
+	take_extract_as_binary(b);
 	r = make_writer(b, err);
 	if (r == 0)
 		r = add_symbols(b, err);

@@ -109,8 +109,8 @@ static void listing_release(struct listing *listing)
 }
 
 /* on_file gets each regular file of a directory of two digits; temporary ones that a crash left are removed. */
-static void walk(struct symbolizer *s, void (*on_file)(void *context, const char *prefix, const char *path, const char *name,
-							const struct stat *st),
+static void walk(struct symbolizer *s,
+		 void (*on_file)(void *context, const char *prefix, const char *path, const char *name, const struct stat *st),
 		 void *context)
 {
 	for (unsigned prefix = 0; prefix < 256; prefix++) {
@@ -227,7 +227,8 @@ static void scan_file(void *context, const char *prefix, const char *path, const
 		entry->was_built = true;
 		entry->sources = header.sources;
 		entry->no_offsets = header.flags & SYMBOL_TABLE_NO_OFFSETS;
-		entry->state = header.sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+		entry->state =
+			header.sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 		entry->functions = header.function_count;
 		entry->ranges = header.range_count;
 		entry->rows = (uint64_t)header.block_count * SYMBOL_TABLE_BLOCK_ROWS;

@@ -4,8 +4,9 @@
  * somebody has asked for go before those that were only seen; of the asked for, the newest first, since that is what is being
  * looked at.
  *
- * When the mapped tables pass the memory limit the least recently used ones are unmapped; a table in use is counted and outlives
- * that; the one that is asked for stays however large it is. When there are too many entries, the least recently used go that nobody works on.
+ * When the mapped tables pass the memory limit the least recently used ones are unmapped; a table in use is counted and
+ * outlives that; the one that is asked for stays however large it is. When there are too many entries, the least recently used
+ * go that nobody works on.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a table comes to be: mapped from disk if it is there, else built by a worker thread, which takes the entries that wait one
- * by one. The lock guards the entries and is held for pointer work only. Who builds an entry holds it by its state
+ * How a table comes to be: mapped from disk if it is there, else built by a worker thread, which takes the entries that wait
+ * one by one. The lock guards the entries and is held for pointer work only. Who builds an entry holds it by its state
  * (SYMBOL_WORKING); what arrives meanwhile sets `again`, and the build is repeated.
  *
  * Without workers (record, tests) who asks builds, one at a time: memory is bounded by one file either way.
  *
- * What cannot be named is looked for again, at first after a minute, then at twice the time up to half an hour; and at once when
- * something arrives that could help. A table that lacks debug information is built again only if there is a source now that it
- * was not made from, since reading a binary once more finds nothing new.
+ * What cannot be named is looked for again, at first after a minute, then at twice the time up to half an hour; and at once
+ * when something arrives that could help. A table that lacks debug information is built again only if there is a source now
+ * that it was not made from, since reading a binary once more finds nothing new.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -132,17 +132,16 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 
 static void build(struct symbolizer *s, const struct job *job, struct outcome *ret)
 {
-	struct source_job source = {.symbolizer = s,
-				    .build_id = job->by_path ? "" : job->key,
-				    .path = job->path,
-				    .offered_fd = job->fd};
+	struct source_job source = {
+		.symbolizer = s, .build_id = job->by_path ? "" : job->key, .path = job->path, .offered_fd = job->fd};
 	struct error err = {0};
 	char temporary[SYMBOL_PATH_MAX] = "";
 	int64_t started = time_monotonic_ns();
 	struct symbol_table *table = NULL;
 	int r = build_table(s, job, &source, temporary, ret, &table, &err);
 	ret->no_offsets = table && (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS);
-	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) && !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
+	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) &&
+		     !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
 	cache_end(s, source.build_id, temporary, ret->result.table_bytes, r == 0 && !worse);
 	ret->build_ns = time_monotonic_ns() - started - source.wait_ns;
 	ret->unreachable = source.unreachable;
@@ -167,9 +166,9 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->unchanged = job->has_table;
 	ret->state = r == -ENOENT ? SYMBOL_MISSING : SYMBOL_FAILED;
 	snprintf(ret->why, sizeof(ret->why), "%s",
-		 r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found" :
-		 err.message[0]			 ? err.message :
-						   strerror(-r));
+		 r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found"
+		 : err.message[0]		 ? err.message
+						 : strerror(-r));
 }
 
 /* ---- entries and builds, with the lock ---- */
@@ -263,8 +262,7 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 static int run(struct symbolizer *s, struct job *job)
 {
 	struct outcome *outcome = mem_zalloc(sizeof(*outcome));
-	struct outcome none = {
-		.state = SYMBOL_FAILED, .why = "out of memory", .unchanged = job->has_table, .code = -ENOMEM};
+	struct outcome none = {.state = SYMBOL_FAILED, .why = "out of memory", .unchanged = job->has_table, .code = -ENOMEM};
 	if (outcome)
 		build(s, job, outcome);
 	int code = outcome ? outcome->code : none.code;
@@ -332,7 +330,8 @@ void jobs_want(struct symbolizer *s, struct symbol_entry *entry, enum symbol_que
 	if (entry->state == SYMBOL_WORKING || is_settled(s, entry) || __atomic_load_n(&s->stop, __ATOMIC_RELAXED))
 		return;
 	/* A table that is there and may be no better the next time is not made again. */
-	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 && !source_may_improve(s, entry->key, entry->sources)) {
+	if (entry->was_built && entry->sources && !entry->by_path && entry->offered_fd < 0 &&
+	    !source_may_improve(s, entry->key, entry->sources)) {
 		entry->retry_ns = time_monotonic_ns() + s->retry_interval_ns;
 		return;
 	}

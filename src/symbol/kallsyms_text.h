@@ -12,7 +12,8 @@
 
 #define KALLSYMS_TEXT_BYTES_MAX (64 * MIB)
 
-/* Adds the functions, with flags SYMBOL_TABLE_KERNEL and base 0. -EBADMSG with the line, -EINVAL of another build-id, -E2BIG. */
+/* Adds the functions, with flags SYMBOL_TABLE_KERNEL and base 0. -EBADMSG with the line, -EINVAL of another build-id, -E2BIG.
+ */
 int kallsyms_text_add(int fd, const char *build_id, struct table_writer *writer, struct error *err);
 
 #endif

@@ -121,13 +121,13 @@ void symbolizer_get_stats(struct symbolizer *symbolizer, struct symbolizer_stats
 /* A table, held. */
 struct symbol_view;
 struct symbol_frame {
-	const char *name;      /* mangled; lives as long as the view, as does file */
-	const char *file;      /* "" = unknown */
-	uint32_t line, column; /* 0 = unknown */
-	const char *start_file;	  /* of the function; "" = unknown */
-	uint32_t start_line;   /* of the function; 0 = unknown */
-	uint64_t function;     /* the same number in the same function of this table */
-	uint16_t language;     /* DW_LANG_*; 0 = unknown */
+	const char *name;	/* mangled; lives as long as the view, as does file */
+	const char *file;	/* "" = unknown */
+	uint32_t line, column;	/* 0 = unknown */
+	const char *start_file; /* of the function; "" = unknown */
+	uint32_t start_line;	/* of the function; 0 = unknown */
+	uint64_t function;	/* the same number in the same function of this table */
+	uint16_t language;	/* DW_LANG_*; 0 = unknown */
 	bool inlined;
 };
 /* -ENOENT when there is no table (yet). build_id "": path of this host. */

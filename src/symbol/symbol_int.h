@@ -42,14 +42,14 @@ struct symbol_entry {
 	bool by_path; /* no build-id; never goes to disk */
 	enum symbol_state state;
 	uint32_t sources;
-	bool was_built;	    /* at least once, or found on disk: otherwise the state says nothing yet */
-	bool disk_checked;  /* there is no table on disk but what `shared` holds */
-	bool again;	    /* something arrived while it was being worked on */
-	bool no_offsets;    /* the table was made of a debug file alone: the binary would help */
-	bool incomplete;    /* units of the debug information could not be had, or were damaged */
-	unsigned failures;  /* in a row */
-	int offered_fd;	    /* -1 = none */
-	int64_t retry_ns;   /* monotonic: not before */
+	bool was_built;		     /* at least once, or found on disk: otherwise the state says nothing yet */
+	bool disk_checked;	     /* there is no table on disk but what `shared` holds */
+	bool again;		     /* something arrived while it was being worked on */
+	bool no_offsets;	     /* the table was made of a debug file alone: the binary would help */
+	bool incomplete;	     /* units of the debug information could not be had, or were damaged */
+	unsigned failures;	     /* in a row */
+	int offered_fd;		     /* -1 = none */
+	int64_t retry_ns;	     /* monotonic: not before */
 	struct shared_table *shared; /* NULL = not mapped, or none */
 	uint64_t samples;
 	int64_t first_seen_ns, last_seen_ns, built_ns, build_ns, cpu_ns;
@@ -126,8 +126,8 @@ struct source_job {
 	struct symbolizer *symbolizer;
 	const char *build_id; /* "" = none */
 	const char *path;
-	int offered_fd; /* -1 = none */
-	char from[256]; /* what was opened, for people */
+	int offered_fd;	  /* -1 = none */
+	char from[256];	  /* what was opened, for people */
 	bool unreachable; /* a server did not answer: look again soon */
 	int64_t wait_ns;  /* that fetching took */
 };

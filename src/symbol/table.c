@@ -3,31 +3,30 @@
  * A symbol table, version 2, little-endian: struct symbol_table_header (table.h), then
  *
  *   segments   those that are executed: file offset, size, address
- *   ranges     u32 start[N], u32 scope[N], u32 symbol[N]: ascending; a range ends where the next one starts, and the last one is
- *              empty of both. scope: CODE_NONE = no debug information. symbol: offset of a name in strings, 0 = none
- *   scopes     functions and inlined calls; a call's parent comes before it
- *   functions  name, file and line of the declaration, language: each once, however often it is inlined
- *   files      offsets of paths in strings; [0] is ""
- *   blocks     u32 start[B], u32 at[B]: the address of a block's first row and where it begins in rows
- *   rows       the line table, packed: SYMBOL_TABLE_BLOCK_ROWS rows a block
+ *   ranges     u32 start[N], u32 scope[N], u32 symbol[N]: ascending; a range ends where the next one starts, and the last one
+ * is empty of both. scope: CODE_NONE = no debug information. symbol: offset of a name in strings, 0 = none scopes     functions
+ * and inlined calls; a call's parent comes before it functions  name, file and line of the declaration, language: each once,
+ * however often it is inlined files      offsets of paths in strings; [0] is "" blocks     u32 start[B], u32 at[B]: the address
+ * of a block's first row and where it begins in rows rows       the line table, packed: SYMBOL_TABLE_BLOCK_ROWS rows a block
  *   strings    each ended by a NUL; the first is ""
  *
- * Addresses count from `base` and are 32 bits: code of more than 4 GiB in one binary cannot be reached by its own calls; what is
- * beyond is left out. The arrays of a range are apart so that the search touches nothing but starts.
+ * Addresses count from `base` and are 32 bits: code of more than 4 GiB in one binary cannot be reached by its own calls; what
+ * is beyond is left out. The arrays of a range are apart so that the search touches nothing but starts.
  *
- * A lookup goes from file offset through the segments to an address, and by binary search in start[] to a range. Its scope is the
- * innermost one; the parents follow. Where the innermost frame is, the row says; where each other frame is, the call of the one
- * inlined into it. The outermost frame goes by the name of the symbol, if there is one: it is what was linked, and tells parts
- * of a function apart ("foo.cold"). Addresses and not file offsets are stored because a separate debug file knows addresses only.
+ * A lookup goes from file offset through the segments to an address, and by binary search in start[] to a range. Its scope is
+ * the innermost one; the parents follow. Where the innermost frame is, the row says; where each other frame is, the call of the
+ * one inlined into it. The outermost frame goes by the name of the symbol, if there is one: it is what was linked, and tells
+ * parts of a function apart ("foo.cold"). Addresses and not file offsets are stored because a separate debug file knows
+ * addresses only.
  *
  * A row, in bytes: ULEB128 of (address - previous address) << 2 | file differs << 1 | end; unless it is an end: ULEB128 file if
  * it differs, SLEB128 line - previous line, ULEB128 column. The first row of a block counts from the block's start, file 0 and
  * line 0, so that a block is read without those before it. Rows are packed, and not arrays, because they are most of a table
  * and a lookup reads but half a block of them on average.
  *
- * All invariants of an image are checked when it is mapped (is_sound), but for what is in rows, which is bounded when it is read.
- * So a lookup checks next to nothing. A file that fails is made anew. It is ours alone: who cuts it short while it is mapped
- * has root's powers or the server's, and stops the server in easier ways.
+ * All invariants of an image are checked when it is mapped (is_sound), but for what is in rows, which is bounded when it is
+ * read. So a lookup checks next to nothing. A file that fails is made anew. It is ours alone: who cuts it short while it is
+ * mapped has root's powers or the server's, and stops the server in easier ways.
  */
 #include "symbol/table.h"
 
@@ -144,7 +143,8 @@ static int check(struct symbol_table *t, const char *name, const char *build_id,
 		return error_set(err, -EBADMSG, "%s: the symbol table's length is wrong", name);
 	if (h->checksum != hash64(t->image + SYMBOL_TABLE_CHECKSUM_FROM, t->len - SYMBOL_TABLE_CHECKSUM_FROM))
 		return error_set(err, -EBADMSG, "%s: the symbol table's checksum is wrong", name);
-	if (strnlen(h->build_id, sizeof(h->build_id)) == sizeof(h->build_id) || (build_id && strcmp(h->build_id, build_id) != 0))
+	if (strnlen(h->build_id, sizeof(h->build_id)) == sizeof(h->build_id) ||
+	    (build_id && strcmp(h->build_id, build_id) != 0))
 		return error_set(err, -EBADMSG, "%s: the symbol table belongs to another build-id", name);
 	if (!ranges_are_sound(t) || !scopes_are_sound(t) || !rest_is_sound(t))
 		return error_set(err, -EBADMSG, "%s: the symbol table's parts do not fit together", name);
@@ -271,8 +271,9 @@ void symbol_table_bounds(const struct symbol_table *table, uint32_t range, uint6
 {
 	uint32_t first = range, last = range, count = table->header->range_count;
 	uint32_t outermost = symbol_table_outermost(table, range), symbol = table->symbols_at[range];
-#define SAME(i) (symbol ? table->symbols_at[i] == symbol : outermost != CODE_NONE && !table->symbols_at[i] && \
-						       symbol_table_outermost(table, i) == outermost)
+#define SAME(i)                                                                                                                \
+	(symbol ? table->symbols_at[i] == symbol                                                                               \
+		: outermost != CODE_NONE && !table->symbols_at[i] && symbol_table_outermost(table, i) == outermost)
 	while (first > 0 && SAME(first - 1))
 		first--;
 	while (last + 1 < count && SAME(last + 1))
@@ -304,7 +305,8 @@ struct row {
 };
 
 /* One row behind `row` at `address`. False at the end of what can be read. */
-static bool next_row(const struct symbol_table *table, const uint8_t **at, const uint8_t *end, uint32_t *address, struct row *row)
+static bool next_row(const struct symbol_table *table, const uint8_t **at, const uint8_t *end, uint32_t *address,
+		     struct row *row)
 {
 	uint64_t head, file = row->file, delta, column;
 	if (!read_uleb(at, end, &head))

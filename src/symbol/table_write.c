@@ -58,7 +58,7 @@ struct table_writer {
 	size_t run_count, run_capacity;
 	struct symbol {
 		uint32_t start, end, name;
-	} *symbols;
+	} * symbols;
 	size_t symbol_count;
 	uint32_t units;
 	uint32_t *file_ids, *scope_ids; /* of the unit being added */
@@ -506,7 +506,7 @@ static int put_row(struct out *out, const struct row *row)
 		r = put_uleb(&out->rows, row->file);
 	if (r == 0 && !row->end) {
 		int64_t delta = (int64_t)row->line - out->line;
-		r = put_uleb(&out->rows, (uint32_t)((uint32_t)delta << 1 ^ (uint32_t)-((uint32_t)delta >> 31)));
+		r = put_uleb(&out->rows, (uint32_t)((uint32_t)delta << 1 ^ (uint32_t) - ((uint32_t)delta >> 31)));
 		if (r == 0)
 			r = put_uleb(&out->rows, row->column);
 		out->file = row->file;
@@ -610,7 +610,8 @@ static int write_image(struct table_writer *w, struct out *out, struct symbol_ta
 	header->strings_len = strings->len;
 	header->length = symbol_table_layout(header, NULL);
 	if (header->length > bytes_max)
-		return error_set(err, -E2BIG, "a symbol table of more than %llu bytes, the limit", (unsigned long long)bytes_max);
+		return error_set(err, -E2BIG, "a symbol table of more than %llu bytes, the limit",
+				 (unsigned long long)bytes_max);
 	const struct part parts[] = {
 		{header, sizeof(*header)},
 		{w->segments, w->segment_count * sizeof(*w->segments)},
