@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The symbolizer with workers: nobody waits who did not ask to, and what arrives late is seen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/time.h"
+#include "elf/test_elf.h"
+#include "symbol/symbol_int.h"
+#include "symbol/uploads.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct test_symbol exported[] = {{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL}};
+static const struct test_symbol all[] = {{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL},
+					 {"hidden", 0x100, 0x20, STT_FUNC, STB_LOCAL}};
+static const struct test_elf stripped = {exported, COUNT(exported), .stripped = true};
+static const struct test_elf separate = {all, COUNT(all), .debug_only = true};
+static const struct symbolizer_want patient = {.wait_ns = -1};
+
+struct fixture {
+	char directory[64], cache[128], debug[128], uploads[128];
+	struct uploads *store;
+	struct symbolizer *s;
+};
+
+static void on_arrival(void *context, const char *build_id, enum upload_kind kind)
+{
+	symbolizer_arrived(((struct fixture *)context)->s, build_id);
+}
+
+static void open_symbolizer(struct fixture *f, unsigned workers)
+{
+	struct symbolizer_options options = {.cache_directory = f->cache, .workers = workers, .uploads = f->store};
+	assert_int_equal(symbolizer_new(&options, &f->s, NULL), 0);
+	f->s->debug_directory = f->debug;
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = mem_zalloc(sizeof(*f));
+	snprintf(f->directory, sizeof(f->directory), "/tmp/wick-jobs-test-XXXXXX");
+	assert_non_null(mkdtemp(f->directory));
+	snprintf(f->cache, sizeof(f->cache), "%s/cache", f->directory);
+	snprintf(f->debug, sizeof(f->debug), "%s/debug", f->directory);
+	snprintf(f->uploads, sizeof(f->uploads), "%s/uploads", f->directory);
+	struct uploads_options options = {.directory = f->uploads, .on_arrival = on_arrival, .context = f};
+	assert_int_equal(uploads_open(&options, &f->store, NULL), 0);
+	open_symbolizer(f, 2);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+	symbolizer_free(f->s);
+	uploads_close(f->store);
+	assert_int_equal(io_remove_tree(f->directory, NULL), 0);
+	mem_free(f);
+	return 0;
+}
+
+static void make_id(unsigned number, char out[static BUILD_ID_HEX_MAX])
+{
+	snprintf(out, BUILD_ID_HEX_MAX, "%02x%s", number, TEST_ELF_BUILD_ID + 2);
+}
+
+static void make_elf(const struct test_elf *elf, unsigned number, struct buffer *ret)
+{
+	struct test_elf numbered = *elf;
+	numbered.build_id_first = (uint8_t)number;
+	test_elf_build(&numbered, ret);
+}
+
+static void write_program(const struct fixture *f, const struct test_elf *elf, unsigned number, char out[static 256])
+{
+	struct buffer b;
+	make_elf(elf, number, &b);
+	snprintf(out, 256, "%s/program%u", f->directory, number);
+	assert_int_equal(io_write_file(out, b.data, b.len, 0755, NULL), 0);
+	buffer_release(&b);
+}
+
+static void upload(struct fixture *f, const struct test_elf *elf, unsigned number)
+{
+	struct buffer b;
+	struct upload_begin begin = {.kind = UPLOAD_DEBUGINFO};
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	make_elf(elf, number, &b);
+	make_id(number, begin.build_id);
+	begin.size = b.len;
+	assert_int_equal(uploads_begin(f->store, &begin, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(f->store, id, 0, buffer_bytes(&b), &offset, NULL), 0);
+	assert_int_equal(uploads_finish(f->store, id, NULL), 0);
+	buffer_release(&b);
+}
+
+/* Resolves one location; the name that it got, "" = none. */
+static const char *resolve(struct fixture *f, const char *path, const char *build_id, uint64_t text_offset,
+			   const struct symbolizer_want *want, struct symbolizer_coverage *ret)
+{
+	static char name[256];
+	struct profile *p;
+	struct profile_mapping mapping = {.start = 0x7f0000000000, .limit = 0x7f0000001000};
+	struct profile_location location = {.address = mapping.start + TEST_ELF_TEXT_OFFSET + text_offset};
+	uint32_t id;
+	assert_int_equal(profile_new(&p, NULL), 0);
+	assert_int_equal(profile_add_cstring(p, path, &mapping.file_name, NULL), 0);
+	assert_int_equal(profile_add_cstring(p, build_id, &mapping.build_id, NULL), 0);
+	assert_int_equal(profile_add_mapping(p, &mapping, &location.mapping, NULL), 0);
+	assert_int_equal(profile_add_location(p, &location, NULL, 0, &id, NULL), 0);
+	assert_int_equal(symbolizer_resolve(f->s, p, 1, want, ret, NULL), 0);
+	const struct profile_location *l = &p->locations[id];
+	snprintf(name, sizeof(name), "%s",
+		 l->line_count ? profile_string(p, p->functions[p->lines[l->line_first].function].name) : "");
+	profile_free(p);
+	return name;
+}
+
+static struct symbol_status status_of(struct fixture *f, const char *build_id)
+{
+	struct symbol_list_options options = {.text = build_id};
+	struct symbol_status *list, found;
+	size_t count;
+	assert_int_equal(symbolizer_list(f->s, &options, &list, &count, NULL, NULL, NULL), 0);
+	assert_int_equal(count, 1);
+	found = list[0];
+	mem_free(list);
+	return found;
+}
+
+/* Until nothing is being worked on. */
+static void settle(struct fixture *f)
+{
+	struct symbolizer_stats stats;
+	int64_t until = time_monotonic_ns() + 60 * NS_PER_S;
+	do {
+		time_sleep_ns(NS_PER_MS);
+		symbolizer_get_stats(f->s, &stats);
+		assert_true(time_monotonic_ns() < until);
+	} while (stats.waiting || stats.running);
+}
+
+/* ---- tests ---- */
+
+static void test_pending_then_named(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX];
+	struct symbolizer_coverage coverage;
+	write_program(f, &stripped, 0x31, path);
+	make_id(0x31, id);
+	/* It may be quick, but it is never both. */
+	resolve(f, path, id, 0x10, NULL, &coverage);
+	assert_int_equal(coverage.pending + coverage.resolved, 1);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+	assert_int_equal(coverage.resolved, 1);
+	assert_int_equal(coverage.pending + coverage.missing, 0);
+	/* What is nowhere is pending, then missing. */
+	assert_string_equal(resolve(f, "/nowhere", "00fedc", 0x10, &patient, &coverage), "");
+	assert_int_equal(coverage.missing, 1);
+	assert_int_equal(status_of(f, "00fedc").state, SYMBOL_MISSING);
+	assert_true(status_of(f, "00fedc").why[0]);
+}
+
+static void test_seen_is_built(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX];
+	bool later;
+	write_program(f, &stripped, 0x32, path);
+	make_id(0x32, id);
+	symbolizer_note(f->s, id, path, 7);
+	symbolizer_note(f->s, id, path, 5);
+	symbolizer_note(f->s, "../x", path, 5);
+	settle(f);
+	struct symbol_status status = status_of(f, id);
+	assert_int_equal(status.state, SYMBOL_PARTIAL);
+	assert_int_equal(status.sources, SYMBOL_SOURCE_DYNSYM);
+	assert_int_equal(status.samples, 12);
+	assert_string_equal(status.path, path);
+	assert_non_null(strstr(status.from, path));
+	assert_non_null(strstr(status.why, "no debug information"));
+	assert_true(status.first_seen_ns > 0 && status.last_seen_ns >= status.first_seen_ns && status.built_ns > 0);
+	/* Somebody who has debug information would help. */
+	assert_true(symbolizer_wants(f->s, id, path, &later));
+	assert_false(later);
+	assert_false(symbolizer_wants(f->s, "not a build-id", path, &later));
+}
+
+/* An upload repairs what was seen before it, and the old table serves until then. */
+static void test_late_upload(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX];
+	struct symbolizer_coverage coverage;
+	bool later;
+	write_program(f, &stripped, 0x33, path);
+	make_id(0x33, id);
+	assert_string_equal(resolve(f, path, id, 0x100, &patient, &coverage), "");
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+	assert_true(symbolizer_wants(f->s, id, path, &later));
+	upload(f, &separate, 0x33);
+	settle(f);
+	assert_string_equal(resolve(f, path, id, 0x100, NULL, &coverage), "hidden");
+	assert_string_equal(resolve(f, path, id, 0x10, NULL, &coverage), "alpha");
+	assert_false(symbolizer_wants(f->s, id, path, &later));
+	assert_int_equal(status_of(f, id).sources, SYMBOL_SOURCE_DYNSYM | SYMBOL_SOURCE_SYMTAB);
+	/* It comes back from disk. */
+	symbolizer_free(f->s);
+	open_symbolizer(f, 1);
+	assert_int_equal(status_of(f, id).sources, SYMBOL_SOURCE_DYNSYM | SYMBOL_SOURCE_SYMTAB);
+	assert_string_equal(resolve(f, "", id, 0x100, NULL, &coverage), "hidden");
+}
+
+/* Before the binary was ever heard of. */
+static void test_upload_first(void **state)
+{
+	struct fixture *f = *state;
+	char id[BUILD_ID_HEX_MAX];
+	make_id(0x34, id);
+	upload(f, &separate, 0x34);
+	settle(f);
+	assert_int_equal(status_of(f, id).sources, SYMBOL_SOURCE_SYMTAB);
+}
+
+static void test_retry(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX];
+	struct symbolizer_coverage coverage;
+	struct error err = {0};
+	make_id(0x35, id);
+	snprintf(path, sizeof(path), "%s/program%u", f->directory, 0x35);
+	assert_int_equal(symbolizer_retry(f->s, id, &err), -ENOENT);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "");
+	write_program(f, &stripped, 0x35, path);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), ""); /* remembered */
+	assert_int_equal(coverage.missing, 1);
+	assert_true(status_of(f, id).retry_ns > 0);
+	assert_int_equal(symbolizer_retry(f->s, id, &err), 0);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+}
+
+/* A thousand at once: none is waited for, all end with a state. */
+static void test_many(void **state)
+{
+	struct fixture *f = *state;
+	struct symbol_list_options options = {.limit = 10};
+	struct symbol_status *list;
+	size_t count, total, counts[SYMBOL_STATES];
+	for (unsigned i = 0; i < 1000; i++) {
+		char id[BUILD_ID_HEX_MAX];
+		snprintf(id, sizeof(id), "%08x", i);
+		symbolizer_note(f->s, id, "/nowhere/at/all", i);
+	}
+	settle(f);
+	assert_int_equal(symbolizer_list(f->s, &options, &list, &count, &total, counts, NULL), 0);
+	assert_int_equal(count, 10);
+	assert_int_equal(total, 1000);
+	assert_int_equal(counts[SYMBOL_MISSING], 1000);
+	assert_string_equal(list[0].build_id, "000003e7"); /* by falling samples */
+	mem_free(list);
+	options = (struct symbol_list_options){.states = 1u << SYMBOL_COMPLETE};
+	assert_int_equal(symbolizer_list(f->s, &options, &list, &count, &total, NULL, NULL), 0);
+	assert_int_equal(total, 0);
+	mem_free(list);
+}
+
+/* What somebody looks at goes before what was only seen. */
+static void test_asked_goes_first(void **state)
+{
+	struct fixture *f = *state;
+	symbolizer_free(f->s);
+	open_symbolizer(f, 0); /* nobody takes from the queues */
+	pthread_mutex_lock(&f->s->lock);
+	for (unsigned i = 0; i < 4; i++) {
+		char key[16];
+		snprintf(key, sizeof(key), "%08x", i);
+		entries_enqueue(f->s, entries_get(f->s, key, NULL), SYMBOL_QUEUE_SEEN);
+	}
+	entries_enqueue(f->s, entries_find(f->s, "00000002"), SYMBOL_QUEUE_ASKED);
+	entries_enqueue(f->s, entries_find(f->s, "00000001"), SYMBOL_QUEUE_ASKED);
+	entries_enqueue(f->s, entries_find(f->s, "00000001"), SYMBOL_QUEUE_SEEN); /* no step back */
+	static const char *const expected[] = {"00000001", "00000002", "00000000", "00000003"};
+	for (unsigned i = 0; i < 4; i++)
+		assert_string_equal(entries_dequeue(f->s)->key, expected[i]);
+	assert_null(entries_dequeue(f->s));
+	assert_int_equal(f->s->stats.waiting, 0);
+	pthread_mutex_unlock(&f->s->lock);
+}
+
+/* Tables on disk have a limit; the least recently used go, and are made again when they are wanted. */
+static void test_disk_limit(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX];
+	struct symbolizer_coverage coverage;
+	struct symbolizer_stats stats;
+	write_program(f, &stripped, 0x40, path);
+	make_id(0x40, id);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+	symbolizer_get_stats(f->s, &stats);
+	uint64_t one = stats.disk_bytes;
+	assert_true(one > 0);
+	f->s->cache_max_bytes = 4 * one;
+	for (unsigned i = 0x41; i < 0x4c; i++) {
+		write_program(f, &stripped, i, path);
+		make_id(i, id);
+		assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+	}
+	settle(f);
+	symbolizer_get_stats(f->s, &stats);
+	assert_true(stats.disk_bytes <= 4 * one);
+	assert_true(stats.disk_evicted >= 8);
+	f->s->memory_max_bytes = 1;
+	snprintf(path, sizeof(path), "%s/program%u", f->directory, 0x40);
+	make_id(0x4a, id);
+	resolve(f, "", id, 0x10, &patient, &coverage);
+	make_id(0x40, id);
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+}
+
+/* It ends at once, whatever waits. */
+static void test_end_with_work_left(void **state)
+{
+	struct fixture *f = *state;
+	for (unsigned i = 0; i < 500; i++) {
+		char id[BUILD_ID_HEX_MAX];
+		snprintf(id, sizeof(id), "%08x", i);
+		symbolizer_note(f->s, id, "/nowhere", 1);
+	}
+	f->s = symbolizer_free(f->s);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_pending_then_named), TEST(test_seen_is_built), TEST(test_late_upload),
+		TEST(test_upload_first),       TEST(test_retry),	 TEST(test_many),
+		TEST(test_asked_goes_first),   TEST(test_disk_limit),	 TEST(test_end_with_work_left),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
