@@ -236,11 +236,13 @@ static void put_rust_group(struct shortener *s)
 		s->at = end;
 		return;
 	}
+	/* "<module::Type>::name" is a path; "<dyn Trait>::name" and "<[T]>::name" are not. */
+	bool is_bracketed = is_named || !is_word(inside[0]) || starts(inside, "dyn ");
 	s->at = inside;
-	if (is_named)
+	if (is_bracketed)
 		put(s, "<", 1);
 	put_type(s, end - 1);
-	if (is_named)
+	if (is_bracketed)
 		put(s, ">", 1);
 	s->at = end;
 }

@@ -73,6 +73,8 @@ static const struct {
 	{"<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop", "<alloc::vec::Vec as core::ops::drop::Drop>::drop"},
 	{"<alloc::vec::Vec<u8>>::push", "alloc::vec::Vec::push"},
 	{"<mycrate::foo::Bar>::new", "mycrate::foo::Bar::new"},
+	{"<dyn core::any::Any>::type_id", "<dyn core::any::Any>::type_id"},
+	{"<[u8]>::concat::<u8>", "<[u8]>::concat"},
 	{"<&mut [T] as core::fmt::Debug>::fmt", "<&mut [T] as core::fmt::Debug>::fmt"},
 	{"<alloc::vec::Vec::<u8> as core::convert::From<&str>>::from", "<alloc::vec::Vec as core::convert::From>::from"},
 	{"core::fmt::num::<impl core::fmt::Display for u32>::fmt", "core::fmt::num::<impl core::fmt::Display for u32>::fmt"},

@@ -134,7 +134,8 @@ static size_t find_file_name(const struct pclntab *table, uint32_t unit, int32_t
 	size_t base = table->layout == PCLNTAB_1_2 ? 0 : table->files;
 	size_t list = table->layout == PCLNTAB_1_2 ? table->files : table->units;
 	uint64_t at = list + 4 * ((uint64_t)unit + (uint32_t)value);
-	if (value < 0 || at > table->len || table->len - at < 4)
+	int32_t first = table->layout == PCLNTAB_1_2; /* whose list starts with its length */
+	if (value < first || at > table->len || table->len - at < 4)
 		return 0;
 	uint64_t offset = pclntab_number(table, (size_t)at, 4);
 	if (offset == UINT32_MAX || offset >= table->len - base)

@@ -29,6 +29,7 @@
 #define WINDOW_BYTES (1 * MIB)
 #define HEADER_BYTES 8
 #define MODULE_TEXT  22
+#define SEARCH_TRIES 16 /* places in one section that look like a table */
 #define BASE_FIRST   36
 #define BASE_LAST    46
 
@@ -91,16 +92,21 @@ int pclntab_read_memory(const struct pclntab *table, uint64_t address, void *ret
 	return elf_file_read(table->file, offset, ret, len, err);
 }
 
-/* A word of memory as the program sees it. */
-static bool read_word(const struct pclntab *table, uint64_t address, uint64_t *ret)
+/* A word of memory as the program sees it; 0 where the file has nothing. Errors of reading only. */
+static int read_word(const struct pclntab *table, uint64_t address, uint64_t *ret, struct error *err)
 {
 	uint64_t value = 0;
 	if (find_pointer(table, address, ret))
-		return true;
-	if (pclntab_read_memory(table, address, &value, table->pointer_size, NULL) < 0)
-		return false;
-	*ret = value;
-	return true;
+		return 0;
+	struct error problem;
+	int r = pclntab_read_memory(table, address, &value, table->pointer_size, &problem);
+	if (r < 0 && r != -EBADMSG) {
+		if (err)
+			*err = problem;
+		return r;
+	}
+	*ret = r == 0 ? value : 0;
+	return 0;
 }
 
 static int add_relocations(struct pclntab *table, const uint8_t *data, size_t len, struct error *err)
@@ -300,15 +306,18 @@ static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint
 /* A range that may hold a table: every place that looks like one is tried. */
 static int search_range(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
 {
-	for (unsigned tries = 0; tries < 16; tries++) {
-		uint64_t found;
+	for (unsigned tries = 0; tries < SEARCH_TRIES; tries++) {
+		uint64_t found = 0;
+		struct error problem = {0};
 		int r = search(table, offset, len, 8, HEADER_BYTES, match_header, &found, err);
 		if (r < 0)
 			return r;
 		uint64_t skip = found - offset, left = len - skip;
 		if (left > table->file->size - found)
 			left = table->file->size - found;
-		r = read_table(table, found, left, address + skip, err);
+		r = read_table(table, found, left, address + skip, &problem);
+		if (r < 0 && r != -EBADMSG && r != -ENOTSUP && err)
+			*err = problem;
 		if (r != -EBADMSG && r != -ENOTSUP)
 			return r;
 		table->data = mem_free(table->data);
@@ -401,20 +410,24 @@ static int find_module(struct pclntab *table, uint64_t *ret, struct error *err)
 /* Without a module, the text is where the section of that name is, which is right unless C code was linked in. */
 static int read_module(struct pclntab *table, struct error *err)
 {
-	uint64_t module = 0, base;
+	uint64_t module = 0, base = 0;
 	int r = find_module(table, &module, err);
 	const struct elf_section *text = elf_file_find_section(table->file, ".text");
 	if (r < 0 && table->text_start == 0 && text)
 		table->text_start = text->address;
 	if (r < 0)
 		return r == -ENOENT || r == -EBADMSG ? 0 : r;
-	if (table->text_start == 0 && !read_word(table, module + MODULE_TEXT * table->pointer_size, &table->text_start))
-		table->text_start = 0;
-	for (unsigned word = BASE_FIRST; word <= BASE_LAST && table->inline_base == PCLNTAB_NONE; word++) {
-		if (read_word(table, module + word * table->pointer_size, &base) && pclntab_check_inline_base(table, base))
+	r = 0;
+	if (table->text_start == 0)
+		r = read_word(table, module + MODULE_TEXT * table->pointer_size, &table->text_start, err);
+	for (unsigned word = BASE_FIRST; word <= BASE_LAST && r == 0 && table->inline_base == PCLNTAB_NONE; word++) {
+		r = read_word(table, module + word * table->pointer_size, &base, err);
+		int fits = r == 0 ? pclntab_check_inline_base(table, base, err) : r;
+		if (fits > 0)
 			table->inline_base = base;
+		r = fits < 0 ? fits : 0;
 	}
-	return 0;
+	return r;
 }
 
 /* ---- functions ---- */

@@ -86,30 +86,34 @@ int pclntab_get_calls(const struct pclntab *table, size_t i, const struct pclnta
 	return r;
 }
 
-/* A name starts where another one ended, and a call lies inside its function. */
-static bool is_call(const struct pclntab *table, const struct pclntab_function *function, uint64_t address)
+/* 1 when a call is at the address: a name starts where another one ended, and the call lies inside its function. */
+static int is_call(const struct pclntab *table, const struct pclntab_function *function, uint64_t address, struct error *err)
 {
 	uint8_t raw[SOURCE_CALL_BYTES_MAX];
-	if (pclntab_read_memory(table, address, raw, source_call_bytes(table), NULL) < 0)
-		return false;
+	struct error problem;
+	int r = pclntab_read_memory(table, address, raw, source_call_bytes(table), &problem);
+	if (r < 0 && r != -EBADMSG && err)
+		*err = problem;
+	if (r < 0)
+		return r == -EBADMSG ? 0 : r;
 	struct pclntab_call call = convert_call(table, raw);
 	return pclntab_get_name(table, call.name) && (call.name == 0 || table->data[table->names + call.name - 1] == 0) &&
 	       call.parent_pc < function->end - function->start;
 }
 
-bool pclntab_check_inline_base(const struct pclntab *table, uint64_t base)
+int pclntab_check_inline_base(const struct pclntab *table, uint64_t base, struct error *err)
 {
 	unsigned checked = 0;
-	for (size_t i = 0; i < table->function_count && checked < CHECKED_FUNCTIONS; i++) {
+	int r = 1;
+	for (size_t i = 0; i < table->function_count && checked < CHECKED_FUNCTIONS && r > 0; i++) {
 		struct pclntab_function function;
 		if (!pclntab_get_function(table, i, &function) || function.inline_tree == PCLNTAB_NONE ||
 		    function.inline_table == 0)
 			continue;
-		if (!is_call(table, &function, base + function.inline_tree))
-			return false;
+		r = is_call(table, &function, base + function.inline_tree, err);
 		checked++;
 	}
-	return checked > 0;
+	return r > 0 ? checked > 0 : r;
 }
 
 /* ---- the section of an extract ---- */

@@ -81,8 +81,8 @@ int pclntab_get_calls(const struct pclntab *table, size_t i, const struct pclnta
 		      struct pclntab_call *ret, struct error *err);
 /* Writes the section that pclntab_load_inline() reads. */
 int pclntab_write_inline(struct pclntab *table, struct buffer *out, struct error *err);
-/* True when inline trees at `base` make sense for the functions that have one. */
-bool pclntab_check_inline_base(const struct pclntab *table, uint64_t base);
+/* 1 when inline trees at `base` make sense for the functions that have one, 0 when not; errors of reading. */
+int pclntab_check_inline_base(const struct pclntab *table, uint64_t base, struct error *err);
 
 /* ---- pclntab.c ---- */
 struct pclntab_step {

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Extracts of this test program, which has debug information, symbols and a linkage table, and of small files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "elf/build_id.h"
+#include "elf/elf_symbols_int.h"
+#include "elf/extract.h"
+#include "elf/test_elf.h"
+
+#define RUN_BYTES 16
+
+struct pair {
+	struct elf_file original, extract;
+	struct elf_extract_result result;
+	int original_fd, extract_fd;
+};
+
+static void open_pair(struct pair *pair)
+{
+	*pair = (struct pair){.original_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+			      .extract_fd = memfd_create("extract", MFD_CLOEXEC)};
+	struct error err = {0};
+	assert_int_equal(elf_file_open(&pair->original, pair->original_fd, "self", &err), 0);
+	int r = elf_extract(&pair->original, pair->extract_fd, 0, &pair->result, &err);
+	assert_string_equal(err.message, "");
+	assert_int_equal(r, 0);
+	assert_int_equal(elf_file_open(&pair->extract, pair->extract_fd, "extract", &err), 0);
+	assert_int_equal(elf_file_load_sections(&pair->extract, &err), 0);
+}
+
+static void close_pair(struct pair *pair)
+{
+	elf_file_release(&pair->original);
+	elf_file_release(&pair->extract);
+	close(pair->original_fd);
+	close(pair->extract_fd);
+}
+
+static struct bytes read_section(struct elf_file *file, const struct elf_section *section)
+{
+	uint8_t *data = NULL;
+	assert_int_equal(elf_file_read_range(file, section->offset, section->size, 1 * GIB, "section", &data, NULL), 0);
+	return (struct bytes){data, (size_t)section->size};
+}
+
+static void test_sections_and_segments(void **state)
+{
+	struct pair pair;
+	open_pair(&pair);
+	struct elf_file *a = &pair.original, *b = &pair.extract;
+	assert_int_equal(b->size, pair.result.bytes);
+	assert_int_equal(b->section_count, a->section_count + 1);
+	for (size_t i = 1; i < a->section_count; i++) {
+		const struct elf_section *x = &a->sections[i], *y = &b->sections[i];
+		assert_string_equal(x->name, y->name);
+		assert_int_equal(x->link, y->link);
+		assert_int_equal(x->info, y->info);
+		assert_int_equal(x->address, y->address);
+		if (x->type != y->type) {
+			assert_int_equal(y->type, SHT_NOBITS);
+			continue;
+		}
+		if (x->type == SHT_NOBITS || i == a->section_names_index)
+			continue;
+		struct bytes p = read_section(a, x), q = read_section(b, y);
+		assert_true(bytes_equal(p, q));
+		mem_free((void *)p.data);
+		mem_free((void *)q.data);
+	}
+	static const char *const kept[] = {".symtab",	  ".strtab",	".dynsym",	 ".debug_info",
+					   ".debug_line", ".debug_str", ".debug_abbrev", ".note.gnu.build-id"};
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		assert_true(elf_file_find_section(b, kept[i])->type != SHT_NOBITS);
+	static const char *const dropped[] = {".text", ".rodata", ".data", ".eh_frame", ".plt", ".rela.dyn", ".dynamic"};
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		assert_true(elf_file_find_section(b, dropped[i])->type == SHT_NOBITS);
+	assert_int_equal(a->segment_count, b->segment_count);
+	for (size_t i = 0; i < a->segment_count; i++) {
+		assert_int_equal(a->segments[i].type, b->segments[i].type);
+		assert_int_equal(a->segments[i].address, b->segments[i].address);
+		if (a->segments[i].type == PT_LOAD)
+			assert_memory_equal(&a->segments[i], &b->segments[i], sizeof(a->segments[i]));
+	}
+	char mark[5], id[BUILD_ID_HEX_MAX], other_id[BUILD_ID_HEX_MAX];
+	assert_int_equal(pread(pair.extract_fd, mark, 5, EXTRACT_MARK_OFFSET), 5);
+	assert_memory_equal(mark, EXTRACT_MARK, 5);
+	assert_int_equal(build_id_read(a, id, NULL), 0);
+	assert_int_equal(build_id_read(b, other_id, NULL), 0);
+	assert_string_equal(id, other_id);
+	close_pair(&pair);
+}
+
+static void test_symbols_are_the_same(void **state)
+{
+	struct pair pair;
+	open_pair(&pair);
+	struct elf_symbols a, b;
+	elf_symbols_init(&a);
+	elf_symbols_init(&b);
+	assert_int_equal(elf_symbols_add_file(&a, &pair.original, NULL), 0);
+	assert_int_equal(elf_symbols_add_file(&b, &pair.extract, NULL), 0);
+	assert_int_equal(a.count, b.count);
+	bool stub_seen = false;
+	for (size_t i = 0; i < a.count; i++) {
+		assert_int_equal(a.items[i].address, b.items[i].address);
+		assert_int_equal(a.items[i].size, b.items[i].size);
+		assert_string_equal(a.items[i].name, b.items[i].name);
+		stub_seen |= strcmp(a.items[i].name, "memfd_create@plt") == 0;
+	}
+	assert_true(stub_seen);
+	elf_symbols_release(&a);
+	elf_symbols_release(&b);
+	close_pair(&pair);
+}
+
+/* ---- no byte of code or data ---- */
+
+/* Zeros, fills and tables of one number are in every file. */
+static bool is_plain(const uint8_t *run)
+{
+	unsigned distinct = 0;
+	for (unsigned i = 0; i < RUN_BYTES; i++)
+		distinct += !memchr(run, run[i], i);
+	return distinct < 6;
+}
+
+static void add_runs(struct map64 *runs, struct bytes data, uint64_t value)
+{
+	for (size_t i = 0; i + RUN_BYTES <= data.len; i++)
+		if (!is_plain(data.data + i))
+			assert_int_equal(map64_put(runs, hash64(data.data + i, RUN_BYTES), value), 0);
+}
+
+static void test_no_code_and_no_data(void **state)
+{
+	struct pair pair;
+	open_pair(&pair);
+	struct map64 runs;
+	map64_init(&runs);
+	/* 1: in what is not kept; then 2: in what is. */
+	for (int pass = 1; pass <= 2; pass++) {
+		for (size_t i = 1; i < pair.original.section_count; i++) {
+			const struct elf_section *s = &pair.original.sections[i];
+			bool is_kept = pair.extract.sections[i].type != SHT_NOBITS;
+			if (s->type == SHT_NOBITS || is_kept != (pass == 2) || !(is_kept || (s->flags & SHF_ALLOC)))
+				continue;
+			struct bytes data = read_section(&pair.original, s);
+			if (pass == 1)
+				add_runs(&runs, data, 1);
+			uint64_t value;
+			for (size_t k = 0; pass == 2 && k + RUN_BYTES <= data.len; k++) {
+				uint64_t hash = hash64(data.data + k, RUN_BYTES);
+				if (map64_get(&runs, hash, &value))
+					assert_int_equal(map64_put(&runs, hash, 2), 0);
+			}
+			mem_free((void *)data.data);
+		}
+	}
+	assert_true(runs.count > 10000);
+	struct bytes all = read_section(&pair.extract, &(struct elf_section){.size = pair.extract.size});
+	for (size_t i = 0; i + RUN_BYTES <= all.len; i++) {
+		uint64_t value;
+		if (map64_get(&runs, hash64(all.data + i, RUN_BYTES), &value))
+			assert_int_equal(value, 2);
+	}
+	mem_free((void *)all.data);
+	map64_release(&runs);
+	close_pair(&pair);
+}
+
+/* ---- small files ---- */
+
+static const struct test_symbol symbols[] = {{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL}};
+static const struct test_elf good = {symbols, 1};
+
+static int extract_bytes(struct bytes bytes, uint64_t bytes_max, struct elf_extract_result *result, struct error *err)
+{
+	struct elf_file file;
+	int r = elf_file_open_memory(&file, bytes, "test", err);
+	if (r < 0)
+		return r;
+	int fd = memfd_create("extract", MFD_CLOEXEC);
+	r = elf_extract(&file, fd, bytes_max, result, err);
+	elf_file_release(&file);
+	close(fd);
+	return r;
+}
+
+static void test_limits(void **state)
+{
+	struct buffer b;
+	struct elf_extract_result result;
+	struct error err = {0};
+	test_elf_build(&good, &b);
+	assert_int_equal(extract_bytes(buffer_bytes(&b), 0, &result, &err), 0);
+	assert_true(result.has_symtab && !result.has_debug && !result.has_pclntab);
+	assert_int_equal(result.kept, 4);
+	assert_int_equal(result.dropped, 1);
+	assert_int_equal(extract_bytes(buffer_bytes(&b), result.bytes, &result, &err), 0);
+	assert_int_equal(extract_bytes(buffer_bytes(&b), result.bytes - 1, &result, &err), -E2BIG);
+	/* Nothing to keep: the symbol table becomes data. */
+	Elf64_Ehdr *header = (Elf64_Ehdr *)b.data;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(b.data + header->e_shoff);
+	sections[2].sh_type = SHT_PROGBITS;
+	assert_int_equal(extract_bytes(buffer_bytes(&b), 0, &result, &err), -ENOENT);
+	header->e_shnum = 0;
+	header->e_shoff = 0;
+	assert_int_equal(extract_bytes(buffer_bytes(&b), 0, &result, &err), -ENOENT);
+	buffer_release(&b);
+	/* Sections that overlap: many times the file. */
+	test_elf_build(&good, &b);
+	header = (Elf64_Ehdr *)b.data;
+	sections = (Elf64_Shdr *)(b.data + header->e_shoff);
+	test_elf_pad(&b, b.len + 1024 * 1024 - 4096);
+	sections = (Elf64_Shdr *)(b.data + header->e_shoff);
+	for (size_t i = 2; i < 6; i++) {
+		sections[i].sh_offset = 0;
+		sections[i].sh_size = b.len;
+	}
+	assert_int_equal(extract_bytes(buffer_bytes(&b), 0, &result, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "overlap"));
+	buffer_release(&b);
+}
+
+static void test_every_truncation_and_bit_flip(void **state)
+{
+	struct buffer b;
+	test_elf_build(&good, &b);
+	for (size_t i = 0; i < b.len * 9; i++) {
+		struct elf_extract_result result;
+		struct error err = {0};
+		size_t len = i < b.len ? i : b.len;
+		if (i >= b.len)
+			b.data[(i - b.len) / 8] ^= (uint8_t)(1u << (i - b.len) % 8);
+		int r = extract_bytes((struct bytes){b.data, len}, 8 * MIB, &result, &err);
+		assert_true(r == 0 || err.message[0] != 0);
+		assert_true(i >= b.len || r < 0);
+		if (i >= b.len)
+			b.data[(i - b.len) / 8] ^= (uint8_t)(1u << (i - b.len) % 8);
+	}
+	buffer_release(&b);
+}
+
+static void test_faults(void **state)
+{
+	static const enum fault_kind kinds[] = {FAULT_ALLOC, FAULT_READ, FAULT_WRITE};
+	static const int codes[] = {-ENOMEM, -EIO, -EIO};
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	for (size_t kind = 0; kind < 3; kind++) {
+		for (uint64_t n = 1;; n++) {
+			int out = memfd_create("extract", MFD_CLOEXEC);
+			struct elf_file file;
+			struct elf_extract_result result;
+			struct error err = {0};
+			fault_arm(kinds[kind], n, 0);
+			int r = elf_file_open(&file, fd, "self", &err);
+			if (r == 0) {
+				r = elf_extract(&file, out, 0, &result, &err);
+				elf_file_release(&file);
+			}
+			bool reached = fault_disarm(kinds[kind]);
+			close(out);
+			if (!reached) {
+				assert_int_equal(r, 0);
+				assert_true(n > 5);
+				break;
+			}
+			assert_true(r == codes[kind] || (kind == 2 && r == -ENOSPC));
+			assert_true(err.message[0] != 0);
+		}
+	}
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sections_and_segments),	      cmocka_unit_test(test_symbols_are_the_same),
+		cmocka_unit_test(test_no_code_and_no_data),	      cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_every_truncation_and_bit_flip), cmocka_unit_test(test_faults),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

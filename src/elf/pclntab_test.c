@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of all layouts, made by test_pclntab.h; real programs are compared with other tools by tests/symbol. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "elf/extract.h"
+#include "elf/test_pclntab.h"
+
+/* All that the sink got, as text. */
+static const char *file_of(const struct code_unit *unit, uint32_t file)
+{
+	return file == CODE_NONE ? "?" : unit->files[file];
+}
+
+static int write_unit(void *context, const struct code_unit *unit, struct error *err)
+{
+	struct buffer *out = context;
+	int r = 0;
+	assert_int_equal(unit->language, 0x16);
+	for (size_t i = 0; i < unit->range_count && r == 0; i++) {
+		assert_true(unit->ranges[i].start < unit->ranges[i].end && unit->ranges[i].scope < unit->scope_count);
+		assert_true(i == 0 || unit->ranges[i - 1].end <= unit->ranges[i].start);
+		r = buffer_printf(out, "%lx-%lx", unit->ranges[i].start, unit->ranges[i].end);
+		for (uint32_t s = unit->ranges[i].scope; s != CODE_NONE && r == 0; s = unit->scopes[s].parent) {
+			const struct code_scope *scope = &unit->scopes[s];
+			assert_true(scope->parent == CODE_NONE || scope->parent < s);
+			r = buffer_printf(out, " %s(%s:%u)", scope->name, file_of(unit, scope->file), scope->line);
+			if (scope->parent != CODE_NONE && r == 0)
+				r = buffer_printf(out, "@%s:%u", file_of(unit, scope->call_file), scope->call_line);
+		}
+		if (r == 0)
+			r = buffer_append_string(out, "\n");
+	}
+	for (size_t i = 0; i < unit->row_count && r == 0; i++) {
+		const struct code_row *row = &unit->rows[i];
+		assert_true(i == 0 || unit->rows[i - 1].address < row->address);
+		assert_true(row->end || row->file == CODE_NONE || row->file < unit->file_count);
+		r = row->end ? buffer_printf(out, "%lx end\n", row->address)
+			     : buffer_printf(out, "%lx %s:%u\n", row->address, file_of(unit, row->file), row->line);
+	}
+	assert_true(unit->row_count == 0 || unit->rows[unit->row_count - 1].end);
+	return r == -ENOMEM ? error_nomem(err) : r;
+}
+
+static int read_bytes(struct bytes bytes, struct pclntab_result *result, struct buffer *out, struct error *err)
+{
+	struct elf_file file;
+	int r = elf_file_open_memory(&file, bytes, "test", err);
+	if (r < 0)
+		return r;
+	r = pclntab_read(&file, write_unit, out, result, err);
+	elf_file_release(&file);
+	return r;
+}
+
+#define ROWS                                                                                                                   \
+	"401000 a.go:10\n401010 b.go:21\n401020 b.go:31\n401030 a.go:12\n401038 end\n"                                         \
+	"401040 b.go:5\n401060 end\n"
+
+static const char *const expected[] = {
+	[PCLNTAB_1_2] = "401000-401038 main.outer(?:0)\n401040-401060 example.com/x.y.leaf(?:0)\n" ROWS,
+	[PCLNTAB_1_16] = "401000-401010 main.outer(?:0)\n"
+			 "401010-401020 main.middle(?:0)@a.go:10 main.outer(?:0)\n"
+			 "401020-401030 main.inner(?:0)@b.go:21 main.middle(?:0)@a.go:10 main.outer(?:0)\n"
+			 "401030-401038 main.outer(?:0)\n"
+			 "401040-401060 example.com/x.y.leaf(?:0)\n" ROWS,
+	[PCLNTAB_1_20] = "401000-401010 main.outer(a.go:9)\n"
+			 "401010-401020 main.middle(b.go:20)@a.go:10 main.outer(a.go:9)\n"
+			 "401020-401030 main.inner(b.go:30)@b.go:21 main.middle(b.go:20)@a.go:10 main.outer(a.go:9)\n"
+			 "401030-401038 main.outer(a.go:9)\n"
+			 "401040-401060 example.com/x.y.leaf(b.go:4)\n" ROWS,
+};
+
+static const char *expected_of(enum pclntab_layout layout)
+{
+	return expected[layout == PCLNTAB_1_18 ? PCLNTAB_1_16 : layout];
+}
+
+static void check(const struct test_go *go)
+{
+	static const char *const versions[] = {"1.2", "1.16", "1.18", "1.20"};
+	struct buffer b, out;
+	struct pclntab_result result;
+	struct error err = {0};
+	test_go_build(go, &b);
+	buffer_init(&out, 1 << 20);
+	int r = read_bytes(buffer_bytes(&b), &result, &out, &err);
+	assert_string_equal(err.message, "");
+	assert_int_equal(r, 0);
+	assert_int_equal(result.functions, 2);
+	assert_int_equal(result.damaged, 0);
+	assert_string_equal(result.version, versions[go->layout]);
+	assert_string_equal(buffer_string(&out), expected_of(go->layout));
+	buffer_release(&out);
+	buffer_release(&b);
+}
+
+static void test_layouts(void **state)
+{
+	for (int layout = PCLNTAB_1_2; layout <= PCLNTAB_1_20; layout++) {
+		check(&(struct test_go){.layout = (enum pclntab_layout)layout});
+		check(&(struct test_go){.layout = (enum pclntab_layout)layout, .no_headers = true});
+		check(&(struct test_go){.layout = (enum pclntab_layout)layout, .other_name = true});
+		check(&(struct test_go){.layout = (enum pclntab_layout)layout, .no_headers = true, .other_name = true});
+	}
+	check(&(struct test_go){.layout = PCLNTAB_1_18, .no_text = true});
+	check(&(struct test_go){.layout = PCLNTAB_1_20, .no_text = true, .no_headers = true});
+}
+
+static void test_no_table(void **state)
+{
+	struct buffer b;
+	struct pclntab_result result;
+	struct error err = {0};
+	test_elf_build(&(struct test_elf){0}, &b);
+	assert_int_equal(read_bytes(buffer_bytes(&b), &result, NULL, &err), -ENOENT);
+	buffer_release(&b);
+	/* A magic number that is not known. */
+	test_go_build(&(struct test_go){.layout = PCLNTAB_1_20}, &b);
+	Elf64_Ehdr header;
+	Elf64_Shdr section;
+	memcpy(&header, b.data, sizeof(header));
+	memcpy(&section, b.data + header.e_shoff + 3 * sizeof(section), sizeof(section));
+	b.data[section.sh_offset] = 0xf7;
+	assert_int_equal(read_bytes(buffer_bytes(&b), &result, NULL, &err), -ENOTSUP);
+	b.data[section.sh_offset] = 0xf1;
+	memset(b.data + section.sh_offset + 8, 0xff, 8);
+	assert_int_equal(read_bytes(buffer_bytes(&b), &result, NULL, &err), -EBADMSG);
+	buffer_release(&b);
+}
+
+static void test_every_truncation(void **state)
+{
+	for (int layout = PCLNTAB_1_2; layout <= PCLNTAB_1_20; layout++) {
+		struct test_go go = {.layout = (enum pclntab_layout)layout, .no_headers = true};
+		struct buffer b;
+		test_go_build(&go, &b);
+		for (size_t len = 0; len < b.len; len += 3) {
+			uint8_t *copy = mem_alloc(len + 1);
+			struct buffer out;
+			struct pclntab_result result;
+			buffer_init(&out, 1 << 20);
+			memcpy(copy, b.data, len);
+			struct error err = {0};
+			int r = read_bytes((struct bytes){copy, len}, &result, &out, &err);
+			assert_true(r == 0 || err.message[0] != 0);
+			buffer_release(&out);
+			mem_free(copy);
+		}
+		buffer_release(&b);
+	}
+}
+
+static void test_every_bit_flip(void **state)
+{
+	for (int layout = PCLNTAB_1_2; layout <= PCLNTAB_1_20; layout++) {
+		struct test_go go = {.layout = (enum pclntab_layout)layout};
+		struct buffer b;
+		test_go_build(&go, &b);
+		for (size_t bit = 0; bit < b.len * 8; bit++) {
+			struct buffer out;
+			struct pclntab_result result = {0};
+			struct error err = {0};
+			buffer_init(&out, 1 << 20);
+			b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			int r = read_bytes(buffer_bytes(&b), &result, &out, &err);
+			assert_true(r == 0 || err.message[0] != 0);
+			assert_true(result.functions + result.damaged <= 64);
+			b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			buffer_release(&out);
+		}
+		buffer_release(&b);
+	}
+}
+
+static void test_sink_ends_the_reading(void **state)
+{
+	struct buffer b, out;
+	struct pclntab_result result;
+	test_go_build(&(struct test_go){.layout = PCLNTAB_1_20}, &b);
+	buffer_init(&out, 10);
+	assert_int_equal(read_bytes(buffer_bytes(&b), &result, &out, NULL), -E2BIG);
+	buffer_release(&out);
+	buffer_release(&b);
+}
+
+/* An extract has neither inlined calls nor moduledata where the program has them, and says the same. */
+static void test_extract(void **state)
+{
+	for (int layout = PCLNTAB_1_16; layout <= PCLNTAB_1_20; layout++) {
+		struct test_go go = {.layout = (enum pclntab_layout)layout, .no_text = layout == PCLNTAB_1_20};
+		struct buffer b, out;
+		struct elf_file file;
+		struct elf_extract_result extracted;
+		struct pclntab_result result;
+		test_go_build(&go, &b);
+		int fd = memfd_create("extract", MFD_CLOEXEC);
+		assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
+		assert_int_equal(elf_extract(&file, fd, 0, &extracted, NULL), 0);
+		assert_true(extracted.has_pclntab);
+		elf_file_release(&file);
+		buffer_init(&out, 1 << 20);
+		assert_int_equal(elf_file_open(&file, fd, "extract", NULL), 0);
+		assert_int_equal(pclntab_read(&file, write_unit, &out, &result, NULL), 0);
+		assert_string_equal(buffer_string(&out), expected_of(go.layout));
+		elf_file_release(&file);
+		buffer_release(&out);
+		buffer_release(&b);
+		close(fd);
+	}
+}
+
+static void test_faults(void **state)
+{
+	struct buffer b;
+	test_go_build(&(struct test_go){.layout = PCLNTAB_1_20, .no_text = true}, &b);
+	int fd = test_elf_file(buffer_bytes(&b));
+	static const enum fault_kind kinds[] = {FAULT_ALLOC, FAULT_READ};
+	static const int codes[] = {-ENOMEM, -EIO};
+	for (size_t kind = 0; kind < 2; kind++) {
+		for (uint64_t n = 1;; n++) {
+			struct buffer out;
+			struct elf_file file;
+			struct pclntab_result result;
+			struct error err = {0};
+			buffer_init(&out, 1 << 20);
+			fault_arm(kinds[kind], n, 0);
+			int r = elf_file_open(&file, fd, "test", &err);
+			if (r == 0) {
+				r = pclntab_read(&file, write_unit, &out, &result, &err);
+				elf_file_release(&file);
+			}
+			bool reached = fault_disarm(kinds[kind]);
+			if (!reached)
+				assert_string_equal(buffer_string(&out), expected_of(PCLNTAB_1_20));
+			buffer_release(&out);
+			if (!reached) {
+				assert_int_equal(r, 0);
+				assert_true(n > 5);
+				break;
+			}
+			assert_int_equal(r, codes[kind]);
+		}
+	}
+	close(fd);
+	buffer_release(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_layouts),
+		cmocka_unit_test(test_no_table),
+		cmocka_unit_test(test_every_truncation),
+		cmocka_unit_test(test_every_bit_flip),
+		cmocka_unit_test(test_sink_ends_the_reading),
+		cmocka_unit_test(test_extract),
+		cmocka_unit_test(test_faults),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
