@@ -204,6 +204,13 @@ $(O)/programs/unwind/stamp: $(wildcard tests/programs/unwind/*)
 	$(Q)tests/programs/unwind/build.sh $(O)/programs/unwind
 	@touch $@
 oracles: $(patsubst %,$(O)/oracle/%,$(ORACLES)) $(O)/programs/unwind/stamp
+# Builds symbol tables of files that were made to break the builder: tests/symbol/bombs.test.sh.
+$(O)/symbol/bomb_run: $(O)/obj/tests/symbol/bomb_run.o $(call libs_upto,$(UNDER_symbol))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(UNDER_symbol)) -Wl,--end-group $(LDLIBS)
+bombs: $(O)/symbol/bomb_run
+.PHONY: bombs
 # The simulation: the store on a disk of its own. Calls that change files, clocks, chance and threads are caught by the linker.
 SIM_WRAPS := open openat close write pwrite ftruncate fdatasync fsync rename link mkdir unlink unlinkat getrandom \
 	nanosleep time_now_ns time_monotonic_ns thread_start

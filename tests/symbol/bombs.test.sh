@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Files that were made to break the builder of symbol tables (bombs.py) end in bounded time and memory with a reason, and the next file
+# is read as if nothing had been.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/lib.inc
+run=$(realpath "$O")/symbol/bomb_run
+memory_mib=512 wall_s=60
+
+expect "the worker's verb is not for people" 1 '^$' "$WICK" symbol-worker
+check "help does not name the worker's verb" sh -c "! '$WICK' --help | grep symbol-worker"
+
+check "bomb_run is built" make -s bombs
+if ! command -v python3 >/dev/null; then
+	skip "bombs" "python3, which makes them, is not installed"
+	finish
+fi
+mkdir "$work/bombs"
+check "bombs are made" python3 tests/symbol/bombs.py "$work/bombs"
+cp "$run" "$work/bombs/harmless"
+# The list is of words.
+# shellcheck disable=SC2046
+(cd "$work/bombs" && timeout 600 "$run" --memory $memory_mib --cpu 3 --wall $wall_s $(cut -f 1 list) harmless) >"$work/out" 2>&1
+echo "exit status $?" >>"$work/out"
+while IFS="$(printf '\t')" read -r name expected; do
+	line=$(grep "^$name " "$work/out")
+	case ${line#* } in '') outcome="nothing was said of it" ;; *) outcome=${line#* } ;; esac
+	if printf '%s\n' "$outcome" | grep -qE "$expected"; then pass "bomb $name"; else fail "bomb $name" "$outcome"; fi
+done <"$work/bombs/list"
+check "a harmless file after all that" grep -E '^harmless ok [0-9.]+ [1-9][0-9]{2,} functions, [1-9][0-9]{3,} rows, 0 of [1-9]' "$work/out"
+# Whatever was said has words: an errno and a reason, or what is left out.
+check "every failure has a reason" awk '$2 ~ /^E/ && NF < 6 { print; bad = 1 } END { exit bad }' "$work/out"
+check "every bomb ends in time" awk -v max=$((wall_s + 10)) '$3 ~ /^[0-9.]+$/ && $3 > max { print; bad = 1 } END { exit bad }' "$work/out"
+check "no descriptor is left" grep -x 'left 0' "$work/out"
+if [ -n "${SAN:-}" ]; then
+	skip "no worker takes more memory than it may" "address space cannot be limited under AddressSanitizer"
+else
+	check "no worker takes more memory than it may" awk -v max=$memory_mib '$1 == "peak" { seen = 1; print; if ($2 > max) exit 1 } END { exit !seen }' "$work/out"
+fi
+
+# Cut short while it is read: sooner or later in the reading, which ends in some way, but by itself.
+for ms in 1 2 4 8 16 32; do
+	cp "$WICK" "$work/cut"
+	"$run" --cut $ms "$work/cut" >"$work/cut.out" 2>&1
+	check "a file cut short after $ms ms" grep -E '^cut (ok|EBADMSG|ENOEXEC) ' "$work/cut.out"
+	check "a file cut short after $ms ms leaves nothing" grep -x 'left 0' "$work/cut.out"
+done
+finish
