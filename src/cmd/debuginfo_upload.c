@@ -43,6 +43,7 @@ struct sending {
 	uint64_t size, offset, resumed;
 	uint8_t *piece;
 	int64_t shown_ns;
+	bool reached, told; /* the server has answered; what is waited for has been said */
 };
 
 /* ---- talking to the server ---- */
@@ -57,6 +58,7 @@ static int call(struct sending *sending, const char *method, const char *path, s
 				   &response, err);
 	if (r)
 		return error_prefix(err, r, "cannot ask %s", sending->url);
+	sending->reached = true;
 	*ret_status = response.status;
 	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(*ret, "error"));
@@ -104,7 +106,7 @@ static enum step begin(struct sending *sending, struct error *err)
 		step = sending->offset <= sending->size ? DONE : FAILED;
 	} else if (!r && status == 409 && reason && strcmp(reason, "exists") == 0) {
 		step = EXISTS;
-	} else if (r == -ENOMEM || (!r && status != 409 && !may_pass(status))) {
+	} else if (!sending->reached || (!r && status != 409 && !may_pass(status))) {
 		step = FAILED;
 	} else {
 		step = AGAIN; /* no answer, busy, or somebody else is sending it */
@@ -159,7 +161,8 @@ static enum step send_piece(struct sending *sending, struct error *err)
 	}
 	if (status == 409 && told)
 		sending->offset = next;
-	/* 404: it was given to somebody else, or the server was started anew; begin again. */
+	if (status == 404) /* it was given to somebody else: begin anew */
+		*sending->id = 0;
 	return status == 409 || status == 404 || may_pass(status) ? AGAIN : FAILED;
 }
 
@@ -172,13 +175,15 @@ static enum step finish(struct sending *sending, struct error *err)
 	if (call(sending, "POST", path, (struct bytes){0}, &status, &answer, err))
 		return AGAIN;
 	json_decref(answer);
+	if (status == 404)
+		*sending->id = 0;
 	return status == 200 ? DONE : status == 409 || status == 404 || may_pass(status) ? AGAIN : FAILED;
 }
 
-/* From beginning to end once; AGAIN = from the beginning. */
-static enum step try_once(struct sending *sending, unsigned *tries, struct error *err)
+/* Goes on until it is done or something is in the way. */
+static enum step go_on(struct sending *sending, unsigned *tries, struct error *err)
 {
-	enum step step = begin(sending, err);
+	enum step step = *sending->id ? DONE : begin(sending, err);
 	if (step != DONE)
 		return step;
 	if (sending->offset && !sending->resumed)
@@ -197,9 +202,12 @@ static int send_file(struct sending *sending, bool *ret_existed, struct error *e
 {
 	enum step step;
 	for (unsigned tries = 0;; tries++) {
-		step = try_once(sending, &tries, err);
+		step = go_on(sending, &tries, err);
 		if (step != AGAIN || tries >= TRIES)
 			break;
+		if (!sending->told)
+			fprintf(stderr, "wick debuginfo: %s: %s; trying again\n", sending->name, err->message);
+		sending->told = true;
 		time_sleep_ns(PAUSE_NS);
 	}
 	clear_progress(sending);
