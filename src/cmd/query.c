@@ -11,11 +11,16 @@
 
 struct query_arguments {
 	struct remote remote;
-	const char *from, *to, *format, *output, *timeout;
+	const char *from, *to, *format, *output, *timeout, *function, *file, *build_id, *syntax, *names, *symbols_wait;
 	struct option_list where, frames, drop_frames, focus, hide, group_by;
 	unsigned limit;
 	bool explain;
 };
+
+static bool is_listing(const struct query_arguments *arguments)
+{
+	return strcmp(arguments->format, "source") == 0 || strcmp(arguments->format, "asm") == 0;
+}
 
 /* Results of stages, and explanations, are the pipeline call's; the server refuses what has no profile in other formats. */
 static int ask_pipeline(const struct query_arguments *arguments, const char *text, bool *ret, struct error *err)
@@ -34,9 +39,10 @@ static int ask_pipeline(const struct query_arguments *arguments, const char *tex
 static int request_path(const struct query_arguments *a, const char *text, bool pipeline, struct buffer *path)
 {
 	char limit[16];
-	const char *format = !pipeline ? a->format : strcmp(a->format, "top") == 0 ? "text" : "json";
+	const char *format = is_listing(a) ? "text" : !pipeline ? a->format : strcmp(a->format, "top") == 0 ? "text" : "json";
+	bool colour = is_listing(a) && strcmp(a->output, "-") == 0 && isatty(STDOUT_FILENO);
 	snprintf(limit, sizeof(limit), "%u", a->limit);
-	int r = buffer_append_string(path, pipeline ? "/api/v1/pipeline" : "/api/v1/query");
+	int r = buffer_printf(path, "/api/v1/%s", is_listing(a) ? a->format : pipeline ? "pipeline" : "query");
 	const struct {
 		const char *name, *value;
 	} values[] = {{"query", text},
@@ -45,6 +51,13 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 		      {"format", format},
 		      {"limit", limit},
 		      {"timeout", a->timeout},
+		      {"function", a->function},
+		      {"file", a->file},
+		      {"build_id", a->build_id},
+		      {"syntax", a->syntax},
+		      {"names", a->names},
+		      {"symbols_wait", a->symbols_wait},
+		      {"colour", colour ? "1" : NULL},
 		      {"explain", a->explain ? "1" : NULL}};
 	const struct {
 		const char *name;
@@ -58,9 +71,24 @@ static int request_path(const struct query_arguments *a, const char *text, bool 
 	return r;
 }
 
+/* Those without a name are shown by address, and why should not be left to guesswork. */
+static void note_symbols(const char *symbols)
+{
+	unsigned long long resolved, pending, missing;
+	if (sscanf(symbols, "resolved=%llu pending=%llu missing=%llu", &resolved, &pending, &missing) != 3)
+		return;
+	if (pending)
+		fprintf(stderr, "wick query: %llu addresses have no names yet: their binaries are being read; ask again\n",
+			pending);
+	if (missing)
+		fprintf(stderr, "wick query: %llu of %llu addresses have no names; 'wick debuginfo list' says why\n", missing,
+			resolved + pending + missing);
+}
+
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	char symbols[REMOTE_SYMBOLS_MAX] = "";
 	buffer_init(&path, REMOTE_PATH_MAX);
 	bool pipeline;
 	int r = ask_pipeline(arguments, text, &pipeline, err);
@@ -69,17 +97,36 @@ static int run_query(const struct query_arguments *arguments, const char *text, 
 	r = request_path(arguments, text, pipeline, &path);
 	if (r)
 		return error_set(err, r, "the query is too long");
-	r = remote_ask(&arguments->remote, "GET", &path, &answer, err);
+	r = remote_query(&arguments->remote, &path, &answer, symbols, err);
 	if (r)
 		return r;
+	note_symbols(symbols);
 	if (strcmp(arguments->output, "-") == 0 && strcmp(arguments->format, "pprof") == 0 && isatty(STDOUT_FILENO))
 		return error_set(err, -EINVAL, "refusing to write binary pprof to the terminal; give -o FILE");
 	return io_write_file(arguments->output, answer.data, answer.len, 0644, err);
 }
 
+static int check_format(const struct query_arguments *o, const struct usage *usage)
+{
+	static const char *const known[] = {"top", "folded", "pprof", "json", "svg", "source", "asm"};
+	bool found = false, listing = is_listing(o);
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		found |= strcmp(o->format, known[i]) == 0;
+	if (!found)
+		return usage_error(usage, "--format: '%s' is none of top, folded, pprof, json, svg, source, asm", o->format);
+	if (listing && !o->function)
+		return usage_error(usage, "--format %s: of which function? Give --function NAME", o->format);
+	if (!listing && (o->function || o->file || o->build_id || o->syntax))
+		return usage_error(usage, "--function, --file, --build-id and --syntax go with --format source and asm");
+	if (listing && o->explain)
+		return usage_error(usage, "--format %s has no place for what --explain says", o->format);
+	return 0;
+}
+
 int cmd_query(int argc, char **argv)
 {
-	struct query_arguments o = {.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = 20};
+	struct query_arguments o = {
+		.from = "now-1h", .to = "now", .format = "top", .output = "-", .limit = 20, .symbols_wait = "10s"};
 	const struct option_row options[] = {
 		REMOTE_OPTION_ROWS(&o.remote),
 		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
@@ -91,7 +138,16 @@ int cmd_query(int argc, char **argv)
 		{0, "focus", "TESTS", OPTION_LIST, &o.focus, .help = "stacks from such a frame on"},
 		{0, "hide", "TESTS", OPTION_LIST, &o.hide, .help = "leave such frames out"},
 		{0, "group-by", "LABEL", OPTION_LIST, &o.group_by, .help = "apart by the values of a label; may be repeated"},
-		{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "top, folded, pprof, json or svg (default: top)"},
+		{0, "format", "FORMAT", OPTION_TEXT, &o.format,
+		 .help = "top, folded, pprof, json, svg; source or asm of a\n--function (default: top)"},
+		{0, "function", "NAME", OPTION_TEXT, &o.function,
+		 .help = "with source and asm: in full, or in short if it is unique"},
+		{0, "file", "FILE", OPTION_TEXT, &o.file, .help = "with source: which, if the name occurs in several"},
+		{0, "build-id", "ID", OPTION_TEXT, &o.build_id, .help = "with source and asm: which binary"},
+		{0, "syntax", "SYNTAX", OPTION_TEXT, &o.syntax, .help = "with asm, on x86: intel or att (default: intel)"},
+		{0, "names", "FORM", OPTION_TEXT, &o.names, .help = "full, or short: without parameters (default: full)"},
+		{0, "symbols-wait", "DURATION", OPTION_TEXT, &o.symbols_wait,
+		 .help = "wait so long for names that are being looked up\n(default: 10s)"},
 		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
 		{'n', "limit", "N", OPTION_UNSIGNED, &o.limit, 0, 1000000,
 		 .help = "rows of top and json, 0 = all (default: 20)"},
@@ -108,21 +164,18 @@ int cmd_query(int argc, char **argv)
 			"matchers on labels: process_cpu{process_executable_name=\"bash\"};\nstages choose stacks and make "
 			"tables and charts: | frames \"malloc\" | top 10 by binary",
 		.options = options,
-		.examples =
-			"wick query process_cpu\nwick query 'process_cpu{process_comm=\"postgres\"}' --from now-15m\nwick "
-			"query process_cpu --format svg -o cpu.svg\nwick query 'process_cpu | group by host_name | bin 5m | "
-			"rate'"};
+		.examples = "wick query process_cpu\nwick query 'process_cpu{process_comm=\"postgres\"}' --from now-15m\nwick "
+			    "query process_cpu --format svg -o cpu.svg\nwick query process_cpu --format source --function "
+			    "main\nwick query 'process_cpu | group by host_name | bin 5m | "
+			    "rate'"};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (operands.count != 1)
 		return usage_error(&usage, "expected one query, got %zu%s", operands.count,
 				   operands.count > 1 ? "; quote it for the shell" : "; 'process_cpu' selects everything");
-	static const char *const known[] = {"top", "folded", "pprof", "json", "svg"};
-	bool found = false;
-	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-		found |= strcmp(o.format, known[i]) == 0;
-	if (!found)
-		return usage_error(&usage, "--format: '%s' is none of top, folded, pprof, json, svg", o.format);
+	int status = check_format(&o, &usage);
+	if (status)
+		return status;
 	struct error err = {0};
 	return run_query(&o, operands.items[0], &err) ? cmd_fail("query", &err) : EXIT_DONE;
 }

@@ -41,7 +41,8 @@ static int answer_error(const struct net_client_response *response, const char *
 	return r;
 }
 
-int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
+static int ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, char *ret_symbols,
+	       struct error *err)
 {
 	const char *environment = getenv("WICK_URL");
 	const char *url = remote->url ? remote->url : environment ? environment : "http://127.0.0.1:7070";
@@ -65,7 +66,21 @@ int remote_ask(const struct remote *remote, const char *method, struct buffer *p
 		return error_prefix(err, r, "cannot ask %s (is the server running? start it with 'wick up')", url);
 	if (response.status != 200)
 		return answer_error(&response, url, err);
+	if (ret_symbols)
+		memcpy(ret_symbols, response.symbols, REMOTE_SYMBOLS_MAX);
 	*ret = response.body;
 	response.body = (struct buffer){0};
 	return 0;
+}
+
+int remote_ask(const struct remote *remote, const char *method, struct buffer *path, struct buffer *ret, struct error *err)
+{
+	return ask(remote, method, path, ret, NULL, err);
+}
+
+int remote_query(const struct remote *remote, struct buffer *path, struct buffer *ret,
+		 char ret_symbols[static REMOTE_SYMBOLS_MAX], struct error *err)
+{
+	_Static_assert(sizeof(((struct net_client_response *)0)->symbols) == REMOTE_SYMBOLS_MAX, "one is copied to the other");
+	return ask(remote, "GET", path, ret, ret_symbols, err);
 }

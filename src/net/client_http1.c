@@ -49,6 +49,8 @@ static void end_header(struct call *call)
 	call->in_value = false;
 	if (!strcasecmp(call->name, "content-type"))
 		snprintf(call->response->content_type, sizeof(call->response->content_type), "%s", call->value);
+	else if (!strcasecmp(call->name, "x-wick-symbols"))
+		snprintf(call->response->symbols, sizeof(call->response->symbols), "%.95s", call->value);
 	else if (!strcasecmp(call->name, "content-encoding"))
 		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
 	call->name[0] = call->value[0] = '\0';
@@ -266,7 +268,7 @@ static int try_once(struct call *call, struct bytes body, bool *ret_reused, stru
 	call->parser.data = call;
 	call->begun = call->sent = false;
 	response->status = 0;
-	response->message[0] = response->content_type[0] = '\0';
+	response->message[0] = response->content_type[0] = response->symbols[0] = '\0';
 	buffer_clear(&response->body);
 	if (client->fd >= 0 && !is_still_open(client->fd))
 		disconnect(client);

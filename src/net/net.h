@@ -172,6 +172,7 @@ struct net_client_response {
 			       on_message */
 	char content_type[128];
 	char message[512]; /* grpc-message, or the HTTP reason */
+	char symbols[96];  /* X-Wick-Symbols, which our own server sends; "" = none */
 };
 void net_client_response_init(struct net_client_response *response);
 void net_client_response_release(struct net_client_response *response);

@@ -215,6 +215,18 @@ void call_write_stats(const struct call *call, uint64_t samples, struct json_wri
 
 /* ---- a call ---- */
 
+/* For those who print the body and nothing else. */
+static void add_symbols_header(const struct call *call)
+{
+	const struct symbolizer_coverage *symbols = &call->stats.symbols;
+	char text[96];
+	if (symbols->pending == 0 && symbols->missing == 0)
+		return;
+	snprintf(text, sizeof(text), "resolved=%zu pending=%zu missing=%zu", symbols->resolved, symbols->pending,
+		 symbols->missing);
+	net_response_header(call->response, "X-Wick-Symbols", text);
+}
+
 void call_run(void *context, const struct net_request *request, struct net_response *response,
 	      int (*answer)(struct call *call, struct error *err))
 {
@@ -228,6 +240,8 @@ void call_run(void *context, const struct net_request *request, struct net_respo
 		r = answer(&call, &err);
 	if (!r && call.stats.read.partial)
 		net_response_header(response, "X-Wick-Partial", call.stats.read.why);
+	if (!r)
+		add_symbols_header(&call);
 	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, &err);
 	if (r) /* a bad parameter is the client's fault */
 		respond_error(response, r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r), err.message);
