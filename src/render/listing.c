@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "elf/demangle.h"
 
 struct counter {
 	int64_t self, total;
@@ -167,54 +168,6 @@ static int refuse_short(const struct choice *choice, const char *name, uint32_t 
 			 name, profile_string(choice->profile, choice->name), profile_string(choice->profile, other));
 }
 
-static size_t skip_brackets(struct bytes text, size_t at)
-{
-	size_t depth = 0;
-	for (; at < text.len; at++) {
-		depth += text.data[at] == '<' || text.data[at] == '(';
-		depth -= text.data[at] == ')' || (text.data[at] == '>' && text.data[at - 1] != '-');
-		if (depth == 0)
-			return at + 1;
-	}
-	return text.len;
-}
-
-static bool ends_with(const struct buffer *text, const char *suffix)
-{
-	size_t len = strlen(suffix);
-	return text->len >= len && memcmp(text->data + text->len - len, suffix, len) == 0;
-}
-
-/* "ns::Map::find" of "int ns::Map<int, Cmp<int>>::find<char>(char const*) const [clone .cold]": without template arguments,
- * parameters, and what stands before the name. Brackets that are part of it stay: "(anonymous namespace)::f", "main.(*T).f",
- * "operator()", "<T as Trait>::f". */
-static int make_short(struct bytes full, struct buffer *out)
-{
-	int r = 0;
-	for (size_t at = 0, next; at < full.len && r == 0; at = next) {
-		char c = (char)full.data[at];
-		struct bytes rest = {full.data + at, full.len - at};
-		next = at + 1;
-		if (ends_with(out, "operator")) {
-			const uint8_t *end = memchr(rest.data + 1, '(', rest.len - 1);
-			return buffer_append(out, rest.data, end ? (size_t)(end - rest.data) : rest.len);
-		}
-		bool part = (c == '(' && (ends_with(out, ".") || (rest.len > 5 && memcmp(rest.data, "(anon", 5) == 0))) ||
-			    (c == '<' && at == 0);
-		if (part || (c == '<' && at > 0))
-			next = skip_brackets(full, at);
-		if (part)
-			r = buffer_append(out, rest.data, next - at);
-		else if (c == '(' || (c == ' ' && rest.len > 1 && rest.data[1] == '['))
-			break;
-		else if (c == ' ')
-			buffer_clear(out);
-		else if (c != '<')
-			r = buffer_append_byte(out, (uint8_t)c);
-	}
-	return r;
-}
-
 static int choose_short(struct choice *choice, const char *name, struct error *err)
 {
 	const struct profile *p = choice->profile;
@@ -223,7 +176,7 @@ static int choose_short(struct choice *choice, const char *name, struct error *e
 	for (size_t i = 1; i < p->function_count; i++) {
 		uint32_t full = p->functions[i].name;
 		buffer_clear(&text);
-		if (make_short(profile_string_bytes(p, full), &text) < 0)
+		if (demangle_short(profile_string(p, full), &text) < 0)
 			return error_nomem(err);
 		if (full == 0 || !bytes_equal_string(buffer_bytes(&text), name))
 			continue;
