@@ -50,6 +50,10 @@ int flame_build_largest(const struct profile *profile, size_t sample_type, enum 
 struct flame *flame_free(struct flame *flame);
 DEFINE_CLEANUP_POINTER(flame_free, struct flame);
 
+/* Names of compiled functions without parameters and template arguments (demangle_short()), before a tree is built. Ids stay;
+ * what was looked up by name before is not found by it any more. */
+int render_shorten_names(struct profile *profile, struct error *err);
+
 /*
  * For the page:
  * {"type", "unit", "total", "samples", "trimmed", "strings": [..], "nodes": {"parent": [..], "name": [..], "file": [..],

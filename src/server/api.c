@@ -82,6 +82,15 @@ static int read_symbols_wait(struct call *call, struct error *err)
 	return 0;
 }
 
+static int read_names(struct call *call, struct error *err)
+{
+	const char *text = call_parameter(call, "names", "full");
+	call->short_names = strcmp(text, "short") == 0;
+	if (call->short_names || strcmp(text, "full") == 0)
+		return 0;
+	return error_set(err, -EINVAL, "parameter 'names': '%.40s' is neither full nor short", text);
+}
+
 static int read_common(struct call *call, struct error *err)
 {
 	const struct server_limits *limits = &call->tenant->limits;
@@ -100,6 +109,8 @@ static int read_common(struct call *call, struct error *err)
 		r = call_flag(call, "exact", &exact, err);
 	if (!r)
 		r = read_symbols_wait(call, err);
+	if (!r)
+		r = read_names(call, err);
 	if (r)
 		return r;
 	call->asked_from_ns = call->query.from_ns;

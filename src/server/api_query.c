@@ -130,6 +130,15 @@ static int find_format(const struct call *call, const struct answer_format **ret
 	return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of flame, json, top, folded, pprof, svg", name);
 }
 
+static int shorten_names(struct query_result *result, struct error *err)
+{
+	int r = result->profile ? render_shorten_names(result->profile, err) : 0;
+	for (size_t i = 0; !r && i < result->comparison.count; i++)
+		if (result->comparison.items[i].profile)
+			r = render_shorten_names(result->comparison.items[i].profile, err);
+	return r;
+}
+
 static int run_text(struct call *call, struct query_result *ret, struct error *err)
 {
 	struct query_options options;
@@ -137,7 +146,8 @@ static int run_text(struct call *call, struct query_result *ret, struct error *e
 	call_query_options(call, &options);
 	if (!text)
 		return error_nomem(err);
-	return query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, err);
+	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, err);
+	return r || !call->short_names ? r : shorten_names(ret, err);
 }
 
 static int answer_query(struct call *call, struct error *err)

@@ -190,5 +190,23 @@ await test("blocks are listed, compacted and deleted from", async () => {
 	const { storage, levels } = await json("/api/v1/status");
 	assert.ok(storage.head_samples === 0 && levels.length === 3);
 });
+await test("names in short, and how long to wait for them", async () => {
+	await send("cpp", now - 20 * minute, [[["std::vector<int>::at(unsigned long)", "main"], 5], [["std::vector<char>::at(unsigned long)", "main"], 2]]);
+	const of = async (more) => {
+		const { flame, symbols } = await json(`/api/v1/query?query=${q('process_cpu{service_name="cpp"}')}&${range}${more}`);
+		assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: 0 }, "all came with names");
+		return flame.nodes.name.map((n, i) => [flame.strings[n], flame.nodes.total[i]]);
+	};
+	const full = [["total", 7], ["main", 7], ["std::vector<int>::at(unsigned long)", 5], ["std::vector<char>::at(unsigned long)", 2]];
+	assert.deepEqual(await of("&symbols_wait=0s"), full);
+	assert.deepEqual(await of("&names=short"), full, "frames of no binary may be an interpreter's, and keep their names");
+	const diff = await json(`/api/v1/diff?query=${q('process_cpu{service_name="cpp"}')}&${range}&shift=1m&names=short`);
+	assert.deepEqual(diff.symbols, { resolved: 0, pending: 0, missing: 0 });
+	for (const wrong of ["names=long", "symbols_wait=31s", "symbols_wait=-1s", "symbols_wait=soon"]) {
+		const answer = await get(`/api/v1/query?query=process_cpu&${range}&${wrong}`);
+		assert.equal(answer.status, 400, wrong);
+		assert.match(errorOf(answer), new RegExp(wrong.split("=")[0]));
+	}
+});
 await server.stop();
 finish();
