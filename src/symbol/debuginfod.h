@@ -21,7 +21,8 @@ struct debuginfod_options {
 	int64_t timeout_ns;	 /* without progress; 0 = 30 s */
 	int64_t missing_ns;	 /* how long an absent file is not asked for again; 0 = 10 min */
 };
-/* Success with *ret NULL when there are no servers to ask. -ENOSYS when there are, but the library is not installed (the
+/* Sets environment variables that the library reads: one at a time in a process, and before other threads are started.
+ * Success with *ret NULL when there are no servers to ask. -ENOSYS when there are, but the library is not installed (the
  * message names the package). */
 int debuginfod_new(const struct debuginfod_options *options, struct debuginfod **ret, struct error *err);
 struct debuginfod *debuginfod_free(struct debuginfod *debuginfod);
@@ -32,6 +33,8 @@ enum debuginfod_kind { DEBUGINFOD_DEBUGINFO, DEBUGINFOD_EXECUTABLE, DEBUGINFOD_S
  * remembered, nobody was asked), -EHOSTUNREACH no server answered, -E2BIG, -ECANCELED. NULL debuginfod: -ENOENT. */
 int debuginfod_fetch(struct debuginfod *debuginfod, enum debuginfod_kind kind, const char *build_id, const char *path,
 		     const bool *cancel, int *ret_fd, bool *ret_cached, struct error *err);
+/* Ask the servers again for that build-id, whatever is remembered. NULL debuginfod allowed. */
+void debuginfod_forget(struct debuginfod *debuginfod, const char *build_id);
 struct debuginfod_stats {
 	uint64_t requests, found, missing, missing_cached, failures, bytes_fetched, cache_hits, cache_bytes, ns_total;
 	bool library_missing;
