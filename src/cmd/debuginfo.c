@@ -156,7 +156,8 @@ int cmd_debuginfo(int argc, char **argv)
 		.synopsis = "upload FILE... | list [OPTION...] | lookup FILE [ADDRESS...]",
 		.description = "upload sends the symbols and debug information of ELF files to a server, which then "
 			       "names\nwhat was sampled in programs that were stripped; of their code and data nothing "
-			       "is sent.\nlist shows the binaries that the server has seen, and what it knows of them. lookup\nnames addresses of "
+			       "is sent.\nlist shows the binaries that the server has seen, and what it knows of them. "
+			       "lookup\nnames addresses of "
 			       "a file here: lookup --help.",
 		.options = options,
 		.examples = "wick debuginfo upload build/app build/lib/*.so --url http://wick:7070\n"

@@ -125,7 +125,8 @@ static int add_relocations(struct pclntab *table, const uint8_t *data, size_t le
 			return error_nomem(err);
 		table->pointers[table->pointer_count++] = (struct pclntab_pointer){rela.r_offset, (uint64_t)rela.r_addend};
 	}
-	qsort(table->pointers, table->pointer_count, sizeof(*table->pointers), compare_pointers);
+	if (table->pointer_count > 1)
+		qsort(table->pointers, table->pointer_count, sizeof(*table->pointers), compare_pointers);
 	return 0;
 }
 

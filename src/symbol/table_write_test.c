@@ -48,57 +48,56 @@ static void check_frame(const struct symbol_frame *frame, const char *name, cons
 
 static const char *const two_files[] = {"/src/a.c", "/src/b.h"};
 
+static const struct code_scope chain_scopes[] = {
+	{.parent = CODE_NONE, .name = "outer", .linkage_name = "_Z5outerv", .file = 0, .line = 10},
+	{.parent = CODE_NONE, .name = "unused", .linkage_name = "", .file = 1, .line = 1},
+	{.parent = 0,
+	 .name = "middle",
+	 .linkage_name = "",
+	 .file = 1,
+	 .line = 20,
+	 .call_file = 0,
+	 .call_line = 12,
+	 .call_column = 3},
+	{.parent = 2,
+	 .name = "inner",
+	 .linkage_name = "",
+	 .file = 1,
+	 .line = 30,
+	 .call_file = 1,
+	 .call_line = 22,
+	 .call_column = 70000},
+};
+static const struct code_range chain_ranges[] = {
+	{BASE, BASE + 0x10, 0}, {BASE + 0x10, BASE + 0x18, 3}, {BASE + 0x18, BASE + 0x20, 2}, {BASE + 0x20, BASE + 0x40, 0}};
+static const struct code_row chain_rows[] = {{BASE, 0, 11, 1, false},
+					     {BASE + 0x10, 1, 31, 5, false},
+					     {BASE + 0x14, 1, 0, 0, false},
+					     {BASE + 0x18, 1, 23, 65535, false},
+					     {BASE + 0x20, 0, 4000000000u, 2, false},
+					     {BASE + 0x40, 0, 0, 0, true}};
+static const struct code_unit chain_unit = {.name = "a.c",
+					    .language = 29,
+					    .scopes = chain_scopes,
+					    .ranges = chain_ranges,
+					    .rows = chain_rows,
+					    .files = two_files,
+					    .scope_count = COUNT(chain_scopes),
+					    .range_count = COUNT(chain_ranges),
+					    .row_count = COUNT(chain_rows),
+					    .file_count = 2};
+static const struct symbol_range chain_symbols[] = {
+	{0, 0x30, "_Z5outerv"}, {0x30, 0x40, "_Z5outerv.cold"}, {0x40, 0x50, "asm"}};
+
 static void test_an_inline_chain(void **state)
 {
-	static const struct code_scope scopes[] = {
-		{.parent = CODE_NONE, .name = "outer", .linkage_name = "_Z5outerv", .file = 0, .line = 10},
-		{.parent = CODE_NONE, .name = "unused", .linkage_name = "", .file = 1, .line = 1},
-		{.parent = 0,
-		 .name = "middle",
-		 .linkage_name = "",
-		 .file = 1,
-		 .line = 20,
-		 .call_file = 0,
-		 .call_line = 12,
-		 .call_column = 3},
-		{.parent = 2,
-		 .name = "inner",
-		 .linkage_name = "",
-		 .file = 1,
-		 .line = 30,
-		 .call_file = 1,
-		 .call_line = 22,
-		 .call_column = 70000},
-	};
-	static const struct code_range ranges[] = {{BASE, BASE + 0x10, 0},
-						   {BASE + 0x10, BASE + 0x18, 3},
-						   {BASE + 0x18, BASE + 0x20, 2},
-						   {BASE + 0x20, BASE + 0x40, 0}};
-	static const struct code_row rows[] = {{BASE, 0, 11, 1, false},
-					       {BASE + 0x10, 1, 31, 5, false},
-					       {BASE + 0x14, 1, 0, 0, false},
-					       {BASE + 0x18, 1, 23, 65535, false},
-					       {BASE + 0x20, 0, 4000000000u, 2, false},
-					       {BASE + 0x40, 0, 0, 0, true}};
-	static const struct code_unit unit = {.name = "a.c",
-					      .language = 29,
-					      .scopes = scopes,
-					      .ranges = ranges,
-					      .rows = rows,
-					      .files = two_files,
-					      .scope_count = COUNT(scopes),
-					      .range_count = COUNT(ranges),
-					      .row_count = COUNT(rows),
-					      .file_count = 2};
-	static const struct symbol_range symbols[] = {
-		{0, 0x30, "_Z5outerv"}, {0x30, 0x40, "_Z5outerv.cold"}, {0x40, 0x50, "asm"}};
 	struct table_writer *writer;
 	struct symbol_table *table;
 	struct symbol_frame f[8];
 	uint64_t start, end;
 	assert_int_equal(table_writer_new(&text, 1, 0, &writer, NULL), 0);
-	assert_int_equal(table_writer_add_symbols(writer, symbols, COUNT(symbols), NULL), 0);
-	assert_int_equal(table_writer_add_unit(writer, &unit, NULL), 0);
+	assert_int_equal(table_writer_add_symbols(writer, chain_symbols, COUNT(chain_symbols), NULL), 0);
+	assert_int_equal(table_writer_add_unit(writer, &chain_unit, NULL), 0);
 	assert_int_equal(finish(writer, &table, NULL), 0);
 	table_writer_free(writer);
 	assert_int_equal(frames_at(table, BASE + 0xf, f, 8), 1);
