@@ -205,11 +205,55 @@ static int open_split(struct source_job *job, const struct symbol_file_request *
 	return source_is_host_path(name) ? try_path(job, name, "", ret_fd) : -ENOENT;
 }
 
+int source_prepare(struct source_job *job, struct error *err)
+{
+	static const enum symbol_file_kind kinds[] = {SYMBOL_FILE_BINARY, SYMBOL_FILE_DEBUG, SYMBOL_FILE_KALLSYMS};
+	struct error why = {0};
+	int r = -ENOENT;
+	job->ready_fd = -1;
+	for (size_t i = 0; r == -ENOENT && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct symbol_file_request request = {.kind = kinds[i]};
+		int fd;
+		r = source_open_file(job, &request, &fd, &why);
+		if (r == 0) {
+			job->ready_fd = fd;
+			job->ready_kind = kinds[i];
+		} else if (r != -ENOMEM && r != -ECANCELED) {
+			r = -ENOENT;
+		}
+	}
+	return r < 0 ? error_set(err, r, "%s", why.message) : 0;
+}
+
+void source_release(struct source_job *job)
+{
+	job->ready_fd = io_close(job->ready_fd);
+}
+
+/* What was opened beforehand. False = to be looked for. */
+static bool take_ready(struct source_job *job, uint32_t kind, int *ret_fd, int *ret_result)
+{
+	if (job->ready_fd < 0 || kind == SYMBOL_FILE_ALT || kind == SYMBOL_FILE_DWP || kind == SYMBOL_FILE_DWO)
+		return false;
+	if (kind != job->ready_kind) {
+		*ret_result = -ENOENT;
+		/* What comes before it is not there; what comes behind may be. */
+		return kind < job->ready_kind;
+	}
+	*ret_fd = job->ready_fd;
+	job->ready_fd = -1;
+	*ret_result = 0;
+	return true;
+}
+
 int source_open_file(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err)
 {
 	struct source_job *job = context;
+	int result;
 	if (__atomic_load_n(&job->symbolizer->stop, __ATOMIC_RELAXED))
 		return -ECANCELED;
+	if (take_ready(job, request->kind, ret_fd, &result))
+		return result;
 	switch ((enum symbol_file_kind)request->kind) {
 	case SYMBOL_FILE_BINARY: return open_binary(job, ret_fd);
 	case SYMBOL_FILE_DEBUG: return open_debug(job, request->name, ret_fd, err);

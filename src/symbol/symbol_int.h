@@ -126,11 +126,16 @@ struct source_job {
 	struct symbolizer *symbolizer;
 	const char *build_id; /* "" = none */
 	const char *path;
-	int offered_fd;	  /* -1 = none */
-	char from[256];	  /* what was opened, for people */
+	int offered_fd; /* -1 = none */
+	char from[256]; /* what was opened, for people */
+	int ready_fd;	/* source_prepare() */
+	uint32_t ready_kind;
 	bool unreachable; /* a server did not answer: look again soon */
 	int64_t wait_ns;  /* that fetching took */
 };
+/* Opens the first file that a build asks for, so that no process is started for a binary that is nowhere: -ENOENT. */
+int source_prepare(struct source_job *job, struct error *err);
+void source_release(struct source_job *job);
 /* symbol_open_file; context is a struct source_job. */
 int source_open_file(void *job, const struct symbol_file_request *request, int *ret_fd, struct error *err);
 /* Opens a regular file and nothing else. Opening some devices does something and opening a FIFO waits, so the path is opened
