@@ -172,8 +172,12 @@ static void test_no_code_and_no_data(void **state)
 	}
 	assert_true(runs.count > 10000);
 	struct bytes all = read_section(&pair.extract, &(struct elf_section){.size = pair.extract.size});
+	/* The names of added sections are string literals of this program. */
+	const struct elf_section *names = &pair.extract.sections[pair.extract.section_names_index];
 	for (size_t i = 0; i + RUN_BYTES <= all.len; i++) {
 		uint64_t value;
+		if (i + RUN_BYTES > names->offset && i < names->offset + names->size)
+			continue;
 		if (map64_get(&runs, hash64(all.data + i, RUN_BYTES), &value))
 			assert_int_equal(value, 2);
 	}
