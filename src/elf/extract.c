@@ -426,6 +426,14 @@ static struct elf_section place_section(const struct extract *x, size_t i)
 	return s;
 }
 
+/* Offset 0 is a section without a name, unless the table is damaged there. */
+static uint32_t name_offset(const struct elf_file *file, const struct elf_section *section)
+{
+	if (*section->name)
+		return (uint32_t)(section->name - file->section_names);
+	return file->section_names && file->section_names[0] ? UINT32_MAX : 0;
+}
+
 static int write_sections(struct extract *x, struct error *err)
 {
 	const struct elf_file *file = x->file;
@@ -433,8 +441,7 @@ static int write_sections(struct extract *x, struct error *err)
 	int r = 0;
 	for (size_t i = 0; i < file->section_count && r == 0; i++) {
 		struct elf_section s = place_section(x, i);
-		uint32_t name = *s.name ? (uint32_t)(s.name - file->section_names) : 0;
-		r = append_section(x, &out, &s, name);
+		r = append_section(x, &out, &s, name_offset(file, &s));
 	}
 	for (size_t i = 0; i < x->added_count && r == 0; i++) {
 		const struct added *a = &x->added[i];
