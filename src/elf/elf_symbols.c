@@ -245,6 +245,9 @@ static bool is_damage(int r)
 
 int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, struct error *err)
 {
+	if (file->type == ET_REL)
+		return error_set(err, -ENOTSUP, "%s: a relocatable file: its symbols have no address until it is loaded",
+				 file->name);
 	int r = elf_file_load_sections(file, err);
 	if (r < 0)
 		return r;

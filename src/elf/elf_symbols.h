@@ -38,7 +38,8 @@ void elf_symbols_init(struct elf_symbols *symbols);
 void elf_symbols_release(struct elf_symbols *symbols);
 /* Adds the symbols of one file; call it again for the file's separate debug file. Functions, indirect functions, and, for
  * hand-written assembly, untyped symbols in executable sections. A damaged table is left out when the file has another one that
- * is sound, else -EBADMSG; -E2BIG past the limits above; -ENOMEM; errors of reading. A file without symbols is success. */
+ * is sound, else -EBADMSG; -ENOTSUP for relocatable files (kernel modules: their names come from kallsyms); -E2BIG past the
+ * limits above; -ENOMEM; errors of reading. A file without symbols is success. */
 int elf_symbols_add_file(struct elf_symbols *symbols, struct elf_file *file, struct error *err);
 
 #endif

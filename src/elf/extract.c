@@ -152,10 +152,16 @@ static bool can_add(const struct extract *x)
 	       file->section_count + ADDED_MAX < ELF_SECTIONS_MAX;
 }
 
+static uint64_t names_bytes(const struct extract *x)
+{
+	return x->file->sections[x->file->section_names_index].size;
+}
+
 static void begin_added(struct extract *x, const char *name, struct added *ret)
 {
-	uint64_t names = x->file->sections[x->file->section_names_index].size;
-	*ret = (struct added){.name = name, .name_offset = (uint32_t)(names + x->names_extra)};
+	/* A table that does not end with a NUL gets one: holes in the new file are zeros. */
+	uint64_t extra = x->names_extra > 0 ? x->names_extra : 1;
+	*ret = (struct added){.name = name, .name_offset = (uint32_t)(names_bytes(x) + extra)};
 	buffer_init(&ret->data, PCLNTAB_INLINE_BYTES_MAX);
 }
 
@@ -166,7 +172,7 @@ static void end_added(struct extract *x, struct added *added)
 		buffer_release(&added->data);
 		return;
 	}
-	x->names_extra += strlen(added->name) + 1;
+	x->names_extra = added->name_offset - names_bytes(x) + strlen(added->name) + 1;
 	x->added[x->added_count++] = *added;
 }
 
