@@ -127,6 +127,10 @@ static bool rest_is_sound(const struct symbol_table *t)
 	for (uint32_t i = 0; i < h->file_count; i++)
 		if (t->files[i] >= h->strings_len)
 			return false;
+	uint64_t room = UINT64_MAX - h->base; /* addresses do not wrap */
+	if ((h->range_count > 0 && t->starts[h->range_count - 1] > room) ||
+	    (h->block_count > 0 && t->block_starts[h->block_count - 1] > room))
+		return false;
 	return h->file_count > 0 && h->strings_len > 0 && t->strings[0] == 0 && t->strings[h->strings_len - 1] == 0 &&
 	       t->files[0] == 0;
 }
