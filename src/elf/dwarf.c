@@ -155,11 +155,12 @@ static int visit_scope(struct walk *w, const struct dwarf_abbrev *abbrev, uint16
 
 static void pass_attributes(struct walk *w, const struct dwarf_abbrev *abbrev)
 {
-	const struct dwarf_attribute *attributes = &w->reader->table.attributes[abbrev->first];
+	/* As are those without any: there may be no array of them then. */
 	if (abbrev->fixed_size != UINT32_MAX) {
 		dwarf_skip(&w->cursor, abbrev->fixed_size);
 		return;
 	}
+	const struct dwarf_attribute *attributes = &w->reader->table.attributes[abbrev->first];
 	for (uint32_t i = 0; i < abbrev->count; i++)
 		dwarf_value_read(&w->cursor, w->unit, attributes[i].form, attributes[i].implicit);
 }
