@@ -102,7 +102,7 @@ static enum step begin(struct sending *sending, struct error *err)
 	enum step step = FAILED;
 	if (!r && status == 201 && id && strlen(id) < sizeof(sending->id)) {
 		snprintf(sending->id, sizeof(sending->id), "%s", id);
-		sending->offset = (uint64_t)json_integer_value(json_object_get(answer, "offset"));
+		sending->offset = sending->resumed = (uint64_t)json_integer_value(json_object_get(answer, "offset"));
 		step = sending->offset <= sending->size ? DONE : FAILED;
 	} else if (!r && status == 409 && reason && strcmp(reason, "exists") == 0) {
 		step = EXISTS;
@@ -186,8 +186,6 @@ static enum step go_on(struct sending *sending, unsigned *tries, struct error *e
 	enum step step = *sending->id ? DONE : begin(sending, err);
 	if (step != DONE)
 		return step;
-	if (sending->offset && !sending->resumed)
-		sending->resumed = sending->offset;
 	while (sending->offset < sending->size) {
 		step = send_piece(sending, err);
 		if (step != DONE)
