@@ -64,13 +64,13 @@ const until = async (what, check) => {
 const binary = async (id) => (await call("GET", `/api/v1/binaries?text=${id}`)).binaries[0];
 const wantedNow = async (id) => (await wanted({ build_id: id, path: "/gone/hot" })).wanted.some((w) => w.build_id === id && w.kind === "debuginfo");
 
-// A pprof profile of addresses in a binary that is on no disk here.
+// A pprof profile of addresses in the executable segment (the second page) of a binary that is on no disk here.
 function addresses(id, fileOffsets) {
 	const strings = ["", "cpu", "nanoseconds", "/gone/hot", id];
 	return Buffer.from([
 		...bytesField(1, [...intField(1, 1), ...intField(2, 2)]),
 		...fileOffsets.flatMap((_, i) => bytesField(2, [...bytesField(1, varint(i + 1)), ...bytesField(2, varint(100))])),
-		...bytesField(3, [...intField(1, 1), ...intField(2, 0x400000), ...intField(3, 0x500000), ...intField(4, 0), ...intField(5, 3), ...intField(6, 4)]),
+		...bytesField(3, [...intField(1, 1), ...intField(2, 0x401000), ...intField(3, 0x402000), ...intField(4, 0x1000), ...intField(5, 3), ...intField(6, 4)]),
 		...fileOffsets.flatMap((offset, i) => bytesField(4, [...intField(1, i + 1), ...intField(2, 1), ...intField(3, 0x400000 + offset)])),
 		...strings.flatMap((text) => bytesField(6, text)),
 		...intField(9, BigInt(Date.now()) * 1000000n),
@@ -376,7 +376,7 @@ await test("wick debuginfo upload: extracts, sends, says what became of it", asy
 	assert.match(sent.out, new RegExp(`build-id ${a.id}, .* sent`));
 	assert.ok(statSync(stored(a.id)).size > 0 && existsSync(stored(b.id)));
 	// No byte of code: the section has no contents in what was stored.
-	assert.match(execFileSync("readelf", ["-SW", stored(a.id)]).toString(), /\.text +NOBITS/);
+	assert.match(execFileSync("readelf", ["-SW", stored(a.id)], { stdio: ["ignore", "pipe", "ignore"] }).toString(), /\.text +NOBITS/);
 	const again = await run("upload", a.path, "--url", server.url);
 	assert.equal(again.code, 0);
 	assert.match(again.out, /is there already/);
