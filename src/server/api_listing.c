@@ -135,7 +135,8 @@ static int answer_source(struct call *call, struct error *err)
 		r = explain_missing(&l, listing_build_lines(l.result.profile, &l.options, &lines, err), err);
 	if (r < 0)
 		return r;
-	r = source_text_read(call->server->symbolizer, lines.build_id, lines.file, call->query.cancel, &text, &source.from,
+	struct symbolizer_want want = {.wait_ns = call->query.symbols_wait_ns, .cancel = call->query.cancel};
+	r = source_text_read(call->server->symbolizer, lines.build_id, lines.binary, lines.file, &want, &text, &source.from,
 			     &why);
 	if (r < 0) {
 		r = fail_but(r, &why, err);
@@ -359,8 +360,9 @@ static int find_code(struct code_listing *c, struct error *err)
 {
 	const struct listing_binary *binary = &c->function.binaries[c->binary];
 	struct call *call = c->l->call;
+	struct symbolizer_want want = {.wait_ns = call->query.symbols_wait_ns, .cancel = call->query.cancel};
 	struct error why = {0};
-	int r = symbolizer_view(call->server->symbolizer, binary->build_id, binary->path, NULL, &c->view, &why);
+	int r = symbolizer_view(call->server->symbolizer, binary->build_id, binary->path, &want, &c->view, &why);
 	if (r < 0 || !choose_span(c)) {
 		keep_why(c, r < 0 ? &why : &(struct error){.message = "the binary's symbols do not say where the function is"});
 		r = r < 0 ? fail_but(r, &why, err) : 0;

@@ -149,12 +149,12 @@ static bool names_file(const struct symbol_view *view, const char *path)
 }
 
 /* The binary's own table must name the file. */
-static int check_named(const struct places *places, struct error *err)
+static int check_named(const struct places *places, const char *binary, const struct symbolizer_want *want, struct error *err)
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
 	if (!build_id_is_valid(places->build_id))
 		return error_set(err, -ENOENT, "the binary has no build-id, so nothing can be found that belongs to it");
-	int r = symbolizer_view(places->symbolizer, places->build_id, "", NULL, &view, err);
+	int r = symbolizer_view(places->symbolizer, places->build_id, binary, want, &view, err);
 	if (r == -ENOENT)
 		return error_set(err, r, "nothing is known of the binary %s", places->build_id);
 	if (r < 0)
@@ -221,17 +221,18 @@ static int try_debuginfod(struct places *places, struct buffer *out, struct erro
 	return r < 0 ? -ENOENT : 0;
 }
 
-int source_text_read(struct symbolizer *symbolizer, const char *build_id, const char *path, const bool *cancel,
-		     struct buffer *out, const char **ret_from, struct error *err)
+int source_text_read(struct symbolizer *symbolizer, const char *build_id, const char *binary, const char *path,
+		     const struct symbolizer_want *want, struct buffer *out, const char **ret_from, struct error *err)
 {
 	static const struct {
 		const char *from;
 		int (*read)(struct places *places, struct buffer *out, struct error *err);
 	} tries[] = {{"uploaded archive", try_archive}, {"local file", try_host}, {"debuginfod", try_debuginfod}};
-	struct places places = {.symbolizer = symbolizer, .build_id = build_id, .path = path, .cancel = cancel};
+	struct places places = {
+		.symbolizer = symbolizer, .build_id = build_id, .path = path, .cancel = want ? want->cancel : NULL};
 	if (!path[0])
 		return error_set(err, -ENOENT, "the debug information does not say what file it is in");
-	int r = check_named(&places, err);
+	int r = check_named(&places, binary, want, err);
 	if (r < 0)
 		return r;
 	if (out->max > SOURCE_TEXT_BYTES_MAX)

@@ -13,10 +13,12 @@
 #define SOURCE_TEXT_BYTES_MAX (4ull * 1024 * 1024)
 
 struct symbolizer;
-/* *ret_from (static): "local file", "debuginfod", "uploaded archive". -ENOENT with a message that says where was looked. May
- * fetch, and so take long. */
-int source_text_read(struct symbolizer *symbolizer, const char *build_id, const char *path, const bool *cancel,
-		     struct buffer *out, const char **ret_from, struct error *err);
+struct symbolizer_want;
+/* The source file `path` of a binary, which is known by its build-id and the path of its mapping ("" = unknown): the binary's
+ * table must name it, and is waited for as `want` says. *ret_from (static): "local file", "debuginfod", "uploaded archive".
+ * -ENOENT with a message that says where was looked. May fetch, and so take long. */
+int source_text_read(struct symbolizer *symbolizer, const char *build_id, const char *binary, const char *path,
+		     const struct symbolizer_want *want, struct buffer *out, const char **ret_from, struct error *err);
 
 #define CODE_BYTES_MAX (256ull * 1024)
 struct code_bytes {

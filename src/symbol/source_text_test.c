@@ -128,7 +128,7 @@ static int read_from(struct symbolizer *symbolizer, const char *path, struct buf
 {
 	buffer_init(out, SOURCE_TEXT_BYTES_MAX);
 	*err = (struct error){0};
-	return source_text_read(symbolizer, build_id, path, NULL, out, from, err);
+	return source_text_read(symbolizer, build_id, "", path, NULL, out, from, err);
 }
 
 static void check_refused(struct symbolizer *symbolizer, const char *path, const char *why)
@@ -181,10 +181,11 @@ static void test_paths_of_nobody(void **state)
 	check_refused(symbolizer, "program.c", "names no file");
 	check_refused(symbolizer, "", "does not say");
 	buffer_init(&out, MIB);
-	assert_int_equal(source_text_read(symbolizer, "abcd", in_directory("program.c"), NULL, &out, &from, &err), -ENOENT);
+	assert_int_equal(source_text_read(symbolizer, "abcd", "", in_directory("program.c"), NULL, &out, &from, &err), -ENOENT);
 	assert_non_null(strstr(err.message, "nothing is known"));
-	assert_int_equal(source_text_read(symbolizer, "../../x", in_directory("program.c"), NULL, &out, &from, &err), -ENOENT);
-	assert_int_equal(source_text_read(symbolizer, "", in_directory("program.c"), NULL, &out, &from, &err), -ENOENT);
+	assert_int_equal(source_text_read(symbolizer, "../../x", "", in_directory("program.c"), NULL, &out, &from, &err),
+			 -ENOENT);
+	assert_int_equal(source_text_read(symbolizer, "", "", in_directory("program.c"), NULL, &out, &from, &err), -ENOENT);
 }
 
 static void test_without_host_files(void **state)
