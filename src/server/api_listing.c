@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "elf/demangle.h"
 #include "elf/disassemble.h"
+#include "render/flame.h"
 #include "render/listing.h"
 #include "server/api_int.h"
 #include "symbol/source_text.h"
@@ -71,7 +72,8 @@ static int ask(struct listing_call *l, struct error *err)
 	if (r == 0 && l->result.kind != QUERY_PROFILE)
 		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile: it has no functions to list",
 			      query_kind_name(l->result.kind));
-	return r;
+	/* Functions whose short names agree are one. */
+	return r == 0 && call->short_names ? render_shorten_names(l->result.profile, err) : r;
 }
 
 static void write_head(const struct listing_call *l, struct json_writer *json)
@@ -232,11 +234,14 @@ static const char *name_of(struct code_listing *c, const struct symbol_frame *fr
 	uint64_t known;
 	if (map64_get(&c->names, frame->function, &known))
 		return (const char *)(uintptr_t)known;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text, short_text;
 	buffer_init(&text, DEMANGLE_OUTPUT_MAX);
+	buffer_init(&short_text, DEMANGLE_OUTPUT_MAX);
 	struct bytes name = bytes_of_string(frame->name);
 	if (demangle_symbol(frame->name, &text) > 0)
 		name = buffer_bytes(&text);
+	if (c->l->call->short_names && demangle_short(text.len ? buffer_string(&text) : frame->name, &short_text) == 0)
+		name = buffer_bytes(&short_text);
 	char *copy = arena_strndup(&c->arena, (const char *)name.data, name.len);
 	if (copy && map64_put(&c->names, frame->function, (uintptr_t)copy) == 0)
 		return copy;

@@ -28,7 +28,7 @@ __attribute__((noinline)) unsigned caller(unsigned n)
 
 int main(int argc, char **argv)
 {
-	unsigned all = 0, rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
+	unsigned all = 0, rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 100;
 	for (unsigned i = 0; i < rounds; i++)
 		all += caller(100000 + all % 2);
 	printf("%u\n", all);
