@@ -152,8 +152,25 @@ static int source_new(int fd, const char *path, struct source **ret, struct erro
 
 struct search {
 	const struct debug_copy_request *request;
-	struct source *best; /* what is worth most so far */
+	struct source *best; /* what is worth most so far, the binary at first */
 };
+
+/* Profiles count in offsets of the binary. The program headers of a debug file have other ones, or none, so they are given
+ * those of the binary's. */
+static void adopt_offsets(struct elf_file *debug, const struct elf_file *binary)
+{
+	for (size_t i = 0; i < debug->segment_count; i++) {
+		struct elf_segment *segment = &debug->segments[i];
+		for (size_t j = 0; j < binary->segment_count && segment->type == PT_LOAD; j++) {
+			const struct elf_segment *of = &binary->segments[j];
+			if (of->type != PT_LOAD || of->address != segment->address)
+				continue;
+			segment->offset = of->offset;
+			segment->file_size = of->file_size;
+			segment->memory_size = of->memory_size;
+		}
+	}
+}
 
 /* A file that cannot be opened or read is none. */
 static int try_path(struct search *search, const char *path)
@@ -162,6 +179,7 @@ static int try_path(struct search *search, const char *path)
 	int fd = open_regular(path, search->request->build_id, NULL);
 	int r = fd < 0 ? fd : source_new(fd, path, &source, NULL);
 	if (r == 0 && source->worth > search->best->worth) {
+		adopt_offsets(&source->file, &search->best->file);
 		source_release(search->best);
 		search->best = source;
 	} else if (r == 0) {
