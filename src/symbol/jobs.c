@@ -114,7 +114,9 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 	int r = cache_begin(s, source->build_id, temporary, &fd, err);
 	if (r < 0)
 		return r;
-	r = build_into(s, job, source, fd, ret, err);
+	r = source_prepare(source, err);
+	if (r == 0)
+		r = build_into(s, job, source, fd, ret, err);
 	if ((r == -ENOSPC || r == -EIO || r == -EDQUOT) && temporary[0]) {
 		cache_end(s, source->build_id, temporary, 0, false);
 		io_close(fd);
@@ -122,8 +124,12 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 		r = cache_begin(s, "", temporary, &fd, err);
 		if (r < 0)
 			return r;
-		r = build_into(s, job, source, fd, ret, err);
+		source_release(source);
+		r = source_prepare(source, err);
+		if (r == 0)
+			r = build_into(s, job, source, fd, ret, err);
 	}
+	source_release(source);
 	if (r == 0)
 		r = symbol_table_open(fd, "the new symbol table", source->build_id, ret_table, err);
 	io_close(fd);
@@ -132,8 +138,11 @@ static int build_table(struct symbolizer *s, const struct job *job, struct sourc
 
 static void build(struct symbolizer *s, const struct job *job, struct outcome *ret)
 {
-	struct source_job source = {
-		.symbolizer = s, .build_id = job->by_path ? "" : job->key, .path = job->path, .offered_fd = job->fd};
+	struct source_job source = {.symbolizer = s,
+				    .build_id = job->by_path ? "" : job->key,
+				    .path = job->path,
+				    .offered_fd = job->fd,
+				    .ready_fd = -1};
 	struct error err = {0};
 	char temporary[SYMBOL_PATH_MAX] = "";
 	int64_t started = time_monotonic_ns();
