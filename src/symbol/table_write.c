@@ -174,7 +174,7 @@ static int add_function(struct table_writer *w, const struct symbol_table_functi
 	uint64_t hash = hash64(function, sizeof(*function));
 	uint32_t id;
 	if (w->function_index.capacity)
-		for (size_t at = index32_first(&w->function_index, hash); index32_at(&w->function_index, hash, &at, &id);)
+		for (size_t at = index32_first(&w->function_index, hash); index32_at(&w->function_index, hash, &at, &id); at++)
 			if (memcmp(&w->functions[id], function, sizeof(*function)) == 0) {
 				*ret = id;
 				return 0;
