@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,13 +85,15 @@ static int lookup_stdin(struct lookup *lookup, struct error *err)
 static int open_view(struct lookup *lookup, const char *path, struct error *err)
 {
 	const struct symbolizer_want want = {.wait_ns = -1};
-	char build_id[BUILD_ID_HEX_MAX] = "";
+	char build_id[BUILD_ID_HEX_MAX] = "", absolute[PATH_MAX];
 	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY, 0, err);
 	if (fd < 0)
 		return fd;
+	if (!realpath(path, absolute))
+		return error_set_errno(err, -errno, "cannot open %s", path);
 	if (build_id_read_fd(fd, build_id, NULL) < 0)
 		build_id[0] = 0;
-	return symbolizer_view(lookup->symbolizer, build_id, path, &want, &lookup->view, err);
+	return symbolizer_view(lookup->symbolizer, build_id, absolute, &want, &lookup->view, err);
 }
 
 static int lookup_all(struct lookup *lookup, const struct operands *operands, struct error *err)
