@@ -21,6 +21,8 @@
 #include "elf/elf_symbols_int.h"
 
 #define WINDOW_BYTES (64 * KIB)
+#define ORDER_SYMTAB (1u << 31)
+_Static_assert(ELF_SYMBOLS_MAX < ORDER_SYMTAB, "a bit tells the tables apart");
 
 void elf_symbols_init(struct elf_symbols *symbols)
 {
@@ -104,6 +106,15 @@ static const char *symbol_name(struct elf_symbols *symbols, struct bytes strings
 	return name;
 }
 
+/* The local symbols that follow are of this file. */
+static const char *source_file_name(struct elf_symbols *symbols, struct bytes strings, uint32_t offset)
+{
+	const char *name = offset < strings.len ? (const char *)strings.data + offset : "";
+	size_t len = strnlen(name, ELF_SYMBOL_NAME_MAX + 1);
+	symbols->name_bytes += len;
+	return len > ELF_SYMBOL_NAME_MAX ? "" : name;
+}
+
 static void find_executed_segments(struct symbol_reader *reader)
 {
 	for (size_t i = 0; i < reader->file->segment_count && reader->executed_count < EXECUTED_SEGMENTS_MAX; i++) {
@@ -166,8 +177,12 @@ static int add_raw_symbol(struct symbol_reader *reader, const Elf64_Sym *raw, st
 {
 	struct elf_symbols *symbols = reader->symbols;
 	struct elf_symbol symbol;
+	if (ELF64_ST_TYPE(raw->st_info) == STT_FILE)
+		reader->source_file = source_file_name(symbols, strings, raw->st_name);
 	if (!read_symbol(reader, raw, &symbol))
 		return 0;
+	symbol.file = symbol.binding == STB_LOCAL ? reader->source_file : "";
+	symbol.order = (uint32_t)symbols->count | (reader->is_symtab ? ORDER_SYMTAB : 0);
 	symbol.name = symbol_name(symbols, strings, raw->st_name, &symbol.name_len);
 	if (symbols->name_bytes > ELF_SYMBOL_NAME_BYTES_MAX)
 		return error_set(err, -E2BIG, "%s: symbol names of more than %llu bytes, the limit", reader->file->name,
@@ -230,6 +245,8 @@ static int add_table(struct symbol_reader *reader, const struct elf_section *tab
 		return error_set(err, -EBADMSG, "%s: damaged ELF file: %s has no names or odd entries", file->name,
 				 table->name);
 	struct bytes strings;
+	reader->source_file = "";
+	reader->is_symtab = table->type == SHT_SYMTAB;
 	int r = elf_symbols_read_strings(reader->symbols, file, &file->sections[table->link], &strings, err);
 	if (r < 0)
 		return r;

@@ -18,7 +18,9 @@
 struct elf_symbol {
 	uint64_t address, size; /* as linked; never empty: [address, address + size) lies inside a segment that is executed */
 	const char *name;	/* mangled, never empty; without the "@VERSION" that .symtab adds; lives as long as the list */
+	const char *file;	/* base name of the source file (STT_FILE), of local symbols only; "" = unknown */
 	uint32_t name_len;
+	uint32_t order;	       /* among all of .symtab; those of .dynsym are before them */
 	uint8_t type, binding; /* STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE; STB_* */
 	bool is_unsized;       /* the file gives no size; `size` reaches to the end of the section */
 };

@@ -14,6 +14,8 @@ struct symbol_reader {
 	struct elf_file *file;
 	const struct elf_segment *executed[EXECUTED_SEGMENTS_MAX]; /* PT_LOAD with PF_X; none wraps around the address space */
 	size_t executed_count;
+	const char *source_file; /* the STT_FILE that was read last; "" = none */
+	bool is_symtab;
 };
 
 /* The executed segment that holds an address, or NULL. */

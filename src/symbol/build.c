@@ -247,7 +247,8 @@ static void find_kernel_base(struct build *b)
 			b->kernel = b->symbols.items[i].address;
 }
 
-static int add_symbols(struct build *b, struct error *err)
+/* *ret_ranges: to be freed with mem_free(). */
+static int add_symbols(struct build *b, struct symbol_range **ret_ranges, size_t *ret_count, struct error *err)
 {
 	int r = 0;
 	if (b->binary.is_open)
@@ -270,8 +271,31 @@ static int add_symbols(struct build *b, struct error *err)
 	if (r < 0)
 		return r;
 	r = table_writer_add_symbols(b->writer, ranges, count, err);
-	mem_free(ranges);
-	return r;
+	if (r < 0) {
+		mem_free(ranges);
+		return r;
+	}
+	*ret_ranges = ranges;
+	*ret_count = count;
+	return 0;
+}
+
+/* Local symbols know the base name of their source file. It is given to code that has no lines. */
+static int add_symbol_files(struct build *b, const struct symbol_range *ranges, size_t count, struct error *err)
+{
+	uint64_t base = table_writer_base(b->writer);
+	for (size_t i = 0; i < count; i++) {
+		if (!ranges[i].file || !ranges[i].file[0])
+			continue;
+		const struct code_row rows[] = {{.address = base + ranges[i].start, .file = 0},
+						{.address = base + ranges[i].end, .file = CODE_NONE, .end = true}};
+		struct code_unit unit = {
+			.name = ranges[i].file, .rows = rows, .files = &ranges[i].file, .row_count = 2, .file_count = 1};
+		int r = table_writer_add_unit(b->writer, &unit, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 /* ---- lines ---- */
@@ -376,11 +400,16 @@ static int build_elf(struct build *b, int out_fd, struct error *err)
 	if (r < 0 && r != -ENOENT)
 		note_problem(b, &why);
 	take_extract_as_binary(b);
+	struct symbol_range *ranges = NULL;
+	size_t range_count = 0;
 	r = make_writer(b, err);
 	if (r == 0)
-		r = add_symbols(b, err);
+		r = add_symbols(b, &ranges, &range_count, err);
 	if (r == 0)
 		r = add_lines(b, err);
+	if (r == 0)
+		r = add_symbol_files(b, ranges, range_count, err);
+	mem_free(ranges);
 	const struct elf_file *file = b->binary.is_open ? &b->binary.file : &b->debug.file;
 	return r < 0 ? r : finish(b, file->machine, out_fd, err);
 }

@@ -3,10 +3,11 @@
  * Which name an address has.
  *
  * Symbols at one address are aliases; the first in this order is kept: with a size before without; functions before untyped
- * ones; global, weak, local; fewest underscores in front; shortest; first in byte order. An untyped label without a size inside
- * a function is no function. Where symbols overlap, the one that starts last wins, and what encloses it goes on behind its end.
- * A symbol without a size ends where the next one starts, at the latest with its section. Between symbols there is no name: an
- * address is never given to an earlier function that has ended.
+ * ones; global, weak, local; fewest underscores in front; a name that the others go on from ("open" of "open", "open64"); the
+ * last in the file, which is whom other tools name (of two constructors that became one, say). An untyped label without a size
+ * inside a function is no function. Where symbols overlap, the one that starts last wins, and what encloses it goes on behind
+ * its end. A symbol without a size ends where the next one starts, at the latest with its section. Between symbols there is no
+ * name: an address is never given to an earlier function that has ended.
  */
 #include "symbol/ranges.h"
 
@@ -21,7 +22,7 @@
 /* A symbol whose end has not been reached yet. */
 struct open_symbol {
 	uint64_t end;
-	const char *name;
+	const char *name, *file;
 	bool is_unsized;
 };
 
@@ -55,15 +56,29 @@ static int compare_symbols(const void *a, const void *b)
 	size_t x_under = strspn(x->name, "_"), y_under = strspn(y->name, "_");
 	if (x_under != y_under)
 		return x_under < y_under ? -1 : 1;
-	if (x->name_len != y->name_len)
-		return x->name_len < y->name_len ? -1 : 1;
-	order = memcmp(x->name, y->name, x->name_len);
-	if (order)
-		return order;
-	return x->size < y->size ? 1 : x->size > y->size ? -1 : 0;
+	if (x->order != y->order)
+		return x->order > y->order ? -1 : 1;
+	order = strcmp(x->name, y->name);
+	return order ? order : x->size < y->size ? 1 : x->size > y->size ? -1 : 0;
 }
 
-static int emit(struct builder *b, uint64_t from, uint64_t to, const char *name, struct error *err)
+static bool is_as_good(const struct elf_symbol *x, const struct elf_symbol *y)
+{
+	return x->is_unsized == y->is_unsized && (x->type == STT_NOTYPE) == (y->type == STT_NOTYPE) &&
+	       binding_rank(x->binding) == binding_rank(y->binding) && strspn(x->name, "_") == strspn(y->name, "_");
+}
+
+/* Of sorted aliases, the one to keep. */
+static const struct elf_symbol *choose_alias(const struct elf_symbol *items, size_t count)
+{
+	const struct elf_symbol *best = items;
+	for (size_t i = 1; i < count && is_as_good(items, &items[i]); i++)
+		if (items[i].name_len < best->name_len && strncmp(items[i].name, best->name, items[i].name_len) == 0)
+			best = &items[i];
+	return best;
+}
+
+static int emit(struct builder *b, uint64_t from, uint64_t to, const struct open_symbol *symbol, struct error *err)
 {
 	uint64_t start = from - b->base, end = to - b->base;
 	if (end > UINT32_MAX)
@@ -73,17 +88,17 @@ static int emit(struct builder *b, uint64_t from, uint64_t to, const char *name,
 	int r = array_reserve(&b->ranges, &b->range_capacity, b->range_count + 1, RANGES_MAX);
 	if (r < 0)
 		return r == -E2BIG ? error_set(err, r, "more than %u ranges, the limit", RANGES_MAX) : error_nomem(err);
-	b->ranges[b->range_count++] = (struct symbol_range){(uint32_t)start, (uint32_t)end, name};
+	b->ranges[b->range_count++] = (struct symbol_range){(uint32_t)start, (uint32_t)end, symbol->name, symbol->file};
 	return 0;
 }
 
 /* Ends the innermost open symbol at `end`. */
 static int pop_symbol(struct builder *b, uint64_t end, struct error *err)
 {
-	const char *name = b->open[--b->open_count].name;
+	const struct open_symbol *symbol = &b->open[--b->open_count];
 	if (end <= b->done_until)
 		return 0;
-	int r = emit(b, b->done_until, end, name, err);
+	int r = emit(b, b->done_until, end, symbol, err);
 	b->done_until = end;
 	return r;
 }
@@ -111,13 +126,13 @@ static int push_symbol(struct builder *b, const struct elf_symbol *symbol, struc
 	if (outer && symbol->is_unsized && end > outer->end)
 		end = outer->end;
 	if (outer && b->done_until < symbol->address) {
-		int r = emit(b, b->done_until, symbol->address, outer->name, err);
+		int r = emit(b, b->done_until, symbol->address, outer, err);
 		if (r < 0)
 			return r;
 	}
 	if (array_reserve(&b->open, &b->open_capacity, b->open_count + 1, ELF_SYMBOLS_MAX) < 0)
 		return error_nomem(err);
-	b->open[b->open_count++] = (struct open_symbol){end, symbol->name, symbol->is_unsized};
+	b->open[b->open_count++] = (struct open_symbol){end, symbol->name, symbol->file, symbol->is_unsized};
 	b->done_until = symbol->address;
 	return 0;
 }
@@ -127,13 +142,14 @@ static int make_ranges(struct builder *b, struct error *err)
 	struct elf_symbol *items = b->symbols->items;
 	if (b->symbols->count > 0)
 		qsort(items, b->symbols->count, sizeof(*items), compare_symbols);
-	for (size_t i = 0; i < b->symbols->count; i++) {
-		bool is_alias = i > 0 && items[i].address == items[i - 1].address;
-		if (is_alias || items[i].address < b->base || items[i].address - b->base > UINT32_MAX)
+	for (size_t i = 0, count; i < b->symbols->count; i += count) {
+		for (count = 1; i + count < b->symbols->count && items[i + count].address == items[i].address;)
+			count++;
+		if (items[i].address < b->base || items[i].address - b->base > UINT32_MAX)
 			continue;
 		int r = advance(b, items[i].address, err);
 		if (r == 0)
-			r = push_symbol(b, &items[i], err);
+			r = push_symbol(b, choose_alias(&items[i], count), err);
 		if (r < 0)
 			return r;
 	}
