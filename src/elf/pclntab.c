@@ -347,14 +347,25 @@ static void name_files(struct reader *reader, uint32_t first_scope, size_t first
 	}
 }
 
-static int decode_tables(struct reader *reader, const struct pclntab_function *function, struct error *err)
+/* Damage of the table of inlined calls costs these. */
+static int decode_tables(struct reader *reader, size_t i, const struct pclntab_function *function, struct error *err)
 {
-	int r = pclntab_decode(&reader->table, function, function->file_table, &reader->file_steps, err);
+	struct pclntab *table = &reader->table;
+	bool has_calls = table->inline_data ? table->inline_at[i] != 0 : function->inline_tree != PCLNTAB_NONE;
+	struct error problem = {0};
+	int r = pclntab_decode(table, function, function->file_table, &reader->file_steps, err);
 	if (r == 0)
-		r = pclntab_decode(&reader->table, function, function->line_table, &reader->line_steps, err);
+		r = pclntab_decode(table, function, function->line_table, &reader->line_steps, err);
 	reader->inline_steps.count = 0;
-	if (r == 0 && (function->inline_tree != PCLNTAB_NONE || reader->table.inline_data))
-		r = pclntab_decode(&reader->table, function, function->inline_table, &reader->inline_steps, err);
+	if (r < 0 || !has_calls)
+		return r;
+	r = pclntab_decode(table, function, function->inline_table, &reader->inline_steps, &problem);
+	if (r == -EBADMSG) {
+		reader->inline_steps.count = 0;
+		return 0;
+	}
+	if (r < 0 && err)
+		*err = problem;
 	return r;
 }
 
@@ -364,7 +375,7 @@ static int add_function(struct reader *reader, size_t i, const struct pclntab_fu
 	const char *name = pclntab_get_name(&reader->table, function->name);
 	if (!name)
 		return error_set(err, -EBADMSG, "%s: damaged table of Go functions: a name", reader->table.file->name);
-	int r = decode_tables(reader, function, err);
+	int r = decode_tables(reader, i, function, err);
 	if (r < 0)
 		return r;
 	uint32_t scope_index = (uint32_t)reader->scope_count;
