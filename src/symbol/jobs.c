@@ -100,7 +100,9 @@ static int build_into(struct symbolizer *s, const struct job *job, struct source
 	if (s->worker) {
 		struct symbol_worker_options worker = *s->worker;
 		worker.cancel = &s->stop;
-		return symbol_worker_build(&worker, &options, fd, &ret->result, err);
+		int r = symbol_worker_build(&worker, &options, fd, &ret->result, err);
+		/* It is the file that is too large; this process has memory. */
+		return r == -ENOMEM ? -E2BIG : r;
 	}
 	return symbol_build(&options, fd, &ret->result, err);
 }
