@@ -45,4 +45,40 @@ for ms in 1 2 4 8 16 32; do
 	check "a file cut short after $ms ms" grep -E '^cut (ok|EBADMSG|ENOEXEC) ' "$work/cut.out"
 	check "a file cut short after $ms ms leaves nothing" grep -x 'left 0' "$work/cut.out"
 done
+# The same in a server, to which somebody sends them: it says which file cost what, and names what is in the others.
+cat >"$work/server.yaml" <<'END'
+symbols:
+  worker:
+    memory: 512M
+    cpu: 2s
+END
+all_done() {
+	for _ in $(seq 300); do
+		"$WICK" debuginfo list --url "$url" >"$work/list" && grep -qE ' 0 queued 0 working ' "$work/list" && return 0
+		sleep 0.1
+	done
+	cat "$work/list" "$work/server.log"
+	return 1
+}
+said() { # NAME PATTERN: what the server says of the build-id of a bomb
+	id=$(readelf -n "$work/bombs/$1" 2>/dev/null | sed -n 's/.*Build ID: //p')
+	if [ -z "$id" ] || ! grep "$id" "$work/list" | grep -E "$2"; then
+		echo "build-id: $id"
+		cat "$work/list"
+		return 1
+	fi
+}
+if start_server --config "$work/server.yaml"; then
+	for name in a_million_units_sharing_abbreviations ranges_without_end origins_in_a_circle harmless; do
+		check "a server takes $name" "$WICK" debuginfo upload --url "$url" "$work/bombs/$name"
+	done
+	check "a server is done with all of them" all_done
+	check "a server names what takes for ever" said a_million_units_sharing_abbreviations '^failed .*the worker took more than 2 s of processor time'
+	[ -n "${SAN:-}" ] || check "a server names what wants all memory" said ranges_without_end '^failed .*the worker wanted more than 512.0 MiB of memory'
+	check "a server reads what goes in circles" said origins_in_a_circle '^(complete|partial) '
+	check "a server reads what is harmless" said harmless '^complete '
+	stop_server
+else
+	fail "a server starts" "$(cat "$work/server.log")"
+fi
 finish
