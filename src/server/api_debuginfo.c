@@ -266,6 +266,19 @@ int debuginfo_kind_parse(const char *text, enum upload_kind *ret)
 	return -EINVAL;
 }
 
+bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t states)
+{
+	_cleanup_(mem_freep) struct symbol_status *binaries = NULL;
+	struct symbol_list_options options = {.states = states, .text = build_id, .limit = 16};
+	size_t count = 0, total;
+	if (symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, NULL, NULL))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(binaries[i].build_id, build_id) == 0)
+			return true;
+	return false;
+}
+
 /* Programs and sources are never asked for: what of its code leaves a machine is for people to decide. */
 enum debuginfo_want debuginfo_wants(struct server *server, const char *build_id, const char *path, enum upload_kind kind)
 {
@@ -423,6 +436,26 @@ static const char *reason_of(int code)
 	return code == -EEXIST ? "exists" : code == -EBUSY ? "busy" : code == -EACCES ? "disabled" : NULL;
 }
 
+/*
+ * What is there may be worth little: an agent has sent a stripped program's names before somebody sends its debug information.
+ * So a different file is taken as long as something is missing.
+ */
+static int begin_or_replace(struct server *server, const struct upload_begin *begin, char id[static UPLOAD_ID_MAX],
+			    uint64_t *offset, struct error *err)
+{
+	const uint32_t lacking = 1u << SYMBOL_PARTIAL | 1u << SYMBOL_MISSING | 1u << SYMBOL_FAILED;
+	int r = uploads_begin(server->uploads, begin, id, offset, err);
+	if (r != -EEXIST || begin->kind != UPLOAD_DEBUGINFO || !*begin->hash ||
+	    uploads_has_same(server->uploads, begin->build_id, begin->kind, begin->hash) ||
+	    !debuginfo_is_state(server, begin->build_id, lacking))
+		return r;
+	struct upload_begin replacing = *begin;
+	replacing.force = true;
+	if (uploads_is_coming(server->uploads, begin->build_id, begin->kind))
+		return error_set(err, -EBUSY, "somebody else is sending this file just now");
+	return uploads_begin(server->uploads, &replacing, id, offset, err);
+}
+
 void api_upload_begin(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct server *server = context;
@@ -436,7 +469,7 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	if (!r)
 		r = check_enabled(server, &err);
 	if (!r)
-		r = uploads_begin(server->uploads, &begin, id, &offset, &err);
+		r = begin_or_replace(server, &begin, id, &offset, &err);
 	if (r) {
 		respond_failure(response, r, reason_of(r), NULL, &err);
 		return;

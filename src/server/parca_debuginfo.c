@@ -109,8 +109,7 @@ static int parse_subject(struct bytes build_id, struct bytes hash, bool force, u
 /* An upload that is there already: is it any good, and if not, is this a better one? */
 static const char *judge_existing(struct server *server, const struct upload_begin *begin, bool *ret_should)
 {
-	bool later = false;
-	bool invalid = begin->kind == UPLOAD_DEBUGINFO && symbolizer_wants(server->symbolizer, begin->build_id, "", &later);
+	bool invalid = begin->kind == UPLOAD_DEBUGINFO && debuginfo_is_state(server, begin->build_id, 1u << SYMBOL_FAILED);
 	*ret_should = begin->force || invalid;
 	if (!invalid)
 		return begin->force ? REASON_FORCED : REASON_EXISTS;

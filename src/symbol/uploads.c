@@ -32,6 +32,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -442,6 +443,8 @@ static int put_in_place(struct uploads *uploads, const struct upload *upload, co
 	int r = io_truncate(fd, upload->begin.size, "the uploaded file", err); /* a failed write may have left more */
 	if (!r)
 		r = upload_check(fd, &upload->begin, err);
+	if (!r && *upload->begin.hash) /* only to know it again: goes without where attributes are not to be had */
+		fsetxattr(fd, UPLOADS_HASH_ATTRIBUTE, upload->begin.hash, strlen(upload->begin.hash), 0);
 	if (!r)
 		r = sync_part(uploads, fd, upload->id, upload->offset, err);
 	if (!r)
@@ -471,7 +474,6 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 	struct upload_file *file = r ? NULL : uploads_file_new(upload->begin.build_id, upload->begin.kind, upload->begin.size);
 	if (!file)
 		return r ? r : error_nomem(err);
-	snprintf(file->hash, sizeof(file->hash), "%s", upload->begin.hash);
 	upload->busy = true;
 	pthread_mutex_unlock(&uploads->lock);
 	r = put_in_place(uploads, upload, path, &problem);
@@ -571,11 +573,13 @@ int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload
 
 bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash)
 {
+	char path[PATH_MAX], known[sizeof(((struct upload_begin *)0)->hash)];
 	pthread_mutex_lock(&uploads->lock);
-	const struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, build_id, kind) : NULL;
-	bool same = file && *hash && strcmp(file->hash, hash) == 0;
+	bool there = kind < UPLOAD_KINDS && uploads_file_find(uploads, build_id, kind) &&
+		     uploads_file_path(uploads, build_id, kind, path, NULL) == 0;
 	pthread_mutex_unlock(&uploads->lock);
-	return same;
+	ssize_t len = there && *hash ? lgetxattr(path, UPLOADS_HASH_ATTRIBUTE, known, sizeof(known)) : -1;
+	return len > 0 && (size_t)len == strlen(hash) && memcmp(known, hash, (size_t)len) == 0;
 }
 
 /* 0 nobody, 1 somebody who is at it, 2 somebody who has stopped. */

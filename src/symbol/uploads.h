@@ -71,7 +71,7 @@ int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *re
 
 bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind kind);
 int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err);
-/* Was it announced with this hash? Not known of those that came before the last restart. */
+/* Was it announced with this hash? Kept as an extended attribute of the file; not known where there are none. */
 bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash);
 /* Is somebody sending it just now? */
 bool uploads_is_coming(struct uploads *uploads, const char *build_id, enum upload_kind kind);

@@ -8,14 +8,14 @@
 
 #include "symbol/uploads.h"
 
-#define UPLOADS_BUCKETS	  4096u
-#define UPLOADS_FILES_MAX 65536u /* remembered; bounds memory to some 20 MiB */
+#define UPLOADS_HASH_ATTRIBUTE "user.wick.hash" /* of a file: the hash that it was announced with */
+#define UPLOADS_BUCKETS	       4096u
+#define UPLOADS_FILES_MAX      65536u /* remembered; bounds memory to some 14 MiB */
 
 /* A file in its place. */
 struct upload_file {
 	char build_id[BUILD_ID_HEX_MAX];
-	char hash[65]; /* as announced; "" = none, or found at start */
-	uint8_t kind;  /* enum upload_kind */
+	uint8_t kind; /* enum upload_kind */
 	uint64_t size;
 	int64_t used_ns; /* since 1970; of its mtime when it was found at start */
 	struct upload_file *next, *older, *newer;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -317,7 +318,13 @@ static void test_two_at_once(void **state)
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), 0);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, file, &offset, NULL), 0);
 	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), 0);
-	assert_true(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "aa"));
+	reopen(fixture, NULL);
+	char path[200];
+	snprintf(path, sizeof(path), "%s/%.2s/%s.debuginfo", fixture->directory, TEST_ELF_BUILD_ID, TEST_ELF_BUILD_ID + 2);
+	if (setxattr(path, "user.wick.test", "", 0, 0) == 0) /* elsewhere it is not known */
+		assert_true(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "aa"));
+	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "a"));
+	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, ""));
 	assert_false(uploads_has_same(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, "bb"));
 }
 

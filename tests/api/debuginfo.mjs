@@ -130,6 +130,17 @@ await test("what is there is not taken again, unless somebody insists", async ()
 	assert.deepEqual([again.status, again.reason], [409, "exists"]);
 	assert.equal((await upload(hot.id, hot.debug, { force: true })).status, 200);
 });
+await test("debug information replaces what is only names", async () => {
+	const { id, path, debug } = program(newId());
+	execFileSync("strip", ["--strip-debug", "-o", `${path}.names`, path]);
+	assert.equal((await upload(id, readFileSync(`${path}.names`), { hash: "names" })).status, 200);
+	await until("there are names", async () => (await binary(id))?.state === "partial");
+	assert.equal((await upload(id, readFileSync(`${path}.names`), { hash: "names" })).reason, "exists");
+	assert.equal((await upload(id, debug, { hash: "debug" })).status, 200);
+	await until("there are lines", async () => (await binary(id)).state === "complete");
+	assert.equal((await upload(id, readFileSync(`${path}.names`), { hash: "names" })).reason, "exists");
+	assert.deepEqual(readFileSync(stored(id)), debug);
+});
 await test("a wrong offset is told the right one", async () => {
 	const { id, debug } = program(newId());
 	const { id: at, offset } = await begin(id, debug.length);
@@ -326,6 +337,24 @@ await test("Parca: what cannot be is refused", async () => {
 	assert.equal((await parca.send(chunks({ build_id: id, upload_id: to.upload_id }, other.debug))).code, 0);
 	assert.equal((await parca.finished({ build_id: id, upload_id: to.upload_id })).code, invalid);
 	assert.equal(existsSync(stored(id)), false);
+});
+await test("Parca: what cannot be used is replaced, but not by the same", async () => {
+	const { id, debug, whole } = program(newId());
+	await until("an upload is asked for", () => shouldNow(id));
+	const broken = Buffer.from(whole);
+	broken.writeBigUInt64LE(0x7fffffffn, 40); // section headers far behind the end
+	const send = async (bytes, hash) => {
+		const { code, upload_instructions: to } = await parca.initiate({ build_id: id, size: bytes.length, hash });
+		if (code) return code;
+		assert.equal((await parca.send(chunks({ build_id: id, upload_id: to.upload_id }, bytes))).code, 0);
+		return (await parca.finished({ build_id: id, upload_id: to.upload_id })).code;
+	};
+	assert.equal(await send(broken, "broken"), 0);
+	await until("it has failed", async () => (await binary(id)).state === "failed");
+	assert.match((await parca.should({ build_id: id })).reason, /marked as invalid/);
+	assert.equal(await send(broken, "broken"), grpc.status.ALREADY_EXISTS);
+	assert.equal(await send(debug, "good"), 0);
+	await until("it is good", async () => (await binary(id)).state === "complete");
 });
 await test("Parca: other kinds of ids and of files", async () => {
 	const go = await parca.should({ build_id: "abc/DEF_g-h/ij", build_id_type: GO });
