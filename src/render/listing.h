@@ -79,7 +79,8 @@ struct listing_source {
 	const char *from;     /* where the text is from; "" = there is none */
 	const char *why;      /* there is none; NULL otherwise */
 	struct bytes text;    /* of the whole file */
-	uint32_t first, last; /* 0 = what has samples, and a little around it */
+	uint32_t first, last; /* 0 = the function, what has samples, and a little around it */
+	uint32_t end_line;    /* the last line of the function that has code, 0 = unknown */
 };
 /* Members of an object: "function", "file", "build_id", "binary", "unit", "total", "self", "function_total", "from", "why",
  * "lines": [{"line", "text", "self", "total"}], "files": [{"file", "self", "total"}]. Without text, only the lines with

@@ -17,7 +17,7 @@
 #include "render/flame.h"
 #include "render/listing.h"
 
-#define AROUND	  8u /* lines shown before the first and after the last one with samples */
+#define AROUND	  4u /* lines shown before the first and after the last one of interest */
 #define VALUE_MAX 64
 #define TAB	  8u
 
@@ -46,7 +46,8 @@ static bool next_line(struct line_reader *reader, struct bytes *ret)
 static void choose_range(const struct listing_source *source, uint32_t *ret_first, uint32_t *ret_last)
 {
 	const struct listing_lines *lines = source->lines;
-	uint32_t first = lines->start_line ? lines->start_line : UINT32_MAX, last = lines->start_line;
+	uint32_t first = lines->start_line ? lines->start_line : UINT32_MAX;
+	uint32_t last = source->end_line > lines->start_line ? source->end_line : lines->start_line;
 	for (size_t i = 0; i < lines->line_count; i++) {
 		uint32_t line = lines->lines[i].line;
 		if (line && line < first)

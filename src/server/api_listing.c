@@ -99,6 +99,37 @@ static int fail_but(int r, struct error *why, struct error *err)
 	return r == -ENOMEM || r == -ECANCELED ? error_set(err, r, "%s", why->message) : 0;
 }
 
+/* ---- where the code is ---- */
+
+struct code_span {
+	uint64_t start, end; /* as linked */
+	uint64_t from, to;   /* in the file */
+	int64_t total;
+};
+
+/* The symbol that has most of the function's samples. False when there are no symbols. */
+static bool choose_span(const struct symbol_view *view, const struct listing_binary *binary, struct code_span *ret)
+{
+	struct code_span now = {0};
+	for (size_t i = 0; i < binary->address_count; i++) {
+		const struct listing_address *at = &binary->addresses[i];
+		uint64_t address;
+		if (!symbol_view_address(view, at->offset, &address))
+			continue;
+		if (address < now.start || address >= now.end) {
+			now = (struct code_span){0};
+			if (!symbol_view_bounds(view, address, &now.start, &now.end))
+				continue;
+			now.from = at->offset - (address - now.start);
+			now.to = now.from + (now.end - now.start);
+		}
+		now.total += at->total;
+		if (now.total > ret->total || ret->end == 0)
+			*ret = now;
+	}
+	return ret->end > ret->start;
+}
+
 /* ---- lines ---- */
 
 static int write_source(const struct listing_call *l, const struct listing_source *source, struct error *err)
@@ -115,6 +146,31 @@ static int write_source(const struct listing_call *l, const struct listing_sourc
 	listing_source_write_json(source, &json);
 	json_end_object(&json);
 	return json_finish(&json, err);
+}
+
+/* The last line of the function's code: lines that are never seen running belong to it, too. Looked for in the code that most
+ * of its samples are in. */
+static uint32_t find_end_line(const struct listing_call *l, const struct listing_lines *lines)
+{
+	_cleanup_(listing_addresses_release) struct listing_addresses addresses = {0};
+	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
+	struct listing_options options = l->options;
+	struct code_span span = {0};
+	uint32_t last = 0;
+	options.build_id = lines->build_id;
+	if (listing_build_addresses(l->result.profile, &options, &addresses, NULL) < 0 ||
+	    symbolizer_view(l->call->server->symbolizer, lines->build_id, lines->binary, NULL, &view, NULL) < 0 ||
+	    !choose_span(view, &addresses.binaries[0], &span))
+		return 0;
+	for (uint64_t at = span.start; at < span.end && at - span.start < CODE_BYTES_MAX; at++) {
+		struct symbol_frame frames[FRAMES_MAX];
+		size_t count = symbol_view_frames(view, at, frames, FRAMES_MAX);
+		for (size_t i = 0; i < count; i++)
+			if (frames[i].line > last && frames[i].start_line == lines->start_line &&
+			    strcmp(frames[i].file, lines->file) == 0)
+				last = frames[i].line;
+	}
+	return last;
 }
 
 static int answer_source(struct call *call, struct error *err)
@@ -146,18 +202,13 @@ static int answer_source(struct call *call, struct error *err)
 		source.why = why.message;
 	}
 	source.text = buffer_bytes(&text);
+	source.end_line = find_end_line(&l, &lines);
 	source.first = whole ? 1 : 0;
 	source.last = whole ? UINT32_MAX : 0;
 	return r < 0 ? r : write_source(&l, &source, err);
 }
 
 /* ---- instructions ---- */
-
-struct code_span {
-	uint64_t start, end; /* as linked */
-	uint64_t from, to;   /* in the file */
-	int64_t total;
-};
 
 struct code_listing {
 	const struct listing_call *l;
@@ -198,34 +249,14 @@ static int choose_binary(struct code_listing *c, const char *build_id, struct er
 			 build_id, c->function.binaries[0].build_id);
 }
 
-/* The symbol that has most of the function's samples. False when there are no symbols. */
-static bool choose_span(struct code_listing *c)
+static void cut_span(struct code_listing *c)
 {
-	const struct listing_binary *binary = &c->function.binaries[c->binary];
-	struct code_span now = {0};
-	for (size_t i = 0; i < binary->address_count; i++) {
-		const struct listing_address *at = &binary->addresses[i];
-		uint64_t address;
-		if (!symbol_view_address(c->view, at->offset, &address))
-			continue;
-		if (address < now.start || address >= now.end) {
-			now = (struct code_span){0};
-			if (!symbol_view_bounds(c->view, address, &now.start, &now.end))
-				continue;
-			now.from = at->offset - (address - now.start);
-			now.to = now.from + (now.end - now.start);
-		}
-		now.total += at->total;
-		if (now.total > c->span.total || c->span.end == 0)
-			c->span = now;
-	}
-	if (c->span.end - c->span.start > CODE_BYTES_MAX) {
-		snprintf(c->why, sizeof(c->why), "only the first %llu of %" PRIu64 " bytes are shown",
-			 (unsigned long long)CODE_BYTES_MAX, c->span.end - c->span.start);
-		c->span.end = c->span.start + CODE_BYTES_MAX;
-		c->span.to = c->span.from + CODE_BYTES_MAX;
-	}
-	return c->span.end > c->span.start;
+	if (c->span.end - c->span.start <= CODE_BYTES_MAX)
+		return;
+	snprintf(c->why, sizeof(c->why), "only the first %llu of %" PRIu64 " bytes are shown",
+		 (unsigned long long)CODE_BYTES_MAX, c->span.end - c->span.start);
+	c->span.end = c->span.start + CODE_BYTES_MAX;
+	c->span.to = c->span.from + CODE_BYTES_MAX;
 }
 
 /* A function's name as profiles have it; "" without memory. */
@@ -368,11 +399,12 @@ static int find_code(struct code_listing *c, struct error *err)
 	struct symbolizer_want want = {.wait_ns = call->query.symbols_wait_ns, .cancel = call->query.cancel};
 	struct error why = {0};
 	int r = symbolizer_view(call->server->symbolizer, binary->build_id, binary->path, &want, &c->view, &why);
-	if (r < 0 || !choose_span(c)) {
+	if (r < 0 || !choose_span(c->view, binary, &c->span)) {
 		keep_why(c, r < 0 ? &why : &(struct error){.message = "the binary's symbols do not say where the function is"});
 		r = r < 0 ? fail_but(r, &why, err) : 0;
 		return r < 0 ? r : make_addresses(c, err);
 	}
+	cut_span(c);
 	find_symbol(c);
 	struct listing_options options = c->l->options;
 	options.build_id = binary->build_id;

@@ -87,6 +87,7 @@ if can_sample; then
 	chmod 644 "$work/src/hot.c"
 	"$WICK" record -F 499 -o "$work/live.pb.gz" -- "$program" 100 >/dev/null 2>&1
 	rm -rf "$work/data"
+	: >"$work/server.log" # the address of the first server is not to be taken for that of the second
 	start_server || exit 1
 	curl -sf --data-binary "@$work/live.pb.gz" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest of what was recorded"
 	curl -sG -o "$work/live.json" "$url/api/v1/source" --data-urlencode 'query=process_cpu:cpu' -d from=now-10m -d symbols_wait=20s -d function=hot
