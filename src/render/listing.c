@@ -88,6 +88,49 @@ static void add(int64_t *to, int64_t value)
 	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
 }
 
+/* The stacks that count for anything, and the nearest place in each that does. */
+struct touched {
+	uint32_t *nearest; /* by stack: itself or the nearest ancestor whose location counts; 0 = none */
+	struct touched_stack {
+		uint32_t stack;
+		int64_t value;
+	} * items;
+	size_t count, capacity;
+};
+
+static void touched_release(struct touched *touched)
+{
+	mem_free(touched->nearest);
+	mem_free(touched->items);
+	*touched = (struct touched){0};
+}
+
+static int add_touched(struct touched *touched, uint32_t stack, int64_t value)
+{
+	int r = array_reserve(&touched->items, &touched->capacity, touched->count + 1, LIMIT_PROFILE_ENTITIES);
+	if (r == 0)
+		touched->items[touched->count++] = (struct touched_stack){stack, value};
+	return r;
+}
+
+/* All locations have been filled in. What is found serves for any countings of the same locations, or of fewer. */
+static int find_touched(const struct counting *c, size_t sample_type, struct touched *ret, struct error *err)
+{
+	const struct profile *p = c->profile;
+	_cleanup_(mem_freep) int64_t *values = mem_zalloc_array(p->stack_count, sizeof(*values));
+	ret->nearest = mem_zalloc_array(p->stack_count, sizeof(*ret->nearest));
+	if (!ret->nearest || !values)
+		return error_nomem(err);
+	for (size_t i = 0; i < p->sample_count; i++)
+		add(&values[p->samples[i].stack], p->values[i * p->sample_type_count + sample_type]);
+	for (uint32_t i = 1; i < p->stack_count; i++) {
+		ret->nearest[i] = counts(c, p->stacks[i].location) ? i : ret->nearest[p->stacks[i].parent];
+		if (ret->nearest[i] && values[i] && add_touched(ret, i, values[i]) < 0)
+			return error_nomem(err);
+	}
+	return 0;
+}
+
 static void count_stack(struct counting *c, const uint32_t *nearest, uint32_t stack, int64_t value)
 {
 	const struct profile_stack *stacks = c->profile->stacks;
@@ -106,22 +149,10 @@ static void count_stack(struct counting *c, const uint32_t *nearest, uint32_t st
 	}
 }
 
-/* All locations have been filled in. */
-static int count_all(struct counting *c, size_t sample_type, struct error *err)
+static void count_all(struct counting *c, const struct touched *touched)
 {
-	const struct profile *p = c->profile;
-	_cleanup_(mem_freep) uint32_t *nearest = mem_zalloc_array(p->stack_count, sizeof(*nearest));
-	_cleanup_(mem_freep) int64_t *values = mem_zalloc_array(p->stack_count, sizeof(*values));
-	if (!nearest || !values)
-		return error_nomem(err);
-	for (size_t i = 0; i < p->sample_count; i++)
-		add(&values[p->samples[i].stack], p->values[i * p->sample_type_count + sample_type]);
-	for (uint32_t i = 1; i < p->stack_count; i++) {
-		nearest[i] = counts(c, p->stacks[i].location) ? i : nearest[p->stacks[i].parent];
-		if (nearest[i] && values[i])
-			count_stack(c, nearest, i, values[i]);
-	}
-	return 0;
+	for (size_t i = 0; i < touched->count; i++)
+		count_stack(c, touched->nearest, touched->items[i].stack, touched->items[i].value);
 }
 
 /* ---- which functions ---- */
@@ -307,8 +338,8 @@ static int compare_files(const void *left, const void *right)
 	return strcmp(a->file, b->file);
 }
 
-static int find_files(const struct choice *choice, const struct listing_options *options, struct listing_lines *ret,
-		      struct error *err)
+static int find_files(const struct choice *choice, const struct listing_options *options, struct touched *ret_touched,
+		      struct listing_lines *ret, struct error *err)
 {
 	_cleanup_(counting_release) struct counting c;
 	_cleanup_(keyed_release) struct keyed keyed = {0};
@@ -316,9 +347,10 @@ static int find_files(const struct choice *choice, const struct listing_options 
 	if (r == 0)
 		r = fill_frames(&c, &keyed, choice, key_of_file, 0, err);
 	if (r == 0)
-		r = count_all(&c, options->sample_type, err);
+		r = find_touched(&c, options->sample_type, ret_touched, err);
 	if (r < 0)
 		return r;
+	count_all(&c, ret_touched);
 	if (c.counter_count == 0)
 		return error_set(err, -ENOENT, "'%.200s' has no samples%s%.129s in what was asked for", ret->function,
 				 options->build_id ? " in the binary " : "", options->build_id ? options->build_id : "");
@@ -378,18 +410,17 @@ static int compare_lines(const void *left, const void *right)
 	return (a->line > b->line) - (a->line < b->line);
 }
 
-static int sum_lines(const struct choice *choice, const struct listing_options *options, uint32_t file,
-		     struct listing_lines *ret, struct error *err)
+static int sum_lines(const struct choice *choice, const struct touched *touched, uint32_t file, struct listing_lines *ret,
+		     struct error *err)
 {
 	_cleanup_(counting_release) struct counting c;
 	_cleanup_(keyed_release) struct keyed keyed = {0};
 	int r = counting_init(&c, choice->profile, err);
 	if (r == 0)
 		r = fill_frames(&c, &keyed, choice, key_of_line, file, err);
-	if (r == 0)
-		r = count_all(&c, options->sample_type, err);
 	if (r < 0)
 		return r;
+	count_all(&c, touched);
 	ret->lines = mem_alloc_array(c.counter_count, sizeof(*ret->lines));
 	if (!ret->lines)
 		return error_nomem(err);
@@ -402,8 +433,8 @@ static int sum_lines(const struct choice *choice, const struct listing_options *
 	return 0;
 }
 
-static int find_binary(const struct choice *choice, const struct listing_options *options, uint32_t file,
-		       struct listing_lines *ret, struct error *err)
+static int find_binary(const struct choice *choice, const struct touched *touched, uint32_t file, struct listing_lines *ret,
+		       struct error *err)
 {
 	const struct profile *p = choice->profile;
 	_cleanup_(counting_release) struct counting c;
@@ -412,10 +443,9 @@ static int find_binary(const struct choice *choice, const struct listing_options
 	int r = counting_init(&c, p, err);
 	if (r == 0)
 		r = fill_frames(&c, &keyed, choice, key_of_binary, file, err);
-	if (r == 0)
-		r = count_all(&c, options->sample_type, err);
 	if (r < 0)
 		return r;
+	count_all(&c, touched);
 	for (size_t i = 1; i < c.counter_count; i++)
 		if (magnitude(c.counters[i].total) > magnitude(c.counters[best].total))
 			best = i;
@@ -443,6 +473,7 @@ int listing_build_lines(const struct profile *profile, const struct listing_opti
 {
 	_cleanup_(choice_release) struct choice choice = {0};
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
+	_cleanup_(touched_release) struct touched touched = {0};
 	uint32_t file = 0;
 	*ret = (struct listing_lines){0};
 	int r = choose(&choice, profile, options, err);
@@ -451,16 +482,16 @@ int listing_build_lines(const struct profile *profile, const struct listing_opti
 	copy_type(profile, options->sample_type, lines.type, lines.unit);
 	lines.function = profile_string(profile, choice.name);
 	lines.profile_total = profile_total(profile, options->sample_type);
-	r = find_files(&choice, options, &lines, err);
+	r = find_files(&choice, options, &touched, &lines, err);
 	if (r == 0)
 		r = choose_file(options, &lines, err);
 	if (r < 0)
 		return r;
 	intern_find(&profile->strings, lines.file, strlen(lines.file), &file);
 	lines.start_line = find_start_line(&choice, file);
-	r = sum_lines(&choice, options, file, &lines, err);
+	r = sum_lines(&choice, &touched, file, &lines, err);
 	if (r == 0)
-		r = find_binary(&choice, options, file, &lines, err);
+		r = find_binary(&choice, &touched, file, &lines, err);
 	if (r < 0)
 		return r;
 	*ret = lines;
@@ -612,7 +643,13 @@ static int count_sites(struct counting *c, const struct sites *sites, const stru
 		at++;
 	}
 	c->first[p->location_count] = (uint32_t)c->of_count;
-	return r < 0 ? error_nomem(err) : count_all(c, sample_type, err);
+	_cleanup_(touched_release) struct touched touched = {0};
+	if (r < 0)
+		return error_nomem(err);
+	r = find_touched(c, sample_type, &touched, err);
+	if (r == 0)
+		count_all(c, &touched);
+	return r;
 }
 
 static int compare_binaries(const void *left, const void *right)
