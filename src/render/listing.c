@@ -672,6 +672,9 @@ static int copy_binary(const struct counting *c, const struct sites *sites, cons
 	const struct counter *sum = &c->counters[n->address_count + n->binary[first]];
 	*ret = (struct listing_binary){.build_id = profile_string(p, mapping->build_id),
 				       .path = profile_string(p, mapping->file_name),
+				       .start = mapping->start,
+				       .limit = mapping->limit,
+				       .offset = mapping->offset,
 				       .total = sum->total,
 				       .inlined = true};
 	ret->addresses = mem_alloc_array(end - first, sizeof(*ret->addresses));

@@ -50,6 +50,7 @@ struct listing_address {
 };
 struct listing_binary {
 	const char *build_id, *path;
+	uint64_t start, limit, offset;	   /* of one of its mappings */
 	int64_t self, total;		   /* of the addresses */
 	bool inlined;			   /* only ever inlined into other functions there */
 	struct listing_address *addresses; /* by rising offset */

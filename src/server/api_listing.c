@@ -107,6 +107,13 @@ struct code_span {
 	int64_t total;
 };
 
+/* Tables of debug files alone know the binary's addresses only by the size of its mapping. */
+static bool to_address(const struct symbol_view *view, const struct listing_binary *binary, uint64_t offset, uint64_t *ret)
+{
+	return symbol_view_address(view, offset, ret) ||
+	       symbol_view_mapped_address(view, binary->start, binary->limit, binary->start + (offset - binary->offset), ret);
+}
+
 /* The symbol that has most of the function's samples. False when there are no symbols. */
 static bool choose_span(const struct symbol_view *view, const struct listing_binary *binary, struct code_span *ret)
 {
@@ -114,7 +121,7 @@ static bool choose_span(const struct symbol_view *view, const struct listing_bin
 	for (size_t i = 0; i < binary->address_count; i++) {
 		const struct listing_address *at = &binary->addresses[i];
 		uint64_t address;
-		if (!symbol_view_address(view, at->offset, &address))
+		if (!to_address(view, binary, at->offset, &address))
 			continue;
 		if (address < now.start || address >= now.end) {
 			now = (struct code_span){0};
@@ -342,7 +349,7 @@ static int make_addresses(struct code_listing *c, struct error *err)
 		struct listing_instruction *instruction = &c->instructions[c->count++];
 		instruction->address = binary->addresses[i].offset;
 		if (c->view)
-			symbol_view_address(c->view, binary->addresses[i].offset, &instruction->address);
+			to_address(c->view, binary, binary->addresses[i].offset, &instruction->address);
 		instruction->text = "";
 		instruction->self = binary->addresses[i].self;
 		instruction->total = binary->addresses[i].total;

@@ -136,6 +136,9 @@ int symbolizer_view(struct symbolizer *symbolizer, const char *build_id, const c
 struct symbol_view *symbol_view_free(struct symbol_view *view);
 DEFINE_CLEANUP_POINTER(symbol_view_free, struct symbol_view);
 bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, uint64_t *ret_address);
+/* The same for an address within a mapping [start, limit), for tables that do not know the binary's file offsets. */
+bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
+				uint64_t *ret_address);
 /* The frames at an address as linked, innermost first; 0 = none. */
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max);
 /* The symbol that holds the address: its bounds. false = none. */

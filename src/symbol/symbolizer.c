@@ -331,6 +331,13 @@ bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, u
 	return symbol_table_offset_to_address(view->shared->table, file_offset, ret_address);
 }
 
+bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
+				uint64_t *ret_address)
+{
+	return (symbol_table_flags(view->shared->table) & SYMBOL_TABLE_NO_OFFSETS) &&
+	       symbol_table_mapped_to_address(view->shared->table, start, limit, address, ret_address);
+}
+
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max)
 {
 	uint32_t range = symbol_table_find(view->shared->table, address);

@@ -75,9 +75,9 @@ function make(program, buildId, path) {
 	const location = (a) => locations.get(a) ?? locations.set(a, locations.size + 1).get(a);
 	const parts = [message(1, number(1, string('cpu')), number(2, string('nanoseconds')))];
 	for (const { value, stack } of samples(program)) parts.push(message(2, ...stack.map((a) => number(1, location(a))), number(2, value)));
-	const pages = text.offset & ~0xfffn;
+	const pages = text.offset & ~0xfffn, limit = (text.offset - pages + text.size + 0xfffn) & ~0xfffn;
 	parts.push(
-		message(3, number(1, 1), number(2, START), number(3, START + 0x100000n), number(4, pages), number(5, string(program)), number(6, string(buildId))),
+		message(3, number(1, 1), number(2, START), number(3, START + limit), number(4, pages), number(5, string(program)), number(6, string(buildId))),
 	);
 	for (const [address, id] of locations)
 		parts.push(message(4, number(1, id), number(2, 1), number(3, address - text.address + text.offset - pages + START)));

@@ -12,7 +12,6 @@ program=$work/bin/hot
 gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -o "$program" "$work/src/hot.c" || exit 1
 id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
 judge() { verb=$1; shift; node tests/symbol/listing.mjs "$verb" "$program" "$id" "$@"; }
-get() { curl -sG "$url/api/v1/$1" --data-urlencode 'query=process_cpu' --data-urlencode "from=now-10m" --data-urlencode 'symbols_wait=20s' "$@"; }
 ask() { # PATH OUT [CURL-OPTION...]
 	ask_path=$1 ask_out=$2
 	shift 2

@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Source and code from a debuginfod server, on a server that opens no files of its host.
+# debuginfod listens on all addresses: it gets a network of its own, with nothing but a loopback device.
+cd "$(dirname "$0")/../.." || exit 1
+name="source and code from debuginfod"
+if [ -z "${WICK_PRIVATE_NETWORK:-}" ]; then
+	export WICK_PRIVATE_NETWORK=1
+	unshare -n true 2>/dev/null && exec unshare -n sh "tests/symbol/${0##*/}"
+	unshare -rn true 2>/dev/null && exec unshare -rn sh "tests/symbol/${0##*/}"
+	printf 'skipped: %s: no network namespaces here\n0 passed, 0 failed, 1 skipped\n' "$name"
+	exit 0
+fi
+PATH=$PATH:/usr/sbin:/sbin
+ip link set lo up || exit 1
+. tests/lib.inc
+if ! command -v debuginfod >/dev/null; then
+	skip "$name" "debuginfod is not installed"
+	finish
+fi
+
+mkdir -m 755 "$work/src" "$work/bin"
+cp tests/symbol/hot.c "$work/src/hot.c"
+program=$work/bin/hot
+gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -o "$program" "$work/src/hot.c" || exit 1
+id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
+debuginfod -F "$work/bin" -d :memory: -p 8002 -t 1 >"$work/debuginfod.log" 2>&1 &
+pids="$pids $!"
+for _ in $(seq 100); do
+	curl -sf -o "$work/probe" "http://127.0.0.1:8002/buildid/$id/source$work/src/hot.c" && break
+	sleep 0.2
+done
+check "debuginfod serves the source" cmp "$work/probe" "$work/src/hot.c"
+
+printf 'host_files: false\n' >"$work/config.yaml"
+start_server --config "$work/config.yaml" --debuginfod http://127.0.0.1:8002 || exit 1
+node tests/symbol/listing.mjs make "$program" "$id" "$work/cpu.pb"
+curl -sf --data-binary "@$work/cpu.pb" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest"
+ask() { curl -sG -o "$2" "$url/api/v1/$1" -d query=process_cpu -d from=now-10m -d symbols_wait=20s -d function=hot; }
+ask source "$work/source.json"
+expect "the text is debuginfod's" 0 '"from":"debuginfod".*sum \+= mix' cat "$work/source.json"
+ask asm "$work/asm.json"
+expect "the code is debuginfod's" 0 '"from":"debuginfod".*imul' cat "$work/asm.json"
+finish
