@@ -70,14 +70,21 @@ export function asmRows(answer: AsmAnswer): ListingRow[] {
 	return rows;
 }
 
-// Rows that cost something themselves, or, where none does, that something costly is called from; the hottest first.
-export function hotRows(rows: readonly ListingRow[]): number[] {
-	const selves = rows.some((row) => row.self > 0);
+// What makes a row hot: what it costs itself, or, in a function that mostly calls others, what it costs with those.
+export type Heat = (row: ListingRow) => number;
+
+export function heatOf(rows: readonly ListingRow[], functionTotal: number): Heat {
+	const selves = rows.reduce((sum, row) => sum + row.self, 0);
+	return 2 * selves >= functionTotal ? (row) => row.self : (row) => row.total;
+}
+
+// The hottest first.
+export function hotRows(rows: readonly ListingRow[], heat: Heat): number[] {
 	const hot: number[] = [];
 	rows.forEach((row, i) => {
-		if (selves ? row.self > 0 : row.total > 0) hot.push(i);
+		if (heat(row) > 0) hot.push(i);
 	});
-	return hot.sort((a, b) => rows[b].self - rows[a].self || rows[b].total - rows[a].total || a - b);
+	return hot.sort((a, b) => heat(rows[b]) - heat(rows[a]) || rows[b].total - rows[a].total || a - b);
 }
 
 // The next in the order of heat, round and round; from anywhere else to the hottest.

@@ -9,10 +9,12 @@ import { BackIcon, FlameIcon, KeyboardIcon } from './icons';
 import {
 	asmRows,
 	expandTabs,
+	heatOf,
 	hotRows,
 	nextHot,
 	sourceRows,
 	splitInstruction,
+	type Heat,
 	type ListingRow,
 } from './listing';
 import { Popover } from './popover';
@@ -164,17 +166,18 @@ interface Shown {
 	unit: string;
 	whole: number; // of the function
 	everything: number;
-	hottestSelf: number;
-	hottestTotal: number;
+	largest: number; // what a full bar stands for
+	heat: Heat;
+	hottest: number; // by heat
 	bytes: boolean;
 }
 
-function Cost({ value, largest, shown, kind }: { value: number; largest: number; shown: Shown; kind: 'self' | 'total' }) {
+function Cost({ value, shown, kind }: { value: number; shown: Shown; kind: 'self' | 'total' }) {
 	return (
 		<div role="cell" class={`lc lc-${kind}`}>
 			{value > 0 && (
 				<>
-					<span class="bar" style={{ width: `${(100 * value) / Math.max(1, largest)}%` }} />
+					<span class="bar" style={{ width: `${(100 * value) / Math.max(1, shown.largest)}%` }} />
 					<span class="amount">{formatValue(value, shown.unit)}</span>
 					<span class="percent">{formatShare(value, shown.whole)}</span>
 				</>
@@ -206,7 +209,7 @@ function Line({ row, index, height, active, shown, onPick, onSource }: LineProps
 	const style = {
 		top: `${index * height}px`,
 		height: `${height}px`,
-		'--heat': `${row.self > 0 ? Math.round(4 + (22 * row.self) / Math.max(1, shown.hottestSelf)) : 0}%`,
+		'--heat': `${shown.heat(row) > 0 ? Math.round(4 + (22 * shown.heat(row)) / Math.max(1, shown.hottest)) : 0}%`,
 	};
 	if (row.at === '')
 		return (
@@ -228,8 +231,8 @@ function Line({ row, index, height, active, shown, onPick, onSource }: LineProps
 			data-at={row.at}
 			onClick={onPick}
 		>
-			<Cost value={row.self} largest={shown.hottestSelf} shown={shown} kind="self" />
-			<Cost value={row.total} largest={shown.hottestTotal} shown={shown} kind="total" />
+			<Cost value={row.self} shown={shown} kind="self" />
+			<Cost value={row.total} shown={shown} kind="total" />
 			<div role="cell" class="lc lc-at">
 				{row.label}
 			</div>
@@ -282,7 +285,7 @@ function HeatStrip({ shown, hot, onJump }: { shown: Shown; hot: number[]; onJump
 					key={i}
 					style={{
 						top: `${(100 * i) / shown.rows.length}%`,
-						opacity: `${0.25 + (0.75 * shown.rows[i].self) / Math.max(1, shown.hottestSelf)}`,
+						opacity: `${0.25 + (0.75 * shown.heat(shown.rows[i])) / Math.max(1, shown.hottest)}`,
 					}}
 					onClick={() => onJump(i)}
 				/>
@@ -463,6 +466,7 @@ export function Listing({ kind, state, set, query, span, ready, nonce, onBack }:
 	const shown = useMemo<Shown | null>(() => {
 		if (!own) return null;
 		const rows = kind === 'source' ? sourceRows(own as SourceAnswer) : asmRows(own as AsmAnswer);
+		const heat = heatOf(rows, own.function_total);
 		const most = (value: (row: ListingRow) => number) => rows.reduce((m, row) => Math.max(m, value(row)), 0);
 		return {
 			kind,
@@ -470,12 +474,13 @@ export function Listing({ kind, state, set, query, span, ready, nonce, onBack }:
 			unit: own.unit,
 			whole: own.function_total,
 			everything: own.total,
-			hottestSelf: most((row) => row.self),
-			hottestTotal: most((row) => row.total),
+			largest: most((row) => Math.max(row.self, row.total)),
+			heat,
+			hottest: most(heat),
 			bytes,
 		};
 	}, [own, kind, bytes]);
-	const hot = useMemo(() => (shown ? hotRows(shown.rows) : []), [shown]);
+	const hot = useMemo(() => (shown ? hotRows(shown.rows, shown.heat) : []), [shown]);
 	const other = () => set({ view: kind === 'source' ? 'asm' : 'source', at: '' });
 	const onKey = (key: string): boolean => {
 		if (key === 'Escape') onBack();
@@ -550,7 +555,7 @@ export function Listing({ kind, state, set, query, span, ready, nonce, onBack }:
 					<Keys />
 				</div>
 			</div>
-			<Facts kind={kind} source={sourceOwn} asm={asmOwn} />
+			{!resource.error && <Facts kind={kind} source={sourceOwn} asm={asmOwn} />}
 			{own?.why && (
 				<p class="listing-why" role="status" data-testid="listing-why">
 					{displayName(own.why, 600)}

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/api';
-import { asmRows, expandTabs, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing';
+import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing';
 import { pauses } from '../src/names';
 
 const HEAD = {
@@ -76,14 +76,15 @@ test('instructions say where they are from when that changes', () => {
 
 test('the hottest rows come first, and one leads to the next', () => {
 	const rows = sourceRows(source([line(1, 0, 9), line(2, 5), line(3, 7), line(4), line(5, 5, 6)]));
-	const hot = hotRows(rows);
+	const hot = hotRows(rows, heatOf(rows, 20));
 	assert.deepEqual(hot, [2, 4, 1]);
 	assert.equal(nextHot(hot, -1, 1), 2);
 	assert.equal(nextHot(hot, 2, 1), 4);
 	assert.equal(nextHot(hot, 1, 1), 2, 'round and round');
 	assert.equal(nextHot(hot, 2, -1), 1);
 	assert.equal(nextHot([], 3, 1), -1);
-	assert.deepEqual(hotRows(sourceRows(source([line(1, 0, 9), line(2)]))), [0], 'what calls is hot if nothing else is');
+	const calls = sourceRows(source([line(1, 1, 90), line(2, 5, 6), line(3)]));
+	assert.deepEqual(hotRows(calls, heatOf(calls, 95)), [0, 1], 'a function that mostly calls is hot where it calls');
 });
 
 test('text: tabs, long lines, mnemonics', () => {

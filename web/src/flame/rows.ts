@@ -82,7 +82,7 @@ const ORDERS: Record<SortKey, (a: Row, b: Row) => number> = {
 	self: (a, b) => b.self - a.self || b.total - a.total || byText(a.name, b.name),
 	total: (a, b) => b.total - a.total || b.self - a.self || byText(a.name, b.name),
 	name: (a, b) => byText(a.name, b.name) || b.self - a.self,
-	file: (a, b) => byText(a.file, b.file) || a.line - b.line || b.self - a.self || byText(a.name, b.name),
+	file: (a, b) => Number(a.file === '') - Number(b.file === '') || byText(a.file, b.file) || a.line - b.line || b.self - a.self || byText(a.name, b.name),
 	binary: (a, b) => byText(a.binary, b.binary) || b.self - a.self || byText(a.name, b.name),
 };
 

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Files, lines, inlined functions, source, assembly and the list of binaries, in headless Chromium against a running Wick that
+ * samples tests/browser/hot_lines.c. What is shown is compared with the source file and with objdump.
+ *
+ *   WICK_URL           the server
+ *   WICK_HOT_SOURCE    the source file of the program that runs; the program is beside it, without the .c
+ *   WICK_SCREENSHOTS   a directory for pictures
+ *   WICK_CHROMIUM      the browser (default /usr/bin/chromium)
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { pprofProfile } from '../harness.mjs';
+
+const base = process.env.WICK_URL;
+const sourcePath = process.env.WICK_HOT_SOURCE;
+const skip = base && sourcePath ? false : 'WICK_URL and WICK_HOT_SOURCE are not set';
+if (skip) console.log(`skipped: ${skip}`);
+const DESKTOP = { width: 1440, height: 900 };
+const PHONE = { width: 390, height: 844 };
+const id = (name) => `[data-testid="${name}"]`;
+const program = sourcePath?.replace(/\.c$/, ''); // another of its name may run as well
+const QUERY = 'q=' + encodeURIComponent(`process_cpu{process_executable_path="${program}"}`);
+const source = skip ? [] : readFileSync(sourcePath, 'utf8').split('\n');
+const lineOf = (text) => source.findIndex((line) => line.includes(text)) + 1;
+const percentOf = (text) => Number(/([\d.]+)%/.exec(text)?.[1]);
+
+let browser;
+before(async () => {
+	if (skip) return;
+	browser = await chromium.launch({
+		executablePath: process.env.WICK_CHROMIUM ?? '/usr/bin/chromium',
+		args: [
+			'--no-sandbox',
+			'--disable-gpu',
+			'--disable-quic',
+			'--no-first-run',
+			'--disable-background-networking',
+			'--disable-component-update',
+			'--disable-sync',
+		],
+	});
+	await untilNamed();
+});
+after(async () => browser?.close());
+
+// Samples come within 10 s of the program's start, lines of a program with debug information soon after.
+async function untilNamed() {
+	const url = new URL(`api/v1/query?${QUERY.replace(/^q/, 'query')}&from=now-10m&format=json&limit=0&symbols_wait=5s`, base);
+	for (let end = Date.now() + 60_000; ; await new Promise((resolve) => setTimeout(resolve, 500))) {
+		const answer = await fetch(url).then((r) => r.json());
+		if (answer.functions?.rows.some((row) => row.name === 'sum_of' && row.line > 0)) return;
+		assert.ok(Date.now() < end, `no line for sum_of: ${JSON.stringify(answer.functions?.rows.slice(0, 5))}`);
+	}
+}
+
+// A page that notes what it must not do: errors on the console, uncaught exceptions.
+async function openPage(query, options = {}) {
+	const context = await browser.newContext({ viewport: DESKTOP, colorScheme: 'light', ...options });
+	const page = await context.newPage();
+	page.setDefaultTimeout(15_000);
+	const faults = [];
+	page.on('console', (message) => {
+		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
+	});
+	page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
+	await page.goto(new URL(query, base).href);
+	return { page, context, faults, url: () => new URL(page.url()).searchParams };
+}
+const drawn = (page) => page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: 30_000 });
+const settled = (page) => page.waitForFunction(() => !document.querySelector('[aria-busy="true"]'));
+const boxOf = async (page, name) => {
+	const box = await page.waitForFunction((n) => window.__wick?.flame.nodeAt(n), name);
+	const { x, y, width, height } = await box.jsonValue();
+	return [x + width / 2, y + height / 2];
+};
+async function picture(page, name) {
+	if (!process.env.WICK_SCREENSHOTS) return;
+	mkdirSync(process.env.WICK_SCREENSHOTS, { recursive: true });
+	await page.waitForTimeout(300);
+	await page.screenshot({ path: join(process.env.WICK_SCREENSHOTS, `${name}.png`) });
+}
+
+test('hovering tells file, line and that a function is inlined', { skip, timeout: 120_000 }, async () => {
+	const { page, context, faults } = await openPage(`?${QUERY}&view=graph`);
+	await drawn(page);
+	await settled(page);
+	const tip = page.locator('.tip');
+	for (const [name, inlined] of [
+		['sum_of', true],
+		['outer_function', false],
+	]) {
+		await page.mouse.move(...(await boxOf(page, name)));
+		await page.waitForFunction((n) => document.querySelector('.tip-name')?.textContent === n, name);
+		const text = await tip.innerText();
+		const place = `${sourcePath}:${lineOf(` ${name}(`)}`;
+		assert.ok(text.includes(place), `${text} has ${place}`);
+		assert.equal(text.includes('[inlined]'), inlined, text);
+		assert.match(text, /hot_lines · native code/);
+		await picture(page, `tip-${name}`);
+	}
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('the table tells them too', { skip, timeout: 60_000 }, async () => {
+	const { page, context, faults, url } = await openPage(`?${QUERY}&view=table`);
+	const row = (name) => page.locator(`${id('table')} .tbody [role="row"]`, { has: page.getByText(name, { exact: true }) });
+	await row('sum_of').waitFor();
+	assert.match(await row('sum_of').innerText(), new RegExp(`\\[inlined\\][^]*hot_lines\\.c:${lineOf(' sum_of(')}[^]*hot_lines`));
+	const outer = await row('outer_function').innerText();
+	assert.match(outer, new RegExp(`hot_lines\\.c:${lineOf(' outer_function(')}`));
+	assert.doesNotMatch(outer, /\[inlined\]/);
+	await page.locator(id('sort-file')).click();
+	assert.equal(url().get('sort'), 'file');
+	await picture(page, 'table');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('from a frame to its source: the hot lines are the ones that are hot', { skip, timeout: 60_000 }, async () => {
+	const { page, context, faults, url } = await openPage(`?${QUERY}&view=graph`);
+	await drawn(page);
+	await settled(page);
+	await page.mouse.click(...(await boxOf(page, 'sum_of')), { button: 'right' });
+	await page.locator(id('menu-source')).click();
+	const listing = page.locator(id('listing-source'));
+	await listing.waitFor();
+	assert.deepEqual([url().get('view'), url().get('function'), url().get('file')], ['source', 'sum_of', sourcePath]);
+	const active = listing.locator('.lr.active');
+	await active.waitFor();
+	const hottest = Number(await active.locator('.lc-at').innerText());
+	assert.equal(hottest, lineOf('the hottest loop'), 'most of its time is in the call that is inlined there');
+	const text = await active.locator('.lc-text').innerText();
+	assert.equal(text.trim(), source[hottest - 1].trim(), 'the text is that of the file');
+	assert.ok(percentOf(await active.locator('.lc-total').innerText()) > 0);
+	await picture(page, 'source');
+
+	await listing.press('ArrowUp');
+	assert.equal(url().get('at'), String(hottest - 1));
+	await listing.press('h');
+	assert.equal(url().get('at'), String(hottest));
+	await listing.press('a');
+	await page.locator(id('listing-asm')).waitFor();
+	assert.equal(url().get('view'), 'asm');
+	await page.keyboard.press('Escape');
+	await drawn(page);
+	assert.deepEqual([url().get('view'), url().get('function')], ['graph', null], 'back at the graph');
+	await page.goBack();
+	await page.locator(id('listing-asm')).waitFor();
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('assembly: the instructions are those of the program, with lines and inlined functions', { skip, timeout: 60_000 }, async () => {
+	const { page, context, faults, url } = await openPage(`?${QUERY}&view=asm&function=outer_function`);
+	const listing = page.locator(id('listing-asm'));
+	const active = listing.locator('.lr.active');
+	await active.waitFor();
+	const dump = execFileSync('objdump', ['-d', '--insn-width=16', '--disassemble=outer_function', program], { encoding: 'utf8' });
+	const real = new Map([...dump.matchAll(/^\s*([0-9a-f]+):\t([0-9a-f ]+?)\s*\t(\S+)/gm)].map((m) => [m[1], { bytes: m[2].trim(), name: m[3] }]));
+	assert.ok(real.size > 10, dump);
+	await page.locator(id('listing-bytes')).click();
+	const shown = await listing.locator('.lbody .lr').evaluateAll((rows) =>
+		rows.map((row) => ({
+			address: row.querySelector('.lc-at').textContent,
+			bytes: row.querySelector('.lc-bytes').textContent,
+			name: row.querySelector('.lc-text b').textContent,
+			self: row.querySelector('.lc-self').textContent,
+			from: row.querySelector('.lc-place').textContent,
+		})),
+	);
+	assert.ok(shown.length > 10);
+	for (const { address, bytes } of shown) assert.equal(bytes, real.get(address)?.bytes, `at ${address}`);
+	const hot = shown.filter((row) => row.self !== '');
+	assert.ok(hot.length > 1, 'several instructions have samples');
+	assert.ok(shown.some((row) => row.from.includes('mix_bits ← sum_of ← outer_function')), JSON.stringify(shown.slice(0, 20)));
+	await picture(page, 'asm');
+	await listing.locator('.lc-place button').first().click();
+	await page.locator(id('listing-source')).waitFor();
+	assert.equal(url().get('view'), 'source');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('a function that nobody knows: what is missing is said', { skip, timeout: 60_000 }, async () => {
+	const { page, context } = await openPage(`?${QUERY}&view=source&function=no_such_function`);
+	const trouble = page.locator(id('listing-error'));
+	await trouble.waitFor();
+	assert.match(await trouble.innerText(), /no_such_function/);
+	await picture(page, 'source-error');
+	await page.locator(id('listing-back')).click();
+	await drawn(page);
+	await context.close();
+});
+
+test('the binaries: the program is complete, found by text and state', { skip, timeout: 60_000 }, async () => {
+	const { page, context, faults, url } = await openPage('');
+	await drawn(page);
+	await page.locator(id('status')).click();
+	await page.locator(id('open-binaries')).click();
+	const rows = page.locator(id('binary'));
+	await rows.first().waitFor();
+	assert.ok((await rows.count()) > 1);
+	await picture(page, 'binaries');
+	await page.locator(id('binaries-search')).fill(program);
+	await page.waitForFunction((s) => document.querySelectorAll(s).length === 1, id('binary'));
+	assert.equal(await rows.getAttribute('data-state'), 'complete', await rows.innerText());
+	assert.match(await rows.innerText(), /hot_lines[^]*complete[^]*dwarf/);
+	assert.equal(url().get('text'), program);
+	await page.locator(id('state-missing')).click();
+	await page.waitForFunction((s) => document.querySelectorAll(s).length === 0, id('binary'));
+	await page.locator(id('state-complete')).click();
+	await rows.first().waitFor();
+	const before = (await (await fetch(new URL(`api/v1/binaries?text=${encodeURIComponent(program)}`, base))).json()).binaries[0];
+	await page.locator(id('retry')).click();
+	await page.waitForFunction((s) => document.querySelector(s)?.dataset.state === 'complete', id('binary'));
+	assert.ok(before.functions >= 1 && before.build_id.length >= 8, JSON.stringify(before));
+	await page.locator(id('binaries-back')).click();
+	await drawn(page);
+	assert.equal(url().get('view'), null);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('short names: asked for, kept in the URL and by the browser', { skip, timeout: 60_000 }, async () => {
+	const { page, context, faults, url } = await openPage(`?${QUERY}&view=graph`);
+	await drawn(page);
+	const [request] = await Promise.all([
+		page.waitForRequest((r) => r.url().includes('names=short')),
+		page.locator(id('names-short')).click(),
+	]);
+	assert.match(request.url(), /format=flame/);
+	assert.equal(url().get('names'), 'short');
+	await Promise.all([
+		page.waitForRequest((r) => r.url().includes('names=short')),
+		page.goto(new URL(`?${QUERY}&view=graph`, base).href),
+	]);
+	await drawn(page);
+	assert.equal(await page.locator(id('names-short')).getAttribute('aria-pressed'), 'true');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+// What the server says of names that are being looked up is put into its answers here: how long that takes cannot be chosen.
+test('names that come late are filled in, and nothing moves', { skip, timeout: 60_000 }, async () => {
+	const { page, context, faults } = await openPage('about:blank');
+	const asked = [];
+	await page.route(/api\/v1\/query\?.*format=flame/, async (route) => {
+		const answer = await (await route.fetch()).json();
+		const late = asked.length < 2;
+		asked.push(new URL(route.request().url()).searchParams);
+		answer.symbols = { resolved: 10, pending: late ? 1234 : 0, missing: 0 };
+		const { strings, nodes } = answer.flame;
+		if (late) strings.forEach((text, i) => (strings[i] = /^(outer_function|main)$/.test(text) ? `hot_lines+0x${i}` : text));
+		nodes.kind[0] = 0;
+		await route.fulfill({ json: answer });
+	});
+	await page.goto(new URL(`?${QUERY}&view=graph`, base).href);
+	await drawn(page);
+	const note = page.locator(id('names-pending'));
+	await note.waitFor();
+	assert.match(await note.innerText(), /names of 1.23 k addresses are being looked up/);
+	await page.mouse.click(...(await boxOf(page, 'sum_of')));
+	await page.waitForFunction(() => window.__wick.flame.zoomName === 'sum_of');
+	const before = await page.locator(id('flame')).boundingBox();
+	await note.waitFor({ state: 'detached' });
+	assert.deepEqual(await page.locator(id('flame')).boundingBox(), before, 'the graph stays where it is');
+	assert.equal(await page.evaluate(() => window.__wick.flame.zoomName), 'sum_of', 'the zoom is kept');
+	assert.match(await page.locator(id('breadcrumbs')).innerText(), /outer_function/);
+	assert.ok(asked.length >= 3);
+	assert.match(asked[2].get('from'), /^\d+$/, 'the same time range');
+	assert.equal(asked[2].get('from'), asked[1].get('from'));
+	const count = asked.length;
+	await page.waitForTimeout(3000);
+	assert.equal(asked.length, count, 'and then it is quiet');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('hostile names stay text', { skip, timeout: 60_000 }, async () => {
+	const evil = '<img src=x onerror=window.__owned=1>\u202e"\'&amp;';
+	const profile = pprofProfile([[[evil, 'main'], 1000]], { timeNs: BigInt(Date.now()) * 1_000_000n });
+	const sent = await fetch(new URL('api/v1/ingest?name=evil&label=service_name%3Devil', base), { method: 'POST', body: profile });
+	assert.equal(sent.status, 200, await sent.text());
+	const query = 'q=' + encodeURIComponent('evil{service_name="evil"}');
+	const { page, context } = await openPage(`?${query}&view=table`);
+	const row = page.locator(`${id('table')} .tbody [role="row"]`).first();
+	await row.waitFor();
+	assert.ok((await row.innerText()).includes('<img src=x'));
+	await row.click({ button: 'right' });
+	await page.locator(id('menu-source')).click();
+	await page.locator(`${id('listing-error')}, ${id('listing-source')}`).waitFor();
+	await page.keyboard.press('a');
+	await page.locator(`${id('listing-error')}, ${id('listing-asm')}`).first().waitFor();
+	assert.equal(await page.evaluate(() => window.__owned ?? document.querySelectorAll('main img').length), 0);
+	await context.close();
+});
+
+for (const [size, viewport] of [
+	['1440x900', DESKTOP],
+	['390x844', PHONE],
+]) {
+	for (const colorScheme of ['light', 'dark']) {
+		test(`source, assembly and binaries fit ${size}, ${colorScheme}`, { skip, timeout: 60_000 }, async () => {
+			const phone = viewport === PHONE ? { isMobile: true, hasTouch: true, deviceScaleFactor: 2 } : {};
+			const { page, context, faults } = await openPage('about:blank', { viewport, colorScheme, ...phone });
+			for (const [name, query, part] of [
+				['source', `?${QUERY}&view=source&function=outer_function`, '.lbody .lr'],
+				['asm', `?${QUERY}&view=asm&function=outer_function`, '.lbody .lr'],
+				['binaries', '?view=binaries', id('binary')],
+			]) {
+				await page.goto(new URL(query, base).href);
+				await page.locator(part).first().waitFor();
+				await settled(page);
+				const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+				assert.ok(wide <= 0, `${name}: ${wide} px too wide`);
+				await page.locator('.profile').scrollIntoViewIfNeeded();
+				await picture(page, `${name}-${size}-${colorScheme}`);
+			}
+			assert.deepEqual(faults, []);
+			await context.close();
+		});
+	}
+}
