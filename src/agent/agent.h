@@ -25,6 +25,7 @@
 
 #include "base/cleanup.h"
 #include "bpf/unwind.h"
+#include "elf/build_id.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
 
@@ -37,6 +38,10 @@ struct agent_symbol {
 	uint64_t start;			  /* of the symbol; makes addresses comparable between boots */
 	char file[AGENT_SYMBOL_NAME_MAX]; /* of the source, "" = unknown; JIT only */
 	uint32_t line;
+	/* Kernel: not "" where the server has the kernel's names by this build-id. The address is sent then, as the offset from
+	 * the beginning of the kernel's text, and not the name. */
+	char build_id[BUILD_ID_HEX_MAX];
+	uint64_t offset, text_bytes; /* of the kernel's text */
 };
 
 /* An address in code made at run time, and what its name may be found by. */

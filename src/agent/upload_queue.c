@@ -200,6 +200,12 @@ static void take(struct upload_queue *queue, struct entry *entry, struct upload_
 	entry->state = SENDING;
 }
 
+/* The kernel's list is small, and every profile waits for it. */
+static bool is_before(const struct entry *a, const struct entry *b)
+{
+	return a->what != b->what ? a->what == UPLOAD_KERNEL : a->due_ns < b->due_ns;
+}
+
 bool upload_queue_take(struct upload_queue *queue, int64_t now_ns, struct upload_item *ret)
 {
 	struct entry *best = NULL;
@@ -207,7 +213,7 @@ bool upload_queue_take(struct upload_queue *queue, int64_t now_ns, struct upload
 	pthread_mutex_lock(&queue->lock);
 	for (size_t i = 0; i < queue->count; i++) {
 		struct entry *entry = &queue->entries[i];
-		if (entry->state == SEND && entry->due_ns <= now_ns && (!best || entry->due_ns < best->due_ns))
+		if (entry->state == SEND && entry->due_ns <= now_ns && (!best || is_before(entry, best)))
 			best = entry;
 	}
 	char *path = best ? mem_strdup(best->path) : NULL;
@@ -239,6 +245,15 @@ void upload_queue_done(struct upload_queue *queue, struct upload_item *item, enu
 	fd_closep(&item->fd);
 	item->path = mem_free(item->path);
 	item->fd = -1;
+}
+
+bool upload_queue_is_settled(struct upload_queue *queue, const char *build_id)
+{
+	pthread_mutex_lock(&queue->lock);
+	const struct entry *entry = find(queue, build_id);
+	bool is_settled = entry && entry->settled && (entry->state == ASK || entry->state == IN_QUESTION);
+	pthread_mutex_unlock(&queue->lock);
+	return is_settled;
 }
 
 void upload_queue_next(struct upload_queue *queue, int64_t *ret_ask_ns, int64_t *ret_send_ns)

@@ -80,6 +80,8 @@ enum upload_outcome {
 };
 void upload_queue_done(struct upload_queue *queue, struct upload_item *item, enum upload_outcome outcome, int64_t due_ns);
 
+/* It was answered that it is not wanted, or it was sent, and has not been found wanted since. */
+bool upload_queue_is_settled(struct upload_queue *queue, const char *build_id);
 /* When there is something to ask for, and to send; UPLOAD_NEVER. */
 void upload_queue_next(struct upload_queue *queue, int64_t *ret_ask_ns, int64_t *ret_send_ns);
 struct upload_queue_stats {

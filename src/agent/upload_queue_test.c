@@ -182,7 +182,25 @@ static void test_kernel(void **state)
 {
 	_cleanup_(upload_queue_freep) struct upload_queue *queue = make();
 	assert_int_equal(upload_queue_add(queue, UPLOAD_KERNEL, "abcd", "[kernel.kallsyms]", 0, -1), 0);
+	assert_false(upload_queue_is_settled(queue, "abcd"));
 	assert_string_equal(ask(queue, 0), "kernel abcd=[kernel.kallsyms] ");
+	assert_false(upload_queue_is_settled(queue, "abcd"));
+	upload_queue_answer(queue, "abcd", false, 5);
+	assert_false(upload_queue_is_settled(queue, "abcd"));
+	ask(queue, 5);
+	upload_queue_answer(queue, "abcd", true, 5);
+	assert_false(upload_queue_is_settled(queue, "abcd"));
+	struct upload_item item;
+	assert_true(upload_queue_take(queue, 5, &item));
+	assert_int_equal(item.what, UPLOAD_KERNEL);
+	assert_false(upload_queue_is_settled(queue, "abcd"));
+	upload_queue_done(queue, &item, UPLOAD_DONE, HOUR_NS);
+	assert_true(upload_queue_is_settled(queue, "abcd"));
+	ask(queue, HOUR_NS);
+	assert_true(upload_queue_is_settled(queue, "abcd"));
+	upload_queue_answer_rest(queue, false, 2 * HOUR_NS);
+	assert_true(upload_queue_is_settled(queue, "abcd"));
+	assert_false(upload_queue_is_settled(queue, "ffff"));
 }
 
 static int body(void)

@@ -10,6 +10,9 @@
  * The file offset is what identifies an instruction anyhow; this way processes that run the same code share their locations.
  *   - Kernel code is named at once, by the sink: addresses mean nothing on another host or after a reboot. A location is a
  * function: address 0, one line, in the mapping "[kernel.kallsyms]" or "[module]". Without a name the address is kept.
+ *     Unless the server has the names of this very kernel: then it is an address in the mapping "[kernel.kallsyms]" with the
+ * kernel's build-id, relative to the beginning of its text, which does not change from boot to boot. Modules, BPF programs and
+ * trampolines have no such place, and stay names.
  *   - Code made at run time: named by the sink (perf maps), as a function in the mapping that the sink says; else the address
  * is kept in "[anon]".
  */
@@ -100,28 +103,43 @@ static int add_address(struct profile *profile, uint32_t mapping, uint64_t addre
 	return profile_add_location(profile, &location, NULL, 0, ret, err);
 }
 
-static int kernel_location(struct window *window, uint64_t address, uint32_t *ret, struct error *err)
+static int add_kernel_address(struct window *window, const struct agent_symbol *symbol, uint32_t *ret, struct error *err)
+{
+	uint32_t mapping;
+	int r = add_mapping(window->profile, KERNEL_MAPPING, symbol->build_id,
+			    (struct profile_mapping){.limit = symbol->text_bytes}, &mapping, err);
+	return r < 0 ? r : add_address(window->profile, mapping, symbol->offset, PROFILE_FRAME_KERNEL, ret, err);
+}
+
+/* ret_is_schedule: it is in the function where a wait begins. */
+static int kernel_location(struct window *window, uint64_t address, uint32_t *ret, bool *ret_is_schedule, struct error *err)
 {
 	const struct agent_sink *sink = window->sink;
-	struct agent_symbol symbol;
+	struct agent_symbol symbol = {0};
 	uint64_t known;
 	uint32_t mapping;
 	int r;
 
 	if (map64_get(&window->kernel_locations, address, &known)) {
 		*ret = (uint32_t)known;
+		*ret_is_schedule = known >> 32;
 		return 0;
 	}
+	*ret_is_schedule = false;
 	if (sink->kernel_symbol && sink->kernel_symbol(sink->context, address, &symbol)) {
-		r = add_named(window->profile, symbol.name, symbol.module[0] ? symbol.module : KERNEL_MAPPING,
-			      PROFILE_FRAME_KERNEL, ret, err);
+		r = symbol.build_id[0]
+			    ? add_kernel_address(window, &symbol, ret, err)
+			    : add_named(window->profile, symbol.name, symbol.module[0] ? symbol.module : KERNEL_MAPPING,
+					PROFILE_FRAME_KERNEL, ret, err);
+		*ret_is_schedule = strncmp(symbol.name, "__schedule", 10) == 0;
 	} else {
 		r = add_mapping(window->profile, KERNEL_MAPPING, "", (struct profile_mapping){.limit = UINT64_MAX}, &mapping,
 				err);
 		if (r == 0)
 			r = add_address(window->profile, mapping, address, PROFILE_FRAME_KERNEL, ret, err);
 	}
-	if (r == 0 && map64_put(&window->kernel_locations, address, *ret) < 0)
+	known = *ret | (uint64_t)*ret_is_schedule << 32;
+	if (r == 0 && map64_put(&window->kernel_locations, address, known) < 0)
 		return error_nomem(err);
 	return r;
 }
@@ -194,27 +212,20 @@ static int user_location(struct window *window, struct process *process, uint64_
 struct frames {
 	uint32_t locations[FRAMES_MAX]; /* leaf first */
 	size_t count;
+	size_t schedule; /* the first that is in __schedule, from 1; 0 = none */
 	uint32_t losses;
 	bool is_cut; /* callers are missing */
 };
 
 /* The kernel stack of a wait begins with the program that took it and with what called that, by names that differ from kernel
  * to kernel: all up to __schedule, where the wait begins. Without names nothing is left out. */
-static void drop_tracing(const struct profile *profile, struct frames *frames)
+static void drop_tracing(struct frames *frames)
 {
-	size_t most = frames->count < TRACING_FRAMES_MAX ? frames->count : TRACING_FRAMES_MAX;
-
-	for (size_t i = 0; i < most; i++) {
-		const struct profile_location *at = &profile->locations[frames->locations[i]];
-		if (!at->line_count)
-			continue;
-		uint32_t function = profile->lines[at->line_first].function;
-		if (strncmp(profile_string(profile, profile->functions[function].name), "__schedule", 10) != 0)
-			continue;
-		frames->count -= i;
-		memmove(frames->locations, frames->locations + i, frames->count * sizeof(*frames->locations));
+	if (!frames->schedule || frames->schedule > TRACING_FRAMES_MAX)
 		return;
-	}
+	size_t most = frames->schedule - 1;
+	frames->count -= most;
+	memmove(frames->locations, frames->locations + most, frames->count * sizeof(*frames->locations));
 }
 
 /* Appends one of a sample's two stacks. */
@@ -235,11 +246,14 @@ static int add_frames(struct window *window, struct process *process, bool kerne
 	for (size_t i = 0; i <= count; i++) {
 		uint64_t address = i == 0 ? leaf : callers[i - 1] - 1;
 		uint32_t *location = &frames->locations[frames->count];
-		int r = kernel ? kernel_location(window, address, location, err)
+		bool is_schedule = false;
+		int r = kernel ? kernel_location(window, address, location, &is_schedule, err)
 			       : user_location(window, process, address, location, &frames->losses, err);
 		if (r < 0)
 			return r;
 		frames->count++;
+		if (is_schedule && !frames->schedule)
+			frames->schedule = frames->count;
 	}
 	return 0;
 }
@@ -259,7 +273,7 @@ static int add_stack(struct window *window, struct process *process, const struc
 		frames.losses |= 1u << AGENT_LOSS_NO_KERNEL_STACK;
 	int r = add_frames(window, process, true, sample->kernel_leaf, sample->kernel_chain, &frames, err);
 	if (sample->what == ABI_WAIT_BEGINS)
-		drop_tracing(window->profile, &frames);
+		drop_tracing(&frames);
 	if (r == 0)
 		r = add_frames(window, process, false, sample->user_leaf, sample->user_chain, &frames, err);
 	frames.is_cut = frames.is_cut || (!sample->user_leaf && sample->what != ABI_CPU) ||

@@ -405,10 +405,61 @@ static void test_waits(void **state)
 	profile_free(profile);
 }
 
+static bool core_symbol(void *context, uint64_t address, struct agent_symbol *ret)
+{
+	*ret = (struct agent_symbol){.module = "[kernel.kallsyms]"};
+	snprintf(ret->name, sizeof(ret->name), "%s", address < KERNEL + 0x300 ? "bpf_trace_run4" : "__schedule");
+	if (address >= KERNEL + 0x1000) { /* a BPF program */
+		snprintf(ret->name, sizeof(ret->name), "bpf_prog_0123_switch");
+		snprintf(ret->module, sizeof(ret->module), "[bpf]");
+		return true;
+	}
+	snprintf(ret->build_id, sizeof(ret->build_id), "c0de");
+	ret->offset = address - KERNEL;
+	ret->text_bytes = 0x1000;
+	return true;
+}
+
+/* Where the server has the kernel's names, its code is addresses that are the same after each boot; other code stays names. */
+static void test_kernel_addresses(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t callers[] = {KERNEL + 0x110, KERNEL + 0x310, KERNEL + 0x410};
+	uint32_t locations[8];
+	struct abi_sample sample = {.kernel_leaf = KERNEL + 0x1010, .kernel_chain = 5, .tgid = PID, .comm = "thread"};
+
+	f->sink.kernel_symbol = core_symbol;
+	assert_int_equal(add_chain(f, 5, 3, callers), 0);
+	assert_int_equal(window_add(&f->window, f->process, &sample, 0, 10, NULL), 0);
+	sample.what = ABI_WAIT_BEGINS;
+	sample.user_leaf = TEXT_START;
+	assert_int_equal(window_add(&f->window, f->process, &sample, 0, 10, NULL), 0);
+	struct profile *profile = window_take(&f->window, 1, 2);
+	assert_int_equal(profile_stack_locations(profile, profile->samples[0].stack, locations, 8), 4);
+	const struct profile_location *leaf = &profile->locations[locations[0]];
+	assert_int_equal(leaf->line_count, 1);
+	assert_string_equal(profile_string(profile, profile->mappings[leaf->mapping].file_name), "[bpf]");
+	for (size_t i = 1; i < 4; i++) {
+		const struct profile_location *at = &profile->locations[locations[i]];
+		const struct profile_mapping *mapping = &profile->mappings[at->mapping];
+		assert_int_equal(at->frame_type, PROFILE_FRAME_KERNEL);
+		assert_int_equal(at->line_count, 0);
+		assert_true(at->address == callers[i - 1] - 1 - KERNEL);
+		assert_string_equal(profile_string(profile, mapping->file_name), "[kernel.kallsyms]");
+		assert_string_equal(profile_string(profile, mapping->build_id), "c0de");
+		assert_true(mapping->start == 0 && mapping->offset == 0 && mapping->limit == 0x1000);
+	}
+	/* A wait begins in __schedule all the same. */
+	assert_int_equal(profile_stack_locations(profile, profile->samples[1].stack, locations, 8), 3);
+	assert_true(profile->locations[locations[0]].address == callers[1] - 1 - KERNEL);
+	profile_free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kernel_addresses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_addresses_become_locations, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jit_code_with_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal_samples_are_counted, setup, teardown),

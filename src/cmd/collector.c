@@ -191,10 +191,14 @@ static int start_uploader(struct collector *collector, const struct collector_op
 					    .token = options->token,
 					    .rate = options->debuginfo_rate,
 					    .file_bytes_max = options->debuginfo_file_bytes_max,
+					    .kernel_build_id = collector->symbols.kernel_build_id,
 					    .directory = directory};
 	if (options->link_fd >= 0 || options->no_debuginfo_upload)
 		return 0;
-	return uploader_new(&uploader, &collector->uploader, err);
+	int r = uploader_new(&uploader, &collector->uploader, err);
+	if (r == 0)
+		collector->symbols.server_names_kernel = uploader_server_names_kernel(collector->uploader);
+	return r;
 }
 
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
@@ -238,6 +242,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 int collector_run(struct collector *collector, struct error *err)
 {
 	int r = agent_run(collector->agent, 0, err);
+	collector->symbols.server_names_kernel = NULL;
 	collector->uploader = uploader_free(collector->uploader);
 	shipper_finish(collector->shipper, FINISH_NS);
 	if (collector->link_fd >= 0)

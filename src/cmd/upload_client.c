@@ -90,7 +90,7 @@ static void take_answers(struct upload_queue *queue, const json_t *list, bool wa
 	}
 }
 
-static int read_answer(struct upload_queue *queue, const struct upload_ask *ask, const struct net_client_response *response,
+static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const struct net_client_response *response,
 		       struct error *err)
 {
 	if (response->status == 401 || response->status == 403)
@@ -110,11 +110,12 @@ static int read_answer(struct upload_queue *queue, const struct upload_ask *ask,
 	seconds = seconds < 1 ? 1 : seconds > RETRY_SECONDS_MAX ? RETRY_SECONDS_MAX : seconds;
 	take_answers(queue, wanted, true, ask->now_ns);
 	take_answers(queue, json_object_get(json, "later"), false, ask->now_ns + seconds * NS_PER_S);
+	ask->is_enabled = !json_is_false(json_object_get(json, "enabled"));
 	json_decref(json);
 	return 0;
 }
 
-int upload_client_ask(struct upload_client *client, struct upload_queue *queue, const struct upload_ask *ask, struct error *err)
+int upload_client_ask(struct upload_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response;
 	_cleanup_(buffer_release) struct buffer question;

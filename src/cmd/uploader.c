@@ -22,6 +22,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "cmd/upload_client.h"
+#include "symbol/symbol.h"
 
 /* Asking: once a minute in the long run; a start and a burst of new programs may have a few questions in a row. */
 #define ASK_EVERY_NS	 (60 * NS_PER_S)
@@ -54,9 +55,12 @@ struct uploader {
 	bool woken;		  /* under the lock */
 	bool stop;		  /* atomic: the client polls it */
 	atomic_bool has_given_up; /* the server takes no debug information */
+	atomic_bool names_kernel; /* the server does */
 	atomic_uint_fast64_t asked, sent, bytes_sent, failures;
 
 	/* of the thread */
+	char kernel[BUILD_ID_HEX_MAX];
+	bool is_kernel_refused, is_disabled;
 	int64_t asked_ns, ask_credit_ns, ask_pause_ns;
 	int64_t cpu_ns;	       /* of the thread, that has been rested for */
 	int64_t next_piece_ns; /* the rate's */
@@ -116,6 +120,16 @@ static void give_up(struct uploader *uploader, const char *why)
 	upload_queue_clear(uploader->queue);
 }
 
+/* What it does not want any more it has. An outage changes nothing: what is sent meanwhile is named when it has arrived. */
+static void note_kernel(struct uploader *uploader)
+{
+	bool names = !uploader->is_disabled && !uploader->is_kernel_refused &&
+		     upload_queue_is_settled(uploader->queue, uploader->kernel);
+	if (names && !atomic_load(&uploader->names_kernel))
+		log_info("the server has the names of this kernel's functions");
+	atomic_store(&uploader->names_kernel, names);
+}
+
 static void ask(struct uploader *uploader, int64_t now_ns)
 {
 	struct error err = {0};
@@ -136,6 +150,10 @@ static void ask(struct uploader *uploader, int64_t now_ns)
 	else if (r < 0)
 		log_debug("cannot ask which debug information is wanted: %s", err.message);
 	uploader->warned_of_token |= r == -EACCES;
+	if (r > 0) {
+		uploader->is_disabled = !question.is_enabled;
+		note_kernel(uploader);
+	}
 }
 
 static int64_t next_ask_ns(const struct uploader *uploader)
@@ -389,10 +407,32 @@ static enum end send_binary(struct uploader *uploader, const struct upload_item 
 	return end;
 }
 
+/* Names of modules, BPF programs and trampolines are not in it: their addresses mean nothing elsewhere. */
+static enum end send_kernel(struct uploader *uploader, const struct upload_item *item, struct error *err)
+{
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	struct debug_copy copy = {.from = "/proc/kallsyms"};
+	bool in_memory;
+	copy.fd = debug_copy_open_temporary(uploader->options.directory, &in_memory, err);
+	if (copy.fd < 0)
+		return END_FAILED;
+	int r = kallsyms_load(&kallsyms, err);
+	if (r == 0)
+		r = kallsyms_write_core(kallsyms, item->build_id, copy.fd, &copy.size, err);
+	kallsyms = kallsyms_free(kallsyms);
+	rest(uploader);
+	enum end end =
+		r < 0 ? END_NOT_NEEDED : send_file(uploader, item->build_id, upload_what_kinds[UPLOAD_KERNEL], &copy, err);
+	uploader->batch_bytes += end == END_SENT ? copy.size : 0;
+	debug_copy_release(&copy);
+	uploader->is_kernel_refused = end != END_SENT && err->message[0];
+	return end;
+}
+
 static void send(struct uploader *uploader, struct upload_item *item)
 {
 	struct error err = {0};
-	enum end end = send_binary(uploader, item, &err);
+	enum end end = item->what == UPLOAD_KERNEL ? send_kernel(uploader, item, &err) : send_binary(uploader, item, &err);
 	int64_t now_ns = time_monotonic_ns();
 	if (is_stopped(uploader)) {
 		upload_queue_done(uploader->queue, item, UPLOAD_DONE, now_ns);
@@ -413,6 +453,7 @@ static void send(struct uploader *uploader, struct upload_item *item)
 		upload_queue_done(uploader->queue, item, UPLOAD_BUSY, now_ns + BUSY_PAUSE_NS);
 	else
 		upload_queue_done(uploader->queue, item, UPLOAD_DONE, now_ns + AGAIN_NS);
+	note_kernel(uploader);
 }
 
 /* Once all that was wanted has had its turn. */
@@ -430,16 +471,11 @@ static void tell(struct uploader *uploader)
 
 /* ---- the thread ---- */
 
-/* Files go before questions, so that what was found wanted is sent while it is there. */
+/* Questions go before files: they are few, and what one file after the other is sent for may take hours. */
 static void step(struct uploader *uploader)
 {
 	struct upload_item item;
 	int64_t ask_ns, send_ns, now_ns = time_monotonic_ns(), may_ask_ns = next_ask_ns(uploader);
-	if (upload_queue_take(uploader->queue, now_ns, &item)) {
-		send(uploader, &item);
-		return;
-	}
-	tell(uploader);
 	upload_queue_next(uploader->queue, &ask_ns, &send_ns);
 	if (ask_ns != UPLOAD_NEVER && ask_ns < may_ask_ns)
 		ask_ns = may_ask_ns;
@@ -448,6 +484,11 @@ static void step(struct uploader *uploader)
 		rest(uploader);
 		return;
 	}
+	if (upload_queue_take(uploader->queue, now_ns, &item)) {
+		send(uploader, &item);
+		return;
+	}
+	tell(uploader);
 	int64_t next_ns = ask_ns < send_ns ? ask_ns : send_ns;
 	wait_until(uploader, next_ns < now_ns + AGAIN_NS ? next_ns : now_ns + AGAIN_NS, true);
 }
@@ -477,6 +518,7 @@ static void init_lock(struct uploader *uploader)
 static int copy_options(struct uploader *uploader, const struct uploader_options *options, struct error *err)
 {
 	uploader->options = *options;
+	snprintf(uploader->kernel, sizeof(uploader->kernel), "%s", options->kernel_build_id ? options->kernel_build_id : "");
 	uploader->url = mem_strdup(options->url);
 	uploader->token = options->token ? mem_strdup(options->token) : NULL;
 	uploader->directory = options->directory ? mem_strdup(options->directory) : NULL;
@@ -505,6 +547,8 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 		r = upload_client_new(&client, &uploader->client, err);
 	if (r == 0)
 		r = upload_queue_new(&uploader->queue, err);
+	if (r == 0 && uploader->kernel[0])
+		r = upload_queue_add(uploader->queue, UPLOAD_KERNEL, uploader->kernel, "[kernel.kallsyms]", 0, -1);
 	if (r == 0)
 		r = thread_start(&uploader->thread, "wick-uploader", uploader_run, uploader, err);
 	uploader->running = r == 0;
@@ -535,15 +579,25 @@ struct uploader *uploader_free(struct uploader *uploader)
 	return mem_free(uploader);
 }
 
-void uploader_see(struct uploader *uploader, const char *build_id, const char *path, pid_t pid, int fd)
+static void see(struct uploader *uploader, enum upload_what what, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	if (atomic_load(&uploader->has_given_up))
 		return;
-	upload_queue_add(uploader->queue, UPLOAD_BINARY, build_id, path, pid, fd); /* what has no room is counted there */
+	upload_queue_add(uploader->queue, what, build_id, path, pid, fd); /* what has no room is counted there */
 	pthread_mutex_lock(&uploader->lock);
 	uploader->woken = true;
 	pthread_cond_signal(&uploader->wake);
 	pthread_mutex_unlock(&uploader->lock);
+}
+
+void uploader_see(struct uploader *uploader, const char *build_id, const char *path, pid_t pid, int fd)
+{
+	see(uploader, UPLOAD_BINARY, build_id, path, pid, fd);
+}
+
+const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader)
+{
+	return &uploader->names_kernel;
 }
 
 void uploader_get_stats(struct uploader *uploader, struct uploader_stats *ret)

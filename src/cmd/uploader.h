@@ -13,6 +13,7 @@
 #ifndef WICK_CMD_UPLOADER_H
 #define WICK_CMD_UPLOADER_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,10 +25,11 @@
 
 struct uploader;
 struct uploader_options {
-	const char *url, *token; /* token NULL = none */
-	uint64_t rate;		 /* bytes a second; 0 = 1 MiB */
-	uint64_t file_bytes_max; /* larger files are not sent; 0 = 2 GiB */
-	const char *directory;	 /* for temporary files; NULL = /var/tmp or /tmp */
+	const char *url, *token;     /* token NULL = none */
+	uint64_t rate;		     /* bytes a second; 0 = 1 MiB */
+	uint64_t file_bytes_max;     /* larger files are not sent; 0 = 2 GiB */
+	const char *kernel_build_id; /* whose list of functions is offered as well; NULL, "" = none */
+	const char *directory;	     /* for temporary files; NULL = /var/tmp or /tmp */
 };
 /* Call after agent_drop_privileges(): the thread inherits what is left. */
 int uploader_new(const struct uploader_options *options, struct uploader **ret, struct error *err);
@@ -37,6 +39,9 @@ DEFINE_CLEANUP_POINTER(uploader_free, struct uploader);
 
 /* For agent_sink.on_binary: quick, keeps at most a duplicate of fd. */
 void uploader_see(struct uploader *uploader, const char *build_id, const char *path, pid_t pid, int fd);
+
+/* Becomes true once the server can name the kernel's addresses, and false when it says otherwise. As long as the uploader. */
+const atomic_bool *uploader_server_names_kernel(const struct uploader *uploader);
 
 struct uploader_stats {
 	uint64_t binaries, waiting; /* known, wanted and not sent yet */

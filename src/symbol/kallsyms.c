@@ -36,6 +36,7 @@
 #include "base/arena.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "symbol/kallsyms_text.h"
 #include "symbol/symbol_int.h"
 
 #define BLOCK_SYMBOLS	   64u
@@ -70,6 +71,7 @@ struct kallsyms {
 	struct run runs[2];
 	struct intern modules; /* id 1 is the kernel itself */
 	size_t symbol_count;
+	uint64_t core_start, core_end; /* _stext, _etext; 0 = not told */
 	char *modules_path;
 	uint64_t modules_hash;
 	struct name_cache *names;
@@ -374,6 +376,16 @@ static int add_late(struct loader *loader, const struct line *line)
 	return 0;
 }
 
+static void note_bounds(struct kallsyms *kallsyms, const struct line *line)
+{
+	if (line->name_len != 6 || line->module_len > 0)
+		return;
+	if (memcmp(line->name, "_stext", 6) == 0)
+		kallsyms->core_start = line->address;
+	else if (memcmp(line->name, "_etext", 6) == 0)
+		kallsyms->core_end = line->address;
+}
+
 static int take_line(struct loader *loader, const char *text, size_t len)
 {
 	struct line line;
@@ -386,6 +398,7 @@ static int take_line(struct loader *loader, const char *text, size_t len)
 	if (line.address == 0)
 		return 0;
 	bool text_symbol = is_text(line.type);
+	note_bounds(loader->kallsyms, &line);
 	if (line.module_len > 0)
 		return add_late(loader, &line);
 	if (line.address < loader->core_last)
@@ -721,4 +734,68 @@ bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const ch
 	*ret_module = intern_string(&kallsyms->modules, entry->module);
 	*ret_start = in_padding ? entry->start : entry->start + entry->padding;
 	return true;
+}
+
+/* ---- the list for others ---- */
+
+bool kallsyms_core(const struct kallsyms *kallsyms, uint64_t *ret_start, uint64_t *ret_end)
+{
+	*ret_start = kallsyms->core_start;
+	*ret_end = kallsyms->core_end;
+	return kallsyms->core_start && kallsyms->core_end > kallsyms->core_start;
+}
+
+/* A function, and the padding in front of it. What ends text without a symbol behind it is left out: nothing runs in such gaps.
+ */
+static int put_core_entry(const struct kallsyms *kallsyms, const struct entry *entry, struct buffer *out)
+{
+	uint64_t offset = entry->start - kallsyms->core_start;
+	int r = 0;
+	if (entry->kind == ENTRY_END || entry->start < kallsyms->core_start || entry->start >= kallsyms->core_end)
+		return 0;
+	if (entry->kind == ENTRY_PADDED)
+		r = buffer_printf(out, "%llx " PADDING_PREFIX "%s\n", (unsigned long long)offset, entry->name);
+	return r < 0 ? r : buffer_printf(out, "%llx %s\n", (unsigned long long)offset + entry->padding, entry->name);
+}
+
+static int put_block(const struct kallsyms *kallsyms, size_t block, struct buffer *out)
+{
+	const struct run *run = &kallsyms->runs[0];
+	size_t first = block * BLOCK_SYMBOLS, count = run->entry_count - first;
+	const uint8_t *at = run->data.data + run->blocks[block].place;
+	struct entry entry;
+	int r = 0;
+	entry.start = run->blocks[block].start;
+	entry.name_len = 0;
+	for (size_t i = 0; i < count && i < BLOCK_SYMBOLS && r == 0; i++) {
+		get_entry(&at, false, &entry);
+		entry.name[entry.name_len] = 0;
+		r = put_core_entry(kallsyms, &entry, out);
+	}
+	return r;
+}
+
+int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, int out_fd, uint64_t *ret_size,
+			struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer out;
+	uint64_t start, end, size = 0;
+	buffer_init(&out, WINDOW_BYTES + BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX);
+	if (!kallsyms_core(kallsyms, &start, &end))
+		return error_set(err, -ENODATA, "the kernel's symbols do not say where its text begins and ends");
+	int r = buffer_printf(&out, KALLSYMS_TEXT_START "%s\n", build_id);
+	for (size_t i = 0; i <= kallsyms->runs[0].block_count && r == 0; i++) {
+		bool is_end = i == kallsyms->runs[0].block_count;
+		r = is_end ? buffer_printf(&out, "%llx _etext\n", (unsigned long long)(end - start))
+			   : put_block(kallsyms, i, &out);
+		if (r < 0 || (out.len < WINDOW_BYTES && !is_end))
+			continue;
+		r = io_pwrite(out_fd, out.data, out.len, size, "the list of the kernel's symbols", err);
+		if (r < 0)
+			return r;
+		size += out.len;
+		buffer_clear(&out);
+	}
+	*ret_size = size;
+	return r < 0 ? error_nomem(err) : 0;
 }

@@ -283,12 +283,120 @@ static void test_this_kernel(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static int write_core(const struct kallsyms *kallsyms, char *ret, size_t size)
+{
+	uint64_t len = 0;
+	FILE *file = tmpfile();
+	assert_non_null(file);
+	int r = kallsyms_write_core(kallsyms, "abcd", fileno(file), &len, NULL);
+	if (r == 0) {
+		assert_true(len < size);
+		assert_int_equal(io_pread(fileno(file), ret, size - 1, 0, "list", NULL), len);
+		ret[len] = 0;
+	}
+	fclose(file);
+	return r;
+}
+
+/* Only text of the kernel itself, one name an address, relative to its beginning. */
+static void test_core_list(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	uint64_t start, end;
+	char list[4096];
+	assert_int_equal(load(f, typical, &kallsyms, NULL), 0);
+	assert_true(kallsyms_core(kallsyms, &start, &end));
+	assert_true(start == 0xffffffff81000000 && end == 0xffffffff81000200);
+	assert_int_equal(write_core(kallsyms, list, sizeof(list)), 0);
+	assert_string_equal(list, "wick kallsyms 1 abcd\n0 startup\n40 __pfx_do_work\n50 do_work\n80 __pfx_helper_alias\n"
+				  "90 helper_alias\n100 weak_one\n200 _etext\n");
+}
+
+static void test_core_list_without_bounds(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	char list[64];
+	assert_int_equal(load(f, "ffffffff81000000 T startup\nffffffff81000200 T _etext\n", &kallsyms, NULL), 0);
+	assert_int_equal(write_core(kallsyms, list, sizeof(list)), -ENODATA);
+}
+
+/* The list of this machine's kernel says the same as looking up does, for every 64th function. */
+static void test_core_list_of_this_kernel(void **state)
+{
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	struct error err = {0};
+	uint64_t start, end, size, offset, before = 0, found;
+	char line[1100], name[1100];
+	const char *known, *module;
+	size_t count = 0;
+	if (kallsyms_load(&kallsyms, &err) < 0 || !kallsyms_core(kallsyms, &start, &end)) {
+		print_message("skipped: %s\n", err.message);
+		skip();
+	}
+	FILE *file = tmpfile();
+	assert_int_equal(kallsyms_write_core(kallsyms, "abcd", fileno(file), &size, NULL), 0);
+	assert_non_null(fgets(line, sizeof(line), file));
+	assert_string_equal(line, "wick kallsyms 1 abcd\n");
+	for (; fgets(line, sizeof(line), file); count++) {
+		assert_int_equal(sscanf(line, "%lx %1099s", &offset, name), 2);
+		assert_true(offset >= before && offset <= end - start);
+		before = offset;
+		if (count % 64 || start + offset == end)
+			continue;
+		assert_true(kallsyms_lookup(kallsyms, start + offset, &known, &module, &found));
+		assert_string_equal(known, name);
+		assert_true(found == start + offset);
+	}
+	fclose(file);
+	assert_true(count > 1000 && start + before == end);
+}
+
+/* What is made at run time and runs: BPF programs, trampolines of ftrace. */
+static void test_code_made_at_run_time(void **state)
+{
+	_cleanup_(kallsyms_freep) struct kallsyms *kallsyms = NULL;
+	const char *found, *found_module;
+	char line[1100], name[1100], module[1100], type;
+	uint64_t address, start;
+	size_t count = 0;
+	FILE *file = fopen("/proc/kallsyms", "re");
+	assert_non_null(file);
+	if (kallsyms_load(&kallsyms, NULL) < 0) {
+		fclose(file);
+		skip();
+	}
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx %c %1099s %1099s", &address, &type, name, module) != 4 ||
+		    (strncmp(name, "bpf_prog_", 9) != 0 && strcmp(name, "ftrace_trampoline") != 0))
+			continue;
+		if (!kallsyms_lookup(kallsyms, address + 4, &found, &found_module, &start))
+			continue; /* it has come since */
+		assert_string_equal(found, name);
+		assert_string_equal(found_module, module);
+		count++;
+	}
+	fclose(file);
+	print_message("%zu BPF programs and trampolines\n", count);
+	if (count == 0)
+		skip();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_typical),	 TEST(test_hidden_addresses), TEST(test_lines_that_make_no_sense),
-		TEST(test_many_symbols), TEST(test_staleness),	      TEST(test_faults),
+		TEST(test_typical),
+		TEST(test_hidden_addresses),
+		TEST(test_lines_that_make_no_sense),
+		TEST(test_many_symbols),
+		TEST(test_staleness),
+		TEST(test_faults),
 		TEST(test_this_kernel),
+		cmocka_unit_test_setup_teardown(test_core_list, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_core_list_without_bounds, set_up, tear_down),
+		cmocka_unit_test(test_core_list_of_this_kernel),
+		cmocka_unit_test(test_code_made_at_run_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/io.h"
 
-#define FIRST_WORDS  "wick kallsyms 1 "
 #define SYMBOLS_MAX  (4u * 1024 * 1024)
 #define LAST_SIZE    4096 /* of the last function, whose end nobody tells */
 #define NAME_MAX_LEN 512
@@ -81,9 +80,9 @@ static int add_lines(struct list *list, char *text, const char *build_id, struct
 		if (*next)
 			*next++ = 0;
 		if (number == 1) {
-			if (strncmp(line, FIRST_WORDS, strlen(FIRST_WORDS)) != 0)
+			if (strncmp(line, KALLSYMS_TEXT_START, strlen(KALLSYMS_TEXT_START)) != 0)
 				return error_set(err, -EBADMSG, "not a list of a kernel's symbols");
-			if (build_id[0] && strcmp(line + strlen(FIRST_WORDS), build_id) != 0)
+			if (build_id[0] && strcmp(line + strlen(KALLSYMS_TEXT_START), build_id) != 0)
 				return error_set(err, -EINVAL, "the list of symbols is of another kernel than %s", build_id);
 			continue;
 		}

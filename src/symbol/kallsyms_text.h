@@ -11,6 +11,7 @@
 #include "symbol/table_write.h"
 
 #define KALLSYMS_TEXT_BYTES_MAX (64 * MIB)
+#define KALLSYMS_TEXT_START	"wick kallsyms 1 "
 
 /* Adds the functions, with flags SYMBOL_TABLE_KERNEL and base 0. -EBADMSG with the line, -EINVAL of another build-id, -E2BIG.
  */

@@ -154,6 +154,12 @@ DEFINE_CLEANUP_POINTER(kallsyms_free, struct kallsyms);
  * "[ext4]", "[bpf]". Only text symbols. Thread-safe. */
 bool kallsyms_lookup(const struct kallsyms *kallsyms, uint64_t address, const char **ret_name, const char **ret_module,
 		     uint64_t *ret_start);
+/* The text of the kernel itself, from _stext to _etext, without modules and what was made at run time; false if they are not
+ * told. An address in it, less the start, is the same after every boot of this kernel. */
+bool kallsyms_core(const struct kallsyms *kallsyms, uint64_t *ret_start, uint64_t *ret_end);
+/* Writes the names of that text to out_fd, from its beginning: docs/symbols.md. -ENODATA when kallsyms_core() is false. */
+int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, int out_fd, uint64_t *ret_size,
+			struct error *err);
 /* True when modules have been loaded or removed since (cheap: size and first lines of /proc/modules). */
 bool kallsyms_is_stale(const struct kallsyms *kallsyms);
 

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/io.h"
+#include "symbol/kallsyms_text.h"
 #include "symbol/uploads_int.h"
 
 #define TAR_MAGIC_AT 257
@@ -21,15 +22,6 @@ static bool has_bytes(struct bytes start, size_t at, const char *magic, size_t l
 	return start.len >= at + len && memcmp(start.data + at, magic, len) == 0;
 }
 
-/* "ffffffff81000000 T _stext" */
-static bool is_symbol_line(struct bytes start)
-{
-	size_t digits = 0;
-	while (digits < start.len && digits < 16 && memchr("0123456789abcdefABCDEF", start.data[digits], 22))
-		digits++;
-	return digits >= 8 && start.len > digits + 2 && start.data[digits] == ' ' && start.data[digits + 2] == ' ';
-}
-
 bool upload_begins_well(enum upload_kind kind, struct bytes start)
 {
 	switch (kind) {
@@ -38,7 +30,7 @@ bool upload_begins_well(enum upload_kind kind, struct bytes start)
 	case UPLOAD_SOURCES:
 		return has_bytes(start, 0, "\x1f\x8b", 2) || has_bytes(start, 0, "\x28\xb5\x2f\xfd", 4) ||
 		       has_bytes(start, TAR_MAGIC_AT, "ustar", 5);
-	case UPLOAD_KALLSYMS: return has_bytes(start, 0, "#", 1) || is_symbol_line(start);
+	case UPLOAD_KALLSYMS: return has_bytes(start, 0, KALLSYMS_TEXT_START, strlen(KALLSYMS_TEXT_START));
 	case UPLOAD_KINDS: break;
 	}
 	return false;

@@ -251,7 +251,7 @@ static void test_ids_that_are_no_build_ids(void **state)
 static void test_other_kinds(void **state)
 {
 	struct fixture *fixture = *state;
-	static const char list[] = "ffffffff81000000 T _stext\nffffffff81000100 t one\n";
+	static const char list[] = "wick kallsyms 1 " TEST_ELF_BUILD_ID "\n0 _stext\n100 one\n";
 	static const char packed[] = "\x1f\x8b\x08 and so on";
 	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, sizeof(list) - 1);
 	begin.kind = UPLOAD_KALLSYMS;
@@ -451,7 +451,7 @@ static void test_the_least_recently_used_go_first(void **state)
 	char list[401];
 	int fd;
 	memset(list, 'x', sizeof(list));
-	memcpy(list, "# a list of symbols", 19);
+	memcpy(list, "wick kallsyms 1 aaaa", 20);
 	reopen(fixture, &options);
 	struct bytes file = {(const uint8_t *)list, 400};
 	static const char *const names[] = {"aaaa", "bbbb", "cccc", "dddd", "eeee"};
