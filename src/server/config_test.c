@@ -74,11 +74,13 @@ static void test_symbols(void **state)
 			      "  workers: 3\n"
 			      "  cache_size: 1G\n"
 			      "  memory: 100M\n"
+			      "  retry: 2m\n"
 			      "  host_files: no\n"
 			      "  debuginfod:\n"
 			      "    urls: [http://a:1, 'https://b/']\n"
 			      "    cache_size: 2G\n"
 			      "    timeout: 5s\n"
+			      "    missing: 1h\n"
 			      "  uploads: {enabled: no, size: 3G, file_size: 4M}\n"
 			      "  worker: {memory: 1G, cpu: 30s, time: 2m}\n",
 			      &o, &text, &err),
@@ -90,6 +92,8 @@ static void test_symbols(void **state)
 	assert_string_equal(o.symbols.debuginfod_urls, "http://a:1 https://b/");
 	assert_int_equal(o.symbols.debuginfod_cache_bytes, 2 * GIB);
 	assert_int_equal(o.symbols.debuginfod_timeout_ns, 5 * NS_PER_S);
+	assert_int_equal(o.symbols.debuginfod_missing_ns, 3600 * NS_PER_S);
+	assert_int_equal(o.symbols.retry_ns, 120 * NS_PER_S);
 	assert_true(o.symbols.no_uploads);
 	assert_int_equal(o.symbols.uploads_bytes, 3 * GIB);
 	assert_int_equal(o.symbols.upload_file_bytes, 4 * MIB);

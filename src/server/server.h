@@ -61,8 +61,9 @@ struct server_symbol_options {
 	uint64_t memory_bytes;	     /* of tables in memory */
 	const char *debuginfod_urls; /* separated by spaces; NULL = DEBUGINFOD_URLS of the environment, "" = none */
 	uint64_t debuginfod_cache_bytes;
-	int64_t debuginfod_timeout_ns;
-	bool no_uploads; /* take none; those that are there are used */
+	int64_t debuginfod_timeout_ns, debuginfod_missing_ns;
+	int64_t retry_ns; /* what has no names is looked for again, at first after this */
+	bool no_uploads;  /* take none; those that are there are used */
 	uint64_t uploads_bytes, upload_file_bytes;
 	uint64_t worker_memory_bytes; /* of the process that reads one file */
 	int64_t worker_cpu_ns, worker_wall_ns;

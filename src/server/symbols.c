@@ -45,7 +45,8 @@ static int open_debuginfod(struct server *server, struct error *err)
 					     .directory = directory,
 					     .bytes_max = server->options.symbols.debuginfod_cache_bytes,
 					     .file_bytes_max = server->options.symbols.upload_file_bytes,
-					     .timeout_ns = server->options.symbols.debuginfod_timeout_ns};
+					     .timeout_ns = server->options.symbols.debuginfod_timeout_ns,
+					     .missing_ns = server->options.symbols.debuginfod_missing_ns};
 	r = debuginfod_new(&options, &server->debuginfod, &problem);
 	if (r == -ENOMEM)
 		return error_nomem(err);
@@ -106,6 +107,7 @@ int symbols_open(struct server *server, struct error *err)
 					     .cache_max_bytes = symbols->cache_bytes,
 					     .memory_max_bytes = symbols->memory_bytes,
 					     .no_host_files = server->options.no_host_files,
+					     .retry_ns = symbols->retry_ns,
 					     .workers = symbols->workers ? symbols->workers : SERVER_SYMBOL_WORKERS_DEFAULT,
 					     .worker = make_worker(server),
 					     .uploads = server->uploads,

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
+#include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
 #include "symbol/uploads.h"
 
@@ -36,7 +37,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	s->uploads = options->uploads;
 	s->debuginfod = options->debuginfod;
 	s->debug_directory = SYMBOL_DEBUG_DIRECTORY;
-	s->retry_interval_ns = SYMBOL_RETRY_NS_DEFAULT;
+	s->retry_interval_ns = options->retry_ns > 0 ? options->retry_ns : SYMBOL_RETRY_NS_DEFAULT;
 	if (options->cache_directory) {
 		s->cache_directory = mem_strdup(options->cache_directory);
 		if (!s->cache_directory)
@@ -170,6 +171,7 @@ bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *pa
 
 int symbolizer_retry(struct symbolizer *s, const char *build_id, struct error *err)
 {
+	debuginfod_forget(s->debuginfod, build_id);
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = build_id_is_valid(build_id) ? entries_find(s, build_id) : NULL;
 	if (entry)
