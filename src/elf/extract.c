@@ -16,7 +16,8 @@
  *   header | program headers | contents of kept sections, each aligned | added sections | section headers
  *
  * Program headers. PT_LOAD keep the offsets and sizes of the original, which profiles count in; they point past the end of this
- * file or at something else in it. EXTRACT_MARK in the padding of e_ident says so. PT_NOTE follow their notes; the others lose
+ * file or at something else in it. EXTRACT_MARK in the padding of e_ident says so, unless this is the extract of a debug file,
+ * which has no such offsets itself. PT_NOTE follow their notes; the others lose
  * their contents.
  *
  * Rejected: running objcopy (it may not be there, and it rewrites what it does not know); ELF through libelf (it reads whole
@@ -279,6 +280,20 @@ static int write_at(struct extract *x, const void *data, size_t len, uint64_t of
 	return io_pwrite(x->fd, data, len, offset, x->file->name, err);
 }
 
+/* Of a file that has its code, or of an extract. The program headers of a debug file may say anything. */
+static bool has_original_offsets(const struct elf_file *file, const uint8_t *header)
+{
+	if (memcmp(header + EXTRACT_MARK_OFFSET, EXTRACT_MARK, sizeof(EXTRACT_MARK) - 1) == 0)
+		return true;
+	bool has_code = false, lacks_code = false;
+	for (size_t i = 0; i < file->section_count; i++) {
+		const struct elf_section *s = &file->sections[i];
+		if ((s->flags & SHF_ALLOC) && (s->flags & SHF_EXECINSTR) && s->size > 0)
+			*(s->type == SHT_NOBITS ? &lacks_code : &has_code) = true;
+	}
+	return has_code || !lacks_code;
+}
+
 static int write_header(struct extract *x, struct error *err)
 {
 	union {
@@ -289,7 +304,8 @@ static int write_header(struct extract *x, struct error *err)
 	int r = elf_file_read(x->file, 0, &h, len, err);
 	if (r < 0)
 		return r;
-	memcpy((uint8_t *)&h + EXTRACT_MARK_OFFSET, EXTRACT_MARK, sizeof(EXTRACT_MARK) - 1);
+	if (has_original_offsets(x->file, (const uint8_t *)&h))
+		memcpy((uint8_t *)&h + EXTRACT_MARK_OFFSET, EXTRACT_MARK, sizeof(EXTRACT_MARK) - 1);
 	uint16_t segments = x->file->segment_count < PN_XNUM ? (uint16_t)x->file->segment_count : PN_XNUM;
 	uint16_t sections = count < SHN_LORESERVE ? (uint16_t)count : 0;
 	uint32_t names = x->file->section_names_index;
