@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Debug information that is sent an hour of data later repairs what was there before it, without a restart; and survives one.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { promisify } from "node:util";
+import { finish, startServer, temporaryDirectory, test, wick } from "../harness.mjs";
+import { addressProfile, api, buildProgram, decodeFrames, differences, truth, until } from "./programs.mjs";
+
+const directory = temporaryDirectory(), run = promisify(execFile);
+writeFileSync(`${directory}/wick.yaml`, "symbols: {host_files: false, debuginfod: {urls: ''}}\n");
+let server = await startServer(`${directory}/data`, ["--config", `${directory}/wick.yaml`]);
+let { json, ingest, pprof } = api(server.port);
+const program = buildProgram(directory, "app"), whole = buildProgram(`${directory}/whole`, "whole", { number: 7 });
+const known = truth(program), knownWhole = truth(whole);
+const query = (name, more = "") => `/api/v1/query?query=${name}&from=now-2h${more}`;
+const binaries = (more) => json(`/api/v1/binaries?${more}`);
+const wrong = async (name, p, expected) => differences(decodeFrames(await pprof(query(name, "&format=pprof")), [p]), p, expected);
+
+await test("an hour-old profile of a stripped program has addresses, and is counted as without names", async () => {
+	await ingest(addressProfile([...known.keys()].map((a) => [program, a]), { timeMs: Date.now() - 3600000 }), "old");
+	const { symbols, flame } = await json(query("old", "&symbols_wait=20s"));
+	assert.deepEqual(symbols, { resolved: 0, pending: 0, missing: known.size });
+	assert.ok(flame.strings.some((s) => s.includes("+0x")), "addresses are shown");
+	const { binaries: [{ state, why }], counts } = await binaries("state=missing");
+	assert.equal(state, "missing");
+	assert.ok(why.length > 10, why);
+	assert.equal(counts.missing, 1);
+});
+await test("the server wants its debug information, and says so to an agent that asks", async () => {
+	const answer = await api(server.port).post("/api/v1/debuginfo/wanted", JSON.stringify({ binaries: [{ build_id: program.buildId, path: "/srv/app/x", kinds: ["debuginfo"] }] }));
+	assert.deepEqual(JSON.parse(answer.body).wanted, [{ build_id: program.buildId, kind: "debuginfo" }]);
+});
+await test("uploaded: the old data has names, inlined calls and lines as llvm-symbolizer says", async () => {
+	await run(wick, ["debuginfo", "upload", program.full, "--url", server.url]);
+	assert.ok(await until(async () => (await json(query("old"))).symbols.resolved === known.size), JSON.stringify((await binaries("")).binaries));
+	assert.deepEqual((await wrong("old", program, known)).slice(0, 5), []);
+});
+await test("a page that asks again sees pending fall to 0", async () => {
+	await ingest(addressProfile([...knownWhole.keys()].map((a) => [whole, a])), "page");
+	await run(wick, ["debuginfo", "upload", whole.debug, "--url", server.url]);
+	const seen = [];
+	assert.ok(await until(async () => { const { symbols } = await json(query("page", "&symbols_wait=0s")); seen.push(symbols); return symbols.pending === 0 && symbols.resolved === knownWhole.size; }), JSON.stringify(seen.slice(-3)));
+	for (const { resolved, pending, missing } of seen) assert.equal(resolved + pending + missing, knownWhole.size, "every address is counted once");
+	assert.deepEqual((await wrong("page", whole, knownWhole)).slice(0, 5), []);
+});
+await test("nothing is asked for twice", async () => {
+	const answer = await api(server.port).post("/api/v1/debuginfo/wanted", JSON.stringify({ binaries: [program, whole].map((p) => ({ build_id: p.buildId, path: "/srv/app/x", kinds: ["debuginfo"] })) }));
+	assert.deepEqual(JSON.parse(answer.body).wanted, []);
+});
+await test("names are there after a restart, and after the tables were removed or damaged", async () => {
+	for (const damage of ["", "rm -rf DATA/symbols", "find DATA/symbols -name '*.sym' -exec truncate -s 300 {} +", "find DATA/symbols -name '*.sym' -exec sh -c 'head -c 4096 /dev/urandom | dd of=$1 conv=notrunc bs=64 seek=2 status=none' sh {} ';'"]) {
+		assert.equal(await server.stop(), 0);
+		await run("sh", ["-c", damage.replaceAll("DATA", `${directory}/data`) || "true"]);
+		server = await startServer(`${directory}/data`, ["--config", `${directory}/wick.yaml`]);
+		({ json, ingest, pprof } = api(server.port));
+		assert.ok(await until(async () => (await json(query("old", "&symbols_wait=5s"))).symbols.resolved === known.size), `${damage}: ${JSON.stringify((await binaries("")).binaries)}`);
+		assert.deepEqual((await wrong("old", program, known)).slice(0, 5), [], damage);
+	}
+});
+assert.equal(await server.stop(), 0);
+finish();
