@@ -10,8 +10,8 @@
  *   relocations of kept sections (relocatable files)
  *   .gopclntab
  *
- * and two sections are added behind the last, with what can otherwise only be had from code and data: ELF_PLT_SECTION, the
- * stubs of the linkage table, and PCLNTAB_INLINE_SECTION, Go's inlined calls.
+ * and sections are added behind the last, with what can otherwise only be had from code and data: ELF_PLT_SECTION, the stubs
+ * of the linkage table; PCLNTAB_INLINE_SECTION, Go's inlined calls; and .gopclntab when another linker merged it into data.
  *
  *   header | program headers | contents of kept sections, each aligned | added sections | section headers
  *
@@ -38,7 +38,7 @@
 #define ALIGN_MAX	64
 #define NOTE_GAP_MAX	16 /* between notes of one segment: padding */
 #define NAMES_BYTES_MAX (16 * MIB)
-#define ADDED_MAX	2
+#define ADDED_MAX	3
 
 struct place {
 	uint64_t offset; /* in the extract */
@@ -48,6 +48,7 @@ struct place {
 struct added {
 	const char *name;
 	struct buffer data;
+	uint64_t address, from, size; /* size > 0: no data, but this range of the original */
 	uint64_t offset;
 	uint32_t name_offset;
 };
@@ -125,7 +126,7 @@ static void choose_section(struct extract *x, size_t i)
 	}
 }
 
-static int choose_sections(struct extract *x, struct error *err)
+static void choose_sections(struct extract *x)
 {
 	struct elf_file *file = x->file;
 	for (size_t i = 0; i < file->section_count; i++)
@@ -139,9 +140,6 @@ static int choose_sections(struct extract *x, struct error *err)
 		x->result.kept += x->places[i].keep;
 		x->result.dropped += !x->places[i].keep && s->type != SHT_NULL;
 	}
-	if (!x->result.has_debug && !x->result.has_symtab && !x->result.has_pclntab)
-		return error_set(err, -ENOENT, "%s: no symbols and no debug information to extract", file->name);
-	return 0;
 }
 
 /* ---- what to add ---- */
@@ -169,7 +167,7 @@ static void begin_added(struct extract *x, const char *name, struct added *ret)
 /* Takes over the contents when there are any. */
 static void end_added(struct extract *x, struct added *added)
 {
-	if (added->data.len == 0) {
+	if (added->data.len == 0 && added->size == 0) {
 		buffer_release(&added->data);
 		return;
 	}
@@ -177,43 +175,61 @@ static void end_added(struct extract *x, struct added *added)
 	x->added[x->added_count++] = *added;
 }
 
-/* A table that cannot be read costs the calls, as it would for the file itself. */
-static int note_inline(struct extract *x, struct buffer *out, struct error *err)
+static uint64_t added_bytes(const struct added *added)
+{
+	return added->size > 0 ? added->size : added->data.len;
+}
+
+/* A table that another linker merged into a section with other data becomes a section of its own. */
+static void add_found_table(struct extract *x, const struct pclntab *table)
+{
+	struct added added;
+	if (x->result.has_pclntab || table->layout < PCLNTAB_1_16)
+		return;
+	begin_added(x, ".gopclntab", &added);
+	added.address = table->address;
+	added.from = table->offset;
+	added.size = pclntab_end(table);
+	end_added(x, &added);
+	x->result.has_pclntab = true;
+}
+
+static int add_go_sections(struct extract *x, struct error *err)
 {
 	struct pclntab table;
-	struct error problem = {0};
-	int r = pclntab_open(x->file, &table, &problem);
-	if (r == 0) {
-		r = pclntab_write_inline(&table, out, &problem);
-		pclntab_close(&table);
-	}
-	if (r == -ENOMEM || r == -EIO) {
-		if (err)
-			*err = problem;
-		return r;
-	}
+	struct added added;
+	int r = pclntab_open(x->file, &table, err);
 	if (r < 0)
-		buffer_release(out);
-	return 0;
+		return r;
+	add_found_table(x, &table);
+	begin_added(x, PCLNTAB_INLINE_SECTION, &added);
+	r = pclntab_write_inline(&table, &added.data, err);
+	if (r < 0)
+		buffer_clear(&added.data);
+	end_added(x, &added);
+	pclntab_close(&table);
+	return r;
 }
 
 static int add_sections(struct extract *x, struct error *err)
 {
 	if (!can_add(x))
 		return 0;
-	struct added added;
 	int r = 0;
 	if (!elf_file_find_section(x->file, ELF_PLT_SECTION)) {
+		struct added added;
 		begin_added(x, ELF_PLT_SECTION, &added);
 		r = elf_plt_note(x->file, &added.data, err);
 		end_added(x, &added);
 	}
-	if (r == 0 && x->result.has_pclntab && !elf_file_find_section(x->file, PCLNTAB_INLINE_SECTION)) {
-		begin_added(x, PCLNTAB_INLINE_SECTION, &added);
-		r = note_inline(x, &added.data, err);
-		end_added(x, &added);
-	}
-	return r;
+	if (r < 0 || elf_file_find_section(x->file, PCLNTAB_INLINE_SECTION))
+		return r;
+	/* A table that cannot be read costs the names, as it would for the file itself. */
+	struct error problem = {0};
+	r = add_go_sections(x, &problem);
+	if ((r == -ENOMEM || r == -EIO) && err)
+		*err = problem;
+	return r == -ENOMEM || r == -EIO ? r : 0;
 }
 
 /* ---- layout ---- */
@@ -262,7 +278,7 @@ static int lay_out(struct extract *x, uint64_t bytes_max, struct error *err)
 	}
 	for (size_t i = 0; i < x->added_count; i++) {
 		x->added[i].offset = align_up(x->end, 8);
-		x->end = x->added[i].offset + x->added[i].data.len;
+		x->end = x->added[i].offset + added_bytes(&x->added[i]);
 	}
 	uint64_t headers = file->section_count + x->added_count;
 	x->end = align_up(x->end, 8);
@@ -379,14 +395,13 @@ static int write_segments(struct extract *x, struct error *err)
 	return out.len > 0 ? write_at(x, out.data, out.len, header_bytes(file), err) : 0;
 }
 
-static int copy_section(struct extract *x, size_t i, uint8_t *window, struct error *err)
+static int copy_range(struct extract *x, uint64_t from, uint64_t size, uint64_t to, uint8_t *window, struct error *err)
 {
-	const struct elf_section *s = &x->file->sections[i];
-	for (uint64_t at = 0; at < s->size;) {
-		size_t some = s->size - at < COPY_BYTES ? (size_t)(s->size - at) : COPY_BYTES;
-		int r = elf_file_read(x->file, s->offset + at, window, some, err);
+	for (uint64_t at = 0; at < size;) {
+		size_t some = size - at < COPY_BYTES ? (size_t)(size - at) : COPY_BYTES;
+		int r = elf_file_read(x->file, from + at, window, some, err);
 		if (r == 0)
-			r = write_at(x, window, some, x->places[i].offset + at, err);
+			r = write_at(x, window, some, to + at, err);
 		if (r < 0)
 			return r;
 		at += some;
@@ -400,14 +415,16 @@ static int write_contents(struct extract *x, struct error *err)
 	if (!window)
 		return error_nomem(err);
 	for (size_t i = 0; i < x->file->section_count; i++) {
-		int r = x->places[i].keep ? copy_section(x, i, window, err) : 0;
+		const struct elf_section *s = &x->file->sections[i];
+		int r = x->places[i].keep ? copy_range(x, s->offset, s->size, x->places[i].offset, window, err) : 0;
 		if (r < 0)
 			return r;
 	}
 	for (size_t i = 0; i < x->added_count; i++) {
 		const struct added *a = &x->added[i];
 		uint64_t names = x->places[x->file->section_names_index].offset;
-		int r = write_at(x, a->data.data, a->data.len, a->offset, err);
+		int r = a->size > 0 ? copy_range(x, a->from, a->size, a->offset, window, err)
+				    : write_at(x, a->data.data, a->data.len, a->offset, err);
 		if (r == 0)
 			r = write_at(x, a->name, strlen(a->name) + 1, names + a->name_offset, err);
 		if (r < 0)
@@ -467,7 +484,8 @@ static int write_sections(struct extract *x, struct error *err)
 	}
 	for (size_t i = 0; i < x->added_count && r == 0; i++) {
 		const struct added *a = &x->added[i];
-		struct elf_section s = {.type = SHT_PROGBITS, .offset = a->offset, .size = a->data.len, .align = 8};
+		struct elf_section s = {
+			.type = SHT_PROGBITS, .address = a->address, .offset = a->offset, .size = added_bytes(a), .align = 8};
 		r = append_section(x, &out, &s, a->name_offset);
 	}
 	return r < 0 ? error_nomem(err) : write_at(x, out.data, out.len, x->end, err);
@@ -478,9 +496,10 @@ static int extract(struct extract *x, uint64_t bytes_max, struct error *err)
 	x->places = mem_zalloc_array(x->file->section_count + 1, sizeof(*x->places));
 	if (!x->places)
 		return error_nomem(err);
-	int r = choose_sections(x, err);
-	if (r == 0)
-		r = add_sections(x, err);
+	choose_sections(x);
+	int r = add_sections(x, err);
+	if (r == 0 && !x->result.has_debug && !x->result.has_symtab && !x->result.has_pclntab)
+		r = error_set(err, -ENOENT, "%s: no symbols and no debug information to extract", x->file->name);
 	if (r == 0)
 		r = lay_out(x, bytes_max, err);
 	if (r == 0)

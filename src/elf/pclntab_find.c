@@ -294,6 +294,7 @@ static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint
 		return r;
 	table->len = (size_t)len;
 	table->address = address;
+	table->offset = offset;
 	enum pclntab_layout layout;
 	if (len < HEADER_BYTES || !is_header(table->data, &layout))
 		return error_set(err, -ENOTSUP, "%s: a table of Go functions of a layout that is not known", table->file->name);
@@ -329,8 +330,23 @@ static int search_range(struct pclntab *table, uint64_t offset, uint64_t len, ui
 	return -ENOENT;
 }
 
+static int no_table(const struct elf_file *file, struct error *err)
+{
+	return error_set(err, -ENOENT, "%s: no table of Go functions", file->name);
+}
+
+static const struct elf_section *find_table_section(const struct elf_file *file)
+{
+	const struct elf_section *s = elf_file_find_section(file, ".gopclntab");
+	if (!s)
+		s = elf_file_find_section(file, ".data.rel.ro.gopclntab");
+	return s && s->type == SHT_PROGBITS && !(s->flags & SHF_COMPRESSED) ? s : NULL;
+}
+
 static bool looks_like_go(const struct elf_file *file)
 {
+	if (find_table_section(file))
+		return true;
 	for (size_t i = 0; i < file->section_count; i++) {
 		const char *name = file->sections[i].name;
 		if (strncmp(name, ".go.", 4) == 0 || strncmp(name, ".note.go.", 9) == 0)
@@ -342,8 +358,6 @@ static bool looks_like_go(const struct elf_file *file)
 static int search_file(struct pclntab *table, struct error *err)
 {
 	struct elf_file *file = table->file;
-	if (!looks_like_go(file))
-		return -ENOENT;
 	int r = -ENOENT;
 	for (size_t i = 0; i < file->section_count && r == -ENOENT; i++) {
 		const struct elf_section *s = &file->sections[i];
@@ -360,16 +374,9 @@ static int search_file(struct pclntab *table, struct error *err)
 
 static int find_table(struct pclntab *table, struct error *err)
 {
-	static const char *const names[] = {".gopclntab", ".data.rel.ro.gopclntab"};
-	for (size_t i = 0; i < 2; i++) {
-		const struct elf_section *s = elf_file_find_section(table->file, names[i]);
-		if (s && s->type == SHT_PROGBITS && !(s->flags & SHF_COMPRESSED))
-			return read_table(table, s->offset, s->size, s->address, err);
-	}
-	int r = search_file(table, err);
-	if (r == -ENOENT)
-		return error_set(err, r, "%s: no table of Go functions", table->file->name);
-	return r;
+	const struct elf_section *s = find_table_section(table->file);
+	int r = s ? read_table(table, s->offset, s->size, s->address, err) : search_file(table, err);
+	return r == -ENOENT ? no_table(table->file, err) : r;
 }
 
 /* ---- moduledata ---- */
@@ -493,6 +500,23 @@ static bool read_record(const struct pclntab *table, size_t at, struct pclntab_f
 	return true;
 }
 
+uint64_t pclntab_end(const struct pclntab *table)
+{
+	uint64_t end = table->functions;
+	size_t p = table->layout >= PCLNTAB_1_18 ? 4 : table->pointer_size, half = entry_bytes(table) / 2;
+	size_t fixed = p + 36 + (table->layout >= PCLNTAB_1_20 ? 4 : 0);
+	for (size_t i = 0; i < table->function_count; i++) {
+		uint64_t at = table->functions + pclntab_number(table, table->functions + i * 2 * half + half, half);
+		if (at > table->len || table->len - at < fixed)
+			continue;
+		uint64_t tables = pclntab_number(table, (size_t)at + p + 24, 4), data = table->data[at + fixed - 1];
+		uint64_t behind = at + fixed + tables * 4 + p + data * p; /* and what aligns the data */
+		if (behind > end)
+			end = behind;
+	}
+	return end < table->len ? end : table->len;
+}
+
 static uint64_t entry_start(const struct pclntab *table, size_t i)
 {
 	size_t at = table->functions + i * entry_bytes(table);
@@ -528,6 +552,8 @@ int pclntab_open(struct elf_file *file, struct pclntab *ret, struct error *err)
 {
 	*ret = (struct pclntab){.file = file, .inline_base = PCLNTAB_NONE};
 	int r = elf_file_load_sections(file, err);
+	if (r == 0 && !looks_like_go(file))
+		return no_table(file, err);
 	if (r == 0)
 		r = load_pointers(ret, err);
 	if (r == 0)

@@ -30,7 +30,7 @@ struct pclntab {
 	struct elf_file *file;
 	uint8_t *data; /* owned; one NUL stands behind it */
 	size_t len;
-	uint64_t address; /* of data[0], as linked */
+	uint64_t address, offset; /* of data[0]: as linked, in the file */
 	enum pclntab_layout layout;
 	uint8_t quantum, pointer_size;
 	size_t function_count, file_count;
@@ -67,6 +67,8 @@ void pclntab_close(struct pclntab *table);
 bool pclntab_get_function(const struct pclntab *table, size_t i, struct pclntab_function *ret);
 /* A name; NULL when the offset is damaged or the name is too long. */
 const char *pclntab_get_name(const struct pclntab *table, uint32_t offset);
+/* Where the last record ends, 1.16 and later: a table that was found in a larger section ends there, or soon after. */
+uint64_t pclntab_end(const struct pclntab *table);
 /* A little-endian number of `size` bytes (1 to 8) at data + at; the caller has checked the bounds. */
 uint64_t pclntab_number(const struct pclntab *table, size_t at, size_t size);
 
