@@ -388,6 +388,27 @@ static void test_source_without_text(void **state)
 	json_decref(root);
 }
 
+static void test_endless_text(void **state)
+{
+	_cleanup_(profile_freep) struct profile *p = example();
+	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
+	_cleanup_(buffer_release) struct buffer out;
+	struct listing_options options = {.function = "hot(int)"};
+	static char text[1000000];
+	size_t count = 0;
+	memset(text, '\n', sizeof(text));
+	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
+	lines.lines[lines.line_count - 1].line = 999999; /* the last sample is at the end of it */
+	struct listing_source source = {
+		.lines = &lines, .from = "", .text = {(uint8_t *)text, sizeof(text)}, .first = 1, .last = UINT32_MAX};
+	buffer_init(&out, 64 * MIB);
+	assert_int_equal(listing_source_write_text(&source, false, &out, NULL), 0);
+	for (const char *at = buffer_string(&out); (at = strchr(at, '\n')); at++)
+		count++;
+	assert_int_equal(count, 8 + 20000 + 3); /* the head, and lines with samples, whatever comes before them */
+	assert_non_null(strstr(buffer_string(&out), "  999999  "));
+}
+
 static void test_source_text(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
@@ -504,12 +525,19 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),		cmocka_unit_test(test_lines_of_an_inlined_function),
-		cmocka_unit_test(test_choosing_a_file), cmocka_unit_test(test_short_names),
-		cmocka_unit_test(test_addresses),	cmocka_unit_test(test_inlined_only),
-		cmocka_unit_test(test_model),		cmocka_unit_test(test_model_of_addresses),
-		cmocka_unit_test(test_source_json),	cmocka_unit_test(test_source_without_text),
-		cmocka_unit_test(test_source_text),	cmocka_unit_test(test_code),
+		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_lines_of_an_inlined_function),
+		cmocka_unit_test(test_choosing_a_file),
+		cmocka_unit_test(test_short_names),
+		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_inlined_only),
+		cmocka_unit_test(test_model),
+		cmocka_unit_test(test_model_of_addresses),
+		cmocka_unit_test(test_source_json),
+		cmocka_unit_test(test_source_without_text),
+		cmocka_unit_test(test_endless_text),
+		cmocka_unit_test(test_source_text),
+		cmocka_unit_test(test_code),
 		cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

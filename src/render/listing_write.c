@@ -17,7 +17,8 @@
 #include "render/flame.h"
 #include "render/listing.h"
 
-#define AROUND	  4u /* lines shown before the first and after the last one of interest */
+#define AROUND	  4u	 /* lines shown before the first and after the last one of interest */
+#define PLAIN_MAX 20000u /* lines without samples: a line table may claim a function of millions */
 #define VALUE_MAX 64
 #define TAB	  8u
 
@@ -67,6 +68,7 @@ struct rows {
 	size_t at; /* in source->lines->lines */
 	struct bytes text;
 	bool has_text; /* `text` is a line that waits */
+	size_t plain;  /* rows without samples so far */
 };
 struct row {
 	struct listing_line values;
@@ -86,7 +88,7 @@ static void fetch_text(struct rows *rows)
 		rows->has_text = rows->reader.line >= rows->first;
 }
 
-static bool rows_next(struct rows *rows, struct row *ret)
+static bool next_row(struct rows *rows, struct row *ret)
 {
 	const struct listing_lines *lines = rows->source->lines;
 	const struct listing_line *sampled = rows->at < lines->line_count ? &lines->lines[rows->at] : NULL;
@@ -105,6 +107,16 @@ static bool rows_next(struct rows *rows, struct row *ret)
 		ret->has_text = true;
 		rows->has_text = false;
 	}
+	return true;
+}
+
+/* Beyond so many of them, lines without samples are left out. */
+static bool rows_next(struct rows *rows, struct row *ret)
+{
+	do
+		if (!next_row(rows, ret))
+			return false;
+	while (ret->values.self == 0 && ret->values.total == 0 && rows->plain++ >= PLAIN_MAX);
 	return true;
 }
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "elf/demangle.h"
 #include "elf/disassemble.h"
@@ -26,7 +27,8 @@
 #include "server/api_int.h"
 #include "symbol/source_text.h"
 
-#define FRAMES_MAX 64u /* of one instruction */
+#define LISTING_BYTES_MAX (64 * MIB) /* debug information may claim names and lines without end */
+#define FRAMES_MAX	  64u	     /* of one instruction */
 
 struct listing_call {
 	struct call *call;
@@ -44,6 +46,7 @@ static int read_parameters(struct listing_call *l, struct error *err)
 {
 	struct call *call = l->call;
 	const char *format = call_parameter(call, "format", "json"), *syntax = call_parameter(call, "syntax", "intel");
+	call->response->body.max = LISTING_BYTES_MAX;
 	l->text = strcmp(format, "text") == 0;
 	l->att = strcmp(syntax, "att") == 0;
 	l->options.function = call_parameter(call, "function", NULL);
