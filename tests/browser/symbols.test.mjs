@@ -223,6 +223,17 @@ test('the binaries: the program is complete, found by text and state', { skip, t
 	await page.locator(id('binaries-back')).click();
 	await drawn(page);
 	assert.equal(url().get('view'), null);
+	// Something on any machine has no names: the way to the reason.
+	const why = page.locator(id('names-missing'));
+	if (await why.count()) {
+		await why.click();
+		await page.locator(id('state-missing')).waitFor();
+		assert.equal(url().get('state'), 'missing,failed,partial');
+		assert.equal(await page.locator(id('state-partial')).getAttribute('aria-pressed'), 'true');
+		await page.goBack();
+		await drawn(page);
+	}
+	assert.equal(url().get('view'), null);
 	assert.deepEqual(faults, []);
 	await context.close();
 });

@@ -105,8 +105,24 @@ export interface BinariesAnswer {
 	total: number;
 	counts: Record<string, number>;
 	queue: { waiting: number; running: number };
-	uploads: Record<string, unknown> | null;
-	debuginfod: Record<string, unknown> | null;
+	uploads: {
+		enabled: boolean;
+		files: number;
+		bytes: number;
+		open: number;
+		refused: number;
+		failed: number;
+		evicted: number;
+	};
+	debuginfod: {
+		servers: number;
+		found: number;
+		missing: number;
+		missing_cached: number;
+		failures: number;
+		bytes_fetched: number;
+		problem: string;
+	};
 }
 export interface StatusAnswer {
 	version: string;

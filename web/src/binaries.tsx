@@ -33,7 +33,7 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 					key={s}
 					type="button"
 					class="button"
-					aria-pressed={state === s}
+					aria-pressed={state.split(',').includes(s)}
 					title={s === '' ? 'All binaries' : stateOf(s).hint}
 					data-testid={`state-${s || 'all'}`}
 					onClick={() => set({ state: s })}
@@ -46,19 +46,31 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 	);
 }
 
-// "missing_total": 3 as "missing total 3": what there is to say of uploads and servers, whatever it is.
-function figures(group: Record<string, unknown> | null | undefined): string {
-	if (!group) return '';
-	return Object.entries(group)
-		.filter(([, value]) => (typeof value === 'number' && value !== 0) || (typeof value === 'string' && value !== ''))
-		.map(([name, value]) => {
-			const title = name.replace(/_/g, ' ');
-			if (typeof value === 'string') return value;
-			if (name.endsWith('_ms')) return `${title.slice(0, -3)} ${formatDuration(value as number)}`;
-			if (name === 'bytes' || name.endsWith('_bytes') || name.endsWith('bytes_max')) return `${title} ${formatBytes(value as number)}`;
-			return `${formatCount(value as number)} ${title}`;
-		})
-		.join(', ');
+const list = (parts: (string | false)[]) => parts.filter((part) => part).join(', ');
+const some = (n: number, what: string) => n > 0 && `${formatCount(n)} ${what}`;
+
+function uploadsText(u: BinariesAnswer['uploads']): string {
+	if (!u.enabled) return 'off';
+	const parts = list([
+		u.files > 0 && `${formatCount(u.files)} ${u.files === 1 ? 'file' : 'files'}, ${formatBytes(u.bytes)}`,
+		some(u.open, 'arriving'),
+		some(u.refused, 'refused'),
+		some(u.failed, 'failed'),
+		some(u.evicted, 'removed to make room'),
+	]);
+	return parts || 'none yet';
+}
+
+function debuginfodText(d: BinariesAnswer['debuginfod']): string {
+	if (d.problem) return d.problem;
+	if (d.servers === 0) return 'no server is set';
+	const asked = list([
+		some(d.found, 'found'),
+		some(d.missing + d.missing_cached, 'not there'),
+		some(d.failures, 'failed'),
+		d.bytes_fetched > 0 && `${formatBytes(d.bytes_fetched)} fetched`,
+	]);
+	return `${d.servers} ${d.servers === 1 ? 'server' : 'servers'}: ${asked || 'nothing asked yet'}`;
 }
 
 function Summary({ answer }: { answer: BinariesAnswer }) {
@@ -66,8 +78,8 @@ function Summary({ answer }: { answer: BinariesAnswer }) {
 	const busy = queue.waiting + queue.running;
 	const rows: [string, string][] = [
 		['Queue', busy === 0 ? 'nothing to do' : `${queue.running} running, ${formatCount(queue.waiting)} waiting`],
-		['Uploads', uploads === null || uploads.enabled === false ? 'off' : figures(uploads) || 'none yet'],
-		['debuginfod', debuginfod === null || debuginfod.enabled === false ? 'no servers' : figures(debuginfod) || 'nothing asked yet'],
+		['Uploads', uploadsText(uploads)],
+		['debuginfod', debuginfodText(debuginfod)],
 	];
 	return (
 		<dl class="binaries-summary">

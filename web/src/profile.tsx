@@ -259,13 +259,13 @@ function Legend({
 }
 
 // Names that are still being looked up: quiet, and in a place that moves nothing.
-function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp: boolean; onBinaries: (state: string) => void }) {
-	const { pending = 0, missing = 0 } = answer.symbols ?? {};
+function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp: boolean; onBinaries: () => void }) {
+	const pending = answer.symbols?.pending ?? 0;
 	if (pending > 0)
 		return (
 			<span class="names-note" role="status" data-testid="names-pending">
 				<i class={gaveUp ? 'lamp' : 'lamp lamp-busy'} aria-hidden="true" />
-				<button type="button" title="Show what is worked on" onClick={() => onBinaries('')}>
+				<button type="button" title="Show what is worked on" onClick={onBinaries}>
 					{gaveUp
 						? `names of ${formatCount(pending)} addresses are still being looked up`
 						: `names of ${formatCount(pending)} addresses are being looked up`}
@@ -273,24 +273,19 @@ function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp
 				{' · '}
 			</span>
 		);
-	if (missing === 0) return null;
-	return (
-		<span class="names-note">
-			<button
-				type="button"
-				data-testid="names-missing"
-				title="Show the binaries of which nothing is known, and why"
-				onClick={() => onBinaries('missing')}
-			>
-				{`${formatCount(missing)} names missing: why?`}
-			</button>
-			{' · '}
-		</span>
-	);
+	return null;
 }
 
 // A sample stands for one period of CPU time; of other values the number of samples is not in the answer.
-function Stats({ answer, tree, each, onEach }: { answer: QueryAnswer; tree: Tree; each: boolean; onEach: () => void }) {
+interface StatsProps {
+	answer: QueryAnswer;
+	tree: Tree;
+	each: boolean;
+	onEach: () => void;
+	onWhy: () => void;
+}
+
+function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 	const { stats, period } = answer;
 	const unnamed = stats?.unresolved ?? 0;
 	const parts = [`${formatCount(tree.samples)} stacks`, `${formatCount(tree.count - 1)} frames`];
@@ -313,6 +308,15 @@ function Stats({ answer, tree, each, onEach }: { answer: QueryAnswer; tree: Tree
 						onClick={onEach}
 					>
 						{`${formatCount(unnamed)} addresses without a name, ${each ? 'each' : 'together'}`}
+					</button>
+					{', '}
+					<button
+						type="button"
+						data-testid="names-missing"
+						title="Show the binaries of which not all is known, and why"
+						onClick={onWhy}
+					>
+						why?
 					</button>
 				</>
 			)}
@@ -556,9 +560,15 @@ export function ProfilePart(props: ProfileProps) {
 					<NamesNote
 						answer={answer}
 						gaveUp={gaveUp}
-						onBinaries={(of) => set({ view: 'binaries', state: of, text: '' })}
+						onBinaries={() => set({ view: 'binaries', state: 'queued,working', text: '' })}
 					/>
-					<Stats answer={answer} tree={tree} each={each} onEach={() => set({ eachAddress: !each })} />
+					<Stats
+						answer={answer}
+						tree={tree}
+						each={each}
+						onEach={() => set({ eachAddress: !each })}
+						onWhy={() => set({ view: 'binaries', state: 'missing,failed,partial', text: '' })}
+					/>
 				</p>
 			</footer>
 			{menu && <Menu at={menu} onClose={closeMenu} />}

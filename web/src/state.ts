@@ -121,7 +121,7 @@ export function parseState(search: string): PageState {
 		file: get('file'),
 		build: /^[0-9a-zA-Z._-]{1,128}$/.test(get('build')) ? get('build') : '',
 		at: /^(\d{1,9}|0x[0-9a-f]{1,16})$/.test(get('at')) ? get('at') : '',
-		state: /^[a-z]{1,20}$/.test(get('state')) ? get('state') : '',
+		state: /^[a-z]{1,20}(,[a-z]{1,20}){0,9}$/.test(get('state')) ? get('state') : '',
 		text: get('text'),
 	};
 }

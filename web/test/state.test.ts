@@ -41,7 +41,7 @@ test('every field goes through the URL and back', () => {
 		file: '/src/a b.cc',
 		build: 'c0ffee',
 		at: '0x1f00',
-		state: 'missing',
+		state: 'missing,failed',
 		text: 'lib',
 	};
 	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
