@@ -24,7 +24,7 @@
 #include "symbol/uploads_int.h"
 
 #define OTHER_BUILD_ID "ff23456789abcdef0123456789abcdef01234567"
-#define SHORT_LEASE_NS (20 * NS_PER_MS)
+#define LEASE_NS       (60 * NS_PER_S)
 
 static const struct test_symbol symbols[] = {{"main", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
 
@@ -136,6 +136,13 @@ static size_t count_incoming(const struct fixture *fixture)
 	assert_int_equal(fscanf(pipe, "%u", &count), 1);
 	pclose(pipe);
 	return count;
+}
+
+/* As if nothing had come for so long. */
+static void let_pass(struct uploads *uploads, int64_t duration_ns)
+{
+	for (size_t i = 0; i < uploads->options.open_max; i++)
+		uploads->open[i].active_ns -= duration_ns;
 }
 
 static void test_a_file_arrives(void **state)
@@ -280,7 +287,7 @@ static void test_two_at_once(void **state)
 	struct bytes file = buffer_bytes(&fixture->elf);
 	char id[UPLOAD_ID_MAX], second[UPLOAD_ID_MAX];
 	uint64_t offset = 1;
-	reopen(fixture, &(struct uploads_options){.lease_ns = SHORT_LEASE_NS});
+	reopen(fixture, &(struct uploads_options){.lease_ns = LEASE_NS});
 	struct upload_begin begin = begin_of(TEST_ELF_BUILD_ID, file.len), different = begin;
 	snprintf(begin.hash, sizeof(begin.hash), "aa");
 	snprintf(different.hash, sizeof(different.hash), "bb");
@@ -295,6 +302,12 @@ static void test_two_at_once(void **state)
 	assert_int_equal(offset, 1000);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 1000}, &offset, NULL), -ERANGE);
 	assert_int_equal(offset, 1000);
+	/* It stops for a while: still its own. */
+	let_pass(fixture->uploads, 12 * NS_PER_S);
+	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), -EBUSY);
+	assert_true(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
+	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
+	assert_string_equal(second, id);
 	/* It stops: the same file goes on where it was, another one begins anew. */
 	struct upload_begin got;
 	assert_int_equal(uploads_get(fixture->uploads, id, &got, &offset, NULL), 0);
@@ -302,13 +315,13 @@ static void test_two_at_once(void **state)
 	assert_string_equal(got.hash, "aa");
 	assert_int_equal(uploads_get(fixture->uploads, "other", &got, &offset, NULL), -ENOENT);
 	assert_false(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
-	time_sleep_ns(2 * SHORT_LEASE_NS);
+	let_pass(fixture->uploads, 2 * LEASE_NS);
 	assert_true(uploads_is_stale(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	assert_false(uploads_is_coming(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO));
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, second, &offset, NULL), 0);
 	assert_string_equal(second, id);
 	assert_int_equal(offset, 1000);
-	time_sleep_ns(2 * SHORT_LEASE_NS);
+	let_pass(fixture->uploads, 2 * LEASE_NS);
 	assert_int_equal(uploads_begin(fixture->uploads, &different, second, &offset, NULL), 0);
 	assert_string_not_equal(second, id);
 	assert_int_equal(offset, 0);
@@ -333,12 +346,12 @@ static void test_too_many_at_once(void **state)
 	struct fixture *fixture = *state;
 	char id[UPLOAD_ID_MAX];
 	uint64_t offset;
-	reopen(fixture, &(struct uploads_options){.open_max = 2, .lease_ns = SHORT_LEASE_NS});
+	reopen(fixture, &(struct uploads_options){.open_max = 2, .lease_ns = LEASE_NS});
 	struct upload_begin a = begin_of("aaaa", 100), b = begin_of("bbbb", 100), c = begin_of("cccc", 100);
 	assert_int_equal(uploads_begin(fixture->uploads, &a, id, &offset, NULL), 0);
 	assert_int_equal(uploads_begin(fixture->uploads, &b, id, &offset, NULL), 0);
 	assert_int_equal(uploads_begin(fixture->uploads, &c, id, &offset, NULL), -EAGAIN);
-	time_sleep_ns(2 * SHORT_LEASE_NS);
+	let_pass(fixture->uploads, 2 * LEASE_NS);
 	assert_int_equal(uploads_begin(fixture->uploads, &c, id, &offset, NULL), 0);
 	struct uploads_stats stats;
 	uploads_get_stats(fixture->uploads, &stats);
