@@ -221,6 +221,11 @@ $(O)/sim/sim: $(patsubst %.c,$(O)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs
 		-Wl,--start-group $(call libs_upto,$(UNDER_store)) -Wl,--end-group $(LDLIBS)
 sim: $(O)/sim/sim
 .PHONY: sim
+# The judge of names and lines: tests/symbol/oracle.c.
+$(O)/symbol/oracle: $(O)/obj/tests/symbol/oracle.o $(call libs_upto,$(UNDER_elf))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(UNDER_elf)) -Wl,--end-group $(LDLIBS)
 benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
 
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------
