@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of readers of debug information: keeps what a sink gets, and answers addresses from it. */
+/* For tests of readers of debug information: keeps what a sink gets. */
 #ifndef WICK_ELF_TEST_UNITS_H
 #define WICK_ELF_TEST_UNITS_H
 
@@ -92,19 +92,6 @@ static void test_units_release(struct test_units *units)
 	*units = (struct test_units){0};
 }
 
-static const struct code_range *test_find_range(const struct test_unit *unit, uint64_t address)
-{
-	size_t low = 0, high = unit->range_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (unit->ranges[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < unit->range_count && unit->ranges[low].start <= address ? &unit->ranges[low] : NULL;
-}
-
 static const struct code_row *test_find_row(const struct test_unit *unit, uint64_t address)
 {
 	size_t low = 0, high = unit->row_count;
@@ -116,46 +103,6 @@ static const struct code_row *test_find_row(const struct test_unit *unit, uint64
 			high = middle;
 	}
 	return low > 0 && !unit->rows[low - 1].end ? &unit->rows[low - 1] : NULL;
-}
-
-static void test_print_frame(FILE *out, const struct test_unit *unit, const char *name, uint32_t file, uint32_t line,
-			     uint32_t column)
-{
-	fprintf(out, "%s\n%s:%u:%u\n", *name ? name : "??", file == CODE_NONE ? "??" : unit->files[file], line, column);
-}
-
-/* As `llvm-symbolizer --inlines --no-demangle` prints it, a blank line behind. The function that nothing is inlined into has
- * the name `symbol` unless that is NULL. */
-static void test_print_address(FILE *out, const struct test_units *units, uint64_t address, const char *symbol)
-{
-	const struct test_unit *unit = NULL;
-	const struct code_range *range = NULL;
-	const struct code_row *row = NULL;
-	for (size_t i = 0; i < units->count && !range; i++) {
-		range = test_find_range(&units->items[i], address);
-		row = test_find_row(&units->items[i], address);
-		unit = range || row ? &units->items[i] : unit;
-	}
-	for (size_t i = 0; i < units->count && !range && !row; i++) {
-		row = test_find_row(&units->items[i], address);
-		unit = row ? &units->items[i] : unit;
-	}
-	uint32_t file = row ? row->file : CODE_NONE, line = row ? row->line : 0, column = row ? row->column : 0;
-	if (!range) {
-		test_print_frame(out, unit, symbol ? symbol : "??", file, line, column);
-		fprintf(out, "\n");
-		return;
-	}
-	for (uint32_t at = range->scope; at != CODE_NONE;) {
-		const struct code_scope *scope = &unit->scopes[at];
-		const char *name = *scope->linkage_name ? scope->linkage_name : scope->name;
-		test_print_frame(out, unit, scope->parent == CODE_NONE && symbol ? symbol : name, file, line, column);
-		file = scope->call_file;
-		line = scope->call_line;
-		column = scope->call_column;
-		at = scope->parent;
-	}
-	fprintf(out, "\n");
 }
 
 #endif
