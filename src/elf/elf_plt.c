@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "elf/elf_symbols_int.h"
 
+#define WINDOW_BYTES   (64 * KIB)
 #define PLT_BYTES_MAX  (64 * MIB)
 #define AARCH64_HEADER 32
 #define STUB_BYTES     16
@@ -61,24 +62,37 @@ static bool is_slot_relocation(const struct elf_file *file, uint32_t type)
 	return type == R_AARCH64_JUMP_SLOT;
 }
 
+static int add_slot(struct plt *plt, const uint8_t *raw, struct error *err)
+{
+	Elf64_Rela rela;
+	memcpy(&rela, raw, sizeof(rela));
+	if (!is_slot_relocation(plt->file, (uint32_t)ELF64_R_TYPE(rela.r_info)))
+		return 0;
+	int r = array_reserve(&plt->slots, &plt->slot_capacity, plt->slot_count + 1, ELF_SYMBOLS_MAX);
+	if (r < 0)
+		return r == -ENOMEM ? error_nomem(err) : r;
+	plt->slots[plt->slot_count++] = (struct slot){rela.r_offset, (uint32_t)ELF64_R_SYM(rela.r_info)};
+	return 0;
+}
+
+/* Through a window: large programs have tens of megabytes of relocations, few of which are slots, and the agent reads them. */
 static int add_slots(struct plt *plt, const struct elf_section *section, struct error *err)
 {
-	struct bytes data;
-	int r = elf_file_read_section(plt->file, section, ELF_PLT_RELOCATION_BYTES_MAX, &data, err);
-	if (r < 0)
-		return r;
-	for (size_t at = 0; data.len - at >= sizeof(Elf64_Rela); at += sizeof(Elf64_Rela)) {
-		Elf64_Rela rela;
-		memcpy(&rela, data.data + at, sizeof(rela));
-		if (!is_slot_relocation(plt->file, (uint32_t)ELF64_R_TYPE(rela.r_info)))
-			continue;
-		r = array_reserve(&plt->slots, &plt->slot_capacity, plt->slot_count + 1, ELF_SYMBOLS_MAX);
+	if (section->size > ELF_PLT_RELOCATION_BYTES_MAX || (section->flags & SHF_COMPRESSED))
+		return error_set(err, -E2BIG, "%s: too many relocations in %s", plt->file->name, section->name);
+	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
+	if (!window)
+		return error_nomem(err);
+	size_t entry = sizeof(Elf64_Rela), count = (size_t)section->size / entry, per_window = WINDOW_BYTES / entry;
+	for (size_t first = 0; first < count; first += per_window) {
+		size_t some = count - first < per_window ? count - first : per_window;
+		int r = elf_file_read(plt->file, section->offset + first * entry, window, some * entry, err);
+		for (size_t i = 0; r == 0 && i < some; i++)
+			r = add_slot(plt, window + i * entry, err);
 		if (r < 0)
-			break;
-		plt->slots[plt->slot_count++] = (struct slot){rela.r_offset, (uint32_t)ELF64_R_SYM(rela.r_info)};
+			return r;
 	}
-	mem_free((void *)data.data);
-	return r == -ENOMEM ? error_nomem(err) : r;
+	return 0;
 }
 
 /* The reader NUL-terminates string tables, so the name ends inside the memory. NULL when there is no usable name. */
