@@ -419,6 +419,10 @@ static int provide(struct symbolizer *s, const char *key, struct error *err)
 {
 	struct symbol_entry *entry = entries_find(s, key);
 	int r = 0;
+	if (entry && entry->shared && symbol_table_is_broken(entry->shared->table)) {
+		entries_set_table(s, entry, NULL);
+		entry->disk_checked = false;
+	}
 	if (entry && !entry->shared && !entry->disk_checked && !entry->by_path) {
 		r = load_from_disk(s, key, err);
 		entry = entries_find(s, key);

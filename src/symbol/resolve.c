@@ -143,7 +143,7 @@ static int resolve_location(struct resolver *resolver, const struct symbol_table
 	uint64_t address;
 	uint32_t range = find_address(profile, table, id, &address) ? symbol_table_find(table, address) : CODE_NONE;
 	if (range == CODE_NONE) {
-		resolver->coverage.missing++;
+		*(symbol_table_is_broken(table) ? &resolver->coverage.pending : &resolver->coverage.missing) += 1;
 		return 0;
 	}
 	size_t count = symbol_table_frames(table, address, range, frames, SYMBOL_FRAMES_MAX);
@@ -151,6 +151,11 @@ static int resolve_location(struct resolver *resolver, const struct symbol_table
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		lines[i] = (struct profile_line){.line = frames[i].line, .column = frames[i].column};
 		r = get_function(resolver, &frames[i], &lines[i].function, err);
+	}
+	if (r == 0 && symbol_table_is_broken(table)) {
+		/* What was read may be zeroes. Whoever asks next gets a new table. */
+		resolver->coverage.pending++;
+		return 0;
 	}
 	if (r == 0)
 		r = profile_set_location_lines(profile, id, lines, count, err);

@@ -343,7 +343,8 @@ bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, 
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max)
 {
 	uint32_t range = symbol_table_find(view->shared->table, address);
-	return range == CODE_NONE ? 0 : symbol_table_frames(view->shared->table, address, range, ret, max);
+	size_t count = range == CODE_NONE ? 0 : symbol_table_frames(view->shared->table, address, range, ret, max);
+	return symbol_table_is_broken(view->shared->table) ? 0 : count;
 }
 
 bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
@@ -352,5 +353,5 @@ bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64
 	if (range == CODE_NONE)
 		return false;
 	symbol_table_bounds(view->shared->table, range, ret_start, ret_end);
-	return true;
+	return !symbol_table_is_broken(view->shared->table);
 }

@@ -25,8 +25,9 @@
  * and a lookup reads but half a block of them on average.
  *
  * All invariants of an image are checked when it is mapped (is_sound), but for what is in rows, which is bounded when it is
- * read. So a lookup checks next to nothing. A file that fails is made anew. It is ours alone: who cuts it short while it is
- * mapped has root's powers or the server's, and stops the server in easier ways.
+ * read. So a lookup checks next to nothing. A file that fails is made anew. One that is cut short while it is
+ * mapped, or that the disk does not give back, reads as zeroes from there on (table_guard.h), with which lookups end, and is
+ * then broken; other changes are not expected, since it is ours alone.
  */
 #include "symbol/table.h"
 
@@ -37,8 +38,12 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/io.h"
 #include "elf/code_unit.h"
+#include "symbol/table_guard.h"
 #include "symbol/table_int.h"
+
+#define SMALL_BYTES_MAX 65536u
 
 _Static_assert(sizeof(struct symbol_table_header) == 232, "the header is part of the file format");
 
@@ -155,6 +160,25 @@ static int check(struct symbol_table *t, const char *name, const char *build_id,
 	return 0;
 }
 
+/* Small ones are copied: that takes no more memory, and there a file that is cut short would read as zeroes without a fault. */
+static void *map_image(int fd, size_t len, const char *name, struct error *err)
+{
+	bool is_small = len <= SMALL_BYTES_MAX;
+	void *image = is_small ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+			       : mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+	if (image == MAP_FAILED) {
+		error_set_errno(err, -errno, "cannot map %s", name);
+		return NULL;
+	}
+	ssize_t n = is_small ? io_pread(fd, image, len, 0, name, err) : (ssize_t)len;
+	if (n == (ssize_t)len)
+		return image;
+	if (n >= 0)
+		error_set(err, -EBADMSG, "%s: no symbol table", name);
+	munmap(image, len);
+	return NULL;
+}
+
 int symbol_table_open(int fd, const char *name, const char *build_id, struct symbol_table **ret, struct error *err)
 {
 	struct stat st;
@@ -166,13 +190,14 @@ int symbol_table_open(int fd, const char *name, const char *build_id, struct sym
 	if (!table)
 		return error_nomem(err);
 	table->len = (size_t)st.st_size;
-	void *image = mmap(NULL, table->len, PROT_READ, MAP_SHARED, fd, 0);
-	if (image == MAP_FAILED) {
-		int r = -errno;
+	struct error problem = {0};
+	void *image = map_image(fd, table->len, name, &problem);
+	if (!image) {
 		mem_free(table);
-		return error_set_errno(err, r, "cannot map %s", name);
+		return error_set(err, problem.code, "%s", problem.message);
 	}
 	table->image = image;
+	table->guard = table->len > SMALL_BYTES_MAX ? table_guard_add(image, table->len) : 0;
 	int r = check(table, name, build_id, err);
 	if (r < 0) {
 		symbol_table_free(table);
@@ -187,8 +212,18 @@ struct symbol_table *symbol_table_free(struct symbol_table *table)
 {
 	if (!table)
 		return NULL;
+	table_guard_remove(table->guard);
 	munmap((void *)table->image, table->len);
 	return mem_free(table);
+}
+
+bool symbol_table_is_broken(const struct symbol_table *table)
+{
+	if (table->guard == 0)
+		return false;
+	/* If anything was cut off, the last byte is. */
+	(void)*(const volatile uint8_t *)(table->image + table->len - 1);
+	return table_guard_is_broken(table->guard);
 }
 
 /* ---- addresses ---- */
@@ -349,7 +384,8 @@ static struct row find_row(const struct symbol_table *table, uint64_t address)
 uint32_t symbol_table_outermost(const struct symbol_table *table, uint32_t range)
 {
 	uint32_t scope = table->scopes_at[range];
-	while (scope != CODE_NONE && table->scopes[scope].parent != CODE_NONE)
+	/* Parents come first; where that does not hold, a page was lost. */
+	while (scope != CODE_NONE && table->scopes[scope].parent < scope)
 		scope = table->scopes[scope].parent;
 	return scope;
 }
@@ -392,7 +428,7 @@ size_t symbol_table_frames(const struct symbol_table *table, uint64_t address, u
 		file = s->call_file;
 		line = s->call_line;
 		column = s->call_column;
-		scope = s->parent;
+		scope = s->parent < scope ? s->parent : CODE_NONE;
 	}
 	return count;
 }

@@ -55,6 +55,7 @@ struct symbol_table_function {
 struct symbol_table {
 	const uint8_t *image; /* mapped */
 	size_t len;
+	unsigned guard; /* table_guard.h */
 	const struct symbol_table_header *header;
 	const struct symbol_table_segment *segments;
 	const uint32_t *starts, *scopes_at, *symbols_at; /* by range */
@@ -70,6 +71,8 @@ struct symbol_table {
  * anything is off. build_id NULL: whatever it says. */
 int symbol_table_open(int fd, const char *name, const char *build_id, struct symbol_table **ret, struct error *err);
 struct symbol_table *symbol_table_free(struct symbol_table *table);
+/* Its file was cut short, or cannot be read any more: answers lack things. */
+bool symbol_table_is_broken(const struct symbol_table *table);
 
 static inline uint32_t symbol_table_flags(const struct symbol_table *table)
 {

@@ -37,7 +37,7 @@ __attribute__((noinline)) static uint64_t hidden_work(uint64_t x)
 
 int main(int argc, char **argv)
 {
-	time_t until = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
+	time_t until = time(NULL) + (argc > 1 ? strtol(argv[1], NULL, 10) : 1);
 	uint64_t x = (uint64_t)argc;
 	while (time(NULL) <= until)
 		x = hidden_work(outer_work(outer_work(x)));

@@ -17,9 +17,13 @@ export function buildProgram(directory, name, { number = 0, flags = [] } = {}) {
 	copyFileSync(full, stripped);
 	run("objcopy", ["--only-keep-debug", full, debug]);
 	run("strip", ["--strip-all", stripped]);
+	return { ...readProgram(full), stripped, debug };
+}
+// What profiles need to know of a program that is there.
+export function readProgram(full) {
 	const buildId = /Build ID: ([0-9a-f]+)/.exec(run("readelf", ["-n", full]))[1];
 	const [, offset, address, size] = run("readelf", ["-lW", full]).split("\n").map((l) => /LOAD +0x(\S+) 0x(\S+) 0x\S+ 0x(\S+) 0x\S+ R E/.exec(l)).find((m) => m).map((x) => parseInt(x, 16));
-	return { full, stripped, debug, buildId, text: { offset, address, size } };
+	return { full, buildId, text: { offset, address, size } };
 }
 
 // Addresses (as linked) in the program's own functions, and what llvm-symbolizer says of each: [[function, file:line], ...], innermost first.

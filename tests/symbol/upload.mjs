@@ -5,7 +5,7 @@ import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { finish, startServer, temporaryDirectory, test, wick } from "../harness.mjs";
-import { addressProfile, api, buildProgram, decodeFrames, differences, truth, until } from "./programs.mjs";
+import { addressProfile, api, buildProgram, decodeFrames, differences, readProgram, truth, until } from "./programs.mjs";
 
 const directory = temporaryDirectory(), run = promisify(execFile);
 writeFileSync(`${directory}/wick.yaml`, "symbols: {host_files: false, debuginfod: {urls: ''}}\n");
@@ -57,6 +57,43 @@ await test("names are there after a restart, and after the tables were removed o
 		assert.ok(await until(async () => (await json(query("old", "&symbols_wait=5s"))).symbols.resolved === known.size), `${damage}: ${JSON.stringify((await binaries("")).binaries)}`);
 		assert.deepEqual((await wrong("old", program, known)).slice(0, 5), [], damage);
 	}
+});
+await test("tables that are cut short or removed while they are in use are made again, and nothing wrong is said meanwhile", async () => {
+	for (const damage of ["find DATA/symbols -name '*.sym' -exec truncate -s 0 {} +", "find DATA/symbols -name '*.sym' -exec truncate -s 250 {} +", "rm -rf DATA/symbols", "touch DATA/symbols"]) {
+		await run("sh", ["-c", damage.replaceAll("DATA", `${directory}/data`)]);
+		const { symbols } = await json(query("old", "&symbols_wait=10s"));
+		assert.equal(symbols.resolved + symbols.pending, known.size, `${damage}: ${JSON.stringify(symbols)}`);
+		assert.ok(await until(async () => (await json(query("old", "&symbols_wait=5s"))).symbols.resolved === known.size), damage);
+		assert.deepEqual((await wrong("old", program, known)).slice(0, 5), [], damage);
+	}
+});
+await test("a large table that is cut short while it is mapped does not end the server", async () => {
+	await run("rm", ["-f", `${directory}/data/symbols`]);
+	const large = readProgram(wick), { address, size } = large.text, addresses = Array.from({ length: 200 }, (_, i) => address + Math.floor((size * i) / 200));
+	await ingest(addressProfile(addresses.map((a) => [large, a])), "large");
+	await run(wick, ["debuginfo", "upload", wick, "--url", server.url]);
+	const ask = async () => (await json(query("large", "&symbols_wait=30s"))).symbols;
+	assert.ok(await until(async () => (await ask()).resolved > 150), JSON.stringify(await ask()));
+	const before = await ask();
+	for (const bytes of [8192, 70000, 0]) {
+		const { stdout } = await run("find", [`${directory}/data/symbols`, "-name", `${large.buildId.slice(2)}.sym`, "-size", "+64k"]);
+		assert.notEqual(stdout, "", "the table is large");
+		await run("truncate", ["-s", String(bytes), stdout.trim()]);
+		const { resolved, pending } = await ask();
+		assert.ok(resolved + pending >= before.resolved, `${resolved} ${pending}`);
+		assert.ok(await until(async () => (await ask()).resolved === before.resolved), JSON.stringify(await ask()));
+	}
+});
+await test("killed in the middle of builds, it starts again and makes them", async () => {
+	server.child.removeAllListeners("exit");
+	await run("sh", ["-c", `rm -rf ${directory}/data/symbols`]);
+	const killed = new Promise((resolve) => server.child.once("exit", resolve)), asked = json(query("old", "&symbols_wait=0s")).catch(() => null);
+	server.child.kill("SIGKILL");
+	await Promise.all([killed, asked]);
+	server = await startServer(`${directory}/data`, ["--config", `${directory}/wick.yaml`]);
+	({ json, ingest, pprof } = api(server.port));
+	assert.ok(await until(async () => (await json(query("old", "&symbols_wait=5s"))).symbols.resolved === known.size), JSON.stringify((await binaries("")).binaries));
+	assert.equal((await run("find", [`${directory}/data/symbols`, "-name", "*.tmp"])).stdout, "");
 });
 assert.equal(await server.stop(), 0);
 finish();
