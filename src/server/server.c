@@ -168,6 +168,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	if (!r)
 		r = io_make_dirs(server->data_directory, 0750, err);
 	if (!r)
+		r = symbols_open_debuginfod(server, err);
+	if (!r)
 		r = tenants_open(server, err);
 	if (!r)
 		r = symbols_open(server, err);

@@ -184,7 +184,9 @@ void parca_initiate(void *context, const struct net_request *request, struct net
 extern const struct net_stream_handler parca_upload;
 void parca_finished(void *context, const struct net_request *request, struct net_response *response);
 void debuginfo_on_arrival(void *context, const char *build_id, enum upload_kind kind); /* uploads_options.on_arrival */
-/* symbols.c: opens and closes server->symbolizer and what it takes from. */
+/* symbols.c: opens and closes server->symbolizer and what it takes from. The first before threads are started: it sets
+ * environment variables, which a library reads. */
+int symbols_open_debuginfod(struct server *server, struct error *err);
 int symbols_open(struct server *server, struct error *err);
 void symbols_close(struct server *server);
 /* Tells the symbolizer which binaries a stored profile has no names of. */

@@ -34,7 +34,7 @@ static int open_uploads(struct server *server, struct error *err)
 	return uploads_open(&options, &server->uploads, err);
 }
 
-static int open_debuginfod(struct server *server, struct error *err)
+int symbols_open_debuginfod(struct server *server, struct error *err)
 {
 	char directory[PATH_BYTES_MAX];
 	struct error problem = {0};
@@ -99,8 +99,6 @@ int symbols_open(struct server *server, struct error *err)
 	int r = join(server, "symbols", directory, err);
 	if (!r)
 		r = open_uploads(server, err);
-	if (!r)
-		r = open_debuginfod(server, err);
 	if (r)
 		return r;
 	struct symbolizer_options options = {.cache_directory = directory,
