@@ -362,6 +362,7 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 				set={set}
 				query={query}
 				span={span}
+				names={asked.names}
 				ready={ready}
 				nonce={nonce}
 				onBack={onBack}

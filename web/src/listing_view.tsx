@@ -18,7 +18,7 @@ import {
 	type ListingRow,
 } from './listing';
 import { Popover } from './popover';
-import type { ListingView, PageState } from './state';
+import type { ListingView, NamesChoice, PageState } from './state';
 
 export interface ListingProps {
 	kind: ListingView;
@@ -26,6 +26,7 @@ export interface ListingProps {
 	set: SetState;
 	query: string;
 	span: { from: string; to: string };
+	names: NamesChoice;
 	ready: boolean; // the query is one
 	nonce: number;
 	onBack: () => void;
@@ -449,9 +450,9 @@ function Waiting({ children }: { children?: ComponentChildren }) {
 	);
 }
 
-export function Listing({ kind, state, set, query, span, ready, nonce, onBack }: ListingProps) {
+export function Listing({ kind, state, set, query, span, names, ready, nonce, onBack }: ListingProps) {
 	const [bytesChoice, setBytes] = useStored('wick-asm-bytes', 'no');
-	const asked = { query, ...span, function: state.function };
+	const asked = { query, ...span, function: state.function, ...(names === 'short' ? { names } : {}) };
 	const wanted = ready && state.function !== '';
 	const source = useApi<SourceAnswer>(
 		wanted && kind === 'source' ? 'source' : null,
