@@ -177,9 +177,11 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->unchanged = job->has_table;
 	ret->state = r == -ENOENT ? SYMBOL_MISSING : SYMBOL_FAILED;
 	snprintf(ret->why, sizeof(ret->why), "%s",
-		 r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found"
-		 : err.message[0]		 ? err.message
-						 : strerror(-r));
+		 r == -ENOENT && !source.from[0] && source.unreachable
+			 ? "the binary is not on this host, and the debuginfod servers could not be asked"
+		 : r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found"
+		 : err.message[0]		   ? err.message
+						   : strerror(-r));
 }
 
 /* ---- entries and builds, with the lock ---- */

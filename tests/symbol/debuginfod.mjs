@@ -52,4 +52,13 @@ await test("what was asked for and found is counted", async () => {
 	assert.equal(counts.found, 2, JSON.stringify(counts));
 	assert.ok(counts.missing >= 1, JSON.stringify(counts));
 });
+await test("a server that has gone is named as the reason, and holds nothing up", async () => {
+	const ended = new Promise((resolve) => debuginfod.once("exit", resolve));
+	debuginfod.kill("SIGKILL");
+	await ended;
+	const gone = buildProgram(`${directory}/gone`, "gone", { number: 3 });
+	await ingest(addressProfile([[gone, gone.text.address]]), "gone");
+	assert.equal((await json(query("gone", "&symbols_wait=20s"))).symbols.missing, 1);
+	assert.match((await binary(gone)).why, /debuginfod/);
+});
 finish();
