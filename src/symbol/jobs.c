@@ -394,7 +394,10 @@ static struct shared_table *hold(struct symbol_entry *entry)
 	return entry ? entry->shared : NULL;
 }
 
-/* With the lock held, which is given up meanwhile. -ENOMEM only: whatever else is wrong is told by the entry. */
+/*
+ * With the lock held, which is given up meanwhile: builds what waits, or waits for who builds. -ENOMEM only: whatever else is
+ * wrong is told by the entry.
+ */
 static int build_now(struct symbolizer *s, const char *key, struct error *err)
 {
 	struct job job;
@@ -436,7 +439,7 @@ static int provide(struct symbolizer *s, const char *key, struct error *err)
 	}
 	if (entry)
 		jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
-	if (r == 0 && entry && s->worker_count == 0 && entry->queue != SYMBOL_QUEUE_NONE)
+	if (r == 0 && entry && s->worker_count == 0 && (entry->queue != SYMBOL_QUEUE_NONE || entry->state == SYMBOL_WORKING))
 		r = build_now(s, key, err);
 	return r;
 }
