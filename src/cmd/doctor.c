@@ -1,12 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "base/cleanup.h"
+#include "base/io.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
+#include "elf/disassemble.h"
+#include "symbol/debuginfod.h"
+#include "symbol/worker.h"
 
-#define ROWS_MAX 96
+#define ROWS_MAX     96
+#define SYMBOL_ROWS  3
+#define WORKER_LIMIT (10 * NS_PER_S)
+
+/* ---- names ---- */
+
+static int open_this_program(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err)
+{
+	(void)context;
+	if (request->kind != SYMBOL_FILE_BINARY)
+		return -ENOENT;
+	*ret_fd = io_open("/proc/self/exe", O_RDONLY, 0, err);
+	return *ret_fd < 0 ? *ret_fd : 0;
+}
+
+/* The table of this program, made as a server makes it. */
+static struct doctor_row examine_worker(void)
+{
+	struct doctor_row row = {.verdict = DOCTOR_OK, .what = "symbol tables"};
+	struct symbol_worker_options worker = {
+		.program = "/proc/self/exe", .cpu_max_ns = WORKER_LIMIT, .wall_max_ns = WORKER_LIMIT};
+	struct symbol_build_options options = {.build_id = "", .open_file = open_this_program};
+	struct symbol_build_result result;
+	struct error err = {0};
+	_cleanup_(fd_closep) int fd = memfd_create("symbols", MFD_CLOEXEC);
+	int r = fd < 0 ? error_set_errno(&err, -errno, "cannot make a file in memory")
+		       : symbol_worker_build(&worker, &options, fd, &result, &err);
+	if (r == 0) {
+		snprintf(row.found, sizeof(row.found), "made in a sandbox; %llu functions in that of this program",
+			 (unsigned long long)result.functions);
+		return row;
+	}
+	row.verdict = DOCTOR_WARN;
+	snprintf(row.found, sizeof(row.found), "%.250s", err.message);
+	snprintf(row.mend, sizeof(row.mend), "%s",
+		 r == -ENOSYS ? "use a kernel with CONFIG_SECCOMP_FILTER, and a container that allows seccomp(2); until then a "
+				"server names no addresses"
+			      : "a server names no addresses until this is mended");
+	return row;
+}
+
+static struct doctor_row examine_disassembly(void)
+{
+	static const uint8_t code[] = {0xc3};
+	struct doctor_row row = {.verdict = DOCTOR_OK, .what = "disassembly", .found = "Capstone is installed"};
+	struct disassemble_options options = {.machine = EM_X86_64};
+	struct disassembly disassembly;
+	struct error err = {0};
+	int r = disassemble((struct bytes){code, sizeof(code)}, &options, &disassembly, &err);
+	disassembly_release(&disassembly);
+	if (r < 0) {
+		row.verdict = DOCTOR_WARN;
+		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
+		snprintf(row.mend, sizeof(row.mend), "install the package libcapstone4 where the server runs");
+	}
+	return row;
+}
+
+static struct doctor_row examine_debuginfod(void)
+{
+	struct doctor_row row = {.verdict = DOCTOR_OK, .what = "debuginfod"};
+	const char *urls = getenv("DEBUGINFOD_URLS");
+	struct error err = {0};
+	if (!urls || !urls[0]) {
+		snprintf(row.found, sizeof(row.found),
+			 "DEBUGINFOD_URLS names no servers: debug information is looked for on "
+			 "this host and among what was uploaded");
+	} else if (debuginfod_check_library(&err) == 0) {
+		snprintf(row.found, sizeof(row.found), "asks %.200s", urls);
+	} else {
+		row.verdict = DOCTOR_WARN;
+		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
+		snprintf(row.mend, sizeof(row.mend), "install the package libdebuginfod1 where the server runs");
+	}
+	return row;
+}
+
+/* ---- the verb ---- */
+
+static size_t examine_machine(struct doctor_row rows[static ROWS_MAX])
+{
+	size_t count = agent_examine(rows, ROWS_MAX - SYMBOL_ROWS);
+	rows[count++] = examine_worker();
+	rows[count++] = examine_disassembly();
+	rows[count++] = examine_debuginfod();
+	return count;
+}
 
 int cmd_doctor(int argc, char **argv)
 {
@@ -35,7 +131,7 @@ int cmd_doctor(int argc, char **argv)
 	struct error err = {0};
 	size_t count = 0, failed = 0, warned = 0;
 	if (!pid)
-		count = agent_examine(rows, ROWS_MAX);
+		count = examine_machine(rows);
 	else if (agent_examine_process((pid_t)pid, duration_ns, rows, ROWS_MAX, &count, &err) < 0)
 		return cmd_fail("doctor", &err);
 	for (size_t i = 0; i < count; i++) {

@@ -124,6 +124,11 @@ static int load_library(struct error *err)
 	return 0;
 }
 
+int debuginfod_check_library(struct error *err)
+{
+	return load_library(err);
+}
+
 static const char *const kind_names[] = {"debuginfo", "executable", "source"};
 
 /* ---- state ---- */

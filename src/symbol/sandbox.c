@@ -16,9 +16,9 @@
  * either case. The handler cannot be replaced (rt_sigaction is not on the list), and a blocked SIGSYS kills. Calls for another
  * architecture's table kill at once.
  *
- * Opening files by name is refused with ENOENT, not punished: libraries look for files on their own (libdw for those that share
- * debug information, libc for the number of processors), and go on without. Memory can become executable in no way: mmap and
- * mprotect with PROT_EXEC are not on the list. memfd_create is not either: its pages count for no limit of the process.
+ * Opening files by name is refused with ENOENT, not punished: libraries look for files on their own (libc for the number of
+ * processors), and go on without. Memory can become executable in no way: mmap and mprotect with PROT_EXEC are not on the list.
+ * memfd_create is not either: its pages count for no limit of the process.
  *
  * What remains: fstat() is newfstatat() in libc, whose path the filter cannot see, so that a worker that was taken over can ask
  * whether a file exists and how large it is. It has nobody to tell but the table that it writes.
