@@ -165,7 +165,7 @@ static size_t count_calls(const struct pclntab_steps *steps)
 	int32_t last = -1;
 	for (size_t i = 0; i < steps->count; i++)
 		last = steps->items[i].value > last ? steps->items[i].value : last;
-	return (size_t)(last + 1);
+	return (size_t)((int64_t)last + 1);
 }
 
 /* Appends one function; 0 when it has no calls, 1 when it has. */
