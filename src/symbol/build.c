@@ -368,7 +368,7 @@ static int finish(struct build *b, uint32_t machine, int out_fd, struct error *e
 	if (r < 0)
 		return r;
 	b->result->table_bytes = written.bytes;
-	b->result->functions = written.functions;
+	b->result->functions = written.functions ? written.functions : written.ranges; /* of symbols alone: a range each */
 	b->result->ranges = written.ranges;
 	b->result->rows = written.rows;
 	return 0;
