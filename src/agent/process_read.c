@@ -192,10 +192,10 @@ int process_read_executable(struct process_table *table, struct process *process
 	return r == -E2BIG ? 0 : r;
 }
 
-/* The last jitdump that the process maps, as a profiler that reads events in order would see it. */
+/* The last jitdump that the process maps, as a profiler that reads events in order would see it. One that it has unmapped, as
+ * V8 does before it ends, still names the samples from before. */
 void process_find_jitdump(struct process_table *table, struct process *process)
 {
-	process->jitdump = (struct process_mapping){0};
 	for (size_t i = 0; process->maps && i < process->maps->count; i++) {
 		if (binary_get(table->binaries, process->maps->items[i].binary)->is_jitdump)
 			process->jitdump = process->maps->items[i];

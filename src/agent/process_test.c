@@ -244,6 +244,8 @@ static void test_what_names_of_jit_code_need(void **state)
 	apply_map(fixture, 40, FAR_PID, 0x7000, "/lib/over"); /* which unmaps it, but it was said where the file is */
 	assert_string_equal(binary_get(&fixture->binaries, process->jitdump.binary)->path, "/tmp/jit-5.dump");
 	assert_int_equal(process->jitdump.start, 0x7000);
+	process_find_jitdump(&fixture->table, process); /* as when the mappings are read once more */
+	assert_int_equal(process->jitdump.start, 0x7000);
 	process->uid = 1234;
 
 	apply_fork(fixture, 50, FAR_PID, FAR_PID + 1);

@@ -501,7 +501,7 @@ static int set_up(void **state)
 	buffer_init(&f->text, 1 << 26);
 	map_file(f);
 	assert_int_equal(jitdumps_new(&f->dumps, NULL), 0);
-	jitdumps_set_interval(f->dumps, 0);
+	jitdumps_set_interval(f->dumps, 0, INT64_MAX);
 	put_header(&f->text, 0, 0);
 	*state = f;
 	return 0;
@@ -562,10 +562,13 @@ static void test_growth(void **state)
 		put_load(&f->text, 3, 0x100000 + i * 0x10, 0x10, i, "many");
 	append(f);
 	assert_name(f, 0x100000 + 19999 * 0x10, "many");
-	jitdumps_set_interval(f->dumps, INT64_MAX);
+	jitdumps_set_interval(f->dumps, INT64_MAX, INT64_MAX);
 	put_load(&f->text, 4, 0x3000, 0x10, 1, "three");
 	append(f);
 	assert_name(f, 0x3000, "");
+	/* Code without a name is looked for sooner. */
+	jitdumps_set_interval(f->dumps, INT64_MAX, 0);
+	assert_name(f, 0x3000, "three");
 }
 
 static void test_rewritten_files(void **state)

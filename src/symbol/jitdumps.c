@@ -8,8 +8,9 @@
  * and inode agree. Whose it is need not be asked: a process could only have mapped it if it may read it, and nobody else
  * decides what a process maps.
  *
- * Records are read in windows, code is jumped over. Reading goes on where it stopped, at most once a second, up to the last
- * whole record. A file that has become shorter or begins differently is read anew.
+ * Records are read in windows, code is jumped over. Reading goes on where it stopped, up to the last whole record: when a
+ * second has passed, or, for code that has no name, a twentieth of that, since samples are named soon after they were taken and
+ * code may be as young as they are. A file that has become shorter or begins differently is read anew.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ struct jitdumps {
 	struct map64 by_key; /* hash of device and inode -> struct file * */
 	struct file *newest, *oldest;
 	size_t file_count, total_bytes, total_bytes_max, entries_max;
-	int64_t interval_ns;
+	int64_t interval_ns, miss_interval_ns;
 	struct jit_stats stats; /* files and memory_bytes are filled in when asked */
 };
 
@@ -66,14 +67,15 @@ int jitdumps_new(struct jitdumps **ret, struct error *err)
 	map64_init(&dumps->by_key);
 	dumps->total_bytes_max = TOTAL_BYTES_MAX;
 	dumps->entries_max = JITDUMP_ENTRIES_MAX;
-	dumps->interval_ns = NS_PER_S;
+	jitdumps_set_interval(dumps, NS_PER_S, NS_PER_S / 20);
 	*ret = dumps;
 	return 0;
 }
 
-void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns)
+void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns, int64_t miss_interval_ns)
 {
 	dumps->interval_ns = interval_ns;
+	dumps->miss_interval_ns = miss_interval_ns;
 }
 
 void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max)
@@ -325,26 +327,36 @@ static bool check_header(struct jitdumps *dumps, struct file *file, int fd, uint
 	return true;
 }
 
-static void check_file(struct jitdumps *dumps, struct file *file, const struct jitdump_file *which)
+/* False when it was looked at less than an interval ago. */
+static bool check_file(struct jitdumps *dumps, struct file *file, const struct jitdump_file *which, int64_t interval_ns)
 {
 	struct stat st;
 	int64_t now = time_monotonic_ns();
-	if (file->checked_ns != INT64_MIN && now - file->checked_ns < dumps->interval_ns)
-		return;
+	if (file->checked_ns != INT64_MIN && now - file->checked_ns < interval_ns)
+		return false;
 	file->checked_ns = now;
 	file->search_steps = SEARCH_STEPS_MAX;
 	_cleanup_(fd_closep) int fd = open_file(dumps, which, &st);
 	if (fd < 0) {
 		dumps->stats.problems[JIT_PROBLEM_GONE] += !file->consumed && !file->is_counted;
 		file->is_counted = true;
-		return;
+		return true;
 	}
 	if (check_header(dumps, file, fd, (uint64_t)st.st_size) && (uint64_t)st.st_size > file->consumed)
 		read_on(dumps, file, fd, (uint64_t)st.st_size);
 	make_room(dumps);
+	return true;
 }
 
 /* ---- looking up ---- */
+
+static const struct jitdump_entry *find(struct jitdumps *dumps, struct file *file, uint64_t address, uint64_t time_ns)
+{
+	uint64_t given_up = file->dump.searches_given_up;
+	const struct jitdump_entry *entry = jitdump_find(&file->dump, address, time_ns, &file->search_steps);
+	dumps->stats.problems[JIT_PROBLEM_SEARCH] += file->dump.searches_given_up - given_up;
+	return entry;
+}
 
 bool jitdumps_lookup(struct jitdumps *dumps, const struct jitdump_file *which, uint64_t address, uint64_t time_ns,
 		     struct jit_function *ret)
@@ -353,10 +365,10 @@ bool jitdumps_lookup(struct jitdumps *dumps, const struct jitdump_file *which, u
 	struct file *file = get_file(dumps, which);
 	if (!file)
 		return false;
-	check_file(dumps, file, which);
-	uint64_t given_up = file->dump.searches_given_up;
-	const struct jitdump_entry *entry = jitdump_find(&file->dump, address, time_ns, &file->search_steps);
-	dumps->stats.problems[JIT_PROBLEM_SEARCH] += file->dump.searches_given_up - given_up;
+	check_file(dumps, file, which, dumps->interval_ns);
+	const struct jitdump_entry *entry = find(dumps, file, address, time_ns);
+	if (!entry && check_file(dumps, file, which, dumps->miss_interval_ns))
+		entry = find(dumps, file, address, time_ns);
 	if (!entry)
 		return false;
 	const struct jitdump_line *line = jitdump_find_line(&file->dump, entry, address);

@@ -61,7 +61,7 @@ struct perf_maps {
 	struct map64 by_pid; /* pid -> struct process * */
 	struct process *newest, *oldest;
 	size_t process_count, total_bytes, total_bytes_max, entries_max;
-	int64_t interval_ns;
+	int64_t interval_ns, miss_interval_ns;
 	struct jit_stats stats; /* files and memory_bytes are filled in when asked */
 };
 
@@ -80,14 +80,15 @@ int perf_maps_new(struct perf_maps **ret, struct error *err)
 	map64_init(&maps->by_pid);
 	maps->total_bytes_max = TOTAL_BYTES_MAX;
 	maps->entries_max = PERF_MAP_ENTRIES_MAX;
-	maps->interval_ns = NS_PER_S;
+	perf_maps_set_interval(maps, NS_PER_S, NS_PER_S / 20);
 	*ret = maps;
 	return 0;
 }
 
-void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns)
+void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns, int64_t miss_interval_ns)
 {
 	maps->interval_ns = interval_ns;
+	maps->miss_interval_ns = miss_interval_ns;
 }
 
 void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max)
@@ -414,18 +415,19 @@ static void identify(struct perf_maps *maps, struct process *process, const stru
 	process->who.namespace_pid = namespace_pid;
 }
 
-/* Once an interval: is it still the process whose map this is, and what was appended? */
-static void check_process(struct perf_maps *maps, struct process *process, const struct perf_maps_process *who)
+/* Is it still the process whose map this is, and what was appended? False when that was asked less than an interval ago. */
+static bool check_process(struct perf_maps *maps, struct process *process, const struct perf_maps_process *who,
+			  int64_t interval_ns)
 {
 	struct stat st;
 	int64_t now = time_monotonic_ns();
-	if (process->checked_ns != INT64_MIN && now - process->checked_ns < maps->interval_ns &&
+	if (process->checked_ns != INT64_MIN && now - process->checked_ns < interval_ns &&
 	    who->started_ns == process->who.started_ns)
-		return;
+		return false;
 	process->checked_ns = now;
 	identify(maps, process, who);
 	if (process->has_ended)
-		return;
+		return false;
 	_cleanup_(fd_closep) int fd = open_living(maps, process, &st);
 	if (fd == -ENOENT || fd == -ESRCH) {
 		process->has_ended = true;
@@ -433,8 +435,10 @@ static void check_process(struct perf_maps *maps, struct process *process, const
 	}
 	if (fd >= 0)
 		read_file(maps, process, fd, &st);
+	return true;
 }
 
+/* Code without a name may be younger than what was read: it is looked for again sooner. */
 bool perf_maps_lookup(struct perf_maps *maps, const struct perf_maps_process *who, uint64_t address, const char **ret_name,
 		      uint64_t *ret_start)
 {
@@ -444,8 +448,10 @@ bool perf_maps_lookup(struct perf_maps *maps, const struct perf_maps_process *wh
 	struct process *process = get_process(maps, who->pid);
 	if (!process)
 		return false;
-	check_process(maps, process, who);
+	check_process(maps, process, who, maps->interval_ns);
 	const struct code_piece *piece = perf_map_find(&process->map, address);
+	if (!piece && check_process(maps, process, who, maps->miss_interval_ns))
+		piece = perf_map_find(&process->map, address);
 	if (!piece)
 		return false;
 	maps->stats.hits++;

@@ -166,9 +166,10 @@ void cache_scan(struct symbolizer *s);
 int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err);
 size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms);
 size_t kallsyms_symbol_count(const struct kallsyms *kallsyms);
-void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns);
+/* How often a file is looked at, and how often for code without a name. */
+void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns, int64_t miss_interval_ns);
 void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max);
-void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns);
+void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns, int64_t miss_interval_ns);
 void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max);
 
 #endif
