@@ -38,6 +38,7 @@
 #define SEND_PAUSE_MAX_NS (60 * NS_PER_S)
 #define SEND_TRIES	  8		   /* in a row, without a byte of progress */
 #define BUSY_PAUSE_NS	  (60 * NS_PER_S)  /* another agent is sending it */
+#define KERNEL_PAUSE_NS	  (3 * NS_PER_S)   /* until the server has made a table of the list */
 #define FILE_PAUSE_NS	  (300 * NS_PER_S) /* before a file is tried again: times the number of tries */
 #define FILE_TRIES	  5
 #define COST_FACTOR	  500 /* rest for each time of a CPU: 0.2 % */
@@ -120,7 +121,8 @@ static void give_up(struct uploader *uploader, const char *why)
 	upload_queue_clear(uploader->queue);
 }
 
-/* What it does not want any more it has. An outage changes nothing: what is sent meanwhile is named when it has arrived. */
+/* What it does not want any more it can name. An outage changes nothing: what is sent meanwhile is named when it has arrived.
+ */
 static void note_kernel(struct uploader *uploader)
 {
 	bool names = !uploader->is_disabled && !uploader->is_kernel_refused &&
@@ -451,6 +453,8 @@ static void send(struct uploader *uploader, struct upload_item *item)
 		upload_queue_done(uploader->queue, item, UPLOAD_FAILED, now_ns + FILE_PAUSE_NS * (item->tries + 1));
 	else if (end == END_BUSY)
 		upload_queue_done(uploader->queue, item, UPLOAD_BUSY, now_ns + BUSY_PAUSE_NS);
+	else if (end == END_SENT && item->what == UPLOAD_KERNEL) /* not before the server can name it */
+		upload_queue_done(uploader->queue, item, UPLOAD_BUSY, now_ns + KERNEL_PAUSE_NS);
 	else
 		upload_queue_done(uploader->queue, item, UPLOAD_DONE, now_ns + AGAIN_NS);
 	note_kernel(uploader);

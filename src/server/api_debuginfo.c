@@ -279,12 +279,29 @@ bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t st
 	return false;
 }
 
+/* Agents leave the names of a kernel's functions out once its list is not wanted: only when there is a table of it. A list that
+ * is there and could not be made into one is no reason. */
+static enum debuginfo_want wants_kernel(struct server *server, const char *build_id, const char *path)
+{
+	bool later = false;
+	if (symbolizer_names_kernel(server->symbolizer, build_id))
+		return DEBUGINFO_NOT_WANTED;
+	if (uploads_has(server->uploads, build_id, UPLOAD_KALLSYMS) ||
+	    uploads_is_coming(server->uploads, build_id, UPLOAD_KALLSYMS))
+		return DEBUGINFO_LATER;
+	bool wanted = symbolizer_wants(server->symbolizer, build_id, path, &later);
+	return wanted || !later ? DEBUGINFO_WANTED : DEBUGINFO_LATER;
+}
+
 /* Programs and sources are never asked for: what of its code leaves a machine is for people to decide. */
 enum debuginfo_want debuginfo_wants(struct server *server, const char *build_id, const char *path, enum upload_kind kind)
 {
 	bool later = false;
-	if (server->options.symbols.no_uploads || uploads_has(server->uploads, build_id, kind) ||
-	    (kind != UPLOAD_DEBUGINFO && kind != UPLOAD_KALLSYMS))
+	if (server->options.symbols.no_uploads || (kind != UPLOAD_DEBUGINFO && kind != UPLOAD_KALLSYMS))
+		return DEBUGINFO_NOT_WANTED;
+	if (kind == UPLOAD_KALLSYMS)
+		return wants_kernel(server, build_id, path);
+	if (uploads_has(server->uploads, build_id, kind))
 		return DEBUGINFO_NOT_WANTED;
 	if (uploads_is_coming(server->uploads, build_id, kind))
 		return DEBUGINFO_LATER;

@@ -222,11 +222,12 @@ static void scan_file(void *context, const char *prefix, const char *path, const
 	if (n <= 0 || n >= (int)sizeof(build_id) || !build_id_is_valid(build_id) || !read_header(path, &header))
 		return;
 	pthread_mutex_lock(&s->lock);
-	struct symbol_entry *entry = s->entry_count < SYMBOL_ENTRIES_MAX ? entries_get(s, build_id, NULL) : NULL;
+	struct symbol_entry *entry = s->entry_count < s->entries_max ? entries_get(s, build_id, NULL) : NULL;
 	if (entry) {
 		entry->was_built = true;
 		entry->sources = header.sources;
 		entry->no_offsets = header.flags & SYMBOL_TABLE_NO_OFFSETS;
+		entry->names_kernel = header.kernel || (header.flags & SYMBOL_TABLE_KERNEL);
 		entry->state =
 			header.sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 		entry->functions = header.function_count;

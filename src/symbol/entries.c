@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/time.h"
 #include "symbol/symbol_int.h"
 
 void entries_set_text(char **text, const char *value)
@@ -102,27 +103,65 @@ void entries_free_all(struct symbolizer *s)
 		remove_entry(s, s->oldest);
 }
 
-/* Makes room for one more. False when all are busy. */
+#define STEPS_MAX 64
+
+/* Makes room for one more: instead of the least recently used one, or of one that nobody asked for and that waits the longest,
+ * so that build-ids that somebody made up shut nobody out. False when all are busy. */
 static bool make_room(struct symbolizer *s)
 {
-	for (struct symbol_entry *entry = s->oldest; entry && s->entry_count >= SYMBOL_ENTRIES_MAX; entry = entry->newer) {
-		if (entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE)
-			continue;
-		remove_entry(s, entry);
+	struct symbol_entry *entry = s->oldest;
+	if (s->entry_count < s->entries_max)
 		return true;
+	for (unsigned i = 0; i < STEPS_MAX && entry; i++, entry = entry->newer)
+		if (entry->state != SYMBOL_WORKING && entry->queue == SYMBOL_QUEUE_NONE)
+			break;
+	if (!entry || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE)
+		entry = s->first[SYMBOL_QUEUE_SEEN];
+	if (!entry) {
+		s->stats.refused++;
+		return false;
 	}
-	if (s->entry_count < SYMBOL_ENTRIES_MAX)
-		return true;
-	s->stats.refused++;
-	return false;
+	remove_entry(s, entry);
+	return true;
+}
+
+/* A path that no file of a host can have is as good as none, and may be megabytes long. */
+static const char *usable_path(const char *path)
+{
+	return path && strnlen(path, SYMBOL_PATH_MAX) < SYMBOL_PATH_MAX ? path : "";
+}
+
+#define PATHS_MAX 4
+
+/*
+ * Where else the binary may be: releases in directories of their own, containers. One that has no table yet is looked for
+ * there, the first few times at once; whoever sends ever other paths has it looked for as often as any other.
+ */
+static void note_path(struct symbolizer *s, struct symbol_entry *entry, const char *path)
+{
+	if (!path[0] || (entry->path && strcmp(entry->path, path) == 0))
+		return;
+	if (entry->path && entry->was_built && entry->sources)
+		return;
+	bool is_other = entry->path;
+	entries_set_text(&entry->path, path);
+	if (!is_other || !entry->was_built)
+		return;
+	int64_t soon = time_monotonic_ns() + s->retry_interval_ns;
+	if (entry->path_changes < PATHS_MAX) {
+		entry->path_changes++;
+		soon = 0;
+	}
+	if (entry->retry_ns > soon)
+		entry->retry_ns = soon;
 }
 
 struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const char *path)
 {
 	struct symbol_entry *entry = entries_find(s, key);
+	path = usable_path(path);
 	if (entry) {
-		if (path && path[0] && !entry->path)
-			entries_set_text(&entry->path, path);
+		note_path(s, entry, path);
 		return entry;
 	}
 	if (!make_room(s))
@@ -131,7 +170,7 @@ struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const ch
 	char *copy = mem_strdup(key);
 	if (entry)
 		entries_set_text(&entry->path, path);
-	if (!entry || !copy || (path && path[0] && !entry->path)) {
+	if (!entry || !copy || (path[0] && !entry->path)) {
 		mem_free(entry ? entry->path : NULL);
 		mem_free(entry);
 		mem_free(copy);

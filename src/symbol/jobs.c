@@ -21,6 +21,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "symbol/symbol_int.h"
+#include "symbol/table_int.h"
 #include "symbol/worker.h"
 
 /* What a build needs of its entry, copied: the entry may change meanwhile. */
@@ -36,7 +37,7 @@ struct outcome {
 	struct shared_table *shared; /* NULL = none was made */
 	enum symbol_state state;
 	bool unchanged; /* nothing better was found: the old table stays */
-	bool unreachable, incomplete, no_offsets;
+	bool unreachable, incomplete, no_offsets, names_kernel, is_crash;
 	int code; /* 0, or why there is no table */
 	struct symbol_build_result result;
 	int64_t build_ns;
@@ -64,6 +65,12 @@ bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char
 	snprintf(ret, 160, "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev, (uint64_t)st.st_ino,
 		 (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
 	return true;
+}
+
+/* Offsets from _stext find something in it. */
+static bool names_kernel(const struct symbol_table *table)
+{
+	return table->header->kernel || (symbol_table_flags(table) & SYMBOL_TABLE_KERNEL);
 }
 
 /* ---- one build, without the lock ---- */
@@ -101,6 +108,7 @@ static int build_into(struct symbolizer *s, const struct job *job, struct source
 		struct symbol_worker_options worker = *s->worker;
 		worker.cancel = &s->stop;
 		int r = symbol_worker_build(&worker, &options, fd, &ret->result, err);
+		ret->is_crash = r == -EFAULT || r == -EPERM;
 		/* It is the file that is too large; this process has memory. */
 		return r == -ENOMEM ? -E2BIG : r;
 	}
@@ -151,6 +159,7 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	struct symbol_table *table = NULL;
 	int r = build_table(s, job, &source, temporary, ret, &table, &err);
 	ret->no_offsets = table && (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS);
+	ret->names_kernel = table && names_kernel(table);
 	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) &&
 		     !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
 	cache_end(s, source.build_id, temporary, ret->result.table_bytes, r == 0 && !worse);
@@ -219,6 +228,7 @@ static void put_result(struct symbol_entry *entry, const struct outcome *outcome
 	entry->sources = result->sources;
 	entry->incomplete = outcome->incomplete;
 	entry->no_offsets = outcome->no_offsets;
+	entry->names_kernel = outcome->names_kernel;
 	entry->functions = result->functions;
 	entry->ranges = result->ranges;
 	entry->rows = result->rows;
@@ -235,6 +245,7 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 	s->stats.running--;
 	s->stats.builds++;
 	s->stats.build_failures += outcome->state == SYMBOL_FAILED;
+	s->stats.build_crashes += outcome->is_crash;
 	s->stats.build_ns_total += (uint64_t)outcome->build_ns;
 	s->stats.build_cpu_ns_total += outcome->result.cpu_ns;
 	if (entry) {
@@ -261,9 +272,12 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 		entry->retry_ns = time_monotonic_ns() + retry_in(s, entry, outcome);
 		entry->failures = entry->state == SYMBOL_COMPLETE ? 0 : entry->failures + 1;
 		if (entry->again) {
+			/* Whatever it was made of: what arrived meanwhile may replace that. */
 			entry->again = false;
+			entry->failures = 0;
 			entry->retry_ns = 0;
-			jobs_want(s, entry, SYMBOL_QUEUE_ASKED);
+			if (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED))
+				entries_enqueue(s, entry, SYMBOL_QUEUE_ASKED);
 		}
 	}
 	entries_drop_user(outcome->shared);
@@ -375,6 +389,7 @@ static int load_from_disk(struct symbolizer *s, const char *key, struct error *e
 				entry->was_built = true;
 				entry->sources = symbol_table_sources(shared->table);
 				entry->no_offsets = symbol_table_flags(shared->table) & SYMBOL_TABLE_NO_OFFSETS;
+				entry->names_kernel = names_kernel(shared->table);
 				entry->state = has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 				entry->table_bytes = shared->table->len;
 			}

@@ -255,6 +255,71 @@ static void test_retry(void **state)
 	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
 }
 
+/* One that was not where it was first said to be is looked for where it is said to be next. */
+static void test_other_paths(void **state)
+{
+	struct fixture *f = *state;
+	char path[256], id[BUILD_ID_HEX_MAX], longest[SYMBOL_PATH_MAX + 1];
+	struct symbolizer_coverage coverage;
+	write_program(f, &stripped, 0x37, path);
+	make_id(0x37, id);
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[0] = '/';
+	longest[sizeof(longest) - 1] = 0;
+	assert_string_equal(resolve(f, "/nowhere/old", id, 0x10, &patient, &coverage), "");
+	assert_string_equal(resolve(f, longest, id, 0x10, &patient, &coverage), "");
+	assert_string_equal(status_of(f, id).path, "/nowhere/old");
+	assert_string_equal(resolve(f, path, id, 0x10, &patient, &coverage), "alpha");
+	/* One that was found stays where it was. */
+	resolve(f, "/nowhere/else", id, 0x10, &patient, &coverage);
+	assert_string_equal(status_of(f, id).path, path);
+	/* Others do not have it looked for over and over. */
+	symbolizer_note(f->s, "00fedc", "/nowhere/0", 1);
+	settle(f);
+	struct symbolizer_stats before, after;
+	symbolizer_get_stats(f->s, &before);
+	for (unsigned i = 1; i < 100; i++) {
+		snprintf(path, sizeof(path), "/nowhere/%u", i);
+		symbolizer_note(f->s, "00fedc", path, 1);
+		settle(f);
+	}
+	symbolizer_get_stats(f->s, &after);
+	assert_in_range(after.builds - before.builds, 1, 10);
+}
+
+/* Binaries that nobody asked for make room for others, the oldest first; those that somebody waits for do not. */
+static void test_no_room(void **state)
+{
+	struct fixture *f = *state;
+	char key[16];
+	bool later;
+	symbolizer_free(f->s);
+	open_symbolizer(f, 0);
+	struct symbolizer *s = f->s;
+	pthread_mutex_lock(&s->lock);
+	s->entries_max = 100;
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "aa%04x", i);
+		entries_enqueue(s, entries_get(s, key, ""), SYMBOL_QUEUE_SEEN);
+	}
+	assert_non_null(entries_get(s, "bb01", ""));
+	assert_null(entries_find(s, "aa0000"));
+	assert_non_null(entries_find(s, "aa0001"));
+	assert_int_equal(s->entry_count, 100);
+	assert_int_equal(s->stats.waiting, 99);
+	entries_enqueue(s, entries_find(s, "bb01"), SYMBOL_QUEUE_ASKED);
+	for (unsigned i = 1; i < 100; i++) {
+		snprintf(key, sizeof(key), "aa%04x", i);
+		entries_enqueue(s, entries_find(s, key), SYMBOL_QUEUE_ASKED);
+	}
+	assert_null(entries_get(s, "bb02", ""));
+	assert_int_equal(s->stats.refused, 1);
+	pthread_mutex_unlock(&s->lock);
+	/* Whether it would be wanted cannot be told yet. */
+	assert_false(symbolizer_wants(s, "bb02", "", &later));
+	assert_true(later);
+}
+
 /* A thousand at once: none is waited for, all end with a state. */
 static void test_many(void **state)
 {
@@ -351,9 +416,17 @@ static void test_end_with_work_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_pending_then_named), TEST(test_seen_is_built), TEST(test_late_upload),
-		TEST(test_upload_first),       TEST(test_retry),	 TEST(test_many),
-		TEST(test_asked_goes_first),   TEST(test_disk_limit),	 TEST(test_end_with_work_left),
+		TEST(test_pending_then_named),
+		TEST(test_seen_is_built),
+		TEST(test_late_upload),
+		TEST(test_upload_first),
+		TEST(test_retry),
+		TEST(test_other_paths),
+		TEST(test_no_room),
+		TEST(test_many),
+		TEST(test_asked_goes_first),
+		TEST(test_disk_limit),
+		TEST(test_end_with_work_left),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

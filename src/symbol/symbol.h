@@ -69,6 +69,8 @@ int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const 
 void symbolizer_arrived(struct symbolizer *symbolizer, const char *build_id);
 /* Would debug information from elsewhere help? False while that is being found out (*ret_later, NULL allowed, is true then). */
 bool symbolizer_wants(struct symbolizer *symbolizer, const char *build_id, const char *path, bool *ret_later);
+/* Is there a table that names this kernel's code by offsets from _stext? */
+bool symbolizer_names_kernel(struct symbolizer *symbolizer, const char *build_id);
 
 /* ---- status ---- */
 

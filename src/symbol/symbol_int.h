@@ -37,17 +37,19 @@ enum symbol_queue { SYMBOL_QUEUE_NONE, SYMBOL_QUEUE_ASKED, SYMBOL_QUEUE_SEEN, SY
 /* What is known of one binary. */
 struct symbol_entry {
 	char *key;  /* a build-id, or "file:DEVICE:INODE:SIZE:MTIME" */
-	char *path; /* as first seen; "" = unknown */
+	char *path; /* as first seen, until it has a table: as last seen; NULL = unknown */
 	char *why, *from;
 	bool by_path; /* no build-id; never goes to disk */
 	enum symbol_state state;
 	uint32_t sources;
-	bool was_built;		     /* at least once, or found on disk: otherwise the state says nothing yet */
-	bool disk_checked;	     /* there is no table on disk but what `shared` holds */
-	bool again;		     /* something arrived while it was being worked on */
-	bool no_offsets;	     /* the table was made of a debug file alone: the binary would help */
-	bool incomplete;	     /* units of the debug information could not be had, or were damaged */
-	unsigned failures;	     /* in a row */
+	bool was_built;	   /* at least once, or found on disk: otherwise the state says nothing yet */
+	bool disk_checked; /* there is no table on disk but what `shared` holds */
+	bool again;	   /* something arrived while it was being worked on */
+	bool no_offsets;   /* the table was made of a debug file alone: the binary would help */
+	bool names_kernel; /* the table is of a kernel, and knows offsets from _stext */
+	bool incomplete;   /* units of the debug information could not be had, or were damaged */
+	unsigned failures; /* in a row */
+	uint8_t path_changes;
 	int offered_fd;		     /* -1 = none */
 	int64_t retry_ns;	     /* monotonic: not before */
 	struct shared_table *shared; /* NULL = not mapped, or none */
@@ -80,7 +82,7 @@ struct symbolizer {
 	struct symbol_entry *buckets[SYMBOL_BUCKETS];
 	struct symbol_entry *newest, *oldest; /* by last use */
 	struct symbol_entry *first[SYMBOL_QUEUES], *last[SYMBOL_QUEUES];
-	size_t entry_count, offers;
+	size_t entry_count, entries_max, offers; /* tests lower the limit */
 	uint64_t disk_bytes;
 	struct symbolizer_stats stats;
 };

@@ -37,6 +37,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	s->uploads = options->uploads;
 	s->debuginfod = options->debuginfod;
 	s->debug_directory = SYMBOL_DEBUG_DIRECTORY;
+	s->entries_max = SYMBOL_ENTRIES_MAX;
 	s->retry_interval_ns = options->retry_ns > 0 ? options->retry_ns : SYMBOL_RETRY_NS_DEFAULT;
 	if (options->cache_directory) {
 		s->cache_directory = mem_strdup(options->cache_directory);
@@ -156,9 +157,10 @@ bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *pa
 	if (build_id_is_valid(build_id)) {
 		pthread_mutex_lock(&s->lock);
 		struct symbol_entry *entry = entries_get(s, build_id, path);
+		later = !entry; /* there is no room to find out */
 		if (entry && s->worker_count > 0 && !entry->was_built)
 			jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
-		later = entry && (!entry->was_built || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
+		later |= entry && (!entry->was_built || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
 		wants = entry && !later && (entry->state == SYMBOL_PARTIAL || entry->state == SYMBOL_MISSING);
 		pthread_mutex_unlock(&s->lock);
 	}
@@ -167,6 +169,15 @@ bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *pa
 	if (ret_later)
 		*ret_later = later;
 	return wants;
+}
+
+bool symbolizer_names_kernel(struct symbolizer *s, const char *build_id)
+{
+	pthread_mutex_lock(&s->lock);
+	const struct symbol_entry *entry = entries_find(s, build_id);
+	bool names = entry && entry->was_built && entry->sources && entry->names_kernel;
+	pthread_mutex_unlock(&s->lock);
+	return names;
 }
 
 int symbolizer_retry(struct symbolizer *s, const char *build_id, struct error *err)
