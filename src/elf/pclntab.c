@@ -20,8 +20,9 @@
  * inlined calls, pclntab_find.c the search.
  *
  * Bounds. A pc table is decoded no further than its function reaches, and all together no longer than a multiple of the
- * table's size: functions may share tables, but the sum over real programs is far below it. A damaged function is left out
- * and counted. Functions are handed over in units of about UNIT_ROWS rows.
+ * table's size: functions may share tables, but the sum over real programs is far below it. Calls deeper than CALLS_DEEP_MAX
+ * hang below their function: whoever walks up from each range would pay for depth as often as there are ranges. A damaged
+ * function is left out and counted. Functions are handed over in units of about UNIT_ROWS rows.
  */
 #include "elf/pclntab_int.h"
 
@@ -39,7 +40,8 @@
 #define STEPS_MAX	(4u * 1024 * 1024) /* of one pc table */
 #define NAME_BYTES_MAX	(64 * MIB)	   /* of one unit, of names that had to be rewritten */
 #define FILE_NAME_MAX	4096
-#define DAMAGE_PART_MAX 2 /* a table of which more than 1 in 2 functions is damaged is damaged as a whole */
+#define CALLS_DEEP_MAX	255u /* inlined into each other: with the function, the frames that an address may have */
+#define DAMAGE_PART_MAX 2    /* a table of which more than 1 in 2 functions is damaged is damaged as a whole */
 
 struct reader {
 	struct pclntab table;
@@ -57,7 +59,10 @@ struct reader {
 	/* The function being read. */
 	struct pclntab_steps file_steps, line_steps, inline_steps;
 	struct pclntab_call *calls;
-	uint32_t *call_scopes; /* of each call; CODE_NONE = not seen */
+	struct call_scope {
+		uint32_t scope; /* CODE_NONE = not seen */
+		uint32_t depth; /* 1 = in the function itself */
+	} * call_scopes;	/* of each call */
 	size_t call_capacity, call_scope_capacity;
 };
 
@@ -279,14 +284,16 @@ static int add_call(struct reader *reader, const struct pclntab_function *functi
 	uint64_t at = call->parent_pc < function->end - function->start ? function->start + call->parent_pc : function->end;
 	/* A parent comes before its calls; anything else is damage and hangs the call below the function. */
 	int32_t parent = pclntab_value_at(&reader->inline_steps, at);
-	if (parent >= 0 && (size_t)parent < i && reader->call_scopes[parent] != CODE_NONE)
-		scope.parent = reader->call_scopes[parent];
+	const struct call_scope *outer = parent >= 0 && (size_t)parent < i ? &reader->call_scopes[parent] : NULL;
+	bool is_inner = outer && outer->scope != CODE_NONE && outer->depth < CALLS_DEEP_MAX;
+	if (is_inner)
+		scope.parent = outer->scope;
 	int r = name_scope(reader, name ? name : "", &scope, err);
 	if (r == 0)
 		r = locate(reader, function, at, &scope.call_file, &scope.call_line, err);
 	if (r < 0)
 		return r;
-	reader->call_scopes[i] = (uint32_t)reader->scope_count;
+	reader->call_scopes[i] = (struct call_scope){(uint32_t)reader->scope_count, is_inner ? outer->depth + 1 : 1};
 	return add_scope(reader, &scope, err);
 }
 
@@ -310,10 +317,10 @@ static int add_calls(struct reader *reader, size_t i, const struct pclntab_funct
 	memset(reader->call_scopes, 0xff, count * sizeof(*reader->call_scopes));
 	for (size_t k = 0; k < steps->count; k++) {
 		if (steps->items[k].value >= 0)
-			reader->call_scopes[steps->items[k].value] = 0;
+			reader->call_scopes[steps->items[k].value].scope = 0;
 	}
 	for (size_t k = 0; k < count && r == 0; k++) {
-		if (reader->call_scopes[k] != CODE_NONE)
+		if (reader->call_scopes[k].scope != CODE_NONE)
 			r = add_call(reader, function, function_scope, k, err);
 	}
 	return r < 0 ? r : 1;
@@ -328,7 +335,7 @@ static int add_ranges(struct reader *reader, const struct pclntab_function *func
 	for (size_t i = 0; has_calls && i < steps->count && pc < end && r == 0; i++) {
 		uint64_t stop = steps->items[i].end < end ? steps->items[i].end : end;
 		int32_t value = steps->items[i].value;
-		r = add_range(reader, pc, stop, value < 0 ? scope : reader->call_scopes[value], err);
+		r = add_range(reader, pc, stop, value < 0 ? scope : reader->call_scopes[value].scope, err);
 		pc = stop;
 	}
 	return r < 0 ? r : add_range(reader, pc, end, scope, err);

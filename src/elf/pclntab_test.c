@@ -221,6 +221,100 @@ static void test_extract(void **state)
 	}
 }
 
+/* ---- depth ---- */
+
+#define DEEP 600
+
+/* A function of DEEP + 1 bytes: call i is at byte i + 1, and inlined into the one a byte before. As an extract has it. */
+static void build_deep(struct buffer *out)
+{
+	static const char section_names[] = "\0.gopclntab\0" PCLNTAB_INLINE_SECTION "\0.shstrtab";
+	enum { NAMES = 72, TABLES = 80, RECORD = 16, RECORD_BYTES = 44 + 3 * 4 + 4 * 4 };
+	buffer_init(out, 1 << 20);
+	test_elf_pad(out, 0x100);
+	size_t table_at = out->len;
+	test_elf_put(out, "\xf1\xff\xff\xff\0\0\1\x8", 8);
+	for (size_t i = 0; i < 8; i++) /* the functions are set below */
+		test_go_u64(out, (const uint64_t[]){1, 0, TEST_GO_TEXT, NAMES, NAMES, NAMES, TABLES, 0}[i]);
+	test_elf_put(out, "f\0\0\0\0\0\0\0", 9); /* and a pc table that is not there */
+	for (uint32_t i = 0; i <= DEEP; i++) {
+		test_go_varint(out, i ? 2 : 0);
+		test_go_varint(out, 1);
+	}
+	test_go_pad(out);
+	uint64_t functions = out->len - table_at;
+	memcpy(out->data + table_at + 64, &functions, sizeof(functions));
+	for (size_t i = 0; i < 4; i++)
+		test_go_u32(out, (const uint32_t[]){0, RECORD, DEEP + 1, 0}[i]);
+	size_t record_at = out->len;
+	test_elf_pad(out, record_at + RECORD_BYTES);
+	out->data[record_at + 28] = 3; /* pc tables */
+	out->data[record_at + 43] = 4; /* pieces of data */
+	out->data[record_at + 52] = 1; /* the third of them is of inlined calls */
+	size_t table_end = out->len, names_at, sections_at;
+	test_go_u32(out, 0x31494757);
+	test_go_u32(out, 1);
+	test_go_u64(out, TEST_GO_TEXT);
+	test_go_u32(out, 0);
+	test_go_u32(out, DEEP);
+	for (uint32_t i = 0; i < DEEP; i++)
+		for (size_t k = 0; k < 3; k++)
+			test_go_u32(out, (const uint32_t[]){0, i, 1}[k]);
+	names_at = out->len;
+	test_elf_put(out, section_names, sizeof(section_names));
+	test_go_pad(out);
+	sections_at = out->len;
+	const Elf64_Shdr sections[] = {
+		{0},
+		{1, SHT_PROGBITS, SHF_ALLOC, TEST_GO_RODATA, table_at, table_end - table_at, 0, 0, 8, 0},
+		{12, SHT_PROGBITS, 0, 0, table_end, names_at - table_end, 0, 0, 8, 0},
+		{12 + sizeof(PCLNTAB_INLINE_SECTION), SHT_STRTAB, 0, 0, names_at, sizeof(section_names), 0, 0, 1, 0},
+	};
+	test_elf_put(out, sections, sizeof(sections));
+	const Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+				   .e_type = ET_EXEC,
+				   .e_machine = EM_X86_64,
+				   .e_version = EV_CURRENT,
+				   .e_shoff = sections_at,
+				   .e_ehsize = sizeof(Elf64_Ehdr),
+				   .e_shentsize = sizeof(Elf64_Shdr),
+				   .e_shnum = 4,
+				   .e_shstrndx = 3};
+	memcpy(out->data, &header, sizeof(header));
+}
+
+static int check_depth(void *context, const struct code_unit *unit, struct error *err)
+{
+	unsigned *deepest = context;
+	assert_int_equal(unit->scope_count, DEEP + 1);
+	for (size_t i = 0; i < unit->range_count; i++) {
+		unsigned depth = 0;
+		for (uint32_t s = unit->ranges[i].scope; s != CODE_NONE; s = unit->scopes[s].parent)
+			depth++;
+		*deepest = depth > *deepest ? depth : *deepest;
+	}
+	return 0;
+}
+
+/* Whoever walks up from every range pays for the depth, which a file may make up at no cost. */
+static void test_deep_calls(void **state)
+{
+	struct buffer b;
+	struct elf_file file;
+	struct pclntab_result result = {0};
+	struct error err = {0};
+	unsigned deepest = 0;
+	build_deep(&b);
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "deep", NULL), 0);
+	int r = pclntab_read(&file, check_depth, &deepest, &result, &err);
+	assert_string_equal(err.message, "");
+	assert_int_equal(r, 0);
+	assert_int_equal(result.functions, 1);
+	assert_int_equal(deepest, 256);
+	elf_file_release(&file);
+	buffer_release(&b);
+}
+
 static void test_faults(void **state)
 {
 	struct buffer b;
@@ -266,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_every_bit_flip),
 		cmocka_unit_test(test_sink_ends_the_reading),
 		cmocka_unit_test(test_extract),
+		cmocka_unit_test(test_deep_calls),
 		cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

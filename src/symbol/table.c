@@ -3,11 +3,14 @@
  * A symbol table, version 2, little-endian: struct symbol_table_header (table.h), then
  *
  *   segments   those that are executed: file offset, size, address
- *   ranges     u32 start[N], u32 scope[N], u32 symbol[N]: ascending; a range ends where the next one starts, and the last one
- * is empty of both. scope: CODE_NONE = no debug information. symbol: offset of a name in strings, 0 = none scopes     functions
- * and inlined calls; a call's parent comes before it functions  name, file and line of the declaration, language: each once,
- * however often it is inlined files      offsets of paths in strings; [0] is "" blocks     u32 start[B], u32 at[B]: the address
- * of a block's first row and where it begins in rows rows       the line table, packed: SYMBOL_TABLE_BLOCK_ROWS rows a block
+ *   ranges     u32 start[N], u32 scope[N], u32 symbol[N]: ascending; a range ends where the next one starts, and the last
+ *              one is empty of both. scope: CODE_NONE = no debug information. symbol: offset of a name in strings, 0 = none
+ *   scopes     functions and inlined calls; a call's parent comes before it, and no more than SYMBOL_TABLE_DEPTH_MAX are in
+ *              each other
+ *   functions  name, file and line of the declaration, language: each once, however often it is inlined
+ *   files      offsets of paths in strings; [0] is ""
+ *   blocks     u32 start[B], u32 at[B]: the address of a block's first row and where it begins in rows
+ *   rows       the line table, packed: SYMBOL_TABLE_BLOCK_ROWS rows a block
  *   strings    each ended by a NUL; the first is ""
  *
  * Addresses count from `base` and are 32 bits: code of more than 4 GiB in one binary cannot be reached by its own calls; what
@@ -102,14 +105,18 @@ static bool ranges_are_sound(const struct symbol_table *t)
 	return h->range_count == 0 || (t->scopes_at[last] == CODE_NONE && t->symbols_at[last] == 0);
 }
 
-static bool scopes_are_sound(const struct symbol_table *t)
+/* depths: room for a byte a scope. Whoever walks up from every range of a function counts on there being a limit. */
+static bool scopes_are_sound(const struct symbol_table *t, uint8_t *depths)
 {
 	const struct symbol_table_header *h = t->header;
+	_Static_assert(SYMBOL_TABLE_DEPTH_MAX - 1 <= UINT8_MAX, "depths are bytes");
 	for (uint32_t i = 0; i < h->scope_count; i++) {
 		const struct symbol_table_scope *s = &t->scopes[i];
-		if ((s->parent != CODE_NONE && s->parent >= i) || s->function >= h->function_count ||
-		    s->call_file >= h->file_count)
+		bool inlined = s->parent != CODE_NONE;
+		if ((inlined && (s->parent >= i || depths[s->parent] == SYMBOL_TABLE_DEPTH_MAX - 1)) ||
+		    s->function >= h->function_count || s->call_file >= h->file_count)
 			return false;
+		depths[i] = inlined ? depths[s->parent] + 1 : 0;
 	}
 	for (uint32_t i = 0; i < h->function_count; i++)
 		if (t->functions[i].name >= h->strings_len || t->functions[i].file >= h->file_count)
@@ -155,7 +162,10 @@ static int check(struct symbol_table *t, const char *name, const char *build_id,
 	if (strnlen(h->build_id, sizeof(h->build_id)) == sizeof(h->build_id) ||
 	    (build_id && strcmp(h->build_id, build_id) != 0))
 		return error_set(err, -EBADMSG, "%s: the symbol table belongs to another build-id", name);
-	if (!ranges_are_sound(t) || !scopes_are_sound(t) || !rest_is_sound(t))
+	_cleanup_(mem_freep) uint8_t *depths = mem_alloc_array(h->scope_count, 1);
+	if (!depths)
+		return error_nomem(err);
+	if (!ranges_are_sound(t) || !scopes_are_sound(t, depths) || !rest_is_sound(t))
 		return error_set(err, -EBADMSG, "%s: the symbol table's parts do not fit together", name);
 	return 0;
 }

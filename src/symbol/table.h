@@ -18,6 +18,7 @@
 #define SYMBOL_TABLE_BUILD_ID_MAX 136
 #define SYMBOL_TABLE_VERSION	  2u
 #define SYMBOL_TABLE_BLOCK_ROWS	  32u
+#define SYMBOL_TABLE_DEPTH_MAX	  256u /* scopes in each other, the function's own among them */
 
 enum symbol_table_flags {
 	SYMBOL_TABLE_NO_OFFSETS = 1, /* made from a separate debug file alone, which does not know the binary's file offsets */

@@ -62,7 +62,8 @@ struct table_writer {
 	size_t symbol_count;
 	uint32_t units;
 	uint32_t *file_ids, *scope_ids; /* of the unit being added */
-	size_t file_id_capacity, scope_id_capacity;
+	uint8_t *scope_depths;
+	size_t file_id_capacity, scope_id_capacity, scope_depth_capacity;
 };
 
 int table_writer_new(const struct symbol_table_segment *segments, size_t segment_count, uint32_t flags,
@@ -100,6 +101,7 @@ struct table_writer *table_writer_free(struct table_writer *w)
 	mem_free(w->symbols);
 	mem_free(w->file_ids);
 	mem_free(w->scope_ids);
+	mem_free(w->scope_depths);
 	return mem_free(w);
 }
 
@@ -200,11 +202,30 @@ static int get_function(struct table_writer *w, const struct code_unit *unit, co
 	return r < 0 ? r : add_function(w, &function, ret, err);
 }
 
+/* The table's number of what a scope is inlined into; of one that is too deep, its function. */
+static uint32_t find_parent(struct table_writer *w, const struct code_unit *unit, uint32_t scope)
+{
+	uint32_t parent = unit->scopes[scope].parent;
+	if (parent == CODE_NONE) {
+		w->scope_depths[scope] = 0;
+		return CODE_NONE;
+	}
+	uint32_t id = w->scope_ids[parent];
+	if (w->scope_depths[parent] < SYMBOL_TABLE_DEPTH_MAX - 1) {
+		w->scope_depths[scope] = w->scope_depths[parent] + 1;
+		return id;
+	}
+	while (w->scopes[id].parent != CODE_NONE)
+		id = w->scopes[id].parent;
+	w->scope_depths[scope] = 1;
+	return id;
+}
+
 /* The table's number of a scope of the unit. Only those that a range leads to are added, parents first. */
 static int add_scope(struct table_writer *w, const struct code_unit *unit, uint32_t scope, struct error *err)
 {
 	const struct code_scope *s = &unit->scopes[scope];
-	struct symbol_table_scope out = {.parent = s->parent == CODE_NONE ? CODE_NONE : w->scope_ids[s->parent]};
+	struct symbol_table_scope out = {.parent = find_parent(w, unit, scope)};
 	int r = get_function(w, unit, s, &out.function, err);
 	if (r == 0 && s->parent != CODE_NONE)
 		r = get_file(w, unit, s->call_file, &out.call_file, err);
@@ -308,6 +329,8 @@ int table_writer_add_unit(void *writer, const struct code_unit *unit, struct err
 	int r = array_reserve(&w->file_ids, &w->file_id_capacity, unit->file_count, UINT32_MAX);
 	if (r == 0)
 		r = array_reserve(&w->scope_ids, &w->scope_id_capacity, unit->scope_count, SCOPES_MAX);
+	if (r == 0)
+		r = array_reserve(&w->scope_depths, &w->scope_depth_capacity, unit->scope_count, SCOPES_MAX);
 	if (r < 0)
 		return too_many(r, "files or scopes", err);
 	for (size_t i = 0; i < unit->file_count; i++)

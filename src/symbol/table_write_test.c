@@ -284,6 +284,71 @@ static void test_faults(void **state)
 		}
 }
 
+/* ---- depth ---- */
+
+#define DEEP 600
+
+/* Call i is inlined into call i - 1, and has the i-th byte. */
+static struct symbol_table *build_deep(void)
+{
+	static struct code_scope scopes[DEEP];
+	static struct code_range ranges[DEEP];
+	struct table_writer *writer;
+	struct symbol_table *table;
+	for (uint32_t i = 0; i < DEEP; i++) {
+		scopes[i] = (struct code_scope){.parent = i ? i - 1 : CODE_NONE,
+						.name = i ? "call" : "function",
+						.linkage_name = "",
+						.file = CODE_NONE,
+						.line = i,
+						.call_file = CODE_NONE};
+		ranges[i] = (struct code_range){BASE + i, BASE + i + 1, i};
+	}
+	const struct code_unit unit = {
+		.name = "deep", .scopes = scopes, .ranges = ranges, .scope_count = DEEP, .range_count = DEEP};
+	assert_int_equal(table_writer_new(&text, 1, 0, &writer, NULL), 0);
+	assert_int_equal(table_writer_add_unit(writer, &unit, NULL), 0);
+	assert_int_equal(finish(writer, &table, NULL), 0);
+	table_writer_free(writer);
+	return table;
+}
+
+/* Walking up from every range of a function costs ranges * depth, in the server, for whoever uploads such a binary. */
+static void test_calls_that_are_too_deep_belong_to_the_function(void **state)
+{
+	struct symbol_table *table = build_deep();
+	struct symbol_frame f[DEEP];
+	uint64_t start, end;
+	for (uint32_t i = 0; i < DEEP; i++) {
+		size_t count = frames_at(table, BASE + i, f, DEEP);
+		assert_int_equal(count, i < SYMBOL_TABLE_DEPTH_MAX ? i + 1 : (i - 1) % (SYMBOL_TABLE_DEPTH_MAX - 1) + 2);
+		assert_int_equal(f[0].start_line, i);
+		assert_string_equal(f[count - 1].name, "function");
+	}
+	symbol_table_bounds(table, symbol_table_find(table, BASE + DEEP / 2), &start, &end);
+	assert_true(start == BASE && end == BASE + DEEP);
+	symbol_table_free(table);
+}
+
+static void test_a_table_that_is_too_deep_is_refused(void **state)
+{
+	struct symbol_table *table = build_deep(), *loaded;
+	struct error err = {0};
+	uint8_t *image = mem_alloc(table->len);
+	memcpy(image, table->image, table->len);
+	struct symbol_table_scope *scopes = (void *)(image + ((const uint8_t *)table->scopes - table->image));
+	assert_int_equal(scopes[SYMBOL_TABLE_DEPTH_MAX].parent, 0);
+	scopes[SYMBOL_TABLE_DEPTH_MAX].parent = SYMBOL_TABLE_DEPTH_MAX - 1;
+	uint64_t checksum = hash64(image + 16, table->len - 16);
+	memcpy(image + 8, &checksum, 8);
+	_cleanup_(fd_closep) int fd = memfd_create("table", MFD_CLOEXEC);
+	assert_int_equal(io_pwrite(fd, image, table->len, 0, "table", NULL), 0);
+	assert_int_equal(symbol_table_open(fd, "table", "abcd", &loaded, &err), -EBADMSG);
+	assert_non_null(strstr(err.message, "do not fit together"));
+	mem_free(image);
+	symbol_table_free(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +356,8 @@ int main(void)
 		cmocka_unit_test(test_random_units),
 		cmocka_unit_test(test_units_that_break_the_rules),
 		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_calls_that_are_too_deep_belong_to_the_function),
+		cmocka_unit_test(test_a_table_that_is_too_deep_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
