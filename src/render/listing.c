@@ -668,7 +668,8 @@ static int copy_binary(const struct counting *c, const struct sites *sites, cons
 		       struct listing_binary *ret)
 {
 	const struct profile *p = c->profile;
-	const struct profile_mapping *mapping = &p->mappings[p->locations[sites->items[first].location].mapping];
+	const struct profile_location *location = &p->locations[sites->items[first].location];
+	const struct profile_mapping *mapping = &p->mappings[location->mapping];
 	const struct counter *sum = &c->counters[n->address_count + n->binary[first]];
 	*ret = (struct listing_binary){.build_id = profile_string(p, mapping->build_id),
 				       .path = profile_string(p, mapping->file_name),
@@ -676,7 +677,8 @@ static int copy_binary(const struct counting *c, const struct sites *sites, cons
 				       .limit = mapping->limit,
 				       .offset = mapping->offset,
 				       .total = sum->total,
-				       .inlined = true};
+				       .inlined = true,
+				       .kernel = location->frame_type == PROFILE_FRAME_KERNEL};
 	ret->addresses = mem_alloc_array(end - first, sizeof(*ret->addresses));
 	if (!ret->addresses)
 		return -ENOMEM;

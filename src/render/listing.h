@@ -53,6 +53,7 @@ struct listing_binary {
 	uint64_t start, limit, offset;	   /* of one of its mappings */
 	int64_t self, total;		   /* of the addresses */
 	bool inlined;			   /* only ever inlined into other functions there */
+	bool kernel;			   /* frames of the kernel: offsets count from its _stext */
 	struct listing_address *addresses; /* by rising offset */
 	size_t address_count;
 };

@@ -231,6 +231,28 @@ static void test_inlined_only(void **state)
 	assert_true(all.binaries[0].inlined && all.binaries[1].inlined);
 }
 
+/* What an offset counts from depends on it. */
+static void test_code_of_the_kernel(void **state)
+{
+	_cleanup_(profile_freep) struct profile *p = example();
+	_cleanup_(listing_addresses_release) struct listing_addresses both = {0}, range = {0};
+	struct listing_options options = {.function = "hot(int)"};
+	uint32_t id;
+	struct profile_location in_kernel = {
+		.mapping = mapping(p, "[kernel]", "cc33"), .address = 0x2000, .frame_type = PROFILE_FRAME_KERNEL};
+	struct profile_line line = p->lines[p->locations[3].line_first]; /* of `body` */
+	assert_int_equal(profile_add_location(p, &in_kernel, &line, 1, &id, NULL), 0);
+	SAMPLE(p, 100000, id);
+	assert_int_equal(listing_build_addresses(p, &options, &both, NULL), 0);
+	assert_string_equal(both.binaries[0].build_id, "cc33");
+	assert_true(both.binaries[0].kernel);
+	assert_false(both.binaries[1].kernel);
+	options.build_id = "cc33";
+	assert_int_equal(listing_build_range(p, &options, "[kernel]", 0, UINT64_MAX, &range, NULL), 0);
+	assert_int_equal(range.binary_count, 1);
+	assert_true(range.binaries[0].kernel);
+}
+
 /* The same by looking at every frame of every sample. */
 static void model(const struct profile *p, const char *name, const char *file, int64_t line, int64_t *ret_self,
 		  int64_t *ret_total)
@@ -531,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_short_names),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_inlined_only),
+		cmocka_unit_test(test_code_of_the_kernel),
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_model_of_addresses),
 		cmocka_unit_test(test_source_json),

@@ -110,9 +110,12 @@ struct code_span {
 	int64_t total;
 };
 
-/* Tables of debug files alone know the binary's addresses only by the size of its mapping. */
+/* As symbolizer_resolve() finds it, so that the code shown is that which gave the function its name. Tables of debug files
+ * alone know the binary's addresses only by the size of its mapping. */
 static bool to_address(const struct symbol_view *view, const struct listing_binary *binary, uint64_t offset, uint64_t *ret)
 {
+	if (binary->kernel)
+		return symbol_view_kernel_address(view, offset, ret);
 	return symbol_view_address(view, offset, ret) ||
 	       symbol_view_mapped_address(view, binary->start, binary->limit, binary->start + (offset - binary->offset), ret);
 }

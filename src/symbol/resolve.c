@@ -126,10 +126,8 @@ static bool find_address(const struct profile *profile, const struct symbol_tabl
 	uint64_t offset = profile_location_file_offset(profile, id);
 	if (!is_inside_mapping(profile, location))
 		return false;
-	if (location->frame_type == PROFILE_FRAME_KERNEL) {
-		*ret = table->header->kernel + offset;
-		return table->header->kernel || (symbol_table_flags(table) & SYMBOL_TABLE_KERNEL);
-	}
+	if (location->frame_type == PROFILE_FRAME_KERNEL)
+		return symbol_table_kernel_to_address(table, offset, ret);
 	if (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS)
 		return symbol_table_mapped_to_address(table, mapping->start, mapping->limit, location->address, ret);
 	return symbol_table_offset_to_address(table, offset, ret);

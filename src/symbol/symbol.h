@@ -142,6 +142,8 @@ bool symbol_view_address(const struct symbol_view *view, uint64_t file_offset, u
 /* The same for an address within a mapping [start, limit), for tables that do not know the binary's file offsets. */
 bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, uint64_t limit, uint64_t address,
 				uint64_t *ret_address);
+/* The same for a kernel's frame: its offset counts from _stext, and its binary's segments mean nothing to it. */
+bool symbol_view_kernel_address(const struct symbol_view *view, uint64_t offset, uint64_t *ret_address);
 /* The frames at an address as linked, innermost first; 0 = none. */
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max);
 /* The symbol that holds the address: its bounds. false = none. */

@@ -351,6 +351,11 @@ bool symbol_view_mapped_address(const struct symbol_view *view, uint64_t start, 
 	       symbol_table_mapped_to_address(view->shared->table, start, limit, address, ret_address);
 }
 
+bool symbol_view_kernel_address(const struct symbol_view *view, uint64_t offset, uint64_t *ret_address)
+{
+	return symbol_table_kernel_to_address(view->shared->table, offset, ret_address);
+}
+
 size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, struct symbol_frame *ret, size_t max)
 {
 	uint32_t range = symbol_table_find(view->shared->table, address);

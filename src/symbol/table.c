@@ -291,6 +291,12 @@ bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t s
 	return segment;
 }
 
+bool symbol_table_kernel_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret)
+{
+	*ret = table->header->kernel + offset;
+	return table->header->kernel || (table->header->flags & SYMBOL_TABLE_KERNEL);
+}
+
 /* The last of count ascending values that is not greater than key; CODE_NONE = none. */
 static uint32_t last_not_above(const uint32_t *values, uint32_t count, uint32_t key)
 {

@@ -90,6 +90,8 @@ bool symbol_table_offset_to_address(const struct symbol_table *table, uint64_t o
  * exactly one segment that is executed, and so is that segment. */
 bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t start, uint64_t limit, uint64_t address,
 				    uint64_t *ret);
+/* The same for a kernel's frame, whose offset counts from _stext whatever file the table is of; false where that has none. */
+bool symbol_table_kernel_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret);
 /* The range that holds an address as linked; CODE_NONE = nothing is known of it. */
 uint32_t symbol_table_find(const struct symbol_table *table, uint64_t address);
 /* The frames at an address in a range, innermost first. Returns how many, at most max; ret may be NULL if max is 0. */

@@ -271,6 +271,25 @@ static void test_debug_file_takes_the_layout_of_the_binary(void **state)
 	buffer_release(&b);
 }
 
+/* Frames of a kernel count from its _stext, wherever its file has that. */
+static void test_kernel_offsets(void **state)
+{
+	static const struct test_symbol symbols[] = {{"before", 0x00, 0x40, STT_FUNC, STB_GLOBAL},
+						     {"_stext", 0x40, 0, STT_NOTYPE, STB_GLOBAL},
+						     {"early", 0x40, 0x10, STT_FUNC, STB_GLOBAL},
+						     {"late", 0x50, 0x10, STT_FUNC, STB_GLOBAL}};
+	struct symbol_table *kernel = build(symbols, COUNT(symbols)), *program = build(symbols, 1);
+	uint64_t address;
+	assert_true(symbol_table_kernel_to_address(kernel, 0x8, &address));
+	assert_string_equal(name_at(kernel, address), "early");
+	assert_true(symbol_table_kernel_to_address(kernel, 0x18, &address));
+	assert_string_equal(name_at(kernel, address), "late");
+	assert_string_equal(find(kernel, 0x8), "before"); /* offsets in its file are others */
+	assert_false(symbol_table_kernel_to_address(program, 0x8, &address));
+	symbol_table_free(kernel);
+	symbol_table_free(program);
+}
+
 static int load(const void *data, size_t len, const char *build_id, struct symbol_table **ret, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = test_elf_file((struct bytes){data, len});
@@ -546,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_a_file_without_symbols),
 		cmocka_unit_test(test_random_overlaps),
 		cmocka_unit_test(test_debug_file_takes_the_layout_of_the_binary),
+		cmocka_unit_test(test_kernel_offsets),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_images_with_a_right_checksum),
 		cmocka_unit_test(test_allocation_faults),

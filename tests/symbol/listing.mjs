@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // For listing.test.sh: a profile of known addresses, and what its listings must say according to objdump and addr2line.
 //   node listing.mjs make PROGRAM BUILDID OUT        a pprof file, without names
-//   node listing.mjs asm PROGRAM BUILDID ANSWER      compares an answer of /api/v1/asm
+//   node listing.mjs kernel PROGRAM BUILDID OUT      the same as if the program, which has a symbol _stext, were a kernel
+//   node listing.mjs asm PROGRAM BUILDID ANSWER [BINARY FROM]     compares an answer of /api/v1/asm
 //   node listing.mjs source PROGRAM BUILDID FUNCTION ANSWER [TOP]
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -69,18 +70,30 @@ const number = (field, n) => Buffer.concat([varint(field << 3), varint(n)]);
 const bytes = (field, data) => Buffer.concat([varint((field << 3) | 2), varint(data.length), data]);
 const message = (field, ...parts) => bytes(field, Buffer.concat(parts));
 
-function make(program, buildId, path) {
-	const text = segment(program), strings = [''], locations = new Map();
+const KERNEL = '[kernel.kallsyms]', KERNEL_START = 0xffffffff81000000n;
+
+// Where a program is mapped, and where an address of it is there.
+function programMapping(program) {
+	const text = segment(program), pages = text.offset & ~0xfffn;
+	const limit = START + ((text.offset - pages + text.size + 0xfffn) & ~0xfffn);
+	return { start: START, limit, offset: pages, name: program, place: (address) => address - text.address + text.offset - pages + START };
+}
+
+// Offsets in a kernel count from its _stext.
+function kernelMapping(program) {
+	const stext = BigInt('0x' + /^([0-9a-f]+) . _stext$/m.exec(run('nm', program))[1]);
+	return { start: KERNEL_START, limit: KERNEL_START + 0x100000n, offset: 0n, name: KERNEL, place: (address) => address - stext + KERNEL_START };
+}
+
+function make(program, buildId, path, mapping) {
+	const strings = [''], locations = new Map();
 	const string = (s) => (strings.includes(s) ? strings.indexOf(s) : strings.push(s) - 1);
 	const location = (a) => locations.get(a) ?? locations.set(a, locations.size + 1).get(a);
 	const parts = [message(1, number(1, string('cpu')), number(2, string('nanoseconds')))];
 	for (const { value, stack } of samples(program)) parts.push(message(2, ...stack.map((a) => number(1, location(a))), number(2, value)));
-	const pages = text.offset & ~0xfffn, limit = (text.offset - pages + text.size + 0xfffn) & ~0xfffn;
-	parts.push(
-		message(3, number(1, 1), number(2, START), number(3, START + limit), number(4, pages), number(5, string(program)), number(6, string(buildId))),
-	);
-	for (const [address, id] of locations)
-		parts.push(message(4, number(1, id), number(2, 1), number(3, address - text.address + text.offset - pages + START)));
+	const { start, limit, offset, name } = mapping;
+	parts.push(message(3, number(1, 1), number(2, start), number(3, limit), number(4, offset), number(5, string(name)), number(6, string(buildId))));
+	for (const [address, id] of locations) parts.push(message(4, number(1, id), number(2, 1), number(3, mapping.place(address))));
 	parts.push(message(11, number(1, string('cpu')), number(2, string('nanoseconds'))), number(12, 1));
 	for (const s of strings) parts.push(bytes(6, Buffer.from(s)));
 	parts.push(number(9, BigInt(Date.now()) * 1000000n), number(10, 1000000000n));
@@ -96,11 +109,11 @@ function same(what, got, expected) {
 	console.log(`${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected)}`);
 }
 
-function checkAsm(program, answerPath) {
+function checkAsm(program, answerPath, binary = program, from = 'local file') {
 	const answer = JSON.parse(readFileSync(answerPath)), expected = instructions(program, 'hot'), values = new Map();
 	for (const { value, stack } of samples(program)) values.set(stack[0], value);
-	same('from', answer.from, 'local file');
-	same('binary', answer.binary, program);
+	same('from', answer.from, from);
+	same('binary', answer.binary, binary);
 	same('count', answer.instructions.length, expected.length);
 	expected.forEach((i, n) => {
 		const got = answer.instructions[n] ?? {}, at = frames(program, i.address);
@@ -148,7 +161,8 @@ function checkSource(program, name, answerPath, topPath) {
 }
 
 const [, , verb, program, buildId, ...rest] = process.argv;
-if (verb === 'make') make(program, buildId, rest[0]);
-else if (verb === 'asm') checkAsm(program, rest[0]);
+if (verb === 'make') make(program, buildId, rest[0], programMapping(program));
+else if (verb === 'kernel') make(program, buildId, rest[0], kernelMapping(program));
+else if (verb === 'asm') checkAsm(program, ...rest);
 else if (verb === 'source') checkSource(program, ...rest);
 process.exit(wrong ? 1 : 0);

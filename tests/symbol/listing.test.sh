@@ -77,6 +77,19 @@ expect "the executable can be uploaded" 0 . "$WICK" debuginfo upload --url "$url
 ask asm "$work/out" -d function=hot >/dev/null
 expect "its code is shown" 0 '"from":"uploaded executable".*imul' cat "$work/out"
 mv "$program.gone" "$program"
+
+# ---- a kernel: its addresses count from _stext, and not from where its file has them ----
+
+user=$program user_id=$id
+program=$work/bin/vmlinux
+gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -Wl,--defsym=_stext=main -o "$program" -x c "$work/src/real" || exit 1
+id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
+judge kernel "$work/kernel.pb"
+"$WICK" debuginfo upload --url "$url" --kind executable "$program" >/dev/null 2>&1 || fail "upload of a kernel"
+curl -sf --data-binary "@$work/kernel.pb" "$url/api/v1/ingest?name=process_cpu" >/dev/null || fail "ingest of a kernel's profile"
+ask asm "$work/asm.json" -d function=hot -d "build_id=$id" >/dev/null
+check "instructions of a kernel's function are those that its name is of" judge asm "$work/asm.json" '[kernel.kallsyms]' 'uploaded executable'
+program=$user id=$user_id
 stop_server
 
 # ---- a program that runs ----
