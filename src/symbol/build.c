@@ -177,10 +177,10 @@ static size_t executed_segments(const struct elf_file *file, bool offsets, struc
 	return count;
 }
 
-static const struct elf_segment *first_load(const struct elf_file *file)
+static const struct elf_segment *first_executed(const struct elf_file *file)
 {
 	for (size_t i = 0; i < file->segment_count; i++)
-		if (file->segments[i].type == PT_LOAD)
+		if (file->segments[i].type == PT_LOAD && (file->segments[i].flags & PF_X))
 			return &file->segments[i];
 	return NULL;
 }
@@ -200,11 +200,12 @@ static int make_writer(struct build *b, struct error *err)
 	return table_writer_new(segments, count, b->flags, &b->writer, err);
 }
 
-/* A binary that was relocated after its debug file was split off (prelink) lies elsewhere than that says. */
+/* A binary that was relocated after its debug file was split off (prelink) lies elsewhere than that says. Code tells by how
+ * much: segments of data may have been added since, in front of all others (patchelf). */
 static uint64_t debug_bias(const struct build *b)
 {
-	const struct elf_segment *binary = b->binary.is_open ? first_load(&b->binary.file) : NULL;
-	const struct elf_segment *debug = b->debug.is_open ? first_load(&b->debug.file) : NULL;
+	const struct elf_segment *binary = b->binary.is_open ? first_executed(&b->binary.file) : NULL;
+	const struct elf_segment *debug = b->debug.is_open ? first_executed(&b->debug.file) : NULL;
 	return binary && debug ? binary->address - debug->address : 0;
 }
 

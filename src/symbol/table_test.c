@@ -271,6 +271,49 @@ static void test_debug_file_takes_the_layout_of_the_binary(void **state)
 	buffer_release(&b);
 }
 
+static struct symbol_table *build_both(const struct buffer *binary, const struct buffer *debug)
+{
+	struct symbol_table *table;
+	struct files files = {.binary = buffer_bytes(binary), .debug = buffer_bytes(debug)};
+	assert_int_equal(try_build(files, "", &table, NULL), 0);
+	return table;
+}
+
+/* What tools do to a binary after its debug file was split off. */
+static void test_binaries_that_were_changed_later(void **state)
+{
+	static const struct test_symbol all[] = {{"hidden", 0x40, 0x10, STT_FUNC, STB_LOCAL}};
+	struct test_elf stripped = {.stripped = true}, separate = {all, 1, .debug_only = true};
+	const size_t segment_at = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr);
+	struct buffer binary, debug;
+	Elf64_Ehdr header;
+	Elf64_Phdr text, added = {.p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_vaddr = 0x3f0000, .p_filesz = 0x200};
+	test_elf_build(&stripped, &binary);
+	test_elf_build(&separate, &debug);
+	memcpy(&header, binary.data, sizeof(header));
+	memcpy(&text, binary.data + segment_at, sizeof(text));
+
+	/* prelink: all of it lies elsewhere */
+	text.p_vaddr += 0x10000;
+	memcpy(binary.data + segment_at, &text, sizeof(text));
+	struct symbol_table *table = build_both(&binary, &debug);
+	assert_string_equal(find(table, 0x48), "hidden");
+	symbol_table_free(table);
+
+	/* patchelf: a segment of data in front, the code where it was */
+	text.p_vaddr -= 0x10000;
+	added.p_memsz = added.p_filesz;
+	memcpy(binary.data + segment_at, &added, sizeof(added));
+	memcpy(binary.data + segment_at + sizeof(added), &text, sizeof(text));
+	header.e_phnum++;
+	memcpy(binary.data, &header, sizeof(header));
+	table = build_both(&binary, &debug);
+	assert_string_equal(find(table, 0x48), "hidden");
+	symbol_table_free(table);
+	buffer_release(&binary);
+	buffer_release(&debug);
+}
+
 /* Frames of a kernel count from its _stext, wherever its file has that. */
 static void test_kernel_offsets(void **state)
 {
@@ -565,6 +608,7 @@ int main(void)
 		cmocka_unit_test(test_a_file_without_symbols),
 		cmocka_unit_test(test_random_overlaps),
 		cmocka_unit_test(test_debug_file_takes_the_layout_of_the_binary),
+		cmocka_unit_test(test_binaries_that_were_changed_later),
 		cmocka_unit_test(test_kernel_offsets),
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_images_with_a_right_checksum),
