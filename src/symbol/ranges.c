@@ -21,7 +21,7 @@
 
 /* A symbol whose end has not been reached yet. */
 struct open_symbol {
-	uint64_t end;
+	uint64_t start, end;
 	const char *name, *file;
 	bool is_unsized;
 };
@@ -34,6 +34,7 @@ struct builder {
 	struct open_symbol *open; /* a stack */
 	size_t open_count, open_capacity;
 	uint64_t done_until; /* ranges are complete up to this address */
+	uint64_t last_start; /* of the symbol of the last range */
 };
 
 static int binding_rank(uint8_t binding)
@@ -88,7 +89,13 @@ static int emit(struct builder *b, uint64_t from, uint64_t to, const struct open
 	int r = array_reserve(&b->ranges, &b->range_capacity, b->range_count + 1, RANGES_MAX);
 	if (r < 0)
 		return r == -E2BIG ? error_set(err, r, "more than %u ranges, the limit", RANGES_MAX) : error_nomem(err);
-	b->ranges[b->range_count++] = (struct symbol_range){(uint32_t)start, (uint32_t)end, symbol->name, symbol->file};
+	bool touches = b->range_count > 0 && b->ranges[b->range_count - 1].end == start;
+	b->ranges[b->range_count++] = (struct symbol_range){.start = (uint32_t)start,
+							    .end = (uint32_t)end,
+							    .name = symbol->name,
+							    .file = symbol->file,
+							    .continued = touches && b->last_start == symbol->start};
+	b->last_start = symbol->start;
 	return 0;
 }
 
@@ -132,7 +139,7 @@ static int push_symbol(struct builder *b, const struct elf_symbol *symbol, struc
 	}
 	if (array_reserve(&b->open, &b->open_capacity, b->open_count + 1, ELF_SYMBOLS_MAX) < 0)
 		return error_nomem(err);
-	b->open[b->open_count++] = (struct open_symbol){end, symbol->name, symbol->file, symbol->is_unsized};
+	b->open[b->open_count++] = (struct open_symbol){symbol->address, end, symbol->name, symbol->file, symbol->is_unsized};
 	b->done_until = symbol->address;
 	return 0;
 }

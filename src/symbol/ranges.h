@@ -9,6 +9,7 @@ struct symbol_range {
 	uint32_t start, end; /* from the base */
 	const char *name;    /* the symbols' */
 	const char *file;    /* as struct elf_symbol has it */
+	bool continued;	     /* the symbol of the range before, which ends here; false: another, whatever its name */
 };
 /* Ascending, none empty, not overlapping; what lies 4 GiB or more behind base, or before it, is left out. Sorts the symbols. An
  * array to be freed with mem_free(); -E2BIG, -ENOMEM. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A symbol table, version 2, little-endian: struct symbol_table_header (table.h), then
+ * A symbol table, version 3, little-endian: struct symbol_table_header (table.h), then
  *
  *   segments   those that are executed: file offset, size, address
  *   ranges     u32 start[N], u32 scope[N], u32 symbol[N]: ascending; a range ends where the next one starts, and the last
- *              one is empty of both. scope: CODE_NONE = no debug information. symbol: offset of a name in strings, 0 = none
+ *              one is empty of both. scope: CODE_NONE = no debug information. symbol: offset of a name in strings, 0 = none;
+ *              | SYMBOL_TABLE_BEGINS where the symbol begins: two static functions of one name may be neighbours
  *   scopes     functions and inlined calls; a call's parent comes before it, and no more than SYMBOL_TABLE_DEPTH_MAX are in
  *              each other
  *   functions  name, file and line of the declaration, language: each once, however often it is inlined
@@ -49,6 +50,7 @@
 #define SMALL_BYTES_MAX 65536u
 
 _Static_assert(sizeof(struct symbol_table_header) == 232, "the header is part of the file format");
+_Static_assert(SYMBOL_TABLE_BYTES_MAX <= SYMBOL_TABLE_BEGINS, "offsets of names leave the bit free");
 
 uint64_t symbol_table_layout(const struct symbol_table_header *h, struct symbol_table *ret)
 {
@@ -90,6 +92,11 @@ uint64_t symbol_table_layout(const struct symbol_table_header *h, struct symbol_
 	return at[sizeof(sizes) / sizeof(sizes[0])];
 }
 
+static uint32_t symbol_at(const struct symbol_table *table, uint32_t range)
+{
+	return table->symbols_at[range] & ~SYMBOL_TABLE_BEGINS;
+}
+
 /* ---- opening ---- */
 
 static bool ranges_are_sound(const struct symbol_table *t)
@@ -98,7 +105,8 @@ static bool ranges_are_sound(const struct symbol_table *t)
 	for (uint32_t i = 0; i < h->range_count; i++) {
 		bool rises = i == 0 || t->starts[i] > t->starts[i - 1];
 		bool has_scope = t->scopes_at[i] != CODE_NONE;
-		if (!rises || (has_scope && t->scopes_at[i] >= h->scope_count) || t->symbols_at[i] >= h->strings_len)
+		if (!rises || (has_scope && t->scopes_at[i] >= h->scope_count) || symbol_at(t, i) >= h->strings_len ||
+		    t->symbols_at[i] == SYMBOL_TABLE_BEGINS)
 			return false;
 	}
 	uint32_t last = h->range_count - 1;
@@ -325,15 +333,16 @@ uint32_t symbol_table_find(const struct symbol_table *table, uint64_t address)
 void symbol_table_bounds(const struct symbol_table *table, uint32_t range, uint64_t *ret_start, uint64_t *ret_end)
 {
 	uint32_t first = range, last = range, count = table->header->range_count;
-	uint32_t outermost = symbol_table_outermost(table, range), symbol = table->symbols_at[range];
+	uint32_t symbol = symbol_at(table, range), outermost = symbol ? CODE_NONE : symbol_table_outermost(table, range);
+#define BEGINS(i) (table->symbols_at[i] & SYMBOL_TABLE_BEGINS)
 #define SAME(i)                                                                                                                \
-	(symbol ? table->symbols_at[i] == symbol                                                                               \
-		: outermost != CODE_NONE && !table->symbols_at[i] && symbol_table_outermost(table, i) == outermost)
-	while (first > 0 && SAME(first - 1))
+	(symbol_at(table, i) == symbol && (symbol || (outermost != CODE_NONE && symbol_table_outermost(table, i) == outermost)))
+	while (first > 0 && !BEGINS(first) && SAME(first - 1))
 		first--;
-	while (last + 1 < count && SAME(last + 1))
+	while (last + 1 < count && !BEGINS(last + 1) && SAME(last + 1))
 		last++;
 #undef SAME
+#undef BEGINS
 	*ret_start = table->header->base + table->starts[first];
 	*ret_end = table->header->base + (last + 1 < count ? table->starts[last + 1] : table->starts[last]);
 }
@@ -414,7 +423,7 @@ static const char *file_name(const struct symbol_table *table, uint32_t file)
 size_t symbol_table_frames(const struct symbol_table *table, uint64_t address, uint32_t range, struct symbol_frame *ret,
 			   size_t max)
 {
-	uint32_t scope = table->scopes_at[range], symbol = table->symbols_at[range], count = 0;
+	uint32_t scope = table->scopes_at[range], symbol = symbol_at(table, range), count = 0;
 	struct row row = find_row(table, address);
 	uint32_t file = row.known ? row.file : 0, line = row.known ? row.line : 0, column = row.known ? row.column : 0;
 	if (scope == CODE_NONE && max > 0) {

@@ -16,9 +16,10 @@
 #define SYMBOL_TABLE_BYTES_MAX	  (2 * GIB)
 #define SYMBOL_TABLE_SEGMENTS_MAX 64u
 #define SYMBOL_TABLE_BUILD_ID_MAX 136
-#define SYMBOL_TABLE_VERSION	  2u
+#define SYMBOL_TABLE_VERSION	  3u
 #define SYMBOL_TABLE_BLOCK_ROWS	  32u
-#define SYMBOL_TABLE_DEPTH_MAX	  256u /* scopes in each other, the function's own among them */
+#define SYMBOL_TABLE_DEPTH_MAX	  256u	     /* scopes in each other, the function's own among them */
+#define SYMBOL_TABLE_BEGINS	  (1u << 31) /* in symbols_at: the symbol begins with this range */
 
 enum symbol_table_flags {
 	SYMBOL_TABLE_NO_OFFSETS = 1, /* made from a separate debug file alone, which does not know the binary's file offsets */
@@ -59,7 +60,7 @@ struct symbol_table {
 	unsigned guard; /* table_guard.h */
 	const struct symbol_table_header *header;
 	const struct symbol_table_segment *segments;
-	const uint32_t *starts, *scopes_at, *symbols_at; /* by range */
+	const uint32_t *starts, *scopes_at, *symbols_at; /* by range; symbols_at: | SYMBOL_TABLE_BEGINS */
 	const struct symbol_table_scope *scopes;
 	const struct symbol_table_function *functions;
 	const uint32_t *files;			 /* -> strings; [0] = "" */
@@ -97,7 +98,7 @@ uint32_t symbol_table_find(const struct symbol_table *table, uint64_t address);
 /* The frames at an address in a range, innermost first. Returns how many, at most max; ret may be NULL if max is 0. */
 size_t symbol_table_frames(const struct symbol_table *table, uint64_t address, uint32_t range, struct symbol_frame *ret,
 			   size_t max);
-/* The bounds of the function of a range: of all ranges around it with the same symbol, or the same outermost scope. */
+/* The bounds of the function of a range: of the ranges around it of its symbol, or, where it has none, its outermost scope. */
 void symbol_table_bounds(const struct symbol_table *table, uint32_t range, uint64_t *ret_start, uint64_t *ret_end);
 
 #endif

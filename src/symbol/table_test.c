@@ -271,6 +271,32 @@ static void test_debug_file_takes_the_layout_of_the_binary(void **state)
 	buffer_release(&b);
 }
 
+static void check_bounds(const struct symbol_table *table, uint32_t at, uint32_t start, uint32_t end)
+{
+	uint64_t got_start, got_end;
+	symbol_table_bounds(table, symbol_table_find(table, TEST_ELF_TEXT_ADDRESS + at), &got_start, &got_end);
+	assert_int_equal(got_start, TEST_ELF_TEXT_ADDRESS + start);
+	assert_int_equal(got_end, TEST_ELF_TEXT_ADDRESS + end);
+}
+
+/* A symbol is as long as it is, whatever its neighbours are called. */
+static void test_bounds(void **state)
+{
+	static const struct test_symbol symbols[] = {
+		{"init", 0x00, 0x20, STT_FUNC, STB_LOCAL},   {"init", 0x20, 0x10, STT_FUNC, STB_LOCAL},
+		{"other", 0x30, 0x40, STT_FUNC, STB_GLOBAL}, {"other", 0x40, 0x10, STT_FUNC, STB_LOCAL}, /* in it */
+		{"label", 0x60, 0, STT_NOTYPE, STB_LOCAL},
+	};
+	struct symbol_table *table = build(symbols, COUNT(symbols));
+	check_bounds(table, 0x1f, 0x00, 0x20);
+	check_bounds(table, 0x20, 0x20, 0x30);
+	check_bounds(table, 0x30, 0x30, 0x40);
+	check_bounds(table, 0x48, 0x40, 0x50);
+	check_bounds(table, 0x50, 0x50, 0x70);
+	check_bounds(table, 0x6f, 0x50, 0x70);
+	symbol_table_free(table);
+}
+
 static struct symbol_table *build_both(const struct buffer *binary, const struct buffer *debug)
 {
 	struct symbol_table *table;
@@ -608,6 +634,7 @@ int main(void)
 		cmocka_unit_test(test_a_file_without_symbols),
 		cmocka_unit_test(test_random_overlaps),
 		cmocka_unit_test(test_debug_file_takes_the_layout_of_the_binary),
+		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_binaries_that_were_changed_later),
 		cmocka_unit_test(test_kernel_offsets),
 		cmocka_unit_test(test_images),

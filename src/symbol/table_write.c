@@ -58,6 +58,7 @@ struct table_writer {
 	size_t run_count, run_capacity;
 	struct symbol {
 		uint32_t start, end, name;
+		bool continued;
 	} * symbols;
 	size_t symbol_count;
 	uint32_t units;
@@ -137,6 +138,7 @@ int table_writer_add_symbols(struct table_writer *w, const struct symbol_range *
 			return r;
 		w->symbols[i].start = ranges[i].start;
 		w->symbols[i].end = ranges[i].end;
+		w->symbols[i].continued = ranges[i].continued;
 		w->symbol_count++;
 	}
 	return 0;
@@ -456,7 +458,7 @@ static int put32(struct buffer *buffer, uint32_t value)
 	return buffer_append(buffer, &value, sizeof(value));
 }
 
-/* From `start` on. Ranges that say the same as the one before are joined. */
+/* From `start` on. Ranges that say the same as the one before are joined. symbol: | SYMBOL_TABLE_BEGINS. */
 static int put_range(struct out *out, uint32_t start, uint32_t scope, uint32_t symbol)
 {
 	if (out->count > 0 && scope == out->last_scope && symbol == out->last_symbol)
@@ -465,11 +467,17 @@ static int put_range(struct out *out, uint32_t start, uint32_t scope, uint32_t s
 		return 0;
 	out->count++;
 	out->last_scope = scope;
-	out->last_symbol = symbol;
+	out->last_symbol = symbol & ~SYMBOL_TABLE_BEGINS;
 	int r = put32(&out->starts, start);
 	if (r == 0)
 		r = put32(&out->scopes, scope);
 	return r == 0 ? put32(&out->symbols, symbol) : r;
+}
+
+static uint32_t symbol_of(const struct symbol *symbol, uint32_t at, const uint32_t *string_at)
+{
+	uint32_t name = string_at[symbol->name];
+	return name && symbol->start == at && !symbol->continued ? name | SYMBOL_TABLE_BEGINS : name;
 }
 
 /* Scopes and symbols are two lists of ranges; each address gets one of both. */
@@ -489,7 +497,8 @@ static int put_ranges(struct out *out, const uint32_t *string_at)
 		if (symbol && (in_symbol ? symbol->end : symbol->start) < next)
 			next = in_symbol ? symbol->end : symbol->start;
 		if (next > at)
-			r = put_range(out, at, in_range ? range->scope : CODE_NONE, in_symbol ? string_at[symbol->name] : 0);
+			r = put_range(out, at, in_range ? range->scope : CODE_NONE,
+				      in_symbol ? symbol_of(symbol, at, string_at) : 0);
 		at = next;
 		i += in_range && range->end <= at;
 		k += in_symbol && symbol->end <= at;

@@ -284,6 +284,52 @@ static void test_faults(void **state)
 		}
 }
 
+/* ---- bounds ---- */
+
+static void check_bounds(const struct symbol_table *table, uint64_t address, uint64_t start, uint64_t end)
+{
+	uint64_t got_start, got_end;
+	symbol_table_bounds(table, symbol_table_find(table, BASE + address), &got_start, &got_end);
+	assert_int_equal(got_start, BASE + start);
+	assert_int_equal(got_end, BASE + end);
+}
+
+/* Static functions of two files, one behind the other without padding, with debug information and without. */
+static void test_neighbours_of_one_name(void **state)
+{
+	static const struct symbol_range symbols[] = {{.start = 0, .end = 0x40, .name = "init"},
+						      {.start = 0x40, .end = 0x60, .name = "init"},
+						      {.start = 0x60, .end = 0x70, .name = "init", .continued = true}};
+	static const struct code_scope scopes[] = {
+		{.parent = CODE_NONE, .name = "init", .linkage_name = "", .file = 0, .line = 10},
+		{.parent = 0, .name = "inlined", .linkage_name = "", .file = 1, .call_file = 0, .call_line = 11}};
+	static const struct code_range ranges[] = {
+		{BASE, BASE + 8, 0}, {BASE + 8, BASE + 0x10, 1}, {BASE + 0x10, BASE + 0x40, 0}};
+	static const struct code_unit unit = {.name = "a.c",
+					      .scopes = scopes,
+					      .ranges = ranges,
+					      .files = two_files,
+					      .scope_count = COUNT(scopes),
+					      .range_count = COUNT(ranges),
+					      .file_count = 2};
+	for (int with_unit = 0; with_unit < 2; with_unit++) {
+		struct table_writer *writer;
+		struct symbol_table *table;
+		struct symbol_frame frame;
+		assert_int_equal(table_writer_new(&text, 1, 0, &writer, NULL), 0);
+		assert_int_equal(table_writer_add_symbols(writer, symbols, COUNT(symbols), NULL), 0);
+		assert_int_equal(with_unit ? table_writer_add_unit(writer, &unit, NULL) : 0, 0);
+		assert_int_equal(finish(writer, &table, NULL), 0);
+		table_writer_free(writer);
+		for (unsigned at = 0; at < 0x70; at++) {
+			check_bounds(table, at, at < 0x40 ? 0 : 0x40, at < 0x40 ? 0x40 : 0x70);
+			assert_int_equal(frames_at(table, BASE + at, &frame, 1), 1);
+			assert_string_equal(frame.name, with_unit && at >= 8 && at < 0x10 ? "inlined" : "init");
+		}
+		symbol_table_free(table);
+	}
+}
+
 /* ---- depth ---- */
 
 #define DEEP 600
@@ -356,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_random_units),
 		cmocka_unit_test(test_units_that_break_the_rules),
 		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_neighbours_of_one_name),
 		cmocka_unit_test(test_calls_that_are_too_deep_belong_to_the_function),
 		cmocka_unit_test(test_a_table_that_is_too_deep_is_refused),
 	};
