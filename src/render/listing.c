@@ -27,7 +27,8 @@
 
 struct counter {
 	int64_t self, total;
-	uint32_t stamp; /* the last stack that was counted, + 1 */
+	uint32_t stamp;	   /* the last stack that was counted, + 1 */
+	uint32_t location; /* the last one that counts for it, + 1 */
 };
 struct counting {
 	const struct profile *profile;
@@ -66,16 +67,19 @@ static int new_counter(struct counting *c, uint32_t *ret)
 	return 0;
 }
 
-/* The location that is being filled in, the last one, counts for this. */
+/* The location that is being filled in, the last one, counts for this. Whoever sent the profile says how many lines one
+ * location has, so the counter remembers it: looking through those that the location has already takes the square of their
+ * number. */
 static int count_for(struct counting *c, uint32_t location, uint32_t counter)
 {
-	for (size_t i = c->first[location]; i < c->of_count; i++)
-		if (c->counters_of[i] == counter)
-			return 0;
+	if (c->counters[counter].location == location + 1)
+		return 0;
 	int r = array_reserve(&c->counters_of, &c->of_capacity, c->of_count + 1, LIMIT_PROFILE_ENTITIES);
-	if (r == 0)
-		c->counters_of[c->of_count++] = counter;
-	return r;
+	if (r < 0)
+		return r;
+	c->counters_of[c->of_count++] = counter;
+	c->counters[counter].location = location + 1;
+	return 0;
 }
 
 static bool counts(const struct counting *c, uint32_t location)

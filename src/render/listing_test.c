@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <jansson.h>
 
+#include "base/alloc.h"
 #include "base/fault.h"
 #include "base/limits.h"
 #include "render/listing.h"
@@ -251,6 +252,34 @@ static void test_code_of_the_kernel(void **state)
 	assert_int_equal(listing_build_range(p, &options, "[kernel]", 0, UINT64_MAX, &range, NULL), 0);
 	assert_int_equal(range.binary_count, 1);
 	assert_true(range.binaries[0].kernel);
+}
+
+/* One location may have as many lines as its sender likes. Looking for each among those before takes minutes here. */
+static void test_endless_location(void **state)
+{
+	_cleanup_(profile_freep) struct profile *p = test_new_profile("cpu", "nanoseconds");
+	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
+	const uint32_t count = 1000000;
+	struct profile_function function = {.name = test_string(p, "f"), .file_name = test_string(p, "f.c")};
+	struct profile_line *all = mem_zalloc_array(count, sizeof(*all));
+	struct listing_options options = {.function = "f"};
+	uint32_t f, twice, once;
+	assert_non_null(all);
+	assert_int_equal(profile_add_function(p, &function, &f, NULL), 0);
+	for (uint32_t i = 0; i < count; i++)
+		all[i] = (struct profile_line){.function = f, .line = i / 2 + 1};
+	assert_int_equal(profile_add_location(p, &(struct profile_location){.address = 1}, all, count, &twice, NULL), 0);
+	assert_int_equal(profile_add_location(p, &(struct profile_location){.address = 2}, all, 4, &once, NULL), 0);
+	mem_free(all);
+	SAMPLE(p, 3, twice);
+	SAMPLE(p, 5, once, twice);
+	SAMPLE(p, 7, once);
+	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
+	assert_int_equal(lines.line_count, count / 2);
+	check_line(&lines, 1, 15, 15);
+	check_line(&lines, 2, 0, 15);
+	check_line(&lines, 3, 0, 8);
+	check_line(&lines, count / 2, 0, 8);
 }
 
 /* The same by looking at every frame of every sample. */
@@ -554,6 +583,7 @@ int main(void)
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_inlined_only),
 		cmocka_unit_test(test_code_of_the_kernel),
+		cmocka_unit_test(test_endless_location),
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_model_of_addresses),
 		cmocka_unit_test(test_source_json),
