@@ -477,7 +477,10 @@ static int read_line(struct decoder *decoder, struct pb_cursor cursor, struct er
 	if (!id_table_get(&decoder->functions, v[1], &line.function))
 		return error_set(err, -EBADMSG, "a line refers to function %llu, which does not exist",
 				 (unsigned long long)v[1]);
-	r = array_reserve(&decoder->lines, &decoder->line_capacity, decoder->line_count + 1, LIMIT_PROFILE_ENTITIES);
+	/* Lines are frames, those of functions inlined here. */
+	r = array_reserve(&decoder->lines, &decoder->line_capacity, decoder->line_count + 1, LIMIT_STACK_DEPTH);
+	if (r == -E2BIG)
+		return error_set(err, r, "more than %d lines, the limit", LIMIT_STACK_DEPTH);
 	if (r < 0)
 		return error_nomem(err);
 	decoder->lines[decoder->line_count++] = line;

@@ -366,6 +366,29 @@ static void test_depth(void **state)
 	refuse_message(&message, -E2BIG, "deeper than 4096 frames");
 }
 
+static struct buffer inlined_message(size_t lines)
+{
+	struct buffer message = small_message();
+	size_t mark;
+	assert_int_equal(pb_begin(&message, 4, &mark), 0);
+	assert_int_equal(pb_write_varint(&message, 1, 2), 0);
+	for (size_t i = 0; i < lines; i++)
+		put_numbers(&message, 4, NUMBERS(1, i));
+	assert_int_equal(pb_end(&message, mark), 0);
+	return message;
+}
+
+/* Frames that are inlined at one address are bounded like those of a stack. */
+static void test_inlined_depth(void **state)
+{
+	struct buffer message = inlined_message(LIMIT_STACK_DEPTH);
+	struct profile *profile = decode_message(&message);
+	assert_int_equal(profile->locations[2].line_count, LIMIT_STACK_DEPTH);
+	profile_free(profile);
+	message = inlined_message(LIMIT_STACK_DEPTH + 1);
+	refuse_message(&message, -E2BIG, "Profile.location 1: more than 4096 lines");
+}
+
 static void test_legacy(void **state)
 {
 	static const char *const files[] = {
@@ -558,6 +581,7 @@ int main(void)
 		cmocka_unit_test(test_sparse_ids),
 		cmocka_unit_test(test_header_rules),
 		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_inlined_depth),
 		cmocka_unit_test(test_legacy),
 		cmocka_unit_test(test_encode_sums_and_labels),
 		cmocka_unit_test(test_kernel_names),
