@@ -21,8 +21,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
 
-#define LIBRARY "libcapstone.so.4"
+#define LIBRARY	 "libcapstone.so.4"
+#define TEXT_MAX (64 * MIB)
+/* Bytes of the name that targets of branches are given: there may be a branch in every other byte of the code. */
+#define TARGET_NAME_MAX 120
 
 static struct {
 	bool loaded;
@@ -91,6 +96,7 @@ struct decoder {
 	cs_insn *insn;
 	struct disassembly *result;
 	size_t capacity;
+	char name[TARGET_NAME_MAX + sizeof("...")]; /* "" = none */
 };
 
 static int add_instruction(struct decoder *d, uint32_t size, uint32_t text)
@@ -131,6 +137,21 @@ static bool branch_target(const struct decoder *d, uint64_t *ret)
 	return *end == '\0';
 }
 
+/* Whole characters only. */
+static void cut_name(struct decoder *d, const char *name)
+{
+	struct bytes rest = bytes_of_string(name);
+	size_t len = 0;
+	bool valid;
+	while (len < rest.len) {
+		size_t next = text_utf8_sequence((struct bytes){rest.data + len, rest.len - len}, &valid);
+		if (len + next > TARGET_NAME_MAX)
+			break;
+		len += next;
+	}
+	snprintf(d->name, sizeof(d->name), "%.*s%s", (int)len, name, len < rest.len ? "..." : "");
+}
+
 static int add_decoded(struct decoder *d)
 {
 	struct buffer *out = &d->result->text;
@@ -138,9 +159,9 @@ static int add_decoded(struct decoder *d)
 	const cs_insn *insn = d->insn;
 	uint64_t target, start = d->options->address;
 	int r = buffer_printf(out, "%s%s%s", insn->mnemonic, insn->op_str[0] ? " " : "", insn->op_str);
-	if (r == 0 && d->options->name && branch_target(d, &target) && target >= start && target - start < d->code.len)
-		r = target == start ? buffer_printf(out, " <%s>", d->options->name)
-				    : buffer_printf(out, " <%s+0x%" PRIx64 ">", d->options->name, target - start);
+	if (r == 0 && d->name[0] && branch_target(d, &target) && target >= start && target - start < d->code.len)
+		r = target == start ? buffer_printf(out, " <%s>", d->name)
+				    : buffer_printf(out, " <%s+0x%" PRIx64 ">", d->name, target - start);
 	return r < 0 ? r : add_instruction(d, insn->size, text);
 }
 
@@ -174,6 +195,9 @@ static int decode(struct decoder *d, struct error *err)
 		capstone.free_instructions(d->insn, 1);
 	}
 	capstone.close(&d->handle);
+	if (r == -E2BIG)
+		return error_set(err, r, "the text of %zu bytes of code is longer than the limit of %llu MiB", d->code.len,
+				 TEXT_MAX / MIB);
 	return r < 0 ? error_nomem(err) : 0;
 }
 
@@ -182,11 +206,12 @@ int disassemble(struct bytes code, const struct disassemble_options *options, st
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct decoder decoder = {.machine = find_machine(options->machine), .options = options, .code = code, .result = ret};
 	*ret = (struct disassembly){0};
-	buffer_init(&ret->text, UINT32_MAX);
+	buffer_init(&ret->text, TEXT_MAX);
 	if (!decoder.machine)
 		return error_set(err, -ENOTSUP, "no disassembler for this machine (ELF number %u)", options->machine);
 	if (code.len > DISASSEMBLE_BYTES_MAX)
 		return error_set(err, -E2BIG, "%zu bytes of code, more than the limit of %u", code.len, DISASSEMBLE_BYTES_MAX);
+	cut_name(&decoder, options->name ? options->name : "");
 	pthread_once(&once, load_library);
 	if (!capstone.loaded)
 		return error_set(err, -ENOSYS, "there is no " LIBRARY " to read machine code with; install libcapstone4");

@@ -27,13 +27,14 @@ struct disassemble_options {
 	uint16_t machine; /* EM_X86_64, EM_386, EM_AARCH64, EM_ARM (not Thumb) */
 	bool att;	  /* AT&T syntax instead of Intel's, where that makes a difference */
 	uint64_t address; /* of the first byte */
-	/* What targets of branches into the code are called: "<NAME+0x1f>"; NULL = they are addresses only. */
+	/* What targets of branches into the code are called: "<NAME+0x1f>", the name cut at 120 bytes; NULL = they are
+	 * addresses only. */
 	const char *name;
 };
 /*
  * Bytes that are no instruction become ".byte 0x..", as many as the machine's smallest instruction has. -ENOSYS Capstone is not
- * installed (the message names the package), -ENOTSUP another machine, -E2BIG more than DISASSEMBLE_BYTES_MAX, -ENOMEM. *ret
- * needs no initialisation and is empty after a failure. Thread-safe.
+ * installed (the message names the package), -ENOTSUP another machine, -E2BIG more than DISASSEMBLE_BYTES_MAX, or 64 MiB of
+ * text, -ENOMEM. *ret needs no initialisation and is empty after a failure. Thread-safe.
  */
 int disassemble(struct bytes code, const struct disassemble_options *options, struct disassembly *ret, struct error *err);
 const char *disassembly_text(const struct disassembly *disassembly, size_t index);

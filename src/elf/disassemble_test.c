@@ -61,6 +61,36 @@ static void test_branches(void **state)
 	      "nop; b #0x1000 <f>; cbz x0, #0x1004 <f+0x4>");
 }
 
+static void fill_branches(uint8_t *code, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		code[i] = i % 2 ? 0xfe : 0xeb; /* each jumps to itself */
+}
+
+/* A branch in every other byte, in a function whose name is as long as names get. */
+static void test_long_names(void **state)
+{
+	static uint8_t code[DISASSEMBLE_BYTES_MAX];
+	static char name[16 * KIB];
+	struct disassemble_options options = {.machine = EM_X86_64, .address = 0x1000, .name = name};
+	struct disassembly d;
+	struct error err = {0};
+	memset(name, 'n', sizeof(name) - 1);
+	memcpy(name + 119, "\xc3\xa4", 2); /* is not cut in two */
+	fill_branches(code, sizeof(code));
+	assert_int_equal(disassemble((struct bytes){code, 16 * KIB}, &options, &d, NULL), 0);
+	assert_int_equal(d.count, 8 * KIB);
+	assert_true(d.text.len < d.count * 200);
+	char expected[160];
+	snprintf(expected, sizeof(expected), "jmp 0x1002 <%.119s...+0x2>", name);
+	assert_string_equal(disassembly_text(&d, 1), expected);
+	disassembly_release(&d);
+	assert_int_equal(disassemble((struct bytes){code, sizeof(code)}, &options, &d, &err), -E2BIG);
+	assert_string_equal(err.message, "the text of 1048576 bytes of code is longer than the limit of 64 MiB");
+	assert_int_equal(d.count, 0);
+	assert_null(d.text.data);
+}
+
 static void test_invalid_bytes(void **state)
 {
 	CHECK(EM_X86_64, false, "\x06\x90\x48", ".byte 0x06; nop; .byte 0x48");
@@ -251,9 +281,9 @@ static void test_other_machines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_machines),       cmocka_unit_test(test_branches), cmocka_unit_test(test_invalid_bytes),
-		cmocka_unit_test(test_refusals),       cmocka_unit_test(test_faults),	cmocka_unit_test(test_other_machines),
-		cmocka_unit_test(test_beside_objdump),
+		cmocka_unit_test(test_machines),       cmocka_unit_test(test_branches),	      cmocka_unit_test(test_long_names),
+		cmocka_unit_test(test_invalid_bytes),  cmocka_unit_test(test_refusals),	      cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_other_machines), cmocka_unit_test(test_beside_objdump),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
