@@ -149,12 +149,15 @@ export class ApiError extends Error {
 
 const TIMEOUT_MS = 60_000; // the server gives up on a request after as long
 
-export type Params = Record<string, string | number | undefined>;
+export type Params = Record<string, string | number | null | undefined>;
+
+// In these, an empty value is a choice: the file that is unknown, the binary without a build-id. Elsewhere it is none.
+const MAY_BE_EMPTY = ['file', 'build_id'];
 
 export function apiUrl(path: string, params: Params = {}): string {
 	const query = new URLSearchParams();
 	for (const [name, value] of Object.entries(params))
-		if (value !== undefined && value !== '') query.set(name, String(value));
+		if (value !== undefined && value !== null && (value !== '' || MAY_BE_EMPTY.includes(name))) query.set(name, String(value));
 	const text = query.toString();
 	return `api/v1/${path}${text ? '?' + text : ''}`;
 }

@@ -445,7 +445,7 @@ function titleOf(asked: Asked): string {
 function useBack(state: PageState, set: SetState): () => void {
 	const last = useRef<ProfileView | ''>('');
 	if (state.view !== 'binaries' && !isListing(state.view)) last.current = state.view;
-	return () => set({ view: last.current, function: '', file: '', build: '', at: '', state: '', text: '' });
+	return () => set({ view: last.current, function: '', file: null, build: null, at: '', state: '', text: '' });
 }
 
 export function App() {

@@ -407,7 +407,7 @@ function Rows({ shown, hot, of, at, set, onKey }: RowsProps) {
 								set({
 									view: 'source',
 									function: row.functions[0] ?? '',
-									file: row.file,
+									file: row.file || null,
 									at: String(row.line),
 								})
 							}
@@ -582,8 +582,8 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 
 function sameFunction(request: string | null, state: PageState): boolean {
 	if (!request) return false;
-	const [, params] = JSON.parse(request) as [string, Record<string, string>];
-	return params.function === state.function && (params.file ?? params.build_id) === ('file' in params ? state.file : state.build);
+	const [, params] = JSON.parse(request) as [string, Record<string, string | null>];
+	return params.function === state.function && ('file' in params ? params.file === state.file : params.build_id === state.build);
 }
 
 // Keys work wherever the focus is, but not while something is typed.

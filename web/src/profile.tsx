@@ -424,7 +424,7 @@ export function ProfilePart(props: ProfileProps) {
 	};
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {
-		if (!isUnnamed(frame.name)) set({ view: kind, function: frame.name, file: frame.file, build: '', at: '' });
+		if (!isUnnamed(frame.name)) set({ view: kind, function: frame.name, file: frame.file || null, build: null, at: '' });
 	};
 	const closeMenu = useCallback(() => setMenu(null), []);
 	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = []) => {

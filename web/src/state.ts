@@ -13,7 +13,8 @@
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
  *   every   seconds between refreshes               addr      each: addresses without a name one by one
  *   names   full, short: functions' names; absent: as this browser had them last
- *   function, file, build   what view=source and view=asm show: a frame's name, one of its files, one build-id
+ *   function, file, build   what view=source and view=asm show: a frame's name, one of its files, one build-id; those may be
+ *           empty, for a file that is unknown and a binary that has none; absent, the server chooses
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  */
@@ -44,8 +45,8 @@ export interface PageState {
 	eachAddress: boolean;
 	names: NamesChoice | '';
 	function: string;
-	file: string;
-	build: string;
+	file: string | null; // null = the server's choice, '' = the unknown one
+	build: string | null;
 	at: string;
 	state: string;
 	text: string;
@@ -71,8 +72,8 @@ export const DEFAULTS: PageState = {
 	eachAddress: false,
 	names: '',
 	function: '',
-	file: '',
-	build: '',
+	file: null,
+	build: null,
 	at: '',
 	state: '',
 	text: '',
@@ -118,8 +119,8 @@ export function parseState(search: string): PageState {
 		eachAddress: get('addr') === 'each',
 		names: oneOf(get('names'), NAMES, ''),
 		function: get('function'),
-		file: get('file'),
-		build: /^[0-9a-zA-Z._-]{1,128}$/.test(get('build')) ? get('build') : '',
+		file: params.get('file'),
+		build: /^[0-9a-zA-Z._-]{0,128}$/.test(get('build')) ? params.get('build') : null,
 		at: /^(\d{1,9}|0x[0-9a-f]{1,16})$/.test(get('at')) ? get('at') : '',
 		state: /^[a-z]{1,20}(,[a-z]{1,20}){0,9}$/.test(get('state')) ? get('state') : '',
 		text: get('text'),
@@ -147,7 +148,11 @@ export function formatState(state: PageState): string {
 	put('sort', (state.reverse ? '-' : '') + state.sort, DEFAULTS.sort);
 	put('every', String(state.every), '0');
 	put('addr', state.eachAddress ? 'each' : '', '');
-	for (const name of ['names', 'function', 'file', 'build', 'at', 'state', 'text'] as const) put(name, state[name], '');
+	for (const name of ['names', 'function', 'at', 'state', 'text'] as const) put(name, state[name], '');
+	for (const name of ['file', 'build'] as const) {
+		const value = state[name];
+		if (value !== null) params.set(name, value);
+	}
 	const text = params.toString();
 	return text ? '?' + text : '';
 }

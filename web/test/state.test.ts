@@ -49,6 +49,14 @@ test('every field goes through the URL and back', () => {
 	assert.deepEqual(parseState(formatState(state)), state);
 });
 
+test('the unknown file and the binary without a build-id are choices, and none is another', () => {
+	assert.equal(formatState({ ...DEFAULTS, file: '', build: '' }), '?file=&build=');
+	for (const [file, build] of [['', null], [null, ''], [null, null], ['a.c', '']]) {
+		const state = parseState(formatState({ ...DEFAULTS, file, build }));
+		assert.deepEqual([state.file, state.build], [file, build]);
+	}
+});
+
 test('what a URL says wrongly falls back to the default', () => {
 	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?');
 	assert.deepEqual(state, { ...DEFAULTS, reverse: true });
