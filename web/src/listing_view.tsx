@@ -18,7 +18,7 @@ import {
 	type ListingRow,
 } from './listing';
 import { Popover } from './popover';
-import type { ListingView, NamesChoice, PageState } from './state';
+import { openListing, type ListingView, type NamesChoice, type PageState } from './state';
 
 export interface ListingProps {
 	kind: ListingView;
@@ -307,11 +307,12 @@ interface RowsProps {
 	hot: number[];
 	of: string; // what is shown: another one is scrolled to anew
 	at: string;
+	names: NamesChoice;
 	set: SetState;
 	onKey: (key: string) => boolean;
 }
 
-function Rows({ shown, hot, of, at, set, onKey }: RowsProps) {
+function Rows({ shown, hot, of, at, names, set, onKey }: RowsProps) {
 	const { rows, kind, bytes } = shown;
 	const scroller = useRef<HTMLDivElement>(null);
 	const [measure, width, height] = useSize<HTMLDivElement>();
@@ -404,12 +405,13 @@ function Rows({ shown, hot, of, at, set, onKey }: RowsProps) {
 							shown={shown}
 							onPick={() => set({ at: row.at }, 'replace')}
 							onSource={() =>
-								set({
-									view: 'source',
-									function: row.functions[0] ?? '',
-									file: row.file || null,
-									at: String(row.line),
-								})
+								set(
+									openListing(
+										'source',
+										{ function: row.functions[0] ?? '', file: row.file, at: String(row.line) },
+										names,
+									),
+								)
 							}
 						/>
 					))}
@@ -570,6 +572,7 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 					hot={hot}
 					of={`${kind}\n${own!.function}\n${sourceOwn?.file ?? own!.build_id}`}
 					at={state.at}
+					names={names}
 					set={set}
 					onKey={onKey}
 				/>

@@ -30,7 +30,7 @@ import { useDebounced, type SetState } from './hooks';
 import { CloseIcon, DownloadIcon, FlipIcon, KeyboardIcon, ResetIcon, SearchIcon } from './icons';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
 import { Popover } from './popover';
-import type { ListingView, NamesChoice, PageState, ProfileView } from './state';
+import { openListing, type ListingView, type NamesChoice, type PageState, type ProfileView } from './state';
 import { Table } from './table';
 
 export interface Profile {
@@ -424,7 +424,7 @@ export function ProfilePart(props: ProfileProps) {
 	};
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {
-		if (!isUnnamed(frame.name)) set({ view: kind, function: frame.name, file: frame.file || null, build: null, at: '' });
+		if (!isUnnamed(frame.name)) set({ ...openListing(kind, { function: frame.name, file: frame.file }, names), build: null });
 	};
 	const closeMenu = useCallback(() => setMenu(null), []);
 	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = []) => {

@@ -157,6 +157,18 @@ export function formatState(state: PageState): string {
 	return text ? '?' + text : '';
 }
 
+/*
+ * To the listing of a function. Its name is in the form in which this page shows names, and in the other form the server may not
+ * know it: the form goes with it, so that the URL means the same in a browser that had the other one last.
+ */
+export function openListing(
+	view: ListingView,
+	of: { function: string; file: string; at?: string },
+	names: NamesChoice,
+): Partial<PageState> {
+	return { view, function: of.function, file: of.file || null, at: of.at ?? '', names };
+}
+
 export function isListing(view: View | ''): view is ListingView {
 	return view === 'source' || view === 'asm';
 }

@@ -6,6 +6,7 @@ import {
 	DEFAULTS,
 	formatState,
 	isRelative,
+	openListing,
 	parseState,
 	parseTime,
 	PRESETS,
@@ -55,6 +56,15 @@ test('the unknown file and the binary without a build-id are choices, and none i
 		const state = parseState(formatState({ ...DEFAULTS, file, build }));
 		assert.deepEqual([state.file, state.build], [file, build]);
 	}
+});
+
+test('a listing is opened with the form of its name', () => {
+	for (const names of ['short', 'full'] as const) {
+		const patch = openListing('source', { function: 'std::vector::push_back', file: '/v.h' }, names);
+		const url = formatState({ ...DEFAULTS, at: '7', ...patch });
+		assert.equal(url, `?view=source&names=${names}&function=std%3A%3Avector%3A%3Apush_back&file=%2Fv.h`);
+	}
+	assert.equal(openListing('asm', { function: 'f', file: '' }, 'full').file, null, 'of an unknown file nothing is asked');
 });
 
 test('what a URL says wrongly falls back to the default', () => {
