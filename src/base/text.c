@@ -244,6 +244,47 @@ int text_append_utf8(struct buffer *out, struct bytes text)
 	return r;
 }
 
+static uint32_t decode_utf8(struct bytes sequence)
+{
+	uint32_t code = sequence.len == 1 ? sequence.data[0] : sequence.data[0] & (0x7fu >> sequence.len);
+	for (size_t i = 1; i < sequence.len; i++)
+		code = code << 6 | (sequence.data[i] & 0x3fu);
+	return code;
+}
+
+bool text_is_hostile(struct bytes sequence)
+{
+	static const struct {
+		uint32_t first, last;
+	} hostile[] = {{0, 0x1f},	 {0x7f, 0x9f},	   {0x61c, 0x61c},  {0x200b, 0x200f},
+		       {0x2028, 0x202e}, {0x2060, 0x2069}, {0xfeff, 0xfeff}};
+	uint32_t code = decode_utf8(sequence);
+	for (size_t i = 0; i < sizeof(hostile) / sizeof(*hostile); i++)
+		if (code >= hostile[i].first && code <= hostile[i].last)
+			return true;
+	return false;
+}
+
+int text_append_harmless(struct buffer *out, struct bytes text)
+{
+	size_t before = out->len;
+	int r = 0;
+	while (r == 0 && text.len > 0) {
+		bool valid;
+		struct bytes sequence = {text.data, text_utf8_sequence(text, &valid)};
+		if (!valid)
+			r = buffer_append(out, "\xef\xbf\xbd", 3);
+		else if (text_is_hostile(sequence))
+			r = buffer_append_byte(out, '?');
+		else
+			r = buffer_append(out, sequence.data, sequence.len);
+		text = (struct bytes){text.data + sequence.len, text.len - sequence.len};
+	}
+	if (r < 0)
+		out->len = before;
+	return r;
+}
+
 /* ---- URLs and hexadecimal ---- */
 
 static int hex_digit(uint8_t c)

@@ -185,6 +185,34 @@ static void test_utf8_append_is_all_or_nothing(void **state)
 	assert_string_equal(buffer_string(&out), "abcde" R);
 }
 
+static void check_harmless(const char *input, const char *expected)
+{
+	_cleanup_(buffer_release) struct buffer out;
+	buffer_init(&out, 1000);
+	assert_int_equal(text_append_harmless(&out, bytes_of_string(input)), 0);
+	assert_string_equal(buffer_string(&out) ? buffer_string(&out) : "", expected);
+}
+
+static void test_harmless(void **state)
+{
+	_cleanup_(buffer_release) struct buffer out;
+	check_harmless("", "");
+	check_harmless("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\xa5", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\xa5");
+	check_harmless("a\033[31m\t\n\x7f\xff", "a?[31m???" R);
+	/* CSI in one character and its neighbours, U+009F and U+00A0 */
+	check_harmless("\xc2\x80\xc2\x9b\x31m\xc2\x9f\xc2\xa0", "??1m?\xc2\xa0");
+	/* U+061C, U+200A to U+2010, U+2027 to U+202F */
+	check_harmless("\xd8\x9b\xd8\x9c", "\xd8\x9b?");
+	check_harmless("\xe2\x80\x8a\xe2\x80\x8b\xe2\x80\x8f\xe2\x80\x90", "\xe2\x80\x8a??\xe2\x80\x90");
+	check_harmless("\xe2\x80\xa7\xe2\x80\xa8\xe2\x80\xae\xe2\x80\xaf", "\xe2\x80\xa7??\xe2\x80\xaf");
+	/* U+2060, U+2066, U+2069, U+206A; U+FEFF */
+	check_harmless("\xe2\x81\xa0\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa\xef\xbb\xbf", "???\xe2\x81\xaa?");
+	buffer_init(&out, 4);
+	assert_int_equal(buffer_append_string(&out, "ab"), 0);
+	assert_int_equal(text_append_harmless(&out, bytes_of_string("c\ndd")), -E2BIG);
+	assert_string_equal(buffer_string(&out), "ab");
+}
+
 static void check_url(const char *input, bool plus_is_space, const char *expected)
 {
 	_cleanup_(buffer_release) struct buffer out;
@@ -292,6 +320,7 @@ int main(void)
 		cmocka_unit_test(test_format_count),
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_utf8_append_is_all_or_nothing),
+		cmocka_unit_test(test_harmless),
 		cmocka_unit_test(test_url_decode),
 		cmocka_unit_test(test_url_round_trip),
 		cmocka_unit_test(test_starts_and_ends),

@@ -19,12 +19,19 @@ struct list_arguments {
 
 /* ---- list ---- */
 
-/* Paths and reasons come from other hosts and go to a terminal: control characters are shown as '?'. */
+/* Paths and reasons come from other hosts and go to a terminal. */
 static void print_safe(const char *text, int width)
 {
 	int len = 0;
-	for (const char *at = text ? text : ""; *at; at++, len++)
-		putchar((unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
+	for (struct bytes rest = bytes_of_string(text ? text : ""); rest.len > 0; len++) {
+		bool valid;
+		struct bytes sequence = {rest.data, text_utf8_sequence(rest, &valid)};
+		if (valid && !text_is_hostile(sequence))
+			fwrite(sequence.data, 1, sequence.len, stdout);
+		else
+			putchar('?');
+		rest = (struct bytes){rest.data + sequence.len, rest.len - sequence.len};
+	}
 	for (; len < width; len++)
 		putchar(' ');
 }

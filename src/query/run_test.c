@@ -900,6 +900,11 @@ static void test_table_text(void **state)
 	buffer_init(&text, SIZE_MAX);
 	assert_int_equal(query_write_text(&result, NULL, NULL, &text, NULL), 0);
 	assert_string_equal(buffer_string(&text), "self  self_percent  total  total_percent  function  file  binary\n");
+	/* Names of columns are labels, too. */
+	snprintf(result.table.columns[4].name, sizeof(result.table.columns[4].name), "f\033\xc2\x9b\xe2\x80\xae");
+	buffer_clear(&text);
+	assert_int_equal(query_write_text(&result, NULL, NULL, &text, NULL), 0);
+	assert_string_equal(buffer_string(&text), "self  self_percent  total  total_percent  f???  file  binary\n");
 }
 
 static void test_limits(void **state)

@@ -252,19 +252,15 @@ static size_t text_width(const char *text)
 	return width;
 }
 
-/* Texts come from outside and go to a terminal: control characters are replaced. */
+/* Texts come from outside and go to a terminal. */
 static int append_padded(struct buffer *out, const char *text, size_t width, bool right, bool last)
 {
-	size_t own = text_width(text), pad = own < width ? width - own : 0, start;
+	size_t own = text_width(text), pad = own < width ? width - own : 0;
 	int r = 0;
 	for (size_t i = 0; !r && right && i < pad; i++)
 		r = buffer_append_byte(out, ' ');
-	start = out->len;
 	if (!r)
-		r = text_append_utf8(out, bytes_of_string(text));
-	for (size_t i = start; !r && i < out->len; i++)
-		if (out->data[i] < 0x20 || out->data[i] == 0x7f)
-			out->data[i] = '?';
+		r = text_append_harmless(out, bytes_of_string(text));
 	for (size_t i = 0; !r && !right && !last && i < pad; i++)
 		r = buffer_append_byte(out, ' ');
 	return r ? r : buffer_append_string(out, last ? "\n" : "  ");

@@ -489,6 +489,33 @@ static void test_source_text(void **state)
 	assert_non_null(strstr(buffer_string(&out), "\033[31m>"));
 }
 
+/* Text that drives a terminal, or that shows other code than there is. */
+static void test_hostile_text(void **state)
+{
+	_cleanup_(profile_freep) struct profile *p = test_new_profile("cpu", "nanoseconds");
+	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
+	_cleanup_(buffer_release) struct buffer out;
+	struct listing_options options = {.function = "f\xc2\x9b\x32J"};
+	SAMPLE(p, 10,
+	       location(p, 0, 1,
+			LINES({"f\xc2\x9b\x32J",
+			       "\xe2\x80\xae"
+			       "c.f",
+			       1})));
+	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
+	struct listing_source source = {
+		.lines = &lines,
+		.from = "local file",
+		.text = bytes_of_string("\tif (a) /*\xe2\x80\xae \xe2\x81\xa6*/\xc2\x85\tb\xc3\xa4\te;\t"),
+		.first = 1,
+		.last = 1};
+	buffer_init(&out, MIB);
+	assert_int_equal(listing_source_write_text(&source, false, &out, NULL), 0);
+	assert_non_null(strstr(buffer_string(&out), "function  f?2J\n"));
+	assert_non_null(strstr(buffer_string(&out), "file      ?c.f\n"));
+	assert_non_null(strstr(buffer_string(&out), "       1          if (a) /*? ?*/? b\xc3\xa4      e;      \n"));
+}
+
 static void test_code(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
@@ -590,6 +617,7 @@ int main(void)
 		cmocka_unit_test(test_source_without_text),
 		cmocka_unit_test(test_endless_text),
 		cmocka_unit_test(test_source_text),
+		cmocka_unit_test(test_hostile_text),
 		cmocka_unit_test(test_code),
 		cmocka_unit_test(test_faults),
 	};

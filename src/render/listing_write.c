@@ -4,7 +4,8 @@
  *
  * The text has the columns of `perf annotate` and `go tool pprof -list`: self, total, where, what. A line is marked ">" when a
  * tenth or more of what the function costs is on it; with colour, such lines are red, and those with a hundredth or more green.
- * Source text and names are data from outside and go to a terminal, so control characters are replaced and tabs are expanded.
+ * Source text and names are data from outside and go to a terminal, so what would drive or deceive it is replaced, and tabs are
+ * expanded.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -267,21 +268,18 @@ static void print(struct printer *printer, const char *text)
 /* Text from outside. */
 static void print_text(struct printer *printer, struct bytes text)
 {
-	_cleanup_(buffer_release) struct buffer clean;
+	struct buffer *out = printer->out;
 	size_t column = 0;
-	buffer_init(&clean, SIZE_MAX);
-	if (printer->r == 0)
-		printer->r = text_append_utf8(&clean, text);
-	for (size_t i = 0; i < clean.len && printer->r == 0; i++) {
-		uint8_t c = clean.data[i];
-		if (c != '\t') {
-			column += (c & 0xc0) != 0x80;
-			printer->r = buffer_append_byte(printer->out, c < 0x20 || c == 0x7f ? '?' : c);
-			continue;
-		}
-		do
-			printer->r = buffer_append_byte(printer->out, ' ');
-		while (printer->r == 0 && ++column % TAB);
+	while (text.len > 0 && printer->r == 0) {
+		const uint8_t *tab = memchr(text.data, '\t', text.len);
+		size_t len = tab ? (size_t)(tab - text.data) : text.len, start = out->len;
+		printer->r = text_append_harmless(out, (struct bytes){text.data, len});
+		for (size_t i = start; i < out->len; i++)
+			column += (out->data[i] & 0xc0) != 0x80;
+		for (bool more = tab; more && printer->r == 0; more = ++column % TAB)
+			printer->r = buffer_append_byte(out, ' ');
+		len += tab != NULL;
+		text = (struct bytes){text.data + len, text.len - len};
 	}
 }
 

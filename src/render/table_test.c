@@ -151,14 +151,14 @@ static void test_text(void **state)
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
 	test_add_stack(profile, "main;hot", 9000000000);
-	test_add_stack(profile, "main;esc\x1b[31m\xff<cold", 990000000);
+	test_add_stack(profile, "main;esc\x1b[31m\xff\xc2\x9b\xe2\x80\xae<cold", 990000000);
 	test_add_stack(profile, "main;cold", 10000000);
 	build(profile, &flame, &table);
 	assert_text(&table, "nanoseconds", 0,
 		    "Showing nodes accounting for 10s, 100% of 10s total\n"
 		    "      flat  flat%   sum%        cum   cum%\n"
 		    "        9s 90.00% 90.00%         9s 90.00%  hot\n"
-		    "     0.99s  9.90% 99.90%      0.99s  9.90%  esc?[31m\xef\xbf\xbd (inline)\n"
+		    "     0.99s  9.90% 99.90%      0.99s  9.90%  esc?[31m\xef\xbf\xbd?? (inline)\n"
 		    "     0.01s   0.1%   100%         1s 10.00%  cold\n"
 		    "         0     0%   100%        10s   100%  main\n");
 	assert_text(&table, "nanoseconds", 1,

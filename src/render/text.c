@@ -165,16 +165,6 @@ static const char *format_percent(int64_t value, int64_t total, char out[static 
 
 #define VALUE_MAX 64
 
-static int append_name(struct buffer *out, const char *name)
-{
-	size_t start = out->len;
-	int r = text_append_utf8(out, bytes_of_string(name));
-	for (size_t i = start; r == 0 && i < out->len; i++)
-		if (out->data[i] < 0x20 || out->data[i] == 0x7f)
-			out->data[i] = '?';
-	return r;
-}
-
 static int append_row(struct buffer *out, const struct table *table, const struct table_row *row, int64_t sum,
 		      const struct scale *scale)
 {
@@ -185,7 +175,7 @@ static int append_row(struct buffer *out, const struct table *table, const struc
 			      format_percent(sum, table->total, sum_percent), total,
 			      format_percent(row->total, table->total, total_percent));
 	if (r == 0)
-		r = append_name(out, row->name);
+		r = text_append_harmless(out, bytes_of_string(row->name));
 	if (r == 0 && row->inlined)
 		r = buffer_append_string(out, row->called ? " (partial-inline)" : " (inline)");
 	return r < 0 ? r : buffer_append_byte(out, '\n');
