@@ -13,7 +13,8 @@
  *
  * Invariants: `size` is the file's size when it was opened; no range beyond it is ever asked for, and a file that shrinks later
  * gives short reads, which are errors. Nothing that the file says about itself becomes an allocation before it is compared with
- * `size` and with a limit.
+ * `size` and with a limit. `size` alone bounds nothing: a sparse file has any size for free. That is why header entries have
+ * the size of the gABI or are refused: a larger one, which it allows for, is in no file, but multiplies the largest table.
  *
  * Rejected: libelf with ELF_C_READ_MMAP (SIGBUS on files that shrink) and with plain ELF_C_READ (reads and keeps whole
  * sections, inflates compressed ones without a limit).
@@ -135,7 +136,7 @@ static int read_segments(struct elf_file *file, uint64_t offset, uint64_t count,
 	if (count > ELF_SEGMENTS_MAX)
 		return error_set(err, -E2BIG, "%s: %llu program headers, more than the limit of %u", file->name,
 				 (unsigned long long)count, ELF_SEGMENTS_MAX);
-	if (entry_size < (file->is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)))
+	if (entry_size != (file->is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)))
 		return error_set(err, -EBADMSG, "%s: damaged ELF file: program headers of %llu bytes", file->name,
 				 (unsigned long long)entry_size);
 	_cleanup_(mem_freep) uint8_t *raw = NULL;
@@ -160,7 +161,7 @@ static int read_tables(struct elf_file *file, const Elf64_Ehdr *header, struct e
 	file->section_names_index = header->e_shstrndx;
 	size_t need = file->is_64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
 	bool overflowed = section_count == 0 || segment_count == PN_XNUM || header->e_shstrndx == SHN_XINDEX;
-	if (header->e_shoff != 0 && header->e_shentsize >= need && overflowed) {
+	if (header->e_shoff != 0 && header->e_shentsize == need && overflowed) {
 		uint8_t raw[sizeof(Elf64_Shdr)];
 		struct elf_section zero;
 		uint32_t name;
@@ -178,7 +179,7 @@ static int read_tables(struct elf_file *file, const Elf64_Ehdr *header, struct e
 	if (section_count > ELF_SECTIONS_MAX)
 		return error_set(err, -E2BIG, "%s: %llu sections, more than the limit of %u", file->name,
 				 (unsigned long long)section_count, ELF_SECTIONS_MAX);
-	if (section_count > 0 && header->e_shentsize < need)
+	if (section_count > 0 && header->e_shentsize != need)
 		return error_set(err, -EBADMSG, "%s: damaged ELF file: section headers of %u bytes", file->name,
 				 header->e_shentsize);
 	file->section_count = (size_t)section_count;

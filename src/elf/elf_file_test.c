@@ -187,6 +187,31 @@ static void test_limits(void **state)
 	buffer_release(&b);
 }
 
+/* Entries larger than what is read of them would make tables of 65,535 times that: gigabytes, out of a sparse file. */
+static void test_size_of_header_entries(void **state)
+{
+	struct buffer b;
+	struct elf_file file;
+	struct error err = {0};
+	test_elf_build(&good, &b);
+	Elf64_Ehdr *header = (Elf64_Ehdr *)b.data;
+	uint16_t *const sizes[] = {&header->e_phentsize, &header->e_shentsize};
+	for (size_t i = 0; i < 2; i++) {
+		uint16_t right = *sizes[i];
+		*sizes[i] = (uint16_t)(right + 8);
+		assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", &err), -EBADMSG);
+		assert_non_null(strstr(err.message, i == 0 ? "program headers of 64 bytes" : "section headers of 72 bytes"));
+		*sizes[i] = right;
+	}
+	/* Tables that are not there have no entries whose size could be wrong. */
+	header->e_phentsize = header->e_shentsize = 0;
+	header->e_phnum = header->e_shnum = 0;
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", &err), 0);
+	assert_int_equal(elf_file_load_sections(&file, &err), 0);
+	elf_file_release(&file);
+	buffer_release(&b);
+}
+
 static void test_every_truncation(void **state)
 {
 	struct buffer b;
@@ -332,6 +357,7 @@ int main(void)
 		cmocka_unit_test(test_refuses_what_is_no_elf_file),
 		cmocka_unit_test(test_refuses_what_is_no_regular_file),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_size_of_header_entries),
 		cmocka_unit_test(test_every_truncation),
 		cmocka_unit_test(test_every_bit_flip),
 		cmocka_unit_test(test_file_that_shrinks),
