@@ -53,14 +53,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	int fd = memfd_create("extract", MFD_CLOEXEC), again = memfd_create("extract", MFD_CLOEXEC);
 	must(fd >= 0 && again >= 0);
-	if (elf_extract(&file, fd, 1 << 22, &result, NULL) == 0) {
+	if (elf_extract(&file, fd, &(struct elf_extract_options){.bytes_max = 1 << 22}, &result, NULL) == 0) {
 		must(result.has_debug || result.has_symtab || result.has_pclntab);
 		must(elf_file_open(&extract, fd, "extract", NULL) == 0);
 		must(extract.size == result.bytes);
 		must(elf_file_load_sections(&extract, NULL) == 0);
 		check_sections(&file, &extract);
 		compare_symbols(&file, &extract);
-		must(elf_extract(&extract, again, 1 << 23, &result, NULL) == 0);
+		must(elf_extract(&extract, again, &(struct elf_extract_options){.bytes_max = 1 << 23}, &result, NULL) == 0);
 		elf_file_release(&extract);
 	}
 	close(fd);

@@ -70,7 +70,8 @@ static void check_extract(struct elf_file *file, uint64_t expected)
 {
 	struct elf_extract_result result;
 	int fd = memfd_create("extract", MFD_CLOEXEC);
-	if (fd >= 0 && elf_extract(file, fd, 1 << 20, &result, NULL) == 0 && result.has_pclntab) {
+	if (fd >= 0 && elf_extract(file, fd, &(struct elf_extract_options){.bytes_max = 1 << 20}, &result, NULL) == 0 &&
+	    result.has_pclntab) {
 		struct elf_file extract;
 		uint64_t hash;
 		must(elf_file_open(&extract, fd, "extract", NULL) == 0);

@@ -18,6 +18,7 @@
 
 #define DEBUG_ROOT	 "/usr/lib/debug"
 #define MEMORY_BYTES_MAX (8 * MIB)
+#define TABLE_BYTES_MAX	 (64 * MIB) /* of a Go program: those of the largest programs have about as much */
 
 /* ---- finding files ---- */
 
@@ -269,14 +270,14 @@ static int extract(const struct debug_copy_request *request, struct source *sour
 {
 	struct elf_extract_result result;
 	struct debug_copy *copy = ret;
-	uint64_t limit = request->bytes_max;
+	struct elf_extract_options options = {.bytes_max = request->bytes_max, .memory_max = TABLE_BYTES_MAX};
 	bool in_memory;
 	_cleanup_(fd_closep) int fd = debug_copy_open_temporary(request->directory, &in_memory, err);
 	if (fd < 0)
 		return fd;
-	if (in_memory && (!limit || limit > MEMORY_BYTES_MAX))
-		limit = MEMORY_BYTES_MAX;
-	int r = elf_extract(&source->file, fd, limit, &result, err);
+	if (in_memory && (!options.bytes_max || options.bytes_max > MEMORY_BYTES_MAX))
+		options.bytes_max = MEMORY_BYTES_MAX;
+	int r = elf_extract(&source->file, fd, &options, &result, err);
 	if (r < 0)
 		return r;
 	*copy = (struct debug_copy){.size = result.bytes};

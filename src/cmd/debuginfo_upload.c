@@ -250,7 +250,7 @@ static int extract(struct sending *sending, int file_fd, struct error *err)
 	int r = elf_file_open(&file, file_fd, sending->name, err);
 	if (r)
 		return r;
-	r = elf_extract(&file, sending->fd, 0, &result, err);
+	r = elf_extract(&file, sending->fd, NULL, &result, err);
 	elf_file_release(&file);
 	if (r == -ENOENT)
 		return error_set(err, r, "there are no symbols and no debug information in it");

@@ -26,7 +26,6 @@
 #define STUB_BYTES     16
 #define PLT_SUFFIX     "@plt"
 #define NOTE_MAGIC     0x314c5057u
-#define STUBS_MAX      (1u << 20)
 
 /* A stub in ELF_PLT_SECTION. */
 struct noted_stub {
@@ -68,7 +67,7 @@ static int add_slot(struct plt *plt, const uint8_t *raw, struct error *err)
 	memcpy(&rela, raw, sizeof(rela));
 	if (!is_slot_relocation(plt->file, (uint32_t)ELF64_R_TYPE(rela.r_info)))
 		return 0;
-	int r = array_reserve(&plt->slots, &plt->slot_capacity, plt->slot_count + 1, ELF_SYMBOLS_MAX);
+	int r = array_reserve(&plt->slots, &plt->slot_capacity, plt->slot_count + 1, ELF_PLT_STUBS_MAX);
 	if (r < 0)
 		return r == -ENOMEM ? error_nomem(err) : r;
 	plt->slots[plt->slot_count++] = (struct slot){rela.r_offset, (uint32_t)ELF64_R_SYM(rela.r_info)};
@@ -212,7 +211,7 @@ static int add_noted_stubs(struct plt *plt, struct error *err)
 	if (!section || section->type == SHT_NOBITS)
 		return -ENOENT;
 	struct bytes data;
-	int r = elf_file_read_section(plt->file, section, 8 + STUBS_MAX * sizeof(struct noted_stub), &data, err);
+	int r = elf_file_read_section(plt->file, section, ELF_PLT_NOTE_BYTES_MAX, &data, err);
 	if (r < 0)
 		return r == -ENOENT ? -EBADMSG : r;
 	uint32_t header[2] = {0};

@@ -5,8 +5,10 @@
 
 #include "elf/elf_symbols.h"
 
-#define ELF_PLT_SECTION	      ".wick.plt" /* in files that elf/extract.c wrote; elf_plt.c has its layout */
-#define EXECUTED_SEGMENTS_MAX 64 /* those beyond are ignored, so that time per symbol is bounded; real files have a few */
+#define ELF_PLT_SECTION	       ".wick.plt" /* in files that elf/extract.c wrote; elf_plt.c has its layout */
+#define ELF_PLT_STUBS_MAX      (1u << 20)
+#define ELF_PLT_NOTE_BYTES_MAX (8 + ELF_PLT_STUBS_MAX * 16ull) /* of that section */
+#define EXECUTED_SEGMENTS_MAX  64 /* those beyond are ignored, so that time per symbol is bounded; real files have a few */
 
 /* One file being read into a list. */
 struct symbol_reader {

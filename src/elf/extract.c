@@ -55,6 +55,7 @@ struct added {
 
 struct extract {
 	struct elf_file *file;
+	struct elf_extract_options options;
 	int fd;
 	struct elf_extract_result result;
 	struct place *places; /* of each section of the original */
@@ -156,12 +157,12 @@ static uint64_t names_bytes(const struct extract *x)
 	return x->file->sections[x->file->section_names_index].size;
 }
 
-static void begin_added(struct extract *x, const char *name, struct added *ret)
+static void begin_added(struct extract *x, const char *name, uint64_t bytes_max, struct added *ret)
 {
 	/* A table that does not end with a NUL gets one: holes in the new file are zeros. */
 	uint64_t extra = x->names_extra > 0 ? x->names_extra : 1;
 	*ret = (struct added){.name = name, .name_offset = (uint32_t)(names_bytes(x) + extra)};
-	buffer_init(&ret->data, PCLNTAB_INLINE_BYTES_MAX);
+	buffer_init(&ret->data, (size_t)bytes_max);
 }
 
 /* Takes over the contents when there are any. */
@@ -186,7 +187,7 @@ static void add_found_table(struct extract *x, const struct pclntab *table)
 	struct added added;
 	if (x->result.has_pclntab || table->layout < PCLNTAB_1_16)
 		return;
-	begin_added(x, ".gopclntab", &added);
+	begin_added(x, ".gopclntab", 0, &added);
 	added.address = table->address;
 	added.from = table->offset;
 	added.size = pclntab_end(table);
@@ -198,11 +199,14 @@ static int add_go_sections(struct extract *x, struct error *err)
 {
 	struct pclntab table;
 	struct added added;
-	int r = pclntab_open(x->file, &table, err);
+	uint64_t most = x->options.memory_max;
+	const struct pclntab_limits limits = {.table_bytes = most,
+					      .pointers = (size_t)(most / 4 / sizeof(struct pclntab_pointer))};
+	int r = most ? pclntab_open_within(x->file, &limits, &table, err) : pclntab_open(x->file, &table, err);
 	if (r < 0)
 		return r;
 	add_found_table(x, &table);
-	begin_added(x, PCLNTAB_INLINE_SECTION, &added);
+	begin_added(x, PCLNTAB_INLINE_SECTION, most ? most / 4 : PCLNTAB_INLINE_BYTES_MAX, &added);
 	r = pclntab_write_inline(&table, &added.data, err);
 	if (r < 0)
 		buffer_clear(&added.data);
@@ -218,7 +222,7 @@ static int add_sections(struct extract *x, struct error *err)
 	int r = 0;
 	if (!elf_file_find_section(x->file, ELF_PLT_SECTION)) {
 		struct added added;
-		begin_added(x, ELF_PLT_SECTION, &added);
+		begin_added(x, ELF_PLT_SECTION, ELF_PLT_NOTE_BYTES_MAX, &added);
 		r = elf_plt_note(x->file, &added.data, err);
 		end_added(x, &added);
 	}
@@ -258,9 +262,10 @@ static bool follows_note(const struct extract *x, size_t i)
 	       s->offset >= before->offset + before->size && s->offset - before->offset - before->size < NOTE_GAP_MAX;
 }
 
-static int lay_out(struct extract *x, uint64_t bytes_max, struct error *err)
+static int lay_out(struct extract *x, struct error *err)
 {
 	const struct elf_file *file = x->file;
+	uint64_t bytes_max = x->options.bytes_max;
 	x->end = header_bytes(file) + file->segment_count * (file->is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr));
 	for (size_t i = 0; i < file->section_count; i++) {
 		const struct elf_section *s = &file->sections[i];
@@ -491,7 +496,7 @@ static int write_sections(struct extract *x, struct error *err)
 	return r < 0 ? error_nomem(err) : write_at(x, out.data, out.len, x->end, err);
 }
 
-static int extract(struct extract *x, uint64_t bytes_max, struct error *err)
+static int extract(struct extract *x, struct error *err)
 {
 	x->places = mem_zalloc_array(x->file->section_count + 1, sizeof(*x->places));
 	if (!x->places)
@@ -501,7 +506,7 @@ static int extract(struct extract *x, uint64_t bytes_max, struct error *err)
 	if (r == 0 && !x->result.has_debug && !x->result.has_symtab && !x->result.has_pclntab)
 		r = error_set(err, -ENOENT, "%s: no symbols and no debug information to extract", x->file->name);
 	if (r == 0)
-		r = lay_out(x, bytes_max, err);
+		r = lay_out(x, err);
 	if (r == 0)
 		r = write_header(x, err);
 	if (r == 0)
@@ -511,13 +516,16 @@ static int extract(struct extract *x, uint64_t bytes_max, struct error *err)
 	return r < 0 ? r : write_sections(x, err);
 }
 
-int elf_extract(struct elf_file *file, int out_fd, uint64_t bytes_max, struct elf_extract_result *ret, struct error *err)
+int elf_extract(struct elf_file *file, int out_fd, const struct elf_extract_options *options, struct elf_extract_result *ret,
+		struct error *err)
 {
 	struct extract x = {.file = file, .fd = out_fd};
+	if (options)
+		x.options = *options;
 	int r = elf_file_load_sections(file, err);
 	if (r < 0)
 		return r;
-	r = extract(&x, bytes_max, err);
+	r = extract(&x, err);
 	mem_free(x.places);
 	for (size_t i = 0; i < x.added_count; i++)
 		buffer_release(&x.added[i].data);

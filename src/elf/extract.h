@@ -18,8 +18,15 @@ struct elf_extract_result {
 	uint64_t kept, dropped; /* sections */
 	bool has_debug, has_symtab, has_pclntab;
 };
-/* Writes the copy to out_fd (a regular file or memfd, from its beginning), which stays the caller's. bytes_max 0 = no limit;
- * past it -E2BIG. -ENOENT when the file has nothing to keep. */
-int elf_extract(struct elf_file *file, int out_fd, uint64_t bytes_max, struct elf_extract_result *ret, struct error *err);
+struct elf_extract_options {
+	uint64_t bytes_max; /* of the copy, past it -E2BIG; 0 = no limit */
+	/* Of Go's table of functions, which is held as a whole, and about half as much for what is made of it; 0 = as much as
+	 * a server takes. Past it, there are no inlined calls in the copy. */
+	uint64_t memory_max;
+};
+/* Writes the copy to out_fd (a regular file or memfd, from its beginning), which stays the caller's. options may be NULL.
+ * -ENOENT when the file has nothing to keep. */
+int elf_extract(struct elf_file *file, int out_fd, const struct elf_extract_options *options, struct elf_extract_result *ret,
+		struct error *err);
 
 #endif

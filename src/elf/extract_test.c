@@ -20,6 +20,7 @@
 #include "elf/elf_symbols_int.h"
 #include "elf/extract.h"
 #include "elf/test_elf.h"
+#include "elf/test_pclntab.h"
 
 #define RUN_BYTES 16
 
@@ -35,7 +36,7 @@ static void open_pair(struct pair *pair)
 			      .extract_fd = memfd_create("extract", MFD_CLOEXEC)};
 	struct error err = {0};
 	assert_int_equal(elf_file_open(&pair->original, pair->original_fd, "self", &err), 0);
-	int r = elf_extract(&pair->original, pair->extract_fd, 0, &pair->result, &err);
+	int r = elf_extract(&pair->original, pair->extract_fd, NULL, &pair->result, &err);
 	assert_string_equal(err.message, "");
 	assert_int_equal(r, 0);
 	assert_int_equal(elf_file_open(&pair->extract, pair->extract_fd, "extract", &err), 0);
@@ -198,7 +199,7 @@ static int extract_bytes(struct bytes bytes, uint64_t bytes_max, struct elf_extr
 	if (r < 0)
 		return r;
 	int fd = memfd_create("extract", MFD_CLOEXEC);
-	r = elf_extract(&file, fd, bytes_max, result, err);
+	r = elf_extract(&file, fd, &(struct elf_extract_options){.bytes_max = bytes_max}, result, err);
 	elf_file_release(&file);
 	close(fd);
 	return r;
@@ -240,6 +241,109 @@ static void test_limits(void **state)
 	buffer_release(&b);
 }
 
+/* ---- Go programs that cost more than they are ---- */
+
+/* Extracts a file and reads the notes of its inlined calls: whether there are any, and of how many functions. */
+static bool extract_go(struct bytes bytes, uint64_t memory_max, uint32_t *ret_functions, uint64_t *ret_bytes)
+{
+	struct elf_file file, copy;
+	struct elf_extract_result result;
+	struct elf_extract_options options = {.memory_max = memory_max};
+	int fd = memfd_create("extract", MFD_CLOEXEC);
+	assert_int_equal(elf_file_open_memory(&file, bytes, "test", NULL), 0);
+	assert_int_equal(elf_extract(&file, fd, &options, &result, NULL), 0);
+	assert_true(result.has_pclntab);
+	elf_file_release(&file);
+	assert_int_equal(elf_file_open(&copy, fd, "extract", NULL), 0);
+	assert_int_equal(elf_file_load_sections(&copy, NULL), 0);
+	const struct elf_section *notes = elf_file_find_section(&copy, PCLNTAB_INLINE_SECTION);
+	bool has_notes = notes != NULL;
+	*ret_bytes = has_notes ? notes->size : 0;
+	if (has_notes)
+		assert_int_equal(elf_file_read(&copy, notes->offset + 4, ret_functions, sizeof(*ret_functions), NULL), 0);
+	elf_file_release(&copy);
+	close(fd);
+	return has_notes;
+}
+
+static void test_memory_limit(void **state)
+{
+	struct buffer b;
+	uint32_t functions;
+	uint64_t bytes;
+	test_go_build(&(struct test_go){.layout = PCLNTAB_1_20}, &b);
+	Elf64_Shdr *sections = (Elf64_Shdr *)(b.data + ((Elf64_Ehdr *)b.data)->e_shoff);
+	uint64_t table_bytes = sections[3].sh_size;
+	assert_true(extract_go(buffer_bytes(&b), table_bytes, &functions, &bytes));
+	assert_int_equal(functions, 1);
+	assert_false(extract_go(buffer_bytes(&b), table_bytes - 1, &functions, &bytes));
+	buffer_release(&b);
+}
+
+#define MANY_FUNCTIONS 8
+#define MANY_CALLS     (1u << 15)
+
+/* A program of functions that share one record, whose pc table says a large number of inlined calls. */
+static void build_sharing_functions(struct buffer *b)
+{
+	static const int32_t last_call[] = {MANY_CALLS - 1, 4};
+	struct buffer tables = {.max = 64};
+	test_go_table(&tables, last_call, 1);
+	test_go_build(&(struct test_go){.layout = PCLNTAB_1_20}, b);
+	b->max = 4 * MIB;
+	size_t table_at = (b->len + 7) & ~(size_t)7, names_at = 72, units_at = 80, files_at = 88, pcs_at = 96,
+	       functions_at = 112;
+	size_t record_at = functions_at + (MANY_FUNCTIONS + 1) * 8;
+	test_elf_pad(b, table_at);
+	test_go_header(&(struct test_go){.layout = PCLNTAB_1_20}, b);
+	memcpy(b->data + table_at + 8, &(uint64_t){MANY_FUNCTIONS}, 8);
+	const uint64_t words[] = {1, TEST_GO_TEXT, names_at, units_at, files_at, pcs_at, functions_at};
+	test_elf_put(b, words, sizeof(words));
+	test_elf_put(b, "\0one", 5);
+	test_elf_pad(b, table_at + pcs_at + 1);
+	test_elf_put(b, tables.data, tables.len);
+	test_elf_pad(b, table_at + functions_at);
+	for (uint32_t i = 0; i <= MANY_FUNCTIONS; i++) {
+		test_go_u32(b, i * 4);
+		if (i < MANY_FUNCTIONS)
+			test_go_u32(b, record_at - functions_at);
+	}
+	test_elf_pad(b, table_at + record_at);
+	const uint32_t record[] = {0, 1, 0, 0, 0, 0, 0, 3, 0, 1, 4u << 24, 0, 0, 1, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0x20};
+	test_elf_put(b, record, sizeof(record));
+	size_t table_end = b->len;
+	test_elf_pad(b, 0x220 + (size_t)MANY_CALLS * 16);
+	memcpy(b->data + 0x224, &(uint32_t){1}, 4); /* the name of the first call, which is looked at */
+	Elf64_Ehdr *header = (Elf64_Ehdr *)b->data;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(b->data + header->e_shoff);
+	Elf64_Phdr *segments = (Elf64_Phdr *)(b->data + header->e_phoff);
+	uint64_t address = TEST_GO_RODATA + (table_at - 0x200);
+	segments[1].p_filesz = segments[1].p_memsz = b->len - 0x200;
+	segments[2].p_vaddr += 1 << 24;
+	uint64_t module[] = {address, address + names_at};
+	memcpy(b->data + sections[4].sh_offset + 0x18, module, sizeof(module));
+	sections[3].sh_addr = address;
+	sections[3].sh_offset = table_at;
+	sections[3].sh_size = table_end - table_at;
+	buffer_release(&tables);
+}
+
+/* Calls are noted up to a multiple of the table, which is a few hundred bytes here, not for each function that shares them. */
+static void test_functions_that_share_calls(void **state)
+{
+	struct buffer b;
+	uint32_t functions;
+	uint64_t bytes;
+	build_sharing_functions(&b);
+	assert_true(extract_go(buffer_bytes(&b), 0, &functions, &bytes));
+	assert_int_equal(functions, 2);
+	assert_int_equal(bytes, 16 + 2 * (8 + 12 * (uint64_t)MANY_CALLS));
+	/* And up to a part of what may be held. */
+	assert_true(extract_go(buffer_bytes(&b), 2 * MIB, &functions, &bytes));
+	assert_int_equal(functions, 1);
+	buffer_release(&b);
+}
+
 static void test_every_truncation_and_bit_flip(void **state)
 {
 	struct buffer b;
@@ -273,7 +377,7 @@ static void test_faults(void **state)
 			fault_arm(kinds[kind], n, 0);
 			int r = elf_file_open(&file, fd, "self", &err);
 			if (r == 0) {
-				r = elf_extract(&file, out, 0, &result, &err);
+				r = elf_extract(&file, out, NULL, &result, &err);
 				elf_file_release(&file);
 			}
 			bool reached = fault_disarm(kinds[kind]);
@@ -293,9 +397,14 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sections_and_segments),	      cmocka_unit_test(test_symbols_are_the_same),
-		cmocka_unit_test(test_no_code_and_no_data),	      cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_every_truncation_and_bit_flip), cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_sections_and_segments),
+		cmocka_unit_test(test_symbols_are_the_same),
+		cmocka_unit_test(test_no_code_and_no_data),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_memory_limit),
+		cmocka_unit_test(test_functions_that_share_calls),
+		cmocka_unit_test(test_every_truncation_and_bit_flip),
+		cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

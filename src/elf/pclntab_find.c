@@ -109,6 +109,7 @@ static int read_word(const struct pclntab *table, uint64_t address, uint64_t *re
 	return 0;
 }
 
+/* 1 when there are too many. */
 static int add_relocations(struct pclntab *table, const uint8_t *data, size_t len, struct error *err)
 {
 	uint32_t relative = table->file->machine == EM_AARCH64 ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
@@ -118,16 +119,36 @@ static int add_relocations(struct pclntab *table, const uint8_t *data, size_t le
 		if (ELF64_R_TYPE(rela.r_info) != relative)
 			continue;
 		int r = array_reserve(&table->pointers, &table->pointer_capacity, table->pointer_count + 1,
-				      PCLNTAB_RELOCATIONS_MAX);
-		if (r == -E2BIG)
-			break;
+				      table->limits.pointers);
 		if (r < 0)
-			return error_nomem(err);
+			return r == -E2BIG ? 1 : error_nomem(err);
 		table->pointers[table->pointer_count++] = (struct pclntab_pointer){rela.r_offset, (uint64_t)rela.r_addend};
 	}
+	return 0;
+}
+
+/* Through a window: in the agent, there is no room for all of them. */
+static int read_relocations(struct pclntab *table, uint64_t offset, uint64_t len, struct error *err)
+{
+	const uint64_t entry = sizeof(Elf64_Rela), per_window = WINDOW_BYTES / entry * entry;
+	struct error problem = {0};
+	int r = 0;
+	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
+	if (!window)
+		return error_nomem(err);
+	if (len / entry > table->limits.pointers)
+		return 0;
+	for (uint64_t at = 0; at < len && r == 0; at += per_window) {
+		size_t some = len - at < per_window ? (size_t)(len - at) : (size_t)per_window;
+		r = elf_file_read(table->file, offset + at, window, some, &problem);
+		if (r == 0)
+			r = add_relocations(table, window, some, &problem);
+	}
+	if ((r == -ENOMEM || r == -EIO) && err)
+		*err = problem;
 	if (table->pointer_count > 1)
 		qsort(table->pointers, table->pointer_count, sizeof(*table->pointers), compare_pointers);
-	return 0;
+	return r == -ENOMEM || r == -EIO ? r : 0;
 }
 
 /* The loader's own way to them, which is there without section headers too. Damage costs the pointers, not the table. */
@@ -154,13 +175,7 @@ static int load_pointers(struct pclntab *table, struct error *err)
 		if (entry.d_tag == DT_RELASZ)
 			len = entry.d_un.d_val;
 	}
-	if (len == 0 || !find_offset(file, address, &offset))
-		return 0;
-	_cleanup_(mem_freep) uint8_t *data = NULL;
-	r = elf_file_read_range(file, offset, len, PCLNTAB_RELOCATIONS_MAX * sizeof(Elf64_Rela), "DT_RELA", &data, err);
-	if (r < 0)
-		return r == -ENOMEM || r == -EIO ? r : 0;
-	return add_relocations(table, data, (size_t)len, err);
+	return find_offset(file, address, &offset) ? read_relocations(table, offset, len, err) : 0;
 }
 
 /* ---- the header ---- */
@@ -289,7 +304,8 @@ static bool match_header(const struct pclntab *table, const uint8_t *data)
 
 static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
 {
-	int r = elf_file_read_range(table->file, offset, len, PCLNTAB_BYTES_MAX, "the table of functions", &table->data, err);
+	int r = elf_file_read_range(table->file, offset, len, table->limits.table_bytes, "the table of functions", &table->data,
+				    err);
 	if (r < 0)
 		return r;
 	table->len = (size_t)len;
@@ -550,7 +566,13 @@ const char *pclntab_get_name(const struct pclntab *table, uint32_t offset)
 
 int pclntab_open(struct elf_file *file, struct pclntab *ret, struct error *err)
 {
-	*ret = (struct pclntab){.file = file, .inline_base = PCLNTAB_NONE};
+	static const struct pclntab_limits limits = {.table_bytes = PCLNTAB_BYTES_MAX, .pointers = PCLNTAB_RELOCATIONS_MAX};
+	return pclntab_open_within(file, &limits, ret, err);
+}
+
+int pclntab_open_within(struct elf_file *file, const struct pclntab_limits *limits, struct pclntab *ret, struct error *err)
+{
+	*ret = (struct pclntab){.file = file, .limits = *limits, .inline_base = PCLNTAB_NONE};
 	int r = elf_file_load_sections(file, err);
 	if (r == 0 && !looks_like_go(file))
 		return no_table(file, err);

@@ -15,6 +15,10 @@
  *   u32 "WGI1", u32 number of functions, u64 start of the text
  *   each: u32 index of the function, u32 number of calls; each: u32 name, u32 parent pc, u32 line
  *
+ * Bounds of writing it, in the agent, out of a program that nobody trusts. Functions may share records, pc tables and arrays,
+ * so that a small table may stand for gigabytes of calls: there is a budget of work and one of bytes, multiples of the table's
+ * size, and the functions that are left when either is used up keep their names, without inlined calls.
+ *
  * Rejected: keeping the part of .rodata that holds the arrays. It is not set off from the rest.
  */
 #include <errno.h>
@@ -29,6 +33,9 @@
 #define CALL_BYTES	      12
 #define CHECKED_FUNCTIONS     64
 #define SOURCE_CALL_BYTES_MAX 20
+#define WORK_PER_BYTE	      4		   /* steps of pc tables and the like; real programs: 0.03 */
+#define FUNCTION_STEPS_MAX    (64u * 1024) /* real programs: about a thousand */
+#define BYTES_LEAST	      (1 * MIB)	   /* and as many as the table; real programs: an eighth of it */
 
 static uint32_t read_u32(const uint8_t *data)
 {
@@ -168,7 +175,7 @@ static size_t count_calls(const struct pclntab_steps *steps)
 	return (size_t)((int64_t)last + 1);
 }
 
-/* Appends one function; 0 when it has no calls, 1 when it has. */
+/* Appends one function; 0 when it has no calls, 1 when it has. Takes no more than table->steps_left. */
 static int write_function(struct pclntab *table, size_t i, struct pclntab_steps *steps, struct buffer *out, struct error *err)
 {
 	struct pclntab_function function;
@@ -199,10 +206,24 @@ int pclntab_write_inline(struct pclntab *table, struct buffer *out, struct error
 	uint32_t header[HEADER_BYTES / 4] = {INLINE_MAGIC, 0, (uint32_t)table->text_start, (uint32_t)(table->text_start >> 32)};
 	size_t header_at = out->len;
 	struct pclntab_steps steps = {0};
+	uint64_t work = WORK_PER_BYTE * (uint64_t)table->len + 1000000, most = header_at + table->len + BYTES_LEAST;
+	out->max = out->max < most ? out->max : (size_t)most;
 	int r = buffer_append(out, header, sizeof(header));
 	for (size_t i = 0; r >= 0 && i < table->function_count; i++) {
+		size_t before = out->len;
+		uint64_t may = work < FUNCTION_STEPS_MAX ? work : FUNCTION_STEPS_MAX;
+		table->steps_left = may;
 		r = write_function(table, i, &steps, out, err);
+		work -= may - table->steps_left;
+		/* Finding the calls looks through the segments. */
+		work -= work < table->file->segment_count ? work : table->file->segment_count;
 		header[1] += r > 0;
+		if (r == -E2BIG)
+			out->len = before;
+		if (r == -E2BIG || work == 0) {
+			r = 0;
+			break;
+		}
 	}
 	mem_free(steps.items);
 	if (r < 0)

@@ -21,6 +21,12 @@ enum pclntab_layout {
 	PCLNTAB_1_20,
 };
 
+/* What reading may take. The agent has far less than a server (elf/extract.c). */
+struct pclntab_limits {
+	uint64_t table_bytes; /* held at once */
+	size_t pointers;      /* of position-independent programs */
+};
+
 /* An address in the file that the loader puts a pointer at. */
 struct pclntab_pointer {
 	uint64_t at, value;
@@ -28,6 +34,7 @@ struct pclntab_pointer {
 
 struct pclntab {
 	struct elf_file *file;
+	struct pclntab_limits limits;
 	uint8_t *data; /* owned; one NUL stands behind it */
 	size_t len;
 	uint64_t address, offset; /* of data[0]: as linked, in the file */
@@ -60,8 +67,9 @@ struct pclntab_call {
 };
 
 /* ---- pclntab_find.c ---- */
-/* Finds and reads the table. Errors as pclntab_read() says. */
+/* Finds and reads the table. Errors as pclntab_read() says. Within the limits of a server, or within others. */
 int pclntab_open(struct elf_file *file, struct pclntab *ret, struct error *err);
+int pclntab_open_within(struct elf_file *file, const struct pclntab_limits *limits, struct pclntab *ret, struct error *err);
 void pclntab_close(struct pclntab *table);
 /* Function i < function_count; false when its entry is damaged. */
 bool pclntab_get_function(const struct pclntab *table, size_t i, struct pclntab_function *ret);
@@ -81,7 +89,8 @@ int pclntab_load_inline(struct pclntab *table, struct error *err);
 /* The first `count` calls that were inlined into function i. -EBADMSG when they lie nowhere. */
 int pclntab_get_calls(const struct pclntab *table, size_t i, const struct pclntab_function *function, size_t count,
 		      struct pclntab_call *ret, struct error *err);
-/* Writes the section that pclntab_load_inline() reads. */
+/* Writes the section that pclntab_load_inline() reads. What is past out->max is left out: these functions have no inlined calls
+ * then. */
 int pclntab_write_inline(struct pclntab *table, struct buffer *out, struct error *err);
 /* 1 when inline trees at `base` make sense for the functions that have one, 0 when not; errors of reading. */
 int pclntab_check_inline_base(const struct pclntab *table, uint64_t base, struct error *err);

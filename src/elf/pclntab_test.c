@@ -207,7 +207,7 @@ static void test_extract(void **state)
 		test_go_build(&go, &b);
 		int fd = memfd_create("extract", MFD_CLOEXEC);
 		assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
-		assert_int_equal(elf_extract(&file, fd, 0, &extracted, NULL), 0);
+		assert_int_equal(elf_extract(&file, fd, NULL, &extracted, NULL), 0);
 		assert_true(extracted.has_pclntab);
 		elf_file_release(&file);
 		buffer_init(&out, 1 << 20);
