@@ -41,7 +41,8 @@
 #define KERNEL_PAUSE_NS	  (3 * NS_PER_S)   /* until the server has made a table of the list */
 #define FILE_PAUSE_NS	  (300 * NS_PER_S) /* before a file is tried again: times the number of tries */
 #define FILE_TRIES	  5
-#define COST_FACTOR	  500 /* rest for each time of a CPU: 0.2 % */
+#define COST_FACTOR	  500		   /* rest for each time of a CPU: 0.2 % */
+#define REST_MAX_NS	  (600 * NS_PER_S) /* so that no file, whatever it costs, keeps the others waiting for hours */
 #define ALTS_REMEMBERED	  16
 
 struct uploader {
@@ -102,8 +103,8 @@ static void pause_for(struct uploader *uploader, int64_t duration_ns)
 /* Rests for the CPU time since the last rest. */
 static void rest(struct uploader *uploader)
 {
-	int64_t cpu_ns = time_thread_cpu_ns();
-	pause_for(uploader, (cpu_ns - uploader->cpu_ns) * COST_FACTOR);
+	int64_t used_ns = time_thread_cpu_ns() - uploader->cpu_ns;
+	pause_for(uploader, used_ns < REST_MAX_NS / COST_FACTOR ? used_ns * COST_FACTOR : REST_MAX_NS);
 	uploader->cpu_ns = time_thread_cpu_ns();
 }
 

@@ -21,7 +21,8 @@
 #include "elf/elf_symbols_int.h"
 
 #define WINDOW_BYTES   (64 * KIB)
-#define PLT_BYTES_MAX  (64 * MIB)
+#define PLT_BYTES_MAX  (16 * MIB) /* of code looked at, all sections together: they may overlap */
+#define SECTIONS_MAX   8	  /* of code looked at; real files have three */
 #define AARCH64_HEADER 32
 #define STUB_BYTES     16
 #define PLT_SUFFIX     "@plt"
@@ -45,7 +46,8 @@ struct plt {
 	struct bytes dynsym, strings;
 	struct slot *slots; /* in file order; sorted by address for x86-64 */
 	size_t slot_count, slot_capacity;
-	struct buffer *note; /* stubs go here instead of becoming symbols */
+	uint64_t relocation_bytes, code_bytes; /* looked at */
+	struct buffer *note;		       /* stubs go here instead of becoming symbols */
 };
 
 static int compare_slots(const void *a, const void *b)
@@ -77,8 +79,11 @@ static int add_slot(struct plt *plt, const uint8_t *raw, struct error *err)
 /* Through a window: large programs have tens of megabytes of relocations, few of which are slots, and the agent reads them. */
 static int add_slots(struct plt *plt, const struct elf_section *section, struct error *err)
 {
-	if (section->size > ELF_PLT_RELOCATION_BYTES_MAX || (section->flags & SHF_COMPRESSED))
-		return error_set(err, -E2BIG, "%s: too many relocations in %s", plt->file->name, section->name);
+	if (section->size > ELF_PLT_RELOCATION_BYTES_MAX - plt->relocation_bytes || (section->flags & SHF_COMPRESSED))
+		return error_set(err, -E2BIG, "%s: too many relocations up to %s", plt->file->name, section->name);
+	if (section->size == 0)
+		return 0;
+	plt->relocation_bytes += section->size;
 	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
 	if (!window)
 		return error_nomem(err);
@@ -154,23 +159,38 @@ static bool decode_stub(const uint8_t *code, size_t size, uint64_t address, uint
 	return true;
 }
 
+static int add_stubs_of(struct plt *plt, const uint8_t *code, size_t len, uint64_t address, size_t step, struct error *err)
+{
+	int r = 0;
+	for (size_t at = 0; r == 0 && len - at >= step; at += step) {
+		struct slot key;
+		if (!decode_stub(code + at, step, address + at, &key.address))
+			continue;
+		const struct slot *slot = bsearch(&key, plt->slots, plt->slot_count, sizeof(key), compare_slots);
+		if (slot)
+			r = add_stub(plt, slot, address + at, step, err);
+	}
+	return r;
+}
+
 static int add_stubs_x86_64(struct plt *plt, const struct elf_section *section, struct error *err)
 {
 	size_t step = strcmp(section->name, ".plt.got") == 0 && section->entry_size == 8 ? 8 : STUB_BYTES;
-	struct bytes code;
-	int r = elf_file_read_section(plt->file, section, PLT_BYTES_MAX, &code, err);
-	if (r < 0)
-		return r;
-	for (size_t at = 0; r == 0 && code.len - at >= step; at += step) {
-		struct slot key;
-		if (!decode_stub(code.data + at, step, section->address + at, &key.address))
-			continue;
-		const struct slot *slot =
-			plt->slot_count == 0 ? NULL : bsearch(&key, plt->slots, plt->slot_count, sizeof(key), compare_slots);
-		if (slot)
-			r = add_stub(plt, slot, section->address + at, step, err);
+	if (plt->slot_count == 0 || (section->flags & SHF_COMPRESSED))
+		return 0;
+	if (section->size > PLT_BYTES_MAX - plt->code_bytes)
+		return error_set(err, -E2BIG, "%s: too much code up to %s", plt->file->name, section->name);
+	plt->code_bytes += section->size;
+	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
+	if (!window)
+		return error_nomem(err);
+	int r = 0;
+	for (uint64_t at = 0; at < section->size && r == 0; at += WINDOW_BYTES) {
+		size_t some = section->size - at < WINDOW_BYTES ? (size_t)(section->size - at) : WINDOW_BYTES;
+		r = elf_file_read(plt->file, section->offset + at, window, some, err);
+		if (r == 0)
+			r = add_stubs_of(plt, window, some, section->address + at, step, err);
 	}
-	mem_free((void *)code.data);
 	return r;
 }
 
@@ -191,10 +211,11 @@ static int add_stubs(struct plt *plt, struct error *err)
 	struct elf_file *file = plt->file;
 	if (file->machine == EM_X86_64 && plt->slot_count > 0)
 		qsort(plt->slots, plt->slot_count, sizeof(*plt->slots), compare_slots);
-	for (size_t i = 0; i < file->section_count; i++) {
+	for (size_t i = 0, seen = 0; i < file->section_count && seen < SECTIONS_MAX; i++) {
 		const struct elf_section *s = &file->sections[i];
-		if (s->type != SHT_PROGBITS || strncmp(s->name, ".plt", 4) != 0)
+		if (s->type != SHT_PROGBITS || strncmp(s->name, ".plt", 4) != 0 || s->size == 0)
 			continue;
+		seen++;
 		int r = file->machine == EM_X86_64 ? add_stubs_x86_64(plt, s, err) : add_stubs_aarch64(plt, s, err);
 		if (r < 0)
 			return r;

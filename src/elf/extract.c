@@ -39,6 +39,7 @@
 #define NOTE_GAP_MAX	16 /* between notes of one segment: padding */
 #define NAMES_BYTES_MAX (16 * MIB)
 #define ADDED_MAX	3
+#define SEARCH_FACTOR	4 /* bytes that are searched for Go's table, for each that may be held: 256 MiB in the agent */
 
 struct place {
 	uint64_t offset; /* in the extract */
@@ -201,6 +202,7 @@ static int add_go_sections(struct extract *x, struct error *err)
 	struct added added;
 	uint64_t most = x->options.memory_max;
 	const struct pclntab_limits limits = {.table_bytes = most,
+					      .search_bytes = SEARCH_FACTOR * most,
 					      .pointers = (size_t)(most / 4 / sizeof(struct pclntab_pointer))};
 	int r = most ? pclntab_open_within(x->file, &limits, &table, err) : pclntab_open(x->file, &table, err);
 	if (r < 0)

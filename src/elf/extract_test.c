@@ -241,6 +241,66 @@ static void test_limits(void **state)
 	buffer_release(&b);
 }
 
+/* ---- linkage tables that cost more than they are ---- */
+
+/* A file with sections .plt: the first and the last have a stub, those between are large holes; all may lie anywhere. Returns
+ * the number of stubs that its extract notes. */
+static uint32_t noted_stubs(size_t section_count, uint64_t hole)
+{
+	static const uint8_t stub[16] = {0xff, 0x25, 0xfa, 0x0f, 0, 0}; /* jmp *0xffa(%rip): 0x1000 behind its start */
+	const Elf64_Rela relocation = {0x402000, ELF64_R_INFO(1, R_X86_64_JUMP_SLOT), 0};
+	struct buffer b;
+	test_elf_build(&good, &b);
+	Elf64_Ehdr *header = (Elf64_Ehdr *)b.data;
+	Elf64_Shdr old[6];
+	memcpy(old, b.data + header->e_shoff, sizeof(old));
+	memcpy(b.data + old[4].sh_offset, "\0.plt\0", 7); /* instead of .text */
+	size_t stub_at = b.len, relocation_at = b.len + 16, sections_at = relocation_at + sizeof(relocation);
+	test_elf_put(&b, stub, sizeof(stub));
+	test_elf_put(&b, &relocation, sizeof(relocation));
+	old[1] = (Elf64_Shdr){.sh_type = SHT_RELA, .sh_flags = SHF_ALLOC};
+	old[1].sh_offset = relocation_at;
+	old[1].sh_size = sizeof(relocation);
+	test_elf_put(&b, old, sizeof(old));
+	for (size_t i = 0; i < section_count; i++) {
+		bool has_stub = i == 0 || i == section_count - 1;
+		Elf64_Shdr section = {.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR};
+		section.sh_addr = 0x401000;
+		section.sh_offset = has_stub ? stub_at : MIB;
+		section.sh_size = has_stub ? sizeof(stub) : hole;
+		test_elf_put(&b, &section, sizeof(section));
+	}
+	header = (Elf64_Ehdr *)b.data;
+	header->e_shoff = sections_at;
+	header->e_shnum = (uint16_t)(6 + section_count);
+	int fd = test_elf_file(buffer_bytes(&b)), out = memfd_create("extract", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, (off_t)(MIB + hole)), 0);
+	struct elf_file file, copy;
+	struct elf_extract_result result;
+	uint32_t count = 0;
+	assert_int_equal(elf_file_open(&file, fd, "test", NULL), 0);
+	assert_int_equal(elf_extract(&file, out, NULL, &result, NULL), 0);
+	assert_int_equal(elf_file_open(&copy, out, "extract", NULL), 0);
+	assert_int_equal(elf_file_load_sections(&copy, NULL), 0);
+	const struct elf_section *notes = elf_file_find_section(&copy, ELF_PLT_SECTION);
+	if (notes)
+		assert_int_equal(elf_file_read(&copy, notes->offset + 4, &count, sizeof(count), NULL), 0);
+	elf_file_release(&copy);
+	elf_file_release(&file);
+	close(out);
+	close(fd);
+	buffer_release(&b);
+	return count;
+}
+
+static void test_overlapping_linkage_tables(void **state)
+{
+	assert_int_equal(noted_stubs(1, 0), 1);
+	assert_int_equal(noted_stubs(4, MIB + 1), 2);
+	assert_int_equal(noted_stubs(40, 16), 1);     /* more sections than linkers make */
+	assert_int_equal(noted_stubs(4, 9 * MIB), 0); /* more code than they make */
+}
+
 /* ---- Go programs that cost more than they are ---- */
 
 /* Extracts a file and reads the notes of its inlined calls: whether there are any, and of how many functions. */
@@ -401,6 +461,7 @@ int main(void)
 		cmocka_unit_test(test_symbols_are_the_same),
 		cmocka_unit_test(test_no_code_and_no_data),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_overlapping_linkage_tables),
 		cmocka_unit_test(test_memory_limit),
 		cmocka_unit_test(test_functions_that_share_calls),
 		cmocka_unit_test(test_every_truncation_and_bit_flip),

@@ -5,7 +5,8 @@
  * The table: the section .gopclntab, .data.rel.ro.gopclntab in position-independent programs. When another linker merged it
  * into .data.rel.ro, or no section headers are left, it is found by its first bytes: the magic number, two zeros, a quantum of
  * 1, 2 or 4, a pointer size of 4 or 8; a header whose numbers are possible decides. Only files that look like Go's (or like
- * nothing, for want of section headers) are searched, so that other large binaries are not read through for it.
+ * nothing, for want of section headers) are searched, so that other large binaries are not read through for it. And only up to
+ * a number of bytes and of false starts in all: sections may overlap, and one file may have 65,536 of them, each a gigabyte.
  *
  * Since 1.18, entries count from the start of the text. The header has it up to 1.25, 0 from then on, and 0 in
  * position-independent programs, where the loader puts it. The runtime's moduledata always has it, and has where inline trees
@@ -26,12 +27,13 @@
 #include "base/alloc.h"
 #include "elf/pclntab_int.h"
 
-#define WINDOW_BYTES (1 * MIB)
-#define HEADER_BYTES 8
-#define MODULE_TEXT  22
-#define SEARCH_TRIES 16 /* places in one section that look like a table */
-#define BASE_FIRST   36
-#define BASE_LAST    46
+#define WINDOW_BYTES	 (1 * MIB)
+#define HEADER_BYTES	 8
+#define HEADER_BYTES_MAX (HEADER_BYTES + 8 * 8)
+#define MODULE_TEXT	 22
+#define SEARCH_TRIES	 16 /* places in one file that look like a table */
+#define BASE_FIRST	 36
+#define BASE_LAST	 46
 
 static const uint32_t magics[] = {0xfffffffb, 0xfffffffa, 0xfffffff0, 0xfffffff1};
 
@@ -269,7 +271,7 @@ static bool might_be_header(const struct elf_file *file, const uint8_t *data)
 /* ---- search ---- */
 
 /* The first place in a range of the file, a multiple of `step` from its beginning, where match() holds; it sees `need` bytes.
- * -ENOENT. */
+ * -ENOENT, also when enough was searched. */
 static int search(struct pclntab *table, uint64_t offset, uint64_t len, size_t step, size_t need,
 		  bool (*match)(const struct pclntab *table, const uint8_t *data), uint64_t *ret, struct error *err)
 {
@@ -277,11 +279,16 @@ static int search(struct pclntab *table, uint64_t offset, uint64_t len, size_t s
 		return -ENOENT;
 	if (len > table->file->size - offset)
 		len = table->file->size - offset;
+	if (len < need)
+		return -ENOENT;
 	_cleanup_(mem_freep) uint8_t *window = mem_alloc(WINDOW_BYTES);
 	if (!window)
 		return error_nomem(err);
-	for (uint64_t at = 0; len >= need && at <= len - need;) {
+	for (uint64_t at = 0; at <= len - need;) {
 		size_t some = len - at < WINDOW_BYTES ? (size_t)(len - at) : WINDOW_BYTES;
+		if (some > table->search_left)
+			return -ENOENT;
+		table->search_left -= some;
 		int r = elf_file_read(table->file, offset + at, window, some, err);
 		if (r < 0)
 			return r;
@@ -321,10 +328,45 @@ static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint
 	return 0;
 }
 
+/* 1 when the first numbers of a table are possible, 0 when not. The older header is told by numbers far behind it too. */
+static int try_header(const struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
+{
+	uint8_t raw[HEADER_BYTES_MAX] = {0};
+	struct pclntab head = *table;
+	int r = elf_file_read(table->file, offset, raw, len < sizeof(raw) ? (size_t)len : sizeof(raw), err);
+	if (r < 0)
+		return r;
+	head.data = raw;
+	head.len = (size_t)len;
+	head.address = address;
+	if (!is_header(raw, &head.layout))
+		return 0;
+	if (head.layout != PCLNTAB_1_2)
+		return read_header(&head);
+	head.pointer_size = raw[7];
+	head.functions = HEADER_BYTES + head.pointer_size;
+	return check_functions(&head, pclntab_number(&head, HEADER_BYTES, head.pointer_size));
+}
+
+/* Reads what was found. -EBADMSG and -ENOTSUP: it is no table. */
+static int read_found(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
+{
+	int r = try_header(table, offset, len, address, err);
+	if (r < 0)
+		return r;
+	if (r == 0 || len > table->search_left)
+		return -EBADMSG;
+	table->search_left -= len;
+	r = read_table(table, offset, len, address, err);
+	if (r < 0)
+		table->data = mem_free(table->data);
+	return r;
+}
+
 /* A range that may hold a table: every place that looks like one is tried. */
 static int search_range(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
 {
-	for (unsigned tries = 0; tries < SEARCH_TRIES; tries++) {
+	for (; table->tries_left > 0; table->tries_left--) {
 		uint64_t found = 0;
 		struct error problem = {0};
 		int r = search(table, offset, len, 8, HEADER_BYTES, match_header, &found, err);
@@ -333,12 +375,11 @@ static int search_range(struct pclntab *table, uint64_t offset, uint64_t len, ui
 		uint64_t skip = found - offset, left = len - skip;
 		if (left > table->file->size - found)
 			left = table->file->size - found;
-		r = read_table(table, found, left, address + skip, &problem);
+		r = read_found(table, found, left, address + skip, &problem);
 		if (r < 0 && r != -EBADMSG && r != -ENOTSUP && err)
 			*err = problem;
 		if (r != -EBADMSG && r != -ENOTSUP)
 			return r;
-		table->data = mem_free(table->data);
 		offset = found + 8;
 		address += skip + 8;
 		len = left - 8;
@@ -566,13 +607,19 @@ const char *pclntab_get_name(const struct pclntab *table, uint32_t offset)
 
 int pclntab_open(struct elf_file *file, struct pclntab *ret, struct error *err)
 {
-	static const struct pclntab_limits limits = {.table_bytes = PCLNTAB_BYTES_MAX, .pointers = PCLNTAB_RELOCATIONS_MAX};
+	static const struct pclntab_limits limits = {.table_bytes = PCLNTAB_BYTES_MAX,
+						     .search_bytes = PCLNTAB_SEARCH_BYTES_MAX,
+						     .pointers = PCLNTAB_RELOCATIONS_MAX};
 	return pclntab_open_within(file, &limits, ret, err);
 }
 
 int pclntab_open_within(struct elf_file *file, const struct pclntab_limits *limits, struct pclntab *ret, struct error *err)
 {
-	*ret = (struct pclntab){.file = file, .limits = *limits, .inline_base = PCLNTAB_NONE};
+	*ret = (struct pclntab){.file = file,
+				.limits = *limits,
+				.search_left = limits->search_bytes,
+				.tries_left = SEARCH_TRIES,
+				.inline_base = PCLNTAB_NONE};
 	int r = elf_file_load_sections(file, err);
 	if (r == 0 && !looks_like_go(file))
 		return no_table(file, err);

@@ -11,6 +11,7 @@
 #define PCLNTAB_INLINE_CALLS_MAX (1u << 16) /* of one function */
 #define PCLNTAB_MODULE_WORDS	 48	    /* of the runtime's moduledata that are looked at */
 #define PCLNTAB_RELOCATIONS_MAX	 (16u * 1024 * 1024)
+#define PCLNTAB_SEARCH_BYTES_MAX (2 * GIB)
 #define PCLNTAB_NAME_MAX	 (16 * KIB)
 #define PCLNTAB_NONE		 UINT64_MAX
 
@@ -23,8 +24,9 @@ enum pclntab_layout {
 
 /* What reading may take. The agent has far less than a server (elf/extract.c). */
 struct pclntab_limits {
-	uint64_t table_bytes; /* held at once */
-	size_t pointers;      /* of position-independent programs */
+	uint64_t table_bytes;  /* held at once */
+	uint64_t search_bytes; /* looked at to find what has no name, of the whole file: sections may overlap */
+	size_t pointers;       /* of position-independent programs */
 };
 
 /* An address in the file that the loader puts a pointer at. */
@@ -35,7 +37,9 @@ struct pclntab_pointer {
 struct pclntab {
 	struct elf_file *file;
 	struct pclntab_limits limits;
-	uint8_t *data; /* owned; one NUL stands behind it */
+	uint64_t search_left; /* of limits.search_bytes */
+	unsigned tries_left;  /* of places that look like a table */
+	uint8_t *data;	      /* owned; one NUL stands behind it */
 	size_t len;
 	uint64_t address, offset; /* of data[0]: as linked, in the file */
 	enum pclntab_layout layout;

@@ -138,6 +138,65 @@ static void test_no_table(void **state)
 	buffer_release(&b);
 }
 
+static int open_within(struct bytes bytes, const struct pclntab_limits *limits)
+{
+	struct elf_file file;
+	struct pclntab table;
+	assert_int_equal(elf_file_open_memory(&file, bytes, "test", NULL), 0);
+	int r = pclntab_open_within(&file, limits, &table, NULL);
+	if (r == 0)
+		pclntab_close(&table);
+	elf_file_release(&file);
+	return r;
+}
+
+/* The table lies behind something that looks like one and has impossible numbers, in a section that is larger than the limit:
+ * that is told from the first bytes. */
+static void test_search_reads_little(void **state)
+{
+	for (int layout = PCLNTAB_1_2; layout <= PCLNTAB_1_20; layout++) {
+		struct buffer b;
+		test_go_build(&(struct test_go){.layout = (enum pclntab_layout)layout, .other_name = true}, &b);
+		Elf64_Shdr *sections = (Elf64_Shdr *)(b.data + ((Elf64_Ehdr *)b.data)->e_shoff);
+		struct pclntab_limits limits = {.table_bytes = sections[3].sh_size - 24, .search_bytes = MIB, .pointers = 1};
+		assert_int_equal(open_within(buffer_bytes(&b), &limits), 0);
+		limits.table_bytes--;
+		assert_int_equal(open_within(buffer_bytes(&b), &limits), -E2BIG);
+		/* The section before the table is searched too, and the table's twice. */
+		limits.table_bytes++;
+		limits.search_bytes = sections[2].sh_size + sections[3].sh_size;
+		assert_int_equal(open_within(buffer_bytes(&b), &limits), -ENOENT);
+		buffer_release(&b);
+	}
+}
+
+/* Sections of no cost to who makes them: all of them are the same false start. The limit is the file's, not each section's. */
+static void test_search_of_overlapping_sections(void **state)
+{
+	for (size_t count = 1; count <= 24; count += 23) {
+		struct buffer b;
+		test_go_build(&(struct test_go){.layout = PCLNTAB_1_20, .other_name = true}, &b);
+		Elf64_Ehdr *header = (Elf64_Ehdr *)b.data;
+		Elf64_Shdr old[7], false_start;
+		memcpy(old, b.data + header->e_shoff, sizeof(old));
+		false_start = old[3];
+		false_start.sh_size = 24;
+		test_go_pad(&b);
+		size_t sections_at = b.len;
+		test_elf_put(&b, old, 3 * sizeof(*old));
+		for (size_t i = 0; i < count; i++)
+			test_elf_put(&b, &false_start, sizeof(false_start));
+		test_elf_put(&b, old + 3, 4 * sizeof(*old));
+		header = (Elf64_Ehdr *)b.data;
+		header->e_shoff = sections_at;
+		header->e_shnum = (uint16_t)(7 + count);
+		header->e_shstrndx = (uint16_t)(6 + count);
+		struct pclntab_limits limits = {.table_bytes = MIB, .search_bytes = MIB, .pointers = 1};
+		assert_int_equal(open_within(buffer_bytes(&b), &limits), count == 1 ? 0 : -ENOENT);
+		buffer_release(&b);
+	}
+}
+
 static void test_every_truncation(void **state)
 {
 	for (int layout = PCLNTAB_1_2; layout <= PCLNTAB_1_20; layout++) {
@@ -356,6 +415,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_layouts),
 		cmocka_unit_test(test_no_table),
+		cmocka_unit_test(test_search_reads_little),
+		cmocka_unit_test(test_search_of_overlapping_sections),
 		cmocka_unit_test(test_every_truncation),
 		cmocka_unit_test(test_every_bit_flip),
 		cmocka_unit_test(test_sink_ends_the_reading),
