@@ -108,6 +108,7 @@ struct source {
 	int fd;
 	char path[PATH_MAX];
 	enum worth worth;
+	bool is_separate, has_offsets; /* a debug file; one that has the binary's offsets */
 };
 
 static void source_release(struct source *source)
@@ -156,21 +157,42 @@ struct search {
 	struct source *best; /* what is worth most so far, the binary at first */
 };
 
-/* Profiles count in offsets of the binary. The program headers of a debug file have other ones, or none, so they are given
- * those of the binary's. */
-static void adopt_offsets(struct elf_file *debug, const struct elf_file *binary)
+static bool is_executed(const struct elf_segment *segment)
 {
+	return segment->type == PT_LOAD && (segment->flags & PF_X) && segment->memory_size > 0;
+}
+
+static const struct elf_segment *find_load(const struct elf_file *file, uint64_t address)
+{
+	for (size_t i = 0; i < file->segment_count; i++) {
+		if (file->segments[i].type == PT_LOAD && file->segments[i].address == address)
+			return &file->segments[i];
+	}
+	return NULL;
+}
+
+/*
+ * Profiles count in offsets of the binary. The program headers of a debug file have other ones, or none, so they are given
+ * those of the binary's. True when all that is executed was found, on both sides: a binary that was changed after the debug
+ * file was split off (prelink) lies elsewhere.
+ */
+static bool adopt_offsets(struct elf_file *debug, const struct elf_file *binary)
+{
+	size_t found = 0, missed = 0;
 	for (size_t i = 0; i < debug->segment_count; i++) {
 		struct elf_segment *segment = &debug->segments[i];
-		for (size_t j = 0; j < binary->segment_count && segment->type == PT_LOAD; j++) {
-			const struct elf_segment *of = &binary->segments[j];
-			if (of->type != PT_LOAD || of->address != segment->address)
-				continue;
-			segment->offset = of->offset;
-			segment->file_size = of->file_size;
-			segment->memory_size = of->memory_size;
-		}
+		const struct elf_segment *of = segment->type == PT_LOAD ? find_load(binary, segment->address) : NULL;
+		if (is_executed(segment))
+			*(of && is_executed(of) ? &found : &missed) += 1;
+		if (segment->type != PT_LOAD)
+			continue;
+		segment->offset = of ? of->offset : 0;
+		segment->file_size = of ? of->file_size : 0;
+		segment->memory_size = of ? of->memory_size : segment->memory_size;
 	}
+	for (size_t i = 0; i < binary->segment_count; i++)
+		missed += is_executed(&binary->segments[i]) && !find_load(debug, binary->segments[i].address);
+	return found > 0 && missed == 0;
 }
 
 /* A file that cannot be opened or read is none. */
@@ -180,7 +202,9 @@ static int try_path(struct search *search, const char *path)
 	int fd = open_regular(path, search->request->build_id, NULL);
 	int r = fd < 0 ? fd : source_new(fd, path, &source, NULL);
 	if (r == 0 && source->worth > search->best->worth) {
-		adopt_offsets(&source->file, &search->best->file);
+		bool adopted = adopt_offsets(&source->file, &search->best->file);
+		source->is_separate = true;
+		source->has_offsets = adopted && (!search->best->is_separate || search->best->has_offsets);
 		source_release(search->best);
 		search->best = source;
 	} else if (r == 0) {
@@ -270,7 +294,8 @@ static int extract(const struct debug_copy_request *request, struct source *sour
 {
 	struct elf_extract_result result;
 	struct debug_copy *copy = ret;
-	struct elf_extract_options options = {.bytes_max = request->bytes_max, .memory_max = TABLE_BYTES_MAX};
+	struct elf_extract_options options = {
+		.bytes_max = request->bytes_max, .memory_max = TABLE_BYTES_MAX, .has_offsets = source->has_offsets};
 	bool in_memory;
 	_cleanup_(fd_closep) int fd = debug_copy_open_temporary(request->directory, &in_memory, err);
 	if (fd < 0)

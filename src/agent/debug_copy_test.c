@@ -22,6 +22,8 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "elf/extract.h"
+#include "elf/test_elf.h"
 
 struct fixture {
 	char path[PATH_MAX], build_id[BUILD_ID_HEX_MAX], directory[64];
@@ -125,6 +127,85 @@ static void test_what_is_not_opened(void **state)
 	}
 }
 
+/* ---- a separate debug file ---- */
+
+static const struct test_symbol symbols[] = {{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL}};
+
+static void write_file(const struct fixture *f, const char *name, const struct buffer *b)
+{
+	char path[128];
+	snprintf(path, sizeof(path), "%s/%s", f->directory, name);
+	_cleanup_(fd_closep) int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0700);
+	assert_true(fd >= 0);
+	assert_int_equal(io_write(fd, b->data, b->len, path, NULL), 0);
+}
+
+/* A stripped program that names its debug file. */
+static void write_program(const struct fixture *f)
+{
+	static const char link[] = "program.debug\0\0\0crc", names[] = "\0.gnu_debuglink\0.text";
+	struct buffer b;
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .stripped = true}, &b);
+	Elf64_Shdr sections[7];
+	Elf64_Ehdr *header = (Elf64_Ehdr *)b.data;
+	memcpy(sections, b.data + header->e_shoff, 6 * sizeof(*sections));
+	for (size_t i = 0; i < 6; i++)
+		sections[i].sh_name = i == 1 ? 16 : 0;
+	sections[4].sh_offset = b.len;
+	sections[4].sh_size = sizeof(names);
+	test_elf_put(&b, names, sizeof(names));
+	sections[6] = (Elf64_Shdr){.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = b.len, .sh_size = sizeof(link)};
+	test_elf_put(&b, link, sizeof(link));
+	test_elf_pad(&b, (b.len + 7) & ~(size_t)7);
+	header = (Elf64_Ehdr *)b.data;
+	header->e_shoff = b.len;
+	header->e_shnum = 7;
+	test_elf_put(&b, sections, sizeof(sections));
+	write_file(f, "program", &b);
+	buffer_release(&b);
+}
+
+/* Its debug file, as objcopy leaves it, with an offset that means nothing. */
+static void write_debug_file(const struct fixture *f, uint64_t moved_by)
+{
+	struct buffer b;
+	test_elf_build(&(struct test_elf){.symbols = symbols, .symbol_count = 1, .debug_only = true}, &b);
+	Elf64_Phdr *segments = (Elf64_Phdr *)(b.data + sizeof(Elf64_Ehdr));
+	segments[1].p_offset = 0x40;
+	segments[1].p_vaddr += moved_by;
+	write_file(f, "program.debug", &b);
+	buffer_release(&b);
+}
+
+/* Profiles count in offsets of the program, so the copy has those and says so, but only if they fit. */
+static void test_offsets_of_debug_file(void **state)
+{
+	struct fixture *f = *state;
+	char path[128], debug_path[128], mark[5];
+	snprintf(path, sizeof(path), "%s/program", f->directory);
+	snprintf(debug_path, sizeof(debug_path), "%s/program.debug", f->directory);
+	write_program(f);
+	for (uint64_t moved_by = 0; moved_by <= 0x1000; moved_by += 0x1000) {
+		struct debug_copy copy;
+		struct elf_file file;
+		struct debug_copy_request request = request_of(f);
+		request.build_id = TEST_ELF_BUILD_ID;
+		request.path = path;
+		request.pid = 0;
+		write_debug_file(f, moved_by);
+		assert_int_equal(debug_copy_make(&request, &copy, NULL), 0);
+		assert_string_equal(copy.from, debug_path);
+		assert_int_equal(pread(copy.fd, mark, sizeof(mark), EXTRACT_MARK_OFFSET), sizeof(mark));
+		assert_int_equal(memcmp(mark, EXTRACT_MARK, sizeof(mark)) == 0, moved_by == 0);
+		assert_int_equal(elf_file_open(&file, copy.fd, "copy", NULL), 0);
+		assert_int_equal(file.segments[1].offset, moved_by == 0 ? TEST_ELF_TEXT_OFFSET : 0);
+		assert_int_equal(file.segments[1].file_size, moved_by == 0 ? TEST_ELF_TEXT_SIZE : 0);
+		elf_file_release(&file);
+		debug_copy_release(&copy);
+		assert_int_equal(unlink(debug_path), 0);
+	}
+}
+
 static void test_limit(void **state)
 {
 	struct fixture *f = *state;
@@ -165,6 +246,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_by_path, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_by_descriptor, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_not_opened, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_offsets_of_debug_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limit, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_faults, set_up, tear_down),
 	};

@@ -17,8 +17,8 @@
  *
  * Program headers. PT_LOAD keep the offsets and sizes of the original, which profiles count in; they point past the end of this
  * file or at something else in it. EXTRACT_MARK in the padding of e_ident says so, unless this is the extract of a debug file,
- * which has no such offsets itself. PT_NOTE follow their notes; the others lose
- * their contents.
+ * which has no such offsets itself and was not given those of its binary. PT_NOTE follow their notes; the others lose their
+ * contents.
  *
  * Rejected: running objcopy (it may not be there, and it rewrites what it does not know); ELF through libelf (it reads whole
  * sections into memory, and the agent has 15 MB).
@@ -327,7 +327,7 @@ static int write_header(struct extract *x, struct error *err)
 	int r = elf_file_read(x->file, 0, &h, len, err);
 	if (r < 0)
 		return r;
-	if (has_original_offsets(x->file, (const uint8_t *)&h))
+	if (x->options.has_offsets || has_original_offsets(x->file, (const uint8_t *)&h))
 		memcpy((uint8_t *)&h + EXTRACT_MARK_OFFSET, EXTRACT_MARK, sizeof(EXTRACT_MARK) - 1);
 	uint16_t segments = x->file->segment_count < PN_XNUM ? (uint16_t)x->file->segment_count : PN_XNUM;
 	uint16_t sections = count < SHN_LORESERVE ? (uint16_t)count : 0;

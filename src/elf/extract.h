@@ -23,6 +23,8 @@ struct elf_extract_options {
 	/* Of Go's table of functions, which is held as a whole, and about half as much for what is made of it; 0 = as much as
 	 * a server takes. Past it, there are no inlined calls in the copy. */
 	uint64_t memory_max;
+	/* PT_LOAD of a debug file have been given the offsets and sizes of the binary: EXTRACT_MARK is right. */
+	bool has_offsets;
 };
 /* Writes the copy to out_fd (a regular file or memfd, from its beginning), which stays the caller's. options may be NULL.
  * -ENOENT when the file has nothing to keep. */
