@@ -4,10 +4,10 @@
  * half of the names have no mangled form (DWARF of C++ templates, Go), and libiberty's own switches leave return types and
  * template arguments in.
  *
- *   C++   [return type] name [template arguments] [(parameters) [qualifiers]] [:: more] [[clone .suffix]]
+ *   C++   [return type] name [template arguments] [(parameters) [qualifiers]] [:: more] [requires constraint] [[clone .suffix]]
  *   Rust  path::name[::<arguments>], <Type as Trait>::name, <Type>::name, path::<impl Trait for Type>::name
  *   D     package.name[!(arguments)][(parameters)]
- *   Go    path/package.(*Type[arguments]).Method
+ *   Go    path/package.(*Type[arguments]).Method, type:.eq.Type
  *
  * One pass. Groups in brackets are skipped or copied as a whole; a space at the top level means that what came before was the
  * return type, except in the names of operators. A '<' that opens a path (at the beginning or behind "::") is Rust's and is
@@ -259,6 +259,13 @@ static bool is_go(const char *full)
 	return false;
 }
 
+/* What the compiler makes for a type, which may be any type: "type:.eq.struct { a int; b string }", "type..hash." up to 1.19.
+ */
+static bool is_go_type(const char *full)
+{
+	return starts(full, "type:.") || starts(full, "type..");
+}
+
 /* Type arguments go: "slices.Sort[...]", "main.(*List[go.shape.int_0]).Push". */
 static void put_go(struct shortener *s)
 {
@@ -277,6 +284,8 @@ static void put_name(struct shortener *s)
 	put_prefix(s);
 	while (s->status == 0 && *s->at && *s->at != ')') {
 		char c = *s->at;
+		if (starts(s->at, " requires ") && s->out->len > s->start)
+			return;
 		if (starts(s->at, " [clone ") || starts(s->at, " [.")) {
 			s->at++;
 			skip(s);
@@ -308,6 +317,8 @@ int demangle_short(const char *full, struct buffer *out)
 {
 	struct shortener s = {.at = full, .out = out, .start = out->len};
 	size_t before = out->len;
+	if (is_go_type(full))
+		return buffer_append_string(out, full);
 	if (is_go(full))
 		put_go(&s);
 	else
