@@ -48,8 +48,6 @@ int symbols_open_debuginfod(struct server *server, struct error *err)
 					     .timeout_ns = server->options.symbols.debuginfod_timeout_ns,
 					     .missing_ns = server->options.symbols.debuginfod_missing_ns};
 	r = debuginfod_new(&options, &server->debuginfod, &problem);
-	if (r == -ENOMEM)
-		return error_nomem(err);
 	if (!r)
 		return 0;
 	log_warn("debuginfod servers are not asked: %s", problem.message);

@@ -222,7 +222,7 @@ int debuginfod_new(const struct debuginfod_options *options, struct debuginfod *
 	int r = load_library(err);
 	if (r == 0)
 		r = debuginfod_cache_open(&d->cache, options->directory,
-					  options->bytes_max ? options->bytes_max : CACHE_BYTES_DEFAULT, err);
+					  options->bytes_max ? options->bytes_max : CACHE_BYTES_DEFAULT, d->missing_ns, err);
 	if (r == 0)
 		r = configure_library(d, urls, err);
 	if (r < 0)
@@ -262,8 +262,9 @@ struct transfer {
 	uint64_t key;
 	const bool *cancel;
 
-	bool asked;   /* servers, not only the cache */
-	bool arrived; /* bytes of the file */
+	bool asked;	  /* servers, not only the cache */
+	bool arrived;	  /* bytes of the file */
+	size_t forgotten; /* marks of misses that were removed because they had become too old */
 	enum transfer_end end;
 	uint64_t bytes;
 	int64_t progress_ns, measured_ns;
@@ -437,7 +438,7 @@ static int transfer_file(struct transfer *t, int *ret_fd, struct error *err)
 	int r = debuginfod_cache_prepare(&d->cache, err);
 	if (r < 0)
 		return r;
-	debuginfod_cache_forget(&d->cache, t->build_id, kind_name(t), 0, begun_ns - d->missing_ns);
+	t->forgotten = debuginfod_cache_forget(&d->cache, t->build_id, kind_name(t), 0, begun_ns - d->missing_ns);
 	debuginfod_client *client = take_client(d);
 	if (!client)
 		return error_nomem(err);
@@ -480,6 +481,13 @@ static bool is_missing(struct debuginfod *d, uint64_t key, bool *ret_large)
 	return true;
 }
 
+/* The lock is held. Somebody may have emptied the directory, and then they are not counted any more. */
+static void uncount_marks(struct debuginfod *d, size_t count)
+{
+	uint64_t bytes = (uint64_t)count * DEBUGINFOD_CACHE_FILE_COST;
+	d->cache.bytes -= bytes < d->cache.bytes ? bytes : d->cache.bytes;
+}
+
 void debuginfod_forget(struct debuginfod *d, const char *build_id)
 {
 	if (!d || !build_id_is_valid(build_id))
@@ -489,7 +497,10 @@ void debuginfod_forget(struct debuginfod *d, const char *build_id)
 		map64_remove(&d->misses, key_of(d, (enum debuginfod_kind)kind, build_id, NULL));
 	d->quiet_until_ns = 0;
 	pthread_mutex_unlock(&d->lock);
-	debuginfod_cache_forget(&d->cache, build_id, "", 0, INT64_MAX);
+	size_t forgotten = debuginfod_cache_forget(&d->cache, build_id, "", 0, INT64_MAX);
+	pthread_mutex_lock(&d->lock);
+	uncount_marks(d, forgotten);
+	pthread_mutex_unlock(&d->lock);
 }
 
 /* ---- who may ask, and what became of it ---- */
@@ -551,7 +562,17 @@ static void count_found(struct debuginfod *d, const struct transfer *t, int fd)
 	io_file_size(fd, &size, "", NULL);
 	d->stats.found++;
 	d->stats.bytes_fetched += size;
-	d->cache.bytes += size;
+	d->cache.bytes += size + DEBUGINFOD_CACHE_FILE_COST;
+}
+
+static void count_missing(struct debuginfod *d, const struct transfer *t)
+{
+	if (!t->asked) {
+		d->stats.missing_cached++;
+		return;
+	}
+	d->stats.missing++;
+	d->cache.bytes += DEBUGINFOD_CACHE_FILE_COST; /* the library's mark */
 }
 
 static void back_off(struct debuginfod *d, int64_t begun_ns)
@@ -576,12 +597,11 @@ static bool land(const struct transfer *t, struct flight *flight, int result, in
 	d->probing = false;
 	d->stats.ns_total += (uint64_t)(time_monotonic_ns() - begun_ns);
 	d->stats.requests += t->asked;
+	uncount_marks(d, t->forgotten);
 	if (result == 0)
 		count_found(d, t, fd);
-	else if (result == -ENOENT && !t->asked)
-		d->stats.missing_cached++;
 	else if (result == -ENOENT)
-		d->stats.missing++;
+		count_missing(d, t);
 	else if (result == -EHOSTUNREACH)
 		back_off(d, begun_ns);
 	else if (result != -ECANCELED)

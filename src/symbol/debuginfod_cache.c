@@ -13,8 +13,9 @@
  *
  * The library's own cleaning goes by age alone: a week of many services would fill any disk. Here it goes by size: the files
  * that were used longest ago are removed first, by their time of access, which the fetch sets itself because most file systems
- * are mounted so that reading does not. Empty marks are counted with the block that their directory takes; without that,
- * made-up build-ids would fill the disk for nothing.
+ * are mounted so that reading does not. Empty marks are counted with the block that their directory takes, when they are made
+ * and when the directory is read; without that, made-up build-ids would fill the disk for nothing. Those that are too old to
+ * say anything are removed before anything else, so that such a flood takes the place of files for a while only.
  *
  * When the library reads one of its two settings, it closes the descriptor twice (sourceware bug 29696, in 0.188, Debian 12's):
  * beside other threads, the second close() hits whatever file or socket one of them has just opened. It does not read, and
@@ -41,7 +42,6 @@
 #include "base/time.h"
 #include "symbol/debuginfod_int.h"
 
-#define DIRECTORY_COST	  4096u
 #define CLEAN_SETTING	  "cache_clean_interval_s"
 #define MISS_SETTING	  "cache_miss_s"
 #define CACHE_FILES_MAX	  (1u << 20)
@@ -118,23 +118,33 @@ struct cached_files {
 	struct cached_file *files;
 	size_t count, capacity;
 	uint64_t bytes;
-	int64_t unfinished_before_ns; /* those are removed on the way */
+	int64_t unfinished_before_ns, marks_before_ns; /* those are removed on the way */
+	size_t count_max;
 	bool failed;
 };
+
+/* Removed on the way: nobody needs to know when it was used. */
+static bool is_rubbish(const struct cached_files *files, const char *name, const struct stat *st)
+{
+	if (is_unfinished(name, st))
+		return timespec_ns(&st->st_mtim) < files->unfinished_before_ns;
+	return st->st_size == 0 && (timespec_ns(&st->st_mtim) < files->marks_before_ns || files->count >= files->count_max);
+}
 
 static void add_file(void *context, int dir_fd, const char *build_id, const char *name, const struct stat *st)
 {
 	struct cached_files *files = context;
-	if (is_unfinished(name, st) && timespec_ns(&st->st_mtim) < files->unfinished_before_ns) {
+	if (is_rubbish(files, name, st)) {
 		unlinkat(dir_fd, name, 0);
 		return;
 	}
-	struct cached_file file = {.used_ns = timespec_ns(&st->st_atim), .bytes = (uint64_t)st->st_size + DIRECTORY_COST};
+	struct cached_file file = {.used_ns = timespec_ns(&st->st_atim),
+				   .bytes = (uint64_t)st->st_size + DEBUGINFOD_CACHE_FILE_COST};
 	size_t len = strlen(build_id) + strlen(name) + 2;
-	/* What is being fetched counts, and is not ours to remove. */
-	if (!is_unfinished(name, st)) {
-		file.name = files->count < CACHE_FILES_MAX ? mem_alloc(len) : NULL;
-		if (!file.name || array_reserve(&files->files, &files->capacity, files->count + 1, CACHE_FILES_MAX) < 0) {
+	/* What is being fetched counts, and is not ours to remove; nor can be what is too much to be put in order. */
+	if (!is_unfinished(name, st) && files->count < files->count_max) {
+		file.name = mem_alloc(len);
+		if (!file.name || array_reserve(&files->files, &files->capacity, files->count + 1, files->count_max) < 0) {
 			mem_free(file.name);
 			files->failed = true;
 			return;
@@ -192,7 +202,9 @@ static void remove_file(const struct debuginfod_cache *cache, const char *name)
 
 static int count_and_trim(struct debuginfod_cache *cache, int64_t unfinished_before_ns, struct error *err)
 {
-	struct cached_files files = {.unfinished_before_ns = unfinished_before_ns};
+	struct cached_files files = {.unfinished_before_ns = unfinished_before_ns,
+				     .marks_before_ns = time_now_ns() - cache->missing_ns,
+				     .count_max = cache->files_max};
 	int r = list_files(cache, &files, err);
 	if (r == 0 && files.bytes > cache->bytes_max) {
 		qsort(files.files, files.count, sizeof(*files.files), compare_used);
@@ -239,10 +251,12 @@ int debuginfod_cache_prepare(const struct debuginfod_cache *cache, struct error 
 	return r < 0 ? r : make_setting(cache, CLEAN_SETTING, err);
 }
 
-int debuginfod_cache_open(struct debuginfod_cache *cache, const char *directory, uint64_t bytes_max, struct error *err)
+int debuginfod_cache_open(struct debuginfod_cache *cache, const char *directory, uint64_t bytes_max, int64_t missing_ns,
+			  struct error *err)
 {
 	char path[PATH_MAX];
-	*cache = (struct debuginfod_cache){.bytes_max = bytes_max, .lock_fd = -1};
+	*cache = (struct debuginfod_cache){
+		.bytes_max = bytes_max, .missing_ns = missing_ns, .files_max = CACHE_FILES_MAX, .lock_fd = -1};
 	/* Room for a build-id and the longest name a file can have. */
 	if (strlen(directory) + BUILD_ID_HEX_MAX + NAME_MAX + 2 > sizeof(cache->directory))
 		return error_set(err, -ENAMETOOLONG, "%s: the name of the directory is too long", directory);
@@ -301,31 +315,36 @@ int debuginfod_cache_get(const struct debuginfod_cache *cache, const char *build
 void debuginfod_cache_remove(const struct debuginfod_cache *cache, const char *build_id, const char *kind)
 {
 	char path[PATH_MAX];
-	if (format_path(cache, build_id, kind, path))
-		unlink(path);
+	if (!format_path(cache, build_id, kind, path))
+		return;
+	unlink(path);
+	*strrchr(path, '/') = 0;
+	rmdir(path); /* stays while there is anything in it */
 }
 
 struct forget {
 	const char *kind;
 	int64_t from_ns, to_ns;
+	size_t count;
 };
 
 static void forget_mark(void *context, int dir_fd, const char *build_id, const char *name, const struct stat *st)
 {
-	const struct forget *forget = context;
+	struct forget *forget = context;
 	int64_t made_ns = timespec_ns(&st->st_mtim);
 	if (st->st_size == 0 && text_starts_with(name, forget->kind) && made_ns >= forget->from_ns && made_ns <= forget->to_ns)
-		unlinkat(dir_fd, name, 0);
+		forget->count += unlinkat(dir_fd, name, 0) == 0;
 }
 
-void debuginfod_cache_forget(const struct debuginfod_cache *cache, const char *build_id, const char *kind, int64_t from_ns,
-			     int64_t to_ns)
+size_t debuginfod_cache_forget(const struct debuginfod_cache *cache, const char *build_id, const char *kind, int64_t from_ns,
+			       int64_t to_ns)
 {
 	struct forget forget = {.kind = kind, .from_ns = from_ns, .to_ns = to_ns};
 	char path[PATH_MAX];
 	visit_build_id(cache, build_id, forget_mark, &forget);
 	if (io_join_path(path, sizeof(path), cache->directory, build_id) == 0)
 		rmdir(path); /* stays while there is anything in it */
+	return forget.count;
 }
 
 struct unfinished {

@@ -616,6 +616,80 @@ static void test_cache_limit(void **state)
 	debuginfod_free(d);
 }
 
+static unsigned count_build_ids(const struct fixture *f)
+{
+	char command[160];
+	unsigned count = 0;
+	snprintf(command, sizeof(command), "ls -d %s/*/ 2>/dev/null | wc -l", f->cache);
+	FILE *pipe = popen(command, "r");
+	assert_int_equal(fscanf(pipe, "%u", &count), 1);
+	pclose(pipe);
+	return count;
+}
+
+/* Made-up build-ids leave a mark each, which takes a block: they are kept within the limit, too. */
+static void test_misses_count(void **state)
+{
+	struct fixture *f = *state;
+	struct debuginfod *d = open_client(f, &(struct debuginfod_options){.bytes_max = 16 * 4096});
+	char build_id[] = "aaaaaa00";
+	f->behaviour = ANSWER_MISSING;
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(build_id, sizeof(build_id), "aaaaaa%02x", i);
+		assert_int_equal(fetch(d, build_id, NULL, NULL), -ENOENT);
+		assert_true(count_build_ids(f) <= 16);
+		assert_int_equal(stats_of(d).cache_bytes, count_build_ids(f) * 4096);
+	}
+	uint64_t bytes = stats_of(d).cache_bytes;
+	debuginfod_forget(d, build_id);
+	assert_int_equal(stats_of(d).cache_bytes, bytes - 4096);
+	debuginfod_free(d);
+	/* The same one again and again is one; too old, it is none. */
+	assert_int_equal(io_remove_tree(f->cache, NULL), 0);
+	d = open_client(f, &(struct debuginfod_options){.missing_ns = 1});
+	for (unsigned i = 0; i < 3; i++) {
+		time_sleep_ns(NS_PER_MS);
+		assert_int_equal(fetch(d, ID, NULL, NULL), -ENOENT);
+		assert_int_equal(stats_of(d).cache_bytes, 4096);
+	}
+	/* What is not what was asked for leaves nothing. */
+	f->behaviour = ANSWER_FILE;
+	assert_int_equal(fetch(d, OTHER_ID, NULL, NULL), -ENOENT);
+	assert_int_equal(count_build_ids(f), 1);
+	debuginfod_free(d);
+	time_sleep_ns(NS_PER_MS);
+	d = open_client(f, &(struct debuginfod_options){.missing_ns = 1});
+	assert_int_equal(stats_of(d).cache_bytes, 0);
+	assert_int_equal(count_build_ids(f), 0);
+	debuginfod_free(d);
+}
+
+/* More than can be put in order is no reason not to start. */
+static void test_too_many_to_order(void **state)
+{
+	struct fixture *f = *state;
+	struct debuginfod_cache cache;
+	char path[256];
+	for (unsigned i = 0; i < 12; i++) {
+		snprintf(path, sizeof(path), "%s/bbbb%02x", f->cache, i);
+		assert_int_equal(io_make_dirs(path, 0700, NULL), 0);
+		snprintf(path, sizeof(path), "%s/bbbb%02x/debuginfo", f->cache, i);
+		assert_int_equal(io_write_file(path, "x", i < 6 ? 1 : 0, 0400, NULL), 0);
+	}
+	assert_int_equal(debuginfod_cache_open(&cache, f->cache, GIB, 600 * NS_PER_S, NULL), 0);
+	assert_int_equal(cache.bytes, 6 * 4097 + 6 * 4096);
+	cache.files_max = 4;
+	assert_int_equal(debuginfod_cache_trim(&cache, NULL), 0);
+	assert_int_equal(cache.bytes, count_build_ids(f) * 4096 + 6);
+	assert_in_range(count_build_ids(f), 6, 10);
+	/* Nothing is in order that could not be removed: in several goes it gets there. */
+	cache.bytes_max = 1;
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(debuginfod_cache_trim(&cache, NULL), 0);
+	assert_int_equal(cache.bytes, 0);
+	debuginfod_cache_close(&cache);
+}
+
 static void test_directory_removed(void **state)
 {
 	struct fixture *f = *state;
@@ -762,6 +836,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_transfer_for_many, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_foreign_descriptors, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cache_limit, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_misses_count, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_too_many_to_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_directory_removed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_faults, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_real_server, set_up, tear_down),
