@@ -16,8 +16,9 @@
  * note is removed last: a note without a part is swept away at start. A file is never seen in its place before it is whole.
  *
  * Nobody can take much by announcing much: room is made, by removing what has not been used for longest, when bytes arrive, not
- * when they are promised. Announcing is limited by the number of uploads at once. One that has stopped for longer than the
- * lease gives way to others; after PART_AGE_MAX it is removed.
+ * when they are promised. Announcing is limited by the number of uploads at once, and by the disk, which has to have room for
+ * all that those who are at it have promised; as others write to it too, it is looked at again with each piece. One that has
+ * stopped for longer than the lease gives way to others; after PART_AGE_MAX it is removed.
  *
  * One lock; it is not held during I/O on parts, which mark theirs as busy instead. Rejected: a lock for each upload, as all
  * that is done under the one lock is a walk over an array of 64.
@@ -240,7 +241,8 @@ static int check_disk(const struct uploads *uploads, uint64_t more, struct error
 	uint64_t left = (uint64_t)disk.f_blocks * disk.f_frsize / 20;
 	if (left > DISK_LEFT_MAX)
 		left = DISK_LEFT_MAX;
-	if ((uint64_t)disk.f_bavail * disk.f_frsize >= more + left)
+	uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
+	if (available >= left && available - left >= more)
 		return 0;
 	return error_set(err, -ENOSPC, "the server's disk has no room for debug information");
 }
@@ -270,13 +272,25 @@ static int meet_other(struct uploads *uploads, struct upload *upload, const stru
 	return 0;
 }
 
+/* What is still to come of those that somebody is sending. Fits into 64 bits, as it has fitted on the disk. */
+static uint64_t promised_bytes(const struct uploads *uploads, int64_t now_ns)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < uploads->options.open_max; i++) {
+		const struct upload *upload = &uploads->open[i];
+		if (upload->used && is_active(upload, uploads->options.lease_ns, now_ns))
+			bytes += upload->begin.size - upload->offset;
+	}
+	return bytes;
+}
+
 static int begin_new(struct uploads *uploads, const struct upload_begin *begin, int64_t now_ns, struct upload **ret,
 		     struct error *err)
 {
 	struct upload *upload = free_place(uploads, now_ns);
 	if (!upload)
 		return error_set(err, -EAGAIN, "%zu files are being sent already; try again later", uploads->options.open_max);
-	int r = check_disk(uploads, begin->size, err);
+	int r = check_disk(uploads, begin->size + promised_bytes(uploads, now_ns), err);
 	if (!r)
 		r = make_id(upload->id, err);
 	if (!r)
@@ -384,7 +398,8 @@ static int check_piece(struct uploads *uploads, struct upload *upload, uint64_t 
 	if (offset == 0 && enough && !upload_begins_well(upload->begin.kind, data))
 		return error_set(err, -EBADMSG, "what was sent does not begin like a file of kind %s",
 				 upload_kind_names[upload->begin.kind]);
-	return uploads_make_room(uploads, data.len, err);
+	int r = uploads_make_room(uploads, data.len, err);
+	return r ? r : check_disk(uploads, data.len, err);
 }
 
 static int write_locked(struct uploads *uploads, struct upload *upload, uint64_t offset, struct bytes data, struct error *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/uploads.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -25,6 +27,18 @@
 
 #define OTHER_BUILD_ID "ff23456789abcdef0123456789abcdef01234567"
 #define LEASE_NS       (60 * NS_PER_S)
+
+/* A disk of 100 MiB of which so much is free; UINT64_MAX: the real one. In the place of libc's. */
+static uint64_t disk_free = UINT64_MAX;
+
+int statvfs(const char *path, struct statvfs *ret)
+{
+	int (*real)(const char *, struct statvfs *) = dlsym(RTLD_NEXT, "statvfs");
+	if (disk_free == UINT64_MAX)
+		return real(path, ret);
+	*ret = (struct statvfs){.f_frsize = 4096, .f_blocks = 100 * MIB / 4096, .f_bavail = disk_free / 4096};
+	return 0;
+}
 
 static const struct test_symbol symbols[] = {{"main", 0, 16, STT_FUNC, STB_GLOBAL, 0}};
 
@@ -80,6 +94,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
+	disk_free = UINT64_MAX;
 	uploads_close(fixture->uploads);
 	io_remove_tree(fixture->directory, NULL);
 	buffer_release(&fixture->elf);
@@ -457,6 +472,37 @@ static void test_what_makes_no_sense_is_swept(void **state)
 	assert_int_equal(count_incoming(fixture), 2);
 }
 
+/* 5 MiB of 100 are left free. */
+static void test_the_disk_is_not_filled(void **state)
+{
+	struct fixture *fixture = *state;
+	struct bytes file = buffer_bytes(&fixture->elf), piece = {file.data, 700};
+	struct upload_begin a = begin_of("aaaa", 60 * MIB), b = begin_of("bbbb", 60 * MIB);
+	char id[UPLOAD_ID_MAX], other[UPLOAD_ID_MAX];
+	uint64_t offset = 0;
+	reopen(fixture, &(struct uploads_options){.lease_ns = LEASE_NS});
+	disk_free = 64 * MIB;
+	assert_int_equal(uploads_begin(fixture->uploads, &a, id, &offset, NULL), -ENOSPC);
+	disk_free = 100 * MIB;
+	assert_int_equal(uploads_begin(fixture->uploads, &a, id, &offset, NULL), 0);
+	/* What the first will take is spoken for, until it stops. */
+	assert_int_equal(uploads_begin(fixture->uploads, &b, other, &offset, NULL), -ENOSPC);
+	b.size = 35 * MIB;
+	assert_int_equal(uploads_begin(fixture->uploads, &b, other, &offset, NULL), 0);
+	uploads_abort(fixture->uploads, other);
+	let_pass(fixture->uploads, 2 * LEASE_NS);
+	b.size = 60 * MIB;
+	assert_int_equal(uploads_begin(fixture->uploads, &b, other, &offset, NULL), 0);
+	/* Somebody else fills it: what arrives is refused, and may go on later. */
+	disk_free = 5 * MIB;
+	assert_int_equal(uploads_write(fixture->uploads, other, 0, piece, &offset, NULL), -ENOSPC);
+	assert_int_equal(offset, 0);
+	assert_int_equal(fixture->uploads->part_bytes, 0);
+	disk_free = 5 * MIB + 4096;
+	assert_int_equal(uploads_write(fixture->uploads, other, 0, piece, &offset, NULL), 0);
+	assert_int_equal(offset, 700);
+}
+
 static void test_the_least_recently_used_go_first(void **state)
 {
 	struct fixture *fixture = *state;
@@ -600,6 +646,7 @@ int main(void)
 		TEST(test_too_many_at_once),
 		TEST(test_goes_on_after_a_restart),
 		TEST(test_what_makes_no_sense_is_swept),
+		TEST(test_the_disk_is_not_filled),
 		TEST(test_the_least_recently_used_go_first),
 		TEST(test_every_failure),
 		TEST(test_threads),
