@@ -20,7 +20,10 @@
  * all that those who are at it have promised; as others write to it too, it is looked at again with each piece. One that has
  * stopped for longer than the lease gives way to others; after PART_AGE_MAX it is removed.
  *
- * One lock; it is not held during I/O on parts, which mark theirs as busy instead. Rejected: a lock for each upload, as all
+ * Two locks. `lock` is over what is in memory, and is never held during I/O, as queries wait for it: who writes a part or its
+ * note marks the upload as busy instead, and parts that are given up are removed when it has been released (unlock_and_bury()).
+ * `place_lock`, taken before it, is held by who puts a file into its place, or takes it away, until the index says so too:
+ * otherwise one that is evicted might be removed after another has come to its name. Rejected: a lock for each upload, as all
  * that is done under the one lock is a walk over an array of 64.
  */
 #include "symbol/uploads.h"
@@ -158,18 +161,39 @@ static struct upload *find_open_file(struct uploads *uploads, const char *build_
 	return NULL;
 }
 
-static void drop(struct uploads *uploads, struct upload *upload)
+static void release(struct uploads *uploads, struct upload *upload)
 {
-	remove_part(uploads, upload->id);
 	uploads->part_bytes -= upload->offset;
 	uploads->stats.open--;
 	*upload = (struct upload){0};
+}
+
+static void drop(struct uploads *uploads, struct upload *upload)
+{
+	if (uploads->buried_count < uploads->options.open_max)
+		memcpy(uploads->buried[uploads->buried_count++], upload->id, UPLOAD_ID_MAX);
+	else
+		remove_part(uploads, upload->id); /* threads drop faster than they remove: this does not happen */
+	release(uploads, upload);
 }
 
 static void fail_and_drop(struct uploads *uploads, struct upload *upload)
 {
 	drop(uploads, upload);
 	uploads->stats.failed++;
+}
+
+/* Unlocks, and removes what was dropped. Ids are never used twice, so nobody can have begun anew with the same files. */
+static void unlock_and_bury(struct uploads *uploads)
+{
+	char id[UPLOAD_ID_MAX];
+	while (uploads->buried_count) {
+		memcpy(id, uploads->buried[--uploads->buried_count], sizeof(id));
+		pthread_mutex_unlock(&uploads->lock);
+		remove_part(uploads, id);
+		pthread_mutex_lock(&uploads->lock);
+	}
+	pthread_mutex_unlock(&uploads->lock);
 }
 
 static bool is_active(const struct upload *upload, int64_t quiet_ns, int64_t now_ns)
@@ -284,28 +308,31 @@ static uint64_t promised_bytes(const struct uploads *uploads, int64_t now_ns)
 	return bytes;
 }
 
+/* The place is taken, and busy, while its note is written without the lock. */
 static int begin_new(struct uploads *uploads, const struct upload_begin *begin, int64_t now_ns, struct upload **ret,
 		     struct error *err)
 {
 	struct upload *upload = free_place(uploads, now_ns);
 	if (!upload)
 		return error_set(err, -EAGAIN, "%zu files are being sent already; try again later", uploads->options.open_max);
-	int r = check_disk(uploads, begin->size + promised_bytes(uploads, now_ns), err);
-	if (!r)
-		r = make_id(upload->id, err);
-	if (!r)
-		r = write_note(uploads, upload->id, begin, err);
-	if (r) {
-		if (*upload->id)
-			remove_part(uploads, upload->id);
-		*upload = (struct upload){0};
+	uint64_t promised = promised_bytes(uploads, now_ns);
+	struct upload new = {.used = true, .busy = true, .begin = *begin};
+	int r = make_id(new.id, err);
+	if (r)
 		return r;
-	}
-	upload->used = true;
-	upload->begin = *begin;
+	*upload = new;
 	uploads->stats.open++;
-	*ret = upload;
-	return 0;
+	pthread_mutex_unlock(&uploads->lock);
+	r = check_disk(uploads, begin->size + promised, err);
+	if (!r)
+		r = write_note(uploads, new.id, begin, err);
+	pthread_mutex_lock(&uploads->lock);
+	upload->busy = false;
+	if (r)
+		drop(uploads, upload);
+	else
+		*ret = upload;
+	return r;
 }
 
 static int begin_locked(struct uploads *uploads, const struct upload_begin *begin, struct upload **ret, struct error *err)
@@ -341,7 +368,7 @@ int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, cha
 		*ret_offset = upload->offset;
 		uploads->stats.begun++;
 	}
-	pthread_mutex_unlock(&uploads->lock);
+	unlock_and_bury(uploads);
 	return r;
 }
 
@@ -374,10 +401,15 @@ static int sync_part(const struct uploads *uploads, int fd, const char *id, uint
 static int write_piece(struct uploads *uploads, const struct upload *upload, struct bytes data, uint64_t *synced,
 		       struct error *err)
 {
+	int r = uploads_make_room(uploads, err);
+	if (!r)
+		r = check_disk(uploads, data.len, err);
+	if (r)
+		return r;
 	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, err);
 	if (fd < 0)
 		return fd;
-	int r = io_pwrite(fd, data.data, data.len, upload->offset, "the uploaded file", err);
+	r = io_pwrite(fd, data.data, data.len, upload->offset, "the uploaded file", err);
 	uint64_t end = upload->offset + data.len;
 	if (r || end - upload->synced < SYNC_BYTES || end == upload->begin.size)
 		return r;
@@ -387,7 +419,7 @@ static int write_piece(struct uploads *uploads, const struct upload *upload, str
 	return r;
 }
 
-static int check_piece(struct uploads *uploads, struct upload *upload, uint64_t offset, struct bytes data, struct error *err)
+static int check_piece(const struct upload *upload, uint64_t offset, struct bytes data, struct error *err)
 {
 	if (upload->busy || offset != upload->offset)
 		return error_set(err, -ERANGE, "the next piece begins at %llu", (unsigned long long)upload->offset);
@@ -398,20 +430,19 @@ static int check_piece(struct uploads *uploads, struct upload *upload, uint64_t 
 	if (offset == 0 && enough && !upload_begins_well(upload->begin.kind, data))
 		return error_set(err, -EBADMSG, "what was sent does not begin like a file of kind %s",
 				 upload_kind_names[upload->begin.kind]);
-	int r = uploads_make_room(uploads, data.len, err);
-	return r ? r : check_disk(uploads, data.len, err);
+	return 0;
 }
 
 static int write_locked(struct uploads *uploads, struct upload *upload, uint64_t offset, struct bytes data, struct error *err)
 {
-	int r = check_piece(uploads, upload, offset, data, err);
+	int r = check_piece(upload, offset, data, err);
 	if (r == -EBADMSG)
 		fail_and_drop(uploads, upload);
 	if (r || !data.len)
 		return r;
 	uint64_t synced = upload->synced;
 	upload->busy = true;
-	uploads->part_bytes += data.len; /* spoken for, so that others make room for it too */
+	uploads->part_bytes += data.len; /* spoken for, so that room is made for it, also by others */
 	pthread_mutex_unlock(&uploads->lock);
 	r = write_piece(uploads, upload, data, &synced, err);
 	pthread_mutex_lock(&uploads->lock);
@@ -440,18 +471,39 @@ int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, stru
 	struct upload *upload = find_open(uploads, id);
 	int r = upload ? write_locked(uploads, upload, offset, data, err) : unknown_id(err);
 	*ret_offset = upload && upload->used ? upload->offset : 0;
-	pthread_mutex_unlock(&uploads->lock);
+	unlock_and_bury(uploads);
 	return r;
 }
 
 /* ---- the end ---- */
 
-/* -EBADMSG is about the file, everything else about this machine. */
-static int put_in_place(struct uploads *uploads, const struct upload *upload, const char *path, struct error *err)
+/* Renames the part, and tells the index. Then the upload is no more, but for its note. */
+static int move_in_place(struct uploads *uploads, struct upload *upload, const char *path, struct upload_file *file,
+			 struct error *err)
 {
-	char from[PATH_MAX], folder[PATH_MAX];
+	char from[PATH_MAX];
 	part_path(uploads, upload->id, from);
+	pthread_mutex_lock(&uploads->place_lock);
+	int r = io_rename(from, path, err);
+	pthread_mutex_lock(&uploads->lock);
+	if (!r) {
+		file->used_ns = time_now_ns();
+		uploads_file_add(uploads, file);
+		release(uploads, upload);
+		uploads->stats.finished++;
+	}
+	pthread_mutex_unlock(&uploads->lock);
+	pthread_mutex_unlock(&uploads->place_lock);
+	return r;
+}
+
+/* -EBADMSG is about the file, everything else about this machine. */
+static int put_in_place(struct uploads *uploads, struct upload *upload, const char *path, struct upload_file *file,
+			struct error *err)
+{
+	char folder[PATH_MAX], id[UPLOAD_ID_MAX];
 	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	memcpy(id, upload->id, sizeof(id));
 	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, err);
 	if (fd < 0)
 		return fd;
@@ -467,11 +519,13 @@ static int put_in_place(struct uploads *uploads, const struct upload *upload, co
 	if (!r)
 		r = io_sync_dir(uploads->options.directory, err);
 	if (!r)
-		r = io_rename(from, path, err);
+		r = move_in_place(uploads, upload, path, file, err);
 	if (r)
 		return r;
 	/* It is there. Should the directory not be synced, a power cut may lose it, and then it is wanted again. */
 	r = io_sync_dir(folder, err);
+	remove_part(uploads, id);
+	uploads_make_room(uploads, NULL);
 	return r ? 1 : 0;
 }
 
@@ -491,19 +545,13 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 		return r ? r : error_nomem(err);
 	upload->busy = true;
 	pthread_mutex_unlock(&uploads->lock);
-	r = put_in_place(uploads, upload, path, &problem);
+	r = put_in_place(uploads, upload, path, file, &problem);
 	pthread_mutex_lock(&uploads->lock);
-	upload->busy = false;
-	upload->active_ns = time_now_ns();
 	*ret_there = r >= 0;
-	if (r >= 0) {
-		file->used_ns = upload->active_ns;
-		uploads_file_add(uploads, file);
-		drop(uploads, upload);
-		uploads->stats.finished++;
-		uploads_make_room(uploads, 0, NULL);
-	} else {
+	if (r < 0) {
 		mem_free(file);
+		upload->busy = false;
+		upload->active_ns = time_now_ns();
 		if (r == -EBADMSG)
 			fail_and_drop(uploads, upload);
 	}
@@ -522,7 +570,7 @@ int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 		kind = upload->begin.kind;
 	}
 	int r = upload ? finish_locked(uploads, upload, &there, err) : unknown_id(err);
-	pthread_mutex_unlock(&uploads->lock);
+	unlock_and_bury(uploads);
 	if (there && uploads->options.on_arrival)
 		uploads->options.on_arrival(uploads->options.context, build_id, kind);
 	return r;
@@ -534,7 +582,7 @@ void uploads_abort(struct uploads *uploads, const char *id)
 	struct upload *upload = find_open(uploads, id);
 	if (upload && !upload->busy)
 		fail_and_drop(uploads, upload);
-	pthread_mutex_unlock(&uploads->lock);
+	unlock_and_bury(uploads);
 }
 
 int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err)
@@ -559,31 +607,37 @@ bool uploads_has(struct uploads *uploads, const char *build_id, enum upload_kind
 	return has;
 }
 
-static int open_locked(struct uploads *uploads, struct upload_file *file, int *ret_fd, struct error *err)
+/* Its path, for somebody who is going to use it. */
+static int use_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, char path[static PATH_MAX],
+		    struct error *err)
 {
-	char path[PATH_MAX];
-	int r = uploads_file_path(uploads, file->build_id, file->kind, path, err);
-	int fd = r ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
-	if (fd == -ENOENT) /* somebody removed it */
-		uploads_file_forget(uploads, file);
-	if (fd < 0)
-		return fd;
-	uploads_file_use(uploads, file, time_now_ns());
-	struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
-	futimens(fd, now); /* it only orders; what cannot be set is ordered by its arrival */
-	*ret_fd = fd;
-	return 0;
+	int r;
+	pthread_mutex_lock(&uploads->lock);
+	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, build_id, kind) : NULL;
+	if (file) {
+		r = uploads_file_path(uploads, build_id, kind, path, err);
+		uploads_file_use(uploads, file, time_now_ns());
+	} else {
+		r = error_set(err, -ENOENT, "nobody has uploaded %s of build-id %.128s",
+			      kind < UPLOAD_KINDS ? upload_kind_names[kind] : "that", build_id);
+	}
+	pthread_mutex_unlock(&uploads->lock);
+	return r;
 }
 
 int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload_kind kind, int *ret_fd, struct error *err)
 {
-	pthread_mutex_lock(&uploads->lock);
-	struct upload_file *file = kind < UPLOAD_KINDS ? uploads_file_find(uploads, build_id, kind) : NULL;
-	int r = file ? open_locked(uploads, file, ret_fd, err)
-		     : error_set(err, -ENOENT, "nobody has uploaded %s of build-id %.128s",
-				 kind < UPLOAD_KINDS ? upload_kind_names[kind] : "that", build_id);
-	pthread_mutex_unlock(&uploads->lock);
-	return r;
+	char path[PATH_MAX];
+	int r = use_file(uploads, build_id, kind, path, err);
+	int fd = r ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	if (!r && fd == -ENOENT)
+		uploads_file_forget_lost(uploads, build_id, kind);
+	if (fd < 0)
+		return fd;
+	struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+	futimens(fd, now); /* it only orders; what cannot be set is ordered by its arrival */
+	*ret_fd = fd;
+	return 0;
 }
 
 bool uploads_has_same(struct uploads *uploads, const char *build_id, enum upload_kind kind, const char *hash)
@@ -621,19 +675,10 @@ bool uploads_is_stale(struct uploads *uploads, const char *build_id, enum upload
 int uploads_remove(struct uploads *uploads, const char *build_id, struct error *err)
 {
 	int r = 0;
-	pthread_mutex_lock(&uploads->lock);
-	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++) {
-		char path[PATH_MAX];
-		struct upload_file *file = uploads_file_find(uploads, build_id, kind);
-		if (!file)
-			continue;
-		r = uploads_file_path(uploads, build_id, kind, path, err);
-		if (!r)
-			r = io_unlink(path, err);
-		if (!r)
-			uploads_file_forget(uploads, file);
-	}
-	pthread_mutex_unlock(&uploads->lock);
+	pthread_mutex_lock(&uploads->place_lock);
+	for (unsigned kind = 0; kind < UPLOAD_KINDS && !r; kind++)
+		r = uploads_file_remove(uploads, build_id, kind, err);
+	pthread_mutex_unlock(&uploads->place_lock);
 	return r;
 }
 
@@ -740,13 +785,15 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 	_cleanup_(uploads_closep) struct uploads *uploads = mem_zalloc(sizeof(*uploads));
 	if (!uploads)
 		return error_nomem(err);
+	pthread_mutex_init(&uploads->place_lock, NULL);
 	pthread_mutex_init(&uploads->lock, NULL);
 	uploads->options = *options;
 	set_defaults(&uploads->options);
 	uploads->options.directory = mem_strdup(options->directory);
 	uploads->incoming = mem_strdup(incoming);
 	uploads->open = mem_zalloc_array(uploads->options.open_max, sizeof(*uploads->open));
-	if (!uploads->options.directory || !uploads->incoming || !uploads->open)
+	uploads->buried = mem_zalloc_array(uploads->options.open_max, sizeof(*uploads->buried));
+	if (!uploads->options.directory || !uploads->incoming || !uploads->open || !uploads->buried)
 		return error_nomem(err);
 	int r = io_make_dirs(incoming, 0750, err);
 	if (!r)
@@ -755,7 +802,9 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 		r = load_incoming(uploads, err);
 	if (r)
 		return r;
-	uploads_make_room(uploads, 0, NULL); /* what cannot be removed now is tried again later */
+	pthread_mutex_lock(&uploads->lock);
+	unlock_and_bury(uploads);
+	uploads_make_room(uploads, NULL); /* what cannot be removed now is tried again later */
 	*ret = uploads;
 	uploads = NULL;
 	return 0;
@@ -779,6 +828,8 @@ struct uploads *uploads_close(struct uploads *uploads)
 		keep_part(uploads, &uploads->open[i]);
 	uploads_files_release(uploads);
 	pthread_mutex_destroy(&uploads->lock);
+	pthread_mutex_destroy(&uploads->place_lock);
+	mem_free(uploads->buried);
 	mem_free(uploads->open);
 	mem_free(uploads->incoming);
 	mem_free((char *)uploads->options.directory);

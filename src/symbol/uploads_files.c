@@ -77,7 +77,7 @@ void uploads_file_use(struct uploads *uploads, struct upload_file *file, int64_t
 	file->used_ns = now_ns;
 }
 
-void uploads_file_forget(struct uploads *uploads, struct upload_file *file)
+static void forget(struct uploads *uploads, struct upload_file *file)
 {
 	struct upload_file **at = bucket_of(uploads, file->build_id, file->kind);
 	while (*at != file)
@@ -93,7 +93,7 @@ void uploads_file_add(struct uploads *uploads, struct upload_file *file)
 {
 	struct upload_file *old = uploads_file_find(uploads, file->build_id, file->kind);
 	if (old)
-		uploads_file_forget(uploads, old);
+		forget(uploads, old);
 	struct upload_file **bucket = bucket_of(uploads, file->build_id, file->kind);
 	file->next = *bucket;
 	*bucket = file;
@@ -104,32 +104,73 @@ void uploads_file_add(struct uploads *uploads, struct upload_file *file)
 
 /* ---- room ---- */
 
-static int evict_oldest(struct uploads *uploads, struct error *err)
+int uploads_file_remove(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct error *err)
 {
 	char path[PATH_MAX];
-	struct upload_file *file = uploads->oldest;
-	int r = uploads_file_path(uploads, file->build_id, file->kind, path, err);
+	pthread_mutex_lock(&uploads->lock);
+	bool there = uploads_file_find(uploads, build_id, kind);
+	pthread_mutex_unlock(&uploads->lock);
+	if (!there)
+		return 0;
+	int r = uploads_file_path(uploads, build_id, kind, path, err);
 	if (!r)
 		r = io_unlink(path, err);
 	if (r)
 		return r;
-	uploads_file_forget(uploads, file);
-	uploads->stats.evicted++;
+	pthread_mutex_lock(&uploads->lock);
+	forget(uploads, uploads_file_find(uploads, build_id, kind)); /* only who holds place_lock forgets */
+	pthread_mutex_unlock(&uploads->lock);
 	return 0;
 }
 
-int uploads_make_room(struct uploads *uploads, uint64_t more, struct error *err)
+void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enum upload_kind kind)
+{
+	char path[PATH_MAX];
+	struct stat info;
+	pthread_mutex_lock(&uploads->place_lock);
+	bool lost = uploads_file_path(uploads, build_id, kind, path, NULL) == 0 && lstat(path, &info) < 0 && errno == ENOENT;
+	pthread_mutex_lock(&uploads->lock);
+	struct upload_file *file = lost ? uploads_file_find(uploads, build_id, kind) : NULL;
+	if (file)
+		forget(uploads, file);
+	pthread_mutex_unlock(&uploads->lock);
+	pthread_mutex_unlock(&uploads->place_lock);
+}
+
+/* 0: nothing has to go; 1: a copy of what has to go first. */
+static int next_to_go(struct uploads *uploads, struct upload_file *ret, struct error *err)
 {
 	char size[TEXT_NUMBER_MAX];
-	int r = 0;
-	while (!r && uploads->oldest &&
-	       (uploads->stats.bytes + uploads->part_bytes + more > uploads->options.bytes_max ||
-		uploads->stats.files >= UPLOADS_FILES_MAX))
-		r = evict_oldest(uploads, err);
-	if (r || uploads->stats.bytes + uploads->part_bytes + more <= uploads->options.bytes_max)
-		return r;
+	pthread_mutex_lock(&uploads->lock);
+	bool full = uploads->stats.bytes + uploads->part_bytes > uploads->options.bytes_max ||
+		    uploads->stats.files >= UPLOADS_FILES_MAX;
+	bool any = uploads->oldest;
+	if (any)
+		*ret = *uploads->oldest;
+	pthread_mutex_unlock(&uploads->lock);
+	if (!full || any)
+		return full;
 	return error_set(err, -ENOSPC, "uploaded debug information may take up %s, and what is being sent fills that",
 			 text_format_size(uploads->options.bytes_max, size));
+}
+
+int uploads_make_room(struct uploads *uploads, struct error *err)
+{
+	struct upload_file file;
+	int r = next_to_go(uploads, &file, err);
+	if (r <= 0)
+		return r;
+	pthread_mutex_lock(&uploads->place_lock);
+	while ((r = next_to_go(uploads, &file, err)) > 0) {
+		r = uploads_file_remove(uploads, file.build_id, file.kind, err);
+		if (r)
+			break;
+		pthread_mutex_lock(&uploads->lock);
+		uploads->stats.evicted++;
+		pthread_mutex_unlock(&uploads->lock);
+	}
+	pthread_mutex_unlock(&uploads->place_lock);
+	return r;
 }
 
 /* ---- reading the directory ---- */

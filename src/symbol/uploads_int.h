@@ -35,8 +35,11 @@ struct upload {
 struct uploads {
 	struct uploads_options options; /* defaults filled in; directory is owned */
 	char *incoming;			/* DIRECTORY/incoming */
-	pthread_mutex_t lock;		/* everything below */
+	pthread_mutex_t place_lock;	/* files do not come to their places, or go; taken before `lock` */
+	pthread_mutex_t lock;		/* everything below; never held during I/O */
 	struct upload *open;		/* options.open_max */
+	char (*buried)[UPLOAD_ID_MAX];	/* options.open_max: dropped, their files are still to be removed */
+	size_t buried_count;
 	struct upload_file *buckets[UPLOADS_BUCKETS];
 	struct upload_file *newest, *oldest;
 	uint64_t part_bytes; /* of the open ones, arrived */
@@ -57,9 +60,15 @@ struct upload_file *uploads_file_new(const char *build_id, enum upload_kind kind
 /* Takes `file`; one of the same name, which it has replaced on disk, is forgotten. */
 void uploads_file_add(struct uploads *uploads, struct upload_file *file);
 void uploads_file_use(struct uploads *uploads, struct upload_file *file, int64_t now_ns);
-void uploads_file_forget(struct uploads *uploads, struct upload_file *file);
-/* Removes the least recently used ones until `more` bytes fit. -ENOSPC when they cannot. */
-int uploads_make_room(struct uploads *uploads, uint64_t more, struct error *err);
+
+/* ---- uploads_files.c; `lock` is not held ---- */
+
+/* place_lock is held. Not to be there is no error. */
+int uploads_file_remove(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct error *err);
+/* Somebody else has removed the file from the directory: forgets it, if that is so. */
+void uploads_file_forget_lost(struct uploads *uploads, const char *build_id, enum upload_kind kind);
+/* Removes the least recently used ones until the others, and what has arrived, fit. -ENOSPC when they cannot. */
+int uploads_make_room(struct uploads *uploads, struct error *err);
 
 /* ---- uploads_check.c ---- */
 

@@ -28,12 +28,69 @@
 #define OTHER_BUILD_ID "ff23456789abcdef0123456789abcdef01234567"
 #define LEASE_NS       (60 * NS_PER_S)
 
-/* A disk of 100 MiB of which so much is free; UINT64_MAX: the real one. In the place of libc's. */
-static uint64_t disk_free = UINT64_MAX;
+/* ---- in the place of libc's: what may take as long as a disk does ---- */
+
+static uint64_t disk_free = UINT64_MAX;	   /* of 100 MiB; UINT64_MAX: the real disk */
+static struct uploads *watched;		   /* whose lock must not be held during I/O; NULL = none */
+static unsigned io_count, io_locked_count; /* while it is watched */
+static void (*after_rename)(void *context);
+static void *after_rename_context;
+
+static void count_io(void)
+{
+	if (!watched)
+		return;
+	io_count++;
+	if (pthread_mutex_trylock(&watched->lock) == 0)
+		pthread_mutex_unlock(&watched->lock);
+	else
+		io_locked_count++;
+}
+
+int fsync(int fd)
+{
+	int (*real)(int) = dlsym(RTLD_NEXT, "fsync");
+	count_io();
+	return real(fd);
+}
+
+int fdatasync(int fd)
+{
+	int (*real)(int) = dlsym(RTLD_NEXT, "fdatasync");
+	count_io();
+	return real(fd);
+}
+
+int unlink(const char *path)
+{
+	int (*real)(const char *) = dlsym(RTLD_NEXT, "unlink");
+	count_io();
+	return real(path);
+}
+
+int futimens(int fd, const struct timespec times[2])
+{
+	int (*real)(int, const struct timespec *) = dlsym(RTLD_NEXT, "futimens");
+	count_io();
+	return real(fd, times);
+}
+
+int rename(const char *from, const char *to)
+{
+	int (*real)(const char *, const char *) = dlsym(RTLD_NEXT, "rename");
+	count_io();
+	int r = real(from, to);
+	void (*hook)(void *) = after_rename;
+	after_rename = NULL;
+	if (hook)
+		hook(after_rename_context);
+	return r;
+}
 
 int statvfs(const char *path, struct statvfs *ret)
 {
 	int (*real)(const char *, struct statvfs *) = dlsym(RTLD_NEXT, "statvfs");
+	count_io();
 	if (disk_free == UINT64_MAX)
 		return real(path, ret);
 	*ret = (struct statvfs){.f_frsize = 4096, .f_blocks = 100 * MIB / 4096, .f_bavail = disk_free / 4096};
@@ -95,6 +152,7 @@ static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
 	disk_free = UINT64_MAX;
+	watched = NULL;
 	uploads_close(fixture->uploads);
 	io_remove_tree(fixture->directory, NULL);
 	buffer_release(&fixture->elf);
@@ -550,6 +608,109 @@ static void test_the_least_recently_used_go_first(void **state)
 	assert_true(uploads_has(fixture->uploads, "eeee", UPLOAD_KALLSYMS));
 }
 
+static struct bytes kallsyms_file(char list[static 400])
+{
+	memset(list, 'x', 400);
+	memcpy(list, "wick kallsyms 1 aaaa", 20);
+	return (struct bytes){(const uint8_t *)list, 400};
+}
+
+/* Queries wait for the lock, to know what is there. */
+static void test_nobody_waits_for_the_disk(void **state)
+{
+	struct fixture *fixture = *state;
+	char list[400], id[UPLOAD_ID_MAX];
+	struct bytes file = kallsyms_file(list);
+	uint64_t offset;
+	int fd;
+	reopen(fixture, &(struct uploads_options){.bytes_max = 3 * 400, .lease_ns = LEASE_NS, .open_max = 2});
+	struct uploads *uploads = watched = fixture->uploads;
+	io_count = io_locked_count = 0;
+	static const char *const names[] = {"aaaa", "bbbb", "cccc", "dddd"}; /* one is evicted */
+	for (size_t i = 0; i < 4; i++) {
+		struct upload_begin begin = begin_of(names[i], file.len);
+		begin.kind = UPLOAD_KALLSYMS;
+		assert_int_equal(send_all(uploads, &begin, file), 0);
+	}
+	assert_int_equal(uploads->stats.evicted, 1);
+	assert_int_equal(uploads_open_file(uploads, "dddd", UPLOAD_KALLSYMS, &fd, NULL), 0);
+	close(fd);
+	assert_int_equal(uploads_remove(uploads, "dddd", NULL), 0);
+	/* Given up by their sender, for another of the same name, for lack of a place, and for their contents. */
+	static const char *const begun[] = {"eeee", "ffff", "ffff", "0000", "1111"};
+	for (size_t i = 0; i < 5; i++) {
+		struct upload_begin begin = begin_of(begun[i], file.len);
+		begin.kind = i < 4 ? UPLOAD_KALLSYMS : UPLOAD_DEBUGINFO;
+		assert_int_equal(uploads_begin(uploads, &begin, id, &offset, NULL), 0);
+		assert_int_equal(uploads_write(uploads, id, 0, file, &offset, NULL), i < 4 ? 0 : -EBADMSG);
+		if (i == 0)
+			uploads_abort(uploads, id);
+		let_pass(uploads, 2 * LEASE_NS);
+	}
+	assert_int_equal(count_incoming(fixture), 2);
+	assert_true(io_count > 20);
+	assert_int_equal(io_locked_count, 0);
+	/* Removed by others: forgotten when it is missed. */
+	char path[200];
+	snprintf(path, sizeof(path), "%s/cc/cc.kallsyms", fixture->directory);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(uploads_open_file(uploads, "cccc", UPLOAD_KALLSYMS, &fd, NULL), -ENOENT);
+	assert_false(uploads_has(uploads, "cccc", UPLOAD_KALLSYMS));
+}
+
+struct intruder {
+	struct uploads *uploads;
+	struct bytes file;
+	char id[UPLOAD_ID_MAX];
+	pthread_t thread;
+	bool done;
+};
+
+static void *intrude(void *context)
+{
+	struct intruder *intruder = context;
+	uint64_t offset;
+	uploads_write(intruder->uploads, intruder->id, 0, intruder->file, &offset, NULL);
+	__atomic_store_n(&intruder->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Either it gets what it wants while the file is being put in place, or it has to wait until that is done. */
+static void let_intrude(void *context)
+{
+	struct intruder *intruder = context;
+	assert_int_equal(thread_start(&intruder->thread, "intruder", intrude, intruder, NULL), 0);
+	for (unsigned i = 0; i < 25 && !__atomic_load_n(&intruder->done, __ATOMIC_ACQUIRE); i++)
+		time_sleep_ns(2 * NS_PER_MS);
+}
+
+/* The file that is replaced would have to make room, but its name is that of the new one already. */
+static void test_a_replacement_is_not_evicted(void **state)
+{
+	struct fixture *fixture = *state;
+	char list[400];
+	uint64_t offset;
+	reopen(fixture, &(struct uploads_options){.bytes_max = 3 * 400});
+	struct intruder intruder = {.uploads = fixture->uploads, .file = kallsyms_file(list)};
+	struct upload_begin a = begin_of("aaaa", 400), b = begin_of("bbbb", 400), c = begin_of("cccc", 400);
+	a.kind = b.kind = c.kind = UPLOAD_KALLSYMS;
+	assert_int_equal(send_all(fixture->uploads, &a, intruder.file), 0);
+	assert_int_equal(send_all(fixture->uploads, &b, intruder.file), 0);
+	assert_int_equal(uploads_begin(fixture->uploads, &c, intruder.id, &offset, NULL), 0);
+	char id[UPLOAD_ID_MAX];
+	a.force = true;
+	assert_int_equal(uploads_begin(fixture->uploads, &a, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(fixture->uploads, id, 0, intruder.file, &offset, NULL), 0);
+	after_rename_context = &intruder;
+	after_rename = let_intrude;
+	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), 0);
+	pthread_join(intruder.thread, NULL);
+	assert_true(intruder.done);
+	assert_stored(fixture->uploads, "aaaa", UPLOAD_KALLSYMS, intruder.file);
+	reopen(fixture, NULL);
+	assert_stored(fixture->uploads, "aaaa", UPLOAD_KALLSYMS, intruder.file);
+}
+
 /* The n-th call of each kind fails: what was there stays, what fails is said, and trying again works. */
 static void test_every_failure(void **state)
 {
@@ -648,6 +809,8 @@ int main(void)
 		TEST(test_what_makes_no_sense_is_swept),
 		TEST(test_the_disk_is_not_filled),
 		TEST(test_the_least_recently_used_go_first),
+		TEST(test_nobody_waits_for_the_disk),
+		TEST(test_a_replacement_is_not_evicted),
 		TEST(test_every_failure),
 		TEST(test_threads),
 	};
