@@ -562,19 +562,14 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 {
 	struct server *server = context;
 	struct error err = {0};
-	struct upload_begin begin;
 	char id[UPLOAD_ID_MAX];
 	const char *verb;
-	uint64_t offset;
 	split_path(request, id, &verb);
-	int r = verb ? error_set(&err, -ENOENT, "there is no such path")
-		     : uploads_get(server->uploads, id, &begin, &offset, &err);
-	if (r) {
-		respond_failure(response, r, NULL, NULL, &err);
-		return;
-	}
-	uploads_abort(server->uploads, id);
-	respond_done(response);
+	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : uploads_abort(server->uploads, id, &err);
+	if (r)
+		respond_failure(response, r, reason_of(r), NULL, &err);
+	else
+		respond_done(response);
 }
 
 /* ---- arrivals ---- */

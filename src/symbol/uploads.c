@@ -529,13 +529,18 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, const ch
 	return r ? 1 : 0;
 }
 
+static int being_written(struct error *err)
+{
+	return error_set(err, -EBUSY, "a piece of this upload is being written just now");
+}
+
 /* Returns what to tell the client; *ret_there: the file is in its place. */
 static int finish_locked(struct uploads *uploads, struct upload *upload, bool *ret_there, struct error *err)
 {
 	char path[PATH_MAX];
 	struct error problem = {0};
 	if (upload->busy)
-		return error_set(err, -EBUSY, "a piece of this upload is being written just now");
+		return being_written(err);
 	if (upload->offset != upload->begin.size)
 		return error_set(err, -ERANGE, "%llu of %llu bytes have arrived", (unsigned long long)upload->offset,
 				 (unsigned long long)upload->begin.size);
@@ -576,13 +581,15 @@ int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
 	return r;
 }
 
-void uploads_abort(struct uploads *uploads, const char *id)
+int uploads_abort(struct uploads *uploads, const char *id, struct error *err)
 {
 	pthread_mutex_lock(&uploads->lock);
 	struct upload *upload = find_open(uploads, id);
-	if (upload && !upload->busy)
+	int r = !upload ? unknown_id(err) : upload->busy ? being_written(err) : 0;
+	if (!r)
 		fail_and_drop(uploads, upload);
 	unlock_and_bury(uploads);
+	return r;
 }
 
 int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err)

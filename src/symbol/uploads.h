@@ -65,7 +65,8 @@ int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, stru
  * puts it in place. -EBADMSG and gone when it is not; -ERANGE when it is not whole, -EBUSY while a piece is being written, I/O
  * errors: it stays and may be finished later. -ENOENT no such upload. */
 int uploads_finish(struct uploads *uploads, const char *id, struct error *err);
-void uploads_abort(struct uploads *uploads, const char *id);
+/* It is given up. -ENOENT no such upload, -EBUSY while a piece is being written or it is being finished: it goes on. */
+int uploads_abort(struct uploads *uploads, const char *id, struct error *err);
 /* What was announced, and how much of it has arrived. -ENOENT no such upload. */
 int uploads_get(struct uploads *uploads, const char *id, struct upload_begin *ret, uint64_t *ret_offset, struct error *err);
 

@@ -272,7 +272,7 @@ static void test_what_is_announced_is_checked(void **state)
 	assert_int_equal(uploads_begin(fixture->uploads, &begin, id, &offset, NULL), -EINVAL);
 	assert_int_equal(uploads_write(fixture->uploads, "../../x", 0, bytes_of_string("x"), &offset, NULL), -ENOENT);
 	assert_int_equal(uploads_finish(fixture->uploads, "", NULL), -ENOENT);
-	uploads_abort(fixture->uploads, "nobody");
+	assert_int_equal(uploads_abort(fixture->uploads, "nobody", NULL), -ENOENT);
 }
 
 static void test_what_is_sent_is_checked(void **state)
@@ -307,7 +307,15 @@ static void test_what_is_sent_is_checked(void **state)
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 601}, &offset, NULL), -EINVAL);
 	assert_int_equal(uploads_write(fixture->uploads, id, 0, (struct bytes){file.data, 599}, &offset, NULL), 0);
 	assert_int_equal(uploads_finish(fixture->uploads, id, NULL), -ERANGE);
-	uploads_abort(fixture->uploads, id);
+	/* Not given up while somebody is at it, and then nobody is told that it was. */
+	fixture->uploads->open[0].busy = true;
+	assert_int_equal(uploads_abort(fixture->uploads, id, &err), -EBUSY);
+	assert_non_null(strstr(err.message, "just now"));
+	fixture->uploads->open[0].busy = false;
+	assert_int_equal(uploads_get(fixture->uploads, id, &begin, &offset, NULL), 0);
+	assert_int_equal(offset, 599);
+	assert_int_equal(uploads_abort(fixture->uploads, id, NULL), 0);
+	assert_int_equal(uploads_abort(fixture->uploads, id, NULL), -ENOENT);
 	assert_int_equal(count_incoming(fixture), 0);
 	assert_int_equal(fixture->arrivals.count, 1);
 }
@@ -547,7 +555,7 @@ static void test_the_disk_is_not_filled(void **state)
 	assert_int_equal(uploads_begin(fixture->uploads, &b, other, &offset, NULL), -ENOSPC);
 	b.size = 35 * MIB;
 	assert_int_equal(uploads_begin(fixture->uploads, &b, other, &offset, NULL), 0);
-	uploads_abort(fixture->uploads, other);
+	assert_int_equal(uploads_abort(fixture->uploads, other, NULL), 0);
 	let_pass(fixture->uploads, 2 * LEASE_NS);
 	b.size = 60 * MIB;
 	assert_int_equal(uploads_begin(fixture->uploads, &b, other, &offset, NULL), 0);
@@ -644,7 +652,7 @@ static void test_nobody_waits_for_the_disk(void **state)
 		assert_int_equal(uploads_begin(uploads, &begin, id, &offset, NULL), 0);
 		assert_int_equal(uploads_write(uploads, id, 0, file, &offset, NULL), i < 4 ? 0 : -EBADMSG);
 		if (i == 0)
-			uploads_abort(uploads, id);
+			assert_int_equal(uploads_abort(uploads, id, NULL), 0);
 		let_pass(uploads, 2 * LEASE_NS);
 	}
 	assert_int_equal(count_incoming(fixture), 2);
