@@ -198,8 +198,9 @@ static int answer_source(struct call *call, struct error *err)
 	int r = read_parameters(&l, err);
 	if (r == 0)
 		r = call_flag(call, "whole", &whole, err);
-	l.options.file = call_parameter(call, "file", NULL);
-	l.options.build_id = call_parameter(call, "build_id", NULL);
+	/* Empty ones are choices: the file that is unknown, the binary without a build-id. */
+	l.options.file = net_request_query(call->request, "file");
+	l.options.build_id = net_request_query(call->request, "build_id");
 	if (r == 0)
 		r = ask(&l, err);
 	if (r == 0)
@@ -466,7 +467,7 @@ static int answer_asm(struct call *call, struct error *err)
 	if (r == 0)
 		r = explain_missing(&l, listing_build_addresses(l.result.profile, &l.options, &c.function, err), err);
 	if (r == 0)
-		r = choose_binary(&c, call_parameter(call, "build_id", NULL), err);
+		r = choose_binary(&c, net_request_query(call->request, "build_id"), err);
 	if (r == 0)
 		r = find_code(&c, err);
 	return r < 0 ? r : write_code(&c, err);
