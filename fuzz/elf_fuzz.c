@@ -1,75 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ELF files: headers, notes, symbols, the table built from them, its image read back, and lookups in both. */
+/* ELF files: headers, notes, and the table that is built of them, as a binary, as a debug file alone, and as both. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "elf/build_id.h"
-#include "elf/elf_symbols.h"
+#include "elf/code_unit.h"
+#include "symbol/build.h"
 #include "symbol/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_lookups(const struct symbol_table *built, const struct symbol_table *loaded, uint64_t limit)
+#define FRAMES 16
+
+static void must(bool holds)
 {
-	for (uint64_t offset = 0; offset < limit; offset += 13) {
-		const char *a = symbol_table_find(built, offset, NULL), *b = symbol_table_find(loaded, offset, NULL);
-		if (!a != !b || (a && strcmp(a, b) != 0))
-			abort();
-	}
+	if (!holds)
+		abort();
 }
 
-static void check_table(struct elf_file *file, uint64_t limit)
+struct given {
+	int fd;
+	unsigned kinds; /* 1 << SYMBOL_FILE_*: what the file is given as */
+};
+
+static int open_file(void *context, const struct symbol_file_request *request, int *ret_fd, struct error *err)
 {
-	struct symbol_table *built, *loaded;
-	if (symbol_table_build("abcd", file, NULL, &built, NULL) < 0)
+	const struct given *given = context;
+	(void)err;
+	if (!(given->kinds & (1u << request->kind)))
+		return -ENOENT;
+	*ret_fd = dup(given->fd);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* Whatever is found is named, and by as many frames as are said to be there. */
+static void look_up(const struct symbol_table *table, uint64_t address)
+{
+	struct symbol_frame frames[FRAMES];
+	uint64_t start, end;
+	uint32_t range = symbol_table_find(table, address);
+	if (range == CODE_NONE)
 		return;
-	struct buffer image;
-	buffer_init(&image, SYMBOL_TABLE_BYTES_MAX);
-	if (buffer_append(&image, built->image, built->len) < 0)
-		abort();
-	/* What is built must be valid. */
-	if (symbol_table_from_image(&image, "abcd", &loaded, NULL) < 0)
-		abort();
-	check_lookups(built, loaded, limit);
-	symbol_table_free(loaded);
-	symbol_table_free(built);
+	size_t count = symbol_table_frames(table, address, range, frames, FRAMES);
+	must(count <= FRAMES);
+	for (size_t i = 0; i < count; i++)
+		must(strlen(frames[i].name) + strlen(frames[i].file) < SIZE_MAX);
+	symbol_table_bounds(table, range, &start, &end);
+	must(start <= address && address < end);
 }
 
-static void check_debug_table(struct bytes bytes)
+/* What is built must open. */
+static void check_table(const struct given *given, uint64_t limit)
 {
-	struct elf_file file;
+	struct symbol_build_options options = {.build_id = "", .open_file = open_file, .context = (void *)given};
+	struct symbol_build_result result;
 	struct symbol_table *table;
-	if (elf_file_open_memory(&file, bytes, "fuzz", NULL) < 0)
-		return;
-	if (symbol_table_build("", NULL, &file, &table, NULL) == 0) {
-		symbol_table_find_mapped(table, 0x7000, 0x8000, 0x7400, NULL);
+	uint64_t address;
+	int fd = memfd_create("table", MFD_CLOEXEC);
+	must(fd >= 0);
+	if (symbol_build(&options, fd, &result, NULL) == 0) {
+		must(symbol_table_open(fd, "fuzz", "", &table, NULL) == 0);
+		for (uint64_t offset = 0; offset < limit; offset += 13) {
+			look_up(table, offset);
+			if (symbol_table_offset_to_address(table, offset, &address))
+				look_up(table, address);
+		}
+		if (symbol_table_mapped_to_address(table, 0x7000, 0x8000, 0x7400, &address))
+			look_up(table, address);
 		symbol_table_free(table);
 	}
-	elf_file_release(&file);
+	close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct bytes bytes = {data, size};
+	static const unsigned kinds[] = {1u << SYMBOL_FILE_BINARY, 1u << SYMBOL_FILE_DEBUG,
+					 1u << SYMBOL_FILE_BINARY | 1u << SYMBOL_FILE_DEBUG};
 	struct elf_file file;
-	struct error err;
-	if (elf_file_open_memory(&file, bytes, "fuzz", &err) == 0) {
-		char id[BUILD_ID_HEX_MAX];
-		if (build_id_read(&file, id, &err) == 0 && !build_id_is_valid(id))
-			abort();
-		check_table(&file, size);
-		elf_file_release(&file);
-		check_debug_table(bytes);
-	}
-	/* As a cache file that somebody else wrote. */
-	struct buffer image;
-	struct symbol_table *table;
-	buffer_init(&image, SYMBOL_TABLE_BYTES_MAX);
-	if (size > 0 && buffer_append(&image, data, size) == 0 && symbol_table_from_image(&image, "abcd", &table, &err) == 0) {
-		symbol_table_find(table, size, NULL);
-		symbol_table_find_mapped(table, 0, size, size / 2, NULL);
-		symbol_table_free(table);
-	}
-	buffer_release(&image);
+	if (elf_file_open_memory(&file, (struct bytes){data, size}, "fuzz", NULL) < 0)
+		return 0;
+	char id[BUILD_ID_HEX_MAX];
+	must(build_id_read(&file, id, NULL) < 0 || build_id_is_valid(id));
+	elf_file_release(&file);
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+	must(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		check_table(&(struct given){fd, kinds[i]}, size);
+	close(fd);
 	return 0;
 }
