@@ -8,7 +8,7 @@ directory=/dev/shm
 check "$runs runs from seed $seed" "$O/sim/sim" --seed "$seed" --runs "$runs" --jobs "$(nproc)" --directory "$directory"
 printf '%s\n' "$check_output" | tail -n 1
 # The same seed is the same run.
-story() { "$O/sim/sim" --seed "$seed" --verbose --directory "$directory" 2>&1 | sed 's|wick-sim-[A-Za-z0-9]*||; s|in [0-9.]* s:|:|'; }
+story() { "$O/sim/sim" --seed "$seed" --verbose --directory "$directory" 2>&1 | sed 's|wick-sim-[A-Za-z0-9]*||g; s|in [0-9.]* s:|:|'; }
 story >"$work/one" && story >"$work/two"
 check "a run can be repeated" cmp "$work/one" "$work/two"
 check "a run says what happens in it" grep -q 'append .*: done' "$work/one"
