@@ -140,7 +140,7 @@ int cmd_debuginfo_lookup(int argc, char **argv)
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (operands.count == 0)
 		return usage_error(&usage, "no file");
-	struct symbolizer_options symbolizer_options = {0};
+	struct symbolizer_options symbolizer_options = {.own_files = true};
 	buffer_init(&lookup.name, DEMANGLE_OUTPUT_MAX + 1);
 	int r = symbolizer_new(&symbolizer_options, &lookup.symbolizer, &err);
 	if (r == 0)

@@ -60,7 +60,7 @@ bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char
 	}
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
-	if (s->no_host_files || !source_is_host_path(path) || source_open(path, &fd, &st, NULL) < 0)
+	if (s->no_host_files || !source_is_host_path(path) || source_open_binary(s, path, &fd, &st) < 0)
 		return false;
 	snprintf(ret, 160, "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev, (uint64_t)st.st_ino,
 		 (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);

@@ -4,6 +4,11 @@
  * what was uploaded; debuginfod servers. Names in requests are what some file says and lead nowhere but to regular files, which
  * are then parsed where it can do no harm.
  *
+ * Split DWARF is the one kind that has no build-id to be known by: all there is is a path, and whoever may upload a file may
+ * write any path into it. So paths out of a file are followed only while all that the build was given is of this host, which is
+ * decided by where this side opened it and not by what the worker says; they lead to ELF files only; and, where others than who
+ * runs this may ask for what comes of it, to what everybody on this host may read.
+ *
  * On this host debug files are where distributions put them: /usr/lib/debug/.build-id/xx/yyyy.debug, or by the name in
  * .gnu_debuglink beside the binary, in .debug beside it, or under /usr/lib/debug with the binary's directory. All of them must
  * have the binary's build-id. Files that dwz shares are found by build-id or below /usr/lib/debug.
@@ -11,11 +16,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "elf/build_id.h"
 #include "symbol/debuginfod.h"
@@ -49,10 +57,115 @@ int source_reopen(int handle, const char *name, int *ret_fd, struct stat *ret_st
 	return 0;
 }
 
+/* Links below /proc lead into other mount namespaces, where paths mean something else, and reading some of its files does
+ * something. */
+static bool is_of_kernel(const char *path)
+{
+	return text_starts_with(path, "/proc/") || text_starts_with(path, "/sys/");
+}
+
+/* Where the kernel says that it is: in the mount namespace that it was opened in. */
+static int read_real_path(int handle, const char *name, char ret[static PATH_MAX], struct error *err)
+{
+	char link[40];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", handle);
+	ssize_t len = readlink(link, ret, PATH_MAX - 1);
+	if (len <= 0 || ret[0] != '/')
+		return error_set(err, -EACCES, "%s: cannot tell what directory it is in", name);
+	ret[len] = '\0';
+	return 0;
+}
+
+/* With O_PATH. */
+static int open_handle(const char *path, int flags, struct error *err)
+{
+	struct open_how how = {.flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = RESOLVE_NO_MAGICLINKS};
+	char real[PATH_MAX];
+	if (is_of_kernel(path))
+		return error_set(err, -EACCES, "%s: nothing is read from there", path);
+	_cleanup_(fd_closep) int handle = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	/* Before Linux 5.6, or where a container's filter does not know it. */
+	if (handle < 0 && (errno == ENOSYS || errno == EPERM))
+		handle = io_open(path, O_PATH | flags, 0, err);
+	else if (handle < 0)
+		return error_set_errno(err, -errno, "cannot open %s", path);
+	int r = handle < 0 ? handle : read_real_path(handle, path, real, err);
+	if (r < 0)
+		return r;
+	if (is_of_kernel(real))
+		return error_set(err, -EACCES, "%s: nothing is read from %s", path, real);
+	r = handle;
+	handle = -1;
+	return r;
+}
+
 int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err)
 {
-	_cleanup_(fd_closep) int handle = io_open(path, O_PATH, 0, err);
+	_cleanup_(fd_closep) int handle = open_handle(path, 0, err);
 	return handle < 0 ? handle : source_reopen(handle, path, ret_fd, ret_stat, err);
+}
+
+int source_check_public(int handle, const char *name, struct error *err)
+{
+	char real[PATH_MAX];
+	struct stat st, there;
+	int r = read_real_path(handle, name, real, err);
+	_cleanup_(fd_closep) int directory = r < 0 ? -1 : io_open("/", O_PATH | O_DIRECTORY, 0, err);
+	if (directory < 0)
+		return r < 0 ? r : directory;
+	if (fstat(handle, &st) < 0 || !(st.st_mode & S_IROTH))
+		return error_set(err, -EACCES, "%s: not everybody may read it", name);
+	char *part = real + 1;
+	for (;;) {
+		char *slash = strchr(part, '/');
+		if (fstat(directory, &there) < 0 || !(there.st_mode & S_IXOTH))
+			return error_set(err, -EACCES, "%s: not everybody may enter /%.*s", name, (int)(part - real - 1),
+					 real + 1);
+		if (!slash)
+			break;
+		*slash = '\0';
+		int next = openat(directory, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		*slash = '/';
+		io_close(directory);
+		directory = next;
+		part = slash + 1;
+	}
+	if (fstatat(directory, part, &there, AT_SYMLINK_NOFOLLOW) < 0 || there.st_dev != st.st_dev || there.st_ino != st.st_ino)
+		return error_set(err, -EACCES, "%s: its path leads elsewhere on this host", name);
+	return 0;
+}
+
+int source_open_public(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err)
+{
+	/* Devices end at what source_reopen() looks at. What is in memory lies there as well as in /tmp. */
+	if (text_starts_with(path, "/dev/") && !text_starts_with(path, "/dev/shm/"))
+		return error_set(err, -EACCES, "%s: nothing is read from there", path);
+	_cleanup_(fd_closep) int handle = open_handle(path, flags, err);
+	int r = handle < 0 ? handle : source_check_public(handle, path, err);
+	return r < 0 ? r : source_reopen(handle, path, ret_fd, ret_stat, err);
+}
+
+static int check_is_elf(int fd, const char *name, struct error *err)
+{
+	char magic[SELFMAG] = "";
+	ssize_t len = io_pread(fd, magic, sizeof(magic), 0, name, err);
+	if (len < 0)
+		return (int)len;
+	return memcmp(magic, ELFMAG, SELFMAG) ? error_set(err, -ENOEXEC, "%s: not an ELF file", name) : 0;
+}
+
+int source_open_binary(const struct symbolizer *s, const char *path, int *ret_fd, struct stat *ret_stat)
+{
+	int fd = -1;
+	int r = source_open(path, &fd, ret_stat, NULL);
+	if (r == 0 && !s->own_files)
+		r = check_is_elf(fd, path, NULL);
+	if (r < 0) {
+		io_close(fd);
+		return r;
+	}
+	*ret_fd = fd;
+	return 0;
 }
 
 bool source_is_host_path(const char *path)
@@ -75,16 +188,36 @@ static int check_build_id(int fd, const char *build_id)
 	return r == -ENOMEM ? r : r < 0 || strcmp(own, build_id) != 0 ? -ENOENT : 0;
 }
 
-/* A file of this host. build_id "" = any. */
+/* A file of this host, found by the profile or by its build-id. build_id "" = any. */
 static int try_path(struct source_job *job, const char *path, const char *build_id, int *ret_fd)
 {
 	int fd;
-	if (source_open(path, &fd, NULL, NULL) < 0)
+	if (source_open_binary(job->symbolizer, path, &fd, NULL) < 0)
 		return -ENOENT;
 	int r = build_id[0] ? check_build_id(fd, build_id) : 0;
 	if (r < 0) {
 		io_close(fd);
 		return r;
+	}
+	note_from(job, path);
+	*ret_fd = fd;
+	return 0;
+}
+
+/* A file of this host by a path that a file says. build_id "" = any. */
+static int try_named(struct source_job *job, const char *path, const char *build_id, int *ret_fd)
+{
+	int fd = -1;
+	if (job->symbolizer->no_host_files || !job->is_local || job->is_foreign || !source_is_host_path(path))
+		return -ENOENT;
+	int r = job->symbolizer->own_files ? source_open(path, &fd, NULL, NULL) : source_open_public(path, 0, &fd, NULL, NULL);
+	if (r == 0)
+		r = check_is_elf(fd, path, NULL);
+	if (r == 0 && build_id[0])
+		r = check_build_id(fd, build_id);
+	if (r < 0) {
+		io_close(fd);
+		return r == -ENOMEM ? r : -ENOENT;
 	}
 	note_from(job, path);
 	*ret_fd = fd;
@@ -107,6 +240,7 @@ static int try_upload(struct source_job *job, const char *build_id, enum upload_
 		return -ENOENT;
 	snprintf(text, sizeof(text), "uploaded %s", upload_kind_names[kind]);
 	note_from(job, text);
+	job->is_foreign = true;
 	return 0;
 }
 
@@ -118,10 +252,12 @@ static int try_debuginfod(struct source_job *job, const char *build_id, int *ret
 	int64_t started = time_monotonic_ns();
 	int r = debuginfod_fetch(s->debuginfod, DEBUGINFOD_DEBUGINFO, build_id, NULL, &s->stop, ret_fd, NULL, err);
 	job->wait_ns += time_monotonic_ns() - started;
-	if (r == 0)
+	if (r == 0) {
 		note_from(job, "debuginfod");
-	else if (r != -ENOENT)
+		job->is_foreign = true;
+	} else if (r != -ENOENT) {
 		job->unreachable = true;
+	}
 	return r;
 }
 
@@ -132,12 +268,14 @@ static int open_binary(struct source_job *job, int *ret_fd)
 		*ret_fd = fcntl(job->offered_fd, F_DUPFD_CLOEXEC, 3);
 		if (*ret_fd >= 0) {
 			note_from(job, job->path[0] ? job->path : "the agent of this host");
+			job->is_local = true;
 			return 0;
 		}
 	}
 	int r = -ENOENT;
 	if (!s->no_host_files && source_is_host_path(job->path))
 		r = try_path(job, job->path, job->build_id, ret_fd);
+	job->is_local |= r == 0;
 	return r != -ENOENT ? r : try_upload(job, job->build_id, UPLOAD_EXECUTABLE, ret_fd);
 }
 
@@ -183,8 +321,8 @@ static int open_alt(struct source_job *job, const struct symbol_file_request *re
 		if (n > 0 && (size_t)n < sizeof(path))
 			r = try_path(job, path, request->build_id, ret_fd);
 	}
-	if (r < 0 && !job->symbolizer->no_host_files && source_is_host_path(request->name))
-		r = try_path(job, request->name, request->build_id, ret_fd);
+	if (r < 0)
+		r = try_named(job, request->name, request->build_id, ret_fd);
 	if (r < 0)
 		r = try_upload(job, request->build_id, UPLOAD_DEBUGINFO, ret_fd);
 	return r < 0 ? try_debuginfod(job, request->build_id, ret_fd, err) : r;
@@ -193,16 +331,10 @@ static int open_alt(struct source_job *job, const struct symbol_file_request *re
 static int open_split(struct source_job *job, const struct symbol_file_request *request, int *ret_fd)
 {
 	char path[SYMBOL_PATH_MAX];
-	const char *name = request->name;
-	if (job->symbolizer->no_host_files)
-		return -ENOENT;
-	if (request->kind == SYMBOL_FILE_DWP) {
-		int n = snprintf(path, sizeof(path), "%s.dwp", job->path);
-		if (n <= 0 || (size_t)n >= sizeof(path))
-			return -ENOENT;
-		name = path;
-	}
-	return source_is_host_path(name) ? try_path(job, name, "", ret_fd) : -ENOENT;
+	if (request->kind != SYMBOL_FILE_DWP)
+		return try_named(job, request->name, "", ret_fd);
+	int n = snprintf(path, sizeof(path), "%s.dwp", job->path);
+	return n > 0 && (size_t)n < sizeof(path) ? try_named(job, path, "", ret_fd) : -ENOENT;
 }
 
 int source_prepare(struct source_job *job, struct error *err)
@@ -211,6 +343,7 @@ int source_prepare(struct source_job *job, struct error *err)
 	struct error why = {0};
 	int r = -ENOENT;
 	job->ready_fd = -1;
+	job->is_local = job->is_foreign = false;
 	for (size_t i = 0; r == -ENOENT && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct symbol_file_request request = {.kind = kinds[i]};
 		int fd;

@@ -65,7 +65,7 @@ struct symbolizer {
 	char *cache_directory; /* NULL = none */
 	uint64_t cache_max_bytes;
 	size_t memory_max_bytes;
-	bool no_host_files;
+	bool no_host_files, own_files;
 	const struct symbol_worker_options *worker;
 	struct uploads *uploads;
 	struct debuginfod *debuginfod;
@@ -132,6 +132,8 @@ struct source_job {
 	char from[256]; /* what was opened, for people */
 	int ready_fd;	/* source_prepare() */
 	uint32_t ready_kind;
+	bool is_local;	  /* the binary is a file of this host, or an agent of it passed it */
+	bool is_foreign;  /* something was uploaded, or fetched: names in it lead nowhere on this host */
 	bool unreachable; /* a server did not answer: look again soon */
 	int64_t wait_ns;  /* that fetching took */
 };
@@ -142,10 +144,18 @@ void source_release(struct source_job *job);
 int source_open_file(void *job, const struct symbol_file_request *request, int *ret_fd, struct error *err);
 /* Opens a regular file and nothing else. Opening some devices does something and opening a FIFO waits, so the path is opened
  * with O_PATH, which does neither, and what it led to is opened through /proc: nobody can put something else in its place in
- * between. 0, or a negative errno. */
+ * between. Nothing below /proc and /sys, whatever links the path has. 0, or a negative errno. */
 int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err);
 /* The second half of it, for a descriptor from O_PATH. */
 int source_reopen(int handle, const char *name, int *ret_fd, struct stat *ret_stat, struct error *err);
+/* source_open() of what everybody on this host may read: -EACCES with the rule that is broken. flags: O_NOFOLLOW or 0. */
+int source_open_public(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err);
+/* Of a descriptor from O_PATH: the file's mode lets everybody read it, everybody may enter all directories above it, and it is
+ * this very file that its path leads to in this mount namespace. */
+int source_check_public(int handle, const char *name, struct error *err);
+/* source_open() of what a profile names. That somebody names a file is not to tell him anything about one that is no program:
+ * where others may ask, it must be ELF. */
+int source_open_binary(const struct symbolizer *s, const char *path, int *ret_fd, struct stat *ret_stat);
 bool source_is_host_path(const char *path);
 /* Is there a file now that could make a better table than what `sources` made? Cheap. */
 bool source_may_improve(struct symbolizer *s, const char *build_id, uint32_t sources);

@@ -33,6 +33,7 @@ int symbolizer_new(const struct symbolizer_options *options, struct symbolizer *
 	s->cache_max_bytes = options->cache_max_bytes ? options->cache_max_bytes : SYMBOL_CACHE_DEFAULT;
 	s->memory_max_bytes = options->memory_max_bytes ? options->memory_max_bytes : SYMBOL_MEMORY_DEFAULT;
 	s->no_host_files = options->no_host_files;
+	s->own_files = options->own_files;
 	s->worker = options->worker;
 	s->uploads = options->uploads;
 	s->debuginfod = options->debuginfod;

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a worker that asks for files gets, and what it does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "elf/test_elf.h"
+#include "symbol/symbol_int.h"
+#include "symbol/uploads.h"
+
+static const struct test_symbol symbols[] = {{"alpha", 0x10, 0x20, STT_FUNC, STB_GLOBAL}};
+static const struct test_elf program = {symbols, 1}, nameless = {symbols, 1, .no_build_id = true};
+
+static char directory[] = "/tmp/wick-source-XXXXXX";
+
+static const char *in_directory(const char *name)
+{
+	static char path[256];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static void write_file(const char *name, const void *data, size_t len, mode_t mode)
+{
+	assert_int_equal(io_write_file(in_directory(name), data, len, 0600, NULL), 0);
+	assert_int_equal(chmod(in_directory(name), mode), 0);
+}
+
+static void write_elf(const char *name, const struct test_elf *elf, mode_t mode)
+{
+	struct buffer b;
+	test_elf_build(elf, &b);
+	write_file(name, b.data, b.len, mode);
+	buffer_release(&b);
+}
+
+static int make_files(void **state)
+{
+	if (!mkdtemp(directory) || chmod(directory, 0755) < 0)
+		return -1;
+	assert_int_equal(mkdir(in_directory("closed"), 0700), 0);
+	assert_int_equal(mkdir(in_directory("mounted"), 0755), 0);
+	write_elf("program", &program, 0755);
+	write_elf("unit.dwo", &nameless, 0644);
+	write_elf("program.dwp", &nameless, 0644);
+	write_elf("private.dwo", &nameless, 0600);
+	write_elf("closed/unit.dwo", &nameless, 0644);
+	write_file("id_rsa", "-----BEGIN", 10, 0644);
+	write_file("short", "\177E", 2, 0644);
+	assert_int_equal(mkfifo(in_directory("fifo"), 0644), 0);
+	return 0;
+}
+
+static int remove_files(void **state)
+{
+	return io_remove_tree(directory, NULL);
+}
+
+/* ---- asking ---- */
+
+struct asked {
+	struct symbolizer symbolizer;
+	struct source_job job;
+	char path[256];
+};
+
+/* A build of the binary at a path ("" = it is not on this host). */
+static void begin(struct asked *a, const char *name, struct uploads *uploads)
+{
+	*a = (struct asked){0};
+	snprintf(a->path, sizeof(a->path), "%s", name[0] ? in_directory(name) : "");
+	a->symbolizer.uploads = uploads;
+	a->symbolizer.debug_directory = "/nowhere";
+	a->job = (struct source_job){
+		.symbolizer = &a->symbolizer, .build_id = TEST_ELF_BUILD_ID, .path = a->path, .offered_fd = -1, .ready_fd = -1};
+}
+
+static int ask(struct asked *a, enum symbol_file_kind kind, const char *build_id, const char *name)
+{
+	struct symbol_file_request request = {.kind = kind};
+	int fd = -1;
+	snprintf(request.build_id, sizeof(request.build_id), "%s", build_id);
+	snprintf(request.name, sizeof(request.name), "%s", name);
+	int r = source_open_file(&a->job, &request, &fd, NULL);
+	assert_int_equal(r >= 0, fd >= 0);
+	io_close(fd);
+	return r;
+}
+
+static int ask_unit(struct asked *a, const char *name)
+{
+	return ask(a, SYMBOL_FILE_DWO, "", in_directory(name));
+}
+
+static struct uploads *upload(const char *place, enum upload_kind kind, const struct test_elf *elf, bool without_build_id)
+{
+	struct uploads_options options = {.directory = in_directory(place)};
+	struct upload_begin upload = {.kind = kind, .build_id = TEST_ELF_BUILD_ID, .without_build_id = without_build_id};
+	struct uploads *uploads;
+	struct buffer b;
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset;
+	test_elf_build(elf, &b);
+	upload.size = b.len;
+	assert_int_equal(uploads_open(&options, &uploads, NULL), 0);
+	assert_int_equal(uploads_begin(uploads, &upload, id, &offset, NULL), 0);
+	assert_int_equal(uploads_write(uploads, id, 0, buffer_bytes(&b), &offset, NULL), 0);
+	assert_int_equal(uploads_finish(uploads, id, NULL), 0);
+	buffer_release(&b);
+	return uploads;
+}
+
+/* ---- split DWARF ---- */
+
+static void test_units_of_a_local_binary(void **state)
+{
+	struct asked a;
+	begin(&a, "program", NULL);
+	assert_int_equal(source_prepare(&a.job, NULL), 0);
+	assert_int_equal(ask_unit(&a, "unit.dwo"), 0);
+	assert_int_equal(ask(&a, SYMBOL_FILE_DWP, "", ""), 0);
+	assert_non_null(strstr(a.job.from, "unit.dwo"));
+	assert_non_null(strstr(a.job.from, "program.dwp"));
+	/* What not everybody may read, and what is no debug information: as if it were not there. */
+	static const char *const refused[] = {"private.dwo", "closed/unit.dwo", "id_rsa", "short", "fifo", "closed", "absent"};
+	size_t from = strlen(a.job.from);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+		if (ask_unit(&a, refused[i]) != -ENOENT)
+			fail_msg("%s was opened", refused[i]);
+	assert_int_equal(ask(&a, SYMBOL_FILE_DWO, "", "unit.dwo"), -ENOENT);
+	assert_int_equal(ask(&a, SYMBOL_FILE_ALT, TEST_ELF_BUILD_ID, in_directory("id_rsa")), -ENOENT);
+	assert_int_equal(strlen(a.job.from), from);
+	assert_int_equal(ask(&a, SYMBOL_FILE_ALT, TEST_ELF_BUILD_ID, in_directory("program")), 0);
+	a.symbolizer.no_host_files = true;
+	assert_int_equal(ask_unit(&a, "unit.dwo"), -ENOENT);
+	source_release(&a.job);
+}
+
+static void test_units_of_an_offered_binary(void **state)
+{
+	struct asked a;
+	begin(&a, "", NULL);
+	_cleanup_(fd_closep) int fd = io_open(in_directory("program"), O_RDONLY, 0, NULL);
+	a.job.offered_fd = fd;
+	assert_int_equal(source_prepare(&a.job, NULL), 0);
+	assert_int_equal(ask_unit(&a, "unit.dwo"), 0);
+	source_release(&a.job);
+}
+
+/* Who runs this asks for it. */
+static void test_own_files(void **state)
+{
+	struct asked a;
+	begin(&a, "program", NULL);
+	a.symbolizer.own_files = true;
+	assert_int_equal(source_prepare(&a.job, NULL), 0);
+	assert_int_equal(ask_unit(&a, "private.dwo"), 0);
+	assert_int_equal(ask_unit(&a, "closed/unit.dwo"), 0);
+	assert_int_equal(ask_unit(&a, "id_rsa"), -ENOENT);
+	source_release(&a.job);
+}
+
+/* Whatever the worker says that it reads. */
+static void test_units_of_an_uploaded_binary(void **state)
+{
+	static const enum upload_kind kinds[] = {UPLOAD_EXECUTABLE, UPLOAD_DEBUGINFO};
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		_cleanup_(uploads_closep) struct uploads *uploads =
+			upload(i ? "debuginfo" : "executable", kinds[i], &program, false);
+		struct asked a;
+		begin(&a, "", uploads);
+		assert_true(source_prepare(&a.job, NULL) >= 0);
+		assert_int_equal(ask_unit(&a, "unit.dwo"), -ENOENT);
+		assert_int_equal(ask(&a, SYMBOL_FILE_DWP, "", ""), -ENOENT);
+		assert_int_equal(ask(&a, SYMBOL_FILE_ALT, TEST_ELF_BUILD_ID, in_directory("program")) >= 0, i == 1);
+		assert_null(strstr(a.job.from, directory));
+		source_release(&a.job);
+		/* Debug information of somebody else, for a binary that is here. */
+		begin(&a, "program", uploads);
+		assert_int_equal(source_prepare(&a.job, NULL), 0);
+		bool is_debuginfo = kinds[i] == UPLOAD_DEBUGINFO;
+		assert_int_equal(ask(&a, SYMBOL_FILE_BINARY, "", ""), 0);
+		assert_int_equal(ask(&a, SYMBOL_FILE_DEBUG, "", "") >= 0, is_debuginfo);
+		assert_int_equal(ask_unit(&a, "unit.dwo"), is_debuginfo ? -ENOENT : 0);
+		source_release(&a.job);
+	}
+}
+
+/* ---- binaries by path ---- */
+
+static void test_what_is_no_program(void **state)
+{
+	struct symbolizer s = {0};
+	int fd = -1;
+	assert_int_equal(source_open_binary(&s, in_directory("id_rsa"), &fd, NULL), -ENOEXEC);
+	assert_int_equal(source_open_binary(&s, in_directory("short"), &fd, NULL), -ENOEXEC);
+	assert_int_equal(source_open_binary(&s, in_directory("fifo"), &fd, NULL), -EINVAL);
+	assert_int_equal(fd, -1);
+	assert_int_equal(source_open_binary(&s, in_directory("program"), &fd, NULL), 0);
+	fd = io_close(fd);
+	s.own_files = true;
+	assert_int_equal(source_open_binary(&s, in_directory("id_rsa"), &fd, NULL), 0);
+	io_close(fd);
+}
+
+/* ---- other mount namespaces ---- */
+
+static void test_paths_through_proc(void **state)
+{
+	char path[512];
+	int fd = -1;
+	write_file("text.c", "text\n", 5, 0644);
+	assert_int_equal(symlink("/proc/self/root", in_directory("link")), 0);
+	static const char *const before[] = {"/proc/self/root", "/tmp/../proc/self/root", "", ""};
+	static const char *const names[] = {"text.c", "text.c", "link/etc/passwd", "link/proc/version"};
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(path, sizeof(path), "%s%s", before[i], in_directory(names[i]));
+		if (source_open(path, &fd, NULL, NULL) >= 0 || source_open_public(path, 0, &fd, NULL, NULL) >= 0)
+			fail_msg("%s was opened", path);
+	}
+	assert_true(source_open("/sys/kernel/notes", &fd, NULL, NULL) < 0);
+	assert_int_equal(source_open_public("/dev/null", 0, &fd, NULL, NULL), -EACCES);
+}
+
+/* The directories that a path has here say nothing about a file that was there once. */
+static void test_a_path_that_leads_elsewhere(void **state)
+{
+	struct error err = {0};
+	write_file("old.c", "old\n", 4, 0644);
+	_cleanup_(fd_closep) int handle = io_open(in_directory("old.c"), O_PATH, 0, NULL);
+	assert_int_equal(source_check_public(handle, "old.c", &err), 0);
+	write_file("old.c", "new\n", 4, 0644);
+	write_file("old.c (deleted)", "new\n", 4, 0644);
+	assert_int_equal(source_check_public(handle, "old.c", &err), -EACCES);
+	assert_non_null(strstr(err.message, "leads elsewhere"));
+}
+
+/* Mounts something over a directory, writes a file there, and stays. */
+static void live_elsewhere(int ready)
+{
+	char ok = 0;
+	if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	    mount("none", in_directory("mounted"), "tmpfs", 0, "mode=755") == 0) {
+		int fd = open(in_directory("mounted/text.c"), O_WRONLY | O_CREAT, 0644);
+		ok = fd >= 0 && write(fd, "secret\n", 7) == 7;
+	}
+	(void)!write(ready, &ok, 1);
+	for (;;)
+		pause();
+}
+
+static void test_a_file_of_another_namespace(void **state)
+{
+	int ready[2];
+	char ok = 0, path[512];
+	struct error err = {0};
+	assert_int_equal(pipe(ready), 0);
+	pid_t child = fork();
+	if (child == 0)
+		live_elsewhere(ready[1]);
+	assert_int_equal(read(ready[0], &ok, 1), 1);
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)child, in_directory("mounted/text.c"));
+	int handle = ok ? open(path, O_PATH | O_CLOEXEC) : -1, fd = -1;
+	int checked = source_check_public(handle, "text.c", &err), opened = source_open(path, &fd, NULL, NULL);
+	io_close(handle);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	io_close(ready[0]);
+	io_close(ready[1]);
+	if (!ok) {
+		print_message("skipped: mount namespaces cannot be made here\n");
+		skip();
+	}
+	assert_true(handle >= 0);
+	assert_int_equal(checked, -EACCES);
+	assert_non_null(strstr(err.message, "leads elsewhere"));
+	assert_int_equal(opened, -EACCES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_units_of_a_local_binary),
+		cmocka_unit_test(test_units_of_an_offered_binary),
+		cmocka_unit_test(test_own_files),
+		cmocka_unit_test(test_units_of_an_uploaded_binary),
+		cmocka_unit_test(test_what_is_no_program),
+		cmocka_unit_test(test_paths_through_proc),
+		cmocka_unit_test(test_a_path_that_leads_elsewhere),
+		cmocka_unit_test(test_a_file_of_another_namespace),
+	};
+	return cmocka_run_group_tests(tests, make_files, remove_files);
+}
