@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/limits.h"
 #include "elf/test_elf.h"
+#include "symbol/source_text_int.h"
 #include "symbol/symbol_int.h"
 #include "symbol/uploads.h"
 
@@ -236,6 +238,12 @@ static void test_paths_through_proc(void **state)
 	}
 	assert_true(source_open("/sys/kernel/notes", &fd, NULL, NULL) < 0);
 	assert_int_equal(source_open_public("/dev/null", 0, &fd, NULL, NULL), -EACCES);
+	struct buffer out;
+	buffer_init(&out, MIB);
+	snprintf(path, sizeof(path), "/proc/self/root%s", in_directory("text.c"));
+	assert_int_equal(source_text_read_host(path, &out, NULL), -EACCES);
+	assert_int_equal(source_text_read_host(in_directory("text.c"), &out, NULL), 0);
+	buffer_release(&out);
 }
 
 /* The directories that a path has here say nothing about a file that was there once. */

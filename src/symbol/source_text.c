@@ -8,7 +8,8 @@
  *   - files of this host may be opened at all (a server that is fed by other hosts does not);
  *   - the path is absolute and its name ends like that of a source file;
  *   - it leads to a regular file, not through a link in its last part, that everybody may read, in directories that everybody
- *     may enter: what is shown is what any user of this host could have looked at;
+ *     may enter: what is shown is what any user of this host could have looked at. Not through /proc/PID/root, behind which
+ *     directories are another container's (source_open_public());
  *   - it is no larger than SOURCE_TEXT_BYTES_MAX, and text.
  * An archive that was uploaded for the binary comes before the host's file, which may have changed since the binary was built.
  *
@@ -50,24 +51,6 @@ bool source_text_has_suffix(const char *path)
 	return false;
 }
 
-/* Everybody may enter all directories above the file behind the handle. */
-static int check_directories(int handle, const char *path, struct error *err)
-{
-	char link[40], real[PATH_MAX];
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", handle);
-	ssize_t len = readlink(link, real, sizeof(real) - 1);
-	if (len <= 0 || real[0] != '/')
-		return error_set(err, -EACCES, "%s: cannot tell what directory it is in", path);
-	real[len] = '\0';
-	for (char *slash = strrchr(real, '/'); slash && slash > real; slash = strrchr(real, '/')) {
-		struct stat st;
-		*slash = '\0';
-		if (stat(real, &st) < 0 || !(st.st_mode & S_IXOTH))
-			return error_set(err, -EACCES, "%s: not everybody may enter %s", path, real);
-	}
-	return 0;
-}
-
 static int check_text(const struct buffer *text, const char *what, struct error *err)
 {
 	if (text->len > 0 && memchr(text->data, 0, text->len))
@@ -99,18 +82,8 @@ int source_text_read_host(const char *path, struct buffer *out, struct error *er
 		return error_set(err, -EACCES, "%s: not an absolute path", path);
 	if (!source_text_has_suffix(path))
 		return error_set(err, -EACCES, "%s: its name is not like a source file's", path);
-	_cleanup_(fd_closep) int handle = io_open(path, O_PATH | O_NOFOLLOW, 0, err);
 	_cleanup_(fd_closep) int fd = -1;
-	struct stat st;
-	if (handle < 0)
-		return handle;
-	/* A link, a fifo, a directory end here: what is opened next is what has been looked at. */
-	int r = source_reopen(handle, path, &fd, &st, err);
-	if (r < 0)
-		return r;
-	if (!(st.st_mode & S_IROTH))
-		return error_set(err, -EACCES, "%s: not everybody may read it", path);
-	r = check_directories(handle, path, err);
+	int r = source_open_public(path, O_NOFOLLOW, &fd, NULL, err);
 	if (r == 0)
 		r = read_whole(fd, path, out, err);
 	return r < 0 ? r : check_text(out, path, err);
