@@ -78,22 +78,27 @@ static int ask(struct build *b, enum symbol_file_kind kind, const char *build_id
 	memcpy(request.name, name, strlen(name) + 1);
 	int r = b->options->open_file(b->options->context, &request, ret_fd, err);
 	uint64_t size;
-	if (r == 0 && io_file_size(*ret_fd, &size, kind_text(kind), NULL) == 0)
+	if (r >= 0 && io_file_size(*ret_fd, &size, kind_text(kind), NULL) == 0)
 		b->result->input_bytes += size;
 	return r;
 }
 
-static int check_build_id(struct build *b, struct elf_file *file, struct error *err)
+static int check_build_id(struct build *b, struct elf_file *file, bool announced, struct error *err)
 {
 	char own[BUILD_ID_HEX_MAX];
+	struct error why = {0};
 	if (!b->options->build_id[0])
 		return 0;
-	int r = build_id_read(file, own, err);
+	int r = build_id_read(file, own, &why);
+	if (r == -ENOENT && announced)
+		return 0;
 	if (r == -ENOENT)
 		return error_set(err, -EINVAL, "%s: has no build-id, expected %s", file->name, b->options->build_id);
-	if (r == 0 && strcmp(own, b->options->build_id) != 0)
+	if (r < 0)
+		return error_set(err, r, "%s", why.message);
+	if (strcmp(own, b->options->build_id) != 0)
 		return error_set(err, -EINVAL, "%s: has the build-id %s, expected %s", file->name, own, b->options->build_id);
-	return r;
+	return 0;
 }
 
 /* -ENOENT when there is none. */
@@ -104,10 +109,11 @@ static int open_input(struct build *b, enum symbol_file_kind kind, const char *n
 		ret->fd = -1;
 		return r;
 	}
+	bool announced = r == SYMBOL_FILE_ANNOUNCED;
 	r = elf_file_open(&ret->file, ret->fd, kind_text(kind), err);
 	ret->is_open = r == 0;
 	if (r == 0)
-		r = check_build_id(b, &ret->file, err);
+		r = check_build_id(b, &ret->file, announced, err);
 	if (r == 0)
 		r = elf_file_load_sections(&ret->file, err);
 	if (r < 0) {
@@ -305,7 +311,8 @@ static int open_for_dwarf(void *context, enum dwarf_file_kind kind, const char *
 {
 	static const enum symbol_file_kind kinds[] = {
 		[DWARF_FILE_ALT] = SYMBOL_FILE_ALT, [DWARF_FILE_DWP] = SYMBOL_FILE_DWP, [DWARF_FILE_DWO] = SYMBOL_FILE_DWO};
-	return ask(context, kinds[kind], build_id, name, ret_fd, NULL);
+	int r = ask(context, kinds[kind], build_id, name, ret_fd, NULL);
+	return r > 0 ? 0 : r;
 }
 
 static int add_dwarf(struct build *b, struct input *input, uint64_t bias, struct error *err)

@@ -232,6 +232,7 @@ static int try_build_id(struct source_job *job, const char *build_id, int *ret_f
 	return try_path(job, path, build_id, ret_fd);
 }
 
+/* What was uploaded has that build-id, or was announced as having none: upload_check() took it for no other reason. */
 static int try_upload(struct source_job *job, const char *build_id, enum upload_kind kind, int *ret_fd)
 {
 	struct symbolizer *s = job->symbolizer;
@@ -241,7 +242,7 @@ static int try_upload(struct source_job *job, const char *build_id, enum upload_
 	snprintf(text, sizeof(text), "uploaded %s", upload_kind_names[kind]);
 	note_from(job, text);
 	job->is_foreign = true;
-	return 0;
+	return SYMBOL_FILE_ANNOUNCED;
 }
 
 static int try_debuginfod(struct source_job *job, const char *build_id, int *ret_fd, struct error *err)
@@ -348,8 +349,9 @@ int source_prepare(struct source_job *job, struct error *err)
 		struct symbol_file_request request = {.kind = kinds[i]};
 		int fd;
 		r = source_open_file(job, &request, &fd, &why);
-		if (r == 0) {
+		if (r >= 0) {
 			job->ready_fd = fd;
+			job->ready_result = r;
 			job->ready_kind = kinds[i];
 		} else if (r != -ENOMEM && r != -ECANCELED) {
 			r = -ENOENT;
@@ -375,7 +377,7 @@ static bool take_ready(struct source_job *job, uint32_t kind, int *ret_fd, int *
 	}
 	*ret_fd = job->ready_fd;
 	job->ready_fd = -1;
-	*ret_result = 0;
+	*ret_result = job->ready_result;
 	return true;
 }
 

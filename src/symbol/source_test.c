@@ -22,6 +22,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "elf/test_elf.h"
+#include "symbol/source_text.h"
 #include "symbol/source_text_int.h"
 #include "symbol/symbol_int.h"
 #include "symbol/uploads.h"
@@ -204,6 +205,55 @@ static void test_units_of_an_uploaded_binary(void **state)
 	}
 }
 
+/* ---- files without a build-id ---- */
+
+static bool has_names(struct uploads *uploads, struct error *err)
+{
+	struct symbolizer_options options = {.uploads = uploads};
+	_cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
+	struct symbolizer_want want = {.wait_ns = -1};
+	struct symbol_view *view;
+	struct symbol_frame frame = {0};
+	assert_int_equal(symbolizer_new(&options, &s, NULL), 0);
+	s->debug_directory = "/nowhere";
+	if (symbolizer_view(s, TEST_ELF_BUILD_ID, "", &want, &view, err) < 0)
+		return false;
+	bool has = symbol_view_frames(view, TEST_ELF_TEXT_ADDRESS + 0x10, &frame, 1) == 1 && strcmp(frame.name, "alpha") == 0;
+	symbol_view_free(view);
+	return has;
+}
+
+/* What goes by a name of its owner's choice is used by that, whichever kind it is. */
+static void test_announced_files(void **state)
+{
+	static const struct test_elf separate = {symbols, 1, .no_build_id = true, .debug_only = true};
+	static const struct test_elf other = {symbols, 1, .build_id_first = 0xff};
+	_cleanup_(uploads_closep) struct uploads *binary = upload("nameless", UPLOAD_EXECUTABLE, &nameless, true);
+	_cleanup_(uploads_closep) struct uploads *debug = upload("nameless.debug", UPLOAD_DEBUGINFO, &separate, true);
+	struct asked a;
+	begin(&a, "", debug);
+	assert_int_equal(source_prepare(&a.job, NULL), 0);
+	assert_int_equal(ask(&a, SYMBOL_FILE_DEBUG, "", ""), SYMBOL_FILE_ANNOUNCED);
+	assert_int_equal(ask(&a, SYMBOL_FILE_DEBUG, "", ""), SYMBOL_FILE_ANNOUNCED);
+	source_release(&a.job);
+	assert_true(has_names(binary, NULL));
+	assert_true(has_names(debug, NULL));
+	struct code_bytes code;
+	assert_int_equal(code_bytes_read(&(struct symbolizer){.uploads = binary}, TEST_ELF_BUILD_ID, "", TEST_ELF_TEXT_ADDRESS,
+					 16, NULL, &code, NULL),
+			 0);
+	buffer_release(&code.bytes);
+	/* One that has another build-id is another's, and on this host there is no such thing as an announcement. */
+	char path[512];
+	snprintf(path, sizeof(path), "%s/%.2s/%s.executable", in_directory("nameless"), TEST_ELF_BUILD_ID,
+		 TEST_ELF_BUILD_ID + 2);
+	write_elf("other", &other, 0644);
+	assert_int_equal(rename(in_directory("other"), path), 0);
+	assert_false(has_names(binary, NULL));
+	begin(&a, "unit.dwo", NULL);
+	assert_int_equal(source_prepare(&a.job, NULL), -ENOENT);
+}
+
 /* ---- binaries by path ---- */
 
 static void test_what_is_no_program(void **state)
@@ -308,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_units_of_an_offered_binary),
 		cmocka_unit_test(test_own_files),
 		cmocka_unit_test(test_units_of_an_uploaded_binary),
+		cmocka_unit_test(test_announced_files),
 		cmocka_unit_test(test_what_is_no_program),
 		cmocka_unit_test(test_paths_through_proc),
 		cmocka_unit_test(test_a_path_that_leads_elsewhere),

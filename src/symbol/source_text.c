@@ -226,6 +226,7 @@ int source_text_read(struct symbolizer *symbolizer, const char *build_id, const 
 struct wanted_code {
 	const char *build_id;
 	uint64_t address, size;
+	bool announced; /* as the binary of that build-id, by who uploaded it: it need not have one */
 	struct code_bytes *ret;
 };
 
@@ -254,11 +255,13 @@ static const struct elf_segment *find_segment(const struct elf_file *file, const
 static int read_code_of(struct elf_file *file, const struct wanted_code *wanted, struct error *err)
 {
 	char own[BUILD_ID_HEX_MAX] = "";
-	int r = wanted->build_id[0] ? build_id_read(file, own, err) : 0;
-	if (r == 0 && strcmp(own, wanted->build_id) != 0)
-		r = error_set(err, -ENOENT, "%s is another build: %s", file->name, own);
-	if (r < 0)
-		return r;
+	struct error why = {0};
+	int r = wanted->build_id[0] ? build_id_read(file, own, &why) : 0;
+	bool nameless = r == -ENOENT && wanted->announced;
+	if (r < 0 && !nameless)
+		return error_set(err, r, "%s", why.message);
+	if (!nameless && strcmp(own, wanted->build_id) != 0)
+		return error_set(err, -ENOENT, "%s is another build: %s", file->name, own);
 	const struct elf_segment *segment = find_segment(file, wanted);
 	if (!segment)
 		return error_set(err, -ENOENT, "%s has no code at 0x%llx", file->name, (unsigned long long)wanted->address);
@@ -324,7 +327,7 @@ int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const c
 	} tries[] = {
 		{"local file", open_host_code}, {"uploaded executable", open_uploaded_code}, {"debuginfod", open_fetched_code}};
 	struct places places = {.symbolizer = symbolizer, .build_id = build_id, .path = path, .cancel = cancel};
-	struct wanted_code wanted = {build_id, address, size, ret};
+	struct wanted_code wanted = {.build_id = build_id, .address = address, .size = size, .ret = ret};
 	*ret = (struct code_bytes){.from = ""};
 	buffer_init(&ret->bytes, CODE_BYTES_MAX);
 	if (size > CODE_BYTES_MAX)
@@ -335,6 +338,7 @@ int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const c
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
 		_cleanup_(fd_closep) int fd = -1;
 		struct error why = {0};
+		wanted.announced = tries[i].open == open_uploaded_code;
 		int r = tries[i].open(&places, &fd, &why);
 		if (r == 0)
 			r = read_code(fd, i ? tries[i].from : path, &wanted, &why);

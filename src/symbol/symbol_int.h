@@ -131,6 +131,7 @@ struct source_job {
 	int offered_fd; /* -1 = none */
 	char from[256]; /* what was opened, for people */
 	int ready_fd;	/* source_prepare() */
+	int ready_result;
 	uint32_t ready_kind;
 	bool is_local;	  /* the binary is a file of this host, or an agent of it passed it */
 	bool is_foreign;  /* something was uploaded, or fetched: names in it lead nowhere on this host */

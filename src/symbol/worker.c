@@ -129,8 +129,8 @@ static bool answer(struct worker_conversation *c, const struct symbol_file_reque
 	}
 	if (c->requests <= c->limits.files_max)
 		reply.opened.code = c->open_file(c->context, request, &fd, NULL);
-	int r = worker_send(c->socket, &reply, reply.opened.code == 0 ? fd : -1);
-	if (reply.opened.code == 0)
+	int r = worker_send(c->socket, &reply, reply.opened.code >= 0 ? fd : -1);
+	if (reply.opened.code >= 0)
 		io_close(fd);
 	/* It does not read what it asked for; or is gone, which is seen next. */
 	if (r == -EAGAIN)

@@ -38,12 +38,12 @@ static int ask_for_file(void *context, const struct symbol_file_request *request
 	if (r == 0)
 		r = worker_receive(WORKER_SOCKET, &message, &fd);
 	/* Nothing can be done without the parent, and nobody is there to be told. */
-	if (r <= 0 || message.kind != WORKER_OPENED || (message.opened.code == 0) != (fd >= 0))
+	if (r <= 0 || message.kind != WORKER_OPENED || (message.opened.code >= 0) != (fd >= 0))
 		_exit(1);
 	if (message.opened.code < 0)
 		return error_set_errno(err, message.opened.code, "there is no such file");
 	*ret_fd = fd;
-	return 0;
+	return message.opened.code;
 }
 
 /* If memory gets short on the machine, the worker is to be ended and not the server. May fail. */

@@ -22,7 +22,7 @@
 
 #include "symbol/build.h"
 
-#define WORKER_VERSION	   1u
+#define WORKER_VERSION	   2u
 #define WORKER_SOCKET	   3	  /* the worker's end */
 #define WORKER_REFUSED_MAX 65536u /* requests beyond files_max, which are answered with -EMFILE */
 
@@ -46,7 +46,7 @@ struct worker_open {
 };
 struct worker_opened {
 	uint32_t kind;
-	int32_t code; /* 0: a descriptor comes with it; otherwise negative errno */
+	int32_t code; /* 0, SYMBOL_FILE_ANNOUNCED: a descriptor comes with it; otherwise negative errno */
 };
 struct worker_done {
 	uint32_t kind;

@@ -183,6 +183,17 @@ static int play_looks_around(const struct scene *s)
 	return play_done(s);
 }
 
+static int play_announced(const struct scene *s)
+{
+	struct symbol_file_request request = {.kind = SYMBOL_FILE_DEBUG};
+	int fd;
+	int r = s->options->open_file(s->options->context, &request, &fd, NULL);
+	if (r < 0)
+		return r;
+	s->ret->functions = (uint64_t)r;
+	return io_close(fd) < 0 ? 0 : -EIO;
+}
+
 static int play_floods(const struct scene *s)
 {
 	struct symbol_file_request request = {.kind = SYMBOL_FILE_DWO};
@@ -295,6 +306,7 @@ static const struct {
 	{"trace", play_trace},
 	{"open", play_open},
 	{"looks_around", play_looks_around},
+	{"announced", play_announced},
 	{"floods", play_floods},
 	{"floods_for_ever", play_floods_for_ever},
 	{"garbage", play_garbage},
@@ -329,6 +341,7 @@ int symbol_build(const struct symbol_build_options *options, int out_fd, struct 
 struct theatre {
 	const char *scene; /* NULL: there is no file */
 	int64_t open_ns;   /* how long opening takes */
+	bool announced;
 	unsigned opened;
 };
 
@@ -344,7 +357,7 @@ static int open_scene(void *context, const struct symbol_file_request *request, 
 	assert_true(fd >= 0);
 	assert_int_equal(io_write(fd, theatre->scene, strlen(theatre->scene), "scene", NULL), 0);
 	*ret_fd = fd;
-	return 0;
+	return theatre->announced ? SYMBOL_FILE_ANNOUNCED : 0;
 }
 
 struct performance {
@@ -398,6 +411,18 @@ static void test_done(void **state)
 	assert_memory_equal(p.table, "table", 5);
 	assert_true(p.result.cpu_ns > 0 && p.result.cpu_ns < 10ull * NS_PER_S);
 	assert_int_equal(p.theatre.opened, 1);
+}
+
+/* The worker learns where the parent has a file from. */
+static void test_announced(void **state)
+{
+	struct performance p = {0};
+	for (int announced = 0; announced < 2; announced++) {
+		p.theatre.announced = announced;
+		assert_int_equal(perform(&p, "announced"), 0);
+		assert_int_equal(p.result.functions, announced ? SYMBOL_FILE_ANNOUNCED : 0);
+		assert_int_equal(p.theatre.opened, 2 * (announced + 1));
+	}
 }
 
 /* That of the worker, not of the process that started it. */
@@ -608,6 +633,7 @@ int main(int argc, char **argv)
 		TEST(test_forbidden),	  TEST(test_harmless),	  TEST(test_nonsense),	   TEST(test_processor_time),
 		TEST(test_wall_time),	  TEST(test_hiding),	  TEST(test_memory_limit), TEST(test_output_limit),
 		TEST(test_request_limit), TEST(test_cancel),	  TEST(test_no_program),   TEST(test_parallel),
+		TEST(test_announced),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

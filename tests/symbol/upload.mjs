@@ -48,6 +48,14 @@ await test("nothing is asked for twice", async () => {
 	const answer = await api(server.port).post("/api/v1/debuginfo/wanted", JSON.stringify({ binaries: [program, whole].map((p) => ({ build_id: p.buildId, path: "/srv/app/x", kinds: ["debuginfo"] })) }));
 	assert.deepEqual(JSON.parse(answer.body).wanted, []);
 });
+await test("a program without a build-id goes by the name that was given with it", async () => {
+	const built = buildProgram(`${directory}/nameless`, "nameless", { number: 9 }), nameless = { ...built, buildId: "0123456789abcdef" }, knownNameless = truth(built);
+	await run("objcopy", ["--remove-section=.note.gnu.build-id", built.full]);
+	await ingest(addressProfile([...knownNameless.keys()].map((a) => [nameless, a])), "nameless");
+	await run(wick, ["debuginfo", "upload", nameless.full, "--build-id", nameless.buildId, "--url", server.url]);
+	assert.ok(await until(async () => (await json(query("nameless"))).symbols.resolved === knownNameless.size), JSON.stringify((await binaries("")).binaries));
+	assert.deepEqual((await wrong("nameless", nameless, knownNameless)).slice(0, 5), []);
+});
 await test("names are there after a restart, and after the tables were removed or damaged", async () => {
 	for (const damage of ["", "rm -rf DATA/symbols", "find DATA/symbols -name '*.sym' -exec truncate -s 300 {} +", "find DATA/symbols -name '*.sym' -exec sh -c 'head -c 4096 /dev/urandom | dd of=$1 conv=notrunc bs=64 seek=2 status=none' sh {} ';'"]) {
 		assert.equal(await server.stop(), 0);
