@@ -179,6 +179,24 @@ static void test_own_files(void **state)
 	source_release(&a.job);
 }
 
+/* Its debug file is here, but nothing says that the paths in that are of this host. */
+static void test_units_of_an_absent_binary(void **state)
+{
+	struct asked a;
+	char debug[256], name[128];
+	snprintf(debug, sizeof(debug), "%s", in_directory("debug"));
+	snprintf(name, sizeof(name), "debug/%.2s", TEST_ELF_BUILD_ID);
+	assert_int_equal(io_make_dirs(in_directory(name), 0755, NULL), 0);
+	snprintf(name, sizeof(name), "debug/%.2s/%s.debug", TEST_ELF_BUILD_ID, TEST_ELF_BUILD_ID + 2);
+	write_elf(name, &program, 0644);
+	begin(&a, "", NULL);
+	a.symbolizer.debug_directory = debug;
+	assert_int_equal(source_prepare(&a.job, NULL), 0);
+	assert_int_equal(ask(&a, SYMBOL_FILE_DEBUG, "", ""), 0);
+	assert_int_equal(ask_unit(&a, "unit.dwo"), -ENOENT);
+	source_release(&a.job);
+}
+
 /* Whatever the worker says that it reads. */
 static void test_units_of_an_uploaded_binary(void **state)
 {
@@ -357,6 +375,7 @@ int main(void)
 		cmocka_unit_test(test_units_of_a_local_binary),
 		cmocka_unit_test(test_units_of_an_offered_binary),
 		cmocka_unit_test(test_own_files),
+		cmocka_unit_test(test_units_of_an_absent_binary),
 		cmocka_unit_test(test_units_of_an_uploaded_binary),
 		cmocka_unit_test(test_announced_files),
 		cmocka_unit_test(test_what_is_no_program),
