@@ -12,7 +12,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { chromium } from 'playwright-core';
+import { launch } from './launch.mjs';
 
 const base = process.env.WICK_URL;
 const skip = base ? false : 'WICK_URL is not set';
@@ -24,18 +24,7 @@ const PHONE = { width: 390, height: 844 };
 let browser;
 before(async () => {
 	if (skip) return;
-	browser = await chromium.launch({
-		executablePath: process.env.WICK_CHROMIUM ?? '/usr/bin/chromium',
-		args: [
-			'--no-sandbox',
-			'--disable-gpu',
-			'--disable-quic',
-			'--no-first-run',
-			'--disable-background-networking',
-			'--disable-component-update',
-			'--disable-sync',
-		],
-	});
+	browser = await launch();
 });
 after(async () => browser?.close());
 

@@ -13,7 +13,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { chromium } from 'playwright-core';
+import { launch } from './launch.mjs';
 import { pprofProfile } from '../harness.mjs';
 
 const base = process.env.WICK_URL;
@@ -32,18 +32,7 @@ const percentOf = (text) => Number(/([\d.]+)%/.exec(text)?.[1]);
 let browser;
 before(async () => {
 	if (skip) return;
-	browser = await chromium.launch({
-		executablePath: process.env.WICK_CHROMIUM ?? '/usr/bin/chromium',
-		args: [
-			'--no-sandbox',
-			'--disable-gpu',
-			'--disable-quic',
-			'--no-first-run',
-			'--disable-background-networking',
-			'--disable-component-update',
-			'--disable-sync',
-		],
-	});
+	browser = await launch();
 	await untilNamed();
 });
 after(async () => browser?.close());

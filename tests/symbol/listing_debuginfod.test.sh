@@ -1,18 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Source and code from a debuginfod server, on a server that opens no files of its host.
-# debuginfod listens on all addresses: it gets a network of its own, with nothing but a loopback device.
-cd "$(dirname "$0")/../.." || exit 1
 name="source and code from debuginfod"
-if [ -z "${WICK_PRIVATE_NETWORK:-}" ]; then
-	export WICK_PRIVATE_NETWORK=1
-	unshare -n true 2>/dev/null && exec unshare -n sh "tests/symbol/${0##*/}"
-	unshare -rn true 2>/dev/null && exec unshare -rn sh "tests/symbol/${0##*/}"
-	printf 'skipped: %s: no network namespaces here\n0 passed, 0 failed, 1 skipped\n' "$name"
-	exit 0
-fi
-PATH=$PATH:/usr/sbin:/sbin
-ip link set lo up || exit 1
+. tests/network.inc
 . tests/lib.inc
 if ! command -v debuginfod >/dev/null; then
 	skip "$name" "debuginfod is not installed"

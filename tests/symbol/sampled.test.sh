@@ -1,16 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A stripped program that a real agent samples, while its debug information is on a debuginfod server only, and later sent by hand for another one: names appear in what was sampled before, without a restart.
-# debuginfod listens on all addresses: all of it runs in a network of its own, with nothing but a loopback device.
-if [ -z "${WICK_PRIVATE_NETWORK:-}" ]; then
-	export WICK_PRIVATE_NETWORK=1
-	unshare -n true 2>/dev/null && exec unshare -n sh "$0"
-	unshare -rn true 2>/dev/null && exec unshare -rn sh "$0"
-fi
+name="names of a sampled program"
+. tests/network.inc
 . tests/lib.inc
-PATH=$PATH:/usr/sbin:/sbin
-ip link set lo up 2>/dev/null || { skip "names of a sampled program" "no network namespaces here"; finish; }
-can_sample || { skip "names of a sampled program" "$no_sampling"; finish; }
+can_sample || { skip "$name" "$no_sampling"; finish; }
 
 # NAME NUMBER: $work/NAME is stripped, $work/NAME.debug has what was taken away.
 build() {
