@@ -256,7 +256,11 @@ static int parse_line(struct otlp_dictionary *dictionary, struct pb_cursor curso
 		r = check_reference(dictionary, OTLP_FUNCTIONS, v[1], "Line.function_index", err);
 	if (r < 0)
 		return r;
-	if (array_reserve(&dictionary->lines, &dictionary->line_capacity, dictionary->line_count + 1, SIZE_MAX) < 0)
+	/* Lines are frames, those of functions inlined here. */
+	r = array_reserve(&dictionary->lines, &dictionary->line_capacity, dictionary->line_count + 1, LIMIT_STACK_DEPTH);
+	if (r == -E2BIG)
+		return error_set(err, r, "a location has more than %d lines, the limit", LIMIT_STACK_DEPTH);
+	if (r < 0)
 		return error_nomem(err);
 	dictionary->lines[dictionary->line_count++] =
 		(struct profile_line){.function = (uint32_t)v[1], .line = (int64_t)v[2], .column = (int64_t)v[3]};

@@ -617,6 +617,31 @@ static void test_expansion_is_limited(void **state)
 	refuse(out, -E2BIG, "the request expands to more than");
 }
 
+static struct buffer inlined_message(size_t lines)
+{
+	struct buffer out;
+	buffer_init(&out, MIB);
+	size_t dictionary = begin(&out, 2);
+	assert_int_equal(pb_write_bytes(&out, 2, "", 0), 0); /* location 0 */
+	size_t location = begin(&out, 2);
+	for (size_t i = 0; i < lines; i++)
+		assert_int_equal(pb_write_bytes(&out, 3, "", 0), 0);
+	end(&out, location);
+	end(&out, dictionary);
+	return out;
+}
+
+/* Frames that are inlined at one address are bounded like those of a stack. */
+static void test_inlined_depth(void **state)
+{
+	struct otlp_request request;
+	struct buffer out = inlined_message(LIMIT_STACK_DEPTH);
+	assert_int_equal(decode(buffer_bytes(&out), &request, NULL), 0);
+	otlp_request_release(&request);
+	buffer_release(&out);
+	refuse(inlined_message(LIMIT_STACK_DEPTH + 1), -E2BIG, "a location has more than 4096 lines");
+}
+
 /* ---- layouts ---- */
 
 /* One sample without attributes or link; which layout it is shows only elsewhere in the request. */
@@ -793,6 +818,7 @@ int main(void)
 		cmocka_unit_test(test_bad_attribute_values),
 		cmocka_unit_test(test_duplicate_resource_key),
 		cmocka_unit_test(test_expansion_is_limited),
+		cmocka_unit_test(test_inlined_depth),
 		cmocka_unit_test(test_layout_is_sniffed_once),
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_response),
