@@ -26,6 +26,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "elf/build_id.h"
+#include "elf/elf_file.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
 #include "symbol/uploads.h"
@@ -299,11 +300,30 @@ static int try_debuglink(struct source_job *job, const char *name, int *ret_fd)
 	return -ENOENT;
 }
 
+/* An upload with names and no lines, such as what an agent makes of a stripped program. */
+static bool is_upload_poor(const struct source_job *job)
+{
+	static const char *const telling[] = {".debug_info", ".zdebug_info", ".gopclntab"};
+	struct elf_file file;
+	_cleanup_(fd_closep) int fd = -1;
+	if (!job->symbolizer->uploads || !build_id_is_valid(job->build_id) ||
+	    uploads_open_file(job->symbolizer->uploads, job->build_id, UPLOAD_DEBUGINFO, &fd, NULL) < 0 ||
+	    elf_file_open(&file, fd, "an upload", NULL) < 0)
+		return false;
+	bool poor = elf_file_load_sections(&file, NULL) == 0;
+	for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++)
+		poor = poor && !elf_file_find_section(&file, telling[i]);
+	elf_file_release(&file);
+	return poor;
+}
+
 static int open_debug(struct source_job *job, const char *name, int *ret_fd, struct error *err)
 {
 	int r = try_build_id(job, job->build_id, ret_fd);
 	if (r < 0)
 		r = try_debuglink(job, name, ret_fd);
+	if (r < 0 && job->symbolizer->debuginfod && is_upload_poor(job))
+		r = try_debuginfod(job, job->build_id, ret_fd, err);
 	if (r < 0)
 		r = try_upload(job, job->build_id, UPLOAD_DEBUGINFO, ret_fd);
 	return r < 0 ? try_debuginfod(job, job->build_id, ret_fd, err) : r;

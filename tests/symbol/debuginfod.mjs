@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Debug information that is nowhere but on a debuginfod server, Debian's, in a network of its own: names appear without a restart, also when the file arrives there late.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
-import { finish, skip, startServer, temporaryDirectory, test } from "../harness.mjs";
+import { finish, skip, startServer, temporaryDirectory, test, wick } from "../harness.mjs";
 import { addressProfile, api, buildProgram, decodeFrames, differences, truth, until } from "./programs.mjs";
 
 const directory = temporaryDirectory();
@@ -47,9 +47,18 @@ await test("a debug file that comes late is found without a restart, after a whi
 	const wrong = differences(decodeFrames(await pprof(query("tardy", "&format=pprof")), [late]), late, knownLate);
 	assert.equal(wrong.length, 0, wrong.slice(0, 5).join("\n"));
 });
+await test("an upload without lines, as agents make of a stripped program, does not stand in the way", async () => {
+	const poor = buildProgram(`${directory}/poor`, "poor", { number: 4 }), knownPoor = truth(poor);
+	await ingest(addressProfile([...knownPoor.keys()].map((a) => [poor, a])), "poor");
+	execFileSync(wick, ["debuginfo", "upload", poor.stripped, "--url", server.url], { stdio: "ignore" });
+	assert.ok(await until(async () => /uploaded/.test((await binary(poor)).from)), JSON.stringify(await binary(poor)));
+	copyFileSync(poor.debug, `${files}/poor.debug`);
+	assert.ok(await until(async () => (await json(query("poor"))).symbols.resolved === knownPoor.size && (await binary(poor)).state === "complete", 30), JSON.stringify(await binary(poor)));
+	assert.match((await binary(poor)).from, /debuginfod/);
+});
 await test("what was asked for and found is counted", async () => {
 	const { debuginfod: counts } = await json("/api/v1/binaries");
-	assert.equal(counts.found, 2, JSON.stringify(counts));
+	assert.equal(counts.found, 3, JSON.stringify(counts));
 	assert.ok(counts.missing >= 1, JSON.stringify(counts));
 });
 await test("a server that has gone is named as the reason, and holds nothing up", async () => {
