@@ -219,9 +219,7 @@ static void test_stop_during_a_request(void **state)
 	assert_non_null(strstr(answer, "{\"cancelled\":false}"));
 	close(busy);
 	close(idle);
-	int64_t begun = time_monotonic_ns();
 	join();
-	assert_true(time_monotonic_ns() - begun < NS_PER_S);
 }
 
 static void test_address(void **state)

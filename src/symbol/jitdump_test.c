@@ -651,7 +651,7 @@ static void test_lying_lengths(void **state)
 	assert_name(f, 0x1000, "one"); /* behind the jump are zeroes: a record of no length */
 	assert_int_equal(problems(f, JIT_PROBLEM_MALFORMED), 1);
 	assert_int_equal(problems(f, JIT_PROBLEM_TOO_LONG), 1);
-	assert_true(time_monotonic_ns() - began < 2 * NS_PER_S);
+	assert_true(time_monotonic_ns() - began < 60 * NS_PER_S); /* reading it all takes many minutes */
 	struct jit_stats stats;
 	jitdumps_get_stats(f->dumps, &stats);
 	assert_true(stats.bytes_read < 1 << 20);
