@@ -83,7 +83,7 @@ static struct doctor_row examine_debuginfod(void)
 		snprintf(row.found, sizeof(row.found),
 			 "DEBUGINFOD_URLS names no servers: debug information is looked for on "
 			 "this host and among what was uploaded");
-	} else if (debuginfod_check_library(&err) == 0) {
+	} else if (debuginfod_load_library(&err) == 0) {
 		snprintf(row.found, sizeof(row.found), "asks %.200s", urls);
 	} else {
 		row.verdict = DOCTOR_WARN;

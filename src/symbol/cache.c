@@ -224,16 +224,7 @@ static void scan_file(void *context, const char *prefix, const char *path, const
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = s->entry_count < s->entries_max ? entries_get(s, build_id, NULL) : NULL;
 	if (entry) {
-		entry->was_built = true;
-		entry->sources = header.sources;
-		entry->no_offsets = header.flags & SYMBOL_TABLE_NO_OFFSETS;
-		entry->names_kernel = header.kernel || (header.flags & SYMBOL_TABLE_KERNEL);
-		entry->state =
-			header.sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
-		entry->functions = header.function_count;
-		entry->ranges = header.range_count;
-		entry->rows = (uint64_t)header.block_count * SYMBOL_TABLE_BLOCK_ROWS;
-		entry->table_bytes = header.length;
+		entries_set_header(entry, &header);
 		entry->built_ns = st->st_mtim.tv_sec * 1000000000ll;
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -87,8 +87,8 @@ void debuginfod_set_library(const char *name)
 	library_name = name ? name : DEBUGINFOD_LIBRARY;
 }
 
-/* Never unloaded: it registers things with libcurl that cannot be taken back. */
-static int load_library(struct error *err)
+/* Never unloaded: the library registers things with libcurl that cannot be taken back. */
+int debuginfod_load_library(struct error *err)
 {
 	void *handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
@@ -122,11 +122,6 @@ static int load_library(struct error *err)
 	}
 	library_missing = false;
 	return 0;
-}
-
-int debuginfod_check_library(struct error *err)
-{
-	return load_library(err);
 }
 
 static const char *const kind_names[] = {"debuginfo", "executable", "source"};
@@ -219,7 +214,7 @@ int debuginfod_new(const struct debuginfod_options *options, struct debuginfod *
 	pthread_cond_init(&d->landed, NULL);
 	if (getrandom(&d->seed, sizeof(d->seed), GRND_NONBLOCK) != sizeof(d->seed))
 		d->seed = (uint64_t)time_now_ns();
-	int r = load_library(err);
+	int r = debuginfod_load_library(err);
 	if (r == 0)
 		r = debuginfod_cache_open(&d->cache, options->directory,
 					  options->bytes_max ? options->bytes_max : CACHE_BYTES_DEFAULT, d->missing_ns, err);

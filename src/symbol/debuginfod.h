@@ -25,8 +25,8 @@ struct debuginfod_options {
  * Success with *ret NULL when there are no servers to ask. -ENOSYS when there are, but the library is not installed (the
  * message names the package). */
 int debuginfod_new(const struct debuginfod_options *options, struct debuginfod **ret, struct error *err);
-/* Is the library there? -ENOSYS as above. Before other threads are started. */
-int debuginfod_check_library(struct error *err);
+/* For those who only ask whether the library is there. -ENOSYS as above. Before other threads are started. */
+int debuginfod_load_library(struct error *err);
 struct debuginfod *debuginfod_free(struct debuginfod *debuginfod);
 DEFINE_CLEANUP_POINTER(debuginfod_free, struct debuginfod);
 

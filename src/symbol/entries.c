@@ -103,6 +103,11 @@ void entries_free_all(struct symbolizer *s)
 		remove_entry(s, s->oldest);
 }
 
+static bool is_idle(const struct symbol_entry *entry)
+{
+	return entry->state != SYMBOL_WORKING && entry->queue == SYMBOL_QUEUE_NONE;
+}
+
 #define STEPS_MAX 64
 
 /* Makes room for one more: instead of the least recently used one, or of one that nobody asked for and that waits the longest,
@@ -112,10 +117,9 @@ static bool make_room(struct symbolizer *s)
 	struct symbol_entry *entry = s->oldest;
 	if (s->entry_count < s->entries_max)
 		return true;
-	for (unsigned i = 0; i < STEPS_MAX && entry; i++, entry = entry->newer)
-		if (entry->state != SYMBOL_WORKING && entry->queue == SYMBOL_QUEUE_NONE)
-			break;
-	if (!entry || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE)
+	for (unsigned i = 0; i < STEPS_MAX && entry && !is_idle(entry); i++)
+		entry = entry->newer;
+	if (!entry || !is_idle(entry))
 		entry = s->first[SYMBOL_QUEUE_SEEN];
 	if (!entry) {
 		s->stats.refused++;
@@ -185,6 +189,19 @@ struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const ch
 	link_newest(s, entry);
 	s->entry_count++;
 	return entry;
+}
+
+void entries_set_header(struct symbol_entry *entry, const struct symbol_table_header *header)
+{
+	entry->was_built = true;
+	entry->sources = header->sources;
+	entry->no_offsets = header->flags & SYMBOL_TABLE_NO_OFFSETS;
+	entry->names_kernel = symbol_table_names_kernel(header);
+	entry->state = symbol_has_lines(header->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+	entry->functions = header->function_count;
+	entry->ranges = header->range_count;
+	entry->rows = (uint64_t)header->block_count * SYMBOL_TABLE_BLOCK_ROWS;
+	entry->table_bytes = header->length;
 }
 
 void entries_set_table(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared)

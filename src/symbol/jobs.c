@@ -45,11 +45,6 @@ struct outcome {
 	char from[256];
 };
 
-static bool has_lines(uint32_t sources)
-{
-	return sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB);
-}
-
 bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char ret[static 160])
 {
 	if (build_id[0]) {
@@ -65,12 +60,6 @@ bool jobs_key(struct symbolizer *s, const char *build_id, const char *path, char
 	snprintf(ret, 160, "file:%" PRIx64 ":%" PRIx64 ":%" PRIx64 ":%" PRIx64 ".%lx", (uint64_t)st.st_dev, (uint64_t)st.st_ino,
 		 (uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
 	return true;
-}
-
-/* Offsets from _stext find something in it. */
-static bool names_kernel(const struct symbol_table *table)
-{
-	return table->header->kernel || (symbol_table_flags(table) & SYMBOL_TABLE_KERNEL);
 }
 
 /* ---- one build, without the lock ---- */
@@ -93,9 +82,9 @@ static void explain(const struct symbol_build_result *result, struct outcome *re
 	else if (result->units_incomplete)
 		snprintf(ret->why, sizeof(ret->why), "%" PRIu64 " of %" PRIu64 " units lack a part that is in another file",
 			 result->units_incomplete, result->units);
-	else if (!has_lines(result->sources) && (result->sources & (SYMBOL_SOURCE_SYMTAB | SYMBOL_SOURCE_KALLSYMS)))
+	else if (!symbol_has_lines(result->sources) && (result->sources & (SYMBOL_SOURCE_SYMTAB | SYMBOL_SOURCE_KALLSYMS)))
 		snprintf(ret->why, sizeof(ret->why), "no debug information was found: functions, but no lines");
-	else if (!has_lines(result->sources))
+	else if (!symbol_has_lines(result->sources))
 		snprintf(ret->why, sizeof(ret->why), "no debug information was found: exported functions only");
 }
 
@@ -159,7 +148,7 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	struct symbol_table *table = NULL;
 	int r = build_table(s, job, &source, temporary, ret, &table, &err);
 	ret->no_offsets = table && (symbol_table_flags(table) & SYMBOL_TABLE_NO_OFFSETS);
-	ret->names_kernel = table && names_kernel(table);
+	ret->names_kernel = table && symbol_table_names_kernel(table->header);
 	bool worse = r == 0 && job->has_table && (!job->no_offsets || ret->no_offsets) &&
 		     !(ret->result.sources & ~job->sources) && job->sources != ret->result.sources;
 	cache_end(s, source.build_id, temporary, ret->result.table_bytes, r == 0 && !worse);
@@ -176,7 +165,7 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->incomplete = ret->result.units_incomplete || ret->result.units_damaged;
 	if (r == 0) {
 		bool empty = ret->result.ranges == 0;
-		ret->state = empty ? SYMBOL_MISSING : has_lines(ret->result.sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+		ret->state = empty ? SYMBOL_MISSING : symbol_has_lines(ret->result.sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 		explain(&ret->result, ret);
 		if (empty && !ret->result.problem[0])
 			snprintf(ret->why, sizeof(ret->why), "the file has no symbols, and no debug information was found");
@@ -257,7 +246,7 @@ static void finish(struct symbolizer *s, const struct job *job, struct outcome *
 		entry->cpu_ns = (int64_t)outcome->result.cpu_ns;
 		entry->memory_peak_bytes = outcome->result.memory_peak_bytes;
 		if (outcome->unchanged && was_known) {
-			entry->state = has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
+			entry->state = symbol_has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
 			entry->disk_checked = entry->shared != NULL;
 			if (outcome->why[0])
 				entries_set_text(&entry->why, outcome->why);
@@ -385,14 +374,8 @@ static int load_from_disk(struct symbolizer *s, const char *key, struct error *e
 		entry->disk_checked = shared || !entry->sources || was_known;
 		if (shared) {
 			s->stats.cache_hits++;
-			if (!entry->was_built) {
-				entry->was_built = true;
-				entry->sources = symbol_table_sources(shared->table);
-				entry->no_offsets = symbol_table_flags(shared->table) & SYMBOL_TABLE_NO_OFFSETS;
-				entry->names_kernel = names_kernel(shared->table);
-				entry->state = has_lines(entry->sources) ? SYMBOL_COMPLETE : SYMBOL_PARTIAL;
-				entry->table_bytes = shared->table->len;
-			}
+			if (!entry->was_built)
+				entries_set_header(entry, shared->table->header);
 			entries_set_table(s, entry, shared);
 			shared = NULL;
 		}

@@ -24,6 +24,11 @@
 #define SYMBOL_WORKERS_MAX	64u
 #define SYMBOL_FRAMES_MAX	256u /* of one address */
 
+static inline bool symbol_has_lines(uint32_t sources)
+{
+	return sources & (SYMBOL_SOURCE_DWARF | SYMBOL_SOURCE_PCLNTAB);
+}
+
 /* ---- entries.c ---- */
 
 /* A table and who uses it; counted under the symbolizer's lock. */
@@ -92,6 +97,8 @@ struct symbol_entry *entries_find(struct symbolizer *s, const char *key);
 /* Made if missing; NULL when memory is short or too many are busy. path: NULL = unknown. */
 struct symbol_entry *entries_get(struct symbolizer *s, const char *key, const char *path);
 void entries_touch(struct symbolizer *s, struct symbol_entry *entry);
+/* What a table that was found on disk says of itself. */
+void entries_set_header(struct symbol_entry *entry, const struct symbol_table_header *header);
 /* Takes over a reference of the caller's to the table (NULL = none), and evicts others if there are too many. */
 void entries_set_table(struct symbolizer *s, struct symbol_entry *entry, struct shared_table *shared);
 void entries_drop_user(struct shared_table *shared); /* NULL allowed */

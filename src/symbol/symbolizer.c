@@ -158,11 +158,11 @@ bool symbolizer_wants(struct symbolizer *s, const char *build_id, const char *pa
 	if (build_id_is_valid(build_id)) {
 		pthread_mutex_lock(&s->lock);
 		struct symbol_entry *entry = entries_get(s, build_id, path);
-		later = !entry; /* there is no room to find out */
 		if (entry && s->worker_count > 0 && !entry->was_built)
 			jobs_want(s, entry, SYMBOL_QUEUE_SEEN);
-		later |= entry && (!entry->was_built || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE);
-		wants = entry && !later && (entry->state == SYMBOL_PARTIAL || entry->state == SYMBOL_MISSING);
+		/* Without an entry there is no room to find out. */
+		later = !entry || !entry->was_built || entry->state == SYMBOL_WORKING || entry->queue != SYMBOL_QUEUE_NONE;
+		wants = !later && (entry->state == SYMBOL_PARTIAL || entry->state == SYMBOL_MISSING);
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (wants && s->uploads && uploads_has(s->uploads, build_id, UPLOAD_DEBUGINFO))

@@ -302,7 +302,7 @@ bool symbol_table_mapped_to_address(const struct symbol_table *table, uint64_t s
 bool symbol_table_kernel_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret)
 {
 	*ret = table->header->kernel + offset;
-	return table->header->kernel || (table->header->flags & SYMBOL_TABLE_KERNEL);
+	return symbol_table_names_kernel(table->header);
 }
 
 /* The last of count ascending values that is not greater than key; CODE_NONE = none. */

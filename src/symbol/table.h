@@ -85,6 +85,12 @@ static inline uint32_t symbol_table_sources(const struct symbol_table *table)
 	return table->header->sources;
 }
 
+/* Do offsets from _stext find something in it? */
+static inline bool symbol_table_names_kernel(const struct symbol_table_header *header)
+{
+	return header->kernel || (header->flags & SYMBOL_TABLE_KERNEL);
+}
+
 /* The address as linked of a file offset; false outside of what is executed, and always with SYMBOL_TABLE_NO_OFFSETS. */
 bool symbol_table_offset_to_address(const struct symbol_table *table, uint64_t offset, uint64_t *ret);
 /* The same for an address in a mapping [start, limit), for tables without offsets: known only if the mapping has the size of
