@@ -9,8 +9,9 @@
  * decides what a process maps.
  *
  * Records are read in windows, code is jumped over. Reading goes on where it stopped, up to the last whole record: when a
- * second has passed, or, for code that has no name, a twentieth of that, since samples are named soon after they were taken and
- * code may be as young as they are. A file that has become shorter or begins differently is read anew.
+ * second has passed, or, for code that has no name, a twentieth of that if the last reading was cheap, since samples are named
+ * soon after they were taken and code may be as young as they are. A file that has become shorter or begins differently is read
+ * anew.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,15 +36,16 @@
 #define REFRESH_BYTES_MAX   (64 * MIB) /* read at a time, without the code in between */
 #define REFRESH_RECORDS_MAX 262144u    /* at a time */
 #define WINDOW_BYTES	    (256 * KIB)
-#define SEARCH_STEPS_MAX    4000000u /* between two looks at a file */
+#define SEARCH_STEPS_MAX    4000000u /* in a file and an interval */
 
 struct file {
 	uint64_t device, inode, key;
-	int64_t checked_ns;
+	struct jit_look look;
 	uint64_t consumed; /* bytes of the file that are in the dump; 0 = not even the header */
 	uint8_t header[JITDUMP_HEADER_BYTES];
 	bool is_counted; /* as broken */
 	bool is_too_long;
+	int64_t steps_ns; /* when there were all steps again; 0 = never */
 	size_t search_steps;
 	struct jitdump dump;
 	struct file *older, *newer;
@@ -53,7 +55,7 @@ struct jitdumps {
 	struct map64 by_key; /* hash of device and inode -> struct file * */
 	struct file *newest, *oldest;
 	size_t file_count, total_bytes, total_bytes_max, entries_max;
-	int64_t interval_ns, miss_interval_ns;
+	struct jit_pace pace;
 	struct jit_stats stats; /* files and memory_bytes are filled in when asked */
 };
 
@@ -74,8 +76,7 @@ int jitdumps_new(struct jitdumps **ret, struct error *err)
 
 void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns, int64_t miss_interval_ns)
 {
-	dumps->interval_ns = interval_ns;
-	dumps->miss_interval_ns = miss_interval_ns;
+	dumps->pace = (struct jit_pace){interval_ns, miss_interval_ns};
 }
 
 void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max)
@@ -148,7 +149,6 @@ static struct file *get_file(struct jitdumps *dumps, const struct jitdump_file *
 	file->device = which->device;
 	file->inode = which->inode;
 	file->key = key;
-	file->checked_ns = INT64_MIN;
 	jitdump_init(&file->dump);
 	file->dump.entries_max = dumps->entries_max;
 	link_newest(dumps, file);
@@ -327,24 +327,32 @@ static bool check_header(struct jitdumps *dumps, struct file *file, int fd, uint
 	return true;
 }
 
-/* False when it was looked at less than an interval ago. */
-static bool check_file(struct jitdumps *dumps, struct file *file, const struct jitdump_file *which, int64_t interval_ns)
+static void read_file(struct jitdumps *dumps, struct file *file, const struct jitdump_file *which)
 {
 	struct stat st;
-	int64_t now = time_monotonic_ns();
-	if (file->checked_ns != INT64_MIN && now - file->checked_ns < interval_ns)
-		return false;
-	file->checked_ns = now;
-	file->search_steps = SEARCH_STEPS_MAX;
 	_cleanup_(fd_closep) int fd = open_file(dumps, which, &st);
 	if (fd < 0) {
 		dumps->stats.problems[JIT_PROBLEM_GONE] += !file->consumed && !file->is_counted;
 		file->is_counted = true;
-		return true;
+		return;
 	}
 	if (check_header(dumps, file, fd, (uint64_t)st.st_size) && (uint64_t)st.st_size > file->consumed)
 		read_on(dumps, file, fd, (uint64_t)st.st_size);
 	make_room(dumps);
+}
+
+/* False when it is too early for another look. */
+static bool check_file(struct jitdumps *dumps, struct file *file, const struct jitdump_file *which, bool for_miss)
+{
+	int64_t now = time_monotonic_ns();
+	if (!jit_look_is_due(&file->look, &dumps->pace, for_miss, now))
+		return false;
+	if (!file->steps_ns || now - file->steps_ns >= dumps->pace.interval_ns) {
+		file->steps_ns = now;
+		file->search_steps = SEARCH_STEPS_MAX;
+	}
+	read_file(dumps, file, which);
+	file->look = (struct jit_look){.at_ns = now, .took_ns = time_monotonic_ns() - now};
 	return true;
 }
 
@@ -365,9 +373,9 @@ bool jitdumps_lookup(struct jitdumps *dumps, const struct jitdump_file *which, u
 	struct file *file = get_file(dumps, which);
 	if (!file)
 		return false;
-	check_file(dumps, file, which, dumps->interval_ns);
+	check_file(dumps, file, which, false);
 	const struct jitdump_entry *entry = find(dumps, file, address, time_ns);
-	if (!entry && check_file(dumps, file, which, dumps->miss_interval_ns))
+	if (!entry && check_file(dumps, file, which, true))
 		entry = find(dumps, file, address, time_ns);
 	if (!entry)
 		return false;

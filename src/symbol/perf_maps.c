@@ -46,7 +46,7 @@
 struct process {
 	struct perf_maps_process who; /* namespace_pid is never 0 */
 	uint64_t start_time;	      /* in clock ticks since boot: tells one use of a pid from the next; 0 = not seen alive */
-	int64_t checked_ns;
+	struct jit_look look;
 	bool has_ended; /* and was looked at since */
 	bool is_too_long;
 	dev_t device;
@@ -61,7 +61,7 @@ struct perf_maps {
 	struct map64 by_pid; /* pid -> struct process * */
 	struct process *newest, *oldest;
 	size_t process_count, total_bytes, total_bytes_max, entries_max;
-	int64_t interval_ns, miss_interval_ns;
+	struct jit_pace pace;
 	struct jit_stats stats; /* files and memory_bytes are filled in when asked */
 };
 
@@ -87,8 +87,7 @@ int perf_maps_new(struct perf_maps **ret, struct error *err)
 
 void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns, int64_t miss_interval_ns)
 {
-	maps->interval_ns = interval_ns;
-	maps->miss_interval_ns = miss_interval_ns;
+	maps->pace = (struct jit_pace){interval_ns, miss_interval_ns};
 }
 
 void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max)
@@ -159,7 +158,6 @@ static struct process *get_process(struct perf_maps *maps, pid_t pid)
 		return NULL;
 	}
 	process->who.pid = pid;
-	process->checked_ns = INT64_MIN;
 	perf_map_init(&process->map);
 	process->map.entries_max = maps->entries_max;
 	link_newest(maps, process);
@@ -415,19 +413,12 @@ static void identify(struct perf_maps *maps, struct process *process, const stru
 	process->who.namespace_pid = namespace_pid;
 }
 
-/* Is it still the process whose map this is, and what was appended? False when that was asked less than an interval ago. */
-static bool check_process(struct perf_maps *maps, struct process *process, const struct perf_maps_process *who,
-			  int64_t interval_ns)
+static void look_at(struct perf_maps *maps, struct process *process, const struct perf_maps_process *who)
 {
 	struct stat st;
-	int64_t now = time_monotonic_ns();
-	if (process->checked_ns != INT64_MIN && now - process->checked_ns < interval_ns &&
-	    who->started_ns == process->who.started_ns)
-		return false;
-	process->checked_ns = now;
 	identify(maps, process, who);
 	if (process->has_ended)
-		return false;
+		return;
 	_cleanup_(fd_closep) int fd = open_living(maps, process, &st);
 	if (fd == -ENOENT || fd == -ESRCH) {
 		process->has_ended = true;
@@ -435,6 +426,16 @@ static bool check_process(struct perf_maps *maps, struct process *process, const
 	}
 	if (fd >= 0)
 		read_file(maps, process, fd, &st);
+}
+
+/* Is it still the process whose map this is, and what was appended? False when it is too early to ask that again. */
+static bool check_process(struct perf_maps *maps, struct process *process, const struct perf_maps_process *who, bool for_miss)
+{
+	int64_t now = time_monotonic_ns();
+	if (!jit_look_is_due(&process->look, &maps->pace, for_miss, now) && who->started_ns == process->who.started_ns)
+		return false;
+	look_at(maps, process, who);
+	process->look = (struct jit_look){.at_ns = now, .took_ns = time_monotonic_ns() - now};
 	return true;
 }
 
@@ -448,9 +449,9 @@ bool perf_maps_lookup(struct perf_maps *maps, const struct perf_maps_process *wh
 	struct process *process = get_process(maps, who->pid);
 	if (!process)
 		return false;
-	check_process(maps, process, who, maps->interval_ns);
+	check_process(maps, process, who, false);
 	const struct code_piece *piece = perf_map_find(&process->map, address);
-	if (!piece && check_process(maps, process, who, maps->miss_interval_ns))
+	if (!piece && check_process(maps, process, who, true))
 		piece = perf_map_find(&process->map, address);
 	if (!piece)
 		return false;
