@@ -252,7 +252,7 @@ static uint32_t decode_utf8(struct bytes sequence)
 	return code;
 }
 
-bool text_is_hostile(struct bytes sequence)
+static bool is_hostile(struct bytes sequence)
 {
 	static const struct {
 		uint32_t first, last;
@@ -274,7 +274,7 @@ int text_append_harmless(struct buffer *out, struct bytes text)
 		struct bytes sequence = {text.data, text_utf8_sequence(text, &valid)};
 		if (!valid)
 			r = buffer_append(out, "\xef\xbf\xbd", 3);
-		else if (text_is_hostile(sequence))
+		else if (is_hostile(sequence))
 			r = buffer_append_byte(out, '?');
 		else
 			r = buffer_append(out, sequence.data, sequence.len);
@@ -283,6 +283,28 @@ int text_append_harmless(struct buffer *out, struct bytes text)
 	if (r < 0)
 		out->len = before;
 	return r;
+}
+
+static bool is_continuation(uint8_t byte)
+{
+	return (byte & 0xc0) == 0x80;
+}
+
+size_t text_width(struct bytes text)
+{
+	size_t width = 0;
+	for (size_t i = 0; i < text.len; i++)
+		width += !is_continuation(text.data[i]);
+	return width;
+}
+
+size_t text_cut(struct bytes text, size_t max)
+{
+	if (text.len <= max)
+		return text.len;
+	while (max > 0 && is_continuation(text.data[max]))
+		max--;
+	return max;
 }
 
 /* ---- URLs and hexadecimal ---- */

@@ -28,11 +28,13 @@ size_t text_utf8_sequence(struct bytes text, bool *ret_valid);
 bool text_is_utf8(struct bytes text);
 /* Appends text with each ill-formed sequence replaced by U+FFFD. */
 int text_append_utf8(struct buffer *out, struct bytes text);
-/* What must not reach a terminal, of one well-formed sequence: control characters (C0, DEL, C1), and those that change the
- * direction of what stands beside them or cannot be seen. The page has the same list (HOSTILE in web/src/format.ts). */
-bool text_is_hostile(struct bytes sequence);
-/* As text_append_utf8(), with hostile characters as '?': for names and texts from outside that are printed. */
+/* As text_append_utf8(), for names and texts from outside that are printed: with '?' for what must not reach a terminal, which
+ * are control characters (C0, DEL, C1), and those that change the direction of what stands beside them or cannot be seen. The
+ * page has the same list (HOSTILE in web/src/format.ts). */
 int text_append_harmless(struct buffer *out, struct bytes text);
+size_t text_width(struct bytes text); /* of UTF-8: characters, not bytes; wide ones count as one */
+/* How many of the first max bytes to keep so that UTF-8 does not end within a character. */
+size_t text_cut(struct bytes text, size_t max);
 /* Percent-decodes (and '+' as space when plus_is_space) onto the end of out, NUL-terminated (buffer_string works); -EINVAL on
  * bad escapes or an encoded NUL. */
 int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, struct error *err);

@@ -185,6 +185,18 @@ static void test_utf8_append_is_all_or_nothing(void **state)
 	assert_string_equal(buffer_string(&out), "abcde" R);
 }
 
+static void test_width_and_cut(void **state)
+{
+	struct bytes text = bytes_of_string("a\xc3\xbc\xe2\x82\xac\xf0\x9f\x94\xa5"); /* 1, 2, 3, 4 bytes */
+	static const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10, 10};
+	for (size_t max = 0; max < sizeof(kept) / sizeof(*kept); max++)
+		assert_int_equal(text_cut(text, max), kept[max]);
+	assert_int_equal(text_cut(text, SIZE_MAX), 10);
+	assert_int_equal(text_cut(bytes_of_string("\x80\x80\x80"), 2), 0);
+	assert_int_equal(text_width(text), 4);
+	assert_int_equal(text_width(bytes_of_string("")), 0);
+}
+
 static void check_harmless(const char *input, const char *expected)
 {
 	_cleanup_(buffer_release) struct buffer out;
@@ -321,6 +333,7 @@ int main(void)
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_utf8_append_is_all_or_nothing),
 		cmocka_unit_test(test_harmless),
+		cmocka_unit_test(test_width_and_cut),
 		cmocka_unit_test(test_url_decode),
 		cmocka_unit_test(test_url_round_trip),
 		cmocka_unit_test(test_starts_and_ends),

@@ -22,17 +22,11 @@ struct list_arguments {
 /* Paths and reasons come from other hosts and go to a terminal. */
 static void print_safe(const char *text, int width)
 {
-	int len = 0;
-	for (struct bytes rest = bytes_of_string(text ? text : ""); rest.len > 0; len++) {
-		bool valid;
-		struct bytes sequence = {rest.data, text_utf8_sequence(rest, &valid)};
-		if (valid && !text_is_hostile(sequence))
-			fwrite(sequence.data, 1, sequence.len, stdout);
-		else
-			putchar('?');
-		rest = (struct bytes){rest.data + sequence.len, rest.len - sequence.len};
-	}
-	for (; len < width; len++)
+	_cleanup_(buffer_release) struct buffer safe;
+	buffer_init(&safe, SIZE_MAX);
+	if (text_append_harmless(&safe, bytes_of_string(text ? text : "")) == 0)
+		fwrite(safe.data, 1, safe.len, stdout);
+	for (int len = (int)text_width(buffer_bytes(&safe)); len < width; len++)
 		putchar(' ');
 }
 

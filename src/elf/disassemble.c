@@ -140,16 +140,8 @@ static bool branch_target(const struct decoder *d, uint64_t *ret)
 /* Whole characters only. */
 static void cut_name(struct decoder *d, const char *name)
 {
-	struct bytes rest = bytes_of_string(name);
-	size_t len = 0;
-	bool valid;
-	while (len < rest.len) {
-		size_t next = text_utf8_sequence((struct bytes){rest.data + len, rest.len - len}, &valid);
-		if (len + next > TARGET_NAME_MAX)
-			break;
-		len += next;
-	}
-	snprintf(d->name, sizeof(d->name), "%.*s%s", (int)len, name, len < rest.len ? "..." : "");
+	size_t len = text_cut(bytes_of_string(name), TARGET_NAME_MAX);
+	snprintf(d->name, sizeof(d->name), "%.*s%s", (int)len, name, name[len] ? "..." : "");
 }
 
 static int add_decoded(struct decoder *d)

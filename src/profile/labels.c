@@ -338,14 +338,8 @@ static int repair_value(struct bytes text, struct buffer *out, struct error *err
 		text.len = LIMIT_LABEL_VALUE_BYTES + 3;
 	if (text_append_utf8(out, text) < 0)
 		return error_nomem(err);
-	size_t len = out->len;
-	if (len > LIMIT_LABEL_VALUE_BYTES) {
-		len = LIMIT_LABEL_VALUE_BYTES;
-		while (len > 0 && (out->data[len] & 0xc0) == 0x80)
-			len--;
-	}
-	out->len = len;
-	for (size_t i = 0; i < len; i++)
+	out->len = text_cut(buffer_bytes(out), LIMIT_LABEL_VALUE_BYTES);
+	for (size_t i = 0; i < out->len; i++)
 		if (out->data[i] == '\0')
 			out->data[i] = ' ';
 	return 0;

@@ -10,12 +10,12 @@
 #include "base/limits.h"
 #include "base/text.h"
 
+#define PLACE_MAX 24
+
 /* What stands at the place, short, without half a character at its end. */
 static int place(const struct lexer *lexer, const char *at, char *out, size_t size)
 {
-	size_t len = strnlen(at, 24);
-	while (len > 0 && ((unsigned char)at[len] & 0xc0) == 0x80)
-		len--;
+	size_t len = text_cut(bytes_of_string(at), PLACE_MAX);
 	snprintf(out, size, "%.*s", (int)len, at);
 	for (char *c = out; *c; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)

@@ -243,19 +243,10 @@ static const char *cell_text(const struct query_column *column, const struct que
 	return number;
 }
 
-/* Characters, not bytes; wide ones count as one. */
-static size_t text_width(const char *text)
-{
-	size_t width = 0;
-	for (; *text; text++)
-		width += ((unsigned char)*text & 0xc0) != 0x80;
-	return width;
-}
-
 /* Texts come from outside and go to a terminal. */
 static int append_padded(struct buffer *out, const char *text, size_t width, bool right, bool last)
 {
-	size_t own = text_width(text), pad = own < width ? width - own : 0;
+	size_t own = text_width(bytes_of_string(text)), pad = own < width ? width - own : 0;
 	int r = 0;
 	for (size_t i = 0; !r && right && i < pad; i++)
 		r = buffer_append_byte(out, ' ');
@@ -270,11 +261,11 @@ static void measure(const struct query_table *table, size_t rows, size_t *widths
 {
 	char number[CELL_TEXT_MAX];
 	for (size_t k = 0; k < table->column_count; k++)
-		widths[k] = text_width(table->columns[k].name);
+		widths[k] = text_width(bytes_of_string(table->columns[k].name));
 	for (size_t i = 0; i < rows; i++) {
 		for (size_t k = 0; k < table->column_count; k++) {
 			const struct query_cell *cell = &table->cells[i * table->column_count + k];
-			size_t width = text_width(cell_text(&table->columns[k], cell, number));
+			size_t width = text_width(bytes_of_string(cell_text(&table->columns[k], cell, number)));
 			widths[k] = width > widths[k] ? width : widths[k];
 		}
 	}

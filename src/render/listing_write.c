@@ -274,8 +274,7 @@ static void print_text(struct printer *printer, struct bytes text)
 		const uint8_t *tab = memchr(text.data, '\t', text.len);
 		size_t len = tab ? (size_t)(tab - text.data) : text.len, start = out->len;
 		printer->r = text_append_harmless(out, (struct bytes){text.data, len});
-		for (size_t i = start; i < out->len; i++)
-			column += (out->data[i] & 0xc0) != 0x80;
+		column += text_width((struct bytes){out->data + start, out->len - start});
 		for (bool more = tab; more && printer->r == 0; more = ++column % TAB)
 			printer->r = buffer_append_byte(out, ' ');
 		len += tab != NULL;
