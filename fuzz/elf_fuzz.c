@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ELF files: headers, notes, and the table that is built of them, as a binary, as a debug file alone, and as both. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "elf/build_id.h"
 #include "elf/code_unit.h"
+#include "must.h"
 #include "symbol/build.h"
 #include "symbol/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FRAMES 16
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 struct given {
 	int fd;

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Extracts of ELF files: valid ELF files themselves, which have the same symbols, and of which an extract is no different. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "elf/elf_symbols.h"
 #include "elf/extract.h"
+#include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static int read_symbols(struct elf_file *file, struct elf_symbols *ret)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel's list of symbols as an agent sent it. What is accepted becomes a table that opens and can be searched. */
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "must.h"
 #include "symbol/kallsyms_text.h"
 #include "symbol/table.h"
 #include "symbol/table_write.h"
@@ -15,12 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define BUILD_ID "0123456789abcdef"
 #define START	 KALLSYMS_TEXT_START BUILD_ID "\n"
 #define FRAMES	 4
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static void look_up(int fd, const struct table_written *written)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Go's table of functions, in a file and in the extract of that file; both must say the same. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,14 +8,9 @@
 #include "elf/demangle.h"
 #include "elf/extract.h"
 #include "elf/pclntab.h"
+#include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool holds)
-{
-	if (!holds)
-		abort();
-}
 
 static uint64_t check_scopes(const struct code_unit *unit)
 {

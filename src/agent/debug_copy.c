@@ -89,15 +89,9 @@ static int open_binary(const struct debug_copy_request *request, char ret_path[s
 
 enum worth { WORTH_NOTHING, WORTH_SYMBOLS, WORTH_DEBUG };
 
-static bool has_section(const struct elf_file *file, const char *name)
-{
-	const struct elf_section *section = elf_file_find_section(file, name);
-	return section && section->type != SHT_NOBITS && section->size > 0;
-}
-
 static enum worth worth_of(const struct elf_file *file)
 {
-	if (has_section(file, ".debug_info") || has_section(file, ".zdebug_info"))
+	if (elf_file_has_dwarf(file))
 		return WORTH_DEBUG;
 	return elf_file_find_section_type(file, SHT_SYMTAB) ? WORTH_SYMBOLS : WORTH_NOTHING;
 }
@@ -159,7 +153,7 @@ struct search {
 
 static bool is_executed(const struct elf_segment *segment)
 {
-	return segment->type == PT_LOAD && (segment->flags & PF_X) && segment->memory_size > 0;
+	return elf_segment_is_executed(segment) && segment->memory_size > 0;
 }
 
 static const struct elf_segment *find_load(const struct elf_file *file, uint64_t address)

@@ -286,7 +286,7 @@ static bool is_mapped_code(const struct elf_segment *segment, uint64_t *ret_size
 {
 	uint64_t end, size = segment->file_size < segment->memory_size ? segment->file_size : segment->memory_size;
 	*ret_size = size;
-	return segment->type == PT_LOAD && segment->flags & PF_X && size > 0 && size <= UINT32_MAX &&
+	return elf_segment_is_executed(segment) && size > 0 && size <= UINT32_MAX &&
 	       !__builtin_add_overflow(segment->address, size, &end) && !__builtin_add_overflow(segment->offset, size, &end);
 }
 

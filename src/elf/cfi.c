@@ -40,7 +40,7 @@ static void find_segments(struct cfi_reader *reader)
 	for (size_t i = 0; i < file->segment_count && reader->segment_count < CFI_SEGMENTS_MAX; i++) {
 		const struct elf_segment *s = &file->segments[i];
 		uint64_t end;
-		if (s->type == PT_LOAD && (s->flags & PF_X) && !__builtin_add_overflow(s->address, s->memory_size, &end))
+		if (elf_segment_is_executed(s) && !__builtin_add_overflow(s->address, s->memory_size, &end))
 			reader->segments[reader->segment_count++] = (struct cfi_range){s->address, end};
 	}
 }

@@ -131,8 +131,8 @@ static void add_source(struct cfi_reader *reader, struct cfi_source source)
 /* Returns 1 if the file has it. Contents that cannot be inflated are one bad entry. */
 static int add_section(struct cfi_reader *reader, const char *name, bool is_eh)
 {
-	const struct elf_section *section = elf_file_find_section(reader->file, name);
-	if (!section || section->type == SHT_NOBITS || section->size == 0)
+	const struct elf_section *section = elf_file_find_contents(reader->file, name);
+	if (!section || section->size == 0)
 		return 0;
 	uint8_t *raw;
 	int r = elf_file_read_range(reader->file, section->offset, section->size, CFI_SECTION_BYTES_MAX, name, &raw,

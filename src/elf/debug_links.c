@@ -26,8 +26,8 @@ static int read_link(struct elf_file *file, const char *name, struct bytes *ret,
 	int r = elf_file_load_sections(file, err);
 	if (r < 0)
 		return r;
-	const struct elf_section *section = elf_file_find_section(file, name);
-	if (!section || section->type == SHT_NOBITS)
+	const struct elf_section *section = elf_file_find_contents(file, name);
+	if (!section)
 		return error_set(err, -ENOENT, "%s: no section %s", file->name, name);
 	struct bytes data;
 	r = elf_file_read_section(file, section, LINK_BYTES_MAX, &data, err);

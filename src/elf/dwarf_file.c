@@ -66,8 +66,8 @@ static int load_section(struct dwarf_reader *reader, struct elf_file *elf, const
 	const struct elf_section *section = elf_file_find_section(elf, name);
 	if (section)
 		return section->type == SHT_NOBITS ? 0 : elf_file_read_section(elf, section, max, ret, reader->err);
-	section = elf_file_find_section(elf, old);
-	if (!section || section->type == SHT_NOBITS)
+	section = elf_file_find_contents(elf, old);
+	if (!section)
 		return 0;
 	struct bytes packed;
 	int r = elf_file_read_section(elf, section, max, &packed, reader->err);
@@ -189,7 +189,7 @@ int dwarf_file_load_main(struct dwarf_reader *reader, int fd)
 	if (r == 0 && elf.type == ET_REL)
 		r = error_set(reader->err, -ENOTSUP, "%s: an object file, whose debug information is not linked yet", elf.name);
 	for (size_t i = 0; r == 0 && i < elf.segment_count; i++)
-		if (elf.segments[i].type == PT_LOAD && elf.segments[i].flags & PF_X)
+		if (elf_segment_is_executed(&elf.segments[i]))
 			add_code(reader, elf.segments[i].address, elf.segments[i].memory_size);
 	for (size_t i = 0; r == 0 && reader->code_count == 0 && i < elf.section_count; i++)
 		if (elf.sections[i].flags & SHF_EXECINSTR && elf.sections[i].flags & SHF_ALLOC)

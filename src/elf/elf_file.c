@@ -319,6 +319,20 @@ const struct elf_section *elf_file_find_section(const struct elf_file *file, con
 	return NULL;
 }
 
+const struct elf_section *elf_file_find_contents(const struct elf_file *file, const char *name)
+{
+	const struct elf_section *section = elf_file_find_section(file, name);
+	return section && section->type != SHT_NOBITS ? section : NULL;
+}
+
+bool elf_file_has_dwarf(const struct elf_file *file)
+{
+	const struct elf_section *section = elf_file_find_contents(file, ".debug_info");
+	if (!section)
+		section = elf_file_find_contents(file, ".zdebug_info");
+	return section && section->size > 0;
+}
+
 const struct elf_section *elf_file_find_section_type(const struct elf_file *file, uint32_t type)
 {
 	for (size_t i = 0; file->sections && i < file->section_count; i++)

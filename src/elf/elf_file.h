@@ -29,6 +29,11 @@ struct elf_segment {
 	uint32_t type, flags;					 /* PT_*, PF_* */
 };
 
+static inline bool elf_segment_is_executed(const struct elf_segment *segment)
+{
+	return segment->type == PT_LOAD && (segment->flags & PF_X);
+}
+
 struct elf_section {
 	const char *name; /* "" when it has none or when the name table is damaged */
 	uint64_t address, offset, size, flags, align, entry_size;
@@ -67,6 +72,9 @@ void elf_file_release(struct elf_file *file);
 int elf_file_load_sections(struct elf_file *file, struct error *err);
 /* The first section of this name, or NULL. Needs elf_file_load_sections(). */
 const struct elf_section *elf_file_find_section(const struct elf_file *file, const char *name);
+/* The same, NULL also when its bytes are not in this file. */
+const struct elf_section *elf_file_find_contents(const struct elf_file *file, const char *name);
+bool elf_file_has_dwarf(const struct elf_file *file); /* needs elf_file_load_sections() */
 /* The first section of this type (SHT_*), or NULL. */
 const struct elf_section *elf_file_find_section_type(const struct elf_file *file, uint32_t type);
 

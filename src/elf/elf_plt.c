@@ -228,8 +228,8 @@ static int add_stubs(struct plt *plt, struct error *err)
 /* The stubs that an extract notes. -ENOENT when the file is none. */
 static int add_noted_stubs(struct plt *plt, struct error *err)
 {
-	const struct elf_section *section = elf_file_find_section(plt->file, ELF_PLT_SECTION);
-	if (!section || section->type == SHT_NOBITS)
+	const struct elf_section *section = elf_file_find_contents(plt->file, ELF_PLT_SECTION);
+	if (!section)
 		return -ENOENT;
 	struct bytes data;
 	int r = elf_file_read_section(plt->file, section, ELF_PLT_NOTE_BYTES_MAX, &data, err);

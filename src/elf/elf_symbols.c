@@ -119,7 +119,7 @@ static void find_executed_segments(struct symbol_reader *reader)
 {
 	for (size_t i = 0; i < reader->file->segment_count && reader->executed_count < EXECUTED_SEGMENTS_MAX; i++) {
 		const struct elf_segment *s = &reader->file->segments[i];
-		if (s->type == PT_LOAD && (s->flags & PF_X) && s->memory_size <= UINT64_MAX - s->address)
+		if (elf_segment_is_executed(s) && s->memory_size <= UINT64_MAX - s->address)
 			reader->executed[reader->executed_count++] = s;
 	}
 }

@@ -88,8 +88,8 @@ int elf_open_minidebug(struct elf_file *file, struct elf_file *ret, uint8_t **re
 	int r = elf_file_load_sections(file, err);
 	if (r < 0)
 		return r;
-	const struct elf_section *section = elf_file_find_section(file, ".gnu_debugdata");
-	if (!section || section->type == SHT_NOBITS)
+	const struct elf_section *section = elf_file_find_contents(file, ".gnu_debugdata");
+	if (!section)
 		return error_set(err, -ENOENT, "%s: no section .gnu_debugdata", file->name);
 	struct bytes packed;
 	r = elf_file_read_section(file, section, PACKED_BYTES_MAX, &packed, err);

@@ -17,5 +17,7 @@ struct pclntab_result {
  * -ENOTSUP for a layout that is not known, -E2BIG, -ENOMEM, and errors of the sink. Also finds a table whose section has no
  * name (by its magic number, in read-only data), and files with section headers stripped. */
 int pclntab_read(struct elf_file *file, code_unit_sink sink, void *context, struct pclntab_result *ret, struct error *err);
+/* The section that is named after the table, or NULL. Needs elf_file_load_sections(). */
+const struct elf_section *pclntab_find_section(const struct elf_file *file);
 
 #endif

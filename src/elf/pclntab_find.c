@@ -392,7 +392,7 @@ static int no_table(const struct elf_file *file, struct error *err)
 	return error_set(err, -ENOENT, "%s: no table of Go functions", file->name);
 }
 
-static const struct elf_section *find_table_section(const struct elf_file *file)
+const struct elf_section *pclntab_find_section(const struct elf_file *file)
 {
 	const struct elf_section *s = elf_file_find_section(file, ".gopclntab");
 	if (!s)
@@ -402,7 +402,7 @@ static const struct elf_section *find_table_section(const struct elf_file *file)
 
 static bool looks_like_go(const struct elf_file *file)
 {
-	if (find_table_section(file))
+	if (pclntab_find_section(file))
 		return true;
 	for (size_t i = 0; i < file->section_count; i++) {
 		const char *name = file->sections[i].name;
@@ -431,7 +431,7 @@ static int search_file(struct pclntab *table, struct error *err)
 
 static int find_table(struct pclntab *table, struct error *err)
 {
-	const struct elf_section *s = find_table_section(table->file);
+	const struct elf_section *s = pclntab_find_section(table->file);
 	int r = s ? read_table(table, s->offset, s->size, s->address, err) : search_file(table, err);
 	return r == -ENOENT ? no_table(table->file, err) : r;
 }

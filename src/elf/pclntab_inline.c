@@ -149,8 +149,8 @@ static int index_functions(struct pclntab *table, struct error *err)
 
 int pclntab_load_inline(struct pclntab *table, struct error *err)
 {
-	const struct elf_section *section = elf_file_find_section(table->file, PCLNTAB_INLINE_SECTION);
-	if (!section || section->type == SHT_NOBITS)
+	const struct elf_section *section = elf_file_find_contents(table->file, PCLNTAB_INLINE_SECTION);
+	if (!section)
 		return -ENOENT;
 	struct bytes data;
 	int r = elf_file_read_section(table->file, section, PCLNTAB_INLINE_BYTES_MAX, &data, err);

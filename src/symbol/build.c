@@ -123,17 +123,6 @@ static int open_input(struct build *b, enum symbol_file_kind kind, const char *n
 	return r;
 }
 
-static bool has_dwarf(const struct elf_file *file)
-{
-	static const char *const names[] = {".debug_info", ".zdebug_info"};
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const struct elf_section *section = elf_file_find_section(file, names[i]);
-		if (section && section->type != SHT_NOBITS)
-			return true;
-	}
-	return false;
-}
-
 static bool has_symtab(const struct elf_file *file)
 {
 	const struct elf_section *section = elf_file_find_section_type(file, SHT_SYMTAB);
@@ -160,7 +149,7 @@ static int open_debug(struct build *b, struct error *err)
 {
 	char link[DEBUG_LINK_NAME_MAX] = "";
 	uint32_t crc;
-	if (b->binary.is_open && has_dwarf(&b->binary.file))
+	if (b->binary.is_open && elf_file_has_dwarf(&b->binary.file))
 		return -ENOENT;
 	if (b->binary.is_open && elf_read_debuglink(&b->binary.file, link, &crc, NULL) < 0)
 		link[0] = 0;
@@ -175,8 +164,7 @@ static size_t executed_segments(const struct elf_file *file, bool offsets, struc
 	for (size_t i = 0; i < file->segment_count && count < SYMBOL_TABLE_SEGMENTS_MAX; i++) {
 		const struct elf_segment *s = &file->segments[i];
 		uint64_t size = offsets ? s->file_size : s->memory_size;
-		if (s->type != PT_LOAD || !(s->flags & PF_X) || size == 0 || size > UINT64_MAX - s->offset ||
-		    size > UINT64_MAX - s->address)
+		if (!elf_segment_is_executed(s) || size == 0 || size > UINT64_MAX - s->offset || size > UINT64_MAX - s->address)
 			continue;
 		ret[count++] = (struct symbol_table_segment){offsets ? s->offset : 0, size, s->address};
 	}
@@ -186,7 +174,7 @@ static size_t executed_segments(const struct elf_file *file, bool offsets, struc
 static const struct elf_segment *first_executed(const struct elf_file *file)
 {
 	for (size_t i = 0; i < file->segment_count; i++)
-		if (file->segments[i].type == PT_LOAD && (file->segments[i].flags & PF_X))
+		if (elf_segment_is_executed(&file->segments[i]))
 			return &file->segments[i];
 	return NULL;
 }
@@ -357,9 +345,9 @@ static int add_pclntab(struct build *b, struct error *err)
 static int add_lines(struct build *b, struct error *err)
 {
 	int r = 0;
-	if (b->binary.is_open && has_dwarf(&b->binary.file))
+	if (b->binary.is_open && elf_file_has_dwarf(&b->binary.file))
 		r = add_dwarf(b, &b->binary, 0, err);
-	else if (b->debug.is_open && has_dwarf(&b->debug.file))
+	else if (b->debug.is_open && elf_file_has_dwarf(&b->debug.file))
 		r = add_dwarf(b, &b->debug, debug_bias(b), err);
 	if (r == 0 && b->binary.is_open && !(b->result->sources & SYMBOL_SOURCE_DWARF))
 		r = add_pclntab(b, err);

@@ -27,6 +27,7 @@
 #include "base/time.h"
 #include "elf/build_id.h"
 #include "elf/elf_file.h"
+#include "elf/pclntab.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_int.h"
 #include "symbol/uploads.h"
@@ -303,16 +304,13 @@ static int try_debuglink(struct source_job *job, const char *name, int *ret_fd)
 /* An upload with names and no lines, such as what an agent makes of a stripped program. */
 static bool is_upload_poor(const struct source_job *job)
 {
-	static const char *const telling[] = {".debug_info", ".zdebug_info", ".gopclntab"};
 	struct elf_file file;
 	_cleanup_(fd_closep) int fd = -1;
 	if (!job->symbolizer->uploads || !build_id_is_valid(job->build_id) ||
 	    uploads_open_file(job->symbolizer->uploads, job->build_id, UPLOAD_DEBUGINFO, &fd, NULL) < 0 ||
 	    elf_file_open(&file, fd, "an upload", NULL) < 0)
 		return false;
-	bool poor = elf_file_load_sections(&file, NULL) == 0;
-	for (size_t i = 0; i < sizeof(telling) / sizeof(telling[0]); i++)
-		poor = poor && !elf_file_find_section(&file, telling[i]);
+	bool poor = elf_file_load_sections(&file, NULL) == 0 && !elf_file_has_dwarf(&file) && !pclntab_find_section(&file);
 	elf_file_release(&file);
 	return poor;
 }

@@ -244,7 +244,7 @@ static const struct elf_segment *find_segment(const struct elf_file *file, const
 {
 	for (size_t i = 0; i < file->segment_count; i++) {
 		const struct elf_segment *s = &file->segments[i];
-		if (s->type == PT_LOAD && (s->flags & PF_X) && wanted->address >= s->address &&
+		if (elf_segment_is_executed(s) && wanted->address >= s->address &&
 		    wanted->address - s->address < s->file_size &&
 		    wanted->size <= s->file_size - (wanted->address - s->address))
 			return s;
