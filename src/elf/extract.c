@@ -137,7 +137,9 @@ static void choose_sections(struct extract *x)
 		x->places[file->section_names_index].keep = true;
 	for (size_t i = 0; i < file->section_count; i++) {
 		const struct elf_section *s = &file->sections[i];
-		if ((s->type == SHT_RELA || s->type == SHT_REL) && s->info < file->section_count && s->info != 0)
+		/* A linked file's are applied already; Linux's vmlinux still has them, 250 MB. */
+		if (file->type == ET_REL && (s->type == SHT_RELA || s->type == SHT_REL) && s->info < file->section_count &&
+		    s->info != 0)
 			x->places[i].keep = x->places[s->info].keep && is_debug_section(&file->sections[s->info]);
 		x->result.kept += x->places[i].keep;
 		x->result.dropped += !x->places[i].keep && s->type != SHT_NULL;

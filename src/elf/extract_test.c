@@ -241,6 +241,53 @@ static void test_limits(void **state)
 	buffer_release(&b);
 }
 
+/* ---- relocations ---- */
+
+/* Are the relocations of .debug_info in the extract of a file of this type? */
+static bool keeps_relocations(uint16_t type)
+{
+	static const char names[] = "\0.debug_info\0.rela.debug_info";
+	struct buffer b;
+	test_elf_build(&good, &b);
+	Elf64_Shdr old[6], info = {.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_offset = 64, .sh_size = 24};
+	Elf64_Shdr relocations = {.sh_name = 13, .sh_type = SHT_RELA, .sh_offset = 64, .sh_size = 24, .sh_info = 6};
+	memcpy(old, b.data + ((Elf64_Ehdr *)b.data)->e_shoff, sizeof(old));
+	for (size_t i = 0; i < 6; i++)
+		old[i].sh_name = 0;
+	old[4].sh_offset = b.len;
+	old[4].sh_size = sizeof(names);
+	test_elf_put(&b, names, sizeof(names));
+	size_t sections_at = b.len;
+	test_elf_put(&b, old, sizeof(old));
+	test_elf_put(&b, &info, sizeof(info));
+	test_elf_put(&b, &relocations, sizeof(relocations));
+	Elf64_Ehdr *header = (Elf64_Ehdr *)b.data;
+	header->e_type = type;
+	header->e_shoff = sections_at;
+	header->e_shnum = 8;
+	struct elf_file file, copy;
+	struct elf_extract_result result;
+	int fd = memfd_create("extract", MFD_CLOEXEC);
+	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&b), "test", NULL), 0);
+	assert_int_equal(elf_extract(&file, fd, NULL, &result, NULL), 0);
+	assert_int_equal(elf_file_open(&copy, fd, "extract", NULL), 0);
+	assert_int_equal(elf_file_load_sections(&copy, NULL), 0);
+	assert_non_null(elf_file_find_contents(&copy, ".debug_info"));
+	bool kept = elf_file_find_contents(&copy, ".rela.debug_info");
+	elf_file_release(&copy);
+	elf_file_release(&file);
+	close(fd);
+	buffer_release(&b);
+	return kept;
+}
+
+static void test_relocations(void **state)
+{
+	assert_true(keeps_relocations(ET_REL));
+	assert_false(keeps_relocations(ET_EXEC));
+	assert_false(keeps_relocations(ET_DYN));
+}
+
 /* ---- linkage tables that cost more than they are ---- */
 
 /* A file with sections .plt: the first and the last have a stub, those between are large holes; all may lie anywhere. Returns
@@ -461,6 +508,7 @@ int main(void)
 		cmocka_unit_test(test_symbols_are_the_same),
 		cmocka_unit_test(test_no_code_and_no_data),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_relocations),
 		cmocka_unit_test(test_overlapping_linkage_tables),
 		cmocka_unit_test(test_memory_limit),
 		cmocka_unit_test(test_functions_that_share_calls),
