@@ -38,7 +38,7 @@ struct code_row {
 	uint64_t address;
 	uint32_t file, line; /* file CODE_NONE = unknown; line 0 = code that no line stands for */
 	uint16_t column;     /* 0 = unknown; 65535 = that or more */
-	bool end;	     /* the first address behind a sequence; file and line mean nothing */
+	bool end;	     /* the first address behind a sequence, each has one; file and line mean nothing */
 };
 struct code_unit {
 	const char *name;  /* of the source file, for messages; "" if unknown */

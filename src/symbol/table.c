@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A symbol table, version 3, little-endian: struct symbol_table_header (table.h), then
+ * A symbol table, version 4, little-endian: struct symbol_table_header (table.h), then
  *
  *   segments   those that are executed: file offset, size, address
  *   ranges     u32 start[N], u32 scope[N], u32 symbol[N]: ascending; a range ends where the next one starts, and the last

@@ -16,7 +16,7 @@
 #define SYMBOL_TABLE_BYTES_MAX	  (2 * GIB)
 #define SYMBOL_TABLE_SEGMENTS_MAX 64u
 #define SYMBOL_TABLE_BUILD_ID_MAX 136
-#define SYMBOL_TABLE_VERSION	  3u
+#define SYMBOL_TABLE_VERSION	  4u
 #define SYMBOL_TABLE_BLOCK_ROWS	  32u
 #define SYMBOL_TABLE_DEPTH_MAX	  256u	     /* scopes in each other, the function's own among them */
 #define SYMBOL_TABLE_BEGINS	  (1u << 31) /* in symbols_at: the symbol begins with this range */

@@ -33,10 +33,10 @@ struct row {
 	uint16_t column;
 	bool end;
 };
-/* Rows that belong together: a sequence of a line table. */
+/* Rows that belong together, a sequence of a line table, the last of which only ends it. */
 struct run {
 	size_t first, count;
-	uint32_t start, order;
+	uint32_t order; /* of its unit */
 };
 
 struct table_writer {
@@ -311,7 +311,7 @@ static int add_rows(struct table_writer *w, const struct code_unit *unit, struct
 			r = array_reserve(&w->runs, &w->run_capacity, w->run_count + 1, ROWS_MAX);
 			if (r < 0)
 				return too_many(r, "lines", err);
-			w->runs[w->run_count++] = (struct run){.first = w->row_count, .start = out.address, .order = w->units};
+			w->runs[w->run_count++] = (struct run){.first = w->row_count, .order = w->units};
 			open = true;
 		}
 		struct run *run = &w->runs[w->run_count - 1];
@@ -322,6 +322,8 @@ static int add_rows(struct table_writer *w, const struct code_unit *unit, struct
 		run->count++;
 		open = !in->end;
 	}
+	if (open)
+		return error_set(err, -EBADMSG, "%s: the last line does not end", unit->name);
 	return 0;
 }
 
@@ -351,14 +353,6 @@ int table_writer_add_unit(void *writer, const struct code_unit *unit, struct err
 static int compare_ranges(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
-}
-
-static int compare_runs(const void *a, const void *b)
-{
-	const struct run *x = a, *y = b;
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
 	return (x->order > y->order) - (x->order < y->order);
@@ -395,52 +389,78 @@ static void heap_pop(struct heap *heap)
 	heap->items[at] = last;
 }
 
-/* Sweeps over the ranges by address, and keeps of those that overlap the one of the first unit. */
-static int sweep(struct table_writer *w, struct heap *heap, struct range **ret, size_t *ret_count)
+struct range_list {
+	struct range *items;
+	size_t count;
+};
+
+/* Sweeps over ranges by address, and keeps of those that overlap the one of the first unit. */
+static int sweep(const struct range_list *ranges, struct heap *heap, struct range_list *ret)
 {
 	struct range *kept = NULL;
 	size_t count = 0, capacity = 0, next = 0;
 	uint32_t at = 0;
 	int r = 0;
-	while (r == 0 && (next < w->range_count || heap->count > 0)) {
+	while (r == 0 && (next < ranges->count || heap->count > 0)) {
 		if (heap->count > 0 && heap->items[0].end <= at) {
 			heap_pop(heap);
 			continue;
 		}
-		if (heap->count == 0 && w->ranges[next].start > at)
-			at = w->ranges[next].start;
-		if (next < w->range_count && w->ranges[next].start <= at) {
-			r = heap_push(heap, w->ranges[next++]);
+		if (heap->count == 0 && ranges->items[next].start > at)
+			at = ranges->items[next].start;
+		if (next < ranges->count && ranges->items[next].start <= at) {
+			r = heap_push(heap, ranges->items[next++]);
 			continue;
 		}
 		struct range range = heap->items[0];
 		range.start = at;
-		if (next < w->range_count && w->ranges[next].start < range.end)
-			range.end = w->ranges[next].start;
+		if (next < ranges->count && ranges->items[next].start < range.end)
+			range.end = ranges->items[next].start;
 		at = range.end;
 		r = array_reserve(&kept, &capacity, count + 1, 2 * (size_t)RANGES_MAX);
 		if (r == 0)
 			kept[count++] = range;
 	}
-	*ret = kept;
-	*ret_count = count;
+	*ret = (struct range_list){kept, count};
+	return r;
+}
+
+/* Puts ranges in order and cuts them so that each address is in one at most; the array is replaced. */
+static int put_in_order(struct range_list *ranges)
+{
+	struct heap heap = {0};
+	struct range_list kept;
+	if (ranges->count == 0)
+		return 0;
+	qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare_ranges);
+	int r = sweep(ranges, &heap, &kept);
+	mem_free(heap.items);
+	mem_free(ranges->items);
+	*ranges = kept;
 	return r;
 }
 
 static int order_ranges(struct table_writer *w)
 {
-	struct heap heap = {0};
-	struct range *kept = NULL;
-	size_t count = 0;
-	if (w->range_count == 0)
-		return 0;
-	qsort(w->ranges, w->range_count, sizeof(*w->ranges), compare_ranges);
-	int r = sweep(w, &heap, &kept, &count);
-	mem_free(heap.items);
-	mem_free(w->ranges);
-	w->ranges = kept;
-	w->range_count = w->range_capacity = count;
+	struct range_list ranges = {w->ranges, w->range_count};
+	int r = put_in_order(&ranges);
+	w->ranges = ranges.items;
+	w->range_count = w->range_capacity = ranges.count;
 	return r;
+}
+
+/* Which run has which addresses; `scope` is its number. */
+static int order_runs(const struct table_writer *w, struct range_list *ret)
+{
+	*ret = (struct range_list){.items = mem_alloc_array(w->run_count, sizeof(*ret->items))};
+	if (!ret->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->run_count; i++) {
+		const struct row *rows = w->rows + w->runs[i].first, *end = &rows[w->runs[i].count - 1];
+		if (rows->address < end->address)
+			ret->items[ret->count++] = (struct range){rows->address, end->address, (uint32_t)i, w->runs[i].order};
+	}
+	return put_in_order(ret);
 }
 
 struct out {
@@ -550,29 +570,36 @@ static int put_row(struct out *out, const struct row *row)
 	return r;
 }
 
-/* Sequences in order of their first address; what reaches into one that began before is cut in front. */
+/* What a run says of the addresses of a piece of it. *at, of the run, is where its last piece ended. */
+static int put_piece(struct out *out, const struct run *run, size_t *at, const struct range *piece)
+{
+	const struct row *rows = out->writer->rows + run->first;
+	while (rows[*at + 1].address <= piece->start)
+		++*at;
+	struct row row = rows[*at];
+	row.address = piece->start;
+	int r = put_row(out, &row);
+	while (r == 0 && rows[*at + 1].address < piece->end)
+		r = put_row(out, &rows[++*at]);
+	return r;
+}
+
 static int put_rows(struct out *out)
 {
 	struct table_writer *w = out->writer;
-	uint32_t end = 0;
-	int r = 0;
-	if (w->run_count > 1)
-		qsort(w->runs, w->run_count, sizeof(*w->runs), compare_runs);
-	for (size_t i = 0; r == 0 && i < w->run_count; i++) {
-		const struct row *rows = w->rows + w->runs[i].first;
-		size_t count = w->runs[i].count, from = 0;
-		if (count == 0 || rows[count - 1].address <= end)
-			continue;
-		while (rows[from + 1 < count ? from + 1 : from].address <= end && from + 1 < count)
-			from++;
-		for (size_t k = from; r == 0 && k < count; k++) {
-			struct row row = rows[k];
-			if (row.address < end)
-				row.address = end;
-			r = put_row(out, &row);
-		}
-		end = rows[count - 1].address;
+	struct range_list pieces;
+	int r = order_runs(w, &pieces);
+	size_t *at = mem_zalloc_array(w->run_count, sizeof(*at));
+	if (r == 0 && !at)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < pieces.count; i++) {
+		const struct range *piece = &pieces.items[i];
+		r = put_piece(out, &w->runs[piece->scope], &at[piece->scope], piece);
+		if (r == 0 && (i + 1 == pieces.count || pieces.items[i + 1].start != piece->end))
+			r = put_row(out, &(struct row){.address = piece->end, .end = true});
 	}
+	mem_free(pieces.items);
+	mem_free(at);
 	return r;
 }
 

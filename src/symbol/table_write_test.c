@@ -129,7 +129,7 @@ static void test_an_inline_chain(void **state)
 struct model {
 	int32_t range[MODEL_BYTES]; /* scope by address, -1 = none */
 	uint32_t line[MODEL_BYTES]; /* 0 = none */
-	bool has_line[MODEL_BYTES];
+	unsigned line_unit[MODEL_BYTES];
 };
 
 static uint64_t roll(uint64_t *seed, uint64_t below)
@@ -163,17 +163,24 @@ static void add_random_unit(uint64_t *seed, struct table_writer *writer, struct 
 				model->range[k] = (int32_t)(number * 8 + scope);
 		at += len + roll(seed, 3) * 4;
 	}
-	/* Sequences of several units do not overlap: which of two has a line is up to the order of their beginnings. */
-	uint64_t low = number * (MODEL_BYTES / 4), high = low + MODEL_BYTES / 4 - 1;
-	for (at = low + roll(seed, 8); row_count + 1 < COUNT(rows) && at < high; at += roll(seed, 20)) {
-		uint32_t line = (uint32_t)roll(seed, 5) * 1000003u;
-		rows[row_count++] = (struct code_row){.address = BASE + at, .file = CODE_NONE, .line = line};
-		for (uint64_t k = at; k < high; k++) {
-			model->line[k] = line;
-			model->has_line[k] = true;
+	uint64_t low = roll(seed, MODEL_BYTES / 2);
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t high = low + roll(seed, MODEL_BYTES / 6);
+		size_t first = row_count;
+		for (at = low; row_count - first < 12 && at < high; at += roll(seed, 20)) {
+			uint32_t line = (uint32_t)roll(seed, 5) * 1000003u;
+			rows[row_count++] = (struct code_row){.address = BASE + at, .file = CODE_NONE, .line = line};
+			for (uint64_t k = at; k < high; k++) {
+				if (model->line_unit[k] < number)
+					continue;
+				model->line[k] = line;
+				model->line_unit[k] = number;
+			}
 		}
+		if (row_count > first)
+			rows[row_count++] = (struct code_row){.address = BASE + high, .end = true};
+		low = high + roll(seed, 2) * 8;
 	}
-	rows[row_count++] = (struct code_row){.address = BASE + high, .end = true};
 	struct code_unit unit = {.name = "random",
 				 .scopes = scopes,
 				 .ranges = ranges,
@@ -193,6 +200,7 @@ static void test_random_units(void **state)
 		struct symbol_table *table;
 		struct symbol_frame frame;
 		memset(model.range, -1, sizeof(model.range));
+		memset(model.line_unit, -1, sizeof(model.line_unit));
 		assert_int_equal(table_writer_new(&text, 1, 0, &writer, NULL), 0);
 		for (unsigned i = 0; i < 4; i++)
 			add_random_unit(&seed, writer, &model, i);
@@ -206,7 +214,7 @@ static void test_random_units(void **state)
 				continue;
 			snprintf(name, sizeof(name), "f%d", model.range[at]);
 			assert_string_equal(frame.name, name);
-			assert_int_equal(frame.line, model.has_line[at] ? model.line[at] : 0);
+			assert_int_equal(frame.line, model.line[at]);
 		}
 		symbol_table_free(table);
 	}
