@@ -265,16 +265,28 @@ static bool is_hostile(struct bytes sequence)
 	return false;
 }
 
+/* Printable ASCII, which is most of what is printed. */
+static size_t plain_prefix(struct bytes text)
+{
+	size_t len = 0;
+	while (len < text.len && text.data[len] >= 0x20 && text.data[len] < 0x7f)
+		len++;
+	return len;
+}
+
 int text_append_harmless(struct buffer *out, struct bytes text)
 {
 	size_t before = out->len;
 	int r = 0;
 	while (r == 0 && text.len > 0) {
-		bool valid;
-		struct bytes sequence = {text.data, text_utf8_sequence(text, &valid)};
+		bool valid = true;
+		struct bytes sequence = {text.data, plain_prefix(text)};
+		bool is_plain = sequence.len > 0;
+		if (!is_plain)
+			sequence.len = text_utf8_sequence(text, &valid);
 		if (!valid)
 			r = buffer_append(out, "\xef\xbf\xbd", 3);
-		else if (is_hostile(sequence))
+		else if (!is_plain && is_hostile(sequence))
 			r = buffer_append_byte(out, '?');
 		else
 			r = buffer_append(out, sequence.data, sequence.len);

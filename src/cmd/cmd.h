@@ -31,6 +31,8 @@ int cmd_debuginfo(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */
+/* Names, paths and reasons come from files and hosts of others and go to a terminal. Padded to a width in characters. */
+void cmd_print_harmless(const char *text, int width);
 
 /* ---- options.c: options, help and their errors, the same way for all verbs ---- */
 

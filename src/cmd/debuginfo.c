@@ -19,8 +19,7 @@ struct list_arguments {
 
 /* ---- list ---- */
 
-/* Paths and reasons come from other hosts and go to a terminal. */
-static void print_safe(const char *text, int width)
+void cmd_print_harmless(const char *text, int width)
 {
 	_cleanup_(buffer_release) struct buffer safe;
 	buffer_init(&safe, SIZE_MAX);
@@ -38,7 +37,7 @@ static uint64_t number(const json_t *object, const char *name)
 static void print_text(const json_t *object, const char *name, const char *nothing, int width)
 {
 	const char *text = json_string_value(json_object_get(object, name));
-	print_safe(text && *text ? text : nothing, width);
+	cmd_print_harmless(text && *text ? text : nothing, width);
 	putchar(' ');
 }
 
@@ -54,7 +53,7 @@ static void print_binary(const json_t *binary)
 	print_text(binary, "path", "?", 0);
 	if (why && *why) {
 		printf(" (");
-		print_safe(why, 0);
+		cmd_print_harmless(why, 0);
 		putchar(')');
 	}
 	putchar('\n');

@@ -47,9 +47,12 @@ static void print_frame(struct lookup *lookup, const struct symbol_frame *frame)
 	buffer_clear(&lookup->name);
 	if (!lookup->no_demangle && demangle_symbol(name, &lookup->name) > 0 && buffer_string(&lookup->name))
 		name = buffer_string(&lookup->name);
-	puts(name);
-	if (!lookup->functions_only)
-		printf("%s:%u:%u\n", frame->file && *frame->file ? frame->file : "??", frame->line, frame->column);
+	cmd_print_harmless(name, 0);
+	putchar('\n');
+	if (lookup->functions_only)
+		return;
+	cmd_print_harmless(frame->file && *frame->file ? frame->file : "??", 0);
+	printf(":%u:%u\n", frame->line, frame->column);
 }
 
 static void print_address(struct lookup *lookup, uint64_t address)

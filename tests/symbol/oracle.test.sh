@@ -131,4 +131,10 @@ END
 else
 	skip Go "go is not installed"
 fi
+# ---- names that are not for a terminal ----
+
+printf 'int f(void) { return 1; }\nint main(void) { return f(); }\n' >"$work/e.c"
+gcc -g -O0 -c "$work/e.c" -o "$work/e.o" && objcopy --redefine-sym f="$(printf 'a\033[31mb')" "$work/e.o" && gcc "$work/e.o" -o "$work/e"
+"$WICK" debuginfo lookup "$work/e" "$(nm "$work/e" | awk '/ T a.*b$/ { print $1 }')" >"$work/printed"
+check "escape sequences in names are not printed" grep -qxF 'a?[31mb' "$work/printed"
 finish
