@@ -926,8 +926,8 @@ static unsigned count_merged(const char *directory)
 	return count;
 }
 
-/* Starts a child, kills it after a random time and, if asked, not before it has merged blocks, however slow the disk is; marks what it
- * acknowledged, returns the next unused number. */
+/* Starts a child, kills it after a random time and, if asked, not before it has merged blocks, however slow the disk is; marks
+ * what it acknowledged, returns the next unused number. */
 static uint64_t kill_one(const char *directory, uint64_t first, bool after_merge, bool *acknowledged)
 {
 	int ends[2];
