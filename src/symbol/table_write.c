@@ -33,6 +33,10 @@ struct row {
 	uint16_t column;
 	bool end;
 };
+struct range_list {
+	struct range *items;
+	size_t count, capacity;
+};
 /* Rows that belong together, a sequence of a line table, the last of which only ends it. */
 struct run {
 	size_t first, count;
@@ -45,8 +49,7 @@ struct table_writer {
 	uint64_t base, bias;
 	struct intern strings; /* names and paths */
 	struct intern paths;   /* files, numbered; [0] = "" */
-	struct range *ranges;
-	size_t range_count, range_capacity;
+	struct range_list ranges;
 	struct symbol_table_scope *scopes;
 	size_t scope_count, scope_capacity;
 	struct symbol_table_function *functions;
@@ -94,7 +97,7 @@ struct table_writer *table_writer_free(struct table_writer *w)
 	intern_release(&w->strings);
 	intern_release(&w->paths);
 	index32_release(&w->function_index);
-	mem_free(w->ranges);
+	mem_free(w->ranges.items);
 	mem_free(w->scopes);
 	mem_free(w->functions);
 	mem_free(w->rows);
@@ -274,7 +277,7 @@ static int add_scopes(struct table_writer *w, const struct code_unit *unit, stru
 
 static int add_ranges(struct table_writer *w, const struct code_unit *unit, struct error *err)
 {
-	int r = array_reserve(&w->ranges, &w->range_capacity, w->range_count + unit->range_count, RANGES_MAX);
+	int r = array_reserve(&w->ranges.items, &w->ranges.capacity, w->ranges.count + unit->range_count, RANGES_MAX);
 	if (r < 0)
 		return too_many(r, "ranges", err);
 	for (size_t i = 0; i < unit->range_count; i++) {
@@ -283,7 +286,7 @@ static int add_ranges(struct table_writer *w, const struct code_unit *unit, stru
 		if (in->start >= in->end || (i > 0 && in->start < unit->ranges[i - 1].end))
 			return error_set(err, -EBADMSG, "%s: ranges are out of order", unit->name);
 		if (to_table(w, in->start, &out.start) && to_table(w, in->end, &out.end) && out.start < out.end)
-			w->ranges[w->range_count++] = out;
+			w->ranges.items[w->ranges.count++] = out;
 	}
 	return 0;
 }
@@ -389,16 +392,10 @@ static void heap_pop(struct heap *heap)
 	heap->items[at] = last;
 }
 
-struct range_list {
-	struct range *items;
-	size_t count;
-};
-
 /* Sweeps over ranges by address, and keeps of those that overlap the one of the first unit. */
 static int sweep(const struct range_list *ranges, struct heap *heap, struct range_list *ret)
 {
-	struct range *kept = NULL;
-	size_t count = 0, capacity = 0, next = 0;
+	size_t next = 0;
 	uint32_t at = 0;
 	int r = 0;
 	while (r == 0 && (next < ranges->count || heap->count > 0)) {
@@ -417,11 +414,10 @@ static int sweep(const struct range_list *ranges, struct heap *heap, struct rang
 		if (next < ranges->count && ranges->items[next].start < range.end)
 			range.end = ranges->items[next].start;
 		at = range.end;
-		r = array_reserve(&kept, &capacity, count + 1, 2 * (size_t)RANGES_MAX);
+		r = array_reserve(&ret->items, &ret->capacity, ret->count + 1, 2 * (size_t)RANGES_MAX);
 		if (r == 0)
-			kept[count++] = range;
+			ret->items[ret->count++] = range;
 	}
-	*ret = (struct range_list){kept, count};
 	return r;
 }
 
@@ -429,7 +425,7 @@ static int sweep(const struct range_list *ranges, struct heap *heap, struct rang
 static int put_in_order(struct range_list *ranges)
 {
 	struct heap heap = {0};
-	struct range_list kept;
+	struct range_list kept = {0};
 	if (ranges->count == 0)
 		return 0;
 	qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare_ranges);
@@ -437,15 +433,6 @@ static int put_in_order(struct range_list *ranges)
 	mem_free(heap.items);
 	mem_free(ranges->items);
 	*ranges = kept;
-	return r;
-}
-
-static int order_ranges(struct table_writer *w)
-{
-	struct range_list ranges = {w->ranges, w->range_count};
-	int r = put_in_order(&ranges);
-	w->ranges = ranges.items;
-	w->range_count = w->range_capacity = ranges.count;
 	return r;
 }
 
@@ -507,8 +494,8 @@ static int put_ranges(struct out *out, const uint32_t *string_at)
 	size_t i = 0, k = 0;
 	uint32_t at = 0;
 	int r = 0;
-	while (r == 0 && (i < w->range_count || k < w->symbol_count)) {
-		const struct range *range = i < w->range_count ? &w->ranges[i] : NULL;
+	while (r == 0 && (i < w->ranges.count || k < w->symbol_count)) {
+		const struct range *range = i < w->ranges.count ? &w->ranges.items[i] : NULL;
 		const struct symbol *symbol = k < w->symbol_count ? &w->symbols[k] : NULL;
 		bool in_range = range && range->start <= at, in_symbol = symbol && symbol->start <= at;
 		uint32_t next = UINT32_MAX;
@@ -570,17 +557,17 @@ static int put_row(struct out *out, const struct row *row)
 	return r;
 }
 
-/* What a run says of the addresses of a piece of it. *at, of the run, is where its last piece ended. */
-static int put_piece(struct out *out, const struct run *run, size_t *at, const struct range *piece)
+/* What a run says of the addresses of a piece of it. Pieces come in order: the run begins where the last one ended. */
+static int put_piece(struct out *out, struct run *run, const struct range *piece)
 {
-	const struct row *rows = out->writer->rows + run->first;
-	while (rows[*at + 1].address <= piece->start)
-		++*at;
-	struct row row = rows[*at];
+	const struct row *rows = out->writer->rows;
+	while (rows[run->first + 1].address <= piece->start)
+		run->first++;
+	struct row row = rows[run->first];
 	row.address = piece->start;
 	int r = put_row(out, &row);
-	while (r == 0 && rows[*at + 1].address < piece->end)
-		r = put_row(out, &rows[++*at]);
+	while (r == 0 && rows[run->first + 1].address < piece->end)
+		r = put_row(out, &rows[++run->first]);
 	return r;
 }
 
@@ -589,17 +576,13 @@ static int put_rows(struct out *out)
 	struct table_writer *w = out->writer;
 	struct range_list pieces;
 	int r = order_runs(w, &pieces);
-	size_t *at = mem_zalloc_array(w->run_count, sizeof(*at));
-	if (r == 0 && !at)
-		r = -ENOMEM;
 	for (size_t i = 0; r == 0 && i < pieces.count; i++) {
 		const struct range *piece = &pieces.items[i];
-		r = put_piece(out, &w->runs[piece->scope], &at[piece->scope], piece);
+		r = put_piece(out, &w->runs[piece->scope], piece);
 		if (r == 0 && (i + 1 == pieces.count || pieces.items[i + 1].start != piece->end))
 			r = put_row(out, &(struct row){.address = piece->end, .end = true});
 	}
 	mem_free(pieces.items);
-	mem_free(at);
 	return r;
 }
 
@@ -702,7 +685,7 @@ static int finish(struct table_writer *w, struct out *out, struct symbol_table_h
 		return r;
 	for (size_t i = 0; i < w->function_count; i++)
 		w->functions[i].name = string_at[w->functions[i].name];
-	r = order_ranges(w);
+	r = put_in_order(&w->ranges);
 	if (r == 0)
 		r = put_ranges(out, string_at);
 	if (r == 0)
