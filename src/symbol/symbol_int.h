@@ -186,6 +186,13 @@ void cache_scan(struct symbolizer *s);
 int kallsyms_load_files(const char *symbols_path, const char *modules_path, struct kallsyms **ret, struct error *err);
 size_t kallsyms_memory_bytes(const struct kallsyms *kallsyms);
 size_t kallsyms_symbol_count(const struct kallsyms *kallsyms);
+void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns, int64_t miss_interval_ns); /* struct jit_pace */
+void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max);
+void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns, int64_t miss_interval_ns);
+void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max);
+
+/* ---- perf_maps.c, jitdumps.c: when to look ---- */
+
 /*
  * How often the files of compilers are looked at: once an interval, and sooner for code that has no name, as far as looking
  * takes 2 % of the time at most. A process decides how much there is to read, and what of it is found.
@@ -204,10 +211,5 @@ static inline bool jit_look_is_due(const struct jit_look *last, const struct jit
 		return !last->at_ns || since >= pace->interval_ns;
 	return since >= pace->miss_interval_ns && since / JIT_LOOK_SHARE >= last->took_ns;
 }
-
-void perf_maps_set_interval(struct perf_maps *maps, int64_t interval_ns, int64_t miss_interval_ns);
-void perf_maps_set_limits(struct perf_maps *maps, size_t entries_max, size_t total_bytes_max);
-void jitdumps_set_interval(struct jitdumps *dumps, int64_t interval_ns, int64_t miss_interval_ns);
-void jitdumps_set_limits(struct jitdumps *dumps, size_t entries_max, size_t total_bytes_max);
 
 #endif
