@@ -279,14 +279,17 @@ int text_append_harmless(struct buffer *out, struct bytes text)
 	size_t before = out->len;
 	int r = 0;
 	while (r == 0 && text.len > 0) {
-		bool valid = true;
-		struct bytes sequence = {text.data, plain_prefix(text)};
-		bool is_plain = sequence.len > 0;
-		if (!is_plain)
-			sequence.len = text_utf8_sequence(text, &valid);
+		bool valid;
+		size_t plain = plain_prefix(text);
+		if (plain > 0) {
+			r = buffer_append(out, text.data, plain);
+			text = (struct bytes){text.data + plain, text.len - plain};
+			continue;
+		}
+		struct bytes sequence = {text.data, text_utf8_sequence(text, &valid)};
 		if (!valid)
 			r = buffer_append(out, "\xef\xbf\xbd", 3);
-		else if (!is_plain && is_hostile(sequence))
+		else if (is_hostile(sequence))
 			r = buffer_append_byte(out, '?');
 		else
 			r = buffer_append(out, sequence.data, sequence.len);
