@@ -5,6 +5,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -19,6 +23,26 @@ uint64_t hash64(const void *data, size_t len)
 uint64_t hash64_seed(const void *data, size_t len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(data, len, seed);
+}
+
+uint64_t hash64_secret(void)
+{
+	static _Atomic uint64_t secret;
+	uint64_t known = atomic_load_explicit(&secret, memory_order_relaxed);
+	if (known)
+		return known;
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	known = 0x9ae16a3b2f90404full;
+	if (random)
+		memcpy(&known, random, sizeof(known));
+	known = hash64_mix(known) | 1;
+	atomic_store_explicit(&secret, known, memory_order_relaxed);
+	return known;
+}
+
+uint64_t hash64_guarded(const void *data, size_t len)
+{
+	return hash64_seed(data, len, hash64_secret());
 }
 
 struct hash128 hash128(const void *data, size_t len)

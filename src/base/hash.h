@@ -14,6 +14,12 @@ struct hash128 {
 
 uint64_t hash64(const void *data, size_t len);
 uint64_t hash64_seed(const void *data, size_t len, uint64_t seed);
+/* A number of this process that nobody outside knows; never 0. */
+uint64_t hash64_secret(void);
+/* For tables in memory of what somebody outside wrote: without a seed that he does not know, as many different texts of one
+ * hash as he likes are made with a pencil (XXH3 multiplies words of the text by words of a constant, and one that becomes 0
+ * swallows the other). Not for what is stored or sent. */
+uint64_t hash64_guarded(const void *data, size_t len);
 struct hash128 hash128(const void *data, size_t len);
 struct hash128 hash128_seed(const void *data, size_t len, uint64_t seed);
 /* Of a whole file, from its beginning, whatever its size; `name` is used in messages only. */

@@ -47,7 +47,7 @@ static bool find(const struct intern *table, struct bytes text, uint64_t hash, u
 int intern_add(struct intern *table, const void *data, size_t len, uint32_t *ret_id)
 {
 	struct bytes text = {data, len};
-	uint64_t hash = hash64(data, len);
+	uint64_t hash = hash64_guarded(data, len);
 	if (find(table, text, hash, ret_id))
 		return 0;
 	/* Everything that can fail comes first, the copy last: a failed call leaves no bytes behind in the arena. */
@@ -76,7 +76,7 @@ int intern_add_string(struct intern *table, const char *text, uint32_t *ret_id)
 
 bool intern_find(const struct intern *table, const void *data, size_t len, uint32_t *ret_id)
 {
-	return find(table, (struct bytes){data, len}, hash64(data, len), ret_id);
+	return find(table, (struct bytes){data, len}, hash64_guarded(data, len), ret_id);
 }
 
 struct bytes intern_get(const struct intern *table, uint32_t id)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/intern.h"
 
 static void test_ids_are_dense_and_stable(void **state)
@@ -109,9 +110,38 @@ static void test_survives_failed_allocations(void **state)
 	}
 }
 
+/* Texts of 32 bytes that all have one hash without a seed: their first word is the one that XXH3 multiplies the second by
+ * after an exclusive or. */
+static void test_intern_texts_made_to_collide(void **state)
+{
+	static const uint8_t first[8] = {0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe};
+	struct intern table;
+	uint8_t text[32] = {0};
+	size_t longest = 0, run = 0;
+	uint64_t hash = 0;
+	uint32_t id;
+	(void)state;
+	assert_int_equal(intern_init(&table, 1024 * 1024), 0);
+	memcpy(text, first, sizeof(first));
+	for (uint64_t i = 1; i <= 1000; i++) {
+		memcpy(text + 8, &i, sizeof(i));
+		assert_true(i == 1 || hash64(text, sizeof(text)) == hash);
+		hash = hash64(text, sizeof(text));
+		assert_int_equal(intern_add(&table, text, sizeof(text), &id), 0);
+		assert_int_equal(id, i);
+	}
+	for (size_t i = 0; i < table.index.capacity; i++) {
+		run = table.index.slots[i].id_plus_1 ? run + 1 : 0;
+		longest = run > longest ? run : longest;
+	}
+	assert_in_range(longest, 1, 250);
+	intern_release(&table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_intern_texts_made_to_collide),
 		cmocka_unit_test(test_ids_are_dense_and_stable),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_limit),

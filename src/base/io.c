@@ -332,12 +332,11 @@ int io_read_file(const char *path, size_t max, struct buffer *ret, struct error 
 	return r;
 }
 
-/* Pipes, terminals and /dev/null are written to; replacing one by a file would break the machine. */
-static int write_plainly(const char *path, const void *data, size_t len, struct error *err)
-{
-	_cleanup_(fd_closep) int fd = io_open(path, O_WRONLY | O_NOCTTY, 0, err);
-	return fd < 0 ? fd : io_write(fd, data, len, path, err);
-}
+struct io_output {
+	int fd;
+	enum { IO_OUTPUT_PLAIN, IO_OUTPUT_REPLACES, IO_OUTPUT_DONE } mode;
+	char target[PATH_MAX], temporary[PATH_MAX];
+};
 
 /* A new file "PATH.PID-N.tmp", unique among threads and processes. What a crash leaves behind is found by its ".tmp". */
 static int create_temporary(const char *path, mode_t mode, char *ret_name, size_t size, struct error *err)
@@ -367,39 +366,91 @@ static int sync_parent(const char *path, struct error *err)
 	return io_sync_dir(parent, err);
 }
 
-static int replace_file(const char *path, const void *data, size_t len, mode_t mode, struct error *err)
+/* Pipes, terminals and /dev/null are written to; replacing one by a file would break the machine. */
+static int open_output(struct io_output *output, const char *path, mode_t mode, struct error *err)
 {
-	char temporary[PATH_MAX];
-	int fd = create_temporary(path, mode, temporary, sizeof(temporary), err);
-	if (fd < 0)
-		return fd;
-	int r = io_write(fd, data, len, temporary, err);
-	if (r == 0)
-		r = io_sync(fd, temporary, err);
-	io_close(fd);
-	if (r == 0)
-		r = io_rename(temporary, path, err);
-	if (r < 0) {
-		io_unlink(temporary, NULL);
-		return r;
+	struct stat status;
+	output->mode = IO_OUTPUT_PLAIN;
+	if (!strcmp(path, "-")) {
+		snprintf(output->target, sizeof(output->target), "standard output");
+		output->fd = STDOUT_FILENO;
+		return 0;
 	}
-	return sync_parent(path, err);
+	bool exists = stat(path, &status) == 0;
+	/* Through a symbolic link the file that it names is replaced, not the link. */
+	if (!exists || !S_ISREG(status.st_mode) || !realpath(path, output->target)) {
+		int len = snprintf(output->target, sizeof(output->target), "%s", path);
+		if (len < 0 || (size_t)len >= sizeof(output->target))
+			return error_set_errno(err, -ENAMETOOLONG, "cannot write %s", path);
+	}
+	if (exists && !S_ISREG(status.st_mode)) {
+		output->fd = io_open(path, O_WRONLY | O_NOCTTY, 0, err);
+	} else {
+		output->mode = IO_OUTPUT_REPLACES;
+		output->fd = create_temporary(output->target, mode, output->temporary, sizeof(output->temporary), err);
+	}
+	return output->fd < 0 ? output->fd : 0;
+}
+
+int io_output_open(const char *path, mode_t mode, struct io_output **ret, struct error *err)
+{
+	struct io_output *output = mem_zalloc(sizeof(*output));
+	if (!output)
+		return error_nomem(err);
+	output->fd = -1;
+	int r = open_output(output, path, mode, err);
+	if (r < 0)
+		mem_free(output);
+	else
+		*ret = output;
+	return r;
+}
+
+int io_output_write(struct io_output *output, const void *data, size_t len, struct error *err)
+{
+	return io_write(output->fd, data, len, output->mode == IO_OUTPUT_REPLACES ? output->temporary : output->target, err);
+}
+
+int io_output_finish(struct io_output *output, struct error *err)
+{
+	if (output->mode != IO_OUTPUT_REPLACES)
+		return 0;
+	int r = io_sync(output->fd, output->temporary, err);
+	output->fd = io_close(output->fd);
+	if (r == 0)
+		r = io_rename(output->temporary, output->target, err);
+	if (r < 0)
+		return r;
+	output->mode = IO_OUTPUT_DONE;
+	return sync_parent(output->target, err);
+}
+
+static void abandon_output(struct io_output *output)
+{
+	if (output->fd != STDOUT_FILENO)
+		io_close(output->fd);
+	if (output->mode == IO_OUTPUT_REPLACES)
+		io_unlink(output->temporary, NULL);
+}
+
+struct io_output *io_output_free(struct io_output *output)
+{
+	if (output)
+		abandon_output(output);
+	return mem_free(output);
 }
 
 int io_write_file(const char *path, const void *data, size_t len, mode_t mode, struct error *err)
 {
-	if (!strcmp(path, "-"))
-		return io_write(STDOUT_FILENO, data, len, "standard output", err);
-	struct stat status;
-	if (stat(path, &status) == 0) {
-		if (!S_ISREG(status.st_mode))
-			return write_plainly(path, data, len, err);
-		/* Through a symbolic link the file that it names is replaced, not the link. */
-		char target[PATH_MAX];
-		if (realpath(path, target))
-			return replace_file(target, data, len, mode, err);
-	}
-	return replace_file(path, data, len, mode, err);
+	struct io_output output = {.fd = -1};
+	int r = open_output(&output, path, mode, err);
+	if (r < 0)
+		return r;
+	r = io_output_write(&output, data, len, err);
+	if (r == 0)
+		r = io_output_finish(&output, err);
+	abandon_output(&output);
+	return r;
 }
 
 int io_lock_file(const char *path, struct error *err)

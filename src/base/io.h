@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/error.h"
 
 /* open(2) with O_CLOEXEC; returns the descriptor. */
@@ -38,6 +39,14 @@ int io_read_file(const char *path, size_t max, struct buffer *ret, struct error 
 /* Written beside it (as "PATH.PID-N.tmp", which only a crash leaves behind), synced, renamed over it, directory synced: whoever
  * looks sees the old contents or the new. "-" is standard output, written plainly, as are pipes and devices. */
 int io_write_file(const char *path, const void *data, size_t len, mode_t mode, struct error *err);
+/* The same bit by bit. What is not finished is thrown away by io_output_free(), and what was there before stays; standard
+ * output, pipes and devices have then seen a part. */
+struct io_output;
+int io_output_open(const char *path, mode_t mode, struct io_output **ret, struct error *err);
+int io_output_write(struct io_output *output, const void *data, size_t len, struct error *err);
+int io_output_finish(struct io_output *output, struct error *err);
+struct io_output *io_output_free(struct io_output *output); /* NULL allowed; returns NULL */
+DEFINE_CLEANUP_POINTER(io_output_free, struct io_output);
 /* Takes an exclusive lock (flock) on path, made if missing; -EBUSY when another process holds it. Returns the descriptor to
  * keep. */
 int io_lock_file(const char *path, struct error *err);

@@ -234,6 +234,29 @@ static void test_write_file_survives_a_crash(void **state)
 	}
 }
 
+/* In parts: what was there stays until the end, and for ever if the end does not come. */
+static void test_output_in_parts(void **state)
+{
+	struct io_output *output = NULL;
+	write_file("file", "old contents");
+	assert_int_equal(io_output_open(path_of("file"), 0644, &output, NULL), 0);
+	assert_int_equal(io_output_write(output, "one ", 4, NULL), 0);
+	expect_file("file", "old contents");
+	io_output_free(output);
+	assert_int_equal(count_entries(), 1);
+	expect_file("file", "old contents");
+	assert_int_equal(io_output_open(path_of("file"), 0644, &output, NULL), 0);
+	assert_int_equal(io_output_write(output, "one ", 4, NULL), 0);
+	assert_int_equal(io_output_write(output, "two", 3, NULL), 0);
+	assert_int_equal(io_output_finish(output, NULL), 0);
+	io_output_free(output);
+	assert_int_equal(count_entries(), 1);
+	expect_file("file", "one two");
+	assert_int_equal(io_output_open("/dev/full", 0644, &output, NULL), 0);
+	assert_int_equal(io_output_write(output, "x", 1, NULL), -ENOSPC);
+	io_output_free(output);
+}
+
 static void test_write_fault_writes_half(void **state)
 {
 	uint64_t size;
@@ -357,6 +380,7 @@ int main(void)
 		TEST(test_write_file_keeps_links_and_devices),
 		TEST(test_write_file_under_faults),
 		TEST(test_write_file_survives_a_crash),
+		TEST(test_output_in_parts),
 		TEST(test_write_fault_writes_half),
 		TEST(test_reads_and_allocations_can_fail),
 		TEST(test_directories),

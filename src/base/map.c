@@ -41,6 +41,11 @@ void map64_init(struct map64 *map)
 	*map = (struct map64){0};
 }
 
+void map64_init_guarded(struct map64 *map)
+{
+	*map = (struct map64){.secret = hash64_secret()};
+}
+
 void map64_release(struct map64 *map)
 {
 	mem_free(map->entries);
@@ -57,7 +62,8 @@ void map64_clear(struct map64 *map)
 
 static size_t map64_home(const struct map64 *map, uint64_t key)
 {
-	return hash64_mix(key) & (map->capacity - 1);
+	/* Both steps are bijections, and the first does nothing without a secret. */
+	return hash64_mix((key ^ map->secret) * (map->secret | 1)) & (map->capacity - 1);
 }
 
 /* The slot of key, or the free slot where it would go. The capacity must not be 0. */
@@ -72,7 +78,7 @@ static size_t map64_slot(const struct map64 *map, uint64_t key)
 static int map64_grow(struct map64 *map)
 {
 	size_t capacity = capacity_for(map->count + 1, map->capacity);
-	struct map64 grown = {.capacity = capacity, .count = map->count};
+	struct map64 grown = {.capacity = capacity, .count = map->count, .secret = map->secret};
 	if (!capacity)
 		return -ENOMEM;
 	grown.entries = mem_alloc_array(capacity, sizeof(*grown.entries));

@@ -20,9 +20,13 @@ struct map64 {
 	struct map64_entry *entries;
 	uint8_t *used;		/* one byte per slot */
 	size_t count, capacity; /* capacity is 0 or a power of two */
+	uint64_t secret;	/* 0 = not guarded */
 };
 
 void map64_init(struct map64 *map);
+/* For keys that somebody outside chooses: he could choose those that get into each other's way, and make a million of them take
+ * hours. Which do is a secret of the process then. map64_release() ends it. */
+void map64_init_guarded(struct map64 *map);
 void map64_release(struct map64 *map);
 void map64_clear(struct map64 *map);
 int map64_put(struct map64 *map, uint64_t key, uint64_t value); /* inserts or replaces; 0 or -ENOMEM */

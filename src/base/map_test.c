@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/map.h"
 
 static uint64_t random_state;
@@ -117,6 +118,54 @@ static void test_map64_endless_churn_does_not_grow(void **state)
 	assert_int_equal(map.count, 10);
 	assert_true(map.capacity <= 32);
 	map64_release(&map);
+}
+
+static uint64_t unmix(uint64_t x)
+{
+	uint64_t inverse = 1; /* of hash64_mix()'s factor, by Newton's iteration */
+	for (int i = 0; i < 6; i++)
+		inverse *= 2 - 0xd6e8feb86659fd93ull * inverse;
+	x ^= x >> 32;
+	x *= inverse;
+	x ^= x >> 32;
+	x *= inverse;
+	return x ^ x >> 32;
+}
+
+/* Entries that stand one behind the other, at most. */
+static size_t longest_run(const struct map64 *map)
+{
+	size_t longest = 0, run = 0;
+	for (size_t i = 0; i < map->capacity; i++) {
+		run = map->used[i] ? run + 1 : 0;
+		longest = run > longest ? run : longest;
+	}
+	return longest;
+}
+
+/* Keys that were made to collide. */
+static void test_map64_guarded(void **state)
+{
+	struct map64 plain, guarded;
+	uint64_t value;
+	(void)state;
+	map64_init(&plain);
+	map64_init_guarded(&guarded);
+	for (uint64_t i = 1; i <= 1000; i++) {
+		uint64_t key = unmix(i << 32);
+		assert_true(hash64_mix(key) == i << 32);
+		assert_int_equal(map64_put(&plain, key, i), 0);
+		assert_int_equal(map64_put(&guarded, key, i), 0);
+	}
+	assert_int_equal(longest_run(&plain), 1000);
+	assert_in_range(longest_run(&guarded), 1, 250);
+	for (uint64_t i = 1; i <= 1000; i++) {
+		assert_true(map64_get(&guarded, unmix(i << 32), &value) && value == i);
+		assert_true(i % 2 || map64_remove(&guarded, unmix(i << 32)));
+	}
+	assert_int_equal(guarded.count, 500);
+	map64_release(&plain);
+	map64_release(&guarded);
 }
 
 static void test_map64_survives_failed_allocations(void **state)
@@ -258,6 +307,7 @@ int main(void)
 		cmocka_unit_test(test_map64_against_a_model),
 		cmocka_unit_test(test_map64_empty),
 		cmocka_unit_test(test_map64_endless_churn_does_not_grow),
+		cmocka_unit_test(test_map64_guarded),
 		cmocka_unit_test(test_map64_survives_failed_allocations),
 		cmocka_unit_test(test_index32_with_good_and_poor_hashes),
 		cmocka_unit_test(test_index32_gives_every_candidate_once),
