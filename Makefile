@@ -34,7 +34,7 @@ FLOOR0  := base
 FLOOR1  := codec elf
 FLOOR2  := profile
 FLOOR3  := format symbol render agent store net
-FLOOR4  := query
+FLOOR4  := query export
 FLOOR5  := server
 FOLDERS := $(FLOOR0) $(FLOOR1) $(FLOOR2) $(FLOOR3) $(FLOOR4) $(FLOOR5)
 
@@ -44,7 +44,7 @@ CPPFLAGS := -D_GNU_SOURCE -DWICK_VERSION='"$(VERSION)"' -Isrc -I. -I$(O)/gen -MM
 OPT      := -O2
 CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS)
 LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now
-LDLIBS   := -lbpf -lelf -luv -lnghttp2 -lhttp_parser -ldeflate -lz -lzstd -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
+LDLIBS   := -lyajl -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -lhttp_parser -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
 ifdef SAN
 CFLAGS   += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined
@@ -70,7 +70,8 @@ UNDER_elf     := elf base
 UNDER_profile := profile codec elf base
 $(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile codec elf base))
 UNDER_query   := query $(FLOOR3) profile codec elf base
-UNDER_server  := server query $(FLOOR3) profile codec elf base
+UNDER_export  := export $(FLOOR3) profile codec elf base
+UNDER_server  := server query export $(FLOOR3) profile codec elf base
 UNDER_cmd     := $(UNDER_server)
 
 all: $(O)/wick
@@ -164,10 +165,13 @@ check-agent: $(O)/programs/workload
 FUZZERS := $(patsubst fuzz/%_fuzz.c,%,$(wildcard fuzz/*_fuzz.c))
 fuzzers:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
+# Of the server, whose archive needs the page, only what is asked for.
+$(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/%.o,pyroscope_messages pyroscope_parse)
+$(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,discovery_groups scrape_config yaml_fields)
 $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
 	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(filter-out server,$(FOLDERS))) -Wl,--end-group $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(call libs_upto,$(filter-out server,$(FOLDERS))) -Wl,--end-group $(LDLIBS)
 
 # ---- helpers of tests and benchmarks: tests/programs/NAME.c, bench/NAME.c -----------------------------------------------------------------
 # Workloads are built with frame pointers and without inlining, so that their stacks are known; `deep` also as distributions build.

@@ -3,7 +3,7 @@
  * Whole buffers in, whole buffers out. libdeflate needs the output in one piece and does not resume, but is 2-3 times as fast
  * as zlib; when the size is not known beforehand the output grows by doubling and the member that did not fit is done again,
  * which costs at most one extra pass in sum. A streaming inflate (zlib) was rejected for that reason: bodies are bounded and in
- * memory anyway.
+ * memory anyway. Output that nobody wants to hold as a whole is compressed in pieces, by zlib.
  *
  * Sizes that the input declares (gzip's ISIZE, zstd's content size) are hints from a stranger: they are clamped to what
  * the compressed length could possibly expand to before memory is taken for them.
@@ -12,8 +12,10 @@
 
 #include <errno.h>
 #include <libdeflate.h>
+#include <lz4frame.h>
 #include <pthread.h>
 #include <string.h>
+#include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -25,6 +27,9 @@
 #define GZIP_EXPANSION_MAX 1032u
 #define ZSTD_EXPANSION_MAX (32u * 1024)
 #define GZIP_TRAILER_BYTES 8u
+#define GZIP_WINDOW	   (15 + 16) /* 32 KiB, with gzip's header */
+#define GZIP_MEMORY_LEVEL  8
+#define GZIP_PART_BYTES	   (1u << 30) /* zlib counts in 32 bits */
 
 bool gzip_detect(struct bytes input)
 {
@@ -172,6 +177,72 @@ int gzip_compress(struct bytes input, int level, struct buffer *out, struct erro
 	return r;
 }
 
+struct gzip_stream {
+	z_stream zlib;
+};
+
+static void *allocate_for_zlib(void *context, uInt count, uInt size)
+{
+	(void)context;
+	return mem_alloc_array(count, size);
+}
+
+static void free_for_zlib(void *context, void *ptr)
+{
+	(void)context;
+	mem_free(ptr);
+}
+
+int gzip_stream_new(int level, struct gzip_stream **ret, struct error *err)
+{
+	if (level < 1 || level > 9)
+		return error_set(err, -EINVAL, "gzip level %d is not in 1..9", level);
+	struct gzip_stream *stream = mem_zalloc(sizeof(*stream));
+	if (!stream)
+		return error_nomem(err);
+	stream->zlib.zalloc = allocate_for_zlib;
+	stream->zlib.zfree = free_for_zlib;
+	if (deflateInit2(&stream->zlib, level, Z_DEFLATED, GZIP_WINDOW, GZIP_MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+		mem_free(stream);
+		return error_nomem(err);
+	}
+	*ret = stream;
+	return 0;
+}
+
+int gzip_stream_write(struct gzip_stream *stream, struct bytes input, bool last, struct buffer *out, struct error *err)
+{
+	z_stream *zlib = &stream->zlib;
+	uint8_t nothing = 0;
+	do {
+		size_t part = input.len < GZIP_PART_BYTES ? input.len : GZIP_PART_BYTES;
+		bool is_end = last && part == input.len;
+		zlib->next_in = (Bytef *)(part ? input.data : &nothing);
+		zlib->avail_in = (uInt)part;
+		int result = Z_OK;
+		while (is_end ? result != Z_STREAM_END : zlib->avail_in > 0) {
+			if (buffer_reserve(out, GROW_MIN) < 0)
+				return out->max - out->len < GROW_MIN
+					       ? error_set(err, -E2BIG, "gzip output passes its limit of %zu bytes", out->max)
+					       : error_nomem(err);
+			size_t room = room_of(out) < GZIP_PART_BYTES ? room_of(out) : GZIP_PART_BYTES;
+			zlib->next_out = out->data + out->len;
+			zlib->avail_out = (uInt)room;
+			result = deflate(zlib, is_end ? Z_FINISH : Z_NO_FLUSH);
+			out->len += room - zlib->avail_out;
+		}
+		input = (struct bytes){input.data + part, input.len - part};
+	} while (input.len > 0);
+	return 0;
+}
+
+struct gzip_stream *gzip_stream_free(struct gzip_stream *stream)
+{
+	if (stream)
+		deflateEnd(&stream->zlib);
+	return mem_free(stream);
+}
+
 /* One frame at the start of input; *ret_used bytes long. */
 static int unzstd_frame(ZSTD_DCtx *context, struct bytes input, struct buffer *out, size_t *ret_used, struct error *err)
 {
@@ -225,6 +296,38 @@ int zstd_decompress(struct bytes input, struct buffer *out, struct error *err)
 	return r;
 }
 
+int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, struct buffer *out, struct error *err)
+{
+	if (!*context)
+		*context = fault_reached(FAULT_ALLOC) ? NULL : (struct zstd_stream *)ZSTD_createDCtx();
+	if (!*context)
+		return error_nomem(err);
+	ZSTD_inBuffer in = {part.data, part.len, 0};
+	for (;;) {
+		if (room_of(out) == 0) {
+			int r = grow_output(out, err);
+			if (r < 0)
+				return r;
+		}
+		ZSTD_outBuffer to = {out->data + out->len, room_of(out), 0};
+		size_t r = ZSTD_decompressStream((ZSTD_DCtx *)*context, &to, &in);
+		out->len += to.pos;
+		if (ZSTD_isError(r) && ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
+			return error_nomem(err);
+		if (ZSTD_isError(r))
+			return error_set(err, -EBADMSG, "corrupt zstd data: %s", ZSTD_getErrorName(r));
+		/* Room that is left means that there is nothing more to be flushed. */
+		if (in.pos == in.size && to.pos < to.size)
+			return 0;
+	}
+}
+
+void zstd_stream_release(struct zstd_stream **context)
+{
+	ZSTD_freeDCtx((ZSTD_DCtx *)*context);
+	*context = NULL;
+}
+
 int zstd_compress(struct bytes input, int level, struct buffer *out, struct error *err)
 {
 	if (level < ZSTD_minCLevel() || level > ZSTD_maxCLevel())
@@ -245,4 +348,35 @@ int zstd_compress(struct bytes input, int level, struct buffer *out, struct erro
 		return error_set(err, -ENOMEM, "zstd compression failed: %s", ZSTD_getErrorName(made));
 	out->len += made;
 	return 0;
+}
+
+int zstd_decompress_exactly(struct bytes input, uint8_t *out, size_t len, struct error *err)
+{
+	ZSTD_DCtx *context = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDCtx();
+	if (!context)
+		return error_nomem(err);
+	size_t r = ZSTD_decompressDCtx(context, out, len, input.data, input.len);
+	ZSTD_freeDCtx(context);
+	return !ZSTD_isError(r) && r == len ? 0 : error_set(err, -EBADMSG, "corrupt zstd data, or not of %zu bytes", len);
+}
+
+int lz4_decompress_exactly(struct bytes input, uint8_t *out, size_t len, struct error *err)
+{
+	LZ4F_dctx *context = NULL;
+	size_t done = 0, more = 1;
+	if (fault_reached(FAULT_ALLOC) || LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)))
+		return error_nomem(err);
+	while (more && input.len > 0) {
+		size_t room = len - done, used = input.len;
+		more = LZ4F_decompress(context, out + done, &room, input.data, &used, NULL);
+		if (LZ4F_isError(more) || (room == 0 && used == 0))
+			break;
+		done += room;
+		input = (struct bytes){input.data + used, input.len - used};
+	}
+	LZ4F_freeDecompressionContext(context);
+	/* 0: the frame is complete. */
+	return more == 0 && input.len == 0 && done == len
+		       ? 0
+		       : error_set(err, -EBADMSG, "corrupt LZ4 data, or not one frame of %zu bytes", len);
 }

@@ -68,6 +68,46 @@ static void test_round_trip(void **state)
 	}
 }
 
+/* In parts of every kind, read back by libdeflate, as one member. */
+static void test_gzip_stream(void **state)
+{
+	static const size_t sizes[] = {0, 1, 4096, 100000, 3000000}, parts[] = {1, 1000, 70000, 4000000};
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (size_t k = sizes[i] > 4096 ? 1 : 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
+			struct buffer plain, packed, back;
+			struct gzip_stream *stream = NULL;
+			fill(&plain, sizes[i]);
+			buffer_init(&packed, 4 * MIB);
+			buffer_init(&back, sizes[i]);
+			assert_int_equal(gzip_stream_new(6, &stream, NULL), 0);
+			for (size_t at = 0; at < sizes[i]; at += parts[k]) {
+				size_t len = sizes[i] - at < parts[k] ? sizes[i] - at : parts[k];
+				struct bytes part = {plain.data + at, len};
+				assert_int_equal(gzip_stream_write(stream, part, false, &packed, NULL), 0);
+			}
+			assert_int_equal(gzip_stream_write(stream, (struct bytes){0}, true, &packed, NULL), 0);
+			assert_int_equal(gzip_decompress(buffer_bytes(&packed), &back, NULL), 0);
+			assert_int_equal(back.len, sizes[i]);
+			if (sizes[i] > 0)
+				assert_memory_equal(back.data, plain.data, sizes[i]);
+			gzip_stream_free(stream);
+			buffer_release(&back);
+			buffer_release(&packed);
+			buffer_release(&plain);
+		}
+	}
+	struct buffer small, plain;
+	struct gzip_stream *stream = NULL;
+	fill(&plain, 100000);
+	buffer_init(&small, 5000);
+	assert_int_equal(gzip_stream_new(1, &stream, NULL), 0);
+	assert_int_equal(gzip_stream_write(stream, buffer_bytes(&plain), true, &small, NULL), -E2BIG);
+	gzip_stream_free(stream);
+	buffer_release(&small);
+	buffer_release(&plain);
+	assert_int_equal(gzip_stream_new(10, &stream, NULL), -EINVAL);
+}
+
 /* Several members, whose sum the last one's declared size does not tell. */
 static void test_members(void **state)
 {
@@ -219,9 +259,9 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_members), cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_damage),	   cmocka_unit_test(test_bomb),	   cmocka_unit_test(test_compress_limits),
-		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_round_trip),	cmocka_unit_test(test_members), cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_gzip_stream),	cmocka_unit_test(test_damage),	cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_compress_limits), cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

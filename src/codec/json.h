@@ -28,6 +28,8 @@ void json_cstring(struct json_writer *json, const char *text);
 void json_bytes(struct json_writer *json, struct bytes text); /* ill-formed UTF-8 becomes U+FFFD */
 void json_int(struct json_writer *json, int64_t value);
 void json_uint(struct json_writer *json, uint64_t value);
+/* value / 10^places (at most 18), exactly, without zeros at the end: 1500000 with 6 places is 1.5. */
+void json_decimal(struct json_writer *json, int64_t value, unsigned places);
 void json_double(struct json_writer *json, double value); /* NaN and infinities become null */
 void json_bool(struct json_writer *json, bool value);
 void json_nil(struct json_writer *json);

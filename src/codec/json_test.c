@@ -98,6 +98,33 @@ static void test_doubles(void **state)
 	check_double(-INFINITY, "null");
 }
 
+static void check_decimal(int64_t value, unsigned places, const char *expected)
+{
+	struct buffer out;
+	buffer_init(&out, KIB);
+	struct json_writer json;
+	json_init(&json, &out);
+	json_begin_array(&json);
+	json_decimal(&json, value, places);
+	json_decimal(&json, 7, 0);
+	json_end_array(&json);
+	assert_int_equal(json_finish(&json, NULL), 0);
+	assert_string_equal(buffer_string(&out), expected);
+	buffer_release(&out);
+}
+
+static void test_decimals(void **state)
+{
+	check_decimal(0, 6, "[0,7]");
+	check_decimal(1500000, 6, "[1.5,7]");
+	check_decimal(-1, 6, "[-0.000001,7]");
+	check_decimal(123, 3, "[0.123,7]");
+	check_decimal(120, 1, "[12,7]");
+	check_decimal(-1234567, 6, "[-1.234567,7]");
+	check_decimal(INT64_MIN, 18, "[-9.223372036854775808,7]");
+	check_decimal(1, 18, "[0.000000000000000001,7]");
+}
+
 /* An independent reader agrees, over every byte value. */
 static void test_read_back(void **state)
 {
@@ -166,8 +193,9 @@ static void test_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_document),  cmocka_unit_test(test_strings), cmocka_unit_test(test_doubles),
-		cmocka_unit_test(test_read_back), cmocka_unit_test(test_deep),	  cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_document), cmocka_unit_test(test_strings),   cmocka_unit_test(test_doubles),
+		cmocka_unit_test(test_decimals), cmocka_unit_test(test_read_back), cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,9 @@ struct parquet_writer;
 /* Makes the file; -EEXIST when it is there. */
 int parquet_writer_open(const char *path, const struct parquet_write_options *options, struct parquet_writer **ret,
 			struct error *err);
+/* The same into a file that is open for writing and empty; closes it, also when it fails. name: for messages. */
+int parquet_writer_start(int fd, const char *name, const struct parquet_write_options *options, struct parquet_writer **ret,
+			 struct error *err);
 /* Writes one row group; values has an entry a column. At most 16 Mi rows; 0 rows write nothing. */
 int parquet_writer_group(struct parquet_writer *writer, const struct parquet_values *values, size_t rows, struct error *err);
 /* Writes the footer and syncs the file (not its directory). */

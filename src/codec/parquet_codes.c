@@ -36,7 +36,7 @@ void parquet_codes_release(struct parquet_codes *codes)
 static int intern(struct parquet_chunk_reader *reader, struct bytes value, bool copy, uint32_t *ret)
 {
 	struct parquet_codes *codes = reader->codes;
-	uint64_t hash = hash64(value.data, value.len);
+	uint64_t hash = hash64_guarded(value.data, value.len);
 	uint32_t id;
 	for (size_t at = index32_first(&codes->index, hash); index32_at(&codes->index, hash, &at, &id); at++) {
 		if (bytes_equal(codes->values[id], value)) {

@@ -161,7 +161,7 @@ static int build_hashed(struct parquet_dictionary *dictionary, const void *value
 /* The index of a string, FULL or NO_MEMORY. */
 static uint32_t intern_string(struct parquet_dictionary *dictionary, struct bytes text, size_t max, size_t *bytes)
 {
-	uint64_t hash = hash64(text.data, text.len);
+	uint64_t hash = hash64_guarded(text.data, text.len);
 	uint32_t id;
 	for (size_t at = index32_first(&dictionary->index, hash); index32_at(&dictionary->index, hash, &at, &id); at++)
 		if (bytes_equal(dictionary->strings[id], text))

@@ -120,14 +120,16 @@ static int write_out(struct parquet_writer *writer, const void *data, size_t len
 	return r;
 }
 
-int parquet_writer_open(const char *path, const struct parquet_write_options *options, struct parquet_writer **ret,
-			struct error *err)
+int parquet_writer_start(int fd, const char *name, const struct parquet_write_options *options, struct parquet_writer **ret,
+			 struct error *err)
 {
 	assert(options->column_count > 0);
 	struct parquet_writer *writer = mem_zalloc(sizeof(*writer));
-	if (!writer)
+	if (!writer) {
+		io_close(fd);
 		return error_nomem(err);
-	writer->fd = -1;
+	}
+	writer->fd = fd;
 	arena_init(&writer->statistics, SIZE_MAX);
 	buffer_init(&writer->bodies, SIZE_MAX);
 	buffer_init(&writer->packed, SIZE_MAX);
@@ -135,23 +137,28 @@ int parquet_writer_open(const char *path, const struct parquet_write_options *op
 	buffer_init(&writer->indexes, SIZE_MAX);
 	buffer_init(&writer->levels, PARQUET_PAGE_MAX);
 	writer->page_rows = options->page_rows ? options->page_rows : PARQUET_PAGE_ROWS;
-	writer->path = mem_strdup(path);
+	writer->path = mem_strdup(name);
 	writer->zstd = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createCCtx();
 	int r = writer->path && writer->zstd ? copy_schema(writer, options) : -ENOMEM;
 	if (r < 0) {
 		error_nomem(err);
 	} else {
 		ZSTD_CCtx_setParameter(writer->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
-		r = writer->fd = io_open(path, O_WRONLY | O_CREAT | O_EXCL, options->mode ? options->mode : 0640, err);
-	}
-	if (r >= 0)
 		r = write_out(writer, "PAR1", 4, err);
+	}
 	if (r < 0) {
 		parquet_writer_free(writer);
 		return r;
 	}
 	*ret = writer;
 	return 0;
+}
+
+int parquet_writer_open(const char *path, const struct parquet_write_options *options, struct parquet_writer **ret,
+			struct error *err)
+{
+	int fd = io_open(path, O_WRONLY | O_CREAT | O_EXCL, options->mode ? options->mode : 0640, err);
+	return fd < 0 ? fd : parquet_writer_start(fd, path, options, ret, err);
 }
 
 struct parquet_writer *parquet_writer_free(struct parquet_writer *writer)
@@ -253,7 +260,8 @@ static size_t count_present(const uint8_t *present, size_t count)
 
 static const void *value_at(const struct parquet_column *column, const struct dense *dense, size_t i)
 {
-	return dense->values.booleans + i * parquet_type_size(column->type);
+	const uint8_t *values = dense->values.booleans; /* NULL when no row has a value */
+	return values ? values + i * parquet_type_size(column->type) : NULL;
 }
 
 /* Cuts the chunk into pages, behind room for the dictionary's, and finds their ranges and the chunk's. */

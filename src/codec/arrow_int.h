@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the reader of Arrow IPC streams: flatbuffers, and what a stream holds. */
+#ifndef WICK_CODEC_ARROW_INT_H
+#define WICK_CODEC_ARROW_INT_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "codec/arrow_read.h"
+
+/* arrow_flat.c: a flatbuffer. What leads out of it sets `bad` and reads as absent: the caller asks at the end of a stage. */
+struct flat_reader {
+	struct bytes bytes;
+	bool bad;
+};
+struct flat_table {
+	size_t at; /* 0 = absent */
+	size_t slots, slot_count, size;
+};
+uint64_t flat_number(struct flat_reader *flat, size_t at, size_t size); /* 1, 2, 4 or 8 bytes */
+struct flat_table flat_root(struct flat_reader *flat);
+struct flat_table flat_table_at(struct flat_reader *flat, size_t at);
+/* Fields of a table by their number: */
+uint64_t flat_get(struct flat_reader *flat, const struct flat_table *table, unsigned slot, size_t size, uint64_t absent);
+struct flat_table flat_get_table(struct flat_reader *flat, const struct flat_table *table, unsigned slot);
+/* Where the items of a vector begin; all of them are inside. 0 = absent, and *ret_count is 0. */
+size_t flat_get_vector(struct flat_reader *flat, const struct flat_table *table, unsigned slot, size_t item_size,
+		       size_t *ret_count);
+struct bytes flat_get_text(struct flat_reader *flat, const struct flat_table *table, unsigned slot);
+/* Of a vector of tables. */
+struct flat_table flat_item(struct flat_reader *flat, size_t vector, size_t index);
+
+/* Values that came one after the other (deltas), numbered through. */
+struct arrow_chunk {
+	size_t first;
+	const struct arrow_array *values;
+};
+struct arrow_dictionary {
+	const struct arrow_field *field;
+	struct arrow_chunk *chunks;
+	size_t chunk_count, chunk_capacity, length;
+};
+
+struct arrow_pair {
+	struct bytes key, value;
+};
+struct arrow_stream {
+	struct bytes input; /* what is left */
+	struct arena arena;
+	struct arrow_field *fields;
+	size_t field_count;
+	struct arrow_pair *metadata;
+	size_t metadata_count;
+	struct arrow_dictionary *dictionaries;
+	size_t dictionary_count, dictionary_capacity;
+	struct map64 dictionary_numbers; /* by id */
+	size_t fields_seen;		 /* in all levels */
+	uint32_t arrays_seen;
+};
+/* Memory of the stream: -E2BIG or -ENOMEM, said. */
+int arrow_alloc(struct arrow_stream *stream, size_t count, size_t size, void *ret, struct error *err);
+int arrow_malformed(struct error *err, const char *what);
+/* arrow_schema.c: fields, metadata, and a place for each dictionary. */
+int arrow_read_schema(struct arrow_stream *stream, struct flat_reader *flat, const struct flat_table *schema,
+		      struct error *err);
+struct arrow_dictionary *arrow_find_dictionary(struct arrow_stream *stream, int64_t id);
+
+#endif

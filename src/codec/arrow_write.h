@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing tables as Arrow IPC streams. Essay at the top of arrow_write.c. */
+#ifndef WICK_CODEC_ARROW_WRITE_H
+#define WICK_CODEC_ARROW_WRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+enum arrow_kind {
+	ARROW_INT32,
+	ARROW_UINT32,
+	ARROW_INT64,
+	ARROW_UINT64,
+	ARROW_BOOL,	   /* bytes, 0 or 1 */
+	ARROW_DICTIONARY,  /* uint32_t by row, each the number of one of `texts`; binary values */
+	ARROW_BINARY,	   /* struct bytes by row */
+	ARROW_UINT32_LIST, /* offsets by row, and one more, into `items` */
+};
+struct arrow_column {
+	const char *name;
+	enum arrow_kind kind;
+	const void *values;	/* by row, of the kind's type; of a list: items */
+	const uint8_t *present; /* by row; NULL = all */
+	const struct bytes *texts;
+	size_t text_count;
+	const int32_t *offsets;
+};
+/* Appends a stream of one record batch of `rows` rows. -E2BIG for texts of 2 GiB or more, and past out->max; -ENOMEM. */
+int arrow_write_stream(const struct arrow_column *columns, size_t column_count, size_t rows, struct buffer *out,
+		       struct error *err);
+
+#endif
