@@ -46,7 +46,7 @@ static int take_host(const char *text, char *host, const char **ret_rest)
 int address_parse(const char *text, struct net_address *ret, struct error *err)
 {
 	const char *rest;
-	struct net_address address;
+	struct net_address address = {0};
 	if (!text || take_host(text, address.host, &rest) < 0 || *rest != ':' || parse_port(rest + 1, &address.port) < 0)
 		return error_set(err, -EINVAL, "bad address \"%s\": use ADDR:PORT, such as 127.0.0.1:7070 or [::1]:7070",
 				 text ? text : "");
@@ -56,7 +56,8 @@ int address_parse(const char *text, struct net_address *ret, struct error *err)
 
 static int bad_url(const char *url, struct error *err)
 {
-	return error_set(err, -EINVAL, "bad URL \"%s\": use http://HOST:PORT, such as http://127.0.0.1:7070", url);
+	return error_set(err, -EINVAL,
+			 "bad URL \"%s\": use http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:7070", url);
 }
 
 static bool is_url_text(const char *text)
@@ -71,12 +72,11 @@ int address_parse_url(const char *url, struct net_address *ret, char *prefix, si
 {
 	if (!url)
 		return bad_url("", err);
-	if (!strncasecmp(url, "https://", 8))
-		return error_set(err, -EPROTONOSUPPORT,
-				 "cannot use %s: TLS is not supported yet; use http:// to a trusted network", url);
-	struct net_address address = {.port = 80};
+	bool tls = !strncasecmp(url, "https://", 8);
+	struct net_address address = {.port = tls ? 443 : 80, .tls = tls};
 	const char *rest;
-	if (strncasecmp(url, "http://", 7) || !is_url_text(url) || take_host(url + 7, address.host, &rest) < 0)
+	if ((!tls && strncasecmp(url, "http://", 7)) || !is_url_text(url) ||
+	    take_host(url + (tls ? 8 : 7), address.host, &rest) < 0)
 		return bad_url(url, err);
 	if (*rest == ':') {
 		char port[8];

@@ -7,13 +7,9 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -40,7 +36,7 @@ int client_wait(struct net_client *client, int fd, short events, struct error *e
 		int64_t left_ms = (client->deadline_ns - time_monotonic_ns() + NS_PER_MS - 1) / NS_PER_MS;
 		if (left_ms <= 0)
 			return client_failed(client, -ETIMEDOUT, "request to", err);
-		int64_t slice = client->cancel && left_ms > CLIENT_POLL_MS ? CLIENT_POLL_MS : left_ms;
+		int64_t slice = client->cancel && left_ms > client->cancel_ms ? client->cancel_ms : left_ms;
 		struct pollfd poll_fd = {.fd = fd, .events = events};
 		int n = poll(&poll_fd, 1, slice > INT32_MAX ? INT32_MAX : (int)slice);
 		if (n > 0)
@@ -48,61 +44,6 @@ int client_wait(struct net_client *client, int fd, short events, struct error *e
 		if (n < 0 && errno != EINTR)
 			return client_failed(client, -errno, "cannot wait for", err);
 	}
-}
-
-static int connect_to(struct net_client *client, const struct addrinfo *to, struct error *err)
-{
-	int fd = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
-	if (fd < 0)
-		return client_failed(client, -errno, "cannot connect to", err);
-	int code = connect(fd, to->ai_addr, to->ai_addrlen) < 0 ? errno : 0;
-	if (code == EINPROGRESS) {
-		int ready = client_wait(client, fd, POLLOUT, err);
-		if (ready < 0) {
-			close(fd);
-			return ready;
-		}
-		socklen_t len = sizeof(code);
-		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
-			code = errno;
-	}
-	if (code) {
-		close(fd);
-		return client_failed(client, -code, "cannot connect to", err);
-	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-	return fd;
-}
-
-int client_connect(struct net_client *client, struct error *err)
-{
-	struct addrinfo *found;
-	int code = address_resolve(&client->address, 0, &found);
-	if (code)
-		return error_set(err, -EHOSTUNREACH, "cannot connect to %s: %s", client->url, gai_strerror(code));
-	int fd = -EHOSTUNREACH;
-	for (const struct addrinfo *to = found; to && fd < 0 && fd != -ETIMEDOUT && fd != -ECANCELED; to = to->ai_next)
-		fd = connect_to(client, to, err);
-	freeaddrinfo(found);
-	return fd;
-}
-
-ssize_t client_send(int fd, const void *data, size_t len)
-{
-	ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
-	if (n >= 0)
-		return n;
-	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-}
-
-ssize_t client_receive(struct net_client *client, int fd)
-{
-	ssize_t n = recv(fd, client->read_buffer, sizeof(client->read_buffer), 0);
-	if (n > 0)
-		return n;
-	if (n == 0)
-		return -ECONNRESET;
-	return errno == EINTR ? -EAGAIN : -errno;
 }
 
 bool client_is_token(const char *text)
@@ -133,14 +74,22 @@ bool client_is_path(const char *text)
 	return true;
 }
 
+static void set_authority(struct net_client *client)
+{
+	const struct net_address *address = &client->address;
+	bool v6 = strchr(address->host, ':');
+	if (address->port == (address->tls ? 443 : 80))
+		snprintf(client->authority, sizeof(client->authority), v6 ? "[%s]" : "%s", address->host);
+	else
+		snprintf(client->authority, sizeof(client->authority), v6 ? "[%s]:%u" : "%s:%u", address->host, address->port);
+}
+
 static int set_target(struct net_client *client, const struct net_client_options *options, struct error *err)
 {
 	int r = address_parse_url(options->url, &client->address, client->prefix, sizeof(client->prefix), err);
 	if (r < 0)
 		return r;
-	bool v6 = strchr(client->address.host, ':');
-	snprintf(client->authority, sizeof(client->authority), v6 ? "[%s]:%u" : "%s:%u", client->address.host,
-		 client->address.port);
+	set_authority(client);
 	if (options->token && !client_is_field_value(options->token))
 		return error_set(err, -EINVAL, "the token holds a control character (a newline at the end of its file?)");
 	client->url = mem_strdup(options->url);
@@ -157,10 +106,14 @@ int net_client_new(const struct net_client_options *options, struct net_client *
 	struct net_client *client = mem_zalloc(sizeof(*client));
 	if (!client)
 		return error_nomem(err);
-	client->fd = -1;
+	client->channel.fd = -1;
+	client->tls = options->tls;
 	client->timeout_ns = options->timeout_ns > 0 ? options->timeout_ns : TIMEOUT_NS_DEFAULT;
 	client->response_max = options->response_max ? options->response_max : NET_RESPONSE_MAX;
 	client->cancel = options->cancel;
+	client->cancel_ms = options->cancel_ms ? options->cancel_ms : CLIENT_POLL_MS;
+	client->keep_encoded = options->keep_encoded;
+	client->budget = options->budget;
 	int r = set_target(client, options, err);
 	if (r < 0) {
 		net_client_free(client);
@@ -175,11 +128,14 @@ struct net_client *net_client_free(struct net_client *client)
 	if (!client)
 		return NULL;
 	client_http2_close(client);
-	if (client->fd >= 0)
-		close(client->fd);
+	channel_close(&client->channel);
+	net_tls_free(client->own_tls);
+	if (client->budget)
+		__atomic_fetch_add(&client->budget->left, client->charged, __ATOMIC_RELAXED);
 	mem_free(client->url);
 	mem_free(client->token);
 	mem_free(client->tenant);
+	client_headers_release(client);
 	return mem_free(client);
 }
 

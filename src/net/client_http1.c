@@ -10,13 +10,13 @@
  */
 #include "net/client_int.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <http_parser.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "codec/compress.h"
@@ -27,7 +27,7 @@ struct call {
 	http_parser parser;
 	struct buffer head, packed; /* out; packed: the body when it is compressed */
 	size_t body_len;
-	char name[32], value[128], encoding[32];
+	char name[32], value[1024], encoding[32];
 	bool in_value, is_head, keep_alive, complete, begun; /* begun: some of the answer came */
 	bool sent;					     /* the request went out whole */
 	int fault;
@@ -42,17 +42,28 @@ static void append_cut(char *text, size_t size, const char *more, size_t len)
 	text[used + (len < room ? len : room)] = '\0';
 }
 
+static void take_retry(struct call *call)
+{
+	for (char *at = call->name; *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	client_take_retry(call->response, bytes_of_string(call->name), bytes_of_string(call->value));
+}
+
 static void end_header(struct call *call)
 {
 	if (!call->in_value)
 		return;
 	call->in_value = false;
 	if (!strcasecmp(call->name, "content-type"))
-		snprintf(call->response->content_type, sizeof(call->response->content_type), "%s", call->value);
+		snprintf(call->response->content_type, sizeof(call->response->content_type), "%.127s", call->value);
+	else if (!strcasecmp(call->name, "location") && strlen(call->value) < sizeof(call->value) - 1)
+		snprintf(call->response->location, sizeof(call->response->location), "%s", call->value);
 	else if (!strcasecmp(call->name, "x-wick-symbols"))
 		snprintf(call->response->symbols, sizeof(call->response->symbols), "%.95s", call->value);
 	else if (!strcasecmp(call->name, "content-encoding"))
 		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
+	else
+		take_retry(call);
 	call->name[0] = call->value[0] = '\0';
 }
 
@@ -88,10 +99,20 @@ static int on_headers_complete(http_parser *parser)
 	return call->is_head;
 }
 
+static int charge(struct net_client *client, size_t len)
+{
+	if (!client->budget)
+		return 0;
+	client->charged += (int64_t)len;
+	return __atomic_sub_fetch(&client->budget->left, (int64_t)len, __ATOMIC_RELAXED) < 0 ? -ENOBUFS : 0;
+}
+
 static int on_body(http_parser *parser, const char *data, size_t len)
 {
 	struct call *call = parser->data;
-	call->fault = buffer_append(&call->response->body, data, len);
+	call->fault = charge(call->client, len);
+	if (!call->fault)
+		call->fault = buffer_append(&call->response->body, data, len);
 	return call->fault;
 }
 
@@ -129,6 +150,10 @@ static int parse(struct call *call, const uint8_t *data, size_t len, struct erro
 	size_t taken = http_parser_execute(&call->parser, &settings, (const char *)data, len);
 	if (call->fault == -E2BIG)
 		return too_large(call, err);
+	if (call->fault == -ENOBUFS)
+		return error_set(err, -ENOBUFS,
+				 "too many bytes are being received from all servers at once for the answer of %s",
+				 call->client->url);
 	if (call->fault)
 		return error_nomem(err);
 	if (call->complete) {
@@ -143,10 +168,11 @@ static int parse(struct call *call, const uint8_t *data, size_t len, struct erro
 			 http_errno_description(HTTP_PARSER_ERRNO(&call->parser)));
 }
 
-/* The server has closed: that may be how a body without a length ends. */
-static int parse_end(struct call *call, struct error *err)
+/* The server has closed: that may be how a body without a length ends, unless TLS should have said so and did not. */
+static int parse_end(struct call *call, bool cut, struct error *err)
 {
-	http_parser_execute(&call->parser, &settings, NULL, 0);
+	if (!cut)
+		http_parser_execute(&call->parser, &settings, NULL, 0);
 	call->keep_alive = false;
 	if (call->complete)
 		return 0;
@@ -160,13 +186,15 @@ static int receive(struct call *call, struct error *err)
 {
 	struct net_client *client = call->client;
 	while (!call->complete) {
-		int ready = client_wait(client, client->fd, POLLIN, err);
+		int ready = channel_wait(client, &client->channel, POLLIN, err);
 		if (ready < 0)
 			return ready;
-		ssize_t n = client_receive(client, client->fd);
+		ssize_t n = channel_receive(client, &client->channel, err);
 		if (n == -EAGAIN)
 			continue;
-		int r = n > 0 ? parse(call, client->read_buffer, (size_t)n, err) : parse_end(call, err);
+		if (n == -EPROTO)
+			return (int)n;
+		int r = n > 0 ? parse(call, client->read_buffer, (size_t)n, err) : parse_end(call, n == -ECONNABORTED, err);
 		if (r < 0)
 			return r;
 		call->begun = call->begun || n > 0;
@@ -177,6 +205,10 @@ static int receive(struct call *call, struct error *err)
 static int decode_body(struct call *call, struct error *err)
 {
 	struct net_client_response *response = call->response;
+	if (call->client->keep_encoded) {
+		snprintf(response->encoding, sizeof(response->encoding), "%s", call->encoding);
+		return 0;
+	}
 	if (!call->encoding[0] || !strcasecmp(call->encoding, "identity") || response->body.len == 0)
 		return 0;
 	if (strcasecmp(call->encoding, "gzip"))
@@ -207,6 +239,8 @@ static int make_head(struct call *call, const char *method, const char *path, co
 		r = buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
 	if (r == 0 && client->tenant)
 		r = buffer_printf(head, "X-Scope-OrgID: %s\r\n", client->tenant);
+	for (size_t i = 0; i < client->header_count && r == 0; i++)
+		r = buffer_printf(head, "%s: %s\r\n", client->headers[i].name, client->headers[i].value);
 	if (r == 0 && content_type)
 		r = buffer_printf(head, "Content-Type: %s\r\n", content_type);
 	if (r == 0 && gzipped)
@@ -223,16 +257,18 @@ static int send_part(struct call *call, struct bytes part, struct error *err)
 {
 	struct net_client *client = call->client;
 	while (part.len > 0) {
-		ssize_t n = client_send(client->fd, part.data, part.len);
+		ssize_t n = channel_send(client, &client->channel, part.data, part.len, err);
+		if (n == -EPROTO)
+			return (int)n;
 		if (n < 0)
 			return client_failed(client, (int)n, "cannot send to", err);
 		part = (struct bytes){part.data + n, part.len - (size_t)n};
 		if (part.len == 0)
 			break;
-		int ready = client_wait(client, client->fd, POLLIN | POLLOUT, err);
+		int ready = channel_wait(client, &client->channel, POLLIN | POLLOUT, err);
 		if (ready < 0)
 			return ready;
-		if (ready & POLLIN)
+		if ((ready & POLLIN) && channel_has_input(client, &client->channel))
 			return 1;
 	}
 	return 0;
@@ -247,19 +283,6 @@ static int send_request(struct call *call, struct bytes body, struct error *err)
 	return r;
 }
 
-static bool is_still_open(int fd)
-{
-	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-	return poll(&poll_fd, 1, 0) == 0;
-}
-
-static void disconnect(struct net_client *client)
-{
-	if (client->fd >= 0)
-		close(client->fd);
-	client->fd = -1;
-}
-
 static int try_once(struct call *call, struct bytes body, bool *ret_reused, struct error *err)
 {
 	struct net_client *client = call->client;
@@ -268,25 +291,26 @@ static int try_once(struct call *call, struct bytes body, bool *ret_reused, stru
 	call->parser.data = call;
 	call->begun = call->sent = false;
 	response->status = 0;
+	response->location[0] = response->encoding[0] = '\0';
 	response->message[0] = response->content_type[0] = response->symbols[0] = '\0';
+	response->retry_after_ns = 0;
+	response->never_retry = false;
 	buffer_clear(&response->body);
-	if (client->fd >= 0 && !is_still_open(client->fd))
-		disconnect(client);
-	*ret_reused = client->fd >= 0;
-	if (client->fd < 0) {
-		int fd = client_connect(client, err);
-		if (fd < 0)
-			return fd;
-		client->fd = fd;
-	}
-	int r = send_request(call, body, err);
+	struct client_channel *channel = &client->channel;
+	if (channel->fd >= 0 && channel_has_input(client, channel))
+		channel_close(channel);
+	*ret_reused = channel->fd >= 0;
+	int r = *ret_reused ? 0 : channel_open(client, channel, false, err);
+	if (r < 0)
+		return r;
+	r = send_request(call, body, err);
 	bool whole = r == 0;
 	if (r == -EPIPE || r == -ECONNRESET)
 		r = 1; /* an answer may have come before */
 	if (r >= 0)
 		r = receive(call, err);
 	if (r < 0 || !call->keep_alive || !whole)
-		disconnect(client);
+		channel_close(channel);
 	return r;
 }
 
@@ -311,15 +335,15 @@ static int check_arguments(const struct net_client *client, const char *method, 
 }
 
 static int run_call(struct call *call, const char *method, const char *path, const char *content_type, struct bytes body,
-		    bool gzip_body, struct error *err)
+		    enum net_gzip gzip, struct error *err)
 {
 	int r = 0;
-	bool gzipped = gzip_body && body.len > 0;
-	if (gzipped)
+	bool gzipped = gzip != NET_PLAIN && body.len > 0, pack = gzip == NET_GZIP && gzipped;
+	if (pack)
 		r = gzip_compress(body, NET_COMPRESS_LEVEL, &call->packed, err);
 	if (r < 0)
 		return r;
-	if (gzipped)
+	if (pack)
 		body = buffer_bytes(&call->packed);
 	call->body_len = body.len;
 	r = make_head(call, method, path, content_type, gzipped, err);
@@ -333,7 +357,7 @@ static int run_call(struct call *call, const char *method, const char *path, con
 }
 
 int net_client_request(struct net_client *client, const char *method, const char *path, const char *content_type,
-		       struct bytes body, bool gzip_body, struct net_client_response *ret, struct error *err)
+		       struct bytes body, enum net_gzip gzip, struct net_client_response *ret, struct error *err)
 {
 	int r = check_arguments(client, method, path, content_type, err);
 	if (r < 0)
@@ -344,7 +368,7 @@ int net_client_request(struct net_client *client, const char *method, const char
 	ret->grpc_status = -1;
 	ret->body.max = client->response_max;
 	client->deadline_ns = time_monotonic_ns() + client->timeout_ns;
-	r = run_call(&call, method, path, content_type, body, gzip_body, err);
+	r = run_call(&call, method, path, content_type, body, gzip, err);
 	buffer_release(&call.head);
 	buffer_release(&call.packed);
 	return r;

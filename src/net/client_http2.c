@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC calls over HTTP/2 with prior knowledge: one call at a time on a connection that is kept. Messages are framed (and
- * compressed) when the window has room for them, one at a time.
+ * gRPC calls over HTTP/2, with prior knowledge or as agreed in the TLS handshake: one call at a time on a connection that is
+ * kept. Messages are framed (and compressed) when the window has room for them, one at a time.
  *
  * A call is sent again, once and on a new connection, only if the server has said that it did not touch it: REFUSED_STREAM, or
  * GOAWAY with a lower last stream. Before a kept connection is used again, what the server sent meanwhile is read, so that an
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -32,7 +31,7 @@ struct call {
 	size_t count, next;
 	struct buffer framed; /* of the message being sent */
 	size_t sent;
-	bool gzip;
+	enum net_gzip gzip;
 	void (*on_message)(void *context, struct bytes message);
 	void *context;
 	struct grpc_reader reader;
@@ -47,7 +46,7 @@ struct call {
 
 struct client_http2 {
 	nghttp2_session *session;
-	int fd;
+	struct client_channel channel;
 	struct buffer out;
 	struct call *call; /* NULL between calls */
 };
@@ -94,6 +93,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		set_text(response->content_type, sizeof(response->content_type), v);
 	else if (bytes_equal_string(n, "grpc-encoding"))
 		call->answer_gzip = value_len == 4 && !strncasecmp((const char *)value, "gzip", 4);
+	else
+		client_take_retry(response, n, v);
 	return 0;
 }
 
@@ -182,6 +183,21 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
 	return 0;
 }
 
+static int append_message(struct call *call)
+{
+	struct bytes message = call->messages[call->next++];
+	uint8_t prefix[GRPC_PREFIX_BYTES];
+	if (call->gzip != NET_GZIPPED)
+		return grpc_append_message(&call->framed, message, call->gzip == NET_GZIP);
+	if (message.len > UINT32_MAX)
+		return -E2BIG;
+	grpc_write_prefix(prefix, true, (uint32_t)message.len);
+	int r = buffer_reserve(&call->framed, sizeof(prefix) + message.len);
+	if (r == 0)
+		r = buffer_append(&call->framed, prefix, sizeof(prefix));
+	return r < 0 ? r : buffer_append(&call->framed, message.data, message.len);
+}
+
 static ssize_t read_data(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size, uint32_t *flags,
 			 nghttp2_data_source *source, void *context)
 {
@@ -195,7 +211,7 @@ static ssize_t read_data(nghttp2_session *session, int32_t stream_id, uint8_t *o
 			call->sent = 0;
 			if (call->next == call->count)
 				break;
-			int r = grpc_append_message(&call->framed, call->messages[call->next++], call->gzip);
+			int r = append_message(call);
 			if (r < 0) {
 				call->fault = error_set_errno(call->err, r, "cannot send a message to %s", call->client->url);
 				return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -220,8 +236,7 @@ void client_http2_close(struct net_client *client)
 		return;
 	nghttp2_session_del(http->session);
 	buffer_release(&http->out);
-	if (http->fd >= 0)
-		close(http->fd);
+	channel_close(&http->channel);
 	client->http2 = mem_free(http);
 }
 
@@ -252,15 +267,13 @@ static int open_connection(struct net_client *client, struct error *err)
 	struct client_http2 *http = mem_zalloc(sizeof(*http));
 	if (!http)
 		return error_nomem(err);
-	http->fd = -1;
+	http->channel.fd = -1;
 	buffer_init(&http->out, 4 * NET_OUTPUT_BYTES);
 	client->http2 = http;
-	int r = make_session(http) < 0 ? error_nomem(err) : client_connect(client, err);
+	int r = make_session(http) < 0 ? error_nomem(err) : channel_open(client, &http->channel, true, err);
 	if (r < 0)
 		client_http2_close(client);
-	else
-		http->fd = r;
-	return r < 0 ? r : 0;
+	return r;
 }
 
 static int flush(struct net_client *client, struct error *err)
@@ -277,7 +290,9 @@ static int flush(struct net_client *client, struct error *err)
 		}
 		if (http->out.len == 0)
 			return 0;
-		ssize_t n = client_send(http->fd, http->out.data, http->out.len);
+		ssize_t n = channel_send(client, &http->channel, http->out.data, http->out.len, err);
+		if (n == -EPROTO)
+			return (int)n;
 		if (n < 0)
 			return client_failed(client, (int)n, "cannot send to", err);
 		if (n == 0)
@@ -291,21 +306,23 @@ static int flush(struct net_client *client, struct error *err)
 static int drain(struct net_client *client, struct error *err)
 {
 	struct client_http2 *http = client->http2;
-	ssize_t n = client_receive(client, http->fd);
+	ssize_t n = channel_receive(client, &http->channel, err);
 	if (n == -EAGAIN)
 		return 0;
+	if (n == -EPROTO)
+		return (int)n;
 	if (n < 0)
 		return client_failed(client, (int)n, "no answer from", err);
 	if (nghttp2_session_mem_recv(http->session, client->read_buffer, (size_t)n) < 0)
-		return error_set(err, -EPROTO, "%s does not speak HTTP/2 without TLS", client->url);
+		return error_set(err, -EPROTO, "%s does not speak HTTP/2%s", client->url,
+				 client->address.tls ? "" : " without TLS");
 	return 0;
 }
 
 static bool is_usable(struct net_client *client)
 {
 	struct client_http2 *http = client->http2;
-	struct pollfd poll_fd = {.fd = http->fd, .events = POLLIN};
-	while (poll(&poll_fd, 1, 0) > 0)
+	while (channel_has_input(client, &http->channel))
 		if (drain(client, NULL) < 0)
 			return false;
 	return nghttp2_session_check_request_allowed(http->session) && flush(client, NULL) == 0;
@@ -331,10 +348,10 @@ static int submit(struct call *call, const char *path)
 	if (buffer_printf(&whole, "%s%s", client->prefix, path) < 0 ||
 	    buffer_printf(&token, "Bearer %s", client->token ? client->token : "") < 0)
 		return error_nomem(call->err);
-	nghttp2_nv fields[16];
+	nghttp2_nv fields[16 + NET_CLIENT_HEADERS_MAX];
 	size_t n = 0;
 	fields[n++] = field(":method", "POST");
-	fields[n++] = field(":scheme", "http");
+	fields[n++] = field(":scheme", client->address.tls ? "https" : "http");
 	fields[n++] = field(":path", (const char *)whole.data);
 	fields[n++] = field(":authority", client->authority);
 	fields[n++] = field("te", "trailers");
@@ -342,12 +359,14 @@ static int submit(struct call *call, const char *path)
 	fields[n++] = field("user-agent", "wick/" WICK_VERSION);
 	fields[n++] = field("grpc-timeout", timeout);
 	fields[n++] = field("grpc-accept-encoding", "identity,gzip");
-	if (call->gzip)
+	if (call->gzip != NET_PLAIN)
 		fields[n++] = field("grpc-encoding", "gzip");
 	if (client->token)
 		fields[n++] = field("authorization", (const char *)token.data);
 	if (client->tenant)
 		fields[n++] = field("x-scope-orgid", client->tenant);
+	for (size_t i = 0; i < client->header_count; i++)
+		fields[n++] = field(client->headers[i].name, client->headers[i].value);
 	nghttp2_data_provider provider = {.read_callback = read_data};
 	call->stream_id = nghttp2_submit_request(http->session, NULL, fields, n, &provider, NULL);
 	return call->stream_id < 0 ? error_nomem(call->err) : 0;
@@ -366,7 +385,7 @@ static int exchange_frames(struct call *call)
 		if (call->closed)
 			break;
 		short events = http->out.len > 0 ? POLLIN | POLLOUT : POLLIN;
-		int ready = client_wait(client, http->fd, events, call->err);
+		int ready = channel_wait(client, &http->channel, events, call->err);
 		if (ready < 0)
 			return ready;
 		r = ready & (POLLIN | POLLHUP | POLLERR) ? drain(client, call->err) : 0;
@@ -397,6 +416,8 @@ static int try_once(struct call *call, const char *path)
 	response->status = 0;
 	response->grpc_status = -1;
 	response->message[0] = response->content_type[0] = '\0';
+	response->retry_after_ns = 0;
+	response->never_retry = false;
 	if (client->http2 && !is_usable(client))
 		client_http2_close(client);
 	int r = client->http2 ? 0 : open_connection(client, call->err);
@@ -421,7 +442,7 @@ static int refused_again(const struct call *call)
 			 call->client->url);
 }
 
-int net_client_grpc(struct net_client *client, const char *path, const struct bytes *messages, size_t count, bool gzip_messages,
+int net_client_grpc(struct net_client *client, const char *path, const struct bytes *messages, size_t count, enum net_gzip gzip,
 		    void (*on_message)(void *context, struct bytes message), void *context, struct net_client_response *ret,
 		    struct error *err)
 {
@@ -431,8 +452,7 @@ int net_client_grpc(struct net_client *client, const char *path, const struct by
 	ret->body.max = client->response_max;
 	int r = 1;
 	for (int attempt = 0; attempt < 2 && r == 1; attempt++) {
-		struct call call = {
-			.client = client, .response = ret, .messages = messages, .count = count, .gzip = gzip_messages};
+		struct call call = {.client = client, .response = ret, .messages = messages, .count = count, .gzip = gzip};
 		call.on_message = on_message;
 		call.context = context;
 		call.err = err;

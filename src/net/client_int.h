@@ -8,33 +8,63 @@
 #define CLIENT_POLL_MS	  100 /* how often `cancel` is looked at */
 #define CLIENT_READ_BYTES (64 * KIB)
 
+struct ssl_st;
+struct client_channel {
+	int fd;		    /* -1 = none */
+	struct ssl_st *tls; /* NULL = in the clear */
+	int fault;	    /* negative errno of the socket, or -EPROTO of TLS: no more can be sent */
+	bool eof;	    /* of the socket */
+	bool wants_write;   /* TLS has something of its own to send before it reads on */
+};
+
 struct client_http2;
 struct net_client {
 	char *url, *token;
 	char *tenant;
+	struct {
+		char *name, *value; /* the name in lower case */
+	} headers[NET_CLIENT_HEADERS_MAX];
+	size_t header_count;
 	struct net_address address;
 	char prefix[1024];
-	char authority[NET_NAME_MAX + 8]; /* "host:port", as the Host header wants it */
+	char authority[NET_NAME_MAX + 8]; /* "host[:port]", as the Host header wants it */
+	struct net_tls *tls, *own_tls;	  /* own: made here, when it was not given */
 	int64_t timeout_ns, deadline_ns;  /* of one call; of the call under way, on the monotonic clock */
 	size_t response_max;
 	const bool *cancel;
-	int fd; /* HTTP/1.1; -1 = none */
+	unsigned cancel_ms;
+	bool keep_encoded;
+	struct net_budget *budget;
+	int64_t charged;	       /* taken from the budget */
+	struct client_channel channel; /* HTTP/1.1 */
 	struct client_http2 *http2;
 	uint8_t read_buffer[CLIENT_READ_BYTES];
 };
 
 /* Waits for any of `events`; returns what is ready, -ETIMEDOUT or -ECANCELED. */
 int client_wait(struct net_client *client, int fd, short events, struct error *err);
-/* Returns a non-blocking descriptor. */
-int client_connect(struct net_client *client, struct error *err);
-/* Sends some: how much, 0 = would block, negative errno. */
-ssize_t client_send(int fd, const void *data, size_t len);
-/* Receives some: how much, -EAGAIN = nothing there, -ECONNRESET also at end of file. */
-ssize_t client_receive(struct net_client *client, int fd);
 bool client_is_token(const char *text);	      /* a method or a field name */
 bool client_is_field_value(const char *text); /* no control characters */
 bool client_is_path(const char *text);	      /* '/' and nothing that must be encoded */
 int client_failed(const struct net_client *client, int code, const char *what, struct error *err);
+void client_headers_release(struct net_client *client);
+/* Fills retry_after_ns and never_retry if the header, its name in lower case, is one that says. */
+void client_take_retry(struct net_client_response *response, struct bytes name, struct bytes value);
 void client_http2_close(struct net_client *client);
+
+/* ---- client_channel.c ---- */
+/* Connects, and shakes hands over the protocol if the URL is https. */
+int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err);
+void channel_close(struct client_channel *channel);
+/* Like client_wait(). POLLIN means that receiving is worth a try, not that it will give something. */
+int channel_wait(struct net_client *client, struct client_channel *channel, short events, struct error *err);
+/* Sends some: how much, 0 = would block, negative errno. -EPROTO: *err says what is wrong with TLS. */
+ssize_t channel_send(struct net_client *client, struct client_channel *channel, const void *data, size_t len,
+		     struct error *err);
+/* Receives some into client->read_buffer: how much, -EAGAIN = nothing there, -ECONNRESET also at the end, -ECONNABORTED = an
+ * end that TLS did not announce, -EPROTO with *err. */
+ssize_t channel_receive(struct net_client *client, struct client_channel *channel, struct error *err);
+/* Without waiting: bytes, an end or a fault. */
+bool channel_has_input(struct net_client *client, struct client_channel *channel);
 
 #endif

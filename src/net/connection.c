@@ -3,8 +3,9 @@
  * A connection: finds out which protocol the peer speaks, and moves bytes between it and the transport.
  *
  * HTTP/2 with prior knowledge opens with 24 fixed bytes, "PRI * HTTP/2.0 ...". As long as what came is a beginning of them, it
- * waits; at the first byte that differs it is HTTP/1.1. Nothing else is told apart: TLS and garbage are refused by the HTTP/1.1
- * parser with a 400.
+ * waits; at the first byte that differs it is HTTP/1.1. Nothing else is told apart: garbage, and TLS on a port without
+ * it, are refused by the HTTP/1.1 parser with a 400. What a TLS handshake agreed on (ALPN) is not asked: the bytes must say the
+ * same.
  *
  * connection_run() is the pump: it alternates between giving pending input to the protocol and taking output from it until
  * neither moves, and it never nests (busy). Protocol code may therefore call it, or functions that end in it, from anywhere.
@@ -226,6 +227,13 @@ static bool write_is_late(const struct net_connection *connection, int64_t now_n
 static void check_unknown(struct net_connection *connection, int64_t now_ns)
 {
 	int64_t idle = connection->server->options.idle_seconds_max;
+	if (connection->securing) {
+		if (now_ns - connection->opened_ns > NET_HEADER_SECONDS * NS_PER_S) {
+			server_count(connection->server, timeouts, 1);
+			connection_close(connection);
+		}
+		return;
+	}
 	if (connection->pending.len == 0) {
 		if (now_ns - connection->opened_ns > idle * NS_PER_S)
 			connection_close(connection);

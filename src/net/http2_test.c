@@ -500,8 +500,22 @@ static void test_grpc_bidi(void **state)
 	run();
 	assert_grpc(result, GRPC_OK, "");
 	assert_true(result->closed);
-	/* Reset by the client: the handler hears of it. */
+	/* Ended by the handler while the client could still talk. */
 	int before = test_closed_count;
+	struct bytes done = (frame("done", false), more("more"));
+	result = start("POST", "/test.Echo/Stream", grpc_fields, (struct bytes){done.data, 9}, true);
+	run();
+	assert_grpc(result, GRPC_OK, "");
+	assert_int_equal(result->body.len, 9);
+	assert_int_equal(test_closed_count, before + 1);
+	uploads[result - results].open = false;
+	nghttp2_session_resume_data(client, id_of(result));
+	run();
+	assert_true(result->closed);
+	assert_int_equal(test_closed_count, before + 1);
+	/* Reset by the client: the handler hears of it. */
+	two = (frame("one", false), more("two"));
+	before = test_closed_count;
 	result = start("POST", "/test.Echo/Stream", grpc_fields, (struct bytes){two.data, 8}, true);
 	run();
 	nghttp2_submit_rst_stream(client, 0, id_of(result), NGHTTP2_CANCEL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One port for HTTP/1.1, HTTP/2 cleartext (prior knowledge) and gRPC; one stack for the server and the client side.
+ * One port for HTTP/1.1, HTTP/2 and gRPC, in the clear (HTTP/2 by prior knowledge) or under TLS; one stack for the server and
+ * the client side.
  *
  * The event loop (libuv) owns all sockets and parsers (http-parser, nghttp2). A request's handler runs on a worker thread with
  * the whole, decompressed body and fills a response; the loop sends it. A streaming handler is called once a message as
@@ -43,6 +44,7 @@ struct net_request; /* opaque; lives until the handler returns (streams: until o
 const char *net_request_method(const struct net_request *request); /* "GET" */
 const char *
 net_request_path(const struct net_request *request); /* percent-decoded, without the query; always starts with '/' */
+const char *net_request_target(const struct net_request *request); /* as it came: path and query */
 /* First value of a query parameter, percent-decoded; NULL if absent. */
 const char *net_request_query(const struct net_request *request, const char *name);
 /* n-th value (from 0) of a repeated parameter. */
@@ -81,6 +83,8 @@ int net_stream_send(struct net_stream *stream,
 					      while the queue is over 4 MiB */
 /* A pointer of the handler's own, NULL at first; release what it points to in on_close. */
 void **net_stream_slot(struct net_stream *stream);
+/* For on_message: the stream ends with GRPC_OK when the handler returns so, whatever else the client would send. */
+void net_stream_end(struct net_stream *stream);
 struct net_stream_handler {
 	/* Returns the grpc status to end the stream with now, or GRPC_OK to go on. Fill response->message for the text. */
 	enum grpc_code (*on_message)(void *context, const struct net_request *request, struct net_stream *stream,
@@ -107,9 +111,31 @@ struct net_route {
 	unsigned seconds_max; /* of the handler, waiting included; 0 = options.request_seconds_max */
 };
 
+/*
+ * TLS (OpenSSL): 1.2 with forward secrecy and authenticated encryption only, and 1.3. The files are PEM. They are looked at
+ * again when a connection is made, at most once a second: changed ones are used from then on, and ones that do not fit together
+ * leave the last good ones in use. One struct net_tls serves any number of clients, or of servers, from any thread.
+ */
+struct net_tls_options {
+	const char *ca_file;   /* clients: whom to trust, NULL = the system's authorities. Servers: peers need a certificate of
+				  one of these, NULL = they need none */
+	const char *cert_file; /* own certificate, then its chain; servers need one, for clients NULL = none */
+	const char *key_file;  /* of cert_file, without a password; NULL = in cert_file */
+	const char *server_name; /* clients: for SNI and the check of the certificate; NULL = the URL's host */
+	bool insecure;		 /* clients: take any certificate */
+};
+struct net_tls;
+int net_tls_new_client(const struct net_tls_options *options, struct net_tls **ret, struct error *err);
+int net_tls_new_server(const struct net_tls_options *options, struct net_tls **ret, struct error *err);
+/* Looks at the files now. On failure the error says why, and what was loaded before stays in use. */
+int net_tls_reload(struct net_tls *tls, struct error *err);
+struct net_tls *net_tls_free(struct net_tls *tls); /* after everything that uses it */
+DEFINE_CLEANUP_POINTER(net_tls_free, struct net_tls);
+
 struct net_server;
 struct net_server_options {
 	const char *listen;		/* "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:0" (port 0 = any) */
+	struct net_tls *tls;		/* from net_tls_new_server(), borrowed; NULL = no TLS */
 	const struct net_route *routes; /* ends with a NULL path; must outlive the server */
 	size_t header_max, body_max;	/* bytes; 0 = LIMIT_HTTP_HEADER_BYTES (64 KiB at most),
 					   LIMIT_PROFILE_INPUT_BYTES */
@@ -144,6 +170,7 @@ DEFINE_CLEANUP_POINTER(net_server_free, struct net_server);
 struct net_server_stats {
 	uint64_t connections_accepted, connections_refused, connections_open;
 	uint64_t requests, requests_open, bytes_received, bytes_sent, errors_4xx, errors_5xx, protocol_errors, timeouts;
+	uint64_t tls_handshakes, tls_failures;
 	uint64_t slow_running, slow_waiting; /* requests of slow routes, now */
 	uint64_t slow_refused;		     /* because too many waited */
 };
@@ -153,13 +180,21 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
  * The client: blocking calls on a connection that is kept and remade when needed. One thread at a time a client.
  */
 struct net_client;
+/* Bytes of answers that several clients may hold together, from the first byte until the client is freed. Set `left` once. */
+struct net_budget {
+	int64_t left; /* atomic */
+};
 struct net_client_options {
-	const char *url;     /* "http://HOST:PORT[/prefix]"; https is refused with a clear error until TLS is here */
-	int64_t timeout_ns;  /* whole call; 0 = 30 s */
-	size_t response_max; /* bytes after decompression; 0 = 256 MiB */
-	const char *token;   /* sent as "Authorization: Bearer"; NULL = none */
-	const char *tenant;  /* sent as "X-Scope-OrgID"; NULL = none */
-	const bool *cancel;  /* polled about every 100 ms; -ECANCELED */
+	const char *url;	   /* "http://HOST[:PORT][/prefix]" or "https://..." */
+	struct net_tls *tls;	   /* for https, borrowed; NULL = the system's authorities and no certificate of our own */
+	int64_t timeout_ns;	   /* whole call; 0 = 30 s */
+	size_t response_max;	   /* bytes after decompression; 0 = 256 MiB */
+	struct net_budget *budget; /* NULL = none; -ENOBUFS when it is used up */
+	bool keep_encoded;	   /* HTTP/1.1: leave a compressed body as it came; response.encoding says how */
+	unsigned cancel_ms;	   /* how often cancel is looked at; 0 = 100 */
+	const char *token;	   /* sent as "Authorization: Bearer"; NULL = none */
+	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
+	const bool *cancel;	   /* polled about every 100 ms; -ECANCELED */
 };
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);
 struct net_client *net_client_free(struct net_client *client);
@@ -171,18 +206,34 @@ struct net_client_response {
 	struct buffer body; /* decompressed; gRPC: the message(s), unframed: the last call's single message, or the caller's
 			       on_message */
 	char content_type[128];
-	char message[512]; /* grpc-message, or the HTTP reason */
-	char symbols[96];  /* X-Wick-Symbols, which our own server sends; "" = none */
+	char message[512];   /* grpc-message, or the HTTP reason */
+	char encoding[32];   /* Content-Encoding, of HTTP/1.1 with keep_encoded; "" = none */
+	char location[1024]; /* of HTTP/1.1; "" = none, or longer than this */
+	char symbols[96];    /* X-Wick-Symbols, which our own server sends; "" = none */
+	/* How long the server asks to wait before the next try, an hour at most: by Retry-After, gRPC's pushback or
+	 * google.rpc.RetryInfo; 0 = it does not say. never_retry: it asks not to try again. */
+	int64_t retry_after_ns;
+	bool never_retry;
 };
 void net_client_response_init(struct net_client_response *response);
 void net_client_response_release(struct net_client_response *response);
+/* A header for every request from now on, instead of the one of that name; value NULL = none. Copied. -EINVAL for what is no
+ * name or value, and for headers that the client makes itself; -E2BIG past NET_CLIENT_HEADERS_MAX. */
+#define NET_CLIENT_HEADERS_MAX	    32
+#define NET_CLIENT_HEADER_BYTES_MAX 8192
+int net_client_set_header(struct net_client *client, const char *name, const char *value, struct error *err);
+enum net_gzip {
+	NET_PLAIN,   /* false: as it is */
+	NET_GZIP,    /* true: to be compressed */
+	NET_GZIPPED, /* is gzip already */
+};
 /* HTTP/1.1. path is appended to the url's prefix and must be encoded already ("/api/v1/query?query=..."). body may be empty.
- * gzip_body compresses it. 0 when an answer came, whatever its status; negative when none did. */
+ * 0 when an answer came, whatever its status; negative when none did. */
 int net_client_request(struct net_client *client, const char *method, const char *path, const char *content_type,
-		       struct bytes body, bool gzip_body, struct net_client_response *ret, struct error *err);
+		       struct bytes body, enum net_gzip gzip, struct net_client_response *ret, struct error *err);
 /* gRPC over HTTP/2: path "/package.Service/Method". Sends count messages, then half-closes; on_message (NULL: the first message
  * goes to ret->body) gets each answer. */
-int net_client_grpc(struct net_client *client, const char *path, const struct bytes *messages, size_t count, bool gzip_messages,
+int net_client_grpc(struct net_client *client, const char *path, const struct bytes *messages, size_t count, enum net_gzip gzip,
 		    void (*on_message)(void *context, struct bytes message), void *context, struct net_client_response *ret,
 		    struct error *err);
 

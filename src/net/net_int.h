@@ -243,11 +243,12 @@ struct net_stream {
 	/* the job that is out */
 	struct net_message *batch;
 	size_t batch_bytes;
-	bool ending;  /* on_end is due after the batch */
-	bool closing; /* only on_close is due */
-	bool final;   /* response.grpc_status ends the stream */
-	bool touched; /* a handler function was called */
-	bool told;    /* on_close was */
+	bool ending;   /* on_end is due after the batch */
+	bool closing;  /* only on_close is due */
+	bool final;    /* response.grpc_status ends the stream */
+	bool complete; /* the handler said so: net_stream_end() */
+	bool touched;  /* a handler function was called */
+	bool told;     /* on_close was */
 	void *slot;
 };
 struct net_stream *stream_new(struct net_exchange *exchange);
@@ -306,6 +307,7 @@ struct net_connection {
 	size_t write_bytes;
 	uint64_t peer; /* a hash of its address, without the port */
 	bool loopback, paused, write_pending, busy, eof, lingering, closing;
+	bool securing; /* a TLS handshake is under way */
 };
 void connection_init(struct net_connection *connection, struct net_server *server, const struct net_transport *transport,
 		     bool loopback);
@@ -361,10 +363,11 @@ void server_stop_connections(struct net_server *server);
 struct net_address {
 	char host[NET_NAME_MAX]; /* without brackets */
 	uint16_t port;
+	bool tls; /* of a URL: https */
 };
 /* "host:port", "[v6]:port". */
 int address_parse(const char *text, struct net_address *ret, struct error *err);
-/* "http://host[:port][/prefix]"; the prefix has no '/' at the end. */
+/* "http://host[:port][/prefix]" or https; ports are 80 and 443 where none is given. The prefix has no '/' at the end. */
 int address_parse_url(const char *url, struct net_address *ret, char *prefix, size_t prefix_size, struct error *err);
 struct addrinfo;
 /* getaddrinfo() for TCP with extra flags; its error code. "localhost" is known even where no resolver or hosts file knows it.

@@ -18,11 +18,14 @@
 #include "base/fault.h"
 #include "base/limits.h"
 #include "base/thread.h"
+#include "codec/compress.h"
+#include "net/certificates_test.h"
 #include "net/routes_test.h"
 
 static struct net_server *server;
 static pthread_t server_thread;
 static bool server_joined;
+static struct net_tls *server_tls, *client_tls; /* of the tests that are run again under TLS */
 
 static void *serve(void *context)
 {
@@ -38,7 +41,8 @@ static int start(unsigned connections_max, unsigned request_seconds_max)
 					     .routes = test_routes,
 					     .authorize = test_authorize,
 					     .connections_max = connections_max,
-					     .request_seconds_max = request_seconds_max};
+					     .request_seconds_max = request_seconds_max,
+					     .tls = server_tls};
 	struct error error = {0};
 	test_cancelled_count = test_closed_count = 0;
 	server_joined = false;
@@ -277,7 +281,9 @@ static void connect_client(const struct net_client_options *more)
 {
 	char url[100];
 	struct net_client_options options = more ? *more : (struct net_client_options){0};
-	snprintf(url, sizeof(url), "http://%s%s", net_server_address(server), options.url ? options.url : "");
+	snprintf(url, sizeof(url), "%s://%s%s", server_tls ? "https" : "http", net_server_address(server),
+		 options.url ? options.url : "");
+	options.tls = client_tls;
 	options.url = url;
 	assert_int_equal(net_client_new(&options, &client, &client_error), 0);
 	net_client_response_init(&answer);
@@ -289,7 +295,7 @@ static void disconnect_client(void)
 	client = net_client_free(client);
 }
 
-static void request(const char *method, const char *path, struct bytes body, bool gzip)
+static void request(const char *method, const char *path, struct bytes body, enum net_gzip gzip)
 {
 	int r = net_client_request(client, method, path, "text/plain", body, gzip, &answer, &client_error);
 	if (r < 0)
@@ -313,6 +319,15 @@ static void test_client_http(void **state)
 	request("POST", "/echo", (struct bytes){data, len}, false);
 	assert_true(bytes_equal(buffer_bytes(&answer.body), (struct bytes){data, len}));
 	request("PUT", "/echo", (struct bytes){data, MIB}, true);
+	assert_true(bytes_equal(buffer_bytes(&answer.body), (struct bytes){data, MIB}));
+	struct buffer packed;
+	buffer_init(&packed, 2 * MIB);
+	assert_int_equal(gzip_compress((struct bytes){data, MIB}, 1, &packed, NULL), 0);
+	assert_int_equal(net_client_set_header(client, "X-Status", "202", NULL), 0);
+	request("PUT", "/echo", buffer_bytes(&packed), NET_GZIPPED);
+	assert_int_equal(answer.status, 202);
+	assert_int_equal(net_client_set_header(client, "x-status", NULL, NULL), 0);
+	buffer_release(&packed);
 	assert_true(bytes_equal(buffer_bytes(&answer.body), (struct bytes){data, MIB}));
 	request("POST", "/small", (struct bytes){data, len}, false);
 	assert_int_equal(answer.status, 413);
@@ -355,9 +370,7 @@ static void test_client_limits(void **state)
 	assert_int_equal(net_client_request(client, "G T", "/", NULL, nothing, false, &answer, &client_error), -EINVAL);
 	assert_int_equal(net_client_request(client, "GET", "/", "a\nb", nothing, false, &answer, &client_error), -EINVAL);
 	disconnect_client();
-	struct net_client_options options = {.url = "https://x"};
-	assert_int_equal(net_client_new(&options, &client, &client_error), -EPROTONOSUPPORT);
-	options = (struct net_client_options){.url = "http://x", .token = "a\n"};
+	struct net_client_options options = (struct net_client_options){.url = "http://x", .token = "a\n"};
 	assert_int_equal(net_client_new(&options, &client, &client_error), -EINVAL);
 	/* Nobody there */
 	options = (struct net_client_options){.url = "http://127.0.0.1:1"};
@@ -381,7 +394,7 @@ static void test_client_reconnects(void **state)
 	net_server_stop(server);
 	join();
 	server = net_server_free(server);
-	struct net_server_options options = {.listen = listen, .routes = test_routes};
+	struct net_server_options options = {.listen = listen, .routes = test_routes, .tls = server_tls};
 	assert_int_equal(net_server_new(&options, &server, &client_error), 0);
 	server_joined = false;
 	assert_int_equal(thread_start(&server_thread, "server", serve, NULL, NULL), 0);
@@ -401,7 +414,7 @@ static void count_message(void *context, struct bytes message)
 	message_bytes_seen += message.len;
 }
 
-static void grpc(const char *path, const struct bytes *messages, size_t count, bool gzip, bool counting)
+static void grpc(const char *path, const struct bytes *messages, size_t count, enum net_gzip gzip, bool counting)
 {
 	messages_seen = 0;
 	message_bytes_seen = 0;
@@ -419,6 +432,13 @@ static void test_client_grpc(void **state)
 	grpc("/test.Echo/Unary", &hello, 1, false, false);
 	assert_int_equal(answer.grpc_status, GRPC_OK);
 	assert_true(bytes_equal(buffer_bytes(&answer.body), hello));
+	struct buffer packed;
+	buffer_init(&packed, KIB);
+	assert_int_equal(gzip_compress(hello, 1, &packed, NULL), 0);
+	struct bytes gzipped = buffer_bytes(&packed);
+	grpc("/test.Echo/Unary", &gzipped, 1, NET_GZIPPED, false);
+	assert_true(bytes_equal(buffer_bytes(&answer.body), hello));
+	buffer_release(&packed);
 	grpc("/test.Echo/Fail", &hello, 1, false, false);
 	assert_int_equal(answer.grpc_status, GRPC_INVALID_ARGUMENT);
 	assert_string_equal(answer.message, "bad profile: \"x\" is 100% wrong \xc3\xa4");
@@ -497,8 +517,8 @@ static void *hammer(void *context)
 	struct net_client *own;
 	struct net_client_response response;
 	char url[100], expected[32];
-	snprintf(url, sizeof(url), "http://%s", net_server_address(server));
-	struct net_client_options options = {.url = url};
+	snprintf(url, sizeof(url), "%s://%s", server_tls ? "https" : "http", net_server_address(server));
+	struct net_client_options options = {.url = url, .tls = client_tls};
 	if (net_client_new(&options, &own, NULL) < 0)
 		return (void *)1;
 	net_client_response_init(&response);
@@ -619,6 +639,38 @@ static int serve_others(void)
 	return teardown(NULL);
 }
 
+/* ---- the same under TLS ---- */
+
+static int setup_tls(void **state)
+{
+	struct test_authority authority = test_make_authority("ca", "ca.pem");
+	test_issue(&authority, "server", "IP:127.0.0.1", -60, 3600);
+	test_free_authority(&authority);
+	struct net_tls_options options = {.ca_file = test_path("ca.pem")};
+	int r = net_tls_new_client(&options, &client_tls, NULL);
+	options = (struct net_tls_options){.cert_file = test_path("server.pem"), .key_file = test_path("server.key")};
+	return r < 0 ? r : net_tls_new_server(&options, &server_tls, NULL);
+}
+
+static int teardown_tls(void **state)
+{
+	client_tls = net_tls_free(client_tls);
+	server_tls = net_tls_free(server_tls);
+	test_remove_directory();
+	return 0;
+}
+
+static void test_stats_of_tls(void **state)
+{
+	connect_client(NULL);
+	request("GET", "/show", nothing, false);
+	request("GET", "/show", nothing, false);
+	assert_int_equal(stats().connections_accepted, 1);
+	assert_int_equal(stats().tls_handshakes, 1);
+	assert_int_equal(stats().tls_failures, 0);
+	disconnect_client();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "--serve"))
@@ -643,5 +695,10 @@ int main(int argc, char **argv)
 		TEST(test_many_clients),
 		TEST(test_client_against_strange_servers),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	const struct CMUnitTest tls_tests[] = {
+		TEST(test_stats_of_tls), TEST(test_client_http),	 TEST(test_client_limits), TEST(test_client_reconnects),
+		TEST(test_client_grpc),	 TEST(test_client_grpc_streams), TEST(test_many_clients),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	return failed + cmocka_run_group_tests_name("TLS", tls_tests, setup_tls, teardown_tls);
 }

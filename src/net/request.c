@@ -184,6 +184,11 @@ const char *net_request_path(const struct net_request *request)
 	return request->path;
 }
 
+const char *net_request_target(const struct net_request *request)
+{
+	return request->target;
+}
+
 const char *net_request_query(const struct net_request *request, const char *name)
 {
 	return net_request_query_nth(request, name, 0);

@@ -185,9 +185,10 @@ static void test_addresses(void **state)
 					       "http://h/0123456789012345678901234567890123456789"};
 	for (size_t i = 0; i < sizeof(bad_urls) / sizeof(bad_urls[0]); i++)
 		assert_int_equal(address_parse_url(bad_urls[i], &address, prefix, sizeof(prefix), NULL), -EINVAL);
-	struct error error;
-	assert_int_equal(address_parse_url("https://h", &address, prefix, sizeof(prefix), &error), -EPROTONOSUPPORT);
-	assert_non_null(strstr(error.message, "TLS is not supported yet"));
+	assert_int_equal(address_parse_url("HTTPS://h/x", &address, prefix, sizeof(prefix), NULL), 0);
+	assert_true(address.tls);
+	assert_int_equal(address.port, 443);
+	assert_string_equal(prefix, "/x");
 }
 
 int main(void)

@@ -81,7 +81,7 @@ static inline void test_fail(void *context, const struct net_request *request, s
 	snprintf(response->message, sizeof(response->message), "bad profile: \"x\" is 100%% wrong \xc3\xa4");
 }
 
-/* Each message goes back as it came; "fail" ends the stream. */
+/* Each message goes back as it came; "fail" ends the stream, as does "done" when it has gone back. */
 static inline enum grpc_code test_stream_message(void *context, const struct net_request *request, struct net_stream *stream,
 						 struct bytes message, struct net_response *response)
 {
@@ -89,6 +89,8 @@ static inline enum grpc_code test_stream_message(void *context, const struct net
 		snprintf(response->message, sizeof(response->message), "told to fail");
 		return GRPC_FAILED_PRECONDITION;
 	}
+	if (bytes_equal_string(message, "done"))
+		net_stream_end(stream);
 	return net_stream_send(stream, message) < 0 ? GRPC_CANCELLED : GRPC_OK;
 }
 static inline enum grpc_code test_stream_end(void *context, const struct net_request *request, struct net_stream *stream,

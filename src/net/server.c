@@ -14,10 +14,9 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <uv.h>
 
 #include "base/alloc.h"
-#include "net/net_int.h"
+#include "net/socket_int.h"
 
 #define BACKLOG 511
 #define TICK_MS 100
@@ -30,19 +29,6 @@ struct net_server_uv {
 	bool loop_open, accept_due, running;
 	char read_buffer[NET_READ_BYTES];
 };
-
-struct net_socket {
-	struct net_connection connection; /* first */
-	uv_tcp_t tcp;
-	uv_write_t write;
-	uv_shutdown_t shutdown;
-	bool counted; /* a real connection, not one that is turned away */
-};
-
-static struct net_socket *socket_of(const struct net_connection *connection)
-{
-	return (struct net_socket *)connection;
-}
 
 /* ---- transport ---- */
 
@@ -92,15 +78,18 @@ static void on_allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 static void on_read(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
 	struct net_socket *socket = stream->data;
-	if (len > 0)
-		connection_input(&socket->connection, (struct bytes){(const uint8_t *)buf->base, (size_t)len});
+	struct bytes data = {(const uint8_t *)buf->base, len > 0 ? (size_t)len : 0};
+	if (len > 0 && socket->tls)
+		socket_tls_input(socket, data);
+	else if (len > 0)
+		connection_input(&socket->connection, data);
 	else if (len == UV_EOF)
 		connection_eof(&socket->connection);
 	else if (len < 0)
 		connection_close(&socket->connection);
 }
 
-static void socket_pause(struct net_connection *connection, bool paused)
+void socket_pause(struct net_connection *connection, bool paused)
 {
 	uv_stream_t *stream = (uv_stream_t *)&socket_of(connection)->tcp;
 	if (paused)
@@ -113,7 +102,7 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
 {
 }
 
-static void socket_shutdown(struct net_connection *connection)
+void socket_shutdown(struct net_connection *connection)
 {
 	struct net_socket *socket = socket_of(connection);
 	if (uv_shutdown(&socket->shutdown, (uv_stream_t *)&socket->tcp, on_shutdown) < 0)
@@ -126,12 +115,13 @@ static void on_closed(uv_handle_t *handle)
 	struct net_server *server = handle->loop->data;
 	if (socket->counted)
 		connection_release(&socket->connection);
+	socket_tls_free(socket);
 	mem_free(socket);
 	if (!server->connections && !server->stopping && !server->uv->accept_due)
 		uv_timer_stop(&server->uv->timer);
 }
 
-static void socket_close(struct net_connection *connection)
+void socket_close(struct net_connection *connection)
 {
 	uv_close((uv_handle_t *)&socket_of(connection)->tcp, on_closed);
 }
@@ -154,7 +144,8 @@ static void turn_away(struct net_server *server, struct net_socket *socket)
 		"Retry-After: 5\r\nConnection: close\r\n\r\n"
 		"{\"error\":\"busy: too many connections; try again later\"}\n";
 	uv_buf_t buf = {(char *)answer, sizeof(answer) - 1};
-	uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
+	if (!server->options.tls)
+		uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
 	server_count(server, connections_refused, 1);
 	uv_close((uv_handle_t *)&socket->tcp, on_closed);
 }
@@ -164,7 +155,9 @@ static void connect_peer(struct net_server *server, struct net_socket *socket)
 	struct sockaddr_storage peer;
 	int len = sizeof(peer);
 	bool known = uv_tcp_getpeername(&socket->tcp, (struct sockaddr *)&peer, &len) == 0;
-	connection_init(&socket->connection, server, &socket_transport, known && address_is_loopback((struct sockaddr *)&peer));
+	connection_init(&socket->connection, server, socket->tls ? &tls_transport : &socket_transport,
+			known && address_is_loopback((struct sockaddr *)&peer));
+	socket->connection.securing = socket->tls;
 	socket->connection.peer = known ? address_hash((struct sockaddr *)&peer) : 0;
 }
 
@@ -186,6 +179,10 @@ static void accept_one(struct net_server *server)
 	}
 	if (__atomic_load_n(&server->stats.connections_open, __ATOMIC_RELAXED) >= server->options.connections_max) {
 		turn_away(server, socket);
+		return;
+	}
+	if (server->options.tls && socket_tls_new(socket, server->options.tls) < 0) {
+		uv_close((uv_handle_t *)&socket->tcp, on_closed);
 		return;
 	}
 	uv_tcp_nodelay(&socket->tcp, 1);

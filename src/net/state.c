@@ -125,5 +125,7 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
 	GET(errors_5xx);
 	GET(protocol_errors);
 	GET(timeouts);
+	GET(tls_handshakes);
+	GET(tls_failures);
 #undef GET
 }

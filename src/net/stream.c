@@ -220,7 +220,7 @@ static void run_messages(struct net_exchange *exchange)
 		enum grpc_code code = handler->on_message(exchange->route->context, &exchange->request, stream,
 							  buffer_bytes(&message->data), &exchange->response);
 		buffer_release(&message->data);
-		if (code != GRPC_OK) {
+		if (code != GRPC_OK || stream->complete) {
 			end_with(exchange, code);
 			return;
 		}
@@ -265,6 +265,11 @@ static int wait_for_space(struct net_stream *stream)
 		pthread_cond_wait(&stream->space, &stream->lock);
 	}
 	return stream->closed ? -EPIPE : 0;
+}
+
+void net_stream_end(struct net_stream *stream)
+{
+	stream->complete = true;
 }
 
 int net_stream_send(struct net_stream *stream, struct bytes message)

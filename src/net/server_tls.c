@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS on the server: a transport between a connection and its socket. OpenSSL sees no socket, only two queues in memory:
+ *
+ *   socket ── on_read ──> in ──> SSL_read ──> connection_input()
+ *   socket <── uv_write <── sending <── out <── SSL_write <── the parts of the connection's write, 64 KiB at a time
+ *
+ * Bounds. `in` holds what one read of the socket brought and, between reads, at most a record that is not complete (17 KiB).
+ * `out` gets a new piece of the connection's write only when everything before it is with the kernel; besides it holds what the
+ * handshake and alerts say. A peer that makes us say things without reading them (key updates) is closed when OUT_MAX of it has
+ * gathered. `sending` is what libuv has: it must not move while a write is under way, which memory BIOs do not promise.
+ *
+ * A handshake has NET_HEADER_SECONDS (connection.c looks at `securing`), as the head of a request has. Whoever speaks HTTP in
+ * the clear to this port is told so in the clear.
+ */
+#include <errno.h>
+#include <openssl/err.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "net/socket_int.h"
+#include "net/tls_int.h"
+
+#define PIECE	(64 * KIB)
+#define OUT_MAX (256 * KIB)
+
+struct socket_tls {
+	SSL *session;
+	BIO *in, *out;	       /* of session */
+	struct buffer sending; /* with libuv while busy */
+	struct bytes parts[2]; /* the connection's write: what is not encrypted yet */
+	size_t left;	       /* of its bytes */
+	bool busy;	       /* a uv_write is under way */
+	bool writing;	       /* the connection waits for connection_written() */
+	bool ready;	       /* the handshake is over */
+	bool shut;	       /* no more is to be sent after what is in out */
+	bool shut_done;
+};
+
+/* ---- out ---- */
+
+static void on_sent(uv_write_t *write, int status);
+
+/* Gives the kernel what is in out. False: the connection is closing. */
+static bool flush(struct net_socket *socket)
+{
+	struct socket_tls *tls = socket->tls;
+	char *data;
+	if (tls->busy)
+		return true;
+	long len = BIO_get_mem_data(tls->out, &data);
+	if (len <= 0)
+		return true;
+	uv_buf_t buf = {data, (size_t)len};
+	int sent = uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
+	if (sent == len) {
+		(void)BIO_reset(tls->out);
+		return true;
+	}
+	buffer_clear(&tls->sending);
+	size_t skip = sent > 0 ? (size_t)sent : 0;
+	if ((sent < 0 && sent != UV_EAGAIN) || buffer_append(&tls->sending, data + skip, (size_t)len - skip) < 0) {
+		connection_close(&socket->connection);
+		return false;
+	}
+	(void)BIO_reset(tls->out);
+	buf = (uv_buf_t){(char *)tls->sending.data, tls->sending.len};
+	socket->write.data = socket;
+	tls->busy = uv_write(&socket->write, (uv_stream_t *)&socket->tcp, &buf, 1, on_sent) == 0;
+	if (!tls->busy)
+		connection_close(&socket->connection);
+	return tls->busy;
+}
+
+static int encrypt_piece(struct socket_tls *tls)
+{
+	struct bytes *part = tls->parts[0].len > 0 ? &tls->parts[0] : &tls->parts[1];
+	ERR_clear_error();
+	int n = SSL_write(tls->session, part->data, (int)(part->len < PIECE ? part->len : PIECE));
+	if (n <= 0)
+		return -EPROTO; /* memory is never full */
+	*part = (struct bytes){part->data + n, part->len - (size_t)n};
+	tls->left -= (size_t)n;
+	return 0;
+}
+
+/* True = all of the connection's write is with the kernel. */
+static bool pump(struct net_socket *socket)
+{
+	struct socket_tls *tls = socket->tls;
+	while (tls->left > 0 && !tls->busy) {
+		if (encrypt_piece(tls) < 0) {
+			connection_close(&socket->connection);
+			return false;
+		}
+		if (BIO_ctrl_pending(tls->out) >= PIECE && !flush(socket))
+			return false;
+	}
+	return flush(socket) && tls->left == 0 && !tls->busy;
+}
+
+static void finish_shutdown(struct net_socket *socket)
+{
+	struct socket_tls *tls = socket->tls;
+	if (!tls->shut || tls->shut_done || tls->busy || socket->connection.closing)
+		return;
+	tls->shut_done = true;
+	socket_shutdown(&socket->connection);
+}
+
+static void on_sent(uv_write_t *write, int status)
+{
+	struct net_socket *socket = write->data;
+	struct socket_tls *tls = socket->tls;
+	tls->busy = false;
+	buffer_clear(&tls->sending);
+	bool done = status == 0 && !socket->connection.closing && pump(socket);
+	if (socket->connection.closing)
+		return;
+	if (status < 0)
+		connection_close(&socket->connection);
+	else if (tls->writing && done) {
+		tls->writing = false;
+		connection_written(&socket->connection, 0);
+	}
+	finish_shutdown(socket);
+}
+
+static bool tls_write(struct net_connection *connection, const struct bytes *parts, size_t count)
+{
+	struct socket_tls *tls = socket_of(connection)->tls;
+	tls->parts[0] = parts[0];
+	tls->parts[1] = count > 1 ? parts[1] : (struct bytes){0};
+	tls->left = tls->parts[0].len + tls->parts[1].len;
+	if (pump(socket_of(connection)))
+		return true;
+	tls->writing = !connection->closing;
+	return false;
+}
+
+/* Bytes before encryption count: the rest is what encryption adds. */
+static size_t tls_queued(const struct net_connection *connection)
+{
+	const struct socket_tls *tls = socket_of(connection)->tls;
+	size_t sending = tls->busy ? uv_stream_get_write_queue_size((uv_stream_t *)&socket_of(connection)->tcp) : 0;
+	size_t queued = tls->left + sending;
+	return queued < connection->write_bytes ? queued : connection->write_bytes;
+}
+
+static void tls_shutdown(struct net_connection *connection)
+{
+	struct net_socket *socket = socket_of(connection);
+	struct socket_tls *tls = socket->tls;
+	ERR_clear_error();
+	if (tls->ready)
+		SSL_shutdown(tls->session);
+	tls->shut = true;
+	if (flush(socket))
+		finish_shutdown(socket);
+}
+
+/* ---- in ---- */
+
+static void refuse_plain(struct net_socket *socket)
+{
+	static const char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 59\r\n"
+				     "Connection: close\r\n\r\n"
+				     "{\"error\":\"this port speaks TLS: use https:// to reach it\"}\n";
+	uv_buf_t buf = {(char *)answer, sizeof(answer) - 1};
+	_Static_assert(sizeof("{\"error\":\"this port speaks TLS: use https:// to reach it\"}\n") - 1 == 59, "Content-Length");
+	uv_try_write((uv_stream_t *)&socket->tcp, &buf, 1);
+	socket->tls->shut = true;
+	connection_finish(&socket->connection);
+}
+
+static void handshake_failed(struct net_socket *socket)
+{
+	int reason = ERR_GET_REASON(ERR_peek_error());
+	ERR_clear_error();
+	server_count(socket->connection.server, tls_failures, 1);
+	if (reason == SSL_R_HTTP_REQUEST)
+		refuse_plain(socket);
+	else if (flush(socket)) /* the alert */
+		connection_finish(&socket->connection);
+}
+
+/* True = go on. */
+static bool shake_hands(struct net_socket *socket)
+{
+	struct socket_tls *tls = socket->tls;
+	ERR_clear_error();
+	int r = SSL_accept(tls->session);
+	if (r <= 0) {
+		if (SSL_get_error(tls->session, r) == SSL_ERROR_WANT_READ)
+			flush(socket);
+		else
+			handshake_failed(socket);
+		return false;
+	}
+	tls->ready = true;
+	socket->connection.securing = false;
+	server_count(socket->connection.server, tls_handshakes, 1);
+	return flush(socket);
+}
+
+static void decrypt(struct net_socket *socket)
+{
+	struct net_connection *connection = &socket->connection;
+	struct socket_tls *tls = socket->tls;
+	uint8_t plain[16 * KIB];
+	while (!connection->closing) {
+		ERR_clear_error();
+		int n = SSL_read(tls->session, plain, sizeof(plain));
+		if (n > 0) {
+			connection_input(connection, (struct bytes){plain, (size_t)n});
+			continue;
+		}
+		int why = SSL_get_error(tls->session, n);
+		if (why == SSL_ERROR_ZERO_RETURN) {
+			connection_eof(connection);
+		} else if (why != SSL_ERROR_WANT_READ) {
+			server_count(connection->server, protocol_errors, 1);
+			if (flush(socket))
+				connection_close(connection);
+		}
+		return;
+	}
+}
+
+void socket_tls_input(struct net_socket *socket, struct bytes data)
+{
+	struct net_connection *connection = &socket->connection;
+	struct socket_tls *tls = socket->tls;
+	if (connection->closing || connection->lingering)
+		return;
+	if (BIO_write(tls->in, data.data, (int)data.len) != (int)data.len) {
+		connection_close(connection);
+		return;
+	}
+	if (!tls->ready && !shake_hands(socket))
+		return;
+	decrypt(socket);
+	if (connection->closing)
+		return;
+	if (BIO_ctrl_pending(tls->out) > OUT_MAX)
+		connection_close(connection);
+	else
+		flush(socket);
+}
+
+/* ---- life ---- */
+
+int socket_tls_new(struct net_socket *socket, struct net_tls *options)
+{
+	struct socket_tls *tls = mem_zalloc(sizeof(*tls));
+	if (!tls)
+		return -ENOMEM;
+	int r = tls_open(options, &tls->session, NULL);
+	if (r < 0) {
+		mem_free(tls);
+		return r;
+	}
+	tls->in = BIO_new(BIO_s_mem());
+	tls->out = BIO_new(BIO_s_mem());
+	if (!tls->in || !tls->out) {
+		BIO_free(tls->in);
+		BIO_free(tls->out);
+		SSL_free(tls->session);
+		mem_free(tls);
+		return -ENOMEM;
+	}
+	SSL_set_bio(tls->session, tls->in, tls->out);
+	SSL_set_accept_state(tls->session);
+	buffer_init(&tls->sending, OUT_MAX + 4 * PIECE);
+	socket->tls = tls;
+	return 0;
+}
+
+void socket_tls_free(struct net_socket *socket)
+{
+	if (!socket->tls)
+		return;
+	SSL_free(socket->tls->session);
+	buffer_release(&socket->tls->sending);
+	socket->tls = mem_free(socket->tls);
+}
+
+static void tls_close(struct net_connection *connection)
+{
+	struct socket_tls *tls = socket_of(connection)->tls;
+	if (tls->ready && !tls->busy && !tls->shut && tls->left == 0) {
+		ERR_clear_error();
+		char *data;
+		if (SSL_shutdown(tls->session) >= 0) {
+			uv_buf_t buf = {NULL, (size_t)BIO_get_mem_data(tls->out, &data)};
+			buf.base = data;
+			uv_try_write((uv_stream_t *)&socket_of(connection)->tcp, &buf, 1);
+		}
+		ERR_clear_error();
+	}
+	socket_close(connection);
+}
+
+const struct net_transport tls_transport = {
+	.write = tls_write,
+	.queued = tls_queued,
+	.pause = socket_pause,
+	.shutdown = tls_shutdown,
+	.close = tls_close,
+};

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS: which rules a session has, and the files that it is made of.
+ *
+ * Rules, the same for both sides: TLS 1.2 or 1.3 (RFC 8446; RFC 8996 buries what is older), in 1.2 only suites with forward
+ * secrecy and AEAD, which is also what HTTP/2 asks for (RFC 9113, section 9.2.2). No renegotiation, which costs the server more
+ * than the peer; no compression, which leaks (CRIME). No resumption: our peers keep their connections, and without it a server
+ * holds no sessions, has no ticket keys to change, and a certificate that is no longer trusted is of no use from the next
+ * connection on. No early data.
+ *
+ * Files change under a process that runs for months: certificates of an hour are common. A context is therefore made anew
+ * when the identity, size or time of a file is another than when it was read. Sessions keep the context they were made
+ * with (it counts its users). Changing a certificate and its key is not atomic, so a pair that does not fit is not an error
+ * yet: the last good context stays, and the files are tried again when they next change or a second later.
+ */
+#include <errno.h>
+#include <openssl/err.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+#include "net/tls_int.h"
+
+#define FILES	   3
+#define LOOK_NS	   NS_PER_S
+#define SUITES_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+struct stamp {
+	dev_t device;
+	ino_t inode;
+	off_t size;
+	struct timespec modified;
+};
+
+struct net_tls {
+	bool is_server, insecure;
+	char *files[FILES]; /* CA, certificate, key; NULL = none */
+	char *server_name;
+	pthread_mutex_t lock;
+	SSL_CTX *context;	    /* lock */
+	struct stamp stamps[FILES]; /* lock; of what context was made of */
+	bool stale;		    /* lock; the files as they are could not be loaded */
+	int64_t looked_ns;	    /* lock */
+};
+
+const char *tls_reason(char *out, size_t size)
+{
+	unsigned long code = ERR_get_error();
+	const char *text = code ? ERR_reason_error_string(code) : NULL;
+	if (code && ERR_SYSTEM_ERROR(code))
+		snprintf(out, size, "%s", strerror(ERR_GET_REASON(code)));
+	else
+		snprintf(out, size, "%s", text ? text : "unknown error");
+	ERR_clear_error();
+	return out;
+}
+
+const char *tls_server_name(const struct net_tls *tls)
+{
+	return tls->server_name;
+}
+
+/* ---- files ---- */
+
+static int bad_file(const char *what, const char *path, struct error *err)
+{
+	char reason[160];
+	tls_reason(reason, sizeof(reason));
+	return error_set(err, -EINVAL, "cannot use %s %s: %s", what, path, reason);
+}
+
+static int load_own(SSL_CTX *context, const char *cert, const char *key, struct error *err)
+{
+	if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+		return bad_file("the certificate", cert, err);
+	if (SSL_CTX_use_PrivateKey_file(context, key ? key : cert, SSL_FILETYPE_PEM) != 1)
+		return bad_file("the key", key ? key : cert, err);
+	if (SSL_CTX_check_private_key(context) != 1)
+		return bad_file("the key", key ? key : cert, err);
+	return 0;
+}
+
+static int load_authorities(const struct net_tls *tls, SSL_CTX *context, struct error *err)
+{
+	const char *file = tls->files[0];
+	if (!file && !tls->is_server && !tls->insecure && SSL_CTX_set_default_verify_paths(context) != 1)
+		return bad_file("the authorities of", "this system", err);
+	if (!file)
+		return 0;
+	if (SSL_CTX_load_verify_file(context, file) != 1)
+		return bad_file("the authorities in", file, err);
+	if (!tls->is_server)
+		return 0;
+	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
+	if (!names)
+		return bad_file("the authorities in", file, err);
+	SSL_CTX_set_client_CA_list(context, names);
+	return 0;
+}
+
+/* A key with a password must not make the process ask on its terminal. */
+static int no_password(char *out, int size, int writing, void *context)
+{
+	return -1;
+}
+
+/* The server's pick of what the peer offers (RFC 7301): HTTP/2 if it can. No overlap: go on without. */
+static int choose_alpn(SSL *session, const unsigned char **out, unsigned char *out_len, const unsigned char *offered,
+		       unsigned int offered_len, void *context)
+{
+	static const unsigned char ours[] = "\x02h2\x08http/1.1";
+	unsigned char *chosen;
+	if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, offered, offered_len) != OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_NOACK;
+	*out = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static void set_rules(const struct net_tls *tls, SSL_CTX *context)
+{
+	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
+					     SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+	SSL_CTX_set_mode(context,
+			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_num_tickets(context, 0);
+	SSL_CTX_set_default_passwd_cb(context, no_password);
+	if (tls->is_server) {
+		SSL_CTX_set_alpn_select_cb(context, choose_alpn, NULL);
+		SSL_CTX_set_verify(context, tls->files[0] ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE,
+				   NULL);
+	} else {
+		SSL_CTX_set_verify(context, tls->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+	}
+}
+
+static int make_context(const struct net_tls *tls, SSL_CTX **ret, struct error *err)
+{
+	ERR_clear_error();
+	SSL_CTX *context = SSL_CTX_new(tls->is_server ? TLS_server_method() : TLS_client_method());
+	if (!context || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+	    SSL_CTX_set_cipher_list(context, SUITES_1_2) != 1) {
+		SSL_CTX_free(context);
+		return bad_file("TLS of", OpenSSL_version(OPENSSL_VERSION), err);
+	}
+	set_rules(tls, context);
+	int r = tls->files[1] ? load_own(context, tls->files[1], tls->files[2], err) : 0;
+	if (r == 0)
+		r = load_authorities(tls, context, err);
+	if (r < 0)
+		SSL_CTX_free(context);
+	else
+		*ret = context;
+	return r;
+}
+
+static void look(const struct net_tls *tls, struct stamp stamps[static FILES])
+{
+	memset(stamps, 0, FILES * sizeof(*stamps));
+	for (size_t i = 0; i < FILES; i++) {
+		struct stat status;
+		if (tls->files[i] && stat(tls->files[i], &status) == 0)
+			stamps[i] = (struct stamp){status.st_dev, status.st_ino, status.st_size, status.st_mtim};
+	}
+}
+
+static bool stamps_equal(const struct stamp *a, const struct stamp *b)
+{
+	for (size_t i = 0; i < FILES; i++)
+		if (a[i].device != b[i].device || a[i].inode != b[i].inode || a[i].size != b[i].size ||
+		    a[i].modified.tv_sec != b[i].modified.tv_sec || a[i].modified.tv_nsec != b[i].modified.tv_nsec)
+			return false;
+	return true;
+}
+
+/* Under the lock. The stamps are of before reading: what changes meanwhile is read again. */
+static int refresh(struct net_tls *tls, bool always, struct error *err)
+{
+	struct stamp stamps[FILES];
+	SSL_CTX *context = NULL;
+	look(tls, stamps);
+	if (!always && tls->context && !tls->stale && stamps_equal(stamps, tls->stamps))
+		return 0;
+	int r = make_context(tls, &context, err);
+	tls->stale = r < 0;
+	if (r < 0)
+		return r;
+	SSL_CTX_free(tls->context);
+	tls->context = context;
+	memcpy(tls->stamps, stamps, sizeof(stamps));
+	return 0;
+}
+
+int net_tls_reload(struct net_tls *tls, struct error *err)
+{
+	pthread_mutex_lock(&tls->lock);
+	int r = refresh(tls, true, err);
+	pthread_mutex_unlock(&tls->lock);
+	return r;
+}
+
+int tls_open(struct net_tls *tls, SSL **ret, struct error *err)
+{
+	pthread_mutex_lock(&tls->lock);
+	int64_t now_ns = time_monotonic_ns();
+	if (now_ns - tls->looked_ns >= LOOK_NS) {
+		tls->looked_ns = now_ns;
+		refresh(tls, false, NULL);
+	}
+	ERR_clear_error();
+	*ret = SSL_new(tls->context);
+	pthread_mutex_unlock(&tls->lock);
+	return *ret ? 0 : error_nomem(err);
+}
+
+/* ---- making ---- */
+
+static int new_tls(const struct net_tls_options *options, bool is_server, struct net_tls **ret, struct error *err)
+{
+	const char *files[FILES] = {options->ca_file, options->cert_file, options->key_file};
+	if (is_server && !options->cert_file)
+		return error_set(err, -EINVAL, "a server with TLS needs a certificate and its key");
+	if (options->key_file && !options->cert_file)
+		return error_set(err, -EINVAL, "the key %s needs its certificate", options->key_file);
+	struct net_tls *tls = mem_zalloc(sizeof(*tls));
+	if (!tls)
+		return error_nomem(err);
+	pthread_mutex_init(&tls->lock, NULL);
+	tls->is_server = is_server;
+	tls->insecure = options->insecure;
+	tls->looked_ns = time_monotonic_ns();
+	bool whole = true;
+	for (size_t i = 0; i < FILES; i++)
+		whole &= !files[i] || (tls->files[i] = mem_strdup(files[i]));
+	whole &= !options->server_name || (tls->server_name = mem_strdup(options->server_name));
+	int r = whole ? net_tls_reload(tls, err) : error_nomem(err);
+	if (r < 0)
+		net_tls_free(tls);
+	else
+		*ret = tls;
+	return r;
+}
+
+int net_tls_new_client(const struct net_tls_options *options, struct net_tls **ret, struct error *err)
+{
+	return new_tls(options, false, ret, err);
+}
+
+int net_tls_new_server(const struct net_tls_options *options, struct net_tls **ret, struct error *err)
+{
+	return new_tls(options, true, ret, err);
+}
+
+struct net_tls *net_tls_free(struct net_tls *tls)
+{
+	if (!tls)
+		return NULL;
+	SSL_CTX_free(tls->context);
+	for (size_t i = 0; i < FILES; i++)
+		mem_free(tls->files[i]);
+	mem_free(tls->server_name);
+	pthread_mutex_destroy(&tls->lock);
+	return mem_free(tls);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TLS on both sides: who trusts whom, files that change, and peers that are no peers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "base/limits.h"
+#include "base/thread.h"
+#include "net/certificates_test.h"
+#include "net/routes_test.h"
+
+#define NAMES "DNS:localhost,IP:127.0.0.1"
+#define DAY   86400L
+
+static struct test_authority ours, theirs;
+
+static int setup_files(void **state)
+{
+	ours = test_make_authority("ours", "ca.pem");
+	theirs = test_make_authority("theirs", "other-ca.pem");
+	test_issue(&ours, "good", NAMES, -60, DAY);
+	test_issue(&ours, "wrong", "DNS:elsewhere.example,IP:192.0.2.1", -60, DAY);
+	test_issue(&ours, "expired", NAMES, -2 * DAY, -DAY);
+	test_issue(&ours, "future", NAMES, DAY, 2 * DAY);
+	test_issue(&theirs, "stranger", NAMES, -60, DAY);
+	test_issue(NULL, "self", NAMES, -60, DAY);
+	return 0;
+}
+
+static int remove_files(void **state)
+{
+	test_free_authority(&ours);
+	test_free_authority(&theirs);
+	test_remove_directory();
+	return 0;
+}
+
+/* ---- a server ---- */
+
+static struct net_tls *server_tls;
+static struct net_server *server;
+static pthread_t server_thread;
+
+static void *serve(void *context)
+{
+	net_server_run(server, NULL);
+	return NULL;
+}
+
+static void start(const char *name, const char *client_ca, unsigned request_seconds_max)
+{
+	char cert[64], key[64];
+	struct error error;
+	snprintf(cert, sizeof(cert), "%s.pem", name);
+	snprintf(key, sizeof(key), "%s.key", name);
+	struct net_tls_options tls = {
+		.cert_file = test_path(cert), .key_file = test_path(key), .ca_file = client_ca ? test_path(client_ca) : NULL};
+	if (net_tls_new_server(&tls, &server_tls, &error) < 0)
+		fail_msg("%s", error.message);
+	struct net_server_options options = {
+		.listen = "0.0.0.0:0", .routes = test_routes, .tls = server_tls, .request_seconds_max = request_seconds_max};
+	assert_int_equal(net_server_new(&options, &server, &error), 0);
+	assert_int_equal(thread_start(&server_thread, "server", serve, NULL, &error), 0);
+}
+
+static void stop(void)
+{
+	net_server_stop(server);
+	pthread_join(server_thread, NULL);
+	server = net_server_free(server);
+	server_tls = net_tls_free(server_tls);
+}
+
+static struct net_server_stats stats(void)
+{
+	struct net_server_stats ret;
+	net_server_get_stats(server, &ret);
+	return ret;
+}
+
+/* ---- our client ---- */
+
+static struct error client_error;
+
+/* One request; the HTTP status or what went wrong. */
+static int ask_at(const char *host, const struct net_tls_options *options)
+{
+	char url[100];
+	struct net_tls *tls;
+	struct net_client *client;
+	struct net_client_response answer;
+	client_error.message[0] = '\0';
+	assert_int_equal(net_tls_new_client(options, &tls, &client_error), 0);
+	snprintf(url, sizeof(url), "https://%s%s", host, strrchr(net_server_address(server), ':'));
+	struct net_client_options client_options = {.url = url, .tls = tls};
+	assert_int_equal(net_client_new(&client_options, &client, NULL), 0);
+	net_client_response_init(&answer);
+	int r = net_client_request(client, "GET", "/show", NULL, (struct bytes){0}, false, &answer, &client_error);
+	int status = answer.status;
+	struct bytes hello = bytes_of_string("hello");
+	if (r == 0) {
+		assert_int_equal(net_client_grpc(client, "/test.Echo/Unary", &hello, 1, false, NULL, NULL, &answer, NULL), 0);
+		assert_int_equal(answer.grpc_status, GRPC_OK);
+	}
+	net_client_response_release(&answer);
+	net_client_free(client);
+	net_tls_free(tls);
+	return r < 0 ? r : status;
+}
+
+static int ask(const char *ca)
+{
+	return ask_at("127.0.0.1", &(struct net_tls_options){.ca_file = test_path(ca)});
+}
+
+static void assert_said(const char *text)
+{
+	if (!strstr(client_error.message, text))
+		fail_msg("\"%s\" is not in \"%s\"", text, client_error.message);
+}
+
+static void test_trust(void **state)
+{
+	static const struct {
+		const char *server, *ca, *said;
+		int expected;
+	} cases[] = {
+		{"good", "ca.pem", "", 200},
+		{"good", "other-ca.pem", "ca_file", -EKEYREJECTED},
+		{"wrong", "ca.pem", "IP address mismatch; use a name that it is for", -EKEYREJECTED},
+		{"expired", "ca.pem", "certificate has expired", -EKEYREJECTED},
+		{"future", "ca.pem", "not yet valid", -EKEYREJECTED},
+		{"stranger", "ca.pem", "unable to get local issuer certificate; if you trust it", -EKEYREJECTED},
+		{"self", "ca.pem", "self-signed certificate; if you trust it", -EKEYREJECTED},
+		{"self", "self.pem", "", 200},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		start(cases[i].server, NULL, 0);
+		assert_int_equal(ask(cases[i].ca), cases[i].expected);
+		assert_said(cases[i].said);
+		assert_int_equal(ask_at("127.0.0.1", &(struct net_tls_options){.insecure = true}), 200);
+		stop();
+	}
+}
+
+static void test_names(void **state)
+{
+	start("good", NULL, 0);
+	const char *ca = test_path("ca.pem");
+	assert_int_equal(ask_at("localhost", &(struct net_tls_options){.ca_file = ca}), 200);
+	assert_int_equal(ask_at("127.0.0.2", &(struct net_tls_options){.ca_file = ca}), -EKEYREJECTED);
+	assert_int_equal(ask_at("127.0.0.2", &(struct net_tls_options){.ca_file = ca, .server_name = "localhost"}), 200);
+	assert_int_equal(ask_at("127.0.0.1", &(struct net_tls_options){.ca_file = ca, .server_name = "local"}), -EKEYREJECTED);
+	assert_said("hostname mismatch");
+	/* Without a file the system's authorities count, and ours is none of them. */
+	assert_int_equal(ask_at("localhost", &(struct net_tls_options){0}), -EKEYREJECTED);
+	stop();
+}
+
+static void test_client_certificates(void **state)
+{
+	start("good", "ca.pem", 0);
+	struct net_tls_options options = {.ca_file = test_path("ca.pem")};
+	assert_int_equal(ask_at("127.0.0.1", &options), -EPROTO);
+	assert_said("certificate required");
+	options.cert_file = test_path("stranger.pem");
+	options.key_file = test_path("stranger.key");
+	assert_int_equal(ask_at("127.0.0.1", &options), -EPROTO);
+	options.cert_file = test_path("expired.pem");
+	options.key_file = test_path("expired.key");
+	assert_int_equal(ask_at("127.0.0.1", &options), -EPROTO);
+	assert_said("expired");
+	options.cert_file = test_path("wrong.pem"); /* its names do not matter */
+	options.key_file = test_path("wrong.key");
+	assert_int_equal(ask_at("127.0.0.1", &options), 200);
+	assert_int_equal(stats().tls_failures, 3);
+	stop();
+}
+
+static void test_bad_files(void **state)
+{
+	struct net_tls *tls;
+	const char *cert = test_path("good.pem"), *key = test_path("good.key"), *other = test_path("wrong.key");
+	const struct net_tls_options bad_servers[] = {
+		{0},
+		{.cert_file = cert},
+		{.key_file = key},
+		{.cert_file = cert, .key_file = other},
+		{.cert_file = key, .key_file = key},
+		{.cert_file = "/none", .key_file = key},
+		{.cert_file = cert, .key_file = "/none"},
+		{.cert_file = cert, .key_file = key, .ca_file = key},
+		{.cert_file = cert, .key_file = key, .ca_file = "/none"},
+	};
+	for (size_t i = 0; i < sizeof(bad_servers) / sizeof(bad_servers[0]); i++)
+		assert_int_equal(net_tls_new_server(&bad_servers[i], &tls, &client_error), -EINVAL);
+	assert_said("cannot use the authorities in /none: No such file or directory");
+	struct net_tls_options client = {.key_file = key};
+	assert_int_equal(net_tls_new_client(&client, &tls, &client_error), -EINVAL);
+	client = (struct net_tls_options){.ca_file = "/dev/null"};
+	assert_int_equal(net_tls_new_client(&client, &tls, &client_error), -EINVAL);
+}
+
+static void copy(const char *from, const char *to)
+{
+	char command[300];
+	snprintf(command, sizeof(command), "cp %s %s", test_path(from), test_path(to));
+	assert_int_equal(system(command), 0);
+}
+
+/* Asks until the answer is the expected one: files are looked at once a second. */
+static void ask_until(const char *ca, int expected)
+{
+	int r = 0;
+	for (int i = 0; i < 200 && (r = ask(ca)) != expected; i++)
+		time_sleep_ns(50 * NS_PER_MS);
+	assert_int_equal(r, expected);
+}
+
+static void test_changed_files(void **state)
+{
+	copy("good.pem", "now.pem");
+	copy("good.key", "now.key");
+	start("now", NULL, 0);
+	assert_int_equal(ask("ca.pem"), 200);
+	copy("stranger.pem", "now.pem"); /* its key is not there yet: the old pair stays */
+	assert_int_equal(net_tls_reload(server_tls, &client_error), -EINVAL);
+	assert_said("now.key");
+	assert_int_equal(ask("ca.pem"), 200);
+	copy("stranger.key", "now.key");
+	ask_until("other-ca.pem", 200);
+	assert_int_equal(ask("ca.pem"), -EKEYREJECTED);
+	copy("good.pem", "now.pem");
+	copy("good.key", "now.key");
+	assert_int_equal(net_tls_reload(server_tls, &client_error), 0);
+	assert_int_equal(ask("ca.pem"), 200);
+	stop();
+}
+
+/* ---- strange peers ---- */
+
+static int dial(void)
+{
+	const char *colon = strrchr(net_server_address(server), ':');
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10)),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+/* Until the server closes. */
+static const char *get(int fd)
+{
+	static char answer[4096];
+	size_t len = 0;
+	for (;;) {
+		struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+		if (poll(&poll_fd, 1, 30000) <= 0)
+			fail_msg("the connection stays open");
+		ssize_t n = recv(fd, answer + len, sizeof(answer) - 1 - len, 0);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	answer[len] = '\0';
+	close(fd);
+	return answer;
+}
+
+static void test_garbage(void **state)
+{
+	start("good", NULL, 0);
+	int fd = dial();
+	static const char plain[] = "GET /show HTTP/1.1\r\nHost: x\r\n\r\n";
+	assert_int_equal(send(fd, plain, sizeof(plain) - 1, MSG_NOSIGNAL), sizeof(plain) - 1);
+	const char *answer = get(fd);
+	assert_non_null(strstr(answer, "400 Bad Request"));
+	assert_non_null(strstr(answer, "https://"));
+	static const char *const garbage[] = {"SSH-2.0-x\r\n", "\x16\x03\x01\x40\x01\x01\xff\xff\xff",
+					      "PRI * HTTP/2.0\r\n\r\nSM\r\n"};
+	for (size_t i = 0; i < 3; i++) {
+		fd = dial();
+		assert_int_equal(send(fd, garbage[i], strlen(garbage[i]), MSG_NOSIGNAL), strlen(garbage[i]));
+		shutdown(fd, SHUT_WR);
+		get(fd);
+	}
+	assert_int_equal(ask("ca.pem"), 200);
+	assert_true(stats().tls_failures >= 2);
+	stop();
+}
+
+/* A handshake that is never finished ends by time, as a request's head does. */
+static void test_slow_handshake(void **state)
+{
+	start("good", NULL, 0);
+	int fd = dial();
+	assert_int_equal(send(fd, "\x16\x03\x01\x02", 4, MSG_NOSIGNAL), 4);
+	get(fd);
+	assert_true(stats().timeouts >= 1);
+	stop();
+}
+
+/* An old protocol, and renegotiation, which costs a server more than a peer. */
+static void test_refusals(void **state)
+{
+	start("good", NULL, 0);
+	static const int versions[] = {TLS1_1_VERSION, TLS1_2_VERSION, TLS1_3_VERSION};
+	for (size_t i = 0; i < 3; i++) {
+		SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+		SSL_CTX_set_security_level(context, 0);
+		SSL_CTX_set_min_proto_version(context, versions[i]);
+		SSL_CTX_set_max_proto_version(context, versions[i]);
+		SSL *session = SSL_new(context);
+		int fd = dial();
+		SSL_set_fd(session, fd);
+		int r = SSL_connect(session);
+		assert_int_equal(r == 1, i > 0);
+		if (versions[i] == TLS1_2_VERSION) {
+			assert_int_equal(SSL_renegotiate(session), 1);
+			assert_int_not_equal(SSL_do_handshake(session), 1);
+		}
+		SSL_free(session);
+		SSL_CTX_free(context);
+		close(fd);
+	}
+	stop();
+}
+
+/* A peer that asks for 100 MB and reads nothing: the worker that waits for room is let go when it leaves. */
+static void test_peer_reads_nothing(void **state)
+{
+	start("good", NULL, 0);
+	test_closed_count = 0;
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+	SSL *session = SSL_new(context);
+	int fd = dial();
+	SSL_set_fd(session, fd);
+	assert_int_equal(SSL_connect(session), 1);
+	static const char opening[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+				      "\0\0\0\4\0\0\0\0\0"	     /* SETTINGS */
+				      "\0\0\4\10\0\0\0\0\0\77\0\0\0" /* WINDOW_UPDATE, connection */
+				      "\0\0\50\1\4\0\0\0\1"
+				      "\203\206\104\17/test.Echo/Many\101\1x\137\20application/grpc"
+				      "\0\0\4\10\0\0\0\0\1\77\0\0\0" /* WINDOW_UPDATE, stream */
+				      "\0\0\20\0\1\0\0\0\1"
+				      "\0\0\0\0\13"
+				      "1000 100000";
+	assert_int_equal(sizeof("\203\206\104\17/test.Echo/Many\101\1x\137\20application/grpc") - 1, 050);
+	assert_int_equal(SSL_write(session, opening, sizeof(opening) - 1), sizeof(opening) - 1);
+	uint8_t some[1000];
+	assert_true(SSL_read(session, some, sizeof(some)) > 0);
+	for (int i = 0; i < 400 && stats().bytes_sent < MIB; i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_true(stats().bytes_sent >= MIB / 4);
+	assert_true(stats().bytes_sent < 50 * MIB);
+	assert_int_equal(__atomic_load_n(&test_closed_count, __ATOMIC_SEQ_CST), 0);
+	close(fd);
+	for (int i = 0; i < 2000 && !__atomic_load_n(&test_closed_count, __ATOMIC_SEQ_CST); i++)
+		time_sleep_ns(5 * NS_PER_MS);
+	assert_int_equal(__atomic_load_n(&test_closed_count, __ATOMIC_SEQ_CST), 1);
+	SSL_free(session);
+	SSL_CTX_free(context);
+	stop();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_trust),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_client_certificates),
+		cmocka_unit_test(test_bad_files),
+		cmocka_unit_test(test_changed_files),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_slow_handshake),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_peer_reads_nothing),
+	};
+	return cmocka_run_group_tests(tests, setup_files, remove_files);
+}
