@@ -47,6 +47,11 @@ int flame_build(const struct profile *profile, size_t sample_type, enum flame_un
  * is. */
 int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 			struct flame **ret, struct error *err);
+/* Siblings of equal name are one node, whatever file and binary they are of, and negative values are left out: the tree as
+ * Pyroscope's clients know it (flamebearer.h). nodes_max does not count the root, and nodes as large as the smallest that is
+ * shown are shown too. */
+int flame_build_by_name(const struct profile *profile, size_t sample_type, size_t nodes_max, struct flame **ret,
+			struct error *err);
 struct flame *flame_free(struct flame *flame);
 DEFINE_CLEANUP_POINTER(flame_free, struct flame);
 

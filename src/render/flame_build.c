@@ -73,6 +73,7 @@ struct builder {
 	const struct profile *profile;
 	struct flame *flame;
 	enum flame_unnamed unnamed;
+	bool by_name; /* flame_build_by_name() */
 	struct slot *slots;
 	uint32_t root; /* slot of the empty stack */
 	/* Frames, made when they are met */
@@ -248,6 +249,8 @@ static int make_frame(struct builder *b, uint32_t location, const struct profile
 	}
 	if (frame.name == 0)
 		r = take_address(b, location, frame.binary, &frame.name, err);
+	if (b->by_name)
+		frame = (struct frame){.name = frame.name};
 	if (r == 0)
 		r = intern_frame(b, &frame, ret, err);
 	if (r == 0 && line) {
@@ -293,7 +296,7 @@ static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
 		struct sums *sum = &sums[profile->samples[i].stack];
-		if (value == 0)
+		if (value == 0 || (b->by_name && value < 0))
 			continue;
 		add_value(&sum->total, value);
 		sum->used = true;
@@ -498,13 +501,21 @@ static uint32_t heap_pop(struct builder *b)
 	return top;
 }
 
+/* Whether the next node is to be expanded though there are enough. */
+static bool is_tie(const struct builder *b, uint64_t last)
+{
+	return b->by_name && b->heap[0].size == last;
+}
+
 static int grow(struct builder *b, size_t nodes_max, struct error *err)
 {
 	size_t expanded = 0;
+	uint64_t last = 0;
 	if (array_reserve(&b->heap, &b->heap_capacity, 1, FLAME_NODES_MAX) < 0)
 		return error_nomem(err);
 	b->heap[b->heap_count++] = (struct waiting){0};
-	while (b->heap_count > 0 && (nodes_max == 0 || expanded < nodes_max)) {
+	while (b->heap_count > 0 && (nodes_max == 0 || expanded < nodes_max || is_tie(b, last))) {
+		last = b->heap[0].size;
 		uint32_t id = nodes_max ? heap_pop(b) : b->heap[--b->heap_count].node;
 		int r = expand(b, id, err);
 		if (r < 0)
@@ -662,8 +673,8 @@ static void copy_text(char *out, size_t size, struct bytes text)
 	out[len] = '\0';
 }
 
-int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
-			struct flame **ret, struct error *err)
+static int build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, bool by_name, size_t nodes_max,
+		 struct flame **ret, struct error *err)
 {
 	/* Without sample types there are no samples, and the tree is its root. */
 	bool empty = profile->sample_type_count == 0;
@@ -679,6 +690,7 @@ int flame_build_largest(const struct profile *profile, size_t sample_type, enum 
 	}
 	_cleanup_(builder_release) struct builder builder = {0};
 	int r = builder_init(&builder, profile, flame, unnamed, err);
+	builder.by_name = by_name;
 	if (r == 0)
 		r = read_stacks(&builder, sample_type, empty, err);
 	if (r == 0)
@@ -694,6 +706,18 @@ int flame_build_largest(const struct profile *profile, size_t sample_type, enum 
 	*ret = flame;
 	flame = NULL;
 	return 0;
+}
+
+int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
+			struct flame **ret, struct error *err)
+{
+	return build(profile, sample_type, unnamed, false, nodes_max, ret, err);
+}
+
+int flame_build_by_name(const struct profile *profile, size_t sample_type, size_t nodes_max, struct flame **ret,
+			struct error *err)
+{
+	return build(profile, sample_type, FLAME_UNNAMED_BY_ADDRESS, true, nodes_max ? nodes_max + 1 : 0, ret, err);
 }
 
 int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,

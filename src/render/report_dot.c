@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The call graph as a picture, in Graphviz's dot language (https://graphviz.org/doc/info/lang.html): a box a function, its font
+ * as large as its flat value, its colour as its cum; an arrow a call, as thick as its weight, dotted where functions between
+ * were left out. Labels hang on the boxes as boxes of their own, four at most; numbers are put together into four ranges.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "render/report_int.h"
+
+#define TAGS_SHOWN 4
+
+struct dot {
+	struct report *report;
+	struct report_graph graph;
+	uint32_t *numbers;  /* by node: where it stands, from 1; 0 = not shown */
+	bool *has_tags;	    /* by node */
+	struct buffer text; /* scratch */
+};
+
+static void dot_release(struct dot *dot)
+{
+	report_graph_release(&dot->graph);
+	mem_free(dot->numbers);
+	mem_free(dot->has_tags);
+	buffer_release(&dot->text);
+}
+
+/* In quotes: of a text that is harmless already. */
+static void put_escaped(struct report *report, const char *text)
+{
+	for (size_t len; *text; text += len) {
+		len = strcspn(text, "\\\"\n");
+		report_put(report, "%.*s", (int)len, text);
+		if (!text[len])
+			break;
+		report_put(report, "%s", text[len] == '\n' ? "\\l" : text[len] == '"' ? "\\\"" : "\\\\");
+		len++;
+	}
+}
+
+/* Lines of labels, with dot's line break between them. */
+static void put_tag_name(struct report *report, const char *text)
+{
+	_cleanup_(buffer_release) struct buffer line;
+	buffer_init(&line, GIB);
+	for (size_t len; *text; text += len + (text[len] == '\n')) {
+		len = strcspn(text, "\n");
+		buffer_clear(&line);
+		if (text_append_harmless(&line, (struct bytes){(const uint8_t *)text, len}) < 0 || !buffer_string(&line)) {
+			report->failure = -ENOMEM;
+			return;
+		}
+		put_escaped(report, buffer_string(&line));
+		report_put(report, "%s", text[len] ? "\\n" : "");
+	}
+}
+
+/* ---- legend ---- */
+
+struct legend {
+	struct report *report;
+	size_t count;
+	struct buffer lines;
+};
+
+static int legend_line(void *context, const char *text)
+{
+	struct legend *legend = context;
+	struct report *report = legend->report;
+	if (legend->count++ == 0) {
+		report_put(report, "subgraph cluster_L { \"");
+		put_escaped(report, text);
+		report_put(report, "\" [shape=box fontsize=16 label=\"");
+	} else {
+		report_put(report, "\\l");
+	}
+	put_escaped(report, text);
+	return report->failure;
+}
+
+static void put_title(struct report *report)
+{
+	_cleanup_(buffer_release) struct buffer title;
+	buffer_init(&title, MIB);
+	if (text_append_harmless(&title, bytes_of_string(report->title)) < 0 || !buffer_string(&title))
+		report->failure = -ENOMEM;
+	else
+		put_escaped(report, buffer_string(&title));
+}
+
+static void put_head(struct dot *dot)
+{
+	struct report *report = dot->report;
+	struct legend legend = {.report = report};
+	report_put(report, "digraph \"");
+	if (report->title[0])
+		put_title(report);
+	else
+		report_put(report, "unnamed");
+	report_put(report, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
+	int r = report_graph_labels(report, &dot->graph, true, legend_line, &legend);
+	if (r < 0 && !report->failure)
+		report->failure = r;
+	report_put(report, "\\l\\lSee https://git.io/JfYMW for how to read the graph\\l\"");
+	if (report->title[0]) {
+		report_put(report, " tooltip=\"");
+		put_title(report);
+		report_put(report, "\"");
+	}
+	report_put(report, "] }\n");
+}
+
+/* ---- nodes ---- */
+
+/* Grey for 0, red for 1, green for -1, as google/pprof colours them. */
+static void colour(double score, bool background, char out[static 8])
+{
+	double saturation = background ? 0.1 : 1.0, value = background ? 0.93 : 0.7, red, green;
+	score = fmax(-1.0, fmin(1.0, score));
+	if (fabs(score) < 0.2)
+		saturation *= fabs(score) / 0.2;
+	score = copysign(pow(fabs(score), 1.0 - 0.7), score);
+	if (score < 0) {
+		green = value;
+		red = value * (1 + saturation * score);
+	} else {
+		red = value;
+		green = value * (1 - saturation * score);
+	}
+	unsigned parts[] = {(unsigned)(red * 255), (unsigned)(green * 255), (unsigned)(value * (1 - saturation) * 255)};
+	snprintf(out, 8, "#%02x%02x%02x", parts[0] & 255, parts[1] & 255, parts[2] & 255);
+}
+
+static double share_of_total(const struct report *report, int64_t value)
+{
+	return report->total ? (double)value / (double)units_magnitude(report->total) : 0;
+}
+
+/* A function's name for its box: short, and broken into lines at dots and colons. */
+static void put_box_name(struct dot *dot, const char *name)
+{
+	struct report *report = dot->report;
+	buffer_clear(&dot->text);
+	if (graph_append_short_name(&dot->text, bytes_of_string(name)) < 0 || !buffer_string(&dot->text)) {
+		report->failure = -ENOMEM;
+		return;
+	}
+	_cleanup_(buffer_release) struct buffer safe;
+	buffer_init(&safe, GIB);
+	if (text_append_harmless(&safe, buffer_bytes(&dot->text)) < 0 || !buffer_string(&safe)) {
+		report->failure = -ENOMEM;
+		return;
+	}
+	for (const char *at = buffer_string(&safe); *at; at++) {
+		if (strncmp(at, "[...]", 5) == 0) {
+			report_put(report, "[…]");
+			at += 4;
+		} else if (strncmp(at, "::", 2) == 0 || *at == '.') {
+			report_put(report, "\\n");
+			at += *at == ':';
+		} else if (*at == '"' || *at == '\\') {
+			report_put(report, "\\%c", *at);
+		} else {
+			report_put(report, "%c", *at);
+		}
+	}
+}
+
+/* The parts of graph_printable_name(), one a line. */
+static void put_box_lines(struct dot *dot, uint32_t node)
+{
+	struct report *report = dot->report;
+	struct graph_info info = dot->graph.infos.items[dot->graph.graph.nodes[node].info];
+	_cleanup_(buffer_release) struct buffer safe;
+	buffer_init(&safe, GIB);
+	if (info.address)
+		report_put(report, "%016llx\\n", (unsigned long long)info.address);
+	if (info.name) {
+		put_box_name(dot, graph_infos_string(&dot->graph.infos, info.name));
+		report_put(report, "\\n");
+	}
+	bool has_file = info.line || info.file;
+	if (!has_file && info.name)
+		return;
+	const char *path = graph_infos_string(&dot->graph.infos, has_file ? info.file : info.binary),
+		   *base = strrchr(path, '/');
+	if (text_append_harmless(&safe, bytes_of_string(base && base[1] ? base + 1 : path)) < 0 || !buffer_string(&safe))
+		report->failure = -ENOMEM;
+	else if (!has_file && !info.binary)
+		report_put(report, "<unknown>");
+	else {
+		report_put(report, "%s", has_file ? "" : "[");
+		put_escaped(report, buffer_string(&safe));
+		report_put(report, "%s", has_file ? "" : "]");
+	}
+	if (info.line)
+		report_put(report, ":%lld", (long long)info.line);
+	if (info.line && info.column)
+		report_put(report, ":%lld", (long long)info.column);
+	report_put(report, "\\n");
+}
+
+static const char *bare_percent(int64_t value, int64_t total, char out[static UNITS_TEXT_MAX])
+{
+	units_format_percent(value, total, out);
+	return out + strspn(out, " ");
+}
+
+static void put_node(struct dot *dot, uint32_t id, int64_t largest)
+{
+	struct report *report = dot->report;
+	const struct graph_node *node = &dot->graph.graph.nodes[id];
+	int64_t flat = graph_node_flat(node), cum = graph_node_cum(node);
+	char flat_text[UNITS_TEXT_MAX], cum_text[UNITS_TEXT_MAX], share[UNITS_TEXT_MAX], front[8], back[8];
+	report_put(report, "N%u [label=\"", dot->numbers[id]);
+	put_box_lines(dot, id);
+	report_format_value(report, flat, flat_text);
+	report_format_value(report, cum, cum_text);
+	if (flat)
+		report_put(report, "%s (%s)", flat_text, bare_percent(flat, report->total, share));
+	else
+		report_put(report, "0");
+	if (cum != flat)
+		report_put(report, "%sof %s (%s)", flat ? "\\n" : " ", cum_text, bare_percent(cum, report->total, share));
+	int size = 8;
+	if (flat && largest)
+		size += (int)ceil(16.0 * sqrt((double)units_magnitude(flat) / (double)largest));
+	report_put(report, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", dot->numbers[id], size);
+	put_escaped(report, report_node_name(&dot->graph, id));
+	colour(share_of_total(report, cum), false, front);
+	colour(share_of_total(report, cum), true, back);
+	report_put(report, " (%s)\" color=\"%s\" fillcolor=\"%s\"]\n", cum_text, front, back);
+}
+
+/* ---- labels ---- */
+
+/* A label's box: one of a text, or a range of numbers. */
+struct box {
+	char text[2 * UNITS_TEXT_MAX + 8]; /* of numbers */
+	int64_t flat, cum;
+};
+
+static int64_t tag_mean(int64_t value, int64_t divisor)
+{
+	return report_mean(value, divisor);
+}
+
+static void put_box(struct report *report, const char *owner, size_t number, bool is_text, const char *label, int64_t weight,
+		    const char *style)
+{
+	/* The name of a number's box begins with N twice, as its owner's name does already. */
+	char name[64], text[UNITS_TEXT_MAX];
+	snprintf(name, sizeof(name), "%s%.40s_%zu", is_text ? "" : "N", owner, number);
+	report_format_value(report, weight, text);
+	report_put(report, "%s [label = \"", name);
+	put_tag_name(report, label);
+	report_put(report, "\" id=\"%s\" fontsize=8 shape=box3d tooltip=\"%s\"]\n", name, text);
+	report_put(report, "%s -> %s [label=\" %s\" weight=100 tooltip=\"%s\" labeltooltip=\"%s\"%s]\n", owner, name, text,
+		   text, text, style);
+}
+
+static double distance(const struct graph *graph, const struct graph_tag *tag, const struct graph_tag *to)
+{
+	const char *unit;
+	double value = units_scale(to->value, intern_string(&graph->strings, to->unit),
+				   intern_string(&graph->strings, tag->unit), &unit);
+	return fabs(value - (double)tag->value);
+}
+
+/* Sums tags that became one: those of `groups` that are `group`. */
+static void sum_group(const struct graph *graph, const uint32_t *tags, size_t count, const uint8_t *groups, uint8_t group,
+		      struct box *ret)
+{
+	const struct graph_tag *low = NULL, *high = NULL;
+	uint64_t flat = 0, cum = 0, flat_divisor = 0, cum_divisor = 0;
+	char low_text[UNITS_TEXT_MAX], high_text[UNITS_TEXT_MAX];
+	size_t members = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct graph_tag *tag = &graph->tags[tags[i]];
+		if (groups[i] != group)
+			continue;
+		members++;
+		low = !low || tag->value < low->value ? tag : low;
+		high = !high || tag->value > high->value ? tag : high;
+		flat += (uint64_t)tag->flat;
+		cum += (uint64_t)tag->cum;
+		flat_divisor += (uint64_t)tag->flat_divisor;
+		cum_divisor += (uint64_t)tag->cum_divisor;
+	}
+	*ret = (struct box){.flat = tag_mean((int64_t)flat, (int64_t)flat_divisor),
+			    .cum = tag_mean((int64_t)cum, (int64_t)cum_divisor)};
+	if (!low)
+		return;
+	units_format(low->value, intern_string(&graph->strings, low->unit), "auto", low_text);
+	units_format(high->value, intern_string(&graph->strings, high->unit), "auto", high_text);
+	snprintf(ret->text, sizeof(ret->text), "%s%s%s", low_text, members > 1 ? ".." : "", members > 1 ? high_text : "");
+}
+
+static int compare_boxes(const void *left, const void *right, void *context)
+{
+	const struct box *a = left, *b = right;
+	const bool *flat = context;
+	int64_t x = units_magnitude(*flat ? a->flat : a->cum), y = units_magnitude(*flat ? b->flat : b->cum);
+	if (x == y && !*flat) {
+		x = units_magnitude(a->flat);
+		y = units_magnitude(b->flat);
+	}
+	return x > y ? -1 : x < y ? 1 : strcmp(a->text, b->text);
+}
+
+/* Numbers: each of up to four; or the four heaviest, each with those of the rest that are nearest to it. */
+static size_t collapse(const struct graph *graph, uint32_t *tags, size_t count, bool flat, struct box boxes[TAGS_SHOWN],
+		       struct error *err)
+{
+	graph_sort_tags(graph, tags, count, flat);
+	if (count <= TAGS_SHOWN) {
+		for (size_t i = 0; i < count; i++) {
+			const struct graph_tag *tag = &graph->tags[tags[i]];
+			boxes[i] = (struct box){.flat = tag_mean(tag->flat, tag->flat_divisor),
+						.cum = tag_mean(tag->cum, tag->cum_divisor)};
+			snprintf(boxes[i].text, sizeof(boxes[i].text), "%s", intern_string(&graph->strings, tag->text));
+		}
+		return count;
+	}
+	_cleanup_(mem_freep) uint8_t *groups = mem_zalloc_array(count, 1);
+	if (!groups)
+		return error_nomem(err), 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct graph_tag *tag = &graph->tags[tags[i]];
+		uint8_t best = 0;
+		double nearest = distance(graph, tag, &graph->tags[tags[0]]);
+		for (uint8_t k = 1; k < TAGS_SHOWN; k++) {
+			double d = distance(graph, tag, &graph->tags[tags[k]]);
+			if (d < nearest) {
+				nearest = d;
+				best = k;
+			}
+		}
+		groups[i] = i < TAGS_SHOWN ? (uint8_t)i : best;
+	}
+	for (uint8_t k = 0; k < TAGS_SHOWN; k++)
+		sum_group(graph, tags, count, groups, k, &boxes[k]);
+	qsort_r(boxes, TAGS_SHOWN, sizeof(*boxes), compare_boxes, &flat);
+	return TAGS_SHOWN;
+}
+
+static bool put_numbers(struct dot *dot, const char *owner, uint32_t *tags, size_t count, bool flat, struct error *err)
+{
+	struct box boxes[TAGS_SHOWN];
+	bool any = false;
+	size_t shown = collapse(&dot->graph.graph, tags, count, flat, boxes, err);
+	if (shown == 0 && count > 0)
+		dot->report->failure = -ENOMEM;
+	for (size_t i = 0; i < shown; i++) {
+		bool solid = flat || boxes[i].flat == boxes[i].cum;
+		int64_t weight = solid ? boxes[i].flat : boxes[i].cum;
+		if (weight == 0)
+			continue;
+		put_box(dot->report, owner, i, false, boxes[i].text, weight, solid ? "" : " style=\"dotted\"");
+		any = true;
+	}
+	return any;
+}
+
+/* The tags of a node: all texts, or the numbers that belong to one text (0 = to none). */
+static size_t collect(const struct graph *graph, const struct graph_node *node, bool numbers, uint32_t labels, uint32_t *ret)
+{
+	size_t count = 0;
+	for (uint32_t t = node->tag_first; t != GRAPH_NONE; t = graph->tags[t].next) {
+		const struct graph_tag *tag = &graph->tags[t];
+		if (!tag->removed && tag->is_number == numbers && (!numbers || tag->labels == labels))
+			ret[count++] = t;
+	}
+	return count;
+}
+
+static int put_tags(struct dot *dot, uint32_t id, uint32_t *texts, uint32_t *numbers, struct error *err)
+{
+	const struct graph *graph = &dot->graph.graph;
+	const struct graph_node *node = &graph->nodes[id];
+	char owner[32], text_owner[48];
+	bool flat = false;
+	for (uint32_t i = 0; i < node->out_count; i++)
+		flat |= !graph->edges[graph->out[node->out_first + i]].removed;
+	size_t count = collect(graph, node, false, 0, texts);
+	graph_sort_tags(graph, texts, count, flat);
+	snprintf(owner, sizeof(owner), "N%u", dot->numbers[id]);
+	for (size_t i = 0; i < count && i < TAGS_SHOWN; i++) {
+		const struct graph_tag *tag = &graph->tags[texts[i]];
+		int64_t weight = flat ? tag_mean(tag->flat, tag->flat_divisor) : tag_mean(tag->cum, tag->cum_divisor);
+		if (weight == 0)
+			continue;
+		put_box(dot->report, owner, i, true, intern_string(&graph->strings, tag->labels), weight, "");
+		snprintf(text_owner, sizeof(text_owner), "%s_%zu", owner, i);
+		put_numbers(dot, text_owner, numbers, collect(graph, node, true, tag->labels, numbers), flat, err);
+		dot->has_tags[id] = true;
+	}
+	dot->has_tags[id] |= put_numbers(dot, owner, numbers, collect(graph, node, true, 0, numbers), flat, err);
+	return dot->report->failure ? report_failure(dot->report, err) : 0;
+}
+
+/* ---- edges ---- */
+
+static int64_t per_total(int64_t weight, int64_t factor, int64_t total)
+{
+	double share = fabs((double)weight * (double)factor / (double)total);
+	return share > (double)factor ? factor : (int64_t)share;
+}
+
+static void put_edge(struct dot *dot, const struct graph_edge *edge)
+{
+	struct report *report = dot->report;
+	int64_t weight = graph_edge_weight(edge);
+	char text[UNITS_TEXT_MAX], shade[8];
+	report_format_value(report, weight, text);
+	report_put(report, "N%u -> N%u [label=\" %s%s\"", dot->numbers[edge->source], dot->numbers[edge->target], text,
+		   edge->is_inline ? "\\n (inline)" : "");
+	if (report->total) {
+		int64_t pull = 1 + per_total(weight, 100, report->total), width = 1 + per_total(weight, 5, report->total);
+		if (pull > 1)
+			report_put(report, " weight=%lld", (long long)pull);
+		if (width > 1)
+			report_put(report, " penwidth=%lld", (long long)width);
+		colour(share_of_total(report, weight), false, shade);
+		report_put(report, " color=\"%s\"", shade);
+	}
+	for (int i = 0; i < 2; i++) {
+		report_put(report, i ? " labeltooltip=\"" : " tooltip=\"");
+		put_escaped(report, report_node_name(&dot->graph, edge->source));
+		report_put(report, " %s ", edge->residual ? "..." : "->");
+		put_escaped(report, report_node_name(&dot->graph, edge->target));
+		report_put(report, " (%s)\"", text);
+	}
+	report_put(report, "%s%s]\n", edge->residual ? " style=\"dotted\"" : "",
+		   dot->has_tags[edge->source] ? " minlen=2" : "");
+}
+
+static int put_edges(struct dot *dot, struct error *err)
+{
+	const struct graph *graph = &dot->graph.graph;
+	_cleanup_(mem_freep) uint32_t *edges = mem_alloc_array(graph->edge_count + 1, sizeof(*edges));
+	size_t count = 0;
+	if (!edges)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < graph->edge_count; i++)
+		if (dot->numbers[graph->edges[i].source] && dot->numbers[graph->edges[i].target])
+			edges[count++] = i;
+	count = graph_sort_edges(graph, edges, count, edges);
+	for (size_t i = 0; i < count; i++)
+		put_edge(dot, &graph->edges[edges[i]]);
+	return 0;
+}
+
+/* Values stand in quotes all over, and their unit is whatever the profile says: it must not end them, for what comes then are
+ * attributes such as URL. */
+static void disarm_unit(char *unit)
+{
+	while ((unit = strpbrk(unit, "\"\\")))
+		*unit = '\'';
+}
+
+int report_write_dot(struct report *report, struct error *err)
+{
+	_cleanup_(dot_release) struct dot dot = {.report = report};
+	disarm_unit(report->sample_unit);
+	buffer_init(&dot.text, GIB);
+	int r = report_graph_build(report, true, &dot.graph, err);
+	if (r < 0)
+		return r;
+	const struct graph *graph = &dot.graph.graph;
+	dot.numbers = mem_zalloc_array(graph->node_count + 1, sizeof(uint32_t));
+	dot.has_tags = mem_zalloc_array(graph->node_count + 1, sizeof(bool));
+	_cleanup_(mem_freep) uint32_t *texts = mem_alloc_array(graph->tag_count + 1, sizeof(*texts));
+	_cleanup_(mem_freep) uint32_t *numbers = mem_alloc_array(graph->tag_count + 1, sizeof(*numbers));
+	if (!dot.numbers || !dot.has_tags || !texts || !numbers)
+		return error_nomem(err);
+	int64_t largest = 0;
+	for (size_t i = 0; i < graph->order_count; i++) {
+		int64_t flat = units_magnitude(graph_node_flat(&graph->nodes[graph->order[i]]));
+		largest = flat > largest ? flat : largest;
+		dot.numbers[graph->order[i]] = (uint32_t)i + 1;
+	}
+	put_head(&dot);
+	for (size_t i = 0; i < graph->order_count && r == 0; i++) {
+		put_node(&dot, graph->order[i], largest);
+		r = put_tags(&dot, graph->order[i], texts, numbers, err);
+	}
+	if (r == 0)
+		r = put_edges(&dot, err);
+	report_put(report, "}\n");
+	return r;
+}

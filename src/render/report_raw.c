@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything in a profile, as it is: google/pprof's Profile.String(). Locations and mappings are numbered as in the profile in
+ * memory, which is the order of the file where that has no entry twice. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "render/report_int.h"
+
+#define NANOSECONDS 1000000000ll
+
+static void put_string(struct report *report, uint32_t id)
+{
+	report_put_harmless(report, profile_string_bytes(report->profile, id));
+}
+
+/* As Go prints times: "2014-01-29 00:26:20.5 +0000 UTC". */
+static void put_time(struct report *report, int64_t time_ns)
+{
+	int64_t below = time_ns % NANOSECONDS;
+	below += below < 0 ? NANOSECONDS : 0;
+	time_t seconds = (time_t)((time_ns - below) / NANOSECONDS);
+	char text[64] = "", zone[32] = "", fraction[16] = "";
+	struct tm tm;
+	if (!localtime_r(&seconds, &tm))
+		return;
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
+	strftime(zone, sizeof(zone), "%z %Z", &tm);
+	if (below) {
+		size_t len = (size_t)snprintf(fraction, sizeof(fraction), ".%09lld", (long long)below);
+		while (fraction[len - 1] == '0')
+			fraction[--len] = '\0';
+	}
+	report_put(report, "Time: %s%s %s\n", text, fraction, zone);
+}
+
+/* As Go prints durations, of which four characters are shown: "1h2m", "12.3", "10s". */
+static void put_duration(struct report *report, int64_t duration_ns)
+{
+	static const struct {
+		double factor;
+		const char *name;
+	} small[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}};
+	uint64_t value = duration_ns < 0 ? 0 - (uint64_t)duration_ns : (uint64_t)duration_ns, minutes = value / 60000000000u;
+	char text[96] = "";
+	size_t len = 0, unit = 0;
+	if (minutes >= 60)
+		len = (size_t)snprintf(text, sizeof(text), "%lluh", (unsigned long long)(minutes / 60));
+	if (minutes > 0) {
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%llum", (unsigned long long)(minutes % 60));
+		value %= 60000000000u;
+	} else {
+		while (unit < 3 && (double)value < small[unit].factor)
+			unit++;
+	}
+	char number[40];
+	size_t digits = (size_t)snprintf(number, sizeof(number), "%.9f", (double)value / small[unit].factor);
+	while (number[digits - 1] == '0')
+		number[--digits] = '\0';
+	if (number[digits - 1] == '.')
+		number[--digits] = '\0';
+	snprintf(text + len, sizeof(text) - len, "%s%s", number, small[unit].name);
+	report_put(report, "Duration: %s%.*s\n", duration_ns < 0 ? "-" : "", duration_ns < 0 ? 3 : 4, text);
+}
+
+static bool is_number(const struct profile_label *label)
+{
+	return !label->value && (label->number || label->unit);
+}
+
+/* "key:[value value]" of a run of labels with one key; NULL text = no labels of this kind. */
+static int format_key(const struct profile *profile, uint32_t first, uint32_t end, bool numbers, struct buffer *out)
+{
+	bool any = false, has_units = false;
+	int r = 0;
+	for (uint32_t i = first; i < end; i++)
+		has_units |= profile->labels[i].unit != 0;
+	for (uint32_t i = first; i < end && r == 0; i++) {
+		const struct profile_label *label = &profile->labels[i];
+		if (is_number(label) != numbers || !(numbers || label->value))
+			continue;
+		r = any ? buffer_append_byte(out, ' ') : buffer_printf(out, "%s:[", profile_string(profile, label->key));
+		if (r == 0 && !numbers)
+			r = buffer_append_string(out, profile_string(profile, label->value));
+		else if (r == 0)
+			r = buffer_printf(out, "%lld%s%s", (long long)label->number, has_units ? " " : "",
+					  profile_string(profile, label->unit));
+		any = true;
+	}
+	return r == 0 && any ? buffer_append_byte(out, ']') : r;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int put_labels(struct report *report, const struct profile_label_set *set, bool numbers, struct error *err)
+{
+	const struct profile *profile = report->profile;
+	_cleanup_(mem_freep) char **texts = mem_zalloc_array(set->count + 1, sizeof(*texts));
+	_cleanup_(buffer_release) struct buffer text;
+	size_t count = 0;
+	int r = 0;
+	buffer_init(&text, MIB);
+	if (!texts)
+		return error_nomem(err);
+	for (uint32_t i = set->first, next, end = i + set->count; i < end && r == 0; i = next) {
+		for (next = i + 1; next < end && profile->labels[next].key == profile->labels[i].key;)
+			next++;
+		buffer_clear(&text);
+		r = format_key(profile, i, next, numbers, &text);
+		if (r < 0 || text.len == 0)
+			continue;
+		const char *whole = buffer_string(&text);
+		texts[count] = whole ? mem_strdup(whole) : NULL;
+		r = texts[count] ? 0 : -ENOMEM;
+		count += r == 0;
+	}
+	qsort(texts, count, sizeof(*texts), compare_texts);
+	for (size_t i = 0; i < count; i++) {
+		report_put(report, "%s", i ? " " : "                ");
+		report_put_harmless(report, bytes_of_string(texts[i]));
+		mem_free(texts[i]);
+	}
+	if (count)
+		report_put(report, "\n");
+	return r < 0 ? error_set(err, r, "cannot write labels") : 0;
+}
+
+static int put_sample(struct report *report, size_t sample, struct error *err)
+{
+	const struct profile *profile = report->profile;
+	const struct profile_sample *entry = &profile->samples[sample];
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		report_put(report, " %10lld", (long long)profile->values[sample * profile->sample_type_count + i]);
+	report_put(report, ": ");
+	for (uint32_t at = entry->stack; at; at = profile->stacks[at].parent)
+		report_put(report, "%u ", profile->stacks[at].location);
+	report_put(report, "\n");
+	int r = put_labels(report, &profile->label_sets[entry->labels], false, err);
+	return r < 0 ? r : put_labels(report, &profile->label_sets[entry->labels], true, err);
+}
+
+static void put_location(struct report *report, uint32_t id)
+{
+	const struct profile *profile = report->profile;
+	const struct profile_location *location = &profile->locations[id];
+	uint32_t first = !report->options.detail.inlines && location->line_count > 1 ? location->line_count - 1 : 0;
+	report_put(report, "%6u: %s%llx ", id, "0x", (unsigned long long)location->address);
+	if (location->mapping)
+		report_put(report, "M=%u ", location->mapping);
+	if (location->folded)
+		report_put(report, "[F] ");
+	if (location->line_count == 0)
+		report_put(report, "\n");
+	for (uint32_t i = first; i < location->line_count; i++) {
+		const struct profile_line *line = &profile->lines[location->line_first + i];
+		const struct profile_function *function = &profile->functions[line->function];
+		if (i > first)
+			report_put(report, "             ");
+		if (line->function == 0) {
+			report_put(report, "??\n");
+			continue;
+		}
+		put_string(report, function->name);
+		report_put(report, " ");
+		put_string(report, function->file_name);
+		report_put(report, ":%lld:%lld s=%lld", (long long)line->line,
+			   report->options.detail.columns ? (long long)line->column : 0, (long long)function->start_line);
+		if (function->name != function->system_name) {
+			report_put(report, "(");
+			put_string(report, function->system_name);
+			report_put(report, ")");
+		}
+		report_put(report, "\n");
+	}
+}
+
+static void put_mapping(struct report *report, uint32_t id)
+{
+	const struct profile_mapping *mapping = &report->profile->mappings[id];
+	report_put(report, "%u: 0x%llx/0x%llx/0x%llx ", id, (unsigned long long)mapping->start,
+		   (unsigned long long)mapping->limit, (unsigned long long)mapping->offset);
+	put_string(report, mapping->file_name);
+	report_put(report, " ");
+	put_string(report, mapping->build_id);
+	report_put(report, " %s%s%s%s\n", mapping->flags & PROFILE_MAPPING_HAS_FUNCTIONS ? "[FN]" : "",
+		   mapping->flags & PROFILE_MAPPING_HAS_FILENAMES ? "[FL]" : "",
+		   mapping->flags & PROFILE_MAPPING_HAS_LINE_NUMBERS ? "[LN]" : "",
+		   mapping->flags & PROFILE_MAPPING_HAS_INLINE_FRAMES && report->options.detail.inlines ? "[IN]" : "");
+}
+
+static void put_head(struct report *report)
+{
+	const struct profile *profile = report->profile;
+	for (size_t i = 0; i < profile->comment_count; i++) {
+		report_put(report, "Comment: ");
+		put_string(report, profile->comments[i]);
+		report_put(report, "\n");
+	}
+	if (profile->doc_url) {
+		report_put(report, "Doc: ");
+		put_string(report, profile->doc_url);
+		report_put(report, "\n");
+	}
+	if (profile->period_type.type || profile->period_type.unit) {
+		report_put(report, "PeriodType: ");
+		put_string(report, profile->period_type.type);
+		report_put(report, " ");
+		put_string(report, profile->period_type.unit);
+		report_put(report, "\n");
+	}
+	report_put(report, "Period: %lld\n", (long long)profile->period);
+	if (profile->time_ns)
+		put_time(report, profile->time_ns);
+	if (profile->duration_ns)
+		put_duration(report, profile->duration_ns);
+	report_put(report, "Samples:\n");
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		const struct profile_value_type *type = &profile->sample_types[i];
+		report_put(report, "%s", i ? " " : "");
+		put_string(report, type->type);
+		report_put(report, "/");
+		put_string(report, type->unit);
+		report_put(report, "%s",
+			   type->type == profile->default_sample_type && profile->default_sample_type ? "[dflt]" : "");
+	}
+	report_put(report, "\n");
+}
+
+int report_write_raw(struct report *report, struct error *err)
+{
+	const struct profile *profile = report->profile;
+	put_head(report);
+	for (size_t i = 0; i < profile->sample_count && !report->failure; i++) {
+		int r = put_sample(report, i, err);
+		if (r < 0)
+			return r;
+	}
+	report_put(report, "Locations\n");
+	for (uint32_t i = 1; i < profile->location_count && !report->failure; i++)
+		put_location(report, i);
+	report_put(report, "Mappings\n");
+	for (uint32_t i = 1; i < profile->mapping_count && !report->failure; i++)
+		put_mapping(report, i);
+	return 0;
+}
