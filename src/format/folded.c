@@ -4,13 +4,13 @@
  *
  * Reading. The count stands behind the last space, so names may hold spaces. Counts with a fraction are rounded. A name's
  * ending may say what the frame is: _[k] kernel, _[j] JIT, _[i] inlined into the frame before it, which becomes one location
- * with several lines. Two counts a line are the difference of two profiles, which a profile cannot hold: refused, if all lines
- * have them ("thread 12 5" may well be a frame named "thread 12").
+ * with several lines. Two counts on every line are two profiles to compare, as difffolded.pl writes them: the values "base" and
+ * "new". On some of the lines they are nothing special ("thread 12 5" may well be a frame named "thread 12").
  *
- * Writing. One value of each sample, summed over equal text and sorted by bytes, so that the same profile gives the same
- * file. Names are kept as they are, except that ';' becomes ':' and a line break or NUL becomes a space, since the format has
- * no escapes. A frame without a name is written as FILE+0xOFFSET, 0xADDRESS or [unknown]. Labels, times, files, lines, mappings
- * and units have no place in this format.
+ * Writing. One value of each sample, or two where they are "base" and "new" and none was asked for, summed over equal text and
+ * sorted by bytes, so that the same profile gives the same file. Names are kept as they are, except that ';' becomes ':' and a
+ * line break or NUL becomes a space, since the format has no escapes. A frame without a name is written as FILE+0xOFFSET,
+ * 0xADDRESS or [unknown]. Labels, times, files, lines, mappings and units have no place in this format.
  */
 #include <errno.h>
 #include <math.h>
@@ -23,12 +23,16 @@
 #include "format/format_int.h"
 
 #define NUMBER_TEXT_MAX 64
+#define BASE		"base"
+#define NEW		"new"
 
 /* ---- reading ---- */
 
 struct reader {
 	struct profile *profile;
-	size_t line_number, line_count, two_count_lines;
+	size_t line_number, line_count;
+	size_t rounded;			       /* counts */
+	size_t counts;			       /* a line: 1 or 2 */
 	uint32_t locations[LIMIT_STACK_DEPTH]; /* root first */
 	size_t location_count;
 	/* The frame being put together: its lines, the outermost first. */
@@ -53,7 +57,7 @@ static bool looks_like_count(struct bytes text)
 	return digits > 0 && points <= 1 && digits + points == text.len;
 }
 
-static int parse_count(struct bytes text, int64_t *ret)
+static int parse_count(struct bytes text, int64_t *ret, bool *ret_rounded)
 {
 	char number[NUMBER_TEXT_MAX];
 	double value;
@@ -69,6 +73,7 @@ static int parse_count(struct bytes text, int64_t *ret)
 	r = text_parse_double(number, &value, NULL);
 	if (r < 0)
 		return r;
+	*ret_rounded = value != round(value);
 	value = round(value);
 	/* The doubles next to the range of int64_t are 2^63 and -2^63. */
 	if (value >= 9223372036854775808.0 || value < -9223372036854775808.0)
@@ -164,51 +169,95 @@ static const uint8_t *last_space(struct bytes text)
 	return text.len ? memrchr(text.data, ' ', text.len) : NULL;
 }
 
-static int read_line(struct reader *reader, struct bytes line, struct error *err)
+/* The count at the end of *line, which becomes what is before it. */
+static int take_count(struct reader *reader, struct bytes *line, int64_t *ret, struct error *err)
+{
+	bool rounded = false;
+	const uint8_t *space = last_space(*line);
+	if (!space)
+		return error_set(err, -EBADMSG, "there is no count; a line is \"root;caller;leaf COUNT\"");
+	struct bytes count = {space + 1, (size_t)(line->data + line->len - space - 1)};
+	int r = parse_count(count, ret, &rounded);
+	if (r < 0)
+		return error_set(err, -EBADMSG, "the count \"%.*s\" %s", (int)(count.len < 32 ? count.len : 32),
+				 (const char *)count.data, r == -ERANGE ? "does not fit into 64 bits" : "is not a number");
+	reader->rounded += rounded;
+	line->len = (size_t)(space - line->data);
+	return 0;
+}
+
+static struct bytes trim_end(struct bytes line)
 {
 	while (line.len > 0 &&
 	       (line.data[line.len - 1] == ' ' || line.data[line.len - 1] == '\r' || line.data[line.len - 1] == '\t'))
 		line.len--;
+	return line;
+}
+
+static int read_line(struct reader *reader, struct bytes line, struct error *err)
+{
+	int64_t values[2];
+	int r = 0;
+	line = trim_end(line);
 	if (line.len == 0)
 		return 0;
-	const uint8_t *space = last_space(line);
-	if (!space)
-		return error_set(err, -EBADMSG, "there is no count; a line is \"root;caller;leaf COUNT\"");
-	struct bytes stack = {line.data, (size_t)(space - line.data)};
-	struct bytes count = {space + 1, line.len - stack.len - 1};
-	int64_t value;
-	int r = parse_count(count, &value);
-	if (r < 0)
-		return error_set(err, -EBADMSG, "the count \"%.*s\" %s", (int)(count.len < 32 ? count.len : 32),
-				 (const char *)count.data, r == -ERANGE ? "does not fit into 64 bits" : "is not a number");
-	const uint8_t *other = last_space(stack);
-	if (other && looks_like_count((struct bytes){other + 1, (size_t)(space - other - 1)}))
-		reader->two_count_lines++;
+	/* The last one is the last value. */
+	for (size_t i = reader->counts; r == 0 && i-- > 0;)
+		r = take_count(reader, &line, &values[i], err);
 	reader->line_count++;
 	struct profile_sample sample = {0};
-	r = read_stack(reader, stack, &sample.stack, err);
-	return r < 0 ? r : profile_add_sample(reader->profile, &sample, &value, err);
+	if (r == 0)
+		r = read_stack(reader, line, &sample.stack, err);
+	return r < 0 ? r : profile_add_sample(reader->profile, &sample, values, err);
+}
+
+/* The next line of *input, without its end. */
+static struct bytes next_line(struct bytes *input)
+{
+	const uint8_t *end = memchr(input->data, '\n', input->len);
+	struct bytes line = {input->data, end ? (size_t)(end - input->data) : input->len};
+	size_t used = end ? line.len + 1 : line.len;
+	*input = (struct bytes){input->data + used, input->len - used};
+	return line;
+}
+
+/* Whether all lines have two counts behind a stack. */
+static bool has_two_counts(struct bytes input)
+{
+	bool any = false;
+	while (input.len > 0) {
+		struct bytes line = trim_end(next_line(&input));
+		if (line.len == 0)
+			continue;
+		for (size_t i = 0; i < 2; i++) {
+			const uint8_t *space = last_space(line);
+			if (!space || !looks_like_count((struct bytes){space + 1, (size_t)(line.data + line.len - space - 1)}))
+				return false;
+			line.len = (size_t)(space - line.data);
+		}
+		any = true;
+	}
+	return any;
 }
 
 static int read_lines(struct reader *reader, struct bytes input, struct error *err)
 {
 	while (input.len > 0) {
-		const uint8_t *end = memchr(input.data, '\n', input.len);
-		size_t len = end ? (size_t)(end - input.data) : input.len;
+		struct bytes line = next_line(&input);
 		reader->line_number++;
-		int r = read_line(reader, (struct bytes){input.data, len}, err);
+		int r = read_line(reader, line, err);
 		if (r < 0)
 			return error_prefix(err, r, "line %zu", reader->line_number);
-		size_t used = end ? len + 1 : len;
-		input = (struct bytes){input.data + used, input.len - used};
 	}
-	if (reader->line_count == 0)
-		return error_set(err, -EBADMSG, "the folded input holds no stacks");
-	if (reader->two_count_lines == reader->line_count)
-		return error_set(err, -EBADMSG,
-				 "the lines have two counts each: this is a diff of two profiles; give the two profiles to "
-				 "`wick diff` instead");
-	return 0;
+	return reader->line_count > 0 ? 0 : error_set(err, -EBADMSG, "the folded input holds no stacks");
+}
+
+static int add_types(struct reader *reader, struct error *err)
+{
+	if (reader->counts == 1)
+		return format_add_type(reader->profile, "samples", "count", err);
+	int r = format_add_type(reader->profile, BASE, "count", err);
+	return r < 0 ? r : format_add_type(reader->profile, NEW, "count", err);
 }
 
 int folded_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
@@ -218,16 +267,15 @@ int folded_decode(struct bytes input, const struct format_options *options, stru
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
-	uint32_t type = 0, unit = 0;
+	reader->counts = has_two_counts(input) ? 2 : 1;
 	int r = profile_new(&reader->profile, err);
 	if (r == 0)
-		r = profile_add_cstring(reader->profile, "samples", &type, err);
-	if (r == 0)
-		r = profile_add_cstring(reader->profile, "count", &unit, err);
-	if (r == 0)
-		r = profile_add_sample_type(reader->profile, type, unit, err);
+		r = add_types(reader, err);
 	if (r == 0)
 		r = read_lines(reader, input, err);
+	if (r == 0 && reader->rounded && options && options->notes &&
+	    buffer_printf(options->notes, "the fractions of %zu counts\n", reader->rounded) == -ENOMEM)
+		r = error_nomem(err);
 	if (r < 0)
 		profile_free(reader->profile);
 	else
@@ -248,16 +296,17 @@ static bool detect(struct bytes input)
 		line.len--;
 	const uint8_t *space = last_space(line);
 	int64_t value;
+	bool rounded;
 	if (!space || memchr(line.data, '\0', line.len) || line.data[0] == '{')
 		return false;
-	return parse_count((struct bytes){space + 1, (size_t)(line.data + line.len - space - 1)}, &value) == 0;
+	return parse_count((struct bytes){space + 1, (size_t)(line.data + line.len - space - 1)}, &value, &rounded) == 0;
 }
 
 /* ---- writing ---- */
 
 struct folded_line {
 	size_t at, len; /* in writer.text */
-	uint64_t value;
+	uint64_t values[2];
 };
 
 struct writer {
@@ -265,48 +314,33 @@ struct writer {
 	struct buffer text; /* all stacks, one behind the other */
 	struct folded_line *lines;
 	size_t count;
+	size_t columns[2], column_count; /* the values that are written */
 	uint32_t stack[LIMIT_STACK_DEPTH];
 };
 
-static int put_name(struct writer *writer, struct bytes name)
+/* What was appended since `from` may be no part of the syntax. */
+static int protect(struct writer *writer, size_t from, int r)
 {
-	size_t at = writer->text.len;
-	int r = buffer_append(&writer->text, name.data, name.len);
-	if (r < 0 || name.len == 0)
-		return r;
-	for (uint8_t *p = writer->text.data + at; p < writer->text.data + writer->text.len; p++) {
+	for (size_t i = from; r == 0 && i < writer->text.len; i++) {
+		uint8_t *p = &writer->text.data[i];
 		if (*p == ';')
 			*p = ':';
 		else if (*p == '\n' || *p == '\r' || *p == '\0')
 			*p = ' ';
 	}
-	return 0;
+	return r;
 }
 
 static int put_address(struct writer *writer, uint32_t id)
 {
-	const struct profile *profile = writer->profile;
-	const struct profile_location *location = &profile->locations[id];
-	struct bytes file = profile_string_bytes(profile, profile->mappings[location->mapping].file_name);
-	if (file.len > 0) {
-		const uint8_t *slash = memrchr(file.data, '/', file.len);
-		size_t skip = slash ? (size_t)(slash - file.data) + 1 : 0;
-		int r = put_name(writer, (struct bytes){file.data + skip, file.len - skip});
-		return r < 0 ? r
-			     : buffer_printf(&writer->text, "+0x%llx",
-					     (unsigned long long)profile_location_file_offset(profile, id));
-	}
-	if (location->address)
-		return buffer_printf(&writer->text, "0x%llx", (unsigned long long)location->address);
-	return buffer_append_string(&writer->text, "[unknown]");
+	size_t from = writer->text.len;
+	return protect(writer, from, format_append_address(writer->profile, id, &writer->text));
 }
 
 static int put_function(struct writer *writer, uint32_t id)
 {
-	const struct profile_function *function = &writer->profile->functions[id];
-	uint32_t name = function->name ? function->name : function->system_name;
-	return name ? put_name(writer, profile_string_bytes(writer->profile, name))
-		    : buffer_append_string(&writer->text, "[unknown]");
+	size_t from = writer->text.len;
+	return protect(writer, from, format_append_function(writer->profile, id, &writer->text));
 }
 
 /* A location is one frame a line, the outermost function first. */
@@ -353,28 +387,31 @@ static int compare_lines(const void *left, const void *right, void *context)
 }
 
 /* One line a stack, whatever the labels. */
-static int collect_lines(struct writer *writer, size_t sample_type)
+static int collect_lines(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
-	_cleanup_(mem_freep) uint64_t *sums = mem_zalloc_array(profile->stack_count, sizeof(*sums));
+	size_t columns = writer->column_count, used = 0;
+	_cleanup_(mem_freep) uint64_t *sums = mem_zalloc_array(profile->stack_count, columns * sizeof(*sums));
 	if (!sums)
 		return -ENOMEM;
-	size_t used = 0;
 	for (size_t i = 0; i < profile->sample_count; i++)
-		sums[profile->samples[i].stack] += (uint64_t)profile->values[i * profile->sample_type_count + sample_type];
+		for (size_t c = 0; c < columns; c++)
+			sums[profile->samples[i].stack * columns + c] +=
+				(uint64_t)profile->values[i * profile->sample_type_count + writer->columns[c]];
 	for (size_t i = 0; i < profile->stack_count; i++)
-		used += sums[i] != 0;
+		used += (sums[i * columns] | sums[i * columns + columns - 1]) != 0;
 	writer->lines = mem_alloc_array(used, sizeof(*writer->lines));
 	if (!writer->lines)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->stack_count; i++) {
-		if (sums[i] == 0)
+		const uint64_t *sum = &sums[i * columns];
+		if ((sum[0] | sum[columns - 1]) == 0)
 			continue;
 		size_t at = writer->text.len;
 		int r = put_stack(writer, (uint32_t)i);
 		if (r < 0)
 			return r;
-		writer->lines[writer->count++] = (struct folded_line){at, writer->text.len - at, sums[i]};
+		writer->lines[writer->count++] = (struct folded_line){at, writer->text.len - at, {sum[0], sum[columns - 1]}};
 	}
 	return 0;
 }
@@ -385,37 +422,60 @@ static int write_lines(struct writer *writer, struct buffer *out)
 	if (writer->count > 1)
 		qsort_r(writer->lines, writer->count, sizeof(*writer->lines), compare_lines, writer->text.data);
 	for (size_t i = 0, next; i < writer->count && r == 0; i = next) {
-		uint64_t sum = 0;
+		uint64_t sums[2] = {0};
 		for (next = i; next < writer->count; next++) {
 			if (compare_lines(&writer->lines[i], &writer->lines[next], writer->text.data) != 0)
 				break;
-			sum += writer->lines[next].value;
+			sums[0] += writer->lines[next].values[0];
+			sums[1] += writer->lines[next].values[1];
 		}
-		if (sum == 0)
+		if ((sums[0] | sums[1]) == 0)
 			continue;
 		r = buffer_append(out, writer->text.data + writer->lines[i].at, writer->lines[i].len);
+		for (size_t c = 0; r == 0 && c < writer->column_count; c++)
+			r = buffer_printf(out, " %lld", (long long)sums[c]);
 		if (r == 0)
-			r = buffer_printf(out, " %lld\n", (long long)sum);
+			r = buffer_append_byte(out, '\n');
 	}
 	return r;
 }
 
+bool folded_holds_both(const struct profile *profile)
+{
+	return profile->sample_type_count == 2 && !profile->default_sample_type &&
+	       strcmp(profile_string(profile, profile->sample_types[0].type), BASE) == 0 &&
+	       strcmp(profile_string(profile, profile->sample_types[1].type), NEW) == 0;
+}
+
+static int choose_columns(struct writer *writer, const char *sample_type, struct error *err)
+{
+	const struct profile *profile = writer->profile;
+	if (!sample_type && folded_holds_both(profile)) {
+		writer->columns[1] = 1;
+		writer->column_count = 2;
+		return 0;
+	}
+	writer->column_count = 1;
+	return profile_find_sample_type(profile, sample_type, &writer->columns[0], err);
+}
+
 int folded_encode(const struct profile *profile, const struct format_options *options, struct buffer *out, struct error *err)
 {
-	size_t before = out->len, sample_type;
-	int r = profile_find_sample_type(profile, options ? options->sample_type : NULL, &sample_type, err);
-	if (r < 0)
-		return r;
+	size_t before = out->len;
 	struct writer *writer = mem_zalloc(sizeof(*writer));
 	if (!writer)
 		return error_nomem(err);
 	writer->profile = profile;
 	buffer_init(&writer->text, LIMIT_PROFILE_FILE_BYTES);
-	r = collect_lines(writer, sample_type);
+	int r = choose_columns(writer, options ? options->sample_type : NULL, err);
+	if (r < 0)
+		goto out;
+	r = collect_lines(writer);
 	if (r < 0)
 		r = format_buffer_error(r, &writer->text, "the folded output", err);
 	else if ((r = write_lines(writer, out)) < 0)
 		r = format_buffer_error(r, out, "the folded output", err);
+out:
 	if (r < 0)
 		out->len = before;
 	buffer_release(&writer->text);
@@ -428,6 +488,7 @@ const struct format format_folded = {
 	.name = "folded",
 	.extensions = ".folded .collapsed",
 	.description = "folded stacks, one \"root;caller;leaf COUNT\" a line: flame graph scripts",
+	.holds = FORMAT_HOLDS_INLINES | FORMAT_HOLDS_FRAME_TYPES,
 	.detect = detect,
 	.decode = folded_decode,
 	.encode = folded_encode,

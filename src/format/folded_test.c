@@ -63,6 +63,39 @@ static void test_read_and_write(void **state)
 static void test_fractions(void **state)
 {
 	check("a 2.4\nb 2.5\nc -2.5\nd 1e3\n", "a 2\nb 3\nc -3\nd 1000\n");
+	struct profile *profile = NULL;
+	struct buffer notes;
+	buffer_init(&notes, SIZE_MAX);
+	struct format_options options = {.notes = &notes};
+	assert_int_equal(folded_decode(bytes_of_string("a 2.4\nb 2.0\nc 1.5\n"), &options, &profile, NULL), 0);
+	assert_string_equal(buffer_string(&notes), "the fractions of 2 counts\n");
+	buffer_release(&notes);
+	profile_free(profile);
+}
+
+static void test_two_columns(void **state)
+{
+	check("a;b 10 20\nc 3 0\nd 0 7\n", "a;b 10 20\nc 3 0\nd 0 7\n");
+	check("a;b 1.5 20\n\na;b 1 2\r\n", "a;b 3 22\n");
+	/* Not on every line: a part of the name. */
+	check("thread 12 5\nmain 3\n", "main 3\nthread 12 5\n");
+	struct profile *profile = decode_text("a;b 10 20\nc 3 4\n");
+	assert_int_equal(profile->sample_type_count, 2);
+	assert_string_equal(profile_string(profile, profile->sample_types[0].type), "base");
+	assert_string_equal(profile_string(profile, profile->sample_types[1].type), "new");
+	assert_int_equal(profile_total(profile, 0), 13);
+	assert_int_equal(profile_total(profile, 1), 24);
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(format_losses(&format_folded, profile, &out), 0);
+	assert_int_equal(out.len, 0);
+	/* The one that was asked for. */
+	profile->default_sample_type = profile->sample_types[0].type;
+	check_encoded(profile, "a;b 10\nc 3\n");
+	assert_int_equal(format_losses(&format_folded, profile, &out), 0);
+	assert_string_equal(buffer_string(&out), "1 of the values a sample; what is counted (base, count)");
+	buffer_release(&out);
+	profile_free(profile);
 }
 
 static void test_suffixes(void **state)
@@ -99,8 +132,7 @@ static void test_refused(void **state)
 	refuse("a 9223372036854775808\n", "does not fit into 64 bits");
 	refuse("a 1e30\n", "does not fit into 64 bits");
 	refuse("a 1111111111111111111111111111111111111111111111111111111111111111111\n", "is not a number");
-	refuse("a;b 10 20\nc 3 4\n", "two counts each");
-	refuse("a;b 1.5 20\n", "two counts each");
+	refuse("a;b 10 20\nc 3 99999999999999999999\n", "line 2: the count \"99999999999999999999\" does not fit");
 	struct profile *profile = NULL;
 	struct error err = {0};
 	assert_int_equal(folded_decode((struct bytes){(const uint8_t *)"a\0b 1", 5}, NULL, &profile, &err), -EBADMSG);
@@ -259,15 +291,11 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read_and_write),
-		cmocka_unit_test(test_fractions),
-		cmocka_unit_test(test_suffixes),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_large_lines),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_equal_text_is_summed),
-		cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_read_and_write), cmocka_unit_test(test_fractions),
+		cmocka_unit_test(test_two_columns),    cmocka_unit_test(test_suffixes),
+		cmocka_unit_test(test_refused),	       cmocka_unit_test(test_large_lines),
+		cmocka_unit_test(test_names),	       cmocka_unit_test(test_equal_text_is_summed),
+		cmocka_unit_test(test_faults),	       cmocka_unit_test(test_damage),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,25 @@
 #include "codec/compress.h"
 #include "format/format_int.h"
 
-const struct format *const formats[] = {&format_pprof, &format_otlp, &format_folded, NULL};
+/* In the order in which they are tried for detection. */
+/* clang-format off */
+const struct format *const formats[] = {
+	&format_perf_data,
+	&format_jfr,
+	&format_pprof,
+	&format_otlp,
+	&format_firefox,
+	&format_speedscope,
+	&format_chrome_trace,
+	&format_dhat,
+	&format_cpuprofile,
+	&format_callgrind,
+	&format_perf_script,
+	&format_folded,
+	&format_parquet,
+	NULL,
+};
+/* clang-format on */
 
 const struct format *format_by_name(const char *name)
 {
@@ -113,10 +131,36 @@ int format_decode(const struct format *format, struct bytes input, const struct 
 	return r < 0 ? error_prefix(err, r, "%s", name) : 0;
 }
 
+int format_sink_drain(struct format_sink *sink, bool all, struct error *err)
+{
+	if (!sink->flush || sink->out->len == 0 || (!all && sink->out->len < FORMAT_SINK_BYTES))
+		return 0;
+	int r = sink->flush(sink->context, buffer_bytes(sink->out), err);
+	buffer_clear(sink->out);
+	return r;
+}
+
+bool format_is_written(const struct format *format)
+{
+	return format->encode || format->write;
+}
+
+int format_write(const struct format *format, const struct profile *profile, const struct format_options *options,
+		 struct format_sink *sink, struct error *err)
+{
+	if (!format_is_written(format))
+		return error_set(err, -EINVAL, "%s can be read but not written", format->name);
+	int r = format->write ? format->write(profile, options, sink, err) : format->encode(profile, options, sink->out, err);
+	return r < 0 ? r : format_sink_drain(sink, true, err);
+}
+
 int format_encode(const struct format *format, const struct profile *profile, const struct format_options *options,
 		  struct buffer *out, struct error *err)
 {
-	if (!format->encode)
-		return error_set(err, -EINVAL, "%s can be read but not written", format->name);
-	return format->encode(profile, options, out, err);
+	struct format_sink sink = {.out = out};
+	size_t before = out->len;
+	int r = format_write(format, profile, options, &sink, err);
+	if (r < 0)
+		out->len = before;
+	return r;
 }

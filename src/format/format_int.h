@@ -20,18 +20,63 @@ void sample_groups_release(struct sample_groups *groups);
 /* Sum of one value over a group; wraps. */
 int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type);
 
+/* threads.c: samples by thread, threads by pid and tid. Samples that tell no thread are one of their own. */
+struct sample_thread {
+	int64_t pid, tid; /* 0 is one, too: the idle tasks of Linux */
+	bool has_pid, has_tid;
+	uint32_t name, process; /* strings; 0 = unknown */
+	size_t first, count;	/* of its samples, in order[], by time */
+	bool renamed;		/* it has other names, too */
+};
+struct sample_threads {
+	struct sample_thread *items;
+	size_t count;
+	uint32_t *order; /* numbers of samples */
+};
+int sample_threads_build(const struct profile *profile, struct sample_threads *ret, struct error *err);
+void sample_threads_release(struct sample_threads *threads);
+
+/* The name of a location without lines, appended: FILE+0xOFFSET, 0xADDRESS or [unknown]; of a line's function: its name, or
+ * [unknown]. Bytes as they are in the profile. */
+int format_append_address(const struct profile *profile, uint32_t location, struct buffer *out);
+int format_append_function(const struct profile *profile, uint32_t function, struct buffer *out);
+
 /* Whether a mapping's file name means kernel code: "[kernel.kallsyms]" and whatever starts with "[kernel", and modules in
  * brackets such as "[nf_tables]"; not what the kernel puts into user space ("[vdso]", "[heap]", "[stack:42]" ...). */
 bool format_is_kernel_file(struct bytes file_name);
 #define FORMAT_KERNEL_FILE "[kernel.kallsyms]"
 
+/* Of profile.frame.type of OpenTelemetry's semantic conventions; "jit" and "interpreted" are ours, for sources that do not say
+ * which. */
+enum profile_frame_type format_frame_type(struct bytes name);
+
 /* The label's text as a series would show it ("NUMBER" or "NUMBER UNIT" for numeric ones), appended to out. */
 int format_append_label_value(const struct profile *profile, const struct profile_label *label, struct buffer *out);
+
+/* Whether folded stacks have a column for each value: "base" and "new", neither of them the one to show. */
+bool folded_holds_both(const struct profile *profile);
+
+/* A sample type by its names. */
+int format_add_type(struct profile *profile, const char *type, const char *unit, struct error *err);
 
 /* What a failed append to a buffer means: -ENOMEM or -E2BIG, said. */
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err);
 
 /* Rows of formats[] */
-extern const struct format format_pprof, format_otlp, format_folded;
+/* clang-format off */
+extern const struct format format_perf_data;
+extern const struct format format_jfr;
+extern const struct format format_pprof;
+extern const struct format format_otlp;
+extern const struct format format_firefox;
+extern const struct format format_speedscope;
+extern const struct format format_chrome_trace;
+extern const struct format format_dhat;
+extern const struct format format_cpuprofile;
+extern const struct format format_callgrind;
+extern const struct format format_perf_script;
+extern const struct format format_folded;
+extern const struct format format_parquet;
+/* clang-format on */
 
 #endif

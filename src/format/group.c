@@ -103,6 +103,29 @@ bool format_is_kernel_file(struct bytes file_name)
 	return true;
 }
 
+int format_append_address(const struct profile *profile, uint32_t id, struct buffer *out)
+{
+	const struct profile_location *location = &profile->locations[id];
+	struct bytes file = profile_string_bytes(profile, profile->mappings[location->mapping].file_name);
+	if (file.len > 0) {
+		const uint8_t *slash = memrchr(file.data, '/', file.len);
+		size_t skip = slash ? (size_t)(slash - file.data) + 1 : 0;
+		int r = buffer_append(out, file.data + skip, file.len - skip);
+		return r < 0 ? r : buffer_printf(out, "+0x%llx", (unsigned long long)profile_location_file_offset(profile, id));
+	}
+	if (location->address)
+		return buffer_printf(out, "0x%llx", (unsigned long long)location->address);
+	return buffer_append_string(out, "[unknown]");
+}
+
+int format_append_function(const struct profile *profile, uint32_t id, struct buffer *out)
+{
+	const struct profile_function *function = &profile->functions[id];
+	uint32_t name = function->name ? function->name : function->system_name;
+	struct bytes text = profile_string_bytes(profile, name);
+	return name ? buffer_append(out, text.data, text.len) : buffer_append_string(out, "[unknown]");
+}
+
 int format_append_label_value(const struct profile *profile, const struct profile_label *label, struct buffer *out)
 {
 	if (label->value || (label->number == 0 && label->unit == 0)) {
@@ -115,6 +138,15 @@ int format_append_label_value(const struct profile *profile, const struct profil
 	struct bytes unit = profile_string_bytes(profile, label->unit);
 	r = buffer_append_byte(out, ' ');
 	return r < 0 ? r : buffer_append(out, unit.data, unit.len);
+}
+
+int format_add_type(struct profile *profile, const char *type, const char *unit, struct error *err)
+{
+	uint32_t type_id, unit_id;
+	int r = profile_add_cstring(profile, type, &type_id, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, unit, &unit_id, err);
+	return r < 0 ? r : profile_add_sample_type(profile, type_id, unit_id, err);
 }
 
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err)

@@ -27,4 +27,9 @@ int otlp_encode(const struct profile *const *profiles, size_t count, struct buff
 int otlp_encode_response(uint64_t rejected_profiles, const char *message, struct buffer *out, struct error *err);
 int otlp_decode_response(struct bytes input, uint64_t *ret_rejected, struct buffer *ret_message, struct error *err);
 
+/* The same in JSON. A request becomes the protobuf that otlp_decode() takes; -EBADMSG names the member. */
+int otlp_json_to_binary(struct bytes json, struct buffer *out, struct error *err);
+/* What otlp_encode_response() wrote, as JSON. */
+int otlp_json_from_response(struct bytes response, struct buffer *out, struct error *err);
+
 #endif

@@ -584,8 +584,7 @@ static int get_function(struct otlp_dictionary *dictionary, uint64_t index, uint
 	return r;
 }
 
-/* profile.frame.type of the semantic conventions; "jit" and "interpreted" are ours, for sources that do not say which. */
-static enum profile_frame_type frame_type_of(struct bytes name)
+enum profile_frame_type format_frame_type(struct bytes name)
 {
 	static const struct {
 		const char *name;
@@ -626,7 +625,7 @@ static int get_location(struct otlp_dictionary *dictionary, uint64_t index, uint
 	struct profile_location location = {.address = raw.address};
 	struct bytes type = {0};
 	if (find_attribute(dictionary, "profile.frame.type", &type))
-		location.frame_type = frame_type_of(type);
+		location.frame_type = format_frame_type(type);
 	/* Only now, since it uses the same list of attributes. */
 	r = get_mapping(dictionary, raw.mapping, &location.mapping, err);
 	for (size_t i = 0; i < dictionary->line_count && r == 0; i++)

@@ -3,16 +3,18 @@
  * OTLP as a file format, where one file is one profile.
  *
  * A file holds one request, or, as the collector's file exporter writes them, several, each behind its length in four bytes,
- * big-endian. All their profiles become one: those of the same type are merged, and those of different types (which OTLP keeps
- * apart, even if they came from the same samples) become the columns of one profile, if their period types agree.
+ * big-endian; or requests in JSON, one a line. All their profiles become one: those of the same type are merged, and those of
+ * different types (which OTLP keeps apart, even if they came from the same samples) become the columns of one profile, if their
+ * period types agree.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "codec/protobuf.h"
 #include "format/format_int.h"
-#include "format/otlp.h"
+#include "format/otlp_int.h"
 #include "profile/merge.h"
 
 #define FRAME_HEAD 4
@@ -64,6 +66,28 @@ static int decode_frames(struct bytes input, const struct format_options *option
 		at += FRAME_HEAD + message.len;
 	}
 	return 0;
+}
+
+static int decode_json(struct bytes input, const struct format_options *options, struct otlp_request *ret, struct error *err)
+{
+	struct bytes rest = input;
+	int r = 0;
+	while (rest.len > 0 && !r) {
+		_cleanup_(otlp_request_release) struct otlp_request request;
+		_cleanup_(buffer_release) struct buffer message;
+		struct bytes json = otlp_json_next(&rest);
+		otlp_request_init(&request);
+		/* Numbers and names take less room in protobuf. */
+		buffer_init(&message, json.len + KIB);
+		r = json.len ? otlp_json_to_binary(json, &message, err) : 0;
+		if (!r)
+			r = otlp_decode(buffer_bytes(&message), options, &request, err);
+		if (!r)
+			r = append_profiles(ret, &request, err);
+		if (r)
+			return error_prefix(err, r, "request at byte %zu", (size_t)(json.data - input.data));
+	}
+	return r;
 }
 
 /* ---- many profiles become one ---- */
@@ -196,7 +220,9 @@ static int decode(struct bytes input, const struct format_options *options, stru
 {
 	_cleanup_(otlp_request_release) struct otlp_request request;
 	otlp_request_init(&request);
-	int r = is_framed(input) ? decode_frames(input, options, &request, err) : otlp_decode(input, options, &request, err);
+	int r = is_framed(input)	  ? decode_frames(input, options, &request, err)
+		: otlp_json_detect(input) ? decode_json(input, options, &request, err)
+					  : otlp_decode(input, options, &request, err);
 	if (r < 0)
 		return r;
 	if (request.count == 0)
@@ -220,7 +246,7 @@ static bool detect(struct bytes input)
 	struct pb_cursor cursor, nested;
 	struct pb_field field, inner;
 	int r;
-	if (is_framed(input))
+	if (is_framed(input) || otlp_json_detect(input))
 		return true;
 	pb_open(&cursor, input);
 	while ((r = pb_next(&cursor, &field, NULL)) > 0) {
@@ -235,8 +261,11 @@ static bool detect(struct bytes input)
 
 const struct format format_otlp = {
 	.name = "otlp",
-	.extensions = ".otlp .otlp.pb",
-	.description = "OpenTelemetry profiles: collectors, eBPF profilers",
+	.extensions = ".otlp .otlp.pb .otlp.json",
+	.description = "OpenTelemetry profiles, protobuf or JSON: collectors, eBPF profilers",
+	.holds = FORMAT_HOLDS_TYPES | FORMAT_HOLDS_TIMES | FORMAT_HOLDS_THREADS | FORMAT_HOLDS_LABELS | FORMAT_HOLDS_LINKS |
+		 FORMAT_HOLDS_FILES | FORMAT_HOLDS_LINES | FORMAT_HOLDS_INLINES | FORMAT_HOLDS_ADDRESSES |
+		 FORMAT_HOLDS_SYSTEM_NAMES | FORMAT_HOLDS_FRAME_TYPES,
 	.detect = detect,
 	.decode = decode,
 	.encode = encode,

@@ -9,6 +9,10 @@
 /* otlp_join.c: profiles of process_stats that belong together become one. After a failure the request can only be released. */
 int otlp_join_process_stats(struct otlp_request *request, struct error *err);
 
+/* otlp_json.c: whether a file holds requests in JSON, and the next of them. */
+bool otlp_json_detect(struct bytes input);
+struct bytes otlp_json_next(struct bytes *rest);
+
 /* ProfilesDictionary's field numbers. */
 enum otlp_table_number {
 	OTLP_MAPPINGS = 1,

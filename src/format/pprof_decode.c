@@ -16,7 +16,7 @@
  * the samples themselves.
  *
  * Identifiers are arbitrary 64-bit numbers in theory and 1, 2, 3 ... in nearly every file: the latter go to an array, the rest
- * to a hash table, keyed by a secret bijection of the id so that a file cannot be made to collide.
+ * to a hash table, a guarded one so that a file cannot be made to collide.
  *
  * Consecutive samples mostly share the callers: the previous stack is kept, and the trie is asked only from the first frame on
  * that differs, which halves the time to decode.
@@ -26,7 +26,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -46,7 +45,6 @@ struct id_table {
 	uint32_t *dense; /* ids 1 .. dense_count */
 	size_t dense_count, dense_capacity;
 	struct map64 sparse;
-	uint64_t secret;
 };
 
 struct decoder {
@@ -155,22 +153,13 @@ static int get_string(struct decoder *decoder, uint64_t index, const char *name,
 
 static void id_table_init(struct id_table *table)
 {
-	const void *random = (const void *)getauxval(AT_RANDOM);
-	table->secret = 0x6a09e667f3bcc909ull;
-	if (random)
-		memcpy(&table->secret, random, sizeof(table->secret));
-	map64_init(&table->sparse);
+	map64_init_guarded(&table->sparse);
 }
 
 static void id_table_release(struct id_table *table)
 {
 	mem_free(table->dense);
 	map64_release(&table->sparse);
-}
-
-static uint64_t sparse_key(const struct id_table *table, uint64_t id)
-{
-	return (id ^ table->secret) * (table->secret | 1);
 }
 
 static inline bool id_table_get(const struct id_table *table, uint64_t id, uint32_t *ret)
@@ -180,7 +169,7 @@ static inline bool id_table_get(const struct id_table *table, uint64_t id, uint3
 		return true;
 	}
 	uint64_t value;
-	if (!map64_get(&table->sparse, sparse_key(table, id), &value))
+	if (!map64_get(&table->sparse, id, &value))
 		return false;
 	*ret = (uint32_t)value;
 	return true;
@@ -194,7 +183,7 @@ static int id_table_add(struct id_table *table, uint64_t id, uint32_t value, con
 	if (id_table_get(table, id, &other))
 		return error_set(err, -EBADMSG, "several %ss have the id %llu", what, (unsigned long long)id);
 	if (id - 1 != table->dense_count)
-		return map64_put(&table->sparse, sparse_key(table, id), value) < 0 ? error_nomem(err) : 0;
+		return map64_put(&table->sparse, id, value) < 0 ? error_nomem(err) : 0;
 	if (array_reserve(&table->dense, &table->dense_capacity, table->dense_count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
 	table->dense[table->dense_count++] = value;
@@ -802,6 +791,8 @@ const struct format format_pprof = {
 	.name = "pprof",
 	.extensions = ".pb.gz .pb .pprof",
 	.description = "pprof, gzip'ed protocol buffers: Go, go tool pprof, most profilers",
+	.holds = FORMAT_HOLDS_TYPES | FORMAT_HOLDS_THREADS | FORMAT_HOLDS_LABELS | FORMAT_HOLDS_FILES | FORMAT_HOLDS_LINES |
+		 FORMAT_HOLDS_INLINES | FORMAT_HOLDS_ADDRESSES | FORMAT_HOLDS_SYSTEM_NAMES | FORMAT_HOLDS_COMMENTS,
 	.detect = detect,
 	.decode = pprof_decode,
 	.encode = pprof_encode,

@@ -124,6 +124,12 @@ static bool find_set(const struct profile *profile, uint64_t hash, const struct 
 	return false;
 }
 
+int profile_number_label(struct profile *profile, uint32_t key, int64_t number, struct profile_label *ret, struct error *err)
+{
+	*ret = (struct profile_label){.key = key, .number = number};
+	return number ? 0 : profile_add_cstring(profile, "0", &ret->value, err);
+}
+
 int profile_add_label_set(struct profile *profile, const struct profile_label *labels, size_t count, uint32_t *ret_id,
 			  struct error *err)
 {

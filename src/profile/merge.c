@@ -344,6 +344,10 @@ int profile_merge(struct profile *to, const struct profile *from, bool drop_time
 		return r;
 	if (was_empty) {
 		r = copy_headers(to, from, copy, err);
+		uint32_t program;
+		/* The first mapping is the program's, to readers; samples come in another order. */
+		if (r == 0 && from->mapping_count > 1)
+			r = profile_copy_mapping(copy, 1, &program, err);
 		if (r < 0)
 			return r;
 	}

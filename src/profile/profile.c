@@ -28,22 +28,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "profile/resolve.h"
 
 /* ---- life ---- */
-
-static uint64_t process_seed(void)
-{
-	const void *random = (const void *)getauxval(AT_RANDOM);
-	uint64_t seed = 0x9ae16a3b2f90404full;
-	if (random)
-		memcpy(&seed, random, sizeof(seed));
-	return seed | 1;
-}
 
 static int add_first_entries(struct profile *profile, struct error *err)
 {
@@ -86,7 +76,7 @@ int profile_new(struct profile **ret, struct error *err)
 	if (!profile->index)
 		return error_nomem(err);
 	profile->index->entities_max = LIMIT_PROFILE_ENTITIES;
-	profile->index->seed = process_seed();
+	profile->index->seed = hash64_secret();
 	if (intern_init(&profile->strings, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
 	int r = add_first_entries(profile, err);

@@ -158,6 +158,9 @@ int profile_add_stack(struct profile *profile, uint32_t parent, uint32_t locatio
 /* locations leaf first, as formats have them. */
 int profile_add_stack_leaf_first(struct profile *profile, const uint32_t *locations, size_t count, uint32_t *ret_id,
 				 struct error *err);
+/* A label of a number without a unit. 0 becomes the text "0": as a number it is the empty text in pprof, which has no place for
+ * the difference. */
+int profile_number_label(struct profile *profile, uint32_t key, int64_t number, struct profile_label *ret, struct error *err);
 /* Sorts a copy by key; equal (key, value, number, unit) entries are kept once; different values of one key are all kept (pprof
  * allows them). */
 int profile_add_label_set(struct profile *profile, const struct profile_label *labels, size_t count, uint32_t *ret_id,

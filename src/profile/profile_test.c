@@ -216,6 +216,21 @@ static void test_label_sets(void **state)
 }
 
 /* Sorting by insertion and by qsort must agree. */
+static void test_number_labels(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = new_profile();
+	struct profile_label label = {.unit = 7};
+	uint32_t key = test_string(profile, "thread.id");
+	assert_int_equal(profile_number_label(profile, key, -18, &label, NULL), 0);
+	assert_int_equal(label.key, key);
+	assert_int_equal(label.number, -18);
+	assert_int_equal(label.value, 0);
+	assert_int_equal(label.unit, 0);
+	assert_int_equal(profile_number_label(profile, key, 0, &label, NULL), 0);
+	assert_int_equal(label.number, 0);
+	assert_string_equal(profile_string(profile, label.value), "0");
+}
+
 static void test_large_label_sets(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = new_profile();
@@ -550,6 +565,7 @@ int main(void)
 		cmocka_unit_test(test_interning_model),
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_label_sets),
+		cmocka_unit_test(test_number_labels),
 		cmocka_unit_test(test_large_label_sets),
 		cmocka_unit_test(test_samples_and_aggregation),
 		cmocka_unit_test(test_sample_type_lookup),

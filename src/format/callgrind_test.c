@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/test_format.h"
+
+#include "base/fault.h"
+
+static struct buffer notes;
+
+static int decode(const char *text, struct profile **ret, struct error *err)
+{
+	struct bytes input = bytes_of_string(text);
+	struct format_options options = {.notes = &notes};
+	uint8_t *copy = exact_copy(input);
+	*ret = NULL;
+	buffer_clear(&notes);
+	int r = format_callgrind.decode((struct bytes){copy, input.len}, &options, ret, err);
+	free(copy);
+	return r;
+}
+
+static void check_profile(const struct profile *profile, const char *type, const char *expected)
+{
+	struct format_options options = {.sample_type = type};
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
+	assert_string_equal(buffer_string(&out), expected);
+	buffer_release(&out);
+}
+
+static struct profile *read_text(const char *text)
+{
+	struct profile *profile;
+	struct error err = {0};
+	if (decode(text, &profile, &err) < 0)
+		fail_msg("%s", err.message);
+	return profile;
+}
+
+static void check(const char *text, const char *type, const char *expected)
+{
+	struct profile *profile = read_text(text);
+	check_profile(profile, type, expected);
+	profile_free(profile);
+}
+
+/* `shared` is called by a and b; names and positions are compressed; two events, of which lines may leave out the last. */
+static const char graph[] = "# callgrind format\n"
+			    "version: 1\n"
+			    "pid: 17\n"
+			    "cmd: ./program x\n"
+			    "part: 1\n\n"
+			    "positions: line\n"
+			    "events: Ir Dr\n"
+			    "summary: 910 5\n\n"
+			    "ob=(1) /bin/program\n"
+			    "fl=(1) main.c\n"
+			    "fn=(1) main\n"
+			    "6 10 1\n"
+			    "cfn=(2) a\n"
+			    "calls=1 -2 \n"
+			    "* 150\n"
+			    "cfi=(2) other.c\n"
+			    "cfn=(3) b\n"
+			    "calls=2 3\n"
+			    "+2 750 4\n"
+			    "jump=3 +1\n"
+			    "+1\n\n"
+			    "fn=(2)\n"
+			    "4 50\n"
+			    "cfi=(2)\n"
+			    "cfn=(4) shared(int (*)(int))\n"
+			    "calls=10 -1\n"
+			    "* 100\n\n"
+			    "fl=(2)\n"
+			    "fn=(3)\n"
+			    "0x3 450\n"
+			    "cfn=(4)\n"
+			    "calls=30 1\n"
+			    "* 300 4\n\n"
+			    "fn=(4)\n"
+			    "1 300 3\n"
+			    "fi=(3) inlined.h\n"
+			    "77 100 1\n"
+			    "fe=(2)\n"
+			    "totals: 910 5\n";
+
+static void test_shares(void **state)
+{
+	assert_ptr_equal(format_detect(bytes_of_string(graph)), &format_callgrind);
+	check(graph, "Ir",
+	      "main 10\nmain;a 50\nmain;a;shared(int (*)(int)) 100\nmain;b 450\nmain;b;shared(int (*)(int)) 300\n");
+	assert_non_null(strstr(buffer_string(&notes), "1 functions have several callers"));
+	assert_non_null(strstr(buffer_string(&notes), "how often functions were called\n1 jumps within functions\n"));
+	/* Shares go by the first event. */
+	struct profile *profile = read_text(graph);
+	assert_int_equal(profile_total(profile, 0), 910);
+	assert_int_equal(profile_total(profile, 1), 5);
+	assert_string_equal(profile_string(profile, profile->comments[0]), "./program x");
+	assert_int_equal(profile->labels[profile->label_sets[profile->resource_labels].first].number, 17);
+	bool found = false;
+	for (size_t i = 1; i < profile->location_count; i++) {
+		const struct profile_location *location = &profile->locations[i];
+		const struct profile_line *line = &profile->lines[location->line_first];
+		const struct profile_function *function = &profile->functions[line->function];
+		assert_string_equal(profile_string(profile, profile->mappings[location->mapping].file_name), "/bin/program");
+		found |= line->line == 77 && strcmp(profile_string(profile, function->file_name), "inlined.h") == 0;
+	}
+	assert_true(found);
+	profile_free(profile);
+}
+
+static void test_recursion(void **state)
+{
+	/* What a function calls of itself stays one frame. */
+	check("events: Ir\nfn=main\n1 5\ncfn=f\ncalls=1 0\n2 20\n\nfn=f\n3 20\ncfn=f\ncalls=3 0\n3 12\n", "Ir",
+	      "main 5\nmain;f 20\n");
+	/* A cycle ends, and what goes round in it is nobody's own. */
+	check("events: Ir\nfn=main\n1 5\ncfn=f\ncalls=1 0\n2 20\n\nfn=f\n3 4\ncfn=g\ncalls=1 0\n4 16\n\nfn=g\n5 16\ncfn=f\n"
+	      "calls=1 0\n5 7\n",
+	      "Ir", "main 5\nmain;f 4\nmain;f;g 16\n");
+	/* Nobody calls into the cycle. */
+	check("events: Ir\nfn=f\n3 4\ncfn=g\ncalls=1 0\n3 6\n\nfn=g\n5 6\ncfn=f\ncalls=1 0\n5 10\n", "Ir", "g 6\ng;f 4\n");
+}
+
+static void test_positions(void **state)
+{
+	/* As `go tool pprof -callgrind` writes it. */
+	const char *text = "positions: instr line\nevents: cpu(ms)\n\nob=(1) /bin/x\nfl=(1) a.go\nfn=(1) f\n0x1000 1 1100\n\n"
+			   "ob=(1)\nfl=(2) b.go\nfn=(2) g\n+4096 9 10\ncfl=(1)\ncfn=(1)\ncalls=0 * 1\n* * 1100\n";
+	struct profile *profile = read_text(text);
+	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_callgrind);
+	check_profile(profile, "cpu", "g 10\ng;f 1100\n");
+	assert_string_equal(profile_string(profile, profile->sample_types[0].unit), "milliseconds");
+	uint32_t stack[4];
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		size_t depth = profile_stack_locations(profile, profile->samples[i].stack, stack, 4);
+		assert_int_equal(profile->locations[stack[depth - 1]].address, 0x2000);
+		assert_int_equal(profile->lines[profile->locations[stack[depth - 1]].line_first].line, 9);
+		if (depth == 2)
+			assert_int_equal(profile->locations[stack[0]].address, 0x1000);
+	}
+	profile_free(profile);
+}
+
+static void refuse(const char *text, const char *says)
+{
+	struct profile *profile;
+	struct error err = {0};
+	assert_true(decode(text, &profile, &err) < 0);
+	if (!strstr(err.message, says))
+		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
+}
+
+static void test_refused(void **state)
+{
+	refuse("version: 1\n", "there is no line \"events:\"");
+	refuse("fn=f\n1 2\n", "line 2: costs before the line \"events:\"");
+	refuse("events: Ir\n1 2\n", "line 2: costs of no function");
+	refuse("events: Ir\nfn=(3)\n", "line 2: the name (3) is used and was not given before");
+	refuse("events: Ir\nfn=f\n1 2 3\n", "more costs than the 1 events");
+	refuse("events: Ir\nfn=f\n1 x\n", "a cost is no number");
+	refuse("events: Ir\nfn=f\n1 2x\n", "a cost is no number");
+	refuse("events: Ir\nfn=f\n+x 2\n", "a position is no number");
+	refuse("events: Ir\nfn=f\ncalls=1 2\n", "calls of no function");
+	refuse("events: Ir\nfn=f\nwhat is this\n", "line 3: it is nothing that is known");
+	refuse("events: Ir\nevents: Ir Dr\n", "line 2: there are 2 events, and 1 in a part before");
+	refuse("events: Ir\npositions: moon\n", "positions are neither");
+	refuse("events: Ir\nfn=f\n1 9223372036854775807\n1 9223372036854775807\n", "does not fit into 64 bits");
+	refuse("events: Ir\nfn=f\n1 9223372036854775808\n", "out of range");
+}
+
+/* Each level calls the next one from two places: 2^40 paths, if all were followed. */
+static void test_many_paths(void **state)
+{
+	struct buffer text;
+	buffer_init(&text, SIZE_MAX);
+	buffer_append_string(&text, "events: Ir\n");
+	int64_t total = 0;
+	for (int i = 0; i < 40; i++) {
+		for (int k = 0; k < 2; k++) {
+			buffer_printf(&text, "fn=f%d_%d\n1 %d\n", i, k, 7 + i);
+			total += 7 + i;
+			for (int n = 0; n < 2 && i < 39; n++)
+				buffer_printf(&text, "cfn=f%d_%d\ncalls=1 0\n%d %d\n", i + 1, n, 2 + n, (39 - i) * 1000 + k);
+		}
+	}
+	struct profile *profile = read_text(buffer_string(&text));
+	assert_int_equal(profile_total(profile, 0), total);
+	assert_true(profile->sample_count < 100000);
+	profile_free(profile);
+	buffer_release(&text);
+}
+
+static void try_one(struct bytes damaged)
+{
+	struct profile *profile = NULL;
+	format_callgrind.decode(damaged, NULL, &profile, NULL);
+	format_callgrind.detect(damaged);
+	profile_free(profile);
+}
+
+static void test_damaged(void **state)
+{
+	try_damaged(bytes_of_string(graph), 3000, try_one);
+}
+
+static void test_no_memory(void **state)
+{
+	for (uint64_t n = 1;; n++) {
+		struct profile *profile = NULL;
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = format_callgrind.decode(bytes_of_string(graph), NULL, &profile, NULL);
+		bool hit = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, hit ? -ENOMEM : 0);
+		profile_free(profile);
+		if (!hit)
+			break;
+	}
+}
+
+static int set_up(void **state)
+{
+	buffer_init(&notes, SIZE_MAX);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	buffer_release(&notes);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shares),	  cmocka_unit_test(test_recursion),  cmocka_unit_test(test_positions),
+		cmocka_unit_test(test_refused),	  cmocka_unit_test(test_many_paths), cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/test_format.h"
+
+#include "base/fault.h"
+
+static struct buffer notes;
+
+static int decode(const char *text, struct profile **ret, struct error *err)
+{
+	struct bytes input = bytes_of_string(text);
+	struct format_options options = {.notes = &notes};
+	uint8_t *copy = exact_copy(input);
+	*ret = NULL;
+	buffer_clear(&notes);
+	int r = format_chrome_trace.decode((struct bytes){copy, input.len}, &options, ret, err);
+	free(copy);
+	return r;
+}
+
+static struct profile *read_text(const char *text)
+{
+	struct profile *profile;
+	struct error err = {0};
+	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_chrome_trace);
+	if (decode(text, &profile, &err) < 0)
+		fail_msg("%s", err.message);
+	return profile;
+}
+
+static void check_profile(const struct profile *profile, const char *type, const char *expected)
+{
+	struct format_options options = {.sample_type = type};
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
+	assert_string_equal(out.len ? buffer_string(&out) : "", expected);
+	buffer_release(&out);
+}
+
+static void check(const char *text, const char *expected, const char *left_out)
+{
+	struct profile *profile = read_text(text);
+	check_profile(profile, "time", expected);
+	assert_string_equal(notes.len ? buffer_string(&notes) : "", left_out);
+	profile_free(profile);
+}
+
+#define EVENT(ph, name, ts, rest) "{\"ph\":\"" ph "\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" #ts rest "}"
+
+static void test_durations(void **state)
+{
+	/* a from 0 to 10, in it b from 2 to 5 and c from 5 to 6, in which d, which ends where c does */
+	check("[" EVENT("B", "a", 0, "") "," EVENT("B", "b", 2, "") "," EVENT("E", "b", 5, "") "," EVENT(
+		      "X", "c", 5, ",\"dur\":1") "," EVENT("X", "d", 5.5, ",\"dur\":0.5") "," EVENT("E", "", 10, "") "]",
+	      "a 6000\na;b 3000\na;c 500\na;c;d 500\n", "");
+	/* Out of order; those that begin at once nest by length; one that lasts no time is there and has none. */
+	check("{\"metadata\":{},\"traceEvents\" : [" EVENT("X", "in", 1, ",\"dur\":2") "," EVENT(
+		      "X", "out", 1, ",\"dur\":8") "," EVENT("X", "zero", 4, ",\"dur\":0") "," EVENT("X", "zero", 5, "") "]}",
+	      "out 6000\nout;in 2000\n", "");
+	/* No last bracket; a last comma. */
+	check("[" EVENT("X", "a", 1, ",\"dur\":2") ",\n", "a 2000\n", "");
+	check("[" EVENT("X", "a", 1, ",\"dur\":2") "\n", "a 2000\n", "");
+	check("[" EVENT("X", "a", 1, ",\"dur\":2") ",\n]", "a 2000\n", "");
+}
+
+static void test_damaged_nesting(void **state)
+{
+	check("[" EVENT("E", "x", 0, "") "," EVENT("B", "a", 1, "") "," EVENT("B", "b", 2, "") "," EVENT(
+		      "E", "a", 4, "") "," EVENT("B", "c", 5, "") "," EVENT("X", "d", 6, ",\"dur\":1") "]",
+	      "a 1000\na;b 2000\nc 1000\nc;d 1000\n",
+	      "1 ends of events that had not begun\n1 ends that are missing: the events last as long as their thread\n");
+	check("[" EVENT("X", "a", 0, ",\"dur\":5") "," EVENT("X", "b", 3, ",\"dur\":5") "]", "a 3000\na;b 2000\n",
+	      "1 ends of events that outlast the one that they began in\n");
+	check("[" EVENT("X", "a", 0, ",\"dur\":5") "," EVENT("C", "n", 3, "") "," EVENT("b", "n", 3, "") "]", "a 5000\n",
+	      "2 events that do not last, or are of no thread: instants, counters, flows and the like\n");
+}
+
+static void test_threads(void **state)
+{
+	struct profile *profile =
+		read_text("[{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"main\"}},"
+			  "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"app\"}},"
+			  "{\"ph\":\"X\",\"name\":\"a\",\"pid\":\"srv\",\"tid\":\"io\",\"ts\":3,\"dur\":2}," EVENT(
+				  "X", "a", 7, ",\"dur\":2") "]");
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		dump_labels(profile, profile->samples[i].labels, &out);
+		buffer_printf(&out, " @%lld\n", (long long)profile->samples[i].time_ns);
+	}
+	assert_string_equal(buffer_string(&out),
+			    " process.executable.name=app/0/ process.pid=/1/ thread.id=/2/ thread.name=main/0/ @7000\n"
+			    " process.executable.name=srv/0/ thread.name=io/0/ @3000\n");
+	buffer_release(&out);
+	profile_free(profile);
+}
+
+#define NODE(id, name, parent)                                                                                                 \
+	"{\"id\":" #id ",\"callFrame\":{\"functionName\":\"" name "\",\"url\":\"a.js\",\"lineNumber\":4}" parent "}"
+static const char chunks[] =
+	"{\"traceEvents\":["
+	"{\"ph\":\"P\",\"name\":\"Profile\",\"pid\":1,\"tid\":2,\"ts\":3,\"id\":\"0x1\",\"args\":{\"data\":{\"startTime\":100}}"
+	"},"
+	"{\"ph\":\"P\",\"name\":\"ProfileChunk\",\"pid\":1,\"tid\":9,\"ts\":4,\"id\":\"0x1\",\"args\":{\"data\":{"
+	"\"cpuProfile\":{"
+	"\"nodes\":[" NODE(1, "(root)", "") "," NODE(
+		2, "f",
+		",\"parent\":1") "],\"samples\":[2,2]},\"timeDeltas\":[10,20],"
+				 "\"lines\":[17,0],\"columns\":[3,0]}}}," EVENT(
+					 "X", "event", 1,
+					 ",\"dur\":2") ","
+						       "{\"ph\":\"P\",\"name\":\"ProfileChunk\",\"pid\":1,\"tid\":9,\"ts\":4,"
+						       "\"id\":\"0x1\",\"args\":{\"data\":{\"cpuProfile\":{"
+						       "\"nodes\":[" NODE(3, "g",
+									  ",\"parent\":2") "],\"samples\":[3]},\"timeDeltas\":["
+											   "5],\"endTime\":142}}}]}";
+
+static void test_cpu_profile(void **state)
+{
+	struct profile *profile = read_text(chunks);
+	assert_int_equal(profile->sample_type_count, 3);
+	assert_int_equal(profile_default_sample_type(profile), 1);
+	check_profile(profile, "samples", "f_[j] 2\nf_[j];g_[j] 1\n");
+	check_profile(profile, "wall", "f_[j] 25000\nf_[j];g_[j] 7000\n");
+	check_profile(profile, "time", "event 2000\n");
+	const struct profile_sample *first = &profile->samples[0];
+	assert_int_equal(first->time_ns, 110000);
+	const struct profile_location *leaf = &profile->locations[profile->stacks[first->stack].location];
+	assert_int_equal(profile->lines[leaf->line_first].line, 17);
+	assert_int_equal(profile->lines[leaf->line_first].column, 3);
+	/* Of the thread that was sampled. */
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	dump_labels(profile, first->labels, &out);
+	assert_string_equal(buffer_string(&out), " process.pid=/1/ thread.id=/2/");
+	buffer_release(&out);
+	profile_free(profile);
+	/* In a piece. */
+	profile = read_text(
+		"[{\"ph\":\"I\",\"name\":\"CpuProfile\",\"pid\":1,\"tid\":2,\"ts\":3,\"args\":{\"data\":{\"cpuProfile\":{"
+		"\"nodes\":[" NODE(1, "(root)", ",\"children\":[2]") "," NODE(
+			2, "f", "") "],\"samples\":[2],\"timeDeltas\":[10],\"startTime\":5,\"endTime\":17}}}}]");
+	check_profile(profile, "wall", "f_[j] 2000\n");
+	profile_free(profile);
+}
+
+static void refuse(const char *text, const char *says)
+{
+	struct profile *profile;
+	struct error err = {0};
+	assert_true(decode(text, &profile, &err) < 0);
+	if (!strstr(err.message, says))
+		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
+}
+
+static void test_refused(void **state)
+{
+	refuse("{", "not JSON");
+	refuse("{}", "there is no array of events");
+	refuse("[", "neither CPU profiles nor events");
+	refuse("[1]", "event 0: it is no object");
+	refuse("[{\"ph\":\"X\",\"name\":\"a\"}]", "event 0: it has no time");
+	refuse("[" EVENT("X", "a", 1e300, "") "]", "out of range");
+	refuse("[" EVENT("X", "a", 1, ",\"dur\":-1") "]", "negative");
+	refuse("[" EVENT("I", "a", 1, "") "]", "neither CPU profiles nor events");
+	refuse("[{\"ph\":\"P\",\"name\":\"ProfileChunk\",\"args\":{\"data\":{\"cpuProfile\":{\"nodes\":[{\"id\":1}]}}}}]",
+	       "event 0: node 0: it has no functionName");
+}
+
+static void try_one(struct bytes damaged)
+{
+	struct profile *profile = NULL;
+	format_chrome_trace.decode(damaged, NULL, &profile, NULL);
+	format_chrome_trace.detect(damaged);
+	profile_free(profile);
+}
+
+static void test_damaged(void **state)
+{
+	try_damaged(bytes_of_string(chunks), 3000, try_one);
+}
+
+static void test_no_memory(void **state)
+{
+	for (uint64_t n = 1;; n++) {
+		struct profile *profile = NULL;
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = format_chrome_trace.decode(bytes_of_string(chunks), NULL, &profile, NULL);
+		bool hit = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, hit ? -ENOMEM : 0);
+		profile_free(profile);
+		if (!hit)
+			break;
+	}
+}
+
+static int set_up(void **state)
+{
+	buffer_init(&notes, SIZE_MAX);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	buffer_release(&notes);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_durations),   cmocka_unit_test(test_damaged_nesting), cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_cpu_profile), cmocka_unit_test(test_refused),	    cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

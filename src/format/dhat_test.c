@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/test_format.h"
+
+#include "base/fault.h"
+
+static struct buffer notes;
+
+static int decode(const char *text, struct profile **ret, struct error *err)
+{
+	struct bytes input = bytes_of_string(text);
+	struct format_options options = {.notes = &notes};
+	uint8_t *copy = exact_copy(input);
+	*ret = NULL;
+	buffer_clear(&notes);
+	int r = format_dhat.decode((struct bytes){copy, input.len}, &options, ret, err);
+	free(copy);
+	return r;
+}
+
+#define TABLE                                                                                                                  \
+	"\"ftbl\":[\"[root]\",\"0x48417B4: malloc (in /usr/lib/vg.so)\",\"0x109169: wrap (heap.c:3)\",\"0x109169: keep(int) "  \
+	"(heap.c:4)\",\"0x1091AF: main (src/main.rs:6:17)\",\"0x5: ???\"]"
+#define POINT(tb, tbk, gb, gbk, eb, ebk, fs)                                                                                   \
+	"{\"tb\":" #tb ",\"tbk\":" #tbk ",\"tl\":9,\"mb\":9,\"mbk\":1,\"gb\":" #gb ",\"gbk\":" #gbk ",\"eb\":" #eb             \
+	",\"ebk\":" #ebk ",\"rb\":2,\"wb\":1,\"acc\":[1],\"fs\":" fs "}"
+#define HEAD                                                                                                                   \
+	"{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,\"bkacc\":true,\"cmd\":\"./heap "       \
+	"x\",\"pid\":17,"
+static const char heap[] = HEAD "\"pps\":[" POINT(1000, 2, 500, 1, 20, 1, "[1,2,3,4]") "," POINT(
+	70, 7, 0, 0, 7, 1, "[1,4]") "," POINT(5, 1, 0, 0, 0, 0, "[5]") "]," TABLE "}";
+
+static void check(const char *text, const char *type, const char *expected)
+{
+	struct profile *profile;
+	struct error err = {0};
+	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_dhat);
+	if (decode(text, &profile, &err) < 0)
+		fail_msg("%s", err.message);
+	struct format_options options = {.sample_type = type};
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(format_encode(&format_folded, profile, &options, &out, NULL), 0);
+	assert_string_equal(buffer_string(&out), expected);
+	buffer_release(&out);
+	profile_free(profile);
+}
+
+static void test_values(void **state)
+{
+	check(heap, "alloc_objects", "0x5 1\nmain;keep(int);wrap_[i];malloc 2\nmain;malloc 7\n");
+	check(heap, "alloc_space", "0x5 5\nmain;keep(int);wrap_[i];malloc 1000\nmain;malloc 70\n");
+	check(heap, "peak_objects", "main;keep(int);wrap_[i];malloc 1\n");
+	check(heap, NULL, "main;keep(int);wrap_[i];malloc 500\n");
+	check(heap, "inuse_objects", "main;keep(int);wrap_[i];malloc 1\nmain;malloc 1\n");
+	check(heap, "inuse_space", "main;keep(int);wrap_[i];malloc 20\nmain;malloc 7\n");
+	assert_string_equal(buffer_string(&notes),
+			    "the lifetimes of the blocks of 3 program points, and the most that each had\n"
+			    "how the blocks of 3 program points were read and written\n");
+	/* Other modes. */
+	check("{\"dhatFileVersion\":2,\"mode\":\"ad-hoc\",\"bklt\":false,\"bsu\":\"units\",\"bksu\":\"events\","
+	      "\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE "}",
+	      "units", "main 5\n");
+	check("{\"dhatFileVersion\":2,\"mode\":\"copy\",\"bklt\":false,\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE "}",
+	      "blocks", "main 2\n");
+}
+
+static void test_frames(void **state)
+{
+	struct profile *profile;
+	uint32_t stack[4];
+	assert_int_equal(decode(heap, &profile, NULL), 0);
+	assert_int_equal(profile_stack_locations(profile, profile->samples[0].stack, stack, 4), 3);
+	const struct profile_location *leaf = &profile->locations[stack[0]], *keep = &profile->locations[stack[1]],
+				      *root = &profile->locations[stack[2]];
+	assert_string_equal(profile_string(profile, profile->mappings[leaf->mapping].file_name), "/usr/lib/vg.so");
+	assert_int_equal(leaf->address, 0x48417b4);
+	assert_int_equal(keep->line_count, 2);
+	assert_int_equal(profile->lines[keep->line_first].line, 3);
+	assert_int_equal(profile->lines[keep->line_first + 1].line, 4);
+	assert_int_equal(profile->lines[root->line_first].line, 6);
+	assert_int_equal(profile->lines[root->line_first].column, 17);
+	assert_string_equal(profile_string(profile, profile->functions[profile->lines[root->line_first].function].file_name),
+			    "src/main.rs");
+	assert_string_equal(profile_string(profile, profile->comments[0]), "./heap x");
+	assert_int_equal(profile->labels[profile->label_sets[profile->resource_labels].first].number, 17);
+	profile_free(profile);
+}
+
+static void refuse(const char *text, const char *says)
+{
+	struct profile *profile;
+	struct error err = {0};
+	assert_true(decode(text, &profile, &err) < 0);
+	if (!strstr(err.message, says))
+		fail_msg("%s: \"%s\" does not say \"%s\"", text, err.message, says);
+}
+
+static void test_refused(void **state)
+{
+	refuse("{}", "there is no dhatFileVersion");
+	refuse("{\"dhatFileVersion\":1}", "of version 1");
+	refuse("{\"dhatFileVersion\":2}", "no array pps");
+	refuse("{\"dhatFileVersion\":2,\"pps\":[]}", "no mode");
+	refuse(HEAD "\"pps\":[]}", "no array ftbl");
+	refuse(HEAD "\"pps\":[],\"ftbl\":[1]}", "entry 0 of ftbl is no text");
+	refuse(HEAD "\"pps\":[{\"tb\":1}]," TABLE "}", "program point 0: it has no number tbk");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, -1, "[1]") "]," TABLE "}", "no number ebk");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "[6]") "]," TABLE "}", "an entry of ftbl that is not there, of 6");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "[1,-1]") "]," TABLE "}", "an entry of ftbl that is not there");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "1") "]," TABLE "}", "it has no array fs");
+}
+
+static void try_one(struct bytes damaged)
+{
+	struct profile *profile = NULL;
+	format_dhat.decode(damaged, NULL, &profile, NULL);
+	profile_free(profile);
+}
+
+static void test_damaged(void **state)
+{
+	try_damaged(bytes_of_string(heap), 3000, try_one);
+}
+
+static void test_no_memory(void **state)
+{
+	for (uint64_t n = 1;; n++) {
+		struct profile *profile = NULL;
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = format_dhat.decode(bytes_of_string(heap), NULL, &profile, NULL);
+		bool hit = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, hit ? -ENOMEM : 0);
+		profile_free(profile);
+		if (!hit)
+			break;
+	}
+}
+
+static int set_up(void **state)
+{
+	buffer_init(&notes, SIZE_MAX);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	buffer_release(&notes);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_values),	cmocka_unit_test(test_frames),	  cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_damaged), cmocka_unit_test(test_no_memory),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

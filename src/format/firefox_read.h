@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the Firefox Profiler format: reading. */
+#ifndef WICK_FORMAT_FIREFOX_READ_H
+#define WICK_FORMAT_FIREFOX_READ_H
+
+#include "codec/json_tree.h"
+#include "format/firefox_int.h"
+
+/* What a value of the file's samples is. */
+struct firefox_value {
+	const char *weight; /* the weightType, NULL = threadCPUDelta */
+	const char *type, *unit;
+	double scale; /* what one of the file's units is */
+};
+#define FIREFOX_VALUES_MAX 4
+
+struct firefox_reader {
+	struct profile *profile;
+	const struct json_node *root, *meta;
+	unsigned version;
+	uint32_t *mappings; /* by lib */
+	size_t lib_count;
+	uint32_t *frame_types; /* by category; FIREFOX_NONE = it does not tell */
+	size_t category_count;
+	struct firefox_value values[FIREFOX_VALUES_MAX];
+	size_t value_count;
+	double start_ms;
+	bool is_own, is_timed;
+	uint32_t name_key, tid_key, pid_key, process_key;
+	uint64_t markers, allocations; /* what is left out */
+	uint64_t without_time;
+};
+
+/* Where a thread's stacks are: its own tables, or those of all. */
+struct firefox_source {
+	const struct json_node *strings, *sources, *stacks, *frames, *funcs, *resources;
+};
+
+struct firefox_read_frame {
+	uint32_t func, lib;
+	int64_t address, category; /* -1 = none */
+	int64_t line, column, symbol;
+	bool is_inlined;
+};
+
+/* The number of rows of a table, by one of its columns. -EBADMSG. */
+int firefox_table_length(const struct json_node *table, const char *name, const char *column, size_t *ret, struct error *err);
+int firefox_read_libs(struct firefox_reader *reader, struct error *err);
+/* stacks, by row of stackTable: what is not 0 is wanted, and becomes a stack of the profile. */
+int firefox_read_stacks(struct firefox_reader *reader, const struct firefox_source *source, uint32_t *stacks, size_t count,
+			struct error *err);
+uint32_t firefox_frame_type(const struct firefox_reader *reader, int64_t category);
+
+#endif

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/firefox_int.h"
+
+#include "format/test_format.h"
+
+#include "base/fault.h"
+
+static struct buffer notes;
+
+static int decode(const char *text, struct profile **ret, struct error *err)
+{
+	struct bytes input = bytes_of_string(text);
+	struct format_options options = {.notes = &notes};
+	uint8_t *copy = exact_copy(input);
+	*ret = NULL;
+	buffer_clear(&notes);
+	int r = format_firefox.decode((struct bytes){copy, input.len}, &options, ret, err);
+	free(copy);
+	return r;
+}
+
+static struct profile *read_text(const char *text)
+{
+	struct profile *profile;
+	struct error err = {0};
+	if (decode(text, &profile, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_ptr_equal(format_detect(bytes_of_string(text)), &format_firefox);
+	return profile;
+}
+
+/* ---- one profile in several versions: main calls outer, into which inner is inlined; then an address without a name ---- */
+
+#define META(version, more)                                                                                                    \
+	"{\"meta\":{\"interval\":2,\"startTime\":1700000000000.5,\"preprocessedProfileVersion\":" version                      \
+	",\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"µs\"},"                                 \
+	"\"categories\":[{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"                               \
+	"{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}]" more "},"
+#define LIBS                                                                                                                   \
+	"\"libs\":[{\"name\":\"app\",\"path\":\"/bin/app\",\"breakpadId\":\"030201000504070608090A0B0C0D0E0F0\","              \
+	"\"codeId\":null},"                                                                                                    \
+	"{\"name\":\"vmlinux\",\"path\":\"\",\"breakpadId\":\"\",\"codeId\":\"beef\"}],"
+#define STRINGS	  "\"stringArray\":[\"main\",\"outer\",\"inner\",\"0x30\",\"a.c\",\"app\",\"vmlinux\"]"
+#define RESOURCES "\"name\":[5,6],\"host\":[null,null],\"type\":[1,1],\"length\":2}"
+#define STACKS	  "\"stackTable\":{\"frame\":[0,1,2,3],\"length\":4,"
+#define PREFIXES  STACKS "\"prefix\":[null,0,1,2]}"
+#define THREAD                                                                                                                 \
+	"{\"name\":\"worker\",\"processName\":\"app\",\"pid\":\"17\",\"tid\":18,\"isMainThread\":false,"                       \
+	"\"markers\":{\"name\":[0,1],\"length\":2},"                                                                           \
+	"\"samples\":{\"length\":3,\"stack\":[2,3,null],\"weight\":null,\"weightType\":\"samples\","                           \
+	"\"threadCPUDelta\":[5,null,7],"
+#define FRAMES                                                                                                                 \
+	"\"frameTable\":{\"length\":4,\"func\":[0,1,2,3],\"address\":[16,32,32,48],\"line\":[3,5,7,null],"                     \
+	"\"column\":[null,null,9,null],\"nativeSymbol\":[null,0,0,null],"
+
+static const char version_49[] = META("49", "") LIBS
+	"\"threads\":[" THREAD "\"time\":[0.25,2.25,4.5]}," STRINGS "," PREFIXES "," FRAMES
+	"\"inlineDepth\":[0,0,1,0],\"category\":[0,null,null,1],\"implementation\":[null,null,null,null]},"
+	"\"resourceTable\":{\"lib\":[0,1]," RESOURCES
+	",\"funcTable\":{\"length\":4,\"name\":[0,1,2,3],\"isJS\":[false,false,false,false],\"resource\":[0,0,0,1],"
+	"\"fileName\":[4,4,null,null],\"lineNumber\":[2,null,null,null]}}]}";
+
+static const char version_60[] = META("60", "") LIBS
+	"\"shared\":{" STRINGS ",\"sources\":{\"length\":1,\"uuid\":[null],\"filename\":[4]}," PREFIXES "," FRAMES
+	"\"inlineDepth\":[0,0,1,0],\"category\":[0,null,null,1]},"
+	"\"resourceTable\":{\"lib\":[0,1]," RESOURCES
+	",\"funcTable\":{\"length\":4,\"name\":[0,1,2,3],\"isJS\":[false,false,false,false],\"resource\":[0,0,0,1],"
+	"\"source\":[0,0,null,null],\"lineNumber\":[2,null,null,null]}},"
+	"\"threads\":[" THREAD "\"timeDeltas\":[0.25,2,2.25]}}]}";
+
+static const char version_75[] = META("75", "") LIBS
+	"\"shared\":{" STRINGS ",\"sources\":{\"length\":1,\"id\":[null],\"filename\":[4]}," STACKS
+	"\"prefixOffset\":[0,1,1,1]},"
+	"\"frameTable\":{\"length\":4,\"func\":[0,1,2,3],\"address\":[16,32,32,48],\"lib\":[0,0,0,1],\"line\":[3,5,7,0],"
+	"\"column\":[0,0,9,0],\"nativeSymbol\":[0,0,0,0],\"category\":[0,0,0,1],\"flags\":[22,26,59,6]},"
+	"\"resourceTable\":{" RESOURCES
+	",\"funcTable\":{\"length\":4,\"name\":[0,1,2,3],\"flags\":[28,12,4,4],\"resource\":[0,0,0,1],"
+	"\"source\":[0,0,0,0],\"lineNumber\":[2,0,0,0]}},"
+	"\"threads\":[" THREAD "\"timeDeltas\":[0.25,2,2.25]}}]}";
+
+static void check_location(const struct profile *profile, uint32_t stack, const char *mapping, uint64_t offset, uint32_t type,
+			   const char *lines)
+{
+	uint32_t id = profile->stacks[stack].location;
+	const struct profile_location *location = &profile->locations[id];
+	struct buffer text;
+	buffer_init(&text, SIZE_MAX);
+	for (uint32_t i = 0; i < location->line_count; i++) {
+		const struct profile_line *line = &profile->lines[location->line_first + i];
+		const struct profile_function *function = &profile->functions[line->function];
+		buffer_printf(&text, "%s|%s:%lld %lld:%lld;", profile_string(profile, function->name),
+			      profile_string(profile, function->file_name), (long long)function->start_line,
+			      (long long)line->line, (long long)line->column);
+	}
+	assert_string_equal(text.len ? buffer_string(&text) : "", lines);
+	assert_string_equal(profile_string(profile, profile->mappings[location->mapping].file_name), mapping);
+	assert_int_equal(profile_location_file_offset(profile, id), offset);
+	assert_int_equal(location->frame_type, type);
+	buffer_release(&text);
+}
+
+static void check_version(const char *text)
+{
+	struct profile *profile = read_text(text);
+	assert_int_equal(profile->sample_type_count, 2);
+	assert_string_equal(profile_string(profile, profile->sample_types[0].type), "samples");
+	assert_string_equal(profile_string(profile, profile->sample_types[1].type), "cpu");
+	assert_string_equal(profile_string(profile, profile->sample_types[1].unit), "nanoseconds");
+	assert_int_equal(profile->sample_count, 3);
+	assert_int_equal(profile->period, 2000000);
+	static const int64_t times[] = {1700000000000750000, 1700000000002750000, 1700000000005000000},
+			     values[] = {1, 5000, 1, 0, 1, 7000};
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(profile->samples[i].time_ns, times[i]);
+	assert_memory_equal(profile->values, values, sizeof(values));
+	const struct profile_sample *sample = &profile->samples[0];
+	assert_string_equal(profile_label_value(profile, sample->labels, "thread.name"), "worker");
+	assert_string_equal(profile_label_value(profile, sample->labels, "process.executable.name"), "app");
+	assert_int_equal(profile->label_sets[sample->labels].count, 4);
+	/* Inner and outer are one location, and no stack ends between them. */
+	assert_int_equal(profile->stack_count, 4);
+	uint32_t inner = sample->stack, unnamed = profile->samples[1].stack;
+	check_location(profile, inner, "/bin/app", 32, PROFILE_FRAME_NATIVE, "inner|:0 7:9;outer|a.c:0 5:0;");
+	check_location(profile, profile->stacks[inner].parent, "/bin/app", 16, PROFILE_FRAME_NATIVE, "main|a.c:2 3:0;");
+	check_location(profile, unnamed, "vmlinux", 48, PROFILE_FRAME_KERNEL, "");
+	assert_int_equal(profile->stacks[unnamed].parent, inner);
+	assert_int_equal(profile->samples[2].stack, 0);
+	assert_string_equal(profile_string(profile, profile->mappings[1].build_id), "000102030405060708090a0b0c0d0e0f");
+	assert_string_equal(profile_string(profile, profile->mappings[2].build_id), "beef");
+	assert_string_equal(buffer_string(&notes), "2 markers\n");
+	profile_free(profile);
+}
+
+static void test_versions(void **state)
+{
+	check_version(version_49);
+	check_version(version_60);
+	check_version(version_75);
+}
+
+/* ---- refused ---- */
+
+static void refuse(const char *text, const char *says)
+{
+	struct profile *profile;
+	struct error err = {0};
+	assert_true(decode(text, &profile, &err) < 0);
+	if (!strstr(err.message, says))
+		fail_msg("\"%s\" does not say \"%s\"", err.message, says);
+}
+
+/* version_60 with one piece replaced. */
+static void refuse_changed(const char *from, const char *to, const char *says)
+{
+	const char *at = strstr(version_60, from);
+	struct buffer text;
+	assert_non_null(at);
+	buffer_init(&text, SIZE_MAX);
+	buffer_append(&text, version_60, (size_t)(at - version_60));
+	buffer_append_string(&text, to);
+	buffer_append_string(&text, at + strlen(from));
+	refuse(buffer_string(&text), says);
+	buffer_release(&text);
+}
+
+/* Columns are looked for by name in each row. */
+static void test_many_columns(void **state)
+{
+	static const char *const tables[] = {"\"frameTable\":{", "\"sources\":{", "\"resourceTable\":{", "\"samples\":{"};
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		struct buffer text;
+		buffer_init(&text, MIB);
+		buffer_append_string(&text, tables[i]);
+		for (int column = 0; column < 257; column++)
+			buffer_printf(&text, "\"c%d\":0,", column);
+		refuse_changed(tables[i], buffer_string(&text), "columns, more than 256");
+		buffer_release(&text);
+	}
+}
+
+static void test_refused(void **state)
+{
+	refuse("[]", "no object meta");
+	refuse("{\"meta\":{\"version\":30}}", "not a processed profile");
+	refuse("{\"meta\":{\"preprocessedProfileVersion\":48}}", "version 48 of the processed format is not one of 49 to 75");
+	refuse("{\"meta\":{\"preprocessedProfileVersion\":76}}", "version 76");
+	refuse("{\"meta\":{\"preprocessedProfileVersion\":60}}", "no array threads");
+	refuse_changed("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,2,2]", "stackTable: row 2 has the prefix 2");
+	refuse_changed("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,-1,2]", "row 2 has the prefix -1");
+	refuse_changed("\"frame\":[0,1,2,3]", "\"frame\":[0,1,2,4]", "row 3: frame is 4, of 4");
+	refuse_changed("\"frame\":[0,1,2,3]", "\"frame\":[0,1,2,null]", "row 3 has no frame");
+	refuse_changed("\"func\":[0,1,2,3]", "\"func\":[0,1,2,9]", "frameTable: row 3: func is 9, of 4");
+	refuse_changed("\"resource\":[0,0,0,1]", "\"resource\":[0,0,0,2]", "funcTable: row 3: resource is 2, of 2");
+	refuse_changed("\"lib\":[0,1]", "\"lib\":[0,7]", "lib is 7, of 2");
+	refuse_changed("\"source\":[0,0,null,null]", "\"source\":[0,1,null,null]", "row 1: source is 1, of 1");
+	refuse_changed("\"name\":[0,1,2,3]", "\"name\":[0,1,2,7]", "row 3: name is text 7, of 7");
+	refuse_changed("\"stack\":[2,3,null]", "\"stack\":[2,4,null]", "thread 0: sample 1: stack is 4, of 4");
+	refuse_changed("\"length\":3,\"stack\"", "\"length\":4,\"stack\"", "samples says 4 rows and has 3");
+	refuse_changed("\"frame\":[0,1,2,3],\"length\":4", "\"frame\":[0,1,2,3],\"length\":-1", "stackTable says -1 rows");
+	refuse_changed("\"weight\":null", "\"weight\":[1e300]", "sample 0: weight is out of range");
+	refuse_changed("\"timeDeltas\":[0.25", "\"timeDeltas\":[1e300", "sample 0: time is out of range");
+	refuse_changed("\"stackTable\":{", "\"stack\":{", "stackTable has no column frame");
+}
+
+/* A stack deeper than any may be, and one of nothing but inlined calls. */
+static void test_deep(void **state)
+{
+	for (size_t rows = LIMIT_STACK_DEPTH; rows <= LIMIT_STACK_DEPTH + 1; rows++) {
+		struct buffer text;
+		struct profile *profile;
+		struct error err = {0};
+		buffer_init(&text, SIZE_MAX);
+		buffer_append_string(&text, META("60", "") "\"shared\":{\"stringArray\":[\"f\"],\"frameTable\":{\"func\":[0],"
+							   "\"inlineDepth\":[1]},\"funcTable\":{\"name\":[0]},"
+							   "\"stackTable\":{\"frame\":[0");
+		for (size_t i = 1; i < rows; i++)
+			buffer_append_string(&text, ",0");
+		buffer_append_string(&text, "],\"prefix\":[null");
+		for (size_t i = 1; i < rows; i++)
+			buffer_printf(&text, ",%zu", i - 1);
+		buffer_printf(&text, "]}},\"threads\":[{\"samples\":{\"stack\":[%zu],\"time\":[0]}}]}", rows - 1);
+		int r = decode(buffer_string(&text), &profile, &err);
+		assert_int_equal(r, rows <= LIMIT_STACK_DEPTH ? 0 : -E2BIG);
+		if (r == 0)
+			assert_int_equal(profile_stack_depth(profile, profile->samples[0].stack), LIMIT_STACK_DEPTH / 128);
+		profile_free(profile);
+		buffer_release(&text);
+	}
+}
+
+/* ---- writing ---- */
+
+static char *dump(const struct profile *profile)
+{
+	struct buffer out = encode_or_fail(&format_folded, profile);
+	char *text = strdup(out.len ? buffer_string(&out) : "");
+	buffer_release(&out);
+	return text;
+}
+
+static void test_round_trip(void **state)
+{
+	struct profile *first = read_text(version_60);
+	char *want = dump(first);
+	for (unsigned version = FIREFOX_WRITE_FIRST; version <= FIREFOX_LAST; version++) {
+		struct format_options options = {.version = version};
+		struct buffer out;
+		buffer_init(&out, SIZE_MAX);
+		assert_int_equal(format_encode(&format_firefox, first, &options, &out, NULL), 0);
+		struct profile *again = decode_or_fail(NULL, buffer_bytes(&out), "again");
+		char *got = dump(again);
+		assert_string_equal(got, want);
+		assert_int_equal(again->sample_type_count, 2);
+		assert_int_equal(again->sample_count, first->sample_count);
+		for (size_t i = 0; i < first->sample_count; i++)
+			assert_int_equal(again->samples[i].time_ns, first->samples[i].time_ns);
+		assert_memory_equal(again->values, first->values, first->sample_count * 2 * sizeof(int64_t));
+		check_location(again, again->samples[0].stack, "/bin/app", 32, PROFILE_FRAME_NATIVE,
+			       "inner|:0 7:9;outer|a.c:0 5:0;");
+		assert_string_equal(profile_string(again, again->mappings[1].build_id), "000102030405060708090a0b0c0d0e0f");
+		free(got);
+		profile_free(again);
+		buffer_release(&out);
+	}
+	struct format_options options = {.version = FIREFOX_WRITE_FIRST - 1};
+	struct buffer out;
+	struct error err = {0};
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(format_encode(&format_firefox, first, &options, &out, &err), -EINVAL);
+	assert_int_equal(out.len, 0);
+	free(want);
+	profile_free(first);
+}
+
+static int count_flush(void *context, struct bytes bytes, struct error *err)
+{
+	(void)err;
+	size_t *flushed = context;
+	assert_true(bytes.len < 2 * (size_t)FORMAT_SINK_BYTES);
+	*flushed += bytes.len;
+	return *flushed > 8 * (size_t)MIB ? -ENOSPC : 0;
+}
+
+/* What is written does not wait in memory, and a full disk ends it. */
+static void test_sink(void **state)
+{
+	struct profile *profile = read_text(version_60);
+	struct buffer out;
+	size_t flushed = 0;
+	int64_t values[2] = {1, 1};
+	buffer_init(&out, SIZE_MAX);
+	for (size_t i = 0; i < 400000; i++) {
+		struct profile_sample sample = profile->samples[i % 2];
+		sample.time_ns += (int64_t)i;
+		assert_int_equal(profile_add_sample(profile, &sample, values, NULL), 0);
+	}
+	struct format_sink sink = {.out = &out, .flush = count_flush, .context = &flushed};
+	assert_int_equal(format_write(&format_firefox, profile, NULL, &sink, NULL), 0);
+	assert_true(flushed > 4 * (size_t)MIB);
+	assert_true(out.capacity < 4 * (size_t)MIB);
+	assert_int_equal(format_write(&format_firefox, profile, NULL, &sink, NULL), -ENOSPC);
+	buffer_release(&out);
+	profile_free(profile);
+}
+
+static int fail_first_flush(void *context, struct bytes bytes, struct error *err)
+{
+	size_t *count = context;
+	(void)bytes;
+	return (*count)++ == 0 ? error_set(err, -ENOSPC, "full") : 0;
+}
+
+/* What could not be written is not forgotten when the next thread begins, whose name is put together. */
+static void test_sink_failure(void **state)
+{
+	struct profile *profile = read_text(version_60);
+	struct buffer out;
+	size_t count = 0;
+	int64_t values[2] = {1, 1};
+	buffer_init(&out, SIZE_MAX);
+	for (int64_t thread = 0; thread < 8; thread++) {
+		struct profile_label labels[2] = {{.number = 77}, {.number = 1000 + thread}};
+		struct profile_sample sample = profile->samples[0];
+		assert_int_equal(profile_add_cstring(profile, "process.pid", &labels[0].key, NULL), 0);
+		assert_int_equal(profile_add_cstring(profile, "thread.id", &labels[1].key, NULL), 0);
+		assert_int_equal(profile_add_label_set(profile, labels, 2, &sample.labels, NULL), 0);
+		for (size_t i = 0; i < 50000; i++)
+			assert_int_equal(profile_add_sample(profile, &sample, values, NULL), 0);
+	}
+	struct format_sink sink = {.out = &out, .flush = fail_first_flush, .context = &count};
+	assert_int_equal(format_write(&format_firefox, profile, NULL, &sink, NULL), -ENOSPC);
+	buffer_release(&out);
+	profile_free(profile);
+}
+
+static void check_id(const char *build_id, const char *breakpad_id, const char *back)
+{
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(firefox_append_breakpad_id(bytes_of_string(build_id), &out), 0);
+	assert_string_equal(out.len ? buffer_string(&out) : "", breakpad_id);
+	buffer_clear(&out);
+	assert_int_equal(firefox_append_build_id(bytes_of_string(breakpad_id), &out), back ? 0 : -EINVAL);
+	if (back)
+		assert_string_equal(buffer_string(&out), back);
+	buffer_release(&out);
+}
+
+static void test_ids(void **state)
+{
+	/* As dump_syms of Breakpad has it for this build-id. */
+	check_id("b5381a457906d279073822a5ceb24c4bfef94ddb", "451A38B5067979D2073822A5CEB24C4B0",
+		 "b5381a457906d279073822a5ceb24c4b");
+	check_id("abcd", "0000CDAB0000000000000000000000000", "abcd0000000000000000000000000000");
+	check_id("go:xyz/1", "", NULL);
+	check_id("", "", NULL);
+	check_id("00", "000000000000000000000000000000000", NULL);
+}
+
+static void try_one(struct bytes damaged)
+{
+	struct profile *profile = NULL;
+	if (format_firefox.decode(damaged, NULL, &profile, NULL) == 0) {
+		struct buffer out = encode_or_fail(&format_firefox, profile);
+		buffer_release(&out);
+		profile_free(profile);
+	}
+}
+
+static void test_damaged(void **state)
+{
+	try_damaged(bytes_of_string(version_60), 3000, try_one);
+	try_damaged(bytes_of_string(version_75), 3000, try_one);
+}
+
+static void test_no_memory(void **state)
+{
+	for (uint64_t n = 1;; n++) {
+		struct profile *profile = NULL;
+		struct buffer out;
+		buffer_init(&out, SIZE_MAX);
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = format_firefox.decode(bytes_of_string(version_60), NULL, &profile, NULL);
+		if (r == 0)
+			r = format_encode(&format_firefox, profile, NULL, &out, NULL);
+		bool reached = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, reached ? -ENOMEM : 0);
+		if (reached)
+			assert_int_equal(out.len, 0);
+		buffer_release(&out);
+		profile_free(profile);
+		if (!reached)
+			return;
+	}
+}
+
+static int set_up(void **state)
+{
+	buffer_init(&notes, SIZE_MAX);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	buffer_release(&notes);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_versions),     cmocka_unit_test(test_refused),	  cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_many_columns), cmocka_unit_test(test_sink_failure), cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_sink),	     cmocka_unit_test(test_ids),	  cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

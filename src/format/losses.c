@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a profile loses in a format. Each format says once what it has a place for (format_holds); what a profile has of the
+ * rest is counted here, so that no encoder has to.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "format/format_int.h"
+
+#define NAMES_MAX 6 /* of labels that are listed */
+
+struct finding {
+	uint64_t timed, linked, typed_frames, inlined, addressed, with_line, with_file, with_system_name;
+};
+
+static void look_at_frames(const struct profile *profile, struct finding *f)
+{
+	for (size_t i = 1; i < profile->location_count; i++) {
+		const struct profile_location *location = &profile->locations[i];
+		bool has_line = false;
+		for (uint32_t k = 0; k < location->line_count; k++)
+			has_line |= profile->lines[location->line_first + k].line != 0;
+		f->typed_frames +=
+			location->frame_type != PROFILE_FRAME_UNKNOWN && location->frame_type != PROFILE_FRAME_NATIVE;
+		f->inlined += location->line_count > 1;
+		f->addressed += location->address != 0 || location->mapping != 0;
+		f->with_line += has_line;
+	}
+	for (size_t i = 1; i < profile->function_count; i++) {
+		const struct profile_function *function = &profile->functions[i];
+		f->with_file += function->file_name != 0;
+		f->with_system_name += function->system_name != 0 && function->system_name != function->name;
+	}
+}
+
+/* text: what, with '#' where the number stands. */
+static int add(struct buffer *out, const char *text, uint64_t count)
+{
+	char number[TEXT_NUMBER_MAX];
+	size_t before = strcspn(text, "#");
+	if (count == 0)
+		return 0;
+	int r = out->len > 0 ? buffer_append_string(out, "; ") : 0;
+	return r < 0 ? r
+		     : buffer_printf(out, "%.*s%s%s", (int)before, text, text_format_count(count, number), text + before + 1);
+}
+
+static bool is_of_thread(const char *key)
+{
+	static const char *const keys[] = {"thread.id", "thread.name", "process.pid", "process.executable.name"};
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Labels without a place, by name, each once; those of the whole profile are labels, too. */
+static int add_labels(const struct format *format, const struct profile *profile, struct buffer *out)
+{
+	_cleanup_(mem_freep) bool *seen = mem_zalloc_array(profile->strings.count, sizeof(*seen));
+	size_t count = 0;
+	int r = seen ? 0 : -ENOMEM;
+	if (format->holds & FORMAT_HOLDS_LABELS)
+		return r;
+	for (size_t i = 0; r == 0 && i < profile->label_count; i++) {
+		uint32_t key = profile->labels[i].key;
+		const char *name = profile_string(profile, key);
+		if (seen[key] || ((format->holds & FORMAT_HOLDS_THREADS) && is_of_thread(name)))
+			continue;
+		seen[key] = true;
+		if (count++ >= NAMES_MAX)
+			continue;
+		r = buffer_append_string(out, count > 1 ? ", " : out->len > 0 ? "; the labels " : "the labels ");
+		if (r == 0)
+			r = text_append_harmless(out, bytes_of_string(name));
+	}
+	return r == 0 && count > NAMES_MAX ? buffer_printf(out, " and %zu more", count - NAMES_MAX) : r;
+}
+
+/* Formats that show threads have one name for each. */
+static int add_names(const struct format *format, const struct profile *profile, struct buffer *out)
+{
+	struct sample_threads threads;
+	uint64_t renamed = 0;
+	if (!(format->holds & FORMAT_HOLDS_THREADS) || (format->holds & FORMAT_HOLDS_LABELS))
+		return 0;
+	if (sample_threads_build(profile, &threads, NULL) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < threads.count; i++)
+		renamed += threads.items[i].renamed;
+	sample_threads_release(&threads);
+	return add(out, "the other names of # threads", renamed);
+}
+
+/* What is counted: folded stacks have numbers alone. */
+static int add_type(const struct format *format, const struct profile *profile, struct buffer *out)
+{
+	if (format != &format_folded || profile->sample_type_count == 0 || folded_holds_both(profile))
+		return 0;
+	const struct profile_value_type *type = &profile->sample_types[profile_default_sample_type(profile)];
+	struct bytes name = profile_string_bytes(profile, type->type), unit = profile_string_bytes(profile, type->unit);
+	if (bytes_equal_string(name, "samples") && bytes_equal_string(unit, "count"))
+		return 0;
+	int r = buffer_append_string(out, out->len > 0 ? "; what is counted (" : "what is counted (");
+	if (r == 0)
+		r = text_append_harmless(out, name);
+	if (r == 0)
+		r = buffer_append_string(out, ", ");
+	if (r == 0)
+		r = text_append_harmless(out, unit);
+	return r == 0 ? buffer_append_byte(out, ')') : r;
+}
+
+int format_losses(const struct format *format, const struct profile *profile, struct buffer *out)
+{
+	struct finding f = {0};
+	struct buffer found;
+	size_t values = format == &format_folded && folded_holds_both(profile) ? 2 : 1;
+	buffer_init(&found, SIZE_MAX);
+	look_at_frames(profile, &f);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		f.timed += profile->samples[i].time_ns != 0;
+		f.linked += profile->samples[i].link != 0;
+	}
+	const struct {
+		unsigned holds;
+		uint64_t count;
+		const char *text;
+	} losses[] = {
+		{FORMAT_HOLDS_TYPES, profile->sample_type_count > values ? profile->sample_type_count - values : 0,
+		 "# of the values a sample"},
+		{FORMAT_HOLDS_TIMES, f.timed, "the times of # samples"},
+		{FORMAT_HOLDS_LINKS, f.linked, "the trace and span ids of # samples"},
+		{FORMAT_HOLDS_FILES, f.with_file, "the source files of # functions"},
+		{FORMAT_HOLDS_LINES, f.with_line, "the lines of # frames"},
+		{FORMAT_HOLDS_INLINES, f.inlined, "which calls were inlined, in # frames"},
+		{FORMAT_HOLDS_ADDRESSES, f.addressed, "the addresses and binaries of # frames"},
+		{FORMAT_HOLDS_SYSTEM_NAMES, f.with_system_name, "the mangled names of # functions"},
+		{FORMAT_HOLDS_FRAME_TYPES, f.typed_frames, "the kinds of # frames"},
+		{FORMAT_HOLDS_COMMENTS, profile->comment_count, "# comments"},
+	};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)
+		if (!(format->holds & losses[i].holds))
+			r = add(&found, losses[i].text, losses[i].count);
+	if (r == 0)
+		r = add_type(format, profile, &found);
+	if (r == 0)
+		r = add_names(format, profile, &found);
+	if (r == 0)
+		r = add_labels(format, profile, &found);
+	if (r == 0)
+		r = buffer_append(out, found.data, found.len);
+	buffer_release(&found);
+	return r;
+}
