@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "query/query_int.h"
 
 int groups_init(struct groups *groups, struct query_scan *scan, const char *const *by, size_t by_count, size_t max,
@@ -47,10 +48,29 @@ int groups_find(struct groups *groups, const struct labels *labels, uint32_t *re
 	return 0;
 }
 
+/* The labels of a group: those given, and the type's that are asked for. ret is initialised. */
+static int add_type_labels(const struct groups *groups, const struct profile_type *type, const struct labels *labels,
+			   struct labels *ret, struct error *err)
+{
+	char text[PROFILE_TYPE_TEXT_MAX];
+	const char *name, *value;
+	int r = labels_copy(ret, labels, err);
+	for (size_t i = 0; !r && groups->type_labels && (name = query_type_label_name(i)); i++)
+		if (ret->count < LIMIT_LABELS_PER_SERIES) /* a series may have as many of its own */
+			r = labels_set(ret, name, query_type_label_value(name, type, text), err);
+	for (size_t i = 0; !r && groups->by && i < groups->by_count; i++)
+		if ((value = query_type_label_value(groups->by[i], type, text)))
+			r = labels_set(ret, groups->by[i], value, err);
+	return r;
+}
+
 int groups_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		    struct error *err)
 {
 	struct groups *groups = context;
+	_cleanup_(labels_release) struct labels all = {0};
 	int r = groups->scan ? query_scan_take_type(groups->scan, type, err) : 0;
-	return r ? r : groups_find(groups, labels, ret, err);
+	if (!r)
+		r = add_type_labels(groups, type, labels, &all, err);
+	return r ? r : groups_find(groups, &all, ret, err);
 }

@@ -235,7 +235,7 @@ static int join_sides(const struct profile *base, const struct profile *side, st
 static bool selector_names_type(const char *text)
 {
 	_cleanup_(selector_freep) struct selector *selector = NULL;
-	return text && selector_parse(text, &selector, NULL) == 0 && selector->type.count > 0;
+	return text && selector_parse_query(text, &selector, NULL) == 0 && selector->type.count > 0;
 }
 
 int query_diff_read(struct store *store, struct symbolizer *symbolizer, const struct query *base, const struct query *query,

@@ -180,6 +180,10 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 		r = groups_init(&groups, NULL, by, by_count, LABEL_SETS_MAX, err);
 	if (r)
 		return r;
+	if (!by) {
+		groups.by = NULL;
+		groups.type_labels = true;
+	}
 	struct store_grouping grouping = {.by = groups.by, .by_count = by_count, .group = groups_on_group, .context = &groups};
 	struct store_read_stats read = {0};
 	r = store_list_series(store, &scan.select, &grouping, &read, err);

@@ -203,16 +203,28 @@ static int plan_sum(struct planner *planner, const struct stage *stage)
 	return 0;
 }
 
+/* Lists are answered from indexes: 0, or the refusal of what those know nothing of. */
+static int check_listed(struct planner *planner, const struct stage *stage)
+{
+	const struct query_plan *plan = planner->plan;
+	bool links = selector_link_label(planner->pipeline->selector) != NULL;
+	for (size_t i = 0; i < plan->where_count; i++)
+		links |= link_label_is(plan->where[i].label);
+	if (!plan->frames_count && !plan->by_count && !links)
+		return 0;
+	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' %s what the indexes know, which is nothing of %s",
+			    stage_name(stage->kind), stage->kind == STAGE_COUNT ? "of a selection counts" : "lists",
+			    links ? "spans" : "frames and groups");
+}
+
 static int plan_count(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | SERIES | TABLE, NULL);
 	if (r)
 		return r;
-	if (planner->flow == FLOW_SELECTION && (plan->frames_count || plan->by_count))
-		return stage_refuse(
-			planner->pipeline, stage, planner->err,
-			"'count' of a selection counts what the indexes know, which is nothing of frames and groups");
+	if (planner->flow == FLOW_SELECTION && (r = check_listed(planner, stage)))
+		return r;
 	if (planner->flow == FLOW_SELECTION)
 		plan->output = PLAN_COUNT_TYPES;
 	else
@@ -285,10 +297,9 @@ static int plan_catalogue(struct planner *planner, const struct stage *stage)
 	int r = accept(planner, stage, SELECTION, "it lists what is stored");
 	if (r)
 		return r;
-	if (plan->frames_count || plan->by_count)
-		return stage_refuse(planner->pipeline, stage, planner->err,
-				    "'%s' lists what the indexes know, which is nothing of frames and groups",
-				    stage_name(stage->kind));
+	r = check_listed(planner, stage);
+	if (r)
+		return r;
 	plan->last = stage;
 	plan->output = stage->kind == STAGE_TYPES ? PLAN_TYPES : stage->kind == STAGE_LABELS ? PLAN_LABELS : PLAN_VALUES;
 	become(planner, stage, FLOW_TABLE);

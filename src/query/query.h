@@ -26,7 +26,8 @@ struct selector *selector_free(struct selector *selector);
 DEFINE_CLEANUP_POINTER(selector_free, struct selector);
 bool selector_matches(const struct selector *selector, const struct profile_type *type,
 		      const struct labels *labels); /* thread-safe */
-/* As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
+/* -EINVAL, too, for __span_id__ and __trace_id__: only queries have them (struct query), and selector_matches() cannot know.
+ * As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
 int selector_format(const struct selector *selector, struct buffer *out);
 /* The same in the form of store_retention_rule.matches and store_delete(): context is a struct selector. */
 bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels);
@@ -102,6 +103,14 @@ struct query_merge_options {
 	size_t only_count;
 };
 
+/*
+ * Labels that no series has and that stand for its profile type, in conditions, groups and lists of names: __profile_type__,
+ * __name__, __type__, __unit__, __period_type__, __period_unit__. NULL past the last.
+ */
+const char *query_type_label_name(size_t index);
+/* What such a label says of a type; NULL if the name is none of them. */
+const char *query_type_label_value(const char *name, const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX]);
+
 /* A range of six hours or more is widened to whole buckets of five minutes, so that it is answered from rollups and totals
  * alone: the rows of all series in a few minutes of a day lie on nearly all pages of that day's samples. Shorter ranges stay.
  */
@@ -141,8 +150,10 @@ struct query_series {
 struct query_series_options {
 	int64_t step_ns; /* 0 = chosen so that there are at most 200 points */
 	bool whole;	 /* one step: the range as it is */
+	bool unaligned;	 /* steps begin where the range does, which is as long as a whole number of them */
 	const char *const *by;
 	size_t by_count;
+	bool each;	   /* instead of `by`: each series by itself */
 	size_t limit;	   /* 0 = 100 rows; the rest is only counted: */
 	bool others, rate; /* or summed as one more row */
 };
@@ -174,7 +185,28 @@ int query_label_names(struct store *store, const struct query *query, struct que
 		      struct error *err);
 int query_label_values(struct store *store, const struct query *query, const char *label, const char *prefix, size_t limit,
 		       struct query_names *ret, struct query_stats *stats, struct error *err);
-/* The distinct combinations of values of the labels `by` among the series selected (Pyroscope's Series call). More than
+/*
+ * What each series had at each time: as close to the profiles that came in as what is stored allows (those of one series in one
+ * millisecond are one; where only rollups are left, those of five minutes). For averages and distributions, which sums do not
+ * tell. More than QUERY_POINTS_MAX is -EINVAL.
+ */
+#define QUERY_POINTS_MAX (1024 * 1024)
+struct query_points {
+	struct labels *groups; /* sorted */
+	size_t group_count;
+	struct query_group_point {
+		uint32_t group;
+		int64_t time_ns; /* a whole millisecond */
+		int64_t value;
+	} * points; /* by group, then time */
+	size_t count;
+	struct profile_type type;
+};
+int query_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
+		 size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err);
+void query_points_release(struct query_points *points);
+/* The distinct combinations of values of the labels `by` among the series selected (Pyroscope's Series call); by NULL = all
+ * labels, and those of the type. More than
  * 100,000 is -EINVAL; those beyond the limit (0 = none) are only counted. */
 struct query_label_sets {
 	struct labels *items; /* sorted */

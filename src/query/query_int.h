@@ -13,6 +13,39 @@
 
 /* ---- selector.c ---- */
 
+/*
+ * Labels that no series has, and that stand for its profile type, as Prometheus' __name__ does for a metric's name: Pyroscope's
+ * and Parca's clients ask and group by them. __profile_type__ is the whole type; without or with ":delta" in conditions,
+ * without in answers, as those clients know it.
+ */
+enum type_label {
+	TYPE_LABEL_NONE,
+	TYPE_LABEL_PROFILE_TYPE, /* __profile_type__ */
+	TYPE_LABEL_NAME,	 /* __name__; in conditions also the whole type */
+	TYPE_LABEL_TYPE,	 /* __type__ */
+	TYPE_LABEL_UNIT,	 /* __unit__ */
+	TYPE_LABEL_PERIOD_TYPE,	 /* __period_type__ */
+	TYPE_LABEL_PERIOD_UNIT,	 /* __period_unit__ */
+	TYPE_LABEL_COUNT,
+};
+enum type_label type_label_of(const char *name);
+
+/* ---- links.c ---- */
+
+/* The ids of a condition on __span_id__ or __trace_id__. */
+struct link_ids {
+	enum store_link_part part;
+	bool negate;
+	struct store_id *ids; /* sorted */
+	size_t count;
+};
+bool link_label_is(const char *name);
+/* name is one of these labels. -EINVAL: text is not what one can ask for. */
+int link_ids_parse(const char *name, enum query_operator op, const char *text, struct link_ids *ret, struct error *err);
+void link_ids_release(struct link_ids *ids);
+
+/* ---- selector.c, on ---- */
+
 #define TYPE_PARTS_MAX 6
 struct type_pattern {
 	char *parts[TYPE_PARTS_MAX];
@@ -20,6 +53,9 @@ struct type_pattern {
 };
 struct label_matcher {
 	char *name;
+	enum type_label type_label; /* not TYPE_LABEL_NONE: a condition on the type */
+	bool is_link;		    /* a condition on spans or traces; the pattern is only its text then */
+	struct link_ids links;
 	struct pattern pattern;
 };
 struct selector {
@@ -27,6 +63,10 @@ struct selector {
 	struct label_matcher matchers[QUERY_MATCHERS_MAX];
 	size_t matcher_count;
 };
+/* Like selector_parse(), with conditions on spans and traces, which only queries can have. */
+int selector_parse_query(const char *text, struct selector **ret, struct error *err);
+/* The name of its first such condition; NULL if it has none. */
+const char *selector_link_label(const struct selector *selector);
 /* A selector at the beginning of a text; the lexer is behind it afterwards. */
 int selector_parse_part(struct lexer *lexer, struct selector **ret);
 /* One label="value", added to the selector. */
@@ -34,6 +74,8 @@ int selector_parse_matcher(struct lexer *lexer, struct selector *selector);
 int selector_add_matcher(struct selector *selector, const struct query_matcher *matcher, struct error *err);
 int selector_set_type(struct selector *selector, const char *text, struct error *err);
 bool selector_matches_type(const struct selector *selector, const struct profile_type *type);
+/* True if absolute and delta values of one name are to be taken together ("a:b:c:d:e:*"). */
+bool selector_takes_any_delta(const struct selector *selector);
 /* 0, or -EINVAL when a match gave no answer because it passed a limit. */
 int selector_failure(const struct selector *selector, struct error *err);
 int selector_format_matcher(const struct selector *selector, size_t index, struct buffer *out);
@@ -45,6 +87,9 @@ struct query_scan {
 	const struct query *query;
 	struct selector *selector;
 	struct store_matcher matchers[QUERY_MATCHERS_MAX];
+	size_t matcher_count;
+	struct store_link_condition links[QUERY_MATCHERS_MAX];
+	size_t link_count;
 	struct frame_names *names;
 	struct frame_filter *filters[QUERY_FRAMES_MAX];
 	struct store_stack_condition conditions[QUERY_FRAMES_MAX];
@@ -88,6 +133,7 @@ int query_series_limit(struct query_series *series, size_t limit, bool others, s
 /* Numbers the combinations of label values that the store meets. */
 struct groups {
 	struct query_scan *scan; /* NULL = several types may meet */
+	bool type_labels;	 /* all labels were asked for, and so those of the type */
 	const char *const *by;
 	size_t by_count, max;
 	struct labels *items;

@@ -303,6 +303,77 @@ static void test_label_sets(void **state)
 	query_label_sets_release(&sets);
 }
 
+static void test_labels_of_the_type(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	const char *by[] = {"service", "__profile_type__"};
+	struct query_label_sets sets;
+	struct query query = {.selector = "", .from_ns = START_NS, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_label_sets(fixture->store, &query, by, 2, 0, &sets, NULL, &err), 0);
+	assert_int_equal(sets.count, 3); /* bank has two types */
+	assert_string_equal(labels_get(&sets.items[0], "__profile_type__"), "memory:cpu:nanoseconds::");
+	assert_string_equal(labels_get(&sets.items[1], "__profile_type__"), "process_cpu:cpu:nanoseconds::");
+	assert_string_equal(labels_get(&sets.items[2], "service"), "shop");
+	query_label_sets_release(&sets);
+	query.selector = "{__name__=\"memory\"}";
+	assert_int_equal(query_label_sets(fixture->store, &query, NULL, 0, 0, &sets, NULL, &err), 0);
+	assert_int_equal(sets.count, 1);
+	assert_string_equal(labels_get(&sets.items[0], "service"), "bank");
+	assert_string_equal(labels_get(&sets.items[0], "__unit__"), "nanoseconds");
+	assert_string_equal(labels_get(&sets.items[0], "__name__"), "memory");
+	query_label_sets_release(&sets);
+	int64_t to = START_NS + 100 * NS_PER_S;
+	assert_int_equal(merged_total(fixture, "{__profile_type__=\"process_cpu:cpu:nanoseconds::\"}", START_NS, to), 150);
+	assert_int_equal(merged_total(fixture, "{__name__!~\"process.*\"}", START_NS, to), 7);
+}
+
+static void test_unaligned_steps(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	struct query_series series;
+	struct query_series_options options = {.unaligned = true, .step_ns = 10 * NS_PER_S};
+	struct query query = {.selector = "process_cpu{service=\"shop\"}",
+			      .from_ns = START_NS - 4 * NS_PER_S,
+			      .to_ns = START_NS + 26 * NS_PER_S};
+	assert_int_equal(query_series(fixture->store, NULL, &query, &options, &series, NULL, &err), 0);
+	assert_int_equal(series.count, 1);
+	assert_int_equal(series.rows[0].point_count, 2);
+	assert_int_equal(series.rows[0].points[0].time_ns, query.from_ns);
+	assert_int_equal(series.rows[0].points[0].value, 30); /* of 0 and 5 s */
+	assert_int_equal(series.rows[0].points[1].time_ns, START_NS + 6 * NS_PER_S);
+	assert_int_equal(series.rows[0].points[1].value, 40); /* of 15 s; aligned, it would be in a step with 16 s */
+	query_series_release(&series);
+}
+
+static void test_points(void **state)
+{
+	struct fixture *fixture = *state;
+	struct error err = {0};
+	const char *by[] = {"service"};
+	struct query_points points;
+	struct query query = {.selector = "process_cpu", .from_ns = START_NS - 1, .to_ns = START_NS + 100 * NS_PER_S};
+	assert_int_equal(query_points(fixture->store, NULL, &query, by, 1, &points, NULL, &err), 0);
+	assert_int_equal(points.group_count, 2);
+	assert_string_equal(labels_get(&points.groups[0], "service"), "bank");
+	assert_int_equal(points.count, 4);
+	const int64_t seconds[] = {16, 0, 5, 15}, values[] = {80, 10, 20, 40};
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(points.points[i].group, i > 0);
+		assert_int_equal(points.points[i].time_ns, START_NS + seconds[i] * NS_PER_S);
+		assert_int_equal(points.points[i].value, values[i]);
+	}
+	query_points_release(&points);
+	query.selector = "";
+	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "leaves 2 profile types"));
+	query.selector = "nothing";
+	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), 0);
+	assert_int_equal(points.count, 0);
+	query_points_release(&points);
+}
+
 static void test_long_ranges_are_rounded(void **state)
 {
 	(void)state;
@@ -335,6 +406,9 @@ int main(void)
 		cmocka_unit_test(test_grouped_merge),
 		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_label_sets),
+		cmocka_unit_test(test_labels_of_the_type),
+		cmocka_unit_test(test_unaligned_steps),
+		cmocka_unit_test(test_points),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

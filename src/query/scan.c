@@ -19,7 +19,7 @@ static bool scan_match_value(void *context, const char *value)
 
 static int init_selector(struct query_scan *scan, const struct query *query, struct error *err)
 {
-	int r = selector_parse(query->selector ? query->selector : "", &scan->selector, err);
+	int r = selector_parse_query(query->selector ? query->selector : "", &scan->selector, err);
 	if (!r && query->type && *query->type)
 		r = selector_set_type(scan->selector, query->type, err);
 	for (size_t i = 0; !r && i < query->where_count; i++)
@@ -28,7 +28,16 @@ static int init_selector(struct query_scan *scan, const struct query *query, str
 		return r;
 	for (size_t i = 0; i < scan->selector->matcher_count; i++) {
 		struct label_matcher *matcher = &scan->selector->matchers[i];
-		scan->matchers[i] = (struct store_matcher){
+		if (matcher->type_label) /* scan_match_type() sees to it */
+			continue;
+		if (matcher->is_link) {
+			scan->links[scan->link_count++] = (struct store_link_condition){.part = matcher->links.part,
+											.negate = matcher->links.negate,
+											.ids = matcher->links.ids,
+											.count = matcher->links.count};
+			continue;
+		}
+		scan->matchers[scan->matcher_count++] = (struct store_matcher){
 			.label = matcher->name, .matches = scan_match_value, .context = &matcher->pattern};
 	}
 	return 0;
@@ -64,9 +73,11 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 					     .match_type = scan_match_type,
 					     .context = scan,
 					     .matchers = scan->matchers,
-					     .matcher_count = scan->selector->matcher_count,
+					     .matcher_count = scan->matcher_count,
 					     .conditions = scan->conditions,
 					     .condition_count = scan->filter_count,
+					     .links = scan->links,
+					     .link_count = scan->link_count,
 					     .samples_only = query->samples_only,
 					     .cancel = query->cancel,
 					     .deadline_ns = query->deadline_ns,
@@ -91,7 +102,10 @@ int query_scan_take_type(struct query_scan *scan, const struct profile_type *typ
 		scan->has_type = true;
 		return 0;
 	}
-	if (profile_type_equal(&scan->type, type))
+	struct profile_type same = *type;
+	if (selector_takes_any_delta(scan->selector))
+		same.delta = scan->type.delta;
+	if (profile_type_equal(&scan->type, &same))
 		return 0;
 	scan->several_types = true;
 	return error_set(err, -EINVAL, "query: the selector leaves several profile types");

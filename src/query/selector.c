@@ -75,9 +75,10 @@ static int parse_type(struct lexer *lexer, struct type_pattern *type)
 			break;
 		lexer->at++;
 	}
-	if (type->count == TYPE_PARTS_MAX && strcmp(type->parts[5], "delta") != 0)
-		return error_set(lexer->err, -EINVAL, "%s: the sixth part of a profile type can only be 'delta', not '%.40s'",
-				 lexer->what, type->parts[5]);
+	if (type->count == TYPE_PARTS_MAX && strcmp(type->parts[5], "delta") != 0 && strcmp(type->parts[5], "*") != 0)
+		return error_set(lexer->err, -EINVAL,
+				 "%s: the sixth part of a profile type can only be 'delta' (or '*'), not '%.40s'", lexer->what,
+				 type->parts[5]);
 	lex_skip_space(lexer);
 	return 0;
 }
@@ -98,12 +99,22 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 		return error_set(lexer->err, -EINVAL, "%s: more than %d matchers", lexer->what, QUERY_MATCHERS_MAX);
 	}
 	struct label_matcher *matcher = &selector->matchers[selector->matcher_count];
-	int r = pattern_init(&matcher->pattern, op, value, true, lexer->what, name, lexer->err);
+	bool is_link = link_label_is(name);
+	*matcher = (struct label_matcher){.is_link = is_link};
+	int r = is_link ? link_ids_parse(name, op, value, &matcher->links, lexer->err) : 0;
+	if (r) {
+		mem_free(value);
+	} else {
+		/* What stands for a link has no expression to compile. */
+		r = pattern_init(&matcher->pattern, is_link ? QUERY_EQUAL : op, value, true, lexer->what, name, lexer->err);
+		matcher->pattern.op = op;
+	}
 	if (r) {
 		mem_free(name);
 		return r;
 	}
 	matcher->name = name;
+	matcher->type_label = type_label_of(name);
 	selector->matcher_count++;
 	return 0;
 }
@@ -185,7 +196,7 @@ int selector_parse_part(struct lexer *lexer, struct selector **ret)
 	return 0;
 }
 
-int selector_parse(const char *text, struct selector **ret, struct error *err)
+int selector_parse_query(const char *text, struct selector **ret, struct error *err)
 {
 	if (strnlen(text, LIMIT_SELECTOR_BYTES + 1) > LIMIT_SELECTOR_BYTES)
 		return error_set(err, -EINVAL, "selector: longer than %llu bytes", (unsigned long long)LIMIT_SELECTOR_BYTES);
@@ -196,6 +207,28 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 		return r;
 	if (*lexer.at)
 		return lex_fault(&lexer, "the end of the selector, or '{'");
+	*ret = selector;
+	selector = NULL;
+	return 0;
+}
+
+const char *selector_link_label(const struct selector *selector)
+{
+	for (size_t i = 0; i < selector->matcher_count; i++)
+		if (selector->matchers[i].is_link)
+			return selector->matchers[i].name;
+	return NULL;
+}
+
+int selector_parse(const char *text, struct selector **ret, struct error *err)
+{
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	int r = selector_parse_query(text, &selector, err);
+	const char *link = r ? NULL : selector_link_label(selector);
+	if (link)
+		return error_set(err, -EINVAL, "selector: %s is of samples, and this selects whole series", link);
+	if (r)
+		return r;
 	*ret = selector;
 	selector = NULL;
 	return 0;
@@ -238,6 +271,7 @@ struct selector *selector_free(struct selector *selector)
 	for (size_t i = 0; i < selector->matcher_count; i++) {
 		mem_free(selector->matchers[i].name);
 		pattern_release(&selector->matchers[i].pattern);
+		link_ids_release(&selector->matchers[i].links);
 	}
 	return mem_free(selector);
 }
@@ -245,6 +279,11 @@ struct selector *selector_free(struct selector *selector)
 static bool part_matches(const char *pattern, const char *value)
 {
 	return !*pattern || strcmp(pattern, "*") == 0 || strcmp(pattern, value) == 0;
+}
+
+static bool pattern_takes_any_delta(const struct type_pattern *pattern)
+{
+	return pattern->count == TYPE_PARTS_MAX && strcmp(pattern->parts[TYPE_PARTS_MAX - 1], "*") == 0;
 }
 
 static bool type_pattern_matches(const struct type_pattern *pattern, const struct profile_type *type)
@@ -255,12 +294,77 @@ static bool type_pattern_matches(const struct type_pattern *pattern, const struc
 		if (!part_matches(pattern->parts[i], parts[i]))
 			return false;
 	/* With all five parts given the sixth is meant too: absolute and delta values of the same name are different types. */
-	return count < 5 || type->delta == (count == 6);
+	return count < 5 || pattern_takes_any_delta(pattern) || type->delta == (count == 6);
+}
+
+/* ---- labels of the type ---- */
+
+static const char *const type_label_names[TYPE_LABEL_COUNT] = {NULL,	   "__profile_type__", "__name__",	 "__type__",
+							       "__unit__", "__period_type__",  "__period_unit__"};
+
+enum type_label type_label_of(const char *name)
+{
+	enum type_label label = TYPE_LABEL_COUNT;
+	while (--label > TYPE_LABEL_NONE && strcmp(type_label_names[label], name) != 0)
+		;
+	return label;
+}
+
+const char *query_type_label_name(size_t index)
+{
+	return index + 1 < TYPE_LABEL_COUNT ? type_label_names[index + 1] : NULL;
+}
+
+static const char *type_label_value(enum type_label label, const struct profile_type *type,
+				    char out[static PROFILE_TYPE_TEXT_MAX])
+{
+	struct profile_type plain = *type;
+	plain.delta = false;
+	switch (label) {
+	case TYPE_LABEL_PROFILE_TYPE: return profile_type_format(&plain, out);
+	case TYPE_LABEL_NAME: return type->name;
+	case TYPE_LABEL_TYPE: return type->sample_type;
+	case TYPE_LABEL_UNIT: return type->sample_unit;
+	case TYPE_LABEL_PERIOD_TYPE: return type->period_type;
+	case TYPE_LABEL_PERIOD_UNIT: return type->period_unit;
+	default: return NULL;
+	}
+}
+
+const char *query_type_label_value(const char *name, const struct profile_type *type, char out[static PROFILE_TYPE_TEXT_MAX])
+{
+	return type_label_value(type_label_of(name), type, out);
+}
+
+/* A type has several spellings: a condition holds if one of them fits it, its negation if none does. */
+static bool matches_type_label(const struct label_matcher *matcher, const struct profile_type *type)
+{
+	char plain[PROFILE_TYPE_TEXT_MAX], full[PROFILE_TYPE_TEXT_MAX];
+	const char *texts[3] = {type_label_value(matcher->type_label, type, plain)};
+	size_t count = 1;
+	if (matcher->type_label == TYPE_LABEL_NAME)
+		texts[count++] = type_label_value(TYPE_LABEL_PROFILE_TYPE, type, plain);
+	if (matcher->type_label == TYPE_LABEL_NAME || matcher->type_label == TYPE_LABEL_PROFILE_TYPE)
+		texts[count++] = profile_type_format(type, full);
+	bool found = false;
+	for (size_t i = 0; i < count && !found; i++)
+		found = pattern_finds(&matcher->pattern, texts[i], strlen(texts[i]));
+	return found == (matcher->pattern.op == QUERY_EQUAL || matcher->pattern.op == QUERY_REGEX);
 }
 
 bool selector_matches_type(const struct selector *selector, const struct profile_type *type)
 {
-	return type_pattern_matches(&selector->type, type) && type_pattern_matches(&selector->type_beside, type);
+	if (!type_pattern_matches(&selector->type, type) || !type_pattern_matches(&selector->type_beside, type))
+		return false;
+	for (size_t i = 0; i < selector->matcher_count; i++)
+		if (selector->matchers[i].type_label && !matches_type_label(&selector->matchers[i], type))
+			return false;
+	return true;
+}
+
+bool selector_takes_any_delta(const struct selector *selector)
+{
+	return pattern_takes_any_delta(&selector->type) || pattern_takes_any_delta(&selector->type_beside);
 }
 
 bool selector_matches(const struct selector *selector, const struct profile_type *type, const struct labels *labels)
@@ -268,6 +372,8 @@ bool selector_matches(const struct selector *selector, const struct profile_type
 	if (!selector_matches_type(selector, type))
 		return false;
 	for (size_t i = 0; i < selector->matcher_count; i++) {
+		if (selector->matchers[i].type_label || selector->matchers[i].is_link)
+			continue;
 		const char *value = labels_get(labels, selector->matchers[i].name);
 		value = value ? value : "";
 		if (!pattern_matches(&selector->matchers[i].pattern, value, strlen(value)))

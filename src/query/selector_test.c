@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,23 @@ static void test_types(void **state)
 	assert_false(matches("process", "{}"));
 	assert_false(matches("memory", "{}"));
 	assert_false(matches("process_cpu:wall", "{}"));
+	assert_true(matches("process_cpu:cpu:nanoseconds:cpu:nanoseconds:*", "{}")); /* absolute or delta */
+}
+
+static void test_labels_of_the_type(void **state)
+{
+	(void)state;
+	assert_true(matches("{__profile_type__=\"process_cpu:cpu:nanoseconds:cpu:nanoseconds\"}", "{}"));
+	assert_true(matches("{__profile_type__=\"process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta\"}", "{}"));
+	assert_false(matches("{__profile_type__!=\"process_cpu:cpu:nanoseconds:cpu:nanoseconds\"}", "{}"));
+	assert_true(matches("{__profile_type__=~\"process_cpu:.*\"}", "{}"));
+	assert_false(matches("{__profile_type__!~\".*:delta\"}", "{}"));
+	assert_true(matches("{__name__=\"process_cpu\", __type__=\"cpu\", __unit__=\"nanoseconds\"}", "{}"));
+	assert_true(matches("{__name__=\"process_cpu:cpu:nanoseconds:cpu:nanoseconds\"}", "{}"));
+	assert_true(matches("{__period_type__=\"cpu\", __period_unit__!=\"count\"}", "{}"));
+	assert_false(matches("{__type__=\"samples\"}", "{}"));
+	/* A label of that name is not looked at. */
+	assert_false(matches("{__type__=\"samples\"}", "{__type__=\"samples\"}"));
 }
 
 static void test_matchers(void **state)
@@ -159,16 +177,104 @@ static void test_out_of_memory(void **state)
 	}
 }
 
+/* The ids of a condition, as hexadecimal digits of those bytes that matter; NULL when it is refused. */
+static const char *ids_of(const char *label, enum query_operator op, const char *text, bool *ret_negate)
+{
+	static char out[1024];
+	struct link_ids ids;
+	struct error err = {0};
+	if (link_ids_parse(label, op, text, &ids, &err)) {
+		assert_non_null(strstr(err.message, label));
+		return NULL;
+	}
+	size_t len = 0, size = ids.part == STORE_SPAN_ID ? 8 : 16;
+	out[0] = '\0';
+	for (size_t i = 0; i < ids.count; i++) {
+		len += (size_t)snprintf(out + len, sizeof(out) - len, "%s", i ? " " : "");
+		for (size_t k = 0; k < 16; k++) {
+			if (k < size)
+				len += (size_t)snprintf(out + len, sizeof(out) - len, "%02x", ids.ids[i].bytes[k]);
+			else
+				assert_int_equal(ids.ids[i].bytes[k], 0);
+		}
+	}
+	*ret_negate = ids.negate;
+	link_ids_release(&ids);
+	return out;
+}
+
+static void test_ids_of_spans(void **state)
+{
+	static const struct {
+		enum query_operator op;
+		const char *text, *ids; /* NULL = refused */
+		bool negate;
+	} cases[] = {
+		{QUERY_EQUAL, "00000000000000fF", "00000000000000ff", false},
+		{QUERY_NOT_EQUAL, "0123456789abcdef", "0123456789abcdef", true},
+		{QUERY_EQUAL, "", "0000000000000000", false},
+		{QUERY_NOT_EQUAL, "", "0000000000000000", true},
+		{QUERY_REGEX, "f000000000000001|0000000000000001", "0000000000000001 f000000000000001", false},
+		{QUERY_NOT_REGEX, "(f000000000000001)", "f000000000000001", true},
+		{QUERY_REGEX, "", "0000000000000000", false},
+		{QUERY_REGEX, "|f000000000000001", "0000000000000000 f000000000000001", false},
+		{QUERY_REGEX, "f000000000000001|", "0000000000000000 f000000000000001", false},
+		{QUERY_REGEX, ".+", "0000000000000000", true},
+		{QUERY_NOT_REGEX, ".+", "0000000000000000", false},
+		{QUERY_REGEX, ".*", "", true},
+		{QUERY_NOT_REGEX, ".*", "", false},
+		{QUERY_EQUAL, "0000000000000000", NULL, false},
+		{QUERY_EQUAL, "0123456789abcde", NULL, false},
+		{QUERY_EQUAL, "0123456789abcdeg", NULL, false},
+		{QUERY_EQUAL, "0123456789abcdef|0123456789abcdef", NULL, false},
+		{QUERY_EQUAL, "0123456789abcdef0123456789abcdef", NULL, false},
+		{QUERY_REGEX, "0123.*", NULL, false},
+		{QUERY_REGEX, "(0123456789abcdef", NULL, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		bool negate = false;
+		const char *ids = ids_of("__span_id__", cases[i].op, cases[i].text, &negate);
+		if (!cases[i].ids != !ids)
+			fail_msg("'%s' gave %s", cases[i].text, ids ? ids : "a refusal");
+		if (ids)
+			assert_string_equal(ids, cases[i].ids);
+		assert_int_equal(negate, cases[i].negate);
+	}
+	bool negate;
+	assert_string_equal(ids_of("__trace_id__", QUERY_EQUAL, "0123456789abcdef0123456789abcdef", &negate),
+			    "0123456789abcdef0123456789abcdef");
+	assert_null(ids_of("__trace_id__", QUERY_EQUAL, "0123456789abcdef", &negate));
+}
+
+/* What deletes, keeps or forwards whole series must not take a condition on samples for one that holds for all of them. */
+static void test_spans_are_for_queries_only(void **state)
+{
+	static const char text[] = "process_cpu{__span_id__=\"0123456789abcdef\", a=\"b\"}";
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	_cleanup_(buffer_release) struct buffer out;
+	struct error err = {0};
+	(void)state;
+	assert_int_equal(selector_parse(text, &selector, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "__span_id__"));
+	assert_null(selector);
+	assert_int_equal(selector_parse_query(text, &selector, &err), 0);
+	assert_string_equal(selector_link_label(selector), "__span_id__");
+	buffer_init(&out, 1024);
+	assert_int_equal(selector_format(selector, &out), 0);
+	assert_string_equal(buffer_string(&out), text);
+	selector = selector_free(selector);
+	assert_int_equal(selector_parse("{span_id=\"1\"}", &selector, &err), 0); /* a label like others */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_types),
-		cmocka_unit_test(test_matchers),
-		cmocka_unit_test(test_absent_label_is_empty),
-		cmocka_unit_test(test_escapes),
-		cmocka_unit_test(test_faults_are_named),
-		cmocka_unit_test(test_too_long),
-		cmocka_unit_test(test_runaway_regex_is_an_error),
+		cmocka_unit_test(test_ids_of_spans),  cmocka_unit_test(test_spans_are_for_queries_only),
+		cmocka_unit_test(test_types),	      cmocka_unit_test(test_labels_of_the_type),
+		cmocka_unit_test(test_matchers),      cmocka_unit_test(test_absent_label_is_empty),
+		cmocka_unit_test(test_escapes),	      cmocka_unit_test(test_faults_are_named),
+		cmocka_unit_test(test_too_long),      cmocka_unit_test(test_runaway_regex_is_an_error),
 		cmocka_unit_test(test_out_of_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ int64_t query_choose_step(int64_t range_ns)
 	return (range_ns / POINTS_DEFAULT / (86400 * NS_PER_S) + 1) * 86400 * NS_PER_S;
 }
 
-static int align_range(const struct query *query, int64_t *step_ns, struct query *ret, struct error *err)
+static int align_range(const struct query *query, int64_t *step_ns, bool unaligned, struct query *ret, struct error *err)
 {
 	if (*step_ns < 0)
 		return error_set(err, -EINVAL, "query: the step must be positive");
@@ -137,8 +137,9 @@ static int align_range(const struct query *query, int64_t *step_ns, struct query
 	if (*step_ns == 0)
 		*step_ns = query_choose_step(query->to_ns - query->from_ns);
 	*ret = *query;
-	ret->from_ns = floor_to(query->from_ns, *step_ns);
-	if (*step_ns < INT64_MAX / 4)
+	if (!unaligned)
+		ret->from_ns = floor_to(query->from_ns, *step_ns);
+	if (!unaligned && *step_ns < INT64_MAX / 4)
 		ret->to_ns = floor_to(query->to_ns + *step_ns - 1, *step_ns);
 	if ((ret->to_ns - ret->from_ns) / *step_ns > POINTS_MAX)
 		return error_set(err, -EINVAL, "query: more than %d points; use a longer step or a shorter range", POINTS_MAX);
@@ -236,7 +237,7 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 	options = options ? options : &defaults;
 	stats = stats ? stats : &unused;
 	int64_t step_ns = options->whole ? query->to_ns - query->from_ns : options->step_ns, started = time_monotonic_ns();
-	int r = options->whole ? 0 : align_range(query, &step_ns, &aligned, err);
+	int r = options->whole ? 0 : align_range(query, &step_ns, options->unaligned, &aligned, err);
 	if (r)
 		return r;
 	_cleanup_(query_scan_release) struct query_scan scan;
@@ -249,8 +250,10 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 		return r;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
-	struct store_grouping grouping = {
-		.by = build.groups.by, .by_count = options->by_count, .group = groups_on_group, .context = &build.groups};
+	struct store_grouping grouping = {.by = options->each ? NULL : build.groups.by,
+					  .by_count = options->by_count,
+					  .group = groups_on_group,
+					  .context = &build.groups};
 	struct store_read_stats read = {0};
 	r = store_series(store, &scan.select, &grouping, options->whole ? 0 : step_ns, build_on_point, &build, &read, err);
 	r = query_scan_finish(&scan, store, r, err);

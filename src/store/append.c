@@ -185,13 +185,20 @@ static int write_record(struct store *store, struct appending *a, uint64_t *ret_
 }
 
 /* append_lock held. */
+static bool is_stored(const struct store *store, const struct store_append_options *options, uint64_t *ret_sequence)
+{
+	return (id_is_set(options->id) && id_ring_find(&store->ids, options->id, ret_sequence)) ||
+	       (id_is_set(options->older_id) && id_ring_find(&store->ids, options->older_id, ret_sequence));
+}
+
+/* append_lock held. */
 static int append_locked(struct store *store, struct appending *a)
 {
 	uint64_t sequence;
 	int r = wait_for_room(store, a->err);
 	if (r < 0)
 		return r;
-	if (id_is_set(a->options->id) && id_ring_find(&store->ids, a->options->id, &sequence))
+	if (is_stored(store, a->options, &sequence))
 		a->result->duplicate = true;
 	else
 		r = write_record(store, a, &sequence);

@@ -8,8 +8,10 @@
 #include "store/block_scan.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "store/filter.h"
 
 #define PAGES_AT_ONCE 8 /* bounds memory, and the time between two checks */
 
@@ -17,10 +19,14 @@ struct scanning {
 	struct block_scan *scan;
 	struct parquet_file *file;
 	struct {
-		size_t id, stack, time, value;
+		size_t id, stack, time, value, trace, span;
 	} at;
-	struct parquet_data ids, stacks, times, values;
+	struct parquet_data ids, stacks, times, values, traces, spans;
 	bool has_times;
+	bool has_links;		 /* there are conditions on links, and columns of them */
+	bool takes_none;	 /* rows without a link pass */
+	uint8_t *passes;	 /* with has_links: by row of the pages at hand */
+	size_t pass_count;	 /* room for so many */
 	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is judged at once */
 	struct error *err;
 };
@@ -44,6 +50,29 @@ static int find_columns(struct scanning *s)
 		     find(s->file, "value", PARQUET_INT64, &s->at.value) &&
 		     (!scan->stack_count || find(s->file, "stack_id", PARQUET_INT32, &s->at.stack));
 	return found ? 0 : malformed(s, "a column is missing or of another type");
+}
+
+static bool find_id(const struct parquet_file *file, const char *name, uint32_t length, size_t *ret)
+{
+	return parquet_find_column(file, name, ret) && parquet_column_at(file, *ret)->type == PARQUET_FIXED &&
+	       parquet_column_at(file, *ret)->type_length == length;
+}
+
+/* Blocks whose samples belong to no spans have no columns for them. */
+static int find_links(struct scanning *s)
+{
+	static const struct profile_link none;
+	const struct block_scan *scan = s->scan;
+	size_t any;
+	s->takes_none = true;
+	if (!scan->links || !scan->links->link_count || scan->file != BLOCK_SAMPLES)
+		return 0;
+	s->takes_none = filter_link_passes(scan->links, &none);
+	if (!parquet_find_column(s->file, "trace_id", &any) && !parquet_find_column(s->file, "span_id", &any))
+		return 0;
+	s->has_links = find_id(s->file, "trace_id", sizeof(none.trace_id), &s->at.trace) &&
+		       find_id(s->file, "span_id", sizeof(none.span_id), &s->at.span);
+	return s->has_links ? 0 : malformed(s, "a column of ids of spans is missing or of another type");
 }
 
 static int count_wanted(struct scanning *s)
@@ -85,12 +114,24 @@ static struct verdict judge(const struct scanning *s, bool has_ids, int64_t id_m
 	return verdict;
 }
 
+/* Whether no row of the group passes the conditions on links, because none has one. */
+static bool lacks_links(const struct scanning *s, size_t group)
+{
+	struct parquet_statistics statistics;
+	if (!s->has_links || s->takes_none)
+		return false;
+	parquet_chunk_statistics(s->file, group, s->at.span, &statistics);
+	return statistics.has_null_count && statistics.null_count == (int64_t)parquet_group_rows(s->file, group);
+}
+
 static struct verdict judge_group(const struct scanning *s, size_t group)
 {
 	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
 	bool has_ids = parquet_chunk_range(s->file, group, s->at.id, &id_min, &id_max);
 	bool has_times = parquet_chunk_range(s->file, group, s->at.time, &time_min, &time_max);
-	return judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+	struct verdict verdict = judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+	verdict.skip |= lacks_links(s, group);
+	return verdict;
 }
 
 static struct verdict judge_page(const struct scanning *s, size_t group, size_t page)
@@ -116,6 +157,38 @@ static int check_ids(const struct scanning *s)
 	return 0;
 }
 
+static bool row_passes(const struct scanning *s, size_t row)
+{
+	struct profile_link link;
+	if ((s->traces.present && !s->traces.present[row]) || (s->spans.present && !s->spans.present[row]))
+		return s->takes_none;
+	memcpy(link.trace_id, s->traces.bytes[row].data, sizeof(link.trace_id));
+	memcpy(link.span_id, s->spans.bytes[row].data, sizeof(link.span_id));
+	return filter_link_passes(s->scan->links, &link);
+}
+
+/* Judges the rows of these pages by their links. *ret: one of them passes. */
+static int sieve_links(struct scanning *s, size_t group, size_t first, size_t count, bool *ret)
+{
+	int r = parquet_read_pages(s->file, group, s->at.span, first, count, &s->spans, s->err);
+	*ret = s->takes_none || s->spans.null_count < s->spans.count;
+	if (r < 0 || !*ret)
+		return r;
+	r = parquet_read_pages(s->file, group, s->at.trace, first, count, &s->traces, s->err);
+	if (r < 0)
+		return r;
+	if (s->traces.count != s->spans.count)
+		return malformed(s, "columns are not of the same length");
+	if (array_reserve(&s->passes, &s->pass_count, s->spans.count, SIZE_MAX) < 0)
+		return error_nomem(s->err);
+	*ret = false;
+	for (size_t i = 0; i < s->spans.count; i++) {
+		s->passes[i] = row_passes(s, i);
+		*ret |= s->passes[i];
+	}
+	return 0;
+}
+
 static int read_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside)
 {
 	int r = parquet_read_pages(s->file, group, s->at.id, first, count, &s->ids, s->err);
@@ -129,7 +202,7 @@ static int read_pages(struct scanning *s, size_t group, size_t first, size_t cou
 	if (r < 0)
 		return r;
 	if (s->values.count != s->ids.count || (s->scan->stack_count && s->stacks.count != s->ids.count) ||
-	    (s->has_times && s->times.count != s->ids.count))
+	    (s->has_times && s->times.count != s->ids.count) || (s->has_links && s->spans.count != s->ids.count))
 		return malformed(s, "columns are not of the same length");
 	return check_ids(s);
 }
@@ -147,6 +220,23 @@ static size_t lower_bound(const int64_t *times, size_t from, size_t to, int64_t 
 	return from;
 }
 
+/* Moves the rows that pass together; returns the end of them. */
+static size_t keep_passing(struct scanning *s, size_t from, size_t to)
+{
+	size_t kept = from;
+	for (size_t i = from; i < to; i++) {
+		if (!s->passes[i])
+			continue;
+		s->values.i64[kept] = s->values.i64[i];
+		if (s->scan->stack_count)
+			s->stacks.i32[kept] = s->stacks.i32[i];
+		if (s->has_times)
+			s->times.i64[kept] = s->times.i64[i];
+		kept++;
+	}
+	return kept;
+}
+
 /* The rows of one id; gives those in the range. */
 static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 {
@@ -155,6 +245,9 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 		from = lower_bound(s->times.i64, from, to, scan->from_ns);
 		to = lower_bound(s->times.i64, from, to, scan->to_ns);
 	}
+	scan->rows += to - from;
+	if (s->has_links)
+		to = keep_passing(s, from, to);
 	if (from == to)
 		return 0;
 	struct block_run run = {
@@ -164,7 +257,6 @@ static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
 		.times = s->has_times ? s->times.i64 + from : NULL,
 		.values = s->values.i64 + from,
 	};
-	scan->rows += run.count;
 	return scan->on_run(scan->context, &run, s->err);
 }
 
@@ -203,6 +295,8 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 {
 	struct block_scan *scan = s->scan;
 	size_t count = parquet_page_count(s->file, group);
+	/* Few pages have rows of a span: with others around them more would be read than is wanted. */
+	size_t most = s->has_links && !s->takes_none ? 1 : PAGES_AT_ONCE;
 	for (size_t first = 0, next; first < count; first = next) {
 		struct verdict verdict = judge_page(s, group, first);
 		next = first + 1;
@@ -211,17 +305,20 @@ static int scan_group(struct scanning *s, size_t group, bool inside)
 			continue;
 		}
 		bool all_inside = inside || verdict.inside;
-		for (; next < count && next - first < PAGES_AT_ONCE; next++) {
+		for (; next < count && next - first < most; next++) {
 			verdict = judge_page(s, group, next);
 			if (verdict.skip)
 				break;
 			all_inside &= inside || verdict.inside;
 		}
 		scan->pages += next - first;
+		bool any = true;
 		int r = scan->check ? scan->check(scan->context, s->err) : 0;
-		if (r == 0)
+		if (r == 0 && s->has_links)
+			r = sieve_links(s, group, first, next - first, &any);
+		if (r == 0 && any)
 			r = read_pages(s, group, first, next - first, all_inside);
-		if (r == 0)
+		if (r == 0 && any)
 			r = give_rows(s, all_inside);
 		if (r < 0)
 			return r;
@@ -234,7 +331,11 @@ static int scan_file(struct scanning *s)
 	struct block_scan *scan = s->scan;
 	int r = find_columns(s);
 	if (r == 0)
+		r = find_links(s);
+	if (r == 0)
 		r = count_wanted(s);
+	if (r == 0 && !s->has_links && !s->takes_none)
+		return 0;
 	for (size_t g = 0; r == 0 && g < parquet_group_count(s->file); g++) {
 		struct verdict verdict = judge_group(s, g);
 		if (verdict.skip) {
@@ -250,16 +351,18 @@ static int scan_file(struct scanning *s)
 int block_scan(struct block_scan *scan, struct error *err)
 {
 	struct scanning s = {.scan = scan, .err = err};
-	struct parquet_data *const all[] = {&s.ids, &s.stacks, &s.times, &s.values};
-	for (size_t i = 0; i < 4; i++)
+	struct parquet_data *const all[] = {&s.ids, &s.stacks, &s.times, &s.values, &s.traces, &s.spans};
+	const size_t count = sizeof(all) / sizeof(*all);
+	for (size_t i = 0; i < count; i++)
 		parquet_data_init(all[i]);
 	int r = block_open_file(scan->block, scan->file, &s.file, err);
 	if (r == 0) {
 		r = scan_file(&s);
 		scan->bytes += parquet_bytes_read(s.file);
 	}
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < count; i++)
 		parquet_data_release(all[i]);
+	mem_free(s.passes);
 	mem_free(s.wanted_before);
 	parquet_close(s.file);
 	return r;

@@ -3,6 +3,9 @@
  * Scanning one table of a block that has values over time: samples, totals, a rollup. All are sorted by an id (of a series, or
  * of a rollup series), then time, then stack, so that what is wanted is found by the ranges of row groups and pages, and handed
  * out as runs of one id.
+ *
+ * Conditions on links, which only samples have, sieve by row: the columns of ids are read first, and the others only of pages
+ * in which a row passes.
  */
 #ifndef WICK_STORE_BLOCK_SCAN_H
 #define WICK_STORE_BLOCK_SCAN_H
@@ -24,7 +27,8 @@ struct block_scan {
 	size_t id_count;
 	size_t stack_count; /* stack ids are checked against it; 0 = stacks are not read */
 	int64_t from_ns, to_ns;
-	bool need_times; /* give times even when all lie in the range */
+	bool need_times;		  /* give times even when all lie in the range */
+	const struct store_select *links; /* only rows that pass its conditions on links, if it has some; NULL = all */
 	int (*on_run)(void *context, const struct block_run *run, struct error *err);
 	/* Between pieces of at most a few pages: a negative errno ends the scan. NULL = never. */
 	int (*check)(void *context, struct error *err);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/filter.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 
 /* A trie of stacks, of a block or of a head. Parents come before their children. */
@@ -155,4 +158,44 @@ int filter_pool(const struct store_select *select, const struct profile *pool, u
 	for (size_t i = 0; i < pool->location_count; i++)
 		trie.line_max = pool->locations[i].line_count > trie.line_max ? pool->locations[i].line_count : trie.line_max;
 	return filter(select, &trie, ret, err);
+}
+
+/* ---- links ---- */
+
+static int compare_ids(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct store_id));
+}
+
+static bool condition_holds(const struct store_link_condition *condition, const struct profile_link *link)
+{
+	struct store_id id = {0};
+	if (condition->part == STORE_SPAN_ID)
+		memcpy(id.bytes, link->span_id, sizeof(link->span_id));
+	else
+		memcpy(id.bytes, link->trace_id, sizeof(link->trace_id));
+	bool found = condition->count && bsearch(&id, condition->ids, condition->count, sizeof(id), compare_ids);
+	return found != condition->negate;
+}
+
+bool filter_link_passes(const struct store_select *select, const struct profile_link *link)
+{
+	for (size_t i = 0; i < select->link_count; i++)
+		if (!condition_holds(&select->links[i], link))
+			return false;
+	return true;
+}
+
+int filter_pool_links(const struct store_select *select, const struct profile *pool, uint8_t **ret, struct error *err)
+{
+	*ret = NULL;
+	if (select->link_count == 0)
+		return 0;
+	uint8_t *passes = mem_alloc(pool->link_count);
+	if (!passes)
+		return error_nomem(err);
+	for (size_t i = 0; i < pool->link_count; i++)
+		passes[i] = filter_link_passes(select, &pool->links[i]);
+	*ret = passes;
+	return 0;
 }

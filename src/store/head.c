@@ -81,7 +81,7 @@ static int add_type(struct head *head, const struct profile_type *type, uint32_t
 {
 	char text[PROFILE_TYPE_TEXT_MAX];
 	profile_type_format(type, text);
-	uint64_t hash = hash64(text, strlen(text));
+	uint64_t hash = hash64_guarded(text, strlen(text));
 	uint32_t id;
 	for (size_t at = index32_first(&head->type_index, hash); index32_at(&head->type_index, hash, &at, &id); at++) {
 		if (profile_type_equal(head->types[id], type)) {

@@ -67,7 +67,7 @@ static bool is_usable(const struct planning *p, const struct level *level)
 		return false;
 	if (level->bucket_ns == 0)
 		return true;
-	if (wish->select->samples_only || (wish->by_stack && !level->has_stacks) ||
+	if (wish->select->samples_only || wish->select->link_count || (wish->by_stack && !level->has_stacks) ||
 	    (level->has_stacks && (!wish->by_stack || !p->labels_kept)))
 		return false;
 	if (!wish->by_step || wish->step_ns == 0)

@@ -73,9 +73,12 @@ int read_check(struct reading *r, uint64_t rows, struct error *err)
 
 /* ---- what is known of the selection ---- */
 
+/* Absolute and delta values of one name add up; who wants them apart says so by select->match_type. */
 int read_note_type(struct reading *r, const struct profile_type *type, struct error *err)
 {
-	if (r->has_type && !profile_type_equal(&r->type, type)) {
+	struct profile_type same = *type;
+	same.delta = r->type.delta;
+	if (r->has_type && !profile_type_equal(&r->type, &same)) {
 		char a[PROFILE_TYPE_TEXT_MAX], b[PROFILE_TYPE_TEXT_MAX];
 		return error_set(err, -EINVAL, "the selection has series of different types, %s and %s: select one",
 				 profile_type_format(&r->type, a), profile_type_format(type, b));

@@ -245,6 +245,7 @@ static int scan_segment(struct block_source *b, const struct plan_segment *segme
 		.from_ns = segment->from_ns,
 		.to_ns = segment->to_ns,
 		.need_times = !r->merge && r->wish.step_ns != 0,
+		.links = r->select,
 		.on_run = on_run,
 		.check = on_check,
 		.context = b,
@@ -291,8 +292,9 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 		return;
 	pthread_mutex_lock(&r->lock);
 	read_note_partial(r,
-			  plan->missing ? "block %s keeps rollups only, and they lack a label or a step that is asked for"
-					: "block %s keeps rollups only, so the ends of the range are rounded to 5 minutes",
+			  r->select->link_count ? "block %s keeps rollups only, which know nothing of spans"
+			  : plan->missing ? "block %s keeps rollups only, and they lack a label or a step that is asked for"
+					  : "block %s keeps rollups only, so the ends of the range are rounded to 5 minutes",
 			  b->block->meta.name);
 	pthread_mutex_unlock(&r->lock);
 }
@@ -349,7 +351,8 @@ struct head_source {
 	struct head *head;
 	struct head_columns *columns;
 	struct selection selection;
-	uint8_t *accepted;
+	uint8_t *accepted; /* by stack */
+	uint8_t *links;	   /* by link: whether it is wanted; NULL = all are */
 	struct source_sums sums;
 	struct sum_lists lists;
 	struct hash128 *hashes; /* by stack, of those in the lists */
@@ -378,6 +381,8 @@ static int choose_head_series(struct head_source *h)
 	}
 	if (code == 0 && h->selection.matched)
 		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
+	if (code == 0 && h->selection.matched)
+		code = filter_pool_links(r->select, head->pool, &h->links, h->err);
 	pthread_mutex_unlock(&r->lock);
 	return code;
 }
@@ -390,6 +395,8 @@ static int sum_head(struct head_source *h)
 	for (size_t i = 0; code == 0 && i < head->count; i++) {
 		uint32_t id = head->series_ids[i];
 		if (!h->selection.wanted[id] || head->times[i] < select->from_ns || head->times[i] >= select->to_ns)
+			continue;
+		if (h->links && !h->links[head->links[i]])
 			continue;
 		const int32_t *stack = (const int32_t *)&head->stacks[i];
 		h->sums.stats.head_rows++;
@@ -451,6 +458,7 @@ int read_head_source(struct reading *r, uint32_t source, struct head *head, stru
 	sum_lists_release(&h.lists);
 	mem_free(h.hashes);
 	mem_free(h.accepted);
+	mem_free(h.links);
 	head_columns_put(head, h.columns);
 	return code;
 }

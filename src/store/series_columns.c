@@ -143,7 +143,7 @@ void series_builder_set_type(struct series_builder *b, size_t series, uint32_t t
 
 int series_builder_column(struct series_builder *b, struct bytes name, size_t *ret, struct error *err)
 {
-	uint64_t hash = hash64(name.data, name.len);
+	uint64_t hash = hash64_guarded(name.data, name.len);
 	uint32_t id;
 	for (size_t at = index32_first(&b->names, hash); index32_at(&b->names, hash, &at, &id); at++) {
 		if (bytes_equal(b->labels[id].name, name)) {
@@ -172,7 +172,7 @@ int series_builder_column(struct series_builder *b, struct bytes name, size_t *r
 
 static uint64_t hash_text(const char *text, size_t len)
 {
-	return hash64(text, len);
+	return hash64_guarded(text, len);
 }
 
 /* Values that came as a whole, distinct, were not indexed: only now that one more comes is it needed to find them. */

@@ -69,6 +69,7 @@ struct store_append_options {
 	const struct labels *labels; /* base labels, e.g. from the request; NULL = none */
 	int64_t received_ns;	     /* used where profile and sample have no time */
 	uint8_t id[16]; /* non-zero: a second append with the same id within the last 65,536 ids is acknowledged and dropped */
+	uint8_t older_id[16];	   /* the same thing's id in older versions: looked for among those stored, never stored */
 	int64_t least_ns, most_ns; /* times of samples that are stored; the store fills them in from its late window and
 				      received_ns, whatever is here. Both 0 = all (log records of older versions) */
 };
@@ -132,6 +133,19 @@ struct store_stack_condition {
 	void *context;
 };
 
+/* A condition on the trace or the span that samples belong to (W3C ids; profile_link): theirs is one of `ids`, or with `negate`
+ * none of them. The id of zeros is that of samples that belong to none. Rollups know nothing of spans: where only they are
+ * left, the answer is partial. Lists of names do not look at these conditions. */
+struct store_id {
+	uint8_t bytes[16]; /* span ids are the first 8, the rest is 0 */
+};
+struct store_link_condition {
+	enum store_link_part { STORE_SPAN_ID, STORE_TRACE_ID } part;
+	bool negate;
+	const struct store_id *ids; /* rising by their bytes */
+	size_t count;
+};
+
 /*
  * What to read. A sample belongs to the range if from_ns <= time < to_ns. Callbacks are never called at the same time by
  * several threads. All limits are checked between row groups; 0 = none.
@@ -144,6 +158,8 @@ struct store_select {
 	size_t matcher_count;
 	const struct store_stack_condition *conditions; /* all must hold */
 	size_t condition_count;
+	const struct store_link_condition *links; /* all must hold */
+	size_t link_count;
 	bool samples_only;   /* never use rollups and totals (checks) */
 	const bool *cancel;  /* polled; -ECANCELED when it becomes true; NULL = never */
 	int64_t deadline_ns; /* monotonic; when it has passed, reading ends and stats say `partial` */

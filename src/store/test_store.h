@@ -180,6 +180,7 @@ UNUSED_BY_SOME static void test_labels_random(struct labels *labels)
 struct model_row {
 	char *series, *stack;
 	int64_t time_ns, value;
+	struct profile_link link;
 	uint64_t bucket; /* scratch */
 };
 struct model {
@@ -244,12 +245,14 @@ UNUSED_BY_SOME static void model_append(struct model *model, const struct profil
 			int64_t value = profile->values[i * profile->sample_type_count + t];
 			struct profile_type type;
 			profile_type_of(profile, t, options->name, &type);
-			if (value)
+			if (value) {
 				model_add_row(model, series_text(&type, &labels), stack_text(profile, sample->stack),
 					      sample->time_ns	 ? sample->time_ns
 					      : profile->time_ns ? profile->time_ns
 								 : options->received_ns,
 					      value);
+				model->rows[model->count - 1].link = profile->links[sample->link];
+			}
 		}
 		labels_release(&labels);
 	}

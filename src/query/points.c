@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each series had at each time.
+ *
+ * An average of a gauge over time, or how the values of profiles are distributed, cannot be told from sums per step: one needs
+ * the values that were summed. The store keeps samples, not the profiles that they came in; but the samples of one profile have
+ * its time and are of one series, so that those of one series in one millisecond are taken together. This is more than a sum
+ * costs, and bounded by QUERY_POINTS_MAX.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/time.h"
+#include "query/query_int.h"
+
+#define SERIES_MAX 200000
+
+struct points_build {
+	struct groups series; /* by all labels */
+	struct groups groups;
+	uint32_t *group_of; /* by series */
+	size_t group_of_count, group_of_capacity;
+	struct map64 sums; /* series << 32 | millisecond since from -> value */
+};
+
+static void build_release(struct points_build *build)
+{
+	groups_release(&build->series);
+	groups_release(&build->groups);
+	mem_free(build->group_of);
+	map64_release(&build->sums);
+}
+
+/* The group of a series that is new. */
+static int find_group(struct points_build *build, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		      struct error *err)
+{
+	_cleanup_(labels_release) struct labels wanted;
+	char text[PROFILE_TYPE_TEXT_MAX];
+	int r = 0;
+	labels_init(&wanted);
+	for (size_t i = 0; !r && i < build->groups.by_count; i++) {
+		const char *name = build->groups.by[i], *value = query_type_label_value(name, type, text);
+		value = value ? value : labels_get(labels, name);
+		r = value ? labels_set(&wanted, name, value, err) : 0;
+	}
+	return r ? r : groups_find(&build->groups, &wanted, ret, err);
+}
+
+static int on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
+		    struct error *err)
+{
+	struct points_build *build = context;
+	int r = groups_on_group(&build->series, type, labels, ret, err);
+	if (r || *ret < build->group_of_count)
+		return r;
+	if (array_reserve(&build->group_of, &build->group_of_capacity, (size_t)*ret + 1, UINT32_MAX))
+		return error_nomem(err);
+	r = find_group(build, type, labels, &build->group_of[*ret], err);
+	build->group_of_count += r == 0;
+	return r;
+}
+
+static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err)
+{
+	struct points_build *build = context;
+	if (map64_add(&build->sums, (uint64_t)series << 32 | bucket, (uint64_t)value))
+		return error_nomem(err);
+	if (build->sums.count > QUERY_POINTS_MAX)
+		return error_set(err, -EINVAL,
+				 "query: more than %d profiles, the limit for averages and distributions; narrow the selector "
+				 "or the time range",
+				 QUERY_POINTS_MAX);
+	return 0;
+}
+
+static int compare_points(const void *left, const void *right)
+{
+	const struct query_group_point *a = left, *b = right;
+	if (a->group != b->group)
+		return a->group < b->group ? -1 : 1;
+	return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+}
+
+static int compare_groups(const void *left, const void *right, void *context)
+{
+	const struct labels *items = context;
+	return labels_compare(&items[*(const uint32_t *)left], &items[*(const uint32_t *)right]);
+}
+
+/* Puts the groups in order of their labels. */
+static int sort_groups(struct points_build *build, struct query_points *ret, uint32_t *place, struct error *err)
+{
+	size_t count = build->groups.count;
+	_cleanup_(mem_freep) uint32_t *order = mem_alloc_array(count, sizeof(*order));
+	ret->groups = mem_alloc_array(count, sizeof(*ret->groups));
+	if (!order || !ret->groups)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < count; i++)
+		order[i] = i;
+	if (count)
+		qsort_r(order, count, sizeof(*order), compare_groups, build->groups.items);
+	for (uint32_t i = 0; i < count; i++) {
+		place[order[i]] = i;
+		ret->groups[i] = build->groups.items[order[i]];
+		build->groups.items[order[i]] = (struct labels){0};
+	}
+	ret->group_count = count;
+	return 0;
+}
+
+static int points_finish(struct points_build *build, int64_t from_ns, struct query_points *ret, struct error *err)
+{
+	_cleanup_(mem_freep) uint32_t *place = mem_alloc_array(build->groups.count, sizeof(*place));
+	size_t cursor = 0;
+	uint64_t key, value;
+	ret->points = mem_alloc_array(build->sums.count, sizeof(*ret->points));
+	if (!place || !ret->points)
+		return error_nomem(err);
+	int r = sort_groups(build, ret, place, err);
+	if (r)
+		return r;
+	while (map64_next(&build->sums, &cursor, &key, &value))
+		ret->points[ret->count++] = (struct query_group_point){.group = place[build->group_of[key >> 32]],
+								       .time_ns = from_ns + (int64_t)(uint32_t)key * NS_PER_MS,
+								       .value = (int64_t)value};
+	if (ret->count)
+		qsort(ret->points, ret->count, sizeof(*ret->points), compare_points);
+	return 0;
+}
+
+int query_points(struct store *store, struct symbolizer *symbolizer, const struct query *query, const char *const *by,
+		 size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err)
+{
+	struct query_stats unused = {0};
+	stats = stats ? stats : &unused;
+	*ret = (struct query_points){0};
+	struct query whole = *query; /* milliseconds */
+	whole.from_ns -= whole.from_ns % NS_PER_MS;
+	if (whole.to_ns > whole.from_ns && (whole.to_ns - whole.from_ns) / NS_PER_MS >= UINT32_MAX)
+		return error_set(err, -EINVAL, "query: averages and distributions are for ranges of at most 49 days");
+	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(build_release) struct points_build build = {0};
+	map64_init(&build.sums);
+	int r = query_scan_init(&scan, symbolizer, &whole, err);
+	if (!r)
+		r = groups_init(&build.series, &scan, NULL, 0, SERIES_MAX, err);
+	if (!r)
+		r = groups_init(&build.groups, NULL, by, by_count, SERIES_MAX, err);
+	if (r)
+		return r;
+	struct store_grouping grouping = {.group = on_group, .context = &build};
+	struct store_read_stats read = {0};
+	int64_t started = time_monotonic_ns();
+	r = store_series(store, &scan.select, &grouping, NS_PER_MS, on_point, &build, &read, err);
+	r = query_scan_finish(&scan, store, r, err);
+	query_stats_add(&stats->read, &read);
+	stats->read_ns += (uint64_t)(time_monotonic_ns() - started);
+	ret->type = scan.type;
+	if (!r)
+		r = points_finish(&build, whole.from_ns, ret, err);
+	if (r)
+		query_points_release(ret);
+	return r;
+}
+
+void query_points_release(struct query_points *points)
+{
+	for (size_t i = 0; i < points->group_count; i++)
+		labels_release(&points->groups[i]);
+	mem_free(points->groups);
+	mem_free(points->points);
+	*points = (struct query_points){0};
+}
