@@ -144,7 +144,8 @@ $(WEB_OUT)/index.html: $(WEB_SOURCES)
 	$(call say,WEB,$@)
 	$(Q)tools/build-web $(WEB_OUT)
 $(O)/obj/src/server/assets_data.o: $(WEB_OUT)/index.html
-EXTRA_server := $(O)/obj/src/server/assets_data.o
+$(O)/obj/src/server/openapi_data.o: docs/openapi.json
+EXTRA_server := $(O)/obj/src/server/assets_data.o $(O)/obj/src/server/openapi_data.o
 
 $(foreach f,$(FOLDERS),$(eval $(call folder_rules,$(f))))
 $(eval $(call folder_rules,cmd))

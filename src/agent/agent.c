@@ -140,6 +140,7 @@ static int init_windows(struct agent *agent, const struct agent_options *options
 	agent->wait_window.types[0] = "off_cpu";
 	agent->wait_window.types[1] = NULL;
 	agent->wait_window.period_ns = 1;
+	agent->run_once = options->run_once;
 	agent->wait_is_separate = options->off_cpu_chance && !options->one_profile;
 	agent->wait_column = agent->window.types[1] != NULL;
 	agent->wait_chance = options->wall ? ABI_CHANCE_ALWAYS : options->off_cpu_chance;
@@ -677,6 +678,8 @@ int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err)
 	int r = run(agent, deadline_ns, err);
 
 	if (r == 0) {
+		if (agent->run_once)
+			sampler_stop(agent->sampler);
 		int64_t end = time_monotonic_ns();
 		time_sleep_ns(SLACK_NS);
 		r = flush(agent, end, true, err);

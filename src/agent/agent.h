@@ -8,7 +8,7 @@
  * profile: sample type cpu/nanoseconds, value = count x period, locations by build-id and file offset, and labels a sample
  * (docs/labels.md): of its process, the process's executable, its thread, and its cgroup, which tells container, pod and
  * systemd unit; resource labels host.name, os.version (kernel release), and those of --label. Rules may change labels and drop
- * samples (agent/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited. What each
+ * samples (profile/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited. What each
  * process used comes as another one, process_stats (profile/type.h), which has no stacks.
  *
  * Symbols are not the agent's business, with two exceptions that only this host can answer, and only now: kernel addresses and
@@ -29,7 +29,7 @@
 #include "profile/labels.h"
 #include "profile/profile.h"
 
-struct relabel; /* agent/relabel.h */
+struct relabel; /* profile/relabel.h */
 
 #define AGENT_SYMBOL_NAME_MAX 512
 struct agent_symbol {
@@ -94,10 +94,11 @@ struct agent_options {
 	int64_t off_cpu_least_ns;
 	bool wall; /* CPU time and all time that the threads wait, also for a CPU, as one value; needs pids. off_cpu_chance must
 		      be 0 */
-	bool one_profile;	     /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
-	bool process_stats;	     /* what each process used, once a flush */
-	bool measure_bpf;	     /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
-	unsigned heap_mib;	     /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
+	bool one_profile;   /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
+	bool process_stats; /* what each process used, once a flush */
+	bool run_once;	    /* agent_run() ends sampling: each sample that is counted as taken is then in a profile, or lost */
+	bool measure_bpf;   /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	unsigned heap_mib;  /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
 	size_t ring_bytes,
 		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */

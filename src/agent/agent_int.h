@@ -50,6 +50,7 @@ struct agent {
 	uint32_t wait_chance;
 	int64_t wait_least_ns;
 	bool wait_is_separate;
+	bool run_once; /* as in struct agent_options */
 	unsigned wait_column;
 	struct governor governor;
 

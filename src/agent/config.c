@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "base/time.h"
 
 #define CONFIG_BYTES_MAX (256 * KIB)
 
@@ -271,6 +272,33 @@ static int read_debuginfo(struct reader *reader, const yaml_node_t *node)
 	return read_mapping(reader, node, debuginfo_names, set_debuginfo, NULL);
 }
 
+enum { SPOOL_DIRECTORY, SPOOL_SIZE, SPOOL_AGE };
+static const char *const spool_names[] = {"directory", "size", "age", NULL};
+
+static int set_spool(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
+{
+	struct agent_config *config = reader->config;
+	const char *name = spool_names[which];
+
+	(void)context;
+	switch (which) {
+	case SPOOL_DIRECTORY: return get_text(reader, name, value, false, &config->spool_directory);
+	case SPOOL_SIZE: return get_size(reader, name, value, AGENT_SPOOL_BYTES_MIN, &config->spool_bytes);
+	default:
+		if (!is_scalar(value) || time_parse_duration(scalar(value), &config->spool_age_ns, NULL) < 0 ||
+		    config->spool_age_ns < NS_PER_S)
+			return bad(reader, value, name, "must be a duration of at least a second, such as 24h");
+		return 0;
+	}
+}
+
+static int read_spool(struct reader *reader, const yaml_node_t *node)
+{
+	if (node->type != YAML_MAPPING_NODE)
+		return bad(reader, node, "spool", "must be `name: value` lines");
+	return read_mapping(reader, node, spool_names, set_spool, NULL);
+}
+
 enum {
 	SETTING_SERVER,
 	SETTING_TOKEN_FILE,
@@ -279,10 +307,12 @@ enum {
 	SETTING_LABELS,
 	SETTING_PROCESS_STATS,
 	SETTING_DEBUGINFO,
+	SETTING_SPOOL,
+	SETTING_EXPORT,
 	SETTING_RULES
 };
-static const char *const setting_names[] = {"server",	     "token_file", "event",	      "frequency", "labels",
-					    "process_stats", "debuginfo",  "relabel_configs", NULL};
+static const char *const setting_names[] = {"server",	 "token_file", "event",	 "frequency",	    "labels", "process_stats",
+					    "debuginfo", "spool",      "export", "relabel_configs", NULL};
 
 static int set_setting(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
 {
@@ -311,6 +341,8 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 		config->no_process_stats = !flag;
 		return r;
 	case SETTING_DEBUGINFO: return read_debuginfo(reader, value);
+	case SETTING_SPOOL: return read_spool(reader, value);
+	case SETTING_EXPORT: return 0; /* another's: see agent_config.text */
 	default: return read_rules(reader, value);
 	}
 }
@@ -351,12 +383,15 @@ int agent_config_parse(struct bytes text, const char *name, struct agent_config 
 
 int agent_config_load(const char *path, struct agent_config *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file;
+	struct buffer file;
 
 	*ret = (struct agent_config){0};
 	buffer_init(&file, CONFIG_BYTES_MAX);
 	int r = io_read_file(path, CONFIG_BYTES_MAX, &file, err);
-	return r < 0 ? r : agent_config_parse(buffer_bytes(&file), path, ret, err);
+	if (r == 0)
+		r = agent_config_parse(buffer_bytes(&file), path, ret, err);
+	ret->text = file;
+	return r;
 }
 
 void agent_config_release(struct agent_config *config)
@@ -364,4 +399,5 @@ void agent_config_release(struct agent_config *config)
 	labels_release(&config->labels);
 	config->relabel = relabel_free(config->relabel);
 	arena_release(&config->arena);
+	buffer_release(&config->text);
 }

@@ -6,6 +6,7 @@
  *     frequency: 19
  *     labels: {env: prod}
  *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
+ *     spool: {directory: /var/lib/wick-agent, size: 256MiB, age: 24h}
  *     relabel_configs:
  *       - source_labels: [process_executable_name]
  *         regex: node_exporter|cron
@@ -14,11 +15,13 @@
 #ifndef WICK_AGENT_CONFIG_H
 #define WICK_AGENT_CONFIG_H
 
-#include "agent/relabel.h"
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "profile/labels.h"
+#include "profile/relabel.h"
 
 #define AGENT_DEBUGINFO_RATE_MIN 1024 /* bytes a second */
+#define AGENT_SPOOL_BYTES_MIN	 (1024 * 1024)
 
 struct agent_config {
 	/* NULL, 0: not in the file */
@@ -28,9 +31,15 @@ struct agent_config {
 	/* debuginfo: */
 	bool no_debuginfo_upload; /* upload: false */
 	uint64_t debuginfo_rate, debuginfo_file_bytes_max;
+	/* spool: of what waits for the server */
+	const char *spool_directory;
+	uint64_t spool_bytes;
+	int64_t spool_age_ns;
 	struct labels labels;
 	struct relabel *relabel;
 	struct arena arena; /* of the texts */
+	struct buffer
+		text; /* the file's, for those who read sections of their own: `export`; empty from agent_config_parse() */
 };
 
 /* Reads a file of at most 256 KiB. Whatever is not understood is -EINVAL and named with its line; a name that is not known,

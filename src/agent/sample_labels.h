@@ -16,11 +16,11 @@
 #include "agent/binary.h"
 #include "agent/cgroups.h"
 #include "agent/process.h"
-#include "agent/relabel.h"
 #include "base/map.h"
 #include "bpf/abi.h"
 #include "profile/labels.h"
 #include "profile/profile.h"
+#include "profile/relabel.h"
 
 struct sample_labels_key {
 	uint64_t cgroup;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/collector.h"
+#include "export/export.h"
 
 static int run_agent(struct collector_options *options, const char *token_file, const struct labels *labels, struct error *err)
 {
@@ -23,19 +24,32 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 	signals_install(collector_stop, collector, false);
 	struct agent_stats stats;
 	collector_get_stats(collector, &stats);
-	fprintf(stderr, "wick agent: sampling %llu CPUs at %u Hz (%s), sending to %s; Ctrl-C stops\n",
-		(unsigned long long)stats.cpus_online, stats.frequency_hz, stats.event, options->url);
-	return collector_run(collector, err);
+	const char *first = options->url ? options->url : options->targets[0].url;
+	size_t others = options->target_count - !options->url;
+	fprintf(stderr, "wick agent: sampling %llu CPUs at %u Hz (%s), sending to %s", (unsigned long long)stats.cpus_online,
+		stats.frequency_hz, stats.event, first);
+	if (others)
+		fprintf(stderr, " and %zu more", others);
+	fprintf(stderr, "; Ctrl-C stops\n");
+	r = collector_run(collector, err);
+	collector_report(collector);
+	return r;
 }
 
 int cmd_agent(int argc, char **argv)
 {
 	struct collector_options o = {.link_fd = -1};
 	const char *token_file = NULL, *event = NULL, *config_file = NULL, *off_cpu = NULL, *budget = NULL;
-	struct option_list labels = {0};
+	struct option_list labels = {0}, exports = {0};
+	const char *spool = NULL;
 	const struct option_row options[] = {
 		{0, "server", "URL", OPTION_TEXT, &o.url,
 		 .help = "where profiles go: http://HOST:PORT (needed here or\nin the file)"},
+		{0, "export", "KIND=URL", OPTION_LIST, &exports,
+		 .help = "send there too (may be repeated); KIND: wick, otlp-grpc,\notlp-http, pyroscope, parca"},
+		{0, "spool", "DIR", OPTION_TEXT, &spool,
+		 .help = "where profiles wait for servers that are away; off = in\nmemory (default: /var/lib/wick-agent for "
+			 "root)"},
 		{0, "config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "settings, labels and relabel_configs (YAML); options\nhere win"},
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
@@ -71,7 +85,13 @@ int cmd_agent(int argc, char **argv)
 	o.no_debuginfo_upload |= config.no_debuginfo_upload;
 	o.debuginfo_rate = config.debuginfo_rate;
 	o.debuginfo_file_bytes_max = config.debuginfo_file_bytes_max;
-	if (!o.url)
+	_cleanup_(export_config_release) struct export_config targets = {0};
+	if (read_targets(&config, config_file, &exports, &targets, &err))
+		return cmd_fail("agent", &err);
+	o.targets = targets.targets;
+	o.target_count = targets.count;
+	apply_spool_config(&config, spool, &o);
+	if (!o.url && !o.target_count)
 		return usage_error(&usage, "no server; give --server URL");
 	if (parse_event(event, &o.agent.cycles, &err) || parse_budget(budget, &o.agent.budget, &err) ||
 	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err))

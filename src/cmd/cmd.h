@@ -29,6 +29,7 @@ int cmd_diff(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_debuginfo(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */
 /* Names, paths and reasons come from files and hosts of others and go to a terminal. Padded to a width in characters. */
@@ -130,13 +131,29 @@ struct format;
 int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err);
 /* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, top. "-" is standard
  * output. */
-int output_write(const struct profile *profile, const char *path, const char *format, const char *title, struct error *err);
+struct output_options {
+	unsigned version; /* of formats that have several (firefox); 0 = the usual one */
+};
+int output_write(const struct profile *profile, const char *path, const char *format, const char *title,
+		 const struct output_options *options, struct error *err); /* options: NULL = none */
+/* html.c: a profile as a page of its own. title: any text. */
+struct buffer;
+int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
 /* Whether that would work, to be told before long work. */
 int output_check(const char *path, const char *format, struct error *err);
+/* Which formats there are, "pprof, otlp or svg"; each fills names and returns it. Extensions: the usual one of each. */
+#define OUTPUT_NAMES_MAX 400
+const char *input_format_names(char names[OUTPUT_NAMES_MAX]);
+const char *output_format_names(char names[OUTPUT_NAMES_MAX]);
+const char *output_extensions(char names[OUTPUT_NAMES_MAX]);
+/* Says on stderr what of the profile had no place in it. */
+void output_print_losses(const struct profile *profile, const char *path, const char *format);
 
 /* Runs body until SIGINT or SIGTERM: installs handlers that call stop(context) once; a second signal ends the process at once.
  * stop must be async-signal-safe. on_child: SIGCHLD calls it too. */
 void signals_install(void (*stop)(void *context), void *context, bool on_child);
+/* SIGHUP calls reload(context), which must be async-signal-safe. */
+void signals_install_reload(void (*reload)(void *context), void *context);
 bool signals_interrupted(void); /* SIGINT or SIGTERM came */
 /* True when stderr is a terminal. */
 bool terminal_is_interactive(void);

@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/config.h"
 #include "agent/unwind_result.h"
 #include "base/alloc.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
@@ -46,12 +49,38 @@ int apply_agent_config(const struct agent_config *config, const char *event, con
 	return r;
 }
 
+int read_targets(const struct agent_config *config, const char *path, const struct option_list *list, struct export_config *ret,
+		 struct error *err)
+{
+	int r = export_config_parse(buffer_bytes(&config->text), path ? path : "", "export", false, ret, err);
+	for (size_t i = 0; i < list->count && !r; i++)
+		r = export_config_add(ret, list->items[i], err);
+	return r;
+}
+
+void apply_spool_config(const struct agent_config *config, const char *option, struct collector_options *ret)
+{
+	const char *given = option ? option : config->spool_directory;
+	if (!given)
+		given = getenv("WICK_SPOOL");
+	static char below_state[4096];
+	const char *state = getenv("STATE_DIRECTORY");
+	if (!given && state && *state && io_join_path(below_state, sizeof(below_state), state, "spool") == 0)
+		given = below_state;
+	if (!given)
+		given = geteuid() == 0 ? "/var/lib/wick-agent" : "off";
+	ret->spool_directory = *given && strcmp(given, "off") != 0 ? given : NULL;
+	ret->spool_bytes = config->spool_bytes;
+	ret->spool_age_ns = config->spool_age_ns;
+}
+
 static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	struct collector *collector = context;
 	struct link_message message = {.kind = LINK_BINARY};
 	if (collector->uploader)
 		uploader_see(collector->uploader, build_id, path, pid, fd);
+	shipper_see(collector->shipper, build_id, path, fd);
 	if (collector->link_fd < 0 || !*build_id)
 		return;
 	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", build_id);
@@ -101,14 +130,37 @@ static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_sta
 	stats->program_ns_p99 = unwind->program_ns_p99;
 }
 
+static void sum_losses(const struct export_stats *stats, uint64_t *ret_profiles, uint64_t *ret_samples)
+{
+	*ret_profiles = *ret_samples = 0;
+	for (size_t i = 0; i < EXPORT_LOSSES; i++) {
+		uint64_t profiles, samples;
+		export_lost(stats, i, &profiles, &samples);
+		*ret_profiles += profiles;
+		*ret_samples += samples;
+	}
+}
+
+static void fill_targets(struct collector *collector, struct link_stats *stats)
+{
+	struct export_stats targets[EXPORT_TARGETS_MAX];
+	uint64_t lost_samples;
+	size_t count = shipper_get_stats(collector->shipper, targets, EXPORT_TARGETS_MAX);
+	/* The first is the server at the other end of the link. */
+	stats->profiles_sent = targets[0].sent_profiles;
+	stats->bytes_sent = targets[0].sent_bytes;
+	stats->send_failures = targets[0].failures;
+	sum_losses(&targets[0], &stats->profiles_dropped, &lost_samples);
+	for (size_t i = 1; i < count && stats->target_count < LINK_TARGETS_MAX; i++)
+		link_target_of(&targets[i], &stats->targets[stats->target_count++]);
+}
+
 static void send_stats(struct collector *collector)
 {
 	struct link_message message = {.kind = LINK_STATS};
 	struct agent_stats agent;
-	struct shipper_stats shipper;
 	struct jit_stats jit;
 	agent_get_stats(collector->agent, &agent);
-	shipper_get_stats(collector->shipper, &shipper);
 	host_symbols_get_jit_stats(&collector->symbols, &jit);
 	struct link_stats *stats = &message.stats;
 	*stats = (struct link_stats){
@@ -126,10 +178,6 @@ static void send_stats(struct collector *collector)
 		.bpf_run_count = agent.bpf_run_count,
 		.resident_bytes = mem_resident_bytes(),
 		.cpu_ns = (uint64_t)time_process_cpu_ns(),
-		.profiles_sent = shipper.sent,
-		.profiles_dropped = shipper.dropped,
-		.bytes_sent = shipper.bytes_sent,
-		.send_failures = shipper.failures,
 		.frequency_hz = agent.frequency_hz,
 		.jit_lookups = jit.lookups,
 		.jit_hits = jit.hits,
@@ -151,6 +199,7 @@ static void send_stats(struct collector *collector)
 		stats->losses[i].count = agent.samples_lost[i];
 	}
 	fill_unwind(&agent.unwind, stats);
+	fill_targets(collector, stats);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT && i < LINK_LOSSES_MAX; i++, stats->jit_problem_count++) {
 		snprintf(stats->jit_problems[i].name, sizeof(stats->jit_problems[i].name), "%s", jit_problem_names[i]);
 		stats->jit_problems[i].count = jit.problems[i];
@@ -193,7 +242,7 @@ static int start_uploader(struct collector *collector, const struct collector_op
 					    .file_bytes_max = options->debuginfo_file_bytes_max,
 					    .kernel_build_id = collector->symbols.kernel_build_id,
 					    .directory = directory};
-	if (options->link_fd >= 0 || options->no_debuginfo_upload)
+	if (options->link_fd >= 0 || options->no_debuginfo_upload || !options->url)
 		return 0;
 	int r = uploader_new(&uploader, &collector->uploader, err);
 	if (r == 0)
@@ -214,6 +263,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 				  .jit_symbol = on_jit_symbol,
 				  .on_profile = on_profile};
 	struct agent_options agent = options->agent;
+	agent.run_once = true;
 	if (!agent.cache_directory)
 		agent.cache_directory = unwind_cache_directory();
 	/* Loading the BPF program takes more memory for a moment than everything after it; so it comes first. */
@@ -222,7 +272,15 @@ int collector_new(const struct collector_options *options, struct collector **re
 		r = host_symbols_init(&collector->symbols, err);
 	if (!r)
 		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
-	struct shipper_options shipper = {.url = options->url, .token = options->token};
+	struct shipper_options shipper = {.url = options->url,
+					  .token = options->token,
+					  .url_in_memory = options->link_fd >= 0,
+					  .spool_bytes = options->spool_bytes,
+					  .spool_age_ns = options->spool_age_ns,
+					  .spool_directory = options->spool_directory,
+					  .targets = options->targets,
+					  .target_count = options->target_count,
+					  .cache_directory = agent.cache_directory};
 	if (!r)
 		r = shipper_new(&shipper, &collector->shipper, err);
 	if (!r)
@@ -265,6 +323,25 @@ struct collector *collector_free(struct collector *collector)
 	agent_free(collector->agent);
 	host_symbols_release(&collector->symbols);
 	return mem_free(collector);
+}
+
+void collector_report(struct collector *collector)
+{
+	struct agent_stats agent;
+	struct export_stats targets[EXPORT_TARGETS_MAX];
+	size_t count = shipper_get_stats(collector->shipper, targets, EXPORT_TARGETS_MAX);
+	agent_get_stats(collector->agent, &agent);
+	log_info("%llu samples were taken, %llu lost in the kernel, %llu dropped by rules",
+		 (unsigned long long)agent.samples_taken, (unsigned long long)agent.samples_lost[AGENT_LOSS_COUNTS_FULL],
+		 (unsigned long long)agent.relabel_dropped);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t profiles, samples;
+		sum_losses(&targets[i], &profiles, &samples);
+		log_info("%s: %llu profiles with %llu samples sent; %llu with %llu dropped; %llu with %llu wait on disk",
+			 targets[i].name, (unsigned long long)targets[i].sent_profiles,
+			 (unsigned long long)targets[i].sent_samples, (unsigned long long)profiles, (unsigned long long)samples,
+			 (unsigned long long)targets[i].spool.profiles, (unsigned long long)targets[i].spool.samples);
+	}
 }
 
 void collector_get_stats(struct collector *collector, struct agent_stats *ret)

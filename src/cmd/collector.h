@@ -14,15 +14,29 @@ struct option_list;
 int apply_agent_config(const struct agent_config *config, const char *event, const struct option_list *list,
 		       struct agent_options *ret, struct labels *ret_labels, struct error *err);
 
+/* Targets of the file's section `export`, then those of --export. The file must outlive them. */
+struct export_config;
+int read_targets(const struct agent_config *config, const char *path, const struct option_list *list, struct export_config *ret,
+		 struct error *err);
+
 struct collector;
+struct export_target;
 struct collector_options {
 	struct agent_options agent;
-	const char *url, *token;
+	const char *url, *token;	     /* of the server; url NULL = none */
+	const struct export_target *targets; /* where profiles go besides */
+	size_t target_count;
+	const char *spool_directory; /* NULL = in memory only */
+	uint64_t spool_bytes;	     /* for the server; 0 = the default */
+	int64_t spool_age_ns;
 	int link_fd; /* the agent's end of the link to the server on this machine; -1 = none; stays the caller's */
 	/* Debug information is sent where there is no link: there the server is given the files themselves. */
 	bool no_debuginfo_upload;
 	uint64_t debuginfo_rate, debuginfo_file_bytes_max; /* 0 = as struct uploader_options */
 };
+/* Where what cannot be sent waits: the option, else the file, else $WICK_SPOOL, systemd's state directory, or
+ * /var/lib/wick-agent for root; "off" and an empty WICK_SPOOL are none. */
+void apply_spool_config(const struct agent_config *config, const char *option, struct collector_options *ret);
 /* Starts sampling. Drops all privileges but those that sampling needs. */
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err);
 /* Samples and sends until collector_stop(); then flushes and sends what is left for up to 3 s. */
@@ -30,6 +44,8 @@ int collector_run(struct collector *collector, struct error *err);
 void collector_stop(void *collector); /* async-signal-safe */
 struct collector *collector_free(struct collector *collector);
 DEFINE_CLEANUP_POINTER(collector_free, struct collector);
+/* Prints what was sampled and what became of it, on stderr. */
+void collector_report(struct collector *collector);
 void collector_get_stats(struct collector *collector, struct agent_stats *ret);
 
 #endif

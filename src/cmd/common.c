@@ -173,6 +173,25 @@ void signals_install(void (*stop)(void *context), void *context, bool on_child)
 		sigaction(SIGCHLD, &action, NULL);
 }
 
+static void (*volatile reload_function)(void *context);
+static void *volatile reload_context;
+
+static void on_reload(int number)
+{
+	int saved = errno;
+	reload_function(reload_context);
+	errno = saved;
+}
+
+void signals_install_reload(void (*reload)(void *context), void *context)
+{
+	reload_context = context;
+	reload_function = reload;
+	struct sigaction action = {.sa_handler = on_reload, .sa_flags = SA_RESTART};
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGHUP, &action, NULL);
+}
+
 bool signals_interrupted(void)
 {
 	return interrupted != 0;

@@ -1,27 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/symbolize.h"
 #include "format/format.h"
 #include "profile/merge.h"
 
-int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
+#define NOTES_BYTES_MAX (64 * KIB)
+
+/* What a decoder left out, a line each. */
+static void print_notes(const char *path, const struct buffer *notes)
+{
+	_cleanup_(buffer_release) struct buffer safe;
+	buffer_init(&safe, SIZE_MAX);
+	for (size_t at = 0; at < notes->len;) {
+		const uint8_t *end = memchr(notes->data + at, '\n', notes->len - at);
+		size_t len = end ? (size_t)(end - notes->data) - at : notes->len - at;
+		buffer_clear(&safe);
+		if (text_append_harmless(&safe, (struct bytes){notes->data + at, len}) < 0)
+			return;
+		fprintf(stderr, "%s: left out: %.*s\n", path, (int)safe.len, (const char *)safe.data);
+		at += len + (end != NULL);
+	}
+}
+
+struct reading {
+	const struct format *format; /* NULL = by content, then by extension */
+	bool quiet;
+	enum symbols_how symbols;
+};
+
+static int read_file(const char *path, const struct reading *how, struct profile **ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
 	if (r)
 		return r;
-	const struct format *by_name = format ? format : format_detect(buffer_bytes(&file)) ? NULL : format_by_extension(path);
-	struct format_options options = {.input_name = path, .decompressed_max = LIMIT_PROFILE_FILE_BYTES};
-	return format_decode(by_name, buffer_bytes(&file), &options, ret, err);
+	const struct format *by_name = how->format			    ? how->format
+				       : format_detect(buffer_bytes(&file)) ? NULL
+									    : format_by_extension(path);
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	_cleanup_(buffer_release) struct buffer notes;
+	buffer_init(&notes, NOTES_BYTES_MAX);
+	struct format_options options = {
+		.input_name = path, .decompressed_max = LIMIT_PROFILE_FILE_BYTES, .notes = how->quiet ? NULL : &notes};
+	r = format_decode(by_name, buffer_bytes(&file), &options, &profile, err);
+	if (r == 0)
+		r = symbolize_profile(profile, how->symbols, err);
+	if (r)
+		return r;
+	print_notes(path, &notes);
+	*ret = profile;
+	profile = NULL;
+	return 0;
 }
 
-static int merge_files(const struct operands *inputs, const struct format *format, struct profile **ret, struct error *err)
+int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
+{
+	return read_file(path, &(struct reading){.format = format}, ret, err);
+}
+
+static int merge_files(const struct operands *inputs, const struct reading *how, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *all = NULL;
-	int r = read_profile_file(inputs->items[0], format, &all, err);
+	int r = read_file(inputs->items[0], how, &all, err);
 	if (r || inputs->count == 1) {
 		*ret = all; /* NULL on failure */
 		all = NULL;
@@ -33,7 +80,7 @@ static int merge_files(const struct operands *inputs, const struct format *forma
 		r = profile_merge(merged, all, true, err);
 	for (size_t i = 1; i < inputs->count && !r; i++) {
 		_cleanup_(profile_freep) struct profile *one = NULL;
-		r = read_profile_file(inputs->items[i], format, &one, err);
+		r = read_file(inputs->items[i], how, &one, err);
 		if (!r && (r = profile_merge(merged, one, true, err)))
 			error_prefix(err, r, "cannot merge %s with the files before it", inputs->items[i]);
 	}
@@ -56,16 +103,27 @@ static int choose_type(struct profile *profile, const char *name, struct error *
 
 int cmd_convert(int argc, char **argv)
 {
-	const char *out = NULL, *from = NULL, *to = NULL, *type = NULL;
+	const char *out = NULL, *from = NULL, *to = NULL, *type = NULL, *symbols = "auto";
+	struct reading how = {0};
+	struct output_options output = {0};
+	char names[3][OUTPUT_NAMES_MAX], help[3][OUTPUT_NAMES_MAX + 160];
+	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s;\n- is standard output",
+		 output_extensions(names[0]));
+	snprintf(help[1], sizeof(help[1]), "format of the inputs (default: by content, then by\nextension): %s",
+		 input_format_names(names[1]));
+	snprintf(help[2], sizeof(help[2]), "format of the output: %s", output_format_names(names[2]));
 	const struct option_row options[] = {
-		{'o', "output", "FILE", OPTION_TEXT, &out,
-		 .help = "where to write; the extension tells the format: .pb.gz, .pb,\n"
-			 ".otlp, .folded, .svg, .top; - is standard output"},
-		{0, "from", "FORMAT", OPTION_TEXT, &from,
-		 .help = "format of the inputs (default: by content, then by\nextension): pprof, otlp, folded"},
-		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = "format of the output: pprof, otlp, folded, svg, top"},
+		{'o', "output", "FILE", OPTION_TEXT, &out, .help = help[0]},
+		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help[1]},
+		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[2]},
 		{0, "sample-type", "TYPE", OPTION_TEXT, &type,
 		 .help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)"},
+		{0, "format-version", "VERSION", OPTION_UNSIGNED, &output.version, 1, 1000,
+		 .help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"},
+		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
+		 .help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: auto)"},
+		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet,
+		 .help = "do not say what was left out of the inputs, and what\nthe output has no place for"},
 		{0}};
 	const struct usage usage = {.verb = "convert",
 				    .synopsis = "IN... -o OUT [--from FORMAT] [--to FORMAT] [--sample-type TYPE]",
@@ -81,18 +139,21 @@ int cmd_convert(int argc, char **argv)
 		return usage_error(&usage, "no input file");
 	if (!out)
 		return usage_error(&usage, "no output file; give -o OUT");
-	const struct format *format = from ? format_by_name(from) : NULL;
-	if (from && (!format || !format->decode))
-		return usage_error(&usage, "--from: '%s' is no format that can be read; there are pprof, otlp and folded",
-				   from);
+	how.format = from ? format_by_name(from) : NULL;
+	if (from && (!how.format || !how.format->decode))
+		return usage_error(&usage, "--from: '%s' is no format that can be read; choose %s", from, names[1]);
 	struct error err = {0};
+	if (symbols_parse(symbols, &how.symbols, &err))
+		return usage_error(&usage, "--symbols: %s", err.message);
 	if (output_check(out, to, &err))
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	int r = merge_files(&inputs, format, &profile, &err);
+	int r = merge_files(&inputs, &how, &profile, &err);
 	if (!r && type)
 		r = choose_type(profile, type, &err);
 	if (!r)
-		r = output_write(profile, out, to, inputs.items[0], &err);
+		r = output_write(profile, out, to, inputs.items[0], &output, &err);
+	if (!r && !how.quiet)
+		output_print_losses(profile, out, to);
 	return r ? cmd_fail("convert", &err) : EXIT_DONE;
 }

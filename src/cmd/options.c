@@ -9,15 +9,26 @@
 #include "cmd/cmd.h"
 
 #define HELP_COLUMN 30
+#define HELP_WIDTH  92 /* longer lines are broken at a blank */
+
+static size_t line_length(const char *text, size_t width)
+{
+	size_t len = strcspn(text, "\n"), at = width;
+	if (len <= width)
+		return len;
+	while (at > 0 && text[at] != ' ')
+		at--;
+	return at > 0 ? at : len;
+}
 
 static void print_lines(FILE *out, const char *text, int indent, bool first_is_placed)
 {
 	while (*text) {
-		size_t len = strcspn(text, "\n");
+		size_t len = line_length(text, HELP_WIDTH - (size_t)indent);
 		fprintf(out, "%*s%.*s\n", first_is_placed ? 0 : indent, "", (int)len, text);
 		first_is_placed = false;
 		text += len;
-		text += *text == '\n';
+		text += *text == '\n' || *text == ' ';
 	}
 }
 

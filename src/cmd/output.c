@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles out of the command line: the wire formats of src/format, and what src/render draws, under one list of names. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/io.h"
@@ -41,14 +42,63 @@ static int write_top(const struct profile *profile, const char *title, struct bu
 static const struct drawing {
 	const char *name, *extension;
 	int (*write)(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
-} drawings[] = {{"svg", ".svg", write_svg}, {"top", ".top", write_top}};
+} drawings[] = {{"svg", ".svg", write_svg}, {"html", ".html", html_write}, {"top", ".top", write_top}};
+#define DRAWINGS (sizeof(drawings) / sizeof(*drawings))
 
 static const struct drawing *find_drawing(const char *path, const char *format)
 {
-	for (size_t i = 0; i < sizeof(drawings) / sizeof(*drawings); i++)
+	for (size_t i = 0; i < DRAWINGS; i++)
 		if (format ? strcmp(format, drawings[i].name) == 0 : text_ends_with(path, drawings[i].extension))
 			return &drawings[i];
 	return NULL;
+}
+
+/* Appends an item of an enumeration that ends in "last"; *used says how much of names is full. */
+static void enumerate(char names[OUTPUT_NAMES_MAX], size_t *used, const char *item, size_t len, bool last)
+{
+	int n = snprintf(names + *used, OUTPUT_NAMES_MAX - *used, "%s%.*s",
+			 *used == 0 ? ""
+			 : last	    ? " or "
+				    : ", ",
+			 (int)len, item);
+	if (n > 0 && (size_t)n < OUTPUT_NAMES_MAX - *used)
+		*used += (size_t)n;
+}
+
+const char *input_format_names(char names[OUTPUT_NAMES_MAX])
+{
+	size_t used = 0, last = 0;
+	names[0] = '\0';
+	for (size_t i = 0; formats[i]; i++)
+		last = formats[i]->decode ? i : last;
+	for (size_t i = 0; formats[i]; i++)
+		if (formats[i]->decode)
+			enumerate(names, &used, formats[i]->name, strlen(formats[i]->name), i == last);
+	return names;
+}
+
+const char *output_format_names(char names[OUTPUT_NAMES_MAX])
+{
+	size_t used = 0;
+	names[0] = '\0';
+	for (size_t i = 0; formats[i]; i++)
+		if (format_is_written(formats[i]))
+			enumerate(names, &used, formats[i]->name, strlen(formats[i]->name), false);
+	for (size_t i = 0; i < DRAWINGS; i++)
+		enumerate(names, &used, drawings[i].name, strlen(drawings[i].name), i == DRAWINGS - 1);
+	return names;
+}
+
+const char *output_extensions(char names[OUTPUT_NAMES_MAX])
+{
+	size_t used = 0;
+	names[0] = '\0';
+	for (size_t i = 0; formats[i]; i++)
+		if (format_is_written(formats[i]))
+			enumerate(names, &used, formats[i]->extensions, strcspn(formats[i]->extensions, " "), false);
+	for (size_t i = 0; i < DRAWINGS; i++)
+		enumerate(names, &used, drawings[i].extension, strlen(drawings[i].extension), i == DRAWINGS - 1);
+	return names;
 }
 
 /* Exactly one of *ret_drawing, *ret_format is set on success. */
@@ -57,17 +107,15 @@ static int find_output(const char *path, const char *format, const struct drawin
 {
 	*ret_drawing = find_drawing(path, format);
 	*ret_format = *ret_drawing ? NULL : format ? format_by_name(format) : format_by_extension(path);
-	if (*ret_drawing || (*ret_format && (*ret_format)->encode))
+	if (*ret_drawing || (*ret_format && format_is_written(*ret_format)))
 		return 0;
+	char names[OUTPUT_NAMES_MAX];
 	if (format)
-		return error_set(err, -EINVAL,
-				 "'%.40s' is no format that can be written; there are pprof, otlp, folded, svg and top",
-				 format);
+		return error_set(err, -EINVAL, "'%.40s' is no format that can be written; choose %s", format,
+				 output_format_names(names));
 	return error_set(err, -EINVAL,
-			 "cannot tell the format of '%.200s' from its name; end it in .pb.gz, .pb, .otlp, .folded, .svg or "
-			 ".top, or name the "
-			 "format with an option",
-			 path);
+			 "cannot tell the format of '%.200s' from its name; end it in %s, or name the format with an option",
+			 path, output_extensions(names));
 }
 
 int output_check(const char *path, const char *format, struct error *err)
@@ -77,24 +125,81 @@ int output_check(const char *path, const char *format, struct error *err)
 	return find_output(path, format, &drawing, &wire, err);
 }
 
-int output_write(const struct profile *profile, const char *path, const char *format, const char *title, struct error *err)
+void output_print_losses(const struct profile *profile, const char *path, const char *format)
+{
+	const struct drawing *drawing;
+	const struct format *wire;
+	_cleanup_(buffer_release) struct buffer losses, safe;
+	buffer_init(&losses, SIZE_MAX);
+	buffer_init(&safe, SIZE_MAX);
+	if (find_output(path, format, &drawing, &wire, NULL) < 0 || !wire || format_losses(wire, profile, &losses) < 0 ||
+	    losses.len == 0 || text_append_harmless(&safe, buffer_bytes(&losses)) < 0)
+		return;
+	fprintf(stderr, "%s has no place for %.*s\n", wire->name, (int)safe.len, (const char *)safe.data);
+}
+
+/* Where the output of formats that write bit by bit goes. */
+struct destination {
+	struct io_output *file;
+	struct gzip_stream *gzip; /* NULL = not compressed */
+	struct buffer compressed;
+};
+
+static int put_bytes(struct destination *to, struct bytes bytes, bool last, struct error *err)
+{
+	if (!to->gzip)
+		return io_output_write(to->file, bytes.data, bytes.len, err);
+	buffer_clear(&to->compressed);
+	int r = gzip_stream_write(to->gzip, bytes, last, &to->compressed, err);
+	return r < 0 ? r : io_output_write(to->file, to->compressed.data, to->compressed.len, err);
+}
+
+static int flush_destination(void *context, struct bytes bytes, struct error *err)
+{
+	return put_bytes(context, bytes, false, err);
+}
+
+static int write_in_parts(const struct format *wire, const struct profile *profile, const struct format_options *options,
+			  const char *path, bool compress, struct error *err)
+{
+	_cleanup_(io_output_freep) struct io_output *file = NULL;
+	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
+	_cleanup_(buffer_release) struct buffer out;
+	buffer_init(&out, OUTPUT_BYTES_MAX);
+	int r = compress ? gzip_stream_new(GZIP_LEVEL, &gzip, err) : 0;
+	if (r == 0)
+		r = io_output_open(path, 0644, &file, err);
+	if (r < 0)
+		return r;
+	struct destination to = {.file = file, .gzip = gzip};
+	struct format_sink sink = {.out = &out, .flush = flush_destination, .context = &to};
+	buffer_init(&to.compressed, OUTPUT_BYTES_MAX);
+	r = format_write(wire, profile, options, &sink, err);
+	if (r == 0 && gzip)
+		r = put_bytes(&to, (struct bytes){0}, true, err);
+	buffer_release(&to.compressed);
+	return r < 0 ? r : io_output_finish(file, err);
+}
+
+int output_write(const struct profile *profile, const char *path, const char *format, const char *title,
+		 const struct output_options *options, struct error *err)
 {
 	const struct drawing *drawing;
 	const struct format *wire;
 	int r = find_output(path, format, &drawing, &wire, err);
 	if (r)
 		return r;
-	_cleanup_(buffer_release) struct buffer out;
-	buffer_init(&out, OUTPUT_BYTES_MAX);
-	struct format_options options = {.compress = false};
-	r = drawing ? drawing->write(profile, title, &out, err) : format_encode(wire, profile, &options, &out, err);
-	if (r)
-		return r;
 	/* pprof on a pipe is compressed, as its own tools write it. */
-	if (!text_ends_with(path, ".gz") && !(strcmp(path, "-") == 0 && wire && strcmp(wire->name, "pprof") == 0))
-		return io_write_file(path, out.data, out.len, 0644, err);
-	_cleanup_(buffer_release) struct buffer compressed;
+	bool compress = text_ends_with(path, ".gz") || (strcmp(path, "-") == 0 && wire && strcmp(wire->name, "pprof") == 0);
+	struct format_options wire_options = {.version = options ? options->version : 0};
+	if (wire && wire->write)
+		return write_in_parts(wire, profile, &wire_options, path, compress, err);
+	_cleanup_(buffer_release) struct buffer out, compressed;
+	buffer_init(&out, OUTPUT_BYTES_MAX);
 	buffer_init(&compressed, OUTPUT_BYTES_MAX);
-	r = gzip_compress(buffer_bytes(&out), GZIP_LEVEL, &compressed, err);
-	return r ? r : io_write_file(path, compressed.data, compressed.len, 0644, err);
+	r = drawing ? drawing->write(profile, title, &out, err) : format_encode(wire, profile, &wire_options, &out, err);
+	if (r == 0 && compress)
+		r = gzip_compress(buffer_bytes(&out), GZIP_LEVEL, &compressed, err);
+	const struct buffer *written = compress ? &compressed : &out;
+	return r ? r : io_write_file(path, written->data, written->len, 0644, err);
 }

@@ -234,7 +234,7 @@ static int run_record(struct record *record, struct error *err)
 	r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
 		r = output_write(record->profile, record->output, record->format,
-				 record->command.count ? record->command.items[0] : "wick record", err);
+				 record->command.count ? record->command.items[0] : "wick record", NULL, err);
 	if (!r)
 		report(record);
 	if (!r && record->command.count)
@@ -272,6 +272,10 @@ int cmd_record(int argc, char **argv)
 	struct option_list pids = {0};
 	bool all = false;
 	const char *event = NULL, *off_cpu = NULL;
+	char names[OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160];
+	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s\n(default: wick.pb.gz)",
+		 output_extensions(names));
+	snprintf(help[1], sizeof(help[1]), "format, whatever the extension: %s", output_format_names(names));
 	record.agent.pids = record.pids;
 	const struct option_row options[] = {
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &record.agent.frequency_hz, 1, 10000,
@@ -282,11 +286,8 @@ int cmd_record(int argc, char **argv)
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		{0, "wall", NULL, OPTION_FLAG, &record.agent.wall,
 		 .help = "where the time of each thread went, running or waiting,\nas one value"},
-		{'o', "output", "FILE", OPTION_TEXT, &record.output,
-		 .help = "where to write; the extension tells the format: .pb.gz,\n.pb, .otlp, .folded, .svg, .top (default: "
-			 "wick.pb.gz)"},
-		{0, "format", "FORMAT", OPTION_TEXT, &record.format,
-		 .help = "format, whatever the extension: pprof, otlp, folded,\nsvg, top"},
+		{'o', "output", "FILE", OPTION_TEXT, &record.output, .help = help[0]},
+		{0, "format", "FORMAT", OPTION_TEXT, &record.format, .help = help[1]},
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids, .help = "this process and what it forks; may be repeated"},
 		{0}};

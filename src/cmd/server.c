@@ -2,6 +2,7 @@
 #include "server/server.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "cmd/cmd.h"
@@ -12,8 +13,48 @@ static void stop_server(void *context)
 	server_stop(context);
 }
 
-static int run_server(const struct store_arguments *arguments, const char *config, bool tenants, struct error *err)
+static void reload_server(void *context)
 {
+	server_reload(context);
+}
+
+struct tls_arguments {
+	const char *cert, *key, *client_ca;
+};
+
+static void apply_tls(const struct tls_arguments *arguments, struct server_options *options)
+{
+	if (arguments->cert) {
+		options->tls_cert_file = arguments->cert;
+		options->tls_key_file = NULL; /* another pair than the file's */
+	}
+	if (arguments->key)
+		options->tls_key_file = arguments->key;
+	if (arguments->client_ca)
+		options->tls_client_ca_file = arguments->client_ca;
+}
+
+/* The ports that exporters send to by default, on the address that the server listens on; those of the configuration stay. */
+struct otlp_listens {
+	char grpc[300], http[300];
+};
+
+static void apply_otlp(struct otlp_listens *listens, struct server_options *options)
+{
+	const char *colon = strrchr(options->listen, ':');
+	int host = colon ? (int)(colon - options->listen) : (int)strlen(options->listen);
+	snprintf(listens->grpc, sizeof(listens->grpc), "%.*s:4317", host < 256 ? host : 256, options->listen);
+	snprintf(listens->http, sizeof(listens->http), "%.*s:4318", host < 256 ? host : 256, options->listen);
+	if (!options->otlp_grpc_listen)
+		options->otlp_grpc_listen = listens->grpc;
+	if (!options->otlp_http_listen)
+		options->otlp_http_listen = listens->http;
+}
+
+static int run_server(const struct store_arguments *arguments, const struct tls_arguments *tls, const char *config,
+		      bool tenants, bool otlp, struct error *err)
+{
+	struct otlp_listens listens;
 	struct server_options options;
 	char directory[4096];
 	_cleanup_(server_config_text_freep) struct server_config_text *text = NULL;
@@ -23,6 +64,10 @@ static int run_server(const struct store_arguments *arguments, const char *confi
 	if (!r)
 		r = store_arguments_apply(arguments, &options, &token, err);
 	options.tenants |= tenants;
+	apply_tls(tls, &options);
+	options.config_path = config;
+	if (otlp)
+		apply_otlp(&listens, &options);
 	if (!r && !options.data_directory) {
 		r = default_data_directory(directory, sizeof(directory), err);
 		options.data_directory = directory;
@@ -35,10 +80,14 @@ static int run_server(const struct store_arguments *arguments, const char *confi
 	if (r)
 		return r;
 	signals_install(stop_server, server, false);
+	signals_install_reload(reload_server, server);
 	char kept[96];
 	store_arguments_describe(&options, kept, sizeof(kept));
-	fprintf(stderr, "wick server: http://%s, data in %s (%s); Ctrl-C stops\n", server_address(server),
-		options.data_directory, kept);
+	fprintf(stderr, "wick server: %s://%s, data in %s (%s); Ctrl-C stops\n", options.tls_cert_file ? "https" : "http",
+		server_address(server), options.data_directory, kept);
+	for (unsigned i = 0; i < 2; i++)
+		if (server_otlp_address(server, i))
+			fprintf(stderr, "wick server: OTLP on %s\n", server_otlp_address(server, i));
 	return server_run(server, err);
 }
 
@@ -46,11 +95,18 @@ int cmd_server(int argc, char **argv)
 {
 	struct store_arguments arguments = {0};
 	const char *config = NULL;
-	bool tenants = false;
+	struct tls_arguments tls = {0};
+	bool tenants = false, otlp = false;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{0, "config", "FILE", OPTION_TEXT, &config, .help = "YAML file of settings; options on the command line win"},
 		{0, "tenants", NULL, OPTION_FLAG, &tenants, .help = "keep data apart by the tenant that X-Scope-OrgID names"},
+		{0, "otlp", NULL, OPTION_FLAG, &otlp, .help = "take OTLP on ports 4317 and 4318 of the address, too"},
+		{0, "tls-cert", "FILE", OPTION_TEXT, &tls.cert,
+		 .help = "serve https with this certificate and its chain (PEM)"},
+		{0, "tls-key", "FILE", OPTION_TEXT, &tls.key, .help = "its key (default: in the same file)"},
+		{0, "tls-client-ca", "FILE", OPTION_TEXT, &tls.client_ca,
+		 .help = "clients need a certificate of these authorities"},
 		{0}};
 	const struct usage usage = {.verb = "server",
 				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
@@ -64,5 +120,5 @@ int cmd_server(int argc, char **argv)
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
-	return run_server(&arguments, config, tenants, &err) ? cmd_fail("server", &err) : EXIT_DONE;
+	return run_server(&arguments, &tls, config, tenants, otlp, &err) ? cmd_fail("server", &err) : EXIT_DONE;
 }

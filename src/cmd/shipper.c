@@ -2,127 +2,94 @@
 #include "cmd/shipper.h"
 
 #include <errno.h>
-#include <stdatomic.h>
+#include <stdio.h>
 
-#include "agent/spool.h"
 #include "base/alloc.h"
+#include "base/io.h"
 #include "base/limits.h"
-#include "base/log.h"
-#include "base/thread.h"
 #include "base/time.h"
-#include "format/otlp.h"
-#include "net/net.h"
+#include "symbol/symbol.h"
+#include "symbol/worker.h"
 
-#define EXPORT_PATH	    "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
-#define SPOOL_BYTES_DEFAULT (8 * MIB)
-#define PAUSE_MIN_NS	    (NS_PER_S / 2)
-#define PAUSE_MAX_NS	    (10 * NS_PER_S)
-/* A server whose limit refuses a profile may have room later, or never: then the others must not wait behind it. */
-#define LIMIT_TRIES	5
-#define SEND_TIMEOUT_NS (15 * NS_PER_S)
+#define SYMBOL_WAIT_NS	    (20 * NS_PER_S)
+#define SYMBOL_CACHE_BYTES  (1 * GIB)
+#define SYMBOL_MEMORY_BYTES (64 * MIB)
 
 struct shipper {
-	struct spool *spool;
-	struct net_client *client;
-	pthread_t thread;
-	bool running;
-	bool cancel; /* read by the client while it waits */
-	char *url;
-	atomic_uint_fast64_t sent, refused, bytes_sent, failures;
-	atomic_int_fast64_t give_up_ns; /* monotonic; 0 = never */
-	bool reported;			/* the current outage has been logged */
-	unsigned limit_refusals;	/* of the record at the front, in a row */
+	struct exporter *exporter;
+	struct symbolizer *symbolizer; /* NULL = nobody asks for names */
+	struct export_target targets[EXPORT_TARGETS_MAX];
+	size_t count;
 };
 
-enum outcome { DELIVERED, REFUSED, TRY_AGAIN };
-
-static enum outcome send_once(struct shipper *shipper, const struct buffer *record)
+static void say(void *context, enum log_level level, const char *text)
 {
-	struct error err = {0};
-	struct bytes message = buffer_bytes(record);
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	net_client_response_init(&response);
-	int r = net_client_grpc(shipper->client, EXPORT_PATH, &message, 1, true, NULL, NULL, &response, &err);
-	if (!r && response.grpc_status == GRPC_OK) {
-		if (shipper->reported)
-			log_info("%s answers again", shipper->url);
-		shipper->reported = false;
-		return DELIVERED;
-	}
-	atomic_fetch_add(&shipper->failures, 1);
-	bool over_limit = !r && response.grpc_status == GRPC_RESOURCE_EXHAUSTED;
-	shipper->limit_refusals = over_limit ? shipper->limit_refusals + 1 : 0;
-	const char *why = r ? err.message : response.message[0] ? response.message : "no answer";
-	if (!r && (response.grpc_status == GRPC_INVALID_ARGUMENT || response.grpc_status == GRPC_UNIMPLEMENTED ||
-		   shipper->limit_refusals == LIMIT_TRIES)) {
-		shipper->limit_refusals = 0;
-		log_error("the server refused a profile: %s", why);
-		return REFUSED;
-	}
-	if (!shipper->reported)
-		log_warn("cannot send to %s, profiles are kept and tried again: %s", shipper->url, why);
-	shipper->reported = true;
-	return TRY_AGAIN;
+	log_write(level, "%s", text);
 }
 
-static bool gave_up(struct shipper *shipper)
-{
-	int64_t at = atomic_load(&shipper->give_up_ns);
-	return at && time_monotonic_ns() >= at;
-}
-
-/* Sleeps in short pieces, so that the end of the agent is not held up by a pause. */
-static void pause_for(struct shipper *shipper, int64_t duration_ns)
-{
-	int64_t until = time_monotonic_ns() + duration_ns;
-	while (time_monotonic_ns() < until && !gave_up(shipper))
-		time_sleep_ns(50 * NS_PER_MS);
-}
-
-static void *shipper_run(void *context)
+static int symbolize(void *context, struct profile *profile, const bool *cancel, struct error *err)
 {
 	struct shipper *shipper = context;
-	int64_t pause_ns = PAUSE_MIN_NS;
-	while (!gave_up(shipper)) {
-		struct buffer record;
-		if (spool_pop(shipper->spool, NS_PER_S, &record) <= 0) {
-			if (spool_is_closed(shipper->spool))
-				break;
-			continue;
-		}
-		size_t len = record.len;
-		enum outcome outcome = send_once(shipper, &record);
-		spool_done(shipper->spool, &record, outcome != TRY_AGAIN);
-		if (outcome == TRY_AGAIN) {
-			pause_for(shipper, pause_ns);
-			pause_ns = pause_ns * 2 > PAUSE_MAX_NS ? PAUSE_MAX_NS : pause_ns * 2;
-			continue;
-		}
-		pause_ns = PAUSE_MIN_NS;
-		atomic_fetch_add(outcome == DELIVERED ? &shipper->sent : &shipper->refused, 1);
-		atomic_fetch_add(&shipper->bytes_sent, outcome == DELIVERED ? len : 0);
-	}
-	return NULL;
+	struct symbolizer_want want = {.wait_ns = SYMBOL_WAIT_NS, .cancel = cancel};
+	return symbolizer_resolve(shipper->symbolizer, profile, 1, &want, NULL, err);
+}
+
+/* Tables are made one at a time, in processes of their own, once for each binary, and kept on disk. */
+static int open_symbolizer(struct shipper *shipper, const char *cache_directory, struct error *err)
+{
+	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
+	char directory[4096];
+	struct symbolizer_options options = {.cache_max_bytes = SYMBOL_CACHE_BYTES,
+					     .memory_max_bytes = SYMBOL_MEMORY_BYTES,
+					     .own_files = true,
+					     .workers = 1,
+					     .worker = &worker};
+	bool wanted = false;
+	for (size_t i = 0; i < shipper->count; i++)
+		wanted |= shipper->targets[i].symbolize;
+	if (!wanted)
+		return 0;
+	if (cache_directory && io_join_path(directory, sizeof(directory), cache_directory, "symbols") == 0 &&
+	    io_make_dirs(directory, 0700, NULL) == 0)
+		options.cache_directory = directory;
+	return symbolizer_new(&options, &shipper->symbolizer, err);
+}
+
+static int collect_targets(struct shipper *shipper, const struct shipper_options *options, struct error *err)
+{
+	if (options->url)
+		shipper->targets[shipper->count++] = (struct export_target){.kind = EXPORT_WICK,
+									    .url = options->url,
+									    .name = options->url_in_memory ? "server" : NULL,
+									    .token = options->token,
+									    .memory_only = options->url_in_memory,
+									    .spool_bytes = options->spool_bytes,
+									    .spool_age_ns = options->spool_age_ns};
+	if (shipper->count + options->target_count > EXPORT_TARGETS_MAX)
+		return error_set(err, -EINVAL, "more than %d targets", EXPORT_TARGETS_MAX);
+	for (size_t i = 0; i < options->target_count; i++)
+		shipper->targets[shipper->count++] = options->targets[i];
+	return 0;
 }
 
 int shipper_new(const struct shipper_options *options, struct shipper **ret, struct error *err)
 {
 	_cleanup_(shipper_freep) struct shipper *shipper = mem_zalloc(sizeof(*shipper));
-	if (!shipper || !(shipper->url = mem_strdup(options->url)))
+	if (!shipper)
 		return error_nomem(err);
-	struct net_client_options client = {.url = options->url,
-					    .timeout_ns = SEND_TIMEOUT_NS,
-					    .response_max = MIB,
-					    .token = options->token,
-					    .cancel = &shipper->cancel};
-	int r = net_client_new(&client, &shipper->client, err);
+	int r = collect_targets(shipper, options, err);
 	if (!r)
-		r = spool_new(options->spool_bytes_max ? options->spool_bytes_max : SPOOL_BYTES_DEFAULT, &shipper->spool, err);
+		r = open_symbolizer(shipper, options->cache_directory, err);
+	struct exporter_options exporter = {.targets = shipper->targets,
+					    .target_count = shipper->count,
+					    .directory = options->spool_directory,
+					    .say = say,
+					    .symbolize = shipper->symbolizer ? symbolize : NULL,
+					    .context = shipper};
 	if (!r)
-		r = thread_start(&shipper->thread, "wick-shipper", shipper_run, shipper, err);
+		r = exporter_new(&exporter, &shipper->exporter, err);
 	if (r)
 		return r;
-	shipper->running = true;
 	*ret = shipper;
 	shipper = NULL;
 	return 0;
@@ -130,47 +97,30 @@ int shipper_new(const struct shipper_options *options, struct shipper **ret, str
 
 int shipper_push(struct shipper *shipper, const struct profile *profile, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer record;
-	buffer_init(&record, LIMIT_PROFILE_INPUT_BYTES);
-	int r = otlp_encode(&profile, 1, &record, err);
-	return r ? r : spool_push(shipper->spool, &record, err);
+	return exporter_push(shipper->exporter, profile, NULL, EXPORT_ALL_TARGETS, err);
+}
+
+void shipper_see(struct shipper *shipper, const char *build_id, const char *path, int fd)
+{
+	if (shipper->symbolizer && *build_id) /* a failure shows as addresses without names; the rest is as good */
+		symbolizer_offer(shipper->symbolizer, build_id, path, fd, NULL);
 }
 
 void shipper_finish(struct shipper *shipper, int64_t timeout_ns)
 {
-	if (!shipper->running)
-		return;
-	atomic_store(&shipper->give_up_ns, time_monotonic_ns() + timeout_ns);
-	spool_close(shipper->spool);
-	/* The thread ends when the spool is empty; a call that hangs is cancelled when the time is up. */
-	struct spool_stats stats;
-	do {
-		time_sleep_ns(10 * NS_PER_MS);
-		spool_get_stats(shipper->spool, &stats);
-	} while (stats.records && !gave_up(shipper));
-	__atomic_store_n(&shipper->cancel, gave_up(shipper), __ATOMIC_RELAXED);
-	pthread_join(shipper->thread, NULL);
-	shipper->running = false;
+	exporter_finish(shipper->exporter, timeout_ns);
 }
 
 struct shipper *shipper_free(struct shipper *shipper)
 {
 	if (!shipper)
 		return NULL;
-	shipper_finish(shipper, 0);
-	net_client_free(shipper->client);
-	spool_free(shipper->spool);
-	mem_free(shipper->url);
+	exporter_free(shipper->exporter);
+	symbolizer_free(shipper->symbolizer);
 	return mem_free(shipper);
 }
 
-void shipper_get_stats(struct shipper *shipper, struct shipper_stats *ret)
+size_t shipper_get_stats(struct shipper *shipper, struct export_stats *ret, size_t max)
 {
-	struct spool_stats spool;
-	spool_get_stats(shipper->spool, &spool);
-	*ret = (struct shipper_stats){.sent = atomic_load(&shipper->sent),
-				      .dropped = spool.dropped + atomic_load(&shipper->refused),
-				      .waiting = spool.records,
-				      .bytes_sent = atomic_load(&shipper->bytes_sent),
-				      .failures = atomic_load(&shipper->failures)};
+	return exporter_get_stats(shipper->exporter, ret, max);
 }

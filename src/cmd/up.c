@@ -29,6 +29,7 @@
 #include "cmd/cmd.h"
 #include "cmd/collector.h"
 #include "cmd/store_options.h"
+#include "export/export.h"
 #include "server/link.h"
 #include "server/server.h"
 
@@ -38,6 +39,7 @@ struct up {
 	char *token;
 	struct labels labels;
 	struct agent_config config;
+	struct export_config targets;
 	char directory[4096];
 	uid_t uid; /* of the server */
 	gid_t gid;
@@ -241,6 +243,7 @@ static void up_release(struct up *up)
 	if (up->server_pid > 0)
 		waitpid(up->server_pid, NULL, 0);
 	labels_release(&up->labels);
+	export_config_release(&up->targets);
 	agent_config_release(&up->config);
 	mem_free(up->token);
 }
@@ -253,6 +256,11 @@ static int configure_agent(struct up *up, const char *file, const char *event, c
 	if (!r && (up->config.server || up->config.token_file))
 		r = error_set(err, -EINVAL, "%s: '%s' means nothing to wick up, whose agent sends to its own server; remove it",
 			      file, up->config.server ? "server" : "token_file");
+	if (!r)
+		r = read_targets(&up->config, file, &(struct option_list){0}, &up->targets, err);
+	up->collector.targets = up->targets.targets;
+	up->collector.target_count = up->targets.count;
+	apply_spool_config(&up->config, NULL, &up->collector);
 	return r ? r : apply_agent_config(&up->config, event, labels, &up->collector.agent, &up->labels, err);
 }
 

@@ -7,8 +7,9 @@
  * loopback (rebinding arrives under the attacker's name), and a request with an Origin must come from the page served here.
  *
  * With a token every request needs it: "Authorization: Bearer TOKEN" from programs, or Basic with any user name and the token
- * as password, which browsers ask their user for. Health checks are open. Beyond loopback a token is required unless --insecure
- * says otherwise.
+ * as password, which browsers ask their user for. Pages of other sites may then make remote procedure calls with a bearer token
+ * of their own (rpc.c). Health checks are open. Beyond loopback a token is required, or
+ * certificates of clients, unless --insecure says otherwise.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "server/server_int.h"
+#include "codec/base64.h"
+#include "server/rpc.h"
 
 static bool host_is_loopback(const char *host, size_t len)
 {
@@ -52,13 +54,28 @@ int access_check_options(struct server *server, struct error *err)
 	memcpy(server->listen_host, listen, len);
 	server->listen_host[len] = 0;
 	server->loopback_only = host_is_loopback(listen, len);
-	if (server->loopback_only || server->token || server->options.insecure)
+	if (server->loopback_only || server->token || server->options.tls_client_ca_file || server->options.insecure)
 		return 0;
 	return error_set(err, -EINVAL,
 			 "refusing to listen on %.200s, which other machines can reach, without a token: give --token-file "
 			 "FILE (clients "
-			 "send it as a bearer token), or --insecure to let everybody in",
+			 "send it as a bearer token), --tls-client-ca FILE (clients need certificates), or --insecure to let "
+			 "everybody in",
 			 listen);
+}
+
+int access_check_listen(const struct server *server, const char *listen, struct error *err)
+{
+	size_t len = host_length(listen);
+	if (!len || !listen[len])
+		return error_set(err, -EINVAL, "cannot listen on '%.200s': expected ADDR:PORT, as in 127.0.0.1:4317", listen);
+	if (server->loopback_only && !host_is_loopback(listen, len))
+		return error_set(
+			err, -EINVAL,
+			"refusing to listen on %.200s, which other machines can reach, while %.200s is for this machine "
+			"only: let --listen be an address that they can reach, too",
+			listen, server->options.listen);
+	return 0;
 }
 
 /* Compares in a time that does not depend on where the first difference is. */
@@ -71,37 +88,17 @@ static bool token_equal(const char *given, size_t len, const char *token)
 	return difference == 0;
 }
 
-static int base64_digit(char c)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
-	return at ? (int)(at - digits) : -1;
-}
-
 /* The password of a Basic credential; false when malformed or too long. */
 static bool basic_password(const char *text, char *out, size_t size)
 {
-	size_t len = 0;
-	uint32_t bits = 0;
-	unsigned count = 0;
-	for (; *text && *text != '='; text++) {
-		int digit = base64_digit(*text);
-		if (digit < 0)
-			return false;
-		bits = bits << 6 | (uint32_t)digit;
-		count += 6;
-		if (count >= 8) {
-			count -= 8;
-			if (len + 1 >= size)
-				return false;
-			out[len++] = (char)(bits >> count & 0xff);
-		}
-	}
-	out[len] = 0;
-	char *colon = strchr(out, ':');
-	if (!colon)
+	_cleanup_(buffer_release) struct buffer decoded;
+	buffer_init(&decoded, size);
+	if (base64_decode(bytes_of_string(text), &decoded) || decoded.len >= size)
 		return false;
-	memmove(out, colon + 1, strlen(colon + 1) + 1);
+	const uint8_t *colon = decoded.len ? memchr(decoded.data, ':', decoded.len) : NULL;
+	if (!colon || memchr(decoded.data, 0, decoded.len))
+		return false;
+	snprintf(out, size, "%.*s", (int)(decoded.data + decoded.len - colon - 1), (const char *)colon + 1);
 	return true;
 }
 
@@ -132,6 +129,28 @@ static bool origin_is_ours(const char *origin, const char *host)
 	return at && strcasecmp(at + 3, host) == 0;
 }
 
+/*
+ * A page of another site. With its user's help a browser remembers a password and sends it along by itself, whatever the page;
+ * a bearer token only comes from the page's own code, which then knows it.
+ */
+static bool may_come_from_elsewhere(const struct server *server, const struct net_request *request)
+{
+	const char *header = net_request_header(request, "authorization");
+	if (!server->token || !rpc_is_for_pages(net_request_path(request)))
+		return false;
+	if (strcmp(net_request_method(request), "OPTIONS") == 0)
+		return true;
+	return header && strncasecmp(header, "bearer ", 7) == 0 && has_token(server, request);
+}
+
+static void allow_origin(struct net_response *response, const char *origin)
+{
+	net_response_header(response, "Access-Control-Allow-Origin", origin);
+	net_response_header(response, "Access-Control-Expose-Headers",
+			    "Grpc-Status, Grpc-Message, Grpc-Encoding, Content-Encoding, Retry-After, X-Wick-Limit");
+	net_response_header(response, "Vary", "Origin");
+}
+
 bool access_authorize(void *context, const struct net_request *request, struct net_response *response)
 {
 	const struct server *server = context;
@@ -145,8 +164,12 @@ bool access_authorize(void *context, const struct net_request *request, struct n
 		return refuse(
 			response, 403, GRPC_PERMISSION_DENIED,
 			"this server answers to local names only (localhost, 127.0.0.1, [::1]); the Host header names another");
-	if (origin && host && !origin_is_ours(origin, host))
-		return refuse(response, 403, GRPC_PERMISSION_DENIED, "requests from pages of other sites are refused");
+	if (origin && host && !origin_is_ours(origin, host)) {
+		if (!may_come_from_elsewhere(server, request))
+			return refuse(response, 403, GRPC_PERMISSION_DENIED, "requests from pages of other sites are refused");
+		allow_origin(response, origin);
+		return true;
+	}
 	if (server->token && !has_token(server, request)) {
 		net_response_header(response, "WWW-Authenticate", "Basic realm=\"wick\", charset=\"UTF-8\"");
 		return refuse(response, 401, GRPC_UNAUTHENTICATED,

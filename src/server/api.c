@@ -238,23 +238,31 @@ static void add_symbols_header(const struct call *call)
 	net_response_header(call->response, "X-Wick-Symbols", text);
 }
 
-void call_run(void *context, const struct net_request *request, struct net_response *response,
-	      int (*answer)(struct call *call, struct error *err))
+int call_perform(void *context, const struct net_request *request, struct net_response *response,
+		 int (*answer)(struct call *call, struct error *err), struct error *err)
 {
 	struct call call = {.server = context, .request = request, .response = response, .started_ns = time_monotonic_ns()};
-	struct error err = {0};
 	buffer_init(&call.text, CALL_TEXT_MAX);
-	int r = tenant_of_request(call.server, request, false, &call.tenant, &err);
+	int r = tenant_of_request(call.server, request, false, &call.tenant, err);
 	if (!r)
-		r = read_common(&call, &err);
+		r = read_common(&call, err);
 	if (!r)
-		r = answer(&call, &err);
+		r = answer(&call, err);
 	if (!r && call.stats.read.partial)
 		net_response_header(response, "X-Wick-Partial", call.stats.read.why);
 	if (!r)
 		add_symbols_header(&call);
-	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, &err);
-	if (r) /* a bad parameter is the client's fault */
-		respond_error(response, r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r), err.message);
+	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, err);
 	buffer_release(&call.text);
+	/* A bad parameter is the client's fault. */
+	return !r ? 0 : r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r);
+}
+
+void call_run(void *context, const struct net_request *request, struct net_response *response,
+	      int (*answer)(struct call *call, struct error *err))
+{
+	struct error err = {0};
+	int status = call_perform(context, request, response, answer, &err);
+	if (status)
+		respond_error(response, status, err.message);
 }

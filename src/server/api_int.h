@@ -23,6 +23,9 @@ struct call {
 /* Finds the tenant, reads the common parameters, calls answer(), keeps the account, and answers failures. */
 void call_run(void *context, const struct net_request *request, struct net_response *response,
 	      int (*answer)(struct call *call, struct error *err));
+/* The same for calls whose failures are answered in another form: 0, or the HTTP status of the failure in err. */
+int call_perform(void *context, const struct net_request *request, struct net_response *response,
+		 int (*answer)(struct call *call, struct error *err), struct error *err);
 /* Parameters: absent ones give the fallback. */
 const char *call_parameter(const struct call *call, const char *name, const char *fallback);
 int call_count(const struct call *call, const char *name, uint64_t fallback, uint64_t *ret, struct error *err);
@@ -32,6 +35,10 @@ int call_time(const struct call *call, const char *name, const char *fallback, i
  * focus, hide and group_by stand for. */
 int call_text(struct call *call, const char *name, struct error *err);
 int call_append(struct call *call, struct error *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The stage diff, if the parameters base, base_from and base_to, or shift ask for it. */
+int call_append_base(struct call *call, bool *ret_any, struct error *err);
+/* Runs the text of the call; names are short if that was asked for. */
+int call_run_text(struct call *call, struct query_result *ret, struct error *err);
 void call_query_options(const struct call *call, struct query_options *ret);
 
 /* Members of an object: "from_ms", "to_ms"; "partial", "why", and "explain" if it was asked for. */

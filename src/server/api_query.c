@@ -139,7 +139,7 @@ static int shorten_names(struct query_result *result, struct error *err)
 	return r;
 }
 
-static int run_text(struct call *call, struct query_result *ret, struct error *err)
+int call_run_text(struct call *call, struct query_result *ret, struct error *err)
 {
 	struct query_options options;
 	const char *text = buffer_string(&call->text);
@@ -165,7 +165,7 @@ static int answer_query(struct call *call, struct error *err)
 		return r;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
-	r = run_text(call, &result, err);
+	r = call_run_text(call, &result, err);
 	if (!r && result.kind != QUERY_PROFILE)
 		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile; /api/v1/pipeline gives it",
 			      query_kind_name(result.kind));
@@ -211,7 +211,7 @@ static int answer_text(struct call *call, struct error *err)
 	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
 		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of json, table, text", format);
 	_cleanup_(query_result_release) struct query_result result = {0};
-	int r = run_text(call, &result, err);
+	int r = call_run_text(call, &result, err);
 	return r ? r : write_result(call, &result, err);
 }
 
@@ -231,30 +231,39 @@ static int answer_pipeline(struct call *call, struct error *err)
 }
 
 /* base: another selector; base_from and base_to: another range; or shift: how long before. */
-static int answer_diff(struct call *call, struct error *err)
+int call_append_base(struct call *call, bool *ret_any, struct error *err)
 {
 	const char *base = call_parameter(call, "base", ""), *from = call_parameter(call, "base_from", NULL),
 		   *to = call_parameter(call, "base_to", NULL), *shift = call_parameter(call, "shift", NULL);
-	bool relative;
-	int r = call_flag(call, "relative", &relative, err);
-	if (!r)
-		r = call_text(call, "query", err);
-	if (!r && (!from) != (!to))
-		r = error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' go together");
-	if (!r && !*base && !from && !shift)
-		r = error_set(err, -EINVAL,
-			      "compare with what? Give 'base' (another selector), 'base_from' and 'base_to', or 'shift' (how "
-			      "long before)");
-	if (!r && from && shift)
-		r = error_set(err, -EINVAL, "parameters 'base_from' and 'shift' exclude each other");
-	if (!r)
-		r = call_append(call, err, " | diff (%s", base);
+	*ret_any = *base || from || to || shift;
+	if (!*ret_any)
+		return 0;
+	if ((!from) != (!to))
+		return error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' go together");
+	if (from && shift)
+		return error_set(err, -EINVAL, "parameters 'base_from' and 'shift' exclude each other");
+	int r = call_append(call, err, " | diff (%s", base);
 	if (!r && from)
 		r = call_append(call, err, " from \"%s\" to \"%s\"", from, to);
 	else if (!r && shift)
 		r = call_append(call, err, " shift \"%s\"", shift);
+	return r ? r : call_append(call, err, ")");
+}
+
+static int answer_diff(struct call *call, struct error *err)
+{
+	bool relative, any = false;
+	int r = call_flag(call, "relative", &relative, err);
 	if (!r)
-		r = call_append(call, err, ")%s", relative ? " relative" : "");
+		r = call_text(call, "query", err);
+	if (!r)
+		r = call_append_base(call, &any, err);
+	if (!r && !any)
+		r = error_set(err, -EINVAL,
+			      "compare with what? Give 'base' (another selector), 'base_from' and 'base_to', or 'shift' (how "
+			      "long before)");
+	if (!r && relative)
+		r = call_append(call, err, " relative");
 	return r ? r : answer_text(call, err);
 }
 

@@ -11,6 +11,7 @@ ASSET(index_html);
 ASSET(app_js);
 ASSET(app_css);
 ASSET(icon_svg);
+ASSET(report_html);
 
 static const struct asset {
 	const char *path, *content_type;
@@ -50,4 +51,9 @@ void assets_show(void *context, const struct net_request *request, struct net_re
 		response->status = 304;
 	else if (buffer_append(&response->body, asset->start, (size_t)(asset->end - asset->start)))
 		respond_error(response, 503, "out of memory");
+}
+
+struct bytes assets_report(void)
+{
+	return (struct bytes){asset_report_html, (size_t)(asset_report_html_end - asset_report_html)};
 }

@@ -15,5 +15,6 @@ asset_\name\()_end:
 	asset app_js, "web/app.js"
 	asset app_css, "web/app.css"
 	asset icon_svg, "web/icon.svg"
+	asset report_html, "web/report.html"
 
 	.section .note.GNU-stack, "", %progbits

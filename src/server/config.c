@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "server/scrape.h"
 #include "server/server_int.h"
 
 #define CONFIG_BYTES_MAX (256 * KIB)
@@ -26,6 +27,8 @@
 
 struct server_config_text {
 	struct arena arena;
+	struct export_config forward;
+	struct scrape_config *scrape; /* NULL = none */
 };
 
 struct config_reader {
@@ -134,7 +137,12 @@ static const struct setting {
 	SETTING("data", SETTING_STRING, data_directory),
 	SETTING("listen", SETTING_STRING, listen),
 	SETTING("token", SETTING_STRING, token),
+	SETTING("otlp.grpc_listen", SETTING_STRING, otlp_grpc_listen),
+	SETTING("otlp.http_listen", SETTING_STRING, otlp_http_listen),
 	SETTING("insecure", SETTING_BOOL, insecure),
+	SETTING("tls.cert_file", SETTING_STRING, tls_cert_file),
+	SETTING("tls.key_file", SETTING_STRING, tls_key_file),
+	SETTING("tls.client_ca_file", SETTING_STRING, tls_client_ca_file),
 	SETTING("host_files", SETTING_NOT, no_host_files),
 	SETTING("retention.age", SETTING_FOREVER, retention_age_ns),
 	SETTING("retention.size", SETTING_SIZE, retention_size_bytes),
@@ -163,6 +171,10 @@ static const struct setting {
 	SETTING("symbols.worker.memory", SETTING_WORK, symbols.worker_memory_bytes),
 	SETTING("symbols.worker.cpu", SETTING_DURATION, symbols.worker_cpu_ns),
 	SETTING("symbols.worker.time", SETTING_DURATION, symbols.worker_wall_ns),
+	SETTING("scrape.targets", SETTING_COUNT, scrape_targets_max, 1000000),
+	SETTING("scrape.concurrency", SETTING_COUNT, scrape_concurrency, 10000),
+	SETTING("scrape.memory", SETTING_SIZE, scrape_bytes),
+	SETTING("scrape.dns_server", SETTING_STRING, scrape_dns_server),
 	SETTING("queries.timeout", SETTING_DURATION, query_timeout_ns),
 	SETTING("queries.timeout_max", SETTING_DURATION, query_timeout_max_ns),
 	SETTING("queries.concurrent", SETTING_COUNT, queries_max, 64),
@@ -389,6 +401,13 @@ static int visit_setting(struct config_reader *reader, void *context, const char
 	const char *text = scalar(value);
 	if (strcmp(name, "retention.rules") == 0)
 		return read_rules(reader, value);
+	if (strcmp(name, "forward") == 0)
+		return 0; /* read by export_config_parse() */
+	if (strcmp(name, "scrape_configs") == 0) {
+		int r = scrape_config_read(reader->document, value, reader->path, &reader->text->scrape, reader->err);
+		reader->options->scrape = reader->text->scrape;
+		return r;
+	}
 	if (strcmp(name, "tenants") == 0 && value->type == YAML_MAPPING_NODE)
 		return 0; /* they start from the limits of all, which may come later */
 	if (strcmp(name, "symbols.debuginfod.urls") == 0 && value->type == YAML_SEQUENCE_NODE)
@@ -450,8 +469,12 @@ int server_options_load(struct server_options *options, const char *path, struct
 	arena_init(&text->arena, CONFIG_ARENA_MAX);
 	struct config_reader reader = {.options = options, .text = text, .path = path, .err = err};
 	r = config_parse(&reader, buffer_bytes(&file));
+	if (!r)
+		r = export_config_parse(buffer_bytes(&file), path, "forward", true, &text->forward, err);
 	if (r)
 		return r;
+	options->forward = text->forward.targets;
+	options->forward_count = text->forward.count;
 	*ret_text = text;
 	text = NULL;
 	return 0;
@@ -461,6 +484,15 @@ struct server_config_text *server_config_text_free(struct server_config_text *te
 {
 	if (!text)
 		return NULL;
+	export_config_release(&text->forward);
+	scrape_config_free(text->scrape);
 	arena_release(&text->arena);
 	return mem_free(text);
+}
+
+struct scrape_config *server_config_take_scrape(struct server_config_text *text)
+{
+	struct scrape_config *config = text->scrape;
+	text->scrape = NULL;
+	return config;
 }

@@ -2,17 +2,34 @@
 #include "server/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/io.h"
+#include "export/export.h"
 
 /* Room for the control message that carries one descriptor, aligned as the kernel wants it. */
 union control {
 	struct cmsghdr header;
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
+
+void link_target_of(const struct export_stats *stats, struct link_target *ret)
+{
+	*ret = (struct link_target){.profiles = stats->sent_profiles,
+				    .samples = stats->sent_samples,
+				    .bytes = stats->sent_bytes,
+				    .failures = stats->failures,
+				    .waiting_profiles = stats->spool.profiles,
+				    .waiting_samples = stats->spool.samples,
+				    .waiting_bytes = stats->spool.bytes,
+				    .away = stats->away};
+	snprintf(ret->name, sizeof(ret->name), "%s", stats->name);
+	for (size_t i = 0; i < EXPORT_LOSSES && i < LINK_REASONS_MAX; i++)
+		export_lost(stats, i, &ret->lost_profiles[i], &ret->lost_samples[i]);
+}
 
 int link_new(int ret_fds[2], struct error *err)
 {
@@ -75,13 +92,16 @@ static bool message_is_sound(struct link_message *message, ssize_t len)
 		return true;
 	}
 	if (message->kind != LINK_STATS || message->stats.loss_count > LINK_LOSSES_MAX ||
-	    message->stats.walk_count > LINK_WALKS_MAX || message->stats.jit_problem_count > LINK_LOSSES_MAX)
+	    message->stats.target_count > LINK_TARGETS_MAX || message->stats.walk_count > LINK_WALKS_MAX ||
+	    message->stats.jit_problem_count > LINK_LOSSES_MAX)
 		return false;
 	message->stats.event[sizeof(message->stats.event) - 1] = 0;
 	for (size_t i = 0; i < LINK_LOSSES_MAX; i++) {
 		message->stats.losses[i].name[sizeof(message->stats.losses[i].name) - 1] = 0;
 		message->stats.jit_problems[i].name[sizeof(message->stats.jit_problems[i].name) - 1] = 0;
 	}
+	for (size_t i = 0; i < LINK_TARGETS_MAX; i++)
+		message->stats.targets[i].name[sizeof(message->stats.targets[i].name) - 1] = 0;
 	for (size_t i = 0; i < LINK_WALKS_MAX; i++)
 		message->stats.worst[i].comm[sizeof(message->stats.worst[i].comm) - 1] = 0;
 	for (size_t i = 0; i < LINK_WALKS_MAX; i++)

@@ -16,8 +16,10 @@
 
 #include "base/error.h"
 
-#define LINK_LOSSES_MAX 16
-#define LINK_WALKS_MAX	16
+#define LINK_LOSSES_MAX	 16
+#define LINK_WALKS_MAX	 16
+#define LINK_TARGETS_MAX 16
+#define LINK_REASONS_MAX 8
 enum link_kind { LINK_BINARY = 1, LINK_STATS = 2 };
 
 struct link_binary {
@@ -32,6 +34,14 @@ struct link_process_walks {
 	uint32_t pid;
 	char comm[16];
 	uint32_t results[LINK_WALKS_MAX]; /* as link_stats.walks */
+};
+/* Where profiles go besides this server. */
+struct link_target {
+	char name[64];
+	uint64_t profiles, samples, bytes, failures;				  /* sent */
+	uint64_t lost_profiles[LINK_REASONS_MAX], lost_samples[LINK_REASONS_MAX]; /* by EXPORT_LOSSES */
+	uint64_t waiting_profiles, waiting_samples, waiting_bytes;
+	uint32_t away;
 };
 /* The agent's counters as the server shows them; names from agent_loss_names. */
 struct link_stats {
@@ -52,6 +62,8 @@ struct link_stats {
 	uint64_t jit_lookups, jit_hits, jit_reads, jit_bytes_read, jit_files, jit_memory_bytes;
 	struct link_loss jit_problems[LINK_LOSSES_MAX];
 	uint32_t jit_problem_count;
+	struct link_target targets[LINK_TARGETS_MAX];
+	uint32_t target_count;
 	uint32_t loss_count, frequency_hz, frequency_asked_hz;
 	double cost_share;
 	uint64_t rate_changes, waits_watched;
@@ -65,6 +77,9 @@ struct link_message {
 		struct link_stats stats;
 	};
 };
+
+struct export_stats;
+void link_target_of(const struct export_stats *stats, struct link_target *ret);
 
 int link_new(int ret_fds[2], struct error *err); /* [0] for the server, [1] for the agent */
 /* 0, -EAGAIN when the socket is full, -EPIPE when the server has gone. fd -1 = none; it stays the caller's. */

@@ -89,6 +89,14 @@ static void test_malformed_messages_are_refused(void **state)
 	assert_int_equal(link_send(fds[1], &message, -1), 0);
 	assert_int_equal(link_receive(fds[0], &received, &got, &err), 1);
 	assert_int_equal(strlen(received.binary.path), sizeof(received.binary.path) - 1);
+	message = (struct link_message){.kind = LINK_STATS, .stats.target_count = LINK_TARGETS_MAX};
+	for (size_t i = 0; i < LINK_TARGETS_MAX; i++)
+		memset(message.stats.targets[i].name, 'x', sizeof(message.stats.targets[i].name));
+	assert_int_equal(link_send(fds[1], &message, -1), 0);
+	assert_int_equal(link_receive(fds[0], &received, &got, &err), 1);
+	for (size_t i = 0; i < LINK_TARGETS_MAX; i++)
+		assert_int_equal(strnlen(received.stats.targets[i].name, sizeof(received.stats.targets[i].name)),
+				 sizeof(received.stats.targets[i].name) - 1);
 	io_close(fds[0]);
 	io_close(fds[1]);
 }

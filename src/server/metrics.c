@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
+#include "server/scrape.h"
 #include "server/server_int.h"
 
 struct metrics {
@@ -95,6 +96,95 @@ static void write_unwind_metrics(struct metrics *m, const struct link_stats *age
 					 SECONDS(agent->program_ns_p50), SECONDS(agent->program_ns_p99));
 }
 
+/* One metric of each of several targets. */
+struct target_metric {
+	const char *name, *type, *help;
+	size_t offset; /* of a uint64_t in struct link_target */
+};
+#define TARGET(name, type, member, help)                                                                                       \
+	{                                                                                                                      \
+		name, type, help, offsetof(struct link_target, member)                                                         \
+	}
+static const struct target_metric agent_target_metrics[] = {
+	TARGET("wick_agent_export_profiles_total", "counter", profiles, "Profiles that a further target acknowledged."),
+	TARGET("wick_agent_export_samples_total", "counter", samples, "Samples in them."),
+	TARGET("wick_agent_export_bytes_total", "counter", bytes, "Their compressed bytes."),
+	TARGET("wick_agent_export_failures_total", "counter", failures, "Attempts to send that failed."),
+	TARGET("wick_agent_export_waiting_profiles", "gauge", waiting_profiles, "Profiles that wait for the target."),
+	TARGET("wick_agent_export_waiting_samples", "gauge", waiting_samples, "Samples in them."),
+	TARGET("wick_agent_export_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
+};
+static const struct target_metric forward_metrics[] = {
+	TARGET("wick_forward_profiles_total", "counter", profiles, "Profiles that a target of forward acknowledged."),
+	TARGET("wick_forward_samples_total", "counter", samples, "Samples in them."),
+	TARGET("wick_forward_bytes_total", "counter", bytes, "Their compressed bytes."),
+	TARGET("wick_forward_failures_total", "counter", failures, "Attempts to send that failed."),
+	TARGET("wick_forward_waiting_profiles", "gauge", waiting_profiles, "Profiles that wait for the target."),
+	TARGET("wick_forward_waiting_samples", "gauge", waiting_samples, "Samples in them."),
+	TARGET("wick_forward_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
+};
+
+static void write_losses(struct metrics *m, const char *name, const char *help, const struct link_target *targets, size_t count,
+			 bool samples)
+{
+	metric_head(m, name, "counter", help);
+	for (size_t i = 0; i < count * EXPORT_LOSSES && !m->error; i++) {
+		const struct link_target *target = &targets[i / EXPORT_LOSSES];
+		size_t reason = i % EXPORT_LOSSES;
+		m->error = buffer_printf(m->out, "%s{target=\"%s\",reason=\"%s\"} %llu\n", name, target->name,
+					 export_loss_name(reason),
+					 (unsigned long long)(samples ? target->lost_samples : target->lost_profiles)[reason]);
+	}
+}
+
+static void write_targets(struct metrics *m, const struct target_metric *metrics, size_t metric_count,
+			  const struct link_target *targets, size_t count)
+{
+	for (size_t i = 0; i < metric_count; i++) {
+		metric_head(m, metrics[i].name, metrics[i].type, metrics[i].help);
+		for (size_t j = 0; j < count && !m->error; j++)
+			m->error = buffer_printf(
+				m->out, "%s{target=\"%s\"} %llu\n", metrics[i].name, targets[j].name,
+				(unsigned long long)*(const uint64_t *)((const char *)&targets[j] + metrics[i].offset));
+	}
+}
+
+static void write_up(struct metrics *m, const char *name, const char *help, const struct link_target *targets, size_t count)
+{
+	metric_head(m, name, "gauge", help);
+	for (size_t i = 0; i < count && !m->error; i++)
+		m->error = buffer_printf(m->out, "%s{target=\"%s\"} %d\n", name, targets[i].name, !targets[i].away);
+}
+
+static void write_agent_targets(struct metrics *m, const struct link_stats *agent)
+{
+	const struct link_target *targets = agent->targets;
+	size_t count = agent->target_count;
+	if (!count)
+		return;
+	write_targets(m, agent_target_metrics, sizeof(agent_target_metrics) / sizeof(*agent_target_metrics), targets, count);
+	write_losses(m, "wick_agent_export_lost_profiles_total", "Profiles that a target will not get, by reason.", targets,
+		     count, false);
+	write_losses(m, "wick_agent_export_lost_samples_total", "Samples in them.", targets, count, true);
+	write_up(m, "wick_agent_export_up", "Whether the last attempt to send was successful.", targets, count);
+}
+
+static void write_forward_metrics(struct metrics *m, struct server *server)
+{
+	struct export_stats stats[EXPORT_TARGETS_MAX];
+	struct link_target targets[EXPORT_TARGETS_MAX];
+	size_t count = forward_get_stats(server->forward, stats, EXPORT_TARGETS_MAX);
+	if (!count)
+		return;
+	for (size_t i = 0; i < count; i++)
+		link_target_of(&stats[i], &targets[i]);
+	write_targets(m, forward_metrics, sizeof(forward_metrics) / sizeof(*forward_metrics), targets, count);
+	write_losses(m, "wick_forward_lost_profiles_total", "Profiles that a target will not get, by reason.", targets, count,
+		     false);
+	write_losses(m, "wick_forward_lost_samples_total", "Samples in them.", targets, count, true);
+	write_up(m, "wick_forward_up", "Whether the last attempt to send was successful.", targets, count);
+}
+
 static void write_agent_metrics(struct metrics *m, struct server *server)
 {
 	pthread_mutex_lock(&server->agent_lock);
@@ -142,12 +232,13 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 		m->error = buffer_printf(m->out, "wick_agent_jit_problems_total{reason=\"%s\"} %llu\n",
 					 agent.jit_problems[i].name, (unsigned long long)agent.jit_problems[i].count);
 	COUNTER("wick_agent_profiles_sent_total", "Profiles acknowledged by the server.", agent.profiles_sent);
-	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped because the queue was full.", agent.profiles_dropped);
+	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped: no room for them, or refused.", agent.profiles_dropped);
 	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);
-	COUNTER("wick_agent_sent_bytes_total", "Bytes sent before compression.", agent.bytes_sent);
+	COUNTER("wick_agent_sent_bytes_total", "Compressed bytes of them.", agent.bytes_sent);
 	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent.", agent.resident_bytes);
 	COUNTER("wick_agent_cpu_seconds_total", "CPU time of the agent, user and system.", SECONDS(agent.cpu_ns));
 	write_unwind_metrics(m, &agent);
+	write_agent_targets(m, &agent);
 }
 
 /* Of all tenants together. */
@@ -291,6 +382,28 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_store_oldest_timestamp_seconds", "Time of the oldest sample.", SECONDS(store.oldest_ns));
 }
 
+static void show_scraping(struct metrics *m, struct server *server)
+{
+	struct scrape_stats s;
+	if (!scrape_get_stats(server, &s))
+		return;
+	GAUGE("wick_scrape_targets_up", "Scrape targets whose last scrape succeeded.", s.targets[1]);
+	GAUGE("wick_scrape_targets_down", "Scrape targets whose last scrape failed.", s.targets[2]);
+	GAUGE("wick_scrape_targets_unknown", "Scrape targets not scraped yet.", s.targets[0]);
+	GAUGE("wick_scrape_targets_left_out", "Scrape targets beyond a limit, or with an address that is none.", s.left_out);
+	GAUGE("wick_scrape_discoveries_failing", "Discoveries whose last look failed.", s.discoveries_failing);
+	COUNTER("wick_scrapes_total", "Scrapes.", s.scrapes);
+	COUNTER("wick_scrape_failures_total", "Scrapes that failed.", s.failures);
+	COUNTER("wick_scrape_missed_total", "Scrapes that were left out because the one before had not ended.", s.missed);
+	COUNTER("wick_scrape_restarts_total", "Counters that began anew: their program was restarted.", s.restarts);
+	COUNTER("wick_scrape_samples_total", "Samples stored by scrapes.", s.samples);
+	COUNTER("wick_scrape_bytes_total", "Bytes of answers to scrapes.", s.bytes);
+	GAUGE("wick_scrape_workers", "Threads that scrape.", s.workers);
+	GAUGE("wick_scrape_delta_bytes", "Memory of what counters were at the last scrape.", s.memory);
+	COUNTER("wick_config_reloads_total", "Times the configuration was read again.", s.reloads);
+	COUNTER("wick_config_reload_failures_total", "Those of them that failed.", s.reload_failures);
+}
+
 static void write_server_metrics(struct metrics *m, struct server *server)
 {
 	struct server_counters *c = &server->counters;
@@ -303,6 +416,9 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_ingest_profiles_total", "Profiles accepted.", atomic_load(&c->ingest_profiles));
 	COUNTER("wick_ingest_rows_total", "Sample rows accepted.", atomic_load(&c->ingest_samples));
 	COUNTER("wick_ingest_bytes_total", "Bytes of requests with profiles, decompressed.", atomic_load(&c->ingest_bytes));
+	COUNTER("wick_ingest_lost_profiles_total", "Profiles that senders lost on the way here, as they say.",
+		atomic_load(&c->lost_profiles));
+	COUNTER("wick_ingest_lost_samples_total", "Samples in them.", atomic_load(&c->lost_samples));
 	COUNTER("wick_ingest_duplicates_total", "Profiles that had been sent before.", atomic_load(&c->ingest_duplicates));
 	COUNTER("wick_queries_total", "Queries.", atomic_load(&c->queries));
 	COUNTER("wick_query_failures_total", "Queries that failed.", atomic_load(&c->query_failures));
@@ -314,6 +430,7 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_query_rows_total", "Sample rows read by queries.", atomic_load(&c->query_rows));
 	COUNTER("wick_binaries_offered_total", "Binaries whose symbols the agent offered.", atomic_load(&c->binaries_offered));
 	COUNTER("wick_binaries_refused_total", "Binaries whose symbols could not be read.", atomic_load(&c->binaries_refused));
+	show_scraping(m, server);
 	struct net_server_stats net;
 	net_server_get_stats(server->net, &net);
 	GAUGE("wick_queries_running", "Queries being answered.", net.slow_running);
@@ -324,6 +441,8 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_http_errors_client_total", "Requests answered with 4xx.", net.errors_4xx);
 	COUNTER("wick_http_errors_server_total", "Requests answered with 5xx.", net.errors_5xx);
 	COUNTER("wick_http_protocol_errors_total", "Connections closed for malformed input.", net.protocol_errors);
+	COUNTER("wick_tls_handshakes_total", "TLS handshakes of clients that succeeded.", net.tls_handshakes);
+	COUNTER("wick_tls_failures_total", "TLS handshakes of clients that failed.", net.tls_failures);
 	COUNTER("wick_http_timeouts_total", "Connections closed for slowness.", net.timeouts);
 	COUNTER("wick_http_connections_total", "Connections accepted.", net.connections_accepted);
 	COUNTER("wick_http_connections_refused_total", "Connections refused because there were too many.",
@@ -429,6 +548,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	write_debuginfod_metrics(&metrics, server);
 	write_store_metrics(&metrics, server);
 	write_agent_metrics(&metrics, server);
+	write_forward_metrics(&metrics, server);
 	if (metrics.error)
 		respond_error(response, 503, "out of memory");
 }

@@ -8,12 +8,15 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "server/server_int.h"
+#include "server/rpc.h"
+#include "server/scrape.h"
 
 static const struct net_route route_table[] = {
 	{.method = "POST", .path = INGEST_OTLP_GRPC_PATH, .handler = ingest_otlp_grpc},
 	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
 	{.method = "POST", .path = INGEST_PATH, .handler = ingest_profile},
+	{.method = "POST", .path = "/ingest", .handler = pyroscope_ingest},
+	{.method = "POST", .path = "/pyroscope/ingest", .handler = pyroscope_ingest},
 	{.method = "GET", .path = "/api/v1/types", .handler = api_types, .slow = true},
 	{.method = "GET", .path = "/api/v1/labels", .handler = api_labels, .slow = true},
 	{.method = "GET", .path = "/api/v1/label-values", .handler = api_label_values, .slow = true},
@@ -41,6 +44,7 @@ static const struct net_route route_table[] = {
 	 .body_max = 65536},
 	{.method = "GET", .path = "/api/v1/series", .handler = api_series, .slow = true},
 	{.method = "GET", .path = "/api/v1/query", .handler = api_query, .slow = true},
+	{.method = "GET", .path = "/api/v1/pprof", .handler = api_pprof, .slow = true},
 	{.method = "GET", .path = "/api/v1/binaries", .handler = api_binaries},
 	{.method = "POST", .path = "/api/v1/binaries/*", .handler = api_binary_retry, .body_max = 65536},
 	{.method = "POST",
@@ -67,9 +71,23 @@ static const struct net_route route_table[] = {
 	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", .handler = parca_should_initiate},
 	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "InitiateUpload", .handler = parca_initiate, .slow = true},
 	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "Upload", .stream = &parca_upload},
+	{.method = "POST", .path = INGEST_WRITE_PATH, .stream = &parca_write},
 	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "MarkUploadFinished", .handler = parca_finished, .slow = true},
+	{.method = "GET", .path = "/pyroscope/render", .handler = pyroscope_render, .slow = true},
+	{.method = "GET", .path = "/render", .handler = pyroscope_render, .slow = true},
+	{.method = "GET", .path = "/pyroscope/render-diff", .handler = pyroscope_render_diff, .slow = true},
+	{.method = "GET", .path = "/render-diff", .handler = pyroscope_render_diff, .slow = true},
+	{.method = "GET", .path = "/pyroscope/label-values", .handler = pyroscope_render_label_values, .slow = true},
+	{.method = "GET", .path = "/label-values", .handler = pyroscope_render_label_values, .slow = true},
+	{.method = "GET", .path = "/pyroscope/labels", .handler = pyroscope_render_labels, .slow = true},
+	{.method = "GET", .path = "/labels", .handler = pyroscope_render_labels, .slow = true},
 	{.method = "GET", .path = "/api/v1/slow", .handler = api_slow},
 	{.method = "GET", .path = "/api/v1/status", .handler = api_status},
+	{.method = "GET", .path = "/api/v1/targets", .handler = api_targets},
+	{.method = "POST", .path = "/api/v1/reload", .handler = api_reload, .body_max = 65536, .slow = true},
+	{.method = "GET", .path = "/api/v1/status/buildinfo", .handler = buildinfo_show},
+	{.method = "GET", .path = "/api/v1/openapi.json", .handler = openapi_show},
+	{.method = "GET", .path = "/api/v1/openapi.yaml", .handler = openapi_show},
 	{.method = "GET", .path = "/metrics", .handler = metrics_show},
 	{.method = "GET", .path = "/healthz", .handler = health_show},
 	{.method = "GET", .path = "/readyz", .handler = health_show},
@@ -108,11 +126,13 @@ static void free_rules(struct server *server)
 
 static int open_net(struct server *server, struct error *err)
 {
-	server->routes = mem_zalloc_array(ROUTE_COUNT + 1, sizeof(*server->routes));
+	size_t count = ROUTE_COUNT + rpc_route_count();
+	server->routes = mem_zalloc_array(count + 1, sizeof(*server->routes));
 	if (!server->routes)
 		return error_nomem(err);
-	for (size_t i = 0; i < ROUTE_COUNT; i++) {
-		server->routes[i] = route_table[i];
+	memcpy(server->routes, route_table, sizeof(route_table));
+	rpc_add_routes(server->routes + ROUTE_COUNT);
+	for (size_t i = 0; i < count; i++) {
 		server->routes[i].context = server;
 		/* Past the longest deadline there is symbolizing and drawing to do, and before it there may have been a queue.
 		 */
@@ -121,6 +141,7 @@ static int open_net(struct server *server, struct error *err)
 	}
 	struct net_server_options options = {
 		.listen = server->options.listen,
+		.tls = server->tls,
 		.routes = server->routes,
 		.body_max = server->options.body_bytes_max,
 		.authorize = access_authorize,
@@ -131,6 +152,18 @@ static int open_net(struct server *server, struct error *err)
 		.context = server,
 	};
 	return net_server_new(&options, &server->net, err);
+}
+
+static int open_tls(struct server *server, struct error *err)
+{
+	struct net_tls_options options = {.cert_file = server->options.tls_cert_file,
+					  .key_file = server->options.tls_key_file,
+					  .ca_file = server->options.tls_client_ca_file};
+	if (!options.cert_file && !options.key_file && !options.ca_file)
+		return 0;
+	if (!options.cert_file)
+		return error_set(err, -EINVAL, "TLS needs a certificate: give --tls-cert FILE, or tls.cert_file");
+	return net_tls_new_server(&options, &server->tls, err);
 }
 
 static void set_defaults(struct server_options *options)
@@ -168,6 +201,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		return error_nomem(err);
 	int r = access_check_options(server, err);
 	if (!r)
+		r = open_tls(server, err);
+	if (!r)
 		r = make_rules(server, err);
 	if (!r)
 		r = io_make_dirs(server->data_directory, 0750, err);
@@ -178,9 +213,15 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	if (!r)
 		r = symbols_open(server, err);
 	if (!r)
+		r = forward_open(server, &server->forward, err);
+	if (!r)
 		r = open_net(server, err);
+	if (!r)
+		r = otlp_ports_open(server, err);
 	if (!r && server->link_fd >= 0)
 		r = link_thread_start(server, err);
+	if (!r)
+		r = scrape_start(server, err);
 	if (r)
 		return r;
 	*ret = server;
@@ -196,7 +237,9 @@ const char *server_address(const struct server *server)
 int server_run(struct server *server, struct error *err)
 {
 	int r = net_server_run(server->net, err);
+	otlp_ports_close(server);
 	link_thread_stop(server);
+	scrape_stop(server);
 	return r;
 }
 
@@ -205,12 +248,23 @@ void server_stop(struct server *server)
 	net_server_stop(server->net);
 }
 
+void server_reload(struct server *server)
+{
+	struct scrape *scrape = __atomic_load_n(&server->scrape, __ATOMIC_SEQ_CST);
+	if (scrape)
+		scrape_reload_later(scrape);
+}
+
 struct server *server_free(struct server *server)
 {
 	if (!server)
 		return NULL;
 	link_thread_stop(server);
+	scrape_stop(server);
+	otlp_ports_close(server);
 	server->net = net_server_free(server->net);
+	server->tls = net_tls_free(server->tls);
+	server->forward = forward_close(server->forward); /* it asks for names */
 	tenants_close(server);
 	free_rules(server);
 	symbols_close(server);

@@ -6,7 +6,8 @@
  * named by src/symbol and shown by src/render. One file an area: tenant.c (whose data, which store), limits.c (what a tenant
  * may do), ingest.c (profiles in), api*.c (questions out), slow.c (questions that took long), metrics.c (/metrics, health),
  * api_debuginfo.c and parca_debuginfo.c (debug information in),
- * assets.c (the page), access.c (who may), link.c (the agent of `wick up` on the same machine).
+ * scrape*.c and discovery*.c (profiles that the server fetches; scrape.h), assets.c (the page), access.c (who may), link.c (the
+ * agent of `wick up` on the same machine).
  *
  * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; each store has one.
  * Everything shared is the stores and the symbolizer (thread-safe) and atomic counters.
@@ -18,9 +19,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
+struct export_target;
 struct server;
 
 /*
@@ -71,10 +74,13 @@ struct server_symbol_options {
 #define SERVER_SYMBOL_WORKERS_DEFAULT 2
 
 struct server_options {
-	const char *data_directory;    /* made if missing */
-	const char *listen;	       /* "ADDR:PORT" */
-	const char *token;	       /* NULL = none; needed beyond loopback unless insecure */
-	bool insecure;		       /* listen beyond loopback without a token */
+	const char *data_directory;			 /* made if missing */
+	const char *listen;				 /* "ADDR:PORT" */
+	const char *token;				 /* NULL = none; needed beyond loopback unless insecure */
+	bool insecure;					 /* listen beyond loopback without a token */
+	const char *otlp_grpc_listen, *otlp_http_listen; /* further "ADDR:PORT" that take OTLP only; NULL = none */
+	/* Files of TLS: NULL = no TLS; clients need a certificate of client_ca if it is given, and no token then. */
+	const char *tls_cert_file, *tls_key_file, *tls_client_ca_file;
 	bool no_host_files;	       /* never open files of this host that profiles name */
 	int64_t retention_age_ns;      /* 0 = the store's default; negative = keep for ever */
 	uint64_t retention_size_bytes; /* 0 = the store's default */
@@ -98,8 +104,17 @@ struct server_options {
 	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
 	unsigned queries_max, queries_queued_max;	/* at a time, waiting; 0 = 4, 64 */
 	struct server_symbol_options symbols;
+	const struct export_target *forward; /* where everything that is stored goes besides */
+	size_t forward_count;
 	int64_t slow_query_ns; /* log queries that take longer; 0 = 5 s; negative = none */
-	int link_fd;	       /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
+	/* Scraping: what to scrape, borrowed until server_free(); the file that it is read from again, NULL = never. 0 = the
+	 * defaults: 20,000 targets, 1,024 scrapes at a time, 256 MiB of answers at a time. */
+	struct scrape_config *scrape;
+	const char *config_path;
+	unsigned scrape_targets_max, scrape_concurrency;
+	uint64_t scrape_bytes;
+	const char *scrape_dns_server; /* "ADDR[:PORT]"; NULL = the system's */
+	int link_fd;		       /* the agent's end of struct link; -1 = none; owned by the server from server_new() on */
 };
 /* The defaults, for callers to start from. */
 void server_options_init(struct server_options *options);
@@ -108,16 +123,27 @@ void server_options_init(struct server_options *options);
 struct server_config_text;
 int server_options_load(struct server_options *options, const char *path, struct server_config_text **ret_text,
 			struct error *err);
+/* What there is to scrape becomes the caller's; NULL = nothing. */
+struct scrape_config *server_config_take_scrape(struct server_config_text *text);
 struct server_config_text *server_config_text_free(struct server_config_text *text);
 DEFINE_CLEANUP_POINTER(server_config_text_free, struct server_config_text);
 
 /* Opens the store and listens. */
 int server_new(const struct server_options *options, struct server **ret, struct error *err);
 const char *server_address(const struct server *server); /* "127.0.0.1:7070", the real port */
+/* The real address of otlp_grpc_listen (0) and otlp_http_listen (1); NULL = none. */
+const char *server_otlp_address(const struct server *server, unsigned index);
 /* Serves until server_stop(), or until the link's other end is closed; finishes what runs, cuts the head, returns. */
 int server_run(struct server *server, struct error *err);
 void server_stop(struct server *server); /* async-signal-safe */
+/* Reads the configuration file again, for what can change while the server runs: scraping, and the files of TLS. Also
+ * async-signal-safe: it happens soon, and what is wrong is logged. */
+void server_reload(struct server *server);
 struct server *server_free(struct server *server);
 DEFINE_CLEANUP_POINTER(server_free, struct server);
+
+/* The page that goes into files: complete but for the first {{TITLE}}, a text, and the first {{PROFILE}}, what report_data.ts
+ * of the page reads. */
+struct bytes assets_report(void);
 
 #endif

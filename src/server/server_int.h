@@ -9,6 +9,7 @@
 #include "codec/json.h"
 #include "net/net.h"
 #include "query/query.h"
+#include "server/forward.h"
 #include "server/link.h"
 #include "server/server.h"
 #include "store/store.h"
@@ -47,6 +48,7 @@ struct server_counters {
 	atomic_uint_fast64_t ingest_requests, ingest_refused, ingest_profiles, ingest_samples, ingest_bytes, ingest_duplicates;
 	atomic_uint_fast64_t ingest_samples_refused;		 /* of profiles that were stored otherwise */
 	atomic_uint_fast64_t ingest_partial, refusals[REFUSALS]; /* refusals: of requests and of profiles in them */
+	atomic_uint_fast64_t lost_profiles, lost_samples;	 /* by senders, as they say */
 	atomic_uint_fast64_t queries, query_failures, query_ns_total, query_ns_max, query_rows;
 	atomic_uint_fast64_t query_cancelled, query_partial, query_slow;
 	atomic_uint_fast64_t binaries_offered, binaries_refused;
@@ -63,11 +65,11 @@ struct tenant {
 	char name[TENANT_NAME_MAX + 1];
 	bool is_default;
 	struct server_limits limits;
-	struct store *store; /* atomic; NULL until opened, then for ever */
-	pthread_mutex_t open_lock, bucket_lock;
-	struct bucket bytes, samples; /* bucket_lock */
-	uint64_t queries_seen;	      /* the watch thread's: so many when it looked last, */
-	int64_t active_ns;	      /* and the last time that there were more */
+	struct store *store;				       /* atomic; NULL until opened, then for ever */
+	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope_settings.c */
+	struct bucket bytes, samples;			       /* bucket_lock */
+	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */
+	int64_t active_ns;				       /* and the last time that there were more */
 	struct server_counters counters;
 };
 
@@ -81,6 +83,7 @@ struct slow_query {
 	struct query_stats stats;
 };
 
+#define OTLP_PORTS 2
 struct server {
 	struct server_options options; /* strings copied below */
 	char *data_directory, *token;
@@ -102,10 +105,15 @@ struct server {
 	pthread_mutex_t slow_lock;
 	struct slow_query *slow; /* a ring of SLOW_KEPT */
 	size_t slow_count;	 /* ever */
+	struct net_tls *tls;	 /* NULL = none */
+	struct scrape *scrape;	 /* NULL = there is nothing to scrape, nor a file that could change */
 	struct net_server *net;
+	struct otlp_port *otlp_ports[OTLP_PORTS]; /* NULL = none */
 	struct net_route *routes;
 	int64_t started_ns; /* monotonic */
 	struct server_counters counters;
+	struct forward *forward;  /* NULL = nothing is forwarded */
+	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
 
 	int link_fd;
 	pthread_t link_thread;
@@ -120,7 +128,12 @@ void tenants_close(struct server *server);
 /* -EBADMSG a bad name, -ENOENT none of that name unless `create`, -EDQUOT too many. The tenant's store is open. */
 int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
 		      struct error *err);
+/* The same by name; NULL is the default tenant. */
+int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err);
 uint64_t tenant_fair_key(void *context, const struct net_request *request); /* net_server_options.fair_key */
+/* A file of the tenant's directory. */
+int tenant_path(const struct server *server, const struct tenant *tenant, const char *name, char *out, size_t size,
+		struct error *err);
 /* An array of those that there are now, to be freed; 0 and NULL without memory. */
 size_t tenants_snapshot(struct server *server, struct tenant ***ret);
 int tenant_name_check(const char *name, struct error *err);
@@ -146,10 +159,20 @@ void api_slow(void *context, const struct net_request *request, struct net_respo
 #define INGEST_OTLP_HTTP_PATH "/v1development/profiles"
 #define INGEST_OTLP_GRPC_PATH "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 #define INGEST_PATH	      "/api/v1/ingest"
+#define PARCA_PROFILES_PATH   "/parca.profilestore.v1alpha1.ProfileStoreService/"
+#define INGEST_PARCA_PATH     PARCA_PROFILES_PATH "WriteRaw"
+#define INGEST_ARROW_PATH     PARCA_PROFILES_PATH "WriteArrow"
+#define INGEST_WRITE_PATH     PARCA_PROFILES_PATH "Write"
+#define INGEST_PUSH_PATH      "/push.v1.PusherService/Push"
 /* For struct net_server_options: what the network layer refuses on OTLP's path is answered in OTLP's form. */
 void ingest_on_refusal(void *context, const struct net_request *request, struct net_response *response);
+int otlp_ports_open(struct server *server, struct error *err);
+void otlp_ports_close(struct server *server);
+void otlp_on_refusal(const struct net_request *request, struct net_response *response);
 void ingest_otlp_http(void *context, const struct net_request *request, struct net_response *response);
 void ingest_otlp_grpc(void *context, const struct net_request *request, struct net_response *response);
+void pyroscope_ingest(void *context, const struct net_request *request, struct net_response *response);
+void pyroscope_respond(struct net_response *response, int status, const char *text); /* {"code", "message"} */
 void ingest_profile(void *context, const struct net_request *request, struct net_response *response);
 void api_types(void *context, const struct net_request *request, struct net_response *response);
 void api_labels(void *context, const struct net_request *request, struct net_response *response);
@@ -166,6 +189,13 @@ void api_series(void *context, const struct net_request *request, struct net_res
 void api_source(void *context, const struct net_request *request, struct net_response *response);
 void api_asm(void *context, const struct net_request *request, struct net_response *response);
 void api_query(void *context, const struct net_request *request, struct net_response *response);
+void api_pprof(void *context, const struct net_request *request, struct net_response *response);
+void pyroscope_render(void *context, const struct net_request *request, struct net_response *response);
+void pyroscope_render_diff(void *context, const struct net_request *request, struct net_response *response);
+void pyroscope_render_label_values(void *context, const struct net_request *request, struct net_response *response);
+void pyroscope_render_labels(void *context, const struct net_request *request, struct net_response *response);
+void openapi_show(void *context, const struct net_request *request, struct net_response *response);
+void buildinfo_show(void *context, const struct net_request *request, struct net_response *response);
 void api_status(void *context, const struct net_request *request, struct net_response *response);
 void metrics_show(void *context, const struct net_request *request, struct net_response *response);
 void health_show(void *context, const struct net_request *request, struct net_response *response);
@@ -181,7 +211,7 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 #define PARCA_DEBUGINFO_PATH "/parca.debuginfo.v1alpha1.DebuginfoService/"
 void parca_should_initiate(void *context, const struct net_request *request, struct net_response *response);
 void parca_initiate(void *context, const struct net_request *request, struct net_response *response);
-extern const struct net_stream_handler parca_upload;
+extern const struct net_stream_handler parca_upload, parca_write;
 void parca_finished(void *context, const struct net_request *request, struct net_response *response);
 void debuginfo_on_arrival(void *context, const char *build_id, enum upload_kind kind); /* uploads_options.on_arrival */
 /* symbols.c: opens and closes server->symbolizer and what it takes from. The first before threads are started: it sets
@@ -194,6 +224,8 @@ void symbols_note(struct server *server, const struct profile *profile);
 bool access_authorize(void *context, const struct net_request *request, struct net_response *response);
 
 /* Checks the listen address against token and insecure; fills listen_host and loopback_only. */
+/* A further address: as open to other machines as the first, or less. */
+int access_check_listen(const struct server *server, const char *listen, struct error *err);
 int access_check_options(struct server *server, struct error *err);
 int link_thread_start(struct server *server, struct error *err);
 void link_thread_stop(struct server *server);

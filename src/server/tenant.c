@@ -84,6 +84,17 @@ static int tenant_directory(const struct server *server, const struct tenant *te
 	return r ? error_set(err, r, "the data directory's path is too long") : 0;
 }
 
+int tenant_path(const struct server *server, const struct tenant *tenant, const char *name, char *out, size_t size,
+		struct error *err)
+{
+	char directory[PATH_BYTES_MAX];
+	int r = tenant_directory(server, tenant, directory, sizeof(directory), err);
+	if (r)
+		return r;
+	return io_join_path(out, size, directory, name) ? error_set(err, -ENAMETOOLONG, "the data directory's path is too long")
+							: 0;
+}
+
 /* The entry of a new directory must be on disk before anything in it is acknowledged. */
 static int make_directory(const struct server *server, const struct tenant *tenant, const char *path, struct error *err)
 {
@@ -152,6 +163,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 	store_close(tenant->store);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
+	pthread_mutex_destroy(&tenant->settings_lock);
 	return mem_free(tenant);
 }
 
@@ -166,6 +178,7 @@ static struct tenant *tenant_new(const struct server *server, const char *name)
 	tenant->limits = own ? own->limits : server->options.limits;
 	pthread_mutex_init(&tenant->open_lock, NULL);
 	pthread_mutex_init(&tenant->bucket_lock, NULL);
+	pthread_mutex_init(&tenant->settings_lock, NULL);
 	return tenant;
 }
 
@@ -210,7 +223,12 @@ static int take(struct server *server, const char *name, bool create, struct ten
 int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
 		      struct error *err)
 {
-	const char *name = server->options.tenants ? net_request_header(request, TENANT_HEADER) : NULL;
+	return tenant_by_name(server, net_request_header(request, TENANT_HEADER), create, ret, err);
+}
+
+int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err)
+{
+	name = server->options.tenants ? name : NULL;
 	struct tenant *tenant = server->tenants[0];
 	*ret = NULL;
 	if (!name || strcmp(name, DEFAULT_NAME) == 0) {

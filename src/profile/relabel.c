@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/relabel.h"
+#include "profile/relabel.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
@@ -555,7 +555,7 @@ static void remove_labels(struct relabel *relabel, const struct rule *rule, stru
 	set->count = kept;
 }
 
-static void remove_hidden(struct relabel_set *set)
+void relabel_set_remove_hidden(struct relabel_set *set)
 {
 	size_t kept = 0;
 
@@ -566,7 +566,7 @@ static void remove_hidden(struct relabel_set *set)
 	set->count = kept;
 }
 
-int relabel_apply(struct relabel *relabel, struct relabel_set *set, struct error *err)
+int relabel_run(struct relabel *relabel, struct relabel_set *set, struct error *err)
 {
 	int r = 0;
 
@@ -579,8 +579,14 @@ int relabel_apply(struct relabel *relabel, struct relabel_set *set, struct error
 		else
 			r = apply_to_values(relabel, rule, set);
 	}
-	remove_hidden(set);
 	return r < 0 ? error_nomem(err) : r;
+}
+
+int relabel_apply(struct relabel *relabel, struct relabel_set *set, struct error *err)
+{
+	int r = relabel_run(relabel, set, err);
+	relabel_set_remove_hidden(set);
+	return r;
 }
 
 static bool rule_touches(struct relabel *relabel, const struct rule *rule, const char *name)

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/relabel.h"
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "profile/relabel.h"
 
 #define RULES_MAX 4
 struct vector {
@@ -272,7 +272,7 @@ static void test_bounds(void **state)
 	relabel_set_put(&set, "a", "0123456789");
 	assert_int_equal(relabel_apply(relabel, &set, NULL), 0);
 	assert_int_equal(strlen(relabel_set_get(&set, "a")), LIMIT_LABEL_VALUE_BYTES);
-	assert_true(set.count <= 2 * LIMIT_LABELS_PER_SERIES);
+	assert_true(set.count <= RELABEL_LABELS_MAX);
 	assert_true(set.arena.used_bytes <= set.arena.max_bytes);
 	relabel_set_release(&set);
 }

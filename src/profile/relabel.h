@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that change, or drop, label sets before they are sent: Prometheus' relabel_configs.
+ * Rules that change, or drop, label sets, of samples before they are sent and of targets before they are scraped: Prometheus'
+ * relabel_configs.
  *
  * The rules are applied in order. Each joins the values of source_labels by the separator, matches its regular expression
  * against all of the result, and acts: replace, lowercase, uppercase and hashmod set target_label; keep, drop, keepequal and
@@ -15,8 +16,8 @@
  *
  * As in Prometheus labels whose name begins with "__" are gone after the last rule.
  */
-#ifndef WICK_AGENT_RELABEL_H
-#define WICK_AGENT_RELABEL_H
+#ifndef WICK_PROFILE_RELABEL_H
+#define WICK_PROFILE_RELABEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +30,7 @@
 
 #define RELABEL_RULES_MAX   256u
 #define RELABEL_SOURCES_MAX 32u
+#define RELABEL_LABELS_MAX  320u /* of one set; a pod of Kubernetes says a lot about itself */
 
 /* A rule as it is written; NULL (0) for what is not given. */
 struct relabel_rule {
@@ -52,7 +54,7 @@ struct relabel_label {
 };
 /* A label set. Strings put in stay the caller's; those that rules make are in the arena. */
 struct relabel_set {
-	struct relabel_label items[2 * LIMIT_LABELS_PER_SERIES]; /* no order */
+	struct relabel_label items[RELABEL_LABELS_MAX]; /* no order */
 	size_t count;
 	struct arena arena;
 };
@@ -64,6 +66,9 @@ const char *relabel_set_get(const struct relabel_set *set, const char *name); /*
 
 /* 0, positive if the set is to be dropped, -ENOMEM. Not for two threads at once. */
 int relabel_apply(struct relabel *relabel, struct relabel_set *set, struct error *err);
+/* The same in two steps, for who needs the labels that begin with "__" after the rules. */
+int relabel_run(struct relabel *relabel, struct relabel_set *set, struct error *err);
+void relabel_set_remove_hidden(struct relabel_set *set);
 /* Whether some rule may change or remove a label of this name: then it cannot be said once for all sets. */
 bool relabel_touches(struct relabel *relabel, const char *name);
 

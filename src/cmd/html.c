@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile as one HTML file: the page's own flame graph and table with the profile within, to be mailed, attached and opened
+ * from a disk. It asks nobody for anything, which its content security policy enforces: one script and one style may run, by
+ * their hashes.
+ *
+ * The profile is the trees of all its values, as JSON, gzipped, in base64: names are whatever somebody called a function, and
+ * in this form none can end an element or begin one.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "codec/base64.h"
+#include "codec/compress.h"
+#include "render/flame.h"
+#include "server/server.h"
+
+/* Frames of one tree. What is too small stands together, as on the server's page. */
+#define HTML_NODES_MAX 200000
+#define JSON_BYTES_MAX (1ull << 30)
+#define GZIP_LEVEL     9
+#define NS_PER_MS      1000000
+
+/* Addresses without a name, each once. */
+static int count_unnamed(const struct flame *flame, uint64_t *ret, struct error *err)
+{
+	_cleanup_(mem_freep) bool *seen = mem_zalloc_array(flame->strings.count, sizeof(*seen));
+	if (!seen)
+		return error_nomem(err);
+	*ret = 0;
+	for (size_t i = 1; i < flame->count; i++) {
+		uint32_t id = flame->nodes[i].name;
+		const char *name = intern_string(&flame->strings, id);
+		*ret += !seen[id] && (strstr(name, "+0x") || strncmp(name, "0x", 2) == 0);
+		seen[id] = true;
+	}
+	return 0;
+}
+
+static int put_type(const struct profile *profile, size_t type, struct json_writer *json, struct error *err)
+{
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	uint64_t unnamed = 0;
+	int r = flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, HTML_NODES_MAX, &flame, err);
+	if (r == 0)
+		r = count_unnamed(flame, &unnamed, err);
+	if (r < 0)
+		return r;
+	bool is_period = profile->period_type.type == profile->sample_types[type].type &&
+			 profile->period_type.unit == profile->sample_types[type].unit;
+	json_begin_object(json);
+	json_key(json, "period");
+	json_int(json, is_period ? profile->period : 0);
+	json_key(json, "unresolved");
+	json_uint(json, unnamed);
+	json_key(json, "trimmed");
+	json_uint(json, flame->trimmed);
+	json_key(json, "flame");
+	flame_write_json(flame, json);
+	json_end_object(json);
+	return 0;
+}
+
+static int put_json(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
+{
+	struct json_writer json;
+	int r = 0;
+	json_init(&json, out);
+	json_begin_object(&json);
+	json_key(&json, "title");
+	json_cstring(&json, title);
+	json_key(&json, "time_ms");
+	json_int(&json, profile->time_ns / NS_PER_MS);
+	json_key(&json, "shown");
+	json_uint(&json, profile_default_sample_type(profile));
+	json_key(&json, "types");
+	json_begin_array(&json);
+	for (size_t i = 0; r == 0 && i < profile->sample_type_count; i++)
+		r = put_type(profile, i, &json, err);
+	json_end_array(&json);
+	json_end_object(&json);
+	return r < 0 ? r : json_finish(&json, err);
+}
+
+static int put_escaped(struct bytes text, struct buffer *out)
+{
+	static const struct {
+		char from;
+		const char *to;
+	} escapes[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < text.len; i++) {
+		const char *to = NULL;
+		for (size_t k = 0; k < sizeof(escapes) / sizeof(escapes[0]); k++)
+			if (text.data[i] == (uint8_t)escapes[k].from)
+				to = escapes[k].to;
+		r = to ? buffer_append_string(out, to) : buffer_append_byte(out, text.data[i]);
+	}
+	return r;
+}
+
+/* Appends the page up to the place and moves *page behind it. */
+static int put_page_until(struct bytes *page, const char *place, struct buffer *out)
+{
+	const uint8_t *at = memmem(page->data, page->len, place, strlen(place));
+	size_t before = at ? (size_t)(at - page->data) : page->len, skip = at ? before + strlen(place) : before;
+	int r = buffer_append(out, page->data, before);
+	*page = (struct bytes){page->data + skip, page->len - skip};
+	return r;
+}
+
+int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
+{
+	struct bytes page = assets_report();
+	_cleanup_(buffer_release) struct buffer json, packed, safe;
+	buffer_init(&json, JSON_BYTES_MAX);
+	buffer_init(&packed, JSON_BYTES_MAX);
+	buffer_init(&safe, SIZE_MAX);
+	/* The path of whoever made the page is nobody's business. */
+	const char *slash = strrchr(title, '/');
+	title = strcmp(title, "-") == 0 ? "profile" : slash && slash[1] ? slash + 1 : title;
+	if (profile->sample_type_count == 0)
+		return error_set(err, -EINVAL, "the profile has no values");
+	int r = put_json(profile, title, &json, err);
+	if (r == 0)
+		r = gzip_compress(buffer_bytes(&json), GZIP_LEVEL, &packed, err);
+	if (r < 0)
+		return r;
+	r = text_append_harmless(&safe, bytes_of_string(title));
+	if (r == 0)
+		r = put_page_until(&page, "{{TITLE}}", out);
+	if (r == 0)
+		r = put_escaped(buffer_bytes(&safe), out);
+	if (r == 0)
+		r = put_page_until(&page, "{{PROFILE}}", out);
+	if (r == 0)
+		r = base64_encode(buffer_bytes(&packed), out);
+	if (r == 0)
+		r = buffer_append(out, page.data, page.len);
+	return r == -E2BIG ? error_set(err, r, "the page passes the limit of %zu bytes", out->max)
+	       : r < 0	   ? error_nomem(err)
+			   : 0;
+}

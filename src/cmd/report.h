@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `wick report` was asked for, and what becomes of it: settings and filters. */
+#ifndef WICK_CMD_REPORT_H
+#define WICK_CMD_REPORT_H
+
+#include "cmd/remote.h"
+#include "query/pattern.h"
+#include "render/report.h"
+#include "render/units.h"
+
+struct report_arguments {
+	struct remote remote;
+	const char *output, *format, *from, *to;
+	struct option_list base, diff_base;
+	bool normalize;
+	const char *focus, *ignore, *hide, *show, *show_from, *prune_from, *tag_focus, *tag_ignore, *tag_show, *tag_hide,
+		*tag_root, *tag_leaf;
+	const char *node_count, *node_fraction, *edge_fraction;
+	bool no_trim, cum, flat, functions, file_functions, files, lines, addresses, no_inlines, show_columns;
+	const char *sample_index, *unit, *divide_by;
+	bool mean, drop_negative, call_tree, compact_labels, relative, intel_syntax, all_frames, quiet;
+	const char *source_path, *trim_path, *symbolize, *add_comment;
+};
+
+/* The report's options, with what pprof does differently for some modes. -EINVAL. */
+int report_settings(const struct report_arguments *arguments, enum report_mode mode, struct report_options *ret,
+		    struct error *err);
+
+/* One expression; set = there is one. */
+struct report_pattern {
+	struct pattern pattern;
+	struct profile_matcher matcher;
+	bool set;
+};
+struct report_filters {
+	struct report_pattern focus, ignore, hide, show, show_from, prune_from, tag_show, tag_hide, symbol;
+	struct report_tag_filter tag_focus, tag_ignore;
+	struct report_pattern tag_focus_texts[REPORT_TAG_MATCHERS_MAX], tag_ignore_texts[REPORT_TAG_MATCHERS_MAX];
+	struct buffer *notes; /* what matched nothing */
+};
+/* -EINVAL for expressions that are none. */
+int report_filters_init(struct report_filters *filters, const struct report_arguments *arguments, const char *symbol,
+			struct error *err);
+void report_filters_release(struct report_filters *filters);
+int report_filters_apply(struct report_filters *filters, const struct report_arguments *arguments, struct report *report,
+			 struct error *err);
+/* -EINVAL when an expression took too long on a name, so that the report is not what was asked for. */
+int report_filters_failure(const struct report_filters *filters, struct error *err);
+/* What the profile itself says to leave out (drop_frames). */
+int report_drop_frames(struct profile *profile, struct error *err);
+int report_apply_tag_frames(const struct report_arguments *arguments, struct profile *profile, struct buffer *notes,
+			    struct error *err);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "cmd/report.h"
+
+/* ---- settings ---- */
+
+static int parse_share(const char *name, const char *text, double *ret, struct error *err)
+{
+	if (!text)
+		return 0;
+	int r = text_parse_double(text, ret, err);
+	if (r == 0 && !(*ret >= 0 && *ret <= 1))
+		return error_set(err, -EINVAL, "--%s: '%.40s' is no share between 0 and 1", name, text);
+	return r < 0 ? error_prefix(err, r, "--%s", name) : 0;
+}
+
+static int choose_detail(const struct report_arguments *o, enum report_mode mode, struct graph_detail *ret, struct error *err)
+{
+	bool lines = o->lines, addresses = o->addresses;
+	int chosen = o->functions + o->file_functions + o->files + o->lines + o->addresses;
+	if (chosen > 1)
+		return error_set(err, -EINVAL, "one of --functions, --filefunctions, --files, --lines, --addresses");
+	*ret = (struct graph_detail){.inlines = !o->no_inlines, .trim_path = o->trim_path, .source_path = o->source_path};
+	if (mode == REPORT_LIST)
+		lines = true, addresses = false;
+	if (mode == REPORT_DISASM) {
+		addresses = true;
+		ret->inlines = false;
+	}
+	if (mode == REPORT_RAW || mode == REPORT_PROTO || mode == REPORT_CALLGRIND)
+		addresses = true;
+	bool exact = lines || addresses;
+	ret->functions = exact || !o->files;
+	ret->files = exact || o->files || o->file_functions;
+	ret->lines = exact;
+	ret->addresses = addresses;
+	ret->columns = exact && (o->show_columns || (addresses && ret->inlines));
+	ret->binaries = mode == REPORT_RAW || mode == REPORT_LIST || mode == REPORT_DISASM || mode == REPORT_CALLGRIND;
+	return 0;
+}
+
+static int choose_trim(const struct report_arguments *o, enum report_mode mode, struct graph_trim_options *ret,
+		       struct error *err)
+{
+	bool all = mode == REPORT_TOP || mode == REPORT_TOPPROTO;
+	int64_t count = all ? 0 : 80;
+	*ret = (struct graph_trim_options){.node_fraction = 0.005, .edge_fraction = 0.001, .by_cum = o->cum};
+	int r = parse_share("nodefraction", o->node_fraction, &ret->node_fraction, err);
+	if (r == 0)
+		r = parse_share("edgefraction", o->edge_fraction, &ret->edge_fraction, err);
+	if (r == 0 && o->node_count && (r = text_parse_i64(o->node_count, &count, err)))
+		return error_prefix(err, r, "--nodecount");
+	if (r < 0)
+		return r;
+	if (count == -1)
+		count = all ? 0 : 80;
+	ret->nodes_max = count > 0 ? (size_t)count : 0;
+	if (o->no_trim || mode == REPORT_DISASM || mode == REPORT_PEEK || mode == REPORT_LIST || mode == REPORT_RAW ||
+	    mode == REPORT_PROTO || mode == REPORT_CALLGRIND) {
+		ret->nodes_max = 0;
+		ret->node_fraction = ret->edge_fraction = 0;
+	}
+	return 0;
+}
+
+/* What the heading says of filters; the texts stay until the program ends. */
+static int list_filters(const struct report_arguments *o, struct report_options *ret, struct error *err)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = {{"focus", o->focus},
+		   {"ignore", o->ignore},
+		   {"hide", o->hide},
+		   {"show", o->show},
+		   {"show_from", o->show_from},
+		   {"tagfocus", o->tag_focus},
+		   {"tagignore", o->tag_ignore},
+		   {"tagshow", o->tag_show},
+		   {"taghide", o->tag_hide}};
+	size_t count = 0;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		if (!all[i].value || !all[i].value[0])
+			continue;
+		size_t size = strlen(all[i].name) + strlen(all[i].value) + 2;
+		char *text = mem_alloc(size);
+		if (!text)
+			return error_nomem(err);
+		snprintf(text, size, "%s=%s", all[i].name, all[i].value);
+		ret->filters[count++] = text;
+	}
+	return 0;
+}
+
+int report_settings(const struct report_arguments *o, enum report_mode mode, struct report_options *ret, struct error *err)
+{
+	*ret = (struct report_options){.mode = mode,
+				       .call_tree = o->call_tree,
+				       .drop_negative = o->drop_negative,
+				       .compact_labels = o->compact_labels,
+				       .divide_by = 1,
+				       .sample_index = o->sample_index,
+				       .mean = o->mean,
+				       .unit = o->unit,
+				       .intel_syntax = o->intel_syntax,
+				       .source_path = o->source_path};
+	if (o->cum && o->flat)
+		return error_set(err, -EINVAL, "one of --cum and --flat");
+	int r = choose_detail(o, mode, &ret->detail, err);
+	if (r == 0)
+		r = choose_trim(o, mode, &ret->trim, err);
+	if (r == 0 && o->divide_by && (r = text_parse_double(o->divide_by, &ret->divide_by, err)))
+		return error_prefix(err, r, "--divide-by");
+	if (r == 0 && !(ret->divide_by != 0))
+		return error_set(err, -EINVAL, "--divide-by: 0 divides nothing");
+	return r < 0 ? r : list_filters(o, ret, err);
+}
+
+/* ---- expressions ---- */
+
+static bool finds(const void *context, struct bytes text)
+{
+	return pattern_finds(context, text.data, text.len);
+}
+
+static int set_pattern(struct report_pattern *ret, const char *name, const char *text, size_t len, struct error *err)
+{
+	char *value = mem_strndup(text, len);
+	if (!value)
+		return error_nomem(err);
+	int r = pattern_init(&ret->pattern, QUERY_REGEX, value, false, "report", name, err);
+	if (r < 0)
+		return r;
+	ret->matcher = (struct profile_matcher){finds, &ret->pattern};
+	ret->set = true;
+	return 0;
+}
+
+static int set_tag_filter(struct report_tag_filter *filter, struct report_pattern *texts, const char *name, const char *value,
+			  struct buffer *notes, struct error *err)
+{
+	if (!value || !value[0])
+		return 0;
+	int r = report_tag_filter_parse(value, filter, err);
+	if (r < 0)
+		return r;
+	if (filter->is_range)
+		return buffer_printf(notes, "%s: '%s' is taken for a range of numbers, not for an expression\n", name,
+				     filter->texts);
+	for (const char *at = filter->texts;; at++) {
+		size_t len = strcspn(at, ",");
+		if (filter->matcher_count == REPORT_TAG_MATCHERS_MAX)
+			return error_set(err, -E2BIG, "--%s: more than %d expressions", name, REPORT_TAG_MATCHERS_MAX);
+		struct report_pattern *pattern = &texts[filter->matcher_count];
+		r = set_pattern(pattern, name, at, len, err);
+		if (r < 0)
+			return r;
+		filter->matchers[filter->matcher_count++] = &pattern->matcher;
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+int report_filters_init(struct report_filters *filters, const struct report_arguments *o, const char *symbol, struct error *err)
+{
+	const struct {
+		struct report_pattern *pattern;
+		const char *name, *value;
+	} all[] = {{&filters->focus, "focus", o->focus},
+		   {&filters->ignore, "ignore", o->ignore},
+		   {&filters->hide, "hide", o->hide},
+		   {&filters->show, "show", o->show},
+		   {&filters->show_from, "show-from", o->show_from},
+		   {&filters->prune_from, "prune-from", o->prune_from},
+		   {&filters->tag_show, "tagshow", o->tag_show},
+		   {&filters->tag_hide, "taghide", o->tag_hide},
+		   {&filters->symbol, "functions", symbol}};
+	int r = 0;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && r == 0; i++)
+		if (all[i].value && all[i].value[0])
+			r = set_pattern(all[i].pattern, all[i].name, all[i].value, strlen(all[i].value), err);
+	if (r == 0 && symbol && !symbol[0])
+		r = set_pattern(&filters->symbol, "functions", "", 0, err);
+	if (r == 0)
+		r = set_tag_filter(&filters->tag_focus, filters->tag_focus_texts, "tagfocus", o->tag_focus, filters->notes,
+				   err);
+	if (r == 0)
+		r = set_tag_filter(&filters->tag_ignore, filters->tag_ignore_texts, "tagignore", o->tag_ignore, filters->notes,
+				   err);
+	return r;
+}
+
+static void each_pattern(const struct report_filters *filters, int (*each)(const struct report_pattern *, struct error *),
+			 int *ret, struct error *err)
+{
+	const struct report_pattern *all[] = {&filters->focus,	  &filters->ignore,    &filters->hide,
+					      &filters->show,	  &filters->show_from, &filters->prune_from,
+					      &filters->tag_show, &filters->tag_hide,  &filters->symbol};
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && *ret == 0; i++)
+		if (all[i]->set)
+			*ret = each(all[i], err);
+	for (size_t i = 0; i < REPORT_TAG_MATCHERS_MAX && *ret == 0; i++) {
+		if (filters->tag_focus_texts[i].set)
+			*ret = each(&filters->tag_focus_texts[i], err);
+		if (*ret == 0 && filters->tag_ignore_texts[i].set)
+			*ret = each(&filters->tag_ignore_texts[i], err);
+	}
+}
+
+static int release_one(const struct report_pattern *pattern, struct error *err)
+{
+	(void)err;
+	pattern_release((struct pattern *)(uintptr_t)&pattern->pattern);
+	return 0;
+}
+
+static int failure_of_one(const struct report_pattern *pattern, struct error *err)
+{
+	return pattern_failure(&pattern->pattern, err);
+}
+
+void report_filters_release(struct report_filters *filters)
+{
+	int r = 0;
+	each_pattern(filters, release_one, &r, NULL);
+}
+
+int report_filters_failure(const struct report_filters *filters, struct error *err)
+{
+	int r = 0;
+	each_pattern(filters, failure_of_one, &r, err);
+	return r;
+}
+
+/* ---- applying them ---- */
+
+static const struct profile_matcher *matcher_of(const struct report_pattern *pattern)
+{
+	return pattern->set ? &pattern->matcher : NULL;
+}
+
+static void note_unmatched(struct buffer *notes, bool asked, bool found, const char *name)
+{
+	if (asked && !found)
+		(void)buffer_printf(notes, "--%s matched nothing\n", name);
+}
+
+struct tag_choice {
+	const struct report_filters *filters;
+	const struct report *report;
+	bool has_focus, has_ignore;
+	bool *found_focus, *found_ignore;
+};
+
+static bool keep_sample(const void *context, const struct profile *profile, size_t sample)
+{
+	const struct tag_choice *choice = context;
+	(void)profile;
+	bool focused = !choice->has_focus || report_tag_filter_matches(&choice->filters->tag_focus, choice->report, sample);
+	bool ignored = choice->has_ignore && report_tag_filter_matches(&choice->filters->tag_ignore, choice->report, sample);
+	*choice->found_focus |= focused;
+	*choice->found_ignore |= ignored;
+	return focused && !ignored;
+}
+
+static int apply_tag_filters(struct report_filters *filters, const struct report_arguments *o, struct report *report,
+			     struct error *err)
+{
+	bool found[2] = {false, false};
+	struct tag_choice choice = {.filters = filters,
+				    .report = report,
+				    .has_focus = o->tag_focus && o->tag_focus[0],
+				    .has_ignore = o->tag_ignore && o->tag_ignore[0],
+				    .found_focus = &found[0],
+				    .found_ignore = &found[1]};
+	if (!choice.has_focus && !choice.has_ignore)
+		return 0;
+	int r = profile_filter_samples(report->profile, keep_sample, &choice, err);
+	note_unmatched(filters->notes, choice.has_focus, found[0], "tagfocus");
+	note_unmatched(filters->notes, choice.has_ignore, found[1], "tagignore");
+	return r;
+}
+
+int report_filters_apply(struct report_filters *filters, const struct report_arguments *o, struct report *report,
+			 struct error *err)
+{
+	struct profile *profile = report->profile;
+	struct profile_names_filter names = {matcher_of(&filters->focus), matcher_of(&filters->ignore),
+					     matcher_of(&filters->hide), matcher_of(&filters->show)};
+	struct profile_names_found found;
+	struct profile_labels_found labels;
+	bool from = true;
+	int r = profile_filter_names(profile, &names, &found, err);
+	note_unmatched(filters->notes, names.focus, found.focus, "focus");
+	note_unmatched(filters->notes, names.ignore, found.ignore, "ignore");
+	note_unmatched(filters->notes, names.hide, found.hide, "hide");
+	note_unmatched(filters->notes, names.show, found.show, "show");
+	if (r == 0 && filters->show_from.set)
+		r = profile_filter_show_from(profile, &filters->show_from.matcher, &from, err);
+	note_unmatched(filters->notes, filters->show_from.set, from, "show-from");
+	if (r == 0)
+		r = apply_tag_filters(filters, o, report, err);
+	if (r == 0) {
+		r = profile_filter_labels(profile, matcher_of(&filters->tag_show), matcher_of(&filters->tag_hide), &labels,
+					  err);
+		note_unmatched(filters->notes, filters->tag_show.set, labels.show, "tagshow");
+		note_unmatched(filters->notes, filters->tag_hide.set, labels.hide, "taghide");
+	}
+	if (r == 0 && filters->prune_from.set)
+		r = profile_filter_prune_from(profile, &filters->prune_from.matcher, err);
+	return r < 0 ? r : report_filters_failure(filters, err);
+}
+
+int report_drop_frames(struct profile *profile, struct error *err)
+{
+	struct report_pattern drop = {0}, keep = {0};
+	int r = 0;
+	if (!profile->drop_frames)
+		return 0;
+	const uint32_t strings[] = {profile->drop_frames, profile->keep_frames};
+	struct report_pattern *const patterns[] = {&drop, &keep};
+	for (size_t i = 0; i < 2 && r == 0; i++) {
+		_cleanup_(buffer_release) struct buffer text;
+		buffer_init(&text, MIB);
+		if (!strings[i])
+			continue;
+		r = buffer_printf(&text, "^(%s)$", profile_string(profile, strings[i]));
+		if (r < 0)
+			r = error_set(err, r, "the profile's expression of frames to leave out is too long");
+		else
+			r = set_pattern(patterns[i], "frames to leave out, which the profile gives", (const char *)text.data,
+					text.len, err);
+	}
+	if (r == 0)
+		r = profile_filter_prune(profile, &drop.matcher, matcher_of(&keep), err);
+	if (r == 0)
+		r = pattern_failure(&drop.pattern, err);
+	if (r == 0 && keep.set)
+		r = pattern_failure(&keep.pattern, err);
+	pattern_release(&drop.pattern);
+	pattern_release(&keep.pattern);
+	return r;
+}
+
+int report_apply_tag_frames(const struct report_arguments *o, struct profile *profile, struct buffer *notes, struct error *err)
+{
+	const char *roots = o->tag_root ? o->tag_root : "", *leaves = o->tag_leaf ? o->tag_leaf : "";
+	bool found[2];
+	if (!roots[0] && !leaves[0])
+		return 0;
+	int r = report_add_tag_frames(profile, roots, leaves, o->unit, found, err);
+	note_unmatched(notes, roots[0], found[0], "tagroot");
+	note_unmatched(notes, leaves[0], found[1], "tagleaf");
+	return r;
+}
