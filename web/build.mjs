@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles the page into OUTDIR: index.html, app.js, app.css, icon.svg. The output depends on the sources and the lock file only.
+// Bundles the page into OUTDIR: index.html, app.js, app.css, icon.svg; and the page that is written into files, report.html, which
+// has all in one and places for the title and the profile. The output depends on the sources and the lock file only.
 import { build } from 'esbuild';
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -22,9 +24,7 @@ const licences = ['preact', 'uplot'].map((name) => {
 if (licences.some((text) => text.includes('*/')))
 	throw new Error('a licence text would end the comment it is put into');
 
-await build({
-	entryPoints: [join(here, 'src/main.tsx')],
-	outfile: join(out, 'app.js'),
+const options = {
 	bundle: true,
 	minify: true,
 	format: 'iife',
@@ -36,7 +36,30 @@ await build({
 	jsxImportSource: 'preact',
 	banner: { js: '/*! Wick, Apache-2.0. The licences of what is bundled are at the end. */' },
 	footer: { js: `/*!\n${licences.join('\n\n----\n\n')}\n*/` },
+};
+await build({ ...options, entryPoints: [join(here, 'src/main.tsx')], outfile: join(out, 'app.js') });
+
+// A page that may run this script and use this style, and nothing else: no other script, and nothing from anywhere.
+const report = await build({
+	...options,
+	entryPoints: [join(here, 'src/report.tsx')],
+	outfile: join(out, 'report.js'),
+	charset: 'ascii',
+	write: false,
 });
+const bundled = (extension) => report.outputFiles.find((file) => file.path.endsWith(extension)).text;
+const script = bundled('.js').replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
+const style = bundled('.css');
+if (style.includes('</style')) throw new Error('the style would end its element');
+const source = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+const parts = {
+	POLICY: `default-src 'none'; script-src ${source(script)}; style-src ${source(style)}; img-src data:; base-uri 'none'; form-action 'none'`,
+	STYLE: style,
+	SCRIPT: script,
+};
+// TITLE and PROFILE stay, for src/cmd/html.c.
+const page = readFileSync(join(here, 'src/report.html'), 'utf8').replace(/\{\{(\w+)\}\}/g, (all, name) => parts[name] ?? all);
+writeFileSync(join(out, 'report.html'), page);
 copyFileSync(join(here, 'src/icon.svg'), join(out, 'icon.svg'));
-// Last, because make takes its time as the time of all four.
+// Last, because make takes its time as the time of all.
 copyFileSync(join(here, 'src/index.html'), join(out, 'index.html'));

@@ -8,7 +8,7 @@ import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shor
 import { buildTree } from './flame/tree';
 import { mergeUnnamed } from './flame/unnamed';
 import { useApi, useEvery, useMedia, useStored, useUrlState, type Resource, type SetState } from './hooks';
-import { CloseIcon, Logo, MoonIcon, SunIcon, SystemIcon } from './icons';
+import { CloseIcon, Logo } from './icons';
 import { Listing } from './listing_view';
 import { Metrics } from './metrics';
 import { useNamedAnswer } from './names';
@@ -30,6 +30,7 @@ import {
 } from './state';
 import { Status } from './status';
 import { useTheme } from './theme';
+import { ThemeToggle } from './theme_toggle';
 
 const SERIES_ROWS = 100;
 const EMPTY_POLL_S = 2;
@@ -206,23 +207,6 @@ function TypeSelect({ type, types, onType }: { type: string; types: string[] | n
 				</option>
 			))}
 		</select>
-	);
-}
-
-function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
-	const icon = { system: <SystemIcon />, light: <SunIcon />, dark: <MoonIcon /> }[theme.choice];
-	const title = `Colours: ${theme.choice === 'system' ? 'as the system has them' : theme.choice}`;
-	return (
-		<button
-			type="button"
-			class="button icon-only"
-			data-testid="theme-toggle"
-			aria-label={title}
-			title={title}
-			onClick={theme.next}
-		>
-			{icon}
-		</button>
 	);
 }
 

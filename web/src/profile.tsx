@@ -49,6 +49,7 @@ export interface ProfileProps {
 	gaveUp: boolean; // names are still being looked up, and nobody asks any more
 	names: NamesChoice;
 	onNames: (names: NamesChoice) => void;
+	alone?: boolean; // in a file, without a server: what only a server can give is not there
 }
 
 /*
@@ -193,6 +194,25 @@ function Downloads({ query, answer }: { query: string; answer: QueryAnswer }) {
 	);
 }
 
+function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onNames'>) {
+	return (
+		<button
+			type="button"
+			class="button"
+			aria-pressed={names === 'short'}
+			data-testid="names-short"
+			title={
+				names === 'short'
+					? 'Names are short: without parameters and template arguments'
+					: 'Shorten names: without parameters and template arguments'
+			}
+			onClick={() => onNames(names === 'short' ? 'full' : 'short')}
+		>
+			Short names
+		</button>
+	);
+}
+
 const KEYS: [string, string][] = [
 	['/', 'search; Enter next match, Shift+Enter the one before'],
 	['↑ ↓', 'to the caller, to the costliest callee'],
@@ -205,11 +225,13 @@ const KEYS: [string, string][] = [
 	['r', 'refresh'],
 ];
 
-const Keys = () => (
+const SERVER_KEYS = ['s a', 'r'];
+
+const Keys = ({ alone }: { alone: boolean }) => (
 	<Popover label="Keys" button={<KeyboardIcon />} buttonClass="button icon-only" testId="keys">
 		{() => (
 			<dl class="facts keys">
-				{KEYS.map(([key, what]) => (
+				{(alone ? KEYS.filter(([key]) => !SERVER_KEYS.includes(key)) : KEYS).map(([key, what]) => (
 					<div key={key}>
 						<dt>
 							<kbd>{key}</kbd>
@@ -282,7 +304,7 @@ interface StatsProps {
 	tree: Tree;
 	each: boolean;
 	onEach: () => void;
-	onWhy: () => void;
+	onWhy: (() => void) | null;
 }
 
 function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
@@ -309,15 +331,19 @@ function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 					>
 						{`${formatCount(unnamed)} addresses without a name, ${each ? 'each' : 'together'}`}
 					</button>
-					{', '}
-					<button
-						type="button"
-						data-testid="names-missing"
-						title="Show the binaries of which not all is known, and why"
-						onClick={onWhy}
-					>
-						why?
-					</button>
+					{onWhy && (
+						<>
+							{', '}
+							<button
+								type="button"
+								data-testid="names-missing"
+								title="Show the binaries of which not all is known, and why"
+								onClick={onWhy}
+							>
+								why?
+							</button>
+						</>
+					)}
 				</>
 			)}
 			{took}
@@ -387,10 +413,14 @@ function frameOf(tree: Tree, node: number): Frame | null {
 }
 
 // What there is to do with a frame, wherever it was pointed at.
-function frameItems(frame: Frame, open: (kind: ListingView, frame: Frame) => void, onFind: (text: string) => void): MenuItem[] {
+function frameItems(
+	frame: Frame,
+	open: ((kind: ListingView, frame: Frame) => void) | null,
+	onFind: (text: string) => void,
+): MenuItem[] {
 	const items: MenuItem[] = [];
 	const place = placeOf(frame.file, frame.line);
-	if (!isUnnamed(frame.name))
+	if (open && !isUnnamed(frame.name))
 		items.push(
 			{ title: 'Source by line', key: 's', testId: 'menu-source', run: () => open('source', frame) },
 			{ title: 'Assembly', key: 'a', testId: 'menu-asm', run: () => open('asm', frame) },
@@ -403,7 +433,7 @@ function frameItems(frame: Frame, open: (kind: ListingView, frame: Frame) => voi
 }
 
 export function ProfilePart(props: ProfileProps) {
-	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames } = props;
+	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames, alone = false } = props;
 	const { answer } = profile;
 	const each = state.eachAddress;
 	const tree = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
@@ -424,11 +454,11 @@ export function ProfilePart(props: ProfileProps) {
 	};
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {
-		if (!isUnnamed(frame.name)) set({ ...openListing(kind, { function: frame.name, file: frame.file }, names), build: null });
+		if (!alone && !isUnnamed(frame.name)) set({ ...openListing(kind, { function: frame.name, file: frame.file }, names), build: null });
 	};
 	const closeMenu = useCallback(() => setMenu(null), []);
 	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = []) => {
-		if (frame) setMenu({ x, y, head: frame.name, items: [...more, ...frameItems(frame, open, onFind)] });
+		if (frame) setMenu({ x, y, head: frame.name, items: [...more, ...frameItems(frame, alone ? null : open, onFind)] });
 	};
 	const zoomedFrame = frameOf(tree, zoom.node);
 	const listable = zoomedFrame !== null && !isUnnamed(zoomedFrame.name);
@@ -469,23 +499,10 @@ export function ProfilePart(props: ProfileProps) {
 						<FlipIcon />
 					</button>
 				</div>
-				<button
-					type="button"
-					class="button"
-					aria-pressed={names === 'short'}
-					data-testid="names-short"
-					title={
-						names === 'short'
-							? 'Names are short: without parameters and template arguments'
-							: 'Shorten names: without parameters and template arguments'
-					}
-					onClick={() => onNames(names === 'short' ? 'full' : 'short')}
-				>
-					Short names
-				</button>
-				<Downloads query={query} answer={answer} />
+				{!alone && <ShortNames names={names} onNames={onNames} />}
+				{!alone && <Downloads query={query} answer={answer} />}
 				<div class="keys-help">
-					<Keys />
+					<Keys alone={alone} />
 				</div>
 			</div>
 			<div class={`panes view-${view}`}>
@@ -512,25 +529,27 @@ export function ProfilePart(props: ProfileProps) {
 								{formatValue(tree.total[zoom.node], tree.unit)}
 								{zoomed && <> · {formatShare(tree.total[zoom.node], tree.total[0])}</>}
 							</span>
-							<span class="joined small crumb-actions" role="group" aria-label="Of the zoomed frame">
-								{(['source', 'asm'] as const).map((kind) => (
-									<button
-										key={kind}
-										type="button"
-										class="button"
-										disabled={!listable}
-										data-testid={`open-${kind}`}
-										title={
-											listable
-												? `${kind === 'source' ? 'Source, by line,' : 'Assembly'} of ${displayName(zoomedFrame!.name, 120)}`
-												: 'Zoom to a function first'
-										}
-										onClick={() => open(kind, zoomedFrame!)}
-									>
-										{kind === 'source' ? 'Source' : 'Assembly'}
-									</button>
-								))}
-							</span>
+							{!alone && (
+								<span class="joined small crumb-actions" role="group" aria-label="Of the zoomed frame">
+									{(['source', 'asm'] as const).map((kind) => (
+										<button
+											key={kind}
+											type="button"
+											class="button"
+											disabled={!listable}
+											data-testid={`open-${kind}`}
+											title={
+												listable
+													? `${kind === 'source' ? 'Source, by line,' : 'Assembly'} of ${displayName(zoomedFrame!.name, 120)}`
+													: 'Zoom to a function first'
+											}
+											onClick={() => open(kind, zoomedFrame!)}
+										>
+											{kind === 'source' ? 'Source' : 'Assembly'}
+										</button>
+									))}
+								</span>
+							)}
 							{lost && <span class="field-fault">the frame zoomed into is not in this profile</span>}
 						</div>
 						<FlameView
@@ -567,7 +586,7 @@ export function ProfilePart(props: ProfileProps) {
 						tree={tree}
 						each={each}
 						onEach={() => set({ eachAddress: !each })}
-						onWhy={() => set({ view: 'binaries', state: 'missing,failed,partial', text: '' })}
+						onWhy={alone ? null : () => set({ view: 'binaries', state: 'missing,failed,partial', text: '' })}
 					/>
 				</p>
 			</footer>

@@ -3,6 +3,7 @@ import type { StatusAnswer } from './api';
 import { formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from './format';
 import type { Resource } from './hooks';
 import { Popover } from './popover';
+import { Targets } from './targets';
 
 type Health = 'good' | 'warn' | 'bad' | 'idle';
 
@@ -51,6 +52,7 @@ function Facts({ status, onBinaries }: { status: Resource<StatusAnswer>; onBinar
 					</div>
 				))}
 			</dl>
+			<Targets />
 			<button type="button" class="link facts-link" data-testid="open-binaries" onClick={onBinaries}>
 				Binaries and their names ›
 			</button>

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a page in a file shows: `wick convert -o FILE.html` writes JSON, gzips it, and puts it as base64 into an element that no
+ * browser runs. Names in it are hostile, which base64 and the text nodes of the page take the edge off; numbers are checked by
+ * buildTree() as those of a server are.
+ */
+import type { FlameJson } from './flame/tree';
+
+export interface ReportType {
+	period: number; // 0 = unknown
+	unresolved: number; // addresses without a name
+	trimmed: number; // frames that were too small to be put in
+	flame: FlameJson;
+}
+export interface ReportData {
+	title: string;
+	time_ms: number; // 0 = unknown
+	shown: number; // which type first
+	types: ReportType[];
+}
+
+export function checkReport(data: ReportData): ReportData {
+	if (typeof data?.title !== 'string' || !Array.isArray(data.types) || data.types.length === 0)
+		throw new Error('there is no profile in this page');
+	for (const type of data.types)
+		if (typeof type?.flame?.type !== 'string' || typeof type.flame.unit !== 'string')
+			throw new Error('a profile in this page has no type');
+	return { ...data, shown: data.types[data.shown] ? data.shown : 0 };
+}
+
+export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+	const bytes = atob(text.trim());
+	const out = new Uint8Array(bytes.length);
+	for (let i = 0; i < bytes.length; i++) out[i] = bytes.charCodeAt(i);
+	return out;
+}
+
+export async function readReport(text: string): Promise<ReportData> {
+	if (typeof DecompressionStream === 'undefined')
+		throw new Error('this browser cannot decompress (DecompressionStream): a newer one is needed');
+	const plain = new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip'));
+	return checkReport(JSON.parse(await new Response(plain).text()) as ReportData);
+}
