@@ -6,6 +6,8 @@
  * popularity from 1,200 functions and a tree of call paths, as a Go service's CPU profile looks. Each upload has its own time,
  * over the last hour, and one of four services. Then it asks for the merge of one service over that hour. Prints MB/s by the
  * wall clock and per CPU second of the server (from /proc/PID/stat), profiles/s, bytes stored per sample, and latencies.
+ *
+ * ingest URL PID doors: the same profiles, sent as each kind of client sends them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,13 +20,16 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "codec/protobuf.h"
 #include "format/format.h"
+#include "format/otlp.h"
 #include "net/net.h"
 
-#define PROFILES  400
-#define SAMPLES	  2000
-#define FUNCTIONS 1200
-#define QUERIES	  50
+#define PROFILES      400
+#define SAMPLES	      2000
+#define FUNCTIONS     1200
+#define QUERIES	      50
+#define DOOR_PROFILES 200
 
 static uint64_t random_state = 42;
 
@@ -127,18 +132,24 @@ static double cpu_seconds(const char *pid)
 	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static void call(struct net_client *client, const char *method, const char *path, struct bytes body,
-		 struct net_client_response *response)
+static void send_to(struct net_client *client, const char *method, const char *path, const char *type, struct bytes body,
+		    struct net_client_response *response)
 {
 	struct error err = {0};
 	net_client_response_release(response);
 	net_client_response_init(response);
-	must(net_client_request(client, method, path, "application/octet-stream", body, false, response, &err), &err, path);
+	must(net_client_request(client, method, path, type, body, false, response, &err), &err, path);
 	if (response->status == 200)
 		return;
 	fprintf(stderr, "ingest: %s answered %d: %.*s\n", path, response->status, (int)response->body.len,
 		(const char *)response->body.data);
 	exit(1);
+}
+
+static void call(struct net_client *client, const char *method, const char *path, struct bytes body,
+		 struct net_client_response *response)
+{
+	send_to(client, method, path, "application/octet-stream", body, response);
 }
 
 static double number_of(const struct net_client_response *response, const char *key)
@@ -193,6 +204,87 @@ static void bench_ingest(struct net_client *client, const char *pid)
 	net_client_response_release(&response);
 }
 
+/* ---- as each kind of client sends ---- */
+
+enum door { DOOR_WICK, DOOR_PYROSCOPE_INGEST, DOOR_PYROSCOPE_PUSH, DOOR_PARCA, DOOR_OTLP, DOORS };
+static const struct {
+	const char *name, *path, *type;
+} doors[DOORS] = {
+	{"/api/v1/ingest", "/api/v1/ingest?name=doors", "application/octet-stream"},
+	{"Pyroscope /ingest", "/ingest?name=doors&format=pprof&spyName=gospy", "application/octet-stream"},
+	{"Pyroscope push.v1", "/push.v1.PusherService/Push", "application/proto"},
+	{"Parca WriteRaw", "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw", "application/proto"},
+	{"OTLP over HTTP", "/v1development/profiles", "application/x-protobuf"},
+};
+
+static void write_label(struct buffer *out, uint32_t field, const char *name, const char *value)
+{
+	size_t mark;
+	must(pb_begin(out, field, &mark), NULL, "label");
+	must(pb_write_string(out, 1, name) | pb_write_string(out, 2, value) | pb_end(out, mark), NULL, "label");
+}
+
+/* PushRequest { series = 1 { labels = 1, samples = 2 { raw_profile = 1 } } }; WriteRawRequest { series = 2 { labels = 1 {
+ * labels = 1 }, samples = 2 { raw_profile = 1 } } }. */
+static void wrap(enum door door, struct bytes pprof, struct buffer *out)
+{
+	size_t series, labels = 0, sample;
+	bool parca = door == DOOR_PARCA;
+	must(pb_begin(out, parca ? 2 : 1, &series), NULL, "series");
+	if (parca)
+		must(pb_begin(out, 1, &labels), NULL, "labels");
+	write_label(out, 1, "__name__", "doors");
+	write_label(out, 1, "service_name", "bench");
+	must(parca ? pb_end(out, labels) : 0, NULL, "labels");
+	must(pb_begin(out, 2, &sample), NULL, "sample");
+	must(pb_write_bytes(out, 1, pprof.data, pprof.len) | pb_end(out, sample) | pb_end(out, series), NULL, "series");
+}
+
+static void make_body(enum door door, int number, struct buffer *out)
+{
+	struct buffer pprof;
+	struct error err = {0};
+	struct profile *profile = NULL;
+	buffer_init(&pprof, 64 * MIB);
+	buffer_init(out, 64 * MIB);
+	random_state = 42 + (uint64_t)(number % 20);
+	/* Each door's profiles have times of their own: a profile that comes twice is not stored again. */
+	make_profile(time_now_ns() - (int64_t)(number + 1) * 8 * NS_PER_S - (int64_t)door, &pprof);
+	if (door == DOOR_PYROSCOPE_PUSH || door == DOOR_PARCA) {
+		wrap(door, buffer_bytes(&pprof), out);
+	} else if (door == DOOR_OTLP) {
+		struct format_options options = {0};
+		must(pprof_decode(buffer_bytes(&pprof), &options, &profile, &err), &err, "decode");
+		must(otlp_encode((const struct profile *const *)&profile, 1, out, &err), &err, "encode");
+		profile_free(profile);
+	} else {
+		must(buffer_append(out, pprof.data, pprof.len), NULL, "body");
+	}
+	buffer_release(&pprof);
+}
+
+static void bench_door(struct net_client *client, const char *pid, enum door door)
+{
+	static struct buffer bodies[DOOR_PROFILES];
+	struct net_client_response response = {0};
+	double bytes = 0;
+	for (int i = 0; i < DOOR_PROFILES; i++) {
+		make_body(door, i, &bodies[i]);
+		bytes += (double)bodies[i].len;
+	}
+	double cpu = cpu_seconds(pid);
+	int64_t started = time_monotonic_ns();
+	for (int i = 0; i < DOOR_PROFILES; i++) {
+		send_to(client, "POST", doors[door].path, doors[door].type, buffer_bytes(&bodies[i]), &response);
+		buffer_release(&bodies[i]);
+	}
+	double wall = (double)(time_monotonic_ns() - started) / NS_PER_S;
+	cpu = cpu_seconds(pid) - cpu;
+	printf("  %-20s %6.0f MB/s per core, %5.0f MB/s on one connection (%d of %.0f kB, server CPU %.2f s)\n",
+	       doors[door].name, bytes / 1e6 / cpu, bytes / 1e6 / wall, DOOR_PROFILES, bytes / 1000 / DOOR_PROFILES, cpu);
+	net_client_response_release(&response);
+}
+
 static void bench_queries(struct net_client *client, const char *name, const char *path)
 {
 	double ms[QUERIES], inside = 0;
@@ -214,14 +306,17 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	struct net_client *client = NULL;
 	if (argc < 3) {
-		fprintf(stderr, "usage: ingest URL PID [queries]\n");
+		fprintf(stderr, "usage: ingest URL PID [doors | TITLE OF QUERIES]\n");
 		return 2;
 	}
 	must(net_client_new(&(struct net_client_options){.url = argv[1], .timeout_ns = 120 * NS_PER_S}, &client, &err), &err,
 	     "client");
-	if (argc == 3)
+	if (argc == 3) {
 		bench_ingest(client, argv[2]);
-	else {
+	} else if (strcmp(argv[3], "doors") == 0) {
+		for (enum door door = 0; door < DOORS; door++)
+			bench_door(client, argv[2], door);
+	} else {
 		printf("queries: the hour just written, %s\n", argv[3]);
 		bench_queries(client, "flame graph, one service, 1 h",
 			      "/api/v1/query?query=process_cpu:cpu%7Bservice_name%3D%22service1%22%7D&from=now-1h");
