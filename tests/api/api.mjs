@@ -67,6 +67,9 @@ await test("a resent profile is acknowledged and not counted twice", async () =>
 	assert.equal(JSON.parse((await post("/api/v1/ingest?name=dup", body)).body).duplicate, false);
 	assert.equal(JSON.parse((await post("/api/v1/ingest?name=dup", body)).body).duplicate, true);
 	assert.equal((await json(`/api/v1/query?query=dup&${range}`)).flame.total, 5);
+	// The same bytes under other labels are another profile.
+	assert.equal(JSON.parse((await post("/api/v1/ingest?name=dup&label=host%3Db", body)).body).duplicate, false);
+	assert.equal((await json(`/api/v1/query?query=dup&${range}`)).flame.total, 10);
 });
 await test("gzip inside and outside, zstd, folded", async () => {
 	const send = async (name, body, headers) => { const answer = await post(`/api/v1/ingest?name=${name}`, body, headers); assert.equal(answer.status, 200, answer.body.toString()); return (await json(`/api/v1/query?query=${name}&${range}`)).flame.total; };

@@ -7,7 +7,7 @@ expect "no verb is a usage error" 2 '^usage: wick VERB' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown verb is named" 2 "no verb 'recrod'" "$WICK" recrod
-for verb in up server agent record query convert debuginfo doctor; do
+for verb in up server agent record query convert report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
@@ -24,6 +24,9 @@ expect "query refuses an unknown format" 2 "none of top, folded" "$WICK" query x
 expect "query without a server says what to do" 1 "wick up" "$WICK" query process_cpu --url http://127.0.0.1:9
 expect "agent needs a server" 2 'give --server URL' "$WICK" agent
 expect "convert needs an input" 2 'no input file' "$WICK" convert -o x.pb
+expect "report needs an input" 2 'no input' "$WICK" report top
+expect "report takes one report at a time" 2 'one report at a time' "$WICK" report -top -tree x.pb
+expect "report peek needs an expression" 2 'of which functions' "$WICK" report peek
 expect "convert needs an output" 2 'no output file' "$WICK" convert x.pb
 expect "convert names a missing file" 1 'does-not-exist.pb.gz.*No such file' "$WICK" convert does-not-exist.pb.gz -o "$work/x.pb"
 expect "doctor has a table made in the sandbox" 0 '^ok +symbol tables +made in a sandbox; [1-9][0-9]{3,} functions' sh -c '"$0" doctor || true' "$WICK"

@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Recordings of perf: converted on the machine that they were made on they have names, the same as perf gives.
+. tests/lib.inc
+command -v perf >/dev/null || { skip "perf.data" "perf is not installed"; finish; }
+cat >"$work/spin.c" <<'END'
+#include <pthread.h>
+volatile unsigned long sum;
+__attribute__((noinline)) void inner(unsigned n) { for (unsigned i = 0; i < n; i++) sum += i * i; }
+__attribute__((noinline)) void outer(unsigned n) { for (unsigned i = 0; i < n; i++) inner(1000); sum++; }
+static void *run(void *arg) { for (int i = 0; i < 20; i++) outer(3000); sum++; return arg; }
+int main(void) { pthread_t t; pthread_create(&t, 0, run, 0); run(0); pthread_join(t, 0); return 0; }
+END
+gcc -O0 -g -fno-omit-frame-pointer -pthread "$work/spin.c" -o "$work/spin" || { skip "perf.data" "no compiler"; finish; }
+# Some versions of perf die at the end over build-ids that they have misread (-B: without them).
+if ! perf record -q -F 999 -g -o "$work/perf.data" "$work/spin" 2>"$work/err" && ! perf record -q -B -F 999 -g -o "$work/perf.data" "$work/spin" 2>"$work/err"; then
+	skip "perf.data" "perf cannot record: $(head -n 1 "$work/err")"
+	finish
+fi
+convert() { "$WICK" convert "$@" 2>>"$work/convert.err"; }
+
+# Stacks of the program's own functions and how many samples each has, root first.
+perf script -i "$work/perf.data" --no-inline -F ip,sym 2>/dev/null |
+	awk '$2 ~ /^(main|run|outer|inner)$/ { s = s ? $2 ";" s : $2 } NF == 0 { if (s) n[s]++; s = "" } END { for (s in n) print s, n[s] }' | sort >"$work/want"
+own_stacks() { awk '{ c = $NF; sub(/ [0-9]+$/, ""); k = split($0, f, ";"); s = ""; for (i = 1; i <= k; i++) if (f[i] ~ /^(main|run|outer|inner)$/) s = s ? s ";" f[i] : f[i]; if (s) n[s] += c } END { for (s in n) print s, n[s] }' "$1" | sort; }
+convert "$work/perf.data" --sample-type samples -o "$work/out.folded"
+own_stacks "$work/out.folded" >"$work/got"
+check "there are stacks of the program" grep -q 'run;outer;inner' "$work/want"
+check "stacks by name are perf's" cmp "$work/want" "$work/got"
+check "all of perf's samples are there" [ "$(perf script -i "$work/perf.data" -F time | grep -c .)" -eq "$(awk '{ n += $NF } END { print n }' "$work/out.folded")" ]
+
+# Lines are those of the source.
+convert "$work/perf.data" -o "$work/out.pb.gz"
+check "frames have files and lines" sh -c "go tool pprof -raw '$work/out.pb.gz' 2>/dev/null | grep -E ' inner $work/spin.c:3'"
+
+# The kernel's names, where there are frames of it that perf can name.
+perf script -i "$work/perf.data" -F ip,sym,dso 2>/dev/null | awk '/\[kernel/ && $2 != "[unknown]" { print $2 }' | sort | uniq -c | sort -rn >"$work/kernel"
+if [ -s "$work/kernel" ] && [ "$(id -u)" -eq 0 ]; then
+	tr ';' '\n' <"$work/out.folded" | sed -n 's/_\[k\].*//p' | sort -u >"$work/named"
+	missing=$(awk '{ print $2 }' "$work/kernel" | sort -u | comm -23 - "$work/named" | wc -l)
+	all=$(wc -l <"$work/kernel")
+	check "kernel functions have perf's names ($missing of $all differ: aliases)" [ $((missing * 10)) -le "$all" ]
+else
+	skip "kernel functions have perf's names" "perf names none here"
+fi
+
+# Without names, and when the recording says that it is of another machine.
+convert "$work/perf.data" --symbols never --sample-type samples -o "$work/none.folded"
+check "--symbols never leaves addresses" sh -c "grep -q 'spin+0x' '$work/none.folded' && ! grep -q inner '$work/none.folded'"
+expect "--symbols is checked" 2 "'perhaps' is none of" "$WICK" convert "$work/perf.data" --symbols perhaps -o "$work/none.folded"
+
+# A pipe, compressed; standard input.
+perf record -q -F 999 -g -z -o - "$work/spin" 2>/dev/null | convert - --sample-type samples -o "$work/pipe.folded"
+check "a compressed pipe has names" grep -q 'run;outer;inner' "$work/pipe.folded"
+
+# Code made at run time: the names that the runtime wrote.
+if command -v node >/dev/null; then
+	echo 'function hotloop(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s } let t = 0; const end = Date.now() + 1500; while (Date.now() < end) t += hotloop(1e6)' >"$work/jit.js"
+	perf record -q -F 999 -g -o "$work/jit.data" node --perf-basic-prof --interpreted-frames-native-stack "$work/jit.js" 2>/dev/null
+	convert "$work/jit.data" -o "$work/jit.folded"
+	check "JIT functions have the names of the perf map" grep -qE 'hotloop' "$work/jit.folded"
+	rm -f /tmp/perf-"$(perf script -i "$work/jit.data" -F pid 2>/dev/null | awk 'NF { print $1; exit }')".map
+fi
+finish
