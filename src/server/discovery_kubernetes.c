@@ -57,12 +57,20 @@ struct cluster {
 	struct error *err;
 };
 
-/* The labels of one target. [0] is its address: however much a pod says about itself, that has room. */
+/* The labels of one target. [0] is its address: however much a pod says about itself, that has room. An object can have
+ * thousands of targets, so the texts that were made for one go with it. */
 struct set {
 	struct relabel_label labels[SET_LABELS_MAX];
 	size_t count;
-	struct arena arena;
+	struct arena shared, own; /* texts of what all targets of the object have, and of the target at hand */
+	struct arena *texts;	  /* where new ones go */
 };
+
+static void end_target(struct set *set, size_t shared_count)
+{
+	set->count = shared_count;
+	arena_release(&set->own);
+}
 
 /* ---- labels ---- */
 
@@ -85,7 +93,7 @@ static const char *number_text(struct set *set, const struct json_node *node)
 	if (!json_node_integer(node, &number))
 		return "";
 	int len = snprintf(text, sizeof(text), "%lld", (long long)number);
-	const char *copy = arena_strndup(&set->arena, text, (size_t)len);
+	const char *copy = arena_strndup(set->texts, text, (size_t)len);
 	return copy ? copy : "";
 }
 
@@ -105,11 +113,11 @@ static void put_map(struct set *set, const char *prefix, const struct json_node 
 			continue;
 		label_name_sanitize(json_node_bytes(&map->items[2 * i]), key);
 		int len = snprintf(name, sizeof(name), META "%s_%s", prefix, key);
-		const char *copy = arena_strndup(&set->arena, name, (size_t)len);
+		const char *copy = arena_strndup(set->texts, name, (size_t)len);
 		if (copy)
 			put(set, copy, value);
 		len = snprintf(name, sizeof(name), META "%spresent_%s", prefix, key);
-		copy = arena_strndup(&set->arena, name, (size_t)len);
+		copy = arena_strndup(set->texts, name, (size_t)len);
 		if (copy)
 			put(set, copy, "true");
 	}
@@ -333,7 +341,7 @@ static int take_containers(struct cluster *cluster, struct set *set, const struc
 			r = add(cluster, set, ip, "");
 		for (size_t k = 0; k < json_node_count(ports) && r == 0; k++) {
 			r = add(cluster, set, ip, put_port(set, json_node_at(ports, k)));
-			set->count = with_container;
+			end_target(set, with_container);
 		}
 		set->count = own;
 	}
@@ -345,6 +353,7 @@ static int take_pod(struct cluster *cluster, struct set *set, const struct json_
 	if (!*text_at(json_node_get(pod, "status"), "podIP"))
 		return 0; /* not yet placed */
 	put_pod(set, pod);
+	set->texts = &set->own;
 	int r = take_containers(cluster, set, pod, false);
 	return r < 0 ? r : take_containers(cluster, set, pod, true);
 }
@@ -368,6 +377,7 @@ static int take_service(struct cluster *cluster, struct set *set, const struct j
 	char host[300];
 	snprintf(host, sizeof(host), "%.140s.%.140s.svc", text_at(metadata, "name"), text_at(metadata, "namespace"));
 	put_service(set, service);
+	set->texts = &set->own;
 	size_t own = set->count;
 	int r = 0;
 	for (size_t i = 0; i < json_node_count(ports) && r == 0; i++) {
@@ -377,7 +387,7 @@ static int take_service(struct cluster *cluster, struct set *set, const struct j
 		put(set, META "service_port_number", number);
 		put(set, META "service_port_protocol", text_at(port, "protocol"));
 		r = add(cluster, set, host, number);
-		set->count = own;
+		end_target(set, own);
 	}
 	return r;
 }
@@ -398,7 +408,7 @@ static int take_node(struct cluster *cluster, struct set *set, const struct json
 		const char *type = text_at(address, "type");
 		char label[100];
 		int len = snprintf(label, sizeof(label), META "node_address_%.40s", type);
-		const char *copy = arena_strndup(&set->arena, label, (size_t)len);
+		const char *copy = arena_strndup(set->texts, label, (size_t)len);
 		if (copy && label_name_is_valid(copy))
 			put(set, copy, text_at(address, "address"));
 		for (size_t k = 0; k < rank; k++)
@@ -407,6 +417,7 @@ static int take_node(struct cluster *cluster, struct set *set, const struct json
 				host = text_at(address, "address");
 			}
 	}
+	set->texts = &set->own;
 	return *host ? add(cluster, set, host, number_text(set, json_node_get(kubelet, "Port"))) : 0;
 }
 
@@ -450,7 +461,7 @@ static int take_addresses(struct cluster *cluster, struct set *set, const char *
 	const struct json_node *ports = json_node_get(subset, "ports");
 	size_t own = set->count;
 	int r = 0;
-	for (size_t i = 0; i < json_node_count(addresses); i++) {
+	for (size_t i = 0; i < json_node_count(addresses) && r == 0; i++) {
 		const struct json_node *address = json_node_at(addresses, i), *reference = json_node_get(address, "targetRef");
 		for (size_t k = 0; k < json_node_count(ports) && r == 0; k++) {
 			const struct json_node *port = json_node_at(ports, k);
@@ -464,7 +475,7 @@ static int take_addresses(struct cluster *cluster, struct set *set, const char *
 			put(set, META "endpoint_address_target_name", text_at(reference, "name"));
 			put_target(cluster, set, space, reference, number);
 			r = add(cluster, set, text_at(address, "ip"), number);
-			set->count = own;
+			end_target(set, own);
 		}
 	}
 	return r;
@@ -479,6 +490,7 @@ static int take_endpoints(struct cluster *cluster, struct set *set, const struct
 	put_metadata(set, "endpoints_label", "endpoints_annotation", object);
 	if (service)
 		put_service(set, service);
+	set->texts = &set->own;
 	int r = 0;
 	for (size_t i = 0; i < json_node_count(subsets) && r == 0; i++) {
 		r = take_addresses(cluster, set, space, json_node_at(subsets, i), true);
@@ -512,7 +524,7 @@ static int take_slice_endpoint(struct cluster *cluster, struct set *set, const c
 		const char *address = json_node_text(json_node_at(addresses, i));
 		r = address ? add(cluster, set, address, number) : 0;
 	}
-	set->count = own;
+	end_target(set, own);
 	return r;
 }
 
@@ -528,6 +540,7 @@ static int take_slice(struct cluster *cluster, struct set *set, const struct jso
 	put_metadata(set, "endpointslice_label", "endpointslice_annotation", object);
 	if (service)
 		put_service(set, service);
+	set->texts = &set->own;
 	int r = 0;
 	for (size_t k = 0; k < json_node_count(ports) && r == 0; k++)
 		for (size_t i = 0; i < json_node_count(endpoints) && r == 0; i++)
@@ -545,10 +558,13 @@ static int take_object(struct cluster *cluster, const struct json_node *object)
 	};
 	struct set set;
 	set.count = 1;
-	arena_init(&set.arena, SCRATCH_MAX);
+	arena_init(&set.shared, SCRATCH_MAX);
+	arena_init(&set.own, SCRATCH_MAX);
+	set.texts = &set.shared;
 	put(&set, META "namespace", text_at(json_node_get(object, "metadata"), "namespace"));
 	int r = roles[cluster->config->role](cluster, &set, object);
-	arena_release(&set.arena);
+	arena_release(&set.shared);
+	arena_release(&set.own);
 	return r;
 }
 

@@ -160,6 +160,9 @@ const cluster = {
 	"/api/v1/pods": [pod(1), pod(3), pod(4, { status: { phase: "Pending" } })],
 	"/api/v1/namespaces/shop/pods": [pod(1)],
 	"/api/v1/namespaces/chatty/pods": [pod(5, { metadata: { name: "chatty", namespace: "chatty", annotations: Object.fromEntries(Array.from({ length: 400 }, (_, i) => [`a${i}`, "x"])) } })],
+	"/api/v1/namespaces/big/pods": [pod(6, { metadata: { name: "big", namespace: "big", annotations: Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`a-rather-long-name/of-an-annotation-${i}`, "x"])) } })],
+	"/api/v1/namespaces/big/services": [],
+	"/api/v1/namespaces/big/endpoints": [{ metadata: { name: "big", namespace: "big" }, subsets: [{ addresses: Array.from({ length: 500 }, (_, i) => ({ ip: `10.0.${i >> 8}.${i & 255}`, targetRef: { kind: "Pod", name: "big" } })), ports: [{ name: "pprof", port: targets, protocol: "TCP" }] }] }],
 	"/api/v1/services": [{ metadata: { name: "web", namespace: "shop", labels: { tier: "front" } }, spec: { type: "ClusterIP", clusterIP: "10.1.1.1", ports: [{ name: "pprof", port: 6060, protocol: "TCP" }] } }],
 	"/api/v1/nodes": [{ metadata: { name: "node-1", labels: { zone: "a" } }, spec: { providerID: "x://1" }, status: { addresses: [{ type: "Hostname", address: "node-1" }, { type: "InternalIP", address: "127.0.0.1" }], daemonEndpoints: { kubeletEndpoint: { Port: targets } } } }],
 	"/api/v1/endpoints": [{ metadata: { name: "web", namespace: "shop", labels: { e: "1" } }, subsets: [{ addresses: [{ ip: "127.0.0.1", nodeName: "node-1", targetRef: { kind: "Pod", name: "web-1", namespace: "shop" } }], notReadyAddresses: [{ ip: "127.0.0.9" }], ports: [{ name: "pprof", port: targets, protocol: "TCP" }] }] }],
@@ -184,7 +187,8 @@ const sdConfig = () => `scrape: {dns_server: '127.0.0.1:${dnsPort}'}\nscrape_con
 	`  - job_name: a\n    scrape_interval: 1s\n    dns_sd_configs: [{names: [shop.test], type: A, port: ${targets}, refresh_interval: 1s}]\n${only("/good")}` +
 	k8s("pod", ", selectors: [{role: pod, label: 'app=web'}]", "      - {source_labels: [__meta_kubernetes_pod_annotation_example_com_scrape, __meta_kubernetes_pod_container_port_name], regex: 'true;pprof', action: keep}\n") +
 	k8s("endpoints", "", "      - {source_labels: [__meta_kubernetes_endpoint_ready], regex: 'true', action: keep}\n") + k8s("endpointslice") + k8s("node") + k8s("service") +
-	`  - job_name: chatty\n    scrape_interval: 1s\n    kubernetes_sd_configs:\n      - {role: pod, namespaces: {names: [chatty]}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file("cluster-token")}, tls_config: {ca_file: ${file("ca.pem")}}}\n${only("/good")}`;
+	`  - job_name: chatty\n    scrape_interval: 1s\n    kubernetes_sd_configs:\n      - {role: pod, namespaces: {names: [chatty]}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file("cluster-token")}, tls_config: {ca_file: ${file("ca.pem")}}}\n${only("/good")}` +
+	`  - job_name: big\n    scrape_interval: 24h\n    kubernetes_sd_configs:\n      - {role: endpoints, namespaces: {names: [big]}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file("cluster-token")}, tls_config: {ca_file: ${file("ca.pem")}}}\n    relabel_configs:\n      - {source_labels: [__meta_kubernetes_pod_annotationpresent_a_rather_long_name_of_an_annotation_59], target_label: last}\n${only("/good")}`;
 await start("sd", sdConfig());
 const one = async (name) => (await until(`${name} is up`, async () => { const d = await api(`?job=${name}&health=up`); return d.targets.length && d; })).targets[0].labels;
 
@@ -223,6 +227,10 @@ await test("Kubernetes: pods, in pages, selected and relabelled", async () => {
 await test("Kubernetes: a pod that says more than there is room for has its address", async () => {
 	assert.equal((await one("chatty")).service_name, "chatty/main");
 	assert.deepEqual((await api("?job=chatty&health=up")).targets.map((t) => t.labels.instance), [`127.0.0.1:${targets}`]);
+});
+await test("Kubernetes: all of a service's many addresses have their ports, and the labels of their pods", async () => {
+	const found = await until("500 targets", async () => { const d = await api("?job=big&limit=1000"); return d.targets.length === 500 && d.targets; });
+	for (const t of found) assert.deepEqual([t.labels.instance.split(":")[1], t.labels.last], [String(targets), "true"], t.labels.instance);
 });
 await test("Kubernetes: endpoints with their service and pod, slices, nodes, services", async () => {
 	const endpoints = await one("k8s-endpoints");
