@@ -170,7 +170,7 @@ static bool send_next(struct sender *sender, int64_t *pause_ns)
 	buffer_init(&record, SPOOL_RECORD_MAX);
 	int r = spool_front(sender->spool, NS_PER_S, &meta, &record, NULL);
 	if (r == 0)
-		return !spool_is_closed(sender->spool);
+		return !spool_is_over(sender->spool);
 	if (r < 0) {
 		rest(sender, NS_PER_S, 0);
 		return true;

@@ -39,7 +39,7 @@ struct spool {
 	bool front_open; /* the first record is being delivered */
 	bool front_gone; /* and had to make room meanwhile: lost, unless it has arrived */
 	uint64_t gone_profiles, gone_samples;
-	bool closed, woken;
+	bool closed;
 	struct spool_stats stats;
 };
 
@@ -455,7 +455,7 @@ int spool_front(struct spool *spool, int64_t timeout_ns, struct spool_meta *ret_
 	pthread_mutex_lock(&spool->lock);
 	lose_old(spool);
 	do {
-		while (!spool->first && !spool->closed && !spool->woken)
+		while (!spool->first && !spool->closed)
 			if (pthread_cond_timedwait(&spool->arrived, &spool->lock, &deadline))
 				break;
 		r = spool->first ? read_front(spool, ret_meta, ret, err) : 0;
@@ -465,7 +465,6 @@ int spool_front(struct spool *spool, int64_t timeout_ns, struct spool_meta *ret_
 		spool->front_gone = false;
 		r = 1;
 	}
-	spool->woken = false;
 	pthread_mutex_unlock(&spool->lock);
 	return r;
 }
@@ -492,20 +491,12 @@ void spool_close(struct spool *spool)
 	pthread_mutex_unlock(&spool->lock);
 }
 
-bool spool_is_closed(struct spool *spool)
+bool spool_is_over(struct spool *spool)
 {
 	pthread_mutex_lock(&spool->lock);
-	bool closed = spool->closed;
+	bool over = spool->closed && !spool->first;
 	pthread_mutex_unlock(&spool->lock);
-	return closed;
-}
-
-void spool_wake(struct spool *spool)
-{
-	pthread_mutex_lock(&spool->lock);
-	spool->woken = true;
-	pthread_cond_broadcast(&spool->arrived);
-	pthread_mutex_unlock(&spool->lock);
+	return over;
 }
 
 void spool_drop_memory(struct spool *spool)

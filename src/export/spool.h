@@ -69,8 +69,7 @@ void spool_lose(struct spool *spool, const struct spool_meta *meta);
 int spool_front(struct spool *spool, int64_t timeout_ns, struct spool_meta *ret_meta, struct buffer *ret, struct error *err);
 void spool_done(struct spool *spool, bool delivered); /* delivered or given up: it is removed; false: it stays */
 void spool_close(struct spool *spool);		      /* no more pushes; wakes the waiter */
-bool spool_is_closed(struct spool *spool);
-void spool_wake(struct spool *spool); /* ends a wait of spool_front() */
+bool spool_is_over(struct spool *spool);	      /* closed, and nothing waits in it any more */
 /* Drops what waits in memory only, counted: for the end. */
 void spool_drop_memory(struct spool *spool);
 void spool_get_stats(struct spool *spool, struct spool_stats *ret);

@@ -101,8 +101,14 @@ static void test_order(void **state)
 		assert_int_equal(stats_of(spool).bytes, 0);
 		assert_int_equal(put(spool, ""), 0);
 		expect(spool, "");
+		/* What came between a wait that ended in vain and the end is not over with. */
+		push(spool, "last");
+		assert_false(spool_is_over(spool));
 		spool_close(spool);
+		assert_false(spool_is_over(spool));
 		assert_int_equal(put(spool, "late"), -EPIPE);
+		expect(spool, "last");
+		assert_true(spool_is_over(spool));
 		assert_int_equal(stats_of(spool).lost[SPOOL_LOST_FULL].records, 1);
 		spool_free(spool);
 	}
