@@ -34,7 +34,7 @@ struct exporter {
 	size_t count;
 	pthread_t thread;
 	bool running;
-	pthread_mutex_t lock; /* of the list, and of writing: what is pushed durably is written in the order of its numbers */
+	pthread_mutex_t lock; /* of the list */
 	pthread_cond_t arrived;
 	struct pending *first, *last;
 	uint64_t pending_bytes;
@@ -329,7 +329,7 @@ static void look_at_orphan(struct exporter *exporter, const char *name)
 	if (io_join_path(path, sizeof(path), exporter->options.directory, name) < 0 ||
 	    io_join_path(lock, sizeof(lock), path, "lock") < 0 || !spool_directory_is_ours(path))
 		return;
-	struct spool_options options = {.directory = path};
+	struct spool_options options = {.directory = path, .bytes_max = UINT64_MAX}; /* it may have been given more room */
 	if (spool_new(&options, &spool, NULL) < 0)
 		return; /* another process has it */
 	spool_get_stats(spool, &stats);

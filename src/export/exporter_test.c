@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/io.h"
@@ -125,6 +126,44 @@ static void test_same_name(void **state)
 	assert_non_null(strstr(error.message, "give one of them another name"));
 }
 
+/* A target with a large spool may come back: what waits for it stays until it is old, however much it is. */
+static void test_orphans(void **state)
+{
+	(void)state;
+	static const size_t size = 60 * MIB;
+	struct export_target large = away[0];
+	struct export_stats stats;
+	struct exporter *exporter;
+	char spool[100], path[SPOOL_PATH_MAX];
+	struct spool_meta meta = {.created_ns = time_now_ns(), .profiles = 1};
+	struct buffer head;
+	uint8_t *payload = calloc(1, size);
+	buffer_init(&head, SPOOL_HEADER_BYTES);
+	large.name = "large";
+	large.spool_bytes = GIB;
+	assert_non_null(payload);
+	assert_int_equal(spool_record_head(&meta, (struct bytes){payload, size}, &head, NULL), 0);
+	free(payload);
+	snprintf(spool, sizeof(spool), "%s/large", directory);
+	assert_int_equal(io_make_dirs(spool, 0700, NULL), 0);
+	for (uint64_t i = 1; i <= 5; i++) { /* with holes instead of payloads */
+		assert_int_equal(spool_file_path(path, spool, i), 0);
+		assert_int_equal(io_write_file(path, head.data, head.len, 0600, NULL), 0);
+		assert_int_equal(truncate(path, (off_t)(head.len + size)), 0);
+	}
+	buffer_release(&head);
+	snprintf(path, sizeof(path), "%s/lock", spool);
+	assert_int_equal(io_write_file(path, "", 0, 0600, NULL), 0);
+	struct exporter_options options = {.targets = away, .target_count = 1, .directory = directory};
+	assert_int_equal(exporter_new(&options, &exporter, NULL), 0);
+	exporter_free(exporter);
+	options.targets = &large;
+	assert_int_equal(exporter_new(&options, &exporter, NULL), 0);
+	exporter_get_stats(exporter, &stats, 1);
+	assert_int_equal(stats.spool.found, 5);
+	exporter_free(exporter);
+}
+
 /* A field of a message, the n-th of its number. */
 static struct bytes part(struct bytes message, uint32_t number, size_t n)
 {
@@ -215,7 +254,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_sample_count), TEST(test_waits), TEST(test_same_name), TEST(test_series), TEST(test_each_fault),
+		TEST(test_sample_count), TEST(test_waits),  TEST(test_same_name),
+		TEST(test_orphans),	 TEST(test_series), TEST(test_each_fault),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
