@@ -20,8 +20,9 @@
 #include "base/fault.h"
 
 /* Deeper trees than this are not ours; each level holds a descriptor and a stack frame. */
-#define TREE_DEPTH_MAX 64
-#define READ_SIZE_MIN  4096
+#define TREE_DEPTH_MAX	 64
+#define READ_SIZE_MIN	 4096
+#define SECRET_BYTES_MAX 16384
 
 int io_open(const char *path, int flags, mode_t mode, struct error *err)
 {
@@ -330,6 +331,28 @@ int io_read_file(const char *path, size_t max, struct buffer *ret, struct error 
 	if (r < 0)
 		buffer_clear(ret);
 	return r;
+}
+
+static bool is_blank(uint8_t byte)
+{
+	return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
+int io_read_secret(const char *path, struct buffer *ret, struct error *err)
+{
+	int r = io_read_file(path, SECRET_BYTES_MAX, ret, err);
+	if (r < 0 || ret->len == 0)
+		return r;
+	size_t start = 0, end;
+	while (start < ret->len && is_blank(ret->data[start]))
+		start++;
+	for (end = start; end < ret->len && ret->data[end] != '\n' && ret->data[end] != '\r';)
+		end++;
+	while (end > start && is_blank(ret->data[end - 1]))
+		end--;
+	memmove(ret->data, ret->data + start, end - start);
+	ret->len = end - start;
+	return 0;
 }
 
 struct io_output {

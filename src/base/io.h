@@ -36,6 +36,9 @@ int io_file_size(int fd, uint64_t *ret_size, const char *name, struct error *err
 /* Whole files. -E2BIG when the file is longer than max; /proc files work. "-" is standard input. *ret is an initialised buffer
  * (zeroed is enough): its contents are replaced, its memory is reused, its max becomes `max`; it is empty after a failure. */
 int io_read_file(const char *path, size_t max, struct buffer *ret, struct error *err);
+/* A password or token in a file: its first line that is not blank, without the blanks around it; may be empty. At most 16 KiB.
+ */
+int io_read_secret(const char *path, struct buffer *ret, struct error *err);
 /* Written beside it (as "PATH.PID-N.tmp", which only a crash leaves behind), synced, renamed over it, directory synced: whoever
  * looks sees the old contents or the new. "-" is standard output, written plainly, as are pipes and devices. */
 int io_write_file(const char *path, const void *data, size_t len, mode_t mode, struct error *err);

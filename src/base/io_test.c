@@ -151,6 +151,26 @@ static void test_read_file_holds_to_its_limit(void **state)
 	assert_int_equal(io_read_file(directory, 100, &contents, &err), -EISDIR);
 }
 
+static void test_read_secret(void **state)
+{
+	static const struct {
+		const char *file, *secret;
+	} cases[] = {{"secret", "secret"},
+		     {"secret\n", "secret"},
+		     {"\r\n \tpass word\t \r\nmore\n", "pass word"},
+		     {" \n\t\n", ""},
+		     {"", ""}};
+	struct buffer secret = {0};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(io_write_file(path_of("secret"), cases[i].file, strlen(cases[i].file), 0600, NULL), 0);
+		assert_int_equal(io_read_secret(path_of("secret"), &secret, NULL), 0);
+		assert_string_equal(buffer_string(&secret), cases[i].secret);
+	}
+	assert_int_equal(io_read_secret(path_of("missing"), &secret, NULL), -ENOENT);
+	buffer_release(&secret);
+}
+
 static void test_read_file_reads_proc(void **state)
 {
 	_cleanup_(buffer_release) struct buffer contents = {0};
@@ -375,6 +395,7 @@ int main(void)
 		TEST(test_full_disk),
 		TEST(test_non_blocking_pipe_is_waited_for),
 		TEST(test_read_file_holds_to_its_limit),
+		TEST(test_read_secret),
 		TEST(test_read_file_reads_proc),
 		TEST(test_write_file_replaces),
 		TEST(test_write_file_keeps_links_and_devices),

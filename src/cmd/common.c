@@ -14,7 +14,6 @@
 #include "base/time.h"
 #include "cmd/cmd.h"
 
-#define TOKEN_BYTES_MAX	       1024
 #define BUDGET_DEFAULT_PERCENT 0.5
 
 int read_token(const char *path, char **ret, struct error *err)
@@ -26,14 +25,13 @@ int read_token(const char *path, char **ret, struct error *err)
 		return error_set(err, -EACCES, "the token file %s can be read or changed by others; run: chmod 600 %s", path,
 				 path);
 	_cleanup_(buffer_release) struct buffer file = {0};
-	int r = io_read_file(path, TOKEN_BYTES_MAX, &file, err);
+	int r = io_read_secret(path, &file, err);
 	if (r)
 		return r;
 	const char *text = buffer_string(&file);
 	if (!text)
 		return error_nomem(err);
-	text += strspn(text, " \t\r\n");
-	size_t len = strcspn(text, " \t\r\n");
+	size_t len = strcspn(text, " \t");
 	if (len < 8)
 		return error_set(err, -EINVAL, "the token in %s is shorter than 8 characters", path);
 	*ret = mem_strndup(text, len);

@@ -14,7 +14,6 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "codec/base64.h"
 #include "codec/compress.h"
 #include "export/export_int.h"
 #include "format/otlp.h"
@@ -23,7 +22,6 @@
 #define OTLP_HTTP_PATH	   "/v1development/profiles"
 #define PYROSCOPE_PATH	   "/push.v1.PusherService/Push"
 #define PARCA_PATH	   "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw"
-#define SECRET_BYTES_MAX   4096
 #define RESPONSE_BYTES_MAX (1 * MIB)
 #define GRPC_ABORTED	   10
 #define GRPC_OUT_OF_RANGE  11
@@ -31,52 +29,29 @@
 
 /* ---- the client ---- */
 
-static int read_secret(const char *path, char out[SECRET_BYTES_MAX], struct error *err)
+static int read_secret(const char *path, struct buffer *file, const char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file = {0};
-	int r = io_read_file(path, SECRET_BYTES_MAX - 1, &file, err);
+	int r = io_read_secret(path, file, err);
 	if (r < 0)
 		return r;
-	const char *text = buffer_string(&file);
-	if (!text)
-		return error_nomem(err);
-	text += strspn(text, " \t\r\n");
-	size_t len = strcspn(text, "\r\n");
-	while (len && (text[len - 1] == ' ' || text[len - 1] == '\t'))
-		len--;
-	memcpy(out, text, len);
-	out[len] = '\0';
-	return len ? 0 : error_set(err, -EINVAL, "%s is empty", path);
+	*ret = buffer_string(file);
+	return !*ret ? error_nomem(err) : **ret ? 0 : error_set(err, -EINVAL, "%s is empty", path);
 }
 
 static int set_basic(struct sender *sender, struct error *err)
 {
-	char password[SECRET_BYTES_MAX] = "";
-	_cleanup_(buffer_release) struct buffer plain, value;
-	buffer_init(&plain, 2 * SECRET_BYTES_MAX);
-	buffer_init(&value, 4 * SECRET_BYTES_MAX);
-	int r = sender->target->password_file ? read_secret(sender->target->password_file, password, err) : 0;
-	if (r < 0)
-		return r;
-	if (buffer_printf(&plain, "%s:%s", sender->target->username, password) < 0 ||
-	    buffer_append_string(&value, "Basic ") < 0 || base64_encode(buffer_bytes(&plain), &value) < 0)
-		return error_nomem(err);
-	const char *text = buffer_string(&value);
-	return text ? net_client_set_header(sender->client, "authorization", text, err) : error_nomem(err);
+	_cleanup_(buffer_release) struct buffer file = {0};
+	const char *password = "";
+	int r = sender->target->password_file ? read_secret(sender->target->password_file, &file, &password, err) : 0;
+	return r < 0 ? r : net_client_set_basic_auth(sender->client, sender->target->username, password, err);
 }
 
 static int set_token(struct sender *sender, struct error *err)
 {
-	char token[SECRET_BYTES_MAX], value[SECRET_BYTES_MAX + 8];
-	int r = 0;
-	if (sender->target->token)
-		snprintf(token, sizeof(token), "%s", sender->target->token);
-	else
-		r = read_secret(sender->target->token_file, token, err);
-	if (r < 0)
-		return r;
-	snprintf(value, sizeof(value), "Bearer %s", token);
-	return net_client_set_header(sender->client, "authorization", value, err);
+	_cleanup_(buffer_release) struct buffer file = {0};
+	const char *token = sender->target->token;
+	int r = token ? 0 : read_secret(sender->target->token_file, &file, &token, err);
+	return r < 0 ? r : net_client_set_authorization(sender->client, "Bearer", token, err);
 }
 
 static int set_headers(struct sender *sender, struct error *err)

@@ -99,6 +99,29 @@ int net_client_set_header(struct net_client *client, const char *name, const cha
 	return 0;
 }
 
+int net_client_set_authorization(struct net_client *client, const char *scheme, const char *credentials, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer value;
+	buffer_init(&value, 2 * NET_CLIENT_HEADER_BYTES_MAX);
+	int r = buffer_printf(&value, "%s %s", scheme, credentials);
+	const char *text = r == 0 ? buffer_string(&value) : NULL;
+	return text ? net_client_set_header(client, "authorization", text, err)
+		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "cannot make a header of the credentials");
+}
+
+int net_client_set_basic_auth(struct net_client *client, const char *user, const char *password, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer plain, packed;
+	buffer_init(&plain, NET_CLIENT_HEADER_BYTES_MAX);
+	buffer_init(&packed, 2 * NET_CLIENT_HEADER_BYTES_MAX);
+	int r = buffer_printf(&plain, "%s:%s", user, password);
+	if (r == 0)
+		r = base64_encode(buffer_bytes(&plain), &packed);
+	const char *text = r == 0 ? buffer_string(&packed) : NULL;
+	return text ? net_client_set_authorization(client, "Basic", text, err)
+		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "cannot make a header of the credentials");
+}
+
 /* ---- when to come back ---- */
 
 static void note_wait(struct net_client_response *response, int64_t wait_ns)

@@ -74,6 +74,11 @@ static void test_set_header(void **state)
 	assert_string_equal(client->headers[0].value, "2");
 	assert_int_equal(net_client_set_header(client, "X-A", NULL, NULL), 0);
 	assert_int_equal(client->header_count, 0);
+	/* RFC 7617, section 2. */
+	assert_int_equal(net_client_set_basic_auth(client, "Aladdin", "open sesame", NULL), 0);
+	assert_string_equal(client->headers[0].name, "authorization");
+	assert_string_equal(client->headers[0].value, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+	assert_int_equal(net_client_set_header(client, "Authorization", NULL, NULL), 0);
 	assert_int_equal(net_client_set_header(client, "Content-Length", "2", NULL), -EINVAL);
 	assert_int_equal(net_client_set_header(client, "a b", "2", NULL), -EINVAL);
 	assert_int_equal(net_client_set_header(client, ":path", "2", NULL), -EINVAL);

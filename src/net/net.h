@@ -194,7 +194,7 @@ struct net_client_options {
 	unsigned cancel_ms;	   /* how often cancel is looked at; 0 = 100 */
 	const char *token;	   /* sent as "Authorization: Bearer"; NULL = none */
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
-	const bool *cancel;	   /* polled about every 100 ms; -ECANCELED */
+	const bool *cancel;	   /* looked at every cancel_ms; -ECANCELED */
 };
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);
 struct net_client *net_client_free(struct net_client *client);
@@ -222,6 +222,9 @@ void net_client_response_release(struct net_client_response *response);
 #define NET_CLIENT_HEADERS_MAX	    32
 #define NET_CLIENT_HEADER_BYTES_MAX 8192
 int net_client_set_header(struct net_client *client, const char *name, const char *value, struct error *err);
+/* The header Authorization: a scheme, such as "Bearer", and what it asks for; or Basic (RFC 7617). */
+int net_client_set_authorization(struct net_client *client, const char *scheme, const char *credentials, struct error *err);
+int net_client_set_basic_auth(struct net_client *client, const char *user, const char *password, struct error *err);
 enum net_gzip {
 	NET_PLAIN,   /* false: as it is */
 	NET_GZIP,    /* true: to be compressed */

@@ -18,17 +18,14 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "codec/base64.h"
 #include "codec/compress.h"
 #include "format/format.h"
 #include "server/ingest_int.h"
 #include "server/scrape_int.h"
 
-#define SECRET_BYTES_MAX (64 * KIB)
-#define REDIRECTS_MAX	 10
-#define CANCEL_MS	 1000
-#define URL_BYTES_MAX	 8192
-#define USER_BYTES_MAX	 1024
+#define REDIRECTS_MAX 10
+#define CANCEL_MS     1000
+#define URL_BYTES_MAX 8192
 
 /* ---- how to ask ---- */
 
@@ -38,40 +35,26 @@ static int read_secret(const char *text, const char *path, struct buffer *file, 
 	*ret = text ? text : "";
 	if (!path)
 		return 0;
-	int r = io_read_file(path, SECRET_BYTES_MAX, file, err);
+	int r = io_read_secret(path, file, err);
 	if (r < 0)
 		return r;
-	while (file->len > 0 && strchr("\r\n\t ", file->data[file->len - 1]))
-		file->len--;
 	*ret = buffer_string(file);
 	return *ret ? 0 : error_nomem(err);
 }
 
 static int set_authorization(const struct scrape_http *http, struct net_client *client, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file, value, plain;
+	_cleanup_(buffer_release) struct buffer file = {0};
 	const char *secret;
-	buffer_init(&file, SECRET_BYTES_MAX);
-	buffer_init(&value, 2 * SECRET_BYTES_MAX);
-	buffer_init(&plain, SECRET_BYTES_MAX + USER_BYTES_MAX);
 	if (!http->user && !http->credentials && !http->credentials_file)
 		return 0;
 	int r = http->user ? read_secret(http->password, http->password_file, &file, &secret, err)
 			   : read_secret(http->credentials, http->credentials_file, &file, &secret, err);
 	if (r < 0)
 		return r;
-	if (http->user) {
-		r = buffer_printf(&plain, "%s:%s", http->user, secret);
-		if (r == 0)
-			r = buffer_append_string(&value, "Basic ");
-		if (r == 0)
-			r = base64_encode(buffer_bytes(&plain), &value);
-	} else {
-		r = buffer_printf(&value, "%s %s", http->auth_type ? http->auth_type : "Bearer", secret);
-	}
-	const char *text = r == 0 ? buffer_string(&value) : NULL;
-	return text ? net_client_set_header(client, "Authorization", text, err)
-		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "authorization");
+	if (http->user)
+		return net_client_set_basic_auth(client, http->user, secret, err);
+	return net_client_set_authorization(client, http->auth_type ? http->auth_type : "Bearer", secret, err);
 }
 
 /* "https://host:port" of an address, without its path; its length. */
@@ -144,7 +127,7 @@ int scrape_http_get(const struct scrape_http *http, const char *url, const char 
 			r = net_client_set_header(*ret_client, "Accept", accept, err);
 		if (r == 0)
 			r = net_client_request(*ret_client, "GET", at[origin] == '/' ? at + origin : "/", NULL,
-					       (struct bytes){0}, false, response, err);
+					       (struct bytes){0}, NET_PLAIN, response, err);
 		if (r < 0)
 			return r;
 		int status = response->status;
