@@ -129,7 +129,6 @@ struct net_client *net_client_free(struct net_client *client)
 		return NULL;
 	client_http2_close(client);
 	channel_close(&client->channel);
-	net_tls_free(client->own_tls);
 	if (client->budget)
 		__atomic_fetch_add(&client->budget->left, client->charged, __ATOMIC_RELAXED);
 	mem_free(client->url);

@@ -160,14 +160,9 @@ static int shake_hands(struct net_client *client, struct client_channel *channel
 static int start_tls(struct net_client *client, struct client_channel *channel, bool http2, struct error *err)
 {
 	static const unsigned char h2[] = "\x02h2", http1[] = "\x08http/1.1";
-	if (!client->tls) {
-		const struct net_tls_options options = {0};
-		int r = net_tls_new_client(&options, &client->own_tls, err);
-		if (r < 0)
-			return r;
-		client->tls = client->own_tls;
-	}
-	int r = tls_open(client->tls, &channel->tls, err);
+	int r = client->tls ? 0 : tls_of_system(&client->tls, err);
+	if (r == 0)
+		r = tls_open(client->tls, &channel->tls, err);
 	if (r < 0)
 		return r;
 	r = SSL_set_alpn_protos(channel->tls, http2 ? h2 : http1, http2 ? sizeof(h2) - 1 : sizeof(http1) - 1) ? -ENOMEM : 0;

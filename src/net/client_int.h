@@ -28,7 +28,7 @@ struct net_client {
 	struct net_address address;
 	char prefix[1024];
 	char authority[NET_NAME_MAX + 8]; /* "host[:port]", as the Host header wants it */
-	struct net_tls *tls, *own_tls;	  /* own: made here, when it was not given */
+	struct net_tls *tls;		  /* borrowed; NULL = none was given, and none has been needed */
 	int64_t timeout_ns, deadline_ns;  /* of one call; of the call under way, on the monotonic clock */
 	size_t response_max;
 	const bool *cancel;

@@ -15,8 +15,10 @@
  */
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/x509.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -157,12 +159,21 @@ static int make_context(const struct net_tls *tls, SSL_CTX **ret, struct error *
 	return r;
 }
 
+/* The file that OpenSSL reads them from. Its directory of them needs no look: it is asked at each handshake. */
+static const char *system_authorities(void)
+{
+	const char *named = getenv(X509_get_default_cert_file_env());
+	return named ? named : X509_get_default_cert_file();
+}
+
 static void look(const struct net_tls *tls, struct stamp stamps[static FILES])
 {
 	memset(stamps, 0, FILES * sizeof(*stamps));
 	for (size_t i = 0; i < FILES; i++) {
 		struct stat status;
-		if (tls->files[i] && stat(tls->files[i], &status) == 0)
+		bool is_system = i == 0 && !tls->files[0] && !tls->is_server && !tls->insecure;
+		const char *file = is_system ? system_authorities() : tls->files[i];
+		if (file && stat(file, &status) == 0)
 			stamps[i] = (struct stamp){status.st_dev, status.st_ino, status.st_size, status.st_mtim};
 	}
 }
@@ -252,6 +263,19 @@ int net_tls_new_client(const struct net_tls_options *options, struct net_tls **r
 int net_tls_new_server(const struct net_tls_options *options, struct net_tls **ret, struct error *err)
 {
 	return new_tls(options, true, ret, err);
+}
+
+int tls_of_system(struct net_tls **ret, struct error *err)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct net_tls *shared;
+	const struct net_tls_options options = {0};
+	pthread_mutex_lock(&lock);
+	int r = shared ? 0 : net_tls_new_client(&options, &shared, err);
+	if (r == 0)
+		*ret = shared;
+	pthread_mutex_unlock(&lock);
+	return r;
 }
 
 struct net_tls *net_tls_free(struct net_tls *tls)

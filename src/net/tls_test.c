@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/thread.h"
 #include "net/certificates_test.h"
+#include "net/client_int.h"
 #include "net/routes_test.h"
 
 #define NAMES "DNS:localhost,IP:127.0.0.1"
@@ -246,6 +247,43 @@ static void test_changed_files(void **state)
 	stop();
 }
 
+/* Clients that are given nothing share what they trust, and hear of it when the system's authorities change. */
+static void test_system_authorities(void **state)
+{
+	char url[100];
+	struct net_client *clients[2];
+	struct net_client_response answer;
+	int r[2] = {0};
+	copy("other-ca.pem", "system.pem");
+	setenv("SSL_CERT_FILE", test_path("system.pem"), 1);
+	start("good", NULL, 0);
+	snprintf(url, sizeof(url), "https://localhost%s", strrchr(net_server_address(server), ':'));
+	struct net_client_options options = {.url = url};
+	net_client_response_init(&answer);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(net_client_new(&options, &clients[i], NULL), 0);
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(
+			net_client_request(clients[i], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer, NULL),
+			-EKEYREJECTED);
+	assert_ptr_equal(clients[0]->tls, clients[1]->tls);
+	copy("ca.pem", "system.pem");
+	int64_t until_ns = time_monotonic_ns() + 10 * NS_PER_S;
+	for (size_t i = 0; i < 2; i++)
+		do {
+			time_sleep_ns(50 * NS_PER_MS);
+			r[i] = net_client_request(clients[i], "GET", "/show", NULL, (struct bytes){0}, NET_PLAIN, &answer,
+						  NULL);
+		} while (r[i] == -EKEYREJECTED && time_monotonic_ns() < until_ns);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(r[i], 0);
+		net_client_free(clients[i]);
+	}
+	net_client_response_release(&answer);
+	unsetenv("SSL_CERT_FILE");
+	stop();
+}
+
 /* ---- strange peers ---- */
 
 static int dial(void)
@@ -382,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_client_certificates),
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_changed_files),
+		cmocka_unit_test(test_system_authorities),
 		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_slow_handshake),
 		cmocka_unit_test(test_refusals),
