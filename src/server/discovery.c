@@ -63,7 +63,9 @@ static int each_file(struct discovery *discovery, uint64_t *ret_stamp, struct di
 		if (code)
 			return error_set(err, code == GLOB_NOSPACE ? -ENOMEM : -EIO, "cannot look for %s", config->items[i]);
 		bool pattern = strchr(config->items[i], '*');
-		for (size_t k = 0; k < paths.gl_pathc && k < FILES_MAX && r == 0; k++) {
+		if (paths.gl_pathc > FILES_MAX)
+			r = error_set(err, -E2BIG, "%s: more than %d files", config->items[i], FILES_MAX);
+		for (size_t k = 0; k < paths.gl_pathc && r == 0; k++) {
 			_cleanup_(buffer_release) struct buffer file = {0};
 			const char *path = paths.gl_pathv[k];
 			stamp = stamp_file(path, stamp);

@@ -53,7 +53,7 @@ int discovered_add(struct discovered *found, const struct relabel_label *labels,
 }
 
 struct group {
-	struct relabel_label labels[GROUP_LABELS_MAX + 3]; /* [0] is __address__, [1] where it is from */
+	struct relabel_label labels[GROUP_LABELS_MAX + 2]; /* [0] is __address__, [1] where it is from */
 	size_t count;
 };
 
@@ -126,7 +126,7 @@ static int read_label(struct yaml_reader *reader, const char *name, const yaml_n
 {
 	struct yaml_group *yaml = object;
 	const char *value;
-	if (!label_name_is_valid(name) || yaml->group.count >= GROUP_LABELS_MAX)
+	if (!label_name_is_valid(name) || yaml->group.count == GROUP_LABELS_MAX + 2)
 		return yaml_fault(reader, node, name, "is no label's name, or one too many");
 	int r = yaml_read_text(reader, node, name, &value);
 	if (r == 0)

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createSocket } from "node:dgram";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { gzipSync } from "node:zlib";
@@ -178,10 +178,13 @@ const kubernetes = await listen(https.createServer({ key: readFileSync(file("tar
 }));
 writeFileSync(file("cluster-token"), "cluster-token\n");
 writeFileSync(file("a.json"), JSON.stringify([{ targets: [`127.0.0.1:${targets}`], labels: { from: "file" } }]));
-writeFileSync(file("b.yml.sd.yml"), `- targets: ['localhost:${targets}']\n  labels: {from: yaml}\n`);
+writeFileSync(file("b.yml.sd.yml"), `- targets: ['localhost:${targets}']\n  labels: {from: yaml, ${Array.from({ length: 47 }, (_, i) => `__meta_${i}: x`)}}\n`);
+mkdirSync(file("crowd"));
+for (let i = 0; i <= 1000; i++) writeFileSync(file(`crowd/${i}.json`), "[]");
 const k8s = (role, more = "", rules = "") => `  - job_name: k8s-${role}\n    scrape_interval: 1s\n    kubernetes_sd_configs:\n      - {role: ${role}, api_server: 'https://localhost:${kubernetes}', refresh_interval: 1s, bearer_token_file: ${file("cluster-token")}, tls_config: {ca_file: ${file("ca.pem")}}${more}}\n    relabel_configs:\n      - {regex: '__meta_kubernetes_(.+)', action: labelmap, replacement: 'k8s_$1'}\n${rules}${only("/good")}`;
 const sdConfig = () => `scrape: {dns_server: '127.0.0.1:${dnsPort}'}\nscrape_configs:\n` +
 	`  - job_name: files\n    scrape_interval: 1s\n    file_sd_configs: [{files: ['${directory}/*.json', '${file("b.yml.sd.yml")}']}]\n${only("/good")}` +
+	`  - job_name: crowd\n    file_sd_configs: [{files: ['${file("crowd")}/*.json']}]\n` +
 	`  - job_name: http\n    scrape_interval: 1s\n    http_sd_configs: [{url: 'http://127.0.0.1:${sd}/sd', refresh_interval: 1s}]\n    relabel_configs: [{source_labels: [team], target_label: squad}]\n${only("/good")}` +
 	`  - job_name: srv\n    scrape_interval: 1s\n    dns_sd_configs: [{names: [_pprof._tcp.shop.test], refresh_interval: 1s}]\n${only("/good")}` +
 	`  - job_name: a\n    scrape_interval: 1s\n    dns_sd_configs: [{names: [shop.test], type: A, port: ${targets}, refresh_interval: 1s}]\n${only("/good")}` +
@@ -203,6 +206,7 @@ await test("a file that changes; one that is broken leaves all as it was", async
 	writeFileSync(file("a.json"), "[]");
 	await until("one target", async () => (await addresses("files")).length === 1);
 });
+await test("more files than are read are not half of them", async () => { await until("the error is shown", async () => (await api()).discoveries.find((d) => d.job === "crowd").error.includes("more than 1000 files")); });
 await test("HTTP discovery, relabelled, changing and failing", async () => {
 	assert.equal((await one("http")).squad, "web");
 	groups = [...groups, { targets: ["127.0.0.1:3"] }];
