@@ -327,9 +327,11 @@ static int prepare(struct scrape *scrape, struct scrape_config *config, struct c
 		struct scrape_job *job = config->jobs[i];
 		for (size_t k = 0; k < job->discovery_count; k++)
 			change->threads += job->discoveries[k].kind != DISCOVERY_STATIC;
-		if (change->threads > DISCOVERIES_MAX || change->count + job->discovery_count > SCRAPE_JOBS_MAX * 4)
+		if (change->threads > DISCOVERIES_MAX)
 			return error_set(err, -E2BIG, "scrape_configs: more than %d discoveries that are not static",
 					 DISCOVERIES_MAX);
+		if (change->count + job->discovery_count > SCRAPE_JOBS_MAX * 4)
+			return error_set(err, -E2BIG, "scrape_configs: more than %d discoveries", SCRAPE_JOBS_MAX * 4);
 		for (size_t k = 0; k < job->discovery_count && r == 0 && job != old; k++) {
 			r = discovery_new(scrape, job, k, &change->list[change->count], err);
 			change->count += r == 0;

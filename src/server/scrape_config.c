@@ -415,7 +415,7 @@ struct profile_settings {
 	struct scrape_profile *profile;
 	bool enabled, delta, cumulative;
 	const char *path;
-	uint64_t seconds;
+	unsigned seconds;
 };
 
 static int read_profile(struct yaml_reader *reader, const char *name, const yaml_node_t *node, void *object)
@@ -424,7 +424,7 @@ static int read_profile(struct yaml_reader *reader, const char *name, const yaml
 						   FIELD(struct profile_settings, "path", YAML_FIELD_TEXT, path),
 						   FIELD(struct profile_settings, "delta", YAML_FIELD_FLAG, delta),
 						   FIELD(struct profile_settings, "cumulative", YAML_FIELD_FLAG, cumulative),
-						   FIELD(struct profile_settings, "seconds", YAML_FIELD_SIZE, seconds),
+						   FIELD(struct profile_settings, "seconds", YAML_FIELD_COUNT, seconds),
 						   {0}};
 	struct scrape_job *job = object;
 	struct scrape_profile *profile = NULL;
@@ -449,7 +449,7 @@ static int read_profile(struct yaml_reader *reader, const char *name, const yaml
 	profile->disabled = !settings.enabled;
 	profile->delta = settings.delta;
 	profile->cumulative = settings.cumulative;
-	profile->duration_ns = settings.seconds < 3600 ? (int64_t)settings.seconds * NS_PER_S : 3600 * NS_PER_S;
+	profile->duration_ns = settings.seconds < 3600 ? settings.seconds * NS_PER_S : 3600 * NS_PER_S;
 	if (settings.path)
 		profile->path = settings.path;
 	if (!profile->path || *profile->path != '/')

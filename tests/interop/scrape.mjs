@@ -257,6 +257,8 @@ await test("a mistake changes nothing and is shown", async () => {
 	const now = await api();
 	assert.equal(now.targets.length, before);
 	assert.match(now.config.error, /scrape_intervall/);
+	writeFileSync(file("sd.yml"), sdConfig() + "  - job_name: broken\n    profiling_config: {pprof_config: {process_cpu: {seconds: 1k}}}\n");
+	assert.match(JSON.parse((await request(server.port, "POST", "/api/v1/reload")).body).error, /'seconds' must be a whole number/);
 });
 await test("what changes is noticed; unchanged targets go on", async () => {
 	const before = (await api("?job=a")).targets[0];
