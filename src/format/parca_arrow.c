@@ -190,7 +190,7 @@ static bool ids_find(const struct ids *ids, struct bytes id, uint64_t hash, uint
 static int ids_add(struct ids *ids, struct bytes id, bool twice, struct error *err)
 {
 	uint32_t known;
-	uint64_t hash = hash64(id.data, id.len);
+	uint64_t hash = hash64_guarded(id.data, id.len);
 	if (id.len > ID_BYTES_MAX)
 		return error_set(err, -EBADMSG, "an id of a stack of more than %d bytes", ID_BYTES_MAX);
 	if (ids->count == STACKS_MAX)
@@ -455,7 +455,7 @@ static int add_stack(struct builder *builder, struct kind *kind, const struct ar
 	int r = parca_text(columns, at[SAMPLE_STACK_ID], row, &id, err);
 	if (r || id.len == 0)
 		return r;
-	if (!ids_find(ids, id, hash64(id.data, id.len), &found))
+	if (!ids_find(ids, id, hash64_guarded(id.data, id.len), &found))
 		return error_set(err, -EBADMSG, "row %zu: the locations of its stack are missing", row);
 	return parca_stacks_add(&kind->stacks, &builder->layout, &builder->work, builder->locations.lists, found, ret, err);
 }

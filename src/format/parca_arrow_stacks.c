@@ -259,9 +259,9 @@ static int add_location(struct parca_stacks *stacks, const struct parca_layout *
 void parca_stacks_init(struct parca_stacks *stacks, struct profile *profile)
 {
 	*stacks = (struct parca_stacks){.profile = profile};
-	map64_init(&stacks->stacks);
-	map64_init(&stacks->locations);
-	map64_init(&stacks->functions);
+	map64_init_guarded(&stacks->stacks);
+	map64_init_guarded(&stacks->locations);
+	map64_init_guarded(&stacks->functions);
 }
 
 void parca_stacks_release(struct parca_stacks *stacks)
