@@ -133,9 +133,9 @@ static uint64_t place(const struct arrow_array *array, size_t row)
 	return (uint64_t)array->id << 32 | row;
 }
 
-static int remember(struct map64 *map, uint64_t key, uint32_t id, struct error *err)
+static int remember(struct map64 *map, uint64_t key, uint64_t value, struct error *err)
 {
-	return map64_put(map, key, id) ? error_nomem(err) : 0;
+	return map64_put(map, key, value) ? error_nomem(err) : 0;
 }
 
 /* A struct of its own (v2), which has one name. */
@@ -306,11 +306,12 @@ int parca_stacks_add(struct parca_stacks *stacks, const struct parca_layout *lay
 	int r = arrow_get_list(lists, row, &items, &first, &count);
 	if (r <= 0 || count == 0)
 		return r < 0 ? bad_value(lists, 0, row, err) : 0;
-	uint64_t key = (uint64_t)first << 32 | count;
-	if (map64_get(&stacks->stacks, key, &known)) {
+	/* Where the list begins, in whichever of a dictionary's chunks it is; how long it was is kept with its stack. */
+	uint64_t key = place(items, first);
+	if (map64_get(&stacks->stacks, key, &known) && known >> 32 == count) {
 		*ret = (uint32_t)known;
 		return 0;
 	}
 	r = add_frames(stacks, layout, work, items, first, count, ret, err);
-	return r ? r : remember(&stacks->stacks, key, *ret, err);
+	return r ? r : remember(&stacks->stacks, key, (uint64_t)count << 32 | *ret, err);
 }

@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "codec/arrow_read.h"
 #include "format/parca_arrow.h"
+#include "format/parca_arrow_int.h"
 
 #define TIME_NS 1700000000000000000
 
@@ -178,13 +179,50 @@ static void test_cut_off(void **state)
 		assert_int_equal(decode(&record, (struct bytes){record.locations.data, len}), -EBADMSG);
 }
 
+/* Two chunks of a dictionary of stacks: lists that begin at the same place of different items are different stacks, and so are
+ * lists of different lengths that begin at one place. */
+static void test_stacks_of_chunks(void **state)
+{
+	(void)state;
+	static const uint64_t addresses[2][2] = {{1, 2}, {3, 4}};
+	static const int32_t offsets[] = {0, 1}, both[] = {0, 2};
+	struct arrow_field address = {.name = "address", .type = ARROW_TYPE_INT, .width = 8};
+	struct arrow_field location = {.name = "item", .type = ARROW_TYPE_STRUCT, .children = &address, .child_count = 1};
+	struct arrow_field list = {.name = "stacktrace", .type = ARROW_TYPE_LIST, .children = &location, .child_count = 1};
+	struct parca_work work = {.max = 100};
+	struct parca_layout layout;
+	struct profile *profile;
+	struct parca_stacks stacks;
+	uint32_t ids[3];
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(parca_layout_find(&list, &layout, NULL), 0);
+	parca_stacks_init(&stacks, profile);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t chunk = i % 2;
+		const struct arrow_array columns = {.field = &address,
+						    .id = 3 * chunk,
+						    .length = 2,
+						    .values = {(const uint8_t *)addresses[chunk], sizeof(addresses[chunk])}};
+		const struct arrow_array items = {.field = &location, .id = 3 * chunk + 1, .length = 2, .children = &columns};
+		const struct arrow_array lists = {.field = &list,
+						  .id = 3 * chunk + 2,
+						  .length = 1,
+						  .offsets = {(const uint8_t *)(i < 2 ? offsets : both), sizeof(offsets)},
+						  .children = &items};
+		assert_int_equal(parca_stacks_add(&stacks, &layout, &work, &lists, 0, &ids[i], NULL), 0);
+	}
+	assert_int_equal(profile->locations[profile->stacks[ids[0]].location].address, 1);
+	assert_int_equal(profile->locations[profile->stacks[ids[1]].location].address, 3);
+	assert_int_equal(profile_stack_depth(profile, ids[2]), 2);
+	parca_stacks_release(&stacks);
+	profile_free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_version2),
-		cmocka_unit_test(test_version1),
-		cmocka_unit_test(test_without_memory),
-		cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_version2), cmocka_unit_test(test_version1),	  cmocka_unit_test(test_without_memory),
+		cmocka_unit_test(test_cut_off),	 cmocka_unit_test(test_stacks_of_chunks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
