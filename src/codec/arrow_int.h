@@ -53,6 +53,7 @@ struct arrow_stream {
 	struct arrow_dictionary *dictionaries;
 	size_t dictionary_count, dictionary_capacity;
 	struct map64 dictionary_numbers; /* by id */
+	struct zstd_stream *zstd;	 /* codec/compress.h; NULL until it is needed */
 	size_t fields_seen;		 /* in all levels */
 	uint32_t arrays_seen;
 };

@@ -90,9 +90,10 @@ static int unpack(struct batch_reader *reader, struct bytes *buffer, struct erro
 		return arrow_malformed(err, "a compressed buffer of a negative length");
 	uint8_t *unpacked;
 	int r = arrow_alloc(reader->stream, (size_t)length, 1, &unpacked, err);
-	if (r == 0 && length)
-		r = (reader->codec == CODEC_ZSTD ? zstd_decompress_exactly : lz4_decompress_exactly)(*buffer, unpacked,
-												     (size_t)length, err);
+	if (r == 0 && length && reader->codec == CODEC_ZSTD)
+		r = zstd_decompress_exactly(&reader->stream->zstd, *buffer, unpacked, (size_t)length, err);
+	else if (r == 0 && length)
+		r = lz4_decompress_exactly(*buffer, unpacked, (size_t)length, err);
 	*buffer = (struct bytes){unpacked, (size_t)length};
 	return r;
 }
@@ -439,6 +440,7 @@ struct arrow_stream *arrow_stream_free(struct arrow_stream *stream)
 		mem_free(stream->dictionaries[i].chunks);
 	mem_free(stream->dictionaries);
 	map64_release(&stream->dictionary_numbers);
+	zstd_stream_release(&stream->zstd);
 	arena_release(&stream->arena);
 	return mem_free(stream);
 }

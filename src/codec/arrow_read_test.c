@@ -204,13 +204,18 @@ static void test_frames(void **state)
 	assert_int_equal(lz4_decompress_exactly((struct bytes){packed, len - 5}, back, sizeof(back), &err), -EBADMSG);
 	assert_non_null(strstr(err.message, "LZ4"));
 	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(zstd_stream_release) struct zstd_stream *zstd = NULL;
 	buffer_init(&out, MIB);
 	assert_int_equal(zstd_compress((struct bytes){text, sizeof(text)}, 3, &out, NULL), 0);
-	assert_int_equal(zstd_decompress_exactly(buffer_bytes(&out), back, sizeof(back), &err), 0);
+	assert_int_equal(zstd_decompress_exactly(&zstd, buffer_bytes(&out), back, sizeof(back), &err), 0);
 	assert_memory_equal(text, back, sizeof(text));
-	assert_int_equal(zstd_decompress_exactly(buffer_bytes(&out), back, sizeof(back) - 1, &err), -EBADMSG);
+	assert_int_equal(zstd_decompress_exactly(&zstd, buffer_bytes(&out), back, sizeof(back) - 1, &err), -EBADMSG);
 	out.len--;
-	assert_int_equal(zstd_decompress_exactly(buffer_bytes(&out), back, sizeof(back), &err), -EBADMSG);
+	assert_int_equal(zstd_decompress_exactly(&zstd, buffer_bytes(&out), back, sizeof(back), &err), -EBADMSG);
+	out.len++;
+	memset(back, 1, sizeof(back));
+	assert_int_equal(zstd_decompress_exactly(&zstd, buffer_bytes(&out), back, sizeof(back), &err), 0);
+	assert_memory_equal(text, back, sizeof(text));
 }
 
 int main(void)

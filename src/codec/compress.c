@@ -296,11 +296,17 @@ int zstd_decompress(struct bytes input, struct buffer *out, struct error *err)
 	return r;
 }
 
-int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, struct buffer *out, struct error *err)
+static ZSTD_DCtx *zstd_stream_context(struct zstd_stream **context)
 {
 	if (!*context)
 		*context = fault_reached(FAULT_ALLOC) ? NULL : (struct zstd_stream *)ZSTD_createDCtx();
-	if (!*context)
+	return (ZSTD_DCtx *)*context;
+}
+
+int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, struct buffer *out, struct error *err)
+{
+	ZSTD_DCtx *zstd = zstd_stream_context(context);
+	if (!zstd)
 		return error_nomem(err);
 	ZSTD_inBuffer in = {part.data, part.len, 0};
 	for (;;) {
@@ -310,7 +316,7 @@ int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, stru
 				return r;
 		}
 		ZSTD_outBuffer to = {out->data + out->len, room_of(out), 0};
-		size_t r = ZSTD_decompressStream((ZSTD_DCtx *)*context, &to, &in);
+		size_t r = ZSTD_decompressStream(zstd, &to, &in);
 		out->len += to.pos;
 		if (ZSTD_isError(r) && ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
 			return error_nomem(err);
@@ -350,13 +356,12 @@ int zstd_compress(struct bytes input, int level, struct buffer *out, struct erro
 	return 0;
 }
 
-int zstd_decompress_exactly(struct bytes input, uint8_t *out, size_t len, struct error *err)
+int zstd_decompress_exactly(struct zstd_stream **context, struct bytes input, uint8_t *out, size_t len, struct error *err)
 {
-	ZSTD_DCtx *context = fault_reached(FAULT_ALLOC) ? NULL : ZSTD_createDCtx();
-	if (!context)
+	ZSTD_DCtx *zstd = zstd_stream_context(context);
+	if (!zstd)
 		return error_nomem(err);
-	size_t r = ZSTD_decompressDCtx(context, out, len, input.data, input.len);
-	ZSTD_freeDCtx(context);
+	size_t r = ZSTD_decompressDCtx(zstd, out, len, input.data, input.len);
 	return !ZSTD_isError(r) && r == len ? 0 : error_set(err, -EBADMSG, "corrupt zstd data, or not of %zu bytes", len);
 }
 

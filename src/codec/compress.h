@@ -22,14 +22,15 @@ struct gzip_stream *gzip_stream_free(struct gzip_stream *stream); /* NULL allowe
 DEFINE_CLEANUP_POINTER(gzip_stream_free, struct gzip_stream);
 int zstd_decompress(struct bytes input, struct buffer *out, struct error *err);
 /* A frame that comes in parts, of which each is flushed: appends what this part holds. *context begins as NULL and is to be
- * released; after an error it is of no use. -EBADMSG corrupt, -E2BIG past out->max. */
+ * released; after an error it is of no use here. -EBADMSG corrupt, -E2BIG past out->max. */
 struct zstd_stream;
 int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, struct buffer *out, struct error *err);
 void zstd_stream_release(struct zstd_stream **context);
 int zstd_compress(struct bytes input, int level, struct buffer *out, struct error *err);
 /* One whole frame of zstd or LZ4 (LZ4's frame format) that must come to exactly `len` bytes, into `out`, which has room for
- * them. -EBADMSG otherwise, or corrupt; -ENOMEM. */
-int zstd_decompress_exactly(struct bytes input, uint8_t *out, size_t len, struct error *err);
+ * them. -EBADMSG otherwise, or corrupt; -ENOMEM. *context: as above, for one frame after the other, also after errors: to make
+ * one costs as much as a hundred small frames. */
+int zstd_decompress_exactly(struct zstd_stream **context, struct bytes input, uint8_t *out, size_t len, struct error *err);
 int lz4_decompress_exactly(struct bytes input, uint8_t *out, size_t len, struct error *err);
 
 #endif
