@@ -185,9 +185,9 @@ static int add_value(struct firefox_reader *reader, const struct firefox_value *
 	return format_add_type(reader->profile, added->type, added->unit, err);
 }
 
-static const struct firefox_value *weight_of(const struct json_node *samples)
+static const struct firefox_value *weight_of(const struct json_node *weight_type)
 {
-	const char *name = json_node_text(json_node_get(samples, "weightType"));
+	const char *name = json_node_text(weight_type);
 	for (size_t i = 0; name && i < sizeof(weights) / sizeof(weights[0]); i++)
 		if (strcmp(weights[i].weight, name) == 0)
 			return &weights[i];
@@ -206,7 +206,7 @@ static int read_values(struct firefox_reader *reader, const struct json_node *th
 			cpu = &cpu_units[i].value;
 	for (size_t i = 0; r == 0 && i < json_node_count(threads); i++) {
 		const struct json_node *samples = json_node_get(json_node_at(threads, i), "samples");
-		r = add_value(reader, weight_of(samples), err);
+		r = add_value(reader, weight_of(json_node_get(samples, "weightType")), err);
 		has_cpu |= json_node_count(json_node_get(samples, "threadCPUDelta")) > 0;
 	}
 	if (r == 0 && reader->value_count == 0)
@@ -232,13 +232,13 @@ static int to_integer(double value, const char *what, int64_t *ret, struct error
 	return 0;
 }
 
-static int read_weight(const struct firefox_reader *reader, const struct json_node *samples, size_t row, int64_t *values,
+static int read_weight(const struct firefox_reader *reader, struct firefox_table *samples, size_t row, int64_t *values,
 		       struct error *err)
 {
-	const struct firefox_value *weight = weight_of(samples);
+	const struct firefox_value *weight = weight_of(firefox_column(samples, "weightType"));
 	for (size_t i = 0; i < reader->value_count; i++) {
 		const struct firefox_value *value = &reader->values[i];
-		const struct json_node *column = json_node_get(samples, value->weight ? "weight" : "threadCPUDelta");
+		const struct json_node *column = firefox_column(samples, value->weight ? "weight" : "threadCPUDelta");
 		double number = value->weight ? 1 : 0;
 		values[i] = 0;
 		if (value->weight && !same_value(value, weight))
@@ -254,15 +254,15 @@ static int read_weight(const struct firefox_reader *reader, const struct json_no
 
 /* Times are since the start; their whole milliseconds and the rest are converted apart, for a double cannot hold nanoseconds
  * since 1970. */
-static int read_time(struct firefox_reader *reader, const struct json_node *samples, size_t row, double *since_start,
+static int read_time(struct firefox_reader *reader, struct firefox_table *samples, size_t row, double *since_start,
 		     int64_t *ret, struct error *err)
 {
-	const struct json_node *times = json_node_get(samples, "time");
+	const struct json_node *times = firefox_column(samples, "time");
 	double number;
 	*ret = 0;
 	if (times && json_node_real(json_node_at(times, row), &number))
 		*since_start = number;
-	else if (!times && json_node_real(json_node_at(json_node_get(samples, "timeDeltas"), row), &number))
+	else if (!times && json_node_real(json_node_at(firefox_column(samples, "timeDeltas"), row), &number))
 		*since_start += number;
 	else {
 		reader->without_time++;
@@ -348,19 +348,20 @@ static int mark_rows(const struct json_node *thread, uint32_t *stacks, size_t co
 static int read_samples(struct firefox_reader *reader, const struct json_node *thread, const uint32_t *stacks,
 			struct error *err)
 {
-	const struct json_node *samples = json_node_get(thread, "samples"), *column = json_node_get(samples, "stack");
+	struct firefox_table samples = {.node = json_node_get(thread, "samples")};
+	const struct json_node *column = firefox_column(&samples, "stack");
 	struct profile_sample sample = {0};
 	int64_t values[FIREFOX_VALUES_MAX], row;
 	double since_start = 0;
 	size_t count;
-	int r = firefox_table_length(samples, "samples", "stack", &count, err);
+	int r = firefox_table_length(samples.node, "samples", "stack", &count, err);
 	if (r == 0)
 		r = read_labels(reader, thread, &sample.labels, err);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		sample.stack = json_node_integer(json_node_at(column, i), &row) ? stacks[row] : 0;
-		r = read_time(reader, samples, i, &since_start, &sample.time_ns, err);
+		r = read_time(reader, &samples, i, &since_start, &sample.time_ns, err);
 		if (r == 0)
-			r = read_weight(reader, samples, i, values, err);
+			r = read_weight(reader, &samples, i, values, err);
 		if (r < 0)
 			return error_prefix(err, r, "sample %zu", i);
 		r = profile_add_sample(reader->profile, &sample, values, err);
@@ -383,11 +384,11 @@ static void find_source(const struct firefox_reader *reader, const struct json_n
 			       *tables = reader->version >= FIREFOX_SHARED_TABLES ? shared : thread;
 	*ret = (struct firefox_source){
 		.strings = json_node_get(reader->version >= FIREFOX_SHARED_STRINGS ? shared : thread, "stringArray"),
-		.sources = json_node_get(shared, "sources"),
-		.stacks = json_node_get(tables, "stackTable"),
-		.frames = json_node_get(tables, "frameTable"),
-		.funcs = json_node_get(tables, "funcTable"),
-		.resources = json_node_get(tables, "resourceTable"),
+		.sources.node = json_node_get(shared, "sources"),
+		.stacks.node = json_node_get(tables, "stackTable"),
+		.frames.node = json_node_get(tables, "frameTable"),
+		.funcs.node = json_node_get(tables, "funcTable"),
+		.resources.node = json_node_get(tables, "resourceTable"),
 	};
 }
 
@@ -398,7 +399,7 @@ static int read_threads(struct firefox_reader *reader, const struct json_node *t
 	struct firefox_source source;
 	size_t rows;
 	find_source(reader, json_node_at(threads, first), &source);
-	int r = firefox_table_length(source.stacks, "stackTable", "frame", &rows, err);
+	int r = firefox_table_length(source.stacks.node, "stackTable", "frame", &rows, err);
 	if (r < 0)
 		return r;
 	_cleanup_(mem_freep) uint32_t *stacks = mem_zalloc_array(rows, sizeof(*stacks));

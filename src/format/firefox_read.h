@@ -31,9 +31,23 @@ struct firefox_reader {
 	uint64_t without_time;
 };
 
+/* A table, and its columns that were asked for: each is looked for once, and not again in each row. */
+#define FIREFOX_COLUMNS_MAX 16 /* more than are asked for of any table */
+struct firefox_table {
+	const struct json_node *node;
+	struct {
+		const char *name;
+		const struct json_node *values; /* NULL = there is none */
+	} columns[FIREFOX_COLUMNS_MAX];
+	size_t column_count;
+};
+/* name: a literal, for it is known again by its place. */
+const struct json_node *firefox_column(struct firefox_table *table, const char *name);
+
 /* Where a thread's stacks are: its own tables, or those of all. */
 struct firefox_source {
-	const struct json_node *strings, *sources, *stacks, *frames, *funcs, *resources;
+	const struct json_node *strings;
+	struct firefox_table sources, stacks, frames, funcs, resources;
 };
 
 struct firefox_read_frame {
@@ -47,7 +61,7 @@ struct firefox_read_frame {
 int firefox_table_length(const struct json_node *table, const char *name, const char *column, size_t *ret, struct error *err);
 int firefox_read_libs(struct firefox_reader *reader, struct error *err);
 /* stacks, by row of stackTable: what is not 0 is wanted, and becomes a stack of the profile. */
-int firefox_read_stacks(struct firefox_reader *reader, const struct firefox_source *source, uint32_t *stacks, size_t count,
+int firefox_read_stacks(struct firefox_reader *reader, struct firefox_source *source, uint32_t *stacks, size_t count,
 			struct error *err);
 uint32_t firefox_frame_type(const struct firefox_reader *reader, int64_t category);
 

@@ -19,19 +19,32 @@
 
 /* Functions inlined at one address; what is deeper begins a frame of its own. */
 #define INLINED_MAX 128
-/* A column is looked for by its name in each row. */
+/* Of one table, which has some ten. */
 #define COLUMNS_MAX 256u
 #define LIB_BYTES   (1ull << 32) /* addresses of each lib; the file does not tell where they were loaded */
 
-static const struct json_node *cell(const struct json_node *table, const char *column, size_t row)
+const struct json_node *firefox_column(struct firefox_table *table, const char *name)
 {
-	return json_node_at(json_node_get(table, column), row);
+	for (size_t i = 0; i < table->column_count; i++)
+		if (table->columns[i].name == name)
+			return table->columns[i].values;
+	const struct json_node *values = json_node_get(table->node, name);
+	if (table->column_count < FIREFOX_COLUMNS_MAX) {
+		table->columns[table->column_count].name = name;
+		table->columns[table->column_count++].values = values;
+	}
+	return values;
+}
+
+static const struct json_node *cell(struct firefox_table *table, const char *column, size_t row)
+{
+	return json_node_at(firefox_column(table, column), row);
 }
 
 /* A number that may be missing: null, or not marked by its flag (0 = it has none) in tables that have flags. */
-static bool get(const struct json_node *table, const char *column, size_t row, int64_t flag, int64_t *ret)
+static bool get(struct firefox_table *table, const char *column, size_t row, int64_t flag, int64_t *ret)
 {
-	const struct json_node *flags = json_node_get(table, "flags");
+	const struct json_node *flags = firefox_column(table, "flags");
 	int64_t set;
 	if (flag && flags && (!json_node_integer(json_node_at(flags, row), &set) || !(set & flag)))
 		return false;
@@ -39,7 +52,7 @@ static bool get(const struct json_node *table, const char *column, size_t row, i
 }
 
 /* The same for an index into a table of so many rows. */
-static int get_index(const struct json_node *table, const char *column, size_t row, int64_t flag, size_t rows, uint32_t *ret,
+static int get_index(struct firefox_table *table, const char *column, size_t row, int64_t flag, size_t rows, uint32_t *ret,
 		     struct error *err)
 {
 	int64_t number;
@@ -122,7 +135,7 @@ struct func {
 /* Its tables, and what was made of them. */
 struct reading {
 	struct firefox_reader *reader;
-	const struct firefox_source *source;
+	struct firefox_source *source;
 	size_t frame_count, func_count, resource_count, row_count;
 	struct func *funcs;
 	uint32_t *prefixes;		  /* by row of stackTable; FIREFOX_NONE = a root */
@@ -131,7 +144,7 @@ struct reading {
 	uint32_t *depths;		  /* the same, in rows */
 };
 
-static int read_text(struct reading *reading, const struct json_node *table, const char *column, size_t row, uint32_t *ret,
+static int read_text(struct reading *reading, struct firefox_table *table, const char *column, size_t row, uint32_t *ret,
 		     struct error *err)
 {
 	int64_t index;
@@ -148,19 +161,19 @@ static int read_text(struct reading *reading, const struct json_node *table, con
 
 static int read_file_name(struct reading *reading, size_t row, uint32_t *ret, struct error *err)
 {
-	const struct json_node *sources = reading->source->sources;
+	struct firefox_table *funcs = &reading->source->funcs, *sources = &reading->source->sources;
 	uint32_t source;
 	if (reading->reader->version < FIREFOX_SOURCES)
-		return read_text(reading, reading->source->funcs, "fileName", row, ret, err);
+		return read_text(reading, funcs, "fileName", row, ret, err);
 	*ret = 0;
-	int r = get_index(reading->source->funcs, "source", row, FIREFOX_FUNC_HAS_SOURCE,
-			  json_node_count(json_node_get(sources, "filename")), &source, err);
+	int r = get_index(funcs, "source", row, FIREFOX_FUNC_HAS_SOURCE, json_node_count(firefox_column(sources, "filename")),
+			  &source, err);
 	return r < 0 || source == FIREFOX_NONE ? r : read_text(reading, sources, "filename", source, ret, err);
 }
 
 static int read_func(struct reading *reading, size_t row, struct error *err)
 {
-	const struct json_node *table = reading->source->funcs, *resources = reading->source->resources;
+	struct firefox_table *table = &reading->source->funcs, *resources = &reading->source->resources;
 	struct func *func = &reading->funcs[row];
 	struct profile_function function = {0};
 	int64_t line, flags;
@@ -186,10 +199,10 @@ static int read_func(struct reading *reading, size_t row, struct error *err)
 
 static int read_funcs(struct reading *reading, struct error *err)
 {
-	int r = firefox_table_length(reading->source->funcs, "funcTable", "name", &reading->func_count, err);
+	int r = firefox_table_length(reading->source->funcs.node, "funcTable", "name", &reading->func_count, err);
 	if (r < 0)
 		return r;
-	reading->resource_count = json_node_count(json_node_get(reading->source->resources, "name"));
+	reading->resource_count = json_node_count(firefox_column(&reading->source->resources, "name"));
 	reading->funcs = mem_alloc_array(reading->func_count, sizeof(*reading->funcs));
 	if (!reading->funcs)
 		return error_nomem(err);
@@ -205,7 +218,7 @@ static int read_funcs(struct reading *reading, struct error *err)
 
 static int read_frame(struct reading *reading, size_t row, struct firefox_read_frame *frame, struct error *err)
 {
-	const struct json_node *table = reading->source->frames;
+	struct firefox_table *table = &reading->source->frames;
 	int64_t flags, number;
 	*frame = (struct firefox_read_frame){.lib = FIREFOX_NONE, .address = -1, .category = -1};
 	int r = get_index(table, "func", row, 0, reading->func_count, &frame->func, err);
@@ -281,7 +294,7 @@ static int add_location(struct reading *reading, const struct firefox_read_frame
 
 static int read_prefix(struct reading *reading, size_t row, struct error *err)
 {
-	const struct json_node *table = reading->source->stacks;
+	struct firefox_table *table = &reading->source->stacks;
 	int64_t number;
 	uint32_t prefix = FIREFOX_NONE;
 	if (reading->reader->version >= FIREFOX_PREFIX_OFFSETS) {
@@ -303,10 +316,10 @@ static int read_prefix(struct reading *reading, size_t row, struct error *err)
 
 static int read_rows(struct reading *reading, struct error *err)
 {
-	const struct json_node *table = reading->source->stacks;
-	int r = firefox_table_length(table, "stackTable", "frame", &reading->row_count, err);
+	struct firefox_table *table = &reading->source->stacks;
+	int r = firefox_table_length(table->node, "stackTable", "frame", &reading->row_count, err);
 	if (r == 0)
-		r = firefox_table_length(reading->source->frames, "frameTable", "func", &reading->frame_count, err);
+		r = firefox_table_length(reading->source->frames.node, "frameTable", "func", &reading->frame_count, err);
 	if (r < 0)
 		return r;
 	reading->prefixes = mem_alloc_array(reading->row_count, sizeof(*reading->prefixes));
@@ -377,13 +390,13 @@ static int make_stacks(struct reading *reading, uint32_t *stacks, struct error *
 	return r;
 }
 
-int firefox_read_stacks(struct firefox_reader *reader, const struct firefox_source *source, uint32_t *stacks, size_t count,
+int firefox_read_stacks(struct firefox_reader *reader, struct firefox_source *source, uint32_t *stacks, size_t count,
 			struct error *err)
 {
 	struct reading reading = {.reader = reader, .source = source};
-	int r = check_columns(source->sources, "sources", err);
+	int r = check_columns(source->sources.node, "sources", err);
 	if (r == 0)
-		r = check_columns(source->resources, "resourceTable", err);
+		r = check_columns(source->resources.node, "resourceTable", err);
 	if (r == 0)
 		r = read_funcs(&reading, err);
 	if (r == 0)

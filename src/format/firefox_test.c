@@ -163,7 +163,7 @@ static void refuse_changed(const char *from, const char *to, const char *says)
 	buffer_release(&text);
 }
 
-/* Columns are looked for by name in each row. */
+/* Columns are looked for by name. */
 static void test_many_columns(void **state)
 {
 	static const char *const tables[] = {"\"frameTable\":{", "\"sources\":{", "\"resourceTable\":{", "\"samples\":{"};
