@@ -7,8 +7,9 @@
  *   stack                         functions from the root to the leaf, with ';' between; a ';' in a name is a ':'
  *   function, file, line, binary  of the leaf
  *   trace_id, span_id             in hexadecimal, if a sample has them
- *   thread_name ...               a column a label; what no name may have in SQL is a '_'. Numbers are integers, with their
- * unit behind the name, if all values of the label are and have the same
+ *   thread_name ...               a column a label; what no name may have in SQL is a '_'
+ *
+ * Numbers of labels are integers, with their unit behind the name, if all values of the label are and have the same.
  *
  * The stack is a text and not a list: engines keep both as a dictionary and one number a row, and a text can be matched, split
  * (string_split(stack, ';')) and handed to other tools as it is. Blocks of the store look different (docs/format.md): they have
@@ -35,6 +36,7 @@
 #define LABEL_COLUMNS_MAX 1000
 #define STACK_BYTES_MAX	  MIB	     /* of one stack's text */
 #define GROUP_BYTES_MAX	  (64 * MIB) /* of texts in a row group; the one that passes it is the last */
+#define GROUP_CELLS_MAX	  (4u * 1024 * 1024)
 #define COPY_BYTES	  (1024 * 1024)
 
 enum kind { TIME, VALUE, STACK, FUNCTION, FILE_NAME, LINE, BINARY, TRACE, SPAN, LABEL_TEXT, LABEL_NUMBER };
@@ -56,6 +58,7 @@ struct export
 	const struct profile *profile;
 	struct column *columns;
 	size_t count, capacity;
+	size_t group_rows;	 /* at most */
 	uint32_t *column_of_key; /* by string: column + 1 */
 	struct bytes *stacks;	 /* by stack: its text in this row group; NULL = not yet */
 	struct arena arena;	 /* texts of this row group */
@@ -183,8 +186,12 @@ static bool is_number(const struct column *column)
 	return column->kind == TIME || column->kind == VALUE || column->kind == LINE || column->kind == LABEL_NUMBER;
 }
 
-static int allocate_columns(struct export *export, size_t rows)
+/* Row groups are shorter where there are many columns, for one is in memory as a whole. */
+static int allocate_columns(struct export *export)
 {
+	size_t rows = export->profile->sample_count, most = GROUP_CELLS_MAX / export->count;
+	export->group_rows = most < PARQUET_GROUP_ROWS ? most : PARQUET_GROUP_ROWS;
+	rows = rows < export->group_rows ? rows : export->group_rows;
 	for (size_t i = 0; i < export->count; i++) {
 		struct column *column = &export->columns[i];
 		size_t size = is_number(column) ? sizeof(*column->i64) : sizeof(*column->bytes);
@@ -425,7 +432,7 @@ static int write_rows(struct export *export, struct error *err)
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		r = put_row(export, i - first, i, err);
 		size_t rows = i + 1 - first;
-		if (r == 0 && (rows == PARQUET_GROUP_ROWS || i + 1 == count || export->arena.used_bytes > GROUP_BYTES_MAX)) {
+		if (r == 0 && (rows == export->group_rows || i + 1 == count || export->arena.used_bytes > GROUP_BYTES_MAX)) {
 			r = write_group(export, first, rows, err);
 			first = i + 1;
 		}
@@ -470,8 +477,7 @@ static int prepare(struct export *export, struct error *err)
 	if (!export->column_of_key || !export->stacks)
 		return error_nomem(err);
 	int r = add_columns(export, err);
-	size_t rows = profile->sample_count < PARQUET_GROUP_ROWS ? profile->sample_count : PARQUET_GROUP_ROWS;
-	return r < 0 ? r : allocate_columns(export, rows) < 0 ? error_nomem(err) : 0;
+	return r < 0 ? r : allocate_columns(export) < 0 ? error_nomem(err) : 0;
 }
 
 static void release(struct export *export)

@@ -121,6 +121,32 @@ static void test_too_many_labels(void **state)
 	profile_free(profile);
 }
 
+/* Columns times rows of a group are bounded: here they would be five million. */
+static void test_short_groups(void **state)
+{
+	struct profile *profile = make_profile();
+	struct parquet_file *file;
+	int64_t value = 1;
+	for (unsigned i = 0; i < 990; i++) {
+		char name[16];
+		struct profile_label label = {.number = 1};
+		struct profile_sample sample = {0};
+		snprintf(name, sizeof(name), "l%u", i);
+		assert_int_equal(profile_add_cstring(profile, name, &label.key, NULL), 0);
+		assert_int_equal(profile_add_label_set(profile, &label, 1, &sample.labels, NULL), 0);
+		for (size_t k = 0; k < 5; k++)
+			assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	}
+	struct buffer out = encode_or_fail(&format_parquet, profile);
+	assert_int_equal(parquet_open_bytes(buffer_bytes(&out), "out", NULL, &file, NULL), 0);
+	assert_int_equal(parquet_column_count(file), 1001);
+	assert_int_equal(parquet_rows(file), profile->sample_count);
+	assert_int_equal(parquet_group_count(file), 2);
+	parquet_close(file);
+	buffer_release(&out);
+	profile_free(profile);
+}
+
 static void test_no_memory(void **state)
 {
 	struct profile *profile = make_profile();
@@ -143,10 +169,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_columns),
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_too_many_labels),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_columns),	     cmocka_unit_test(test_empty),     cmocka_unit_test(test_too_many_labels),
+		cmocka_unit_test(test_short_groups), cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
