@@ -11,8 +11,7 @@
 #define VIEW_BYTES  16
 #define VIEW_INLINE 12
 
-/* A number of `width` bytes; the buffer is long enough for all rows. */
-static int64_t number_at(struct bytes buffer, size_t row, unsigned width, bool is_signed)
+int64_t arrow_number_at(struct bytes buffer, size_t row, unsigned width, bool is_signed)
 {
 	uint64_t value = 0;
 	memcpy(&value, buffer.data + row * width, width);
@@ -31,7 +30,7 @@ static size_t find_run(const struct arrow_array *ends, size_t row)
 	size_t low = 0, high = ends->length;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if ((uint64_t)number_at(ends->values, middle, ends->field->width, true) > row)
+		if ((uint64_t)arrow_number_at(ends->values, middle, ends->field->width, true) > row)
 			high = middle;
 		else
 			low = middle + 1;
@@ -64,7 +63,7 @@ int arrow_locate(const struct arrow_array *array, size_t row, const struct arrow
 			return 0;
 		if (array->dictionary) {
 			const struct arrow_field *field = array->field;
-			int64_t index = number_at(array->values, row, field->index_width, field->index_signed);
+			int64_t index = arrow_number_at(array->values, row, field->index_width, field->index_signed);
 			row = (size_t)index;
 			if ((uint64_t)index >= array->dictionary->length)
 				return -EBADMSG;
@@ -103,7 +102,8 @@ static int view_bytes(const struct arrow_array *array, size_t row, struct bytes 
 /* From one offset to the next. */
 static int span_at(const struct arrow_array *array, size_t row, unsigned width, uint64_t *ret_first, uint64_t *ret_count)
 {
-	int64_t first = number_at(array->offsets, row, width, true), end = number_at(array->offsets, row + 1, width, true);
+	int64_t first = arrow_number_at(array->offsets, row, width, true),
+		end = arrow_number_at(array->offsets, row + 1, width, true);
 	*ret_first = (uint64_t)first;
 	*ret_count = (uint64_t)end - (uint64_t)first;
 	return first >= 0 && end >= first ? 1 : -EBADMSG;
@@ -139,12 +139,12 @@ int arrow_get_integer(const struct arrow_array *array, size_t row, int64_t *ret)
 	const struct arrow_field *field = array->field;
 	switch (field->type) {
 	case ARROW_TYPE_BOOL: *ret = bit_at(array->values, row); return 1;
-	case ARROW_TYPE_INT: *ret = number_at(array->values, row, field->width, field->is_signed); return 1;
+	case ARROW_TYPE_INT: *ret = arrow_number_at(array->values, row, field->width, field->is_signed); return 1;
 	case ARROW_TYPE_DATE:
 	case ARROW_TYPE_TIME:
 	case ARROW_TYPE_TIMESTAMP:
 	case ARROW_TYPE_DURATION:
-		*ret = field->width ? number_at(array->values, row, field->width, true) : 0;
+		*ret = field->width ? arrow_number_at(array->values, row, field->width, true) : 0;
 		return field->width ? 1 : -EBADMSG;
 	default: return -EBADMSG;
 	}
@@ -165,8 +165,8 @@ int arrow_get_list(const struct arrow_array *array, size_t row, const struct arr
 	case ARROW_TYPE_LIST_VIEW:
 	case ARROW_TYPE_LARGE_LIST_VIEW:
 		/* Negative ones are too large below. */
-		first = (uint64_t)number_at(array->offsets, row, large ? 8 : 4, true);
-		count = (uint64_t)number_at(array->sizes, row, large ? 8 : 4, true);
+		first = (uint64_t)arrow_number_at(array->offsets, row, large ? 8 : 4, true);
+		count = (uint64_t)arrow_number_at(array->sizes, row, large ? 8 : 4, true);
 		break;
 	case ARROW_TYPE_FIXED_SIZE_LIST:
 		count = array->field->width;

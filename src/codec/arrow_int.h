@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the reader of Arrow IPC streams: flatbuffers, and what a stream holds. */
+/* Private to Arrow IPC streams: what messages are, and the reader's flatbuffers and what a stream holds. */
 #ifndef WICK_CODEC_ARROW_INT_H
 #define WICK_CODEC_ARROW_INT_H
 
 #include "base/arena.h"
 #include "base/map.h"
 #include "codec/arrow_read.h"
+
+enum arrow_header { ARROW_HEADER_SCHEMA = 1, ARROW_HEADER_DICTIONARY = 2, ARROW_HEADER_RECORDS = 3 };
 
 /* arrow_flat.c: a flatbuffer. What leads out of it sets `bad` and reads as absent: the caller asks at the end of a stage. */
 struct flat_reader {
@@ -63,6 +65,8 @@ int arrow_malformed(struct error *err, const char *what);
 /* arrow_schema.c: fields, metadata, and a place for each dictionary. */
 int arrow_read_schema(struct arrow_stream *stream, struct flat_reader *flat, const struct flat_table *schema,
 		      struct error *err);
+/* arrow_array.c: a number of `width` bytes; the buffer is long enough for all rows. */
+int64_t arrow_number_at(struct bytes buffer, size_t row, unsigned width, bool is_signed);
 struct arrow_dictionary *arrow_find_dictionary(struct arrow_stream *stream, int64_t id);
 
 #endif

@@ -40,14 +40,11 @@
 #include "codec/arrow_int.h"
 #include "codec/compress.h"
 
-#define HEADER_SCHEMA	  1
-#define HEADER_DICTIONARY 2
-#define HEADER_RECORDS	  3
-#define CODEC_LZ4	  0
-#define CODEC_ZSTD	  1
-#define CODEC_NONE	  2
-#define CHUNKS_MAX	  65536
-#define LENGTH_MAX	  UINT32_MAX
+#define CODEC_LZ4  0
+#define CODEC_ZSTD 1
+#define CODEC_NONE 2
+#define CHUNKS_MAX 65536
+#define LENGTH_MAX UINT32_MAX
 
 int arrow_malformed(struct error *err, const char *what)
 {
@@ -143,20 +140,12 @@ static int read_children(struct batch_reader *reader, struct arrow_array *array,
 	return r;
 }
 
-static int64_t run_end(const struct arrow_array *ends, size_t index)
-{
-	int64_t end = 0;
-	unsigned width = ends->field->width;
-	memcpy(&end, ends->values.data + index * width, width);
-	return width == 4 ? (int32_t)end : width == 2 ? (int16_t)end : width == 1 ? (int8_t)end : end;
-}
-
 static int check_runs(const struct arrow_array *array, struct error *err)
 {
 	const struct arrow_array *ends = &array->children[0];
 	int64_t before = 0;
 	for (size_t i = 0; i < ends->length; i++) {
-		int64_t end = run_end(ends, i);
+		int64_t end = arrow_number_at(ends->values, i, ends->field->width, true);
 		if (end <= before)
 			return arrow_malformed(err, "run ends do not rise");
 		before = end;
@@ -405,7 +394,7 @@ int arrow_stream_open(struct bytes input, size_t memory_max, struct arrow_stream
 	int r = next_message(stream, &message, err);
 	if (r == 0)
 		r = arrow_malformed(err, "it is empty");
-	if (r > 0 && message.type != HEADER_SCHEMA)
+	if (r > 0 && message.type != ARROW_HEADER_SCHEMA)
 		r = arrow_malformed(err, "it does not begin with a schema");
 	if (r > 0)
 		r = arrow_read_schema(stream, &message.flat, &message.header, err);
@@ -421,9 +410,9 @@ int arrow_stream_next(struct arrow_stream *stream, const struct arrow_array **re
 	struct message message;
 	int r;
 	while ((r = next_message(stream, &message, err)) > 0) {
-		if (message.type == HEADER_RECORDS)
+		if (message.type == ARROW_HEADER_RECORDS)
 			return read_records(stream, &message.flat, &message.header, message.body, ret_columns, ret_rows, err);
-		if (message.type != HEADER_DICTIONARY)
+		if (message.type != ARROW_HEADER_DICTIONARY)
 			return arrow_malformed(err, "a message that is neither a dictionary nor a batch");
 		r = read_dictionary(stream, &message.flat, &message.header, message.body, err);
 		if (r < 0)

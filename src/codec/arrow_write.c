@@ -20,18 +20,12 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "codec/arrow_int.h"
 
-#define VERSION_5	  4
-#define HEADER_SCHEMA	  1
-#define HEADER_DICTIONARY 2
-#define HEADER_RECORDS	  3
-#define TYPE_INT	  2
-#define TYPE_BINARY	  4
-#define TYPE_BOOL	  6
-#define TYPE_LIST	  12
-#define COLUMNS_MAX	  64
-#define SLOTS_MAX	  8
-#define PADDING		  8
+#define VERSION_5   4
+#define COLUMNS_MAX 64
+#define SLOTS_MAX   8
+#define PADDING	    8
 
 /* ---- flatbuffers ---- */
 
@@ -251,20 +245,20 @@ static size_t write_column_field(struct flat *flat, const struct arrow_column *c
 	const char *name = column->name;
 	size_t child;
 	switch (column->kind) {
-	case ARROW_INT32: return write_field(flat, name, TYPE_INT, write_int_type(flat, 32, true), 0, NULL, 0);
-	case ARROW_UINT32: return write_field(flat, name, TYPE_INT, write_int_type(flat, 32, false), 0, NULL, 0);
-	case ARROW_INT64: return write_field(flat, name, TYPE_INT, write_int_type(flat, 64, true), 0, NULL, 0);
-	case ARROW_UINT64: return write_field(flat, name, TYPE_INT, write_int_type(flat, 64, false), 0, NULL, 0);
-	case ARROW_BOOL: return write_field(flat, name, TYPE_BOOL, write_empty_table(flat), 0, NULL, 0);
+	case ARROW_INT32: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 32, true), 0, NULL, 0);
+	case ARROW_UINT32: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 32, false), 0, NULL, 0);
+	case ARROW_INT64: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 64, true), 0, NULL, 0);
+	case ARROW_UINT64: return write_field(flat, name, ARROW_TYPE_INT, write_int_type(flat, 64, false), 0, NULL, 0);
+	case ARROW_BOOL: return write_field(flat, name, ARROW_TYPE_BOOL, write_empty_table(flat), 0, NULL, 0);
 	case ARROW_DICTIONARY: {
 		size_t encoding = write_encoding(flat, (int64_t)number);
-		return write_field(flat, name, TYPE_BINARY, write_empty_table(flat), encoding, NULL, 0);
+		return write_field(flat, name, ARROW_TYPE_BINARY, write_empty_table(flat), encoding, NULL, 0);
 	}
-	case ARROW_BINARY: return write_field(flat, name, TYPE_BINARY, write_empty_table(flat), 0, NULL, 0);
+	case ARROW_BINARY: return write_field(flat, name, ARROW_TYPE_BINARY, write_empty_table(flat), 0, NULL, 0);
 	case ARROW_UINT32_LIST:
 	default:
-		child = write_field(flat, "item", TYPE_INT, write_int_type(flat, 32, false), 0, NULL, 0);
-		return write_field(flat, name, TYPE_LIST, write_empty_table(flat), 0, &child, 1);
+		child = write_field(flat, "item", ARROW_TYPE_INT, write_int_type(flat, 32, false), 0, NULL, 0);
+		return write_field(flat, name, ARROW_TYPE_LIST, write_empty_table(flat), 0, &child, 1);
 	}
 }
 
@@ -279,7 +273,7 @@ static void write_schema(struct writer *w)
 	table_begin(&w->flat);
 	table_refer(&w->flat, 1, list);
 	table_scalar(&w->flat, 0, &little, 2);
-	write_message(w, HEADER_SCHEMA, table_end(&w->flat));
+	write_message(w, ARROW_HEADER_SCHEMA, table_end(&w->flat));
 }
 
 /* ---- bodies ---- */
@@ -384,7 +378,7 @@ static void write_dictionary(struct writer *w, const struct arrow_column *column
 	table_begin(&w->flat);
 	table_scalar(&w->flat, 0, &id, 8);
 	table_refer(&w->flat, 1, batch);
-	write_message(w, HEADER_DICTIONARY, table_end(&w->flat));
+	write_message(w, ARROW_HEADER_DICTIONARY, table_end(&w->flat));
 }
 
 int arrow_write_stream(const struct arrow_column *columns, size_t column_count, size_t rows, struct buffer *out,
@@ -404,7 +398,7 @@ int arrow_write_stream(const struct arrow_column *columns, size_t column_count, 
 			write_dictionary(w, &columns[i], i);
 	for (size_t i = 0; i < column_count; i++)
 		add_column(w, &columns[i]);
-	write_message(w, HEADER_RECORDS, write_batch(w, rows));
+	write_message(w, ARROW_HEADER_RECORDS, write_batch(w, rows));
 	note(w, buffer_append(out, end, sizeof(end)));
 	buffer_release(&w->body);
 	mem_free(w->flat.data);
