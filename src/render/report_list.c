@@ -164,7 +164,7 @@ static void put_file(const struct function_file *file, const char *search_path)
 	for (size_t i = 0; i < file->count; i++) {
 		const struct graph_node *node = &file->graph->graph.nodes[file->nodes[i]];
 		const struct graph_info *at = &infos->items[node->info];
-		int64_t begin = at->start_line ? at->start_line : at->line - MARGIN;
+		int64_t begin = at->start_line ? at->start_line : at->line > MARGIN ? at->line - MARGIN : 1;
 		first = begin < first ? begin : first;
 		last = at->line > last ? at->line : last;
 		flat += (uint64_t)node->flat;
