@@ -455,24 +455,17 @@ void graph_release(struct graph *graph)
 	memset(graph, 0, sizeof(*graph));
 }
 
-static int64_t mean(int64_t value, int64_t divisor)
-{
-	if (divisor == 0 || (divisor == -1 && value == INT64_MIN))
-		return value;
-	return value / divisor;
-}
-
 int64_t graph_node_flat(const struct graph_node *node)
 {
-	return mean(node->flat, node->flat_divisor);
+	return units_mean(node->flat, node->flat_divisor);
 }
 
 int64_t graph_node_cum(const struct graph_node *node)
 {
-	return mean(node->cum, node->cum_divisor);
+	return units_mean(node->cum, node->cum_divisor);
 }
 
 int64_t graph_edge_weight(const struct graph_edge *edge)
 {
-	return mean(edge->weight, edge->weight_divisor);
+	return units_mean(edge->weight, edge->weight_divisor);
 }

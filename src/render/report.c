@@ -12,9 +12,8 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "render/report_int.h"
-
-#define NANOSECONDS 1000000000ll
 
 /* ---- writing ---- */
 
@@ -99,11 +98,6 @@ int64_t report_sample_divisor(const struct report *report, size_t sample)
 	return report->options.mean ? report->profile->values[sample * report->profile->sample_type_count] : 0;
 }
 
-int64_t report_mean(int64_t value, int64_t divisor)
-{
-	return divisor == 0 || (divisor == -1 && value == INT64_MIN) ? value : value / divisor;
-}
-
 /* ---- beginning ---- */
 
 static bool is_base(const struct profile *profile, uint32_t label_set)
@@ -136,7 +130,7 @@ static int find_total(struct report *report, struct error *err)
 		total = base_total;
 		divisor = base_divisor;
 	}
-	report->total = report_mean((int64_t)total, (int64_t)divisor);
+	report->total = units_mean((int64_t)total, (int64_t)divisor);
 	return 0;
 }
 
@@ -335,7 +329,7 @@ static void head_times(const struct report *report, struct heading *heading)
 	const struct profile *profile = report->profile;
 	if (profile->time_ns) {
 		char text[64] = "";
-		int64_t seconds = profile->time_ns / NANOSECONDS - (profile->time_ns % NANOSECONDS < 0);
+		int64_t seconds = profile->time_ns / NS_PER_S - (profile->time_ns % NS_PER_S < 0);
 		time_t when = (time_t)seconds;
 		struct tm tm;
 		if (localtime_r(&when, &tm))

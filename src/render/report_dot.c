@@ -46,19 +46,22 @@ static void put_escaped(struct report *report, const char *text)
 	}
 }
 
+static void put_escaped_harmless(struct report *report, struct bytes text)
+{
+	_cleanup_(buffer_release) struct buffer safe;
+	buffer_init(&safe, GIB);
+	if (text_append_harmless(&safe, text) < 0 || !buffer_string(&safe))
+		report->failure = -ENOMEM;
+	else
+		put_escaped(report, buffer_string(&safe));
+}
+
 /* Lines of labels, with dot's line break between them. */
 static void put_tag_name(struct report *report, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer line;
-	buffer_init(&line, GIB);
 	for (size_t len; *text; text += len + (text[len] == '\n')) {
 		len = strcspn(text, "\n");
-		buffer_clear(&line);
-		if (text_append_harmless(&line, (struct bytes){(const uint8_t *)text, len}) < 0 || !buffer_string(&line)) {
-			report->failure = -ENOMEM;
-			return;
-		}
-		put_escaped(report, buffer_string(&line));
+		put_escaped_harmless(report, (struct bytes){(const uint8_t *)text, len});
 		report_put(report, "%s", text[len] ? "\\n" : "");
 	}
 }
@@ -86,25 +89,12 @@ static int legend_line(void *context, const char *text)
 	return report->failure;
 }
 
-static void put_title(struct report *report)
-{
-	_cleanup_(buffer_release) struct buffer title;
-	buffer_init(&title, MIB);
-	if (text_append_harmless(&title, bytes_of_string(report->title)) < 0 || !buffer_string(&title))
-		report->failure = -ENOMEM;
-	else
-		put_escaped(report, buffer_string(&title));
-}
-
 static void put_head(struct dot *dot)
 {
 	struct report *report = dot->report;
 	struct legend legend = {.report = report};
 	report_put(report, "digraph \"");
-	if (report->title[0])
-		put_title(report);
-	else
-		report_put(report, "unnamed");
+	put_escaped_harmless(report, bytes_of_string(report->title[0] ? report->title : "unnamed"));
 	report_put(report, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
 	int r = report_graph_labels(report, &dot->graph, true, legend_line, &legend);
 	if (r < 0 && !report->failure)
@@ -112,7 +102,7 @@ static void put_head(struct dot *dot)
 	report_put(report, "\\l\\lSee https://git.io/JfYMW for how to read the graph\\l\"");
 	if (report->title[0]) {
 		report_put(report, " tooltip=\"");
-		put_title(report);
+		put_escaped_harmless(report, bytes_of_string(report->title));
 		report_put(report, "\"");
 	}
 	report_put(report, "] }\n");
@@ -149,13 +139,10 @@ static void put_box_name(struct dot *dot, const char *name)
 {
 	struct report *report = dot->report;
 	buffer_clear(&dot->text);
-	if (graph_append_short_name(&dot->text, bytes_of_string(name)) < 0 || !buffer_string(&dot->text)) {
-		report->failure = -ENOMEM;
-		return;
-	}
 	_cleanup_(buffer_release) struct buffer safe;
 	buffer_init(&safe, GIB);
-	if (text_append_harmless(&safe, buffer_bytes(&dot->text)) < 0 || !buffer_string(&safe)) {
+	if (graph_append_short_name(&dot->text, bytes_of_string(name)) < 0 ||
+	    text_append_harmless(&safe, buffer_bytes(&dot->text)) < 0 || !buffer_string(&safe)) {
 		report->failure = -ENOMEM;
 		return;
 	}
@@ -179,8 +166,6 @@ static void put_box_lines(struct dot *dot, uint32_t node)
 {
 	struct report *report = dot->report;
 	struct graph_info info = dot->graph.infos.items[dot->graph.graph.nodes[node].info];
-	_cleanup_(buffer_release) struct buffer safe;
-	buffer_init(&safe, GIB);
 	if (info.address)
 		report_put(report, "%016llx\\n", (unsigned long long)info.address);
 	if (info.name) {
@@ -192,13 +177,11 @@ static void put_box_lines(struct dot *dot, uint32_t node)
 		return;
 	const char *path = graph_infos_string(&dot->graph.infos, has_file ? info.file : info.binary),
 		   *base = strrchr(path, '/');
-	if (text_append_harmless(&safe, bytes_of_string(base && base[1] ? base + 1 : path)) < 0 || !buffer_string(&safe))
-		report->failure = -ENOMEM;
-	else if (!has_file && !info.binary)
+	if (!has_file && !info.binary) {
 		report_put(report, "<unknown>");
-	else {
+	} else {
 		report_put(report, "%s", has_file ? "" : "[");
-		put_escaped(report, buffer_string(&safe));
+		put_escaped_harmless(report, bytes_of_string(base && base[1] ? base + 1 : path));
 		report_put(report, "%s", has_file ? "" : "]");
 	}
 	if (info.line)
@@ -248,11 +231,6 @@ struct box {
 	int64_t flat, cum;
 };
 
-static int64_t tag_mean(int64_t value, int64_t divisor)
-{
-	return report_mean(value, divisor);
-}
-
 static void put_box(struct report *report, const char *owner, size_t number, bool is_text, const char *label, int64_t weight,
 		    const char *style)
 {
@@ -295,8 +273,8 @@ static void sum_group(const struct graph *graph, const uint32_t *tags, size_t co
 		flat_divisor += (uint64_t)tag->flat_divisor;
 		cum_divisor += (uint64_t)tag->cum_divisor;
 	}
-	*ret = (struct box){.flat = tag_mean((int64_t)flat, (int64_t)flat_divisor),
-			    .cum = tag_mean((int64_t)cum, (int64_t)cum_divisor)};
+	*ret = (struct box){.flat = units_mean((int64_t)flat, (int64_t)flat_divisor),
+			    .cum = units_mean((int64_t)cum, (int64_t)cum_divisor)};
 	if (!low)
 		return;
 	units_format(low->value, intern_string(&graph->strings, low->unit), "auto", low_text);
@@ -324,8 +302,8 @@ static size_t collapse(const struct graph *graph, uint32_t *tags, size_t count, 
 	if (count <= TAGS_SHOWN) {
 		for (size_t i = 0; i < count; i++) {
 			const struct graph_tag *tag = &graph->tags[tags[i]];
-			boxes[i] = (struct box){.flat = tag_mean(tag->flat, tag->flat_divisor),
-						.cum = tag_mean(tag->cum, tag->cum_divisor)};
+			boxes[i] = (struct box){.flat = units_mean(tag->flat, tag->flat_divisor),
+						.cum = units_mean(tag->cum, tag->cum_divisor)};
 			snprintf(boxes[i].text, sizeof(boxes[i].text), "%s", intern_string(&graph->strings, tag->text));
 		}
 		return count;
@@ -395,7 +373,7 @@ static int put_tags(struct dot *dot, uint32_t id, uint32_t *texts, uint32_t *num
 	snprintf(owner, sizeof(owner), "N%u", dot->numbers[id]);
 	for (size_t i = 0; i < count && i < TAGS_SHOWN; i++) {
 		const struct graph_tag *tag = &graph->tags[texts[i]];
-		int64_t weight = flat ? tag_mean(tag->flat, tag->flat_divisor) : tag_mean(tag->cum, tag->cum_divisor);
+		int64_t weight = flat ? units_mean(tag->flat, tag->flat_divisor) : units_mean(tag->cum, tag->cum_divisor);
 		if (weight == 0)
 			continue;
 		put_box(dot->report, owner, i, true, intern_string(&graph->strings, tag->labels), weight, "");

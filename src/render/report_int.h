@@ -20,7 +20,11 @@ const char *report_label_unit(const struct report *report, uint32_t key);
 /* One of the samples' values, and what it is divided by (0 = nothing). */
 int64_t report_sample_value(const struct report *report, size_t sample);
 int64_t report_sample_divisor(const struct report *report, size_t sample);
-int64_t report_mean(int64_t value, int64_t divisor);
+/* A label without a text that has a number, or a unit for a 0. */
+static inline bool report_is_number(const struct profile_label *label)
+{
+	return !label->value && (label->number || label->unit);
+}
 
 /* A graph with the infos it is made of. */
 struct report_graph {

@@ -9,10 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/text.h"
+#include "base/time.h"
 #include "render/report_int.h"
-
-#define NANOSECONDS 1000000000ll
 
 static void put_string(struct report *report, uint32_t id)
 {
@@ -22,9 +20,9 @@ static void put_string(struct report *report, uint32_t id)
 /* As Go prints times: "2014-01-29 00:26:20.5 +0000 UTC". */
 static void put_time(struct report *report, int64_t time_ns)
 {
-	int64_t below = time_ns % NANOSECONDS;
-	below += below < 0 ? NANOSECONDS : 0;
-	time_t seconds = (time_t)((time_ns - below) / NANOSECONDS);
+	int64_t below = time_ns % NS_PER_S;
+	below += below < 0 ? NS_PER_S : 0;
+	time_t seconds = (time_t)((time_ns - below) / NS_PER_S);
 	char text[64] = "", zone[32] = "", fraction[16] = "";
 	struct tm tm;
 	if (!localtime_r(&seconds, &tm))
@@ -68,11 +66,6 @@ static void put_duration(struct report *report, int64_t duration_ns)
 	report_put(report, "Duration: %s%.*s\n", duration_ns < 0 ? "-" : "", duration_ns < 0 ? 3 : 4, text);
 }
 
-static bool is_number(const struct profile_label *label)
-{
-	return !label->value && (label->number || label->unit);
-}
-
 /* "key:[value value]" of a run of labels with one key; NULL text = no labels of this kind. */
 static int format_key(const struct profile *profile, uint32_t first, uint32_t end, bool numbers, struct buffer *out)
 {
@@ -82,7 +75,7 @@ static int format_key(const struct profile *profile, uint32_t first, uint32_t en
 		has_units |= profile->labels[i].unit != 0;
 	for (uint32_t i = first; i < end && r == 0; i++) {
 		const struct profile_label *label = &profile->labels[i];
-		if (is_number(label) != numbers || !(numbers || label->value))
+		if (report_is_number(label) != numbers || !(numbers || label->value))
 			continue;
 		r = any ? buffer_append_byte(out, ' ') : buffer_printf(out, "%s:[", profile_string(profile, label->key));
 		if (r == 0 && !numbers)

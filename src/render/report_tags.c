@@ -13,11 +13,6 @@
 
 #define VALUES_MAX (64u * 1024 * 1024)
 
-static bool is_number(const struct profile_label *label)
-{
-	return !label->value && (label->number || label->unit);
-}
-
 /* ---- the report: values by key ---- */
 
 struct tag_value {
@@ -72,7 +67,7 @@ static int count_labels(struct report *report, struct tag_table *table, uint32_t
 		char number[UNITS_TEXT_MAX];
 		struct bytes text = profile_string_bytes(profile, label->value);
 		uint32_t id;
-		if (is_number(label))
+		if (report_is_number(label))
 			text = bytes_of_string(
 				units_format(label->number, report_label_unit(report, label->key), report->unit, number));
 		else if (!label->value)
@@ -283,7 +278,7 @@ bool report_tag_filter_matches(const struct report_tag_filter *filter, const str
 	for (uint32_t i = set->first; i < set->first + set->count && filter->is_range; i++) {
 		const struct profile_label *label = &profile->labels[i];
 		bool right_key = !filter->key[0] || strcmp(profile_string(profile, label->key), filter->key) == 0;
-		if (is_number(label) && right_key && in_range(filter, report, label))
+		if (report_is_number(label) && right_key && in_range(filter, report, label))
 			return true;
 	}
 	/* Of expressions without a key all must match some label, of those with a key one. */
@@ -336,7 +331,7 @@ static int label_values(const struct tag_frames *frames, const struct profile_la
 		for (uint32_t i = set->first; i < set->first + set->count && r == 0; i++) {
 			const struct profile_label *label = &profile->labels[i];
 			char number[UNITS_TEXT_MAX];
-			if (is_number(label) != (pass == 1) || !(label->value || is_number(label)) ||
+			if (report_is_number(label) != (pass == 1) || !(label->value || report_is_number(label)) ||
 			    strcmp(profile_string(profile, label->key), key) != 0)
 				continue;
 			const char *unit = profile_string(profile, label->unit);

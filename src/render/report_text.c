@@ -131,7 +131,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 		r = buffer_printf(&line, "%10s:  ", profile_string(profile, key));
 		for (; i < end && profile->labels[i].key == key && r == 0; i++) {
 			const struct profile_label *label = &profile->labels[i];
-			bool is_number = !label->value && (label->number || label->unit);
+			bool is_number = report_is_number(label);
 			char text[UNITS_TEXT_MAX];
 			if (is_number != numbers || !(is_number || label->value))
 				continue;
@@ -168,7 +168,7 @@ static int put_trace(struct report *report, struct graph_infos *infos, size_t sa
 	int r = put_labels(report, set, false, err);
 	if (r == 0)
 		r = put_labels(report, set, true, err);
-	report_format_value(report, report_mean(report_sample_value(report, sample), report_sample_divisor(report, sample)),
+	report_format_value(report, units_mean(report_sample_value(report, sample), report_sample_divisor(report, sample)),
 			    value);
 	for (size_t i = 0; i < depth && r == 0; i++) {
 		uint32_t first = infos->first[path[i]], end = infos->first[path[i] + 1];

@@ -145,3 +145,8 @@ int64_t units_magnitude(int64_t value)
 		return INT64_MAX;
 	return value < 0 ? -value : value;
 }
+
+int64_t units_mean(int64_t value, int64_t divisor)
+{
+	return divisor == 0 || (divisor == -1 && value == INT64_MIN) ? value : value / divisor;
+}

@@ -23,5 +23,7 @@ const char *units_format_percent(int64_t value, int64_t total, char out[static U
 /* As a whole number, towards 0; the nearest one where that would not fit. */
 int64_t units_whole(double value);
 int64_t units_magnitude(int64_t value); /* INT64_MAX for INT64_MIN */
+/* value / divisor; the value itself if there is no divisor (0), or the quotient does not fit. */
+int64_t units_mean(int64_t value, int64_t divisor);
 
 #endif
