@@ -5,9 +5,10 @@
  *
  *   meta     version, start, sampling interval, categories ...
  *   libs     the binaries, with the ids that symbol servers know
- *   shared   stringArray, sources, funcTable, frameTable, stackTable, resourceTable, nativeSymbols: tables as objects of
- * columns, whose rows refer to each other by number threads  samples, each a row of stackTable (or null), a time since the
- * start in milliseconds, and a weight; and markers
+ *   shared   stringArray, sources, funcTable, frameTable, stackTable, resourceTable, nativeSymbols
+ *   threads  samples, each a row of stackTable (or null), a time since the start in milliseconds, and a weight; markers
+ *
+ * What is shared are tables: objects of columns, whose rows refer to each other by number.
  *
  * A stack is a frame and a prefix, as here; a frame is one function at one address, so that inlined calls are frames of their
  * own at the address of the call; a function (name, source, binary) is what the viewer adds up.

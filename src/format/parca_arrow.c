@@ -16,9 +16,11 @@
  *   labels                     a column "labels.NAME" each a struct with a child each
  *   stacktrace                                             list view of locations
  *
- *   location: address, frame_type, mapping_file, mapping_build_id, lines[]; v1 also mapping_start, mapping_limit,
- * mapping_offset line:     line, column; v1: function_name, function_system_name, function_filename, function_start_line; v2:
- * function { system_name, filename, start_line }
+ *   location   address, frame_type, mapping_file, mapping_build_id, lines[]
+ *              v1 also: mapping_start, mapping_limit, mapping_offset
+ *   line       line, column
+ *              v1: function_name, function_system_name, function_filename, function_start_line
+ *              v2: function { system_name, filename, start_line }
  *
  * Most columns are run-end encoded, texts are in dictionaries, and in v2 locations and functions are, too; here a column may be
  * stored in any way that gives values of its kind.
