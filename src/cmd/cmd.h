@@ -129,8 +129,13 @@ int default_data_directory(char *out, size_t size, struct error *err);
 /* A profile file in any format, compressed or not; "-" is standard input. format NULL = by content, then by extension. */
 struct format;
 int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err);
-/* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, top. "-" is standard
- * output. */
+/* One profile of all inputs, of which there is at least one: as it is read, or, if there are several, merged. Samples have no
+ * times then, which would keep equal stacks apart. */
+typedef int (*read_input_function)(const void *context, const char *name, struct profile **ret, struct error *err);
+int read_merged(char *const *names, size_t count, read_input_function read, const void *context, struct profile **ret,
+		struct error *err);
+/* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, html, top. "-" is
+ * standard output. */
 struct output_options {
 	unsigned version; /* of formats that have several (firefox); 0 = the usual one */
 };

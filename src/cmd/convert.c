@@ -35,8 +35,9 @@ struct reading {
 	enum symbols_how symbols;
 };
 
-static int read_file(const char *path, const struct reading *how, struct profile **ret, struct error *err)
+static int read_file(const void *context, const char *path, struct profile **ret, struct error *err)
 {
+	const struct reading *how = context;
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
 	if (r)
@@ -62,27 +63,28 @@ static int read_file(const char *path, const struct reading *how, struct profile
 
 int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
 {
-	return read_file(path, &(struct reading){.format = format}, ret, err);
+	return read_file(&(struct reading){.format = format}, path, ret, err);
 }
 
-static int merge_files(const struct operands *inputs, const struct reading *how, struct profile **ret, struct error *err)
+int read_merged(char *const *names, size_t count, read_input_function read, const void *context, struct profile **ret,
+		struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *all = NULL;
-	int r = read_file(inputs->items[0], how, &all, err);
-	if (r || inputs->count == 1) {
+	_cleanup_(profile_freep) struct profile *merged = NULL;
+	int r = read(context, names[0], &all, err);
+	if (r || count == 1) {
 		*ret = all; /* NULL on failure */
 		all = NULL;
 		return r;
 	}
-	_cleanup_(profile_freep) struct profile *merged = NULL;
 	r = profile_new(&merged, err);
 	if (!r)
 		r = profile_merge(merged, all, true, err);
-	for (size_t i = 1; i < inputs->count && !r; i++) {
+	for (size_t i = 1; i < count && !r; i++) {
 		_cleanup_(profile_freep) struct profile *one = NULL;
-		r = read_file(inputs->items[i], how, &one, err);
+		r = read(context, names[i], &one, err);
 		if (!r && (r = profile_merge(merged, one, true, err)))
-			error_prefix(err, r, "cannot merge %s with the files before it", inputs->items[i]);
+			error_prefix(err, r, "cannot merge %s with the inputs before it", names[i]);
 	}
 	if (r)
 		return r;
@@ -148,7 +150,7 @@ int cmd_convert(int argc, char **argv)
 	if (output_check(out, to, &err))
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	int r = merge_files(&inputs, &how, &profile, &err);
+	int r = read_merged(inputs.items, inputs.count, read_file, &how, &profile, &err);
 	if (!r && type)
 		r = choose_type(profile, type, &err);
 	if (!r)

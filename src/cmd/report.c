@@ -282,8 +282,9 @@ static int ask_server(const char *selector, struct profile **ret, struct error *
 	return r < 0 ? r : format_decode(format_by_name("pprof"), buffer_bytes(&answer), &decode, ret, err);
 }
 
-static int read_input(const char *name, struct profile **ret, struct error *err)
+static int read_input(const void *context, const char *name, struct profile **ret, struct error *err)
 {
+	(void)context;
 	struct stat info;
 	bool is_file = strcmp(name, "-") == 0 || stat(name, &info) == 0;
 	if (!is_file && (o.remote.url || strchr(name, '{')))
@@ -291,24 +292,10 @@ static int read_input(const char *name, struct profile **ret, struct error *err)
 	return read_profile_file(name, o.format ? format_by_name(o.format) : NULL, ret, err);
 }
 
-/* One profile of all. Times of samples do not matter to reports, and would keep equal stacks apart. */
 static int read_inputs(char *const *names, size_t count, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *all = NULL;
-	int r = read_input(names[0], &all, err);
-	if (r == 0 && count > 1) {
-		_cleanup_(profile_freep) struct profile *first = all;
-		all = NULL;
-		r = profile_new(&all, err);
-		if (r == 0)
-			r = profile_merge(all, first, true, err);
-	}
-	for (size_t i = 1; i < count && r == 0; i++) {
-		_cleanup_(profile_freep) struct profile *one = NULL;
-		r = read_input(names[i], &one, err);
-		if (r == 0 && (r = profile_merge(all, one, true, err)))
-			error_prefix(err, r, "cannot merge %s with the inputs before it", names[i]);
-	}
+	int r = read_merged(names, count, read_input, NULL, &all, err);
 	if (r == 0)
 		r = profile_spread_resource_labels(all, err);
 	if (r < 0)
