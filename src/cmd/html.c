@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "cmd/cmd.h"
 #include "codec/base64.h"
 #include "codec/compress.h"
@@ -22,7 +23,6 @@
 #define HTML_NODES_MAX 200000
 #define JSON_BYTES_MAX (1ull << 30)
 #define GZIP_LEVEL     9
-#define NS_PER_MS      1000000
 
 /* Addresses without a name, each once. */
 static int count_unnamed(const struct flame *flame, uint64_t *ret, struct error *err)
@@ -56,8 +56,6 @@ static int put_type(const struct profile *profile, size_t type, struct json_writ
 	json_int(json, is_period ? profile->period : 0);
 	json_key(json, "unresolved");
 	json_uint(json, unnamed);
-	json_key(json, "trimmed");
-	json_uint(json, flame->trimmed);
 	json_key(json, "flame");
 	flame_write_json(flame, json);
 	json_end_object(json);

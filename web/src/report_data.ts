@@ -9,7 +9,6 @@ import type { FlameJson } from './flame/tree';
 export interface ReportType {
 	period: number; // 0 = unknown
 	unresolved: number; // addresses without a name
-	trimmed: number; // frames that were too small to be put in
 	flame: FlameJson;
 }
 export interface ReportData {

@@ -12,7 +12,7 @@ const flame = {
 	strings: ['total'],
 	nodes: { parent: [0], name: [0], file: [0], line: [0], binary: [0], kind: [0], total: [1], self: [1] },
 };
-const data: ReportData = { title: 't', time_ms: 0, shown: 0, types: [{ period: 0, unresolved: 0, trimmed: 0, flame }] };
+const data: ReportData = { title: 't', time_ms: 0, shown: 0, types: [{ period: 0, unresolved: 0, flame }] };
 
 test('a profile comes back as it was put in', async () => {
 	const text = gzipSync(JSON.stringify({ ...data, title: 'é </script>' })).toString('base64');
