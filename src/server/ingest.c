@@ -65,8 +65,6 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	int r = limits_check_profile(ingest->tenant, profile, labels, &ingest->note, err);
 	if (!r)
 		r = store_append(ingest->tenant->store, profile, &options, &result, err);
-	if (r && ingest->note.reason == REFUSALS)
-		ingest->note.reason = refusal_of(r);
 	if (r)
 		return r;
 	limits_pay_samples(ingest->tenant, result.samples);
@@ -97,8 +95,16 @@ static void count_in(struct server_counters *counters, const struct ingest *inge
 		atomic_fetch_add(&counters->refusals[ingest->note.reason], 1);
 }
 
+/* Who failed for a limit has said for which; the rest is told by the code. */
+static void find_reason(struct ingest *ingest, int r)
+{
+	if (r && ingest->note.reason == REFUSALS)
+		ingest->note.reason = refusal_of(r);
+}
+
 void ingest_count(struct ingest *ingest, int r)
 {
+	find_reason(ingest, r);
 	count_in(&ingest->server->counters, ingest, r);
 	if (ingest->tenant)
 		count_in(&ingest->tenant->counters, ingest, r);
@@ -114,19 +120,33 @@ int ingest_begin(struct ingest *ingest, struct server *server, const struct net_
 		ingest->note.reason = REFUSED_TENANTS;
 	if (!r)
 		r = limits_admit(ingest->tenant, ingest->body.len, &ingest->note, err);
-	if (r && ingest->note.reason == REFUSALS)
-		ingest->note.reason = refusal_of(r);
 	return r;
 }
 
 void ingest_reject(struct ingest *ingest, const struct error *err)
 {
-	atomic_fetch_add(&ingest->server->counters.refusals[ingest->note.reason], 1);
-	atomic_fetch_add(&ingest->tenant->counters.refusals[ingest->note.reason], 1);
+	struct refusal_note note;
+	find_reason(ingest, -EINVAL);
+	note = ingest->note;
+	ingest->note = (struct refusal_note){.reason = REFUSALS}; /* what comes next has its own */
+	atomic_fetch_add(&ingest->server->counters.refusals[note.reason], 1);
+	atomic_fetch_add(&ingest->tenant->counters.refusals[note.reason], 1);
 	if (ingest->rejected++ > 0)
 		return;
-	ingest->first = ingest->note;
+	ingest->first = note;
 	snprintf(ingest->why, sizeof(ingest->why), "%s", err->message);
+}
+
+int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		      size_t index, struct error *err)
+{
+	struct error problem = {0};
+	int r = ingest_store(ingest, profile, name, labels, index, &problem);
+	if (r == -EINVAL) {
+		ingest_reject(ingest, &problem);
+		return 0;
+	}
+	return r ? error_set(err, r, "%s", problem.message) : 0;
 }
 
 int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct error *err)
@@ -204,8 +224,8 @@ static int ingest_any(struct ingest *ingest, const struct net_request *request, 
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct format_options options = {.input_name = "profile"};
+	ingest->note.reason = REFUSALS;
 	r = format_decode(format, ingest->body, &options, &profile, err);
-	ingest->note.reason = r ? refusal_of(r) : REFUSALS;
 	return r ? r : ingest_store(ingest, profile, net_request_query(request, "name"), &labels, 0, err);
 }
 

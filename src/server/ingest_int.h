@@ -20,7 +20,7 @@ struct ingest {
 	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */
 	uint64_t rejected_samples;   /* of profiles of which the rest was stored */
 	bool counted;		     /* all profiles were rejected: the failure is in the counts already */
-	struct refusal_note note;    /* of the failure, or of the profile at hand */
+	struct refusal_note note;    /* of the failure, or of the profile at hand; REFUSALS = what its code says */
 	struct refusal_note first;   /* of the first that was rejected */
 	char why[ERROR_MESSAGE_MAX]; /* of the first that was rejected */
 };
@@ -34,12 +34,15 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 		 size_t index, struct error *err);
 /* ingest_links.c: labels of samples that say a span (span_id, profile_id, trace_id) become links. */
 int ingest_take_links(struct profile *profile, struct error *err);
-/* A profile that can never be stored must not keep those beside it from being stored, nor have them sent again: after an
- * -EINVAL of ingest_store(), counts it, keeps its message, and lets the others go on. */
+/* The same for one of several: a profile that can never be stored must not keep those beside it from being stored, nor have
+ * them sent again. It is counted and its message kept, and the others go on: 0 for it, too. */
+int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		      size_t index, struct error *err);
+/* Such a profile that has not come as far. */
 void ingest_reject(struct ingest *ingest, const struct error *err);
 /* What all of them come to, r being the result so far: -EINVAL if none was stored because all were rejected. */
 int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct error *err);
-/* Once for each ingest_begin(), with what it came to. */
+/* Once for each ingest_begin(), with what it came to. Afterwards ingest->note says why a failure was one. */
 void ingest_count(struct ingest *ingest, int r);
 /* The text of a partial success; NULL if there is nothing to say. */
 const char *ingest_warning(struct ingest *ingest);

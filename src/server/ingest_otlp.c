@@ -47,17 +47,8 @@ static int store_all(struct ingest *ingest, bool json, struct error *err)
 	_cleanup_(otlp_request_release) struct otlp_request request;
 	otlp_request_init(&request);
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
-	if (r)
-		ingest->note.reason = refusal_of(r);
-	for (size_t i = 0; i < request.count && !r; i++) {
-		struct error problem = {0};
-		r = ingest_store(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, &problem);
-		if (r == -EINVAL)
-			ingest_reject(ingest, &problem);
-		else if (r)
-			error_set(err, r, "%s", problem.message);
-		r = r == -EINVAL ? 0 : r;
-	}
+	for (size_t i = 0; i < request.count && !r; i++)
+		r = ingest_store_next(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, err);
 	return ingest_finish_all(ingest, r, "OTLP request", err);
 }
 

@@ -76,17 +76,9 @@ static int store_records(struct ingest *ingest, struct bytes samples, struct byt
 	_cleanup_(parca_profiles_release) struct parca_profiles profiles;
 	parca_profiles_init(&profiles);
 	int r = parca_arrow_decode(samples, locations, ingest_record_memory(ingest->server), &profiles, err);
-	if (r)
-		ingest->note.reason = refusal_of(r);
 	for (size_t i = 0; i < profiles.count && !r; i++) {
-		struct error problem = {0};
 		const struct parca_profile *item = &profiles.items[i];
-		r = ingest_store(ingest, item->profile, *item->name ? item->name : NULL, NULL, i, &problem);
-		if (r == -EINVAL)
-			ingest_reject(ingest, &problem);
-		else if (r)
-			error_set(err, r, "%s", problem.message);
-		r = r == -EINVAL ? 0 : r;
+		r = ingest_store_next(ingest, item->profile, *item->name ? item->name : NULL, NULL, i, err);
 	}
 	return ingest_finish_all(ingest, r, "Arrow record", err);
 }

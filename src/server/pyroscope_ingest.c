@@ -110,7 +110,11 @@ static int read_parameters(struct push *push, struct error *err)
 
 static int name_service(struct push *push, const char *app, struct error *err)
 {
-	return labels_get(&push->labels, "service_name") ? 0 : labels_set(&push->labels, "service_name", app, err);
+	int r = labels_get(&push->labels, "service_name") ? 0 : labels_set(&push->labels, "service_name", app, err);
+	if (r != -E2BIG)
+		return r;
+	push->ingest.note.reason = REFUSED_LABELS;
+	return -EINVAL;
 }
 
 /* Equal bodies are equal profiles only if everything else is equal, too; and without a time of its own, no two are. */
@@ -237,19 +241,13 @@ static int store(struct push *push, struct profile *profile, const char *name, s
 	return r ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
 }
 
-static int malformed(struct push *push, int r)
-{
-	push->ingest.note.reason = refusal_of(r);
-	return r;
-}
-
 static int take_stacks(struct push *push, enum pyroscope_stacks form, struct bytes body, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	const struct kind *kind = take_kind(push);
 	int r = pyroscope_decode_stacks(form, body, &profile, err);
 	if (r)
-		return malformed(push, r);
+		return r;
 	r = profile_aggregate(profile, err);
 	if (!r)
 		r = apply_kind(push, kind, profile, err);
@@ -369,7 +367,7 @@ static int take_pprof(struct push *push, struct bytes body, struct bytes previou
 	if (!r && previous.len)
 		r = subtract(push, profile, previous, err);
 	if (r)
-		return malformed(push, r);
+		return r;
 	r = name_service(push, push->app, err);
 	const char *name = pprof_name(push, profile);
 	if (!r)
@@ -383,7 +381,7 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 	const struct kind *kind = take_kind(push);
 	int r = decode("speedscope", "profile", body, &profile, err);
 	if (r)
-		return malformed(push, r);
+		return r;
 	/* Its own unit says more than the application's name, if it has one. */
 	if (profile->sample_type_count == 1 && strcmp(profile_string(profile, profile->sample_types[0].unit), "count") == 0)
 		r = apply_kind(push, kind, profile, err);
@@ -433,7 +431,7 @@ static int take_form(struct push *push, struct bytes body, struct error *err)
 		r = json_tree_read(form.config, 0, &push->config, err);
 		r = r ? error_prefix(err, r, "sample_type_config") : 0;
 	}
-	return r ? malformed(push, r) : take_pprof(push, form.profile, form.previous, err);
+	return r ? r : take_pprof(push, form.profile, form.previous, err);
 }
 
 static int take_jfr(struct push *push, struct bytes body, struct error *err)
@@ -446,7 +444,7 @@ static int take_jfr(struct push *push, struct bytes body, struct error *err)
 	if (!r)
 		r = decode("jfr", "jfr", form.jfr, &profile, err);
 	if (r)
-		return malformed(push, r);
+		return r;
 	take_kind(push); /* the recording tells what it holds */
 	r = name_service(push, push->app, err);
 	return r || !profile->sample_count ? r : store(push, profile, NULL, err);

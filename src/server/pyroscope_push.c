@@ -70,6 +70,7 @@ static int take_label(struct pb_cursor *outer, struct bytes message, struct labe
 	label_name_sanitize(texts[1], key);
 	struct bytes value = {texts[2].data, text_cut(texts[2], LIMIT_LABEL_VALUE_BYTES)};
 	r = text_append_utf8(&text, value);
+	text.len = text_cut(buffer_bytes(&text), LIMIT_LABEL_VALUE_BYTES); /* what is no UTF-8 has become longer */
 	const char *string = r ? NULL : buffer_string(&text);
 	return string ? labels_set(labels, key, string, err) : error_nomem(err);
 }
@@ -131,16 +132,14 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct format_options options = {.input_name = "raw_profile"};
 	r = format_decode(format_by_name("pprof"), raw, &options, &profile, err);
-	if (r) {
-		ingest->note.reason = refusal_of(r);
+	if (r)
 		return r == -EINVAL ? -EBADMSG : r;
-	}
 	if (form->normalized)
 		place_at_zero(profile);
 	if (form->span_labels && (r = ingest_take_links(profile, err)))
 		return r;
-	return ingest_store(ingest, profile, series->name.len ? buffer_string(&series->name) : NULL, &series->labels, index,
-			    err);
+	return ingest_store_next(ingest, profile, series->name.len ? buffer_string(&series->name) : NULL, &series->labels,
+				 index, err);
 }
 
 static int push_series(const struct raw_series *form, struct ingest *ingest, struct pb_cursor *outer, struct bytes message,
@@ -149,23 +148,25 @@ static int push_series(const struct raw_series *form, struct ingest *ingest, str
 	_cleanup_(series_release) struct series series;
 	struct pb_cursor cursor;
 	struct pb_field field;
+	struct error problem = {0};
 	labels_init(&series.labels);
 	buffer_init(&series.name, PROFILE_TYPE_TEXT_MAX + 1);
-	int r = read_labels(outer, message, form->label_sets, &series, err);
+	int r = read_labels(outer, message, form->label_sets, &series, &problem);
+	if (r == -E2BIG) { /* names and values were cut: there are too many. Other series are as they are */
+		ingest->note.reason = REFUSED_LABELS;
+		ingest_reject(ingest, &problem);
+		return 0;
+	}
+	if (r)
+		return error_set(err, r, "%s", problem.message);
 	pb_open_nested(&cursor, outer, message);
 	while (!r && (r = pb_next(&cursor, &field, err)) > 0) {
 		r = 0;
 		if (field.number != 2)
 			continue;
-		struct error problem = {0};
 		r = pb_expect(&cursor, &field, PB_BYTES, "RawProfileSeries.samples", err);
 		if (!r)
-			r = store_sample(form, ingest, &series, &cursor, field.bytes, (*index)++, &problem);
-		if (r == -EINVAL)
-			ingest_reject(ingest, &problem);
-		else if (r && problem.message[0])
-			error_set(err, r, "%s", problem.message);
-		r = r == -EINVAL ? 0 : r;
+			r = store_sample(form, ingest, &series, &cursor, field.bytes, (*index)++, err);
 	}
 	return r;
 }
@@ -186,8 +187,6 @@ static int push_all(const struct raw_series *form, struct ingest *ingest, struct
 		if (r)
 			break;
 	}
-	if (r == -EBADMSG && ingest->note.reason == REFUSALS)
-		ingest->note.reason = REFUSED_MALFORMED;
 	return ingest_finish_all(ingest, r, form->what, err);
 }
 

@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 import { connect } from "node:net";
 import { createRequire } from "node:module";
 import { writeFileSync } from "node:fs";
-import { startServer, request, temporaryDirectory, test, finish, pprofProfile } from "../harness.mjs";
+import { startServer, request, temporaryDirectory, test, finish, pprofProfile, varint } from "../harness.mjs";
 
 const require = createRequire(new URL("../package.json", import.meta.url));
 const grpc = require("@grpc/grpc-js"), loader = require("@grpc/proto-loader"), protobuf = require("protobufjs");
@@ -69,6 +69,29 @@ await test("Connect, protobuf", async () => {
 await test("Connect, protobuf, gzip", async () => {
 	assert.equal((await post(gzipSync(encode(push("gzip"))), "application/proto", { "content-encoding": "gzip" })).status, 200);
 	await stored("gzip");
+});
+await test("a series with too many labels does not keep back the others", async () => {
+	const labels = (count, value) => Array.from({ length: count }, (_, i) => ({ name: `l${i}`, value }));
+	const many = push("many", { more: labels(60, "v") }).series[0], good = push("beside").series[0];
+	assert.equal((await post(encode({ series: [many, good] }), "application/proto")).status, 200);
+	await stored("beside");
+	const answer = await post(encode({ series: [many] }), "application/proto");
+	assert.equal(answer.status, 400, answer.body.toString());
+	assert.match(answer.body.toString(), /too many/);
+	assert.equal(answer.headers["x-wick-limit"], "labels_per_series");
+	const metrics = (await request(server.port, "GET", "/metrics")).body.toString();
+	assert.match(metrics, /\{reason="labels_per_series"\} 2\n/);
+	assert.match(metrics, /wick_ingest_lost_profiles_total 0\n/);
+});
+await test("a value that is no UTF-8 is mended, and cut to what fits", async () => {
+	const pair = (name, value) => Buffer.concat([Buffer.from([10, ...varint(name.length)]), Buffer.from(name), Buffer.from([18, ...varint(value.length)]), value]);
+	const field = (number, data) => Buffer.concat([Buffer.from([number << 3 | 2, ...varint(data.length)]), data]);
+	const raw = pprofProfile([[["leaf", "main"], 10, {}]], { timeNs: BigInt(Date.now()) * 1000000n, durationNs: 10e9 });
+	const series = Buffer.concat([...[["__name__", Buffer.from("process_cpu")], ["service_name", Buffer.from("noise")], ["http_method", Buffer.from("GET")],
+		["noise", Buffer.alloc(4000, 0xff)]].map((label) => field(1, pair(...label))), field(2, field(1, raw))]);
+	const answer = await post(field(1, series), "application/proto");
+	assert.equal(answer.status, 200, answer.body.toString());
+	await stored("noise");
 });
 await test("Connect, JSON, in both spellings", async () => {
 	const message = push("json"), answer = await post(json(message), "application/json; charset=utf-8");
