@@ -85,15 +85,20 @@ static void write_discovery(struct json_writer *json, const struct discovery *di
 	json_end_object(json);
 }
 
+/* A tenant sees its own. */
 struct shown {
+	const struct server *server;
+	const struct net_request *request;
 	const char *job, *health;
 	uint64_t limit;
 };
 
-static int read_question(const struct net_request *request, struct shown *ret, struct error *err)
+static int read_question(const struct server *server, const struct net_request *request, struct shown *ret, struct error *err)
 {
 	const char *limit = net_request_query(request, "limit");
-	*ret = (struct shown){.job = net_request_query(request, "job"),
+	*ret = (struct shown){.server = server,
+			      .request = request,
+			      .job = net_request_query(request, "job"),
 			      .health = net_request_query(request, "health"),
 			      .limit = TARGETS_SHOWN};
 	if (limit && (text_parse_u64(limit, &ret->limit, NULL) < 0 || ret->limit > TARGETS_SHOWN_MAX))
@@ -103,6 +108,19 @@ static int read_question(const struct net_request *request, struct shown *ret, s
 	return 0;
 }
 
+static bool is_own(const struct shown *shown, const struct scrape_job *job)
+{
+	return tenant_owns(shown->server, shown->request, job->tenant);
+}
+
+static bool has_jobs(const struct shown *shown, const struct scrape_config *config)
+{
+	for (size_t i = 0; config && i < config->count; i++)
+		if (is_own(shown, config->jobs[i]))
+			return true;
+	return false;
+}
+
 static void write_targets(struct json_writer *json, const struct scrape *scrape, const struct shown *shown)
 {
 	uint64_t matching = 0, counts[3] = {0};
@@ -110,6 +128,8 @@ static void write_targets(struct json_writer *json, const struct scrape *scrape,
 	json_begin_array(json);
 	for (size_t i = 0; i < scrape->target_count; i++) {
 		const struct scrape_target *target = scrape->targets[i];
+		if (!is_own(shown, target->job))
+			continue;
 		counts[target->health]++;
 		if ((shown->job && strcmp(shown->job, target->job->name)) ||
 		    (shown->health && strcmp(shown->health, health_names[target->health])))
@@ -132,12 +152,13 @@ static void write_all(struct json_writer *json, struct scrape *scrape, const str
 	const struct scrape *from = scrape ? scrape : &nothing;
 	json_begin_object(json);
 	json_key(json, "configured");
-	json_bool(json, from->config && from->config->count > 0);
+	json_bool(json, has_jobs(shown, from->config));
 	write_targets(json, from, shown);
 	json_key(json, "discoveries");
 	json_begin_array(json);
 	for (size_t i = 0; i < from->discovery_count; i++)
-		write_discovery(json, from->discoveries[i]);
+		if (is_own(shown, from->discoveries[i]->job))
+			write_discovery(json, from->discoveries[i]);
 	json_end_array(json);
 	json_key(json, "config");
 	json_begin_object(json);
@@ -154,7 +175,7 @@ void api_targets(void *context, const struct net_request *request, struct net_re
 	struct error err = {0};
 	struct json_writer json;
 	struct shown shown;
-	int r = read_question(request, &shown, &err);
+	int r = read_question(server, request, &shown, &err);
 	if (r < 0) {
 		respond_error(response, 400, err.message);
 		return;

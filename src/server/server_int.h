@@ -130,6 +130,9 @@ int tenant_of_request(struct server *server, const struct net_request *request, 
 		      struct error *err);
 /* The same by name; NULL is the default tenant. */
 int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err);
+/* Whether what is a tenant's by name, NULL being the default one, is that of the request: there may be nothing stored for it
+ * yet. Without tenants everything is everybody's. */
+bool tenant_owns(const struct server *server, const struct net_request *request, const char *name);
 uint64_t tenant_fair_key(void *context, const struct net_request *request); /* net_server_options.fair_key */
 /* A file of the tenant's directory. */
 int tenant_path(const struct server *server, const struct tenant *tenant, const char *name, char *out, size_t size,

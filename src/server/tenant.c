@@ -245,6 +245,12 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 	return r;
 }
 
+bool tenant_owns(const struct server *server, const struct net_request *request, const char *name)
+{
+	const char *own = net_request_header(request, TENANT_HEADER);
+	return !server->options.tenants || strcmp(own ? own : DEFAULT_NAME, name ? name : DEFAULT_NAME) == 0;
+}
+
 uint64_t tenant_fair_key(void *context, const struct net_request *request)
 {
 	const struct server *server = context;

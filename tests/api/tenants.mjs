@@ -195,4 +195,25 @@ await test("tenants are there again after a restart, and without --tenants there
 });
 client.close();
 await server.stop();
+await test("each sees what is scraped for it, stored or not", async () => {
+	const scraping = `${directory}/scraping.yaml`, job = (name, tenant) => `  - {job_name: ${name}, ${tenant ? `tenant: ${tenant}, ` : ""}static_configs: [{targets: ["127.0.0.1:1"]}]}\n`;
+	writeFileSync(scraping, `scrape_configs:\n${job("of-a", "team-a")}${job("of-nobody", "")}${job("more-of-a", "team-a")}`);
+	const jobs = async (port, tenant) => {
+		const answer = JSON.parse((await get("/api/v1/targets", tenant, port)).body);
+		assert.equal(answer.matching, answer.unknown + answer.up + answer.down);
+		assert.equal(answer.configured, answer.targets.length > 0);
+		assert.deepEqual([...new Set(answer.discoveries.map((d) => d.job))].sort(), [...new Set(answer.targets.map((t) => t.job))].sort());
+		return [...new Set(answer.targets.map((t) => t.job))].sort();
+	};
+	let other = await startServer(`${directory}/scraping`, ["--config", scraping, "--tenants"]);
+	for (let i = 0; i < 50 && (await jobs(other.port, "team-a")).length < 2; i++) await new Promise((done) => setTimeout(done, 100));
+	assert.deepEqual(await jobs(other.port, "team-a"), ["more-of-a", "of-a"]);
+	assert.deepEqual(await jobs(other.port, undefined), ["of-nobody"]);
+	assert.deepEqual(await jobs(other.port, "anonymous"), ["of-nobody"]);
+	assert.deepEqual(await jobs(other.port, "team-b"), []);
+	assert.equal(await other.stop(), 0);
+	other = await startServer(`${directory}/scraping`, ["--config", scraping]);
+	assert.deepEqual(await jobs(other.port, "team-a"), ["more-of-a", "of-a", "of-nobody"]);
+	assert.equal(await other.stop(), 0);
+});
 finish();
