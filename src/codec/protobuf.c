@@ -26,6 +26,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define VARINT_BYTES_MAX 10
 
 void pb_open(struct pb_cursor *cursor, struct bytes input)
@@ -152,6 +154,24 @@ int pb_expect(const struct pb_cursor *cursor, const struct pb_field *field, enum
 			 names[wire & 7], offset_of(cursor, cursor->at));
 }
 
+int pb_find_bytes(const struct pb_cursor *outer, struct bytes message, uint32_t number, struct bytes *ret, struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	struct bytes found = {0};
+	int r;
+	if (outer)
+		pb_open_nested(&cursor, outer, message);
+	else
+		pb_open(&cursor, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0)
+		if (field.number == number && field.wire == PB_BYTES)
+			found = field.bytes;
+	if (r == 0)
+		*ret = found;
+	return r;
+}
+
 /* ---- writing ---- */
 
 static size_t put_varint(uint8_t *to, uint64_t value)
@@ -239,6 +259,39 @@ int pb_write_packed(struct buffer *out, uint32_t field, const uint64_t *values, 
 		to += put_varint(to, values[i]);
 	out->len += head_len + len;
 	return 0;
+}
+
+int pb_write_text(struct buffer *out, uint32_t field, struct bytes text)
+{
+	size_t mark;
+	if (text_is_utf8(text))
+		return pb_write_bytes(out, field, text.data, text.len);
+	int r = pb_begin(out, field, &mark);
+	if (r == 0)
+		r = text_append_utf8(out, text);
+	return r < 0 ? r : pb_end(out, mark);
+}
+
+int pb_put_varint(struct buffer *out, uint32_t field, uint64_t value)
+{
+	return value ? pb_write_varint(out, field, value) : 0;
+}
+
+int pb_put_double(struct buffer *out, uint32_t field, double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits ? pb_write_fixed64(out, field, bits) : 0;
+}
+
+int pb_put_text(struct buffer *out, uint32_t field, struct bytes text)
+{
+	return text.len ? pb_write_text(out, field, text) : 0;
+}
+
+int pb_put_string(struct buffer *out, uint32_t field, const char *text)
+{
+	return pb_put_text(out, field, bytes_of_string(text));
 }
 
 /* The mark is the position of the length byte. */

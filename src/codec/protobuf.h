@@ -52,6 +52,10 @@ static inline int pb_packed_varint(struct pb_cursor *cursor, uint64_t *ret, stru
 int pb_expect(const struct pb_cursor *cursor, const struct pb_field *field, enum pb_wire wire, const char *name,
 	      struct error *err);
 
+/* The bytes of a message's field of this number, the last if there are several, as proto3 has it; empty if there is none.
+ * outer: the cursor that the message is of, NULL = none. 0, or -EBADMSG as pb_next(). */
+int pb_find_bytes(const struct pb_cursor *outer, struct bytes message, uint32_t number, struct bytes *ret, struct error *err);
+
 /* Writing appends to a struct buffer; each returns 0, -ENOMEM or -E2BIG. Zero values are written too: callers skip what proto3
  * leaves out. */
 int pb_write_varint(struct buffer *out, uint32_t field, uint64_t value);
@@ -59,6 +63,12 @@ int pb_write_fixed64(struct buffer *out, uint32_t field, uint64_t value);
 int pb_write_bytes(struct buffer *out, uint32_t field, const void *data, size_t len);
 int pb_write_string(struct buffer *out, uint32_t field, const char *text);
 int pb_write_packed(struct buffer *out, uint32_t field, const uint64_t *values, size_t count); /* nothing for count 0 */
+int pb_write_text(struct buffer *out, uint32_t field, struct bytes text); /* what is no UTF-8 becomes U+FFFD */
+/* The same as proto3 has it: nothing for 0, nothing for "". */
+int pb_put_varint(struct buffer *out, uint32_t field, uint64_t value);
+int pb_put_double(struct buffer *out, uint32_t field, double value);
+int pb_put_text(struct buffer *out, uint32_t field, struct bytes text);
+int pb_put_string(struct buffer *out, uint32_t field, const char *text);
 int pb_write_raw_varint(struct buffer *out, uint64_t value);
 /* A nested message of unknown length: begin, write its fields, end. Costs one memmove of the message's bytes at most. */
 int pb_begin(struct buffer *out, uint32_t field, size_t *ret_mark);

@@ -227,13 +227,44 @@ static void test_varint_size(void **state)
 	}
 }
 
+static void test_what_proto3_leaves_out(void **state)
+{
+	struct buffer out;
+	buffer_init(&out, 64);
+	assert_int_equal(pb_put_varint(&out, 1, 0), 0);
+	assert_int_equal(pb_put_double(&out, 2, 0), 0);
+	assert_int_equal(pb_put_string(&out, 3, ""), 0);
+	assert_int_equal(out.len, 0);
+	assert_int_equal(pb_put_varint(&out, 1, 150), 0);
+	assert_int_equal(pb_put_double(&out, 2, -0.0), 0); /* which is not 0 to proto3 */
+	assert_int_equal(pb_put_string(&out, 3, "xyz"), 0);
+	assert_int_equal(pb_write_text(&out, 4, (struct bytes){0}), 0);
+	assert_int_equal(pb_put_text(&out, 3, bytes_of_string("a\xff")), 0);
+	static const char expected[] = "\x08\x96\x01\x11\0\0\0\0\0\0\0\x80\x1a\x03xyz\x22\0\x1a\x04"
+				       "a\xef\xbf\xbd";
+	assert_int_equal(out.len, sizeof(expected) - 1);
+	assert_memory_equal(out.data, expected, out.len);
+	struct bytes found;
+	assert_int_equal(pb_find_bytes(NULL, buffer_bytes(&out), 3, &found, NULL), 0);
+	assert_true(bytes_equal_string(found, "a\xef\xbf\xbd"));		       /* the last */
+	assert_int_equal(pb_find_bytes(NULL, buffer_bytes(&out), 1, &found, NULL), 0); /* a number */
+	assert_int_equal(found.len, 0);
+	assert_int_equal(pb_find_bytes(NULL, (struct bytes){out.data, out.len - 1}, 1, &found, NULL), -EBADMSG);
+	buffer_release(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),	       cmocka_unit_test(test_varints),
-		cmocka_unit_test(test_malformed),      cmocka_unit_test(test_expect),
-		cmocka_unit_test(test_nested_offsets), cmocka_unit_test(test_write_and_read),
-		cmocka_unit_test(test_write_limits),   cmocka_unit_test(test_varint_size),
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_varints),
+		cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_expect),
+		cmocka_unit_test(test_nested_offsets),
+		cmocka_unit_test(test_write_and_read),
+		cmocka_unit_test(test_write_limits),
+		cmocka_unit_test(test_varint_size),
+		cmocka_unit_test(test_what_proto3_leaves_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -361,28 +361,11 @@ void flamebearer_write_json(const struct flamebearer *flamebearer, struct json_w
 	json_int(json, flamebearer->max_self);
 }
 
-static int write_number(struct buffer *out, uint32_t field, int64_t value)
-{
-	return value ? pb_write_varint(out, field, (uint64_t)value) : 0;
-}
-
-/* Names are text to protobuf, which must be UTF-8. */
-static int write_text(struct buffer *out, uint32_t field, struct bytes text)
-{
-	size_t mark;
-	if (text_is_utf8(text))
-		return pb_write_bytes(out, field, text.data, text.len);
-	int r = pb_begin(out, field, &mark);
-	if (!r)
-		r = text_append_utf8(out, text);
-	return r ? r : pb_end(out, mark);
-}
-
 int flamebearer_write_protobuf(const struct flamebearer *flamebearer, struct buffer *out)
 {
 	int r = 0;
 	for (size_t i = 0; !r && i < flamebearer->name_count; i++)
-		r = write_text(out, 1, flamebearer->names[i]);
+		r = pb_write_text(out, 1, flamebearer->names[i]);
 	for (size_t level = 0, at = 0; !r && level < flamebearer->level_count; at = flamebearer->level_ends[level++]) {
 		size_t mark;
 		r = pb_begin(out, 2, &mark);
@@ -393,12 +376,12 @@ int flamebearer_write_protobuf(const struct flamebearer *flamebearer, struct buf
 			r = pb_end(out, mark);
 	}
 	if (!r)
-		r = write_number(out, 3, flamebearer->total);
+		r = pb_put_varint(out, 3, (uint64_t)flamebearer->total);
 	if (!r)
-		r = write_number(out, 4, flamebearer->max_self);
+		r = pb_put_varint(out, 4, (uint64_t)flamebearer->max_self);
 	if (!r)
-		r = write_number(out, 5, flamebearer->left_total);
-	return r ? r : write_number(out, 6, flamebearer->right_total);
+		r = pb_put_varint(out, 5, (uint64_t)flamebearer->left_total);
+	return r ? r : pb_put_varint(out, 6, (uint64_t)flamebearer->right_total);
 }
 
 int flamebearer_write_tree(const struct flame *flame, struct buffer *out, struct error *err)

@@ -23,8 +23,6 @@ struct parca_query {
 	double threshold; /* percent of the total that a node must have; 0 = none */
 };
 int parca_report(struct parca *p, const struct parca_query *in, struct error *err);
-/* A failed write to the answer, said. */
-int parca_too_large(int r, struct error *err);
 
 /* parca_messages.c: for clients that speak JSON. */
 extern const struct pb_json_message parca_empty, parca_types_request, parca_types_answer, parca_labels_request,

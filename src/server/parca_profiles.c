@@ -98,15 +98,9 @@ int ingest_parca_arrow(struct server *server, const struct net_request *request,
 
 static int write_arrow(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
-	struct bytes record = {0};
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
+	struct bytes record;
 	(void)out;
-	pb_open(&cursor, request);
-	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.number == 1 && field.wire == PB_BYTES)
-			record = field.bytes;
+	int r = pb_find_bytes(NULL, request, 1, &record, err);
 	return r < 0 ? r : ingest_parca_arrow(call->server, call->request, record, (struct bytes){0}, call->response, err);
 }
 

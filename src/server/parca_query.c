@@ -60,14 +60,6 @@ static int parse_time(struct pb_cursor *outer, struct bytes message, int64_t *re
 	return 0;
 }
 
-static int take_text(struct parca *p, struct bytes text, const char **ret, struct error *err)
-{
-	if (text.len && memchr(text.data, 0, text.len))
-		return error_set(err, -EINVAL, "a text of the request holds a NUL");
-	*ret = arena_strndup(&p->call.arena, (const char *)text.data, text.len);
-	return *ret ? 0 : error_set(err, -EINVAL, "the request is too large");
-}
-
 /* The fields that the simple requests have, each under its own number. */
 struct fields {
 	uint32_t start, end, time, type, name, query, list, limit, step;
@@ -95,16 +87,16 @@ static int take_field(struct parca *p, struct pb_cursor *cursor, const struct pb
 	if (number == fields->step)
 		return parse_time(cursor, field->bytes, &ret->step_ns, err);
 	if (number == fields->type)
-		return take_text(p, field->bytes, &ret->type, err);
+		return pyroscope_take_text(&p->call, field->bytes, &ret->type, err);
 	if (number == fields->name)
-		return take_text(p, field->bytes, &ret->name, err);
+		return pyroscope_take_text(&p->call, field->bytes, &ret->name, err);
 	if (number == fields->query)
-		return take_text(p, field->bytes, &ret->query, err);
+		return pyroscope_take_text(&p->call, field->bytes, &ret->query, err);
 	if (number != fields->list)
 		return 0;
 	if (ret->list_count == MATCHERS_MAX)
 		return error_set(err, -EINVAL, "a list of the request has more than %d items", MATCHERS_MAX);
-	return take_text(p, field->bytes, &ret->list[ret->list_count++], err);
+	return pyroscope_take_text(&p->call, field->bytes, &ret->list[ret->list_count++], err);
 }
 
 static int parse_simple(struct parca *p, struct bytes message, const struct fields *fields, struct simple *ret,
@@ -154,21 +146,6 @@ static int run(struct rpc_call *call, struct bytes request, int (*answer)(struct
 		return run(call, request, answer_##name, out, err);                                                            \
 	}
 
-int parca_too_large(int r, struct error *err)
-{
-	return r == -E2BIG ? error_set(err, r, "the answer is too large") : r ? error_nomem(err) : 0;
-}
-
-static int write_text(struct buffer *out, uint32_t field, const char *text)
-{
-	return *text ? pb_write_string(out, field, text) : 0;
-}
-
-static int write_number(struct buffer *out, uint32_t field, int64_t value)
-{
-	return value ? pb_write_varint(out, field, (uint64_t)value) : 0;
-}
-
 /* ---- names ---- */
 
 static int write_type(struct buffer *out, const struct profile_type *type)
@@ -177,9 +154,9 @@ static int write_type(struct buffer *out, const struct profile_type *type)
 	size_t mark;
 	int r = pb_begin(out, 1, &mark);
 	for (uint32_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++)
-		r = write_text(out, i + 1, parts[i]);
+		r = pb_put_string(out, i + 1, parts[i]);
 	if (!r)
-		r = write_number(out, 6, type->delta);
+		r = pb_put_varint(out, 6, type->delta);
 	return r ? r : pb_end(out, mark);
 }
 
@@ -201,43 +178,32 @@ static int answer_types(struct parca *p, struct bytes request, struct error *err
 		if (!r)
 			r = write_type(p->out, &type);
 	}
-	return parca_too_large(r, err);
+	return rpc_too_large(r, err);
 }
 HANDLER(types)
 
-static int compare_texts(const void *left, const void *right)
+/* The names that any of the matchers leaves, without doubles, sorted. */
+static int find_names(struct parca *p, const struct simple *in, struct pyroscope_names *ret, struct error *err)
 {
-	return strcmp(*(const char *const *)left, *(const char *const *)right);
+	struct query *query = &p->call.query;
+	size_t lists = in->list_count ? in->list_count : 1;
+	int r = pyroscope_names_init(ret, err);
+	for (size_t i = 0; !r && i < lists; i++) {
+		_cleanup_(query_names_release) struct query_names found = {0};
+		query->selector = in->list_count ? in->list[i] : "";
+		r = *in->name ? query_label_values(p->call.tenant->store, query, in->name, "", 0, &found, &p->call.stats, err)
+			      : query_label_names(p->call.tenant->store, query, &found, &p->call.stats, err);
+		for (size_t k = 0; !r && k < found.count; k++)
+			r = pyroscope_names_add(ret, found.items[k].name, err);
+	}
+	return r ? r : pyroscope_names_finish(ret, err);
 }
 
-/* The names that any of the matchers leaves, without doubles, sorted. */
 static int write_names(struct parca *p, const struct simple *in, struct error *err)
 {
-	struct query_names found[MATCHERS_MAX] = {{0}};
-	size_t lists = in->list_count ? in->list_count : 1, count = 0, total = 0;
-	int r = 0;
-	for (size_t i = 0; !r && i < lists; i++) {
-		struct query *query = &p->call.query;
-		query->selector = in->list_count ? in->list[i] : "";
-		r = *in->name
-			    ? query_label_values(p->call.tenant->store, query, in->name, "", 0, &found[i], &p->call.stats, err)
-			    : query_label_names(p->call.tenant->store, query, &found[i], &p->call.stats, err);
-		total += found[i].count;
-	}
-	_cleanup_(mem_freep) const char **names = r ? NULL : mem_alloc_array(total, sizeof(*names));
-	for (size_t i = 0; names && i < lists; i++)
-		for (size_t k = 0; k < found[i].count; k++)
-			names[count++] = found[i].items[k].name;
-	if (names && count)
-		qsort(names, count, sizeof(*names), compare_texts);
-	for (size_t i = 0; !r && names && i < count; i++)
-		if (i == 0 || strcmp(names[i - 1], names[i]) != 0)
-			r = parca_too_large(pb_write_string(p->out, 1, names[i]), err);
-	if (!r && !names)
-		r = error_nomem(err);
-	for (size_t i = 0; i < lists; i++)
-		query_names_release(&found[i]);
-	return r;
+	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
+	int r = find_names(p, in, &names, err);
+	return r ? r : pyroscope_write_names(&names, p->out, err);
 }
 
 static int answer_labels(struct parca *p, struct bytes request, struct error *err)
@@ -271,27 +237,20 @@ static int answer_has_data(struct parca *p, struct bytes request, struct error *
 	struct store_stats stats;
 	(void)request;
 	store_get_stats(p->call.tenant->store, &stats);
-	return parca_too_large(write_number(p->out, 1, stats.newest_ns != 0), err);
+	return rpc_too_large(pb_put_varint(p->out, 1, stats.newest_ns != 0), err);
 }
 HANDLER(has_data)
 
 /* ---- values over time ---- */
-
-static int write_double(struct buffer *out, uint32_t field, double value)
-{
-	uint64_t bits;
-	memcpy(&bits, &value, sizeof(bits));
-	return bits ? pb_write_fixed64(out, field, bits) : 0;
-}
 
 static int write_time(struct buffer *out, uint32_t field, int64_t ns)
 {
 	size_t mark;
 	int r = pb_begin(out, field, &mark);
 	if (!r)
-		r = write_number(out, 1, ns / NS_PER_S);
+		r = pb_put_varint(out, 1, (uint64_t)(ns / NS_PER_S));
 	if (!r)
-		r = write_number(out, 2, ns % NS_PER_S);
+		r = pb_put_varint(out, 2, (uint64_t)(ns % NS_PER_S));
 	return r ? r : pb_end(out, mark);
 }
 
@@ -300,20 +259,9 @@ static int write_value_type(struct buffer *out, uint32_t field, const char *type
 	size_t mark;
 	int r = pb_begin(out, field, &mark);
 	if (!r)
-		r = write_text(out, 1, type);
+		r = pb_put_string(out, 1, type);
 	if (!r)
-		r = write_text(out, 2, unit);
-	return r ? r : pb_end(out, mark);
-}
-
-static int write_label(struct buffer *out, const char *name, const char *value)
-{
-	size_t mark;
-	int r = pb_begin(out, 1, &mark);
-	if (!r)
-		r = write_text(out, 1, name);
-	if (!r)
-		r = write_text(out, 2, value);
+		r = pb_put_string(out, 2, unit);
 	return r ? r : pb_end(out, mark);
 }
 
@@ -321,10 +269,10 @@ static int write_labels(struct buffer *out, const struct query_series_row *row)
 {
 	size_t mark;
 	int r = pb_begin(out, 1, &mark);
-	for (size_t i = 0; !r && i < row->labels.count; i++)
-		r = write_label(out, row->labels.items[i].name, row->labels.items[i].value);
+	if (!r)
+		r = pyroscope_write_labels(out, &row->labels);
 	if (!r && row->others)
-		r = write_label(out, "__others__", "true");
+		r = pyroscope_write_label(out, "__others__", "true");
 	return r ? r : pb_end(out, mark);
 }
 
@@ -335,11 +283,11 @@ static int write_point(struct buffer *out, const struct query_series *series, co
 	if (!r)
 		r = write_time(out, 1, point->time_ns);
 	if (!r)
-		r = write_number(out, 2, point->value);
+		r = pb_put_varint(out, 2, (uint64_t)point->value);
 	if (!r)
-		r = write_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
+		r = pb_put_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
 	if (!r)
-		r = write_number(out, 4, series->step_ns);
+		r = pb_put_varint(out, 4, (uint64_t)series->step_ns);
 	return r ? r : pb_end(out, mark);
 }
 
@@ -398,7 +346,7 @@ static int answer_query_range(struct parca *p, struct bytes request, struct erro
 		return r;
 	for (size_t i = 0; !r && i < series.count; i++)
 		r = write_series(p->out, &series, &series.rows[i]);
-	return parca_too_large(r, err);
+	return rpc_too_large(r, err);
 }
 HANDLER(query_range)
 
@@ -416,7 +364,7 @@ static int parse_selection(struct parca *p, struct pb_cursor *outer, struct byte
 		if (field.wire != PB_BYTES)
 			continue;
 		if (field.number == (merge ? 1u : 2u))
-			r = take_text(p, field.bytes, &ret->query, err);
+			r = pyroscope_take_text(&p->call, field.bytes, &ret->query, err);
 		else if (field.number == (merge ? 2u : 1u))
 			r = parse_time(&cursor, field.bytes, &ret->from_ns, err);
 		else if (merge && field.number == 3)

@@ -84,24 +84,6 @@ static int graph_build(struct graph *graph, double threshold, struct error *err)
 
 /* ---- nested messages ---- */
 
-static int write_number(struct buffer *out, uint32_t field, int64_t value)
-{
-	return value ? pb_write_varint(out, field, (uint64_t)value) : 0;
-}
-
-static int write_bytes(struct buffer *out, uint32_t field, struct bytes text)
-{
-	size_t mark;
-	if (text.len == 0)
-		return 0;
-	if (text_is_utf8(text))
-		return pb_write_bytes(out, field, text.data, text.len);
-	int r = pb_begin(out, field, &mark);
-	if (!r)
-		r = text_append_utf8(out, text);
-	return r ? r : pb_end(out, mark);
-}
-
 /* Of a node or a row of the table: what it is. */
 static int write_meta(struct buffer *out, struct bytes name, struct bytes file, struct bytes binary, uint32_t line)
 {
@@ -110,18 +92,18 @@ static int write_meta(struct buffer *out, struct bytes name, struct bytes file, 
 	if (!r && binary.len) {
 		r = pb_begin(out, 2, &part);
 		if (!r)
-			r = write_bytes(out, 5, binary);
+			r = pb_put_text(out, 5, binary);
 		if (!r)
 			r = pb_end(out, part);
 	}
 	if (!r)
 		r = pb_begin(out, 3, &part);
 	if (!r)
-		r = write_number(out, 2, line);
+		r = pb_put_varint(out, 2, line);
 	if (!r)
-		r = write_bytes(out, 3, name);
+		r = pb_put_text(out, 3, name);
 	if (!r)
-		r = write_bytes(out, 5, file);
+		r = pb_put_text(out, 5, file);
 	if (!r)
 		r = pb_end(out, part);
 	return r ? r : pb_end(out, meta);
@@ -135,8 +117,8 @@ static int write_own(const struct graph *graph, uint32_t row, struct buffer *out
 				 intern_get(&tree->strings, node->binary), node->line)
 		    : 0;
 	if (!r)
-		r = write_number(out, row ? 2 : 1, node->total);
-	return r ? r : write_number(out, row ? 3 : 2, diff_of(graph, graph->nodes[row]));
+		r = pb_put_varint(out, row ? 2 : 1, (uint64_t)node->total);
+	return r ? r : pb_put_varint(out, row ? 3 : 2, (uint64_t)diff_of(graph, graph->nodes[row]));
 }
 
 /* Lengths come before what is nested, and trees are deep: they are found first, from the leaves up, so that nothing is moved.
@@ -168,25 +150,25 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 		if (!r)
 			r = buffer_append(out, own.data + start, ends[row] - start);
 	}
-	return parca_too_large(r, err);
+	return rpc_too_large(r, err);
 }
 
 static int report_flamegraph(struct parca *p, const struct graph *graph, struct error *err)
 {
 	size_t mark;
-	int r = parca_too_large(pb_begin(p->out, 5, &mark), err);
+	int r = rpc_too_large(pb_begin(p->out, 5, &mark), err);
 	if (!r)
 		r = write_nodes(graph, p->out, err);
 	if (r)
 		return r;
-	r = write_number(p->out, 2, graph->tree->total);
+	r = pb_put_varint(p->out, 2, (uint64_t)graph->tree->total);
 	if (!r)
-		r = write_bytes(p->out, 3, bytes_of_string(graph->tree->unit));
+		r = pb_put_string(p->out, 3, graph->tree->unit);
 	if (!r)
-		r = write_number(p->out, 4, graph->height);
+		r = pb_put_varint(p->out, 4, (uint64_t)graph->height);
 	if (!r)
-		r = write_number(p->out, 10, graph->trimmed);
-	return parca_too_large(r ? r : pb_end(p->out, mark), err);
+		r = pb_put_varint(p->out, 10, (uint64_t)graph->trimmed);
+	return rpc_too_large(r ? r : pb_end(p->out, mark), err);
 }
 
 /* ---- a table ---- */
@@ -324,12 +306,12 @@ static int report_arrow(struct parca *p, const struct graph *graph, struct error
 	if (!r)
 		r = pb_write_bytes(p->out, 1, record.data, record.len);
 	if (!r)
-		r = write_bytes(p->out, 2, bytes_of_string(graph->tree->unit));
+		r = pb_put_string(p->out, 2, graph->tree->unit);
 	if (!r)
-		r = write_number(p->out, 3, graph->height);
+		r = pb_put_varint(p->out, 3, (uint64_t)graph->height);
 	if (!r)
-		r = write_number(p->out, 4, graph->trimmed);
-	return parca_too_large(r ? r : pb_end(p->out, mark), err);
+		r = pb_put_varint(p->out, 4, (uint64_t)graph->trimmed);
+	return rpc_too_large(r ? r : pb_end(p->out, mark), err);
 }
 
 /* ---- the rest ---- */
@@ -342,7 +324,7 @@ static int write_top_row(struct buffer *out, struct bytes name, struct bytes fil
 	if (!r)
 		r = write_meta(out, name, file, binary, line);
 	for (uint32_t i = 0; !r && i < 3; i++)
-		r = write_number(out, i + 2, values[i]);
+		r = pb_put_varint(out, i + 2, (uint64_t)values[i]);
 	return r ? r : pb_end(out, mark);
 }
 
@@ -367,24 +349,24 @@ static int write_top_rows(struct parca *p, const struct parca_query *in, const s
 			(int64_t[]){row->total, row->self, diff_table_change(&compared, row->base_total, row->total)});
 	}
 	*ret_count = table.count + compared.count;
-	return parca_too_large(r, err);
+	return rpc_too_large(r, err);
 }
 
 static int report_top(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
 		      struct error *err)
 {
 	size_t mark, count;
-	int r = parca_too_large(pb_begin(p->out, 7, &mark), err);
+	int r = rpc_too_large(pb_begin(p->out, 7, &mark), err);
 	if (!r)
 		r = write_top_rows(p, in, flame, diff, &count, err);
 	if (r)
 		return r;
-	r = write_number(p->out, 2, (int64_t)count);
+	r = pb_put_varint(p->out, 2, count);
 	if (!r)
-		r = write_number(p->out, 3, (int64_t)count);
+		r = pb_put_varint(p->out, 3, count);
 	if (!r)
-		r = write_bytes(p->out, 4, bytes_of_string(diff ? diff->tree->unit : flame->unit));
-	return parca_too_large(r ? r : pb_end(p->out, mark), err);
+		r = pb_put_string(p->out, 4, diff ? diff->tree->unit : flame->unit);
+	return rpc_too_large(r ? r : pb_end(p->out, mark), err);
 }
 
 static int merge(struct parca *p, const struct parca_selection *selection, struct profile **ret, struct error *err)
@@ -402,7 +384,7 @@ static int report_pprof(struct parca *p, const struct profile *profile, struct e
 	_cleanup_(buffer_release) struct buffer pprof;
 	buffer_init(&pprof, p->out->max);
 	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
-	return r ? r : parca_too_large(pb_write_bytes(p->out, 6, pprof.data, pprof.len), err);
+	return r ? r : rpc_too_large(pb_write_bytes(p->out, 6, pprof.data, pprof.len), err);
 }
 
 static int report_graph(struct parca *p, const struct parca_query *in, const struct flame *tree, const struct diff *diff,
@@ -434,7 +416,7 @@ static int report_diff(struct parca *p, const struct parca_query *in, struct pro
 		r = diff_trim(diff, NODES_MAX, err);
 	if (!r)
 		r = in->report == REPORT_TOP ? report_top(p, in, NULL, diff, err) : report_graph(p, in, diff->tree, diff, err);
-	return r ? r : parca_too_large(write_number(p->out, 9, diff->tree->total), err);
+	return r ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)diff->tree->total), err);
 }
 
 int parca_report(struct parca *p, const struct parca_query *in, struct error *err)
@@ -458,5 +440,5 @@ int parca_report(struct parca *p, const struct parca_query *in, struct error *er
 		r = in->report == REPORT_PPROF ? report_pprof(p, profile, err)
 		    : top		       ? report_top(p, in, flame, NULL, err)
 					       : report_graph(p, in, flame, NULL, err);
-	return r ? r : parca_too_large(write_number(p->out, 9, flame->total), err);
+	return r ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)flame->total), err);
 }

@@ -35,19 +35,6 @@ static enum grpc_code fail(struct net_response *response, enum grpc_code code, c
 	return code;
 }
 
-static int read_record(struct bytes message, struct bytes *ret, struct error *err)
-{
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	*ret = (struct bytes){0};
-	pb_open(&cursor, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.number == 1 && field.wire == PB_BYTES)
-			*ret = field.bytes;
-	return r;
-}
-
 static enum grpc_code keep(struct server *server, struct net_stream *stream, struct bytes samples,
 			   struct net_response *response)
 {
@@ -97,7 +84,7 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 	struct writing *writing = *net_stream_slot(stream);
 	struct error err = {0};
 	struct bytes record;
-	int r = read_record(message, &record, &err);
+	int r = pb_find_bytes(NULL, message, 1, &record, &err);
 	if (r)
 		return fail(response, GRPC_INVALID_ARGUMENT, err.message);
 	if (record.len == 0)

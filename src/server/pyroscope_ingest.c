@@ -393,7 +393,7 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 }
 
 struct form {
-	struct bytes profile, previous, config, jfr, labels;
+	struct bytes profile, previous, config, jfr;
 };
 
 static int read_form(const char *content_type, struct bytes body, struct form *ret, struct error *err)
@@ -406,8 +406,7 @@ static int read_form(const char *content_type, struct bytes body, struct form *r
 	} fields[] = {{"profile", &ret->profile},
 		      {"prev_profile", &ret->previous},
 		      {"sample_type_config", &ret->config},
-		      {"jfr", &ret->jfr},
-		      {"labels", &ret->labels}};
+		      {"jfr", &ret->jfr}};
 	*ret = (struct form){0};
 	int r = multipart_open(&multipart, content_type, body, err);
 	while (!r && (r = multipart_next(&multipart, &part, err)) > 0) {

@@ -50,8 +50,7 @@ struct pyroscope_request {
 	double step;
 	const char *type, *selector, *name; /* "" = not there */
 	struct pyroscope_list matchers, labels, profiles, traces, spans, call_site;
-	uint64_t keep_locations;
-	bool pgo, aggregate_callees;
+	bool pgo;
 	bool any_type; /* no type of its own: the selector may have one */
 	struct bytes left, right;
 };
@@ -75,10 +74,12 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 /* Keeps the account of the call and adds its headers; r is its outcome. */
 void pyroscope_finish(struct pyroscope *p, int r, const struct error *err);
 
-/* pyroscope_parse.c. Texts live in p->arena, of which alone it makes use. -EBADMSG, -EINVAL. */
+/* Texts live in p->arena, of which alone it makes use. -EBADMSG, -EINVAL. */
 int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pyroscope_layout *layout,
 		    struct pyroscope_request *ret, struct error *err);
 extern const struct pyroscope_layout pyroscope_stacktraces_layout;
+/* A copy in p->arena. -EINVAL: it is too long, or has a NUL. */
+int pyroscope_take_text(struct pyroscope *p, struct bytes text, const char **ret, struct error *err);
 
 /* The type and the selector of a request, and its range, which must be there. */
 int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, struct error *err);
@@ -119,6 +120,13 @@ struct pyroscope_names {
 	size_t count;
 };
 void pyroscope_names_release(struct pyroscope_names *names);
+int pyroscope_names_init(struct pyroscope_names *names, struct error *err);
+int pyroscope_names_add(struct pyroscope_names *names, const char *text, struct error *err);
+int pyroscope_names_finish(struct pyroscope_names *names, struct error *err);
+/* Parts of answers, Parca's as well, each field 1: repeated strings, { 1 name  2 value }, and this repeated. */
+int pyroscope_write_names(const struct pyroscope_names *names, struct buffer *out, struct error *err);
+int pyroscope_write_label(struct buffer *out, const char *name, const char *value);
+int pyroscope_write_labels(struct buffer *out, const struct labels *labels);
 /* Profile types as these clients write them: without ":delta". */
 int pyroscope_types(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret, struct error *err);
 int pyroscope_label_names(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret,

@@ -49,13 +49,13 @@ void pyroscope_names_release(struct pyroscope_names *names)
 	*names = (struct pyroscope_names){0};
 }
 
-static int names_init(struct pyroscope_names *names, struct error *err)
+int pyroscope_names_init(struct pyroscope_names *names, struct error *err)
 {
 	*names = (struct pyroscope_names){0};
 	return intern_init(&names->texts, NAMES_BYTES_MAX) ? error_nomem(err) : 0;
 }
 
-static int add_name(struct pyroscope_names *names, const char *text, struct error *err)
+int pyroscope_names_add(struct pyroscope_names *names, const char *text, struct error *err)
 {
 	uint32_t id;
 	int r = intern_add_string(&names->texts, text, &id);
@@ -69,7 +69,7 @@ static int compare_texts(const void *left, const void *right)
 	return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-static int names_finish(struct pyroscope_names *names, struct error *err)
+int pyroscope_names_finish(struct pyroscope_names *names, struct error *err)
 {
 	names->items = mem_alloc_array(names->texts.count, sizeof(*names->items));
 	if (!names->items)
@@ -92,20 +92,20 @@ static int add_types(struct pyroscope *p, const char *label, struct pyroscope_na
 		struct profile_type type;
 		r = profile_type_parse(found.items[i].name, &type, err);
 		if (!r)
-			r = add_name(to, query_type_label_value(label, &type, text), err);
+			r = pyroscope_names_add(to, query_type_label_value(label, &type, text), err);
 	}
 	return r;
 }
 
 int pyroscope_types(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret, struct error *err)
 {
-	int r = names_init(ret, err);
+	int r = pyroscope_names_init(ret, err);
 	if (!r)
 		r = set_range(p, in, err);
 	p->query.selector = "";
 	if (!r)
 		r = add_types(p, "__profile_type__", ret, err);
-	return r ? r : names_finish(ret, err);
+	return r ? r : pyroscope_names_finish(ret, err);
 }
 
 static int add_label_names(struct pyroscope *p, struct pyroscope_names *to, struct error *err)
@@ -114,23 +114,23 @@ static int add_label_names(struct pyroscope *p, struct pyroscope_names *to, stru
 	const char *name;
 	int r = query_label_names(p->tenant->store, &p->query, &found, &p->stats, err);
 	for (size_t i = 0; !r && i < found.count; i++)
-		r = add_name(to, found.items[i].name, err);
+		r = pyroscope_names_add(to, found.items[i].name, err);
 	for (size_t i = 0; !r && found.count && (name = query_type_label_name(i)); i++)
-		r = add_name(to, name, err);
+		r = pyroscope_names_add(to, name, err);
 	return r;
 }
 
 int pyroscope_label_names(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret,
 			  struct error *err)
 {
-	int r = names_init(ret, err);
+	int r = pyroscope_names_init(ret, err);
 	if (!r)
 		r = set_range(p, in, err);
 	for (size_t i = 0; !r && i < matcher_count(in); i++) {
 		p->query.selector = matcher(in, i);
 		r = add_label_names(p, ret, err);
 	}
-	return r ? r : names_finish(ret, err);
+	return r ? r : pyroscope_names_finish(ret, err);
 }
 
 static int add_label_values(struct pyroscope *p, const char *label, struct pyroscope_names *to, struct error *err)
@@ -138,7 +138,7 @@ static int add_label_values(struct pyroscope *p, const char *label, struct pyros
 	_cleanup_(query_names_release) struct query_names found = {0};
 	int r = query_label_values(p->tenant->store, &p->query, label, "", 0, &found, &p->stats, err);
 	for (size_t i = 0; !r && i < found.count; i++)
-		r = add_name(to, found.items[i].name, err);
+		r = pyroscope_names_add(to, found.items[i].name, err);
 	return r;
 }
 
@@ -147,7 +147,7 @@ int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *
 {
 	char text[PROFILE_TYPE_TEXT_MAX];
 	static const struct profile_type none;
-	int r = names_init(ret, err);
+	int r = pyroscope_names_init(ret, err);
 	if (!r)
 		r = set_range(p, in, err);
 	if (!r && !*in->name)
@@ -157,7 +157,7 @@ int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *
 		r = query_type_label_value(in->name, &none, text) ? add_types(p, in->name, ret, err)
 								  : add_label_values(p, in->name, ret, err);
 	}
-	return r ? r : names_finish(ret, err);
+	return r ? r : pyroscope_names_finish(ret, err);
 }
 
 /* ---- series ---- */

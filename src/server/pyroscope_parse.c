@@ -10,7 +10,7 @@ const struct pyroscope_layout pyroscope_stacktraces_layout = {{0, FIELD_TYPE, FI
 							       FIELD_MAX_NODES, FIELD_FORMAT, FIELD_STACKS, FIELD_PROFILES, 0,
 							       FIELD_TRACES, FIELD_SPANS}};
 
-static int take_text(struct pyroscope *p, struct bytes text, const char **ret, struct error *err)
+int pyroscope_take_text(struct pyroscope *p, struct bytes text, const char **ret, struct error *err)
 {
 	if (text.len && memchr(text.data, 0, text.len))
 		return error_set(err, -EINVAL, "a text of the request holds a NUL");
@@ -35,25 +35,8 @@ static int take_item(struct pyroscope *p, struct pyroscope_list *list, struct by
 		list->items = items;
 		list->capacity = capacity;
 	}
-	int r = take_text(p, text, &list->items[list->count], err);
+	int r = pyroscope_take_text(p, text, &list->items[list->count], err);
 	list->count += r == 0;
-	return r;
-}
-
-/* types.v1.GoPGO { 1 keep_locations  2 aggregate_callees } */
-static int parse_pgo(struct pb_cursor *outer, struct bytes message, struct pyroscope_request *ret, struct error *err)
-{
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	ret->pgo = true;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		if (field.number == 1 && field.wire == PB_VARINT)
-			ret->keep_locations = field.value;
-		else if (field.number == 2 && field.wire == PB_VARINT)
-			ret->aggregate_callees = field.value != 0;
-	}
 	return r;
 }
 
@@ -61,20 +44,16 @@ static int parse_pgo(struct pb_cursor *outer, struct bytes message, struct pyros
 static int parse_stacks(struct pyroscope *p, struct pb_cursor *outer, struct bytes message, struct pyroscope_request *ret,
 			struct error *err)
 {
-	struct pb_cursor cursor, location;
-	struct pb_field field, part;
+	struct pb_cursor cursor;
+	struct pb_field field;
+	struct bytes name;
 	int r;
 	pb_open_nested(&cursor, outer, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
-		struct bytes name = {0};
-		if (field.number == 2 && field.wire == PB_BYTES && (r = parse_pgo(&cursor, field.bytes, ret, err)))
-			return r;
+		ret->pgo |= field.number == 2 && field.wire == PB_BYTES;
 		if (field.number != 1 || field.wire != PB_BYTES)
 			continue;
-		pb_open_nested(&location, &cursor, field.bytes);
-		while ((r = pb_next(&location, &part, err)) > 0)
-			if (part.number == 1 && part.wire == PB_BYTES)
-				name = part.bytes;
+		r = pb_find_bytes(&cursor, field.bytes, 1, &name, err);
 		if (!r)
 			r = take_item(p, &ret->call_site, name, err);
 		if (r)
@@ -102,9 +81,9 @@ static int parse_bytes(struct pyroscope *p, struct pb_cursor *cursor, const stru
 		       struct pyroscope_request *ret, struct error *err)
 {
 	switch (kind) {
-	case FIELD_TYPE: return take_text(p, field->bytes, &ret->type, err);
-	case FIELD_SELECTOR: return take_text(p, field->bytes, &ret->selector, err);
-	case FIELD_NAME: return take_text(p, field->bytes, &ret->name, err);
+	case FIELD_TYPE: return pyroscope_take_text(p, field->bytes, &ret->type, err);
+	case FIELD_SELECTOR: return pyroscope_take_text(p, field->bytes, &ret->selector, err);
+	case FIELD_NAME: return pyroscope_take_text(p, field->bytes, &ret->name, err);
 	case FIELD_MATCHERS: return take_item(p, &ret->matchers, field->bytes, err);
 	case FIELD_LABELS: return take_item(p, &ret->labels, field->bytes, err);
 	case FIELD_PROFILES: return take_item(p, &ret->profiles, field->bytes, err);

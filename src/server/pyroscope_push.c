@@ -119,14 +119,8 @@ static void place_at_zero(struct profile *profile)
 static int store_sample(const struct raw_series *form, struct ingest *ingest, struct series *series, struct pb_cursor *outer,
 			struct bytes message, size_t index, struct error *err)
 {
-	struct bytes raw = {0};
-	struct pb_cursor cursor;
-	struct pb_field field;
-	int r;
-	pb_open_nested(&cursor, outer, message);
-	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.number == 1 && field.wire == PB_BYTES)
-			raw = field.bytes;
+	struct bytes raw;
+	int r = pb_find_bytes(outer, message, 1, &raw, err);
 	if (r < 0)
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = NULL;

@@ -64,28 +64,6 @@ static int run(struct rpc_call *call, struct bytes request, const struct pyrosco
 		return run(call, request, &layout, answer_##name, out, err);                                                   \
 	}
 
-static int too_large(int r, struct error *err)
-{
-	return r == -E2BIG ? error_set(err, r, "the answer is too large") : r ? error_nomem(err) : 0;
-}
-
-static int write_text(struct buffer *out, uint32_t field, const char *text)
-{
-	return *text ? pb_write_string(out, field, text) : 0;
-}
-
-static int write_number(struct buffer *out, uint32_t field, uint64_t value)
-{
-	return value ? pb_write_varint(out, field, value) : 0;
-}
-
-static int write_double(struct buffer *out, uint32_t field, double value)
-{
-	uint64_t bits;
-	memcpy(&bits, &value, sizeof(bits));
-	return bits ? pb_write_fixed64(out, field, bits) : 0;
-}
-
 /* ---- names ---- */
 
 static int write_type(struct buffer *out, const char *id)
@@ -97,7 +75,7 @@ static int write_type(struct buffer *out, const char *id)
 		r = pb_begin(out, 1, &mark);
 	const char *parts[] = {id, type.name, NULL, type.sample_type, type.sample_unit, type.period_type, type.period_unit};
 	for (uint32_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++)
-		r = parts[i] ? write_text(out, i + 1, parts[i]) : 0;
+		r = parts[i] ? pb_put_string(out, i + 1, parts[i]) : 0;
 	return r ? r : pb_end(out, mark);
 }
 
@@ -109,23 +87,23 @@ static int answer_types(struct pyroscope *p, const struct pyroscope_request *in,
 		return r;
 	for (size_t i = 0; !r && i < names.count; i++)
 		r = write_type(out, names.items[i]);
-	return too_large(r, err);
+	return rpc_too_large(r, err);
 }
 HANDLER(types, 0, FIELD_START, FIELD_END)
 
-static int write_names(const struct pyroscope_names *names, struct buffer *out, struct error *err)
+int pyroscope_write_names(const struct pyroscope_names *names, struct buffer *out, struct error *err)
 {
 	int r = 0;
 	for (size_t i = 0; !r && i < names->count; i++)
 		r = pb_write_string(out, 1, names->items[i]);
-	return too_large(r, err);
+	return rpc_too_large(r, err);
 }
 
 static int answer_label_names(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = pyroscope_label_names(p, in, &names, err);
-	return r ? r : write_names(&names, out, err);
+	return r ? r : pyroscope_write_names(&names, out, err);
 }
 HANDLER(label_names, 0, FIELD_MATCHERS, FIELD_START, FIELD_END)
 
@@ -133,24 +111,26 @@ static int answer_label_values(struct pyroscope *p, const struct pyroscope_reque
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = pyroscope_label_values(p, in, &names, err);
-	return r ? r : write_names(&names, out, err);
+	return r ? r : pyroscope_write_names(&names, out, err);
 }
 HANDLER(label_values, 0, FIELD_NAME, FIELD_MATCHERS, FIELD_START, FIELD_END)
 
-/* Repeated LabelPairs as field 1. */
-static int write_labels(struct buffer *out, const struct labels *labels)
+int pyroscope_write_label(struct buffer *out, const char *name, const char *value)
+{
+	size_t mark;
+	int r = pb_begin(out, 1, &mark);
+	if (!r)
+		r = pb_put_string(out, 1, name);
+	if (!r)
+		r = pb_put_string(out, 2, value);
+	return r ? r : pb_end(out, mark);
+}
+
+int pyroscope_write_labels(struct buffer *out, const struct labels *labels)
 {
 	int r = 0;
-	for (size_t i = 0; !r && i < labels->count; i++) {
-		size_t mark;
-		r = pb_begin(out, 1, &mark);
-		if (!r)
-			r = write_text(out, 1, labels->items[i].name);
-		if (!r)
-			r = write_text(out, 2, labels->items[i].value);
-		if (!r)
-			r = pb_end(out, mark);
-	}
+	for (size_t i = 0; !r && i < labels->count; i++)
+		r = pyroscope_write_label(out, labels->items[i].name, labels->items[i].value);
 	return r;
 }
 
@@ -164,11 +144,11 @@ static int answer_series_sets(struct pyroscope *p, const struct pyroscope_reques
 		size_t mark;
 		r = pb_begin(out, 2, &mark);
 		if (!r)
-			r = write_labels(out, &sets.items[i]);
+			r = pyroscope_write_labels(out, &sets.items[i]);
 		if (!r)
 			r = pb_end(out, mark);
 	}
-	return too_large(r, err);
+	return rpc_too_large(r, err);
 }
 HANDLER(series_sets, 0, FIELD_MATCHERS, FIELD_LABELS, FIELD_START, FIELD_END)
 
@@ -179,13 +159,13 @@ static int write_row(struct buffer *out, const struct pyroscope_row *row)
 	size_t mark, point;
 	int r = pb_begin(out, 1, &mark);
 	if (!r)
-		r = write_labels(out, &row->labels);
+		r = pyroscope_write_labels(out, &row->labels);
 	for (size_t i = 0; !r && i < row->count; i++) {
 		r = pb_begin(out, 2, &point);
 		if (!r)
-			r = write_double(out, 1, row->points[i].value);
+			r = pb_put_double(out, 1, row->points[i].value);
 		if (!r)
-			r = write_number(out, 2, (uint64_t)row->points[i].time_ms);
+			r = pb_put_varint(out, 2, (uint64_t)row->points[i].time_ms);
 		if (!r)
 			r = pb_end(out, point);
 	}
@@ -200,7 +180,7 @@ static int answer_select_series(struct pyroscope *p, const struct pyroscope_requ
 		return r;
 	for (size_t i = 0; !r && i < series.count; i++)
 		r = write_row(out, &series.rows[i]);
-	return too_large(r, err);
+	return rpc_too_large(r, err);
 }
 HANDLER(select_series, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_LABELS, FIELD_STEP, FIELD_AGGREGATION,
 	FIELD_STACKS, FIELD_LIMIT, FIELD_EXEMPLARS)
@@ -213,7 +193,7 @@ static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatma
 		counts[i] = (uint64_t)slot->counts[i];
 	int r = pb_begin(out, 2, &mark);
 	if (!r)
-		r = write_number(out, 1, (uint64_t)slot->time_ms);
+		r = pb_put_varint(out, 1, (uint64_t)slot->time_ms);
 	if (!r) /* packed doubles: little-endian as they are in memory */
 		r = pb_write_bytes(out, 2, heatmap->rows, sizeof(heatmap->rows));
 	if (!r)
@@ -231,13 +211,13 @@ static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *i
 		size_t mark;
 		r = pb_begin(out, 1, &mark);
 		if (!r)
-			r = write_labels(out, &heatmap.groups[i]);
+			r = pyroscope_write_labels(out, &heatmap.groups[i]);
 		for (size_t k = 0; !r && k < heatmap.slot_counts[i]; k++)
 			r = write_slot(out, &heatmap, &heatmap.slots[i][k]);
 		if (!r)
 			r = pb_end(out, mark);
 	}
-	return too_large(r, err);
+	return rpc_too_large(r, err);
 }
 HANDLER(heatmap, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_STEP, FIELD_LABELS, FIELD_HEATMAP,
 	FIELD_EXEMPLARS, FIELD_LIMIT)
@@ -252,7 +232,7 @@ static int write_flamegraph(const struct flamebearer *flamebearer, struct buffer
 		r = flamebearer_write_protobuf(flamebearer, out);
 	if (!r)
 		r = pb_end(out, mark);
-	return too_large(r, err);
+	return rpc_too_large(r, err);
 }
 
 static int answer_flame(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -269,7 +249,7 @@ static int answer_flame(struct pyroscope *p, const struct pyroscope_request *in,
 		r = pb_begin(out, 2, &mark);
 		if (!r)
 			r = flamebearer_write_tree(flame, out, err);
-		return r ? r : too_large(pb_end(out, mark), err);
+		return r ? r : rpc_too_large(pb_end(out, mark), err);
 	}
 	r = flamebearer_of_flame(flame, &flamebearer, err);
 	return r ? r : write_flamegraph(&flamebearer, out, err);
@@ -290,19 +270,19 @@ static int answer_pprof_inside(struct pyroscope *p, const struct pyroscope_reque
 	int r = pb_begin(out, 5, &outer);
 	if (!r)
 		r = pb_begin(out, 1, &inner);
-	r = r ? too_large(r, err) : answer_pprof(p, in, out, err);
+	r = r ? rpc_too_large(r, err) : answer_pprof(p, in, out, err);
 	if (r)
 		return r;
 	r = pb_end(out, inner);
-	return too_large(r ? r : pb_end(out, outer), err);
+	return rpc_too_large(r ? r : pb_end(out, outer), err);
 }
 
 static int answer_dot(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	size_t mark;
 	int r = pb_begin(out, 3, &mark);
-	r = r ? too_large(r, err) : pyroscope_dot(p, in, out, err);
-	return r ? r : too_large(pb_end(out, mark), err);
+	r = r ? rpc_too_large(r, err) : pyroscope_dot(p, in, out, err);
+	return r ? r : rpc_too_large(pb_end(out, mark), err);
 }
 
 static int answer_stacktraces(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -365,12 +345,12 @@ static int answer_stats(struct pyroscope *p, const struct pyroscope_request *in,
 	struct store_stats stats;
 	(void)in;
 	store_get_stats(p->tenant->store, &stats);
-	int r = write_number(out, 1, stats.newest_ns != 0);
+	int r = pb_put_varint(out, 1, stats.newest_ns != 0);
 	if (!r)
-		r = write_number(out, 2, (uint64_t)(stats.oldest_ns / NS_PER_MS));
+		r = pb_put_varint(out, 2, (uint64_t)(stats.oldest_ns / NS_PER_MS));
 	if (!r)
-		r = write_number(out, 3, (uint64_t)(stats.newest_ns / NS_PER_MS));
-	return too_large(r, err);
+		r = pb_put_varint(out, 3, (uint64_t)(stats.newest_ns / NS_PER_MS));
+	return rpc_too_large(r, err);
 }
 HANDLER(stats, 0)
 
@@ -420,16 +400,16 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 	if (!r)
 		r = pb_write_string(out, 1, "store");
 	for (size_t i = 0; !r && i < sizeof(scope) / sizeof(*scope); i++)
-		r = write_number(out, scope[i].field, scope[i].value);
+		r = pb_put_varint(out, scope[i].field, scope[i].value);
 	if (!r)
 		r = pb_end(out, mark);
 	if (!r)
 		r = pb_begin(out, 2, &mark);
 	if (!r)
-		r = write_number(out, 2, extent.bytes);
+		r = pb_put_varint(out, 2, extent.bytes);
 	if (!r)
-		r = write_number(out, 3, series);
-	return too_large(r ? r : pb_end(out, mark), err);
+		r = pb_put_varint(out, 3, series);
+	return rpc_too_large(r ? r : pb_end(out, mark), err);
 }
 HANDLER(analyze, 0, 0, FIELD_START, FIELD_END, FIELD_SELECTOR)
 
@@ -448,7 +428,7 @@ static int handle_version(struct rpc_call *call, struct bytes request, struct bu
 {
 	(void)call;
 	(void)request;
-	return too_large(pb_write_varint(out, 1, 1), err);
+	return rpc_too_large(pb_write_varint(out, 1, 1), err);
 }
 
 #define QUERIER	  "/querier.v1.QuerierService/"

@@ -260,17 +260,11 @@ static int handle_set(struct rpc_call *call, struct bytes request, struct buffer
 
 static int handle_delete(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
 {
-	struct bytes name = {0};
-	struct pb_cursor cursor;
-	struct pb_field field;
+	struct bytes name;
 	char path[PATH_BYTES_MAX];
 	struct tenant *tenant;
-	int r;
 	(void)out;
-	pb_open(&cursor, request);
-	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.number == 1 && field.wire == PB_BYTES)
-			name = field.bytes;
+	int r = pb_find_bytes(NULL, request, 1, &name, err);
 	if (!r && !name.len)
 		r = error_set(err, -EINVAL, "no setting name provided");
 	if (!r)

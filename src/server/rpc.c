@@ -82,6 +82,11 @@ bool rpc_is_for_pages(const char *path)
 	return rpc_find(path) != NULL;
 }
 
+int rpc_too_large(int r, struct error *err)
+{
+	return r == -E2BIG ? error_set(err, r, "the answer is too large") : r ? error_nomem(err) : 0;
+}
+
 /* ---- requests ---- */
 
 /* The media type without its parameters. */

@@ -34,6 +34,9 @@ struct rpc_method {
 	unsigned flags; /* enum rpc_flags */
 };
 
+/* For the outcome of writing an answer: says what is wrong, if something is. */
+int rpc_too_large(int r, struct error *err);
+
 /* The tables; rpc.c lists them. */
 extern const struct rpc_method rpc_parca_profiles[], rpc_pyroscope_push[], rpc_pyroscope_query[], rpc_pyroscope_settings[],
 	rpc_parca_query[];
