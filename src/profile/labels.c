@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
 
@@ -175,15 +176,24 @@ int labels_compare(const struct labels *a, const struct labels *b)
 	return (a->count > b->count) - (a->count < b->count);
 }
 
-uint64_t labels_hash(const struct labels *labels)
+static uint64_t hash_from(const struct labels *labels, uint64_t hash)
 {
-	uint64_t hash = labels->count;
 	for (size_t i = 0; i < labels->count; i++) {
 		/* The NULs are hashed too, so that "ab"="c" and "a"="bc" differ. */
 		hash = hash64_seed(labels->items[i].name, strlen(labels->items[i].name) + 1, hash);
 		hash = hash64_seed(labels->items[i].value, strlen(labels->items[i].value) + 1, hash);
 	}
 	return hash;
+}
+
+uint64_t labels_hash(const struct labels *labels)
+{
+	return hash_from(labels, labels->count);
+}
+
+uint64_t labels_hash_guarded(const struct labels *labels)
+{
+	return hash_from(labels, hash64_secret() + labels->count);
 }
 
 /* ---- text ---- */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "profile/labels.h"
@@ -62,6 +63,36 @@ static void test_hash_sees_boundaries(void **state)
 	set(&a, "ab", "c");
 	set(&b, "a", "bc");
 	assert_true(labels_hash(&a) != labels_hash(&b));
+}
+
+/* Values of 31 letters and a NUL whose first word is the one that XXH3 multiplies the second by after an exclusive or: the seed
+ * is what was hashed before, so a name is looked for with which that word is text. */
+static void test_values_made_to_collide(void **state)
+{
+	char name[16], value[32] = "........0000000.the end of all..";
+	uint64_t word = 0, hash = 0, guarded = 0;
+	bool is_text = false;
+	size_t same = 0;
+	for (unsigned i = 0; !is_text; i++) {
+		snprintf(name, sizeof(name), "l%u", i);
+		word = 0xbe4ba423396cfeb8 + hash64_seed(name, strlen(name) + 1, 1);
+		is_text = (word & 0x8080808080808080) == 0;
+		for (size_t k = 0; k < 8; k++)
+			is_text &= (uint8_t)(word >> 8 * k) != 0;
+	}
+	memcpy(value, &word, sizeof(word));
+	value[31] = '\0';
+	for (unsigned i = 0; i < 1000; i++) {
+		_cleanup_(labels_release) struct labels labels;
+		labels_init(&labels);
+		value[8] = (char)('0' + i / 100), value[9] = (char)('0' + i / 10 % 10), value[10] = (char)('0' + i % 10);
+		set(&labels, name, value);
+		assert_true(i == 0 || labels_hash(&labels) == hash);
+		hash = labels_hash(&labels);
+		same += i > 0 && labels_hash_guarded(&labels) == guarded;
+		guarded = labels_hash_guarded(&labels);
+	}
+	assert_int_equal(same, 0);
 }
 
 static void test_names(void **state)
@@ -347,12 +378,19 @@ static void test_allocation_failures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_set_and_get),	cmocka_unit_test(test_hash_sees_boundaries),
-		cmocka_unit_test(test_names),		cmocka_unit_test(test_sanitize),
-		cmocka_unit_test(test_limits),		cmocka_unit_test(test_parse_pair),
-		cmocka_unit_test(test_parse),		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_of_sample),	cmocka_unit_test(test_of_sample_cuts_values),
-		cmocka_unit_test(test_of_sample_limit), cmocka_unit_test(test_allocation_failures),
+		cmocka_unit_test(test_set_and_get),
+		cmocka_unit_test(test_hash_sees_boundaries),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_values_made_to_collide),
+		cmocka_unit_test(test_sanitize),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_parse_pair),
+		cmocka_unit_test(test_parse),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_of_sample),
+		cmocka_unit_test(test_of_sample_cuts_values),
+		cmocka_unit_test(test_of_sample_limit),
+		cmocka_unit_test(test_allocation_failures),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ void groups_release(struct groups *groups)
 
 int groups_find(struct groups *groups, const struct labels *labels, uint32_t *ret, struct error *err)
 {
-	uint64_t hash = labels_hash(labels);
+	uint64_t hash = labels_hash_guarded(labels);
 	for (size_t at = index32_first(&groups->index, hash); index32_at(&groups->index, hash, &at, ret); at++)
 		if (labels_compare(&groups->items[*ret], labels) == 0)
 			return 0;

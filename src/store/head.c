@@ -113,7 +113,7 @@ static size_t labels_size(const struct labels *labels)
 /* Takes the contents of `labels` over when they are new. */
 static int add_labels(struct head *head, struct labels *labels, uint32_t *ret)
 {
-	uint64_t hash = labels_hash(labels);
+	uint64_t hash = labels_hash_guarded(labels);
 	uint32_t id;
 	for (size_t at = index32_first(&head->label_index, hash); index32_at(&head->label_index, hash, &at, &id); at++) {
 		if (labels_compare(head->label_sets[id], labels) == 0) {
