@@ -10,6 +10,8 @@ int groups_init(struct groups *groups, struct query_scan *scan, const char *cons
 {
 	static const char *const no_labels[] = {NULL}; /* to the store, no list is all labels */
 	*groups = (struct groups){.scan = scan, .by = by_count ? by : no_labels, .by_count = by_count, .max = max};
+	for (size_t i = 0; i < by_count; i++)
+		groups->by_type |= type_label_of(by[i]) != TYPE_LABEL_NONE;
 	if (by_count > STORE_GROUP_BY_MAX)
 		return error_set(err, -EINVAL, "query: grouping by more than %d labels", STORE_GROUP_BY_MAX);
 	for (size_t i = 0; i < by_count; i++)
@@ -48,7 +50,6 @@ int groups_find(struct groups *groups, const struct labels *labels, uint32_t *re
 	return 0;
 }
 
-/* The labels of a group: those given, and the type's that are asked for. ret is initialised. */
 static int add_type_labels(const struct groups *groups, const struct profile_type *type, const struct labels *labels,
 			   struct labels *ret, struct error *err)
 {
@@ -58,19 +59,30 @@ static int add_type_labels(const struct groups *groups, const struct profile_typ
 	for (size_t i = 0; !r && groups->type_labels && (name = query_type_label_name(i)); i++)
 		if (ret->count < LIMIT_LABELS_PER_SERIES) /* a series may have as many of its own */
 			r = labels_set(ret, name, query_type_label_value(name, type, text), err);
-	for (size_t i = 0; !r && groups->by && i < groups->by_count; i++)
+	for (size_t i = 0; !r && groups->by_type && i < groups->by_count; i++)
 		if ((value = query_type_label_value(groups->by[i], type, text)))
 			r = labels_set(ret, groups->by[i], value, err);
 	return r;
+}
+
+int groups_labels(const struct groups *groups, const struct profile_type *type, const struct labels *labels,
+		  struct labels *room, const struct labels **ret, struct error *err)
+{
+	*ret = labels;
+	if (!groups->type_labels && !groups->by_type)
+		return 0;
+	*ret = room;
+	return add_type_labels(groups, type, labels, room, err);
 }
 
 int groups_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		    struct error *err)
 {
 	struct groups *groups = context;
-	_cleanup_(labels_release) struct labels all = {0};
+	_cleanup_(labels_release) struct labels room = {0};
+	const struct labels *all;
 	int r = groups->scan ? query_scan_take_type(groups->scan, type, err) : 0;
 	if (!r)
-		r = add_type_labels(groups, type, labels, &all, err);
-	return r ? r : groups_find(groups, &all, ret, err);
+		r = groups_labels(groups, type, labels, &room, &all, err);
+	return r ? r : groups_find(groups, all, ret, err);
 }

@@ -54,18 +54,25 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 			  struct error *err)
 {
 	struct merge_build *build = context;
+	_cleanup_(labels_release) struct labels room = {0};
+	const struct labels *all;
 	uint32_t group;
-	if (!is_wanted(build->options, labels)) {
+	int r = query_scan_take_type(build->groups.scan, type, err);
+	if (!r)
+		r = groups_labels(&build->groups, type, labels, &room, &all, err);
+	if (r)
+		return r;
+	if (!is_wanted(build->options, all)) {
 		*ret = UINT32_MAX;
-		return query_scan_take_type(build->groups.scan, type, err);
+		return 0;
 	}
-	int r = groups_on_group(&build->groups, type, labels, &group, err);
+	r = groups_find(&build->groups, all, &group, err);
 	if (r)
 		return r;
 	if (group == build->label_set_count) {
 		if (array_reserve(&build->label_sets, &build->label_set_capacity, (size_t)group + 1, UINT32_MAX))
 			return error_nomem(err);
-		r = add_label_set(build->into, labels, &build->label_sets[group], err);
+		r = add_label_set(build->into, all, &build->label_sets[group], err);
 		if (r)
 			return r;
 		build->label_set_count++;

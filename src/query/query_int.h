@@ -134,6 +134,7 @@ int query_series_limit(struct query_series *series, size_t limit, bool others, s
 struct groups {
 	struct query_scan *scan; /* NULL = several types may meet */
 	bool type_labels;	 /* all labels were asked for, and so those of the type */
+	bool by_type;		 /* some of `by` are labels of the type */
 	const char *const *by;
 	size_t by_count, max;
 	struct labels *items;
@@ -146,6 +147,10 @@ int groups_init(struct groups *groups, struct query_scan *scan, const char *cons
 void groups_release(struct groups *groups);
 /* The number of these labels, given if they are new. -EINVAL when there are more than max. */
 int groups_find(struct groups *groups, const struct labels *labels, uint32_t *ret, struct error *err);
+/* The labels of a group: those that the store gives, and those of the type that are asked for. *ret is `labels` or `room`,
+ * which is the caller's to release. */
+int groups_labels(const struct groups *groups, const struct profile_type *type, const struct labels *labels,
+		  struct labels *room, const struct labels **ret, struct error *err);
 /* The callback of a grouping whose context is the groups. */
 int groups_on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		    struct error *err);

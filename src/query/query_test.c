@@ -252,6 +252,15 @@ static void test_grouped_merge(void **state)
 		assert_non_null(service);
 		assert_true(strcmp(service, "bank") != 0 || profile->values[i] == 80);
 	}
+	const char *by_type[] = {"__type__", "service"}, *only[] = {"cpu"};
+	_cleanup_(profile_freep) struct profile *typed = NULL;
+	struct query_merge_options of_type = {.by = by_type, .by_count = 2, .only = only, .only_count = 1};
+	assert_int_equal(query_merge(fixture->store, NULL, &query, &of_type, &typed, NULL, &err), 0);
+	assert_int_equal(typed->sample_count, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(profile_label_value(typed, typed->samples[i].labels, "__type__"), "cpu");
+		assert_non_null(profile_label_value(typed, typed->samples[i].labels, "service"));
+	}
 	struct profile *none = NULL;
 	options.groups_max = 1;
 	assert_int_equal(query_merge(fixture->store, NULL, &query, &options, &none, NULL, &err), -EINVAL);
