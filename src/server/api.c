@@ -16,8 +16,7 @@
 #include "base/text.h"
 #include "base/time.h"
 
-#define SYMBOLS_WAIT_DEFAULT_NS (250 * NS_PER_MS)
-#define SYMBOLS_WAIT_MAX_NS	(30 * NS_PER_S)
+#define SYMBOLS_WAIT_MAX_NS (30 * NS_PER_S)
 
 /* ---- parameters ---- */
 
@@ -93,20 +92,17 @@ static int read_names(struct call *call, struct error *err)
 
 static int read_common(struct call *call, struct error *err)
 {
-	const struct server_limits *limits = &call->tenant->limits;
-	bool exact = false;
 	call->query.selector = call_parameter(call, "query", "");
 	call->query.type = call_parameter(call, "type", NULL);
 	call->query.cancel = net_request_cancelled(call->request);
-	call->query.rows_max = limits->query_rows ? limits->query_rows : SERVER_QUERY_ROWS_DEFAULT;
-	call->query.stacks_max = limits->query_stacks;
+	limits_of_query(call->tenant, &call->query);
 	int r = call_time(call, "from", "now-1h", &call->query.from_ns, err);
 	if (!r)
 		r = call_time(call, "to", "now", &call->query.to_ns, err);
 	if (!r)
 		r = call_flag(call, "explain", &call->explain, err);
 	if (!r)
-		r = call_flag(call, "exact", &exact, err);
+		r = call_flag(call, "exact", &call->exact, err);
 	if (!r)
 		r = read_symbols_wait(call, err);
 	if (!r)
@@ -115,7 +111,7 @@ static int read_common(struct call *call, struct error *err)
 		return r;
 	call->asked_from_ns = call->query.from_ns;
 	call->asked_to_ns = call->query.to_ns;
-	if (!exact)
+	if (!call->exact)
 		query_round_range(&call->query.from_ns, &call->query.to_ns);
 	return read_timeout(call, err);
 }
@@ -130,7 +126,9 @@ int call_append(struct call *call, struct error *err, const char *format, ...)
 	int len = vsnprintf(piece, sizeof(piece), format, args);
 	va_end(args);
 	int r = len < (int)sizeof(piece) ? buffer_append(&call->text, piece, (size_t)len) : -E2BIG;
-	return r == -E2BIG ? error_set(err, -EINVAL, "the query is longer than %d bytes", CALL_TEXT_MAX) : r;
+	return r == -E2BIG ? error_set(err, -EINVAL, "the query is longer than %d bytes", CALL_TEXT_MAX)
+	       : r	   ? error_nomem(err)
+			   : 0;
 }
 
 static int append_stages(struct call *call, const char *name, const char *stage, struct error *err)

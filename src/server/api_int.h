@@ -18,7 +18,7 @@ struct call {
 	int64_t asked_from_ns, asked_to_ns; /* the range before query_round_range() */
 	struct buffer text;		    /* the pipeline, if call_text() was used */
 	struct query_stats stats;
-	bool explain, short_names;
+	bool explain, short_names, exact;
 };
 /* Finds the tenant, reads the common parameters, calls answer(), keeps the account, and answers failures. */
 void call_run(void *context, const struct net_request *request, struct net_response *response,

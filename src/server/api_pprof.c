@@ -108,7 +108,10 @@ static int read_seconds(struct call *call, struct error *err)
 		return r;
 	if (seconds > SECONDS_MAX)
 		return error_set(err, -EINVAL, "parameter 'seconds': %llu is more than 400 days", (unsigned long long)seconds);
-	call->query.from_ns = call->query.to_ns - (int64_t)seconds * NS_PER_S;
+	call->query.from_ns = call->asked_from_ns = call->asked_to_ns - (int64_t)seconds * NS_PER_S;
+	call->query.to_ns = call->asked_to_ns;
+	if (!call->exact)
+		query_round_range(&call->query.from_ns, &call->query.to_ns);
 	return 0;
 }
 

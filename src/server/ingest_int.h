@@ -58,8 +58,6 @@ struct raw_series {
 };
 int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, struct bytes request, struct error *err);
 
-/* Bytes that may be made of one Arrow record. */
-size_t ingest_record_memory(const struct server *server);
 /* A record of Parca's samples, and of their locations unless the samples have them (format/parca_arrow.h). The answer has the
  * headers of a failure. */
 int ingest_parca_arrow(struct server *server, const struct net_request *request, struct bytes samples, struct bytes locations,

@@ -86,6 +86,11 @@ static int refuse_rate(struct tenant *tenant, enum refusal reason, uint64_t rate
 			 tenant->is_default ? "" : tenant->name, tenant->is_default ? "" : "'", seconds);
 }
 
+size_t server_body_max(const struct server *server)
+{
+	return server->options.body_bytes_max ? server->options.body_bytes_max : LIMIT_PROFILE_INPUT_BYTES;
+}
+
 int limits_admit(struct tenant *tenant, size_t body_bytes, struct refusal_note *note, struct error *err)
 {
 	const struct server_limits *limits = &tenant->limits;
@@ -190,6 +195,12 @@ int limits_check_profile(const struct tenant *tenant, const struct profile *prof
 	note->reason = REFUSED_STACKS;
 	return error_set(err, -EINVAL, "limit stacks_per_profile: the profile has %zu different stacks, the limit is %llu",
 			 stack_count, (unsigned long long)limits->stacks_per_profile);
+}
+
+void limits_of_query(const struct tenant *tenant, struct query *ret)
+{
+	ret->rows_max = tenant->limits.query_rows ? tenant->limits.query_rows : SERVER_QUERY_ROWS_DEFAULT;
+	ret->stacks_max = tenant->limits.query_stacks;
 }
 
 /* ---- what is said ---- */

@@ -26,8 +26,9 @@ void link_target_of(const struct export_stats *stats, struct link_target *ret)
 				    .waiting_samples = stats->spool.samples,
 				    .waiting_bytes = stats->spool.bytes,
 				    .away = stats->away};
+	_Static_assert(EXPORT_LOSSES <= LINK_REASONS_MAX, "a reason without room");
 	snprintf(ret->name, sizeof(ret->name), "%s", stats->name);
-	for (size_t i = 0; i < EXPORT_LOSSES && i < LINK_REASONS_MAX; i++)
+	for (size_t i = 0; i < EXPORT_LOSSES; i++)
 		export_lost(stats, i, &ret->lost_profiles[i], &ret->lost_samples[i]);
 }
 

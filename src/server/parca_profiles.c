@@ -66,16 +66,11 @@ static const struct pb_json_field arrow_fields[] = {
 static const struct pb_json_message arrow_request = {"WriteArrowRequest", arrow_fields, 1};
 static const struct pb_json_message arrow_answer = {"WriteArrowResponse", NULL, 0};
 
-size_t ingest_record_memory(const struct server *server)
-{
-	return server->options.body_bytes_max ? server->options.body_bytes_max : LIMIT_PROFILE_INPUT_BYTES;
-}
-
 static int store_records(struct ingest *ingest, struct bytes samples, struct bytes locations, struct error *err)
 {
 	_cleanup_(parca_profiles_release) struct parca_profiles profiles;
 	parca_profiles_init(&profiles);
-	int r = parca_arrow_decode(samples, locations, ingest_record_memory(ingest->server), &profiles, err);
+	int r = parca_arrow_decode(samples, locations, server_body_max(ingest->server), &profiles, err);
 	for (size_t i = 0; i < profiles.count && !r; i++) {
 		const struct parca_profile *item = &profiles.items[i];
 		r = ingest_store_next(ingest, item->profile, *item->name ? item->name : NULL, NULL, i, err);

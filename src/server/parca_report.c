@@ -384,7 +384,10 @@ static int report_pprof(struct parca *p, const struct profile *profile, struct e
 	_cleanup_(buffer_release) struct buffer pprof;
 	buffer_init(&pprof, p->out->max);
 	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
-	return r ? r : rpc_too_large(pb_write_bytes(p->out, 6, pprof.data, pprof.len), err);
+	if (r)
+		return r;
+	r = pb_write_bytes(p->out, 6, pprof.data, pprof.len);
+	return rpc_too_large(r ? r : pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
 }
 
 static int report_graph(struct parca *p, const struct parca_query *in, const struct flame *tree, const struct diff *diff,
@@ -434,11 +437,11 @@ int parca_report(struct parca *p, const struct parca_query *in, struct error *er
 		return r;
 	if (in->is_diff)
 		return report_diff(p, in, profile, err);
+	if (in->report == REPORT_PPROF)
+		return report_pprof(p, profile, err);
 	bool top = in->report == REPORT_TOP;
 	r = flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, top ? 0 : NODES_MAX, &flame, err);
 	if (!r)
-		r = in->report == REPORT_PPROF ? report_pprof(p, profile, err)
-		    : top		       ? report_top(p, in, flame, NULL, err)
-					       : report_graph(p, in, flame, NULL, err);
+		r = top ? report_top(p, in, flame, NULL, err) : report_graph(p, in, flame, NULL, err);
 	return r ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)flame->total), err);
 }

@@ -499,21 +499,9 @@ void pyroscope_respond(struct net_response *response, int status, const char *te
 		     {501, "unimplemented"},	  {504, "deadline_exceeded"},  {503, "unavailable"},
 		     {401, "unauthenticated"},	  {403, "permission_denied"}};
 	const char *code = "unknown";
-	struct json_writer json;
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
 		code = codes[i].status == status ? codes[i].code : code;
-	response->status = status;
-	response->content_type = "application/json";
-	response->no_compress = false;
-	buffer_clear(&response->body);
-	json_init(&json, &response->body);
-	json_begin_object(&json);
-	json_key(&json, "code");
-	json_string(&json, code);
-	json_key(&json, "message");
-	json_string(&json, text);
-	json_end_object(&json);
-	json_finish(&json, NULL); /* without memory for the text the status still says it */
+	respond_code(response, status, code, text);
 }
 
 void pyroscope_ingest(void *context, const struct net_request *request, struct net_response *response)

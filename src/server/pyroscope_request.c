@@ -9,9 +9,8 @@
 #include "render/report.h"
 #include "server/pyroscope_int.h"
 
-#define TEXT_BYTES_MAX	(4 * 1024 * 1024) /* of one call: its request, and the names that it is answered with */
-#define SYMBOLS_WAIT_NS (250 * NS_PER_MS)
-#define CALL_SITE_MAX	1000
+#define TEXT_BYTES_MAX (4 * 1024 * 1024) /* of one call: its request, and the names that it is answered with */
+#define CALL_SITE_MAX  1000
 
 int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
 		   int64_t timeout_ns, struct error *err)
@@ -21,12 +20,10 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 	int r = tenant_of_request(server, request, false, &p->tenant, err);
 	if (r)
 		return r;
-	const struct server_limits *limits = &p->tenant->limits;
 	int64_t most_ns = server->options.query_timeout_ns;
 	p->query.cancel = net_request_cancelled(request);
-	p->query.rows_max = limits->query_rows ? limits->query_rows : SERVER_QUERY_ROWS_DEFAULT;
-	p->query.stacks_max = limits->query_stacks;
-	p->query.symbols_wait_ns = SYMBOLS_WAIT_NS;
+	limits_of_query(p->tenant, &p->query);
+	p->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
 	p->query.deadline_ns = p->started_ns + (timeout_ns > 0 && timeout_ns < most_ns ? timeout_ns : most_ns);
 	return 0;
 }

@@ -42,16 +42,32 @@ enum grpc_code grpc_code_of(int code)
 	return GRPC_INTERNAL;
 }
 
-void respond_error(struct net_response *response, int status, const char *text)
+/* One or two members, in place of what there may be of an answer. */
+static void respond_texts(struct net_response *response, int status, const char *const (*members)[2], size_t count)
 {
+	struct json_writer json;
 	response->status = status;
 	response->content_type = "application/json";
+	response->no_compress = false;
 	buffer_clear(&response->body);
-	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "error");
-	json_string(&json, text);
+	for (size_t i = 0; i < count; i++) {
+		json_key(&json, members[i][0]);
+		json_string(&json, members[i][1]);
+	}
 	json_end_object(&json);
 	json_finish(&json, NULL); /* without memory for the text the status still says it */
+}
+
+void respond_error(struct net_response *response, int status, const char *text)
+{
+	const char *const members[][2] = {{"error", text}};
+	respond_texts(response, status, members, 1);
+}
+
+void respond_code(struct net_response *response, int status, const char *code, const char *text)
+{
+	const char *const members[][2] = {{"code", code}, {"message", text}};
+	respond_texts(response, status, members, 2);
 }

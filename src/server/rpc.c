@@ -120,15 +120,10 @@ static enum protocol protocol_of(const struct net_request *request)
 	return PROTOCOL_UNKNOWN;
 }
 
-static size_t message_max(const struct rpc_call *call)
-{
-	return call->server->options.body_bytes_max ? call->server->options.body_bytes_max : LIMIT_PROFILE_INPUT_BYTES;
-}
-
 static int unpack(const struct rpc_call *call, const char *encoding, struct bytes packed, struct buffer *out, struct error *err)
 {
 	char size[TEXT_NUMBER_MAX];
-	buffer_init(out, message_max(call));
+	buffer_init(out, server_body_max(call->server));
 	if (!encoding || strcasecmp(encoding, "gzip") != 0)
 		return error_set(err, -EBADMSG, "a message is compressed by '%.40s': use gzip or none",
 				 encoding ? encoding : "");
@@ -250,7 +245,7 @@ static int read_message(struct rpc_call *call, enum protocol protocol, struct ro
 		r = read_frames(call, *ret, &rooms->second, ret, err);
 	if (!r && protocol == PROTOCOL_JSON) {
 		/* What it means in protobuf is never longer than twice the text. */
-		buffer_init(&rooms->second, 2 * message_max(call));
+		buffer_init(&rooms->second, 2 * server_body_max(call->server));
 		r = pb_json_to_binary(*ret, call->method->request, &rooms->second, err);
 		*ret = buffer_bytes(&rooms->second);
 	}
@@ -258,21 +253,6 @@ static int read_message(struct rpc_call *call, enum protocol protocol, struct ro
 }
 
 /* ---- answers ---- */
-
-static void answer_connect_error(struct net_response *response, enum grpc_code code, const char *text)
-{
-	struct json_writer json;
-	buffer_clear(&response->body);
-	response->content_type = "application/json";
-	json_init(&json, &response->body);
-	json_begin_object(&json);
-	json_key(&json, "code");
-	json_string(&json, connect_codes[code].name);
-	json_key(&json, "message");
-	json_string(&json, text);
-	json_end_object(&json);
-	json_finish(&json, NULL); /* without memory for the text the status still says it */
-}
 
 static int append_frame(struct buffer *out, uint8_t flags, struct bytes data)
 {
@@ -339,8 +319,7 @@ static void answer_failure(enum protocol protocol, const struct net_request *req
 		}
 		return;
 	}
-	response->status = connect_codes[code].status;
-	answer_connect_error(response, code, text);
+	respond_code(response, connect_codes[code].status, connect_codes[code].name, text);
 }
 
 /* out: the answer in protobuf, which may be response->body itself. */
@@ -375,10 +354,9 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 	if (protocol == PROTOCOL_UNKNOWN || !call.method) {
 		net_response_header(response, "Accept-Post",
 				    "application/json, application/proto, application/grpc-web, application/grpc-web-text");
-		answer_connect_error(response, GRPC_UNKNOWN,
-				     "unknown content type: use application/json, application/proto, application/grpc-web or "
-				     "application/grpc");
-		response->status = 415;
+		respond_code(response, 415, connect_codes[GRPC_UNKNOWN].name,
+			     "unknown content type: use application/json, application/proto, application/grpc-web or "
+			     "application/grpc");
 		return;
 	}
 	int r = read_message(&call, protocol, &rooms, &message, &err);

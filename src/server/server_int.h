@@ -18,7 +18,8 @@
 #include "symbol/uploads.h"
 #include "symbol/worker.h"
 
-#define PATH_BYTES_MAX 4096
+#define PATH_BYTES_MAX		4096
+#define SYMBOLS_WAIT_DEFAULT_NS (250 * NS_PER_MS) /* how long an answer is held up by names that are being looked up */
 
 /* Why something was not stored: names of limits where it was one. */
 enum refusal {
@@ -148,7 +149,8 @@ void limits_pay_samples(struct tenant *tenant, uint64_t samples);
 /* -EINVAL when the profile holds what the tenant's limits exclude. base: labels of the request, may be NULL. */
 int limits_check_profile(const struct tenant *tenant, const struct profile *profile, const struct labels *base,
 			 struct refusal_note *note, struct error *err);
-enum refusal refusal_of(int code); /* for a failure that no limit here caused */
+void limits_of_query(const struct tenant *tenant, struct query *ret); /* what it may read */
+enum refusal refusal_of(int code);				      /* for a failure that no limit here caused */
 void refusal_headers(struct net_response *response, int code, const struct refusal_note *note);
 unsigned bucket_check(struct bucket *bucket, uint64_t rate, uint64_t burst, int64_t now_ns);
 void bucket_pay(struct bucket *bucket, uint64_t amount);
@@ -235,6 +237,10 @@ void link_thread_stop(struct server *server);
 
 /* Answers with {"error": text} and a status. */
 void respond_error(struct net_response *response, int status, const char *text);
+/* The same in the form of Connect and of Pyroscope: {"code": code, "message": text}. */
+void respond_code(struct net_response *response, int status, const char *code, const char *text);
+/* The largest body of a request, and message in one after decompression. */
+size_t server_body_max(const struct server *server);
 /* The HTTP status for a negative errno of ingest or query. */
 int http_status_of(int code);
 enum grpc_code grpc_code_of(int code);
