@@ -20,14 +20,14 @@
  * Regular expressions are anchored (PCRE2, with match limits); an absent label is "".
  */
 struct selector;
-int selector_parse(const char *text, struct selector **ret,
-		   struct error *err); /* -EINVAL: "selector: expected ... at column N near '...'" */
+/* -EINVAL: "selector: expected ... at column N near '...'"; and for __span_id__ and __trace_id__: only queries have them
+ * (struct query), and selector_matches() cannot know. */
+int selector_parse(const char *text, struct selector **ret, struct error *err);
 struct selector *selector_free(struct selector *selector);
 DEFINE_CLEANUP_POINTER(selector_free, struct selector);
 bool selector_matches(const struct selector *selector, const struct profile_type *type,
 		      const struct labels *labels); /* thread-safe */
-/* -EINVAL, too, for __span_id__ and __trace_id__: only queries have them (struct query), and selector_matches() cannot know.
- * As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
+/* As text again, in the one form that equal selectors have; parsing it gives an equal selector. */
 int selector_format(const struct selector *selector, struct buffer *out);
 /* The same in the form of store_retention_rule.matches and store_delete(): context is a struct selector. */
 bool selector_match(void *selector, const struct profile_type *type, const struct labels *labels);

@@ -79,7 +79,7 @@ struct tenant {
 #define SLOW_TEXT_BYTES 1024
 struct slow_query {
 	int64_t at_ns, took_ns; /* when it ended */
-	char tenant[TENANT_NAME_MAX + 1], path[40], text[SLOW_TEXT_BYTES], problem[ERROR_MESSAGE_MAX];
+	char tenant[TENANT_NAME_MAX + 1], path[80], text[SLOW_TEXT_BYTES], problem[ERROR_MESSAGE_MAX];
 	bool partial;
 	struct query_stats stats;
 };
@@ -97,7 +97,8 @@ struct server {
 	struct symbol_worker_options symbol_worker;
 	struct store_retention_rule *rules; /* contexts are selectors, owned */
 	pthread_mutex_t tenants_lock;
-	struct tenant **tenants; /* [0] is the default; entries stay until the end */
+	struct tenant *default_tenant; /* needs no lock */
+	struct tenant **tenants;       /* entries stay until the end, the array moves */
 	size_t tenant_count, tenant_capacity;
 	pthread_mutex_t compact_turn; /* one store compacts at a time */
 	pthread_t watch_thread;

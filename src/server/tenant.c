@@ -229,7 +229,7 @@ int tenant_of_request(struct server *server, const struct net_request *request, 
 int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err)
 {
 	name = server->options.tenants ? name : NULL;
-	struct tenant *tenant = server->tenants[0];
+	struct tenant *tenant = server->default_tenant;
 	*ret = NULL;
 	if (!name || strcmp(name, DEFAULT_NAME) == 0) {
 		*ret = tenant;
@@ -365,11 +365,10 @@ static int open_listed(struct server *server, DIR *directory, struct error *err)
 
 int tenants_open(struct server *server, struct error *err)
 {
-	struct tenant *tenant;
 	char path[PATH_BYTES_MAX];
-	int r = add(server, DEFAULT_NAME, &tenant, err);
+	int r = add(server, DEFAULT_NAME, &server->default_tenant, err);
 	if (!r)
-		r = tenant_open(server, tenant, err);
+		r = tenant_open(server, server->default_tenant, err);
 	if (r || !server->options.tenants)
 		return r;
 	r = io_join_path(path, sizeof(path), server->data_directory, TENANTS_DIRECTORY);
