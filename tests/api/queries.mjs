@@ -151,6 +151,9 @@ await test("slow queries are listed with what they asked", async () => {
 	assert.ok(queries.length > 0);
 	assert.ok(queries.every((entry) => entry.ms >= 0.001 && entry.path.startsWith("/api/v1/") && entry.tenant === "anonymous"), JSON.stringify(queries[0]));
 	assert.match(server.log(), /slow query: .*process_cpu/);
+	const path = "/querier.v1.QuerierService/SelectMergeStacktraces";
+	await request(server.port, "POST", path, { headers: { "content-type": "application/json" }, body: Buffer.from("{}") });
+	assert.equal((await json("/api/v1/slow")).queries[0].path, path);
 });
 await test("a client that goes away does not leave the server in trouble", async () => {
 	const before = (await json("/api/v1/status")).queries.answered;
