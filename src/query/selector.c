@@ -18,7 +18,8 @@
 #include "base/limits.h"
 #include "query/query_int.h"
 
-/* The types behind the suffixes of FlameQL, as far as they are told apart: name and sample type. */
+/* The types behind the suffixes of FlameQL, as far as they are told apart: name and sample type. What is pushed under such a
+ * name (server/pyroscope_ingest.c) must be found under it. */
 static const struct {
 	const char *suffix, *name, *sample_type;
 } flameql_types[] = {
@@ -39,10 +40,10 @@ static const struct {
 	{"goroutine", "goroutine", ""},
 	{"mutex_count", "mutex", "contentions"},
 	{"mutex_duration", "mutex", "delay"},
-	{"lock_count", "mutex", "contentions"},
-	{"lock_duration", "mutex", "delay"},
 	{"block_count", "block", "contentions"},
 	{"block_duration", "block", "delay"},
+	{"lock_count", "block", "contentions"},
+	{"lock_duration", "block", "delay"},
 	{"exceptions", "exceptions", ""},
 };
 

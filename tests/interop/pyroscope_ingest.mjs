@@ -63,6 +63,8 @@ await test("what is counted: by the end of the name, or by units", async () => {
 		["mutex_count", "mutex:contentions:count"], ["mutex_duration", "mutex:delay:nanoseconds"], ["block_duration", "block:delay:nanoseconds"], ["lock_count", "block:contentions:count"], ["exceptions", "exceptions:samples:count"]]) {
 		ok(await send(`kinds.${end}`, "main;leaf 7\n"));
 		assert.equal(await total(`${type}{service_name="kinds"}`), 7, type);
+		ok(await send(`of_${end}.${end}`, "main;leaf 7\n"));
+		assert.equal(await total(`of_${end}.${end}{}`), 7, end);
 	}
 	ok(await send("units", "main;leaf 7\n", { units: "objects", aggregationType: "average" }));
 	assert.equal(await total('memory:inuse_objects:count{service_name="units"}'), 7);
