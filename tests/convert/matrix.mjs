@@ -133,7 +133,15 @@ if (has("go")) {
 writeFileSync(at("idle.perf.txt"), [["swapper     0/0     [000]", "1.000001"], ["swapper     0/0     [001]", "1.000002"], ["burn    17/18    [001]", "1.000003"]]
 	.map(([head, time]) => `${head} ${time}:   10050250 cpu-clock:ppp: \n\tffffffff81000010 do_idle+0x10 ([kernel.kallsyms])\n\tffffffff82000020 start_kernel+0x20 ([kernel.kallsyms])\n\n`).join(""));
 writeFileSync(at("idle-threads.perf.txt"), readFileSync(at("idle.perf.txt"), "utf8").replaceAll("0/0", "0").replace("17/18", "18"));
-for (const name of ["idle.perf.txt", "idle-threads.perf.txt"]) inputs.push({ path: at(name), read: readPerfScript, holds: ["labels", "times"] });
+// What else a recording of a whole machine may hold, depending on who is at work there: tasks that had ended, whose ids and name perf
+// does not know; C++; files that are gone; code made at run time.
+writeFileSync(at("machine-odd.perf.txt"), [
+	[":-1    -1/-1    [002]", "\tffffffff81000010 do_exit+0x10 ([kernel.kallsyms])\n"],
+	[" server (1) 12  4711/4712  [011]", "\t    55d0c0de1a10 std::function<void (int)>::operator()(int) const+0x10 (/opt/server (2)/bin)\n\t    55d0c0de1b20 (anonymous namespace)::run()+0x20 (/opt/server (2)/bin)\n"],
+	["kworker/3:1-events  37/37    [003]", "\tffffffffc0a01230 worker+0x30 ([nf_tables])\n\tffffffff81000020 kthread+0x20 ([kernel.kallsyms])\n"],
+	["node    19/18    [000]", "\t    7f0000001234 [unknown] (/memfd:doublemapper (deleted))\n\t    7f0000005678 JS:*loop /app.js:3:9+0x8 (/tmp/perf-19.map)\n\t               0 [unknown] ([unknown])\n"],
+].map(([head, frames], i) => `${head} 1.00000${i}:   10050250 cpu-clock:ppp: \n${frames}\n`).join(""));
+for (const name of ["idle.perf.txt", "idle-threads.perf.txt", "machine-odd.perf.txt"]) inputs.push({ path: at(name), read: readPerfScript, holds: ["labels", "times"] });
 
 // As py-spy and others write it; and two to compare.
 writeFileSync(at("py-spy.folded"), "<module> (app.py:9);main (app.py:7);work (lib/work.py:3) 12\n<module> (app.py:9);main (app.py:8) 3\n<module> (app.py:9);main (app.py:7);sys_read_[k];inlined_[i] 5\nthread 17;idle 1\n");

@@ -200,23 +200,25 @@ export function readSpeedscope(file) {
 	return { types, samples };
 }
 
-// The default fields of `perf script`.
+// The default fields of `perf script`. Ids that perf does not know are -1. Files are in the last parentheses, which may hold others:
+// "(/memfd:x (deleted))"; names may have some, too: "operator()+0x10".
 export function readPerfScript(file) {
 	const samples = [], types = ["samples count"];
 	let sample, inlined = [];
 	for (const line of readFileSync(file, "utf8").split("\n")) {
-		const head = line.match(/^(\S.*?|\s*\S.*?)\s+(?:(\d+)\/)?(\d+)\s+(?:\[(\d+)\] )?\s*(\d+)\.(\d+):\s+(?:(\d+) +)?(\S+):/), frame = line.match(/^\t\s*([0-9a-f]+) (.*?)(?:\+0x[0-9a-f]+)? \((.*)\)$/);
+		const head = line.match(/^(\S.*?|\s*\S.*?)\s+(?:(-?\d+)\/)?(-?\d+)\s+(?:\[(\d+)\] )?\s*(\d+)\.(\d+):\s+(?:(\d+) +)?(\S+):/), frame = line.match(/^\t\s*([0-9a-f]+) (.*) \(((?:[^()]|\([^()]*\))*)\)$/);
 		if (head && !line.startsWith("\t")) {
 			const [, comm, pid, tid, cpu, seconds, fraction, period, event] = head, type = `${event} ${/clock/.test(event) ? "nanoseconds" : "count"}`;
 			if (period && !types.includes(type)) types.push(type);
 			const values = [1n];
 			if (period) values[types.indexOf(type)] = BigInt(period);
-			const labels = { "thread.name": comm.trim(), "thread.id": tid };
-			if (pid) labels["process.pid"] = pid;
+			const labels = { "thread.name": comm.trim() };
+			if (tid !== "-1") labels["thread.id"] = tid;
+			if (pid && pid !== "-1") labels["process.pid"] = pid;
 			if (cpu) labels["cpu.logical_number"] = String(Number(cpu));
 			samples.push(sample = { frames: [], labels, event, time: BigInt(seconds) * 1000000000n + BigInt(fraction.padEnd(9, "0")), link: "", values });
 		} else if (frame) {
-			const [, address, name, dso] = frame, known = name !== "[unknown]";
+			const [, address, symbol, dso] = frame, name = symbol.replace(/\+0x[0-9a-f]+$/, ""), known = name !== "[unknown]";
 			if (dso === "inlined") {
 				inlined.push(name);
 				sample.frames.unshift({ name, file: "", line: 0 });
