@@ -31,15 +31,18 @@ check "all of perf's samples are there" [ "$(perf script -i "$work/perf.data" -F
 
 # Lines are those of the source.
 convert "$work/perf.data" -o "$work/out.pb.gz"
-check "frames have files and lines" sh -c "go tool pprof -raw '$work/out.pb.gz' 2>/dev/null | grep -E ' inner $work/spin.c:3'"
+if ! command -v go >/dev/null; then skip "frames have files and lines" "no go command"; else check "frames have files and lines" sh -c "go tool pprof -raw '$work/out.pb.gz' 2>/dev/null | grep -E ' inner $work/spin.c:3'"; fi
 
-# The kernel's names, where there are frames of it that perf can name.
-perf script -i "$work/perf.data" -F ip,sym,dso 2>/dev/null | awk '/\[kernel/ && $2 != "[unknown]" { print $2 }' | sort | uniq -c | sort -rn >"$work/kernel"
+# The kernel's names, where there are frames of it that perf can name. Of the names that one address has, each may choose another.
+perf script -i "$work/perf.data" -F ip,sym,dso 2>/dev/null | awk '/\[kernel/ && $2 != "[unknown]" { print $2 }' | sort -u >"$work/kernel"
 if [ -s "$work/kernel" ] && [ "$(id -u)" -eq 0 ]; then
 	tr ';' '\n' <"$work/out.folded" | sed -n 's/_\[k\].*//p' | sort -u >"$work/named"
-	missing=$(awk '{ print $2 }' "$work/kernel" | sort -u | comm -23 - "$work/named" | wc -l)
+	unnamed() { # NAMED KALLSYMS KERNEL: lines of KERNEL that are not in NAMED, by no other name of their address either
+		awk 'FILENAME == ARGV[1] { named[$1]; next } FILENAME == ARGV[2] { at[$3] = $1; if ($3 in named) taken[$1]; next } !($1 in named) && !(at[$1] in taken)' "$@"
+	}
+	missing=$(unnamed "$work/named" /proc/kallsyms "$work/kernel" | wc -l)
 	all=$(wc -l <"$work/kernel")
-	check "kernel functions have perf's names ($missing of $all differ: aliases)" [ $((missing * 10)) -le "$all" ]
+	check "kernel functions have perf's names ($missing of $all differ)" [ $((missing * 10)) -le $((all + 9)) ]
 else
 	skip "kernel functions have perf's names" "perf names none here"
 fi
@@ -50,8 +53,12 @@ check "--symbols never leaves addresses" sh -c "grep -q 'spin+0x' '$work/none.fo
 expect "--symbols is checked" 2 "'perhaps' is none of" "$WICK" convert "$work/perf.data" --symbols perhaps -o "$work/none.folded"
 
 # A pipe, compressed; standard input.
-perf record -q -F 999 -g -z -o - "$work/spin" 2>/dev/null | convert - --sample-type samples -o "$work/pipe.folded"
-check "a compressed pipe has names" grep -q 'run;outer;inner' "$work/pipe.folded"
+if perf record -q -B -z -o /dev/null true 2>"$work/err"; then
+	perf record -q -F 999 -g -z -o - "$work/spin" 2>/dev/null | convert - --sample-type samples -o "$work/pipe.folded"
+	check "a compressed pipe has names" grep -q 'run;outer;inner' "$work/pipe.folded"
+else
+	skip "a compressed pipe has names" "perf cannot compress: $(head -n 1 "$work/err")"
+fi
 
 # Code made at run time: the names that the runtime wrote.
 if command -v node >/dev/null; then
