@@ -63,7 +63,8 @@ fi
 # Code made at run time: the names that the runtime wrote.
 if command -v node >/dev/null; then
 	echo 'function hotloop(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s } let t = 0; const end = Date.now() + 1500; while (Date.now() < end) t += hotloop(1e6)' >"$work/jit.js"
-	perf record -q -F 999 -g -o "$work/jit.data" node --perf-basic-prof --interpreted-frames-native-stack "$work/jit.js" 2>/dev/null
+	# node leaves a log where it runs.
+	(cd "$work" && perf record -q -F 999 -g -o jit.data node --perf-basic-prof --interpreted-frames-native-stack jit.js 2>/dev/null)
 	convert "$work/jit.data" -o "$work/jit.folded"
 	check "JIT functions have the names of the perf map" grep -qE 'hotloop' "$work/jit.folded"
 	rm -f /tmp/perf-"$(perf script -i "$work/jit.data" -F pid 2>/dev/null | awk 'NF { print $1; exit }')".map
