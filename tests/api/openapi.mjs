@@ -52,6 +52,14 @@ await test("every call of the server is in the file, and the other way round", (
 		assert.ok(routes.some(([m, p]) => m === method && matches(p, path)), `${line} is not in the server`);
 	}
 });
+await test("every parameter that a call reads is in the file, and the other way round", () => {
+	const text = readdirSync("src/server").filter((name) => /^(api\w*|ingest)\.c$/.test(name)).map((name) => readFileSync(`src/server/${name}`, "utf8")).join("\n");
+	const read = new Set([...text.matchAll(/\b(?:call_(?:count|flag|parameter|text|time)|net_request_query(?:_nth)?|parse_count)\((?:call|request|call->request),\s*"(\w+)"/g)].map((m) => m[1]));
+	const known = new Set(Object.values(doc.paths).flatMap((item) => methods.flatMap((m) => item[m]?.parameters ?? [])).map(resolve).filter((p) => p.in === "query").map((p) => p.name));
+	assert.ok(read.size >= 30, "the calls were found");
+	for (const name of read) assert.ok(known.has(name), `'${name}' is not in docs/openapi.json`);
+	for (const name of known) assert.ok(text.includes(`"${name}"`), `'${name}' is not in the server`);
+});
 await test("the file holds together", () => {
 	const ids = new Set(), used = new Set();
 	JSON.stringify(doc, (key, value) => { if (key === "$ref") { assert.ok(resolve({ $ref: value }), value); used.add(value.split("/").at(-1)); } return value; });
