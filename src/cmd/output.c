@@ -101,10 +101,23 @@ const char *output_extensions(char names[OUTPUT_NAMES_MAX])
 	return names;
 }
 
+/* Names that formats and compressions are read by, and that nothing is written for. */
+static int check_name(const char *path, bool told, struct error *err)
+{
+	if (text_ends_with(path, ".zst"))
+		return error_set(err, -EINVAL, "cannot write '%.200s': zstd is only read; end it in .gz", path);
+	if (!told && (text_ends_with(path, ".otlp.json") || text_ends_with(path, ".otlp.json.gz")))
+		return error_set(err, -EINVAL, "cannot write '%.200s': OTLP as JSON is only read; end it in .otlp", path);
+	return 0;
+}
+
 /* Exactly one of *ret_drawing, *ret_format is set on success. */
 static int find_output(const char *path, const char *format, const struct drawing **ret_drawing,
 		       const struct format **ret_format, struct error *err)
 {
+	int r = check_name(path, format != NULL, err);
+	if (r < 0)
+		return r;
 	*ret_drawing = find_drawing(path, format);
 	*ret_format = *ret_drawing ? NULL : format ? format_by_name(format) : format_by_extension(path);
 	if (*ret_drawing || (*ret_format && format_is_written(*ret_format)))

@@ -28,6 +28,9 @@ expect "report needs an input" 2 'no input' "$WICK" report top
 expect "report takes one report at a time" 2 'one report at a time' "$WICK" report -top -tree x.pb
 expect "report peek needs an expression" 2 'of which functions' "$WICK" report peek
 expect "convert needs an output" 2 'no output file' "$WICK" convert x.pb
+printf 'main;work 5\n' >"$work/five.folded"
+expect "convert does not call zstd what is none" 2 'zstd is only read' "$WICK" convert "$work/five.folded" -o "$work/x.pb.zst"
+expect "convert does not call JSON what is protobuf" 2 'OTLP as JSON is only read' "$WICK" convert "$work/five.folded" -o "$work/x.otlp.json"
 expect "convert names a missing file" 1 'does-not-exist.pb.gz.*No such file' "$WICK" convert does-not-exist.pb.gz -o "$work/x.pb"
 expect "doctor has a table made in the sandbox" 0 '^ok +symbol tables +made in a sandbox; [1-9][0-9]{3,} functions' sh -c '"$0" doctor || true' "$WICK"
 expect "server refuses to listen openly" 1 'refusing to listen on 0.0.0.0' "$WICK" server --data "$work/d" --listen 0.0.0.0:0
