@@ -33,10 +33,16 @@
 #define DETECT_ARRAY_MAX (16 * 1024)
 #define PROFILES_MAX	 4096
 
+/* A pid or tid: a number, or a text where somebody found that nicer. */
+struct id {
+	int64_t number;
+	uint32_t text;	    /* string; 0 = none */
+	uint32_t is_number; /* 0 is one, too; as wide as `text`, so that there is no padding in a key */
+};
+
 struct thread {
 	struct {
-		int64_t pid, tid;
-		uint32_t pid_text, tid_text; /* strings, if they are no numbers */
+		struct id pid, tid;
 	} key;
 	uint32_t name, labels;
 };
@@ -80,20 +86,19 @@ static int add_text(struct reader *reader, const struct json_node *node, uint32_
 	return profile_add_string(reader->profile, text.data, text.len, ret, err);
 }
 
-/* pids and tids are numbers, and texts where somebody found that nicer. */
-static int read_id(struct reader *reader, const struct json_node *node, int64_t *ret, uint32_t *ret_text, struct error *err)
+static int read_id(struct reader *reader, const struct json_node *node, struct id *ret, struct error *err)
 {
-	*ret = 0;
-	*ret_text = 0;
-	return json_node_integer(node, ret) ? 0 : add_text(reader, node, ret_text, err);
+	*ret = (struct id){0};
+	ret->is_number = json_node_integer(node, &ret->number);
+	return ret->is_number ? 0 : add_text(reader, node, &ret->text, err);
 }
 
 static int find_thread(struct reader *reader, const struct json_node *event, uint32_t *ret, struct error *err)
 {
 	struct thread thread = {0};
-	int r = read_id(reader, json_node_get(event, "pid"), &thread.key.pid, &thread.key.pid_text, err);
+	int r = read_id(reader, json_node_get(event, "pid"), &thread.key.pid, err);
 	if (r == 0)
-		r = read_id(reader, json_node_get(event, "tid"), &thread.key.tid, &thread.key.tid_text, err);
+		r = read_id(reader, json_node_get(event, "tid"), &thread.key.tid, err);
 	if (r < 0)
 		return r;
 	uint64_t hash = hash64_guarded(&thread.key, sizeof(thread.key));
@@ -112,8 +117,7 @@ static int find_thread(struct reader *reader, const struct json_node *event, uin
 
 static uint64_t key_of_process(const struct thread *thread)
 {
-	uint64_t parts[2] = {(uint64_t)thread->key.pid, thread->key.pid_text};
-	return hash64_guarded(parts, sizeof(parts));
+	return hash64_guarded(&thread->key.pid, sizeof(thread->key.pid));
 }
 
 static int read_metadata(struct reader *reader, const struct json_node *event, const char *name, struct error *err)
@@ -135,27 +139,36 @@ static int read_metadata(struct reader *reader, const struct json_node *event, c
 	return 0;
 }
 
+static int add_label(struct reader *reader, const char *name, struct profile_label label, struct profile_label *ret,
+		     struct error *err)
+{
+	int r = profile_add_cstring(reader->profile, name, &label.key, err);
+	*ret = label;
+	return r < 0 || label.value ? r : profile_number_label(reader->profile, label.key, label.number, ret, err);
+}
+
 static int label_thread(struct reader *reader, struct thread *thread, struct error *err)
 {
-	static const char *const names[] = {"process.pid", "thread.id", "process.executable.name", "thread.name"};
+	const struct id pid = thread->key.pid, tid = thread->key.tid;
 	uint64_t process = 0;
 	map64_get(&reader->process_names, key_of_process(thread), &process);
-	struct profile_label labels[4] = {
-		{.number = thread->key.pid},
-		{.number = thread->key.tid},
-		{.value = process ? (uint32_t)process : thread->key.pid_text},
-		{.value = thread->name ? thread->name : thread->key.tid_text},
+	const struct {
+		const char *name;
+		bool is_known;
+		struct profile_label label;
+	} known[] = {
+		{"process.pid", pid.is_number, {.number = pid.number}},
+		{"thread.id", tid.is_number, {.number = tid.number}},
+		{"process.executable.name", process || pid.text, {.value = process ? (uint32_t)process : pid.text}},
+		{"thread.name", thread->name || tid.text, {.value = thread->name ? thread->name : tid.text}},
 	};
+	struct profile_label labels[sizeof(known) / sizeof(known[0])];
 	size_t count = 0;
-	for (size_t i = 0; i < 4; i++) {
-		if (!labels[i].number && !labels[i].value)
-			continue;
-		labels[count] = labels[i];
-		int r = profile_add_cstring(reader->profile, names[i], &labels[count++].key, err);
-		if (r < 0)
-			return r;
-	}
-	return profile_add_label_set(reader->profile, labels, count, &thread->labels, err);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(known) / sizeof(known[0]); i++)
+		if (known[i].is_known)
+			r = add_label(reader, known[i].name, known[i].label, &labels[count++], err);
+	return r < 0 ? r : profile_add_label_set(reader->profile, labels, count, &thread->labels, err);
 }
 
 /* ---- CPU profiles ---- */

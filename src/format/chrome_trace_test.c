@@ -75,24 +75,34 @@ static void test_damaged_nesting(void **state)
 	      "2 events that do not last, or are of no thread: instants, counters, flows and the like\n");
 }
 
-static void test_threads(void **state)
+/* The labels and the time of each sample, in the order of threads in the file. */
+static void check_threads(const char *text, const char *expected)
 {
-	struct profile *profile =
-		read_text("[{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"main\"}},"
-			  "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"app\"}},"
-			  "{\"ph\":\"X\",\"name\":\"a\",\"pid\":\"srv\",\"tid\":\"io\",\"ts\":3,\"dur\":2}," EVENT(
-				  "X", "a", 7, ",\"dur\":2") "]");
+	struct profile *profile = read_text(text);
 	struct buffer out;
 	buffer_init(&out, SIZE_MAX);
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		dump_labels(profile, profile->samples[i].labels, &out);
 		buffer_printf(&out, " @%lld\n", (long long)profile->samples[i].time_ns);
 	}
-	assert_string_equal(buffer_string(&out),
-			    " process.executable.name=app/0/ process.pid=/1/ thread.id=/2/ thread.name=main/0/ @7000\n"
-			    " process.executable.name=srv/0/ thread.name=io/0/ @3000\n");
+	assert_string_equal(buffer_string(&out), expected);
 	buffer_release(&out);
 	profile_free(profile);
+}
+
+static void test_threads(void **state)
+{
+	check_threads("[{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"main\"}},"
+		      "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"app\"}},"
+		      "{\"ph\":\"X\",\"name\":\"a\",\"pid\":\"srv\",\"tid\":\"io\",\"ts\":3,\"dur\":2}," EVENT(
+			      "X", "a", 7, ",\"dur\":2") "]",
+		      " process.executable.name=app/0/ process.pid=/1/ thread.id=/2/ thread.name=main/0/ @7000\n"
+		      " process.executable.name=srv/0/ thread.name=io/0/ @3000\n");
+	/* A number of 0 is one, and not the same as none. */
+	check_threads("[{\"ph\":\"X\",\"name\":\"a\",\"pid\":0,\"tid\":0,\"ts\":3,\"dur\":2},"
+		      "{\"ph\":\"X\",\"name\":\"a\",\"tid\":7,\"ts\":4,\"dur\":2},"
+		      "{\"ph\":\"X\",\"name\":\"a\",\"ts\":5,\"dur\":2}]",
+		      " process.pid=0/0/ thread.id=0/0/ @3000\n thread.id=/7/ @4000\n @5000\n");
 }
 
 #define NODE(id, name, parent)                                                                                                 \
