@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#define NS_PER_US 1000ll
 #define NS_PER_MS 1000000ll
 #define NS_PER_S  1000000000ll
 

@@ -26,9 +26,9 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/time.h"
 #include "format/cpuprofile.h"
 
-#define NS_PER_US	 1000
 #define MISMATCH_MAX	 32 /* how far up an end looks for its begin */
 #define DETECT_ARRAY_MAX (16 * 1024)
 #define PROFILES_MAX	 4096
@@ -173,6 +173,21 @@ static int label_thread(struct reader *reader, struct thread *thread, struct err
 
 /* ---- CPU profiles ---- */
 
+/* Sampled on that thread; the first time difference counts from start_us. */
+static int add_cpu_profile(struct reader *reader, uint32_t thread, int64_t start_us, struct cpu_profile **ret,
+			   struct error *err)
+{
+	if (reader->cpu_profile_count == PROFILES_MAX)
+		return error_set(err, -E2BIG, "there are more than %d CPU profiles in it", PROFILES_MAX);
+	if (array_reserve(&reader->cpu_profiles, &reader->cpu_profile_capacity, reader->cpu_profile_count + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	*ret = &reader->cpu_profiles[reader->cpu_profile_count];
+	**ret = (struct cpu_profile){.thread = thread};
+	int r = cpuprofile_tree_new(reader->profile, start_us, &(*ret)->tree, err);
+	reader->cpu_profile_count += r == 0;
+	return r;
+}
+
 static int find_cpu_profile(struct reader *reader, const struct json_node *event, struct cpu_profile **ret, struct error *err)
 {
 	const struct json_node *data = json_node_get(json_node_get(event, "args"), "data"), *id = json_node_get(event, "id");
@@ -192,20 +207,9 @@ static int find_cpu_profile(struct reader *reader, const struct json_node *event
 		*ret = &reader->cpu_profiles[known];
 		return 0;
 	}
-	if (reader->cpu_profile_count == PROFILES_MAX)
-		return error_set(err, -E2BIG, "there are more than %d CPU profiles in it", PROFILES_MAX);
-	if (array_reserve(&reader->cpu_profiles, &reader->cpu_profile_capacity, reader->cpu_profile_count + 1, SIZE_MAX) < 0)
-		return error_nomem(err);
 	json_node_integer(json_node_get(data, "startTime"), &start);
-	struct cpu_profile *made = &reader->cpu_profiles[reader->cpu_profile_count];
-	*made = (struct cpu_profile){.thread = thread};
-	r = cpuprofile_tree_new(reader->profile, start, &made->tree, err);
-	if (r < 0)
-		return r;
-	if (map64_put(&reader->cpu_profile_of, key, reader->cpu_profile_count++) < 0)
-		return error_nomem(err);
-	*ret = made;
-	return 0;
+	r = add_cpu_profile(reader, thread, start, ret, err);
+	return r == 0 && map64_put(&reader->cpu_profile_of, key, reader->cpu_profile_count - 1) < 0 ? error_nomem(err) : r;
 }
 
 /* The event "Profile" is of the thread that was sampled; its parts may be of the one that samples. */
@@ -237,23 +241,15 @@ static int read_whole(struct reader *reader, const struct json_node *event, stru
 		.samples = json_node_get(profile, "samples"),
 		.deltas = json_node_get(profile, "timeDeltas"),
 	};
+	struct cpu_profile *made;
 	int64_t start = 0;
 	uint32_t thread;
 	json_node_integer(json_node_get(profile, "startTime"), &start);
 	int r = find_thread(reader, event, &thread, err);
-	if (r == 0 && reader->cpu_profile_count == PROFILES_MAX)
-		r = error_set(err, -E2BIG, "there are more than %d CPU profiles in it", PROFILES_MAX);
-	if (r == 0 &&
-	    array_reserve(&reader->cpu_profiles, &reader->cpu_profile_capacity, reader->cpu_profile_count + 1, SIZE_MAX) < 0)
-		r = error_nomem(err);
+	if (r == 0)
+		r = add_cpu_profile(reader, thread, start, &made, err);
 	if (r < 0)
 		return r;
-	struct cpu_profile *made = &reader->cpu_profiles[reader->cpu_profile_count];
-	*made = (struct cpu_profile){.thread = thread};
-	r = cpuprofile_tree_new(reader->profile, start, &made->tree, err);
-	if (r < 0)
-		return r;
-	reader->cpu_profile_count++;
 	json_node_integer(json_node_get(profile, "endTime"), &made->end_us);
 	return cpuprofile_tree_add(made->tree, &part, err);
 }

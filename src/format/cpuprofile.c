@@ -19,8 +19,6 @@
 #include "base/time.h"
 #include "format/cpuprofile.h"
 
-#define NS_PER_US 1000
-
 struct node {
 	const struct json_node *json;
 	uint32_t parent; /* + 1; 0 = the root */
