@@ -2,7 +2,6 @@
 #include "format/address_map.h"
 
 #include <errno.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -16,10 +15,7 @@ struct address_node {
 
 void address_map_init(struct address_map *map)
 {
-	*map = (struct address_map){.count = 1};
-	/* Without random numbers a hostile input may take long, no more. */
-	if (getrandom(&map->seed, sizeof(map->seed), GRND_NONBLOCK) != (ssize_t)sizeof(map->seed))
-		map->seed = (uintptr_t)map;
+	*map = (struct address_map){.count = 1, .seed = hash64_secret()};
 }
 
 void address_map_release(struct address_map *map)

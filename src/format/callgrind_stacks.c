@@ -45,8 +45,8 @@ struct heap {
 void callgrind_init(struct callgrind *graph, size_t input_bytes)
 {
 	memset(graph, 0, sizeof(*graph));
-	map64_init(&graph->function_by_name);
-	map64_init(&graph->cost_of);
+	map64_init_guarded(&graph->function_by_name);
+	map64_init_guarded(&graph->cost_of);
 	index32_init(&graph->call_index);
 	/* Memory stays in proportion to the input: a line may be of four bytes and have 32 costs that are not written. */
 	graph->values_max = VALUES_MIN + VALUES_PER_BYTE * input_bytes;

@@ -11,8 +11,8 @@
 
 static uint64_t hash_sample(const struct profile_sample *sample, bool by_link)
 {
-	uint64_t hash = hash64_mix((uint64_t)sample->stack << 32 | sample->labels);
-	return by_link ? hash64_mix(hash ^ sample->link) : hash;
+	const uint32_t parts[] = {sample->stack, sample->labels, by_link ? sample->link : 0};
+	return hash64_guarded(parts, sizeof(parts));
 }
 
 static bool samples_agree(const struct profile_sample *a, const struct profile_sample *b, bool by_link)

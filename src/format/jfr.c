@@ -562,7 +562,6 @@ int jfr_decode(struct bytes input, const struct format_options *options, struct 
 		map64_init_guarded(&reader->states[i].stacks);
 		map64_init_guarded(&reader->states[i].threads);
 		map64_init_guarded(&reader->states[i].functions);
-		map64_init(&reader->states[i].chunk.class_of_id);
 	}
 	buffer_init(&reader->text, LIMIT_PROFILE_STRING_BYTES);
 	buffer_init(&reader->name, LIMIT_PROFILE_STRING_BYTES);

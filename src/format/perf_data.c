@@ -90,7 +90,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 {
 	struct perf_reader reader = {.input = input};
 	map64_init_guarded(&reader.event_of_id);
-	map64_init(&reader.build_ids);
+	map64_init_guarded(&reader.build_ids);
 	buffer_init(&reader.plain,
 		    options && options->decompressed_max ? options->decompressed_max : LIMIT_PROFILE_INPUT_BYTES);
 	int r = profile_new(&reader.profile, err);

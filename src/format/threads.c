@@ -44,7 +44,7 @@ static uint64_t key_of(const struct sample_thread *thread)
 {
 	uint64_t parts[] = {(uint64_t)thread->pid, (uint64_t)thread->tid, thread->has_tid ? 0 : thread->name, thread->has_pid,
 			    thread->has_tid};
-	return hash64(parts, sizeof(parts));
+	return hash64_guarded(parts, sizeof(parts));
 }
 
 /* The thread of each label set. */
