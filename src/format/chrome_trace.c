@@ -530,21 +530,13 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
-	struct buffer *notes = options ? options->notes : NULL;
-	const struct {
-		uint64_t count;
-		const char *what;
-	} left_out[] = {
+	const struct format_left_out left_out[] = {
 		{reader->others, "events that do not last, or are of no thread: instants, counters, flows and the like"},
 		{reader->unmatched, "ends of events that had not begun"},
 		{reader->unended, "ends that are missing: the events last as long as their thread"},
 		{reader->cut, "ends of events that outlast the one that they began in"},
 	};
-	for (size_t i = 0; notes && i < sizeof(left_out) / sizeof(left_out[0]); i++)
-		if (left_out[i].count &&
-		    buffer_printf(notes, "%llu %s\n", (unsigned long long)left_out[i].count, left_out[i].what) == -ENOMEM)
-			return error_nomem(err);
-	return 0;
+	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 /* A program that dies, or that means to be quick, does not write the last bracket, and leaves the last comma. */

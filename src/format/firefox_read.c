@@ -460,20 +460,13 @@ static int read_all(struct firefox_reader *reader, struct error *err)
 	return r;
 }
 
-static int add_notes(struct firefox_reader *reader, struct buffer *notes, struct error *err)
+static int add_notes(const struct firefox_reader *reader, const struct format_options *options, struct error *err)
 {
-	const struct {
-		uint64_t count;
-		const char *what;
-	} left_out[] = {{reader->markers, "markers"},
-			{json_node_count(json_node_get(reader->root, "counters")), "counters"},
-			{reader->allocations, "allocations"},
-			{reader->without_time, "times of samples that have none"}};
-	for (size_t i = 0; notes && i < sizeof(left_out) / sizeof(left_out[0]); i++)
-		if (left_out[i].count &&
-		    buffer_printf(notes, "%llu %s\n", (unsigned long long)left_out[i].count, left_out[i].what) == -ENOMEM)
-			return error_nomem(err);
-	return 0;
+	const struct format_left_out left_out[] = {{reader->markers, "markers"},
+						   {json_node_count(json_node_get(reader->root, "counters")), "counters"},
+						   {reader->allocations, "allocations"},
+						   {reader->without_time, "times of samples that have none"}};
+	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 int firefox_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
@@ -490,7 +483,7 @@ int firefox_decode(struct bytes input, const struct format_options *options, str
 	if (r == 0)
 		r = read_all(reader, err);
 	if (r == 0)
-		r = add_notes(reader, options ? options->notes : NULL, err);
+		r = add_notes(reader, options, err);
 	if (r < 0)
 		profile_free(reader->profile);
 	else

@@ -59,6 +59,14 @@ bool folded_holds_both(const struct profile *profile);
 /* A sample type by its names. */
 int format_add_type(struct profile *profile, const char *type, const char *unit, struct error *err);
 
+/* A line in options->notes for each kind of thing that was left out and of which there were any; nothing if nobody asks. Notes
+ * that are full are no failure: -ENOMEM is the only one. */
+struct format_left_out {
+	uint64_t count;
+	const char *what; /* "events that are no samples" */
+};
+int format_note(const struct format_options *options, const struct format_left_out *items, size_t count, struct error *err);
+
 /* What a failed append to a buffer means: -ENOMEM or -E2BIG, said. */
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err);
 

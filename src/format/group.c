@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "format/format_int.h"
 
 /* ---- groups of samples ---- */
@@ -147,6 +148,17 @@ int format_add_type(struct profile *profile, const char *type, const char *unit,
 	if (r == 0)
 		r = profile_add_cstring(profile, unit, &unit_id, err);
 	return r < 0 ? r : profile_add_sample_type(profile, type_id, unit_id, err);
+}
+
+int format_note(const struct format_options *options, const struct format_left_out *items, size_t count, struct error *err)
+{
+	struct buffer *notes = options ? options->notes : NULL;
+	char number[TEXT_NUMBER_MAX];
+	for (size_t i = 0; notes && i < count; i++)
+		if (items[i].count &&
+		    buffer_printf(notes, "%s %s\n", text_format_count(items[i].count, number), items[i].what) == -ENOMEM)
+			return error_nomem(err);
+	return 0;
 }
 
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err)

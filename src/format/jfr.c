@@ -532,23 +532,15 @@ static int read_all(struct reader *reader, struct bytes input, struct error *err
 	return r < 0 ? r : add_origin(reader, err);
 }
 
-static int write_notes(const struct reader *reader, struct buffer *notes, struct error *err)
+static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
-	const struct {
-		uint64_t count;
-		const char *text;
-	} lines[] = {
+	const struct format_left_out left_out[] = {
 		{reader->other_events, "events that are no samples"},
 		{reader->cut_stacks,
 		 "stacks: their outermost frames, which the recorder cut or which are more than can be kept"},
 		{reader->no_stack, "samples without a stack: where they were"},
 	};
-	char number[TEXT_NUMBER_MAX];
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		if (lines[i].count &&
-		    buffer_printf(notes, "%s %s\n", text_format_count(lines[i].count, number), lines[i].text) == -ENOMEM)
-			return error_nomem(err);
-	return 0;
+	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 int jfr_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
@@ -568,8 +560,8 @@ int jfr_decode(struct bytes input, const struct format_options *options, struct 
 	int r = profile_new(&reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, input, err);
-	if (r == 0 && options && options->notes)
-		r = write_notes(reader, options->notes, err);
+	if (r == 0)
+		r = note(reader, options, err);
 	if (r < 0)
 		profile_free(reader->profile);
 	else

@@ -35,22 +35,13 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "format/perf_data_int.h"
 
-static int note(struct buffer *notes, uint64_t count, const char *text)
-{
-	char number[TEXT_NUMBER_MAX];
-	return count ? buffer_printf(notes, "%s %s\n", text_format_count(count, number), text) : 0;
-}
-
-static int write_notes(const struct perf_reader *reader, struct buffer *notes)
+static int note(const struct perf_reader *reader, const struct format_options *options, struct error *err)
 {
 	const struct perf_counts *counts = &reader->counts;
-	const struct {
-		uint64_t count;
-		const char *text;
-	} lines[] = {
+	struct buffer *notes = options ? options->notes : NULL;
+	const struct format_left_out left_out[] = {
 		{counts->lost_events, "events that were lost while recording"},
 		{counts->lost_samples, "samples that were lost while recording"},
 		{counts->throttled, "times: what the kernel held back because it came too often"},
@@ -64,16 +55,16 @@ static int write_notes(const struct perf_reader *reader, struct buffer *notes)
 		{counts->aux_bytes, "bytes of hardware traces"},
 		{counts->guests, "frames of virtual machines: names"},
 	};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(lines) / sizeof(lines[0]); i++)
-		r = note(notes, lines[i].count, lines[i].text);
-	if (r == 0 && counts->is_unfinished)
+	int r = format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
+	if (r < 0 || !notes)
+		return r;
+	if (counts->is_unfinished)
 		r = buffer_append_string(notes, "the last records, since perf record did not end properly\n");
 	if (r == 0 && !reader->has_clock && counts->samples)
 		r = buffer_append_string(notes,
 					 "times count from the boot of the machine: the recording does not tell the time "
 					 "of day (perf record -k CLOCK_MONOTONIC does)\n");
-	return r;
+	return r == -ENOMEM ? error_nomem(err) : 0;
 }
 
 static void release(struct perf_reader *reader)
@@ -98,8 +89,8 @@ static int decode(struct bytes input, const struct format_options *options, stru
 		r = perf_data_scan(&reader, err);
 	if (r == 0)
 		r = perf_data_build(&reader, err);
-	if (r == 0 && options && options->notes && write_notes(&reader, options->notes) == -ENOMEM)
-		r = error_nomem(err);
+	if (r == 0)
+		r = note(&reader, options, err);
 	if (r < 0)
 		profile_free(reader.profile);
 	else

@@ -732,20 +732,12 @@ static int add_samples(struct reader *reader, struct error *err)
 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
-	struct buffer *notes = options ? options->notes : NULL;
-	const struct {
-		uint64_t count;
-		const char *what;
-	} left_out[] = {
+	const struct format_left_out left_out[] = {
 		{reader->lost, "samples that perf itself had lost"},
 		{reader->other_records, "records that are no samples"},
 		{reader->unknown_lines, "lines that are neither samples nor frames"},
 	};
-	for (size_t i = 0; notes && i < sizeof(left_out) / sizeof(left_out[0]); i++)
-		if (left_out[i].count &&
-		    buffer_printf(notes, "%llu %s\n", (unsigned long long)left_out[i].count, left_out[i].what) == -ENOMEM)
-			return error_nomem(err);
-	return 0;
+	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
 static int add_keys(struct reader *reader, struct error *err)
