@@ -34,6 +34,20 @@ int bytes_compare(struct bytes a, struct bytes b)
 	return (a.len > b.len) - (a.len < b.len);
 }
 
+bool bytes_start_with(struct bytes bytes, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	return bytes.len >= len && (len == 0 || !memcmp(bytes.data, prefix, len));
+}
+
+struct bytes bytes_take_line(struct bytes *rest)
+{
+	const uint8_t *end = memchr(rest->data, '\n', rest->len);
+	struct bytes line = {rest->data, end ? (size_t)(end - rest->data) : rest->len};
+	*rest = bytes_skip(*rest, line.len + (end != NULL));
+	return line;
+}
+
 void buffer_init(struct buffer *buffer, size_t max)
 {
 	*buffer = (struct buffer){.max = max};

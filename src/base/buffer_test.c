@@ -27,6 +27,20 @@ static void test_views_compare(void **state)
 	assert_int_equal(bytes_compare(high, ab), 1);
 }
 
+static void test_views_are_taken_apart(void **state)
+{
+	struct bytes empty = {0}, text = bytes_of_string("ab\n\ncd");
+	assert_true(bytes_start_with(text, "ab"));
+	assert_true(bytes_start_with(text, "") && bytes_start_with(empty, ""));
+	assert_false(bytes_start_with(text, "b"));
+	assert_false(bytes_start_with(bytes_of_string("ab"), "abc") || bytes_start_with(empty, "a"));
+	assert_true(bytes_equal_string(bytes_take_line(&text), "ab"));
+	assert_true(bytes_equal_string(text, "\ncd"));
+	assert_true(bytes_equal_string(bytes_take_line(&text), ""));
+	assert_true(bytes_equal_string(bytes_take_line(&text), "cd"));
+	assert_int_equal(text.len, 0);
+}
+
 static void test_appending_stops_at_the_maximum(void **state)
 {
 	_cleanup_(buffer_release) struct buffer buffer;
@@ -115,9 +129,13 @@ static void test_contents_survive_failed_allocations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_views_compare),	       cmocka_unit_test(test_appending_stops_at_the_maximum),
-		cmocka_unit_test(test_clear_and_release),      cmocka_unit_test(test_empty_buffer_is_a_string),
-		cmocka_unit_test(test_printf_of_every_length), cmocka_unit_test(test_contents_survive_failed_allocations),
+		cmocka_unit_test(test_views_compare),
+		cmocka_unit_test(test_views_are_taken_apart),
+		cmocka_unit_test(test_appending_stops_at_the_maximum),
+		cmocka_unit_test(test_clear_and_release),
+		cmocka_unit_test(test_empty_buffer_is_a_string),
+		cmocka_unit_test(test_printf_of_every_length),
+		cmocka_unit_test(test_contents_survive_failed_allocations),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,21 +56,15 @@ int multipart_open(struct multipart *multipart, const char *content_type, struct
 	/* At the very beginning there is no line to end. */
 	const char *first = multipart->delimiter + 2;
 	size_t first_len = multipart->delimiter_len - 2;
-	if (body.len >= first_len && memcmp(body.data, first, first_len) == 0) {
-		multipart->rest = (struct bytes){body.data + first_len, body.len - first_len};
+	if (bytes_start_with(body, first)) {
+		multipart->rest = bytes_skip(body, first_len);
 		return 0;
 	}
 	const uint8_t *found = body.len ? memmem(body.data, body.len, multipart->delimiter, multipart->delimiter_len) : NULL;
 	if (!found)
 		return error_set(err, -EBADMSG, "the boundary that the content type names does not occur");
-	size_t skip = (size_t)(found - body.data) + multipart->delimiter_len;
-	multipart->rest = (struct bytes){body.data + skip, body.len - skip};
+	multipart->rest = bytes_skip(body, (size_t)(found - body.data) + multipart->delimiter_len);
 	return 0;
-}
-
-static struct bytes skip_bytes(struct bytes text, size_t len)
-{
-	return (struct bytes){text.data + len, text.len - len};
 }
 
 /* The field's name, from the lines of a part's header. */
@@ -85,7 +79,7 @@ static struct bytes field_name(struct bytes header)
 			const char *at = find_parameter(line, line + len, "name");
 			return at ? parameter_value(at, line + len) : (struct bytes){0};
 		}
-		header = skip_bytes(header, line_end ? len + 2 : len);
+		header = bytes_skip(header, line_end ? len + 2 : len);
 	}
 	return (struct bytes){0};
 }
@@ -96,7 +90,7 @@ int multipart_next(struct multipart *multipart, struct multipart_part *ret, stru
 	if (rest.len >= 2 && memcmp(rest.data, "--", 2) == 0)
 		return 0;
 	while (rest.len > 0 && (*rest.data == ' ' || *rest.data == '\t'))
-		rest = skip_bytes(rest, 1);
+		rest = bytes_skip(rest, 1);
 	if (rest.len < 2 || memcmp(rest.data, "\r\n", 2) != 0)
 		return error_set(err, -EBADMSG, "truncated: the last part does not end");
 	if (++multipart->parts > MULTIPART_PARTS_MAX)
@@ -110,12 +104,12 @@ int multipart_next(struct multipart *multipart, struct multipart_part *ret, stru
 	size_t header_len = (size_t)(blank - rest.data);
 	ret->name = header_len > 2 ? field_name((struct bytes){rest.data + 2, header_len - 2}) : (struct bytes){0};
 	/* An empty part: the CR LF of the delimiter is the one that ends the header. */
-	rest = skip_bytes(rest, header_len + 2);
+	rest = bytes_skip(rest, header_len + 2);
 	const uint8_t *end = memmem(rest.data, rest.len, multipart->delimiter, multipart->delimiter_len);
 	if (!end)
 		return error_set(err, -EBADMSG, "truncated: part %u does not end", multipart->parts);
 	size_t len = (size_t)(end - rest.data);
 	ret->data = len >= 2 ? (struct bytes){rest.data + 2, len - 2} : (struct bytes){0};
-	multipart->rest = skip_bytes(rest, len + multipart->delimiter_len);
+	multipart->rest = bytes_skip(rest, len + multipart->delimiter_len);
 	return 1;
 }

@@ -45,7 +45,7 @@ struct reader {
 	uint64_t instr;
 	int64_t line;
 	/* what lines that follow are of */
-	uint32_t object, file, function_name, function_file, function;
+	uint32_t object, file, function_name, function;
 	uint32_t called_object, called_file, called_name;
 	bool has_function, has_called_file, has_called_name, after_calls, after_jump;
 	uint64_t jumps;
@@ -56,23 +56,12 @@ struct reader {
 static void skip_blanks(struct cursor *at)
 {
 	while (at->rest.len > 0 && (at->rest.data[0] == ' ' || at->rest.data[0] == '\t'))
-		at->rest = (struct bytes){at->rest.data + 1, at->rest.len - 1};
+		at->rest = bytes_skip(at->rest, 1);
 }
 
 static bool is_digit(uint8_t c)
 {
 	return c >= '0' && c <= '9';
-}
-
-static bool starts_with(struct bytes text, const char *prefix)
-{
-	size_t len = strlen(prefix);
-	return text.len >= len && memcmp(text.data, prefix, len) == 0;
-}
-
-static struct bytes behind(struct bytes text, size_t skip)
-{
-	return (struct bytes){text.data + skip, text.len - skip};
 }
 
 /* Decimal or 0x... digits; false if there are none or too many. */
@@ -91,7 +80,7 @@ static bool take_number(struct cursor *at, uint64_t *ret)
 		if (__builtin_mul_overflow(value, hex ? 16u : 10u, &value) || __builtin_add_overflow(value, digit, &value))
 			return false;
 	}
-	at->rest = behind(at->rest, i);
+	at->rest = bytes_skip(at->rest, i);
 	*ret = value;
 	return i > first;
 }
@@ -105,7 +94,7 @@ static bool take_position(struct cursor *at, uint64_t *position)
 		return false;
 	uint8_t sign = at->rest.data[0];
 	if (sign == '*' || sign == '+' || sign == '-')
-		at->rest = behind(at->rest, 1);
+		at->rest = bytes_skip(at->rest, 1);
 	if (sign == '*')
 		return true;
 	if (!take_number(at, &number))
@@ -135,12 +124,12 @@ static int read_name(struct reader *reader, struct map64 *names, struct bytes te
 	uint64_t number = 0, known;
 	bool numbered = text.len > 2 && text.data[0] == '(' && is_digit(text.data[1]);
 	if (numbered) {
-		at.rest = behind(text, 1);
+		at.rest = bytes_skip(text, 1);
 		numbered = take_number(&at, &number) && at.rest.len > 0 && at.rest.data[0] == ')';
 	}
 	if (!numbered)
 		return profile_add_string(reader->graph.profile, text.data, text.len, ret, err);
-	at.rest = behind(at.rest, 1);
+	at.rest = bytes_skip(at.rest, 1);
 	skip_blanks(&at);
 	if (at.rest.len == 0) {
 		if (!map64_get(names, number, &known))
@@ -157,31 +146,30 @@ static int read_name(struct reader *reader, struct map64 *names, struct bytes te
 static int read_specification(struct reader *reader, struct bytes line, struct error *err)
 {
 	int r;
-	if (starts_with(line, "ob="))
-		return read_name(reader, &reader->objects, behind(line, 3), &reader->object, err);
-	if (starts_with(line, "fl=") || starts_with(line, "fi=") || starts_with(line, "fe="))
-		return read_name(reader, &reader->files, behind(line, 3), &reader->file, err);
-	if (starts_with(line, "fn=")) {
-		r = read_name(reader, &reader->functions, behind(line, 3), &reader->function_name, err);
+	if (bytes_start_with(line, "ob="))
+		return read_name(reader, &reader->objects, bytes_skip(line, 3), &reader->object, err);
+	if (bytes_start_with(line, "fl=") || bytes_start_with(line, "fi=") || bytes_start_with(line, "fe="))
+		return read_name(reader, &reader->files, bytes_skip(line, 3), &reader->file, err);
+	if (bytes_start_with(line, "fn=")) {
+		r = read_name(reader, &reader->functions, bytes_skip(line, 3), &reader->function_name, err);
 		if (r == 0)
 			r = callgrind_find_function(&reader->graph, reader->function_name, reader->file, &reader->function,
 						    err);
 		if (r < 0)
 			return r;
 		reader->graph.functions[reader->function].object = reader->object;
-		reader->function_file = reader->file;
 		reader->has_function = true;
 		return 0;
 	}
-	if (starts_with(line, "cob="))
-		return read_name(reader, &reader->objects, behind(line, 4), &reader->called_object, err);
-	if (starts_with(line, "cfi=") || starts_with(line, "cfl=")) {
+	if (bytes_start_with(line, "cob="))
+		return read_name(reader, &reader->objects, bytes_skip(line, 4), &reader->called_object, err);
+	if (bytes_start_with(line, "cfi=") || bytes_start_with(line, "cfl=")) {
 		reader->has_called_file = true;
-		return read_name(reader, &reader->files, behind(line, 4), &reader->called_file, err);
+		return read_name(reader, &reader->files, bytes_skip(line, 4), &reader->called_file, err);
 	}
-	if (starts_with(line, "cfn=")) {
+	if (bytes_start_with(line, "cfn=")) {
 		reader->has_called_name = true;
-		return read_name(reader, &reader->functions, behind(line, 4), &reader->called_name, err);
+		return read_name(reader, &reader->functions, bytes_skip(line, 4), &reader->called_name, err);
 	}
 	return 1;
 }
@@ -198,7 +186,7 @@ static int read_costs(struct reader *reader, struct cursor *at, int64_t costs[LI
 			return 0;
 		bool negative = at->rest.data[0] == '-';
 		if (negative)
-			at->rest = behind(at->rest, 1);
+			at->rest = bytes_skip(at->rest, 1);
 		if (!take_number(at, &number) || number > INT64_MAX ||
 		    (at->rest.len > 0 && at->rest.data[0] != ' ' && at->rest.data[0] != '\t'))
 			return error_set(err, -EBADMSG, "a cost is no number, or out of range");
@@ -285,7 +273,7 @@ static int read_events(struct reader *reader, struct bytes text, struct error *e
 		for (to = from; to < text.len && text.data[to] != ' ' && text.data[to] != '\t'; to++)
 			;
 		struct bytes name = {text.data + from, to - from};
-		text = behind(text, to);
+		text = bytes_skip(text, to);
 		if (name.len == 0)
 			break;
 		if (++count > LIMIT_SAMPLE_TYPES)
@@ -304,24 +292,24 @@ static int read_header(struct reader *reader, struct bytes line, struct error *e
 {
 	struct profile *profile = reader->graph.profile;
 	const uint8_t *colon = memchr(line.data, ':', line.len);
-	struct cursor value = {behind(line, (size_t)(colon - line.data) + 1)};
+	struct cursor value = {bytes_skip(line, (size_t)(colon - line.data) + 1)};
 	struct profile_label label = {0};
 	uint64_t number;
 	uint32_t text;
 	skip_blanks(&value);
-	if (starts_with(line, "events:"))
+	if (bytes_start_with(line, "events:"))
 		return read_events(reader, value.rest, err);
-	if (starts_with(line, "positions:")) {
+	if (bytes_start_with(line, "positions:")) {
 		reader->has_instr = memmem(value.rest.data, value.rest.len, "instr", 5);
 		reader->has_line = memmem(value.rest.data, value.rest.len, "line", 4);
 		return reader->has_instr || reader->has_line ? 0
 							     : error_set(err, -EBADMSG, "positions are neither instr nor line");
 	}
-	if (starts_with(line, "cmd:") && profile->comment_count == 0) {
+	if (bytes_start_with(line, "cmd:") && profile->comment_count == 0) {
 		int r = profile_add_string(profile, value.rest.data, value.rest.len, &text, err);
 		return r < 0 ? r : profile_add_comment(profile, text, err);
 	}
-	if (!starts_with(line, "pid:") || !take_number(&value, &number) || number == 0 || number > INT32_MAX)
+	if (!bytes_start_with(line, "pid:") || !take_number(&value, &number) || number == 0 || number > INT32_MAX)
 		return 0;
 	label.number = (int64_t)number;
 	int r = profile_add_cstring(profile, "process.pid", &label.key, err);
@@ -341,24 +329,24 @@ static int read_line(struct reader *reader, struct bytes line, struct error *err
 	while (line.len > 0 && (line.data[line.len - 1] == '\r' || line.data[line.len - 1] == ' '))
 		line.len--;
 	while (line.len > 0 && (line.data[0] == ' ' || line.data[0] == '\t'))
-		line = behind(line, 1);
+		line = bytes_skip(line, 1);
 	if (line.len == 0 || line.data[0] == '#')
 		return 0;
 	if (is_digit(line.data[0]) || line.data[0] == '+' || line.data[0] == '-' || line.data[0] == '*')
 		return read_cost_line(reader, line, err);
-	if (starts_with(line, "calls=")) {
+	if (bytes_start_with(line, "calls=")) {
 		if (!reader->has_called_name || !reader->has_function)
 			return error_set(err, -EBADMSG, "calls of no function, or by none");
 		reader->after_calls = true;
 		return 0;
 	}
-	if (starts_with(line, "jump=") || starts_with(line, "jcnd=")) {
+	if (bytes_start_with(line, "jump=") || bytes_start_with(line, "jcnd=")) {
 		reader->after_jump = true;
 		reader->jumps++;
 		return 0;
 	}
 	/* Of what was inlined: KCachegrind reads it, and nothing is known to write it. */
-	if (starts_with(line, "jfi=") || starts_with(line, "jfn="))
+	if (bytes_start_with(line, "jfi=") || bytes_start_with(line, "jfn="))
 		return 0;
 	int r = read_specification(reader, line, err);
 	if (r <= 0)
@@ -370,11 +358,8 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 {
 	int r = 0;
 	while (r == 0 && input.len > 0) {
-		const uint8_t *end = memchr(input.data, '\n', input.len);
-		size_t len = end ? (size_t)(end - input.data) : input.len, used = end ? len + 1 : len;
 		reader->line_number++;
-		r = read_line(reader, (struct bytes){input.data, len}, err);
-		input = behind(input, used);
+		r = read_line(reader, bytes_take_line(&input), err);
 	}
 	if (r < 0)
 		return error_prefix(err, r, "line %zu", reader->line_number);
@@ -429,20 +414,19 @@ static int decode(struct bytes input, const struct format_options *options, stru
 /* Header lines or comments, "events:" among the first of them. */
 static bool detect(struct bytes input)
 {
-	if (starts_with(input, "# callgrind format"))
+	if (bytes_start_with(input, "# callgrind format"))
 		return true;
 	bool has_events = false;
 	for (size_t lines = 0; lines < 64 && input.len > 0; lines++) {
-		const uint8_t *end = memchr(input.data, '\n', input.len);
-		struct bytes line = {input.data, end ? (size_t)(end - input.data) : input.len};
-		input = behind(input, end ? line.len + 1 : line.len);
+		struct bytes line = bytes_take_line(&input);
 		if (line.len > 0 && line.data[line.len - 1] == '\r')
 			line.len--;
 		if (line.len == 0 || line.data[0] == '#')
 			continue;
 		if (!is_header(line))
-			return has_events && (starts_with(line, "fl=") || starts_with(line, "fn=") || starts_with(line, "ob="));
-		has_events |= starts_with(line, "events:");
+			return has_events && (bytes_start_with(line, "fl=") || bytes_start_with(line, "fn=") ||
+					      bytes_start_with(line, "ob="));
+		has_events |= bytes_start_with(line, "events:");
 	}
 	return false;
 }

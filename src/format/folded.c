@@ -211,22 +211,12 @@ static int read_line(struct reader *reader, struct bytes line, struct error *err
 	return r < 0 ? r : profile_add_sample(reader->profile, &sample, values, err);
 }
 
-/* The next line of *input, without its end. */
-static struct bytes next_line(struct bytes *input)
-{
-	const uint8_t *end = memchr(input->data, '\n', input->len);
-	struct bytes line = {input->data, end ? (size_t)(end - input->data) : input->len};
-	size_t used = end ? line.len + 1 : line.len;
-	*input = (struct bytes){input->data + used, input->len - used};
-	return line;
-}
-
 /* Whether all lines have two counts behind a stack. */
 static bool has_two_counts(struct bytes input)
 {
 	bool any = false;
 	while (input.len > 0) {
-		struct bytes line = trim_end(next_line(&input));
+		struct bytes line = trim_end(bytes_take_line(&input));
 		if (line.len == 0)
 			continue;
 		for (size_t i = 0; i < 2; i++) {
@@ -243,7 +233,7 @@ static bool has_two_counts(struct bytes input)
 static int read_lines(struct reader *reader, struct bytes input, struct error *err)
 {
 	while (input.len > 0) {
-		struct bytes line = next_line(&input);
+		struct bytes line = bytes_take_line(&input);
 		reader->line_number++;
 		int r = read_line(reader, line, err);
 		if (r < 0)

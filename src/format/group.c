@@ -82,24 +82,18 @@ int64_t sample_groups_sum(const struct sample_groups *groups, const struct profi
 
 /* ---- names and labels ---- */
 
-static bool starts_with(struct bytes text, const char *prefix)
-{
-	size_t len = strlen(prefix);
-	return text.len >= len && memcmp(text.data, prefix, len) == 0;
-}
-
 bool format_is_kernel_file(struct bytes file_name)
 {
 	static const char *const user[] = {"[vdso",  "[vsyscall", "[vvar",    "[stack",	  "[heap",    "[anon",
 					   "[unkno", "[uprobes",  "[perf-ma", "[OTEL_CT", "[sigpage", "[jit"};
 	if (file_name.len < 3 || file_name.data[0] != '[')
 		return false;
-	if (starts_with(file_name, "[kernel"))
+	if (bytes_start_with(file_name, "[kernel"))
 		return true;
 	if (file_name.data[file_name.len - 1] != ']')
 		return false;
 	for (size_t i = 0; i < sizeof(user) / sizeof(user[0]); i++)
-		if (starts_with(file_name, user[i]))
+		if (bytes_start_with(file_name, user[i]))
 			return false;
 	return true;
 }

@@ -157,16 +157,10 @@ static int read_cgroup(struct builder *builder, const struct perf_record *record
 
 /* ---- mappings ---- */
 
-static bool begins(struct bytes text, const char *prefix)
-{
-	size_t len = strlen(prefix);
-	return text.len >= len && memcmp(text.data, prefix, len) == 0;
-}
-
 static bool begins_with_any(struct bytes text, const char *const *prefixes)
 {
 	for (size_t i = 0; prefixes[i]; i++)
-		if (begins(text, prefixes[i]))
+		if (bytes_start_with(text, prefixes[i]))
 			return true;
 	return false;
 }
@@ -255,7 +249,7 @@ static int map_kernel(struct builder *builder, const struct mmap_record *record,
 {
 	struct profile_mapping mapping = {0};
 	struct mapped mapped = {.start = record->start, .base = record->start, .frame_type = PROFILE_FRAME_KERNEL};
-	bool is_core = begins(record->file, FORMAT_KERNEL_FILE);
+	bool is_core = bytes_start_with(record->file, FORMAT_KERNEL_FILE);
 	int r = is_core ? 0 : add_text(builder, record->file, &mapping.file_name, err);
 	if (is_core) {
 		mapping.file_name = builder->kernel_file;
@@ -271,7 +265,8 @@ static int map_kernel(struct builder *builder, const struct mmap_record *record,
 static int note_executable(struct builder *builder, struct process *process, const struct mmap_record *record, uint32_t path,
 			   struct error *err)
 {
-	if (!process->wants_executable || record->file.len < 2 || record->file.data[0] != '/' || begins(record->file, "//"))
+	if (!process->wants_executable || record->file.len < 2 || record->file.data[0] != '/' ||
+	    bytes_start_with(record->file, "//"))
 		return 0;
 	process->wants_executable = false;
 	process->executable_path = path;

@@ -357,7 +357,7 @@ static bool is_inlined(struct bytes file)
 
 static uint32_t type_of_file(struct bytes file)
 {
-	if (format_is_kernel_file(file) || (file.len > 7 && memcmp(file.data, "[guest.", 7) == 0))
+	if (format_is_kernel_file(file) || bytes_start_with(file, "[guest."))
 		return PROFILE_FRAME_KERNEL;
 	if (is_unknown(file))
 		return PROFILE_FRAME_UNKNOWN;
@@ -365,7 +365,7 @@ static uint32_t type_of_file(struct bytes file)
 	struct bytes name = slash ? behind(file, (struct bytes){slash, 1}) : file;
 	bool is_jit =
 		(name.len > 5 && memcmp(name.data, "perf-", 5) == 0 && memcmp(name.data + name.len - 4, ".map", 4) == 0) ||
-		(name.len > 7 && memcmp(name.data, "jitted-", 7) == 0) || bytes_equal_string(file, "[JIT]");
+		bytes_start_with(name, "jitted-") || bytes_equal_string(file, "[JIT]");
 	return is_jit ? PROFILE_FRAME_JIT : PROFILE_FRAME_NATIVE;
 }
 
@@ -594,7 +594,7 @@ static bool is_other_record(struct reader *reader, struct bytes line)
 	if (!at)
 		return false;
 	struct bytes rest = {at, (size_t)(line.data + line.len - at)};
-	if (rest.len > 16 && memcmp(rest.data, "PERF_RECORD_LOST", 16) == 0) {
+	if (bytes_start_with(rest, "PERF_RECORD_LOST")) {
 		const uint8_t *space = memrchr(rest.data, ' ', rest.len);
 		if (space && parse_number(behind(rest, (struct bytes){space, 1}), &lost) && lost > 0)
 			reader->lost += (uint64_t)lost;
@@ -639,11 +639,8 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 {
 	int r = 0;
 	while (r == 0 && input.len > 0) {
-		const uint8_t *end = memchr(input.data, '\n', input.len);
-		size_t len = end ? (size_t)(end - input.data) : input.len, used = end ? len + 1 : len;
 		reader->line_number++;
-		r = read_line(reader, (struct bytes){input.data, len}, err);
-		input = (struct bytes){input.data + used, input.len - used};
+		r = read_line(reader, bytes_take_line(&input), err);
 	}
 	if (r == 0)
 		r = finish_sample(reader, err);
@@ -656,8 +653,7 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 
 static bool is_clock(struct bytes event)
 {
-	return (event.len >= 9 && memcmp(event.data, "cpu-clock", 9) == 0) ||
-	       (event.len >= 10 && memcmp(event.data, "task-clock", 10) == 0);
+	return bytes_start_with(event, "cpu-clock") || bytes_start_with(event, "task-clock");
 }
 
 /* "samples", and the events that have periods, if there are any. */
@@ -797,10 +793,7 @@ static bool detect(struct bytes input)
 	if (max == 0 || memchr(input.data, '\0', max) || input.data[0] == '{')
 		return false;
 	for (struct bytes rest = {input.data, max}; rest.len > 0;) {
-		const uint8_t *end = memchr(rest.data, '\n', rest.len);
-		size_t len = end ? (size_t)(end - rest.data) : rest.len, used = end ? len + 1 : len;
-		struct bytes line = {rest.data, len};
-		rest = (struct bytes){rest.data + used, rest.len - used};
+		struct bytes line = bytes_take_line(&rest);
 		if (trim(line).len == 0 || line.data[0] == '#' || memmem(line.data, line.len, "PERF_RECORD_", 12))
 			continue;
 		if (has_head || !parse_head(line, &head))

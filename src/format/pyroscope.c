@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stacks as Pyroscope's clients send them (github.com/grafana/pyroscope, pkg/og). A stack is its frames' names, root first,
- * with
- * ';' between them. Four forms:
+ * with ';' between them. Four forms:
  *
  *   groups  a line a stack: the stack, a space, how many samples. Lines without a space are no stacks.
  *   lines   a line a sample: the stack.
@@ -25,6 +24,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "codec/protobuf.h"
+#include "format/format_int.h"
 
 #define NAMES_MAX (128 * MIB)
 #define NODES_MAX (1024u * 1024) /* that are in each other: a text of many bytes each, where clients are at work */
@@ -116,11 +116,9 @@ static int read_lines(struct builder *b, enum pyroscope_stacks form, struct byte
 {
 	int r = 0;
 	for (size_t number = 1; input.len > 0 && !r; number++) {
-		const uint8_t *end = memchr(input.data, '\n', input.len);
-		size_t len = end ? (size_t)(end - input.data) : input.len, skip = len + (end != NULL);
-		bool cr = len > 0 && input.data[len - 1] == '\r';
-		r = add_line(b, form, (struct bytes){input.data, len - cr}, number, err);
-		input = (struct bytes){input.data + skip, input.len - skip};
+		struct bytes line = bytes_take_line(&input);
+		line.len -= line.len > 0 && line.data[line.len - 1] == '\r';
+		r = add_line(b, form, line, number, err);
 	}
 	return r;
 }
@@ -239,14 +237,9 @@ static int read_nodes(struct walk *walk, bool trie, struct error *err)
 int pyroscope_decode_stacks(enum pyroscope_stacks form, struct bytes input, struct profile **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	uint32_t type, unit;
 	int r = profile_new(&profile, err);
 	if (!r)
-		r = profile_add_cstring(profile, "samples", &type, err);
-	if (!r)
-		r = profile_add_cstring(profile, "count", &unit, err);
-	if (!r)
-		r = profile_add_sample_type(profile, type, unit, err);
+		r = format_add_type(profile, "samples", "count", err);
 	if (r)
 		return r;
 	struct builder builder = {.profile = profile};

@@ -81,12 +81,6 @@ bool profile_type_equal(const struct profile_type *a, const struct profile_type 
 	       strcmp(a->period_unit, b->period_unit) == 0 && a->delta == b->delta;
 }
 
-static bool starts_with(struct bytes text, const char *prefix)
-{
-	size_t len = strlen(prefix);
-	return text.len >= len && memcmp(text.data, prefix, len) == 0;
-}
-
 /* NULL when the sample type itself must do. */
 static const char *guess_name(struct bytes sample, struct bytes period)
 {
@@ -96,10 +90,10 @@ static const char *guess_name(struct bytes sample, struct bytes period)
 	for (size_t i = 0; i < sizeof(cpu) / sizeof(*cpu); i++)
 		if (bytes_equal_string(sample, cpu[i]))
 			return "process_cpu";
-	if (starts_with(sample, "alloc_") || starts_with(sample, "inuse_"))
+	if (bytes_start_with(sample, "alloc_") || bytes_start_with(sample, "inuse_"))
 		return "memory";
 	if (bytes_equal_string(sample, "contentions") || bytes_equal_string(sample, "delay"))
-		return starts_with(period, "block") ? "block" : "mutex";
+		return bytes_start_with(period, "block") ? "block" : "mutex";
 	if (bytes_equal_string(sample, "goroutine") || bytes_equal_string(sample, "goroutines"))
 		return "goroutine";
 	return NULL;
