@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text.h"
+#include "codec/json_parse.h"
 
 #define MEMORY_FACTOR	9 /* "1,1,1" is the shortest there is */
 #define MEMORY_MIN	(64 * 1024)
@@ -141,36 +141,13 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = on_close_array,
 };
 
-/* yajl's message is one line, or several with the place marked. */
-static int syntax_error(yajl_handle parser, size_t at, struct error *err)
-{
-	unsigned char *message = yajl_get_error(parser, 0, NULL, 0);
-	const char *text = message ? (const char *)message : "malformed";
-	const char *colon = strchr(text, ':'); /* "parse error: ..." */
-	text = colon ? colon + 1 + strspn(colon + 1, " ") : text;
-	int r = error_set(err, -EBADMSG, "not JSON near byte %zu: %.*s", at, (int)strcspn(text, "\n"), text);
-	yajl_free_error(parser, message);
-	return r;
-}
-
 static int parse(struct builder *b, struct bytes text, struct error *err)
 {
-	yajl_handle parser = yajl_alloc(&callbacks, NULL, b);
-	if (!parser)
-		return error_nomem(err);
-	yajl_status status = yajl_parse(parser, text.data, text.len);
-	size_t at = yajl_get_bytes_consumed(parser);
-	if (status == yajl_status_ok) {
-		status = yajl_complete_parse(parser);
-		at = text.len;
-	}
-	int r = 0;
-	if (status == yajl_status_client_canceled)
-		r = error_set(err, b->result, "JSON near byte %zu: %s", at, b->why);
-	else if (status != yajl_status_ok || b->count != 1)
-		r = syntax_error(parser, at, err);
-	yajl_free(parser);
-	return r;
+	size_t at;
+	int r = json_parse(text, &callbacks, b, &at, err);
+	if (r == -ECANCELED)
+		return error_set(err, b->result, "JSON near byte %zu: %s", at, b->why);
+	return r < 0 || b->count == 1 ? r : error_set(err, -EBADMSG, "not JSON near byte %zu: there is no value", at);
 }
 
 int json_tree_read(struct bytes text, size_t memory_max, struct json_tree **ret, struct error *err)
@@ -209,6 +186,19 @@ struct json_tree *json_tree_free(struct json_tree *tree)
 const struct json_node *json_tree_root(const struct json_tree *tree)
 {
 	return &tree->root;
+}
+
+size_t json_skip_spaces(struct bytes text, size_t at)
+{
+	while (at < text.len && text.data[at] && strchr(" \t\r\n", text.data[at]))
+		at++;
+	return at;
+}
+
+bool json_looks_like_object(struct bytes text)
+{
+	size_t at = json_skip_spaces(text, 0);
+	return at < text.len && text.data[at] == '{';
 }
 
 /* ---- values ---- */

@@ -45,6 +45,11 @@ struct json_tree *json_tree_free(struct json_tree *tree); /* NULL allowed; retur
 DEFINE_CLEANUP_POINTER(json_tree_free, struct json_tree);
 const struct json_node *json_tree_root(const struct json_tree *tree);
 
+/* For telling formats apart before they are parsed: where the first byte is that is no space, from `at` on (the length if there
+ * is none); whether that of the text is a brace. */
+size_t json_skip_spaces(struct bytes text, size_t at);
+bool json_looks_like_object(struct bytes text);
+
 /* All of these take NULL for a value that is not there, and any kind: what does not fit is as if it were not there. */
 
 /* The member of that name (the last, if there are several), the item at that place, how many items or members. */

@@ -131,13 +131,20 @@ static void test_no_memory(void **state)
 	}
 }
 
+static void test_looks(void **state)
+{
+	assert_int_equal(json_skip_spaces(bytes_of_string(" \t\r\n x"), 0), 5);
+	assert_int_equal(json_skip_spaces(bytes_of_string("x "), 1), 2);
+	assert_int_equal(json_skip_spaces((struct bytes){(const uint8_t *)"\0", 1}, 0), 0);
+	assert_true(json_looks_like_object(bytes_of_string(" {")));
+	assert_false(json_looks_like_object(bytes_of_string(" [{")) || json_looks_like_object(bytes_of_string(" ")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_values), cmocka_unit_test(test_malformed), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_looks),  cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

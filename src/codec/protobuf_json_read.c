@@ -27,11 +27,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <yajl/yajl_parse.h>
 
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/base64.h"
+#include "codec/json_parse.h"
 #include "codec/protobuf_json_int.h"
 
 #define NAME_MAX_BYTES	128
@@ -535,33 +535,10 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = on_close,
 };
 
-/* yajl says "parse error: WHAT" and, on further lines, where. */
-static int syntax_error(yajl_handle parser, size_t at, struct error *err)
-{
-	unsigned char *message = yajl_get_error(parser, 0, NULL, 0);
-	const char *text = message ? (const char *)message : "malformed";
-	const char *colon = strchr(text, ':');
-	text = colon ? colon + 1 + strspn(colon + 1, " ") : text;
-	int r = error_set(err, -EBADMSG, "not JSON near byte %zu: %.*s", at, (int)strcspn(text, "\n"), text);
-	yajl_free_error(parser, message);
-	return r;
-}
-
 int pb_json_to_binary(struct bytes json, const struct pb_json_message *message, struct buffer *out, struct error *err)
 {
 	struct reader reader = {.out = out, .err = err, .root = message};
-	yajl_handle parser = yajl_alloc(&callbacks, NULL, &reader);
-	if (!parser)
-		return error_nomem(err);
-	yajl_status status = yajl_parse(parser, json.data, json.len);
-	size_t at = yajl_get_bytes_consumed(parser);
-	if (status == yajl_status_ok) {
-		status = yajl_complete_parse(parser);
-		at = json.len;
-	}
-	int r = reader.result;
-	if (!r && status != yajl_status_ok)
-		r = syntax_error(parser, at, err);
-	yajl_free(parser);
-	return r;
+	size_t at;
+	int r = json_parse(json, &callbacks, &reader, &at, err);
+	return reader.result ? reader.result : r;
 }

@@ -539,19 +539,21 @@ static int note(const struct reader *reader, const struct format_options *option
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }
 
+static size_t end_before_spaces(struct bytes text, size_t from, size_t to)
+{
+	while (to > from && json_skip_spaces((struct bytes){text.data, to}, to - 1) == to)
+		to--;
+	return to;
+}
+
 /* A program that dies, or that means to be quick, does not write the last bracket, and leaves the last comma. */
 static int close_array(struct bytes *input, struct buffer *copy, struct error *err)
 {
-	size_t len = input->len, first = 0;
-	while (first < len && strchr(" \t\r\n", input->data[first]) && input->data[first])
-		first++;
-	while (len > first && strchr(" \t\r\n", input->data[len - 1]) && input->data[len - 1])
-		len--;
+	size_t first = json_skip_spaces(*input, 0), len = end_before_spaces(*input, first, input->len);
 	if (first == len || input->data[first] != '[')
 		return 0;
-	size_t closed = len - (len > first + 1 && input->data[len - 1] == ']'), end = closed;
-	while (end > first && strchr(" \t\r\n", input->data[end - 1]) && input->data[end - 1])
-		end--;
+	size_t closed = len - (len > first + 1 && input->data[len - 1] == ']');
+	size_t end = end_before_spaces(*input, first, closed);
 	bool comma = input->data[end - 1] == ',';
 	if (closed < len && !comma)
 		return 0;
@@ -607,9 +609,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 static bool detect(struct bytes input)
 {
 	static const char key[] = "\"traceEvents\"";
-	size_t at = 0;
-	while (at < input.len && strchr(" \t\r\n", input.data[at]) && input.data[at])
-		at++;
+	size_t at = json_skip_spaces(input, 0);
 	if (at == input.len)
 		return false;
 	size_t max = input.len < DETECT_ARRAY_MAX ? input.len : DETECT_ARRAY_MAX;

@@ -342,11 +342,8 @@ static int decode(struct bytes input, const struct format_options *options, stru
 /* An object with nodes that have functions, near its beginning. */
 static bool detect(struct bytes input)
 {
-	size_t at = 0;
-	while (at < input.len && strchr(" \t\r\n", input.data[at]) && input.data[at])
-		at++;
 	size_t len = input.len < 64 * 1024 ? input.len : 64 * 1024;
-	return at < input.len && input.data[at] == '{' && memmem(input.data, len, "\"nodes\"", 7) &&
+	return json_looks_like_object(input) && memmem(input.data, len, "\"nodes\"", 7) &&
 	       memmem(input.data, len, "\"functionName\"", 14);
 }
 

@@ -318,10 +318,8 @@ static int decode(struct bytes input, const struct format_options *options, stru
 /* The version comes first. */
 static bool detect(struct bytes input)
 {
-	size_t max = input.len < DETECT_BYTES ? input.len : DETECT_BYTES, at = 0;
-	while (at < max && strchr(" \t\r\n", input.data[at]) && input.data[at])
-		at++;
-	return at < max && input.data[at] == '{' && memmem(input.data, max, "\"dhatFileVersion\"", 17);
+	size_t max = input.len < DETECT_BYTES ? input.len : DETECT_BYTES;
+	return json_looks_like_object(input) && memmem(input.data, max, "\"dhatFileVersion\"", 17);
 }
 
 const struct format format_dhat = {

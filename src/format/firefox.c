@@ -33,6 +33,8 @@
 
 #include <string.h>
 
+#include "codec/json_tree.h"
+
 const struct firefox_category firefox_categories[FIREFOX_CATEGORIES] = {
 	[PROFILE_FRAME_UNKNOWN] = {"Other", "grey"},
 	[PROFILE_FRAME_NATIVE] = {"User", "yellow"},
@@ -45,10 +47,7 @@ const struct firefox_category firefox_categories[FIREFOX_CATEGORIES] = {
 static bool detect(struct bytes input)
 {
 	static const char member[] = "\"preprocessedProfileVersion\"";
-	size_t at = 0;
-	while (at < input.len && input.data[at] && strchr(" \t\r\n", input.data[at]))
-		at++;
-	return at < input.len && input.data[at] == '{' && memmem(input.data, input.len, member, strlen(member));
+	return json_looks_like_object(input) && memmem(input.data, input.len, member, strlen(member));
 }
 
 const struct format format_firefox = {

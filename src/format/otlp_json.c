@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "codec/json_tree.h"
 #include "codec/protobuf_json.h"
 #include "format/otlp_int.h"
 
@@ -160,20 +161,13 @@ int otlp_json_from_response(struct bytes response, struct buffer *out, struct er
 	return pb_json_from_binary(response, &response_message, out, err);
 }
 
-static size_t skip_spaces(struct bytes text, size_t at)
-{
-	while (at < text.len && strchr(" \t\r\n", text.data[at]) && text.data[at])
-		at++;
-	return at;
-}
-
 bool otlp_json_detect(struct bytes input)
 {
 	static const char *const names[] = {"\"resourceProfiles\"", "\"resource_profiles\"", "\"dictionary\""};
-	size_t at = skip_spaces(input, 0);
+	size_t at = json_skip_spaces(input, 0);
 	if (at == input.len || input.data[at] != '{')
 		return false;
-	at = skip_spaces(input, at + 1);
+	at = json_skip_spaces(input, at + 1);
 	for (size_t i = 0; i < COUNT(names); i++) {
 		size_t len = strlen(names[i]);
 		if (input.len - at >= len && memcmp(input.data + at, names[i], len) == 0)
@@ -184,7 +178,7 @@ bool otlp_json_detect(struct bytes input)
 
 struct bytes otlp_json_next(struct bytes *rest)
 {
-	size_t from = skip_spaces(*rest, 0), at = from;
+	size_t from = json_skip_spaces(*rest, 0), at = from;
 	while (at < rest->len) {
 		const uint8_t *end = memchr(rest->data + at, '\n', rest->len - at);
 		at = end ? (size_t)(end - rest->data) + 1 : rest->len;

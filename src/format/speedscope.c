@@ -377,10 +377,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 /* Without the schema's address it would be any JSON. It stands first or last; frames may come before it. */
 static bool detect(struct bytes input)
 {
-	size_t at = 0;
-	while (at < input.len && strchr(" \t\r\n", input.data[at]) && input.data[at])
-		at++;
-	return at < input.len && input.data[at] == '{' && memmem(input.data, input.len, SCHEMA, strlen(SCHEMA));
+	return json_looks_like_object(input) && memmem(input.data, input.len, SCHEMA, strlen(SCHEMA));
 }
 
 /* ---- writing ---- */
