@@ -84,21 +84,12 @@ static int64_t take_number(struct bytes *place)
 /* "(heap.c:4)" or "(lib.rs:4:17)" at the end of a name that may hold parentheses; *text becomes the name. */
 static struct bytes take_place(struct bytes *text)
 {
-	size_t depth = 0;
-	if (text->len == 0 || text->data[text->len - 1] != ')')
+	size_t at = format_find_parentheses(*text);
+	if (at == SIZE_MAX || at < 2 || text->data[at - 1] != ' ')
 		return (struct bytes){0};
-	for (size_t i = text->len; i-- > 0;) {
-		depth += text->data[i] == ')';
-		depth -= text->data[i] == '(';
-		if (depth > 0)
-			continue;
-		if (i < 2 || text->data[i - 1] != ' ')
-			return (struct bytes){0};
-		struct bytes place = slice(*text, i + 1, text->len - 1);
-		text->len = i - 1;
-		return place;
-	}
-	return (struct bytes){0};
+	struct bytes place = slice(*text, at + 1, text->len - 1);
+	text->len = at - 1;
+	return place;
 }
 
 static int read_entry(struct reader *reader, struct bytes text, struct entry *ret, struct error *err)

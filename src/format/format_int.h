@@ -59,6 +59,10 @@ bool folded_holds_both(const struct profile *profile);
 /* A sample type by its names. */
 int format_add_type(struct profile *profile, const char *type, const char *unit, struct error *err);
 
+/* Where the "(...)" that the text ends with begins, which may hold others that match, as "(a (deleted))"; SIZE_MAX if there is
+ * none. */
+size_t format_find_parentheses(struct bytes text);
+
 /* A line in options->notes for each kind of thing that was left out and of which there were any; nothing if nobody asks. Notes
  * that are full are no failure: -ENOMEM is the only one. */
 struct format_left_out {

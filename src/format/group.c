@@ -144,6 +144,20 @@ int format_add_type(struct profile *profile, const char *type, const char *unit,
 	return r < 0 ? r : profile_add_sample_type(profile, type_id, unit_id, err);
 }
 
+size_t format_find_parentheses(struct bytes text)
+{
+	size_t depth = 0;
+	if (text.len == 0 || text.data[text.len - 1] != ')')
+		return SIZE_MAX;
+	for (size_t i = text.len; i-- > 0;) {
+		depth += text.data[i] == ')';
+		depth -= text.data[i] == '(';
+		if (depth == 0)
+			return i;
+	}
+	return SIZE_MAX;
+}
+
 int format_note(const struct format_options *options, const struct format_left_out *items, size_t count, struct error *err)
 {
 	struct buffer *notes = options ? options->notes : NULL;

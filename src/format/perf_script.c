@@ -251,21 +251,12 @@ struct frame {
 /* "(FILE)" at the end, where FILE may hold parentheses of its own that match, such as those of "(deleted)". */
 static struct bytes take_file(struct bytes *text)
 {
-	size_t depth = 0;
-	if (text->len < 2 || text->data[text->len - 1] != ')')
+	size_t at = format_find_parentheses(*text);
+	if (at == SIZE_MAX || (at > 0 && !is_blank(text->data[at - 1])))
 		return (struct bytes){0};
-	for (size_t i = text->len; i-- > 0;) {
-		depth += text->data[i] == ')';
-		depth -= text->data[i] == '(';
-		if (depth > 0)
-			continue;
-		if (i > 0 && !is_blank(text->data[i - 1]))
-			return (struct bytes){0};
-		struct bytes file = {text->data + i + 1, text->len - i - 2};
-		*text = trim((struct bytes){text->data, i});
-		return file;
-	}
-	return (struct bytes){0};
+	struct bytes file = {text->data + at + 1, text->len - at - 2};
+	*text = trim((struct bytes){text->data, at});
+	return file;
 }
 
 /* Takes "+0x1f" off. */
