@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/test_format.h"
 
-#include "base/fault.h"
-
 static struct buffer notes;
 
 static int decode(const char *text, struct profile **ret, struct error *err)
@@ -191,31 +189,14 @@ static void test_many_paths(void **state)
 	buffer_release(&text);
 }
 
-static void try_one(struct bytes damaged)
-{
-	struct profile *profile = NULL;
-	format_callgrind.decode(damaged, NULL, &profile, NULL);
-	format_callgrind.detect(damaged);
-	profile_free(profile);
-}
-
 static void test_damaged(void **state)
 {
-	try_damaged(bytes_of_string(graph), 3000, try_one);
+	check_damaged(&format_callgrind, bytes_of_string(graph));
 }
 
 static void test_no_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		struct profile *profile = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = format_callgrind.decode(bytes_of_string(graph), NULL, &profile, NULL);
-		bool hit = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, hit ? -ENOMEM : 0);
-		profile_free(profile);
-		if (!hit)
-			break;
-	}
+	check_no_memory(&format_callgrind, bytes_of_string(graph));
 }
 
 static int set_up(void **state)

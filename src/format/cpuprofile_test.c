@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/test_format.h"
 
-#include "base/fault.h"
-
 static int decode(const char *text, struct profile **ret, struct error *err)
 {
 	struct bytes input = bytes_of_string(text);
@@ -102,30 +100,14 @@ static void test_refused(void **state)
 static const char whole[] =
 	"{" TREE ", \"startTime\": 90, \"endTime\": 145, \"samples\": [3, 2, 4], \"timeDeltas\": [10, 10, 30]}";
 
-static void try_one(struct bytes damaged)
-{
-	struct profile *profile = NULL;
-	format_cpuprofile.decode(damaged, NULL, &profile, NULL);
-	profile_free(profile);
-}
-
 static void test_damaged(void **state)
 {
-	try_damaged(bytes_of_string(whole), 3000, try_one);
+	check_damaged(&format_cpuprofile, bytes_of_string(whole));
 }
 
 static void test_no_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		struct profile *profile = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = format_cpuprofile.decode(bytes_of_string(whole), NULL, &profile, NULL);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		profile_free(profile);
-		if (!reached)
-			return;
-	}
+	check_no_memory(&format_cpuprofile, bytes_of_string(whole));
 }
 
 int main(void)

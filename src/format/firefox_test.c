@@ -3,8 +3,6 @@
 
 #include "format/test_format.h"
 
-#include "base/fault.h"
-
 static struct buffer notes;
 
 static int decode(const char *text, struct profile **ret, struct error *err)
@@ -357,41 +355,15 @@ static void test_ids(void **state)
 	check_id("00", "000000000000000000000000000000000", NULL);
 }
 
-static void try_one(struct bytes damaged)
-{
-	struct profile *profile = NULL;
-	if (format_firefox.decode(damaged, NULL, &profile, NULL) == 0) {
-		struct buffer out = encode_or_fail(&format_firefox, profile);
-		buffer_release(&out);
-		profile_free(profile);
-	}
-}
-
 static void test_damaged(void **state)
 {
-	try_damaged(bytes_of_string(version_60), 3000, try_one);
-	try_damaged(bytes_of_string(version_75), 3000, try_one);
+	check_damaged(&format_firefox, bytes_of_string(version_60));
+	check_damaged(&format_firefox, bytes_of_string(version_75));
 }
 
 static void test_no_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		struct profile *profile = NULL;
-		struct buffer out;
-		buffer_init(&out, SIZE_MAX);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = format_firefox.decode(bytes_of_string(version_60), NULL, &profile, NULL);
-		if (r == 0)
-			r = format_encode(&format_firefox, profile, NULL, &out, NULL);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		if (reached)
-			assert_int_equal(out.len, 0);
-		buffer_release(&out);
-		profile_free(profile);
-		if (!reached)
-			return;
-	}
+	check_no_memory(&format_firefox, bytes_of_string(version_60));
 }
 
 static int set_up(void **state)

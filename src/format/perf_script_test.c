@@ -179,31 +179,14 @@ static void test_refused(void **state)
 	assert_ptr_equal(format_detect(bytes_of_string("main 12\nmain;f 1\n")), &format_folded);
 }
 
-static void try_one(struct bytes damaged)
-{
-	struct profile *profile = NULL;
-	format_perf_script.decode(damaged, NULL, &profile, NULL);
-	format_perf_script.detect(damaged);
-	profile_free(profile);
-}
-
 static void test_damaged(void **state)
 {
-	try_damaged(bytes_of_string(recorded), 3000, try_one);
+	check_damaged(&format_perf_script, bytes_of_string(recorded));
 }
 
 static void test_no_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		struct profile *profile = NULL;
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = format_perf_script.decode(bytes_of_string(recorded), NULL, &profile, NULL);
-		bool hit = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, hit ? -ENOMEM : 0);
-		profile_free(profile);
-		if (!hit)
-			break;
-	}
+	check_no_memory(&format_perf_script, bytes_of_string(recorded));
 }
 
 static int set_up(void **state)

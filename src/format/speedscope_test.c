@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/test_format.h"
 
-#include "base/fault.h"
-
 static int decode(const char *text, struct profile **ret, struct error *err)
 {
 	struct bytes input = bytes_of_string(text);
@@ -192,40 +190,14 @@ static void test_losses(void **state)
 	profile_free(profile);
 }
 
-static void try_one(struct bytes damaged)
-{
-	struct profile *profile = NULL;
-	if (format_speedscope.decode(damaged, NULL, &profile, NULL) == 0) {
-		struct buffer out = encode_or_fail(&format_speedscope, profile);
-		buffer_release(&out);
-		profile_free(profile);
-	}
-}
-
 static void test_damaged(void **state)
 {
-	try_damaged(bytes_of_string(text), 3000, try_one);
+	check_damaged(&format_speedscope, bytes_of_string(text));
 }
 
 static void test_no_memory(void **state)
 {
-	for (uint64_t n = 1;; n++) {
-		struct profile *profile = NULL;
-		struct buffer out;
-		buffer_init(&out, SIZE_MAX);
-		fault_arm(FAULT_ALLOC, n, 0);
-		int r = format_speedscope.decode(bytes_of_string(text), NULL, &profile, NULL);
-		if (r == 0)
-			r = format_speedscope.encode(profile, NULL, &out, NULL);
-		bool reached = fault_disarm(FAULT_ALLOC);
-		assert_int_equal(r, reached ? -ENOMEM : 0);
-		if (reached)
-			assert_int_equal(out.len, 0);
-		buffer_release(&out);
-		profile_free(profile);
-		if (!reached)
-			return;
-	}
+	check_no_memory(&format_speedscope, bytes_of_string(text));
 }
 
 int main(void)

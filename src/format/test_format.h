@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "format/format_int.h"
@@ -247,7 +248,9 @@ HELPER void for_each_verdict(const char *dir, void (*check)(const char *path, co
 	buffer_release(&file);
 }
 
-/* ---- damaged input ---- */
+/* ---- damaged input, and no memory ---- */
+
+#define DAMAGED_ROUNDS 3000
 
 struct random {
 	uint64_t state;
@@ -260,22 +263,68 @@ HELPER uint64_t random_next(struct random *random)
 	return random->state;
 }
 
-/* Calls `try` with the input cut short or with some bytes changed, `rounds` times, the same on every run. */
+/* A copy of the input cut short or with some bytes changed, the same on every run; the caller frees. */
+HELPER struct bytes damage(struct bytes input, size_t round, struct random *random)
+{
+	struct bytes damaged = input;
+	if (round % 8 == 0)
+		damaged.len = random_next(random) % (input.len + 1);
+	uint8_t *copy = exact_copy(damaged);
+	size_t changes = round % 8 == 0 ? 0 : 1 + random_next(random) % 4;
+	for (size_t c = 0; c < changes; c++) {
+		uint64_t bits = random_next(random);
+		copy[bits % damaged.len] = (uint8_t)(bits >> 32);
+	}
+	return (struct bytes){copy, damaged.len};
+}
+
+#define RANDOM_START ((struct random){88172645463325252ull})
+
 HELPER void try_damaged(struct bytes input, size_t rounds, void (*try)(struct bytes damaged))
 {
-	struct random random = {88172645463325252ull};
+	struct random random = RANDOM_START;
 	for (size_t i = 0; i < rounds; i++) {
-		struct bytes damaged = input;
-		if (i % 8 == 0)
-			damaged.len = random_next(&random) % (input.len + 1);
-		uint8_t *copy = exact_copy(damaged);
-		size_t changes = i % 8 == 0 ? 0 : 1 + random_next(&random) % 4;
-		for (size_t c = 0; c < changes; c++) {
-			uint64_t bits = random_next(&random);
-			copy[bits % damaged.len] = (uint8_t)(bits >> 32);
+		struct bytes damaged = damage(input, i, &random);
+		try(damaged);
+		free((void *)(uintptr_t)damaged.data);
+	}
+}
+
+/* Detects and decodes damaged input, and encodes what comes of it if the format is written, too. */
+HELPER void check_damaged(const struct format *format, struct bytes input)
+{
+	struct random random = RANDOM_START;
+	for (size_t i = 0; i < DAMAGED_ROUNDS; i++) {
+		struct bytes damaged = damage(input, i, &random);
+		struct profile *profile = NULL;
+		format->detect(damaged);
+		if (format->decode(damaged, NULL, &profile, NULL) == 0 && format_is_written(format)) {
+			struct buffer out = encode_or_fail(format, profile);
+			buffer_release(&out);
 		}
-		try((struct bytes){copy, damaged.len});
-		free(copy);
+		profile_free(profile);
+		free((void *)(uintptr_t)damaged.data);
+	}
+}
+
+/* The same with the n-th allocation failing, for each n that there is. */
+HELPER void check_no_memory(const struct format *format, struct bytes input)
+{
+	bool reached = true;
+	for (uint64_t n = 1; reached; n++) {
+		struct profile *profile = NULL;
+		struct buffer out;
+		buffer_init(&out, SIZE_MAX);
+		fault_arm(FAULT_ALLOC, n, 0);
+		int r = format->decode(input, NULL, &profile, NULL);
+		if (r == 0 && format_is_written(format))
+			r = format_encode(format, profile, NULL, &out, NULL);
+		reached = fault_disarm(FAULT_ALLOC);
+		assert_int_equal(r, reached ? -ENOMEM : 0);
+		if (reached)
+			assert_int_equal(out.len, 0);
+		buffer_release(&out);
+		profile_free(profile);
 	}
 }
 
