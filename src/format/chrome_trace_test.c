@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/test_format.h"
 
-#include "base/fault.h"
-
 static struct buffer notes;
 
 static int decode(const char *text, struct profile **ret, struct error *err)

@@ -502,7 +502,6 @@ static int find_event(struct reader *reader, const struct head *head, uint32_t *
 	return 0;
 }
 
-/* A label of the number 0 would be one without a value: it is a text. */
 static int add_labels(struct reader *reader, const struct head *head, uint32_t *ret, struct error *err)
 {
 	struct profile_label labels[4];
@@ -676,6 +675,9 @@ static int label_event(struct reader *reader, struct map64 *known, struct record
 {
 	uint64_t key = (uint64_t)record->sample.labels << 32 | record->event, set;
 	struct profile_label labels[5];
+	/* Of a record that tells none: a label without a value would be another thing than none. */
+	if (!reader->events[record->event].name)
+		return 0;
 	if (map64_get(known, key, &set)) {
 		record->sample.labels = (uint32_t)set;
 		return 0;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/test_format.h"
 
-#include "base/fault.h"
-
 static struct buffer notes;
 
 static int decode(const char *text, struct profile **ret, struct error *err)
@@ -140,6 +138,11 @@ static void test_events(void **state)
 	assert_int_equal(profile_total(profile, 1), 120);
 	assert_int_equal(profile_total(profile, 2), 7);
 	check_sample(profile, 2, " event=sched:sched_switch/0/ thread.id=/1/ thread.name=a/0/ @1700000000");
+	profile_free(profile);
+	/* One of them is not told: it is no label, either. */
+	profile = read_text("a 1 1.5:  100 cycles: \n\t 1185 f (/x)\n\na 1 1.6: \n\t 1185 f (/x)\n\n");
+	check_sample(profile, 0, " event=cycles/0/ thread.id=/1/ thread.name=a/0/ @1500000000");
+	check_sample(profile, 1, " thread.id=/1/ thread.name=a/0/ @1600000000");
 	profile_free(profile);
 }
 
