@@ -548,8 +548,13 @@ int profile_add_sample(struct profile *profile, const struct profile_sample *sam
 	if (r < 0)
 		return r;
 	if (types > 0) {
-		/* Cannot overflow: the number of samples is limited, and so are the types. */
-		r = array_reserve(&profile->values, &index->value_capacity, (count + 1) * types, SIZE_MAX / sizeof(*values));
+		/* Cannot overflow: the number of samples is limited, and so are the types. Each sample has a value of each
+		 * type, also where the input has one of all of them, so a few bytes could take hundreds. */
+		size_t max = LIMIT_VALUES_PER_ENTITY * index->entities_max;
+		r = array_reserve(&profile->values, &index->value_capacity, (count + 1) * types, max);
+		if (r == -E2BIG)
+			return error_set(err, r, "the profile has more than %zu values in its samples, the limit; split it",
+					 max);
 		if (r < 0)
 			return error_nomem(err);
 		if (own != SIZE_MAX)

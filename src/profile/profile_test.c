@@ -414,6 +414,23 @@ static int add_one_of(struct profile *profile, unsigned kind, unsigned i, struct
 	}
 }
 
+/* Of many types few samples are as much as many of few. */
+static void test_value_limit(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = new_profile();
+	const struct profile_sample sample = {0};
+	const int64_t values[LIMIT_SAMPLE_TYPES] = {0};
+	struct error err = {0};
+	profile->index->entities_max = 50;
+	while (profile->sample_type_count < 8)
+		assert_int_equal(profile_add_sample_type(profile, 0, 0, NULL), 0);
+	for (size_t i = 0; i < 25; i++)
+		assert_int_equal(profile_add_sample(profile, &sample, values, &err), 0);
+	assert_int_equal(profile_add_sample(profile, &sample, values, &err), -E2BIG);
+	assert_string_equal(err.message, "the profile has more than 200 values in its samples, the limit; split it");
+	assert_int_equal(profile->sample_count, 25);
+}
+
 static void test_table_limits(void **state)
 {
 	static const char *const names[] = {"strings", "mappings", "functions", "locations", "lines",
@@ -572,6 +589,7 @@ int main(void)
 		cmocka_unit_test(test_set_location_lines),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_table_limits),
+		cmocka_unit_test(test_value_limit),
 		cmocka_unit_test(test_own_entries),
 		cmocka_unit_test(test_aggregation_model),
 		cmocka_unit_test(test_allocation_failures),
