@@ -101,10 +101,20 @@ static int open_handle(const char *path, int flags, struct error *err)
 	return r;
 }
 
+static int open_flagged(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err)
+{
+	_cleanup_(fd_closep) int handle = open_handle(path, flags, err);
+	return handle < 0 ? handle : source_reopen(handle, path, ret_fd, ret_stat, err);
+}
+
 int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err)
 {
-	_cleanup_(fd_closep) int handle = open_handle(path, 0, err);
-	return handle < 0 ? handle : source_reopen(handle, path, ret_fd, ret_stat, err);
+	return open_flagged(path, 0, ret_fd, ret_stat, err);
+}
+
+int source_open_own(const char *path, int *ret_fd, struct error *err)
+{
+	return open_flagged(path, O_NOFOLLOW, ret_fd, NULL, err);
 }
 
 int source_check_public(int handle, const char *name, struct error *err)

@@ -309,8 +309,8 @@ static void test_paths_through_proc(void **state)
 	struct buffer out;
 	buffer_init(&out, MIB);
 	snprintf(path, sizeof(path), "/proc/self/root%s", in_directory("text.c"));
-	assert_int_equal(source_text_read_host(path, &out, NULL), -EACCES);
-	assert_int_equal(source_text_read_host(in_directory("text.c"), &out, NULL), 0);
+	assert_int_equal(source_text_read_host(path, false, &out, NULL), -EACCES);
+	assert_int_equal(source_text_read_host(in_directory("text.c"), false, &out, NULL), 0);
 	buffer_release(&out);
 }
 

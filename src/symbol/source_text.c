@@ -11,6 +11,7 @@
  *     may enter: what is shown is what any user of this host could have looked at. Not through /proc/PID/root, behind which
  *     directories are another container's (source_open_public());
  *   - it is no larger than SOURCE_TEXT_BYTES_MAX, and text.
+ * Where who asks is who runs this (`own_files`), the text may also be one that only they may read; all else holds.
  * An archive that was uploaded for the binary comes before the host's file, which may have changed since the binary was built.
  *
  * Code is read from files whose build-id is the binary's. Debug files that agents extract have no code in them.
@@ -76,14 +77,14 @@ static int read_whole(int fd, const char *name, struct buffer *out, struct error
 	return 0;
 }
 
-int source_text_read_host(const char *path, struct buffer *out, struct error *err)
+int source_text_read_host(const char *path, bool own_files, struct buffer *out, struct error *err)
 {
 	if (!source_is_host_path(path))
 		return error_set(err, -EACCES, "%s: not an absolute path", path);
 	if (!source_text_has_suffix(path))
 		return error_set(err, -EACCES, "%s: its name is not like a source file's", path);
 	_cleanup_(fd_closep) int fd = -1;
-	int r = source_open_public(path, O_NOFOLLOW, &fd, NULL, err);
+	int r = own_files ? source_open_own(path, &fd, err) : source_open_public(path, O_NOFOLLOW, &fd, NULL, err);
 	if (r == 0)
 		r = read_whole(fd, path, out, err);
 	return r < 0 ? r : check_text(out, path, err);
@@ -164,7 +165,7 @@ static int try_host(struct places *places, struct buffer *out, struct error *err
 		note(places, "this server opens no files of its host");
 		return -ENOENT;
 	}
-	int r = source_text_read_host(places->path, out, &why);
+	int r = source_text_read_host(places->path, places->symbolizer->own_files, out, &why);
 	if (r == -ENOMEM)
 		return error_nomem(err);
 	if (r < 0)

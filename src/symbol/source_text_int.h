@@ -10,8 +10,8 @@
 
 /* ".c", ".rs" ... */
 bool source_text_has_suffix(const char *path);
-/* Of this host: -EACCES with the rule that it breaks, -ENOENT, -E2BIG. */
-int source_text_read_host(const char *path, struct buffer *out, struct error *err);
+/* Of this host: -EACCES with the rule that it breaks, -ENOENT, -E2BIG. own_files: not everybody need be able to read it. */
+int source_text_read_host(const char *path, bool own_files, struct buffer *out, struct error *err);
 /* Replaces `out` by the file of that path in a tar archive: exactly that one or, if there is none, the one that has most
  * components in common with it, from the last one on. -ENOENT none, or several have as many; -EBADMSG, -E2BIG, -ECANCELED. */
 int source_text_read_archive(int fd, const char *path, const bool *cancel, struct buffer *out, struct error *err);

@@ -169,6 +169,27 @@ static void test_what_is_not_shown(void **state)
 	check_refused(symbolizer, "/etc/passwd", "not like a source file's");
 }
 
+/* Who asks is who runs this: only that others may not read a file is no reason then. */
+static void test_own_files(void **state)
+{
+	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = new_symbolizer(false, NULL);
+	static const char *const names[] = {"program.c", "private.c", "closed/in.c"};
+	symbolizer->own_files = true;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		_cleanup_(buffer_release) struct buffer out;
+		const char *from;
+		struct error err;
+		assert_int_equal(read_from(symbolizer, in_directory(names[i]), &out, &from, &err), 0);
+		assert_string_equal(from, "local file");
+	}
+	check_refused(symbolizer, in_directory("link.c"), "not a regular file");
+	check_refused(symbolizer, in_directory("fifo.c"), "not a regular file");
+	check_refused(symbolizer, in_directory("large.c"), "larger than");
+	check_refused(symbolizer, in_directory("notes"), "not like a source file's");
+	check_refused(symbolizer, "/etc/shadow", "not like a source file's");
+	check_refused(symbolizer, in_directory("a/src/only.c"), "names no file");
+}
+
 /* Files that the binary's debug information does not name, however harmless they are. */
 static void test_paths_of_nobody(void **state)
 {
@@ -335,6 +356,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_local_file),
 		cmocka_unit_test(test_what_is_not_shown),
+		cmocka_unit_test(test_own_files),
 		cmocka_unit_test(test_paths_of_nobody),
 		cmocka_unit_test(test_without_host_files),
 		cmocka_unit_test(test_an_uploaded_archive),

@@ -29,7 +29,7 @@ struct symbolizer_options {
 	size_t memory_max_bytes;     /* of tables mapped at once; 0 = 512 MiB */
 	int64_t retry_ns;	     /* what has no names is looked for again, at first after this; 0 = 1 min */
 	bool no_host_files;	     /* never open paths that profiles name (a server that is fed by other hosts) */
-	bool own_files;		     /* who asks is who runs this: split DWARF may be where only some may read it */
+	bool own_files;		     /* who asks is who runs this: split DWARF and sources may be where only some may read */
 	unsigned workers; /* builds at once, in the background; 0 = each resolve builds what it needs itself, and waits */
 	const struct symbol_worker_options *worker; /* NULL = build in this process */
 	struct uploads *uploads;		    /* NULL = none */

@@ -156,6 +156,8 @@ int source_open_file(void *job, const struct symbol_file_request *request, int *
 int source_open(const char *path, int *ret_fd, struct stat *ret_stat, struct error *err);
 /* The second half of it, for a descriptor from O_PATH. */
 int source_reopen(int handle, const char *name, int *ret_fd, struct stat *ret_stat, struct error *err);
+/* source_open() of what is no link itself. */
+int source_open_own(const char *path, int *ret_fd, struct error *err);
 /* source_open() of what everybody on this host may read: -EACCES with the rule that is broken. flags: O_NOFOLLOW or 0. */
 int source_open_public(const char *path, int flags, int *ret_fd, struct stat *ret_stat, struct error *err);
 /* Of a descriptor from O_PATH: the file's mode lets everybody read it, everybody may enter all directories above it, and it is
