@@ -5,6 +5,7 @@
 
 #include "base/intern.h"
 #include "base/map.h"
+#include "format/firefox_ids.h"
 #include "format/format_int.h"
 
 #define FIREFOX_READ_FIRST  49
@@ -103,12 +104,6 @@ uint32_t firefox_first_row(const struct firefox_tables *tables, uint32_t stack);
 bool firefox_address(const struct firefox_tables *tables, uint32_t location, uint64_t *ret);
 /* The lib of a location, or FIREFOX_NONE. */
 uint32_t firefox_lib(const struct firefox_tables *tables, uint32_t location);
-
-/* The id under which Breakpad and Firefox know a build-id: its first 16 bytes as a GUID, in upper case, and an age of 0.
- * Appends nothing if the build-id is not hexadecimal. 0 or -ENOMEM. */
-int firefox_append_breakpad_id(struct bytes build_id, struct buffer *out);
-/* The way back, for libs without a codeId; the build-id may have been longer. -EINVAL: no such id, or one of zeros. */
-int firefox_append_build_id(struct bytes breakpad_id, struct buffer *out);
 
 int firefox_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
 		  struct error *err);
