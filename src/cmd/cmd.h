@@ -28,6 +28,8 @@ int cmd_query(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_store(int argc, char **argv);
 int cmd_debuginfo(int argc, char **argv);
+int cmd_open(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

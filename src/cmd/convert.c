@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/symbolize.h"
+#include "cmd/convert.h"
 #include "format/format.h"
 #include "profile/merge.h"
 
@@ -29,15 +29,9 @@ static void print_notes(const char *path, const struct buffer *notes)
 	}
 }
 
-struct reading {
-	const struct format *format; /* NULL = by content, then by extension */
-	bool quiet;
-	enum symbols_how symbols;
-};
-
 static int read_file(const void *context, const char *path, struct profile **ret, struct error *err)
 {
-	const struct reading *how = context;
+	const struct inputs_options *how = context;
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
 	if (r)
@@ -63,7 +57,7 @@ static int read_file(const void *context, const char *path, struct profile **ret
 
 int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
 {
-	return read_file(&(struct reading){.format = format}, path, ret, err);
+	return read_file(&(struct inputs_options){.format = format}, path, ret, err);
 }
 
 int read_merged(char *const *names, size_t count, read_input_function read, const void *context, struct profile **ret,
@@ -103,10 +97,34 @@ static int choose_type(struct profile *profile, const char *name, struct error *
 	return r;
 }
 
+int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err)
+{
+	char names[OUTPUT_NAMES_MAX];
+	ret->format = from ? format_by_name(from) : NULL;
+	if (from && (!ret->format || !ret->format->decode))
+		return error_set(err, -EINVAL, "--from: '%.40s' is no format that can be read; choose %s", from,
+				 input_format_names(names));
+	int r = symbols_parse(symbols ? symbols : "auto", &ret->symbols, err);
+	return r < 0 ? error_prefix(err, r, "--symbols") : 0;
+}
+
+int inputs_read(const struct operands *inputs, const struct inputs_options *options, struct profile **ret, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = read_merged(inputs->items, inputs->count, read_file, options, &profile, err);
+	if (r == 0 && options->sample_type)
+		r = choose_type(profile, options->sample_type, err);
+	if (r < 0)
+		return r;
+	*ret = profile;
+	profile = NULL;
+	return 0;
+}
+
 int cmd_convert(int argc, char **argv)
 {
-	const char *out = NULL, *from = NULL, *to = NULL, *type = NULL, *symbols = "auto";
-	struct reading how = {0};
+	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
+	struct inputs_options how = {0};
 	struct output_options output = {0};
 	char names[3][OUTPUT_NAMES_MAX], help[3][OUTPUT_NAMES_MAX + 160];
 	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s;\n- is standard output",
@@ -118,7 +136,7 @@ int cmd_convert(int argc, char **argv)
 		{'o', "output", "FILE", OPTION_TEXT, &out, .help = help[0]},
 		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help[1]},
 		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[2]},
-		{0, "sample-type", "TYPE", OPTION_TEXT, &type,
+		{0, "sample-type", "TYPE", OPTION_TEXT, &how.sample_type,
 		 .help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)"},
 		{0, "format-version", "VERSION", OPTION_UNSIGNED, &output.version, 1, 1000,
 		 .help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"},
@@ -141,18 +159,11 @@ int cmd_convert(int argc, char **argv)
 		return usage_error(&usage, "no input file");
 	if (!out)
 		return usage_error(&usage, "no output file; give -o OUT");
-	how.format = from ? format_by_name(from) : NULL;
-	if (from && (!how.format || !how.format->decode))
-		return usage_error(&usage, "--from: '%s' is no format that can be read; choose %s", from, names[1]);
 	struct error err = {0};
-	if (symbols_parse(symbols, &how.symbols, &err))
-		return usage_error(&usage, "--symbols: %s", err.message);
-	if (output_check(out, to, &err))
+	if (inputs_parse(from, symbols, &how, &err) || output_check(out, to, &err))
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	int r = read_merged(inputs.items, inputs.count, read_file, &how, &profile, &err);
-	if (!r && type)
-		r = choose_type(profile, type, &err);
+	int r = inputs_read(&inputs, &how, &profile, &err);
 	if (!r)
 		r = output_write(profile, out, to, inputs.items[0], &output, &err);
 	if (!r && !how.quiet)

@@ -12,6 +12,8 @@ static const struct verb verbs[] = {
 	{"server", "store profiles, answer queries, serve the page", cmd_server},
 	{"agent", "sample this machine and send to a server", cmd_agent},
 	{"record", "profile a command, a process or the machine into a file", cmd_record},
+	{"open", "show a profile in a browser: a page, Firefox Profiler", cmd_open},
+	{"import", "make of others' recordings what Firefox Profiler opens", cmd_import},
 	{"query", "ask a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
 	{"diff", "what changed between two files, selections or times", cmd_diff},
 	{"store", "verify, compact, list and delete stored data", cmd_store},

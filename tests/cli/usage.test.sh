@@ -7,7 +7,7 @@ expect "no verb is a usage error" 2 '^usage: wick VERB' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown verb is named" 2 "no verb 'recrod'" "$WICK" recrod
-for verb in up server agent record query convert report debuginfo doctor; do
+for verb in up server agent record open import query convert report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
@@ -32,6 +32,13 @@ printf 'main;work 5\n' >"$work/five.folded"
 expect "convert does not call zstd what is none" 2 'zstd is only read' "$WICK" convert "$work/five.folded" -o "$work/x.pb.zst"
 expect "convert does not call JSON what is protobuf" 2 'OTLP as JSON is only read' "$WICK" convert "$work/five.folded" -o "$work/x.otlp.json"
 expect "convert names a missing file" 1 'does-not-exist.pb.gz.*No such file' "$WICK" convert does-not-exist.pb.gz -o "$work/x.pb"
+expect "open needs an input" 2 'no input file' "$WICK" open
+expect "open listens on this machine only" 2 'shown on this machine only' "$WICK" open x.pb --listen 0.0.0.0:3000
+expect "open names a browser that it does not know" 2 'none of firefox-profiler, page, none' "$WICK" open x.pb --browser netscape
+expect "open names a missing file" 1 'does-not-exist.pb.gz.*No such file' "$WICK" open does-not-exist.pb.gz
+expect "import needs an input" 2 'no input file' "$WICK" import
+expect "import shows only with --open" 2 'are for --open' "$WICK" import x.pb --browser page
+expect "import replaces no input" 2 'would replace itself' "$WICK" import x.firefox.json.gz
 expect "doctor has a table made in the sandbox" 0 '^ok +symbol tables +made in a sandbox; [1-9][0-9]{3,} functions' sh -c '"$0" doctor || true' "$WICK"
 expect "server refuses to listen openly" 1 'refusing to listen on 0.0.0.0' "$WICK" server --data "$work/d" --listen 0.0.0.0:0
 expect "a malformed duration is named" 2 "tomorrow|--keep" "$WICK" record -d tomorrow -a

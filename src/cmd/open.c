@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick open: a profile in a browser. What is served, to whom, is in server/opened.h. */
+#include "cmd/open.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/convert.h"
+#include "server/opened.h"
+#include "symbol/symbol.h"
+#include "symbol/worker.h"
+
+#define PAGE_BYTES_MAX (1 * GIB)
+
+extern char **environ;
+
+enum browser {
+	BROWSER_AUTO,
+	BROWSER_PROFILER,
+	BROWSER_PAGE,
+	BROWSER_NONE,
+};
+
+static int parse_browser(const char *text, enum browser *ret, struct error *err)
+{
+	static const char *const names[] = {
+		[BROWSER_PROFILER] = "firefox-profiler", [BROWSER_PAGE] = "page", [BROWSER_NONE] = "none"};
+	*ret = BROWSER_AUTO;
+	for (size_t i = BROWSER_PROFILER; text && i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(text, names[i]) == 0)
+			*ret = (enum browser)i;
+	return text && *ret == BROWSER_AUTO
+		       ? error_set(err, -EINVAL, "--browser: '%.40s' is none of firefox-profiler, page, none", text)
+		       : 0;
+}
+
+int open_check(const struct open_options *options, struct error *err)
+{
+	enum browser browser;
+	int r = parse_browser(options->browser, &browser, err);
+	if (r < 0)
+		return r;
+	r = opened_check_listen(options->listen, err);
+	return r < 0 ? error_prefix(err, r, "--listen") : 0;
+}
+
+static bool has_desktop(void)
+{
+	const char *x11 = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
+	return (x11 && *x11) || (wayland && *wayland);
+}
+
+/* Nothing waits for it: it may be the browser itself, and last as long. A browser is not run as root unless asked for. */
+static void start_browser(enum browser browser, struct opened *opened, const char *verb)
+{
+	if (browser == BROWSER_AUTO)
+		browser = has_desktop() && geteuid() != 0 ? BROWSER_PROFILER : BROWSER_NONE;
+	if (browser == BROWSER_NONE)
+		return;
+	const char *link = browser == BROWSER_PAGE ? opened_page_link(opened) : opened_profiler_link(opened);
+	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)opened_link_once(opened, link), NULL};
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return;
+	for (int fd = 0; fd <= 2; fd++)
+		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+	int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (r != 0)
+		fprintf(stderr, "wick %s: no browser is started: cannot run xdg-open: %s\n", verb, strerror(r));
+}
+
+int open_serve(const struct open_options *options, const char *verb, const struct profile *profile, const char *title,
+	       struct error *err)
+{
+	/* In a process of its own: files may be anybody's. */
+	static const struct symbol_worker_options worker = {.program = "/proc/self/exe"};
+	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
+	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
+	_cleanup_(opened_freep) struct opened *opened = NULL;
+	_cleanup_(buffer_release) struct buffer page;
+	enum browser browser;
+	buffer_init(&page, PAGE_BYTES_MAX);
+	int r = parse_browser(options->browser, &browser, err);
+	if (r == 0)
+		r = html_write(profile, title, &page, err);
+	if (r == 0)
+		r = symbolizer_new(&symbols, &symbolizer, err);
+	struct opened_options opening = {
+		.listen = options->listen, .profile = profile, .page = buffer_bytes(&page), .symbolizer = symbolizer};
+	if (r == 0)
+		r = opened_new(&opening, &opened, err);
+	if (r < 0)
+		return r;
+	signals_install(opened_stop, opened, false);
+	fprintf(stderr,
+		"wick %s: shown on this machine until Ctrl-C; whoever has a link can read the profile\n"
+		"  page:             %s\n"
+		"  Firefox Profiler: %s\n",
+		verb, opened_page_link(opened), opened_profiler_link(opened));
+	start_browser(browser, opened, verb);
+	return opened_run(opened, err);
+}
+
+int cmd_open(int argc, char **argv)
+{
+	const char *from = NULL, *symbols = NULL;
+	struct inputs_options how = {0};
+	struct open_options open = {0};
+	char names[OUTPUT_NAMES_MAX], help[OUTPUT_NAMES_MAX + 160];
+	snprintf(help, sizeof(help), "format of the inputs (default: by content, then by\nextension): %s",
+		 input_format_names(names));
+	const struct option_row options[] = {
+		LISTEN_OPTION_ROW(&open.listen),
+		BROWSER_OPTION_ROW(&open.browser),
+		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help},
+		{0, "sample-type", "TYPE", OPTION_TEXT, &how.sample_type,
+		 .help = "the value to show in Firefox Profiler where there are\nseveral (default: the profile's own choice)"},
+		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
+		 .help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: auto)"},
+		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet, .help = "do not say what was left out of the inputs"},
+		{0}};
+	const struct usage usage = {
+		.verb = "open",
+		.synopsis = "IN... [--listen ADDR:PORT] [--browser WHERE] [--from FORMAT]",
+		.description = "Shows a profile in a browser, in a page of its own or in Firefox Profiler, which then also\n"
+			       "has sources and machine code. Serves this machine only, until Ctrl-C. Reads what convert\n"
+			       "reads; several inputs are merged.",
+		.options = options,
+		.examples = "wick open wick.pb.gz\nwick open perf.data --browser page\nwick open profile.json.gz --listen "
+			    "127.0.0.1:3000"};
+	struct operands inputs;
+	OPTIONS_OR_RETURN(&usage, argc, argv, &inputs);
+	if (inputs.count == 0)
+		return usage_error(&usage, "no input file");
+	struct error err = {0};
+	if (inputs_parse(from, symbols, &how, &err) || open_check(&open, &err))
+		return usage_error(&usage, "%s", err.message);
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = inputs_read(&inputs, &how, &profile, &err);
+	if (!r)
+		r = open_serve(&open, "open", profile, inputs.items[0], &err);
+	return r ? cmd_fail("open", &err) : EXIT_DONE;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Showing a profile on this machine until Ctrl-C, as `wick open` does, and `wick record` and `wick import` with --open. */
+#ifndef WICK_CMD_OPEN_H
+#define WICK_CMD_OPEN_H
+
+#include "base/error.h"
+#include "profile/profile.h"
+
+struct open_options {
+	const char *listen, *browser; /* as given; NULL = the defaults */
+};
+#define LISTEN_OPTION_ROW(text)                                                                                                \
+	{                                                                                                                      \
+		0, "listen", "ADDR:PORT", OPTION_TEXT, text,                                                                   \
+			.help = "where to show the profile: 127.0.0.1:PORT or\n[::1]:PORT (default: a free port of 127.0.0.1)" \
+	}
+#define BROWSER_OPTION_ROW(text)                                                                                               \
+	{                                                                                                                      \
+		0, "browser", "WHERE", OPTION_TEXT, text,                                                                      \
+			.help = "start a browser there: firefox-profiler, page, or\nnone (default: firefox-profiler on a "     \
+				"desktop, none for root)"                                                                      \
+	}
+/* Whether these make sense, to be told before long work. -EINVAL. */
+int open_check(const struct open_options *options, struct error *err);
+/* Prints where the profile can be seen, on stderr, and serves it. title: any text, such as the file's name. */
+int open_serve(const struct open_options *options, const char *verb, const struct profile *profile, const char *title,
+	       struct error *err);
+
+#endif
