@@ -147,10 +147,17 @@ static int read_question(const struct net_request *request, struct json_tree **r
 	return r < 0 ? error_prefix(err, r, "the question cannot be read") : 0;
 }
 
+/* NULL = no text, or one that would be another for who stops at a NUL. */
+static const char *text_of(const struct json_node *node)
+{
+	const char *text = json_node_text(node);
+	return text && strlen(text) == json_node_bytes(node).len ? text : NULL;
+}
+
 /* "0x1f" */
 static int read_hex(const struct json_node *question, const char *name, uint64_t *ret, struct error *err)
 {
-	const char *text = json_node_text(json_node_get(question, name));
+	const char *text = text_of(json_node_get(question, name));
 	char *end;
 	if (!text || strncmp(text, "0x", 2) != 0 || strspn(text + 2, "0123456789abcdefABCDEF") == 0 || strlen(text) > 18)
 		return error_set(err, -EBADMSG, "'%s' is not a text such as \"0x1f\"", name);
@@ -161,8 +168,7 @@ static int read_hex(const struct json_node *question, const char *name, uint64_t
 static int read_module(const struct opened *opened, const struct json_node *question, const struct opened_module **ret,
 		       struct error *err)
 {
-	const char *name = json_node_text(json_node_get(question, "debugName")),
-		   *id = json_node_text(json_node_get(question, "debugId"));
+	const char *name = text_of(json_node_get(question, "debugName")), *id = text_of(json_node_get(question, "debugId"));
 	if (!name || !id)
 		return error_set(err, -EBADMSG, "'debugName' and 'debugId' must be texts");
 	*ret = find_module(opened, name, id);
@@ -223,8 +229,8 @@ static int read_memory_map(struct job *job, const struct json_node *map, struct 
 	for (; job->module_count < count; job->module_count++) {
 		struct job_module *to = &job->modules[job->module_count];
 		const struct json_node *from = json_node_at(map, job->module_count);
-		to->name = json_node_text(json_node_at(from, 0));
-		to->id = json_node_text(json_node_at(from, 1));
+		to->name = text_of(json_node_at(from, 0));
+		to->id = text_of(json_node_at(from, 1));
 		if (!to->name || !to->id)
 			return error_set(err, -EBADMSG, "entries of 'memoryMap' are a name and an id");
 		to->module = find_module(job->opened, to->name, to->id);
@@ -425,7 +431,7 @@ static int write_source(const struct opened *opened, const struct json_node *que
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
 	_cleanup_(buffer_release) struct buffer text;
-	const char *file = json_node_text(json_node_get(question, "file")), *from;
+	const char *file = text_of(json_node_get(question, "file")), *from;
 	const struct opened_module *module = NULL;
 	struct symbolizer_want want = {.wait_ns = -1, .cancel = cancel};
 	uint64_t offset = 0, address;

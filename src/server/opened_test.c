@@ -195,8 +195,9 @@ static struct reply ask_as(const struct fixture *f, const char *method, const ch
 	struct reply reply = {0};
 	char head[2048], part[4096];
 	ssize_t n;
-	struct sockaddr_in to = {
-		.sin_family = AF_INET, .sin_port = htons((uint16_t)strtoul(f->port, NULL, 10)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)strtoul(f->port, NULL, 10)),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	buffer_init(&reply.all, 16 * MIB);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(fd >= 0);
