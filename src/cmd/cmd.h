@@ -159,6 +159,8 @@ void output_print_losses(const struct profile *profile, const char *path, const 
 /* Runs body until SIGINT or SIGTERM: installs handlers that call stop(context) once; a second signal ends the process at once.
  * stop must be async-signal-safe. on_child: SIGCHLD calls it too. */
 void signals_install(void (*stop)(void *context), void *context, bool on_child);
+/* Takes that back: `context` may go, and signals do what they do by themselves, until the next body is run. */
+void signals_reset(void);
 /* SIGHUP calls reload(context), which must be async-signal-safe. */
 void signals_install_reload(void (*reload)(void *context), void *context);
 bool signals_interrupted(void); /* SIGINT or SIGTERM came */

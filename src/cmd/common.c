@@ -171,6 +171,17 @@ void signals_install(void (*stop)(void *context), void *context, bool on_child)
 		sigaction(SIGCHLD, &action, NULL);
 }
 
+void signals_reset(void)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGCHLD, &action, NULL);
+	stop_function = NULL;
+	interrupted = 0;
+}
+
 static void (*volatile reload_function)(void *context);
 static void *volatile reload_context;
 

@@ -108,7 +108,9 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 		"  Firefox Profiler: %s\n",
 		verb, opened_page_link(opened), opened_profiler_link(opened));
 	start_browser(browser, opened, verb);
-	return opened_run(opened, err);
+	r = opened_run(opened, err);
+	signals_reset();
+	return r;
 }
 
 int cmd_open(int argc, char **argv)

@@ -22,6 +22,7 @@
 #include "base/time.h"
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
+#include "cmd/open.h"
 #include "profile/merge.h"
 #include "symbol/worker.h"
 
@@ -35,6 +36,8 @@ struct record {
 	int64_t duration_ns; /* 0 = until stopped */
 	pid_t pids[PIDS_MAX];
 	struct operands command;
+	bool opens;
+	struct open_options open;
 
 	struct agent *running;
 	struct symbolizer *symbolizer;
@@ -215,6 +218,20 @@ static void wait_for_child(struct record *record)
 			WTERMSIG(record->child_status));
 }
 
+static const char *record_title(const struct record *record)
+{
+	return record->command.count ? record->command.items[0] : "wick record";
+}
+
+/* Gives back what sampling took first: a profile may be looked at for hours. */
+static int open_recording(struct record *record, struct error *err)
+{
+	signals_reset();
+	record->running = agent_free(record->running);
+	record->symbolizer = symbolizer_free(record->symbolizer);
+	return open_serve(&record->open, "record", record->profile, record_title(record), err);
+}
+
 static int run_record(struct record *record, struct error *err)
 {
 	int r = open_all(record, err);
@@ -233,10 +250,11 @@ static int run_record(struct record *record, struct error *err)
 			"no samples were taken: the process did not use the CPU, or ended too soon; nothing was written");
 	r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
-		r = output_write(record->profile, record->output, record->format,
-				 record->command.count ? record->command.items[0] : "wick record", NULL, err);
+		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
 	if (!r)
 		report(record);
+	if (!r && record->opens)
+		r = open_recording(record, err);
 	if (!r && record->command.count)
 		wait_for_child(record);
 	return r;
@@ -288,6 +306,10 @@ int cmd_record(int argc, char **argv)
 		 .help = "where the time of each thread went, running or waiting,\nas one value"},
 		{'o', "output", "FILE", OPTION_TEXT, &record.output, .help = help[0]},
 		{0, "format", "FORMAT", OPTION_TEXT, &record.format, .help = help[1]},
+		{0, "open", NULL, OPTION_FLAG, &record.opens,
+		 .help = "then show the profile in a browser, as wick open does,\nuntil Ctrl-C"},
+		LISTEN_OPTION_ROW(&record.open.listen),
+		BROWSER_OPTION_ROW(&record.open.browser),
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids, .help = "this process and what it forks; may be repeated"},
 		{0}};
@@ -297,8 +319,8 @@ int cmd_record(int argc, char **argv)
 		.description = "Profiles a command, a running process or the whole machine, and writes a file: pprof,\nOTLP, "
 			       "folded stacks, a flame graph as SVG, or a table of the top functions. Needs root.",
 		.options = options,
-		.examples = "wick record -o app.svg -- ./app --its-option\nwick record -d 30 -p 4242\nwick record -a -d 10 -o "
-			    "- --format top"};
+		.examples = "wick record -o app.svg -- ./app --its-option\nwick record --open -- ./app\nwick record -d 30 -p "
+			    "4242\nwick record -a -d 10 -o - --format top"};
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
 	if (all + (pids.count > 0) + (record.command.count > 0) != 1)
@@ -307,9 +329,11 @@ int cmd_record(int argc, char **argv)
 		return usage_error(&usage, "put '--' before the command: wick record -- %s", record.command.items[0]);
 	if (record.agent.wall && (all || off_cpu))
 		return usage_error(&usage, "--wall is of a command or of processes (-p), and without --off-cpu");
+	if (!record.opens && (record.open.listen || record.open.browser))
+		return usage_error(&usage, "--listen and --browser are for --open");
 	if (parse_event(event, &record.agent.cycles, &err) ||
 	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) ||
-	    output_check(record.output, record.format, &err))
+	    output_check(record.output, record.format, &err) || open_check(&record.open, &err))
 		return usage_error(&usage, "%s", err.message);
 	int r = parse_pids(&record, &pids, &err);
 	if (!r)
