@@ -547,8 +547,9 @@ static int write_code(const struct opened *opened, const struct opened_module *m
 				cancel, &code, err);
 	if (r < 0)
 		return r;
+	/* Targets of branches are told as the viewer tells the instructions. */
 	struct disassemble_options options = {
-		.machine = code.machine, .address = code.address, .name = name.len ? buffer_string(&name) : NULL};
+		.machine = code.machine, .address = offset, .name = name.len ? buffer_string(&name) : NULL};
 	r = disassemble(buffer_bytes(&code.bytes), &options, &disassembly, err);
 	if (r == 0)
 		r = write_instructions(&code, &disassembly, offset, out, err);
