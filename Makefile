@@ -168,6 +168,7 @@ fuzzers:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
 # Of the server, whose archive needs the page, only what is asked for.
 $(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/%.o,pyroscope_messages pyroscope_parse)
+$(O)/fuzz/opened: $(patsubst %,$(O)/obj/src/server/%.o,opened_symbols respond)
 $(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,discovery_groups scrape_config yaml_fields)
 $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
 	$(call say,FUZZ,$@)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,31 @@ static bool has_desktop(void)
 	return (x11 && *x11) || (wayland && *wayland);
 }
 
+/* In a session of its own, for Ctrl-C is not meant for it; without our way to take closed pipes. Returns an errno. */
+static int spawn_apart(char *const argv[])
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t defaults;
+	pid_t pid;
+	int r = posix_spawn_file_actions_init(&actions);
+	if (r != 0)
+		return r;
+	r = posix_spawnattr_init(&attributes);
+	if (r == 0) {
+		for (int fd = 0; fd <= 2; fd++)
+			posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+		sigemptyset(&defaults);
+		sigaddset(&defaults, SIGPIPE);
+		posix_spawnattr_setsigdefault(&attributes, &defaults);
+		posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF);
+		r = posix_spawnp(&pid, argv[0], &actions, &attributes, argv, environ);
+		posix_spawnattr_destroy(&attributes);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	return r;
+}
+
 /* Nothing waits for it: it may be the browser itself, and last as long. A browser is not run as root unless asked for. */
 static void start_browser(enum browser browser, struct opened *opened, const char *verb)
 {
@@ -67,14 +93,7 @@ static void start_browser(enum browser browser, struct opened *opened, const cha
 		return;
 	const char *link = browser == BROWSER_PAGE ? opened_page_link(opened) : opened_profiler_link(opened);
 	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)opened_link_once(opened, link), NULL};
-	posix_spawn_file_actions_t actions;
-	pid_t pid;
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return;
-	for (int fd = 0; fd <= 2; fd++)
-		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
-	int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
+	int r = spawn_apart(argv);
 	if (r != 0)
 		fprintf(stderr, "wick %s: no browser is started: cannot run xdg-open: %s\n", verb, strerror(r));
 }

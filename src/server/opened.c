@@ -17,7 +17,7 @@
 #include "server/server_int.h"
 
 #define PROFILER	      "https://profiler.firefox.com"
-#define GZIP_LEVEL	      6
+#define GZIP_LEVEL	      1		/* for memory; the way to the browser is short, and its user waits */
 #define JSON_BYTES_MAX	      (2 * GIB) /* gzipped; what viewers take is less */
 #define PLAIN_BYTES_MAX	      (1 * GIB)
 #define QUESTION_BYTES_MAX    (64 * KIB)

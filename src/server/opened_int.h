@@ -45,6 +45,15 @@ struct opened {
 
 /* opened_symbols.c. -ENOMEM */
 int opened_list_modules(struct opened *opened, struct error *err);
+enum opened_question {
+	OPENED_NAMES,
+	OPENED_SOURCE,
+	OPENED_CODE,
+};
+/* Appends the answer to a question. -EBADMSG: it is none; others: why there is no answer. What was appended then is of no use.
+ */
+int opened_answer(const struct opened *opened, enum opened_question kind, struct bytes text, const bool *cancel,
+		  struct buffer *out, struct error *err);
 void opened_symbolicate(void *context, const struct net_request *request, struct net_response *response);
 void opened_source(void *context, const struct net_request *request, struct net_response *response);
 void opened_asm(void *context, const struct net_request *request, struct net_response *response);

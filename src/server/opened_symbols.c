@@ -139,12 +139,17 @@ static struct bytes readable(const char *name, struct buffer *text)
 	return demangle_symbol(name, text) > 0 ? buffer_bytes(text) : bytes_of_string(name);
 }
 
-static int read_question(const struct net_request *request, struct json_tree **ret, struct error *err)
+static int read_question(struct bytes text, struct json_tree **ret, struct error *err)
 {
-	int r = json_tree_read(net_request_body(request), 0, ret, err);
-	if (r == 0 && !json_node_is(json_tree_root(*ret), JSON_NODE_OBJECT))
-		return error_set(err, -EBADMSG, "expected a JSON object");
-	return r < 0 ? error_prefix(err, r, "the question cannot be read") : 0;
+	struct error why = {0};
+	int r = json_tree_read(text, 0, ret, &why);
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r < 0)
+		return error_set(err, -EBADMSG, "the question cannot be read: %s", why.message);
+	return json_node_is(json_tree_root(*ret), JSON_NODE_OBJECT)
+		       ? 0
+		       : error_set(err, -EBADMSG, "the question is no JSON object");
 }
 
 /* NULL = no text, or one that would be another for who stops at a NUL. */
@@ -173,21 +178,6 @@ static int read_module(const struct opened *opened, const struct json_node *ques
 		return error_set(err, -EBADMSG, "'debugName' and 'debugId' must be texts");
 	*ret = find_module(opened, name, id);
 	return *ret ? 0 : error_set(err, -ENOENT, "the profile has no binary '%.200s' with the id '%.64s'", name, id);
-}
-
-typedef int (*answerer)(const struct opened *opened, const struct json_node *question, const bool *cancel, struct buffer *out,
-			struct error *err);
-
-static void answer(void *context, const struct net_request *request, struct net_response *response, answerer write)
-{
-	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
-	struct error err = {0};
-	int r = read_question(request, &tree, &err);
-	bool unread = r < 0;
-	if (r == 0)
-		r = write(context, json_tree_root(tree), net_request_cancelled(request), &response->body, &err);
-	if (r < 0)
-		respond_error(response, r == -ENOMEM ? 503 : unread || r == -EBADMSG ? 400 : 200, err.message);
 }
 
 /* ---- names ---- */
@@ -392,11 +382,6 @@ static int write_names(const struct opened *opened, const struct json_node *ques
 	return json_finish(&json, err);
 }
 
-void opened_symbolicate(void *context, const struct net_request *request, struct net_response *response)
-{
-	answer(context, request, response, write_names);
-}
-
 /* ---- sources ---- */
 
 static bool names_file(const struct symbol_view *view, uint64_t address, const char *file)
@@ -450,11 +435,6 @@ static int write_source(const struct opened *opened, const struct json_node *que
 				 module->name, offset);
 	r = source_text_read(opened->symbolizer, module->build_id, module->path, file, &want, &text, &from, err);
 	return r < 0 ? r : write_text(file, buffer_bytes(&text), out, err);
-}
-
-void opened_source(void *context, const struct net_request *request, struct net_response *response)
-{
-	answer(context, request, response, write_source);
 }
 
 /* ---- code ---- */
@@ -585,7 +565,38 @@ static int write_asm(const struct opened *opened, const struct json_node *questi
 	return r < 0 ? r : write_code(opened, module, view, &range, offset - (address - range.start), cancel, out, err);
 }
 
+/* ---- requests ---- */
+
+int opened_answer(const struct opened *opened, enum opened_question kind, struct bytes text, const bool *cancel,
+		  struct buffer *out, struct error *err)
+{
+	static int (*const write[])(const struct opened *opened, const struct json_node *question, const bool *cancel,
+				    struct buffer *out, struct error *err) = {
+		[OPENED_NAMES] = write_names, [OPENED_SOURCE] = write_source, [OPENED_CODE] = write_asm};
+	_cleanup_(json_tree_freep) struct json_tree *tree = NULL;
+	int r = read_question(text, &tree, err);
+	return r < 0 ? r : write[kind](opened, json_tree_root(tree), cancel, out, err);
+}
+
+static void answer(void *context, const struct net_request *request, struct net_response *response, enum opened_question kind)
+{
+	struct error err = {0};
+	int r = opened_answer(context, kind, net_request_body(request), net_request_cancelled(request), &response->body, &err);
+	if (r < 0)
+		respond_error(response, r == -EBADMSG ? 400 : r == -ENOMEM ? 503 : 200, err.message);
+}
+
+void opened_symbolicate(void *context, const struct net_request *request, struct net_response *response)
+{
+	answer(context, request, response, OPENED_NAMES);
+}
+
+void opened_source(void *context, const struct net_request *request, struct net_response *response)
+{
+	answer(context, request, response, OPENED_SOURCE);
+}
+
 void opened_asm(void *context, const struct net_request *request, struct net_response *response)
 {
-	answer(context, request, response, write_asm);
+	answer(context, request, response, OPENED_CODE);
 }

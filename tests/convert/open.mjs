@@ -270,7 +270,9 @@ await test("Ctrl-C ends it, with status 0", async () => {
 // Stands in for xdg-open: says what it was given.
 const desktop = join(work, "bin");
 mkdirSync(desktop);
-writeFileSync(join(desktop, "xdg-open"), `#!/bin/sh\nprintf '%s\\n' "$@" >${work}/given.tmp\nmv ${work}/given.tmp ${work}/given\n`);
+writeFileSync(join(desktop, "xdg-open"), `#!/bin/sh
+[ "$(cut -d ' ' -f 6 /proc/$$/stat)" = $$ ] && echo apart >${work}/session
+printf '%s\\n' "$@" >${work}/given.tmp\nmv ${work}/given.tmp ${work}/given\n`);
 chmodSync(join(desktop, "xdg-open"), 0o755);
 const withDesktop = { PATH: `${desktop}:${process.env.PATH}`, DISPLAY: ":99" };
 const given = async () => {
@@ -282,6 +284,7 @@ for (const [where, lead] of [["page", (o) => o.page], ["firefox-profiler", (o) =
 		rmSync(join(work, "given"), { force: true });
 		const o = await start(["open", profilePath, "-q", "--browser", where], withDesktop);
 		const { pathname } = new URL(await given());
+		assert.equal(readFileSync(join(work, "session"), "utf8").trim(), "apart"); // Ctrl-C is not meant for it
 		assert.ok(!pathname.includes(o.token));
 		const first = await ask(o, "GET", pathname), second = await ask(o, "GET", pathname);
 		assert.deepEqual([first.status, first.headers.location, second.status], [303, lead(o), 404]);
