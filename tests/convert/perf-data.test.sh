@@ -62,6 +62,15 @@ convert "$work/perf.data" --symbols never --sample-type samples -o "$work/none.f
 check "--symbols never leaves addresses" sh -c "grep -q 'spin+0x' '$work/none.folded' && ! grep -q inner '$work/none.folded'"
 expect "--symbols is checked" 2 "'perhaps' is none of" "$WICK" convert "$work/perf.data" --symbols perhaps -o "$work/none.folded"
 
+# For Firefox Profiler: the recording, and its text as perf script prints it, have the same stacks.
+"$WICK" import -q "$work/perf.data" --sample-type samples -o "$work/data.firefox.json.gz" 2>>"$work/convert.err"
+perf script -i "$work/perf.data" --no-inline 2>/dev/null | "$WICK" import -q - --sample-type samples -o "$work/text.firefox.json.gz" 2>>"$work/convert.err"
+for from in data text; do
+	convert -q "$work/$from.firefox.json.gz" -o "$work/$from.folded"
+	own_stacks "$work/$from.folded" >"$work/got"
+	check "import of the $from has perf's stacks" cmp "$work/want" "$work/got"
+done
+
 # A pipe, compressed; standard input.
 if perf record -q -B -z -o /dev/null true 2>"$work/err"; then
 	perf record -q -F 999 -g -z -o - "$work/spin" 2>/dev/null | convert - --sample-type samples -o "$work/pipe.folded"
