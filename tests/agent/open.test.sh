@@ -44,8 +44,10 @@ ends "Ctrl-C ends it with status 0" "$work/log"
 # A command that outlives the recording is waited for, but not before it is shown.
 cat >"$work/app" <<'APP'
 #!/bin/sh
+"$APP_PROGRAM" 1000 &
+trap 'kill $!; exit 0' TERM
 echo $$ >"$APP_PID"
-exec "$APP_PROGRAM" 1000
+wait
 APP
 chmod 755 "$work/app"
 export APP_PID="$work/app.pid" APP_PROGRAM="$O/programs/workload"
