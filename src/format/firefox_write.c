@@ -47,7 +47,7 @@ struct writer {
 	unsigned version;
 	size_t type, cpu_type; /* cpu_type: SIZE_MAX = there is none */
 	const struct unit *unit;
-	bool is_timed;
+	bool is_timed, is_symbolicated;
 	int64_t start_ns; /* what times are relative to; whole milliseconds */
 	struct firefox_tables tables;
 	struct sample_threads threads;
@@ -821,7 +821,7 @@ static void put_meta(struct writer *writer)
 	put_integer(writer, "stackwalk", 1);
 	put_integer(writer, "version", GECKO_VERSION);
 	put_integer(writer, "preprocessedProfileVersion", writer->version);
-	put_boolean(writer, "symbolicated", true);
+	put_boolean(writer, "symbolicated", writer->is_symbolicated);
 	put_boolean(writer, "usesOnlyOneStackType", true);
 	put_boolean(writer, "sourceCodeIsNotOnSearchfox", true);
 	begin_table(writer, "sampleUnits");
@@ -906,10 +906,21 @@ static int write_all(struct writer *writer)
 	return writer->error;
 }
 
+/* Without them, viewers ask a symbol server: the one of whoever serves the profile, or Mozilla's, which would be told what
+ * binaries there are. So only who has a server says that names are missing. */
+static bool has_all_names(const struct profile *profile)
+{
+	for (size_t i = 1; i < profile->location_count; i++)
+		if (profile->locations[i].line_count == 0 && profile->locations[i].mapping)
+			return false;
+	return true;
+}
+
 static int prepare(struct writer *writer, const struct format_options *options, struct error *err)
 {
 	const struct profile *profile = writer->profile;
 	writer->version = options && options->version ? options->version : FIREFOX_DEFAULT;
+	writer->is_symbolicated = !options || !options->symbol_server || has_all_names(writer->profile);
 	if (writer->version < FIREFOX_WRITE_FIRST || writer->version > FIREFOX_LAST)
 		return error_set(err, -EINVAL, "version %u of the Firefox Profiler format cannot be written; choose %d to %d",
 				 writer->version, FIREFOX_WRITE_FIRST, FIREFOX_LAST);

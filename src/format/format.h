@@ -29,6 +29,7 @@ struct format_options {
 	size_t decompressed_max; /* bytes after decompression; 0 = LIMIT_PROFILE_INPUT_BYTES */
 	const char *sample_type; /* for formats that hold one value a stack (folded): which; NULL = default */
 	unsigned version;	 /* of formats that have several to write (firefox); 0 = the usual one */
+	bool symbol_server;	 /* firefox: who opens it knows whom to ask for names that are missing */
 	bool compress;		 /* encode: gzip where the format usually is (pprof); set by default from the extension */
 	struct buffer *notes;	 /* decode: a line for each kind of thing in the input that was left out; NULL = nobody asks */
 };

@@ -199,7 +199,7 @@ static int write_json(struct opened *opened, struct error *err)
 		return r;
 	struct packing packing = {gzip, &opened->json};
 	struct format_sink sink = {.out = &part, .flush = pack, .context = &packing};
-	struct format_options options = {0};
+	struct format_options options = {.symbol_server = true};
 	r = format_write(format_by_name("firefox"), opened->profile, &options, &sink, err);
 	return r < 0 ? r : gzip_stream_write(gzip, (struct bytes){0}, true, &opened->json, err);
 }

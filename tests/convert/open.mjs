@@ -260,6 +260,19 @@ await test("Firefox Profiler opens the link, with source and instructions beside
 		assert.ok(asm.instructions.every((instruction) => instruction.selfSamples > 0));
 	}));
 
+await test("Firefox Profiler asks for names that the profile lacks", async () => {
+	const nameless = await start(["open", profilePath, "--symbols", "never"]);
+	const profile = JSON.parse((await ask(nameless, "GET", `/${nameless.token}/profile.json`)).body);
+	assert.equal(profile.meta.symbolicated, false);
+	assert.ok(!profile.shared.stringArray.includes("burn"));
+	await withLink(nameless.profiler, () => {
+		const { functions } = JSON.parse(cli("thread", "functions", "--json", "--include-idle", "--limit", "0"));
+		const self = new Map(functions.map((f) => [f.name, f.selfSamples]));
+		assert.equal((self.get("burn") ?? 0) + (self.get("mix") ?? 0), burn.size, [...self.keys()].join());
+	});
+	nameless.child.kill("SIGINT");
+	assert.equal(await nameless.ended, 0);
+});
 await test("Ctrl-C ends it, with status 0", async () => {
 	opened.child.kill("SIGINT");
 	assert.equal(await opened.ended, 0);
