@@ -360,5 +360,7 @@ int profile_merge(struct profile *to, const struct profile *from, bool drop_time
 	r = profile_copy_label_set(copy, from->resource_labels, &resource, err);
 	if (r == 0 && resource != to->resource_labels)
 		r = unite_resources(to, resource, &extension, err);
+	if (r == 0)
+		r = profile_copy_markers(to, from, copy, err);
 	return r < 0 ? r : merge_samples(to, from, copy, &extension, drop_times, err);
 }

@@ -22,13 +22,16 @@ int profile_copy_location(struct profile_copy *copy, uint32_t id, uint32_t *ret,
 int profile_copy_stack(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_label_set(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
 int profile_copy_link(struct profile_copy *copy, uint32_t id, uint32_t *ret, struct error *err);
+/* All markers and counters; `copy` is of the same two profiles. */
+int profile_copy_markers(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err);
 
 /*
  * Merges `from` into `to` as google/pprof's Merge does: sample types must be equal in number, order and name (-EINVAL says
  * which differ; an empty `to` takes those of `from`), the period types too; samples summed by (stack, labels, link, time),
  * all-zero samples dropped; period = max, duration = sum, time = earliest non-zero; comments united. Sample times are set to 0
  * when drop_times, so that samples of different times sum up. from's resource labels: if they differ from to's, those of both
- * that are not common move into the samples' label sets (a sample's own label of the same key stays).
+ * that are not common move into the samples' label sets (a sample's own label of the same key stays). Markers and counters are
+ * added with their times.
  *
  * -EINVAL leaves `to` as it was; after -ENOMEM and -E2BIG it is valid but may hold a part of `from`.
  */

@@ -122,6 +122,7 @@ struct profile *profile_free(struct profile *profile)
 	mem_free(profile->values);
 	mem_free(profile->sample_types);
 	mem_free(profile->comments);
+	profile_markers_free(profile->markers);
 	return mem_free(profile);
 }
 

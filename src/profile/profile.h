@@ -136,6 +136,8 @@ struct profile {
 	uint32_t resource_labels; /* label set that holds for every sample (host, service ...); not repeated in the samples'
 				     sets */
 
+	struct profile_markers *markers; /* profile/markers.h; NULL = none */
+
 	struct profile_index *index; /* private: the interning tables and capacities */
 };
 

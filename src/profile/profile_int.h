@@ -57,6 +57,9 @@ static inline size_t profile_own_index(const void *table, size_t count, const vo
 	return at >= first && at < first + count * element_size ? (at - first) / element_size : SIZE_MAX;
 }
 
+/* markers.c */
+struct profile_markers *profile_markers_free(struct profile_markers *markers); /* NULL allowed; returns NULL */
+
 /* aggregate.c */
 bool profile_values_are_zero(const int64_t *values, size_t count);
 /* Brings the sample index up to date: afterwards samples are distinct and not zero. Trusts what the index holds. */

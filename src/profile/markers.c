@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/markers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/merge.h"
+#include "profile/profile_int.h"
+
+struct profile_markers_index {
+	size_t thread_capacity, category_capacity, schema_capacity, field_capacity, marker_capacity, value_capacity,
+		counter_capacity, row_capacity;
+	struct index32 threads, categories, schemas, counters;
+};
+
+const char *profile_field_format_name(enum profile_field_format format)
+{
+	static const char *const names[PROFILE_FIELD_FORMATS] = {
+		[PROFILE_FIELD_STRING] = "string",   [PROFILE_FIELD_INTEGER] = "integer",
+		[PROFILE_FIELD_DECIMAL] = "decimal", [PROFILE_FIELD_PERCENTAGE] = "percentage",
+		[PROFILE_FIELD_BYTES] = "bytes",     [PROFILE_FIELD_DURATION] = "duration",
+		[PROFILE_FIELD_PID] = "pid",	     [PROFILE_FIELD_TID] = "tid",
+	};
+	return names[format];
+}
+
+size_t profile_marker_count(const struct profile *profile)
+{
+	return profile->markers ? profile->markers->marker_count : 0;
+}
+
+size_t profile_counter_count(const struct profile *profile)
+{
+	return profile->markers ? profile->markers->counter_count - 1 : 0;
+}
+
+/* ---- life ---- */
+
+struct profile_markers *profile_markers_free(struct profile_markers *markers)
+{
+	if (!markers)
+		return NULL;
+	if (markers->index) {
+		index32_release(&markers->index->threads);
+		index32_release(&markers->index->categories);
+		index32_release(&markers->index->schemas);
+		index32_release(&markers->index->counters);
+		mem_free(markers->index);
+	}
+	mem_free(markers->threads);
+	mem_free(markers->categories);
+	mem_free(markers->schemas);
+	mem_free(markers->fields);
+	mem_free(markers->markers);
+	mem_free(markers->values);
+	mem_free(markers->counters);
+	mem_free(markers->rows);
+	return mem_free(markers);
+}
+
+/* Entry 0 of each table is not in its index, for nobody adds it. */
+static int add_first_entries(struct profile *profile, struct profile_markers *markers, struct error *err)
+{
+	struct profile_markers_index *index = markers->index;
+	int r = profile_reserve_array(profile, "threads", &markers->threads, &index->thread_capacity, 1, err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "marker categories", &markers->categories, &index->category_capacity, 1,
+					  err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "marker schemas", &markers->schemas, &index->schema_capacity, 1, err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "counters", &markers->counters, &index->counter_capacity, 1, err);
+	if (r < 0)
+		return r;
+	markers->threads[markers->thread_count++] = (struct profile_thread){0};
+	markers->categories[markers->category_count++] = (struct profile_marker_category){0};
+	markers->schemas[markers->schema_count++] = (struct profile_marker_schema){0};
+	markers->counters[markers->counter_count++] = (struct profile_counter){0};
+	return 0;
+}
+
+static int begin(struct profile *profile, struct error *err)
+{
+	if (profile->markers)
+		return 0;
+	struct profile_markers *markers = mem_zalloc(sizeof(*markers));
+	int r = -ENOMEM;
+	if (markers && (markers->index = mem_zalloc(sizeof(*markers->index))))
+		r = add_first_entries(profile, markers, err);
+	if (r < 0) {
+		profile_markers_free(markers);
+		return r == -ENOMEM ? error_nomem(err) : r;
+	}
+	profile->markers = markers;
+	return 0;
+}
+
+/* ---- what is interned ---- */
+
+/* Room for one more entry of an interned table and in its index. */
+static int reserve_interned(struct profile *profile, const char *what, void **array, size_t *capacity, size_t count,
+			    size_t size, struct index32 *index, struct error *err)
+{
+	int r = profile_reserve(profile, what, array, capacity, count + 1, size, err);
+	if (r < 0)
+		return r;
+	return index32_reserve(index, 1) < 0 ? error_nomem(err) : 0;
+}
+
+static void index_add(struct index32 *index, uint64_t hash, uint32_t id)
+{
+	int r = index32_add(index, hash, id);
+	assert(r == 0);
+	(void)r;
+}
+
+int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err)
+{
+	assert(thread->name < profile->strings.count && thread->process < profile->strings.count);
+	const struct profile_thread entry = *thread;
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	struct index32 *index = &markers->index->threads;
+	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)entry.pid);
+	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)entry.tid), (uint64_t)entry.start_ns);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
+		struct profile_thread *have = &markers->threads[id];
+		if (have->pid != entry.pid || have->tid != entry.tid || have->start_ns != entry.start_ns)
+			continue;
+		if (entry.name)
+			have->name = entry.name;
+		if (entry.process)
+			have->process = entry.process;
+		*ret_id = id;
+		return 0;
+	}
+	r = reserve_interned(profile, "threads", (void **)&markers->threads, &markers->index->thread_capacity,
+			     markers->thread_count, sizeof(entry), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)markers->thread_count++;
+	markers->threads[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+int profile_add_marker_category(struct profile *profile, uint32_t name, uint32_t color, uint32_t *ret_id, struct error *err)
+{
+	assert(name < profile->strings.count && color < profile->strings.count);
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	struct index32 *index = &markers->index->categories;
+	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)name << 32 | color);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
+		if (markers->categories[id].name == name && markers->categories[id].color == color) {
+			*ret_id = id;
+			return 0;
+		}
+	r = reserve_interned(profile, "marker categories", (void **)&markers->categories, &markers->index->category_capacity,
+			     markers->category_count, sizeof(*markers->categories), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)markers->category_count++;
+	markers->categories[id] = (struct profile_marker_category){.name = name, .color = color};
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+static bool schema_is(const struct profile_markers *markers, uint32_t id, const struct profile_marker_schema *schema,
+		      const struct profile_marker_field *fields, size_t count)
+{
+	const struct profile_marker_schema *have = &markers->schemas[id];
+	if (have->name != schema->name || have->chart_label != schema->chart_label ||
+	    have->tooltip_label != schema->tooltip_label || have->table_label != schema->table_label ||
+	    have->field_count != count)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_marker_field *field = &markers->fields[have->field_first + i];
+		if (field->key != fields[i].key || field->label != fields[i].label || field->format != fields[i].format)
+			return false;
+	}
+	return true;
+}
+
+static uint64_t hash_schema(const struct profile *profile, const struct profile_marker_schema *schema,
+			    const struct profile_marker_field *fields, size_t count)
+{
+	size_t strings = profile->strings.count;
+	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)schema->name << 32 | schema->chart_label);
+	hash = profile_hash_add(hash, (uint64_t)schema->tooltip_label << 32 | schema->table_label);
+	assert(schema->name < strings && schema->chart_label < strings && schema->tooltip_label < strings &&
+	       schema->table_label < strings);
+	for (size_t i = 0; i < count; i++) {
+		assert(fields[i].key < strings && fields[i].label < strings && fields[i].format < PROFILE_FIELD_FORMATS);
+		hash = profile_hash_add(hash, (uint64_t)fields[i].key << 32 | fields[i].label);
+		hash = profile_hash_add(hash, fields[i].format);
+	}
+	(void)strings;
+	return hash;
+}
+
+/* fields may not lie in the profile itself. */
+int profile_add_marker_schema(struct profile *profile, const struct profile_marker_schema *schema,
+			      const struct profile_marker_field *fields, size_t field_count, uint32_t *ret_id,
+			      struct error *err)
+{
+	if (field_count > PROFILE_MARKER_FIELDS_MAX)
+		return error_set(err, -E2BIG, "the markers '%.64s' have more than %d fields, the limit",
+				 profile_string(profile, schema->name), PROFILE_MARKER_FIELDS_MAX);
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	struct index32 *index = &markers->index->schemas;
+	struct profile_marker_schema entry = *schema;
+	uint64_t hash = hash_schema(profile, schema, fields, field_count);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
+		if (schema_is(markers, id, schema, fields, field_count)) {
+			*ret_id = id;
+			return 0;
+		}
+	r = profile_reserve_array(profile, "fields of markers", &markers->fields, &markers->index->field_capacity,
+				  markers->field_count + field_count, err);
+	if (r == 0)
+		r = reserve_interned(profile, "marker schemas", (void **)&markers->schemas, &markers->index->schema_capacity,
+				     markers->schema_count, sizeof(entry), index, err);
+	if (r < 0)
+		return r;
+	entry.field_first = (uint32_t)markers->field_count;
+	entry.field_count = (uint32_t)field_count;
+	if (field_count > 0)
+		memcpy(markers->fields + markers->field_count, fields, field_count * sizeof(*fields));
+	markers->field_count += field_count;
+	id = (uint32_t)markers->schema_count++;
+	markers->schemas[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+static bool counters_equal(const struct profile_counter *a, const struct profile_counter *b)
+{
+	return a->name == b->name && a->category == b->category && a->description == b->description && a->unit == b->unit &&
+	       a->color == b->color && a->kind == b->kind && a->pid == b->pid && a->thread == b->thread;
+}
+
+int profile_add_counter(struct profile *profile, const struct profile_counter *counter, uint32_t *ret_id, struct error *err)
+{
+	size_t strings = profile->strings.count;
+	const struct profile_counter entry = *counter;
+	assert(entry.name < strings && entry.category < strings && entry.description < strings && entry.unit < strings &&
+	       entry.color < strings);
+	(void)strings;
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	struct index32 *index = &markers->index->counters;
+	assert(entry.thread < markers->thread_count);
+	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)entry.name << 32 | entry.category);
+	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)entry.pid), (uint64_t)entry.thread << 8 | entry.kind);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
+		if (counters_equal(&markers->counters[id], &entry)) {
+			*ret_id = id;
+			return 0;
+		}
+	r = reserve_interned(profile, "counters", (void **)&markers->counters, &markers->index->counter_capacity,
+			     markers->counter_count, sizeof(entry), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)markers->counter_count++;
+	markers->counters[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
+/* ---- markers and rows ---- */
+
+int profile_add_marker(struct profile *profile, const struct profile_marker *marker, const struct profile_marker_value *values,
+		       struct error *err)
+{
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	struct profile_marker entry = *marker;
+	assert(entry.thread < markers->thread_count && entry.schema < markers->schema_count &&
+	       entry.category < markers->category_count && entry.name < profile->strings.count &&
+	       entry.phase < PROFILE_MARKER_PHASES);
+	size_t count = markers->schemas[entry.schema].field_count;
+	r = profile_reserve_array(profile, "markers", &markers->markers, &markers->index->marker_capacity,
+				  markers->marker_count + 1, err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "values of markers", &markers->values, &markers->index->value_capacity,
+					  markers->value_count + count, err);
+	if (r < 0)
+		return r;
+	if (entry.phase == PROFILE_MARKER_INTERVAL && entry.end_ns < entry.start_ns)
+		entry.end_ns = entry.start_ns;
+	entry.value_first = (uint32_t)markers->value_count;
+	for (size_t i = 0; i < count; i++) {
+		struct profile_marker_value value = values ? values[i] : (struct profile_marker_value){0};
+		assert(value.kind != PROFILE_VALUE_STRING || value.string < profile->strings.count);
+		markers->values[markers->value_count++] = value;
+	}
+	markers->markers[markers->marker_count++] = entry;
+	return 0;
+}
+
+int profile_add_counter_row(struct profile *profile, uint32_t counter, int64_t time_ns, double value, struct error *err)
+{
+	struct profile_markers *markers = profile->markers;
+	assert(markers && counter > 0 && counter < markers->counter_count);
+	int r = profile_reserve_array(profile, "rows of counters", &markers->rows, &markers->index->row_capacity,
+				      markers->row_count + 1, err);
+	if (r < 0)
+		return r;
+	markers->rows[markers->row_count++] =
+		(struct profile_counter_row){.counter = counter, .time_ns = time_ns, .value = value};
+	return 0;
+}
+
+/* ---- merging ---- */
+
+/* Ids of the source by ids of the destination; all are copied, for all are used. */
+struct marker_copy {
+	struct profile *to;
+	const struct profile_markers *from;
+	struct profile_copy *strings;
+	uint32_t *threads, *categories, *schemas, *counters;
+};
+
+static void marker_copy_release(struct marker_copy *copy)
+{
+	mem_free(copy->threads);
+	mem_free(copy->categories);
+	mem_free(copy->schemas);
+	mem_free(copy->counters);
+}
+
+/* Several strings of the source, where they stand. */
+static int copy_strings(struct marker_copy *copy, uint32_t *const *ids, size_t count, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = profile_copy_string(copy->strings, *ids[i], ids[i], err);
+	return r;
+}
+#define COPY_STRINGS(copy, err, ...)                                                                                           \
+	copy_strings((copy), (uint32_t *const[]){__VA_ARGS__}, sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *),  \
+		     (err))
+
+static int copy_threads_and_categories(struct marker_copy *copy, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 1; r == 0 && i < copy->from->thread_count; i++) {
+		struct profile_thread thread = copy->from->threads[i];
+		r = COPY_STRINGS(copy, err, &thread.name, &thread.process);
+		if (r == 0)
+			r = profile_add_thread(copy->to, &thread, &copy->threads[i], err);
+	}
+	for (size_t i = 1; r == 0 && i < copy->from->category_count; i++) {
+		struct profile_marker_category category = copy->from->categories[i];
+		r = COPY_STRINGS(copy, err, &category.name, &category.color);
+		if (r == 0)
+			r = profile_add_marker_category(copy->to, category.name, category.color, &copy->categories[i], err);
+	}
+	return r;
+}
+
+static int copy_schemas(struct marker_copy *copy, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 1; r == 0 && i < copy->from->schema_count; i++) {
+		struct profile_marker_schema schema = copy->from->schemas[i];
+		struct profile_marker_field fields[PROFILE_MARKER_FIELDS_MAX];
+		r = COPY_STRINGS(copy, err, &schema.name, &schema.chart_label, &schema.tooltip_label, &schema.table_label);
+		for (size_t k = 0; r == 0 && k < schema.field_count; k++) {
+			fields[k] = copy->from->fields[schema.field_first + k];
+			r = COPY_STRINGS(copy, err, &fields[k].key, &fields[k].label);
+		}
+		if (r == 0)
+			r = profile_add_marker_schema(copy->to, &schema, fields, schema.field_count, &copy->schemas[i], err);
+	}
+	return r;
+}
+
+static int copy_markers(struct marker_copy *copy, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < copy->from->marker_count; i++) {
+		struct profile_marker marker = copy->from->markers[i];
+		struct profile_marker_value values[PROFILE_MARKER_FIELDS_MAX];
+		size_t count = copy->from->schemas[marker.schema].field_count;
+		r = COPY_STRINGS(copy, err, &marker.name);
+		for (size_t k = 0; r == 0 && k < count; k++) {
+			values[k] = copy->from->values[marker.value_first + k];
+			if (values[k].kind == PROFILE_VALUE_STRING)
+				r = profile_copy_string(copy->strings, values[k].string, &values[k].string, err);
+		}
+		marker.thread = copy->threads[marker.thread];
+		marker.schema = copy->schemas[marker.schema];
+		marker.category = copy->categories[marker.category];
+		if (r == 0)
+			r = profile_add_marker(copy->to, &marker, values, err);
+	}
+	return r;
+}
+
+static int copy_counters(struct marker_copy *copy, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 1; r == 0 && i < copy->from->counter_count; i++) {
+		struct profile_counter counter = copy->from->counters[i];
+		r = COPY_STRINGS(copy, err, &counter.name, &counter.category, &counter.description, &counter.unit,
+				 &counter.color);
+		counter.thread = copy->threads[counter.thread];
+		if (r == 0)
+			r = profile_add_counter(copy->to, &counter, &copy->counters[i], err);
+	}
+	for (size_t i = 0; r == 0 && i < copy->from->row_count; i++) {
+		const struct profile_counter_row *row = &copy->from->rows[i];
+		r = profile_add_counter_row(copy->to, copy->counters[row->counter], row->time_ns, row->value, err);
+	}
+	return r;
+}
+
+int profile_copy_markers(struct profile *to, const struct profile *from, struct profile_copy *strings, struct error *err)
+{
+	if (!from->markers)
+		return 0;
+	const struct profile_markers *markers = from->markers;
+	_cleanup_(marker_copy_release) struct marker_copy copy = {
+		.to = to,
+		.from = markers,
+		.strings = strings,
+		.threads = mem_zalloc_array(markers->thread_count, sizeof(uint32_t)),
+		.categories = mem_zalloc_array(markers->category_count, sizeof(uint32_t)),
+		.schemas = mem_zalloc_array(markers->schema_count, sizeof(uint32_t)),
+		.counters = mem_zalloc_array(markers->counter_count, sizeof(uint32_t)),
+	};
+	if (!copy.threads || !copy.categories || !copy.schemas || !copy.counters)
+		return error_nomem(err);
+	int r = copy_threads_and_categories(&copy, err);
+	if (r == 0)
+		r = copy_schemas(&copy, err);
+	if (r == 0)
+		r = copy_markers(&copy, err);
+	return r < 0 ? r : copy_counters(&copy, err);
+}
