@@ -81,6 +81,8 @@ help:
 	@echo 'make            build $(O)/wick'
 	@echo 'make check      build and run every unit test; make check-FOLDER for one folder'
 	@echo 'make fuzzers    build the fuzz targets into build-fuzz/ (clang, libFuzzer, ASan, UBSan)'
+	@echo 'make client     build libwickmark, for applications that make markers'
+	@echo 'make install-client  install it; PREFIX=/usr/local, DESTDIR='
 	@echo 'make web        bundle the page'
 	@echo 'make format     run clang-format over the sources'
 	@echo 'make clean      remove $(O)'
@@ -160,7 +162,38 @@ ALL_TESTS := $(foreach f,$(FOLDERS) cmd,$(call tests_of,$(f)))
 check: $(ALL_TESTS) programs
 	$(Q)tools/run-tests $(ALL_TESTS)
 build-tests: $(ALL_TESTS) programs
-check-agent: $(O)/programs/workload
+check-agent: $(O)/programs/workload $(O)/programs/marks
+
+# ---- libwickmark: what applications make markers with; client/ -----------------------------------------------------------------------
+# Of nothing but libc, and with no flags of ours that a program would have to share.
+CLIENT_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror
+CLIENT_VERSION := 1.0.0
+client: $(O)/client/libwickmark.a $(O)/client/libwickmark.so.1 $(O)/client/wickmark.pc
+$(O)/client/wickmark.o: client/wickmark.c client/wickmark.h client/wickmark_abi.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CLIENT_FLAGS) -c -o $@ $<
+$(O)/client/libwickmark.a: $(O)/client/wickmark.o
+	$(call say,AR,$@)
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $^
+# It must stay when it is closed: threads that end call it.
+$(O)/client/libwickmark.so.1: $(O)/client/wickmark.o client/wickmark.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libwickmark.so.1 -Wl,--version-script=client/wickmark.map -Wl,-z,nodelete -Wl,-z,relro,-z,now \
+		-Wl,--no-undefined -o $@ $< -lpthread
+	$(Q)ln -sf libwickmark.so.1 $(O)/client/libwickmark.so
+PREFIX := /usr/local
+$(O)/client/wickmark.pc: client/wickmark.pc.in Makefile
+	@mkdir -p $(@D)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(CLIENT_VERSION)|' $< > $@
+install-client: client
+	install -D -m 644 client/wickmark.h $(DESTDIR)$(PREFIX)/include/wickmark.h
+	install -D -m 644 $(O)/client/libwickmark.a $(DESTDIR)$(PREFIX)/lib/libwickmark.a
+	install -D -m 755 $(O)/client/libwickmark.so.1 $(DESTDIR)$(PREFIX)/lib/libwickmark.so.1
+	ln -sf libwickmark.so.1 $(DESTDIR)$(PREFIX)/lib/libwickmark.so
+	install -D -m 644 $(O)/client/wickmark.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/wickmark.pc
+.PHONY: client install-client
 
 # ---- fuzzers: fuzz/NAME_fuzz.c, built in build-fuzz with clang ---------------------------------------------------------------------------
 FUZZERS := $(patsubst fuzz/%_fuzz.c,%,$(wildcard fuzz/*_fuzz.c))
@@ -189,6 +222,12 @@ $(O)/programs/deep_fp:
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -o $@ $< -lpthread -lm
+# What makes markers is linked with the library, which finds a recorder by itself.
+$(O)/programs/marks: PROGRAM_FLAGS := -O2 -Iclient
+$(O)/programs/marks: tests/programs/marks.c $(O)/client/libwickmark.a
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -g $(PROGRAM_FLAGS) -D_GNU_SOURCE -o $@ $^ -lpthread -lm
 programs: $(patsubst tests/programs/%.c,$(O)/programs/%,$(wildcard tests/programs/*.c)) $(O)/programs/deep_fp
 $(O)/bench/%: $(O)/obj/bench/%.o $(call libs_upto,$(FOLDERS))
 	$(call say,LINK,$@)
@@ -241,7 +280,7 @@ compile_commands.json: Makefile $(ALL_C)
 	$(call say,GEN,$@)
 	$(Q)tools/compile-commands '$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS)' $(ALL_C) > $@
 format:
-	$(Q)clang-format -i $(wildcard src/*/*.[ch] bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
+	$(Q)clang-format -i $(wildcard src/*/*.[ch] client/*.[ch] client/examples/*.c bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
 clean:
 	$(Q)rm -rf $(O)
 
