@@ -89,12 +89,14 @@ struct wickmark_thread {
 	uint64_t reserved2[7];
 };
 
+/* What a site makes; as enum wickmark_what of wickmark.h, which this file does without. */
+enum wickmark_site_kind { WICKMARK_IS_MARKER = 0, WICKMARK_IS_LEVEL = 1, WICKMARK_IS_EVENTS = 2 };
 struct wickmark_site_field {
 	uint32_t key, label, format; /* strings, enum wickmark_format */
 };
 struct wickmark_site_entry {
 	uint32_t category, name, color, unit; /* strings */
-	uint32_t what;			      /* enum wickmark_what */
+	uint32_t what;			      /* enum wickmark_site_kind */
 	uint32_t field_count;
 	struct wickmark_site_field fields[WICKMARK_FIELD_COUNT];
 	uint32_t reserved[19];

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding the processes that make markers, and visiting them.
+ *
+ * Processes come in two ways. Those that were started with our name in their environment connect to a socket and hand their
+ * file over before main() runs. Others are found in /proc: each new process is looked at soon after it appears and then ever
+ * more rarely, since the library may be loaded late.
+ *
+ * One visit prolongs the lease and empties the rings. Visits are 20 ms apart, 2 ms when a ring was more than an eighth full. A
+ * process that has ended is visited once more, and let go.
+ */
+#include "agent/marks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/marks_int.h"
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "profile/merge.h"
+
+#define ROOTS_MAX     1024u
+#define PROCESSES_MAX 65536u
+#define LEASE_NS      (2 * NS_PER_S)
+#define VISIT_MS      20
+#define VISIT_SOON_MS 2
+#define SCAN_NS	      (50 * NS_PER_MS)
+#define LOOK_FIRST_NS (20 * NS_PER_MS)
+#define LOOK_LAST_NS  (2 * NS_PER_S)
+#define HANDOVER_US   50000
+#define BACKLOG	      4096
+#define FULL_ENOUGH   (WICKMARK_RECORDS / 8)
+
+struct process {
+	pid_t pid;
+	uint64_t start;
+	int64_t look_ns, wait_ns; /* when to look again, and how long to wait then */
+	bool seen, followed;
+};
+
+struct marks {
+	struct marks_clock clock;
+	struct marks_output output;
+	struct marks_file **files;
+	size_t file_count, file_capacity;
+	struct process *processes;
+	size_t process_count, process_capacity;
+	struct map64 by_pid; /* pid -> place in processes */
+	pid_t roots[ROOTS_MAX];
+	size_t root_count;
+	bool all, has_thread;
+	uint32_t recorder;
+	int socket, stop_fd;
+	char name[48];
+	int64_t scan_ns;
+	pthread_t thread;
+	int result;
+	struct error problem;
+};
+
+/* ---- life ---- */
+
+/* An abstract name: in no file system, and gone with us. Nobody else can guess it. */
+static void listen_to_processes(struct marks *marks)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	uint64_t number = hash64_mix(hash64_secret() ^ (uint64_t)time_monotonic_ns());
+	snprintf(marks->name, sizeof(marks->name), "wickmark-%d-%016llx", (int)getpid(), (unsigned long long)number);
+	size_t len = strlen(marks->name);
+	memcpy(address.sun_path + 1, marks->name, len);
+	marks->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (marks->socket < 0 ||
+	    bind(marks->socket, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len)) <
+		    0 ||
+	    listen(marks->socket, BACKLOG) < 0) {
+		marks->socket = io_close(marks->socket);
+		marks->name[0] = 0;
+	}
+}
+
+int marks_new(bool all, struct marks **ret, struct error *err)
+{
+	_cleanup_(marks_freep) struct marks *marks = mem_zalloc(sizeof(*marks));
+	if (!marks)
+		return error_nomem(err);
+	marks->all = all;
+	marks->socket = marks->stop_fd = -1;
+	marks->recorder = (uint32_t)hash64_mix(hash64_secret() ^ (uint64_t)time_monotonic_ns()) | 1u;
+	map64_init(&marks->by_pid);
+	if (marks_clock_init(&marks->clock) < 0)
+		return error_nomem(err);
+	int r = marks_output_init(&marks->output, &marks->clock, err);
+	if (r < 0)
+		return r;
+	marks->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (marks->stop_fd < 0)
+		return error_set_errno(err, -errno, "cannot make an eventfd");
+	listen_to_processes(marks);
+	*ret = marks;
+	marks = NULL;
+	return 0;
+}
+
+const char *marks_recorder_name(const struct marks *marks)
+{
+	return marks->name;
+}
+
+int marks_follow(struct marks *marks, pid_t pid, struct error *err)
+{
+	if (marks->root_count == ROOTS_MAX)
+		return error_set(err, -E2BIG, "more than %u processes to follow", ROOTS_MAX);
+	marks->roots[marks->root_count++] = pid;
+	return 0;
+}
+
+static void join_thread(struct marks *marks)
+{
+	uint64_t one = 1;
+	if (!marks->has_thread)
+		return;
+	ssize_t n = write(marks->stop_fd, &one, sizeof(one));
+	(void)n;
+	pthread_join(marks->thread, NULL);
+	marks->has_thread = false;
+}
+
+struct marks *marks_free(struct marks *marks)
+{
+	if (!marks)
+		return NULL;
+	join_thread(marks);
+	for (size_t i = 0; i < marks->file_count; i++) {
+		marks_file_switch_off(marks->files[i], marks->recorder);
+		marks_file_free(marks->files[i]);
+	}
+	mem_free(marks->files);
+	mem_free(marks->processes);
+	map64_release(&marks->by_pid);
+	marks_output_release(&marks->output);
+	marks_clock_release(&marks->clock);
+	io_close(marks->socket);
+	io_close(marks->stop_fd);
+	return mem_free(marks);
+}
+
+/* ---- files ---- */
+
+static struct marks_file *find_file(struct marks *marks, const struct stat *stat)
+{
+	for (size_t i = 0; i < marks->file_count; i++)
+		if (marks->files[i]->device == stat->st_dev && marks->files[i]->inode == stat->st_ino)
+			return marks->files[i];
+	return NULL;
+}
+
+static uint64_t lease_until(void)
+{
+	return (uint64_t)(time_monotonic_ns() + LEASE_NS);
+}
+
+/* Takes the descriptor. Children that share their parent's file (a bare clone) are their parent's. */
+static int take_file(struct marks *marks, int fd, pid_t pid, struct error *err)
+{
+	struct stat stat;
+	struct marks_file *file;
+	struct error why = {0};
+	if (fstat(fd, &stat) < 0 || find_file(marks, &stat)) {
+		io_close(fd);
+		return 0;
+	}
+	if (marks->file_count == MARKS_FILES_MAX) {
+		io_close(fd);
+		marks->output.stats.refused++;
+		return 0;
+	}
+	if (array_reserve(&marks->files, &marks->file_capacity, marks->file_count + 1, MARKS_FILES_MAX) < 0) {
+		io_close(fd);
+		return error_nomem(err);
+	}
+	int r = marks_file_open(&marks->output, fd, pid, &file, &why);
+	if (r == -EBADMSG) {
+		marks->output.stats.refused++;
+		return 0;
+	}
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	if (!marks_file_lease(file, marks->recorder, lease_until())) {
+		marks->output.stats.busy++;
+		marks_file_free(file);
+		return 0;
+	}
+	for (size_t i = 0; i < marks->file_count; i++)
+		marks->files[i]->is_replaced |= marks->files[i]->pid == pid;
+	marks->files[marks->file_count++] = file;
+	marks->output.stats.processes++;
+	return 0;
+}
+
+/* ---- processes that announce themselves ---- */
+
+static int receive_file(int from)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	uint32_t abi = 0;
+	struct iovec data = {&abi, sizeof(abi)};
+	struct msghdr message = {
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+	int fd = -1;
+	if (recvmsg(from, &message, MSG_CMSG_CLOEXEC) < 0)
+		return -1;
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+	if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
+	    rights->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
+	return fd;
+}
+
+/* Who it is the kernel tells, in our numbers. */
+static int accept_processes(struct marks *marks, struct error *err)
+{
+	int from, r = 0;
+	while (r == 0 && marks->socket >= 0 && (from = accept4(marks->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		struct ucred who;
+		socklen_t size = sizeof(who);
+		struct timeval patience = {.tv_usec = HANDOVER_US};
+		setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+		int fd = receive_file(from);
+		if (fd >= 0 && getsockopt(from, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0)
+			r = take_file(marks, fd, who.pid, err);
+		else
+			io_close(fd);
+		io_close(from);
+	}
+	return r;
+}
+
+/* ---- processes that are found ---- */
+
+static bool is_root(const struct marks *marks, pid_t pid)
+{
+	for (size_t i = 0; i < marks->root_count; i++)
+		if (marks->roots[i] == pid)
+			return true;
+	return false;
+}
+
+static struct process *find_process(struct marks *marks, pid_t pid)
+{
+	uint64_t place;
+	return map64_get(&marks->by_pid, (uint64_t)pid, &place) ? &marks->processes[place] : NULL;
+}
+
+static int see_process(struct marks *marks, pid_t pid, int64_t now_ns, struct error *err)
+{
+	pid_t parent = 0;
+	uint64_t start;
+	struct process *process = find_process(marks, pid);
+	if (process && process->look_ns > now_ns) {
+		process->seen = true;
+		return 0;
+	}
+	if (!marks_read_process(pid, &parent, &start))
+		return 0;
+	if (!process) {
+		if (marks->process_count == PROCESSES_MAX)
+			return 0;
+		if (array_reserve(&marks->processes, &marks->process_capacity, marks->process_count + 1, PROCESSES_MAX) < 0 ||
+		    map64_put(&marks->by_pid, (uint64_t)pid, marks->process_count) < 0)
+			return error_nomem(err);
+		process = &marks->processes[marks->process_count++];
+		*process = (struct process){.pid = pid};
+	}
+	if (process->start != start)
+		*process = (struct process){.pid = pid, .start = start};
+	process->seen = true;
+	if (!process->followed) {
+		const struct process *above = find_process(marks, parent);
+		process->followed = marks->all || is_root(marks, pid) || (above && above->followed);
+	}
+	process->wait_ns = process->wait_ns ? process->wait_ns * 2 : LOOK_FIRST_NS;
+	if (process->wait_ns > LOOK_LAST_NS)
+		process->wait_ns = LOOK_LAST_NS;
+	process->look_ns = now_ns + process->wait_ns;
+	if (!process->followed)
+		return 0;
+	/* Also one that has been found: after exec it is another program. */
+	int fd = marks_open_of_process(pid);
+	return fd < 0 ? 0 : take_file(marks, fd, pid, err);
+}
+
+/* Those that are gone leave the table. */
+static void forget_processes(struct marks *marks)
+{
+	for (size_t i = 0; i < marks->process_count;) {
+		struct process *process = &marks->processes[i];
+		if (process->seen) {
+			process->seen = false;
+			i++;
+			continue;
+		}
+		map64_remove(&marks->by_pid, (uint64_t)process->pid);
+		*process = marks->processes[--marks->process_count];
+		if (i < marks->process_count)
+			map64_put(&marks->by_pid, (uint64_t)process->pid, i);
+	}
+}
+
+static int scan_processes(struct marks *marks, struct error *err)
+{
+	int64_t now_ns = time_monotonic_ns();
+	int r = 0;
+	if (now_ns < marks->scan_ns)
+		return 0;
+	marks->scan_ns = now_ns + SCAN_NS;
+	DIR *dir = opendir("/proc");
+	const struct dirent *entry;
+	while (dir && r == 0 && (entry = readdir(dir))) {
+		long pid = strtol(entry->d_name, NULL, 10);
+		if (pid > 0 && pid <= INT32_MAX && pid != getpid())
+			r = see_process(marks, (pid_t)pid, now_ns, err);
+	}
+	if (dir)
+		closedir(dir);
+	forget_processes(marks);
+	return r;
+}
+
+/* ---- visits ---- */
+
+static bool is_over(const struct marks_file *file)
+{
+	char path[64];
+	if (file->is_replaced)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d", (int)file->pid);
+	return access(path, F_OK) < 0;
+}
+
+static int visit_all(struct marks *marks, bool *ret_busy, struct error *err)
+{
+	int r = marks_clock_tick(&marks->clock, false) < 0 ? error_nomem(err) : 0;
+	*ret_busy = false;
+	for (size_t i = 0; r == 0 && i < marks->file_count;) {
+		struct marks_file *file = marks->files[i];
+		bool over = is_over(file);
+		marks_file_lease(file, marks->recorder, lease_until());
+		r = marks_file_drain(file, err);
+		*ret_busy |= file->fill > FULL_ENOUGH;
+		if (r == 0 && over) {
+			r = marks_file_finish(file, err);
+			marks_file_free(file);
+			marks->files[i] = marks->files[--marks->file_count];
+		} else {
+			i++;
+		}
+	}
+	return r;
+}
+
+static void *run(void *context)
+{
+	struct marks *marks = context;
+	struct pollfd polls[] = {{.fd = marks->stop_fd, .events = POLLIN}, {.fd = marks->socket, .events = POLLIN}};
+	bool busy = false;
+	int r = 0;
+	while (r == 0) {
+		poll(polls, 2, busy ? VISIT_SOON_MS : VISIT_MS);
+		if (polls[0].revents)
+			break;
+		r = accept_processes(marks, &marks->problem);
+		if (r == 0)
+			r = scan_processes(marks, &marks->problem);
+		if (r == 0)
+			r = visit_all(marks, &busy, &marks->problem);
+	}
+	marks->result = r;
+	return NULL;
+}
+
+int marks_start(struct marks *marks, struct error *err)
+{
+	int r = thread_start(&marks->thread, "markers", run, marks, err);
+	marks->has_thread = r == 0;
+	return r;
+}
+
+/* What has come up to now: processes that announced themselves and ended, the rings, and what is under way. */
+static int take_rest(struct marks *marks, struct error *err)
+{
+	int r = accept_processes(marks, err);
+	for (size_t i = 0; i < marks->file_count; i++)
+		marks_file_switch_off(marks->files[i], marks->recorder);
+	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)
+		r = error_nomem(err);
+	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
+		r = marks_file_drain(marks->files[i], err);
+		if (r == 0)
+			r = marks_file_finish(marks->files[i], err);
+	}
+	return r;
+}
+
+int marks_stop(struct marks *marks, struct profile *to, struct error *err)
+{
+	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
+	join_thread(marks);
+	int r = marks->result;
+	if (r < 0)
+		*err = marks->problem;
+	else
+		r = take_rest(marks, err);
+	if (r == 0)
+		r = profile_copy_new(to, marks->output.profile, &copy, err);
+	return r < 0 ? r : profile_copy_markers(to, marks->output.profile, copy, err);
+}
+
+void marks_get_stats(const struct marks *marks, struct marks_stats *ret)
+{
+	*ret = marks->output.stats;
+}

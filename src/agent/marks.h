@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Markers that programs make with libwickmark (client/wickmark_abi.h), collected while they run.
+ *
+ * A thread of its own looks for processes that have the library, by the name of its shared file in /proc/PID/maps, holds the
+ * lease that switches their markers on, and empties their rings. What it finds becomes markers and counters (profile/markers.h)
+ * of a profile that is handed over at the end. Processes that are started with the name of marks_recorder_name() in their
+ * environment announce themselves, so that those are complete which end at once.
+ *
+ * The shared file is the process's: everything in it is taken as a claim. Its size cannot change (it is sealed, or refused),
+ * every number is read once and checked, records are copied before they are looked at, and what comes of them is bounded.
+ *
+ * Times become wall-clock time by one difference for the whole recording. Markers reach from the start of the recording to its
+ * end: what lies outside is cut off, or left out.
+ */
+#ifndef WICK_AGENT_MARKS_H
+#define WICK_AGENT_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "profile/profile.h"
+
+/* Markers and rows of counters that are kept, of all processes together; further ones are counted. */
+#define MARKS_MAX 8000000u
+/* Processes that have the library, at a time. */
+#define MARKS_FILES_MAX 4096u
+
+struct marks_stats {
+	uint64_t markers, rows;
+	uint64_t processes; /* that had the library */
+	uint64_t lost;	    /* that the programs had no room for, as they say */
+	uint64_t left_out;  /* beyond MARKS_MAX */
+	uint64_t malformed; /* records that made no sense */
+	uint64_t refused;   /* files: of another version, damaged, or too many */
+	uint64_t busy;	    /* processes whose markers another recorder takes */
+};
+
+struct marks;
+/* all: of every process; else of those of marks_follow() and their children. */
+int marks_new(bool all, struct marks **ret, struct error *err);
+/* For the environment variable MARKS_ENVIRONMENT of a command that is to be recorded; lives as long as marks. "" = not to be
+ * had. */
+#define MARKS_ENVIRONMENT "WICKMARK_RECORDER"
+const char *marks_recorder_name(const struct marks *marks);
+/* Before marks_start(). -E2BIG beyond 1024. */
+int marks_follow(struct marks *marks, pid_t pid, struct error *err);
+int marks_start(struct marks *marks, struct error *err);
+/* Switches the markers off, takes what is left, and adds all to the profile. Times of its markers are on the same clock as
+ * time_now_ns(). Once. */
+int marks_stop(struct marks *marks, struct profile *to, struct error *err);
+void marks_get_stats(const struct marks *marks, struct marks_stats *ret); /* after marks_stop() */
+struct marks *marks_free(struct marks *marks);				  /* NULL allowed; stops; returns NULL */
+DEFINE_CLEANUP_POINTER(marks_free, struct marks);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the reading of markers: one shared file, the clock, and where processes are found. */
+#ifndef WICK_AGENT_MARKS_INT_H
+#define WICK_AGENT_MARKS_INT_H
+
+#include <sys/stat.h>
+
+#include "agent/marks.h"
+#include "base/map.h"
+#include "client/wickmark_abi.h"
+#include "profile/markers.h"
+
+/* ---- marks_clock.c ---- */
+
+/* CLOCK_MONOTONIC by the time stamp counter: straight lines between pairs that were read together. */
+struct marks_pair {
+	uint64_t ticks;
+	int64_t ns; /* wall clock, as all that leaves here */
+};
+struct marks_clock {
+	struct marks_pair *pairs;
+	size_t count, capacity;
+	int64_t to_wall_ns;	  /* from CLOCK_MONOTONIC */
+	int64_t boot_ns;	  /* from CLOCK_BOOTTIME */
+	int64_t begin_ns, end_ns; /* of the recording; end: as of now */
+};
+int marks_clock_init(struct marks_clock *clock); /* 0 or -ENOMEM */
+void marks_clock_release(struct marks_clock *clock);
+/* Reads the clocks, unless they were read just before (or when forced), and moves end_ns to now. */
+int marks_clock_tick(struct marks_clock *clock, bool force);
+/* Any ticks, of any clock of enum wickmark_clock; not cut to the recording. */
+int64_t marks_clock_wall_ns(const struct marks_clock *clock, uint32_t kind, uint64_t ticks);
+
+/* ---- marks_file.c ---- */
+
+/* What all files add to. */
+struct marks_output {
+	struct profile *profile;
+	struct marks_clock *clock;
+	struct marks_stats stats;
+	size_t max; /* MARKS_MAX; tests lower it */
+	uint32_t lost_schema, lost_category;
+	struct wickmark_record *copy; /* WICKMARK_RECORDS */
+};
+int marks_output_init(struct marks_output *output, struct marks_clock *clock, struct error *err);
+void marks_output_release(struct marks_output *output);
+
+struct marks_site {
+	bool known;
+	uint32_t schema, category, name, field_count, what, counter_category, unit, color;
+	uint8_t formats[WICKMARK_FIELD_COUNT];
+	uint32_t counter; /* of the profile, 0 = not yet */
+};
+struct marks_thread {
+	uint32_t generation, id; /* id: of the profile's threads; 0 = not yet */
+	int32_t tid;		 /* as the process sees it */
+	uint64_t tail, lost, told;
+	bool known;
+};
+struct marks_file {
+	struct marks_output *output;
+	int fd;
+	pid_t pid; /* as we see it */
+	dev_t device;
+	ino_t inode;
+	uint32_t clock;
+	bool is_replaced;		/* the process runs another program now, which has a file of its own */
+	bool own_pids;			/* the process is in another pid namespace */
+	uint32_t process;		/* string: its name */
+	struct wickmark_header *header; /* mapped, up to the rings */
+	struct marks_site *sites;	/* by number - 1; as many as were seen */
+	size_t site_count, site_capacity;
+	struct marks_thread *threads;
+	size_t thread_count, thread_capacity;
+	struct map64 strings; /* offset -> string of the profile */
+	struct map64 asyncs;  /* site and id -> marker */
+	uint64_t lost_elsewhere;
+	uint32_t fill; /* the most records that a ring had at the last look */
+};
+/* Takes the descriptor, also on failure. 0; -EBADMSG: it is no such file, or one of another version. */
+int marks_file_open(struct marks_output *output, int fd, pid_t pid, struct marks_file **ret, struct error *err);
+struct marks_file *marks_file_free(struct marks_file *file);
+/* Takes what the rings hold. -ENOMEM, -E2BIG of the profile. */
+int marks_file_drain(struct marks_file *file, struct error *err);
+/* Spans that are still under way, up to now. After the last drain. */
+int marks_file_finish(struct marks_file *file, struct error *err);
+/* Prolongs the lease; false if another recorder has it. */
+bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns);
+void marks_file_switch_off(struct marks_file *file, uint32_t recorder);
+
+/* ---- marks_proc.c: what /proc says ---- */
+
+/* The shared file of a process. Returns the descriptor; -ENOENT: it has none. */
+int marks_open_of_process(pid_t pid);
+/* The parent and the start time (USER_HZ since boot) of a process; false if there is none. */
+bool marks_read_process(pid_t pid, pid_t *ret_parent, uint64_t *ret_start);
+/* What a process calls itself in its own pid namespace; pid if there is no telling. */
+pid_t marks_own_pid(pid_t pid);
+/* Our number of the thread that the process calls tid; 0 = there is none. */
+pid_t marks_outer_tid(pid_t pid, pid_t tid);
+/* The name of its executable, without directories; or its comm. */
+void marks_process_name(pid_t pid, char *out, size_t size);
+uint64_t marks_start_of_thread(pid_t pid, pid_t tid);
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Real programs with the library (tests/programs/marks.c), and shared files that no program of ours would make. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/marks_int.h"
+#include "base/time.h"
+
+static char program[4200];
+
+/* ---- programs ---- */
+
+/* Runs the program under a collector, which it announces itself to or not. */
+static struct profile *collect(const char *what, const char *count, bool announce, struct marks_stats *ret_stats,
+			       int *ret_status)
+{
+	struct marks *marks;
+	struct profile *profile;
+	int go[2];
+	char byte = 0;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(marks_new(false, &marks, NULL), 0);
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		if (announce)
+			setenv(MARKS_ENVIRONMENT, marks_recorder_name(marks), 1);
+		if (read(go[0], &byte, 1) == 1)
+			execl(program, program, what, count, NULL);
+		_exit(127);
+	}
+	assert_int_equal(marks_follow(marks, child, NULL), 0);
+	assert_int_equal(marks_start(marks, NULL), 0);
+	assert_int_equal(write(go[1], "g", 1), 1);
+	assert_int_equal(waitpid(child, ret_status, 0), child);
+	assert_int_equal(marks_stop(marks, profile, NULL), 0);
+	marks_get_stats(marks, ret_stats);
+	marks_free(marks);
+	close(go[0]);
+	close(go[1]);
+	return profile;
+}
+
+static const struct profile_marker *find(const struct profile *profile, const char *name, size_t which)
+{
+	for (size_t i = 0; i < profile_marker_count(profile); i++) {
+		const struct profile_marker *marker = &profile->markers->markers[i];
+		if (strcmp(profile_string(profile, marker->name), name) == 0 && which-- == 0)
+			return marker;
+	}
+	return NULL;
+}
+
+static size_t count_of(const struct profile *profile, const char *name)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < profile_marker_count(profile); i++)
+		count += strcmp(profile_string(profile, profile->markers->markers[i].name), name) == 0;
+	return count;
+}
+
+static const struct profile_thread *thread_of(const struct profile *profile, const struct profile_marker *marker)
+{
+	return &profile->markers->threads[marker->thread];
+}
+
+static const struct profile_marker_value *value_of(const struct profile *profile, const struct profile_marker *marker,
+						   size_t field)
+{
+	return &profile->markers->values[marker->value_first + field];
+}
+
+static void check_step(const struct profile *profile)
+{
+	const struct profile_marker *step = find(profile, "named step", 0), *inner = find(profile, "inner", 0);
+	assert_non_null(step);
+	assert_non_null(inner);
+	assert_true(step->start_ns <= inner->start_ns && inner->end_ns <= step->end_ns);
+	assert_int_equal(step->flow, 42);
+	const struct profile_marker_schema *schema = &profile->markers->schemas[step->schema];
+	assert_string_equal(profile_string(profile, schema->name), "step");
+	assert_int_equal(schema->field_count, 6);
+	assert_int_equal(value_of(profile, step, 0)->number, -5);
+	assert_string_equal(profile_string(profile, value_of(profile, step, 1)->string), "nëighbour");
+	assert_true(value_of(profile, step, 2)->real == 0.25);
+	assert_int_equal(value_of(profile, step, 3)->number, 1500000);
+	assert_int_equal(value_of(profile, step, 4)->number, 4096);
+	assert_true(value_of(profile, step, 5)->real == 1.5);
+	assert_string_equal(profile_string(profile, profile->markers->categories[step->category].name), "Engine");
+}
+
+static void check_others(const struct profile *profile)
+{
+	const struct profile_marker *request = find(profile, "request", 0), *end = find(profile, "tick", 1),
+				    *job = find(profile, "job", 0);
+	assert_int_equal(count_of(profile, "request"), 1);
+	assert_int_equal(request->phase, PROFILE_MARKER_INTERVAL);
+	assert_int_equal(value_of(profile, request, 0)->number, 7);
+	assert_int_equal(thread_of(profile, request)->tid, thread_of(profile, request)->pid);
+	assert_int_equal(count_of(profile, "tick"), 2);
+	const char *names[] = {profile_string(profile, thread_of(profile, end)->name),
+			       profile_string(profile, thread_of(profile, find(profile, "tick", 0))->name)};
+	assert_true(strcmp(names[0], "a thread with a name of more than fifteen bytes") == 0 ||
+		    strcmp(names[1], "a thread with a name of more than fifteen bytes") == 0);
+	assert_non_null(job);
+	assert_int_equal(job->phase, PROFILE_MARKER_INTERVAL);
+	assert_int_equal(value_of(profile, job, 0)->number, 11);
+	assert_int_equal(profile_counter_count(profile), 1);
+	assert_int_equal(profile->markers->row_count, 10);
+	assert_true(profile->markers->rows[9].value == 81);
+	assert_string_equal(profile_string(profile, profile->markers->counters[1].name), "queued");
+}
+
+static bool no_program(void)
+{
+	if (access(program, X_OK) == 0)
+		return false;
+	print_message("skipped: %s was not built (make programs)\n", program);
+	return true;
+}
+
+/* Found by itself in /proc, and by what it says of itself. */
+static void test_all(void **state)
+{
+	for (int announce = 0; announce < 2 && !no_program(); announce++) {
+		struct marks_stats stats;
+		int status;
+		int64_t before_ns = time_now_ns() - NS_PER_S;
+		struct profile *profile = collect("all", NULL, announce, &stats, &status);
+		assert_int_equal(status, 0);
+		assert_int_equal(stats.lost + stats.malformed + stats.refused + stats.busy + stats.left_out, 0);
+		assert_int_equal(stats.processes, 1);
+		check_step(profile);
+		check_others(profile);
+		const struct profile_marker *step = find(profile, "named step", 0);
+		assert_true(step->start_ns > before_ns && step->end_ns <= time_now_ns() + NS_PER_S);
+		assert_string_equal(profile_string(profile, thread_of(profile, step)->process), "marks");
+		assert_true(thread_of(profile, step)->start_ns > before_ns - 10 * NS_PER_S);
+		profile_free(profile);
+	}
+}
+
+/* Everything that a thread wrote is there, or was counted as lost. */
+static void test_flood(void **state)
+{
+	struct marks_stats stats;
+	int status;
+	if (no_program())
+		return;
+	struct profile *profile = collect("flood", "300000", true, &stats, &status);
+	assert_int_equal(status, 0);
+	assert_true(count_of(profile, "tick") >= WICKMARK_RECORDS);
+	assert_int_equal(count_of(profile, "tick") + stats.lost, 300000);
+	profile_free(profile);
+}
+
+/* Threads end, and their entries are used again. */
+static void test_threads(void **state)
+{
+	struct marks_stats stats;
+	int status;
+	if (no_program())
+		return;
+	struct profile *profile = collect("threads", "500", true, &stats, &status);
+	assert_int_equal(status, 0);
+	assert_int_equal(count_of(profile, "inner"), 500);
+	bool seen[500] = {0};
+	for (size_t i = 0; i < 500; i++) {
+		int number = -1;
+		const char *name = profile_string(profile, thread_of(profile, &profile->markers->markers[i])->name);
+		assert_int_equal(sscanf(name, "worker number %d of this program", &number), 1);
+		assert_true(number >= 0 && number < 500 && !seen[number]);
+		seen[number] = true;
+	}
+	profile_free(profile);
+}
+
+static void test_processes(void **state)
+{
+	static const struct {
+		const char *what, *count;
+		size_t spans, processes;
+		int signal;
+	} cases[] = {{"fork", "40", 40, 41, 0}, {"exec", "20", 20, 20, 0}, {"kill", NULL, 100, 1, 9}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && !no_program(); i++) {
+		struct marks_stats stats;
+		int status;
+		struct profile *profile = collect(cases[i].what, cases[i].count, true, &stats, &status);
+		assert_int_equal(WTERMSIG(status), cases[i].signal);
+		assert_int_equal(count_of(profile, "inner"), cases[i].spans);
+		assert_int_equal(stats.processes, cases[i].processes);
+		assert_int_equal(stats.lost + stats.malformed + stats.refused, 0);
+		profile_free(profile);
+	}
+}
+
+/* ---- shared files that no program of ours makes ---- */
+
+static int new_file(uint64_t size, int seals)
+{
+	int fd = memfd_create(WICKMARK_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void put(int fd, uint64_t at, const void *data, size_t size)
+{
+	assert_int_equal(pwrite(fd, data, size, (off_t)at), (ssize_t)size);
+}
+
+static const struct wickmark_header good = {.magic = WICKMARK_MAGIC,
+					    .abi = WICKMARK_ABI,
+					    .clock = WICKMARK_CLOCK_MONOTONIC,
+					    .file_bytes = WICKMARK_FILE_BYTES,
+					    .string_bytes = 4,
+					    .thread_count = 1};
+
+/* What cannot be opened: sizes that could change, other sizes, versions, clocks, and what is no file in memory. */
+static void test_refused(void **state)
+{
+	struct marks_clock clock;
+	struct marks_output output;
+	struct marks_file *file;
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	for (int i = 0; i < 6; i++) {
+		struct wickmark_header header = good;
+		struct error err = {0};
+		header.magic += i == 2;
+		header.abi += i == 3;
+		header.clock = i == 4 ? 77 : header.clock;
+		int fd = i == 5 ? open("/dev/null", O_RDWR | O_CLOEXEC)
+				: new_file(WICKMARK_FILE_BYTES - (i == 0), i == 1 ? F_SEAL_GROW : F_SEAL_SHRINK);
+		if (i < 5)
+			put(fd, 0, &header, sizeof(header));
+		assert_int_equal(marks_file_open(&output, fd, getpid(), &file, &err), -EBADMSG);
+		assert_true(err.message[0] != 0);
+	}
+	marks_output_release(&output);
+	marks_clock_release(&clock);
+}
+
+/* A ring with one record, or a claim about it, behind a header that says what it wants. */
+static void take_claims(const struct wickmark_header *header, const struct wickmark_thread *thread,
+			const struct wickmark_site_entry *site, const struct wickmark_record *record, struct marks_stats *ret)
+{
+	struct marks_clock clock;
+	struct marks_output output;
+	struct marks_file *file;
+	int fd = new_file(WICKMARK_FILE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	put(fd, 0, header, sizeof(*header));
+	put(fd, WICKMARK_AT_THREADS, thread, sizeof(*thread));
+	put(fd, WICKMARK_AT_SITES, site, sizeof(*site));
+	put(fd, WICKMARK_AT_RINGS, record, sizeof(*record));
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	assert_int_equal(marks_file_open(&output, fd, getpid(), &file, NULL), 0);
+	assert_int_equal(marks_clock_tick(&clock, true), 0);
+	assert_int_equal(marks_file_drain(file, NULL), 0);
+	assert_int_equal(marks_file_finish(file, NULL), 0);
+	*ret = output.stats;
+	marks_file_free(file);
+	marks_output_release(&output);
+	marks_clock_release(&clock);
+}
+
+static void test_claims(void **state)
+{
+	const struct wickmark_thread thread = {.state = WICKMARK_ACTIVE, .generation = 1, .tid = 1, .head = 1};
+	const struct wickmark_site_entry site = {.name = 4, .field_count = 1, .fields = {{4, 4, 1}}};
+	const struct wickmark_record instant = {
+		.time = (uint64_t)time_monotonic_ns() + NS_PER_S, .site = 1, .kind = WICKMARK_KIND_INSTANT};
+	for (int i = 0; i < 14; i++) {
+		struct wickmark_header header = good;
+		struct wickmark_thread t = thread;
+		struct wickmark_site_entry s = site;
+		struct wickmark_record r = instant;
+		struct marks_stats stats;
+		bool counts = i <= 6;
+		header.site_count = i == 7 ? 0 : i == 1 ? UINT32_MAX : 1;
+		header.thread_count = i == 2 ? UINT32_MAX : 1;
+		header.string_bytes = i == 3 ? UINT32_MAX : 4;
+		header.long_count = i == 4 ? UINT32_MAX : 0;
+		s.field_count = i == 5 ? UINT32_MAX : s.field_count;
+		s.fields[0].format = i == 6 ? UINT32_MAX : s.fields[0].format;
+		r.site = i == 8 ? UINT16_MAX : r.site;
+		r.kind = i == 9 ? 200 : r.kind;
+		r.more = i == 10 ? 1 : r.more;
+		r.value_count = i == 11 ? 200 : r.value_count;
+		r.flags = i == 12 ? WICKMARK_HAS_NAME : r.flags;
+		t.head = i == 13 ? UINT64_MAX : t.head;
+		take_claims(&header, &t, &s, &r, &stats);
+		assert_int_equal(stats.markers, counts);
+		assert_int_equal(stats.malformed, !counts);
+	}
+}
+
+/* Nobody makes markers. */
+static void test_nobody(void **state)
+{
+	struct marks *marks;
+	struct profile *profile;
+	struct marks_stats stats;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(marks_new(false, &marks, NULL), 0);
+	assert_true(strlen(marks_recorder_name(marks)) > 10);
+	assert_int_equal(marks_start(marks, NULL), 0);
+	assert_int_equal(marks_stop(marks, profile, NULL), 0);
+	marks_get_stats(marks, &stats);
+	assert_int_equal(stats.markers + stats.processes, 0);
+	assert_null(profile->markers);
+	marks_free(marks);
+	profile_free(profile);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	  cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
+		cmocka_unit_test(test_nobody),
+	};
+	/* DIR/test/agent/marks_test -> DIR/programs/marks */
+	char self[4096];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[len > 0 ? len : 0] = 0;
+	for (int i = 0; i < 3 && strrchr(self, '/'); i++)
+		*strrchr(self, '/') = 0;
+	snprintf(program, sizeof(program), "%s/programs/marks", self);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
