@@ -252,6 +252,16 @@ static int read_weight(const struct firefox_reader *reader, struct firefox_table
 	return 0;
 }
 
+bool firefox_wall_ns(const struct firefox_reader *reader, double since_start_ms, int64_t *ret)
+{
+	if (!(since_start_ms > -1e12 && since_start_ms < 1e12))
+		return false;
+	double whole = floor(reader->start_ms);
+	int64_t time = (int64_t)whole * NS_PER_MS + llround((reader->start_ms - whole + since_start_ms) * (double)NS_PER_MS);
+	*ret = time > 0 ? time : 0;
+	return true;
+}
+
 /* Times are since the start; their whole milliseconds and the rest are converted apart, for a double cannot hold nanoseconds
  * since 1970. */
 static int read_time(struct firefox_reader *reader, struct firefox_table *samples, size_t row, double *since_start,
@@ -270,11 +280,8 @@ static int read_time(struct firefox_reader *reader, struct firefox_table *sample
 	}
 	if (!(*since_start > -1e12 && *since_start < 1e12))
 		return error_set(err, -EBADMSG, "time is out of range");
-	if (!reader->is_timed)
-		return 0;
-	double whole = floor(reader->start_ms);
-	int64_t time = (int64_t)whole * NS_PER_MS + llround((reader->start_ms - whole + *since_start) * (double)NS_PER_MS);
-	*ret = time > 0 ? time : 0;
+	if (reader->is_timed)
+		firefox_wall_ns(reader, *since_start, ret);
 	return 0;
 }
 
@@ -291,7 +298,7 @@ static int number_or_text(struct firefox_reader *reader, uint32_t key, const str
 
 /* Names that stand where none was known: "Thread 17", and for threads without an id, which ours call PID-NUMBER, what the
  * process is called. */
-static bool is_named(const struct firefox_reader *reader, const struct json_node *thread, struct bytes name)
+bool firefox_is_named(const struct firefox_reader *reader, const struct json_node *thread, struct bytes name)
 {
 	char standing_in[TEXT_NUMBER_MAX + 8];
 	int64_t tid;
@@ -317,7 +324,7 @@ static int read_labels(struct firefox_reader *reader, const struct json_node *th
 		r = number_or_text(reader, reader->pid_key, pid, &labels[count++], err);
 	if (r == 0 && tid && !(reader->is_own && !json_node_integer(tid, &number)))
 		r = number_or_text(reader, reader->tid_key, tid, &labels[count++], err);
-	if (r == 0 && is_named(reader, thread, name)) {
+	if (r == 0 && firefox_is_named(reader, thread, name)) {
 		labels[count] = (struct profile_label){.key = reader->name_key};
 		r = profile_add_string(reader->profile, name.data, name.len, &labels[count++].value, err);
 	}
@@ -371,7 +378,6 @@ static int read_samples(struct firefox_reader *reader, const struct json_node *t
 
 static void count_left_out(struct firefox_reader *reader, const struct json_node *thread)
 {
-	reader->markers += json_node_count(json_node_get(json_node_get(thread, "markers"), "name"));
 	reader->allocations += json_node_count(json_node_get(json_node_get(thread, "jsAllocations"), "stack")) +
 			       json_node_count(json_node_get(json_node_get(thread, "nativeAllocations"), "stack"));
 }
@@ -415,6 +421,9 @@ static int read_threads(struct firefox_reader *reader, const struct json_node *t
 		r = read_samples(reader, json_node_at(threads, i), stacks, err);
 		if (r < 0)
 			return error_prefix(err, r, "thread %zu", i);
+		r = firefox_read_markers(reader, json_node_at(threads, i), source.strings, err);
+		if (r < 0)
+			return error_prefix(err, r, "thread %zu", i);
 		count_left_out(reader, json_node_at(threads, i));
 	}
 	return r;
@@ -450,20 +459,21 @@ static int read_all(struct firefox_reader *reader, struct error *err)
 		r = firefox_read_libs(reader, err);
 	if (r == 0)
 		r = read_values(reader, threads, err);
+	if (r == 0)
+		r = firefox_read_schemas(reader, err);
 	if (r == 0 && reader->version >= FIREFOX_SHARED_TABLES)
-		return read_threads(reader, threads, 0, threads->count, err);
-	for (size_t i = 0; r == 0 && i < threads->count; i++) {
+		r = read_threads(reader, threads, 0, threads->count, err);
+	for (size_t i = 0; r == 0 && reader->version < FIREFOX_SHARED_TABLES && i < threads->count; i++) {
 		r = read_threads(reader, threads, i, 1, err);
 		if (r < 0)
 			return error_prefix(err, r, "thread %zu", i);
 	}
-	return r;
+	return r < 0 ? r : firefox_read_counters(reader, threads, err);
 }
 
 static int add_notes(const struct firefox_reader *reader, const struct format_options *options, struct error *err)
 {
-	const struct format_left_out left_out[] = {{reader->markers, "markers"},
-						   {json_node_count(json_node_get(reader->root, "counters")), "counters"},
+	const struct format_left_out left_out[] = {{reader->markers, "markers without a time"},
 						   {reader->allocations, "allocations"},
 						   {reader->without_time, "times of samples that have none"}};
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
@@ -479,6 +489,7 @@ int firefox_decode(struct bytes input, const struct format_options *options, str
 	if (!reader)
 		return error_nomem(err);
 	reader->root = json_tree_root(tree);
+	map64_init(&reader->schema_by_name);
 	r = profile_new(&reader->profile, err);
 	if (r == 0)
 		r = read_all(reader, err);
@@ -489,6 +500,8 @@ int firefox_decode(struct bytes input, const struct format_options *options, str
 	else
 		*ret = reader->profile;
 	mem_free(reader->mappings);
+	mem_free(reader->schemas);
+	map64_release(&reader->schema_by_name);
 	mem_free(reader->frame_types);
 	mem_free(reader);
 	return r;

@@ -5,6 +5,7 @@
 
 #include "codec/json_tree.h"
 #include "format/firefox_int.h"
+#include "profile/markers.h"
 
 /* What a value of the file's samples is. */
 struct firefox_value {
@@ -13,6 +14,13 @@ struct firefox_value {
 	double scale; /* what one of the file's units is */
 };
 #define FIREFOX_VALUES_MAX 4
+
+/* A schema of markers: which of its fields are those of the profile's. */
+struct firefox_schema {
+	const struct json_node *node;
+	uint32_t id, field_count;
+	uint32_t fields[PROFILE_MARKER_FIELDS_MAX];
+};
 
 struct firefox_reader {
 	struct profile *profile;
@@ -29,6 +37,9 @@ struct firefox_reader {
 	uint32_t name_key, tid_key, pid_key, process_key;
 	uint64_t markers, allocations; /* what is left out */
 	uint64_t without_time;
+	struct firefox_schema *schemas;
+	size_t schema_count, schema_capacity;
+	struct map64 schema_by_name; /* string of the profile -> place in schemas */
 };
 
 /* A table, and its columns that were asked for: each is looked for once, and not again in each row. */
@@ -63,6 +74,15 @@ int firefox_read_libs(struct firefox_reader *reader, struct error *err);
 /* stacks, by row of stackTable: what is not 0 is wanted, and becomes a stack of the profile. */
 int firefox_read_stacks(struct firefox_reader *reader, struct firefox_source *source, uint32_t *stacks, size_t count,
 			struct error *err);
+/* Milliseconds since the start as wall-clock time; false if they are out of range. */
+bool firefox_wall_ns(const struct firefox_reader *reader, double since_start_ms, int64_t *ret);
+/* Whether a thread's name is one, and does not stand in for none. */
+bool firefox_is_named(const struct firefox_reader *reader, const struct json_node *thread, struct bytes name);
+/* firefox_markers_read.c */
+int firefox_read_schemas(struct firefox_reader *reader, struct error *err);
+int firefox_read_markers(struct firefox_reader *reader, const struct json_node *thread, const struct json_node *strings,
+			 struct error *err);
+int firefox_read_counters(struct firefox_reader *reader, const struct json_node *threads, struct error *err);
 uint32_t firefox_frame_type(const struct firefox_reader *reader, int64_t category);
 
 #endif

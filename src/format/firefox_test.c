@@ -3,6 +3,8 @@
 
 #include "format/test_format.h"
 
+#include "profile/markers.h"
+
 static struct buffer notes;
 
 static int decode(const char *text, struct profile **ret, struct error *err)
@@ -125,7 +127,7 @@ static void check_version(const char *text)
 	assert_int_equal(profile->samples[2].stack, 0);
 	assert_string_equal(profile_string(profile, profile->mappings[1].build_id), "000102030405060708090a0b0c0d0e0f");
 	assert_string_equal(profile_string(profile, profile->mappings[2].build_id), "beef");
-	assert_string_equal(buffer_string(&notes), "2 markers\n");
+	assert_string_equal(buffer_string(&notes), "2 markers without a time\n");
 	profile_free(profile);
 }
 
@@ -270,6 +272,163 @@ static void test_round_trip(void **state)
 	profile_free(first);
 }
 
+/* ---- markers and counters ---- */
+
+#define START_NS 1700000000000000000ll
+
+static uint32_t text(struct profile *profile, const char *name)
+{
+	uint32_t id;
+	assert_int_equal(profile_add_cstring(profile, name, &id, NULL), 0);
+	return id;
+}
+
+static uint32_t thread(struct profile *profile, int64_t tid, int64_t start_ns, const char *name)
+{
+	uint32_t id;
+	struct profile_thread added = {
+		.pid = 17, .tid = tid, .start_ns = start_ns, .name = text(profile, name), .process = text(profile, "app")};
+	assert_int_equal(profile_add_thread(profile, &added, &id, NULL), 0);
+	return id;
+}
+
+/* A span with a field of each kind, an instant, both ends of something; fields of awkward names; two schemas of one name. */
+static void add_markers(struct profile *profile, uint32_t of, uint32_t other)
+{
+	static const char *const keys[] = {"a", "type", "a", "share", "took", "", "flow"};
+	static const enum profile_field_format kinds[] = {
+		PROFILE_FIELD_STRING,	PROFILE_FIELD_INTEGER, PROFILE_FIELD_BYTES, PROFILE_FIELD_PERCENTAGE,
+		PROFILE_FIELD_DURATION, PROFILE_FIELD_DECIMAL, PROFILE_FIELD_TID};
+	struct profile_marker_field fields[7];
+	struct profile_marker_value values[7] = {{.kind = PROFILE_VALUE_STRING, .string = text(profile, "peer")}};
+	uint32_t schemas[2], categories[2];
+	for (size_t i = 0; i < 7; i++)
+		fields[i] = (struct profile_marker_field){text(profile, keys[i]), text(profile, "label"), kinds[i]};
+	for (int i = 1; i < 7; i++)
+		values[i] = (struct profile_marker_value){.kind = PROFILE_VALUE_NUMBER, .number = i * 1000};
+	values[3] = (struct profile_marker_value){.kind = PROFILE_VALUE_REAL, .real = 0.5};
+	values[6] = (struct profile_marker_value){0};
+	struct profile_marker_schema schema = {.name = text(profile, "step"), .table_label = text(profile, "{marker.data.a}")};
+	assert_int_equal(profile_add_marker_schema(profile, &schema, fields, 7, &schemas[0], NULL), 0);
+	assert_int_equal(profile_add_marker_schema(profile, &schema, fields, 1, &schemas[1], NULL), 0);
+	assert_int_equal(
+		profile_add_marker_category(profile, text(profile, "Engine"), text(profile, "red"), &categories[0], NULL), 0);
+	assert_int_equal(profile_add_marker_category(profile, text(profile, "User"), 0, &categories[1], NULL), 0);
+	for (int phase = 0; phase < PROFILE_MARKER_PHASES; phase++) {
+		struct profile_marker marker = {.thread = phase == 3 ? other : of,
+						.schema = schemas[phase == 2],
+						.name = text(profile, "the step"),
+						.category = phase == 1 ? categories[1] : categories[0],
+						.phase = (enum profile_marker_phase)phase,
+						.flow = phase == 1 ? 0xfedcba9876543210ull : 0,
+						.flow_ends = phase == 1,
+						.start_ns = phase == 3 ? 0 : START_NS + 1000001 * phase,
+						.end_ns = phase & 1 ? START_NS + 5000007 : 0};
+		assert_int_equal(profile_add_marker(profile, &marker, values, NULL), 0);
+	}
+}
+
+static void add_counters(struct profile *profile, uint32_t of)
+{
+	for (int kind = 0; kind < 3; kind++) {
+		struct profile_counter counter = {.name = text(profile, kind ? "use" : "RSS"),
+						  .category = text(profile, "Memory"),
+						  .unit = text(profile, kind == 2 ? "percent" : "bytes"),
+						  .color = text(profile, "green"),
+						  .kind = (enum profile_counter_kind)kind,
+						  .pid = 17,
+						  .thread = kind == 2 ? of : 0};
+		uint32_t id;
+		assert_int_equal(profile_add_counter(profile, &counter, &id, NULL), 0);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(
+				profile_add_counter_row(profile, id, START_NS + i * 2000000, i == 1 ? 0.5 : 0.25, NULL), 0);
+	}
+}
+
+static void check_markers(const struct profile *got, const struct profile *want)
+{
+	const struct profile_markers *a = got->markers, *b = want->markers;
+	assert_int_equal(a->marker_count, b->marker_count);
+	for (size_t i = 0; i < a->marker_count; i++) {
+		const struct profile_marker *x = &a->markers[i], *y = NULL;
+		for (size_t k = 0; k < b->marker_count; k++)
+			if (b->markers[k].phase == x->phase)
+				y = &b->markers[k];
+		assert_int_equal(x->start_ns, y->start_ns);
+		assert_int_equal(x->end_ns, y->end_ns);
+		assert_true(x->flow == y->flow && x->flow_ends == y->flow_ends);
+		assert_string_equal(profile_string(got, x->name), "the step");
+		assert_string_equal(profile_string(got, a->categories[x->category].name),
+				    profile_string(want, b->categories[y->category].name));
+		assert_int_equal(a->threads[x->thread].tid, b->threads[y->thread].tid);
+		assert_int_equal(a->threads[x->thread].start_ns, b->threads[y->thread].start_ns);
+		assert_string_equal(profile_string(got, a->threads[x->thread].name),
+				    profile_string(want, b->threads[y->thread].name));
+		assert_int_equal(a->schemas[x->schema].field_count, b->schemas[y->schema].field_count);
+		for (size_t k = 0; k < a->schemas[x->schema].field_count; k++) {
+			const struct profile_marker_value *v = &a->values[x->value_first + k],
+							  *w = &b->values[y->value_first + k];
+			assert_int_equal(v->kind, w->kind);
+			assert_int_equal(a->fields[a->schemas[x->schema].field_first + k].format,
+					 b->fields[b->schemas[y->schema].field_first + k].format);
+			if (v->kind == PROFILE_VALUE_STRING)
+				assert_string_equal(profile_string(got, v->string), profile_string(want, w->string));
+			else if (v->kind)
+				assert_int_equal(v->number, w->number);
+		}
+	}
+	assert_int_equal(a->counter_count, b->counter_count);
+	assert_int_equal(a->row_count, b->row_count);
+	for (size_t i = 1; i < a->counter_count; i++) {
+		assert_int_equal(a->counters[i].kind, b->counters[i].kind);
+		assert_int_equal(a->counters[i].thread != 0, b->counters[i].thread != 0);
+		assert_string_equal(profile_string(got, a->counters[i].color), "green");
+	}
+	for (size_t i = 0; i < a->row_count; i++) {
+		assert_int_equal(a->rows[i].time_ns, b->rows[i].time_ns);
+		/* A share is of the time since the row before: the first has none. */
+		bool is_first_share = i % 3 == 0 && a->counters[a->rows[i].counter].kind == PROFILE_COUNTER_SHARE;
+		assert_true(a->rows[i].value == (is_first_share ? 0 : b->rows[i].value));
+	}
+}
+
+/* A thread that ended, and another one that got its tid: two of them, each with its samples and markers. */
+static void test_markers(void **state)
+{
+	for (unsigned version = FIREFOX_WRITE_FIRST; version <= FIREFOX_LAST; version += 15) {
+		struct profile *profile = read_text(version_60), *back;
+		struct buffer out;
+		add_markers(profile, thread(profile, 18, START_NS - 5, "a worker with a long name"),
+			    thread(profile, 18, START_NS + 3000000, "the next"));
+		add_counters(profile, 1);
+		profile->time_ns = START_NS - 1000000;
+		buffer_init(&out, SIZE_MAX);
+		assert_int_equal(format_losses(&format_firefox, profile, &out), 0);
+		assert_null(strstr(buffer_string(&out), "markers"));
+		assert_int_equal(format_losses(&format_pprof, profile, &out), 0);
+		assert_non_null(strstr(buffer_string(&out), "4 markers; 3 counters"));
+		buffer_clear(&out);
+		struct format_options options = {.version = version};
+		assert_int_equal(format_encode(&format_firefox, profile, &options, &out, NULL), 0);
+		assert_non_null(strstr(buffer_string(&out), "\"tid\":\"18.1\""));
+		back = read_text(buffer_string(&out));
+		check_markers(back, profile);
+		/* Samples of the second begin when it does: one of three. */
+		struct sample_threads threads;
+		assert_int_equal(sample_threads_build(profile, &threads, NULL), 0);
+		assert_int_equal(sample_threads_add_markers(profile, &threads, NULL), 0);
+		assert_int_equal(threads.count, 3);
+		assert_int_equal(threads.items[0].tid, 17);
+		assert_true(threads.items[1].count == 2 && threads.items[1].marker_count == 3);
+		assert_true(threads.items[2].count == 1 && threads.items[2].marker_count == 1 && threads.items[2].reuse == 1);
+		sample_threads_release(&threads);
+		buffer_release(&out);
+		profile_free(back);
+		profile_free(profile);
+	}
+}
+
 static int count_flush(void *context, struct bytes bytes, struct error *err)
 {
 	(void)err;
@@ -381,10 +540,10 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),     cmocka_unit_test(test_refused),	  cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_many_columns), cmocka_unit_test(test_sink_failure), cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_sink),	     cmocka_unit_test(test_ids),	  cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_versions),   cmocka_unit_test(test_markers),	cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_deep),	   cmocka_unit_test(test_many_columns), cmocka_unit_test(test_sink_failure),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sink),		cmocka_unit_test(test_ids),
+		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

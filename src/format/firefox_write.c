@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "codec/json.h"
 #include "format/firefox_int.h"
+#include "format/firefox_markers.h"
 
 #define GECKO_VERSION 36 /* of what Firefox itself writes; of no meaning here, but expected */
 #define ROWS_A_DRAIN  1024
@@ -51,11 +52,13 @@ struct writer {
 	int64_t start_ns; /* what times are relative to; whole milliseconds */
 	struct firefox_tables tables;
 	struct sample_threads threads;
+	struct firefox_markers markers;
 	struct buffer text;
 	/* The thread that is written */
 	size_t thread_number;
 	const uint32_t *order;
 	size_t order_count;
+	const uint32_t *marker_order;
 };
 
 /* ---- columns ---- */
@@ -584,13 +587,69 @@ static void put_samples(struct writer *writer)
 	put_length(writer, rows);
 }
 
-static void put_markers(struct writer *writer)
+static const struct profile_marker *marker_at(const struct writer *writer, size_t row)
 {
-	static const char *const columns[] = {"data", "name", "startTime", "endTime", "phase", "category"};
+	return &writer->markers.markers->markers[writer->marker_order[row]];
+}
+
+static void put_marker_data(struct writer *writer, size_t row)
+{
+	firefox_put_marker_data(&writer->markers, writer->marker_order[row], &writer->json);
+}
+
+static void put_marker_name(struct writer *writer, size_t row)
+{
+	struct bytes name = profile_string_bytes(writer->profile, marker_at(writer, row)->name);
+	uint32_t id = 0;
+	intern_find(&writer->tables.texts, name.data, name.len, &id);
+	json_uint(&writer->json, id);
+}
+
+static void put_marker_time(struct writer *writer, int64_t time_ns)
+{
+	json_decimal(&writer->json, time_ns > writer->start_ns ? time_ns - writer->start_ns : 0, PLACES_NS);
+}
+
+static void put_marker_start(struct writer *writer, size_t row)
+{
+	const struct profile_marker *marker = marker_at(writer, row);
+	if (marker->phase == PROFILE_MARKER_END)
+		json_nil(&writer->json);
+	else
+		put_marker_time(writer, marker->start_ns);
+}
+
+static void put_marker_end(struct writer *writer, size_t row)
+{
+	const struct profile_marker *marker = marker_at(writer, row);
+	if (marker->phase == PROFILE_MARKER_INTERVAL || marker->phase == PROFILE_MARKER_END)
+		put_marker_time(writer, marker->end_ns);
+	else
+		json_nil(&writer->json);
+}
+
+static void put_marker_phase(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, marker_at(writer, row)->phase);
+}
+
+static void put_marker_category(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, writer->markers.categories[marker_at(writer, row)->category]);
+}
+
+static void put_markers(struct writer *writer, const struct sample_thread *thread)
+{
+	size_t rows = thread->marker_count;
+	writer->marker_order = rows ? writer->threads.marker_order + thread->marker_first : NULL;
 	begin_table(writer, "markers");
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		put_column(writer, columns[i], 0, put_null);
-	put_length(writer, 0);
+	put_column(writer, "data", rows, put_marker_data);
+	put_column(writer, "name", rows, put_marker_name);
+	put_column(writer, "startTime", rows, put_marker_start);
+	put_column(writer, "endTime", rows, put_marker_end);
+	put_column(writer, "phase", rows, put_marker_phase);
+	put_column(writer, "category", rows, put_marker_category);
+	put_length(writer, rows);
 }
 
 /* The process of all threads, 0 = unknown; false if there are several. */
@@ -649,21 +708,25 @@ static void put_thread(struct writer *writer, const struct sample_thread *thread
 	put_thread_names(writer, thread, is_main);
 	put_text(writer, "pid", pid);
 	/* The viewer wants them to differ. */
-	if (thread->has_tid)
+	if (thread->has_tid && thread->reuse)
+		snprintf(tid, sizeof(tid), "%lld.%u", (long long)thread->tid, thread->reuse);
+	if (thread->has_tid && !thread->reuse)
 		put_integer(writer, "tid", thread->tid);
 	else
 		put_text(writer, "tid", tid);
 	put_integer(writer, "processStartupTime", 0);
 	json_key(&writer->json, "processShutdownTime");
 	json_nil(&writer->json);
-	put_integer(writer, "registerTime", 0);
+	int64_t start_ns = writer->markers.markers ? writer->markers.markers->threads[thread->marked].start_ns : 0;
+	json_key(&writer->json, "registerTime");
+	put_marker_time(writer, start_ns);
 	json_key(&writer->json, "unregisterTime");
 	json_nil(&writer->json);
 	json_key(&writer->json, "pausedRanges");
 	json_begin_array(&writer->json);
 	json_end_array(&writer->json);
 	put_samples(writer);
-	put_markers(writer);
+	put_markers(writer, thread);
 	json_end_object(&writer->json);
 	drain(writer);
 }
@@ -688,7 +751,6 @@ static bool is_main_thread(const struct sample_thread *thread)
 	return thread->has_pid && thread->has_tid && thread->tid == thread->pid;
 }
 
-/* The track of a process has the name of its main thread, so one without samples is written, too. */
 static void put_threads(struct writer *writer)
 {
 	json_key(&writer->json, "threads");
@@ -697,25 +759,40 @@ static void put_threads(struct writer *writer)
 		const struct sample_thread *thread = &writer->threads.items[i];
 		uint32_t *order = writer->threads.order + thread->first;
 		bool first = i == 0 || !is_same_process(thread, thread - 1);
-		bool is_main = is_main_thread(thread) || (first && !(thread->has_pid && thread->has_tid));
-		bool has_main = is_main;
-		for (size_t k = i; first && !has_main && k < writer->threads.count; k++) {
-			if (!is_same_process(thread, &writer->threads.items[k]))
-				break;
-			has_main = is_main_thread(&writer->threads.items[k]);
-		}
 		writer->order = order;
-		writer->order_count = 0;
-		if (first && !has_main) {
-			struct sample_thread main_thread = {.pid = thread->pid,
-							    .tid = thread->pid,
-							    .has_pid = true,
-							    .has_tid = true,
-							    .process = thread->process};
-			put_thread(writer, &main_thread, true);
-		}
 		writer->order_count = keep_samples(writer, order, thread->count);
-		put_thread(writer, thread, is_main);
+		put_thread(writer, thread, is_main_thread(thread) || (first && !(thread->has_pid && thread->has_tid)));
+	}
+	json_end_array(&writer->json);
+}
+
+/* Of a thread its own place, of a process that of its main thread, or of the first there is. */
+static size_t place_of_counter(const struct writer *writer, const struct profile_counter *counter)
+{
+	const struct profile_thread *of = &writer->profile->markers->threads[counter->thread];
+	int64_t tid = counter->thread ? of->tid : counter->pid;
+	size_t place = 0;
+	for (size_t i = 0; i < writer->threads.count; i++) {
+		const struct sample_thread *thread = &writer->threads.items[i];
+		if (counter->thread && thread->marked == counter->thread)
+			return i;
+		if (thread->has_pid && thread->has_tid && thread->pid == counter->pid && thread->tid == tid && !thread->reuse)
+			place = i;
+	}
+	return place;
+}
+
+static void put_counters(struct writer *writer)
+{
+	const struct profile_markers *markers = writer->profile->markers;
+	if (profile_counter_count(writer->profile) == 0)
+		return;
+	json_key(&writer->json, "counters");
+	json_begin_array(&writer->json);
+	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
+		firefox_put_counter(&writer->markers, i, place_of_counter(writer, &markers->counters[i]), writer->version,
+				    &writer->json);
+		drain(writer);
 	}
 	json_end_array(&writer->json);
 }
@@ -736,6 +813,7 @@ static void put_categories(struct writer *writer)
 		json_end_array(&writer->json);
 		json_end_object(&writer->json);
 	}
+	firefox_put_marker_categories(&writer->markers, &writer->json);
 	json_end_array(&writer->json);
 }
 
@@ -832,6 +910,7 @@ static void put_meta(struct writer *writer)
 	put_categories(writer);
 	json_key(&writer->json, "markerSchema");
 	json_begin_array(&writer->json);
+	firefox_put_marker_schemas(&writer->markers, &writer->json);
 	json_end_array(&writer->json);
 	put_extras(writer);
 	put_own(writer);
@@ -886,7 +965,10 @@ static void find_start(struct writer *writer)
 		if (profile->samples[i].time_ns > 0 && profile->samples[i].time_ns < first)
 			first = profile->samples[i].time_ns;
 	writer->is_timed = first != INT64_MAX;
-	if (!writer->is_timed || (profile->time_ns > 0 && profile->time_ns < first))
+	int64_t marked = firefox_markers_start_ns(profile);
+	if (marked < first)
+		first = marked;
+	if (first == INT64_MAX || (profile->time_ns > 0 && profile->time_ns < first))
 		first = profile->time_ns > 0 ? profile->time_ns : 0;
 	writer->start_ns = first - first % NS_PER_MS;
 }
@@ -899,6 +981,7 @@ static int write_all(struct writer *writer)
 	put_column(writer, "libs", writer->tables.lib_count, put_lib);
 	put_column(writer, "pages", 0, put_null);
 	put_shared(writer);
+	put_counters(writer);
 	put_threads(writer);
 	json_end_object(json);
 	if (writer->error == 0)
@@ -934,8 +1017,11 @@ static int prepare(struct writer *writer, const struct format_options *options, 
 	r = firefox_tables_build(profile, &writer->tables, err);
 	if (r == 0)
 		r = sample_threads_build(profile, &writer->threads, err);
-	if (r == 0 && add_texts(writer) < 0)
+	if (r == 0)
+		r = sample_threads_add_markers(profile, &writer->threads, err);
+	if (r == 0 && (add_texts(writer) < 0 || firefox_markers_build(profile, &writer->tables.texts, &writer->markers) < 0))
 		r = error_nomem(err);
+	writer->markers.start_ns = writer->start_ns;
 	return r;
 }
 
@@ -957,6 +1043,7 @@ int firefox_write(const struct profile *profile, const struct format_options *op
 			r = format_buffer_error(r, sink->out, "the Firefox Profiler output", err);
 	}
 	sample_threads_release(&writer->threads);
+	firefox_markers_release(&writer->markers);
 	firefox_tables_release(&writer->tables);
 	buffer_release(&writer->text);
 	mem_free(writer);

@@ -22,6 +22,7 @@ enum format_holds {
 	FORMAT_HOLDS_SYSTEM_NAMES = 512, /* mangled names beside the others */
 	FORMAT_HOLDS_COMMENTS = 1024,
 	FORMAT_HOLDS_FRAME_TYPES = 2048, /* kernel, JIT ... */
+	FORMAT_HOLDS_MARKERS = 4096,	 /* and counters: profile/markers.h */
 };
 
 struct format_options {

@@ -27,13 +27,21 @@ struct sample_thread {
 	uint32_t name, process; /* strings; 0 = unknown */
 	size_t first, count;	/* of its samples, in order[], by time */
 	bool renamed;		/* it has other names, too */
+	/* After sample_threads_add_markers(). */
+	uint32_t marked;		   /* of profile->markers->threads; 0 = none */
+	uint32_t reuse;			   /* how many had its tid before */
+	size_t marker_first, marker_count; /* in marker_order[], by time */
 };
 struct sample_threads {
 	struct sample_thread *items;
 	size_t count;
 	uint32_t *order; /* numbers of samples */
+	uint32_t *marker_order;
 };
 int sample_threads_build(const struct profile *profile, struct sample_threads *ret, struct error *err);
+/* Threads with markers or counters besides those with samples, and the main thread of each process; full names; threads one
+ * after the other with one tid apart, their samples parted by when the second began. */
+int sample_threads_add_markers(const struct profile *profile, struct sample_threads *threads, struct error *err);
 void sample_threads_release(struct sample_threads *threads);
 
 /* The name of a location without lines, appended: FILE+0xOFFSET, 0xADDRESS or [unknown]; of a line's function: its name, or

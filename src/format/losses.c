@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "format/format_int.h"
+#include "profile/markers.h"
 
 #define NAMES_MAX 6 /* of labels that are listed */
 
@@ -141,6 +142,8 @@ int format_losses(const struct format *format, const struct profile *profile, st
 		{FORMAT_HOLDS_SYSTEM_NAMES, f.with_system_name, "the mangled names of # functions"},
 		{FORMAT_HOLDS_FRAME_TYPES, f.typed_frames, "the kinds of # frames"},
 		{FORMAT_HOLDS_COMMENTS, profile->comment_count, "# comments"},
+		{FORMAT_HOLDS_MARKERS, profile_marker_count(profile), "# markers"},
+		{FORMAT_HOLDS_MARKERS, profile_counter_count(profile), "# counters"},
 	};
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < sizeof(losses) / sizeof(losses[0]); i++)

@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "base/text.h"
 #include "format/format_int.h"
+#include "profile/markers.h"
 
 static bool read_number(const struct profile *profile, const struct profile_label *label, int64_t *ret)
 {
@@ -114,6 +115,8 @@ static int compare_threads(const void *a, const void *b)
 		return x->has_pid ? 1 : -1;
 	if (x->tid != y->tid)
 		return x->tid < y->tid ? -1 : 1;
+	if (x->reuse != y->reuse)
+		return x->reuse < y->reuse ? -1 : 1;
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
@@ -137,8 +140,205 @@ int sample_threads_build(const struct profile *profile, struct sample_threads *r
 	return 0;
 }
 
+/* ---- markers ---- */
+
+struct marking {
+	const struct profile *profile;
+	const struct profile_markers *markers;
+	struct sample_threads *threads;
+	size_t capacity;
+	struct map64 by_key;
+	uint32_t *used; /* threads with markers or counters, by pid, tid and start */
+	size_t used_count;
+	uint32_t *item_of; /* by thread */
+};
+
+static void marking_release(struct marking *marking)
+{
+	map64_release(&marking->by_key);
+	mem_free(marking->used);
+	mem_free(marking->item_of);
+}
+
+static int compare_marked(const void *a, const void *b, void *context)
+{
+	const struct profile_thread *threads = context, *x = &threads[*(const uint32_t *)a],
+				    *y = &threads[*(const uint32_t *)b];
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+static int find_used(struct marking *marking)
+{
+	const struct profile_markers *markers = marking->markers;
+	_cleanup_(mem_freep) bool *is_used = mem_zalloc_array(markers->thread_count, sizeof(*is_used));
+	marking->used = mem_alloc_array(markers->thread_count, sizeof(*marking->used));
+	marking->item_of = mem_zalloc_array(markers->thread_count, sizeof(*marking->item_of));
+	if (!is_used || !marking->used || !marking->item_of)
+		return -ENOMEM;
+	for (size_t i = 0; i < markers->marker_count; i++)
+		is_used[markers->markers[i].thread] = true;
+	for (size_t i = 1; i < markers->counter_count; i++)
+		is_used[markers->counters[i].thread] |= markers->counters[i].thread != 0;
+	for (uint32_t i = 0; i < markers->thread_count; i++)
+		if (is_used[i])
+			marking->used[marking->used_count++] = i;
+	qsort_r(marking->used, marking->used_count, sizeof(*marking->used), compare_marked, markers->threads);
+	return 0;
+}
+
+static int add_item(struct marking *marking, const struct sample_thread *item)
+{
+	struct sample_threads *threads = marking->threads;
+	if (array_reserve(&threads->items, &marking->capacity, threads->count + 1, SIZE_MAX / sizeof(*item)) < 0)
+		return -ENOMEM;
+	threads->items[threads->count++] = *item;
+	return 0;
+}
+
+/* The samples of `first` from this time on become those of the next owner of its tid. */
+static void part_samples(const struct marking *marking, struct sample_thread *first, int64_t from_ns,
+			 struct sample_thread *next)
+{
+	size_t kept = 0;
+	while (kept < first->count && marking->profile->samples[marking->threads->order[first->first + kept]].time_ns < from_ns)
+		kept++;
+	next->first = first->first + kept;
+	next->count = first->count - kept;
+	first->count = kept;
+}
+
+static int mark_thread(struct marking *marking, uint32_t id, const struct profile_thread *before)
+{
+	const struct profile_thread *thread = &marking->markers->threads[id];
+	struct sample_threads *threads = marking->threads;
+	struct sample_thread item = {
+		.pid = thread->pid, .tid = thread->tid, .has_pid = id != 0, .has_tid = id != 0, .marked = id};
+	uint64_t key = key_of(&item), known;
+	bool is_known = map64_get(&marking->by_key, key, &known);
+	/* One whose start is not known is the first that has one. */
+	if (is_known && before && before->start_ns && before->pid == thread->pid && before->tid == thread->tid) {
+		item.reuse = threads->items[known].reuse + 1;
+		item.process = threads->items[known].process;
+		part_samples(marking, &threads->items[known], thread->start_ns, &item);
+		is_known = false;
+	}
+	if (!is_known) {
+		known = threads->count;
+		if (add_item(marking, &item) < 0 || map64_put(&marking->by_key, key, known) < 0)
+			return -ENOMEM;
+	}
+	struct sample_thread *found = &threads->items[known];
+	found->marked = id;
+	if (thread->name)
+		found->name = thread->name;
+	if (!found->process)
+		found->process = thread->process;
+	marking->item_of[id] = (uint32_t)known;
+	return 0;
+}
+
+/* Viewers name a process after its main thread, so there is one, with or without samples. */
+static int add_main_threads(struct marking *marking)
+{
+	struct sample_threads *threads = marking->threads;
+	for (size_t i = 0, count = threads->count; i < count; i++) {
+		const struct sample_thread *thread = &threads->items[i];
+		struct sample_thread main_thread = {
+			.pid = thread->pid, .tid = thread->pid, .has_pid = true, .has_tid = true, .process = thread->process};
+		uint64_t known, key = key_of(&main_thread);
+		if (!thread->has_pid || !thread->has_tid || map64_get(&marking->by_key, key, &known))
+			continue;
+		if (map64_put(&marking->by_key, key, threads->count) < 0 || add_item(marking, &main_thread) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int compare_marker_times(const void *a, const void *b, void *context)
+{
+	const struct profile_marker *markers = context, *x = &markers[*(const uint32_t *)a],
+				    *y = &markers[*(const uint32_t *)b];
+	int64_t x_ns = x->phase == PROFILE_MARKER_END ? x->end_ns : x->start_ns,
+		y_ns = y->phase == PROFILE_MARKER_END ? y->end_ns : y->start_ns;
+	if (x_ns != y_ns)
+		return x_ns < y_ns ? -1 : 1;
+	/* The outer span first. */
+	if (x->end_ns != y->end_ns)
+		return x->end_ns > y->end_ns ? -1 : 1;
+	return *(const uint32_t *)a < *(const uint32_t *)b ? -1 : 1;
+}
+
+/* The place of an item before and after sorting differ; threads of the profile lead to the place before. */
+static int order_markers(struct marking *marking, const uint32_t *place)
+{
+	const struct profile_markers *markers = marking->markers;
+	struct sample_threads *threads = marking->threads;
+	size_t at = 0;
+	threads->marker_order = mem_alloc_array(markers->marker_count, sizeof(*threads->marker_order));
+	if (!threads->marker_order)
+		return -ENOMEM;
+	for (size_t i = 0; i < markers->marker_count; i++)
+		threads->items[place[marking->item_of[markers->markers[i].thread]]].marker_count++;
+	for (size_t t = 0; t < threads->count; t++) {
+		threads->items[t].marker_first = at;
+		at += threads->items[t].marker_count;
+		threads->items[t].marker_count = 0;
+	}
+	for (size_t i = 0; i < markers->marker_count; i++) {
+		struct sample_thread *thread = &threads->items[place[marking->item_of[markers->markers[i].thread]]];
+		threads->marker_order[thread->marker_first + thread->marker_count++] = (uint32_t)i;
+	}
+	for (size_t t = 0; t < threads->count; t++)
+		if (threads->items[t].marker_count > 1)
+			qsort_r(threads->marker_order + threads->items[t].marker_first, threads->items[t].marker_count,
+				sizeof(*threads->marker_order), compare_marker_times, markers->markers);
+	return 0;
+}
+
+static int add_marked(struct marking *marking)
+{
+	struct sample_threads *threads = marking->threads;
+	const struct profile_thread *before = NULL;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < threads->count; i++)
+		r = map64_put(&marking->by_key, key_of(&threads->items[i]), i);
+	if (r == 0 && marking->markers)
+		r = find_used(marking);
+	for (size_t i = 0; r == 0 && i < marking->used_count; i++) {
+		r = mark_thread(marking, marking->used[i], before);
+		before = &marking->markers->threads[marking->used[i]];
+	}
+	return r < 0 ? r : add_main_threads(marking);
+}
+
+int sample_threads_add_markers(const struct profile *profile, struct sample_threads *threads, struct error *err)
+{
+	_cleanup_(marking_release) struct marking marking = {
+		.profile = profile, .markers = profile->markers, .threads = threads, .capacity = threads->count};
+	map64_init(&marking.by_key);
+	if (add_marked(&marking) < 0)
+		return error_nomem(err);
+	_cleanup_(mem_freep) uint32_t *place = mem_alloc_array(threads->count, sizeof(*place));
+	if (!place)
+		return error_nomem(err);
+	/* marker_first is free until the markers are in order. */
+	for (size_t i = 0; i < threads->count; i++)
+		threads->items[i].marker_first = i;
+	qsort(threads->items, threads->count, sizeof(*threads->items), compare_threads);
+	for (size_t i = 0; i < threads->count; i++)
+		place[threads->items[i].marker_first] = (uint32_t)i;
+	for (size_t i = 0; i < threads->count; i++)
+		threads->items[i].marker_first = 0;
+	return marking.markers && order_markers(&marking, place) < 0 ? error_nomem(err) : 0;
+}
+
 void sample_threads_release(struct sample_threads *threads)
 {
+	threads->marker_order = mem_free(threads->marker_order);
 	threads->items = mem_free(threads->items);
 	threads->order = mem_free(threads->order);
 	threads->count = 0;
