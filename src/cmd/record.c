@@ -23,6 +23,8 @@
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
 #include "cmd/open.h"
+#include "cmd/record_markers.h"
+#include "profile/markers.h"
 #include "profile/merge.h"
 #include "symbol/worker.h"
 
@@ -42,6 +44,7 @@ struct record {
 	struct agent *running;
 	struct symbolizer *symbolizer;
 	struct host_symbols symbols;
+	struct record_markers markers;
 	struct profile *profile;
 	pid_t child;
 	int child_status, go_fd; /* writing to go_fd lets the child exec */
@@ -155,6 +158,7 @@ static int open_all(struct record *record, struct error *err)
 		r = host_symbols_init(&record->symbols, err);
 	if (r)
 		return r;
+	record_markers_open(&record->markers, record->agent.pid_count == 0 && !record->command.count);
 	if (record->command.count && (r = start_child(record, err)))
 		return r;
 	record->agent.pids = record->agent.pid_count ? record->pids : NULL;
@@ -191,6 +195,7 @@ static void report(const struct record *record)
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
 		(double)(time_monotonic_ns() - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
 	report_walks(&stats.unwind);
+	record_markers_report(&record->markers);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		incomplete += stats.samples_lost[i];
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)
@@ -239,12 +244,15 @@ static int run_record(struct record *record, struct error *err)
 		return r;
 	signals_install(stop_agent, record->running, record->command.count != 0);
 	record->started_ns = time_monotonic_ns();
+	record_markers_start(&record->markers, record->agent.pids, record->agent.pid_count);
 	if (record->command.count && io_write(record->go_fd, "g", 1, "the start pipe", err))
 		return -EPIPE;
 	r = agent_run(record->running, record->duration_ns ? record->started_ns + record->duration_ns : 0, err);
+	if (!r)
+		r = record_markers_stop(&record->markers, record->profile, err);
 	if (r)
 		return r;
-	if (record->profile->sample_count == 0)
+	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)
 		return error_set(
 			err, -ENODATA,
 			"no samples were taken: the process did not use the CPU, or ended too soon; nothing was written");
@@ -263,6 +271,7 @@ static int run_record(struct record *record, struct error *err)
 static void record_release(struct record *record)
 {
 	io_close(record->go_fd); /* a child that still waits ends */
+	record_markers_release(&record->markers);
 	agent_free(record->running);
 	symbolizer_free(record->symbolizer);
 	host_symbols_release(&record->symbols);
@@ -310,6 +319,8 @@ int cmd_record(int argc, char **argv)
 		 .help = "then show the profile in a browser, as wick open does,\nuntil Ctrl-C"},
 		LISTEN_OPTION_ROW(&record.open.listen),
 		BROWSER_OPTION_ROW(&record.open.browser),
+		{0, "no-markers", NULL, OPTION_FLAG, &record.markers.off,
+		 .help = "without the markers that programs make with libwickmark"},
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids, .help = "this process and what it forks; may be repeated"},
 		{0}};

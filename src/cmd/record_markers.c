@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/record_markers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "profile/markers.h"
+
+static void give_up(struct record_markers *markers, const struct error *err)
+{
+	fprintf(stderr, "wick record: without markers: %s\n", err->message);
+	markers->marks = marks_free(markers->marks);
+}
+
+void record_markers_open(struct record_markers *markers, bool all)
+{
+	struct error err = {0};
+	if (markers->off)
+		return;
+	if (marks_new(all, &markers->marks, &err) < 0)
+		give_up(markers, &err);
+	else if (*marks_recorder_name(markers->marks))
+		setenv(MARKS_ENVIRONMENT, marks_recorder_name(markers->marks), 1);
+}
+
+void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count)
+{
+	struct error err = {0};
+	int r = 0;
+	for (size_t i = 0; markers->marks && r == 0 && i < count; i++)
+		r = marks_follow(markers->marks, pids[i], &err);
+	if (markers->marks && r == 0)
+		r = marks_start(markers->marks, &err);
+	if (r < 0)
+		give_up(markers, &err);
+}
+
+static int add_type(struct profile *profile, struct error *err)
+{
+	uint32_t type, unit;
+	int r = profile_add_cstring(profile, "cpu", &type, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
+	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
+}
+
+int record_markers_stop(struct record_markers *markers, struct profile *to, struct error *err)
+{
+	if (!markers->marks)
+		return 0;
+	int r = marks_stop(markers->marks, to, err);
+	marks_get_stats(markers->marks, &markers->stats);
+	if (r == 0 && to->sample_type_count == 0 && profile_marker_count(to) > 0)
+		r = add_type(to, err);
+	return r;
+}
+
+void record_markers_report(const struct record_markers *markers)
+{
+	const struct marks_stats *stats = &markers->stats;
+	const struct {
+		uint64_t count;
+		const char *what;
+	} losses[] = {
+		{stats->lost, "markers lost, because their rings were full"},
+		{stats->left_out, "markers left out: there were more than are kept"},
+		{stats->malformed, "markers that made no sense, left out"},
+		{stats->refused, "processes whose markers could not be read"},
+		{stats->busy, "processes whose markers another recorder takes"},
+	};
+	char count[2][TEXT_NUMBER_MAX];
+	if (stats->processes)
+		fprintf(stderr, "  markers: %s of %s processes\n", text_format_count(stats->markers + stats->rows, count[0]),
+			text_format_count(stats->processes, count[1]));
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+		if (losses[i].count)
+			fprintf(stderr, "  %s %s\n", text_format_count(losses[i].count, count[0]), losses[i].what);
+}
+
+void record_markers_release(struct record_markers *markers)
+{
+	markers->marks = marks_free(markers->marks);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick record: the markers of the programs that are recorded. A recording without them is still one: what goes wrong here is
+ * said, and the rest goes on. */
+#ifndef WICK_CMD_RECORD_MARKERS_H
+#define WICK_CMD_RECORD_MARKERS_H
+
+#include "agent/marks.h"
+
+struct record_markers {
+	bool off; /* --no-markers */
+	struct marks *marks;
+	struct marks_stats stats;
+};
+
+/* Before a command is forked: it gets our name in its environment. all: of every process. */
+void record_markers_open(struct record_markers *markers, bool all);
+/* Of these processes and their children, unless of all. */
+void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count);
+/* Into the profile, which gets a type of samples if it had none to be of, because nothing used the CPU. */
+int record_markers_stop(struct record_markers *markers, struct profile *to, struct error *err);
+void record_markers_report(const struct record_markers *markers);
+void record_markers_release(struct record_markers *markers);
+
+#endif

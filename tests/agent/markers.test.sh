@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Markers of real programs, through wick record, as Firefox Profiler sees them.
+. tests/lib.inc
+can_sample || { skip "markers" "$no_sampling"; finish; }
+case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
+marks=$bin/programs/marks
+[ -x "$marks" ] || make -s programs client
+seen() { node tests/agent/markers.mjs "$@"; }
+# NAME PATTERN WICK-OPTION... -- COMMAND...: records into $work/m.firefox.json
+record() {
+	record_name=$1 record_pattern=$2
+	shift 2
+	expect "$record_name" "${record_status:-0}" "$record_pattern" "$WICK" record -F 199 -o "$work/m.firefox.json" "$@"
+}
+
+record "a command's markers are recorded" 'markers: 16 of 1 processes' -- "$marks" all
+check "spans, instants, fields, names and counters are there" seen "$work/m.firefox.json" all
+for version in 62 70 75; do
+	"$WICK" convert -q "$work/m.firefox.json" -o "$work/again.firefox.json" --format-version "$version" 2>"$work/err" || fail "convert" "$(cat "$work/err")"
+	check "read and written again as version $version they are the same" seen "$work/again.firefox.json" all
+done
+expect "other formats say that they have no place for them" 0 '6 markers; 1 counters' "$WICK" convert "$work/m.firefox.json" -o "$work/m.pb.gz"
+
+record "without markers there are none" 'written to' --no-markers -d 1 -- "$marks" spin 200
+check "and none are in the file" seen "$work/m.firefox.json" count inner=0
+
+record "one that is killed" 'markers: 100 of 1' -- "$marks" kill
+check "has all that it made" seen "$work/m.firefox.json" count inner=100
+record "one that forks 200 children" 'markers: 200 of 201' -- "$marks" fork 200
+check "has the spans of each" seen "$work/m.firefox.json" count inner=200
+record "one that execs itself 100 times" 'markers: 100 of 100' -- "$marks" exec 100
+check "has the spans of each program" seen "$work/m.firefox.json" count inner=100
+record "one with 2,000 threads" 'markers: 2.?000 of 1' -- "$marks" threads 2000
+record "one that is faster than the recorder" 'markers lost, because their rings were full' -- "$marks" flood 3000000
+
+# Found by itself, and with a span under way.
+"$marks" spin 20000 &
+spin=$!
+pids="$pids $spin"
+record "a process that runs already" 'markers: [0-9,.k]+ of 1 processes' -d 1 -p "$spin"
+check "is found by itself" seen "$work/m.firefox.json" some inner
+mkfifo "$work/hold"
+"$marks" long <"$work/hold" &
+long=$!
+exec 9>"$work/hold"
+record "a span that is under way at the end" 'markers: 1 of 1' -d 1 -p "$long"
+check "reaches to the end" seen "$work/m.firefox.json" count job=1
+exec 9>&-
+kill "$spin"
+
+# In a pid namespace, where numbers are others.
+if unshare -pf --mount-proc true 2>/dev/null; then
+	record "a process in a pid namespace" 'markers: 16 of 1' -- unshare -pf --mount-proc "$marks" all
+	check "has the numbers that we know it by" sh -c 'node -e "
+		const p = JSON.parse(require(\"fs\").readFileSync(process.argv[1]));
+		const [main] = p.threads.filter((t) => t.markers.length > 3);
+		if (Number(main.pid) < 10 || main.tid !== Number(main.pid)) throw new Error(main.pid + \" \" + main.tid);" "$1"' sh "$work/m.firefox.json"
+else
+	skip "a pid namespace" "unshare is not allowed"
+fi
+
+# However it is linked, and from other languages.
+if cc -static -O1 -Iclient -o "$work/static" tests/programs/marks.c "$bin/client/libwickmark.a" -lpthread 2>"$work/err"; then
+	record "a program that is linked statically" 'markers: 16 of 1' -- "$work/static" all
+else
+	skip "a static program" "$(head -n 1 "$work/err")"
+fi
+make -s "$bin/client/libwickmark.so.1" O="$O"
+check "a C program with the shared library compiles" cc -std=c11 -O1 -Iclient -o "$work/tiny" client/examples/tiny.c -L"$bin/client" -lwickmark
+LD_LIBRARY_PATH=$bin/client record "a C program with the shared library" 'markers: 10 of 1' -- "$work/tiny"
+if command -v python3 >/dev/null 2>&1; then
+	WICKMARK_LIBRARY=$bin/client/libwickmark.so.1 record "Python" 'markers: 11 of 1' -- python3 client/examples/wickmark.py
+	check "has its steps" seen "$work/m.firefox.json" count step=11
+else
+	skip "Python" "it is not here"
+fi
+if command -v rustc >/dev/null 2>&1; then
+	check "the Rust example compiles" rustc -O -o "$work/rust" client/examples/wickmark.rs -L "$bin/client" -l static=wickmark
+	record "Rust" 'markers: 11 of 1' -- "$work/rust"
+	check "has its steps" seen "$work/m.firefox.json" count step=11
+else
+	skip "Rust" "it is not here"
+fi
+if command -v g++ >/dev/null 2>&1; then
+	printf '#include <wickmark.h>\nstatic wickmark_site s = WICKMARK_SITE("A", "b", {"k", nullptr, WICKMARK_INTEGER});\nint main() { wickmark_scope span(&s); }\n' >"$work/cc.cc"
+	check "C++ takes the header" g++ -std=c++17 -Wall -Wextra -Werror -Iclient -o "$work/cc" "$work/cc.cc" "$bin/client/libwickmark.a" -lpthread
+fi
+
+# No system call a marker: as many with a hundred times the markers.
+if command -v strace >/dev/null 2>&1; then
+	for n in 100 10000; do
+		"$WICK" record -o "$work/s.firefox.json" -- strace -f -o "$work/calls.$n" "$marks" flood "$n" 2>"$work/err"
+		sed -n '/thread-self/,$p' "$work/calls.$n" | wc -l >"$work/count.$n"
+	done
+	check "markers make no system calls" cmp "$work/count.100" "$work/count.10000"
+else
+	skip "system calls" "no strace"
+fi
+finish
