@@ -233,6 +233,10 @@ $(O)/bench/%: $(O)/obj/bench/%.o $(call libs_upto,$(FOLDERS))
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
+$(O)/bench/markers: $(O)/client/libwickmark.a
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -O2 -g -D_GNU_SOURCE -I. -o $@ bench/markers.c $< -lpthread
 # A benchmark with a folder of its own, bench/NAME/*.c, is linked with what is in it.
 $(O)/bench/fleet: $(patsubst %.c,$(O)/obj/%.o,$(wildcard bench/fleet/*.c))
 # Judges of the unwinder: tests/oracle/NAME.c, and the programs that they judge it by.

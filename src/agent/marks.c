@@ -45,8 +45,8 @@
 struct process {
 	pid_t pid;
 	uint64_t start;
-	int64_t look_ns, wait_ns; /* when to look again, and how long to wait then */
-	bool seen, followed;
+	int64_t look_ns, wait_ns;	  /* when to look again, and how long to wait then */
+	bool seen, followed, was_counted; /* was_counted: as one whose file cannot be had */
 };
 
 struct marks {
@@ -170,6 +170,15 @@ static uint64_t lease_until(void)
 	return (uint64_t)(time_monotonic_ns() + LEASE_NS);
 }
 
+/* Positive returns of take_file(). */
+enum { TAKE_REFUSED = 1, TAKE_BUSY = 2 };
+
+static void count_taking(struct marks *marks, int result)
+{
+	marks->output.stats.refused += result == TAKE_REFUSED;
+	marks->output.stats.busy += result == TAKE_BUSY;
+}
+
 /* Takes the descriptor. Children that share their parent's file (a bare clone) are their parent's. */
 static int take_file(struct marks *marks, int fd, pid_t pid, struct error *err)
 {
@@ -182,26 +191,22 @@ static int take_file(struct marks *marks, int fd, pid_t pid, struct error *err)
 	}
 	if (marks->file_count == MARKS_FILES_MAX) {
 		io_close(fd);
-		marks->output.stats.refused++;
-		return 0;
+		return TAKE_REFUSED;
 	}
 	if (array_reserve(&marks->files, &marks->file_capacity, marks->file_count + 1, MARKS_FILES_MAX) < 0) {
 		io_close(fd);
 		return error_nomem(err);
 	}
 	int r = marks_file_open(&marks->output, fd, pid, &file, &why);
-	if (r == -EBADMSG) {
-		marks->output.stats.refused++;
-		return 0;
-	}
+	if (r == -EBADMSG)
+		return TAKE_REFUSED;
 	if (r < 0) {
 		*err = why;
 		return r;
 	}
 	if (!marks_file_lease(file, marks->recorder, lease_until())) {
-		marks->output.stats.busy++;
 		marks_file_free(file);
-		return 0;
+		return TAKE_BUSY;
 	}
 	for (size_t i = 0; i < marks->file_count; i++)
 		marks->files[i]->is_replaced |= marks->files[i]->pid == pid;
@@ -236,19 +241,21 @@ static int receive_file(int from)
 static int accept_processes(struct marks *marks, struct error *err)
 {
 	int from, r = 0;
-	while (r == 0 && marks->socket >= 0 && (from = accept4(marks->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+	while (r >= 0 && marks->socket >= 0 && (from = accept4(marks->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		struct ucred who;
 		socklen_t size = sizeof(who);
 		struct timeval patience = {.tv_usec = HANDOVER_US};
 		setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 		int fd = receive_file(from);
+		r = 0;
 		if (fd >= 0 && getsockopt(from, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0)
 			r = take_file(marks, fd, who.pid, err);
 		else
 			io_close(fd);
+		count_taking(marks, r);
 		io_close(from);
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /* ---- processes that are found ---- */
@@ -301,8 +308,12 @@ static int see_process(struct marks *marks, pid_t pid, int64_t now_ns, struct er
 	if (!process->followed)
 		return 0;
 	/* Also one that has been found: after exec it is another program. */
-	int fd = marks_open_of_process(pid);
-	return fd < 0 ? 0 : take_file(marks, fd, pid, err);
+	int fd = marks_open_of_process(pid), r = fd < 0 ? 0 : take_file(marks, fd, pid, err);
+	if (r > 0 && !process->was_counted) {
+		process->was_counted = true;
+		count_taking(marks, r);
+	}
+	return r < 0 ? r : 0;
 }
 
 /* Those that are gone leave the table. */

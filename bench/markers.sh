@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What markers cost the program that makes them, off and on, beside a bare loop, two clock_gettime() and a write() a marker; then many
+# threads at a steady rate: how many markers came and how many were lost, and what the recorder used.
+#   [--threads N] [--rate N] [--seconds N]     200, 1000000 a second in total, 60
+set -eu
+. bench/lib.inc
+threads=200 rate=1000000 seconds=60
+while [ $# -gt 1 ]; do
+	case $1 in
+	--threads) threads=$2 ;;
+	--rate) rate=$2 ;;
+	--seconds) seconds=$2 ;;
+	*) echo "markers: unknown option $1" >&2; exit 2 ;;
+	esac
+	shift 2
+done
+make -s O="$O" "$O/bench/markers"
+case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
+"$bin/bench/markers" off "$work/lines"
+"$WICK" record -F 1 -o "$work/on.firefox.json" -- "$bin/bench/markers" on 2>"$work/log" || { cat "$work/log"; exit 1; }
+grep -E 'lost' "$work/log" || true
+echo "bytes a marker: 32; of a value beyond the first, a flow or a name of its own: 32 for each four more"
+printf '\n%s threads, %s markers a second, %s s\n' "$threads" "$rate" "$seconds"
+/usr/bin/time -f 'recorder and program: %U s user, %S s system, %M kB' \
+	"$WICK" record -F 1 -o "$work/load.firefox.json" -- "$bin/bench/markers" load "$threads" "$rate" "$seconds" 2>"$work/log" || { cat "$work/log"; exit 1; }
+grep -E 'markers|recorder' "$work/log"
