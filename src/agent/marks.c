@@ -179,8 +179,9 @@ static void count_taking(struct marks *marks, int result)
 	marks->output.stats.busy += result == TAKE_BUSY;
 }
 
-/* Takes the descriptor. Children that share their parent's file (a bare clone) are their parent's. */
-static int take_file(struct marks *marks, int fd, pid_t pid, struct error *err)
+/* Takes the descriptor. A file that is found in a process may be another's: recorders map those that they read, and children of
+ * a bare clone share their parent's. */
+static int take_file(struct marks *marks, int fd, pid_t pid, bool announced, struct error *err)
 {
 	struct stat stat;
 	struct marks_file *file;
@@ -203,6 +204,10 @@ static int take_file(struct marks *marks, int fd, pid_t pid, struct error *err)
 	if (r < 0) {
 		*err = why;
 		return r;
+	}
+	if (!announced && !marks_file_is_of(file, pid)) {
+		marks_file_free(file);
+		return 0;
 	}
 	if (!marks_file_lease(file, marks->recorder, lease_until())) {
 		marks_file_free(file);
@@ -249,7 +254,7 @@ static int accept_processes(struct marks *marks, struct error *err)
 		int fd = receive_file(from);
 		r = 0;
 		if (fd >= 0 && getsockopt(from, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0)
-			r = take_file(marks, fd, who.pid, err);
+			r = take_file(marks, fd, who.pid, true, err);
 		else
 			io_close(fd);
 		count_taking(marks, r);
@@ -308,7 +313,7 @@ static int see_process(struct marks *marks, pid_t pid, int64_t now_ns, struct er
 	if (!process->followed)
 		return 0;
 	/* Also one that has been found: after exec it is another program. */
-	int fd = marks_open_of_process(pid), r = fd < 0 ? 0 : take_file(marks, fd, pid, err);
+	int fd = marks_open_of_process(pid), r = fd < 0 ? 0 : take_file(marks, fd, pid, false, err);
 	if (r > 0 && !process->was_counted) {
 		process->was_counted = true;
 		count_taking(marks, r);

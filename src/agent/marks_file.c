@@ -156,6 +156,11 @@ struct marks_file *marks_file_free(struct marks_file *file)
 	return mem_free(file);
 }
 
+bool marks_file_is_of(const struct marks_file *file, pid_t pid)
+{
+	return LOAD(&file->header->pid) == marks_own_pid(pid);
+}
+
 bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns)
 {
 	struct wickmark_header *header = file->header;

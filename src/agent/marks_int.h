@@ -80,6 +80,8 @@ struct marks_file {
 /* Takes the descriptor, also on failure. 0; -EBADMSG: it is no such file, or one of another version. */
 int marks_file_open(struct marks_output *output, int fd, pid_t pid, struct marks_file **ret, struct error *err);
 struct marks_file *marks_file_free(struct marks_file *file);
+/* Whether the file says that it is this process's. */
+bool marks_file_is_of(const struct marks_file *file, pid_t pid);
 /* Takes what the rings hold. -ENOMEM, -E2BIG of the profile. */
 int marks_file_drain(struct marks_file *file, struct error *err);
 /* Spans that are still under way, up to now. After the last drain. */

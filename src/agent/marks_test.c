@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,6 +312,67 @@ static void test_claims(void **state)
 	}
 }
 
+/* Whether somebody holds the lease of a process. */
+static bool is_recorded(pid_t pid)
+{
+	struct wickmark_header header = {0};
+	int fd = marks_open_of_process(pid);
+	bool read = fd >= 0 && pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header);
+	if (fd >= 0)
+		close(fd);
+	return read && header.enabled;
+}
+
+static void follow(pid_t child, struct marks **ret)
+{
+	assert_int_equal(marks_new(false, ret, NULL), 0);
+	assert_int_equal(marks_follow(*ret, child, NULL), 0);
+	assert_int_equal(marks_start(*ret, NULL), 0);
+}
+
+static void stop(struct marks *marks, struct marks_stats *ret)
+{
+	struct profile *profile;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(marks_stop(marks, profile, NULL), 0);
+	marks_get_stats(marks, ret);
+	marks_free(marks);
+	profile_free(profile);
+}
+
+/* A recorder beside another: it has no markers, and says whose it cannot have. */
+static void test_two(void **state)
+{
+	struct marks *first, *second;
+	struct marks_stats stats;
+	if (no_program())
+		return;
+	pid_t child = fork();
+	if (child == 0) {
+		execl(program, program, "spin", "1000000", NULL);
+		_exit(127);
+	}
+	follow(child, &first);
+	for (int i = 0; i < 1000 && !is_recorded(child); i++)
+		time_sleep_ns(10 * NS_PER_MS);
+	/* Until it had the time to look. */
+	for (int i = 1; i < 10; i++) {
+		follow(child, &second);
+		time_sleep_ns(i * 100 * NS_PER_MS);
+		stop(second, &stats);
+		assert_int_equal(stats.processes, 0);
+		if (stats.busy)
+			break;
+	}
+	assert_int_equal(stats.busy, 1);
+	stop(first, &stats);
+	assert_int_equal(stats.processes, 1);
+	assert_int_equal(stats.busy, 0);
+	assert_false(is_recorded(child));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 /* Nobody makes markers. */
 static void test_nobody(void **state)
 {
@@ -334,7 +396,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	  cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
-		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
