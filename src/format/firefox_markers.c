@@ -284,6 +284,8 @@ static void put_table_label(const struct firefox_markers *markers, const struct 
 	}
 	if (r == 0 && schema->field_count > 0)
 		put_text(json, "tableLabel", buffer_bytes(&text));
+	else if (r < 0)
+		json->error = r;
 	buffer_release(&text);
 }
 

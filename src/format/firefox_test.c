@@ -522,7 +522,16 @@ static void test_damaged(void **state)
 
 static void test_no_memory(void **state)
 {
+	struct profile *profile = read_text(version_60);
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
 	check_no_memory(&format_firefox, bytes_of_string(version_60));
+	add_markers(profile, thread(profile, 18, START_NS, "worker"), thread(profile, 19, START_NS, "other"));
+	add_counters(profile, 1);
+	assert_int_equal(format_encode(&format_firefox, profile, NULL, &out, NULL), 0);
+	check_no_memory(&format_firefox, buffer_bytes(&out));
+	buffer_release(&out);
+	profile_free(profile);
 }
 
 static int set_up(void **state)

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/json.h"
@@ -19,7 +21,8 @@
 
 #define GECKO_VERSION 36 /* of what Firefox itself writes; of no meaning here, but expected */
 #define ROWS_A_DRAIN  1024
-#define PLACES_NS     6 /* of milliseconds */
+#define REUSES_MAX    64 /* owners of one tid that a counter is looked for among */
+#define PLACES_NS     6	 /* of milliseconds */
 
 /* Where the line between samples of unknown time is drawn: one a millisecond, as Firefox Profiler's own importer of folded
  * stacks does. */
@@ -766,20 +769,39 @@ static void put_threads(struct writer *writer)
 	json_end_array(&writer->json);
 }
 
+static uint64_t place_key(int64_t pid, int64_t tid)
+{
+	int64_t parts[] = {pid, tid};
+	return hash64(parts, sizeof(parts));
+}
+
+/* The place of the first thread of each pid and tid. */
+static int find_places(const struct writer *writer, struct map64 *places)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < writer->threads.count; i++) {
+		const struct sample_thread *thread = &writer->threads.items[i];
+		if (thread->has_pid && thread->has_tid && !thread->reuse)
+			r = map64_put(places, place_key(thread->pid, thread->tid), i);
+	}
+	return r;
+}
+
 /* Of a thread its own place, of a process that of its main thread, or of the first there is. */
-static size_t place_of_counter(const struct writer *writer, const struct profile_counter *counter)
+static size_t place_of_counter(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
 {
 	const struct profile_thread *of = &writer->profile->markers->threads[counter->thread];
-	int64_t tid = counter->thread ? of->tid : counter->pid;
-	size_t place = 0;
-	for (size_t i = 0; i < writer->threads.count; i++) {
-		const struct sample_thread *thread = &writer->threads.items[i];
-		if (counter->thread && thread->marked == counter->thread)
+	uint64_t place = 0;
+	if (!map64_get(places, place_key(counter->pid, counter->thread ? of->tid : counter->pid), &place))
+		return 0;
+	/* Those who had its tid after it stand behind it; a file may say that there were many. */
+	for (size_t i = (size_t)place; counter->thread && i < writer->threads.count && i - place < REUSES_MAX; i++) {
+		if (writer->threads.items[i].marked == counter->thread)
 			return i;
-		if (thread->has_pid && thread->has_tid && thread->pid == counter->pid && thread->tid == tid && !thread->reuse)
-			place = i;
+		if (writer->threads.items[i].tid != of->tid)
+			break;
 	}
-	return place;
+	return (size_t)place;
 }
 
 static void put_counters(struct writer *writer)
@@ -787,11 +809,15 @@ static void put_counters(struct writer *writer)
 	const struct profile_markers *markers = writer->profile->markers;
 	if (profile_counter_count(writer->profile) == 0)
 		return;
+	_cleanup_(map64_release) struct map64 places;
+	map64_init(&places);
+	if (writer->error == 0 && find_places(writer, &places) < 0)
+		writer->error = -ENOMEM;
 	json_key(&writer->json, "counters");
 	json_begin_array(&writer->json);
 	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
-		firefox_put_counter(&writer->markers, i, place_of_counter(writer, &markers->counters[i]), writer->version,
-				    &writer->json);
+		firefox_put_counter(&writer->markers, i, place_of_counter(writer, &places, &markers->counters[i]),
+				    writer->version, &writer->json);
 		drain(writer);
 	}
 	json_end_array(&writer->json);
