@@ -433,18 +433,33 @@ static int take_rest(struct marks *marks, struct error *err)
 	return r;
 }
 
-int marks_stop(struct marks *marks, struct profile *to, struct error *err)
+/* Markers are often more than samples, and twice as many for a moment would be too many. */
+static int unite(struct marks *marks, struct profile **profile, struct error *err)
 {
+	struct profile *own = marks->output.profile;
+	if (marks->output.stats.markers + marks->output.stats.rows > (*profile)->sample_count) {
+		int r = profile_merge(own, *profile, false, err);
+		if (r < 0)
+			return r;
+		profile_free(*profile);
+		*profile = own;
+		marks->output.profile = NULL;
+		return 0;
+	}
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
+	int r = profile_copy_new(*profile, own, &copy, err);
+	return r < 0 ? r : profile_copy_markers(*profile, own, copy, err);
+}
+
+int marks_stop(struct marks *marks, struct profile **profile, struct error *err)
+{
 	join_thread(marks);
 	int r = marks->result;
 	if (r < 0)
 		*err = marks->problem;
 	else
 		r = take_rest(marks, err);
-	if (r == 0)
-		r = profile_copy_new(to, marks->output.profile, &copy, err);
-	return r < 0 ? r : profile_copy_markers(to, marks->output.profile, copy, err);
+	return r < 0 ? r : unite(marks, profile, err);
 }
 
 void marks_get_stats(const struct marks *marks, struct marks_stats *ret)

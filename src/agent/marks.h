@@ -49,9 +49,9 @@ const char *marks_recorder_name(const struct marks *marks);
 /* Before marks_start(). -E2BIG beyond 1024. */
 int marks_follow(struct marks *marks, pid_t pid, struct error *err);
 int marks_start(struct marks *marks, struct error *err);
-/* Switches the markers off, takes what is left, and adds all to the profile. Times of its markers are on the same clock as
- * time_now_ns(). Once. */
-int marks_stop(struct marks *marks, struct profile *to, struct error *err);
+/* Switches the markers off, takes what is left, and adds all to the profile, or that to all, whichever is less to move:
+ * *profile may be another one afterwards. Times of its markers are on the same clock as time_now_ns(). Once. */
+int marks_stop(struct marks *marks, struct profile **profile, struct error *err);
 void marks_get_stats(const struct marks *marks, struct marks_stats *ret); /* after marks_stop() */
 struct marks *marks_free(struct marks *marks);				  /* NULL allowed; stops; returns NULL */
 DEFINE_CLEANUP_POINTER(marks_free, struct marks);

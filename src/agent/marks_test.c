@@ -48,7 +48,7 @@ static struct profile *collect(const char *what, const char *count, bool announc
 	assert_int_equal(marks_start(marks, NULL), 0);
 	assert_int_equal(write(go[1], "g", 1), 1);
 	assert_int_equal(waitpid(child, ret_status, 0), child);
-	assert_int_equal(marks_stop(marks, profile, NULL), 0);
+	assert_int_equal(marks_stop(marks, &profile, NULL), 0);
 	marks_get_stats(marks, ret_stats);
 	marks_free(marks);
 	close(go[0]);
@@ -334,7 +334,7 @@ static void stop(struct marks *marks, struct marks_stats *ret)
 {
 	struct profile *profile;
 	assert_int_equal(profile_new(&profile, NULL), 0);
-	assert_int_equal(marks_stop(marks, profile, NULL), 0);
+	assert_int_equal(marks_stop(marks, &profile, NULL), 0);
 	marks_get_stats(marks, ret);
 	marks_free(marks);
 	profile_free(profile);
@@ -383,7 +383,7 @@ static void test_nobody(void **state)
 	assert_int_equal(marks_new(false, &marks, NULL), 0);
 	assert_true(strlen(marks_recorder_name(marks)) > 10);
 	assert_int_equal(marks_start(marks, NULL), 0);
-	assert_int_equal(marks_stop(marks, profile, NULL), 0);
+	assert_int_equal(marks_stop(marks, &profile, NULL), 0);
 	marks_get_stats(marks, &stats);
 	assert_int_equal(stats.markers + stats.processes, 0);
 	assert_null(profile->markers);

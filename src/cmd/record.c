@@ -195,7 +195,7 @@ static void report(const struct record *record)
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
 		(double)(time_monotonic_ns() - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
 	report_walks(&stats.unwind);
-	record_markers_report(&record->markers);
+	record_markers_report(&record->markers, record->output, record->format);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		incomplete += stats.samples_lost[i];
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)
@@ -249,7 +249,7 @@ static int run_record(struct record *record, struct error *err)
 		return -EPIPE;
 	r = agent_run(record->running, record->duration_ns ? record->started_ns + record->duration_ns : 0, err);
 	if (!r)
-		r = record_markers_stop(&record->markers, record->profile, err);
+		r = record_markers_stop(&record->markers, &record->profile, err);
 	if (r)
 		return r;
 	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)

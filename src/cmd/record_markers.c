@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "format/format.h"
 #include "profile/markers.h"
 
 static void give_up(struct record_markers *markers, const struct error *err)
@@ -47,19 +48,21 @@ static int add_type(struct profile *profile, struct error *err)
 	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
 }
 
-int record_markers_stop(struct record_markers *markers, struct profile *to, struct error *err)
+int record_markers_stop(struct record_markers *markers, struct profile **profile, struct error *err)
 {
 	if (!markers->marks)
 		return 0;
-	int r = marks_stop(markers->marks, to, err);
+	int r = marks_stop(markers->marks, profile, err);
 	marks_get_stats(markers->marks, &markers->stats);
-	if (r == 0 && to->sample_type_count == 0 && profile_marker_count(to) > 0)
-		r = add_type(to, err);
+	if (r == 0 && (*profile)->sample_type_count == 0 && profile_marker_count(*profile) > 0)
+		r = add_type(*profile, err);
 	return r;
 }
 
-void record_markers_report(const struct record_markers *markers)
+void record_markers_report(const struct record_markers *markers, const char *output, const char *format)
 {
+	const struct format *written = format ? format_by_name(format) : format_by_extension(output);
+	bool is_held = written && (written->holds & FORMAT_HOLDS_MARKERS);
 	const struct marks_stats *stats = &markers->stats;
 	const struct {
 		uint64_t count;
@@ -73,8 +76,9 @@ void record_markers_report(const struct record_markers *markers)
 	};
 	char count[2][TEXT_NUMBER_MAX];
 	if (stats->processes)
-		fprintf(stderr, "  markers: %s of %s processes\n", text_format_count(stats->markers + stats->rows, count[0]),
-			text_format_count(stats->processes, count[1]));
+		fprintf(stderr, "  markers: %s of %s processes%s\n", text_format_count(stats->markers + stats->rows, count[0]),
+			text_format_count(stats->processes, count[1]),
+			is_held ? "" : ", for which this format has no place; write .firefox.json");
 	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
 		if (losses[i].count)
 			fprintf(stderr, "  %s %s\n", text_format_count(losses[i].count, count[0]), losses[i].what);

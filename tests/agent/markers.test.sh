@@ -22,6 +22,8 @@ for version in 62 70 75; do
 done
 expect "other formats say that they have no place for them" 0 '6 markers; 1 counters' "$WICK" convert "$work/m.firefox.json" -o "$work/m.pb.gz"
 
+expect "so does a recording" 0 'markers: 16 of 1 processes, for which this format has no place' "$WICK" record -o "$work/m.pb.gz" -- "$marks" all
+
 record "without markers there are none" 'written to' --no-markers -d 1 -- "$marks" spin 200
 check "and none are in the file" seen "$work/m.firefox.json" count inner=0
 
