@@ -58,7 +58,7 @@ static __always_inline void wait_begins(void *ctx, struct task_struct *task, __u
 	__u32 tgid = task->tgid;
 	struct abi_ring *ring;
 
-	if (filter_on && !bpf_map_lookup_elem(&filter, &tgid))
+	if (!is_followed(task, tgid))
 		return;
 	ring = wait_ring(6, &used);
 	if (!ring)

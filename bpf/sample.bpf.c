@@ -25,6 +25,7 @@ const volatile __u32 seen_mask = 0;  /* slots of `seen` - 1 */
 const volatile __u32 chunk_mask = 0; /* chunks of the heap - 1; a power of two */
 const volatile __u64 hash_seed = 0;  /* random, so that nobody can build stacks whose hashes meet */
 const volatile bool filter_on = false;
+const volatile bool filter_by_cgroup = false; /* besides */
 const volatile bool kernel_stacks = true;
 const volatile bool cgroup_v1 = false;
 const volatile bool capture = false; /* every sample has a tail, from its leaf on: for tests */
@@ -69,6 +70,13 @@ struct {
 	__type(value, __u64);
 } filter SEC(".maps");
 __u64 filter_full = 0; /* forked children that found no room in `filter` */
+/* The ids of control groups whose processes are let through, too, as long as they are there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, __u8);
+} filter_cgroups SEC(".maps");
 
 /* Rung when a ring becomes half full. */
 struct {
@@ -292,6 +300,19 @@ static __always_inline __u64 sample_cgroup(struct task_struct *task)
 				      (void *)set + bpf_core_field_offset(set->subsys) + index * sizeof(void *));
 	}
 	return BPF_CORE_READ(state, cgroup, kn, id);
+}
+
+/* Whether the filter lets a process through. */
+static __always_inline bool is_followed(struct task_struct *task, __u32 tgid)
+{
+	__u64 cgroup;
+
+	if (!filter_on || bpf_map_lookup_elem(&filter, &tgid))
+		return true;
+	if (!filter_by_cgroup)
+		return false;
+	cgroup = sample_cgroup(task);
+	return bpf_map_lookup_elem(&filter_cgroups, &cgroup);
 }
 
 /* What a sample's stacks come to. Leaves and hashes are 0 where there is none. */
@@ -619,7 +640,8 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	if (ctx->sample_period == *(volatile __u64 *)&ignored_period_ns)
 		return 0;
-	if (filter_on && !bpf_map_lookup_elem(&filter, &tgid))
+	task = (struct task_struct *)bpf_get_current_task();
+	if (!is_followed(task, tgid))
 		return 0;
 	ring = ring_open(&used, ABI_COUNT_RING_FULL);
 	if (!ring)
@@ -627,7 +649,6 @@ int sample(struct bpf_perf_event_data *ctx)
 	stacks.position = ring->head;
 	stacks.user_leaf = in_kernel ? 0 : ip;
 	stacks.kernel_leaf = in_kernel && kernel_stacks ? ip : 0;
-	task = (struct task_struct *)bpf_get_current_task();
 	take_stacks(ctx, ctx, ring, task, tgid, used, in_kernel && kernel_stacks, &stacks);
 	append_sample(ring, now, value ? value : ctx->sample_period, ABI_CPU, ids, task, &stacks);
 	ring->counters[ABI_COUNT_SAMPLES]++;

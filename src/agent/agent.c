@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/agent_int.h"
+#include "agent/targets.h"
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -24,6 +25,7 @@
 #define FREQUENCY_MAX_HZ     10000u
 #define FLUSH_DEFAULT_NS     (10 * NS_PER_S)
 #define EVENT_RING_BYTES     131072u
+#define OWN_RING_BYTES	     524288u /* what users may lock by default, for each CPU */
 #define EVENT_RING_BYTES_MAX (1u << 20)
 #define FILTER_MAX	     16384u
 #define CHAIN_FRAMES_MAX     262144u /* 2 MiB */
@@ -65,6 +67,11 @@ static size_t round_up_power(uint64_t value, size_t least, size_t most)
 	return power;
 }
 
+static bool is_filtered(const struct agent_options *options)
+{
+	return options->pids || options->cgroup_count;
+}
+
 /* Half of a ring holds the samples of a flush interval; a few chains an interval come on top once a stack is known. At high
  * rates the ring is drained between flushes. */
 static void size_sampler(const struct agent *agent, const struct agent_options *options, struct sampler_options *ret)
@@ -86,7 +93,8 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 		.ring_bytes = round_up_power(ring, options->ring_bytes ? SAMPLER_RING_BYTES_MIN : RING_BYTES_LEAST,
 					     SAMPLER_RING_BYTES_MAX),
 		.seen_slots = round_up_power(samples * cpu_set_count(&agent->online), 4096, 1u << 18),
-		.filter_max = options->pids ? FILTER_MAX : 0,
+		.filter_max = is_filtered(options) ? FILTER_MAX : 0,
+		.filter_cgroups_max = options->cgroup_count ? TARGET_CGROUPS_MAX : 0,
 		.no_kernel = options->no_kernel,
 		.cycles = options->cycles,
 		.cgroup_v1 = agent->cgroups.v1,
@@ -105,8 +113,12 @@ static int check_options(const struct agent_options *options, struct error *err)
 	if (options->frequency_hz > FREQUENCY_MAX_HZ)
 		return error_set(err, -EINVAL, "a sampling frequency of %u Hz is too high; the most is %u Hz",
 				 options->frequency_hz, FREQUENCY_MAX_HZ);
-	if (options->wall && (!options->pids || options->off_cpu_chance))
+	if (options->wall && (!is_filtered(options) || options->off_cpu_chance))
 		return error_set(err, -EINVAL, "a wall-clock profile is of certain processes, and by itself");
+	if (options->own &&
+	    (!options->pids || options->cgroup_count || options->wall || options->off_cpu_chance || options->process_stats))
+		return error_set(err, -EPERM,
+				 "without privileges only the CPU time of certain processes of one's own can be recorded");
 	if (options->flush_interval_ns < 0)
 		return error_set(err, -EINVAL, "the flush interval is negative");
 	if (options->pid_count > FILTER_MAX)
@@ -124,6 +136,13 @@ static int watch(struct agent *agent, int fd, uint32_t tag, struct error *err)
 	return 0;
 }
 
+static const char *second_type(const struct agent_options *options)
+{
+	if (options->wall)
+		return options->timed ? "cpu" : NULL;
+	return options->off_cpu_chance && options->one_profile ? "off_cpu" : NULL;
+}
+
 static int init_windows(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	agent->window = (struct window){
@@ -133,16 +152,19 @@ static int init_windows(struct agent *agent, const struct agent_options *options
 		.cgroups = &agent->cgroups,
 		.labels = &agent->labels,
 		.relabel = options->relabel,
-		.types = {options->wall ? "wall" : "cpu", options->off_cpu_chance && options->one_profile ? "off_cpu" : NULL},
+		.types = {options->wall ? "wall" : "cpu", second_type(options)},
+		.is_timed = options->timed,
+		.cpu_is_second = options->wall && options->timed,
 		.period_ns = NS_PER_S / agent->frequency_hz,
 	};
 	agent->wait_window = agent->window;
 	agent->wait_window.types[0] = "off_cpu";
 	agent->wait_window.types[1] = NULL;
+	agent->wait_window.cpu_is_second = false;
 	agent->wait_window.period_ns = 1;
 	agent->run_once = options->run_once;
 	agent->wait_is_separate = options->off_cpu_chance && !options->one_profile;
-	agent->wait_column = agent->window.types[1] != NULL;
+	agent->wait_column = !options->wall && agent->window.types[1] != NULL;
 	agent->wait_chance = options->wall ? ABI_CHANCE_ALWAYS : options->off_cpu_chance;
 	agent->wait_least_ns = options->wall ? 0 : options->off_cpu_least_ns;
 	waits_init(&agent->waits);
@@ -172,6 +194,17 @@ static int init_tables(struct agent *agent, const struct agent_options *options,
 	if (agent->epoll_fd < 0 || agent->stop_fd < 0)
 		return error_set_errno(err, -errno, "cannot start the agent");
 	return watch(agent, agent->stop_fd, TAG_STOP, err);
+}
+
+static void get_counters(const struct agent *agent, struct sampler_counters *ret)
+{
+	if (agent->sampler) {
+		sampler_get_counters(agent->sampler, ret);
+		return;
+	}
+	*ret = (struct sampler_counters){.cpus = cpu_set_count(&agent->online)};
+	ret->counters[ABI_COUNT_SAMPLES] = agent->own->samples;
+	ret->counters[ABI_COUNT_RING_FULL] = agent->own->lost;
 }
 
 /* CLOCK_MONOTONIC time of programs and process. */
@@ -215,8 +248,24 @@ static int start_waits(struct agent *agent, const struct agent_options *options,
 	return r < 0 ? error_nomem(err) : 0;
 }
 
+static int follow_cgroup(void *context, uint64_t id, const char *path)
+{
+	(void)path;
+	return sampler_add_cgroup(context, id, NULL);
+}
+
+static int follow_cgroups(struct agent *agent, struct error *err)
+{
+	int r = !agent->sampler ? 0
+				: target_cgroups_each(agent->followed_cgroups, agent->followed_cgroup_count, follow_cgroup,
+						      agent->sampler);
+	return r < 0 ? error_set_errno(err, r, "cannot follow the control groups; the most are %u, with those below them",
+				       TARGET_CGROUPS_MAX)
+		     : 0;
+}
+
 /* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
-static int start(struct agent *agent, const struct agent_options *options, struct error *err)
+static int start_sampler(struct agent *agent, const struct agent_options *options, struct error *err)
 {
 	struct sampler_options sampling;
 
@@ -235,16 +284,42 @@ static int start(struct agent *agent, const struct agent_options *options, struc
 		r = events_set_cpus(agent->events, &agent->online, agent->epoll_fd, TAG_EVENTS, err);
 	for (size_t i = 0; i < options->pid_count && r == 0; i++)
 		r = sampler_add_pid(agent->sampler, options->pids[i], err);
+	return r < 0 ? r : follow_cgroups(agent, err);
+}
+
+/* Here events and samples come together: what is known of a process before its first one is read from /proc then. */
+static int start_own(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	if (own_new(&agent->own) < 0)
+		return error_nomem(err);
+	int r = unwinder_new(NULL, &agent->binaries, &agent->processes, options->cache_directory, &agent->unwinder, err);
+	if (r == 0)
+		r = events_new_own(OWN_RING_BYTES, agent->frequency_hz, &agent->online, agent->epoll_fd, TAG_EVENTS,
+				   &agent->events, err);
+	if (r == 0)
+		r = agent_add_pid(agent, options->pids[0], err);
+	for (size_t i = 1; i < options->pid_count && r == 0; i++) {
+		r = agent_add_pid(agent, options->pids[i], err);
+		r = r == -EPERM ? 0 : r;
+	}
+	return r;
+}
+
+static int start(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	int r = options->own ? start_own(agent, options, err) : start_sampler(agent, options, err);
 	if (r == 0)
 		r = process_table_snapshot(&agent->processes, err);
 	if (r < 0)
 		return r;
 	process_table_check(&agent->processes);
-	agent->cursors = mem_alloc_array(2 * (size_t)sampler_cpu_limit(agent->sampler), sizeof(*agent->cursors));
+	agent->cursors =
+		mem_alloc_array(agent_sample_cpus(agent) + (size_t)events_cpu_limit(agent->events), sizeof(*agent->cursors));
 	if (!agent->cursors)
 		return error_nomem(err);
-	r = sampler_set_cpus(agent->sampler, &agent->online, err);
-	if (r == 0)
+	if (agent->sampler)
+		r = sampler_set_cpus(agent->sampler, &agent->online, err);
+	if (r == 0 && agent->sampler)
 		r = start_waits(agent, options, err);
 	agent->window_start_ns = time_monotonic_ns();
 	agent->drained_ns = agent->window_start_ns;
@@ -269,6 +344,43 @@ static int start_process_stats(struct agent *agent, const struct agent_options *
 		return error_nomem(err);
 	if (r < 0)
 		no_process_stats(agent, &why);
+	return 0;
+}
+
+/* Profiles are worth having without these, too. */
+static void no_counters(struct agent *agent, const struct error *why)
+{
+	agent->counters = counters_free(agent->counters);
+	pthread_mutex_lock(&agent->stats_lock);
+	snprintf(agent->stats.counters_problem, sizeof(agent->stats.counters_problem), "%s", why->message);
+	pthread_mutex_unlock(&agent->stats_lock);
+}
+
+static int start_counters(struct agent *agent, const struct agent_options *options, struct error *err)
+{
+	struct error why = {0};
+
+	if (!options->counters_interval_ns)
+		return 0;
+	int r = counters_new(agent->cgroups.v1, options->own, options->counters_interval_ns, &agent->counters, &why);
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r < 0)
+		no_counters(agent, &why);
+	for (size_t i = 0; i < options->pid_count && agent->counters; i++)
+		counters_follow(agent->counters, options->pids[i]);
+	return 0;
+}
+
+static int read_counters(struct agent *agent, struct error *err)
+{
+	struct error why = {0};
+	int r = counters_read(agent->counters, &why);
+
+	if (r == -ENOMEM)
+		return error_nomem(err);
+	if (r < 0)
+		no_counters(agent, &why);
 	return 0;
 }
 
@@ -302,16 +414,21 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 	agent->sink = *sink;
 	agent->frequency_hz = options->frequency_hz ? options->frequency_hz : FREQUENCY_DEFAULT_HZ;
 	agent->flush_interval_ns = options->flush_interval_ns;
+	agent->waits_for_exec = options->at_exec && options->pid_count ? options->pids[0] : 0;
+	agent->followed_cgroups = options->cgroups;
+	agent->followed_cgroup_count = options->cgroup_count;
 	agent->jitter = (uint64_t)time_now_ns();
 	r = init_tables(agent, options, err);
 	if (r == 0)
 		r = start(agent, options, err);
 	if (r == 0)
 		r = start_process_stats(agent, options, err);
+	if (r == 0)
+		r = start_counters(agent, options, err);
 	if (r < 0)
 		return explain(r, err);
 	struct sampler_counters counters;
-	sampler_get_counters(agent->sampler, &counters);
+	get_counters(agent, &counters);
 	governor_init(&agent->governor, options->budget, agent->frequency_hz, time_monotonic_ns(), own_cost_ns(&counters));
 	fill_stats(agent, &counters);
 	malloc_trim(0); /* libbpf read all of the kernel's BTF, and let go of it */
@@ -331,7 +448,9 @@ struct agent *agent_free(struct agent *agent)
 	binaries_release(&agent->binaries);
 	sampler_free(agent->sampler);
 	events_free(agent->events);
+	own_free(agent->own);
 	process_stats_free(agent->process_stats);
+	counters_free(agent->counters);
 	window_release(&agent->window);
 	window_release(&agent->wait_window);
 	waits_release(&agent->waits);
@@ -347,6 +466,11 @@ struct agent *agent_free(struct agent *agent)
 
 int agent_add_pid(struct agent *agent, pid_t pid, struct error *err)
 {
+	if (agent->own) {
+		int r = events_add_process(agent->events, pid, pid == agent->waits_for_exec, err);
+		agent->own->refused += r == -EPERM;
+		return r;
+	}
 	return sampler_add_pid(agent->sampler, pid, err);
 }
 
@@ -425,6 +549,8 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->bpf_run_count = counters->run_count;
 	stats->relabel_dropped = agent->window.relabel_dropped + agent->wait_window.relabel_dropped;
 	stats->processes = agent->processes.by_pid.count;
+	stats->own_refused = agent->own ? agent->own->refused : 0;
+	stats->counters_left_out = agent->counters ? agent->counters->left_out : 0;
 	stats->mappings = agent->processes.mapping_count;
 	stats->binaries = agent->binaries.used;
 	stats->cpus_online = counters->cpus;
@@ -432,7 +558,7 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->frequency_asked_hz = agent->frequency_hz;
 	stats->cost_share = agent->governor.share;
 	stats->rate_changes = agent->governor.changes;
-	snprintf(stats->event, sizeof(stats->event), "%s", sampler_event(agent->sampler));
+	snprintf(stats->event, sizeof(stats->event), "%s", agent->own ? "cpu-clock:u" : sampler_event(agent->sampler));
 	pthread_mutex_unlock(&agent->stats_lock);
 }
 
@@ -459,11 +585,17 @@ static int hand_over_window(struct agent *agent, struct window *window, struct e
 {
 	int64_t duration = agent->drained_ns - agent->window_start_ns;
 	int64_t start_ns = time_now_ns() - (time_monotonic_ns() - agent->window_start_ns);
+	bool counts = window == &agent->window && agent->counters && agent->counters->pending_count;
+	int r = counts ? window_open(window, err) : 0;
+	if (r == 0 && counts)
+		r = counters_move(agent->counters, window->wall_clock_ns, window->profile, err);
+	if (r < 0)
+		return r;
 	_cleanup_(profile_freep) struct profile *profile = window_take(window, start_ns, duration);
 
 	if (!profile)
 		return 0;
-	int r = profile_aggregate(profile, err);
+	r = profile_aggregate(profile, err);
 	if (r == 0 && agent->sink.on_profile)
 		r = agent->sink.on_profile(agent->sink.context, profile, err);
 	return r;
@@ -523,7 +655,7 @@ static int follow_cpus(struct agent *agent, struct error *err)
 {
 	struct cpu_set now;
 
-	if (cpu_set_read("online", &now, NULL) < 0 || memcmp(&now, &agent->online, sizeof(now)) == 0)
+	if (agent->own || cpu_set_read("online", &now, NULL) < 0 || memcmp(&now, &agent->online, sizeof(now)) == 0)
 		return 0;
 	int r = events_set_cpus(agent->events, &now, agent->epoll_fd, TAG_EVENTS, err);
 	if (r == 0)
@@ -536,11 +668,13 @@ static int follow_cpus(struct agent *agent, struct error *err)
 static int keep_house(struct agent *agent, struct error *err)
 {
 	int r = follow_cpus(agent, err);
+	if (r == 0)
+		r = follow_cgroups(agent, err);
 	if (r < 0)
 		return r;
 	if (chains_are_due(&agent->chains) && waits_keep_chains(&agent->waits, &agent->chains) < 0)
 		return error_nomem(err);
-	if (chains_turn(&agent->chains))
+	if (chains_turn(&agent->chains) && agent->sampler)
 		sampler_set_epoch(agent->sampler, agent->chains.tables[0].epoch);
 	/* What ended before the drain before last: its samples are all in. */
 	process_table_reap(&agent->processes, (uint64_t)agent->reaped_ns);
@@ -554,7 +688,7 @@ static int keep_house(struct agent *agent, struct error *err)
 /* A rate that cannot be set stays what it was: the governor tries another one later. */
 static void stay_in_budget(struct agent *agent, const struct sampler_counters *counters)
 {
-	if (!governor_update(&agent->governor, time_monotonic_ns(), own_cost_ns(counters)))
+	if (agent->own || !governor_update(&agent->governor, time_monotonic_ns(), own_cost_ns(counters)))
 		return;
 	double part = (double)agent->governor.hz / agent->frequency_hz;
 	if (sampler_set_frequency(agent->sampler, agent->governor.hz, NULL) == 0)
@@ -582,7 +716,7 @@ static int flush(struct agent *agent, int64_t until_ns, bool is_last, struct err
 	if (r == 0)
 		r = hand_over_processes(agent, window_began, err);
 	agent->flush_number++;
-	sampler_get_counters(agent->sampler, &counters);
+	get_counters(agent, &counters);
 	if (r == 0)
 		r = keep_house(agent, err);
 	if (r == 0 && !is_last)
@@ -660,8 +794,14 @@ static int run(struct agent *agent, int64_t deadline_ns, struct error *err)
 			until = deadline_ns;
 		if (agent->sink.on_idle && now + IDLE_NS < until)
 			until = now + IDLE_NS;
+		if (agent->counters && agent->counters->next_ns < until)
+			until = agent->counters->next_ns;
 		int rings = wait_until(agent, until);
 		now = time_monotonic_ns();
+		if (agent->counters && now >= agent->counters->next_ns)
+			r = read_counters(agent, err);
+		if (r < 0)
+			break;
 		if (now >= next) {
 			r = flush(agent, now - SLACK_NS, false, err);
 			next = now + next_interval_ns(agent);
@@ -678,7 +818,7 @@ int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err)
 	int r = run(agent, deadline_ns, err);
 
 	if (r == 0) {
-		if (agent->run_once)
+		if (agent->run_once && agent->sampler)
 			sampler_stop(agent->sampler);
 		int64_t end = time_monotonic_ns();
 		time_sleep_ns(SLACK_NS);

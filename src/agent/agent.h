@@ -84,21 +84,37 @@ struct agent_options {
 	const pid_t *pids; /* only these processes and what they fork from now on; NULL = all. With agent_add_pid() in mind,
 			      pid_count may be 0 */
 	size_t pid_count;
+	/* Besides: what runs in these control groups or below them (directories, from the root of the file system), whenever it
+	 * came there; groups that are made later are found at the next flush. */
+	char *const *cgroups;
+	size_t cgroup_count;
 	bool no_kernel; /* user stacks only */
-	bool cycles;	/* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
-			   cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
-	double budget;	/* the agent's own cost, as a share of one CPU, above which the rate is lowered; 0 = no limit */
+	/* Without privileges: processes of one's own, by perf events; user space and CPU time only, on the CPUs that are online
+	 * at the start. Needs pids, of which the first must be one that may be sampled; neither control groups, wall, off-CPU
+	 * time nor process_stats. */
+	bool own;
+	bool at_exec;  /* the first of the pids waits for its exec: what it does before does not count */
+	bool cycles;   /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
+			  cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
+	double budget; /* the agent's own cost, as a share of one CPU, above which the rate is lowered; 0 = no limit */
 	/* Off-CPU time (bpf/offcpu.h): the chance, of 2^32, that a wait is looked at (ABI_CHANCE_ALWAYS = all); 0 = none. Waits
 	 * shorter than the least are left out. */
 	uint32_t off_cpu_chance;
 	int64_t off_cpu_least_ns;
 	bool wall; /* CPU time and all time that the threads wait, also for a CPU, as one value; needs pids. off_cpu_chance must
 		      be 0 */
-	bool one_profile;   /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
+	bool one_profile; /* CPU and off-CPU time as two sample types of one profile, instead of a profile each */
+	/* Each sample stays by itself, with its time and the label thread.id. A wait has the time when it began. Of `wall`
+	 * there is a second sample type then, "cpu": what of it the thread ran. */
+	bool timed;
 	bool process_stats; /* what each process used, once a flush */
-	bool run_once;	    /* agent_run() ends sampling: each sample that is counted as taken is then in a profile, or lost */
-	bool measure_bpf;   /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
-	unsigned heap_mib;  /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
+	/* Counters of the processes in pids and of those that are sampled (profile/markers.h): CPU use, context switches,
+	 * memory, CPU frequency, read at this interval; 0 = none. They are in the profiles of CPU (or wall-clock) time, which
+	 * are handed over without samples, too, then. */
+	int64_t counters_interval_ns;
+	bool run_once;	   /* agent_run() ends sampling: each sample that is counted as taken is then in a profile, or lost */
+	bool measure_bpf;  /* keep kernel.bpf_stats on while the agent lives, for agent_stats.bpf_run_ns */
+	unsigned heap_mib; /* kernel memory for unwind tables, a hard limit; rounded up to a power of two; 0 = 32 */
 	const char *cache_directory; /* for unwind tables between runs; NULL = none */
 	size_t ring_bytes,
 		event_ring_bytes;    /* of each CPU, rounded up to powers of two; 0 = by frequency and interval, 128 KiB */
@@ -179,6 +195,9 @@ struct agent_stats {
 	uint64_t process_rows, process_rows_left_out;  /* of process_stats; left out for lack of room */
 	uint64_t process_stats_ns;		       /* CPU time that making them took */
 	char process_stats_problem[ERROR_MESSAGE_MAX]; /* why there are none although they are wanted; "" = all is well */
+	uint64_t own_refused;			       /* processes of others, in agent_options.own */
+	uint64_t counters_left_out;		       /* processes, for lack of room */
+	char counters_problem[ERROR_MESSAGE_MAX];
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
 

@@ -12,9 +12,11 @@
 #include "agent/binary.h"
 #include "agent/cgroups.h"
 #include "agent/chains.h"
+#include "agent/counters.h"
 #include "agent/cpus.h"
 #include "agent/events.h"
 #include "agent/governor.h"
+#include "agent/own.h"
 #include "agent/process.h"
 #include "agent/process_stats.h"
 #include "agent/sampler.h"
@@ -35,7 +37,9 @@ struct agent {
 	unsigned frequency_hz; /* as asked for */
 	int64_t flush_interval_ns;
 
-	struct sampler *sampler;
+	struct sampler *sampler; /* NULL if own is not */
+	struct own *own;	 /* without privileges */
+	pid_t waits_for_exec;	 /* 0 = none */
 	struct unwinder *unwinder;
 	struct events *events;
 	struct cpu_set online;
@@ -46,6 +50,9 @@ struct agent {
 	struct window window;
 	struct window wait_window;	     /* of off-CPU time, if it has a profile of its own */
 	struct process_stats *process_stats; /* NULL = not wanted, or not to be had */
+	char *const *followed_cgroups;	     /* of struct agent_options */
+	size_t followed_cgroup_count;
+	struct counters *counters; /* NULL = as process_stats */
 	struct waits waits;
 	uint32_t wait_chance;
 	int64_t wait_least_ns;
@@ -68,6 +75,11 @@ struct agent {
 	pthread_mutex_t stats_lock;
 	struct agent_stats stats;
 };
+
+static inline unsigned agent_sample_cpus(const struct agent *agent)
+{
+	return agent->sampler ? sampler_cpu_limit(agent->sampler) : 0;
+}
 
 /* drain.c: moves everything up to a time from the rings to the window, in order. Positive if the window became full before. */
 int agent_drain(struct agent *agent, int64_t until_ns, struct error *err);

@@ -6,6 +6,7 @@
  * the caller gives a time a little ago, because a record may become visible shortly after the time that it carries.
  */
 #include "agent/agent_int.h"
+#include "base/time.h"
 
 static bool is_before(const struct drain_cursor *a, const struct drain_cursor *b)
 {
@@ -40,13 +41,19 @@ static bool look(struct agent *agent, struct drain_cursor *cursor)
 	return sample != NULL;
 }
 
+static int take_own_sample(struct agent *agent, const struct event *event, struct error *err);
+
 static int take_event(struct agent *agent, unsigned cpu, struct error *err)
 {
 	struct event event;
 
 	if (!event_ring_next(agent->events, events_ring(agent->events, cpu), &event))
 		return 0;
-	if (event.kind == EVENT_LOST)
+	if (event.kind == EVENT_SAMPLE)
+		return agent->own ? take_own_sample(agent, &event, err) : 0;
+	if (agent->own)
+		own_note(agent->own, &event);
+	else if (event.kind == EVENT_LOST)
 		agent->events_lost += event.lost;
 	return process_table_apply(&agent->processes, &event, err);
 }
@@ -103,11 +110,35 @@ static int take_stacks(struct agent *agent, struct process *process, const struc
 {
 	struct abi_sample other;
 
+	if (process->pid == agent->waits_for_exec && !process->has_execed)
+		return 0;
+	if (agent->counters && !process->has_counters) {
+		counters_follow(agent->counters, process->pid);
+		process->has_counters = true;
+	}
+
 	if (sample->what == ABI_WAIT_BEGINS)
 		return waits_begin(&agent->waits, sample) < 0 ? error_nomem(err) : 0;
 	if (agent->waits.count) /* it runs, so it does not wait: the end was lost */
 		waits_end(&agent->waits, (pid_t)sample->tid, &other);
 	return window_add(&agent->window, process, sample, 0, (int64_t)sample->value, err);
+}
+
+static int take_own_sample(struct agent *agent, const struct event *event, struct error *err)
+{
+	struct process *process;
+	struct abi_sample sample;
+	char comm[sizeof(sample.comm) + 1] = "";
+
+	own_sample(agent->own, event, (uint64_t)NS_PER_S / agent->frequency_hz, &sample);
+	__builtin_memcpy(comm, sample.comm, sizeof(sample.comm));
+	int r = process_table_lookup(&agent->processes, event->pid, event->time_ns, comm, &process, err);
+	if (r == 0 && !comm[0])
+		__builtin_memcpy(sample.comm, process->comm, sizeof(sample.comm));
+	const struct abi_tail *tail = sample.flags & ABI_SAMPLE_TAIL ? &agent->own->tail : NULL;
+	if (r == 0 && unwinder_complete(agent->unwinder, process, &sample, tail, &agent->chains) < 0)
+		r = error_nomem(err);
+	return r < 0 ? r : take_stacks(agent, process, &sample, err);
 }
 
 static int take_sample(struct agent *agent, unsigned cpu, struct error *err)
@@ -141,6 +172,12 @@ static int take_chains(struct agent *agent, struct sample_ring *ring, struct err
 	return 0;
 }
 
+static unsigned agent_cpus(const struct agent *agent)
+{
+	unsigned samples = agent_sample_cpus(agent), events = events_cpu_limit(agent->events);
+	return samples > events ? samples : events;
+}
+
 /* Opens all rings, takes the chains, and makes the heap. Returns how many rings have records. */
 static int open_rings(struct agent *agent, struct error *err)
 {
@@ -148,8 +185,8 @@ static int open_rings(struct agent *agent, struct error *err)
 	size_t count = 0;
 	int r = 0;
 
-	for (unsigned cpu = 0; cpu < sampler_cpu_limit(agent->sampler); cpu++) {
-		struct sample_ring *samples = sampler_ring(agent->sampler, cpu);
+	for (unsigned cpu = 0; cpu < agent_cpus(agent); cpu++) {
+		struct sample_ring *samples = cpu < agent_sample_cpus(agent) ? sampler_ring(agent->sampler, cpu) : NULL;
 		struct event_ring *events = cpu < events_cpu_limit(agent->events) ? events_ring(agent->events, cpu) : NULL;
 		if (samples) {
 			struct drain_cursor cursor = {.cpu = cpu, .is_sample = 1};
@@ -176,8 +213,8 @@ static int open_rings(struct agent *agent, struct error *err)
 
 static void release_rings(struct agent *agent)
 {
-	for (unsigned cpu = 0; cpu < sampler_cpu_limit(agent->sampler); cpu++) {
-		struct sample_ring *samples = sampler_ring(agent->sampler, cpu);
+	for (unsigned cpu = 0; cpu < agent_cpus(agent); cpu++) {
+		struct sample_ring *samples = cpu < agent_sample_cpus(agent) ? sampler_ring(agent->sampler, cpu) : NULL;
 		struct event_ring *events = cpu < events_cpu_limit(agent->events) ? events_ring(agent->events, cpu) : NULL;
 		if (samples)
 			sample_ring_release(samples);

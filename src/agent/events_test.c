@@ -94,6 +94,69 @@ static void test_records_are_decoded(void **state)
 	assert_int_equal(event.device, 0);
 }
 
+#if UNWIND_REGISTERS == 16
+#define KERNEL_REGISTERS 16
+#else
+#define KERNEL_REGISTERS UNWIND_REGISTERS
+#endif
+
+static struct record make_sample(uint64_t abi, uint64_t stack_bytes, uint64_t real)
+{
+	struct record record = {.size = sizeof(struct perf_event_header)};
+
+	put64(&record, 0x401000);
+	put32(&record, 7);
+	put32(&record, 8);
+	put64(&record, 99);
+	put64(&record, abi);
+	for (uint64_t i = 0; abi && i < KERNEL_REGISTERS; i++)
+		put64(&record, 0x100 + i);
+	if (abi) {
+		put64(&record, stack_bytes);
+		for (size_t i = 0; i < 64; i++)
+			put(&record, "S", 1);
+		put64(&record, real);
+	}
+	struct perf_event_header header = {.type = PERF_RECORD_SAMPLE, .size = (uint16_t)record.size};
+	memcpy(record.bytes, &header, sizeof(header));
+	return record;
+}
+
+static void test_samples_are_decoded(void **state)
+{
+	struct record record = make_sample(PERF_SAMPLE_REGS_ABI_64, 64, 40);
+	struct event event;
+
+	assert_true(event_decode(record.bytes, record.size, &event));
+	assert_int_equal(event.kind, EVENT_SAMPLE);
+	assert_true(event.time_ns == 99 && event.pid == 7 && event.tid == 8 && event.sample.ip == 0x401000);
+	assert_true(event.sample.is_64);
+	assert_int_equal(event.sample.stack_bytes, 40);
+	assert_memory_equal(event.sample.stack, "SSSS", 4);
+	assert_int_equal(event.sample.registers[0], 0x100);
+#if UNWIND_REGISTERS == 16 /* the kernel's order is ax, bx, cx, dx, si, di, bp, sp, r8 ... */
+	assert_int_equal(event.sample.registers[3], 0x101);
+	assert_int_equal(event.sample.registers[UNWIND_REGISTER_FP], 0x106);
+	assert_int_equal(event.sample.registers[UNWIND_REGISTER_SP], 0x107);
+	assert_int_equal(event.sample.registers[15], 0x10f);
+#endif
+	record = make_sample(PERF_SAMPLE_REGS_ABI_32, 64, 40);
+	assert_true(event_decode(record.bytes, record.size, &event));
+	assert_false(event.sample.is_64);
+	record = make_sample(PERF_SAMPLE_REGS_ABI_64, 64, 1ull << 40); /* more than there is */
+	assert_true(event_decode(record.bytes, record.size, &event));
+	assert_int_equal(event.sample.stack_bytes, 64);
+	record = make_sample(PERF_SAMPLE_REGS_ABI_64, ~7ull, 40);
+	assert_false(event_decode(record.bytes, record.size, &event));
+}
+
+static void touch(const struct event *event)
+{
+	volatile uint8_t sum = 0;
+	for (size_t i = 0; event->kind == EVENT_SAMPLE && i < event->sample.stack_bytes; i++)
+		sum = (uint8_t)(sum + event->sample.stack[i]);
+}
+
 /* Any record cut short or with its bytes changed is decoded within its bounds or refused. */
 static void test_damaged_records(void **state)
 {
@@ -101,13 +164,17 @@ static void test_damaged_records(void **state)
 
 	srand(4);
 	for (int round = 0; round < 20000; round++) {
-		struct record record = make_map(rand() % 2, "/a/rather/long/path/to/something");
+		struct record record = rand() % 3 ? make_map(rand() % 2, "/a/rather/long/path/to/something")
+						  : make_sample(PERF_SAMPLE_REGS_ABI_64, 64, 64);
 		for (int i = rand() % 4; i > 0; i--)
 			record.bytes[(size_t)rand() % record.size] = (uint8_t)rand();
 		size_t size = (size_t)rand() % (record.size + 1);
 		uint8_t *copy = malloc(size + 1); /* exact, so that the sanitizer sees a step too far */
 		memcpy(copy, record.bytes, size);
-		if (event_decode(copy, size, &event) && event.name)
+		bool good = event_decode(copy, size, &event);
+		if (good)
+			touch(&event);
+		if (good && event.name)
 			assert_true(strlen(event.name) < size);
 		free(copy);
 	}
@@ -192,6 +259,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_records_are_decoded),
+		cmocka_unit_test(test_samples_are_decoded),
 		cmocka_unit_test(test_damaged_records),
 		cmocka_unit_test(test_processes_are_reported),
 	};

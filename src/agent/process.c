@@ -207,6 +207,7 @@ static void apply_comm(struct process_table *table, const struct event *event, s
 			sampler_forget_process(table->sampler, process->pid);
 		process->told = false;
 		process->wanted = false;
+		process->has_execed = true;
 		process->maps = mapping_list_unref(process->maps);
 		process->executable = BINARY_NONE;
 		note_change(table, process, true);
@@ -276,6 +277,9 @@ static int apply_exit(struct process_table *table, const struct event *event, st
 		process->threads--;
 		return 0;
 	}
+	/* The starts of threads may be among the events that were lost. */
+	if (process->lost_seen != table->lost && kill(process->pid, 0) == 0)
+		return 0;
 	return end_process(table, process, event->time_ns);
 }
 

@@ -55,6 +55,8 @@ struct process {
 	size_t reread_at;		/* mappings that make it worth to read the list again, since munmap is not reported */
 	char comm[16];			/* of the main thread */
 	bool told;			/* the kernel side knows its mappings (unwinder.c) */
+	bool has_execed;		/* since it was forked or first read */
+	bool has_counters;		/* it was sampled, and counters.h told of it */
 	bool wanted;			/* it was sampled: the kernel side should know them */
 	bool changed;			/* it is in process_table.changed */
 	uint32_t fruitless;		/* tails in a row that did not help */

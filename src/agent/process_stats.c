@@ -347,6 +347,26 @@ static int take_reading(struct process_stats *stats, struct error *err)
 	return read_list(stats, err);
 }
 
+int process_stats_read(struct process_stats *stats, struct error *err)
+{
+	int r = take_reading(stats, err);
+	return r < 0 ? r : carry_on(stats) < 0 ? error_nomem(err) : 0;
+}
+
+int64_t process_stats_find(const struct process_stats *stats, pid_t pid, const struct process_totals **ret_now,
+			   const struct process_totals **ret_before)
+{
+	const struct process_reading *now = &stats->readings[stats->now], *before = previous(stats);
+
+	*ret_now = find_totals(now, pid);
+	*ret_before = find_totals(before, pid);
+	if (*ret_now && *ret_before && (*ret_now)->started_ns != (*ret_before)->started_ns)
+		*ret_before = NULL;
+	if (*ret_now && (!(*ret_now)->has_leader || (*ret_now)->is_gone || (*ret_now)->has_ended))
+		*ret_now = NULL;
+	return now->time_ns - before->time_ns;
+}
+
 int process_stats_take(struct process_stats *stats, const struct process_table *table, const struct sample_labels *labels,
 		       int64_t start_ns, int64_t duration_ns, struct profile **ret, struct error *err)
 {
@@ -399,14 +419,23 @@ static int load(struct process_stats_source *source, bool cgroup_v1, struct erro
 	return r < 0 ? error_set_errno(err, r, "cannot load the programs that read what processes use") : 0;
 }
 
+struct process_stats *process_stats_new_empty(void)
+{
+	struct process_stats *stats = mem_zalloc(sizeof(*stats));
+
+	if (stats) {
+		map64_init(&stats->readings[0].by_pid);
+		map64_init(&stats->readings[1].by_pid);
+	}
+	return stats;
+}
+
 int process_stats_new(bool cgroup_v1, struct process_stats **ret, struct error *err)
 {
-	_cleanup_(process_stats_freep) struct process_stats *stats = mem_zalloc(sizeof(*stats));
+	_cleanup_(process_stats_freep) struct process_stats *stats = process_stats_new_empty();
 
 	if (!stats)
 		return error_nomem(err);
-	map64_init(&stats->readings[0].by_pid);
-	map64_init(&stats->readings[1].by_pid);
 	stats->source = mem_zalloc(sizeof(*stats->source));
 	if (!stats->source)
 		return error_nomem(err);

@@ -57,6 +57,14 @@ DEFINE_CLEANUP_POINTER(process_stats_free, struct process_stats);
 int process_stats_take(struct process_stats *stats, const struct process_table *table, const struct sample_labels *labels,
 		       int64_t start_ns, int64_t duration_ns, struct profile **ret, struct error *err);
 
+/* A reading alone, and what it says: totals of a process now and at the reading before, NULL where there are none, of the same
+ * owner of the pid. Returns the time in between. */
+int process_stats_read(struct process_stats *stats, struct error *err);
+int64_t process_stats_find(const struct process_stats *stats, pid_t pid, const struct process_totals **ret_now,
+			   const struct process_totals **ret_before);
+/* One that reads nothing by itself: records are added. NULL without memory. */
+struct process_stats *process_stats_new_empty(void);
+
 /* The parts of process_stats_take(), for tests. A reading is begun, gets records, and is compared with the one before. */
 void process_stats_begin(struct process_stats *stats, int64_t time_ns);
 int process_stats_add(struct process_stats *stats, const struct stats_record *record); /* 0 or -ENOMEM */

@@ -37,7 +37,7 @@ void sample_labels_clear(struct sample_labels *labels)
 struct draft {
 	struct relabel_set set;
 	struct context context;
-	char pid[16], parent_pid[16], thread[17];
+	char pid[16], parent_pid[16], tid[16], thread[17];
 };
 
 static void put_resource(const struct sample_labels *labels, struct relabel_set *set)
@@ -110,7 +110,8 @@ static void put_cgroup(struct draft *draft, const char *path)
 /* OpenTelemetry has these as numbers. */
 static bool is_number(const struct relabel_label *label, int64_t *ret)
 {
-	bool is_pid = strcmp(label->name, "process.pid") == 0 || strcmp(label->name, "process.parent_pid") == 0;
+	bool is_pid = strcmp(label->name, "process.pid") == 0 || strcmp(label->name, "process.parent_pid") == 0 ||
+		      strcmp(label->name, "thread.id") == 0;
 	return is_pid && text_parse_i64(label->value, ret, NULL) == 0 && *ret != 0;
 }
 
@@ -181,6 +182,9 @@ static int make_set(struct sample_labels *labels, struct profile *profile, const
 	memcpy(draft.thread, sample->comm, sizeof(sample->comm));
 	draft.thread[sizeof(sample->comm)] = 0;
 	put_process(&draft, labels->binaries, process);
+	snprintf(draft.tid, sizeof(draft.tid), "%u", sample->tid);
+	if (labels->by_thread)
+		relabel_set_put(&draft.set, "thread.id", draft.tid);
 	put_cgroup(&draft, cgroups_path(labels->cgroups, sample->cgroup));
 	int r = labels->relabel ? relabel_draft(labels, &draft, err) : 0;
 	if (r > 0) {
@@ -231,6 +235,8 @@ int sample_labels_add(struct sample_labels *labels, struct profile *profile, con
 	struct sample_labels_key key = {.cgroup = sample->cgroup, .process = process->id, .executable = process->executable};
 	uint32_t set;
 
+	if (labels->by_thread)
+		key.tid = sample->tid;
 	memcpy(key.comm, process->comm, strnlen(process->comm, sizeof(key.comm)));
 	memcpy(key.thread, sample->comm, strnlen(sample->comm, sizeof(key.thread)));
 	uint64_t hash = hash64(&key, sizeof(key));

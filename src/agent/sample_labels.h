@@ -2,8 +2,9 @@
 /*
  * Private to src/agent: the labels of samples.
  *
- * All that a sample's labels depend on is its process, the names of process and thread, the executable and the cgroup; so they
- * are put together, and relabelled, once for each such combination in a window, however many samples there are.
+ * All that a sample's labels depend on is its process, the names of process and thread, the executable and the cgroup, and the
+ * thread itself where that is asked for; so they are put together, and relabelled, once for each such combination in a window,
+ * however many samples there are.
  *
  * Labels that are the same for all samples are the profile's resource, unless a rule of relabelling may touch them: then each
  * sample carries what the rules made of them.
@@ -26,6 +27,7 @@ struct sample_labels_key {
 	uint64_t cgroup;
 	uint32_t process, executable;
 	char comm[16], thread[16];
+	uint32_t tid, padding; /* 0 unless by_thread */
 };
 struct sample_labels_entry {
 	struct sample_labels_key key;
@@ -39,6 +41,7 @@ struct sample_labels {
 	const char *host, *release;
 	const struct labels *given; /* NULL = none */
 	struct relabel *relabel;    /* NULL = none */
+	bool by_thread;		    /* also thread.id */
 
 	struct sample_labels_entry *entries;
 	size_t count, capacity;

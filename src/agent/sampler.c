@@ -233,6 +233,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 	bpf->rodata->chunk_mask = (__u32)(options->heap_bytes / UNWIND_CHUNK_BYTES - 1);
 	bpf->rodata->seen_mask = (__u32)options->seen_slots - 1;
 	bpf->rodata->filter_on = options->filter_max > 0;
+	bpf->rodata->filter_by_cgroup = options->filter_cgroups_max > 0;
 	bpf->rodata->kernel_stacks = !options->no_kernel;
 	bpf->rodata->cgroup_v1 = options->cgroup_v1;
 	bpf->rodata->capture = options->capture;
@@ -252,6 +253,7 @@ static int configure(struct sampler *sampler, const struct sampler_options *opti
 		{bpf->maps.seen, options->seen_slots},
 		{bpf->maps.bell, (size_t)sysconf(_SC_PAGESIZE)},
 		{bpf->maps.filter, options->filter_max ? options->filter_max : 1},
+		{bpf->maps.filter_cgroups, options->filter_cgroups_max ? options->filter_cgroups_max : 1},
 		{bpf->maps.heap, options->heap_bytes / UNWIND_CHUNK_BYTES},
 		{bpf->maps.processes, options->processes_max},
 		{bpf->maps.waits, options->waits_max ? options->waits_max : 1},
@@ -471,6 +473,17 @@ int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err)
 	if (errno == E2BIG)
 		return error_set(err, -E2BIG, "process %d: too many processes are being followed", (int)pid);
 	return error_set_errno(err, -errno, "process %d: cannot add it to the filter", (int)pid);
+}
+
+int sampler_add_cgroup(struct sampler *sampler, uint64_t id, struct error *err)
+{
+	__u8 value = 1;
+
+	if (!bpf_map__update_elem(sampler->bpf->maps.filter_cgroups, &id, sizeof(id), &value, sizeof(value), BPF_ANY))
+		return 0;
+	if (errno == E2BIG)
+		return error_set(err, -E2BIG, "there are too many control groups below those to be recorded");
+	return error_set_errno(err, -errno, "cannot add a control group to the filter");
 }
 
 void sampler_set_wait_chance(struct sampler *sampler, uint32_t chance)

@@ -15,9 +15,10 @@
 
 struct sampler_options {
 	unsigned frequency_hz;
-	size_t ring_bytes; /* a power of two, SAMPLER_RING_BYTES_MIN to _MAX */
-	size_t seen_slots; /* a power of two */
-	size_t filter_max; /* processes; 0 = no filter */
+	size_t ring_bytes;	   /* a power of two, SAMPLER_RING_BYTES_MIN to _MAX */
+	size_t seen_slots;	   /* a power of two */
+	size_t filter_max;	   /* processes; 0 = no filter */
+	size_t filter_cgroups_max; /* control groups beside them; 0 = none; needs filter_max */
 	bool no_kernel;
 	bool cycles; /* by cycle counter if there is one; see sampler.c */
 	bool cgroup_v1;
@@ -64,6 +65,8 @@ bool sampler_is_waiting(struct sampler *sampler, pid_t tid, uint64_t start_ns);
 /* Stops sampling on all CPUs; what is in the rings stays. */
 void sampler_stop(struct sampler *sampler);
 int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err);
+/* By id; without what is below it. */
+int sampler_add_cgroup(struct sampler *sampler, uint64_t id, struct error *err);
 /* Readable when a ring has become half full; sampler_clear_bell() makes it unreadable again. */
 int sampler_bell_fd(const struct sampler *sampler);
 void sampler_clear_bell(struct sampler *sampler);

@@ -22,6 +22,7 @@
 
 #define CACHE_BYTES_MAX	 (256ull << 20)
 #define HEAP_MAPPED_KEEP (1u << 20)
+#define OWN_HEAP_BYTES	 (32u << 20)
 #define SETTLE_NS	 (100 * NS_PER_MS)
 #define QUIET_MAX	 64 /* processes that are looked after; further ones stay quiet until their mappings change */
 #define FRUITLESS_MAX	 8  /* tails in a row that did not help */
@@ -68,6 +69,8 @@ struct unwinder {
 	struct unwind_cache *cache;
 	struct unwind_tables *tables;
 	struct unwind_slot *slots;
+	struct unwind_slot *own_slots; /* without a kernel side; else NULL */
+	uint32_t own_clock;
 	uint64_t hash_seed;
 	uint64_t ticks;
 	int64_t settled_ns;
@@ -81,12 +84,21 @@ int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct proc
 		 const char *cache_directory, struct unwinder **ret, struct error *err)
 {
 	_cleanup_(unwinder_freep) struct unwinder *unwinder = mem_zalloc(sizeof(*unwinder));
-	struct sampler_shared shared;
+	struct sampler_shared shared = {.heap_fd = -1, .heap_bytes = OWN_HEAP_BYTES};
 	struct error why = {0};
 
 	if (!unwinder)
 		return error_nomem(err);
-	sampler_get_shared(sampler, &shared);
+	if (sampler) {
+		sampler_get_shared(sampler, &shared);
+	} else {
+		unwinder->own_slots = mem_zalloc_array(UNWIND_SLOTS_MAX, sizeof(*unwinder->own_slots));
+		if (!unwinder->own_slots)
+			return error_nomem(err);
+		shared.slots = unwinder->own_slots;
+		shared.unwind_clock = &unwinder->own_clock;
+		unwinder->own_clock = 1;
+	}
 	unwinder->sampler = sampler;
 	unwinder->binaries = binaries;
 	unwinder->processes = processes;
@@ -119,6 +131,7 @@ struct unwinder *unwinder_free(struct unwinder *unwinder)
 	unwind_tables_free(unwinder->tables);
 	unwind_cache_close(unwinder->cache);
 	heap_free(unwinder->heap);
+	mem_free(unwinder->own_slots);
 	return mem_free(unwinder);
 }
 
@@ -461,6 +474,8 @@ static void tell(struct unwinder *unwinder, struct process *process)
 	int r = 0;
 
 	process->changed = false;
+	if (!unwinder->sampler)
+		return;
 	if ((!process->wanted && !process->told) || process->exit_ns || process->unknown || !list || !list->count)
 		return;
 	if (!list->place || list->changed)
@@ -492,7 +507,8 @@ void unwinder_update(struct unwinder *unwinder)
 			tell(unwinder, process);
 	}
 	table->changed_count = 0;
-	sampler_allow_tails(unwinder->sampler);
+	if (unwinder->sampler)
+		sampler_allow_tails(unwinder->sampler);
 	/* Released memory waits for two of these. That covers a process that inherited it in the moment before: its fork is
 	 * read by the next drain, and it is told the new place. */
 	if (now - unwinder->settled_ns >= SETTLE_NS) {

@@ -17,7 +17,8 @@
 #include "agent/unwind_tables.h"
 
 struct unwinder;
-/* sampler, binaries and processes must outlive it. cache_directory may be NULL; a cache that cannot be used is done without. */
+/* sampler (NULL = there is no kernel side, all walks are done here), binaries and processes must outlive it. cache_directory
+ * may be NULL; a cache that cannot be used is done without. */
 int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct process_table *processes,
 		 const char *cache_directory, struct unwinder **ret, struct error *err);
 struct unwinder *unwinder_free(struct unwinder *unwinder);

@@ -24,6 +24,7 @@
 #include <sys/utsname.h>
 
 #include "base/alloc.h"
+#include "base/time.h"
 
 #define FRAMES_MAX	   (2 * ABI_FRAMES_MAX + 1)
 #define KERNEL_MAPPING	   "[kernel.kallsyms]"
@@ -42,7 +43,9 @@ int window_init(struct window *window, struct error *err)
 						       .host = window->host,
 						       .release = window->release,
 						       .given = window->labels,
-						       .relabel = window->relabel};
+						       .relabel = window->relabel,
+						       .by_thread = window->is_timed};
+	window->wall_clock_ns = time_now_ns() - time_monotonic_ns();
 	index32_init(&window->index);
 	map64_init(&window->kernel_locations);
 	return 0;
@@ -341,9 +344,13 @@ static int add_new(struct window *window, struct process *process, const struct 
 	uint32_t losses;
 
 	values[place_of(window, column)] = value;
+	if (window->cpu_is_second && sample->what == ABI_CPU)
+		values[place_of(window, 1)] = value;
+	if (window->is_timed)
+		added.time_ns = (int64_t)sample->time_ns + window->wall_clock_ns;
 
 	int r = array_reserve(&window->states, &window->state_capacity, at + 1, SIZE_MAX / sizeof(*window->states));
-	if (r < 0 || index32_reserve(&window->index, 1) < 0)
+	if (r < 0 || (!window->is_timed && index32_reserve(&window->index, 1) < 0))
 		return error_nomem(err);
 	r = sample_labels_add(&window->sample_labels, window->profile, process, sample, &added.labels, err);
 	if (r > 0) {
@@ -357,7 +364,8 @@ static int add_new(struct window *window, struct process *process, const struct 
 	if (r < 0)
 		return r;
 	window->states[at] = (struct sample_state){.key = *key, .losses = losses};
-	index32_add(&window->index, hash, (uint32_t)at);
+	if (!window->is_timed)
+		index32_add(&window->index, hash, (uint32_t)at);
 	count_losses(window, losses);
 	return 0;
 }
@@ -387,6 +395,8 @@ int window_add(struct window *window, struct process *process, const struct abi_
 			return r;
 	}
 	uint64_t hash = hash64(&key, sizeof(key));
+	if (window->is_timed)
+		return add_new(window, process, sample, &key, hash, column, value, err);
 	for (size_t at = index32_first(&window->index, hash); index32_at(&window->index, hash, &at, &id); at++) {
 		struct sample_state *state = &window->states[id];
 		if (memcmp(&state->key, &key, sizeof(key)) != 0)
@@ -398,6 +408,12 @@ int window_add(struct window *window, struct process *process, const struct abi_
 	return add_new(window, process, sample, &key, hash, column, value, err);
 }
 
+int window_open(struct window *window, struct error *err)
+{
+	window->keeps_empty = true;
+	return window->profile ? 0 : start_profile(window, err);
+}
+
 struct profile *window_take(struct window *window, int64_t start_ns, int64_t duration_ns)
 {
 	struct profile *profile = window->profile;
@@ -407,7 +423,9 @@ struct profile *window_take(struct window *window, int64_t start_ns, int64_t dur
 	sample_labels_clear(&window->sample_labels);
 	index32_clear(&window->index);
 	map64_clear(&window->kernel_locations);
-	if (profile && !profile->sample_count) /* all were dropped */
+	bool keeps_empty = window->keeps_empty;
+	window->keeps_empty = false;
+	if (profile && !profile->sample_count && !keeps_empty) /* all were dropped */
 		return profile_free(profile);
 	if (profile) {
 		profile->time_ns = start_ns;

@@ -43,6 +43,10 @@ struct window {
 	char host[65], release[65];
 	const char *types[2]; /* of values, all in ns: "cpu" ...; the first one is also the period's. The second may be NULL */
 	int64_t period_ns;
+	bool is_timed;	       /* samples are not counted together, and have times */
+	bool keeps_empty;      /* since window_open() */
+	bool cpu_is_second;    /* what was run counts in both columns */
+	int64_t wall_clock_ns; /* - CLOCK_MONOTONIC; set once, so that times are in order */
 
 	struct profile *profile;     /* NULL until the first sample */
 	struct sample_state *states; /* by sample */
@@ -66,6 +70,8 @@ static inline bool window_is_full(const struct window *window)
 	return window->profile && window->profile->sample_count >= WINDOW_SAMPLES_MAX;
 }
 /* Hands over the profile, NULL if there were no samples, and starts a new one. start_ns: wall clock. */
+/* Starts a profile, if there is none, to put other things than samples into. It is handed over even if there are none. */
+int window_open(struct window *window, struct error *err);
 struct profile *window_take(struct window *window, int64_t start_ns, int64_t duration_ns);
 
 #endif

@@ -252,6 +252,54 @@ static void test_equal_samples_are_counted(void **state)
 	assert_int_equal(f->window.profile->sample_count, 1);
 }
 
+/* Each by itself, with its time and thread; of wall-clock time what was run counts twice. */
+static void test_timed_samples(void **state)
+{
+	struct fixture *f = *state;
+
+	window_release(&f->window);
+	f->window = (struct window){.sink = &f->sink,
+				    .binaries = &f->binaries,
+				    .chains = &f->chains,
+				    .cgroups = &f->cgroups,
+				    .types = {"wall", "cpu"},
+				    .is_timed = true,
+				    .cpu_is_second = true,
+				    .period_ns = PERIOD_NS};
+	assert_int_equal(window_init(&f->window, NULL), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(add_sample(f, (struct abi_sample){.user_leaf = TEXT_START,
+								   .time_ns = 1000 + i,
+								   .tid = 7 + i / 2,
+								   .what = i == 3 ? ABI_WAIT_BEGINS : ABI_CPU}),
+				 0);
+	struct profile *profile = window_take(&f->window, 1, 2);
+	assert_int_equal(profile->sample_count, 4);
+	assert_int_equal(profile_default_sample_type(profile), 1);
+	assert_string_equal(profile_string(profile, profile->sample_types[1].type), "wall");
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(profile->samples[i].time_ns, f->window.wall_clock_ns + 1000 + (int64_t)i);
+		assert_int_equal(profile->values[2 * i + 1], PERIOD_NS);
+		assert_int_equal(profile->values[2 * i], i == 3 ? 0 : PERIOD_NS);
+	}
+	assert_int_equal(profile->samples[0].labels, profile->samples[1].labels);
+	assert_int_not_equal(profile->samples[1].labels, profile->samples[2].labels);
+	profile_free(profile);
+}
+
+/* A profile that was opened for other things is handed over without samples. */
+static void test_opened(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(window_open(&f->window, NULL), 0);
+	struct profile *profile = window_take(&f->window, 1, 2);
+	assert_non_null(profile);
+	assert_int_equal(profile->sample_type_count, 1);
+	profile_free(profile);
+	assert_null(window_take(&f->window, 1, 2));
+}
+
 static void test_dropped_samples_are_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -464,6 +512,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_jit_code_with_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_equal_samples_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_missing_is_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_timed_samples, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_opened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_dropped_samples_are_counted, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deep_stacks, setup, teardown),
 		cmocka_unit_test(test_memory_runs_out),

@@ -65,7 +65,9 @@ static int lock_in(const struct worker_begin *begin, struct error *err)
 		.on_violation = tell_violation,
 	};
 	offer_to_die();
-	setpriority(PRIO_PROCESS, 0, NICENESS);
+	/* Who starts it at a higher priority waits for it. */
+	if (getpriority(PRIO_PROCESS, 0) >= 0)
+		setpriority(PRIO_PROCESS, 0, NICENESS);
 	int r = sandbox_enter(&limits, err);
 	/* Who died before PR_SET_PDEATHSIG sends no signal. */
 	if (r == 0 && getppid() != begin->parent_pid)

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: sampling without privileges. Perf events of one's own processes take the place of the BPF programs:
+ * they see user space only, and no waits. A sample is the registers and a copy of the stack (events.h), which becomes what the
+ * kernel side leaves behind when it cannot walk at all (struct abi_tail): the unwinder goes on from the leaf.
+ */
+#ifndef WICK_AGENT_OWN_H
+#define WICK_AGENT_OWN_H
+
+#include <linux/types.h>
+
+#include "agent/events.h"
+#include "base/intern.h"
+#include "base/map.h"
+#include "bpf/abi.h"
+
+struct own {
+	struct map64 names; /* tid -> string: names of threads, which samples do not carry */
+	struct intern strings;
+	struct abi_tail tail;
+	uint64_t samples, lost;
+	uint64_t refused; /* processes that may not be sampled */
+};
+int own_new(struct own **ret); /* 0 or -ENOMEM */
+struct own *own_free(struct own *own);
+/* Threads and their names, from an event that is not a sample. */
+void own_note(struct own *own, const struct event *event);
+/* What the kernel side would have said of a sample that stands for so long. *ret has a tail, own->tail, if ABI_SAMPLE_TAIL. */
+void own_sample(struct own *own, const struct event *event, uint64_t value_ns, struct abi_sample *ret);
+
+#endif
