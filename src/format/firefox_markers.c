@@ -180,20 +180,23 @@ void firefox_markers_release(struct firefox_markers *markers)
 	*markers = (struct firefox_markers){0};
 }
 
-int64_t firefox_markers_start_ns(const struct profile *profile)
+static void widen(int64_t ns, int64_t *first, int64_t *last)
+{
+	if (ns > 0 && ns < *first)
+		*first = ns;
+	if (ns > *last)
+		*last = ns;
+}
+
+void firefox_markers_widen(const struct profile *profile, int64_t *first, int64_t *last)
 {
 	const struct profile_markers *markers = profile->markers;
-	int64_t first = INT64_MAX;
 	for (size_t i = 0; markers && i < markers->marker_count; i++) {
-		const struct profile_marker *marker = &markers->markers[i];
-		int64_t ns = marker->phase == PROFILE_MARKER_END ? marker->end_ns : marker->start_ns;
-		if (ns > 0 && ns < first)
-			first = ns;
+		widen(markers->markers[i].start_ns, first, last);
+		widen(markers->markers[i].end_ns, first, last);
 	}
 	for (size_t i = 0; markers && i < markers->row_count; i++)
-		if (markers->rows[i].time_ns > 0 && markers->rows[i].time_ns < first)
-			first = markers->rows[i].time_ns;
-	return first;
+		widen(markers->rows[i].time_ns, first, last);
 }
 
 /* ---- writing ---- */

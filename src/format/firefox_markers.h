@@ -27,8 +27,8 @@ struct firefox_markers {
 /* Puts the texts that it needs into `texts`. -ENOMEM, -E2BIG. */
 int firefox_markers_build(const struct profile *profile, struct intern *texts, struct firefox_markers *ret);
 void firefox_markers_release(struct firefox_markers *markers);
-/* The earliest time of any, INT64_MAX without one. */
-int64_t firefox_markers_start_ns(const struct profile *profile);
+/* *first and *last become the earliest and the latest time of any, if they are not beyond it already. */
+void firefox_markers_widen(const struct profile *profile, int64_t *first, int64_t *last);
 
 /* Objects behind those of frames; the array meta.markerSchema; the fields of one marker; a counter. */
 void firefox_put_marker_categories(const struct firefox_markers *markers, struct json_writer *json);

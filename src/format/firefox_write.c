@@ -53,6 +53,7 @@ struct writer {
 	const struct unit *unit;
 	bool is_timed, is_symbolicated;
 	int64_t start_ns; /* what times are relative to; whole milliseconds */
+	int64_t end_ns;	  /* the latest time of all; 0 = unknown */
 	struct firefox_tables tables;
 	struct sample_threads threads;
 	struct firefox_markers markers;
@@ -913,12 +914,25 @@ static void put_interval(struct writer *writer)
 		json_int(&writer->json, 1);
 }
 
+/* Where a thread has samples the viewer shows the time that they span, without the markers before and behind it, unless it is
+ * told from when to when the profile is. */
+static void put_range(struct writer *writer)
+{
+	bool has_rows = profile_marker_count(writer->profile) || profile_counter_count(writer->profile);
+	if (!has_rows || writer->end_ns <= writer->start_ns || (!writer->is_timed && writer->profile->sample_count))
+		return;
+	put_integer(writer, "profilingStartTime", 0);
+	/* Behind the last, for the end itself is not in a range. */
+	put_integer(writer, "profilingEndTime", (writer->end_ns - writer->start_ns) / NS_PER_MS + 1);
+}
+
 static void put_meta(struct writer *writer)
 {
 	begin_table(writer, "meta");
 	put_interval(writer);
 	json_key(&writer->json, "startTime");
 	json_decimal(&writer->json, writer->start_ns, PLACES_NS);
+	put_range(writer);
 	put_integer(writer, "processType", 0);
 	put_bytes(writer, "product", name_of_profile(writer));
 	put_text(writer, "importedFrom", "Wick");
@@ -983,17 +997,20 @@ static void choose_units(struct writer *writer)
 			writer->cpu_type = i;
 }
 
-static void find_start(struct writer *writer)
+static void find_times(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
-	int64_t first = INT64_MAX;
-	for (size_t i = 0; i < profile->sample_count; i++)
-		if (profile->samples[i].time_ns > 0 && profile->samples[i].time_ns < first)
-			first = profile->samples[i].time_ns;
+	int64_t first = INT64_MAX, last = 0;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		int64_t time_ns = profile->samples[i].time_ns;
+		if (time_ns > 0 && time_ns < first)
+			first = time_ns;
+		if (time_ns > last)
+			last = time_ns;
+	}
 	writer->is_timed = first != INT64_MAX;
-	int64_t marked = firefox_markers_start_ns(profile);
-	if (marked < first)
-		first = marked;
+	firefox_markers_widen(profile, &first, &last);
+	writer->end_ns = last;
 	if (first == INT64_MAX || (profile->time_ns > 0 && profile->time_ns < first))
 		first = profile->time_ns > 0 ? profile->time_ns : 0;
 	writer->start_ns = first - first % NS_PER_MS;
@@ -1039,7 +1056,7 @@ static int prepare(struct writer *writer, const struct format_options *options, 
 	if (r < 0)
 		return r;
 	choose_units(writer);
-	find_start(writer);
+	find_times(writer);
 	r = firefox_tables_build(profile, &writer->tables, err);
 	if (r == 0)
 		r = sample_threads_build(profile, &writer->threads, err);
