@@ -148,6 +148,8 @@ struct buffer;
 int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
 /* Whether that would work, to be told before long work. */
 int output_check(const char *path, const char *format, struct error *err);
+/* What it has a place for (enum format_holds); 0 of drawings. */
+unsigned output_holds(const char *path, const char *format);
 /* Which formats there are, "pprof, otlp or svg"; each fills names and returns it. Extensions: the usual one of each. */
 #define OUTPUT_NAMES_MAX 400
 const char *input_format_names(char names[OUTPUT_NAMES_MAX]);
@@ -163,7 +165,7 @@ void signals_install(void (*stop)(void *context), void *context, bool on_child);
 void signals_reset(void);
 /* SIGHUP calls reload(context), which must be async-signal-safe. */
 void signals_install_reload(void (*reload)(void *context), void *context);
-bool signals_interrupted(void); /* SIGINT or SIGTERM came */
+int signals_interrupted(void); /* the first that came of SIGINT and SIGTERM; 0 = none */
 /* True when stderr is a terminal. */
 bool terminal_is_interactive(void);
 

@@ -147,13 +147,15 @@ const char *unwind_cache_directory(void)
 
 static void (*volatile stop_function)(void *context);
 static void *volatile stop_context;
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted; /* the first signal */
 
 static void on_signal(int number)
 {
 	int saved = errno;
-	if (number != SIGCHLD && interrupted++)
+	if (number != SIGCHLD && interrupted)
 		_exit(128 + number); /* asked twice: do not wait for anything */
+	if (number != SIGCHLD)
+		interrupted = number;
 	if (stop_function)
 		stop_function(stop_context);
 	errno = saved;
@@ -201,9 +203,9 @@ void signals_install_reload(void (*reload)(void *context), void *context)
 	sigaction(SIGHUP, &action, NULL);
 }
 
-bool signals_interrupted(void)
+int signals_interrupted(void)
 {
-	return interrupted != 0;
+	return interrupted;
 }
 
 bool terminal_is_interactive(void)

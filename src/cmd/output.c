@@ -138,6 +138,13 @@ int output_check(const char *path, const char *format, struct error *err)
 	return find_output(path, format, &drawing, &wire, err);
 }
 
+unsigned output_holds(const char *path, const char *format)
+{
+	const struct drawing *drawing;
+	const struct format *wire;
+	return find_output(path, format, &drawing, &wire, NULL) == 0 && wire ? wire->holds : 0;
+}
+
 void output_print_losses(const struct profile *profile, const char *path, const char *format)
 {
 	const struct drawing *drawing;

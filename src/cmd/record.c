@@ -3,59 +3,106 @@
  * wick record: the agent into a file. Everything is merged into one profile as it comes, binaries are kept as symbol tables
  * when they are first seen (they may be gone at the end), and names are given once at the end.
  *
- * A command is started stopped: the child waits on a pipe until its pid is in the agent's filter, then execs, so that its first
- * samples are there.
+ * A command is held back (launch.h): the child waits on a pipe until its pid is in the agent's filter, then execs, so that its
+ * first samples are there. Nothing that is recorded is ever stopped.
  */
 #include "agent/agent.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/targets.h"
 #include "agent/unwind_result.h"
 #include "base/alloc.h"
-#include "base/io.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
+#include "cmd/launch.h"
 #include "cmd/open.h"
 #include "cmd/record_markers.h"
+#include "format/format.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
 #include "symbol/worker.h"
 
 #define FREQUENCY_DEFAULT_HZ 99
 #define FLUSH_NS	     (2 * NS_PER_S)
-#define PIDS_MAX	     256
+#define RING_BYTES	     (1u << 20) /* of each CPU: room for copies of stacks, of which every new process sends some */
+#define COUNTERS_NS	     (100 * NS_PER_MS)
+#define PENDING_MAX	     256
+#define QUIET_NS	     NS_PER_S /* without new binaries: then there is time to read symbols */
+#define LIFE_CHECK_NS	     (NS_PER_S / 2)
+#define RECORDER_NICE	     (-20)
+#define CHILDREN_ROUNDS	     64 /* of looking for more; a tree that grows faster than that is followed as it is */
+
+/* A binary whose symbols are still to be read. */
+struct pending_binary {
+	char build_id[BUILD_ID_HEX_MAX];
+	char *path;
+	int fd;
+};
 
 struct record {
 	struct agent_options agent;
 	const char *output, *format;
 	int64_t duration_ns; /* 0 = until stopped */
-	pid_t pids[PIDS_MAX];
 	struct operands command;
 	bool opens;
 	struct open_options open;
+	struct launch launch;
+	struct target_pids pids;
+	struct target_cgroups cgroups;
+	bool cgroups_were_used; /* there were processes in them */
 
 	struct agent *running;
 	struct symbolizer *symbolizer;
 	struct host_symbols symbols;
 	struct record_markers markers;
 	struct profile *profile;
-	pid_t child;
-	int child_status, go_fd; /* writing to go_fd lets the child exec */
-	int64_t started_ns, progress_ns;
+	struct pending_binary pending[PENDING_MAX];
+	size_t pending_count;
+	int64_t pending_ns; /* when the last one came */
+	int64_t started_ns, ended_ns, progress_ns, life_checked_ns;
+	bool lives; /* as of life_checked_ns */
 };
 
+/* A failure shows as addresses without names; the rest of the profile is as good. */
+static void read_symbols(struct record *record)
+{
+	struct pending_binary *binary = &record->pending[--record->pending_count];
+	symbolizer_offer(record->symbolizer, binary->build_id, binary->path, binary->fd, NULL);
+	fd_closep(&binary->fd);
+	mem_free(binary->path);
+}
+
+/* Symbols take a part of a second to read, and longer where thousands of threads want the CPU, just when new processes want the
+ * agent's attention. So files are only held open here, for they may be gone later. */
 static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
 {
 	struct record *record = context;
-	if (*build_id) /* a failure shows as addresses without names; the rest of the profile is as good */
+	(void)pid;
+	if (!*build_id)
+		return;
+	if (record->pending_count == PENDING_MAX)
+		read_symbols(record);
+	struct pending_binary *binary = &record->pending[record->pending_count];
+	*binary = (struct pending_binary){.path = mem_strdup(path), .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	snprintf(binary->build_id, sizeof(binary->build_id), "%s", build_id);
+	record->pending_count++;
+	record->pending_ns = time_monotonic_ns();
+	if (!binary->path || binary->fd < 0) {
+		record->pending_count--;
+		fd_closep(&binary->fd);
+		mem_free(binary->path);
 		symbolizer_offer(record->symbolizer, build_id, path, fd, NULL);
+	}
 }
 
 static bool on_kernel_symbol(void *context, uint64_t address, struct agent_symbol *ret)
@@ -71,7 +118,7 @@ static bool on_jit_symbol(void *context, const struct agent_jit_address *address
 static int on_profile(void *context, struct profile *profile, struct error *err)
 {
 	struct record *record = context;
-	return profile_merge(record->profile, profile, true, err);
+	return profile_merge(record->profile, profile, !record->agent.timed, err);
 }
 
 static void show_progress(struct record *record)
@@ -88,56 +135,111 @@ static void show_progress(struct record *record)
 		record->output);
 }
 
-static bool processes_live(const struct record *record)
+static bool any_lives(const struct target_pids *pids)
 {
-	for (size_t i = 0; i < record->agent.pid_count; i++) {
-		char path[32];
-		snprintf(path, sizeof(path), "/proc/%d/stat", (int)record->agent.pids[i]);
-		if (access(path, F_OK) == 0)
+	for (size_t i = 0; i < pids->count; i++)
+		if (target_process_lives(pids->items[i]))
 			return true;
-	}
 	return false;
+}
+
+/* Whether there is still something to record: one of the processes that there were at the beginning, or any in the control
+ * groups once there was one. */
+static bool targets_live(struct record *record)
+{
+	_cleanup_(target_pids_release) struct target_pids inside = {0};
+	int64_t now_ns = time_monotonic_ns();
+
+	if (record->lives && now_ns - record->life_checked_ns < LIFE_CHECK_NS)
+		return true;
+	record->life_checked_ns = now_ns;
+	record->lives = any_lives(&record->pids);
+	if (record->lives || !record->cgroups.count)
+		return record->lives;
+	record->lives = target_cgroups_add_pids(&record->cgroups, &inside, NULL) < 0 || any_lives(&inside) ||
+			!record->cgroups_were_used;
+	record->cgroups_were_used = record->cgroups_were_used || inside.count;
+	return record->lives;
 }
 
 static bool on_idle(void *context)
 {
 	struct record *record = context;
 	show_progress(record);
-	if (record->child > 0) {
-		if (waitpid(record->child, &record->child_status, WNOHANG) == record->child)
-			record->child = 0;
-		return record->child != 0;
-	}
-	return !record->agent.pid_count || processes_live(record);
+	if (record->pending_count && time_monotonic_ns() - record->pending_ns >= QUIET_NS)
+		read_symbols(record);
+	if (record->launch.pid)
+		return !launch_has_ended(&record->launch);
+	return !(record->pids.count || record->cgroups.count) || targets_live(record);
 }
 
+/* At a signal. That of a child may be of another one: the worker for symbols is a process, too. */
 static void stop_agent(void *context)
 {
-	agent_stop(context);
+	struct record *record = context;
+	if (signals_interrupted() || launch_has_ended(&record->launch))
+		agent_stop(record->running);
 }
 
-/* Forks a child that will become the command, and waits. */
-static int start_child(struct record *record, struct error *err)
+/* A child may be another user's; that is counted. */
+static int add_pid(struct record *record, pid_t pid, struct error *err)
 {
-	int fds[2];
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set_errno(err, -errno, "cannot make a pipe");
-	record->child = fork();
-	if (record->child < 0)
-		return error_set_errno(err, -errno, "cannot start %s", record->command.items[0]);
-	if (record->child == 0) {
-		char go = 0;
-		io_close(fds[1]);
-		if (io_read(fds[0], &go, 1, "the start pipe", NULL) != 1)
-			_exit(127);
-		execvp(record->command.items[0], record->command.items);
-		fprintf(stderr, "wick record: cannot run %s: %s\n", record->command.items[0], strerror(errno));
-		_exit(127);
+	int r = agent_add_pid(record->running, pid, err);
+	return r == -EPERM && record->agent.own ? 0 : r;
+}
+
+/* What forked before it was followed. */
+static int follow_children(struct record *record, struct error *err)
+{
+	size_t added = record->pids.count ? 1 : 0, known = record->pids.count;
+	int r = 0;
+
+	for (int round = 0; round < CHILDREN_ROUNDS && added && r == 0; round++) {
+		r = target_pids_add_children(&record->pids, &added, err);
+		for (; known < record->pids.count && r == 0 && record->running; known++)
+			r = add_pid(record, record->pids.items[known], err);
 	}
-	io_close(fds[0]);
-	record->go_fd = fds[1];
-	record->pids[record->agent.pid_count++] = record->child;
-	return 0;
+	return r;
+}
+
+/* What exists already, before anything is loaded. */
+static int find_targets(struct record *record, struct error *err)
+{
+	int r = 0;
+
+	if (record->cgroups.count) {
+		size_t before = record->pids.count;
+		r = target_cgroups_add_pids(&record->cgroups, &record->pids, err);
+		record->cgroups_were_used = record->pids.count > before;
+	}
+	if (r == 0)
+		r = follow_children(record, err);
+	if (r == 0 && record->command.count) {
+		r = launch_prepare(&record->launch, err);
+		if (r == 0)
+			r = target_pids_add(&record->pids, record->launch.pid, err);
+	}
+	record->agent.pids = record->pids.items;
+	record->agent.pid_count = record->pids.count;
+	record->agent.cgroups = record->cgroups.paths;
+	record->agent.cgroup_count = record->cgroups.count;
+	return r;
+}
+
+/* What can be done without privileges, and what it takes to have the rest. */
+static int fall_back(struct record *record, const struct agent_sink *sink, struct error *err)
+{
+	struct error why = *err;
+
+	record->agent.own = true;
+	int r = agent_new(&record->agent, sink, &record->running, err);
+	if (r == -EPERM) /* what the user asked for needs them */
+		return error_set(err, r, "%.400s; %.400s", why.message, err->message);
+	if (r == 0)
+		fprintf(stderr,
+			"wick record: without privileges: only the user space of processes of your own is recorded (%s)\n",
+			why.message);
+	return r;
 }
 
 static int open_all(struct record *record, struct error *err)
@@ -158,13 +260,22 @@ static int open_all(struct record *record, struct error *err)
 		r = host_symbols_init(&record->symbols, err);
 	if (r)
 		return r;
-	record_markers_open(&record->markers, record->agent.pid_count == 0 && !record->command.count);
-	if (record->command.count && (r = start_child(record, err)))
+	record_markers_open(&record->markers, !record->pids.count && !record->cgroups.count && !record->command.count);
+	r = find_targets(record, err);
+	if (r)
 		return r;
-	record->agent.pids = record->agent.pid_count ? record->pids : NULL;
+	record->agent.at_exec = record->command.count > 0;
 	record->agent.flush_interval_ns = FLUSH_NS;
+	record->agent.event_ring_bytes = RING_BYTES;
+	if (!record->agent.wall && !record->agent.off_cpu_chance) /* these choose larger ones */
+		record->agent.ring_bytes = RING_BYTES;
 	record->agent.cache_directory = unwind_cache_directory();
-	return agent_new(&record->agent, &sink, &record->running, err);
+	r = agent_new(&record->agent, &sink, &record->running, err);
+	if (r == -EPERM)
+		r = fall_back(record, &sink, err);
+	if (!r && !record->command.count)
+		r = follow_children(record, err);
+	return r;
 }
 
 /* How many user stacks reach their root, and why others do not. */
@@ -193,7 +304,7 @@ static void report(const struct record *record)
 	agent_get_stats(record->running, &stats);
 	fprintf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
-		(double)(time_monotonic_ns() - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
+		(double)(record->ended_ns - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
 	report_walks(&stats.unwind);
 	record_markers_report(&record->markers, record->output, record->format);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
@@ -201,31 +312,62 @@ static void report(const struct record *record)
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)
 		if (stats.samples_lost[i])
 			fprintf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
+	if (stats.own_refused)
+		fprintf(stderr, "  processes that may not be recorded without privileges: %llu\n",
+			(unsigned long long)stats.own_refused);
+	if (stats.counters_left_out)
+		fprintf(stderr, "  processes without counters: %llu\n", (unsigned long long)stats.counters_left_out);
+	if (stats.counters_problem[0])
+		fprintf(stderr, "  no counters: %s\n", stats.counters_problem);
 	host_symbols_get_jit_stats(&record->symbols, &jit);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT; i++)
 		if (jit.problems[i])
 			fprintf(stderr, "  jit %s: %llu\n", jit_problem_names[i], (unsigned long long)jit.problems[i]);
 }
 
-/* The command may outlive the recording (-d, or daemons that it leaves behind are none of ours): wait for it as a shell would.
- */
-static void wait_for_child(struct record *record)
+/* What is missing from the samples stays with them. */
+static int add_losses(const struct record *record, struct error *err)
 {
-	while (record->child > 0 && waitpid(record->child, &record->child_status, 0) < 0 && errno == EINTR &&
-	       !signals_interrupted())
-		;
-	record->child = 0;
-	if (WIFEXITED(record->child_status) && WEXITSTATUS(record->child_status))
-		fprintf(stderr, "wick record: %s ended with status %d\n", record->command.items[0],
-			WEXITSTATUS(record->child_status));
-	else if (WIFSIGNALED(record->child_status))
-		fprintf(stderr, "wick record: %s was ended by signal %d\n", record->command.items[0],
-			WTERMSIG(record->child_status));
+	struct agent_stats stats;
+	char text[128];
+	uint32_t comment;
+	int r = 0;
+
+	agent_get_stats(record->running, &stats);
+	for (size_t i = 0; i < AGENT_LOSS_COUNT && r == 0; i++) {
+		if (!stats.samples_lost[i])
+			continue;
+		snprintf(text, sizeof(text), "wick record: %s: %llu", agent_loss_names[i],
+			 (unsigned long long)stats.samples_lost[i]);
+		r = profile_add_cstring(record->profile, text, &comment, err);
+		if (r == 0)
+			r = profile_add_comment(record->profile, comment, err);
+	}
+	return r;
 }
 
 static const char *record_title(const struct record *record)
 {
 	return record->command.count ? record->command.items[0] : "wick record";
+}
+
+static int write_profile(struct record *record, struct error *err)
+{
+	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)
+		return error_set(
+			err, -ENODATA,
+			"no samples were taken: the process did not use the CPU, or ended too soon%s; nothing was written",
+			record->agent.own ? ", or is a program that is set-user-id or may not be read, which takes "
+					    "privileges"
+					  : "");
+	while (record->pending_count)
+		read_symbols(record);
+	int r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
+	if (!r)
+		r = add_losses(record, err);
+	if (!r)
+		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
+	return r;
 }
 
 /* Gives back what sampling took first: a profile may be looked at for hours. */
@@ -242,40 +384,63 @@ static int run_record(struct record *record, struct error *err)
 	int r = open_all(record, err);
 	if (r)
 		return r;
-	signals_install(stop_agent, record->running, record->command.count != 0);
+	/* Among thousands of threads that want the CPU, the rings must be read in time. No matter if that is not allowed. */
+	int nice_before = getpriority(PRIO_PROCESS, 0);
+	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
+	signals_install(stop_agent, record, record->command.count != 0);
 	record->started_ns = time_monotonic_ns();
-	record_markers_start(&record->markers, record->agent.pids, record->agent.pid_count);
-	if (record->command.count && io_write(record->go_fd, "g", 1, "the start pipe", err))
-		return -EPIPE;
+	record_markers_start(&record->markers, record->pids.items, record->pids.count);
+	if (record->command.count && (r = launch_go(&record->launch, err)))
+		return r;
 	r = agent_run(record->running, record->duration_ns ? record->started_ns + record->duration_ns : 0, err);
+	record->ended_ns = time_monotonic_ns();
+	setpriority(PRIO_PROCESS, 0, nice_before);
+	/* Ctrl-C reaches the command by itself; what was sent to wick alone is meant for both. */
+	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
+		kill(record->launch.pid, SIGTERM);
 	if (!r)
 		r = record_markers_stop(&record->markers, &record->profile, err);
-	if (r)
-		return r;
-	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)
-		return error_set(
-			err, -ENODATA,
-			"no samples were taken: the process did not use the CPU, or ended too soon; nothing was written");
-	r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
-		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
+		r = write_profile(record, err);
 	if (!r)
 		report(record);
 	if (!r && record->opens)
 		r = open_recording(record, err);
-	if (!r && record->command.count)
-		wait_for_child(record);
 	return r;
+}
+
+/* The command goes on for as long as it likes, as under a shell: it may outlive the recording, by -d or because that failed. */
+static int finish(struct record *record, int r, const struct error *err)
+{
+	if (r)
+		cmd_fail("record", err);
+	if (!record->launch.pid)
+		return r ? EXIT_FAILED : EXIT_DONE;
+	launch_release(&record->launch); /* one that still waits ends without having begun */
+	launch_wait(&record->launch);
+	if (record->launch.failed)
+		return record->launch.failed;
+	if (!record->started_ns)
+		return EXIT_FAILED;
+	launch_report(&record->launch);
+	int status = launch_exit_status(&record->launch);
+	return status == EXIT_DONE && r ? EXIT_FAILED : status;
 }
 
 static void record_release(struct record *record)
 {
-	io_close(record->go_fd); /* a child that still waits ends */
 	record_markers_release(&record->markers);
+	launch_release(&record->launch);
+	for (size_t i = 0; i < record->pending_count; i++) {
+		fd_closep(&record->pending[i].fd);
+		mem_free(record->pending[i].path);
+	}
 	agent_free(record->running);
 	symbolizer_free(record->symbolizer);
 	host_symbols_release(&record->symbols);
 	profile_free(record->profile);
+	target_pids_release(&record->pids);
+	target_cgroups_release(&record->cgroups);
 }
 
 static int parse_pids(struct record *record, const struct option_list *list, struct error *err)
@@ -285,30 +450,92 @@ static int parse_pids(struct record *record, const struct option_list *list, str
 		int r = text_parse_u64(list->items[i], &pid, err);
 		if (r || pid == 0 || pid > INT32_MAX)
 			return error_set(err, -EINVAL, "-p: '%.40s' is not a process id", list->items[i]);
-		record->pids[record->agent.pid_count++] = (pid_t)pid;
+		r = target_pids_add(&record->pids, (pid_t)pid, err);
+		if (r)
+			return r;
 	}
-	return record->agent.pid_count == 0 || processes_live(record)
+	return record->pids.count == 0 || any_lives(&record->pids)
 		       ? 0
 		       : error_set(err, -ESRCH, "-p: there is no process %s", list->items[0]);
 }
 
+/* By enum target_kind. */
+#define TARGET_KINDS 3
+static const char *const target_options[TARGET_KINDS] = {"--cgroup", "--container", "--unit"};
+
+static int parse_cgroups(struct record *record, const struct option_list lists[TARGET_KINDS], struct error *err)
+{
+	for (size_t kind = 0; kind < TARGET_KINDS; kind++) {
+		for (size_t i = 0; i < lists[kind].count; i++) {
+			int r = target_cgroups_find(&record->cgroups, (enum target_kind)kind, lists[kind].items[i], err);
+			if (r)
+				return error_prefix(err, r, "%s", target_options[kind]);
+		}
+	}
+	return 0;
+}
+
+/* How the command is to be run. */
+static int parse_launch(struct record *record, const struct option_list *environment, struct error *err)
+{
+	for (size_t i = 0; i < environment->count; i++) {
+		int r = launch_check_variable(environment->items[i], err);
+		if (r)
+			return r;
+	}
+	record->launch.command = record->command.items;
+	record->launch.environment = environment->items;
+	record->launch.environment_count = environment->count;
+	record->launch.output_to_stderr = strcmp(record->output, "-") == 0;
+	return 0;
+}
+
+/* Returns an exit status, or -1 to go on. */
+static int check_usage(const struct record *record, const struct usage *usage, bool all, bool processes)
+{
+	bool command = record->command.count > 0;
+
+	if (all + processes + command != 1)
+		return usage_error(usage, "say what to record: one of -a, -p PID, or -- CMD; or a --cgroup, --container or "
+					  "--unit");
+	if (command && !record->command.after_dashes)
+		return usage_error(usage, "put '--' before the command: wick record -- %s", record->command.items[0]);
+	if (!command && (record->launch.environment_count || record->launch.directory))
+		return usage_error(usage, "--env and --chdir are for a command that is started here");
+	if (record->agent.wall && (all || record->agent.off_cpu_chance))
+		return usage_error(usage, "--wall is of a command or of processes (-p), and without --off-cpu");
+	if (!record->opens && (record->open.listen || record->open.browser))
+		return usage_error(usage, "--listen and --browser are for --open");
+	return -1;
+}
+
+/* What the output has a place for; with --open, Firefox Profiler's format is served, too. */
+static void choose_contents(struct record *record)
+{
+	unsigned holds = output_holds(record->output, record->format);
+	if (record->opens)
+		holds |= format_by_name("firefox")->holds;
+	record->agent.timed = holds & FORMAT_HOLDS_TIMES;
+	record->agent.counters_interval_ns = holds & FORMAT_HOLDS_MARKERS ? COUNTERS_NS : 0;
+}
+
 int cmd_record(int argc, char **argv)
 {
-	_cleanup_(record_release) struct record record = {
-		.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ, .one_profile = true}, .output = "wick.pb.gz", .go_fd = -1};
-	struct option_list pids = {0};
+	_cleanup_(record_release) struct record record = {.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ, .one_profile = true},
+							  .output = "wick.pb.gz",
+							  .launch = {.go_fd = -1, .problem_fd = -1}};
+	struct option_list pids = {0}, cgroups[TARGET_KINDS] = {0}, environment = {0};
 	bool all = false;
 	const char *event = NULL, *off_cpu = NULL;
 	char names[OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160];
 	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s\n(default: wick.pb.gz)",
 		 output_extensions(names));
 	snprintf(help[1], sizeof(help[1]), "format, whatever the extension: %s", output_format_names(names));
-	record.agent.pids = record.pids;
 	const struct option_row options[] = {
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &record.agent.frequency_hz, 1, 10000,
 		 .help = "samples a second and CPU (default: 99)"},
 		{'d', "duration", "SECONDS", OPTION_DURATION, &record.duration_ns,
-		 .help = "stop after this long: 30, 2m (default: when the command\nor the process ends, or Ctrl-C)"},
+		 .help = "stop after this long: 30, 2m (default: when the command\nor all processes have ended, or Ctrl-C)"},
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		{0, "wall", NULL, OPTION_FLAG, &record.agent.wall,
@@ -322,32 +549,44 @@ int cmd_record(int argc, char **argv)
 		{0, "no-markers", NULL, OPTION_FLAG, &record.markers.off,
 		 .help = "without the markers that programs make with libwickmark"},
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
-		{'p', "pid", "PID", OPTION_LIST, &pids, .help = "this process and what it forks; may be repeated"},
+		{'p', "pid", "PID", OPTION_LIST, &pids,
+		 .help = "this process, its children and what they fork; may be\nrepeated, as may the next three"},
+		{0, "cgroup", "PATH", OPTION_LIST, &cgroups[TARGET_CGROUP],
+		 .help = "what runs in this control group or below it"},
+		{0, "container", "ID", OPTION_LIST, &cgroups[TARGET_CONTAINER],
+		 .help = "the container whose id or name begins so"},
+		{0, "unit", "NAME", OPTION_LIST, &cgroups[TARGET_UNIT], .help = "the systemd unit of this name"},
+		{0, "env", "NAME=VALUE", OPTION_LIST, &environment,
+		 .help = "a variable in the command's environment; may be repeated"},
+		{0, "chdir", "DIR", OPTION_TEXT, &record.launch.directory, .help = "where the command runs"},
 		{0}};
 	const struct usage usage = {
 		.verb = "record",
-		.synopsis = "[-F HZ] [-d SECONDS] [-o FILE] (-a | -p PID | -- CMD ARGS...)",
-		.description = "Profiles a command, a running process or the whole machine, and writes a file: pprof,\nOTLP, "
-			       "folded stacks, a flame graph as SVG, or a table of the top functions. Needs root.",
+		.synopsis = "[-F HZ] [-d SECONDS] [-o FILE] (-a | -p PID | --unit NAME | ... | -- CMD ARGS...)",
+		.description =
+			"Profiles a command, running processes, a container, a unit or the whole machine, and writes a "
+			"file:\npprof, OTLP, folded stacks, a flame graph as SVG, or a table of the top functions. Ends as "
+			"the\ncommand ends.",
 		.options = options,
 		.examples = "wick record -o app.svg -- ./app --its-option\nwick record --open -- ./app\nwick record -d 30 -p "
-			    "4242\nwick record -a -d 10 -o - --format top"};
+			    "4242\nwick record --unit nginx -d 10\nwick record -a -d 10 -o - --format top"};
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
-	if (all + (pids.count > 0) + (record.command.count > 0) != 1)
-		return usage_error(&usage, "say what to record: one of -a, -p PID, or -- CMD");
-	if (record.command.count && !record.command.after_dashes)
-		return usage_error(&usage, "put '--' before the command: wick record -- %s", record.command.items[0]);
-	if (record.agent.wall && (all || off_cpu))
-		return usage_error(&usage, "--wall is of a command or of processes (-p), and without --off-cpu");
-	if (!record.opens && (record.open.listen || record.open.browser))
-		return usage_error(&usage, "--listen and --browser are for --open");
 	if (parse_event(event, &record.agent.cycles, &err) ||
 	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) ||
-	    output_check(record.output, record.format, &err) || open_check(&record.open, &err))
+	    output_check(record.output, record.format, &err) || parse_launch(&record, &environment, &err) ||
+	    open_check(&record.open, &err))
 		return usage_error(&usage, "%s", err.message);
+	bool processes =
+		pids.count || cgroups[TARGET_CGROUP].count || cgroups[TARGET_CONTAINER].count || cgroups[TARGET_UNIT].count;
+	int status = check_usage(&record, &usage, all, processes);
+	if (status >= 0)
+		return status;
+	choose_contents(&record);
 	int r = parse_pids(&record, &pids, &err);
 	if (!r)
+		r = parse_cgroups(&record, cgroups, &err);
+	if (!r)
 		r = run_record(&record, &err);
-	return r ? cmd_fail("record", &err) : EXIT_DONE;
+	return finish(&record, r, &err);
 }

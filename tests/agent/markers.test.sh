@@ -20,14 +20,16 @@ for version in 62 70 75; do
 	"$WICK" convert -q "$work/m.firefox.json" -o "$work/again.firefox.json" --format-version "$version" 2>"$work/err" || fail "convert" "$(cat "$work/err")"
 	check "read and written again as version $version they are the same" seen "$work/again.firefox.json" all
 done
-expect "other formats say that they have no place for them" 0 '6 markers; 1 counters' "$WICK" convert "$work/m.firefox.json" -o "$work/m.pb.gz"
+expect "other formats say that they have no place for them" 0 '6 markers; [1-9][0-9]* counters' "$WICK" convert "$work/m.firefox.json" -o "$work/m.pb.gz"
 
 expect "so does a recording" 0 'markers: 16 of 1 processes, for which this format has no place' "$WICK" record -o "$work/m.pb.gz" -- "$marks" all
 
 record "without markers there are none" 'written to' --no-markers -d 1 -- "$marks" spin 200
 check "and none are in the file" seen "$work/m.firefox.json" count inner=0
 
+record_status=137
 record "one that is killed" 'markers: 100 of 1' -- "$marks" kill
+record_status=
 check "has all that it made" seen "$work/m.firefox.json" count inner=100
 record "one that forks 200 children" 'markers: 200 of 201' -- "$marks" fork 200
 check "has the spans of each" seen "$work/m.firefox.json" count inner=200

@@ -1,51 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What wick convert writes for Firefox Profiler, as its own command line sees it, against the source as other readers see it.
 import assert from "node:assert/strict";
-import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { finish, skip, temporaryDirectory, test, testData, wick } from "../harness.mjs";
+import { cli, withProfile } from "../profiler.mjs";
 
 const { Profile } = createRequire(import.meta.url)("pprof-format");
 const work = temporaryDirectory();
-const cliPath = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../node_modules/.bin/profiler-cli");
-// The path of its socket must be short.
-const sessions = mkdtempSync("/tmp/wpq-");
-const environment = { ...process.env, PROFILER_CLI_SESSION_DIR: sessions };
-let session = 0, daemon = null;
-process.on("exit", () => {
-	daemon?.kill();
-	rmSync(sessions, { recursive: true, force: true });
-});
-const cli = (...args) =>
-	execFileSync(cliPath, [...args, "--session", `s${session}`], { env: environment, encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] });
-
-// Opens a profile in profiler-cli for as long as the body runs. `profiler-cli load` gives its daemon half a second, which a busy machine
-// may not have, so the daemon is started here.
-async function withProfile(path, body) {
-	session++;
-	daemon = spawn(process.execPath, [cliPath, "--daemon", path, "--session", `s${session}`], { env: environment, stdio: "ignore" });
-	const ended = new Promise((resolve) => daemon.once("exit", resolve));
-	try {
-		for (let tries = 0; ; tries++) {
-			await new Promise((resolve) => setTimeout(resolve, 50));
-			// Asking costs more than looking for its socket.
-			if (daemon.exitCode === null && tries < 2000 && !readdirSync(sessions).some((name) => name === `s${session}.sock`)) continue;
-			try {
-				cli("profile", "info");
-				break;
-			} catch (error) {
-				if (daemon.exitCode !== null || tries >= 2000) throw error;
-			}
-		}
-		return body();
-	} finally {
-		daemon.kill();
-		await ended;
-	}
-}
 const threads = () => JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads;
 const functions = (thread) =>
 	JSON.parse(cli("thread", "functions", "--json", "--include-idle", "--limit", "0", "--thread", thread.threadHandle)).functions;

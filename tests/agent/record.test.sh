@@ -1,0 +1,131 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# wick record as a command line tool: what a command is started with and ends with, what is followed, and where recording ends.
+. tests/lib.inc
+can_sample || { skip "record" "$no_sampling"; finish; }
+# FILE: the names of the processes in a Firefox profile, each between spaces.
+tracks() { node -e 'const d = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(" " + [...new Set(d.threads.filter(t => t.isMainThread).map(t => t.processName))].join(" ") + " ")' "$1"; }
+burn='i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done'
+
+# A command is what it would be without wick.
+"$WICK" record -o "$work/env.folded" --env GREETING='hello = there' --env PATH="$PATH" --chdir / -- sh -c "$burn; echo \"\$GREETING \$(pwd)\"; echo complaint >&2; exit 7" >"$work/out" 2>"$work/err"
+status=$?
+check "the status of a command is kept" test $status -eq 7
+check "its output, its environment and its directory" test "$(cat "$work/out")" = "hello = there /"
+check "its complaints" grep -qx complaint "$work/err"
+check "the profile is there all the same" grep -q '^sh;\|;' "$work/env.folded"
+sh -c '"$0" record -o "$1" -- sh -c "$2"; echo "status $?"' "$WICK" "$work/kill.folded" "$burn; kill -KILL \$\$" >"$work/out" 2>&1
+check "a command that is killed: wick ends so" grep -q 'status 137' "$work/out"
+check "... and says so" grep -q 'was ended by signal 9' "$work/out"
+check "... after its profile was written" test -s "$work/kill.folded"
+expect "a command that does not exist" 127 'cannot run /does/not/exist: No such file' "$WICK" record -o "$work/x.folded" -- /does/not/exist
+expect "a command that cannot run" 126 'cannot run /tmp: Permission denied' "$WICK" record -o "$work/x.folded" -- /tmp
+expect "a directory that does not exist" 126 'cannot enter the directory /does/not' "$WICK" record -o "$work/x.folded" --chdir /does/not -- true
+check "none of these writes a file" test ! -e "$work/x.folded"
+expect "a variable without a name" 2 "'=x' is not of the form NAME=VALUE" "$WICK" record --env =x -- true
+expect "--env without a command" 2 'are for a command' "$WICK" record --env A=B -a
+"$WICK" record -o - --format folded -- sh -c "$burn; echo noise" >"$work/out" 2>"$work/err"
+check "a profile on standard output is by itself" sh -c "! grep -q noise '$work/out' && grep -q noise '$work/err'"
+"$WICK" record -o "$work/x.folded" -- sh -c "$burn; grep SigIgn /proc/self/status" >"$work/out" 2>"$work/err"
+check "signals that a command ignores are those it would ignore" test "$(cat "$work/out")" = "$(sh -c 'grep SigIgn /proc/self/status')"
+
+# Ends. SIGTERM to wick alone reaches the command; SIGINT, as of a terminal, comes to both.
+"$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 60 >/dev/null 2>"$work/err" &
+recorder=$!
+pids="$pids $recorder"
+for _ in $(seq 100); do pgrep -P $recorder -x deep >/dev/null && break; sleep 0.1; done
+sleep 1
+kill -TERM $recorder
+wait $recorder
+check "SIGTERM ends the command, which ends wick" test $? -eq 143
+check "... after what was recorded is written" test "$(tracks "$work/term.firefox.json")" = " deep "
+"$O/programs/deep" 60 >/dev/null &
+target=$!
+pids="$pids $target"
+"$WICK" record -o "$work/int.folded" -p $target 2>"$work/err" &
+recorder=$!
+sleep 2
+kill -INT $recorder
+wait $recorder
+check "SIGINT stops a recording and writes it" test $? -eq 0 -a -s "$work/int.folded"
+check "what is recorded is left alone" grep -q 'State:.[RS]' /proc/$target/status
+kill $target
+
+# Trees: a child that was there before is followed, as is what it forks later; all of them gone is the end.
+sh -c "'$O/programs/deep' 4 >/dev/null & $burn; $burn; $burn; wait; exec '$O/programs/deep' 1" >/dev/null &
+tree=$!
+sleep 0.5
+"$WICK" record -p $tree -o "$work/tree.firefox.json" 2>"$work/err" || fail "record -p of a tree" "$(cat "$work/err")"
+wait $tree
+check "a child that was there is recorded beside its parent" node -e "const p = new Set(JSON.parse(require('fs').readFileSync('$work/tree.firefox.json')).threads.filter(t => t.samples.length).map(t => t.pid)); process.exit(p.has('$tree') && p.size >= 2 ? 0 : 1)"
+
+# Control groups, and what is one: the hierarchy that the agent knows.
+hierarchy=/sys/fs/cgroup
+[ "$(stat -fc %T $hierarchy)" = cgroup2fs ] || hierarchy=/sys/fs/cgroup/memory
+group="wick-test-$$.slice"
+id=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
+if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/docker-$id.scope" 2>/dev/null; then
+	# CGROUP SECONDS COPY: a copy of deep by that name in there.
+	start_in() {
+		cp "$O/programs/deep" "$work/$3"
+		sh -c "echo \$\$ >'$hierarchy/$1/cgroup.procs' && exec '$work/$3' $2" >/dev/null &
+		pids="$pids $!"
+	}
+	"$O/programs/deep" 20 >/dev/null &
+	outsider=$!
+	pids="$pids $outsider"
+	start_in "$group/wick-test-$$.service" 4 in_unit
+	start_in "$group/docker-$id.scope" 4 in_container
+	sleep 0.3
+	"$WICK" record --unit "wick-test-$$" -o "$work/unit.firefox.json" 2>"$work/err" &
+	recorder=$!
+	sleep 1.5
+	start_in "$group/wick-test-$$.service/below" 2 came_later
+	wait $recorder
+	check "a unit is recorded until all in it have ended" test $? -eq 0
+	names=$(tracks "$work/unit.firefox.json")
+	case $names in *" in_unit "*) pass "... with what was in it" ;; *) fail "... with what was in it" "$names" ;; esac
+	case $names in *" came_later "*) pass "... and what came into a group below it later" ;; *) fail "... and what came into a group below it later" "$names" ;; esac
+	case $names in *" deep "* | *" in_container "*) fail "... and nothing else" "$names" ;; *) pass "... and nothing else" ;; esac
+	start_in "$group/docker-$id.scope" 20 in_container
+	check "a container by the beginning of its id" "$WICK" record -d 1 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
+	check "... and nothing else" test "$(tracks "$work/container.firefox.json")" = " in_container "
+	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
+	check "a control group by its directory" "$WICK" record -d 1 --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
+	expect "a container that there is not" 1 "no control group below .* is of a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
+	expect "a unit that there is not" 1 "of a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
+	expect "a control group that there is not" 1 "no control group /no/such" "$WICK" record --cgroup /no/such
+	mkdir "$hierarchy/$group/docker-$(echo "$id" | cut -c 1-20)$(od -An -tx1 -N22 /dev/urandom | tr -d ' \n').scope"
+	expect "a beginning that two containers share" 1 'may be 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
+	for pid in $pids; do kill "$pid" 2>/dev/null; done
+	wait
+	for _ in $(seq 50); do
+		find "$hierarchy/$group" -depth -type d -exec rmdir {} + 2>/dev/null
+		[ -d "$hierarchy/$group" ] || break
+		sleep 0.1
+	done
+else
+	skip "control groups" "cannot make one below $hierarchy"
+fi
+
+# Samples on a time line, each of its thread, with what was lost said in the file.
+"$WICK" record --wall -F 199 -o "$work/wall.firefox.json" -- "$O/programs/offcpu" 2 >/dev/null 2>"$work/err" || fail "record into a Firefox profile" "$(cat "$work/err")"
+cat >"$work/judge.mjs" <<'JS'
+import { readFileSync } from "node:fs";
+const d = JSON.parse(readFileSync(process.argv[2]));
+const strings = d.shared.stringArray, fail = [];
+const threads = d.threads.filter(t => t.samples.length);
+if (threads.length < 4) fail.push(`${threads.length} threads`);
+if (new Set(threads.map(t => t.tid)).size !== threads.length) fail.push("tids differ not");
+for (const t of threads) {
+	if (t.samples.time.some((at, i) => at < 0 || at > 60e3 || (i && at < t.samples.time[i - 1]))) fail.push(`${t.name}: times`);
+	const cpu = t.samples.threadCPUDelta.reduce((a, b) => a + b, 0) / 1e6, wall = t.samples.weight.reduce((a, b) => a + b, 0);
+	console.log(t.name, t.samples.length, `${cpu} ms of ${wall} ms on a CPU`);
+	if (cpu > wall * 1.001) fail.push(`${t.name}: more CPU than time`);
+}
+if (!threads.some(t => t.samples.threadCPUDelta.every(x => x === 0))) fail.push("no thread only waits");
+if (!threads.some(t => t.samples.threadCPUDelta.some(x => x > 0))) fail.push("no thread runs");
+if (fail.length) { console.log(fail.join("\n")); process.exit(1); }
+JS
+check "a Firefox profile has times, thread ids and CPU use" node "$work/judge.mjs" "$work/wall.firefox.json"
+finish
