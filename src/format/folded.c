@@ -211,17 +211,21 @@ static int read_line(struct reader *reader, struct bytes line, struct error *err
 	return r < 0 ? r : profile_add_sample(reader->profile, &sample, values, err);
 }
 
-/* Whether all lines have two counts behind a stack. */
+/* Whether all lines have two counts behind a stack. A number too large for one is the end of a name. */
 static bool has_two_counts(struct bytes input)
 {
-	bool any = false;
+	bool any = false, rounded;
+	int64_t value;
 	while (input.len > 0) {
 		struct bytes line = trim_end(bytes_take_line(&input));
 		if (line.len == 0)
 			continue;
 		for (size_t i = 0; i < 2; i++) {
 			const uint8_t *space = last_space(line);
-			if (!space || !looks_like_count((struct bytes){space + 1, (size_t)(line.data + line.len - space - 1)}))
+			if (!space)
+				return false;
+			struct bytes count = {space + 1, (size_t)(line.data + line.len - space - 1)};
+			if (!looks_like_count(count) || (i == 1 && parse_count(count, &value, &rounded) < 0))
 				return false;
 			line.len = (size_t)(space - line.data);
 		}

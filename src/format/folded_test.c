@@ -79,6 +79,7 @@ static void test_two_columns(void **state)
 	check("a;b 1.5 20\n\na;b 1 2\r\n", "a;b 3 22\n");
 	/* Not on every line: a part of the name. */
 	check("thread 12 5\nmain 3\n", "main 3\nthread 12 5\n");
+	check("main 11111111111111111111 5\n", "main 11111111111111111111 5\n");
 	struct profile *profile = decode_text("a;b 10 20\nc 3 4\n");
 	assert_int_equal(profile->sample_type_count, 2);
 	assert_string_equal(profile_string(profile, profile->sample_types[0].type), "base");
