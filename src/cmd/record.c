@@ -564,8 +564,8 @@ int cmd_record(int argc, char **argv)
 		.verb = "record",
 		.synopsis = "[-F HZ] [-d SECONDS] [-o FILE] (-a | -p PID | --unit NAME | ... | -- CMD ARGS...)",
 		.description =
-			"Profiles a command, running processes, a container, a unit or the whole machine, and writes a "
-			"file:\npprof, OTLP, folded stacks, a flame graph as SVG, or a table of the top functions. Ends as "
+			"Profiles a command, running processes, a container, a unit or the whole machine, and writes a file "
+			"in\nany format that convert writes: pprof, Firefox Profiler's, a flame graph, a table ... Ends as "
 			"the\ncommand ends.",
 		.options = options,
 		.examples = "wick record -o app.svg -- ./app --its-option\nwick record --open -- ./app\nwick record -d 30 -p "
