@@ -10,9 +10,9 @@
 #include "profile/profile_int.h"
 
 struct profile_markers_index {
-	size_t thread_capacity, category_capacity, schema_capacity, field_capacity, marker_capacity, value_capacity,
-		counter_capacity, row_capacity;
-	struct index32 threads, categories, schemas, counters;
+	size_t host_capacity, thread_capacity, category_capacity, schema_capacity, field_capacity, marker_capacity,
+		value_capacity, counter_capacity, row_capacity;
+	struct index32 hosts, threads, categories, schemas, counters;
 };
 
 const char *profile_field_format_name(enum profile_field_format format)
@@ -36,6 +36,11 @@ size_t profile_counter_count(const struct profile *profile)
 	return profile->markers ? profile->markers->counter_count - 1 : 0;
 }
 
+size_t profile_host_count(const struct profile *profile)
+{
+	return profile->markers ? profile->markers->host_count - 1 : 0;
+}
+
 /* ---- life ---- */
 
 struct profile_markers *profile_markers_free(struct profile_markers *markers)
@@ -43,12 +48,14 @@ struct profile_markers *profile_markers_free(struct profile_markers *markers)
 	if (!markers)
 		return NULL;
 	if (markers->index) {
+		index32_release(&markers->index->hosts);
 		index32_release(&markers->index->threads);
 		index32_release(&markers->index->categories);
 		index32_release(&markers->index->schemas);
 		index32_release(&markers->index->counters);
 		mem_free(markers->index);
 	}
+	mem_free(markers->hosts);
 	mem_free(markers->threads);
 	mem_free(markers->categories);
 	mem_free(markers->schemas);
@@ -64,7 +71,9 @@ struct profile_markers *profile_markers_free(struct profile_markers *markers)
 static int add_first_entries(struct profile *profile, struct profile_markers *markers, struct error *err)
 {
 	struct profile_markers_index *index = markers->index;
-	int r = profile_reserve_array(profile, "threads", &markers->threads, &index->thread_capacity, 1, err);
+	int r = profile_reserve_array(profile, "hosts", &markers->hosts, &index->host_capacity, 1, err);
+	if (r == 0)
+		r = profile_reserve_array(profile, "threads", &markers->threads, &index->thread_capacity, 1, err);
 	if (r == 0)
 		r = profile_reserve_array(profile, "marker categories", &markers->categories, &index->category_capacity, 1,
 					  err);
@@ -74,6 +83,7 @@ static int add_first_entries(struct profile *profile, struct profile_markers *ma
 		r = profile_reserve_array(profile, "counters", &markers->counters, &index->counter_capacity, 1, err);
 	if (r < 0)
 		return r;
+	markers->hosts[markers->host_count++] = (struct profile_host){0};
 	markers->threads[markers->thread_count++] = (struct profile_thread){0};
 	markers->categories[markers->category_count++] = (struct profile_marker_category){0};
 	markers->schemas[markers->schema_count++] = (struct profile_marker_schema){0};
@@ -116,6 +126,41 @@ static void index_add(struct index32 *index, uint64_t hash, uint32_t id)
 	(void)r;
 }
 
+static void update_host(struct profile_host *have, const struct profile_host *host)
+{
+	if (host->reference)
+		*have = *host;
+}
+
+int profile_add_host(struct profile *profile, const struct profile_host *host, uint32_t *ret_id, struct error *err)
+{
+	assert(host->name < profile->strings.count && host->reference < profile->strings.count &&
+	       host->method < profile->strings.count);
+	const struct profile_host entry = *host;
+	int r = begin(profile, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	struct index32 *index = &markers->index->hosts;
+	uint64_t hash = profile_hash_add(profile->index->seed, entry.name);
+	uint32_t id;
+	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
+		if (markers->hosts[id].name == entry.name) {
+			update_host(&markers->hosts[id], &entry);
+			*ret_id = id;
+			return 0;
+		}
+	r = reserve_interned(profile, "hosts", (void **)&markers->hosts, &markers->index->host_capacity, markers->host_count,
+			     sizeof(entry), index, err);
+	if (r < 0)
+		return r;
+	id = (uint32_t)markers->host_count++;
+	markers->hosts[id] = entry;
+	index_add(index, hash, id);
+	*ret_id = id;
+	return 0;
+}
+
 int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err)
 {
 	assert(thread->name < profile->strings.count && thread->process < profile->strings.count);
@@ -125,12 +170,14 @@ int profile_add_thread(struct profile *profile, const struct profile_thread *thr
 		return r;
 	struct profile_markers *markers = profile->markers;
 	struct index32 *index = &markers->index->threads;
-	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)entry.pid);
+	assert(entry.host < markers->host_count);
+	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, entry.host), (uint64_t)entry.pid);
 	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)entry.tid), (uint64_t)entry.start_ns);
 	uint32_t id;
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
 		struct profile_thread *have = &markers->threads[id];
-		if (have->pid != entry.pid || have->tid != entry.tid || have->start_ns != entry.start_ns)
+		if (have->host != entry.host || have->pid != entry.pid || have->tid != entry.tid ||
+		    have->start_ns != entry.start_ns)
 			continue;
 		if (entry.name)
 			have->name = entry.name;
@@ -252,7 +299,7 @@ int profile_add_marker_schema(struct profile *profile, const struct profile_mark
 static bool counters_equal(const struct profile_counter *a, const struct profile_counter *b)
 {
 	return a->name == b->name && a->category == b->category && a->description == b->description && a->unit == b->unit &&
-	       a->color == b->color && a->kind == b->kind && a->pid == b->pid && a->thread == b->thread;
+	       a->color == b->color && a->kind == b->kind && a->host == b->host && a->pid == b->pid && a->thread == b->thread;
 }
 
 int profile_add_counter(struct profile *profile, const struct profile_counter *counter, uint32_t *ret_id, struct error *err)
@@ -267,9 +314,10 @@ int profile_add_counter(struct profile *profile, const struct profile_counter *c
 		return r;
 	struct profile_markers *markers = profile->markers;
 	struct index32 *index = &markers->index->counters;
-	assert(entry.thread < markers->thread_count);
+	assert(entry.thread < markers->thread_count && entry.host < markers->host_count);
 	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)entry.name << 32 | entry.category);
 	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)entry.pid), (uint64_t)entry.thread << 8 | entry.kind);
+	hash = profile_hash_add(hash, entry.host);
 	uint32_t id;
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
 		if (counters_equal(&markers->counters[id], &entry)) {
@@ -340,11 +388,12 @@ struct marker_copy {
 	struct profile *to;
 	const struct profile_markers *from;
 	struct profile_copy *strings;
-	uint32_t *threads, *categories, *schemas, *counters;
+	uint32_t *hosts, *threads, *categories, *schemas, *counters;
 };
 
 static void marker_copy_release(struct marker_copy *copy)
 {
+	mem_free(copy->hosts);
 	mem_free(copy->threads);
 	mem_free(copy->categories);
 	mem_free(copy->schemas);
@@ -363,12 +412,25 @@ static int copy_strings(struct marker_copy *copy, uint32_t *const *ids, size_t c
 	copy_strings((copy), (uint32_t *const[]){__VA_ARGS__}, sizeof((uint32_t *const[]){__VA_ARGS__}) / sizeof(uint32_t *),  \
 		     (err))
 
+static int copy_hosts(struct marker_copy *copy, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 1; r == 0 && i < copy->from->host_count; i++) {
+		struct profile_host host = copy->from->hosts[i];
+		r = COPY_STRINGS(copy, err, &host.name, &host.reference, &host.method);
+		if (r == 0)
+			r = profile_add_host(copy->to, &host, &copy->hosts[i], err);
+	}
+	return r;
+}
+
 static int copy_threads_and_categories(struct marker_copy *copy, struct error *err)
 {
 	int r = 0;
 	for (size_t i = 1; r == 0 && i < copy->from->thread_count; i++) {
 		struct profile_thread thread = copy->from->threads[i];
 		r = COPY_STRINGS(copy, err, &thread.name, &thread.process);
+		thread.host = copy->hosts[thread.host];
 		if (r == 0)
 			r = profile_add_thread(copy->to, &thread, &copy->threads[i], err);
 	}
@@ -427,6 +489,7 @@ static int copy_counters(struct marker_copy *copy, struct error *err)
 		struct profile_counter counter = copy->from->counters[i];
 		r = COPY_STRINGS(copy, err, &counter.name, &counter.category, &counter.description, &counter.unit,
 				 &counter.color);
+		counter.host = copy->hosts[counter.host];
 		counter.thread = copy->threads[counter.thread];
 		if (r == 0)
 			r = profile_add_counter(copy->to, &counter, &copy->counters[i], err);
@@ -447,14 +510,17 @@ int profile_copy_markers(struct profile *to, const struct profile *from, struct 
 		.to = to,
 		.from = markers,
 		.strings = strings,
+		.hosts = mem_zalloc_array(markers->host_count, sizeof(uint32_t)),
 		.threads = mem_zalloc_array(markers->thread_count, sizeof(uint32_t)),
 		.categories = mem_zalloc_array(markers->category_count, sizeof(uint32_t)),
 		.schemas = mem_zalloc_array(markers->schema_count, sizeof(uint32_t)),
 		.counters = mem_zalloc_array(markers->counter_count, sizeof(uint32_t)),
 	};
-	if (!copy.threads || !copy.categories || !copy.schemas || !copy.counters)
+	if (!copy.hosts || !copy.threads || !copy.categories || !copy.schemas || !copy.counters)
 		return error_nomem(err);
-	int r = copy_threads_and_categories(&copy, err);
+	int r = copy_hosts(&copy, err);
+	if (r == 0)
+		r = copy_threads_and_categories(&copy, err);
 	if (r == 0)
 		r = copy_schemas(&copy, err);
 	if (r == 0)

@@ -6,15 +6,17 @@
  * it carries and how they are shown; its category gives it a colour. A counter is a series of values of a process or a thread:
  * memory, CPU use. All names are strings of the profile.
  *
- *   threads     pid, tid, start time; name, process           id 0 = none
+ *   hosts       name, clock                                   id 0 = unknown
+ *   threads     host, pid, tid, start time; name, process     id 0 = none
  *   categories  name, colour                                  id 0 = none
  *   schemas     name, fields, labels                          id 0 = none
  *   markers     thread, schema, name, category, start, end, phase, flow; values[first + field]
- *   counters    name, category, what it is, unit, pid, thread id 0 = none
+ *   counters    name, category, what it is, unit, host, pid, thread   id 0 = none
  *   rows        counter, time, value
  *
- * Threads, categories, schemas and counters are interned: adding an equal one returns the old id. A thread is its pid, tid and
- * start time, so that one which gets the tid of one that ended is another; names are not part of it, and the last one counts.
+ * Hosts, threads, categories, schemas and counters are interned: adding an equal one returns the old id. A host is its name. A
+ * thread is its host, pid, tid and start time, so that one which gets the tid of one that ended is another; names are not part
+ * of it, and the last one counts. Samples say their host with the label host.name.
  *
  * Times are wall-clock nanoseconds as those of samples (profile.h). They are kept by profile_merge() also when it drops those
  * of samples. Limits are those of the profile's tables. All hang off profile->markers, which is NULL until the first is added.
@@ -24,7 +26,24 @@
 
 #include "profile/profile.h"
 
+/*
+ * A host, and how its clock stands to another one: when the clock of this host shows t, it is ahead of the other by
+ * offset_ns + skew * (t - at_ns), the line of base/clock_fit.h. The other is `reference`: a host of the profile, or whatever
+ * clock those who compared it have in common ("UTC", the address of a server). Nothing but names of it is compared.
+ */
+struct profile_host {
+	uint32_t name;	    /* string; 0 = one that has no name */
+	uint32_t reference; /* string: whose clock this one was compared with; 0 = with none, and what follows says nothing */
+	uint32_t method;    /* string, for people: how it was compared: "pings", "flows", "wall clock" ... */
+	int64_t at_ns, offset_ns;
+	double skew;	    /* how much faster this clock runs: 5e-5 = 50 ppm */
+	int64_t bound_ns;   /* the line is off by so much at most, throughout the profile; negative = nobody knows */
+	uint64_t exchanges; /* flows with other hosts that the line was found by */
+	bool is_aligned;    /* times of this host are the reference's: the line was taken off them (profile/align.h) */
+};
+
 struct profile_thread {
+	uint32_t host;
 	int64_t pid, tid;
 	int64_t start_ns;	/* when it began; 0 = unknown */
 	uint32_t name, process; /* strings; 0 = unknown */
@@ -102,6 +121,7 @@ struct profile_counter {
 	uint32_t unit;			      /* string: "bytes", "percent", "count" ...; 0 = none */
 	uint32_t color;			      /* string; 0 = any */
 	enum profile_counter_kind kind;
+	uint32_t host; /* that of the thread, where there is one */
 	int64_t pid;
 	uint32_t thread; /* 0 = of the process as a whole */
 };
@@ -114,6 +134,7 @@ struct profile_counter_row {
 struct profile_markers_index;
 struct profile_markers {
 	/* Tables: read freely, add through the functions. count includes entry 0 but for markers, fields, values, rows. */
+	struct profile_host *hosts;
 	struct profile_thread *threads;
 	struct profile_marker_category *categories;
 	struct profile_marker_schema *schemas;
@@ -122,15 +143,19 @@ struct profile_markers {
 	struct profile_marker_value *values;
 	struct profile_counter *counters;
 	struct profile_counter_row *rows;
-	size_t thread_count, category_count, schema_count, field_count, marker_count, value_count, counter_count, row_count;
+	size_t host_count, thread_count, category_count, schema_count, field_count, marker_count, value_count, counter_count,
+		row_count;
 	struct profile_markers_index *index; /* private */
 };
 
 /* How many there are; 0 also when profile->markers is NULL. */
 size_t profile_marker_count(const struct profile *profile);
 size_t profile_counter_count(const struct profile *profile); /* without entry 0 */
+size_t profile_host_count(const struct profile *profile);    /* without entry 0 */
 
 /* Adding, as in profile.h: 0, -ENOMEM, -E2BIG (limit, named in err). Ids passed in must be valid (asserted). */
+/* A clock that is compared with another replaces what was said of the clock of the host before; one that is not leaves it. */
+int profile_add_host(struct profile *profile, const struct profile_host *host, uint32_t *ret_id, struct error *err);
 int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err);
 int profile_add_marker_category(struct profile *profile, uint32_t name, uint32_t color, uint32_t *ret_id, struct error *err);
 /* Schemas of one name but other fields are two. */

@@ -19,7 +19,7 @@
 static int fill(struct profile *profile, int64_t pid, int steps, struct error *err)
 {
 	static const char *const texts[] = {"worker", "Steps", "blue", "step", "rows", "size", "merge", "RSS", "bytes"};
-	uint32_t s[9], thread, category, schema, counter;
+	uint32_t s[9], host, thread, category, schema, counter;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < 9; i++)
 		r = profile_add_cstring(profile, texts[i], &s[i], err);
@@ -27,8 +27,12 @@ static int fill(struct profile *profile, int64_t pid, int steps, struct error *e
 		return r;
 	const struct profile_marker_field fields[] = {{s[4], 0, PROFILE_FIELD_INTEGER}, {s[5], s[6], PROFILE_FIELD_STRING}};
 	const struct profile_counter rss = {.name = s[7], .category = s[7], .unit = s[8], .pid = pid};
-	r = profile_add_thread(profile, &(struct profile_thread){.pid = pid, .tid = pid + 1, .start_ns = 5, .name = s[0]},
-			       &thread, err);
+	r = profile_add_host(profile, &(struct profile_host){.name = s[0]}, &host, err);
+	if (r == 0)
+		r = profile_add_thread(
+			profile,
+			&(struct profile_thread){.host = host, .pid = pid, .tid = pid + 1, .start_ns = 5, .name = s[0]},
+			&thread, err);
 	if (r == 0)
 		r = profile_add_marker_category(profile, s[1], s[2], &category, err);
 	if (r == 0)
@@ -83,13 +87,47 @@ static void test_threads(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = filled(10, 0);
 	uint32_t same, other, name = test_string(profile, "renamed");
-	struct profile_thread thread = {.pid = 10, .tid = 11, .start_ns = 5, .name = name};
+	struct profile_thread thread = {.host = 1, .pid = 10, .tid = 11, .start_ns = 5, .name = name};
 	assert_int_equal(profile_add_thread(profile, &thread, &same, NULL), 0);
 	assert_int_equal(same, 1);
 	assert_int_equal(profile->markers->threads[1].name, name);
 	thread.start_ns = 6;
 	assert_int_equal(profile_add_thread(profile, &thread, &other, NULL), 0);
 	assert_int_equal(other, 2);
+}
+
+/* A host is its name; one and the same pid and tid on two hosts are two threads. */
+static void test_hosts(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = filled(10, 0), *to = NULL;
+	struct profile_host host = {.name = test_string(profile, "a"),
+				    .reference = test_string(profile, "UTC"),
+				    .method = test_string(profile, "pings"),
+				    .offset_ns = 5,
+				    .skew = 5e-5,
+				    .bound_ns = 7};
+	uint32_t a, b, same, thread, other;
+	assert_int_equal(profile_add_host(profile, &host, &a, NULL), 0);
+	assert_int_equal(profile_add_host(profile, &(struct profile_host){.name = host.name}, &same, NULL), 0);
+	assert_int_equal(profile_add_host(profile, &(struct profile_host){.name = test_string(profile, "b")}, &b, NULL), 0);
+	assert_int_equal(same, a);
+	assert_int_equal(profile->markers->hosts[a].offset_ns, 5);
+	host.offset_ns = 6;
+	assert_int_equal(profile_add_host(profile, &host, &same, NULL), 0);
+	assert_int_equal(profile->markers->hosts[a].offset_ns, 6);
+	assert_int_equal(profile_host_count(profile), 3);
+	assert_int_equal(profile_add_thread(profile, &(struct profile_thread){.host = a, .pid = 1, .tid = 1}, &thread, NULL),
+			 0);
+	assert_int_equal(profile_add_thread(profile, &(struct profile_thread){.host = b, .pid = 1, .tid = 1}, &other, NULL), 0);
+	assert_int_not_equal(thread, other);
+	assert_int_equal(profile_new(&to, NULL), 0);
+	assert_int_equal(profile_add_host(to, &(struct profile_host){.name = test_string(to, "z")}, &same, NULL), 0);
+	assert_int_equal(profile_merge(to, profile, false, NULL), 0);
+	const struct profile_host *copied = &to->markers->hosts[to->markers->threads[thread].host];
+	assert_string_equal(profile_string(to, copied->name), "a");
+	assert_string_equal(profile_string(to, copied->method), "pings");
+	assert_int_equal(copied->bound_ns, 7);
+	assert_string_equal(profile_string(to, to->markers->hosts[to->markers->threads[other].host].name), "b");
 }
 
 /* An end before the start, and values that are not given. */
@@ -163,8 +201,8 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_adds),   cmocka_unit_test(test_threads), cmocka_unit_test(test_odd),
-		cmocka_unit_test(test_merges), cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_adds),  cmocka_unit_test(test_threads), cmocka_unit_test(test_odd),
+		cmocka_unit_test(test_hosts), cmocka_unit_test(test_merges),  cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
