@@ -440,15 +440,13 @@ static void put_display(const struct firefox_markers *markers, const struct prof
 	json_end_object(json);
 }
 
-void firefox_put_counter(const struct firefox_markers *markers, uint32_t number, size_t main_thread, unsigned version,
-			 struct json_writer *json)
+void firefox_put_counter(const struct firefox_markers *markers, uint32_t number, struct bytes pid, size_t main_thread,
+			 unsigned version, struct json_writer *json)
 {
 	const struct profile_counter *counter = &markers->markers->counters[number];
 	const struct profile_counter_row *rows = markers->markers->rows;
 	const uint32_t *order = markers->row_order + markers->row_first[number];
 	size_t count = markers->row_first[number + 1] - markers->row_first[number];
-	char pid[TEXT_NUMBER_MAX];
-	snprintf(pid, sizeof(pid), "%lld", (long long)counter->pid);
 	json_begin_object(json);
 	put_text(json, "name", string_of(markers, counter->name));
 	put_text(json, "category", string_of(markers, counter->category));
@@ -456,7 +454,7 @@ void firefox_put_counter(const struct firefox_markers *markers, uint32_t number,
 	if (version < FIREFOX_COUNTER_DISPLAY)
 		put_cstring(json, "color", color_of(markers, counter->color, number));
 	put_display(markers, counter, number, json);
-	put_cstring(json, "pid", pid);
+	put_text(json, "pid", pid);
 	json_key(json, "mainThreadIndex");
 	json_uint(json, main_thread);
 	json_key(json, "samples");

@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "format/firefox_read.h"
+#include "format/firefox_hosts.h"
 
 static const struct {
 	const char *name;
@@ -260,24 +260,25 @@ static bool read_marker_time(const struct firefox_reader *reader, const struct j
 static int read_thread(struct firefox_reader *reader, const struct json_node *thread, uint32_t *ret, struct error *err)
 {
 	struct profile_thread added = {0};
-	const struct json_node *pid = json_node_get(thread, "pid"), *tid = json_node_get(thread, "tid");
+	struct firefox_id pid = firefox_read_id(reader, json_node_get(thread, "pid")),
+			  tid = firefox_read_id(reader, json_node_get(thread, "tid"));
 	double registered;
-	if (!json_node_integer(pid, &added.pid) && json_node_is(pid, JSON_NODE_TEXT) &&
-	    bytes_equal_string(json_node_bytes(pid), FIREFOX_NO_PID)) {
+	if (bytes_equal_string(pid.text, FIREFOX_NO_PID)) {
 		*ret = 0;
 		return 0;
 	}
-	/* "17.1": the second thread of that tid. */
-	if (!json_node_integer(tid, &added.tid) && json_node_text(tid))
-		added.tid = strtoll(json_node_text(tid), NULL, 10);
+	/* "17.1": the second thread of that tid; texts of the tree end with a zero. */
+	added.pid = pid.number;
+	added.tid = tid.is_number || !tid.text.len ? tid.number : strtoll((const char *)tid.text.data, NULL, 10);
 	if (json_node_real(json_node_get(thread, "registerTime"), &registered) && registered > 0 &&
 	    !firefox_wall_ns(reader, registered, &added.start_ns))
 		added.start_ns = 0;
-	int r = 0;
-	if (firefox_is_named(reader, thread, json_node_bytes(json_node_get(thread, "name"))))
+	struct bytes process = firefox_process_name(reader, thread);
+	int r = firefox_find_host(reader, pid, &added.host, err);
+	if (r == 0 && firefox_is_named(reader, thread, json_node_bytes(json_node_get(thread, "name"))))
 		r = add_text(reader, json_node_get(thread, "name"), &added.name, err);
 	if (r == 0)
-		r = add_text(reader, json_node_get(thread, "processName"), &added.process, err);
+		r = profile_add_string(reader->profile, process.data, process.len, &added.process, err);
 	return r < 0 ? r : profile_add_thread(reader->profile, &added, ret, err);
 }
 
@@ -365,11 +366,13 @@ int firefox_read_counters(struct firefox_reader *reader, const struct json_node 
 		int64_t place;
 		uint32_t id;
 		const struct json_node *color = json_node_get(display, "color"), *thread = NULL;
-		json_node_integer(json_node_get(counter, "pid"), &added.pid);
+		struct firefox_id pid = firefox_read_id(reader, json_node_get(counter, "pid"));
+		added.pid = pid.number;
 		if (json_node_integer(json_node_get(counter, "mainThreadIndex"), &place) && place >= 0)
 			thread = json_node_at(threads, (size_t)place);
 		const struct json_node *is_main = json_node_get(thread, "isMainThread");
-		if (json_node_is(is_main, JSON_NODE_BOOLEAN) && !is_main->boolean)
+		r = firefox_find_host(reader, pid, &added.host, err);
+		if (r == 0 && json_node_is(is_main, JSON_NODE_BOOLEAN) && !is_main->boolean)
 			r = read_thread(reader, thread, &added.thread, err);
 		if (r == 0)
 			r = add_text(reader, json_node_get(counter, "name"), &added.name, err);

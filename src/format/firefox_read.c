@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading: meta, threads and their samples. The tables behind stacks are read in firefox_stacks.c. */
-#include "format/firefox_read.h"
+#include "format/firefox_hosts.h"
 
 #include <errno.h>
 #include <math.h>
@@ -155,6 +155,8 @@ static int read_meta(struct firefox_reader *reader, struct error *err)
 	int r = read_categories(reader, err);
 	if (r == 0)
 		r = read_period(reader, err);
+	if (r == 0)
+		r = firefox_read_hosts(reader, err);
 	return r < 0 ? r : read_extras(reader, err);
 }
 
@@ -285,15 +287,19 @@ static int read_time(struct firefox_reader *reader, struct firefox_table *sample
 	return 0;
 }
 
-static int number_or_text(struct firefox_reader *reader, uint32_t key, const struct json_node *node,
-			  struct profile_label *label, struct error *err)
+static int add_text_label(struct firefox_reader *reader, uint32_t key, struct bytes text, struct profile_label *label,
+			  struct error *err)
 {
-	int64_t number;
-	if (json_node_integer(node, &number))
-		return profile_number_label(reader->profile, key, number, label, err);
 	*label = (struct profile_label){.key = key};
-	struct bytes text = json_node_bytes(node);
 	return profile_add_string(reader->profile, text.data, text.len, &label->value, err);
+}
+
+static int number_or_text(struct firefox_reader *reader, uint32_t key, struct firefox_id id, struct profile_label *label,
+			  struct error *err)
+{
+	if (id.is_number)
+		return profile_number_label(reader->profile, key, id.number, label, err);
+	return add_text_label(reader, key, id.text, label, err);
 }
 
 /* Names that stand where none was known: "Thread 17", and for threads without an id, which ours call PID-NUMBER, what the
@@ -301,37 +307,34 @@ static int number_or_text(struct firefox_reader *reader, uint32_t key, const str
 bool firefox_is_named(const struct firefox_reader *reader, const struct json_node *thread, struct bytes name)
 {
 	char standing_in[TEXT_NUMBER_MAX + 8];
-	int64_t tid;
+	struct firefox_id tid = firefox_read_id(reader, json_node_get(thread, "tid"));
 	if (name.len == 0)
 		return false;
-	if (!json_node_integer(json_node_get(thread, "tid"), &tid))
-		return !reader->is_own || !bytes_equal(name, json_node_bytes(json_node_get(thread, "processName")));
-	snprintf(standing_in, sizeof(standing_in), "Thread %lld", (long long)tid);
+	if (!tid.is_number)
+		return !reader->is_own || !bytes_equal(name, firefox_process_name(reader, thread));
+	snprintf(standing_in, sizeof(standing_in), "Thread %lld", (long long)tid.number);
 	return !bytes_equal_string(name, standing_in);
 }
 
 static int read_labels(struct firefox_reader *reader, const struct json_node *thread, uint32_t *ret, struct error *err)
 {
-	struct profile_label labels[4];
+	struct profile_label labels[5];
 	size_t count = 0;
-	const struct json_node *pid = json_node_get(thread, "pid"), *tid = json_node_get(thread, "tid");
-	struct bytes name = json_node_bytes(json_node_get(thread, "name")),
-		     process = json_node_bytes(json_node_get(thread, "processName"));
-	int64_t number;
-	bool is_nobody = reader->is_own && bytes_equal_string(json_node_bytes(pid), FIREFOX_NO_PID);
+	struct firefox_id pid = firefox_read_id(reader, json_node_get(thread, "pid")),
+			  tid = firefox_read_id(reader, json_node_get(thread, "tid"));
+	struct bytes name = json_node_bytes(json_node_get(thread, "name")), process = firefox_process_name(reader, thread);
+	bool is_nobody = reader->is_own && bytes_equal_string(pid.text, FIREFOX_NO_PID);
 	int r = 0;
-	if (pid && !is_nobody)
+	if (pid.host.len)
+		r = add_text_label(reader, reader->host_key, pid.host, &labels[count++], err);
+	if (r == 0 && json_node_get(thread, "pid") && !is_nobody)
 		r = number_or_text(reader, reader->pid_key, pid, &labels[count++], err);
-	if (r == 0 && tid && !(reader->is_own && !json_node_integer(tid, &number)))
+	if (r == 0 && json_node_get(thread, "tid") && (tid.is_number || !reader->is_own))
 		r = number_or_text(reader, reader->tid_key, tid, &labels[count++], err);
-	if (r == 0 && firefox_is_named(reader, thread, name)) {
-		labels[count] = (struct profile_label){.key = reader->name_key};
-		r = profile_add_string(reader->profile, name.data, name.len, &labels[count++].value, err);
-	}
-	if (r == 0 && process.len && !is_nobody) {
-		labels[count] = (struct profile_label){.key = reader->process_key};
-		r = profile_add_string(reader->profile, process.data, process.len, &labels[count++].value, err);
-	}
+	if (r == 0 && firefox_is_named(reader, thread, name))
+		r = add_text_label(reader, reader->name_key, name, &labels[count++], err);
+	if (r == 0 && process.len && !is_nobody)
+		r = add_text_label(reader, reader->process_key, process, &labels[count++], err);
 	return r < 0 ? r : profile_add_label_set(reader->profile, labels, count, ret, err);
 }
 
@@ -437,6 +440,7 @@ static int add_keys(struct firefox_reader *reader, struct error *err)
 	} keys[] = {{"thread.name", &reader->name_key},
 		    {"thread.id", &reader->tid_key},
 		    {"process.pid", &reader->pid_key},
+		    {"host.name", &reader->host_key},
 		    {"process.executable.name", &reader->process_key}};
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < sizeof(keys) / sizeof(keys[0]); i++)

@@ -34,7 +34,9 @@ struct firefox_reader {
 	size_t value_count;
 	double start_ms;
 	bool is_own, is_timed;
-	uint32_t name_key, tid_key, pid_key, process_key;
+	bool ids_have_hosts; /* pids and tids are those of firefox_hosts.c */
+	uint32_t only_host;  /* 0 = there are several, or none */
+	uint32_t name_key, tid_key, pid_key, process_key, host_key;
 	uint64_t markers, allocations; /* what is left out */
 	uint64_t without_time;
 	struct firefox_schema *schemas;

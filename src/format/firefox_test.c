@@ -429,6 +429,125 @@ static void test_markers(void **state)
 	}
 }
 
+/* ---- hosts ---- */
+
+/* The same pid and tid on two hosts, each with a sample, a marker and a counter. */
+static struct profile *of_two_hosts(void)
+{
+	static const char *const names[] = {"alpha", "fe80::1"}, *const processes[] = {"app", "other"};
+	struct profile *profile;
+	assert_int_equal(profile_new(&profile, NULL), 0);
+	assert_int_equal(profile_add_sample_type(profile, text(profile, "cpu"), text(profile, "nanoseconds"), NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		struct profile_host host = {.name = text(profile, names[i])};
+		if (i)
+			host = (struct profile_host){.name = host.name,
+						     .reference = text(profile, names[0]),
+						     .method = text(profile, "flows"),
+						     .at_ns = START_NS + 123456789,
+						     .offset_ns = 5000250000,
+						     .skew = 5e-5 / 3,
+						     .bound_ns = 101234,
+						     .exchanges = 10000,
+						     .is_aligned = true};
+		struct profile_thread added = {.pid = 7, .tid = 8, .process = text(profile, processes[i])};
+		struct profile_label labels[] = {{.key = text(profile, "host.name"), .value = host.name},
+						 {.key = text(profile, "process.executable.name"), .value = added.process},
+						 {.key = text(profile, "process.pid"), .number = 7},
+						 {.key = text(profile, "thread.id"), .number = 8}};
+		struct profile_sample sample = {.time_ns = START_NS + i};
+		struct profile_counter counter = {.name = text(profile, "RSS"), .category = text(profile, "Memory"), .pid = 7};
+		uint32_t id;
+		assert_int_equal(profile_add_host(profile, &host, &added.host, NULL), 0);
+		assert_int_equal(profile_add_thread(profile, &added, &id, NULL), 0);
+		counter.host = added.host;
+		struct profile_marker marker = {.thread = id, .name = host.name, .start_ns = START_NS + i};
+		assert_int_equal(profile_add_marker(profile, &marker, NULL, NULL), 0);
+		assert_int_equal(profile_add_counter(profile, &counter, &id, NULL), 0);
+		assert_int_equal(profile_add_counter_row(profile, id, START_NS, i, NULL), 0);
+		assert_int_equal(profile_add_label_set(profile, labels, 4, &sample.labels, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, &(int64_t){1000000 + i}, NULL), 0);
+	}
+	return profile;
+}
+
+static void assert_same_host(const struct profile *a, uint32_t of_a, const struct profile *b, uint32_t of_b)
+{
+	const struct profile_host *x = &a->markers->hosts[of_a], *y = &b->markers->hosts[of_b];
+	assert_string_equal(profile_string(a, x->name), profile_string(b, y->name));
+	assert_string_equal(profile_string(a, x->reference), profile_string(b, y->reference));
+	assert_string_equal(profile_string(a, x->method), profile_string(b, y->method));
+	assert_true(x->at_ns == y->at_ns && x->offset_ns == y->offset_ns && x->skew == y->skew && x->bound_ns == y->bound_ns &&
+		    x->exchanges == y->exchanges && x->is_aligned == y->is_aligned);
+}
+
+static void test_hosts(void **state)
+{
+	for (unsigned version = FIREFOX_WRITE_FIRST; version <= FIREFOX_LAST; version += 15) {
+		struct profile *profile = of_two_hosts(), *back;
+		struct format_options options = {.version = version};
+		struct buffer out;
+		buffer_init(&out, SIZE_MAX);
+		assert_int_equal(format_encode(&format_firefox, profile, &options, &out, NULL), 0);
+		const char *json = buffer_string(&out);
+		assert_non_null(strstr(json, "\"pid\":\"alpha:7\",\"tid\":\"alpha:8\""));
+		assert_non_null(strstr(json, "\"pid\":\"fe80::1:7\",\"tid\":\"fe80::1:8\""));
+		assert_non_null(strstr(json, "\"processName\":\"other (fe80::1)\""));
+		assert_non_null(strstr(json, "\"product\":\"alpha, fe80::1\""));
+		assert_non_null(strstr(json, "5.000250 s ahead of alpha, running 16.67 ppm fast, known to 0.000101 s, by flows "
+					     "(10,000 exchanges); corrected"));
+		back = read_text(json);
+		assert_int_equal(profile_host_count(back), 2);
+		assert_int_equal(back->sample_count, 2);
+		assert_int_equal(profile_marker_count(back), 2);
+		assert_int_equal(profile_counter_count(back), 2);
+		for (uint32_t i = 0; i < 2; i++) {
+			char *a = dump(back), *b = dump(profile);
+			assert_string_equal(a, b);
+			free(a);
+			free(b);
+			const struct profile_markers *x = back->markers, *y = profile->markers;
+			assert_same_host(back, i + 1, profile, i + 1);
+			assert_int_equal(x->threads[x->markers[i].thread].pid, 7);
+			assert_int_equal(x->threads[x->markers[i].thread].tid, 8);
+			assert_same_host(back, x->threads[x->markers[i].thread].host, profile, i + 1);
+			assert_same_host(back, x->counters[i + 1].host, profile, i + 1);
+			assert_string_equal(profile_string(back, x->threads[x->markers[i].thread].process),
+					    profile_string(profile, y->threads[y->markers[i].thread].process));
+		}
+		check_damaged(&format_firefox, buffer_bytes(&out));
+		check_no_memory(&format_firefox, buffer_bytes(&out));
+		buffer_release(&out);
+		profile_free(back);
+		profile_free(profile);
+	}
+}
+
+/* One host stays out of the ids, and is known again. */
+static void test_one_host(void **state)
+{
+	struct profile *profile = read_text(version_60), *back;
+	struct profile_host host = {.name = text(profile, "alpha")};
+	struct profile_thread added = {.pid = 17, .tid = 18};
+	uint32_t id;
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(profile_add_host(profile, &host, &added.host, NULL), 0);
+	assert_int_equal(profile_add_thread(profile, &added, &id, NULL), 0);
+	struct profile_marker marker = {.thread = id, .start_ns = START_NS};
+	assert_int_equal(profile_add_marker(profile, &marker, NULL, NULL), 0);
+	assert_int_equal(format_encode(&format_firefox, profile, NULL, &out, NULL), 0);
+	assert_null(strstr(buffer_string(&out), "alpha:"));
+	assert_null(strstr(buffer_string(&out), "Clocks of hosts"));
+	back = read_text(buffer_string(&out));
+	const struct profile_markers *markers = back->markers;
+	assert_string_equal(profile_string(back, markers->hosts[markers->threads[markers->markers[0].thread].host].name),
+			    "alpha");
+	buffer_release(&out);
+	profile_free(back);
+	profile_free(profile);
+}
+
 static int count_flush(void *context, struct bytes bytes, struct error *err)
 {
 	(void)err;
@@ -552,7 +671,8 @@ int main(void)
 		cmocka_unit_test(test_versions),   cmocka_unit_test(test_markers),	cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_deep),	   cmocka_unit_test(test_many_columns), cmocka_unit_test(test_sink_failure),
 		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sink),		cmocka_unit_test(test_ids),
-		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_hosts),	   cmocka_unit_test(test_one_host),	cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

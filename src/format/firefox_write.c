@@ -16,13 +16,14 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "codec/json.h"
-#include "format/firefox_int.h"
+#include "format/firefox_hosts.h"
 #include "format/firefox_markers.h"
 
 #define GECKO_VERSION 36 /* of what Firefox itself writes; of no meaning here, but expected */
 #define ROWS_A_DRAIN  1024
 #define REUSES_MAX    64 /* owners of one tid that a counter is looked for among */
 #define PLACES_NS     6	 /* of milliseconds */
+#define HOSTS_NAMED   8
 
 /* Where the line between samples of unknown time is drawn: one a millisecond, as Firefox Profiler's own importer of folded
  * stacks does. */
@@ -57,7 +58,7 @@ struct writer {
 	struct firefox_tables tables;
 	struct sample_threads threads;
 	struct firefox_markers markers;
-	struct buffer text;
+	struct buffer text, hosts; /* hosts: their names, if there are several */
 	/* The thread that is written */
 	size_t thread_number;
 	const uint32_t *order;
@@ -656,12 +657,34 @@ static void put_markers(struct writer *writer, const struct sample_thread *threa
 	put_length(writer, rows);
 }
 
-/* The process of all threads, 0 = unknown; false if there are several. */
+/* The process of all threads, 0 = unknown; false if there are several. Several hosts may run one program each. */
 static bool find_process(const struct writer *writer, uint32_t *ret_name)
 {
 	const struct sample_threads *threads = &writer->threads;
 	*ret_name = threads->count ? threads->items[0].process : 0;
-	return threads->count == 0 || threads->items[0].pid == threads->items[threads->count - 1].pid;
+	for (size_t i = 1; threads->has_hosts && i < threads->count; i++)
+		if (threads->items[i].process != *ret_name)
+			return false;
+	return threads->has_hosts || threads->count == 0 || threads->items[0].pid == threads->items[threads->count - 1].pid;
+}
+
+/* "alpha, beta, gamma and 5 more"; threads stand by host. */
+static int name_hosts(struct writer *writer)
+{
+	struct buffer *out = &writer->hosts;
+	size_t count = 0;
+	int r = 0;
+	for (size_t i = 0; i < writer->threads.count && r == 0; i++) {
+		const struct sample_thread *thread = &writer->threads.items[i];
+		struct bytes name = profile_string_bytes(writer->profile, thread->host);
+		if (!name.len || (i > 0 && thread->host == thread[-1].host) || count++ >= HOSTS_NAMED)
+			continue;
+		if (count > 1)
+			r = buffer_append_string(out, ", ");
+		if (r == 0)
+			r = buffer_append(out, name.data, name.len);
+	}
+	return r == 0 && count > HOSTS_NAMED ? buffer_printf(out, " and %zu more", count - HOSTS_NAMED) : r;
 }
 
 /* What the profile is of. */
@@ -678,10 +701,24 @@ static struct bytes name_of_profile(const struct writer *writer)
 		if (name && *name)
 			return bytes_of_string(name);
 	}
+	if (writer->threads.has_hosts)
+		return buffer_bytes(&writer->hosts);
 	/* By convention a pprof's first mapping is the program. */
 	if (is_one && writer->tables.lib_count > 0 && writer->tables.libs[0] == 1)
 		return lib_name(writer, 0);
 	return bytes_of_string("profile");
+}
+
+static void put_process_name(struct writer *writer, const struct sample_thread *thread, struct bytes process)
+{
+	struct bytes host = profile_string_bytes(writer->profile, thread->host);
+	if (host.len && writer->error == 0) {
+		buffer_clear(&writer->text);
+		writer->error = buffer_printf(&writer->text, "%.*s (%.*s)", (int)process.len, (const char *)process.data,
+					      (int)host.len, (const char *)host.data);
+		process = buffer_bytes(&writer->text);
+	}
+	put_bytes(writer, "processName", process);
 }
 
 static void put_thread_names(struct writer *writer, const struct sample_thread *thread, bool is_main)
@@ -689,7 +726,9 @@ static void put_thread_names(struct writer *writer, const struct sample_thread *
 	struct bytes name = profile_string_bytes(writer->profile, thread->name),
 		     process = profile_string_bytes(writer->profile, thread->process);
 	if (process.len == 0)
-		process = is_main && name.len && thread->has_pid ? name : name_of_profile(writer);
+		process = is_main && name.len && thread->has_pid ? name
+			  : thread->host			 ? profile_string_bytes(writer->profile, thread->host)
+								 : name_of_profile(writer);
 	json_key(&writer->json, "name");
 	if (name.len == 0 && thread->has_tid && !is_main && writer->error == 0) {
 		buffer_clear(&writer->text);
@@ -697,8 +736,22 @@ static void put_thread_names(struct writer *writer, const struct sample_thread *
 		name = buffer_bytes(&writer->text);
 	}
 	json_bytes(&writer->json, name.len ? name : process);
-	put_bytes(writer, "processName", process);
+	put_process_name(writer, thread, process);
 	put_boolean(writer, "isMainThread", is_main);
+}
+
+/* An id as firefox_hosts.c says; valid until the next one. */
+static struct bytes id_of(struct writer *writer, uint32_t host, const char *id)
+{
+	struct bytes name = profile_string_bytes(writer->profile, writer->threads.has_hosts ? host : 0);
+	buffer_clear(&writer->text);
+	if (writer->error == 0 && name.len)
+		writer->error = buffer_append(&writer->text, name.data, name.len);
+	if (writer->error == 0 && name.len)
+		writer->error = buffer_append_byte(&writer->text, ':');
+	if (writer->error == 0)
+		writer->error = buffer_append_string(&writer->text, id);
+	return buffer_bytes(&writer->text);
 }
 
 static void put_thread(struct writer *writer, const struct sample_thread *thread, bool is_main)
@@ -710,14 +763,16 @@ static void put_thread(struct writer *writer, const struct sample_thread *thread
 	json_begin_object(&writer->json);
 	put_text(writer, "processType", "default");
 	put_thread_names(writer, thread, is_main);
-	put_text(writer, "pid", pid);
+	put_bytes(writer, "pid", id_of(writer, thread->host, pid));
 	/* The viewer wants them to differ. */
 	if (thread->has_tid && thread->reuse)
 		snprintf(tid, sizeof(tid), "%lld.%u", (long long)thread->tid, thread->reuse);
-	if (thread->has_tid && !thread->reuse)
+	else if (thread->has_tid)
+		snprintf(tid, sizeof(tid), "%lld", (long long)thread->tid);
+	if (thread->has_tid && !thread->reuse && !(writer->threads.has_hosts && thread->host))
 		put_integer(writer, "tid", thread->tid);
 	else
-		put_text(writer, "tid", tid);
+		put_bytes(writer, "tid", id_of(writer, thread->host, tid));
 	put_integer(writer, "processStartupTime", 0);
 	json_key(&writer->json, "processShutdownTime");
 	json_nil(&writer->json);
@@ -747,7 +802,7 @@ static size_t keep_samples(struct writer *writer, uint32_t *order, size_t count)
 
 static bool is_same_process(const struct sample_thread *a, const struct sample_thread *b)
 {
-	return a->has_pid == b->has_pid && a->pid == b->pid;
+	return a->host == b->host && a->has_pid == b->has_pid && a->pid == b->pid;
 }
 
 static bool is_main_thread(const struct sample_thread *thread)
@@ -770,22 +825,30 @@ static void put_threads(struct writer *writer)
 	json_end_array(&writer->json);
 }
 
-static uint64_t place_key(int64_t pid, int64_t tid)
+static uint64_t place_key(uint32_t host, int64_t pid, int64_t tid)
 {
-	int64_t parts[] = {pid, tid};
+	int64_t parts[] = {host, pid, tid};
 	return hash64(parts, sizeof(parts));
 }
 
-/* The place of the first thread of each pid and tid. */
+/* The place of the first thread of each host, pid and tid. */
 static int find_places(const struct writer *writer, struct map64 *places)
 {
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < writer->threads.count; i++) {
 		const struct sample_thread *thread = &writer->threads.items[i];
 		if (thread->has_pid && thread->has_tid && !thread->reuse)
-			r = map64_put(places, place_key(thread->pid, thread->tid), i);
+			r = map64_put(places, place_key(thread->host, thread->pid, thread->tid), i);
 	}
 	return r;
+}
+
+/* As threads say it. */
+static uint32_t host_of_counter(const struct writer *writer, const struct profile_counter *counter)
+{
+	const struct profile_markers *markers = writer->profile->markers;
+	uint32_t host = counter->thread ? markers->threads[counter->thread].host : counter->host;
+	return writer->threads.has_hosts ? markers->hosts[host].name : 0;
 }
 
 /* Of a thread its own place, of a process that of its main thread, or of the first there is. */
@@ -793,7 +856,9 @@ static size_t place_of_counter(const struct writer *writer, const struct map64 *
 {
 	const struct profile_thread *of = &writer->profile->markers->threads[counter->thread];
 	uint64_t place = 0;
-	if (!map64_get(places, place_key(counter->pid, counter->thread ? of->tid : counter->pid), &place))
+	if (!map64_get(places,
+		       place_key(host_of_counter(writer, counter), counter->pid, counter->thread ? of->tid : counter->pid),
+		       &place))
 		return 0;
 	/* Those who had its tid after it stand behind it; a file may say that there were many. */
 	for (size_t i = (size_t)place; counter->thread && i < writer->threads.count && i - place < REUSES_MAX; i++) {
@@ -817,8 +882,11 @@ static void put_counters(struct writer *writer)
 	json_key(&writer->json, "counters");
 	json_begin_array(&writer->json);
 	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
-		firefox_put_counter(&writer->markers, i, place_of_counter(writer, &places, &markers->counters[i]),
-				    writer->version, &writer->json);
+		const struct profile_counter *counter = &markers->counters[i];
+		char pid[TEXT_NUMBER_MAX];
+		snprintf(pid, sizeof(pid), "%lld", (long long)counter->pid);
+		firefox_put_counter(&writer->markers, i, id_of(writer, host_of_counter(writer, counter), pid),
+				    place_of_counter(writer, &places, counter), writer->version, &writer->json);
 		drain(writer);
 	}
 	json_end_array(&writer->json);
@@ -879,6 +947,8 @@ static void put_extras(struct writer *writer)
 		put_extra(writer, "Comment", profile_string_bytes(profile, profile->comments[i]));
 	json_end_array(&writer->json);
 	json_end_object(&writer->json);
+	if (writer->error == 0)
+		writer->error = firefox_put_host_section(profile, &writer->json);
 	json_end_array(&writer->json);
 }
 
@@ -897,6 +967,7 @@ static void put_own(struct writer *writer)
 	}
 	if (profile->duration_ns > 0)
 		put_integer(writer, "durationNs", profile->duration_ns);
+	firefox_put_hosts(profile, writer->threads.has_hosts, &writer->json);
 	json_end_object(&writer->json);
 }
 
@@ -1062,7 +1133,8 @@ static int prepare(struct writer *writer, const struct format_options *options, 
 		r = sample_threads_build(profile, &writer->threads, err);
 	if (r == 0)
 		r = sample_threads_add_markers(profile, &writer->threads, err);
-	if (r == 0 && (add_texts(writer) < 0 || firefox_markers_build(profile, &writer->tables.texts, &writer->markers) < 0))
+	if (r == 0 && (name_hosts(writer) < 0 || add_texts(writer) < 0 ||
+		       firefox_markers_build(profile, &writer->tables.texts, &writer->markers) < 0))
 		r = error_nomem(err);
 	writer->markers.start_ns = writer->start_ns;
 	return r;
@@ -1078,6 +1150,7 @@ int firefox_write(const struct profile *profile, const struct format_options *op
 	writer->sink = sink;
 	writer->err = err;
 	buffer_init(&writer->text, SIZE_MAX);
+	buffer_init(&writer->hosts, SIZE_MAX);
 	json_init(&writer->json, sink->out);
 	int r = prepare(writer, options, err);
 	if (r == 0) {
@@ -1089,6 +1162,7 @@ int firefox_write(const struct profile *profile, const struct format_options *op
 	firefox_markers_release(&writer->markers);
 	firefox_tables_release(&writer->tables);
 	buffer_release(&writer->text);
+	buffer_release(&writer->hosts);
 	mem_free(writer);
 	return r;
 }

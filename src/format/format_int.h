@@ -20,8 +20,9 @@ void sample_groups_release(struct sample_groups *groups);
 /* Sum of one value over a group; wraps. */
 int64_t sample_groups_sum(const struct sample_groups *groups, const struct profile *profile, size_t group, size_t sample_type);
 
-/* threads.c: samples by thread, threads by pid and tid. Samples that tell no thread are one of their own. */
+/* threads.c: samples by thread, threads by host, pid and tid. Samples that tell no thread are one of their own. */
 struct sample_thread {
+	uint32_t host;	  /* string: its name; 0 = unknown, or that of all threads */
 	int64_t pid, tid; /* 0 is one, too: the idle tasks of Linux */
 	bool has_pid, has_tid;
 	uint32_t name, process; /* strings; 0 = unknown */
@@ -37,6 +38,7 @@ struct sample_threads {
 	size_t count;
 	uint32_t *order; /* numbers of samples */
 	uint32_t *marker_order;
+	bool has_hosts; /* there are several, and each thread says its own */
 };
 int sample_threads_build(const struct profile *profile, struct sample_threads *ret, struct error *err);
 /* Threads with markers or counters besides those with samples, and the main thread of each process; full names; threads one

@@ -494,7 +494,10 @@ static int append_thread_name(struct writer *writer, const struct sample_thread 
 	bool has_id = thread->has_tid || thread->has_pid;
 	if (name.len == 0 && !has_id)
 		return 0;
+	struct bytes host = profile_string_bytes(writer->profile, thread->host);
 	int r = buffer_append_string(out, ": ");
+	if (r == 0 && host.len)
+		r = buffer_printf(out, "%.*s: ", (int)host.len, (const char *)host.data);
 	if (r == 0)
 		r = buffer_append(out, name.data, name.len);
 	return r == 0 && has_id ? buffer_printf(out, "%s[%lld]", name.len ? " " : "", (long long)id) : r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Samples by thread, for formats that show each thread by itself. A thread is what its labels say: process.pid and thread.id,
- * or thread.name where there is no id, or the process where there is neither.
+ * or thread.name where there is no id, or the process where there is neither; and of several hosts also host.name.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,9 @@ static void read_labels(const struct profile *profile, uint32_t set, struct samp
 	for (uint32_t i = 0; i < labels->count; i++) {
 		const struct profile_label *label = &profile->labels[labels->first + i];
 		const char *key = profile_string(profile, label->key);
-		if (strcmp(key, "process.pid") == 0)
+		if (strcmp(key, "host.name") == 0)
+			ret->host = label->value;
+		else if (strcmp(key, "process.pid") == 0)
 			ret->has_pid = read_number(profile, label, &ret->pid);
 		else if (strcmp(key, "thread.id") == 0)
 			ret->has_tid = read_number(profile, label, &ret->tid);
@@ -43,9 +45,34 @@ static void read_labels(const struct profile *profile, uint32_t set, struct samp
 
 static uint64_t key_of(const struct sample_thread *thread)
 {
-	uint64_t parts[] = {(uint64_t)thread->pid, (uint64_t)thread->tid, thread->has_tid ? 0 : thread->name, thread->has_pid,
-			    thread->has_tid};
+	uint64_t parts[] = {(uint64_t)thread->pid, (uint64_t)thread->tid, thread->has_tid ? 0 : thread->name,
+			    thread->has_pid,	   thread->has_tid,	  thread->host};
 	return hash64_guarded(parts, sizeof(parts));
+}
+
+/* Whether there are two names of hosts, at least. Labels that no sample has are of no meaning, but those that came with one
+ * host all name that one. */
+static bool has_hosts(const struct profile *profile)
+{
+	struct sample_thread thread = {0};
+	read_labels(profile, profile->resource_labels, &thread);
+	uint32_t first = thread.host;
+	for (uint32_t set = 0; set < profile->label_set_count; set++) {
+		struct sample_thread own = {0};
+		if (set == profile->resource_labels)
+			continue;
+		read_labels(profile, set, &own);
+		if (own.host && first && own.host != first)
+			return true;
+		first = first ? first : own.host;
+	}
+	for (size_t i = 1; profile->markers && i < profile->markers->thread_count; i++) {
+		uint32_t name = profile->markers->hosts[profile->markers->threads[i].host].name;
+		if (name && first && name != first)
+			return true;
+		first = first ? first : name;
+	}
+	return false;
 }
 
 /* The thread of each label set. */
@@ -54,11 +81,14 @@ static int find_threads(const struct profile *profile, struct sample_threads *th
 	_cleanup_(map64_release) struct map64 map;
 	map64_init(&map);
 	size_t capacity = 0;
+	threads->has_hosts = has_hosts(profile);
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
 		struct sample_thread thread = {0};
 		uint64_t known;
 		read_labels(profile, profile->resource_labels, &thread);
 		read_labels(profile, set, &thread);
+		if (!threads->has_hosts)
+			thread.host = 0;
 		uint64_t key = key_of(&thread);
 		if (!map64_get(&map, key, &known)) {
 			known = threads->count;
@@ -109,6 +139,8 @@ static void put_in_order(const struct profile *profile, struct sample_threads *t
 static int compare_threads(const void *a, const void *b)
 {
 	const struct sample_thread *x = a, *y = b;
+	if (x->host != y->host)
+		return x->host < y->host ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	if (x->has_pid != y->has_pid)
@@ -148,7 +180,7 @@ struct marking {
 	struct sample_threads *threads;
 	size_t capacity;
 	struct map64 by_key;
-	uint32_t *used; /* threads with markers or counters, by pid, tid and start */
+	uint32_t *used; /* threads with markers or counters, by host, pid, tid and start */
 	size_t used_count;
 	uint32_t *item_of; /* by thread */
 };
@@ -164,6 +196,8 @@ static int compare_marked(const void *a, const void *b, void *context)
 {
 	const struct profile_thread *threads = context, *x = &threads[*(const uint32_t *)a],
 				    *y = &threads[*(const uint32_t *)b];
+	if (x->host != y->host)
+		return x->host < y->host ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	if (x->tid != y->tid)
@@ -217,10 +251,13 @@ static int mark_thread(struct marking *marking, uint32_t id, const struct profil
 	struct sample_threads *threads = marking->threads;
 	struct sample_thread item = {
 		.pid = thread->pid, .tid = thread->tid, .has_pid = id != 0, .has_tid = id != 0, .marked = id};
+	if (threads->has_hosts)
+		item.host = marking->markers->hosts[thread->host].name;
 	uint64_t key = key_of(&item), known;
 	bool is_known = map64_get(&marking->by_key, key, &known);
 	/* One whose start is not known is the first that has one. */
-	if (is_known && before && before->start_ns && before->pid == thread->pid && before->tid == thread->tid) {
+	if (is_known && before && before->start_ns && before->host == thread->host && before->pid == thread->pid &&
+	    before->tid == thread->tid) {
 		item.reuse = threads->items[known].reuse + 1;
 		item.process = threads->items[known].process;
 		part_samples(marking, &threads->items[known], thread->start_ns, &item);
@@ -247,8 +284,12 @@ static int add_main_threads(struct marking *marking)
 	struct sample_threads *threads = marking->threads;
 	for (size_t i = 0, count = threads->count; i < count; i++) {
 		const struct sample_thread *thread = &threads->items[i];
-		struct sample_thread main_thread = {
-			.pid = thread->pid, .tid = thread->pid, .has_pid = true, .has_tid = true, .process = thread->process};
+		struct sample_thread main_thread = {.host = thread->host,
+						    .pid = thread->pid,
+						    .tid = thread->pid,
+						    .has_pid = true,
+						    .has_tid = true,
+						    .process = thread->process};
 		uint64_t known, key = key_of(&main_thread);
 		if (!thread->has_pid || !thread->has_tid || map64_get(&marking->by_key, key, &known))
 			continue;
