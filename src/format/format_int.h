@@ -26,6 +26,7 @@ struct sample_thread {
 	int64_t pid, tid; /* 0 is one, too: the idle tasks of Linux */
 	bool has_pid, has_tid;
 	uint32_t name, process; /* strings; 0 = unknown */
+	bool process_is_comm;	/* there is no process.executable.name; process.comm stands in for it */
 	size_t first, count;	/* of its samples, in order[], by time */
 	bool renamed;		/* it has other names, too */
 	/* After sample_threads_add_markers(). */

@@ -523,7 +523,7 @@ static void write_own(struct writer *writer, const struct sample_thread *thread,
 	struct json_writer *json = &writer->json;
 	const int64_t numbers[] = {thread->pid, thread->tid};
 	const bool has_number[] = {thread->has_pid, thread->has_tid};
-	const uint32_t texts[] = {thread->process, thread->name};
+	const uint32_t texts[] = {thread->process_is_comm ? 0 : thread->process, thread->name};
 	json_key(json, OWN);
 	json_begin_object(json);
 	json_key(json, "type");

@@ -135,6 +135,34 @@ static void test_round_trip(void **state)
 	profile_free(second);
 }
 
+/* What the kernel calls a task, the idle one for example, is not the name of an executable, here or when it is read back. */
+static void test_tasks_without_an_executable(void **state)
+{
+	static const char *const names[] = {"process.comm", "process.executable.name"};
+	for (size_t i = 0; i < 2; i++) {
+		struct profile *made, *back;
+		struct profile_label label = {0};
+		uint32_t set;
+		assert_int_equal(profile_new(&made, NULL), 0);
+		assert_int_equal(format_add_type(made, "cpu", "nanoseconds", NULL), 0);
+		assert_int_equal(profile_add_cstring(made, names[i], &label.key, NULL), 0);
+		assert_int_equal(profile_add_cstring(made, "swapper", &label.value, NULL), 0);
+		assert_int_equal(profile_add_label_set(made, &label, 1, &set, NULL), 0);
+		assert_int_equal(profile_add_sample(made, &(struct profile_sample){.labels = set}, (int64_t[]){7}, NULL), 0);
+		struct buffer out = encode_or_fail(&format_speedscope, made);
+		assert_non_null(strstr(buffer_string(&out), "\"cpu: swapper\""));
+		back = decode_or_fail(NULL, buffer_bytes(&out), "again");
+		const char *name = profile_label_value(back, back->samples[0].labels, "process.executable.name");
+		if (i == 0)
+			assert_null(name);
+		else
+			assert_string_equal(name, "swapper");
+		buffer_release(&out);
+		profile_free(made);
+		profile_free(back);
+	}
+}
+
 static void test_times(void **state)
 {
 	struct profile *profile;
@@ -203,9 +231,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),	  cmocka_unit_test(test_refused), cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_times),	  cmocka_unit_test(test_losses),  cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_files),	   cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_tasks_without_an_executable),
+		cmocka_unit_test(test_times),	   cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,17 +36,20 @@ static void read_labels(const struct profile *profile, uint32_t set, struct samp
 			ret->has_tid = read_number(profile, label, &ret->tid);
 		else if (strcmp(key, "thread.name") == 0)
 			ret->name = label->value;
-		else if (strcmp(key, "process.executable.name") == 0)
+		else if (strcmp(key, "process.executable.name") == 0) {
 			ret->process = label->value;
-		else if (strcmp(key, "process.comm") == 0 && !ret->process)
+			ret->process_is_comm = false;
+		} else if (strcmp(key, "process.comm") == 0 && (!ret->process || ret->process_is_comm)) {
 			ret->process = label->value;
+			ret->process_is_comm = true;
+		}
 	}
 }
 
 static uint64_t key_of(const struct sample_thread *thread)
 {
-	uint64_t parts[] = {(uint64_t)thread->pid, (uint64_t)thread->tid, thread->has_tid ? 0 : thread->name,
-			    thread->has_pid,	   thread->has_tid,	  thread->host};
+	uint64_t parts[] = {(uint64_t)thread->pid, (uint64_t)thread->tid, thread->has_tid ? 0 : thread->name,	thread->has_pid,
+			    thread->has_tid,	   thread->host,	  thread->has_pid ? 0 : thread->process};
 	return hash64_guarded(parts, sizeof(parts));
 }
 
