@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Markers from Rust. rustc -O wickmark.rs -L DIR -l static=wickmark && wick record -o rs.firefox.json -- ./wickmark
-use std::ffi::{c_char, c_void, CString};
+use std::ffi::CString;
+use std::os::raw::{c_char, c_void};
 use std::ptr::null;
 
 #[repr(C)]
@@ -27,8 +28,8 @@ unsafe impl Sync for Site {}
 impl Site {
     pub fn new(category: &str, name: &str, fields: &str) -> Site {
         let text = |s: &str| CString::new(s).unwrap();
-        let (category, name, fields) = (text(category), text(name), text(fields));
-        let fields = if fields.is_empty() { null() } else { fields.as_ptr() };
+        let (category, name, text_of_fields) = (text(category), text(name), text(fields));
+        let fields = if fields.is_empty() { null() } else { text_of_fields.as_ptr() };
         Site(unsafe { wickmark_site_new(category.as_ptr(), name.as_ptr(), fields) })
     }
     fn mark(&self, kind: u32, number: u64, values: &[u64]) {
@@ -57,7 +58,7 @@ pub fn text(s: &str) -> u64 {
 fn main() {
     let step = Site::new("Example", "step", "rows:integer,peer:string,share:percentage");
     for i in 0..10u64 {
-        step.span(&[i, text("neighbour"), 0.5f64.to_bits()], || (0..1_000_000u64).map(std::hint::black_box).sum::<u64>());
+        step.span(&[i, text("neighbour"), 0.5f64.to_bits()], || (0..1_000_000u64).fold(i, |sum, k| unsafe { std::ptr::read_volatile(&k) } ^ sum));
     }
     step.instant(&[-1i64 as u64, text("the end"), 1f64.to_bits()]);
 }

@@ -9,6 +9,12 @@ import { grpcEndpoint, httpEndpoint, until } from "./export_endpoints.mjs";
 
 const directory = temporaryDirectory(), seconds = Number(process.env.WICK_TEST_SECONDS ?? 8);
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+// Something to sample, whatever else the machine does.
+async function work(ms) {
+	const load = spawn("sh", ["-c", "i=0; while :; do i=$((i+1)); done"]);
+	await pause(ms);
+	load.kill("SIGKILL");
+}
 const query = async (server, selector) => {
 	const answer = await request(server.port, "GET", `/api/v1/query?query=${encodeURIComponent(selector)}&from=now-1h&to=now%2B1h`);
 	assert.equal(answer.status, 200, answer.body.toString());
@@ -47,9 +53,7 @@ const result = await runAgent({
 		endpoint("refusing", "otlp-http", refusing), endpoint("down", "otlp-http", down),
 	],
 }, async (agent) => {
-	const load = spawn("sh", ["-c", "i=0; while :; do i=$((i+1)); done"]);
-	await pause(seconds * 1000);
-	load.kill("SIGKILL");
+	await work(seconds * 1000);
 	agent.kill("SIGCONT"); // nothing that ends it
 	await until(() => pyroscope.profiles > 0 && named.profiles > 0, "names are there", 60);
 });
@@ -90,7 +94,7 @@ await test("the next run sends what waited", async () => {
 await test("a Wick server gets the same by Pyroscope's and OTLP's protocols", async () => {
 	const servers = {};
 	for (const kind of ["pyroscope", "otlp-http", "otlp-grpc"]) servers[kind] = await startServer(`${directory}/${kind}`);
-	const run = await runAgent({ export: Object.entries(servers).map(([kind, { port }]) => endpoint(`to-${kind}`, kind, { port })) }, () => pause(seconds * 500));
+	const run = await runAgent({ export: Object.entries(servers).map(([kind, { port }]) => endpoint(`to-${kind}`, kind, { port })) }, () => work(seconds * 500));
 	assert.ok(run.taken > 0);
 	await Promise.all(Object.entries(servers).map(async ([kind, to]) => {
 		assert.equal(run.targets[`to-${kind}`].samples + run.targets[`to-${kind}`].waiting, run.taken, kind);
