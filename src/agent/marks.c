@@ -39,6 +39,8 @@
 #define LOOK_FIRST_NS (20 * NS_PER_MS)
 #define LOOK_LAST_NS  (2 * NS_PER_S)
 #define HANDOVER_US   50000
+#define ACCEPT_NS     (NS_PER_S / 5) /* of one round of handing over; who comes later waits for the next */
+#define ACCEPT_END_NS (5 * NS_PER_S) /* of the last one */
 #define BACKLOG	      4096
 #define FULL_ENOUGH   (WICKMARK_RECORDS / 8)
 
@@ -222,6 +224,7 @@ static int take_file(struct marks *marks, int fd, pid_t pid, bool announced, str
 
 /* ---- processes that announce themselves ---- */
 
+/* There is room for one descriptor, so that the kernel hands over no more, whatever was sent. */
 static int receive_file(int from)
 {
 	union {
@@ -231,7 +234,7 @@ static int receive_file(int from)
 	uint32_t abi = 0;
 	struct iovec data = {&abi, sizeof(abi)};
 	struct msghdr message = {
-		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_LEN(sizeof(int))};
 	int fd = -1;
 	if (recvmsg(from, &message, MSG_CMSG_CLOEXEC) < 0)
 		return -1;
@@ -242,11 +245,13 @@ static int receive_file(int from)
 	return fd;
 }
 
-/* Who it is the kernel tells, in our numbers. */
-static int accept_processes(struct marks *marks, struct error *err)
+/* Who it is the kernel tells, in our numbers. Some may connect without end and say nothing: the others have their turn, too. */
+static int accept_processes(struct marks *marks, int64_t at_most_ns, struct error *err)
 {
 	int from, r = 0;
-	while (r >= 0 && marks->socket >= 0 && (from = accept4(marks->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+	int64_t until_ns = time_monotonic_ns() + at_most_ns;
+	while (r >= 0 && marks->socket >= 0 && time_monotonic_ns() < until_ns &&
+	       (from = accept4(marks->socket, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
 		struct ucred who;
 		socklen_t size = sizeof(who);
 		struct timeval patience = {.tv_usec = HANDOVER_US};
@@ -400,7 +405,7 @@ static void *run(void *context)
 		poll(polls, 2, busy ? VISIT_SOON_MS : VISIT_MS);
 		if (polls[0].revents)
 			break;
-		r = accept_processes(marks, &marks->problem);
+		r = accept_processes(marks, ACCEPT_NS, &marks->problem);
 		if (r == 0)
 			r = scan_processes(marks, &marks->problem);
 		if (r == 0)
@@ -420,7 +425,7 @@ int marks_start(struct marks *marks, struct error *err)
 /* What has come up to now: processes that announced themselves and ended, the rings, and what is under way. */
 static int take_rest(struct marks *marks, struct error *err)
 {
-	int r = accept_processes(marks, err);
+	int r = accept_processes(marks, ACCEPT_END_NS, err);
 	for (size_t i = 0; i < marks->file_count; i++)
 		marks_file_switch_off(marks->files[i], marks->recorder);
 	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -379,6 +382,63 @@ static void test_two(void **state)
 	waitpid(child, NULL, 0);
 }
 
+static size_t open_descriptors(void)
+{
+	size_t count = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* Hands over as many descriptors in one message, and waits until the collector has hung up. */
+static void hand_over(const struct marks *marks, size_t count)
+{
+	union {
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const char *name = marks_recorder_name(marks);
+	char byte = 0;
+	struct iovec data = {&byte, 1};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes};
+	int fds[4] = {STDIN_FILENO, STDIN_FILENO, STDIN_FILENO, STDIN_FILENO};
+	int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_true(to >= 0);
+	memcpy(address.sun_path + 1, name, strlen(name));
+	assert_int_equal(connect(to, (struct sockaddr *)&address,
+				 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))),
+			 0);
+	message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+	memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+	assert_int_equal(sendmsg(to, &message, MSG_NOSIGNAL), 1);
+	assert_true(read(to, &byte, 1) <= 0);
+	close(to);
+}
+
+/* No file of markers, and more than one: nothing stays open. */
+static void test_handed_over(void **state)
+{
+	struct marks *marks;
+	struct marks_stats stats;
+	follow(getpid(), &marks);
+	hand_over(marks, 1);
+	size_t before = open_descriptors();
+	for (size_t i = 0; i < 12; i++)
+		hand_over(marks, 1 + i % 4);
+	assert_int_equal(open_descriptors(), before);
+	stop(marks, &stats);
+	assert_int_equal(stats.processes, 0);
+	assert_int_equal(stats.refused, 13);
+}
+
 /* Nobody makes markers. */
 static void test_nobody(void **state)
 {
@@ -402,7 +462,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	  cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
-		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
