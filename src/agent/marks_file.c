@@ -409,40 +409,48 @@ static int add_row(struct marks_file *file, struct marks_site *site, int64_t ns,
 	return profile_add_counter_row(output->profile, site->counter, ns, value, err);
 }
 
-/* Makes one marker of the two ends of an asynchronous span, if the other one is there; else remembers this one. *ret_done: it
- * was joined. */
-static int join_async(struct marks_file *file, const struct wickmark_record *record, const struct profile_marker *marker,
-		      const struct profile_marker_value *values, bool *ret_done, struct error *err)
+/* Both ends of an asynchronous span as one marker, in the place of the one that came first. */
+static void unite_ends(struct profile_markers *markers, struct profile_marker *have, const struct profile_marker *marker,
+		       const struct profile_marker_value *values)
+{
+	bool is_begin = marker->phase == PROFILE_MARKER_START;
+	uint32_t count = markers->schemas[have->schema].field_count;
+	have->phase = PROFILE_MARKER_INTERVAL;
+	have->flow = have->flow ? have->flow : marker->flow;
+	have->flow_ends |= marker->flow_ends;
+	if (is_begin) {
+		have->start_ns = marker->start_ns;
+		have->thread = marker->thread;
+		have->name = marker->name;
+	} else {
+		have->end_ns = marker->end_ns;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		if (values[i].kind && (is_begin || !markers->values[have->value_first + i].kind))
+			markers->values[have->value_first + i] = values[i];
+}
+
+/* Takes one end of an asynchronous span: the marker of the other becomes the whole, which takes no room; or it becomes a marker
+ * that is remembered. */
+static int take_end(struct marks_file *file, const struct wickmark_record *record, const struct profile_marker *marker,
+		    const struct profile_marker_value *values, struct error *err)
 {
 	struct profile_markers *markers = file->output->profile->markers;
 	uint64_t key = hash64_mix(record->number ^ hash64_mix(record->site)), other;
 	bool is_begin = marker->phase == PROFILE_MARKER_START;
-	*ret_done = false;
 	if (map64_get(&file->asyncs, key, &other) && other < markers->marker_count) {
 		struct profile_marker *have = &markers->markers[other];
-		int64_t begin = is_begin ? marker->start_ns : have->start_ns, end = is_begin ? have->end_ns : marker->end_ns;
-		if (have->schema == marker->schema && begin <= end &&
-		    have->phase == (is_begin ? PROFILE_MARKER_END : PROFILE_MARKER_START)) {
-			have->phase = PROFILE_MARKER_INTERVAL;
-			have->start_ns = begin;
-			have->end_ns = end;
-			have->flow = have->flow ? have->flow : marker->flow;
-			have->flow_ends |= marker->flow_ends;
-			if (is_begin) {
-				have->thread = marker->thread;
-				have->name = marker->name;
-			}
-			uint32_t count = markers->schemas[have->schema].field_count;
-			for (uint32_t i = 0; i < count; i++)
-				if (values[i].kind && (is_begin || !markers->values[have->value_first + i].kind))
-					markers->values[have->value_first + i] = values[i];
+		if (have->schema == marker->schema && have->phase == (is_begin ? PROFILE_MARKER_END : PROFILE_MARKER_START) &&
+		    (is_begin ? marker->start_ns <= have->end_ns : have->start_ns <= marker->end_ns)) {
+			unite_ends(markers, have, marker, values);
 			map64_remove(&file->asyncs, key);
-			*ret_done = true;
 			return 0;
 		}
 	}
-	size_t next = markers ? markers->marker_count : 0;
-	return map64_put(&file->asyncs, key, next) < 0 ? error_nomem(err) : 0;
+	size_t next = profile_marker_count(file->output->profile);
+	if (!has_room(file->output))
+		return 0;
+	return map64_put(&file->asyncs, key, next) < 0 ? error_nomem(err) : add_marker(file->output, marker, values, err);
 }
 
 /* Times of the kinds; false if the marker lies outside the recording. */
@@ -511,11 +519,9 @@ static int take_record(struct marks_file *file, const struct marks_thread *threa
 		r = find_string(file, raw.name, &marker.name, err);
 	if (r == 0)
 		r = convert_values(file, site, &raw, values, err);
-	bool joined = false;
-	if (r == 0 && (record->kind == WICKMARK_KIND_ASYNC_BEGIN || record->kind == WICKMARK_KIND_ASYNC_END) &&
-	    has_room(output))
-		r = join_async(file, record, &marker, values, &joined, err);
-	if (r == 0 && !joined)
+	if (r == 0 && (marker.phase == PROFILE_MARKER_START || marker.phase == PROFILE_MARKER_END))
+		r = take_end(file, record, &marker, values, err);
+	else if (r == 0)
 		r = add_marker(output, &marker, values, err);
 	return r < 0 ? r : taken;
 }

@@ -321,6 +321,44 @@ static void test_claims(void **state)
 	}
 }
 
+/* A span whose beginning is kept takes no more room; each marker beyond the most is counted once. */
+static void test_full(void **state)
+{
+	const uint64_t now_ns = (uint64_t)time_monotonic_ns() + NS_PER_S;
+	const struct wickmark_site_entry site = {0};
+	const struct wickmark_record records[] = {
+		{.time = now_ns, .number = 7, .site = 1, .kind = WICKMARK_KIND_ASYNC_BEGIN},
+		{.time = now_ns, .number = 8, .site = 1, .kind = WICKMARK_KIND_ASYNC_BEGIN},
+		{.time = now_ns, .site = 1, .kind = WICKMARK_KIND_INSTANT},
+		{.time = now_ns, .number = 7, .site = 1, .kind = WICKMARK_KIND_ASYNC_END},
+		{.time = now_ns, .number = 8, .site = 1, .kind = WICKMARK_KIND_ASYNC_END},
+	};
+	const struct wickmark_thread thread = {
+		.state = WICKMARK_ACTIVE, .generation = 1, .tid = 1, .head = sizeof(records) / sizeof(records[0])};
+	struct wickmark_header header = good;
+	struct marks_clock clock;
+	struct marks_output output;
+	struct marks_file *file;
+	int fd = new_file(WICKMARK_FILE_BYTES, F_SEAL_SHRINK);
+	header.site_count = 1;
+	put(fd, 0, &header, sizeof(header));
+	put(fd, WICKMARK_AT_THREADS, &thread, sizeof(thread));
+	put(fd, WICKMARK_AT_SITES, &site, sizeof(site));
+	put(fd, WICKMARK_AT_RINGS, records, sizeof(records));
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	output.max = 1;
+	assert_int_equal(marks_file_open(&output, fd, getpid(), &file, NULL), 0);
+	assert_int_equal(marks_file_drain(file, NULL), 0);
+	assert_int_equal(output.stats.markers, 1);
+	assert_int_equal(output.stats.left_out, 3);
+	assert_int_equal(profile_marker_count(output.profile), 1);
+	assert_int_equal(output.profile->markers->markers[0].phase, PROFILE_MARKER_INTERVAL);
+	marks_file_free(file);
+	marks_output_release(&output);
+	marks_clock_release(&clock);
+}
+
 /* Whether somebody holds the lease of a process. */
 static bool is_recorded(pid_t pid)
 {
@@ -463,6 +501,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	  cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
+		cmocka_unit_test(test_full),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
