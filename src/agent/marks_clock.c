@@ -60,8 +60,10 @@ void marks_clock_release(struct marks_clock *clock)
 
 int marks_clock_tick(struct marks_clock *clock, bool force)
 {
-	clock->end_ns = time_monotonic_ns() + clock->to_wall_ns;
-	if (clock->count && !force && clock->end_ns - clock->pairs[clock->count - 1].ns < PAIR_NS)
+	int64_t now_ns = time_monotonic_ns() + clock->to_wall_ns;
+	if (clock->end_ns < now_ns)
+		clock->end_ns = now_ns;
+	if (clock->count && !force && now_ns - clock->pairs[clock->count - 1].ns < PAIR_NS)
 		return 0;
 	if (clock->count == PAIRS_MAX) {
 		for (size_t i = 0; i < PAIRS_MAX / 2; i++)

@@ -321,11 +321,31 @@ static void test_claims(void **state)
 	}
 }
 
+/* One thread's ring, with one site of no name, in a file of this process. */
+static struct marks_file *open_ring(struct marks_output *output, const struct wickmark_record *records, size_t count)
+{
+	const struct wickmark_thread thread = {.state = WICKMARK_ACTIVE, .generation = 1, .tid = 1, .head = count};
+	const struct wickmark_site_entry site = {0};
+	struct wickmark_header header = good;
+	struct marks_file *file;
+	int fd = new_file(WICKMARK_FILE_BYTES, F_SEAL_SHRINK);
+	header.site_count = 1;
+	put(fd, 0, &header, sizeof(header));
+	put(fd, WICKMARK_AT_THREADS, &thread, sizeof(thread));
+	put(fd, WICKMARK_AT_SITES, &site, sizeof(site));
+	put(fd, WICKMARK_AT_RINGS, records, count * sizeof(*records));
+	assert_int_equal(marks_file_open(output, fd, getpid(), &file, NULL), 0);
+	return file;
+}
+
 /* A span whose beginning is kept takes no more room; each marker beyond the most is counted once. */
 static void test_full(void **state)
 {
-	const uint64_t now_ns = (uint64_t)time_monotonic_ns() + NS_PER_S;
-	const struct wickmark_site_entry site = {0};
+	struct marks_clock clock;
+	struct marks_output output;
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	const uint64_t now_ns = (uint64_t)time_monotonic_ns();
 	const struct wickmark_record records[] = {
 		{.time = now_ns, .number = 7, .site = 1, .kind = WICKMARK_KIND_ASYNC_BEGIN},
 		{.time = now_ns, .number = 8, .site = 1, .kind = WICKMARK_KIND_ASYNC_BEGIN},
@@ -333,27 +353,30 @@ static void test_full(void **state)
 		{.time = now_ns, .number = 7, .site = 1, .kind = WICKMARK_KIND_ASYNC_END},
 		{.time = now_ns, .number = 8, .site = 1, .kind = WICKMARK_KIND_ASYNC_END},
 	};
-	const struct wickmark_thread thread = {
-		.state = WICKMARK_ACTIVE, .generation = 1, .tid = 1, .head = sizeof(records) / sizeof(records[0])};
-	struct wickmark_header header = good;
-	struct marks_clock clock;
-	struct marks_output output;
-	struct marks_file *file;
-	int fd = new_file(WICKMARK_FILE_BYTES, F_SEAL_SHRINK);
-	header.site_count = 1;
-	put(fd, 0, &header, sizeof(header));
-	put(fd, WICKMARK_AT_THREADS, &thread, sizeof(thread));
-	put(fd, WICKMARK_AT_SITES, &site, sizeof(site));
-	put(fd, WICKMARK_AT_RINGS, records, sizeof(records));
-	assert_int_equal(marks_clock_init(&clock), 0);
-	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
 	output.max = 1;
-	assert_int_equal(marks_file_open(&output, fd, getpid(), &file, NULL), 0);
+	struct marks_file *file = open_ring(&output, records, sizeof(records) / sizeof(records[0]));
 	assert_int_equal(marks_file_drain(file, NULL), 0);
 	assert_int_equal(output.stats.markers, 1);
 	assert_int_equal(output.stats.left_out, 3);
 	assert_int_equal(profile_marker_count(output.profile), 1);
 	assert_int_equal(output.profile->markers->markers[0].phase, PROFILE_MARKER_INTERVAL);
+	marks_file_free(file);
+	marks_output_release(&output);
+	marks_clock_release(&clock);
+}
+
+/* What is made while other rings are emptied has its own time. */
+static void test_time(void **state)
+{
+	struct marks_clock clock;
+	struct marks_output output;
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	const struct wickmark_record record = {.time = (uint64_t)time_monotonic_ns(), .site = 1, .kind = WICKMARK_KIND_INSTANT};
+	struct marks_file *file = open_ring(&output, &record, 1);
+	assert_int_equal(marks_file_drain(file, NULL), 0);
+	assert_int_equal(profile_marker_count(output.profile), 1);
+	assert_int_equal(output.profile->markers->markers[0].start_ns, (int64_t)record.time + clock.to_wall_ns);
 	marks_file_free(file);
 	marks_output_release(&output);
 	marks_clock_release(&clock);
@@ -501,7 +524,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	  cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
-		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
