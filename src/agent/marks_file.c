@@ -201,8 +201,10 @@ static int find_string(struct marks_file *file, uint32_t offset, uint32_t *ret, 
 	if (bytes > WICKMARK_STRING_BYTES || offset % 4 || bytes < 4 || offset > bytes - 4)
 		return 0;
 	len = LOAD((const uint32_t *)(strings + offset));
-	if (len > WICKMARK_STRING_MAX || len > bytes - 4 - offset)
+	/* Those of ours do not overlap, so that they are no more together than there is room. */
+	if (len > WICKMARK_STRING_MAX || len > bytes - 4 - offset || len > WICKMARK_STRING_BYTES - file->string_bytes)
 		return 0;
+	file->string_bytes += len;
 	memcpy(text, strings + offset + 4, len);
 	int r = profile_add_string(file->output->profile, text, len, ret, err);
 	if (r == 0 && map64_put(&file->strings, offset, *ret) < 0)
@@ -557,6 +559,8 @@ static int tell_lost(struct marks_file *file, uint32_t thread, uint64_t count, s
 	struct profile_marker_value value = {.kind = PROFILE_VALUE_NUMBER, .number = (int64_t)(count & INT64_MAX)};
 	if (__builtin_add_overflow(output->stats.lost, count, &output->stats.lost))
 		output->stats.lost = UINT64_MAX;
+	if (!has_room(output))
+		return 0;
 	snprintf(text, sizeof(text), "lost %llu", (unsigned long long)count);
 	int r = profile_add_cstring(profile, text, &marker.name, err);
 	if (r == 0 && !output->lost_schema) {

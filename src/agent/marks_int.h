@@ -72,8 +72,9 @@ struct marks_file {
 	size_t site_count, site_capacity;
 	struct marks_thread *threads;
 	size_t thread_count, thread_capacity;
-	struct map64 strings; /* offset -> string of the profile */
-	struct map64 asyncs;  /* site and id -> marker */
+	struct map64 strings;  /* offset -> string of the profile */
+	uint32_t string_bytes; /* of those */
+	struct map64 asyncs;   /* site and id -> marker */
 	uint64_t lost_elsewhere;
 	uint32_t fill; /* the most records that a ring had at the last look */
 };
