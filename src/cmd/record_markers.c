@@ -10,6 +10,7 @@
 #include "format/format.h"
 #include "profile/markers.h"
 
+/* What there is of samples is worth having without them. */
 static void give_up(struct record_markers *markers, const struct error *err)
 {
 	fprintf(stderr, "wick record: without markers: %s\n", err->message);
@@ -52,11 +53,14 @@ int record_markers_stop(struct record_markers *markers, struct profile **profile
 {
 	if (!markers->marks)
 		return 0;
-	int r = marks_stop(markers->marks, profile, err);
+	struct error why = {0};
+	if (marks_stop(markers->marks, profile, &why) < 0) {
+		give_up(markers, &why);
+		return 0;
+	}
 	marks_get_stats(markers->marks, &markers->stats);
-	if (r == 0 && (*profile)->sample_type_count == 0 && profile_marker_count(*profile) > 0)
-		r = add_type(*profile, err);
-	return r;
+	bool has_no_type = (*profile)->sample_type_count == 0 && profile_marker_count(*profile) > 0;
+	return has_no_type ? add_type(*profile, err) : 0;
 }
 
 void record_markers_report(const struct record_markers *markers, const char *output, const char *format)
