@@ -248,20 +248,36 @@ static int start_waits(struct agent *agent, const struct agent_options *options,
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-static int follow_cgroup(void *context, uint64_t id, const char *path)
+struct found_cgroups {
+	uint64_t ids[TARGET_CGROUPS_MAX];
+	size_t count;
+	uint64_t left_out;
+};
+
+static int note_cgroup(void *context, uint64_t id, const char *path)
 {
+	struct found_cgroups *found = context;
 	(void)path;
-	return sampler_add_cgroup(context, id, NULL);
+	for (size_t i = 0; i < found->count; i++)
+		if (found->ids[i] == id)
+			return 0;
+	if (found->count < TARGET_CGROUPS_MAX)
+		found->ids[found->count++] = id;
+	else
+		found->left_out++;
+	return 0;
 }
 
+/* Those that there are now: where jobs have groups of their own, many come and go. */
 static int follow_cgroups(struct agent *agent, struct error *err)
 {
-	int r = !agent->sampler ? 0
-				: target_cgroups_each(agent->followed_cgroups, agent->followed_cgroup_count, follow_cgroup,
-						      agent->sampler);
-	return r < 0 ? error_set_errno(err, r, "cannot follow the control groups; the most are %u, with those below them",
-				       TARGET_CGROUPS_MAX)
-		     : 0;
+	struct found_cgroups found = {0};
+	if (!agent->sampler || !agent->followed_cgroup_count)
+		return 0;
+	target_cgroups_each(agent->followed_cgroups, agent->followed_cgroup_count, note_cgroup, &found);
+	if (found.left_out > agent->cgroups_left_out)
+		agent->cgroups_left_out = found.left_out;
+	return sampler_set_cgroups(agent->sampler, found.ids, found.count, err);
 }
 
 /* The kernel begins to record; first the events, so that none is missed between the snapshot and the first sample. */
@@ -284,7 +300,12 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 		r = events_set_cpus(agent->events, &agent->online, agent->epoll_fd, TAG_EVENTS, err);
 	for (size_t i = 0; i < options->pid_count && r == 0; i++)
 		r = sampler_add_pid(agent->sampler, options->pids[i], err);
-	return r < 0 ? r : follow_cgroups(agent, err);
+	if (r == 0)
+		r = follow_cgroups(agent, err);
+	if (r == 0 && agent->cgroups_left_out)
+		return error_set(err, -E2BIG, "there are more than %u control groups to be recorded, with those below them",
+				 TARGET_CGROUPS_MAX);
+	return r;
 }
 
 /* Here events and samples come together: what is known of a process before its first one is read from /proc then. */
@@ -549,6 +570,7 @@ static void fill_stats(struct agent *agent, const struct sampler_counters *count
 	stats->bpf_run_count = counters->run_count;
 	stats->relabel_dropped = agent->window.relabel_dropped + agent->wait_window.relabel_dropped;
 	stats->processes = agent->processes.by_pid.count;
+	stats->cgroups_left_out = agent->cgroups_left_out;
 	stats->own_refused = agent->own ? agent->own->refused : 0;
 	stats->counters_left_out = agent->counters ? agent->counters->left_out : 0;
 	stats->mappings = agent->processes.mapping_count;

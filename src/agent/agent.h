@@ -195,8 +195,9 @@ struct agent_stats {
 	uint64_t process_rows, process_rows_left_out;  /* of process_stats; left out for lack of room */
 	uint64_t process_stats_ns;		       /* CPU time that making them took */
 	char process_stats_problem[ERROR_MESSAGE_MAX]; /* why there are none although they are wanted; "" = all is well */
-	uint64_t own_refused;			       /* processes of others, in agent_options.own */
-	uint64_t counters_left_out;		       /* processes, for lack of room */
+	uint64_t cgroups_left_out;  /* control groups that are not followed, for lack of room: the most at a time */
+	uint64_t own_refused;	    /* processes of others, in agent_options.own */
+	uint64_t counters_left_out; /* processes, for lack of room */
 	char counters_problem[ERROR_MESSAGE_MAX];
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */

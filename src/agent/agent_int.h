@@ -52,6 +52,7 @@ struct agent {
 	struct process_stats *process_stats; /* NULL = not wanted, or not to be had */
 	char *const *followed_cgroups;	     /* of struct agent_options */
 	size_t followed_cgroup_count;
+	uint64_t cgroups_left_out; /* of those below them, at most at a time */
 	struct counters *counters; /* NULL = as process_stats */
 	struct waits waits;
 	uint32_t wait_chance;

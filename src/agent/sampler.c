@@ -475,15 +475,43 @@ int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err)
 	return error_set_errno(err, -errno, "process %d: cannot add it to the filter", (int)pid);
 }
 
-int sampler_add_cgroup(struct sampler *sampler, uint64_t id, struct error *err)
+static bool has_id(const uint64_t *ids, size_t count, uint64_t id)
 {
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+static void forget_cgroups_but(struct bpf_map *map, const uint64_t *ids, size_t count)
+{
+	uint64_t at, next;
+	int r = bpf_map__get_next_key(map, NULL, &next, sizeof(next));
+
+	/* After one that is not there any more the list starts anew: each goes when the one behind it is known. */
+	while (r == 0) {
+		at = next;
+		r = bpf_map__get_next_key(map, &at, &next, sizeof(next));
+		if (!has_id(ids, count, at))
+			bpf_map__delete_elem(map, &at, sizeof(at), 0);
+	}
+}
+
+int sampler_set_cgroups(struct sampler *sampler, const uint64_t *ids, size_t count, struct error *err)
+{
+	struct bpf_map *map = sampler->bpf->maps.filter_cgroups;
 	__u8 value = 1;
 
-	if (!bpf_map__update_elem(sampler->bpf->maps.filter_cgroups, &id, sizeof(id), &value, sizeof(value), BPF_ANY))
-		return 0;
-	if (errno == E2BIG)
-		return error_set(err, -E2BIG, "there are too many control groups below those to be recorded");
-	return error_set_errno(err, -errno, "cannot add a control group to the filter");
+	for (size_t i = 0; i < count; i++) {
+		int r = bpf_map__update_elem(map, &ids[i], sizeof(ids[i]), &value, sizeof(value), BPF_ANY);
+		if (r == -E2BIG) {
+			forget_cgroups_but(map, ids, count);
+			r = bpf_map__update_elem(map, &ids[i], sizeof(ids[i]), &value, sizeof(value), BPF_ANY);
+		}
+		if (r < 0)
+			return error_set_errno(err, r, "cannot add a control group to the filter");
+	}
+	return 0;
 }
 
 void sampler_set_wait_chance(struct sampler *sampler, uint32_t chance)

@@ -65,8 +65,8 @@ bool sampler_is_waiting(struct sampler *sampler, pid_t tid, uint64_t start_ns);
 /* Stops sampling on all CPUs; what is in the rings stays. */
 void sampler_stop(struct sampler *sampler);
 int sampler_add_pid(struct sampler *sampler, pid_t pid, struct error *err);
-/* By id; without what is below it. */
-int sampler_add_cgroup(struct sampler *sampler, uint64_t id, struct error *err);
+/* By id, up to filter_cgroups_max; without what is below them. Others that were set before go when there is no more room. */
+int sampler_set_cgroups(struct sampler *sampler, const uint64_t *ids, size_t count, struct error *err);
 /* Readable when a ring has become half full; sampler_clear_bell() makes it unreadable again. */
 int sampler_bell_fd(const struct sampler *sampler);
 void sampler_clear_bell(struct sampler *sampler);

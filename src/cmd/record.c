@@ -312,6 +312,9 @@ static void report(const struct record *record)
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && incomplete; i++)
 		if (stats.samples_lost[i])
 			fprintf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
+	if (stats.cgroups_left_out)
+		fprintf(stderr, "  control groups that were too many to follow: %llu\n",
+			(unsigned long long)stats.cgroups_left_out);
 	if (stats.own_refused)
 		fprintf(stderr, "  processes that may not be recorded without privileges: %llu\n",
 			(unsigned long long)stats.own_refused);

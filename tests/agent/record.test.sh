@@ -97,6 +97,19 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	expect "a control group that there is not" 1 "no control group /no/such" "$WICK" record --cgroup /no/such
 	mkdir "$hierarchy/$group/docker-$(echo "$id" | cut -c 1-20)$(od -An -tx1 -N22 /dev/urandom | tr -d ' \n').scope"
 	expect "a beginning that two containers share" 1 'may be 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
+	# More groups in the course of time than there is room for at once.
+	jobs() { for i in $(seq 600); do echo "$hierarchy/$group/$1-$i"; done; }
+	"$WICK" record -d 9 --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err" &
+	recorder=$!
+	sleep 0.5
+	jobs early | xargs mkdir
+	sleep 2.5
+	jobs early | xargs rmdir
+	jobs late | xargs mkdir
+	start_in "$group/late-600" 9 late_job
+	wait $recorder || fail "groups come and go while they are recorded" "$(cat "$work/err")"
+	names=$(tracks "$work/jobs.firefox.json")
+	case $names in *" late_job "*) pass "groups come and go while they are recorded" ;; *) fail "groups come and go while they are recorded" "$names" ;; esac
 	for pid in $pids; do kill "$pid" 2>/dev/null; done
 	wait
 	for _ in $(seq 50); do
