@@ -73,12 +73,19 @@ static int read_fields(struct firefox_reader *reader, const struct json_node *no
 {
 	const struct json_node *fields = fields_of(node);
 	int r = 0;
-	for (size_t i = 0; r == 0 && i < json_node_count(fields) && schema->field_count < PROFILE_MARKER_FIELDS_MAX; i++) {
+	for (size_t i = 0; r == 0 && i < json_node_count(fields); i++) {
 		const struct json_node *field = json_node_at(fields, i), *key = json_node_get(field, "key");
 		const char *name = json_node_text(json_node_get(field, "format"));
 		size_t format = find_format(name);
 		bool ends;
-		if (!json_node_is(key, JSON_NODE_TEXT) || is_flow(name, &ends))
+		if (!json_node_is(key, JSON_NODE_TEXT))
+			continue;
+		if (is_flow(name, &ends)) {
+			if (schema->flow_count < FIREFOX_FLOWS_MAX)
+				schema->flows[schema->flow_count++] = (uint32_t)i;
+			continue;
+		}
+		if (schema->field_count == PROFILE_MARKER_FIELDS_MAX)
 			continue;
 		/* What we do not know is a text, unless it turns out to be a number. */
 		struct profile_marker_field *to = &out[schema->field_count];
@@ -234,15 +241,13 @@ static int read_data(struct firefox_reader *reader, const struct json_node *stri
 		r = read_value(reader, strings, json_node_get(data, key), json_node_text(json_node_get(field, "format")),
 			       &values[i], err);
 	}
-	for (size_t i = 0; r == 0 && i < json_node_count(fields); i++) {
-		const struct json_node *field = json_node_at(fields, i);
-		const char *key = json_node_text(json_node_get(field, "key"));
-		bool ends;
-		const struct json_node *value = key ? json_node_get(data, key) : NULL;
-		if (!value || !is_flow(json_node_text(json_node_get(field, "format")), &ends))
+	for (uint32_t i = 0; r == 0 && i < schema->flow_count; i++) {
+		const struct json_node *field = json_node_at(fields, schema->flows[i]);
+		const struct json_node *value = json_node_get(data, json_node_text(json_node_get(field, "key")));
+		if (!value)
 			continue;
 		marker->flow = parse_flow(text_at(strings, value));
-		marker->flow_ends = ends;
+		is_flow(json_node_text(json_node_get(field, "format")), &marker->flow_ends);
 	}
 	return r;
 }

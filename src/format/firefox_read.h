@@ -15,11 +15,12 @@ struct firefox_value {
 };
 #define FIREFOX_VALUES_MAX 4
 
-/* A schema of markers: which of its fields are those of the profile's. */
+/* A schema of markers: which of its fields are those of the profile's, and which are flows. */
+#define FIREFOX_FLOWS_MAX 8
 struct firefox_schema {
 	const struct json_node *node;
-	uint32_t id, field_count;
-	uint32_t fields[PROFILE_MARKER_FIELDS_MAX];
+	uint32_t id, field_count, flow_count;
+	uint32_t fields[PROFILE_MARKER_FIELDS_MAX], flows[FIREFOX_FLOWS_MAX];
 };
 
 struct firefox_reader {
