@@ -180,7 +180,7 @@ static void tell_recorder(int fd)
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
 	if (!recorder.sun_family)
 		return;
-	int saved = errno, to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (to < 0)
 		return;
 	memset(&control, 0, sizeof(control));
@@ -196,7 +196,6 @@ static void tell_recorder(int fd)
 		recorder.sun_family = 0; /* gone; nobody will ever listen under this name again */
 	}
 	close(to);
-	errno = saved;
 }
 
 static void end_thread(void *entry)
@@ -223,7 +222,7 @@ static void after_fork_child(void)
 {
 	struct wickmark_header *old = shared, *new;
 	struct stat now;
-	int fd;
+	int fd = -1, saved = errno;
 	pthread_mutex_unlock(&lock);
 	self.thread = NULL;
 	self.busy = self.over = self.waiting = 0;
@@ -244,13 +243,19 @@ static void after_fork_child(void)
 		new->enabled = old->enabled;
 	}
 	if (!new || mremap(new, WICKMARK_FILE_BYTES, WICKMARK_FILE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, old) == MAP_FAILED) {
+		if (new)
+			munmap(new, WICKMARK_FILE_BYTES);
+		if (fd >= 0)
+			close(fd);
 		shared = NULL;
+		shared_fd = -1;
 		wickmark_switch = &switch_off;
-		return;
+	} else {
+		shared_fd = fd;
+		fstat(fd, &shared_stat);
+		tell_recorder(fd);
 	}
-	shared_fd = fd;
-	fstat(fd, &shared_stat);
-	tell_recorder(fd);
+	errno = saved;
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -691,9 +696,9 @@ uint64_t wickmark_time(void)
 
 void wickmark_mark(struct wickmark_site *site, uint32_t kind, uint64_t number, const struct wickmark_details *details)
 {
-	uint64_t now = wickmark_now();
 	if (!wickmark_on() || (kind == WICKMARK_KIND_SPAN && !number))
 		return;
+	uint64_t now = wickmark_now();
 	if (kind == WICKMARK_KIND_SPAN) /* number: when it began */
 		wickmark_emit(site, kind, number, now - number, details);
 	else
