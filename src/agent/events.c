@@ -464,9 +464,11 @@ bool event_ring_peek(struct events *events, struct event_ring *ring, uint64_t *r
 
 	if (!size)
 		return false;
-	ring_copy(events, ring, ring->tail, &header, sizeof(header));
-	if (header.type == PERF_RECORD_SAMPLE && size >= SAMPLE_TIME_AT + sizeof(uint64_t))
-		at = SAMPLE_TIME_AT;
+	if (events->frequency_hz) {
+		ring_copy(events, ring, ring->tail, &header, sizeof(header));
+		if (header.type == PERF_RECORD_SAMPLE && size >= SAMPLE_TIME_AT + sizeof(uint64_t))
+			at = SAMPLE_TIME_AT;
+	}
 	ring_copy(events, ring, ring->tail + at, ret_time_ns, sizeof(uint64_t));
 	return true;
 }

@@ -182,9 +182,10 @@ static int make_set(struct sample_labels *labels, struct profile *profile, const
 	memcpy(draft.thread, sample->comm, sizeof(sample->comm));
 	draft.thread[sizeof(sample->comm)] = 0;
 	put_process(&draft, labels->binaries, process);
-	snprintf(draft.tid, sizeof(draft.tid), "%u", sample->tid);
-	if (labels->by_thread)
+	if (labels->by_thread) {
+		snprintf(draft.tid, sizeof(draft.tid), "%u", sample->tid);
 		relabel_set_put(&draft.set, "thread.id", draft.tid);
+	}
 	put_cgroup(&draft, cgroups_path(labels->cgroups, sample->cgroup));
 	int r = labels->relabel ? relabel_draft(labels, &draft, err) : 0;
 	if (r > 0) {

@@ -69,9 +69,9 @@ static inline bool window_is_full(const struct window *window)
 {
 	return window->profile && window->profile->sample_count >= WINDOW_SAMPLES_MAX;
 }
-/* Hands over the profile, NULL if there were no samples, and starts a new one. start_ns: wall clock. */
 /* Starts a profile, if there is none, to put other things than samples into. It is handed over even if there are none. */
 int window_open(struct window *window, struct error *err);
+/* Hands over the profile, NULL if there were no samples, and starts a new one. start_ns: wall clock. */
 struct profile *window_take(struct window *window, int64_t start_ns, int64_t duration_ns);
 
 #endif
