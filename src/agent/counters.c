@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/proc.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -122,18 +123,15 @@ static void read_switches(pid_t pid, struct stats_record *record)
 
 static int read_process(struct counters *counters, pid_t pid)
 {
-	char path[32], text[1024], state;
+	char text[PROC_STAT_BYTES], state;
+	const char *fields = proc_read_stat(pid, 0, text, NULL);
 	struct stats_record record = {.pid = (__u32)pid, .kind = STATS_LEADER};
 	unsigned long long user, system, started;
 	long rss;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (!read_text(path, text, sizeof(text)))
-		return 0;
-	const char *name_end = strrchr(text, ')');
-	if (!name_end ||
-	    sscanf(name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %ld",
-		   &state, &user, &system, &started, &rss) != 5)
+	if (!fields ||
+	    sscanf(fields, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %ld", &state,
+		   &user, &system, &started, &rss) != 5)
 		return 0;
 	uint64_t tick_ns = (uint64_t)NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
 	record.cpu_ns = (user + system) * tick_ns;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "agent/marks_int.h"
+#include "agent/proc.h"
 #include "base/io.h"
-#include "base/text.h"
 
 #define MAPPED_NAME "/memfd:" WICKMARK_NAME " (deleted)"
 #define LINE_BYTES  1024
@@ -76,19 +76,13 @@ int marks_open_of_process(pid_t pid)
 	return fd >= 0 ? fd : open_of_descriptors(pid, inode);
 }
 
-/* Fields behind the name, which may hold anything: 3 is the state, 4 the parent, 22 the start. */
-static bool read_stat(const char *path, pid_t *ret_parent, uint64_t *ret_start)
+/* 3 is the state, 4 the parent, 22 the start. */
+static bool read_stat(pid_t pid, pid_t tid, pid_t *ret_parent, uint64_t *ret_start)
 {
-	char text[1024];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	io_close(fd);
-	if (len <= 0)
-		return false;
-	text[len] = 0;
-	const char *at = strrchr(text, ')');
+	char text[PROC_STAT_BYTES];
+	const char *at = proc_read_stat(pid, tid, text, NULL);
 	for (int field = 3; at && field <= 22; field++) {
-		at = strchr(at + 1, ' ');
+		at = strchr(field == 3 ? at : at + 1, ' ');
 		if (at && field == 4)
 			*ret_parent = (pid_t)strtol(at, NULL, 10);
 	}
@@ -100,55 +94,32 @@ static bool read_stat(const char *path, pid_t *ret_parent, uint64_t *ret_start)
 
 bool marks_read_process(pid_t pid, pid_t *ret_parent, uint64_t *ret_start)
 {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	return read_stat(path, ret_parent, ret_start);
+	return read_stat(pid, 0, ret_parent, ret_start);
 }
 
 uint64_t marks_start_of_thread(pid_t pid, pid_t tid)
 {
-	char path[64];
 	pid_t parent;
 	uint64_t start;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
-	return read_stat(path, &parent, &start) ? start : 0;
-}
-
-/* The last number of NSpid: what the task calls itself. */
-static pid_t read_own_id(const char *path)
-{
-	char line[LINE_BYTES];
-	pid_t own = 0;
-	FILE *file = fopen(path, "re");
-	while (file && own == 0 && fgets(line, sizeof(line), file)) {
-		const char *last = strrchr(line, '\t');
-		if (strncmp(line, "NSpid:", 6) == 0 && last)
-			own = (pid_t)strtol(last, NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return own;
+	return read_stat(pid, tid, &parent, &start) ? start : 0;
 }
 
 pid_t marks_own_pid(pid_t pid)
 {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	pid_t own = read_own_id(path);
+	pid_t own = proc_own_id(pid, 0);
 	return own > 0 ? own : pid;
 }
 
 pid_t marks_outer_tid(pid_t pid, pid_t tid)
 {
-	char path[400];
+	char path[64];
 	pid_t outer = 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	DIR *dir = opendir(path);
 	const struct dirent *entry;
 	while (dir && outer == 0 && (entry = readdir(dir))) {
 		pid_t id = (pid_t)strtol(entry->d_name, NULL, 10);
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/status", (int)pid, (int)id);
-		if (id > 0 && read_own_id(path) == tid)
+		if (id > 0 && proc_own_id(pid, id) == tid)
 			outer = id;
 	}
 	if (dir)

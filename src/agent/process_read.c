@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/proc.h"
 #include "agent/process.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -129,25 +130,18 @@ void process_share_mappings(struct process_table *table, struct process *process
  * False if it is gone, or dead but for its parent's wait(): its EXIT may be in the past already, and no other comes. */
 static bool read_stat(struct process *process, pid_t *ret_parent)
 {
-	char path[64], text[512];
+	char text[PROC_STAT_BYTES];
+	const char *name, *fields = proc_read_stat(process->pid, 0, text, &name);
 	long parent, threads;
 	unsigned flags;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)process->pid);
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
+	if (!fields)
 		return false;
-	text[n] = 0;
-	char *open_bracket = strchr(text, '('), *close_bracket = strrchr(text, ')');
-	if (!open_bracket || !close_bracket || close_bracket < open_bracket)
-		return false;
-	*close_bracket = 0;
-	snprintf(process->comm, sizeof(process->comm), "%s", open_bracket + 1);
+	snprintf(process->comm, sizeof(process->comm), "%s", name);
 	/* state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority nice threads
 	 */
-	if (sscanf(close_bracket + 1, " %*c %ld %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &parent,
-		   &flags, &threads) != 3 ||
+	if (sscanf(fields, " %*c %ld %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &parent, &flags,
+		   &threads) != 3 ||
 	    (flags & PF_EXITING && threads <= 1))
 		return false;
 	*ret_parent = (pid_t)parent;
@@ -257,20 +251,9 @@ int process_read(struct process_table *table, struct process *process)
 
 pid_t process_namespace_pid(struct process *process)
 {
-	char path[64], line[256];
-	FILE *file;
-
 	if (process->namespace_pid)
 		return process->namespace_pid;
-	process->namespace_pid = process->pid;
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)process->pid);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		const char *last = strrchr(line, '\t');
-		if (strncmp(line, "NSpid:", 6) == 0 && last)
-			process->namespace_pid = (pid_t)strtol(last + 1, NULL, 10);
-	}
-	if (file)
-		fclose(file);
+	pid_t own = proc_own_id(process->pid, 0);
+	process->namespace_pid = own > 0 ? own : process->pid;
 	return process->namespace_pid;
 }

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 
 #include "agent/cgroups.h"
 #include "agent/context.h"
+#include "agent/proc.h"
 #include "base/alloc.h"
-#include "base/io.h"
 #include "base/text.h"
 
 #define DEPTH_MAX	   32 /* of control groups */
@@ -52,20 +51,13 @@ int target_pids_add(struct target_pids *pids, pid_t pid, struct error *err)
 	return 0;
 }
 
-/* Of /proc/PID/stat. The name in brackets may hold anything. */
 static bool read_stat(pid_t pid, char *ret_state, pid_t *ret_parent, long *ret_threads)
 {
-	char path[32], text[1024];
+	char text[PROC_STAT_BYTES];
+	const char *fields = proc_read_stat(pid, 0, text, NULL);
 	int parent;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	const char *name_end = strrchr(text, ')');
-	if (!name_end || sscanf(name_end + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
-				ret_state, &parent, ret_threads) != 3)
+	if (!fields || sscanf(fields, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", ret_state,
+			      &parent, ret_threads) != 3)
 		return false;
 	*ret_parent = parent;
 	return true;

@@ -3,15 +3,14 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/proc.h"
 #include "base/alloc.h"
-#include "base/io.h"
 
 void waits_init(struct waits *waits)
 {
@@ -91,22 +90,17 @@ int waits_keep_chains(const struct waits *waits, struct chains *chains)
 	return 0;
 }
 
-/* "17 (name) S 1 ...": the name may hold anything, so its end is the last parenthesis. */
-static bool is_asleep(char *line, const char **ret_comm)
+static bool is_asleep(const char *fields)
 {
-	char *open = strchr(line, '('), *close = strrchr(line, ')');
-
-	if (!open || !close || close < open || close[1] != ' ' || !close[2])
+	if (!fields || fields[0] != ' ' || !fields[1] || !fields[2])
 		return false;
-	*close = 0;
-	*ret_comm = open + 1;
 	/* A child of ours is one that waits for its start: wick record -- CMD. */
-	return strchr("SDTt", close[2]) && strtol(close + 4, NULL, 10) != (long)getpid();
+	return strchr("SDTt", fields[1]) && strtol(fields + 3, NULL, 10) != (long)getpid();
 }
 
 int waits_find_sleepers(pid_t pid, int (*found)(void *context, pid_t tid, const char *comm), void *context)
 {
-	char path[64], line[512];
+	char path[64], text[PROC_STAT_BYTES];
 	struct dirent *entry;
 	const char *comm;
 	int r = 0;
@@ -115,12 +109,7 @@ int waits_find_sleepers(pid_t pid, int (*found)(void *context, pid_t tid, const 
 	DIR *tasks = opendir(path);
 	while (tasks && r == 0 && (entry = readdir(tasks))) {
 		long tid = strtol(entry->d_name, NULL, 10);
-		snprintf(path, sizeof(path), "/proc/%d/task/%ld/stat", (int)pid, tid);
-		int fd = tid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-		ssize_t len = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
-		io_close(fd);
-		line[len > 0 ? len : 0] = 0;
-		if (is_asleep(line, &comm))
+		if (tid > 0 && is_asleep(proc_read_stat(pid, (pid_t)tid, text, &comm)))
 			r = found(context, (pid_t)tid, comm);
 	}
 	if (tasks)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/proc.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static void make_path(pid_t pid, pid_t tid, const char *file, char *out, size_t size)
+{
+	if (tid)
+		snprintf(out, size, "/proc/%d/task/%d/%s", (int)pid, (int)tid, file);
+	else
+		snprintf(out, size, "/proc/%d/%s", (int)pid, file);
+}
+
+const char *proc_read_stat(pid_t pid, pid_t tid, char text[PROC_STAT_BYTES], const char **ret_name)
+{
+	char path[64];
+	make_path(pid, tid, "stat", path, sizeof(path));
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, PROC_STAT_BYTES - 1);
+	if (n <= 0)
+		return NULL;
+	text[n] = 0;
+	char *begin = strchr(text, '('), *end = strrchr(text, ')');
+	if (!begin || !end || end < begin)
+		return NULL;
+	*end = 0;
+	if (ret_name)
+		*ret_name = begin + 1;
+	return end + 1;
+}
+
+pid_t proc_own_id(pid_t pid, pid_t tid)
+{
+	char path[64], line[1024];
+	pid_t own = 0;
+	make_path(pid, tid, "status", path, sizeof(path));
+	FILE *file = fopen(path, "re");
+	while (file && own == 0 && fgets(line, sizeof(line), file)) {
+		const char *last = strrchr(line, '\t');
+		if (strncmp(line, "NSpid:", 6) == 0 && last)
+			own = (pid_t)strtol(last, NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	return own;
+}
