@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/cmd.h"
 #include "cmd/convert.h"
@@ -37,7 +38,24 @@ static int choose_name(const char *input, char out[static NAME_SIZE_MAX], struct
 	int n = snprintf(out, NAME_SIZE_MAX, "%.*s" EXTENSION, (int)len, name);
 	if (len == 0 || n >= NAME_SIZE_MAX)
 		return error_set(err, -EINVAL, "cannot make a file's name of '%.200s'; give -o FILE", input);
-	return strcmp(out, input) == 0 ? error_set(err, -EINVAL, "%.200s would replace itself; give -o FILE", input) : 0;
+	return 0;
+}
+
+static bool is_same_file(const char *left, const char *right)
+{
+	struct stat a, b;
+	return strcmp(left, right) == 0 ||
+	       (stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+/* A name that nobody gave must not cost one of the inputs, however that is written. */
+static int check_name(const struct operands *inputs, const char *name, struct error *err)
+{
+	for (size_t i = 0; i < inputs->count; i++)
+		if (is_same_file(inputs->items[i], name))
+			return error_set(err, -EINVAL, "%.200s would %s; give -o FILE", inputs->items[i],
+					 i == 0 ? "replace itself" : "be replaced");
+	return 0;
 }
 
 struct import {
@@ -103,7 +121,7 @@ int cmd_import(int argc, char **argv)
 	if (!import.opens && (import.open.listen || import.open.browser))
 		return usage_error(&usage, "--listen and --browser are for --open");
 	if (inputs_parse(from, symbols, &import.inputs, &err) || open_check(&import.open, &err) ||
-	    (!import.out && !import.opens && choose_name(inputs.items[0], name, &err)))
+	    (!import.out && !import.opens && (choose_name(inputs.items[0], name, &err) || check_name(&inputs, name, &err))))
 		return usage_error(&usage, "%s", err.message);
 	if (!import.out && !import.opens)
 		import.out = name;

@@ -3,7 +3,7 @@
 // command line, which shows sources and instructions that it has asked for there.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { join, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -331,6 +331,18 @@ await test("import writes what convert does, under a name of its own", () => {
 	execFileSync(binary, ["convert", "-q", "perf.script", "-o", "converted.firefox.json.gz"], { cwd: work });
 	const read = (name) => JSON.parse(gunzipSync(readFileSync(join(work, name))));
 	assert.deepEqual(read("perf.firefox.json.gz"), read("converted.firefox.json.gz"));
+});
+await test("import replaces no input, however it is written", () => {
+	const before = readFileSync(join(work, "perf.firefox.json.gz"));
+	symlinkSync("perf.firefox.json.gz", join(work, "perf.json"));
+	for (const [inputs, what] of [[["perf.firefox.json.gz"], "replace itself"], [["./perf.firefox.json.gz"], "replace itself"],
+		[[join(work, "perf.firefox.json.gz")], "replace itself"], [["perf.json"], "replace itself"],
+		[["perf.script", "./perf.firefox.json.gz"], "be replaced"]]) {
+		const run = spawnSync(binary, ["import", ...inputs], { cwd: work, encoding: "utf8" });
+		assert.equal(run.status, 2, run.stderr);
+		assert.ok(run.stderr.includes(`would ${what}; give -o FILE`), run.stderr);
+		assert.deepEqual(readFileSync(join(work, "perf.firefox.json.gz")), before);
+	}
 });
 await test("import reads a pipe", () => {
 	const run = spawnSync(binary, ["import", "-", "-q", "-o", "-"], { cwd: work, input: script, encoding: "utf8" });
