@@ -3,11 +3,12 @@
 // command line, which shows sources and instructions that it has asked for there.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { join, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { bytesField, finish, intField, temporaryDirectory, test, varint, wick } from "../harness.mjs";
+import { cli, withProfile } from "../profiler.mjs";
 
 const work = temporaryDirectory();
 const binary = resolve(wick);
@@ -219,33 +220,8 @@ await test("only loopback is listened on", () => {
 
 // ---- the viewer ----
 
-const cliPath = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../node_modules/.bin/profiler-cli");
-const sessions = mkdtempSync("/tmp/wpo-"); // the path of a socket must be short
-process.on("exit", () => rmSync(sessions, { recursive: true, force: true }));
-const cli = (...args) => execFileSync(cliPath, [...args, "--session", "s"], { env: { ...process.env, PROFILER_CLI_SESSION_DIR: sessions }, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-// `profiler-cli load` gives its daemon half a second, which a busy machine may not have.
-async function withLink(link, body) {
-	const daemon = spawn(process.execPath, [cliPath, "--daemon", link, "--session", "s"], { env: { ...process.env, PROFILER_CLI_SESSION_DIR: sessions }, stdio: "ignore" });
-	const ended = new Promise((resolve) => daemon.once("exit", resolve));
-	try {
-		for (let tries = 0; ; tries++) {
-			await new Promise((resolve) => setTimeout(resolve, 50));
-			if (daemon.exitCode === null && tries < 2000 && !readdirSync(sessions).some((name) => name === "s.sock")) continue;
-			try {
-				cli("profile", "info");
-				break;
-			} catch (error) {
-				if (daemon.exitCode !== null || tries >= 2000) throw error;
-			}
-		}
-		return await body();
-	} finally {
-		daemon.kill();
-		await ended;
-	}
-}
 await test("Firefox Profiler opens the link, with source and instructions beside the samples", () =>
-	withLink(opened.profiler, () => {
+	withProfile(opened.profiler, () => {
 		const { functions } = JSON.parse(cli("thread", "functions", "--json", "--include-idle", "--limit", "0"));
 		const self = new Map(functions.map((f) => [f.name, f.selfSamples]));
 		assert.equal((self.get("burn") ?? 0) + (self.get("mix") ?? 0), burn.size);
@@ -265,7 +241,7 @@ await test("Firefox Profiler asks for names that the profile lacks", async () =>
 	const profile = JSON.parse((await ask(nameless, "GET", `/${nameless.token}/profile.json`)).body);
 	assert.equal(profile.meta.symbolicated, false);
 	assert.ok(!profile.shared.stringArray.includes("burn"));
-	await withLink(nameless.profiler, () => {
+	await withProfile(nameless.profiler, () => {
 		const { functions } = JSON.parse(cli("thread", "functions", "--json", "--include-idle", "--limit", "0"));
 		const self = new Map(functions.map((f) => [f.name, f.selfSamples]));
 		assert.equal((self.get("burn") ?? 0) + (self.get("mix") ?? 0), burn.size, [...self.keys()].join());
