@@ -67,8 +67,7 @@ void binaries_release(struct binaries *binaries)
 
 const char *binary_name(const struct binary *binary)
 {
-	const char *slash = strrchr(binary->path, '/');
-	return slash && slash[1] ? slash + 1 : binary->path;
+	return text_base_name(binary->path);
 }
 
 /* ---- adding ---- */

@@ -131,15 +131,11 @@ void marks_process_name(pid_t pid, char *out, size_t size)
 {
 	char path[64], target[4096];
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	ssize_t len = readlink(path, target, sizeof(target) - 1);
+	ssize_t len = readlink(path, target, sizeof(target));
 	out[0] = 0;
 	if (len > 0) {
-		target[len] = 0;
-		const char *slash = strrchr(target, '/');
-		char *deleted = strstr(target, " (deleted)");
-		if (deleted && !deleted[10])
-			*deleted = 0;
-		snprintf(out, size, "%s", slash ? slash + 1 : target);
+		struct bytes name = text_binary_name((struct bytes){(const uint8_t *)target, (size_t)len});
+		snprintf(out, size, "%.*s", (int)name.len, (const char *)name.data);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);

@@ -405,6 +405,27 @@ bool text_ends_with(const char *text, const char *suffix)
 	return suffix_len <= len && !memcmp(text + len - suffix_len, suffix, suffix_len);
 }
 
+struct bytes text_base_name_of(struct bytes path)
+{
+	const uint8_t *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
+	size_t skip = slash ? (size_t)(slash - path.data) + 1 : 0;
+	return skip == path.len ? path : bytes_skip(path, skip);
+}
+
+const char *text_base_name(const char *path)
+{
+	return (const char *)text_base_name_of(bytes_of_string(path)).data;
+}
+
+struct bytes text_binary_name(struct bytes path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t suffix = sizeof(deleted) - 1;
+	if (path.len > suffix && memcmp(path.data + path.len - suffix, deleted, suffix) == 0)
+		path.len -= suffix;
+	return text_base_name_of(path);
+}
+
 int text_append_hex(struct buffer *out, struct bytes data)
 {
 	static const char digits[] = "0123456789abcdef";

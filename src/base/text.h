@@ -41,6 +41,11 @@ int text_url_decode(struct bytes text, bool plus_is_space, struct buffer *out, s
 int text_url_encode(struct buffer *out, struct bytes text);
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
+/* The last part of a path; all of it if it ends in '/'. */
+const char *text_base_name(const char *path);
+struct bytes text_base_name_of(struct bytes path);
+/* As the kernel names files of processes: "/usr/bin/a" and "/usr/bin/a (deleted)" are "a". */
+struct bytes text_binary_name(struct bytes path);
 int text_append_hex(struct buffer *out, struct bytes data); /* lower case */
 int text_parse_hex(struct bytes text, struct buffer *out);  /* -EINVAL */
 

@@ -289,6 +289,29 @@ static void test_url_round_trip(void **state)
 	assert_int_equal(encoded.len, len);
 }
 
+static void check_base_name(const char *path, const char *base, const char *binary)
+{
+	assert_string_equal(text_base_name(path), base);
+	assert_true(bytes_equal_string(text_base_name_of(bytes_of_string(path)), base));
+	assert_true(bytes_equal_string(text_binary_name(bytes_of_string(path)), binary));
+}
+
+static void test_base_names(void **state)
+{
+	(void)state;
+	check_base_name("/usr/bin/a", "a", "a");
+	check_base_name("a", "a", "a");
+	check_base_name("/a", "a", "a");
+	check_base_name("/usr/bin/", "/usr/bin/", "/usr/bin/");
+	check_base_name("/", "/", "/");
+	check_base_name("", "", "");
+	check_base_name("/usr/bin/a (deleted)", "a (deleted)", "a");
+	check_base_name("/b (deleted)/a (deleted)", "a (deleted)", "a");
+	check_base_name(" (deleted)", " (deleted)", " (deleted)");
+	assert_int_equal(text_binary_name((struct bytes){0}).len, 0);
+	assert_true(bytes_equal_string(text_base_name_of((struct bytes){(const uint8_t *)"a/b/c", 3}), "b"));
+}
+
 static void test_starts_and_ends(void **state)
 {
 	assert_true(text_starts_with("prefix", "pre"));
@@ -337,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_url_decode),
 		cmocka_unit_test(test_url_round_trip),
 		cmocka_unit_test(test_starts_and_ends),
+		cmocka_unit_test(test_base_names),
 		cmocka_unit_test(test_hex),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

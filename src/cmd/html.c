@@ -118,8 +118,7 @@ int html_write(const struct profile *profile, const char *title, struct buffer *
 	buffer_init(&packed, JSON_BYTES_MAX);
 	buffer_init(&safe, SIZE_MAX);
 	/* The path of whoever made the page is nobody's business. */
-	const char *slash = strrchr(title, '/');
-	title = strcmp(title, "-") == 0 ? "profile" : slash && slash[1] ? slash + 1 : title;
+	title = strcmp(title, "-") == 0 ? "profile" : text_base_name(title);
 	if (profile->sample_type_count == 0)
 		return error_set(err, -EINVAL, "the profile has no values");
 	int r = put_json(profile, title, &json, err);

@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "codec/protobuf.h"
 #include "elf/build_id.h"
 #include "export/export_int.h"
@@ -160,8 +161,7 @@ static int name_unnamed(struct profile *profile, struct error *err)
 		struct profile_line line = {0};
 		if (location->line_count)
 			continue;
-		const char *path = profile_string(profile, profile->mappings[location->mapping].file_name);
-		const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+		const char *file = text_base_name(profile_string(profile, profile->mappings[location->mapping].file_name));
 		if (*file)
 			snprintf(name, sizeof(name), "%.200s+0x%llx", file,
 				 (unsigned long long)profile_location_file_offset(profile, i));

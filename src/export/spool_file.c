@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/text.h"
 
 #define MAGIC	    "WICKSPL\x01"
 #define DAMAGED_MAX 16
@@ -209,12 +210,11 @@ static size_t count_files(const char *directory)
 void spool_file_set_aside(const char *directory, const char *path)
 {
 	char damaged[SPOOL_PATH_MAX], to[SPOOL_PATH_MAX];
-	const char *name = strrchr(path, '/');
 	int r = io_join_path(damaged, sizeof(damaged), directory, "damaged");
 	if (r == 0)
 		r = io_make_dirs(damaged, 0700, NULL);
 	if (r == 0)
-		r = io_join_path(to, sizeof(to), damaged, name ? name + 1 : path);
+		r = io_join_path(to, sizeof(to), damaged, text_base_name(path));
 	if (r < 0 || count_files(damaged) >= DAMAGED_MAX || io_rename(path, to, NULL) < 0)
 		io_unlink(path, NULL);
 }

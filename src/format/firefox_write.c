@@ -403,10 +403,7 @@ static struct bytes lib_name(const struct writer *writer, size_t lib)
 {
 	const struct profile_mapping *mapping = mapping_of_lib(writer, lib);
 	struct bytes name = profile_string_bytes(writer->profile, mapping->file_name);
-	const uint8_t *slash = name.len ? memrchr(name.data, '/', name.len) : NULL;
-	if (slash && slash + 1 < name.data + name.len)
-		return (struct bytes){slash + 1, name.len - (size_t)(slash + 1 - name.data)};
-	return name.len ? name : profile_string_bytes(writer->profile, mapping->build_id);
+	return name.len ? text_base_name_of(name) : profile_string_bytes(writer->profile, mapping->build_id);
 }
 
 /* Resources are the libs, one by one; their names were put at the end of the texts. */

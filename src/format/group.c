@@ -103,9 +103,8 @@ int format_append_address(const struct profile *profile, uint32_t id, struct buf
 	const struct profile_location *location = &profile->locations[id];
 	struct bytes file = profile_string_bytes(profile, profile->mappings[location->mapping].file_name);
 	if (file.len > 0) {
-		const uint8_t *slash = memrchr(file.data, '/', file.len);
-		size_t skip = slash ? (size_t)(slash - file.data) + 1 : 0;
-		int r = buffer_append(out, file.data + skip, file.len - skip);
+		struct bytes name = text_base_name_of(file);
+		int r = buffer_append(out, name.data, name.len);
 		return r < 0 ? r : buffer_printf(out, "+0x%llx", (unsigned long long)profile_location_file_offset(profile, id));
 	}
 	if (location->address)

@@ -270,10 +270,7 @@ static int note_executable(struct builder *builder, struct process *process, con
 		return 0;
 	process->wants_executable = false;
 	process->executable_path = path;
-	const uint8_t *slash = memrchr(record->file.data, '/', record->file.len);
-	size_t skip = (size_t)(slash - record->file.data) + 1;
-	return add_text(builder, (struct bytes){record->file.data + skip, record->file.len - skip}, &process->executable_name,
-			err);
+	return add_text(builder, text_base_name_of(record->file), &process->executable_name, err);
 }
 
 static int map_user(struct builder *builder, const struct mmap_record *record, struct error *err)

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "query/lex.h"
 
@@ -114,14 +115,6 @@ static int find_address(struct frame_names *names, const struct store_frame *fra
 	return 0;
 }
 
-static struct bytes last_part(struct bytes path)
-{
-	const uint8_t *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
-	if (!slash || slash + 1 == path.data + path.len)
-		return path;
-	return (struct bytes){slash + 1, (size_t)(path.data + path.len - slash - 1)};
-}
-
 /* The function at the address of a frame without lines, as flame graphs show it. The texts live until the next call. */
 static int frame_names_get(struct frame_names *names, const struct store_frame *frame, struct store_line *ret)
 {
@@ -138,7 +131,7 @@ static int frame_names_get(struct frame_names *names, const struct store_frame *
 		ret->system_name = profile_string_bytes(profile, function->system_name);
 		return 0;
 	}
-	struct bytes binary = last_part(frame->binary);
+	struct bytes binary = text_base_name_of(frame->binary);
 	buffer_clear(&names->text);
 	if (buffer_printf(&names->text, "%.*s%s0x%" PRIx64, (int)binary.len, (const char *)binary.data, binary.len ? "+" : "",
 			  frame->address))
@@ -271,7 +264,7 @@ static bool path_passes(struct frame_test *test, struct bytes path)
 {
 	if (text_passes(test, path))
 		return true;
-	struct bytes name = last_part(path);
+	struct bytes name = text_base_name_of(path);
 	return !test->pattern.code && name.len != path.len && text_passes(test, name);
 }
 

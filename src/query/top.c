@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "base/time.h"
 
 #define COLUMNS_MAX 3 /* that a key has */
@@ -126,7 +127,7 @@ static int make_key(struct top *top, uint32_t id, const struct profile_line *lin
 	const struct profile_location *location = &profile->locations[id];
 	static const struct profile_function unknown;
 	const struct profile_function *function = line ? &profile->functions[line->function] : &unknown;
-	struct bytes binary = path_base_name(profile_string_bytes(profile, profile->mappings[location->mapping].file_name));
+	struct bytes binary = text_binary_name(profile_string_bytes(profile, profile->mappings[location->mapping].file_name));
 	struct bytes name = profile_string_bytes(profile, function->name), package;
 	struct bytes file = profile_string_bytes(profile, function->file_name);
 	int r = 0;

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "profile/merge.h"
 
 enum frame_action { FRAME_DROP, FRAME_KEEP, FRAME_NAME };
@@ -272,18 +273,6 @@ int transform_callees(struct profile **profile, struct frame_filter *filter, str
 	return rewrite_profile(&rewrite, profile, err);
 }
 
-struct bytes path_base_name(struct bytes path)
-{
-	static const char deleted[] = " (deleted)";
-	size_t suffix = sizeof(deleted) - 1;
-	if (path.len > suffix && memcmp(path.data + path.len - suffix, deleted, suffix) == 0)
-		path.len -= suffix;
-	const uint8_t *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
-	if (!slash || slash + 1 == path.data + path.len)
-		return path;
-	return (struct bytes){slash + 1, (size_t)(path.data + path.len - slash - 1)};
-}
-
 /* Go has "path/package.Type.method", C++ and Rust "space::type::method", Java and others "a.b.Type.method". What stands behind
  * the first bracket is arguments. */
 struct bytes function_package(struct bytes function)
@@ -308,7 +297,7 @@ static struct bytes collapse_name(struct rewrite *rewrite, struct frame frame)
 {
 	const struct profile *profile = rewrite->from;
 	const struct profile_location *location = &profile->locations[frame.location];
-	struct bytes binary = path_base_name(profile_string_bytes(profile, profile->mappings[location->mapping].file_name));
+	struct bytes binary = text_binary_name(profile_string_bytes(profile, profile->mappings[location->mapping].file_name));
 	if (rewrite->how == COLLAPSE_BINARY)
 		return binary;
 	if (frame.index < 0)

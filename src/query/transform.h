@@ -33,7 +33,5 @@ int transform_label_frames(struct profile **profile, const char *const *by, size
 
 /* "net/http" of "net/http.(*conn).serve", "std::vector" of "std::vector<int>::push_back"; empty if there is none. */
 struct bytes function_package(struct bytes function);
-/* The last part of a path without " (deleted)". */
-struct bytes path_base_name(struct bytes path);
 
 #endif

@@ -27,6 +27,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "render/flame.h"
 
 /* What tells siblings apart. */
@@ -140,23 +141,10 @@ static int add_text(struct intern *strings, const void *data, size_t len, uint32
 	return r < 0 ? error_nomem(err) : 0;
 }
 
-/* "/usr/bin/a" and "/usr/bin/a (deleted)" are "a". */
-static struct bytes base_name(struct bytes path)
-{
-	static const char deleted[] = " (deleted)";
-	size_t suffix = sizeof(deleted) - 1;
-	if (path.len > suffix && memcmp(path.data + path.len - suffix, deleted, suffix) == 0)
-		path.len -= suffix;
-	const uint8_t *slash = memrchr(path.data, '/', path.len);
-	if (!slash || slash + 1 == path.data + path.len)
-		return path;
-	return (struct bytes){slash + 1, (size_t)(path.data + path.len - slash - 1)};
-}
-
 static int take_binary(struct builder *b, uint32_t mapping, uint32_t *ret, struct error *err)
 {
 	if (b->mapping_binaries[mapping] == 0) {
-		struct bytes name = base_name(profile_string_bytes(b->profile, b->profile->mappings[mapping].file_name));
+		struct bytes name = text_binary_name(profile_string_bytes(b->profile, b->profile->mappings[mapping].file_name));
 		int r = add_text(&b->texts, name.data, name.len, ret, err);
 		if (r < 0)
 			return r;

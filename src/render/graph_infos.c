@@ -256,10 +256,10 @@ static int append_printable(const struct graph_infos *infos, const struct graph_
 		return 0;
 	if (!info->binary)
 		return append_part(out, bytes_of_string("<unknown>"));
-	const char *path = intern_string(&infos->strings, info->binary), *base = strrchr(path, '/');
+	const char *path = intern_string(&infos->strings, info->binary);
 	r = append_part(out, bytes_of_string("["));
 	if (r == 0)
-		r = text_append_harmless(out, bytes_of_string(base && base[1] ? base + 1 : path));
+		r = text_append_harmless(out, text_base_name_of(bytes_of_string(path)));
 	return r < 0 ? r : buffer_append_byte(out, ']');
 }
 

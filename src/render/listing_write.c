@@ -380,8 +380,7 @@ static void print_place(struct printer *printer, const struct listing_instructio
 	if (same || (at->line == 0 && at->function_count == 0))
 		return;
 	print(printer, "                         ");
-	const char *slash = strrchr(at->file, '/');
-	print_text(printer, bytes_of_string(slash ? slash + 1 : at->file));
+	print_text(printer, bytes_of_string(text_base_name(at->file)));
 	if (printer->r == 0)
 		printer->r = buffer_printf(printer->out, ":%" PRIu32, at->line);
 	for (size_t i = 0; i + 1 < at->function_count; i++) {

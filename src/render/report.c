@@ -193,12 +193,6 @@ static char *harmless_copy(const char *text)
 	return mem_strdup(buffer_string(&safe));
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 int report_begin(struct report *ret, struct profile *profile, const struct report_options *options, struct error *err)
 {
 	*ret = (struct report){.profile = profile, .options = *options, .unit = options->unit};
@@ -213,8 +207,8 @@ int report_begin(struct report *ret, struct profile *profile, const struct repor
 	if (!name || !ret->sample_unit)
 		return error_nomem(err);
 	ret->type = join(options->mean ? "mean_" : "", name);
-	ret->title =
-		join(profile->mapping_count > 1 ? base_name(profile_string(profile, profile->mappings[1].file_name)) : "", "");
+	ret->title = join(
+		profile->mapping_count > 1 ? text_base_name(profile_string(profile, profile->mappings[1].file_name)) : "", "");
 	if (!ret->type || !ret->title)
 		return error_nomem(err);
 	r = find_label_units(ret, err);
@@ -358,7 +352,7 @@ int report_profile_labels(struct report *report, int (*line)(void *context, cons
 		const char *file = profile_string(profile, profile->mappings[1].file_name);
 		const char *build_id = profile_string(profile, profile->mappings[1].build_id);
 		if (file[0])
-			head(&heading, "File: ", base_name(file));
+			head(&heading, "File: ", text_base_name(file));
 		if (build_id[0])
 			head(&heading, "Build ID: ", build_id);
 	}

@@ -60,7 +60,6 @@ static void disasm_release(struct disasm *d)
 static int append_place(struct disasm *d, const struct graph_info *info, struct buffer *out)
 {
 	const struct graph_infos *infos = &d->graph.infos;
-	const char *path = graph_infos_string(infos, info->file), *base = strrchr(path, '/');
 	int r = 0;
 	if (info->name == d->name && info->file == d->file && info->line == d->line)
 		return 0;
@@ -71,7 +70,7 @@ static int append_place(struct disasm *d, const struct graph_info *info, struct 
 	if (r == 0 && info->file)
 		r = buffer_append_byte(out, ' ');
 	if (r == 0 && info->file)
-		r = text_append_harmless(out, bytes_of_string(base ? base + 1 : path));
+		r = text_append_harmless(out, bytes_of_string(text_base_name(graph_infos_string(infos, info->file))));
 	return r == 0 && info->file && info->line ? buffer_printf(out, ":%lld", (long long)info->line) : r;
 }
 

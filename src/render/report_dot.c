@@ -175,13 +175,12 @@ static void put_box_lines(struct dot *dot, uint32_t node)
 	bool has_file = info.line || info.file;
 	if (!has_file && info.name)
 		return;
-	const char *path = graph_infos_string(&dot->graph.infos, has_file ? info.file : info.binary),
-		   *base = strrchr(path, '/');
+	const char *path = graph_infos_string(&dot->graph.infos, has_file ? info.file : info.binary);
 	if (!has_file && !info.binary) {
 		report_put(report, "<unknown>");
 	} else {
 		report_put(report, "%s", has_file ? "" : "[");
-		put_escaped_harmless(report, bytes_of_string(base && base[1] ? base + 1 : path));
+		put_escaped_harmless(report, text_base_name_of(bytes_of_string(path)));
 		report_put(report, "%s", has_file ? "" : "]");
 	}
 	if (info.line)

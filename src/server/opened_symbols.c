@@ -28,6 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/text.h"
 #include "codec/json_tree.h"
 #include "elf/demangle.h"
 #include "elf/disassemble.h"
@@ -50,13 +51,6 @@ static int compare_modules(const void *left, const void *right)
 	return r ? r : strcmp(a->name, b->name);
 }
 
-/* The file's name without its directories, as Firefox Profiler's format has it. */
-static const char *base_name(const char *path, const char *build_id)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path[0] ? path : build_id;
-}
-
 static int set_module(const struct profile *profile, uint32_t mapping, struct opened_module *ret)
 {
 	const struct profile_mapping *from = &profile->mappings[mapping];
@@ -67,7 +61,7 @@ static int set_module(const struct profile *profile, uint32_t mapping, struct op
 				      .start = from->start,
 				      .limit = from->limit,
 				      .offset = from->offset};
-	ret->name = base_name(ret->path, ret->build_id);
+	ret->name = ret->path[0] ? text_base_name(ret->path) : ret->build_id; /* as Firefox Profiler's format has it */
 	if (firefox_append_breakpad_id(bytes_of_string(ret->build_id), &id) < 0)
 		return -ENOMEM;
 	snprintf(ret->debug_id, sizeof(ret->debug_id), "%.*s", (int)id.len, id.data ? (const char *)id.data : "");

@@ -45,7 +45,7 @@ bool source_text_has_suffix(const char *path)
 		".scala", ".ml",    ".mli", ".hs",  ".nim", ".pas", ".pp",  ".adb", ".ads", ".cr",  ".v",    ".y",
 		".yy",	  ".l",	    ".ll",  ".rl",  ".lua", ".rb",  ".php", ".cs",  ".fs",  ".jl",
 	};
-	const char *name = strrchr(path, '/'), *dot = strrchr(name ? name + 1 : path, '.');
+	const char *dot = strrchr(text_base_name(path), '.');
 	for (size_t i = 0; dot && i < sizeof(suffixes) / sizeof(*suffixes); i++)
 		if (strcmp(dot, suffixes[i]) == 0)
 			return true;
