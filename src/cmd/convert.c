@@ -18,14 +18,11 @@ static void print_notes(const char *path, const struct buffer *notes)
 {
 	_cleanup_(buffer_release) struct buffer safe;
 	buffer_init(&safe, SIZE_MAX);
-	for (size_t at = 0; at < notes->len;) {
-		const uint8_t *end = memchr(notes->data + at, '\n', notes->len - at);
-		size_t len = end ? (size_t)(end - notes->data) - at : notes->len - at;
+	for (struct bytes rest = buffer_bytes(notes); rest.len > 0;) {
 		buffer_clear(&safe);
-		if (text_append_harmless(&safe, (struct bytes){notes->data + at, len}) < 0)
+		if (text_append_harmless(&safe, bytes_take_line(&rest)) < 0)
 			return;
 		fprintf(stderr, "%s: left out: %.*s\n", path, (int)safe.len, (const char *)safe.data);
-		at += len + (end != NULL);
 	}
 }
 

@@ -76,7 +76,8 @@ struct graph_node {
 	uint32_t tag_first;				   /* GRAPH_NONE = no tags */
 	bool listed;
 };
-#define GRAPH_NONE UINT32_MAX
+#define GRAPH_NONE	 UINT32_MAX
+#define GRAPH_TAGS_SHOWN 4 /* boxes of a node at most, which count as nodes where there is a limit on them */
 struct graph {
 	struct graph_infos *infos;
 	struct graph_node *nodes;

@@ -24,7 +24,6 @@
 #include "render/graph.h"
 #include "render/units.h"
 
-#define TAGS_SHOWN    4
 #define WAY_STEPS_MAX 200000000u
 
 /* ---- sorting ---- */
@@ -339,7 +338,7 @@ static size_t count_selected(const struct graph *graph, const struct graph_trim_
 		size_t tags = 0;
 		for (uint32_t t = graph->nodes[graph->order[i]].tag_first; t != GRAPH_NONE; t = graph->tags[t].next)
 			tags += !graph->tags[t].removed && graph->tags[t].flat != 0;
-		shown += (tags < TAGS_SHOWN ? tags : TAGS_SHOWN) + 1;
+		shown += (tags < GRAPH_TAGS_SHOWN ? tags : GRAPH_TAGS_SHOWN) + 1;
 		if (shown >= max) {
 			max = i + 1;
 			break;

@@ -35,11 +35,8 @@ static bool next_line(struct line_reader *reader, struct bytes *ret)
 {
 	if (reader->rest.len == 0)
 		return false;
-	const uint8_t *end = memchr(reader->rest.data, '\n', reader->rest.len);
-	size_t len = end ? (size_t)(end - reader->rest.data) : reader->rest.len, taken = len + (end != NULL);
-	*ret = (struct bytes){reader->rest.data, len && reader->rest.data[len - 1] == '\r' ? len - 1 : len};
-	reader->rest.data += taken;
-	reader->rest.len -= taken;
+	*ret = bytes_take_line(&reader->rest);
+	ret->len -= ret->len && ret->data[ret->len - 1] == '\r';
 	reader->line++;
 	return true;
 }

@@ -15,8 +15,6 @@
 #include "base/text.h"
 #include "render/report_int.h"
 
-#define TAGS_SHOWN 4
-
 struct dot {
 	struct report *report;
 	struct report_graph graph;
@@ -294,11 +292,11 @@ static int compare_boxes(const void *left, const void *right, void *context)
 }
 
 /* Numbers: each of up to four; or the four heaviest, each with those of the rest that are nearest to it. */
-static size_t collapse(const struct graph *graph, uint32_t *tags, size_t count, bool flat, struct box boxes[TAGS_SHOWN],
+static size_t collapse(const struct graph *graph, uint32_t *tags, size_t count, bool flat, struct box boxes[GRAPH_TAGS_SHOWN],
 		       struct error *err)
 {
 	graph_sort_tags(graph, tags, count, flat);
-	if (count <= TAGS_SHOWN) {
+	if (count <= GRAPH_TAGS_SHOWN) {
 		for (size_t i = 0; i < count; i++) {
 			const struct graph_tag *tag = &graph->tags[tags[i]];
 			boxes[i] = (struct box){.flat = units_mean(tag->flat, tag->flat_divisor),
@@ -314,24 +312,24 @@ static size_t collapse(const struct graph *graph, uint32_t *tags, size_t count, 
 		const struct graph_tag *tag = &graph->tags[tags[i]];
 		uint8_t best = 0;
 		double nearest = distance(graph, tag, &graph->tags[tags[0]]);
-		for (uint8_t k = 1; k < TAGS_SHOWN; k++) {
+		for (uint8_t k = 1; k < GRAPH_TAGS_SHOWN; k++) {
 			double d = distance(graph, tag, &graph->tags[tags[k]]);
 			if (d < nearest) {
 				nearest = d;
 				best = k;
 			}
 		}
-		groups[i] = i < TAGS_SHOWN ? (uint8_t)i : best;
+		groups[i] = i < GRAPH_TAGS_SHOWN ? (uint8_t)i : best;
 	}
-	for (uint8_t k = 0; k < TAGS_SHOWN; k++)
+	for (uint8_t k = 0; k < GRAPH_TAGS_SHOWN; k++)
 		sum_group(graph, tags, count, groups, k, &boxes[k]);
-	qsort_r(boxes, TAGS_SHOWN, sizeof(*boxes), compare_boxes, &flat);
-	return TAGS_SHOWN;
+	qsort_r(boxes, GRAPH_TAGS_SHOWN, sizeof(*boxes), compare_boxes, &flat);
+	return GRAPH_TAGS_SHOWN;
 }
 
 static bool put_numbers(struct dot *dot, const char *owner, uint32_t *tags, size_t count, bool flat, struct error *err)
 {
-	struct box boxes[TAGS_SHOWN];
+	struct box boxes[GRAPH_TAGS_SHOWN];
 	bool any = false;
 	size_t shown = collapse(&dot->graph.graph, tags, count, flat, boxes, err);
 	if (shown == 0 && count > 0)
@@ -370,7 +368,7 @@ static int put_tags(struct dot *dot, uint32_t id, uint32_t *texts, uint32_t *num
 	size_t count = collect(graph, node, false, 0, texts);
 	graph_sort_tags(graph, texts, count, flat);
 	snprintf(owner, sizeof(owner), "N%u", dot->numbers[id]);
-	for (size_t i = 0; i < count && i < TAGS_SHOWN; i++) {
+	for (size_t i = 0; i < count && i < GRAPH_TAGS_SHOWN; i++) {
 		const struct graph_tag *tag = &graph->tags[texts[i]];
 		int64_t weight = flat ? units_mean(tag->flat, tag->flat_divisor) : units_mean(tag->cum, tag->cum_divisor);
 		if (weight == 0)
