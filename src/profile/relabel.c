@@ -301,26 +301,41 @@ static int check_names(const struct relabel_rule *rule, enum action action, stru
 	return 0;
 }
 
-static const char *copy_text(struct relabel *relabel, const char *text, const char *otherwise)
+static int no_room(const struct relabel *relabel, size_t size, struct error *err)
 {
-	return text ? arena_strndup(&relabel->arena, text, strlen(text)) : otherwise;
+	return arena_is_full(&relabel->arena, size)
+		       ? error_set(err, -E2BIG, "the rules have more than %u bytes of text, the limit",
+				   (unsigned)TEXT_BYTES_MAX)
+		       : error_nomem(err);
+}
+
+static int copy_text(struct relabel *relabel, const char *text, const char *otherwise, const char **ret, struct error *err)
+{
+	*ret = text ? arena_strndup(&relabel->arena, text, strlen(text)) : otherwise;
+	return *ret ? 0 : no_room(relabel, text ? strlen(text) + 1 : 0, err);
+}
+
+static int copy_sources(struct relabel *relabel, const struct relabel_rule *from, struct rule *to, struct error *err)
+{
+	size_t size = (from->source_count + 1) * sizeof(*to->sources);
+	int r = 0;
+	to->sources = arena_alloc(&relabel->arena, size);
+	if (!to->sources)
+		return no_room(relabel, size, err);
+	for (; r == 0 && to->source_count < from->source_count; to->source_count++)
+		r = copy_text(relabel, from->source_labels[to->source_count], NULL, &to->sources[to->source_count], err);
+	return r;
 }
 
 static int copy_rule(struct relabel *relabel, const struct relabel_rule *from, struct rule *to, struct error *err)
 {
-	to->separator = copy_text(relabel, from->separator, SEPARATOR_DEFAULT);
-	to->target = copy_text(relabel, from->target_label, "");
-	to->replacement = copy_text(relabel, from->replacement, REPLACEMENT_DEFAULT);
 	to->modulus = from->modulus;
-	to->sources = arena_alloc(&relabel->arena, (from->source_count + 1) * sizeof(*to->sources));
-	if (!to->separator || !to->target || !to->replacement || !to->sources)
-		return error_nomem(err);
-	for (; to->source_count < from->source_count; to->source_count++) {
-		to->sources[to->source_count] = copy_text(relabel, from->source_labels[to->source_count], NULL);
-		if (!to->sources[to->source_count])
-			return error_nomem(err);
-	}
-	return 0;
+	int r = copy_text(relabel, from->separator, SEPARATOR_DEFAULT, &to->separator, err);
+	if (r == 0)
+		r = copy_text(relabel, from->target_label, "", &to->target, err);
+	if (r == 0)
+		r = copy_text(relabel, from->replacement, REPLACEMENT_DEFAULT, &to->replacement, err);
+	return r < 0 ? r : copy_sources(relabel, from, to, err);
 }
 
 int relabel_add(struct relabel *relabel, const struct relabel_rule *rule, struct error *err)

@@ -45,7 +45,7 @@ struct relabel;
 int relabel_new(struct relabel **ret, struct error *err);
 struct relabel *relabel_free(struct relabel *relabel);
 DEFINE_CLEANUP_POINTER(relabel_free, struct relabel);
-/* Appends a rule; its texts are copied. -EINVAL says what is wrong with it. */
+/* Appends a rule; its texts are copied. -EINVAL says what is wrong with it, -E2BIG which limit is passed. */
 int relabel_add(struct relabel *relabel, const struct relabel_rule *rule, struct error *err);
 size_t relabel_count(const struct relabel *relabel);
 

@@ -300,6 +300,25 @@ static void test_touches(void **state)
 	assert_true(relabel_touches(relabel, "env"));
 }
 
+static void test_too_much_text(void **state)
+{
+	_cleanup_(relabel_freep) struct relabel *relabel = NULL;
+	char separator[65], replacement[4097];
+	struct relabel_rule rule = {FROM("a"), .target_label = "b", .separator = separator, .replacement = replacement};
+	struct error err = {0};
+	int r = 0;
+
+	memset(separator, ';', sizeof(separator) - 1);
+	memset(replacement, 'x', sizeof(replacement) - 1);
+	separator[sizeof(separator) - 1] = replacement[sizeof(replacement) - 1] = '\0';
+	assert_int_equal(relabel_new(&relabel, NULL), 0);
+	while (r == 0)
+		r = relabel_add(relabel, &rule, &err);
+	assert_int_equal(r, -E2BIG);
+	assert_non_null(strstr(err.message, "bytes of text"));
+	assert_in_range(relabel_count(relabel), 200, RELABEL_RULES_MAX - 1);
+}
+
 static int some_rules(void)
 {
 	_cleanup_(relabel_freep) struct relabel *relabel = NULL;
@@ -338,8 +357,10 @@ static void test_memory_runs_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_vectors), cmocka_unit_test(test_refused), cmocka_unit_test(test_slow_expression),
-		cmocka_unit_test(test_bounds),	cmocka_unit_test(test_touches), cmocka_unit_test(test_memory_runs_out),
+		cmocka_unit_test(test_vectors),		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_slow_expression), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_too_much_text),	cmocka_unit_test(test_touches),
+		cmocka_unit_test(test_memory_runs_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
