@@ -113,6 +113,7 @@ static void show_page(void *context, const struct net_request *request, struct n
 	response->no_compress = true; /* nearly all of it is */
 	/* It brings its own policy for what it may load. */
 	net_response_header(response, "Content-Security-Policy", "frame-ancestors 'none'");
+	response->body.max = opened->page.len;
 	if (buffer_append(&response->body, opened->page.data, opened->page.len) < 0)
 		respond_error(response, 503, "out of memory");
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -296,6 +297,22 @@ static void test_tokens(void **state)
 	expect_status(ask(f, "GET", "/%2e%2e/%2e%2e/etc/passwd", "", ""), 404);
 	expect_status(ask(f, "POST", "/profile.json", "", "{}"), 405);
 	expect_status(ask(f, "GET", "/asm/v1", "", ""), 405);
+}
+
+/* Larger than what other answers may be. */
+static void test_a_large_page(void **state)
+{
+	struct fixture *f = *state;
+	struct bytes page = f->opened->page, large = {.len = 257 * MIB};
+	void *zeros = mmap(NULL, large.len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(zeros != MAP_FAILED);
+	large.data = zeros;
+	f->opened->page = large;
+	_cleanup_(reply_release) struct reply reply = ask(f, "HEAD", "/", "", "");
+	f->opened->page = page;
+	munmap(zeros, large.len);
+	assert_int_equal(reply.status, 200);
+	assert_non_null(strstr(reply.head, "Content-Length: 269484032\r\n"));
 }
 
 static void test_origins(void **state)
@@ -584,6 +601,7 @@ int main(void)
 		TEST(test_hosts),
 		TEST(test_tokens),
 		TEST(test_origins),
+		TEST(test_a_large_page),
 		TEST(test_preflight),
 		TEST(test_page),
 		TEST(test_profile),
