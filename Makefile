@@ -168,7 +168,7 @@ check-agent: $(O)/programs/workload $(O)/programs/marks
 # Of nothing but libc, and with no flags of ours that a program would have to share.
 CLIENT_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror
 CLIENT_VERSION := 1.0.0
-client: $(O)/client/libwickmark.a $(O)/client/libwickmark.so.1 $(O)/client/wickmark.pc
+client: $(O)/client/libwickmark.a $(O)/client/libwickmark.so.1
 $(O)/client/wickmark.o: client/wickmark.c client/wickmark.h client/wickmark_abi.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
@@ -184,15 +184,13 @@ $(O)/client/libwickmark.so.1: $(O)/client/wickmark.o client/wickmark.map
 		-Wl,--no-undefined -o $@ $< -lpthread
 	$(Q)ln -sf libwickmark.so.1 $(O)/client/libwickmark.so
 PREFIX := /usr/local
-$(O)/client/wickmark.pc: client/wickmark.pc.in Makefile
-	@mkdir -p $(@D)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(CLIENT_VERSION)|' $< > $@
 install-client: client
 	install -D -m 644 client/wickmark.h $(DESTDIR)$(PREFIX)/include/wickmark.h
 	install -D -m 644 $(O)/client/libwickmark.a $(DESTDIR)$(PREFIX)/lib/libwickmark.a
 	install -D -m 755 $(O)/client/libwickmark.so.1 $(DESTDIR)$(PREFIX)/lib/libwickmark.so.1
 	ln -sf libwickmark.so.1 $(DESTDIR)$(PREFIX)/lib/libwickmark.so
-	install -D -m 644 $(O)/client/wickmark.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/wickmark.pc
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(CLIENT_VERSION)|' client/wickmark.pc.in | \
+		install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/pkgconfig/wickmark.pc
 .PHONY: client install-client
 
 # ---- fuzzers: fuzz/NAME_fuzz.c, built in build-fuzz with clang ---------------------------------------------------------------------------

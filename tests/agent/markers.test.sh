@@ -73,6 +73,9 @@ fi
 make -s "$bin/client/libwickmark.so.1" O="$O"
 check "a C program with the shared library compiles" cc -std=c11 -O1 -Iclient -o "$work/tiny" client/examples/tiny.c -L"$bin/client" -lwickmark
 LD_LIBRARY_PATH=$bin/client record "a C program with the shared library" 'markers: 10 of 1' -- "$work/tiny"
+check "the library installs" make -s install-client O="$O" PREFIX="$work/installed"
+check "and says where it is" grep -qx "prefix=$work/installed" "$work/installed/lib/pkgconfig/wickmark.pc"
+check "a C program with what is installed compiles" cc -std=c11 -O1 -I"$work/installed/include" -o "$work/tiny" client/examples/tiny.c -L"$work/installed/lib" -lwickmark
 if command -v python3 >/dev/null 2>&1; then
 	WICKMARK_LIBRARY=$bin/client/libwickmark.so.1 record "Python" 'markers: 11 of 1' -- python3 client/examples/wickmark.py
 	check "has its steps" seen "$work/m.firefox.json" count step=11
