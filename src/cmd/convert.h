@@ -5,16 +5,38 @@
 
 #include <stdbool.h>
 
+#include "cmd/cmd.h"
 #include "cmd/symbolize.h"
 
-struct format;
-struct operands;
 struct inputs_options {
 	const struct format *format; /* NULL = by content, then by extension */
 	bool quiet;		     /* do not say what was left out */
 	enum symbols_how symbols;
 	const char *sample_type; /* the value to show; NULL = the profile's own choice */
 };
+#define FROM_HELP_MAX (OUTPUT_NAMES_MAX + 160)
+/* What FROM_OPTION_ROW takes. */
+const char *inputs_from_help(char out[static FROM_HELP_MAX]);
+#define FROM_OPTION_ROW(text, help_text)                                                                                       \
+	{                                                                                                                      \
+		0, "from", "FORMAT", OPTION_TEXT, text, .help = help_text                                                      \
+	}
+#define SAMPLE_TYPE_OPTION_ROW(text)                                                                                           \
+	{                                                                                                                      \
+		0, "sample-type", "TYPE", OPTION_TEXT, text,                                                                   \
+			.help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)" \
+	}
+#define FORMAT_VERSION_OPTION_ROW(number)                                                                                      \
+	{                                                                                                                      \
+		0, "format-version", "VERSION", OPTION_UNSIGNED, number, 1, 1000,                                              \
+			.help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"                \
+	}
+#define SYMBOLS_OPTION_ROW(text)                                                                                               \
+	{                                                                                                                      \
+		0, "symbols", "WHEN", OPTION_TEXT, text,                                                                       \
+			.help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: " \
+				"auto)"                                                                                        \
+	}
 /* --from and --symbols; NULL = the defaults. -EINVAL. */
 int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err);
 /* One profile of all files, of which there is at least one; with names, as the options say. */

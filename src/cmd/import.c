@@ -84,9 +84,7 @@ int cmd_import(int argc, char **argv)
 {
 	const char *from = NULL, *symbols = NULL;
 	struct import import = {0};
-	char names[OUTPUT_NAMES_MAX], help[OUTPUT_NAMES_MAX + 160], name[NAME_SIZE_MAX];
-	snprintf(help, sizeof(help), "format of the inputs (default: by content, then by\nextension): %s",
-		 input_format_names(names));
+	char help[FROM_HELP_MAX], name[NAME_SIZE_MAX];
 	const struct option_row options[] = {
 		{'o', "output", "FILE", OPTION_TEXT, &import.out,
 		 .help = "where to write, for Firefox Profiler (default: the\ninput's name with " EXTENSION
@@ -94,13 +92,10 @@ int cmd_import(int argc, char **argv)
 		{0, "open", NULL, OPTION_FLAG, &import.opens, .help = "show it in a browser, as wick open does, until Ctrl-C"},
 		LISTEN_OPTION_ROW(&import.open.listen),
 		BROWSER_OPTION_ROW(&import.open.browser),
-		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help},
-		{0, "sample-type", "TYPE", OPTION_TEXT, &import.inputs.sample_type,
-		 .help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)"},
-		{0, "format-version", "VERSION", OPTION_UNSIGNED, &import.output.version, 1, 1000,
-		 .help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"},
-		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
-		 .help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: auto)"},
+		FROM_OPTION_ROW(&from, inputs_from_help(help)),
+		SAMPLE_TYPE_OPTION_ROW(&import.inputs.sample_type),
+		FORMAT_VERSION_OPTION_ROW(&import.output.version),
+		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &import.inputs.quiet,
 		 .help = "do not say what was left out, and where it was written"},
 		{0}};

@@ -137,17 +137,14 @@ int cmd_open(int argc, char **argv)
 	const char *from = NULL, *symbols = NULL;
 	struct inputs_options how = {0};
 	struct open_options open = {0};
-	char names[OUTPUT_NAMES_MAX], help[OUTPUT_NAMES_MAX + 160];
-	snprintf(help, sizeof(help), "format of the inputs (default: by content, then by\nextension): %s",
-		 input_format_names(names));
+	char help[FROM_HELP_MAX];
 	const struct option_row options[] = {
 		LISTEN_OPTION_ROW(&open.listen),
 		BROWSER_OPTION_ROW(&open.browser),
-		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help},
+		FROM_OPTION_ROW(&from, inputs_from_help(help)),
 		{0, "sample-type", "TYPE", OPTION_TEXT, &how.sample_type,
 		 .help = "the value to show in Firefox Profiler where there are\nseveral (default: the profile's own choice)"},
-		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
-		 .help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: auto)"},
+		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet, .help = "do not say what was left out of the inputs"},
 		{0}};
 	const struct usage usage = {
