@@ -236,21 +236,19 @@ static void make_routes(struct opened *opened)
 static int make_links(struct opened *opened)
 {
 	const char *address = net_server_address(opened->server);
-	_cleanup_(buffer_release) struct buffer base;
-	buffer_init(&base, LINK_BYTES_MAX);
-	int r = buffer_printf(&base, "http://%s/%s", address, opened->token);
-	if (r == 0)
-		r = buffer_printf(&opened->page_link, "http://%s/%s/", address, opened->token);
-	if (r == 0)
-		r = buffer_printf(&opened->once_link, "http://%s" ONCE_PREFIX "%s", address, opened->once);
+	int r = buffer_printf(&opened->page_link, "http://%s/%s/", address, opened->token);
+	if (r < 0)
+		return r;
+	const struct bytes base = {opened->page_link.data, opened->page_link.len - 1}; /* without its last slash */
+	r = buffer_printf(&opened->once_link, "http://%s" ONCE_PREFIX "%s", address, opened->once);
 	if (r == 0)
 		r = buffer_append_string(&opened->profiler_link, PROFILER "/from-url/");
 	if (r == 0)
-		r = text_url_encode(&opened->profiler_link, buffer_bytes(&base));
+		r = text_url_encode(&opened->profiler_link, base);
 	if (r == 0)
 		r = buffer_append_string(&opened->profiler_link, "%2Fprofile.json/?symbolServer=");
 	if (r == 0)
-		r = text_url_encode(&opened->profiler_link, buffer_bytes(&base));
+		r = text_url_encode(&opened->profiler_link, base);
 	return r < 0 || !buffer_string(&opened->page_link) || !buffer_string(&opened->profiler_link) ||
 			       !buffer_string(&opened->once_link)
 		       ? -ENOMEM

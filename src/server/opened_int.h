@@ -35,7 +35,7 @@ struct opened {
 	size_t module_count;
 
 	struct net_server *server;
-	struct net_route routes[3 * OPENED_PATHS];
+	struct net_route routes[2 * OPENED_PATHS]; /* all but one path may be asked about; the last ends them */
 	char paths[OPENED_PATHS][OPENED_PATH_SIZE];
 	char token[OPENED_TOKEN_SIZE], once[OPENED_TOKEN_SIZE];
 	const char *once_target; /* NULL = nothing is offered */
