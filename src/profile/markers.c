@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "profile/align_int.h"
 #include "profile/merge.h"
 #include "profile/profile_int.h"
 
@@ -161,6 +162,23 @@ int profile_add_host(struct profile *profile, const struct profile_host *host, u
 	return 0;
 }
 
+static uint64_t hash_thread(const struct profile *profile, const struct profile_thread *thread)
+{
+	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, thread->host), (uint64_t)thread->pid);
+	return profile_hash_add(profile_hash_add(hash, (uint64_t)thread->tid), (uint64_t)thread->start_ns);
+}
+
+int profile_reindex_threads(struct profile *profile, struct error *err)
+{
+	struct profile_markers *markers = profile->markers;
+	struct index32 *index = &markers->index->threads;
+	index32_clear(index);
+	for (uint32_t i = 1; i < markers->thread_count; i++)
+		if (index32_add(index, hash_thread(profile, &markers->threads[i]), i) < 0)
+			return error_nomem(err);
+	return 0;
+}
+
 int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err)
 {
 	assert(thread->name < profile->strings.count && thread->process < profile->strings.count);
@@ -171,8 +189,7 @@ int profile_add_thread(struct profile *profile, const struct profile_thread *thr
 	struct profile_markers *markers = profile->markers;
 	struct index32 *index = &markers->index->threads;
 	assert(entry.host < markers->host_count);
-	uint64_t hash = profile_hash_add(profile_hash_add(profile->index->seed, entry.host), (uint64_t)entry.pid);
-	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)entry.tid), (uint64_t)entry.start_ns);
+	uint64_t hash = hash_thread(profile, &entry);
 	uint32_t id;
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++) {
 		struct profile_thread *have = &markers->threads[id];
