@@ -67,6 +67,7 @@ struct marks {
 	char name[48];
 	int64_t scan_ns;
 	pthread_t thread;
+	pthread_mutex_t lock; /* held while the thread works, or another one takes: for all from clock to scan_ns, and result */
 	int result;
 	struct error problem;
 };
@@ -97,6 +98,7 @@ int marks_new(bool all, struct marks **ret, struct error *err)
 	if (!marks)
 		return error_nomem(err);
 	marks->all = all;
+	pthread_mutex_init(&marks->lock, NULL);
 	marks->socket = marks->stop_fd = -1;
 	marks->recorder = (uint32_t)hash64_mix(hash64_secret() ^ (uint64_t)time_monotonic_ns()) | 1u;
 	map64_init(&marks->by_pid);
@@ -154,6 +156,7 @@ struct marks *marks_free(struct marks *marks)
 	marks_clock_release(&marks->clock);
 	io_close(marks->socket);
 	io_close(marks->stop_fd);
+	pthread_mutex_destroy(&marks->lock);
 	return mem_free(marks);
 }
 
@@ -405,13 +408,17 @@ static void *run(void *context)
 		poll(polls, 2, busy ? VISIT_SOON_MS : VISIT_MS);
 		if (polls[0].revents)
 			break;
-		r = accept_processes(marks, ACCEPT_NS, &marks->problem);
+		pthread_mutex_lock(&marks->lock);
+		r = marks->result;
+		if (r == 0)
+			r = accept_processes(marks, ACCEPT_NS, &marks->problem);
 		if (r == 0)
 			r = scan_processes(marks, &marks->problem);
 		if (r == 0)
 			r = visit_all(marks, &busy, &marks->problem);
+		marks->result = r;
+		pthread_mutex_unlock(&marks->lock);
 	}
-	marks->result = r;
 	return NULL;
 }
 
@@ -419,6 +426,42 @@ int marks_start(struct marks *marks, struct error *err)
 {
 	int r = thread_start(&marks->thread, "markers", run, marks, err);
 	marks->has_thread = r == 0;
+	return r;
+}
+
+static int take(struct marks *marks, struct profile **ret, struct error *err)
+{
+	struct profile *profile = NULL;
+	int r = accept_processes(marks, ACCEPT_NS, err);
+	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)
+		r = error_nomem(err);
+	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
+		r = marks_file_drain(marks->files[i], err);
+		if (r == 0)
+			r = marks_file_finish(marks->files[i], err);
+	}
+	if (r == 0)
+		r = marks_output_renew(&marks->output, &profile, err);
+	marks_clock_renew(&marks->clock);
+	for (size_t i = 0; r == 0 && i < marks->file_count; i++)
+		r = marks_file_renew(marks->files[i], profile, err);
+	if (r < 0) {
+		profile_free(profile);
+		return r;
+	}
+	*ret = profile;
+	return 0;
+}
+
+int marks_take(struct marks *marks, struct profile **ret, struct error *err)
+{
+	pthread_mutex_lock(&marks->lock);
+	if (marks->result == 0)
+		marks->result = take(marks, ret, &marks->problem);
+	int r = marks->result;
+	if (r < 0 && err)
+		*err = marks->problem;
+	pthread_mutex_unlock(&marks->lock);
 	return r;
 }
 
@@ -442,7 +485,7 @@ static int take_rest(struct marks *marks, struct error *err)
 static int unite(struct marks *marks, struct profile **profile, struct error *err)
 {
 	struct profile *own = marks->output.profile;
-	if (marks->output.stats.markers + marks->output.stats.rows > (*profile)->sample_count) {
+	if (profile_marker_count(own) + (own->markers ? own->markers->row_count : 0) > (*profile)->sample_count) {
 		int r = profile_merge(own, *profile, false, err);
 		if (r < 0)
 			return r;
@@ -467,7 +510,9 @@ int marks_stop(struct marks *marks, struct profile **profile, struct error *err)
 	return r < 0 ? r : unite(marks, profile, err);
 }
 
-void marks_get_stats(const struct marks *marks, struct marks_stats *ret)
+void marks_get_stats(struct marks *marks, struct marks_stats *ret)
 {
+	pthread_mutex_lock(&marks->lock);
 	*ret = marks->output.stats;
+	pthread_mutex_unlock(&marks->lock);
 }

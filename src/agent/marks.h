@@ -10,8 +10,8 @@
  * The shared file is the process's: everything in it is taken as a claim. Its size cannot change (it is sealed, or refused),
  * every number is read once and checked, records are copied before they are looked at, and what comes of them is bounded.
  *
- * Times become wall-clock time by one difference for the whole recording. Markers reach from the start of the recording to its
- * end: what lies outside is cut off, or left out.
+ * Times become wall-clock time by one difference for the whole recording, or up to the next marks_take(). Markers reach from
+ * the start of the recording to its end: what lies outside is cut off, or left out.
  */
 #ifndef WICK_AGENT_MARKS_H
 #define WICK_AGENT_MARKS_H
@@ -24,7 +24,7 @@
 #include "base/cleanup.h"
 #include "profile/profile.h"
 
-/* Markers and rows of counters that are kept, of all processes together; further ones are counted. */
+/* Markers and rows of counters that one profile keeps, of all processes together; further ones are counted. */
 #define MARKS_MAX 8000000u
 /* Processes that have the library, at a time. */
 #define MARKS_FILES_MAX 4096u
@@ -49,11 +49,18 @@ const char *marks_recorder_name(const struct marks *marks);
 /* Before marks_start(). -E2BIG beyond 1024. */
 int marks_follow(struct marks *marks, pid_t pid, struct error *err);
 int marks_start(struct marks *marks, struct error *err);
+/* All that was collected since the start or the last taking, as a profile of its own; the collecting goes on. From any one
+ * thread, between marks_start() and marks_stop(). Each profile is whole in itself: names, threads, schemas. A span is in the
+ * profile of its end, with its true beginning. Spans that are still under way (wickmark_long_begin) reach in each profile from
+ * the last taking to now, and are in that of their end as a whole. The two ends of an asynchronous span that lie in two
+ * profiles are a START and an END. MARKS_MAX is for each profile. */
+int marks_take(struct marks *marks, struct profile **ret, struct error *err);
 /* Switches the markers off, takes what is left, and adds all to the profile, or that to all, whichever is less to move:
  * *profile may be another one afterwards. Times of its markers are on the same clock as time_now_ns(). Once. */
 int marks_stop(struct marks *marks, struct profile **profile, struct error *err);
-void marks_get_stats(const struct marks *marks, struct marks_stats *ret); /* after marks_stop() */
-struct marks *marks_free(struct marks *marks);				  /* NULL allowed; stops; returns NULL */
+/* Of all since the start. Any time. */
+void marks_get_stats(struct marks *marks, struct marks_stats *ret);
+struct marks *marks_free(struct marks *marks); /* NULL allowed; stops; returns NULL */
 DEFINE_CLEANUP_POINTER(marks_free, struct marks);
 
 #endif

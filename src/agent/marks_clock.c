@@ -48,7 +48,7 @@ int marks_clock_init(struct marks_clock *clock)
 	*clock = (struct marks_clock){0};
 	clock->to_wall_ns = time_now_ns() - time_monotonic_ns();
 	clock->boot_ns = time_now_ns() - time_boottime_ns();
-	clock->begin_ns = clock->end_ns = time_monotonic_ns() + clock->to_wall_ns;
+	clock->begin_ns = clock->end_ns = clock->taken_ns = time_monotonic_ns() + clock->to_wall_ns;
 	return marks_clock_tick(clock, true);
 }
 
@@ -77,6 +77,18 @@ int marks_clock_tick(struct marks_clock *clock, bool force)
 	if (!last || (pair.ticks > last->ticks && pair.ns > last->ns))
 		clock->pairs[clock->count++] = pair;
 	return 0;
+}
+
+void marks_clock_renew(struct marks_clock *clock)
+{
+	int64_t shift_ns = time_now_ns() - time_monotonic_ns() - clock->to_wall_ns;
+	for (size_t i = 0; i < clock->count; i++)
+		clock->pairs[i].ns += shift_ns;
+	clock->to_wall_ns += shift_ns;
+	clock->begin_ns += shift_ns;
+	clock->end_ns += shift_ns;
+	clock->taken_ns = clock->end_ns;
+	clock->boot_ns = time_now_ns() - time_boottime_ns();
 }
 
 static int64_t clamp(double ns)

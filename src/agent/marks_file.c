@@ -63,9 +63,27 @@ void marks_output_release(struct marks_output *output)
 	output->copy = mem_free(output->copy);
 }
 
+int marks_output_renew(struct marks_output *output, struct profile **ret, struct error *err)
+{
+	struct profile *next;
+	int r = profile_new(&next, err);
+	if (r < 0)
+		return r;
+	*ret = output->profile;
+	output->profile = next;
+	output->lost_schema = output->lost_category = 0;
+	return 0;
+}
+
+static bool is_full(const struct marks_output *output)
+{
+	const struct profile_markers *markers = output->profile->markers;
+	return markers && markers->marker_count + markers->row_count >= output->max;
+}
+
 static bool has_room(struct marks_output *output)
 {
-	if (output->stats.markers + output->stats.rows < output->max)
+	if (!is_full(output))
 		return true;
 	output->stats.left_out++;
 	return false;
@@ -154,6 +172,20 @@ struct marks_file *marks_file_free(struct marks_file *file)
 	mem_free(file->sites);
 	mem_free(file->threads);
 	return mem_free(file);
+}
+
+int marks_file_renew(struct marks_file *file, const struct profile *old, struct error *err)
+{
+	map64_release(&file->strings);
+	map64_release(&file->asyncs);
+	map64_init_guarded(&file->strings);
+	map64_init_guarded(&file->asyncs);
+	file->string_bytes = 0;
+	for (size_t i = 0; i < file->site_count; i++)
+		file->sites[i] = (struct marks_site){0};
+	for (size_t i = 0; i < file->thread_count; i++)
+		file->threads[i].id = 0;
+	return profile_add_cstring(file->output->profile, profile_string(old, file->process), &file->process, err);
 }
 
 bool marks_file_is_of(const struct marks_file *file, pid_t pid)
@@ -294,12 +326,11 @@ static int64_t wall_of_start(const struct marks_file *file, uint64_t start)
 	return ns;
 }
 
+/* tid: ours. */
 static int add_thread(struct marks_file *file, int32_t tid, uint64_t start, const char *name, uint32_t *ret, struct error *err)
 {
-	struct profile_thread thread = {.pid = file->pid,
-					.tid = outer_tid(file, tid),
-					.start_ns = wall_of_start(file, start),
-					.process = file->process};
+	struct profile_thread thread = {
+		.pid = file->pid, .tid = tid, .start_ns = wall_of_start(file, start), .process = file->process};
 	int r = profile_add_cstring(file->output->profile, name, &thread.name, err);
 	return r < 0 ? r : profile_add_thread(file->output->profile, &thread, ret, err);
 }
@@ -310,8 +341,7 @@ static int read_thread(struct marks_file *file, uint32_t slot, struct marks_thre
 	const struct wickmark_thread *shared = &threads_of(file)[slot];
 	char name[WICKMARK_NAME_BYTES + 1] = "";
 	memcpy(name, shared->name, WICKMARK_NAME_BYTES);
-	thread->tid = LOAD(&shared->tid);
-	return add_thread(file, thread->tid, LOAD(&shared->start), name, &thread->id, err);
+	return add_thread(file, thread->outer_tid, LOAD(&shared->start), name, &thread->id, err);
 }
 
 /* ---- records ---- */
@@ -578,7 +608,9 @@ static int tell_lost(struct marks_file *file, uint32_t thread, uint64_t count, s
 	}
 	marker.schema = output->lost_schema;
 	marker.category = output->lost_category;
-	return r < 0 ? r : add_marker(output, &marker, &value, err);
+	if (r < 0 || is_full(output)) /* the count is in stats.lost; this is none of the program's markers */
+		return r;
+	return profile_add_marker(profile, &marker, &value, err);
 }
 
 static int take_ring(struct marks_file *file, uint32_t slot, struct marks_thread *thread, uint64_t head, struct error *err)
@@ -622,8 +654,12 @@ static int drain_thread(struct marks_file *file, uint32_t slot, struct error *er
 		thread->generation = generation;
 		thread->known = true;
 		thread->told = 0;
-		r = read_thread(file, slot, thread, err);
+		thread->id = 0;
+		thread->tid = LOAD(&shared->tid);
+		thread->outer_tid = outer_tid(file, thread->tid);
 	}
+	if (!thread->id && (head != thread->tail || lost > thread->told))
+		r = read_thread(file, slot, thread, err);
 	if (r == 0 && head != thread->tail)
 		r = take_ring(file, slot, thread, head, err);
 	if (r == 0 && lost > thread->told) {
@@ -635,7 +671,8 @@ static int drain_thread(struct marks_file *file, uint32_t slot, struct error *er
 	__atomic_store_n(&shared->tail, thread->tail, __ATOMIC_RELEASE);
 	/* Its owner writes no more; the last name counts. */
 	if (state == WICKMARK_ENDED) {
-		r = read_thread(file, slot, thread, err);
+		if (thread->id)
+			r = read_thread(file, slot, thread, err);
 		__atomic_compare_exchange_n(&shared->state, &state, WICKMARK_FREE, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	}
 	return r;
@@ -653,7 +690,7 @@ static int drain_elsewhere(struct marks_file *file, struct error *err)
 		return 0;
 	lost = sum - file->lost_elsewhere;
 	file->lost_elsewhere = sum;
-	int r = add_thread(file, LOAD(&header->pid), 0, "", &thread, err);
+	int r = add_thread(file, file->pid, 0, "", &thread, err);
 	return r < 0 ? r : tell_lost(file, thread, lost, err);
 }
 
@@ -681,10 +718,12 @@ static int thread_of_tid(struct marks_file *file, int32_t tid, uint32_t *ret, st
 {
 	for (size_t i = 0; i < file->thread_count; i++)
 		if (file->threads[i].known && file->threads[i].tid == tid) {
+			int r = file->threads[i].id ? 0 : read_thread(file, (uint32_t)i, &file->threads[i], err);
 			*ret = file->threads[i].id;
-			return 0;
+			return r;
 		}
-	return add_thread(file, tid, marks_start_of_thread(file->pid, outer_tid(file, tid)), "", ret, err);
+	pid_t outer = outer_tid(file, tid);
+	return add_thread(file, outer, marks_start_of_thread(file->pid, outer), "", ret, err);
 }
 
 static int take_long(struct marks_file *file, const struct wickmark_long *span, struct error *err)
@@ -704,6 +743,8 @@ static int take_long(struct marks_file *file, const struct wickmark_long *span, 
 	if (raw.count > site->field_count)
 		raw.count = site->field_count;
 	marker.start_ns = within(clock, marks_clock_wall_ns(clock, file->clock, span->start));
+	if (marker.start_ns < clock->taken_ns)
+		marker.start_ns = clock->taken_ns;
 	marker.schema = site->schema;
 	marker.category = site->category;
 	marker.name = site->name;

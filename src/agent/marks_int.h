@@ -23,11 +23,14 @@ struct marks_clock {
 	int64_t to_wall_ns;	  /* from CLOCK_MONOTONIC */
 	int64_t boot_ns;	  /* from CLOCK_BOOTTIME */
 	int64_t begin_ns, end_ns; /* of the recording; end: as of now */
+	int64_t taken_ns;	  /* when marks_take() was last called, else begin_ns */
 };
 int marks_clock_init(struct marks_clock *clock); /* 0 or -ENOMEM */
 void marks_clock_release(struct marks_clock *clock);
 /* Reads the clocks, unless they were read just before (or when forced), and moves end_ns to now. */
 int marks_clock_tick(struct marks_clock *clock, bool force);
+/* What comes from now on belongs to another profile, and goes by the wall clock as it is now: it may have been set. */
+void marks_clock_renew(struct marks_clock *clock);
 /* Any ticks, of any clock of enum wickmark_clock; not cut to the recording. */
 int64_t marks_clock_wall_ns(const struct marks_clock *clock, uint32_t kind, uint64_t ticks);
 
@@ -44,6 +47,8 @@ struct marks_output {
 };
 int marks_output_init(struct marks_output *output, struct marks_clock *clock, struct error *err);
 void marks_output_release(struct marks_output *output);
+/* *ret becomes the profile, and the output begins another one; each file has to be renewed then. */
+int marks_output_renew(struct marks_output *output, struct profile **ret, struct error *err);
 
 struct marks_site {
 	bool known;
@@ -53,8 +58,8 @@ struct marks_site {
 };
 struct marks_thread {
 	uint32_t generation, id; /* id: of the profile's threads; 0 = not yet */
-	int32_t tid;		 /* as the process sees it */
-	uint64_t tail, lost, told;
+	int32_t tid, outer_tid;	 /* as the process sees it, and as we do */
+	uint64_t tail, told;
 	bool known;
 };
 struct marks_file {
@@ -83,9 +88,11 @@ int marks_file_open(struct marks_output *output, int fd, pid_t pid, struct marks
 struct marks_file *marks_file_free(struct marks_file *file);
 /* Whether the file says that it is this process's. */
 bool marks_file_is_of(const struct marks_file *file, pid_t pid);
+/* After marks_output_renew(), which gave `old`: forgets what it knew by numbers of that. */
+int marks_file_renew(struct marks_file *file, const struct profile *old, struct error *err);
 /* Takes what the rings hold. -ENOMEM, -E2BIG of the profile. */
 int marks_file_drain(struct marks_file *file, struct error *err);
-/* Spans that are still under way, up to now. After the last drain. */
+/* Spans that are still under way, from the last taking up to now. After a drain. */
 int marks_file_finish(struct marks_file *file, struct error *err);
 /* Prolongs the lease; false if another recorder has it. */
 bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns);

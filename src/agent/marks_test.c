@@ -172,6 +172,54 @@ static void test_flood(void **state)
 	profile_free(profile);
 }
 
+/* Each thread is in one of the profiles that are taken while the program runs, with its name. */
+static void test_take(void **state)
+{
+	struct marks *marks;
+	struct profile *profile;
+	struct marks_stats stats;
+	size_t found = 0;
+	bool seen[2000] = {0}, ended = false;
+	if (no_program())
+		return;
+	assert_int_equal(marks_new(false, &marks, NULL), 0);
+	assert_int_equal(marks_start(marks, NULL), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		setenv(MARKS_ENVIRONMENT, marks_recorder_name(marks), 1);
+		execl(program, program, "threads", "2000", NULL);
+		_exit(127);
+	}
+	while (!ended) {
+		int status;
+		time_sleep_ns(5 * NS_PER_MS);
+		ended = waitpid(child, &status, WNOHANG) == child;
+		if (ended) {
+			assert_int_equal(profile_new(&profile, NULL), 0);
+			assert_int_equal(marks_stop(marks, &profile, NULL), 0);
+		} else {
+			assert_int_equal(marks_take(marks, &profile, NULL), 0);
+		}
+		for (size_t i = 0; i < profile_marker_count(profile); i++) {
+			int number = -1;
+			const struct profile_marker *marker = &profile->markers->markers[i];
+			const char *name = profile_string(profile, thread_of(profile, marker)->name);
+			assert_int_equal(sscanf(name, "worker number %d of this program", &number), 1);
+			assert_true(number >= 0 && number < 2000 && !seen[number]);
+			assert_string_equal(profile_string(profile, marker->name), "inner");
+			assert_string_equal(profile_string(profile, thread_of(profile, marker)->process), "marks");
+			seen[number] = true;
+			found++;
+		}
+		profile_free(profile);
+	}
+	marks_get_stats(marks, &stats);
+	assert_int_equal(found, 2000);
+	assert_int_equal(stats.markers, 2000);
+	assert_int_equal(stats.processes, 1);
+	marks_free(marks);
+}
+
 /* Threads end, and their entries are used again. */
 static void test_threads(void **state)
 {
@@ -564,6 +612,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
 		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),	  cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_take),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
