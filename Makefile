@@ -282,7 +282,7 @@ compile_commands.json: Makefile $(ALL_C)
 	$(call say,GEN,$@)
 	$(Q)tools/compile-commands '$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS)' $(ALL_C) > $@
 format:
-	$(Q)clang-format -i $(wildcard src/*/*.[ch] client/*.[ch] client/examples/*.c bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
+	$(Q)clang-format -i $(wildcard src/*/*.[ch] client/*.[ch] client/examples/*.c client/examples/*/*.c bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
 clean:
 	$(Q)rm -rf $(O)
 

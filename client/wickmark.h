@@ -107,7 +107,7 @@ void wickmark_emit(struct wickmark_site *site, uint32_t kind, uint64_t time, uin
 /* Whether somebody records. */
 static inline int wickmark_on(void)
 {
-	return __builtin_expect(__atomic_load_n(wickmark_switch, __ATOMIC_RELAXED) != 0, 0);
+	return (int)__builtin_expect(__atomic_load_n(wickmark_switch, __ATOMIC_RELAXED) != 0, 0);
 }
 
 /* Now, in ticks of a clock that is the library's choice. */
