@@ -187,6 +187,7 @@ struct search {
 	enum target_kind kind;
 	const char *name;
 	size_t root_len;
+	bool by_directory; /* containers are any groups whose directory has the name: what runc makes of its own accord */
 	struct target_cgroups matches;
 };
 
@@ -204,6 +205,8 @@ static bool is_unit(const char *unit, const char *name)
 static bool matches(const struct search *search, const char *path)
 {
 	struct context context;
+	if (search->by_directory)
+		return strcmp(strrchr(path, '/') + 1, search->name) == 0;
 	context_of_cgroup(path, &context);
 	if (search->kind == TARGET_UNIT)
 		return is_unit(context.unit, search->name) || is_unit(context.user_unit, search->name);
@@ -296,6 +299,9 @@ int target_cgroups_find(struct target_cgroups *cgroups, enum target_kind kind, c
 		r = error_set(err, -EINVAL, "the name is empty");
 	} else {
 		r = target_cgroups_each(&root, 1, look_at, &search);
+		search.by_directory = r == 0 && kind == TARGET_CONTAINER && !search.matches.count;
+		if (search.by_directory)
+			r = target_cgroups_each(&root, 1, look_at, &search);
 		r = r < 0 ? error_nomem(err) : take_only_match(cgroups, &search, system.root, err);
 	}
 	target_cgroups_release(&search.matches);

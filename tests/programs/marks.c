@@ -9,6 +9,7 @@
  *   fork N       N children, each with a span
  *   exec N       execs itself N times, with a span before each
  *   kill         spans until it is killed by its own hand, after a hundred
+ *   workers N    N threads with names, each with spans and instants that carry its thread id, until they are killed
  *   long         a span that is under way at the end; waits for a byte on its input
  */
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -107,6 +109,32 @@ static void threads(long count)
 	}
 }
 
+static void *work_on(void *number)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "worker number %ld of this program", (long)number);
+	wickmark_thread_name(name);
+	for (;;) {
+		uint64_t begun = wickmark_begin();
+		work(200000);
+		wickmark_end(&inner, begun, NULL);
+		wickmark_instant(&tick, WICKMARK_VALUES(wickmark_integer(syscall(SYS_gettid))));
+		sleep_ms(2);
+	}
+	return NULL;
+}
+
+static void workers(long count)
+{
+	for (long i = 1; i < count; i++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, work_on, (void *)i) != 0)
+			exit(1);
+	}
+	wickmark_long_begin(&job, NULL);
+	work_on(NULL);
+}
+
 static void children(long count)
 {
 	for (long i = 0; i < count; i++) {
@@ -126,6 +154,8 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "all";
 	long n = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
 	uint64_t begun;
+	if (strcmp(what, "workers") == 0)
+		workers(n);
 	if (strcmp(what, "spin") != 0 && !wait_for_recorder())
 		return 3;
 	if (strcmp(what, "all") == 0) {
