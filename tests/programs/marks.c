@@ -5,6 +5,7 @@
  *   all          waits until somebody records, then makes some of each kind and ends
  *   spin MS      spans for that long, whether or not somebody records
  *   flood N      N instants as fast as it goes
+ *   each N       N of each kind in 20 rounds, which a recorder keeps up with for N up to 10,000
  *   threads N    N threads one after the other, with names, each with a span
  *   fork N       N children, each with a span
  *   exec N       execs itself N times, with a span before each
@@ -86,6 +87,26 @@ static void one_of_each(void)
 	wickmark_long_end(handle);
 }
 
+/* As many system calls and allocations of its own for any N: they stand outside of the inner loop. */
+static void many_of_each(long count)
+{
+	uint32_t text = wickmark_intern("a text"), name = wickmark_intern("a name");
+	for (long round = 0; round < 20; round++) {
+		for (long i = 0; i < count / 20; i++) {
+			uint64_t id = (uint64_t)(round * count + i), begun = wickmark_begin();
+			uint64_t values[] = {id, wickmark_text(text), wickmark_decimal(0.5), id, id, wickmark_decimal(1.5)};
+			wickmark_async_begin(&request, id, NULL);
+			wickmark_instant(&tick, WICKMARK_VALUES(id));
+			wickmark_count(&queue, (double)i);
+			wickmark_async_end(&request, id, NULL);
+			wickmark_end(
+				&step, begun,
+				&(struct wickmark_details){.values = values, .value_count = 6, .name = name, .flow = id + 1});
+		}
+		sleep_ms(30);
+	}
+}
+
 static void *named(void *number)
 {
 	char name[64];
@@ -163,6 +184,8 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "flood") == 0) {
 		for (long i = 0; i < n; i++)
 			wickmark_instant(&tick, WICKMARK_VALUES(wickmark_integer(i)));
+	} else if (strcmp(what, "each") == 0) {
+		many_of_each(n);
 	} else if (strcmp(what, "threads") == 0) {
 		threads(n);
 	} else if (strcmp(what, "fork") == 0) {
