@@ -448,6 +448,7 @@ static void unite_ends(struct profile_markers *markers, struct profile_marker *h
 	bool is_begin = marker->phase == PROFILE_MARKER_START;
 	uint32_t count = markers->schemas[have->schema].field_count;
 	have->phase = PROFILE_MARKER_INTERVAL;
+	have->of_process = true;
 	have->flow = have->flow ? have->flow : marker->flow;
 	have->flow_ends |= marker->flow_ends;
 	if (is_begin) {
@@ -729,7 +730,7 @@ static int thread_of_tid(struct marks_file *file, int32_t tid, uint32_t *ret, st
 static int take_long(struct marks_file *file, const struct wickmark_long *span, struct error *err)
 {
 	struct marks_clock *clock = file->output->clock;
-	struct profile_marker marker = {.phase = PROFILE_MARKER_INTERVAL, .end_ns = clock->end_ns};
+	struct profile_marker marker = {.phase = PROFILE_MARKER_INTERVAL, .end_ns = clock->end_ns, .of_process = true};
 	struct profile_marker_value values[WICKMARK_FIELD_COUNT];
 	struct record_values raw = {.raw = {span->value}, .count = span->value_count > 0};
 	struct marks_site *site;

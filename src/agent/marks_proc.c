@@ -11,6 +11,7 @@
 #include "agent/marks_int.h"
 #include "agent/proc.h"
 #include "base/io.h"
+#include "base/text.h"
 
 #define MAPPED_NAME "/memfd:" WICKMARK_NAME " (deleted)"
 #define LINE_BYTES  1024

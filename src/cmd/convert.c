@@ -10,6 +10,7 @@
 #include "cmd/convert.h"
 #include "format/format.h"
 #include "profile/merge.h"
+#include "profile/spans.h"
 
 #define NOTES_BYTES_MAX (64 * KIB)
 
@@ -24,6 +25,25 @@ static void print_notes(const char *path, const struct buffer *notes)
 			return;
 		fprintf(stderr, "%s: left out: %.*s\n", path, (int)safe.len, (const char *)safe.data);
 	}
+}
+
+/* Before files are merged, for that takes the times off the samples. */
+static int apply_spans(struct profile *profile, const char *path, const struct inputs_options *how, struct error *err)
+{
+	struct profile_during_found found = {0};
+	int r = 0;
+	if (how->during.count > 0)
+		r = profile_filter_during(profile, how->during.items, how->during.count, &found, err);
+	if (r == 0 && how->spans)
+		r = profile_label_spans(profile, err);
+	if (r == 0 && how->during.count > 0 && !how->quiet) {
+		if (found.spans == 0)
+			fprintf(stderr, "%s: no span is called %s%s\n", path, how->during.items[0],
+				how->during.count > 1 ? ", or as the others asked for" : "");
+		if (found.without_time > 0)
+			fprintf(stderr, "%s: left out: %zu samples of unknown time\n", path, found.without_time);
+	}
+	return r;
 }
 
 static int read_file(const void *context, const char *path, struct profile **ret, struct error *err)
@@ -44,6 +64,8 @@ static int read_file(const void *context, const char *path, struct profile **ret
 	r = format_decode(by_name, buffer_bytes(&file), &options, &profile, err);
 	if (r == 0)
 		r = symbolize_profile(profile, how->symbols, err);
+	if (r == 0)
+		r = apply_spans(profile, path, how, err);
 	if (r)
 		return r;
 	print_notes(path, &notes);
@@ -55,6 +77,11 @@ static int read_file(const void *context, const char *path, struct profile **ret
 int read_profile_file(const char *path, const struct format *format, struct profile **ret, struct error *err)
 {
 	return read_file(&(struct inputs_options){.format = format}, path, ret, err);
+}
+
+int input_read(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err)
+{
+	return read_file(options, path, ret, err);
 }
 
 int read_merged(char *const *names, size_t count, read_input_function read, const void *context, struct profile **ret,
@@ -141,6 +168,8 @@ int cmd_convert(int argc, char **argv)
 		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[1]},
 		SAMPLE_TYPE_OPTION_ROW(&how.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&output.version),
+		DURING_OPTION_ROW(&how.during),
+		SPANS_OPTION_ROW(&how.spans),
 		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet,
 		 .help = "do not say what was left out of the inputs, and what\nthe output has no place for"},

@@ -12,7 +12,9 @@ struct inputs_options {
 	const struct format *format; /* NULL = by content, then by extension */
 	bool quiet;		     /* do not say what was left out */
 	enum symbols_how symbols;
-	const char *sample_type; /* the value to show; NULL = the profile's own choice */
+	const char *sample_type;   /* the value to show; NULL = the profile's own choice */
+	struct option_list during; /* keep the samples during spans of these names; none = all */
+	bool spans;		   /* label samples with the spans they are in (profile/spans.h) */
 };
 #define FROM_HELP_MAX (OUTPUT_NAMES_MAX + 160)
 /* What FROM_OPTION_ROW takes. */
@@ -37,8 +39,19 @@ const char *inputs_from_help(char out[static FROM_HELP_MAX]);
 			.help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: " \
 				"auto)"                                                                                        \
 	}
+#define DURING_OPTION_ROW(list)                                                                                                \
+	{                                                                                                                      \
+		0, "during", "NAME", OPTION_LIST, list,                                                                        \
+			.help = "samples only that were taken during spans of this\nname, or category; may be repeated"        \
+	}
+#define SPANS_OPTION_ROW(flag)                                                                                                 \
+	{                                                                                                                      \
+		0, "spans", NULL, OPTION_FLAG, flag, .help = "label samples with the span that they are in: span,\nspan.path"  \
+	}
 /* --from and --symbols; NULL = the defaults. -EINVAL. */
 int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err);
+/* One profile file as the options say, but for the sample type; "-" is standard input. */
+int input_read(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err);
 /* One profile of all files, of which there is at least one; with names, as the options say. */
 int inputs_read(const struct operands *inputs, const struct inputs_options *options, struct profile **ret, struct error *err);
 

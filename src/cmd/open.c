@@ -144,6 +144,8 @@ int cmd_open(int argc, char **argv)
 		FROM_OPTION_ROW(&from, inputs_from_help(help)),
 		{0, "sample-type", "TYPE", OPTION_TEXT, &how.sample_type,
 		 .help = "the value to show in Firefox Profiler where there are\nseveral (default: the profile's own choice)"},
+		DURING_OPTION_ROW(&how.during),
+		SPANS_OPTION_ROW(&how.spans),
 		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet, .help = "do not say what was left out of the inputs"},
 		{0}};

@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "cmd/convert.h"
 #include "cmd/remote.h"
 #include "cmd/report.h"
 #include "format/format.h"
@@ -50,6 +51,8 @@ static const struct option_row options[] = {
 	{0, "base", "INPUT", OPTION_LIST, &o.base, .help = "subtract this profile; may be repeated"},
 	{0, "diff-base", "INPUT", OPTION_LIST, &o.diff_base, .help = "the same, with percentages of the base"},
 	{0, "normalize", NULL, OPTION_FLAG, &o.normalize, .help = "scale to the base's total first"},
+	DURING_OPTION_ROW(&o.during),
+	SPANS_OPTION_ROW(&o.spans),
 	{0, "focus", "REGEX", OPTION_TEXT, &o.focus, .help = "samples with such a frame only"},
 	{0, "ignore", "REGEX", OPTION_TEXT, &o.ignore, .help = "samples without such a frame only"},
 	{0, "hide", "REGEX", OPTION_TEXT, &o.hide, .help = "leave such frames out"},
@@ -288,8 +291,14 @@ static int read_input(const void *context, const char *name, struct profile **re
 	struct stat info;
 	bool is_file = strcmp(name, "-") == 0 || stat(name, &info) == 0;
 	if (!is_file && (o.remote.url || strchr(name, '{')))
-		return ask_server(name, ret, err);
-	return read_profile_file(name, o.format ? format_by_name(o.format) : NULL, ret, err);
+		return o.during.count || o.spans ? error_set(err, -EINVAL,
+							     "--during and --spans: %.80s is no file, and what a server "
+							     "answers has no spans",
+							     name)
+						 : ask_server(name, ret, err);
+	const struct inputs_options how = {
+		.format = o.format ? format_by_name(o.format) : NULL, .during = o.during, .spans = o.spans};
+	return input_read(&how, name, ret, err);
 }
 
 static int read_inputs(char *const *names, size_t count, struct profile **ret, struct error *err)

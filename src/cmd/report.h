@@ -12,7 +12,8 @@ struct report_arguments {
 	struct remote remote;
 	const char *output, *format, *from, *to;
 	struct option_list base, diff_base;
-	bool normalize;
+	struct option_list during;
+	bool normalize, spans;
 	const char *focus, *ignore, *hide, *show, *show_from, *prune_from, *tag_focus, *tag_ignore, *tag_show, *tag_hide,
 		*tag_root, *tag_leaf;
 	const char *node_count, *node_fraction, *edge_fraction;

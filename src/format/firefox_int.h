@@ -56,6 +56,9 @@ extern const struct firefox_category firefox_categories[];
 /* Where the format wants the pid of a process that is not known; numbers all mean one, 0 too. */
 #define FIREFOX_NO_PID "unknown"
 
+/* In a marker's data: a span of its process, and not of its thread alone. */
+#define FIREFOX_OF_PROCESS_KEY "ofProcess"
+
 /* ---- firefox_tables.c: a profile's frames and functions as the format has them ---- */
 
 /* A row of frameTable: one function at one address; those of a location are outermost first, one behind the other. */

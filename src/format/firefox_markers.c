@@ -381,6 +381,11 @@ void firefox_put_marker_data(const struct firefox_markers *markers, uint32_t num
 		json_key(json, marker->flow_ends ? FLOW_ENDS_KEY : FLOW_KEY);
 		json_uint(json, id);
 	}
+	/* No schema has it, so viewers do not show it. */
+	if (marker->of_process) {
+		json_key(json, FIREFOX_OF_PROCESS_KEY);
+		json_bool(json, true);
+	}
 	json_end_object(json);
 }
 

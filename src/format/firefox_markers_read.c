@@ -233,8 +233,9 @@ static int read_data(struct firefox_reader *reader, const struct json_node *stri
 	int r = 0;
 	if (!schema)
 		return 0;
-	const struct json_node *fields = fields_of(schema->node);
+	const struct json_node *fields = fields_of(schema->node), *of_process = json_node_get(data, FIREFOX_OF_PROCESS_KEY);
 	marker->schema = schema->id;
+	marker->of_process = json_node_is(of_process, JSON_NODE_BOOLEAN) && of_process->boolean;
 	for (uint32_t i = 0; r == 0 && i < schema->field_count; i++) {
 		const struct json_node *field = json_node_at(fields, schema->fields[i]);
 		const char *key = json_node_text(json_node_get(field, "key"));

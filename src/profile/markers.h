@@ -104,6 +104,7 @@ struct profile_marker {
 	uint32_t thread, schema, name, category;
 	enum profile_marker_phase phase;
 	bool flow_ends;	      /* nothing follows in the flow */
+	bool of_process;      /* an asynchronous span: not only what its thread did belongs to it */
 	int64_t start_ns;     /* of an END: 0 */
 	int64_t end_ns;	      /* of an INTERVAL and an END; else 0 */
 	uint64_t flow;	      /* what belongs together, of whatever threads and hosts; 0 = none */
