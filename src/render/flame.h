@@ -47,6 +47,11 @@ int flame_build(const struct profile *profile, size_t sample_type, enum flame_un
  * is. */
 int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 			struct flame **ret, struct error *err);
+/* The same, and where each stack ends: ret_places[stack] for all of profile->stacks is its node, or the "(N smaller)" that it
+ * is in; any node for stacks whose samples have no value. The sum of values of the stacks that end in a node is the node's
+ * self. */
+int flame_build_placed(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
+		       uint32_t *ret_places, struct flame **ret, struct error *err);
 /* Siblings of equal name are one node, whatever file and binary they are of, and negative values are left out: the tree as
  * Pyroscope's clients know it (flamebearer.h). nodes_max does not count the root, and nodes as large as the smallest that is
  * shown are shown too. */

@@ -97,13 +97,17 @@ struct builder {
 	size_t heap_count, heap_capacity;
 	/* Strings of the profile and of texts in the flame; + 1 */
 	uint32_t *string_ids, *text_ids;
+	/* Where stacks end, if that is asked for (else NULL): slot + 1 by stack; node + 1, or else the place in the result + 1,
+	 * by slot; place in the result + 1, of itself and of "(N smaller)" below it, by node. */
+	uint32_t *slot_of_stack, *end_of_slot, *rest_of_slot, *place_of_node, *rest_of_node;
 };
 
 static void builder_release(struct builder *b)
 {
-	void *arrays[] = {b->slots,	  b->sites,	      b->frames,	  b->places, b->lines,
-			  b->line_frames, b->location_frames, b->location_texts,  b->nodes,  b->heap,
-			  b->string_ids,  b->text_ids,	      b->mapping_binaries};
+	void *arrays[] = {b->slots,	   b->sites,	       b->frames,	    b->places,	      b->lines,
+			  b->line_frames,  b->location_frames, b->location_texts,   b->nodes,	      b->heap,
+			  b->string_ids,   b->text_ids,	       b->mapping_binaries, b->slot_of_stack, b->end_of_slot,
+			  b->rest_of_slot, b->place_of_node,   b->rest_of_node};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		mem_free(arrays[i]);
 	index32_release(&b->frame_index);
@@ -323,13 +327,21 @@ static int make_slots(struct builder *b, struct sums *sums, struct error *err)
 				    .child_first = sums[i].children,
 				    .child_count = last - sums[i].children,
 				    .total = sums[i].total};
-		if (i == 0)
-			b->slots[end] = slot; /* of the empty stack */
-		else if (sums[i].used)
-			b->slots[--sums[profile->stacks[i].parent].children] = slot;
+		uint32_t at = end; /* of the empty stack */
+		if (i > 0 && !sums[i].used)
+			continue;
+		if (i > 0)
+			at = --sums[profile->stacks[i].parent].children;
+		b->slots[at] = slot;
+		if (b->slot_of_stack)
+			b->slot_of_stack[i] = at + 1;
 	}
 	b->root = end;
-	return 0;
+	if (!b->slot_of_stack)
+		return 0;
+	b->end_of_slot = mem_zalloc_array((size_t)end + 1, sizeof(*b->end_of_slot));
+	b->rest_of_slot = mem_zalloc_array((size_t)end + 1, sizeof(*b->rest_of_slot));
+	return b->end_of_slot && b->rest_of_slot ? 0 : error_nomem(err);
 }
 
 static int read_stacks(struct builder *b, size_t sample_type, bool empty, struct error *err)
@@ -384,6 +396,8 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 static int deal_out_children(struct builder *b, uint32_t node, const struct slot *stack, struct error *err)
 {
 	uint64_t self = (uint64_t)stack->total;
+	if (b->end_of_slot)
+		b->end_of_slot[stack - b->slots] = node + 1;
 	for (uint32_t i = stack->child_first, end = i + stack->child_count; i < end; i++) {
 		uint32_t lines = b->sites[b->slots[i].location].line_count;
 		b->slots[i].line = lines ? lines - 1 : 0;
@@ -627,14 +641,25 @@ static size_t count_result(const struct builder *b)
 	return count;
 }
 
+static void note_place(struct builder *b, struct pending next)
+{
+	if (b->place_of_node)
+		(next.rest ? b->rest_of_node : b->place_of_node)[next.node] = (uint32_t)b->flame->count + 1;
+}
+
 static int put_all(struct builder *b, struct error *err)
 {
 	size_t total = count_result(b), count = 0;
 	_cleanup_(mem_freep) struct pending *pending = mem_alloc_array(total, sizeof(*pending));
 	b->flame->nodes = mem_alloc_array(total, sizeof(*b->flame->nodes));
 	b->text_ids = mem_zalloc_array(b->texts.count, sizeof(*b->text_ids));
-	if (!pending || !b->flame->nodes || !b->text_ids)
+	if (b->slot_of_stack) {
+		b->place_of_node = mem_zalloc_array(b->node_count, sizeof(*b->place_of_node));
+		b->rest_of_node = mem_zalloc_array(b->node_count, sizeof(*b->rest_of_node));
+	}
+	if (!pending || !b->flame->nodes || !b->text_ids || (b->slot_of_stack && (!b->place_of_node || !b->rest_of_node)))
 		return error_nomem(err);
+	note_place(b, (struct pending){0});
 	struct flame_node *root = &b->flame->nodes[b->flame->count++];
 	*root = (struct flame_node){.total = b->nodes[0].total, .self = b->nodes[0].self};
 	int r = add_text(&b->flame->strings, "total", strlen("total"), &root->name, err);
@@ -642,6 +667,7 @@ static int put_all(struct builder *b, struct error *err)
 	while (count > 0 && r == 0) {
 		struct pending next = pending[--count];
 		uint32_t position = (uint32_t)b->flame->count;
+		note_place(b, next);
 		if (next.rest) {
 			r = put_rest(b, &b->nodes[next.node], next.parent, err);
 			continue;
@@ -653,6 +679,23 @@ static int put_all(struct builder *b, struct error *err)
 	return r;
 }
 
+/* Where each stack ends in the result. What waits at a node that was not expanded is in the rest of that node's parent, and
+ * so is all that is below it. */
+static void place_stacks(struct builder *b, uint32_t *ret)
+{
+	for (size_t i = 0; i < b->node_count; i++)
+		for (uint32_t member = b->nodes[i].members; member; member = b->slots[member - 1].next)
+			b->rest_of_slot[member - 1] = b->rest_of_node[b->nodes[i].parent];
+	for (size_t i = 0; i < b->profile->stack_count; i++) {
+		uint32_t slot = b->slot_of_stack[i];
+		ret[i] = i ? ret[b->profile->stacks[i].parent] : 0;
+		if (slot && b->end_of_slot[slot - 1])
+			ret[i] = b->place_of_node[b->end_of_slot[slot - 1] - 1] - 1;
+		else if (slot && b->rest_of_slot[slot - 1])
+			ret[i] = b->rest_of_slot[slot - 1] - 1;
+	}
+}
+
 static void copy_text(char *out, size_t size, struct bytes text)
 {
 	size_t len = text.len < size - 1 ? text.len : size - 1;
@@ -662,7 +705,7 @@ static void copy_text(char *out, size_t size, struct bytes text)
 }
 
 static int build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, bool by_name, size_t nodes_max,
-		 struct flame **ret, struct error *err)
+		 uint32_t *ret_places, struct flame **ret, struct error *err)
 {
 	/* Without sample types there are no samples, and the tree is its root. */
 	bool empty = profile->sample_type_count == 0;
@@ -679,6 +722,8 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 	_cleanup_(builder_release) struct builder builder = {0};
 	int r = builder_init(&builder, profile, flame, unnamed, err);
 	builder.by_name = by_name;
+	if (r == 0 && ret_places && !(builder.slot_of_stack = mem_zalloc_array(profile->stack_count, sizeof(uint32_t))))
+		r = error_nomem(err);
 	if (r == 0)
 		r = read_stacks(&builder, sample_type, empty, err);
 	if (r == 0)
@@ -690,6 +735,8 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 		r = put_all(&builder, err);
 	if (r < 0)
 		return r;
+	if (ret_places)
+		place_stacks(&builder, ret_places);
 	flame->total = flame->nodes[0].total;
 	*ret = flame;
 	flame = NULL;
@@ -699,13 +746,19 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 			struct flame **ret, struct error *err)
 {
-	return build(profile, sample_type, unnamed, false, nodes_max, ret, err);
+	return build(profile, sample_type, unnamed, false, nodes_max, NULL, ret, err);
+}
+
+int flame_build_placed(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
+		       uint32_t *ret_places, struct flame **ret, struct error *err)
+{
+	return build(profile, sample_type, unnamed, false, nodes_max, ret_places, ret, err);
 }
 
 int flame_build_by_name(const struct profile *profile, size_t sample_type, size_t nodes_max, struct flame **ret,
 			struct error *err)
 {
-	return build(profile, sample_type, FLAME_UNNAMED_BY_ADDRESS, true, nodes_max ? nodes_max + 1 : 0, ret, err);
+	return build(profile, sample_type, FLAME_UNNAMED_BY_ADDRESS, true, nodes_max ? nodes_max + 1 : 0, NULL, ret, err);
 }
 
 int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,

@@ -359,6 +359,44 @@ static void test_rest(void **state)
 	assert_int_equal(flame->nodes[child_named(flame, 0, "(1 smaller)")].total, 5);
 }
 
+/* The samples whose stacks end in a node come to its self value, and the tree is the one that is built without asking. */
+static void test_places(void **state)
+{
+	static const size_t limits[] = {0, 1, 2, 5, 20, 100};
+	(void)state;
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		_cleanup_(profile_freep) struct profile *profile = NULL;
+		_cleanup_(flame_freep) struct flame *flame = NULL;
+		_cleanup_(flame_freep) struct flame *plain = NULL;
+		assert_int_equal(test_random_profile(seed, &shape, &profile, NULL), 0);
+		uint32_t *places = calloc(profile->stack_count, sizeof(*places));
+		size_t type = seed % 2, limit = limits[seed % 6];
+		assert_int_equal(flame_build_placed(profile, type, FLAME_UNNAMED_BY_ADDRESS, limit, places, &flame, NULL), 0);
+		assert_int_equal(flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, limit, &plain, NULL), 0);
+		assert_int_equal(flame->count, plain->count);
+		int64_t *selves = calloc(flame->count, sizeof(*selves));
+		for (size_t i = 0; i < profile->sample_count; i++) {
+			int64_t value = profile->values[i * profile->sample_type_count + type];
+			uint32_t stack = profile->samples[i].stack, node = places[stack];
+			assert_true(node < flame->count);
+			selves[node] += value;
+			if (value == 0 || stack == 0 || flame->nodes[node].frame_type == FLAME_FRAME_REST)
+				continue;
+			const struct profile_location *leaf = &profile->locations[profile->stacks[stack].location];
+			uint32_t function = leaf->line_count ? profile->lines[leaf->line_first].function : 0;
+			if (function && profile->functions[function].name)
+				assert_string_equal(text_of(flame, flame->nodes[node].name),
+						    profile_string(profile, profile->functions[function].name));
+		}
+		for (size_t i = 0; i < flame->count; i++) {
+			assert_int_equal(selves[i], flame->nodes[i].self);
+			assert_int_equal(plain->nodes[i].self, flame->nodes[i].self);
+		}
+		free(selves);
+		free(places);
+	}
+}
+
 static void test_deep(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
@@ -540,17 +578,12 @@ static void test_small_buffers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_small_tree),
-		cmocka_unit_test(test_inlined),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_model),
-		cmocka_unit_test(test_largest),
-		cmocka_unit_test(test_rest),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_allocation_failures),
+		cmocka_unit_test(test_small_tree),    cmocka_unit_test(test_inlined),
+		cmocka_unit_test(test_names),	      cmocka_unit_test(test_model),
+		cmocka_unit_test(test_largest),	      cmocka_unit_test(test_rest),
+		cmocka_unit_test(test_places),	      cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_json),	      cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_empty),	      cmocka_unit_test(test_allocation_failures),
 		cmocka_unit_test(test_small_buffers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
