@@ -34,11 +34,11 @@ struct walk {
 	const struct profile *profile;
 	const struct profile_markers *markers;
 	const bool *wanted; /* by string, NULL = all */
-	uint32_t *order;    /* threads by pid, tid, start; without thread 0 */
-	uint32_t *process;  /* by place in order: the first place of its pid */
+	uint32_t *order;    /* threads by host, pid, tid, start; without thread 0 */
+	uint32_t *process;  /* by place in order: the first place of its host and pid */
 	size_t thread_count;
-	uint32_t *places; /* by label set: the first place in order of its pid and tid; NONE = none */
-	uint32_t *pids;	  /* by label set: the first place of its pid; NONE = none */
+	uint32_t *places; /* by label set: the first place in order of its host, pid and tid; NONE = none */
+	uint32_t *pids;	  /* by label set: the first place of its host and pid; NONE = none */
 	uint32_t *place_of_thread;
 	struct span *spans;
 	size_t span_count, span_capacity;
@@ -62,15 +62,39 @@ static void walk_release(struct walk *walk)
 
 /* ---- threads ---- */
 
-static int compare_threads(const void *a, const void *b, void *context)
+/* Of one host, whatever it is called: threads and samples need not both say. */
+static bool has_hosts(const struct profile_markers *markers)
 {
-	const struct profile_thread *threads = context, *x = &threads[*(const uint32_t *)a],
-				    *y = &threads[*(const uint32_t *)b];
+	return markers->host_count > 2;
+}
+
+static uint32_t host_of(const struct profile_markers *markers, const struct profile_thread *thread)
+{
+	return has_hosts(markers) ? thread->host : 0;
+}
+
+static int compare_ids(const struct profile_markers *markers, const struct profile_thread *x, const struct profile_thread *y)
+{
+	uint32_t x_host = host_of(markers, x), y_host = host_of(markers, y);
+	if (x_host != y_host)
+		return x_host < y_host ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static bool is_same_process(const struct profile_markers *markers, const struct profile_thread *x,
+			    const struct profile_thread *y)
+{
+	return host_of(markers, x) == host_of(markers, y) && x->pid == y->pid;
+}
+
+static int compare_threads(const void *a, const void *b, void *context)
+{
+	const struct profile_markers *markers = context;
+	const struct profile_thread *x = &markers->threads[*(const uint32_t *)a], *y = &markers->threads[*(const uint32_t *)b];
+	int order = compare_ids(markers, x, y);
+	return order ? order : x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
 static int sort_threads(struct walk *walk, struct error *err)
@@ -85,10 +109,11 @@ static int sort_threads(struct walk *walk, struct error *err)
 	for (uint32_t i = 1; i < markers->thread_count; i++)
 		walk->order[walk->thread_count++] = i;
 	if (walk->thread_count > 1)
-		qsort_r(walk->order, walk->thread_count, sizeof(*walk->order), compare_threads, markers->threads);
+		qsort_r(walk->order, walk->thread_count, sizeof(*walk->order), compare_threads, (void *)(uintptr_t)markers);
 	walk->place_of_thread[0] = NONE;
 	for (uint32_t i = 0; i < walk->thread_count; i++) {
-		bool same = i > 0 && markers->threads[walk->order[i - 1]].pid == markers->threads[walk->order[i]].pid;
+		bool same = i > 0 &&
+			    is_same_process(markers, &markers->threads[walk->order[i - 1]], &markers->threads[walk->order[i]]);
 		walk->process[i] = same ? walk->process[i - 1] : i;
 		walk->place_of_thread[walk->order[i]] = i;
 	}
@@ -96,14 +121,13 @@ static int sort_threads(struct walk *walk, struct error *err)
 	return 0;
 }
 
-/* The first place at or behind this pid and tid. */
-static uint32_t find_place(const struct walk *walk, int64_t pid, int64_t tid)
+/* The first place at or behind this host, pid and tid. */
+static uint32_t find_place(const struct walk *walk, const struct profile_thread *thread)
 {
 	size_t low = 0, high = walk->thread_count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct profile_thread *thread = &walk->markers->threads[walk->order[middle]];
-		if (thread->pid < pid || (thread->pid == pid && thread->tid < tid))
+		if (compare_ids(walk->markers, &walk->markers->threads[walk->order[middle]], thread) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -117,36 +141,50 @@ static bool read_number(const struct profile *profile, const struct profile_labe
 	return !label->value || text_parse_i64(profile_string(profile, label->value), ret, NULL) == 0;
 }
 
-static void read_labels(const struct profile *profile, uint32_t set, int64_t ids[2], bool has[2])
+static uint32_t find_host(const struct profile_markers *markers, uint32_t name)
+{
+	for (uint32_t i = 1; has_hosts(markers) && i < markers->host_count; i++)
+		if (markers->hosts[i].name == name)
+			return i;
+	return 0;
+}
+
+/* What a set says of a thread; *has_pid, *has_tid only ever become true. */
+static void read_labels(const struct profile *profile, uint32_t set, struct profile_thread *ret, bool *has_pid, bool *has_tid)
 {
 	const struct profile_label_set *labels = &profile->label_sets[set];
 	for (uint32_t i = 0; i < labels->count; i++) {
 		const struct profile_label *label = &profile->labels[labels->first + i];
 		const char *key = profile_string(profile, label->key);
-		if (strcmp(key, "process.pid") == 0)
-			has[0] = read_number(profile, label, &ids[0]);
+		if (strcmp(key, "host.name") == 0)
+			ret->host = find_host(profile->markers, label->value);
+		else if (strcmp(key, "process.pid") == 0)
+			*has_pid |= read_number(profile, label, &ret->pid);
 		else if (strcmp(key, "thread.id") == 0)
-			has[1] = read_number(profile, label, &ids[1]);
+			*has_tid |= read_number(profile, label, &ret->tid);
 	}
 }
 
 static int place_label_sets(struct walk *walk, struct error *err)
 {
 	const struct profile *profile = walk->profile;
-	const struct profile_thread *threads = walk->markers->threads;
+	const struct profile_markers *markers = walk->markers;
 	walk->places = mem_alloc_array(profile->label_set_count, sizeof(*walk->places));
 	walk->pids = mem_alloc_array(profile->label_set_count, sizeof(*walk->pids));
 	if (!walk->places || !walk->pids)
 		return error_nomem(err);
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
-		int64_t ids[2] = {0};
-		bool has[2] = {false};
-		read_labels(profile, profile->resource_labels, ids, has);
-		read_labels(profile, set, ids, has);
-		uint32_t pid = find_place(walk, ids[0], INT64_MIN), place = find_place(walk, ids[0], ids[1]);
-		bool knows_pid = has[0] && pid < walk->thread_count && threads[walk->order[pid]].pid == ids[0];
-		bool knows_tid = knows_pid && has[1] && place < walk->thread_count &&
-				 threads[walk->order[place]].pid == ids[0] && threads[walk->order[place]].tid == ids[1];
+		struct profile_thread thread = {0};
+		bool has_pid = false, has_tid = false;
+		read_labels(profile, profile->resource_labels, &thread, &has_pid, &has_tid);
+		read_labels(profile, set, &thread, &has_pid, &has_tid);
+		struct profile_thread first = thread;
+		first.tid = INT64_MIN;
+		uint32_t pid = find_place(walk, &first), place = find_place(walk, &thread);
+		bool knows_pid = has_pid && pid < walk->thread_count &&
+				 is_same_process(markers, &markers->threads[walk->order[pid]], &thread);
+		bool knows_tid = knows_pid && has_tid && place < walk->thread_count &&
+				 compare_ids(markers, &markers->threads[walk->order[place]], &thread) == 0;
 		walk->pids[set] = knows_pid ? pid : NONE;
 		walk->places[set] = knows_tid ? place : NONE;
 	}
@@ -159,7 +197,7 @@ static uint32_t place_at(const struct walk *walk, uint32_t place, int64_t time_n
 	const struct profile_thread *threads = walk->markers->threads, *first = &threads[walk->order[place]];
 	while (place + 1 < walk->thread_count) {
 		const struct profile_thread *next = &threads[walk->order[place + 1]];
-		if (next->pid != first->pid || next->tid != first->tid || next->start_ns > time_ns)
+		if (compare_ids(walk->markers, next, first) != 0 || next->start_ns > time_ns)
 			break;
 		place++;
 	}

@@ -3,11 +3,11 @@
  * What the program was doing while it was sampled: samples by the spans of the profile's markers.
  *
  * A span is a marker with a start and an end. An interval is of its thread: a sample is in it if it is of the same thread (by
- * the labels process.pid and thread.id, and of several that had the number one after the other the one that lived then) and
- * its time is at or after the start and before the end. A start and an end that are markers of their own are paired by process
- * and name, the end with the start that came last; such a span may end on another thread, and is therefore of the whole
- * process. So is an interval that says so (profile_marker.of_process: asynchronous spans). A start without an end lasts for
- * ever, an end without a start has lasted from the beginning.
+ * the labels process.pid and thread.id, of several hosts also host.name; of several threads that had the number one after the
+ * other, the one that lived then) and its time is at or after the start and before the end. A start and an end that are markers
+ * of their own are paired by process and name, the end with the start that came last; such a span may end on another thread,
+ * and is therefore of the whole process. So is an interval that says so (profile_marker.of_process: asynchronous spans). A
+ * start without an end lasts for ever, an end without a start has lasted from the beginning.
  *
  * The innermost of several spans is the one that began last; of those, the one that ends first; of those, the marker that was
  * added last.

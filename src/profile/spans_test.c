@@ -316,6 +316,36 @@ static void test_category(void **state)
 	profile_free(world.profile);
 }
 
+/* Two hosts with the same pid and tid. */
+static void test_hosts(void **state)
+{
+	(void)state;
+	struct world world = {.profile = new_profile()};
+	struct profile *profile = world.profile;
+	struct profile_during_found found;
+	uint32_t host, thread;
+	for (int i = 0; i < 2; i++) {
+		struct profile_label labels[] = {
+			{.key = test_string(profile, "process.pid"), .number = 1},
+			{.key = test_string(profile, "thread.id"), .number = 1},
+			{.key = test_string(profile, "host.name"), .value = test_string(profile, i ? "b" : "a")}};
+		struct profile_sample sample = {.time_ns = 5};
+		int64_t value = i;
+		assert_int_equal(profile_add_host(profile, &(struct profile_host){.name = labels[2].value}, &host, NULL), 0);
+		assert_int_equal(
+			profile_add_thread(profile, &(struct profile_thread){.host = host, .pid = 1, .tid = 1}, &thread, NULL),
+			0);
+		assert_int_equal(profile_add_label_set(profile, labels, 3, &sample.labels, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, &value, NULL), 0);
+	}
+	add_marker(profile, thread, "only b", PROFILE_MARKER_INTERVAL, 1, 9);
+	const char *name = "only b";
+	assert_int_equal(profile_filter_during(profile, &name, 1, &found, NULL), 0);
+	assert_int_equal(profile->sample_count, 1);
+	assert_int_equal(profile->values[0], 1);
+	profile_free(profile);
+}
+
 static void test_without_markers(void **state)
 {
 	(void)state;
@@ -352,8 +382,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_labels),		cmocka_unit_test(test_during),	  cmocka_unit_test(test_category),
-		cmocka_unit_test(test_without_markers), cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_labels),		cmocka_unit_test(test_during), cmocka_unit_test(test_category),
+		cmocka_unit_test(test_without_markers), cmocka_unit_test(test_hosts),  cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is small here and what is large there: see timeline.h. Texts are numbered when they are first used. */
+#include "format/timeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "format/format_int.h"
+#include "profile/markers.h"
+
+enum { KIND_FLOW_ENDS = 4, KIND_OF_PROCESS = 8 };
+
+struct timeline {
+	const struct profile *profile;
+	struct sample_threads threads;
+	int64_t start_ns, end_ns;
+	int64_t sample_end_ns, marker_end_ns; /* what is later is left out */
+	size_t samples, markers, samples_out, markers_out;
+	uint32_t *number_of_stack; /* + 1 */
+	uint32_t *stacks;
+	size_t stack_count;
+	uint32_t *number_of_string; /* + 1 */
+	uint32_t *strings;
+	size_t string_count;
+	struct map64 flows;
+};
+
+struct timeline *timeline_free(struct timeline *timeline)
+{
+	if (!timeline)
+		return NULL;
+	sample_threads_release(&timeline->threads);
+	mem_free(timeline->number_of_stack);
+	mem_free(timeline->stacks);
+	mem_free(timeline->number_of_string);
+	mem_free(timeline->strings);
+	map64_release(&timeline->flows);
+	return mem_free(timeline);
+}
+
+/* ---- what is in it ---- */
+
+static const struct profile_marker *marker_at(const struct timeline *timeline, uint32_t number)
+{
+	return &timeline->profile->markers->markers[number];
+}
+
+static int64_t time_of_marker(const struct profile_marker *marker)
+{
+	return marker->phase == PROFILE_MARKER_END ? marker->end_ns : marker->start_ns;
+}
+
+static bool has_sample(const struct timeline *timeline, uint32_t sample)
+{
+	return timeline->profile->samples[sample].time_ns <= timeline->sample_end_ns;
+}
+
+static bool has_marker(const struct timeline *timeline, uint32_t number)
+{
+	return time_of_marker(marker_at(timeline, number)) <= timeline->marker_end_ns;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* The latest time that at most `max` of them are not beyond. */
+static int64_t latest_of(int64_t *times, size_t count, size_t max)
+{
+	if (count <= max)
+		return INT64_MAX;
+	qsort(times, count, sizeof(*times), compare_numbers);
+	return times[max] - 1;
+}
+
+static int choose(struct timeline *timeline, size_t samples_max, size_t markers_max)
+{
+	const struct profile *profile = timeline->profile;
+	size_t markers = profile_marker_count(profile),
+	       most = profile->sample_count > markers ? profile->sample_count : markers;
+	_cleanup_(mem_freep) int64_t *times = mem_alloc_array(most + 1, sizeof(*times));
+	if (!times)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		times[i] = profile->samples[i].time_ns;
+	timeline->sample_end_ns = latest_of(times, profile->sample_count, samples_max);
+	for (uint32_t i = 0; i < markers; i++)
+		times[i] = time_of_marker(marker_at(timeline, i));
+	timeline->marker_end_ns = latest_of(times, markers, markers_max);
+	for (uint32_t i = 0; i < profile->sample_count; i++)
+		timeline->samples += has_sample(timeline, i);
+	for (uint32_t i = 0; i < markers; i++)
+		timeline->markers += has_marker(timeline, i);
+	timeline->samples_out = profile->sample_count - timeline->samples;
+	timeline->markers_out = markers - timeline->markers;
+	return 0;
+}
+
+static void widen(struct timeline *timeline, int64_t time_ns)
+{
+	if (time_ns < timeline->start_ns)
+		timeline->start_ns = time_ns;
+	if (time_ns > timeline->end_ns)
+		timeline->end_ns = time_ns;
+}
+
+/* Times that are further than this from the first one are no times that anybody meant; and a double counts nanoseconds exactly
+ * up to it. */
+#define LENGTH_MAX (1ll << 53)
+
+static void find_range(struct timeline *timeline)
+{
+	const struct profile *profile = timeline->profile;
+	timeline->start_ns = INT64_MAX;
+	timeline->end_ns = INT64_MIN;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		if (profile->samples[i].time_ns)
+			widen(timeline, profile->samples[i].time_ns);
+	for (uint32_t i = 0; i < profile_marker_count(profile); i++) {
+		widen(timeline, time_of_marker(marker_at(timeline, i)));
+		if (marker_at(timeline, i)->phase == PROFILE_MARKER_INTERVAL)
+			widen(timeline, marker_at(timeline, i)->end_ns);
+	}
+	if (timeline->end_ns < timeline->start_ns)
+		timeline->start_ns = timeline->end_ns = profile->time_ns;
+	if ((uint64_t)timeline->end_ns - (uint64_t)timeline->start_ns > LENGTH_MAX)
+		timeline->end_ns = timeline->start_ns + LENGTH_MAX;
+}
+
+static int number_stacks(struct timeline *timeline)
+{
+	const struct profile *profile = timeline->profile;
+	timeline->number_of_stack = mem_zalloc_array(profile->stack_count, sizeof(uint32_t));
+	timeline->stacks = mem_alloc_array(profile->stack_count, sizeof(uint32_t));
+	timeline->number_of_string = mem_zalloc_array(profile->strings.count, sizeof(uint32_t));
+	timeline->strings = mem_alloc_array(profile->strings.count, sizeof(uint32_t));
+	if (!timeline->number_of_stack || !timeline->stacks || !timeline->number_of_string || !timeline->strings)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		uint32_t sample = timeline->threads.order[i], stack = profile->samples[sample].stack;
+		if (!has_sample(timeline, sample) || timeline->number_of_stack[stack])
+			continue;
+		timeline->stacks[timeline->stack_count++] = stack;
+		timeline->number_of_stack[stack] = (uint32_t)timeline->stack_count;
+	}
+	return 0;
+}
+
+static bool is_worth_it(const struct timeline *timeline)
+{
+	const struct profile *profile = timeline->profile;
+	bool timed = false;
+	for (size_t i = 0; !timed && i < profile->sample_count; i++)
+		timed = profile->samples[i].time_ns != 0;
+	return timed || profile_marker_count(profile) > 0 || timeline->threads.count > 1;
+}
+
+/* sample_threads_add_markers() makes main threads where there are none. */
+static void drop_empty_threads(struct sample_threads *threads)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < threads->count; i++)
+		if (threads->items[i].count > 0 || threads->items[i].marker_count > 0)
+			threads->items[kept++] = threads->items[i];
+	threads->count = kept;
+}
+
+int timeline_new(const struct profile *profile, size_t samples_max, size_t markers_max, struct timeline **ret,
+		 struct error *err)
+{
+	_cleanup_(timeline_freep) struct timeline *timeline = mem_zalloc(sizeof(*timeline));
+	*ret = NULL;
+	if (!timeline)
+		return error_nomem(err);
+	timeline->profile = profile;
+	map64_init_guarded(&timeline->flows);
+	int r = sample_threads_build(profile, &timeline->threads, err);
+	if (r == 0)
+		r = sample_threads_add_markers(profile, &timeline->threads, err);
+	if (r < 0)
+		return r;
+	drop_empty_threads(&timeline->threads);
+	if (!is_worth_it(timeline))
+		return 0;
+	find_range(timeline);
+	if (choose(timeline, samples_max, markers_max) < 0 || number_stacks(timeline) < 0)
+		return error_nomem(err);
+	*ret = timeline;
+	timeline = NULL;
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static uint32_t number_string(struct timeline *timeline, uint32_t string)
+{
+	if (!timeline->number_of_string[string]) {
+		timeline->strings[timeline->string_count++] = string;
+		timeline->number_of_string[string] = (uint32_t)timeline->string_count;
+	}
+	return timeline->number_of_string[string] - 1;
+}
+
+static void put_number(struct json_writer *json, const char *key, uint64_t number)
+{
+	json_key(json, key);
+	json_uint(json, number);
+}
+
+static void put_text(const struct timeline *timeline, uint32_t string, struct json_writer *json)
+{
+	struct bytes text = profile_string_bytes(timeline->profile, string);
+	text.len = text_cut(text, TIMELINE_TEXT_BYTES_MAX);
+	json_bytes(json, text);
+}
+
+static void put_thread(const struct timeline *timeline, const struct sample_thread *thread, struct json_writer *json)
+{
+	size_t samples = 0, markers = 0;
+	for (size_t i = 0; i < thread->count; i++)
+		samples += has_sample(timeline, timeline->threads.order[thread->first + i]);
+	for (size_t i = 0; i < thread->marker_count; i++)
+		markers += has_marker(timeline, timeline->threads.marker_order[thread->marker_first + i]);
+	json_begin_object(json);
+	json_key(json, "name");
+	put_text(timeline, thread->name, json);
+	json_key(json, "process");
+	put_text(timeline, thread->process, json);
+	json_key(json, "pid");
+	thread->has_pid ? json_int(json, thread->pid) : json_nil(json);
+	json_key(json, "tid");
+	thread->has_tid ? json_int(json, thread->tid) : json_nil(json);
+	put_number(json, "samples", samples);
+	put_number(json, "markers", markers);
+	json_end_object(json);
+}
+
+static void put_schema(struct timeline *timeline, const struct profile_marker_schema *schema, struct json_writer *json)
+{
+	const struct profile_marker_field *fields = timeline->profile->markers->fields;
+	json_begin_object(json);
+	put_number(json, "name", number_string(timeline, schema->name));
+	put_number(json, "chart", number_string(timeline, schema->chart_label));
+	put_number(json, "tooltip", number_string(timeline, schema->tooltip_label));
+	put_number(json, "table", number_string(timeline, schema->table_label));
+	json_key(json, "fields");
+	json_begin_array(json);
+	for (uint32_t i = 0; i < schema->field_count; i++) {
+		const struct profile_marker_field *field = &fields[schema->field_first + i];
+		json_begin_array(json);
+		json_uint(json, number_string(timeline, field->key));
+		json_uint(json, number_string(timeline, field->label));
+		json_uint(json, field->format);
+		json_end_array(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+}
+
+static void put_schemas(struct timeline *timeline, struct json_writer *json)
+{
+	const struct profile_markers *markers = timeline->profile->markers;
+	json_key(json, "categories");
+	json_begin_array(json);
+	for (size_t i = 0; markers && i < markers->category_count; i++) {
+		json_begin_array(json);
+		json_uint(json, number_string(timeline, markers->categories[i].name));
+		json_uint(json, number_string(timeline, markers->categories[i].color));
+		json_end_array(json);
+	}
+	json_end_array(json);
+	json_key(json, "schemas");
+	json_begin_array(json);
+	for (size_t i = 0; markers && i < markers->schema_count; i++)
+		put_schema(timeline, &markers->schemas[i], json);
+	json_end_array(json);
+}
+
+/* Those of markers are numbered here already, so that all are known when the texts are written. */
+static void number_marker_strings(struct timeline *timeline)
+{
+	const struct profile_markers *markers = timeline->profile->markers;
+	for (uint32_t i = 0; i < profile_marker_count(timeline->profile); i++) {
+		const struct profile_marker *marker = &markers->markers[i];
+		if (!has_marker(timeline, i))
+			continue;
+		number_string(timeline, marker->name);
+		for (uint32_t k = 0; k < markers->schemas[marker->schema].field_count; k++) {
+			const struct profile_marker_value *value = &markers->values[marker->value_first + k];
+			if (value->kind == PROFILE_VALUE_STRING)
+				number_string(timeline, value->string);
+		}
+	}
+}
+
+void timeline_put_json(struct timeline *timeline, struct json_writer *json)
+{
+	char start[24];
+	int64_t until = timeline->sample_end_ns < timeline->marker_end_ns ? timeline->sample_end_ns : timeline->marker_end_ns;
+	snprintf(start, sizeof(start), "%" PRId64, timeline->start_ns);
+	json_begin_object(json);
+	json_key(json, "start_ns");
+	json_cstring(json, start);
+	put_number(json, "length_ns", (uint64_t)timeline->end_ns - (uint64_t)timeline->start_ns);
+	json_key(json, "threads");
+	json_begin_array(json);
+	for (size_t i = 0; i < timeline->threads.count; i++)
+		put_thread(timeline, &timeline->threads.items[i], json);
+	json_end_array(json);
+	put_schemas(timeline, json);
+	number_marker_strings(timeline);
+	json_key(json, "strings");
+	json_begin_array(json);
+	for (size_t i = 0; i < timeline->string_count; i++)
+		put_text(timeline, timeline->strings[i], json);
+	json_end_array(json);
+	put_number(json, "stacks", timeline->stack_count);
+	put_number(json, "samples", timeline->samples);
+	put_number(json, "markers", timeline->markers);
+	put_number(json, "samples_out", timeline->samples_out);
+	put_number(json, "markers_out", timeline->markers_out);
+	put_number(json, "until_ns",
+		   until == INT64_MAX || until < timeline->start_ns ? 0 : (uint64_t)(until - timeline->start_ns));
+	json_end_object(json);
+}
+
+/* ---- columns ---- */
+
+/* Errors add up, and are told at the end of a column. */
+struct column {
+	struct buffer *out;
+	size_t begin;
+	int r;
+};
+
+static struct column begin_column(struct buffer *out)
+{
+	static const uint8_t length[4];
+	struct column column = {out, out->len, buffer_append(out, length, sizeof(length))};
+	return column;
+}
+
+static int end_column(struct column *column, struct error *err)
+{
+	size_t len = column->out->len - column->begin - 4;
+	if (column->r == 0 && len > UINT32_MAX)
+		column->r = -E2BIG;
+	if (column->r == -E2BIG)
+		return error_set(err, column->r, "samples and markers take more than %zu bytes, the limit of a page",
+				 column->out->max);
+	if (column->r < 0)
+		return error_nomem(err);
+	for (unsigned i = 0; i < 4; i++)
+		column->out->data[column->begin + i] = (uint8_t)(len >> 8 * i);
+	return 0;
+}
+
+static void put(struct column *column, uint64_t number)
+{
+	uint8_t bytes[10];
+	size_t len = 0;
+	for (; number >= 0x80; number >>= 7)
+		bytes[len++] = (uint8_t)(number | 0x80);
+	bytes[len++] = (uint8_t)number;
+	if (column->r == 0)
+		column->r = buffer_append(column->out, bytes, len);
+}
+
+static void put_signed(struct column *column, int64_t number)
+{
+	put(column, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
+}
+
+/* Since the start, within the range. */
+static int64_t since_start(const struct timeline *timeline, int64_t time_ns)
+{
+	if (time_ns <= timeline->start_ns)
+		return 0;
+	if (time_ns > timeline->end_ns)
+		time_ns = timeline->end_ns;
+	return (int64_t)((uint64_t)time_ns - (uint64_t)timeline->start_ns);
+}
+
+int timeline_put_samples(const struct timeline *timeline, struct buffer *out, struct error *err)
+{
+	const struct profile *profile = timeline->profile;
+	struct column times = begin_column(out);
+	for (size_t t = 0; t < timeline->threads.count; t++) {
+		const struct sample_thread *thread = &timeline->threads.items[t];
+		int64_t before = 0;
+		for (size_t i = 0; i < thread->count; i++) {
+			uint32_t sample = timeline->threads.order[thread->first + i];
+			int64_t time_ns = profile->samples[sample].time_ns,
+				now = time_ns ? since_start(timeline, time_ns) + 1 : 0;
+			if (!has_sample(timeline, sample))
+				continue;
+			put_signed(&times, now - before);
+			before = now;
+		}
+	}
+	int r = end_column(&times, err);
+	if (r < 0)
+		return r;
+	struct column stacks = begin_column(out);
+	for (size_t t = 0; t < timeline->threads.count; t++)
+		for (size_t i = 0; i < timeline->threads.items[t].count; i++) {
+			uint32_t sample = timeline->threads.order[timeline->threads.items[t].first + i];
+			if (has_sample(timeline, sample))
+				put(&stacks, timeline->number_of_stack[profile->samples[sample].stack] - 1);
+		}
+	return end_column(&stacks, err);
+}
+
+int timeline_put_type(const struct timeline *timeline, size_t type, const uint32_t *places, struct buffer *out,
+		      struct error *err)
+{
+	const struct profile *profile = timeline->profile;
+	struct column values = begin_column(out);
+	for (size_t t = 0; t < timeline->threads.count; t++)
+		for (size_t i = 0; i < timeline->threads.items[t].count; i++) {
+			uint32_t sample = timeline->threads.order[timeline->threads.items[t].first + i];
+			if (has_sample(timeline, sample))
+				put_signed(&values, profile->values[sample * profile->sample_type_count + type]);
+		}
+	int r = end_column(&values, err);
+	if (r < 0)
+		return r;
+	struct column nodes = begin_column(out);
+	for (size_t i = 0; i < timeline->stack_count; i++)
+		put(&nodes, places[timeline->stacks[i]]);
+	return end_column(&nodes, err);
+}
+
+/* A column of markers: number(s) of each. context: the time of the one before. */
+typedef void (*put_function)(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before);
+
+static void put_marker_schema(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
+{
+	(void)before;
+	put(column, marker_at(timeline, marker)->schema);
+}
+
+static void put_marker_name(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
+{
+	(void)before;
+	put(column, number_string(timeline, marker_at(timeline, marker)->name));
+}
+
+static void put_marker_category(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
+{
+	(void)before;
+	put(column, marker_at(timeline, marker)->category);
+}
+
+static void put_marker_kind(struct timeline *timeline, struct column *column, uint32_t number, int64_t *before)
+{
+	const struct profile_marker *marker = marker_at(timeline, number);
+	(void)before;
+	put(column,
+	    (uint64_t)marker->phase + (marker->flow_ends ? KIND_FLOW_ENDS : 0) + (marker->of_process ? KIND_OF_PROCESS : 0));
+}
+
+static void put_marker_start(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
+{
+	int64_t now = since_start(timeline, time_of_marker(marker_at(timeline, marker)));
+	put_signed(column, now - *before);
+	*before = now;
+}
+
+static void put_marker_length(struct timeline *timeline, struct column *column, uint32_t number, int64_t *before)
+{
+	const struct profile_marker *marker = marker_at(timeline, number);
+	(void)before;
+	int64_t length = 0;
+	if (marker->phase == PROFILE_MARKER_INTERVAL)
+		length = since_start(timeline, marker->end_ns) - since_start(timeline, marker->start_ns);
+	put(column, length > 0 ? (uint64_t)length : 0);
+}
+
+static void put_marker_flow(struct timeline *timeline, struct column *column, uint32_t marker, int64_t *before)
+{
+	uint64_t flow = marker_at(timeline, marker)->flow, number = 0;
+	(void)before;
+	if (flow && !map64_get(&timeline->flows, flow, &number)) {
+		number = timeline->flows.count + 1;
+		if (map64_put(&timeline->flows, flow, number) < 0)
+			column->r = -ENOMEM;
+	}
+	put(column, number);
+}
+
+static void put_marker_values(struct timeline *timeline, struct column *column, uint32_t number, int64_t *before)
+{
+	const struct profile_markers *markers = timeline->profile->markers;
+	const struct profile_marker *marker = marker_at(timeline, number);
+	(void)before;
+	for (uint32_t i = 0; i < markers->schemas[marker->schema].field_count; i++) {
+		const struct profile_marker_value *value = &markers->values[marker->value_first + i];
+		put(column, value->kind);
+		if (value->kind == PROFILE_VALUE_STRING)
+			put(column, number_string(timeline, value->string));
+		else if (value->kind == PROFILE_VALUE_NUMBER)
+			put_signed(column, value->number);
+		else if (value->kind == PROFILE_VALUE_REAL && column->r == 0)
+			column->r = buffer_append(column->out, &value->real, sizeof(value->real));
+	}
+}
+
+int timeline_put_markers(struct timeline *timeline, struct buffer *out, struct error *err)
+{
+	static const put_function columns[] = {put_marker_schema, put_marker_name,   put_marker_category, put_marker_kind,
+					       put_marker_start,  put_marker_length, put_marker_flow,	  put_marker_values};
+	int r = 0;
+	for (size_t c = 0; r == 0 && c < sizeof(columns) / sizeof(*columns); c++) {
+		struct column column = begin_column(out);
+		for (size_t t = 0; t < timeline->threads.count; t++) {
+			const struct sample_thread *thread = &timeline->threads.items[t];
+			int64_t before = 0;
+			for (size_t i = 0; i < thread->marker_count; i++) {
+				uint32_t marker = timeline->threads.marker_order[thread->marker_first + i];
+				if (has_marker(timeline, marker))
+					columns[c](timeline, &column, marker, &before);
+			}
+		}
+		r = end_column(&column, err);
+	}
+	return r;
+}
