@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/recordings_file.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "codec/json.h"
+#include "server/recordings.h"
+
+#define GZIP_HEADER   10u
+#define FLAG_TEXT     1u
+#define FLAG_CRC      2u
+#define FLAG_EXTRA    4u
+#define FLAG_NAME     8u
+#define FLAG_COMMENT  16u
+#define FLAGS	      31u
+#define SUBFIELD      4u /* two letters, a length */
+#define MEASURE_BYTES (64u * 1024)
+
+static int torn(struct error *err, const char *why)
+{
+	return error_set(err, -EBADMSG, "not a whole recording: %s", why);
+}
+
+static size_t get16(const uint8_t *at)
+{
+	return (size_t)(at[0] | at[1] << 8);
+}
+
+/* Past a text that ends with a NUL; `len` when there is none. */
+static size_t skip_text(struct bytes gzip, size_t at)
+{
+	const uint8_t *end = at < gzip.len ? memchr(gzip.data + at, 0, gzip.len - at) : NULL;
+	return end ? (size_t)(end - gzip.data) + 1 : gzip.len;
+}
+
+/* Where the compressed data begin. */
+static int skip_header(struct bytes gzip, size_t *ret, struct error *err)
+{
+	if (gzip.len < GZIP_HEADER || gzip.data[0] != 0x1f || gzip.data[1] != 0x8b || gzip.data[2] != 8 ||
+	    gzip.data[3] & ~FLAGS)
+		return torn(err, "it is no gzip file");
+	size_t at = GZIP_HEADER;
+	uint8_t flags = gzip.data[3];
+	if (flags & FLAG_EXTRA)
+		at = at + 2 > gzip.len ? gzip.len : at + 2 + get16(gzip.data + at);
+	if (flags & FLAG_NAME)
+		at = skip_text(gzip, at);
+	if (flags & FLAG_COMMENT)
+		at = skip_text(gzip, at);
+	if (flags & FLAG_CRC)
+		at += 2;
+	if (at >= gzip.len)
+		return torn(err, "it ends within its header");
+	*ret = at;
+	return 0;
+}
+
+static void write_number(struct json_writer *json, const char *name, int64_t value)
+{
+	json_key(json, name);
+	json_int(json, value);
+}
+
+static int write_object(const struct recording_file *file, struct buffer *out, struct error *err)
+{
+	struct json_writer json;
+	json_init(&json, out);
+	json_begin_object(&json);
+	write_number(&json, "version", 1);
+	json_key(&json, "id");
+	json_cstring(&json, file->id);
+	json_key(&json, "host");
+	json_cstring(&json, file->host);
+	write_number(&json, "received_ns", file->received_ns);
+	write_number(&json, "start_ns", file->start_ns);
+	write_number(&json, "duration_ns", file->duration_ns);
+	write_number(&json, "bytes", (int64_t)file->bytes);
+	json_key(&json, "hash");
+	json_cstring(&json, file->hash);
+	write_number(&json, "plain_bytes", (int64_t)file->plain_bytes);
+	if (file->clock.reference[0]) {
+		json_key(&json, "clock");
+		orders_write_clock(&json, &file->clock);
+	}
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+static void hash_text(struct bytes bytes, char out[static 33])
+{
+	struct hash128 hash = hash128(bytes.data, bytes.len);
+	snprintf(out, 33, "%016llx%016llx", (unsigned long long)hash.high, (unsigned long long)hash.low);
+}
+
+int recording_file_write_header(struct recording_file *file, struct bytes gzip, struct buffer *out, struct bytes *ret_rest,
+				struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer object;
+	size_t at = 0;
+	buffer_init(&object, RECORDING_HEADER_MAX - GZIP_HEADER - 2 - SUBFIELD);
+	int r = skip_header(gzip, &at, err);
+	if (r < 0)
+		return r;
+	struct bytes rest = bytes_skip(gzip, at);
+	file->bytes = rest.len;
+	hash_text(rest, file->hash);
+	r = write_object(file, &object, err);
+	if (r < 0)
+		return r;
+	size_t len = object.len, field = len + SUBFIELD;
+	const uint8_t header[] = {0x1f,
+				  0x8b,
+				  8,
+				  FLAG_EXTRA,
+				  0,
+				  0,
+				  0,
+				  0,
+				  0,
+				  255,
+				  (uint8_t)field,
+				  (uint8_t)(field >> 8),
+				  'W',
+				  'k',
+				  (uint8_t)len,
+				  (uint8_t)(len >> 8)};
+	r = buffer_append(out, header, sizeof(header));
+	if (r == 0)
+		r = buffer_append(out, object.data, object.len);
+	*ret_rest = rest;
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+static bool copy_text(const json_t *root, const char *name, char *out, size_t size)
+{
+	const char *text = json_string_value(json_object_get(root, name));
+	snprintf(out, size, "%s", text ? text : "");
+	return text && strlen(text) < size;
+}
+
+static bool copy_number(const json_t *root, const char *name, int64_t most, int64_t *ret)
+{
+	const json_t *value = json_object_get(root, name);
+	*ret = json_integer_value(value);
+	return json_is_integer(value) && *ret >= 0 && *ret <= most;
+}
+
+static bool read_object(const json_t *root, struct recording_file *ret)
+{
+	const json_t *clock = json_object_get(root, "clock");
+	int64_t version, bytes, plain;
+	*ret = (struct recording_file){0};
+	bool is_sound = copy_number(root, "version", 1, &version) && version == 1 &&
+			copy_text(root, "id", ret->id, sizeof(ret->id)) && orders_id_is_valid(ret->id) &&
+			copy_text(root, "host", ret->host, sizeof(ret->host)) && orders_host_is_valid(ret->host) &&
+			copy_text(root, "hash", ret->hash, sizeof(ret->hash)) &&
+			copy_number(root, "received_ns", INT64_MAX / 2, &ret->received_ns) &&
+			copy_number(root, "start_ns", INT64_MAX / 2, &ret->start_ns) &&
+			copy_number(root, "duration_ns", ORDERS_DURATION_MAX_NS, &ret->duration_ns) &&
+			copy_number(root, "bytes", RECORDINGS_UPLOAD_MAX, &bytes) &&
+			copy_number(root, "plain_bytes", RECORDINGS_PLAIN_MAX, &plain) &&
+			(!clock || orders_read_clock(clock, &ret->clock, NULL) == 0);
+	ret->bytes = is_sound ? (uint64_t)bytes : 0;
+	ret->plain_bytes = is_sound ? (uint64_t)plain : 0;
+	return is_sound;
+}
+
+int recording_file_read_header(struct bytes begin, struct recording_file *ret, size_t *ret_header, struct error *err)
+{
+	size_t before = GZIP_HEADER + 2 + SUBFIELD;
+	if (begin.len < before || begin.data[0] != 0x1f || begin.data[1] != 0x8b || begin.data[3] != FLAG_EXTRA ||
+	    begin.data[12] != 'W' || begin.data[13] != 'k')
+		return torn(err, "its header is none of ours");
+	size_t len = get16(begin.data + GZIP_HEADER + 2 + 2);
+	if (get16(begin.data + GZIP_HEADER) != len + SUBFIELD || before + len > begin.len)
+		return torn(err, "it ends within its header");
+	json_t *root = json_loadb((const char *)begin.data + before, len, JSON_REJECT_DUPLICATES, NULL);
+	bool is_sound = read_object(root, ret);
+	json_decref(root);
+	*ret_header = before + len;
+	return is_sound ? 0 : torn(err, "what its header says makes no sense");
+}
+
+int recording_file_check(struct bytes whole, struct recording_file *ret, struct error *err)
+{
+	struct bytes begin = {whole.data, whole.len < RECORDING_HEADER_MAX ? whole.len : RECORDING_HEADER_MAX};
+	char hash[33];
+	size_t header;
+	int r = recording_file_read_header(begin, ret, &header, err);
+	if (r < 0)
+		return r;
+	struct bytes rest = bytes_skip(whole, header);
+	if (rest.len != ret->bytes)
+		return torn(err, "it is shorter or longer than it was");
+	hash_text(rest, hash);
+	return strcmp(hash, ret->hash) == 0 ? 0 : torn(err, "its contents have changed");
+}
+
+int recording_file_measure(struct bytes gzip, uint64_t *ret_plain, struct error *err)
+{
+	z_stream stream = {.next_in = (Bytef *)gzip.data, .avail_in = (uInt)gzip.len};
+	if (gzip.len > RECORDINGS_UPLOAD_MAX)
+		return error_set(err, -E2BIG, "more than %llu MiB", RECORDINGS_UPLOAD_MAX >> 20);
+	uint8_t *out = mem_alloc(MEASURE_BYTES);
+	if (!out || inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) {
+		mem_free(out);
+		return error_nomem(err);
+	}
+	int status;
+	do {
+		stream.next_out = out;
+		stream.avail_out = MEASURE_BYTES;
+		status = inflate(&stream, Z_NO_FLUSH);
+	} while (status == Z_OK && stream.total_out <= RECORDINGS_PLAIN_MAX);
+	bool is_whole = status == Z_STREAM_END && stream.avail_in == 0;
+	*ret_plain = stream.total_out;
+	inflateEnd(&stream);
+	mem_free(out);
+	if (*ret_plain > RECORDINGS_PLAIN_MAX)
+		return error_set(err, -E2BIG, "more than %llu MiB unpacked", RECORDINGS_PLAIN_MAX >> 20);
+	return is_whole ? 0 : torn(err, "it is not one whole gzip file");
+}
+
+void recording_file_name(const char *host, char out[static RECORDING_NAME_SIZE])
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(host);
+	struct hash128 hash = hash128(host, len);
+	if (len <= 200 && host[0] != '.' && host[0] != '~' && strspn(host, plain) == len)
+		snprintf(out, RECORDING_NAME_SIZE, "%s" RECORDING_ENDING, host);
+	else /* no plain name begins so */
+		snprintf(out, RECORDING_NAME_SIZE, "~%016llx%016llx" RECORDING_ENDING, (unsigned long long)hash.high,
+			 (unsigned long long)hash.low);
+}

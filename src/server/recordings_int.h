@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/server/recordings*.c. */
+#ifndef WICK_SERVER_RECORDINGS_INT_H
+#define WICK_SERVER_RECORDINGS_INT_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "server/recordings.h"
+#include "server/recordings_file.h"
+
+struct entry_host {
+	struct recording_host shown;
+	bool is_writing; /* a file of it is being written, without the lock */
+};
+struct entry {
+	struct orders_order order;
+	int64_t created_ns;
+	uint64_t bytes;
+	struct entry_host *hosts;
+	size_t host_count;
+	unsigned users; /* who work on its files without the lock */
+	bool is_gone;	/* out of the table; the last user removes it */
+};
+struct recordings {
+	struct recordings_options options;
+	char *directory;
+	pthread_mutex_t lock;
+	struct entry **entries; /* oldest first */
+	size_t count, capacity, host_count;
+	struct recordings_agent *agents;
+	size_t agent_count, agent_capacity;
+	struct recordings_stats stats;
+};
+
+int recordings_path(const struct recordings *recordings, const char *id, const char *name, char out[static PATH_MAX],
+		    struct error *err);
+struct entry *entry_free(struct entry *entry);
+/* With the lock. The entry is the table's then. */
+int recordings_add_entry(struct recordings *recordings, struct entry *entry, struct error *err);
+struct entry_host *entry_host_find(struct entry *entry, const char *name);
+/* recordings_disk.c: DIR/ID/recording.json, what was ordered and what became of it. */
+int recordings_save(const struct recordings *recordings, const struct entry *entry, struct error *err);
+int recordings_load(struct recordings *recordings, struct error *err);
+void recordings_set_aside(struct recordings *recordings, const char *path, const char *why);
+
+#endif
