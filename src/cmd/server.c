@@ -60,6 +60,7 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 	_cleanup_(server_config_text_freep) struct server_config_text *text = NULL;
 	_cleanup_(mem_freep) char *token = NULL;
 	server_options_init(&options);
+	options.write_page = html_write;
 	int r = config ? server_options_load(&options, config, &text, err) : 0;
 	if (!r)
 		r = store_arguments_apply(arguments, &options, &token, err);

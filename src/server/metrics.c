@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
+#include "server/recordings.h"
 #include "server/scrape.h"
 #include "server/server_int.h"
 
@@ -506,6 +507,41 @@ static void write_upload_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_debuginfo_uploads_evicted_total", "Files removed for lack of room.", uploads.evicted);
 }
 
+static void write_recording_metrics(struct metrics *m, struct server *server)
+{
+	struct recordings_stats sum = {0}, one;
+	struct tenant **tenants;
+	size_t count = tenants_snapshot(server, &tenants);
+	for (size_t i = 0; i < count; i++) {
+		if (!__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
+			continue;
+		recordings_get_stats(tenants[i]->recordings, &one);
+		sum.agents += one.agents;
+		sum.recordings += one.recordings;
+		sum.files += one.files;
+		sum.bytes += one.bytes;
+		sum.created += one.created;
+		sum.received += one.received;
+		sum.bytes_received += one.bytes_received;
+		sum.refused += one.refused;
+		sum.evicted += one.evicted;
+		sum.torn += one.torn;
+		sum.bytes_max = one.bytes_max;
+	}
+	mem_free(tenants);
+	GAUGE("wick_recording_agents", "Agents that ask for orders.", sum.agents);
+	GAUGE("wick_recordings", "Recordings of several hosts that are kept.", sum.recordings);
+	GAUGE("wick_recording_files", "Profiles of hosts in them.", sum.files);
+	GAUGE("wick_recording_bytes", "Their size.", sum.bytes);
+	GAUGE("wick_recording_bytes_max", "What those of one tenant may take.", sum.bytes_max);
+	COUNTER("wick_recordings_ordered_total", "Recordings ordered.", sum.created);
+	COUNTER("wick_recording_uploads_total", "Profiles of hosts received.", sum.received);
+	COUNTER("wick_recording_uploads_bytes_total", "Their size.", sum.bytes_received);
+	COUNTER("wick_recording_uploads_refused_total", "Profiles of hosts refused.", sum.refused);
+	COUNTER("wick_recordings_evicted_total", "Recordings removed for lack of room, or for their age.", sum.evicted);
+	COUNTER("wick_recording_torn_total", "Files of recordings that were damaged and set aside.", sum.torn);
+}
+
 static void write_debuginfod_metrics(struct metrics *m, struct server *server)
 {
 	struct debuginfod_stats stats = {0};
@@ -545,6 +581,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	write_server_metrics(&metrics, server);
 	write_symbol_metrics(&metrics, server);
 	write_upload_metrics(&metrics, server);
+	write_recording_metrics(&metrics, server);
 	write_debuginfod_metrics(&metrics, server);
 	write_store_metrics(&metrics, server);
 	write_agent_metrics(&metrics, server);

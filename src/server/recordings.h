@@ -18,6 +18,7 @@
 #define RECORDINGS_AGENTS_MAX	  4096
 #define RECORDINGS_MAX		  1000
 #define RECORDINGS_HOSTS_MAX	  20000
+#define RECORDINGS_REQUEST_MAX	  (512u << 10) /* who orders one may name all hosts */
 #define RECORDINGS_UPLOAD_MAX	  (64ull << 20)
 #define RECORDINGS_PLAIN_MAX	  (512ull << 20)
 #define RECORDINGS_POLL_NS	  (5 * 1000000000ll)

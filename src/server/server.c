@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
@@ -8,6 +9,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "server/recordings.h"
 #include "server/rpc.h"
 #include "server/scrape.h"
 
@@ -45,6 +47,21 @@ static const struct net_route route_table[] = {
 	{.method = "GET", .path = "/api/v1/series", .handler = api_series, .slow = true},
 	{.method = "GET", .path = "/api/v1/query", .handler = api_query, .slow = true},
 	{.method = "GET", .path = "/api/v1/pprof", .handler = api_pprof, .slow = true},
+	{.method = "POST", .path = "/api/v1/agents/poll", .handler = api_agent_poll, .body_max = ORDERS_BODY_BYTES_MAX},
+	{.method = "GET", .path = "/api/v1/agents", .handler = api_agents},
+	{.method = "POST",
+	 .path = "/api/v1/recordings",
+	 .handler = api_recording_create,
+	 .slow = true,
+	 .body_max = RECORDINGS_REQUEST_MAX},
+	{.method = "GET", .path = "/api/v1/recordings", .handler = api_recordings},
+	{.method = "GET", .path = "/api/v1/recordings/*", .handler = api_recording_show, .slow = true},
+	{.method = "POST",
+	 .path = "/api/v1/recordings/*",
+	 .handler = api_recording_put,
+	 .slow = true,
+	 .body_max = RECORDINGS_UPLOAD_MAX},
+	{.method = "DELETE", .path = "/api/v1/recordings/*", .handler = api_recording_remove, .slow = true},
 	{.method = "GET", .path = "/api/v1/binaries", .handler = api_binaries},
 	{.method = "POST", .path = "/api/v1/binaries/*", .handler = api_binary_retry, .body_max = 65536},
 	{.method = "POST",
@@ -193,12 +210,15 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	pthread_mutex_init(&server->tenants_lock, NULL);
 	pthread_mutex_init(&server->slow_lock, NULL);
 	pthread_mutex_init(&server->compact_turn, NULL);
+	pthread_mutex_init(&server->recordings_turn, NULL);
 	pthread_cond_init(&server->watch_wake, NULL);
 	server->slow = mem_zalloc_array(SLOW_KEPT, sizeof(*server->slow));
 	server->data_directory = mem_strdup(options->data_directory);
 	server->token = options->token ? mem_strdup(options->token) : NULL;
 	if (!server->data_directory || (options->token && !server->token) || !server->slow)
 		return error_nomem(err);
+	if (getrandom(&server->clock_number, sizeof(server->clock_number), 0) < 0)
+		server->clock_number = (uint64_t)time_now_ns();
 	int r = access_check_options(server, err);
 	if (!r)
 		r = open_tls(server, err);
@@ -272,6 +292,7 @@ struct server *server_free(struct server *server)
 	pthread_mutex_destroy(&server->tenants_lock);
 	pthread_mutex_destroy(&server->slow_lock);
 	pthread_mutex_destroy(&server->compact_turn);
+	pthread_mutex_destroy(&server->recordings_turn);
 	pthread_cond_destroy(&server->watch_wake);
 	mem_free(server->slow);
 	io_close(server->link_fd);

@@ -24,6 +24,7 @@
 #include "base/error.h"
 
 struct export_target;
+struct profile;
 struct server;
 
 /*
@@ -102,7 +103,12 @@ struct server_options {
 	size_t tenant_settings_count;
 
 	int64_t query_timeout_ns, query_timeout_max_ns; /* 0 = 30 s, 120 s */
-	unsigned queries_max, queries_queued_max;	/* at a time, waiting; 0 = 4, 64 */
+	uint64_t recordings_bytes;			/* of the recordings of several hosts, for each tenant; 0 = 2 GiB */
+	int64_t recordings_age_ns;			/* 0 = 7 days; negative = for ever */
+	uint64_t recordings_profile_bytes;		/* unpacked, that are made into one profile at once; 0 = 128 MiB */
+	/* Writes a profile as a page; title: any text. NULL = there are no pages. */
+	int (*write_page)(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
+	unsigned queries_max, queries_queued_max; /* at a time, waiting; 0 = 4, 64 */
 	struct server_symbol_options symbols;
 	const struct export_target *forward; /* where everything that is stored goes besides */
 	size_t forward_count;

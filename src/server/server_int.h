@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock_steps.h"
 #include "codec/json.h"
 #include "net/net.h"
 #include "query/query.h"
@@ -55,6 +56,7 @@ struct server_counters {
 	atomic_uint_fast64_t binaries_offered, binaries_refused;
 };
 
+struct recordings; /* recordings.h */
 /* ---- tenant.c ---- */
 #define TENANT_HEADER	"x-scope-orgid"
 #define TENANT_NAME_MAX 150
@@ -67,6 +69,7 @@ struct tenant {
 	bool is_default;
 	struct server_limits limits;
 	struct store *store;				       /* atomic; NULL until opened, then for ever */
+	struct recordings *recordings;			       /* opened with the store */
 	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope_settings.c */
 	struct bucket bytes, samples;			       /* bucket_lock */
 	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */
@@ -117,12 +120,17 @@ struct server {
 	struct forward *forward;  /* NULL = nothing is forwarded */
 	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
 
+	pthread_mutex_t recordings_turn; /* one profile of several hosts is made at a time */
 	int link_fd;
 	pthread_t link_thread;
 	bool link_running;
 	pthread_mutex_t agent_lock;
 	bool agent_seen; /* agent_stats below are valid */
 	struct link_stats agent_stats;
+	/* Of the wall clock here, which agents compare theirs with; agent_lock. */
+	uint64_t clock_number;
+	struct clock_steps clock_steps;
+	unsigned clock_step_count;
 };
 
 int tenants_open(struct server *server, struct error *err);
@@ -207,6 +215,13 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 void health_show(void *context, const struct net_request *request, struct net_response *response);
 void assets_show(void *context, const struct net_request *request, struct net_response *response);
 #define DEBUGINFO_PIECE_MAX (4ull * 1024 * 1024)
+void api_agent_poll(void *context, const struct net_request *request, struct net_response *response);
+void api_agents(void *context, const struct net_request *request, struct net_response *response);
+void api_recordings(void *context, const struct net_request *request, struct net_response *response);
+void api_recording_create(void *context, const struct net_request *request, struct net_response *response);
+void api_recording_show(void *context, const struct net_request *request, struct net_response *response);
+void api_recording_put(void *context, const struct net_request *request, struct net_response *response);
+void api_recording_remove(void *context, const struct net_request *request, struct net_response *response);
 void api_binaries(void *context, const struct net_request *request, struct net_response *response);
 void api_binary_retry(void *context, const struct net_request *request, struct net_response *response);
 void api_debuginfo_wanted(void *context, const struct net_request *request, struct net_response *response);

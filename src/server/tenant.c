@@ -31,17 +31,19 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "server/recordings.h"
 #include "server/server_int.h"
 
-#define DEFAULT_NAME	  "anonymous"
-#define TENANTS_DEFAULT	  64
-#define HEAD_SIZE_DEFAULT (64 * MIB)
-#define HEAD_TOTAL_FACTOR 4
-#define WATCH_INTERVAL_NS (NS_PER_S / 2)
-#define TENANTS_DIRECTORY "tenants"
-#define CACHE_TOTAL	  (96 * MIB)
-#define CACHE_IDLE	  (MIB / 2)
-#define CACHE_KEPT_NS	  (300 * NS_PER_S)
+#define DEFAULT_NAME	     "anonymous"
+#define TENANTS_DEFAULT	     64
+#define HEAD_SIZE_DEFAULT    (64 * MIB)
+#define HEAD_TOTAL_FACTOR    4
+#define WATCH_INTERVAL_NS    (NS_PER_S / 2)
+#define TENANTS_DIRECTORY    "tenants"
+#define RECORDINGS_DIRECTORY "recordings"
+#define CACHE_TOTAL	     (96 * MIB)
+#define CACHE_IDLE	     (MIB / 2)
+#define CACHE_KEPT_NS	     (300 * NS_PER_S)
 
 int tenant_name_check(const char *name, struct error *err)
 {
@@ -65,6 +67,12 @@ static void on_store_problem(void *context, const char *message)
 		log_warn("store: %s", message);
 	else
 		log_warn("store of tenant '%s': %s", tenant->name, message);
+}
+
+static void on_recordings_problem(void *context, const char *message)
+{
+	const struct tenant *tenant = context;
+	log_warn("recordings of tenant '%s': %s", tenant->name, message);
 }
 
 static const struct server_tenant_settings *find_settings(const struct server *server, const char *name)
@@ -135,6 +143,18 @@ static void store_options_of(struct server *server, struct tenant *tenant, const
 	};
 }
 
+static int open_recordings(struct server *server, struct tenant *tenant, struct error *err)
+{
+	char directory[PATH_BYTES_MAX];
+	struct recordings_options options = {.directory = directory,
+					     .bytes_max = server->options.recordings_bytes,
+					     .age_ns = server->options.recordings_age_ns,
+					     .on_problem = on_recordings_problem,
+					     .context = tenant};
+	int r = tenant_path(server, tenant, RECORDINGS_DIRECTORY, directory, sizeof(directory), err);
+	return r ? r : recordings_open(&options, time_now_ns(), &tenant->recordings, err);
+}
+
 static int tenant_open(struct server *server, struct tenant *tenant, struct error *err)
 {
 	char directory[PATH_BYTES_MAX];
@@ -149,6 +169,11 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 		store_options_of(server, tenant, directory, &options);
 		if (!r)
 			r = store_open(&options, &store, err);
+		if (!r) {
+			r = open_recordings(server, tenant, err);
+			if (r)
+				store_close(store);
+		}
 		if (!r)
 			__atomic_store_n(&tenant->store, store, __ATOMIC_RELEASE);
 	}
@@ -161,6 +186,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 	if (!tenant)
 		return NULL;
 	store_close(tenant->store);
+	recordings_close(tenant->recordings);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
 	pthread_mutex_destroy(&tenant->settings_lock);

@@ -2,6 +2,7 @@
 // docs/openapi.json and the server agree: the same calls, in both directions; real answers have the members and types that it says, and
 // no others; parameters it does not know are not read.
 import assert from "node:assert/strict";
+import { gzipSync } from "node:zlib";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { startServer, request, pprofProfile, intField, bytesField, temporaryDirectory, test, finish } from "../harness.mjs";
 
@@ -171,6 +172,28 @@ await test("debug information", async () => {
 	const second = await ask("post", "/api/v1/debuginfo/uploads", { body: begin({ size: tar.length }), status: 201 });
 	await ask("put", `/api/v1/debuginfo/uploads/${second.id}?offset=0`, { body: tar });
 	await ask("post", `/api/v1/debuginfo/uploads/${second.id}/finish`);
+});
+await test("recordings of several hosts", async () => {
+	const poll = (more) => ask("post", "/api/v1/agents/poll", { body: Buffer.from(JSON.stringify({ version: 1, agent: "a1", host: "web 1", wick: "9", ...more })) });
+	const order = (more) => Buffer.from(JSON.stringify({ seconds: 1, ...more }));
+	await ask("post", "/api/v1/recordings", { body: order(), status: 404 });
+	await poll({ ping: { sent_ns: 1, received_ns: 2, answered_ns: 3, returned_ns: 4 }, clock: { reference: "r", at_ns: 1, offset_ns: -2, skew: 1e-5, bound_ns: 3 } });
+	await ask("post", "/api/v1/agents/poll", { body: Buffer.from("{}"), status: 400 });
+	assert.equal((await ask("get", "/api/v1/agents")).agents.length, 1);
+	await ask("post", "/api/v1/recordings", { body: order({ seconds: -1 }), status: 400 });
+	const { id } = await ask("post", "/api/v1/recordings", { body: order({ hosts: ["web 1", "gone"], targets: [{ kind: "unit", name: "x" }] }), status: 201 });
+	assert.equal((await poll({})).orders[0].id, id);
+	await ask("get", `/api/v1/recordings/${id}/profile`, { status: 404 });
+	const body = gzipSync(readFileSync("tests/api/recording.json")), upload = `/api/v1/recordings/${id}/hosts/web%201`;
+	await ask("post", upload, { body: Buffer.from("x"), status: 400 });
+	await ask("post", `${upload}?reference=r&at_ns=1&offset_ns=-5&skew=1e-5&bound_ns=7`, { body });
+	await ask("post", upload, { body, status: 409 });
+	await ask("get", `/api/v1/recordings/${id}`);
+	await ask("get", "/api/v1/recordings");
+	for (const format of ["", "?format=firefox&host=web%201", "?format=pprof", "?format=html"]) await ask("get", `/api/v1/recordings/${id}/profile${format}`);
+	await ask("get", `/api/v1/recordings/${id}/profile?format=nonsense`, { status: 400 });
+	await ask("delete", `/api/v1/recordings/${id}`);
+	await ask("delete", `/api/v1/recordings/${id}`, { status: 404 });
 });
 await test("storage and the server", async () => {
 	await ask("post", "/api/v1/compact");

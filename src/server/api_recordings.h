@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/server/api_recordings*.c. */
+#ifndef WICK_SERVER_API_RECORDINGS_H
+#define WICK_SERVER_API_RECORDINGS_H
+
+#include "server/recordings.h"
+#include "server/server_int.h"
+
+/* The profiles of all hosts, or of those that the parameter `host` names, on one clock, in the format that the request wants.
+ */
+int api_recording_profile(struct server *server, struct recordings *recordings, const char *id,
+			  const struct net_request *request, struct net_response *response, struct error *err);
+
+#endif

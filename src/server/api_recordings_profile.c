@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One profile of all hosts of a recording: each host's file is unpacked, read, given its host's name and clock, and merged, one
+ * after the other; then the times are put on one clock (profile/align.h).
+ *
+ * That takes memory, several times what the files are unpacked, so what may be asked for at once is bounded
+ * (recordings.profile), and one such profile is made at a time. Who asks for another meanwhile is told to come again, because
+ * waiting would keep a worker from the questions of others.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "codec/compress.h"
+#include "format/format.h"
+#include "profile/align.h"
+#include "profile/markers.h"
+#include "profile/merge.h"
+#include "server/api_recordings.h"
+
+#define PROFILE_BYTES_DEFAULT (128 * MIB)
+#define ANSWER_BYTES_MAX      (1 * GIB)
+#define HOST_KEY	      "host.name"
+#define HOSTS_NAMED	      4
+
+/* ---- the host of a profile ---- */
+
+/* How its agent's clock stood to the server's. */
+static int fill_host(struct profile *profile, const struct recording_host *of, struct profile_host *ret, struct error *err)
+{
+	int r = profile_add_cstring(profile, of->name, &ret->name, err);
+	if (r < 0 || !of->clock.reference[0])
+		return r;
+	r = profile_add_cstring(profile, of->clock.reference, &ret->reference, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "pings", &ret->method, err);
+	ret->at_ns = of->clock.at_ns;
+	ret->offset_ns = of->clock.offset_ns;
+	ret->skew = of->clock.skew;
+	ret->bound_ns = of->clock.bound_ns;
+	return r;
+}
+
+/* Samples say it with a label. */
+static int label_samples(struct profile *profile, uint32_t name, struct error *err)
+{
+	struct profile_label label = {.value = name};
+	const struct profile_label_set *old = &profile->label_sets[profile->resource_labels];
+	bool is_there = false;
+	int r = profile_add_cstring(profile, HOST_KEY, &label.key, err);
+	for (size_t i = 0; r == 0 && i < profile->label_count; i++)
+		if (profile->labels[i].key == label.key)
+			profile->labels[i] = label;
+	for (uint32_t i = 0; r == 0 && i < old->count; i++)
+		is_there |= profile->labels[old->first + i].key == label.key;
+	if (r < 0 || is_there)
+		return r;
+	struct profile_label *labels = mem_alloc_array(old->count + 1, sizeof(*labels));
+	if (!labels)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < old->count; i++)
+		labels[i] = profile->labels[old->first + i];
+	labels[old->count] = label;
+	r = profile_add_label_set(profile, labels, (size_t)old->count + 1, &profile->resource_labels, err);
+	mem_free(labels);
+	return r;
+}
+
+/* Everything in the profile is of this host, whatever the host called itself. Tables are changed behind the back of what finds
+ * equal entries in them, so nothing may be added to this profile any more. */
+static int name_host(struct profile *profile, const struct recording_host *of, struct error *err)
+{
+	struct profile_host host = {.bound_ns = -1};
+	uint32_t id;
+	int r = fill_host(profile, of, &host, err);
+	if (r == 0)
+		r = label_samples(profile, host.name, err);
+	if (r == 0)
+		r = profile_add_host(profile, &host, &id, err);
+	if (r < 0)
+		return r;
+	struct profile_markers *markers = profile->markers;
+	markers->hosts[id] = host;
+	for (size_t i = 1; i < markers->thread_count; i++)
+		markers->threads[i].host = id;
+	for (size_t i = 1; i < markers->counter_count; i++)
+		markers->counters[i].host = id;
+	for (size_t i = 1; i < markers->host_count; i++)
+		if (i != id) /* its own name for itself */
+			markers->hosts[i].name = host.name;
+	return 0;
+}
+
+/* ---- merging ---- */
+
+static int add_host(struct recordings *recordings, const char *id, const struct recording_host *host, struct profile *to,
+		    struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer packed, plain;
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct format_options options = {.input_name = host->name, .decompressed_max = host->plain_bytes + 1};
+	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
+	buffer_init(&plain, host->plain_bytes + 1);
+	int r = recordings_read(recordings, id, host->name, &packed, err);
+	if (r == 0)
+		r = gzip_decompress(buffer_bytes(&packed), &plain, err);
+	buffer_release(&packed);
+	if (r == 0)
+		r = format_decode(format_by_name("firefox"), buffer_bytes(&plain), &options, &profile, err);
+	buffer_release(&plain);
+	if (r == 0)
+		r = name_host(profile, host, err);
+	if (r == 0)
+		r = profile_merge(to, profile, false, err);
+	return r == -EBADMSG || r == -EINVAL ? error_prefix(err, -EBADMSG, "host %s", host->name) : r;
+}
+
+static bool is_wanted(const struct net_request *request, const char *host)
+{
+	const char *name;
+	size_t i = 0;
+	for (; (name = net_request_query_nth(request, "host", i)); i++)
+		if (strcmp(name, host) == 0)
+			return true;
+	return i == 0;
+}
+
+static int choose(const struct server *server, const struct recording *recording, const struct net_request *request,
+		  size_t *ret_count, struct error *err)
+{
+	uint64_t bytes = 0, most = server->options.recordings_profile_bytes;
+	most = most ? most : PROFILE_BYTES_DEFAULT;
+	*ret_count = 0;
+	for (size_t i = 0; i < recording->host_count; i++) {
+		const struct recording_host *host = &recording->hosts[i];
+		if (host->state == ORDERS_DONE && is_wanted(request, host->name)) {
+			bytes += host->plain_bytes;
+			++*ret_count;
+		}
+	}
+	if (!*ret_count)
+		return error_set(err, -ENOENT,
+				 recording->is_over ? "none of the hosts has sent a profile"
+						    : "none of the hosts has sent a profile yet");
+	if (bytes > most)
+		return error_set(err, -E2BIG,
+				 "the profiles of these %zu hosts are %llu KiB, and %llu KiB are the most at once "
+				 "(recordings.profile); choose hosts with host=NAME",
+				 *ret_count, (unsigned long long)(bytes / KIB), (unsigned long long)(most / KIB));
+	return 0;
+}
+
+static int merge_hosts(struct recordings *recordings, const struct recording *recording, const struct net_request *request,
+		       struct profile *to, struct error *err)
+{
+	const bool *cancelled = net_request_cancelled(request);
+	int r = 0;
+	for (size_t i = 0; i < recording->host_count && r == 0; i++) {
+		const struct recording_host *host = &recording->hosts[i];
+		if (host->state != ORDERS_DONE || !is_wanted(request, host->name))
+			continue;
+		if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
+			return error_set(err, -ECANCELED, "the client has gone away");
+		r = add_host(recordings, recording->order.id, host, to, err);
+	}
+	return r;
+}
+
+/* ---- writing ---- */
+
+static int add_comment(struct profile *profile, const char *text, struct error *err)
+{
+	uint32_t id;
+	int r = profile_add_cstring(profile, text, &id, err);
+	return r < 0 ? r : profile_add_comment(profile, id, err);
+}
+
+/* Who is missing stays with the profile. */
+static int note_missing(struct profile *profile, const struct recording *recording, struct error *err)
+{
+	char text[ORDERS_HOST_SIZE + ORDERS_TEXT_SIZE + 64];
+	int r = 0;
+	for (size_t i = 0; i < recording->host_count && r == 0; i++) {
+		const struct recording_host *host = &recording->hosts[i];
+		if (host->state == ORDERS_DONE)
+			continue;
+		snprintf(text, sizeof(text), "recording %s: host %s is missing: %s%s%s", recording->order.id, host->name,
+			 orders_state_names[host->state], *host->why ? ": " : "", host->why);
+		r = add_comment(profile, text, err);
+	}
+	return r;
+}
+
+static void title_of(const struct recording *recording, char *out, size_t size)
+{
+	size_t len = 0, named = 0;
+	for (size_t i = 0; i < recording->host_count && len < size; i++) {
+		if (recording->hosts[i].state != ORDERS_DONE || named++ >= HOSTS_NAMED)
+			continue;
+		len += (size_t)snprintf(out + len, size - len, "%s%s", len ? ", " : "", recording->hosts[i].name);
+	}
+	if (named > HOSTS_NAMED && len < size)
+		snprintf(out + len, size - len, " and %zu more", named - HOSTS_NAMED);
+}
+
+static int write_answer(const struct server *server, const struct profile *profile, const struct recording *recording,
+			const char *name, struct net_response *response, struct error *err)
+{
+	char title[1024] = "", disposition[160];
+	const struct format *format = format_by_name(name);
+	bool is_page = strcmp(name, "html") == 0;
+	response->body.max = ANSWER_BYTES_MAX;
+	title_of(recording, title, sizeof(title));
+	if (is_page) {
+		response->content_type = "text/html; charset=utf-8";
+		/* It brings its own policy for what it may load. */
+		net_response_header(response, "Content-Security-Policy", "frame-ancestors 'none'");
+		return server->options.write_page(profile, title, &response->body, err);
+	}
+	char extension[16] = "";
+	sscanf(format->extensions, "%15s", extension);
+	snprintf(disposition, sizeof(disposition), "attachment; filename=\"recording-%s%s\"", recording->order.id, extension);
+	net_response_header(response, "Content-Disposition", disposition);
+	if (strcmp(name, "firefox") != 0)
+		response->content_type = "application/octet-stream";
+	struct format_options options = {.symbol_server = false};
+	return format_encode(format, profile, &options, &response->body, err);
+}
+
+static int check_format(const struct server *server, const char *name, struct error *err)
+{
+	const struct format *format = format_by_name(name);
+	if (strcmp(name, "html") == 0 ? server->options.write_page != NULL : format && format_is_written(format))
+		return 0;
+	return error_set(err, -EINVAL, "parameter 'format': there is no '%.40s'; firefox, html and pprof are some of them",
+			 name);
+}
+
+static int make_profile(const struct server *server, struct recordings *recordings, const struct recording *recording,
+			const struct net_request *request, const char *format, struct net_response *response, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = profile_new(&profile, err);
+	if (r == 0)
+		r = merge_hosts(recordings, recording, request, profile, err);
+	if (r == 0)
+		r = profile_align(profile, NULL, NULL, err);
+	if (r == 0)
+		r = note_missing(profile, recording, err);
+	return r < 0 ? r : write_answer(server, profile, recording, format, response, err);
+}
+
+int api_recording_profile(struct server *server, struct recordings *recordings, const char *id,
+			  const struct net_request *request, struct net_response *response, struct error *err)
+{
+	_cleanup_(recording_freep) struct recording *recording = NULL;
+	const char *format = net_request_query(request, "format");
+	size_t count;
+	format = format && *format ? format : "firefox";
+	int r = check_format(server, format, err);
+	if (r == 0)
+		r = recordings_get(recordings, id, time_now_ns(), &recording, err);
+	if (r == 0)
+		r = choose(server, recording, request, &count, err);
+	if (r < 0)
+		return r;
+	if (pthread_mutex_trylock(&server->recordings_turn) != 0)
+		return error_set(err, -EAGAIN, "another profile of several hosts is being made; ask again in a moment");
+	r = make_profile(server, recordings, recording, request, format, response, err);
+	pthread_mutex_unlock(&server->recordings_turn);
+	return r;
+}
