@@ -27,6 +27,7 @@
 #include "cmd/launch.h"
 #include "cmd/open.h"
 #include "cmd/record_markers.h"
+#include "cmd/record_remote.h"
 #include "format/format.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
@@ -38,6 +39,7 @@
 #define COUNTERS_NS	     (100 * NS_PER_MS)
 #define PENDING_MAX	     256
 #define QUIET_NS	     NS_PER_S /* without new binaries: then there is time to read symbols */
+#define WAIT_STEP_NS	     (10 * NS_PER_MS)
 #define LIFE_CHECK_NS	     (NS_PER_S / 2)
 #define RECORDER_NICE	     (-20)
 #define CHILDREN_ROUNDS	     64 /* of looking for more; a tree that grows faster than that is followed as it is */
@@ -53,6 +55,8 @@ struct record {
 	struct agent_options agent;
 	const char *output, *format;
 	int64_t duration_ns; /* 0 = until stopped */
+	int64_t at_ns;	     /* when to begin, wall clock; 0 = at once */
+	struct record_remote remote;
 	struct operands command;
 	bool opens;
 	struct open_options open;
@@ -382,6 +386,28 @@ static int open_recording(struct record *record, struct error *err)
 	return open_serve(&record->open, "record", record->profile, record_title(record), err);
 }
 
+/* What was sampled while everything waited for the time to begin. */
+static void drop_early(struct record *record)
+{
+	struct profile *profile = record->profile;
+	size_t values = profile->sample_type_count, kept = 0;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		if (profile->samples[i].time_ns && profile->samples[i].time_ns < record->at_ns)
+			continue;
+		profile->samples[kept] = profile->samples[i];
+		memmove(profile->values + kept * values, profile->values + i * values, values * sizeof(*profile->values));
+		kept++;
+	}
+	profile->sample_count = kept;
+}
+
+/* Everything is loaded, so that it begins on time. */
+static void wait_until(int64_t at_ns)
+{
+	for (int64_t left_ns; !signals_interrupted() && (left_ns = at_ns - time_now_ns()) > 0;)
+		time_sleep_ns(left_ns < WAIT_STEP_NS ? left_ns : WAIT_STEP_NS);
+}
+
 static int run_record(struct record *record, struct error *err)
 {
 	int r = open_all(record, err);
@@ -391,6 +417,7 @@ static int run_record(struct record *record, struct error *err)
 	int nice_before = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	signals_install(stop_agent, record, record->command.count != 0);
+	wait_until(record->at_ns);
 	record->started_ns = time_monotonic_ns();
 	record_markers_start(&record->markers, record->pids.items, record->pids.count);
 	if (record->command.count && (r = launch_go(&record->launch, err)))
@@ -401,6 +428,8 @@ static int run_record(struct record *record, struct error *err)
 	/* Ctrl-C reaches the command by itself; what was sent to wick alone is meant for both. */
 	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
 		kill(record->launch.pid, SIGTERM);
+	if (!r && record->at_ns)
+		drop_early(record);
 	if (!r)
 		r = record_markers_stop(&record->markers, &record->profile, err);
 	if (!r)
@@ -522,6 +551,43 @@ static void choose_contents(struct record *record)
 	record->agent.counters_interval_ns = holds & FORMAT_HOLDS_MARKERS ? COUNTERS_NS : 0;
 }
 
+/* With --remote: agents record, and what comes is written as if it had been recorded here. Returns an exit status. */
+static int run_remote(struct record *record, const struct option_list cgroups[TARGET_KINDS], const struct usage *usage)
+{
+	/* By enum orders_target_kind. */
+	const struct option_list *const lists[ORDERS_TARGET_KINDS] = {&cgroups[TARGET_UNIT], &cgroups[TARGET_CONTAINER],
+								      &cgroups[TARGET_CGROUP]};
+	struct orders_order order = {.duration_ns =
+					     record->duration_ns ? record->duration_ns : RECORD_REMOTE_SECONDS * NS_PER_S,
+				     .frequency_hz = record->agent.frequency_hz,
+				     .no_markers = record->markers.off};
+	struct error err = {0};
+	if (record_remote_order(lists, &order, &err) < 0)
+		return usage_error(usage, "%s", err.message);
+	int r = record_remote_make(&record->remote, &order, &record->profile, &err);
+	if (r == 0)
+		r = output_write(record->profile, record->output, record->format, "wick record", NULL, &err);
+	if (r == 0)
+		fprintf(stderr, "  written to %s\n", record->output);
+	if (r == 0 && record->opens)
+		r = open_serve(&record->open, "record", record->profile, "wick record", &err);
+	return r < 0 ? cmd_fail("record", &err) : EXIT_DONE;
+}
+
+/* What agents cannot be told, and what only means something to them. */
+static int check_remote(const struct record *record, const struct usage *usage, bool processes, const char *event)
+{
+	const struct record_remote *remote = &record->remote;
+	if (!remote->url && (remote->hosts.count || remote->token_file || remote->tenant))
+		return usage_error(usage, "--host, --token-file and --tenant are for --remote");
+	if (!remote->url)
+		return -1;
+	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
+		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
+					  "without -p, --at, a command, --event, --wall and --off-cpu");
+	return -1;
+}
+
 int cmd_record(int argc, char **argv)
 {
 	_cleanup_(record_release) struct record record = {.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ, .one_profile = true},
@@ -529,7 +595,7 @@ int cmd_record(int argc, char **argv)
 							  .launch = {.go_fd = -1, .problem_fd = -1}};
 	struct option_list pids = {0}, cgroups[TARGET_KINDS] = {0}, environment = {0};
 	bool all = false;
-	const char *event = NULL, *off_cpu = NULL;
+	const char *event = NULL, *off_cpu = NULL, *at = NULL;
 	char names[OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160];
 	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s\n(default: wick.pb.gz)",
 		 output_extensions(names));
@@ -539,6 +605,8 @@ int cmd_record(int argc, char **argv)
 		 .help = "samples a second and CPU (default: 99)"},
 		{'d', "duration", "SECONDS", OPTION_DURATION, &record.duration_ns,
 		 .help = "stop after this long: 30, 2m (default: when the command\nor all processes have ended, or Ctrl-C)"},
+		{0, "at", "TIME", OPTION_TEXT, &at,
+		 .help = "load everything, but begin only then: RFC 3339 or unix\ntime, or now+5s"},
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		{0, "wall", NULL, OPTION_FLAG, &record.agent.wall,
@@ -559,6 +627,14 @@ int cmd_record(int argc, char **argv)
 		{0, "container", "ID", OPTION_LIST, &cgroups[TARGET_CONTAINER],
 		 .help = "the container whose id or name begins so"},
 		{0, "unit", "NAME", OPTION_LIST, &cgroups[TARGET_UNIT], .help = "the systemd unit of this name"},
+		{0, "remote", "URL", OPTION_TEXT, &record.remote.url,
+		 .help = "have the agents of this server record, all at the same\ntime, into one profile (-d: 10 s)"},
+		{0, "host", "NAME", OPTION_LIST, &record.remote.hosts,
+		 .help = "with --remote: this host; may be repeated (default: all)"},
+		{0, "token-file", "FILE", OPTION_TEXT, &record.remote.token_file,
+		 .help = "with --remote: file with the server's token"},
+		{0, "tenant", "NAME", OPTION_TEXT, &record.remote.tenant,
+		 .help = "with --remote: whose hosts, on a server with tenants"},
 		{0, "env", "NAME=VALUE", OPTION_LIST, &environment,
 		 .help = "a variable in the command's environment; may be repeated"},
 		{0, "chdir", "DIR", OPTION_TEXT, &record.launch.directory, .help = "where the command runs"},
@@ -580,9 +656,16 @@ int cmd_record(int argc, char **argv)
 	    output_check(record.output, record.format, &err) || parse_launch(&record, &environment, &err) ||
 	    open_check(&record.open, &err))
 		return usage_error(&usage, "%s", err.message);
+	if (at && time_parse(at, time_now_ns(), &record.at_ns, &err))
+		return usage_error(&usage, "--at: %s", err.message);
+	int status = check_remote(&record, &usage, pids.count, event);
+	if (status >= 0)
+		return status;
+	if (record.remote.url)
+		return run_remote(&record, cgroups, &usage);
 	bool processes =
 		pids.count || cgroups[TARGET_CGROUP].count || cgroups[TARGET_CONTAINER].count || cgroups[TARGET_UNIT].count;
-	int status = check_usage(&record, &usage, all, processes);
+	status = check_usage(&record, &usage, all, processes);
 	if (status >= 0)
 		return status;
 	choose_contents(&record);

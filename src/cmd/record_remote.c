@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/record_remote.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "format/format.h"
+#include "net/net.h"
+#include "profile/markers.h"
+
+#define LOOK_NS		 (500 * NS_PER_MS)
+#define AWAY_NS		 (60 * NS_PER_S) /* how long the server may be away */
+#define FETCH_TIMEOUT_NS (600 * NS_PER_S)
+#define PATH_SIZE	 128
+#define PROFILE_MAX	 (1 * GIB)
+
+struct waiting {
+	const struct record_remote *remote;
+	char *token, id[ORDERS_ID_SIZE];
+	struct net_client *net;
+	bool stop;		  /* atomic */
+	int64_t start_ns, end_ns; /* monotonic, about */
+	size_t hosts, done;
+};
+
+static void stop(void *context)
+{
+	__atomic_store_n(&((struct waiting *)context)->stop, true, __ATOMIC_RELAXED);
+}
+
+int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret, struct error *err)
+{
+	if (ret->duration_ns > ORDERS_DURATION_MAX_NS)
+		return error_set(err, -EINVAL, "-d: a recording of several hosts may be 10 minutes long");
+	if (ret->frequency_hz > ORDERS_FREQUENCY_MAX_HZ)
+		return error_set(err, -EINVAL, "-F: hosts are sampled at up to %u Hz", ORDERS_FREQUENCY_MAX_HZ);
+	for (size_t kind = 0; kind < ORDERS_TARGET_KINDS; kind++) {
+		for (size_t i = 0; i < lists[kind]->count; i++) {
+			if (ret->target_count == ORDERS_TARGETS_MAX)
+				return error_set(err, -EINVAL, "more than %d groups to record", ORDERS_TARGETS_MAX);
+			struct orders_target *target = &ret->targets[ret->target_count++];
+			target->kind = (enum orders_target_kind)kind;
+			if (snprintf(target->name, sizeof(target->name), "%s", lists[kind]->items[i]) >=
+			    (int)sizeof(target->name))
+				return error_set(err, -EINVAL, "--%s: the name is too long", orders_target_names[kind]);
+		}
+	}
+	return 0;
+}
+
+/* ---- asking ---- */
+
+static void print_harmless(const char *text)
+{
+	_cleanup_(buffer_release) struct buffer safe;
+	buffer_init(&safe, 64 * KIB);
+	if (text_append_harmless(&safe, bytes_of_string(text)) == 0)
+		fprintf(stderr, "%.*s", (int)safe.len, (const char *)safe.data);
+}
+
+static int make_client(const struct waiting *waiting, int64_t timeout_ns, const bool *cancel, struct net_client **ret,
+		       struct error *err)
+{
+	struct net_client_options options = {.url = waiting->remote->url,
+					     .timeout_ns = timeout_ns,
+					     .response_max = PROFILE_MAX,
+					     .token = waiting->token,
+					     .tenant = waiting->remote->tenant,
+					     .cancel = cancel};
+	return net_client_new(&options, ret, err);
+}
+
+/* The text of {"error": ...}, or the status. */
+static int answer_error(const struct net_client_response *response, struct error *err)
+{
+	json_t *json = json_loadb(response->body.len ? (const char *)response->body.data : "", response->body.len, 0, NULL);
+	const char *text = json_string_value(json_object_get(json, "error"));
+	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server says: %d %s", response->status,
+			  text ? text : response->message);
+	if (response->status == 404 && !text)
+		r = error_set(err, -ENOTSUP, "the server knows no recordings of several hosts: it is older than this wick");
+	json_decref(json);
+	return r;
+}
+
+/* *ret: an object; decref it. */
+static int ask(struct net_client *net, const char *method, const char *path, struct bytes body, int status, json_t **ret,
+	       struct error *err)
+{
+	_cleanup_(net_client_response_release) struct net_client_response response;
+	net_client_response_init(&response);
+	int r = net_client_request(net, method, path, body.len ? "application/json" : NULL, body, NET_PLAIN, &response, err);
+	if (r < 0)
+		return r == -ECANCELED ? r : error_set(err, -EAGAIN, "%s", err->message);
+	if (response.status != status)
+		return answer_error(&response, err);
+	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
+	return json_is_object(*ret) ? 0 : error_set(err, -EBADMSG, "the server's answer makes no sense");
+}
+
+static int order_it(struct waiting *waiting, const struct orders_order *order, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer body;
+	json_t *json = NULL;
+	buffer_init(&body, MIB);
+	int r = orders_write_request(order, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
+	if (r == 0)
+		r = ask(waiting->net, "POST", ORDERS_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
+	const char *id = json_string_value(json_object_get(json, "id"));
+	if (r == 0 && (!id || !orders_id_is_valid(id)))
+		r = error_set(err, -EBADMSG, "the server's answer makes no sense");
+	if (r == 0) {
+		/* By its clock, of which only the difference counts. */
+		int64_t lead_ms = json_integer_value(json_object_get(json, "start_ms")) -
+				  json_integer_value(json_object_get(json, "created_ms"));
+		snprintf(waiting->id, sizeof(waiting->id), "%s", id);
+		waiting->start_ns = time_monotonic_ns() + lead_ms * NS_PER_MS;
+		waiting->end_ns = waiting->start_ns + order->duration_ns;
+	}
+	json_decref(json);
+	return r;
+}
+
+static void cancel_it(struct waiting *waiting)
+{
+	_cleanup_(net_client_freep) struct net_client *net = NULL;
+	json_t *json = NULL;
+	char path[PATH_SIZE];
+	struct error err = {0};
+	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s", waiting->id);
+	if (make_client(waiting, 5 * NS_PER_S, NULL, &net, &err) == 0)
+		ask(net, "DELETE", path, (struct bytes){0}, 200, &json, &err);
+	json_decref(json);
+}
+
+/* ---- waiting ---- */
+
+static void show_progress(const struct waiting *waiting, const size_t counts[ORDERS_STATES])
+{
+	int64_t now_ns = time_monotonic_ns();
+	if (!terminal_is_interactive())
+		return;
+	fprintf(stderr, "\r\033[K");
+	if (now_ns < waiting->start_ns)
+		fprintf(stderr, "recording begins in %lld s", (long long)((waiting->start_ns - now_ns) / NS_PER_S) + 1);
+	else if (now_ns < waiting->end_ns)
+		fprintf(stderr, "recording: %lld s are left", (long long)((waiting->end_ns - now_ns) / NS_PER_S) + 1);
+	else
+		fprintf(stderr, "waiting for profiles");
+	fprintf(stderr, "; %zu hosts", waiting->hosts);
+	for (size_t i = 0; i < ORDERS_STATES; i++)
+		if (counts[i])
+			fprintf(stderr, ", %zu %s", counts[i], orders_state_names[i]);
+	fprintf(stderr, "; Ctrl-C cancels ");
+}
+
+static void count_states(struct waiting *waiting, const json_t *hosts, size_t counts[ORDERS_STATES])
+{
+	enum orders_state state;
+	waiting->hosts = json_array_size(hosts);
+	for (size_t i = 0; i < waiting->hosts; i++)
+		if (orders_state_parse(json_string_value(json_object_get(json_array_get(hosts, i), "state")), &state) == 0)
+			counts[state]++;
+	waiting->done = counts[ORDERS_DONE];
+}
+
+static void report_missing(const json_t *hosts)
+{
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		const json_t *host = json_array_get(hosts, i);
+		const char *name = json_string_value(json_object_get(host, "name")),
+			   *state = json_string_value(json_object_get(host, "state")),
+			   *why = json_string_value(json_object_get(host, "why"));
+		if (!name || !state || !why || strcmp(state, orders_state_names[ORDERS_DONE]) == 0)
+			continue;
+		fprintf(stderr, "wick record: host ");
+		print_harmless(name);
+		fprintf(stderr, ": ");
+		print_harmless(state);
+		fprintf(stderr, "%s", *why ? ": " : "");
+		print_harmless(why);
+		fputc('\n', stderr);
+	}
+}
+
+/* 1 it is over, 0 not yet. */
+static int look(struct waiting *waiting, struct error *err)
+{
+	size_t counts[ORDERS_STATES] = {0};
+	char path[PATH_SIZE];
+	json_t *json = NULL;
+	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s", waiting->id);
+	int r = ask(waiting->net, "GET", path, (struct bytes){0}, 200, &json, err);
+	if (r == 0) {
+		const json_t *hosts = json_object_get(json, "hosts");
+		const char *state = json_string_value(json_object_get(json, "state"));
+		count_states(waiting, hosts, counts);
+		r = state && strcmp(state, "over") == 0;
+		if (!r)
+			show_progress(waiting, counts);
+		else if (terminal_is_interactive())
+			fprintf(stderr, "\r\033[K");
+		if (r)
+			report_missing(hosts);
+	}
+	json_decref(json);
+	return r;
+}
+
+static int wait_for_it(struct waiting *waiting, struct error *err)
+{
+	int64_t heard_ns = time_monotonic_ns();
+	for (;;) {
+		if (__atomic_load_n(&waiting->stop, __ATOMIC_RELAXED))
+			return error_set(err, -ECANCELED, "cancelled");
+		int r = look(waiting, err);
+		int64_t now_ns = time_monotonic_ns();
+		if (r > 0)
+			return 0;
+		if (r < 0 && (r != -EAGAIN || now_ns - heard_ns > AWAY_NS))
+			return r;
+		heard_ns = r == 0 ? now_ns : heard_ns;
+		time_sleep_ns(LOOK_NS);
+	}
+}
+
+/* ---- the profile ---- */
+
+static int fetch(struct waiting *waiting, struct profile **ret, struct error *err)
+{
+	_cleanup_(net_client_freep) struct net_client *net = NULL;
+	char path[PATH_SIZE];
+	int64_t until_ns = time_monotonic_ns() + AWAY_NS;
+	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s/profile?format=firefox", waiting->id);
+	int r = make_client(waiting, FETCH_TIMEOUT_NS, &waiting->stop, &net, err);
+	while (r == 0) {
+		_cleanup_(net_client_response_release) struct net_client_response response;
+		struct format_options options = {.input_name = "the server's profile", .decompressed_max = PROFILE_MAX};
+		net_client_response_init(&response);
+		r = net_client_request(net, "GET", path, NULL, (struct bytes){0}, NET_PLAIN, &response, err);
+		if (r == 0 && response.status == 200)
+			return format_decode(format_by_name("firefox"), buffer_bytes(&response.body), &options, ret, err);
+		if (r == 0)
+			r = answer_error(&response, err);
+		if (r != -EAGAIN || time_monotonic_ns() > until_ns)
+			return r;
+		time_sleep_ns(LOOK_NS);
+		r = 0;
+	}
+	return r;
+}
+
+/* How well the hosts' clocks are known. */
+static void report_clocks(const struct profile *profile)
+{
+	char offset[TIME_TEXT_MAX], bound[TIME_TEXT_MAX];
+	for (size_t i = 1; i <= profile_host_count(profile); i++) {
+		const struct profile_host *host = &profile->markers->hosts[i];
+		bool is_behind = host->offset_ns < 0;
+		fprintf(stderr, "  host ");
+		print_harmless(profile_string(profile, host->name));
+		if (!host->reference) {
+			fprintf(stderr, ": its clock was compared with none\n");
+			continue;
+		}
+		time_format_duration(is_behind ? -host->offset_ns : host->offset_ns, offset);
+		fprintf(stderr, ": its clock was %s %s of ", offset, is_behind ? "behind that" : "ahead");
+		print_harmless(profile_string(profile, host->reference));
+		if (host->bound_ns >= 0)
+			fprintf(stderr, ", give or take %s", time_format_duration(host->bound_ns, bound));
+		fprintf(stderr, " (");
+		print_harmless(profile_string(profile, host->method));
+		fprintf(stderr, ")\n");
+	}
+}
+
+static int run(struct waiting *waiting, const struct orders_order *order, struct profile **ret, struct error *err)
+{
+	int r = order_it(waiting, order, err);
+	if (r < 0)
+		return r;
+	r = wait_for_it(waiting, err);
+	if (r == -ECANCELED) {
+		cancel_it(waiting);
+		return error_set(err, r, "cancelled; the hosts were told to stop");
+	}
+	if (r == 0 && !waiting->done)
+		return error_set(err, -ENODATA, "no host made a recording; nothing was written");
+	if (r == 0)
+		r = fetch(waiting, ret, err);
+	if (r < 0)
+		return r;
+	fprintf(stderr, "wick record: recording %s of %zu of %zu hosts\n", waiting->id, waiting->done, waiting->hosts);
+	report_clocks(*ret);
+	return 0;
+}
+
+int record_remote_make(const struct record_remote *remote, const struct orders_order *order, struct profile **ret,
+		       struct error *err)
+{
+	struct waiting waiting = {.remote = remote};
+	int r = remote->token_file ? read_token(remote->token_file, &waiting.token, err) : 0;
+	if (r == 0)
+		r = make_client(&waiting, 30 * NS_PER_S, &waiting.stop, &waiting.net, err);
+	if (r == 0) {
+		signals_install(stop, &waiting, false);
+		r = run(&waiting, order, ret, err);
+		signals_reset();
+	}
+	net_client_free(waiting.net);
+	mem_free(waiting.token);
+	return r;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick record --remote: a recording that agents make, all at the same time, and their server puts together. */
+#ifndef WICK_CMD_RECORD_REMOTE_H
+#define WICK_CMD_RECORD_REMOTE_H
+
+#include "agent/orders.h"
+#include "cmd/cmd.h"
+
+#define RECORD_REMOTE_SECONDS 10 /* unless it is said */
+
+struct record_remote {
+	const char *url; /* of the server; NULL = no such recording is wanted */
+	const char *token_file, *tenant;
+	struct option_list hosts; /* none = all that ask the server */
+};
+/* Checks what the user wants; fills the order. lists: of targets by enum orders_target_kind. -EINVAL. */
+int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret,
+			struct error *err);
+/* Orders, waits, says on stderr what becomes of it, and fetches the profile. -ECANCELED: by a signal; nobody records any more.
+ */
+int record_remote_make(const struct record_remote *remote, const struct orders_order *order, struct profile **ret,
+		       struct error *err);
+
+#endif
