@@ -306,13 +306,15 @@ enum {
 	SETTING_FREQUENCY,
 	SETTING_LABELS,
 	SETTING_PROCESS_STATS,
+	SETTING_REMOTE_RECORD,
 	SETTING_DEBUGINFO,
 	SETTING_SPOOL,
 	SETTING_EXPORT,
 	SETTING_RULES
 };
-static const char *const setting_names[] = {"server",	 "token_file", "event",	 "frequency",	    "labels", "process_stats",
-					    "debuginfo", "spool",      "export", "relabel_configs", NULL};
+static const char *const setting_names[] = {"server", "token_file",    "event",		  "frequency",
+					    "labels", "process_stats", "remote_record",	  "debuginfo",
+					    "spool",  "export",	       "relabel_configs", NULL};
 
 static int set_setting(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
 {
@@ -339,6 +341,10 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 	case SETTING_PROCESS_STATS:
 		r = get_flag(reader, name, value, &flag);
 		config->no_process_stats = !flag;
+		return r;
+	case SETTING_REMOTE_RECORD:
+		r = get_flag(reader, name, value, &flag);
+		config->no_remote_record = !flag;
 		return r;
 	case SETTING_DEBUGINFO: return read_debuginfo(reader, value);
 	case SETTING_SPOOL: return read_spool(reader, value);

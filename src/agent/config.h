@@ -7,6 +7,7 @@
  *     labels: {env: prod}
  *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
  *     spool: {directory: /var/lib/wick-agent, size: 256MiB, age: 24h}
+ *     remote_record: true
  *     relabel_configs:
  *       - source_labels: [process_executable_name]
  *         regex: node_exporter|cron
@@ -28,6 +29,7 @@ struct agent_config {
 	const char *server, *token_file, *event;
 	unsigned frequency_hz;
 	bool no_process_stats; /* process_stats: false */
+	bool no_remote_record; /* remote_record: false */
 	/* debuginfo: */
 	bool no_debuginfo_upload; /* upload: false */
 	uint64_t debuginfo_rate, debuginfo_file_bytes_max;

@@ -25,6 +25,7 @@ static const char all[] = "# all there is\n"
 			  "server: http://profiles.example:7070\n"
 			  "token_file: /etc/wick/token\n"
 			  "frequency: 97\n"
+			  "remote_record: false\n"
 			  "event: cycles\n"
 			  "labels:\n"
 			  "  env: prod\n"
@@ -56,6 +57,7 @@ static void test_all_settings(void **state)
 	assert_string_equal(config.token_file, "/etc/wick/token");
 	assert_string_equal(config.event, "cycles");
 	assert_int_equal(config.frequency_hz, 97);
+	assert_true(config.no_remote_record);
 	assert_true(config.no_process_stats);
 	assert_true(config.no_debuginfo_upload);
 	assert_int_equal(config.debuginfo_rate, 512 * 1024);

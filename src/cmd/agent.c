@@ -60,6 +60,8 @@ int cmd_agent(int argc, char **argv)
 		UNWIND_MEMORY_OPTION_ROW(&o.agent.heap_mib),
 		{0, "no-debuginfo-upload", NULL, OPTION_FLAG, &o.no_debuginfo_upload,
 		 .help = "do not send debug information when the server asks for it"},
+		{0, "no-remote-record", NULL, OPTION_FLAG, &o.no_remote_record,
+		 .help = "make no recordings that wick record --remote orders"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
 		{0}};
@@ -83,6 +85,7 @@ int cmd_agent(int argc, char **argv)
 	if (!o.url)
 		o.url = config.server;
 	o.no_debuginfo_upload |= config.no_debuginfo_upload;
+	o.no_remote_record |= config.no_remote_record;
 	o.debuginfo_rate = config.debuginfo_rate;
 	o.debuginfo_file_bytes_max = config.debuginfo_file_bytes_max;
 	_cleanup_(export_config_release) struct export_config targets = {0};

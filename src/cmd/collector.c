@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/config.h"
@@ -15,6 +16,7 @@
 #include "base/time.h"
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
+#include "cmd/poller.h"
 #include "cmd/shipper.h"
 #include "cmd/uploader.h"
 #include "server/link.h"
@@ -25,6 +27,7 @@ struct collector {
 	struct agent *agent;
 	struct shipper *shipper;
 	struct uploader *uploader; /* NULL = none */
+	struct poller *poller;	   /* NULL = none */
 	struct host_symbols symbols;
 	int link_fd;
 	unsigned frequency_hz; /* that was told last */
@@ -250,6 +253,24 @@ static int start_uploader(struct collector *collector, const struct collector_op
 	return r;
 }
 
+/* Under the name that its samples have. */
+static int start_poller(struct collector *collector, const struct collector_options *options, struct error *err)
+{
+	struct utsname names = {0};
+	const char *host = options->agent.labels ? labels_get(options->agent.labels, "host.name") : NULL;
+	if (!options->url)
+		return 0;
+	if (!host && uname(&names) == 0)
+		host = names.nodename;
+	struct poller_options poller = {.url = options->url,
+					.token = options->token,
+					.host = host && *host ? host : "localhost",
+					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
+									     : NULL,
+					.directory = options->spool_directory};
+	return poller_new(&poller, &collector->poller, err);
+}
+
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
 {
 	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
@@ -285,6 +306,8 @@ int collector_new(const struct collector_options *options, struct collector **re
 		r = shipper_new(&shipper, &collector->shipper, err);
 	if (!r)
 		r = start_uploader(collector, options, agent.cache_directory, err);
+	if (!r)
+		r = start_poller(collector, options, err);
 	if (r)
 		return r;
 	struct agent_stats stats;
@@ -301,6 +324,7 @@ int collector_run(struct collector *collector, struct error *err)
 {
 	int r = agent_run(collector->agent, 0, err);
 	collector->symbols.server_names_kernel = NULL;
+	collector->poller = poller_free(collector->poller);
 	collector->uploader = uploader_free(collector->uploader);
 	shipper_finish(collector->shipper, FINISH_NS);
 	if (collector->link_fd >= 0)
@@ -318,6 +342,7 @@ struct collector *collector_free(struct collector *collector)
 {
 	if (!collector)
 		return NULL;
+	poller_free(collector->poller);
 	uploader_free(collector->uploader);
 	shipper_free(collector->shipper);
 	agent_free(collector->agent);

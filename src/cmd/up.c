@@ -261,6 +261,7 @@ static int configure_agent(struct up *up, const char *file, const char *event, c
 	up->collector.targets = up->targets.targets;
 	up->collector.target_count = up->targets.count;
 	apply_spool_config(&up->config, NULL, &up->collector);
+	up->collector.no_remote_record = up->config.no_remote_record;
 	return r ? r : apply_agent_config(&up->config, event, labels, &up->collector.agent, &up->labels, err);
 }
 
@@ -299,6 +300,7 @@ int cmd_up(int argc, char **argv)
 	    parse_off_cpu(off_cpu, &up.collector.agent.off_cpu_chance, &up.collector.agent.off_cpu_least_ns, &err))
 		return usage_error(&usage, "%s", err.message);
 	server_options_init(&up.server);
+	up.server.write_page = html_write;
 	int r = store_arguments_apply(&arguments, &up.server, &up.token, &err);
 	if (!r && !up.server.data_directory) {
 		r = default_data_directory(up.directory, sizeof(up.directory), &err);

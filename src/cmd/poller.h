@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's side of orders (agent/orders.h): a thread that asks the server a few times a minute, learns from the answers how
+ * the clocks stand to each other, and makes the recordings that it is told to: as a process of its own, `wick record`, so that
+ * what a recording takes in memory is gone with it. One at a time.
+ */
+#ifndef WICK_CMD_POLLER_H
+#define WICK_CMD_POLLER_H
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+struct poller;
+struct poller_options {
+	const char *url, *token; /* token NULL = none */
+	const char *host;
+	const char *refusal;   /* why it takes no orders; NULL = it does */
+	const char *directory; /* for a recording until it is sent; NULL = $TMPDIR or /tmp */
+};
+/* Starts asking. After privileges were dropped: the thread, and the recorders that it starts, have what is left. */
+int poller_new(const struct poller_options *options, struct poller **ret, struct error *err);
+struct poller *poller_free(struct poller *poller); /* ends a recording that runs; NULL allowed; returns NULL */
+DEFINE_CLEANUP_POINTER(poller_free, struct poller);
+
+#endif
