@@ -57,7 +57,7 @@ const parts = {
 	STYLE: style,
 	SCRIPT: script,
 };
-// TITLE and PROFILE stay, for src/cmd/html.c.
+// TITLE, PROFILE and TIMELINE stay, for src/cmd/html.c.
 const page = readFileSync(join(here, 'src/report.html'), 'utf8').replace(/\{\{(\w+)\}\}/g, (all, name) => parts[name] ?? all);
 writeFileSync(join(out, 'report.html'), page);
 copyFileSync(join(here, 'src/icon.svg'), join(out, 'icon.svg'));

@@ -5,7 +5,9 @@
  * their hashes.
  *
  * The profile is the trees of all its values, as JSON, gzipped, in base64: names are whatever somebody called a function, and
- * in this form none can end an element or begin one.
+ * in this form none can end an element or begin one. Where there are times, threads or markers, a time line goes with it
+ * (format/timeline.h): its columns are a second element of that kind, and say of each sample in which node of the trees it
+ * ends, so that the page can make the tree of any part of the samples.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,13 +18,17 @@
 #include "cmd/cmd.h"
 #include "codec/base64.h"
 #include "codec/compress.h"
+#include "format/timeline.h"
 #include "render/flame.h"
 #include "server/server.h"
 
 /* Frames of one tree. What is too small stands together, as on the server's page. */
-#define HTML_NODES_MAX 200000
-#define JSON_BYTES_MAX (1ull << 30)
-#define GZIP_LEVEL     9
+#define HTML_NODES_MAX	  200000
+#define JSON_BYTES_MAX	  (1ull << 30)
+#define COLUMNS_BYTES_MAX (512ull << 20)
+#define GZIP_LEVEL	  9
+/* Of columns, which are many and whose low digits are noise. */
+#define GZIP_COLUMNS_LEVEL 6
 
 /* Addresses without a name, each once. */
 static int count_unnamed(const struct flame *flame, uint64_t *ret, struct error *err)
@@ -40,13 +46,19 @@ static int count_unnamed(const struct flame *flame, uint64_t *ret, struct error 
 	return 0;
 }
 
-static int put_type(const struct profile *profile, size_t type, struct json_writer *json, struct error *err)
+static int put_type(const struct profile *profile, size_t type, const struct timeline *timeline, struct json_writer *json,
+		    struct buffer *columns, struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(mem_freep) uint32_t *places = timeline ? mem_alloc_array(profile->stack_count, sizeof(*places)) : NULL;
 	uint64_t unnamed = 0;
-	int r = flame_build_largest(profile, type, FLAME_UNNAMED_BY_ADDRESS, HTML_NODES_MAX, &flame, err);
+	if (timeline && !places)
+		return error_nomem(err);
+	int r = flame_build_placed(profile, type, FLAME_UNNAMED_BY_ADDRESS, HTML_NODES_MAX, places, &flame, err);
 	if (r == 0)
 		r = count_unnamed(flame, &unnamed, err);
+	if (r == 0 && timeline)
+		r = timeline_put_type(timeline, type, places, columns, err);
 	if (r < 0)
 		return r;
 	bool is_period = profile->period_type.type == profile->sample_types[type].type &&
@@ -62,10 +74,16 @@ static int put_type(const struct profile *profile, size_t type, struct json_writ
 	return 0;
 }
 
-static int put_json(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
+static int put_json(const struct profile *profile, const char *title, struct buffer *out, struct buffer *columns,
+		    struct error *err)
 {
+	_cleanup_(timeline_freep) struct timeline *timeline = NULL;
 	struct json_writer json;
-	int r = 0;
+	int r = timeline_new(profile, TIMELINE_SAMPLES_MAX, TIMELINE_MARKERS_MAX, &timeline, err);
+	if (r == 0 && timeline)
+		r = timeline_put_samples(timeline, columns, err);
+	if (r < 0)
+		return r;
 	json_init(&json, out);
 	json_begin_object(&json);
 	json_key(&json, "title");
@@ -77,8 +95,14 @@ static int put_json(const struct profile *profile, const char *title, struct buf
 	json_key(&json, "types");
 	json_begin_array(&json);
 	for (size_t i = 0; r == 0 && i < profile->sample_type_count; i++)
-		r = put_type(profile, i, &json, err);
+		r = put_type(profile, i, timeline, &json, columns, err);
 	json_end_array(&json);
+	if (timeline) {
+		json_key(&json, "timeline");
+		timeline_put_json(timeline, &json);
+	}
+	if (r == 0 && timeline)
+		r = timeline_put_markers(timeline, columns, err);
 	json_end_object(&json);
 	return r < 0 ? r : json_finish(&json, err);
 }
@@ -113,17 +137,21 @@ static int put_page_until(struct bytes *page, const char *place, struct buffer *
 int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
 {
 	struct bytes page = assets_report();
-	_cleanup_(buffer_release) struct buffer json, packed, safe;
+	_cleanup_(buffer_release) struct buffer json, columns, packed, packed_columns, safe;
 	buffer_init(&json, JSON_BYTES_MAX);
+	buffer_init(&columns, COLUMNS_BYTES_MAX);
+	buffer_init(&packed_columns, COLUMNS_BYTES_MAX);
 	buffer_init(&packed, JSON_BYTES_MAX);
 	buffer_init(&safe, SIZE_MAX);
 	/* The path of whoever made the page is nobody's business. */
 	title = strcmp(title, "-") == 0 ? "profile" : text_base_name(title);
 	if (profile->sample_type_count == 0)
 		return error_set(err, -EINVAL, "the profile has no values");
-	int r = put_json(profile, title, &json, err);
+	int r = put_json(profile, title, &json, &columns, err);
 	if (r == 0)
 		r = gzip_compress(buffer_bytes(&json), GZIP_LEVEL, &packed, err);
+	if (r == 0 && columns.len > 0)
+		r = gzip_compress(buffer_bytes(&columns), GZIP_COLUMNS_LEVEL, &packed_columns, err);
 	if (r < 0)
 		return r;
 	r = text_append_harmless(&safe, bytes_of_string(title));
@@ -135,6 +163,10 @@ int html_write(const struct profile *profile, const char *title, struct buffer *
 		r = put_page_until(&page, "{{PROFILE}}", out);
 	if (r == 0)
 		r = base64_encode(buffer_bytes(&packed), out);
+	if (r == 0)
+		r = put_page_until(&page, "{{TIMELINE}}", out);
+	if (r == 0)
+		r = base64_encode(buffer_bytes(&packed_columns), out);
 	if (r == 0)
 		r = buffer_append(out, page.data, page.len);
 	return r == -E2BIG ? error_set(err, r, "the page passes the limit of %zu bytes", out->max)

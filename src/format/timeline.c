@@ -234,6 +234,8 @@ static void put_thread(const struct timeline *timeline, const struct sample_thre
 	put_text(timeline, thread->name, json);
 	json_key(json, "process");
 	put_text(timeline, thread->process, json);
+	json_key(json, "host");
+	put_text(timeline, thread->host, json);
 	json_key(json, "pid");
 	thread->has_pid ? json_int(json, thread->pid) : json_nil(json);
 	json_key(json, "tid");

@@ -123,3 +123,7 @@ export const Logo = () => (
 		<path class="logo-wick" d="M16 22v8" stroke="currentColor" stroke-width="2" stroke-linecap="round" />
 	</svg>
 );
+
+export const FoldIcon = ({ open }: { open: boolean }) => (
+	<Icon size={14}>{open ? <path d="M4 6l4 4 4-4" /> : <path d="M6 4l4 4-4 4" />}</Icon>
+);

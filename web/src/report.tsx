@@ -1,46 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page in a file: the flame graph and the table of one profile, without a server.
+// The page in a file: the flame graph and the table of one profile, and its time line, without a server.
 import { render } from 'preact';
-import { useCallback, useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { displayName } from './format';
 import { buildTree } from './flame/tree';
 import { mergeUnnamed } from './flame/unnamed';
-import { useMedia, type SetState } from './hooks';
+import { useMedia } from './hooks';
 import { Logo } from './icons';
 import { ProfilePart, type Profile } from './profile';
-import { readReport, type ReportData } from './report_data';
-import { DEFAULTS, type PageState, type ProfileView } from './state';
+import { readReport, type Report, type ReportData } from './report_data';
+import type { ProfileView } from './state';
 import './style.css';
 import { startTheme, useTheme } from './theme';
 import { ThemeToggle } from './theme_toggle';
+import type { Timeline } from './timeline/data';
+import { isNarrowed, narrowFlame, pickSamples, type Narrowed } from './timeline/narrow';
+import { buildSpans, innermost, layRows, type Spans } from './timeline/spans';
+import { useFragmentState, type TimeState } from './timeline/state';
+import { TimelineView } from './timeline/view';
 
-function toProfile(data: ReportData, index: number): Profile {
-	const { flame, period, unresolved } = data.types[index];
+function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): Profile {
+	const { flame: whole, period, unresolved } = data.types[index];
+	const flame = narrowed?.flame ?? whole;
 	const answer = {
 		type: flame.type,
 		unit: flame.unit,
 		period,
 		from_ms: data.time_ms,
 		to_ms: data.time_ms,
-		stats: { unresolved },
+		stats: { unresolved: narrowed?.unnamed ?? unresolved },
 		flame,
 	};
 	return { answer, tree: buildTree(mergeUnnamed(flame)) };
 }
 
-// The URL of a file stays as it is: not every browser lets a page change it.
-function useMemoryState(): [PageState, SetState] {
-	const [state, setState] = useState<PageState>(DEFAULTS);
-	const set = useCallback<SetState>((patch) => setState((was) => ({ ...was, ...patch })), []);
-	return [state, set];
+// The graph of what is chosen on the time line; null = of all.
+function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, index: number, state: TimeState): Narrowed | null {
+	const { threads, range, during, bySpan } = state;
+	const inDuring = useMemo(() => {
+		if (!t || !spans || during === '') return null;
+		const name = t.strings.map((text) => text === during);
+		return innermost(t, spans, (span) => name[t.name[spans.marker[span]]]);
+	}, [t, spans, during]);
+	const inAny = useMemo(() => (t && spans && bySpan ? innermost(t, spans, null) : null), [t, spans, bySpan]);
+	return useMemo(() => {
+		const narrowing = { threads, range, during, bySpan };
+		if (!t || !spans || !(isNarrowed(narrowing) || bySpan)) return null;
+		const picked = pickSamples(t, narrowing, inDuring);
+		return narrowFlame(data.types[index].flame, t, index, picked, inAny && { spans, inSpan: inAny });
+	}, [data, t, spans, index, threads, range, inDuring, inAny]);
 }
 
-function Report({ data }: { data: ReportData }) {
+function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 	const theme = useTheme();
 	const narrow = useMedia('(max-width: 1100px)');
-	const [state, set] = useMemoryState();
-	const [index, setIndex] = useState(data.shown);
-	const profile = useMemo(() => toProfile(data, index), [data, index]);
+	const [state, set, time, setTime] = useFragmentState();
+	const index = data.types[time.type] ? time.type : data.shown;
+	const spans = useMemo(() => t && buildSpans(t), [t]);
+	const rows = useMemo(() => t && spans && layRows(t, spans), [t, spans]);
+	const narrowed = useNarrowed(data, t, spans, index, time);
+	const profile = useMemo(() => toProfile(data, index, narrowed), [data, index, narrowed]);
 	const view = (state.view || (narrow ? 'graph' : 'both')) as ProfileView;
 	return (
 		<div class="app app-wide">
@@ -60,8 +79,8 @@ function Report({ data }: { data: ReportData }) {
 					data-testid="type-select"
 					value={String(index)}
 					onChange={(event) => {
-						set({ zoom: '' });
-						setIndex(Number(event.currentTarget.value));
+						set({ zoom: '' }, 'replace');
+						setTime({ type: Number(event.currentTarget.value) });
 					}}
 				>
 					{data.types.map(({ flame }, i) => (
@@ -76,6 +95,24 @@ function Report({ data }: { data: ReportData }) {
 				</div>
 			</header>
 			<main class="main">
+				{t && spans && rows && (
+					<TimelineView
+						t={t}
+						spans={spans}
+						rows={rows}
+						type={index}
+						state={time}
+						set={setTime}
+						dark={theme.dark}
+						shown={{
+							samples: profile.tree.samples,
+							value: profile.tree.total[0],
+							allValue: data.types[index].flame.total,
+							unit: profile.tree.unit,
+							narrowed: isNarrowed(time),
+						}}
+					/>
+				)}
 				<ProfilePart
 					profile={profile}
 					query=""
@@ -96,8 +133,9 @@ function Report({ data }: { data: ReportData }) {
 
 startTheme();
 const app = document.getElementById('app')!;
-readReport(document.getElementById('profile')!.textContent ?? '').then(
-	(data) => render(<Report data={data} />, app),
+const textOf = (id: string): string => document.getElementById(id)?.textContent ?? '';
+readReport(textOf('profile'), textOf('timeline')).then(
+	(report) => render(<ReportPage report={report} />, app),
 	(error) => {
 		app.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
 	},

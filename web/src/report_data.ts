@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a page in a file shows: `wick convert -o FILE.html` writes JSON, gzips it, and puts it as base64 into an element that no
- * browser runs. Names in it are hostile, which base64 and the text nodes of the page take the edge off; numbers are checked by
+ * browser runs; the columns of a time line are a second such element. Names in it are hostile, which base64 and the text nodes of the page take the edge off; numbers are checked by
  * buildTree() as those of a server are.
  */
 import type { FlameJson } from './flame/tree';
+import { readTimeline, type Timeline, type TimelineJson } from './timeline/data';
 
 export interface ReportType {
 	period: number; // 0 = unknown
@@ -16,6 +17,11 @@ export interface ReportData {
 	time_ms: number; // 0 = unknown
 	shown: number; // which type first
 	types: ReportType[];
+	timeline?: TimelineJson; // what there is of times, threads and markers; its columns are an element of their own
+}
+export interface Report {
+	data: ReportData;
+	timeline: Timeline | null;
 }
 
 export function checkReport(data: ReportData): ReportData {
@@ -34,9 +40,16 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
 	return out;
 }
 
-export async function readReport(text: string): Promise<ReportData> {
+async function decompress(text: string): Promise<Response> {
 	if (typeof DecompressionStream === 'undefined')
 		throw new Error('this browser cannot decompress (DecompressionStream): a newer one is needed');
-	const plain = new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip'));
-	return checkReport(JSON.parse(await new Response(plain).text()) as ReportData);
+	return new Response(new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip')));
+}
+
+export async function readReport(text: string, columns = ''): Promise<Report> {
+	const data = checkReport(JSON.parse(await (await decompress(text)).text()) as ReportData);
+	if (!data.timeline || columns.trim() === '') return { data, timeline: null };
+	const bytes = new Uint8Array(await (await decompress(columns)).arrayBuffer());
+	const nodes = data.types.map(({ flame }) => flame.nodes?.parent?.length ?? 0);
+	return { data, timeline: readTimeline(data.timeline, bytes, nodes) };
 }

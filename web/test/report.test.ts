@@ -17,8 +17,8 @@ const data: ReportData = { title: 't', time_ms: 0, shown: 0, types: [{ period: 0
 test('a profile comes back as it was put in', async () => {
 	const text = gzipSync(JSON.stringify({ ...data, title: 'é </script>' })).toString('base64');
 	const read = await readReport(`\n${text}\n`);
-	assert.equal(read.title, 'é </script>');
-	assert.deepEqual(read.types, data.types);
+	assert.equal(read.data.title, 'é </script>');
+	assert.deepEqual(read.data.types, data.types);
 });
 
 test('what is no profile is refused', async () => {

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Markers as a table. Only the rows in view are in the document, and sorting moves numbers, so a million of them is no matter.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { displayName, formatCount } from '../format';
+import { useDebounced, useSize } from '../hooks';
+import { valuesOf, type Timeline } from './data';
+import type { Spans } from './spans';
+import type { MarkerSort, TimeState } from './state';
+import { extentOf, fieldsLine, formatMoment, formatNs, isInstant } from './text';
+
+const OVERSCAN = 8;
+/* An element is not higher than this in some browsers: beyond, the scroll bar counts in larger steps. */
+const HEIGHT_MAX = 8e6;
+
+const HEADS: { key: MarkerSort | 'fields'; title: string }[] = [
+	{ key: 'start', title: 'Start' },
+	{ key: 'duration', title: 'Duration' },
+	{ key: 'name', title: 'Marker' },
+	{ key: 'fields', title: 'Fields' },
+	{ key: 'thread', title: 'Thread' },
+];
+
+/** The markers of the chosen threads and time whose name, category or texts have what is searched. */
+export function findMarkers(t: Timeline, spans: Spans, state: Pick<TimeState, 'threads' | 'range'>, find: string): Uint32Array {
+	const wanted = find.trim().toLowerCase();
+	const has = t.strings.map((text) => wanted === '' || text.toLowerCase().includes(wanted));
+	const category = t.categories.map(({ name }) => wanted !== '' && name.toLowerCase().includes(wanted));
+	const out: number[] = [];
+	t.threads.forEach(({ markerFirst, markerEnd }, thread) => {
+		if (state.threads.length > 0 && !state.threads.includes(thread)) return;
+		for (let m = markerFirst; m < markerEnd; m++) {
+			if (spans.partner[m] >= 0) continue; // the end of one that is here
+			if (state.range) {
+				const [from, to] = extentOf(t, spans, m);
+				if (from >= state.range[1] || (to <= state.range[0] && !(from === to && from === state.range[0]))) continue;
+			}
+			if (wanted !== '' && !has[t.name[m]] && !category[t.category[m]]) {
+				const inTexts = valuesOf(t, m).some((v) => typeof v === 'string' && v.toLowerCase().includes(wanted));
+				if (!inTexts) continue;
+			}
+			out.push(m);
+		}
+	});
+	return Uint32Array.from(out);
+}
+
+export function sortMarkers(t: Timeline, spans: Spans, markers: Uint32Array, sort: MarkerSort, reverse: boolean): Uint32Array {
+	const key = new Float64Array(t.markerCount);
+	if (sort === 'name') {
+		const rank = new Float64Array(t.strings.length);
+		const used = [...new Set(Array.from(markers, (m) => t.name[m]))];
+		used.sort((a, b) => (t.strings[a] < t.strings[b] ? -1 : t.strings[a] > t.strings[b] ? 1 : 0));
+		used.forEach((name, i) => (rank[name] = i));
+		for (const m of markers) key[m] = rank[t.name[m]];
+	} else if (sort === 'thread') {
+		for (const m of markers) key[m] = t.thread[m];
+	} else {
+		for (const m of markers) {
+			const [from, to] = extentOf(t, spans, m);
+			key[m] = sort === 'start' ? from : from - to; // the longest first
+		}
+	}
+	const sorted = markers.slice().sort((a, b) => key[a] - key[b] || a - b);
+	return reverse ? sorted.reverse() : sorted;
+}
+
+interface MarkerTableProps {
+	t: Timeline;
+	spans: Spans;
+	state: TimeState;
+	onState: (patch: Partial<TimeState>) => void;
+	onPick: (marker: number) => void;
+	onMenu: (marker: number, x: number, y: number) => void;
+}
+
+export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: MarkerTableProps) {
+	const scroller = useRef<HTMLDivElement>(null);
+	const [measure, width, height] = useSize<HTMLDivElement>();
+	const [top, setTop] = useState(0);
+	const [active, setActive] = useState(-1);
+	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
+	const find = useDebounced(state.mfind, 150);
+	const { threads, range, msort, mreverse } = state;
+	const found = useMemo(() => findMarkers(t, spans, { threads, range }, find), [t, spans, threads, range, find]);
+	const rows = useMemo(() => sortMarkers(t, spans, found, msort, mreverse), [t, spans, found, msort, mreverse]);
+	useLayoutEffect(() => {
+		measure(scroller.current);
+		return () => measure(null);
+	}, []);
+	useEffect(() => {
+		scroller.current!.scrollTop = 0;
+		setTop(0);
+		setActive(-1);
+	}, [rows]);
+
+	const whole = rows.length * rowHeight;
+	const shown = Math.min(whole, HEIGHT_MAX);
+	const scale = shown > height ? (whole - height) / (shown - height) : 1;
+	const offset = top * scale;
+	const first = Math.max(0, Math.floor(offset / rowHeight) - OVERSCAN);
+	const last = Math.min(rows.length, Math.ceil((offset + height) / rowHeight) + OVERSCAN);
+	const narrow = width > 0 && width < 620;
+	const heads = HEADS.filter(({ key }) => !narrow || key !== 'fields').filter(({ key }) => !narrow || key !== 'thread');
+	const move = (to: number) => {
+		const next = Math.min(rows.length - 1, Math.max(0, to));
+		setActive(next);
+		if (next * rowHeight < offset) scroller.current!.scrollTop = (next * rowHeight) / scale;
+		else if ((next + 2) * rowHeight > offset + height) scroller.current!.scrollTop = ((next + 2) * rowHeight - height) / scale;
+	};
+	const onKeyDown = (event: KeyboardEvent) => {
+		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
+		const page = Math.max(1, Math.floor(height / rowHeight) - 2);
+		const steps: Record<string, number> = {
+			ArrowDown: active + 1,
+			ArrowUp: active - 1,
+			PageDown: active + page,
+			PageUp: active - page,
+			Home: 0,
+			End: rows.length - 1,
+		};
+		if (event.key in steps) move(steps[event.key]);
+		else if ((event.key === 'Enter' || event.key === ' ') && active >= 0) onPick(rows[active]);
+		else return;
+		event.preventDefault();
+	};
+	return (
+		<section class="table-pane mtable-pane" aria-label="Markers">
+			<div class="table-tools">
+				<input
+					type="search"
+					placeholder="Filter markers: name, category, text"
+					aria-label="Filter markers"
+					data-testid="marker-filter"
+					value={state.mfind}
+					spellcheck={false}
+					onInput={(event) => onState({ mfind: event.currentTarget.value })}
+				/>
+				<span class="count" role="status" data-testid="marker-count">
+					{`${formatCount(rows.length)} markers`}
+				</span>
+			</div>
+			<div
+				class={narrow ? 'table mtable narrow' : 'table mtable'}
+				ref={scroller}
+				data-testid="marker-table"
+				role="table"
+				tabIndex={0}
+				aria-label="Markers. Arrow keys move, Enter selects."
+				aria-rowcount={rows.length + 1}
+				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+				onKeyDown={onKeyDown}
+			>
+				<div class="tr thead" role="row" aria-rowindex={1}>
+					{heads.map(({ key, title }) => (
+						<div
+							key={key}
+							role="columnheader"
+							class={`td td-${key}`}
+							aria-sort={key === msort ? (mreverse ? 'descending' : 'ascending') : 'none'}
+						>
+							{key === 'fields' ? (
+								<span class="mtable-head">{title}</span>
+							) : (
+								<button
+									type="button"
+									data-testid={`marker-sort-${key}`}
+									onClick={() => onState({ msort: key, mreverse: key === msort ? !mreverse : false })}
+								>
+									{title}
+									<span class="sort-mark" aria-hidden="true">
+										{key === msort ? ((key === 'duration') !== mreverse ? '▼' : '▲') : ''}
+									</span>
+								</button>
+							)}
+						</div>
+					))}
+				</div>
+				<div class="tbody" role="rowgroup" style={{ height: `${shown}px` }}>
+					{Array.from(rows.subarray(first, last), (m, i) => {
+						const [from, to] = extentOf(t, spans, m);
+						const at = first + i;
+						return (
+							<div
+								key={at}
+								role="row"
+								aria-rowindex={at + 2}
+								aria-current={m === state.marker}
+								data-marker={m}
+								class={`tr${at === active ? ' active' : ''}${m === state.marker ? ' marked' : ''}`}
+								style={{ top: `${at * rowHeight - offset + top}px`, height: `${rowHeight}px` }}
+								onClick={() => {
+									setActive(at);
+									onPick(m);
+								}}
+								onContextMenu={(event) => {
+									event.preventDefault();
+									onMenu(m, event.clientX, event.clientY);
+								}}
+							>
+								<div role="cell" class="td td-start">
+									{formatMoment(from, 1e3)}
+								</div>
+								<div role="cell" class="td td-duration">
+									{isInstant(t, m) ? '' : formatNs(to - from)}
+								</div>
+								<div role="cell" class="td td-marker">
+									<span class="fn">{displayName(t.strings[t.name[m]], 120)}</span>
+									{narrow && <span class="where">{fieldsLine(t, m)}</span>}
+								</div>
+								{!narrow && (
+									<div role="cell" class="td td-fields" title={fieldsLine(t, m)}>
+										{fieldsLine(t, m)}
+									</div>
+								)}
+								{!narrow && (
+									<div role="cell" class="td td-thread">
+										{displayName(t.threads[t.thread[m]].name, 80)}
+									</div>
+								)}
+							</div>
+						);
+					})}
+				</div>
+				{rows.length === 0 && <p class="table-none">No marker here.</p>}
+			</div>
+		</section>
+	);
+}

@@ -1,0 +1,633 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time line as a part of the page: tracks, what is chosen of them, and the table of markers.
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { displayName, formatCount, formatShare, formatValue } from '../format';
+import { useMedia, useSize } from '../hooks';
+import { CloseIcon, FoldIcon, ResetIcon } from '../icons';
+import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
+import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
+import { lostMarkers, type Thread, type Timeline } from './data';
+import { ROWS_MAX, type Rows, type Spans } from './spans';
+import type { Range, SetTime, TimeState } from './state';
+import { MarkerTable } from './table';
+import { extentOf, fieldsLine, formatMoment, formatNs, isInstant } from './text';
+import { MarkerTip } from './tip';
+
+declare global {
+	interface Window {
+		// For tests: what is on the canvas cannot be found in the document.
+		__wickTime?: {
+			rectOf: (name: string, nth: number) => { x: number; y: number; width: number; height: number } | null;
+			readonly view: Range;
+			readonly hovered: string | null;
+		};
+	}
+}
+
+/** What is left of the samples: of the type that is shown. */
+export interface Shown {
+	samples: number;
+	value: number;
+	allValue: number;
+	unit: string;
+	narrowed: boolean;
+}
+
+export interface TimelineProps {
+	t: Timeline;
+	spans: Spans;
+	rows: Rows[];
+	type: number;
+	state: TimeState;
+	set: SetTime;
+	dark: boolean;
+	shown: Shown;
+}
+
+const HEAD = 190; // px, of the threads' names
+const OPEN_FIRST = 6; // threads that show their markers at first
+const LENGTH_MIN = 100; // ns
+
+const sumsOf = (values: Float64Array): Float64Array => {
+	const sums = new Float64Array(values.length + 1);
+	for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + values[i];
+	return sums;
+};
+
+function clampView(t: Timeline, from: number, to: number): Range | null {
+	const length = Math.min(t.length, Math.max(LENGTH_MIN, to - from));
+	const at = Math.max(0, Math.min(from, t.length - length));
+	return length >= t.length ? null : [at, at + length];
+}
+
+// ---- heads --------------------
+
+function threadTitle(thread: Thread): string {
+	const ids = [thread.process, thread.pid === null ? '' : `process ${thread.pid}`, thread.tid === null ? '' : `thread ${thread.tid}`];
+	return [thread.name, ...ids, thread.host]
+		.filter((part) => part !== '')
+		.map((part) => displayName(part, 120))
+		.join('\n');
+}
+
+interface HeadProps {
+	track: Track;
+	thread: Thread;
+	rows: Rows;
+	chosen: boolean;
+	width: number;
+	onChoose: (add: boolean) => void;
+	onOpen: () => void;
+}
+
+function TrackHead({ track, thread, rows, chosen, width, onChoose, onOpen }: HeadProps) {
+	const markers = rows.ticks.length + rows.rows.length > 0;
+	const where = [thread.process === thread.name ? '' : thread.process, thread.host].filter((part) => part !== '').join(' · ');
+	return (
+		<div
+			class={width > 0 ? 'track-head' : 'track-head narrow'}
+			style={{ top: `${track.y}px`, width: width > 0 ? `${width}px` : undefined, height: `${width > 0 ? track.height - 1 : track.headHeight}px` }}
+		>
+			<button
+				type="button"
+				class="ghost track-fold"
+				aria-expanded={track.open}
+				aria-label={`Markers of ${displayName(thread.name, 80)}`}
+				title={track.open ? 'Fold the markers away' : 'Show the markers'}
+				disabled={!markers}
+				onClick={onOpen}
+			>
+				<FoldIcon open={track.open} />
+			</button>
+			<button
+				type="button"
+				class="track-name"
+				aria-pressed={chosen}
+				title={`${threadTitle(thread)}\nClick: samples of this thread only; with Ctrl or Shift: of this one too`}
+				data-testid="track"
+				onClick={(event) => onChoose(event.ctrlKey || event.metaKey || event.shiftKey)}
+			>
+				<span class="track-title">{displayName(thread.name, 80)}</span>
+				{where !== '' && <span class="track-where">{displayName(where, 80)}</span>}
+				{rows.deeper > 0 && track.open && (
+					<span class="track-where" title={`Spans in more than ${ROWS_MAX} others at once`}>
+						{`${formatCount(rows.deeper)} deeper`}
+					</span>
+				)}
+			</button>
+		</div>
+	);
+}
+
+// ---- what is chosen --------------------
+
+function Chip({ label, value, testId, onClear }: { label: string; value: string; testId: string; onClear: () => void }) {
+	return (
+		<span class="chip selection" data-testid={testId}>
+			<span class="chip-text">
+				<span class="chip-label">{label}</span> <b class="chip-value">{value}</b>
+			</span>
+			<button type="button" class="chip-x" aria-label={`Not ${label} ${value}`} title="Take this back" onClick={onClear}>
+				<CloseIcon />
+			</button>
+		</span>
+	);
+}
+
+function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'>) {
+	const names = state.threads.map((i) => t.threads[i]?.name ?? '').filter((name) => name !== '');
+	return (
+		<div class="tl-chosen" role="status" aria-live="polite">
+			{names.length > 0 && (
+				<Chip
+					label={names.length === 1 ? 'thread' : 'threads'}
+					value={displayName(names.slice(0, 3).join(', ') + (names.length > 3 ? ` and ${names.length - 3} more` : ''), 80)}
+					testId="chip-threads"
+					onClear={() => set({ threads: [] })}
+				/>
+			)}
+			{state.range && (
+				<Chip
+					label={formatMoment(state.range[0], (state.range[1] - state.range[0]) / 10)}
+					value={`+ ${formatNs(state.range[1] - state.range[0])}`}
+					testId="chip-range"
+					onClear={() => set({ range: null, marker: -1 })}
+				/>
+			)}
+			{state.during !== '' && (
+				<Chip
+					label="during"
+					value={displayName(state.during, 60)}
+					testId="chip-during"
+					onClear={() => set({ during: '' })}
+				/>
+			)}
+			{shown.narrowed && (
+				<span class="hint" data-testid="tl-share">
+					{`${formatValue(shown.value, shown.unit)} · ${formatShare(shown.value, shown.allValue)} of all · ${formatCount(shown.samples)} samples`}
+				</span>
+			)}
+		</div>
+	);
+}
+
+function Losses({ t }: { t: Timeline }) {
+	const lost = useMemo(() => lostMarkers(t), [t]);
+	const parts: string[] = [];
+	if (lost > 0) parts.push(`${formatCount(lost)} markers were lost while recording`);
+	if (t.samplesOut + t.markersOut > 0)
+		parts.push(
+			`this page holds ${formatCount(t.sampleCount)} samples and ${formatCount(t.markerCount)} markers, up to ` +
+				`${formatMoment(t.until, t.length / 100)}; ${formatCount(t.samplesOut)} later samples and ${formatCount(t.markersOut)} later markers are not on the time line`,
+		);
+	return parts.length === 0 ? null : (
+		<p class="tl-losses" data-testid="tl-losses">
+			{parts.join('; ')}
+		</p>
+	);
+}
+
+// ---- the part --------------------
+
+export function TimelineView(props: TimelineProps) {
+	const { t, spans, rows, type, state, set, dark, shown } = props;
+	const narrow = useMedia('(max-width: 700px)');
+	const scroller = useRef<HTMLDivElement>(null);
+	const canvas = useRef<HTMLCanvasElement>(null);
+	const axis = useRef<HTMLCanvasElement>(null);
+	const view = useRef<TimeCanvas | null>(null);
+	const [measure, width, height] = useSize<HTMLDivElement>();
+	const [top, setTop] = useState(0);
+	const [toggled, setToggled] = useState<ReadonlySet<number>>(new Set());
+	const [hover, setHover] = useState<{ hit: Hit; x: number; y: number } | null>(null);
+	const [brush, setBrush] = useState<Range | null>(null);
+	const [focused, setFocused] = useState(-1);
+	const [menu, setMenu] = useState<MenuAt | null>(null);
+	const closeMenu = useCallback(() => setMenu(null), []);
+	const head = narrow ? 0 : HEAD;
+
+	// The busiest with markers are open at first.
+	const openFirst = useMemo(() => {
+		const some = t.threads.map((_, i) => i).filter((i) => rows[i].ticks.length + rows[i].rows.length > 0);
+		const many = (i: number) => t.threads[i].markerEnd - t.threads[i].markerFirst;
+		return new Set(some.sort((a, b) => many(b) - many(a)).slice(0, OPEN_FIRST));
+	}, [t, rows]);
+	const tracks = useMemo(
+		() => placeTracks(t, rows, (i) => openFirst.has(i) !== toggled.has(i), narrow),
+		[t, rows, openFirst, toggled, narrow],
+	);
+	const contentHeight = tracks.length > 0 ? tracks[tracks.length - 1].y + tracks[tracks.length - 1].height : 0;
+	const sums = useMemo(() => sumsOf(t.types[type].values), [t, type]);
+	const during = useMemo(() => (state.during === '' ? -1 : t.strings.indexOf(state.during)), [t, state.during]);
+	const inView: Range = state.view && state.view[0] < t.length ? state.view : [0, t.length];
+	const marker = state.marker < t.markerCount ? state.marker : -1;
+
+	useLayoutEffect(() => {
+		view.current = new TimeCanvas(canvas.current!, axis.current!, scroller.current!);
+		measure(scroller.current);
+		return () => {
+			measure(null);
+			view.current?.destroy();
+		};
+	}, []);
+	useLayoutEffect(() => {
+		view.current!.update({
+			t,
+			spans,
+			rows,
+			sums,
+			isTime: shown.unit === 'nanoseconds',
+			tracks,
+			view: inView,
+			range: state.range,
+			brush,
+			threads: state.threads,
+			marker,
+			hovered: hover?.hit.marker ?? -1,
+			focused,
+			during,
+			dark,
+		});
+	});
+	useLayoutEffect(() => view.current!.resize(width - head, height), [width, height, head]);
+	useEffect(() => {
+		window.__wickTime = {
+			rectOf: (name, nth) => {
+				for (let i = 0, seen = 0; i < t.markerCount; i++)
+					if (t.strings[t.name[i]] === name && seen++ === nth) return view.current!.rectOf(i);
+				return null;
+			},
+			get view() {
+				return inView;
+			},
+			get hovered() {
+				return hover && hover.hit.marker >= 0 ? view.current!.name(hover.hit.marker) : null;
+			},
+		};
+		return () => {
+			delete window.__wickTime;
+		};
+	});
+
+	// ---- what can be done ----
+
+	const look = (range: Range | null, how: 'push' | 'replace' = 'replace') => set({ view: range && clampView(t, range[0], range[1]) }, how);
+	const zoom = (factor: number, at = (inView[0] + inView[1]) / 2) =>
+		look([at - (at - inView[0]) * factor, at + (inView[1] - at) * factor]);
+	const pan = (share: number) => {
+		const by = (inView[1] - inView[0]) * share;
+		look([inView[0] + by, inView[1] + by]);
+	};
+	const show = (m: number) => {
+		const [from, to] = extentOf(t, spans, m);
+		const length = inView[1] - inView[0];
+		if (from < inView[0] || to > inView[1])
+			look(to - from > length ? [from - (to - from) * 0.1, to + (to - from) * 0.1] : [(from + to - length) / 2, (from + to + length) / 2]);
+		requestAnimationFrame(() => view.current?.reveal(m));
+	};
+	// A span chooses its thread and time; an instant only itself.
+	const pick = (m: number) => {
+		setFocused(m);
+		if (isInstant(t, m)) {
+			set({ marker: m });
+			return;
+		}
+		const [from, to] = extentOf(t, spans, m);
+		set({ marker: m, threads: [t.thread[m]], range: to > from ? [Math.floor(from), Math.ceil(to)] : null });
+	};
+	const follow = (m: number) => {
+		const flow = view.current!.flowOf(m);
+		const next = flow[(flow.indexOf(m) + 1) % flow.length];
+		if (next === undefined || next === m) return;
+		setFocused(next);
+		set({ marker: next });
+		show(next);
+	};
+	const clear = () => set({ marker: -1, range: null, threads: [], during: '' });
+	const choose = (thread: number, add: boolean) => {
+		const others = state.threads.filter((i) => i !== thread);
+		const alone = state.threads.length === 1 && state.threads[0] === thread;
+		const has = others.length < state.threads.length;
+		set({ threads: add ? (has ? others : [...others, thread]) : alone ? [] : [thread], marker: -1 });
+	};
+	const items = (m: number): MenuItem[] => {
+		const name = t.strings[t.name[m]];
+		const [from, to] = extentOf(t, spans, m);
+		const list: MenuItem[] = [];
+		if (!isInstant(t, m)) {
+			list.push(
+				{ title: 'Samples during this span', key: 'Enter', testId: 'menu-pick', run: () => pick(m) },
+				{
+					title: `Samples during every “${displayName(name, 40)}”`,
+					testId: 'menu-during',
+					run: () => set({ during: name, range: null, threads: [], marker: -1 }),
+				},
+				{ title: 'Zoom to this span', key: 'z', testId: 'menu-zoom', run: () => look([from - (to - from) * 0.05, to + (to - from) * 0.05], 'push') },
+			);
+		}
+		if (view.current!.flowOf(m).length > 1) list.push({ title: 'Next of its flow', key: 'f', testId: 'menu-flow', run: () => follow(m) });
+		list.push(
+			{ title: 'All of this name, as a table', testId: 'menu-table', run: () => set({ table: true, mfind: name }) },
+			{ title: 'Copy name and fields', run: () => void copyText([name, fieldsLine(t, m)].filter((s) => s !== '').join('\t')) },
+		);
+		return list;
+	};
+	const openMenu = (m: number, x: number, y: number) => {
+		setHover(null);
+		setMenu({ x, y, head: t.strings[t.name[m]], items: items(m) });
+	};
+
+	const input = usePointer({ view, state, set, setHover, setBrush, setFocused, pick, follow, openMenu, zoom, look, inView, t });
+	const onKeyDown = (event: KeyboardEvent) => {
+		if (event.ctrlKey || event.metaKey || event.altKey) return;
+		const at = focused >= 0 ? focused : marker;
+		const list = at >= 0 ? t.threads[t.thread[at]] : null;
+		const step = (by: number) => {
+			const first = t.threads.findIndex((one) => one.markerEnd > one.markerFirst);
+			const next = at < 0 ? (first < 0 ? -1 : t.threads[first].markerFirst) : at + by;
+			if (next < 0 || (list && (next < list.markerFirst || next >= list.markerEnd))) return;
+			setFocused(next);
+			show(next);
+		};
+		const keys: Record<string, () => void> = {
+			ArrowRight: () => step(1),
+			ArrowLeft: () => step(-1),
+			ArrowDown: () => stepThread(1),
+			ArrowUp: () => stepThread(-1),
+			Enter: () => at >= 0 && pick(at),
+			' ': () => at >= 0 && pick(at),
+			'+': () => zoom(0.5),
+			'=': () => zoom(0.5),
+			'-': () => zoom(2),
+			'0': () => look(null),
+			'[': () => pan(-0.25),
+			']': () => pan(0.25),
+			f: () => at >= 0 && follow(at),
+			z: () => at >= 0 && look(padded(extentOf(t, spans, at)), 'push'),
+			Escape: clear,
+			m: () => {
+				const rect = at >= 0 ? view.current!.rectOf(at) : null;
+				if (rect) openMenu(at, rect.x, rect.y + rect.height);
+			},
+		};
+		const stepThread = (by: number) => {
+			const order = t.threads.map((_, i) => i).filter((i) => t.threads[i].markerEnd > t.threads[i].markerFirst);
+			const next = at < 0 ? order[0] : order[order.indexOf(t.thread[at]) + by];
+			if (next === undefined) return;
+			setFocused(t.threads[next].markerFirst);
+			show(t.threads[next].markerFirst);
+		};
+		const run = keys[event.key];
+		if (!run) return;
+		run();
+		event.preventDefault();
+		event.stopPropagation();
+	};
+	const spoken = focused >= 0 && focused < t.markerCount ? focused : marker;
+	const first = tracks.findIndex((track) => track.y + track.height > top - 100);
+	const after = tracks.findIndex((track) => track.y > top + height + 100);
+	const visible = tracks.slice(Math.max(0, first), after < 0 ? undefined : after);
+	return (
+		<section class="timeline" aria-label="Time line" data-testid="timeline">
+			<div class="tools tl-tools" role="toolbar" aria-label="Time line tools">
+				<button
+					type="button"
+					class="ghost"
+					aria-expanded={!state.folded}
+					data-testid="tl-fold"
+					title={state.folded ? 'Show the time line' : 'Fold the time line away'}
+					onClick={() => set({ folded: !state.folded }, 'replace')}
+				>
+					<FoldIcon open={!state.folded} /> Time line
+				</button>
+				<Chosen t={t} state={state} set={set} shown={shown} />
+				<span class="spring" />
+				<label class="tl-group">
+					<span class="tl-group-label">Root</span>
+					<select
+						class="select"
+						aria-label="What is at the root of the graph"
+						data-testid="group-by"
+						value={state.bySpan ? 'span' : ''}
+						onChange={(event) => set({ bySpan: event.currentTarget.value === 'span' })}
+					>
+						<option value="">functions</option>
+						<option value="span">innermost span</option>
+					</select>
+				</label>
+				{!state.folded && (
+					<div class="joined">
+						<button type="button" class="button icon-only" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(0.5)}>
+							+
+						</button>
+						<button type="button" class="button icon-only" aria-label="Zoom out" title="Zoom out (-)" onClick={() => zoom(2)}>
+							−
+						</button>
+						<button
+							type="button"
+							class="button"
+							data-testid="tl-zoom"
+							disabled={!state.range}
+							title="Zoom to what is chosen"
+							onClick={() => look(state.range, 'push')}
+						>
+							Fit
+						</button>
+						<button
+							type="button"
+							class="button icon-only"
+							aria-label="The whole time (0)"
+							title="The whole time (0)"
+							data-testid="tl-all"
+							disabled={!state.view}
+							onClick={() => look(null, 'push')}
+						>
+							<ResetIcon />
+						</button>
+					</div>
+				)}
+				<button
+					type="button"
+					class="button"
+					aria-pressed={state.table}
+					data-testid="tl-table"
+					disabled={t.markerCount === 0}
+					onClick={() => set({ table: !state.table })}
+				>
+					Markers
+				</button>
+			</div>
+			<Losses t={t} />
+			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
+				<div class="tl-chart" hidden={state.folded}>
+					<canvas
+						class="tl-axis"
+						ref={axis}
+						style={{ marginLeft: `${head}px`, height: `${AXIS}px` }}
+						onWheel={input.onWheelZoom}
+						{...input.handlers}
+					/>
+					<div
+						class="tl-scroll"
+						ref={scroller}
+						tabIndex={0}
+						role="application"
+						aria-roledescription="time line"
+						aria-label="Time line of threads. Arrow keys go to markers, Enter chooses, plus and minus zoom, m opens the menu, Escape shows all."
+						data-testid="tl-scroll"
+						style={{ '--content': `${contentHeight}px` }}
+						onScroll={(event) => {
+							setTop(event.currentTarget.scrollTop);
+							view.current?.schedule();
+						}}
+						onKeyDown={onKeyDown}
+					>
+						<div class="tl-spacer" style={{ height: `${contentHeight}px` }}>
+							<canvas
+								ref={canvas}
+								data-testid="tl-canvas"
+								style={{ marginLeft: `${head}px` }}
+								onWheel={(event) => {
+									const scrolls = scroller.current!.scrollHeight > scroller.current!.clientHeight + 1;
+									if (event.ctrlKey || event.metaKey || event.altKey || !scrolls || Math.abs(event.deltaX) > Math.abs(event.deltaY))
+										input.onWheelZoom(event);
+								}}
+								{...input.handlers}
+							/>
+							{visible.map((track) => (
+								<TrackHead
+									key={track.thread}
+									track={track}
+									thread={t.threads[track.thread]}
+									rows={rows[track.thread]}
+									chosen={state.threads.includes(track.thread)}
+									width={head}
+									onChoose={(add) => choose(track.thread, add)}
+									onOpen={() => {
+										const next = new Set(toggled);
+										if (!next.delete(track.thread)) next.add(track.thread);
+										setToggled(next);
+									}}
+								/>
+							))}
+						</div>
+					</div>
+				</div>
+				{state.table && (
+					<MarkerTable
+						t={t}
+						spans={spans}
+						state={state}
+						onState={(patch) => set(patch, 'replace')}
+						onPick={(m) => {
+							pick(m);
+							show(m);
+						}}
+						onMenu={openMenu}
+					/>
+				)}
+			</div>
+			<div class="unseen" aria-live="polite">
+				{spoken >= 0
+					? `${displayName(t.strings[t.name[spoken]], 120)}, at ${formatMoment(extentOf(t, spans, spoken)[0])}, ` +
+						`${isInstant(t, spoken) ? '' : formatNs(extentOf(t, spans, spoken)[1] - extentOf(t, spans, spoken)[0])} ${fieldsLine(t, spoken)}`
+					: ''}
+			</div>
+			{hover && hover.hit.marker >= 0 && !brush && (
+				<MarkerTip t={t} spans={spans} marker={hover.hit.marker} flow={view.current!.flowOf(hover.hit.marker).length} x={hover.x} y={hover.y} />
+			)}
+			{menu && <Menu at={menu} onClose={closeMenu} />}
+		</section>
+	);
+}
+
+const padded = ([from, to]: Range): Range => [from - (to - from) * 0.05, to + (to - from) * 0.05];
+
+interface PointerInput {
+	view: { current: TimeCanvas | null };
+	state: TimeState;
+	set: SetTime;
+	setHover: (hover: { hit: Hit; x: number; y: number } | null) => void;
+	setBrush: (range: Range | null) => void;
+	setFocused: (marker: number) => void;
+	pick: (marker: number) => void;
+	follow: (marker: number) => void;
+	openMenu: (marker: number, x: number, y: number) => void;
+	zoom: (factor: number, at?: number) => void;
+	look: (range: Range | null) => void;
+	inView: Range;
+	t: Timeline;
+}
+
+// A press that moves chooses a time; one that does not, what is under it.
+function usePointer(input: PointerInput) {
+	const { view, state, set, setHover, setBrush, pick, follow, openMenu, zoom, look, inView, t } = input;
+	const down = useRef<{ x: number; time: number; moved: boolean } | null>(null);
+	const handlers = {
+		onPointerDown: (event: PointerEvent) => {
+			if (event.button !== 0) return;
+			down.current = { x: event.clientX, time: view.current!.timeAt(event.clientX), moved: false };
+			(event.currentTarget as Element).setPointerCapture(event.pointerId);
+		},
+		onPointerMove: (event: PointerEvent) => {
+			const from = down.current;
+			if (!from) {
+				if (event.pointerType !== 'touch') setHover({ hit: view.current!.hit(event), x: event.clientX, y: event.clientY });
+				return;
+			}
+			if (!from.moved && Math.abs(event.clientX - from.x) < 4) return;
+			from.moved = true;
+			const now = view.current!.timeAt(event.clientX);
+			setBrush([Math.max(0, Math.min(from.time, now)), Math.min(t.length, Math.max(from.time, now))]);
+		},
+		onPointerUp: (event: PointerEvent) => {
+			const from = down.current;
+			down.current = null;
+			setBrush(null);
+			if (!from) return;
+			if (from.moved) {
+				const now = view.current!.timeAt(event.clientX);
+				const range: Range = [
+					Math.max(0, Math.round(Math.min(from.time, now))),
+					Math.min(t.length + 1, Math.round(Math.max(from.time, now))),
+				];
+				if (range[1] > range[0]) set({ range, marker: -1 });
+				return;
+			}
+			const hit = view.current!.hit(event);
+			if (hit.marker < 0) {
+				if (state.range || state.marker >= 0) set({ range: null, marker: -1, threads: state.marker >= 0 ? [] : state.threads });
+			} else if (hit.marker === state.marker && t.flow[hit.marker] !== 0) {
+				follow(hit.marker);
+			} else {
+				pick(hit.marker);
+				if (event.pointerType === 'touch') setHover({ hit, x: event.clientX, y: event.clientY });
+			}
+		},
+		onPointerCancel: () => {
+			down.current = null;
+			setBrush(null);
+		},
+		onPointerLeave: () => setHover(null),
+		onDblClick: (event: MouseEvent) => {
+			const { marker } = view.current!.hit(event);
+			if (marker >= 0 && state.range) look(padded(state.range));
+		},
+		onContextMenu: (event: MouseEvent) => {
+			const { marker } = view.current!.hit(event);
+			event.preventDefault();
+			down.current = null;
+			if (marker >= 0) openMenu(marker, event.clientX, event.clientY);
+		},
+	};
+	const onWheelZoom = (event: WheelEvent) => {
+		event.preventDefault();
+		if (Math.abs(event.deltaX) > Math.abs(event.deltaY) || event.shiftKey) {
+			const by = ((event.deltaX || event.deltaY) / 600) * (inView[1] - inView[0]);
+			look([inView[0] + by, inView[1] + by]);
+		} else {
+			zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), view.current!.timeAt(event.clientX));
+		}
+	};
+	return { handlers, onWheelZoom };
+}
