@@ -36,10 +36,10 @@
 #include "base/map.h"
 #include "base/time.h"
 #include "profile/align_int.h"
+#include "profile/hosts.h"
 
 #define STEPS_MAX      (32u * 1024 * 1024) /* facts looked at while easing: some tenths of a second */
 #define EASE_MARGIN_NS 2.0		   /* lines are rounded to nanoseconds afterwards */
-#define HOST_LABEL     "host.name"
 
 struct fact {
 	uint32_t from, to; /* hosts */
@@ -94,12 +94,12 @@ static int64_t add_saturated(int64_t a, int64_t b)
 static int find_hosts_of_samples(struct aligning *aligning, struct error *err)
 {
 	struct profile *profile = aligning->profile;
-	const char *of_all = profile_label_value(profile, profile->resource_labels, HOST_LABEL);
+	const char *of_all = profile_label_value(profile, profile->resource_labels, PROFILE_HOST_LABEL);
 	aligning->host_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*aligning->host_of_set));
 	if (!aligning->host_of_set)
 		return error_nomem(err);
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
-		const char *name = profile_label_value(profile, set, HOST_LABEL);
+		const char *name = profile_label_value(profile, set, PROFILE_HOST_LABEL);
 		struct profile_host host = {0};
 		name = name ? name : of_all;
 		if (!name || !*name)
@@ -639,7 +639,7 @@ static int move_times(struct aligning *aligning, const struct align_exchanges *e
 	for (uint32_t i = 1; r == 0 && i < aligning->count; i++)
 		r = describe_host(aligning, i, err);
 	if (r == 0)
-		r = profile_reindex_threads(aligning->profile, err);
+		r = profile_reindex_markers(aligning->profile, err);
 	return r < 0 ? r : profile_aggregate(aligning->profile, err);
 }
 

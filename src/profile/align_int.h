@@ -26,7 +26,7 @@ void align_drop_exchange_markers(struct profile *profile);
 int align_draw_exchanges(struct profile *profile, const struct align_exchanges *exchanges, uint64_t *ret_reversed,
 			 struct error *err);
 
-/* markers.c: after starts of threads have changed. */
-int profile_reindex_threads(struct profile *profile, struct error *err);
+/* markers.c: after entries have changed that are found by what they are: hosts, threads, counters. */
+int profile_reindex_markers(struct profile *profile, struct error *err);
 
 #endif

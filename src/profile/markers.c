@@ -168,15 +168,28 @@ static uint64_t hash_thread(const struct profile *profile, const struct profile_
 	return profile_hash_add(profile_hash_add(hash, (uint64_t)thread->tid), (uint64_t)thread->start_ns);
 }
 
-int profile_reindex_threads(struct profile *profile, struct error *err)
+static uint64_t hash_counter(const struct profile *profile, const struct profile_counter *counter)
+{
+	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)counter->name << 32 | counter->category);
+	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)counter->pid), (uint64_t)counter->thread << 8 | counter->kind);
+	return profile_hash_add(hash, counter->host);
+}
+
+int profile_reindex_markers(struct profile *profile, struct error *err)
 {
 	struct profile_markers *markers = profile->markers;
-	struct index32 *index = &markers->index->threads;
-	index32_clear(index);
-	for (uint32_t i = 1; i < markers->thread_count; i++)
-		if (index32_add(index, hash_thread(profile, &markers->threads[i]), i) < 0)
-			return error_nomem(err);
-	return 0;
+	struct profile_markers_index *index = markers->index;
+	int r = 0;
+	index32_clear(&index->hosts);
+	index32_clear(&index->threads);
+	index32_clear(&index->counters);
+	for (uint32_t i = 1; r == 0 && i < markers->host_count; i++)
+		r = index32_add(&index->hosts, profile_hash_add(profile->index->seed, markers->hosts[i].name), i);
+	for (uint32_t i = 1; r == 0 && i < markers->thread_count; i++)
+		r = index32_add(&index->threads, hash_thread(profile, &markers->threads[i]), i);
+	for (uint32_t i = 1; r == 0 && i < markers->counter_count; i++)
+		r = index32_add(&index->counters, hash_counter(profile, &markers->counters[i]), i);
+	return r < 0 ? error_nomem(err) : 0;
 }
 
 int profile_add_thread(struct profile *profile, const struct profile_thread *thread, uint32_t *ret_id, struct error *err)
@@ -332,9 +345,7 @@ int profile_add_counter(struct profile *profile, const struct profile_counter *c
 	struct profile_markers *markers = profile->markers;
 	struct index32 *index = &markers->index->counters;
 	assert(entry.thread < markers->thread_count && entry.host < markers->host_count);
-	uint64_t hash = profile_hash_add(profile->index->seed, (uint64_t)entry.name << 32 | entry.category);
-	hash = profile_hash_add(profile_hash_add(hash, (uint64_t)entry.pid), (uint64_t)entry.thread << 8 | entry.kind);
-	hash = profile_hash_add(hash, entry.host);
+	uint64_t hash = hash_counter(profile, &entry);
 	uint32_t id;
 	for (size_t at = index32_first(index, hash); index32_at(index, hash, &at, &id); at++)
 		if (counters_equal(&markers->counters[id], &entry)) {
