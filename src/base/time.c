@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timex.h>
 #include <time.h>
 
 #include "base/decimal.h"
@@ -34,6 +35,16 @@ int64_t time_monotonic_ns(void)
 int64_t time_boottime_ns(void)
 {
 	return read_clock(CLOCK_BOOTTIME);
+}
+
+int64_t time_wall_bound_ns(void)
+{
+	struct timex state = {0};
+	int r = adjtimex(&state);
+	/* Where nobody ever set it, it says 16 s, or where the call is made up, 0. */
+	if (r < 0 || r == TIME_ERROR || (state.status & STA_UNSYNC) || state.maxerror <= 0)
+		return -1;
+	return state.maxerror * NS_PER_US;
 }
 
 int64_t time_thread_cpu_ns(void)

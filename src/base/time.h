@@ -12,7 +12,10 @@
 #define NS_PER_MS 1000000ll
 #define NS_PER_S  1000000000ll
 
-int64_t time_now_ns(void);	 /* CLOCK_REALTIME */
+int64_t time_now_ns(void); /* CLOCK_REALTIME */
+/* How far CLOCK_REALTIME is from UTC at most, as the kernel believes, which whoever keeps it in step told it (NTP's "maximum
+ * error"); negative = nobody keeps it in step. */
+int64_t time_wall_bound_ns(void);
 int64_t time_monotonic_ns(void); /* CLOCK_MONOTONIC */
 int64_t time_boottime_ns(void);	 /* CLOCK_BOOTTIME */
 int64_t time_thread_cpu_ns(void);

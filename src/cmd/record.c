@@ -26,6 +26,7 @@
 #include "cmd/host_symbols.h"
 #include "cmd/launch.h"
 #include "cmd/open.h"
+#include "cmd/record_host.h"
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
 #include "format/format.h"
@@ -432,6 +433,8 @@ static int run_record(struct record *record, struct error *err)
 		drop_early(record);
 	if (!r)
 		r = record_markers_stop(&record->markers, &record->profile, err);
+	if (!r && record->profile)
+		r = record_host(record->profile, err);
 	if (!r)
 		r = write_profile(record, err);
 	if (!r)
