@@ -31,6 +31,7 @@ int cmd_debuginfo(int argc, char **argv);
 int cmd_open(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */

@@ -19,6 +19,7 @@ static const struct verb verbs[] = {
 	{"store", "verify, compact, list and delete stored data", cmd_store},
 	{"debuginfo", "debug information: send it to a server, see what is missing", cmd_debuginfo},
 	{"convert", "turn profile files into another format, merging several", cmd_convert},
+	{"merge", "put profiles of several hosts into one, on one clock", cmd_merge},
 	{"report", "top, tree, peek, list, tags, dot ... as go tool pprof gives them", cmd_report},
 	{"doctor", "what works on this machine, what does not, how to mend it", cmd_doctor},
 };

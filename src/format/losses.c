@@ -58,6 +58,22 @@ static bool is_of_thread(const char *key)
 	return false;
 }
 
+/* Where markers have a place threads have their host: as a label of the whole profile, or each its own if there are several. */
+static int holds_hosts(const struct format *format, const struct profile *profile, bool *ret)
+{
+	struct sample_threads threads;
+	*ret = profile_label_value(profile, profile->resource_labels, "host.name");
+	if (!(format->holds & FORMAT_HOLDS_MARKERS) || *ret) {
+		*ret &= (format->holds & FORMAT_HOLDS_MARKERS) != 0;
+		return 0;
+	}
+	if (sample_threads_build(profile, &threads, NULL) < 0)
+		return -ENOMEM;
+	*ret = threads.has_hosts;
+	sample_threads_release(&threads);
+	return 0;
+}
+
 /* Labels without a place, by name, each once; those of the whole profile are labels, too. */
 static int add_labels(const struct format *format, const struct profile *profile, struct buffer *out)
 {
@@ -69,9 +85,14 @@ static int add_labels(const struct format *format, const struct profile *profile
 	for (size_t i = 0; r == 0 && i < profile->label_count; i++) {
 		uint32_t key = profile->labels[i].key;
 		const char *name = profile_string(profile, key);
-		if (seen[key] || ((format->holds & FORMAT_HOLDS_THREADS) && is_of_thread(name)))
+		bool is_held = (format->holds & FORMAT_HOLDS_THREADS) && is_of_thread(name);
+		if (seen[key] || is_held)
 			continue;
 		seen[key] = true;
+		if (strcmp(name, "host.name") == 0)
+			r = holds_hosts(format, profile, &is_held);
+		if (r < 0 || is_held)
+			continue;
 		if (count++ >= NAMES_MAX)
 			continue;
 		r = buffer_append_string(out, count > 1 ? ", " : out->len > 0 ? "; the labels " : "the labels ");

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wick merge: files of several hosts as one profile, on one clock. What is estimated how: profile/align.h, docs/hosts.md. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "cmd/cmd.h"
+#include "cmd/convert.h"
+#include "format/format.h"
+#include "profile/align.h"
+#include "profile/hosts.h"
+
+struct merge {
+	struct operands inputs;
+	struct inputs_options how;
+	struct option_list names;
+	const char *sample_type;
+	struct profile_align_options align;
+	struct profile_align_result result;
+	struct profile *profile;
+};
+
+/* What a file is called, without directories and extensions. */
+static char *name_of_file(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t len = *name ? 1 + strcspn(name + 1, ".") : 0;
+	if (len == 0 || strcmp(name, "-") == 0)
+		return mem_strdup("stdin");
+	char *copy = mem_alloc(len + 1);
+	if (copy) {
+		memcpy(copy, name, len);
+		copy[len] = 0;
+	}
+	return copy;
+}
+
+static int name_hosts(const struct merge *merge, size_t place, struct profile *profile, struct error *err)
+{
+	const char *path = merge->inputs.items[place], *given = place < merge->names.count ? merge->names.items[place] : NULL;
+	_cleanup_(mem_freep) char *of_file = name_of_file(path);
+	if (!of_file)
+		return error_nomem(err);
+	int r = profile_complete_hosts(profile, given ? given : of_file, err);
+	if (r < 0 || !given)
+		return r;
+	if (profile_host_count(profile) != 1)
+		return error_set(err, -EINVAL, "%s is of %zu hosts; --host can name those of files of one", path,
+				 profile_host_count(profile));
+	return profile_rename_host(profile, 1, given, err);
+}
+
+static int add_input(struct merge *merge, size_t place, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct operands one = {.items = {merge->inputs.items[place]}, .count = 1};
+	int r = inputs_read(&one, &merge->how, &profile, err);
+	if (r == 0)
+		r = name_hosts(merge, place, profile, err);
+	return r < 0 ? r : profile_merge_hosts(merge->profile, profile, err);
+}
+
+/* Files may hold nothing but markers; every format wants to know what samples would be. */
+static int add_sample_type(struct profile *profile, struct error *err)
+{
+	uint32_t type, unit;
+	if (profile->sample_type_count > 0)
+		return 0;
+	int r = profile_add_cstring(profile, "cpu", &type, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
+	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
+}
+
+static int merge_all(struct merge *merge, struct error *err)
+{
+	int r = profile_new(&merge->profile, err);
+	for (size_t i = 0; r == 0 && i < merge->inputs.count; i++) {
+		r = add_input(merge, i, err);
+		if (r < 0)
+			error_prefix(err, r, "%s", merge->inputs.items[i]);
+	}
+	if (r == 0)
+		r = add_sample_type(merge->profile, err);
+	return r < 0 ? r : profile_align(merge->profile, &merge->align, &merge->result, err);
+}
+
+/* ---- the report ---- */
+
+#define WIDTH_MAX 24
+
+static const char *format_bound(int64_t bound_ns, char out[static TIME_TEXT_MAX])
+{
+	return bound_ns < 0 ? "unknown" : time_format_duration(bound_ns, out);
+}
+
+/* Names come from files. */
+static int print_host(const struct profile *profile, const struct profile_host *host, struct buffer *text)
+{
+	char bound[TIME_TEXT_MAX], count[TEXT_NUMBER_MAX];
+	buffer_clear(text);
+	if (text_append_harmless(text, profile_string_bytes(profile, host->name)) < 0)
+		return -ENOMEM;
+	fprintf(stderr, "  %-*.*s %16.6f s %+10.2f ppm  %-10s %10s  ", WIDTH_MAX, (int)text->len, (const char *)text->data,
+		(double)host->offset_ns / (double)NS_PER_S, host->skew * 1e6, format_bound(host->bound_ns, bound),
+		text_format_count(host->exchanges, count));
+	buffer_clear(text);
+	if (text_append_harmless(text, profile_string_bytes(profile, host->method)) < 0)
+		return -ENOMEM;
+	fprintf(stderr, "%.*s\n", (int)text->len, (const char *)text->data);
+	return 0;
+}
+
+static void report(const struct merge *merge)
+{
+	const struct profile *profile = merge->profile;
+	const struct profile_align_result *result = &merge->result;
+	char count[TEXT_NUMBER_MAX];
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, SIZE_MAX);
+	if (!merge->align.keep_times && profile_host_count(profile) > 0)
+		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock ahead by", "skew", "known to",
+			"exchanges", "method");
+	for (size_t i = 1; i <= profile_host_count(profile) && !merge->align.keep_times; i++)
+		if (print_host(profile, &profile->markers->hosts[i], &text) < 0)
+			return;
+	fprintf(stderr, "  %s exchanges between processes drawn\n", text_format_count(result->exchanges, count));
+	if (result->reversed)
+		fprintf(stderr, "  %s of them arrive before they are sent\n", text_format_count(result->reversed, count));
+	if (result->ambiguous)
+		fprintf(stderr, "  %s flows have several sends and several ends: left alone\n",
+			text_format_count(result->ambiguous, count));
+}
+
+/* ---- the verb ---- */
+
+static int run(struct merge *merge, const char *out, const char *to, const struct output_options *output, struct error *err)
+{
+	int r = merge_all(merge, err);
+	if (r == 0 && merge->sample_type) {
+		size_t type;
+		r = profile_find_sample_type(merge->profile, merge->sample_type, &type, err);
+		if (r == 0)
+			merge->profile->default_sample_type = merge->profile->sample_types[type].type;
+	}
+	if (r == 0)
+		r = output_write(merge->profile, out, to, merge->inputs.items[0], output, err);
+	if (r == 0 && !merge->how.quiet) {
+		report(merge);
+		output_print_losses(merge->profile, out, to);
+	}
+	return r;
+}
+
+int cmd_merge(int argc, char **argv)
+{
+	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
+	struct merge merge = {0};
+	struct output_options output = {0};
+	char names[3][OUTPUT_NAMES_MAX], help[3][OUTPUT_NAMES_MAX + 160];
+	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s;\n- is standard output",
+		 output_extensions(names[0]));
+	snprintf(help[1], sizeof(help[1]), "format of the inputs (default: by content, then by\nextension): %s",
+		 input_format_names(names[1]));
+	snprintf(help[2], sizeof(help[2]), "format of the output: %s", output_format_names(names[2]));
+	const struct option_row options[] = {
+		{'o', "output", "FILE", OPTION_TEXT, &out, .help = help[0]},
+		{0, "host", "NAME", OPTION_LIST, &merge.names,
+		 .help = "whose profile the first input is; again for the next\n(default: as the file says, or the file's "
+			 "name)"},
+		{0, "reference", "NAME", OPTION_TEXT, &merge.align.reference,
+		 .help = "the host whose clock is right (default: the first)"},
+		{0, "no-align", NULL, OPTION_FLAG, &merge.align.keep_times, .help = "keep all times as they are"},
+		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help[1]},
+		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[2]},
+		{0, "sample-type", "TYPE", OPTION_TEXT, &merge.sample_type,
+		 .help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)"},
+		{0, "format-version", "VERSION", OPTION_UNSIGNED, &output.version, 1, 1000,
+		 .help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"},
+		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
+		 .help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: auto)"},
+		{'q', "quiet", NULL, OPTION_FLAG, &merge.how.quiet,
+		 .help = "do not say how clocks stood, nor what was left out"},
+		{0}};
+	const struct usage usage = {
+		.verb = "merge",
+		.synopsis = "IN... -o OUT [--host NAME]... [--reference NAME] [--no-align]",
+		.description = "Makes one profile of those of several hosts: side by side, on one clock, with what\nthey sent "
+			       "each other. Clocks are compared by flows of markers, and by what the\nfiles know of them.",
+		.options = options,
+		.examples = "wick merge a.firefox.json b.firefox.json -o all.firefox.json\nwick merge x.pb.gz y.pb.gz "
+			    "--host web --host db -o all.firefox.json.gz"};
+	OPTIONS_OR_RETURN(&usage, argc, argv, &merge.inputs);
+	if (merge.inputs.count == 0)
+		return usage_error(&usage, "no input file");
+	if (!out)
+		return usage_error(&usage, "no output file; give -o OUT");
+	if (merge.names.count > merge.inputs.count)
+		return usage_error(&usage, "there are more names of hosts than inputs");
+	struct error err = {0};
+	if (inputs_parse(from, symbols, &merge.how, &err) || output_check(out, to, &err))
+		return usage_error(&usage, "%s", err.message);
+	int r = run(&merge, out, to, &output, &err);
+	profile_free(merge.profile);
+	return r ? cmd_fail("merge", &err) : EXIT_DONE;
+}
