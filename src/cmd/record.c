@@ -554,6 +554,24 @@ static void choose_contents(struct record *record)
 	record->agent.counters_interval_ns = holds & FORMAT_HOLDS_MARKERS ? COUNTERS_NS : 0;
 }
 
+static int run_here(struct record *record, const struct option_list *pids, const struct option_list cgroups[TARGET_KINDS],
+		    bool all, const struct usage *usage)
+{
+	struct error err = {0};
+	bool processes =
+		pids->count || cgroups[TARGET_CGROUP].count || cgroups[TARGET_CONTAINER].count || cgroups[TARGET_UNIT].count;
+	int status = check_usage(record, usage, all, processes);
+	if (status >= 0)
+		return status;
+	choose_contents(record);
+	int r = parse_pids(record, pids, &err);
+	if (!r)
+		r = parse_cgroups(record, cgroups, &err);
+	if (!r)
+		r = run_record(record, &err);
+	return finish(record, r, &err);
+}
+
 /* With --remote: agents record, and what comes is written as if it had been recorded here. Returns an exit status. */
 static int run_remote(struct record *record, const struct option_list cgroups[TARGET_KINDS], const struct usage *usage)
 {
@@ -630,14 +648,7 @@ int cmd_record(int argc, char **argv)
 		{0, "container", "ID", OPTION_LIST, &cgroups[TARGET_CONTAINER],
 		 .help = "the container whose id or name begins so"},
 		{0, "unit", "NAME", OPTION_LIST, &cgroups[TARGET_UNIT], .help = "the systemd unit of this name"},
-		{0, "remote", "URL", OPTION_TEXT, &record.remote.url,
-		 .help = "have the agents of this server record, all at the same\ntime, into one profile (-d: 10 s)"},
-		{0, "host", "NAME", OPTION_LIST, &record.remote.hosts,
-		 .help = "with --remote: this host; may be repeated (default: all)"},
-		{0, "token-file", "FILE", OPTION_TEXT, &record.remote.token_file,
-		 .help = "with --remote: file with the server's token"},
-		{0, "tenant", "NAME", OPTION_TEXT, &record.remote.tenant,
-		 .help = "with --remote: whose hosts, on a server with tenants"},
+		RECORD_REMOTE_OPTION_ROWS(&record.remote),
 		{0, "env", "NAME=VALUE", OPTION_LIST, &environment,
 		 .help = "a variable in the command's environment; may be repeated"},
 		{0, "chdir", "DIR", OPTION_TEXT, &record.launch.directory, .help = "where the command runs"},
@@ -666,16 +677,5 @@ int cmd_record(int argc, char **argv)
 		return status;
 	if (record.remote.url)
 		return run_remote(&record, cgroups, &usage);
-	bool processes =
-		pids.count || cgroups[TARGET_CGROUP].count || cgroups[TARGET_CONTAINER].count || cgroups[TARGET_UNIT].count;
-	status = check_usage(&record, &usage, all, processes);
-	if (status >= 0)
-		return status;
-	choose_contents(&record);
-	int r = parse_pids(&record, &pids, &err);
-	if (!r)
-		r = parse_cgroups(&record, cgroups, &err);
-	if (!r)
-		r = run_record(&record, &err);
-	return finish(&record, r, &err);
+	return run_here(&record, &pids, cgroups, all, &usage);
 }

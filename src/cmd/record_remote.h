@@ -13,6 +13,21 @@ struct record_remote {
 	const char *token_file, *tenant;
 	struct option_list hosts; /* none = all that ask the server */
 };
+#define RECORD_REMOTE_OPTION_ROWS(remote)                                                                                      \
+	{0,                                                                                                                    \
+	 "remote",                                                                                                             \
+	 "URL",                                                                                                                \
+	 OPTION_TEXT,                                                                                                          \
+	 &(remote)->url,                                                                                                       \
+	 .help = "have the agents of this server record, all at the same\ntime, into one profile (-d: 10 s)"},                 \
+		{0,	      "host",		"NAME",                                                                        \
+		 OPTION_LIST, &(remote)->hosts, .help = "with --remote: this host; may be repeated (default: all)"},           \
+		{0,	      "token-file",	     "FILE",                                                                   \
+		 OPTION_TEXT, &(remote)->token_file, .help = "with --remote: file with the server's token"},                   \
+	{                                                                                                                      \
+		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant,                                                           \
+			.help = "with --remote: whose hosts, on a server with tenants"                                         \
+	}
 /* Checks what the user wants; fills the order. lists: of targets by enum orders_target_kind. -EINVAL. */
 int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret,
 			struct error *err);

@@ -48,7 +48,7 @@ static void reopen(struct world *world, uint64_t bytes_max, int64_t now_ns)
 static int setup(void **state)
 {
 	struct world *world = calloc(1, sizeof(*world));
-	strcpy(world->directory, "/tmp/wick-recordings-XXXXXX");
+	snprintf(world->directory, sizeof(world->directory), "/tmp/wick-recordings-XXXXXX");
 	assert_non_null(mkdtemp(world->directory));
 	reopen(world, 0, NOW);
 	*state = world;
@@ -142,7 +142,7 @@ static void test_course(void **state)
 	assert_int_equal(state_of(world, order.id, "a", NOW + 4), ORDERS_DONE);
 	assert_false(poll_as(world, "a1", "a", NOW + 5, NULL).has_order);
 	report.state = ORDERS_FAILED;
-	strcpy(report.why, "no privileges");
+	snprintf(report.why, sizeof(report.why), "no privileges");
 	poll_as(world, "b1", "b", NOW + 5, &report);
 	struct recording *recording;
 	assert_int_equal(recordings_get(world->recordings, order.id, NOW + 5, &recording, NULL), 0);
