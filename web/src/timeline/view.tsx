@@ -303,7 +303,10 @@ export function TimelineView(props: TimelineProps) {
 		set({ marker: next });
 		show(next);
 	};
-	const clear = () => set({ marker: -1, range: null, threads: [], during: '' });
+	const clear = () => {
+		setFocused(-1);
+		set({ marker: -1, range: null, threads: [], during: '' });
+	};
 	const choose = (thread: number, add: boolean) => {
 		const others = state.threads.filter((i) => i !== thread);
 		const alone = state.threads.length === 1 && state.threads[0] === thread;
