@@ -25,3 +25,5 @@ printf '\n%s threads, %s markers a second, %s s\n' "$threads" "$rate" "$seconds"
 /usr/bin/time -f 'recorder and program: %U s user, %S s system, %M kB' \
 	"$WICK" record -F 1 -o "$work/load.firefox.json" -- "$bin/bench/markers" load "$threads" "$rate" "$seconds" 2>"$work/log" || { cat "$work/log"; exit 1; }
 grep -E 'markers|recorder' "$work/log"
+echo; echo "markers put into the profile of another profiler"
+sh bench/annotate.sh

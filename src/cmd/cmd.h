@@ -30,6 +30,7 @@ int cmd_store(int argc, char **argv);
 int cmd_debuginfo(int argc, char **argv);
 int cmd_open(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_annotate(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_report(int argc, char **argv);
@@ -144,6 +145,14 @@ struct output_options {
 };
 int output_write(const struct profile *profile, const char *path, const char *format, const char *title,
 		 const struct output_options *options, struct error *err); /* options: NULL = none */
+/* The same of whatever `write` puts into the sink. */
+struct format_sink;
+typedef int (*output_part_function)(void *context, struct format_sink *sink, struct error *err);
+int output_write_parts(const char *path, bool compress, output_part_function write, void *context, struct error *err);
+/* "dir/perf.data" and ".firefox.json.gz" to "perf.firefox.json.gz", after the first input; -EINVAL if there is no name in it,
+ * or if that is the name of an input, however written: a name that nobody gave must not cost one. */
+#define OUTPUT_NAME_MAX 4096
+int output_choose_name(const struct operands *inputs, const char *ending, char out[static OUTPUT_NAME_MAX], struct error *err);
 /* html.c: a profile as a page of its own. title: any text. */
 struct buffer;
 int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err);

@@ -13,50 +13,7 @@
 #include "cmd/convert.h"
 #include "cmd/open.h"
 
-#define EXTENSION     ".firefox.json.gz"
-#define NAME_SIZE_MAX 4096
-
-/* Shortens a name by the ending, if it has it and something else. */
-static bool cut(const char *name, size_t *len, const char *ending)
-{
-	size_t size = strlen(ending);
-	bool has = *len > size && memcmp(name + *len - size, ending, size) == 0;
-	*len -= has ? size : 0;
-	return has;
-}
-
-/* "dir/perf.data" -> "perf.firefox.json.gz" */
-static int choose_name(const char *input, char out[static NAME_SIZE_MAX], struct error *err)
-{
-	const char *slash = strrchr(input, '/'), *name = strcmp(input, "-") == 0 ? "profile" : slash ? slash + 1 : input;
-	size_t len = strlen(name);
-	if (!cut(name, &len, ".gz"))
-		cut(name, &len, ".zst");
-	const char *dot = memrchr(name, '.', len);
-	if (!cut(name, &len, ".firefox.json") && dot && dot > name)
-		len = (size_t)(dot - name);
-	int n = snprintf(out, NAME_SIZE_MAX, "%.*s" EXTENSION, (int)len, name);
-	if (len == 0 || n >= NAME_SIZE_MAX)
-		return error_set(err, -EINVAL, "cannot make a file's name of '%.200s'; give -o FILE", input);
-	return 0;
-}
-
-static bool is_same_file(const char *left, const char *right)
-{
-	struct stat a, b;
-	return strcmp(left, right) == 0 ||
-	       (stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
-}
-
-/* A name that nobody gave must not cost one of the inputs, however that is written. */
-static int check_name(const struct operands *inputs, const char *name, struct error *err)
-{
-	for (size_t i = 0; i < inputs->count; i++)
-		if (is_same_file(inputs->items[i], name))
-			return error_set(err, -EINVAL, "%.200s would %s; give -o FILE", inputs->items[i],
-					 i == 0 ? "replace itself" : "be replaced");
-	return 0;
-}
+#define EXTENSION ".firefox.json.gz"
 
 struct import {
 	struct inputs_options inputs;
@@ -84,7 +41,7 @@ int cmd_import(int argc, char **argv)
 {
 	const char *from = NULL, *symbols = NULL;
 	struct import import = {0};
-	char help[FROM_HELP_MAX], name[NAME_SIZE_MAX];
+	char help[FROM_HELP_MAX], name[OUTPUT_NAME_MAX];
 	const struct option_row options[] = {
 		{'o', "output", "FILE", OPTION_TEXT, &import.out,
 		 .help = "where to write, for Firefox Profiler (default: the\ninput's name with " EXTENSION
@@ -116,7 +73,7 @@ int cmd_import(int argc, char **argv)
 	if (!import.opens && (import.open.listen || import.open.browser))
 		return usage_error(&usage, "--listen and --browser are for --open");
 	if (inputs_parse(from, symbols, &import.inputs, &err) || open_check(&import.open, &err) ||
-	    (!import.out && !import.opens && (choose_name(inputs.items[0], name, &err) || check_name(&inputs, name, &err))))
+	    (!import.out && !import.opens && output_choose_name(&inputs, EXTENSION, name, &err)))
 		return usage_error(&usage, "%s", err.message);
 	if (!import.out && !import.opens)
 		import.out = name;

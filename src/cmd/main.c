@@ -14,6 +14,7 @@ static const struct verb verbs[] = {
 	{"record", "profile a command, a process or the machine into a file", cmd_record},
 	{"open", "show a profile in a browser: a page, Firefox Profiler", cmd_open},
 	{"import", "make of others' recordings what Firefox Profiler opens", cmd_import},
+	{"annotate", "put markers into a profile that another profiler made", cmd_annotate},
 	{"query", "ask a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
 	{"diff", "what changed between two files, selections or times", cmd_diff},
 	{"store", "verify, compact, list and delete stored data", cmd_store},

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/io.h"
 #include "base/limits.h"
@@ -131,6 +132,42 @@ static int find_output(const char *path, const char *format, const struct drawin
 			 path, output_extensions(names));
 }
 
+/* Shortens a name by the ending, if it has it and something else. */
+static bool cut(const char *name, size_t *len, const char *ending)
+{
+	size_t size = strlen(ending);
+	bool has = *len > size && memcmp(name + *len - size, ending, size) == 0;
+	*len -= has ? size : 0;
+	return has;
+}
+
+static bool is_same_file(const char *left, const char *right)
+{
+	struct stat a, b;
+	return strcmp(left, right) == 0 ||
+	       (stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+int output_choose_name(const struct operands *inputs, const char *ending, char out[static OUTPUT_NAME_MAX], struct error *err)
+{
+	const char *input = inputs->items[0], *slash = strrchr(input, '/');
+	const char *name = strcmp(input, "-") == 0 ? "profile" : slash ? slash + 1 : input;
+	size_t len = strlen(name);
+	if (!cut(name, &len, ".gz"))
+		cut(name, &len, ".zst");
+	const char *dot = memrchr(name, '.', len);
+	if (!cut(name, &len, ".firefox.json") && dot && dot > name)
+		len = (size_t)(dot - name);
+	int n = snprintf(out, OUTPUT_NAME_MAX, "%.*s%s", (int)len, name, ending);
+	if (len == 0 || n >= OUTPUT_NAME_MAX)
+		return error_set(err, -EINVAL, "cannot make a file's name of '%.200s'; give -o FILE", input);
+	for (size_t i = 0; i < inputs->count; i++)
+		if (is_same_file(inputs->items[i], out))
+			return error_set(err, -EINVAL, "%.200s would %s; give -o FILE", inputs->items[i],
+					 i == 0 ? "replace itself" : "be replaced");
+	return 0;
+}
+
 int output_check(const char *path, const char *format, struct error *err)
 {
 	const struct drawing *drawing;
@@ -179,8 +216,7 @@ static int flush_destination(void *context, struct bytes bytes, struct error *er
 	return put_bytes(context, bytes, false, err);
 }
 
-static int write_in_parts(const struct format *wire, const struct profile *profile, const struct format_options *options,
-			  const char *path, bool compress, struct error *err)
+int output_write_parts(const char *path, bool compress, output_part_function write, void *context, struct error *err)
 {
 	_cleanup_(io_output_freep) struct io_output *file = NULL;
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
@@ -194,11 +230,23 @@ static int write_in_parts(const struct format *wire, const struct profile *profi
 	struct destination to = {.file = file, .gzip = gzip};
 	struct format_sink sink = {.out = &out, .flush = flush_destination, .context = &to};
 	buffer_init(&to.compressed, OUTPUT_BYTES_MAX);
-	r = format_write(wire, profile, options, &sink, err);
+	r = write(context, &sink, err);
 	if (r == 0 && gzip)
 		r = put_bytes(&to, (struct bytes){0}, true, err);
 	buffer_release(&to.compressed);
 	return r < 0 ? r : io_output_finish(file, err);
+}
+
+struct parts {
+	const struct format *wire;
+	const struct profile *profile;
+	const struct format_options *options;
+};
+
+static int write_format(void *context, struct format_sink *sink, struct error *err)
+{
+	const struct parts *parts = context;
+	return format_write(parts->wire, parts->profile, parts->options, sink, err);
 }
 
 int output_write(const struct profile *profile, const char *path, const char *format, const char *title,
@@ -212,8 +260,10 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 	/* pprof on a pipe is compressed, as its own tools write it. */
 	bool compress = text_ends_with(path, ".gz") || (strcmp(path, "-") == 0 && wire && strcmp(wire->name, "pprof") == 0);
 	struct format_options wire_options = {.version = options ? options->version : 0};
-	if (wire && wire->write)
-		return write_in_parts(wire, profile, &wire_options, path, compress, err);
+	if (wire && wire->write) {
+		struct parts parts = {wire, profile, &wire_options};
+		return output_write_parts(path, compress, write_format, &parts, err);
+	}
 	_cleanup_(buffer_release) struct buffer out, compressed;
 	buffer_init(&out, OUTPUT_BYTES_MAX);
 	buffer_init(&compressed, OUTPUT_BYTES_MAX);

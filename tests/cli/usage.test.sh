@@ -7,7 +7,7 @@ expect "no verb is a usage error" 2 '^usage: wick VERB' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown verb is named" 2 "no verb 'recrod'" "$WICK" recrod
-for verb in up server agent record open import query convert report debuginfo doctor; do
+for verb in up server agent record open import annotate query convert report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
@@ -39,6 +39,12 @@ expect "open names a missing file" 1 'does-not-exist.pb.gz.*No such file' "$WICK
 expect "import needs an input" 2 'no input file' "$WICK" import
 expect "import shows only with --open" 2 'are for --open' "$WICK" import x.pb --browser page
 expect "import replaces no input" 2 'would replace itself' "$WICK" import x.firefox.json.gz
+expect "annotate needs a profile" 2 'no profile' "$WICK" annotate
+expect "annotate needs markers" 2 'give --markers FILE' "$WICK" annotate x.json
+expect "annotate takes one profile" 2 'one profile at a time' "$WICK" annotate x.json y.json
+expect "annotate names a bad offset" 2 "no number of nanoseconds" "$WICK" annotate x.json --markers y.json --offset 1s
+expect "annotate names a bad clock" 2 "none of auto, monotonic, wall" "$WICK" annotate x.json --markers y.json --clock sun
+expect "annotate names a missing file" 1 'does-not-exist.json.*No such file' "$WICK" annotate x.json --markers does-not-exist.json -o "$work/x.json"
 expect "doctor has a table made in the sandbox" 0 '^ok +symbol tables +made in a sandbox; [1-9][0-9]{3,} functions' sh -c '"$0" doctor || true' "$WICK"
 expect "server refuses to listen openly" 1 'refusing to listen on 0.0.0.0' "$WICK" server --data "$work/d" --listen 0.0.0.0:0
 expect "a malformed duration is named" 2 "tomorrow|--keep" "$WICK" record -d tomorrow -a
