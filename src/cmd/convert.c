@@ -79,7 +79,7 @@ int read_profile_file(const char *path, const struct format *format, struct prof
 	return read_file(&(struct inputs_options){.format = format}, path, ret, err);
 }
 
-int input_read(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err)
+int inputs_read_file(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err)
 {
 	return read_file(options, path, ret, err);
 }

@@ -51,7 +51,7 @@ const char *inputs_from_help(char out[static FROM_HELP_MAX]);
 /* --from and --symbols; NULL = the defaults. -EINVAL. */
 int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err);
 /* One profile file as the options say, but for the sample type; "-" is standard input. */
-int input_read(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err);
+int inputs_read_file(const struct inputs_options *options, const char *path, struct profile **ret, struct error *err);
 /* One profile of all files, of which there is at least one; with names, as the options say. */
 int inputs_read(const struct operands *inputs, const struct inputs_options *options, struct profile **ret, struct error *err);
 

@@ -298,7 +298,7 @@ static int read_input(const void *context, const char *name, struct profile **re
 						 : ask_server(name, ret, err);
 	const struct inputs_options how = {
 		.format = o.format ? format_by_name(o.format) : NULL, .during = o.during, .spans = o.spans};
-	return input_read(&how, name, ret, err);
+	return inputs_read_file(&how, name, ret, err);
 }
 
 static int read_inputs(char *const *names, size_t count, struct profile **ret, struct error *err)

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <setjmp.h>
 
@@ -233,7 +234,8 @@ static void test_labels(void **state)
 			for (size_t k = first; k < count; k++) {
 				const char *name =
 					profile_string(world.profile, marker_at(world.profile, spans[k].marker)->name);
-				strcat(strcat(path, k > first ? " > " : ""), name);
+				size_t used = strlen(path);
+				snprintf(path + used, sizeof(path) - used, "%s%s", k > first ? " > " : "", name);
 				if (k + 1 == count)
 					assert_string_equal(label, name);
 			}
