@@ -38,8 +38,9 @@
 #include "profile/align_int.h"
 #include "profile/hosts.h"
 
-#define STEPS_MAX      (32u * 1024 * 1024) /* facts looked at while easing: some tenths of a second */
-#define EASE_MARGIN_NS 2.0		   /* lines are rounded to nanoseconds afterwards */
+#define STEPS_CONTRADICTING 64			/* times as many where facts contradict each other (clock_fit.h) */
+#define STEPS_MAX	    (32u * 1024 * 1024) /* facts looked at while easing, and while choosing: some tenths of a second */
+#define EASE_MARGIN_NS	    2.0			/* lines are rounded to nanoseconds afterwards */
 
 struct fact {
 	uint32_t from, to; /* hosts */
@@ -47,7 +48,7 @@ struct fact {
 };
 
 struct clock {
-	bool is_placed;
+	bool is_placed, is_stale;      /* is_stale: a neighbour was placed since it was fitted */
 	int64_t from_ns, to_ns;	       /* its times; from > to = it has none */
 	size_t fact_first, fact_count; /* in by_host */
 	struct clock_line line;	       /* chosen */
@@ -70,6 +71,7 @@ struct aligning {
 	uint32_t *by_host; /* facts, by host; each is there twice */
 	struct clock_fact *scratch[2];
 	uint32_t *host_of_set;
+	size_t steps; /* facts that fits have looked at */
 };
 
 static void aligning_release(struct aligning *aligning)
@@ -332,6 +334,7 @@ static void fit_clock(struct aligning *aligning, uint32_t host)
 		clock->tight = clock_fit(aligning->scratch[0], count, &options);
 	}
 	clock->is_bound_by_fit = has_bound;
+	clock->is_stale = false;
 	clock->exchanges = count;
 }
 
@@ -360,41 +363,54 @@ static bool share_reference(const struct clock *a, const struct clock *b)
 	return a->fit.reference && (a->fit.reference == b->fit.reference || a->fit.reference == b->fit.name);
 }
 
-/* Whether what is known of `host` changes when `other` is placed. */
-static bool concerns(const struct aligning *aligning, uint32_t host, uint32_t other)
+/* What is known of these changes now that `host` is placed. */
+static void mark_stale(struct aligning *aligning, uint32_t host)
 {
-	const struct clock *clock = &aligning->clocks[host];
-	if (share_reference(clock, &aligning->clocks[other]) || share_reference(&aligning->clocks[other], clock))
-		return true;
-	for (size_t i = 0; i < clock->fact_count; i++) {
-		const struct fact *fact = &aligning->facts[aligning->by_host[clock->fact_first + i]];
-		if (fact->from == other || fact->to == other)
-			return true;
+	const struct clock *placed = &aligning->clocks[host];
+	for (size_t i = 0; i < placed->fact_count; i++) {
+		const struct fact *fact = &aligning->facts[aligning->by_host[placed->fact_first + i]];
+		aligning->clocks[fact->from == host ? fact->to : fact->from].is_stale = true;
 	}
-	return false;
+	for (uint32_t i = 1; i < aligning->count; i++)
+		aligning->clocks[i].is_stale |=
+			share_reference(&aligning->clocks[i], placed) || share_reference(placed, &aligning->clocks[i]);
+}
+
+/* What each would be if it were next: as long as that is not too much work, for with many hosts that all talk to each other it
+ * is the number of hosts times that of facts. */
+static void refresh(struct aligning *aligning)
+{
+	for (uint32_t i = 1; i < aligning->count; i++) {
+		struct clock *clock = &aligning->clocks[i];
+		if (clock->is_placed || !clock->is_stale || aligning->steps > STEPS_MAX)
+			continue;
+		fit_clock(aligning, i);
+		aligning->steps += 1 + clock->fact_count * (clock->tight.slack_ns > 0 ? STEPS_CONTRADICTING : 1);
+	}
 }
 
 static void place_all(struct aligning *aligning)
 {
-	struct clock *first = &aligning->clocks[aligning->reference];
 	uint32_t placed = aligning->reference;
-	first->is_placed = true;
+	aligning->clocks[placed].is_placed = true;
 	for (uint32_t i = 1; i < aligning->count; i++)
 		if (i != placed)
 			fit_clock(aligning, i);
 	for (size_t more = 2; more < aligning->count; more++) {
 		uint32_t best = 0;
+		mark_stale(aligning, placed);
+		refresh(aligning);
 		for (uint32_t i = 1; i < aligning->count; i++)
 			if (!aligning->clocks[i].is_placed &&
 			    (!best || is_better(&aligning->clocks[i], &aligning->clocks[best])))
 				best = i;
 		struct clock *clock = &aligning->clocks[best];
+		if (clock->is_stale)
+			fit_clock(aligning, best);
 		clock->is_placed = true;
 		clock->line = clock->tight.line;
 		clock->lacks_ns = clock->tight.slack_ns;
-		for (uint32_t i = 1; i < aligning->count; i++)
-			if (!aligning->clocks[i].is_placed && concerns(aligning, i, best))
-				fit_clock(aligning, i);
+		placed = best;
 	}
 }
 
@@ -651,6 +667,8 @@ int profile_align(struct profile *profile, const struct profile_align_options *o
 	struct profile_align_result result = {0};
 	_cleanup_(aligning_release) struct aligning aligning = {.profile = profile};
 	options = options ? options : &none;
+	if (ret)
+		*ret = result;
 	int r = find_hosts_of_samples(&aligning, err);
 	if (r < 0 || !profile->markers)
 		return r;

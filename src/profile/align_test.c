@@ -414,9 +414,10 @@ static void test_moves_all(void **state)
 static void test_few(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	struct profile_align_result result;
+	struct profile_align_result result = {.exchanges = 7};
 	assert_int_equal(profile_new(&profile, NULL), 0);
 	assert_int_equal(profile_align(profile, NULL, &result, NULL), 0);
+	assert_int_equal(result.exchanges, 0);
 	struct profile_label label = {.key = test_string(profile, "host.name"), .value = test_string(profile, "beta")};
 	struct profile_sample sample = {.time_ns = 5};
 	assert_int_equal(profile_add_sample_type(profile, test_string(profile, "cpu"), test_string(profile, "count"), NULL), 0);
