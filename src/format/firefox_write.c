@@ -828,14 +828,19 @@ static uint64_t place_key(uint32_t host, int64_t pid, int64_t tid)
 	return hash64(parts, sizeof(parts));
 }
 
-/* The place of the first thread of each host, pid and tid. */
+#define ANY_THREAD INT64_MIN
+
+/* The place of the first thread of each host, pid and tid, and of the first of each host and pid. */
 static int find_places(const struct writer *writer, struct map64 *places)
 {
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < writer->threads.count; i++) {
 		const struct sample_thread *thread = &writer->threads.items[i];
+		uint64_t key = place_key(thread->host, thread->pid, ANY_THREAD), there;
 		if (thread->has_pid && thread->has_tid && !thread->reuse)
 			r = map64_put(places, place_key(thread->host, thread->pid, thread->tid), i);
+		if (r == 0 && thread->has_pid && !map64_get(places, key, &there))
+			r = map64_put(places, key, i);
 	}
 	return r;
 }
@@ -848,6 +853,13 @@ static uint32_t host_of_counter(const struct writer *writer, const struct profil
 	return writer->threads.has_hosts ? markers->hosts[host].name : 0;
 }
 
+/* Viewers fail on counters of processes that are not there. */
+static bool has_process(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
+{
+	uint64_t place;
+	return map64_get(places, place_key(host_of_counter(writer, counter), counter->pid, ANY_THREAD), &place);
+}
+
 /* Of a thread its own place, of a process that of its main thread, or of the first there is. */
 static size_t place_of_counter(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
 {
@@ -855,7 +867,8 @@ static size_t place_of_counter(const struct writer *writer, const struct map64 *
 	uint64_t place = 0;
 	if (!map64_get(places,
 		       place_key(host_of_counter(writer, counter), counter->pid, counter->thread ? of->tid : counter->pid),
-		       &place))
+		       &place) &&
+	    !map64_get(places, place_key(host_of_counter(writer, counter), counter->pid, ANY_THREAD), &place))
 		return 0;
 	/* Those who had its tid after it stand behind it; a file may say that there were many. */
 	for (size_t i = (size_t)place; counter->thread && i < writer->threads.count && i - place < REUSES_MAX; i++) {
@@ -881,6 +894,8 @@ static void put_counters(struct writer *writer)
 	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
 		const struct profile_counter *counter = &markers->counters[i];
 		char pid[TEXT_NUMBER_MAX];
+		if (!has_process(writer, &places, counter))
+			continue;
 		snprintf(pid, sizeof(pid), "%lld", (long long)counter->pid);
 		firefox_put_counter(&writer->markers, i, id_of(writer, host_of_counter(writer, counter), pid),
 				    place_of_counter(writer, &places, counter), writer->version, &writer->json);

@@ -18,81 +18,36 @@
 #include "codec/compress.h"
 #include "format/format.h"
 #include "profile/align.h"
-#include "profile/markers.h"
-#include "profile/merge.h"
+#include "profile/hosts.h"
 #include "server/api_recordings.h"
 
 #define PROFILE_BYTES_DEFAULT (128 * MIB)
 #define ANSWER_BYTES_MAX      (1 * GIB)
-#define HOST_KEY	      "host.name"
 #define HOSTS_NAMED	      4
 
 /* ---- the host of a profile ---- */
 
-/* How its agent's clock stood to the server's. */
-static int fill_host(struct profile *profile, const struct recording_host *of, struct profile_host *ret, struct error *err)
-{
-	int r = profile_add_cstring(profile, of->name, &ret->name, err);
-	if (r < 0 || !of->clock.reference[0])
-		return r;
-	r = profile_add_cstring(profile, of->clock.reference, &ret->reference, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "pings", &ret->method, err);
-	ret->at_ns = of->clock.at_ns;
-	ret->offset_ns = of->clock.offset_ns;
-	ret->skew = of->clock.skew;
-	ret->bound_ns = of->clock.bound_ns;
-	return r;
-}
-
-/* Samples say it with a label. */
-static int label_samples(struct profile *profile, uint32_t name, struct error *err)
-{
-	struct profile_label label = {.value = name};
-	const struct profile_label_set *old = &profile->label_sets[profile->resource_labels];
-	bool is_there = false;
-	int r = profile_add_cstring(profile, HOST_KEY, &label.key, err);
-	for (size_t i = 0; r == 0 && i < profile->label_count; i++)
-		if (profile->labels[i].key == label.key)
-			profile->labels[i] = label;
-	for (uint32_t i = 0; r == 0 && i < old->count; i++)
-		is_there |= profile->labels[old->first + i].key == label.key;
-	if (r < 0 || is_there)
-		return r;
-	struct profile_label *labels = mem_alloc_array(old->count + 1, sizeof(*labels));
-	if (!labels)
-		return error_nomem(err);
-	for (uint32_t i = 0; i < old->count; i++)
-		labels[i] = profile->labels[old->first + i];
-	labels[old->count] = label;
-	r = profile_add_label_set(profile, labels, (size_t)old->count + 1, &profile->resource_labels, err);
-	mem_free(labels);
-	return r;
-}
-
-/* Everything in the profile is of this host, whatever the host called itself. Tables are changed behind the back of what finds
- * equal entries in them, so nothing may be added to this profile any more. */
+/* Everything in the profile is of this host, whatever the host called itself; its agent told how its clock stood to the
+ * server's. */
 static int name_host(struct profile *profile, const struct recording_host *of, struct error *err)
 {
-	struct profile_host host = {.bound_ns = -1};
+	struct profile_host host = {.at_ns = of->clock.at_ns,
+				    .offset_ns = of->clock.offset_ns,
+				    .skew = of->clock.skew,
+				    .bound_ns = of->clock.bound_ns};
 	uint32_t id;
-	int r = fill_host(profile, of, &host, err);
-	if (r == 0)
-		r = label_samples(profile, host.name, err);
-	if (r == 0)
-		r = profile_add_host(profile, &host, &id, err);
-	if (r < 0)
+	int r = profile_complete_hosts(profile, of->name, err);
+	if (r < 0 || profile_host_count(profile) != 1)
 		return r;
-	struct profile_markers *markers = profile->markers;
-	markers->hosts[id] = host;
-	for (size_t i = 1; i < markers->thread_count; i++)
-		markers->threads[i].host = id;
-	for (size_t i = 1; i < markers->counter_count; i++)
-		markers->counters[i].host = id;
-	for (size_t i = 1; i < markers->host_count; i++)
-		if (i != id) /* its own name for itself */
-			markers->hosts[i].name = host.name;
-	return 0;
+	r = profile_rename_host(profile, 1, of->name, err);
+	if (r < 0 || !of->clock.reference[0])
+		return r;
+	r = profile_add_cstring(profile, of->name, &host.name, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, of->clock.reference, &host.reference, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "pings", &host.method, err);
+	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
 }
 
 /* ---- merging ---- */
@@ -115,7 +70,7 @@ static int add_host(struct recordings *recordings, const char *id, const struct 
 	if (r == 0)
 		r = name_host(profile, host, err);
 	if (r == 0)
-		r = profile_merge(to, profile, false, err);
+		r = profile_merge_hosts(to, profile, err);
 	return r == -EBADMSG || r == -EINVAL ? error_prefix(err, -EBADMSG, "host %s", host->name) : r;
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// remote.mjs WHAT ...: looks at recordings of several hosts, on the server and in files. Prints what is wrong.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { cli, withProfile } from "../profiler.mjs";
+
+const [, , what, ...rest] = process.argv;
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+async function get(url, tokenFile, path) {
+	const answer = await fetch(url + path, { headers: { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}` } });
+	assert.equal(answer.status, 200, `${path}: ${await answer.clone().text()}`);
+	return answer.json();
+}
+// Waits until the question has an answer that is true.
+async function eventually(question) {
+	for (let i = 0; i < 600; i++) {
+		const answer = await question();
+		if (answer) return answer;
+		await sleep(100);
+	}
+	assert.fail("it never came");
+}
+// The threads of a host in a file: pids are "HOST:PID" where there are several hosts.
+function threadsOf(path, host) {
+	const profile = JSON.parse(readFileSync(path));
+	return profile.threads.filter((thread) => String(thread.pid).startsWith(`${host}:`)).map((thread) => ({ ...thread, start: profile.meta.startTime }));
+}
+// When a thread ran, in ms of its own profile.
+function times(thread) {
+	const { time, timeDeltas } = thread.samples;
+	if (time) return time;
+	let at = 0;
+	return timeDeltas.map((delta) => (at += delta));
+}
+
+if (what === "asking") {
+	const [url, token, count] = rest;
+	await eventually(async () => {
+		const { agents } = await get(url, token, "/api/v1/agents");
+		return agents.length === Number(count) && agents.every((agent) => agent.clock);
+	});
+} else if (what === "state" || what === "gone") {
+	const [url, token, host, state] = rest;
+	if (what === "gone") {
+		await eventually(async () => (await get(url, token, "/api/v1/agents")).agents.every((agent) => agent.host !== host || agent.recording === ""));
+		assert.ok((await get(url, token, "/api/v1/recordings")).recordings.every((recording) => recording.state === "over"));
+	} else {
+		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === state)));
+	}
+} else if (what === "hosts") {
+	const [path, ...hosts] = rest;
+	await withProfile(path, () => {
+		const threads = JSON.parse(cli("thread", "list", "--json", "--limit", "0")).threads;
+		for (const host of hosts) assert.ok(threads.some((thread) => String(thread.pid).startsWith(`${host}:`)), `${host}: ${JSON.stringify(threads.slice(0, 5))}`);
+		assert.ok(JSON.parse(cli("profile", "info", "--json")).threadCount >= 2 * hosts.length || threads.length >= 2 * hosts.length);
+	});
+	const { meta } = JSON.parse(readFileSync(path));
+	assert.match(JSON.stringify(meta.extra), /pings/);
+} else if (what === "together") {
+	const [path, name, ...hosts] = rest;
+	const spans = hosts.map((host) => {
+		const all = threadsOf(path, host).filter((thread) => `${thread.name} ${thread.processName}`.includes(name)).flatMap(times);
+		assert.ok(all.length > 20, `${host}: ${all.length} samples of ${name}`);
+		return { host, from: all.reduce((a, b) => Math.min(a, b)), to: all.reduce((a, b) => Math.max(a, b)) };
+	});
+	// Each host saw the same process begin, within some samples and what a busy machine delays.
+	for (const span of spans) assert.ok(Math.abs(span.from - spans[0].from) < 100 && Math.abs(span.to - spans[0].to) < 100, JSON.stringify(spans));
+} else {
+	assert.fail(`unknown: ${what}`);
+}

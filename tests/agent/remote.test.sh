@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Recordings of several hosts: agents with host names of their own, one of which has a clock that is 5 s ahead and one no root's
+# privileges but those of the systemd unit, make one profile; failures are named; servers may be killed.
+. tests/lib.inc
+can_sample || { skip "remote recordings" "$no_sampling"; finish; }
+unshare --uts true 2>/dev/null || { skip "remote recordings" "no namespaces of host names"; finish; }
+case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
+[ -x "$bin/programs/workload" ] && [ -x "$bin/programs/marks" ] || make -s programs client
+umask 077
+echo secret-of-the-tests >"$work/token"
+umask 022
+judge() { node tests/agent/remote.mjs "$@"; }
+remote() { "$WICK" record --remote "$url" --token-file "$work/token" "$@"; }
+
+# Sets url; on the port that it had before, if there was one.
+serve() { # PORT
+	"$WICK" server --data "$work/data" --listen "127.0.0.1:$1" --token-file "$work/token" 2>"$work/server.log" &
+	server_pid=$!
+	pids="$pids $server_pid"
+	wait_url "$work/server.log" "$server_pid"
+}
+# NAME COMMAND...: an agent on a host of that name; the command runs it.
+agent() {
+	agent_name=$1
+	shift
+	unshare --uts sh -c 'hostname "$0" && exec "$@"' "$agent_name" "$@" 2>"$work/$agent_name.log" &
+	pids="$pids $!"
+}
+asking() { judge asking "$url" "$work/token" "$1"; }
+
+serve 0
+port=${url##*:}
+ours="$WICK agent --server $url --token-file $work/token --no-debuginfo-upload --spool off"
+agent alpha $ours
+ahead=
+if command -v faketime >/dev/null 2>&1; then
+	ahead=beta
+	agent beta env DONT_FAKE_MONOTONIC=1 faketime -f +5s $ours
+else
+	skip "a host whose clock is 5 s ahead" "no faketime"
+	agent beta $ours
+fi
+agent delta $ours --no-remote-record
+capabilities=+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore
+cp "$work/token" "$work/token.nobody"
+chown 65534 "$work/token.nobody"
+agent unit setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$capabilities" --ambient-caps "$capabilities" --no-new-privs \
+	$ours --token-file "$work/token.nobody"
+check "agents ask the server" asking 4
+
+"$bin/programs/marks" spin 20000 >/dev/null 2>&1 &
+pids="$pids $!"
+(sleep 11; exec "$bin/programs/workload" 1) >/dev/null 2>&1 &
+expect "three hosts of five are recorded, and the others named" 0 'of 3 of 5 hosts' \
+	remote --host alpha --host beta --host unit --host delta --host nobody -d 5 -F 199 -o "$work/all.firefox.json"
+printf '%s\n' "$expect_output" >"$work/said"
+check "an agent may refuse" grep -q 'host delta: failed: .*--no-remote-record' "$work/said"
+check "a host that is not there is named" grep -q 'host nobody: silent: no agent' "$work/said"
+[ -s "$work/all.firefox.json" ] || { cat "$work"/*.log; finish; }
+check "Firefox Profiler sees the hosts, side by side" judge hosts "$work/all.firefox.json" alpha beta unit
+check "what ran on all of them ran at one time" judge together "$work/all.firefox.json" workload alpha beta unit
+[ -z "$ahead" ] || check "a clock that is ahead is known to be" grep -qE 'host beta: its clock was (5|4\.99[0-9]*|5\.00[0-9]*) s ahead' "$work/said"
+expect "the same host can be asked again, in any format" 0 'of 1 of 1 hosts' remote --host alpha -d 1 -o "$work/alpha.svg"
+check "and it is written" grep -q '<svg' "$work/alpha.svg"
+expect "what nobody makes is not written" 1 'no host made a recording' remote --host nobody -d 1 -o "$work/none.pb.gz"
+expect "a wrong token is told" 1 'a token is needed' "$WICK" record --remote "$url" -d 1 -o "$work/none.pb.gz"
+expect "--remote and a command are for different things" 2 'wick record' remote -- true
+
+# Ctrl-C
+remote --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log" &
+recorder=$!
+check "a recording is made" judge state "$url" "$work/token" alpha recording
+kill -INT $recorder
+wait $recorder
+check "Ctrl-C cancels it" grep -q 'cancelled' "$work/cancel.log"
+check "on the host too" judge gone "$url" "$work/token" alpha
+[ ! -e "$work/none.firefox.json" ] && pass "nothing is written then" || fail "nothing is written then"
+
+# The server goes away while hosts record, and comes back.
+remote --host alpha --host unit -d 2 -o "$work/after.firefox.json" 2>"$work/after.log" &
+recorder=$!
+check "two hosts record" judge state "$url" "$work/token" alpha recording
+kill -9 $server_pid
+wait $server_pid 2>/dev/null
+sleep 4
+serve "$port"
+wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
+	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
+check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
+leftover=$(ls -d "${TMPDIR:-/tmp}"/wick-order-* 2>/dev/null | head -n 3)
+[ -z "$leftover" ] && pass "nothing is left behind" || fail "nothing is left behind" "$leftover"
+finish
