@@ -322,6 +322,7 @@ static void add_markers(struct profile *profile, uint32_t of, uint32_t other)
 						.phase = (enum profile_marker_phase)phase,
 						.flow = phase == 1 ? 0xfedcba9876543210ull : 0,
 						.flow_ends = phase == 1,
+						.of_process = phase == 1,
 						.start_ns = phase == 3 ? 0 : START_NS + 1000001 * phase,
 						.end_ns = phase & 1 ? START_NS + 5000007 : 0};
 		assert_int_equal(profile_add_marker(profile, &marker, values, NULL), 0);
@@ -357,7 +358,7 @@ static void check_markers(const struct profile *got, const struct profile *want)
 				y = &b->markers[k];
 		assert_int_equal(x->start_ns, y->start_ns);
 		assert_int_equal(x->end_ns, y->end_ns);
-		assert_true(x->flow == y->flow && x->flow_ends == y->flow_ends);
+		assert_true(x->flow == y->flow && x->flow_ends == y->flow_ends && x->of_process == y->of_process);
 		assert_string_equal(profile_string(got, x->name), "the step");
 		assert_string_equal(profile_string(got, a->categories[x->category].name),
 				    profile_string(want, b->categories[y->category].name));

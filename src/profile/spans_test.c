@@ -227,6 +227,7 @@ static void test_labels(void **state)
 		assert_int_equal(profile_label_spans(world.profile, NULL), 0);
 		for (size_t i = 0; i < SAMPLES; i++) {
 			char path[MARKERS * 10] = "";
+			size_t used = 0;
 			size_t count = spans_of(&world, &world.samples[i], spans);
 			const char *label = profile_label_value(world.profile, world.profile->samples[i].labels, "span"),
 				   *full = profile_label_value(world.profile, world.profile->samples[i].labels, "span.path");
@@ -234,8 +235,8 @@ static void test_labels(void **state)
 			for (size_t k = first; k < count; k++) {
 				const char *name =
 					profile_string(world.profile, marker_at(world.profile, spans[k].marker)->name);
-				size_t used = strlen(path);
-				snprintf(path + used, sizeof(path) - used, "%s%s", k > first ? " > " : "", name);
+				used += (size_t)snprintf(path + used, sizeof(path) - used, "%s%s", k > first ? " > " : "",
+							 name);
 				if (k + 1 == count)
 					assert_string_equal(label, name);
 			}
