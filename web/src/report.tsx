@@ -16,7 +16,7 @@ import { ThemeToggle } from './theme_toggle';
 import type { Timeline } from './timeline/data';
 import { isNarrowed, narrowFlame, pickSamples, type Narrowed } from './timeline/narrow';
 import { buildSpans, innermost, layRows, type Spans } from './timeline/spans';
-import { useFragmentState, type TimeState } from './timeline/state';
+import { fitTimeState, useFragmentState, type TimeState } from './timeline/state';
 import { TimelineView } from './timeline/view';
 
 function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): Profile {
@@ -54,7 +54,8 @@ function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, 
 function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 	const theme = useTheme();
 	const narrow = useMedia('(max-width: 1100px)');
-	const [state, set, time, setTime] = useFragmentState();
+	const [state, set, wish, setTime] = useFragmentState();
+	const time = useMemo(() => fitTimeState(wish, t), [wish, t]);
 	const index = data.types[time.type] ? time.type : data.shown;
 	const spans = useMemo(() => t && buildSpans(t), [t]);
 	const rows = useMemo(() => t && spans && layRows(t, spans), [t, spans]);

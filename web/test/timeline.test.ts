@@ -9,7 +9,7 @@ import { axisStep, placeTracks } from '../src/timeline/canvas';
 import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/timeline/data';
 import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
-import { formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';
+import { fitTimeState, formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';
 import { findMarkers, sortMarkers } from '../src/timeline/table';
 import { extentOf, fieldsLine, formatMoment } from '../src/timeline/text';
 
@@ -373,6 +373,10 @@ test('the state survives the URL, and nonsense does not', () => {
 	assert.deepEqual(parseTimeState('#' + formatTimeState(state)), state);
 	assert.equal(formatTimeState(TIME_DEFAULTS), '');
 	assert.deepEqual(parseTimeState('#t=9-5&threads=a.b&marker=-1&type=x&msort=y&group=z'), TIME_DEFAULTS);
+	const small = { length: 6, markerCount: 3, threads: [1, 2] };
+	assert.deepEqual(fitTimeState(state, small), { ...state, threads: [0], marker: -1 });
+	assert.deepEqual(fitTimeState({ ...state, range: [6, 7] }, small).range, null);
+	assert.equal(fitTimeState(state, { length: 10, markerCount: 9, threads: Array(18) }).threads, state.threads);
 });
 
 test('moments and lines of the axis', () => {

@@ -58,6 +58,22 @@ function parseRange(text: string): Range | null {
 	return range && range[0] < range[1] ? range : null;
 }
 
+/** Without what the time line of another file had: a link may be opened with a newer one. */
+export function fitTimeState(state: TimeState, t: { length: number; markerCount: number; threads: unknown[] } | null): TimeState {
+	if (!t) return state;
+	const threads = state.threads.filter((i) => i < t.threads.length);
+	const within = (range: Range | null) => (range && range[0] < t.length ? range : null);
+	const marker = state.marker < t.markerCount ? state.marker : -1;
+	// Lists stay the same ones as long as nothing has to go, for what is made of them is kept by that.
+	return {
+		...state,
+		threads: threads.length < state.threads.length ? threads : state.threads,
+		range: within(state.range),
+		view: within(state.view),
+		marker,
+	};
+}
+
 const parsePlace = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : -1);
 
 export function parseTimeState(hash: string): TimeState {

@@ -3,8 +3,9 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../format';
 import { useMedia, useSize } from '../hooks';
-import { CloseIcon, FoldIcon, ResetIcon } from '../icons';
+import { CloseIcon, FoldIcon, KeyboardIcon, ResetIcon } from '../icons';
 import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
+import { Popover } from '../popover';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
 import { ROWS_MAX, type Rows, type Spans } from './spans';
@@ -135,7 +136,7 @@ function Chip({ label, value, testId, onClear }: { label: string; value: string;
 }
 
 function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'>) {
-	const names = state.threads.map((i) => t.threads[i]?.name ?? '').filter((name) => name !== '');
+	const names = state.threads.map((i) => t.threads[i].name);
 	return (
 		<div class="tl-chosen" role="status" aria-live="polite">
 			{names.length > 0 && (
@@ -187,6 +188,35 @@ function Losses({ t }: { t: Timeline }) {
 	);
 }
 
+const KEYS: [string, string][] = [
+	['drag', 'a stretch of time'],
+	['wheel', 'zoom, over the axis or with Ctrl'],
+	['+ − 0', 'zoom in, out, to the whole time'],
+	['[ ]', 'move'],
+	['← →', 'to the marker before, behind'],
+	['↑ ↓', 'to another thread'],
+	['Enter', 'samples during the marker'],
+	['z f m', 'zoom to it, follow its flow, menu'],
+	['Esc', 'all threads, all the time'],
+];
+
+const Keys = () => (
+	<Popover label="Keys of the time line" button={<KeyboardIcon />} buttonClass="button icon-only" testId="tl-keys">
+		{() => (
+			<dl class="facts keys">
+				{KEYS.map(([key, what]) => (
+					<div key={key}>
+						<dt>
+							<kbd>{key}</kbd>
+						</dt>
+						<dd>{what}</dd>
+					</div>
+				))}
+			</dl>
+		)}
+	</Popover>
+);
+
 // ---- the part --------------------
 
 export function TimelineView(props: TimelineProps) {
@@ -219,8 +249,8 @@ export function TimelineView(props: TimelineProps) {
 	const contentHeight = tracks.length > 0 ? tracks[tracks.length - 1].y + tracks[tracks.length - 1].height : 0;
 	const sums = useMemo(() => sumsOf(t.types[type].values), [t, type]);
 	const during = useMemo(() => (state.during === '' ? -1 : t.strings.indexOf(state.during)), [t, state.during]);
-	const inView: Range = state.view && state.view[0] < t.length ? state.view : [0, t.length];
-	const marker = state.marker < t.markerCount ? state.marker : -1;
+	const inView: Range = state.view ?? [0, t.length];
+	const { marker } = state;
 
 	useLayoutEffect(() => {
 		view.current = new TimeCanvas(canvas.current!, axis.current!, scroller.current!);
@@ -459,6 +489,7 @@ export function TimelineView(props: TimelineProps) {
 				>
 					Markers
 				</button>
+				{!narrow && <Keys />}
 			</div>
 			<Losses t={t} />
 			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
