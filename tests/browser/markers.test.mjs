@@ -179,6 +179,12 @@ test('samples during every span of a name, as wick report says', async () => {
 	assert.match(report, new RegExp(`^\\s+${during}\\s+100%\\s+100%\\s+${during}\\s+100%\\s+spin_merge`, 'm'));
 	await page.click(`${id('chip-during')} .chip-x`);
 });
+test('samples during all spans of a category', async () => {
+	await page.mouse.click(...middle(await rect('parse', 1)), { button: 'right' });
+	await page.click(id('menu-category'));
+	await shows(amount(count((s) => inSpan('step')(s) || inSpan('parse')(s))));
+	await page.click(`${id('chip-during')} .chip-x`);
+});
 test('by span, the root is split by the innermost one, as wick report says', async () => {
 	await page.selectOption(id('group-by'), 'span');
 	await page.waitForFunction(() => document.querySelector('[data-testid="table"]').textContent.includes('(no span)'));

@@ -14,7 +14,7 @@ import './style.css';
 import { startTheme, useTheme } from './theme';
 import { ThemeToggle } from './theme_toggle';
 import type { Timeline } from './timeline/data';
-import { isNarrowed, narrowFlame, pickSamples, type Narrowed } from './timeline/narrow';
+import { isCalled, isNarrowed, narrowFlame, pickSamples, type Narrowed } from './timeline/narrow';
 import { buildSpans, innermost, layRows, type Spans } from './timeline/spans';
 import { fitTimeState, useFragmentState, type TimeState } from './timeline/state';
 import { TimelineView } from './timeline/view';
@@ -39,8 +39,8 @@ function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, 
 	const { threads, range, during, bySpan } = state;
 	const inDuring = useMemo(() => {
 		if (!t || !spans || during === '') return null;
-		const name = t.strings.map((text) => text === during);
-		return innermost(t, spans, (span) => name[t.name[spans.marker[span]]]);
+		const wanted = isCalled(t, during);
+		return innermost(t, spans, (span) => wanted(spans.marker[span]));
 	}, [t, spans, during]);
 	const inAny = useMemo(() => (t && spans && bySpan ? innermost(t, spans, null) : null), [t, spans, bySpan]);
 	return useMemo(() => {

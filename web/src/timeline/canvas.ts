@@ -41,7 +41,7 @@ export interface Scene {
 	marker: number;
 	hovered: number; // marker
 	focused: number;
-	during: number; // name of the spans that are asked for, -1 = none
+	asked: ((marker: number) => boolean) | null; // spans whose samples are asked for
 	dark: boolean;
 }
 
@@ -333,7 +333,7 @@ export class TimeCanvas {
 
 	private drawRow(row: Uint32Array, y: number): void {
 		const { scene, context, fitter } = this;
-		const { t, spans, hovered, marker, focused, during } = scene!;
+		const { t, spans, hovered, marker, focused } = scene!;
 		const [from, to] = scene!.view;
 		const pixel = (to - from) / this.width;
 		let i = this.firstSpan(row, from);
@@ -343,7 +343,7 @@ export class TimeCanvas {
 			const a = Math.max(-2, this.xOf(spans.start[span]));
 			const b = Math.min(this.width + 2, this.xOf(spans.end[span]));
 			const w = Math.max(1, b - a > 3 ? b - a - 0.75 : b - a);
-			const asked = during >= 0 && t.name[m] === during;
+			const asked = scene!.asked !== null && scene!.asked(m);
 			const color = this.categories[t.category[m]];
 			context.fillStyle = w < 3 || asked ? color.strong : color.fill;
 			context.fillRect(a, y, w, ROW - 2);

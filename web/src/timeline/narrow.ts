@@ -11,11 +11,18 @@ import type { Spans } from './spans';
 export interface Narrowing {
 	threads: number[]; // none = all
 	range: [number, number] | null; // ns since the start
-	during: string; // '' = whatever went on
+	during: string; // name or category of spans; '' = whatever went on
 	bySpan: boolean;
 }
 
 export const isNarrowed = (n: Narrowing): boolean => n.threads.length > 0 || n.range !== null || n.during !== '';
+
+/** Whether a marker, or its category, has a name. */
+export function isCalled(t: Timeline, name: string): (marker: number) => boolean {
+	const names = t.strings.map((text) => text === name);
+	const categories = t.categories.map((category) => category.name === name);
+	return (marker) => names[t.name[marker]] || categories[t.category[marker]];
+}
 
 /** 1 for each sample that is wanted. inSpan: of `during`. */
 export function pickSamples(t: Timeline, narrowing: Narrowing, inSpan: Int32Array | null): Uint8Array {

@@ -8,6 +8,7 @@ import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
 import { Popover } from '../popover';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
+import { isCalled } from './narrow';
 import { ROWS_MAX, type Rows, type Spans } from './spans';
 import type { Range, SetTime, TimeState } from './state';
 import { MarkerTable } from './table';
@@ -248,7 +249,7 @@ export function TimelineView(props: TimelineProps) {
 	);
 	const contentHeight = tracks.length > 0 ? tracks[tracks.length - 1].y + tracks[tracks.length - 1].height : 0;
 	const sums = useMemo(() => sumsOf(t.types[type].values), [t, type]);
-	const during = useMemo(() => (state.during === '' ? -1 : t.strings.indexOf(state.during)), [t, state.during]);
+	const asked = useMemo(() => (state.during === '' ? null : isCalled(t, state.during)), [t, state.during]);
 	const inView: Range = state.view ?? [0, t.length];
 	const { marker } = state;
 
@@ -275,7 +276,7 @@ export function TimelineView(props: TimelineProps) {
 			marker,
 			hovered: hover?.hit.marker ?? -1,
 			focused,
-			during,
+			asked,
 			dark,
 		});
 	});
@@ -346,6 +347,8 @@ export function TimelineView(props: TimelineProps) {
 	const items = (m: number): MenuItem[] => {
 		const name = t.strings[t.name[m]];
 		const [from, to] = extentOf(t, spans, m);
+		const category = t.categories[t.category[m]]?.name ?? '';
+		const during = (wanted: string) => set({ during: wanted, range: null, threads: [], marker: -1 });
 		const list: MenuItem[] = [];
 		if (!isInstant(t, m)) {
 			list.push(
@@ -353,8 +356,11 @@ export function TimelineView(props: TimelineProps) {
 				{
 					title: `Samples during every “${displayName(name, 40)}”`,
 					testId: 'menu-during',
-					run: () => set({ during: name, range: null, threads: [], marker: -1 }),
+					run: () => during(name),
 				},
+				...(category === '' || category === name
+					? []
+					: [{ title: `Samples during all of “${displayName(category, 40)}”`, testId: 'menu-category', run: () => during(category) }]),
 				{ title: 'Zoom to this span', key: 'z', testId: 'menu-zoom', run: () => look([from - (to - from) * 0.05, to + (to - from) * 0.05], 'push') },
 			);
 		}
