@@ -216,7 +216,7 @@ static int replace(struct splice *splice)
 /* The table of the profile, or of a thread: what of ours is in it, and room for the others behind. */
 static void begin_strings(struct splice *splice, size_t first, size_t count, size_t string_count)
 {
-	const struct known_string *known = splice->base->known + first;
+	const struct known_string *known = count ? splice->base->known + first : NULL;
 	for (size_t i = 0; i < splice->annotate->strings.count; i++)
 		splice->numbers[i] = ANNOTATE_NONE;
 	for (size_t i = 0; i < count; i++)
@@ -239,9 +239,10 @@ static void number_strings_of(struct splice *splice, const struct annotate_threa
 		if (marker->phase == ANNOTATE_LEFT_OUT)
 			continue;
 		number_string(splice, marker->name);
-		const uint8_t *at = annotate->data.data ? annotate->data.data + marker->data_at : NULL,
-			      *end = at + marker->data_len;
-		while (marker->data_len && (at = memchr(at, ANNOTATE_STRING_MARK, (size_t)(end - at)))) {
+		if (!marker->data_len)
+			continue;
+		const uint8_t *at = annotate->data.data + marker->data_at, *end = at + marker->data_len;
+		while ((at = memchr(at, ANNOTATE_STRING_MARK, (size_t)(end - at)))) {
 			uint32_t id;
 			memcpy(&id, at + 1, sizeof(id));
 			number_string(splice, id);
