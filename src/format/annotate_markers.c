@@ -574,19 +574,18 @@ static int read_thread(struct reader *reader)
 			return r;
 		r = 0;
 	}
+	if (r < 0)
+		return r;
 	/* 0 stands for whatever was before the file. */
 	if (thread.start_ns <= 0)
 		thread.start_ns = ANNOTATE_UNKNOWN;
 	check_markers(annotate, &thread);
-	if (r == 0 &&
-	    array_reserve(&reader->thread_ids, &reader->thread_capacity, reader->thread_count + 1, ANNOTATE_THREADS_MAX) < 0)
-		return error_set(reader->err, -E2BIG, "there are more than %u threads", ANNOTATE_THREADS_MAX);
-	if (r == 0 &&
+	if (array_reserve(&reader->thread_ids, &reader->thread_capacity, reader->thread_count + 1, ANNOTATE_THREADS_MAX) < 0 ||
 	    array_reserve(&annotate->threads, &annotate->thread_capacity, annotate->thread_count + 1, ANNOTATE_THREADS_MAX) < 0)
 		return error_set(reader->err, -E2BIG, "there are more than %u threads", ANNOTATE_THREADS_MAX);
 	reader->thread_ids[reader->thread_count++] = (uint32_t)annotate->thread_count;
 	annotate->threads[annotate->thread_count++] = thread;
-	return r;
+	return 0;
 }
 
 static int read_counter(struct reader *reader)
