@@ -152,6 +152,9 @@ static int read_meta(struct firefox_reader *reader, struct error *err)
 	reader->profile->time_ns = llround(reader->start_ms) * NS_PER_MS;
 	if (!json_node_integer(own(reader, "durationNs"), &reader->profile->duration_ns) || reader->profile->duration_ns < 0)
 		reader->profile->duration_ns = 0;
+	const struct json_node *monotonic = json_node_get(reader->meta, "startTimeAsClockMonotonicNanosecondsSinceBoot");
+	if (!json_node_integer(monotonic, &reader->profile->monotonic_ns) || reader->profile->monotonic_ns < 0)
+		reader->profile->monotonic_ns = 0;
 	int r = read_categories(reader, err);
 	if (r == 0)
 		r = read_period(reader, err);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/time.h"
 #include "profile/profile_int.h"
 
 /* ---- headers ---- */
@@ -110,6 +111,23 @@ static int unite_comments(struct profile *to, const struct profile *from, struct
 	return 0;
 }
 
+/* Two machines, or two starts of one, have no such clock in common. */
+static void combine_monotonic(struct profile *to, const struct profile *from)
+{
+	bool has_to = to->time_ns != 0, has_from = from->time_ns != 0;
+	int64_t first = has_to ? to->time_ns - to->monotonic_ns : 0, second = has_from ? from->time_ns - from->monotonic_ns : 0,
+		apart;
+	if (!has_from)
+		return;
+	if (!has_to)
+		to->monotonic_ns = from->monotonic_ns;
+	else if (!to->monotonic_ns || !from->monotonic_ns || __builtin_sub_overflow(first, second, &apart) ||
+		 apart > NS_PER_S || apart < -NS_PER_S)
+		to->monotonic_ns = 0;
+	else if (from->time_ns < to->time_ns)
+		to->monotonic_ns = from->monotonic_ns;
+}
+
 static int combine_headers(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err)
 {
 	int r = 0;
@@ -123,6 +141,7 @@ static int combine_headers(struct profile *to, const struct profile *from, struc
 		return r;
 	if (from->period > to->period)
 		to->period = from->period;
+	combine_monotonic(to, from);
 	if (from->time_ns != 0 && (to->time_ns == 0 || from->time_ns < to->time_ns))
 		to->time_ns = from->time_ns;
 	if (__builtin_add_overflow(to->duration_ns, from->duration_ns, &to->duration_ns))

@@ -139,6 +139,30 @@ static struct profile *cpu_profile(const char *type, const char *unit)
 	return profile;
 }
 
+/* Of one machine the earlier start's stays; of two there is none. */
+static void test_monotonic(void **state)
+{
+	static const struct {
+		int64_t a_ns, a_monotonic_ns, b_ns, b_monotonic_ns, want_ns;
+	} cases[] = {
+		{5000000000, 700, 4000000000, 0, 0},
+		{5000000000, 2000000700, 4000000000, 1000000600, 1000000600},
+		{4000000000, 1000000600, 5000000000, 2000000700, 1000000600},
+		{5000000000, 2000000700, 4000000000, 9000000000, 0},
+		{5000000000, 700, 0, 0, 700},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		_cleanup_(profile_freep) struct profile *a = cpu_profile("cpu", "ns"), *b = cpu_profile("cpu", "ns"),
+							*to = NULL;
+		a->time_ns = cases[i].a_ns;
+		a->monotonic_ns = cases[i].a_monotonic_ns;
+		b->time_ns = cases[i].b_ns;
+		b->monotonic_ns = cases[i].b_monotonic_ns;
+		to = merge_of((const struct profile *const[]){a, b}, 2, true);
+		assert_int_equal(to->monotonic_ns, cases[i].want_ns);
+	}
+}
+
 static void test_headers(void **state)
 {
 	_cleanup_(profile_freep) struct profile *a = cpu_profile("cpu", "ns"), *b = cpu_profile("cpu", "ns"), *to = NULL;
@@ -473,6 +497,7 @@ int main(void)
 		cmocka_unit_test(test_twice_is_double),
 		cmocka_unit_test(test_into_any_profile),
 		cmocka_unit_test(test_headers),
+		cmocka_unit_test(test_monotonic),
 		cmocka_unit_test(test_refuses_other_types),
 		cmocka_unit_test(test_identity_of_locations),
 		cmocka_unit_test(test_resource_labels),

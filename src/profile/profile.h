@@ -130,6 +130,7 @@ struct profile {
 	struct profile_value_type period_type;
 	int64_t period;
 	int64_t time_ns, duration_ns; /* start of the collection, and its length; 0 = unknown */
+	int64_t monotonic_ns;	      /* CLOCK_MONOTONIC of the one machine that it is of at time_ns; 0 = unknown */
 	uint32_t *comments;
 	size_t comment_count;
 	uint32_t drop_frames, keep_frames, default_sample_type, doc_url; /* strings */
