@@ -34,8 +34,10 @@ static bool take_number(const uint8_t **at, const uint8_t *end, int64_t *ret)
 
 static int add_line(struct annotate *annotate, struct bytes line, uint32_t schema, struct error *err)
 {
-	const uint8_t *at = line.data, *end = line.data + line.len;
 	struct annotate_marker marker = {.schema = schema, .phase = 1};
+	if (line.len == 0)
+		return 0;
+	const uint8_t *at = line.data, *end = line.data + line.len;
 	while (end > at && (end[-1] == '\r' || end[-1] == ' '))
 		end--;
 	if (at == end)
