@@ -359,6 +359,13 @@ static const char *record_title(const struct record *record)
 	return record->command.count ? record->command.items[0] : "wick record";
 }
 
+/* Both clocks at one time, so that the file says when it began by the one that other profilers go by, too. */
+static void tell_monotonic(struct profile *profile)
+{
+	if (profile->time_ns > 0 && profile->monotonic_ns == 0)
+		profile->monotonic_ns = profile->time_ns - (time_now_ns() - time_monotonic_ns());
+}
+
 static int write_profile(struct record *record, struct error *err)
 {
 	if (record->profile->sample_count == 0 && profile_marker_count(record->profile) == 0)
@@ -370,12 +377,75 @@ static int write_profile(struct record *record, struct error *err)
 					  : "");
 	while (record->pending_count)
 		read_symbols(record);
+	tell_monotonic(record->profile);
 	int r = symbolizer_resolve(record->symbolizer, record->profile, 1, NULL, NULL, err);
 	if (!r)
 		r = add_losses(record, err);
 	if (!r)
 		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
 	return r;
+}
+
+static bool goes_on(struct record *record)
+{
+	int64_t end_ns = record->started_ns + record->duration_ns;
+	if (signals_interrupted() || (record->duration_ns && time_monotonic_ns() >= end_ns))
+		return false;
+	if (record->launch.pid)
+		return !launch_has_ended(&record->launch);
+	return !(record->pids.count || record->cgroups.count) || targets_live(record);
+}
+
+static void wake(void *context)
+{
+	(void)context;
+}
+
+/* Until it is over. The collecting goes on in a thread of its own. */
+static void wait_for_end(struct record *record)
+{
+	while (goes_on(record))
+		time_sleep_ns(20 * NS_PER_MS);
+	record->ended_ns = time_monotonic_ns();
+	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
+		kill(record->launch.pid, SIGTERM);
+}
+
+/* --markers-only: for another profiler's samples. It needs no kernel side, hence no privileges. */
+static int run_markers(struct record *record, struct error *err)
+{
+	int r = profile_new(&record->profile, err);
+	if (r < 0)
+		return r;
+	record_markers_open(&record->markers, !record->pids.count && !record->cgroups.count && !record->command.count);
+	r = find_targets(record, err);
+	if (r < 0)
+		return r;
+	signals_install(wake, record, record->command.count != 0);
+	record->started_ns = time_monotonic_ns();
+	int64_t time_ns = time_now_ns();
+	record_markers_start(&record->markers, record->pids.items, record->pids.count);
+	if (!record->markers.marks)
+		return error_set(err, -EIO, "there is nothing to record without markers");
+	if (record->command.count && (r = launch_go(&record->launch, err)))
+		return r;
+	wait_for_end(record);
+	r = record_markers_stop(&record->markers, &record->profile, err);
+	if (r == 0 && profile_marker_count(record->profile) == 0)
+		return error_set(err, -ENODATA, "no markers were made%s; nothing was written",
+				 record->markers.stats.processes ? "" : ": no process has libwickmark");
+	if (r < 0)
+		return r;
+	record->profile->time_ns = time_ns;
+	record->profile->duration_ns = record->ended_ns - record->started_ns;
+	tell_monotonic(record->profile);
+	r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
+	if (r < 0)
+		return r;
+	fprintf(stderr, "wick record: markers of %.1f s, written to %s\n",
+		(double)(record->ended_ns - record->started_ns) / NS_PER_S, record->output);
+	record_markers_report(&record->markers, record->output, record->format);
+	return 0;
 }
 
 /* Gives back what sampling took first: a profile may be looked at for hours. */
@@ -411,6 +481,10 @@ static void wait_until(int64_t at_ns)
 
 static int run_record(struct record *record, struct error *err)
 {
+	if (record->markers.only) {
+		int done = run_markers(record, err);
+		return done == 0 && record->opens ? open_recording(record, err) : done;
+	}
 	int r = open_all(record, err);
 	if (r)
 		return r;
@@ -541,6 +615,12 @@ static int check_usage(const struct record *record, const struct usage *usage, b
 		return usage_error(usage, "--wall is of a command or of processes (-p), and without --off-cpu");
 	if (!record->opens && (record->open.listen || record->open.browser))
 		return usage_error(usage, "--listen and --browser are for --open");
+	if (record->markers.only && (record->markers.off || record->agent.wall || record->agent.off_cpu_chance))
+		return usage_error(usage, "--markers-only samples nothing: it is without --no-markers, --wall and --off-cpu");
+	if (record->markers.only && !(output_holds(record->output, record->format) & FORMAT_HOLDS_MARKERS))
+		return usage_error(usage,
+				   "--markers-only: '%s' is of a format that has no place for markers; end it in .firefox.json",
+				   record->output);
 	return -1;
 }
 
@@ -640,6 +720,8 @@ int cmd_record(int argc, char **argv)
 		BROWSER_OPTION_ROW(&record.open.browser),
 		{0, "no-markers", NULL, OPTION_FLAG, &record.markers.off,
 		 .help = "without the markers that programs make with libwickmark"},
+		{0, "markers-only", NULL, OPTION_FLAG, &record.markers.only,
+		 .help = "nothing but them, for wick annotate; needs no privileges\nfor processes of your own"},
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids,
 		 .help = "this process, its children and what they fork; may be\nrepeated, as may the next three"},

@@ -7,7 +7,8 @@
 #include "agent/marks.h"
 
 struct record_markers {
-	bool off; /* --no-markers */
+	bool off;  /* --no-markers */
+	bool only; /* --markers-only: nothing is sampled */
 	struct marks *marks;
 	struct marks_stats stats;
 };
