@@ -42,6 +42,7 @@
 #define ACCEPT_NS     (NS_PER_S / 5) /* of one round of handing over; who comes later waits for the next */
 #define ACCEPT_END_NS (5 * NS_PER_S) /* of the last one */
 #define BACKLOG	      4096
+#define GONE_MAX      256u
 #define FULL_ENOUGH   (WICKMARK_RECORDS / 8)
 
 struct process {
@@ -51,11 +52,18 @@ struct process {
 	bool seen, followed, was_counted; /* was_counted: as one whose file cannot be had */
 };
 
+struct inode {
+	dev_t device;
+	ino_t inode;
+};
+
 struct marks {
 	struct marks_clock clock;
 	struct marks_output output;
 	struct marks_file **files;
 	size_t file_count, file_capacity;
+	struct inode gone[GONE_MAX]; /* the last files that were let go */
+	size_t gone_count;
 	struct process *processes;
 	size_t process_count, process_capacity;
 	struct map64 by_pid; /* pid -> place in processes */
@@ -121,6 +129,11 @@ const char *marks_recorder_name(const struct marks *marks)
 	return marks->name;
 }
 
+void marks_limit(struct marks *marks, size_t max)
+{
+	marks->output.max = max;
+}
+
 int marks_follow(struct marks *marks, pid_t pid, struct error *err)
 {
 	if (marks->root_count == ROOTS_MAX)
@@ -170,6 +183,15 @@ static struct marks_file *find_file(struct marks *marks, const struct stat *stat
 	return NULL;
 }
 
+/* A process may be found, end and be let go before its announcement is looked at. */
+static bool was_let_go(const struct marks *marks, const struct stat *stat)
+{
+	for (size_t i = 0; i < GONE_MAX; i++)
+		if (marks->gone[i].inode == stat->st_ino && marks->gone[i].device == stat->st_dev)
+			return true;
+	return false;
+}
+
 static uint64_t lease_until(void)
 {
 	return (uint64_t)(time_monotonic_ns() + LEASE_NS);
@@ -191,7 +213,7 @@ static int take_file(struct marks *marks, int fd, pid_t pid, bool announced, str
 	struct stat stat;
 	struct marks_file *file;
 	struct error why = {0};
-	if (fstat(fd, &stat) < 0 || find_file(marks, &stat)) {
+	if (fstat(fd, &stat) < 0 || find_file(marks, &stat) || was_let_go(marks, &stat)) {
 		io_close(fd);
 		return 0;
 	}
@@ -389,6 +411,7 @@ static int visit_all(struct marks *marks, bool *ret_busy, struct error *err)
 		*ret_busy |= file->fill > FULL_ENOUGH;
 		if (r == 0 && over) {
 			r = marks_file_finish(file, err);
+			marks->gone[marks->gone_count++ % GONE_MAX] = (struct inode){file->device, file->inode};
 			marks_file_free(file);
 			marks->files[i] = marks->files[--marks->file_count];
 		} else {

@@ -22,10 +22,14 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "profile/profile.h"
 
-/* Markers and rows of counters that one profile keeps, of all processes together; further ones are counted. */
+/* Markers and rows of counters that one profile keeps, of all processes together, unless marks_limit() says otherwise. If there
+ * are more they are thinned out, evenly over the time (marks_thin.c), and those that go are counted. */
 #define MARKS_MAX 8000000u
+/* Their values, too, as many as a table of a profile may have. */
+#define MARKS_VALUES_MAX LIMIT_PROFILE_ENTITIES
 /* Processes that have the library, at a time. */
 #define MARKS_FILES_MAX 4096u
 
@@ -33,7 +37,7 @@ struct marks_stats {
 	uint64_t markers, rows;
 	uint64_t processes; /* that had the library */
 	uint64_t lost;	    /* that the programs had no room for, as they say */
-	uint64_t left_out;  /* beyond MARKS_MAX */
+	uint64_t left_out;  /* beyond what is kept */
 	uint64_t malformed; /* records that made no sense */
 	uint64_t refused;   /* files: of another version, damaged, or too many */
 	uint64_t busy;	    /* processes whose markers another recorder takes */
@@ -46,6 +50,8 @@ int marks_new(bool all, struct marks **ret, struct error *err);
  * had. */
 #define MARKS_ENVIRONMENT "WICKMARK_RECORDER"
 const char *marks_recorder_name(const struct marks *marks);
+/* Before marks_start(). max: at least 1. A marker takes 64 B in memory and 16 for each value. */
+void marks_limit(struct marks *marks, size_t max);
 /* Before marks_start(). -E2BIG beyond 1024. */
 int marks_follow(struct marks *marks, pid_t pid, struct error *err);
 int marks_start(struct marks *marks, struct error *err);

@@ -50,7 +50,7 @@ static struct wickmark_thread *threads_of(const struct marks_file *file)
 
 int marks_output_init(struct marks_output *output, struct marks_clock *clock, struct error *err)
 {
-	*output = (struct marks_output){.clock = clock, .max = MARKS_MAX};
+	*output = (struct marks_output){.clock = clock, .max = MARKS_MAX, .values_max = MARKS_VALUES_MAX};
 	output->copy = mem_alloc_array(WICKMARK_RECORDS, sizeof(*output->copy));
 	if (!output->copy)
 		return error_nomem(err);
@@ -72,30 +72,35 @@ int marks_output_renew(struct marks_output *output, struct profile **ret, struct
 	*ret = output->profile;
 	output->profile = next;
 	output->lost_schema = output->lost_category = 0;
+	output->thin = (struct marks_thin){0};
 	return 0;
 }
 
 static bool is_full(const struct marks_output *output)
 {
 	const struct profile_markers *markers = output->profile->markers;
-	return markers && markers->marker_count + markers->row_count >= output->max;
+	return markers && (markers->marker_count + markers->row_count >= output->max ||
+			   markers->value_count + WICKMARK_FIELD_COUNT > output->values_max);
 }
 
-static bool has_room(struct marks_output *output)
+/* Whether there is a place for one more; one is made if need be. */
+static int make_room(struct marks_output *output, bool *ret, struct error *err)
 {
-	if (!is_full(output))
-		return true;
-	output->stats.left_out++;
-	return false;
+	int r = is_full(output) && !output->thin.is_stuck ? marks_thin(output, err) : 0;
+	*ret = !is_full(output);
+	return r;
 }
 
 static int add_marker(struct marks_output *output, const struct profile_marker *marker,
 		      const struct profile_marker_value *values, struct error *err)
 {
-	if (!has_room(output))
-		return 0;
-	output->stats.markers++;
-	return profile_add_marker(output->profile, marker, values, err);
+	bool has_room;
+	int r = make_room(output, &has_room, err);
+	if (r < 0)
+		return r;
+	output->stats.markers += has_room;
+	output->stats.left_out += !has_room;
+	return has_room ? profile_add_marker(output->profile, marker, values, err) : 0;
 }
 
 /* ---- opening ---- */
@@ -142,6 +147,8 @@ int marks_file_open(struct marks_output *output, int fd, pid_t pid, struct marks
 		return error_nomem(err);
 	}
 	file->output = output;
+	file->next = output->files;
+	output->files = file;
 	file->fd = fd;
 	file->pid = pid;
 	map64_init_guarded(&file->strings);
@@ -164,6 +171,10 @@ struct marks_file *marks_file_free(struct marks_file *file)
 {
 	if (!file)
 		return NULL;
+	struct marks_file **link = &file->output->files;
+	while (*link != file)
+		link = &(*link)->next;
+	*link = file->next;
 	if (file->header)
 		munmap(file->header, WICKMARK_AT_RINGS);
 	io_close(file->fd);
@@ -414,6 +425,30 @@ static int64_t within(const struct marks_clock *clock, int64_t ns)
 	return ns < clock->begin_ns ? clock->begin_ns : ns > clock->end_ns ? clock->end_ns : ns;
 }
 
+static int keep_row(struct marks_file *file, struct marks_site *site, int64_t ns, double value, struct error *err)
+{
+	struct marks_output *output = file->output;
+	bool has_room;
+	int r = make_room(output, &has_room, err);
+	output->stats.left_out += !has_room;
+	if (r < 0 || !has_room)
+		return r;
+	if (!site->counter) {
+		struct profile_counter counter = {.name = site->name,
+						  .category = site->counter_category,
+						  .unit = site->unit,
+						  .color = site->color,
+						  .kind = site->what == WICKMARK_IS_EVENTS ? PROFILE_COUNTER_EVENTS
+											   : PROFILE_COUNTER_LEVEL,
+						  .pid = file->pid};
+		r = profile_add_counter(output->profile, &counter, &site->counter, err);
+		if (r < 0)
+			return r;
+	}
+	output->stats.rows++;
+	return profile_add_counter_row(output->profile, site->counter, ns, value, err);
+}
+
 static int add_row(struct marks_file *file, struct marks_site *site, int64_t ns, uint64_t raw, struct error *err)
 {
 	struct marks_output *output = file->output;
@@ -423,22 +458,20 @@ static int add_row(struct marks_file *file, struct marks_site *site, int64_t ns,
 		output->stats.malformed++;
 		return 0;
 	}
-	if (!has_room(output))
+	if (site->what == WICKMARK_IS_EVENTS)
+		value += site->row_carry;
+	if (++site->rows_seen & ((1ull << output->thin.shifts[MARKS_CLASS_ROWS]) - 1)) {
+		site->row_carry = value;
+		output->stats.left_out++;
 		return 0;
-	if (!site->counter) {
-		struct profile_counter counter = {.name = site->name,
-						  .category = site->counter_category,
-						  .unit = site->unit,
-						  .color = site->color,
-						  .kind = site->what == WICKMARK_IS_EVENTS ? PROFILE_COUNTER_EVENTS
-											   : PROFILE_COUNTER_LEVEL,
-						  .pid = file->pid};
-		int r = profile_add_counter(output->profile, &counter, &site->counter, err);
-		if (r < 0)
-			return r;
 	}
-	output->stats.rows++;
-	return profile_add_counter_row(output->profile, site->counter, ns, value, err);
+	site->row_carry = 0;
+	return keep_row(file, site, ns, value, err);
+}
+
+static uint64_t key_of_async(const struct wickmark_record *record)
+{
+	return hash64_mix(record->number ^ hash64_mix(record->site));
 }
 
 /* Both ends of an asynchronous span as one marker, in the place of the one that came first. */
@@ -469,7 +502,7 @@ static int take_end(struct marks_file *file, const struct wickmark_record *recor
 		    const struct profile_marker_value *values, struct error *err)
 {
 	struct profile_markers *markers = file->output->profile->markers;
-	uint64_t key = hash64_mix(record->number ^ hash64_mix(record->site)), other;
+	uint64_t key = key_of_async(record), other;
 	bool is_begin = marker->phase == PROFILE_MARKER_START;
 	if (map64_get(&file->asyncs, key, &other) && other < markers->marker_count) {
 		struct profile_marker *have = &markers->markers[other];
@@ -481,9 +514,9 @@ static int take_end(struct marks_file *file, const struct wickmark_record *recor
 		}
 	}
 	size_t next = profile_marker_count(file->output->profile);
-	if (!has_room(file->output))
-		return 0;
-	return map64_put(&file->asyncs, key, next) < 0 ? error_nomem(err) : add_marker(file->output, marker, values, err);
+	if (!is_full(file->output) && map64_put(&file->asyncs, key, next) < 0)
+		return error_nomem(err);
+	return add_marker(file->output, marker, values, err);
 }
 
 /* Times of the kinds; false if the marker lies outside the recording. */
@@ -552,7 +585,15 @@ static int take_record(struct marks_file *file, const struct marks_thread *threa
 		r = find_string(file, raw.name, &marker.name, err);
 	if (r == 0)
 		r = convert_values(file, site, &raw, values, err);
-	if (r == 0 && (marker.phase == PROFILE_MARKER_START || marker.phase == PROFILE_MARKER_END))
+	bool is_async = marker.phase == PROFILE_MARKER_START || marker.phase == PROFILE_MARKER_END, has_room;
+	if (r == 0 && !marks_thin_keeps(&output->thin, marks_class(&marker), is_async ? key_of_async(record) : marker.flow)) {
+		output->stats.left_out++;
+		return taken;
+	}
+	/* Before a place of a marker is remembered, which may change when room is made. */
+	if (r == 0)
+		r = make_room(output, &has_room, err);
+	if (r == 0 && is_async)
 		r = take_end(file, record, &marker, values, err);
 	else if (r == 0)
 		r = add_marker(output, &marker, values, err);
@@ -590,7 +631,7 @@ static int tell_lost(struct marks_file *file, uint32_t thread, uint64_t count, s
 	struct profile_marker_value value = {.kind = PROFILE_VALUE_NUMBER, .number = (int64_t)(count & INT64_MAX)};
 	if (__builtin_add_overflow(output->stats.lost, count, &output->stats.lost))
 		output->stats.lost = UINT64_MAX;
-	if (!has_room(output))
+	if (is_full(output)) /* the count is in stats.lost; this is none of the program's markers */
 		return 0;
 	snprintf(text, sizeof(text), "lost %llu", (unsigned long long)count);
 	int r = profile_add_cstring(profile, text, &marker.name, err);
@@ -609,9 +650,7 @@ static int tell_lost(struct marks_file *file, uint32_t thread, uint64_t count, s
 	}
 	marker.schema = output->lost_schema;
 	marker.category = output->lost_category;
-	if (r < 0 || is_full(output)) /* the count is in stats.lost; this is none of the program's markers */
-		return r;
-	return profile_add_marker(profile, &marker, &value, err);
+	return r < 0 ? r : profile_add_marker(profile, &marker, &value, err);
 }
 
 static int take_ring(struct marks_file *file, uint32_t slot, struct marks_thread *thread, uint64_t head, struct error *err)
@@ -762,6 +801,12 @@ int marks_file_finish(struct marks_file *file, struct error *err)
 	const struct wickmark_long *longs = (const struct wickmark_long *)((char *)file->header + WICKMARK_AT_LONGS);
 	uint32_t count = ACQUIRE(&file->header->long_count);
 	int r = 0;
+	for (size_t i = 0; r == 0 && i < file->site_count; i++)
+		if (file->sites[i].what == WICKMARK_IS_EVENTS && file->sites[i].row_carry != 0) {
+			r = keep_row(file, &file->sites[i], file->output->clock->end_ns, file->sites[i].row_carry, err);
+			file->sites[i].row_carry = 0;
+			file->output->stats.left_out--; /* they were counted */
+		}
 	for (uint32_t i = 0; r == 0 && i < count && i < WICKMARK_LONGS; i++) {
 		struct wickmark_long span;
 		uint64_t start = ACQUIRE(&longs[i].start);

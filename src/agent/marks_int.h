@@ -34,6 +34,24 @@ void marks_clock_renew(struct marks_clock *clock);
 /* Any ticks, of any clock of enum wickmark_clock; not cut to the recording. */
 int64_t marks_clock_wall_ns(const struct marks_clock *clock, uint32_t kind, uint64_t ticks);
 
+/* ---- marks_thin.c ---- */
+
+/* Markers that are alike: those that last as many bits of nanoseconds, and these. */
+enum { MARKS_CLASS_FLOW = 65, MARKS_CLASS_ASYNC, MARKS_CLASS_ROWS, MARKS_CLASSES };
+struct marks_thin {
+	uint8_t shifts[MARKS_CLASSES]; /* one of 2^shift is kept */
+	uint64_t seen[MARKS_CLASSES];
+	uint64_t drawn; /* numbers that were used up */
+	bool is_stuck;	/* no more can be done */
+};
+struct marks_output;
+unsigned marks_class(const struct profile_marker *marker);
+/* Whether one that comes now is kept. key: of MARKS_CLASS_FLOW the flow, of _ASYNC what both ends have in common. Not for rows.
+ */
+bool marks_thin_keeps(struct marks_thin *thin, unsigned class, uint64_t key);
+/* Makes room for a quarter of the markers and rows, and counts what goes. -ENOMEM. */
+int marks_thin(struct marks_output *output, struct error *err);
+
 /* ---- marks_file.c ---- */
 
 /* What all files add to. */
@@ -41,7 +59,9 @@ struct marks_output {
 	struct profile *profile;
 	struct marks_clock *clock;
 	struct marks_stats stats;
-	size_t max; /* MARKS_MAX; tests lower it */
+	size_t max, values_max; /* MARKS_MAX, MARKS_VALUES_MAX; tests lower them */
+	struct marks_thin thin;
+	struct marks_file *files; /* all that there are */
 	uint32_t lost_schema, lost_category;
 	struct wickmark_record *copy; /* WICKMARK_RECORDS */
 };
@@ -54,7 +74,9 @@ struct marks_site {
 	bool known;
 	uint32_t schema, category, name, field_count, what, counter_category, unit, color;
 	uint8_t formats[WICKMARK_FIELD_COUNT];
-	uint32_t counter; /* of the profile, 0 = not yet */
+	uint32_t counter;   /* of the profile, 0 = not yet */
+	uint64_t rows_seen; /* of which one in 2^shift is kept */
+	double row_carry;   /* events of rows that were not, for the next one */
 };
 struct marks_thread {
 	uint32_t generation, id; /* id: of the profile's threads; 0 = not yet */
@@ -64,6 +86,7 @@ struct marks_thread {
 };
 struct marks_file {
 	struct marks_output *output;
+	struct marks_file *next; /* of output->files */
 	int fd;
 	pid_t pid; /* as we see it */
 	dev_t device;
@@ -92,7 +115,7 @@ bool marks_file_is_of(const struct marks_file *file, pid_t pid);
 int marks_file_renew(struct marks_file *file, const struct profile *old, struct error *err);
 /* Takes what the rings hold. -ENOMEM, -E2BIG of the profile. */
 int marks_file_drain(struct marks_file *file, struct error *err);
-/* Spans that are still under way, from the last taking up to now. After a drain. */
+/* Spans that are still under way, and events that are not yet in a row, from the last taking up to now. After a drain. */
 int marks_file_finish(struct marks_file *file, struct error *err);
 /* Prolongs the lease; false if another recorder has it. */
 bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns);

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,6 +403,7 @@ static void test_full(void **state)
 		{.time = now_ns, .number = 8, .site = 1, .kind = WICKMARK_KIND_ASYNC_END},
 	};
 	output.max = 1;
+	output.thin.is_stuck = true; /* no room can be made */
 	struct marks_file *file = open_ring(&output, records, sizeof(records) / sizeof(records[0]));
 	assert_int_equal(marks_file_drain(file, NULL), 0);
 	assert_int_equal(output.stats.markers, 1);
@@ -461,6 +463,154 @@ static void test_time(void **state)
 	marks_file_free(file);
 	marks_output_release(&output);
 	marks_clock_release(&clock);
+}
+
+/* ---- more than there is room for ---- */
+
+#define THIN_ROUNDS   40
+#define THIN_INSTANTS 1000
+#define THIN_SPANS    200 /* of a millisecond */
+#define THIN_FLOWS    100 /* from one round to the next */
+#define THIN_ASYNCS   100 /* likewise */
+#define THIN_EVENTS   100
+#define THIN_RECORDS  (THIN_INSTANTS + THIN_SPANS + 2 * THIN_FLOWS + 2 * THIN_FLOWS + 2 * THIN_ASYNCS + THIN_EVENTS + 1)
+
+/* One of each kind after the other, and one long span; *ret_count records. A flow takes two, for its number. */
+static void make_round(uint64_t round, uint64_t begin_ns, struct wickmark_record *out, size_t *ret_count)
+{
+	size_t n = 0;
+	uint64_t at = begin_ns + round * NS_PER_S;
+	for (uint64_t i = 0; i < THIN_INSTANTS; i++) {
+		out[n++] = (struct wickmark_record){.time = at + i, .site = 1, .kind = WICKMARK_KIND_INSTANT};
+		if (i < THIN_SPANS)
+			out[n++] = (struct wickmark_record){
+				.time = at + i, .number = NS_PER_MS, .site = 2, .kind = WICKMARK_KIND_SPAN};
+		if (i < THIN_EVENTS) {
+			double one = 1;
+			out[n] = (struct wickmark_record){
+				.time = at + i, .site = 3, .kind = WICKMARK_KIND_COUNTER, .value_count = 1};
+			memcpy(&out[n++].value, &one, sizeof(one));
+		}
+		for (int end = 0; end < 2 && i < THIN_ASYNCS; end++)
+			out[n++] = (struct wickmark_record){.time = at + i,
+							    .number = (round + !end) * THIN_ASYNCS + i,
+							    .site = 4,
+							    .kind = end ? WICKMARK_KIND_ASYNC_END : WICKMARK_KIND_ASYNC_BEGIN};
+		for (int end = 0; end < 2 && i < THIN_FLOWS; end++) {
+			out[n++] = (struct wickmark_record){.time = at + i,
+							    .site = 5,
+							    .kind = WICKMARK_KIND_INSTANT,
+							    .flags = WICKMARK_HAS_FLOW | (end ? WICKMARK_FLOW_ENDS : 0),
+							    .more = 1};
+			uint64_t flow[4] = {(round + !end) * THIN_FLOWS + i + 1};
+			memcpy(&out[n++], flow, sizeof(flow));
+		}
+	}
+	out[n++] = (struct wickmark_record){.time = at, .number = NS_PER_S / 2, .site = 2, .kind = WICKMARK_KIND_SPAN};
+	assert_int_equal(n, THIN_RECORDS);
+	*ret_count = n;
+}
+
+struct thinned {
+	size_t instants[THIN_ROUNDS], spans, longest, flow_ends[2], starts, ends, whole;
+	double events;
+};
+
+static void count_thinned(const struct profile *profile, int64_t begin_ns, struct thinned *ret)
+{
+	const struct profile_markers *markers = profile->markers;
+	bool begun[(THIN_ROUNDS + 1) * THIN_FLOWS + 1] = {0}, ended[(THIN_ROUNDS + 1) * THIN_FLOWS + 1] = {0};
+	*ret = (struct thinned){0};
+	for (size_t i = 0; i < markers->marker_count; i++) {
+		const struct profile_marker *marker = &markers->markers[i];
+		bool is_long = marker->phase == PROFILE_MARKER_INTERVAL && marker->end_ns - marker->start_ns == NS_PER_S / 2;
+		if (marker->flow)
+			(marker->flow_ends ? ended : begun)[marker->flow] = true;
+		else if (marker->phase == PROFILE_MARKER_INSTANT)
+			ret->instants[(marker->start_ns - begin_ns) / NS_PER_S]++;
+		else if (marker->phase == PROFILE_MARKER_START)
+			ret->starts++;
+		else if (marker->phase == PROFILE_MARKER_END)
+			ret->ends++;
+		else if (marker->end_ns - marker->start_ns > NS_PER_S / 2)
+			ret->whole++;
+		else if (is_long)
+			ret->longest++;
+		else
+			ret->spans++;
+	}
+	/* Flows of the first and the last round have one end. */
+	for (size_t i = THIN_FLOWS + 1; i <= THIN_ROUNDS * THIN_FLOWS; i++) {
+		ret->flow_ends[0] += begun[i];
+		ret->flow_ends[1] += ended[i];
+		assert_int_equal(begun[i], ended[i]);
+	}
+	for (size_t i = 0; i < markers->row_count; i++)
+		ret->events += markers->rows[i].value;
+}
+
+/* What is kept covers the whole time, has what is rare, no halves of what belongs together, and all events; what is not is
+ * counted. */
+static void test_thinned(void **state)
+{
+	static struct wickmark_record records[THIN_RECORDS];
+	struct wickmark_header header = good;
+	struct wickmark_thread thread = {.state = WICKMARK_ACTIVE, .generation = 1, .tid = 1};
+	struct marks_clock clock;
+	struct marks_output output;
+	struct marks_file *file;
+	struct thinned found;
+	header.site_count = 5;
+	int fd = new_file(WICKMARK_FILE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	put(fd, 0, &header, sizeof(header));
+	for (uint64_t i = 0; i < 5; i++) {
+		struct wickmark_site_entry site = {.what = i == 2 ? WICKMARK_IS_EVENTS : WICKMARK_IS_MARKER};
+		put(fd, WICKMARK_AT_SITES + i * sizeof(site), &site, sizeof(site));
+	}
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	output.max = 4000;
+	clock.end_ns = INT64_MAX;
+	uint64_t begin_ns = (uint64_t)(clock.begin_ns - clock.to_wall_ns);
+	assert_int_equal(marks_file_open(&output, dup(fd), getpid(), &file, NULL), 0);
+	size_t made = 0, entries = 0;
+	for (uint64_t round = 0; round < THIN_ROUNDS; round++) {
+		size_t count;
+		make_round(round, begin_ns, records, &count);
+		for (size_t i = 0; i < count; i++)
+			put(fd, WICKMARK_AT_RINGS + (thread.head + i) % WICKMARK_RECORDS * sizeof(*records), &records[i],
+			    sizeof(*records));
+		thread.head += count;
+		made += count - 2 * THIN_FLOWS;
+		put(fd, WICKMARK_AT_THREADS, &thread, offsetof(struct wickmark_thread, tail));
+		assert_int_equal(marks_file_drain(file, NULL), 0);
+		entries = output.profile->markers->marker_count + output.profile->markers->row_count;
+		assert_true(entries <= output.max);
+	}
+	assert_int_equal(output.stats.malformed + output.stats.lost, 0);
+	assert_int_equal(marks_file_finish(file, NULL), 0);
+	assert_int_equal(output.stats.markers, output.profile->markers->marker_count);
+	assert_int_equal(output.stats.rows, output.profile->markers->row_count);
+	count_thinned(output.profile, clock.begin_ns, &found);
+	assert_int_equal(found.longest, THIN_ROUNDS);
+	assert_true(found.events == THIN_ROUNDS * THIN_EVENTS);
+	assert_true(found.spans > 0 && found.flow_ends[0] > 0);
+	/* Each round alike: as many as of the others, but for chance (four deviations). */
+	size_t all = 0;
+	for (size_t i = 0; i < THIN_ROUNDS; i++)
+		all += found.instants[i];
+	double mean = (double)all / THIN_ROUNDS;
+	for (size_t i = 0; i < THIN_ROUNDS; i++)
+		assert_true(fabs((double)found.instants[i] - mean) < 4 * sqrt(mean) + 1);
+	/* Only the first round's ends have no beginning, and the last one's beginnings no end. */
+	assert_true(found.ends <= THIN_ASYNCS && found.starts <= THIN_ASYNCS && found.whole > 0);
+	/* Two ends that came together are one marker, whether it is kept or went later; others went by themselves. */
+	uint64_t counted = output.stats.markers + output.stats.rows + output.stats.left_out;
+	assert_true(counted <= made && counted >= made - THIN_ROUNDS * THIN_ASYNCS);
+	marks_file_free(file);
+	marks_output_release(&output);
+	marks_clock_release(&clock);
+	close(fd);
 }
 
 /* Whether somebody holds the lease of a process. */
@@ -612,7 +762,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
 		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),	  cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_take),
+		cmocka_unit_test(test_take),	  cmocka_unit_test(test_thinned),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];

@@ -24,7 +24,9 @@ void record_markers_open(struct record_markers *markers, bool all)
 		return;
 	if (marks_new(all, &markers->marks, &err) < 0)
 		give_up(markers, &err);
-	else if (*marks_recorder_name(markers->marks))
+	else if (markers->max)
+		marks_limit(markers->marks, markers->max);
+	if (markers->marks && *marks_recorder_name(markers->marks))
 		setenv(MARKS_ENVIRONMENT, marks_recorder_name(markers->marks), 1);
 }
 
@@ -49,6 +51,38 @@ static int add_type(struct profile *profile, struct error *err)
 	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
 }
 
+struct loss {
+	uint64_t count;
+	const char *what;
+};
+#define LOSSES 5
+static void list_losses(const struct marks_stats *stats, struct loss ret[LOSSES])
+{
+	ret[0] = (struct loss){stats->lost, "markers lost, because their rings were full"};
+	ret[1] = (struct loss){stats->left_out, "markers left out, of all of the time: there were more than are kept"};
+	ret[2] = (struct loss){stats->malformed, "markers that made no sense, left out"};
+	ret[3] = (struct loss){stats->refused, "processes whose markers could not be read"};
+	ret[4] = (struct loss){stats->busy, "processes whose markers another recorder takes"};
+}
+
+static int add_losses(const struct record_markers *markers, struct profile *profile, struct error *err)
+{
+	struct loss losses[LOSSES];
+	char text[160];
+	uint32_t comment;
+	int r = 0;
+	list_losses(&markers->stats, losses);
+	for (size_t i = 0; r == 0 && i < LOSSES; i++) {
+		if (!losses[i].count)
+			continue;
+		snprintf(text, sizeof(text), "wick record: %s: %llu", losses[i].what, (unsigned long long)losses[i].count);
+		r = profile_add_cstring(profile, text, &comment, err);
+		if (r == 0)
+			r = profile_add_comment(profile, comment, err);
+	}
+	return r;
+}
+
 int record_markers_stop(struct record_markers *markers, struct profile **profile, struct error *err)
 {
 	if (!markers->marks)
@@ -60,7 +94,8 @@ int record_markers_stop(struct record_markers *markers, struct profile **profile
 	}
 	marks_get_stats(markers->marks, &markers->stats);
 	bool has_no_type = (*profile)->sample_type_count == 0 && profile_marker_count(*profile) > 0;
-	return has_no_type ? add_type(*profile, err) : 0;
+	int r = has_no_type ? add_type(*profile, err) : 0;
+	return r < 0 ? r : add_losses(markers, *profile, err);
 }
 
 void record_markers_report(const struct record_markers *markers, const char *output, const char *format)
@@ -68,22 +103,14 @@ void record_markers_report(const struct record_markers *markers, const char *out
 	const struct format *written = format ? format_by_name(format) : format_by_extension(output);
 	bool is_held = written && (written->holds & FORMAT_HOLDS_MARKERS);
 	const struct marks_stats *stats = &markers->stats;
-	const struct {
-		uint64_t count;
-		const char *what;
-	} losses[] = {
-		{stats->lost, "markers lost, because their rings were full"},
-		{stats->left_out, "markers left out: there were more than are kept"},
-		{stats->malformed, "markers that made no sense, left out"},
-		{stats->refused, "processes whose markers could not be read"},
-		{stats->busy, "processes whose markers another recorder takes"},
-	};
+	struct loss losses[LOSSES];
 	char count[2][TEXT_NUMBER_MAX];
+	list_losses(stats, losses);
 	if (stats->processes)
 		fprintf(stderr, "  markers: %s of %s processes%s\n", text_format_count(stats->markers + stats->rows, count[0]),
 			text_format_count(stats->processes, count[1]),
 			is_held ? "" : ", for which this format has no place; write .firefox.json");
-	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++)
+	for (size_t i = 0; i < LOSSES; i++)
 		if (losses[i].count)
 			fprintf(stderr, "  %s %s\n", text_format_count(losses[i].count, count[0]), losses[i].what);
 }

@@ -7,18 +7,35 @@
 #include "agent/marks.h"
 
 struct record_markers {
-	bool off;  /* --no-markers */
-	bool only; /* --markers-only: nothing is sampled */
+	bool off;     /* --no-markers */
+	bool only;    /* --markers-only: nothing is sampled */
+	unsigned max; /* --max-markers; 0 = as many as usual */
 	struct marks *marks;
 	struct marks_stats stats;
 };
+
+/* Of struct option_row. */
+#define MARKERS_OPTION_ROWS(markers)                                                                                           \
+	{0,	      "no-markers",    NULL,                                                                                   \
+	 OPTION_FLAG, &(markers)->off, .help = "without the markers that programs make with libwickmark"},                     \
+		{0,                                                                                                            \
+		 "markers-only",                                                                                               \
+		 NULL,                                                                                                         \
+		 OPTION_FLAG,                                                                                                  \
+		 &(markers)->only,                                                                                             \
+		 .help = "nothing but them, for wick annotate; needs no privileges\nfor processes of your own"},               \
+	{                                                                                                                      \
+		0, "max-markers", "N", OPTION_UNSIGNED, &(markers)->max, 1000, 50000000,                                       \
+			.help = "how many markers to keep, about 80 bytes each; of more,\na part of all of the time "          \
+				"(default: 8000000)"                                                                           \
+	}
 
 /* Before a command is forked: it gets our name in its environment. all: of every process. */
 void record_markers_open(struct record_markers *markers, bool all);
 /* Of these processes and their children, unless of all. */
 void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count);
 /* Into *profile, which may be another one afterwards, and gets a type of samples if it had none to be of, because nothing used
- * the CPU. Markers that cannot be had are told of, and no failure. */
+ * the CPU. What was lost becomes comments of it. Markers that cannot be had are told of, and no failure. */
 int record_markers_stop(struct record_markers *markers, struct profile **profile, struct error *err);
 /* output, format: what was written, for not all formats have a place for markers. */
 void record_markers_report(const struct record_markers *markers, const char *output, const char *format);

@@ -38,6 +38,11 @@ check "has the spans of each program" seen "$work/m.firefox.json" count inner=10
 record "one with 2,000 threads" 'markers: 2.?000 of 1' -- "$marks" threads 2000
 record "one that is faster than the recorder" 'markers lost, because their rings were full' -- "$marks" flood 3000000
 
+record "one of more markers than are kept" 'markers left out, of all of the time' --max-markers 5000 -- "$marks" flood 100000
+sum=$(printf '%s\n' "$expect_output" | awk '{ gsub(",", "") } / markers: / { n += $2 } / markers (lost|left out)/ { n += $1 } END { print n }')
+check "has each of them kept or counted" test "$sum" -eq 100000
+check "says so in the file" grep -q 'wick record: markers left out, of all of the time' "$work/m.firefox.json"
+
 # Found by itself, and with a span under way.
 "$marks" spin 20000 &
 spin=$!
