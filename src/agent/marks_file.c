@@ -626,7 +626,7 @@ static int tell_lost(struct marks_file *file, uint32_t thread, uint64_t count, s
 	struct marks_output *output = file->output;
 	struct profile *profile = output->profile;
 	char text[64];
-	uint32_t key;
+	uint32_t key = 0;
 	struct profile_marker marker = {.thread = thread, .start_ns = output->clock->end_ns};
 	struct profile_marker_value value = {.kind = PROFILE_VALUE_NUMBER, .number = (int64_t)(count & INT64_MAX)};
 	if (__builtin_add_overflow(output->stats.lost, count, &output->stats.lost))
