@@ -4,8 +4,9 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { displayName, formatCount, formatShare, formatValue } from '../format';
 import { useMedia, useSize } from '../hooks';
 import { CloseIcon, FoldIcon, KeyboardIcon, ResetIcon } from '../icons';
-import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
+import { Menu, type MenuAt } from '../menu';
 import { Popover } from '../popover';
+import { makeActions, padded, pressKey, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
 import { isCalled } from './narrow';
@@ -35,6 +36,12 @@ export interface Shown {
 	narrowed: boolean;
 }
 
+interface Hover {
+	hit: Hit;
+	x: number; // in the window
+	y: number;
+}
+
 export interface TimelineProps {
 	t: Timeline;
 	spans: Spans;
@@ -48,19 +55,12 @@ export interface TimelineProps {
 
 const HEAD = 190; // px, of the threads' names
 const OPEN_FIRST = 6; // threads that show their markers at first
-const LENGTH_MIN = 100; // ns
 
 const sumsOf = (values: Float64Array): Float64Array => {
 	const sums = new Float64Array(values.length + 1);
 	for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + values[i];
 	return sums;
 };
-
-function clampView(t: Timeline, from: number, to: number): Range | null {
-	const length = Math.min(t.length, Math.max(LENGTH_MIN, to - from));
-	const at = Math.max(0, Math.min(from, t.length - length));
-	return length >= t.length ? null : [at, at + length];
-}
 
 // ---- heads --------------------
 
@@ -218,6 +218,85 @@ const Keys = () => (
 	</Popover>
 );
 
+interface ToolsProps extends Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'> {
+	actions: Actions;
+	narrow: boolean;
+}
+
+function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
+	return (
+		<div class="tools tl-tools" role="toolbar" aria-label="Time line tools">
+			<button
+				type="button"
+				class="ghost"
+				aria-expanded={!state.folded}
+				data-testid="tl-fold"
+				title={state.folded ? 'Show the time line' : 'Fold the time line away'}
+				onClick={() => set({ folded: !state.folded }, 'replace')}
+			>
+				<FoldIcon open={!state.folded} /> Time line
+			</button>
+			<Chosen t={t} state={state} set={set} shown={shown} />
+			<span class="spring" />
+			<label class="tl-group">
+				<span class="tl-group-label">Root</span>
+				<select
+					class="select"
+					aria-label="What is at the root of the graph"
+					data-testid="group-by"
+					value={state.bySpan ? 'span' : ''}
+					onChange={(event) => set({ bySpan: event.currentTarget.value === 'span' })}
+				>
+					<option value="">functions</option>
+					<option value="span">innermost span</option>
+				</select>
+			</label>
+			{!state.folded && (
+				<div class="joined">
+					<button type="button" class="button icon-only" aria-label="Zoom in" title="Zoom in (+)" onClick={() => actions.zoom(0.5)}>
+						+
+					</button>
+					<button type="button" class="button icon-only" aria-label="Zoom out" title="Zoom out (-)" onClick={() => actions.zoom(2)}>
+						−
+					</button>
+					<button
+						type="button"
+						class="button"
+						data-testid="tl-zoom"
+						disabled={!state.range}
+						title="Zoom to what is chosen"
+						onClick={() => actions.look(state.range, 'push')}
+					>
+						Fit
+					</button>
+					<button
+						type="button"
+						class="button icon-only"
+						aria-label="The whole time (0)"
+						title="The whole time (0)"
+						data-testid="tl-all"
+						disabled={!state.view}
+						onClick={() => actions.look(null, 'push')}
+					>
+						<ResetIcon />
+					</button>
+				</div>
+			)}
+			<button
+				type="button"
+				class="button"
+				aria-pressed={state.table}
+				data-testid="tl-table"
+				disabled={t.markerCount === 0}
+				onClick={() => set({ table: !state.table })}
+			>
+				Markers
+			</button>
+			{!narrow && <Keys />}
+		</div>
+	);
+}
+
 // ---- the part --------------------
 
 export function TimelineView(props: TimelineProps) {
@@ -230,7 +309,7 @@ export function TimelineView(props: TimelineProps) {
 	const [measure, width, height] = useSize<HTMLDivElement>();
 	const [top, setTop] = useState(0);
 	const [toggled, setToggled] = useState<ReadonlySet<number>>(new Set());
-	const [hover, setHover] = useState<{ hit: Hit; x: number; y: number } | null>(null);
+	const [hover, setHover] = useState<Hover | null>(null);
 	const [brush, setBrush] = useState<Range | null>(null);
 	const [focused, setFocused] = useState(-1);
 	const [menu, setMenu] = useState<MenuAt | null>(null);
@@ -300,125 +379,22 @@ export function TimelineView(props: TimelineProps) {
 		};
 	});
 
-	// ---- what can be done ----
-
-	const look = (range: Range | null, how: 'push' | 'replace' = 'replace') => set({ view: range && clampView(t, range[0], range[1]) }, how);
-	const zoom = (factor: number, at = (inView[0] + inView[1]) / 2) =>
-		look([at - (at - inView[0]) * factor, at + (inView[1] - at) * factor]);
-	const pan = (share: number) => {
-		const by = (inView[1] - inView[0]) * share;
-		look([inView[0] + by, inView[1] + by]);
+	const toggle = (thread: number) => {
+		const next = new Set(toggled);
+		if (!next.delete(thread)) next.add(thread);
+		setToggled(next);
 	};
-	const show = (m: number) => {
-		const [from, to] = extentOf(t, spans, m);
-		const length = inView[1] - inView[0];
-		if (from < inView[0] || to > inView[1])
-			look(to - from > length ? [from - (to - from) * 0.1, to + (to - from) * 0.1] : [(from + to - length) / 2, (from + to + length) / 2]);
-		requestAnimationFrame(() => view.current?.reveal(m));
-	};
-	// A span chooses its thread and time; an instant only itself.
-	const pick = (m: number) => {
-		setFocused(m);
-		if (isInstant(t, m)) {
-			set({ marker: m });
-			return;
-		}
-		const [from, to] = extentOf(t, spans, m);
-		set({ marker: m, threads: [t.thread[m]], range: to > from ? [Math.floor(from), Math.ceil(to)] : null });
-	};
-	const follow = (m: number) => {
-		const flow = view.current!.flowOf(m);
-		const next = flow[(flow.indexOf(m) + 1) % flow.length];
-		if (next === undefined || next === m) return;
-		setFocused(next);
-		set({ marker: next });
-		show(next);
-	};
-	const clear = () => {
-		setFocused(-1);
-		set({ marker: -1, range: null, threads: [], during: '' });
-	};
-	const choose = (thread: number, add: boolean) => {
-		const others = state.threads.filter((i) => i !== thread);
-		const alone = state.threads.length === 1 && state.threads[0] === thread;
-		const has = others.length < state.threads.length;
-		set({ threads: add ? (has ? others : [...others, thread]) : alone ? [] : [thread], marker: -1 });
-	};
-	const items = (m: number): MenuItem[] => {
-		const name = t.strings[t.name[m]];
-		const [from, to] = extentOf(t, spans, m);
-		const category = t.categories[t.category[m]]?.name ?? '';
-		const during = (wanted: string) => set({ during: wanted, range: null, threads: [], marker: -1 });
-		const list: MenuItem[] = [];
-		if (!isInstant(t, m)) {
-			list.push(
-				{ title: 'Samples during this span', key: 'Enter', testId: 'menu-pick', run: () => pick(m) },
-				{
-					title: `Samples during every “${displayName(name, 40)}”`,
-					testId: 'menu-during',
-					run: () => during(name),
-				},
-				...(category === '' || category === name
-					? []
-					: [{ title: `Samples during all of “${displayName(category, 40)}”`, testId: 'menu-category', run: () => during(category) }]),
-				{ title: 'Zoom to this span', key: 'z', testId: 'menu-zoom', run: () => look([from - (to - from) * 0.05, to + (to - from) * 0.05], 'push') },
-			);
-		}
-		if (view.current!.flowOf(m).length > 1) list.push({ title: 'Next of its flow', key: 'f', testId: 'menu-flow', run: () => follow(m) });
-		list.push(
-			{ title: 'All of this name, as a table', testId: 'menu-table', run: () => set({ table: true, mfind: name }) },
-			{ title: 'Copy name and fields', run: () => void copyText([name, fieldsLine(t, m)].filter((s) => s !== '').join('\t')) },
-		);
-		return list;
-	};
-	const openMenu = (m: number, x: number, y: number) => {
+	const openMenu = (at: MenuAt) => {
 		setHover(null);
-		setMenu({ x, y, head: t.strings[t.name[m]], items: items(m) });
+		setMenu(at);
 	};
-
-	const input = usePointer({ view, state, set, setHover, setBrush, setFocused, pick, follow, openMenu, zoom, look, inView, t });
+	const unfold = (thread: number) => !tracks[thread].open && toggle(thread);
+	const context: Context = { t, spans, state, set, view, inView, setFocused, setMenu: openMenu, unfold };
+	const actions = makeActions(context);
+	const input = usePointer(context, actions, setHover, setBrush);
 	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey) return;
-		const at = focused >= 0 ? focused : marker;
-		const list = at >= 0 ? t.threads[t.thread[at]] : null;
-		const step = (by: number) => {
-			const first = t.threads.findIndex((one) => one.markerEnd > one.markerFirst);
-			const next = at < 0 ? (first < 0 ? -1 : t.threads[first].markerFirst) : at + by;
-			if (next < 0 || (list && (next < list.markerFirst || next >= list.markerEnd))) return;
-			setFocused(next);
-			show(next);
-		};
-		const keys: Record<string, () => void> = {
-			ArrowRight: () => step(1),
-			ArrowLeft: () => step(-1),
-			ArrowDown: () => stepThread(1),
-			ArrowUp: () => stepThread(-1),
-			Enter: () => at >= 0 && pick(at),
-			' ': () => at >= 0 && pick(at),
-			'+': () => zoom(0.5),
-			'=': () => zoom(0.5),
-			'-': () => zoom(2),
-			'0': () => look(null),
-			'[': () => pan(-0.25),
-			']': () => pan(0.25),
-			f: () => at >= 0 && follow(at),
-			z: () => at >= 0 && look(padded(extentOf(t, spans, at)), 'push'),
-			Escape: clear,
-			m: () => {
-				const rect = at >= 0 ? view.current!.rectOf(at) : null;
-				if (rect) openMenu(at, rect.x, rect.y + rect.height);
-			},
-		};
-		const stepThread = (by: number) => {
-			const order = t.threads.map((_, i) => i).filter((i) => t.threads[i].markerEnd > t.threads[i].markerFirst);
-			const next = at < 0 ? order[0] : order[order.indexOf(t.thread[at]) + by];
-			if (next === undefined) return;
-			setFocused(t.threads[next].markerFirst);
-			show(t.threads[next].markerFirst);
-		};
-		const run = keys[event.key];
-		if (!run) return;
-		run();
+		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
+		if (!pressKey(event.key, context, actions, focused >= 0 ? focused : marker)) return;
 		event.preventDefault();
 		event.stopPropagation();
 	};
@@ -428,75 +404,7 @@ export function TimelineView(props: TimelineProps) {
 	const visible = tracks.slice(Math.max(0, first), after < 0 ? undefined : after);
 	return (
 		<section class="timeline" aria-label="Time line" data-testid="timeline">
-			<div class="tools tl-tools" role="toolbar" aria-label="Time line tools">
-				<button
-					type="button"
-					class="ghost"
-					aria-expanded={!state.folded}
-					data-testid="tl-fold"
-					title={state.folded ? 'Show the time line' : 'Fold the time line away'}
-					onClick={() => set({ folded: !state.folded }, 'replace')}
-				>
-					<FoldIcon open={!state.folded} /> Time line
-				</button>
-				<Chosen t={t} state={state} set={set} shown={shown} />
-				<span class="spring" />
-				<label class="tl-group">
-					<span class="tl-group-label">Root</span>
-					<select
-						class="select"
-						aria-label="What is at the root of the graph"
-						data-testid="group-by"
-						value={state.bySpan ? 'span' : ''}
-						onChange={(event) => set({ bySpan: event.currentTarget.value === 'span' })}
-					>
-						<option value="">functions</option>
-						<option value="span">innermost span</option>
-					</select>
-				</label>
-				{!state.folded && (
-					<div class="joined">
-						<button type="button" class="button icon-only" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(0.5)}>
-							+
-						</button>
-						<button type="button" class="button icon-only" aria-label="Zoom out" title="Zoom out (-)" onClick={() => zoom(2)}>
-							−
-						</button>
-						<button
-							type="button"
-							class="button"
-							data-testid="tl-zoom"
-							disabled={!state.range}
-							title="Zoom to what is chosen"
-							onClick={() => look(state.range, 'push')}
-						>
-							Fit
-						</button>
-						<button
-							type="button"
-							class="button icon-only"
-							aria-label="The whole time (0)"
-							title="The whole time (0)"
-							data-testid="tl-all"
-							disabled={!state.view}
-							onClick={() => look(null, 'push')}
-						>
-							<ResetIcon />
-						</button>
-					</div>
-				)}
-				<button
-					type="button"
-					class="button"
-					aria-pressed={state.table}
-					data-testid="tl-table"
-					disabled={t.markerCount === 0}
-					onClick={() => set({ table: !state.table })}
-				>
-					Markers
-				</button>
-				{!narrow && <Keys />}
-			</div>
+			<Tools t={t} state={state} set={set} shown={shown} actions={actions} narrow={narrow} />
 			<Losses t={t} />
 			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
 				<div class="tl-chart" hidden={state.folded}>
@@ -542,12 +450,8 @@ export function TimelineView(props: TimelineProps) {
 									rows={rows[track.thread]}
 									chosen={state.threads.includes(track.thread)}
 									width={head}
-									onChoose={(add) => choose(track.thread, add)}
-									onOpen={() => {
-										const next = new Set(toggled);
-										if (!next.delete(track.thread)) next.add(track.thread);
-										setToggled(next);
-									}}
+									onChoose={(add) => actions.choose(track.thread, add)}
+									onOpen={() => toggle(track.thread)}
 								/>
 							))}
 						</div>
@@ -560,10 +464,10 @@ export function TimelineView(props: TimelineProps) {
 						state={state}
 						onState={(patch) => set(patch, 'replace')}
 						onPick={(m) => {
-							pick(m);
-							show(m);
+							actions.pick(m);
+							actions.show(m);
 						}}
-						onMenu={openMenu}
+						onMenu={actions.openMenu}
 					/>
 				)}
 			</div>
@@ -581,27 +485,13 @@ export function TimelineView(props: TimelineProps) {
 	);
 }
 
-const padded = ([from, to]: Range): Range => [from - (to - from) * 0.05, to + (to - from) * 0.05];
-
-interface PointerInput {
-	view: { current: TimeCanvas | null };
-	state: TimeState;
-	set: SetTime;
-	setHover: (hover: { hit: Hit; x: number; y: number } | null) => void;
-	setBrush: (range: Range | null) => void;
-	setFocused: (marker: number) => void;
-	pick: (marker: number) => void;
-	follow: (marker: number) => void;
-	openMenu: (marker: number, x: number, y: number) => void;
-	zoom: (factor: number, at?: number) => void;
-	look: (range: Range | null) => void;
-	inView: Range;
-	t: Timeline;
-}
-
 // A press that moves chooses a time; one that does not, what is under it.
-function usePointer(input: PointerInput) {
-	const { view, state, set, setHover, setBrush, pick, follow, openMenu, zoom, look, inView, t } = input;
+function usePointer(
+	{ t, view, state, set, inView }: Context,
+	{ pick, follow, openMenu, zoom, look }: Actions,
+	setHover: (hover: Hover | null) => void,
+	setBrush: (range: Range | null) => void,
+) {
 	const down = useRef<{ x: number; time: number; moved: boolean } | null>(null);
 	const handlers = {
 		onPointerDown: (event: PointerEvent) => {
