@@ -45,9 +45,12 @@ struct splice {
 	struct format_sink *sink;
 	struct json_scan scan;
 	struct error *err;
-	uint32_t *numbers;   /* of strings, in the table at hand; NONE = it is not there */
-	size_t string_count; /* of the table at hand */
-	size_t thread;	     /* the one at hand */
+	uint32_t *numbers; /* of strings, in the table at hand; NONE = it is not there */
+	uint32_t *added;   /* those that come behind it */
+	size_t string_count, added_count;
+	struct map64 tids;	/* how many threads have each, so far */
+	struct map64 processes; /* by pid, a thread of the profile; the main one if it has it */
+	size_t thread;		/* the one at hand */
 };
 
 /* ---- writing ---- */
@@ -213,22 +216,33 @@ static int replace(struct splice *splice)
 
 /* ---- strings ---- */
 
-/* The table of the profile, or of a thread: what of ours is in it, and room for the others behind. */
+/* The table of the profile, or of a thread: what of ours is in it. */
 static void begin_strings(struct splice *splice, size_t first, size_t count, size_t string_count)
 {
 	const struct known_string *known = count ? splice->base->known + first : NULL;
-	for (size_t i = 0; i < splice->annotate->strings.count; i++)
-		splice->numbers[i] = ANNOTATE_NONE;
 	for (size_t i = 0; i < count; i++)
 		if (splice->numbers[known[i].id] == ANNOTATE_NONE)
 			splice->numbers[known[i].id] = known[i].index;
 	splice->string_count = string_count;
+	splice->added_count = 0;
+}
+
+/* Only what was touched: there may be many threads, and many strings. */
+static void end_strings(struct splice *splice, size_t first, size_t count)
+{
+	const struct known_string *known = count ? splice->base->known + first : NULL;
+	for (size_t i = 0; i < count; i++)
+		splice->numbers[known[i].id] = ANNOTATE_NONE;
+	for (size_t i = 0; i < splice->added_count; i++)
+		splice->numbers[splice->added[i]] = ANNOTATE_NONE;
 }
 
 static void number_string(struct splice *splice, uint32_t id)
 {
-	if (splice->numbers[id] == ANNOTATE_NONE)
-		splice->numbers[id] = (uint32_t)splice->string_count++;
+	if (splice->numbers[id] != ANNOTATE_NONE)
+		return;
+	splice->numbers[id] = (uint32_t)(splice->string_count + splice->added_count);
+	splice->added[splice->added_count++] = id;
 }
 
 static void number_strings_of(struct splice *splice, const struct annotate_thread *thread)
@@ -251,31 +265,23 @@ static void number_strings_of(struct splice *splice, const struct annotate_threa
 	}
 }
 
-/* Those that are not in the table yet, in the order of their numbers: ids are not, so they are put where they belong first. */
-static int put_new_strings(struct splice *splice, size_t before, bool is_due)
+static int put_new_strings(struct splice *splice, bool is_due)
 {
-	size_t count = splice->string_count - before;
-	_cleanup_(mem_freep) uint32_t *ids = mem_alloc_array(count, sizeof(*ids));
-	if (!ids)
-		return splice->scan.error = error_nomem(splice->err);
-	for (uint32_t i = 0; i < splice->annotate->strings.count; i++)
-		if (splice->numbers[i] != ANNOTATE_NONE && splice->numbers[i] >= before)
-			ids[splice->numbers[i] - before] = i;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < splice->added_count && splice->scan.error == 0; i++) {
 		put_comma(splice, &is_due);
-		put_text(splice, intern_get(&splice->annotate->strings, ids[i]));
+		put_text(splice, intern_get(&splice->annotate->strings, splice->added[i]));
 		if (i % ROWS_A_DRAIN == 0)
 			drain(splice);
 	}
 	return splice->scan.error;
 }
 
-static int splice_strings(struct splice *splice, size_t before)
+static int splice_strings(struct splice *splice)
 {
 	bool is_due;
 	int r = copy_items(splice, &is_due);
 	if (r == 0)
-		r = put_new_strings(splice, before, is_due);
+		r = put_new_strings(splice, is_due);
 	return r < 0 ? r : end_items(splice);
 }
 
@@ -427,25 +433,16 @@ static int splice_member(struct splice *splice, struct bytes key, const struct b
 		return r < 0 ? r : scan->error;
 	}
 	if (bytes_equal_string(key, "stringArray") && !splice->base->has_shared_strings && gets && json_scan_peek(scan) == '[')
-		return splice_strings(splice, thread->string_count);
+		return splice_strings(splice);
 	if (bytes_equal_string(key, "markers") && gets)
 		return splice_markers(splice, thread->marked);
 	return json_scan_skip(scan);
 }
 
-static int splice_thread(struct splice *splice)
+static int splice_members(struct splice *splice, const struct base_thread *thread, bool gets)
 {
 	struct json_scan *scan = &splice->scan;
-	const struct base_thread *thread = &splice->base->threads[splice->thread++];
-	bool gets = gets_markers(splice, thread);
 	struct bytes key;
-	if (!gets && !thread->new_name.len && !thread->new_process.len)
-		return json_scan_skip(scan);
-	if (gets && !splice->base->has_shared_strings) {
-		begin_strings(splice, thread->known_first, thread->known_count, thread->string_count);
-		for (uint32_t i = thread->marked; i != ANNOTATE_NONE; i = splice->annotate->threads[i].next)
-			number_strings_of(splice, &splice->annotate->threads[i]);
-	}
 	int r = json_scan_open(scan, '{');
 	while (r == 0) {
 		if (json_scan_is_last(scan)) {
@@ -466,6 +463,23 @@ static int splice_thread(struct splice *splice)
 			break;
 		r = splice_member(splice, key, thread);
 	}
+	return r;
+}
+
+static int splice_thread(struct splice *splice)
+{
+	const struct base_thread *thread = &splice->base->threads[splice->thread++];
+	bool gets = gets_markers(splice, thread), has_strings = gets && !splice->base->has_shared_strings;
+	if (!gets && !thread->new_name.len && !thread->new_process.len)
+		return json_scan_skip(&splice->scan);
+	if (has_strings) {
+		begin_strings(splice, thread->known_first, thread->known_count, thread->string_count);
+		for (uint32_t i = thread->marked; i != ANNOTATE_NONE; i = splice->annotate->threads[i].next)
+			number_strings_of(splice, &splice->annotate->threads[i]);
+	}
+	int r = splice_members(splice, thread, gets);
+	if (has_strings)
+		end_strings(splice, thread->known_first, thread->known_count);
 	return r;
 }
 
@@ -510,29 +524,16 @@ static struct bytes id_text(const struct annotate_id *id, const char *ending, ch
 	return (struct bytes){(const uint8_t *)out, (size_t)len};
 }
 
-/* The viewer wants tids to differ. How many have this one already? */
-static unsigned count_same(const struct splice *splice, uint32_t number)
+/* The viewer wants tids to differ: "17.1" is the second of that number. */
+static void put_thread_ids(struct splice *splice, const struct annotate_thread *thread, bool *is_due)
 {
-	const struct annotate *annotate = splice->annotate;
-	const struct annotate_id *tid = &annotate->threads[number].tid;
-	unsigned count = 0;
-	for (size_t i = 0; i < splice->base->thread_count; i++)
-		count += splice->base->threads[i].tid.is_known && splice->base->threads[i].tid.number == tid->number &&
-			 bytes_equal(splice->base->threads[i].tid.host, tid->host);
-	for (uint32_t i = 0; i < number; i++)
-		count += annotate->threads[i].kept && annotate->threads[i].base == ANNOTATE_NONE &&
-			 annotate->threads[i].tid.number == tid->number &&
-			 bytes_equal(annotate->threads[i].tid.host, tid->host);
-	return count;
-}
-
-static void put_thread_ids(struct splice *splice, uint32_t number, bool *is_due)
-{
-	const struct annotate_thread *thread = &splice->annotate->threads[number];
-	char text[320], ending[16] = "";
-	unsigned same = count_same(splice, number);
+	char text[320], ending[24] = "";
+	uint64_t same = 0;
+	map64_get(&splice->tids, (uint64_t)thread->tid.number, &same);
+	if (splice->scan.error == 0 && map64_add(&splice->tids, (uint64_t)thread->tid.number, 1) < 0)
+		splice->scan.error = error_nomem(splice->err);
 	if (same)
-		snprintf(ending, sizeof(ending), ".%u", same);
+		snprintf(ending, sizeof(ending), ".%llu", (unsigned long long)same);
 	put_key(splice, "pid", is_due);
 	put_text(splice,
 		 thread->pid.is_known ? id_text(&thread->pid, "", text, sizeof(text)) : bytes_of_string(FIREFOX_NO_PID));
@@ -543,34 +544,43 @@ static void put_thread_ids(struct splice *splice, uint32_t number, bool *is_due)
 		put_text(splice, id_text(&thread->tid, ending, text, sizeof(text)));
 }
 
-/* Whether the profile has a main thread of that process. */
-static bool has_main(const struct splice *splice, const struct annotate_thread *thread)
-{
-	for (size_t i = 0; i < splice->base->thread_count; i++)
-		if (splice->base->threads[i].is_main && splice->base->threads[i].pid.is_known && thread->pid.is_known &&
-		    splice->base->threads[i].pid.number == thread->pid.number)
-			return true;
-	return false;
-}
-
 static void put_thread_names(struct splice *splice, const struct annotate_thread *thread, bool *is_due)
 {
 	char text[40];
 	struct bytes name = thread->name, process = thread->process;
+	const struct base_thread *other = NULL;
+	uint64_t place;
+	if (thread->pid.is_known && map64_get(&splice->processes, (uint64_t)thread->pid.number, &place))
+		other = &splice->base->threads[place];
 	if (!name.len) {
 		snprintf(text, sizeof(text), "Thread %lld", (long long)thread->tid.number);
 		name = bytes_of_string(text);
 	}
-	for (size_t i = 0; !process.len && i < splice->base->thread_count; i++)
-		if (splice->base->threads[i].pid.is_known && thread->pid.is_known &&
-		    splice->base->threads[i].pid.number == thread->pid.number)
-			process = splice->base->threads[i].process;
+	if (!process.len)
+		process = other && other->process.len ? other->process : name;
 	put_key(splice, "name", is_due);
 	put_text(splice, name);
 	put_key(splice, "processName", is_due);
-	put_text(splice, process.len ? process : name);
+	put_text(splice, process);
 	put_key(splice, "isMainThread", is_due);
-	put_cstring(splice, thread->is_main && !has_main(splice, thread) ? "true" : "false");
+	put_cstring(splice, thread->is_main && !(other && other->is_main) ? "true" : "false");
+}
+
+/* What new threads are to differ from, and belong to. */
+static int know_threads(struct splice *splice)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < splice->base->thread_count; i++) {
+		const struct base_thread *thread = &splice->base->threads[i];
+		uint64_t known;
+		if (thread->tid.is_known)
+			r = map64_add(&splice->tids, (uint64_t)thread->tid.number, 1);
+		if (r == 0 && thread->pid.is_known &&
+		    (!map64_get(&splice->processes, (uint64_t)thread->pid.number, &known) ||
+		     (thread->is_main && !splice->base->threads[known].is_main)))
+			r = map64_put(&splice->processes, (uint64_t)thread->pid.number, i);
+	}
+	return r < 0 ? error_nomem(splice->err) : 0;
 }
 
 static int put_new_thread(struct splice *splice, uint32_t number)
@@ -586,7 +596,7 @@ static int put_new_thread(struct splice *splice, uint32_t number)
 	put_key(splice, "processType", &is_due);
 	put_cstring(splice, "\"default\"");
 	put_thread_names(splice, thread, &is_due);
-	put_thread_ids(splice, number, &is_due);
+	put_thread_ids(splice, thread, &is_due);
 	put_cstring(splice, ",\"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":");
 	put_time(splice, thread->start_ns > 0 ? thread->start_ns : 0);
 	put_cstring(splice, ",\"unregisterTime\":null,\"pausedRanges\":[],\"showMarkersInTimeline\":true,\"samples\":{");
@@ -600,12 +610,14 @@ static int put_new_thread(struct splice *splice, uint32_t number)
 	if (!splice->base->has_shared_strings) {
 		put_key(splice, "stringArray", &is_due);
 		put_cstring(splice, "[");
-		put_new_strings(splice, 0, false);
+		put_new_strings(splice, false);
 		put_cstring(splice, "]");
 	}
 	put_key(splice, "markers", &is_due);
 	put_markers(splice, number);
 	put_cstring(splice, "}");
+	if (!splice->base->has_shared_strings)
+		end_strings(splice, 0, 0);
 	return drain(splice);
 }
 
@@ -930,9 +942,8 @@ static int splice_shared(struct splice *splice)
 	struct bytes key;
 	int r = json_scan_open(scan, '{');
 	while (r == 0 && (r = json_scan_member(scan, &key)) > 0)
-		r = bytes_equal_string(key, "stringArray") && json_scan_peek(scan) == '['
-			    ? splice_strings(splice, splice->base->string_count)
-			    : json_scan_skip(scan);
+		r = bytes_equal_string(key, "stringArray") && json_scan_peek(scan) == '[' ? splice_strings(splice)
+											  : json_scan_skip(scan);
 	return r;
 }
 
@@ -969,19 +980,31 @@ static int splice_root(struct splice *splice)
 	return r < 0 ? r : json_scan_finish(scan);
 }
 
-static int splice_all(struct splice *splice, struct input *input)
+static int begin_all(struct splice *splice)
 {
 	const struct annotate *annotate = splice->annotate;
 	const struct base *base = splice->base;
 	splice->numbers = mem_alloc_array(annotate->strings.count, sizeof(*splice->numbers));
-	if (!splice->numbers)
+	splice->added = mem_alloc_array(annotate->strings.count, sizeof(*splice->added));
+	if (!splice->numbers || !splice->added)
 		return error_nomem(splice->err);
+	for (size_t i = 0; i < annotate->strings.count; i++)
+		splice->numbers[i] = ANNOTATE_NONE;
 	if (base->has_shared_strings) {
 		begin_strings(splice, base->shared_first, base->shared_count, base->string_count);
 		for (size_t i = 0; i < annotate->thread_count; i++)
 			number_strings_of(splice, &annotate->threads[i]);
 	}
-	int r = json_scan_init(&splice->scan, input, splice->err);
+	return know_threads(splice);
+}
+
+static int splice_all(struct splice *splice, struct input *input)
+{
+	map64_init_guarded(&splice->tids);
+	map64_init_guarded(&splice->processes);
+	int r = begin_all(splice);
+	if (r == 0)
+		r = json_scan_init(&splice->scan, input, splice->err);
 	json_scan_set_sink(&splice->scan, copy_out, splice);
 	if (r == 0)
 		r = json_scan_copy(&splice->scan, true);
@@ -989,6 +1012,9 @@ static int splice_all(struct splice *splice, struct input *input)
 		r = splice_root(splice);
 	json_scan_release(&splice->scan);
 	mem_free(splice->numbers);
+	mem_free(splice->added);
+	map64_release(&splice->tids);
+	map64_release(&splice->processes);
 	return r < 0 ? r : format_sink_drain(splice->sink, true, splice->err);
 }
 

@@ -29,7 +29,8 @@ struct reader {
 	struct json_tree *meta;
 	struct file_schema *schemas;
 	size_t schema_count;
-	uint32_t *categories; /* ids of ours, by number of the file */
+	const struct file_schema *last_schema; /* of the marker before: most are of one kind with it */
+	uint32_t *categories;		       /* ids of ours, by number of the file */
 	size_t category_count;
 	struct arena texts;
 	struct bytes *strings;
@@ -351,9 +352,11 @@ static const struct file_schema *find_schema(struct reader *reader, struct bytes
 		struct bytes name = {value.data + 1, value.len - 2};
 		if (plain(reader, &name) < 0)
 			return NULL;
+		if (reader->last_schema && bytes_equal(reader->last_schema->name, name))
+			return reader->last_schema;
 		for (size_t i = 0; i < reader->schema_count; i++)
 			if (bytes_equal(reader->schemas[i].name, name))
-				return &reader->schemas[i];
+				return reader->last_schema = &reader->schemas[i];
 	}
 	return NULL;
 }
