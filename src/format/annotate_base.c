@@ -38,7 +38,7 @@ static int read_strings(struct pass *pass, size_t *ret_first, size_t *ret_known,
 		if (r < 0)
 			return r;
 		if (*ret_count == LIMIT_PROFILE_ENTITIES)
-			return error_set(pass->err, -E2BIG, "there are more than %u strings", LIMIT_PROFILE_ENTITIES);
+			return annotate_room(-E2BIG, "strings", LIMIT_PROFILE_ENTITIES, pass->err);
 		if (is_text && intern_find(&pass->annotate->strings, text.data, text.len, &id)) {
 			if (array_reserve(&base->known, &base->known_capacity, base->known_count + 1, SIZE_MAX / 64) < 0)
 				return error_nomem(pass->err);
@@ -234,8 +234,10 @@ static int read_thread(struct pass *pass)
 		widen(base, thread.unregistered_ns);
 	else
 		thread.unregistered_ns = ANNOTATE_UNKNOWN;
-	if (array_reserve(&base->threads, &base->thread_capacity, base->thread_count + 1, ANNOTATE_THREADS_MAX) < 0)
-		return error_set(pass->err, -E2BIG, "there are more than %u threads", ANNOTATE_THREADS_MAX);
+	r = annotate_room(array_reserve(&base->threads, &base->thread_capacity, base->thread_count + 1, ANNOTATE_THREADS_MAX),
+			  "threads", ANNOTATE_THREADS_MAX, pass->err);
+	if (r < 0)
+		return r;
 	base->threads[base->thread_count++] = thread;
 	return 0;
 }

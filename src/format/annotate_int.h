@@ -141,6 +141,8 @@ struct base {
 };
 
 /* annotate_markers.c */
+/* code: what array_reserve() returned; passed on, with a message. */
+int annotate_room(int code, const char *what, unsigned limit, struct error *err);
 struct annotate_id annotate_parse_id(struct bytes text);
 int annotate_read_meta(struct json_scan *scan, struct json_tree **ret, struct error *err);
 void annotate_read_start(const struct json_node *meta, int64_t *ret_wall_ns, int64_t *ret_monotonic_ns);

@@ -44,6 +44,13 @@ struct reader {
 
 /* ---- what both files have ---- */
 
+int annotate_room(int code, const char *what, unsigned limit, struct error *err)
+{
+	if (code == -E2BIG)
+		return error_set(err, code, "there are more than %u %s", limit, what);
+	return code < 0 ? error_nomem(err) : 0;
+}
+
 struct annotate_id annotate_parse_id(struct bytes text)
 {
 	struct annotate_id id = {0};
@@ -149,8 +156,11 @@ static int add_schema(struct reader *reader, const struct json_node *node)
 	struct bytes name = json_node_bytes(json_node_get(node, "name"));
 	if (name.len == 0)
 		return 0;
-	if (array_reserve(&annotate->schemas, &annotate->schema_capacity, annotate->schema_count + 1, ANNOTATE_SCHEMAS_MAX) < 0)
-		return error_set(reader->err, -E2BIG, "there are more than %u kinds of markers", ANNOTATE_SCHEMAS_MAX);
+	int r = annotate_room(
+		array_reserve(&annotate->schemas, &annotate->schema_capacity, annotate->schema_count + 1, ANNOTATE_SCHEMAS_MAX),
+		"kinds of markers", ANNOTATE_SCHEMAS_MAX, reader->err);
+	if (r < 0)
+		return r;
 	*schema = (struct file_schema){.name = name, .id = (uint32_t)annotate->schema_count};
 	for (size_t i = 0; i < json_node_count(fields) && schema->field_count < ANNOTATE_FIELDS_MAX; i++) {
 		const struct json_node *field = json_node_at(fields, i);
@@ -176,9 +186,11 @@ static int read_category(struct reader *reader, const struct json_node *node, ui
 			*ret = (uint32_t)i;
 			return 0;
 		}
-	if (array_reserve(&annotate->categories, &annotate->category_capacity, annotate->category_count + 1,
-			  ANNOTATE_CATEGORIES_MAX) < 0)
-		return error_set(reader->err, -E2BIG, "there are more than %u categories", ANNOTATE_CATEGORIES_MAX);
+	int r = annotate_room(array_reserve(&annotate->categories, &annotate->category_capacity, annotate->category_count + 1,
+					    ANNOTATE_CATEGORIES_MAX),
+			      "categories", ANNOTATE_CATEGORIES_MAX, reader->err);
+	if (r < 0)
+		return r;
 	*ret = (uint32_t)annotate->category_count;
 	annotate->categories[annotate->category_count++] = added;
 	return 0;
@@ -583,9 +595,12 @@ static int read_thread(struct reader *reader)
 	if (thread.start_ns <= 0)
 		thread.start_ns = ANNOTATE_UNKNOWN;
 	check_markers(annotate, &thread);
-	if (array_reserve(&reader->thread_ids, &reader->thread_capacity, reader->thread_count + 1, ANNOTATE_THREADS_MAX) < 0 ||
-	    array_reserve(&annotate->threads, &annotate->thread_capacity, annotate->thread_count + 1, ANNOTATE_THREADS_MAX) < 0)
-		return error_set(reader->err, -E2BIG, "there are more than %u threads", ANNOTATE_THREADS_MAX);
+	r = array_reserve(&reader->thread_ids, &reader->thread_capacity, reader->thread_count + 1, ANNOTATE_THREADS_MAX);
+	if (r == 0)
+		r = array_reserve(&annotate->threads, &annotate->thread_capacity, annotate->thread_count + 1,
+				  ANNOTATE_THREADS_MAX);
+	if (r < 0)
+		return annotate_room(r, "threads", ANNOTATE_THREADS_MAX, reader->err);
 	reader->thread_ids[reader->thread_count++] = (uint32_t)annotate->thread_count;
 	annotate->threads[annotate->thread_count++] = thread;
 	return 0;
@@ -599,9 +614,10 @@ static int read_counter(struct reader *reader)
 	int r = json_scan_raw(reader->scan, &raw);
 	if (r == 0 && (array_reserve(&annotate->trees, &annotate->tree_capacity, annotate->tree_count + 1, SIZE_MAX) < 0))
 		return error_nomem(reader->err);
-	if (r == 0 && array_reserve(&annotate->counters, &annotate->counter_capacity, annotate->counter_count + 1,
-				    ANNOTATE_COUNTERS_MAX) < 0)
-		return error_set(reader->err, -E2BIG, "there are more than %u counters", ANNOTATE_COUNTERS_MAX);
+	if (r == 0)
+		r = annotate_room(array_reserve(&annotate->counters, &annotate->counter_capacity, annotate->counter_count + 1,
+						ANNOTATE_COUNTERS_MAX),
+				  "counters", ANNOTATE_COUNTERS_MAX, reader->err);
 	struct json_tree *tree;
 	if (r == 0)
 		r = json_tree_read(raw, 0, &tree, reader->err);

@@ -204,8 +204,11 @@ int annotate_read_lines(struct annotate *annotate, struct input *input, const ch
 			added.last_ns = last;
 	}
 	added.is_main = added.pid.is_known && added.pid.number == added.tid.number;
-	if (array_reserve(&annotate->threads, &annotate->thread_capacity, annotate->thread_count + 1, ANNOTATE_THREADS_MAX) < 0)
-		return error_set(err, -E2BIG, "there are more than %u threads", ANNOTATE_THREADS_MAX);
+	r = annotate_room(
+		array_reserve(&annotate->threads, &annotate->thread_capacity, annotate->thread_count + 1, ANNOTATE_THREADS_MAX),
+		"threads", ANNOTATE_THREADS_MAX, err);
+	if (r < 0)
+		return r;
 	annotate->threads[annotate->thread_count++] = added;
 	return 0;
 }
