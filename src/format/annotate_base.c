@@ -304,7 +304,7 @@ static int read_meta(struct base *base, struct error *err)
 	annotate_read_start(base->meta, &base->wall_ns, &base->monotonic_ns);
 	if (base->version >= FIREFOX_SHARED_STRINGS && !base->has_shared_strings)
 		return error_set(err, -EBADMSG, "there is no shared.stringArray");
-	/* Whole milliseconds since 1970 or, of recorders, since the start; the viewer takes the second. */
+	/* Milliseconds since startTime: from when to when the recorder ran, which may be longer than there are samples. */
 	const struct json_node *end = json_node_get(base->meta, "profilingEndTime"),
 			       *start = json_node_get(base->meta, "profilingStartTime");
 	double from, to;
