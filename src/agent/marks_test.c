@@ -512,19 +512,22 @@ static void make_round(uint64_t round, uint64_t begin_ns, struct wickmark_record
 }
 
 struct thinned {
-	size_t instants[THIN_ROUNDS], spans, longest, flow_ends[2], starts, ends, whole;
+	size_t notices, instants[THIN_ROUNDS], spans, longest, flow_ends[2], starts, ends, whole;
 	double events;
 };
 
-static void count_thinned(const struct profile *profile, int64_t begin_ns, struct thinned *ret)
+static void count_thinned(const struct marks_output *output, int64_t begin_ns, struct thinned *ret)
 {
+	const struct profile *profile = output->profile;
 	const struct profile_markers *markers = profile->markers;
 	bool begun[(THIN_ROUNDS + 1) * THIN_FLOWS + 1] = {0}, ended[(THIN_ROUNDS + 1) * THIN_FLOWS + 1] = {0};
 	*ret = (struct thinned){0};
 	for (size_t i = 0; i < markers->marker_count; i++) {
 		const struct profile_marker *marker = &markers->markers[i];
 		bool is_long = marker->phase == PROFILE_MARKER_INTERVAL && marker->end_ns - marker->start_ns == NS_PER_S / 2;
-		if (marker->flow)
+		if (marker->schema == output->lost_schema)
+			ret->notices++;
+		else if (marker->flow)
 			(marker->flow_ends ? ended : begun)[marker->flow] = true;
 		else if (marker->phase == PROFILE_MARKER_INSTANT)
 			ret->instants[(marker->start_ns - begin_ns) / NS_PER_S]++;
@@ -581,17 +584,20 @@ static void test_thinned(void **state)
 			put(fd, WICKMARK_AT_RINGS + (thread.head + i) % WICKMARK_RECORDS * sizeof(*records), &records[i],
 			    sizeof(*records));
 		thread.head += count;
+		thread.lost++;
 		made += count - 2 * THIN_FLOWS;
 		put(fd, WICKMARK_AT_THREADS, &thread, offsetof(struct wickmark_thread, tail));
 		assert_int_equal(marks_file_drain(file, NULL), 0);
 		entries = output.profile->markers->marker_count + output.profile->markers->row_count;
 		assert_true(entries <= output.max);
 	}
-	assert_int_equal(output.stats.malformed + output.stats.lost, 0);
+	assert_int_equal(output.stats.malformed, 0);
+	assert_int_equal(output.stats.lost, THIN_ROUNDS);
 	assert_int_equal(marks_file_finish(file, NULL), 0);
-	assert_int_equal(output.stats.markers, output.profile->markers->marker_count);
 	assert_int_equal(output.stats.rows, output.profile->markers->row_count);
-	count_thinned(output.profile, clock.begin_ns, &found);
+	count_thinned(&output, clock.begin_ns, &found);
+	assert_int_equal(output.stats.markers + found.notices, output.profile->markers->marker_count);
+	assert_true(found.notices < THIN_ROUNDS);
 	assert_int_equal(found.longest, THIN_ROUNDS);
 	assert_true(found.events == THIN_ROUNDS * THIN_EVENTS);
 	assert_true(found.spans > 0 && found.flow_ends[0] > 0);

@@ -112,13 +112,15 @@ static int thin_rows(struct marks_output *output, unsigned more, struct error *e
 	return r;
 }
 
-/* Which markers go. Open ends of asynchronous spans go by their keys, if a file still waits for the other end. */
-static void choose_markers(struct marks_output *output, const unsigned more[MARKS_CLASSES], uint32_t *places)
+/* Which markers go. Returns how many of the program's: our own notices of losses are not in the counts. Open ends of
+ * asynchronous spans go by their keys, if a file still waits for the other end. */
+static size_t choose_markers(struct marks_output *output, const unsigned more[MARKS_CLASSES], uint32_t *places)
 {
 	const struct profile_markers *markers = output->profile->markers;
 	const uint8_t *shifts = output->thin.shifts;
 	enum { STAYS = 1 };
 	uint64_t key, place;
+	size_t gone = 0;
 	for (const struct marks_file *file = output->files; file; file = file->next)
 		for (size_t cursor = 0; map64_next(&file->asyncs, &cursor, &key, &place);)
 			if (place < markers->marker_count && marks_class(&markers->markers[place]) == MARKS_CLASS_ASYNC)
@@ -130,7 +132,9 @@ static void choose_markers(struct marks_output *output, const unsigned more[MARK
 						       : is_of_class(output->thin.drawn++, more[class]);
 		if (places[i] == 0 && !stays)
 			places[i] = PROFILE_THIN_GONE;
+		gone += places[i] == PROFILE_THIN_GONE && !(marker->schema && marker->schema == output->lost_schema);
 	}
+	return gone;
 }
 
 /* Files know markers by their places. */
@@ -159,10 +163,10 @@ int marks_thin(struct marks_output *output, struct error *err)
 	if (r == 0 && !places)
 		r = error_nomem(err);
 	if (r == 0) {
-		choose_markers(output, more, places);
+		size_t gone = choose_markers(output, more, places);
 		profile_thin_markers(output->profile, places);
-		output->stats.markers -= before - markers->marker_count;
-		output->stats.left_out += before - markers->marker_count;
+		output->stats.markers -= gone;
+		output->stats.left_out += gone;
 	}
 	for (struct marks_file *file = output->files; r == 0 && file; file = file->next)
 		r = follow_markers(file, places, before, err);
