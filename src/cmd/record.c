@@ -439,7 +439,9 @@ static int run_markers(struct record *record, struct error *err)
 	record->profile->time_ns = time_ns;
 	record->profile->duration_ns = record->ended_ns - record->started_ns;
 	tell_monotonic(record->profile);
-	r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
+	r = record_host(record->profile, err);
+	if (r == 0)
+		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
 	if (r < 0)
 		return r;
 	fprintf(stderr, "wick record: markers of %.1f s, written to %s\n",
