@@ -10,6 +10,8 @@ case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
 umask 077
 echo secret-of-the-tests >"$work/token"
 umask 022
+mkdir -m 1777 "$work/tmp" # of the recorders of this test
+export TMPDIR="$work/tmp"
 judge() { node tests/agent/remote.mjs "$@"; }
 remote() { "$WICK" record --remote "$url" --token-file "$work/token" "$@"; }
 
