@@ -63,8 +63,9 @@ if (what === "asking") {
 		assert.ok(all.length > 20, `${host}: ${all.length} samples of ${name}`);
 		return { host, from: all.reduce((a, b) => Math.min(a, b)), to: all.reduce((a, b) => Math.max(a, b)) };
 	});
-	// Each host saw the same process begin, within some samples and what a busy machine delays.
-	for (const span of spans) assert.ok(Math.abs(span.from - spans[0].from) < 100 && Math.abs(span.to - spans[0].to) < 100, JSON.stringify(spans));
+	// They all recorded the same time, but for what a busy machine delays.
+	const both = Math.min(...spans.map(({ to }) => to)) - Math.max(...spans.map(({ from }) => from));
+	for (const { from, to } of spans) assert.ok(both > (to - from) / 2, JSON.stringify(spans));
 } else {
 	assert.fail(`unknown: ${what}`);
 }
