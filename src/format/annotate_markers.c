@@ -212,11 +212,11 @@ static int read_version(struct reader *reader, const struct json_node *meta)
 static int read_meta(struct reader *reader)
 {
 	struct annotate *annotate = reader->annotate;
+	if (array_reserve(&annotate->trees, &annotate->tree_capacity, annotate->tree_count + 1, SIZE_MAX) < 0)
+		return error_nomem(reader->err);
 	int r = annotate_read_meta(reader->scan, &reader->meta, reader->err);
 	if (r < 0)
 		return r;
-	if (array_reserve(&annotate->trees, &annotate->tree_capacity, annotate->tree_count + 1, SIZE_MAX) < 0)
-		return error_nomem(reader->err);
 	annotate->trees[annotate->tree_count++] = reader->meta;
 	const struct json_node *meta = json_tree_root(reader->meta), *schemas = json_node_get(meta, "markerSchema"),
 			       *categories = json_node_get(meta, "categories");
