@@ -71,7 +71,9 @@ struct aligning {
 	uint32_t *by_host; /* facts, by host; each is there twice */
 	struct clock_fact *scratch[2];
 	uint32_t *host_of_set;
-	size_t steps; /* facts that fits have looked at */
+	size_t steps;		/* facts that fits have looked at */
+	bool has_back;		/* the reference's times are of another clock: see find_reference() */
+	struct clock_line back; /* what was taken off them, inverted */
 };
 
 static void aligning_release(struct aligning *aligning)
@@ -91,6 +93,11 @@ static int64_t add_saturated(int64_t a, int64_t b)
 }
 
 /* ---- hosts ---- */
+
+static struct clock_line line_of(const struct profile_host *fit)
+{
+	return (struct clock_line){.at_ns = fit->at_ns, .offset_ns = fit->offset_ns, .skew = fit->skew};
+}
 
 /* Hosts that only samples tell become hosts as well. */
 static int find_hosts_of_samples(struct aligning *aligning, struct error *err)
@@ -115,6 +122,8 @@ static int find_hosts_of_samples(struct aligning *aligning, struct error *err)
 	return 0;
 }
 
+/* Its times may have been put onto another host's clock before. Then all are put onto that one first, and by `back` onto the
+ * reference's own. */
 static int find_reference(struct aligning *aligning, const char *name, struct error *err)
 {
 	const struct profile *profile = aligning->profile;
@@ -124,6 +133,10 @@ static int find_reference(struct aligning *aligning, const char *name, struct er
 			aligning->reference = i;
 	if (aligning->reference == 0)
 		return error_set(err, -EINVAL, "there is no host '%.64s' whose clock could be the reference", name);
+	const struct profile_host *host = &profile->markers->hosts[aligning->reference];
+	aligning->has_back = host->is_aligned && host->reference && host->reference != host->name;
+	if (aligning->has_back)
+		aligning->back = clock_line_invert(line_of(host));
 	return 0;
 }
 
@@ -262,11 +275,6 @@ static size_t facts_of(const struct aligning *aligning, uint32_t host, size_t *r
 }
 
 /* ---- placing ---- */
-
-static struct clock_line line_of(const struct profile_host *fit)
-{
-	return (struct clock_line){.at_ns = fit->at_ns, .offset_ns = fit->offset_ns, .skew = fit->skew};
-}
 
 /* A fit of `host` against a clock that is placed, made one against the reference: by what either was compared with. */
 static bool join_fits(const struct aligning *aligning, uint32_t host, uint32_t other, struct clock_fit_options *ret)
@@ -581,11 +589,14 @@ static int describe_host(struct aligning *aligning, uint32_t host, struct error 
 	const struct clock *clock = &aligning->clocks[host];
 	struct profile_markers *markers = aligning->profile->markers;
 	struct profile_host *described = &markers->hosts[host];
-	struct clock_line line = clock->line;
+	struct clock_line line = clock->line, before = line_of(described);
 	char method[128];
-	/* What was taken off before is part of it. */
+	/* What was taken off before is part of it. A line of 0 is that anywhere: it is told for times that the profile has. */
+	if (described->reference == described->name)
+		before.at_ns = line.at_ns;
 	if (described->is_aligned && described->reference)
-		line = clock_line_join(line_of(described), line);
+		line = clock_line_join(before, line);
+	line = host == aligning->reference ? (struct clock_line){0} : clock_line_join(line, aligning->back);
 	described->at_ns = line.at_ns;
 	described->offset_ns = line.offset_ns;
 	described->skew = line.skew;
@@ -602,9 +613,9 @@ static int describe_host(struct aligning *aligning, uint32_t host, struct error 
 
 static void move_time(struct aligning *aligning, uint32_t host, int64_t *time_ns)
 {
-	if (*time_ns == 0 || host == 0 || host == aligning->reference)
+	if (*time_ns == 0 || host == 0 || (host == aligning->reference && !aligning->has_back))
 		return;
-	int64_t moved = clock_line_apply(aligning->clocks[host].line, *time_ns);
+	int64_t moved = clock_line_apply(aligning->back, clock_line_apply(aligning->clocks[host].line, *time_ns));
 	*time_ns = moved > 0 ? moved : 1; /* 0 = unknown */
 }
 

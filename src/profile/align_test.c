@@ -185,6 +185,33 @@ static void test_reference(void **state)
 	free_scene(scene);
 }
 
+/* What is on alpha's clock can be put onto beta's, which is 5 s ahead: all of it, as if it had been done at once. */
+static void test_reference_later(void **state)
+{
+	struct scene *scene = two_hosts();
+	align(scene, NULL);
+	int64_t first_ns = scene->profile->time_ns;
+	struct profile_align_result result = align(scene, &(struct profile_align_options){.reference = "beta"});
+	const struct profile_host *alpha = host_of(scene, 0), *beta = host_of(scene, 1);
+	assert_int_equal(result.reversed, 0);
+	assert_string_equal(profile_string(scene->profile, alpha->reference), "beta");
+	assert_in_range(-alpha->offset_ns, 5 * NS_PER_S, 5003 * NS_PER_MS);
+	assert_true(alpha->skew < -4.5e-5 && alpha->skew > -5.5e-5);
+	assert_in_range(alpha->bound_ns, 80000, 200000);
+	assert_int_equal(beta->offset_ns, 0);
+	assert_true(beta->skew == 0);
+	for (size_t i = 0; i < scene->markers; i++) {
+		const struct profile_marker *marker = &scene->profile->markers->markers[i];
+		int64_t error = marker->start_ns - shown(scene, 1, scene->true_ns[i]);
+		assert_in_range(llabs(error), 0, marker->thread == scene->threads[1] ? 2 : alpha->bound_ns + 2);
+	}
+	/* And back. */
+	align(scene, NULL);
+	assert_in_range(llabs(scene->profile->time_ns - first_ns), 0, 2);
+	assert_bounds_hold(scene);
+	free_scene(scene);
+}
+
 static void test_keeps_times(void **state)
 {
 	struct scene *scene = two_hosts();
@@ -474,11 +501,14 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_hosts),      cmocka_unit_test(test_again),	  cmocka_unit_test(test_reference),
-		cmocka_unit_test(test_keeps_times),    cmocka_unit_test(test_properties), cmocka_unit_test(test_fits),
-		cmocka_unit_test(test_fits_and_flows), cmocka_unit_test(test_one_way),	  cmocka_unit_test(test_contradictions),
-		cmocka_unit_test(test_which_flows),    cmocka_unit_test(test_moves_all),  cmocka_unit_test(test_few),
-		cmocka_unit_test(test_extremes),       cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_two_hosts),   cmocka_unit_test(test_again),
+		cmocka_unit_test(test_reference),   cmocka_unit_test(test_reference_later),
+		cmocka_unit_test(test_keeps_times), cmocka_unit_test(test_properties),
+		cmocka_unit_test(test_fits),	    cmocka_unit_test(test_fits_and_flows),
+		cmocka_unit_test(test_one_way),	    cmocka_unit_test(test_contradictions),
+		cmocka_unit_test(test_which_flows), cmocka_unit_test(test_moves_all),
+		cmocka_unit_test(test_few),	    cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
