@@ -142,7 +142,7 @@ static void clip(struct polygon *polygon, struct half_plane plane)
 	}
 	if (!cuts)
 		return;
-	struct point corners[CORNERS_MAX + 2];
+	struct point corners[2 * CORNERS_MAX];
 	size_t count = 0;
 	for (size_t i = 0; i < polygon->count; i++) {
 		size_t next = (i + 1) % polygon->count;
@@ -154,7 +154,8 @@ static void clip(struct polygon *polygon, struct half_plane plane)
 			corners[count++] = (struct point){at->x + part * (after->x - at->x), at->y + part * (after->y - at->y)};
 		}
 	}
-	/* One line crosses a convex polygon twice, so there is one corner more at most. */
+	/* One line crosses a convex polygon twice, which makes one corner more; but what is left of a polygon after rounding
+	 * need not be convex, and may be crossed at every other corner. */
 	polygon->count = count < CORNERS_MAX ? count : CORNERS_MAX;
 	memcpy(polygon->corners, corners, polygon->count * sizeof(*corners));
 	if (polygon->count == CORNERS_MAX)
