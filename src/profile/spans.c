@@ -40,6 +40,7 @@ struct walk {
 	uint32_t *places; /* by label set: the first place in order of its host, pid and tid; NONE = none */
 	uint32_t *pids;	  /* by label set: the first place of its host and pid; NONE = none */
 	uint32_t *place_of_thread;
+	uint32_t *host_of_name; /* by string, NULL = there are not several hosts */
 	struct span *spans;
 	size_t span_count, span_capacity;
 	size_t begun;	   /* spans that are in a list, or were */
@@ -55,6 +56,7 @@ static void walk_release(struct walk *walk)
 	mem_free(walk->places);
 	mem_free(walk->pids);
 	mem_free(walk->place_of_thread);
+	mem_free(walk->host_of_name);
 	mem_free(walk->spans);
 	mem_free(walk->heads);
 	mem_free(walk->samples);
@@ -141,23 +143,29 @@ static bool read_number(const struct profile *profile, const struct profile_labe
 	return !label->value || text_parse_i64(profile_string(profile, label->value), ret, NULL) == 0;
 }
 
-static uint32_t find_host(const struct profile_markers *markers, uint32_t name)
+static int number_hosts(struct walk *walk, struct error *err)
 {
-	for (uint32_t i = 1; has_hosts(markers) && i < markers->host_count; i++)
-		if (markers->hosts[i].name == name)
-			return i;
+	const struct profile_markers *markers = walk->markers;
+	if (!has_hosts(markers))
+		return 0;
+	walk->host_of_name = mem_zalloc_array(walk->profile->strings.count, sizeof(*walk->host_of_name));
+	if (!walk->host_of_name)
+		return error_nomem(err);
+	for (uint32_t i = 1; i < markers->host_count; i++)
+		walk->host_of_name[markers->hosts[i].name] = i;
 	return 0;
 }
 
 /* What a set says of a thread; *has_pid, *has_tid only ever become true. */
-static void read_labels(const struct profile *profile, uint32_t set, struct profile_thread *ret, bool *has_pid, bool *has_tid)
+static void read_labels(const struct walk *walk, uint32_t set, struct profile_thread *ret, bool *has_pid, bool *has_tid)
 {
+	const struct profile *profile = walk->profile;
 	const struct profile_label_set *labels = &profile->label_sets[set];
 	for (uint32_t i = 0; i < labels->count; i++) {
 		const struct profile_label *label = &profile->labels[labels->first + i];
 		const char *key = profile_string(profile, label->key);
 		if (strcmp(key, "host.name") == 0)
-			ret->host = find_host(profile->markers, label->value);
+			ret->host = walk->host_of_name ? walk->host_of_name[label->value] : 0;
 		else if (strcmp(key, "process.pid") == 0)
 			*has_pid |= read_number(profile, label, &ret->pid);
 		else if (strcmp(key, "thread.id") == 0)
@@ -171,13 +179,13 @@ static int place_label_sets(struct walk *walk, struct error *err)
 	const struct profile_markers *markers = walk->markers;
 	walk->places = mem_alloc_array(profile->label_set_count, sizeof(*walk->places));
 	walk->pids = mem_alloc_array(profile->label_set_count, sizeof(*walk->pids));
-	if (!walk->places || !walk->pids)
+	if (!walk->places || !walk->pids || number_hosts(walk, err) < 0)
 		return error_nomem(err);
 	for (uint32_t set = 0; set < profile->label_set_count; set++) {
 		struct profile_thread thread = {0};
 		bool has_pid = false, has_tid = false;
-		read_labels(profile, profile->resource_labels, &thread, &has_pid, &has_tid);
-		read_labels(profile, set, &thread, &has_pid, &has_tid);
+		read_labels(walk, profile->resource_labels, &thread, &has_pid, &has_tid);
+		read_labels(walk, set, &thread, &has_pid, &has_tid);
 		struct profile_thread first = thread;
 		first.tid = INT64_MIN;
 		uint32_t pid = find_place(walk, &first), place = find_place(walk, &thread);
