@@ -22,7 +22,8 @@ int profile_rename_host(struct profile *profile, uint32_t host, const char *name
 /*
  * Adds `from`, whose hosts are complete, to `to`, so that hosts stay apart: one of a name that `to` has already becomes
  * "NAME-2" (or -3 ...) in `from` first. Without samples, sample types of `from` do not matter. Times are left alone:
- * profile_align() comes when all are together. Errors as of profile_merge().
+ * profile_align() comes when all are together. Errors as of profile_merge(); -E2BIG also if they are of more than
+ * PROFILE_ALIGN_HOSTS_MAX hosts together, and then nothing was changed.
  */
 int profile_merge_hosts(struct profile *to, struct profile *from, struct error *err);
 

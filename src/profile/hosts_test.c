@@ -7,8 +7,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/fault.h"
+#include "profile/align.h"
 #include "profile/hosts.h"
 #include "profile/test_profile.h"
 
@@ -128,6 +131,32 @@ static void test_merges(void **state)
 	assert_int_equal(profile_merge_hosts(to, other, NULL), -EINVAL);
 }
 
+static void add_hosts(struct profile *profile, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char name[16];
+		uint32_t id;
+		snprintf(name, sizeof(name), "%zu", i);
+		struct profile_host host = {.name = test_string(profile, name)};
+		assert_int_equal(profile_add_host(profile, &host, &id, NULL), 0);
+	}
+}
+
+/* More hosts than can be aligned are refused before names are compared; the profile stays as it was. */
+static void test_limit(void **state)
+{
+	struct error err = {0};
+	_cleanup_(profile_freep) struct profile *to = NULL, *from = NULL;
+	assert_int_equal(profile_new(&to, NULL), 0);
+	assert_int_equal(profile_new(&from, NULL), 0);
+	add_hosts(to, PROFILE_ALIGN_HOSTS_MAX - 1);
+	add_hosts(from, 2);
+	assert_int_equal(profile_merge_hosts(to, from, &err), -E2BIG);
+	assert_non_null(strstr(err.message, "1024"));
+	assert_int_equal(profile_host_count(to), PROFILE_ALIGN_HOSTS_MAX - 1);
+	assert_string_equal(profile_string(from, from->markers->hosts[1].name), "0");
+}
+
 /* The n-th allocation fails, until none does. */
 static void test_faults(void **state)
 {
@@ -150,10 +179,8 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_completes),
-		cmocka_unit_test(test_renames),
-		cmocka_unit_test(test_merges),
-		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_completes), cmocka_unit_test(test_renames), cmocka_unit_test(test_merges),
+		cmocka_unit_test(test_limit),	  cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
