@@ -30,6 +30,7 @@
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
 #include "format/format.h"
+#include "profile/filter.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
 #include "symbol/worker.h"
@@ -57,6 +58,7 @@ struct record {
 	const char *output, *format;
 	int64_t duration_ns; /* 0 = until stopped */
 	int64_t at_ns;	     /* when to begin, wall clock; 0 = at once */
+	bool keeps_times;    /* samples keep theirs: the output has a place for them */
 	struct record_remote remote;
 	struct operands command;
 	bool opens;
@@ -411,6 +413,38 @@ static void wait_for_end(struct record *record)
 		kill(record->launch.pid, SIGTERM);
 }
 
+static bool is_in_time(const void *context, const struct profile *profile, size_t sample)
+{
+	const struct record *record = context;
+	int64_t time_ns = profile->samples[sample].time_ns;
+	return time_ns == 0 || time_ns >= record->at_ns;
+}
+
+/* What was sampled while everything waited for the time to begin. */
+static int drop_early(struct record *record, struct error *err)
+{
+	struct profile *profile = record->profile;
+	int r = profile_filter_samples(profile, is_in_time, record, err);
+	if (r < 0)
+		return r;
+	if (profile->time_ns && profile->time_ns < record->at_ns) {
+		int64_t early_ns = record->at_ns - profile->time_ns;
+		profile->duration_ns = early_ns < profile->duration_ns ? profile->duration_ns - early_ns : 0;
+		profile->time_ns = record->at_ns;
+	}
+	for (size_t i = 0; i < profile->sample_count && !record->keeps_times; i++)
+		profile->samples[i].time_ns = 0;
+	return record->keeps_times ? 0 : profile_aggregate(profile, err);
+}
+
+/* Everything is loaded, so that it begins on time. at_ns: 0 = at once. */
+static int wait_until(int64_t at_ns, struct error *err)
+{
+	for (int64_t left_ns; at_ns && !signals_interrupted() && (left_ns = at_ns - time_now_ns()) > 0;)
+		time_sleep_ns(left_ns < WAIT_STEP_NS ? left_ns : WAIT_STEP_NS);
+	return at_ns && signals_interrupted() ? error_set(err, -EINTR, "stopped before it began; nothing was written") : 0;
+}
+
 /* --markers-only: for another profiler's samples. It needs no kernel side, hence no privileges. */
 static int run_markers(struct record *record, struct error *err)
 {
@@ -422,6 +456,9 @@ static int run_markers(struct record *record, struct error *err)
 	if (r < 0)
 		return r;
 	signals_install(wake, record, record->command.count != 0);
+	r = wait_until(record->at_ns, err);
+	if (r < 0)
+		return r;
 	record->started_ns = time_monotonic_ns();
 	int64_t time_ns = time_now_ns();
 	record_markers_start(&record->markers, record->pids.items, record->pids.count);
@@ -459,28 +496,6 @@ static int open_recording(struct record *record, struct error *err)
 	return open_serve(&record->open, "record", record->profile, record_title(record), err);
 }
 
-/* What was sampled while everything waited for the time to begin. */
-static void drop_early(struct record *record)
-{
-	struct profile *profile = record->profile;
-	size_t values = profile->sample_type_count, kept = 0;
-	for (size_t i = 0; i < profile->sample_count; i++) {
-		if (profile->samples[i].time_ns && profile->samples[i].time_ns < record->at_ns)
-			continue;
-		profile->samples[kept] = profile->samples[i];
-		memmove(profile->values + kept * values, profile->values + i * values, values * sizeof(*profile->values));
-		kept++;
-	}
-	profile->sample_count = kept;
-}
-
-/* Everything is loaded, so that it begins on time. */
-static void wait_until(int64_t at_ns)
-{
-	for (int64_t left_ns; !signals_interrupted() && (left_ns = at_ns - time_now_ns()) > 0;)
-		time_sleep_ns(left_ns < WAIT_STEP_NS ? left_ns : WAIT_STEP_NS);
-}
-
 static int run_record(struct record *record, struct error *err)
 {
 	if (record->markers.only) {
@@ -494,7 +509,9 @@ static int run_record(struct record *record, struct error *err)
 	int nice_before = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	signals_install(stop_agent, record, record->command.count != 0);
-	wait_until(record->at_ns);
+	r = wait_until(record->at_ns, err);
+	if (r < 0)
+		return r;
 	record->started_ns = time_monotonic_ns();
 	record_markers_start(&record->markers, record->pids.items, record->pids.count);
 	if (record->command.count && (r = launch_go(&record->launch, err)))
@@ -506,7 +523,7 @@ static int run_record(struct record *record, struct error *err)
 	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
 		kill(record->launch.pid, SIGTERM);
 	if (!r && record->at_ns)
-		drop_early(record);
+		r = drop_early(record, err);
 	if (!r)
 		r = record_markers_stop(&record->markers, &record->profile, err);
 	if (!r && record->profile)
@@ -632,7 +649,8 @@ static void choose_contents(struct record *record)
 	unsigned holds = output_holds(record->output, record->format);
 	if (record->opens)
 		holds |= format_by_name("firefox")->holds;
-	record->agent.timed = holds & FORMAT_HOLDS_TIMES;
+	record->keeps_times = holds & FORMAT_HOLDS_TIMES;
+	record->agent.timed = record->keeps_times || record->at_ns; /* or nobody could tell what came too early */
 	record->agent.counters_interval_ns = holds & FORMAT_HOLDS_MARKERS ? COUNTERS_NS : 0;
 }
 

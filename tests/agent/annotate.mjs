@@ -32,6 +32,15 @@ await test("markers alone, with the start by CLOCK_MONOTONIC", () => {
 	for (const time of times) assert.ok(time > from - 1e6 && time < to + 1e6, `${time} is not within ${from} and ${to}`);
 });
 
+await test("--at: they begin at the time asked for", () => {
+	const file = join(work, "at.firefox.json"), at = Date.now() + 500;
+	const { run } = record(file, {}, "--at", new Date(at).toISOString());
+	assert.equal(run.status, 0, run.stderr);
+	const { meta, threads } = JSON.parse(readFileSync(file, "utf8"));
+	assert.ok(threads.some((t) => t.markers.length));
+	assert.ok(meta.startTime >= at, `it began at ${meta.startTime}, not ${at}`);
+});
+
 await test("they come to the threads of a profile whose wall clock is wrong, and whose names are cut", async () => {
 	assert.ok(marks);
 	const threads = marks.threads.filter((t) => t.markers.length);
