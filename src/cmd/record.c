@@ -706,6 +706,8 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
 					  "without -p, --at, a command, --event, --wall and --off-cpu");
+	if (record->markers.only || record->markers.max || record->launch.environment_count || record->launch.directory)
+		return usage_error(usage, "--remote: agents are not told --markers-only, --max-markers, --env or --chdir");
 	return -1;
 }
 

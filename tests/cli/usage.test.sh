@@ -7,7 +7,7 @@ expect "no verb is a usage error" 2 '^usage: wick VERB' "$WICK"
 expect "--help works" 0 '^  record ' "$WICK" --help
 expect "--version works" 0 '^wick [0-9]+\.[0-9]+\.[0-9]+$' "$WICK" --version
 expect "an unknown verb is named" 2 "no verb 'recrod'" "$WICK" recrod
-for verb in up server agent record open import annotate query convert report debuginfo doctor; do
+for verb in up server agent record open import annotate merge query convert report debuginfo doctor; do
 	expect "$verb --help works" 0 "^usage: wick $verb" "$WICK" "$verb" --help
 	expect "$verb refuses an unknown option" 2 "unknown option '--nonsense'" "$WICK" "$verb" --nonsense
 	stdout=$("$WICK" "$verb" --nonsense 2>/dev/null)
@@ -19,6 +19,7 @@ expect "record refuses an unknown extension early" 2 'cannot tell the format' "$
 expect "record refuses a bad rate" 2 'not between 1 and 10000' "$WICK" record -F 0 -a
 expect "record names a bad process id" 1 "not a process id" "$WICK" record -p abc
 expect "record names a missing process" 1 "no process 4194303|no process" "$WICK" record -p 4194303
+expect "record --remote refuses what agents are not told" 2 'agents are not told --markers-only' "$WICK" record --remote http://127.0.0.1:9 --markers-only -o x.firefox.json
 expect "query needs a selector" 2 'expected one query' "$WICK" query
 expect "query refuses an unknown format" 2 "none of top, folded" "$WICK" query x --format xml
 expect "query without a server says what to do" 1 "wick up" "$WICK" query process_cpu --url http://127.0.0.1:9
