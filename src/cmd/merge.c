@@ -162,12 +162,10 @@ int cmd_merge(int argc, char **argv)
 	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
 	struct merge merge = {0};
 	struct output_options output = {0};
-	char names[3][OUTPUT_NAMES_MAX], help[3][OUTPUT_NAMES_MAX + 160];
+	char names[2][OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160], from_help[FROM_HELP_MAX];
 	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s;\n- is standard output",
 		 output_extensions(names[0]));
-	snprintf(help[1], sizeof(help[1]), "format of the inputs (default: by content, then by\nextension): %s",
-		 input_format_names(names[1]));
-	snprintf(help[2], sizeof(help[2]), "format of the output: %s", output_format_names(names[2]));
+	snprintf(help[1], sizeof(help[1]), "format of the output: %s", output_format_names(names[1]));
 	const struct option_row options[] = {
 		{'o', "output", "FILE", OPTION_TEXT, &out, .help = help[0]},
 		{0, "host", "NAME", OPTION_LIST, &merge.names,
@@ -176,14 +174,11 @@ int cmd_merge(int argc, char **argv)
 		{0, "reference", "NAME", OPTION_TEXT, &merge.align.reference,
 		 .help = "the host whose clock is right (default: the first)"},
 		{0, "no-align", NULL, OPTION_FLAG, &merge.align.keep_times, .help = "keep all times as they are"},
-		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help[1]},
-		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[2]},
-		{0, "sample-type", "TYPE", OPTION_TEXT, &merge.sample_type,
-		 .help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)"},
-		{0, "format-version", "VERSION", OPTION_UNSIGNED, &output.version, 1, 1000,
-		 .help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"},
-		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
-		 .help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: auto)"},
+		FROM_OPTION_ROW(&from, inputs_from_help(from_help)),
+		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[1]},
+		SAMPLE_TYPE_OPTION_ROW(&merge.sample_type),
+		FORMAT_VERSION_OPTION_ROW(&output.version),
+		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &merge.how.quiet,
 		 .help = "do not say how clocks stood, nor what was left out"},
 		{0}};
