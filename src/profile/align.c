@@ -12,7 +12,7 @@
  *
  * Easing. A choice in the middle may be wrong for a host that is placed later: with three hosts all facts can agree, and yet
  * leave the third no line. Then lines are moved by what facts lack, each by its half, over and over (the relaxation method for
- * linear inequalities of Agmon, 1954), until none is violated. It ends if a solution exists; after ROUNDS_MAX there is none to
+ * linear inequalities of Agmon, 1954), until none is violated. It ends if a solution exists; after STEPS_MAX there is none to
  * be had, clocks were set within the profile or flows are false, and the lines of before are kept. A bound grows by as much as
  * its line was moved.
  *
@@ -636,7 +636,7 @@ static void move_all(struct aligning *aligning)
 static void set_range(struct aligning *aligning)
 {
 	struct profile *profile = aligning->profile;
-	int64_t first = INT64_MAX, last = INT64_MIN;
+	int64_t first = INT64_MAX, last = INT64_MIN, moved;
 	for (size_t i = 0; i < aligning->count; i++) {
 		aligning->clocks[i].from_ns = INT64_MAX;
 		aligning->clocks[i].to_ns = INT64_MIN;
@@ -648,6 +648,11 @@ static void set_range(struct aligning *aligning)
 	}
 	if (first > last)
 		return;
+	/* Of several hosts there is no such clock; else it goes with the time that it was read at. */
+	if (aligning->count > 2 || profile->time_ns == 0 || profile->monotonic_ns == 0 ||
+	    __builtin_sub_overflow(first, profile->time_ns, &moved) ||
+	    __builtin_add_overflow(profile->monotonic_ns, moved, &profile->monotonic_ns) || profile->monotonic_ns < 0)
+		profile->monotonic_ns = 0;
 	profile->time_ns = first;
 	if (__builtin_sub_overflow(last, first, &profile->duration_ns))
 		profile->duration_ns = INT64_MAX;

@@ -185,6 +185,23 @@ static void test_reference(void **state)
 	free_scene(scene);
 }
 
+/* CLOCK_MONOTONIC is told for the profile's own time: it goes with that, and means nothing for several machines. */
+static void test_monotonic(void **state)
+{
+	struct scene *one = new_scene(), *two = two_hosts();
+	add_host(one, "alpha", 0, 0);
+	add_marker(one, 0, START_NS + 70, 0, false);
+	one->profile->time_ns = two->profile->time_ns = START_NS + 20;
+	one->profile->monotonic_ns = two->profile->monotonic_ns = 1000;
+	align(one, NULL);
+	assert_int_equal(one->profile->time_ns, START_NS + 70);
+	assert_int_equal(one->profile->monotonic_ns, 1050);
+	align(two, NULL);
+	assert_int_equal(two->profile->monotonic_ns, 0);
+	free_scene(one);
+	free_scene(two);
+}
+
 /* What is on alpha's clock can be put onto beta's, which is 5 s ahead: all of it, as if it had been done at once. */
 static void test_reference_later(void **state)
 {
@@ -501,14 +518,14 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_two_hosts),   cmocka_unit_test(test_again),
-		cmocka_unit_test(test_reference),   cmocka_unit_test(test_reference_later),
-		cmocka_unit_test(test_keeps_times), cmocka_unit_test(test_properties),
-		cmocka_unit_test(test_fits),	    cmocka_unit_test(test_fits_and_flows),
-		cmocka_unit_test(test_one_way),	    cmocka_unit_test(test_contradictions),
-		cmocka_unit_test(test_which_flows), cmocka_unit_test(test_moves_all),
-		cmocka_unit_test(test_few),	    cmocka_unit_test(test_extremes),
-		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_two_hosts),      cmocka_unit_test(test_again),
+		cmocka_unit_test(test_reference),      cmocka_unit_test(test_reference_later),
+		cmocka_unit_test(test_monotonic),      cmocka_unit_test(test_keeps_times),
+		cmocka_unit_test(test_properties),     cmocka_unit_test(test_fits),
+		cmocka_unit_test(test_fits_and_flows), cmocka_unit_test(test_one_way),
+		cmocka_unit_test(test_contradictions), cmocka_unit_test(test_which_flows),
+		cmocka_unit_test(test_moves_all),      cmocka_unit_test(test_few),
+		cmocka_unit_test(test_extremes),       cmocka_unit_test(test_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
