@@ -199,5 +199,7 @@ int profile_merge_hosts(struct profile *to, struct profile *from, struct error *
 		return r < 0 ? r : profile_merge(to, from, false, err);
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
 	r = profile_copy_new(to, from, &copy, err);
+	if (r == 0)
+		r = profile_unite_comments(to, from, copy, err);
 	return r < 0 ? r : profile_copy_markers(to, from, copy, err);
 }

@@ -114,12 +114,15 @@ static void test_merges(void **state)
 	assert_int_equal(profile_add_sample_type(markers, 0, 0, NULL), -EINVAL);
 	markers->sample_count = 0;
 	markers->sample_types[0].type = test_string(markers, "other");
+	assert_int_equal(profile_add_comment(markers, test_string(markers, "markers lost: 3"), NULL), 0);
 	assert_int_equal(profile_merge_hosts(to, a, NULL), 0);
 	assert_int_equal(profile_merge_hosts(to, b, NULL), 0);
 	assert_int_equal(profile_merge_hosts(to, c, NULL), 0);
 	assert_int_equal(profile_merge_hosts(to, markers, NULL), 0);
 	assert_int_equal(profile_host_count(to), 4);
 	assert_int_equal(to->sample_count, 3);
+	assert_int_equal(to->comment_count, 1);
+	assert_string_equal(profile_string(to, to->comments[0]), "markers lost: 3");
 	assert_host(to, 0, "alpha");
 	assert_host(to, 1, "alpha-2");
 	assert_host(to, 2, "alpha-3");

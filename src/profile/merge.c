@@ -84,7 +84,7 @@ static int copy_headers(struct profile *to, const struct profile *from, struct p
 	return r;
 }
 
-static int unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err)
+int profile_unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err)
 {
 	if (from->comment_count == 0)
 		return 0;
@@ -136,7 +136,7 @@ static int combine_headers(struct profile *to, const struct profile *from, struc
 	if (r == 0 && !to->doc_url)
 		r = profile_copy_string(copy, from->doc_url, &to->doc_url, err);
 	if (r == 0)
-		r = unite_comments(to, from, copy, err);
+		r = profile_unite_comments(to, from, copy, err);
 	if (r < 0)
 		return r;
 	if (from->period > to->period)

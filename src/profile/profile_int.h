@@ -60,6 +60,10 @@ static inline size_t profile_own_index(const void *table, size_t count, const vo
 /* markers.c */
 struct profile_markers *profile_markers_free(struct profile_markers *markers); /* NULL allowed; returns NULL */
 
+/* merge.c: adds the comments that `to` does not have. copy: from `from` to `to`. */
+struct profile_copy;
+int profile_unite_comments(struct profile *to, const struct profile *from, struct profile_copy *copy, struct error *err);
+
 /* aggregate.c */
 bool profile_values_are_zero(const int64_t *values, size_t count);
 /* Brings the sample index up to date: afterwards samples are distinct and not zero. Trusts what the index holds. */
