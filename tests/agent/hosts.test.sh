@@ -43,4 +43,8 @@ if [ -s "$work/pipeline.firefox.json" ]; then
 	check "merged, each send is before its receive, and times are right within the bound" node tests/agent/hosts.mjs merged "$steps" "$work/pipeline.firefox.json"
 	check "Firefox Profiler has the threads of both" node tests/agent/hosts.mjs viewer "$steps" "$work/pipeline.firefox.json"
 fi
+WICK="$wick" WICK_BETA=false PIPELINE="$work/pipeline" sh client/examples/pipeline/run.sh -o "$work/failed" 10 2000 >/dev/null 2>&1 &&
+	fail "a host that fails is an error" || pass "a host that fails is an error"
+left=$(pgrep -af "$work/failed")
+[ -z "$left" ] && pass "and the other's recorder does not wait for it" || fail "and the other's recorder does not wait for it" "$left"
 finish

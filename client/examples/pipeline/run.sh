@@ -21,17 +21,22 @@ mkdir -p "$out"
 # ---- build ----
 if [ -z "${PIPELINE:-}" ]; then
 	PIPELINE=$out/pipeline
+	# Linked with where the library is: the loader does not look everywhere that it may be installed.
 	# shellcheck disable=SC2046 # several options
-	cc -O2 -g -o "$PIPELINE" "$here/pipeline.c" $(pkg-config --cflags --libs wickmark) -lpthread
+	cc -O2 -g -o "$PIPELINE" "$here/pipeline.c" $(pkg-config --cflags --libs wickmark) -Wl,-rpath,"$(pkg-config --variable=libdir wickmark)" -lpthread
 fi
 case $PIPELINE in /*) ;; *) PIPELINE=$PWD/$PIPELINE ;; esac
 
 # ---- two hosts ----
 nets="wick-alpha-$$ wick-beta-$$"
-remove_hosts() { for net in $nets; do ip netns del "$net" 2>/dev/null || true; done; }
+first= # the recorder on alpha: its node would wait for beta's for ever
+end() {
+	if [ -n "$first" ] && kill "$first" 2>/dev/null; then wait "$first" || true; fi
+	[ "$(id -u)" -ne 0 ] || for net in $nets; do ip netns del "$net" 2>/dev/null || true; done
+}
+trap end EXIT
+trap 'exit 130' INT TERM
 if [ "$(id -u)" -eq 0 ]; then
-	trap remove_hosts EXIT
-	trap 'exit 130' INT TERM
 	for net in $nets; do ip netns add "$net"; done
 	ip link add eth0 netns "wick-alpha-$$" type veth peer name eth0 netns "wick-beta-$$"
 	number=1
@@ -46,23 +51,24 @@ else
 	echo "run.sh: not root: both nodes run on this host, over loopback" >&2
 	address=127.0.0.1:7411
 fi
-# NAME COMMAND...: runs the command on that host. (ip netns exec would hide /sys, which wick needs.)
+# NAME COMMAND...: becomes the command on that host. (ip netns exec would hide /sys, which wick needs.)
 on_host() {
 	host=$1
 	shift
 	if [ "$(id -u)" -eq 0 ]; then
 		# shellcheck disable=SC2016 # of the inner shell
-		nsenter --net="/run/netns/wick-$host-$$" unshare --uts sh -c 'hostname "$1"; shift; exec "$@"' sh "$host" "$@"
+		exec nsenter --net="/run/netns/wick-$host-$$" unshare --uts sh -c 'hostname "$1"; shift; exec "$@"' sh "$host" "$@"
 	else
-		"$@"
+		exec "$@"
 	fi
 }
 
 # ---- the job, recorded on each ----
 on_host alpha "${WICK_ALPHA:-$WICK}" record -o "$out/alpha.firefox.json" -- "$PIPELINE" 0 "$address" "$steps" "$pause" &
 first=$!
-on_host beta "${WICK_BETA:-$WICK}" record -o "$out/beta.firefox.json" -- "$PIPELINE" 1 "$address" "$steps" "$pause"
+(on_host beta "${WICK_BETA:-$WICK}" record -o "$out/beta.firefox.json" -- "$PIPELINE" 1 "$address" "$steps" "$pause")
 wait "$first"
+first=
 
 # ---- one profile ----
 "$WICK" merge "$out/alpha.firefox.json" "$out/beta.firefox.json" --host alpha --host beta --reference alpha -o "$out/pipeline.firefox.json"
