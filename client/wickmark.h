@@ -138,7 +138,8 @@ static inline void wickmark_instant(struct wickmark_site *site, const struct wic
 		wickmark_emit(site, 1, wickmark_now(), 0, details);
 }
 
-/* A span that may end on another thread, or overlap with others: the two find each other by site and id. */
+/* A span that may end on another thread, or overlap with others: the two find each other by site and id. Number them: threads
+ * are read one after the other, so of an id that is soon used again, as addresses are, the ends may stay apart. */
 static inline void wickmark_async_begin(struct wickmark_site *site, uint64_t id, const struct wickmark_details *details)
 {
 	if (wickmark_on())

@@ -63,6 +63,8 @@ if (what === "apart") {
 	const { boundNs, offsetNs, skew, reference, isAligned } = hosts.beta;
 	const errors = pairs.map((pair) => Math.abs(errorOf(pair))), worst = errors.reduce((a, b) => Math.max(a, b), 0);
 	console.log(`offset ${offsetNs} ns, skew ${(skew * 1e6).toFixed(3)} ppm, bound ${boundNs} ns, largest error ${worst.toFixed(0)} ns, of ${pairs.length} exchanges`);
+	const waits = profile.threads.flatMap(({ markers: { name, phase } }) => phase.filter((_, i) => profile.shared.stringArray[name[i]] === "run waits"));
+	assert.ok(waits.length === 2 * exchanges && waits.every((phase) => phase === 1), "each wait of a run is one span, from thread to thread");
 	assert.equal(reference, "alpha");
 	assert.ok(isAligned);
 	assert.ok(boundNs > 0 && boundNs < 1e6, "a bound that says something");

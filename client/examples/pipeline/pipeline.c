@@ -161,10 +161,16 @@ static void queue_leave(struct queue *queue)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* A run on its way to the merge is an asynchronous span: it begins on one thread and ends on another. */
+/* A run on its way to the merge is an asynchronous span: it begins on one thread and ends on another. Its id is no other run's
+ * of the job: an address would soon be another's. */
+static uint64_t id_of_run(const struct batch *batch)
+{
+	return batch->flow ? batch->flow : batch->step + 1u; /* has it come from the other node? */
+}
+
 static void pass_to_merge(struct batch *batch)
 {
-	wickmark_async_begin(&waiting, (uintptr_t)batch, WICKMARK_VALUES(wickmark_integer(batch->count)));
+	wickmark_async_begin(&waiting, id_of_run(batch), WICKMARK_VALUES(wickmark_integer(batch->count)));
 	queue_put(&to_merge, batch);
 }
 
@@ -425,7 +431,7 @@ static void *run_merge(void *argument)
 	(void)argument;
 	name_thread("merge");
 	while ((batch = queue_get(&to_merge))) {
-		wickmark_async_end(&waiting, (uintptr_t)batch, NULL);
+		wickmark_async_end(&waiting, id_of_run(batch), NULL);
 		runs[count++] = batch;
 		if (count == MERGE_RUNS) {
 			runs[0] = merge_runs(runs, count);
