@@ -11,7 +11,7 @@ import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
 import { fitTimeState, formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';
 import { findMarkers, sortMarkers } from '../src/timeline/table';
-import { extentOf, fieldsLine, formatMoment } from '../src/timeline/text';
+import { extentOf, fieldsLine, formatMoment, hueOfCategory } from '../src/timeline/text';
 
 // ---- writing columns, by the description in src/format/timeline.h --------------------
 
@@ -59,9 +59,9 @@ function make({ samples, markers }: Made, groups = [1, 1, 2]): [TimelineJson, Ui
 			[4, 0],
 		],
 		schemas: [
-			{ name: 0, chart: 0, tooltip: 0, table: 0, fields: [] },
-			{ name: 1, chart: 0, tooltip: 0, table: 0, fields: [[5, 6, 1], [3, 0, 2]] },
-			{ name: 7, chart: 0, tooltip: 0, table: 0, fields: [[5, 0, 1]] },
+			{ name: 0, fields: [] },
+			{ name: 1, fields: [[5, 6, 1], [3, 0, 2]] },
+			{ name: 7, fields: [[5, 0, 1]] },
 		],
 		stacks: 3,
 		samples: s.length,
@@ -386,4 +386,10 @@ test('moments and lines of the axis', () => {
 	assert.ok(axisStep(1, 1000) >= 1);
 	assert.equal(lowerBound([1, 3, 3, 5], 3, 0, 4), 1);
 	assert.equal(lowerBound([1, 3], 9, 0, 2), 2);
+});
+
+test('colours of categories are names that are known, or are made', () => {
+	const hues = (color: string) => hueOfCategory({ categories: [{ name: 'a', color }] } as Timeline, 0);
+	assert.deepEqual(hues('green'), { hue: 150, chroma: 0.095 });
+	for (const color of ['constructor', '__proto__', 'mauve']) assert.equal(typeof hues(color).hue, 'number', color);
 });

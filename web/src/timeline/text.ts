@@ -29,7 +29,7 @@ export function formatField(value: Value, format: number): string {
 	}
 }
 
-/** "rows 17, bytes 4 KiB", or what the schema says of tables: the fields in one line. */
+/** "rows 17, bytes 4 KiB": the fields in one line. */
 export function fieldsLine(t: Timeline, marker: number): string {
 	const { fields } = t.schemas[t.schema[marker]];
 	return valuesOf(t, marker)
@@ -64,6 +64,6 @@ const CYCLE = [255, 150, 305, 60, 200, 340, 95, 25];
 export function hueOfCategory(t: Timeline, category: number): { hue: number; chroma: number } {
 	const { color, name } = t.categories[category] ?? { color: '', name: '' };
 	if (/grey|transparent/.test(color) || (category === 0 && color === '')) return { hue: 60, chroma: 0.012 };
-	if (color in HUES) return { hue: HUES[color], chroma: 0.095 };
+	if (typeof HUES[color] === 'number') return { hue: HUES[color], chroma: 0.095 };
 	return { hue: name === '' ? 60 : CYCLE[category % CYCLE.length], chroma: 0.095 };
 }
