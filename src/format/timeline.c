@@ -250,9 +250,6 @@ static void put_schema(struct timeline *timeline, const struct profile_marker_sc
 	const struct profile_marker_field *fields = timeline->profile->markers->fields;
 	json_begin_object(json);
 	put_number(json, "name", number_string(timeline, schema->name));
-	put_number(json, "chart", number_string(timeline, schema->chart_label));
-	put_number(json, "tooltip", number_string(timeline, schema->tooltip_label));
-	put_number(json, "table", number_string(timeline, schema->table_label));
 	json_key(json, "fields");
 	json_begin_array(json);
 	for (uint32_t i = 0; i < schema->field_count; i++) {

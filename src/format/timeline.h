@@ -4,10 +4,10 @@
  * markers. Small things are JSON, the many are columns of numbers.
  *
  * JSON, an object: start_ns (text: unix time), length_ns, threads [{name, process, host ("" if there is but one), pid, tid
- * (null = unknown), samples, markers}], strings [..], categories [[name, colour]], schemas [{name, chart, tooltip, table,
- * fields: [[key, label, format]]}] (numbers of strings; entry 0 of both is "none"; formats are enum profile_field_format),
- * stacks, samples, markers; samples_out, markers_out (those beyond the limits) and until_ns (what is there ends here because of
- * them; 0 = nothing is missing).
+ * (null = unknown), samples, markers}], strings [..], categories [[name, colour]], schemas [{name, fields: [[key,
+ * label, format]]}] (numbers of strings; entry 0 of both is "none"; formats are enum profile_field_format), stacks, samples,
+ * markers; samples_out, markers_out (those beyond the limits) and until_ns (what is there ends here because of them; 0 =
+ * nothing is missing).
  *
  * Columns, one after the other: its length in bytes as 4 bytes, little endian, then numbers as LEB128; signed ones as zigzag.
  * Samples are in the order of threads, in each by time, and so are markers.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a page in a file shows: `wick convert -o FILE.html` writes JSON, gzips it, and puts it as base64 into an element that no
- * browser runs; the columns of a time line are a second such element. Names in it are hostile, which base64 and the text nodes of the page take the edge off; numbers are checked by
- * buildTree() as those of a server are.
+ * browser runs; the columns of a time line are a second such element. Names in it are hostile, which base64 and the text nodes
+ * of the page take the edge off; numbers are checked by buildTree() as those of a server are.
  */
 import type { FlameJson } from './flame/tree';
 import { readTimeline, type Timeline, type TimelineJson } from './timeline/data';

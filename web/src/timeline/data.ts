@@ -21,7 +21,7 @@ export interface TimelineJson {
 	}[];
 	strings: string[];
 	categories: [number, number][];
-	schemas: { name: number; chart: number; tooltip: number; table: number; fields: [number, number, number][] }[];
+	schemas: { name: number; fields: [number, number, number][] }[];
 	stacks: number;
 	samples: number;
 	markers: number;
@@ -45,9 +45,6 @@ export interface Thread {
 
 export interface Schema {
 	name: string;
-	chart: string;
-	tooltip: string;
-	table: string;
 	fields: { key: string; label: string; format: number }[];
 }
 
@@ -195,9 +192,6 @@ function readSchemas(json: TimelineJson, strings: string[]): Schema[] {
 	const at = (id: number): string => text(strings[id]);
 	return json.schemas.map((s) => ({
 		name: at(s.name),
-		chart: at(s.chart),
-		tooltip: at(s.tooltip),
-		table: at(s.table),
 		fields: s.fields.map(([key, label, format]) => ({ key: at(key), label: at(label) || at(key), format })),
 	}));
 }
