@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/ordered.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/text.h"
 #include "base/time.h"
 
 #define ARGUMENTS_MAX (24 + 2 * ORDERS_TARGETS_MAX)
 #define NUMBER_SIZE   32
+#define PREFIX	      "wick-order-"
 
 /*
  * What the agent may, the recorder must be allowed, too. Root keeps it through exec, within the bounding set. Another user,
@@ -59,9 +65,37 @@ static pid_t fork_silently(void)
 	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
 }
 
+/* Nobody else can make directories of ours, so this is also safe where everybody can make some, as in /tmp. -1 if it is of
+ * another user, or in use. */
+static int lock_directory(const char *path)
+{
+	struct stat status;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && (fstat(fd, &status) < 0 || status.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) < 0))
+		fd = io_close(fd);
+	return fd;
+}
+
+void ordered_sweep(const char *below)
+{
+	char path[PATH_MAX];
+	const struct dirent *entry;
+	DIR *directory = opendir(below);
+	while (directory && (entry = readdir(directory))) {
+		if (!text_starts_with(entry->d_name, PREFIX) || io_join_path(path, sizeof(path), below, entry->d_name) < 0)
+			continue;
+		int fd = lock_directory(path);
+		if (fd >= 0)
+			io_remove_tree(path, NULL);
+		io_close(fd);
+	}
+	if (directory)
+		closedir(directory);
+}
+
 static int make_directory(struct ordered *ordered, const char *below, struct error *err)
 {
-	int len = snprintf(ordered->directory, sizeof(ordered->directory), "%s/wick-order-XXXXXX", below);
+	int len = snprintf(ordered->directory, sizeof(ordered->directory), "%s/" PREFIX "XXXXXX", below);
 	if (len >= (int)sizeof(ordered->directory))
 		return error_set(err, -ENAMETOOLONG, "the path of the spool is too long");
 	if (!mkdtemp(ordered->directory)) {
@@ -70,6 +104,7 @@ static int make_directory(struct ordered *ordered, const char *below, struct err
 		ordered->directory[0] = 0;
 		return code;
 	}
+	ordered->lock_fd = lock_directory(ordered->directory); /* where files cannot be locked, nothing is swept either */
 	snprintf(ordered->path, sizeof(ordered->path), "%s/recording.firefox.json.gz", ordered->directory);
 	return 0;
 }
@@ -99,7 +134,7 @@ int ordered_start(struct ordered *ordered, const struct orders_order *order, int
 	char numbers[3][NUMBER_SIZE];
 	const char *arguments[ARGUMENTS_MAX];
 	int fds[2];
-	*ordered = (struct ordered){.said_fd = -1};
+	*ordered = ORDERED_NONE;
 	int r = make_directory(ordered, below, err);
 	if (r < 0)
 		return r;
@@ -177,5 +212,6 @@ void ordered_release(struct ordered *ordered)
 	io_close(ordered->said_fd);
 	if (ordered->directory[0])
 		io_remove_tree(ordered->directory, NULL);
-	*ordered = (struct ordered){.said_fd = -1};
+	io_close(ordered->lock_fd);
+	*ordered = ORDERED_NONE;
 }

@@ -11,11 +11,15 @@
 
 struct ordered {
 	char directory[4096 - 64], path[4096]; /* "" = there is none */
+	int lock_fd;			       /* of the directory, which says that somebody still wants it; -1 = none */
 	pid_t pid;			       /* 0 = does not run */
 	int said_fd;			       /* its standard error; -1 = none */
 	char said[ORDERED_SAID_MAX];	       /* the end of it */
 	size_t said_len;
 };
+#define ORDERED_NONE ((struct ordered){.lock_fd = -1, .said_fd = -1})
+/* Removes what agents that were killed have left below a directory. Those that run keep theirs. */
+void ordered_sweep(const char *below);
 /* at_ns: wall clock of this host. below: where the directory is made. */
 int ordered_start(struct ordered *ordered, const struct orders_order *order, int64_t at_ns, int64_t duration_ns,
 		  const char *below, struct error *err);

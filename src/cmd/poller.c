@@ -125,7 +125,7 @@ static void take_order(struct poller *poller, const struct orders_order *order)
 	poller->from_ns = host_time(poller, order->start_ns);
 	poller->to_ns = poller->from_ns + order->duration_ns;
 	poller->begin_due_ns = time_monotonic_ns() + (poller->from_ns - time_now_ns()) - LOADING_NS;
-	poller->child = (struct ordered){.said_fd = -1};
+	poller->child = ORDERED_NONE;
 	log_info("recording %s: %lld ms at %u Hz were ordered", order->id, (long long)(order->duration_ns / NS_PER_MS),
 		 order->frequency_hz);
 	if (poller->question.refusal[0])
@@ -409,7 +409,7 @@ static int fill(struct poller *poller, const struct poller_options *options, str
 	pthread_mutex_init(&poller->lock, NULL);
 	pthread_cond_init(&poller->wake, &attributes);
 	pthread_condattr_destroy(&attributes);
-	poller->child.said_fd = -1;
+	poller->child = ORDERED_NONE;
 	poller->url = mem_strdup(options->url);
 	poller->token = options->token ? mem_strdup(options->token) : NULL;
 	poller->directory = mem_strdup(options->directory ? options->directory : temporary && *temporary ? temporary : "/tmp");
@@ -440,6 +440,8 @@ int poller_new(const struct poller_options *options, struct poller **ret, struct
 					 .cancel = &poller->stop};
 	if (r == 0)
 		r = net_client_new(&net, &poller->net, err);
+	if (r == 0)
+		ordered_sweep(poller->directory);
 	if (r == 0)
 		r = thread_start(&poller->thread, "wick-orders", run, poller, err);
 	if (r < 0)

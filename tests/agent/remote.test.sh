@@ -12,6 +12,7 @@ echo secret-of-the-tests >"$work/token"
 umask 022
 mkdir -m 1777 "$work/tmp" # of the recorders of this test
 export TMPDIR="$work/tmp"
+mkdir -m 700 "$work/tmp/wick-order-killed" # as an agent leaves it that was killed
 judge() { node tests/agent/remote.mjs "$@"; }
 remote() { "$WICK" record --remote "$url" --token-file "$work/token" "$@"; }
 
