@@ -146,6 +146,11 @@ static void host_set(struct entry_host *host, enum orders_state state, const cha
 	snprintf(host->shown.why, sizeof(host->shown.why), "%s", why);
 }
 
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 static const struct recordings_agent *agent_of(const struct recordings *recordings, const char *id)
 {
 	for (size_t i = 0; i < recordings->agent_count; i++)
@@ -154,20 +159,30 @@ static const struct recordings_agent *agent_of(const struct recordings *recordin
 	return NULL;
 }
 
-/* Gives up hosts that were not heard of for too long. */
-static void entry_update(struct recordings *recordings, struct entry *entry, int64_t now_ns)
+/* Gives up hosts that were not heard of for too long, or do not come to an end. */
+static void entry_update(const struct recordings *recordings, struct entry *entry, int64_t now_ns)
 {
-	int64_t end_ns = entry->order.start_ns + entry->order.duration_ns;
+	int64_t start_ns = entry->order.start_ns, end_ns = start_ns + entry->order.duration_ns;
 	char why[ORDERS_TEXT_SIZE];
 	for (size_t i = 0; i < entry->host_count; i++) {
 		struct entry_host *host = &entry->hosts[i];
-		const struct recordings_agent *agent = agent_of(recordings, host->shown.agent);
-		int64_t heard_ns = agent ? agent->heard_ns : entry->created_ns;
-		bool was_late = host->shown.state == ORDERS_WAITING && now_ns > entry->order.start_ns + RECORDINGS_SILENT_NS;
-		int64_t since_ns = heard_ns > end_ns ? heard_ns : end_ns;
-		if (is_final(host->shown.state) || (!was_late && now_ns - since_ns <= RECORDINGS_SILENT_NS))
+		enum orders_state state = host->shown.state;
+		if (is_final(state))
 			continue;
-		snprintf(why, sizeof(why), "its agent did not ask for %lld s", (long long)((now_ns - heard_ns) / NS_PER_S));
+		/* After a start of the server all agents need the time to ask again. */
+		const struct recordings_agent *agent = agent_of(recordings, host->shown.agent);
+		int64_t heard_ns = later(agent ? agent->heard_ns : entry->created_ns, recordings->opened_ns);
+		int64_t patience_ns = state == ORDERS_SENDING ? RECORDINGS_SENDING_NS : RECORDINGS_SILENT_NS;
+		bool is_silent = now_ns - later(heard_ns, end_ns) > patience_ns;
+		bool was_late =
+			state == ORDERS_WAITING && now_ns - later(start_ns, recordings->opened_ns) > RECORDINGS_SILENT_NS;
+		if (is_silent || was_late)
+			snprintf(why, sizeof(why), "its agent did not ask for %lld s",
+				 (long long)((now_ns - heard_ns) / NS_PER_S));
+		else if (now_ns - end_ns > RECORDINGS_LAST_NS)
+			snprintf(why, sizeof(why), "its agent asks, but did not come to an end");
+		else
+			continue;
 		host_set(host, ORDERS_SILENT, why);
 	}
 }
@@ -612,6 +627,7 @@ int recordings_open(const struct recordings_options *options, int64_t now_ns, st
 		return error_nomem(err);
 	pthread_mutex_init(&recordings->lock, NULL);
 	recordings->options = *options;
+	recordings->opened_ns = now_ns;
 	if (!recordings->options.bytes_max)
 		recordings->options.bytes_max = RECORDINGS_BYTES_DEFAULT;
 	if (!recordings->options.age_ns)

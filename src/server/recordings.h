@@ -22,10 +22,12 @@
 #define RECORDINGS_UPLOAD_MAX	  (64ull << 20)
 #define RECORDINGS_PLAIN_MAX	  (512ull << 20)
 #define RECORDINGS_POLL_NS	  (5 * 1000000000ll)
-#define RECORDINGS_POLL_BUSY_NS	  (1000000000ll)      /* while there is something to do: pings around it bound the clock */
-#define RECORDINGS_LEAD_NS	  (8 * 1000000000ll)  /* until all have asked, and their recorders are loaded */
-#define RECORDINGS_AGENT_STALE_NS (30 * 1000000000ll) /* since it last asked: it is not one of "all hosts" any more */
-#define RECORDINGS_SILENT_NS	  (30 * 1000000000ll) /* after the end, without a word */
+#define RECORDINGS_POLL_BUSY_NS	  (1000000000ll)	/* while there is something to do: pings around it bound the clock */
+#define RECORDINGS_LEAD_NS	  (8 * 1000000000ll)	/* until all have asked, and their recorders are loaded */
+#define RECORDINGS_AGENT_STALE_NS (30 * 1000000000ll)	/* since it last asked: it is not one of "all hosts" any more */
+#define RECORDINGS_SILENT_NS	  (30 * 1000000000ll)	/* after the end, without a word */
+#define RECORDINGS_SENDING_NS	  (600 * 1000000000ll)	/* the same of an agent that sends, and asks nothing meanwhile */
+#define RECORDINGS_LAST_NS	  (1800 * 1000000000ll) /* after the end, whatever its agent says */
 
 struct recordings;
 struct recordings_options {

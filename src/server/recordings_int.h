@@ -26,6 +26,7 @@ struct entry {
 struct recordings {
 	struct recordings_options options;
 	char *directory;
+	int64_t opened_ns; /* wall clock */
 	pthread_mutex_t lock;
 	struct entry **entries; /* oldest first */
 	size_t count, capacity, host_count;

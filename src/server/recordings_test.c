@@ -176,6 +176,54 @@ static void test_silence(void **state)
 	assert_int_equal(state_of(world, order.id, "a", end_ns + 3 * RECORDINGS_SILENT_NS), ORDERS_DONE);
 }
 
+static void test_sending_takes_time(void **state)
+{
+	struct world *world = *state;
+	struct orders_report report = {.state = ORDERS_SENDING};
+	poll_as(world, "a1", "a", NOW, NULL);
+	poll_as(world, "b1", "b", NOW, NULL);
+	struct orders_order order = create(world, NOW);
+	int64_t end_ns = order.start_ns + order.duration_ns;
+	memcpy(report.id, order.id, sizeof(report.id));
+	poll_as(world, "a1", "a", end_ns, &report);
+	assert_int_equal(state_of(world, order.id, "a", end_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SENDING);
+	assert_int_equal(state_of(world, order.id, "b", end_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SILENT);
+	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_SENDING_NS), ORDERS_SENDING);
+	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_SENDING_NS + NS_PER_S), ORDERS_SILENT);
+}
+
+/* An agent that says the same for ever keeps nobody waiting for ever. */
+static void test_endless(void **state)
+{
+	struct world *world = *state;
+	struct orders_report report = {.state = ORDERS_RECORDING};
+	poll_as(world, "a1", "a", NOW, NULL);
+	struct orders_order order = create(world, NOW);
+	int64_t end_ns = order.start_ns + order.duration_ns;
+	memcpy(report.id, order.id, sizeof(report.id));
+	poll_as(world, "a1", "a", end_ns + RECORDINGS_LAST_NS, &report);
+	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_LAST_NS), ORDERS_RECORDING);
+	assert_int_equal(state_of(world, order.id, "a", end_ns + RECORDINGS_LAST_NS + NS_PER_S), ORDERS_SILENT);
+}
+
+/* A server that was away during a long recording does not give up all hosts before their agents can ask again. */
+static void test_restart_within(void **state)
+{
+	struct world *world = *state;
+	struct orders_order order = {.duration_ns = 600 * NS_PER_S, .frequency_hz = 99};
+	struct orders_report report = {.state = ORDERS_RECORDING};
+	poll_as(world, "a1", "a", NOW, NULL);
+	poll_as(world, "b1", "b", NOW, NULL);
+	assert_int_equal(recordings_create(world->recordings, &order, NULL, 0, NOW, NULL), 0);
+	memcpy(report.id, order.id, sizeof(report.id));
+	int64_t again_ns = order.start_ns + 300 * NS_PER_S;
+	reopen(world, 0, again_ns);
+	assert_int_equal(state_of(world, order.id, "a", again_ns + NS_PER_S), ORDERS_WAITING);
+	poll_as(world, "a1", "a", again_ns + 2 * NS_PER_S, &report);
+	assert_int_equal(state_of(world, order.id, "a", again_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_RECORDING);
+	assert_int_equal(state_of(world, order.id, "b", again_ns + 2 * RECORDINGS_SILENT_NS), ORDERS_SILENT);
+}
+
 static void test_removal_cancels(void **state)
 {
 	struct world *world = *state;
@@ -341,6 +389,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_course, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_busy_and_unknown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_silence, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sending_takes_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_endless, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_restart_within, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_removal_cancels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
