@@ -119,7 +119,7 @@ static void make_room(struct recordings *recordings, const struct entry *spare, 
 	for (size_t i = 0; i < recordings->count;) {
 		const struct entry *entry = recordings->entries[i];
 		bool is_old = age_ns > 0 && now_ns - entry->created_ns > age_ns;
-		bool is_full = recordings->stats.bytes + more > recordings->options.bytes_max ||
+		bool is_full = recordings->stats.bytes + recordings->reserved + more > recordings->options.bytes_max ||
 			       recordings->count > RECORDINGS_MAX - (more_hosts > 0) ||
 			       recordings->host_count + more_hosts > RECORDINGS_HOSTS_MAX;
 		if (!is_old && !is_full)
@@ -379,7 +379,11 @@ static int make_entry(struct recordings *recordings, struct entry *entry, char (
 				 "start");
 	make_room(recordings, NULL, 0, entry->host_count, now_ns);
 	int r = recordings_save(recordings, entry, err);
-	return r < 0 ? r : recordings_add_entry(recordings, entry, err);
+	if (r == 0)
+		r = recordings_add_entry(recordings, entry, err);
+	if (r < 0) /* a part of it may be there, and would come back at the next start */
+		remove_files(recordings, entry->order.id);
+	return r;
 }
 
 int recordings_create(struct recordings *recordings, struct orders_order *order, char (*hosts)[ORDERS_HOST_SIZE],
@@ -497,22 +501,27 @@ static int begin_put(struct recordings *recordings, const char *id, const char *
 	if (host->shown.state == ORDERS_DONE)
 		return error_set(err, -EEXIST, "the recording of this host is here already");
 	if (host->is_writing)
-		return error_set(err, -EBUSY, "the recording of this host is being written");
-	make_room(recordings, entry, more, 0, now_ns);
-	if (recordings->stats.bytes + more > recordings->options.bytes_max)
+		return error_set(err, -EAGAIN, "the recording of this host is being written; ask again whether it arrived");
+	/* What cannot have room beside its own recording costs no other. */
+	if (entry->bytes + recordings->reserved + more <= recordings->options.bytes_max)
+		make_room(recordings, entry, more, 0, now_ns);
+	if (recordings->stats.bytes + recordings->reserved + more > recordings->options.bytes_max)
 		return error_set(err, -ENOSPC, "all recordings together may take %llu bytes",
 				 (unsigned long long)recordings->options.bytes_max);
 	host->is_writing = true;
+	recordings->reserved += more;
 	entry->users++;
 	*ret = entry;
 	return 0;
 }
 
-static void end_put(struct recordings *recordings, struct entry *entry, const struct recording_file *file, uint64_t bytes,
-		    int r)
+/* reserved: what begin_put() was told. */
+static void end_put(struct recordings *recordings, struct entry *entry, const struct recording_file *file, uint64_t reserved,
+		    uint64_t bytes, int r)
 {
 	struct entry_host *host = entry_host_find(entry, file->host);
 	host->is_writing = false;
+	recordings->reserved -= reserved;
 	if (r == 0) {
 		host_set(host, ORDERS_DONE, "");
 		host->shown.bytes = bytes;
@@ -556,11 +565,11 @@ int recordings_put(struct recordings *recordings, const char *id, const char *ho
 {
 	struct recording_file file = {.received_ns = now_ns, .clock = *clock};
 	struct entry *entry = NULL;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, more = gzip.len + RECORDING_HEADER_MAX;
 	int r = recording_file_measure(gzip, &file.plain_bytes, err);
 	pthread_mutex_lock(&recordings->lock);
 	if (r == 0)
-		r = begin_put(recordings, id, host, gzip.len + RECORDING_HEADER_MAX, now_ns, &entry, err);
+		r = begin_put(recordings, id, host, more, now_ns, &entry, err);
 	recordings->stats.refused += r < 0;
 	if (r == 0) {
 		file.start_ns = entry->order.start_ns;
@@ -573,7 +582,7 @@ int recordings_put(struct recordings *recordings, const char *id, const char *ho
 	snprintf(file.host, sizeof(file.host), "%s", host);
 	r = write_put(recordings, &file, gzip, &bytes, err);
 	pthread_mutex_lock(&recordings->lock);
-	end_put(recordings, entry, &file, bytes, r);
+	end_put(recordings, entry, &file, more, bytes, r);
 	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
@@ -582,7 +591,13 @@ static void lose_file(struct recordings *recordings, struct entry *entry, const 
 		      const struct error *why)
 {
 	struct entry_host *host = entry_host_find(entry, name);
+	if (host->shown.state != ORDERS_DONE) /* somebody else found it, too */
+		return;
 	recordings_set_aside(recordings, path, why->message);
+	entry->bytes -= host->shown.bytes;
+	if (!entry->is_gone)
+		recordings->stats.bytes -= host->shown.bytes;
+	host->shown.bytes = host->shown.plain_bytes = 0;
 	host_set(host, ORDERS_FAILED, "its file was damaged on the server's disk, and set aside");
 }
 

@@ -80,7 +80,7 @@ struct recording *recording_free(struct recording *recording); /* NULL allowed; 
 DEFINE_CLEANUP_POINTER(recording_free, struct recording);
 
 /* A new one, of the hosts that are named, or of all that ask; on disk when it returns. order: id and start_ns are made here.
- * -ENOENT: no host asks at all. -EBUSY: every host is at another recording. Hosts that are not known, refuse or are busy become
+ * -ENOENT: no host asks at all. Hosts that are not known, refuse or are busy become
  * FAILED or SILENT at once, with the reason. */
 int recordings_create(struct recordings *recordings, struct orders_order *order, char (*hosts)[ORDERS_HOST_SIZE],
 		      size_t host_count, int64_t now_ns, struct error *err);
@@ -94,7 +94,7 @@ int recordings_list(struct recordings *recordings, int64_t now_ns, struct record
 int recordings_remove(struct recordings *recordings, const char *id, struct error *err);
 
 /* A host's profile: gzip of one member, which is checked. On disk, synced, when it returns 0. -ENOENT no such recording, or not
- * of that host; -EEXIST it is there already; -EBUSY it is being written; -EBADMSG no gzip, or torn; -E2BIG; -ENOSPC more than
+ * of that host; -EEXIST it is there already; -EAGAIN it is being written; -EBADMSG no gzip, or torn; -E2BIG; -ENOSPC more than
  * all may take, or a full disk. */
 int recordings_put(struct recordings *recordings, const char *id, const char *host, const struct orders_clock *clock,
 		   struct bytes gzip, int64_t now_ns, struct error *err);

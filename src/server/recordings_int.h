@@ -33,6 +33,7 @@ struct recordings {
 	struct recordings_agent *agents;
 	size_t agent_count, agent_capacity;
 	struct recordings_stats stats;
+	uint64_t reserved; /* at most, of files that are being written; not in stats.bytes */
 };
 
 int recordings_path(const struct recordings *recordings, const char *id, const char *name, char out[static PATH_MAX],

@@ -303,6 +303,13 @@ static void test_torn(void **state)
 	assert_int_equal(recordings_read(world->recordings, order.id, "b", &text, NULL), -EBADMSG);
 	assert_int_equal(world->problems, 2);
 	assert_int_equal(state_of(world, order.id, "b", NOW), ORDERS_FAILED);
+	struct recordings_stats stats;
+	struct recording *recording;
+	recordings_get_stats(world->recordings, &stats);
+	assert_int_equal(recordings_get(world->recordings, order.id, NOW, &recording, NULL), 0);
+	assert_int_equal(stats.bytes, recording->hosts[2].bytes); /* only c's is left */
+	assert_int_equal(recording->bytes, stats.bytes);
+	recording_free(recording);
 	assert_int_equal(recordings_read(world->recordings, order.id, "c", &text, NULL), 0);
 	buffer_release(&text);
 	struct buffer body = pack("whole");
@@ -345,6 +352,35 @@ static void test_room(void **state)
 	poll_as(world, "a1", "a", NOW, NULL);
 	struct orders_order order = create(world, NOW);
 	assert_int_equal(put(world, order.id, "a", text), -ENOSPC);
+}
+
+/* What is too large whatever goes costs nothing that is there. */
+static void test_no_room_in_vain(void **state)
+{
+	struct world *world = *state;
+	struct recordings_stats stats;
+	reopen(world, RECORDING_HEADER_MAX + 2000, NOW);
+	poll_as(world, "a1", "a", NOW, NULL);
+	poll_as(world, "b1", "b", NOW, NULL);
+	struct orders_order old = create(world, NOW), order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
+	assert_int_equal(put(world, old.id, "a", "small"), 0);
+	assert_int_equal(put(world, old.id, "b", "small"), 0);
+	assert_int_equal(recordings_create(world->recordings, &order, NULL, 0, NOW + 1, NULL), 0);
+	uint8_t noise[6000];
+	for (size_t i = 0; i < sizeof(noise); i++)
+		noise[i] = (uint8_t)((i * i * 2654435761u) >> 13);
+	struct buffer body;
+	struct orders_clock none = {0};
+	buffer_init(&body, 1 << 20);
+	assert_int_equal(gzip_compress((struct bytes){noise, sizeof(noise)}, 1, &body, NULL), 0);
+	assert_true(body.len > 2000);
+	assert_int_equal(recordings_put(world->recordings, order.id, "a", &none, buffer_bytes(&body), NOW + 1, NULL), -ENOSPC);
+	buffer_release(&body);
+	recordings_get_stats(world->recordings, &stats);
+	assert_int_equal(stats.evicted, 0);
+	assert_int_equal(state_of(world, old.id, "a", NOW + 1), ORDERS_DONE);
+	/* The smaller one may have the room of an older recording. */
+	assert_int_equal(put(world, order.id, "a", "small"), 0);
 }
 
 static void test_many_agents(void **state)
@@ -396,6 +432,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_room_in_vain, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_agents, setup, teardown),
 		cmocka_unit_test(test_headers),
 	};
