@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/config.h"
+#include "agent/orders.h"
 #include "agent/unwind_result.h"
 #include "base/alloc.h"
 #include "base/io.h"
@@ -262,9 +263,15 @@ static int start_poller(struct collector *collector, const struct collector_opti
 		return 0;
 	if (!host && uname(&names) == 0)
 		host = names.nodename;
+	host = host && *host ? host : "localhost";
+	/* Labels may be any text, and profiles are worth more than recordings. */
+	if (!orders_host_is_valid(host)) {
+		log_warn("'%.100s' cannot be a host's name: this agent makes no recordings for wick record --remote", host);
+		return 0;
+	}
 	struct poller_options poller = {.url = options->url,
 					.token = options->token,
-					.host = host && *host ? host : "localhost",
+					.host = host,
 					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
 									     : NULL,
 					.directory = options->spool_directory};
