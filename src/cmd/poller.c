@@ -41,6 +41,8 @@
 #define SEND_PAUSE_MAX_NS (30 * NS_PER_S)
 #define SEND_GIVE_UP_NS	  (600 * NS_PER_S)
 #define DURATION_MIN_NS	  (100 * NS_PER_MS)
+#define WAIT_MAX_NS	  (600 * NS_PER_S) /* for an order's time */
+#define RECORDER_LAST_NS  (900 * NS_PER_S) /* after the end of its time: it looks up symbols, but not for ever */
 #define PATH_BYTES_MAX	  (4 * 1024)
 
 struct poller {
@@ -65,8 +67,8 @@ struct poller {
 	char why[ORDERS_TEXT_SIZE];
 	char last[ORDERS_ID_SIZE]; /* the order before: over, whatever an answer that was under way says */
 	struct ordered child;
-	int64_t begin_due_ns, send_due_ns, send_pause_ns, send_until_ns; /* monotonic */
-	int64_t from_ns, to_ns;						 /* of the recording, wall clock of this host */
+	int64_t begin_due_ns, give_up_ns, send_due_ns, send_pause_ns, send_until_ns; /* monotonic */
+	int64_t from_ns, to_ns; /* of the recording, wall clock of this host */
 };
 
 static bool is_stopped(const struct poller *poller)
@@ -90,11 +92,13 @@ static void set_state(struct poller *poller, enum orders_state state, const char
 
 static void fail(struct poller *poller, const char *why)
 {
-	char line[ORDERS_TEXT_SIZE];
-	snprintf(line, sizeof(line), "%s", why);
-	for (char *at = line; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			*at = ' ';
+	_cleanup_(buffer_release) struct buffer safe;
+	char line[ORDERS_TEXT_SIZE] = "";
+	/* The server refuses what is no text of this length, and would then never hear of it. */
+	buffer_init(&safe, 16 * ORDERS_TEXT_SIZE);
+	if (text_append_harmless(&safe, bytes_of_string(why)) == 0)
+		snprintf(line, sizeof(line), "%.*s", (int)text_cut(buffer_bytes(&safe), sizeof(line) - 1),
+			 (const char *)safe.data);
 	log_warn("recording %s failed: %s", poller->order.id, line);
 	ordered_release(&poller->child);
 	set_state(poller, ORDERS_FAILED, line);
@@ -122,14 +126,20 @@ static void take_order(struct poller *poller, const struct orders_order *order)
 		return;
 	poller->has_order = true;
 	poller->order = *order;
-	poller->from_ns = host_time(poller, order->start_ns);
-	poller->to_ns = poller->from_ns + order->duration_ns;
-	poller->begin_due_ns = time_monotonic_ns() + (poller->from_ns - time_now_ns()) - LOADING_NS;
 	poller->child = ORDERED_NONE;
+	int64_t now_ns = time_now_ns(), from_ns = host_time(poller, order->start_ns);
+	bool is_far = from_ns > now_ns + WAIT_MAX_NS;
+	if (is_far)
+		from_ns = now_ns;
+	poller->from_ns = from_ns;
+	poller->to_ns = from_ns + order->duration_ns;
+	poller->begin_due_ns = time_monotonic_ns() + (from_ns - now_ns) - LOADING_NS;
 	log_info("recording %s: %lld ms at %u Hz were ordered", order->id, (long long)(order->duration_ns / NS_PER_MS),
 		 order->frequency_hz);
 	if (poller->question.refusal[0])
 		fail(poller, poller->question.refusal);
+	else if (is_far)
+		fail(poller, "the order is of a time that is too far away");
 	else
 		set_state(poller, ORDERS_TAKEN, "");
 }
@@ -144,6 +154,7 @@ static void begin(struct poller *poller)
 		fail(poller, "the order came when its time was over");
 		return;
 	}
+	poller->give_up_ns = time_monotonic_ns() + (poller->to_ns - now_ns) + RECORDER_LAST_NS;
 	int r = ordered_start(&poller->child, &poller->order, poller->from_ns, poller->to_ns - poller->from_ns,
 			      poller->directory, &err);
 	if (r < 0)
@@ -156,6 +167,8 @@ static void look_after(struct poller *poller)
 {
 	struct error err = {0};
 	int r = ordered_check(&poller->child, &err);
+	if (r > 0 && time_monotonic_ns() > poller->give_up_ns)
+		r = error_set(&err, -ETIMEDOUT, "the recorder did not come to an end");
 	if (r > 0)
 		return;
 	if (r < 0) {
