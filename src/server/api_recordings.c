@@ -60,11 +60,14 @@ static void server_clock(struct server *server, char out[static ORDERS_CLOCK_SIZ
 
 void api_agent_poll(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct orders_answer answer = {.received_ns = time_now_ns()};
+	struct orders_answer answer = {0};
 	struct orders_question question;
 	struct recordings *recordings = NULL;
 	struct error err = {0};
+	/* In this order: times of a clock that is set in between go with its old name, which is forgotten with the next answer.
+	 */
 	server_clock(context, answer.clock);
+	answer.received_ns = time_now_ns();
 	int r = orders_read_question(net_request_body(request), &question, &err);
 	if (r == 0)
 		r = recordings_of(context, request, true, &recordings, &err);
