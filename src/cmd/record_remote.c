@@ -79,10 +79,13 @@ static int make_client(const struct waiting *waiting, int64_t timeout_ns, const 
 /* The text of {"error": ...}, or the status. */
 static int answer_error(const struct net_client_response *response, struct error *err)
 {
+	_cleanup_(buffer_release) struct buffer safe; /* it is printed */
 	json_t *json = json_loadb(response->body.len ? (const char *)response->body.data : "", response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
-	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server says: %d %s", response->status,
-			  text ? text : response->message);
+	buffer_init(&safe, MIB);
+	text_append_harmless(&safe, bytes_of_string(text ? text : response->message));
+	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server says: %d %.*s", response->status,
+			  (int)safe.len, safe.len ? (const char *)safe.data : "");
 	if (response->status == 404 && !text)
 		r = error_set(err, -ENOTSUP, "the server knows no recordings of several hosts: it is older than this wick");
 	json_decref(json);
