@@ -464,7 +464,6 @@ int json_scan_member(struct json_scan *scan, struct bytes *ret_key)
 	int r = step(scan);
 	if (r <= 0)
 		return r;
-	/* What follows is at hand already, so that the colon does not move the key. */
 	if (json_scan_text(scan, ret_key) < 0)
 		return scan->error;
 	if (scan->text.len > 0 && ret_key->data == scan->text.data) {
@@ -474,6 +473,10 @@ int json_scan_member(struct json_scan *scan, struct bytes *ret_key)
 	scan->mark = ret_key->data;
 	size_t len = ret_key->len;
 	r = expect(scan, ':', "a colon was expected");
+	/* The first byte of the value is to be at hand before the key is handed out: a look at it would move the window. */
+	if (r == 0)
+		next_byte(scan);
+	r = scan->error;
 	*ret_key = (struct bytes){scan->mark, len};
 	scan->mark = NULL;
 	return r < 0 ? r : 1;

@@ -60,7 +60,7 @@ char json_scan_peek(struct json_scan *scan);
 /* kind: '{' or '['. */
 int json_scan_open(struct json_scan *scan, char kind);
 /* To the next member or item of what was opened last: 1, or 0 when it is closed, which is passed then. The key is valid until
- * the next call. */
+ * the next call other than json_scan_peek(). */
 int json_scan_member(struct json_scan *scan, struct bytes *ret_key);
 int json_scan_item(struct json_scan *scan);
 /* Whether the closing bracket is next: more can be written before it; and whether there was any item, so that a comma is due.

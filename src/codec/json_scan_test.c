@@ -137,6 +137,40 @@ static void test_windows(void **state)
 	}
 }
 
+/* A key is valid until the next call but for a look at what its value begins with, wherever the window ends. */
+static void test_key_and_peek(void **state)
+{
+	(void)state;
+	for (size_t shift = 0; shift < 24; shift++) {
+		struct buffer text;
+		struct json_scan scan;
+		struct bytes key;
+		buffer_init(&text, SIZE_MAX);
+		assert_int_equal(buffer_append_string(&text, "{"), 0);
+		assert_int_equal(buffer_reserve(&text, WINDOW), 0);
+		memset(text.data + 1, ' ', WINDOW - shift);
+		text.len = 1 + WINDOW - shift;
+		assert_int_equal(buffer_append_string(&text, "\"threads\" :  [1], \"threads\":[2]}"), 0);
+		assert_int_equal(buffer_reserve(&text, WINDOW), 0); /* as much again, which goes where the key was */
+		memset(text.data + text.len, ' ', WINDOW);
+		text.len += WINDOW;
+		struct input *input = input_of(buffer_bytes(&text));
+		assert_int_equal(json_scan_init(&scan, input, NULL), 0);
+		assert_int_equal(json_scan_open(&scan, '{'), 0);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(json_scan_member(&scan, &key), 1);
+			assert_int_equal(json_scan_peek(&scan), '[');
+			assert_true(bytes_equal_string(key, "threads"));
+			assert_int_equal(json_scan_skip(&scan), 0);
+		}
+		assert_int_equal(json_scan_member(&scan, &key), 0);
+		assert_int_equal(json_scan_finish(&scan), 0);
+		json_scan_release(&scan);
+		input_free(input);
+		buffer_release(&text);
+	}
+}
+
 static void test_long_value(void **state)
 {
 	(void)state;
@@ -254,8 +288,8 @@ static void test_inputs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	  cmocka_unit_test(test_windows), cmocka_unit_test(test_long_value),
-		cmocka_unit_test(test_malformed), cmocka_unit_test(test_inputs),
+		cmocka_unit_test(test_values),	     cmocka_unit_test(test_windows),   cmocka_unit_test(test_long_value),
+		cmocka_unit_test(test_key_and_peek), cmocka_unit_test(test_malformed), cmocka_unit_test(test_inputs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
