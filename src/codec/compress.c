@@ -309,6 +309,7 @@ int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, stru
 	if (!zstd)
 		return error_nomem(err);
 	ZSTD_inBuffer in = {part.data, part.len, 0};
+	bool is_within = false;
 	for (;;) {
 		if (room_of(out) == 0) {
 			int r = grow_output(out, err);
@@ -316,15 +317,18 @@ int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, stru
 				return r;
 		}
 		ZSTD_outBuffer to = {out->data + out->len, room_of(out), 0};
-		size_t r = ZSTD_decompressStream(zstd, &to, &in);
+		size_t before = in.pos, r = ZSTD_decompressStream(zstd, &to, &in);
 		out->len += to.pos;
 		if (ZSTD_isError(r) && ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
 			return error_nomem(err);
 		if (ZSTD_isError(r))
 			return error_set(err, -EBADMSG, "corrupt zstd data: %s", ZSTD_getErrorName(r));
+		/* A call that did nothing says how much of the next frame it would like. */
+		if (in.pos > before || to.pos > 0)
+			is_within = r > 0;
 		/* Room that is left means that there is nothing more to be flushed. */
 		if (in.pos == in.size && to.pos < to.size)
-			return 0;
+			return is_within;
 	}
 }
 

@@ -22,7 +22,8 @@ struct gzip_stream *gzip_stream_free(struct gzip_stream *stream); /* NULL allowe
 DEFINE_CLEANUP_POINTER(gzip_stream_free, struct gzip_stream);
 int zstd_decompress(struct bytes input, struct buffer *out, struct error *err);
 /* A frame that comes in parts, of which each is flushed: appends what this part holds. *context begins as NULL and is to be
- * released; after an error it is of no use here. -EBADMSG corrupt, -E2BIG past out->max. */
+ * released; after an error it is of no use here. 1: the frame goes on behind this part, 0: it is whole. -EBADMSG corrupt,
+ * -E2BIG past out->max. */
 struct zstd_stream;
 int zstd_stream_decompress(struct zstd_stream **context, struct bytes part, struct buffer *out, struct error *err);
 void zstd_stream_release(struct zstd_stream **context);

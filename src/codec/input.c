@@ -31,7 +31,7 @@ struct input {
 	size_t raw_at, raw_len;
 	bool at_end; /* of the file */
 	z_stream zlib;
-	bool has_zlib, is_within; /* is_within: a member has begun */
+	bool has_zlib, is_within; /* is_within: a member or frame has begun */
 	struct zstd_stream *zstd;
 	struct buffer out; /* of zstd */
 	size_t out_at;
@@ -237,8 +237,10 @@ static ssize_t read_zstd(struct input *input, void *data, size_t len, struct err
 {
 	while (input->out_at == input->out.len) {
 		int r = fill_raw(input, err);
-		if (r < 0 || input->at_end)
+		if (r < 0)
 			return r;
+		if (input->at_end)
+			return input->is_within ? error_set(err, -EBADMSG, "%s: the zstd data are cut short", input->name) : 0;
 		buffer_clear(&input->out);
 		input->out_at = 0;
 		r = zstd_stream_decompress(&input->zstd,
@@ -246,6 +248,7 @@ static ssize_t read_zstd(struct input *input, void *data, size_t len, struct err
 					   &input->out, err);
 		if (r < 0)
 			return error_prefix(err, r, "%s", input->name);
+		input->is_within = r > 0;
 		input->raw_at = input->raw_len;
 	}
 	size_t left = input->out.len - input->out_at, n = left < len ? left : len;
