@@ -264,6 +264,7 @@ int recordings_poll(struct recordings *recordings, const struct orders_question 
 	struct entry_host *host;
 	answer->poll_ns = RECORDINGS_POLL_NS;
 	pthread_mutex_lock(&recordings->lock);
+	make_room(recordings, NULL, 0, 0, now_ns); /* of what is too old: agents ask all the time, people seldom */
 	struct recordings_agent *agent = agent_slot(recordings, question->agent, now_ns, err);
 	if (agent) {
 		*agent = (struct recordings_agent){.question = *question, .heard_ns = now_ns};

@@ -354,6 +354,22 @@ static void test_room(void **state)
 	assert_int_equal(put(world, order.id, "a", text), -ENOSPC);
 }
 
+/* Also where nobody orders or lists recordings any more. */
+static void test_age(void **state)
+{
+	struct world *world = *state;
+	struct recordings_stats stats;
+	poll_as(world, "a1", "a", NOW, NULL);
+	struct orders_order order = create(world, NOW);
+	assert_int_equal(put(world, order.id, "a", "text"), 0);
+	poll_as(world, "a1", "a", NOW + RECORDINGS_AGE_DEFAULT_NS, NULL);
+	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_DONE);
+	poll_as(world, "a1", "a", NOW + RECORDINGS_AGE_DEFAULT_NS + NS_PER_S, NULL);
+	recordings_get_stats(world->recordings, &stats);
+	assert_int_equal(stats.recordings, 0);
+	assert_int_equal(stats.bytes, 0);
+}
+
 /* What is too large whatever goes costs nothing that is there. */
 static void test_no_room_in_vain(void **state)
 {
@@ -432,6 +448,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_torn, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_age, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_room_in_vain, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_agents, setup, teardown),
 		cmocka_unit_test(test_headers),
