@@ -14,10 +14,12 @@
  *
  * What changes:
  *
- *   meta          product (the title), categories and markerSchema at their ends; a schema that has fewer fields than ours of
- * the same name becomes ours; initialVisibleThreads stringArray   shared, or of each thread (before version 56): strings that
- * are not there yet, at the end threads       name, processName if they were cut; showMarkersInTimeline; all columns of markers
- * at their ends; threads of which there were no samples, at the end, with empty tables counters      at the end
+ *   - meta: product (the title), categories and markerSchema at their ends; a schema that has fewer fields than ours of the
+ *     same name becomes ours; initialVisibleThreads
+ *   - stringArray, shared, or of each thread (before version 56): strings that are not there yet, at the end
+ *   - threads: name, processName if they were cut; showMarkersInTimeline; all columns of markers at their ends; threads of
+ *     which there were no samples, at the end, with empty tables
+ *   - counters: at the end
  *
  * Nothing that is there gets another number, so that nothing else has to change.
  */

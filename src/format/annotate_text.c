@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -81,7 +80,7 @@ static int parse_thread(const char *text, struct annotate_thread *thread, struct
 /* marker-PID-TID.txt, marker-PID.txt; what stands between TID and the ending does not matter. */
 static bool parse_name(const char *path, struct annotate_thread *thread)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = text_base_name(path);
 	if (!text_starts_with(name, "marker-"))
 		return false;
 	name += strlen("marker-");
@@ -157,13 +156,6 @@ static int read_all(struct annotate *annotate, struct input *input, uint32_t sch
 	return r;
 }
 
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec time;
-	clock_gettime(clock, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 int annotate_read_lines(struct annotate *annotate, struct input *input, const char *path, const char *thread, struct error *err)
 {
 	struct annotate_source *source = &annotate->sources[annotate->source_count - 1];
@@ -178,7 +170,7 @@ int annotate_read_lines(struct annotate *annotate, struct input *input, const ch
 	/* Where the profile does not tell the monotonic clock: what it is now, if both are of this machine and this start. */
 	source->monotonic_ns = 0;
 	source->wall_is_guessed = true;
-	source->wall_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+	source->wall_ns = time_now_ns() - time_monotonic_ns();
 	if (thread) {
 		int r = parse_thread(thread, &added, err);
 		if (r < 0)
