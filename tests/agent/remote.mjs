@@ -47,6 +47,10 @@ if (what === "asking") {
 	} else {
 		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === state)));
 	}
+} else if (what === "begun") {
+	// A second and a half ago: who begins late does so within that.
+	const [url, token] = rest;
+	await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => Date.now() > recording.start_ms + 1500));
 } else if (what === "hosts") {
 	const [path, ...hosts] = rest;
 	await withProfile(path, () => {
