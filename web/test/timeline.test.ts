@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import type { FlameJson } from '../src/flame/tree';
 import { buildTree } from '../src/flame/tree';
 import { readReport } from '../src/report_data';
-import { axisStep, placeTracks } from '../src/timeline/canvas';
+import { axisLines, axisStep, placeTracks } from '../src/timeline/canvas';
 import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/timeline/data';
 import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
@@ -384,6 +384,8 @@ test('moments and lines of the axis', () => {
 	assert.equal(formatMoment(1234567, 1e3), '0.001235 s');
 	assert.equal(axisStep(1e9, 1000), 1e8);
 	assert.ok(axisStep(1, 1000) >= 1);
+	assert.deepEqual(axisLines([95, 300], 100), [100, 200]);
+	assert.equal(axisLines([2 ** 53 - 2, 2 ** 53 + 8], 1).length, 10); // and come to an end
 	assert.equal(lowerBound([1, 3, 3, 5], 3, 0, 4), 1);
 	assert.equal(lowerBound([1, 3], 9, 0, 2), 2);
 });

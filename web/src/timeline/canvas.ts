@@ -76,6 +76,12 @@ export function axisStep(length: number, width: number, least = 90): number {
 	return (STEPS.find((s) => s * power >= wanted) ?? 10) * power;
 }
 
+/** Multiples of a step within a time. Counted: added to a time of months a small step may be nothing. */
+export function axisLines([from, to]: Range, step: number): number[] {
+	const first = Math.ceil(from / step) * step;
+	return Array.from({ length: Math.max(0, Math.ceil((to - first) / step)) }, (_, i) => first + i * step);
+}
+
 export class TimeCanvas {
 	private context: CanvasRenderingContext2D;
 	private axisContext: CanvasRenderingContext2D;
@@ -191,10 +197,9 @@ export class TimeCanvas {
 
 	private drawGrid(height: number): void {
 		const { context, width } = this;
-		const [from, to] = this.scene!.view;
-		const step = axisStep(to - from, width);
-		context.fillStyle = this.scene!.dark ? '#262321' : '#f1eeea';
-		for (let at = Math.ceil(from / step) * step; at < to; at += step) context.fillRect(Math.round(this.xOf(at)), 0, 1, height);
+		const { view, dark } = this.scene!;
+		context.fillStyle = dark ? '#262321' : '#f1eeea';
+		for (const at of axisLines(view, axisStep(view[1] - view[0], width))) context.fillRect(Math.round(this.xOf(at)), 0, 1, height);
 	}
 
 	private drawAxis(): void {
@@ -205,7 +210,7 @@ export class TimeCanvas {
 		context.fillRect(0, 0, width, AXIS);
 		const step = axisStep(to - from, width);
 		context.fillStyle = this.colors.fadedText;
-		for (let at = Math.ceil(from / step) * step; at < to; at += step) {
+		for (const at of axisLines([from, to], step)) {
 			const x = Math.round(this.xOf(at));
 			context.fillRect(x, AXIS - 5, 1, 5);
 			const label = at === 0 ? '0' : formatMoment(at, step);
@@ -247,7 +252,10 @@ export class TimeCanvas {
 		this.mostFor = [key, sums];
 		this.most = 0;
 		for (const { thread } of tracks.slice(0, 200))
-			for (let at = from; at < to; at += step) this.most = Math.max(this.most, this.amount(thread, at, at + step));
+			for (let x = 0; x < this.width; x += BIN) {
+				const at = from + (x / BIN) * step;
+				this.most = Math.max(this.most, this.amount(thread, at, at + step));
+			}
 	}
 
 	private drawTrack(track: Track): void {
