@@ -41,9 +41,9 @@ if [ "$(id -u)" -eq 0 ]; then
 	ip link add eth0 netns "wick-alpha-$$" type veth peer name eth0 netns "wick-beta-$$"
 	number=1
 	for net in $nets; do
-		ip -n "$net" address add "10.77.0.$number/24" dev eth0
-		ip -n "$net" link set lo up
-		ip -n "$net" link set eth0 up
+		nsenter --net="/run/netns/$net" ip address add "10.77.0.$number/24" dev eth0
+		nsenter --net="/run/netns/$net" ip link set lo up
+		nsenter --net="/run/netns/$net" ip link set eth0 up
 		number=$((number + 1))
 	done
 	address=10.77.0.1:7411
@@ -51,7 +51,8 @@ else
 	echo "run.sh: not root: both nodes run on this host, over loopback" >&2
 	address=127.0.0.1:7411
 fi
-# NAME COMMAND...: becomes the command on that host. (ip netns exec would hide /sys, which wick needs.)
+# NAME COMMAND...: becomes the command on that host. (ip netns exec and ip -n mount a /sys of their own, which hides what wick needs, and
+# does not work in a chroot.)
 on_host() {
 	host=$1
 	shift
