@@ -40,6 +40,7 @@
 
 #define STEPS_CONTRADICTING 64			/* times as many where facts contradict each other (clock_fit.h) */
 #define STEPS_MAX	    (32u * 1024 * 1024) /* facts looked at while easing, and while choosing: some tenths of a second */
+#define STEPS_A_FACT	    200000		/* ... or that many times the facts: few that contradict each other never end */
 #define EASE_MARGIN_NS	    2.0			/* lines are rounded to nanoseconds afterwards */
 
 struct fact {
@@ -441,7 +442,7 @@ struct easing {
 	uint32_t *active;
 	size_t active_count;
 	struct move *moves; /* by host */
-	size_t steps;
+	size_t steps, steps_max;
 };
 
 static void easing_release(struct easing *easing)
@@ -505,7 +506,7 @@ static bool ease_one(struct easing *easing, const struct half_space *space)
 static bool ease_all(struct easing *easing)
 {
 	size_t count = easing->aligning->fact_count;
-	while (easing->steps < STEPS_MAX) {
+	while (easing->steps < easing->steps_max) {
 		bool violated = false;
 		for (size_t i = 0; i < count; i++) {
 			if (!ease_one(easing, &easing->spaces[i]))
@@ -517,7 +518,7 @@ static bool ease_all(struct easing *easing)
 		}
 		if (!violated)
 			return true;
-		for (bool again = true; again && easing->steps < STEPS_MAX;) {
+		for (bool again = true; again && easing->steps < easing->steps_max;) {
 			again = false;
 			for (size_t i = 0; i < easing->active_count; i++)
 				again |= ease_one(easing, &easing->spaces[easing->active[i]]);
@@ -555,6 +556,7 @@ static int ease(struct aligning *aligning, struct error *err)
 		return error_nomem(err);
 	for (size_t i = 0; i < aligning->fact_count; i++)
 		easing.spaces[i] = space_of(aligning, &aligning->facts[i]);
+	easing.steps_max = aligning->fact_count < STEPS_MAX / STEPS_A_FACT ? aligning->fact_count * STEPS_A_FACT : STEPS_MAX;
 	if (!ease_all(&easing))
 		return 0;
 	for (size_t i = 1; i < aligning->count; i++)
