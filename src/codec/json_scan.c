@@ -345,34 +345,35 @@ slowly:;
 	return true;
 }
 
-int json_scan_micro(struct json_scan *scan, int64_t *ret)
+/* Passes the value; *ret is its digits. 1 = it is no number. */
+static int pass_number(struct json_scan *scan, struct bytes *ret)
 {
-	struct bytes number;
 	uint8_t byte = next_byte(scan);
 	if (byte == '"' || byte == '{' || byte == '[') {
 		int r = json_scan_skip(scan);
 		return r < 0 ? r : 1;
 	}
-	if (pass_scalar(scan, &number) < 0)
+	if (pass_scalar(scan, ret) < 0)
 		return scan->error;
-	if (!is_digit(byte) && byte != '-')
-		return 1;
+	return is_digit(byte) || byte == '-' ? 0 : 1;
+}
+
+int json_scan_micro(struct json_scan *scan, int64_t *ret)
+{
+	struct bytes number;
+	int r = pass_number(scan, &number);
+	if (r != 0)
+		return r;
 	return json_scan_parse_micro(number, ret) ? 0 : 1;
 }
 
 int json_scan_integer(struct json_scan *scan, int64_t *ret)
 {
 	struct bytes number;
-	uint8_t byte = next_byte(scan);
-	if (byte == '"' || byte == '{' || byte == '[') {
-		int r = json_scan_skip(scan);
-		return r < 0 ? r : 1;
-	}
-	if (pass_scalar(scan, &number) < 0)
-		return scan->error;
-	if (!is_digit(byte) && byte != '-')
-		return 1;
-	bool negative = byte == '-';
+	int r = pass_number(scan, &number);
+	if (r != 0)
+		return r;
+	bool negative = number.data[0] == '-';
 	uint64_t value = 0;
 	if (number.len - negative <= 18) {
 		size_t i = negative;
