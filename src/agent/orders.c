@@ -105,28 +105,16 @@ static int read_version(const json_t *root, struct error *err)
 	return read_number(root, "version", ORDERS_VERSION, INT32_MAX, &version, err);
 }
 
-static void write_text(struct json_writer *json, const char *name, const char *text)
-{
-	json_key(json, name);
-	json_cstring(json, text);
-}
-
-static void write_number(struct json_writer *json, const char *name, int64_t value)
-{
-	json_key(json, name);
-	json_int(json, value);
-}
-
 /* ---- clocks ---- */
 
 static void write_ping(struct json_writer *json, const struct orders_ping *ping)
 {
 	json_key(json, "ping");
 	json_begin_object(json);
-	write_number(json, "sent_ns", ping->sent_ns);
-	write_number(json, "received_ns", ping->received_ns);
-	write_number(json, "answered_ns", ping->answered_ns);
-	write_number(json, "returned_ns", ping->returned_ns);
+	json_member_int(json, "sent_ns", ping->sent_ns);
+	json_member_int(json, "received_ns", ping->received_ns);
+	json_member_int(json, "answered_ns", ping->answered_ns);
+	json_member_int(json, "returned_ns", ping->returned_ns);
 	json_end_object(json);
 }
 
@@ -148,12 +136,12 @@ static int read_ping(const json_t *root, struct orders_question *ret, struct err
 void orders_write_clock(struct json_writer *json, const struct orders_clock *clock)
 {
 	json_begin_object(json);
-	write_text(json, "reference", clock->reference);
-	write_number(json, "at_ns", clock->at_ns);
-	write_number(json, "offset_ns", clock->offset_ns);
+	json_member_cstring(json, "reference", clock->reference);
+	json_member_int(json, "at_ns", clock->at_ns);
+	json_member_int(json, "offset_ns", clock->offset_ns);
 	json_key(json, "skew");
 	json_double(json, clock->skew);
-	write_number(json, "bound_ns", clock->bound_ns);
+	json_member_int(json, "bound_ns", clock->bound_ns);
 	json_end_object(json);
 }
 
@@ -183,8 +171,8 @@ static void write_targets(struct json_writer *json, const struct orders_order *o
 	json_begin_array(json);
 	for (size_t i = 0; i < order->target_count; i++) {
 		json_begin_object(json);
-		write_text(json, "kind", orders_target_names[order->targets[i].kind]);
-		write_text(json, "name", order->targets[i].name);
+		json_member_cstring(json, "kind", orders_target_names[order->targets[i].kind]);
+		json_member_cstring(json, "name", order->targets[i].name);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -192,10 +180,10 @@ static void write_targets(struct json_writer *json, const struct orders_order *o
 
 void orders_write_order(struct json_writer *json, const struct orders_order *order)
 {
-	write_text(json, "id", order->id);
-	write_number(json, "start_ns", order->start_ns);
-	write_number(json, "duration_ns", order->duration_ns);
-	write_number(json, "frequency_hz", order->frequency_hz);
+	json_member_cstring(json, "id", order->id);
+	json_member_int(json, "start_ns", order->start_ns);
+	json_member_int(json, "duration_ns", order->duration_ns);
+	json_member_int(json, "frequency_hz", order->frequency_hz);
 	json_key(json, "markers");
 	json_bool(json, !order->no_markers);
 	write_targets(json, order);
@@ -254,9 +242,9 @@ static void write_report(struct json_writer *json, const struct orders_report *r
 {
 	json_key(json, "report");
 	json_begin_object(json);
-	write_text(json, "id", report->id);
-	write_text(json, "state", orders_state_names[report->state]);
-	write_text(json, "why", report->why);
+	json_member_cstring(json, "id", report->id);
+	json_member_cstring(json, "state", orders_state_names[report->state]);
+	json_member_cstring(json, "why", report->why);
 	json_end_object(json);
 }
 
@@ -265,11 +253,11 @@ int orders_write_question(const struct orders_question *question, struct buffer 
 	struct json_writer json;
 	json_init(&json, out);
 	json_begin_object(&json);
-	write_number(&json, "version", ORDERS_VERSION);
-	write_text(&json, "agent", question->agent);
-	write_text(&json, "host", question->host);
-	write_text(&json, "wick", question->wick);
-	write_text(&json, "refusal", question->refusal);
+	json_member_int(&json, "version", ORDERS_VERSION);
+	json_member_cstring(&json, "agent", question->agent);
+	json_member_cstring(&json, "host", question->host);
+	json_member_cstring(&json, "wick", question->wick);
+	json_member_cstring(&json, "refusal", question->refusal);
 	if (question->has_ping)
 		write_ping(&json, &question->ping);
 	if (question->clock.reference[0]) {
@@ -328,11 +316,11 @@ int orders_write_answer(const struct orders_answer *answer, struct buffer *out, 
 	struct json_writer json;
 	json_init(&json, out);
 	json_begin_object(&json);
-	write_number(&json, "version", ORDERS_VERSION);
-	write_number(&json, "received_ns", answer->received_ns);
-	write_number(&json, "answered_ns", answer->answered_ns);
-	write_text(&json, "clock", answer->clock);
-	write_number(&json, "poll_ms", answer->poll_ns / NS_PER_MS);
+	json_member_int(&json, "version", ORDERS_VERSION);
+	json_member_int(&json, "received_ns", answer->received_ns);
+	json_member_int(&json, "answered_ns", answer->answered_ns);
+	json_member_cstring(&json, "clock", answer->clock);
+	json_member_int(&json, "poll_ms", answer->poll_ns / NS_PER_MS);
 	json_key(&json, "orders");
 	json_begin_array(&json);
 	if (answer->has_order) {
@@ -451,7 +439,7 @@ int orders_write_request(const struct orders_order *order, const char *const *ho
 	json_begin_object(&json);
 	json_key(&json, "seconds");
 	json_decimal(&json, order->duration_ns, 9);
-	write_number(&json, "frequency_hz", order->frequency_hz);
+	json_member_int(&json, "frequency_hz", order->frequency_hz);
 	json_key(&json, "markers");
 	json_bool(&json, !order->no_markers);
 	write_targets(&json, order);

@@ -236,3 +236,27 @@ int json_finish(struct json_writer *json, struct error *err)
 	assert(json->depth == 0 && !json->after_key);
 	return 0;
 }
+
+void json_member_cstring(struct json_writer *json, const char *key, const char *text)
+{
+	json_key(json, key);
+	json_cstring(json, text);
+}
+
+void json_member_bytes(struct json_writer *json, const char *key, struct bytes text)
+{
+	json_key(json, key);
+	json_bytes(json, text);
+}
+
+void json_member_int(struct json_writer *json, const char *key, int64_t value)
+{
+	json_key(json, key);
+	json_int(json, value);
+}
+
+void json_member_uint(struct json_writer *json, const char *key, uint64_t value)
+{
+	json_key(json, key);
+	json_uint(json, value);
+}

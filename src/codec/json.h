@@ -25,6 +25,11 @@ void json_begin_array(struct json_writer *json);
 void json_end_array(struct json_writer *json);
 void json_key(struct json_writer *json, const char *key);
 void json_cstring(struct json_writer *json, const char *text);
+/* A key and its value. */
+void json_member_cstring(struct json_writer *json, const char *key, const char *text);
+void json_member_bytes(struct json_writer *json, const char *key, struct bytes text);
+void json_member_int(struct json_writer *json, const char *key, int64_t value);
+void json_member_uint(struct json_writer *json, const char *key, uint64_t value);
 void json_bytes(struct json_writer *json, struct bytes text); /* ill-formed UTF-8 becomes U+FFFD */
 void json_int(struct json_writer *json, int64_t value);
 void json_uint(struct json_writer *json, uint64_t value);

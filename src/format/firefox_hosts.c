@@ -60,12 +60,6 @@ static int append_clock(struct buffer *out, const struct profile *profile, const
 	return r == 0 && host->is_aligned ? buffer_append_string(out, "; corrected") : r;
 }
 
-static void put_text(struct json_writer *json, const char *key, struct bytes text)
-{
-	json_key(json, key);
-	json_bytes(json, text);
-}
-
 int firefox_put_host_section(const struct profile *profile, struct json_writer *json)
 {
 	size_t count = profile_host_count(profile);
@@ -77,7 +71,7 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 	_cleanup_(buffer_release) struct buffer text;
 	buffer_init(&text, SIZE_MAX);
 	json_begin_object(json);
-	put_text(json, "label", bytes_of_string("Clocks of hosts"));
+	json_member_bytes(json, "label", bytes_of_string("Clocks of hosts"));
 	json_key(json, "entries");
 	json_begin_array(json);
 	int r = 0;
@@ -86,20 +80,14 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 		buffer_clear(&text);
 		r = append_clock(&text, profile, host);
 		json_begin_object(json);
-		put_text(json, "label", profile_string_bytes(profile, host->name));
-		put_text(json, "format", bytes_of_string("string"));
-		put_text(json, "value", buffer_bytes(&text));
+		json_member_bytes(json, "label", profile_string_bytes(profile, host->name));
+		json_member_bytes(json, "format", bytes_of_string("string"));
+		json_member_bytes(json, "value", buffer_bytes(&text));
 		json_end_object(json);
 	}
 	json_end_array(json);
 	json_end_object(json);
 	return r;
-}
-
-static void put_integer(struct json_writer *json, const char *key, int64_t value)
-{
-	json_key(json, key);
-	json_int(json, value);
 }
 
 void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json)
@@ -114,16 +102,16 @@ void firefox_put_hosts(const struct profile *profile, bool has_several, struct j
 	for (size_t i = 1; i <= count; i++) {
 		const struct profile_host *host = &profile->markers->hosts[i];
 		json_begin_object(json);
-		put_text(json, "name", profile_string_bytes(profile, host->name));
+		json_member_bytes(json, "name", profile_string_bytes(profile, host->name));
 		if (host->reference) {
-			put_text(json, "reference", profile_string_bytes(profile, host->reference));
-			put_text(json, "method", profile_string_bytes(profile, host->method));
-			put_integer(json, "atNs", host->at_ns);
-			put_integer(json, "offsetNs", host->offset_ns);
+			json_member_bytes(json, "reference", profile_string_bytes(profile, host->reference));
+			json_member_bytes(json, "method", profile_string_bytes(profile, host->method));
+			json_member_int(json, "atNs", host->at_ns);
+			json_member_int(json, "offsetNs", host->offset_ns);
 			json_key(json, "skew");
 			json_double(json, host->skew);
-			put_integer(json, "boundNs", host->bound_ns);
-			put_integer(json, "exchanges", (int64_t)host->exchanges);
+			json_member_int(json, "boundNs", host->bound_ns);
+			json_member_int(json, "exchanges", (int64_t)host->exchanges);
 			json_key(json, "isAligned");
 			json_bool(json, host->is_aligned);
 		}

@@ -201,15 +201,9 @@ void firefox_markers_widen(const struct profile *profile, int64_t *first, int64_
 
 /* ---- writing ---- */
 
-static void put_text(struct json_writer *json, const char *key, struct bytes text)
-{
-	json_key(json, key);
-	json_bytes(json, text);
-}
-
 static void put_cstring(struct json_writer *json, const char *key, const char *text)
 {
-	put_text(json, key, bytes_of_string(text));
+	json_member_bytes(json, key, bytes_of_string(text));
 }
 
 void firefox_put_marker_categories(const struct firefox_markers *markers, struct json_writer *json)
@@ -217,7 +211,7 @@ void firefox_put_marker_categories(const struct firefox_markers *markers, struct
 	for (size_t i = 0; i < markers->new_category_count; i++) {
 		const struct profile_marker_category *category = &markers->markers->categories[markers->new_categories[i]];
 		json_begin_object(json);
-		put_text(json, "name", string_of(markers, category->name));
+		json_member_bytes(json, "name", string_of(markers, category->name));
 		put_cstring(json, "color", color_of(markers, category->color, i));
 		json_key(json, "subcategories");
 		json_begin_array(json);
@@ -264,8 +258,8 @@ static void put_schema_name(const struct firefox_markers *markers, uint32_t sche
 static void put_field(struct json_writer *json, struct bytes key, struct bytes label, const char *format)
 {
 	json_begin_object(json);
-	put_text(json, "key", key);
-	put_text(json, "label", label.len ? label : key);
+	json_member_bytes(json, "key", key);
+	json_member_bytes(json, "label", label.len ? label : key);
 	put_cstring(json, "format", format);
 	json_end_object(json);
 }
@@ -286,7 +280,7 @@ static void put_table_label(const struct firefox_markers *markers, const struct 
 				  (int)key.len, (const char *)key.data);
 	}
 	if (r == 0 && schema->field_count > 0)
-		put_text(json, "tableLabel", buffer_bytes(&text));
+		json_member_bytes(json, "tableLabel", buffer_bytes(&text));
 	else if (r < 0)
 		json->error = r;
 	buffer_release(&text);
@@ -304,11 +298,11 @@ static void put_schema(const struct firefox_markers *markers, uint32_t number, s
 	json_cstring(json, "timeline-overview");
 	json_end_array(json);
 	if (schema->chart_label)
-		put_text(json, "chartLabel", string_of(markers, schema->chart_label));
+		json_member_bytes(json, "chartLabel", string_of(markers, schema->chart_label));
 	if (schema->tooltip_label)
-		put_text(json, "tooltipLabel", string_of(markers, schema->tooltip_label));
+		json_member_bytes(json, "tooltipLabel", string_of(markers, schema->tooltip_label));
 	if (schema->table_label)
-		put_text(json, "tableLabel", string_of(markers, schema->table_label));
+		json_member_bytes(json, "tableLabel", string_of(markers, schema->table_label));
 	else
 		put_table_label(markers, schema, json);
 	json_key(json, "fields");
@@ -423,13 +417,13 @@ static void put_display(const struct firefox_markers *markers, const struct prof
 	json_key(json, "display");
 	json_begin_object(json);
 	put_cstring(json, "graphType", is_level ? "line-accumulated" : "line-rate");
-	put_text(json, "unit", is_share ? bytes_of_string("percent") : string_of(markers, counter->unit));
+	json_member_bytes(json, "unit", is_share ? bytes_of_string("percent") : string_of(markers, counter->unit));
 	put_cstring(json, "color", color_of(markers, counter->color, number));
 	json_key(json, "markerSchemaLocation");
 	json_nil(json);
 	json_key(json, "sortWeight");
 	json_uint(json, 50);
-	put_text(json, "label", string_of(markers, counter->name));
+	json_member_bytes(json, "label", string_of(markers, counter->name));
 	json_key(json, "tooltipRows");
 	json_begin_array(json);
 	if (is_level) {
@@ -453,13 +447,13 @@ void firefox_put_counter(const struct firefox_markers *markers, uint32_t number,
 	const uint32_t *order = markers->row_order + markers->row_first[number];
 	size_t count = markers->row_first[number + 1] - markers->row_first[number];
 	json_begin_object(json);
-	put_text(json, "name", string_of(markers, counter->name));
-	put_text(json, "category", string_of(markers, counter->category));
-	put_text(json, "description", string_of(markers, counter->description));
+	json_member_bytes(json, "name", string_of(markers, counter->name));
+	json_member_bytes(json, "category", string_of(markers, counter->category));
+	json_member_bytes(json, "description", string_of(markers, counter->description));
 	if (version < FIREFOX_COUNTER_DISPLAY)
 		put_cstring(json, "color", color_of(markers, counter->color, number));
 	put_display(markers, counter, number, json);
-	put_text(json, "pid", pid);
+	json_member_bytes(json, "pid", pid);
 	json_key(json, "mainThreadIndex");
 	json_uint(json, main_thread);
 	json_key(json, "samples");

@@ -209,12 +209,6 @@ static uint32_t number_string(struct timeline *timeline, uint32_t string)
 	return timeline->number_of_string[string] - 1;
 }
 
-static void put_number(struct json_writer *json, const char *key, uint64_t number)
-{
-	json_key(json, key);
-	json_uint(json, number);
-}
-
 static void put_text(const struct timeline *timeline, uint32_t string, struct json_writer *json)
 {
 	struct bytes text = profile_string_bytes(timeline->profile, string);
@@ -240,8 +234,8 @@ static void put_thread(const struct timeline *timeline, const struct sample_thre
 	thread->has_pid ? json_int(json, thread->pid) : json_nil(json);
 	json_key(json, "tid");
 	thread->has_tid ? json_int(json, thread->tid) : json_nil(json);
-	put_number(json, "samples", samples);
-	put_number(json, "markers", markers);
+	json_member_uint(json, "samples", samples);
+	json_member_uint(json, "markers", markers);
 	json_end_object(json);
 }
 
@@ -249,7 +243,7 @@ static void put_schema(struct timeline *timeline, const struct profile_marker_sc
 {
 	const struct profile_marker_field *fields = timeline->profile->markers->fields;
 	json_begin_object(json);
-	put_number(json, "name", number_string(timeline, schema->name));
+	json_member_uint(json, "name", number_string(timeline, schema->name));
 	json_key(json, "fields");
 	json_begin_array(json);
 	for (uint32_t i = 0; i < schema->field_count; i++) {
@@ -308,7 +302,7 @@ void timeline_put_json(struct timeline *timeline, struct json_writer *json)
 	json_begin_object(json);
 	json_key(json, "start_ns");
 	json_cstring(json, start);
-	put_number(json, "length_ns", (uint64_t)timeline->end_ns - (uint64_t)timeline->start_ns);
+	json_member_uint(json, "length_ns", (uint64_t)timeline->end_ns - (uint64_t)timeline->start_ns);
 	json_key(json, "threads");
 	json_begin_array(json);
 	for (size_t i = 0; i < timeline->threads.count; i++)
@@ -321,13 +315,13 @@ void timeline_put_json(struct timeline *timeline, struct json_writer *json)
 	for (size_t i = 0; i < timeline->string_count; i++)
 		put_text(timeline, timeline->strings[i], json);
 	json_end_array(json);
-	put_number(json, "stacks", timeline->stack_count);
-	put_number(json, "samples", timeline->samples);
-	put_number(json, "markers", timeline->markers);
-	put_number(json, "samples_out", timeline->samples_out);
-	put_number(json, "markers_out", timeline->markers_out);
-	put_number(json, "until_ns",
-		   until == INT64_MAX || until < timeline->start_ns ? 0 : (uint64_t)(until - timeline->start_ns));
+	json_member_uint(json, "stacks", timeline->stack_count);
+	json_member_uint(json, "samples", timeline->samples);
+	json_member_uint(json, "markers", timeline->markers);
+	json_member_uint(json, "samples_out", timeline->samples_out);
+	json_member_uint(json, "markers_out", timeline->markers_out);
+	json_member_uint(json, "until_ns",
+			 until == INT64_MAX || until < timeline->start_ns ? 0 : (uint64_t)(until - timeline->start_ns));
 	json_end_object(json);
 }
 

@@ -72,12 +72,6 @@ static void write_counters(struct json_writer *json, const char *const *names, c
 	}
 }
 
-static void write_text(struct json_writer *json, const char *name, const char *text)
-{
-	json_key(json, name);
-	json_cstring(json, text);
-}
-
 static void write_binary(struct json_writer *json, const struct symbol_status *binary)
 {
 	static const char *const names[] = {"samples", "first_seen_ms",	    "last_seen_ms", "functions",
@@ -96,12 +90,12 @@ static void write_binary(struct json_writer *json, const struct symbol_status *b
 				   (uint64_t)(binary->retry_ns / NS_PER_MS)};
 	char sources[64];
 	json_begin_object(json);
-	write_text(json, "build_id", binary->build_id);
-	write_text(json, "path", binary->path);
-	write_text(json, "state", symbol_state_names[binary->state]);
-	write_text(json, "sources", symbol_sources_text(binary->sources, sources));
-	write_text(json, "why", binary->why);
-	write_text(json, "from", binary->from);
+	json_member_cstring(json, "build_id", binary->build_id);
+	json_member_cstring(json, "path", binary->path);
+	json_member_cstring(json, "state", symbol_state_names[binary->state]);
+	json_member_cstring(json, "sources", symbol_sources_text(binary->sources, sources));
+	json_member_cstring(json, "why", binary->why);
+	json_member_cstring(json, "from", binary->from);
 	write_counters(json, names, values, sizeof(values) / sizeof(*values));
 	json_end_object(json);
 }
@@ -136,7 +130,7 @@ static void write_debuginfod(struct json_writer *json, struct server *server)
 		       (uint64_t[]){stats.servers, stats.requests, stats.found, stats.missing, stats.missing_cached,
 				    stats.failures, stats.bytes_fetched, stats.cache_hits, stats.cache_bytes},
 		       sizeof(names) / sizeof(*names));
-	write_text(json, "problem", server->debuginfod_problem);
+	json_member_cstring(json, "problem", server->debuginfod_problem);
 	json_end_object(json);
 }
 
@@ -324,8 +318,8 @@ static void write_wanted(struct wanted *wanted, struct server *server, const cha
 		return;
 	struct json_writer *json = want == DEBUGINFO_WANTED ? &wanted->wanted : &wanted->later;
 	json_begin_object(json);
-	write_text(json, "build_id", build_id);
-	write_text(json, "kind", name);
+	json_member_cstring(json, "build_id", build_id);
+	json_member_cstring(json, "kind", name);
 	json_end_object(json);
 }
 
@@ -494,7 +488,7 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	struct json_writer json;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	write_text(&json, "id", id);
+	json_member_cstring(&json, "id", id);
 	write_counters(&json, (const char *const[]){"offset"}, &offset, 1);
 	json_end_object(&json);
 	response->status = 201;

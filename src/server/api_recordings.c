@@ -80,18 +80,6 @@ void api_agent_poll(void *context, const struct net_request *request, struct net
 		respond_failure(response, r, &err);
 }
 
-static void write_text(struct json_writer *json, const char *name, const char *text)
-{
-	json_key(json, name);
-	json_cstring(json, text);
-}
-
-static void write_number(struct json_writer *json, const char *name, int64_t value)
-{
-	json_key(json, name);
-	json_int(json, value);
-}
-
 static void write_clock(struct json_writer *json, const struct orders_clock *clock)
 {
 	if (!clock->reference[0])
@@ -104,15 +92,15 @@ static void write_agent(struct json_writer *json, const struct recordings_agent 
 {
 	const struct orders_ping *ping = &agent->question.ping;
 	json_begin_object(json);
-	write_text(json, "host", agent->question.host);
-	write_text(json, "agent", agent->question.agent);
-	write_text(json, "wick", agent->question.wick);
-	write_text(json, "refusal", agent->question.refusal);
-	write_text(json, "recording", agent->recording);
-	write_number(json, "heard_ms", agent->heard_ns / NS_PER_MS);
+	json_member_cstring(json, "host", agent->question.host);
+	json_member_cstring(json, "agent", agent->question.agent);
+	json_member_cstring(json, "wick", agent->question.wick);
+	json_member_cstring(json, "refusal", agent->question.refusal);
+	json_member_cstring(json, "recording", agent->recording);
+	json_member_int(json, "heard_ms", agent->heard_ns / NS_PER_MS);
 	if (agent->question.has_ping)
-		write_number(json, "round_trip_ns",
-			     ping->returned_ns - ping->sent_ns - (ping->answered_ns - ping->received_ns));
+		json_member_int(json, "round_trip_ns",
+				ping->returned_ns - ping->sent_ns - (ping->answered_ns - ping->received_ns));
 	write_clock(json, &agent->question.clock);
 	json_end_object(json);
 }
@@ -147,10 +135,10 @@ void api_agents(void *context, const struct net_request *request, struct net_res
 static void write_host(struct json_writer *json, const struct recording_host *host)
 {
 	json_begin_object(json);
-	write_text(json, "name", host->name);
-	write_text(json, "state", orders_state_names[host->state]);
-	write_text(json, "why", host->why);
-	write_number(json, "bytes", (int64_t)host->bytes);
+	json_member_cstring(json, "name", host->name);
+	json_member_cstring(json, "state", orders_state_names[host->state]);
+	json_member_cstring(json, "why", host->why);
+	json_member_int(json, "bytes", (int64_t)host->bytes);
 	write_clock(json, &host->clock);
 	json_end_object(json);
 }
@@ -159,25 +147,25 @@ static void write_recording(struct json_writer *json, const struct recording *re
 {
 	const struct orders_order *order = &recording->order;
 	json_begin_object(json);
-	write_text(json, "id", order->id);
-	write_text(json, "state", recording->is_over ? "over" : "running");
-	write_number(json, "created_ms", recording->created_ns / NS_PER_MS);
-	write_number(json, "start_ms", order->start_ns / NS_PER_MS);
+	json_member_cstring(json, "id", order->id);
+	json_member_cstring(json, "state", recording->is_over ? "over" : "running");
+	json_member_int(json, "created_ms", recording->created_ns / NS_PER_MS);
+	json_member_int(json, "start_ms", order->start_ns / NS_PER_MS);
 	json_key(json, "seconds");
 	json_decimal(json, order->duration_ns, 9);
-	write_number(json, "frequency_hz", order->frequency_hz);
+	json_member_int(json, "frequency_hz", order->frequency_hz);
 	json_key(json, "markers");
 	json_bool(json, !order->no_markers);
 	json_key(json, "targets");
 	json_begin_array(json);
 	for (size_t i = 0; i < order->target_count; i++) {
 		json_begin_object(json);
-		write_text(json, "kind", orders_target_names[order->targets[i].kind]);
-		write_text(json, "name", order->targets[i].name);
+		json_member_cstring(json, "kind", orders_target_names[order->targets[i].kind]);
+		json_member_cstring(json, "name", order->targets[i].name);
 		json_end_object(json);
 	}
 	json_end_array(json);
-	write_number(json, "bytes", (int64_t)recording->bytes);
+	json_member_int(json, "bytes", (int64_t)recording->bytes);
 	json_key(json, "hosts");
 	json_begin_array(json);
 	for (size_t i = 0; i < recording->host_count; i++)
@@ -214,8 +202,8 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	response->body.max = LIST_BYTES;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	write_number(&json, "bytes", (int64_t)stats.bytes);
-	write_number(&json, "bytes_max", (int64_t)stats.bytes_max);
+	json_member_int(&json, "bytes", (int64_t)stats.bytes);
+	json_member_int(&json, "bytes_max", (int64_t)stats.bytes_max);
 	json_key(&json, "recordings");
 	json_begin_array(&json);
 	for (size_t i = 0; i < count; i++) {

@@ -61,29 +61,23 @@ static int skip_header(struct bytes gzip, size_t *ret, struct error *err)
 	return 0;
 }
 
-static void write_number(struct json_writer *json, const char *name, int64_t value)
-{
-	json_key(json, name);
-	json_int(json, value);
-}
-
 static int write_object(const struct recording_file *file, struct buffer *out, struct error *err)
 {
 	struct json_writer json;
 	json_init(&json, out);
 	json_begin_object(&json);
-	write_number(&json, "version", 1);
+	json_member_int(&json, "version", 1);
 	json_key(&json, "id");
 	json_cstring(&json, file->id);
 	json_key(&json, "host");
 	json_cstring(&json, file->host);
-	write_number(&json, "received_ns", file->received_ns);
-	write_number(&json, "start_ns", file->start_ns);
-	write_number(&json, "duration_ns", file->duration_ns);
-	write_number(&json, "bytes", (int64_t)file->bytes);
+	json_member_int(&json, "received_ns", file->received_ns);
+	json_member_int(&json, "start_ns", file->start_ns);
+	json_member_int(&json, "duration_ns", file->duration_ns);
+	json_member_int(&json, "bytes", (int64_t)file->bytes);
 	json_key(&json, "hash");
 	json_cstring(&json, file->hash);
-	write_number(&json, "plain_bytes", (int64_t)file->plain_bytes);
+	json_member_int(&json, "plain_bytes", (int64_t)file->plain_bytes);
 	if (file->clock.reference[0]) {
 		json_key(&json, "clock");
 		orders_write_clock(&json, &file->clock);

@@ -351,24 +351,6 @@ static void put_hash(struct json_writer *json, const char *key, uint64_t hash)
 	json_cstring(json, text);
 }
 
-static void put_text(struct json_writer *json, const char *key, const char *text)
-{
-	json_key(json, key);
-	json_cstring(json, text);
-}
-
-static void put_int(struct json_writer *json, const char *key, int64_t value)
-{
-	json_key(json, key);
-	json_int(json, value);
-}
-
-static void put_count(struct json_writer *json, const char *key, uint64_t value)
-{
-	json_key(json, key);
-	json_uint(json, value);
-}
-
 static void put_types(struct json_writer *json, const struct block_meta *meta)
 {
 	json_key(json, "types_complete");
@@ -378,17 +360,17 @@ static void put_types(struct json_writer *json, const struct block_meta *meta)
 	for (size_t i = 0; i < meta->type_count; i++) {
 		const struct block_type *type = &meta->types[i];
 		json_begin_object(json);
-		put_text(json, "name", type->type.name);
-		put_text(json, "sample_type", type->type.sample_type);
-		put_text(json, "sample_unit", type->type.sample_unit);
-		put_text(json, "period_type", type->type.period_type);
-		put_text(json, "period_unit", type->type.period_unit);
+		json_member_cstring(json, "name", type->type.name);
+		json_member_cstring(json, "sample_type", type->type.sample_type);
+		json_member_cstring(json, "sample_unit", type->type.sample_unit);
+		json_member_cstring(json, "period_type", type->type.period_type);
+		json_member_cstring(json, "period_unit", type->type.period_unit);
 		json_key(json, "delta");
 		json_bool(json, type->type.delta);
-		put_count(json, "series", type->series);
-		put_count(json, "samples", type->samples);
-		put_int(json, "first_ns", type->first_ns);
-		put_int(json, "last_ns", type->last_ns);
+		json_member_uint(json, "series", type->series);
+		json_member_uint(json, "samples", type->samples);
+		json_member_int(json, "first_ns", type->first_ns);
+		json_member_int(json, "last_ns", type->last_ns);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -403,12 +385,12 @@ static void put_labels(struct json_writer *json, const struct block_meta *meta)
 	for (size_t i = 0; i < meta->label_count; i++) {
 		const struct block_label_name *label = &meta->labels[i];
 		json_begin_object(json);
-		put_text(json, "name", label->name);
-		put_count(json, "values", label->values);
-		put_count(json, "series", label->series);
-		put_count(json, "samples", label->samples);
-		put_int(json, "first_ns", label->first_ns);
-		put_int(json, "last_ns", label->last_ns);
+		json_member_cstring(json, "name", label->name);
+		json_member_uint(json, "values", label->values);
+		json_member_uint(json, "series", label->series);
+		json_member_uint(json, "samples", label->samples);
+		json_member_int(json, "first_ns", label->first_ns);
+		json_member_int(json, "last_ns", label->last_ns);
 		json_key(json, "in_rollups");
 		json_bool(json, label->in_rollups);
 		json_end_object(json);
@@ -424,9 +406,9 @@ static void put_files(struct json_writer *json, const struct block_meta *meta)
 		if (meta->files[i].size == 0)
 			continue;
 		json_begin_object(json);
-		put_text(json, "name", block_file_names[i]);
-		put_count(json, "bytes", meta->files[i].size);
-		put_count(json, "rows", meta->files[i].rows);
+		json_member_cstring(json, "name", block_file_names[i]);
+		json_member_uint(json, "bytes", meta->files[i].size);
+		json_member_uint(json, "rows", meta->files[i].rows);
 		put_hash(json, "footer_xxh3", meta->files[i].footer_hash);
 		json_end_object(json);
 	}
@@ -436,19 +418,19 @@ static void put_files(struct json_writer *json, const struct block_meta *meta)
 static void put_meta(struct json_writer *json, const struct block_meta *meta)
 {
 	json_begin_object(json);
-	put_text(json, "format", "wick block");
-	put_int(json, "version", BLOCK_VERSION);
-	put_text(json, "name", meta->name);
-	put_int(json, "level", meta->level);
-	put_int(json, "generation", meta->generation);
-	put_int(json, "created_ns", meta->created_ns);
-	put_int(json, "min_ns", meta->min_ns);
-	put_int(json, "max_ns", meta->max_ns);
-	put_int(json, "mean_ns", meta->mean_ns);
-	put_count(json, "last_sequence", meta->last_sequence);
-	put_count(json, "samples", meta->samples);
-	put_count(json, "series", meta->series);
-	put_count(json, "rollup_series", meta->rollup_series);
+	json_member_cstring(json, "format", "wick block");
+	json_member_int(json, "version", BLOCK_VERSION);
+	json_member_cstring(json, "name", meta->name);
+	json_member_int(json, "level", meta->level);
+	json_member_int(json, "generation", meta->generation);
+	json_member_int(json, "created_ns", meta->created_ns);
+	json_member_int(json, "min_ns", meta->min_ns);
+	json_member_int(json, "max_ns", meta->max_ns);
+	json_member_int(json, "mean_ns", meta->mean_ns);
+	json_member_uint(json, "last_sequence", meta->last_sequence);
+	json_member_uint(json, "samples", meta->samples);
+	json_member_uint(json, "series", meta->series);
+	json_member_uint(json, "rollup_series", meta->rollup_series);
 	put_types(json, meta);
 	put_labels(json, meta);
 	json_key(json, "replaces");
