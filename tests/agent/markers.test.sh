@@ -24,7 +24,7 @@ expect "other formats say that they have no place for them" 0 '6 markers; [1-9][
 
 expect "so does a recording" 0 'markers: 16 of 1 processes, for which this format has no place' "$WICK" record -o "$work/m.pb.gz" -- "$marks" all
 
-record "without markers there are none" 'written to' --no-markers -d 1 -- "$marks" spin 200
+record "without markers there are none" 'written to' --no-markers -- "$marks" spin 2000 # 0.2 s of CPU, so that some sample finds it
 check "and none are in the file" seen "$work/m.firefox.json" count inner=0
 
 record_status=137
