@@ -29,6 +29,7 @@
 #include "cmd/record_host.h"
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
+#include "cmd/record_thin.h"
 #include "format/format.h"
 #include "profile/filter.h"
 #include "profile/markers.h"
@@ -72,6 +73,7 @@ struct record {
 	struct symbolizer *symbolizer;
 	struct host_symbols symbols;
 	struct record_markers markers;
+	struct record_thin thin;
 	struct profile *profile;
 	struct pending_binary pending[PENDING_MAX];
 	size_t pending_count;
@@ -125,7 +127,8 @@ static bool on_jit_symbol(void *context, const struct agent_jit_address *address
 static int on_profile(void *context, struct profile *profile, struct error *err)
 {
 	struct record *record = context;
-	return profile_merge(record->profile, profile, !record->agent.timed, err);
+	return record->agent.timed ? record_thin_merge(&record->thin, record->profile, profile, err)
+				   : profile_merge(record->profile, profile, true, err);
 }
 
 static void show_progress(struct record *record)
@@ -312,6 +315,7 @@ static void report(const struct record *record)
 	fprintf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
 		(double)(record->ended_ns - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
+	record_thin_report(&record->thin);
 	report_walks(&stats.unwind);
 	record_markers_report(&record->markers, record->output, record->format);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
@@ -341,7 +345,7 @@ static int add_losses(const struct record *record, struct error *err)
 	struct agent_stats stats;
 	char text[128];
 	uint32_t comment;
-	int r = 0;
+	int r = record_thin_note(&record->thin, record->profile, err);
 
 	agent_get_stats(record->running, &stats);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && r == 0; i++) {
@@ -487,6 +491,25 @@ static int run_markers(struct record *record, struct error *err)
 	return 0;
 }
 
+/* What was recorded before something went wrong is worth having. Returns what the recording ends with. */
+static int write_all(struct record *record, int recorded, struct error *err)
+{
+	struct error why = *err;
+	int r = record->at_ns ? drop_early(record, err) : 0;
+	if (!r)
+		r = record_markers_stop(&record->markers, &record->profile, err);
+	if (!r && record->profile)
+		r = record_host(record->profile, err);
+	if (!r)
+		r = write_profile(record, err);
+	if (!r)
+		report(record);
+	if (!recorded)
+		return r;
+	*err = why;
+	return r ? recorded : error_prefix(err, recorded, "the recording ended early, and is written");
+}
+
 /* Gives back what sampling took first: a profile may be looked at for hours. */
 static int open_recording(struct record *record, struct error *err)
 {
@@ -522,16 +545,7 @@ static int run_record(struct record *record, struct error *err)
 	/* Ctrl-C reaches the command by itself; what was sent to wick alone is meant for both. */
 	if (record->launch.pid && !record->launch.ended && signals_interrupted() == SIGTERM)
 		kill(record->launch.pid, SIGTERM);
-	if (!r && record->at_ns)
-		r = drop_early(record, err);
-	if (!r)
-		r = record_markers_stop(&record->markers, &record->profile, err);
-	if (!r && record->profile)
-		r = record_host(record->profile, err);
-	if (!r)
-		r = write_profile(record, err);
-	if (!r)
-		report(record);
+	r = write_all(record, r, err);
 	if (!r && record->opens)
 		r = open_recording(record, err);
 	return r;
@@ -634,8 +648,11 @@ static int check_usage(const struct record *record, const struct usage *usage, b
 		return usage_error(usage, "--wall is of a command or of processes (-p), and without --off-cpu");
 	if (!record->opens && (record->open.listen || record->open.browser))
 		return usage_error(usage, "--listen and --browser are for --open");
-	if (record->markers.only && (record->markers.off || record->agent.wall || record->agent.off_cpu_chance))
-		return usage_error(usage, "--markers-only samples nothing: it is without --no-markers, --wall and --off-cpu");
+	if (record->markers.only &&
+	    (record->markers.off || record->agent.wall || record->agent.off_cpu_chance || record->thin.max))
+		return usage_error(
+			usage,
+			"--markers-only samples nothing: it is without --no-markers, --wall, --off-cpu and --max-samples");
 	if (record->markers.only && !(output_holds(record->output, record->format) & FORMAT_HOLDS_MARKERS))
 		return usage_error(usage,
 				   "--markers-only: '%s' is of a format that has no place for markers; end it in .firefox.json",
@@ -706,8 +723,10 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
 					  "without -p, --at, a command, --event, --wall and --off-cpu");
-	if (record->markers.only || record->markers.max || record->launch.environment_count || record->launch.directory)
-		return usage_error(usage, "--remote: agents are not told --markers-only, --max-markers, --env or --chdir");
+	if (record->markers.only || record->markers.max || record->thin.max || record->launch.environment_count ||
+	    record->launch.directory)
+		return usage_error(
+			usage, "--remote: agents are not told --markers-only, --max-markers, --max-samples, --env or --chdir");
 	return -1;
 }
 
@@ -741,6 +760,7 @@ int cmd_record(int argc, char **argv)
 		LISTEN_OPTION_ROW(&record.open.listen),
 		BROWSER_OPTION_ROW(&record.open.browser),
 		MARKERS_OPTION_ROWS(&record.markers),
+		MAX_SAMPLES_OPTION_ROW(&record.thin),
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids,
 		 .help = "this process, its children and what they fork; may be\nrepeated, as may the next three"},

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+#include "profile/filter.h"
+
 void profile_thin_markers(struct profile *profile, uint32_t *places)
 {
 	struct profile_markers *markers = profile->markers;
@@ -34,4 +37,21 @@ void profile_thin_rows(struct profile *profile, const bool *keep)
 			markers->rows[kept++] = markers->rows[i];
 	if (markers)
 		markers->row_count = kept;
+}
+
+static bool stays(const void *mask, const struct profile *profile, size_t sample)
+{
+	int64_t time_ns = profile->samples[sample].time_ns;
+	return time_ns == 0 || (hash64_mix((uint64_t)time_ns) & *(const uint64_t *)mask) == 0;
+}
+
+int profile_thin_samples(struct profile *profile, unsigned from, unsigned to, struct error *err)
+{
+	uint64_t mask = ((1ull << to) - 1) & ~((1ull << from) - 1);
+	size_t types = profile->sample_type_count;
+	int r = mask ? profile_filter_samples(profile, stays, &mask, err) : 0;
+	for (size_t i = 0; r == 0 && mask && i < profile->sample_count * types; i++)
+		if (profile->samples[i / types].time_ns)
+			profile->values[i] *= 1ll << (to - from);
+	return r;
 }

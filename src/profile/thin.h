@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking markers and rows of counters out of a profile that is still being made. What they refer to stays, used or not. */
+/* Taking samples, markers and rows of counters out of a profile that is still being made. What they refer to stays, used or
+ * not. */
 #ifndef WICK_PROFILE_THIN_H
 #define WICK_PROFILE_THIN_H
 
@@ -12,5 +13,11 @@
 void profile_thin_markers(struct profile *profile, uint32_t *places);
 /* keep: one for each row. */
 void profile_thin_rows(struct profile *profile, const bool *keep);
+
+/* From one sample of 2^from to one of 2^to, each standing for as many: its values become larger by that. Which ones stay is
+ * told by a hash of their times, so that it has nothing to do with what they are of: totals are the same but for chance, and
+ * two profiles that are thinned by the same belong together. Samples without times stay as they are. Values must have room for
+ * it. Returns 0 or -ENOMEM. */
+int profile_thin_samples(struct profile *profile, unsigned from, unsigned to, struct error *err);
 
 #endif

@@ -141,4 +141,21 @@ if (!threads.some(t => t.samples.threadCPUDelta.some(x => x > 0))) fail.push("no
 if (fail.length) { console.log(fail.join("\n")); process.exit(1); }
 JS
 check "a Firefox profile has times, thread ids and CPU use" node "$work/judge.mjs" "$work/wall.firefox.json"
+
+# More samples than are kept: fewer of them, all over the time, that stand for all.
+expect "of more samples than are kept a part stays" 0 'one sample of [0-9]+ is kept and stands for as many: [1-9][0-9,]* came' "$WICK" record --no-markers -F 2999 --max-samples 1000 -o "$work/thin.firefox.json" -- "$O/programs/load" 5 2
+cat >"$work/thin.mjs" <<'JS'
+import { readFileSync } from "node:fs";
+const d = JSON.parse(readFileSync(process.argv[2])), fail = [];
+const [, each, came] = /one sample of (\d+) is kept and stands for as many: ([\d,]+) came/.exec(readFileSync(process.argv[2], "utf8"));
+const samples = d.threads.flatMap((t) => t.samples.weight.map((weight, i) => ({ weight, at: t.samples.time[i] })));
+const period = 1e3 / 2999, total = samples.reduce((sum, s) => sum + s.weight, 0) / period, all = Number(came.replaceAll(",", ""));
+if (samples.length > 1000 || samples.length < 250) fail.push(`${samples.length} samples`);
+if (samples.some((s) => Math.abs(s.weight / period / Number(each) - 1) > 0.01)) fail.push(`weights ${samples.slice(0, 9).map((s) => s.weight / period)}, not ${each}`);
+if (Math.abs(total / all - 1) > 5 / Math.sqrt(samples.length)) fail.push(`they stand for ${total} of ${all}`);
+const end = Math.max(...samples.map((s) => s.at));
+for (let i = 0; i < 5; i++) if (!samples.some((s) => s.at >= end * i / 5 && s.at <= end * (i + 1) / 5)) fail.push(`nothing in part ${i} of the time`);
+if (fail.length) { console.log(fail.join("\n")); process.exit(1); }
+JS
+check "... all over the time, and each stands for as many" node "$work/thin.mjs" "$work/thin.firefox.json"
 finish

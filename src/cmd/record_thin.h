@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick record: what is kept of more samples than there is room for.
+ *
+ * Samples that keep their times are kept one by one, so a recording of a large machine that nobody stops would fill its memory.
+ * Whenever there are more than the room has, half of them go, all over the recording's time, and each that stays stands for
+ * two: totals stay what they are but for chance, and the time line becomes coarser. Of what comes from then on one in as many
+ * is taken. Which ones is chosen by a hash of their times, so that it has nothing to do with what they are of, and every pass
+ * chooses among what the one before it left.
+ */
+#ifndef WICK_CMD_RECORD_THIN_H
+#define WICK_CMD_RECORD_THIN_H
+
+#include "profile/profile.h"
+
+#define RECORD_SAMPLES_DEFAULT 10000000
+
+struct record_thin {
+	unsigned max;	  /* --max-samples; 0 = as many as usual */
+	unsigned shift;	  /* one sample of 2^shift is kept */
+	uint64_t arrived; /* samples so far */
+};
+
+/* Of struct option_row. */
+#define MAX_SAMPLES_OPTION_ROW(thin)                                                                                           \
+	{                                                                                                                      \
+		0, "max-samples", "N", OPTION_UNSIGNED, &(thin)->max, 1000, 50000000,                                          \
+			.help = "how many samples to keep with their times, about 50 bytes\neach; of more, a part of all of "  \
+				"the time, each standing for\nas many as are left out (default: 10000000)"                     \
+	}
+
+/* Adds what came, whose samples have times, to the recording. `arrived` is changed. Returns 0, -ENOMEM or -E2BIG. */
+int record_thin_merge(struct record_thin *thin, struct profile *profile, struct profile *arrived, struct error *err);
+/* Says in the profile's comments what was left out. */
+int record_thin_note(const struct record_thin *thin, struct profile *profile, struct error *err);
+void record_thin_report(const struct record_thin *thin);
+
+#endif
