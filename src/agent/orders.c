@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/time.h"
@@ -15,6 +16,7 @@
 #define POLL_MIN_NS	     (100 * NS_PER_MS)
 #define POLL_MAX_NS	     (600 * NS_PER_S)
 #define SKEW_MAX	     0.01 /* clocks that are worse are no clocks */
+#define ID_BYTES_MAX	     (ORDERS_ID_SIZE / 2)
 
 const char *const orders_state_names[ORDERS_STATES] = {"waiting", "taken",  "recording", "sending",
 						       "done",	  "failed", "silent",	 "cancelled"};
@@ -37,6 +39,18 @@ bool orders_id_is_valid(const char *id)
 {
 	size_t len = strlen(id);
 	return len > 0 && len < ORDERS_ID_SIZE && strspn(id, "0123456789abcdef") == len;
+}
+
+int orders_make_id(char *out, size_t bytes, struct error *err)
+{
+	uint8_t random[ID_BYTES_MAX];
+	if (bytes > sizeof(random))
+		return error_set(err, -EINVAL, "an id has at most %d bytes", ID_BYTES_MAX);
+	if (getrandom(random, bytes, 0) != (ssize_t)bytes)
+		return error_set_errno(err, -errno, "cannot make an id");
+	for (size_t i = 0; i < bytes; i++)
+		snprintf(out + 2 * i, 3, "%02x", random[i]);
+	return 0;
 }
 
 static bool has_control(const char *text)
@@ -187,6 +201,8 @@ void orders_write_order(struct json_writer *json, const struct orders_order *ord
 	json_key(json, "markers");
 	json_bool(json, !order->no_markers);
 	write_targets(json, order);
+	if (order->key[0])
+		json_member_cstring(json, "key", order->key);
 }
 
 static int read_target(const json_t *node, struct orders_target *ret, struct error *err)
@@ -233,6 +249,8 @@ int orders_read_order(const void *node, struct orders_order *ret, struct error *
 		r = read_time(node, "start_ns", &ret->start_ns, err);
 	if (r == 0)
 		r = read_number(node, "duration_ns", 1, ORDERS_DURATION_MAX_NS, &ret->duration_ns, err);
+	if (r == 0)
+		r = read_id(node, "key", true, ret->key, err);
 	return r < 0 ? r : read_what(node, ret, err);
 }
 

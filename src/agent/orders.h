@@ -11,9 +11,13 @@
  *   wick      the agent's version                   clock        which clock that is; another text = its wall clock was set
  *   refusal   why it takes no orders, or ""         poll_ms      when to ask again
  *   ping      sent_ns, received_ns, answered_ns,    orders       recordings to be made: id, start_ns (the server's clock),
- *             returned_ns of the question before                 duration_ns, frequency_hz, markers, targets
+ *             returned_ns of the question before                 duration_ns, frequency_hz, markers, targets, key
  *   clock     what the agent makes of its pings     cancel       ids of recordings that nobody wants any more
  *   report    id, state, why of its recording
+ *
+ * The key is one agent's: who sends a host's profile shows it (ORDERS_KEY_HEADER), so that only the agent that was asked can
+ * answer for its host, though all have one token. It is worth what the agent's number is worth, by which the server knows who
+ * asks: that is random, and the server tells nobody else more than its beginning.
  *
  * Members that are not known are ignored, so that either side may be newer. Each side takes the other's text as hostile: its
  * length is bounded by who reads it, names are of plain characters, numbers are in range, or the whole is refused (-EINVAL).
@@ -31,8 +35,10 @@
 #define ORDERS_VERSION	       1
 #define ORDERS_POLL_PATH       "/api/v1/agents/poll"
 #define ORDERS_RECORDINGS_PATH "/api/v1/recordings"
+#define ORDERS_KEY_HEADER      "X-Wick-Upload-Key"
 /* Bytes with the NUL. */
 #define ORDERS_ID_SIZE	  33 /* hexadecimal digits */
+#define ORDERS_KEY_SIZE	  33 /* the same */
 #define ORDERS_HOST_SIZE  256
 #define ORDERS_CLOCK_SIZE 64
 #define ORDERS_TEXT_SIZE  400
@@ -103,6 +109,7 @@ struct orders_order {
 	bool no_markers;
 	struct orders_target targets[ORDERS_TARGETS_MAX]; /* none = all processes */
 	size_t target_count;
+	char key[ORDERS_KEY_SIZE]; /* in answers to agents; "" = none, from an older server */
 };
 
 struct orders_answer {
@@ -116,6 +123,8 @@ struct orders_answer {
 };
 
 bool orders_id_is_valid(const char *id); /* 1 to 32 of 0-9a-f */
+/* Random bytes as hexadecimal digits, two a byte; out has room for them and the NUL. */
+int orders_make_id(char *out, size_t bytes, struct error *err);
 /* UTF-8 without control characters, a slash, or being "." or "..". */
 bool orders_host_is_valid(const char *host);
 

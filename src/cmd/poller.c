@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "agent/pings.h"
@@ -214,6 +213,8 @@ static int send_file(struct poller *poller, int *ret_status, char *ret_said, siz
 		r = error_nomem(err);
 	if (r == 0)
 		r = net_client_new(&options, &net, err);
+	if (r == 0 && poller->order.key[0])
+		r = net_client_set_header(net, ORDERS_KEY_HEADER, poller->order.key, err);
 	if (r < 0)
 		return r;
 	void *data = mmap(NULL, size ? size : 1, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -414,7 +415,6 @@ static void *run(void *context)
 
 static int fill(struct poller *poller, const struct poller_options *options, struct error *err)
 {
-	uint8_t random[8];
 	const char *temporary = getenv("TMPDIR");
 	pthread_condattr_t attributes;
 	pthread_condattr_init(&attributes);
@@ -428,10 +428,9 @@ static int fill(struct poller *poller, const struct poller_options *options, str
 	poller->directory = mem_strdup(options->directory ? options->directory : temporary && *temporary ? temporary : "/tmp");
 	if (!poller->url || (options->token && !poller->token) || !poller->directory)
 		return error_nomem(err);
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set_errno(err, -errno, "cannot make an id");
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(poller->question.agent + 2 * i, 3, "%02x", random[i]);
+	int r = orders_make_id(poller->question.agent, sizeof(poller->question.agent) / 2, err);
+	if (r < 0)
+		return r;
 	if (!orders_host_is_valid(options->host))
 		return error_set(err, -EINVAL, "'%.100s' cannot be a host's name", options->host);
 	snprintf(poller->question.host, sizeof(poller->question.host), "%s", options->host);

@@ -27,6 +27,7 @@
 #define BELOW	     ORDERS_RECORDINGS_PATH "/"
 #define LIST_BYTES   (32 * MIB)
 #define BUSY_RETRY_S "2"
+#define AGENT_SHOWN  8
 
 static void respond_failure(struct net_response *response, int code, const struct error *err)
 {
@@ -93,7 +94,9 @@ static void write_agent(struct json_writer *json, const struct recordings_agent 
 	const struct orders_ping *ping = &agent->question.ping;
 	json_begin_object(json);
 	json_member_cstring(json, "host", agent->question.host);
-	json_member_cstring(json, "agent", agent->question.agent);
+	/* Who knows all of it can speak for the agent. */
+	json_member_bytes(json, "agent",
+			  (struct bytes){(const uint8_t *)agent->question.agent, strnlen(agent->question.agent, AGENT_SHOWN)});
 	json_member_cstring(json, "wick", agent->question.wick);
 	json_member_cstring(json, "refusal", agent->question.refusal);
 	json_member_cstring(json, "recording", agent->recording);
@@ -316,18 +319,22 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 {
 	static const char hosts[] = "hosts/";
 	struct recordings *recordings = NULL;
-	struct orders_clock clock;
 	struct error err = {0};
 	char id[ORDERS_ID_SIZE];
 	const char *rest;
+	struct recordings_upload upload = {
+		.id = id, .key = net_request_header(request, ORDERS_KEY_HEADER), .gzip = net_request_body(request)};
 	int r = split_path(request, id, &rest) && text_starts_with(rest, hosts) ? 0 : nothing_here(&err);
 	if (r == 0)
 		r = recordings_of(context, request, false, &recordings, &err);
 	if (r == 0)
-		r = read_clock(request, &clock, &err);
+		r = read_clock(request, &upload.clock, &err);
+	if (r == 0) {
+		upload.host = rest + strlen(hosts);
+		r = recordings_admit(recordings, &upload, &err);
+	}
 	if (r == 0)
-		r = recordings_put(recordings, id, rest + strlen(hosts), &clock, net_request_body(request), time_now_ns(),
-				   &err);
+		r = recordings_put(recordings, &upload, time_now_ns(), &err);
 	if (r == 0 && buffer_append_string(&response->body, "{}"))
 		r = error_nomem(&err);
 	if (r < 0)

@@ -13,13 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/time.h"
 
-#define RANDOM_BYTES 8
+#define ID_BYTES 8
 
 int recordings_path(const struct recordings *recordings, const char *id, const char *name, char out[static PATH_MAX],
 		    struct error *err)
@@ -275,6 +274,7 @@ int recordings_poll(struct recordings *recordings, const struct orders_question 
 			answer->poll_ns = RECORDINGS_POLL_BUSY_NS;
 			answer->has_order = true;
 			answer->order = entry->order;
+			memcpy(answer->order.key, host->key, sizeof(host->key));
 		}
 	}
 	pthread_mutex_unlock(&recordings->lock);
@@ -353,14 +353,12 @@ static void begin_all(const struct recordings *recordings, struct entry *entry, 
 	}
 }
 
-static int make_id(char out[static ORDERS_ID_SIZE], struct error *err)
+static int make_keys(struct entry *entry, struct error *err)
 {
-	uint8_t random[RANDOM_BYTES];
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set_errno(err, -errno, "cannot make an id");
-	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(out + 2 * i, 3, "%02x", random[i]);
-	return 0;
+	int r = 0;
+	for (size_t i = 0; i < entry->host_count && r == 0; i++)
+		r = orders_make_id(entry->hosts[i].key, ORDERS_KEY_SIZE / 2, err);
+	return r;
 }
 
 static int make_entry(struct recordings *recordings, struct entry *entry, char (*hosts)[ORDERS_HOST_SIZE], size_t host_count,
@@ -379,7 +377,9 @@ static int make_entry(struct recordings *recordings, struct entry *entry, char (
 				 "no agent asks this server for orders; agents of this version do, a few seconds after their "
 				 "start");
 	make_room(recordings, NULL, 0, entry->host_count, now_ns);
-	int r = recordings_save(recordings, entry, err);
+	int r = make_keys(entry, err);
+	if (r == 0)
+		r = recordings_save(recordings, entry, err);
 	if (r == 0)
 		r = recordings_add_entry(recordings, entry, err);
 	if (r < 0) /* a part of it may be there, and would come back at the next start */
@@ -391,7 +391,7 @@ int recordings_create(struct recordings *recordings, struct orders_order *order,
 		      size_t host_count, int64_t now_ns, struct error *err)
 {
 	struct entry *entry = mem_zalloc(sizeof(*entry));
-	int r = entry ? make_id(order->id, err) : error_nomem(err);
+	int r = entry ? orders_make_id(order->id, ID_BYTES, err) : error_nomem(err);
 	if (r < 0) {
 		entry_free(entry);
 		return r;
@@ -489,20 +489,64 @@ int recordings_remove(struct recordings *recordings, const char *id, struct erro
 
 /* ---- files ---- */
 
-/* On success the caller is a user of the entry, and the only one who writes the host's file. */
-static int begin_put(struct recordings *recordings, const char *id, const char *name, uint64_t more, int64_t now_ns,
-		     struct entry **ret, struct error *err)
+/* In a time that tells nothing of where they differ. */
+static bool key_is(const char *given, const char *key)
 {
-	struct entry *entry = find(recordings, id);
-	struct entry_host *host = entry ? entry_host_find(entry, name) : NULL;
+	size_t len = strlen(key);
+	unsigned char difference = 0;
+	if (!len || strlen(given) != len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		difference |= (unsigned char)(given[i] ^ key[i]);
+	return difference == 0;
+}
+
+static int admit(const struct recordings *recordings, const struct recordings_upload *upload, struct entry **ret,
+		 struct entry_host **ret_host, struct error *err)
+{
+	struct entry *entry = find(recordings, upload->id);
+	struct entry_host *host = entry ? entry_host_find(entry, upload->host) : NULL;
+	*ret = entry;
+	*ret_host = host;
 	if (!entry)
-		return not_there(id, err);
+		return not_there(upload->id, err);
 	if (!host)
-		return error_set(err, -ENOENT, "recording '%s' is not of host '%s'", id, name);
+		return error_set(err, -ENOENT, "recording '%s' is not of host '%s'", upload->id, upload->host);
+	if (!upload->key)
+		return error_set(err, -EACCES,
+				 "the header " ORDERS_KEY_HEADER
+				 " is missing, with the key that the order brought to the host's "
+				 "agent; agents that are older than the server do not know it");
+	if (!key_is(upload->key, host->key))
+		return error_set(err, -EACCES,
+				 "the key in " ORDERS_KEY_HEADER " is not the one that the order brought to the host's agent");
 	if (host->shown.state == ORDERS_DONE)
 		return error_set(err, -EEXIST, "the recording of this host is here already");
 	if (host->is_writing)
 		return error_set(err, -EAGAIN, "the recording of this host is being written; ask again whether it arrived");
+	return 0;
+}
+
+int recordings_admit(struct recordings *recordings, const struct recordings_upload *upload, struct error *err)
+{
+	struct entry *entry;
+	struct entry_host *host;
+	pthread_mutex_lock(&recordings->lock);
+	int r = admit(recordings, upload, &entry, &host, err);
+	recordings->stats.refused += r < 0;
+	pthread_mutex_unlock(&recordings->lock);
+	return r;
+}
+
+/* On success the caller is a user of the entry, and the only one who writes the host's file. */
+static int begin_put(struct recordings *recordings, const struct recordings_upload *upload, uint64_t more, int64_t now_ns,
+		     struct entry **ret, struct error *err)
+{
+	struct entry *entry;
+	struct entry_host *host;
+	int r = admit(recordings, upload, &entry, &host, err);
+	if (r < 0)
+		return r;
 	/* What cannot have room beside its own recording costs no other. */
 	if (entry->bytes + recordings->reserved + more <= recordings->options.bytes_max)
 		make_room(recordings, entry, more, 0, now_ns);
@@ -561,16 +605,15 @@ static int write_put(const struct recordings *recordings, struct recording_file 
 	return r;
 }
 
-int recordings_put(struct recordings *recordings, const char *id, const char *host, const struct orders_clock *clock,
-		   struct bytes gzip, int64_t now_ns, struct error *err)
+int recordings_put(struct recordings *recordings, const struct recordings_upload *upload, int64_t now_ns, struct error *err)
 {
-	struct recording_file file = {.received_ns = now_ns, .clock = *clock};
+	struct recording_file file = {.received_ns = now_ns, .clock = upload->clock};
 	struct entry *entry = NULL;
-	uint64_t bytes = 0, more = gzip.len + RECORDING_HEADER_MAX;
-	int r = recording_file_measure(gzip, &file.plain_bytes, err);
+	uint64_t bytes = 0, more = upload->gzip.len + RECORDING_HEADER_MAX;
+	int r = recording_file_measure(upload->gzip, &file.plain_bytes, err);
 	pthread_mutex_lock(&recordings->lock);
 	if (r == 0)
-		r = begin_put(recordings, id, host, more, now_ns, &entry, err);
+		r = begin_put(recordings, upload, more, now_ns, &entry, err);
 	recordings->stats.refused += r < 0;
 	if (r == 0) {
 		file.start_ns = entry->order.start_ns;
@@ -579,9 +622,9 @@ int recordings_put(struct recordings *recordings, const char *id, const char *ho
 	pthread_mutex_unlock(&recordings->lock);
 	if (r < 0)
 		return r;
-	snprintf(file.id, sizeof(file.id), "%s", id);
-	snprintf(file.host, sizeof(file.host), "%s", host);
-	r = write_put(recordings, &file, gzip, &bytes, err);
+	snprintf(file.id, sizeof(file.id), "%s", upload->id);
+	snprintf(file.host, sizeof(file.host), "%s", upload->host);
+	r = write_put(recordings, &file, upload->gzip, &bytes, err);
 	pthread_mutex_lock(&recordings->lock);
 	end_put(recordings, entry, &file, more, bytes, r);
 	pthread_mutex_unlock(&recordings->lock);

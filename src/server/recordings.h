@@ -93,11 +93,19 @@ int recordings_list(struct recordings *recordings, int64_t now_ns, struct record
 /* What runs is cancelled, what is there is removed. -ENOENT. */
 int recordings_remove(struct recordings *recordings, const char *id, struct error *err);
 
-/* A host's profile: gzip of one member, which is checked. On disk, synced, when it returns 0. -ENOENT no such recording, or not
- * of that host; -EEXIST it is there already; -EAGAIN it is being written; -EBADMSG no gzip, or torn; -E2BIG; -ENOSPC more than
- * all may take, or a full disk. */
-int recordings_put(struct recordings *recordings, const char *id, const char *host, const struct orders_clock *clock,
-		   struct bytes gzip, int64_t now_ns, struct error *err);
+/* A host's profile, from outside. */
+struct recordings_upload {
+	const char *id, *host;
+	const char *key; /* that the order brought to the host's agent; NULL = none */
+	struct orders_clock clock;
+	struct bytes gzip; /* of one member */
+};
+/* Whether it would be taken, before anything is unpacked: -ENOENT no such recording, or not of that host; -EACCES another key;
+ * -EEXIST it is there already; -EAGAIN it is being written. */
+int recordings_admit(struct recordings *recordings, const struct recordings_upload *upload, struct error *err);
+/* Checks that it is whole; it is on disk, synced, when this returns 0. Errors as above, and -EBADMSG no gzip, or torn; -E2BIG;
+ * -ENOSPC more than all may take, or a full disk. */
+int recordings_put(struct recordings *recordings, const struct recordings_upload *upload, int64_t now_ns, struct error *err);
 /* The file as it was put, checked; `ret` is an initialised buffer. -ENOENT, -EBADMSG: torn, and set aside. */
 int recordings_read(struct recordings *recordings, const char *id, const char *host, struct buffer *ret, struct error *err);
 

@@ -38,8 +38,9 @@ void recordings_set_aside(struct recordings *recordings, const char *path, const
 
 /* ---- writing ---- */
 
-static void write_host(struct json_writer *json, const struct recording_host *host)
+static void write_host(struct json_writer *json, const struct entry_host *entry)
 {
+	const struct recording_host *host = &entry->shown;
 	json_begin_object(json);
 	json_key(json, "name");
 	json_cstring(json, host->name);
@@ -49,6 +50,8 @@ static void write_host(struct json_writer *json, const struct recording_host *ho
 	json_cstring(json, orders_state_names[host->state]);
 	json_key(json, "why");
 	json_cstring(json, host->why);
+	json_key(json, "key");
+	json_cstring(json, entry->key);
 	json_end_object(json);
 }
 
@@ -71,7 +74,7 @@ int recordings_save(const struct recordings *recordings, const struct entry *ent
 	json_key(&json, "hosts");
 	json_begin_array(&json);
 	for (size_t i = 0; i < entry->host_count; i++)
-		write_host(&json, &entry->hosts[i].shown);
+		write_host(&json, &entry->hosts[i]);
 	json_end_array(&json);
 	json_end_object(&json);
 	int r = json_finish(&json, err);
@@ -88,17 +91,21 @@ int recordings_save(const struct recordings *recordings, const struct entry *ent
 
 /* ---- reading ---- */
 
-static bool read_host(const json_t *node, struct recording_host *ret)
+static bool read_host(const json_t *node, struct entry_host *entry)
 {
+	struct recording_host *ret = &entry->shown;
 	const char *name = json_string_value(json_object_get(node, "name")),
 		   *agent = json_string_value(json_object_get(node, "agent")),
-		   *why = json_string_value(json_object_get(node, "why"));
+		   *why = json_string_value(json_object_get(node, "why")),
+		   *key = json_string_value(json_object_get(node, "key"));
 	if (!name || !orders_host_is_valid(name) || !agent || (*agent && !orders_id_is_valid(agent)) || !why ||
 	    orders_state_parse(json_string_value(json_object_get(node, "state")), &ret->state) < 0)
 		return false;
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
 	snprintf(ret->agent, sizeof(ret->agent), "%s", agent);
 	snprintf(ret->why, sizeof(ret->why), "%s", why);
+	if (key && orders_id_is_valid(key))
+		snprintf(entry->key, sizeof(entry->key), "%s", key);
 	if (ret->state == ORDERS_DONE) /* the file says so, or it is not */
 		ret->state = ORDERS_WAITING;
 	return true;
@@ -116,7 +123,7 @@ static struct entry *parse_index(struct bytes text)
 		entry->hosts = mem_zalloc_array(count + 1, sizeof(*entry->hosts));
 	is_sound = is_sound && entry->hosts;
 	for (size_t i = 0; is_sound && i < count; i++)
-		is_sound = read_host(json_array_get(hosts, i), &entry->hosts[entry->host_count++].shown);
+		is_sound = read_host(json_array_get(hosts, i), &entry->hosts[entry->host_count++]);
 	if (is_sound)
 		entry->created_ns = json_integer_value(created);
 	json_decref(root);

@@ -12,7 +12,8 @@
 
 struct entry_host {
 	struct recording_host shown;
-	bool is_writing; /* a file of it is being written, without the lock */
+	char key[ORDERS_KEY_SIZE]; /* that its agent got with the order; "" = none, nobody may send anything */
+	bool is_writing;	   /* a file of it is being written, without the lock */
 };
 struct entry {
 	struct orders_order order;

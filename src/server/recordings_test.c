@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,25 @@ static struct orders_order create(struct world *world, int64_t now_ns)
 	return order;
 }
 
+/* The key that the host's agent was given, from the index: agents are told as long as there is something to do only. */
+static bool key_of(struct world *world, const char *id, const char *host, char out[static ORDERS_KEY_SIZE])
+{
+	char path[PATH_MAX];
+	struct buffer text;
+	buffer_init(&text, 1 << 20);
+	snprintf(path, sizeof(path), "%s/%s/recording.json", world->directory, id);
+	io_read_file(path, 1 << 20, &text, NULL);
+	json_t *root = json_loadb(text.len ? (const char *)text.data : "", text.len, 0, NULL), *node;
+	size_t i;
+	out[0] = 0;
+	json_array_foreach(json_object_get(root, "hosts"), i,
+			   node) if (strcmp(json_string_value(json_object_get(node, "name")), host) == 0)
+		snprintf(out, ORDERS_KEY_SIZE, "%s", json_string_value(json_object_get(node, "key")));
+	json_decref(root);
+	buffer_release(&text);
+	return *out;
+}
+
 static struct buffer pack(const char *text)
 {
 	struct buffer out;
@@ -92,11 +112,25 @@ static struct buffer pack(const char *text)
 	return out;
 }
 
+/* As the agent that it was asked of, with the key that is its own. */
+static int put_bytes(struct world *world, const char *id, const char *host, struct bytes gzip)
+{
+	struct recordings_upload upload = {
+		.id = id,
+		.host = host,
+		.key = "0",
+		.clock = {.reference = "r", .at_ns = NOW, .offset_ns = -5, .bound_ns = 7, .skew = 1e-5},
+		.gzip = gzip};
+	char key[ORDERS_KEY_SIZE];
+	if (key_of(world, id, host, key))
+		upload.key = key;
+	return recordings_put(world->recordings, &upload, NOW, NULL);
+}
+
 static int put(struct world *world, const char *id, const char *host, const char *text)
 {
 	struct buffer body = pack(text);
-	struct orders_clock clock = {.reference = "r", .at_ns = NOW, .offset_ns = -5, .bound_ns = 7, .skew = 1e-5};
-	int r = recordings_put(world->recordings, id, host, &clock, buffer_bytes(&body), NOW, NULL);
+	int r = put_bytes(world, id, host, buffer_bytes(&body));
 	buffer_release(&body);
 	return r;
 }
@@ -150,6 +184,47 @@ static void test_course(void **state)
 	assert_int_equal(recording->hosts[0].clock.bound_ns, 7);
 	assert_string_equal(recording->hosts[1].why, "no privileges");
 	recording_free(recording);
+}
+
+static int put_with_key(struct world *world, const struct orders_order *order, const char *host, const char *key)
+{
+	struct buffer body = pack("{}");
+	struct recordings_upload upload = {.id = order->id, .host = host, .key = key, .gzip = buffer_bytes(&body)};
+	int r = recordings_admit(world->recordings, &upload, NULL);
+	assert_int_equal(recordings_put(world->recordings, &upload, NOW, NULL), r);
+	buffer_release(&body);
+	return r;
+}
+
+/* Who is not the agent that was asked cannot speak for its host, also after a restart. */
+static void test_keys(void **state)
+{
+	struct world *world = *state;
+	char key[ORDERS_KEY_SIZE];
+	poll_as(world, "a1", "a", NOW, NULL);
+	poll_as(world, "b1", "b", NOW, NULL);
+	struct orders_order order = create(world, NOW);
+	assert_string_equal(order.key, "");
+	struct orders_answer a = poll_as(world, "a1", "a", NOW, NULL), b = poll_as(world, "b1", "b", NOW, NULL);
+	assert_int_equal(strlen(a.order.key), ORDERS_KEY_SIZE - 1);
+	assert_string_not_equal(a.order.key, b.order.key);
+	assert_string_equal(poll_as(world, "a1", "a", NOW, NULL).order.key, a.order.key);
+	assert_false(poll_as(world, "c1", "a", NOW, NULL).has_order); /* of the same host, but it was not asked */
+	reopen(world, 0, NOW);
+	assert_int_equal(put_with_key(world, &order, "a", NULL), -EACCES);
+	assert_int_equal(put_with_key(world, &order, "a", ""), -EACCES);
+	assert_int_equal(put_with_key(world, &order, "a", b.order.key), -EACCES);
+	for (size_t i = 0; i + 1 < ORDERS_KEY_SIZE; i++) {
+		memcpy(key, a.order.key, sizeof(key));
+		key[i] = key[i] == '0' ? '1' : '0';
+		assert_int_equal(put_with_key(world, &order, "a", key), -EACCES);
+		key[i] = 0;
+		assert_int_equal(put_with_key(world, &order, "a", key), -EACCES);
+	}
+	assert_int_equal(put_with_key(world, &order, "a", a.order.key), 0);
+	assert_int_equal(put_with_key(world, &order, "a", a.order.key), -EEXIST);
+	assert_int_equal(put_with_key(world, &order, "a", b.order.key), -EACCES);
+	assert_int_equal(put_with_key(world, &order, "b", b.order.key), 0);
 }
 
 static void test_busy_and_unknown(void **state)
@@ -313,12 +388,9 @@ static void test_torn(void **state)
 	assert_int_equal(recordings_read(world->recordings, order.id, "c", &text, NULL), 0);
 	buffer_release(&text);
 	struct buffer body = pack("whole");
-	struct orders_clock none = {0};
 	for (size_t len = 0; len < body.len; len++)
-		assert_int_equal(
-			recordings_put(world->recordings, order.id, "a", &none, (struct bytes){body.data, len}, NOW, NULL),
-			-EBADMSG);
-	assert_int_equal(recordings_put(world->recordings, order.id, "a", &none, buffer_bytes(&body), NOW, NULL), 0);
+		assert_int_equal(put_bytes(world, order.id, "a", (struct bytes){body.data, len}), -EBADMSG);
+	assert_int_equal(put_bytes(world, order.id, "a", buffer_bytes(&body)), 0);
 	buffer_release(&body);
 }
 
@@ -386,11 +458,10 @@ static void test_no_room_in_vain(void **state)
 	for (size_t i = 0; i < sizeof(noise); i++)
 		noise[i] = (uint8_t)((i * i * 2654435761u) >> 13);
 	struct buffer body;
-	struct orders_clock none = {0};
 	buffer_init(&body, 1 << 20);
 	assert_int_equal(gzip_compress((struct bytes){noise, sizeof(noise)}, 1, &body, NULL), 0);
 	assert_true(body.len > 2000);
-	assert_int_equal(recordings_put(world->recordings, order.id, "a", &none, buffer_bytes(&body), NOW + 1, NULL), -ENOSPC);
+	assert_int_equal(put_bytes(world, order.id, "a", buffer_bytes(&body)), -ENOSPC);
 	buffer_release(&body);
 	recordings_get_stats(world->recordings, &stats);
 	assert_int_equal(stats.evicted, 0);
@@ -439,6 +510,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_course, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_busy_and_unknown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_silence, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sending_takes_time, setup, teardown),

@@ -182,12 +182,14 @@ await test("recordings of several hosts", async () => {
 	assert.equal((await ask("get", "/api/v1/agents")).agents.length, 1);
 	await ask("post", "/api/v1/recordings", { body: order({ seconds: -1 }), status: 400 });
 	const { id } = await ask("post", "/api/v1/recordings", { body: order({ hosts: ["web 1", "gone"], targets: [{ kind: "unit", name: "x" }] }), status: 201 });
-	assert.equal((await poll({})).orders[0].id, id);
+	const given = (await poll({})).orders[0], headers = { "x-wick-upload-key": given.key };
+	assert.equal(given.id, id);
 	await ask("get", `/api/v1/recordings/${id}/profile`, { status: 404 });
 	const body = gzipSync(readFileSync("tests/api/recording.json")), upload = `/api/v1/recordings/${id}/hosts/web%201`;
-	await ask("post", upload, { body: Buffer.from("x"), status: 400 });
-	await ask("post", `${upload}?reference=r&at_ns=1&offset_ns=-5&skew=1e-5&bound_ns=7`, { body });
-	await ask("post", upload, { body, status: 409 });
+	await ask("post", upload, { body, status: 403 });
+	await ask("post", upload, { body: Buffer.from("x"), headers, status: 400 });
+	await ask("post", `${upload}?reference=r&at_ns=1&offset_ns=-5&skew=1e-5&bound_ns=7`, { body, headers });
+	await ask("post", upload, { body, headers, status: 409 });
 	await ask("get", `/api/v1/recordings/${id}`);
 	await ask("get", "/api/v1/recordings");
 	for (const format of ["", "?format=firefox&host=web%201", "?format=pprof", "?format=html"]) await ask("get", `/api/v1/recordings/${id}/profile${format}`);
