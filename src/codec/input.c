@@ -23,7 +23,9 @@
 enum packing { PLAIN, GZIP, ZSTD };
 
 struct input {
-	int fd;
+	int fd; /* -1 = it is in memory */
+	struct bytes memory;
+	size_t memory_at;
 	char *name;
 	uint64_t max, made;
 	enum packing packing;
@@ -61,11 +63,22 @@ int input_make_nameless(struct error *err)
 
 /* ---- opening ---- */
 
+static ssize_t read_source(struct input *input, void *data, size_t len, struct error *err)
+{
+	size_t left = input->memory.len - input->memory_at, n = left < len ? left : len;
+	if (input->fd >= 0)
+		return io_read(input->fd, data, len, input->name, err);
+	if (n)
+		memcpy(data, input->memory.data + input->memory_at, n);
+	input->memory_at += n;
+	return (ssize_t)n;
+}
+
 static int fill_raw(struct input *input, struct error *err)
 {
 	if (input->raw_at < input->raw_len || input->at_end)
 		return 0;
-	ssize_t n = io_read(input->fd, input->raw, RAW_BYTES, input->name, err);
+	ssize_t n = read_source(input, input->raw, RAW_BYTES, err);
 	if (n < 0)
 		return (int)n;
 	input->raw_at = 0;
@@ -171,9 +184,25 @@ int input_from_fd(int fd, const char *name, uint64_t max, struct input **ret, st
 	return 0;
 }
 
+int input_from_bytes(struct bytes bytes, const char *name, uint64_t max, struct input **ret, struct error *err)
+{
+	_cleanup_(input_freep) struct input *input = NULL;
+	int r = new_input(-1, name, max, &input, err);
+	if (r < 0)
+		return r;
+	input->memory = bytes;
+	r = detect(input, err);
+	if (r < 0)
+		return r;
+	*ret = input;
+	input = NULL;
+	return 0;
+}
+
 int input_rewind(struct input *input, struct error *err)
 {
-	if (lseek(input->fd, 0, SEEK_SET) < 0)
+	input->memory_at = 0;
+	if (input->fd >= 0 && lseek(input->fd, 0, SEEK_SET) < 0)
 		return error_set_errno(err, -errno, "%s: cannot go back to its start", input->name);
 	input->raw_at = input->raw_len = input->out_at = 0;
 	input->made = 0;
@@ -261,7 +290,7 @@ static ssize_t read_plain(struct input *input, void *data, size_t len, struct er
 {
 	size_t left = input->raw_len - input->raw_at, n = left < len ? left : len;
 	if (left == 0)
-		return io_read(input->fd, data, len, input->name, err);
+		return read_source(input, data, len, err);
 	memcpy(data, input->raw + input->raw_at, n);
 	input->raw_at += n;
 	return (ssize_t)n;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
@@ -16,6 +17,8 @@ struct input;
 int input_open(const char *path, uint64_t max, struct input **ret, struct error *err);
 /* Takes over fd, a regular file that is not compressed; `name` is copied. */
 int input_from_fd(int fd, const char *name, uint64_t max, struct input **ret, struct error *err);
+/* What is in memory, and stays there until the input is freed. */
+int input_from_bytes(struct bytes bytes, const char *name, uint64_t max, struct input **ret, struct error *err);
 /* Up to len bytes, 0 at the end. -EBADMSG: corrupt or cut short; -E2BIG. */
 ssize_t input_read(struct input *input, void *data, size_t len, struct error *err);
 int input_rewind(struct input *input, struct error *err);

@@ -52,6 +52,41 @@ static int skip_all(struct bytes text, struct buffer *copy, struct error *err)
 	return r;
 }
 
+/* What is in memory is read as a file is: packed or not, once more, up to its limit. */
+static void test_memory(void **state)
+{
+	static const char text[] = "{\"a\":[1,2,3]}";
+	struct buffer packed;
+	struct bytes sources[2] = {bytes_of_string(text)};
+	(void)state;
+	buffer_init(&packed, 1 << 20);
+	assert_int_equal(gzip_compress(sources[0], 1, &packed, NULL), 0);
+	sources[1] = buffer_bytes(&packed);
+	for (int i = 0; i < 2; i++) {
+		for (size_t max = strlen(text) - 1; max <= strlen(text); max++) {
+			_cleanup_(input_freep) struct input *input = NULL;
+			assert_int_equal(input_from_bytes(sources[i], "x", max, &input, NULL), 0);
+			for (int again = 0; again < 2; again++) {
+				struct json_scan scan;
+				assert_int_equal(json_scan_init(&scan, input, NULL), 0);
+				json_scan_skip(&scan);
+				assert_int_equal(json_scan_finish(&scan), max < strlen(text) ? -E2BIG : 0);
+				json_scan_release(&scan);
+			}
+		}
+		for (size_t len = 0; len < sources[i].len; len++) {
+			_cleanup_(input_freep) struct input *input = NULL;
+			struct json_scan scan;
+			assert_int_equal(input_from_bytes((struct bytes){sources[i].data, len}, "x", 100, &input, NULL), 0);
+			assert_int_equal(json_scan_init(&scan, input, NULL), 0);
+			json_scan_skip(&scan);
+			assert_int_equal(json_scan_finish(&scan), -EBADMSG);
+			json_scan_release(&scan);
+		}
+	}
+	buffer_release(&packed);
+}
+
 static void test_values(void **state)
 {
 	(void)state;
@@ -291,8 +326,9 @@ static void test_inputs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),	     cmocka_unit_test(test_windows),   cmocka_unit_test(test_long_value),
-		cmocka_unit_test(test_key_and_peek), cmocka_unit_test(test_malformed), cmocka_unit_test(test_inputs),
+		cmocka_unit_test(test_memory),	   cmocka_unit_test(test_values),	cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_long_value), cmocka_unit_test(test_key_and_peek), cmocka_unit_test(test_malformed),
+		cmocka_unit_test(test_inputs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

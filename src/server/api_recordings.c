@@ -8,7 +8,7 @@
  *   POST   /api/v1/recordings                    order one
  *   GET    /api/v1/recordings[/ID]               what there is, what becomes of it
  *   GET    /api/v1/recordings/ID/profile         of all its hosts: api_recordings_profile.c
- *   POST   /api/v1/recordings/ID/hosts/HOST      an agent sends its part
+ *   POST   /api/v1/recordings/ID/hosts/HOST      an agent sends its part: api_recordings_check.c
  *   DELETE /api/v1/recordings/ID                 cancel and remove
  */
 #include <errno.h>
@@ -276,7 +276,9 @@ void api_recording_show(void *context, const struct net_request *request, struct
 		r = api_recording_profile(server, recordings, id, request, response, &err);
 	else if (r == 0)
 		r = nothing_here(&err);
-	if (r < 0)
+	if (r == -EBADMSG) /* the request is right, what hosts sent is not */
+		respond_error(response, 422, err.message);
+	else if (r < 0)
 		respond_failure(response, r, &err);
 }
 
@@ -333,6 +335,8 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		upload.host = rest + strlen(hosts);
 		r = recordings_admit(recordings, &upload, &err);
 	}
+	if (r == 0)
+		r = api_recording_check(upload.gzip, &err);
 	if (r == 0)
 		r = recordings_put(recordings, &upload, time_now_ns(), &err);
 	if (r == 0 && buffer_append_string(&response->body, "{}"))

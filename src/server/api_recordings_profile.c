@@ -28,7 +28,7 @@
 /* ---- the host of a profile ---- */
 
 /* Everything in the profile is of this host, whatever the host called itself; its agent told how its clock stood to the
- * server's. */
+ * server's. A file of several hosts is refused: it would bring hosts into the profile that nobody recorded. */
 static int name_host(struct profile *profile, const struct recording_host *of, struct error *err)
 {
 	struct profile_host host = {.at_ns = of->clock.at_ns,
@@ -37,9 +37,11 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 				    .bound_ns = of->clock.bound_ns};
 	uint32_t id;
 	int r = profile_complete_hosts(profile, of->name, err);
-	if (r < 0 || profile_host_count(profile) != 1)
-		return r;
-	r = profile_rename_host(profile, 1, of->name, err);
+	if (r == 0 && profile_host_count(profile) != 1)
+		return error_set(err, -EBADMSG, "its profile is of %zu hosts, and is to be of one",
+				 profile_host_count(profile));
+	if (r == 0)
+		r = profile_rename_host(profile, 1, of->name, err);
 	if (r < 0 || !of->clock.reference[0])
 		return r;
 	r = profile_add_cstring(profile, of->name, &host.name, err);
@@ -52,8 +54,8 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 
 /* ---- merging ---- */
 
-static int add_host(struct recordings *recordings, const char *id, const struct recording_host *host, struct profile *to,
-		    struct error *err)
+static int read_host(struct recordings *recordings, const char *id, const struct recording_host *host, struct profile **ret,
+		     struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer packed, plain;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
@@ -69,9 +71,44 @@ static int add_host(struct recordings *recordings, const char *id, const struct 
 	buffer_release(&plain);
 	if (r == 0)
 		r = name_host(profile, host, err);
-	if (r == 0)
-		r = profile_merge_hosts(to, profile, err);
-	return r == -EBADMSG || r == -EINVAL ? error_prefix(err, -EBADMSG, "host %s", host->name) : r;
+	if (r < 0)
+		return r;
+	*ret = profile;
+	profile = NULL;
+	return 0;
+}
+
+/* Without this host then, and everybody is told why: what one host sent is no reason to have nothing of the others. *ret_why:
+ * the first such failure. */
+static void leave_out(struct recordings *recordings, const char *id, struct recording_host *host, int code,
+		      const struct error *why, struct error *first)
+{
+	host->state = ORDERS_FAILED;
+	snprintf(host->why, sizeof(host->why), "%.*s", (int)text_cut(bytes_of_string(why->message), sizeof(host->why) - 1),
+		 why->message);
+	if (code == -EBADMSG || code == -E2BIG) /* of its own, whatever the others are like */
+		recordings_give_up(recordings, id, host->name, host->why);
+	if (!first->code)
+		error_set(first, -EBADMSG, "none of the profiles can be used; host %s: %s", host->name, host->why);
+}
+
+/* 0, also when the host was left out; *ret_is_there. */
+static int add_host(struct recordings *recordings, const char *id, struct recording_host *host, struct profile *to,
+		    bool *ret_is_there, struct error *first, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct error why = {0};
+	int r = read_host(recordings, id, host, &profile, &why);
+	bool is_its_fault = r == -EBADMSG || r == -EINVAL || r == -E2BIG || r == -ENOENT;
+	if (r == 0) {
+		r = profile_merge_hosts(to, profile, &why);
+		is_its_fault = r == -EINVAL; /* it counts something else; the others are as they were */
+	}
+	*ret_is_there |= r == 0;
+	if (r == 0 || !is_its_fault)
+		return r == 0 ? 0 : error_set(err, r, "host %s: %s", host->name, why.message);
+	leave_out(recordings, id, host, r, &why, first);
+	return 0;
 }
 
 static bool is_wanted(const struct net_request *request, const char *host)
@@ -109,20 +146,22 @@ static int choose(const struct server *server, const struct recording *recording
 	return 0;
 }
 
-static int merge_hosts(struct recordings *recordings, const struct recording *recording, const struct net_request *request,
+static int merge_hosts(struct recordings *recordings, struct recording *recording, const struct net_request *request,
 		       struct profile *to, struct error *err)
 {
 	const bool *cancelled = net_request_cancelled(request);
+	struct error first = {0};
+	bool is_any_there = false;
 	int r = 0;
 	for (size_t i = 0; i < recording->host_count && r == 0; i++) {
-		const struct recording_host *host = &recording->hosts[i];
+		struct recording_host *host = &recording->hosts[i];
 		if (host->state != ORDERS_DONE || !is_wanted(request, host->name))
 			continue;
 		if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
 			return error_set(err, -ECANCELED, "the client has gone away");
-		r = add_host(recordings, recording->order.id, host, to, err);
+		r = add_host(recordings, recording->order.id, host, to, &is_any_there, &first, err);
 	}
-	return r;
+	return r < 0 || is_any_there ? r : error_set(err, -EBADMSG, "%s", first.message);
 }
 
 /* ---- writing ---- */
@@ -195,7 +234,7 @@ static int check_format(const struct server *server, const char *name, struct er
 			 name);
 }
 
-static int make_profile(const struct server *server, struct recordings *recordings, const struct recording *recording,
+static int make_profile(const struct server *server, struct recordings *recordings, struct recording *recording,
 			const struct net_request *request, const char *format, struct net_response *response, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;

@@ -520,7 +520,7 @@ static int admit(const struct recordings *recordings, const struct recordings_up
 	if (!key_is(upload->key, host->key))
 		return error_set(err, -EACCES,
 				 "the key in " ORDERS_KEY_HEADER " is not the one that the order brought to the host's agent");
-	if (host->shown.state == ORDERS_DONE)
+	if (host->shown.state == ORDERS_DONE || host->shown.bytes)
 		return error_set(err, -EEXIST, "the recording of this host is here already");
 	if (host->is_writing)
 		return error_set(err, -EAGAIN, "the recording of this host is being written; ask again whether it arrived");
@@ -675,6 +675,16 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	entry_leave(recordings, entry);
 	pthread_mutex_unlock(&recordings->lock);
 	return r;
+}
+
+void recordings_give_up(struct recordings *recordings, const char *id, const char *host, const char *why)
+{
+	pthread_mutex_lock(&recordings->lock);
+	struct entry *entry = find(recordings, id);
+	struct entry_host *part = entry ? entry_host_find(entry, host) : NULL;
+	if (part && part->shown.state == ORDERS_DONE)
+		host_set(part, ORDERS_FAILED, why);
+	pthread_mutex_unlock(&recordings->lock);
 }
 
 /* ---- life ---- */
