@@ -56,12 +56,17 @@ int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KIND
 
 /* ---- asking ---- */
 
-static void print_harmless(const char *text)
+static void print_harmless_bytes(struct bytes text)
 {
 	_cleanup_(buffer_release) struct buffer safe;
 	buffer_init(&safe, 64 * KIB);
-	if (text_append_harmless(&safe, bytes_of_string(text)) == 0)
+	if (text_append_harmless(&safe, text) == 0)
 		fprintf(stderr, "%.*s", (int)safe.len, (const char *)safe.data);
+}
+
+static void print_harmless(const char *text)
+{
+	print_harmless_bytes(bytes_of_string(text));
 }
 
 static int make_client(const struct waiting *waiting, int64_t timeout_ns, const bool *cancel, struct net_client **ret,
@@ -173,7 +178,7 @@ static void count_states(struct waiting *waiting, const json_t *hosts, size_t co
 	waiting->done = counts[ORDERS_DONE];
 }
 
-static void report_missing(const json_t *hosts)
+static void report_hosts(const json_t *hosts)
 {
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
 		const json_t *host = json_array_get(hosts, i);
@@ -190,6 +195,38 @@ static void report_missing(const json_t *hosts)
 		print_harmless(why);
 		fputc('\n', stderr);
 	}
+}
+
+/* Why there is no profile. */
+static void report_failures(struct waiting *waiting)
+{
+	char path[PATH_SIZE];
+	json_t *json = NULL;
+	struct error err = {0};
+	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s", waiting->id);
+	if (ask(waiting->net, "GET", path, (struct bytes){0}, 200, &json, &err) == 0)
+		report_hosts(json_object_get(json, "hosts"));
+	json_decref(json);
+}
+
+/* The server says in comments which hosts the profile is without, also those whose files turned out to be of no use. */
+static void report_missing(struct waiting *waiting, const struct profile *profile)
+{
+	char prefix[PATH_SIZE];
+	size_t missing = 0;
+	int len = snprintf(prefix, sizeof(prefix), "recording %s: ", waiting->id);
+	for (size_t i = 0; i < profile->comment_count; i++) {
+		const char *text = profile_string(profile, profile->comments[i]), *is_missing = " is missing: ", *reason;
+		if (strncmp(text, prefix, (size_t)len) != 0 || !(reason = strstr(text, is_missing)))
+			continue;
+		missing++;
+		fprintf(stderr, "wick record: ");
+		print_harmless_bytes((struct bytes){(const uint8_t *)text + len, (size_t)(reason - text) - (size_t)len});
+		fprintf(stderr, ": ");
+		print_harmless(reason + strlen(is_missing));
+		fputc('\n', stderr);
+	}
+	waiting->done = missing < waiting->hosts ? waiting->hosts - missing : 0;
 }
 
 /* 1 it is over, 0 not yet. */
@@ -209,8 +246,6 @@ static int look(struct waiting *waiting, struct error *err)
 			show_progress(waiting, counts);
 		else if (terminal_is_interactive())
 			fprintf(stderr, "\r\033[K");
-		if (r)
-			report_missing(hosts);
 	}
 	json_decref(json);
 	return r;
@@ -294,11 +329,14 @@ static int run(struct waiting *waiting, const struct orders_order *order, struct
 		return error_set(err, r, "cancelled; the hosts were told to stop");
 	}
 	if (r == 0 && !waiting->done)
-		return error_set(err, -ENODATA, "no host made a recording; nothing was written");
-	if (r == 0)
+		r = error_set(err, -ENODATA, "no host made a recording; nothing was written");
+	else if (r == 0)
 		r = fetch(waiting, ret, err);
-	if (r < 0)
+	if (r < 0) {
+		report_failures(waiting);
 		return r;
+	}
+	report_missing(waiting, *ret);
 	fprintf(stderr, "wick record: recording %s of %zu of %zu hosts\n", waiting->id, waiting->done, waiting->hosts);
 	report_clocks(*ret);
 	return 0;

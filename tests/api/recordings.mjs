@@ -6,7 +6,8 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, truncateSyn
 import { connect } from "node:net";
 import { randomBytes } from "node:crypto";
 import { createGzip, gunzipSync, gzipSync } from "node:zlib";
-import { startServer, request, temporaryDirectory, test, finish } from "../harness.mjs";
+import { spawn } from "node:child_process";
+import { startServer, request, wick, temporaryDirectory, test, finish } from "../harness.mjs";
 import { cli, withProfile } from "../profiler.mjs";
 
 const KIB = 1024, MIB = 1024 * KIB;
@@ -269,6 +270,36 @@ await test("a host whose file is of no use is left out, and named", async () => 
 	assert.equal(nothing.status, 422);
 	assert.match(errorOf(nothing), /none of the profiles can be used; host bad: .*stack/);
 	assert.equal((await world.profile(lone.id)).status, 404, "from then on it has none");
+});
+await test("wick record says who is missing, and why", async () => {
+	const hosts = ["alpha", "bad", "beta"], bad = profileOf([], (profile) => { profile.threads[0].samples.stack = [77, 78]; });
+	const record = async (sent) => {
+		for (const host of hosts) for (const { id } of (await world.poll(host)).orders) await world.call("DELETE", `/api/v1/recordings/${id}`);
+		const out = `${directory}/all.firefox.json`, child = spawn(wick, ["record", "--remote", world.server.url, ...Object.keys(sent).flatMap((host) => ["--host", host]), "-d", "1", "-o", out], { stdio: ["ignore", "ignore", "pipe"] });
+		let said = "";
+		child.stderr.on("data", (chunk) => (said += chunk));
+		const ended = new Promise((resolve) => child.once("exit", resolve));
+		for (const [host, body] of Object.entries(sent)) {
+			let given;
+			await eventually(async () => ([given] = (await world.poll(host)).orders).length);
+			if (body) assert.equal((await world.send({ id: given.id, keys: { [host]: given.key } }, host, body)).status, 200);
+			else await world.poll(host, { report: { id: given.id, state: "failed", why: "no privileges" } });
+		}
+		return { status: await ended, said };
+	};
+	const some = await record({ alpha: good, bad, beta: null });
+	assert.equal(some.status, 0, some.said);
+	assert.match(some.said, /^wick record: host bad: failed: .*stack/m);
+	assert.match(some.said, /^wick record: host beta: failed: no privileges$/m);
+	assert.match(some.said, /of 1 of 3 hosts/);
+	const none = await record({ bad, beta: null });
+	assert.equal(none.status, 1);
+	assert.match(none.said, /422 none of the profiles can be used; host bad: .*stack/);
+	assert.match(none.said, /^wick record: host beta: failed: no privileges$/m);
+	const nobody = await record({ beta: null });
+	assert.equal(nobody.status, 1);
+	assert.match(nobody.said, /^wick record: host beta: failed: no privileges$/m);
+	assert.match(nobody.said, /no host made a recording/);
 });
 await world.server.stop();
 
