@@ -64,7 +64,8 @@ struct poller {
 	struct orders_order order;
 	enum orders_state state;
 	char why[ORDERS_TEXT_SIZE];
-	char last[ORDERS_ID_SIZE]; /* the order before: over, whatever an answer that was under way says */
+	char last[ORDERS_ID_SIZE];	 /* the order before: over, whatever an answer that was under way says */
+	char last_why[ORDERS_TEXT_SIZE]; /* it failed; a server that asks again has forgotten it in a crash */
 	struct ordered child;
 	int64_t begin_due_ns, give_up_ns, send_due_ns, send_pause_ns, send_until_ns; /* monotonic */
 	int64_t from_ns, to_ns; /* of the recording, wall clock of this host */
@@ -108,6 +109,7 @@ static void forget_order(struct poller *poller)
 	ordered_release(&poller->child);
 	poller->has_order = false;
 	memcpy(poller->last, poller->order.id, sizeof(poller->last));
+	snprintf(poller->last_why, sizeof(poller->last_why), "%s", poller->state == ORDERS_FAILED ? poller->why : "");
 }
 
 /* What this host's clock shows at a time of the server's. */
@@ -121,11 +123,16 @@ static int64_t host_time(const struct poller *poller, int64_t server_ns)
 
 static void take_order(struct poller *poller, const struct orders_order *order)
 {
-	if (poller->has_order || strcmp(order->id, poller->last) == 0)
+	bool is_again = strcmp(order->id, poller->last) == 0;
+	if (poller->has_order || (is_again && !poller->last_why[0]))
 		return;
 	poller->has_order = true;
 	poller->order = *order;
 	poller->child = ORDERED_NONE;
+	if (is_again) {
+		set_state(poller, ORDERS_FAILED, poller->last_why);
+		return;
+	}
 	int64_t now_ns = time_now_ns(), from_ns = host_time(poller, order->start_ns);
 	bool is_far = from_ns > now_ns + WAIT_MAX_NS;
 	if (is_far)

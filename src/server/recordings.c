@@ -88,8 +88,7 @@ static void remove_files(struct recordings *recordings, const char *id)
 		recordings->options.on_problem(recordings->options.context, err.message);
 }
 
-/* The user's last act. */
-static void entry_leave(struct recordings *recordings, struct entry *entry)
+void recordings_leave(struct recordings *recordings, struct entry *entry)
 {
 	if (--entry->users || !entry->is_gone)
 		return;
@@ -107,7 +106,7 @@ static void take_out(struct recordings *recordings, size_t place)
 	recordings->stats.bytes -= entry->bytes;
 	entry->is_gone = true;
 	entry->users++;
-	entry_leave(recordings, entry);
+	recordings_leave(recordings, entry);
 }
 
 /* Until `more` bytes and hosts have room; `spare` (NULL = none) stays. */
@@ -254,7 +253,7 @@ static void take_report(struct recordings *recordings, const struct orders_quest
 		return;
 	host_set(host, report->state, report->why);
 	if (is_final(report->state)) /* after a crash it is asked again, and fails again */
-		recordings_save(recordings, entry, NULL);
+		recordings_save_later(recordings, entry);
 }
 
 int recordings_poll(struct recordings *recordings, const struct orders_question *question, int64_t now_ns,
@@ -378,12 +377,17 @@ static int make_entry(struct recordings *recordings, struct entry *entry, char (
 				 "start");
 	make_room(recordings, NULL, 0, entry->host_count, now_ns);
 	int r = make_keys(entry, err);
-	if (r == 0)
-		r = recordings_save(recordings, entry, err);
-	if (r == 0)
-		r = recordings_add_entry(recordings, entry, err);
-	if (r < 0) /* a part of it may be there, and would come back at the next start */
-		remove_files(recordings, entry->order.id);
+	return r < 0 ? r : recordings_add_entry(recordings, entry, err);
+}
+
+/* One that is in the table. Its agents may hear of it before it is on disk; if it never is, it is taken back. */
+static int save_new(struct recordings *recordings, struct entry *entry, struct error *err)
+{
+	entry->users++;
+	int r = recordings_save_entry(recordings, entry, err);
+	if (r < 0 && !entry->is_gone)
+		take_out(recordings, find_place(recordings, entry->order.id));
+	recordings_leave(recordings, entry);
 	return r;
 }
 
@@ -401,10 +405,12 @@ int recordings_create(struct recordings *recordings, struct orders_order *order,
 	entry->created_ns = now_ns;
 	pthread_mutex_lock(&recordings->lock);
 	r = make_entry(recordings, entry, hosts, host_count, now_ns, err);
-	recordings->stats.created += r == 0;
-	pthread_mutex_unlock(&recordings->lock);
 	if (r < 0)
 		entry_free(entry);
+	else
+		r = save_new(recordings, entry, err);
+	recordings->stats.created += r == 0;
+	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
 
@@ -578,7 +584,7 @@ static void end_put(struct recordings *recordings, struct entry *entry, const st
 		if (!entry->is_gone)
 			recordings->stats.bytes += bytes;
 	}
-	entry_leave(recordings, entry);
+	recordings_leave(recordings, entry);
 }
 
 static int write_put(const struct recordings *recordings, struct recording_file *file, struct bytes gzip, uint64_t *ret_bytes,
@@ -672,7 +678,7 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	pthread_mutex_lock(&recordings->lock);
 	if (is_read && r == -EBADMSG)
 		lose_file(recordings, entry, host, path, err);
-	entry_leave(recordings, entry);
+	recordings_leave(recordings, entry);
 	pthread_mutex_unlock(&recordings->lock);
 	return r;
 }
@@ -695,6 +701,7 @@ int recordings_open(const struct recordings_options *options, int64_t now_ns, st
 	if (!recordings)
 		return error_nomem(err);
 	pthread_mutex_init(&recordings->lock, NULL);
+	pthread_cond_init(&recordings->saver_wake, NULL);
 	recordings->options = *options;
 	recordings->opened_ns = now_ns;
 	if (!recordings->options.bytes_max)
@@ -717,11 +724,13 @@ struct recordings *recordings_close(struct recordings *recordings)
 {
 	if (!recordings)
 		return NULL;
+	recordings_stop_saver(recordings);
 	for (size_t i = 0; i < recordings->count; i++)
 		entry_free(recordings->entries[i]);
 	mem_free(recordings->entries);
 	mem_free(recordings->agents);
 	mem_free(recordings->directory);
+	pthread_cond_destroy(&recordings->saver_wake);
 	pthread_mutex_destroy(&recordings->lock);
 	return mem_free(recordings);
 }

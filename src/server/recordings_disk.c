@@ -20,7 +20,7 @@
 #define INDEX_BYTES_MAX (4u << 20)
 #define TORN_ENDING	".torn"
 
-static void say(const struct recordings *recordings, const char *text)
+void recordings_say(const struct recordings *recordings, const char *text)
 {
 	if (recordings->options.on_problem)
 		recordings->options.on_problem(recordings->options.context, text);
@@ -31,7 +31,7 @@ void recordings_set_aside(struct recordings *recordings, const char *path, const
 	char aside[PATH_MAX], text[PATH_MAX + ERROR_MESSAGE_MAX];
 	recordings->stats.torn++;
 	snprintf(text, sizeof(text), "%s: %s; it is set aside as *" TORN_ENDING, path, why);
-	say(recordings, text);
+	recordings_say(recordings, text);
 	if (snprintf(aside, sizeof(aside), "%s" TORN_ENDING, path) < (int)sizeof(aside))
 		io_rename(path, aside, NULL);
 }
@@ -55,13 +55,11 @@ static void write_host(struct json_writer *json, const struct entry_host *entry)
 	json_end_object(json);
 }
 
-int recordings_save(const struct recordings *recordings, const struct entry *entry, struct error *err)
+int recordings_write_index(const struct entry *entry, struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
 	struct json_writer json;
-	char path[PATH_MAX];
-	buffer_init(&text, INDEX_BYTES_MAX);
-	json_init(&json, &text);
+	out->max = INDEX_BYTES_MAX;
+	json_init(&json, out);
 	json_begin_object(&json);
 	json_key(&json, "version");
 	json_int(&json, 1);
@@ -77,15 +75,19 @@ int recordings_save(const struct recordings *recordings, const struct entry *ent
 		write_host(&json, &entry->hosts[i]);
 	json_end_array(&json);
 	json_end_object(&json);
-	int r = json_finish(&json, err);
-	if (r == 0)
-		r = recordings_path(recordings, entry->order.id, "", path, err);
+	return json_finish(&json, err);
+}
+
+int recordings_save_index(const struct recordings *recordings, const char *id, struct bytes text, struct error *err)
+{
+	char path[PATH_MAX];
+	int r = recordings_path(recordings, id, "", path, err);
 	if (r == 0)
 		r = io_make_dirs(path, 0750, err);
 	if (r == 0)
 		r = io_sync_dir(recordings->directory, err);
 	if (r == 0)
-		r = recordings_path(recordings, entry->order.id, INDEX_NAME, path, err);
+		r = recordings_path(recordings, id, INDEX_NAME, path, err);
 	return r < 0 ? r : io_write_file(path, text.data, text.len, 0640, err);
 }
 

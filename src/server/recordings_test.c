@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -225,6 +226,71 @@ static void test_keys(void **state)
 	assert_int_equal(put_with_key(world, &order, "a", a.order.key), -EEXIST);
 	assert_int_equal(put_with_key(world, &order, "a", b.order.key), -EACCES);
 	assert_int_equal(put_with_key(world, &order, "b", b.order.key), 0);
+}
+
+/* A disk that takes its time keeps no agent waiting: here the index is a pipe that nobody reads. */
+static void test_slow_disk(void **state)
+{
+	struct world *world = *state;
+	struct orders_report report = {.state = ORDERS_FAILED, .why = "no privileges"};
+	char path[PATH_MAX], text[4096];
+	poll_as(world, "a1", "a", NOW, NULL);
+	poll_as(world, "b1", "b", NOW, NULL);
+	struct orders_order order = create(world, NOW);
+	memcpy(report.id, order.id, sizeof(report.id));
+	snprintf(path, sizeof(path), "%s/%s/recording.json", world->directory, order.id);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	alarm(120); /* where it would wait for ever */
+	poll_as(world, "a1", "a", NOW + 1, &report);
+	poll_as(world, "b1", "b", NOW + 1, &report);
+	assert_int_equal(state_of(world, order.id, "a", NOW + 1), ORDERS_FAILED);
+	/* All that was reported comes, in the end. */
+	for (bool has_both = false; !has_both;) {
+		FILE *pipe = fopen(path, "r");
+		assert_non_null(pipe);
+		size_t len = fread(text, 1, sizeof(text) - 1, pipe);
+		fclose(pipe);
+		text[len] = 0;
+		const char *first = strstr(text, "no privileges");
+		has_both = first && strstr(first + 1, "no privileges");
+	}
+	alarm(0);
+}
+
+/* Reasons are kept, also of reports that came just before the end. */
+static void test_reasons(void **state)
+{
+	struct world *world = *state;
+	struct orders_report report = {.state = ORDERS_FAILED, .why = "no privileges"};
+	struct orders_order orders[20];
+	for (size_t i = 0; i < 20; i++) {
+		poll_as(world, "a1", "a", NOW, NULL);
+		orders[i] = create(world, NOW);
+		memcpy(report.id, orders[i].id, sizeof(report.id));
+		poll_as(world, "a1", "a", NOW, &report);
+	}
+	reopen(world, 0, NOW);
+	for (size_t i = 0; i < 20; i++)
+		assert_int_equal(state_of(world, orders[i].id, "a", NOW), ORDERS_FAILED);
+}
+
+/* What cannot be on disk was not ordered. */
+static void test_no_disk(void **state)
+{
+	struct world *world = *state;
+	struct orders_order order = {.duration_ns = NS_PER_S, .frequency_hz = 99};
+	struct recordings_stats stats;
+	poll_as(world, "a1", "a", NOW, NULL);
+	assert_int_equal(rmdir(world->directory), 0);
+	FILE *file = fopen(world->directory, "w");
+	assert_non_null(file);
+	fclose(file);
+	assert_true(recordings_create(world->recordings, &order, NULL, 0, NOW, NULL) < 0);
+	assert_false(poll_as(world, "a1", "a", NOW + 1, NULL).has_order);
+	recordings_get_stats(world->recordings, &stats);
+	assert_int_equal(stats.recordings + stats.created, 0);
+	assert_int_equal(unlink(world->directory), 0);
 }
 
 static void test_busy_and_unknown(void **state)
@@ -511,6 +577,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_course, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_slow_disk, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_busy_and_unknown, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_silence, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sending_takes_time, setup, teardown),

@@ -47,6 +47,9 @@ if (what === "asking") {
 	} else {
 		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === state)));
 	}
+} else if (what === "reason") {
+	const [url, token, host, reason] = rest;
+	await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === "failed" && h.why.includes(reason))));
 } else if (what === "begun") {
 	// A second and a half ago: who begins late does so within that.
 	const [url, token] = rest;

@@ -84,6 +84,16 @@ serve "$port"
 wait $recorder && pass "a server that was killed and started anew gets what was recorded" ||
 	fail "a server that was killed and started anew gets what was recorded" "$(cat "$work/after.log" "$work/alpha.log" "$work/server.log")"
 check "from all" grep -q 'of 2 of 2 hosts' "$work/after.log"
+
+# A crash of the server took the reason of a failure with it; its agent says it again.
+"$WICK" record --remote "$url" --token-file "$work/token" --host alpha --unit none-of-this-name -d 1 -o "$work/none.firefox.json" 2>"$work/failed.log"
+check "a unit that is not there is told" grep -q 'host alpha: failed: .*none-of-this-name' "$work/failed.log"
+kill -9 $server_pid
+wait $server_pid 2>/dev/null
+index=$(grep -l 'none-of-this-name' "$work"/data/recordings/*/recording.json)
+sed -i 's/"state":"failed","why":"[^"]*"/"state":"waiting","why":""/' "$index"
+serve "$port"
+check "its agent tells it again after a crash" judge reason "$url" "$work/token" alpha none-of-this-name
 leftover=$(ls -d "${TMPDIR:-/tmp}"/wick-order-* 2>/dev/null | head -n 3)
 [ -z "$leftover" ] && pass "nothing is left behind" || fail "nothing is left behind" "$leftover"
 finish
