@@ -221,7 +221,10 @@ static int write_answer(const struct server *server, const struct profile *profi
 	net_response_header(response, "Content-Disposition", disposition);
 	if (strcmp(name, "firefox") != 0)
 		response->content_type = "application/octet-stream";
-	struct format_options options = {.symbol_server = false};
+	/* As the name of the file says, and not once more on the way. */
+	bool is_packed = text_ends_with(extension, ".gz");
+	struct format_options options = {.symbol_server = false, .compress = is_packed};
+	response->no_compress = is_packed;
 	return format_encode(format, profile, &options, &response->body, err);
 }
 
