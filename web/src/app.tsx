@@ -16,17 +16,20 @@ import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRang
 import { ProfilePart, type Profile } from './profile';
 import { Rail } from './rail';
 import { Range } from './range';
+import { Recordings } from './recordings_view';
 import { formatSelector, parseSelector, withoutLabel, type Selector } from './selector';
 import { buildChart, ColorKeeper, labelOf } from './series';
 import {
 	chooseStep,
 	isListing,
 	isRelative,
+	isWide,
 	parseTime,
 	TOP_CHOICES,
 	type NamesChoice,
 	type PageState,
 	type ProfileView,
+	type WideView,
 } from './state';
 import { Status } from './status';
 import { useTheme } from './theme';
@@ -121,14 +124,13 @@ function useNames(state: PageState, set: SetState): Names {
 function useAnswers(state: PageState, names: NamesChoice, nonce: number, statusNonce: number, narrow: boolean): Asked {
 	const { from, to, sel } = state;
 	const parsed = useMemo(() => parseQuery(state.q), [state.q]);
-	const binaries = state.view === 'binaries';
 	const types = useApi<TypesAnswer>('types', { from, to }, nonce);
 	const type = resolveType(parsed.selector.type, types.data?.types.map((t) => t.name) ?? []);
 	const selector = useMemo(() => ({ ...parsed.selector, type }), [parsed, type]);
 	const query = formatSelector(selector);
 	// Until the types are known, a type named in full is taken at its word; parts of one are not worth a question.
 	const named = types.data !== null || type.split(':').length >= 5;
-	const ready = type !== '' && named && parsed.fault === null && !binaries;
+	const ready = type !== '' && named && parsed.fault === null && !isWide(state.view);
 	const ask = (path: string) => (ready ? path : null);
 
 	const now = Date.now();
@@ -377,7 +379,7 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 			/>
 		);
 	}
-	const view: ProfileView = state.view && state.view !== 'binaries' ? state.view : narrow ? 'graph' : 'both';
+	const view: ProfileView = state.view && !isWide(state.view) ? state.view : narrow ? 'graph' : 'both';
 	return (
 		<ProfilePart
 			profile={profile.data}
@@ -395,6 +397,8 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 }
 
 // ---- the page --------------------
+
+const WIDE_TITLES: Record<WideView, string> = { binaries: 'Binaries', recordings: 'Recordings' };
 
 function useColors(asked: Asked, top: number): (key: string) => number {
 	const keeper = useRef(new ColorKeeper());
@@ -425,10 +429,10 @@ function titleOf(asked: Asked): string {
 	return [what, asked.type && shortType(asked.type), 'Wick'].filter((part) => part !== '').join(' – ');
 }
 
-// From a listing or the binaries to the profile as it was shown last.
+// From a listing, the binaries or the recordings to the profile as it was shown last.
 function useBack(state: PageState, set: SetState): () => void {
 	const last = useRef<ProfileView | ''>('');
-	if (state.view !== 'binaries' && !isListing(state.view)) last.current = state.view;
+	if (!isWide(state.view) && !isListing(state.view)) last.current = state.view;
 	return () => set({ view: last.current, function: '', file: null, build: null, at: '', state: '', text: '' });
 }
 
@@ -462,10 +466,10 @@ export function App() {
 	const setMatchers = (matchers: Selector['matchers']) =>
 		set({ q: formatSelector({ type: asked.selector.type, matchers }) });
 	const typeNames = asked.types.data?.types.map((t) => t.name) ?? null;
-	const binaries = state.view === 'binaries';
+	const wide = isWide(state.view);
 	const nothing = noData || (!asked.series.data && !asked.loading);
 	return (
-		<div class={binaries ? 'app app-wide' : 'app'}>
+		<div class={wide ? 'app app-wide' : 'app'}>
 			<header class="bar">
 				<h1 class="brand">
 					<a
@@ -480,8 +484,8 @@ export function App() {
 						<span>Wick</span>
 					</a>
 				</h1>
-				{binaries ? (
-					<h2 class="bar-title">Binaries</h2>
+				{isWide(state.view) ? (
+					<h2 class="bar-title">{WIDE_TITLES[state.view]}</h2>
 				) : (
 					<>
 						<TypeSelect
@@ -502,13 +506,13 @@ export function App() {
 						<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
 					</>
 				)}
-				{binaries && <span class="spring" />}
+				{wide && <span class="spring" />}
 				<div class="bar-end">
-					<Status status={asked.status} onBinaries={() => set({ view: 'binaries', state: '', text: '' })} />
+					<Status status={asked.status} onShow={(view) => set({ view, state: '', text: '' })} />
 					<ThemeToggle theme={theme} />
 				</div>
 			</header>
-			{!binaries && (
+			{!wide && (
 				<Rail
 					answer={noData ? null : asked.rail.data}
 					loading={asked.rail.loading || asked.types.loading}
@@ -523,9 +527,9 @@ export function App() {
 			)}
 			<main class="main">
 				<div class={asked.profile.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
-				{binaries ? (
-					<Binaries state={state} set={set} onBack={onBack} />
-				) : (
+				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
+				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
+				{!wide && (
 					<>
 						{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}
 						{!nothing && <MetricsPart asked={asked} state={state} set={set} dark={theme.dark} colorOf={colorOf} />}

@@ -2,7 +2,7 @@
 // What the page says when there is nothing to draw: no data, no match, no server, an error. Each says what to do next.
 import type { ComponentChildren } from 'preact';
 import type { ApiError, StatusAnswer } from './api';
-import { formatDateTime, formatDuration } from './format';
+import { displayName, formatDateTime, formatDuration } from './format';
 import { Logo } from './icons';
 
 function Notice({ title, testId, children }: { title: string; testId: string; children: ComponentChildren }) {
@@ -45,6 +45,30 @@ export function NoDataYet({ status }: { status: StatusAnswer | null }) {
 						<code>wick doctor</code> says what is missing
 					</dd>
 				</dl>
+			)}
+		</Notice>
+	);
+}
+
+// hosts: whose agents take orders; null = not known.
+export function NoRecordings({ hosts }: { hosts: string[] | null }) {
+	const named = hosts?.slice(0, 5).map((host) => displayName(host, 60)) ?? [];
+	return (
+		<Notice title="No recordings yet" testId="no-recordings">
+			<p>Here is what was recorded on several hosts in the same seconds. To make a recording, on any machine:</p>
+			<p>
+				<code class="record-command" data-testid="record-command">wick record --remote {location.origin} -d 20 -o all.firefox.json</code>
+			</p>
+			{hosts && hosts.length > 0 && (
+				<p>
+					{hosts.length === 1 ? 'One host takes orders' : `${hosts.length} hosts take orders`} at present: {named.join(', ')}
+					{hosts.length > named.length && ' and others'}.
+				</p>
+			)}
+			{hosts && hosts.length === 0 && (
+				<p>
+					No agent asks this server for orders at present; <code>sudo wick agent --server {location.origin}</code> starts one.
+				</p>
 			)}
 		</Notice>
 	);

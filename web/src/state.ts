@@ -7,7 +7,8 @@
  *   q       selector                                from, to  range: now-1h, unix ms, RFC 3339
  *   sel     FROM-TO in unix ms: the brush's part of the range
  *   by      label that breaks the metrics down      chart     stacked (default), lines
- *   top     how many values are drawn               view      both, graph, table; source, asm: of a function; binaries
+ *   top     how many values are drawn               view      both, graph, table; source, asm: of a function;
+ *                                                           binaries, recordings
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
@@ -21,7 +22,9 @@
 
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
-export type View = ProfileView | ListingView | 'binaries';
+// These have the whole page, without filters and time range.
+export type WideView = 'binaries' | 'recordings';
+export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
 
@@ -79,7 +82,7 @@ export const DEFAULTS: PageState = {
 	text: '',
 };
 
-const VIEWS: readonly (View | '')[] = ['both', 'graph', 'table', 'source', 'asm', 'binaries'];
+const VIEWS: readonly (View | '')[] = ['both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
@@ -171,6 +174,10 @@ export function openListing(
 
 export function isListing(view: View | ''): view is ListingView {
 	return view === 'source' || view === 'asm';
+}
+
+export function isWide(view: View | ''): view is WideView {
+	return view === 'binaries' || view === 'recordings';
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

@@ -3,6 +3,7 @@ import type { StatusAnswer } from './api';
 import { formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from './format';
 import type { Resource } from './hooks';
 import { Popover } from './popover';
+import type { WideView } from './state';
 import { Targets } from './targets';
 
 type Health = 'good' | 'warn' | 'bad' | 'idle';
@@ -21,7 +22,12 @@ function summary(status: Resource<StatusAnswer>): { health: Health; text: string
 	return { health: 'good', text: `${agent.frequency_hz} Hz` };
 }
 
-function Facts({ status, onBinaries }: { status: Resource<StatusAnswer>; onBinaries: () => void }) {
+interface StatusProps {
+	status: Resource<StatusAnswer>;
+	onShow: (view: WideView) => void;
+}
+
+function Facts({ status, onShow }: StatusProps) {
 	const { data, error } = status;
 	if (!data) return <p>{error ? `The server's status is not known: ${error.message}.` : 'Asking the server…'}</p>;
 	const { agent, data: stored } = data;
@@ -53,14 +59,17 @@ function Facts({ status, onBinaries }: { status: Resource<StatusAnswer>; onBinar
 				))}
 			</dl>
 			<Targets />
-			<button type="button" class="link facts-link" data-testid="open-binaries" onClick={onBinaries}>
+			<button type="button" class="link facts-link" data-testid="open-binaries" onClick={() => onShow('binaries')}>
 				Binaries and their names ›
+			</button>
+			<button type="button" class="link facts-link" data-testid="open-recordings" onClick={() => onShow('recordings')}>
+				Recordings of several hosts ›
 			</button>
 		</>
 	);
 }
 
-export function Status({ status, onBinaries }: { status: Resource<StatusAnswer>; onBinaries: () => void }) {
+export function Status({ status, onShow }: StatusProps) {
 	const { health, text } = summary(status);
 	const button = (
 		<>
@@ -73,9 +82,9 @@ export function Status({ status, onBinaries }: { status: Resource<StatusAnswer>;
 			{(close) => (
 				<Facts
 					status={status}
-					onBinaries={() => {
+					onShow={(view) => {
 						close();
-						onBinaries();
+						onShow(view);
 					}}
 				/>
 			)}
