@@ -16,12 +16,19 @@
 
 enum { KIND_FLOW_ENDS = 4, KIND_OF_PROCESS = 8 };
 
+/* What is later than end_ns is left out, and of what is at end_ns those whose number is not below number_end. */
+struct limit {
+	int64_t end_ns;
+	uint32_t number_end;
+};
+
 struct timeline {
 	const struct profile *profile;
 	struct sample_threads threads;
 	int64_t start_ns, end_ns;
-	int64_t sample_end_ns, marker_end_ns; /* what is later is left out */
-	size_t samples, markers, samples_out, markers_out;
+	struct limit sample_limit, marker_limit;
+	uint32_t untimed_end; /* of samples without a time, those from this number on are left out */
+	size_t samples, markers, samples_out, untimed_out, markers_out;
 	uint32_t *number_of_stack; /* + 1 */
 	uint32_t *stacks;
 	size_t stack_count;
@@ -56,14 +63,35 @@ static int64_t time_of_marker(const struct profile_marker *marker)
 	return marker->phase == PROFILE_MARKER_END ? marker->end_ns : marker->start_ns;
 }
 
+static bool is_within(const struct limit *limit, int64_t time_ns, uint32_t number)
+{
+	return time_ns < limit->end_ns || (time_ns == limit->end_ns && number < limit->number_end);
+}
+
 static bool has_sample(const struct timeline *timeline, uint32_t sample)
 {
-	return timeline->profile->samples[sample].time_ns <= timeline->sample_end_ns;
+	int64_t time_ns = timeline->profile->samples[sample].time_ns;
+	return time_ns ? is_within(&timeline->sample_limit, time_ns, sample) : sample < timeline->untimed_end;
 }
 
 static bool has_marker(const struct timeline *timeline, uint32_t number)
 {
-	return time_of_marker(marker_at(timeline, number)) <= timeline->marker_end_ns;
+	return is_within(&timeline->marker_limit, time_of_marker(marker_at(timeline, number)), number);
+}
+
+/* False: it has none. */
+typedef bool (*time_function)(const struct timeline *timeline, uint32_t number, int64_t *ret_ns);
+
+static bool time_if_sample(const struct timeline *timeline, uint32_t number, int64_t *ret_ns)
+{
+	*ret_ns = timeline->profile->samples[number].time_ns;
+	return *ret_ns != 0;
+}
+
+static bool time_if_marker(const struct timeline *timeline, uint32_t number, int64_t *ret_ns)
+{
+	*ret_ns = time_of_marker(marker_at(timeline, number));
+	return true;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -72,13 +100,43 @@ static int compare_numbers(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The latest time that at most `max` of them are not beyond. */
-static int64_t latest_of(int64_t *times, size_t count, size_t max)
+/* The limit that keeps the `max` earliest of those with a time. times: room for `count`. Returns how many have a time. */
+static size_t find_limit(const struct timeline *timeline, uint32_t count, size_t max, time_function time_of, int64_t *times,
+			 struct limit *ret)
 {
-	if (count <= max)
-		return INT64_MAX;
-	qsort(times, count, sizeof(*times), compare_numbers);
-	return times[max] - 1;
+	size_t timed = 0, earlier = 0;
+	int64_t time_ns;
+	for (uint32_t i = 0; i < count; i++)
+		timed += time_of(timeline, i, &times[timed]);
+	*ret = (struct limit){INT64_MAX, UINT32_MAX};
+	if (timed <= max)
+		return timed;
+	qsort(times, timed, sizeof(*times), compare_numbers);
+	ret->end_ns = times[max];
+	while (earlier < max && times[earlier] < ret->end_ns)
+		earlier++;
+	/* So many of one moment that not all of them fit. */
+	size_t room = max - earlier;
+	for (uint32_t i = 0; i < count; i++)
+		if (time_of(timeline, i, &time_ns) && time_ns == ret->end_ns && room-- == 0) {
+			ret->number_end = i;
+			break;
+		}
+	return timed;
+}
+
+/* They have no place on the time line, only in what is shown of a thread: what has a time goes first. */
+static void choose_untimed(struct timeline *timeline, size_t room)
+{
+	const struct profile *profile = timeline->profile;
+	timeline->untimed_end = (uint32_t)profile->sample_count;
+	for (uint32_t i = 0; i < profile->sample_count; i++) {
+		if (profile->samples[i].time_ns)
+			continue;
+		if (room == 0 && timeline->untimed_out++ == 0)
+			timeline->untimed_end = i;
+		room -= room > 0;
+	}
 }
 
 static int choose(struct timeline *timeline, size_t samples_max, size_t markers_max)
@@ -89,17 +147,15 @@ static int choose(struct timeline *timeline, size_t samples_max, size_t markers_
 	_cleanup_(mem_freep) int64_t *times = mem_alloc_array(most + 1, sizeof(*times));
 	if (!times)
 		return -ENOMEM;
-	for (size_t i = 0; i < profile->sample_count; i++)
-		times[i] = profile->samples[i].time_ns;
-	timeline->sample_end_ns = latest_of(times, profile->sample_count, samples_max);
-	for (uint32_t i = 0; i < markers; i++)
-		times[i] = time_of_marker(marker_at(timeline, i));
-	timeline->marker_end_ns = latest_of(times, markers, markers_max);
+	size_t timed = find_limit(timeline, (uint32_t)profile->sample_count, samples_max, time_if_sample, times,
+				  &timeline->sample_limit);
+	choose_untimed(timeline, timed < samples_max ? samples_max - timed : 0);
+	find_limit(timeline, (uint32_t)markers, markers_max, time_if_marker, times, &timeline->marker_limit);
 	for (uint32_t i = 0; i < profile->sample_count; i++)
 		timeline->samples += has_sample(timeline, i);
 	for (uint32_t i = 0; i < markers; i++)
 		timeline->markers += has_marker(timeline, i);
-	timeline->samples_out = profile->sample_count - timeline->samples;
+	timeline->samples_out = profile->sample_count - timeline->samples - timeline->untimed_out;
 	timeline->markers_out = markers - timeline->markers;
 	return 0;
 }
@@ -297,7 +353,8 @@ static void number_marker_strings(struct timeline *timeline)
 void timeline_put_json(struct timeline *timeline, struct json_writer *json)
 {
 	char start[24];
-	int64_t until = timeline->sample_end_ns < timeline->marker_end_ns ? timeline->sample_end_ns : timeline->marker_end_ns;
+	int64_t sample_ns = timeline->sample_limit.end_ns, marker_ns = timeline->marker_limit.end_ns,
+		until = sample_ns < marker_ns ? sample_ns : marker_ns;
 	snprintf(start, sizeof(start), "%" PRId64, timeline->start_ns);
 	json_begin_object(json);
 	json_key(json, "start_ns");
@@ -319,9 +376,10 @@ void timeline_put_json(struct timeline *timeline, struct json_writer *json)
 	json_member_uint(json, "samples", timeline->samples);
 	json_member_uint(json, "markers", timeline->markers);
 	json_member_uint(json, "samples_out", timeline->samples_out);
+	json_member_uint(json, "untimed_out", timeline->untimed_out);
 	json_member_uint(json, "markers_out", timeline->markers_out);
 	json_member_uint(json, "until_ns",
-			 until == INT64_MAX || until < timeline->start_ns ? 0 : (uint64_t)(until - timeline->start_ns));
+			 until == INT64_MAX || until <= timeline->start_ns ? 0 : (uint64_t)(until - timeline->start_ns) - 1);
 	json_end_object(json);
 }
 

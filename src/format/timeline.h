@@ -6,8 +6,8 @@
  * JSON, an object: start_ns (text: unix time), length_ns, threads [{name, process, host ("" if there is but one), pid, tid
  * (null = unknown), samples, markers}], strings [..], categories [[name, colour]], schemas [{name, fields: [[key,
  * label, format]]}] (numbers of strings; entry 0 of both is "none"; formats are enum profile_field_format), stacks, samples,
- * markers; samples_out, markers_out (those beyond the limits) and until_ns (what is there ends here because of them; 0 =
- * nothing is missing).
+ * markers; samples_out, markers_out (those beyond the limits, the latest), untimed_out (samples without a time that were beyond
+ * them) and until_ns (up to here all is there that has a time; 0 = up to the end, or not even the start).
  *
  * Columns, one after the other: its length in bytes as 4 bytes, little endian, then numbers as LEB128; signed ones as zigzag.
  * Samples are in the order of threads, in each by time, and so are markers.
@@ -29,7 +29,7 @@
 #include "codec/json.h"
 #include "profile/profile.h"
 
-/* LIMITS of what is in one page; the latest are left out. A text is cut. */
+/* LIMITS of what is in one page; samples without a time are left out first, then the latest. A text is cut. */
 #define TIMELINE_SAMPLES_MAX	2000000u
 #define TIMELINE_MARKERS_MAX	2000000u
 #define TIMELINE_TEXT_BYTES_MAX 1000u

@@ -173,6 +173,36 @@ static void test_limits(void **state)
 	}
 }
 
+/* As many of one moment as there is room for, and of those without a time. */
+static void test_limits_of_equal_times(void **state)
+{
+	(void)state;
+	for (size_t timed = 0; timed <= 6; timed++)
+		for (size_t max = 0; max <= 11; max++) {
+			_cleanup_(profile_freep) struct profile *profile = make(10, true);
+			_cleanup_(buffer_release) struct buffer text, columns;
+			uint64_t got[16];
+			/* 3 with times of their own, then those of one moment, then those without; markers likewise. */
+			for (size_t i = 3; i < 10; i++) {
+				profile->samples[i].time_ns = i < 3 + timed ? START + 100 : 0;
+				profile->markers->markers[i].start_ns = START + 100;
+			}
+			buffer_init(&text, MIB);
+			buffer_init(&columns, MIB);
+			assert_int_equal(write_all(profile, max, max, &text, &columns, NULL), 0);
+			json_t *root = parse(&text);
+			json_int_t with_time = 3 + (json_int_t)timed, without = 7 - (json_int_t)timed;
+			json_int_t in = (json_int_t)max < 10 ? (json_int_t)max : 10, in_time = in < with_time ? in : with_time;
+			assert_int_equal(number(root, "samples"), in);
+			assert_int_equal(number(root, "markers"), in);
+			assert_int_equal(number(root, "samples_out"), with_time - in_time);
+			assert_int_equal(number(root, "untimed_out"), without - (in - in_time));
+			assert_int_equal(read_column(&columns, 0, got, 16), in);
+			assert_int_equal(read_column(&columns, 8, got, 16), in);
+			json_decref(root);
+		}
+}
+
 static void test_nothing(void **state)
 {
 	_cleanup_(profile_freep) struct profile *one = make(1, false);
@@ -210,10 +240,8 @@ static void test_failures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_order),	cmocka_unit_test(test_limits),	 cmocka_unit_test(test_limits_of_equal_times),
+		cmocka_unit_test(test_nothing), cmocka_unit_test(test_failures),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
 import { fitTimeState, formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';
 import { findMarkers, sortMarkers } from '../src/timeline/table';
-import { extentOf, fieldsLine, formatMoment, hueOfCategory } from '../src/timeline/text';
+import { extentOf, fieldsLine, formatMoment, hueOfCategory, lossesOf } from '../src/timeline/text';
 
 // ---- writing columns, by the description in src/format/timeline.h --------------------
 
@@ -131,6 +131,15 @@ function random(): Made {
 }
 
 // ---- reading --------------------
+
+test('what is left out of a page is said', () => {
+	const [json, bytes] = make({ samples: [[{ time: 5, stack: 0, value: 1 }], [], []], markers: [[], [], []] });
+	const of = (more: Partial<TimelineJson>, lost = 0) => lossesOf(readTimeline({ ...json, ...more }, bytes, [NODES.length]), lost).join('; ');
+	assert.equal(of({}), '');
+	assert.match(of({ samples_out: 7, until_ns: 400 }), /^this page holds 1 samples .* up to .*; 7 later samples and 0 later markers/);
+	assert.match(of({ untimed_out: 3 }, 2), /^2 markers were lost.*; 3 samples without a time are not in the threads/);
+	assert.doesNotMatch(of({ untimed_out: 3 }), /later/);
+});
 
 test('columns come back as they were written', () => {
 	const t = read({

@@ -26,6 +26,7 @@ export interface TimelineJson {
 	samples: number;
 	markers: number;
 	samples_out: number;
+	untimed_out?: number;
 	markers_out: number;
 	until_ns: number;
 }
@@ -61,8 +62,9 @@ const OF_PROCESS = 8;
 export interface Timeline {
 	startNs: bigint; // unix time
 	length: number; // ns
-	until: number; // ns since the start; 0 = nothing is missing
+	until: number; // ns since the start: what has a time is all there up to here, if any of it is left out
 	samplesOut: number;
+	untimedOut: number; // samples without a time
 	markersOut: number;
 	threads: Thread[];
 	strings: string[];
@@ -232,6 +234,7 @@ export function readTimeline(json: TimelineJson, bytes: Uint8Array, nodes: numbe
 		length: Math.max(1, Number(json.length_ns) || 0),
 		until: Number(json.until_ns) || 0,
 		samplesOut: Number(json.samples_out) || 0,
+		untimedOut: Number(json.untimed_out) || 0,
 		markersOut: Number(json.markers_out) || 0,
 		threads,
 		strings: json.strings.map(text),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times, values and labels of markers as people read them.
-import { digits, displayName, formatBytes, formatValue } from '../format';
+import { digits, displayName, formatBytes, formatCount, formatValue } from '../format';
 import { FORMAT, PHASE, phaseOf, valuesOf, type Timeline, type Value } from './data';
 import type { Spans } from './spans';
 
@@ -10,6 +10,20 @@ export const formatNs = (ns: number): string => (Number.isFinite(ns) ? formatVal
 export function formatMoment(ns: number, step = 1e6): string {
 	const places = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(Math.max(step, 1)))));
 	return `${(ns / 1e9).toFixed(places)} s`;
+}
+
+/** What is not on the time line: lost while recording, or left out of the page. */
+export function lossesOf(t: Timeline, lost: number): string[] {
+	const parts: string[] = [];
+	if (lost > 0) parts.push(`${formatCount(lost)} markers were lost while recording`);
+	if (t.samplesOut + t.markersOut > 0)
+		parts.push(
+			`this page holds ${formatCount(t.sampleCount)} samples and ${formatCount(t.markerCount)} markers, up to ` +
+				`${formatMoment(t.until, t.length / 100)}; ${formatCount(t.samplesOut)} later samples and ${formatCount(t.markersOut)} later markers are not on the time line`,
+		);
+	if (t.untimedOut > 0)
+		parts.push(`${formatCount(t.untimedOut)} samples without a time are not in the threads of this page, only in the graph of all`);
+	return parts;
 }
 
 export function formatField(value: Value, format: number): string {

@@ -13,7 +13,7 @@ import { isCalled } from './narrow';
 import { ROWS_MAX, type Rows, type Spans } from './spans';
 import type { Range, SetTime, TimeState } from './state';
 import { MarkerTable } from './table';
-import { extentOf, fieldsLine, formatMoment, formatNs, isInstant } from './text';
+import { extentOf, fieldsLine, formatMoment, formatNs, isInstant, lossesOf } from './text';
 import { MarkerTip } from './tip';
 
 declare global {
@@ -175,13 +175,7 @@ function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 's
 
 function Losses({ t }: { t: Timeline }) {
 	const lost = useMemo(() => lostMarkers(t), [t]);
-	const parts: string[] = [];
-	if (lost > 0) parts.push(`${formatCount(lost)} markers were lost while recording`);
-	if (t.samplesOut + t.markersOut > 0)
-		parts.push(
-			`this page holds ${formatCount(t.sampleCount)} samples and ${formatCount(t.markerCount)} markers, up to ` +
-				`${formatMoment(t.until, t.length / 100)}; ${formatCount(t.samplesOut)} later samples and ${formatCount(t.markersOut)} later markers are not on the time line`,
-		);
+	const parts = lossesOf(t, lost);
 	return parts.length === 0 ? null : (
 		<p class="tl-losses" data-testid="tl-losses">
 			{parts.join('; ')}
