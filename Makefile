@@ -72,7 +72,7 @@ $(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile codec elf base))
 UNDER_query   := query $(FLOOR3) profile codec elf base
 UNDER_export  := export $(FLOOR3) profile codec elf base
 UNDER_server  := server query export $(FLOOR3) profile codec elf base
-UNDER_cmd     := $(UNDER_server)
+UNDER_cmd     := cmd $(UNDER_server)
 
 all: $(O)/wick
 .PHONY: all help check format clean web bpf compile_commands fuzzers

@@ -153,9 +153,13 @@ int output_write_parts(const char *path, bool compress, output_part_function wri
  * or if that is the name of an input, however written: a name that nobody gave must not cost one. */
 #define OUTPUT_NAME_MAX 4096
 int output_choose_name(const struct operands *inputs, const char *ending, char out[static OUTPUT_NAME_MAX], struct error *err);
-/* html.c: a profile as a page of its own. title: any text. */
+/* html.c: a profile as a page of its own. title: any text. columns_max: bytes that samples and markers of the time line may
+ * take; one that needs more is left out, which the page says. -EINVAL: no values. -E2BIG: too much without a time line.
+ * -ENOMEM. */
 struct buffer;
 int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
+int html_write_within(const struct profile *profile, const char *title, size_t columns_max, struct buffer *out,
+		      struct error *err);
 /* Whether that would work, to be told before long work. */
 int output_check(const char *path, const char *format, struct error *err);
 /* What it has a place for (enum format_holds); 0 of drawings. */

@@ -7,7 +7,8 @@
  * The profile is the trees of all its values, as JSON, gzipped, in base64: names are whatever somebody called a function, and
  * in this form none can end an element or begin one. Where there are times, threads or markers, a time line goes with it
  * (format/timeline.h): its columns are a second element of that kind, and say of each sample in which node of the trees it
- * ends, so that the page can make the tree of any part of the samples.
+ * ends, so that the page can make the tree of any part of the samples. A time line that would pass the limits is left out, and
+ * the page says why: the graph of all is worth having without it.
  */
 #include <errno.h>
 #include <string.h>
@@ -74,12 +75,13 @@ static int put_type(const struct profile *profile, size_t type, const struct tim
 	return 0;
 }
 
-static int put_json(const struct profile *profile, const char *title, struct buffer *out, struct buffer *columns,
-		    struct error *err)
+/* no_timeline: why there is to be none; NULL = there is one, if there is something to show on it. */
+static int put_json(const struct profile *profile, const char *title, const char *no_timeline, struct buffer *out,
+		    struct buffer *columns, struct error *err)
 {
 	_cleanup_(timeline_freep) struct timeline *timeline = NULL;
 	struct json_writer json;
-	int r = timeline_new(profile, TIMELINE_SAMPLES_MAX, TIMELINE_MARKERS_MAX, &timeline, err);
+	int r = no_timeline ? 0 : timeline_new(profile, TIMELINE_SAMPLES_MAX, TIMELINE_MARKERS_MAX, &timeline, err);
 	if (r == 0 && timeline)
 		r = timeline_put_samples(timeline, columns, err);
 	if (r < 0)
@@ -88,6 +90,8 @@ static int put_json(const struct profile *profile, const char *title, struct buf
 	json_begin_object(&json);
 	json_key(&json, "title");
 	json_cstring(&json, title);
+	if (no_timeline)
+		json_member_cstring(&json, "no_timeline", no_timeline);
 	json_key(&json, "time_ms");
 	json_int(&json, profile->time_ns / NS_PER_MS);
 	json_key(&json, "shown");
@@ -134,27 +138,39 @@ static int put_page_until(struct bytes *page, const char *place, struct buffer *
 	return r;
 }
 
-int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
+/* Both gzipped. */
+struct page_data {
+	struct buffer json, columns;
+};
+
+static void page_data_release(struct page_data *data)
+{
+	buffer_release(&data->json);
+	buffer_release(&data->columns);
+}
+
+static int pack(const struct profile *profile, const char *title, const char *no_timeline, size_t columns_max,
+		struct page_data *out, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer json, columns;
+	buffer_init(&json, JSON_BYTES_MAX);
+	buffer_init(&columns, columns_max);
+	buffer_clear(&out->json);
+	buffer_clear(&out->columns);
+	int r = put_json(profile, title, no_timeline, &json, &columns, err);
+	if (r == 0)
+		r = gzip_compress(buffer_bytes(&json), GZIP_LEVEL, &out->json, err);
+	if (r == 0 && columns.len > 0)
+		r = gzip_compress(buffer_bytes(&columns), GZIP_COLUMNS_LEVEL, &out->columns, err);
+	return r;
+}
+
+static int put_page(const char *title, const struct page_data *data, struct buffer *out, struct error *err)
 {
 	struct bytes page = assets_report();
-	_cleanup_(buffer_release) struct buffer json, columns, packed, packed_columns, safe;
-	buffer_init(&json, JSON_BYTES_MAX);
-	buffer_init(&columns, COLUMNS_BYTES_MAX);
-	buffer_init(&packed_columns, COLUMNS_BYTES_MAX);
-	buffer_init(&packed, JSON_BYTES_MAX);
+	_cleanup_(buffer_release) struct buffer safe;
 	buffer_init(&safe, SIZE_MAX);
-	/* The path of whoever made the page is nobody's business. */
-	title = strcmp(title, "-") == 0 ? "profile" : text_base_name(title);
-	if (profile->sample_type_count == 0)
-		return error_set(err, -EINVAL, "the profile has no values");
-	int r = put_json(profile, title, &json, &columns, err);
-	if (r == 0)
-		r = gzip_compress(buffer_bytes(&json), GZIP_LEVEL, &packed, err);
-	if (r == 0 && columns.len > 0)
-		r = gzip_compress(buffer_bytes(&columns), GZIP_COLUMNS_LEVEL, &packed_columns, err);
-	if (r < 0)
-		return r;
-	r = text_append_harmless(&safe, bytes_of_string(title));
+	int r = text_append_harmless(&safe, bytes_of_string(title));
 	if (r == 0)
 		r = put_page_until(&page, "{{TITLE}}", out);
 	if (r == 0)
@@ -162,14 +178,38 @@ int html_write(const struct profile *profile, const char *title, struct buffer *
 	if (r == 0)
 		r = put_page_until(&page, "{{PROFILE}}", out);
 	if (r == 0)
-		r = base64_encode(buffer_bytes(&packed), out);
+		r = base64_encode(buffer_bytes(&data->json), out);
 	if (r == 0)
 		r = put_page_until(&page, "{{TIMELINE}}", out);
 	if (r == 0)
-		r = base64_encode(buffer_bytes(&packed_columns), out);
+		r = base64_encode(buffer_bytes(&data->columns), out);
 	if (r == 0)
 		r = buffer_append(out, page.data, page.len);
 	return r == -E2BIG ? error_set(err, r, "the page passes the limit of %zu bytes", out->max)
 	       : r < 0	   ? error_nomem(err)
 			   : 0;
+}
+
+int html_write_within(const struct profile *profile, const char *title, size_t columns_max, struct buffer *out,
+		      struct error *err)
+{
+	_cleanup_(page_data_release) struct page_data data;
+	struct error why = {0};
+	buffer_init(&data.json, JSON_BYTES_MAX);
+	buffer_init(&data.columns, columns_max);
+	/* The path of whoever made the page is nobody's business. */
+	title = strcmp(title, "-") == 0 ? "profile" : text_base_name(title);
+	if (profile->sample_type_count == 0)
+		return error_set(err, -EINVAL, "the profile has no values");
+	int r = pack(profile, title, NULL, columns_max, &data, &why);
+	if (r == -E2BIG)
+		r = pack(profile, title, why.message, columns_max, &data, err);
+	else if (r < 0)
+		return error_set(err, r, "%s", why.message);
+	return r < 0 ? r : put_page(title, &data, out, err);
+}
+
+int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
+{
+	return html_write_within(profile, title, COLUMNS_BYTES_MAX, out, err);
 }

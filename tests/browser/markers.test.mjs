@@ -3,10 +3,11 @@
 // profile that it makes; and so is what `wick report --during` says.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { launch } from './launch.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
@@ -284,5 +285,23 @@ test('a profile without times has no time line', async () => {
 	await plain.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
 	assert.equal(await plain.$(id('timeline')), null);
 	await plain.close();
+});
+// What a page says for which half a gigabyte was too little is put into one that is small.
+test('a time line that was left out is said, and the graph is there', async () => {
+	const html = readFileSync(file, 'utf8'), element = (name) => new RegExp(`(<script id="${name}"[^>]*>)([^<]*)`);
+	const data = JSON.parse(gunzipSync(Buffer.from(element('profile').exec(html)[2], 'base64')));
+	delete data.timeline;
+	data.no_timeline = `too much ${HOSTILE}`;
+	const without = join(work, 'without.html');
+	const packed = gzipSync(JSON.stringify(data)).toString('base64');
+	writeFileSync(without, html.replace(element('profile'), (_, open) => open + packed).replace(element('timeline'), '$1'));
+	const one = await browser.newPage();
+	one.on('pageerror', (error) => errors.push(String(error)));
+	await one.goto(pathToFileURL(without).href);
+	await one.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
+	assert.ok((await one.textContent(id('no-timeline'))).startsWith(`Without a time line: too much ${HOSTILE}`));
+	assert.equal(await one.$(id('timeline')), null);
+	assert.equal(await one.$$eval('img', (all) => all.length), 0);
+	await one.close();
 });
 test('nothing went wrong', () => assert.deepEqual(errors, []));

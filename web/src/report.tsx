@@ -96,6 +96,11 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 				</div>
 			</header>
 			<main class="main">
+				{data.no_timeline && (
+					<p class="tl-losses" role="note" data-testid="no-timeline">
+						{`Without a time line: ${displayName(String(data.no_timeline), 400)}.`}
+					</p>
+				)}
 				{t && spans && rows && (
 					<TimelineView
 						t={t}

@@ -17,6 +17,7 @@ export interface ReportData {
 	time_ms: number; // 0 = unknown
 	shown: number; // which type first
 	types: ReportType[];
+	no_timeline?: string; // why it was left out
 	timeline?: TimelineJson; // what there is of times, threads and markers; its columns are an element of their own
 }
 export interface Report {
