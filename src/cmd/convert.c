@@ -129,6 +129,14 @@ const char *inputs_from_help(char out[static FROM_HELP_MAX])
 	return out;
 }
 
+void output_make_help(struct output_help *ret)
+{
+	char names[OUTPUT_NAMES_MAX];
+	snprintf(ret->file, sizeof(ret->file), "where to write; the extension tells the format:\n%s;\n- is standard output",
+		 output_extensions(names));
+	snprintf(ret->format, sizeof(ret->format), "format of the output: %s", output_format_names(names));
+}
+
 int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err)
 {
 	char names[OUTPUT_NAMES_MAX];
@@ -158,14 +166,12 @@ int cmd_convert(int argc, char **argv)
 	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
 	struct inputs_options how = {0};
 	struct output_options output = {0};
-	char names[2][OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160], from_help[FROM_HELP_MAX];
-	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s;\n- is standard output",
-		 output_extensions(names[0]));
-	snprintf(help[1], sizeof(help[1]), "format of the output: %s", output_format_names(names[1]));
+	char from_help[FROM_HELP_MAX];
+	struct output_help help;
+	output_make_help(&help);
 	const struct option_row options[] = {
-		{'o', "output", "FILE", OPTION_TEXT, &out, .help = help[0]},
+		OUTPUT_OPTION_ROWS(&out, &to, &help),
 		FROM_OPTION_ROW(&from, inputs_from_help(from_help)),
-		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[1]},
 		SAMPLE_TYPE_OPTION_ROW(&how.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&output.version),
 		DURING_OPTION_ROW(&how.during),

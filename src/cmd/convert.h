@@ -19,6 +19,16 @@ struct inputs_options {
 #define FROM_HELP_MAX (OUTPUT_NAMES_MAX + 160)
 /* What FROM_OPTION_ROW takes. */
 const char *inputs_from_help(char out[static FROM_HELP_MAX]);
+/* What OUTPUT_OPTION_ROWS takes: of the file and of --to. */
+struct output_help {
+	char file[FROM_HELP_MAX], format[FROM_HELP_MAX];
+};
+void output_make_help(struct output_help *ret);
+#define OUTPUT_OPTION_ROWS(file_text, format_text, helps)                                                                      \
+	{'o', "output", "FILE", OPTION_TEXT, file_text, .help = (helps)->file},                                                \
+	{                                                                                                                      \
+		0, "to", "FORMAT", OPTION_TEXT, format_text, .help = (helps)->format                                           \
+	}
 #define FROM_OPTION_ROW(text, help_text)                                                                                       \
 	{                                                                                                                      \
 		0, "from", "FORMAT", OPTION_TEXT, text, .help = help_text                                                      \

@@ -162,12 +162,11 @@ int cmd_merge(int argc, char **argv)
 	const char *out = NULL, *from = NULL, *to = NULL, *symbols = NULL;
 	struct merge merge = {0};
 	struct output_options output = {0};
-	char names[2][OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160], from_help[FROM_HELP_MAX];
-	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s;\n- is standard output",
-		 output_extensions(names[0]));
-	snprintf(help[1], sizeof(help[1]), "format of the output: %s", output_format_names(names[1]));
+	char from_help[FROM_HELP_MAX];
+	struct output_help help;
+	output_make_help(&help);
 	const struct option_row options[] = {
-		{'o', "output", "FILE", OPTION_TEXT, &out, .help = help[0]},
+		OUTPUT_OPTION_ROWS(&out, &to, &help),
 		{0, "host", "NAME", OPTION_LIST, &merge.names,
 		 .help = "whose profile the first input is; again for the next\n(default: as the file says, or the file's "
 			 "name)"},
@@ -175,7 +174,6 @@ int cmd_merge(int argc, char **argv)
 		 .help = "the host whose clock is right (default: the first)"},
 		{0, "no-align", NULL, OPTION_FLAG, &merge.align.keep_times, .help = "keep all times as they are"},
 		FROM_OPTION_ROW(&from, inputs_from_help(from_help)),
-		{0, "to", "FORMAT", OPTION_TEXT, &to, .help = help[1]},
 		SAMPLE_TYPE_OPTION_ROW(&merge.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&output.version),
 		SYMBOLS_OPTION_ROW(&symbols),
