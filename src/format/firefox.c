@@ -55,7 +55,8 @@ const struct format format_firefox = {
 	.extensions = ".firefox.json .firefox",
 	.description = "Firefox Profiler's processed format: profiler.firefox.com, samply",
 	.holds = FORMAT_HOLDS_TIMES | FORMAT_HOLDS_THREADS | FORMAT_HOLDS_FILES | FORMAT_HOLDS_LINES | FORMAT_HOLDS_INLINES |
-		 FORMAT_HOLDS_ADDRESSES | FORMAT_HOLDS_COMMENTS | FORMAT_HOLDS_FRAME_TYPES | FORMAT_HOLDS_MARKERS,
+		 FORMAT_HOLDS_ADDRESSES | FORMAT_HOLDS_COMMENTS | FORMAT_HOLDS_FRAME_TYPES | FORMAT_HOLDS_MARKERS |
+		 FORMAT_HOLDS_RESOURCE_LABELS,
 	.detect = detect,
 	.decode = firefox_decode,
 	.write = firefox_write,

@@ -4,6 +4,7 @@
 #include "format/test_format.h"
 
 #include "profile/markers.h"
+#include "profile/test_profile.h"
 
 static struct buffer notes;
 
@@ -394,6 +395,35 @@ static void check_markers(const struct profile *got, const struct profile *want)
 	}
 }
 
+/* Labels of the whole profile come back from meta.extra, those of samples have no place. */
+static void test_resource_labels(void **state)
+{
+	(void)state;
+	struct profile *profile = read_text(version_60), *back;
+	struct buffer out;
+	struct profile_label whole = {.key = test_string(profile, "os.version"), .value = test_string(profile, "6.1.0")},
+			     own = {.key = test_string(profile, "color"), .value = test_string(profile, "red")};
+	buffer_init(&out, SIZE_MAX);
+	assert_int_equal(profile_add_label_set(profile, &whole, 1, &profile->resource_labels, NULL), 0);
+	assert_int_equal(profile_add_label_set(profile, &own, 1, &profile->samples[0].labels, NULL), 0);
+	assert_int_equal(format_losses(&format_firefox, profile, &out), 0);
+	assert_non_null(strstr(buffer_string(&out), "the labels color"));
+	assert_null(strstr(buffer_string(&out), "os.version"));
+	buffer_clear(&out);
+	/* The same one of a single sample is another matter. */
+	assert_int_equal(
+		profile_add_label_set(profile, (struct profile_label[]){own, whole}, 2, &profile->samples[0].labels, NULL), 0);
+	assert_int_equal(format_losses(&format_firefox, profile, &out), 0);
+	assert_non_null(strstr(buffer_string(&out), "os.version"));
+	buffer_clear(&out);
+	assert_int_equal(format_encode(&format_firefox, profile, NULL, &out, NULL), 0);
+	back = read_text(buffer_string(&out));
+	assert_string_equal(profile_label_value(back, back->resource_labels, "os.version"), "6.1.0");
+	buffer_release(&out);
+	profile_free(back);
+	profile_free(profile);
+}
+
 /* A thread that ended, and another one that got its tid: two of them, each with its samples and markers. */
 static void test_markers(void **state)
 {
@@ -669,11 +699,11 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),   cmocka_unit_test(test_markers),	cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_deep),	   cmocka_unit_test(test_many_columns), cmocka_unit_test(test_sink_failure),
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sink),		cmocka_unit_test(test_ids),
-		cmocka_unit_test(test_hosts),	   cmocka_unit_test(test_one_host),	cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_versions),     cmocka_unit_test(test_markers),	cmocka_unit_test(test_resource_labels),
+		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_deep),	cmocka_unit_test(test_many_columns),
+		cmocka_unit_test(test_sink_failure), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sink),
+		cmocka_unit_test(test_ids),	     cmocka_unit_test(test_hosts),	cmocka_unit_test(test_one_host),
+		cmocka_unit_test(test_damaged),	     cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -21,8 +21,9 @@ enum format_holds {
 	FORMAT_HOLDS_ADDRESSES = 256,	 /* addresses, mappings, build-ids */
 	FORMAT_HOLDS_SYSTEM_NAMES = 512, /* mangled names beside the others */
 	FORMAT_HOLDS_COMMENTS = 1024,
-	FORMAT_HOLDS_FRAME_TYPES = 2048, /* kernel, JIT ... */
-	FORMAT_HOLDS_MARKERS = 4096,	 /* and counters: profile/markers.h */
+	FORMAT_HOLDS_FRAME_TYPES = 2048,     /* kernel, JIT ... */
+	FORMAT_HOLDS_MARKERS = 4096,	     /* and counters: profile/markers.h */
+	FORMAT_HOLDS_RESOURCE_LABELS = 8192, /* labels of the whole profile, where it has no place for others */
 };
 
 struct format_options {

@@ -74,6 +74,12 @@ static int holds_hosts(const struct format *format, const struct profile *profil
 	return 0;
 }
 
+static bool is_of_resource(const struct profile *profile, size_t label)
+{
+	const struct profile_label_set *set = &profile->label_sets[profile->resource_labels];
+	return label >= set->first && label - set->first < set->count;
+}
+
 /* Labels without a place, by name, each once; those of the whole profile are labels, too. */
 static int add_labels(const struct format *format, const struct profile *profile, struct buffer *out)
 {
@@ -85,7 +91,8 @@ static int add_labels(const struct format *format, const struct profile *profile
 	for (size_t i = 0; r == 0 && i < profile->label_count; i++) {
 		uint32_t key = profile->labels[i].key;
 		const char *name = profile_string(profile, key);
-		bool is_held = (format->holds & FORMAT_HOLDS_THREADS) && is_of_thread(name);
+		bool is_held = ((format->holds & FORMAT_HOLDS_THREADS) && is_of_thread(name)) ||
+			       ((format->holds & FORMAT_HOLDS_RESOURCE_LABELS) && is_of_resource(profile, i));
 		if (seen[key] || is_held)
 			continue;
 		seen[key] = true;
