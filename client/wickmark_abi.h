@@ -21,8 +21,9 @@
  * read what is in the ring, so the records of two threads do not mix. generation counts the threads that had it.
  *
  * The switch. `enabled` is 0 unless a recorder holds the lease: it writes a deadline (CLOCK_MONOTONIC, ns) to lease_ns every
- * now and then, and a number of its choice to recorder. A writer that finds the lease expired, which it looks for now and then,
- * turns the switch off: a recorder that was killed costs nothing for long.
+ * now and then, and a number of its choice to recorder. A number with WICKMARK_GIVES_WAY is one of a recorder that runs all the
+ * time: one without it may take the lease from it at any moment, and writes its own number over it. A writer that finds the
+ * lease expired, which it looks for now and then, turns the switch off: a recorder that was killed costs nothing for long.
  *
  * Times are ticks of header.clock. Numbers are little-endian, as on all machines where this runs; anything may stand anywhere
  * as far as the recorder is concerned, and the program must cope with any tail.
@@ -51,6 +52,8 @@ enum wickmark_clock {
 	WICKMARK_CLOCK_MONOTONIC = 1, /* CLOCK_MONOTONIC, ns */
 	WICKMARK_CLOCK_TSC = 2,	      /* the invariant time stamp counter */
 };
+
+#define WICKMARK_GIVES_WAY 2u /* bit of wickmark_header.recorder */
 
 struct wickmark_header {
 	uint64_t magic;

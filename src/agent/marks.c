@@ -8,6 +8,12 @@
  *
  * One visit prolongs the lease and empties the rings. Visits are 20 ms apart, 2 ms when a ring was more than an eighth full. A
  * process that has ended is visited once more, and let go.
+ *
+ * A collector that runs all the time has a number with WICKMARK_GIVES_WAY. A recorder without it takes the lease from it by
+ * writing its own number; the collector sees that at its next visit, keeps the file, leaves the rings alone, and tries for the
+ * lease at every visit, which it gets when the recorder switches off or its lease runs out. The alternative, that the recorder
+ * asks and waits, would cost a process that ends at once its markers. The price is that both may copy the same few records in
+ * the visit in which it happens.
  */
 #include "agent/marks.h"
 
@@ -44,6 +50,14 @@
 #define BACKLOG	      4096
 #define GONE_MAX      256u
 #define FULL_ENOUGH   (WICKMARK_RECORDS / 8)
+/* Of a collector that runs all the time. A thread that was quiet may make 80,000 markers a second before any is lost. */
+#define BEHIND_VISIT_MS	     100
+#define BEHIND_IDLE_MS	     500 /* there is nothing to visit */
+#define BEHIND_SCAN_NS	     NS_PER_S
+#define BEHIND_LOOK_FIRST_NS (NS_PER_S / 2)
+#define BEHIND_LOOK_LAST_NS  (32 * NS_PER_S)
+#define BEHIND_TEXT_BYTES    (32u * 1024 * 1024)
+#define BEHIND_FILL	     (WICKMARK_RECORDS / 64)
 
 struct process {
 	pid_t pid;
@@ -69,7 +83,7 @@ struct marks {
 	struct map64 by_pid; /* pid -> place in processes */
 	pid_t roots[ROOTS_MAX];
 	size_t root_count;
-	bool all, has_thread;
+	bool all, has_thread, is_continuous;
 	uint32_t recorder;
 	int socket, stop_fd;
 	char name[48];
@@ -109,6 +123,7 @@ int marks_new(bool all, struct marks **ret, struct error *err)
 	pthread_mutex_init(&marks->lock, NULL);
 	marks->socket = marks->stop_fd = -1;
 	marks->recorder = (uint32_t)hash64_mix(hash64_secret() ^ (uint64_t)time_monotonic_ns()) | 1u;
+	marks->recorder &= ~WICKMARK_GIVES_WAY;
 	map64_init(&marks->by_pid);
 	if (marks_clock_init(&marks->clock) < 0)
 		return error_nomem(err);
@@ -132,6 +147,14 @@ const char *marks_recorder_name(const struct marks *marks)
 void marks_limit(struct marks *marks, size_t max)
 {
 	marks->output.max = max;
+}
+
+void marks_continuous(struct marks *marks)
+{
+	marks->is_continuous = marks->output.is_continuous = true;
+	marks->recorder |= WICKMARK_GIVES_WAY;
+	marks->output.max = MARKS_CONTINUOUS_MAX;
+	marks->output.text_max = BEHIND_TEXT_BYTES;
 }
 
 int marks_follow(struct marks *marks, pid_t pid, struct error *err)
@@ -236,7 +259,7 @@ static int take_file(struct marks *marks, int fd, pid_t pid, bool announced, str
 		marks_file_free(file);
 		return 0;
 	}
-	if (!marks_file_lease(file, marks->recorder, lease_until())) {
+	if (!marks_file_lease(file, marks->recorder, lease_until()) && !marks->is_continuous) {
 		marks_file_free(file);
 		return TAKE_BUSY;
 	}
@@ -336,9 +359,12 @@ static int see_process(struct marks *marks, pid_t pid, int64_t now_ns, struct er
 		const struct process *above = find_process(marks, parent);
 		process->followed = marks->all || is_root(marks, pid) || (above && above->followed);
 	}
-	process->wait_ns = process->wait_ns ? process->wait_ns * 2 : LOOK_FIRST_NS;
-	if (process->wait_ns > LOOK_LAST_NS)
-		process->wait_ns = LOOK_LAST_NS;
+	int64_t last_ns = marks->is_continuous ? BEHIND_LOOK_LAST_NS : LOOK_LAST_NS;
+	process->wait_ns = process->wait_ns	  ? process->wait_ns * 2
+			   : marks->is_continuous ? BEHIND_LOOK_FIRST_NS
+						  : LOOK_FIRST_NS;
+	if (process->wait_ns > last_ns)
+		process->wait_ns = last_ns;
 	process->look_ns = now_ns + process->wait_ns;
 	if (!process->followed)
 		return 0;
@@ -374,7 +400,7 @@ static int scan_processes(struct marks *marks, struct error *err)
 	int r = 0;
 	if (now_ns < marks->scan_ns)
 		return 0;
-	marks->scan_ns = now_ns + SCAN_NS;
+	marks->scan_ns = now_ns + (marks->is_continuous ? BEHIND_SCAN_NS : SCAN_NS);
 	DIR *dir = opendir("/proc");
 	const struct dirent *entry;
 	while (dir && r == 0 && (entry = readdir(dir))) {
@@ -399,25 +425,34 @@ static bool is_over(const struct marks_file *file)
 	return access(path, F_OK) < 0;
 }
 
-static int visit_all(struct marks *marks, bool *ret_busy, struct error *err)
+/* Returns how long to wait for the next visit. */
+static int visit_all(struct marks *marks, int *ret_wait_ms, struct error *err)
 {
 	int r = marks_clock_tick(&marks->clock, false) < 0 ? error_nomem(err) : 0;
-	*ret_busy = false;
+	uint32_t fill = 0;
+	size_t yielded = 0;
 	for (size_t i = 0; r == 0 && i < marks->file_count;) {
 		struct marks_file *file = marks->files[i];
 		bool over = is_over(file);
-		marks_file_lease(file, marks->recorder, lease_until());
-		r = marks_file_drain(file, err);
-		*ret_busy |= file->fill > FULL_ENOUGH;
+		if (marks_file_lease(file, marks->recorder, lease_until()))
+			r = marks_file_drain(file, err);
+		fill = file->is_held && file->fill > fill ? file->fill : fill;
 		if (r == 0 && over) {
-			r = marks_file_finish(file, err);
+			r = file->is_held ? marks_file_finish(file, err) : 0;
 			marks->gone[marks->gone_count++ % GONE_MAX] = (struct inode){file->device, file->inode};
 			marks_file_free(file);
 			marks->files[i] = marks->files[--marks->file_count];
 		} else {
+			yielded += !file->is_held;
 			i++;
 		}
 	}
+	marks->output.stats.yielded = yielded;
+	*ret_wait_ms = fill > FULL_ENOUGH      ? VISIT_SOON_MS
+		       : !marks->is_continuous ? VISIT_MS
+		       : fill > BEHIND_FILL    ? VISIT_MS
+		       : marks->file_count     ? BEHIND_VISIT_MS
+					       : BEHIND_IDLE_MS;
 	return r;
 }
 
@@ -425,10 +460,9 @@ static void *run(void *context)
 {
 	struct marks *marks = context;
 	struct pollfd polls[] = {{.fd = marks->stop_fd, .events = POLLIN}, {.fd = marks->socket, .events = POLLIN}};
-	bool busy = false;
-	int r = 0;
+	int r = 0, wait_ms = VISIT_MS;
 	while (r == 0) {
-		poll(polls, 2, busy ? VISIT_SOON_MS : VISIT_MS);
+		poll(polls, 2, wait_ms);
 		if (polls[0].revents)
 			break;
 		pthread_mutex_lock(&marks->lock);
@@ -438,7 +472,7 @@ static void *run(void *context)
 		if (r == 0)
 			r = scan_processes(marks, &marks->problem);
 		if (r == 0)
-			r = visit_all(marks, &busy, &marks->problem);
+			r = visit_all(marks, &wait_ms, &marks->problem);
 		marks->result = r;
 		pthread_mutex_unlock(&marks->lock);
 	}
@@ -459,6 +493,8 @@ static int take(struct marks *marks, struct profile **ret, struct error *err)
 	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)
 		r = error_nomem(err);
 	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
+		if (!marks_file_lease(marks->files[i], marks->recorder, lease_until()))
+			continue;
 		r = marks_file_drain(marks->files[i], err);
 		if (r == 0)
 			r = marks_file_finish(marks->files[i], err);
@@ -497,6 +533,8 @@ static int take_rest(struct marks *marks, struct error *err)
 	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)
 		r = error_nomem(err);
 	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
+		if (!marks->files[i]->is_held)
+			continue;
 		r = marks_file_drain(marks->files[i], err);
 		if (r == 0)
 			r = marks_file_finish(marks->files[i], err);
@@ -536,6 +574,11 @@ int marks_stop(struct marks *marks, struct profile **profile, struct error *err)
 void marks_get_stats(struct marks *marks, struct marks_stats *ret)
 {
 	pthread_mutex_lock(&marks->lock);
-	*ret = marks->output.stats;
+	const struct marks_output *output = &marks->output;
+	const struct profile_markers *kept = output->profile ? output->profile->markers : NULL;
+	*ret = output->stats;
+	ret->waiting = kept ? kept->marker_count + kept->row_count : 0;
+	ret->is_full = marks->is_continuous && (ret->waiting > output->max / 2 || output->text_bytes > output->text_max / 2 ||
+						(kept && kept->value_count > output->values_max / 2));
 	pthread_mutex_unlock(&marks->lock);
 }

@@ -41,6 +41,9 @@ struct marks_stats {
 	uint64_t malformed; /* records that made no sense */
 	uint64_t refused;   /* files: of another version, damaged, or too many */
 	uint64_t busy;	    /* processes whose markers another recorder takes */
+	uint64_t waiting;   /* now: markers and rows that the next marks_take() gives */
+	uint64_t yielded;   /* now, of marks_continuous(): processes whose markers another recorder takes */
+	bool is_full;	    /* now, of marks_continuous(): it should be taken soon, or else some are left out */
 };
 
 struct marks;
@@ -52,6 +55,12 @@ int marks_new(bool all, struct marks **ret, struct error *err);
 const char *marks_recorder_name(const struct marks *marks);
 /* Before marks_start(). max: at least 1. A marker takes 64 B in memory and 16 for each value. */
 void marks_limit(struct marks *marks, size_t max);
+/* Before marks_start(): it goes on for as long as the machine runs. So it gives way to recorders that do not, and takes over
+ * again when they have ended; looks for processes, and at their rings, less often, for less CPU; keeps no more than
+ * MARKS_CONTINUOUS_MAX, some 30 MB, up to a marks_take(); and has spans of wickmark_long_begin() only when they end, so that
+ * each is there once. Where another recorder takes over, a few markers of that moment may be in both. */
+#define MARKS_CONTINUOUS_MAX 200000u
+void marks_continuous(struct marks *marks);
 /* Before marks_start(). -E2BIG beyond 1024. */
 int marks_follow(struct marks *marks, pid_t pid, struct error *err);
 int marks_start(struct marks *marks, struct error *err);

@@ -50,7 +50,7 @@ static struct wickmark_thread *threads_of(const struct marks_file *file)
 
 int marks_output_init(struct marks_output *output, struct marks_clock *clock, struct error *err)
 {
-	*output = (struct marks_output){.clock = clock, .max = MARKS_MAX, .values_max = MARKS_VALUES_MAX};
+	*output = (struct marks_output){.clock = clock, .max = MARKS_MAX, .values_max = MARKS_VALUES_MAX, .text_max = SIZE_MAX};
 	output->copy = mem_alloc_array(WICKMARK_RECORDS, sizeof(*output->copy));
 	if (!output->copy)
 		return error_nomem(err);
@@ -72,6 +72,7 @@ int marks_output_renew(struct marks_output *output, struct profile **ret, struct
 	*ret = output->profile;
 	output->profile = next;
 	output->lost_schema = output->lost_category = 0;
+	output->text_bytes = 0;
 	output->thin = (struct marks_thin){0};
 	return 0;
 }
@@ -204,12 +205,59 @@ bool marks_file_is_of(const struct marks_file *file, pid_t pid)
 	return LOAD(&file->header->pid) == marks_own_pid(pid);
 }
 
+static uint64_t lost_elsewhere(const struct marks_file *file)
+{
+	const struct wickmark_header *header = file->header;
+	uint64_t sum;
+	if (__builtin_add_overflow(LOAD(&header->lost_threads), LOAD(&header->lost_sites), &sum) ||
+	    __builtin_add_overflow(sum, LOAD(&header->lost_longs), &sum))
+		sum = UINT64_MAX;
+	return sum;
+}
+
+static int reserve_threads(struct marks_file *file)
+{
+	uint32_t count = ACQUIRE(&file->header->thread_count);
+	if (count > WICKMARK_THREADS)
+		count = WICKMARK_THREADS;
+	if (count <= file->thread_count)
+		return 0;
+	if (array_reserve(&file->threads, &file->thread_capacity, count, WICKMARK_THREADS) < 0)
+		return -ENOMEM;
+	memset(file->threads + file->thread_count, 0, (count - file->thread_count) * sizeof(*file->threads));
+	file->thread_count = count;
+	return 0;
+}
+
+/* The lease was another's, or nobody's: what was taken and lost until now is none of ours. */
+static void begin_here(struct marks_file *file)
+{
+	if (reserve_threads(file) < 0) /* the next drain says so */
+		return;
+	for (uint32_t i = 0; i < file->thread_count; i++) {
+		const struct wickmark_thread *shared = &threads_of(file)[i];
+		file->threads[i].known = false;
+		file->threads[i].skipped = LOAD(&shared->lost);
+		file->threads[i].skipped_generation = LOAD(&shared->generation);
+	}
+	file->lost_elsewhere = lost_elsewhere(file);
+}
+
 bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns)
 {
 	struct wickmark_header *header = file->header;
-	uint32_t holder = LOAD(&header->recorder);
-	if (holder != 0 && holder != recorder && LOAD(&header->lease_ns) > (uint64_t)time_monotonic_ns())
+	uint32_t holder = LOAD(&header->recorder), gives_way = recorder & WICKMARK_GIVES_WAY;
+	bool is_alive = LOAD(&header->lease_ns) > (uint64_t)time_monotonic_ns();
+	/* 0 with a lease is a process that has told the recorder which started it, and waits for that one. */
+	bool is_taken = holder == 0 ? gives_way : holder != recorder && (gives_way || !(holder & WICKMARK_GIVES_WAY));
+	if (is_alive && is_taken) {
+		file->is_held = false;
 		return false;
+	}
+	bool was_ours = holder == recorder || (holder == 0 && LOAD(&header->enabled));
+	if (!file->is_held && !was_ours)
+		begin_here(file);
+	file->is_held = true;
 	__atomic_store_n(&header->recorder, recorder, __ATOMIC_RELAXED);
 	__atomic_store_n(&header->lease_ns, until_ns, __ATOMIC_RELEASE);
 	__atomic_store_n(&header->enabled, 1, __ATOMIC_RELEASE);
@@ -247,7 +295,12 @@ static int find_string(struct marks_file *file, uint32_t offset, uint32_t *ret, 
 	/* Those of ours do not overlap, so that they are no more together than there is room. */
 	if (len > WICKMARK_STRING_MAX || len > bytes - 4 - offset || len > WICKMARK_STRING_BYTES - file->string_bytes)
 		return 0;
+	if (len > file->output->text_max - file->output->text_bytes) {
+		file->output->stats.malformed++;
+		return 0;
+	}
 	file->string_bytes += len;
+	file->output->text_bytes += len;
 	memcpy(text, strings + offset + 4, len);
 	int r = profile_add_string(file->output->profile, text, len, ret, err);
 	if (r == 0 && map64_put(&file->strings, offset, *ret) < 0)
@@ -693,7 +746,7 @@ static int drain_thread(struct marks_file *file, uint32_t slot, struct error *er
 			thread->tail = LOAD(&shared->tail);
 		thread->generation = generation;
 		thread->known = true;
-		thread->told = 0;
+		thread->told = thread->skipped_generation == generation && thread->skipped <= lost ? thread->skipped : 0;
 		thread->id = 0;
 		thread->tid = LOAD(&shared->tid);
 		thread->outer_tid = outer_tid(file, thread->tid);
@@ -720,12 +773,8 @@ static int drain_thread(struct marks_file *file, uint32_t slot, struct error *er
 
 static int drain_elsewhere(struct marks_file *file, struct error *err)
 {
-	const struct wickmark_header *header = file->header;
-	uint64_t lost = LOAD(&header->lost_threads), sum;
+	uint64_t sum = lost_elsewhere(file), lost;
 	uint32_t thread;
-	if (__builtin_add_overflow(lost, LOAD(&header->lost_sites), &sum) ||
-	    __builtin_add_overflow(sum, LOAD(&header->lost_longs), &sum))
-		sum = UINT64_MAX;
 	if (sum <= file->lost_elsewhere)
 		return 0;
 	lost = sum - file->lost_elsewhere;
@@ -736,15 +785,8 @@ static int drain_elsewhere(struct marks_file *file, struct error *err)
 
 int marks_file_drain(struct marks_file *file, struct error *err)
 {
-	uint32_t count = ACQUIRE(&file->header->thread_count);
-	if (count > WICKMARK_THREADS)
-		count = WICKMARK_THREADS;
-	if (count > file->thread_count) {
-		if (array_reserve(&file->threads, &file->thread_capacity, count, WICKMARK_THREADS) < 0)
-			return error_nomem(err);
-		memset(file->threads + file->thread_count, 0, (count - file->thread_count) * sizeof(*file->threads));
-		file->thread_count = count;
-	}
+	if (reserve_threads(file) < 0)
+		return error_nomem(err);
 	file->fill = 0;
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < file->thread_count; i++)
@@ -807,7 +849,8 @@ int marks_file_finish(struct marks_file *file, struct error *err)
 			file->sites[i].row_carry = 0;
 			file->output->stats.left_out--; /* they were counted */
 		}
-	for (uint32_t i = 0; r == 0 && i < count && i < WICKMARK_LONGS; i++) {
+	/* Who takes all the time gets each of them once, when it ends. */
+	for (uint32_t i = 0; r == 0 && !file->output->is_continuous && i < count && i < WICKMARK_LONGS; i++) {
 		struct wickmark_long span;
 		uint64_t start = ACQUIRE(&longs[i].start);
 		memcpy(&span, &longs[i], sizeof(span));

@@ -61,7 +61,9 @@ struct marks_output {
 	struct marks_stats stats;
 	size_t max, values_max; /* MARKS_MAX, MARKS_VALUES_MAX; tests lower them */
 	struct marks_thin thin;
-	struct marks_file *files; /* all that there are */
+	struct marks_file *files;    /* all that there are */
+	bool is_continuous;	     /* marks_continuous() */
+	size_t text_bytes, text_max; /* of texts of files in the profile; what does not fit is left away, and malformed */
 	uint32_t lost_schema, lost_category;
 	struct wickmark_record *copy; /* WICKMARK_RECORDS */
 };
@@ -82,6 +84,8 @@ struct marks_thread {
 	uint32_t generation, id; /* id: of the profile's threads; 0 = not yet */
 	int32_t tid, outer_tid;	 /* as the process sees it, and as we do */
 	uint64_t tail, told;
+	uint64_t skipped; /* of lost, when the lease became ours; of the thread of this generation */
+	uint32_t skipped_generation;
 	bool known;
 };
 struct marks_file {
@@ -92,6 +96,7 @@ struct marks_file {
 	dev_t device;
 	ino_t inode;
 	uint32_t clock;
+	bool is_held;			/* the lease is ours: only then anything is taken */
 	bool is_replaced;		/* the process runs another program now, which has a file of its own */
 	bool own_pids;			/* the process is in another pid namespace */
 	uint32_t process;		/* string: its name */
@@ -117,7 +122,8 @@ int marks_file_renew(struct marks_file *file, const struct profile *old, struct 
 int marks_file_drain(struct marks_file *file, struct error *err);
 /* Spans that are still under way, and events that are not yet in a row, from the last taking up to now. After a drain. */
 int marks_file_finish(struct marks_file *file, struct error *err);
-/* Prolongs the lease; false if another recorder has it. */
+/* Takes or prolongs the lease; false if another recorder has it, and does not give way. What was lost under another one is
+ * not counted again. */
 bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns);
 void marks_file_switch_off(struct marks_file *file, uint32_t recorder);
 

@@ -680,6 +680,66 @@ static void test_two(void **state)
 	waitpid(child, NULL, 0);
 }
 
+/* A collector that runs all the time gives way to a recorder, and takes over when that has ended; each has what was made in its
+ * time, and neither counts what the other lost. */
+static void test_gives_way(void **state)
+{
+	(void)state;
+	struct marks_clock clock;
+	struct marks_output collector, recorder;
+	struct marks_file *behind, *before;
+	struct wickmark_header *header;
+	uint64_t soon = (uint64_t)time_monotonic_ns() + 60 * (uint64_t)NS_PER_S;
+	uint32_t always = 4 | 1 | WICKMARK_GIVES_WAY, once = 8 | 1, other = 16 | 1;
+	int fd = new_file(WICKMARK_FILE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	put(fd, 0, &good, sizeof(good));
+	header = mmap(NULL, sizeof(*header), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(header != MAP_FAILED);
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&collector, &clock, NULL), 0);
+	assert_int_equal(marks_output_init(&recorder, &clock, NULL), 0);
+	assert_int_equal(marks_file_open(&collector, dup(fd), getpid(), &behind, NULL), 0);
+	assert_int_equal(marks_file_open(&recorder, dup(fd), getpid(), &before, NULL), 0);
+
+	/* One that was started by a recorder, and waits for it, is that one's. */
+	header->lease_ns = soon;
+	header->enabled = 1;
+	assert_false(marks_file_lease(behind, always, soon));
+	assert_true(marks_file_lease(before, once, soon));
+	marks_file_switch_off(before, once);
+	before->is_held = false;
+
+	assert_true(marks_file_lease(behind, always, soon));
+	assert_int_equal(header->recorder, always);
+	assert_true(marks_file_lease(before, once, soon));
+	assert_int_equal(header->recorder, once);
+	assert_false(marks_file_lease(behind, always, soon));
+	assert_false(behind->is_held);
+	assert_false(marks_file_lease(behind, other, soon)); /* recorders do not give way to each other */
+	marks_file_switch_off(behind, always);		     /* nor is it switched off by who does not have it */
+	assert_int_equal(header->enabled, 1);
+
+	header->lost_sites = 5;
+	assert_int_equal(marks_file_drain(before, NULL), 0);
+	assert_int_equal(recorder.stats.lost, 5);
+	marks_file_switch_off(before, once);
+	assert_true(marks_file_lease(behind, always, soon));
+	assert_true(behind->is_held);
+	assert_int_equal(marks_file_drain(behind, NULL), 0);
+	assert_int_equal(collector.stats.lost, 0);
+	header->lost_sites = 7;
+	assert_int_equal(marks_file_drain(behind, NULL), 0);
+	assert_int_equal(collector.stats.lost, 2);
+
+	marks_file_free(behind);
+	marks_file_free(before);
+	marks_output_release(&collector);
+	marks_output_release(&recorder);
+	marks_clock_release(&clock);
+	munmap(header, sizeof(*header));
+	close(fd);
+}
+
 /* The least of some looks, for the collector reads /proc meanwhile. */
 static size_t open_descriptors(void)
 {
@@ -768,7 +828,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
 		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
 		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),	  cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_take),	  cmocka_unit_test(test_thinned),
+		cmocka_unit_test(test_take),	  cmocka_unit_test(test_thinned), cmocka_unit_test(test_gives_way),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
