@@ -50,6 +50,7 @@
 #define ORDERS_DURATION_MAX_NS	(600ll * 1000000000)
 #define ORDERS_FREQUENCY_MAX_HZ 1000u
 #define ORDERS_HOSTS_MAX	1000u
+#define ORDERS_PROFILE_MAX	(64ull << 20) /* bytes of a host's file */
 
 /* Wall clocks: of the agent sent and returned, of the server received and answered. */
 struct orders_ping {

@@ -141,7 +141,8 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 /* Writes a profile in a format named (or by the path's extension when NULL): any of src/format's, or svg, html, top. "-" is
  * standard output. */
 struct output_options {
-	unsigned version; /* of formats that have several (firefox); 0 = the usual one */
+	unsigned version;   /* of formats that have several (firefox); 0 = the usual one */
+	uint64_t bytes_max; /* of the file, beyond which it is -EFBIG, and nothing is left; 0 = any */
 };
 int output_write(const struct profile *profile, const char *path, const char *format, const char *title,
 		 const struct output_options *options, struct error *err); /* options: NULL = none */

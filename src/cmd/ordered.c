@@ -22,8 +22,9 @@
 #include "base/text.h"
 #include "base/time.h"
 
-#define ARGUMENTS_MAX (24 + 2 * ORDERS_TARGETS_MAX)
+#define ARGUMENTS_MAX (26 + 2 * ORDERS_TARGETS_MAX)
 #define NUMBER_SIZE   32
+#define NUMBERS	      4
 #define PREFIX	      "wick-order-"
 
 /*
@@ -109,12 +110,12 @@ static int make_directory(struct ordered *ordered, const char *below, struct err
 	return 0;
 }
 
-static void list_arguments(const struct ordered *ordered, const struct orders_order *order, char numbers[3][NUMBER_SIZE],
+static void list_arguments(const struct ordered *ordered, const struct orders_order *order, char numbers[NUMBERS][NUMBER_SIZE],
 			   const char **list)
 {
 	static const char *const options[ORDERS_TARGET_KINDS] = {"--unit", "--container", "--cgroup"};
-	const char *const first[] = {"wick",	 "record", "-F",       numbers[0], "-d",
-				     numbers[1], "--at",   numbers[2], "-o",	   ordered->path};
+	const char *const first[] = {"wick", "record",	 "-F",	       numbers[0], "-d", numbers[1],
+				     "--at", numbers[2], "--max-size", numbers[3], "-o", ordered->path};
 	size_t count = sizeof(first) / sizeof(*first);
 	memcpy(list, first, sizeof(first));
 	if (order->no_markers)
@@ -131,7 +132,7 @@ static void list_arguments(const struct ordered *ordered, const struct orders_or
 int ordered_start(struct ordered *ordered, const struct orders_order *order, int64_t at_ns, int64_t duration_ns,
 		  const char *below, struct error *err)
 {
-	char numbers[3][NUMBER_SIZE];
+	char numbers[NUMBERS][NUMBER_SIZE];
 	const char *arguments[ARGUMENTS_MAX];
 	int fds[2];
 	*ordered = ORDERED_NONE;
@@ -141,6 +142,7 @@ int ordered_start(struct ordered *ordered, const struct orders_order *order, int
 	snprintf(numbers[0], NUMBER_SIZE, "%u", order->frequency_hz);
 	snprintf(numbers[1], NUMBER_SIZE, "%lldms", (long long)(duration_ns / NS_PER_MS));
 	snprintf(numbers[2], NUMBER_SIZE, "%lld", (long long)at_ns);
+	snprintf(numbers[3], NUMBER_SIZE, "%llu", ORDERS_PROFILE_MAX);
 	list_arguments(ordered, order, numbers, arguments);
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return error_set_errno(err, -errno, "cannot make a pipe");
@@ -185,6 +187,17 @@ static const char *reason(struct ordered *ordered)
 	return found;
 }
 
+/* What the recorder was told it may write. */
+static int check_file(const struct ordered *ordered, struct error *err)
+{
+	struct stat file;
+	if (lstat(ordered->path, &file) < 0 || !S_ISREG(file.st_mode))
+		return error_set(err, -EIO, "the recorder has left no profile");
+	if ((uint64_t)file.st_size > ORDERS_PROFILE_MAX)
+		return error_set(err, -EFBIG, "the profile is larger than %llu MiB", ORDERS_PROFILE_MAX >> 20);
+	return 0;
+}
+
 int ordered_check(struct ordered *ordered, struct error *err)
 {
 	int status;
@@ -194,7 +207,7 @@ int ordered_check(struct ordered *ordered, struct error *err)
 		return 1;
 	ordered->pid = 0;
 	if (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
+		return check_file(ordered, err);
 	const char *why = reason(ordered);
 	if (why)
 		return error_set(err, -EIO, "%s", why);

@@ -23,7 +23,7 @@ void ordered_sweep(const char *below);
 /* at_ns: wall clock of this host. below: where the directory is made. */
 int ordered_start(struct ordered *ordered, const struct orders_order *order, int64_t at_ns, int64_t duration_ns,
 		  const char *below, struct error *err);
-/* 1 it still runs, 0 its file is there, negative with what it said. */
+/* 1 it still runs, 0 its file is there, of ORDERS_PROFILE_MAX at most; negative with what it said. */
 int ordered_check(struct ordered *ordered, struct error *err);
 void ordered_release(struct ordered *ordered); /* ends it; removes its file */
 

@@ -200,15 +200,31 @@ struct destination {
 	struct io_output *file;
 	struct gzip_stream *gzip; /* NULL = not compressed */
 	struct buffer compressed;
+	uint64_t bytes, bytes_max; /* 0 = any */
 };
+
+static int check_size(uint64_t bytes, uint64_t bytes_max, struct error *err)
+{
+	if (!bytes_max || bytes <= bytes_max)
+		return 0;
+	return error_set(err, -EFBIG, "the profile is larger than %llu KiB, the limit that was given",
+			 (unsigned long long)(bytes_max / KIB));
+}
+
+static int write_bytes(struct destination *to, struct bytes bytes, struct error *err)
+{
+	to->bytes += bytes.len;
+	int r = check_size(to->bytes, to->bytes_max, err);
+	return r < 0 ? r : io_output_write(to->file, bytes.data, bytes.len, err);
+}
 
 static int put_bytes(struct destination *to, struct bytes bytes, bool last, struct error *err)
 {
 	if (!to->gzip)
-		return io_output_write(to->file, bytes.data, bytes.len, err);
+		return write_bytes(to, bytes, err);
 	buffer_clear(&to->compressed);
 	int r = gzip_stream_write(to->gzip, bytes, last, &to->compressed, err);
-	return r < 0 ? r : io_output_write(to->file, to->compressed.data, to->compressed.len, err);
+	return r < 0 ? r : write_bytes(to, buffer_bytes(&to->compressed), err);
 }
 
 static int flush_destination(void *context, struct bytes bytes, struct error *err)
@@ -216,7 +232,8 @@ static int flush_destination(void *context, struct bytes bytes, struct error *er
 	return put_bytes(context, bytes, false, err);
 }
 
-int output_write_parts(const char *path, bool compress, output_part_function write, void *context, struct error *err)
+static int write_parts(const char *path, bool compress, uint64_t bytes_max, output_part_function write, void *context,
+		       struct error *err)
 {
 	_cleanup_(io_output_freep) struct io_output *file = NULL;
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
@@ -227,7 +244,7 @@ int output_write_parts(const char *path, bool compress, output_part_function wri
 		r = io_output_open(path, 0644, &file, err);
 	if (r < 0)
 		return r;
-	struct destination to = {.file = file, .gzip = gzip};
+	struct destination to = {.file = file, .gzip = gzip, .bytes_max = bytes_max};
 	struct format_sink sink = {.out = &out, .flush = flush_destination, .context = &to};
 	buffer_init(&to.compressed, OUTPUT_BYTES_MAX);
 	r = write(context, &sink, err);
@@ -235,6 +252,11 @@ int output_write_parts(const char *path, bool compress, output_part_function wri
 		r = put_bytes(&to, (struct bytes){0}, true, err);
 	buffer_release(&to.compressed);
 	return r < 0 ? r : io_output_finish(file, err);
+}
+
+int output_write_parts(const char *path, bool compress, output_part_function write, void *context, struct error *err)
+{
+	return write_parts(path, compress, 0, write, context, err);
 }
 
 struct parts {
@@ -259,10 +281,11 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 		return r;
 	/* pprof on a pipe is compressed, as its own tools write it. */
 	bool compress = text_ends_with(path, ".gz") || (strcmp(path, "-") == 0 && wire && strcmp(wire->name, "pprof") == 0);
+	uint64_t bytes_max = options ? options->bytes_max : 0;
 	struct format_options wire_options = {.version = options ? options->version : 0};
 	if (wire && wire->write) {
 		struct parts parts = {wire, profile, &wire_options};
-		return output_write_parts(path, compress, write_format, &parts, err);
+		return write_parts(path, compress, bytes_max, write_format, &parts, err);
 	}
 	_cleanup_(buffer_release) struct buffer out, compressed;
 	buffer_init(&out, OUTPUT_BYTES_MAX);
@@ -271,5 +294,7 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 	if (r == 0 && compress)
 		r = gzip_compress(buffer_bytes(&out), GZIP_LEVEL, &compressed, err);
 	const struct buffer *written = compress ? &compressed : &out;
+	if (r == 0)
+		r = check_size(written->len, bytes_max, err);
 	return r ? r : io_write_file(path, written->data, written->len, 0644, err);
 }

@@ -57,6 +57,7 @@ struct pending_binary {
 struct record {
 	struct agent_options agent;
 	const char *output, *format;
+	struct output_options written;
 	int64_t duration_ns; /* 0 = until stopped */
 	int64_t at_ns;	     /* when to begin, wall clock; 0 = at once */
 	bool keeps_times;    /* samples keep theirs: the output has a place for them */
@@ -388,7 +389,7 @@ static int write_profile(struct record *record, struct error *err)
 	if (!r)
 		r = add_losses(record, err);
 	if (!r)
-		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
+		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
 	return r;
 }
 
@@ -482,7 +483,7 @@ static int run_markers(struct record *record, struct error *err)
 	tell_monotonic(record->profile);
 	r = record_host(record->profile, err);
 	if (r == 0)
-		r = output_write(record->profile, record->output, record->format, record_title(record), NULL, err);
+		r = output_write(record->profile, record->output, record->format, record_title(record), &record->written, err);
 	if (r < 0)
 		return r;
 	fprintf(stderr, "wick record: markers of %.1f s, written to %s\n",
@@ -704,7 +705,7 @@ static int run_remote(struct record *record, const struct option_list cgroups[TA
 		return usage_error(usage, "%s", err.message);
 	int r = record_remote_make(&record->remote, &order, &record->profile, &err);
 	if (r == 0)
-		r = output_write(record->profile, record->output, record->format, "wick record", NULL, &err);
+		r = output_write(record->profile, record->output, record->format, "wick record", &record->written, &err);
 	if (r == 0)
 		fprintf(stderr, "  written to %s\n", record->output);
 	if (r == 0 && record->opens)
@@ -755,6 +756,8 @@ int cmd_record(int argc, char **argv)
 		 .help = "where the time of each thread went, running or waiting,\nas one value"},
 		{'o', "output", "FILE", OPTION_TEXT, &record.output, .help = help[0]},
 		{0, "format", "FORMAT", OPTION_TEXT, &record.format, .help = help[1]},
+		{0, "max-size", "SIZE", OPTION_SIZE, &record.written.bytes_max,
+		 .help = "fail rather than write a larger file: 64M"},
 		{0, "open", NULL, OPTION_FLAG, &record.opens,
 		 .help = "then show the profile in a browser, as wick open does,\nuntil Ctrl-C"},
 		LISTEN_OPTION_ROW(&record.open.listen),

@@ -19,7 +19,7 @@
 #define RECORDINGS_MAX		  1000
 #define RECORDINGS_HOSTS_MAX	  20000
 #define RECORDINGS_REQUEST_MAX	  (512u << 10) /* who orders one may name all hosts */
-#define RECORDINGS_UPLOAD_MAX	  (64ull << 20)
+#define RECORDINGS_UPLOAD_MAX	  ORDERS_PROFILE_MAX
 #define RECORDINGS_PLAIN_MAX	  (512ull << 20)
 #define RECORDINGS_POLL_NS	  (5 * 1000000000ll)
 #define RECORDINGS_POLL_BUSY_NS	  (1000000000ll)	/* while there is something to do: pings around it bound the clock */

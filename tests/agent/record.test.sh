@@ -28,6 +28,12 @@ expect "--env without a command" 2 'are for a command' "$WICK" record --env A=B 
 check "a profile on standard output is by itself" sh -c "! grep -q noise '$work/out' && grep -q noise '$work/err'"
 "$WICK" record -o "$work/x.folded" -- sh -c "$burn; grep SigIgn /proc/self/status" >"$work/out" 2>"$work/err"
 check "signals that a command ignores are those it would ignore" test "$(cat "$work/out")" = "$(sh -c 'grep SigIgn /proc/self/status')"
+echo before >"$work/kept.svg"
+for file in x.firefox.json x.firefox.json.gz x.pb.gz kept.svg; do
+	expect "--max-size: no larger file is written: $file" 1 'wick record: the profile is larger than 1 KiB, the limit' "$WICK" record --no-markers --max-size 1K -o "$work/$file" -- sh -c "$burn"
+done
+check "nor a part of it" sh -c '! ls "$0"/x.firefox* "$0"/x.pb* "$0"/*.tmp && grep -qx before "$0/kept.svg"' "$work"
+check "a smaller one is" "$WICK" record --no-markers --max-size 1M -o "$work/x.pb.gz" -- sh -c "$burn"
 
 # Ends. SIGTERM to wick alone reaches the command; SIGINT, as of a terminal, comes to both.
 "$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 60 >/dev/null 2>"$work/err" &
