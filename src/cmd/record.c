@@ -647,8 +647,6 @@ static int check_usage(const struct record *record, const struct usage *usage, b
 		return usage_error(usage, "--env and --chdir are for a command that is started here");
 	if (record->agent.wall && (all || record->agent.off_cpu_chance))
 		return usage_error(usage, "--wall is of a command or of processes (-p), and without --off-cpu");
-	if (!record->opens && (record->open.listen || record->open.browser))
-		return usage_error(usage, "--listen and --browser are for --open");
 	if (record->markers.only &&
 	    (record->markers.off || record->agent.wall || record->agent.off_cpu_chance || record->thin.max))
 		return usage_error(
@@ -796,6 +794,8 @@ int cmd_record(int argc, char **argv)
 		return usage_error(&usage, "%s", err.message);
 	if (at && time_parse(at, time_now_ns(), &record.at_ns, &err))
 		return usage_error(&usage, "--at: %s", err.message);
+	if (!record.opens && (record.open.listen || record.open.browser))
+		return usage_error(&usage, "--listen and --browser are for --open");
 	int status = check_remote(&record, &usage, pids.count, event);
 	if (status >= 0)
 		return status;
