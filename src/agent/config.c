@@ -302,6 +302,7 @@ static int read_spool(struct reader *reader, const yaml_node_t *node)
 enum {
 	SETTING_SERVER,
 	SETTING_TOKEN_FILE,
+	SETTING_TENANT,
 	SETTING_EVENT,
 	SETTING_FREQUENCY,
 	SETTING_LABELS,
@@ -312,9 +313,9 @@ enum {
 	SETTING_EXPORT,
 	SETTING_RULES
 };
-static const char *const setting_names[] = {"server", "token_file",    "event",		  "frequency",
-					    "labels", "process_stats", "remote_record",	  "debuginfo",
-					    "spool",  "export",	       "relabel_configs", NULL};
+static const char *const setting_names[] = {
+	"server",	 "token_file", "tenant", "event",  "frequency",	      "labels", "process_stats",
+	"remote_record", "debuginfo",  "spool",	 "export", "relabel_configs", NULL};
 
 static int set_setting(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
 {
@@ -328,6 +329,7 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 	switch (which) {
 	case SETTING_SERVER: return get_text(reader, name, value, false, &config->server);
 	case SETTING_TOKEN_FILE: return get_text(reader, name, value, false, &config->token_file);
+	case SETTING_TENANT: return get_text(reader, name, value, false, &config->tenant);
 	case SETTING_EVENT:
 		r = get_text(reader, name, value, false, &config->event);
 		if (r == 0 && strcmp(config->event, "cpu-clock") != 0 && strcmp(config->event, "cycles") != 0)

@@ -26,7 +26,7 @@
 
 struct agent_config {
 	/* NULL, 0: not in the file */
-	const char *server, *token_file, *event;
+	const char *server, *token_file, *tenant, *event;
 	unsigned frequency_hz;
 	bool no_process_stats; /* process_stats: false */
 	bool no_remote_record; /* remote_record: false */

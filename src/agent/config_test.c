@@ -24,6 +24,7 @@ static int parse(const char *text, struct agent_config *ret, struct error *err)
 static const char all[] = "# all there is\n"
 			  "server: http://profiles.example:7070\n"
 			  "token_file: /etc/wick/token\n"
+			  "tenant: team-a\n"
 			  "frequency: 97\n"
 			  "remote_record: false\n"
 			  "event: cycles\n"
@@ -55,6 +56,7 @@ static void test_all_settings(void **state)
 	assert_int_equal(parse(all, &config, NULL), 0);
 	assert_string_equal(config.server, "http://profiles.example:7070");
 	assert_string_equal(config.token_file, "/etc/wick/token");
+	assert_string_equal(config.tenant, "team-a");
 	assert_string_equal(config.event, "cycles");
 	assert_int_equal(config.frequency_hz, 97);
 	assert_true(config.no_remote_record);

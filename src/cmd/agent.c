@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/collector.h"
 #include "export/export.h"
+#include "server/server.h"
 
 static int run_agent(struct collector_options *options, const char *token_file, const struct labels *labels, struct error *err)
 {
@@ -34,6 +35,16 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 	r = collector_run(collector, err);
 	collector_report(collector);
 	return r;
+}
+
+/* Which server, and as whose. */
+static int apply_server(const struct agent_config *config, struct collector_options *ret, struct error *err)
+{
+	if (!ret->url)
+		ret->url = config->server;
+	if (!ret->tenant)
+		ret->tenant = config->tenant;
+	return ret->tenant ? tenant_name_check(ret->tenant, err) : 0;
 }
 
 int cmd_agent(int argc, char **argv)
@@ -64,6 +75,7 @@ int cmd_agent(int argc, char **argv)
 		 .help = "make no recordings that wick record --remote orders"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
+		{0, "tenant", "NAME", OPTION_TEXT, &o.tenant, .help = "whose data it is, on a server with tenants"},
 		{0}};
 	const struct usage usage = {
 		.verb = "agent",
@@ -82,8 +94,8 @@ int cmd_agent(int argc, char **argv)
 	_cleanup_(agent_config_release) struct agent_config config = {0};
 	if (config_file && agent_config_load(config_file, &config, &err))
 		return cmd_fail("agent", &err);
-	if (!o.url)
-		o.url = config.server;
+	if (apply_server(&config, &o, &err))
+		return usage_error(&usage, "%s", err.message);
 	o.no_debuginfo_upload |= config.no_debuginfo_upload;
 	o.no_remote_record |= config.no_remote_record;
 	o.debuginfo_rate = config.debuginfo_rate;

@@ -242,6 +242,7 @@ static int start_uploader(struct collector *collector, const struct collector_op
 {
 	struct uploader_options uploader = {.url = options->url,
 					    .token = options->token,
+					    .tenant = options->tenant,
 					    .rate = options->debuginfo_rate,
 					    .file_bytes_max = options->debuginfo_file_bytes_max,
 					    .kernel_build_id = collector->symbols.kernel_build_id,
@@ -271,6 +272,7 @@ static int start_poller(struct collector *collector, const struct collector_opti
 	}
 	struct poller_options poller = {.url = options->url,
 					.token = options->token,
+					.tenant = options->tenant,
 					.host = host,
 					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
 									     : NULL,
@@ -302,6 +304,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
 	struct shipper_options shipper = {.url = options->url,
 					  .token = options->token,
+					  .tenant = options->tenant,
 					  .url_in_memory = options->link_fd >= 0,
 					  .spool_bytes = options->spool_bytes,
 					  .spool_age_ns = options->spool_age_ns,

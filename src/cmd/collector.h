@@ -23,7 +23,7 @@ struct collector;
 struct export_target;
 struct collector_options {
 	struct agent_options agent;
-	const char *url, *token;	     /* of the server; url NULL = none */
+	const char *url, *token, *tenant;    /* of the server; url NULL = none; tenant NULL = that without a name */
 	const struct export_target *targets; /* where profiles go besides */
 	size_t target_count;
 	const char *spool_directory; /* NULL = in memory only */

@@ -45,7 +45,7 @@
 #define PATH_BYTES_MAX	  (4 * 1024)
 
 struct poller {
-	char *url, *token, *directory;
+	char *url, *token, *tenant, *directory;
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t lock;
@@ -209,6 +209,7 @@ static int send_file(struct poller *poller, int *ret_status, char *ret_said, siz
 	_cleanup_(fd_closep) int fd = io_open(poller->child.path, O_RDONLY, 0, err);
 	struct net_client_options options = {.url = poller->url,
 					     .token = poller->token,
+					     .tenant = poller->tenant,
 					     .timeout_ns = SEND_TIMEOUT_NS,
 					     .response_max = ORDERS_BODY_BYTES_MAX,
 					     .cancel = &poller->stop};
@@ -432,8 +433,9 @@ static int fill(struct poller *poller, const struct poller_options *options, str
 	poller->child = ORDERED_NONE;
 	poller->url = mem_strdup(options->url);
 	poller->token = options->token ? mem_strdup(options->token) : NULL;
+	poller->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
 	poller->directory = mem_strdup(options->directory ? options->directory : temporary && *temporary ? temporary : "/tmp");
-	if (!poller->url || (options->token && !poller->token) || !poller->directory)
+	if (!poller->url || (options->token && !poller->token) || (options->tenant && !poller->tenant) || !poller->directory)
 		return error_nomem(err);
 	int r = orders_make_id(poller->question.agent, sizeof(poller->question.agent) / 2, err);
 	if (r < 0)
@@ -454,6 +456,7 @@ int poller_new(const struct poller_options *options, struct poller **ret, struct
 	int r = fill(poller, options, err);
 	struct net_client_options net = {.url = poller->url,
 					 .token = poller->token,
+					 .tenant = poller->tenant,
 					 .timeout_ns = CALL_TIMEOUT_NS,
 					 .response_max = ORDERS_BODY_BYTES_MAX,
 					 .cancel = &poller->stop};
@@ -486,6 +489,7 @@ struct poller *poller_free(struct poller *poller)
 	pthread_cond_destroy(&poller->wake);
 	mem_free(poller->url);
 	mem_free(poller->token);
+	mem_free(poller->tenant);
 	mem_free(poller->directory);
 	return mem_free(poller);
 }

@@ -12,7 +12,7 @@
 
 struct poller;
 struct poller_options {
-	const char *url, *token; /* token NULL = none */
+	const char *url, *token, *tenant; /* token, tenant NULL = none */
 	const char *host;
 	const char *refusal;   /* why it takes no orders; NULL = it does */
 	const char *directory; /* for a recording until it is sent; NULL = $TMPDIR or /tmp */

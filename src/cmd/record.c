@@ -34,6 +34,7 @@
 #include "profile/filter.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
+#include "server/server.h"
 #include "symbol/worker.h"
 
 #define FREQUENCY_DEFAULT_HZ 99
@@ -715,6 +716,7 @@ static int run_remote(struct record *record, const struct option_list cgroups[TA
 static int check_remote(const struct record *record, const struct usage *usage, bool processes, const char *event)
 {
 	const struct record_remote *remote = &record->remote;
+	struct error err = {0};
 	if (!remote->url && (remote->hosts.count || remote->token_file || remote->tenant))
 		return usage_error(usage, "--host, --token-file and --tenant are for --remote");
 	if (!remote->url)
@@ -722,6 +724,8 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
 					  "without -p, --at, a command, --event, --wall and --off-cpu");
+	if (remote->tenant && tenant_name_check(remote->tenant, &err))
+		return usage_error(usage, "%s", err.message);
 	if (record->markers.only || record->markers.max || record->thin.max || record->launch.environment_count ||
 	    record->launch.directory)
 		return usage_error(

@@ -120,6 +120,12 @@ static int order_it(struct waiting *waiting, const struct orders_order *order, s
 	int r = orders_write_request(order, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
 	if (r == 0)
 		r = ask(waiting->net, "POST", ORDERS_RECORDINGS_PATH, buffer_bytes(&body), 201, &json, err);
+	if (r == -EBADMSG && waiting->remote->tenant) {
+		char said[ERROR_MESSAGE_MAX];
+		snprintf(said, sizeof(said), "%s", err->message);
+		r = error_set(err, r, "%.300s (agents are of the tenant '%.150s' that were started with this --tenant)", said,
+			      waiting->remote->tenant);
+	}
 	const char *id = json_string_value(json_object_get(json, "id"));
 	if (r == 0 && (!id || !orders_id_is_valid(id)))
 		r = error_set(err, -EBADMSG, "the server's answer makes no sense");

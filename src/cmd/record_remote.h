@@ -26,7 +26,7 @@ struct record_remote {
 		 OPTION_TEXT, &(remote)->token_file, .help = "with --remote: file with the server's token"},                   \
 	{                                                                                                                      \
 		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant,                                                           \
-			.help = "with --remote: whose hosts, on a server with tenants"                                         \
+			.help = "with --remote: the hosts whose agents have this --tenant"                                     \
 	}
 /* Checks what the user wants; fills the order. lists: of targets by enum orders_target_kind. -EINVAL. */
 int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret,

@@ -62,6 +62,7 @@ static int collect_targets(struct shipper *shipper, const struct shipper_options
 									    .url = options->url,
 									    .name = options->url_in_memory ? "server" : NULL,
 									    .token = options->token,
+									    .tenant = options->tenant,
 									    .memory_only = options->url_in_memory,
 									    .spool_bytes = options->spool_bytes,
 									    .spool_age_ns = options->spool_age_ns};

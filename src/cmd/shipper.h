@@ -15,6 +15,7 @@
 struct shipper;
 struct shipper_options {
 	const char *url, *token; /* of the Wick server; url NULL = none, token NULL = none */
+	const char *tenant;	 /* there; NULL = that without a name */
 	bool url_in_memory;	 /* what waits for it is not worth a disk: it is on this machine, and ends with us */
 	uint64_t spool_bytes;	 /* for the server; 0 = the default */
 	int64_t spool_age_ns;

@@ -253,9 +253,12 @@ static int configure_agent(struct up *up, const char *file, const char *event, c
 			   struct error *err)
 {
 	int r = file ? agent_config_load(file, &up->config, err) : 0;
-	if (!r && (up->config.server || up->config.token_file))
+	if (!r && (up->config.server || up->config.token_file || up->config.tenant))
 		r = error_set(err, -EINVAL, "%s: '%s' means nothing to wick up, whose agent sends to its own server; remove it",
-			      file, up->config.server ? "server" : "token_file");
+			      file,
+			      up->config.server	      ? "server"
+			      : up->config.token_file ? "token_file"
+						      : "tenant");
 	if (!r)
 		r = read_targets(&up->config, file, &(struct option_list){0}, &up->targets, err);
 	up->collector.targets = up->targets.targets;

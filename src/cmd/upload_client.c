@@ -30,6 +30,7 @@ int upload_client_new(const struct upload_client_options *options, struct upload
 					 .timeout_ns = CALL_TIMEOUT_NS,
 					 .response_max = MIB,
 					 .token = options->token,
+					 .tenant = options->tenant,
 					 .cancel = options->cancel};
 	struct upload_client *client = mem_zalloc(sizeof(*client));
 	if (!client)

@@ -11,8 +11,8 @@
 
 struct upload_client;
 struct upload_client_options {
-	const char *url, *token; /* token NULL = none */
-	const bool *cancel;	 /* polled while a call waits */
+	const char *url, *token, *tenant; /* NULL = none */
+	const bool *cancel;		  /* polled while a call waits */
 };
 int upload_client_new(const struct upload_client_options *options, struct upload_client **ret, struct error *err);
 struct upload_client *upload_client_free(struct upload_client *client);

@@ -546,8 +546,10 @@ int uploader_new(const struct uploader_options *options, struct uploader **ret, 
 		return error_nomem(err);
 	init_lock(uploader);
 	int r = copy_options(uploader, options, err);
-	struct upload_client_options client = {
-		.url = uploader->options.url, .token = uploader->options.token, .cancel = &uploader->stop};
+	struct upload_client_options client = {.url = uploader->options.url,
+					       .token = uploader->options.token,
+					       .tenant = options->tenant,
+					       .cancel = &uploader->stop};
 	if (r == 0)
 		r = upload_client_new(&client, &uploader->client, err);
 	if (r == 0)

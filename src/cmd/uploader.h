@@ -26,6 +26,7 @@
 struct uploader;
 struct uploader_options {
 	const char *url, *token;     /* token NULL = none */
+	const char *tenant;	     /* NULL = none; stays the caller's */
 	uint64_t rate;		     /* bytes a second; 0 = 1 MiB */
 	uint64_t file_bytes_max;     /* larger files are not sent; 0 = 2 GiB */
 	const char *kernel_build_id; /* whose list of functions is offered as well; NULL, "" = none */

@@ -148,6 +148,9 @@ void server_reload(struct server *server);
 struct server *server_free(struct server *server);
 DEFINE_CLEANUP_POINTER(server_free, struct server);
 
+/* Whether it can be a tenant's: 1 to 150 letters, digits and !-_.*'(), but not "." or "..". -EBADMSG. */
+int tenant_name_check(const char *name, struct error *err);
+
 /* The page that goes into files: complete but for the first {{TITLE}}, a text, and the first {{PROFILE}}, what report_data.ts
  * of the page reads. */
 struct bytes assets_report(void);

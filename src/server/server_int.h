@@ -149,7 +149,6 @@ int tenant_path(const struct server *server, const struct tenant *tenant, const 
 		struct error *err);
 /* An array of those that there are now, to be freed; 0 and NULL without memory. */
 size_t tenants_snapshot(struct server *server, struct tenant ***ret);
-int tenant_name_check(const char *name, struct error *err);
 
 /* ---- limits.c ---- */
 /* Before decoding: -E2BIG, -EDQUOT. */

@@ -6,8 +6,8 @@ import { cli, withProfile } from "../profiler.mjs";
 
 const [, , what, ...rest] = process.argv;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-async function get(url, tokenFile, path) {
-	const answer = await fetch(url + path, { headers: { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}` } });
+async function get(url, tokenFile, path, headers = {}) {
+	const answer = await fetch(url + path, { headers: { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}`, ...headers } });
 	assert.equal(answer.status, 200, `${path}: ${await answer.clone().text()}`);
 	return answer.json();
 }
@@ -47,6 +47,9 @@ if (what === "asking") {
 	} else {
 		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === state)));
 	}
+} else if (what === "stored") {
+	const [url, token, tenant, host] = rest;
+	await eventually(async () => JSON.stringify(await get(url, token, `/api/v1/label-values?label=host_name&from=${Date.now() - 3600000}&to=${Date.now() + 60000}`, { "x-scope-orgid": tenant })).includes(`"${host}"`));
 } else if (what === "reason") {
 	const [url, token, host, reason] = rest;
 	await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === "failed" && h.why.includes(reason))));

@@ -18,7 +18,7 @@ remote() { "$WICK" record --remote "$url" --token-file "$work/token" "$@"; }
 
 # Sets url; on the port that it had before, if there was one.
 serve() { # PORT
-	"$WICK" server --data "$work/data" --listen "127.0.0.1:$1" --token-file "$work/token" 2>"$work/server.log" &
+	"$WICK" server --tenants --data "$work/data" --listen "127.0.0.1:$1" --token-file "$work/token" 2>"$work/server.log" &
 	server_pid=$!
 	pids="$pids $server_pid"
 	wait_url "$work/server.log" "$server_pid"
@@ -39,6 +39,7 @@ agent alpha $ours
 agent beta $ours
 agent delta $ours --no-remote-record
 capabilities=+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore
+agent gamma $ours --tenant team
 cp "$work/token" "$work/token.nobody"
 chown 65534 "$work/token.nobody"
 agent unit setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$capabilities" --ambient-caps "$capabilities" --no-new-privs \
@@ -62,6 +63,12 @@ check "and it is written" grep -q '<svg' "$work/alpha.svg"
 expect "what nobody makes is not written" 1 'no host made a recording' remote --host nobody -d 1 -o "$work/none.pb.gz"
 expect "a wrong token is told" 1 'a token is needed' "$WICK" record --remote "$url" -d 1 -o "$work/none.pb.gz"
 expect "--remote and a command are for different things" 2 'wick record' remote -- true
+
+# Its host is a tenant's, which is given nothing of the others', and they nothing of its.
+check "an agent of a tenant sends its profiles there" judge stored "$url" "$work/token" team gamma
+expect "it is recorded for that tenant" 0 'of 1 of 1 hosts' remote --tenant team -d 1 -o "$work/gamma.firefox.json"
+expect "for no other one" 1 "no tenant 'others'.*started with this --tenant" remote --tenant others -d 1 -o "$work/none.firefox.json"
+expect "nor for that without a name" 1 'host gamma: silent: no agent' remote --host gamma -d 1 -o "$work/none.firefox.json"
 
 # A signal while it waits, as Ctrl-C is one
 "$WICK" record --remote "$url" --token-file "$work/token" --host alpha -d 60 -o "$work/none.firefox.json" 2>"$work/cancel.log" &

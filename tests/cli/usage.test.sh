@@ -21,6 +21,8 @@ expect "record names a bad process id" 1 "not a process id" "$WICK" record -p ab
 expect "record names a missing process" 1 "no process 4194303|no process" "$WICK" record -p 4194303
 expect "record --remote refuses what agents are not told" 2 'agents are not told --markers-only' "$WICK" record --remote http://127.0.0.1:9 --markers-only -o x.firefox.json
 expect "record --remote shows only with --open, too" 2 'are for --open' "$WICK" record --remote http://127.0.0.1:9 --browser none -o x.firefox.json
+expect "record --remote names what is no tenant" 2 "a tenant's name is made of" "$WICK" record --remote http://127.0.0.1:9 --tenant a/b -o x.firefox.json
+expect "an agent does, too" 2 "a tenant's name is made of" "$WICK" agent --server http://127.0.0.1:9 --tenant a/b
 expect "query needs a selector" 2 'expected one query' "$WICK" query
 expect "query refuses an unknown format" 2 "none of top, folded" "$WICK" query x --format xml
 expect "query without a server says what to do" 1 "wick up" "$WICK" query process_cpu --url http://127.0.0.1:9
