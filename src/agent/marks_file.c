@@ -37,6 +37,8 @@
 #define USER_HZ_NS    (NS_PER_S / 100)
 #define VALUES_MAX    (WICKMARK_FIELD_COUNT + 2u)
 #define CATEGORY_LOST "Lost"
+/* Every ring has been read since, however slow it went. */
+#define ASYNC_STALE_NS (2 * NS_PER_S)
 
 #define LOAD(at)    __atomic_load_n((at), __ATOMIC_RELAXED)
 #define ACQUIRE(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
@@ -512,7 +514,7 @@ static int add_row(struct marks_file *file, struct marks_site *site, int64_t ns,
 		return 0;
 	}
 	if (site->what == WICKMARK_IS_EVENTS)
-		value += site->row_carry;
+		value = marks_add_events(value, site->row_carry);
 	if (++site->rows_seen & ((1ull << output->thin.shifts[MARKS_CLASS_ROWS]) - 1)) {
 		site->row_carry = value;
 		output->stats.left_out++;
@@ -522,9 +524,10 @@ static int add_row(struct marks_file *file, struct marks_site *site, int64_t ns,
 	return keep_row(file, site, ns, value, err);
 }
 
+/* Of all ends of one site and id. */
 static uint64_t key_of_async(const struct wickmark_record *record)
 {
-	return hash64_mix(record->number ^ hash64_mix(record->site));
+	return marks_async_key(hash64_mix(record->number ^ hash64_mix(record->site)));
 }
 
 /* Both ends of an asynchronous span as one marker, in the place of the one that came first. */
@@ -549,25 +552,89 @@ static void unite_ends(struct profile_markers *markers, struct profile_marker *h
 			markers->values[have->value_first + i] = values[i];
 }
 
+/* How far apart two ends are that can be one span's; negative: they cannot. */
+static int64_t distance_of_ends(const struct profile_marker *a, const struct profile_marker *b)
+{
+	const struct profile_marker *begin = a->phase == PROFILE_MARKER_START ? a : b, *end = begin == a ? b : a;
+	if (begin->phase != PROFILE_MARKER_START || end->phase != PROFILE_MARKER_END || begin->schema != end->schema)
+		return -1;
+	return end->end_ns - begin->start_ns;
+}
+
+/* Ends of one site and id that wait for their others. They are numbered without gaps, and in file->asyncs. */
+struct ends {
+	uint64_t key, places[MARKS_ASYNCS_OF_ID];
+	uint32_t count;
+};
+
+static struct ends find_ends(const struct marks_file *file, uint64_t key)
+{
+	struct ends ends = {.key = key};
+	while (ends.count < MARKS_ASYNCS_OF_ID && map64_get(&file->asyncs, key + ends.count, &ends.places[ends.count]))
+		ends.count++;
+	return ends;
+}
+
+/* The number of the one that belongs to the marker; count = none. Rings are read one after the other, so that several may wait
+ * whose id was used again: the nearest are one span's. */
+static uint32_t find_other_end(const struct profile_markers *markers, const struct ends *ends,
+			       const struct profile_marker *marker)
+{
+	int64_t nearest = INT64_MAX;
+	uint32_t best = ends->count;
+	for (uint32_t i = 0; i < ends->count; i++) {
+		if (ends->places[i] >= markers->marker_count)
+			continue;
+		int64_t distance = distance_of_ends(&markers->markers[ends->places[i]], marker);
+		if (distance >= 0 && distance < nearest) {
+			nearest = distance;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* The number under which the marker waits; MARKS_ASYNCS_OF_ID = it does not. If there is no place any more, beginnings take
+ * that of the first one, which may never end, and ends that of one whose beginning must have been read since. A later end must
+ * not take that of an earlier one: a beginning would find the wrong one. */
+static uint32_t choose_number(const struct profile_markers *markers, const struct ends *ends,
+			      const struct profile_marker *marker)
+{
+	bool is_begin = marker->phase == PROFILE_MARKER_START;
+	int64_t now_ns = is_begin ? marker->start_ns : marker->end_ns;
+	uint32_t oldest = MARKS_ASYNCS_OF_ID;
+	if (ends->count < MARKS_ASYNCS_OF_ID)
+		return ends->count;
+	for (uint32_t i = 0; i < ends->count; i++) {
+		if (ends->places[i] >= markers->marker_count)
+			return i;
+		const struct profile_marker *have = &markers->markers[ends->places[i]];
+		if (have->phase == PROFILE_MARKER_END && now_ns - have->end_ns > ASYNC_STALE_NS)
+			return i;
+		bool is_older = oldest == MARKS_ASYNCS_OF_ID || ends->places[i] < ends->places[oldest];
+		if (is_begin && have->phase == PROFILE_MARKER_START && is_older)
+			oldest = i;
+	}
+	return oldest;
+}
+
 /* Takes one end of an asynchronous span: the marker of the other becomes the whole, which takes no room; or it becomes a marker
  * that is remembered. */
 static int take_end(struct marks_file *file, const struct wickmark_record *record, const struct profile_marker *marker,
 		    const struct profile_marker_value *values, struct error *err)
 {
 	struct profile_markers *markers = file->output->profile->markers;
-	uint64_t key = key_of_async(record), other;
-	bool is_begin = marker->phase == PROFILE_MARKER_START;
-	if (map64_get(&file->asyncs, key, &other) && other < markers->marker_count) {
-		struct profile_marker *have = &markers->markers[other];
-		if (have->schema == marker->schema && have->phase == (is_begin ? PROFILE_MARKER_END : PROFILE_MARKER_START) &&
-		    (is_begin ? marker->start_ns <= have->end_ns : have->start_ns <= marker->end_ns)) {
-			unite_ends(markers, have, marker, values);
-			map64_remove(&file->asyncs, key);
-			return 0;
-		}
+	struct ends ends = find_ends(file, key_of_async(record));
+	uint32_t other = find_other_end(markers, &ends, marker), last = ends.count - 1;
+	if (other < ends.count) {
+		unite_ends(markers, &markers->markers[ends.places[other]], marker, values);
+		map64_remove(&file->asyncs, ends.key + last);
+		int r = other < last ? map64_put(&file->asyncs, ends.key + other, ends.places[last]) : 0;
+		return r < 0 ? error_nomem(err) : 0;
 	}
-	size_t next = profile_marker_count(file->output->profile);
-	if (!is_full(file->output) && map64_put(&file->asyncs, key, next) < 0)
+	uint32_t number = choose_number(markers, &ends, marker);
+	if (number < MARKS_ASYNCS_OF_ID && !is_full(file->output) &&
+	    map64_put(&file->asyncs, ends.key + number, profile_marker_count(file->output->profile)) < 0)
 		return error_nomem(err);
 	return add_marker(file->output, marker, values, err);
 }

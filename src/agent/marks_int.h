@@ -51,6 +51,8 @@ unsigned marks_class(const struct profile_marker *marker);
 bool marks_thin_keeps(struct marks_thin *thin, unsigned class, uint64_t key);
 /* Makes room for a quarter of the markers and rows, and counts what goes. -ENOMEM. */
 int marks_thin(struct marks_output *output, struct error *err);
+/* Events of two rows in one. Programs say any number; a sum without end is none, and no format has a place for it. */
+double marks_add_events(double a, double b);
 
 /* ---- marks_file.c ---- */
 
@@ -107,10 +109,16 @@ struct marks_file {
 	size_t thread_count, thread_capacity;
 	struct map64 strings;  /* offset -> string of the profile */
 	uint32_t string_bytes; /* of those */
-	struct map64 asyncs;   /* site and id -> marker */
+	struct map64 asyncs;   /* marks_async_key() of site and id, + which of them -> marker */
 	uint64_t lost_elsewhere;
 	uint32_t fill; /* the most records that a ring had at the last look */
 };
+/* Ends of spans of one site and id that wait for their other ends; others stay what they are. */
+#define MARKS_ASYNCS_OF_ID 16u
+static inline uint64_t marks_async_key(uint64_t key)
+{
+	return key & ~(uint64_t)(MARKS_ASYNCS_OF_ID - 1);
+}
 /* Takes the descriptor, also on failure. 0; -EBADMSG: it is no such file, or one of another version. */
 int marks_file_open(struct marks_output *output, int fd, pid_t pid, struct marks_file **ret, struct error *err);
 struct marks_file *marks_file_free(struct marks_file *file);

@@ -415,6 +415,78 @@ static void test_full(void **state)
 	marks_clock_release(&clock);
 }
 
+/* An id that is used again before the ring of who ends is read, or that of who begins; and more often than ends are kept. */
+static void test_ids_again(void **state)
+{
+	enum { SPANS = 2 * MARKS_ASYNCS_OF_ID };
+	(void)state;
+	for (int turn = 0; turn < 4; turn++) {
+		struct wickmark_record records[2 * SPANS];
+		struct marks_clock clock;
+		struct marks_output output;
+		uint64_t spans = turn < 2 ? MARKS_ASYNCS_OF_ID : SPANS;
+		assert_int_equal(marks_clock_init(&clock), 0);
+		assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+		const uint64_t now_ns = (uint64_t)time_monotonic_ns();
+		clock.end_ns = INT64_MAX;
+		for (uint64_t i = 0; i < 2 * spans; i++) {
+			bool is_end = (i >= spans) == (turn % 2 == 0);
+			records[i] =
+				(struct wickmark_record){.time = now_ns + 100 * (i % spans) + (is_end ? 60 : 0),
+							 .number = 7,
+							 .site = 1,
+							 .kind = is_end ? WICKMARK_KIND_ASYNC_END : WICKMARK_KIND_ASYNC_BEGIN};
+		}
+		struct marks_file *file = open_ring(&output, records, 2 * spans);
+		assert_int_equal(marks_file_drain(file, NULL), 0);
+		size_t whole = 0;
+		for (size_t i = 0; i < profile_marker_count(output.profile); i++) {
+			const struct profile_marker *marker = &output.profile->markers->markers[i];
+			whole += marker->phase == PROFILE_MARKER_INTERVAL;
+			if (marker->phase == PROFILE_MARKER_INTERVAL)
+				assert_int_equal(marker->end_ns - marker->start_ns, 60);
+		}
+		assert_int_equal(whole, MARKS_ASYNCS_OF_ID);
+		assert_int_equal(profile_marker_count(output.profile), 2 * spans - whole);
+		assert_int_equal(file->asyncs.count, turn < 3 ? 0 : MARKS_ASYNCS_OF_ID);
+		marks_file_free(file);
+		marks_output_release(&output);
+		marks_clock_release(&clock);
+	}
+}
+
+/* Events that are too many for a number, when rows are thinned and when they come. */
+static void test_events_without_end(void **state)
+{
+	enum { ROWS = 64 };
+	struct wickmark_record records[ROWS];
+	const struct wickmark_site_entry site = {.what = WICKMARK_IS_EVENTS};
+	struct marks_clock clock;
+	struct marks_output output;
+	(void)state;
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+	const uint64_t now_ns = (uint64_t)time_monotonic_ns();
+	clock.end_ns = INT64_MAX;
+	for (uint64_t i = 0; i < ROWS; i++) {
+		double many = 1.7e308;
+		records[i] = (struct wickmark_record){
+			.time = now_ns + i, .site = 1, .kind = WICKMARK_KIND_COUNTER, .value_count = 1};
+		memcpy(&records[i].value, &many, sizeof(many));
+	}
+	output.max = 8;
+	struct marks_file *file = open_ring(&output, records, ROWS);
+	put(file->fd, WICKMARK_AT_SITES, &site, sizeof(site));
+	assert_int_equal(marks_file_drain(file, NULL), 0);
+	assert_int_equal(marks_file_finish(file, NULL), 0);
+	assert_true(output.stats.left_out > 0 && output.profile->markers->row_count > 0);
+	for (size_t i = 0; i < output.profile->markers->row_count; i++)
+		assert_true(isfinite(output.profile->markers->rows[i].value));
+	marks_file_free(file);
+	marks_output_release(&output);
+	marks_clock_release(&clock);
+}
+
 /* Strings that overlap: each claims to be as long as can be, of the bytes that those behind it are made of. */
 static void test_strings(void **state)
 {
@@ -824,11 +896,12 @@ static void test_nobody(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	  cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused), cmocka_unit_test(test_claims),
-		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),  cmocka_unit_test(test_handed_over),
-		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),	  cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_take),	  cmocka_unit_test(test_thinned), cmocka_unit_test(test_gives_way),
+		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	    cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused),   cmocka_unit_test(test_claims),
+		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),    cmocka_unit_test(test_handed_over),
+		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),	    cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_take),	  cmocka_unit_test(test_ids_again), cmocka_unit_test(test_events_without_end),
+		cmocka_unit_test(test_thinned),	  cmocka_unit_test(test_gives_way),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];

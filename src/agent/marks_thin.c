@@ -23,6 +23,7 @@
  * fill, which have room for 8,192 markers of each thread.
  */
 #include <errno.h>
+#include <float.h>
 
 #include "agent/marks_int.h"
 #include "base/alloc.h"
@@ -77,6 +78,12 @@ static void choose(struct marks_thin *thin, const struct profile_markers *marker
 	}
 }
 
+double marks_add_events(double a, double b)
+{
+	double sum = a + b;
+	return sum > DBL_MAX ? DBL_MAX : sum < -DBL_MAX ? -DBL_MAX : sum;
+}
+
 /* Rows in their order, of each counter by itself. */
 static int thin_rows(struct marks_output *output, unsigned more, struct error *err)
 {
@@ -92,7 +99,7 @@ static int thin_rows(struct marks_output *output, unsigned more, struct error *e
 		keep[i] = (seen[row->counter]++ & last) == last;
 		if (markers->counters[row->counter].kind != PROFILE_COUNTER_EVENTS)
 			continue;
-		row->value += carry[row->counter];
+		row->value = marks_add_events(row->value, carry[row->counter]);
 		carry[row->counter] = keep[i] ? 0 : row->value;
 	}
 	if (r == 0) {
@@ -124,7 +131,9 @@ static size_t choose_markers(struct marks_output *output, const unsigned more[MA
 	for (const struct marks_file *file = output->files; file; file = file->next)
 		for (size_t cursor = 0; map64_next(&file->asyncs, &cursor, &key, &place);)
 			if (place < markers->marker_count && marks_class(&markers->markers[place]) == MARKS_CLASS_ASYNC)
-				places[place] = is_of_class(key, shifts[MARKS_CLASS_ASYNC]) ? STAYS : PROFILE_THIN_GONE;
+				places[place] = is_of_class(marks_async_key(key), shifts[MARKS_CLASS_ASYNC])
+							? STAYS
+							: PROFILE_THIN_GONE;
 	for (size_t i = 0; i < markers->marker_count; i++) {
 		const struct profile_marker *marker = &markers->markers[i];
 		unsigned class = marks_class(marker);
