@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deep SECONDS [THREADS [DEPTH [SORT]]]: keeps THREADS (1) busy below DEPTH (40) nested calls and prints how many units of work
- * got done. One unit in SORT (16; 0 = none) has libc's qsort between its frames, which has no frame pointers however this
- * program is built. Built twice: `deep` as distributions build, with optimization and without frame pointers, and `deep_fp`
- * from the same source with them, so that two ways of unwinding can be compared on the same stacks. The main thread works too:
- * its stacks end in _start, those of other threads in clone.
+ * deep SECONDS[cpu] [THREADS [DEPTH [SORT]]]: keeps THREADS (1) busy below DEPTH (40) nested calls and prints how many units of
+ * work got done. SECONDS are of the clock on the wall; with "cpu" after them, of each thread's own CPU time, so that a machine
+ * which others use too makes it last longer, and not do less. One unit in SORT (16; 0 = none) has libc's qsort between its
+ * frames, which has no frame pointers however this program is built. Built twice: `deep` as distributions build, with
+ * optimization and without frame pointers, and `deep_fp` from the same source with them, so that two ways of unwinding can be
+ * compared on the same stacks. The main thread works too: its stacks end in _start, those of other threads in clone.
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 64
 
 static int depth_max = 40, sort_every = 16;
-static uint64_t end_ns, units[THREADS_MAX][8]; /* a cache line each */
+static clockid_t clock_id = CLOCK_MONOTONIC;
+static uint64_t duration_ns, units[THREADS_MAX][8]; /* a cache line each */
 
 uint64_t stepSmall(uint64_t x, int depth);
 uint64_t stepLarge(uint64_t x, int depth);
@@ -25,7 +28,7 @@ uint64_t stepSaving(uint64_t x, int depth);
 static uint64_t now_ns(void)
 {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock_id, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -85,7 +88,7 @@ __attribute__((noinline)) uint64_t stepSaving(uint64_t x, int depth)
 
 __attribute__((noinline)) void *work(void *context)
 {
-	uint64_t *count = context, x = 88172645463325252ull + (uint64_t)(count - units[0]);
+	uint64_t *count = context, x = 88172645463325252ull + (uint64_t)(count - units[0]), end_ns = now_ns() + duration_ns;
 	while (now_ns() < end_ns) {
 		x ^= x << 13;
 		x ^= x >> 7;
@@ -101,7 +104,8 @@ __attribute__((noinline)) void *work(void *context)
 
 int main(int argc, char **argv)
 {
-	double seconds = argc > 1 ? strtod(argv[1], NULL) : 10;
+	char *unit = "";
+	double seconds = argc > 1 ? strtod(argv[1], &unit) : 10;
 	long threads = argc > 2 ? strtol(argv[2], NULL, 10) : 1;
 	pthread_t ids[THREADS_MAX];
 	if (argc > 3)
@@ -109,10 +113,12 @@ int main(int argc, char **argv)
 	if (argc > 4)
 		sort_every = (int)strtol(argv[4], NULL, 10);
 	if (seconds <= 0 || threads <= 0 || threads > THREADS_MAX || depth_max < 1 || depth_max > 10000 || sort_every < 0) {
-		fprintf(stderr, "usage: deep SECONDS [THREADS [DEPTH [SORT]]]\n");
+		fprintf(stderr, "usage: deep SECONDS[cpu] [THREADS [DEPTH [SORT]]]\n");
 		return 2;
 	}
-	end_ns = now_ns() + (uint64_t)(seconds * 1e9);
+	if (strcmp(unit, "cpu") == 0)
+		clock_id = CLOCK_THREAD_CPUTIME_ID;
+	duration_ns = (uint64_t)(seconds * 1e9);
 	for (long i = 1; i < threads; i++)
 		if (pthread_create(&ids[i], NULL, work, units[i]))
 			return 1;
