@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A program that spends its time 90:10 in two functions, beside another busy process: what agent, server and store say, and what record says.
+# 30 s of CPU time at 199 Hz: 2 % are five standard errors, whatever else the machine does.
 . tests/lib.inc
 can_sample || { skip "accuracy" "$no_sampling"; finish; }
 seconds=${WICK_TEST_SECONDS:-30}
@@ -13,42 +14,50 @@ shares() { # NAME JSON: total of longTask and shortTask within main's
 	if within "$l" 90 2 && within "$s" 10 2; then pass "$1: longTask $l %, shortTask $s % (90 and 10, within 2)"; else fail "$1: longTask $l %, shortTask $s % (90 and 10, within 2)" "$(head -c 1500 "$2")"; fi
 }
 
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 2>"$work/up.log" &
+"$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 199 --budget 0 2>"$work/up.log" &
 up_pid=$!
 pids="$pids $up_pid"
 wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
 pass "wick up starts and prints its address"
-"$O/programs/load" $((seconds + 8)) 1 >/dev/null &
+"$O/programs/load" 3600 1 >/dev/null &
 busy=$!
+pids="$pids $busy"
 started=$(date +%s)
-"$workload" "$seconds" &
+"$workload" "${seconds}cpu" >"$work/said" &
 target=$!
-# Something to see within 15 seconds of the start, by function name.
+pids="$pids $target"
+# There is something to see, by function name, while it still runs.
 seen=
-for _ in $(seq 30); do
-	"$WICK" query "process_cpu{process_pid=\"$target\"}" --url "$url" --from now-5m --format json -n 0 -o "$work/early.json" 2>"$work/err" || cat "$work/err"
+while kill -0 "$target" 2>/dev/null; do
+	"$WICK" query "process_cpu{process_pid=\"$target\"}" --url "$url" --from now-30m --format json -n 0 -o "$work/early.json" 2>"$work/err" || cat "$work/err"
 	if [ "$(total_of "$work/early.json" longTask)" -gt 0 ]; then seen=$(($(date +%s) - started)); break; fi
 	sleep 0.5
 done
-if [ -n "$seen" ]; then pass "functions are shown by name after $seen s"; else fail "functions are shown by name within 15 s" "$(head -c 1000 "$work/early.json")"; fi
+if [ -n "$seen" ]; then pass "functions are shown by name after $seen s"; else fail "functions are shown by name while the program runs" "$(head -c 1000 "$work/early.json")"; fi
 wait "$target"
-sleep 11
-"$WICK" query "process_cpu{process_pid=\"$target\"}" --url "$url" --from now-5m --format json -n 0 -o "$work/up.json" || fail "the query answers"
+# Until all of it has come, or nearly: a virtual machine loses time that no clock shows.
+has_come() {
+	"$WICK" query "process_cpu{process_pid=\"$target\"}" --url "$url" --from now-30m --format json -n 0 -o "$work/up.json" &&
+		awk -v got="$(total_of "$work/up.json" main)" '{ exit !(got > 0.9e9 * $1) }' "$work/said"
+}
+check "the samples come" wait_for has_come
 shares "through agent, server and store" "$work/up.json"
-wait "$busy"
-check "kernel functions are named" sh -c "'$WICK' query process_cpu --url '$url' --from now-5m --format folded | grep -qE '[a-z_]+_\[k\]'"
+kill "$busy"
+wait "$busy" 2>/dev/null
+check "kernel functions are named" sh -c "'$WICK' query process_cpu --url '$url' --from now-30m --format folded | grep -qE '[a-z_]+_\[k\]'"
 curl -s "$url/metrics" >"$work/metrics"
 check "/metrics counts samples" awk '/^wick_agent_samples_total/ { found = $2 > 1000 } END { exit !found }' "$work/metrics"
 check "/metrics shows what became of perf maps and jitdumps" grep -q '^wick_agent_jit_problems_total{reason="owner"} ' "$work/metrics"
 check "no samples were lost" awk '/reason="counts_full"/ { lost = $2 } END { exit lost > 0 }' "$work/metrics"
-check "wick profiles itself" sh -c "'$WICK' query 'process_cpu{process_executable_name=\"wick\"}' --url '$url' --from now-5m | grep -qE '% of [0-9.]+m?s total'"
+check "wick profiles itself" sh -c "'$WICK' query 'process_cpu{process_executable_name=\"wick\"}' --url '$url' --from now-30m | grep -qE '% of [0-9.]+m?s total'"
 check "/healthz answers" curl -sf "$url/healthz"
 kill -INT "$up_pid"
 if wait "$up_pid"; then pass "Ctrl-C ends wick up with status 0"; else fail "Ctrl-C ends wick up with status 0" "$(cat "$work/up.log")"; fi
 check "no process of it is left" sh -c "! pgrep -f '[w]ick up --data $work'"
 
-"$O/programs/load" $((seconds + 2)) 1 >/dev/null &
-"$WICK" record -F 99 -o "$work/rec.pb.gz" -- "$workload" "$seconds" 2>"$work/err" || fail "record works" "$(cat "$work/err")"
+"$O/programs/load" 3600 1 >/dev/null &
+pids="$pids $!"
+"$WICK" record -F 199 -o "$work/rec.pb.gz" -- "$workload" "${seconds}cpu" >/dev/null 2>"$work/err" || fail "record works" "$(cat "$work/err")"
 "$WICK" convert "$work/rec.pb.gz" -o - --to top >"$work/rec.top"
 l=$(awk '$NF == "longTask" { sub(/%/, "", $5); print $5 }' "$work/rec.top") s=$(awk '$NF == "shortTask" { sub(/%/, "", $5); print $5 }' "$work/rec.top")
 if within "${l:-0}" 90 2.5 && within "${s:-0}" 10 2; then pass "through record: longTask $l %, shortTask $s %"; else fail "through record: longTask ${l:-none} %, shortTask ${s:-none} %" "$(head -n 20 "$work/rec.top")"; fi

@@ -33,7 +33,7 @@ await test("markers alone, with the start by CLOCK_MONOTONIC", () => {
 });
 
 await test("--at: they begin at the time asked for", () => {
-	const file = join(work, "at.firefox.json"), at = Date.now() + 500;
+	const file = join(work, "at.firefox.json"), at = Date.now() + 3000;
 	const { run } = record(file, {}, "--at", new Date(at).toISOString());
 	assert.equal(run.status, 0, run.stderr);
 	const { meta, threads } = JSON.parse(readFileSync(file, "utf8"));

@@ -34,7 +34,7 @@ start_container() {
 	containers="$containers $1"
 	runc --root "$work/runc" run --bundle "$work/bundle" "$1" </dev/null >"$work/log" 2>&1 &
 	runc=$!
-	for _ in $(seq 200); do
+	for _ in $(seq 2400); do
 		pid=$(runc --root "$work/runc" state "$1" 2>/dev/null | sed -n 's/^ *"pid": \([0-9]*\).*/\1/p')
 		[ -n "$pid" ] && [ "$pid" -gt 0 ] && [ "$(cat "/proc/$pid/comm")" = marks ] && [ "$(threads_of "$pid")" -eq "$workers" ] && return
 		kill -0 "$runc" 2>/dev/null || break
@@ -54,14 +54,14 @@ fi
 number_threads
 # shellcheck disable=SC2016 # of the inner shell
 check "the container has numbers of its own" sh -c 'while read -r host inner; do [ "$host" != "$inner" ] || exit 1; done <"$1"' sh "$work/threads"
-expect "a container is recorded by its name" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 2 --container "$name" -o "$work/c.firefox.json"
+expect "a container is recorded by its name" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 --container "$name" -o "$work/c.firefox.json"
 check "with its names, markers, samples and the host's numbers" node tests/agent/container.mjs "$work/c.firefox.json" "$pid" "$work/threads"
-expect "so is its process" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 2 -p "$pid" -o "$work/p.firefox.json"
+expect "so is its process" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 -p "$pid" -o "$work/p.firefox.json"
 check "with the same" node tests/agent/container.mjs "$work/p.firefox.json" "$pid" "$work/threads"
 # As Docker and containerd start theirs: the group has a parent, and its name is the id.
 start_container "$id" "/$name-groups/$id" || fail "another container" "$(tail -n 1 "$work/log")"
 number_threads
-expect "another one is recorded by the beginning of its id" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 2 --container "$(echo "$id" | cut -c 1-12)" -o "$work/d.firefox.json"
+expect "another one is recorded by the beginning of its id" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 --container "$(echo "$id" | cut -c 1-12)" -o "$work/d.firefox.json"
 check "with the same as well" node tests/agent/container.mjs "$work/d.firefox.json" "$pid" "$work/threads"
 expect "a container that is not there is refused" 1 "is of a container 'none$name'" "$WICK" record -d 1 --container "none$name" -o "$work/n.firefox.json"
 finish

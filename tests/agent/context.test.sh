@@ -23,16 +23,19 @@ run_in() {
 	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$1" "$load" "$2" 1 >/dev/null 2>"$work/err" &
 	busy=$!
 	pids="$pids $busy"
-	for _ in $(seq 20); do
-		grep -q "^$busy\$" "$1/cgroup.procs" && return 0
-		sleep 0.05
-	done
-	return 1
+	wait_for grep -q "^$busy\$" "$1/cgroup.procs"
 }
 # SELECTOR: how many nanoseconds the server has of it; -1 if the query fails.
 total() {
-	"$WICK" query "process_cpu{$1}" --url "$url" --from now-5m --format json -n 0 -o "$work/q.json" 2>"$work/err" || { echo -1; return; }
+	"$WICK" query "process_cpu{$1}" --url "$url" --from now-30m --format json -n 0 -o "$work/q.json" 2>"$work/err" || { echo -1; return; }
 	node -e 'console.log(JSON.parse(require("fs").readFileSync(process.argv[1])).total)' "$work/q.json"
+}
+# NAME: the agent that was just started samples all three programs, sends that and ends; sets agent_pid.
+sample_all() {
+	agent_pid=$!
+	pids="$pids $agent_pid"
+	wait_sampling "$work/agent.log" "$agent_pid" && wait_cpu 500 "$docker_pid" "$pod_pid" "$plain_pid" || fail "$1 samples" "$(cat "$work/agent.log")"
+	kill -INT "$agent_pid"
 }
 has() { # NAME SELECTOR
 	n=$(total "$2")
@@ -43,14 +46,14 @@ has_not() {
 	if [ "${n:--1}" -eq 0 ]; then pass "$1"; else fail "$1" "$n ns of {$2} $(cat "$work/err")"; fi
 }
 
-if ! run_in "$root/docker/$id" 60; then
+if ! run_in "$root/docker/$id" 3600; then
 	skip "containers" "cannot make a cgroup below $root: $(cat "$work/err")"
 	finish
 fi
 docker_pid=$busy
-run_in "$root/kubepods/burstable/pod$uid/$id" 60 && pod_pid=$busy
+run_in "$root/kubepods/burstable/pod$uid/$id" 3600 && pod_pid=$busy
 [ -n "${pod_pid:-}" ] || fail "a second cgroup can be made" "$(cat "$work/err")"
-"$load" 60 1 >/dev/null &
+"$load" 3600 1 >/dev/null &
 plain_pid=$!
 pids="$pids $plain_pid"
 
@@ -68,7 +71,7 @@ fi
 unified=/sys/fs/cgroup/unified
 if [ "$root" = "$unified" ] || [ "$root" = /sys/fs/cgroup ]; then
 	skip "version 2 beside version 1" "$root is all there is, and was tested above"
-elif ! unshare -m true 2>/dev/null || ! run_in "$unified/machine.slice/libpod-$id.scope" 20; then
+elif ! unshare -m true 2>/dev/null || ! run_in "$unified/machine.slice/libpod-$id.scope" 3600; then
 	skip "version 2 beside version 1" "no mount namespace, or no cgroup below $unified"
 else
 	unshare -m sh -c 'umount /sys/fs/cgroup/memory && exec "$@"' sh "$WICK" record -F 99 -d 2 -o "$work/v2.pb.gz" -p "$busy" 2>"$work/err" || fail "record works without the memory hierarchy" "$(cat "$work/err")"
@@ -86,10 +89,7 @@ frequency: 99
 labels: {env: prod}
 YAML
 "$WICK" agent --config "$work/agent.yaml" --label team=a 2>"$work/agent.log" &
-agent_pid=$!
-pids="$pids $agent_pid"
-sleep 5
-kill -INT "$agent_pid"
+sample_all "the agent"
 wait "$agent_pid" || fail "the agent ends with status 0" "$(cat "$work/agent.log")"
 check "the file's frequency counts" grep -q 'at 99 Hz' "$work/agent.log"
 has "a container's id is a label" "process_pid=\"$docker_pid\",container_id=\"$id\",container_runtime_name=\"docker\""
@@ -126,10 +126,7 @@ relabel_configs:
     action: labeldrop
 YAML
 "$WICK" agent --config "$work/agent.yaml" 2>"$work/agent.log" &
-agent_pid=$!
-pids="$pids $agent_pid"
-sleep 5
-kill -INT "$agent_pid"
+sample_all "the agent with rules"
 wait "$agent_pid" || fail "the agent with rules ends with status 0" "$(cat "$work/agent.log")"
 has "keep keeps, replace sets" "container_id=\"$id\",service_name=\"prod/load\",container_runtime_name=\"docker\""
 has_not "keep drops the rest" "container_id=\"\""
@@ -145,9 +142,10 @@ grep -v '^server:' "$work/agent.yaml" >"$work/up.yaml"
 up_pid=$!
 pids="$pids $up_pid"
 if wait_url "$work/up.log" "$up_pid"; then
-	sleep 5
-	curl -s "$url/metrics" >"$work/metrics"
-	check "/metrics counts dropped samples" awk '/^wick_agent_relabel_dropped_total/ { n = $2 } END { exit !(n > 50) }' "$work/metrics"
+	dropped() { curl -s "$url/metrics" | awk '/^wick_agent_relabel_dropped_total/ { n = $2 } END { exit !(n > 50) }'; }
+	check "/metrics counts dropped samples" wait_for dropped
+	stored() { [ "$(total "service_name=\"prod/load\"")" -gt 0 ]; }
+	wait_for stored >/dev/null
 	has "wick up takes the agent's file" "service_name=\"prod/load\""
 	kill -INT "$up_pid"
 	wait "$up_pid" || fail "wick up ends with status 0" "$(cat "$work/up.log")"

@@ -5,7 +5,7 @@
  * gives the monotonic clock another origin, which the kernel's times of samples do not have.
  *
  * Compiled with -DCHECK it is a program that prints by how much the clocks are off, as the kernel tells by system calls:
- * "AHEAD_NS WALL_PPB MONOTONIC_NS MONOTONIC_PPB", over a second.
+ * "AHEAD_NS WALL_PPB MONOTONIC_NS MONOTONIC_PPB", over four seconds.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ int main(void)
 	int64_t wall = off_by(CLOCK_REALTIME), steady = off_by(CLOCK_MONOTONIC);
 	struct timespec begun, ended;
 	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &begun);
-	sleep(1);
+	sleep(4);
 	int64_t wall_later = off_by(CLOCK_REALTIME), steady_later = off_by(CLOCK_MONOTONIC);
 	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ended);
 	double seconds = (double)(ns_of(ended) - ns_of(begun)) * 1e-9;

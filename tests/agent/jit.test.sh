@@ -25,6 +25,15 @@ shares() {
 		fail "$line" "$(head -n 12 "$2"; cat "$work/err")"
 	fi
 }
+# PID FILE: records the process for $seconds of its CPU time, however long those take.
+record_running() {
+	"$WICK" record -F 199 -p "$1" -o "$2" 2>"$work/err" &
+	recorder=$!
+	pids="$pids $recorder"
+	wait_recording "$recorder" && wait_cpu $((seconds * 1000)) "$1"
+	kill -INT "$recorder"
+	wait "$recorder"
+}
 start() { # COMMAND...: runs it in the background; its output is in $work/said
 	(cd "$work" && exec "$@") >"$work/said" 2>"$work/said.err" &
 	started=$!
@@ -36,8 +45,8 @@ start() { # COMMAND...: runs it in the background; its output is in $work/said
 if command -v node >/dev/null 2>&1; then
 	# It ends before the last samples are looked at.
 	start "$WICK" record -F 199 -o "$work/basic.pb.gz" -- node --perf-basic-prof "$programs/jit.js" "$seconds"
-	sleep 1
-	maps="$maps $(pgrep -P "$started")"
+	wait_for pgrep -P "$started" -x node >/dev/null
+	maps="$maps $(pgrep -P "$started" -x node)"
 	wait "$started" || fail "record node --perf-basic-prof" "$(cat "$work/said.err")"
 	cp "$work/said.err" "$work/err"
 	top "$work/basic.pb.gz" >"$work/basic.top"
@@ -68,10 +77,12 @@ if command -v node >/dev/null 2>&1; then
 	# perf beside us, on one run.
 	if command -v perf >/dev/null 2>&1; then
 		start node --perf-prof --always-sparkplug "$programs/jit.js" $((seconds + 3))
-		sleep 1
-		perf record -q -k mono -e cpu-clock -F 199 -p "$started" -o "$work/perf.data" sleep "$seconds" >/dev/null 2>&1 &
+		wait_cpu 500 "$started"
+		perf record -q -k mono -e cpu-clock -F 199 -p "$started" -o "$work/perf.data" >/dev/null 2>&1 &
 		perf_pid=$!
-		"$WICK" record -F 199 -d "$seconds" -p "$started" -o "$work/beside.pb.gz" 2>"$work/err" || fail "record -p" "$(cat "$work/err")"
+		pids="$pids $perf_pid"
+		record_running "$started" "$work/beside.pb.gz" || fail "record -p" "$(cat "$work/err")"
+		kill -INT "$perf_pid" 2>/dev/null
 		wait "$perf_pid"
 		wait "$started"
 		(cd "$work" && perf inject --jit -i perf.data -o perf.jit) >/dev/null 2>>"$work/err"
@@ -87,10 +98,10 @@ if command -v node >/dev/null 2>&1; then
 	contained() { # NAME OPTION...
 		contained_name=$1
 		shift
-		start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - $((seconds + 2)) <&3"
-		sleep 1
-		inner=$(pgrep -P "$started" | head -n 1)
-		"$WICK" record -F 199 -d "$seconds" -p "$inner" -o "$work/inner.pb.gz" 2>"$work/err" || fail "record a container" "$(cat "$work/err")"
+		start unshare --pid --mount --fork --kill-child sh -c "exec 3<'$programs/jit.js' && mount -t tmpfs none /tmp && cd /tmp && exec node $* - $((seconds + 3)) <&3"
+		wait_for pgrep -P "$started" -x node >/dev/null
+		inner=$(pgrep -P "$started" -x node)
+		record_running "$inner" "$work/inner.pb.gz" || fail "record a container" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/inner.pb.gz" >"$work/inner.top"
 		shares "$contained_name" "$work/inner.top" ":*hotScript" ":*coldScript" "$(cat "$work/said")"
@@ -103,15 +114,15 @@ if command -v node >/dev/null 2>&1; then
 	fi
 
 	# What is put in the file's place. The recording must end in time, say so, and believe none of it.
-	start node "$programs/jit.js" 20
+	start node "$programs/jit.js" 3600
 	planted="/tmp/perf-$started.map"
-	sleep 1
+	wait_cpu 1500 "$started"
 	# Every address that may hold code of its own making.
 	while read -r range permissions _ _ _ path; do
 		case $permissions in *x*) [ -n "$path" ] || printf '%s %x planted\n' "${range%-*}" $((0x${range#*-} - 0x${range%-*})) ;; esac
 	done <"/proc/$started/maps" >"$work/planted"
 	refused() { # NAME REASON
-		if timeout 20 "$WICK" record -F 199 -d 1 -p "$started" -o "$work/planted.pb.gz" 2>"$work/err" && grep -q "jit $2: " "$work/err" && ! "$WICK" convert "$work/planted.pb.gz" -o - --to folded | grep -q planted; then
+		if timeout 120 "$WICK" record -F 199 -d 2 -p "$started" -o "$work/planted.pb.gz" 2>"$work/err" && grep -q "jit $2: " "$work/err" && ! "$WICK" convert "$work/planted.pb.gz" -o - --to folded | grep -q planted; then
 			pass "$1 is refused, and counted as $2"
 		else
 			fail "$1 is refused, and counted as $2" "$(cat "$work/err")"
@@ -127,7 +138,7 @@ if command -v node >/dev/null 2>&1; then
 	cp "$work/planted" "$planted" && chown 12345 "$planted"
 	refused "another user's file" owner
 	cp "$work/planted" "$planted"
-	timeout 20 "$WICK" record -F 199 -d 1 -p "$started" -o "$work/believed.pb.gz" 2>"$work/err"
+	timeout 120 "$WICK" record -F 199 -d 2 -p "$started" -o "$work/believed.pb.gz" 2>"$work/err"
 	"$WICK" convert "$work/believed.pb.gz" -o - --to folded >"$work/believed.folded"
 	check "while the same file of the process's user is believed" grep -q planted "$work/believed.folded"
 	kill "$started"
@@ -138,11 +149,11 @@ fi
 # ---- Java ----
 if command -v java >/dev/null 2>&1 && command -v javac >/dev/null 2>&1 && command -v jcmd >/dev/null 2>&1; then
 	javac -d "$work" "$programs/JitLoad.java" || fail "javac"
-	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 5))
-	sleep 3
+	start java -XX:+PreserveFramePointer -cp "$work" JitLoad $((seconds + 10))
+	wait_cpu 4000 "$started"
 	jcmd "$started" Compiler.perfmap >"$work/jcmd" 2>&1
 	if [ -s "/tmp/perf-$started.map" ]; then
-		"$WICK" record -F 199 -d "$seconds" -p "$started" -o "$work/java.pb.gz" 2>"$work/err" || fail "record java" "$(cat "$work/err")"
+		record_running "$started" "$work/java.pb.gz" || fail "record java" "$(cat "$work/err")"
 		wait "$started"
 		top "$work/java.pb.gz" >"$work/java.top"
 		shares "Java's perf map" "$work/java.top" "JitLoad.hotJava(int)" "JitLoad.coldJava(int)" "$(cat "$work/said")"

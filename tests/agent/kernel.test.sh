@@ -33,27 +33,25 @@ send_list() {
 	id=$(curl -sf "$url/api/v1/debuginfo/uploads" -H 'Content-Type: application/json' -d "{\"build_id\":\"$build_id\",\"kind\":\"kallsyms\",\"size\":$(wc -c <"$work/list")}" | sed -n 's/.*"id":"\([^"]*\)".*/\1/p')
 	[ -n "$id" ] && curl -sf -X PUT --data-binary "@$work/list" -H 'Content-Type: application/octet-stream' "$url/api/v1/debuginfo/uploads/$id?offset=0" && curl -sf -X POST "$url/api/v1/debuginfo/uploads/$id/finish"
 }
-work_in_kernel() { # NAME SECONDS
+work_in_kernel() { # NAME SECONDS: of CPU time
 	cp "$(command -v dd)" "$work/$1"
-	timeout "$2" "$work/$1" if=/dev/zero of=/dev/null bs=64k count=100000000 2>/dev/null
+	# shellcheck disable=SC2016 # of the inner shell
+	sh -c 'ulimit -t "$2" && "$1" if=/dev/zero of=/dev/null bs=64k count=100000000; true' sh "$work/$1" "$2" 2>/dev/null
 }
 # Where the agent says so in its log, kernel code is sent as addresses from then on.
 "$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log" &
 agent_pid=$!
 pids="$pids $agent_pid"
-sleep 1
+wait_sampling "$work/agent.log" "$agent_pid" || fail "the agent samples"
 work_in_kernel dd_before 2
-sleep 3
 stop_agent() { kill "$agent_pid"; wait "$agent_pid"; }
 stop_agent
 check "the server takes a list of the kernel's functions" send_list
 "$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log" &
 agent_pid=$!
 pids="$pids $agent_pid"
-for _ in $(seq 100); do grep -q "has the names of this kernel" "$work/agent.log" && break; sleep 0.2; done
-check "the agent learns that the server has it" grep -q "has the names of this kernel" "$work/agent.log"
+check "the agent learns that the server has it" wait_for grep -q "has the names of this kernel" "$work/agent.log"
 work_in_kernel dd_after 2
-sleep 4
 stop_agent
 raw() { # PROGRAM
 	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-10m --format pprof -o "$work/$1.pb.gz" 2>/dev/null && go tool pprof -symbolize=none -raw "$work/$1.pb.gz" >"$work/$1.raw" 2>/dev/null

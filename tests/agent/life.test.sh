@@ -6,15 +6,15 @@ expect "doctor --pid wants a number" 2 "pid" "$WICK" doctor --pid x
 can_sample || { skip "doctor --pid" "$no_sampling"; finish; }
 expect "there is no such process" 1 "no process 4194303" "$WICK" doctor --pid 4194303 -d 1
 cp "$O/programs/load" "$work/program"
-"$work/program" 60 >/dev/null &
+"$work/program" 3600 >/dev/null &
 busy=$!
-sleep 60 &
+sleep 3600 &
 idle=$!
 pids="$pids $busy $idle"
-sleep 0.5
+wait_cpu 50 "$busy" # it is what was copied, and not yet what replaces it
 build_id=$(readelf -n "$work/program" | sed -n 's/.*Build ID: //p')
 cp /bin/true "$work/true" && mv "$work/true" "$work/program"
-"$WICK" doctor --pid "$busy" -d 2 >"$work/busy" 2>&1
+"$WICK" doctor --pid "$busy" -d 4 >"$work/busy" 2>&1
 expect "the program is named" 0 "^ok +executable +$work/program" cat "$work/busy"
 expect "its build-id is that of the replaced file" 0 "^ok +build-id +$build_id" cat "$work/busy"
 expect "its unwind information is counted" 0 "^ok +program +[0-9]+ rows" cat "$work/busy"

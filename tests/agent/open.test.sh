@@ -32,7 +32,7 @@ record() { # LOG OPTION...: in the background
 	pids="$pids $pid"
 }
 
-record "$work/log" -o "$work/app.pb.gz" -- "$O/programs/workload" 2
+record "$work/log" -o "$work/app.pb.gz" -- "$O/programs/workload" 1cpu
 wait_page "the links are printed" "$work/log"
 check "the profile is shown" shows longTask
 check "its page is" sh -c 'curl -sf "$1" | grep -q "<title>workload"' - "$page"
@@ -51,7 +51,7 @@ wait
 APP
 chmod 755 "$work/app"
 export APP_PID="$work/app.pid" APP_PROGRAM="$O/programs/workload"
-record "$work/long.log" -d 1 -o "$work/long.firefox.json" -- "$work/app"
+record "$work/long.log" -d 4 -o "$work/long.firefox.json" -- "$work/app"
 wait_page "the links are printed while the command goes on" "$work/long.log"
 check "it does go on" kill -0 "$(cat "$work/app.pid")"
 check "it is shown" shows longTask
@@ -64,13 +64,8 @@ ends "both end" "$work/long.log"
 target=$!
 pids="$pids $target"
 record "$work/two.log" -o "$work/two.pb.gz" -p "$target"
-# It samples from when it catches Ctrl-C on; then some time for samples.
-for _ in $(seq 600); do
-	caught=$(sed -n 's/^SigCgt:.*\(.\)$/\1/p' "/proc/$pid/status")
-	case $caught in 2 | 3 | 6 | 7 | a | b | e | f) break ;; esac
-	sleep 0.1
-done
-sleep 2
+wait_recording "$pid"
+wait_cpu 500 "$target"
 kill -INT "$pid"
 wait_page "a recording that Ctrl-C ended is shown" "$work/two.log"
 check "with its samples" shows longTask

@@ -11,20 +11,15 @@ run() {
 	shift 2
 	"$usage" "$@" >"$work/$run_name.out" &
 	pids="$pids $!"
-	for _ in $(seq 300); do
-		[ -s "$work/$run_name.out" ] && break
-		sleep 0.1
-	done
+	wait_for test -s "$work/$run_name.out"
 	sed "s/}/, \"stays\": $run_stays}/" "$work/$run_name.out" >"$work/$run_name.json"
 }
 start_agent() { # [CONFIG]
 	"$WICK" agent --server "$url" ${1:+--config "$1"} 2>"$work/agent.log" &
 	agent=$!
 	pids="$pids $agent"
-	for _ in $(seq 400); do # a flush takes 10 s, and a retry as long
-		curl -s "$url/api/v1/labels" | grep -q process_pid && return 0
-		sleep 0.1
-	done
+	sends() { curl -s "$url/api/v1/labels" | grep -q process_pid; }
+	wait_for sends && return
 	fail "the agent sends" "$(cat "$work/agent.log")"
 }
 stop_agent() {
@@ -36,7 +31,7 @@ start_server || { fail "the server starts"; finish; }
 start_agent
 run stays true 0.4 24 3 "$work/file1" stay
 run ends false 0.2 8 2 "$work/file2"
-sleep 4
+wait "${pids##* }" # what it used is known when it has ended
 stop_agent
 stop_server # writes the block
 node tests/agent/process_stats.mjs "$work/data" "$work/stays.json" "$work/ends.json" >"$work/verdict" 2>&1 || echo "FAILED $(cat "$work/verdict")" >>"$work/verdict"

@@ -5,7 +5,7 @@
 can_sample || { skip "record" "$no_sampling"; finish; }
 # FILE: the names of the processes in a Firefox profile, each between spaces.
 tracks() { node -e 'const d = JSON.parse(require("fs").readFileSync(process.argv[1])); console.log(" " + [...new Set(d.threads.filter(t => t.isMainThread).map(t => t.processName))].join(" ") + " ")' "$1"; }
-burn='i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done'
+burn='i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done' # most of a second of CPU time: no recording of it is without a sample
 
 # A command is what it would be without wick.
 "$WICK" record -o "$work/env.folded" --env GREETING='hello = there' --env PATH="$PATH" --chdir / -- sh -c "$burn; echo \"\$GREETING \$(pwd)\"; echo complaint >&2; exit 7" >"$work/out" 2>"$work/err"
@@ -36,21 +36,22 @@ check "nor a part of it" sh -c '! ls "$0"/x.firefox* "$0"/x.pb* "$0"/*.tmp && gr
 check "a smaller one is" "$WICK" record --no-markers --max-size 1M -o "$work/x.pb.gz" -- sh -c "$burn"
 
 # Ends. SIGTERM to wick alone reaches the command; SIGINT, as of a terminal, comes to both.
-"$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 60 >/dev/null 2>"$work/err" &
+"$WICK" record -o "$work/term.firefox.json" -- "$O/programs/deep" 3600 >/dev/null 2>"$work/err" &
 recorder=$!
 pids="$pids $recorder"
-for _ in $(seq 100); do pgrep -P $recorder -x deep >/dev/null && break; sleep 0.1; done
-sleep 1
+wait_for pgrep -P $recorder -x deep >/dev/null
+wait_cpu 500 "$(pgrep -P $recorder -x deep)"
 kill -TERM $recorder
 wait $recorder
 check "SIGTERM ends the command, which ends wick" test $? -eq 143
 check "... after what was recorded is written" test "$(tracks "$work/term.firefox.json")" = " deep "
-"$O/programs/deep" 60 >/dev/null &
+"$O/programs/deep" 3600 >/dev/null &
 target=$!
 pids="$pids $target"
 "$WICK" record -o "$work/int.folded" -p $target 2>"$work/err" &
 recorder=$!
-sleep 2
+wait_recording $recorder
+wait_cpu 500 $target
 kill -INT $recorder
 wait $recorder
 check "SIGINT stops a recording and writes it" test $? -eq 0 -a -s "$work/int.folded"
@@ -58,11 +59,20 @@ check "what is recorded is left alone" grep -q 'State:.[RS]' /proc/$target/statu
 kill $target
 
 # Trees: a child that was there before is followed, as is what it forks later; all of them gone is the end.
-sh -c "'$O/programs/deep' 4 >/dev/null & $burn; $burn; $burn; wait; exec '$O/programs/deep' 1" >/dev/null &
+mkfifo "$work/hold"
+sh -c "'$O/programs/deep' 3600 >/dev/null & read -r line; $burn; kill \$!; exec '$O/programs/deep' 1cpu" <"$work/hold" >/dev/null &
 tree=$!
-sleep 0.5
-"$WICK" record -p $tree -o "$work/tree.firefox.json" 2>"$work/err" || fail "record -p of a tree" "$(cat "$work/err")"
+pids="$pids $tree"
+exec 9>"$work/hold"
+wait_for pgrep -P $tree -x deep >/dev/null
+"$WICK" record -p $tree -o "$work/tree.firefox.json" 2>"$work/err" &
+recorder=$!
+wait_recording $recorder
+wait_cpu 500 "$(pgrep -P $tree -x deep)"
+echo go >&9
+exec 9>&-
 wait $tree
+wait $recorder || fail "record -p of a tree" "$(cat "$work/err")"
 check "a child that was there is recorded beside its parent" node -e "const p = new Set(JSON.parse(require('fs').readFileSync('$work/tree.firefox.json')).threads.filter(t => t.samples.length).map(t => t.pid)); process.exit(p.has('$tree') && p.size >= 2 ? 0 : 1)"
 
 # Control groups, and what is one: the hierarchy that the agent knows.
@@ -71,33 +81,38 @@ hierarchy=/sys/fs/cgroup
 group="wick-test-$$.slice"
 id=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
 if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/docker-$id.scope" 2>/dev/null; then
-	# CGROUP SECONDS COPY: a copy of deep by that name in there.
+	# CGROUP COPY: a copy of deep by that name in there, which runs until it is killed; sets started.
 	start_in() {
-		cp "$O/programs/deep" "$work/$3"
-		sh -c "echo \$\$ >'$hierarchy/$1/cgroup.procs' && exec '$work/$3' $2" >/dev/null &
-		pids="$pids $!"
+		[ -e "$work/$2" ] || cp "$O/programs/deep" "$work/$2"
+		sh -c "echo \$\$ >'$hierarchy/$1/cgroup.procs' && exec '$work/$2' 3600" >/dev/null &
+		started=$!
+		pids="$pids $started"
+		wait_for grep -qx "$2" "/proc/$started/comm"
 	}
-	"$O/programs/deep" 20 >/dev/null &
+	"$O/programs/deep" 3600 >/dev/null &
 	outsider=$!
 	pids="$pids $outsider"
-	start_in "$group/wick-test-$$.service" 4 in_unit
-	start_in "$group/docker-$id.scope" 4 in_container
-	sleep 0.3
+	start_in "$group/wick-test-$$.service" in_unit
+	in_unit=$started
+	start_in "$group/docker-$id.scope" in_container
+	in_container=$started
 	"$WICK" record --unit "wick-test-$$" -o "$work/unit.firefox.json" 2>"$work/err" &
 	recorder=$!
-	sleep 1.5
-	start_in "$group/wick-test-$$.service/below" 2 came_later
+	wait_recording $recorder
+	wait_cpu 500 $in_unit $in_container $outsider
+	start_in "$group/wick-test-$$.service/below" came_later
+	wait_cpu 500 $started
+	kill $in_unit $started
 	wait $recorder
 	check "a unit is recorded until all in it have ended" test $? -eq 0
 	names=$(tracks "$work/unit.firefox.json")
 	case $names in *" in_unit "*) pass "... with what was in it" ;; *) fail "... with what was in it" "$names" ;; esac
 	case $names in *" came_later "*) pass "... and what came into a group below it later" ;; *) fail "... and what came into a group below it later" "$names" ;; esac
 	case $names in *" deep "* | *" in_container "*) fail "... and nothing else" "$names" ;; *) pass "... and nothing else" ;; esac
-	start_in "$group/docker-$id.scope" 20 in_container
-	check "a container by the beginning of its id" "$WICK" record -d 1 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
+	check "a container by the beginning of its id" "$WICK" record -d 2 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
 	check "... and nothing else" test "$(tracks "$work/container.firefox.json")" = " in_container "
 	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
-	check "a control group by its directory" "$WICK" record -d 1 --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
+	check "a control group by its directory" "$WICK" record -d 2 --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
 	expect "a container that there is not" 1 "no control group below .* is of a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
 	expect "a unit that there is not" 1 "of a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
 	expect "a control group that there is not" 1 "no control group /no/such" "$WICK" record --cgroup /no/such
@@ -105,14 +120,16 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	expect "a beginning that two containers share" 1 'may be 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
 	# More groups in the course of time than there is room for at once.
 	jobs() { for i in $(seq 600); do echo "$hierarchy/$group/$1-$i"; done; }
-	"$WICK" record -d 9 --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err" &
+	"$WICK" record --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err" &
 	recorder=$!
-	sleep 0.5
+	wait_recording $recorder
 	jobs early | xargs mkdir
-	sleep 2.5
+	sleep 2.5 # for some looks at the groups; without them the test is easier
 	jobs early | xargs rmdir
 	jobs late | xargs mkdir
-	start_in "$group/late-600" 9 late_job
+	start_in "$group/late-600" late_job
+	wait_cpu 6000 $started # it is found at the next look, some time later
+	kill -INT $recorder
 	wait $recorder || fail "groups come and go while they are recorded" "$(cat "$work/err")"
 	names=$(tracks "$work/jobs.firefox.json")
 	case $names in *" late_job "*) pass "groups come and go while they are recorded" ;; *) fail "groups come and go while they are recorded" "$names" ;; esac
@@ -128,7 +145,7 @@ else
 fi
 
 # Samples on a time line, each of its thread, with what was lost said in the file.
-"$WICK" record --wall -F 199 -o "$work/wall.firefox.json" -- "$O/programs/offcpu" 2 >/dev/null 2>"$work/err" || fail "record into a Firefox profile" "$(cat "$work/err")"
+"$WICK" record --wall -F 199 -o "$work/wall.firefox.json" -- "$O/programs/offcpu" 4 >/dev/null 2>"$work/err" || fail "record into a Firefox profile" "$(cat "$work/err")"
 cat >"$work/judge.mjs" <<'JS'
 import { readFileSync } from "node:fs";
 const d = JSON.parse(readFileSync(process.argv[2]));

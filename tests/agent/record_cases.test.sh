@@ -43,12 +43,13 @@ holds "... CPU use adds up to the CPU time" names.firefox.json "Math.abs(counter
 holds "... memory is what a small program has" names.firefox.json "(b => b > 2e5 && b < 2e8)(counters('Memory')[0].samples.count.reduce((a, b) => a + b))"
 
 # A process that another one kills in the middle of its work.
-"$cases" burn 60 >/dev/null &
+"$cases" burn 3600 >/dev/null &
 target=$!
 pids="$pids $target"
 "$WICK" record -F 499 -p $target -o "$work/killed.firefox.json" 2>"$work/err" &
 recorder=$!
-sleep 2
+wait_recording $recorder
+wait_cpu 1000 $target
 kill -KILL $target
 wait $recorder
 check "a process that is killed: the recording ends by itself" test $? -eq 0
@@ -74,9 +75,10 @@ hierarchy=/sys/fs/cgroup
 id=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
 scope="$hierarchy/docker-$id.scope"
 if mkdir "$scope" 2>/dev/null && unshare -m -p -f true 2>/dev/null; then
-	unshare -m -p -f --mount-proc sh -c "echo 0 >'$scope/cgroup.procs' && mount -t tmpfs none /mnt && cp '$cases' /mnt/contained && exec /mnt/contained burn 30" >/dev/null 2>&1 &
+	unshare -m -p -f --mount-proc sh -c "echo 0 >'$scope/cgroup.procs' && mount -t tmpfs none /mnt && cp '$cases' /mnt/contained && exec /mnt/contained burn 3600" >/dev/null 2>&1 &
 	pids="$pids $!"
-	sleep 1
+	contained() { while read -r pid; do ! grep -qx contained "/proc/$pid/comm" || return 0; done <"$scope/cgroup.procs"; return 1; }
+	wait_for contained
 	"$WICK" record -F 499 -d 2 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json" 2>"$work/err"
 	check "a container: recorded" test $? -eq 0
 	holds "... with stacks and names, of a file that only it sees" container.firefox.json "threads.every(t => t.processName === 'contained') && stacks('computeForAWhile') > 0.9 && stacks('main') > 0.9"

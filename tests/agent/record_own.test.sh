@@ -17,24 +17,24 @@ const frames = t => { const f = new Set(); for (let s of t.samples.stack) for (;
 process.exit(($3) ? 0 : 1)" 2>&1); then pass "$1"; else fail "$1" "$judge_output $(cat err)"; fi
 }
 
-mine -F 499 -o deep.firefox.json -- ../deep 2 >/dev/null 2>err
+mine -F 499 -o deep.firefox.json -- ../deep 4cpu >/dev/null 2>err
 check "a command" test $? -eq 0
 check "... of which it is said what is missing" grep -q 'without privileges: only the user space of processes of your own is recorded (.*CAP_BPF' err
 # One in a thousand falls into the first or last instants of a process, whose stacks cannot be told (docs/record.md: 99.96 %).
 complete() { awk '/stacks complete:/ { seen = 1; good = $4 >= 99.5 } END { exit !(seen && good) }' err || { cat err; return 1; }; }
 check "... its stacks reach their root" complete
 judge "... and their functions have names" deep.firefox.json "t.some(t => frames(t).has('stepSaving') && frames(t).has('main'))"
-mine -o status.folded -- sh -c 'i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; exit 9' >/dev/null 2>&1
+mine -o status.folded -- sh -c 'i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; exit 9' >/dev/null 2>&1
 check "its status" test $? -eq 9
 expect "one that does not exist" 127 'No such file' nobody ../wick record -o x.folded -- ../none
 
 # Children, their children, programs that they execute, threads and their names.
-mine -F 499 -o tree.firefox.json -- sh -c '../deep 1 & sh -c "../offcpu 1; ../deep 1"; wait' >/dev/null 2>err
+mine -F 499 -o tree.firefox.json -- sh -c '../deep 1cpu & sh -c "../offcpu 2; ../deep 1cpu"; wait' >/dev/null 2>err
 judge "what it starts" tree.firefox.json "t.filter(t => t.processName === 'deep').length >= 2 && t.some(t => t.processName === 'offcpu')"
-nobody ../offcpu 8 ready >/dev/null &
-pids="$pids $!"
-for _ in $(seq 50); do [ -e ready ] && break; sleep 0.1; done
+nobody ../offcpu 3600 ready >/dev/null &
+wait_for test -e ready
 target=$(pgrep -u nobody -x offcpu | head -n 1)
+pids="$pids $target"
 mine -F 499 -d 2 -o attach.firefox.json -p "$target" 2>err
 judge "a process that runs already, its threads by their names" attach.firefox.json "t.some(t => frames(t).has('computeAlways')) && t.every(t => t.pid === '$target' && t.name)"
 

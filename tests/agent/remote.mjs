@@ -13,7 +13,7 @@ async function get(url, tokenFile, path, headers = {}) {
 }
 // Waits until the question has an answer that is true.
 async function eventually(question) {
-	for (let i = 0; i < 600; i++) {
+	for (let i = 0; i < 1200; i++) {
 		const answer = await question();
 		if (answer) return answer;
 		await sleep(100);
@@ -40,12 +40,12 @@ if (what === "asking") {
 		return agents.length === Number(count) && agents.every((agent) => agent.clock);
 	});
 } else if (what === "state" || what === "gone") {
-	const [url, token, host, state] = rest;
+	const [url, token, ...hosts] = rest, state = what === "gone" ? "" : hosts.pop();
 	if (what === "gone") {
-		await eventually(async () => (await get(url, token, "/api/v1/agents")).agents.every((agent) => agent.host !== host || agent.recording === ""));
-		assert.ok((await get(url, token, "/api/v1/recordings")).recordings.every((recording) => recording.state === "over"));
+		await eventually(async () => (await get(url, token, "/api/v1/agents")).agents.every((agent) => !hosts.includes(agent.host) || agent.recording === ""));
+		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.every((recording) => recording.state === "over"));
 	} else {
-		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === state)));
+		await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => hosts.every((host) => recording.hosts.some((h) => h.name === host && h.state === state))));
 	}
 } else if (what === "stored") {
 	const [url, token, tenant, host] = rest;
@@ -54,9 +54,10 @@ if (what === "asking") {
 	const [url, token, host, reason] = rest;
 	await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => recording.hosts.some((h) => h.name === host && h.state === "failed" && h.why.includes(reason))));
 } else if (what === "begun") {
-	// A second and a half ago: who begins late does so within that.
-	const [url, token] = rest;
-	await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) => Date.now() > recording.start_ms + 1500));
+	// By all of them, and a second and a half ago: who begins late does so within that.
+	const [url, token, ...hosts] = rest;
+	await eventually(async () => (await get(url, token, "/api/v1/recordings")).recordings.some((recording) =>
+		Date.now() > recording.start_ms + 1500 && hosts.every((host) => recording.hosts.some((h) => h.name === host && h.state === "recording"))));
 } else if (what === "hosts") {
 	const [path, ...hosts] = rest;
 	await withProfile(path, () => {

@@ -1,21 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Processes that live for some 30 ms: their stacks are complete from the first sample on, of a binary that the agent knows and of one that was linked seconds before. A complete stack is one that ends in _start,
+# Processes that live for 30 ms of CPU time: their stacks are complete from the first sample on, of a binary that the agent knows and of one that was linked seconds before. A complete stack is one that ends in _start,
 # the program's own or the dynamic linker's.
 . tests/lib.inc
 can_sample || { skip "short" "$no_sampling"; finish; }
 processes=${WICK_TEST_PROCESSES:-300}
-"$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 2>"$work/up.log" &
+"$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 --budget 0 2>"$work/up.log" &
 up_pid=$!
 pids="$pids $up_pid"
 wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
-# PROGRAM: runs it for 30 ms, often.
+# PROGRAM: runs it for 30 ms of CPU time, often.
 run_often() {
-	for _ in $(seq "$processes"); do "$1" 0.03 >/dev/null || return 1; done
+	for _ in $(seq "$processes"); do "$1" 0.03cpu >/dev/null || return 1; done
 }
 # NAME PROGRAM PERCENT
 judge() {
-	"$WICK" query "process_cpu{process_executable_name=\"${2##*/}\"}" --url "$url" --from now-10m --format folded -n 0 >"$work/folded" 2>"$work/err" || { fail "$1: the query answers" "$(cat "$work/err")"; return; }
+	"$WICK" query "process_cpu{process_executable_name=\"${2##*/}\"}" --url "$url" --from now-30m --format folded -n 0 >"$work/folded" 2>"$work/err" || { fail "$1: the query answers" "$(cat "$work/err")"; return; }
 	# The dynamic linker of a system without debug symbols has no name for its entry: it is given one.
 	entry=$(readelf -hW /lib64/ld-linux-x86-64.so.2 | sed -n 's/.*Entry point address: *0x//p')
 	awk -v entry="${entry%?}" '{ sub("^ld-linux-x86-64[.]so[.]2[+]0x" entry "[0-9a-f](;| )", "_start;"); print }' "$work/folded" >"$work/named"
@@ -26,12 +26,18 @@ judge() {
 	if awk -v got="$percent" -v want="$3" 'BEGIN { exit !(got >= want) }'; then pass "$1: $percent % of samples are complete (at least $3)"; else
 		fail "$1: $percent % of samples are complete (at least $3)" "$(cut -c 1-200 "$work/complete"; curl -s "$url/metrics" | grep '^wick_agent.*unwind')"; fi
 }
-cp "$O/programs/deep" "$work/short_known" && "$work/short_known" 1 >/dev/null && sleep 1
+# Known is what the agent has tables of: the first stacks of it have come, with names, to the server.
+cp "$O/programs/deep" "$work/short_known" && "$work/short_known" 1cpu >/dev/null
+all_come() { # PROGRAM SAMPLES: so many of a program have come
+	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-30m --format folded -n 0 2>&1 | awk -v want="$2" '{ n += $NF } END { print n / 10101010; exit n / 10101010 < want }'
+}
+check "a binary becomes known" wait_for all_come short_known 50
 check "$processes processes of a known binary" run_often "$work/short_known"
 # A build-id that was never seen, and no other file of the kind.
 check "a binary is built" gcc -O2 -fomit-frame-pointer -D_GNU_SOURCE -Wl,--build-id="0x$(od -An -tx1 -N20 /dev/urandom | tr -d ' \n')" -o "$work/short_fresh" tests/programs/deep.c -lpthread
 check "$processes processes of it" run_often "$work/short_fresh"
-sleep 12
+# Their last samples come with the next flush, or the one after it.
+wait_for all_come short_fresh "$processes" >/dev/null && wait_for all_come short_known "$((processes + 50))" >/dev/null
 judge "a known binary" short_known 99
 judge "a fresh binary" short_fresh 90
 finish

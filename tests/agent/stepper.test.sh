@@ -8,7 +8,7 @@ make -s O="$O" ${SAN:+SAN=1} "$O/oracle/stepper" "$O/programs/unwind/stamp" >"$w
 step() { # NAME STEPS [VARIABLE=VALUE] WHAT: at least so many steps, none of them wrong
 	name=$1 least=$2
 	shift 2
-	timeout 120 env "$@" >"$work/out" 2>&1
+	timeout 600 env "$@" >"$work/out" 2>&1
 	status=$?
 	if grep -q 'PTRACE\|ptrace:\|cannot be run' "$work/out"; then skip "$name" "no ptrace here: $(tail -n 1 "$work/out")"; return; fi
 	summary=$(grep '^steps ' "$work/out")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// java JitLoad SECONDS: works 3:1 in two functions, and prints the share in percent that the first one took by its own CPU time.
+// java JitLoad SECONDS (of CPU time): works 3:1 in two functions, and prints the share in percent that the first one took by its own CPU time.
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 
@@ -22,8 +22,8 @@ public class JitLoad {
 
 	static double drive(double seconds) {
 		ThreadMXBean clock = ManagementFactory.getThreadMXBean();
-		long hot = 0, cold = 0, end = System.nanoTime() + (long) (seconds * 1e9);
-		while (System.nanoTime() < end) {
+		long hot = 0, cold = 0, end = clock.getCurrentThreadCpuTime() + (long) (seconds * 1e9);
+		while (clock.getCurrentThreadCpuTime() < end) {
 			long began = clock.getCurrentThreadCpuTime();
 			hotJava(900000);
 			long between = clock.getCurrentThreadCpuTime();
