@@ -99,22 +99,22 @@ if command -v g++ >/dev/null 2>&1; then
 	check "C++ takes the header" g++ -std=c++17 -Wall -Wextra -Werror -Iclient -o "$work/cc" "$work/cc.cc" "$bin/client/libwickmark.a" -lpthread
 fi
 
-# No system call and no allocation a marker: as many of them with 500 times the markers, of every kind.
+# No system call and no allocation a marker: as many of them with 100 times the markers, of every kind.
 record "10,000 of each kind" 'markers: 40,000 of 1 processes' -- "$marks" each 10000 # the two ends of an asynchronous span are one
 if command -v strace >/dev/null 2>&1; then
-	for n in 20 10000; do
+	for n in 100 10000; do
 		"$WICK" record -o "$work/s.firefox.json" -- strace -f -o "$work/calls.$n" "$marks" each "$n" 2>"$work/err"
 		sed -n '/thread-self/,$p' "$work/calls.$n" | wc -l >"$work/count.$n"
 	done
-	check "strace saw some" test "$(cat "$work/count.20")" -gt 20
-	check "markers make no system calls" cmp "$work/count.20" "$work/count.10000"
+	check "strace saw some" test "$(cat "$work/count.100")" -gt 100
+	check "markers make no system calls" cmp "$work/count.100" "$work/count.10000"
 else
 	skip "system calls" "no strace"
 fi
 check "what counts allocations compiles" cc -shared -fPIC -O2 -D_GNU_SOURCE -fno-builtin -o "$work/count_calls.so" tests/agent/count_calls.c -ldl
 # WHAT N FILE
 count_allocations() { "$WICK" record -o "$work/s.firefox.json" --env LD_PRELOAD="$work/count_calls.so" --env WICK_COUNT_TO="$3" -- "$marks" "$1" "$2" 2>"$work/err"; }
-count_allocations each 20 "$work/few" && count_allocations each 10000 "$work/many"
+count_allocations each 100 "$work/few" && count_allocations each 10000 "$work/many"
 check "markers allocate nothing" cmp "$work/few" "$work/many"
 count_allocations threads 1 "$work/many"
 check "a thread does, and that is counted" test "$(cat "$work/few")" -lt "$(cat "$work/many")"

@@ -5,13 +5,11 @@
  *   all          waits until somebody records, then makes some of each kind and ends
  *   spin MS      spans for that long, whether or not somebody records
  *   flood N      N instants as fast as it goes
- *   each N       N of each kind in 20 rounds, which a recorder keeps up with for N up to 10,000
- *   threads N    N threads one after the other, with names, each with a span
- *   fork N       N children, each with a span
- *   exec N       execs itself N times, with a span before each
- *   kill         spans until it is killed by its own hand, after a hundred
- *   workers N    N threads with names, each with spans and instants that carry its thread id, until they are killed
- *   long         a span that is under way at the end; waits for a byte on its input
+ *   each N       N of each kind in 100 rounds of 30 ms, which a recorder keeps up with for N up to 10,000, though it gets no
+ * CPU for a third of a second threads N    N threads one after the other, with names, each with a span fork N       N children,
+ * each with a span exec N       execs itself N times, with a span before each kill         spans until it is killed by its own
+ * hand, after a hundred workers N    N threads with names, each with spans and instants that carry its thread id, until they
+ * are killed long         a span that is under way at the end; waits for a byte on its input
  */
 #include <pthread.h>
 #include <signal.h>
@@ -91,8 +89,8 @@ static void one_of_each(void)
 static void many_of_each(long count)
 {
 	uint32_t text = wickmark_intern("a text"), name = wickmark_intern("a name");
-	for (long round = 0; round < 20; round++) {
-		for (long i = 0; i < count / 20; i++) {
+	for (long round = 0; round < 100; round++) {
+		for (long i = 0; i < count / 100; i++) {
 			uint64_t id = (uint64_t)(round * count + i), begun = wickmark_begin();
 			uint64_t values[] = {id, wickmark_text(text), wickmark_decimal(0.5), id, id, wickmark_decimal(1.5)};
 			wickmark_async_begin(&request, id, NULL);
