@@ -7,8 +7,10 @@
  *   "listens"   waits in waitForPipe for a byte that the main thread never sends before the end
  *
  * Prints, a line each, the nanoseconds of wall-clock time between first and last look at the clock within each thread, and of
- * these the ones in sleepLong, sleepShort and waitForPipe. With READY_FILE, it is made when all threads run, and the program
- * goes on for SECONDS from then.
+ * these the ones in sleepLong, sleepShort and waitForPipe; how many of sleepShort's were in sleeps that took more than 50
+ * ms, on a machine that had something else to do when they were over; and for how long the thread waited for a CPU, by the
+ * kernel's account (0 if it keeps none), in sleepLong and sleepShort: before or after the sleep, who knows. With READY_FILE, it
+ * is made when all threads run, and the program goes on for SECONDS from then.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,13 +23,26 @@
 static volatile int stop;
 static volatile uint64_t sink;
 static int ends[2];
-static int64_t in_long, in_short, in_pipe, of_sleeps, of_computes, of_listens;
+static int64_t in_long, in_short, in_short_over_50, in_pipe, delay_long, delay_short, of_sleeps, of_computes, of_listens;
 
 static int64_t now_ns(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* How long this thread, the only one that asks, has been ready without a CPU. */
+static int64_t delays_ns(void)
+{
+	static int fd = -1;
+	char line[128] = "";
+	long long delay = 0;
+	if (fd < 0)
+		fd = open("/proc/thread-self/schedstat", O_RDONLY);
+	if (fd < 0 || pread(fd, line, sizeof(line) - 1, 0) <= 0 || sscanf(line, "%*d %lld", &delay) != 1)
+		return 0;
+	return delay;
 }
 
 static void pause_ms(long ms)
@@ -39,16 +54,20 @@ static void pause_ms(long ms)
 
 __attribute__((noinline)) void sleepLong(void)
 {
-	int64_t began = now_ns();
+	int64_t began = now_ns(), delayed = delays_ns();
 	pause_ms(70);
+	delay_long += delays_ns() - delayed;
 	in_long += now_ns() - began;
 }
 
 __attribute__((noinline)) void sleepShort(void)
 {
-	int64_t began = now_ns();
+	int64_t began = now_ns(), delayed = delays_ns();
 	pause_ms(30);
-	in_short += now_ns() - began;
+	delay_short += delays_ns() - delayed;
+	int64_t took = now_ns() - began;
+	in_short += took;
+	in_short_over_50 += took > 50000000 ? took : 0;
 }
 
 static void read_byte(void)
@@ -128,8 +147,11 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	printf("computes %lld\nsleeps %lld\nlistens %lld\nsleepLong %lld\nsleepShort %lld\nwaitForPipe %lld\n",
-	       (long long)of_computes, (long long)of_sleeps, (long long)of_listens, (long long)in_long, (long long)in_short,
+	printf("computes %lld\nsleeps %lld\nlistens %lld\n", (long long)of_computes, (long long)of_sleeps,
+	       (long long)of_listens);
+	printf("sleepLong %lld\nsleepShort %lld\nwaitForPipe %lld\n", (long long)in_long, (long long)in_short,
 	       (long long)in_pipe);
+	printf("sleepShortOver50 %lld\nsleepLongDelay %lld\nsleepShortDelay %lld\n", (long long)in_short_over_50,
+	       (long long)delay_long, (long long)delay_short);
 	return 0;
 }
