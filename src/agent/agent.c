@@ -601,6 +601,12 @@ void agent_get_stats(struct agent *agent, struct agent_stats *ret)
 	pthread_mutex_unlock(&agent->stats_lock);
 }
 
+void agent_slow_counters(struct agent *agent)
+{
+	if (agent->counters && agent->counters->interval_ns < 3600 * NS_PER_S)
+		agent->counters->interval_ns *= 2;
+}
+
 /* ---- flushing ---- */
 
 static int hand_over_window(struct agent *agent, struct window *window, struct error *err)

@@ -129,6 +129,8 @@ int agent_new(const struct agent_options *options, const struct agent_sink *sink
 /* Flushes until agent_stop() or until the deadline (CLOCK_MONOTONIC ns; 0 = none), then flushes once more. */
 int agent_run(struct agent *agent, int64_t deadline_ns, struct error *err);
 void agent_stop(struct agent *agent); /* async-signal-safe */
+/* From a sink's function: counters are read half as often from now on, if there are any. */
+void agent_slow_counters(struct agent *agent);
 struct agent *agent_free(struct agent *agent);
 DEFINE_CLEANUP_POINTER(agent_free, struct agent);
 /* Adds a process to the filter (record -- CMD: between fork and exec). */

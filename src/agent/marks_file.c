@@ -28,6 +28,7 @@
 #include "base/io.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "profile/thin.h"
 
 #ifndef F_GET_SEALS
 #define F_GET_SEALS   1034
@@ -514,7 +515,7 @@ static int add_row(struct marks_file *file, struct marks_site *site, int64_t ns,
 		return 0;
 	}
 	if (site->what == WICKMARK_IS_EVENTS)
-		value = marks_add_events(value, site->row_carry);
+		value = profile_add_events(value, site->row_carry);
 	if (++site->rows_seen & ((1ull << output->thin.shifts[MARKS_CLASS_ROWS]) - 1)) {
 		site->row_carry = value;
 		output->stats.left_out++;

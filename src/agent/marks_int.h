@@ -51,8 +51,6 @@ unsigned marks_class(const struct profile_marker *marker);
 bool marks_thin_keeps(struct marks_thin *thin, unsigned class, uint64_t key);
 /* Makes room for a quarter of the markers and rows, and counts what goes. -ENOMEM. */
 int marks_thin(struct marks_output *output, struct error *err);
-/* Events of two rows in one. Programs say any number; a sum without end is none, and no format has a place for it. */
-double marks_add_events(double a, double b);
 
 /* ---- marks_file.c ---- */
 

@@ -23,7 +23,6 @@
  * fill, which have room for 8,192 markers of each thread.
  */
 #include <errno.h>
-#include <float.h>
 
 #include "agent/marks_int.h"
 #include "base/alloc.h"
@@ -78,44 +77,13 @@ static void choose(struct marks_thin *thin, const struct profile_markers *marker
 	}
 }
 
-double marks_add_events(double a, double b)
-{
-	double sum = a + b;
-	return sum > DBL_MAX ? DBL_MAX : sum < -DBL_MAX ? -DBL_MAX : sum;
-}
-
-/* Rows in their order, of each counter by itself. */
 static int thin_rows(struct marks_output *output, unsigned more, struct error *err)
 {
-	struct profile_markers *markers = output->profile->markers;
-	size_t before = markers->row_count;
-	bool *keep = mem_zalloc_array(before + 1, sizeof(*keep));
-	uint64_t *seen = mem_zalloc_array(markers->counter_count, sizeof(*seen));
-	double *carry = mem_zalloc_array(markers->counter_count, sizeof(*carry));
-	int r = keep && seen && carry ? 0 : error_nomem(err);
-	for (size_t i = 0; r == 0 && i < before; i++) {
-		struct profile_counter_row *row = &markers->rows[i];
-		uint64_t last = (1ull << more) - 1;
-		keep[i] = (seen[row->counter]++ & last) == last;
-		if (markers->counters[row->counter].kind != PROFILE_COUNTER_EVENTS)
-			continue;
-		row->value = marks_add_events(row->value, carry[row->counter]);
-		carry[row->counter] = keep[i] ? 0 : row->value;
-	}
-	if (r == 0) {
-		/* What no kept row of the counter has yet, its last row keeps. */
-		for (size_t i = before; i-- > 0;)
-			if (carry[markers->rows[i].counter] != 0) {
-				carry[markers->rows[i].counter] = 0;
-				keep[i] = true;
-			}
-		profile_thin_rows(output->profile, keep);
-		output->stats.rows -= before - markers->row_count;
-		output->stats.left_out += before - markers->row_count;
-	}
-	mem_free(keep);
-	mem_free(seen);
-	mem_free(carry);
+	size_t before = output->profile->markers->row_count;
+	int r = profile_thin_rows(output->profile, more, err);
+	size_t gone = before - output->profile->markers->row_count;
+	output->stats.rows -= gone;
+	output->stats.left_out += gone;
 	return r;
 }
 

@@ -129,7 +129,7 @@ static bool on_jit_symbol(void *context, const struct agent_jit_address *address
 static int on_profile(void *context, struct profile *profile, struct error *err)
 {
 	struct record *record = context;
-	return record->agent.timed ? record_thin_merge(&record->thin, record->profile, profile, err)
+	return record->agent.timed ? record_thin_merge(&record->thin, record->running, record->profile, profile, err)
 				   : profile_merge(record->profile, profile, true, err);
 }
 

@@ -4,12 +4,14 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "profile/markers.h"
 #include "profile/merge.h"
 #include "profile/thin.h"
 
 #define SHIFT_MAX 20
 
-int record_thin_merge(struct record_thin *thin, struct profile *profile, struct profile *arrived, struct error *err)
+int record_thin_merge(struct record_thin *thin, struct agent *agent, struct profile *profile, struct profile *arrived,
+		      struct error *err)
 {
 	size_t max = thin->max ? thin->max : RECORD_SAMPLES_DEFAULT;
 	thin->arrived += arrived->sample_count;
@@ -19,6 +21,10 @@ int record_thin_merge(struct record_thin *thin, struct profile *profile, struct 
 	while (r == 0 && profile->sample_count > max && thin->shift < SHIFT_MAX) {
 		r = profile_thin_samples(profile, thin->shift, thin->shift + 1, err);
 		thin->shift++;
+	}
+	if (r == 0 && profile->markers && profile->markers->row_count > max / 2) {
+		r = profile_thin_rows(profile, 1, err);
+		agent_slow_counters(agent);
 	}
 	return r;
 }

@@ -7,10 +7,14 @@
  * two: totals stay what they are but for chance, and the time line becomes coarser. Of what comes from then on one in as many
  * is taken. Which ones is chosen by a hash of their times, so that it has nothing to do with what they are of, and every pass
  * chooses among what the one before it left.
+ *
+ * Counters are read at intervals; when there are more rows than half as many as samples are kept, every other row of each goes
+ * (profile/thin.h), and the interval becomes twice as long.
  */
 #ifndef WICK_CMD_RECORD_THIN_H
 #define WICK_CMD_RECORD_THIN_H
 
+#include "agent/agent.h"
 #include "profile/profile.h"
 
 #define RECORD_SAMPLES_DEFAULT 10000000
@@ -29,8 +33,10 @@ struct record_thin {
 				"the time, each standing for\nas many as are left out (default: 10000000)"                     \
 	}
 
-/* Adds what came, whose samples have times, to the recording. `arrived` is changed. Returns 0, -ENOMEM or -E2BIG. */
-int record_thin_merge(struct record_thin *thin, struct profile *profile, struct profile *arrived, struct error *err);
+/* Adds what came from the agent, with times of its samples, to the recording. `arrived` is changed. Returns 0, -ENOMEM or
+ * -E2BIG. */
+int record_thin_merge(struct record_thin *thin, struct agent *agent, struct profile *profile, struct profile *arrived,
+		      struct error *err);
 /* Says in the profile's comments what was left out. */
 int record_thin_note(const struct record_thin *thin, struct profile *profile, struct error *err);
 void record_thin_report(const struct record_thin *thin);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/thin.h"
 
+#include <float.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/hash.h"
 #include "profile/filter.h"
 
@@ -28,15 +31,56 @@ void profile_thin_markers(struct profile *profile, uint32_t *places)
 	}
 }
 
-void profile_thin_rows(struct profile *profile, const bool *keep)
+double profile_add_events(double a, double b)
+{
+	double sum = a + b;
+	return sum > DBL_MAX ? DBL_MAX : sum < -DBL_MAX ? -DBL_MAX : sum;
+}
+
+/* Rows of a counter that become one. */
+struct group {
+	double sum;
+	uint64_t rows;
+	size_t last; /* of them, in the profile */
+};
+
+static void end_group(struct group *group, struct profile_markers *markers, bool *keep)
+{
+	struct profile_counter_row *row = &markers->rows[group->last];
+	enum profile_counter_kind kind = markers->counters[row->counter].kind;
+	keep[group->last] = true;
+	if (kind == PROFILE_COUNTER_EVENTS)
+		row->value = group->sum;
+	else if (kind == PROFILE_COUNTER_SHARE)
+		row->value = group->sum / (double)group->rows;
+	*group = (struct group){0};
+}
+
+int profile_thin_rows(struct profile *profile, unsigned shift, struct error *err)
 {
 	struct profile_markers *markers = profile->markers;
-	size_t kept = 0;
-	for (size_t i = 0; markers && i < markers->row_count; i++)
+	size_t count = markers ? markers->row_count : 0, kept = 0;
+	if (count == 0)
+		return 0;
+	_cleanup_(mem_freep) bool *keep = mem_zalloc_array(count, sizeof(*keep));
+	_cleanup_(mem_freep) struct group *groups = mem_zalloc_array(markers->counter_count, sizeof(*groups));
+	if (!keep || !groups)
+		return error_nomem(err);
+	for (size_t i = 0; i < count; i++) {
+		struct group *group = &groups[markers->rows[i].counter];
+		group->sum = profile_add_events(group->sum, markers->rows[i].value);
+		group->last = i;
+		if (++group->rows >> shift)
+			end_group(group, markers, keep);
+	}
+	for (size_t i = 0; i < markers->counter_count; i++)
+		if (groups[i].rows)
+			end_group(&groups[i], markers, keep);
+	for (size_t i = 0; i < count; i++)
 		if (keep[i])
 			markers->rows[kept++] = markers->rows[i];
-	if (markers)
-		markers->row_count = kept;
+	markers->row_count = kept;
+	return 0;
 }
 
 static bool stays(const void *mask, const struct profile *profile, size_t sample)

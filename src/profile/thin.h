@@ -11,9 +11,11 @@
 /* places: one for each marker; those of PROFILE_THIN_GONE go, with their values, and the entries of the others become where
  * they are now. Their order stays. Memory is not given back: it is for those that come next. */
 void profile_thin_markers(struct profile *profile, uint32_t *places);
-/* keep: one for each row. */
-void profile_thin_rows(struct profile *profile, const bool *keep);
-
+/* Of 2^shift rows of a counter one stays, the last of them, with the sum of their events, or the mean of their shares; and so
+ * does the last row of each counter. Returns 0 or -ENOMEM. */
+int profile_thin_rows(struct profile *profile, unsigned shift, struct error *err);
+/* Events of two rows in one. Programs say any number; a sum without end is none, and no format has a place for it. */
+double profile_add_events(double a, double b);
 /* From one sample of 2^from to one of 2^to, each standing for as many: its values become larger by that. Which ones stay is
  * told by a hash of their times, so that it has nothing to do with what they are of: totals are the same but for chance, and
  * two profiles that are thinned by the same belong together. Samples without times stay as they are. Values must have room for

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/fault.h"
@@ -38,10 +40,8 @@ static struct profile *make(void)
 /* Five standard deviations of how many of n stay, if one of 2^shift does by chance. */
 static double tolerance(double n, unsigned shift)
 {
-	double share = 1.0 / (double)(1u << shift), variance = n * share * (1 - share), root = variance;
-	for (int i = 0; i < 60 && root > 0; i++)
-		root = (root + variance / root) / 2;
-	return 5 * root;
+	double share = 1.0 / (double)(1u << shift);
+	return 5 * sqrt(n * share * (1 - share));
 }
 
 static void check(const struct profile *profile, unsigned shift)
@@ -103,12 +103,52 @@ static void test_without_memory_all_stay(void **state)
 	profile_free(profile);
 }
 
+/* Seven rows each: 1, 2, 4 ... of two counters of a kind, one after the other; then what stays of two rows, or of four. */
+static void check_rows(enum profile_counter_kind kind, unsigned shift, const double *expected, size_t count)
+{
+	struct profile *profile = make();
+	struct profile_counter counter = {.kind = kind};
+	uint32_t ids[2];
+	for (size_t k = 0; k < 2; k++) {
+		assert_int_equal(profile_add_cstring(profile, k ? "a" : "b", &counter.name, NULL), 0);
+		assert_int_equal(profile_add_counter(profile, &counter, &ids[k], NULL), 0);
+	}
+	for (int64_t i = 0; i < 7; i++)
+		for (size_t k = 0; k < 2; k++) {
+			double value = (double)(1 << i) * (k ? 100 : 1);
+			assert_int_equal(profile_add_counter_row(profile, ids[k], START + i, value, NULL), 0);
+		}
+	assert_int_equal(profile_thin_rows(profile, shift, NULL), 0);
+	const struct profile_markers *markers = profile->markers;
+	assert_int_equal(markers->row_count, 2 * count);
+	for (size_t i = 0; i < 2 * count; i++) {
+		const struct profile_counter_row *row = &markers->rows[i];
+		int64_t number = i / 2 == count - 1 ? 6 : (int64_t)((i / 2 + 1) << shift) - 1;
+		assert_int_equal(row->counter, ids[i % 2]);
+		assert_int_equal(row->time_ns, START + number);
+		assert_true(fabs(row->value - expected[i / 2] * (i % 2 ? 100 : 1)) < 1e-9);
+	}
+	profile_free(profile);
+}
+
+static void test_rows(void **state)
+{
+	(void)state;
+	check_rows(PROFILE_COUNTER_LEVEL, 1, (const double[]){2, 8, 32, 64}, 4);
+	check_rows(PROFILE_COUNTER_EVENTS, 1, (const double[]){3, 12, 48, 64}, 4);
+	check_rows(PROFILE_COUNTER_SHARE, 1, (const double[]){1.5, 6, 24, 64}, 4);
+	check_rows(PROFILE_COUNTER_EVENTS, 2, (const double[]){15, 112}, 2);
+	check_rows(PROFILE_COUNTER_SHARE, 2, (const double[]){3.75, 112.0 / 3}, 2);
+	assert_true(isfinite(profile_add_events(DBL_MAX, DBL_MAX)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_samples_become_sparser_all_over_the_time),
 		cmocka_unit_test(test_one_step_keeps_what_many_keep),
 		cmocka_unit_test(test_without_memory_all_stay),
+		cmocka_unit_test(test_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
