@@ -78,8 +78,8 @@ static int read_host(struct recordings *recordings, const char *id, const struct
 	return 0;
 }
 
-/* Without this host then, and everybody is told why: what one host sent is no reason to have nothing of the others. *ret_why:
- * the first such failure. */
+/* Without this host then, and everybody is told why: what one host sent is no reason to have nothing of the others. `first`
+ * keeps the first such failure. */
 static void leave_out(struct recordings *recordings, const char *id, struct recording_host *host, int code,
 		      const struct error *why, struct error *first)
 {

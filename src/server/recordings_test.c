@@ -228,6 +228,37 @@ static void test_keys(void **state)
 	assert_int_equal(put_with_key(world, &order, "b", b.order.key), 0);
 }
 
+/* A file that nobody could use: it stays and counts, no other one takes its place, and it has another chance after a restart.
+ */
+static void test_give_up(void **state)
+{
+	struct world *world = *state;
+	struct recordings_stats before, after;
+	struct buffer text;
+	poll_as(world, "a1", "a", NOW, NULL);
+	poll_as(world, "b1", "b", NOW, NULL);
+	struct orders_order order = create(world, NOW);
+	recordings_give_up(world->recordings, order.id, "a", "too early");
+	recordings_give_up(world->recordings, order.id, "nobody", "nobody");
+	recordings_give_up(world->recordings, "ffff", "a", "none");
+	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_WAITING);
+	assert_int_equal(put(world, order.id, "a", "of no use"), 0);
+	recordings_get_stats(world->recordings, &before);
+	recordings_give_up(world->recordings, order.id, "a", "no stacks");
+	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_FAILED);
+	assert_int_equal(put(world, order.id, "a", "better"), -EEXIST);
+	buffer_init(&text, 1 << 20);
+	assert_int_equal(recordings_read(world->recordings, order.id, "a", &text, NULL), -ENOENT);
+	buffer_release(&text);
+	recordings_get_stats(world->recordings, &after);
+	assert_int_equal(after.bytes, before.bytes);
+	assert_int_equal(after.files, 0);
+	reopen(world, 0, NOW);
+	assert_int_equal(state_of(world, order.id, "a", NOW), ORDERS_DONE);
+	recordings_get_stats(world->recordings, &after);
+	assert_int_equal(after.bytes, before.bytes);
+}
+
 /* A disk that takes its time keeps no agent waiting: here the index is a pipe that nobody reads. */
 static void test_slow_disk(void **state)
 {
@@ -577,6 +608,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_course, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_give_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_slow_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reasons, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_disk, setup, teardown),
