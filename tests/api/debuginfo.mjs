@@ -58,8 +58,8 @@ const upload = async (build_id, bytes, more) => {
 };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const until = async (what, check) => {
-	for (const end = Date.now() + 30000; Date.now() < end; await sleep(50)) if (await check()) return;
-	assert.fail(`${what}: not within 30 s`);
+	for (const end = Date.now() + 120000; Date.now() < end; await sleep(50)) if (await check()) return;
+	assert.fail(`${what}: not within 120 s`);
 };
 const binary = async (id) => (await call("GET", `/api/v1/binaries?text=${id}`)).binaries[0];
 const wantedNow = async (id) => (await wanted({ build_id: id, path: "/gone/hot" })).wanted.some((w) => w.build_id === id && w.kind === "debuginfo");

@@ -55,7 +55,7 @@ const result = await runAgent({
 }, async (agent) => {
 	await work(seconds * 1000);
 	agent.kill("SIGCONT"); // nothing that ends it
-	await until(() => pyroscope.profiles > 0 && named.profiles > 0, "names are there", 60);
+	await until(() => pyroscope.profiles > 0 && named.profiles > 0, "names are there");
 });
 const period = 52631578n;
 

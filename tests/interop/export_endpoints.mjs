@@ -165,7 +165,7 @@ export async function httpEndpoint(answer = () => undefined, port = 0, tls) {
 export const partialSuccess = (rejected, message) => Buffer.from(otlp.lookupType("otlp.Response").encode({ partial: { rejected, message } }).finish());
 
 // Waits until the condition holds; the deadline only ends a test that has failed already.
-export async function until(condition, what, seconds = 60) {
+export async function until(condition, what, seconds = 120) {
 	for (const end = Date.now() + seconds * 1000; ; ) {
 		if (await condition()) return;
 		if (Date.now() > end) throw new Error(`${what}: not within ${seconds} s`);

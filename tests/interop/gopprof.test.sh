@@ -57,7 +57,7 @@ expect "no data is no profile" 1 "profile has no samples" go tool pprof -top "$u
 port=$(node -e 'const s = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })')
 go tool pprof -http="127.0.0.1:$port" -no_browser "$last" >"$work/http.log" 2>&1 &
 pids="$pids $!"
-page() { for _ in $(seq 50); do node -e 'fetch(process.argv[1]).then(async (r) => { if (!r.ok) process.exit(1); console.log(await r.text()); }, () => process.exit(1))' "http://127.0.0.1:$port/ui/$1" >"$work/page" 2>/dev/null && return 0; sleep 0.2; done; cat "$work/http.log"; return 1; }
+page() { for _ in $(seq 600); do node -e 'fetch(process.argv[1]).then(async (r) => { if (!r.ok) process.exit(1); console.log(await r.text()); }, () => process.exit(1))' "http://127.0.0.1:$port/ui/$1" >"$work/page" 2>/dev/null && return 0; sleep 0.2; done; cat "$work/http.log"; return 1; }
 check "-http: the page comes" page top
 check "-http: with the functions" sh -c 'grep -q "parse" "$1" && grep -q "hash" "$1"' sh "$work/page"
 check "-http: flame graph" page flamegraph

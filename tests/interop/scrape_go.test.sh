@@ -13,7 +13,7 @@ start_target() { # ADDRESS: sets target_pid and address
 	"$work/target" "$1" >"$work/address" &
 	target_pid=$!
 	pids="$pids $target_pid"
-	for _ in $(seq 100); do [ -s "$work/address" ] && break; sleep 0.1; done
+	wait_for test -s "$work/address"
 	address=$(cat "$work/address")
 }
 start_target 127.0.0.1:0
@@ -33,7 +33,7 @@ start_server --config "$work/config.yml" || { fail "the server starts"; finish; 
 of_target() { node -e 'fetch(process.argv[1] + "/api/v1/targets").then((r) => r.json()).then((d) => console.log(d.targets.find((t) => t.profile === process.argv[2])?.[process.argv[3]] ?? ""))' "$url" "$1" "$2"; }
 wait_scrapes() { # PROFILE COUNT: so many more scrapes
 	before=$(of_target "$1" scrapes)
-	for _ in $(seq 300); do
+	for _ in $(seq 600); do
 		[ "$(of_target "$1" scrapes)" -ge $((before + $2)) ] && return
 		sleep 0.2
 	done

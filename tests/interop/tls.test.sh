@@ -25,7 +25,7 @@ serve() { # LOG [OPTION...]: sets server_pid and port
 	"$WICK" server --data "$log.data" --listen 127.0.0.1:0 "$@" 2>"$log" &
 	server_pid=$!
 	pids="$pids $server_pid"
-	for _ in $(seq 100); do
+	for _ in $(seq 1200); do
 		port=$(sed -n 's|.*https://127.0.0.1:\([0-9]*\),.*|\1|p' "$log")
 		[ -n "$port" ] && return
 		sleep 0.1
@@ -67,10 +67,7 @@ expect "wick does not trust another authority" 1 'unable to get local issuer cer
 
 # The pair changes under the running server.
 cp later.pem now.pem && cp later.key now.key
-for _ in $(seq 100); do
-	curl -s --cacert other.pem "$at/healthz" >/dev/null && break
-	sleep 0.1
-done
+wait_for curl -s --cacert other.pem "$at/healthz" >/dev/null
 expect "a changed certificate is served" 0 '^200$' curl -s --cacert other.pem -o /dev/null -w '%{http_code}\n' "$at/healthz"
 expect "metrics count handshakes" 0 '^wick_tls_failures_total [1-9]' curl -s --cacert other.pem "$at/metrics"
 
@@ -100,7 +97,7 @@ EOF
 for version in TLSv1.3 TLSv1.2; do
 	node front.mjs "${url##*:}" $version >front.port &
 	pids="$pids $!"
-	for _ in $(seq 100); do [ -s front.port ] && break; sleep 0.1; done
+	wait_for test -s front.port
 	expect "wick with node's $version" 0 '' query ca.pem "https://localhost:$(cat front.port)"
 	: >front.port
 done

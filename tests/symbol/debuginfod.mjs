@@ -43,7 +43,7 @@ await test("a debug file that comes late is found without a restart, after a whi
 	assert.equal(state, "missing");
 	assert.ok(why && retry_ms > 0, `${why} ${retry_ms}`);
 	copyFileSync(late.debug, `${files}/late.debug`);
-	assert.ok(await until(async () => (await json(query("tardy"))).symbols.resolved === knownLate.size, 30), JSON.stringify(await binary(late)));
+	assert.ok(await until(async () => (await json(query("tardy"))).symbols.resolved === knownLate.size), JSON.stringify(await binary(late)));
 	const wrong = differences(decodeFrames(await pprof(query("tardy", "&format=pprof")), [late]), late, knownLate);
 	assert.equal(wrong.length, 0, wrong.slice(0, 5).join("\n"));
 });
@@ -53,7 +53,7 @@ await test("an upload without lines, as agents make of a stripped program, does 
 	execFileSync(wick, ["debuginfo", "upload", poor.stripped, "--url", server.url], { stdio: "ignore" });
 	assert.ok(await until(async () => /uploaded/.test((await binary(poor)).from)), JSON.stringify(await binary(poor)));
 	copyFileSync(poor.debug, `${files}/poor.debug`);
-	assert.ok(await until(async () => (await json(query("poor"))).symbols.resolved === knownPoor.size && (await binary(poor)).state === "complete", 30), JSON.stringify(await binary(poor)));
+	assert.ok(await until(async () => (await json(query("poor"))).symbols.resolved === knownPoor.size && (await binary(poor)).state === "complete"), JSON.stringify(await binary(poor)));
 	assert.match((await binary(poor)).from, /debuginfod/);
 });
 await test("what was asked for and found is counted", async () => {

@@ -53,7 +53,7 @@ expect "a link in the file's place is not followed" 0 '"why":"[^"]*not a regular
 expect "lines with samples are there without text" 0 '"text":null,"self":' cat "$work/out"
 rm "$work/src/hot.c"
 mkfifo "$work/src/hot.c"
-expect "a fifo in its place holds nobody up" 0 '"why":"[^"]*not a regular file' timeout 20 curl -s \
+expect "a fifo in its place holds nobody up" 0 '"why":"[^"]*not a regular file' timeout 120 curl -s \
 	"$url/api/v1/source?query=process_cpu&from=now-10m&function=hot"
 rm "$work/src/hot.c"
 cp "$work/src/real" "$work/src/hot.c"

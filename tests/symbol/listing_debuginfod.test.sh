@@ -16,10 +16,7 @@ gcc -g -O2 -fno-tree-vectorize -fcf-protection=none -Wl,--build-id=sha1 -o "$pro
 id=$(readelf -n "$program" | sed -n 's/.*Build ID: //p')
 debuginfod -F "$work/bin" -d :memory: -p 8002 -t 1 >"$work/debuginfod.log" 2>&1 &
 pids="$pids $!"
-for _ in $(seq 100); do
-	curl -sf -o "$work/probe" "http://127.0.0.1:8002/buildid/$id/source$work/src/hot.c" && break
-	sleep 0.2
-done
+wait_for curl -sf -o "$work/probe" "http://127.0.0.1:8002/buildid/$id/source$work/src/hot.c"
 check "debuginfod serves the source" cmp "$work/probe" "$work/src/hot.c"
 
 printf 'host_files: false\n' >"$work/config.yaml"

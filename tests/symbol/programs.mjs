@@ -91,7 +91,7 @@ export const api = (port) => ({
 	post: (path, body = "") => request(port, "POST", path, { body }),
 });
 // Repeats until done() is true; false after `seconds`.
-export async function until(done, seconds = 20) {
+export async function until(done, seconds = 120) {
 	for (const end = Date.now() + seconds * 1000; Date.now() < end; await sleep(100)) if (await done()) return true;
 	return false;
 }

@@ -21,10 +21,11 @@ printf 'symbols:\n  retry: 1s\n  debuginfod: {urls: "http://127.0.0.1:8002", mis
 server_pid=$!
 pids="$pids $server_pid"
 wait_url "$work/server.log" "$server_pid" || { fail "the server starts" "$(cat "$work/server.log")"; finish; }
-"$WICK" agent --server "$url" -F 99 2>"$work/agent.log" &
+"$WICK" agent --server "$url" -F 99 --budget 0 2>"$work/agent.log" &
 pids="$pids $!"
-sleep 2
+wait_sampling "$work/agent.log" "$!" || fail "the agent samples"
 "$work/fetched" 6 >/dev/null &
+pids="$pids $!"
 "$work/sent" 6 >/dev/null
 # NAME: the functions of a program's samples, by falling time, "NAME FILE" each.
 functions_of() {
@@ -32,8 +33,8 @@ functions_of() {
 	node -e 'for (const f of JSON.parse(require("fs").readFileSync(process.argv[1])).functions.rows) console.log(f.name, f.file)' "$work/$1.json"
 }
 # NAME PATTERN: waits until a line of the functions matches; 0 if it does in time.
-wait_for() {
-	for _ in $(seq 60); do
+wait_for_function() {
+	for _ in $(seq 240); do
 		functions_of "$1" >"$work/functions"
 		grep -qE "$2" "$work/functions" && return 0
 		sleep 0.5
@@ -44,14 +45,14 @@ wait_for() {
 }
 # NAME: the functions are those of the source, inlined ones among them, in about the shares that they have by construction, 4 to 1.
 named() {
-	wait_for "$1" '^innermost_step .*inlined\.c$' && grep -qE '^middle_step .*inlined\.c$' "$work/functions" && grep -qE '^outer_work .*inlined\.c$' "$work/functions" &&
+	wait_for_function "$1" '^innermost_step .*inlined\.c$' && grep -qE '^middle_step .*inlined\.c$' "$work/functions" && grep -qE '^outer_work .*inlined\.c$' "$work/functions" &&
 		grep -qE '^hidden_work .*inlined\.c$' "$work/functions" || { cat "$work/functions"; return 1; }
 	"$WICK" query "process_cpu{process_executable_name=\"$1\"}" --url "$url" --from now-10m --format folded -n 0 >"$work/folded" &&
 		awk '{ v = $NF; all += v; if (/main;outer_work;middle_step_\[i\]/) outer += v; if (/main;hidden_work;innermost_step_\[i\]/) hidden += v }
 			END { printf "of %d: outer_work %d, hidden_work %d\n", all, outer, hidden; exit !(hidden > 0 && outer + hidden > 0.9 * all && outer > 1.5 * hidden) }' "$work/folded" || { head -n 20 "$work/folded"; return 1; }
 }
-check "samples of it arrive, without names" wait_for fetched '^fetched\+0x'
-check "and of the other" wait_for sent '^sent\+0x'
+check "samples of it arrive, without names" wait_for_function fetched '^fetched\+0x'
+check "and of the other" wait_for_function sent '^sent\+0x'
 cp "$work/fetched.debug" "$work/files/"
 check "the debug file comes to debuginfod: what was sampled before has names, inlined calls and files" named fetched
 check "debug information is sent" "$WICK" debuginfo upload "$work/sent.debug" --url "$url"
