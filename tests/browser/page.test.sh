@@ -7,11 +7,13 @@ can_sample || { skip "the page on live data" "$no_sampling"; finish; }
 "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 2>"$work/up.log" &
 pids="$pids $!"
 wait_url "$work/up.log" "$!" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
-"$O/programs/workload" 300 >/dev/null &
+"$O/programs/workload" 3600 >/dev/null &
 pids="$pids $!"
-"$O/programs/load" 300 1 >/dev/null &
+"$O/programs/load" 3600 1 >/dev/null &
 pids="$pids $!"
-sleep "${WICK_PAGE_WARMUP:-25}"
+# Something to see, of several flushes.
+has_enough() { "$WICK" query process_cpu --url "$url" --from now-30m --format json -n 0 -o "$work/q.json" && [ "$(total_of "$work/q.json" longTask)" -gt 8000000000 ]; }
+wait_for has_enough || fail "there are samples"
 WICK_URL=$url node --test tests/browser/page.test.mjs >"$work/node.log" 2>&1
 status=$?
 [ "$status" -eq 0 ] || tail -n 100 "$work/node.log"

@@ -39,8 +39,8 @@ after(async () => browser?.close());
 
 // Samples come within 10 s of the program's start, lines of a program with debug information soon after.
 async function untilNamed() {
-	const url = new URL(`api/v1/query?${QUERY.replace(/^q/, 'query')}&from=now-10m&format=json&limit=0&symbols_wait=5s`, base);
-	for (let end = Date.now() + 60_000; ; await new Promise((resolve) => setTimeout(resolve, 500))) {
+	const url = new URL(`api/v1/query?${QUERY.replace(/^q/, 'query')}&from=now-1h&format=json&limit=0&symbols_wait=5s`, base);
+	for (let end = Date.now() + 240_000; ; await new Promise((resolve) => setTimeout(resolve, 500))) {
 		const answer = await fetch(url).then((r) => r.json());
 		if (answer.functions?.rows.some((row) => row.name === 'sum_of' && row.line > 0)) return;
 		assert.ok(Date.now() < end, `no line for sum_of: ${JSON.stringify(answer.functions?.rows.slice(0, 5))}`);
@@ -51,7 +51,7 @@ async function untilNamed() {
 async function openPage(query, options = {}) {
 	const context = await browser.newContext({ viewport: DESKTOP, colorScheme: 'light', ...options });
 	const page = await context.newPage();
-	page.setDefaultTimeout(15_000);
+	page.setDefaultTimeout(60_000);
 	const faults = [];
 	page.on('console', (message) => {
 		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
@@ -60,7 +60,7 @@ async function openPage(query, options = {}) {
 	await page.goto(new URL(query, base).href);
 	return { page, context, faults, url: () => new URL(page.url()).searchParams };
 }
-const drawn = (page) => page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: 30_000 });
+const drawn = (page) => page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: 120_000 });
 const settled = (page) => page.waitForFunction(() => !document.querySelector('[aria-busy="true"]'));
 const boxOf = async (page, name) => {
 	const box = await page.waitForFunction((n) => window.__wick?.flame.nodeAt(n), name);
@@ -74,7 +74,7 @@ async function picture(page, name) {
 	await page.screenshot({ path: join(process.env.WICK_SCREENSHOTS, `${name}.png`) });
 }
 
-test('hovering tells file, line and that a function is inlined', { skip, timeout: 120_000 }, async () => {
+test('hovering tells file, line and that a function is inlined', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults } = await openPage(`?${QUERY}&view=graph`);
 	await drawn(page);
 	await settled(page);
@@ -96,7 +96,7 @@ test('hovering tells file, line and that a function is inlined', { skip, timeout
 	await context.close();
 });
 
-test('the table tells them too', { skip, timeout: 60_000 }, async () => {
+test('the table tells them too', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults, url } = await openPage(`?${QUERY}&view=table`);
 	const row = (name) => page.locator(`${id('table')} .tbody [role="row"]`, { has: page.getByText(name, { exact: true }) });
 	await row('sum_of').waitFor();
@@ -111,7 +111,7 @@ test('the table tells them too', { skip, timeout: 60_000 }, async () => {
 	await context.close();
 });
 
-test('from a frame to its source: the hot lines are the ones that are hot', { skip, timeout: 60_000 }, async () => {
+test('from a frame to its source: the hot lines are the ones that are hot', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults, url } = await openPage(`?${QUERY}&view=graph`);
 	await drawn(page);
 	await settled(page);
@@ -145,7 +145,7 @@ test('from a frame to its source: the hot lines are the ones that are hot', { sk
 	await context.close();
 });
 
-test('assembly: the instructions are those of the program, with lines and inlined functions', { skip, timeout: 60_000 }, async () => {
+test('assembly: the instructions are those of the program, with lines and inlined functions', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults, url } = await openPage(`?${QUERY}&view=asm&function=outer_function`);
 	const listing = page.locator(id('listing-asm'));
 	const active = listing.locator('.lr.active');
@@ -176,7 +176,7 @@ test('assembly: the instructions are those of the program, with lines and inline
 	await context.close();
 });
 
-test('a function that nobody knows: what is missing is said', { skip, timeout: 60_000 }, async () => {
+test('a function that nobody knows: what is missing is said', { skip, timeout: 600_000 }, async () => {
 	const { page, context } = await openPage(`?${QUERY}&view=source&function=no_such_function`);
 	const trouble = page.locator(id('listing-error'));
 	await trouble.waitFor();
@@ -187,7 +187,7 @@ test('a function that nobody knows: what is missing is said', { skip, timeout: 6
 	await context.close();
 });
 
-test('the binaries: the program is complete, found by text and state', { skip, timeout: 60_000 }, async () => {
+test('the binaries: the program is complete, found by text and state', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults, url } = await openPage('');
 	await drawn(page);
 	await page.locator(id('status')).click();
@@ -227,7 +227,7 @@ test('the binaries: the program is complete, found by text and state', { skip, t
 	await context.close();
 });
 
-test('short names: asked for, kept in the URL and by the browser', { skip, timeout: 60_000 }, async () => {
+test('short names: asked for, kept in the URL and by the browser', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults, url } = await openPage(`?${QUERY}&view=graph`);
 	await drawn(page);
 	const [request] = await Promise.all([
@@ -247,7 +247,7 @@ test('short names: asked for, kept in the URL and by the browser', { skip, timeo
 });
 
 // What the server says of names that are being looked up is put into its answers here: how long that takes cannot be chosen.
-test('names that come late are filled in, and nothing moves', { skip, timeout: 60_000 }, async () => {
+test('names that come late are filled in, and nothing moves', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults } = await openPage('about:blank');
 	const asked = [];
 	await page.route(/api\/v1\/query\?.*format=flame/, async (route) => {
@@ -282,7 +282,7 @@ test('names that come late are filled in, and nothing moves', { skip, timeout: 6
 	await context.close();
 });
 
-test('hostile names stay text', { skip, timeout: 60_000 }, async () => {
+test('hostile names stay text', { skip, timeout: 600_000 }, async () => {
 	const evil = '<img src=x onerror=window.__owned=1>\u202e"\'&amp;';
 	const profile = pprofProfile([[[evil, 'main'], 1000]], { timeNs: BigInt(Date.now()) * 1_000_000n });
 	const sent = await fetch(new URL('api/v1/ingest?name=evil&label=service_name%3Devil', base), { method: 'POST', body: profile });
@@ -306,7 +306,7 @@ for (const [size, viewport] of [
 	['390x844', PHONE],
 ]) {
 	for (const colorScheme of ['light', 'dark']) {
-		test(`source, assembly and binaries fit ${size}, ${colorScheme}`, { skip, timeout: 60_000 }, async () => {
+		test(`source, assembly and binaries fit ${size}, ${colorScheme}`, { skip, timeout: 600_000 }, async () => {
 			const phone = viewport === PHONE ? { isMobile: true, hasTouch: true, deviceScaleFactor: 2 } : {};
 			const { page, context, faults } = await openPage('about:blank', { viewport, colorScheme, ...phone });
 			for (const [name, query, part] of [

@@ -11,7 +11,7 @@ mkdir "$work/program" && cp tests/browser/hot_lines.c "$work/program/" &&
 "$WICK" up --data "$work/up" --listen 127.0.0.1:0 -F 99 2>"$work/up.log" &
 pids="$pids $!"
 wait_url "$work/up.log" "$!" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
-"$work/program/hot_lines" 300 >/dev/null &
+"$work/program/hot_lines" 3600 >/dev/null &
 pids="$pids $!"
 WICK_URL=$url WICK_HOT_SOURCE="$work/program/hot_lines.c" node --test tests/browser/symbols.test.mjs >"$work/node.log" 2>&1
 status=$?
