@@ -36,6 +36,9 @@
 #define ORDERS_POLL_PATH       "/api/v1/agents/poll"
 #define ORDERS_RECORDINGS_PATH "/api/v1/recordings"
 #define ORDERS_KEY_HEADER      "X-Wick-Upload-Key"
+/* The recording that nobody orders: markers that agents send all the time. */
+#define ORDERS_CONTINUOUS      "continuous"
+#define ORDERS_CONTINUOUS_PATH ORDERS_RECORDINGS_PATH "/" ORDERS_CONTINUOUS
 /* Bytes with the NUL. */
 #define ORDERS_ID_SIZE	  33 /* hexadecimal digits */
 #define ORDERS_KEY_SIZE	  33 /* the same */

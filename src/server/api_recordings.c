@@ -10,6 +10,8 @@
  *   GET    /api/v1/recordings/ID/profile         of all its hosts: api_recordings_profile.c
  *   POST   /api/v1/recordings/ID/hosts/HOST      an agent sends its part: api_recordings_check.c
  *   DELETE /api/v1/recordings/ID                 cancel and remove
+ *
+ * The recording `continuous` is another thing: api_windows.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +31,7 @@
 #define BUSY_RETRY_S "2"
 #define AGENT_SHOWN  8
 
-static void respond_failure(struct net_response *response, int code, const struct error *err)
+void api_respond_failure(struct net_response *response, int code, const struct error *err)
 {
 	int status = code == -EINVAL ? 400 : http_status_of(code);
 	if (status == 503 || status == 507)
@@ -78,7 +80,7 @@ void api_agent_poll(void *context, const struct net_request *request, struct net
 	if (r == 0)
 		r = orders_write_answer(&answer, &response->body, &err);
 	if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 }
 
 static void write_clock(struct json_writer *json, const struct orders_clock *clock)
@@ -130,7 +132,7 @@ void api_agents(void *context, const struct net_request *request, struct net_res
 	if (r == 0)
 		r = json_finish(&json, &err);
 	if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 }
 
 /* ---- what there is ---- */
@@ -219,7 +221,7 @@ void api_recordings(void *context, const struct net_request *request, struct net
 	if (r == 0)
 		r = json_finish(&json, &err);
 	if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 }
 
 /* ---- making, taking, removing ---- */
@@ -239,7 +241,7 @@ void api_recording_create(void *context, const struct net_request *request, stru
 	if (r == 0)
 		r = answer_one(recordings, order.id, response, &err);
 	if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 	else
 		response->status = 201;
 }
@@ -279,7 +281,7 @@ void api_recording_show(void *context, const struct net_request *request, struct
 	if (r == -EBADMSG) /* the request is right, what hosts sent is not */
 		respond_error(response, 422, err.message);
 	else if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 }
 
 static int read_number(const char *name, const char *text, bool may_be_negative, int64_t *ret, struct error *err)
@@ -293,7 +295,7 @@ static int read_number(const char *name, const char *text, bool may_be_negative,
 }
 
 /* Of the host against the reference; without one nothing is known. */
-static int read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err)
+int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err)
 {
 	const char *reference = net_request_query(request, "reference"), *skew = net_request_query(request, "skew");
 	*ret = (struct orders_clock){0};
@@ -330,7 +332,7 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 	if (r == 0)
 		r = recordings_of(context, request, false, &recordings, &err);
 	if (r == 0)
-		r = read_clock(request, &upload.clock, &err);
+		r = api_read_clock(request, &upload.clock, &err);
 	if (r == 0) {
 		upload.host = rest + strlen(hosts);
 		r = recordings_admit(recordings, &upload, &err);
@@ -342,7 +344,7 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 	if (r == 0 && buffer_append_string(&response->body, "{}"))
 		r = error_nomem(&err);
 	if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 }
 
 void api_recording_remove(void *context, const struct net_request *request, struct net_response *response)
@@ -359,5 +361,5 @@ void api_recording_remove(void *context, const struct net_request *request, stru
 	if (r == 0 && buffer_append_string(&response->body, "{}"))
 		r = error_nomem(&err);
 	if (r < 0)
-		respond_failure(response, r, &err);
+		api_respond_failure(response, r, &err);
 }

@@ -3,6 +3,7 @@
 #ifndef WICK_SERVER_API_RECORDINGS_H
 #define WICK_SERVER_API_RECORDINGS_H
 
+#include "profile/profile.h"
 #include "server/recordings.h"
 #include "server/server_int.h"
 
@@ -13,5 +14,21 @@ int api_recording_check(struct bytes gzip, struct error *err);
  */
 int api_recording_profile(struct server *server, struct recordings *recordings, const char *id,
 			  const struct net_request *request, struct net_response *response, struct error *err);
+
+/* ---- for others that keep and merge what hosts send (api_windows.c) ---- */
+
+#define API_PROFILE_BYTES_DEFAULT (128 * MIB) /* of server_options.recordings_profile_bytes */
+
+/* How a host's clock stands, from the parameters of what it sends; all 0 where it says nothing. -EINVAL. */
+int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err);
+/* Whether the parameter `host` names it, or nobody. */
+bool api_host_is_wanted(const struct net_request *request, const char *host);
+/* Whether there is such a format to answer in: `html` is one, too. -EINVAL. */
+int api_check_profile_format(const struct server *server, const char *name, struct error *err);
+/* As the body and headers of an answer, in a format that there is; id: for the file's name. */
+int api_write_profile(const struct server *server, const struct profile *profile, const char *title, const char *id,
+		      const char *format, struct net_response *response, struct error *err);
+/* The answer to a failure: its status, and when to come again. */
+void api_respond_failure(struct net_response *response, int code, const struct error *err);
 
 #endif

@@ -21,9 +21,8 @@
 #include "profile/hosts.h"
 #include "server/api_recordings.h"
 
-#define PROFILE_BYTES_DEFAULT (128 * MIB)
-#define ANSWER_BYTES_MAX      (1 * GIB)
-#define HOSTS_NAMED	      4
+#define ANSWER_BYTES_MAX (1 * GIB)
+#define HOSTS_NAMED	 4
 
 /* ---- the host of a profile ---- */
 
@@ -111,7 +110,7 @@ static int add_host(struct recordings *recordings, const char *id, struct record
 	return 0;
 }
 
-static bool is_wanted(const struct net_request *request, const char *host)
+bool api_host_is_wanted(const struct net_request *request, const char *host)
 {
 	const char *name;
 	size_t i = 0;
@@ -125,11 +124,11 @@ static int choose(const struct server *server, const struct recording *recording
 		  size_t *ret_count, struct error *err)
 {
 	uint64_t bytes = 0, most = server->options.recordings_profile_bytes;
-	most = most ? most : PROFILE_BYTES_DEFAULT;
+	most = most ? most : API_PROFILE_BYTES_DEFAULT;
 	*ret_count = 0;
 	for (size_t i = 0; i < recording->host_count; i++) {
 		const struct recording_host *host = &recording->hosts[i];
-		if (host->state == ORDERS_DONE && is_wanted(request, host->name)) {
+		if (host->state == ORDERS_DONE && api_host_is_wanted(request, host->name)) {
 			bytes += host->plain_bytes;
 			++*ret_count;
 		}
@@ -155,7 +154,7 @@ static int merge_hosts(struct recordings *recordings, struct recording *recordin
 	int r = 0;
 	for (size_t i = 0; i < recording->host_count && r == 0; i++) {
 		struct recording_host *host = &recording->hosts[i];
-		if (host->state != ORDERS_DONE || !is_wanted(request, host->name))
+		if (host->state != ORDERS_DONE || !api_host_is_wanted(request, host->name))
 			continue;
 		if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
 			return error_set(err, -ECANCELED, "the client has gone away");
@@ -201,14 +200,13 @@ static void title_of(const struct recording *recording, char *out, size_t size)
 		snprintf(out + len, size - len, " and %zu more", named - HOSTS_NAMED);
 }
 
-static int write_answer(const struct server *server, const struct profile *profile, const struct recording *recording,
-			const char *name, struct net_response *response, struct error *err)
+int api_write_profile(const struct server *server, const struct profile *profile, const char *title, const char *id,
+		      const char *name, struct net_response *response, struct error *err)
 {
-	char title[1024] = "", disposition[160];
+	char disposition[160];
 	const struct format *format = format_by_name(name);
 	bool is_page = strcmp(name, "html") == 0;
 	response->body.max = ANSWER_BYTES_MAX;
-	title_of(recording, title, sizeof(title));
 	if (is_page) {
 		response->content_type = "text/html; charset=utf-8";
 		/* It brings its own policy for what it may load. */
@@ -217,7 +215,7 @@ static int write_answer(const struct server *server, const struct profile *profi
 	}
 	char extension[16] = "";
 	sscanf(format->extensions, "%15s", extension);
-	snprintf(disposition, sizeof(disposition), "attachment; filename=\"recording-%s%s\"", recording->order.id, extension);
+	snprintf(disposition, sizeof(disposition), "attachment; filename=\"recording-%s%s\"", id, extension);
 	net_response_header(response, "Content-Disposition", disposition);
 	if (strcmp(name, "firefox") != 0)
 		response->content_type = "application/octet-stream";
@@ -228,7 +226,7 @@ static int write_answer(const struct server *server, const struct profile *profi
 	return format_encode(format, profile, &options, &response->body, err);
 }
 
-static int check_format(const struct server *server, const char *name, struct error *err)
+int api_check_profile_format(const struct server *server, const char *name, struct error *err)
 {
 	const struct format *format = format_by_name(name);
 	if (strcmp(name, "html") == 0 ? server->options.write_page != NULL : format && format_is_written(format))
@@ -241,6 +239,7 @@ static int make_profile(const struct server *server, struct recordings *recordin
 			const struct net_request *request, const char *format, struct net_response *response, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
+	char title[1024] = "";
 	int r = profile_new(&profile, err);
 	if (r == 0)
 		r = merge_hosts(recordings, recording, request, profile, err);
@@ -248,7 +247,10 @@ static int make_profile(const struct server *server, struct recordings *recordin
 		r = profile_align(profile, NULL, NULL, err);
 	if (r == 0)
 		r = note_missing(profile, recording, err);
-	return r < 0 ? r : write_answer(server, profile, recording, format, response, err);
+	if (r < 0)
+		return r;
+	title_of(recording, title, sizeof(title));
+	return api_write_profile(server, profile, title, recording->order.id, format, response, err);
 }
 
 int api_recording_profile(struct server *server, struct recordings *recordings, const char *id,
@@ -258,7 +260,7 @@ int api_recording_profile(struct server *server, struct recordings *recordings, 
 	const char *format = net_request_query(request, "format");
 	size_t count;
 	format = format && *format ? format : "firefox";
-	int r = check_format(server, format, err);
+	int r = api_check_profile_format(server, format, err);
 	if (r == 0)
 		r = recordings_get(recordings, id, time_now_ns(), &recording, err);
 	if (r == 0)

@@ -74,6 +74,8 @@ static int write_object(const struct recording_file *file, struct buffer *out, s
 	json_member_int(&json, "received_ns", file->received_ns);
 	json_member_int(&json, "start_ns", file->start_ns);
 	json_member_int(&json, "duration_ns", file->duration_ns);
+	if (file->reach_ns)
+		json_member_int(&json, "reach_ns", file->reach_ns);
 	json_member_int(&json, "bytes", (int64_t)file->bytes);
 	json_key(&json, "hash");
 	json_cstring(&json, file->hash);
@@ -151,12 +153,14 @@ static bool read_object(const json_t *root, struct recording_file *ret)
 	int64_t version, bytes, plain;
 	*ret = (struct recording_file){0};
 	bool is_sound = copy_number(root, "version", 1, &version) && version == 1 &&
-			copy_text(root, "id", ret->id, sizeof(ret->id)) && orders_id_is_valid(ret->id) &&
+			copy_text(root, "id", ret->id, sizeof(ret->id)) &&
+			(orders_id_is_valid(ret->id) || strcmp(ret->id, ORDERS_CONTINUOUS) == 0) &&
 			copy_text(root, "host", ret->host, sizeof(ret->host)) && orders_host_is_valid(ret->host) &&
 			copy_text(root, "hash", ret->hash, sizeof(ret->hash)) &&
 			copy_number(root, "received_ns", INT64_MAX / 2, &ret->received_ns) &&
 			copy_number(root, "start_ns", INT64_MAX / 2, &ret->start_ns) &&
 			copy_number(root, "duration_ns", ORDERS_DURATION_MAX_NS, &ret->duration_ns) &&
+			(!json_object_get(root, "reach_ns") || copy_number(root, "reach_ns", INT64_MAX / 4, &ret->reach_ns)) &&
 			copy_number(root, "bytes", RECORDINGS_UPLOAD_MAX, &bytes) &&
 			copy_number(root, "plain_bytes", RECORDINGS_PLAIN_MAX, &plain) &&
 			(!clock || orders_read_clock(clock, &ret->clock, NULL) == 0);

@@ -5,7 +5,8 @@
  * It is the gzip file that the agent sent, which every viewer opens, with a header of our own: the extra field that gzip
  * (RFC 1952, 2.3.1.1) has for such things, subfield "Wk", holds a JSON object
  *
- *   version 1, id, host, received_ns, start_ns, duration_ns    what it is
+ *   version 1, id, host, received_ns, start_ns, duration_ns    what it is; the id of a window (windows.h) is "continuous"
+ *   reach_ns                                                   of a window: how long before it what ends in it began
  *   bytes, hash                                                length and XXH3-128 (hex) of everything behind the header
  *   plain_bytes                                                unpacked
  *   clock                                                      of the host, see orders.h
@@ -23,6 +24,7 @@
 struct recording_file {
 	char id[ORDERS_ID_SIZE], host[ORDERS_HOST_SIZE];
 	int64_t received_ns, start_ns, duration_ns;
+	int64_t reach_ns; /* 0 = none */
 	uint64_t plain_bytes;
 	struct orders_clock clock;
 	/* of what is behind the header */

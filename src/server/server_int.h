@@ -57,6 +57,7 @@ struct server_counters {
 };
 
 struct recordings; /* recordings.h */
+struct windows;	   /* windows.h */
 /* ---- tenant.c ---- */
 #define TENANT_HEADER	"x-scope-orgid"
 #define TENANT_NAME_MAX 150
@@ -70,6 +71,7 @@ struct tenant {
 	struct server_limits limits;
 	struct store *store;				       /* atomic; NULL until opened, then for ever */
 	struct recordings *recordings;			       /* opened with the store */
+	struct windows *windows;			       /* the same; markers that agents send all the time */
 	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope_settings.c */
 	struct bucket bytes, samples;			       /* bucket_lock */
 	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */
@@ -216,6 +218,11 @@ void assets_show(void *context, const struct net_request *request, struct net_re
 #define DEBUGINFO_PIECE_MAX (4ull * 1024 * 1024)
 void api_agent_poll(void *context, const struct net_request *request, struct net_response *response);
 void api_agents(void *context, const struct net_request *request, struct net_response *response);
+void api_window_put(void *context, const struct net_request *request, struct net_response *response);
+void api_windows(void *context, const struct net_request *request, struct net_response *response);
+void api_windows_profile(void *context, const struct net_request *request, struct net_response *response);
+void api_windows_remove(void *context, const struct net_request *request, struct net_response *response);
+void api_markers(void *context, const struct net_request *request, struct net_response *response);
 void api_recordings(void *context, const struct net_request *request, struct net_response *response);
 void api_recording_create(void *context, const struct net_request *request, struct net_response *response);
 void api_recording_show(void *context, const struct net_request *request, struct net_response *response);

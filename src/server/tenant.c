@@ -33,6 +33,7 @@
 #include "base/time.h"
 #include "server/recordings.h"
 #include "server/server_int.h"
+#include "server/windows.h"
 
 #define DEFAULT_NAME	     "anonymous"
 #define TENANTS_DEFAULT	     64
@@ -41,6 +42,7 @@
 #define WATCH_INTERVAL_NS    (NS_PER_S / 2)
 #define TENANTS_DIRECTORY    "tenants"
 #define RECORDINGS_DIRECTORY "recordings"
+#define WINDOWS_DIRECTORY    RECORDINGS_DIRECTORY "/" ORDERS_CONTINUOUS
 #define CACHE_TOTAL	     (96 * MIB)
 #define CACHE_IDLE	     (MIB / 2)
 #define CACHE_KEPT_NS	     (300 * NS_PER_S)
@@ -155,6 +157,22 @@ static int open_recordings(struct server *server, struct tenant *tenant, struct 
 	return r ? r : recordings_open(&options, time_now_ns(), &tenant->recordings, err);
 }
 
+static int open_windows(struct server *server, struct tenant *tenant, struct error *err)
+{
+	char directory[PATH_BYTES_MAX];
+	struct windows_options options = {.directory = directory,
+					  .bytes_max = server->options.recordings_bytes,
+					  .age_ns = server->options.recordings_age_ns,
+					  .on_problem = on_recordings_problem,
+					  .context = tenant};
+	int r = tenant_path(server, tenant, WINDOWS_DIRECTORY, directory, sizeof(directory), err);
+	if (!r)
+		r = windows_open(&options, time_now_ns(), &tenant->windows, err);
+	if (r)
+		tenant->recordings = recordings_close(tenant->recordings);
+	return r;
+}
+
 static int tenant_open(struct server *server, struct tenant *tenant, struct error *err)
 {
 	char directory[PATH_BYTES_MAX];
@@ -171,6 +189,8 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 			r = store_open(&options, &store, err);
 		if (!r) {
 			r = open_recordings(server, tenant, err);
+			if (!r)
+				r = open_windows(server, tenant, err);
 			if (r)
 				store_close(store);
 		}
@@ -187,6 +207,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 		return NULL;
 	store_close(tenant->store);
 	recordings_close(tenant->recordings);
+	windows_close(tenant->windows);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
 	pthread_mutex_destroy(&tenant->settings_lock);

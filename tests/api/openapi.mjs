@@ -197,6 +197,21 @@ await test("recordings of several hosts", async () => {
 	await ask("delete", `/api/v1/recordings/${id}`);
 	await ask("delete", `/api/v1/recordings/${id}`, { status: 404 });
 });
+await test("markers of agents, all the time", async () => {
+	const profile = JSON.parse(readFileSync("tests/api/markers.json")), from = Date.now() - 60000, at = "/api/v1/recordings/continuous";
+	profile.meta.startTime = from;
+	const body = gzipSync(JSON.stringify(profile)), times = `from_ns=${from}000000&to_ns=${from + 1000}000000&first_ns=${from - 5}000000`;
+	await ask("get", `${at}/profile`, { status: 404 });
+	await ask("post", `${at}/hosts/web%201?${times}&reference=r&at_ns=1&offset_ns=-5&skew=0&bound_ns=7`, { body });
+	await ask("post", `${at}/hosts/web%201?${times}`, { body, status: 409 });
+	await ask("post", `${at}/hosts/web%201`, { body, status: 400 });
+	assert.equal((await ask("get", at)).windows, 1);
+	for (const format of ["", "&format=firefox&host=web%201", "&format=html"]) await ask("get", `${at}/profile?from=now-1h&to=now${format}`);
+	await ask("get", `${at}/profile?format=nonsense`, { status: 400 });
+	assert.equal((await ask("get", "/api/v1/markers?from=now-1h&to=now&limit=3&name=tick&host=web%201")).markers.length, 2);
+	await ask("get", "/api/v1/markers?limit=0", { status: 400 });
+	await ask("delete", at);
+});
 await test("storage and the server", async () => {
 	await ask("post", "/api/v1/compact");
 	assert.ok((await ask("get", "/api/v1/blocks")).blocks.length > 0);
