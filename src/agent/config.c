@@ -311,11 +311,12 @@ enum {
 	SETTING_DEBUGINFO,
 	SETTING_SPOOL,
 	SETTING_EXPORT,
-	SETTING_RULES
+	SETTING_RULES,
+	SETTING_MARKERS,
 };
-static const char *const setting_names[] = {
-	"server",	 "token_file", "tenant", "event",  "frequency",	      "labels", "process_stats",
-	"remote_record", "debuginfo",  "spool",	 "export", "relabel_configs", NULL};
+static const char *const setting_names[] = {"server", "token_file",	 "tenant",	  "event",     "frequency",
+					    "labels", "process_stats",	 "remote_record", "debuginfo", "spool",
+					    "export", "relabel_configs", "markers",	  NULL};
 
 static int set_setting(struct reader *reader, size_t which, const yaml_node_t *value, void *context)
 {
@@ -348,6 +349,7 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 		r = get_flag(reader, name, value, &flag);
 		config->no_remote_record = !flag;
 		return r;
+	case SETTING_MARKERS: return get_flag(reader, name, value, &config->markers);
 	case SETTING_DEBUGINFO: return read_debuginfo(reader, value);
 	case SETTING_SPOOL: return read_spool(reader, value);
 	case SETTING_EXPORT: return 0; /* another's: see agent_config.text */

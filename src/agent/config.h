@@ -8,6 +8,7 @@
  *     debuginfo: {upload: true, rate: 1MiB, file_size: 2GiB}
  *     spool: {directory: /var/lib/wick-agent, size: 256MiB, age: 24h}
  *     remote_record: true
+ *     markers: false
  *     relabel_configs:
  *       - source_labels: [process_executable_name]
  *         regex: node_exporter|cron
@@ -30,6 +31,7 @@ struct agent_config {
 	unsigned frequency_hz;
 	bool no_process_stats; /* process_stats: false */
 	bool no_remote_record; /* remote_record: false */
+	bool markers;	       /* markers: true */
 	/* debuginfo: */
 	bool no_debuginfo_upload; /* upload: false */
 	uint64_t debuginfo_rate, debuginfo_file_bytes_max;

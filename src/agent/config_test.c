@@ -27,6 +27,7 @@ static const char all[] = "# all there is\n"
 			  "tenant: team-a\n"
 			  "frequency: 97\n"
 			  "remote_record: false\n"
+			  "markers: true\n"
 			  "event: cycles\n"
 			  "labels:\n"
 			  "  env: prod\n"
@@ -60,6 +61,7 @@ static void test_all_settings(void **state)
 	assert_string_equal(config.event, "cycles");
 	assert_int_equal(config.frequency_hz, 97);
 	assert_true(config.no_remote_record);
+	assert_true(config.markers);
 	assert_true(config.no_process_stats);
 	assert_true(config.no_debuginfo_upload);
 	assert_int_equal(config.debuginfo_rate, 512 * 1024);

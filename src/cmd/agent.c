@@ -69,6 +69,8 @@ int cmd_agent(int argc, char **argv)
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
 		UNWIND_MEMORY_OPTION_ROW(&o.agent.heap_mib),
+		{0, "markers", NULL, OPTION_FLAG, &o.markers,
+		 .help = "collect the markers of all programs all the time, and send\nthem to the server"},
 		{0, "no-debuginfo-upload", NULL, OPTION_FLAG, &o.no_debuginfo_upload,
 		 .help = "do not send debug information when the server asks for it"},
 		{0, "no-remote-record", NULL, OPTION_FLAG, &o.no_remote_record,
@@ -98,6 +100,7 @@ int cmd_agent(int argc, char **argv)
 		return usage_error(&usage, "%s", err.message);
 	o.no_debuginfo_upload |= config.no_debuginfo_upload;
 	o.no_remote_record |= config.no_remote_record;
+	o.markers |= config.markers;
 	o.debuginfo_rate = config.debuginfo_rate;
 	o.debuginfo_file_bytes_max = config.debuginfo_file_bytes_max;
 	_cleanup_(export_config_release) struct export_config targets = {0};

@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "cmd/agent_markers.h"
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
 #include "cmd/poller.h"
@@ -27,8 +28,9 @@
 struct collector {
 	struct agent *agent;
 	struct shipper *shipper;
-	struct uploader *uploader; /* NULL = none */
-	struct poller *poller;	   /* NULL = none */
+	struct uploader *uploader;     /* NULL = none */
+	struct poller *poller;	       /* NULL = none */
+	struct agent_markers *markers; /* NULL = none */
 	struct host_symbols symbols;
 	int link_fd;
 	unsigned frequency_hz; /* that was told last */
@@ -159,6 +161,31 @@ static void fill_targets(struct collector *collector, struct link_stats *stats)
 		link_target_of(&targets[i], &stats->targets[stats->target_count++]);
 }
 
+static void fill_markers(struct collector *collector, struct link_markers *ret)
+{
+	struct agent_markers_stats stats;
+	if (!collector->markers)
+		return;
+	agent_markers_get_stats(collector->markers, &stats);
+	*ret = (struct link_markers){.is_on = 1,
+				     .collected = stats.collected,
+				     .lost = stats.lost,
+				     .left_out = stats.left_out,
+				     .malformed = stats.malformed,
+				     .processes = stats.processes,
+				     .refused = stats.refused,
+				     .yielded = stats.yielded,
+				     .windows_sent = stats.windows_sent,
+				     .markers_sent = stats.markers_sent,
+				     .bytes_sent = stats.bytes_sent,
+				     .failures = stats.failures,
+				     .windows_dropped = stats.windows_dropped,
+				     .markers_dropped = stats.markers_dropped,
+				     .windows_waiting = stats.windows_waiting,
+				     .markers_waiting = stats.markers_waiting,
+				     .bytes_waiting = stats.bytes_waiting};
+}
+
 static void send_stats(struct collector *collector)
 {
 	struct link_message message = {.kind = LINK_STATS};
@@ -204,6 +231,7 @@ static void send_stats(struct collector *collector)
 	}
 	fill_unwind(&agent.unwind, stats);
 	fill_targets(collector, stats);
+	fill_markers(collector, &stats->markers);
 	for (size_t i = 0; i < JIT_PROBLEM_COUNT && i < LINK_LOSSES_MAX; i++, stats->jit_problem_count++) {
 		snprintf(stats->jit_problems[i].name, sizeof(stats->jit_problems[i].name), "%s", jit_problem_names[i]);
 		stats->jit_problems[i].count = jit.problems[i];
@@ -255,11 +283,26 @@ static int start_uploader(struct collector *collector, const struct collector_op
 	return r;
 }
 
+static int start_markers(struct collector *collector, const struct collector_options *options, const char *host,
+			 struct error *err)
+{
+	struct agent_markers_options markers = {.url = options->url,
+						.token = options->token,
+						.host = host,
+						.directory = options->link_fd < 0 ? options->spool_directory : NULL,
+						.spool_bytes = options->spool_bytes,
+						.spool_age_ns = options->spool_age_ns,
+						.poller = collector->poller};
+	return agent_markers_new(&markers, &collector->markers, err);
+}
+
 /* Under the name that its samples have. */
 static int start_poller(struct collector *collector, const struct collector_options *options, struct error *err)
 {
 	struct utsname names = {0};
 	const char *host = options->agent.labels ? labels_get(options->agent.labels, "host.name") : NULL;
+	if (!options->url && options->markers)
+		return error_set(err, -EINVAL, "--markers needs --server: markers go to a wick server only");
 	if (!options->url)
 		return 0;
 	if (!host && uname(&names) == 0)
@@ -267,7 +310,8 @@ static int start_poller(struct collector *collector, const struct collector_opti
 	host = host && *host ? host : "localhost";
 	/* Labels may be any text, and profiles are worth more than recordings. */
 	if (!orders_host_is_valid(host)) {
-		log_warn("'%.100s' cannot be a host's name: this agent makes no recordings for wick record --remote", host);
+		log_warn("'%.100s' cannot be a host's name: this agent makes no recordings for wick record --remote%s", host,
+			 options->markers ? ", and collects no markers" : "");
 		return 0;
 	}
 	struct poller_options poller = {.url = options->url,
@@ -277,7 +321,8 @@ static int start_poller(struct collector *collector, const struct collector_opti
 					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
 									     : NULL,
 					.directory = options->spool_directory};
-	return poller_new(&poller, &collector->poller, err);
+	int r = poller_new(&poller, &collector->poller, err);
+	return r < 0 || !options->markers ? r : start_markers(collector, options, host, err);
 }
 
 int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
@@ -334,6 +379,8 @@ int collector_run(struct collector *collector, struct error *err)
 {
 	int r = agent_run(collector->agent, 0, err);
 	collector->symbols.server_names_kernel = NULL;
+	if (collector->markers)
+		agent_markers_finish(collector->markers, FINISH_NS);
 	collector->poller = poller_free(collector->poller);
 	collector->uploader = uploader_free(collector->uploader);
 	shipper_finish(collector->shipper, FINISH_NS);
@@ -352,12 +399,26 @@ struct collector *collector_free(struct collector *collector)
 {
 	if (!collector)
 		return NULL;
+	agent_markers_free(collector->markers);
 	poller_free(collector->poller);
 	uploader_free(collector->uploader);
 	shipper_free(collector->shipper);
 	agent_free(collector->agent);
 	host_symbols_release(&collector->symbols);
 	return mem_free(collector);
+}
+
+static void report_markers(struct agent_markers *markers)
+{
+	struct agent_markers_stats stats;
+	agent_markers_get_stats(markers, &stats);
+	log_info("markers: %llu of %llu processes collected, %llu lost in their rings, %llu left out, %llu made no sense; %llu "
+		 "in %llu windows sent; %llu in %llu dropped; %llu in %llu wait on disk",
+		 (unsigned long long)stats.collected, (unsigned long long)stats.processes, (unsigned long long)stats.lost,
+		 (unsigned long long)stats.left_out, (unsigned long long)stats.malformed,
+		 (unsigned long long)stats.markers_sent, (unsigned long long)stats.windows_sent,
+		 (unsigned long long)stats.markers_dropped, (unsigned long long)stats.windows_dropped,
+		 (unsigned long long)stats.markers_waiting, (unsigned long long)stats.windows_waiting);
 }
 
 void collector_report(struct collector *collector)
@@ -377,6 +438,8 @@ void collector_report(struct collector *collector)
 			 (unsigned long long)targets[i].sent_samples, (unsigned long long)profiles, (unsigned long long)samples,
 			 (unsigned long long)targets[i].spool.profiles, (unsigned long long)targets[i].spool.samples);
 	}
+	if (collector->markers)
+		report_markers(collector->markers);
 }
 
 void collector_get_stats(struct collector *collector, struct agent_stats *ret)

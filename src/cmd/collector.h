@@ -32,6 +32,7 @@ struct collector_options {
 	int link_fd; /* the agent's end of the link to the server on this machine; -1 = none; stays the caller's */
 	/* Debug information is sent where there is no link: there the server is given the files themselves. */
 	bool no_debuginfo_upload;
+	bool markers;					   /* collects them all the time, and sends them to url */
 	bool no_remote_record;				   /* makes no recordings that the server orders */
 	uint64_t debuginfo_rate, debuginfo_file_bytes_max; /* 0 = as struct uploader_options */
 };

@@ -55,7 +55,7 @@ struct poller {
 	/* of the thread */
 	struct net_client *net;
 	struct orders_question question;
-	struct pings pings;
+	struct pings pings; /* changed with the lock: others ask for the clock */
 	struct clock_steps steps;
 	int64_t poll_due_ns, poll_pause_ns; /* monotonic */
 	bool was_told;			    /* that there are no orders here, or that the token is wrong */
@@ -110,6 +110,14 @@ static void forget_order(struct poller *poller)
 	poller->has_order = false;
 	memcpy(poller->last, poller->order.id, sizeof(poller->last));
 	snprintf(poller->last_why, sizeof(poller->last_why), "%s", poller->state == ORDERS_FAILED ? poller->why : "");
+}
+
+struct orders_clock poller_clock(struct poller *poller, int64_t from_ns, int64_t to_ns)
+{
+	pthread_mutex_lock(&poller->lock);
+	struct orders_clock clock = pings_fit(&poller->pings, from_ns, to_ns);
+	pthread_mutex_unlock(&poller->lock);
+	return clock;
 }
 
 /* What this host's clock shows at a time of the server's. */
@@ -286,7 +294,9 @@ static bool look_at_clock(struct poller *poller)
 	if (!clock_steps_look_now(&poller->steps))
 		return false;
 	log_info("the wall clock was set; its difference to the server's is measured anew");
+	pthread_mutex_lock(&poller->lock);
 	pings_forget(&poller->pings);
+	pthread_mutex_unlock(&poller->lock);
 	poller->question.has_ping = false;
 	return true;
 }
@@ -351,7 +361,9 @@ static int ask(struct poller *poller, int *ret_status, struct orders_answer *ans
 		return r;
 	ping.received_ns = answer->received_ns;
 	ping.answered_ns = answer->answered_ns;
+	pthread_mutex_lock(&poller->lock);
 	pings_add(&poller->pings, answer->clock, &ping);
+	pthread_mutex_unlock(&poller->lock);
 	poller->question.ping = ping;
 	poller->question.has_ping = true;
 	return 0;

@@ -7,6 +7,7 @@
 #ifndef WICK_CMD_POLLER_H
 #define WICK_CMD_POLLER_H
 
+#include "agent/orders.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 
@@ -20,6 +21,9 @@ struct poller_options {
 /* Starts asking. After privileges were dropped: the thread, and the recorders that it starts, have what is left. */
 int poller_new(const struct poller_options *options, struct poller **ret, struct error *err);
 struct poller *poller_free(struct poller *poller); /* ends a recording that runs; NULL allowed; returns NULL */
+/* How this host's clock stands to the server's between two times of it; a reference of "" when that is not known. Any thread.
+ */
+struct orders_clock poller_clock(struct poller *poller, int64_t from_ns, int64_t to_ns);
 DEFINE_CLEANUP_POINTER(poller_free, struct poller);
 
 #endif

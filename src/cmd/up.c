@@ -265,6 +265,7 @@ static int configure_agent(struct up *up, const char *file, const char *event, c
 	up->collector.target_count = up->targets.count;
 	apply_spool_config(&up->config, NULL, &up->collector);
 	up->collector.no_remote_record = up->config.no_remote_record;
+	up->collector.markers |= up->config.markers;
 	return r ? r : apply_agent_config(&up->config, event, labels, &up->collector.agent, &up->labels, err);
 }
 
@@ -282,6 +283,8 @@ int cmd_up(int argc, char **argv)
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
 		UNWIND_MEMORY_OPTION_ROW(&up.collector.agent.heap_mib),
+		{0, "markers", NULL, OPTION_FLAG, &up.collector.markers,
+		 .help = "collect the markers of all programs all the time"},
 		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
 		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
 		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here win"},

@@ -43,6 +43,13 @@ struct link_target {
 	uint64_t waiting_profiles, waiting_samples, waiting_bytes;
 	uint32_t away;
 };
+/* Of an agent that collects markers all the time. */
+struct link_markers {
+	uint64_t is_on;
+	uint64_t collected, lost, left_out, malformed, processes, refused, yielded;
+	uint64_t windows_sent, markers_sent, bytes_sent, failures, windows_dropped, markers_dropped, windows_waiting,
+		markers_waiting, bytes_waiting;
+};
 /* The agent's counters as the server shows them; names from agent_loss_names. */
 struct link_stats {
 	uint64_t samples_taken, relabel_dropped, flushes, flush_ns_total, flush_ns_max, stacks_sent, processes, mappings,
@@ -68,6 +75,7 @@ struct link_stats {
 	double cost_share;
 	uint64_t rate_changes, waits_watched;
 	uint64_t process_rows, process_rows_left_out, process_stats_ns;
+	struct link_markers markers;
 	char event[16];
 };
 struct link_message {

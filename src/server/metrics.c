@@ -10,6 +10,7 @@
 #include "server/recordings.h"
 #include "server/scrape.h"
 #include "server/server_int.h"
+#include "server/windows.h"
 
 struct metrics {
 	struct buffer *out;
@@ -186,6 +187,35 @@ static void write_forward_metrics(struct metrics *m, struct server *server)
 	write_up(m, "wick_forward_up", "Whether the last attempt to send was successful.", targets, count);
 }
 
+static void write_agent_markers(struct metrics *m, const struct link_markers *markers)
+{
+	if (!markers->is_on)
+		return;
+	COUNTER("wick_agent_markers_total", "Markers of programs, and values of their counters, collected.",
+		markers->collected);
+	metric_head(m, "wick_agent_markers_lost_total", "counter", "Markers that are in no window, by reason.");
+	const struct {
+		const char *reason;
+		uint64_t count;
+	} losses[] = {{"ring_full", markers->lost},
+		      {"left_out", markers->left_out},
+		      {"malformed", markers->malformed},
+		      {"dropped", markers->markers_dropped}};
+	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses) && !m->error; i++)
+		m->error = buffer_printf(m->out, "wick_agent_markers_lost_total{reason=\"%s\"} %llu\n", losses[i].reason,
+					 (unsigned long long)losses[i].count);
+	COUNTER("wick_agent_marker_processes_total", "Processes that make markers.", markers->processes);
+	COUNTER("wick_agent_marker_processes_refused_total", "Of these, whose markers could not be read.", markers->refused);
+	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder takes just now.", markers->yielded);
+	COUNTER("wick_agent_marker_windows_sent_total", "Windows of markers that the server has.", markers->windows_sent);
+	COUNTER("wick_agent_marker_windows_sent_bytes_total", "Their size.", markers->bytes_sent);
+	COUNTER("wick_agent_marker_windows_dropped_total", "Windows dropped: no room for them, too old, or refused.",
+		markers->windows_dropped);
+	COUNTER("wick_agent_marker_send_failures_total", "Attempts to send a window that failed.", markers->failures);
+	GAUGE("wick_agent_marker_windows_waiting", "Windows that wait to be sent.", markers->windows_waiting);
+	GAUGE("wick_agent_marker_windows_waiting_bytes", "Their size.", markers->bytes_waiting);
+}
+
 static void write_agent_metrics(struct metrics *m, struct server *server)
 {
 	pthread_mutex_lock(&server->agent_lock);
@@ -236,6 +266,7 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped: no room for them, or refused.", agent.profiles_dropped);
 	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);
 	COUNTER("wick_agent_sent_bytes_total", "Compressed bytes of them.", agent.bytes_sent);
+	write_agent_markers(m, &agent.markers);
 	GAUGE("wick_agent_resident_bytes", "Resident memory of the agent.", agent.resident_bytes);
 	COUNTER("wick_agent_cpu_seconds_total", "CPU time of the agent, user and system.", SECONDS(agent.cpu_ns));
 	write_unwind_metrics(m, &agent);
@@ -542,6 +573,35 @@ static void write_recording_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_recording_torn_total", "Files of recordings that were damaged and set aside.", sum.torn);
 }
 
+static void write_window_metrics(struct metrics *m, struct server *server)
+{
+	struct windows_stats sum = {0}, one;
+	struct tenant **tenants;
+	size_t count = tenants_snapshot(server, &tenants);
+	for (size_t i = 0; i < count; i++) {
+		if (!__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
+			continue;
+		windows_get_stats(tenants[i]->windows, &one);
+		sum.windows += one.windows;
+		sum.bytes += one.bytes;
+		sum.received += one.received;
+		sum.bytes_received += one.bytes_received;
+		sum.refused += one.refused;
+		sum.evicted += one.evicted;
+		sum.torn += one.torn;
+		sum.bytes_max = one.bytes_max;
+	}
+	mem_free(tenants);
+	GAUGE("wick_marker_windows", "Windows of markers that are kept.", sum.windows);
+	GAUGE("wick_marker_window_bytes", "Their size.", sum.bytes);
+	GAUGE("wick_marker_window_bytes_max", "What those of one tenant may take.", sum.bytes_max);
+	COUNTER("wick_marker_windows_received_total", "Windows of markers received.", sum.received);
+	COUNTER("wick_marker_windows_received_bytes_total", "Their size.", sum.bytes_received);
+	COUNTER("wick_marker_windows_refused_total", "Windows of markers refused.", sum.refused);
+	COUNTER("wick_marker_windows_evicted_total", "Windows removed for lack of room, or for their age.", sum.evicted);
+	COUNTER("wick_marker_windows_torn_total", "Files of windows that were damaged and set aside.", sum.torn);
+}
+
 static void write_debuginfod_metrics(struct metrics *m, struct server *server)
 {
 	struct debuginfod_stats stats = {0};
@@ -582,6 +642,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	write_symbol_metrics(&metrics, server);
 	write_upload_metrics(&metrics, server);
 	write_recording_metrics(&metrics, server);
+	write_window_metrics(&metrics, server);
 	write_debuginfod_metrics(&metrics, server);
 	write_store_metrics(&metrics, server);
 	write_agent_metrics(&metrics, server);
