@@ -50,7 +50,7 @@ struct losses {
 
 struct agent_markers {
 	struct agent_markers_options options;
-	char *url, *token, *host;
+	char *url, *token, *tenant, *host;
 	struct spool *spool;
 	pthread_t taker, sender;
 	bool has_taker, has_sender;
@@ -497,8 +497,10 @@ static int fill(struct agent_markers *markers, const struct agent_markers_option
 	markers->options = *options;
 	markers->url = mem_strdup(options->url);
 	markers->token = options->token ? mem_strdup(options->token) : NULL;
+	markers->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
 	markers->host = mem_strdup(options->host);
-	return markers->url && (!options->token || markers->token) && markers->host ? 0 : error_nomem(err);
+	bool is_full = markers->url && (!options->token || markers->token) && (!options->tenant || markers->tenant);
+	return is_full && markers->host ? 0 : error_nomem(err);
 }
 
 int agent_markers_new(const struct agent_markers_options *options, struct agent_markers **ret, struct error *err)
@@ -509,6 +511,7 @@ int agent_markers_new(const struct agent_markers_options *options, struct agent_
 	int r = fill(markers, options, err);
 	struct net_client_options net = {.url = markers->url,
 					 .token = markers->token,
+					 .tenant = markers->tenant,
 					 .timeout_ns = SEND_TIMEOUT_NS,
 					 .response_max = ANSWER_BYTES_MAX,
 					 .cancel = &markers->cancel};
@@ -564,6 +567,7 @@ struct agent_markers *agent_markers_free(struct agent_markers *markers)
 	pthread_cond_destroy(&markers->wake);
 	mem_free(markers->url);
 	mem_free(markers->token);
+	mem_free(markers->tenant);
 	mem_free(markers->host);
 	return mem_free(markers);
 }

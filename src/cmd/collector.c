@@ -288,6 +288,7 @@ static int start_markers(struct collector *collector, const struct collector_opt
 {
 	struct agent_markers_options markers = {.url = options->url,
 						.token = options->token,
+						.tenant = options->tenant,
 						.host = host,
 						.directory = options->link_fd < 0 ? options->spool_directory : NULL,
 						.spool_bytes = options->spool_bytes,
