@@ -337,8 +337,8 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		upload.host = rest + strlen(hosts);
 		r = recordings_admit(recordings, &upload, &err);
 	}
-	if (r == 0)
-		r = api_recording_check(upload.gzip, &err);
+	if (r == 0 && (r = api_recording_check(upload.gzip, &err)) < 0)
+		recordings_count_refused(recordings);
 	if (r == 0)
 		r = recordings_put(recordings, &upload, time_now_ns(), &err);
 	if (r == 0 && buffer_append_string(&response->body, "{}"))

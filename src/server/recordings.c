@@ -683,6 +683,13 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	return r;
 }
 
+void recordings_count_refused(struct recordings *recordings)
+{
+	pthread_mutex_lock(&recordings->lock);
+	recordings->stats.refused++;
+	pthread_mutex_unlock(&recordings->lock);
+}
+
 void recordings_give_up(struct recordings *recordings, const char *id, const char *host, const char *why)
 {
 	pthread_mutex_lock(&recordings->lock);

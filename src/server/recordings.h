@@ -109,6 +109,8 @@ int recordings_put(struct recordings *recordings, const struct recordings_upload
 /* The file as it was put, checked; `ret` is an initialised buffer. -ENOENT, -EBADMSG: torn, and set aside. */
 int recordings_read(struct recordings *recordings, const char *id, const char *host, struct buffer *ret, struct error *err);
 
+/* Counts an upload that was admitted, and refused for what is in it. */
+void recordings_count_refused(struct recordings *recordings);
 /* A host whose file was of no use to who read it: FAILED from now on, with the reason. The file stays, and counts; whoever
  * starts the server anew has it tried again. Does nothing if there is no such host that is DONE. */
 void recordings_give_up(struct recordings *recordings, const char *id, const char *host, const char *why);
