@@ -91,22 +91,33 @@ static void leave_out(struct recordings *recordings, const char *id, struct reco
 		error_set(first, -EBADMSG, "none of the profiles can be used; host %s: %s", host->name, host->why);
 }
 
-/* 0, also when the host was left out; *ret_is_there. */
-static int add_host(struct recordings *recordings, const char *id, struct recording_host *host, struct profile *to,
-		    bool *ret_is_there, struct error *first, struct error *err)
+struct merging {
+	struct recordings *recordings;
+	struct recording *recording;
+	const struct net_request *request;
+	bool *differs; /* by host: it counts something else than those before */
+	size_t merged, different;
+	struct error first; /* why the first one was left out */
+};
+
+/* 0, also when the host was left out. */
+static int add_host(struct merging *merging, size_t i, struct profile *to, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct recording_host *host = &merging->recording->hosts[i];
+	const char *id = merging->recording->order.id;
 	struct error why = {0};
-	int r = read_host(recordings, id, host, &profile, &why);
+	int r = read_host(merging->recordings, id, host, &profile, &why);
 	bool is_its_fault = r == -EBADMSG || r == -EINVAL || r == -E2BIG || r == -ENOENT;
 	if (r == 0) {
 		r = profile_merge_hosts(to, profile, &why);
-		is_its_fault = r == -EINVAL; /* it counts something else; the others are as they were */
+		is_its_fault = merging->differs[i] = r == -EINVAL; /* the others are as they were */
 	}
-	*ret_is_there |= r == 0;
+	merging->merged += r == 0;
+	merging->different += merging->differs[i];
 	if (r == 0 || !is_its_fault)
 		return r == 0 ? 0 : error_set(err, r, "host %s: %s", host->name, why.message);
-	leave_out(recordings, id, host, r, &why, first);
+	leave_out(merging->recordings, id, host, r, &why, &merging->first);
 	return 0;
 }
 
@@ -145,22 +156,59 @@ static int choose(const struct server *server, const struct recording *recording
 	return 0;
 }
 
-static int merge_hosts(struct recordings *recordings, struct recording *recording, const struct net_request *request,
-		       struct profile *to, struct error *err)
+static int merge_hosts(struct merging *merging, struct profile *to, struct error *err)
 {
-	const bool *cancelled = net_request_cancelled(request);
-	struct error first = {0};
-	bool is_any_there = false;
+	const bool *cancelled = net_request_cancelled(merging->request);
 	int r = 0;
-	for (size_t i = 0; i < recording->host_count && r == 0; i++) {
-		struct recording_host *host = &recording->hosts[i];
-		if (host->state != ORDERS_DONE || !api_host_is_wanted(request, host->name))
+	for (size_t i = 0; i < merging->recording->host_count && r == 0; i++) {
+		const struct recording_host *host = &merging->recording->hosts[i];
+		if (host->state != ORDERS_DONE || !api_host_is_wanted(merging->request, host->name))
 			continue;
 		if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
 			return error_set(err, -ECANCELED, "the client has gone away");
-		r = add_host(recordings, recording->order.id, host, to, &is_any_there, &first, err);
+		r = add_host(merging, i, to, err);
 	}
-	return r < 0 || is_any_there ? r : error_set(err, -EBADMSG, "%s", first.message);
+	return r;
+}
+
+/* Those that counted something else than the first one are the ones to be merged then, and those that were are left out. */
+static void turn_round(struct merging *merging)
+{
+	for (size_t i = 0; i < merging->recording->host_count; i++) {
+		struct recording_host *host = &merging->recording->hosts[i];
+		if (merging->differs[i]) {
+			host->state = ORDERS_DONE;
+			host->why[0] = 0;
+		} else if (host->state == ORDERS_DONE && api_host_is_wanted(merging->request, host->name)) {
+			host->state = ORDERS_FAILED;
+			snprintf(host->why, sizeof(host->why), "its profile counts something else than most others");
+		}
+		merging->differs[i] = false;
+	}
+	merging->merged = merging->different = 0;
+}
+
+/* What is counted is said by the first host; if it is the odd one, once more without it. */
+static int merge_most(struct merging *merging, struct profile **ret, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = profile_new(&profile, err);
+	if (r == 0)
+		r = merge_hosts(merging, profile, err);
+	if (r == 0 && merging->different > merging->merged) {
+		turn_round(merging);
+		profile = profile_free(profile);
+		r = profile_new(&profile, err);
+		if (r == 0)
+			r = merge_hosts(merging, profile, err);
+	}
+	if (r < 0)
+		return r;
+	if (!merging->merged)
+		return error_set(err, -EBADMSG, "%s", merging->first.message);
+	*ret = profile;
+	profile = NULL;
+	return 0;
 }
 
 /* ---- writing ---- */
@@ -240,9 +288,9 @@ static int make_profile(const struct server *server, struct recordings *recordin
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	char title[1024] = "";
-	int r = profile_new(&profile, err);
-	if (r == 0)
-		r = merge_hosts(recordings, recording, request, profile, err);
+	_cleanup_(mem_freep) bool *differs = mem_zalloc_array(recording->host_count + 1, sizeof(*differs));
+	struct merging merging = {.recordings = recordings, .recording = recording, .request = request, .differs = differs};
+	int r = differs ? merge_most(&merging, &profile, err) : error_nomem(err);
 	if (r == 0)
 		r = profile_align(profile, NULL, NULL, err);
 	if (r == 0)

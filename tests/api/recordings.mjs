@@ -264,6 +264,13 @@ await test("a host whose file is of no use is left out, and named", async () => 
 	assert.match(hosts.bad.why, /stack/);
 	assert.match(hosts.many.why, /2 hosts/);
 	assert.equal((await world.send(order, "bad", good)).status, 409, "it had its chance");
+	// The first one does not decide what is counted, if it is the only one that counts so.
+	const odd = await world.order(["other", "alpha", "beta"]);
+	for (const [host, sent] of [["alpha", good], ["beta", good], ["other", other]]) assert.equal((await world.send(odd, host, sent)).status, 200, host);
+	const most = (await world.profile(odd.id)).body;
+	await openProfile(most, (threads) => assert.deepEqual([...new Set(threads.map(({ pid }) => String(pid).split(":")[0]))].sort(), ["alpha", "beta"]));
+	assert.match(most.toString(), /host other is missing: failed: its profile counts something else than most others/);
+	assert.equal(JSON.parse((await world.profile(odd.id, "?host=other")).body).meta.wick.sampleType, "cpu", "by itself it can be had");
 	// Alone they are nothing, and who asks is told why.
 	const lone = await world.order(["bad"]);
 	assert.equal((await world.send(lone, "bad", bad)).status, 200);
