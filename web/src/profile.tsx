@@ -27,9 +27,9 @@ import {
 } from './flame/tree';
 import { FlameView } from './flame/view';
 import { useDebounced, type SetState } from './hooks';
-import { CloseIcon, DownloadIcon, FlipIcon, KeyboardIcon, ResetIcon, SearchIcon } from './icons';
+import { CloseIcon, DownloadIcon, FlipIcon, ResetIcon, SearchIcon } from './icons';
+import { KeysButton } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
-import { Popover } from './popover';
 import { openListing, type ListingView, type NamesChoice, type PageState, type ProfileView } from './state';
 import { Table } from './table';
 
@@ -226,23 +226,7 @@ const KEYS: [string, string][] = [
 ];
 
 const SERVER_KEYS = ['s a', 'r'];
-
-const Keys = ({ alone }: { alone: boolean }) => (
-	<Popover label="Keys" button={<KeyboardIcon />} buttonClass="button icon-only" testId="keys">
-		{() => (
-			<dl class="facts keys">
-				{(alone ? KEYS.filter(([key]) => !SERVER_KEYS.includes(key)) : KEYS).map(([key, what]) => (
-					<div key={key}>
-						<dt>
-							<kbd>{key}</kbd>
-						</dt>
-						<dd>{what}</dd>
-					</div>
-				))}
-			</dl>
-		)}
-	</Popover>
-);
+const KEYS_ALONE = KEYS.filter(([key]) => !SERVER_KEYS.includes(key));
 
 // ---- foot --------------------
 
@@ -502,7 +486,7 @@ export function ProfilePart(props: ProfileProps) {
 				{!alone && <ShortNames names={names} onNames={onNames} />}
 				{!alone && <Downloads query={query} answer={answer} />}
 				<div class="keys-help">
-					<Keys alone={alone} />
+					<KeysButton label="Keys" keys={alone ? KEYS_ALONE : KEYS} testId="keys" />
 				</div>
 			</div>
 			<div class={`panes view-${view}`}>

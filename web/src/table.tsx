@@ -8,6 +8,7 @@ import { buildRows, sortRows, type Row } from './flame/rows';
 import { placeOf, type Tree } from './flame/tree';
 import { useDebounced, useSize } from './hooks';
 import { MoreIcon } from './icons';
+import { rowStep } from './keys';
 import type { ListingView, SortKey } from './state';
 
 export interface TableProps {
@@ -187,8 +188,7 @@ export function Table(props: TableProps) {
 	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
 	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
 	const pick = (row: Row) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
-	const move = (to: number) => {
-		const next = Math.min(rows.length - 1, Math.max(0, to));
+	const move = (next: number) => {
 		setActive(next);
 		const at = scroller.current!.scrollTop;
 		const [start, end] = [next * rowHeight, (next + 2) * rowHeight]; // the head covers one row
@@ -199,15 +199,8 @@ export function Table(props: TableProps) {
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (event.ctrlKey || event.metaKey || event.altKey) return;
 		if (event.target !== scroller.current) return; // the buttons of the head have keys of their own
-		const steps: Record<string, number> = {
-			ArrowDown: active + 1,
-			ArrowUp: active - 1,
-			PageDown: active + page,
-			PageUp: active - page,
-			Home: 0,
-			End: rows.length - 1,
-		};
-		if (event.key in steps) move(steps[event.key]);
+		const step = rowStep(event.key, active, rows.length, page);
+		if (step !== null) move(step);
 		else if ((event.key === 's' || event.key === 'a') && rows[active])
 			onOpen(event.key === 's' ? 'source' : 'asm', rows[active]);
 		else if ((event.key === 'Enter' || event.key === ' ') && rows[active]) pick(rows[active]);

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount } from '../format';
 import { useDebounced, useSize } from '../hooks';
+import { rowStep } from '../keys';
 import { valuesOf, type Timeline } from './data';
 import type { Spans } from './spans';
 import type { MarkerSort, TimeState } from './state';
@@ -101,8 +102,7 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 	const last = Math.min(rows.length, Math.ceil((offset + height) / rowHeight) + OVERSCAN);
 	const narrow = width > 0 && width < 620;
 	const heads = HEADS.filter(({ key }) => !narrow || key !== 'fields').filter(({ key }) => !narrow || key !== 'thread');
-	const move = (to: number) => {
-		const next = Math.min(rows.length - 1, Math.max(0, to));
+	const move = (next: number) => {
 		setActive(next);
 		if (next * rowHeight < offset) scroller.current!.scrollTop = (next * rowHeight) / scale;
 		else if ((next + 2) * rowHeight > offset + height) scroller.current!.scrollTop = ((next + 2) * rowHeight - height) / scale;
@@ -110,15 +110,8 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
 		const page = Math.max(1, Math.floor(height / rowHeight) - 2);
-		const steps: Record<string, number> = {
-			ArrowDown: active + 1,
-			ArrowUp: active - 1,
-			PageDown: active + page,
-			PageUp: active - page,
-			Home: 0,
-			End: rows.length - 1,
-		};
-		if (event.key in steps) move(steps[event.key]);
+		const step = rowStep(event.key, active, rows.length, page);
+		if (step !== null) move(step);
 		else if ((event.key === 'Enter' || event.key === ' ') && active >= 0) onPick(rows[active]);
 		else return;
 		event.preventDefault();

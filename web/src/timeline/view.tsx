@@ -3,9 +3,9 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../format';
 import { useMedia, useSize } from '../hooks';
-import { CloseIcon, FoldIcon, KeyboardIcon, ResetIcon } from '../icons';
+import { CloseIcon, FoldIcon, ResetIcon } from '../icons';
+import { KeysButton } from '../keys';
 import { Menu, type MenuAt } from '../menu';
-import { Popover } from '../popover';
 import { makeActions, padded, pressKey, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
@@ -195,23 +195,6 @@ const KEYS: [string, string][] = [
 	['Esc', 'all threads, all the time'],
 ];
 
-const Keys = () => (
-	<Popover label="Keys of the time line" button={<KeyboardIcon />} buttonClass="button icon-only" testId="tl-keys">
-		{() => (
-			<dl class="facts keys">
-				{KEYS.map(([key, what]) => (
-					<div key={key}>
-						<dt>
-							<kbd>{key}</kbd>
-						</dt>
-						<dd>{what}</dd>
-					</div>
-				))}
-			</dl>
-		)}
-	</Popover>
-);
-
 interface ToolsProps extends Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'> {
 	actions: Actions;
 	narrow: boolean;
@@ -286,7 +269,7 @@ function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
 			>
 				Markers
 			</button>
-			{!narrow && <Keys />}
+			{!narrow && <KeysButton label="Keys of the time line" keys={KEYS} testId="tl-keys" />}
 		</div>
 	);
 }
