@@ -87,7 +87,7 @@ struct marks {
 	uint32_t recorder;
 	int socket, stop_fd;
 	char name[48];
-	int64_t scan_ns;
+	int64_t scan_ns, begin_ns; /* begin_ns: of marks_begin_at() */
 	pthread_t thread;
 	pthread_mutex_t lock; /* held while the thread works, or another one takes: for all from clock to scan_ns, and result */
 	int result;
@@ -479,9 +479,16 @@ static void *run(void *context)
 	return NULL;
 }
 
+void marks_begin_at(struct marks *marks, int64_t begin_ns)
+{
+	marks->begin_ns = begin_ns;
+}
+
 int marks_start(struct marks *marks, struct error *err)
 {
-	int r = thread_start(&marks->thread, "markers", run, marks, err);
+	int r = marks_clock_begin(&marks->clock, marks->begin_ns) < 0 ? error_nomem(err) : 0;
+	if (r == 0)
+		r = thread_start(&marks->thread, "markers", run, marks, err);
 	marks->has_thread = r == 0;
 	return r;
 }

@@ -63,6 +63,9 @@ void marks_limit(struct marks *marks, size_t max);
 void marks_continuous(struct marks *marks);
 /* Before marks_start(). -E2BIG beyond 1024. */
 int marks_follow(struct marks *marks, pid_t pid, struct error *err);
+/* Before marks_start(): the recording is to begin then, by the wall clock, and not with marks_start(). What comes before is
+ * left out; if that is called a little earlier, markers of the very beginning are there, too. */
+void marks_begin_at(struct marks *marks, int64_t begin_ns);
 int marks_start(struct marks *marks, struct error *err);
 /* All that was collected since the start or the last taking, as a profile of its own; the collecting goes on. From any one
  * thread, between marks_start() and marks_stop(). Each profile is whole in itself: names, threads, schemas. A span is in the

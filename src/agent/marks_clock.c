@@ -52,6 +52,15 @@ int marks_clock_init(struct marks_clock *clock)
 	return marks_clock_tick(clock, true);
 }
 
+int marks_clock_begin(struct marks_clock *clock, int64_t begin_ns)
+{
+	clock->end_ns = time_monotonic_ns() + clock->to_wall_ns;
+	clock->begin_ns = clock->taken_ns = begin_ns ? begin_ns : clock->end_ns;
+	/* Until there is a second pair all times are that of the first one, which must not lie before the beginning. */
+	clock->count = 0;
+	return marks_clock_tick(clock, true);
+}
+
 void marks_clock_release(struct marks_clock *clock)
 {
 	clock->pairs = mem_free(clock->pairs);

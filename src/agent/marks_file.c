@@ -650,7 +650,7 @@ static bool set_times(struct marks_file *file, const struct wickmark_record *rec
 		end = __builtin_add_overflow(record->time, record->number, &ticks)
 			      ? INT64_MAX
 			      : marks_clock_wall_ns(clock, file->clock, ticks);
-	if (end < clock->begin_ns)
+	if (end < clock->begin_ns || clock->end_ns < clock->begin_ns)
 		return false;
 	begin = within(clock, begin);
 	end = within(clock, end);
@@ -750,6 +750,8 @@ static int tell_lost(struct marks_file *file, uint32_t thread, uint64_t count, s
 	uint32_t key = 0;
 	struct profile_marker marker = {.thread = thread, .start_ns = output->clock->end_ns};
 	struct profile_marker_value value = {.kind = PROFILE_VALUE_NUMBER, .number = (int64_t)(count & INT64_MAX)};
+	if (output->clock->end_ns < output->clock->begin_ns) /* it has not begun */
+		return 0;
 	if (__builtin_add_overflow(output->stats.lost, count, &output->stats.lost))
 		output->stats.lost = UINT64_MAX;
 	if (is_full(output)) /* the count is in stats.lost; this is none of the program's markers */
@@ -908,6 +910,8 @@ static int take_long(struct marks_file *file, const struct wickmark_long *span, 
 
 int marks_file_finish(struct marks_file *file, struct error *err)
 {
+	if (file->output->clock->end_ns < file->output->clock->begin_ns) /* it ended before the recording began */
+		return 0;
 	const struct wickmark_long *longs = (const struct wickmark_long *)((char *)file->header + WICKMARK_AT_LONGS);
 	uint32_t count = ACQUIRE(&file->header->long_count);
 	int r = 0;

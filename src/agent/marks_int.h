@@ -27,6 +27,8 @@ struct marks_clock {
 };
 int marks_clock_init(struct marks_clock *clock); /* 0 or -ENOMEM */
 void marks_clock_release(struct marks_clock *clock);
+/* The recording begins then, or now (0). 0 or -ENOMEM. */
+int marks_clock_begin(struct marks_clock *clock, int64_t begin_ns);
 /* Reads the clocks, unless they were read just before (or when forced), and moves end_ns to now. */
 int marks_clock_tick(struct marks_clock *clock, bool force);
 /* What comes from now on belongs to another profile, and goes by the wall clock as it is now: it may have been set. */

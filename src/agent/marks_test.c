@@ -537,6 +537,39 @@ static void test_time(void **state)
 	marks_clock_release(&clock);
 }
 
+/* What is made, lost or under way before a recording begins that was switched on a little earlier. */
+static void test_before(void **state)
+{
+	struct marks_clock clock;
+	struct marks_output output;
+	(void)state;
+	for (int begun = 0; begun < 2; begun++) {
+		assert_int_equal(marks_clock_init(&clock), 0);
+		assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
+		uint64_t now_ns = (uint64_t)time_monotonic_ns();
+		struct wickmark_record record = {.time = now_ns, .site = 1, .kind = WICKMARK_KIND_INSTANT};
+		struct wickmark_long job = {.start = now_ns - NS_PER_S, .site = 1, .tid = 1};
+		struct marks_file *file = open_ring(&output, &record, 1);
+		put(file->fd, WICKMARK_AT_LONGS, &job, sizeof(job));
+		file->header->long_count = 1;
+		file->header->lost_sites = 3;
+		assert_int_equal(marks_clock_begin(&clock, begun ? 0 : time_now_ns() + 3600 * NS_PER_S), 0);
+		int64_t begin_ns = clock.begin_ns;
+		assert_int_equal(marks_file_drain(file, NULL), 0);
+		time_sleep_ns(NS_PER_MS);
+		assert_int_equal(marks_clock_tick(&clock, true), 0);
+		assert_int_equal(marks_file_finish(file, NULL), 0);
+		/* The lost ones, and the job since the beginning. */
+		assert_int_equal(profile_marker_count(output.profile), begun ? 2 : 0);
+		assert_int_equal(output.stats.lost, begun ? 3 : 0);
+		for (size_t i = 0; i < profile_marker_count(output.profile); i++)
+			assert_true(output.profile->markers->markers[i].start_ns >= begin_ns);
+		marks_file_free(file);
+		marks_output_release(&output);
+		marks_clock_release(&clock);
+	}
+}
+
 /* ---- more than there is room for ---- */
 
 #define THIN_ROUNDS   40
@@ -896,12 +929,15 @@ static void test_nobody(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all),	  cmocka_unit_test(test_flood),	    cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_refused),   cmocka_unit_test(test_claims),
-		cmocka_unit_test(test_two),	  cmocka_unit_test(test_nobody),    cmocka_unit_test(test_handed_over),
-		cmocka_unit_test(test_full),	  cmocka_unit_test(test_time),	    cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_take),	  cmocka_unit_test(test_ids_again), cmocka_unit_test(test_events_without_end),
-		cmocka_unit_test(test_thinned),	  cmocka_unit_test(test_gives_way),
+		cmocka_unit_test(test_all),	    cmocka_unit_test(test_flood),
+		cmocka_unit_test(test_threads),	    cmocka_unit_test(test_processes),
+		cmocka_unit_test(test_refused),	    cmocka_unit_test(test_claims),
+		cmocka_unit_test(test_two),	    cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_handed_over), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_time),	    cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_take),	    cmocka_unit_test(test_ids_again),
+		cmocka_unit_test(test_before),	    cmocka_unit_test(test_events_without_end),
+		cmocka_unit_test(test_thinned),	    cmocka_unit_test(test_gives_way),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
