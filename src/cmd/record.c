@@ -34,6 +34,7 @@
 #include "profile/filter.h"
 #include "profile/markers.h"
 #include "profile/merge.h"
+#include "profile/thin.h"
 #include "server/server.h"
 #include "symbol/worker.h"
 
@@ -46,6 +47,9 @@
 #define WAIT_STEP_NS	     (10 * NS_PER_MS)
 #define LIFE_CHECK_NS	     (NS_PER_S / 2)
 #define RECORDER_NICE	     (-20)
+#define EARLY_NS	     NS_PER_S /* shorter waits are not worth a reading */
+#define EARLY_LAST_NS	     NS_PER_S
+#define EARLY_MAX_NS	     (10 * NS_PER_S)
 #define CHILDREN_ROUNDS	     64 /* of looking for more; a tree that grows faster than that is followed as it is */
 
 /* A binary whose symbols are still to be read. */
@@ -59,9 +63,12 @@ struct record {
 	struct agent_options agent;
 	const char *output, *format;
 	struct output_options written;
-	int64_t duration_ns; /* 0 = until stopped */
-	int64_t at_ns;	     /* when to begin, wall clock; 0 = at once */
-	bool keeps_times;    /* samples keep theirs: the output has a place for them */
+	int64_t duration_ns;	  /* 0 = until stopped */
+	int64_t at_ns;		  /* when to begin, wall clock; 0 = at once */
+	bool is_early;		  /* what comes now is thrown away */
+	struct agent_stats early; /* when that ended */
+	uint64_t early_count;	  /* samples that came then, and before it began */
+	bool keeps_times;	  /* samples keep theirs: the output has a place for them */
 	struct record_remote remote;
 	struct operands command;
 	bool opens;
@@ -129,8 +136,20 @@ static bool on_jit_symbol(void *context, const struct agent_jit_address *address
 static int on_profile(void *context, struct profile *profile, struct error *err)
 {
 	struct record *record = context;
+	if (record->is_early)
+		return 0;
 	return record->agent.timed ? record_thin_merge(&record->thin, record->running, record->profile, profile, err)
 				   : profile_merge(record->profile, profile, true, err);
+}
+
+/* Of the recording, without the time before it. */
+static void get_stats(const struct record *record, struct agent_stats *ret)
+{
+	uint64_t early = record->early.samples_taken + record->early_count;
+	agent_get_stats(record->running, ret);
+	ret->samples_taken -= early < ret->samples_taken ? early : ret->samples_taken;
+	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
+		ret->samples_lost[i] -= record->early.samples_lost[i];
 }
 
 static void show_progress(struct record *record)
@@ -140,7 +159,7 @@ static void show_progress(struct record *record)
 		return;
 	struct agent_stats stats;
 	char count[TEXT_NUMBER_MAX];
-	agent_get_stats(record->running, &stats);
+	get_stats(record, &stats);
 	record->progress_ns = now_ns;
 	fprintf(stderr, "\rrecording: %lld s, %s samples; Ctrl-C stops and writes %s ",
 		(long long)((now_ns - record->started_ns) / NS_PER_S), text_format_count(stats.samples_taken, count),
@@ -177,9 +196,12 @@ static bool targets_live(struct record *record)
 static bool on_idle(void *context)
 {
 	struct record *record = context;
-	show_progress(record);
+	if (!record->is_early)
+		show_progress(record);
 	if (record->pending_count && time_monotonic_ns() - record->pending_ns >= QUIET_NS)
 		read_symbols(record);
+	if (record->is_early)
+		return true;
 	if (record->launch.pid)
 		return !launch_has_ended(&record->launch);
 	return !(record->pids.count || record->cgroups.count) || targets_live(record);
@@ -313,7 +335,7 @@ static void report(const struct record *record)
 	struct jit_stats jit;
 	char count[TEXT_NUMBER_MAX];
 	uint64_t incomplete = 0;
-	agent_get_stats(record->running, &stats);
+	get_stats(record, &stats);
 	fprintf(stderr, "%swick record: %s samples in %.1f s at %u Hz (%s), written to %s\n",
 		terminal_is_interactive() ? "\r\033[K" : "", text_format_count(stats.samples_taken, count),
 		(double)(record->ended_ns - record->started_ns) / NS_PER_S, stats.frequency_hz, stats.event, record->output);
@@ -349,7 +371,7 @@ static int add_losses(const struct record *record, struct error *err)
 	uint32_t comment;
 	int r = record_thin_note(&record->thin, record->profile, err);
 
-	agent_get_stats(record->running, &stats);
+	get_stats(record, &stats);
 	for (size_t i = 0; i < AGENT_LOSS_COUNT && r == 0; i++) {
 		if (!stats.samples_lost[i])
 			continue;
@@ -426,13 +448,32 @@ static bool is_in_time(const void *context, const struct profile *profile, size_
 	return time_ns == 0 || time_ns >= record->at_ns;
 }
 
+static int drop_early_rows(const struct record *record, struct error *err)
+{
+	const struct profile_markers *markers = record->profile->markers;
+	size_t count = markers ? markers->row_count : 0;
+	_cleanup_(mem_freep) bool *keep = mem_zalloc_array(count + 1, sizeof(*keep));
+	if (!keep)
+		return error_nomem(err);
+	for (size_t i = 0; i < count; i++)
+		keep[i] = markers->rows[i].time_ns >= record->at_ns;
+	if (count)
+		profile_keep_rows(record->profile, keep);
+	return 0;
+}
+
 /* What was sampled while everything waited for the time to begin. */
 static int drop_early(struct record *record, struct error *err)
 {
 	struct profile *profile = record->profile;
+	size_t before = profile->sample_count;
 	int r = profile_filter_samples(profile, is_in_time, record, err);
+	if (r == 0)
+		r = drop_early_rows(record, err);
 	if (r < 0)
 		return r;
+	record->early_count = (uint64_t)(before - profile->sample_count) << record->thin.shift;
+	record->thin.arrived -= record->early_count < record->thin.arrived ? record->early_count : record->thin.arrived;
 	if (profile->time_ns && profile->time_ns < record->at_ns) {
 		int64_t early_ns = record->at_ns - profile->time_ns;
 		profile->duration_ns = early_ns < profile->duration_ns ? profile->duration_ns - early_ns : 0;
@@ -451,6 +492,36 @@ static int wait_until(int64_t at_ns, struct error *err)
 	return at_ns && signals_interrupted() ? error_set(err, -EINTR, "stopped before it began; nothing was written") : 0;
 }
 
+/* The rings are read while it is long until then, and what was in them is thrown away: else they would be full when it begins,
+ * and what happened to processes meanwhile would be unknown. Not up to the end, for a reading takes its time. */
+static int read_early(struct record *record, struct error *err)
+{
+	int64_t left_ns;
+	int r = 0;
+	record->is_early = true;
+	while (r == 0 && !signals_interrupted() && (left_ns = record->at_ns - time_now_ns()) > EARLY_NS + EARLY_LAST_NS) {
+		/* The wall clock may be set meanwhile. */
+		int64_t ns = left_ns - EARLY_LAST_NS < EARLY_MAX_NS ? left_ns - EARLY_LAST_NS : EARLY_MAX_NS;
+		r = agent_run(record->running, time_monotonic_ns() + ns, err);
+	}
+	record->is_early = false;
+	agent_get_stats(record->running, &record->early);
+	return r;
+}
+
+/* From loading to recording. */
+static int wait_to_begin(struct record *record, struct error *err)
+{
+	int64_t at_ns = record->at_ns;
+	int r = at_ns && record->running ? read_early(record, err) : 0;
+	if (r == 0)
+		r = wait_until(at_ns ? at_ns - RECORD_MARKERS_LEAD_NS : 0, err);
+	if (r < 0)
+		return r;
+	record_markers_start(&record->markers, record->pids.items, record->pids.count, at_ns);
+	return wait_until(at_ns, err);
+}
+
 /* --markers-only: for another profiler's samples. It needs no kernel side, hence no privileges. */
 static int run_markers(struct record *record, struct error *err)
 {
@@ -462,12 +533,11 @@ static int run_markers(struct record *record, struct error *err)
 	if (r < 0)
 		return r;
 	signals_install(wake, record, record->command.count != 0);
-	r = wait_until(record->at_ns, err);
+	r = wait_to_begin(record, err);
 	if (r < 0)
 		return r;
 	record->started_ns = time_monotonic_ns();
 	int64_t time_ns = time_now_ns();
-	record_markers_start(&record->markers, record->pids.items, record->pids.count);
 	if (!record->markers.marks)
 		return error_set(err, -EIO, "there is nothing to record without markers");
 	if (record->command.count && (r = launch_go(&record->launch, err)))
@@ -534,11 +604,10 @@ static int run_record(struct record *record, struct error *err)
 	int nice_before = getpriority(PRIO_PROCESS, 0);
 	setpriority(PRIO_PROCESS, 0, RECORDER_NICE);
 	signals_install(stop_agent, record, record->command.count != 0);
-	r = wait_until(record->at_ns, err);
+	r = wait_to_begin(record, err);
 	if (r < 0)
 		return r;
 	record->started_ns = time_monotonic_ns();
-	record_markers_start(&record->markers, record->pids.items, record->pids.count);
 	if (record->command.count && (r = launch_go(&record->launch, err)))
 		return r;
 	r = agent_run(record->running, record->duration_ns ? record->started_ns + record->duration_ns : 0, err);
@@ -733,6 +802,10 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	return -1;
 }
 
+#define RECORD_EXAMPLES                                                                                                        \
+	"wick record -o app.svg -- ./app --its-option\nwick record --open -- ./app\nwick record -d 30 -p 4242\nwick record "   \
+	"--unit nginx -d 10\nwick record -a -d 10 -o - --format top"
+
 int cmd_record(int argc, char **argv)
 {
 	_cleanup_(record_release) struct record record = {.agent = {.frequency_hz = FREQUENCY_DEFAULT_HZ, .one_profile = true},
@@ -787,8 +860,7 @@ int cmd_record(int argc, char **argv)
 			"in\nany format that convert writes: pprof, Firefox Profiler's, a flame graph, a table ... Ends as "
 			"the\ncommand ends.",
 		.options = options,
-		.examples = "wick record -o app.svg -- ./app --its-option\nwick record --open -- ./app\nwick record -d 30 -p "
-			    "4242\nwick record --unit nginx -d 10\nwick record -a -d 10 -o - --format top"};
+		.examples = RECORD_EXAMPLES};
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
 	if (parse_event(event, &record.agent.cycles, &err) ||

@@ -30,12 +30,14 @@ void record_markers_open(struct record_markers *markers, bool all)
 		setenv(MARKS_ENVIRONMENT, marks_recorder_name(markers->marks), 1);
 }
 
-void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count)
+void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count, int64_t begin_ns)
 {
 	struct error err = {0};
 	int r = 0;
 	for (size_t i = 0; markers->marks && r == 0 && i < count; i++)
 		r = marks_follow(markers->marks, pids[i], &err);
+	if (markers->marks && begin_ns)
+		marks_begin_at(markers->marks, begin_ns);
 	if (markers->marks && r == 0)
 		r = marks_start(markers->marks, &err);
 	if (r < 0)

@@ -32,8 +32,11 @@ struct record_markers {
 
 /* Before a command is forked: it gets our name in its environment. all: of every process. */
 void record_markers_open(struct record_markers *markers, bool all);
-/* Of these processes and their children, unless of all. */
-void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count);
+/* Programs need some time until they are found and switched on: a recording that begins at a given time starts so much before.
+ */
+#define RECORD_MARKERS_LEAD_NS (500 * 1000000ll)
+/* Of these processes and their children, unless of all. begin_ns: what is earlier is left out; 0 = from now on. */
+void record_markers_start(struct record_markers *markers, const pid_t *pids, size_t count, int64_t begin_ns);
 /* Into *profile, which may be another one afterwards, and gets a type of samples if it had none to be of, because nothing used
  * the CPU. What was lost becomes comments of it. Markers that cannot be had are told of, and no failure. */
 int record_markers_stop(struct record_markers *markers, struct profile **profile, struct error *err);

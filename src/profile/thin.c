@@ -31,6 +31,17 @@ void profile_thin_markers(struct profile *profile, uint32_t *places)
 	}
 }
 
+void profile_keep_rows(struct profile *profile, const bool *keep)
+{
+	struct profile_markers *markers = profile->markers;
+	size_t kept = 0;
+	for (size_t i = 0; markers && i < markers->row_count; i++)
+		if (keep[i])
+			markers->rows[kept++] = markers->rows[i];
+	if (markers)
+		markers->row_count = kept;
+}
+
 double profile_add_events(double a, double b)
 {
 	double sum = a + b;
@@ -59,7 +70,7 @@ static void end_group(struct group *group, struct profile_markers *markers, bool
 int profile_thin_rows(struct profile *profile, unsigned shift, struct error *err)
 {
 	struct profile_markers *markers = profile->markers;
-	size_t count = markers ? markers->row_count : 0, kept = 0;
+	size_t count = markers ? markers->row_count : 0;
 	if (count == 0)
 		return 0;
 	_cleanup_(mem_freep) bool *keep = mem_zalloc_array(count, sizeof(*keep));
@@ -76,10 +87,7 @@ int profile_thin_rows(struct profile *profile, unsigned shift, struct error *err
 	for (size_t i = 0; i < markers->counter_count; i++)
 		if (groups[i].rows)
 			end_group(&groups[i], markers, keep);
-	for (size_t i = 0; i < count; i++)
-		if (keep[i])
-			markers->rows[kept++] = markers->rows[i];
-	markers->row_count = kept;
+	profile_keep_rows(profile, keep);
 	return 0;
 }
 

@@ -11,6 +11,8 @@
 /* places: one for each marker; those of PROFILE_THIN_GONE go, with their values, and the entries of the others become where
  * they are now. Their order stays. Memory is not given back: it is for those that come next. */
 void profile_thin_markers(struct profile *profile, uint32_t *places);
+/* keep: one for each row. */
+void profile_keep_rows(struct profile *profile, const bool *keep);
 /* Of 2^shift rows of a counter one stays, the last of them, with the sum of their events, or the mean of their shares; and so
  * does the last row of each counter. Returns 0 or -ENOMEM. */
 int profile_thin_rows(struct profile *profile, unsigned shift, struct error *err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // markers.mjs FILE WHAT [N]: the markers of a recording, as the command line of Firefox Profiler sees them. Prints what is wrong.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { cli, withProfile } from "../profiler.mjs";
 
 const [, , path, what, number] = process.argv;
@@ -16,6 +17,17 @@ await withProfile(path, () => {
 	if (what === "count") {
 		const [name, count] = number.split("=");
 		assert.equal(counts()[name] ?? 0, Number(count), JSON.stringify(counts()));
+		return;
+	}
+	if (what === "since") {
+		const [at, samples] = number.split("=").map(Number);
+		const { meta, threads, counters, shared } = JSON.parse(readFileSync(path));
+		const since = at * 1000 - meta.startTime;
+		const all = threads.flatMap(({ markers }) => markers.name.map((name, i) => ({ name: shared.stringArray[name], start: markers.startTime[i] })));
+		assert.equal(all.filter(({ name }) => name === "job").length, 1);
+		for (const { name, start } of all) assert.ok(start >= since, `${name} at ${start} is before ${since}`);
+		for (const { name, samples: { time } } of counters) assert.ok(time.length > 0 && time.every((t) => t >= since), `${name}: ${time[0]} is before ${since}`);
+		assert.equal(threads.reduce((sum, thread) => sum + thread.samples.length, 0), samples);
 		return;
 	}
 	if (what === "some") {

@@ -58,6 +58,16 @@ check "reaches to the end" seen "$work/m.firefox.json" count job=1
 exec 9>&-
 kill "$spin"
 
+# At a given time: a span, samples and counters of the time before are not in it, nor in what is said.
+"$marks" workers 2 &
+workers=$!
+pids="$pids $workers"
+at=$(($(date +%s) + 4))
+record "a recording that begins later" 'markers: [0-9,.k]+ of 1 processes' --at "$at" -d 1 -p "$workers"
+samples=$(printf '%s\n' "$expect_output" | sed -nE 's/.*wick record: ([0-9]+) samples.*/\1/p')
+check "has nothing of the time before" node tests/agent/markers.mjs "$work/m.firefox.json" since "$at=$samples"
+kill "$workers"
+
 # In a pid namespace, where numbers are others.
 if unshare -pf --mount-proc true 2>/dev/null; then
 	record "a process in a pid namespace" 'markers: 16 of 1' -- unshare -pf --mount-proc "$marks" all
