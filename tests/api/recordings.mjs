@@ -199,7 +199,8 @@ await test("what is too large is refused, and takes no memory", async () => {
 	assert.equal((await world.send(order, "a", await packed("", Buffer.alloc(MIB), 2000, ""))).status, 400, "zeros are no JSON, and not read to their end");
 	const large = await packed('{"meta":{},"x":[', list, 500, "0]}");
 	assert.equal((await world.send(order, "b", large)).status, 200);
-	assert.ok(world.peak() < before + 48 * MIB, `${world.peak() - before} bytes more`);
+	const room = 128 * MIB; // a quarter of what each of them is; sanitizers keep what was freed
+	assert.ok(world.peak() < before + room, `${world.peak() - before} bytes more`);
 	// That much is not made into one profile.
 	const answer = await world.profile(order.id);
 	assert.equal(answer.status, 413);
@@ -211,7 +212,7 @@ await test("what is too large is refused, and takes no memory", async () => {
 		socket.on("error", reject);
 	});
 	assert.match(endless, /^HTTP\/1\.1 413 /);
-	assert.ok(world.peak() < before + 64 * MIB, `${world.peak() - before} bytes more`);
+	assert.ok(world.peak() < before + room, `${world.peak() - before} bytes more`);
 });
 await test("a body that is cut leaves nothing", async () => {
 	const order = await world.order(["a"]);
