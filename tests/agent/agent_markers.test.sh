@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Markers of all programs, all the time: an agent collects them, the server answers; recorders go first; servers may be away.
+. tests/lib.inc
+can_sample || { skip "markers all the time" "$no_sampling"; finish; }
+unshare --uts true 2>/dev/null || { skip "markers all the time" "no namespaces of host names"; finish; }
+case $O in /*) bin=$O ;; *) bin=$PWD/$O ;; esac
+marks=$bin/programs/marks
+[ -x "$marks" ] || make -s programs client
+judge() { node tests/agent/agent_markers.mjs "$@"; }
+
+# Sets url; on the port that it had before, if there was one.
+serve() { # PORT
+	"$WICK" server --data "$work/data" --listen "127.0.0.1:$1" 2>"$work/server.log" &
+	server_pid=$!
+	pids="$pids $server_pid"
+	wait_url "$work/server.log" "$server_pid"
+}
+# LOG OPTION...: on a host called alpha; sets agent_pid.
+agent() {
+	agent_log=$1
+	shift
+	unshare --uts sh -c 'hostname alpha && exec "$@"' sh "$WICK" agent --server "$url" --no-debuginfo-upload --spool "$work/spool" "$@" 2>"$work/$agent_log" &
+	agent_pid=$!
+	pids="$pids $agent_pid"
+}
+stop_agent() {
+	kill -TERM "$agent_pid"
+	wait "$agent_pid"
+}
+# LOG PATTERN TIMES: waits until the log has as many such lines, and then whether it has no more.
+said() {
+	for _ in $(seq 300); do
+		[ "$(grep -c -- "$2" "$work/$1")" -ge "$3" ] && break
+		sleep 0.1
+	done
+	[ "$(grep -c -- "$2" "$work/$1")" -eq "$3" ]
+}
+
+serve 0
+port=${url##*:}
+check "without --markers" true
+agent plain.log
+check "the agent asks" judge asking "$url"
+expect "a program's markers stay off" 3 '' "$marks" flood 1
+stop_agent
+
+# A window is a minute long, or less when there are many markers.
+agent many.log --markers
+check "a program's markers are on" "$marks" flood 300000
+check "a full window does not wait for its minute" judge some "$url" alpha tick 1000
+check "what a span says is there" "$marks" all
+stop_agent
+check "the end sends the last window" judge fields "$url" alpha
+sum=$(sed -n 's/.*markers: \([0-9]*\) of [0-9]* processes collected, \([0-9]*\) lost in their rings, \([0-9]*\) left out.*/\1 \2 \3/p' "$work/many.log" | awk '{ print $1 + $2 + $3 }')
+check "each marker was collected or counted" test "$sum" -ge 300016
+# "lost N" is a marker, too, but none of the program.
+check "and each that was collected is on the server" awk '/ markers: / { gsub(",", ""); for (i = 1; i <= NF; i++) if ($i == "markers:") got = $(i + 1); if (match($0, /; [0-9]+ in [0-9]+ windows sent/)) { split(substr($0, RSTART + 2), f, " "); sent = f[1] } } END { exit !(got > 0 && sent >= got) }' "$work/many.log"
+
+# Recorders go first.
+"$marks" workers 4 &
+workers=$!
+pids="$pids $workers"
+agent yields.log --markers
+check "workers are found" judge on "$workers"
+sleep 1
+expect "a recorder gets the markers of a process that the agent collects" 0 'markers: [0-9,.k]+ of 1 processes' \
+	"$WICK" record --markers-only -p "$workers" -d 2 -o "$work/r.firefox.json"
+printf '%s\n' "$expect_output" >"$work/recorded"
+check "and is told of no other recorder" sh -c '! grep -q "another recorder" "$1"' sh "$work/recorded"
+check "the agent says once that it yields" said yields.log 'a recorder takes the markers of' 1
+check "and once that it has them again" said yields.log 'collected here again$' 1
+expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 2 -o "$work/remote.firefox.json"
+check "which has the markers" judge file "$work/remote.firefox.json" inner
+check "the agent yields again" said yields.log 'a recorder takes the markers of' 2
+check "and has them again" said yields.log 'collected here again$' 2
+sleep 1
+stop_agent
+check "it has what was before and after, and nothing of between" judge around "$url" alpha "$workers" "$work/r.firefox.json"
+
+# One profile, as Firefox Profiler sees it.
+check "the profile of some time opens" judge profile "$url" "$workers" "$work/all.firefox.json"
+
+# A server that is away.
+agent away.log --markers
+check "workers are found again" judge on "$workers"
+sleep 1
+kill -9 "$server_pid"
+wait "$server_pid" 2>/dev/null
+stop_agent
+check "what could not be sent waits on disk" sh -c 'ls "$1"/markers/spool/*.rec >/dev/null' sh "$work/spool"
+kill "$workers"
+serve "$port"
+check "the server has what it had" judge around "$url" alpha "$workers" "$work/r.firefox.json"
+agent back.log --markers
+check "what waited is sent by the next agent" judge newer "$url" alpha "$workers" "$work/all.firefox.json"
+stop_agent
+check "nothing waits any more" sh -c '! ls "$1"/markers/spool/*.rec 2>/dev/null' sh "$work/spool"
+stop_server
+
+# All in one.
+"$WICK" up --data "$work/up" --listen 127.0.0.1:0 --markers 2>"$work/up.log" &
+up=$!
+pids="$pids $up"
+wait_url "$work/up.log" "$up"
+check "wick up --markers collects them" "$marks" flood 150000
+check "the server has them" judge some "$url" "$(hostname)" tick 1000
+check "/metrics counts them" judge metrics "$url"
+kill "$up"
+wait "$up" 2>/dev/null
+finish
