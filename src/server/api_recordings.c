@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "server/api_recordings.h"
 #include "server/recordings.h"
+#include "server/windows.h"
 
 #define BELOW	     ORDERS_RECORDINGS_PATH "/"
 #define LIST_BYTES   (32 * MIB)
@@ -319,6 +320,17 @@ int api_read_clock(const struct net_request *request, struct orders_clock *ret, 
 	return 0;
 }
 
+/* Markers that agents send all the time have the room that recordings leave. */
+static void give_way(struct server *server, const struct net_request *request)
+{
+	struct recordings_stats stats;
+	struct tenant *tenant;
+	if (tenant_of_request(server, request, false, &tenant, NULL) < 0)
+		return;
+	recordings_get_stats(tenant->recordings, &stats);
+	windows_make_room(tenant->windows, stats.bytes, time_now_ns());
+}
+
 void api_recording_put(void *context, const struct net_request *request, struct net_response *response)
 {
 	static const char hosts[] = "hosts/";
@@ -341,6 +353,8 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		recordings_count_refused(recordings);
 	if (r == 0)
 		r = recordings_put(recordings, &upload, time_now_ns(), &err);
+	if (r == 0)
+		give_way(context, request);
 	if (r == 0 && buffer_append_string(&response->body, "{}"))
 		r = error_nomem(&err);
 	if (r < 0)
