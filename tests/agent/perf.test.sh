@@ -1,37 +1,50 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# perf record beside wick record -a over the same seconds and the same load: total samples within 3 %, and the self shares of the ten hottest functions within 3 sigma of the binomial.
+# perf record beside wick record -a over the same seconds and the same load: total samples within 3 %, and the self shares of the ten hottest functions within 5 sigma of the binomial.
+# 397 Hz make 5 sigma as narrow as 2.5 are at 99 Hz, and chance stay within them.
 . tests/lib.inc
 can_sample || { skip "perf" "$no_sampling"; finish; }
 command -v perf >/dev/null 2>&1 || { skip "perf" "no perf"; finish; }
 seconds=${WICK_TEST_SECONDS:-30}
+# perf's samples are in $work/perf.text, if all of them are, and none was lost. It aborts now and then, also in the middle: what it said until
+# then must not be taken for all.
+perf_script() {
+	perf report -i "$work/perf.data" --stats >"$work/perf.stats" 2>>"$work/perf.err"
+	if grep -q ' LOST\(_SAMPLES\)\? events:' "$work/perf.stats"; then echo "perf has lost samples" >>"$work/perf.err"; return 1; fi
+	perf script -i "$work/perf.data" -F comm,ip,sym --no-inline >"$work/perf.text" 2>>"$work/perf.err"
+	[ "$(awk '/^[^ \t]/ { n++ } END { print n }' "$work/perf.text")" -eq "$(awk '$1 == "SAMPLE" { print $3; exit }' "$work/perf.stats")" ]
+}
 # Both timers, each against perf with the same one. perf 6.1 aborts now and then, at its end too; then both are run again.
 record_both() { # EVENT: fails if perf did
-	"$O/programs/load" $((seconds + 8)) >/dev/null &
+	"$O/programs/load" 3600 >/dev/null &
 	load=$!
-	sleep 1
+	pids="$pids $load"
+	wait_cpu 500 "$load"
 	# Each is stopped by its own clock; what matters are shares and the rate, not the very same instants.
-	"$WICK" record -a --event "$1" -F 99 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
+	"$WICK" record -a --event "$1" -F 397 -d "$seconds" -o "$work/wick.pb.gz" 2>"$work/wick.err" &
 	wick=$!
 	rm -f "$work/perf.data"
-	perf record -q -e "$1" -F 99 -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
+	# Read as eagerly as wick reads: what perf has lost it says, and then it is no judge.
+	nice -n -10 perf record -q --no-bpf-event -e "$1" -F 397 -m 16M -a -g -B -N -o "$work/perf.data" -- sleep "$seconds" >/dev/null 2>"$work/perf.err"
 	perf_status=$?
 	wait "$wick" || fail "wick record -a --event $1 works" "$(cat "$work/wick.err")"
-	wait "$load"
+	kill "$load"
+	wait "$load" 2>/dev/null
 	[ "$perf_status" -eq 0 ] || return 1
 	# Names are compared without the leading underscores by which the aliases of one address differ, and without C++ parameters, which perf does not print.
-	# One line a sample: the leaf's name without offset. Idle is not sampled by wick.
-	perf script -i "$work/perf.data" -F comm,ip,sym --no-inline 2>>"$work/perf.err" | awk '
+	# One line a sample: the leaf's name without offset, and not that of a call that was inlined into it. Idle is not sampled by wick.
+	perf_script || return 1
+	awk '
 	/^[^ \t]/ { comm = $1; take = 1; next }
 	take && NF >= 2 { take = 0; if (comm == "swapper") next; name = $2; sub(/\+0x[0-9a-f]+$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); n[name]++; all++ }
-	END { if (!all) exit 1; for (name in n) print n[name], name; print all, "TOTAL" }' >"$work/perf.counts" || return 1
+	END { if (!all) exit 1; for (name in n) print n[name], name; print all, "TOTAL" }' "$work/perf.text" >"$work/perf.counts" || return 1
 	sort -rn "$work/perf.counts" >"$work/perf.top"
 }
 # EVENT: records, and writes the verdicts; fails if perf did.
 judge() {
 record_both "$1" || record_both "$1" || record_both "$1" || return 1
 "$WICK" convert "$work/wick.pb.gz" -o "$work/wick.folded"
-awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 99 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
+awk -v period="$(awk 'BEGIN { printf "%.0f", 1e9 / 397 }')" '{ n = $NF / period; $NF = ""; sub(/ +$/, ""); k = split($0, f, ";"); while (k > 1 && f[k] ~ /_\[i\]$/) k--; name = f[k]; sub(/_\[[kij]\]$/, "", name); sub(/[(<].*/, "", name); sub(/^(__GI_)?_*/, "", name); s[name] += n; all += n }
 	END { for (name in s) printf "%.0f %s\n", s[name], name; printf "%.0f TOTAL\n", all }' "$work/wick.folded" | sort -rn >"$work/wick.top"
 node - "$work/perf.top" "$work/wick.top" >"$work/verdict" <<'JS'
 const fs = require("fs");
@@ -47,11 +60,11 @@ for (const [name, count] of [...perf.entries()].sort((a, b) => b[1] - a[1])) {
 	const p = count / np, q = (wick.get(name) || 0) / nw, pool = (count + (wick.get(name) || 0)) / (np + nw);
 	const sigma = Math.sqrt(pool * (1 - pool) * (1 / np + 1 / nw));
 	const z = sigma ? Math.abs(p - q) / sigma : 0;
-	console.log(`${z <= 3 ? "ok" : "FAILED"} ${name}: wick ${(q * 100).toFixed(2)} %, perf ${(p * 100).toFixed(2)} %, ${z.toFixed(2)} sigma apart (3 allowed)`);
+	console.log(`${z <= 5 ? "ok" : "FAILED"} ${name}: wick ${(q * 100).toFixed(2)} %, perf ${(p * 100).toFixed(2)} %, ${z.toFixed(2)} sigma apart (5 allowed)`);
 }
 JS
 }
-# Twenty comparisons at 3 sigma go wrong by chance in one run of twenty; a real difference is there the second time too.
+# The two do not run for the very same time, in which others may come and go; a real difference is there the second time too.
 compare() { # EVENT
 event=$1
 judge "$event" && { ! grep -q '^FAILED' "$work/verdict" || judge "$event"; } || { skip "$event" "perf record failed three times: $(tail -n 1 "$work/perf.err")"; return; }
