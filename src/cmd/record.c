@@ -67,7 +67,7 @@ struct record {
 	int64_t at_ns;		  /* when to begin, wall clock; 0 = at once */
 	bool is_early;		  /* what comes now is thrown away */
 	struct agent_stats early; /* when that ended */
-	uint64_t early_count;	  /* samples that came then, and before it began */
+	uint64_t early_count;	  /* samples that came after that, but before it began */
 	bool keeps_times;	  /* samples keep theirs: the output has a place for them */
 	struct record_remote remote;
 	struct operands command;
@@ -150,6 +150,8 @@ static void get_stats(const struct record *record, struct agent_stats *ret)
 	ret->samples_taken -= early < ret->samples_taken ? early : ret->samples_taken;
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		ret->samples_lost[i] -= record->early.samples_lost[i];
+	for (size_t i = 0; i < UNWIND_RESULTS; i++)
+		ret->unwind.results[i] -= record->early.unwind.results[i];
 }
 
 static void show_progress(struct record *record)
@@ -448,6 +450,20 @@ static bool is_in_time(const void *context, const struct profile *profile, size_
 	return time_ns == 0 || time_ns >= record->at_ns;
 }
 
+/* Of those that the timer took: waits have no CPU time. */
+static uint64_t count_early(const struct record *record)
+{
+	const struct profile *profile = record->profile;
+	size_t types = profile->sample_type_count, cpu = 0;
+	uint64_t count = 0;
+	for (size_t i = 0; i < types; i++)
+		if (strcmp(profile_string(profile, profile->sample_types[i].type), "cpu") == 0)
+			cpu = i;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		count += !is_in_time(record, profile, i) && profile->values[i * types + cpu] > 0;
+	return count;
+}
+
 static int drop_early_rows(const struct record *record, struct error *err)
 {
 	const struct profile_markers *markers = record->profile->markers;
@@ -467,13 +483,14 @@ static int drop_early(struct record *record, struct error *err)
 {
 	struct profile *profile = record->profile;
 	size_t before = profile->sample_count;
+	record->early_count = count_early(record) << record->thin.shift;
 	int r = profile_filter_samples(profile, is_in_time, record, err);
 	if (r == 0)
 		r = drop_early_rows(record, err);
 	if (r < 0)
 		return r;
-	record->early_count = (uint64_t)(before - profile->sample_count) << record->thin.shift;
-	record->thin.arrived -= record->early_count < record->thin.arrived ? record->early_count : record->thin.arrived;
+	uint64_t dropped = (uint64_t)(before - profile->sample_count) << record->thin.shift;
+	record->thin.arrived -= dropped < record->thin.arrived ? dropped : record->thin.arrived;
 	if (profile->time_ns && profile->time_ns < record->at_ns) {
 		int64_t early_ns = record->at_ns - profile->time_ns;
 		profile->duration_ns = early_ns < profile->duration_ns ? profile->duration_ns - early_ns : 0;
