@@ -39,7 +39,7 @@ said() {
 
 serve 0
 port=${url##*:}
-check "without --markers" true
+# Without --markers they stay off.
 agent plain.log
 check "the agent asks" judge asking "$url"
 expect "a program's markers stay off" 3 '' "$marks" flood 1
