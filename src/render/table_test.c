@@ -177,6 +177,22 @@ static void test_text(void **state)
 		    "      flat  flat%   sum%        cum   cum%\n");
 }
 
+/* 1,400 samples of 199 Hz, which is 7,035.175 ms; go tool pprof prints 7035.18ms. */
+static void test_text_rounds_as_pprof(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "nanoseconds");
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	_cleanup_(table_release) struct table table = {0};
+	test_add_stack(profile, "hot", 7035175000);
+	test_add_stack(profile, "cold", 5025125);
+	build(profile, &flame, &table);
+	assert_text(&table, "nanoseconds", 0,
+		    "Showing nodes accounting for 7040.20ms, 100% of 7040.20ms total\n"
+		    "      flat  flat%   sum%        cum   cum%\n"
+		    " 7035.18ms 99.93% 99.93%  7035.18ms 99.93%  hot\n"
+		    "    5.03ms 0.071%   100%     5.03ms 0.071%  cold\n");
+}
+
 /* The CPU profile that pprof's own tests print, and the text that they expect. */
 static void test_golden_text(void **state)
 {
@@ -258,6 +274,7 @@ int main(void)
 		cmocka_unit_test(test_model),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_text_rounds_as_pprof),
 		cmocka_unit_test(test_golden_text),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_lines),

@@ -106,9 +106,10 @@ void render_format_value(int64_t value, const char *unit, char *out, size_t size
 	print_scaled(scaled / to->factor, to->name, out, size);
 }
 
-/* How all values of one table are printed. */
+/* How all values of one table are printed: times one factor, divided by the other. Their quotient would do but for the last
+ * digit, in which pprof, that divides, has another one where a value lies between two. */
 struct scale {
-	double factor;
+	double from, to;
 	char unit[32];
 };
 
@@ -119,7 +120,7 @@ static uint64_t magnitude(int64_t value)
 
 static struct scale choose_scale(const struct table *table, const struct table_row *const *rows, size_t count, const char *unit)
 {
-	struct scale scale = {.factor = 1};
+	struct scale scale = {.from = 1, .to = 1};
 	const struct unit_family *family;
 	const struct unit *from = find_unit(unit, &family);
 	if (!from) {
@@ -138,14 +139,15 @@ static struct scale choose_scale(const struct table *table, const struct table_r
 	const struct unit *to = fitting_unit(family, (double)min * from->factor);
 	if (to != fitting_unit(family, (double)max * from->factor) && (double)min * 100 < (double)max)
 		to = fitting_unit(family, (double)min * 100 * from->factor);
-	scale.factor = from->factor / to->factor;
+	scale.from = from->factor;
+	scale.to = to->factor;
 	snprintf(scale.unit, sizeof(scale.unit), "%s", to->name);
 	return scale;
 }
 
 static void format_scaled(int64_t value, const struct scale *scale, char *out, size_t size)
 {
-	print_scaled((double)value * scale->factor, scale->unit, out, size);
+	print_scaled((double)value * scale->from / scale->to, scale->unit, out, size);
 }
 
 #define PERCENT_MAX 32
