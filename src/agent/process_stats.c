@@ -225,16 +225,10 @@ static int make_rows(struct process_stats *stats, const struct process_table *ta
 
 static int add_types(struct profile *profile, struct error *err)
 {
-	uint32_t type, unit;
 	int r = 0;
 
-	for (size_t i = 0; i < PROCESS_STATS_COLUMNS && r == 0; i++) {
-		r = profile_add_cstring(profile, process_stats_columns[i].sample_type, &type, err);
-		if (r == 0)
-			r = profile_add_cstring(profile, process_stats_columns[i].unit, &unit, err);
-		if (r == 0)
-			r = profile_add_sample_type(profile, type, unit, err);
-	}
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS && r == 0; i++)
+		r = profile_add_named_type(profile, process_stats_columns[i].sample_type, process_stats_columns[i].unit, err);
 	return r < 0 ? r : profile_add_cstring(profile, PROCESS_STATS_NAME, &profile->period_type.type, err);
 }
 

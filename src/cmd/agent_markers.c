@@ -152,14 +152,10 @@ static int complete(const struct agent_markers *markers, struct profile *profile
 {
 	struct profile_host host = {
 		.at_ns = clock->at_ns, .offset_ns = clock->offset_ns, .skew = clock->skew, .bound_ns = clock->bound_ns};
-	uint32_t type, unit, id;
+	uint32_t id;
 	int r = profile_complete_hosts(profile, markers->host, err);
 	if (r == 0)
-		r = profile_add_cstring(profile, "cpu", &type, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
-	if (r == 0)
-		r = profile_add_sample_type(profile, type, unit, err);
+		r = profile_add_named_type(profile, "cpu", "nanoseconds", err);
 	if (r < 0 || !clock->reference[0])
 		return r;
 	r = profile_add_cstring(profile, markers->host, &host.name, err);

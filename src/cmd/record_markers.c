@@ -44,15 +44,6 @@ void record_markers_start(struct record_markers *markers, const pid_t *pids, siz
 		give_up(markers, &err);
 }
 
-static int add_type(struct profile *profile, struct error *err)
-{
-	uint32_t type, unit;
-	int r = profile_add_cstring(profile, "cpu", &type, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
-	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
-}
-
 struct loss {
 	uint64_t count;
 	const char *what;
@@ -96,7 +87,7 @@ int record_markers_stop(struct record_markers *markers, struct profile **profile
 	}
 	marks_get_stats(markers->marks, &markers->stats);
 	bool has_no_type = (*profile)->sample_type_count == 0 && profile_marker_count(*profile) > 0;
-	int r = has_no_type ? add_type(*profile, err) : 0;
+	int r = has_no_type ? profile_add_named_type(*profile, "cpu", "nanoseconds", err) : 0;
 	return r < 0 ? r : add_losses(markers, *profile, err);
 }
 

@@ -259,7 +259,7 @@ static int add_event(struct reader *reader, struct bytes name, struct error *err
 				memcpy(unit, units[i][1], strlen(units[i][1]) + 1);
 	}
 	reader->event_count++;
-	return format_add_type(reader->graph.profile, type, unit, err);
+	return profile_add_named_type(reader->graph.profile, type, unit, err);
 }
 
 static int read_events(struct reader *reader, struct bytes text, struct error *err)

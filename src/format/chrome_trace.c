@@ -496,7 +496,7 @@ static int add_values(struct reader *reader, struct error *err)
 		r = cpuprofile_add_types(profile, err);
 	if (r == 0 && (reader->event_count > 0 || profile->sample_type_count == 0)) {
 		reader->time_column = profile->sample_type_count;
-		r = format_add_type(profile, "time", "nanoseconds", err);
+		r = profile_add_named_type(profile, "time", "nanoseconds", err);
 	}
 	/* Samples say more than events do. */
 	if (r == 0 && profile->sample_type_count > 2)

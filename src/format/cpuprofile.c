@@ -297,8 +297,8 @@ struct cpuprofile_tree *cpuprofile_tree_free(struct cpuprofile_tree *tree)
 
 int cpuprofile_add_types(struct profile *profile, struct error *err)
 {
-	int r = format_add_type(profile, "samples", "count", err);
-	return r < 0 ? r : format_add_type(profile, "wall", "nanoseconds", err);
+	int r = profile_add_named_type(profile, "samples", "count", err);
+	return r < 0 ? r : profile_add_named_type(profile, "wall", "nanoseconds", err);
 }
 
 static int read_all(struct profile *profile, const struct json_node *root, struct error *err)

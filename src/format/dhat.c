@@ -215,12 +215,12 @@ static int add_types(struct reader *reader, const struct json_node *root, struct
 	reader->has_lifetimes = json_node_is(lifetimes, JSON_NODE_BOOLEAN) && lifetimes->boolean;
 	if (text_ends_with(mode, "heap")) {
 		for (size_t i = 0; r == 0 && i < (reader->has_lifetimes ? VALUES : 2); i++)
-			r = format_add_type(profile, types[i][0], types[i][1], err);
+			r = profile_add_named_type(profile, types[i][0], types[i][1], err);
 	} else {
-		r = format_add_type(profile, unit_of(root, "bksu", "blocks", units), "count", err);
+		r = profile_add_named_type(profile, unit_of(root, "bksu", "blocks", units), "count", err);
 		const char *name = unit_of(root, "bsu", "bytes", unit);
 		if (r == 0)
-			r = format_add_type(profile, name, strcmp(name, "bytes") == 0 ? "bytes" : "count", err);
+			r = profile_add_named_type(profile, name, strcmp(name, "bytes") == 0 ? "bytes" : "count", err);
 		reader->has_lifetimes = false;
 	}
 	/* What the heap was made of when it was at its largest is what people look for. */

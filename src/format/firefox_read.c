@@ -187,7 +187,7 @@ static int add_value(struct firefox_reader *reader, const struct firefox_value *
 			       : strcmp(unit, "nanoseconds") == 0 ? 1e6
 								  : 1;
 	}
-	return format_add_type(reader->profile, added->type, added->unit, err);
+	return profile_add_named_type(reader->profile, added->type, added->unit, err);
 }
 
 static const struct firefox_value *weight_of(const struct json_node *weight_type)

@@ -249,9 +249,9 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 static int add_types(struct reader *reader, struct error *err)
 {
 	if (reader->counts == 1)
-		return format_add_type(reader->profile, "samples", "count", err);
-	int r = format_add_type(reader->profile, BASE, "count", err);
-	return r < 0 ? r : format_add_type(reader->profile, NEW, "count", err);
+		return profile_add_named_type(reader->profile, "samples", "count", err);
+	int r = profile_add_named_type(reader->profile, BASE, "count", err);
+	return r < 0 ? r : profile_add_named_type(reader->profile, NEW, "count", err);
 }
 
 int folded_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)

@@ -67,9 +67,6 @@ int format_append_label_value(const struct profile *profile, const struct profil
 /* Whether folded stacks have a column for each value: "base" and "new", neither of them the one to show. */
 bool folded_holds_both(const struct profile *profile);
 
-/* A sample type by its names. */
-int format_add_type(struct profile *profile, const char *type, const char *unit, struct error *err);
-
 /* Where the "(...)" that the text ends with begins, which may hold others that match, as "(a (deleted))"; SIZE_MAX if there is
  * none. */
 size_t format_find_parentheses(struct bytes text);

@@ -134,15 +134,6 @@ int format_append_label_value(const struct profile *profile, const struct profil
 	return r < 0 ? r : buffer_append(out, unit.data, unit.len);
 }
 
-int format_add_type(struct profile *profile, const char *type, const char *unit, struct error *err)
-{
-	uint32_t type_id, unit_id;
-	int r = profile_add_cstring(profile, type, &type_id, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, unit, &unit_id, err);
-	return r < 0 ? r : profile_add_sample_type(profile, type_id, unit_id, err);
-}
-
 size_t format_find_parentheses(struct bytes text)
 {
 	size_t depth = 0;

@@ -484,16 +484,16 @@ static int add_types(struct reader *reader, struct error *err)
 		if (reader->counts[i] == 0)
 			continue;
 		reader->columns[i] = profile->sample_type_count;
-		r = format_add_type(profile, kinds[i].count, "count", err);
+		r = profile_add_named_type(profile, kinds[i].count, "count", err);
 		if (r == 0)
-			r = format_add_type(profile, kinds[i].value, kinds[i].unit, err);
+			r = profile_add_named_type(profile, kinds[i].value, kinds[i].unit, err);
 		if (r == 0 && profile->sample_type_count == 2) {
 			profile->default_sample_type = profile->sample_types[1].type;
 			profile->period_type = profile->sample_types[1];
 			profile->period = kinds[i].amount == AMOUNT_PERIOD ? reader->periods_ns[i] : 0;
 		}
 	}
-	return r == 0 && profile->sample_type_count == 0 ? format_add_type(profile, "samples", "count", err) : r;
+	return r == 0 && profile->sample_type_count == 0 ? profile_add_named_type(profile, "samples", "count", err) : r;
 }
 
 static int add_origin(struct reader *reader, struct error *err)

@@ -14,7 +14,7 @@ static struct profile *make_profile(void)
 	assert_int_equal(profile_new(&profile, NULL), 0);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(profile_add_cstring(profile, names[i], &ids[i], NULL), 0);
-	assert_int_equal(format_add_type(profile, "cpu", "nanoseconds", NULL), 0);
+	assert_int_equal(profile_add_named_type(profile, "cpu", "nanoseconds", NULL), 0);
 	struct profile_line line = {.line = 5};
 	struct profile_location at = {0};
 	assert_int_equal(profile_add_function(profile, &(struct profile_function){.name = ids[5]}, &function, NULL), 0);
@@ -92,7 +92,7 @@ static void test_empty(void **state)
 	struct profile *profile;
 	struct parquet_file *file;
 	assert_int_equal(profile_new(&profile, NULL), 0);
-	assert_int_equal(format_add_type(profile, "cpu", "nanoseconds", NULL), 0);
+	assert_int_equal(profile_add_named_type(profile, "cpu", "nanoseconds", NULL), 0);
 	struct buffer out = encode_or_fail(&format_parquet, profile);
 	assert_int_equal(parquet_open_bytes(buffer_bytes(&out), "out", NULL, &file, NULL), 0);
 	assert_int_equal(parquet_rows(file), 0);

@@ -603,12 +603,12 @@ static int add_values(struct builder *builder, struct error *err)
 	struct perf_event *events[COLUMNS_MAX];
 	struct profile *profile = builder->profile;
 	size_t count = choose_columns(builder, events);
-	int r = format_add_type(profile, "samples", "count", err);
+	int r = profile_add_named_type(profile, "samples", "count", err);
 	builder->labels_event = count > 1;
 	if (count > COLUMNS_MAX) {
 		for (size_t i = 0; i < builder->reader->event_count; i++)
 			builder->reader->events[i].column = 1;
-		return r < 0 ? r : format_add_type(profile, "events", "count", err);
+		return r < 0 ? r : profile_add_named_type(profile, "events", "count", err);
 	}
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		uint32_t unit;

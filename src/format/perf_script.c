@@ -650,7 +650,7 @@ static bool is_clock(struct bytes event)
 static int add_types(struct reader *reader, size_t columns[LIMIT_SAMPLE_TYPES], struct error *err)
 {
 	struct profile *profile = reader->profile;
-	int r = format_add_type(profile, "samples", "count", err);
+	int r = profile_add_named_type(profile, "samples", "count", err);
 	for (size_t i = 0; r == 0 && i < reader->event_count; i++) {
 		struct event *event = &reader->events[i];
 		uint32_t unit;

@@ -239,7 +239,7 @@ int pyroscope_decode_stacks(enum pyroscope_stacks form, struct bytes input, stru
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = profile_new(&profile, err);
 	if (!r)
-		r = format_add_type(profile, "samples", "count", err);
+		r = profile_add_named_type(profile, "samples", "count", err);
 	if (r)
 		return r;
 	struct builder builder = {.profile = profile};

@@ -144,7 +144,7 @@ static void test_tasks_without_an_executable(void **state)
 		struct profile_label label = {0};
 		uint32_t set;
 		assert_int_equal(profile_new(&made, NULL), 0);
-		assert_int_equal(format_add_type(made, "cpu", "nanoseconds", NULL), 0);
+		assert_int_equal(profile_add_named_type(made, "cpu", "nanoseconds", NULL), 0);
 		assert_int_equal(profile_add_cstring(made, names[i], &label.key, NULL), 0);
 		assert_int_equal(profile_add_cstring(made, "swapper", &label.value, NULL), 0);
 		assert_int_equal(profile_add_label_set(made, &label, 1, &set, NULL), 0);
@@ -200,7 +200,7 @@ static void test_losses(void **state)
 	profile_free(profile);
 	/* A thread has one name, and no path. */
 	assert_int_equal(profile_new(&profile, NULL), 0);
-	assert_int_equal(format_add_type(profile, "cpu", "count", NULL), 0);
+	assert_int_equal(profile_add_named_type(profile, "cpu", "count", NULL), 0);
 	for (int i = 0; i < 3; i++) {
 		struct profile_label labels[3] = {{.number = 7}, {0}, {0}};
 		struct profile_sample sample = {0};

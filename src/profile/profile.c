@@ -194,6 +194,15 @@ int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t uni
 	return 0;
 }
 
+int profile_add_named_type(struct profile *profile, const char *type, const char *unit, struct error *err)
+{
+	uint32_t type_id, unit_id;
+	int r = profile_add_cstring(profile, type, &type_id, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, unit, &unit_id, err);
+	return r < 0 ? r : profile_add_sample_type(profile, type_id, unit_id, err);
+}
+
 int profile_add_comment(struct profile *profile, uint32_t text, struct error *err)
 {
 	assert(text < profile->strings.count);

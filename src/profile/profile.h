@@ -152,6 +152,8 @@ int profile_add_string(struct profile *profile, const void *data, size_t len, ui
 int profile_add_cstring(struct profile *profile, const char *text, uint32_t *ret_id, struct error *err);
 /* -EINVAL when there are samples already. */
 int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t unit, struct error *err);
+/* The same, by its names. */
+int profile_add_named_type(struct profile *profile, const char *type, const char *unit, struct error *err);
 int profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping, uint32_t *ret_id, struct error *err);
 int profile_add_function(struct profile *profile, const struct profile_function *function, uint32_t *ret_id, struct error *err);
 /* location->line_first and line_count are ignored; the lines are copied. */

@@ -21,6 +21,9 @@ int api_recording_profile(struct server *server, struct recordings *recordings, 
 
 /* How a host's clock stands, from the parameters of what it sends; all 0 where it says nothing. -EINVAL. */
 int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err);
+/* What a host sent, as it was kept; `packed` is released early, for both may be large. -EBADMSG, -EINVAL, -E2BIG: it is no
+ * profile that can be used. */
+int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err);
 /* Whether the parameter `host` names it, or nobody. */
 bool api_host_is_wanted(const struct net_request *request, const char *host);
 /* Whether there is such a format to answer in: `html` is one, too. -EINVAL. */

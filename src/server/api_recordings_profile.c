@@ -53,21 +53,25 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 
 /* ---- merging ---- */
 
+int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer plain;
+	struct format_options options = {.input_name = host, .decompressed_max = plain_bytes + 1};
+	buffer_init(&plain, plain_bytes + 1);
+	int r = gzip_decompress(buffer_bytes(packed), &plain, err);
+	buffer_release(packed);
+	return r < 0 ? r : format_decode(format_by_name("firefox"), buffer_bytes(&plain), &options, ret, err);
+}
+
 static int read_host(struct recordings *recordings, const char *id, const struct recording_host *host, struct profile **ret,
 		     struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed, plain;
+	_cleanup_(buffer_release) struct buffer packed;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	struct format_options options = {.input_name = host->name, .decompressed_max = host->plain_bytes + 1};
 	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
-	buffer_init(&plain, host->plain_bytes + 1);
 	int r = recordings_read(recordings, id, host->name, &packed, err);
 	if (r == 0)
-		r = gzip_decompress(buffer_bytes(&packed), &plain, err);
-	buffer_release(&packed);
-	if (r == 0)
-		r = format_decode(format_by_name("firefox"), buffer_bytes(&plain), &options, &profile, err);
-	buffer_release(&plain);
+		r = api_decode_upload(&packed, host->name, host->plain_bytes, &profile, err);
 	if (r == 0)
 		r = name_host(profile, host, err);
 	if (r < 0)

@@ -233,18 +233,12 @@ static int name_host(struct profile *profile, const struct window *window, struc
 
 int api_window_read(struct windows *windows, const struct window *window, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed, plain;
+	_cleanup_(buffer_release) struct buffer packed;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	struct format_options options = {.input_name = window->host, .decompressed_max = window->plain_bytes + 1};
 	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
-	buffer_init(&plain, window->plain_bytes + 1);
 	int r = windows_read(windows, window, &packed, err);
 	if (r == 0)
-		r = gzip_decompress(buffer_bytes(&packed), &plain, err);
-	buffer_release(&packed);
-	if (r == 0)
-		r = format_decode(format_by_name("firefox"), buffer_bytes(&plain), &options, &profile, err);
-	buffer_release(&plain);
+		r = api_decode_upload(&packed, window->host, window->plain_bytes, &profile, err);
 	if (r == 0)
 		r = name_host(profile, window, err);
 	if (r < 0)
@@ -397,18 +391,9 @@ static int add_window(struct windows *windows, const struct window *window, cons
 	return r < 0 ? r : profile_copy_markers(to, profile, copy, err);
 }
 
-static int add_type(struct profile *profile, struct error *err)
-{
-	uint32_t type, unit;
-	int r = profile_add_cstring(profile, "cpu", &type, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "nanoseconds", &unit, err);
-	return r < 0 ? r : profile_add_sample_type(profile, type, unit, err);
-}
-
 static int merge(const struct call *call, const struct chosen *chosen, struct profile *to, struct error *err)
 {
-	int r = add_type(to, err);
+	int r = profile_add_named_type(to, "cpu", "nanoseconds", err);
 	for (size_t i = 0; i < chosen->count && r == 0; i++) {
 		if (__atomic_load_n(net_request_cancelled(call->request), __ATOMIC_RELAXED))
 			return error_set(err, -ECANCELED, "the client has gone away");

@@ -587,35 +587,12 @@ static void end_put(struct recordings *recordings, struct entry *entry, const st
 	recordings_leave(recordings, entry);
 }
 
-static int write_put(const struct recordings *recordings, struct recording_file *file, struct bytes gzip, uint64_t *ret_bytes,
-		     struct error *err)
-{
-	_cleanup_(buffer_release) struct buffer header;
-	_cleanup_(io_output_freep) struct io_output *output = NULL;
-	char path[PATH_MAX], name[RECORDING_NAME_SIZE];
-	struct bytes rest;
-	buffer_init(&header, RECORDING_HEADER_MAX);
-	recording_file_name(file->host, name);
-	int r = recording_file_write_header(file, gzip, &header, &rest, err);
-	if (r == 0)
-		r = recordings_path(recordings, file->id, name, path, err);
-	if (r == 0)
-		r = io_output_open(path, 0640, &output, err);
-	if (r == 0)
-		r = io_output_write(output, header.data, header.len, err);
-	if (r == 0)
-		r = io_output_write(output, rest.data, rest.len, err);
-	if (r == 0)
-		r = io_output_finish(output, err);
-	*ret_bytes = header.len + rest.len;
-	return r;
-}
-
 int recordings_put(struct recordings *recordings, const struct recordings_upload *upload, int64_t now_ns, struct error *err)
 {
 	struct recording_file file = {.received_ns = now_ns, .clock = upload->clock};
 	struct entry *entry = NULL;
 	uint64_t bytes = 0, more = upload->gzip.len + RECORDING_HEADER_MAX;
+	char path[PATH_MAX], name[RECORDING_NAME_SIZE];
 	int r = recording_file_measure(upload->gzip, &file.plain_bytes, err);
 	pthread_mutex_lock(&recordings->lock);
 	if (r == 0)
@@ -630,7 +607,10 @@ int recordings_put(struct recordings *recordings, const struct recordings_upload
 		return r;
 	snprintf(file.id, sizeof(file.id), "%s", upload->id);
 	snprintf(file.host, sizeof(file.host), "%s", upload->host);
-	r = write_put(recordings, &file, upload->gzip, &bytes, err);
+	recording_file_name(file.host, name);
+	r = recordings_path(recordings, file.id, name, path, err);
+	if (r == 0)
+		r = recording_file_put(path, &file, upload->gzip, &bytes, err);
 	pthread_mutex_lock(&recordings->lock);
 	end_put(recordings, entry, &file, more, bytes, r);
 	pthread_mutex_unlock(&recordings->lock);

@@ -149,25 +149,6 @@ static struct entry *read_index(struct recordings *recordings, const char *id)
 	return entry;
 }
 
-static int read_file_header(const char *path, struct recording_file *ret, uint64_t *ret_size, struct error *err)
-{
-	static const char name[] = "a recording";
-	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
-	_cleanup_(mem_freep) uint8_t *begin = mem_alloc(RECORDING_HEADER_MAX);
-	size_t header;
-	if (fd < 0 || !begin)
-		return fd < 0 ? fd : error_nomem(err);
-	int r = io_file_size(fd, ret_size, name, err);
-	ssize_t len = r < 0 ? r : io_pread(fd, begin, RECORDING_HEADER_MAX, 0, name, err);
-	if (len < 0)
-		return (int)len;
-	r = recording_file_read_header((struct bytes){begin, (size_t)len}, ret, &header, err);
-	if (r == 0 && header + ret->bytes != *ret_size)
-		r = error_set(err, -EBADMSG, "it has %llu bytes instead of %llu", (unsigned long long)*ret_size,
-			      (unsigned long long)(header + ret->bytes));
-	return r;
-}
-
 static struct entry_host *add_host(struct entry *entry, const char *name)
 {
 	if (entry->host_count >= ORDERS_HOSTS_MAX)
@@ -190,7 +171,7 @@ static void take_file(struct recordings *recordings, struct entry *entry, const 
 	uint64_t size = 0;
 	if (recordings_path(recordings, id, name, path, NULL) < 0)
 		return;
-	int r = read_file_header(path, &file, &size, &err);
+	int r = recording_file_look(path, &file, &size, &err);
 	if (r == 0) {
 		recording_file_name(file.host, expected);
 		if (strcmp(file.id, id) != 0 || strcmp(expected, name) != 0)

@@ -2,6 +2,7 @@
 #include "server/recordings_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/io.h"
 #include "codec/json.h"
 #include "server/recordings.h"
 
@@ -235,4 +237,42 @@ void recording_file_name(const char *host, char out[static RECORDING_NAME_SIZE])
 	else /* no plain name begins so */
 		snprintf(out, RECORDING_NAME_SIZE, "~%016llx%016llx" RECORDING_ENDING, (unsigned long long)hash.high,
 			 (unsigned long long)hash.low);
+}
+
+int recording_file_look(const char *path, struct recording_file *ret, uint64_t *ret_size, struct error *err)
+{
+	static const char name[] = "a recording";
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	_cleanup_(mem_freep) uint8_t *begin = mem_alloc(RECORDING_HEADER_MAX);
+	size_t header;
+	if (fd < 0 || !begin)
+		return fd < 0 ? fd : error_nomem(err);
+	int r = io_file_size(fd, ret_size, name, err);
+	ssize_t len = r < 0 ? r : io_pread(fd, begin, RECORDING_HEADER_MAX, 0, name, err);
+	if (len < 0)
+		return (int)len;
+	r = recording_file_read_header((struct bytes){begin, (size_t)len}, ret, &header, err);
+	if (r == 0 && header + ret->bytes != *ret_size)
+		r = error_set(err, -EBADMSG, "it has %llu bytes instead of %llu", (unsigned long long)*ret_size,
+			      (unsigned long long)(header + ret->bytes));
+	return r;
+}
+
+int recording_file_put(const char *path, struct recording_file *file, struct bytes gzip, uint64_t *ret_size, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer header;
+	_cleanup_(io_output_freep) struct io_output *output = NULL;
+	struct bytes rest;
+	buffer_init(&header, RECORDING_HEADER_MAX);
+	int r = recording_file_write_header(file, gzip, &header, &rest, err);
+	if (r == 0)
+		r = io_output_open(path, 0640, &output, err);
+	if (r == 0)
+		r = io_output_write(output, header.data, header.len, err);
+	if (r == 0)
+		r = io_output_write(output, rest.data, rest.len, err);
+	if (r == 0)
+		r = io_output_finish(output, err);
+	*ret_size = header.len + rest.len;
+	return r;
 }

@@ -41,6 +41,10 @@ int recording_file_write_header(struct recording_file *file, struct bytes gzip, 
 int recording_file_read_header(struct bytes begin, struct recording_file *ret, size_t *ret_header, struct error *err);
 /* Whether the whole file is what its header says. -EBADMSG. */
 int recording_file_check(struct bytes whole, struct recording_file *ret, struct error *err);
+/* Of the file at path, whose length is what its header says: *ret_size. -EBADMSG; -ENOENT. */
+int recording_file_look(const char *path, struct recording_file *ret, uint64_t *ret_size, struct error *err);
+/* Writes the file: whole and synced when it returns 0, or not there. Sets file's bytes and hash, *ret_size: all of it. */
+int recording_file_put(const char *path, struct recording_file *file, struct bytes gzip, uint64_t *ret_size, struct error *err);
 /* Unpacks without keeping anything: -EBADMSG not one whole member of gzip, -E2BIG more than RECORDINGS_PLAIN_MAX. */
 int recording_file_measure(struct bytes gzip, uint64_t *ret_plain, struct error *err);
 /* The file's name: the host's, if that is a plain one, else a hash of it. */

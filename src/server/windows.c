@@ -178,29 +178,6 @@ static int begin_put(struct windows *windows, const struct window *window, uint6
 	return 0;
 }
 
-static int write_file(const struct windows *windows, const struct window *window, struct recording_file *file,
-		      struct bytes gzip, uint64_t *ret_bytes, struct error *err)
-{
-	_cleanup_(buffer_release) struct buffer header;
-	_cleanup_(io_output_freep) struct io_output *output = NULL;
-	char path[PATH_MAX];
-	struct bytes rest;
-	buffer_init(&header, RECORDING_HEADER_MAX);
-	int r = recording_file_write_header(file, gzip, &header, &rest, err);
-	if (r == 0)
-		r = path_of(windows, window, path, err);
-	if (r == 0)
-		r = io_output_open(path, 0640, &output, err);
-	if (r == 0)
-		r = io_output_write(output, header.data, header.len, err);
-	if (r == 0)
-		r = io_output_write(output, rest.data, rest.len, err);
-	if (r == 0)
-		r = io_output_finish(output, err);
-	*ret_bytes = header.len + rest.len;
-	return r;
-}
-
 static void end_put(struct windows *windows, const struct window *window, const struct recording_file *file, uint64_t reserved,
 		    uint64_t bytes, int r)
 {
@@ -229,6 +206,7 @@ int windows_put(struct windows *windows, const struct window *window, struct byt
 				      .reach_ns = window->from_ns - window->first_ns,
 				      .clock = window->clock};
 	uint64_t bytes = 0, more = gzip.len + RECORDING_HEADER_MAX;
+	char path[PATH_MAX];
 	int r = orders_host_is_valid(window->host) ? check_times(window, err)
 						   : error_set(err, -EINVAL, "that cannot be a host's name");
 	if (r == 0)
@@ -241,7 +219,9 @@ int windows_put(struct windows *windows, const struct window *window, struct byt
 	if (r < 0)
 		return r;
 	snprintf(file.host, sizeof(file.host), "%s", window->host);
-	r = write_file(windows, window, &file, gzip, &bytes, err);
+	r = path_of(windows, window, path, err);
+	if (r == 0)
+		r = recording_file_put(path, &file, gzip, &bytes, err);
 	pthread_mutex_lock(&windows->lock);
 	end_put(windows, window, &file, more, bytes, r);
 	pthread_mutex_unlock(&windows->lock);
@@ -341,25 +321,6 @@ void windows_remove(struct windows *windows)
 
 /* ---- life ---- */
 
-static int read_header(const char *path, struct recording_file *ret, uint64_t *ret_size, struct error *err)
-{
-	static const char name[] = "a window";
-	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
-	_cleanup_(mem_freep) uint8_t *begin = mem_alloc(RECORDING_HEADER_MAX);
-	size_t header;
-	if (fd < 0 || !begin)
-		return fd < 0 ? fd : error_nomem(err);
-	int r = io_file_size(fd, ret_size, name, err);
-	ssize_t len = r < 0 ? r : io_pread(fd, begin, RECORDING_HEADER_MAX, 0, name, err);
-	if (len < 0)
-		return (int)len;
-	r = recording_file_read_header((struct bytes){begin, (size_t)len}, ret, &header, err);
-	if (r == 0 && header + ret->bytes != *ret_size)
-		r = error_set(err, -EBADMSG, "it has %llu bytes instead of %llu", (unsigned long long)*ret_size,
-			      (unsigned long long)(header + ret->bytes));
-	return r;
-}
-
 static int load_file(struct windows *windows, const char *name, struct error *err)
 {
 	char path[PATH_MAX], expected[PATH_MAX];
@@ -371,7 +332,7 @@ static int load_file(struct windows *windows, const char *name, struct error *er
 		return error_nomem(err);
 	int r = io_join_path(path, sizeof(path), windows->directory, name);
 	if (r == 0)
-		r = read_header(path, &file, &size, &why);
+		r = recording_file_look(path, &file, &size, &why);
 	if (r == 0) {
 		struct window *window = &item->window;
 		memcpy(window->host, file.host, sizeof(window->host));
