@@ -433,9 +433,17 @@ static void *run(void *context)
 	return NULL;
 }
 
-static int fill(struct poller *poller, const struct poller_options *options, struct error *err)
+/* Where recordings lie until they are sent: beside the profiles that wait, where nothing may have waited yet. */
+static const char *choose_directory(const char *wanted)
 {
 	const char *temporary = getenv("TMPDIR");
+	if (wanted && io_make_dirs(wanted, 0700, NULL) == 0 && access(wanted, W_OK | X_OK) == 0)
+		return wanted;
+	return temporary && *temporary ? temporary : "/tmp";
+}
+
+static int fill(struct poller *poller, const struct poller_options *options, struct error *err)
+{
 	pthread_condattr_t attributes;
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -446,7 +454,7 @@ static int fill(struct poller *poller, const struct poller_options *options, str
 	poller->url = mem_strdup(options->url);
 	poller->token = options->token ? mem_strdup(options->token) : NULL;
 	poller->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
-	poller->directory = mem_strdup(options->directory ? options->directory : temporary && *temporary ? temporary : "/tmp");
+	poller->directory = mem_strdup(choose_directory(options->directory));
 	if (!poller->url || (options->token && !poller->token) || (options->tenant && !poller->tenant) || !poller->directory)
 		return error_nomem(err);
 	int r = orders_make_id(poller->question.agent, sizeof(poller->question.agent) / 2, err);
