@@ -60,12 +60,6 @@ static void become_recorder(char *const *arguments, int said_fd)
 	_exit(127);
 }
 
-/* A child whose end sends no SIGCHLD, which `wick up` takes for the end of its server. */
-static pid_t fork_silently(void)
-{
-	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
-}
-
 /* Nobody else can make directories of ours, so this is also safe where everybody can make some, as in /tmp. -1 if it is of
  * another user, or in use. */
 static int lock_directory(const char *path)
@@ -146,7 +140,7 @@ int ordered_start(struct ordered *ordered, const struct orders_order *order, int
 	list_arguments(ordered, order, numbers, arguments);
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return error_set_errno(err, -errno, "cannot make a pipe");
-	pid_t pid = fork_silently();
+	pid_t pid = fork();
 	if (pid == 0)
 		become_recorder((char *const *)arguments, fds[1]);
 	io_close(fds[1]);
@@ -201,7 +195,7 @@ static int check_file(const struct ordered *ordered, struct error *err)
 int ordered_check(struct ordered *ordered, struct error *err)
 {
 	int status;
-	pid_t ended = waitpid(ordered->pid, &status, WNOHANG | __WALL);
+	pid_t ended = waitpid(ordered->pid, &status, WNOHANG);
 	listen_to(ordered);
 	if (ended == 0)
 		return 1;
@@ -220,7 +214,7 @@ void ordered_release(struct ordered *ordered)
 {
 	if (ordered->pid > 0) {
 		kill(ordered->pid, SIGKILL);
-		waitpid(ordered->pid, NULL, __WALL);
+		waitpid(ordered->pid, NULL, 0);
 	}
 	io_close(ordered->said_fd);
 	if (ordered->directory[0])

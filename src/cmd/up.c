@@ -47,6 +47,7 @@ struct up {
 	pid_t server_pid;
 	int link_fds[2], status_fds[2];
 	char address[ERROR_MESSAGE_MAX];
+	struct collector *running;
 };
 
 /* What the server's process says once: an address, or why there is none. */
@@ -211,6 +212,16 @@ static int wait_for_server(struct up *up, struct error *err)
 	return WEXITSTATUS(status) ? error_set(err, -EPIPE, "the server failed; its message is above") : 0;
 }
 
+/* At a signal. That of a child may be of another one: recorders of ordered recordings are processes of ours, too. */
+static void stop_collector(void *context)
+{
+	const struct up *up = context;
+	siginfo_t ended = {0};
+	if (signals_interrupted() ||
+	    (waitid(P_PID, (id_t)up->server_pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid))
+		collector_stop(up->running);
+}
+
 static int run_up(struct up *up, struct error *err)
 {
 	int r = choose_user(up, err);
@@ -228,7 +239,9 @@ static int run_up(struct up *up, struct error *err)
 	r = collector_new(&up->collector, &collector, err);
 	if (r)
 		return r;
-	signals_install(collector_stop, collector, true);
+	up->running = collector;
+	signals_install(stop_collector, up, true);
+	stop_collector(up); /* it may have ended already */
 	introduce(up, collector);
 	r = collector_run(collector, err);
 	int status = wait_for_server(up, r ? NULL : err);

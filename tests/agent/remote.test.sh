@@ -101,6 +101,20 @@ index=$(grep -l 'none-of-this-name' "$work"/data/recordings/*/recording.json)
 sed -i 's/"state":"failed","why":"[^"]*"/"state":"waiting","why":""/' "$index"
 serve "$port"
 check "its agent tells it again after a crash" judge reason "$url" "$work/token" alpha none-of-this-name
+
+# The server and an agent of one command, on a machine where nothing has ever waited to be sent.
+"$bin/programs/workload" 60 >/dev/null 2>&1 &
+pids="$pids $!"
+WICK_SPOOL="$work/not/there/yet" "$WICK" up --data "$work/up" --listen 127.0.0.1:0 2>"$work/up.log" &
+up_pid=$!
+pids="$pids $up_pid"
+wait_url "$work/up.log" "$up_pid"
+check "the agent of wick up asks for orders" judge asking "$url" "$work/token" 1
+expect "... and records" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" -d 2 -F 199 -o "$work/up.firefox.json"
+check "... with samples" grep -q '"processName":"workload' "$work/up.firefox.json"
+check "... and goes on" judge asking "$url" "$work/token" 1
+kill -INT "$up_pid"
+wait "$up_pid" && pass "... until Ctrl-C" || fail "... until Ctrl-C" "$(cat "$work/up.log")"
 nothing_left() { ! ls -d "$TMPDIR"/wick-order-* 2>/dev/null; }
 check "nothing is left behind" wait_for nothing_left
 finish
