@@ -69,16 +69,30 @@ static void say(const struct windows *windows, const char *text)
 
 /* ---- items; with the lock ---- */
 
-static int add_item(struct windows *windows, struct item *item)
+static int append_item(struct windows *windows, struct item *item)
 {
 	if (array_reserve(&windows->items, &windows->capacity, windows->count + 1, WINDOWS_MAX + 1) < 0)
 		return -ENOMEM;
-	size_t at = windows->count++;
-	for (; at > 0 && windows->items[at - 1]->order_ns > item->order_ns; at--)
-		windows->items[at] = windows->items[at - 1];
-	windows->items[at] = item;
+	windows->items[windows->count++] = item;
 	windows->stats.bytes += item->window.bytes;
 	return 0;
+}
+
+/* In its place, which is near the end: of those that are there few ended later. */
+static int add_item(struct windows *windows, struct item *item)
+{
+	int r = append_item(windows, item);
+	for (size_t at = windows->count - 1; r == 0 && at > 0 && windows->items[at - 1]->order_ns > item->order_ns; at--) {
+		windows->items[at] = windows->items[at - 1];
+		windows->items[at - 1] = item;
+	}
+	return r;
+}
+
+static int compare_items(const void *left, const void *right)
+{
+	const struct item *a = *(const struct item *const *)left, *b = *(const struct item *const *)right;
+	return a->order_ns < b->order_ns ? -1 : a->order_ns > b->order_ns ? 1 : 0;
 }
 
 static struct item *find_item(const struct windows *windows, const char *host, int64_t from_ns, size_t *ret_place)
@@ -356,7 +370,7 @@ static int load_file(struct windows *windows, const char *name, struct error *er
 		return 0;
 	}
 	/* No server of ours leaves more; they are not counted, nor removed. */
-	r = windows->count < WINDOWS_MAX ? add_item(windows, item) : 1;
+	r = windows->count < WINDOWS_MAX ? append_item(windows, item) : 1;
 	if (r != 0)
 		mem_free(item);
 	return r < 0 ? error_nomem(err) : 0;
@@ -379,6 +393,8 @@ static int load(struct windows *windows, struct error *err)
 	}
 	if (directory)
 		closedir(directory);
+	if (windows->count)
+		qsort(windows->items, windows->count, sizeof(*windows->items), compare_items);
 	return r;
 }
 
