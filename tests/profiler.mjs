@@ -4,7 +4,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
-const cliPath = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "node_modules/.bin/profiler-cli");
+const cliPath = join(new URL(".", import.meta.url).pathname, "node_modules/.bin/profiler-cli");
 // The path of its socket must be short.
 const sessions = mkdtempSync("/tmp/wpq-");
 const environment = { ...process.env, PROFILER_CLI_SESSION_DIR: sessions };

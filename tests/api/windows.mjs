@@ -60,7 +60,7 @@ await test("the newest come first, and as many as are asked for", async () => {
 	assert.ok(first.truncated && first.windows < 4, "older windows are not even read");
 	assert.deepEqual(first.markers, all.markers.slice(0, 5));
 	const times = all.markers.map((m) => m.end_ns ?? m.start_ns);
-	assert.deepEqual(times, times.toSorted((a, b) => b - a));
+	assert.deepEqual(times, [...times].sort((a, b) => b - a));
 	assert.equal((await markers(range(2, 2.5))).length, all.markers.length / 4, "of one window");
 	for (const limit of ["0", "100001", "x"]) await get(`/api/v1/markers?limit=${limit}`, 400);
 	await get("/api/v1/markers?from=yesterday-ish", 400);
@@ -86,7 +86,7 @@ await test("one profile of several hosts and windows", async () => {
 	assert.equal(answer.status, 200, `${answer.body.subarray(0, 200)}`);
 	writeFileSync(path, answer.body);
 	const profile = JSON.parse(answer.body);
-	assert.deepEqual(profile.meta.wick.hosts.map((h) => h.name).toSorted(), ["alpha", "beta"]);
+	assert.deepEqual(profile.meta.wick.hosts.map((h) => h.name).sort(), ["alpha", "beta"]);
 	const main = profile.threads.filter((t) => t.isMainThread && String(t.pid).startsWith("alpha:"));
 	assert.equal(main.length, 1, "a thread is one, of how many windows ever");
 	const names = (thread) => Array.from(thread.markers.name, (n) => profile.shared.stringArray[n]);
