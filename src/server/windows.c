@@ -113,8 +113,9 @@ static void take_out(struct windows *windows, size_t first, size_t count)
 		windows->stats.bytes -= windows->items[i]->window.bytes;
 		mem_free(windows->items[i]);
 	}
-	memmove(windows->items + first, windows->items + first + count,
-		(windows->count - first - count) * sizeof(*windows->items));
+	if (count) /* or there may be no array */
+		memmove(windows->items + first, windows->items + first + count,
+			(windows->count - first - count) * sizeof(*windows->items));
 	windows->count -= count;
 }
 
