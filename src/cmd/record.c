@@ -67,7 +67,7 @@ struct record {
 	int64_t at_ns;		  /* when to begin, wall clock; 0 = at once */
 	bool is_early;		  /* what comes now is thrown away */
 	struct agent_stats early; /* when that ended */
-	uint64_t early_count;	  /* samples that came after that, but before it began */
+	uint64_t kept;		  /* with --at, once it is over: samples that the timer took in its time */
 	bool keeps_times;	  /* samples keep theirs: the output has a place for them */
 	struct record_remote remote;
 	struct operands command;
@@ -145,11 +145,12 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 /* Of the recording, without the time before it. */
 static void get_stats(const struct record *record, struct agent_stats *ret)
 {
-	uint64_t early = record->early.samples_taken + record->early_count;
 	agent_get_stats(record->running, ret);
-	ret->samples_taken -= early < ret->samples_taken ? early : ret->samples_taken;
+	ret->samples_taken -= record->early.samples_taken;
 	for (size_t i = 0; i < AGENT_LOSS_COUNT; i++)
 		ret->samples_lost[i] -= record->early.samples_lost[i];
+	if (record->kept) /* some that were counted early are in it, and some that were counted later are not */
+		ret->samples_taken = record->kept;
 	for (size_t i = 0; i < UNWIND_RESULTS; i++)
 		ret->unwind.results[i] -= record->early.unwind.results[i];
 }
@@ -302,6 +303,7 @@ static int open_all(struct record *record, struct error *err)
 		return r;
 	record->agent.at_exec = record->command.count > 0;
 	record->agent.flush_interval_ns = FLUSH_NS;
+	record->agent.run_once = !record->at_ns; /* else it runs while it waits, too */
 	record->agent.event_ring_bytes = RING_BYTES;
 	if (!record->agent.wall && !record->agent.off_cpu_chance) /* these choose larger ones */
 		record->agent.ring_bytes = RING_BYTES;
@@ -450,17 +452,16 @@ static bool is_in_time(const void *context, const struct profile *profile, size_
 	return time_ns == 0 || time_ns >= record->at_ns;
 }
 
-/* Of those that the timer took: waits have no CPU time. */
-static uint64_t count_early(const struct record *record)
+/* Those that the timer took: waits have no CPU time. */
+static uint64_t count_taken(const struct profile *profile)
 {
-	const struct profile *profile = record->profile;
 	size_t types = profile->sample_type_count, cpu = 0;
 	uint64_t count = 0;
 	for (size_t i = 0; i < types; i++)
 		if (strcmp(profile_string(profile, profile->sample_types[i].type), "cpu") == 0)
 			cpu = i;
 	for (size_t i = 0; i < profile->sample_count; i++)
-		count += !is_in_time(record, profile, i) && profile->values[i * types + cpu] > 0;
+		count += profile->values[i * types + cpu] > 0;
 	return count;
 }
 
@@ -483,12 +484,12 @@ static int drop_early(struct record *record, struct error *err)
 {
 	struct profile *profile = record->profile;
 	size_t before = profile->sample_count;
-	record->early_count = count_early(record) << record->thin.shift;
 	int r = profile_filter_samples(profile, is_in_time, record, err);
 	if (r == 0)
 		r = drop_early_rows(record, err);
 	if (r < 0)
 		return r;
+	record->kept = count_taken(profile) << record->thin.shift;
 	uint64_t dropped = (uint64_t)(before - profile->sample_count) << record->thin.shift;
 	record->thin.arrived -= dropped < record->thin.arrived ? dropped : record->thin.arrived;
 	if (profile->time_ns && profile->time_ns < record->at_ns) {
