@@ -64,16 +64,20 @@ async function picture(page, name) {
 
 // ---- hosts that are played here ----
 
-async function ask(method, path, body, status = 200) {
-	const answer = await fetch(new URL(`api/v1/${path}`, base), { method, body: body && !Buffer.isBuffer(body) ? JSON.stringify(body) : body });
+async function ask(method, path, body, status = 200, headers = {}) {
+	const answer = await fetch(new URL(`api/v1/${path}`, base), { method, headers, body: body && !Buffer.isBuffer(body) ? JSON.stringify(body) : body });
 	const text = await answer.text();
 	assert.equal(answer.status, status, `${method} ${path}: ${text}`);
 	return JSON.parse(text);
 }
 const poll = (host, more) => ask('POST', 'agents/poll', { version: 1, agent: Buffer.from(host).toString('hex').slice(0, 16), host, wick: '9', ...more });
 const order = (more) => ask('POST', 'recordings', { seconds: 1, ...more }, 201);
-const send = (recording, host) =>
-	ask('POST', `recordings/${recording.id}/hosts/${encodeURIComponent(host)}`, gzipSync(readFileSync('tests/api/recording.json')));
+async function send(recording, host) {
+	const { orders } = await poll(host, {});
+	const { key } = orders.find(({ id }) => id === recording.id);
+	const path = `recordings/${recording.id}/hosts/${encodeURIComponent(host)}`;
+	await ask('POST', path, gzipSync(readFileSync('tests/api/recording.json')), 200, { 'X-Wick-Upload-Key': key });
+}
 const rowOf = (page, recording) => page.locator(`${id('recording')}[data-id="${recording.id}"]`);
 const stateOf = (page, recording, state) =>
 	page.locator(`${id('recording')}[data-id="${recording.id}"][data-state="${state}"]`).waitFor();
