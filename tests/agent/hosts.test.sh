@@ -36,7 +36,15 @@ exec env $false_clocks "$wick" record --env LD_PRELOAD= "\$@"
 END
 chmod +x "$work/beta"
 
-check "two hosts are recorded and merged" env WICK="$wick" WICK_BETA="$work/beta" PIPELINE="$work/pipeline" sh client/examples/pipeline/run.sh -o "$work" "$steps" 2000
+# Until a few messages of each way were as quick as they can be.
+record_both() {
+	for _ in 1 2 3 4 5 6; do
+		WICK="$wick" WICK_BETA="$work/beta" PIPELINE="$work/pipeline" sh client/examples/pipeline/run.sh -o "$work" "$steps" 2000 || return
+		node tests/agent/hosts.mjs merged "$steps" "$work/pipeline.firefox.json" >/dev/null 2>&1
+		[ $? -eq 3 ] || return 0
+	done
+}
+check "two hosts are recorded and merged" record_both
 [ -s "$work/beta.firefox.json" ] &&
 	check "the recordings by themselves are 5 s and 50 ppm apart" node tests/agent/hosts.mjs apart "$steps" "$work/alpha.firefox.json" "$work/beta.firefox.json"
 if [ -s "$work/pipeline.firefox.json" ]; then
