@@ -53,6 +53,21 @@ int orders_make_id(char *out, size_t bytes, struct error *err)
 	return 0;
 }
 
+int orders_add_clock(struct profile *profile, const char *name, const struct orders_clock *clock, struct error *err)
+{
+	struct profile_host host = {
+		.at_ns = clock->at_ns, .offset_ns = clock->offset_ns, .skew = clock->skew, .bound_ns = clock->bound_ns};
+	uint32_t id;
+	if (!clock->reference[0])
+		return 0;
+	int r = profile_add_cstring(profile, name, &host.name, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, clock->reference, &host.reference, err);
+	if (r == 0)
+		r = profile_add_cstring(profile, "pings", &host.method, err);
+	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
+}
+
 static bool has_control(const char *text)
 {
 	for (; *text; text++)

@@ -31,6 +31,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "profile/markers.h"
 
 #define ORDERS_VERSION	       1
 #define ORDERS_POLL_PATH       "/api/v1/agents/poll"
@@ -129,6 +130,8 @@ struct orders_answer {
 bool orders_id_is_valid(const char *id); /* 1 to 32 of 0-9a-f */
 /* Random bytes as hexadecimal digits, two a byte; out has room for them and the NUL. */
 int orders_make_id(char *out, size_t bytes, struct error *err);
+/* Says in the profile how the host's clock stands; nothing where that is not known. */
+int orders_add_clock(struct profile *profile, const char *host, const struct orders_clock *clock, struct error *err);
 /* UTF-8 without control characters, a slash, or being "." or "..". */
 bool orders_host_is_valid(const char *host);
 

@@ -150,20 +150,10 @@ static int add_losses(struct agent_markers *markers, struct profile *profile, co
 static int complete(const struct agent_markers *markers, struct profile *profile, const struct orders_clock *clock,
 		    struct error *err)
 {
-	struct profile_host host = {
-		.at_ns = clock->at_ns, .offset_ns = clock->offset_ns, .skew = clock->skew, .bound_ns = clock->bound_ns};
-	uint32_t id;
 	int r = profile_complete_hosts(profile, markers->host, err);
 	if (r == 0)
 		r = profile_add_named_type(profile, "cpu", "nanoseconds", err);
-	if (r < 0 || !clock->reference[0])
-		return r;
-	r = profile_add_cstring(profile, markers->host, &host.name, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, clock->reference, &host.reference, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "pings", &host.method, err);
-	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
+	return r < 0 ? r : orders_add_clock(profile, markers->host, clock, err);
 }
 
 /* The earliest time that something in it has: spans are in the window in which they end. */

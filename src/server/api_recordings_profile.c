@@ -30,25 +30,13 @@
  * server's. A file of several hosts is refused: it would bring hosts into the profile that nobody recorded. */
 static int name_host(struct profile *profile, const struct recording_host *of, struct error *err)
 {
-	struct profile_host host = {.at_ns = of->clock.at_ns,
-				    .offset_ns = of->clock.offset_ns,
-				    .skew = of->clock.skew,
-				    .bound_ns = of->clock.bound_ns};
-	uint32_t id;
 	int r = profile_complete_hosts(profile, of->name, err);
 	if (r == 0 && profile_host_count(profile) != 1)
 		return error_set(err, -EBADMSG, "its profile is of %zu hosts, and is to be of one",
 				 profile_host_count(profile));
 	if (r == 0)
 		r = profile_rename_host(profile, 1, of->name, err);
-	if (r < 0 || !of->clock.reference[0])
-		return r;
-	r = profile_add_cstring(profile, of->name, &host.name, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, of->clock.reference, &host.reference, err);
-	if (r == 0)
-		r = profile_add_cstring(profile, "pings", &host.method, err);
-	return r < 0 ? r : profile_add_host(profile, &host, &id, err);
+	return r < 0 ? r : orders_add_clock(profile, of->name, &of->clock, err);
 }
 
 /* ---- merging ---- */
