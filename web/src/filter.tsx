@@ -280,8 +280,9 @@ function Chip({ matcher, onEdit, onRemove }: { matcher: Matcher; onEdit: () => v
 }
 
 function TextEditor({ text, onText, onDone }: { text: string; onText: (text: string) => void; onDone: () => void }) {
-	const [draft, setDraft] = useState(text);
-	useEffect(() => setDraft(text), [text]);
+	const [typed, setTyped] = useState({ of: text, draft: text });
+	const draft = typed.of === text ? typed.draft : text;
+	const setDraft = (next: string) => setTyped({ of: text, draft: next });
 	const fault = useMemo(() => {
 		try {
 			parseSelector(draft);

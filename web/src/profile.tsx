@@ -423,18 +423,18 @@ export function ProfilePart(props: ProfileProps) {
 	const tree = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
 	const { zoom, lost } = useZoom(tree, state.zoom);
 	const found = useSearch(tree, zoom, state.find, state.regex);
-	const [focusRequest, setFocusRequest] = useState<{ node: number; nonce: number } | null>(null);
+	const [asked, setAsked] = useState<{ node: number; nonce: number; of: Uint8Array | null } | null>(null);
 	const onZoom = useCallback((next: Zoom) => set({ zoom: formatZoom(tree, next) }), [tree, set]);
 	const onFind = (text: string) => set({ find: text, regex: false });
 	useGlobalKeys(() => onZoom(NO_ZOOM));
-	useEffect(() => setFocusRequest(null), [tree, found.flags]);
+	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
 
 	const onNext = (back: boolean) => {
 		const { tops } = found;
 		if (tops.length === 0) return;
 		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
 		const next = (at + (back ? -1 : 1) + tops.length) % tops.length;
-		setFocusRequest({ node: tops[at < 0 && back ? tops.length - 1 : next], nonce: (focusRequest?.nonce ?? 0) + 1 });
+		setAsked({ node: tops[at < 0 && back ? tops.length - 1 : next], nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
 	};
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {
