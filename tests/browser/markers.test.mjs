@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { launch } from './launch.mjs';
+import { begun, launch } from './launch.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
 const HOSTILE = '</script><img src=x onerror="window.broken = 1">';
@@ -116,6 +116,7 @@ async function open(hash, options = { viewport: { width: 1280, height: 800 } }) 
 	one.on('pageerror', (error) => errors.push(String(error)));
 	await one.goto(url + hash);
 	await one.waitForFunction(() => window.__wickTime && window.__wick?.flame.visibleCount > 0);
+	await begun(one);
 	return one;
 }
 const id = (name) => `[data-testid="${name}"]`;
@@ -123,6 +124,7 @@ const selfs = async (on = page) => Object.fromEntries(await on.$$eval(`${id('tab
 const totals = async (on = page) => Object.fromEntries(await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) => rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-total .amount').textContent])));
 const shows = (value, on = page) => on.waitForFunction((v) => document.querySelector('.zoom-value').textContent.split(' · ')[0] === v, String(value));
 const amount = (n) => n >= 1000 ? `${(n / 1000).toFixed(2)} k` : String(n);
+const whole = () => page.waitForFunction(() => window.__wickTime.view[0] === 0 && window.__wickTime.view[1] >= 999e6);
 const rect = (name, nth, on = page) => on.evaluate(([n, i]) => window.__wickTime.rectOf(n, i), [name, nth]);
 const middle = (r) => [r.x + r.width / 2, r.y + r.height / 2];
 const place = (name, nth, thread = 0) => markers.filter((m) => m.name === name && m.thread <= thread).length - markers.filter((m) => m.name === name && m.thread === thread).length + nth;
@@ -196,7 +198,8 @@ test('by span, the root is split by the innermost one, as wick report says', asy
 		assert.equal(page_totals[name], amount(expected), name);
 		if (name !== '(no span)') assert.match(tags, new RegExp(`\\b${expected} .*: ${name}$`, 'm'));
 	}
-	const [step, parse] = [await page.evaluate(() => window.__wick.flame.nodeAt('step')), await page.evaluate(() => window.__wick.flame.nodeAt('parse'))];
+	const box = async (name) => (await page.waitForFunction((n) => window.__wick.flame.nodeAt(n), name)).jsonValue();
+	const [step, parse] = [await box('step'), await box('parse')];
 	assert.ok(Math.abs(step.width / parse.width - count((s) => inner(s) === 'step') / count((s) => inner(s) === 'parse')) < 0.02);
 	await page.selectOption(id('group-by'), '');
 });
@@ -211,12 +214,12 @@ test('dragging chooses a time, Escape gives back the whole', async () => {
 	assert.ok(Math.abs(from - 100e6) < 2e6 && Math.abs(to - 196e6) < 2e6, `${from} ${to}`);
 	await shows(count((s) => s.at * 1e6 >= from && s.at * 1e6 < to));
 	await page.click(id('tl-zoom'));
-	assert.deepEqual(await page.evaluate(() => window.__wickTime.view), [from, to]);
+	await page.waitForFunction(([a, b]) => window.__wickTime.view[0] === a && window.__wickTime.view[1] === b, [from, to]);
 	await page.focus(id('tl-scroll'));
 	await page.keyboard.press('Escape');
 	await shows(amount(samples.length));
 	await page.keyboard.press('0');
-	await page.waitForFunction(() => window.__wickTime.view[0] === 0);
+	await whole();
 });
 test('the wheel zooms to where the pointer is', async () => {
 	const box = await (await page.$('.tl-axis')).boundingBox();
@@ -228,6 +231,7 @@ test('the wheel zooms to where the pointer is', async () => {
 	const at = from + (to - from) / 4;
 	assert.ok(Math.abs((at - now[0]) / (now[1] - now[0]) - 0.25) < 0.01);
 	await page.click(id('tl-all'));
+	await whole();
 });
 test('keys go from marker to marker and choose', async () => {
 	await page.focus(id('tl-scroll'));

@@ -12,7 +12,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { launch } from './launch.mjs';
+import { begun, launch } from './launch.mjs';
 
 const base = process.env.WICK_URL;
 const skip = base ? false : 'WICK_URL is not set';
@@ -73,10 +73,12 @@ async function openPage(options = {}, query = '') {
 const id = (name) => `[data-testid="${name}"]`;
 const drawn = (page) =>
 	page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: FIRST_DATA_MS });
-const settled = (page) =>
-	page.waitForFunction(
+async function settled(page) {
+	await begun(page);
+	await page.waitForFunction(
 		() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'),
 	);
+}
 const flameState = (page) =>
 	page.evaluate(() => ({ zoom: window.__wick.flame.zoomName, focus: window.__wick.flame.focusName }));
 const boxOf = async (page, name) => (await page.waitForFunction((n) => window.__wick.flame.nodeAt(n), name)).jsonValue();
@@ -300,6 +302,7 @@ test('zoom with mouse and keys, from the URL, and through a refresh', { skip, ti
 	assert.equal((await flameState(page)).zoom, name, 'a refresh keeps the zoom');
 	await page.reload();
 	await drawn(page);
+	await settled(page);
 	assert.equal((await flameState(page)).zoom, name, 'the URL keeps the zoom');
 
 	await page.keyboard.press('Escape');
@@ -432,7 +435,7 @@ test('the table: sums, order, filter, and from a row to the graph', { skip, time
 	assert.ok(url().get('find').startsWith('"'), 'a row becomes a search for the whole name');
 	await page.locator(id('view-both')).click();
 	await drawn(page);
-	assert.match(await page.locator(id('flame-matched')).innerText(), /%/);
+	await page.waitForFunction((s) => document.querySelector(s).textContent.includes('%'), id('flame-matched'));
 	assert.deepEqual(faults, []);
 	await context.close();
 });
@@ -501,6 +504,7 @@ test('errors of the server are told, what was there stays, and it recovers', { s
 	assert.match(await page.locator(id('error')).innerText(), /does not accept this query/);
 	await page.goto(new URL('', base).href);
 	await drawn(page);
+	await settled(page);
 	await context.setOffline(true);
 	await page.locator(id('refresh')).click();
 	await page.locator(id('error-banner')).waitFor();

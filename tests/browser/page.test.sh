@@ -16,7 +16,7 @@ has_enough() { "$WICK" query process_cpu --url "$url" --from now-30m --format js
 wait_for has_enough || fail "there are samples"
 WICK_URL=$url node --test tests/browser/page.test.mjs >"$work/node.log" 2>&1
 status=$?
-[ "$status" -eq 0 ] || tail -n 100 "$work/node.log"
+[ "$status" -eq 0 ] || tail -n 400 "$work/node.log"
 eval "$(sed -nE 's/^(#|ℹ) (pass|fail|skipped) ([0-9]+)$/node_\2=\3/p' "$work/node.log")"
 passed=$((passed + ${node_pass:-0})) failed=$((failed + ${node_fail:-1})) skipped=$((skipped + ${node_skipped:-0}))
 finish

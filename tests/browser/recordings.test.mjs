@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { Profile } from 'pprof-format';
-import { launch } from './launch.mjs';
+import { begun, launch } from './launch.mjs';
 
 const base = process.env.WICK_URL;
 const work = process.env.WICK_WORK;
@@ -185,6 +185,8 @@ test('states, reasons and names of many hosts', { skip, timeout: 60_000 }, async
 test('by keyboard alone', { skip, timeout: 60_000 }, async () => {
 	const { page, context, faults, url } = await openPage('');
 	const tabTo = async (wanted) => {
+		await page.locator(id(wanted)).waitFor();
+		await begun(page);
 		for (let i = 0; i < 80; i++) {
 			await page.keyboard.press('Tab');
 			if (await page.evaluate((t) => document.activeElement?.dataset.testid === t, wanted)) return;

@@ -13,7 +13,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launch } from './launch.mjs';
+import { begun, launch } from './launch.mjs';
 import { pprofProfile } from '../harness.mjs';
 
 const base = process.env.WICK_URL;
@@ -61,7 +61,10 @@ async function openPage(query, options = {}) {
 	return { page, context, faults, url: () => new URL(page.url()).searchParams };
 }
 const drawn = (page) => page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: 120_000 });
-const settled = (page) => page.waitForFunction(() => !document.querySelector('[aria-busy="true"]'));
+async function settled(page) {
+	await begun(page);
+	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]'));
+}
 const boxOf = async (page, name) => {
 	const box = await page.waitForFunction((n) => window.__wick?.flame.nodeAt(n), name);
 	const { x, y, width, height } = await box.jsonValue();
