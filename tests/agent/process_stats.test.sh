@@ -31,7 +31,10 @@ start_server || { fail "the server starts"; finish; }
 start_agent
 run stays true 0.4 24 3 "$work/file1" stay
 run ends false 0.2 8 2 "$work/file2"
-wait "${pids##* }" # what it used is known when it has ended
+wait "${pids##* }" # what it used is known when it has ended, and the kernel has freed it, which may be later: a window more
+ended=$(date +%s%3N)
+has_sent() { [ "$(curl -s "$url/api/v1/status" | sed -nE 's/.*"newest_ms":([0-9]+).*/\1/p')" -gt "$ended" ]; }
+wait_for has_sent || fail "a window ends"
 stop_agent
 stop_server # writes the block
 node tests/agent/process_stats.mjs "$work/data" "$work/stays.json" "$work/ends.json" >"$work/verdict" 2>&1 || echo "FAILED $(cat "$work/verdict")" >>"$work/verdict"
