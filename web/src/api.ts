@@ -2,6 +2,7 @@
 // The server's JSON API as the page uses it (docs/api.md). Addresses are relative, so the page also works below a proxy's
 // path.
 import type { FlameJson } from './flame/tree';
+import * as T from './texts';
 
 export interface TypesAnswer {
 	types: { name: string; series: number }[];
@@ -170,7 +171,7 @@ async function errorText(response: Response): Promise<string> {
 	} catch {
 		// not JSON: a proxy's page, most likely
 	}
-	return `the server answered ${response.status} ${response.statusText}`.trim();
+	return T.fault.answered(response.status, response.statusText).trim();
 }
 
 export function apiGet<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
@@ -198,8 +199,8 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	} catch (error) {
 		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;
 		if (error instanceof SyntaxError)
-			throw new ApiError('the answer of the server is not the JSON that this page expects', 502);
-		throw new ApiError(late ? `no answer within ${TIMEOUT_MS / 1000} s` : 'no answer', 0);
+			throw new ApiError(T.fault.notJson, 502);
+		throw new ApiError(late ? T.fault.late(TIMEOUT_MS / 1000) : T.fault.noAnswer, 0);
 	} finally {
 		clearTimeout(timer);
 		signal?.removeEventListener('abort', stop);

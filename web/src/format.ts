@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values, shares, times and names as people read them. No locale in numbers: what is on the page is what is in the API.
+import * as T from './texts';
 
 interface Step {
 	factor: number;
@@ -100,7 +101,6 @@ export function formatDuration(ms: number): string {
 }
 
 const two = (n: number) => String(n).padStart(2, '0');
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 export function formatClock(ms: number, seconds = true): string {
 	const d = new Date(ms);
@@ -109,7 +109,7 @@ export function formatClock(ms: number, seconds = true): string {
 
 export function formatDay(ms: number): string {
 	const d = new Date(ms);
-	return `${d.getDate()} ${MONTHS[d.getMonth()]}`;
+	return `${d.getDate()} ${T.time.months[d.getMonth()]}`;
 }
 
 // A range in local time, the day named once, and not at all when it is today.
@@ -129,6 +129,8 @@ export function formatDateTime(ms: number): string {
 // What the metrics graph shows of one step's sum: cores for CPU time, a rate for other counters, the sum itself for gauges.
 export interface Scale {
 	name: string; // of the axis: "cores", "bytes per second"
+	suffix: string; // behind a value
+	cores: boolean; // CPU time, as how many CPUs were busy
 	of: (value: number) => number;
 	format: (shown: number) => string;
 	binary?: boolean; // counts in powers of two
@@ -140,14 +142,15 @@ export function seriesScale(type: string, unit: string, stepMs: number): Scale {
 	const delta = type.endsWith(':delta');
 	if (nanoseconds && delta) {
 		const cpu = /(^|:)(cpu|process_cpu)(:|$)/.test(type);
-		const name = cpu ? 'cores' : 'seconds per second';
-		return { name, of: (v) => (v * nanoseconds) / (seconds * 1e9), format: (v) => digits(v) };
+		const of = (v: number) => (v * nanoseconds) / (seconds * 1e9);
+		if (cpu) return { name: T.unit.cores, suffix: T.unit.cores, cores: true, of, format: digits };
+		return { name: T.unit.secondsPerSecond, suffix: T.unit.perS, cores: false, of, format: digits };
 	}
 	const format = (v: number) => formatValue(v, unit);
 	const binary = unit === 'bytes';
-	if (delta)
-		return { name: unit === 'count' ? 'per second' : `${unit} per second`, of: (v) => v / seconds, format, binary };
-	return { name: unit, of: (v) => v, format, binary };
+	if (!delta) return { name: unit, suffix: '', cores: false, of: (v) => v, format, binary };
+	const name = unit === 'count' ? T.unit.perSecond : T.unit.ofPerSecond(unit);
+	return { name, suffix: T.unit.perS, cores: false, of: (v) => v / seconds, format, binary };
 }
 
 // "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta" is precise, "process_cpu · cpu" is what a person picks from a list.
@@ -156,20 +159,8 @@ export function shortType(type: string): string {
 	return sample ? `${name} · ${sample}` : name;
 }
 
-const LABELS: Record<string, string> = {
-	process_executable_name: 'Process',
-	process_executable_path: 'Executable path',
-	process_pid: 'Process id',
-	process_comm: 'Command',
-	thread_name: 'Thread',
-	cgroup: 'Cgroup',
-	host_name: 'Host',
-	os_version: 'Kernel version',
-	service_name: 'Service',
-};
-
 export function labelTitle(label: string): string {
-	return LABELS[label] ?? label;
+	return T.labels[label] ?? label;
 }
 
 // Names come from other people's binaries: control and direction-changing characters would disturb what stands beside them.

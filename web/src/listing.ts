@@ -2,6 +2,7 @@
 // What the views by line and by instruction show, apart from how: rows, where one jumps to, how hot a row is.
 import type { AsmAnswer, SourceAnswer } from './api';
 import { baseName } from './format';
+import * as T from './texts';
 
 export interface ListingRow {
 	at: string; // what the URL calls it: a line's number, an instruction's address; '' for a gap
@@ -37,7 +38,7 @@ export function sourceRows(answer: SourceAnswer): ListingRow[] {
 		if (last > 0 && line > last + 1) rows.push({ ...BLANK, at: '', label: '', text: '' });
 		last = line;
 		const label = line > 0 ? String(line) : '?';
-		rows.push({ ...BLANK, at: String(line), label, text: line > 0 ? text : '(line unknown)', self, total });
+		rows.push({ ...BLANK, at: String(line), label, text: line > 0 ? text : T.listing.lineUnknown, self, total });
 	}
 	return rows;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the list of recordings says, apart from how it looks: what became of one, of its hosts, and where its profile is.
 import { apiUrl } from './api';
+import * as T from './texts';
 
 export interface RecordingHost {
 	name: string;
@@ -30,6 +31,7 @@ export interface AgentsAnswer {
 }
 
 export interface Outcome {
+	state: keyof typeof T.recordings.states;
 	lamp: 'good' | 'warn' | 'bad' | 'busy';
 	title: string;
 	hint: string;
@@ -42,18 +44,11 @@ const ENDED = ['done', 'failed', 'silent', 'cancelled'];
 export function outcomeOf(recording: Recording, now: number): Outcome {
 	const { hosts, start_ms: start, seconds } = recording;
 	const done = hosts.filter(({ state }) => state === 'done').length;
-	if (recording.state === 'running') {
-		const [title, hint] =
-			now < start
-				? ['waiting', 'the hosts get ready']
-				: now < start + seconds * 1000
-					? ['recording', 'the hosts record']
-					: ['sending', 'the hosts look up names and send what they have'];
-		return { lamp: 'busy', title, hint, done };
-	}
-	if (done === hosts.length && done > 0) return { lamp: 'good', title: 'complete', hint: 'all hosts have sent a profile', done };
-	if (done > 0) return { lamp: 'warn', title: 'partial', hint: 'the profile is of some of the hosts', done };
-	return { lamp: 'bad', title: 'failed', hint: 'no host has sent a profile', done };
+	const outcome = (state: Outcome['state'], lamp: Outcome['lamp']): Outcome => ({ state, lamp, ...T.recordings.states[state], done });
+	if (recording.state === 'running')
+		return outcome(now < start ? 'waiting' : now < start + seconds * 1000 ? 'recording' : 'sending', 'busy');
+	if (done === hosts.length && done > 0) return outcome('complete', 'good');
+	return done > 0 ? outcome('partial', 'warn') : outcome('failed', 'bad');
 }
 
 export function hostLamp(state: string): 'good' | 'warn' | 'bad' | 'busy' | 'idle' {
@@ -75,16 +70,14 @@ export function hostsToShow(hosts: readonly RecordingHost[], running: boolean): 
 /** "2 of 3 hosts, 1 failed" */
 export function hostsText(hosts: readonly RecordingHost[]): string {
 	const count = (state: string) => hosts.filter((host) => host.state === state).length;
-	const parts = [`${count('done')} of ${hosts.length} ${hosts.length === 1 ? 'host' : 'hosts'}`];
-	for (const state of ['failed', 'silent', 'cancelled']) if (count(state) > 0) parts.push(`${count(state)} ${state}`);
+	const parts = [T.recordings.hosts(count('done'), hosts.length)];
+	for (const state of ['failed', 'silent', 'cancelled'] as const) if (count(state) > 0) parts.push(T.recordings[state](count(state)));
 	return parts.join(', ');
 }
 
-const KINDS: Record<string, string> = { unit: 'unit', container: 'container', cgroup: 'control group' };
-
 export function targetsText({ targets }: Pick<Recording, 'targets'>): string {
-	if (targets.length === 0) return 'all processes';
-	return targets.map(({ kind, name }) => `${KINDS[kind] ?? kind} ${name}`).join(', ');
+	if (targets.length === 0) return T.recordings.allProcesses;
+	return targets.map(({ kind, name }) => `${T.recordings.targets[kind] ?? kind} ${name}`).join(', ');
 }
 
 /** Where the profile is, of all hosts or of one. */

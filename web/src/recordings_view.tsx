@@ -17,6 +17,7 @@ import {
 	type RecordingHost,
 	type RecordingsAnswer,
 } from './recordings';
+import * as T from './texts';
 
 const PAGE_ROWS = 100;
 const HOSTS_SHOWN = 4;
@@ -33,13 +34,13 @@ function Host({ id, host }: { id: string; host: RecordingHost }) {
 				{host.state === 'done' ? (
 					<>
 						<span class="hint">{formatBytes(host.bytes)}</span>{' '}
-						<a class="link" href={profileUrl(id, 'html', host.name)} target="_blank" rel="noopener" aria-label={`Open the profile of ${name} alone`}>
-							only this
+						<a class="link" href={profileUrl(id, 'html', host.name)} target="_blank" rel="noopener" aria-label={T.recordings.openOnly(name)}>
+							{T.recordings.onlyThis}
 						</a>
 					</>
 				) : (
 					<span class={host.state === 'failed' ? 'field-fault' : 'hint'}>
-						{displayName(host.state, 20)}
+						{T.recordings.hostStates[host.state] ?? displayName(host.state, 20)}
 						{host.why && `: ${displayName(host.why, 400)}`}
 					</span>
 				)}
@@ -62,7 +63,7 @@ function Hosts({ recording }: { recording: Recording }) {
 			</ul>
 			{hosts.length > HOSTS_SHOWN && (
 				<button type="button" class="link" aria-expanded={all} data-testid="recording-hosts" onClick={() => setAll(!all)}>
-					{all ? 'Fewer' : `All ${formatCount(hosts.length)} hosts`}
+					{all ? T.recordings.fewer : T.recordings.allHosts(formatCount(hosts.length))}
 				</button>
 			)}
 		</>
@@ -70,18 +71,18 @@ function Hosts({ recording }: { recording: Recording }) {
 }
 
 function Links({ recording, done }: { recording: Recording; done: number }) {
-	if (done === 0) return <span class="hint">{recording.state === 'running' ? 'none yet' : 'none'}</span>;
-	const of = `the recording of ${formatDateTime(recording.start_ms)}`;
+	if (done === 0) return <span class="hint">{recording.state === 'running' ? T.recordings.noneYet : T.recordings.none}</span>;
+	const start = formatDateTime(recording.start_ms);
 	return (
 		<>
-			<a class="button primary" href={profileUrl(recording.id, 'html')} target="_blank" rel="noopener" aria-label={`Open ${of}`} data-testid="recording-open">
-				Open
+			<a class="button primary" href={profileUrl(recording.id, 'html')} target="_blank" rel="noopener" aria-label={T.recordings.openOf(start)} data-testid="recording-open">
+				{T.recordings.open}
 			</a>
-			<a class="button" href={profileUrl(recording.id, 'firefox')} download="" aria-label={`Download ${of} for Firefox Profiler`} data-testid="recording-firefox">
-				Firefox Profiler
+			<a class="button" href={profileUrl(recording.id, 'firefox')} download="" aria-label={T.recordings.firefoxOf(start)} data-testid="recording-firefox">
+				{T.recordings.firefox}
 			</a>
-			<a class="button" href={profileUrl(recording.id, 'pprof')} download="" aria-label={`Download ${of} as pprof`} data-testid="recording-pprof">
-				pprof
+			<a class="button" href={profileUrl(recording.id, 'pprof')} download="" aria-label={T.recordings.pprofOf(start)} data-testid="recording-pprof">
+				{T.recordings.pprof}
 			</a>
 		</>
 	);
@@ -89,13 +90,13 @@ function Links({ recording, done }: { recording: Recording; done: number }) {
 
 function whenText(recording: Recording, now: number): string {
 	const away = recording.start_ms - now;
-	return away > 0 ? `in ${formatDuration(away)}` : -away < 1000 ? 'now' : `${formatDuration(-away)} ago`;
+	return away > 0 ? T.time.within(formatDuration(away)) : -away < 1000 ? T.time.now : T.time.ago(formatDuration(-away));
 }
 
 function RecordingRow({ recording, now }: { recording: Recording; now: number }) {
 	const outcome = outcomeOf(recording, now);
 	return (
-		<tr data-testid="recording" data-id={recording.id} data-state={outcome.title}>
+		<tr data-testid="recording" data-id={recording.id} data-state={outcome.state}>
 			<td class="r-start">
 				<b>{formatDateTime(recording.start_ms)}</b>
 				<small>{whenText(recording, now)}</small>
@@ -109,14 +110,14 @@ function RecordingRow({ recording, now }: { recording: Recording; now: number })
 			<td class="r-what" title={displayName(targetsText(recording), 800)}>
 				{formatDuration(recording.seconds * 1000)}
 				<small>
-					{`${formatCount(recording.frequency_hz)} Hz, ${recording.markers ? '' : 'no markers, '}`}
+					{(recording.markers ? T.recordings.hertz : T.recordings.hertzNoMarkers)(formatCount(recording.frequency_hz))}
 					{displayName(targetsText(recording), 160)}
 				</small>
 			</td>
 			<td class="r-who">
 				<Hosts recording={recording} />
 			</td>
-			<td class="r-size" title="The hosts' files on the server's disk">
+			<td class="r-size" title={T.recordings.sizeHint}>
 				{recording.bytes > 0 ? formatBytes(recording.bytes) : '–'}
 			</td>
 			<td class="r-links">
@@ -127,12 +128,12 @@ function RecordingRow({ recording, now }: { recording: Recording; now: number })
 }
 
 const COLUMNS: [string, string][] = [
-	['r-start', 'Start'],
-	['r-state', 'State'],
-	['r-what', 'Duration'],
-	['r-who', 'Hosts'],
-	['r-size', 'Size'],
-	['r-links', 'Profile'],
+	['r-start', T.recordings.heads.start],
+	['r-state', T.recordings.heads.state],
+	['r-what', T.recordings.heads.what],
+	['r-who', T.recordings.heads.who],
+	['r-size', T.recordings.heads.size],
+	['r-links', T.recordings.heads.links],
 ];
 
 function Empty() {
@@ -150,27 +151,27 @@ export function Recordings({ nonce, onBack }: { nonce: number; onBack: () => voi
 	useEvery(all.some(({ state }) => state === 'running') ? BUSY_S : IDLE_S, again);
 	const now = Date.now();
 	return (
-		<section class="profile recordings" aria-label="Recordings" aria-busy={loading && !data}>
-			<div class="tools" role="toolbar" aria-label="Recordings">
+		<section class="profile recordings" aria-label={T.recordings.label} aria-busy={loading && !data}>
+			<div class="tools" role="toolbar" aria-label={T.recordings.label}>
 				<button type="button" class="button" data-testid="recordings-back" onClick={onBack}>
 					<BackIcon />
-					Profile
+					{T.page.toProfile}
 				</button>
 				{data && all.length > 0 && (
 					<span class="hint" data-testid="recordings-stored">
-						{`${formatCount(all.length)} kept, ${formatBytes(data.bytes)} of ${formatBytes(data.bytes_max)}; the oldest go first`}
+						{T.recordings.stored(formatCount(all.length), formatBytes(data.bytes), formatBytes(data.bytes_max))}
 					</span>
 				)}
 			</div>
 			{error && data && (
 				<p class="listing-why fault" role="alert">
-					{`${displayName(error.message, 400)}. What is shown is older.`}
+					{T.recordings.older(displayName(error.message, 400))}
 				</p>
 			)}
 			{error && !data && <ErrorPanel error={error} onRetry={again} />}
 			{data && all.length === 0 && <Empty />}
 			{all.length > 0 && (
-				<div class="binaries-scroll" tabIndex={0} role="group" aria-label="Recordings, the newest first">
+				<div class="binaries-scroll" tabIndex={0} role="group" aria-label={T.recordings.describe}>
 					<table class="binaries-table recordings-table" data-testid="recordings">
 						<thead>
 							<tr>
@@ -189,7 +190,7 @@ export function Recordings({ nonce, onBack }: { nonce: number; onBack: () => voi
 					</table>
 					{limit < all.length && (
 						<button type="button" class="link" onClick={() => setLimit(limit + 4 * PAGE_ROWS)}>
-							{`Show more of ${formatCount(all.length)}`}
+							{T.recordings.more(formatCount(all.length))}
 						</button>
 					)}
 				</div>

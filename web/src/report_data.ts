@@ -6,6 +6,7 @@
  */
 import type { FlameJson } from './flame/tree';
 import { readTimeline, type Timeline, type TimelineJson } from './timeline/data';
+import * as T from './texts';
 
 export interface ReportType {
 	period: number; // 0 = unknown
@@ -27,10 +28,10 @@ export interface Report {
 
 export function checkReport(data: ReportData): ReportData {
 	if (typeof data?.title !== 'string' || !Array.isArray(data.types) || data.types.length === 0)
-		throw new Error('there is no profile in this page');
+		throw new Error(T.broken.noProfile);
 	for (const type of data.types)
 		if (typeof type?.flame?.type !== 'string' || typeof type.flame.unit !== 'string')
-			throw new Error('a profile in this page has no type');
+			throw new Error(T.broken.noType);
 	return { ...data, shown: data.types[data.shown] ? data.shown : 0 };
 }
 
@@ -43,7 +44,7 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
 
 async function decompress(text: string): Promise<Response> {
 	if (typeof DecompressionStream === 'undefined')
-		throw new Error('this browser cannot decompress (DecompressionStream): a newer one is needed');
+		throw new Error(T.report.oldBrowser);
 	return new Response(new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip')));
 }
 

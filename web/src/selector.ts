@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selectors: type{label="v", a!="b", c=~"re", d!~"re"}. The server is the judge; the page parses them to show the matchers
 // as chips and to say at once, with the column, what is wrong with text that a person typed.
+import * as T from './texts';
 
 export type Operator = '=' | '!=' | '=~' | '!~';
 
@@ -16,10 +17,10 @@ export interface Selector {
 }
 
 export const OPERATORS: { op: Operator; meaning: string }[] = [
-	{ op: '=', meaning: 'is' },
-	{ op: '!=', meaning: 'is not' },
-	{ op: '=~', meaning: 'matches the regular expression' },
-	{ op: '!~', meaning: 'does not match the regular expression' },
+	{ op: '=', meaning: T.filter.is },
+	{ op: '!=', meaning: T.filter.isNot },
+	{ op: '=~', meaning: T.filter.matches },
+	{ op: '!~', meaning: T.filter.matchesNot },
 ];
 
 export class SelectorError extends Error {
@@ -27,7 +28,7 @@ export class SelectorError extends Error {
 		message: string,
 		readonly column: number, // of the fault, from 1
 	) {
-		super(`${message} at column ${column}`);
+		super(T.selector.at(message, column));
 	}
 }
 
@@ -55,17 +56,17 @@ class Cursor {
 
 	expect(what: string): SelectorError {
 		const near = this.text.slice(this.at, this.at + 12);
-		return new SelectorError(`expected ${what}${near ? ` near '${near}'` : ''}`, this.at + 1);
+		return new SelectorError(near ? T.selector.expectedNear(what, near) : T.selector.expected(what), this.at + 1);
 	}
 }
 
 function parseString(cursor: Cursor): string {
-	if (cursor.peek() !== '"') throw cursor.expect('a value in double quotes');
+	if (cursor.peek() !== '"') throw cursor.expect(T.selector.quoted);
 	const start = cursor.at++;
 	let value = '';
 	for (;;) {
 		const c = cursor.peek();
-		if (c === '') throw new SelectorError('the closing quote is missing for the value that starts', start + 1);
+		if (c === '') throw new SelectorError(T.selector.unclosed, start + 1);
 		cursor.at++;
 		if (c === '"') return value;
 		if (c !== '\\') {
@@ -81,10 +82,10 @@ function parseString(cursor: Cursor): string {
 
 function parseMatcherAt(cursor: Cursor): Matcher {
 	const label = cursor.take(LABEL);
-	if (!label) throw cursor.expect('a label name');
+	if (!label) throw cursor.expect(T.selector.label);
 	cursor.take(SPACE);
 	const op = cursor.take(OPERATOR) as Operator;
-	if (!op) throw cursor.expect('one of = != =~ !~');
+	if (!op) throw cursor.expect(T.selector.operator);
 	cursor.take(SPACE);
 	return { label, op, value: parseString(cursor) };
 }
@@ -104,13 +105,13 @@ export function parseSelector(text: string): Selector {
 				cursor.at++;
 				cursor.take(SPACE);
 			} else if (cursor.peek() !== '}') {
-				throw cursor.expect("',' or '}'");
+				throw cursor.expect(T.selector.commaOrEnd);
 			}
 		}
 		cursor.at++;
 		cursor.take(SPACE);
 	}
-	if (cursor.at < text.length) throw cursor.expect('the end of the selector');
+	if (cursor.at < text.length) throw cursor.expect(T.selector.end);
 	return selector;
 }
 

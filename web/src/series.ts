@@ -2,6 +2,7 @@
 // From the API's series to what uPlot draws: one time axis, a column a series, gaps where there was no data at all.
 import type { Series, SeriesAnswer } from './api';
 import type { Scale } from './format';
+import * as T from './texts';
 
 // The label that an answer is broken down by: while the next one loads, that may be another than the one asked for now.
 export function labelOf(answer: SeriesAnswer | null, asked: string): string {
@@ -66,12 +67,12 @@ export function buildChart(
 	const shown = (sums: Float64Array) => Array.from(sums, (v, i) => (all[i] === 0 ? null : scale.of(v)));
 	const series: ChartSeries[] = drawn.map((row, i) => {
 		const key = row.labels[label] ?? '';
-		return { key, title: key || '(none)', color: colorOf(key), values: shown(columns[i]) };
+		return { key, title: key || T.chart.none, color: colorOf(key), values: shown(columns[i]) };
 	});
 	const hidden = answer.total_series - drawn.length;
 	if (hidden > 0 && (everything || answer.total_series === answer.series.length)) {
 		const rest = all.map((v, i) => Math.max(0, v - columns.reduce((sum, c) => sum + c[i], 0)));
-		series.push({ key: '', title: `${hidden} others`, color: -1, values: shown(rest) });
+		series.push({ key: '', title: T.chart.others(hidden), color: -1, values: shown(rest) });
 	}
 	return { times: steps.map((t) => t / 1000), stepMs: answer.step_ms, series };
 }

@@ -19,6 +19,7 @@
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  */
+import * as T from './texts';
 
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
@@ -215,13 +216,13 @@ export interface Preset {
 	title: string;
 }
 export const PRESETS: Preset[] = [
-	{ from: 'now-5m', title: 'Last 5 minutes' },
-	{ from: 'now-15m', title: 'Last 15 minutes' },
-	{ from: 'now-1h', title: 'Last hour' },
-	{ from: 'now-3h', title: 'Last 3 hours' },
-	{ from: 'now-12h', title: 'Last 12 hours' },
-	{ from: 'now-24h', title: 'Last 24 hours' },
-	{ from: 'now-7d', title: 'Last 7 days' },
+	{ from: 'now-5m', title: T.range.last5m },
+	{ from: 'now-15m', title: T.range.last15m },
+	{ from: 'now-1h', title: T.range.last1h },
+	{ from: 'now-3h', title: T.range.last3h },
+	{ from: 'now-12h', title: T.range.last12h },
+	{ from: 'now-24h', title: T.range.last24h },
+	{ from: 'now-7d', title: T.range.last7d },
 ];
 
 // An agent sends what it sampled every 10 s, more or less, and that counts at one moment. A step must be longer than that, or

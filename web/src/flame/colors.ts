@@ -4,6 +4,7 @@
  * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink; binaries
  * share what is left, by a hash of the name: the same binary has the same colour in every graph.
  */
+import * as T from '../texts';
 import { KIND, kindOf, type Tree } from './tree';
 
 function channel(linear: number): number {
@@ -161,9 +162,7 @@ export function legend(tree: Tree, colors: Palette): LegendEntry[] {
 		let entry = entries.get(id);
 		if (!entry) {
 			const { hue, chroma } = hueOf(kind, group === 'kernel' ? '' : binary);
-			const label = group
-				? { kernel: 'Kernel', jit: 'JIT', interpreted: 'Interpreted' }[group]!
-				: binary || 'unknown';
+			const label = group ? T.legend[group] : binary || T.legend.unknown;
 			entries.set(
 				id,
 				(entry = {

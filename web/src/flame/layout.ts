@@ -9,6 +9,7 @@
  * asking the server for a trimmed tree. What is small in the whole is often large in the part that somebody zooms into, and
  * an "other" that cannot be opened is a dead end.)
  */
+import * as T from '../texts';
 import { KIND, kindOf, nextSibling, type Tree } from './tree';
 
 export const MIN_WIDTH = 0.6; // px; below this a box is no longer a box
@@ -135,7 +136,7 @@ export function findNodes(tree: Tree, text: string, regex: boolean): Uint8Array 
 	const special = regex ? null : /^(in|kind):(.+)$/.exec(text.trim());
 	if (special && special[1] === 'kind') {
 		const kind = KIND_NAMES[special[2]];
-		if (kind === undefined) return `no kind '${special[2]}'; there are native, kernel, jit, interpreted, unknown`;
+		if (kind === undefined) return T.search.noKind(special[2]);
 		return Uint8Array.from({ length: tree.count }, (_, i) => (i > 0 && kindOf(tree, i) === kind ? 1 : 0));
 	}
 	const test = special ? (name: string) => name === special[2] : compileSearch(text, regex);

@@ -2,9 +2,10 @@
 // The table's rows: one a function (name, binary, file). Total counts a stack once, however often the function is in it. What the
 // server left out as too small is one row, whose functions are not known here.
 import type { SortKey } from '../state';
+import * as T from '../texts';
 import { isInlined, KIND, kindOf, type Tree } from './tree';
 
-export const REST_NAME = '(frames too small to be sent)';
+export const REST_NAME = T.table.rest;
 
 export interface Row {
 	name: string;

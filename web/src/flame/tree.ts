@@ -9,6 +9,7 @@
  * are errors; another order is put right; totals are summed anew from the self values, so that no box can be wider than its
  * parent.
  */
+import * as T from '../texts';
 
 export interface FlameJson {
 	type: string;
@@ -75,19 +76,19 @@ const COLUMNS = ['parent', 'name', 'file', 'line', 'binary', 'kind', 'total', 's
 
 export function checkFlame(json: FlameJson): number {
 	const count = json?.nodes?.parent?.length;
-	if (!Array.isArray(json?.strings) || !(count > 0)) throw new Error('the flame graph in the answer has no nodes');
+	if (!Array.isArray(json?.strings) || !(count > 0)) throw new Error(T.broken.noNodes);
 	for (const column of COLUMNS) {
 		if (json.nodes[column]?.length !== count)
-			throw new Error(`the flame graph's column '${column}' has not ${count} entries`);
+			throw new Error(T.broken.column(column, count));
 	}
 	const { parent } = json.nodes;
 	for (let i = 1; i < count; i++) {
 		if (!(parent[i] >= 0 && parent[i] < i))
-			throw new Error(`node ${i} of the flame graph has the parent ${parent[i]}`);
+			throw new Error(T.broken.parent(i, parent[i]));
 	}
 	for (const column of ['name', 'file', 'binary'] as const) {
 		const bad = json.nodes[column].findIndex((s) => !(s >= 0 && s < json.strings.length));
-		if (bad >= 0) throw new Error(`node ${bad} of the flame graph names a string that is not there (${column})`);
+		if (bad >= 0) throw new Error(T.broken.string(bad, column));
 	}
 	return count;
 }

@@ -4,6 +4,7 @@
  * binary then fills the graph with thousands of slivers. Here those of one binary with the same caller become one frame,
  * "[BINARY]", and what they call is merged below it. The page does so unless asked to show each.
  */
+import * as T from '../texts';
 import { checkFlame, type FlameJson } from './tree';
 
 const ADDRESS = /^(?:(.*)\+)?0x[0-9a-f]+$/;
@@ -11,7 +12,7 @@ const ADDRESS = /^(?:(.*)\+)?0x[0-9a-f]+$/;
 export function nameWithoutAddress(name: string): string | null {
 	const match = ADDRESS.exec(name);
 	if (!match) return null;
-	if (!match[1]) return '[unknown]';
+	if (!match[1]) return T.flame.unknown;
 	return match[1].startsWith('[') ? match[1] : `[${match[1]}]`; // [vdso] has its brackets already
 }
 

@@ -6,6 +6,7 @@
  *
  * All numbers are hostile until they are checked here: what names an entry of a table that is not there is an error.
  */
+import * as T from '../texts';
 
 export interface TimelineJson {
 	start_ns: string;
@@ -97,9 +98,9 @@ class Reader {
 
 	column(): Uint8Array {
 		const { bytes, at } = this;
-		if (at + 4 > bytes.length) throw new Error('the time line of this page is cut short');
+		if (at + 4 > bytes.length) throw new Error(T.broken.cutShort);
 		const length = bytes[at] + bytes[at + 1] * 0x100 + bytes[at + 2] * 0x10000 + bytes[at + 3] * 0x1000000;
-		if (at + 4 + length > bytes.length) throw new Error('the time line of this page is cut short');
+		if (at + 4 + length > bytes.length) throw new Error(T.broken.cutShort);
 		this.at = at + 4 + length;
 		return bytes.subarray(at + 4, this.at);
 	}
@@ -110,7 +111,7 @@ function readNumber(bytes: Uint8Array, cursor: { at: number }): number {
 	let low = 0;
 	let factor = 1;
 	for (;;) {
-		if (cursor.at >= bytes.length) throw new Error('a column of the time line is cut short');
+		if (cursor.at >= bytes.length) throw new Error(T.broken.columnCutShort);
 		const byte = bytes[cursor.at++];
 		low += (byte & 0x7f) * factor;
 		if (byte < 0x80) return low;
@@ -130,10 +131,10 @@ function fill<T extends { [index: number]: number; length: number }>(
 	const cursor = { at: 0 };
 	for (let i = 0; i < out.length; i++) {
 		const n = readNumber(bytes, cursor);
-		if (n >= limit) throw new Error(`the time line names a ${what} that is not there`);
+		if (n >= limit) throw new Error(T.broken.notThere(what));
 		out[i] = signed ? unzigzag(n) : n;
 	}
-	if (cursor.at !== bytes.length) throw new Error(`the time line has more of ${what} than it says`);
+	if (cursor.at !== bytes.length) throw new Error(T.broken.tooMany(what));
 	return out;
 }
 
@@ -150,11 +151,11 @@ function indexValues(bytes: Uint8Array, schema: Uint32Array, schemas: Schema[], 
 		for (let k = schemas[schema[i]].fields.length; k > 0; k--) {
 			const kind = readNumber(bytes, cursor);
 			if (kind === 3) cursor.at += 8;
-			else if (kind > 3) throw new Error('a marker has a value of no kind');
+			else if (kind > 3) throw new Error(T.broken.noValueKind);
 			else if (kind > 0 && readNumber(bytes, cursor) >= strings && kind === 1)
-				throw new Error('a marker has a text that is not there');
+				throw new Error(T.broken.noValueText);
 		}
-		if (cursor.at > bytes.length) throw new Error('values of markers are cut short');
+		if (cursor.at > bytes.length) throw new Error(T.broken.valuesCutShort);
 	}
 	return at;
 }
@@ -162,7 +163,7 @@ function indexValues(bytes: Uint8Array, schema: Uint32Array, schemas: Schema[], 
 // ---- reading --------------------
 
 const count = (n: unknown): number => {
-	if (typeof n !== 'number' || !(n >= 0) || n > 1e8) throw new Error('the time line has no such number of entries');
+	if (typeof n !== 'number' || !(n >= 0) || n > 1e8) throw new Error(T.broken.noSuchCount);
 	return Math.floor(n);
 };
 const text = (t: unknown): string => (typeof t === 'string' ? t : '');
@@ -175,7 +176,7 @@ function readThreads(json: TimelineJson): Thread[] {
 		if (!groups.has(key)) groups.set(key, i);
 		const id = t.tid ?? t.pid;
 		const thread: Thread = {
-			name: text(t.name) || (id === null ? 'unknown thread' : `thread ${id}`),
+			name: text(t.name) || (id === null ? T.timeline.unknownThread : T.timeline.threadId(id)),
 			process: text(t.process),
 			host: text(t.host),
 			pid: t.pid,
@@ -200,12 +201,12 @@ function readSchemas(json: TimelineJson, strings: string[]): Schema[] {
 
 export function readTimeline(json: TimelineJson, bytes: Uint8Array, nodes: number[]): Timeline {
 	if (![json?.threads, json?.strings, json?.categories, json?.schemas].every(Array.isArray))
-		throw new Error('the time line of this page is not whole');
+		throw new Error(T.broken.notWhole);
 	const threads = readThreads(json);
 	const [samples, markers, stacks] = [count(json.samples), count(json.markers), count(json.stacks)];
 	const last = threads[threads.length - 1];
 	if ((last?.sampleEnd ?? 0) !== samples || (last?.markerEnd ?? 0) !== markers)
-		throw new Error('the threads of the time line have not as many samples and markers as there are');
+		throw new Error(T.broken.otherCounts);
 	const schemas = readSchemas(json, json.strings);
 	const reader = new Reader(bytes);
 	const time = fill(reader.column(), new Float64Array(samples), 'times', Infinity, true);

@@ -5,6 +5,7 @@
  */
 import type { FlameJson } from '../flame/tree';
 import { nameWithoutAddress } from '../flame/unnamed';
+import * as T from '../texts';
 import type { Timeline } from './data';
 import type { Spans } from './spans';
 
@@ -70,8 +71,7 @@ function sumTotals(nodes: Nodes): void {
 	for (let i = nodes.self.length - 1; i > 0; i--) nodes.total[nodes.parent[i]] += nodes.total[i];
 }
 
-export const NO_SPAN = '(no span)';
-const OTHER_SPANS = '(other spans)';
+export const NO_SPAN = T.timeline.noSpan;
 const GROUPS_MAX = 200;
 
 export interface Narrowed {
@@ -89,7 +89,7 @@ function groupSamples(t: Timeline, spans: Spans, inSpan: Int32Array, picked: Uin
 	const sorted = [...count].sort((a, b) => b[1] - a[1]).map(([name]) => name);
 	const groups = new Map(sorted.slice(0, GROUPS_MAX).map((name, i) => [name, i + 1]));
 	const names = [NO_SPAN, ...sorted.slice(0, GROUPS_MAX).map((name) => t.strings[name])];
-	if (sorted.length > GROUPS_MAX) names.push(OTHER_SPANS);
+	if (sorted.length > GROUPS_MAX) names.push(T.timeline.otherSpans);
 	const of = new Uint16Array(t.sampleCount);
 	for (let s = 0; s < t.sampleCount; s++) if (inSpan[s] >= 0) of[s] = groups.get(nameOf(s)) ?? GROUPS_MAX + 1;
 	return { of, names };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times, values and labels of markers as people read them.
 import { digits, displayName, formatBytes, formatCount, formatValue } from '../format';
+import * as T from '../texts';
 import { FORMAT, PHASE, phaseOf, valuesOf, type Timeline, type Value } from './data';
 import type { Spans } from './spans';
 
-export const formatNs = (ns: number): string => (Number.isFinite(ns) ? formatValue(Math.round(ns), 'ns') : 'without end');
+export const formatNs = (ns: number): string => (Number.isFinite(ns) ? formatValue(Math.round(ns), 'ns') : T.timeline.endless);
 
 /** A moment, as precisely as a step of the axis asks for: seconds since the start. */
 export function formatMoment(ns: number, step = 1e6): string {
@@ -15,14 +16,13 @@ export function formatMoment(ns: number, step = 1e6): string {
 /** What is not on the time line: lost while recording, or left out of the page. */
 export function lossesOf(t: Timeline, lost: number): string[] {
 	const parts: string[] = [];
-	if (lost > 0) parts.push(`${formatCount(lost)} markers were lost while recording`);
+	if (lost > 0) parts.push(T.timeline.lost(formatCount(lost)));
 	if (t.samplesOut + t.markersOut > 0)
 		parts.push(
-			`this page holds ${formatCount(t.sampleCount)} samples and ${formatCount(t.markerCount)} markers, up to ` +
-				`${formatMoment(t.until, t.length / 100)}; ${formatCount(t.samplesOut)} later samples and ${formatCount(t.markersOut)} later markers are not on the time line`,
+			T.timeline.holds(formatCount(t.sampleCount), formatCount(t.markerCount), formatMoment(t.until, t.length / 100)),
+			T.timeline.left(formatCount(t.samplesOut), formatCount(t.markersOut)),
 		);
-	if (t.untimedOut > 0)
-		parts.push(`${formatCount(t.untimedOut)} samples without a time are not in the threads of this page, only in the graph of all`);
+	if (t.untimedOut > 0) parts.push(T.timeline.untimed(formatCount(t.untimedOut)));
 	return parts;
 }
 
