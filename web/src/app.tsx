@@ -29,9 +29,9 @@ import {
 	type NamesChoice,
 	type PageState,
 	type ProfileView,
-	type WideView,
 } from './state';
 import { Status } from './status';
+import * as T from './texts';
 import { useTheme } from './theme';
 import { ThemeToggle } from './theme_toggle';
 
@@ -195,14 +195,14 @@ function TypeSelect({ type, types, onType }: { type: string; types: string[] | n
 	return (
 		<select
 			class="select type-select"
-			aria-label="Profile type"
+			aria-label={T.type.label}
 			data-testid="type-select"
 			title={type}
 			value={type}
 			disabled={listed.length === 0}
 			onChange={(event) => onType(event.currentTarget.value)}
 		>
-			{listed.length === 0 && <option value="">{types ? 'no profiles' : 'Profile type'}</option>}
+			{listed.length === 0 && <option value="">{types ? T.type.none : T.type.label}</option>}
 			{listed.map((t) => (
 				<option key={t} value={t}>
 					{title(t)}
@@ -224,23 +224,23 @@ interface MetricsPartProps {
 
 function SelectionChip({ state, set }: { state: PageState; set: SetState }) {
 	const { sel } = state;
-	if (!sel) return <span class="hint brush-hint">drag to look at a part</span>;
+	if (!sel) return <span class="hint brush-hint">{T.chart.hint}</span>;
 	return (
 		<span class="chip selection" data-testid="selection">
 			<button
 				type="button"
 				class="chip-text"
-				title="Make the selection the time range"
+				title={T.chart.makeRange}
 				onClick={() => set({ from: String(sel.from), to: String(sel.to), sel: null })}
 			>
 				<span class="chip-value">{formatRange(sel.from, sel.to)}</span>
 				<span class="chip-label">{formatDuration(sel.to - sel.from)}</span>
-				<b>zoom in</b>
+				<b>{T.chart.zoomIn}</b>
 			</button>
 			<button
 				type="button"
 				class="chip-x"
-				aria-label="Show the whole range again"
+				aria-label={T.chart.wholeRange}
 				data-testid="clear-selection"
 				onClick={() => set({ sel: null })}
 			>
@@ -266,27 +266,27 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 	return (
 		<section
 			class={series.stale ? 'metrics stale' : 'metrics'}
-			aria-label="Cost over time"
+			aria-label={T.chart.label}
 			aria-busy={series.loading || everything.loading}
 		>
 			<div class="metrics-head">
-				<h2>{scale.name === 'cores' ? 'CPU cores' : scale.name || 'Values'}</h2>
-				<span class="hint">by {labelTitle(by).toLowerCase()}</span>
+				<h2>{scale.cores ? T.chart.cores : scale.name || T.chart.values}</h2>
+				<span class="hint">{T.chart.by(labelTitle(by).toLowerCase())}</span>
 				<SelectionChip state={state} set={set} />
 				<span class="spring" />
 				<select
 					class="select plain top-select"
-					aria-label="How many are drawn"
+					aria-label={T.chart.howMany}
 					value={state.top}
 					onChange={(event) => set({ top: Number(event.currentTarget.value) }, 'replace')}
 				>
 					{TOP_CHOICES.map((n) => (
 						<option key={n} value={n}>
-							Top {n}
+							{T.chart.top(n)}
 						</option>
 					))}
 				</select>
-				<div class="joined small" role="group" aria-label="Kind of chart">
+				<div class="joined small" role="group" aria-label={T.chart.kind}>
 					{(['stacked', 'lines'] as const).map((kind) => (
 						<button
 							key={kind}
@@ -295,7 +295,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 							aria-pressed={state.chart === kind}
 							onClick={() => set({ chart: kind }, 'replace')}
 						>
-							{kind === 'stacked' ? 'Stacked' : 'Lines'}
+							{T.chart.kinds[kind]}
 						</button>
 					))}
 				</div>
@@ -398,8 +398,6 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 
 // ---- the page --------------------
 
-const WIDE_TITLES: Record<WideView, string> = { binaries: 'Binaries', recordings: 'Recordings' };
-
 function useColors(asked: Asked, top: number): (key: string) => number {
 	const keeper = useRef(new ColorKeeper());
 	return useMemo(() => {
@@ -426,7 +424,7 @@ function useRefreshKey(refresh: () => void): void {
 
 function titleOf(asked: Asked): string {
 	const what = asked.selector.matchers.map((m) => displayName(m.value, 40)).join(', ');
-	return [what, asked.type && shortType(asked.type), 'Wick'].filter((part) => part !== '').join(' – ');
+	return [what, asked.type && shortType(asked.type), T.page.name].filter((part) => part !== '').join(' – ');
 }
 
 // From a listing, the binaries or the recordings to the profile as it was shown last.
@@ -474,18 +472,18 @@ export function App() {
 				<h1 class="brand">
 					<a
 						href="."
-						title="Start again with everything"
+						title={T.page.startAgain}
 						onClick={(event) => {
 							event.preventDefault();
 							set({ q: '', sel: null, zoom: '', find: '', filter: '', view: '', function: '', at: '' });
 						}}
 					>
 						<Logo />
-						<span>Wick</span>
+						<span>{T.page.name}</span>
 					</a>
 				</h1>
 				{isWide(state.view) ? (
-					<h2 class="bar-title">{WIDE_TITLES[state.view]}</h2>
+					<h2 class="bar-title">{T.page.views[state.view]}</h2>
 				) : (
 					<>
 						<TypeSelect

@@ -7,18 +7,19 @@ import { useApi, useDebounced, useEvery, type SetState } from './hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from './icons';
 import { copyText } from './menu';
 import type { PageState } from './state';
+import * as T from './texts';
 
 const PAGE_ROWS = 100;
 const BUSY_S = 2;
 const IDLE_S = 15;
 
-const STATES: Record<string, { title: string; lamp: string; hint: string }> = {
-	queued: { title: 'queued', lamp: 'idle', hint: 'seen; waits for a worker' },
-	working: { title: 'working', lamp: 'busy', hint: 'its table is being built, or its debug information fetched' },
-	complete: { title: 'complete', lamp: 'good', hint: 'functions and lines are known' },
-	partial: { title: 'partial', lamp: 'warn', hint: 'names only, or some of them' },
-	missing: { title: 'missing', lamp: 'bad', hint: 'nothing was found; looked for again later' },
-	failed: { title: 'failed', lamp: 'bad', hint: 'something was found that cannot be used' },
+const STATES: Record<string, { title: string; choice: string; lamp: string; hint: string }> = {
+	queued: { ...T.binaries.states.queued, lamp: 'idle' },
+	working: { ...T.binaries.states.working, lamp: 'busy' },
+	complete: { ...T.binaries.states.complete, lamp: 'good' },
+	partial: { ...T.binaries.states.partial, lamp: 'warn' },
+	missing: { ...T.binaries.states.missing, lamp: 'bad' },
+	failed: { ...T.binaries.states.failed, lamp: 'bad' },
 };
 
 const stateOf = (state: string) => STATES[state] ?? { title: state, lamp: 'idle', hint: '' };
@@ -27,18 +28,18 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 	const all = Object.values(counts).reduce((sum, n) => sum + n, 0);
 	const choices = ['', ...Object.keys(STATES)];
 	return (
-		<div class="joined states" role="group" aria-label="State">
+		<div class="joined states" role="group" aria-label={T.binaries.state}>
 			{choices.map((s) => (
 				<button
 					key={s}
 					type="button"
 					class="button"
 					aria-pressed={state.split(',').includes(s)}
-					title={s === '' ? 'All binaries' : stateOf(s).hint}
+					title={s === '' ? T.binaries.all.hint : STATES[s].hint}
 					data-testid={`state-${s || 'all'}`}
 					onClick={() => set({ state: s })}
 				>
-					{s === '' ? 'All' : s[0].toUpperCase() + s.slice(1)}
+					{s === '' ? T.binaries.all.title : STATES[s].choice}
 					<span class="tally">{formatCount(s === '' ? all : (counts[s] ?? 0))}</span>
 				</button>
 			))}
@@ -47,46 +48,46 @@ function States({ counts, state, set }: { counts: Record<string, number>; state:
 }
 
 const list = (parts: (string | false)[]) => parts.filter((part) => part).join(', ');
-const some = (n: number, what: string) => n > 0 && `${formatCount(n)} ${what}`;
+const some = (n: number, text: (count: string) => string) => n > 0 && text(formatCount(n));
 
 function uploadsText(u: BinariesAnswer['uploads']): string {
-	if (!u.enabled) return 'off';
+	if (!u.enabled) return T.binaries.uploadsOff;
 	const parts = list([
-		u.files > 0 && `${formatCount(u.files)} ${u.files === 1 ? 'file' : 'files'}, ${formatBytes(u.bytes)}`,
-		some(u.open, 'arriving'),
-		some(u.refused, 'refused'),
-		some(u.failed, 'failed'),
-		some(u.evicted, 'removed to make room'),
+		u.files > 0 && T.binaries.files(u.files, formatCount(u.files), formatBytes(u.bytes)),
+		some(u.open, T.binaries.arriving),
+		some(u.refused, T.binaries.refused),
+		some(u.failed, T.binaries.failed),
+		some(u.evicted, T.binaries.evicted),
 	]);
-	return parts || 'none yet';
+	return parts || T.binaries.uploadsNone;
 }
 
 function debuginfodText(d: BinariesAnswer['debuginfod']): string {
 	if (d.problem) return d.problem;
-	if (d.servers === 0) return 'no server is set';
+	if (d.servers === 0) return T.binaries.noServer;
 	const asked = list([
-		some(d.found, 'found'),
-		some(d.missing + d.missing_cached, 'not there'),
-		some(d.failures, 'failed'),
-		d.bytes_fetched > 0 && `${formatBytes(d.bytes_fetched)} fetched`,
+		some(d.found, T.binaries.found),
+		some(d.missing + d.missing_cached, T.binaries.notThere),
+		some(d.failures, T.binaries.failed),
+		d.bytes_fetched > 0 && T.binaries.fetched(formatBytes(d.bytes_fetched)),
 	]);
-	return `${d.servers} ${d.servers === 1 ? 'server' : 'servers'}: ${asked || 'nothing asked yet'}`;
+	return T.binaries.servers(d.servers, asked || T.binaries.nothingAsked);
 }
 
 function Summary({ answer }: { answer: BinariesAnswer }) {
 	const { queue, uploads, debuginfod } = answer;
 	const busy = queue.waiting + queue.running;
 	const rows: [string, string][] = [
-		['Queue', busy === 0 ? 'nothing to do' : `${queue.running} running, ${formatCount(queue.waiting)} waiting`],
-		['Uploads', uploadsText(uploads)],
-		['debuginfod', debuginfodText(debuginfod)],
+		[T.binaries.queue, busy === 0 ? T.binaries.idle : T.binaries.busy(queue.running, formatCount(queue.waiting))],
+		[T.binaries.uploads, uploadsText(uploads)],
+		[T.binaries.debuginfod, debuginfodText(debuginfod)],
 	];
 	return (
 		<dl class="binaries-summary">
 			{rows.map(([name, text]) => (
 				<div key={name}>
 					<dt>
-						{name === 'Queue' && <i class={`lamp lamp-${busy > 0 ? 'busy' : 'good'}`} aria-hidden="true" />}
+						{name === T.binaries.queue && <i class={`lamp lamp-${busy > 0 ? 'busy' : 'good'}`} aria-hidden="true" />}
 						{name}
 					</dt>
 					<dd title={displayName(text)}>{displayName(text)}</dd>
@@ -98,13 +99,13 @@ function Summary({ answer }: { answer: BinariesAnswer }) {
 
 function BuildId({ id }: { id: string }) {
 	const [copied, setCopied] = useState(false);
-	if (id === '') return <span class="hint">no build-id</span>;
+	if (id === '') return <span class="hint">{T.binaries.noBuildId}</span>;
 	return (
 		<button
 			type="button"
 			class="build-id mono"
-			title={`${displayName(id, 140)}: click to copy`}
-			aria-label={`Copy build-id ${displayName(id, 140)}`}
+			title={T.binaries.clickToCopy(displayName(id, 140))}
+			aria-label={T.binaries.copyBuildId(displayName(id, 140))}
 			onClick={async () => {
 				await copyText(id);
 				setCopied(true);
@@ -112,23 +113,23 @@ function BuildId({ id }: { id: string }) {
 			}}
 		>
 			{displayName(id.slice(0, 12), 12)}
-			{copied ? <span class="copied">copied</span> : <CopyIcon />}
+			{copied ? <span class="copied">{T.binaries.copied}</span> : <CopyIcon />}
 		</button>
 	);
 }
 
-const ago = (ms: number, now: number) => (ms <= 0 ? '–' : now - ms < 1000 ? 'now' : `${formatDuration(now - ms)} ago`);
+const ago = (ms: number, now: number) => (ms <= 0 ? '–' : now - ms < 1000 ? T.time.now : T.time.ago(formatDuration(now - ms)));
 
 function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRetry: () => Promise<void> }) {
 	const [busy, setBusy] = useState(false);
 	const known = stateOf(binary.state);
-	const again = binary.retry_ms > now ? ` Looked for again in ${formatDuration(binary.retry_ms - now)}.` : '';
-	const why = [binary.why, binary.from && `from ${binary.from}`].filter((part) => part).join(' · ');
+	const again = binary.retry_ms > now ? T.binaries.again(formatDuration(binary.retry_ms - now)) : '';
+	const why = [binary.why, binary.from && T.binaries.from(binary.from)].filter((part) => part).join(' · ');
 	return (
 		<tr data-testid="binary" data-state={binary.state}>
 			<td class="b-path">
 				<span class="b-name" title={displayName(binary.path, 600)}>
-					<bdi>{displayName(baseName(binary.path), 120) || '(no path)'}</bdi>
+					<bdi>{displayName(baseName(binary.path), 120) || T.binaries.noPath}</bdi>
 				</span>
 				<BuildId id={binary.build_id} />
 			</td>
@@ -142,23 +143,23 @@ function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRe
 				{binary.sources && <span class="b-sources">{displayName(binary.sources.replace(/,/g, ', '), 80)}</span>}
 				<span class="b-reason">{displayName(why, 300)}</span>
 			</td>
-			<td class="b-number" data-title="Functions" title={`${binary.functions} functions, ${binary.lines} lines of code known`}>
+			<td class="b-number" data-title={T.binaries.heads.functions} title={T.binaries.known(binary.functions, binary.lines)}>
 				{binary.functions > 0 ? formatCount(binary.functions) : '–'}
-				<small>{binary.lines > 0 ? `${formatCount(binary.lines)} lines` : ''}</small>
+				<small>{binary.lines > 0 ? T.binaries.lines(formatCount(binary.lines)) : ''}</small>
 			</td>
-			<td class="b-number" data-title="Table" title="The table, and what it was made of">
+			<td class="b-number" data-title={T.binaries.heads.table} title={T.binaries.tableHint}>
 				{binary.table_bytes > 0 ? formatBytes(binary.table_bytes) : '–'}
-				<small>{binary.input_bytes > 0 ? `of ${formatBytes(binary.input_bytes)}` : ''}</small>
+				<small>{binary.input_bytes > 0 ? T.binaries.madeOf(formatBytes(binary.input_bytes)) : ''}</small>
 			</td>
 			<td
 				class="b-number"
-				data-title="Built in"
-				title={`CPU ${formatDuration(binary.cpu_ms)}, at most ${formatBytes(binary.memory_peak_bytes)} of memory`}
+				data-title={T.binaries.heads.built}
+				title={T.binaries.builtHint(formatDuration(binary.cpu_ms), formatBytes(binary.memory_peak_bytes))}
 			>
 				{binary.build_ms > 0 ? formatDuration(binary.build_ms) : '–'}
 				<small>{binary.memory_peak_bytes > 0 ? formatBytes(binary.memory_peak_bytes) : ''}</small>
 			</td>
-			<td class="b-number" data-title="Samples" title={`First seen ${formatDateTime(binary.first_seen_ms)}`}>
+			<td class="b-number" data-title={T.binaries.heads.samples} title={T.binaries.firstSeen(formatDateTime(binary.first_seen_ms))}>
 				{formatCount(binary.samples)}
 				<small>{ago(binary.last_seen_ms, now)}</small>
 			</td>
@@ -167,8 +168,8 @@ function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRe
 					type="button"
 					class={busy ? 'ghost busy' : 'ghost'}
 					disabled={busy || binary.build_id === '' || binary.state === 'queued' || binary.state === 'working'}
-					aria-label={`Look again for ${displayName(baseName(binary.path), 80)}`}
-					title="Look again now"
+					aria-label={T.binaries.lookAgainFor(displayName(baseName(binary.path), 80))}
+					title={T.binaries.lookAgain}
 					data-testid="retry"
 					onClick={async () => {
 						setBusy(true);
@@ -184,13 +185,13 @@ function BinaryRow({ binary, now, onRetry }: { binary: Binary; now: number; onRe
 }
 
 const COLUMNS: [string, string][] = [
-	['b-path', 'Binary'],
-	['b-state', 'State'],
-	['b-why', 'Known from, or why not'],
-	['b-number', 'Functions'],
-	['b-number', 'Table'],
-	['b-number', 'Built in'],
-	['b-number', 'Samples'],
+	['b-path', T.binaries.heads.path],
+	['b-state', T.binaries.heads.state],
+	['b-why', T.binaries.heads.why],
+	['b-number', T.binaries.heads.functions],
+	['b-number', T.binaries.heads.table],
+	['b-number', T.binaries.heads.built],
+	['b-number', T.binaries.heads.samples],
 	['b-retry', ''],
 ];
 
@@ -214,19 +215,19 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 	};
 	const rows = data?.binaries ?? [];
 	return (
-		<section class={stale ? 'profile binaries stale' : 'profile binaries'} aria-label="Binaries" aria-busy={loading}>
-			<div class="tools" role="toolbar" aria-label="Filter of the binaries">
+		<section class={stale ? 'profile binaries stale' : 'profile binaries'} aria-label={T.binaries.label} aria-busy={loading}>
+			<div class="tools" role="toolbar" aria-label={T.binaries.tools}>
 				<button type="button" class="button" data-testid="binaries-back" onClick={onBack}>
 					<BackIcon />
-					Profile
+					{T.page.toProfile}
 				</button>
 				<States counts={data?.counts ?? {}} state={state.state} set={set} />
 				<div class="search" role="search">
 					<SearchIcon />
 					<input
 						type="search"
-						placeholder="Part of a path or build-id"
-						aria-label="Search binaries"
+						placeholder={T.binaries.searchHint}
+						aria-label={T.binaries.search}
 						data-testid="binaries-search"
 						autocomplete="off"
 						spellcheck={false}
@@ -241,7 +242,7 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 					{displayName(error ? error.message : fault, 400)}
 				</p>
 			)}
-			<div class="binaries-scroll" tabIndex={0} aria-label="Binaries by samples">
+			<div class="binaries-scroll" tabIndex={0} aria-label={T.binaries.describe}>
 				<table class="binaries-table" data-testid="binaries">
 					<thead>
 						<tr>
@@ -265,12 +266,12 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 				</table>
 				{data && rows.length === 0 && (
 					<p class="table-none">
-						{state.state || state.text ? 'No binary is like that.' : 'No binaries have been seen yet.'}
+						{state.state || state.text ? T.binaries.noneLikeThat : T.binaries.none}
 					</p>
 				)}
 				{data && rows.length < data.total && (
 					<button type="button" class="link" onClick={() => setLimit(limit + 4 * PAGE_ROWS)}>
-						{`Show more of ${formatCount(data.total)}`}
+						{T.binaries.more(formatCount(data.total))}
 					</button>
 				)}
 			</div>

@@ -17,6 +17,7 @@ import {
 	type Operator,
 	type Selector,
 } from './selector';
+import * as T from './texts';
 
 export interface FilterProps {
 	selector: Selector;
@@ -84,7 +85,7 @@ function useSuggestions(
 			);
 			return found.map(({ value, series }) => ({
 				text: value,
-				note: `${formatCount(series)} series`,
+				note: T.filter.series(formatCount(series)),
 				choose: () =>
 					add({ label: draft.label, op: draft.op as Operator, value: exact ? value : escapeRegex(value) }),
 			}));
@@ -106,7 +107,7 @@ export function escapeRegex(text: string): string {
 	return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 }
 
-const PLACEHOLDER = { name: 'Filter by label…', op: 'operator', value: 'value' };
+const PLACEHOLDER = { name: T.filter.placeholder, op: T.filter.operator, value: T.filter.value };
 
 function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft) => void; placeholder: boolean }) {
 	const { selector, onChange, draft, setDraft } = props;
@@ -198,10 +199,10 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 				role="combobox"
 				aria-label={
 					stage === 'name'
-						? 'Filter by label'
+						? T.filter.label
 						: stage === 'op'
-							? `Operator for ${draft.label}`
-							: `Value of ${draft.label}`
+							? T.filter.operatorFor(draft.label)
+							: T.filter.valueOf(draft.label)
 				}
 				aria-expanded={open}
 				aria-controls={id}
@@ -210,7 +211,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 				autocomplete="off"
 				autocapitalize="off"
 				spellcheck={false}
-				placeholder={stage === 'name' && !props.placeholder ? 'and…' : PLACEHOLDER[stage]}
+				placeholder={stage === 'name' && !props.placeholder ? T.filter.another : PLACEHOLDER[stage]}
 				value={draft.text}
 				onInput={(event) => type(event.currentTarget.value)}
 				onFocus={() => setOpen(true)}
@@ -218,7 +219,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 				onBlur={() => setOpen(false)}
 				onKeyDown={onKeyDown}
 			/>
-			<ul class="options" id={id} role="listbox" ref={list} hidden={!open} aria-label="Suggestions">
+			<ul class="options" id={id} role="listbox" ref={list} hidden={!open} aria-label={T.filter.suggestions}>
 				{suggestions.map((s, i) => (
 					<li
 						key={s.text}
@@ -234,20 +235,13 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 				))}
 				{suggestions.length === 0 && (
 					<li class="options-note" role="option" aria-disabled="true" aria-selected="false">
-						{loading
-							? 'Looking…'
-							: stage === 'value'
-								? 'No value starts so. Enter takes what is typed.'
-								: 'No label of that name in this range.'}
+						{loading ? T.filter.looking : stage === 'value' ? T.filter.noValue : T.filter.noLabel}
 					</li>
 				)}
 				{hidden > 0 && (
-					<li
-						class="options-note"
-						role="option"
-						aria-disabled="true"
-						aria-selected="false"
-					>{`and ${formatCount(hidden)} more: type to narrow`}</li>
+					<li class="options-note" role="option" aria-disabled="true" aria-selected="false">
+						{T.filter.more(formatCount(hidden))}
+					</li>
 				)}
 			</ul>
 		</div>
@@ -261,16 +255,16 @@ function Chip({ matcher, onEdit, onRemove }: { matcher: Matcher; onEdit: () => v
 				type="button"
 				class="chip-text"
 				onClick={onEdit}
-				title={`${formatMatcher(matcher)} – click to change`}
+				title={T.filter.change(formatMatcher(matcher))}
 			>
 				<span class="chip-label">{labelTitle(matcher.label)}</span>
-				<b>{matcher.op === '=' ? 'is' : matcher.op === '!=' ? 'is not' : matcher.op}</b>
-				<span class="chip-value">{displayName(matcher.value, 60) || '(empty)'}</span>
+				<b>{matcher.op === '=' ? T.filter.is : matcher.op === '!=' ? T.filter.isNot : matcher.op}</b>
+				<span class="chip-value">{displayName(matcher.value, 60) || T.filter.empty}</span>
 			</button>
 			<button
 				type="button"
 				class="chip-x"
-				aria-label={`Remove the filter ${formatMatcher(matcher)}`}
+				aria-label={T.filter.remove(formatMatcher(matcher))}
 				onClick={onRemove}
 			>
 				<CloseIcon />
@@ -296,14 +290,14 @@ function TextEditor({ text, onText, onDone }: { text: string; onText: (text: str
 			<input
 				type="text"
 				class="mono"
-				aria-label="Selector"
+				aria-label={T.filter.selector}
 				data-testid="selector-input"
 				aria-invalid={fault !== null}
 				aria-describedby="selector-fault"
 				spellcheck={false}
 				autocomplete="off"
 				autocapitalize="off"
-				placeholder={'process_cpu{process_executable_name="bash"}'}
+				placeholder={T.filter.example}
 				value={draft}
 				onInput={(event) => setDraft(event.currentTarget.value)}
 				onKeyDown={(event) => {
@@ -319,7 +313,7 @@ function TextEditor({ text, onText, onDone }: { text: string; onText: (text: str
 				disabled={fault !== null || draft === text}
 				onClick={() => onText(draft)}
 			>
-				Apply
+				{T.filter.apply}
 			</button>
 			<span id="selector-fault" class="field-fault" role="status">
 				{fault ?? ''}
@@ -335,7 +329,7 @@ export function Filter(props: FilterProps) {
 	const textual = asText || fault !== null;
 	const remove = (i: number) => onChange(selector.matchers.filter((_, n) => n !== i));
 	return (
-		<div class="filter" role="group" aria-label="Filters">
+		<div class="filter" role="group" aria-label={T.filter.group}>
 			<FilterIcon />
 			{textual ? (
 				<TextEditor text={text} onText={onText} onDone={() => setAsText(false)} />
@@ -365,8 +359,8 @@ export function Filter(props: FilterProps) {
 				class="ghost"
 				aria-pressed={textual}
 				disabled={fault !== null}
-				title="Edit the selector as text"
-				aria-label="Edit the selector as text"
+				title={T.filter.asText}
+				aria-label={T.filter.asText}
 				data-testid="selector-toggle"
 				onClick={() => setAsText(!asText)}
 			>

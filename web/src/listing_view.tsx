@@ -19,6 +19,7 @@ import {
 } from './listing';
 import { Popover } from './popover';
 import { openListing, type ListingView, type NamesChoice, type PageState } from './state';
+import * as T from './texts';
 
 export interface ListingProps {
 	kind: ListingView;
@@ -38,8 +39,8 @@ const shortId = (id: string) => id.slice(0, 12);
 // ---- head --------------------
 
 const KINDS: { kind: ListingView; title: string; key: string }[] = [
-	{ kind: 'source', title: 'Source', key: 's' },
-	{ kind: 'asm', title: 'Assembly', key: 'a' },
+	{ kind: 'source', title: T.listing.source, key: 's' },
+	{ kind: 'asm', title: T.listing.asm, key: 'a' },
 ];
 
 function Choice({
@@ -73,19 +74,11 @@ function Choice({
 	);
 }
 
-const KEYS: [string, string][] = [
-	['↑ ↓', 'to the row above, below'],
-	['h', 'to the hottest row'],
-	['n N', 'to the next hottest, back again'],
-	['s a', 'source, assembly'],
-	['Esc', 'back to the profile'],
-];
-
 const Keys = () => (
-	<Popover label="Keys" button={<KeyboardIcon />} buttonClass="button icon-only" testId="keys">
+	<Popover label={T.listing.keysLabel} button={<KeyboardIcon />} buttonClass="button icon-only" testId="keys">
 		{() => (
 			<dl class="facts keys">
-				{KEYS.map(([key, what]) => (
+				{T.listing.keys.map(([key, what]) => (
 					<div key={key}>
 						<dt>
 							{key.split(' ').map((k) => (
@@ -107,12 +100,12 @@ function Where({ kind, source, asm, set }: { kind: ListingView; source: SourceAn
 	if (kind === 'source' && source && source.files.length > 1)
 		return (
 			<Choice
-				label="File"
+				label={T.listing.file}
 				testId="listing-file"
 				value={source.file}
 				options={source.files.map((f) => ({
 					value: f.file,
-					title: `${displayName(baseName(f.file), 60) || '(file unknown)'} · ${formatShare(f.total, source.total)}`,
+					title: `${displayName(baseName(f.file), 60) || T.listing.fileUnknown} · ${formatShare(f.total, source.total)}`,
 				}))}
 				onChange={(file) => set({ file, at: '' })}
 			/>
@@ -120,7 +113,7 @@ function Where({ kind, source, asm, set }: { kind: ListingView; source: SourceAn
 	if (kind === 'asm' && asm && asm.binaries.length > 1)
 		return (
 			<Choice
-				label="Binary"
+				label={T.listing.binary}
 				testId="listing-binary"
 				value={asm.build_id}
 				options={asm.binaries.map((b) => ({
@@ -138,12 +131,12 @@ function Facts({ kind, source, asm }: { kind: ListingView; source: SourceAnswer 
 	const answer = kind === 'source' ? source : asm;
 	if (!answer) return <div class="crumb-line listing-facts" />;
 	const path = kind === 'source' ? source!.file : answer.binary;
-	const other = kind === 'source' ? baseName(answer.binary) : (asm!.symbol && `in ${asm!.symbol}`);
-	const details = [other, answer.build_id && `build-id ${shortId(answer.build_id)}`, answer.from];
+	const other = kind === 'source' ? baseName(answer.binary) : (asm!.symbol && T.listing.inSymbol(asm!.symbol));
+	const details = [other, answer.build_id && T.listing.buildId(shortId(answer.build_id)), answer.from];
 	return (
 		<div class="crumb-line listing-facts">
 			<span class="listing-path" title={displayName(path)}>
-				<bdi>{displayName(path) || '(unknown)'}</bdi>
+				<bdi>{displayName(path) || T.listing.unknown}</bdi>
 			</span>
 			<span class="hint listing-details" title={answer.build_id}>
 				{details
@@ -190,9 +183,8 @@ function Cost({ value, shown, kind }: { value: number; shown: Shown; kind: 'self
 function costTitle(row: ListingRow, shown: Shown): string {
 	if (row.total === 0 && row.self === 0) return '';
 	const of = (value: number) =>
-		`${formatValue(value, shown.unit)}, ${formatShare(value, shown.whole)} of the function, ` +
-		`${formatShare(value, shown.everything)} of all`;
-	return `Self ${of(row.self)}\nTotal ${of(row.total)}`;
+		T.listing.cost(formatValue(value, shown.unit), formatShare(value, shown.whole), formatShare(value, shown.everything));
+	return T.listing.costs(of(row.self), of(row.total));
 }
 
 interface LineProps {
@@ -256,7 +248,7 @@ function Line({ row, index, height, active, shown, onPick, onSource }: LineProps
 					{row.place && (
 						<button
 							type="button"
-							title={`${displayName(row.file)}:${row.line}: show the source`}
+							title={T.listing.showSource(`${displayName(row.file)}:${row.line}`)}
 							onClick={(event) => {
 								event.stopPropagation();
 								onSource();
@@ -296,10 +288,11 @@ function HeatStrip({ shown, hot, onJump }: { shown: Shown; hot: number[]; onJump
 }
 
 function heads(kind: ListingView, bytes: boolean): [string, string][] {
-	const at: [string, string] = kind === 'source' ? ['at', 'Line'] : ['at', 'Address'];
-	const first: [string, string][] = [['self', 'Self'], ['total', 'Total'], at];
-	if (kind === 'source') return [...first, ['text', 'Source']];
-	return [...first, ...(bytes ? [['bytes', 'Bytes'] as [string, string]] : []), ['text', 'Instruction'], ['place', 'From']];
+	const H = T.listing.heads;
+	const costs: [string, string][] = [['self', H.self], ['total', H.total]];
+	if (kind === 'source') return [...costs, ['at', H.line], ['text', H.source]];
+	const ofBytes: [string, string][] = bytes ? [['bytes', H.bytes]] : [];
+	return [...costs, ['at', H.address], ...ofBytes, ['text', H.instruction], ['place', H.place]];
 }
 
 interface RowsProps {
@@ -381,7 +374,7 @@ function Rows({ shown, hot, of, at, names, set, onKey }: RowsProps) {
 				data-testid={`listing-${kind}`}
 				role="table"
 				tabIndex={0}
-				aria-label={`${kind === 'source' ? 'Lines of the source' : 'Instructions'} with self and total. Arrow keys move, h goes to the hottest.`}
+				aria-label={kind === 'source' ? T.listing.describeSource : T.listing.describeAsm}
 				aria-rowcount={rows.length + 1}
 				style={{ '--text': `${widest + 2}ch` }}
 				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
@@ -430,12 +423,12 @@ function Rows({ shown, hot, of, at, names, set, onKey }: RowsProps) {
 function Trouble({ error, kind, onOther }: { error: ApiError; kind: ListingView; onOther: () => void }) {
 	return (
 		<div class="notice" role="status" data-testid="listing-error">
-			<h2>{kind === 'source' ? 'No source to show' : 'No instructions to show'}</h2>
+			<h2>{kind === 'source' ? T.listing.noSource : T.listing.noAsm}</h2>
 			<p>
 				<code>{displayName(error.message, 600)}</code>
 			</p>
 			<button type="button" class="button" onClick={onOther}>
-				{kind === 'source' ? 'Show the assembly' : 'Show the source'}
+				{kind === 'source' ? T.listing.toAsm : T.listing.toSource}
 			</button>
 		</div>
 	);
@@ -443,7 +436,7 @@ function Trouble({ error, kind, onOther }: { error: ApiError; kind: ListingView;
 
 function Waiting({ children }: { children?: ComponentChildren }) {
 	return (
-		<div class="listing-waiting" role="status" aria-label="Loading">
+		<div class="listing-waiting" role="status" aria-label={T.listing.loading}>
 			{children}
 			{[38, 62, 55, 70, 44, 66, 30, 58, 49, 20].map((w, i) => (
 				<div class="bone" key={i} style={{ width: `${w}%` }} />
@@ -498,15 +491,15 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 	return (
 		<section
 			class={resource.stale ? 'profile listing-part stale' : 'profile listing-part'}
-			aria-label={kind === 'source' ? 'Source' : 'Assembly'}
+			aria-label={kind === 'source' ? T.listing.source : T.listing.asm}
 			aria-busy={resource.loading}
 		>
-			<div class="tools" role="toolbar" aria-label="Listing tools">
-				<button type="button" class="button" data-testid="listing-back" title="Back to the profile (Esc)" onClick={onBack}>
+			<div class="tools" role="toolbar" aria-label={T.listing.tools}>
+				<button type="button" class="button" data-testid="listing-back" title={T.listing.back} onClick={onBack}>
 					<BackIcon />
-					Profile
+					{T.page.toProfile}
 				</button>
-				<div class="joined" role="group" aria-label="Form">
+				<div class="joined" role="group" aria-label={T.listing.form}>
 					{KINDS.map((k) => (
 						<button
 							key={k.kind}
@@ -532,10 +525,10 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 						class="button"
 						aria-pressed={bytes}
 						data-testid="listing-bytes"
-						title="The instructions' bytes"
+						title={T.listing.bytesHint}
 						onClick={() => setBytes(bytes ? 'no' : 'yes')}
 					>
-						Bytes
+						{T.listing.bytes}
 					</button>
 				)}
 				<button
@@ -543,7 +536,7 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 					class="button"
 					disabled={hot.length === 0}
 					data-testid="listing-hottest"
-					title="To the hottest row (h); again for the next (n)"
+					title={T.listing.hottestHint}
 					onClick={() => {
 						const rows = shown!.rows;
 						const from = rows.findIndex((row) => row.at === state.at);
@@ -552,7 +545,7 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 					}}
 				>
 					<FlameIcon />
-					Hottest
+					{T.listing.hottest}
 				</button>
 				<div class="keys-help">
 					<Keys />

@@ -7,6 +7,7 @@ import { digits, formatClock, formatDateTime, formatDay, type Scale } from './fo
 import { seriesColor } from './flame/colors';
 import { useSize } from './hooks';
 import { stack, type Chart, type ChartSeries } from './series';
+import * as T from './texts';
 
 export interface Span {
 	from: number; // unix ms
@@ -102,10 +103,10 @@ function options(
 
 // Round figures of bytes are powers of two.
 const BINARY = Array.from({ length: 60 }, (_, i) => 2 ** i);
-const axisWidth = (scale: Scale) => (scale.name === 'cores' ? 46 : 64);
+const axisWidth = (scale: Scale) => (scale.cores ? 46 : 64);
 
 function tick(value: number, scale: Scale): string {
-	return scale.name === 'cores'
+	return scale.cores
 		? String(Number(value.toPrecision(6)))
 		: scale.format(value).replace(/\.0+(?= |$)/, '');
 }
@@ -212,8 +213,8 @@ function Readout({ index, chart, scale, stacked, dark }: MetricsProps & { index:
 			<div class="readout-time">{formatDateTime(chart.times[index] * 1000)}</div>
 			{stacked && rows.length !== 1 && (
 				<div class="readout-row readout-total">
-					<span>Total</span>
-					<span>{`${scale.format(total)} ${suffix(scale)}`}</span>
+					<span>{T.chart.total}</span>
+					<span>{`${scale.format(total)} ${scale.suffix}`}</span>
 				</div>
 			)}
 			{rows.slice(0, 10).map((r) => (
@@ -223,12 +224,10 @@ function Readout({ index, chart, scale, stacked, dark }: MetricsProps & { index:
 					<span>{scale.format(r.value!)}</span>
 				</div>
 			))}
-			{rows.length === 0 && <div class="readout-row">no samples</div>}
+			{rows.length === 0 && <div class="readout-row">{T.chart.noSamples}</div>}
 		</div>
 	);
 }
-
-const suffix = (scale: Scale) => (scale.name === 'cores' ? 'cores' : scale.name.endsWith('per second') ? 'per s' : '');
 
 export function Metrics(props: MetricsProps) {
 	const { chart, range, scale, stacked, dark, selection } = props;
@@ -282,11 +281,8 @@ export function Metrics(props: MetricsProps) {
 			data-testid="metrics"
 			tabIndex={0}
 			role="application"
-			aria-roledescription="time chart"
-			aria-label={
-				`${chart.series.length} series over time, in ${scale.name}, highest value ${digits(peak)}. ` +
-				'Arrow keys select a part of the range and move it, with Shift they change its length, Escape selects all.'
-			}
+			aria-roledescription={T.chart.role}
+			aria-label={T.chart.describe(chart.series.length, scale.name, digits(peak))}
 			onKeyDown={(event) => {
 				if (event.ctrlKey || event.metaKey || event.altKey) return;
 				if (brushByKey(event.key, event.shiftKey, latest.current) === undefined) return;

@@ -4,6 +4,8 @@ import type { ComponentChildren } from 'preact';
 import type { ApiError, StatusAnswer } from './api';
 import { displayName, formatDateTime, formatDuration } from './format';
 import { Logo } from './icons';
+import { rich } from './rich';
+import * as T from './texts';
 
 function Notice({ title, testId, children }: { title: string; testId: string; children: ComponentChildren }) {
 	return (
@@ -24,26 +26,19 @@ const Action = ({ onClick, children }: { onClick: () => void; children: Componen
 export function NoDataYet({ status }: { status: StatusAnswer | null }) {
 	const agent = status?.agent?.running;
 	return (
-		<Notice title="No samples yet" testId="empty">
+		<Notice title={T.notice.noData} testId="empty">
 			<p>
-				The first samples appear within 10 seconds of the agent's start; this page looks for them every 2
-				seconds.
-				{agent ? ' The agent on this machine is running.' : ''}
+				{T.notice.noDataWait}
+				{agent ? T.notice.agentRuns : ''}
 			</p>
 			{!agent && (
 				<dl class="howto">
-					<dt>This machine</dt>
-					<dd>
-						<code>sudo wick up</code> runs agent and server together
-					</dd>
-					<dt>Another machine</dt>
-					<dd>
-						<code>sudo wick agent --server {location.origin}</code>
-					</dd>
-					<dt>Nothing arrives</dt>
-					<dd>
-						<code>wick doctor</code> says what is missing
-					</dd>
+					<dt>{T.notice.thisMachine}</dt>
+					<dd>{rich(T.notice.wickUp)}</dd>
+					<dt>{T.notice.anotherMachine}</dt>
+					<dd>{rich(T.notice.wickAgent, { origin: location.origin })}</dd>
+					<dt>{T.notice.nothingArrives}</dt>
+					<dd>{rich(T.notice.wickDoctor)}</dd>
 				</dl>
 			)}
 		</Notice>
@@ -54,22 +49,17 @@ export function NoDataYet({ status }: { status: StatusAnswer | null }) {
 export function NoRecordings({ hosts }: { hosts: string[] | null }) {
 	const named = hosts?.slice(0, 5).map((host) => displayName(host, 60)) ?? [];
 	return (
-		<Notice title="No recordings yet" testId="no-recordings">
-			<p>Here is what was recorded on several hosts in the same seconds. To make a recording, on any machine:</p>
+		<Notice title={T.notice.noRecordings} testId="no-recordings">
+			<p>{T.notice.recordingsHow}</p>
 			<p>
-				<code class="record-command" data-testid="record-command">wick record --remote {location.origin} -d 20 -o all.firefox.json</code>
+				<code class="record-command" data-testid="record-command">
+					{T.notice.recordingsCommand(location.origin)}
+				</code>
 			</p>
 			{hosts && hosts.length > 0 && (
-				<p>
-					{hosts.length === 1 ? 'One host takes orders' : `${hosts.length} hosts take orders`} at present: {named.join(', ')}
-					{hosts.length > named.length && ' and others'}.
-				</p>
+				<p>{T.notice.hosts(hosts.length, named.join(', '), hosts.length > named.length)}</p>
 			)}
-			{hosts && hosts.length === 0 && (
-				<p>
-					No agent asks this server for orders at present; <code>sudo wick agent --server {location.origin}</code> starts one.
-				</p>
-			)}
+			{hosts && hosts.length === 0 && <p>{rich(T.notice.noHosts, { origin: location.origin })}</p>}
 		</Notice>
 	);
 }
@@ -83,14 +73,12 @@ export function NothingInRange({
 }) {
 	const { oldest_ms: oldest, newest_ms: newest } = status.data;
 	const age = Date.now() - newest;
+	const [from, to] = [formatDateTime(oldest), formatDateTime(newest)];
 	return (
-		<Notice title="Nothing in this time range" testId="empty-range">
-			<p>
-				The server has data from {formatDateTime(oldest)} to {formatDateTime(newest)}
-				{age < 60e3 ? ' and gets more' : `; the newest is ${formatDuration(age)} old`}.
-			</p>
+		<Notice title={T.notice.nothingInRange} testId="empty-range">
+			<p>{age < 60e3 ? T.notice.dataGrows(from, to) : T.notice.dataIsOld(from, to, formatDuration(age))}</p>
 			<Action onClick={() => onShow(Math.max(oldest, newest - 3600e3), newest + 1)}>
-				Show the last hour that has data
+				{T.notice.lastHour}
 			</Action>
 		</Notice>
 	);
@@ -98,12 +86,9 @@ export function NothingInRange({
 
 export function BadSelector({ text, fault, onUnfilter }: { text: string; fault: string; onUnfilter: () => void }) {
 	return (
-		<Notice title="This selector cannot be read" testId="bad-selector">
-			<p>
-				<code>{text}</code>: {fault}. Correct it above; it has the form{' '}
-				<code>{'type{label="value", other!="value"}'}</code>.
-			</p>
-			<Action onClick={onUnfilter}>Start without filters</Action>
+		<Notice title={T.notice.badSelector} testId="bad-selector">
+			<p>{rich(T.notice.badSelectorHow, { selector: text, fault })}</p>
+			<Action onClick={onUnfilter}>{T.notice.startWithout}</Action>
 		</Notice>
 	);
 }
@@ -118,33 +103,30 @@ export interface NoMatchProps {
 
 export function NoMatch({ selector, filtered, selected, onUnfilter, onUnselect }: NoMatchProps) {
 	return (
-		<Notice title="No samples match" testId="empty-match">
-			<p>
-				Nothing in this {selected ? 'selection' : 'time range'} matches <code>{selector}</code>.
-			</p>
+		<Notice title={T.notice.noMatch} testId="empty-match">
+			<p>{rich(selected ? T.notice.inSelection : T.notice.inRange, { selector })}</p>
 			<div class="buttons">
-				{selected && <Action onClick={onUnselect}>Show the whole range</Action>}
-				{filtered && <Action onClick={onUnfilter}>Remove the filters</Action>}
+				{selected && <Action onClick={onUnselect}>{T.notice.wholeRange}</Action>}
+				{filtered && <Action onClick={onUnfilter}>{T.notice.unfilter}</Action>}
 			</div>
 		</Notice>
 	);
 }
 
 export function errorAdvice(error: ApiError): string {
-	if (error.status === 0)
-		return `Is wick up or wick server still running at ${location.host}? This page tries again every 5 seconds.`;
-	if (error.status === 400) return 'Correct the filter or the time range above.';
-	if (error.status === 401 || error.status === 403) return 'The server wants a token that this browser has not sent.';
-	if (error.status === 429 || error.status === 503) return 'The server is busy or starting; try again in a moment.';
-	return 'Try again; if it stays, the server’s log says more.';
+	if (error.status === 0) return T.fault.offlineAdvice(location.host);
+	if (error.status === 400) return T.fault.refusedAdvice;
+	if (error.status === 401 || error.status === 403) return T.fault.tokenAdvice;
+	if (error.status === 429 || error.status === 503) return T.fault.busyAdvice;
+	return T.fault.otherAdvice;
 }
 
 export function errorTitle(error: ApiError): string {
-	if (error.status === 0) return 'The server does not answer';
-	return error.status === 400 ? 'The server does not accept this query' : 'The server could not answer';
+	if (error.status === 0) return T.fault.offline;
+	return error.status === 400 ? T.fault.refused : T.fault.other;
 }
 
-const errorDetail = (error: ApiError) => (error.status === 0 && error.message === 'no answer' ? '' : error.message);
+const errorDetail = (error: ApiError) => (error.status === 0 && error.message === T.fault.noAnswer ? '' : error.message);
 
 export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry: () => void }) {
 	const detail = errorDetail(error);
@@ -156,7 +138,7 @@ export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry: () =>
 				</p>
 			)}
 			<p>{errorAdvice(error)}</p>
-			<Action onClick={onRetry}>Try again</Action>
+			<Action onClick={onRetry}>{T.fault.retry}</Action>
 		</Notice>
 	);
 }
@@ -167,11 +149,10 @@ export function ErrorBanner({ error, onRetry }: { error: ApiError; onRetry: () =
 	return (
 		<div class="banner" role="alert" data-testid="error-banner">
 			<span>
-				<b>{errorTitle(error)}.</b> {detail && <code>{detail}</code>} {errorAdvice(error)} What is shown is
-				older.
+				<b>{errorTitle(error)}.</b> {detail && <code>{detail}</code>} {errorAdvice(error)} {T.fault.older}
 			</span>
 			<button type="button" class="button" onClick={onRetry}>
-				Try again
+				{T.fault.retry}
 			</button>
 		</div>
 	);
@@ -180,7 +161,7 @@ export function ErrorBanner({ error, onRetry }: { error: ApiError; onRetry: () =
 export function Skeleton() {
 	const widths = [100, 100, 92, 71, 64, 64, 41, 33, 28, 12];
 	return (
-		<div class="skeleton" role="status" aria-label="Loading the profile">
+		<div class="skeleton" role="status" aria-label={T.notice.loading}>
 			{widths.map((w, i) => (
 				<div class="bone" key={i} style={{ width: `${w}%` }} />
 			))}

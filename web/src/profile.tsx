@@ -32,6 +32,7 @@ import { KeysButton } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
 import { openListing, type ListingView, type NamesChoice, type PageState, type ProfileView } from './state';
 import { Table } from './table';
+import * as T from './texts';
 
 export interface Profile {
 	answer: QueryAnswer;
@@ -75,25 +76,21 @@ function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean } {
 
 // ---- tools --------------------
 
-const VIEWS: { view: ProfileView; title: string }[] = [
-	{ view: 'graph', title: 'Graph' },
-	{ view: 'both', title: 'Both' },
-	{ view: 'table', title: 'Table' },
-];
+const VIEWS: ProfileView[] = ['graph', 'both', 'table'];
 
 function ViewSwitch({ view, onView }: { view: ProfileView; onView: (view: ProfileView) => void }) {
 	return (
-		<div class="joined" role="group" aria-label="View">
+		<div class="joined" role="group" aria-label={T.profile.view}>
 			{VIEWS.map((v) => (
 				<button
-					key={v.view}
+					key={v}
 					type="button"
 					class="button"
-					aria-pressed={view === v.view}
-					data-testid={`view-${v.view}`}
-					onClick={() => onView(v.view)}
+					aria-pressed={view === v}
+					data-testid={`view-${v}`}
+					onClick={() => onView(v)}
 				>
-					{v.title}
+					{T.profile.views[v]}
 				</button>
 			))}
 		</div>
@@ -115,11 +112,9 @@ function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
 			<SearchIcon />
 			<input
 				type="search"
-				placeholder="Search functions"
-				title={
-					'Part of a name, "whole name", in:libc.so.6, kind:kernel. Press / to come here, Enter for the next match.'
-				}
-				aria-label="Search functions in the graph"
+				placeholder={T.search.placeholder}
+				title={T.search.help}
+				aria-label={T.search.label}
 				aria-keyshortcuts="/"
 				aria-invalid={fault !== null}
 				data-testid="flame-search"
@@ -145,8 +140,8 @@ function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
 				<button
 					type="button"
 					class="ghost"
-					aria-label="Clear the search"
-					title="Clear the search"
+					aria-label={T.search.clear}
+					title={T.search.clear}
 					onClick={() => set({ find: '' }, 'replace')}
 				>
 					<CloseIcon />
@@ -156,8 +151,8 @@ function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
 				type="button"
 				class="ghost mono"
 				aria-pressed={regex}
-				aria-label="Regular expression"
-				title="Regular expression"
+				aria-label={T.search.regex}
+				title={T.search.regex}
 				data-testid="flame-regex"
 				onClick={() => set({ regex: !regex }, 'replace')}
 			>
@@ -168,15 +163,15 @@ function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
 }
 
 const DOWNLOADS: { format: string; title: string; extension: string; hint: string }[] = [
-	{ format: 'pprof', title: 'pprof', extension: 'pb.gz', hint: 'for go tool pprof and most other tools' },
-	{ format: 'svg', title: 'SVG', extension: 'svg', hint: 'a flame graph as a picture that zooms' },
-	{ format: 'folded', title: 'Folded', extension: 'folded', hint: 'one stack a line, as text' },
+	{ format: 'pprof', extension: 'pb.gz', ...T.download.pprof },
+	{ format: 'svg', extension: 'svg', ...T.download.svg },
+	{ format: 'folded', extension: 'folded', ...T.download.folded },
 ];
 
 function Downloads({ query, answer }: { query: string; answer: QueryAnswer }) {
 	const name = `wick-${new Date(answer.to_ms).toISOString().slice(0, 19).replace(/[-:]/g, '')}`;
 	return (
-		<div class="joined downloads" role="group" aria-label="Download">
+		<div class="joined downloads" role="group" aria-label={T.download.label}>
 			<DownloadIcon />
 			{DOWNLOADS.map(({ format, title, extension, hint }) => (
 				<a
@@ -184,7 +179,7 @@ function Downloads({ query, answer }: { query: string; answer: QueryAnswer }) {
 					class="button"
 					href={apiUrl('query', { query, from: answer.from_ms, to: answer.to_ms, format })}
 					download={`${name}.${extension}`}
-					title={`Download what is shown: ${hint}`}
+					title={T.download.what(hint)}
 					data-testid={`download-${format}`}
 				>
 					{title}
@@ -201,32 +196,13 @@ function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onNames'>)
 			class="button"
 			aria-pressed={names === 'short'}
 			data-testid="names-short"
-			title={
-				names === 'short'
-					? 'Names are short: without parameters and template arguments'
-					: 'Shorten names: without parameters and template arguments'
-			}
+			title={names === 'short' ? T.profile.areShort : T.profile.shorten}
 			onClick={() => onNames(names === 'short' ? 'full' : 'short')}
 		>
-			Short names
+			{T.profile.short}
 		</button>
 	);
 }
-
-const KEYS: [string, string][] = [
-	['/', 'search; Enter next match, Shift+Enter the one before'],
-	['↑ ↓', 'to the caller, to the costliest callee'],
-	['← →', 'to the neighbour'],
-	['Enter', 'zoom to the frame'],
-	['Backspace', 'zoom out to the caller'],
-	['Esc', 'show all'],
-	['Home', 'to the root'],
-	['s a', 'source, assembly of the frame'],
-	['r', 'refresh'],
-];
-
-const SERVER_KEYS = ['s a', 'r'];
-const KEYS_ALONE = KEYS.filter(([key]) => !SERVER_KEYS.includes(key));
 
 // ---- foot --------------------
 
@@ -245,13 +221,13 @@ function Legend({
 }) {
 	const entries = useMemo(() => legend(tree, palette(dark)), [tree, dark]);
 	return (
-		<ul class="legend" aria-label="Colours">
+		<ul class="legend" aria-label={T.legend.label}>
 			{entries.slice(0, LEGEND).map((e) => (
 				<li key={e.find}>
 					<button
 						type="button"
 						aria-pressed={find === e.find}
-						title={`${displayName(e.label)}: ${formatShare(e.share, tree.total[0])} in itself; click to find it`}
+						title={T.legend.entry(displayName(e.label), formatShare(e.share, tree.total[0]))}
 						onClick={() => onFind(find === e.find ? '' : e.find)}
 					>
 						<i class="swatch" style={{ background: e.color }} />
@@ -259,7 +235,7 @@ function Legend({
 					</button>
 				</li>
 			))}
-			{entries.length > LEGEND && <li class="legend-more">{`and ${entries.length - LEGEND} more`}</li>}
+			{entries.length > LEGEND && <li class="legend-more">{T.legend.more(entries.length - LEGEND)}</li>}
 		</ul>
 	);
 }
@@ -271,10 +247,8 @@ function NamesNote({ answer, gaveUp, onBinaries }: { answer: QueryAnswer; gaveUp
 		return (
 			<span class="names-note" role="status" data-testid="names-pending">
 				<i class={gaveUp ? 'lamp' : 'lamp lamp-busy'} aria-hidden="true" />
-				<button type="button" title="Show what is worked on" onClick={onBinaries}>
-					{gaveUp
-						? `names of ${formatCount(pending)} addresses are still being looked up`
-						: `names of ${formatCount(pending)} addresses are being looked up`}
+				<button type="button" title={T.foot.worked} onClick={onBinaries}>
+					{(gaveUp ? T.foot.stillPending : T.foot.pending)(formatCount(pending))}
 				</button>
 				{' · '}
 			</span>
@@ -294,10 +268,10 @@ interface StatsProps {
 function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 	const { stats, period } = answer;
 	const unnamed = stats?.unresolved ?? 0;
-	const parts = [`${formatCount(tree.samples)} stacks`, `${formatCount(tree.count - 1)} frames`];
-	if (tree.type === 'cpu' && period > 0) parts.unshift(`${formatCount(Math.round(tree.total[0] / period))} samples`);
+	const parts = [T.foot.stacks(formatCount(tree.samples)), T.foot.frames(formatCount(tree.count - 1))];
+	if (tree.type === 'cpu' && period > 0) parts.unshift(T.foot.samples(formatCount(Math.round(tree.total[0] / period))));
 	const rest = useMemo(() => restShare(tree), [tree]);
-	if (rest > 0) parts.push(`${(100 * rest).toFixed(rest < 0.01 ? 2 : 1)}% in frames too small to be sent`);
+	if (rest > 0) parts.push(T.foot.rest(`${(100 * rest).toFixed(rest < 0.01 ? 2 : 1)}%`));
 	const took =
 		typeof stats?.ms === 'number' ? ` · ${stats.ms < 10 ? stats.ms.toFixed(1) : Math.round(stats.ms)} ms` : '';
 	return (
@@ -310,10 +284,10 @@ function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 						type="button"
 						aria-pressed={each}
 						data-testid="each-address"
-						title={each ? 'Show those of a binary together' : 'Show each address by itself'}
+						title={each ? T.foot.showTogether : T.foot.showEach}
 						onClick={onEach}
 					>
-						{`${formatCount(unnamed)} addresses without a name, ${each ? 'each' : 'together'}`}
+						{(each ? T.foot.each : T.foot.together)(formatCount(unnamed))}
 					</button>
 					{onWhy && (
 						<>
@@ -321,10 +295,10 @@ function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 							<button
 								type="button"
 								data-testid="names-missing"
-								title="Show the binaries of which not all is known, and why"
+								title={T.foot.whyHint}
 								onClick={onWhy}
 							>
-								why?
+								{T.foot.why}
 							</button>
 						</>
 					)}
@@ -350,13 +324,13 @@ function useSearch(tree: Tree, zoom: Zoom, text: string, regex: boolean): Found 
 	return useMemo(() => {
 		if (flags === null || typeof flags === 'string') return { flags: null, fault: flags, text: '', tops: [] };
 		const all = sumMatched(tree, flags);
-		let shares = `${formatShare(all.value, tree.total[0])} · ${formatValue(all.value, tree.unit)}`;
+		let shares = T.search.matched(formatShare(all.value, tree.total[0]), formatValue(all.value, tree.unit));
 		if (zoom.node > 0)
-			shares += ` · ${formatShare(sumMatched(tree, flags, zoom.node).value, tree.total[zoom.node])} of zoom`;
+			shares += T.search.ofZoom(formatShare(sumMatched(tree, flags, zoom.node).value, tree.total[zoom.node]));
 		return {
 			flags,
 			fault: null,
-			text: all.tops.length === 0 ? 'no match' : shares,
+			text: all.tops.length === 0 ? T.search.noMatch : shares,
 			tops: all.tops.sort((a, b) => tree.total[b] - tree.total[a]),
 		};
 	}, [tree, flags, zoom]);
@@ -406,15 +380,20 @@ function frameItems(
 	const place = placeOf(frame.file, frame.line);
 	if (open && !isUnnamed(frame.name))
 		items.push(
-			{ title: 'Source by line', key: 's', testId: 'menu-source', run: () => open('source', frame) },
-			{ title: 'Assembly', key: 'a', testId: 'menu-asm', run: () => open('asm', frame) },
+			{ title: T.menu.source, key: 's', testId: 'menu-source', run: () => open('source', frame) },
+			{ title: T.menu.asm, key: 'a', testId: 'menu-asm', run: () => open('asm', frame) },
 		);
-	items.push({ title: 'Find everywhere', run: () => onFind(`"${frame.name}"`) });
-	if (frame.binary !== '') items.push({ title: 'Find all of its binary', run: () => onFind(`in:${frame.binary}`) });
-	items.push({ title: 'Copy the name', run: () => void copyText(frame.name) });
-	if (place !== '') items.push({ title: 'Copy file and line', run: () => void copyText(place) });
+	items.push({ title: T.menu.find, run: () => onFind(`"${frame.name}"`) });
+	if (frame.binary !== '') items.push({ title: T.menu.findBinary, run: () => onFind(`in:${frame.binary}`) });
+	items.push({ title: T.menu.copyName, run: () => void copyText(frame.name) });
+	if (place !== '') items.push({ title: T.menu.copyPlace, run: () => void copyText(place) });
 	return items;
 }
+
+const OPEN = {
+	source: { title: T.profile.source, of: T.profile.sourceOf },
+	asm: { title: T.profile.asm, of: T.profile.asmOf },
+};
 
 export function ProfilePart(props: ProfileProps) {
 	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames, alone = false } = props;
@@ -453,16 +432,16 @@ export function ProfilePart(props: ProfileProps) {
 	const flip = state.dir === 'flame';
 	const zoomed = zoom.node !== 0 || zoom.take > 0 || zoom.skip > 0;
 	return (
-		<section class={stale ? 'profile stale' : 'profile'} aria-label="Profile" aria-busy={stale}>
-			<div class="tools" role="toolbar" aria-label="Profile tools">
+		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale}>
+			<div class="tools" role="toolbar" aria-label={T.profile.tools}>
 				<ViewSwitch view={view} onView={(v) => set({ view: v })} />
 				<Search {...state} fault={found.fault} matched={found.text} set={set} onNext={onNext} />
 				<div class="joined">
 					<button
 						type="button"
 						class="button icon-only"
-						aria-label="Show all (Esc)"
-						title="Show all (Esc)"
+						aria-label={T.profile.all}
+						title={T.profile.all}
 						data-testid="reset-zoom"
 						disabled={!zoomed}
 						onClick={() => onZoom(NO_ZOOM)}
@@ -473,10 +452,8 @@ export function ProfilePart(props: ProfileProps) {
 						type="button"
 						class="button icon-only"
 						aria-pressed={flip}
-						aria-label={
-							flip ? 'Root at the bottom; press for the top' : 'Root at the top; press for the bottom'
-						}
-						title={flip ? 'Root at the bottom' : 'Root at the top'}
+						aria-label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
+						title={flip ? T.profile.rootBottom : T.profile.rootTop}
 						data-testid="flip"
 						onClick={() => set({ dir: flip ? 'icicle' : 'flame' })}
 					>
@@ -486,7 +463,7 @@ export function ProfilePart(props: ProfileProps) {
 				{!alone && <ShortNames names={names} onNames={onNames} />}
 				{!alone && <Downloads query={query} answer={answer} />}
 				<div class="keys-help">
-					<KeysButton label="Keys" keys={alone ? KEYS_ALONE : KEYS} testId="keys" />
+					<KeysButton label={T.profile.keysLabel} keys={alone ? T.profile.keys : [...T.profile.keys, ...T.profile.serverKeys]} testId="keys" />
 				</div>
 			</div>
 			<div class={`panes view-${view}`}>
@@ -514,7 +491,7 @@ export function ProfilePart(props: ProfileProps) {
 								{zoomed && <> · {formatShare(tree.total[zoom.node], tree.total[0])}</>}
 							</span>
 							{!alone && (
-								<span class="joined small crumb-actions" role="group" aria-label="Of the zoomed frame">
+								<span class="joined small crumb-actions" role="group" aria-label={T.profile.zoomedFrame}>
 									{(['source', 'asm'] as const).map((kind) => (
 										<button
 											key={kind}
@@ -522,19 +499,15 @@ export function ProfilePart(props: ProfileProps) {
 											class="button"
 											disabled={!listable}
 											data-testid={`open-${kind}`}
-											title={
-												listable
-													? `${kind === 'source' ? 'Source, by line,' : 'Assembly'} of ${displayName(zoomedFrame!.name, 120)}`
-													: 'Zoom to a function first'
-											}
+											title={listable ? OPEN[kind].of(displayName(zoomedFrame!.name, 120)) : T.profile.zoomFirst}
 											onClick={() => open(kind, zoomedFrame!)}
 										>
-											{kind === 'source' ? 'Source' : 'Assembly'}
+											{OPEN[kind].title}
 										</button>
 									))}
 								</span>
 							)}
-							{lost && <span class="field-fault">the frame zoomed into is not in this profile</span>}
+							{lost && <span class="field-fault">{T.profile.lost}</span>}
 						</div>
 						<FlameView
 							tree={tree}
@@ -546,7 +519,7 @@ export function ProfilePart(props: ProfileProps) {
 							focusRequest={focusRequest}
 							onMenu={(node, x, y) =>
 								showMenu(frameOf(tree, node), x, y, [
-									{ title: 'Zoom to this', key: 'Enter', run: () => onZoom({ ...NO_ZOOM, node }) },
+									{ title: T.menu.zoom, key: 'Enter', run: () => onZoom({ ...NO_ZOOM, node }) },
 								])
 							}
 							onOpen={(kind, node) => {

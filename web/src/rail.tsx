@@ -5,6 +5,7 @@ import type { Series, SeriesAnswer } from './api';
 import { displayName, formatShare, labelTitle } from './format';
 import { seriesColor } from './flame/colors';
 import { exactValue, withoutLabel, type Matcher, type Selector } from './selector';
+import * as T from './texts';
 
 export interface RailProps {
 	answer: SeriesAnswer | null;
@@ -31,7 +32,7 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, colorO
 	const value = row.labels[by] ?? '';
 	const chosen = selected === value;
 	const others = withoutLabel(selector, by).matchers;
-	const name = displayName(value, 120) || `(no ${labelTitle(by).toLowerCase()})`;
+	const name = displayName(value, 120) || T.rail.without(labelTitle(by).toLowerCase());
 	const color = colorOf(value);
 	return (
 		<li class={chosen ? 'rail-row chosen' : 'rail-row'}>
@@ -39,7 +40,7 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, colorO
 				type="button"
 				class="rail-pick"
 				aria-pressed={chosen}
-				title={`${name}: click to ${chosen ? 'show all again' : 'see only this'}`}
+				title={chosen ? T.rail.unpick(name) : T.rail.pick(name)}
 				onClick={() => onMatchers(chosen ? others : [...others, { label: by, op: '=', value }])}
 			>
 				<i class="swatch" style={{ background: seriesColor(color, dark) }} />
@@ -52,8 +53,8 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, colorO
 			<button
 				type="button"
 				class="rail-not"
-				title={`Leave out ${name}`}
-				aria-label={`Leave out ${name}`}
+				title={T.rail.leaveOut(name)}
+				aria-label={T.rail.leaveOut(name)}
 				onClick={() =>
 					onMatchers([
 						...selector.matchers.filter((m) => !(m.label === by && m.op === '=')),
@@ -80,12 +81,12 @@ export function Rail(props: RailProps) {
 	const choices = labels.includes(by) ? labels : [by, ...labels];
 	const unlisted = answer ? answer.total_series - rows.length : 0;
 	return (
-		<aside class={loading && !answer ? 'rail loading' : 'rail'} aria-label="Break down" aria-busy={loading}>
+		<aside class={loading && !answer ? 'rail loading' : 'rail'} aria-label={T.rail.label} aria-busy={loading}>
 			<div class="rail-head">
 				<select
 					class="select plain"
-					aria-label="Break down by"
-					title="Break down by"
+					aria-label={T.rail.by}
+					title={T.rail.by}
 					data-testid="by-select"
 					value={by}
 					onChange={(event) => onBy(event.currentTarget.value)}
@@ -101,13 +102,13 @@ export function Rail(props: RailProps) {
 				<input
 					type="search"
 					class="rail-find"
-					placeholder="Find…"
-					aria-label={`Find in the list by ${labelTitle(by)}`}
+					placeholder={T.rail.find}
+					aria-label={T.rail.findBy(labelTitle(by))}
 					value={part}
 					onInput={(event) => setPart(event.currentTarget.value)}
 				/>
 			)}
-			<ul class="rail-list" data-testid="process-list" aria-label={`Cost by ${labelTitle(by)}`}>
+			<ul class="rail-list" data-testid="process-list" aria-label={T.rail.costBy(labelTitle(by))}>
 				{selected !== null && (
 					<li class="rail-row">
 						<button
@@ -115,7 +116,7 @@ export function Rail(props: RailProps) {
 							class="rail-pick rail-all"
 							onClick={() => onMatchers(withoutLabel(selector, by).matchers)}
 						>
-							Show all
+							{T.rail.showAll}
 						</button>
 					</li>
 				)}
@@ -130,14 +131,14 @@ export function Rail(props: RailProps) {
 					/>
 				))}
 				{!answer && loading && Array.from({ length: 8 }, (_, i) => <li class="bone" key={i} />)}
-				{answer && rows.length === 0 && <li class="rail-note">Nothing in this range</li>}
+				{answer && rows.length === 0 && <li class="rail-note">{T.rail.nothing}</li>}
 			</ul>
 			{shown.length < matching.length && (
 				<button type="button" class="link" onClick={() => setAll(true)}>
-					{`Show ${matching.length - shown.length} more`}
+					{T.rail.more(matching.length - shown.length)}
 				</button>
 			)}
-			{unlisted > 0 && <p class="rail-note">{`The ${rows.length} largest of ${answer!.total_series}`}</p>}
+			{unlisted > 0 && <p class="rail-note">{T.rail.largest(rows.length, answer!.total_series)}</p>}
 		</aside>
 	);
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time range: presets, any other range by its two ends, refresh now and by itself.
 import { useState } from 'preact/hooks';
-import { formatDateTime, formatRange } from './format';
+import { formatDateTime, formatDuration, formatRange } from './format';
 import { RefreshIcon } from './icons';
 import { isRelative, parseTime, PRESETS, REFRESH_SECONDS, type PageState } from './state';
 import type { SetState } from './hooks';
+import * as T from './texts';
 
 const CUSTOM = 'custom';
 
 function rangeTitle(from: string, to: string): string {
 	const now = Date.now();
 	const [a, b] = [parseTime(from, now), parseTime(to, now)];
-	if (isRelative(from) || isRelative(to) || a === null || b === null) return `${from} to ${to}`;
+	if (isRelative(from) || isRelative(to) || a === null || b === null) return T.range.fromTo(from, to);
 	return formatRange(a, b, now);
 }
 
@@ -24,10 +25,9 @@ function forServer(text: string, now: number): string {
 function rangeFault(from: string, to: string): { from?: string; to?: string } {
 	const now = Date.now();
 	const [a, b] = [parseTime(from, now), parseTime(to, now)];
-	const help = 'use 2024-05-01 12:00, now-90m, or unix time';
-	if (a === null) return { from: help };
-	if (b === null) return { to: help };
-	return a < b ? {} : { to: 'must be later than the start' };
+	if (a === null) return { from: T.range.help };
+	if (b === null) return { to: T.range.help };
+	return a < b ? {} : { to: T.range.reversed };
 }
 
 const editable = (text: string) => (/^\d{12,}$/.test(text) ? formatDateTime(Number(text)) : text);
@@ -76,7 +76,7 @@ function CustomRange({
 	return (
 		<form
 			class="popover-body popover-right custom-range"
-			aria-label="Custom time range"
+			aria-label={T.range.customLabel}
 			onKeyDown={(event) => {
 				if (event.key !== 'Escape') return;
 				event.stopPropagation();
@@ -88,15 +88,15 @@ function CustomRange({
 				if (!bad) onApply(forServer(a, now), forServer(b, now));
 			}}
 		>
-			{field('From', a, setA, fault.from, true)}
-			{field('To', b, setB, fault.to, false)}
-			<p class="hint">{`Local time${zone ? `, ${zone}` : ''}. “now-90m” is relative.`}</p>
+			{field(T.range.from, a, setA, fault.from, true)}
+			{field(T.range.to, b, setB, fault.to, false)}
+			<p class="hint">{T.range.zone(zone ?? '')}</p>
 			<div class="buttons">
 				<button type="button" class="button" onClick={onClose}>
-					Cancel
+					{T.range.cancel}
 				</button>
 				<button type="submit" class="button primary" disabled={bad} data-testid="range-apply">
-					Apply
+					{T.range.apply}
 				</button>
 			</div>
 		</form>
@@ -118,11 +118,11 @@ export function Range({ state, set, loading, onRefresh }: RangeProps) {
 		set({ from, to, sel: null });
 	};
 	return (
-		<div class="range" role="group" aria-label="Time range">
+		<div class="range" role="group" aria-label={T.range.label}>
 			<div class="popover">
 				<select
 					class="select"
-					aria-label="Time range"
+					aria-label={T.range.label}
 					data-testid="range-select"
 					value={preset ? state.from : 'present'}
 					onChange={(event) => {
@@ -139,7 +139,7 @@ export function Range({ state, set, loading, onRefresh }: RangeProps) {
 							{p.title}
 						</option>
 					))}
-					<option value={CUSTOM}>Custom…</option>
+					<option value={CUSTOM}>{T.range.custom}</option>
 				</select>
 				{custom && (
 					<CustomRange from={state.from} to={state.to} onApply={apply} onClose={() => setCustom(false)} />
@@ -149,8 +149,8 @@ export function Range({ state, set, loading, onRefresh }: RangeProps) {
 				<button
 					type="button"
 					class={loading ? 'button busy' : 'button'}
-					aria-label="Refresh"
-					title="Refresh (r)"
+					aria-label={T.range.refresh}
+					title={T.range.refreshKey}
 					data-testid="refresh"
 					onClick={onRefresh}
 				>
@@ -158,15 +158,15 @@ export function Range({ state, set, loading, onRefresh }: RangeProps) {
 				</button>
 				<select
 					class="select every"
-					aria-label="Refresh by itself"
-					title="Refresh by itself"
+					aria-label={T.range.every}
+					title={T.range.every}
 					data-testid="refresh-every"
 					value={state.every}
 					onChange={(event) => set({ every: Number(event.currentTarget.value) }, 'replace')}
 				>
 					{REFRESH_SECONDS.map((s) => (
 						<option key={s} value={s}>
-							{s === 0 ? 'Off' : s < 60 ? `${s} s` : `${s / 60} min`}
+							{s === 0 ? T.range.never : formatDuration(s * 1000)}
 						</option>
 					))}
 				</select>

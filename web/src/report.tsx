@@ -11,6 +11,7 @@ import { ProfilePart, type Profile } from './profile';
 import { readReport, type Report, type ReportData } from './report_data';
 import type { ProfileView } from './state';
 import './style.css';
+import * as T from './texts';
 import { startTheme, useTheme } from './theme';
 import { ThemeToggle } from './theme_toggle';
 import type { Timeline } from './timeline/data';
@@ -68,7 +69,7 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 				<h1 class="brand">
 					<span class="brand-mark">
 						<Logo />
-						<span>Wick</span>
+						<span>{T.page.name}</span>
 					</span>
 				</h1>
 				<h2 class="bar-title" data-testid="report-title">
@@ -76,7 +77,7 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 				</h2>
 				<select
 					class="select type-select"
-					aria-label="Profile type"
+					aria-label={T.type.label}
 					data-testid="type-select"
 					value={String(index)}
 					onChange={(event) => {
@@ -98,7 +99,7 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 			<main class="main">
 				{data.no_timeline && (
 					<p class="tl-losses" role="note" data-testid="no-timeline">
-						{`Without a time line: ${displayName(String(data.no_timeline), 400)}.`}
+						{T.report.noTimeline(displayName(String(data.no_timeline), 400))}
 					</p>
 				)}
 				{t && spans && rows && (
@@ -143,6 +144,6 @@ const textOf = (id: string): string => document.getElementById(id)?.textContent 
 readReport(textOf('profile'), textOf('timeline')).then(
 	(report) => render(<ReportPage report={report} />, app),
 	(error) => {
-		app.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
+		app.textContent = T.report.fault(error instanceof Error ? error.message : String(error));
 	},
 );

@@ -5,21 +5,24 @@ import type { Resource } from './hooks';
 import { Popover } from './popover';
 import type { WideView } from './state';
 import { Targets } from './targets';
+import * as T from './texts';
 
 type Health = 'good' | 'warn' | 'bad' | 'idle';
 
 // More lost than this share of the samples is worth a look.
 const LOST_SHARE = 0.001;
 
+const hertz = (frequency: number) => `${frequency} Hz`;
+
 function summary(status: Resource<StatusAnswer>): { health: Health; text: string } {
-	if (status.error) return { health: 'bad', text: status.error.status === 0 ? 'offline' : 'status unknown' };
+	if (status.error) return { health: 'bad', text: status.error.status === 0 ? T.status.offline : T.status.unknown };
 	if (!status.data) return { health: 'idle', text: '…' };
 	const { agent } = status.data;
-	if (!agent) return { health: 'idle', text: 'server only' };
-	if (!agent.running) return { health: 'bad', text: 'agent stopped' };
+	if (!agent) return { health: 'idle', text: T.status.serverOnly };
+	if (!agent.running) return { health: 'bad', text: T.status.agentStopped };
 	const lost = agent.samples_lost / Math.max(1, agent.samples_taken + agent.samples_lost);
-	if (lost > LOST_SHARE) return { health: 'warn', text: `${formatShare(lost, 1)} lost` };
-	return { health: 'good', text: `${agent.frequency_hz} Hz` };
+	if (lost > LOST_SHARE) return { health: 'warn', text: T.status.lost(formatShare(lost, 1)) };
+	return { health: 'good', text: hertz(agent.frequency_hz) };
 }
 
 interface StatusProps {
@@ -29,27 +32,27 @@ interface StatusProps {
 
 function Facts({ status, onShow }: StatusProps) {
 	const { data, error } = status;
-	if (!data) return <p>{error ? `The server's status is not known: ${error.message}.` : 'Asking the server…'}</p>;
+	if (!data) return <p>{error ? T.status.notKnown(error.message) : T.status.asking}</p>;
 	const { agent, data: stored } = data;
 	const rows: [string, string][] = [
-		['Version', data.version],
-		['Server up for', formatDuration(data.uptime_s * 1000)],
+		[T.status.version, data.version],
+		[T.status.uptime, formatDuration(data.uptime_s * 1000)],
 	];
 	if (agent) {
-		rows.push(['Agent here', agent.running ? `${agent.frequency_hz} Hz on ${agent.event}` : 'stopped']);
+		rows.push([T.status.agent, agent.running ? T.status.sampling(hertz(agent.frequency_hz), agent.event) : T.status.stopped]);
 		rows.push(
-			['Samples taken', formatCount(agent.samples_taken)],
-			['Samples lost', formatCount(agent.samples_lost)],
+			[T.status.taken, formatCount(agent.samples_taken)],
+			[T.status.samplesLost, formatCount(agent.samples_lost)],
 		);
 	} else {
-		rows.push(['Agent here', 'none; profiles come over the network']);
+		rows.push([T.status.agent, T.status.noAgent]);
 	}
 	if (stored.newest_ms > 0)
-		rows.push(['Oldest data', formatDateTime(stored.oldest_ms)], ['Newest data', formatDateTime(stored.newest_ms)]);
-	rows.push(['Stored', `${formatCount(stored.samples)} samples, ${formatBytes(stored.bytes)}`]);
+		rows.push([T.status.oldest, formatDateTime(stored.oldest_ms)], [T.status.newest, formatDateTime(stored.newest_ms)]);
+	rows.push([T.status.stored, T.status.samples(formatCount(stored.samples), formatBytes(stored.bytes))]);
 	return (
 		<>
-			{error && <p class="field-fault">No answer at present: {error.message}. This is what it said last.</p>}
+			{error && <p class="field-fault">{T.status.noAnswer(error.message)}</p>}
 			<dl class="facts">
 				{rows.map(([name, value]) => (
 					<div key={name}>
@@ -60,10 +63,10 @@ function Facts({ status, onShow }: StatusProps) {
 			</dl>
 			<Targets />
 			<button type="button" class="link facts-link" data-testid="open-binaries" onClick={() => onShow('binaries')}>
-				Binaries and their names ›
+				{T.status.binaries}
 			</button>
 			<button type="button" class="link facts-link" data-testid="open-recordings" onClick={() => onShow('recordings')}>
-				Recordings of several hosts ›
+				{T.status.recordings}
 			</button>
 		</>
 	);
@@ -78,7 +81,7 @@ export function Status({ status, onShow }: StatusProps) {
 		</>
 	);
 	return (
-		<Popover label={`Status: ${text}`} button={button} buttonClass="button status" testId="status">
+		<Popover label={T.status.label(text)} button={button} buttonClass="button status" testId="status">
 			{(close) => (
 				<Facts
 					status={status}

@@ -10,6 +10,7 @@ import { useDebounced, useSize } from './hooks';
 import { MoreIcon } from './icons';
 import { rowStep } from './keys';
 import type { ListingView, SortKey } from './state';
+import * as T from './texts';
 
 export interface TableProps {
 	tree: Tree;
@@ -30,11 +31,11 @@ type Width = 'wide' | 'medium' | 'narrow';
 
 const OVERSCAN = 8;
 const HEADS: { key: SortKey; title: string; hint: string }[] = [
-	{ key: 'self', title: 'Self', hint: 'in the function itself' },
-	{ key: 'total', title: 'Total', hint: 'with everything that it calls' },
-	{ key: 'name', title: 'Function', hint: 'by name' },
-	{ key: 'file', title: 'Source', hint: 'by file and line' },
-	{ key: 'binary', title: 'Binary', hint: 'by binary' },
+	{ key: 'self', ...T.table.self },
+	{ key: 'total', ...T.table.total },
+	{ key: 'name', ...T.table.name },
+	{ key: 'file', ...T.table.file },
+	{ key: 'binary', ...T.table.binary },
 ];
 
 function Head({
@@ -58,7 +59,7 @@ function Head({
 					>
 						<button
 							type="button"
-							title={`Sort ${hint}`}
+							title={T.table.sort(hint)}
 							onClick={() => onSort(key, active ? !reverse : false)}
 							data-testid={`sort-${key}`}
 						>
@@ -123,14 +124,14 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick,
 			<div role="cell" class="td td-name" title={whole}>
 				<i class="swatch" style={{ background: colors.frame(hue, chroma, 1) }} />
 				<span class="fn">{displayName(row.name, 300)}</span>
-				{row.inlined && <span class="mark">[inlined]</span>}
+				{row.inlined && <span class="mark">{T.table.inlined}</span>}
 				{width !== 'wide' && <span class="where">{displayName(short, 60)}</span>}
 				<button
 					type="button"
 					class="row-more"
 					tabIndex={-1}
-					aria-label={`More of ${displayName(row.name, 120)}`}
-					title="Source, assembly and more"
+					aria-label={T.table.moreOf(displayName(row.name, 120))}
+					title={T.table.more}
 					onClick={(event) => {
 						event.stopPropagation();
 						const { left, bottom } = event.currentTarget.getBoundingClientRect();
@@ -208,12 +209,12 @@ export function Table(props: TableProps) {
 		event.preventDefault();
 	};
 	return (
-		<section class="table-pane" aria-label="Functions">
+		<section class="table-pane" aria-label={T.table.label}>
 			<div class="table-tools">
 				<input
 					type="search"
-					placeholder="Filter functions and binaries"
-					aria-label="Filter functions and binaries"
+					placeholder={T.table.filter}
+					aria-label={T.table.filter}
 					data-testid="table-filter"
 					value={filter}
 					spellcheck={false}
@@ -221,8 +222,8 @@ export function Table(props: TableProps) {
 				/>
 				<span class="count" role="status">
 					{rows.length === all.length
-						? `${formatCount(all.length)} functions`
-						: `${formatCount(rows.length)} of ${formatCount(all.length)}`}
+						? T.table.count(formatCount(all.length))
+						: T.table.part(formatCount(rows.length), formatCount(all.length))}
 				</span>
 			</div>
 			<div
@@ -231,7 +232,7 @@ export function Table(props: TableProps) {
 				data-testid="table"
 				role="table"
 				tabIndex={0}
-				aria-label="Functions by self and total. Arrow keys move, Enter searches the function in the graph."
+				aria-label={T.table.describe}
 				aria-rowcount={rows.length + 1}
 				aria-colcount={columns.length}
 				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
@@ -258,12 +259,10 @@ export function Table(props: TableProps) {
 						/>
 					))}
 				</div>
-				{rows.length === 0 && <p class="table-none">No function matches “{filter}”.</p>}
+				{rows.length === 0 && <p class="table-none">{T.table.none(filter)}</p>}
 			</div>
 			<div class="unseen" aria-live="polite">
-				{rows[active]
-					? `${displayName(rows[active].name, 120)}, self ${formatValue(rows[active].self, tree.unit)}`
-					: ''}
+				{rows[active] ? T.table.row(displayName(rows[active].name, 120), formatValue(rows[active].self, tree.unit)) : ''}
 			</div>
 		</section>
 	);

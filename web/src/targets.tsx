@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import { formatCount, formatDuration } from './format';
 import { useApi } from './hooks';
+import * as T from './texts';
 
 export interface Target {
 	job: string;
@@ -30,27 +31,27 @@ export interface TargetsAnswer {
 const SHOWN = 200;
 
 function when(target: Target, now: number): string {
-	if (target.last_ms === null) return `first in ${formatDuration(Math.max(0, target.next_ms - now))}`;
-	return `${formatDuration(Math.max(0, now - target.last_ms))} ago, took ${formatDuration(target.took_ms)}`;
+	if (target.last_ms === null) return T.targets.firstIn(formatDuration(Math.max(0, target.next_ms - now)));
+	return T.targets.lastTime(formatDuration(Math.max(0, now - target.last_ms)), formatDuration(target.took_ms));
 }
 
 export function Targets() {
 	const [all, setAll] = useState(false);
 	const { data, error } = useApi<TargetsAnswer>('targets', all ? { limit: SHOWN } : { health: 'down', limit: SHOWN }, 0);
-	if (error && !data) return <p class="field-fault">The targets are not known: {error.message}.</p>;
+	if (error && !data) return <p class="field-fault">{T.targets.notKnown(error.message)}</p>;
 	if (!data || (!data.configured && !data.config.error)) return null;
 	const faults = data.discoveries.filter((d) => d.error);
 	const now = Date.now();
 	return (
-		<section class="targets" aria-label="Targets" data-testid="targets">
+		<section class="targets" aria-label={T.targets.label} data-testid="targets">
 			<h3>
-				Targets: {formatCount(data.up)} up, {formatCount(data.down)} down
-				{data.unknown > 0 && `, ${formatCount(data.unknown)} to come`}
+				{T.targets.counts(formatCount(data.up), formatCount(data.down))}
+				{data.unknown > 0 && T.targets.toCome(formatCount(data.unknown))}
 			</h3>
-			{data.config.error && <p class="field-fault">The configuration was refused: {data.config.error}</p>}
+			{data.config.error && <p class="field-fault">{T.targets.refused(data.config.error)}</p>}
 			{faults.map((d) => (
 				<p class="field-fault" key={`${d.job} ${d.kind}`}>
-					{d.job}, {d.kind} discovery: {d.error}
+					{T.targets.discovery(d.job, d.kind, d.error)}
 				</p>
 			))}
 			{data.targets.length > 0 && (
@@ -62,7 +63,7 @@ export function Targets() {
 								<b>
 									{target.job} {target.profile}
 								</b>{' '}
-								{target.health}, {when(target, now)}
+								{T.targets.health[target.health] ?? target.health}, {when(target, now)}
 								<div class="targets-url">{target.url}</div>
 								{target.error && <div class="field-fault">{target.error}</div>}
 							</div>
@@ -70,9 +71,9 @@ export function Targets() {
 					))}
 				</ul>
 			)}
-			{data.matching > data.targets.length && <p>… and {formatCount(data.matching - data.targets.length)} more; the API lists them.</p>}
+			{data.matching > data.targets.length && <p>{T.targets.more(formatCount(data.matching - data.targets.length))}</p>}
 			<button type="button" class="link facts-link" data-testid="targets-all" onClick={() => setAll(!all)}>
-				{all ? 'Only those that are down' : 'All targets'} ›
+				{all ? T.targets.onlyDown : T.targets.all}
 			</button>
 		</section>
 	);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { MoonIcon, SunIcon, SystemIcon } from './icons';
+import * as T from './texts';
 import type { useTheme } from './theme';
 
 export function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
 	const icon = { system: <SystemIcon />, light: <SunIcon />, dark: <MoonIcon /> }[theme.choice];
-	const title = `Colours: ${theme.choice === 'system' ? 'as the system has them' : theme.choice}`;
+	const title = T.theme[theme.choice];
 	return (
 		<button
 			type="button"

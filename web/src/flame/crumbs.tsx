@@ -2,6 +2,7 @@
 // The way from the root to the zoomed frame; each step leads back to it.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { displayName } from '../format';
+import * as T from '../texts';
 import { ancestors, type Tree, type Zoom } from './tree';
 
 const CRUMBS = 8;
@@ -15,12 +16,12 @@ export function Breadcrumbs({ tree, zoom, onZoom }: { tree: Tree; zoom: Zoom; on
 	const shown = path.length > CRUMBS ? [path[0], ...path.slice(1 - CRUMBS)] : path;
 	const part = zoom.skip > 0 || zoom.take > 0;
 	return (
-		<nav class="crumbs" aria-label="Zoom path" data-testid="breadcrumbs">
+		<nav class="crumbs" aria-label={T.flame.path} data-testid="breadcrumbs">
 			<ol ref={list}>
 				{shown.map((node, i) => (
 					<li key={node}>
 						{i === 1 && shown.length < path.length && (
-							<span class="crumb-gap">{path.length - shown.length} more</span>
+							<span class="crumb-gap">{T.flame.pathMore(path.length - shown.length)}</span>
 						)}
 						<button
 							type="button"
@@ -32,7 +33,7 @@ export function Breadcrumbs({ tree, zoom, onZoom }: { tree: Tree; zoom: Zoom; on
 						</button>
 					</li>
 				))}
-				{part && <li class="crumb-part">smaller callees</li>}
+				{part && <li class="crumb-part">{T.flame.pathPart}</li>}
 			</ol>
 		</nav>
 	);

@@ -2,10 +2,9 @@
 // What hovering over a box tells.
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatShare, formatValue } from '../format';
+import * as T from '../texts';
 import { tailSize, type Box } from './layout';
 import { isInlined, kindOf, placeOf, type Tree } from './tree';
-
-const KIND_NAMES = ['', 'native code', 'kernel', 'JIT code', 'interpreted'];
 
 export interface Hover {
 	box: Box;
@@ -29,11 +28,11 @@ function TailTip({ tree, first }: { tree: Tree; first: number }) {
 	const parent = tree.parent[first];
 	return (
 		<>
-			<div class="tip-name">{count === 1 ? '1 more function' : `${count} more functions`}</div>
-			<div class="tip-where">each too narrow to draw at this zoom; click to open</div>
+			<div class="tip-name">{T.flame.more(count)}</div>
+			<div class="tip-where">{T.flame.narrow}</div>
 			<table>
 				<tbody>
-					<Figures tree={tree} label="Together" value={total} parent={parent} />
+					<Figures tree={tree} label={T.flame.together} value={total} parent={parent} />
 				</tbody>
 			</table>
 		</>
@@ -42,8 +41,8 @@ function TailTip({ tree, first }: { tree: Tree; first: number }) {
 
 function FrameTip({ tree, node }: { tree: Tree; node: number }) {
 	const name = tree.strings[tree.name[node]];
-	const unnamed = node > 0 && /^\[.*\]$/.test(name) ? 'addresses without a name' : '';
-	const kind = KIND_NAMES[kindOf(tree, node)] ?? '';
+	const unnamed = node > 0 && /^\[.*\]$/.test(name) ? T.flame.unnamed : '';
+	const kind = T.flame.kinds[kindOf(tree, node)] ?? '';
 	const place = placeOf(tree.strings[tree.file[node]], tree.line[node]);
 	const where = [tree.strings[tree.binary[node]], kind, unnamed];
 	const parent = node > 0 ? tree.parent[node] : -1;
@@ -52,7 +51,7 @@ function FrameTip({ tree, node }: { tree: Tree; node: number }) {
 			<div class="tip-name">{displayName(name)}</div>
 			{(place !== '' || isInlined(tree, node)) && (
 				<div class="tip-place">
-					{displayName(place)} {isInlined(tree, node) && <span class="mark">[inlined]</span>}
+					{displayName(place)} {isInlined(tree, node) && <span class="mark">{T.flame.inlined}</span>}
 				</div>
 			)}
 			<div class="tip-where">
@@ -66,13 +65,13 @@ function FrameTip({ tree, node }: { tree: Tree; node: number }) {
 					<tr>
 						<td />
 						<td />
-						<th scope="col">of all</th>
-						<th scope="col">{parent >= 0 ? 'of caller' : ''}</th>
+						<th scope="col">{T.flame.ofAll}</th>
+						<th scope="col">{parent >= 0 ? T.flame.ofCaller : ''}</th>
 					</tr>
 				</thead>
 				<tbody>
-					<Figures tree={tree} label="Total" value={tree.total[node]} parent={parent} />
-					<Figures tree={tree} label="Self" value={tree.self[node]} parent={parent} />
+					<Figures tree={tree} label={T.flame.total} value={tree.total[node]} parent={parent} />
+					<Figures tree={tree} label={T.flame.self} value={tree.self[node]} parent={parent} />
 				</tbody>
 			</table>
 		</>

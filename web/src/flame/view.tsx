@@ -4,6 +4,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { displayName, formatShare } from '../format';
 import { useSize } from '../hooks';
 import type { ListingView } from '../state';
+import * as T from '../texts';
 import { FlameCanvas } from './canvas';
 import type { Box } from './layout';
 import { Tooltip, type Hover } from './tip';
@@ -66,12 +67,10 @@ function exposeForTests(view: FlameCanvas): () => void {
 }
 
 function describe(tree: Tree, node: number): string {
-	const share = formatShare(tree.total[node], tree.total[0]);
-	const children = tree.end[node] > node + 1 ? '' : ', calls nothing';
-	return (
-		`${displayName(tree.strings[tree.name[node]], 120)}, total ${share}, ` +
-		`self ${formatShare(tree.self[node], tree.total[0])}, depth ${tree.depth[node]}${children}`
-	);
+	const name = displayName(tree.strings[tree.name[node]], 120);
+	const [total, self] = [tree.total, tree.self].map((column) => formatShare(column[node], tree.total[0]));
+	const frame = T.flame.frame(name, total, self, tree.depth[node]);
+	return tree.end[node] > node + 1 ? frame : T.flame.leaf(frame);
 }
 
 // Where an arrow key leads from a node; -1 = nowhere. `down` is away from the root on the screen's terms of the icicle.
@@ -229,8 +228,8 @@ export function FlameView(props: FlameViewProps) {
 			data-testid="flame"
 			tabIndex={0}
 			role="application"
-			aria-roledescription="flame graph"
-			aria-label="Flame graph. Arrow keys move between callers, callees and neighbours, Enter zooms, Escape shows all."
+			aria-roledescription={T.flame.role}
+			aria-label={T.flame.label}
 			aria-describedby="flame-focus"
 			onKeyDown={onKeyDown}
 			onScroll={() => {

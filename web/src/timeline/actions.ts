@@ -2,6 +2,7 @@
 // What can be done on the time line, whether by pointer, key or menu.
 import { displayName } from '../format';
 import { copyText, type MenuAt, type MenuItem } from '../menu';
+import * as T from '../texts';
 import type { TimeCanvas } from './canvas';
 import type { Timeline } from './data';
 import type { Spans } from './spans';
@@ -98,22 +99,22 @@ function menuItems({ t, spans, set, view }: Context, { pick, look, follow }: Act
 	const items: MenuItem[] = [];
 	if (!isInstant(t, m)) {
 		items.push(
-			{ title: 'Samples during this span', key: 'Enter', testId: 'menu-pick', run: () => pick(m) },
-			{ title: `Samples during every “${displayName(name, 40)}”`, testId: 'menu-during', run: () => during(name) },
+			{ title: T.markers.duringThis, key: 'Enter', testId: 'menu-pick', run: () => pick(m) },
+			{ title: T.markers.duringEvery(displayName(name, 40)), testId: 'menu-during', run: () => during(name) },
 		);
 		if (category !== '' && category !== name)
 			items.push({
-				title: `Samples during all of “${displayName(category, 40)}”`,
+				title: T.markers.duringCategory(displayName(category, 40)),
 				testId: 'menu-category',
 				run: () => during(category),
 			});
-		items.push({ title: 'Zoom to this span', key: 'z', testId: 'menu-zoom', run: () => look(padded(extentOf(t, spans, m)), 'push') });
+		items.push({ title: T.markers.zoom, key: 'z', testId: 'menu-zoom', run: () => look(padded(extentOf(t, spans, m)), 'push') });
 	}
 	if (view.current!.flowOf(m).length > 1)
-		items.push({ title: 'Next of its flow', key: 'f', testId: 'menu-flow', run: () => follow(m) });
+		items.push({ title: T.markers.nextOfFlow, key: 'f', testId: 'menu-flow', run: () => follow(m) });
 	items.push(
-		{ title: 'All of this name, as a table', testId: 'menu-table', run: () => set({ table: true, mfind: name }) },
-		{ title: 'Copy name and fields', run: () => void copyText([name, fieldsLine(t, m)].filter((s) => s !== '').join('\t')) },
+		{ title: T.markers.asTable, testId: 'menu-table', run: () => set({ table: true, mfind: name }) },
+		{ title: T.markers.copy, run: () => void copyText([name, fieldsLine(t, m)].filter((s) => s !== '').join('\t')) },
 	);
 	return items;
 }

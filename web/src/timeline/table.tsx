@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { displayName, formatCount } from '../format';
 import { useDebounced, useSize } from '../hooks';
 import { rowStep } from '../keys';
+import * as T from '../texts';
 import { valuesOf, type Timeline } from './data';
 import type { Spans } from './spans';
 import type { MarkerSort, TimeState } from './state';
@@ -14,11 +15,11 @@ const OVERSCAN = 8;
 const HEIGHT_MAX = 8e6;
 
 const HEADS: { key: MarkerSort | 'fields'; title: string }[] = [
-	{ key: 'start', title: 'Start' },
-	{ key: 'duration', title: 'Duration' },
-	{ key: 'name', title: 'Marker' },
-	{ key: 'fields', title: 'Fields' },
-	{ key: 'thread', title: 'Thread' },
+	{ key: 'start', title: T.markers.heads.start },
+	{ key: 'duration', title: T.markers.heads.duration },
+	{ key: 'name', title: T.markers.heads.name },
+	{ key: 'fields', title: T.markers.heads.fields },
+	{ key: 'thread', title: T.markers.heads.thread },
 ];
 
 /** The markers of the chosen threads and time whose name, category or texts have what is searched. */
@@ -117,19 +118,19 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 		event.preventDefault();
 	};
 	return (
-		<section class="table-pane mtable-pane" aria-label="Markers">
+		<section class="table-pane mtable-pane" aria-label={T.markers.label}>
 			<div class="table-tools">
 				<input
 					type="search"
-					placeholder="Filter markers: name, category, text"
-					aria-label="Filter markers"
+					placeholder={T.markers.filterHint}
+					aria-label={T.markers.filter}
 					data-testid="marker-filter"
 					value={state.mfind}
 					spellcheck={false}
 					onInput={(event) => onState({ mfind: event.currentTarget.value })}
 				/>
 				<span class="count" role="status" data-testid="marker-count">
-					{`${formatCount(rows.length)} markers`}
+					{T.markers.count(formatCount(rows.length))}
 				</span>
 			</div>
 			<div
@@ -138,7 +139,7 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 				data-testid="marker-table"
 				role="table"
 				tabIndex={0}
-				aria-label="Markers. Arrow keys move, Enter selects."
+				aria-label={T.markers.describe}
 				aria-rowcount={rows.length + 1}
 				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
 				onKeyDown={onKeyDown}
@@ -214,7 +215,7 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 						);
 					})}
 				</div>
-				{rows.length === 0 && <p class="table-none">No marker here.</p>}
+				{rows.length === 0 && <p class="table-none">{T.markers.none}</p>}
 			</div>
 		</section>
 	);

@@ -2,6 +2,7 @@
 // What hovering over a marker tells.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { displayName } from '../format';
+import * as T from '../texts';
 import { valuesOf, type Timeline } from './data';
 import type { Spans } from './spans';
 import { extentOf, formatField, formatMoment, formatNs, isInstant } from './text';
@@ -35,12 +36,12 @@ export function MarkerTip({ t, spans, marker, flow, x, y }: MarkerTipProps) {
 			<table>
 				<tbody>
 					<tr>
-						<th scope="row">{isInstant(t, marker) ? 'At' : 'From'}</th>
+						<th scope="row">{isInstant(t, marker) ? T.markers.at : T.markers.from}</th>
 						<td>{formatMoment(from, 1e3)}</td>
 					</tr>
 					{!isInstant(t, marker) && (
 						<tr>
-							<th scope="row">Duration</th>
+							<th scope="row">{T.markers.duration}</th>
 							<td>{formatNs(to - from)}</td>
 						</tr>
 					)}
@@ -55,8 +56,8 @@ export function MarkerTip({ t, spans, marker, flow, x, y }: MarkerTipProps) {
 					)}
 					{flow > 1 && (
 						<tr>
-							<th scope="row">Flow</th>
-							<td>{`${flow} markers; click to follow`}</td>
+							<th scope="row">{T.markers.flow}</th>
+							<td>{T.markers.follow(flow)}</td>
 						</tr>
 					)}
 				</tbody>

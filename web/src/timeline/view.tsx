@@ -6,6 +6,7 @@ import { useMedia, useSize } from '../hooks';
 import { CloseIcon, FoldIcon, ResetIcon } from '../icons';
 import { KeysButton } from '../keys';
 import { Menu, type MenuAt } from '../menu';
+import * as T from '../texts';
 import { makeActions, padded, pressKey, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
@@ -65,8 +66,9 @@ const sumsOf = (values: Float64Array): Float64Array => {
 // ---- heads --------------------
 
 function threadTitle(thread: Thread): string {
-	const ids = [thread.process, thread.pid === null ? '' : `process ${thread.pid}`, thread.tid === null ? '' : `thread ${thread.tid}`];
-	return [thread.name, ...ids, thread.host]
+	const process = thread.pid === null ? '' : T.timeline.processId(thread.pid);
+	const id = thread.tid === null ? '' : T.timeline.threadId(thread.tid);
+	return [thread.name, thread.process, process, id, thread.host]
 		.filter((part) => part !== '')
 		.map((part) => displayName(part, 120))
 		.join('\n');
@@ -94,8 +96,8 @@ function TrackHead({ track, thread, rows, chosen, width, onChoose, onOpen }: Hea
 				type="button"
 				class="ghost track-fold"
 				aria-expanded={track.open}
-				aria-label={`Markers of ${displayName(thread.name, 80)}`}
-				title={track.open ? 'Fold the markers away' : 'Show the markers'}
+				aria-label={T.timeline.markersOf(displayName(thread.name, 80))}
+				title={track.open ? T.timeline.foldMarkers : T.timeline.showMarkers}
 				disabled={!markers}
 				onClick={onOpen}
 			>
@@ -105,15 +107,15 @@ function TrackHead({ track, thread, rows, chosen, width, onChoose, onOpen }: Hea
 				type="button"
 				class="track-name"
 				aria-pressed={chosen}
-				title={`${threadTitle(thread)}\nClick: samples of this thread only; with Ctrl or Shift: of this one too`}
+				title={T.timeline.chooseThread(threadTitle(thread))}
 				data-testid="track"
 				onClick={(event) => onChoose(event.ctrlKey || event.metaKey || event.shiftKey)}
 			>
 				<span class="track-title">{displayName(thread.name, 80)}</span>
 				{where !== '' && <span class="track-where">{displayName(where, 80)}</span>}
 				{rows.deeper > 0 && track.open && (
-					<span class="track-where" title={`Spans in more than ${ROWS_MAX} others at once`}>
-						{`${formatCount(rows.deeper)} deeper`}
+					<span class="track-where" title={T.timeline.deeperHint(ROWS_MAX)}>
+						{T.timeline.deeper(formatCount(rows.deeper))}
 					</span>
 				)}
 			</button>
@@ -129,7 +131,7 @@ function Chip({ label, value, testId, onClear }: { label: string; value: string;
 			<span class="chip-text">
 				<span class="chip-label">{label}</span> <b class="chip-value">{value}</b>
 			</span>
-			<button type="button" class="chip-x" aria-label={`Not ${label} ${value}`} title="Take this back" onClick={onClear}>
+			<button type="button" class="chip-x" aria-label={T.timeline.not(label, value)} title={T.timeline.takeBack} onClick={onClear}>
 				<CloseIcon />
 			</button>
 		</span>
@@ -138,12 +140,13 @@ function Chip({ label, value, testId, onClear }: { label: string; value: string;
 
 function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'>) {
 	const names = state.threads.map((i) => t.threads[i].name);
+	const few = names.slice(0, 3).join(', ');
 	return (
 		<div class="tl-chosen" role="status" aria-live="polite">
 			{names.length > 0 && (
 				<Chip
-					label={names.length === 1 ? 'thread' : 'threads'}
-					value={displayName(names.slice(0, 3).join(', ') + (names.length > 3 ? ` and ${names.length - 3} more` : ''), 80)}
+					label={T.timeline.threads(names.length)}
+					value={displayName(names.length > 3 ? T.timeline.andMore(few, names.length - 3) : few, 80)}
 					testId="chip-threads"
 					onClear={() => set({ threads: [] })}
 				/>
@@ -158,7 +161,7 @@ function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 's
 			)}
 			{state.during !== '' && (
 				<Chip
-					label="during"
+					label={T.timeline.during}
 					value={displayName(state.during, 60)}
 					testId="chip-during"
 					onClear={() => set({ during: '' })}
@@ -166,7 +169,7 @@ function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 's
 			)}
 			{shown.narrowed && (
 				<span class="hint" data-testid="tl-share">
-					{`${formatValue(shown.value, shown.unit)} · ${formatShare(shown.value, shown.allValue)} of all · ${formatCount(shown.samples)} samples`}
+					{T.timeline.share(formatValue(shown.value, shown.unit), formatShare(shown.value, shown.allValue), formatCount(shown.samples))}
 				</span>
 			)}
 		</div>
@@ -183,18 +186,6 @@ function Losses({ t }: { t: Timeline }) {
 	);
 }
 
-const KEYS: [string, string][] = [
-	['drag', 'a stretch of time'],
-	['wheel', 'zoom, over the axis or with Ctrl'],
-	['+ − 0', 'zoom in, out, to the whole time'],
-	['[ ]', 'move'],
-	['← →', 'to the marker before, behind'],
-	['↑ ↓', 'to another thread'],
-	['Enter', 'samples during the marker'],
-	['z f m', 'zoom to it, follow its flow, menu'],
-	['Esc', 'all threads, all the time'],
-];
-
 interface ToolsProps extends Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'> {
 	actions: Actions;
 	narrow: boolean;
@@ -202,38 +193,38 @@ interface ToolsProps extends Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'
 
 function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
 	return (
-		<div class="tools tl-tools" role="toolbar" aria-label="Time line tools">
+		<div class="tools tl-tools" role="toolbar" aria-label={T.timeline.tools}>
 			<button
 				type="button"
 				class="ghost"
 				aria-expanded={!state.folded}
 				data-testid="tl-fold"
-				title={state.folded ? 'Show the time line' : 'Fold the time line away'}
+				title={state.folded ? T.timeline.show : T.timeline.fold}
 				onClick={() => set({ folded: !state.folded }, 'replace')}
 			>
-				<FoldIcon open={!state.folded} /> Time line
+				<FoldIcon open={!state.folded} /> {T.timeline.label}
 			</button>
 			<Chosen t={t} state={state} set={set} shown={shown} />
 			<span class="spring" />
 			<label class="tl-group">
-				<span class="tl-group-label">Root</span>
+				<span class="tl-group-label">{T.timeline.root}</span>
 				<select
 					class="select"
-					aria-label="What is at the root of the graph"
+					aria-label={T.timeline.rootLabel}
 					data-testid="group-by"
 					value={state.bySpan ? 'span' : ''}
 					onChange={(event) => set({ bySpan: event.currentTarget.value === 'span' })}
 				>
-					<option value="">functions</option>
-					<option value="span">innermost span</option>
+					<option value="">{T.timeline.byFunction}</option>
+					<option value="span">{T.timeline.bySpan}</option>
 				</select>
 			</label>
 			{!state.folded && (
 				<div class="joined">
-					<button type="button" class="button icon-only" aria-label="Zoom in" title="Zoom in (+)" onClick={() => actions.zoom(0.5)}>
+					<button type="button" class="button icon-only" aria-label={T.timeline.zoomIn} title={T.timeline.zoomInKey} onClick={() => actions.zoom(0.5)}>
 						+
 					</button>
-					<button type="button" class="button icon-only" aria-label="Zoom out" title="Zoom out (-)" onClick={() => actions.zoom(2)}>
+					<button type="button" class="button icon-only" aria-label={T.timeline.zoomOut} title={T.timeline.zoomOutKey} onClick={() => actions.zoom(2)}>
 						−
 					</button>
 					<button
@@ -241,16 +232,16 @@ function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
 						class="button"
 						data-testid="tl-zoom"
 						disabled={!state.range}
-						title="Zoom to what is chosen"
+						title={T.timeline.fitHint}
 						onClick={() => actions.look(state.range, 'push')}
 					>
-						Fit
+						{T.timeline.fit}
 					</button>
 					<button
 						type="button"
 						class="button icon-only"
-						aria-label="The whole time (0)"
-						title="The whole time (0)"
+						aria-label={T.timeline.whole}
+						title={T.timeline.whole}
 						data-testid="tl-all"
 						disabled={!state.view}
 						onClick={() => actions.look(null, 'push')}
@@ -267,9 +258,9 @@ function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
 				disabled={t.markerCount === 0}
 				onClick={() => set({ table: !state.table })}
 			>
-				Markers
+				{T.timeline.markers}
 			</button>
-			{!narrow && <KeysButton label="Keys of the time line" keys={KEYS} testId="tl-keys" />}
+			{!narrow && <KeysButton label={T.timeline.keysLabel} keys={T.timeline.keys} testId="tl-keys" />}
 		</div>
 	);
 }
@@ -380,7 +371,7 @@ export function TimelineView(props: TimelineProps) {
 	const after = tracks.findIndex((track) => track.y > top + height + 100);
 	const visible = tracks.slice(Math.max(0, first), after < 0 ? undefined : after);
 	return (
-		<section class="timeline" aria-label="Time line" data-testid="timeline">
+		<section class="timeline" aria-label={T.timeline.label} data-testid="timeline">
 			<Tools t={t} state={state} set={set} shown={shown} actions={actions} narrow={narrow} />
 			<Losses t={t} />
 			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
@@ -397,8 +388,8 @@ export function TimelineView(props: TimelineProps) {
 						ref={scroller}
 						tabIndex={0}
 						role="application"
-						aria-roledescription="time line"
-						aria-label="Time line of threads. Arrow keys go to markers, Enter chooses, plus and minus zoom, m opens the menu, Escape shows all."
+						aria-roledescription={T.timeline.role}
+						aria-label={T.timeline.describe}
 						data-testid="tl-scroll"
 						style={{ '--content': `${contentHeight}px` }}
 						onScroll={(event) => {
@@ -450,7 +441,7 @@ export function TimelineView(props: TimelineProps) {
 			</div>
 			<div class="unseen" aria-live="polite">
 				{spoken >= 0
-					? `${displayName(t.strings[t.name[spoken]], 120)}, at ${formatMoment(extentOf(t, spans, spoken)[0])}, ` +
+					? `${T.timeline.marker(displayName(t.strings[t.name[spoken]], 120), formatMoment(extentOf(t, spans, spoken)[0]))}, ` +
 						`${isInstant(t, spoken) ? '' : formatNs(extentOf(t, spans, spoken)[1] - extentOf(t, spans, spoken)[0])} ${fieldsLine(t, spoken)}`
 					: ''}
 			</div>
