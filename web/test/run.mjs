@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles each test/*.test.ts for node and runs them all under node's test runner.
+// Bundles each test/*.test.ts for node and runs them all under node's test runner, and test/*.test.mjs as they are.
 import { build } from 'esbuild';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -23,7 +23,8 @@ try {
 		sourcemap: 'inline',
 		logLevel: 'warning',
 	});
-	const files = tests.map((name) => join(out, name.replace(/\.ts$/, '.mjs')));
+	const plain = readdirSync(here).filter((name) => name.endsWith('.test.mjs'));
+	const files = [...tests.map((name) => join(out, name.replace(/\.ts$/, '.mjs'))), ...plain.map((name) => join(here, name))];
 	const run = spawnSync(process.execPath, ['--enable-source-maps', '--test', ...files], { stdio: 'inherit' });
 	process.exitCode = run.status ?? 1;
 } finally {
