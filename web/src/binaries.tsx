@@ -2,7 +2,7 @@
 // Which binaries were seen, and what is known of each: names, lines, or why not.
 import { useState } from 'preact/hooks';
 import { apiPost, type BinariesAnswer, type Binary } from './api';
-import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration } from './format';
+import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from './format';
 import { useApi, useDebounced, useEvery, type SetState } from './hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from './icons';
 import { copyText } from './menu';
@@ -13,7 +13,7 @@ const PAGE_ROWS = 100;
 const BUSY_S = 2;
 const IDLE_S = 15;
 
-const STATES: Record<string, { title: string; choice: string; lamp: string; hint: string }> = {
+const STATES: Record<string, { title: string; choice?: string; lamp: string; hint: string }> = {
 	queued: { ...T.binaries.states.queued, lamp: 'idle' },
 	working: { ...T.binaries.states.working, lamp: 'busy' },
 	complete: { ...T.binaries.states.complete, lamp: 'good' },
@@ -22,7 +22,7 @@ const STATES: Record<string, { title: string; choice: string; lamp: string; hint
 	failed: { ...T.binaries.states.failed, lamp: 'bad' },
 };
 
-const stateOf = (state: string) => STATES[state] ?? { title: state, lamp: 'idle', hint: '' };
+const stateOf = (state: string) => lookUp(STATES, state, { title: state, lamp: 'idle', hint: '' });
 
 function States({ counts, state, set }: { counts: Record<string, number>; state: string; set: SetState }) {
 	const all = Object.values(counts).reduce((sum, n) => sum + n, 0);

@@ -159,8 +159,16 @@ export function shortType(type: string): string {
 	return sample ? `${name} · ${sample}` : name;
 }
 
+/**
+ * What is known of a name that comes from outside, or else `other`. A plain look-up would find what every object has: a label may be
+ * called "constructor".
+ */
+export function lookUp<V>(known: Record<string, V>, name: string, other: V): V {
+	return Object.prototype.hasOwnProperty.call(known, name) ? known[name] : other;
+}
+
 export function labelTitle(label: string): string {
-	return T.labels[label] ?? label;
+	return lookUp(T.labels, label, label);
 }
 
 // Names come from other people's binaries: control and direction-changing characters would disturb what stands beside them.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the list of recordings says, apart from how it looks: what became of one, of its hosts, and where its profile is.
 import { apiUrl } from './api';
+import { lookUp } from './format';
 import * as T from './texts';
 
 export interface RecordingHost {
@@ -77,7 +78,7 @@ export function hostsText(hosts: readonly RecordingHost[]): string {
 
 export function targetsText({ targets }: Pick<Recording, 'targets'>): string {
 	if (targets.length === 0) return T.recordings.allProcesses;
-	return targets.map(({ kind, name }) => `${T.recordings.targets[kind] ?? kind} ${name}`).join(', ');
+	return targets.map(({ kind, name }) => `${lookUp(T.recordings.targets, kind, kind)} ${name}`).join(', ');
 }
 
 /** Where the profile is, of all hosts or of one. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recordings of several hosts: what became of each, and the way to its profile.
 import { useState } from 'preact/hooks';
-import { displayName, formatBytes, formatCount, formatDateTime, formatDuration } from './format';
+import { displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from './format';
 import { useApi, useEvery } from './hooks';
 import { BackIcon } from './icons';
 import { ErrorPanel, NoRecordings } from './notices';
@@ -40,7 +40,7 @@ function Host({ id, host }: { id: string; host: RecordingHost }) {
 					</>
 				) : (
 					<span class={host.state === 'failed' ? 'field-fault' : 'hint'}>
-						{T.recordings.hostStates[host.state] ?? displayName(host.state, 20)}
+						{lookUp(T.recordings.hostStates, host.state, displayName(host.state, 20))}
 						{host.why && `: ${displayName(host.why, 400)}`}
 					</span>
 				)}

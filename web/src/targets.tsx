@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server scrapes: how many are up, and what is wrong with those that are not.
 import { useState } from 'preact/hooks';
-import { formatCount, formatDuration } from './format';
+import { formatCount, formatDuration, lookUp } from './format';
 import { useApi } from './hooks';
 import * as T from './texts';
 
@@ -63,7 +63,7 @@ export function Targets() {
 								<b>
 									{target.job} {target.profile}
 								</b>{' '}
-								{T.targets.health[target.health] ?? target.health}, {when(target, now)}
+								{lookUp<string>(T.targets.health, target.health, target.health)}, {when(target, now)}
 								<div class="targets-url">{target.url}</div>
 								{target.error && <div class="field-fault">{target.error}</div>}
 							</div>

@@ -100,6 +100,7 @@ test('names of types and labels', () => {
 	assert.equal(shortType('odd'), 'odd');
 	assert.equal(labelTitle('process_executable_name'), 'Process');
 	assert.equal(labelTitle('k8s_pod_name'), 'k8s_pod_name');
+	assert.equal(labelTitle('constructor'), 'constructor');
 });
 
 test('hostile names are shown without doing anything', () => {
