@@ -30,7 +30,7 @@ before(async () => {
 after(async () => browser?.close());
 
 // A page that notes what it must not do: errors on the console, uncaught exceptions, requests to anywhere else.
-async function openPage(options = {}, query = '') {
+async function openPage(options = {}, query = '?view=profile') {
 	const context = await browser.newContext({
 		viewport: DESKTOP,
 		colorScheme: 'light',
@@ -121,7 +121,27 @@ async function dragOver(page, fromShare, toShare) {
 	await page.mouse.up();
 }
 
-test('the first visit shows a flame graph of this machine', { skip, timeout: 600_000 }, async () => {
+test('the first visit says what costs most, and a row leads to its profile', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, lastFlame, url } = await openPage({}, '');
+	const rows = page.locator(`${id('home-services')} tbody tr`);
+	await rows.first().waitFor({ timeout: FIRST_DATA_MS });
+	const answer = await page.evaluate(async () => (await fetch('api/v1/pipeline?from=now-1h&q=' + encodeURIComponent('process_cpu | top 3 by label process_executable_name'))).json());
+	assert.ok((await rows.locator('.home-name').allInnerTexts()).includes(answer.table.rows[0][0]), 'the costliest process is there');
+	await page.locator(`${id('home-movers')} h2`).waitFor();
+	await page.locator(`${id('home-binaries')} tbody tr`).first().waitFor();
+	const name = await rows.first().locator('.home-name').innerText();
+	await rows.first().click();
+	await drawn(page);
+	assert.ok((await lastFlame()).url.searchParams.get('query').includes(`="${name}"`));
+	assert.ok(url().get('q').includes(name));
+	await page.goBack();
+	await rows.first().waitFor();
+	assert.deepEqual([...url()], []);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('the profile of everything is a flame graph of this machine', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults } = await openPage();
 	await drawn(page);
 	await settled(page);
@@ -502,7 +522,7 @@ test('errors of the server are told, what was there stays, and it recovers', { s
 	const { page, context, faults } = await openPage({}, '?q=process_cpu{process_comm%3D~"("}');
 	await page.locator(id('error')).waitFor();
 	assert.match(await page.locator(id('error')).innerText(), /does not accept this query/);
-	await page.goto(new URL('', base).href);
+	await page.goto(new URL('?view=profile', base).href);
 	await drawn(page);
 	await settled(page);
 	await context.setOffline(true);

@@ -18,6 +18,7 @@ export interface Series {
 	labels: Record<string, string>;
 	total: number;
 	points: [number, number][]; // unix ms of the step's start, sum over the step
+	others?: boolean; // the sum of the rows that are not listed
 }
 export interface SeriesAnswer {
 	type: string;
@@ -27,6 +28,15 @@ export interface SeriesAnswer {
 	to_ms: number;
 	series: Series[];
 	total_series: number;
+}
+export type Cell = string | number | boolean | null;
+export interface TableAnswer {
+	type: string;
+	unit: string;
+	from_ms: number;
+	to_ms: number;
+	partial: boolean;
+	table: { columns: { name: string; kind: string; unit: string }[]; total_rows: number; rows: Cell[][] };
 }
 // Of addresses that came without names: named, being looked up, nothing known.
 export interface SymbolsAnswer {

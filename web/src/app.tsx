@@ -8,6 +8,7 @@ import { Filter } from './filter';
 import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from './format';
 import { useEvery, useMedia, useUrlState, type SetState } from './hooks';
 import { CloseIcon, Logo } from './icons';
+import { Home } from './home';
 import { Listing } from './listing_view';
 import { Metrics } from './metrics';
 import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from './notices';
@@ -18,6 +19,7 @@ import { Recordings } from './recordings_view';
 import { formatSelector, type Selector } from './selector';
 import { buildChart, ColorKeeper, labelOf } from './series';
 import {
+	DEFAULTS,
 	isListing,
 	isRelative,
 	isWide,
@@ -324,7 +326,7 @@ export function App() {
 						title={T.page.startAgain}
 						onClick={(event) => {
 							event.preventDefault();
-							set({ q: '', sel: null, zoom: '', find: '', filter: '', view: '', function: '', at: '' });
+							set({ ...DEFAULTS, view: 'home', names: state.names, every: state.every });
 						}}
 					>
 						<Logo />
@@ -354,6 +356,7 @@ export function App() {
 					</>
 				)}
 				{wide && <span class="spring" />}
+				{state.view === 'home' && <Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />}
 				<div class="bar-end">
 					<Status status={asked.status} onShow={(view) => set({ view, state: '', text: '' })} />
 					<ThemeToggle theme={theme} />
@@ -374,6 +377,9 @@ export function App() {
 			)}
 			<main class="main">
 				<div class={asked.profile.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
+				{state.view === 'home' && (
+					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll} />
+				)}
 				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
 				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
 				{!wide && (

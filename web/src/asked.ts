@@ -38,9 +38,10 @@ export function resolveType(wanted: string, types: string[]): string {
 
 const BREAKDOWNS = ['process_executable_name', 'service_name', 'job', 'host_name'];
 
-function breakdown(wanted: string, labels: string[]): string {
-	if (labels.length === 0 || labels.includes(wanted)) return wanted;
-	return BREAKDOWNS.find((label) => labels.includes(label)) ?? labels[0];
+/** The label that costs are broken down by: the one that is wanted, or else the first of `choices` that the data has. */
+export function breakdown(wanted: string, labels: string[], choices = BREAKDOWNS): string {
+	if (wanted !== '' && (labels.length === 0 || labels.includes(wanted))) return wanted;
+	return choices.find((label) => labels.includes(label)) ?? labels[0] ?? choices[0];
 }
 
 export interface Asked {

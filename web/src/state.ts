@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The whole state of the page, and its form in the URL's query. What is at its default is left out, so that a fresh page
- * has a bare URL. A change that a person would want to take back (another filter, range, zoom) is a new history entry; a
+ * The whole state of the page, and its form in the URL's query. What is at its default is left out. A URL without a query is
+ * the start page; one with any other parameter, but no view, is a profile. A change that a person would want to take back (another filter, range, zoom) is a new history entry; a
  * change that is part of a gesture (typing, sorting) replaces the entry.
  *
  *   q       selector                                from, to  range: now-1h, unix ms, RFC 3339
  *   sel     FROM-TO in unix ms: the brush's part of the range
- *   by      label that breaks the metrics down      chart     stacked (default), lines
- *   top     how many values are drawn               view      both, graph, table; source, asm: of a function;
- *                                                           binaries, recordings
+ *   by      label that breaks costs down            chart     stacked (default), lines
+ *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
+ *                                                           a function; binaries, recordings
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
@@ -23,8 +23,8 @@ import * as T from './texts';
 
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
-// These have the whole page, without filters and time range.
-export type WideView = 'binaries' | 'recordings';
+// These have the whole page, without filters; the start page has a time range.
+export type WideView = 'home' | 'binaries' | 'recordings';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
@@ -61,7 +61,7 @@ export const DEFAULTS: PageState = {
 	from: 'now-1h',
 	to: 'now',
 	sel: null,
-	by: 'process_executable_name',
+	by: '', // what the data has: see breakdown()
 	chart: 'stacked',
 	top: 10,
 	view: '',
@@ -83,7 +83,7 @@ export const DEFAULTS: PageState = {
 	text: '',
 };
 
-const VIEWS: readonly (View | '')[] = ['both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
@@ -103,6 +103,7 @@ export function parseState(search: string): PageState {
 	const params = new URLSearchParams(search);
 	const get = (name: string) => params.get(name) ?? '';
 	const sort = get('sort');
+	const nothing = [...params].length === 0;
 	return {
 		q: get('q'),
 		from: get('from') || DEFAULTS.from,
@@ -111,7 +112,7 @@ export function parseState(search: string): PageState {
 		by: get('by') || DEFAULTS.by,
 		chart: oneOf(get('chart'), ['stacked', 'lines'] as const, DEFAULTS.chart),
 		top: oneOf(Number(get('top')), TOP_CHOICES, DEFAULTS.top),
-		view: oneOf(get('view'), VIEWS, ''),
+		view: nothing ? 'home' : oneOf(get('view'), VIEWS, ''),
 		dir: oneOf(get('dir'), ['icicle', 'flame'] as const, DEFAULTS.dir),
 		zoom: /^[0-9a-z]{1,11}(~\d{1,9}){0,2}$/.test(get('zoom')) ? get('zoom') : '',
 		find: get('find'),
@@ -143,7 +144,7 @@ export function formatState(state: PageState): string {
 	put('by', state.by, DEFAULTS.by);
 	put('chart', state.chart, DEFAULTS.chart);
 	put('top', String(state.top), String(DEFAULTS.top));
-	put('view', state.view, '');
+	put('view', state.view === 'home' ? '' : state.view, '');
 	put('dir', state.dir, DEFAULTS.dir);
 	put('zoom', state.zoom, '');
 	put('find', state.find, '');
@@ -157,6 +158,9 @@ export function formatState(state: PageState): string {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
 	}
+	// A bare URL is the start page: what else would be bare has a view, and a start page that is not has one, too.
+	const bare = [...params].length === 0;
+	if (bare !== (state.view === 'home')) params.set('view', bare ? 'profile' : 'home');
 	const text = params.toString();
 	return text ? '?' + text : '';
 }
@@ -178,7 +182,7 @@ export function isListing(view: View | ''): view is ListingView {
 }
 
 export function isWide(view: View | ''): view is WideView {
-	return view === 'binaries' || view === 'recordings';
+	return view === 'home' || view === 'binaries' || view === 'recordings';
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

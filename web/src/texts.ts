@@ -24,8 +24,52 @@ type Keys = [keys: string, what: string][]; // what to press, what it does
 export const page = {
 	name: 'Wick',
 	startAgain: 'Start again with everything',
-	views: { binaries: 'Binaries', recordings: 'Recordings' },
+	views: { home: 'Overview', binaries: 'Binaries', recordings: 'Recordings' },
 	toProfile: 'Profile', // back from another view
+};
+
+/** The start page. */
+export const home = {
+	costs: 'What costs most',
+	moved: 'What changed most since',
+	binaries: 'Binaries',
+	bySelf: 'by what they cost themselves',
+	share: 'Share',
+	trend: 'Course',
+	day: 'Yesterday',
+	week: 'Last week',
+	noDay: 'there is no data of a day before',
+	noWeek: 'there is no data of a week before',
+	isNew: 'new',
+	same: '±0',
+	more: 'more',
+	less: 'less',
+	function: 'Function',
+	binary: 'Binary',
+	before: 'Then',
+	now: 'Now',
+	change: 'Change',
+	since: 'Since when',
+	yesterday: 'yesterday',
+	lastWeek: 'last week',
+	sinceDay: 'on yesterday',
+	sinceWeek: 'on last week',
+	cpuCores: 'CPU cores',
+	cores: 'Cores',
+	valuesOf: (label: string) => `Values of ${label.toLowerCase()}`,
+	inRange: 'seen in this range',
+	ownCost: "Wick's own cost",
+	ownCores: (cores: string) => `${cores} cores, of all that was measured`,
+	ownUnknown: 'nothing of it in this range',
+	lost: 'Samples lost',
+	taken: (count: string) => `of ${count} taken here`,
+	stored: 'Stored',
+	storedOf: (samples: string, time: string) => `${samples} samples of ${time}`,
+	breakDown: 'Break down by',
+	allOf: (count: string) => `All ${count}`,
+	none: (label: string) => `(no ${label})`,
+	unknown: '(unknown)',
+	toProfile: (name: string) => `To the profile of ${name}`,
 };
 
 export const type = {

@@ -13,9 +13,15 @@ import {
 	type PageState,
 } from '../src/state';
 
-test('the default state is a bare URL', () => {
-	assert.equal(formatState(DEFAULTS), '');
-	assert.deepEqual(parseState(''), DEFAULTS);
+test('a bare URL is the start page; a profile with everything at its default says so', () => {
+	assert.equal(formatState({ ...DEFAULTS, view: 'home' }), '');
+	assert.deepEqual(parseState(''), { ...DEFAULTS, view: 'home' });
+	assert.equal(formatState(DEFAULTS), '?view=profile');
+	assert.deepEqual(parseState('?view=profile'), DEFAULTS);
+	assert.deepEqual(parseState('?from=now-3h'), { ...DEFAULTS, from: 'now-3h' });
+	const home: PageState = { ...DEFAULTS, from: 'now-3h', view: 'home' };
+	assert.equal(formatState(home), '?from=now-3h&view=home');
+	assert.deepEqual(parseState(formatState(home)), home);
 });
 
 test('every field goes through the URL and back', () => {

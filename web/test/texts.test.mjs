@@ -24,8 +24,8 @@ const TEXTS = 'texts.ts';
 const READ = /^(title|label|placeholder|alt|hint|note|meaning|aria-(label|description|roledescription|valuetext|placeholder)|data-title)$/;
 // Attributes for style sheets, drawing and browsers.
 const FOR_MACHINES = /^(class|buttonClass|style|d|viewBox|rel|href|data-testid|key|id|role|type|autocomplete)$/;
-// Functions that take selectors and media queries.
-const SELECTORS = /^(querySelector|querySelectorAll|closest|matchMedia|useMedia)$/;
+// Functions that take selectors, media queries, and words of the query language.
+const SELECTORS = /^(querySelector|querySelectorAll|closest|matchMedia|useMedia|pipeline|keyword)$/;
 // Names of fonts, and of entries of a map.
 const VARIABLES = /^(FONT|key)$/;
 // What the browser calls keys.
