@@ -30,14 +30,47 @@ export interface SeriesAnswer {
 	total_series: number;
 }
 export type Cell = string | number | boolean | null;
-export interface TableAnswer {
+export interface PipelineHead {
 	type: string;
 	unit: string;
 	from_ms: number;
 	to_ms: number;
 	partial: boolean;
+	why?: string;
+	symbols?: SymbolsAnswer;
+	explain?: { plan?: string[]; ms?: Record<string, number>; [counter: string]: unknown };
+}
+export interface TableAnswer extends PipelineHead {
 	table: { columns: { name: string; kind: string; unit: string }[]; total_rows: number; rows: Cell[][] };
 }
+export interface PipelineTable extends TableAnswer {
+	kind: 'table';
+}
+export interface PipelineSeries extends PipelineHead {
+	kind: 'series';
+	step_ms: number;
+	total_series: number;
+	series: Series[];
+}
+export interface PipelineProfile extends PipelineHead {
+	kind: 'profile';
+	flame: FlameJson;
+}
+export interface PipelineDiff extends PipelineHead {
+	kind: 'diff';
+	base_from_ms: number;
+	base_to_ms: number;
+	base_total: number;
+	total: number;
+}
+export interface ComparisonAnswer extends PipelineHead {
+	kind: 'comparison';
+	label: string;
+	total: number;
+	total_values: number;
+	values: { value: string; total: number; flame: FlameJson }[];
+}
+export type PipelineAnswer = PipelineTable | PipelineSeries | PipelineProfile | PipelineDiff | ComparisonAnswer;
 // Of addresses that came without names: named, being looked up, nothing known.
 export interface SymbolsAnswer {
 	resolved: number;

@@ -4,6 +4,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SeriesAnswer } from './api';
 import { useAnswers, useNames, type Asked, type Names } from './asked';
 import { Binaries } from './binaries';
+import { Console } from './console/view';
 import { Filter } from './filter';
 import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from './format';
 import { useEvery, useMedia, useUrlState, type SetState } from './hooks';
@@ -11,6 +12,7 @@ import { CloseIcon, Logo } from './icons';
 import { Home } from './home';
 import { Listing } from './listing_view';
 import { Metrics } from './metrics';
+import { Nav } from './nav';
 import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from './notices';
 import { ProfilePart } from './profile';
 import { Rail } from './rail';
@@ -333,9 +335,8 @@ export function App() {
 						<span>{T.page.name}</span>
 					</a>
 				</h1>
-				{isWide(state.view) ? (
-					<h2 class="bar-title">{T.page.views[state.view]}</h2>
-				) : (
+				<Nav state={state} set={set} />
+				{!wide && (
 					<>
 						<TypeSelect
 							type={asked.type}
@@ -356,7 +357,7 @@ export function App() {
 					</>
 				)}
 				{wide && <span class="spring" />}
-				{state.view === 'home' && <Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />}
+				{(state.view === 'home' || state.view === 'console') && <Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />}
 				<div class="bar-end">
 					<Status status={asked.status} onShow={(view) => set({ view, state: '', text: '' })} />
 					<ThemeToggle theme={theme} />
@@ -380,6 +381,7 @@ export function App() {
 				{state.view === 'home' && (
 					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll} />
 				)}
+				{state.view === 'console' && <Console state={state} set={set} nonce={nonce} dark={theme.dark} narrow={narrow} names={names} />}
 				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
 				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
 				{!wide && (

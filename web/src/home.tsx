@@ -314,7 +314,7 @@ function Cards({ asked, total, status }: CardsProps) {
 	const lost = agent ? agent.samples_lost / Math.max(1, agent.samples_taken + agent.samples_lost) : 0;
 	return (
 		<dl class="home-cards" data-testid="home-cards">
-			<Card title={scale.name === 'cores' ? T.home.cpuCores : scale.name} value={shown(total)}>
+			<Card title={scale.cores ? T.home.cpuCores : scale.name} value={shown(total)}>
 				<ChangeText change={changeOf(total, totalOf(sumsDay))} absent={T.home.noDay} /> {T.home.sinceDay}
 				{' · '}
 				<ChangeText change={changeOf(total, totalOf(sumsWeek))} absent={T.home.noWeek} /> {T.home.sinceWeek}
@@ -410,7 +410,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 				<CostTable
 					rows={rows}
 					scale={shown}
-					heads={[labelTitle(by), scale.name === 'cores' ? T.home.cores : scale.name]}
+					heads={[labelTitle(by), scale.cores ? T.home.cores : scale.name]}
 					name={label}
 					onRow={(key) => set({ ...range, view: '', q: `${type}{${by}=${quote(key)}}`, by })}
 					full
@@ -435,7 +435,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 					<CostTable
 						rows={binaryRows(binaries.data, total)}
 						scale={shown}
-						heads={[T.home.binary, scale.name === 'cores' ? T.home.cores : scale.name]}
+						heads={[T.home.binary, scale.cores ? T.home.cores : scale.name]}
 						name={(key) => displayName(key, 120) || T.home.unknown}
 						onRow={(key) => set({ ...range, view: '', q: formatSelector({ type, matchers: [] }), find: `in:${key}`, regex: false })}
 						full={false}

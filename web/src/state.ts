@@ -8,7 +8,7 @@
  *   sel     FROM-TO in unix ms: the brush's part of the range
  *   by      label that breaks costs down            chart     stacked (default), lines
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
- *                                                           a function; binaries, recordings
+ *                                                           a function; console; binaries, recordings
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
@@ -18,13 +18,14 @@
  *           empty, for a file that is unknown and a binary that has none; absent, the server chooses
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
+ *   run, explain  the console's query; 1: with how it was answered
  */
 import * as T from './texts';
 
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
-export type WideView = 'home' | 'binaries' | 'recordings';
+export type WideView = 'home' | 'console' | 'binaries' | 'recordings';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
@@ -54,6 +55,8 @@ export interface PageState {
 	at: string;
 	state: string;
 	text: string;
+	run: string;
+	explain: boolean;
 }
 
 export const DEFAULTS: PageState = {
@@ -81,9 +84,11 @@ export const DEFAULTS: PageState = {
 	at: '',
 	state: '',
 	text: '',
+	run: '',
+	explain: false,
 };
 
-const VIEWS: readonly (View | '')[] = ['home', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'console', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
@@ -129,6 +134,8 @@ export function parseState(search: string): PageState {
 		at: /^(\d{1,9}|0x[0-9a-f]{1,16})$/.test(get('at')) ? get('at') : '',
 		state: /^[a-z]{1,20}(,[a-z]{1,20}){0,9}$/.test(get('state')) ? get('state') : '',
 		text: get('text'),
+		run: get('run'),
+		explain: get('explain') === '1',
 	};
 }
 
@@ -152,8 +159,9 @@ export function formatState(state: PageState): string {
 	put('filter', state.filter, '');
 	put('sort', (state.reverse ? '-' : '') + state.sort, DEFAULTS.sort);
 	put('every', String(state.every), '0');
+	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
-	for (const name of ['names', 'function', 'at', 'state', 'text'] as const) put(name, state[name], '');
+	for (const name of ['names', 'function', 'at', 'state', 'text', 'run'] as const) put(name, state[name], '');
 	for (const name of ['file', 'build'] as const) {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
@@ -182,7 +190,7 @@ export function isListing(view: View | ''): view is ListingView {
 }
 
 export function isWide(view: View | ''): view is WideView {
-	return view === 'home' || view === 'binaries' || view === 'recordings';
+	return view === 'home' || view === 'console' || view === 'binaries' || view === 'recordings';
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

@@ -50,6 +50,8 @@ test('every field goes through the URL and back', () => {
 		at: '0x1f00',
 		state: 'missing,failed',
 		text: 'lib',
+		run: 'process_cpu | top 5',
+		explain: true,
 	};
 	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
 		assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);

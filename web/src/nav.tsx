@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one part of the page to another. Real links, so that they open in a tab of their own, too.
+import { formatState, isListing, isWide, type PageState, type View } from './state';
+import type { SetState } from './hooks';
+import * as T from './texts';
+
+type Place = keyof typeof T.page.views;
+
+const PLACES: Place[] = ['home', 'profile', 'console', 'recordings', 'binaries'];
+
+/** Which of the places a view belongs to. */
+export function placeOf(view: View | ''): Place {
+	return view !== '' && isWide(view) && !isListing(view) ? view : 'profile';
+}
+
+/** The state of a place as one comes to it: the range and the query stay, what belongs to other places goes. */
+export function stateAt(state: PageState, place: Place): PageState {
+	return { ...state, view: place === 'profile' ? '' : place, function: '', file: null, build: null, at: '', state: '', text: '' };
+}
+
+export function Nav({ state, set }: { state: PageState; set: SetState }) {
+	const here = placeOf(state.view);
+	return (
+		<nav class="nav" aria-label={T.page.parts}>
+			{PLACES.map((place) => (
+				<a
+					key={place}
+					href={formatState(stateAt(state, place)) || '.'}
+					aria-current={place === here ? 'page' : undefined}
+					data-testid={`nav-${place}`}
+					onClick={(event) => {
+						if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+						event.preventDefault();
+						set(stateAt(state, place));
+					}}
+				>
+					{T.page.views[place]}
+				</a>
+			))}
+		</nav>
+	);
+}
