@@ -179,6 +179,19 @@ export interface StatusAnswer {
 		samples_lost: number;
 	} | null;
 	data: { oldest_ms: number; newest_ms: number; bytes: number; samples: number };
+	storage?: {
+		head_bytes: number;
+		head_samples: number;
+		head_series: number;
+		log_bytes: number;
+		compactions: number;
+		compact_failures: number;
+		problems: number;
+	};
+	levels?: { level: number; blocks: number; bytes: number }[];
+	refused?: Record<string, number>;
+	samples_refused?: Record<string, number>;
+	queries?: Record<string, number>;
 }
 
 export class ApiError extends Error {

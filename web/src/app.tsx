@@ -30,6 +30,7 @@ import {
 	type ProfileView,
 } from './state';
 import { Status } from './status';
+import { StatusView } from './status_view';
 import * as T from './texts';
 import { useTheme } from './theme';
 import { ThemeToggle } from './theme_toggle';
@@ -382,6 +383,7 @@ export function App() {
 					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll} />
 				)}
 				{state.view === 'console' && <Console state={state} set={set} nonce={nonce} dark={theme.dark} narrow={narrow} names={names} />}
+				{state.view === 'status' && <StatusView set={set} status={asked.status} nonce={nonce} />}
 				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
 				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
 				{!wide && (

@@ -6,7 +6,7 @@ import * as T from './texts';
 
 type Place = keyof typeof T.page.views;
 
-const PLACES: Place[] = ['home', 'profile', 'console', 'recordings', 'binaries'];
+const PLACES: Place[] = ['home', 'profile', 'console', 'recordings', 'binaries', 'status'];
 
 /** Which of the places a view belongs to. */
 export function placeOf(view: View | ''): Place {

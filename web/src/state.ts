@@ -8,7 +8,7 @@
  *   sel     FROM-TO in unix ms: the brush's part of the range
  *   by      label that breaks costs down            chart     stacked (default), lines
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
- *                                                           a function; console; binaries, recordings
+ *                                                           a function; console; binaries, recordings; status
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
@@ -25,7 +25,7 @@ import * as T from './texts';
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
-export type WideView = 'home' | 'console' | 'binaries' | 'recordings';
+export type WideView = 'home' | 'console' | 'status' | 'binaries' | 'recordings';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
@@ -88,7 +88,8 @@ export const DEFAULTS: PageState = {
 	explain: false,
 };
 
-const VIEWS: readonly (View | '')[] = ['home', 'console', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'console', 'status', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
+const WIDE: readonly WideView[] = ['home', 'console', 'status', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
@@ -190,7 +191,7 @@ export function isListing(view: View | ''): view is ListingView {
 }
 
 export function isWide(view: View | ''): view is WideView {
-	return view === 'home' || view === 'console' || view === 'binaries' || view === 'recordings';
+	return view !== '' && (WIDE as readonly string[]).includes(view);
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

@@ -25,7 +25,7 @@ export const page = {
 	name: 'Wick',
 	startAgain: 'Start again with everything',
 	parts: 'Parts of the page',
-	views: { home: 'Overview', profile: 'Profile', console: 'Console', recordings: 'Recordings', binaries: 'Binaries' },
+	views: { home: 'Overview', profile: 'Profile', console: 'Console', recordings: 'Recordings', binaries: 'Binaries', status: 'Status' },
 	toProfile: 'Profile', // back from another view
 };
 
@@ -255,6 +255,76 @@ export const status = {
 	samples: (count: string, bytes: string) => `${count} samples, ${bytes}`,
 	binaries: 'Binaries and their names ›',
 	recordings: 'Recordings of several hosts ›',
+};
+
+/** Agents, on the page of the profiler's own state. */
+export const agents = {
+	title: 'Agents',
+	none: 'No agent has asked this server for orders. Profiles may come from others all the same.',
+	sums: (count: string, cost: string, memory: string) => `${count}; in the mean ${cost} of a CPU and ${memory} each`,
+	more: (count: string) => `… and ${count} more; the API lists them.`,
+	host: 'Host',
+	version: 'Version',
+	rate: 'Rate',
+	samples: 'Samples',
+	lost: 'Lost',
+	broken: 'Stacks cut',
+	cost: 'Of a CPU',
+	memory: 'Memory',
+	slowed: (hertz: number) => `Slower than the ${hertz} Hz it was told, to keep to its budget`,
+	silentFor: (time: string) => `silent for ${time}`,
+	unsaid: 'has not said how it is',
+	lamps: { good: 'well', warn: 'needs a look', bad: 'in trouble', idle: 'unknown' },
+	heard: 'Heard',
+	ago: (time: string) => `${time} ago`,
+	kernel: 'Kernel',
+	event: 'Samples by',
+	modes: 'Also',
+	since: 'Started',
+	cpus: 'CPUs',
+	follows: 'Follows',
+	processes: (processes: string, binaries: string) => `${processes} processes, ${binaries} binaries`,
+	sent: 'Sent',
+	profiles: (count: string, bytes: string) => `${count} profiles, ${bytes}`,
+	failures: 'Failures to send',
+	waiting: 'Waiting to be sent',
+	peak: 'Memory at most',
+	recording: 'Records',
+	refusal: 'Makes no recordings',
+	lostBy: 'Lost, by reason',
+	brokenBy: 'Stacks that were cut, by reason',
+};
+
+/** The server, on the same page. */
+export const server = {
+	title: 'Server and storage',
+	head: 'In memory',
+	series: (samples: string, series: string, bytes: string) => `${samples} samples of ${series} series, ${bytes}`,
+	log: 'Write-ahead log',
+	compactions: 'Merges of blocks',
+	compactFailures: 'Merges that failed',
+	problems: 'Problems with the disk',
+	level: (level: number) => `Level ${level}`,
+	blocks: (blocks: string, bytes: string) => `${blocks} blocks, ${bytes}`,
+	limits: 'Limits that were hit',
+	noLimits: 'None since the server was started.',
+	samples: (reason: string) => `samples: ${reason}`,
+	queries: 'Queries',
+	queryCounts: {
+		running: 'Running',
+		waiting: 'Waiting',
+		turned_away: 'Turned away',
+		answered: 'Answered',
+		failed: 'Failed',
+		cancelled: 'Cancelled',
+		partial: 'Answered in part',
+		slow: 'Slow',
+	} as Record<string, string>,
+	slow: 'Slow queries',
+	slowerThan: (time: string) => `longer than ${time}`,
+	noSlow: 'None of late.',
+	rowsRead: (rows: string) => `${rows} rows read`,
+	symbols: 'Names of functions',
 };
 
 export const targets = {
