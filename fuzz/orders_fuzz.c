@@ -6,6 +6,22 @@
 #include "base/alloc.h"
 #include "must.h"
 
+/* How an agent is: what is taken is the same when it was written and read again. */
+static void check_health(struct bytes text)
+{
+	static struct health health[2];
+	struct orders_question question = {.agent = "1", .host = "h"};
+	struct buffer out;
+	if (orders_read_health(text, &health[0], NULL) < 0)
+		return;
+	buffer_init(&out, 16 * ORDERS_BODY_BYTES_MAX);
+	question.health = &health[0];
+	must(orders_write_question(&question, &out, NULL) == 0);
+	must(orders_read_health(buffer_bytes(&out), &health[1], NULL) == 0);
+	must(memcmp(&health[0], &health[1], sizeof(health[0])) == 0);
+	buffer_release(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_request(struct bytes text)
@@ -42,5 +58,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	buffer_release(&out);
 	check_request(text);
+	check_health(text);
 	return 0;
 }

@@ -211,6 +211,9 @@ struct doctor_row {
 	char what[64], found[256], mend[256]; /* mend is "" when nothing needs mending */
 };
 size_t agent_examine(struct doctor_row *ret_rows, size_t max);
+/* Of a machine where the agent runs: what is not as it should be, without trying the sampling program once more. How many rows.
+ */
+size_t agent_examine_faults(struct doctor_row *ret_rows, size_t max);
 /* The same for one process, which is sampled at 99 Hz meanwhile: its program, what of it can be unwound, and how many of its
  * stacks are complete, or why not. -ESRCH without such a process, and the errors of agent_new(). */
 int agent_examine_process(pid_t pid, int64_t duration_ns, struct doctor_row *ret_rows, size_t max, size_t *ret_count,

@@ -260,18 +260,29 @@ static void examine_machine(struct doctor_row *row)
 	       cpu_set_count(&possible), sysconf(_SC_PAGESIZE));
 }
 
+static void (*const examinations[])(struct doctor_row *) = {
+	examine_kernel, examine_btf,   examine_namespace, examine_capabilities, examine_paranoid,
+	examine_load,	examine_pmu,   examine_kallsyms,  examine_map_files,	examine_cgroups,
+	examine_limits, examine_stats, examine_machine,
+};
+#define EXAMINATIONS (sizeof(examinations) / sizeof(*examinations))
+
 size_t agent_examine(struct doctor_row *ret_rows, size_t max)
 {
-	static void (*const examinations[])(struct doctor_row *) = {
-		examine_kernel, examine_btf,   examine_namespace, examine_capabilities, examine_paranoid,
-		examine_load,	examine_pmu,   examine_kallsyms,  examine_map_files,	examine_cgroups,
-		examine_limits, examine_stats, examine_machine,
-	};
-	size_t count = sizeof(examinations) / sizeof(*examinations);
-
-	if (count > max)
-		count = max;
+	size_t count = EXAMINATIONS < max ? EXAMINATIONS : max;
 	for (size_t i = 0; i < count; i++)
 		examinations[i](&ret_rows[i]);
+	return count;
+}
+
+size_t agent_examine_faults(struct doctor_row *ret_rows, size_t max)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < EXAMINATIONS && count < max; i++) {
+		if (examinations[i] == examine_load)
+			continue;
+		examinations[i](&ret_rows[count]);
+		count += ret_rows[count].verdict != DOCTOR_OK;
+	}
 	return count;
 }

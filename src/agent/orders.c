@@ -299,6 +299,10 @@ int orders_write_question(const struct orders_question *question, struct buffer 
 	}
 	if (question->report.id[0])
 		write_report(&json, &question->report);
+	if (question->health) {
+		json_key(&json, "health");
+		health_write(&json, question->health);
+	}
 	json_end_object(&json);
 	return json_finish(&json, err);
 }
@@ -338,6 +342,15 @@ int orders_read_question(struct bytes text, struct orders_question *ret, struct 
 		r = orders_read_clock(clock, &ret->clock, err);
 	if (r == 0)
 		r = read_report(root, &ret->report, err);
+	ret->has_health = r == 0 && json_object_get(root, "health");
+	json_decref(root);
+	return r;
+}
+
+int orders_read_health(struct bytes text, struct health *ret, struct error *err)
+{
+	json_t *root = read_root(text, err);
+	int r = root ? health_read(json_object_get(root, "health"), ret, err) : -EINVAL;
 	json_decref(root);
 	return r;
 }

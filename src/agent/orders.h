@@ -14,6 +14,8 @@
  *             returned_ns of the question before                 duration_ns, frequency_hz, markers, targets, key
  *   clock     what the agent makes of its pings     cancel       ids of recordings that nobody wants any more
  *   report    id, state, why of its recording
+ *   health    how the agent is, now and then
+ *             (agent/health.h)
  *
  * The key is one agent's: who sends a host's profile shows it (ORDERS_KEY_HEADER), so that only the agent that was asked can
  * answer for its host, though all have one token. It is worth what the agent's number is worth, by which the server knows who
@@ -29,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/health.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "profile/markers.h"
@@ -97,6 +100,8 @@ struct orders_question {
 	struct orders_ping ping;
 	struct orders_clock clock;
 	struct orders_report report;
+	const struct health *health; /* to be written, not owned; NULL = none. Who reads gets it by orders_read_health() */
+	bool has_health;	     /* of one that was read */
 };
 
 enum orders_target_kind { ORDERS_UNIT = 0, ORDERS_CONTAINER, ORDERS_CGROUP, ORDERS_TARGET_KINDS };
@@ -138,6 +143,8 @@ bool orders_host_is_valid(const char *host);
 /* Writing: 0, -ENOMEM, -E2BIG. Reading: -EINVAL says what is wrong; *ret is whole or of no use. */
 int orders_write_question(const struct orders_question *question, struct buffer *out, struct error *err);
 int orders_read_question(struct bytes text, struct orders_question *ret, struct error *err);
+/* Of a question that has it. It is read by itself since it is large, and of no matter to orders. */
+int orders_read_health(struct bytes text, struct health *ret, struct error *err);
 int orders_write_answer(const struct orders_answer *answer, struct buffer *out, struct error *err);
 int orders_read_answer(struct bytes text, struct orders_answer *ret, struct error *err);
 

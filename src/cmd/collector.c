@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "cmd/agent_health.h"
 #include "cmd/agent_markers.h"
 #include "cmd/cmd.h"
 #include "cmd/host_symbols.h"
@@ -33,7 +34,8 @@ struct collector {
 	struct agent_markers *markers; /* NULL = none */
 	struct host_symbols symbols;
 	int link_fd;
-	unsigned frequency_hz; /* that was told last */
+	struct agent_health health; /* the poller's thread's, once that runs */
+	unsigned frequency_hz;	    /* that was told last */
 	double budget;
 };
 
@@ -297,6 +299,16 @@ static int start_markers(struct collector *collector, const struct collector_opt
 	return agent_markers_new(&markers, &collector->markers, err);
 }
 
+static void on_health(void *context, struct health *ret)
+{
+	struct collector *collector = context;
+	struct export_stats server; /* the first target */
+	struct agent_stats agent;
+	agent_get_stats(collector->agent, &agent);
+	shipper_get_stats(collector->shipper, &server, 1);
+	agent_health_fill(&collector->health, &agent, &server, ret);
+}
+
 /* Under the name that its samples have. */
 static int start_poller(struct collector *collector, const struct collector_options *options, struct error *err)
 {
@@ -321,7 +333,10 @@ static int start_poller(struct collector *collector, const struct collector_opti
 					.host = host,
 					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
 									     : NULL,
-					.directory = options->spool_directory};
+					.directory = options->spool_directory,
+					.health = on_health,
+					.context = collector};
+	agent_health_init(&collector->health, &options->agent, options->markers);
 	int r = poller_new(&poller, &collector->poller, err);
 	return r < 0 || !options->markers ? r : start_markers(collector, options, host, err);
 }

@@ -43,6 +43,8 @@
 #define WAIT_MAX_NS	  (600 * NS_PER_S) /* for an order's time */
 #define RECORDER_LAST_NS  (900 * NS_PER_S) /* after the end of its time: it looks up symbols, but not for ever */
 #define PATH_BYTES_MAX	  (4 * 1024)
+#define HEALTH_NS	  (60 * NS_PER_S) /* between two reports of how the agent is */
+#define HEALTH_SOON_NS	  (10 * NS_PER_S) /* after the first one, which says little */
 
 struct poller {
 	char *url, *token, *tenant, *directory;
@@ -59,6 +61,10 @@ struct poller {
 	struct clock_steps steps;
 	int64_t poll_due_ns, poll_pause_ns; /* monotonic */
 	bool was_told;			    /* that there are no orders here, or that the token is wrong */
+	void (*fill_health)(void *context, struct health *ret);
+	void *health_context;
+	int64_t health_due_ns;		       /* monotonic */
+	char health_reader[ORDERS_CLOCK_SIZE]; /* which server has it: by its clock, which has another name after a start */
 
 	bool has_order;
 	struct orders_order order;
@@ -322,6 +328,8 @@ static void take_answer(struct poller *poller, const struct orders_answer *answe
 	poller->poll_pause_ns = 0;
 	poller->was_told = false;
 	poller->poll_due_ns = time_monotonic_ns() + answer->poll_ns;
+	if (*poller->health_reader && strcmp(poller->health_reader, answer->clock) != 0)
+		poller->health_due_ns = 0;
 	if (answer->has_order)
 		take_order(poller, &answer->order);
 }
@@ -339,15 +347,33 @@ static void fill_question(struct poller *poller)
 	question->report.state = poller->state;
 }
 
+/* A server that cannot take a report is not to be asked with one again soon: orders matter more. */
+static void note_health(struct poller *poller, int r, int status, const struct orders_answer *answer)
+{
+	int64_t now_ns = time_monotonic_ns();
+	if (r == 0 && (status == 400 || status == 413))
+		poller->health_due_ns = now_ns + ELSEWHERE_NS;
+	if (r < 0 || status != 200)
+		return;
+	poller->health_due_ns = now_ns + (*poller->health_reader ? HEALTH_NS : HEALTH_SOON_NS);
+	memcpy(poller->health_reader, answer->clock, sizeof(poller->health_reader));
+}
+
 static int ask(struct poller *poller, int *ret_status, struct orders_answer *answer, struct error *err)
 {
 	_cleanup_(net_client_response_release) struct net_client_response response;
 	_cleanup_(buffer_release) struct buffer question;
+	struct health health = {0};
 	struct orders_ping ping;
 	net_client_response_init(&response);
 	buffer_init(&question, ORDERS_BODY_BYTES_MAX);
 	fill_question(poller);
+	bool with_health = poller->fill_health && time_monotonic_ns() >= poller->health_due_ns;
+	if (with_health)
+		poller->fill_health(poller->health_context, &health);
+	poller->question.health = with_health ? &health : NULL;
 	int r = orders_write_question(&poller->question, &question, err);
+	poller->question.health = NULL;
 	if (r < 0)
 		return r;
 	ping.sent_ns = time_now_ns();
@@ -357,6 +383,8 @@ static int ask(struct poller *poller, int *ret_status, struct orders_answer *ans
 	*ret_status = r < 0 ? 0 : response.status;
 	if (r == 0 && response.status == 200)
 		r = orders_read_answer(buffer_bytes(&response.body), answer, err);
+	if (with_health)
+		note_health(poller, r, *ret_status, answer);
 	if (r < 0 || *ret_status != 200 || look_at_clock(poller))
 		return r;
 	ping.received_ns = answer->received_ns;
@@ -455,6 +483,8 @@ static int fill(struct poller *poller, const struct poller_options *options, str
 	poller->token = options->token ? mem_strdup(options->token) : NULL;
 	poller->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
 	poller->directory = mem_strdup(choose_directory(options->directory));
+	poller->fill_health = options->health;
+	poller->health_context = options->context;
 	if (!poller->url || (options->token && !poller->token) || (options->tenant && !poller->tenant) || !poller->directory)
 		return error_nomem(err);
 	int r = orders_make_id(poller->question.agent, sizeof(poller->question.agent) / 2, err);

@@ -17,6 +17,9 @@ struct poller_options {
 	const char *host;
 	const char *refusal;   /* why it takes no orders; NULL = it does */
 	const char *directory; /* for a recording until it is sent; NULL = $TMPDIR or /tmp */
+	/* How the agent is, about once a minute, from the poller's thread; *ret is zeroed. NULL = it says nothing of that. */
+	void (*health)(void *context, struct health *ret);
+	void *context;
 };
 /* Starts asking. After privileges were dropped: the thread, and the recorders that it starts, have what is left. */
 int poller_new(const struct poller_options *options, struct poller **ret, struct error *err);

@@ -214,6 +214,12 @@ void json_double(struct json_writer *json, double value)
 	put(json, text, strlen(text));
 }
 
+void json_raw(struct json_writer *json, struct bytes text)
+{
+	begin_value(json);
+	put(json, text.data, text.len);
+}
+
 void json_bool(struct json_writer *json, bool value)
 {
 	begin_value(json);

@@ -36,6 +36,8 @@ void json_uint(struct json_writer *json, uint64_t value);
 /* value / 10^places (at most 18), exactly, without zeros at the end: 1500000 with 6 places is 1.5. */
 void json_decimal(struct json_writer *json, int64_t value, unsigned places);
 void json_double(struct json_writer *json, double value); /* NaN and infinities become null */
+/* A value that is JSON already. */
+void json_raw(struct json_writer *json, struct bytes text);
 void json_bool(struct json_writer *json, bool value);
 void json_nil(struct json_writer *json);
 int json_finish(struct json_writer *json, struct error *err); /* 0, -ENOMEM, -E2BIG */

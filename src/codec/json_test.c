@@ -31,6 +31,7 @@ static void write_document(struct json_writer *json)
 	json_begin_object(json);
 	json_end_object(json);
 	json_cstring(json, "x");
+	json_raw(json, bytes_of_string("{\"raw\":[]}"));
 	json_end_array(json);
 	json_key(json, "k\"ey");
 	json_double(json, 0.1);
@@ -46,7 +47,7 @@ static void test_document(void **state)
 	write_document(&json);
 	assert_int_equal(json_finish(&json, NULL), 0);
 	assert_string_equal(buffer_string(&out), "{\"empty\":[],\"list\":[-9223372036854775808,18446744073709551615,true,false,"
-						 "null,{},\"x\"],\"k\\\"ey\":0.1}");
+						 "null,{},\"x\",{\"raw\":[]}],\"k\\\"ey\":0.1}");
 	buffer_release(&out);
 }
 
