@@ -4,7 +4,7 @@
  * keeps them; here it is turned into HTTP. docs/remote.md tells the story, orders.h what agents and server say to each other.
  *
  *   POST   /api/v1/agents/poll                   an agent asks
- *   GET    /api/v1/agents                        who does
+ *   GET    /api/v1/agents                        who does, how they are (agents.h), and who did
  *   POST   /api/v1/recordings                    order one
  *   GET    /api/v1/recordings[/ID]               what there is, what becomes of it
  *   GET    /api/v1/recordings/ID/profile         of all its hosts: api_recordings_profile.c
@@ -23,6 +23,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "server/agents.h"
 #include "server/api_recordings.h"
 #include "server/recordings.h"
 #include "server/windows.h"
@@ -66,17 +67,23 @@ void api_agent_poll(void *context, const struct net_request *request, struct net
 {
 	struct orders_answer answer = {0};
 	struct orders_question question;
-	struct recordings *recordings = NULL;
 	struct error err = {0};
 	/* In this order: times of a clock that is set in between go with its old name, which is forgotten with the next answer.
 	 */
 	server_clock(context, answer.clock);
 	answer.received_ns = time_now_ns();
+	struct health health;
+	struct tenant *tenant = NULL;
 	int r = orders_read_question(net_request_body(request), &question, &err);
+	if (r == 0 && question.has_health)
+		r = orders_read_health(net_request_body(request), &health, &err);
 	if (r == 0)
-		r = recordings_of(context, request, true, &recordings, &err);
+		r = tenant_of_request(context, request, true, &tenant, &err);
+	/* Who gives orders does not depend on it: a list that is full is no reason to refuse. */
 	if (r == 0)
-		r = recordings_poll(recordings, &question, answer.received_ns, &answer, &err);
+		agents_note(tenant->agents, &question, question.has_health ? &health : NULL, time_monotonic_ns(), NULL);
+	if (r == 0)
+		r = recordings_poll(tenant->recordings, &question, answer.received_ns, &answer, &err);
 	answer.answered_ns = time_now_ns();
 	if (r == 0)
 		r = orders_write_answer(&answer, &response->body, &err);
@@ -92,14 +99,31 @@ static void write_clock(struct json_writer *json, const struct orders_clock *clo
 	orders_write_clock(json, clock);
 }
 
+/* Who knows all of it can speak for the agent. */
+static void write_number(struct json_writer *json, const char *agent)
+{
+	json_member_bytes(json, "agent", (struct bytes){(const uint8_t *)agent, strnlen(agent, AGENT_SHOWN)});
+}
+
+static int64_t age_ms(int64_t now_ns, int64_t at_ns)
+{
+	return now_ns > at_ns ? (now_ns - at_ns) / NS_PER_MS : 0;
+}
+
+static void write_health(struct json_writer *json, const struct agent_seen *seen, int64_t now_ns)
+{
+	if (!seen || !seen->health)
+		return;
+	json_key(json, "health");
+	json_raw(json, bytes_of_string(seen->health));
+	json_member_int(json, "health_age_ms", age_ms(now_ns, seen->health_ns));
+}
+
 static void write_agent(struct json_writer *json, const struct recordings_agent *agent)
 {
 	const struct orders_ping *ping = &agent->question.ping;
-	json_begin_object(json);
 	json_member_cstring(json, "host", agent->question.host);
-	/* Who knows all of it can speak for the agent. */
-	json_member_bytes(json, "agent",
-			  (struct bytes){(const uint8_t *)agent->question.agent, strnlen(agent->question.agent, AGENT_SHOWN)});
+	write_number(json, agent->question.agent);
 	json_member_cstring(json, "wick", agent->question.wick);
 	json_member_cstring(json, "refusal", agent->question.refusal);
 	json_member_cstring(json, "recording", agent->recording);
@@ -108,28 +132,80 @@ static void write_agent(struct json_writer *json, const struct recordings_agent 
 		json_member_int(json, "round_trip_ns",
 				ping->returned_ns - ping->sent_ns - (ping->answered_ns - ping->received_ns));
 	write_clock(json, &agent->question.clock);
-	json_end_object(json);
+}
+
+struct all_agents {
+	struct recordings_agent *asking;
+	struct agent_seen *seen;
+	size_t asking_count, seen_count;
+	int64_t now_ns; /* monotonic */
+};
+
+static const struct agent_seen *seen_of(const struct all_agents *all, const char *agent)
+{
+	for (size_t i = 0; i < all->seen_count; i++)
+		if (strcmp(all->seen[i].agent, agent) == 0)
+			return &all->seen[i];
+	return NULL;
+}
+
+static void write_asking(struct json_writer *json, const struct all_agents *all)
+{
+	json_key(json, "agents");
+	json_begin_array(json);
+	for (size_t i = 0; i < all->asking_count; i++) {
+		const struct agent_seen *seen = seen_of(all, all->asking[i].question.agent);
+		json_begin_object(json);
+		write_agent(json, &all->asking[i]);
+		if (seen)
+			json_member_int(json, "age_ms", age_ms(all->now_ns, seen->heard_ns));
+		write_health(json, seen, all->now_ns);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+/* A list of its own: who chooses among "agents" whom to ask for a recording has no use for these. */
+static void write_silent(struct json_writer *json, const struct all_agents *all)
+{
+	int64_t wall_ms = time_now_ns() / NS_PER_MS;
+	json_key(json, "silent");
+	json_begin_array(json);
+	for (size_t i = 0; i < all->seen_count; i++) {
+		const struct agent_seen *seen = &all->seen[i];
+		if (!seen->is_silent)
+			continue;
+		json_begin_object(json);
+		json_member_cstring(json, "host", seen->host);
+		write_number(json, seen->agent);
+		json_member_cstring(json, "wick", seen->wick);
+		json_member_int(json, "heard_ms", wall_ms - age_ms(all->now_ns, seen->heard_ns));
+		json_member_int(json, "age_ms", age_ms(all->now_ns, seen->heard_ns));
+		write_health(json, seen, all->now_ns);
+		json_end_object(json);
+	}
+	json_end_array(json);
 }
 
 void api_agents(void *context, const struct net_request *request, struct net_response *response)
 {
-	struct recordings *recordings = NULL;
+	struct all_agents all = {.now_ns = time_monotonic_ns()};
+	struct tenant *tenant = NULL;
 	struct error err = {0};
 	struct json_writer json;
-	_cleanup_(mem_freep) struct recordings_agent *agents = NULL;
-	size_t count = 0;
-	int r = recordings_of(context, request, false, &recordings, &err);
+	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
-		r = recordings_agents(recordings, time_now_ns(), &agents, &count, &err);
+		r = recordings_agents(tenant->recordings, time_now_ns(), &all.asking, &all.asking_count, &err);
+	if (r == 0)
+		r = agents_list(tenant->agents, all.now_ns, &all.seen, &all.seen_count, &err);
 	response->body.max = LIST_BYTES;
 	json_init(&json, &response->body);
 	json_begin_object(&json);
-	json_key(&json, "agents");
-	json_begin_array(&json);
-	for (size_t i = 0; i < count; i++)
-		write_agent(&json, &agents[i]);
-	json_end_array(&json);
+	write_asking(&json, &all);
+	write_silent(&json, &all);
 	json_end_object(&json);
+	mem_free(all.asking);
+	agents_list_free(all.seen, all.seen_count);
 	if (r == 0)
 		r = json_finish(&json, &err);
 	if (r < 0)

@@ -58,6 +58,7 @@ struct server_counters {
 
 struct recordings; /* recordings.h */
 struct windows;	   /* windows.h */
+struct agents;	   /* agents.h */
 /* ---- tenant.c ---- */
 #define TENANT_HEADER	"x-scope-orgid"
 #define TENANT_NAME_MAX 150
@@ -72,6 +73,7 @@ struct tenant {
 	struct store *store;				       /* atomic; NULL until opened, then for ever */
 	struct recordings *recordings;			       /* opened with the store */
 	struct windows *windows;			       /* the same; markers that agents send all the time */
+	struct agents *agents;				       /* how they are; in memory only */
 	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope_settings.c */
 	struct bucket bytes, samples;			       /* bucket_lock */
 	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */

@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
+#include "server/agents.h"
 #include "server/recordings.h"
 #include "server/server_int.h"
 #include "server/windows.h"
@@ -208,6 +209,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 	store_close(tenant->store);
 	recordings_close(tenant->recordings);
 	windows_close(tenant->windows);
+	agents_free(tenant->agents);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
 	pthread_mutex_destroy(&tenant->settings_lock);
@@ -217,8 +219,8 @@ static struct tenant *tenant_free(struct tenant *tenant)
 static struct tenant *tenant_new(const struct server *server, const char *name)
 {
 	struct tenant *tenant = mem_zalloc(sizeof(*tenant));
-	if (!tenant)
-		return NULL;
+	if (!tenant || !(tenant->agents = agents_new()))
+		return mem_free(tenant);
 	const struct server_tenant_settings *own = find_settings(server, name);
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	tenant->is_default = strcmp(name, DEFAULT_NAME) == 0;

@@ -39,6 +39,21 @@ if (what === "asking") {
 		const { agents } = await get(url, token, "/api/v1/agents");
 		return agents.length === Number(count) && agents.every((agent) => agent.clock);
 	});
+} else if (what === "health") {
+	// From the second report on there are counts: 10 s after the first, which is of the start.
+	const [url, token, ...hosts] = rest, now = Date.now();
+	await eventually(async () => {
+		const healths = (await get(url, token, "/api/v1/agents")).agents.filter((agent) => hosts.includes(agent.host)).map((agent) => agent.health);
+		return healths.length === hosts.length && healths.every((health) => health && health.samples > 0 && health.walks.complete > 0 && health.sent_profiles > 0);
+	});
+	const { agents, silent } = await get(url, token, "/api/v1/agents");
+	assert.deepEqual(silent, []);
+	for (const { host, health } of agents) {
+		assert.ok(health.started_ms <= now && health.started_ms > now - 600000, `${host} started at ${health.started_ms}`);
+		assert.ok(health.cpus > 0 && health.processes > 0 && health.cpu_ms > 0 && health.resident_peak_bytes >= health.resident_bytes, JSON.stringify(health));
+		assert.equal(health.frequency_asked_hz, 19);
+		assert.ok(JSON.stringify(health).length < 2048);
+	}
 } else if (what === "state" || what === "gone") {
 	const [url, token, ...hosts] = rest, state = what === "gone" ? "" : hosts.pop();
 	if (what === "gone") {

@@ -45,6 +45,7 @@ chown 65534 "$work/token.nobody"
 agent unit setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps "$capabilities" --ambient-caps "$capabilities" --no-new-privs \
 	$ours --token-file "$work/token.nobody"
 check "agents ask the server" asking 4
+check "and say how they are" judge health "$url" "$work/token" alpha beta delta unit
 
 "$bin/programs/marks" spin 3600000 >/dev/null 2>&1 &
 pids="$pids $!"

@@ -178,8 +178,10 @@ await test("recordings of several hosts", async () => {
 	const order = (more) => Buffer.from(JSON.stringify({ seconds: 1, ...more }));
 	await ask("post", "/api/v1/recordings", { body: order(), status: 404 });
 	await poll({ ping: { sent_ns: 1, received_ns: 2, answered_ns: 3, returned_ns: 4 }, clock: { reference: "r", at_ns: 1, offset_ns: -2, skew: 1e-5, bound_ns: 3 } });
+	await poll({ health: { kernel: "6.1 x86_64", modes: ["off_cpu"], started_ms: 1, samples: 5, lost: { events: 2 }, warnings: ["no BTF"] } });
+	await poll({ agent: "b2", host: "web 2" });
 	await ask("post", "/api/v1/agents/poll", { body: Buffer.from("{}"), status: 400 });
-	assert.equal((await ask("get", "/api/v1/agents")).agents.length, 1);
+	assert.deepEqual((await ask("get", "/api/v1/agents")).agents.map(({ host, health }) => [host, health?.samples]), [["web 1", 5], ["web 2", undefined]]);
 	await ask("post", "/api/v1/recordings", { body: order({ seconds: -1 }), status: 400 });
 	const { id } = await ask("post", "/api/v1/recordings", { body: order({ hosts: ["web 1", "gone"], targets: [{ kind: "unit", name: "x" }] }), status: 201 });
 	const given = (await poll({})).orders[0], headers = { "x-wick-upload-key": given.key };

@@ -134,6 +134,25 @@ await test("who sends for a host shows the key that its agent got", async () => 
 	assert.ok(agents.length >= 2 && agents.every(({ agent }) => agent.length <= 8), "nobody learns the whole number of an agent");
 	assert.ok(!JSON.stringify(await world.show(order.id)).includes(order.keys.a));
 });
+await test("an agent says how it is", async () => {
+	const say = (health) => world.call("POST", "/api/v1/agents/poll", { body: json({ version: 1, agent: "beef", host: "well", wick: "9", health }) });
+	const shown = async () => answerOf(await world.call("GET", "/api/v1/agents")).agents.find(({ host }) => host === "well");
+	assert.equal((await say(undefined)).status, 200);
+	assert.equal((await shown()).health, undefined);
+	const health = { started_ms: 12, samples: 2 ** 53, lost: { events: 3, "of_a_newer_kind": 4 }, walks: {}, modes: ["x"], warnings: ["<script>alert(1)</script> \u202e"] };
+	assert.equal((await say({ ...health, newer: { a: [1] } })).status, 200);
+	for (const later of [undefined, { samples: -1 }, { samples: 1.5 }, { lost: { "a\n": 1 } }, { warnings: Array(9).fill("x") }, { warnings: ["x".repeat(240)] }, [], "x", null]) {
+		assert.equal((await say(later)).status, later === undefined ? 200 : 400, `${JSON.stringify(later)}`);
+		const agent = await shown();
+		for (const name of Object.keys(health)) assert.deepEqual(agent.health[name], health[name], name);
+		assert.equal(agent.health.newer, undefined, "what is not understood is not kept");
+		assert.ok(agent.age_ms >= 0 && agent.health_age_ms >= agent.age_ms);
+	}
+	assert.equal((await say({ ...health, samples: 7, lost: {} })).status, 200);
+	const { samples, lost } = (await shown()).health;
+	assert.deepEqual([samples, lost], [7, {}]);
+	assert.deepEqual(answerOf(await world.call("GET", "/api/v1/agents")).silent, []);
+});
 await test("what was not asked of a host is not taken", async () => {
 	const order = await world.order(["a"]);
 	for (const host of ["b", "", ".", "..", "../a", "../../etc/passwd", "a/../a", "a\0", "A", "%2e%2e", "x".repeat(5000)]) {
