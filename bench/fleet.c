@@ -47,6 +47,13 @@ static const char usage[] = "usage: fleet (--data DIR [--append] | --url URL) [O
 			    "  --deploy-days N    between two deploys of a service, in the mean (4)\n"
 			    "  --pod-hours N      that a pod lives, in the mean (9)\n"
 			    "  --seed N           (1)\n"
+			    "  --truths           adds a service `beacon` of which everything is known: its hottest\n"
+			    "                     function is escape_html, pod beacon-7 differs (spin_wait), and\n"
+			    "                     bench/fleet/truth.c has the whole\n"
+			    "  --deploy TIME      when beacon 1.1.0 takes the place of 1.0.0: hash_key takes twice\n"
+			    "                     as much, validate_utf8 is new, compress is gone (default: never)\n"
+			    "  --live             with --url: from --start on (default: now), for ever, each flush\n"
+			    "                     when its time has come; one that the server does not take is lost\n"
 			    "  --window DURATION  length of a block (2h)\n"
 			    "  --jobs N           processes that write blocks, or connections that send (1)\n"
 			    "  --pid PID          the server's, for its CPU time and memory\n"
@@ -92,6 +99,9 @@ enum option_id {
 	DEPLOY_DAYS,
 	POD_HOURS,
 	SEED,
+	TRUTHS,
+	DEPLOY,
+	LIVE,
 	WINDOW,
 	JOBS,
 	PID,
@@ -121,6 +131,9 @@ static const struct option rows[] = {
 	{"deploy-days", 1, NULL, DEPLOY_DAYS},
 	{"pod-hours", 1, NULL, POD_HOURS},
 	{"seed", 1, NULL, SEED},
+	{"truths", 0, NULL, TRUTHS},
+	{"deploy", 1, NULL, DEPLOY},
+	{"live", 0, NULL, LIVE},
 	{"window", 1, NULL, WINDOW},
 	{"jobs", 1, NULL, JOBS},
 	{"pid", 1, NULL, PID},
@@ -167,6 +180,9 @@ static int set_option(struct tool *tool, int id, const char *text, struct error 
 	case PROFILES: tool->profiles = text; return 0;
 	case START: tool->start = text; return 0;
 	case PID: tool->pid = text; return 0;
+	case TRUTHS: options->has_truths = true; return 0;
+	case LIVE: options->is_live = true; return 0;
+	case DEPLOY: return time_parse(text, time_now_ns(), &options->deploy_ns, err);
 	case JSON: tool->is_json = true; return 0;
 	case ONLY_COMPACT: tool->is_only_compact = tool->is_compact = true; return 0;
 	case COMPACT: tool->is_compact = true; return 0;
@@ -186,7 +202,7 @@ static bool is_sane(const struct tool *tool)
 	const struct fleet_options *options = &tool->options;
 	return tool->days > 0 && tool->days <= 3660 && options->frequency > 0 && options->busy > 0 && options->busy <= 1 &&
 	       options->load > 0 && options->deploy_days > 0 && options->pod_hours > 0 && tool->window_ns >= FLEET_FLUSH_NS &&
-	       !!tool->data != !!tool->url;
+	       !!tool->data != !!tool->url && (tool->url || !options->is_live);
 }
 
 static void parse(int argc, char **argv, struct tool *tool)
@@ -213,7 +229,7 @@ static void parse(int argc, char **argv, struct tool *tool)
 	if (tool->start)
 		check(time_parse(tool->start, now_ns, &tool->options.start_ns, &err), &err);
 	else
-		tool->options.start_ns = now_ns - tool->options.duration_ns;
+		tool->options.start_ns = tool->options.is_live ? now_ns : now_ns - tool->options.duration_ns;
 	tool->options.start_ns -= tool->options.start_ns % FLEET_FLUSH_NS;
 }
 
@@ -287,7 +303,8 @@ struct sender {
 	struct fleet_totals totals;
 	int64_t *acks;
 	size_t ack_count, ack_capacity;
-	int64_t cpu_ns; /* of the thread: generating and appending */
+	int64_t cpu_ns;	 /* of the thread: generating and appending */
+	bool is_failing; /* the last request failed; of a live fleet */
 	int result;
 	struct error err;
 };
@@ -329,8 +346,14 @@ static int post(void *context, struct profile *profile, struct fleet_totals *tot
 	r = net_client_request(sender->client, "POST", "/v1development/profiles", "application/x-protobuf",
 			       buffer_bytes(&sender->body), false, &sender->response, err);
 	if (r == 0 && sender->response.status != 200)
-		return error_set(err, -EPROTO, "%s answered %d: %.*s", sender->tool->url, sender->response.status,
-				 (int)sender->response.body.len, (const char *)sender->response.body.data);
+		r = error_set(err, -EPROTO, "%s answered %d: %.*s", sender->tool->url, sender->response.status,
+			      (int)sender->response.body.len, (const char *)sender->response.body.data);
+	if (sender->tool->options.is_live) { /* times of acknowledgements would only pile up */
+		if (r < 0 && !sender->is_failing)
+			fprintf(stderr, "fleet: %s; going on\n", err->message);
+		sender->is_failing = r < 0;
+		return 0;
+	}
 	return r == 0 ? note_ack(sender, started) : r;
 }
 
@@ -538,7 +561,8 @@ int main(int argc, char **argv)
 			    .load = 1,
 			    .deploy_days = 4,
 			    .pod_hours = 9,
-			    .seed = 1},
+			    .seed = 1,
+			    .deploy_ns = INT64_MAX},
 		.days = 1,
 		.jobs = 1,
 		.window_ns = 2 * 3600 * NS_PER_S,

@@ -50,6 +50,11 @@ static int add_flush(struct window *window, unsigned host, uint64_t tick)
 		if (r == 0)
 			r = add_append(window);
 	}
+	if (r == 0 && fleet_truth_is_on(fleet, host)) {
+		r = fleet_truth_emit(window->cpu, host, tick, &window->flush.events, window->err);
+		if (r == 0)
+			r = add_append(window);
+	}
 	for (unsigned pod = 0; r == 0 && pod < fleet->options.pods_per_host; pod++) {
 		r = fleet_memory_flush(fleet, host, pod, tick, &window->flush, window->err);
 		if (r == 1) {
@@ -122,7 +127,7 @@ int fleet_write_block(struct fleet *fleet, const char *data, uint64_t from_tick,
 {
 	struct window window = {.fleet = fleet, .totals = totals, .err = err};
 	/* Sequences rise with time also when windows are written by several processes. */
-	window.sequence = 1 + from_tick * fleet->options.hosts * (1 + fleet->options.pods_per_host);
+	window.sequence = 1 + from_tick * fleet->options.hosts * (1 + fleet->options.pods_per_host + fleet->options.has_truths);
 	int64_t started = time_process_cpu_ns();
 	int r = head_new(SERIES_MAX, &window.head, err);
 	if (r == 0)

@@ -307,6 +307,17 @@ static int label_set_of(struct fleet_emitter *emitter, const struct fleet_flush 
 	return r;
 }
 
+int fleet_emit_labels(struct fleet_emitter *emitter, unsigned host, const struct fleet_labels *labels, size_t count,
+		      uint32_t *ret, struct error *err)
+{
+	struct label_list list = {.to = emitter->profile, .err = err};
+	if (emitter->is_window)
+		add_host_labels(&list, emitter->fleet, host);
+	for (size_t i = 0; i < count; i++)
+		add_label(&list, labels[i].name, labels[i].value);
+	return list.result < 0 ? list.result : profile_add_label_set(emitter->profile, list.items, list.count, ret, err);
+}
+
 /* ---- profiles ---- */
 
 int fleet_emit_begin(struct fleet_emitter *emitter, const struct fleet_flush *flush, struct error *err)

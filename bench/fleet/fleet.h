@@ -6,6 +6,7 @@
  *
  *   model.c   workloads: stacks of real recorded profiles (or of an invented call tree when there are none)
  *   world.c   services, deploys, pods, popularity and load: what was sampled in one flush of one host
+ *   truth.c   one service more, of which everything is known (--truths)
  *   emit.c    flushes as struct profile
  *   blocks.c  a window of time as a block            send.c  flushes over HTTP, or into a store
  *
@@ -35,6 +36,9 @@ struct fleet_options {
 	double frequency, busy, load, deploy_days, pod_hours;
 	uint64_t seed;
 	int64_t start_ns, duration_ns;
+	bool has_truths;
+	int64_t deploy_ns; /* of the planted service; INT64_MAX = never */
+	bool is_live;	   /* what has not happened yet is waited for, and there is no end */
 };
 
 /* ---- model.c ---- */
@@ -127,6 +131,20 @@ void fleet_emitter_free(struct fleet_emitter *emitter);
 /* Begins a profile; take it with emitter->profile = NULL. */
 int fleet_emit_begin(struct fleet_emitter *emitter, const struct fleet_flush *flush, struct error *err);
 int fleet_emit(struct fleet_emitter *emitter, const struct fleet_flush *flush, struct error *err);
+
+/* A set of labels of the emitter's profile, besides those of the host; at most 12. */
+struct fleet_labels {
+	const char *name, *value;
+};
+int fleet_emit_labels(struct fleet_emitter *emitter, unsigned host, const struct fleet_labels *labels, size_t count,
+		      uint32_t *ret, struct error *err);
+
+/* ---- truth.c ---- */
+
+/* What the planted service's pod on that host sampled in that flush, added to emitter->profile. The host has a pod of it if
+ * fleet_truth_is_on(). */
+bool fleet_truth_is_on(const struct fleet *fleet, unsigned host);
+int fleet_truth_emit(struct fleet_emitter *emitter, unsigned host, uint64_t tick, uint64_t *ret_events, struct error *err);
 
 /* ---- blocks.c, send.c ---- */
 
