@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/orders.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
@@ -53,7 +54,8 @@ static const char usage[] = "usage: fleet (--data DIR [--append] | --url URL) [O
 			    "  --deploy TIME      when beacon 1.1.0 takes the place of 1.0.0: hash_key takes twice\n"
 			    "                     as much, validate_utf8 is new, compress is gone (default: never)\n"
 			    "  --live             with --url: from --start on (default: now), for ever, each flush\n"
-			    "                     when its time has come; one that the server does not take is lost\n"
+			    "                     when its time has come; one that the server does not take is lost.\n"
+			    "                     Agents say how they are: bench/fleet/agents.c\n"
 			    "  --window DURATION  length of a block (2h)\n"
 			    "  --jobs N           processes that write blocks, or connections that send (1)\n"
 			    "  --pid PID          the server's, for its CPU time and memory\n"
@@ -357,11 +359,21 @@ static int post(void *context, struct profile *profile, struct fleet_totals *tot
 	return r == 0 ? note_ack(sender, started) : r;
 }
 
+static int ask(void *context, struct bytes question, struct error *err)
+{
+	struct sender *sender = context;
+	net_client_response_release(&sender->response);
+	net_client_response_init(&sender->response);
+	net_client_request(sender->client, "POST", ORDERS_POLL_PATH, "application/json", question, false, &sender->response,
+			   err);
+	return 0; /* a server that is away is told of with the next profile */
+}
+
 static void *run_sender(void *context)
 {
 	struct sender *sender = context;
 	struct fleet *fleet;
-	struct fleet_sink sink = {.send = sender->store ? append : post, .context = sender};
+	struct fleet_sink sink = {.send = sender->store ? append : post, .ask = ask, .context = sender};
 	sender->result = fleet_new(&sender->tool->options, sender->model, &fleet, &sender->err);
 	if (sender->result < 0)
 		return NULL;

@@ -250,11 +250,17 @@ static void add_label(struct label_list *list, const char *key, const char *valu
 		list->result = profile_add_cstring(list->to, value, &label->value, list->err);
 }
 
+static const char *const regions[] = {"eu-west-1", "us-east-1", "ap-south-1"};
+
+void fleet_host_name(unsigned host, char *ret, size_t size)
+{
+	snprintf(ret, size, "host-%04u.%s.example.org", host, regions[host % 3]);
+}
+
 static void add_host_labels(struct label_list *list, const struct fleet *fleet, unsigned host)
 {
-	static const char *const regions[] = {"eu-west-1", "us-east-1", "ap-south-1"};
 	char text[64];
-	snprintf(text, sizeof(text), "host-%04u.%s.example.org", host, regions[host % 3]);
+	fleet_host_name(host, text, sizeof(text));
 	add_label(list, "host.name", text);
 	add_label(list, "region", regions[host % 3]);
 	add_label(list, "env", host % 10 == 9 ? "staging" : "production");

@@ -8,6 +8,7 @@
  *   world.c   services, deploys, pods, popularity and load: what was sampled in one flush of one host
  *   truth.c   one service more, of which everything is known (--truths)
  *   emit.c    flushes as struct profile
+ *   agents.c  what agents of a live fleet say of themselves
  *   blocks.c  a window of time as a block            send.c  flushes over HTTP, or into a store
  *
  * The load. A host samples cpus * frequency * busy events a second, more by day than by night, less at weekends. Each is in one
@@ -20,6 +21,7 @@
 #define WICK_BENCH_FLEET_H
 
 #include "base/alloc.h"
+#include "base/buffer.h"
 #include "base/map.h"
 #include "base/time.h"
 #include "profile/profile.h"
@@ -139,6 +141,14 @@ struct fleet_labels {
 int fleet_emit_labels(struct fleet_emitter *emitter, unsigned host, const struct fleet_labels *labels, size_t count,
 		      uint32_t *ret, struct error *err);
 
+/* "host-0042.us-east-1.example.org" */
+void fleet_host_name(unsigned host, char *ret, size_t size);
+
+/* ---- agents.c ---- */
+
+/* The question that the host's agent asks its server, as JSON. */
+int fleet_agent_ask(const struct fleet *fleet, unsigned host, int64_t now_ns, struct buffer *out, struct error *err);
+
 /* ---- truth.c ---- */
 
 /* What the planted service's pod on that host sampled in that flush, added to emitter->profile. The host has a pod of it if
@@ -159,6 +169,8 @@ int fleet_write_block(struct fleet *fleet, const char *data, uint64_t from_tick,
 struct fleet_sink {
 	/* A request of one profile; returns when it is acknowledged. */
 	int (*send)(void *context, struct profile *profile, struct fleet_totals *totals, struct error *err);
+	/* What the host's agent asks, of a live fleet. */
+	int (*ask)(void *context, struct bytes question, struct error *err);
 	void *context;
 };
 /* All flushes of hosts with host % parts == part, tick by tick. */

@@ -4,6 +4,8 @@
 
 #include <time.h>
 
+#define QUESTION_MAX 65536
+
 /* What is in the profile; that of the planted service if `truth`. */
 static int send_one(struct fleet_emitter *emitter, struct fleet_flush *flush, bool is_truth, uint64_t tick,
 		    const struct fleet_sink *sink, struct fleet_totals *totals, struct error *err)
@@ -49,6 +51,22 @@ static void wait_for_tick(const struct fleet *fleet, uint64_t tick)
 		;
 }
 
+/* All agents ask at once, and often enough to be heard of. */
+static int ask_all(const struct fleet *fleet, unsigned part, unsigned parts, const struct fleet_sink *sink, struct error *err)
+{
+	struct buffer question;
+	int r = 0;
+	buffer_init(&question, QUESTION_MAX);
+	for (unsigned host = part; r == 0 && host < fleet->options.hosts; host += parts) {
+		buffer_clear(&question);
+		r = fleet_agent_ask(fleet, host, time_now_ns(), &question, err);
+		if (r == 0)
+			r = sink->ask(sink->context, buffer_bytes(&question), err);
+	}
+	buffer_release(&question);
+	return r;
+}
+
 int fleet_send(struct fleet *fleet, unsigned part, unsigned parts, const struct fleet_sink *sink, struct fleet_totals *totals,
 	       struct error *err)
 {
@@ -58,8 +76,10 @@ int fleet_send(struct fleet *fleet, unsigned part, unsigned parts, const struct 
 	if (r == 0)
 		r = fleet_emitter_new(fleet, false, true, &emitters[1], err);
 	for (uint64_t tick = 0; r == 0 && (tick < fleet_flush_count(fleet) || fleet->options.is_live); tick++) {
-		if (fleet->options.is_live)
+		if (fleet->options.is_live) {
+			r = ask_all(fleet, part, parts, sink, err);
 			wait_for_tick(fleet, tick);
+		}
 		for (unsigned host = part; r == 0 && host < fleet->options.hosts; host += parts)
 			r = send_host(fleet, host, tick, emitters, &flush, sink, totals, err);
 	}

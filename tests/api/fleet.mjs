@@ -58,6 +58,20 @@ await test("which line", async () => {
 	const { lines, functions: _, ...rest } = await json(`/api/v1/source?function=escape_html&query=${selector}&${before}`);
 	assert.deepEqual(lines.filter((line) => line.self).map((line) => [line.line, line.self]), [[14, times(24)], [16, times(12)], [19, times(4)]], JSON.stringify(rest));
 });
+await test("how its agents are", async () => {
+	let agents = [];
+	for (let i = 0; i < 600 && agents.length < 100; i++) {
+		({ agents } = await json("/api/v1/agents"));
+		if (agents.length < 100) await new Promise((resolve) => setTimeout(resolve, 200));
+	}
+	assert.equal(agents.length, 100);
+	const odd = (is) => agents.filter(is).map(({ host }) => host.slice(0, 9));
+	assert.deepEqual(odd(({ health }) => !health), ["host-0077"]);
+	assert.deepEqual(odd(({ health }) => health?.lost.counts_full > health?.samples / 30), ["host-0013"]);
+	assert.deepEqual(odd(({ health }) => health?.frequency_hz < health?.frequency_asked_hz), ["host-0042"]);
+	assert.deepEqual(odd(({ health }) => health?.warnings.length), ["host-0066"]);
+	assert.deepEqual(odd(({ health }) => health?.walks.complete < 0.9 * health?.samples), ["host-0066"]);
+});
 await test("it goes on", async () => {
 	for (const [tick, tries] of [[0, 600], [1, 600]]) {
 		const range = `from=${to + 10 * tick}&to=${to + 10 * tick + 10}`, wanted = (105 * pods + 50) * period;
