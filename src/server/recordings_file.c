@@ -11,56 +11,16 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "codec/gzip_note.h"
 #include "codec/json.h"
 #include "server/recordings.h"
 
-#define GZIP_HEADER   10u
-#define FLAG_TEXT     1u
-#define FLAG_CRC      2u
-#define FLAG_EXTRA    4u
-#define FLAG_NAME     8u
-#define FLAG_COMMENT  16u
-#define FLAGS	      31u
-#define SUBFIELD      4u /* two letters, a length */
+#define TORN	      "not a whole recording"
 #define MEASURE_BYTES (64u * 1024)
 
 static int torn(struct error *err, const char *why)
 {
-	return error_set(err, -EBADMSG, "not a whole recording: %s", why);
-}
-
-static size_t get16(const uint8_t *at)
-{
-	return (size_t)(at[0] | at[1] << 8);
-}
-
-/* Past a text that ends with a NUL; `len` when there is none. */
-static size_t skip_text(struct bytes gzip, size_t at)
-{
-	const uint8_t *end = at < gzip.len ? memchr(gzip.data + at, 0, gzip.len - at) : NULL;
-	return end ? (size_t)(end - gzip.data) + 1 : gzip.len;
-}
-
-/* Where the compressed data begin. */
-static int skip_header(struct bytes gzip, size_t *ret, struct error *err)
-{
-	if (gzip.len < GZIP_HEADER || gzip.data[0] != 0x1f || gzip.data[1] != 0x8b || gzip.data[2] != 8 ||
-	    gzip.data[3] & ~FLAGS)
-		return torn(err, "it is no gzip file");
-	size_t at = GZIP_HEADER;
-	uint8_t flags = gzip.data[3];
-	if (flags & FLAG_EXTRA)
-		at = at + 2 > gzip.len ? gzip.len : at + 2 + get16(gzip.data + at);
-	if (flags & FLAG_NAME)
-		at = skip_text(gzip, at);
-	if (flags & FLAG_COMMENT)
-		at = skip_text(gzip, at);
-	if (flags & FLAG_CRC)
-		at += 2;
-	if (at >= gzip.len)
-		return torn(err, "it ends within its header");
-	*ret = at;
-	return 0;
+	return error_set(err, -EBADMSG, TORN ": %s", why);
 }
 
 static int write_object(const struct recording_file *file, struct buffer *out, struct error *err)
@@ -100,39 +60,14 @@ int recording_file_write_header(struct recording_file *file, struct bytes gzip, 
 				struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer object;
-	size_t at = 0;
-	buffer_init(&object, RECORDING_HEADER_MAX - GZIP_HEADER - 2 - SUBFIELD);
-	int r = skip_header(gzip, &at, err);
+	buffer_init(&object, RECORDING_HEADER_MAX - GZIP_NOTE_HEADER(0));
+	int r = gzip_note_skip(gzip, ret_rest, err);
 	if (r < 0)
-		return r;
-	struct bytes rest = bytes_skip(gzip, at);
-	file->bytes = rest.len;
-	hash_text(rest, file->hash);
+		return error_prefix(err, r, TORN);
+	file->bytes = ret_rest->len;
+	hash_text(*ret_rest, file->hash);
 	r = write_object(file, &object, err);
-	if (r < 0)
-		return r;
-	size_t len = object.len, field = len + SUBFIELD;
-	const uint8_t header[] = {0x1f,
-				  0x8b,
-				  8,
-				  FLAG_EXTRA,
-				  0,
-				  0,
-				  0,
-				  0,
-				  0,
-				  255,
-				  (uint8_t)field,
-				  (uint8_t)(field >> 8),
-				  'W',
-				  'k',
-				  (uint8_t)len,
-				  (uint8_t)(len >> 8)};
-	r = buffer_append(out, header, sizeof(header));
-	if (r == 0)
-		r = buffer_append(out, object.data, object.len);
-	*ret_rest = rest;
-	return r < 0 ? error_nomem(err) : 0;
+	return r < 0 ? r : gzip_note_write(buffer_bytes(&object), out, err);
 }
 
 static bool copy_text(const json_t *root, const char *name, char *out, size_t size)
@@ -173,17 +108,13 @@ static bool read_object(const json_t *root, struct recording_file *ret)
 
 int recording_file_read_header(struct bytes begin, struct recording_file *ret, size_t *ret_header, struct error *err)
 {
-	size_t before = GZIP_HEADER + 2 + SUBFIELD;
-	if (begin.len < before || begin.data[0] != 0x1f || begin.data[1] != 0x8b || begin.data[3] != FLAG_EXTRA ||
-	    begin.data[12] != 'W' || begin.data[13] != 'k')
-		return torn(err, "its header is none of ours");
-	size_t len = get16(begin.data + GZIP_HEADER + 2 + 2);
-	if (get16(begin.data + GZIP_HEADER) != len + SUBFIELD || before + len > begin.len)
-		return torn(err, "it ends within its header");
-	json_t *root = json_loadb((const char *)begin.data + before, len, JSON_REJECT_DUPLICATES, NULL);
+	struct bytes note;
+	int r = gzip_note_read(begin, &note, ret_header, err);
+	if (r < 0)
+		return error_prefix(err, r, TORN);
+	json_t *root = json_loadb((const char *)note.data, note.len, JSON_REJECT_DUPLICATES, NULL);
 	bool is_sound = read_object(root, ret);
 	json_decref(root);
-	*ret_header = before + len;
 	return is_sound ? 0 : torn(err, "what its header says makes no sense");
 }
 

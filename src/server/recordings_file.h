@@ -2,8 +2,8 @@
 /*
  * Private to src/server/recordings*.c: one host's part of a recording as a file.
  *
- * It is the gzip file that the agent sent, which every viewer opens, with a header of our own: the extra field that gzip
- * (RFC 1952, 2.3.1.1) has for such things, subfield "Wk", holds a JSON object
+ * It is the gzip file that the agent sent, which every viewer opens, with a note in its header (codec/gzip_note.h), a JSON
+ * object
  *
  *   version 1, id, host, received_ns, start_ns, duration_ns    what it is; the id of a window (windows.h) is "continuous"
  *   reach_ns                                                   of a window: how long before it what ends in it began
