@@ -201,6 +201,7 @@ fuzzers:
 $(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/%.o,pyroscope_messages pyroscope_parse)
 $(O)/fuzz/opened: $(patsubst %,$(O)/obj/src/server/%.o,opened_symbols respond)
 $(O)/fuzz/recording: $(O)/obj/src/server/recordings_file.o
+$(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/%.o,snapshots snapshots_file)
 $(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,discovery_groups scrape_config yaml_fields)
 $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
 	$(call say,FUZZ,$@)
