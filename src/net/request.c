@@ -174,6 +174,11 @@ bool request_header_lists(const struct net_request *request, const char *name, c
 	return false;
 }
 
+bool net_request_takes_gzip(const struct net_request *request)
+{
+	return request_header_lists(request, "accept-encoding", "gzip");
+}
+
 const char *net_request_method(const struct net_request *request)
 {
 	return request->method;

@@ -215,18 +215,22 @@ static int answer_text(struct call *call, struct error *err)
 	return r ? r : write_result(call, &result, err);
 }
 
+static int answer_text_of_parameters(struct call *call, struct error *err)
+{
+	int r = call_text(call, net_request_query(call->request, "q") ? "q" : "query", err);
+	return r ? r : answer_text(call, err);
+}
+
 /* The text is the body, or the parameter q. */
 static int answer_pipeline(struct call *call, struct error *err)
 {
 	struct bytes body = net_request_body(call->request);
-	int r;
-	if (body.len && memchr(body.data, 0, body.len))
+	if (!body.len)
+		return answer_text_of_parameters(call, err);
+	if (memchr(body.data, 0, body.len))
 		return error_set(err, -EINVAL, "the body is not text");
-	if (body.len)
-		r = call_append(call, err, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX),
-				(const char *)body.data);
-	else
-		r = call_text(call, net_request_query(call->request, "q") ? "q" : "query", err);
+	int r = call_append(call, err, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX),
+			    (const char *)body.data);
 	return r ? r : answer_text(call, err);
 }
 
@@ -280,6 +284,21 @@ static int answer_compare(struct call *call, struct error *err)
 	if (!r)
 		r = call_append(call, err, " | compare label %s top %llu", label, (unsigned long long)values);
 	return r ? r : answer_text(call, err);
+}
+
+int call_answer(struct call *call, const char *name, struct error *err)
+{
+	static const struct {
+		const char *name;
+		int (*answer)(struct call *call, struct error *err);
+	} calls[] = {{"query", answer_query},
+		     {"pipeline", answer_text_of_parameters},
+		     {"diff", answer_diff},
+		     {"compare", answer_compare}};
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (strcmp(calls[i].name, name) == 0)
+			return calls[i].answer(call, err);
+	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare", name);
 }
 
 #define HANDLER(name, answer)                                                                                                  \

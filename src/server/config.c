@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "server/scrape.h"
 #include "server/server_int.h"
+#include "server/snapshots.h"
 
 #define CONFIG_BYTES_MAX (256 * KIB)
 #define CONFIG_ARENA_MAX (4 * MIB)
@@ -178,6 +179,10 @@ static const struct setting {
 	SETTING("recordings.size", SETTING_SIZE, recordings_bytes),
 	SETTING("recordings.age", SETTING_FOREVER, recordings_age_ns),
 	SETTING("recordings.profile", SETTING_SIZE, recordings_profile_bytes),
+	SETTING("snapshots.enabled", SETTING_NOT, no_snapshots),
+	SETTING("snapshots.size", SETTING_SIZE, snapshots_bytes),
+	SETTING("snapshots.age", SETTING_FOREVER, snapshots_age_ns),
+	SETTING("snapshots.count", SETTING_COUNT, snapshots_max, SNAPSHOTS_COUNT_MAX),
 	SETTING("queries.timeout", SETTING_DURATION, query_timeout_ns),
 	SETTING("queries.timeout_max", SETTING_DURATION, query_timeout_max_ns),
 	SETTING("queries.concurrent", SETTING_COUNT, queries_max, 64),

@@ -117,6 +117,26 @@ static void test_symbols(void **state)
 	assert_int_equal(load("retention: {age: {age: 1d}}\n", &o, &text, &err), -EINVAL);
 }
 
+static void test_snapshots(void **state)
+{
+	struct server_options o;
+	struct error err;
+	struct server_config_text *text;
+	assert_int_equal(load("snapshots: {enabled: no, size: 1G, age: 2d, count: 10000}\n", &o, &text, &err), 0);
+	assert_true(o.no_snapshots);
+	assert_int_equal(o.snapshots_bytes, GIB);
+	assert_int_equal(o.snapshots_age_ns, 2 * 24 * 3600 * NS_PER_S);
+	assert_int_equal(o.snapshots_max, 10000);
+	server_config_text_free(text);
+	assert_int_equal(load("snapshots.age: forever\n", &o, &text, &err), 0);
+	assert_int_equal(o.snapshots_age_ns, -1);
+	assert_false(o.no_snapshots);
+	server_config_text_free(text);
+	assert_int_equal(load("snapshots.count: 10001\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("snapshots.size: 0\n", &o, &text, &err), -EINVAL);
+	assert_int_equal(load("snapshots.max: 5\n", &o, &text, &err), -EINVAL);
+}
+
 static void test_all_kinds(void **state)
 {
 	struct server_options o;
@@ -222,8 +242,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_symbols),   cmocka_unit_test(test_tenants_switch),
-		cmocka_unit_test(test_faults),	  cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_all_kinds),      cmocka_unit_test(test_symbols), cmocka_unit_test(test_snapshots),
+		cmocka_unit_test(test_tenants_switch), cmocka_unit_test(test_faults),  cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

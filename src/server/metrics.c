@@ -10,6 +10,7 @@
 #include "server/recordings.h"
 #include "server/scrape.h"
 #include "server/server_int.h"
+#include "server/snapshots.h"
 #include "server/windows.h"
 
 struct metrics {
@@ -602,6 +603,33 @@ static void write_window_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_marker_windows_torn_total", "Files of windows that were damaged and set aside.", sum.torn);
 }
 
+static void write_snapshot_metrics(struct metrics *m, struct server *server)
+{
+	struct snapshots_stats sum = {0}, one;
+	struct tenant **tenants;
+	size_t count = tenants_snapshot(server, &tenants);
+	for (size_t i = 0; i < count; i++) {
+		if (!__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
+			continue;
+		snapshots_get_stats(tenants[i]->snapshots, time_now_ns(), &one);
+		sum.snapshots += one.snapshots;
+		sum.bytes += one.bytes;
+		sum.made += one.made;
+		sum.refused += one.refused;
+		sum.evicted += one.evicted;
+		sum.torn += one.torn;
+		sum.bytes_max = one.bytes_max;
+	}
+	mem_free(tenants);
+	GAUGE("wick_snapshots", "Snapshots that are kept.", sum.snapshots);
+	GAUGE("wick_snapshot_bytes", "Their size.", sum.bytes);
+	GAUGE("wick_snapshot_bytes_max", "What those of one tenant may take.", sum.bytes_max);
+	COUNTER("wick_snapshots_made_total", "Snapshots made.", sum.made);
+	COUNTER("wick_snapshots_refused_total", "Snapshots that were too large, or could not be written.", sum.refused);
+	COUNTER("wick_snapshots_evicted_total", "Snapshots removed for lack of room, or for their age.", sum.evicted);
+	COUNTER("wick_snapshots_torn_total", "Snapshots that were damaged and set aside.", sum.torn);
+}
+
 static void write_debuginfod_metrics(struct metrics *m, struct server *server)
 {
 	struct debuginfod_stats stats = {0};
@@ -643,6 +671,7 @@ void metrics_show(void *context, const struct net_request *request, struct net_r
 	write_upload_metrics(&metrics, server);
 	write_recording_metrics(&metrics, server);
 	write_window_metrics(&metrics, server);
+	write_snapshot_metrics(&metrics, server);
 	write_debuginfod_metrics(&metrics, server);
 	write_store_metrics(&metrics, server);
 	write_agent_metrics(&metrics, server);

@@ -59,6 +59,7 @@ struct server_counters {
 struct recordings; /* recordings.h */
 struct windows;	   /* windows.h */
 struct agents;	   /* agents.h */
+struct snapshots;  /* snapshots.h */
 /* ---- tenant.c ---- */
 #define TENANT_HEADER	"x-scope-orgid"
 #define TENANT_NAME_MAX 150
@@ -74,6 +75,7 @@ struct tenant {
 	struct recordings *recordings;			       /* opened with the store */
 	struct windows *windows;			       /* the same; markers that agents send all the time */
 	struct agents *agents;				       /* how they are; in memory only */
+	struct snapshots *snapshots;			       /* opened with the store */
 	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope_settings.c */
 	struct bucket bytes, samples;			       /* bucket_lock */
 	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */
@@ -230,6 +232,11 @@ void api_recording_create(void *context, const struct net_request *request, stru
 void api_recording_show(void *context, const struct net_request *request, struct net_response *response);
 void api_recording_put(void *context, const struct net_request *request, struct net_response *response);
 void api_recording_remove(void *context, const struct net_request *request, struct net_response *response);
+#define SNAPSHOTS_PATH "/api/v1/snapshots"
+void api_snapshot_create(void *context, const struct net_request *request, struct net_response *response);
+void api_snapshots(void *context, const struct net_request *request, struct net_response *response);
+void api_snapshot_show(void *context, const struct net_request *request, struct net_response *response);
+void api_snapshot_remove(void *context, const struct net_request *request, struct net_response *response);
 void api_binaries(void *context, const struct net_request *request, struct net_response *response);
 void api_binary_retry(void *context, const struct net_request *request, struct net_response *response);
 void api_debuginfo_wanted(void *context, const struct net_request *request, struct net_response *response);

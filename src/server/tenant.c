@@ -34,6 +34,7 @@
 #include "server/agents.h"
 #include "server/recordings.h"
 #include "server/server_int.h"
+#include "server/snapshots.h"
 #include "server/windows.h"
 
 #define DEFAULT_NAME	     "anonymous"
@@ -44,6 +45,7 @@
 #define TENANTS_DIRECTORY    "tenants"
 #define RECORDINGS_DIRECTORY "recordings"
 #define WINDOWS_DIRECTORY    RECORDINGS_DIRECTORY "/" ORDERS_CONTINUOUS
+#define SNAPSHOTS_DIRECTORY  "snapshots"
 #define CACHE_TOTAL	     (96 * MIB)
 #define CACHE_IDLE	     (MIB / 2)
 #define CACHE_KEPT_NS	     (300 * NS_PER_S)
@@ -76,6 +78,12 @@ static void on_recordings_problem(void *context, const char *message)
 {
 	const struct tenant *tenant = context;
 	log_warn("recordings of tenant '%s': %s", tenant->name, message);
+}
+
+static void on_snapshots_problem(void *context, const char *message)
+{
+	const struct tenant *tenant = context;
+	log_warn("snapshots of tenant '%s': %s", tenant->name, message);
 }
 
 static const struct server_tenant_settings *find_settings(const struct server *server, const char *name)
@@ -169,8 +177,34 @@ static int open_windows(struct server *server, struct tenant *tenant, struct err
 	int r = tenant_path(server, tenant, WINDOWS_DIRECTORY, directory, sizeof(directory), err);
 	if (!r)
 		r = windows_open(&options, time_now_ns(), &tenant->windows, err);
-	if (r)
-		tenant->recordings = recordings_close(tenant->recordings);
+	return r;
+}
+
+static int open_snapshots(struct server *server, struct tenant *tenant, struct error *err)
+{
+	char directory[PATH_BYTES_MAX];
+	struct snapshots_options options = {.directory = directory,
+					    .bytes_max = server->options.snapshots_bytes,
+					    .age_ns = server->options.snapshots_age_ns,
+					    .count_max = server->options.snapshots_max,
+					    .on_problem = on_snapshots_problem,
+					    .context = tenant};
+	int r = tenant_path(server, tenant, SNAPSHOTS_DIRECTORY, directory, sizeof(directory), err);
+	return r ? r : snapshots_open(&options, time_now_ns(), &tenant->snapshots, err);
+}
+
+/* What a tenant has beside the store: all of it, or none. */
+static int open_others(struct server *server, struct tenant *tenant, struct error *err)
+{
+	int r = open_recordings(server, tenant, err);
+	if (!r)
+		r = open_windows(server, tenant, err);
+	if (!r)
+		r = open_snapshots(server, tenant, err);
+	if (!r)
+		return 0;
+	tenant->windows = windows_close(tenant->windows);
+	tenant->recordings = recordings_close(tenant->recordings);
 	return r;
 }
 
@@ -189,9 +223,7 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 		if (!r)
 			r = store_open(&options, &store, err);
 		if (!r) {
-			r = open_recordings(server, tenant, err);
-			if (!r)
-				r = open_windows(server, tenant, err);
+			r = open_others(server, tenant, err);
 			if (r)
 				store_close(store);
 		}
@@ -210,6 +242,7 @@ static struct tenant *tenant_free(struct tenant *tenant)
 	recordings_close(tenant->recordings);
 	windows_close(tenant->windows);
 	agents_free(tenant->agents);
+	snapshots_close(tenant->snapshots);
 	pthread_mutex_destroy(&tenant->open_lock);
 	pthread_mutex_destroy(&tenant->bucket_lock);
 	pthread_mutex_destroy(&tenant->settings_lock);

@@ -199,6 +199,17 @@ await test("recordings of several hosts", async () => {
 	await ask("delete", `/api/v1/recordings/${id}`);
 	await ask("delete", `/api/v1/recordings/${id}`, { status: 404 });
 });
+await test("snapshots", async () => {
+	const body = Buffer.from(JSON.stringify({ title: "a", state: "b" })), kept = [];
+	for (const more of ["", "format=json&", "call=pipeline&q=process_cpu%20%7C%20top%203&", "call=compare&label=thread&values=2&", "call=diff&shift=1d&relative=1&"]) kept.push(await ask("post", `/api/v1/snapshots?${more}${query}&${range}`, { body, status: 201 }));
+	for (const { id } of kept) await ask("get", `/api/v1/snapshots/${id}`);
+	assert.equal((await ask("get", "/api/v1/snapshots?limit=2&offset=1")).snapshots.length, 2);
+	await ask("get", "/api/v1/snapshots?limit=x", { status: 400 });
+	await ask("post", "/api/v1/snapshots", { body: Buffer.from("x"), status: 400 });
+	await ask("delete", `/api/v1/snapshots/${kept[0].id}`);
+	await ask("delete", `/api/v1/snapshots/${kept[0].id}`, { status: 404 });
+	await ask("get", `/api/v1/snapshots/${kept[0].id}`, { status: 404 });
+});
 await test("markers of agents, all the time", async () => {
 	const profile = JSON.parse(readFileSync("tests/api/markers.json")), from = Date.now() - 60000, at = "/api/v1/recordings/continuous";
 	profile.meta.startTime = from;
