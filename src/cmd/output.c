@@ -16,34 +16,10 @@
 #define OUTPUT_BYTES_MAX (4 * GIB)
 #define GZIP_LEVEL	 6
 
-static int write_svg(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
-{
-	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_ADDRESS, &flame, err);
-	struct svg_options options = {.title = title};
-	return r ? r : svg_render(flame, &options, out, err);
-}
-
-static int write_top(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
-{
-	(void)title;
-	_cleanup_(flame_freep) struct flame *flame = NULL;
-	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, &flame, err);
-	if (r)
-		return r;
-	struct table table;
-	r = table_build(flame, &table, err);
-	if (r)
-		return r;
-	r = table_write_text(&table, flame->unit, 0, out, err);
-	table_release(&table);
-	return r;
-}
-
 static const struct drawing {
 	const char *name, *extension;
 	int (*write)(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
-} drawings[] = {{"svg", ".svg", write_svg}, {"html", ".html", html_write}, {"top", ".top", write_top}};
+} drawings[] = {{"svg", ".svg", render_svg}, {"html", ".html", html_write}, {"top", ".top", render_top}};
 #define DRAWINGS (sizeof(drawings) / sizeof(*drawings))
 
 static const struct drawing *find_drawing(const char *path, const char *format)

@@ -85,8 +85,7 @@ const struct format *format_detect(struct bytes input)
 	return NULL;
 }
 
-/* Replaces *input by what it holds when it is compressed; out owns that. */
-static int decompress_once(struct bytes *input, struct buffer *out, struct error *err)
+int format_unpack(struct bytes *input, struct buffer *out, struct error *err)
 {
 	int r;
 	if (gzip_detect(*input))
@@ -125,7 +124,7 @@ int format_decode(const struct format *format, struct bytes input, const struct 
 	const char *name = options && options->input_name ? options->input_name : "input";
 	_cleanup_(buffer_release) struct buffer plain;
 	buffer_init(&plain, options && options->decompressed_max ? options->decompressed_max : LIMIT_PROFILE_INPUT_BYTES);
-	int r = decompress_once(&input, &plain, err);
+	int r = format_unpack(&input, &plain, err);
 	if (r == 0)
 		r = decode_plain(format, input, options, ret, err);
 	return r < 0 ? error_prefix(err, r, "%s", name) : 0;

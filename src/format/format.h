@@ -67,6 +67,9 @@ const struct format *format_by_name(const char *name);	    /* NULL if unknown */
 const struct format *format_by_extension(const char *path); /* longest matching extension; NULL if none */
 const struct format *format_detect(struct bytes input);	    /* by content; NULL if none matches */
 
+/* Replaces *input by what it holds if it is gzip or zstd; `out`, whose limit counts, owns that. -EBADMSG: corrupt, or
+ * compressed more than once; -E2BIG: too large, compressed or not. */
+int format_unpack(struct bytes *input, struct buffer *out, struct error *err);
 /* Decompresses (gzip or zstd, once: gzip in gzip is refused), detects if format is NULL, decodes. -EBADMSG malformed, -E2BIG
  * too large, -EINVAL unknown format; the message starts with options->input_name. */
 int format_decode(const struct format *format, struct bytes input, const struct format_options *options, struct profile **ret,

@@ -103,4 +103,8 @@ struct svg_options {
  * 0.1 px are left out and counted in the subtitle. */
 int svg_render(const struct flame *flame, const struct svg_options *options, struct buffer *out, struct error *err);
 
+/* A profile's default sample type as such a file, and as the text of its table, which has no title. */
+int render_svg(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
+int render_top(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
+
 #endif

@@ -26,11 +26,6 @@ int api_read_clock(const struct net_request *request, struct orders_clock *ret, 
 int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err);
 /* Whether the parameter `host` names it, or nobody. */
 bool api_host_is_wanted(const struct net_request *request, const char *host);
-/* Whether there is such a format to answer in: `html` is one, too. -EINVAL. */
-int api_check_profile_format(const struct server *server, const char *name, struct error *err);
-/* As the body and headers of an answer, in a format that there is; id: for the file's name. */
-int api_write_profile(const struct server *server, const struct profile *profile, const char *title, const char *id,
-		      const char *format, struct net_response *response, struct error *err);
 /* The answer to a failure: its status, and when to come again. */
 void api_respond_failure(struct net_response *response, int code, const struct error *err);
 

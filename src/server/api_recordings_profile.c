@@ -19,10 +19,10 @@
 #include "format/format.h"
 #include "profile/align.h"
 #include "profile/hosts.h"
+#include "server/api_profile.h"
 #include "server/api_recordings.h"
 
-#define ANSWER_BYTES_MAX (1 * GIB)
-#define HOSTS_NAMED	 4
+#define HOSTS_NAMED 4
 
 /* ---- the host of a profile ---- */
 
@@ -240,46 +240,11 @@ static void title_of(const struct recording *recording, char *out, size_t size)
 		snprintf(out + len, size - len, " and %zu more", named - HOSTS_NAMED);
 }
 
-int api_write_profile(const struct server *server, const struct profile *profile, const char *title, const char *id,
-		      const char *name, struct net_response *response, struct error *err)
-{
-	char disposition[160];
-	const struct format *format = format_by_name(name);
-	bool is_page = strcmp(name, "html") == 0;
-	response->body.max = ANSWER_BYTES_MAX;
-	if (is_page) {
-		response->content_type = "text/html; charset=utf-8";
-		/* It brings its own policy for what it may load. */
-		net_response_header(response, "Content-Security-Policy", "frame-ancestors 'none'");
-		return server->options.write_page(profile, title, &response->body, err);
-	}
-	char extension[16] = "";
-	sscanf(format->extensions, "%15s", extension);
-	snprintf(disposition, sizeof(disposition), "attachment; filename=\"recording-%s%s\"", id, extension);
-	net_response_header(response, "Content-Disposition", disposition);
-	if (strcmp(name, "firefox") != 0)
-		response->content_type = "application/octet-stream";
-	/* As the name of the file says, and not once more on the way. */
-	bool is_packed = text_ends_with(extension, ".gz");
-	struct format_options options = {.symbol_server = false, .compress = is_packed};
-	response->no_compress = is_packed;
-	return format_encode(format, profile, &options, &response->body, err);
-}
-
-int api_check_profile_format(const struct server *server, const char *name, struct error *err)
-{
-	const struct format *format = format_by_name(name);
-	if (strcmp(name, "html") == 0 ? server->options.write_page != NULL : format && format_is_written(format))
-		return 0;
-	return error_set(err, -EINVAL, "parameter 'format': there is no '%.40s'; firefox, html and pprof are some of them",
-			 name);
-}
-
 static int make_profile(const struct server *server, struct recordings *recordings, struct recording *recording,
 			const struct net_request *request, const char *format, struct net_response *response, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	char title[1024] = "";
+	char title[1024] = "", name[64];
 	_cleanup_(mem_freep) bool *differs = mem_zalloc_array(recording->host_count + 1, sizeof(*differs));
 	struct merging merging = {.recordings = recordings, .recording = recording, .request = request, .differs = differs};
 	int r = differs ? merge_most(&merging, &profile, err) : error_nomem(err);
@@ -290,7 +255,8 @@ static int make_profile(const struct server *server, struct recordings *recordin
 	if (r < 0)
 		return r;
 	title_of(recording, title, sizeof(title));
-	return api_write_profile(server, profile, title, recording->order.id, format, response, err);
+	snprintf(name, sizeof(name), "recording-%s", recording->order.id);
+	return api_write_profile(server, profile, title, name, format, response, err);
 }
 
 int api_recording_profile(struct server *server, struct recordings *recordings, const char *id,
@@ -300,7 +266,7 @@ int api_recording_profile(struct server *server, struct recordings *recordings, 
 	const char *format = net_request_query(request, "format");
 	size_t count;
 	format = format && *format ? format : "firefox";
-	int r = api_check_profile_format(server, format, err);
+	int r = api_check_profile_format(server, "format", format, err);
 	if (r == 0)
 		r = recordings_get(recordings, id, time_now_ns(), &recording, err);
 	if (r == 0)

@@ -30,6 +30,7 @@
 #include "profile/hosts.h"
 #include "profile/merge.h"
 #include "server/api_int.h"
+#include "server/api_profile.h"
 #include "server/api_recordings.h"
 
 #define BELOW		ORDERS_CONTINUOUS_PATH "/hosts/"
@@ -423,7 +424,7 @@ static int answer_profile(struct call *call, struct error *err)
 	const char *format = call_parameter(call, "format", "firefox");
 	char title[1024] = "";
 	size_t count = 0;
-	int r = api_check_profile_format(call->server, format, err);
+	int r = api_check_profile_format(call->server, "format", format, err);
 	if (r == 0)
 		r = windows_find(call->tenant->windows, chosen.from_ns, chosen.to_ns, &all, &count, err);
 	if (r == 0)
@@ -437,7 +438,8 @@ static int answer_profile(struct call *call, struct error *err)
 	r = merge(call, &chosen, profile, err);
 	if (r == 0) {
 		title_of(profile, title, sizeof(title));
-		r = api_write_profile(call->server, profile, title, ORDERS_CONTINUOUS, format, call->response, err);
+		r = api_write_profile(call->server, profile, title, "recording-" ORDERS_CONTINUOUS, format, call->response,
+				      err);
 	}
 	pthread_mutex_unlock(&call->server->recordings_turn);
 	return r;

@@ -194,7 +194,7 @@ await test("recordings of several hosts", async () => {
 	await ask("post", upload, { body, headers, status: 409 });
 	await ask("get", `/api/v1/recordings/${id}`);
 	await ask("get", "/api/v1/recordings");
-	for (const format of ["", "?format=firefox&host=web%201", "?format=pprof", "?format=html"]) await ask("get", `/api/v1/recordings/${id}/profile${format}`);
+	for (const format of ["", "?format=firefox&host=web%201", "?format=pprof", "?format=svg", "?format=top", "?format=html"]) await ask("get", `/api/v1/recordings/${id}/profile${format}`);
 	await ask("get", `/api/v1/recordings/${id}/profile?format=nonsense`, { status: 400 });
 	await ask("delete", `/api/v1/recordings/${id}`);
 	await ask("delete", `/api/v1/recordings/${id}`, { status: 404 });
@@ -219,7 +219,7 @@ await test("markers of agents, all the time", async () => {
 	await ask("post", `${at}/hosts/web%201?${times}`, { body, status: 409 });
 	await ask("post", `${at}/hosts/web%201`, { body, status: 400 });
 	assert.equal((await ask("get", at)).windows, 1);
-	for (const format of ["", "&format=firefox&host=web%201", "&format=html"]) await ask("get", `${at}/profile?from=now-1h&to=now${format}`);
+	for (const format of ["", "&format=firefox&host=web%201", "&format=svg", "&format=html"]) await ask("get", `${at}/profile?from=now-1h&to=now${format}`);
 	await ask("get", `${at}/profile?format=nonsense`, { status: 400 });
 	assert.equal((await ask("get", "/api/v1/markers?from=now-1h&to=now&limit=3&name=tick&host=web%201")).markers.length, 2);
 	await ask("get", "/api/v1/markers?limit=0", { status: 400 });
