@@ -172,7 +172,8 @@ export function buildTree(json: FlameJson): Tree {
 	return tree;
 }
 
-function measure(tree: Tree): void {
+// Fills in end, depth, start and maxDepth from parent and total, for nodes in order.
+export function measure(tree: Tree): void {
 	const { count, parent, end, depth, start, total } = tree;
 	const cursor = new Float64Array(count); // where a node's next child begins
 	for (let i = 1; i < count; i++) {
@@ -283,7 +284,7 @@ function hashString(text: string, seed: number): number {
 const SEEDS = [0x2545f491, 0x6c8e9cf5];
 const hashesOf = new WeakMap<Tree, Int32Array[]>(); // for each seed, of every string
 
-function stringHashes(tree: Tree): Int32Array[] {
+export function stringHashes(tree: Tree): Int32Array[] {
 	let hashes = hashesOf.get(tree);
 	if (!hashes) {
 		hashes = SEEDS.map((seed) => Int32Array.from(tree.strings, (text) => hashString(text, seed)));
@@ -298,7 +299,7 @@ function hashFrame(tree: Tree, node: number, above: number, hashes: Int32Array):
 	return h ^ (h >>> 15);
 }
 
-function join(high: number, low: number): number {
+export function joinHashes(high: number, low: number): number {
 	return (high & 0xfffff) * 2 ** 32 + (low >>> 0);
 }
 
@@ -311,7 +312,7 @@ export function pathKeys(tree: Tree, node: number): string[] {
 			high = hashFrame(tree, frame, high, hashes[0]);
 			low = hashFrame(tree, frame, low, hashes[1]);
 		}
-		return join(high, low).toString(36);
+		return joinHashes(high, low).toString(36);
 	});
 }
 
@@ -333,7 +334,7 @@ export function findPath(tree: Tree, keys: readonly string[]): number {
 			high[i] = hashFrame(tree, i, high[tree.parent[i]], hashes[0]);
 			low[i] = hashFrame(tree, i, low[tree.parent[i]], hashes[1]);
 		}
-		const rank = wanted.get(join(high[i], low[i]));
+		const rank = wanted.get(joinHashes(high[i], low[i]));
 		if (rank !== undefined && rank > bestRank) [best, bestRank] = [i, rank];
 	}
 	return best;
