@@ -102,6 +102,9 @@ export class Trie {
 		return Number(REST.exec(this.source.strings[this.source.name[from]])?.[1] ?? 0);
 	}
 
+	/** Set by finish(), by node of the trie: its node in the tree, 0 for those that are not in it (and for the root). */
+	place = new Int32Array(0);
+
 	/** The tree: in pre-order, siblings by falling total, without nodes that have no value. The trie is of no use afterwards. */
 	finish(samples: number): Tree {
 		const { count, parent, self, source } = this;
@@ -109,7 +112,7 @@ export class Trie {
 		for (let i = count - 1; i > 0; i--) total[parent[i]] += total[i];
 		const order = orderNodes(parent, total);
 		const tree = emptyTree(source, order.length, samples);
-		const place = new Int32Array(count);
+		const place = (this.place = new Int32Array(count));
 		order.forEach((old, i) => {
 			place[old] = i;
 			const from = this.from[old]; // 0 for the root
