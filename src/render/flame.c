@@ -139,9 +139,8 @@ void flame_write_nodes(const struct flame *flame, struct json_writer *json)
 	}
 }
 
-void flame_write_json(const struct flame *flame, struct json_writer *json)
+static void write_head(const struct flame *flame, struct json_writer *json)
 {
-	json_begin_object(json);
 	json_key(json, "type");
 	json_string(json, flame->type);
 	json_key(json, "unit");
@@ -152,6 +151,19 @@ void flame_write_json(const struct flame *flame, struct json_writer *json)
 	json_uint(json, flame->sample_count);
 	json_key(json, "trimmed");
 	json_uint(json, flame->trimmed);
+}
+
+void flame_write_head_json(const struct flame *flame, struct json_writer *json)
+{
+	json_begin_object(json);
+	write_head(flame, json);
+	json_end_object(json);
+}
+
+void flame_write_json(const struct flame *flame, struct json_writer *json)
+{
+	json_begin_object(json);
+	write_head(flame, json);
 	flame_write_strings(flame, json);
 	json_key(json, "nodes");
 	json_begin_object(json);

@@ -71,6 +71,11 @@ int render_shorten_names(struct profile *profile, struct error *err);
  * unknown, 1 native, 2 kernel, 3 jit, 4 interpreted, 7 "(N smaller)", +8 when inlined.
  */
 void flame_write_json(const struct flame *flame, struct json_writer *json);
+/* The same without strings and nodes: {"type", "unit", "total", "samples", "trimmed"}; they are appended to out by
+ * flame_write_columns(), in the layout that flame_columns.c describes: about 4 bytes a node and as much memory again while it
+ * is written. The nodes must have their depths, as those of flame_build() do. -ENOMEM; -E2BIG when out is full. */
+void flame_write_head_json(const struct flame *flame, struct json_writer *json);
+int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err);
 
 /* One row a function (name, file, binary): self, and total counted once a stack even when the function recurses. */
 struct table_row {

@@ -12,6 +12,8 @@
 
 #define TOP_LIMIT_DEFAULT 100
 #define MAX_NODES_DEFAULT 100000
+#define COLUMNS_MAGIC	  8
+#define MAX_NODES_COLUMNS 1000000 /* the default of format=columns, which are 4 bytes a node */
 
 /* ---- one merged profile ---- */
 
@@ -24,8 +26,10 @@ struct answer {
 	struct buffer *out;
 };
 
-/* format=flame and format=json: the same head, then the tree or the table. */
-static int answer_json(const struct answer *answer, bool table, struct error *err)
+/* format=flame, json and columns: the same head, then the tree, the table, or what the tree is without its columns. */
+enum behind_head { HEAD_TREE, HEAD_TABLE, HEAD_ALONE };
+
+static int answer_json(const struct answer *answer, enum behind_head behind, struct error *err)
 {
 	struct json_writer json;
 	json_init(&json, answer->out);
@@ -42,7 +46,7 @@ static int answer_json(const struct answer *answer, bool table, struct error *er
 	call_write_stats(answer->call, answer->flame->sample_count, &json);
 	call_write_partial(answer->call, &answer->result->explain, &json);
 	query_symbols_json(&answer->call->stats, &json);
-	if (table) {
+	if (behind == HEAD_TABLE) {
 		struct table rows;
 		int r = table_build(answer->flame, &rows, err);
 		if (r)
@@ -52,7 +56,7 @@ static int answer_json(const struct answer *answer, bool table, struct error *er
 		table_release(&rows);
 	} else {
 		json_key(&json, "flame");
-		flame_write_json(answer->flame, &json);
+		(behind == HEAD_TREE ? flame_write_json : flame_write_head_json)(answer->flame, &json);
 	}
 	json_end_object(&json);
 	return json_finish(&json, err);
@@ -60,12 +64,29 @@ static int answer_json(const struct answer *answer, bool table, struct error *er
 
 static int answer_flame(const struct answer *answer, struct error *err)
 {
-	return answer_json(answer, false, err);
+	return answer_json(answer, HEAD_TREE, err);
 }
 
 static int answer_table(const struct answer *answer, struct error *err)
 {
-	return answer_json(answer, true, err);
+	return answer_json(answer, HEAD_TABLE, err);
+}
+
+/* "wickflm" and 1, the length of the head in 4 bytes (little-endian), the head, the columns. */
+static int answer_columns(const struct answer *answer, struct error *err)
+{
+	static const uint8_t magic[COLUMNS_MAGIC] = "wickflm\1";
+	struct buffer *out = answer->out;
+	uint8_t len[4] = {0};
+	if (buffer_append(out, magic, sizeof(magic)) < 0 || buffer_append(out, len, sizeof(len)) < 0)
+		return error_nomem(err);
+	size_t begin = out->len;
+	int r = answer_json(answer, HEAD_ALONE, err);
+	if (r)
+		return r;
+	for (size_t i = 0; i < sizeof(len); i++)
+		out->data[begin - sizeof(len) + i] = (uint8_t)((out->len - begin) >> (8 * i));
+	return flame_write_columns(answer->flame, out, err);
 }
 
 static int answer_top(const struct answer *answer, struct error *err)
@@ -105,9 +126,10 @@ static const struct answer_format {
 	int (*answer)(const struct answer *answer, struct error *err);
 	enum tree tree;
 	enum flame_unnamed unnamed;
-	bool is_json;
+	bool has_head; /* where an explanation goes */
 } answer_formats[] = {
 	{"flame", "application/json", answer_flame, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"columns", "application/vnd.wick.flame", answer_columns, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
 	{"json", "application/json", answer_table, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, true},
 	{"top", "text/plain; charset=utf-8", answer_top, TREE_WHOLE, FLAME_UNNAMED_BY_BINARY, false},
 	{"folded", "text/plain; charset=utf-8", answer_folded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
@@ -122,12 +144,13 @@ static int find_format(const struct call *call, const struct answer_format **ret
 		*ret = &answer_formats[i];
 		if (strcmp(answer_formats[i].name, name) != 0)
 			continue;
-		if (!call->explain || answer_formats[i].is_json)
+		if (!call->explain || answer_formats[i].has_head)
 			return 0;
-		return error_set(err, -EINVAL, "parameter 'explain': format %s has no place for it; ask for flame or json",
-				 name);
+		return error_set(err, -EINVAL,
+				 "parameter 'explain': format %s has no place for it; ask for flame, columns or json", name);
 	}
-	return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of flame, json, top, folded, pprof, svg", name);
+	return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of flame, columns, json, top, folded, pprof, svg",
+			 name);
 }
 
 static int shorten_names(struct query_result *result, struct error *err)
@@ -158,7 +181,8 @@ static int answer_query(struct call *call, struct error *err)
 	if (!r)
 		r = call_count(call, "limit", TOP_LIMIT_DEFAULT, &limit, err);
 	if (!r)
-		r = call_count(call, "max_nodes", MAX_NODES_DEFAULT, &max_nodes, err);
+		r = call_count(call, "max_nodes", format->answer == answer_columns ? MAX_NODES_COLUMNS : MAX_NODES_DEFAULT,
+			       &max_nodes, err);
 	if (!r)
 		r = call_text(call, "query", err);
 	if (r)

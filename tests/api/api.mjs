@@ -107,6 +107,36 @@ await test("every answer format", async () => {
 	const table = JSON.parse((await of("json")).body);
 	assert.deepEqual(table.functions.rows.slice(0, 2).map((f) => [f.name, f.self, f.total]), [["leaf", 800, 800], ["other", 200, 200]]);
 });
+// Reads format=columns as docs/api.md has it, into what format=flame has.
+function readColumns(body) {
+	assert.equal(body.subarray(0, 8).toString("latin1"), "wickflm\x01");
+	let at = 12 + body.readUInt32LE(8);
+	const head = JSON.parse(body.subarray(12, at));
+	const varint = () => { for (let value = 0n, shift = 0n; ; shift += 7n) { const byte = body[at++]; value |= BigInt(byte & 127) << shift; if (byte < 128) return value; } };
+	const column = (count) => Array.from({ length: count }, () => Number(varint()));
+	const [strings, frames, count] = column(3), unit = varint();
+	const texts = column(strings).map((length) => body.subarray(at, (at += length)).toString());
+	const of = Object.fromEntries(["name", "file", "line", "binary", "kind"].map((name) => [name, column(frames)]));
+	const parent = column(count).reduce((all, up, i) => { let under = Math.max(0, i - 1); while (up-- > 0) under = all[under]; return [...all, under]; }, []);
+	const frame = column(count), self = Array.from({ length: count }, () => { const value = varint(); return Number((value & 1n ? -(value >> 1n) - 1n : value >> 1n) * unit); });
+	assert.equal(at, body.length);
+	const total = self.slice();
+	for (let i = count - 1; i > 0; i--) total[parent[i]] += total[i];
+	const nodes = { parent, ...Object.fromEntries(Object.entries(of).map(([name, values]) => [name, frame.map((f) => values[f])])), total, self };
+	return { ...head, flame: { ...head.flame, strings: texts, nodes } };
+}
+await test("columns say what flame says", async () => {
+	for (const more of ["", "&max_nodes=2", "&names=short", "&query=%7Bgone%3D%221%22%7D"]) {
+		const of = (format) => get(`/api/v1/query?query=process_cpu&${range}${more}&format=${format}`);
+		const [flame, columns] = [JSON.parse((await of("flame")).body), await of("columns")], read = readColumns(columns.body);
+		assert.equal(columns.headers["content-type"], "application/vnd.wick.flame");
+		assert.deepEqual(Object.keys(read), Object.keys(flame));
+		assert.deepEqual(read.flame, flame.flame);
+		assert.equal(read.total, flame.total);
+	}
+	assert.match(errorOf(await get(`/api/v1/query?query=process_cpu&${range}&format=svg&explain=1`)), /columns/);
+	assert.ok(readColumns((await get(`/api/v1/query?query=process_cpu&${range}&format=columns&explain=1`)).body).explain);
+});
 await test("bad questions get 400 and a message that names the fault", async () => {
 	const cases = [
 		[`/api/v1/query?query={a=&${range}`, /expected a value in double quotes.*column/],

@@ -126,7 +126,7 @@ await test("catalogue", async () => {
 	await ask("get", `/api/v1/label/thread/nonsense?${range}`.replace("nonsense", "values") + "&timeout=soon", { status: 400 });
 });
 await test("profiles and values over time", async () => {
-	for (const format of ["flame", "json", "top", "folded", "pprof", "svg"]) await ask("get", `/api/v1/query?${query}&${range}&format=${format}`);
+	for (const format of ["flame", "columns", "json", "top", "folded", "pprof", "svg"]) await ask("get", `/api/v1/query?${query}&${range}&format=${format}`);
 	await ask("get", `/api/v1/query?${query}&${range}&explain=1&exact=1&max_nodes=2&names=short&group_by=thread&focus=${encodeURIComponent('"main"')}`);
 	for (const more of ["", "&by=thread&limit=1&others=1&step=60s", "&rate=1&explain=1", `&where=${encodeURIComponent('thread="a"')}`]) await ask("get", `/api/v1/series?${query}&${range}${more}`);
 	await ask("get", `/api/v1/pprof?${query}&${range}&seconds=60`);
