@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's JSON API as the page uses it (docs/api.md). Addresses are relative, so the page also works below a proxy's
 // path.
-import type { FlameJson } from './flame/tree';
+import type { Flame } from './flame/tree';
+import { FLAME_TYPE, readFlame } from './flame/wire';
 import * as T from './texts';
 
 export interface TypesAnswer {
@@ -54,7 +55,7 @@ export interface PipelineSeries extends PipelineHead {
 }
 export interface PipelineProfile extends PipelineHead {
 	kind: 'profile';
-	flame: FlameJson;
+	flame: Flame;
 }
 export interface PipelineDiff extends PipelineHead {
 	kind: 'diff';
@@ -68,7 +69,7 @@ export interface ComparisonAnswer extends PipelineHead {
 	label: string;
 	total: number;
 	total_values: number;
-	values: { value: string; total: number; flame: FlameJson }[];
+	values: { value: string; total: number; flame: Flame }[];
 }
 export type PipelineAnswer = PipelineTable | PipelineSeries | PipelineProfile | PipelineDiff | ComparisonAnswer;
 // Of addresses that came without names: named, being looked up, nothing known.
@@ -85,7 +86,7 @@ export interface QueryAnswer {
 	to_ms: number;
 	stats: { samples?: number; unresolved?: number; ms?: number };
 	symbols?: SymbolsAnswer;
-	flame: FlameJson;
+	flame: Flame;
 }
 interface ListingAnswer {
 	function: string;
@@ -238,6 +239,22 @@ export function apiPost<T>(path: string): Promise<T> {
 	return apiCall('POST', path, {});
 }
 
+// The body is complete: what goes wrong from here on is what it says.
+function parseAnswer(body: ArrayBuffer, type: string): unknown {
+	if (type.startsWith(FLAME_TYPE)) {
+		try {
+			return readFlame(body);
+		} catch (error) {
+			throw new ApiError((error as Error).message, 502);
+		}
+	}
+	try {
+		return JSON.parse(new TextDecoder().decode(body));
+	} catch {
+		throw new ApiError(T.fault.notJson, 502);
+	}
+}
+
 async function apiCall<T>(method: string, path: string, params: Params, signal?: AbortSignal): Promise<T> {
 	const abort = new AbortController();
 	const stop = () => abort.abort();
@@ -251,11 +268,9 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	try {
 		const response = await fetch(apiUrl(path, params), { method, signal: abort.signal, cache: 'no-store' });
 		if (!response.ok) throw new ApiError(await errorText(response), response.status);
-		return (await response.json()) as T;
+		return parseAnswer(await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
 	} catch (error) {
 		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;
-		if (error instanceof SyntaxError)
-			throw new ApiError(T.fault.notJson, 502);
 		throw new ApiError(late ? T.fault.late(TIMEOUT_MS / 1000) : T.fault.noAnswer, 0);
 	} finally {
 		clearTimeout(timer);

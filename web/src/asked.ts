@@ -112,7 +112,7 @@ export function useAnswers(state: PageState, names: NamesChoice, nonce: number, 
 	const labels = useApi<LabelsAnswer>(ask('labels'), { query: type, from, to }, nonce);
 	const labelNames = labels.data?.labels.map((l) => l.name) ?? [];
 	const by = breakdown(state.by, labelNames);
-	const params: Record<string, string> = { query, format: 'flame', ...(names === 'short' ? { names } : {}) };
+	const params: Record<string, string> = { query, format: 'columns', ...(names === 'short' ? { names } : {}) };
 	const asked = useApi<QueryAnswer, Profile>(
 		isListing(state.view) ? null : ask('query'),
 		{ ...params, ...span },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, apiGet, type Params } from './api';
 import { formatState, parseState, type PageState } from './state';
 
@@ -74,6 +74,24 @@ export function useApi<T, R = T>(
 		return () => abort.abort();
 	}, [request, nonce]);
 	return { ...resource, stale: resource.data !== null && resource.of !== request };
+}
+
+/*
+ * What is made of `of`, but after the screen has been painted with it, if that takes long: until then it is what was made of the one
+ * before (null at first), and says of which. `quick`: at once.
+ */
+export function useLater<K, V>(of: K, quick: boolean, make: (of: K) => V): { of: K; value: V } | null {
+	const [later, setLater] = useState<{ of: K; value: V } | null>(null);
+	const now = useMemo(() => (quick ? { of, value: make(of) } : null), [of, quick]);
+	useEffect(() => {
+		if (quick) {
+			setLater(null);
+			return undefined;
+		}
+		const timer = setTimeout(() => setLater({ of, value: make(of) }));
+		return () => clearTimeout(timer);
+	}, [of, quick]);
+	return now ?? later;
 }
 
 // The size of an element in CSS pixels, [0, 0] until it is known.

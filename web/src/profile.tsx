@@ -6,12 +6,13 @@ import { apiUrl, type QueryAnswer } from './api';
 import { displayName, formatCount, formatShare, formatValue } from './format';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
-import { findNodes, sumMatched } from './flame/layout';
+import { findNodes, largestFirst, sumMatched } from './flame/layout';
 import {
 	buildTree,
 	findPath,
 	followPath,
 	formatZoom,
+	isSmall,
 	isUnnamed,
 	KIND,
 	kindOf,
@@ -26,7 +27,7 @@ import {
 	type Zoom,
 } from './flame/tree';
 import { FlameView } from './flame/view';
-import { useDebounced, type SetState } from './hooks';
+import { useDebounced, useLater, type SetState } from './hooks';
 import { CloseIcon, DownloadIcon, FlipIcon, ResetIcon, SearchIcon } from './icons';
 import { KeysButton } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
@@ -219,7 +220,8 @@ function Legend({
 	find: string;
 	onFind: (text: string) => void;
 }) {
-	const entries = useMemo(() => legend(tree, palette(dark)), [tree, dark]);
+	const of = useMemo(() => ({ tree, dark }), [tree, dark]);
+	const entries = useLater(of, isSmall(tree), () => legend(tree, palette(dark)))?.value ?? [];
 	return (
 		<ul class="legend" aria-label={T.legend.label}>
 			{entries.slice(0, LEGEND).map((e) => (
@@ -315,14 +317,16 @@ interface Found {
 	flags: Uint8Array | null;
 	fault: string | null;
 	text: string;
-	tops: number[]; // largest first
+	tops: Int32Array; // as they are in the tree
 }
+
+const NO_TOPS = new Int32Array(0);
 
 function useSearch(tree: Tree, zoom: Zoom, text: string, regex: boolean): Found {
 	const find = useDebounced(text, 60);
 	const flags = useMemo(() => findNodes(tree, find, regex), [tree, find, regex]);
 	return useMemo(() => {
-		if (flags === null || typeof flags === 'string') return { flags: null, fault: flags, text: '', tops: [] };
+		if (flags === null || typeof flags === 'string') return { flags: null, fault: flags, text: '', tops: NO_TOPS };
 		const all = sumMatched(tree, flags);
 		let shares = T.search.matched(formatShare(all.value, tree.total[0]), formatValue(all.value, tree.unit));
 		if (zoom.node > 0)
@@ -331,7 +335,7 @@ function useSearch(tree: Tree, zoom: Zoom, text: string, regex: boolean): Found 
 			flags,
 			fault: null,
 			text: all.tops.length === 0 ? T.search.noMatch : shares,
-			tops: all.tops.sort((a, b) => tree.total[b] - tree.total[a]),
+			tops: all.tops,
 		};
 	}, [tree, flags, zoom]);
 }
@@ -408,9 +412,11 @@ export function ProfilePart(props: ProfileProps) {
 	useGlobalKeys(() => onZoom(NO_ZOOM));
 	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
 
+	const largest = useRef<{ of: Int32Array; first: Int32Array }>({ of: NO_TOPS, first: NO_TOPS }); // sorted when they are first gone through
 	const onNext = (back: boolean) => {
-		const { tops } = found;
-		if (tops.length === 0) return;
+		if (found.tops.length === 0) return;
+		const tops = largest.current.of === found.tops ? largest.current.first : largestFirst(tree, found.tops);
+		largest.current = { of: found.tops, first: tops };
 		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
 		const next = (at + (back ? -1 : 1) + tops.length) % tops.length;
 		setAsked({ node: tops[at < 0 && back ? tops.length - 1 : next], nonce: (asked?.nonce ?? 0) + 1, of: found.flags });

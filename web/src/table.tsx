@@ -5,8 +5,8 @@ import { baseName, displayName, formatCount, formatShare, formatValue } from './
 import { compileSearch } from './flame/layout';
 import { hueOf, palette, type Palette } from './flame/colors';
 import { buildRows, sortRows, type Row } from './flame/rows';
-import { placeOf, type Tree } from './flame/tree';
-import { useDebounced, useSize } from './hooks';
+import { isSmall, placeOf, type Tree } from './flame/tree';
+import { useDebounced, useLater, useSize } from './hooks';
 import { MoreIcon } from './icons';
 import { rowStep } from './keys';
 import type { ListingView, SortKey } from './state';
@@ -30,6 +30,7 @@ export interface TableProps {
 type Width = 'wide' | 'medium' | 'narrow';
 
 const OVERSCAN = 8;
+const NO_ROWS: Row[] = [];
 const HEADS: { key: SortKey; title: string; hint: string }[] = [
 	{ key: 'self', ...T.table.self },
 	{ key: 'total', ...T.table.total },
@@ -156,7 +157,9 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick,
 }
 
 export function Table(props: TableProps) {
-	const { tree, sort, reverse, filter, find, dark, onSort, onFilter, onFind, onMenu, onOpen } = props;
+	const { sort, reverse, filter, find, dark, onSort, onFilter, onFind, onMenu, onOpen } = props;
+	const made = useLater(props.tree, isSmall(props.tree), buildRows);
+	const tree = made?.of ?? props.tree; // of which the rows are
 	const scroller = useRef<HTMLDivElement>(null);
 	const [measure, width, height] = useSize<HTMLDivElement>();
 	const [top, setTop] = useState(0);
@@ -164,7 +167,7 @@ export function Table(props: TableProps) {
 	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
 	const settled = useDebounced(filter, 100);
 
-	const all = useMemo(() => buildRows(tree), [tree]);
+	const all = made?.value ?? NO_ROWS;
 	const sorted = useMemo(() => sortRows(all, sort, reverse), [all, sort, reverse]);
 	const rows = useMemo(() => {
 		const test = compileSearch(settled, false);
@@ -222,7 +225,7 @@ export function Table(props: TableProps) {
 				/>
 				<span class="count" role="status">
 					{rows.length === all.length
-						? T.table.count(formatCount(all.length))
+						? made && T.table.count(formatCount(all.length))
 						: T.table.part(formatCount(rows.length), formatCount(all.length))}
 				</span>
 			</div>
@@ -232,6 +235,7 @@ export function Table(props: TableProps) {
 				data-testid="table"
 				role="table"
 				tabIndex={0}
+				aria-busy={made?.of !== props.tree}
 				aria-label={T.table.describe}
 				aria-rowcount={rows.length + 1}
 				aria-colcount={columns.length}
@@ -259,7 +263,7 @@ export function Table(props: TableProps) {
 						/>
 					))}
 				</div>
-				{rows.length === 0 && <p class="table-none">{T.table.none(filter)}</p>}
+				{rows.length === 0 && made && <p class="table-none">{T.table.none(filter)}</p>}
 			</div>
 			<div class="unseen" aria-live="polite">
 				{rows[active] ? T.table.row(displayName(rows[active].name, 120), formatValue(rows[active].self, tree.unit)) : ''}

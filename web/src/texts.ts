@@ -458,6 +458,8 @@ export const menu = {
 };
 
 export const flame = {
+	smaller: (count: number) => `(${count} smaller)`,
+	callersCut: '(callers that are not shown)',
 	path: 'Zoom path',
 	pathMore: (count: number) => `${count} more`,
 	pathPart: 'smaller callees',
@@ -741,6 +743,22 @@ export const fault = {
 	notJson: 'the answer of the server is not the JSON that this page expects',
 	late: (seconds: number) => `no answer within ${seconds} s`,
 	noAnswer: 'no answer',
+};
+
+/** What is wrong with a flame graph as the server sends it. */
+export const wire = {
+	none: 'the flame graph in the answer is none',
+	version: 'the server is of another version than this page: load the page anew',
+	cutShort: 'the flame graph in the answer ends too early',
+	headCutShort: 'the flame graph in the answer ends within its head',
+	noHead: 'the flame graph in the answer has no head',
+	endless: 'the flame graph in the answer has a number without an end',
+	fewer: (what: string) => `the flame graph in the answer has fewer ${what} than it says`,
+	notThere: (what: string) => `the flame graph in the answer has a ${what} that is not there`,
+	notUtf8: 'the flame graph in the answer has names that are not UTF-8',
+	noRoot: 'the flame graph in the answer begins with another node than its root',
+	twoRoots: 'the flame graph in the answer has a node beside its root',
+	tooLong: 'the flame graph in the answer goes on behind its end',
 };
 
 /** What was read is not as it should be. */

@@ -208,7 +208,6 @@ export function deepTree(depth: number, functions: string[]): Tree {
 			line: column(() => 0),
 			binary: column((i) => (i === 0 ? 0 : 2)),
 			kind: column((i) => (i === 0 ? 0 : 1)),
-			total: column((i) => (i === 0 ? depth : count - i)),
 			self: column((i) => (i === 0 ? 0 : 1)),
 		},
 	});

@@ -145,11 +145,16 @@ export interface LegendEntry {
 
 // What is in the graph by self value: the kernel, JIT and interpreters each as one, then binaries by name.
 export function legend(tree: Tree, colors: Palette): LegendEntry[] {
-	const entries = new Map<string, LegendEntry>();
+	const shares = new Map<number, number>(); // by kind and binary
 	for (let i = 1; i < tree.count; i++) {
 		if (tree.self[i] === 0) continue;
-		const kind = kindOf(tree, i);
-		const binary = tree.strings[tree.binary[i]];
+		const id = tree.binary[i] * 8 + kindOf(tree, i);
+		shares.set(id, (shares.get(id) ?? 0) + tree.self[i]);
+	}
+	const entries = new Map<string, LegendEntry>();
+	for (const [both, share] of shares) {
+		const kind = both % 8;
+		const binary = tree.strings[(both - kind) / 8];
 		const group =
 			kind === KIND.kernel
 				? 'kernel'
@@ -173,7 +178,7 @@ export function legend(tree: Tree, colors: Palette): LegendEntry[] {
 				}),
 			);
 		}
-		entry.share += tree.self[i];
+		entry.share += share;
 	}
 	return [...entries.values()].sort((a, b) => b.share - a.share);
 }

@@ -15,13 +15,14 @@
  * nodes of the source, not by those of the result. `WORK_MAX` bounds the moves, which in a recursion of 100,000 levels
  * would grow with their square.
  */
+import * as T from '../texts';
 import { treeFrames, Trie, REST_FRAME } from './trie';
 import { KIND, type Tree } from './tree';
 
 export const INVERTED_MAX = 1_000_000; // nodes
 const WORK_MAX = 1 << 26; // moves of a member to its parent: some 1.5 s
 
-export const REST_CALLERS = '(callers that are not shown)';
+export const REST_CALLERS = T.flame.callersCut;
 
 /** Where the stacks are taken up, and with which value. Each node once, none of them the root. */
 export interface Ends {

@@ -3,6 +3,7 @@
 // server left out as too small is one row, whose functions are not known here.
 import type { SortKey } from '../state';
 import * as T from '../texts';
+import { Ids } from './ids';
 import { isInlined, KIND, kindOf, type Tree } from './tree';
 
 export const REST_NAME = T.table.rest;
@@ -18,13 +19,14 @@ export interface Row {
 	total: number;
 }
 
+/** A million nodes take about 0.1 s: not before what has been asked for is on the screen. */
 export function buildRows(tree: Tree): Row[] {
-	const ids = new Map<number, Map<number, number>>(); // (name, binary) -> file -> row
+	const ids = new Ids(); // of name, binary, file
 	const rows: Row[] = [];
 	const inPath: number[] = []; // per row: on how many levels of the present path it is
-	const path: number[] = []; // rows of the present path
+	const path = new Int32Array(tree.maxDepth + 1); // rows of the present path
+	let length = 0; // of the path
 	const called: boolean[] = []; // per row: as a function of its own, at least once
-	const size = tree.strings.length;
 	const rest: Row = {
 		name: REST_NAME,
 		binary: '',
@@ -36,19 +38,15 @@ export function buildRows(tree: Tree): Row[] {
 		total: 0,
 	};
 	for (let i = 1; i < tree.count; i++) {
-		while (path.length >= tree.depth[i]) inPath[path.pop()!]--;
+		while (length >= tree.depth[i]) inPath[path[--length]]--;
 		if (kindOf(tree, i) === KIND.rest) {
 			// A leaf: nothing will look for it on the path.
 			rest.self += tree.total[i];
 			rest.total += tree.total[i];
 			continue;
 		}
-		const both = tree.name[i] * size + tree.binary[i];
-		let files = ids.get(both);
-		if (!files) ids.set(both, (files = new Map()));
-		let id = files.get(tree.file[i]);
-		if (id === undefined) {
-			files.set(tree.file[i], (id = rows.length));
+		const id = ids.of(tree.name[i], tree.binary[i], tree.file[i]);
+		if (id === rows.length) {
 			rows.push({
 				name: tree.strings[tree.name[i]],
 				binary: tree.strings[tree.binary[i]],
@@ -62,15 +60,16 @@ export function buildRows(tree: Tree): Row[] {
 			inPath.push(0);
 			called.push(false);
 		}
+		const row = rows[id];
 		const line = tree.line[i];
-		if (line > 0 && (rows[id].line === 0 || line < rows[id].line)) rows[id].line = line;
+		if (line > 0 && (row.line === 0 || line < row.line)) row.line = line;
 		// A recursive call says nothing: of a function that was inlined, it may be inlined into itself or not.
-		if (isInlined(tree, i)) rows[id].inlined = true;
-		else if (tree.depth[i] > 1 && path[path.length - 1] !== id) called[id] = true;
-		rows[id].self += tree.self[i];
-		if (inPath[id] === 0) rows[id].total += tree.total[i];
+		if (isInlined(tree, i)) row.inlined = true;
+		else if (tree.depth[i] > 1 && path[length - 1] !== id) called[id] = true;
+		row.self += tree.self[i];
+		if (inPath[id] === 0) row.total += tree.total[i];
 		inPath[id]++;
-		path.push(id);
+		path[length++] = id;
 	}
 	rows.forEach((row, id) => (row.inlined &&= !called[id]));
 	if (rest.total !== 0) rows.push(rest);

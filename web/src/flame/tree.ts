@@ -5,18 +5,32 @@
  * siblings may stop at the first that is too small to see. `start` is where a node begins on the value axis, so that its
  * box is [start, start + total) in the units of the profile, whatever the zoom.
  *
- * The JSON is hostile until it is checked here: indices out of range, a parent after its child or columns of unequal length
- * are errors; another order is put right; totals are summed anew from the self values, so that no box can be wider than its
- * parent.
+ * It is made of columns as they come: of a server's answer (wire.ts), of JSON in a file. They are hostile until they are checked
+ * here: indices out of range, a parent after its child or columns of unequal length are errors; another order is put right; totals
+ * are summed anew from the self values, so that no box can be wider than its parent. Columns that are typed arrays already, and in
+ * order, become the tree's own: nobody writes to them any more.
  */
 import * as T from '../texts';
 
-export interface FlameJson {
+export interface Flame {
 	type: string;
 	unit: string;
 	total: number;
 	samples: number;
 	strings: string[];
+	nodes: {
+		parent: ArrayLike<number>;
+		name: ArrayLike<number>;
+		file: ArrayLike<number>;
+		line: ArrayLike<number>;
+		binary: ArrayLike<number>;
+		kind: ArrayLike<number>;
+		self: ArrayLike<number>;
+	};
+}
+
+/** As it is in a file. */
+export interface FlameJson extends Flame {
 	nodes: {
 		parent: number[];
 		name: number[];
@@ -49,6 +63,11 @@ export interface Tree {
 	maxDepth: number;
 }
 
+/** Few enough nodes that nobody notices what is done with all of them. */
+export function isSmall(tree: Tree): boolean {
+	return tree.count < 50_000;
+}
+
 // rest: "(N smaller)", what the server left out below a node.
 export const KIND = { unknown: 0, native: 1, kernel: 2, jit: 3, interpreted: 4, rest: 7, inlined: 8 } as const;
 
@@ -72,35 +91,37 @@ export function placeOf(file: string, line: number): string {
 	return file !== '' && line > 0 ? `${file}:${line}` : file;
 }
 
-const COLUMNS = ['parent', 'name', 'file', 'line', 'binary', 'kind', 'total', 'self'] as const;
+const COLUMNS = ['parent', 'name', 'file', 'line', 'binary', 'kind', 'self'] as const;
 
-export function checkFlame(json: FlameJson): number {
-	const count = json?.nodes?.parent?.length;
-	if (!Array.isArray(json?.strings) || !(count > 0)) throw new Error(T.broken.noNodes);
+export function checkFlame(flame: Flame): number {
+	const count = flame?.nodes?.parent?.length;
+	if (!Array.isArray(flame?.strings) || !(count > 0)) throw new Error(T.broken.noNodes);
 	for (const column of COLUMNS) {
-		if (json.nodes[column]?.length !== count)
+		if (flame.nodes[column]?.length !== count)
 			throw new Error(T.broken.column(column, count));
 	}
-	const { parent } = json.nodes;
+	const { parent } = flame.nodes;
 	for (let i = 1; i < count; i++) {
 		if (!(parent[i] >= 0 && parent[i] < i))
 			throw new Error(T.broken.parent(i, parent[i]));
 	}
 	for (const column of ['name', 'file', 'binary'] as const) {
-		const bad = json.nodes[column].findIndex((s) => !(s >= 0 && s < json.strings.length));
-		if (bad >= 0) throw new Error(T.broken.string(bad, column));
+		const ids = flame.nodes[column];
+		for (let i = 0; i < count; i++)
+			if (!(ids[i] >= 0 && ids[i] < flame.strings.length))
+				throw new Error(T.broken.string(i, column));
 	}
 	return count;
 }
 
 function sumTotals(parent: ArrayLike<number>, self: Float64Array): Float64Array {
-	const total = Float64Array.from(self);
+	const total = self.slice();
 	for (let i = total.length - 1; i > 0; i--) total[parent[i]] += total[i];
 	return total;
 }
 
 // True when the nodes already are in pre-order with siblings by falling total: what the server sends.
-function isOrdered(parent: number[], total: Float64Array): boolean {
+function isOrdered(parent: ArrayLike<number>, total: Float64Array): boolean {
 	const last = new Int32Array(parent.length).fill(-1); // each node's latest child
 	for (let i = 1; i < parent.length; i++) {
 		const p = parent[i];
@@ -114,60 +135,88 @@ function isOrdered(parent: number[], total: Float64Array): boolean {
 	return true;
 }
 
-function preOrder(parent: number[], total: Float64Array): Int32Array {
-	const children: number[][] = parent.map(() => []);
-	for (let i = 1; i < parent.length; i++) children[parent[i]].push(i);
+// The children of all nodes in one array, those of node i from first[i] to first[i + 1], by falling total.
+function childLists(parent: ArrayLike<number>, total: Float64Array): { first: Int32Array; children: Int32Array } {
+	const count = parent.length;
+	const first = new Int32Array(count + 1);
+	const children = new Int32Array(count);
+	for (let i = 1; i < count; i++) first[parent[i] + 1]++;
+	for (let i = 0; i < count; i++) first[i + 1] += first[i];
+	const next = first.slice();
+	for (let i = 1; i < count; i++) children[next[parent[i]]++] = i;
+	for (let i = 0; i < count; i++) {
+		const [begin, end] = [first[i], first[i + 1]];
+		let sorted = true;
+		for (let at = begin + 1; at < end && sorted; at++) sorted = total[children[at - 1]] >= total[children[at]];
+		if (!sorted) children.subarray(begin, end).sort((a, b) => total[b] - total[a] || a - b);
+	}
+	return { first, children };
+}
+
+function preOrder(parent: ArrayLike<number>, total: Float64Array): Int32Array {
+	const { first, children } = childLists(parent, total);
 	const order = new Int32Array(parent.length);
 	const stack = [0];
 	for (let n = 0; stack.length > 0; n++) {
 		const node = stack.pop()!;
 		order[n] = node;
-		const sorted = children[node].sort((a, b) => total[a] - total[b] || b - a);
-		for (const child of sorted) stack.push(child);
+		for (let at = first[node + 1] - 1; at >= first[node]; at--) stack.push(children[at]);
 	}
 	return order;
 }
 
-export function buildTree(json: FlameJson): Tree {
-	const count = checkFlame(json);
-	const { nodes } = json;
-	const self = Float64Array.from(nodes.self, (v) => (v > 0 ? v : 0));
+type Typed = Int32Array | Uint32Array | Uint8Array | Float64Array;
+
+// The column as a typed array, in that order (null: as it is).
+function arrange<T extends Typed>(column: ArrayLike<number>, order: Int32Array | null, Made: new (length: number) => T): T {
+	if (!order && column instanceof Made) return column;
+	const out = new Made(column.length);
+	for (let i = 0; i < out.length; i++) out[i] = column[order ? order[i] : i];
+	return out;
+}
+
+function withoutNegatives(self: ArrayLike<number>): Float64Array {
+	const out = new Float64Array(self.length);
+	for (let i = 0; i < out.length; i++) out[i] = self[i] > 0 ? self[i] : 0;
+	return out;
+}
+
+function arrangeParents(parent: ArrayLike<number>, order: Int32Array | null): Int32Array {
+	const out = arrange(parent, order, Int32Array);
+	if (order) {
+		const place = new Int32Array(order.length); // old index -> new
+		for (let i = 0; i < order.length; i++) place[order[i]] = i;
+		for (let i = 1; i < out.length; i++) out[i] = place[out[i]];
+	}
+	out[0] = 0;
+	return out;
+}
+
+export function buildTree(flame: Flame): Tree {
+	const count = checkFlame(flame);
+	const { nodes } = flame;
+	const self = withoutNegatives(nodes.self);
 	const total = sumTotals(nodes.parent, self);
 	const order = isOrdered(nodes.parent, total) ? null : preOrder(nodes.parent, total);
-	const at = order ? (i: number) => order[i] : (i: number) => i;
-	const place = new Int32Array(count); // old index -> new
-	for (let i = 0; i < count; i++) place[at(i)] = i;
-
 	const tree: Tree = {
-		type: String(json.type),
-		unit: String(json.unit),
-		samples: Number(json.samples) || 0,
-		strings: json.strings,
+		type: String(flame.type),
+		unit: String(flame.unit),
+		samples: Number(flame.samples) || 0,
+		strings: flame.strings,
 		count,
-		parent: new Int32Array(count),
+		parent: arrangeParents(nodes.parent, order),
 		end: new Int32Array(count),
 		depth: new Int32Array(count),
-		name: new Uint32Array(count),
-		file: new Uint32Array(count),
-		line: new Uint32Array(count),
-		binary: new Uint32Array(count),
-		kind: new Uint8Array(count),
+		name: arrange(nodes.name, order, Uint32Array),
+		file: arrange(nodes.file, order, Uint32Array),
+		line: arrange(nodes.line, order, Uint32Array),
+		binary: arrange(nodes.binary, order, Uint32Array),
+		kind: arrange(nodes.kind, order, Uint8Array),
 		start: new Float64Array(count),
-		total: new Float64Array(count),
-		self: new Float64Array(count),
+		total: arrange(total, order, Float64Array),
+		self: arrange(self, order, Float64Array),
 		maxDepth: 0,
 	};
-	for (let i = 0; i < count; i++) {
-		const old = at(i);
-		tree.parent[i] = i === 0 ? 0 : place[nodes.parent[old]];
-		tree.name[i] = nodes.name[old];
-		tree.file[i] = nodes.file[old];
-		tree.line[i] = nodes.line[old];
-		tree.binary[i] = nodes.binary[old];
-		tree.kind[i] = nodes.kind[old];
-		tree.total[i] = total[old];
-		tree.self[i] = self[old];
-	}
 	measure(tree);
 	return tree;
 }

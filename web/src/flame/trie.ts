@@ -10,6 +10,7 @@
  *
  * A child is found by an open hash table over (parent, frame), not by a list of children: a node may have 100,000 of them.
  */
+import * as T from '../texts';
 import { treeFunctions } from './functions';
 import { KIND, kindOf, measure, type Tree } from './tree';
 
@@ -135,7 +136,7 @@ export class Trie {
 		for (const [node, smaller] of this.smaller) {
 			if (total[node] === 0 || smaller === this.restCount(this.from[node])) continue;
 			if (ids.size === 0) tree.strings = tree.strings.slice();
-			if (!ids.has(smaller)) ids.set(smaller, tree.strings.push(`(${smaller} smaller)`) - 1);
+			if (!ids.has(smaller)) ids.set(smaller, tree.strings.push(T.flame.smaller(smaller)) - 1);
 			tree.name[place[node]] = ids.get(smaller)!;
 		}
 	}

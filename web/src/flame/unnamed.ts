@@ -5,65 +5,81 @@
  * "[BINARY]", and what they call is merged below it. The page does so unless asked to show each.
  */
 import * as T from '../texts';
-import { checkFlame, type FlameJson } from './tree';
+import { Ids } from './ids';
+import { checkFlame, type Flame } from './tree';
 
 const ADDRESS = /^(?:(.*)\+)?0x[0-9a-f]+$/;
 
 export function nameWithoutAddress(name: string): string | null {
-	const match = ADDRESS.exec(name);
+	const match = name.includes('0x') ? ADDRESS.exec(name) : null;
 	if (!match) return null;
 	if (!match[1]) return T.flame.unknown;
 	return match[1].startsWith('[') ? match[1] : `[${match[1]}]`; // [vdso] has its brackets already
 }
 
-export function mergeUnnamed(json: FlameJson): FlameJson {
-	checkFlame(json);
-	const strings = json.strings.slice();
+// What each string is called as a name, all addresses of a binary alike; null where there are none.
+function renameStrings(flame: Flame): { strings: string[]; renamed: Uint32Array } | null {
 	const ids = new Map<string, number>();
-	const renamed = json.strings.map((text, i) => {
+	const strings = flame.strings.slice();
+	const renamed = new Uint32Array(strings.length);
+	flame.strings.forEach((text, i) => {
 		const name = nameWithoutAddress(text);
-		if (name === null) return i;
-		if (!ids.has(name)) ids.set(name, strings.push(name) - 1);
-		return ids.get(name)!;
+		if (name !== null && !ids.has(name)) ids.set(name, strings.push(name) - 1);
+		renamed[i] = name === null ? i : ids.get(name)!;
 	});
-	if (ids.size === 0) return json;
+	return ids.size > 0 ? { strings, renamed } : null;
+}
 
-	const { nodes } = json;
-	const merged: FlameJson['nodes'] = {
-		parent: [],
-		name: [],
-		file: [],
-		line: [],
-		binary: [],
-		kind: [],
-		total: [],
-		self: [],
-	};
-	const place = new Int32Array(nodes.parent.length); // old node -> new
-	const several = new Set<number>(); // new nodes that may get the same child twice
-	const known = new Map<string, number>();
-	for (let i = 0; i < place.length; i++) {
-		const parent = i === 0 ? 0 : place[nodes.parent[i]];
+export function mergeUnnamed(flame: Flame): Flame {
+	const count = checkFlame(flame);
+	const found = renameStrings(flame);
+	if (!found) return flame;
+	const { strings, renamed } = found;
+	const { nodes } = flame;
+	const place = new Int32Array(count); // old node -> new
+	const first = new Int32Array(count); // new node -> the first old one that it is made of
+	const parent = new Int32Array(count);
+	const self = new Float64Array(count);
+	const several = new Uint8Array(count); // of new nodes: it may get the same child twice
+	const known = new Ids(count >> 2);
+	const made = new Int32Array(count); // by id in `known`: the new node
+	let end = 0;
+	for (let i = 0; i < count; i++) {
+		const under = i === 0 ? 0 : place[nodes.parent[i]];
 		const name = renamed[nodes.name[i]];
-		const unnamed = i > 0 && name !== nodes.name[i];
-		let at = -1;
-		if (unnamed || several.has(parent)) {
-			const key = `${parent}/${name}/${nodes.file[i]}/${nodes.binary[i]}/${nodes.kind[i]}`;
-			at = known.get(key) ?? -1;
-			if (at < 0) known.set(key, merged.parent.length);
-			several.add(at < 0 ? merged.parent.length : at);
+		let at = end;
+		if (i > 0 && (name !== nodes.name[i] || several[under] === 1)) {
+			const before = known.count;
+			const id = known.of(under, name, nodes.file[i], nodes.binary[i], nodes.kind[i]);
+			if (id < before) at = made[id];
+			else made[id] = at;
+			several[at] = 1;
 		}
-		if (at < 0) {
-			at = merged.parent.length;
-			merged.parent.push(parent);
-			merged.name.push(name);
-			for (const column of ['file', 'line', 'binary', 'kind', 'total', 'self'] as const)
-				merged[column].push(nodes[column][i]);
-		} else {
-			merged.total[at] += nodes.total[i];
-			merged.self[at] += nodes.self[i];
+		if (at === end) {
+			parent[at] = under;
+			first[at] = i;
+			end++;
 		}
+		self[at] += nodes.self[i];
 		place[i] = at;
 	}
-	return { ...json, strings, nodes: merged };
+	const take = (column: ArrayLike<number>, out: Uint32Array | Uint8Array) => {
+		for (let i = 0; i < end; i++) out[i] = column[first[i]];
+		return out;
+	};
+	const name = take(nodes.name, new Uint32Array(end));
+	for (let i = 0; i < end; i++) name[i] = renamed[name[i]];
+	return {
+		...flame,
+		strings,
+		nodes: {
+			parent: parent.slice(0, end),
+			name,
+			file: take(nodes.file, new Uint32Array(end)),
+			line: take(nodes.line, new Uint32Array(end)),
+			binary: take(nodes.binary, new Uint32Array(end)),
+			kind: take(nodes.kind, new Uint8Array(end)),
+			self: self.slice(0, end),
+		},
+	};
 }
