@@ -761,6 +761,13 @@ export const wire = {
 	tooLong: 'the flame graph in the answer goes on behind its end',
 };
 
+/** The call graph. */
+export const calls = {
+	tooLarge: (functions: number, calls: number) => `a graph of ${functions} functions and ${calls} calls is too large to lay out`,
+	noSize: 'a box has no size',
+	noEnds: 'a call is between no two functions, or has no weight',
+};
+
 /** What was read is not as it should be. */
 export const broken = {
 	noNodes: 'the flame graph in the answer has no nodes',
