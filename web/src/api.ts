@@ -54,7 +54,7 @@ export interface PipelineSeries extends PipelineHead {
 	series: Series[];
 }
 export interface PipelineProfile extends PipelineHead {
-	kind: 'profile';
+	kind: 'flamegraph';
 	flame: Flame;
 }
 export interface PipelineDiff extends PipelineHead {

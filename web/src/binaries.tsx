@@ -105,13 +105,13 @@ function BuildId({ id }: { id: string }) {
 			type="button"
 			class="build-id mono"
 			title={T.binaries.clickToCopy(displayName(id, 140))}
-			aria-label={T.binaries.copyBuildId(displayName(id, 140))}
 			onClick={async () => {
 				await copyText(id);
 				setCopied(true);
 				setTimeout(() => setCopied(false), 1200);
 			}}
 		>
+			<span class="unseen">{T.binaries.copyBuildId} </span>
 			{displayName(id.slice(0, 12), 12)}
 			{copied ? <span class="copied">{T.binaries.copied}</span> : <CopyIcon />}
 		</button>

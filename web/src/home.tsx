@@ -38,7 +38,8 @@ interface Asked {
 	type: string;
 	labels: string[];
 	by: string;
-	now: Resource<SeriesAnswer>;
+	costs: Resource<TableAnswer>;
+	series: Resource<SeriesAnswer>;
 	day: Resource<TableAnswer>;
 	week: Resource<TableAnswer>;
 	binaries: Resource<TableAnswer>;
@@ -61,18 +62,19 @@ function useOverview(state: PageState, types: Resource<TypesAnswer>, nonce: numb
 	const ready = type !== '' && names.length > 0;
 	const now = Date.now();
 	const length = (parseTime(to, now) ?? now) - (parseTime(from, now) ?? now - 3600e3);
+	const sums = { q: pipeline(type, `group by ${by}`, 'sum', 'sort by value desc', `limit ${MANY}`) };
+	const costs = useApi<TableAnswer>(ready ? 'pipeline' : null, { ...sums, from, to }, nonce);
+	// What else is asked goes by what the server took the range for: the earlier ones are as long, to the millisecond.
+	const range = costs.data && !costs.stale ? costs.data : null;
+	const ask = (path: string) => (ready && range ? path : null);
+	const before = (ms: number) => (range ? { ...sums, from: range.from_ms - ms, to: range.to_ms - ms } : {});
+	const day = useApi<TableAnswer>(ask('pipeline'), before(DAY_MS), nonce);
+	const week = useApi<TableAnswer>(ask('pipeline'), before(7 * DAY_MS), nonce);
 	const series = useApi<SeriesAnswer>(
 		ready ? 'series' : null,
 		{ query: type, from, to, step: stepFor(length), by, limit: ROWS, others: 1 },
 		nonce,
 	);
-	// The earlier ranges are as long, to the millisecond: they go by what the server took the present one for.
-	const range = series.data && !series.stale ? series.data : null;
-	const before = (ms: number) => (range ? { from: range.from_ms - ms, to: range.to_ms - ms } : {});
-	const sums = (ms: number) => ({ q: pipeline(type, `group by ${by}`, 'sum', 'sort by value desc', `limit ${MANY}`), ...before(ms) });
-	const ask = (path: string) => (ready && range ? path : null);
-	const day = useApi<TableAnswer>(ask('pipeline'), sums(DAY_MS), nonce);
-	const week = useApi<TableAnswer>(ask('pipeline'), sums(7 * DAY_MS), nonce);
 	const span = range ? { from: range.from_ms, to: range.to_ms } : {};
 	const binaries = useApi<TableAnswer>(ask('pipeline'), { q: pipeline(type, `top ${ROWS} self by binary`), ...span }, nonce);
 	const shift = since === DAY_MS ? '1d' : '7d';
@@ -82,13 +84,14 @@ function useOverview(state: PageState, types: Resource<TypesAnswer>, nonce: numb
 		type,
 		labels: names,
 		by,
-		now: series,
+		costs,
+		series,
 		day,
 		week,
 		binaries,
 		movers,
 		own,
-		error: types.error ?? series.error,
+		error: types.error ?? costs.error,
 	};
 }
 
@@ -302,8 +305,8 @@ interface CardsProps {
 }
 
 function Cards({ asked, total, status }: CardsProps) {
-	const { now, day, week, own } = asked;
-	const answer = now.data!;
+	const { costs, day, week, own } = asked;
+	const answer = costs.data!;
 	const length = Math.max(1, answer.to_ms - answer.from_ms);
 	const scale = seriesScale(answer.type, answer.unit, length);
 	const shown = (value: number) => scale.format(scale.of(value));
@@ -319,7 +322,7 @@ function Cards({ asked, total, status }: CardsProps) {
 				{' · '}
 				<ChangeText change={changeOf(total, totalOf(sumsWeek))} absent={T.home.noWeek} /> {T.home.sinceWeek}
 			</Card>
-			<Card title={T.home.valuesOf(labelTitle(asked.by))} value={formatCount(answer.total_series)}>
+			<Card title={T.home.valuesOf(labelTitle(asked.by))} value={formatCount(answer.table.total_rows)}>
 				{T.home.inRange}
 			</Card>
 			<Card title={T.home.ownCost} value={ownSum > 0 ? formatShare(ownSum, total) : '–'}>
@@ -382,12 +385,12 @@ function binaryRows(answer: TableAnswer | null, total: number): CostRow[] {
 export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 	const [since, setSince] = useState(DAY_MS);
 	const asked = useOverview(state, types, nonce, since);
-	const { now, day, week, binaries, movers, by, type } = asked;
-	const answer = now.data;
-	const total = answer ? answer.series.reduce((sum, row) => sum + row.total, 0) : 0;
+	const { costs, series, day, week, binaries, movers, by, type } = asked;
+	const answer = costs.data;
+	const total = totalOf(sumsOf(answer)) ?? 0;
 	const rows = useMemo(
-		() => (answer ? costRows(answer, by, total, sumsOf(day.data), sumsOf(week.data)) : []),
-		[answer, by, day.data, week.data],
+		() => costRows(sumsOf(answer) ?? new Map(), ROWS, series.data && { answer: series.data, label: by }, sumsOf(day.data), sumsOf(week.data)),
+		[answer, series.data, by, day.data, week.data],
 	);
 	if (asked.error && !answer) return <ErrorPanel error={asked.error} onRetry={onRetry} />;
 	if (types.data && type === '') return <NoDataYet status={status.data} />;
@@ -402,8 +405,8 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 			<Cards asked={asked} total={total} status={status.data} />
 			<Part
 				title={T.home.costs}
-				busy={now.loading || day.loading || week.loading}
-				error={now.error}
+				busy={costs.loading || series.loading || day.loading || week.loading}
+				error={costs.error}
 				testId="home-services"
 				tools={<LabelSelect by={by} labels={asked.labels} set={set} />}
 			>
@@ -415,10 +418,10 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 					onRow={(key) => set({ ...range, view: '', q: `${type}{${by}=${quote(key)}}`, by })}
 					full
 				/>
-				{answer.total_series > rows.length && (
+				{answer.table.total_rows > rows.length && (
 					<p class="home-more">
 						<button type="button" class="link" onClick={() => set({ ...range, view: '', q: type, by })}>
-							{T.home.allOf(formatCount(answer.total_series))}
+							{T.home.allOf(formatCount(answer.table.total_rows))}
 						</button>
 					</p>
 				)}

@@ -48,29 +48,35 @@ function trendOf(row: Series, answer: SeriesAnswer, filled: Set<number>): (numbe
 	});
 }
 
-/** The rows of a breakdown by `label`, the costliest first, with what they cost before. */
+/**
+ * The `most` costliest of the sums by a label, with what they cost before. Their course is that of `series`, which covers whole steps and
+ * thus a little more than the range: good for its shape, not for sums.
+ */
 export function costRows(
-	now: SeriesAnswer,
-	label: string,
-	total: number,
+	now: Map<string, number>,
+	most: number,
+	series: { answer: SeriesAnswer; label: string } | null,
 	day: Map<string, number> | null,
 	week: Map<string, number> | null,
 ): CostRow[] {
-	const filled = new Set(now.series.flatMap((row) => row.points.map(([at]) => at)));
-	return now.series
-		.filter((row) => !row.others)
-		.map((row) => {
-			const key = row.labels[label] ?? '';
+	const total = totalOf(now) ?? 0;
+	const listed = series?.answer.series.filter((row) => !row.others) ?? [];
+	const filled = new Set(series?.answer.series.flatMap((row) => row.points.map(([at]) => at)));
+	const courses = new Map(listed.map((row) => [row.labels[series!.label] ?? '', row]));
+	return [...now]
+		.sort((a, b) => b[1] - a[1])
+		.slice(0, most)
+		.map(([key, value]) => {
+			const course = courses.get(key);
 			return {
 				key,
-				value: row.total,
-				share: total > 0 ? row.total / total : 0,
+				value,
+				share: total > 0 ? value / total : 0,
 				day: day ? (day.get(key) ?? 0) : null,
 				week: week ? (week.get(key) ?? 0) : null,
-				trend: trendOf(row, now, filled),
+				trend: course ? trendOf(course, series!.answer, filled) : [],
 			};
-		})
-		.sort((a, b) => b.value - a.value);
+		});
 }
 
 export type Change = { kind: 'unknown' } | { kind: 'new' } | { kind: 'same' } | { kind: 'more' | 'less'; ratio: number };

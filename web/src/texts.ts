@@ -624,7 +624,7 @@ export const binaries = {
 	noPath: '(no path)',
 	noBuildId: 'no build-id',
 	clickToCopy: (id: string) => `${id}: click to copy`,
-	copyBuildId: (id: string) => `Copy build-id ${id}`,
+	copyBuildId: 'Copy build-id',
 	copied: 'copied',
 	from: (where: string) => `from ${where}`,
 	again: (time: string) => ` Looked for again in ${time}.`,

@@ -28,15 +28,17 @@ const series: SeriesAnswer = {
 };
 
 test('rows of costs: order, share, what was before, and gaps only where nothing was measured at all', () => {
+	const now = new Map([['b', 5], ['a', 30], ['c', 65]]);
 	const day = sumsOf(table(['s', 'value', 'percent'], [['a', 15, 100]]));
-	const rows = costRows(series, 's', 100, day, null);
+	const rows = costRows(now, 2, { answer: series, label: 's' }, day, null);
 	assert.deepEqual(
 		rows.map((row) => [row.key, row.value, row.share, row.day, row.week]),
-		[['a', 30, 0.3, 15, null], ['b', 5, 0.05, 0, null]],
+		[['c', 65, 0.65, 0, null], ['a', 30, 0.3, 15, null]],
 	);
-	// Whole steps within [5, 45): 10, 20, 30. Nothing was measured in 20.
-	assert.deepEqual(rows[0].trend, [10, null, 20]);
-	assert.deepEqual(rows[1].trend, [5, null, 0]);
+	// Whole steps within [5, 45): 10, 20, 30. Nothing was measured in 20; of c the course is not known.
+	assert.deepEqual(rows.map((row) => row.trend), [[], [10, null, 20]]);
+	assert.deepEqual(costRows(now, 9, null, null, null).map((row) => row.trend), [[], [], []]);
+	assert.deepEqual(costRows(new Map(), 9, null, null, null), []);
 });
 
 test('sums of a table: none at all means that there is no data of then', () => {

@@ -118,7 +118,7 @@ function Result({ answer, query, view }: { answer: PipelineAnswer; query: string
 					onSelect={(span) => span && view.set({ from: String(span.from), to: String(span.to) })}
 				/>
 			);
-		case 'profile':
+		case 'flamegraph':
 			return <Flame answer={answer} flame={answer.flame} query={query} view={view} />;
 		case 'diff':
 			return <Difference answer={answer} query={query} />;
@@ -247,19 +247,21 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 	return (
 		<section class="console profile" aria-label={T.queries.title} aria-busy={loading} data-testid="console">
 			<div class="console-head">
-				<Editor
-					text={text}
-					onText={setText}
-					onRun={() => run(text)}
-					onPrevious={() => history[0] && setText(history[0])}
-					fault={fault}
-					from={state.from}
-					to={state.to}
-				/>
-				<div class="console-buttons">
+				<div class="console-line">
+					<Editor
+						text={text}
+						onText={setText}
+						onRun={() => run(text)}
+						onPrevious={() => history[0] && setText(history[0])}
+						fault={fault}
+						from={state.from}
+						to={state.to}
+					/>
 					<button type="button" class="button primary" disabled={text.trim() === ''} data-testid="console-run" title={T.queries.help} onClick={() => run(text)}>
 						{T.queries.run}
 					</button>
+				</div>
+				<div class="console-buttons">
 					<button
 						type="button"
 						class="button"

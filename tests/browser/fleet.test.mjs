@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people come to the page for, on a fleet of 100 hosts of which the service `beacon` is known to the sample (bench/fleet/truth.c): each
+// test is a task, and its answer is known in advance.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { launch } from './launch.mjs';
+import { boxAt, checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
+
+const base = process.env.WICK_URL;
+const deploy = Number(process.env.FLEET_DEPLOY) * 1000;
+const skip = !base && 'WICK_URL is not set';
+const options = { skip, timeout: 600_000 };
+
+// Half an hour before the deploy, and half an hour after it.
+const BEFORE = `from=${deploy - 1800_000}&to=${deploy}`;
+const AFTER = `from=${deploy}&to=${deploy + 1800_000}`;
+const BEACON = encodeURIComponent('process_cpu{service_name="beacon"}');
+const percentOf = (text) => Number(/([\d.]+)%/.exec(text)?.[1]);
+const near = (a, b) => Math.abs(a - b) < 0.06;
+
+let browser;
+before(async () => (browser = skip ? null : await launch()));
+after(() => browser?.close());
+
+test('what burns CPU in the fleet, and since when', options, async () => {
+	const { page, url, leave } = await visit(browser, base, `?view=home&${AFTER}`);
+	const services = page.locator(`${id('home-services')} tbody tr`);
+	const beacon = services.filter({ hasText: 'beacon' });
+	await beacon.waitFor();
+	// Ten pods of 105 samples in 10 s, and one with 50 more; 19 of them are a second of CPU.
+	assert.ok(near(Number(await beacon.locator('td').nth(1).innerText()), (10 * 105 + 50) / 10 / 19), await beacon.innerText());
+	await settled(page);
+	await picture(page, 'fleet-home');
+	await services.filter({ hasText: 'beacon' }).locator('button').click();
+	await drawn(page);
+	assert.equal(url().get('q'), (await page.locator(id('type-select')).inputValue()) + '{service_name="beacon"}');
+	assert.equal(url().get('from'), String(deploy));
+	await leave();
+});
+
+test('the hottest function of a service', options, async () => {
+	const { page, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=both`);
+	await drawn(page);
+	const first = page.locator(`${id('table')} .tbody [role="row"]`).first();
+	await first.waitFor();
+	assert.equal(await first.locator('.fn').innerText(), 'escape_html');
+	assert.ok(near(percentOf(await first.locator('.td-self').innerText()), (100 * 400) / 1050), await first.innerText());
+	await settled(page);
+	await picture(page, 'fleet-profile');
+	await leave();
+});
+
+test('which pod differs', options, async () => {
+	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}`);
+	await drawn(page);
+	await page.locator(id('by-select')).selectOption('k8s_pod_name');
+	const pods = page.locator(`${id('process-list')} .rail-pick`);
+	await pods.filter({ hasText: 'beacon-7' }).waitFor();
+	assert.equal(await pods.count(), 10);
+	const shares = await pods.evaluateAll((all) => all.map((one) => [one.querySelector('.rail-name').textContent, parseFloat(one.querySelector('.rail-value').textContent)]));
+	for (const [pod, share] of shares) assert.ok(near(share, pod === 'beacon-7' ? 15000 / 1050 : 10000 / 1050), `${pod} ${share}`);
+	await pods.filter({ hasText: 'beacon-7' }).click();
+	await page.locator(id('chip')).filter({ hasText: 'beacon-7' }).waitFor();
+	await page.locator(`${id('table')} .fn`, { hasText: 'spin_wait' }).waitFor();
+	assert.match(url().get('q'), /k8s_pod_name="beacon-7"/);
+	await leave();
+});
+
+test('which line', options, async () => {
+	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=graph`);
+	await drawn(page);
+	await settled(page);
+	await page.mouse.click(...(await boxAt(page, 'escape_html')), { button: 'right' });
+	await page.locator(id('menu-source')).click();
+	const active = page.locator(`${id('listing-source')} .lr.active`);
+	await active.waitFor();
+	assert.equal(await active.locator('.lc-at').innerText(), '14');
+	assert.ok(near(percentOf(await active.locator('.lc-self').innerText()), (100 * 24) / 40), `${await active.innerText()}, of the function`);
+	assert.equal(url().get('function'), 'escape_html');
+	await leave();
+});
+
+test('a query of my own: a fault at its place, then a table, a chart, a graph', options, async () => {
+	const { page, url, leave } = await visit(browser, base, `?view=console&${BEFORE}`);
+	const input = page.locator(id('console-input'));
+	await input.fill('process_cpu{service_name="beacon"} | topp 5');
+	await input.press('Control+Enter');
+	const fault = page.locator(id('console-fault'));
+	await fault.waitFor();
+	assert.equal(await fault.locator('mark').innerText(), 'topp');
+	await input.fill('process_cpu{service_name="beacon"} | top 5');
+	await input.press('Control+Enter');
+	const rows = page.locator(`${id('console-table')} .tbody [role="row"]`);
+	await rows.filter({ hasText: 'escape_html' }).waitFor();
+	await fault.waitFor({ state: 'detached' });
+	assert.equal(await rows.count(), 5);
+	assert.match(await rows.first().innerText(), /escape_html/);
+	assert.equal(url().get('run'), 'process_cpu{service_name="beacon"} | top 5');
+	await page.locator(id('console-explain-toggle')).click();
+	await page.locator(id('console-explain')).filter({ hasText: 'top 5' }).waitFor();
+	await page.locator(id('console-explain-toggle')).click();
+
+	await input.fill('process_cpu{service_name="beacon"} | group by k8s_pod_name | bin 5m | rate');
+	await page.locator(id('console-run')).click();
+	await page.locator(`${id('console-result')} ${id('metrics')} canvas`).waitFor();
+	await input.fill('process_cpu{service_name="beacon"} | callers of "escape_html"');
+	await page.locator(id('console-run')).click();
+	await drawn(page);
+	await boxAt(page, 'render_error');
+	await page.goBack();
+	await page.locator(`${id('console-result')} ${id('metrics')} canvas`).waitFor();
+	assert.match(await input.inputValue(), /bin 5m/);
+	await leave(/status of 400/); // the browser's own word for the fault above
+});
+
+test('suggestions come from the grammar and from the data, by keyboard', options, async () => {
+	const { page, leave } = await visit(browser, base, `?view=console&${BEFORE}`);
+	const input = page.locator(id('console-input'));
+	const option = (text) => page.locator('.console-editor [role="option"]', { hasText: text });
+	await input.focus();
+	await page.keyboard.type('process_cpu{service_na');
+	await option('service_name').waitFor();
+	await page.keyboard.press('Tab');
+	await page.waitForFunction((s) => document.querySelector(s).value.endsWith('{service_name'), id('console-input'));
+	await page.keyboard.type('="bea');
+	await option('beacon').waitFor();
+	await page.keyboard.press('Tab');
+	await page.waitForFunction((s) => document.querySelector(s).value.endsWith('="beacon"'), id('console-input'));
+	await page.keyboard.type('} | callers of "escape');
+	await option('escape_html').waitFor();
+	await page.keyboard.press('Tab');
+	await page.keyboard.press('Control+Enter');
+	await boxAt(page, 'render_page');
+	await leave();
+});
+
+test('how the agents are: those in trouble first, and why', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	const agents = page.locator(id('agent'));
+	await page.waitForFunction((s) => document.querySelectorAll(s).length === 100, id('agent'));
+	const order = await agents.evaluateAll((all) => all.map((one) => one.dataset.host.slice(0, 9)));
+	assert.equal(order[0], 'host-0013', 'it loses samples');
+	assert.deepEqual(order.slice(1, 3).sort(), ['host-0042', 'host-0066'], 'slowed down; warned');
+	await agents.first().locator('button').click();
+	await page.locator('.status-details', { hasText: 'counts full' }).waitFor();
+	await picture(page, 'fleet-status');
+	await leave();
+});
+
+for (const [size, viewport] of [['1440x900', DESKTOP], ['390x844', PHONE]]) {
+	for (const colorScheme of ['light', 'dark']) {
+		test(`each part at ${size}, ${colorScheme}: it fits, and assistive technology can make something of it`, options, async () => {
+			const { page, leave } = await visit(browser, base, `?view=home&${AFTER}`, { viewport, colorScheme });
+			const views = {
+				home: [`?view=home&${AFTER}`, id('home-movers')],
+				profile: [`?q=${BEACON}&${AFTER}&view=profile`, id('flame')],
+				table: [`?q=${BEACON}&${AFTER}&view=table`, id('table')],
+				source: [`?q=${BEACON}&${AFTER}&view=source&function=escape_html`, id('listing-source')],
+				console: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | top 20')}`, id('console-table')],
+				chart: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | group by service_name | bin 5m | top 5')}`, id('metrics')],
+				status: ['?view=status', id('agent')],
+				binaries: ['?view=binaries', id('binaries')],
+				recordings: ['?view=recordings', id('no-recordings')],
+			};
+			for (const [name, [query, what]] of Object.entries(views)) {
+				await page.goto(new URL(query, base).href);
+				await page.locator(what).first().waitFor();
+				await settled(page);
+				await picture(page, `fleet-${name}-${size}-${colorScheme}`);
+				await checkWidth(page, name);
+				await checkAccess(page, name);
+			}
+			await leave();
+		});
+	}
+}
