@@ -93,6 +93,7 @@ void query_stats_add(struct store_read_stats *to, const struct store_read_stats 
 				 from->cache_hits,    from->cache_misses,   from->head_rows,	  from->stacks};
 	for (size_t i = 0; i < sizeof(sums) / sizeof(*sums); i++)
 		*sums[i] += more[i];
+	to->period = from->period > to->period ? from->period : to->period;
 	for (size_t i = 0; i < STORE_PHASES; i++)
 		to->phase_ns[i] += from->phase_ns[i];
 	if (from->partial && !to->partial)

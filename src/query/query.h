@@ -146,6 +146,7 @@ struct query_series {
 	int64_t step_ns, from_ns, to_ns; /* the range, widened to whole steps */
 	bool rate;			 /* values are to be shown per second: query_series_value() */
 	struct profile_type type;
+	int64_t period; /* what one event stands for; the largest where series differ, 0 where it is not known */
 };
 struct query_series_options {
 	int64_t step_ns; /* 0 = chosen so that there are at most 200 points */

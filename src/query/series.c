@@ -261,7 +261,8 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
 	if (r)
 		return r;
-	*ret = (struct query_series){.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type};
+	*ret = (struct query_series){
+		.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type, .period = read.period};
 	return series_finish(&build, options, ret, err);
 }
 

@@ -204,6 +204,8 @@ static void write_head(const struct query_result *result, const struct query_sta
 	json_string(json, result->type.name[0] ? profile_type_format(&result->type, type) : "");
 	json_key(json, "unit");
 	json_string(json, query_series_unit(&like, unit));
+	if (stats && stats->read.period > 0)
+		json_member_int(json, "period", stats->read.period);
 	json_key(json, "from_ms");
 	json_int(json, (series ? result->series.from_ns : result->from_ns) / NS_PER_MS);
 	json_key(json, "to_ms");

@@ -48,6 +48,8 @@ static int write_series(struct call *call, const struct query_series *series, co
 	json_string(&json, series->type.name[0] ? profile_type_format(&series->type, type) : "");
 	json_key(&json, "unit");
 	json_string(&json, series->rate ? query_series_unit(series, unit) : series->type.sample_unit);
+	if (series->period > 0)
+		json_member_int(&json, "period", series->period);
 	json_key(&json, "step_ms");
 	json_int(&json, series->step_ns / NS_PER_MS);
 	call_write_range(call, &json);

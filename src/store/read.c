@@ -94,6 +94,7 @@ void read_note_series(struct reading *r, int64_t period, int64_t first_ns, int64
 	int64_t first = first_ns > select->from_ns ? first_ns : select->from_ns;
 	int64_t last = last_ns < select->to_ns ? last_ns : select->to_ns;
 	r->period = period > r->period ? period : r->period;
+	r->stats->period = r->period;
 	r->min_ns = !r->has_range || first < r->min_ns ? first : r->min_ns;
 	r->max_ns = !r->has_range || last > r->max_ns ? last : r->max_ns;
 	r->has_range = true;

@@ -58,6 +58,11 @@ await test("which line", async () => {
 	const { lines, functions: _, ...rest } = await json(`/api/v1/source?function=escape_html&query=${selector}&${before}`);
 	assert.deepEqual(lines.filter((line) => line.self).map((line) => [line.line, line.self]), [[14, times(24)], [16, times(12)], [19, times(4)]], JSON.stringify(rest));
 });
+await test("what one sample stands for, so that a difference can be told from luck", async () => {
+	for (const range of [before, `from=${deploy - 1800}&to=${to}`, `from=${to - 60}&to=${to}`]) assert.equal((await json(`/api/v1/series?query=${selector}&${range}`)).period, period);
+	for (const stages of ["", " | top 3 by binary", " | bin 5m", " | diff (shift 30m)"]) assert.equal((await json(`/api/v1/pipeline?q=${selector}${encodeURIComponent(stages)}&${after}`)).period, period, stages);
+	assert.equal((await json(`/api/v1/series?query=nothing&${before}`)).period, undefined);
+});
 await test("how its agents are", async () => {
 	let agents = [];
 	for (let i = 0; i < 600 && agents.length < 100; i++) {
