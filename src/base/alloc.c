@@ -123,6 +123,23 @@ uint64_t mem_resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Not ru_maxrss: that is also of what the process was before exec. */
+uint64_t mem_resident_peak_bytes(uint64_t now)
+{
+	char text[4096];
+	unsigned long long peak = 0;
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return now;
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[len > 0 ? len : 0] = '\0';
+	const char *line = strstr(text, "\nVmHWM:");
+	if (!line || sscanf(line + strlen("\nVmHWM:"), "%llu", &peak) != 1)
+		return now;
+	return peak * 1024 > now ? peak * 1024 : now;
+}
+
 void mem_return_large(void)
 {
 	mallopt(M_MMAP_THRESHOLD, 1024 * 1024);

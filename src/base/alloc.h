@@ -27,6 +27,8 @@ int array_reserve_bytes(void **array, size_t *capacity, size_t need, size_t elem
 
 /* Resident set of this process in bytes, from /proc/self/statm; 0 if that cannot be read. */
 uint64_t mem_resident_bytes(void);
+/* The most that it has been; never less than `now`, which the kernel counts more exactly than this. */
+uint64_t mem_resident_peak_bytes(uint64_t now);
 
 /* For processes that answer queries: large blocks go back to the kernel when they are freed, instead of staying for the next
  * use, and threads share heaps. The memory of a large query would otherwise stay with the process for ever. */

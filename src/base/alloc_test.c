@@ -136,6 +136,19 @@ static void test_resident_bytes(void **state)
 	assert_true(bytes < (1ull << 40));
 }
 
+static void test_resident_peak(void **state)
+{
+	const size_t size = 64u << 20;
+	(void)state;
+	volatile char *block = mem_alloc(size);
+	assert_non_null(block);
+	for (size_t i = 0; i < size; i += 4096)
+		block[i] = 1;
+	mem_free((void *)block);
+	assert_true(mem_resident_peak_bytes(0) >= size);
+	assert_true(mem_resident_peak_bytes(UINT64_MAX) == UINT64_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +161,7 @@ int main(void)
 		cmocka_unit_test(test_array_is_untouched_on_failure),
 		cmocka_unit_test(test_scope_exit),
 		cmocka_unit_test(test_resident_bytes),
+		cmocka_unit_test(test_resident_peak),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

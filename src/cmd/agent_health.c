@@ -2,7 +2,6 @@
 #include "cmd/agent_health.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include "agent/unwind_result.h"
@@ -58,12 +57,10 @@ static void add_server(const struct export_stats *server, struct health *ret)
 
 static void add_costs(const struct agent_stats *agent, struct health *ret)
 {
-	struct rusage usage = {0};
-	getrusage(RUSAGE_SELF, &usage);
 	ret->cpu_ms = (uint64_t)(time_process_cpu_ns() / NS_PER_MS);
 	ret->program_ms = agent->unwind.program_ns / NS_PER_MS;
 	ret->resident_bytes = mem_resident_bytes();
-	ret->resident_peak_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	ret->resident_peak_bytes = mem_resident_peak_bytes(ret->resident_bytes);
 	ret->cost_ppm = agent->cost_share > 0 ? (uint64_t)(agent->cost_share * 1e6) : 0;
 }
 
