@@ -2,7 +2,9 @@
 /* The state of the store, and what changes it: status, blocks, delete, compact. */
 #include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "server/api_int.h"
@@ -121,6 +123,101 @@ static void write_queries(struct json_writer *json, struct server *server, const
 	write_counts(json, names, values, sizeof(values) / sizeof(*values));
 }
 
+static void write_process(struct json_writer *json, const struct server *server)
+{
+	static const char *const names[] = {"cpu_ms",	    "resident_bytes",	   "resident_peak_bytes",
+					    "connections",  "connections_refused", "client_errors",
+					    "server_errors"};
+	struct net_server_stats net;
+	uint64_t resident = mem_resident_bytes();
+	net_server_get_stats(server->net, &net);
+	const uint64_t values[] = {(uint64_t)(time_process_cpu_ns() / NS_PER_MS),
+				   resident,
+				   mem_resident_peak_bytes(resident),
+				   net.connections_open,
+				   net.connections_refused,
+				   net.errors_4xx,
+				   net.errors_5xx};
+	json_key(json, "process");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
+static void write_ingest(struct json_writer *json, const struct tenant *tenant)
+{
+	static const char *const names[] = {"requests", "refused",	   "partial", "profiles",      "duplicates",
+					    "samples",	"samples_refused", "bytes",   "lost_profiles", "lost_samples"};
+	const struct server_counters *c = &tenant->counters;
+	const uint64_t values[] = {atomic_load(&c->ingest_requests),	    atomic_load(&c->ingest_refused),
+				   atomic_load(&c->ingest_partial),	    atomic_load(&c->ingest_profiles),
+				   atomic_load(&c->ingest_duplicates),	    atomic_load(&c->ingest_samples),
+				   atomic_load(&c->ingest_samples_refused), atomic_load(&c->ingest_bytes),
+				   atomic_load(&c->lost_profiles),	    atomic_load(&c->lost_samples)};
+	json_key(json, "ingest");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
+/* Those that are set; the others have defaults of their own, or there is none. */
+static void write_limits(struct json_writer *json, const struct tenant *tenant)
+{
+	const uint64_t *values = (const uint64_t *)&tenant->limits;
+	json_key(json, "limits");
+	json_begin_object(json);
+	for (size_t i = 0; i < SERVER_LIMIT_COUNT; i++)
+		if (values[i])
+			json_member_uint(json, server_limit_names[i], values[i]);
+	json_end_object(json);
+}
+
+static void write_age(struct json_writer *json, const char *name, int64_t age_ns)
+{
+	json_key(json, name);
+	if (age_ns > 0)
+		json_int(json, age_ns / NS_PER_S);
+	else
+		json_null(json);
+}
+
+/* null = for ever, or without a limit. */
+static void write_retention(struct json_writer *json, const struct store_stats *store)
+{
+	json_key(json, "retention");
+	json_begin_object(json);
+	write_age(json, "age_s", store->retention_age_ns);
+	write_age(json, "samples_age_s", store->samples_age_ns);
+	json_key(json, "size_bytes");
+	if (store->retention_size_bytes < UINT64_MAX)
+		json_uint(json, store->retention_size_bytes);
+	else
+		json_null(json);
+	json_end_object(json);
+}
+
+/* Of the file system that the data are on, as somebody without privileges may fill it. */
+static void write_disk(struct json_writer *json, const struct server *server)
+{
+	static const char *const names[] = {"free_bytes", "size_bytes"};
+	struct statvfs disk;
+	json_key(json, "disk");
+	if (statvfs(server->data_directory, &disk) < 0) {
+		json_null(json);
+		return;
+	}
+	const uint64_t values[] = {(uint64_t)disk.f_bavail * disk.f_frsize, (uint64_t)disk.f_blocks * disk.f_frsize};
+	write_counts(json, names, values, 2);
+}
+
+static void write_symbols(struct json_writer *json, struct server *server)
+{
+	static const char *const names[] = {"waiting", "running", "made",	 "failed",
+					    "crashed", "tables",  "table_bytes", "disk_bytes"};
+	struct symbolizer_stats symbols;
+	symbolizer_get_stats(server->symbolizer, &symbols);
+	const uint64_t values[] = {symbols.waiting,	  symbols.running, symbols.builds,	symbols.build_failures,
+				   symbols.build_crashes, symbols.tables,  symbols.table_bytes, symbols.disk_bytes};
+	json_key(json, "symbols");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
 void api_status(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct server *server = context;
@@ -157,6 +254,12 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	write_storage(&json, &store);
 	write_refused(&json, tenant, &store);
 	write_queries(&json, server, tenant);
+	write_ingest(&json, tenant);
+	write_limits(&json, tenant);
+	write_retention(&json, &store);
+	write_disk(&json, server);
+	write_symbols(&json, server);
+	write_process(&json, server);
 	json_end_object(&json);
 	if (json_finish(&json, &err))
 		respond_error(response, 500, err.message);

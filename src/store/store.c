@@ -443,6 +443,9 @@ void store_get_stats(struct store *store, struct store_stats *ret)
 	pthread_mutex_lock(&store->append_lock);
 	pthread_mutex_lock(&store->state_lock);
 	*ret = store->stats;
+	ret->retention_age_ns = store->options.retention_age_ns;
+	ret->retention_size_bytes = store->options.retention_size_bytes;
+	ret->samples_age_ns = store->options.samples_age_ns;
 	struct head *const heads[] = {store->frozen, store->head};
 	for (size_t i = 0; i < 2; i++) {
 		if (!heads[i])

@@ -273,6 +273,9 @@ struct store_stats {
 	uint64_t compactions, compact_ns_total, compact_ns_max, compact_failures, compact_bytes_in, compact_bytes_out;
 	uint64_t blocks_by_level[3], level_bytes[3]; /* now */
 	int64_t oldest_ns, newest_ns;		     /* of the data; 0 = none */
+	int64_t retention_age_ns;		     /* as it holds; negative = for ever */
+	uint64_t retention_size_bytes;		     /* likewise; UINT64_MAX = without a limit */
+	int64_t samples_age_ns;			     /* 0 = as long as everything else */
 };
 void store_get_stats(struct store *store, struct store_stats *ret);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions beyond one selector: pipelines, differences, comparisons, the catalogue, what a query did, what becomes of one that is slow or given up, and what changes the data.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import net from "node:net";
 import { startServer, request, pprofProfile, temporaryDirectory, test, finish } from "../harness.mjs";
 
 const directory = temporaryDirectory();
 const config = `${directory}/wick.yaml`;
-writeFileSync(config, "queries: {slow: 1us, timeout_max: 1m}\n");
+writeFileSync(config, "queries: {slow: 1us, timeout_max: 1m}\nlimits: {series: 12345}\nretention: {age: 5d, samples: 1d, size: 2G}\n");
 let server = await startServer(`${directory}/data`, ["--config", config]);
 const get = (path) => request(server.port, "GET", path);
 const post = (path, body) => request(server.port, "POST", path, { body });
@@ -144,6 +145,19 @@ await test("a deadline that has passed gives a partial answer that says so", asy
 	for (const timeout of ["2m", "0s", "-1s", "soon"]) assert.equal((await get(`/api/v1/query?query=process_cpu&${range}&timeout=${timeout}`)).status, 400, timeout);
 	const status = await json("/api/v1/status");
 	assert.ok(status.queries.partial >= 2);
+});
+await test("the status says how the server is", async () => {
+	const { ingest, limits, retention, disk, symbols, process: own, queries } = await json("/api/v1/status");
+	assert.deepEqual([ingest.requests, ingest.profiles, ingest.refused, ingest.samples, ingest.lost_profiles], [3, 3, 0, 6, 0]);
+	assert.ok(ingest.bytes > 0);
+	assert.deepEqual(limits, { series: 12345 });
+	assert.deepEqual(retention, { age_s: 5 * 86400, samples_age_s: 86400, size_bytes: 2 * 2 ** 30 });
+	const [size, blocks, , free] = execFileSync("stat", ["-f", "-c", "%S %b %f %a", directory]).toString().split(" ").map(Number);
+	assert.equal(disk.size_bytes, blocks * size);
+	assert.ok(Math.abs(disk.free_bytes - free * size) < 2 ** 30, `${disk.free_bytes} bytes free, ${free * size} says stat`);
+	assert.deepEqual([symbols.waiting, symbols.running], [0, 0]);
+	assert.ok(own.resident_bytes > 2 ** 20 && own.resident_peak_bytes >= own.resident_bytes && own.connections >= 1 && own.client_errors > 0, JSON.stringify(own));
+	assert.ok(own.cpu_ms > 0 && queries.answered > 0);
 });
 await test("slow queries are listed with what they asked", async () => {
 	const { threshold_ms, queries } = await json("/api/v1/slow");
