@@ -322,7 +322,7 @@ int call_answer(struct call *call, const char *name, struct error *err)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		if (strcmp(calls[i].name, name) == 0)
 			return calls[i].answer(call, err);
-	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare", name);
+	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare, view", name);
 }
 
 #define HANDLER(name, answer)                                                                                                  \

@@ -8,8 +8,9 @@
  *   GET    /api/v1/snapshots/ID    one
  *   DELETE /api/v1/snapshots/ID
  *
- * What is kept is the body of a later GET, gzipped: {"snapshot": {what a list says of it, "state"}, "answer": ...}. It never
- * changes, so it is sent as it lies on disk, and a client that has it need not ask again.
+ * What is kept is the body of a later GET, gzipped: {"snapshot": {what a list says of it, "state"}, "answer": ...}; of a file
+ * that somebody brings, what the page shows of it, in the form of api_view.c. It never changes, so it is sent as it lies on
+ * disk, and a client that has it need not ask again.
  */
 #include <jansson.h>
 
@@ -23,15 +24,18 @@
 #include "codec/compress.h"
 #include "server/api_int.h"
 #include "server/api_recordings.h"
+#include "server/api_view.h"
 #include "server/snapshots.h"
 
-#define BELOW		  SNAPSHOTS_PATH "/"
-#define GZIP_LEVEL	  6
-#define LIST_DEFAULT	  100
-#define LIST_MAX	  1000
-#define PLAIN_BYTES_MAX	  (1 * GIB) /* of one, unpacked, for clients that take no gzip */
-#define STATE_BYTES_MAX	  (8 * KIB)
-#define ANSWER_IS_JSON(r) (strcmp((r)->content_type, "application/json") == 0)
+#define BELOW		SNAPSHOTS_PATH "/"
+#define GZIP_LEVEL	6
+#define LIST_DEFAULT	100
+#define LIST_MAX	1000
+#define PLAIN_BYTES_MAX (256 * MIB) /* of one, unpacked, as of any answer */
+#define BUSY_RETRY_S	"2"
+#define STATE_BYTES_MAX (8 * KIB)
+#define BODY_BYTES_MAX	(64 * KIB) /* of one that is no file */
+#define VIEW_CALL	"view"
 
 /* ---- what is said of one ---- */
 
@@ -47,6 +51,11 @@ static void write_members(struct json_writer *json, const struct snapshot *snaps
 	json_member_int(json, "to_ms", snapshot->to_ns / NS_PER_MS);
 	json_key(json, "partial");
 	json_bool(json, snapshot->is_partial);
+}
+
+static bool is_view(const struct snapshot *snapshot)
+{
+	return strcmp(snapshot->call, VIEW_CALL) == 0;
 }
 
 static void write_listed(struct json_writer *json, const struct snapshot *snapshot)
@@ -67,7 +76,8 @@ static bool has_controls(const char *text)
 	return false;
 }
 
-/* The body: {"title", "state"}, both optional; jansson takes UTF-8 without NUL only. The texts live as long as the root. */
+/* The body: {"title", "state"}, both optional and before what parameters say; jansson takes UTF-8 without NUL only. The texts
+ * live as long as the root. */
 static int read_body(struct bytes body, json_t **ret_root, const char **ret_title, const char **ret_state, struct error *err)
 {
 	json_error_t fault;
@@ -77,9 +87,17 @@ static int read_body(struct bytes body, json_t **ret_root, const char **ret_titl
 	const json_t *title = json_object_get(*ret_root, "title"), *state = json_object_get(*ret_root, "state");
 	if (!json_is_object(*ret_root) || (title && !json_is_string(title)) || (state && !json_is_string(state)))
 		return error_set(err, -EINVAL, "the body is to be an object with the texts 'title' and 'state', or empty");
-	*ret_title = title ? json_string_value(title) : "";
-	*ret_state = state ? json_string_value(state) : "";
+	*ret_title = title ? json_string_value(title) : *ret_title;
+	*ret_state = state ? json_string_value(state) : *ret_state;
 	return 0;
+}
+
+/* Of parameters, which may be any bytes. */
+static int check_utf8(const char *title, const char *state, struct error *err)
+{
+	if (text_is_utf8(bytes_of_string(title)) && text_is_utf8(bytes_of_string(state)))
+		return 0;
+	return error_set(err, -EINVAL, "parameters 'title' and 'state' are to be UTF-8");
 }
 
 static int check_texts(const char *title, const char *state, struct error *err)
@@ -92,31 +110,20 @@ static int check_texts(const char *title, const char *state, struct error *err)
 	return 0;
 }
 
-/* In place of the answer: all of it, unpacked. */
-static int write_document(const struct snapshot *snapshot, const char *query, const char *type, const char *state,
-			  const struct buffer *answer, struct buffer *out, struct error *err)
+/* {"snapshot": {...}, "answer": -- and the answer and a brace come behind. */
+static int write_head(const struct snapshot *snapshot, const char *query, const char *type, const char *state,
+		      struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer head;
 	struct json_writer json;
-	buffer_init(&head, SIZE_MAX);
-	json_init(&json, &head);
+	if (buffer_append_string(out, "{\"snapshot\":") < 0)
+		return error_nomem(err);
+	json_init(&json, out);
 	json_begin_object(&json);
 	write_members(&json, snapshot, query, type);
 	json_member_cstring(&json, "state", state);
 	json_end_object(&json);
 	int r = json_finish(&json, err);
-	if (r < 0)
-		return r;
-	r = buffer_append_string(out, "{\"snapshot\":");
-	if (r == 0)
-		r = buffer_append(out, head.data, head.len);
-	if (r == 0)
-		r = buffer_append_string(out, ",\"answer\":");
-	if (r == 0)
-		r = buffer_append(out, answer->data, answer->len);
-	if (r == 0)
-		r = buffer_append_byte(out, '}');
-	return r < 0 ? error_nomem(err) : 0;
+	return r < 0 ? r : buffer_append_string(out, ",\"answer\":") < 0 ? error_nomem(err) : 0;
 }
 
 static void cut_into(char *out, size_t size, const char *text)
@@ -124,26 +131,62 @@ static void cut_into(char *out, size_t size, const char *text)
 	snprintf(out, size, "%.*s", (int)text_cut(bytes_of_string(text), size - 1), text);
 }
 
-static int keep(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
+/* All of it, unpacked, which is released early, for both may be large. */
+static int keep(struct call *call, struct snapshot *snapshot, struct buffer *document, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer document, packed;
-	struct net_response *response = call->response;
-	const char *query = buffer_string(&call->text), *type = call->query.type ? call->query.type : "";
-	buffer_init(&document, SIZE_MAX);
+	_cleanup_(buffer_release) struct buffer packed;
 	buffer_init(&packed, SIZE_MAX);
-	if (!query)
-		return error_nomem(err);
-	cut_into(snapshot->query, sizeof(snapshot->query), query);
-	cut_into(snapshot->type, sizeof(snapshot->type), type);
-	int r = write_document(snapshot, query, type, state, &response->body, &document, err);
-	buffer_release(&response->body);
-	if (r == 0)
-		r = gzip_compress(buffer_bytes(&document), GZIP_LEVEL, &packed, err);
-	buffer_release(&document);
+	if (document->len > PLAIN_BYTES_MAX)
+		return error_set(err, -E2BIG, "the snapshot has %llu MiB unpacked, and %llu MiB are the most",
+				 document->len / MIB, PLAIN_BYTES_MAX / MIB);
+	int r = gzip_compress(buffer_bytes(document), GZIP_LEVEL, &packed, err);
+	buffer_release(document);
 	/* Nobody would know of it. */
 	if (r == 0 && __atomic_load_n(call->query.cancel, __ATOMIC_RELAXED))
 		r = error_set(err, -ECANCELED, "the client has gone away");
 	return r < 0 ? r : snapshots_put(call->tenant->snapshots, snapshot, buffer_bytes(&packed), snapshot->made_ns, err);
+}
+
+static int keep_answer(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer document;
+	struct buffer *answer = &call->response->body;
+	int r = call_answer(call, snapshot->call, err);
+	if (r == 0 && strcmp(call->response->content_type, "application/json") != 0)
+		r = error_set(err, -EINVAL, "parameter 'format': '%.40s' is not JSON, and snapshots are",
+			      call_parameter(call, "format", ""));
+	const char *query = r == 0 ? buffer_string(&call->text) : "", *type = call->query.type ? call->query.type : "";
+	buffer_init(&document, SIZE_MAX);
+	if (r == 0 && !query)
+		r = error_nomem(err);
+	if (r < 0)
+		return r;
+	cut_into(snapshot->query, sizeof(snapshot->query), query);
+	cut_into(snapshot->type, sizeof(snapshot->type), type);
+	snapshot->from_ns = call->query.from_ns;
+	snapshot->to_ns = call->query.to_ns;
+	snapshot->is_partial = call->stats.read.partial;
+	r = write_head(snapshot, query, type, state, &document, err);
+	if (r == 0 && (buffer_append(&document, answer->data, answer->len) < 0 || buffer_append_byte(&document, '}') < 0))
+		r = error_nomem(err);
+	buffer_release(answer);
+	return r < 0 ? r : keep(call, snapshot, &document, err);
+}
+
+/* What the page shows of the file in the body: the same object, and columns behind it (api_view.c). */
+static int keep_view(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer head;
+	struct api_view_wrap wrap = {.behind = "}"};
+	buffer_init(&head, SIZE_MAX);
+	int r = write_head(snapshot, "", "", state, &head, err);
+	if (r < 0)
+		return r;
+	wrap.before = buffer_string(&head);
+	if (!wrap.before)
+		return error_nomem(err);
+	r = api_view_write(call->server, call->request, &wrap, call->response, err);
+	return r < 0 ? r : keep(call, snapshot, &call->response->body, err);
 }
 
 static int make(struct call *call, const char *title, const char *state, struct error *err)
@@ -151,25 +194,17 @@ static int make(struct call *call, const char *title, const char *state, struct 
 	struct snapshot snapshot = {.made_ns = time_now_ns()};
 	struct net_response *response = call->response;
 	struct json_writer json;
-	const char *name = call_parameter(call, "call", "query");
 	int r = check_texts(title, state, err);
 	if (r == 0)
 		r = snapshot_make_id(snapshot.id, err);
-	if (r == 0)
-		r = call_answer(call, name, err);
-	if (r == 0 && !ANSWER_IS_JSON(response))
-		r = error_set(err, -EINVAL, "parameter 'format': '%.40s' is not JSON, and snapshots are",
-			      call_parameter(call, "format", ""));
 	if (r < 0)
 		return r;
-	cut_into(snapshot.call, sizeof(snapshot.call), name);
+	cut_into(snapshot.call, sizeof(snapshot.call), call_parameter(call, "call", "query"));
 	cut_into(snapshot.title, sizeof(snapshot.title), title);
-	snapshot.from_ns = call->query.from_ns;
-	snapshot.to_ns = call->query.to_ns;
-	snapshot.is_partial = call->stats.read.partial;
-	r = keep(call, &snapshot, state, err);
+	r = is_view(&snapshot) ? keep_view(call, &snapshot, state, err) : keep_answer(call, &snapshot, state, err);
 	if (r < 0)
 		return r;
+	response->content_type = "application/json";
 	json_init(&json, &response->body);
 	write_listed(&json, &snapshot);
 	response->status = 201;
@@ -178,11 +213,17 @@ static int make(struct call *call, const char *title, const char *state, struct 
 
 static int answer_create(struct call *call, struct error *err)
 {
+	struct bytes body = net_request_body(call->request);
 	json_t *root = NULL;
-	const char *title, *state;
+	const char *title = call_parameter(call, "title", ""), *state = call_parameter(call, "state", "");
+	bool brings_file = strcmp(call_parameter(call, "call", ""), VIEW_CALL) == 0;
 	if (call->server->options.no_snapshots)
 		return error_set(err, -EACCES, "this server makes no snapshots: snapshots.enabled is off");
-	int r = read_body(net_request_body(call->request), &root, &title, &state, err);
+	if (!brings_file && body.len > BODY_BYTES_MAX)
+		return error_set(err, -E2BIG, "the body is longer than %llu KiB", BODY_BYTES_MAX / KIB);
+	int r = check_utf8(title, state, err);
+	if (r == 0 && !brings_file)
+		r = read_body(body, &root, &title, &state, err);
 	if (r == 0)
 		r = make(call, title, state, err);
 	json_decref(root);
@@ -191,7 +232,12 @@ static int answer_create(struct call *call, struct error *err)
 
 void api_snapshot_create(void *context, const struct net_request *request, struct net_response *response)
 {
-	call_run(context, request, response, answer_create);
+	struct error err = {0};
+	int status = call_perform(context, request, response, answer_create, &err);
+	if (status == 503 || status == 507)
+		net_response_header(response, "Retry-After", BUSY_RETRY_S);
+	if (status)
+		respond_error(response, status, err.message);
 }
 
 /* ---- listing ---- */
@@ -310,6 +356,7 @@ static int show(struct snapshots *snapshots, const char *id, const struct net_re
 	if (r < 0)
 		return r;
 	add_headers(response, tag);
+	response->content_type = is_view(&snapshot) ? API_VIEW_TYPE : "application/json";
 	if (!is_packed)
 		return 0;
 	net_response_header(response, "Content-Encoding", "gzip");

@@ -179,6 +179,8 @@ static const struct setting {
 	SETTING("recordings.size", SETTING_SIZE, recordings_bytes),
 	SETTING("recordings.age", SETTING_FOREVER, recordings_age_ns),
 	SETTING("recordings.profile", SETTING_SIZE, recordings_profile_bytes),
+	SETTING("view.enabled", SETTING_NOT, no_view),
+	SETTING("view.size", SETTING_SIZE, view_bytes),
 	SETTING("snapshots.enabled", SETTING_NOT, no_snapshots),
 	SETTING("snapshots.size", SETTING_SIZE, snapshots_bytes),
 	SETTING("snapshots.age", SETTING_FOREVER, snapshots_age_ns),

@@ -128,6 +128,10 @@ static void test_snapshots(void **state)
 	assert_int_equal(o.snapshots_age_ns, 2 * 24 * 3600 * NS_PER_S);
 	assert_int_equal(o.snapshots_max, 10000);
 	server_config_text_free(text);
+	assert_int_equal(load("view: {enabled: no, size: 10M}\n", &o, &text, &err), 0);
+	assert_true(o.no_view);
+	assert_int_equal(o.view_bytes, 10 * MIB);
+	server_config_text_free(text);
 	assert_int_equal(load("snapshots.age: forever\n", &o, &text, &err), 0);
 	assert_int_equal(o.snapshots_age_ns, -1);
 	assert_false(o.no_snapshots);

@@ -621,6 +621,9 @@ static void write_snapshot_metrics(struct metrics *m, struct server *server)
 		sum.bytes_max = one.bytes_max;
 	}
 	mem_free(tenants);
+	COUNTER("wick_views_total", "Files that clients brought to be shown or converted.",
+		atomic_load(&server->counters.views));
+	COUNTER("wick_view_failures_total", "Of these, those that could not be.", atomic_load(&server->counters.view_failures));
 	GAUGE("wick_snapshots", "Snapshots that are kept.", sum.snapshots);
 	GAUGE("wick_snapshot_bytes", "Their size.", sum.bytes);
 	GAUGE("wick_snapshot_bytes_max", "What those of one tenant may take.", sum.bytes_max);

@@ -70,7 +70,9 @@ static const struct net_route route_table[] = {
 	 .slow = true,
 	 .body_max = RECORDINGS_UPLOAD_MAX},
 	{.method = "DELETE", .path = "/api/v1/recordings/continuous", .handler = api_windows_remove, .slow = true},
-	{.method = "POST", .path = SNAPSHOTS_PATH, .handler = api_snapshot_create, .slow = true, .body_max = 65536},
+	{.method = "POST", .path = "/api/v1/view", .handler = api_view, .slow = true},
+	{.method = "POST", .path = "/api/v1/convert", .handler = api_convert, .slow = true},
+	{.method = "POST", .path = SNAPSHOTS_PATH, .handler = api_snapshot_create, .slow = true},
 	{.method = "GET", .path = SNAPSHOTS_PATH, .handler = api_snapshots},
 	{.method = "GET", .path = SNAPSHOTS_PATH "/*", .handler = api_snapshot_show},
 	{.method = "DELETE", .path = SNAPSHOTS_PATH "/*", .handler = api_snapshot_remove, .slow = true},
@@ -224,6 +226,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	pthread_mutex_init(&server->slow_lock, NULL);
 	pthread_mutex_init(&server->compact_turn, NULL);
 	pthread_mutex_init(&server->recordings_turn, NULL);
+	pthread_mutex_init(&server->view_turn, NULL);
 	pthread_cond_init(&server->watch_wake, NULL);
 	server->slow = mem_zalloc_array(SLOW_KEPT, sizeof(*server->slow));
 	server->data_directory = mem_strdup(options->data_directory);
@@ -306,6 +309,7 @@ struct server *server_free(struct server *server)
 	pthread_mutex_destroy(&server->slow_lock);
 	pthread_mutex_destroy(&server->compact_turn);
 	pthread_mutex_destroy(&server->recordings_turn);
+	pthread_mutex_destroy(&server->view_turn);
 	pthread_cond_destroy(&server->watch_wake);
 	mem_free(server->slow);
 	io_close(server->link_fd);

@@ -54,6 +54,7 @@ struct server_counters {
 	atomic_uint_fast64_t queries, query_failures, query_ns_total, query_ns_max, query_rows;
 	atomic_uint_fast64_t query_cancelled, query_partial, query_slow;
 	atomic_uint_fast64_t binaries_offered, binaries_refused;
+	atomic_uint_fast64_t views, view_failures; /* of files that are shown or converted; the server's only */
 };
 
 struct recordings; /* recordings.h */
@@ -127,6 +128,7 @@ struct server {
 	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
 
 	pthread_mutex_t recordings_turn; /* one profile of several hosts is made at a time */
+	pthread_mutex_t view_turn;	 /* one file that somebody brings is read at a time */
 	int link_fd;
 	pthread_t link_thread;
 	bool link_running;
@@ -232,6 +234,8 @@ void api_recording_create(void *context, const struct net_request *request, stru
 void api_recording_show(void *context, const struct net_request *request, struct net_response *response);
 void api_recording_put(void *context, const struct net_request *request, struct net_response *response);
 void api_recording_remove(void *context, const struct net_request *request, struct net_response *response);
+void api_view(void *context, const struct net_request *request, struct net_response *response);
+void api_convert(void *context, const struct net_request *request, struct net_response *response);
 #define SNAPSHOTS_PATH "/api/v1/snapshots"
 void api_snapshot_create(void *context, const struct net_request *request, struct net_response *response);
 void api_snapshots(void *context, const struct net_request *request, struct net_response *response);

@@ -199,9 +199,18 @@ await test("recordings of several hosts", async () => {
 	await ask("delete", `/api/v1/recordings/${id}`);
 	await ask("delete", `/api/v1/recordings/${id}`, { status: 404 });
 });
+await test("files", async () => {
+	await ask("post", "/api/v1/view?name=a.pb.gz&max_nodes=10&sample_type=cpu&format=pprof", { body: profile(1) });
+	await ask("post", "/api/v1/view?name=a.txt", { body: Buffer.from("hello"), status: 415 });
+	await ask("post", "/api/v1/view", { body: profile(1).subarray(0, 40), status: 400 });
+	for (const to of ["pprof", "firefox", "svg", "top", "html", "speedscope"]) await ask("post", `/api/v1/convert?to=${to}&name=a.pb.gz`, { body: profile(1) });
+	await ask("post", "/api/v1/convert", { body: profile(1), status: 400 });
+});
 await test("snapshots", async () => {
 	const body = Buffer.from(JSON.stringify({ title: "a", state: "b" })), kept = [];
 	for (const more of ["", "format=json&", "call=pipeline&q=process_cpu%20%7C%20top%203&", "call=compare&label=thread&values=2&", "call=diff&shift=1d&relative=1&"]) kept.push(await ask("post", `/api/v1/snapshots?${more}${query}&${range}`, { body, status: 201 }));
+	kept.push(await ask("post", "/api/v1/snapshots?call=view&name=a.pb.gz&title=t&state=s&sample_type=cpu", { body: profile(1), status: 201 }));
+	await ask("post", "/api/v1/snapshots?call=view&name=a.txt", { body, status: 415 });
 	for (const { id } of kept) await ask("get", `/api/v1/snapshots/${id}`);
 	assert.equal((await ask("get", "/api/v1/snapshots?limit=2&offset=1")).snapshots.length, 2);
 	await ask("get", "/api/v1/snapshots?limit=x", { status: 400 });

@@ -166,7 +166,7 @@ await test("bodies and parameters that mean harm", async () => {
 		assert.match(errorOf(answer), reason, name);
 	}
 	assert.equal((await world.call("POST", `${path}?${good}`, { body: " ".repeat(70000) })).status, 413);
-	for (const [query, reason] of [["call=series", /none of query, pipeline, diff, compare/], ["call=", null], ["query=process_cpu&format=svg", /not JSON/], ["query=process_cpu&format=pprof", /not JSON/], ["call=pipeline&q=process_cpu&format=text", /not JSON/], ["query=process_cpu%20%7C%20nonsense", /nonsense/], ["from=soon", /'from'/], ["call=diff&query=process_cpu", /compare with what/]]) {
+	for (const [query, reason] of [["call=series", /none of query, pipeline, diff, compare, view/], ["call=", null], ["query=process_cpu&format=svg", /not JSON/], ["query=process_cpu&format=pprof", /not JSON/], ["call=pipeline&q=process_cpu&format=text", /not JSON/], ["query=process_cpu%20%7C%20nonsense", /nonsense/], ["from=soon", /'from'/], ["call=diff&query=process_cpu", /compare with what/]]) {
 		const answer = await world.call("POST", `${path}?${query}`);
 		assert.equal(answer.status, reason ? 400 : 201, `${query}: ${answer.body}`);
 		if (reason) assert.match(errorOf(answer), reason, query);
