@@ -39,8 +39,10 @@ int call_append(struct call *call, struct error *err, const char *format, ...) _
 int call_append_base(struct call *call, bool *ret_any, struct error *err);
 /* Runs the text of the call; names are short if that was asked for. */
 int call_run_text(struct call *call, struct query_result *ret, struct error *err);
-/* The answer of one of the calls query, pipeline, diff and compare to the parameters of this request. -EINVAL: no such call. */
+/* The answer of one of the calls query, pipeline, diff, compare and series to the parameters of this request. -EINVAL: no such
+ * call. */
 int call_answer(struct call *call, const char *name, struct error *err);
+int call_answer_series(struct call *call, struct error *err);
 void call_query_options(const struct call *call, struct query_options *ret);
 
 /* Members of an object: "from_ms", "to_ms"; "partial", "why", and "explain" if it was asked for. */

@@ -318,11 +318,13 @@ int call_answer(struct call *call, const char *name, struct error *err)
 	} calls[] = {{"query", answer_query},
 		     {"pipeline", answer_text_of_parameters},
 		     {"diff", answer_diff},
-		     {"compare", answer_compare}};
+		     {"compare", answer_compare},
+		     {"series", call_answer_series}};
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		if (strcmp(calls[i].name, name) == 0)
 			return calls[i].answer(call, err);
-	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare, view", name);
+	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare, series, view",
+			 name);
 }
 
 #define HANDLER(name, answer)                                                                                                  \

@@ -131,7 +131,7 @@ static bool is_plain(const char *text, struct error *err, int *ret_error)
 	return plain;
 }
 
-static int answer_series(struct call *call, struct error *err)
+int call_answer_series(struct call *call, struct error *err)
 {
 	struct series_request request = {0};
 	int r = read_request(call, &request, err);
@@ -155,5 +155,5 @@ static int answer_series(struct call *call, struct error *err)
 
 void api_series(void *context, const struct net_request *request, struct net_response *response)
 {
-	call_run(context, request, response, answer_series);
+	call_run(context, request, response, call_answer_series);
 }

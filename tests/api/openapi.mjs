@@ -208,7 +208,7 @@ await test("files", async () => {
 });
 await test("snapshots", async () => {
 	const body = Buffer.from(JSON.stringify({ title: "a", state: "b" })), kept = [];
-	for (const more of ["", "format=json&", "call=pipeline&q=process_cpu%20%7C%20top%203&", "call=compare&label=thread&values=2&", "call=diff&shift=1d&relative=1&"]) kept.push(await ask("post", `/api/v1/snapshots?${more}${query}&${range}`, { body, status: 201 }));
+	for (const more of ["", "format=json&", "call=pipeline&q=process_cpu%20%7C%20top%203&", "call=compare&label=thread&values=2&", "call=diff&shift=1d&relative=1&", "call=series&step=60s&by=thread&others=1&rate=1&"]) kept.push(await ask("post", `/api/v1/snapshots?${more}${query}&${range}`, { body, status: 201 }));
 	kept.push(await ask("post", "/api/v1/snapshots?call=view&name=a.pb.gz&title=t&state=s&sample_type=cpu", { body: profile(1), status: 201 }));
 	await ask("post", "/api/v1/snapshots?call=view&name=a.txt", { body, status: 415 });
 	for (const { id } of kept) await ask("get", `/api/v1/snapshots/${id}`);

@@ -104,6 +104,8 @@ await test("every kind of question can be kept", async () => {
 		[`call=pipeline&query=${stages}&${range}`]: (a) => assert.equal(a.kind, "table"),
 		[`call=pipeline&q=process_cpu&${range}&format=table`]: (a) => assert.ok(a.functions.rows.length > 0),
 		[`call=diff&query=process_cpu&${range}&${base}&relative=1`]: (a) => assert.equal(a.kind, "diff"),
+		[`call=series&query=process_cpu&${range}&step=60s&by=thread&rate=1`]: (a) => assert.ok(a.series.length > 0),
+		[`call=series&query=${encodeURIComponent("process_cpu | bin 1m")}&${range}`]: null,
 		[`call=compare&query=process_cpu&${range}&label=thread`]: (a) => assert.equal(a.kind, "comparison"),
 	};
 	for (const [query, check] of Object.entries(cases)) {
@@ -166,7 +168,7 @@ await test("bodies and parameters that mean harm", async () => {
 		assert.match(errorOf(answer), reason, name);
 	}
 	assert.equal((await world.call("POST", `${path}?${good}`, { body: " ".repeat(70000) })).status, 413);
-	for (const [query, reason] of [["call=series", /none of query, pipeline, diff, compare, view/], ["call=", null], ["query=process_cpu&format=svg", /not JSON/], ["query=process_cpu&format=pprof", /not JSON/], ["call=pipeline&q=process_cpu&format=text", /not JSON/], ["query=process_cpu%20%7C%20nonsense", /nonsense/], ["from=soon", /'from'/], ["call=diff&query=process_cpu", /compare with what/]]) {
+	for (const [query, reason] of [["call=types", /none of query, pipeline, diff, compare, series, view/], ["call=", null], ["query=process_cpu&format=svg", /not JSON/], ["query=process_cpu&format=pprof", /not JSON/], ["call=pipeline&q=process_cpu&format=text", /not JSON/], ["query=process_cpu%20%7C%20nonsense", /nonsense/], ["from=soon", /'from'/], ["call=diff&query=process_cpu", /compare with what/]]) {
 		const answer = await world.call("POST", `${path}?${query}`);
 		assert.equal(answer.status, reason ? 400 : 201, `${query}: ${answer.body}`);
 		if (reason) assert.match(errorOf(answer), reason, query);
