@@ -188,7 +188,7 @@ await test("a file can be kept as a snapshot", async () => {
 		assert.deepEqual(json.answer, direct.json);
 		assert.ok(columns.equals(direct.columns));
 		assert.deepEqual([json.snapshot.id, json.snapshot.state, json.snapshot.title], [id, state, "of a file é"]);
-		await server.stop();
+		assert.equal(await server.stop(), 0);
 		server = await startServer(`${directory}/data`, ["--config", `${directory}/wick.yaml`]);
 	}
 	for (const [query, body, status] of [["title=%ff", pprof, 400], ["title=%0a", pprof, 400], [`state=${"x".repeat(8193)}`, pprof, 400], ["", Buffer.from("no profile"), 415], ["", pprof.subarray(0, 30), 400], ["max_nodes=0", pprof, 400]])
@@ -196,7 +196,7 @@ await test("a file can be kept as a snapshot", async () => {
 	assert.equal(JSON.parse((await request(server.port, "GET", path)).body).total, 1);
 });
 await test("switched off it shows and converts nothing", async () => {
-	await server.stop();
+	assert.equal(await server.stop(), 0);
 	writeFileSync(`${directory}/wick.yaml`, "view: {enabled: no}\n");
 	server = await startServer(`${directory}/data`, ["--config", `${directory}/wick.yaml`]);
 	for (const call of ["view", "convert?to=pprof", "snapshots?call=view"]) {
@@ -205,5 +205,5 @@ await test("switched off it shows and converts nothing", async () => {
 		assert.match(errorOf(answer), /view\.enabled/);
 	}
 });
-await server.stop();
+assert.equal(await server.stop(), 0);
 finish();
