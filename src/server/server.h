@@ -6,7 +6,8 @@
  * named by src/symbol and shown by src/render. One file an area: tenant.c (whose data, which store), limits.c (what a tenant
  * may do), ingest.c (profiles in), api*.c (questions out), slow.c (questions that took long), metrics.c (/metrics, health),
  * api_debuginfo.c and parca_debuginfo.c (debug information in),
- * scrape*.c and discovery*.c (profiles that the server fetches; scrape.h), assets.c (the page), access.c (who may), link.c (the
+ * snapshots*.c (answers that are kept), view.c and api_view.c (files that are shown and not stored), scrape*.c and discovery*.c
+ * (profiles that the server fetches; scrape.h), assets.c (the page), access.c (who may), link.c (the
  * agent of `wick up` on the same machine).
  *
  * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; each store has one.
