@@ -70,6 +70,26 @@ export function request(port, method, path, { body, headers = {} } = {}) {
 	});
 }
 
+// Reads what /api/v1/query answers to format=columns, as docs/api.md has it, into what it answers to format=flame.
+export function readColumns(body) {
+	if (body.subarray(0, 8).toString("latin1") !== "wickflm\x01") throw new Error("no columns");
+	let at = 12 + body.readUInt32LE(8);
+	const head = JSON.parse(body.subarray(12, at));
+	const varint = () => { for (let value = 0n, shift = 0n; ; shift += 7n) { const byte = body[at++]; value |= BigInt(byte & 127) << shift; if (byte < 128) return value; } };
+	const column = (count) => Array.from({ length: count }, () => Number(varint()));
+	const [stringCount, frames, count] = column(3), unit = varint();
+	const strings = column(stringCount).map((length) => body.subarray(at, (at += length)).toString());
+	const of = ["name", "file", "line", "binary", "kind"].map((name) => [name, column(frames)]);
+	const parent = [];
+	for (let up of column(count)) { let under = Math.max(0, parent.length - 1); while (up-- > 0) under = parent[under]; parent.push(under); }
+	const frame = column(count), self = Array.from({ length: count }, () => { const value = varint(); return Number((value & 1n ? -(value >> 1n) - 1n : value >> 1n) * unit); });
+	if (at !== body.length) throw new Error(`${body.length - at} bytes behind the columns`);
+	const total = self.slice();
+	for (let i = count - 1; i > 0; i--) total[parent[i]] += total[i];
+	const nodes = { parent, ...Object.fromEntries(of.map(([name, values]) => [name, frame.map((f) => values[f])])), total, self };
+	return { ...head, flame: { ...head.flame, strings, nodes } };
+}
+
 // Protocol buffers by hand, so that the tests do not lean on the code under test.
 export function varint(value) {
 	const out = [];

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync, chmodSync } from "node:fs";
 import net from "node:net";
 import { gzipSync, gunzipSync } from "node:zlib";
-import { startServer, request, pprofProfile, temporaryDirectory, test, skip, finish, testData } from "../harness.mjs";
+import { startServer, request, pprofProfile, temporaryDirectory, test, skip, finish, testData, readColumns } from "../harness.mjs";
 
 const directory = temporaryDirectory();
 let server = await startServer(`${directory}/data`);
@@ -107,24 +107,6 @@ await test("every answer format", async () => {
 	const table = JSON.parse((await of("json")).body);
 	assert.deepEqual(table.functions.rows.slice(0, 2).map((f) => [f.name, f.self, f.total]), [["leaf", 800, 800], ["other", 200, 200]]);
 });
-// Reads format=columns as docs/api.md has it, into what format=flame has.
-function readColumns(body) {
-	assert.equal(body.subarray(0, 8).toString("latin1"), "wickflm\x01");
-	let at = 12 + body.readUInt32LE(8);
-	const head = JSON.parse(body.subarray(12, at));
-	const varint = () => { for (let value = 0n, shift = 0n; ; shift += 7n) { const byte = body[at++]; value |= BigInt(byte & 127) << shift; if (byte < 128) return value; } };
-	const column = (count) => Array.from({ length: count }, () => Number(varint()));
-	const [strings, frames, count] = column(3), unit = varint();
-	const texts = column(strings).map((length) => body.subarray(at, (at += length)).toString());
-	const of = Object.fromEntries(["name", "file", "line", "binary", "kind"].map((name) => [name, column(frames)]));
-	const parent = column(count).reduce((all, up, i) => { let under = Math.max(0, i - 1); while (up-- > 0) under = all[under]; return [...all, under]; }, []);
-	const frame = column(count), self = Array.from({ length: count }, () => { const value = varint(); return Number((value & 1n ? -(value >> 1n) - 1n : value >> 1n) * unit); });
-	assert.equal(at, body.length);
-	const total = self.slice();
-	for (let i = count - 1; i > 0; i--) total[parent[i]] += total[i];
-	const nodes = { parent, ...Object.fromEntries(Object.entries(of).map(([name, values]) => [name, frame.map((f) => values[f])])), total, self };
-	return { ...head, flame: { ...head.flame, strings: texts, nodes } };
-}
 await test("columns say what flame says", async () => {
 	for (const more of ["", "&max_nodes=2", "&names=short", "&query=%7Bgone%3D%221%22%7D"]) {
 		const of = (format) => get(`/api/v1/query?query=process_cpu&${range}${more}&format=${format}`);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Drives the page in headless Chromium against a running Wick, as a person would. What is on the canvas is compared with
- * the JSON that the page itself was sent, summed here in another way.
+ * the columns that the page itself was sent, read and summed here in another way.
  *
  *   WICK_URL           the server, e.g. http://127.0.0.1:7070/; it must have, or soon get, samples of its own machine
  *   WICK_SCREENSHOTS   a directory for pictures of the page: 1440x900 and 390x844, light and dark
@@ -12,6 +12,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { readColumns } from '../harness.mjs';
 import { begun, launch } from './launch.mjs';
 
 const base = process.env.WICK_URL;
@@ -52,11 +53,11 @@ async function openPage(options = {}, query = '?view=profile') {
 	});
 	const reading = [];
 	page.on('response', (response) => {
-		if (!response.ok() || !response.url().includes('format=flame')) return;
+		if (!response.ok() || !response.url().includes('format=columns')) return;
 		const url = new URL(response.url());
 		// A failure: the page went on before the answer was read.
-		const read = response.json().then(
-			(answer) => flames.push({ url, answer }),
+		const read = response.body().then(
+			(body) => flames.push({ url, answer: readColumns(body) }),
 			() => undefined,
 		);
 		reading.push(read);

@@ -76,6 +76,19 @@ export function useApi<T, R = T>(
 	return { ...resource, stale: resource.data !== null && resource.of !== request };
 }
 
+// Behind the next frame; without one (the page is hidden) a second later. Returns what calls it off.
+function afterPaint(run: () => void): () => void {
+	let timer = setTimeout(run, 1000);
+	const frame = requestAnimationFrame(() => {
+		clearTimeout(timer);
+		timer = setTimeout(run);
+	});
+	return () => {
+		cancelAnimationFrame(frame);
+		clearTimeout(timer);
+	};
+}
+
 /*
  * What is made of `of`, but after the screen has been painted with it, if that takes long: until then it is what was made of the one
  * before (null at first), and says of which. `quick`: at once.
@@ -88,8 +101,7 @@ export function useLater<K, V>(of: K, quick: boolean, make: (of: K) => V): { of:
 			setLater(null);
 			return undefined;
 		}
-		const timer = setTimeout(() => setLater({ of, value: make(of) }));
-		return () => clearTimeout(timer);
+		return afterPaint(() => setLater({ of, value: make(of) }));
 	}, [of, quick]);
 	return now ?? later;
 }
