@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The page on large profiles, in Chromium against a server on this machine: bytes over the wire, time to the first paint, what frames cost
+# while somebody zooms, scrolls, points and searches, memory of the tab; beside speedscope's own page on the same profile.
+#   [--nodes "N..."]     of the flame graph: 10000 100000 1000000
+set -eu
+. bench/lib.inc
+sizes="10000 100000 1000000"
+while [ $# -gt 1 ]; do
+	case $1 in
+	--nodes) sizes=$2 ;;
+	*) echo "page: unknown option $1" >&2; exit 2 ;;
+	esac
+	shift 2
+done
+[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { echo "skipped: no chromium"; exit 0; }
+[ -d tests/node_modules/playwright-core ] || (cd tests && npm ci --silent)
+[ ! -f "$O/gen/web/app.js" ] || echo "  the page's script and style, gzip -9: $(node bench/page.mjs size "$O/gen/web/app.js" "$O/gen/web/app.css")"
+for nodes in $sizes; do
+	node bench/page.mjs write "$work/$nodes.pb" "$nodes"
+	rm -rf "$work/data"
+	: >"$work/server.log"
+	start_server --debuginfod off
+	curl -sf --data-binary "@$work/$nodes.pb" "$url/api/v1/ingest?name=process_cpu&label=service_name%3Dbench&format=pprof" >"$work/ingest.log"
+	node bench/page.mjs show "$nodes" "$url"
+	kill "$server_pid"
+	wait "$server_pid" 2>/dev/null || true
+	# A million nodes are about what it can show at all: minutes, and gigabytes.
+	timeout 300 node bench/page.mjs speedscope "$nodes" "$work/$nodes.pb" || echo "  $nodes nodes: speedscope did not get through it in 300 s"
+	rm "$work/$nodes.pb"
+done
