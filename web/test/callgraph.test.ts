@@ -75,6 +75,10 @@ test('the costliest are chosen, the others are bridged and summed', () => {
 				assert.equal(value, all[edge]);
 				delete all[edge];
 			}
+			const called = (edges: string[]) =>
+				new Set(edges.map((edge) => edge.split(' -> ')).flatMap(([from, to]) => (from === to ? [] : [to])));
+			const reachable = called([...Object.keys(all), ...Object.keys(edgesOf(tree, graph))]);
+			assert.deepEqual(called(Object.keys(edgesOf(tree, graph))), reachable);
 			const left = Object.values(all).map((text) => parseInt(text, 10));
 			assert.deepEqual([graph.hidden.edges, graph.hidden.edgeMax], [left.length, Math.max(0, ...left)]);
 			// The costliest into a node is there, and no other that is left out is larger than one that is there beside those.

@@ -83,6 +83,21 @@ test('a tree and itself, nothing, and 10,000 levels', () => {
 	assert.deepEqual(diff.baseTotal, deep.total);
 });
 
+test('a string that is there twice is one, and types must be the same', () => {
+	const tree = treeOf([
+		[['a', 'b'], 3],
+		[['a', 'c'], 2],
+	]);
+	const doubled: Tree = { ...tree, strings: [...tree.strings, ...tree.strings], name: tree.name.map((id, i) => id + (i % 2) * tree.strings.length) };
+	for (const [base, head] of [
+		[tree, doubled],
+		[doubled, tree],
+	])
+		assertDiff(diffTrees(side(base), side(head), 'rate'), base, head);
+	for (const other of [{ ...tree, unit: 'bytes' }, { ...tree, type: 'alloc' }])
+		assert.throws(() => diffTrees(side(tree), side(other), 'share'), TypeError);
+});
+
 test('rows are joined by function', () => {
 	for (let seed = 1; seed <= 20; seed++) {
 		const [base, head] = [randomTree(seed), randomTree(seed + 500)];

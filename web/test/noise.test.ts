@@ -235,6 +235,8 @@ test('rows with too few samples do not make it harder to see others', () => {
 	assert.ok(p > 0.05 / few && p < 0.05);
 	assert.deepEqual([...findChanged(base, head, sides).slice(0, 2)], [1, 0]);
 	assert.deepEqual([...findChanged(base, head, sides, Uint8Array.from([1, ...Array<number>(few).fill(0)])).slice(0, 2)], [0, 0]);
+	// No more than a dozen samples are enough when nothing else could be a change.
+	assert.equal(findChanged([0, ...Array<number>(few).fill(1)], [12, ...Array<number>(few).fill(0)], sides)[0], 1);
 	assert.deepEqual([...findChanged([], [], sides)], []);
 	assert.deepEqual([...findChanged([0], [0], sides)], [0]);
 });

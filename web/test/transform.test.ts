@@ -149,6 +149,15 @@ test('turned over, every stack is there once', () => {
 	}
 });
 
+test('siblings that are alike become one when they are turned over', () => {
+	const tree = treeOf([
+		[['m', 'a@app@1@a.c:1', 'b'], 3],
+		[['m', 'a@app@1@a.c:2', 'b'], 4],
+	]);
+	assert.equal(tree.count, 6);
+	assert.deepEqual([...invertTree(tree).total], [7, 7, 7, 7]);
+});
+
 test('what a limit leaves closed is smaller than what is open, and the sums are right', () => {
 	for (let seed = 1; seed <= 20; seed++) {
 		const tree = randomTree(seed, 200, 12);
@@ -206,11 +215,22 @@ test('merged nodes know the smallest line, and are inlined if all of them are', 
 		[['m@app@1@m.c:1', 'x@app@1', 'f@app@9@f.c:4'], 5],
 		[['m@app@1@m.c:1', 'g@app@9@g.c:9'], 5],
 		[['m@app@1@m.c:1', 'x@app@1', 'g@app@1@g.c'], 5],
+		// The other way about: the first that is met is the one without.
+		[['m@app@1@m.c:1', 'h@app@1@h.c:8'], 50],
+		[['m@app@1@m.c:1', 'x@app@1', 'h@app@9@h.c:5'], 5],
 	]);
+	const last = treeOf([
+		[['m', 'h@app@9@h.c:8'], 50],
+		[['m', 'x', 'h@app@1@h.c:5'], 5],
+	]);
+	const both = applyTransforms(last, [{ op: 'mf', arg: functionKey(last, 3) }]);
+	assert.deepEqual([both.count, both.line[2], isInlined(both, 2)], [3, 5, false]);
 	const x = Array.from(tree.name).findIndex((s) => tree.strings[s] === 'x');
 	const merged = applyTransforms(tree, [{ op: 'mf', arg: functionKey(tree, x) }]);
 	const at = (name: string) => Array.from(merged.name).findIndex((s) => merged.strings[s] === name);
-	assert.equal(merged.count, 4);
+	assert.equal(merged.count, 5);
+	assert.equal(merged.line[at('h')], 5);
+	assert.equal(isInlined(merged, at('h')), false);
 	assert.equal(merged.line[at('f')], 4);
 	assert.equal(isInlined(merged, at('f')), true);
 	assert.equal(merged.line[at('g')], 9);

@@ -73,7 +73,10 @@ function hasRest(tree: Tree): boolean {
 	return false;
 }
 
+/** TypeError for trees of different types or units: there is nothing to subtract. */
 export function diffTrees(base: Side, head: Side, mode: DiffMode): TreeDiff {
+	if (base.tree.type !== head.tree.type || base.tree.unit !== head.tree.unit)
+		throw new TypeError(`${base.tree.type} in ${base.tree.unit} and ${head.tree.type} in ${head.tree.unit} cannot be compared`);
 	const both = concatenate(base.tree, head.tree);
 	const { of } = treeFunctions(both);
 	const trie = new Trie(both);
@@ -94,8 +97,8 @@ export function diffTrees(base: Side, head: Side, mode: DiffMode): TreeDiff {
 	const tree = trie.finish(base.tree.samples + head.tree.samples);
 	const column = (from: Float64Array, place: Int32Array): Float64Array => {
 		const sums = new Float64Array(tree.count);
-		// Nodes without a value are not in the tree, and have nothing to add.
-		for (let i = 0; i < from.length; i++) if (from[i] > 0) sums[trie.place[place[i]]] += from[i];
+		// Nodes without a value are not in the tree; the root gets nothing of them.
+		for (let i = 0; i < from.length; i++) sums[trie.place[place[i]]] += from[i];
 		return sums;
 	};
 	return {

@@ -10,7 +10,8 @@
  * that is open. To look into one, the page focuses on it and turns that over.
  *
  * A node of the result stands for a set of nodes of the source, each with the value of the stacks that run through it that way
- * (the group). Opening a node moves every member to its parent; members that meet there become one. Groups wait in a heap,
+ * (the group). Opening a node moves every member to its parent. (Members of one group meet at a parent only where siblings are
+ * alike, which no server sends; they become one.) Groups wait in a heap,
  * the largest first; their members are in one pool that is packed when half of it is dead, so that the memory is by the
  * nodes of the source, not by those of the result. `WORK_MAX` bounds the moves, which in a recursion of 100,000 levels
  * would grow with their square.

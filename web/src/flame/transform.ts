@@ -39,7 +39,7 @@
  */
 import { findBinary, findFunction, NO_FUNCTION, treeFunctions } from './functions';
 import { invertTree, type InvertLimits } from './invert';
-import { REST_FRAME, treeFrames, Trie } from './trie';
+import { treeFrames, Trie } from './trie';
 import { findPath, KIND, kindOf, placeOf, type Tree } from './tree';
 
 export type TransformOp =
@@ -333,7 +333,7 @@ function applyOne(tree: Tree, { op, arg }: Transform, limits: InvertLimits): Tre
 		if (node <= 0) return tree;
 		return rebuild(tree, op === 'mn' ? merge(f, (i) => i === node) : collapse(f, (i) => i === node));
 	}
-	const direct = (i: number) => parent[i] > 0 && f.of[i] === f.of[parent[i]] && f.frames[i] !== REST_FRAME;
+	const direct = (i: number) => parent[i] > 0 && f.of[i] === f.of[parent[i]];
 	if (op === 'dr' && arg === '') return rebuild(tree, merge(f, direct));
 	const wanted = findFunction(tree, arg);
 	if (wanted === NO_FUNCTION) return op === 'ff' || op === 'f' ? rebuild(tree, nothing) : tree;
