@@ -348,7 +348,31 @@ function applyOne(tree: Tree, { op, arg }: Transform, limits: InvertLimits): Tre
 	}
 }
 
+/**
+ * What a transform of this tree is about, for people: the name of a function, of a node's function, of a binary, of a kind; '' for
+ * those about nothing in particular, and null if the tree does not have it.
+ */
+export function transformSubject(tree: Tree, { op, arg }: Transform): string | null {
+	if (arg === '') return '';
+	if (op === 'ok') return arg;
+	if (op === 'cb' || op === 'ob') {
+		const binary = findBinary(tree, arg);
+		return binary < 0 ? null : tree.strings[binary] || UNKNOWN;
+	}
+	const ofNode = op === 'fs' || op === 'mn' || op === 'cs';
+	const fn = ofNode ? NO_FUNCTION : findFunction(tree, arg);
+	const node = ofNode ? findPath(tree, [arg]) : fn === NO_FUNCTION ? -1 : treeFunctions(tree).first[fn];
+	return node < 0 ? null : tree.strings[tree.name[node]];
+}
+
+/** The tree after each of the transforms, the first being the tree itself: what a path of them above the graph needs. */
+export function transformSteps(tree: Tree, transforms: readonly Transform[], limits: InvertLimits = {}): Tree[] {
+	const steps = [tree];
+	for (const transform of transforms) steps.push(applyOne(steps[steps.length - 1], transform, limits));
+	return steps;
+}
+
 /** The tree that the transforms make of this one, in their order. The tree itself is not changed, and returned if nothing is. */
 export function applyTransforms(tree: Tree, transforms: readonly Transform[], limits: InvertLimits = {}): Tree {
-	return transforms.reduce((made, transform) => applyOne(made, transform, limits), tree);
+	return transformSteps(tree, transforms, limits)[transforms.length];
 }
