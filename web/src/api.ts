@@ -207,15 +207,18 @@ export class ApiError extends Error {
 
 const TIMEOUT_MS = 60_000; // the server gives up on a request after as long
 
-export type Params = Record<string, string | number | null | undefined>;
+// A list is a parameter that is there several times.
+export type Params = Record<string, string | number | readonly string[] | null | undefined>;
 
 // In these, an empty value is a choice: the file that is unknown, the binary without a build-id. Elsewhere it is none.
 const MAY_BE_EMPTY = ['file', 'build_id'];
 
 export function apiUrl(path: string, params: Params = {}): string {
 	const query = new URLSearchParams();
-	for (const [name, value] of Object.entries(params))
-		if (value !== undefined && value !== null && (value !== '' || MAY_BE_EMPTY.includes(name))) query.set(name, String(value));
+	for (const [name, value] of Object.entries(params)) {
+		if (Array.isArray(value)) for (const one of value) query.append(name, one);
+		else if (value !== undefined && value !== null && (value !== '' || MAY_BE_EMPTY.includes(name))) query.set(name, String(value));
+	}
 	const text = query.toString();
 	return `api/v1/${path}${text ? '?' + text : ''}`;
 }

@@ -11,7 +11,7 @@ import { useEvery, useMedia, useUrlState, type SetState } from './hooks';
 import { CloseIcon, Logo } from './icons';
 import { Home } from './home';
 import { Listing } from './listing_view';
-import { Metrics } from './metrics';
+import { MetricsPanel } from './metrics_panel';
 import { Nav } from './nav';
 import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from './notices';
 import { ProfilePart } from './profile';
@@ -155,10 +155,15 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 				</div>
 			</div>
 			{chart && range ? (
-				<Metrics
+				<MetricsPanel
 					chart={chart}
 					range={range}
 					scale={scale}
+					unit={unit}
+					gauge={!(answer?.type || asked.type).endsWith(':delta')}
+					shown={state.show}
+					onShown={(show) => set({ show }, 'replace')}
+					pickSteps
 					stacked={state.chart === 'stacked'}
 					dark={dark}
 					selection={state.sel}

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost over time, with a brush: drag to look at a part of the range, Escape or a click to have the whole again.
+// Cost over time; a part of it is chosen as brush.ts says.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { attachBrush, keyed, type Brush, type Brushed } from './brush';
 import { digits, formatClock, formatDateTime, formatDay, type Scale } from './format';
-import { seriesColor } from './flame/colors';
+import { fadedColor, seriesColor } from './flame/colors';
 import { useSize } from './hooks';
-import { stack, type Chart, type ChartSeries } from './series';
+import { seriesId, stack, type Chart } from './series';
 import * as T from './texts';
 
-export interface Span {
-	from: number; // unix ms
-	to: number;
-}
-
-export interface MetricsProps {
+export interface MetricsProps extends Brushed {
 	chart: Chart;
-	range: Span;
 	scale: Scale;
 	stacked: boolean;
 	dark: boolean;
-	selection: Span | null;
-	onSelect: (span: Span | null) => void;
+	highlight?: string | null; // the series (seriesId) beside which the others fade
 }
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, Ubuntu, Cantarell, "Noto Sans", sans-serif';
@@ -35,11 +29,18 @@ function plotData(chart: Chart, stacked: boolean): uPlot.AlignedData {
 	return [[...times, last], ...columns.map((c) => [...c, c[c.length - 1]])];
 }
 
-function plotSeries(series: ChartSeries[], stacked: boolean, dark: boolean): uPlot.Series[] {
+// Colours are asked for at each drawing: what is highlighted changes while the plot lives.
+function plotSeries(latest: { current: MetricsProps }): uPlot.Series[] {
+	const { chart, stacked, dark } = latest.current;
 	const stepped = uPlot.paths.stepped!({ align: 1 });
-	const order = stacked ? series.slice().reverse() : series;
+	const order = stacked ? chart.series.slice().reverse() : chart.series;
 	return order.map((s) => {
-		const color = seriesColor(s.color, dark);
+		const own = seriesColor(s.color, dark);
+		const faded = fadedColor(own, dark);
+		const color = () => {
+			const only = latest.current.highlight ?? null;
+			return only === null || only === seriesId(s) ? own : faded;
+		};
 		const fill = stacked ? color : undefined;
 		return {
 			label: s.title,
@@ -66,12 +67,12 @@ function timeLabels(_: uPlot, splits: number[], __: number, ___: number, increme
 }
 
 function options(
-	props: MetricsProps,
+	latest: { current: MetricsProps },
 	width: number,
 	height: number,
 	onCursor: (index: number | null) => void,
 ): uPlot.Options {
-	const { dark, range, scale } = props;
+	const { dark, scale } = latest.current;
 	const [ink, grid] = dark ? ['#a8a097', '#2b2825'] : ['#6b645b', '#ece8e2'];
 	const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
 	return {
@@ -82,7 +83,8 @@ function options(
 		cursor: { y: false, points: { show: false }, drag: { x: false, y: false, setScale: false } },
 		select: { show: true, left: 0, top: 0, width: 0, height: 0 },
 		scales: {
-			x: { time: true, range: () => [range.from / 1000, range.to / 1000] },
+			// Read at each draw: the range moves on while the plot lives.
+			x: { time: true, range: () => [latest.current.range.from / 1000, latest.current.range.to / 1000] },
 			y: { range: (_, __, max) => [0, max > 0 ? max * 1.06 : 1] },
 		},
 		axes: [
@@ -96,7 +98,7 @@ function options(
 				values: (_, splits) => splits.map((v) => (v === 0 ? '0' : tick(v, scale))),
 			},
 		],
-		series: [{}, ...plotSeries(props.chart.series, props.stacked, dark)],
+		series: [{}, ...plotSeries(latest)],
 		hooks: { setCursor: [(plot) => onCursor(plot.cursor.left! >= 0 ? (plot.cursor.idx ?? null) : null)] },
 	};
 }
@@ -109,95 +111,6 @@ function tick(value: number, scale: Scale): string {
 	return scale.cores
 		? String(Number(value.toPrecision(6)))
 		: scale.format(value).replace(/\.0+(?= |$)/, '');
-}
-
-// ---- brush --------------------
-
-// Whole steps: what the graph shows of a selection and what the profile of it holds are then the same samples.
-export function snap(a: number, b: number, stepMs: number, range: Span): Span {
-	const [low, high] = a < b ? [a, b] : [b, a];
-	const from = Math.floor(low / stepMs) * stepMs;
-	const to = Math.ceil(high / stepMs) * stepMs;
-	return {
-		from: Math.max(Math.round(range.from), from),
-		to: Math.min(Math.round(range.to), Math.max(to, from + stepMs)),
-	};
-}
-
-function showSpan(plot: uPlot, span: Span | null): void {
-	const left = span ? Math.max(0, plot.valToPos(span.from / 1000, 'x')) : 0;
-	const right = span ? Math.min(plot.over.clientWidth, plot.valToPos(span.to / 1000, 'x')) : 0;
-	plot.root.classList.toggle('has-selection', span !== null);
-	plot.setSelect({ left, top: 0, width: Math.max(0, right - left), height: plot.over.clientHeight }, false);
-}
-
-// Listens on the plot's surface; returns what takes the listeners away.
-function attachBrush(plot: uPlot, latest: { current: MetricsProps }): () => void {
-	const surface = plot.over;
-	let start: number | null = null;
-	let moved = false;
-	const place = (event: PointerEvent) => {
-		const { left, width } = surface.getBoundingClientRect();
-		return Math.min(width, Math.max(0, event.clientX - left));
-	};
-	const spanTo = (x: number): Span => {
-		const { chart, range } = latest.current;
-		return snap(plot.posToVal(start!, 'x') * 1000, plot.posToVal(x, 'x') * 1000, chart.stepMs, range);
-	};
-	const down = (event: PointerEvent) => {
-		if (event.button !== 0) return;
-		start = place(event);
-		moved = false;
-		surface.setPointerCapture(event.pointerId);
-	};
-	const move = (event: PointerEvent) => {
-		if (start === null) return;
-		const x = place(event);
-		if (Math.abs(x - start) > 3) moved = true;
-		if (moved) showSpan(plot, spanTo(x));
-	};
-	const up = (event: PointerEvent) => {
-		if (start === null) return;
-		const span = moved ? spanTo(place(event)) : null;
-		start = null;
-		if (span || latest.current.selection) latest.current.onSelect(span);
-	};
-	const cancel = () => {
-		start = null;
-		showSpan(plot, latest.current.selection);
-	};
-	surface.addEventListener('pointerdown', down);
-	surface.addEventListener('pointermove', move);
-	surface.addEventListener('pointerup', up);
-	surface.addEventListener('pointercancel', cancel);
-	return () => {
-		surface.removeEventListener('pointerdown', down);
-		surface.removeEventListener('pointermove', move);
-		surface.removeEventListener('pointerup', up);
-		surface.removeEventListener('pointercancel', cancel);
-	};
-}
-
-// Arrow keys move the selection by a step, with Shift they move its end; without one, they make one at the newest data.
-function brushByKey(key: string, shift: boolean, props: MetricsProps): Span | null | undefined {
-	const { chart, range, selection, onSelect } = props;
-	const step = chart.stepMs;
-	if (key === 'Escape') {
-		if (!selection) return undefined;
-		onSelect(null);
-		return null;
-	}
-	const by = key === 'ArrowLeft' ? -step : key === 'ArrowRight' ? step : 0;
-	if (by === 0) return undefined;
-	const whole = snap(range.from + step, range.to - step, step, range);
-	let { from, to } = selection ?? { from: Math.max(whole.from, whole.to - 10 * step), to: whole.to };
-	if (selection) {
-		if (!shift) from += by;
-		to += by;
-	}
-	if (from < range.from - step || to > range.to + step || to <= from) return undefined;
-	onSelect({ from, to });
-	return { from, to };
 }
 
 // ---- component --------------------
@@ -230,11 +143,12 @@ function Readout({ index, chart, scale, stacked, dark }: MetricsProps & { index:
 }
 
 export function Metrics(props: MetricsProps) {
-	const { chart, range, scale, stacked, dark, selection } = props;
+	const { chart, range, scale, stacked, dark, selection, highlight } = props;
 	const host = useRef<HTMLDivElement>(null);
 	const plot = useRef<uPlot | null>(null);
 	const latest = useRef(props);
 	latest.current = props;
+	const brush = useRef<Brush | null>(null);
 	const [measure, width, height] = useSize<HTMLDivElement>();
 	const [cursor, setCursor] = useState<number | null>(null);
 	const names = useMemo(() => chart.series.map((s) => `${s.title}\n${s.color}`).join('\n\n'), [chart]);
@@ -242,32 +156,31 @@ export function Metrics(props: MetricsProps) {
 	// What cannot change in a living plot makes a new one: the series, their colours, the way they are drawn.
 	useLayoutEffect(() => {
 		measure(host.current);
-		return () => measure(null);
+		brush.current = attachBrush(host.current!, plot, latest);
+		return () => {
+			brush.current?.detach();
+			measure(null);
+		};
 	}, []);
 	useLayoutEffect(() => {
 		if (width === 0) return undefined;
-		const setup = options(latest.current, width, height, setCursor);
-		// Read at each draw: the range moves on while the plot lives.
-		setup.scales!.x!.range = () => [latest.current.range.from / 1000, latest.current.range.to / 1000];
-		const made = new uPlot(setup, plotData(latest.current.chart, stacked), host.current!);
+		const made = new uPlot(options(latest, width, height, setCursor), plotData(latest.current.chart, stacked), host.current!);
 		plot.current = made;
-		const detach = attachBrush(made, latest);
-		showSpan(made, latest.current.selection);
+		brush.current?.show();
 		return () => {
-			detach();
 			made.destroy();
 			plot.current = null;
 		};
 	}, [names, stacked, dark, scale.name, width === 0]);
 	useEffect(() => {
 		if (plot.current && width > 0) plot.current.setSize({ width, height });
-		if (plot.current) showSpan(plot.current, latest.current.selection);
+		brush.current?.show();
 	}, [width, height]);
 	useEffect(() => {
-		if (!plot.current) return;
-		plot.current.setData(plotData(chart, stacked));
-		showSpan(plot.current, selection);
+		plot.current?.setData(plotData(chart, stacked));
+		brush.current?.show();
 	}, [chart, stacked, selection?.from, selection?.to, range.from, range.to]);
+	useEffect(() => plot.current?.redraw(false, false), [highlight]);
 
 	const index = cursor === null ? null : Math.min(cursor, chart.times.length - 1);
 	const left =
@@ -285,9 +198,12 @@ export function Metrics(props: MetricsProps) {
 			aria-label={T.chart.describe(chart.series.length, scale.name, digits(peak))}
 			onKeyDown={(event) => {
 				if (event.ctrlKey || event.metaKey || event.altKey) return;
-				if (brushByKey(event.key, event.shiftKey, latest.current) === undefined) return;
+				if (event.target !== event.currentTarget) return;
+				const chosen = keyed(event.key, event.shiftKey, latest.current);
+				if (chosen === undefined) return;
 				event.preventDefault();
 				event.stopPropagation();
+				props.onSelect(chosen);
 			}}
 		>
 			<div class="metrics-host" ref={host} />

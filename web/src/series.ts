@@ -14,6 +14,7 @@ export interface ChartSeries {
 	key: string; // the label's value
 	title: string;
 	color: number; // of the series colours, -1 = the rest
+	rest?: boolean; // what the others leave of the total
 	values: (number | null)[]; // as shown: cores, bytes/s
 }
 
@@ -72,9 +73,57 @@ export function buildChart(
 	const hidden = answer.total_series - drawn.length;
 	if (hidden > 0 && (everything || answer.total_series === answer.series.length)) {
 		const rest = all.map((v, i) => Math.max(0, v - columns.reduce((sum, c) => sum + c[i], 0)));
-		series.push({ key: '', title: T.chart.others(hidden), color: -1, values: shown(rest) });
+		series.push({ key: '', title: T.chart.others(hidden), color: -1, rest: true, values: shown(rest) });
 	}
 	return { times: steps.map((t) => t / 1000), stepMs: answer.step_ms, series };
+}
+
+/** What a series is called in the URL: a value may be any text, and the rest has none. */
+export function seriesId(series: ChartSeries): string {
+	return series.rest ? 'rest' : `=${series.key}`;
+}
+
+/** The chart with those series alone that are in `ids`; whole, if none is. */
+export function onlyShown(chart: Chart, ids: readonly string[]): Chart {
+	if (ids.length === 0) return chart;
+	const series = chart.series.filter((s) => ids.includes(seriesId(s)));
+	return series.length > 0 ? { ...chart, series } : chart;
+}
+
+/**
+ * What is shown after a click on `id` in the legend. Alone: that series alone, or all again if it is so already; otherwise it is added or
+ * taken away. The answer is [] for all, so that what is new later is shown, too.
+ */
+export function pickSeries(all: readonly string[], shown: readonly string[], id: string, alone: boolean): string[] {
+	const known = shown.filter((one) => all.includes(one));
+	const now = known.length > 0 ? known : all.slice();
+	if (alone) return now.length === 1 && now[0] === id && all.length > 1 ? [] : [id];
+	const next = now.includes(id) ? now.filter((one) => one !== id) : [...now, id];
+	return next.length === 0 || next.length === all.length ? [] : all.filter((one) => next.includes(one));
+}
+
+export interface LegendRow {
+	id: string;
+	title: string;
+	color: number;
+	total: number; // in the unit of the samples: the sum over the steps
+	mean: number; // as shown: cores, bytes per second; of steps with data
+	peak: number;
+	share: number; // of all that is drawn; 0 to 1
+}
+
+/** What each series comes to in the steps that begin within `span`, or in all. `scale` is linear (seriesScale). */
+export function legendRows(chart: Chart, scale: Scale, span: { from: number; to: number } | null): LegendRow[] {
+	const within = chart.times.map((t) => !span || (t * 1000 >= span.from && t * 1000 < span.to));
+	const unit = scale.of(1);
+	const rows = chart.series.map((s) => {
+		const values = s.values.filter((v, i): v is number => v !== null && within[i]);
+		const sum = values.reduce((a, b) => a + b, 0);
+		const peak = values.reduce((a, b) => Math.max(a, b), 0);
+		return { id: seriesId(s), title: s.title, color: s.color, total: sum / unit, mean: values.length > 0 ? sum / values.length : 0, peak, sum };
+	});
+	const all = rows.reduce((a, row) => a + row.sum, 0);
+	return rows.map(({ sum, ...row }) => ({ ...row, share: all > 0 ? sum / all : 0 }));
 }
 
 // Each series on top of those before it: what uPlot fills down to zero, the topmost first.

@@ -7,6 +7,8 @@
  *   q       selector                                from, to  range: now-1h, unix ms, RFC 3339
  *   sel     FROM-TO in unix ms: the brush's part of the range
  *   by      label that breaks costs down            chart     stacked (default), lines
+ *   show    repeated: the series that are drawn alone: =VALUE, rest
+ *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
  *                                                           a function; console; binaries, recordings; status
  *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
@@ -38,6 +40,9 @@ export interface PageState {
 	by: string;
 	chart: 'stacked' | 'lines';
 	top: number;
+	show: string[]; // of seriesId(); [] = all
+	mark: string[];
+	deploys: boolean;
 	view: View | ''; // '' = what fits the screen
 	dir: 'icicle' | 'flame';
 	zoom: string;
@@ -67,6 +72,9 @@ export const DEFAULTS: PageState = {
 	by: '', // what the data has: see breakdown()
 	chart: 'stacked',
 	top: 10,
+	show: [],
+	mark: [],
+	deploys: true,
 	view: '',
 	dir: 'icicle',
 	zoom: '',
@@ -105,6 +113,12 @@ function parseSel(text: string): PageState['sel'] {
 	return from < to ? { from, to } : null;
 }
 
+// A parameter that may be there several times, and what of it is looked at.
+const LIST_MAX = 20;
+const TEXT_MAX = 1000;
+const listOf = (params: URLSearchParams, name: string): string[] =>
+	[...new Set(params.getAll(name))].filter((text) => text !== '' && text.length <= TEXT_MAX).slice(0, LIST_MAX);
+
 export function parseState(search: string): PageState {
 	const params = new URLSearchParams(search);
 	const get = (name: string) => params.get(name) ?? '';
@@ -118,6 +132,9 @@ export function parseState(search: string): PageState {
 		by: get('by') || DEFAULTS.by,
 		chart: oneOf(get('chart'), ['stacked', 'lines'] as const, DEFAULTS.chart),
 		top: oneOf(Number(get('top')), TOP_CHOICES, DEFAULTS.top),
+		show: listOf(params, 'show'),
+		mark: listOf(params, 'mark'),
+		deploys: get('deploys') !== 'off',
 		view: nothing ? 'home' : oneOf(get('view'), VIEWS, ''),
 		dir: oneOf(get('dir'), ['icicle', 'flame'] as const, DEFAULTS.dir),
 		zoom: /^[0-9a-z]{1,11}(~\d{1,9}){0,2}$/.test(get('zoom')) ? get('zoom') : '',
@@ -152,6 +169,8 @@ export function formatState(state: PageState): string {
 	put('by', state.by, DEFAULTS.by);
 	put('chart', state.chart, DEFAULTS.chart);
 	put('top', String(state.top), String(DEFAULTS.top));
+	for (const name of ['show', 'mark'] as const) for (const text of state[name]) params.append(name, text);
+	put('deploys', state.deploys ? '' : 'off', '');
 	put('view', state.view === 'home' ? '' : state.view, '');
 	put('dir', state.dir, DEFAULTS.dir);
 	put('zoom', state.zoom, '');

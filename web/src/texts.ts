@@ -371,7 +371,7 @@ export const chart = {
 	cores: 'CPU cores',
 	values: 'Values',
 	by: (label: string) => `by ${label}`,
-	hint: 'drag to look at a part',
+	hint: 'drag to look at a part, click on a step',
 	makeRange: 'Make the selection the time range',
 	zoomIn: 'zoom in',
 	wholeRange: 'Show the whole range again',
@@ -382,7 +382,11 @@ export const chart = {
 	role: 'time chart',
 	describe: (series: number, unit: string, highest: string) =>
 		`${series} series over time, in ${unit}, highest value ${highest}. ` +
-		'Arrow keys select a part of the range and move it, with Shift they change its length, Escape selects all.',
+		'Arrow keys select a part of the range and move it, with Shift they change its length, Enter selects one step, Home and End the first ' +
+		'and the last, Escape selects all.',
+	legend: 'Series: Enter shows one alone, with Shift adds it or takes it away',
+	legendHint: (name: string, total: string, share: string, mean: string, peak: string) =>
+		`${name}\n${total}, ${share} of all; ${mean} in the mean, ${peak} at most\nClick: this alone; with Ctrl or Shift: with or without it`,
 	total: 'Total',
 	noSamples: 'no samples',
 	none: '(none)',

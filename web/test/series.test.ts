@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Series, SeriesAnswer } from '../src/api';
 import { seriesScale } from '../src/format';
-import { buildChart, ColorKeeper, stack } from '../src/series';
+import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack } from '../src/series';
 
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 const T = 1_700_000_000_000; // a multiple of the step
@@ -116,4 +116,52 @@ test('a colour stays with its value while that is in use', () => {
 		['a', 'c', 'd', 'b'].map((k) => keeper.of(k)),
 		[0, 2, 1, -1],
 	);
+});
+
+test('the legend sums what is drawn, of all or of a selection', () => {
+	const rows = [row('a', [0, 3], [1, 1], [2, 2]), row('b', [0, 1], [1, 1])];
+	const chart = buildChart(answer(T, T + 40_000, rows, 5), answer(T, T + 40_000, [row('', [0, 5], [1, 3], [2, 2])]), 'l', 2, scale, () => 0);
+	const all = legendRows(chart, scale, null);
+	assert.deepEqual(
+		all.map((r) => [r.id, r.total, r.share, r.peak]),
+		[
+			['=a', 60e9, 0.6, 3],
+			['=b', 20e9, 0.2, 1],
+			['rest', 20e9, 0.2, 1],
+		],
+	);
+	assert.equal(all[0].mean, 2, 'of the three steps with data');
+	const part = legendRows(chart, scale, { from: T + 10_000, to: T + 20_000 });
+	assert.deepEqual(
+		part.map((r) => [r.total, r.share]),
+		[
+			[10e9, 1 / 3],
+			[10e9, 1 / 3],
+			[10e9, 1 / 3],
+		],
+	);
+	assert.deepEqual(
+		legendRows(chart, scale, { from: T - 20_000, to: T }).map((r) => [r.total, r.mean, r.share]),
+		Array.from({ length: 3 }, () => [0, 0, 0]),
+	);
+});
+
+test('series are shown by id; ids that are not there show all', () => {
+	const chart = buildChart(answer(T, T + 20_000, [row('rest', [0, 3]), row('', [0, 1])], 3), answer(T, T + 20_000, [row('', [0, 5])]), 'l', 2, scale, () => 0);
+	assert.deepEqual(chart.series.map(seriesId), ['=rest', '=', 'rest'], 'a value called "rest" is not the rest');
+	assert.deepEqual(onlyShown(chart, ['rest', '=']).series.map(seriesId), ['=', 'rest']);
+	assert.equal(onlyShown(chart, []), chart);
+	assert.equal(onlyShown(chart, ['=gone']), chart);
+});
+
+test('a click in the legend shows one alone and all again, with Ctrl it adds and takes away', () => {
+	const all = ['=a', '=b', '=c'];
+	assert.deepEqual(pickSeries(all, [], '=b', true), ['=b']);
+	assert.deepEqual(pickSeries(all, ['=b'], '=b', true), []);
+	assert.deepEqual(pickSeries(all, ['=b'], '=c', true), ['=c']);
+	assert.deepEqual(pickSeries(all, [], '=b', false), ['=a', '=c']);
+	assert.deepEqual(pickSeries(all, ['=c'], '=a', false), ['=a', '=c'], 'in the order of the legend');
+	assert.deepEqual(pickSeries(all, ['=a', '=c'], '=b', false), [], 'all of them are no choice');
+	assert.deepEqual(pickSeries(all, ['=a'], '=a', false), [], 'none would be an empty graph');
+	assert.deepEqual(pickSeries(all, ['=gone'], '=a', false), ['=b', '=c'], 'what is not there counts for nothing');
 });

@@ -33,6 +33,9 @@ test('every field goes through the URL and back', () => {
 		by: 'thread_name',
 		chart: 'lines',
 		top: 20,
+		show: ['=a,b&c', '=', 'rest'],
+		mark: ['checkpoint'],
+		deploys: false,
 		view: 'table',
 		dir: 'flame',
 		zoom: '1f3abc~12~40',
@@ -76,10 +79,13 @@ test('a listing is opened with the form of its name', () => {
 });
 
 test('what a URL says wrongly falls back to the default', () => {
-	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?');
-	assert.deepEqual(state, { ...DEFAULTS, reverse: true });
+	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?&show=&mark=a&mark=a&deploys=no');
+	assert.deepEqual(state, { ...DEFAULTS, reverse: true, mark: ['a'] });
 	assert.equal(parseState('?sel=5').sel, null);
 	assert.equal(parseState('?sel=1e3-9').sel, null);
+	const many = new URLSearchParams(Array.from({ length: 50 }, (_, i) => ['show', `=${i}`]));
+	many.append('mark', 'm'.repeat(5000));
+	assert.deepEqual([parseState(`?${many}`).show.length, parseState(`?${many}`).mark], [20, []]);
 });
 
 test('times: relative, unix, RFC 3339, local', () => {

@@ -214,3 +214,11 @@ export function seriesColor(index: number, dark: boolean): string {
 	const colors = dark ? SERIES_DARK : SERIES_LIGHT;
 	return index < 0 ? (dark ? '#57524c' : '#cfc8be') : colors[index % colors.length];
 }
+
+/** A colour of the form #rrggbb as it is beside one that is highlighted: close to the background, and opaque. */
+export function fadedColor(color: string, dark: boolean): string {
+	const back = dark ? 0x1a1817 : 0xffffff;
+	const from = Number.parseInt(color.slice(1), 16);
+	const mixed = [16, 8, 0].map((shift) => Math.round(((from >> shift) & 255) * 0.22 + ((back >> shift) & 255) * 0.78));
+	return '#' + mixed.map((c) => c.toString(16).padStart(2, '0')).join('');
+}
