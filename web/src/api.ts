@@ -30,6 +30,18 @@ export interface SeriesAnswer {
 	series: Series[];
 	total_series: number;
 }
+export interface MarkersAnswer {
+	markers: {
+		host: string;
+		name: string;
+		kind: string;
+		start_ns: number; // since 1970, as precise as a number is
+		end_ns?: number;
+	}[];
+	from_ms: number;
+	to_ms: number;
+	truncated: boolean;
+}
 export type Cell = string | number | boolean | null;
 export interface PipelineHead {
 	type: string;

@@ -2,6 +2,7 @@
 // The page: where each answer of the server is shown.
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SeriesAnswer } from './api';
+import { AnnotationsMenu, EventsList, Flags, useAnnotations } from './annotations';
 import { useAnswers, useNames, type Asked, type Names } from './asked';
 import { Binaries } from './binaries';
 import { Console } from './console/view';
@@ -117,6 +118,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 		[answer, rest, state.top, scale, colorOf],
 	);
 	const range = answer ? { from: answer.from_ms, to: answer.to_ms } : null;
+	const annotations = useAnnotations(asked, state);
 	return (
 		<section
 			class={series.stale ? 'metrics stale' : 'metrics'}
@@ -128,6 +130,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 				<span class="hint">{T.chart.by(labelTitle(by).toLowerCase())}</span>
 				<SelectionChip state={state} set={set} />
 				<span class="spring" />
+				<AnnotationsMenu annotations={annotations} range={range} state={state} set={set} />
 				<select
 					class="select plain top-select"
 					aria-label={T.chart.howMany}
@@ -168,6 +171,13 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 					dark={dark}
 					selection={state.sel}
 					onSelect={(sel) => set({ sel })}
+					ticks={annotations.ticks}
+					overlay={(place) => (
+						<>
+							<Flags deploys={annotations.deploys} asked={asked} range={range} place={place} set={set} />
+							<EventsList ticks={annotations.ticks} deploys={annotations.deploys} />
+						</>
+					)}
 				/>
 			) : (
 				<div

@@ -2,11 +2,13 @@
 // Cost over time; a part of it is chosen as brush.ts says.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { attachBrush, keyed, type Brush, type Brushed } from './brush';
-import { digits, formatClock, formatDateTime, formatDay, type Scale } from './format';
+import { digits, displayName, formatClock, formatDateTime, formatDay, type Scale } from './format';
 import { fadedColor, seriesColor } from './flame/colors';
 import { useSize } from './hooks';
+import { ticksWithin, type TickRow } from './model/annotations';
 import { seriesId, stack, type Chart } from './series';
 import * as T from './texts';
 
@@ -16,9 +18,38 @@ export interface MetricsProps extends Brushed {
 	stacked: boolean;
 	dark: boolean;
 	highlight?: string | null; // the series (seriesId) beside which the others fade
+	ticks?: readonly TickRow[]; // markers, drawn at the foot, TICK_ROWS at most
+	overlay?: (place: (ms: number) => number) => ComponentChildren; // over the plot; `place` is in pixels from the left
 }
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, Ubuntu, Cantarell, "Noto Sans", sans-serif';
+
+const PADDING_RIGHT = 18;
+const TICK_ROWS = 6; // of markers
+const TICK_HEIGHT = 5; // CSS pixels, with the gap
+
+// Markers in rows at the foot of the plot: bars of spans, and bars of a pixel and a half of instants.
+function drawTicks(plot: uPlot, rows: readonly TickRow[], dark: boolean): void {
+	const { ctx, bbox } = plot;
+	const ratio = devicePixelRatio || 1;
+	ctx.save();
+	ctx.beginPath();
+	ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+	ctx.clip();
+	rows.slice(0, TICK_ROWS).forEach((row, r) => {
+		const top = bbox.top + bbox.height - (r + 1) * TICK_HEIGHT * ratio;
+		for (const color of [dark ? '#1a1817' : '#ffffff', dark ? '#f4f1ec' : '#1f1b16']) {
+			ctx.fillStyle = color;
+			const rim = color.endsWith(dark ? '17' : 'ff') ? ratio : 0;
+			for (const { from, to } of row.ticks) {
+				const left = plot.valToPos(from / 1000, 'x', true);
+				const width = Math.max(1.5 * ratio, plot.valToPos(to / 1000, 'x', true) - left);
+				ctx.fillRect(left - rim, top - rim, width + 2 * rim, (TICK_HEIGHT - 2) * ratio + 2 * rim);
+			}
+		}
+	});
+	ctx.restore();
+}
 
 // uPlot wants one more point to draw the last step at its full width.
 function plotData(chart: Chart, stacked: boolean): uPlot.AlignedData {
@@ -78,7 +109,7 @@ function options(
 	return {
 		width,
 		height,
-		padding: [6, 18, 0, 0],
+		padding: [6, PADDING_RIGHT, 0, 0],
 		legend: { show: false },
 		cursor: { y: false, points: { show: false }, drag: { x: false, y: false, setScale: false } },
 		select: { show: true, left: 0, top: 0, width: 0, height: 0 },
@@ -99,7 +130,10 @@ function options(
 			},
 		],
 		series: [{}, ...plotSeries(latest)],
-		hooks: { setCursor: [(plot) => onCursor(plot.cursor.left! >= 0 ? (plot.cursor.idx ?? null) : null)] },
+		hooks: {
+			draw: [(plot) => drawTicks(plot, latest.current.ticks ?? [], dark)],
+			setCursor: [(plot) => onCursor(plot.cursor.left! >= 0 ? (plot.cursor.idx ?? null) : null)],
+		},
 	};
 }
 
@@ -115,12 +149,14 @@ function tick(value: number, scale: Scale): string {
 
 // ---- component --------------------
 
-function Readout({ index, chart, scale, stacked, dark }: MetricsProps & { index: number }) {
+function Readout({ index, chart, scale, stacked, dark, ticks }: MetricsProps & { index: number }) {
 	const rows = chart.series
 		.map((s) => ({ ...s, value: s.values[index] ?? null }))
 		.filter((r) => r.value !== null && r.value > 0);
 	rows.sort((a, b) => b.value! - a.value!);
 	const total = rows.reduce((sum, r) => sum + r.value!, 0);
+	const at = chart.times[index] * 1000;
+	const marked = ticksWithin(ticks ?? [], at, at + chart.stepMs);
 	return (
 		<div class="readout">
 			<div class="readout-time">{formatDateTime(chart.times[index] * 1000)}</div>
@@ -138,12 +174,19 @@ function Readout({ index, chart, scale, stacked, dark }: MetricsProps & { index:
 				</div>
 			))}
 			{rows.length === 0 && <div class="readout-row">{T.chart.noSamples}</div>}
+			{marked.map(({ name, count, hosts }) => (
+				<div class="readout-row readout-mark" key={name}>
+					<i class="tick" />
+					<span class="readout-name">{displayName(name, 120)}</span>
+					<span>{T.chart.marks(count, hosts.slice(0, 3).map((host) => displayName(host, 40)).join(', '), hosts.length > 3)}</span>
+				</div>
+			))}
 		</div>
 	);
 }
 
 export function Metrics(props: MetricsProps) {
-	const { chart, range, scale, stacked, dark, selection, highlight } = props;
+	const { chart, range, scale, stacked, dark, selection, highlight, ticks, overlay } = props;
 	const host = useRef<HTMLDivElement>(null);
 	const plot = useRef<uPlot | null>(null);
 	const latest = useRef(props);
@@ -180,8 +223,10 @@ export function Metrics(props: MetricsProps) {
 		plot.current?.setData(plotData(chart, stacked));
 		brush.current?.show();
 	}, [chart, stacked, selection?.from, selection?.to, range.from, range.to]);
-	useEffect(() => plot.current?.redraw(false, false), [highlight]);
+	useEffect(() => plot.current?.redraw(false, false), [highlight, ticks]);
 
+	const place = (ms: number) =>
+		axisWidth(scale) + ((ms - range.from) / Math.max(1, range.to - range.from)) * (width - axisWidth(scale) - PADDING_RIGHT);
 	const index = cursor === null ? null : Math.min(cursor, chart.times.length - 1);
 	const left =
 		plot.current && index !== null && index >= 0
@@ -207,6 +252,7 @@ export function Metrics(props: MetricsProps) {
 			}}
 		>
 			<div class="metrics-host" ref={host} />
+			{width > 0 && overlay?.(place)}
 			{index !== null && index >= 0 && (
 				<div class={left > width / 2 ? 'readout-at readout-left' : 'readout-at'} style={{ left: `${left}px` }}>
 					<Readout {...props} index={index} />
