@@ -788,6 +788,10 @@ export const calls = {
 
 /** What was read is not as it should be. */
 export const broken = {
+	noView: 'the answer is no view of a file',
+	viewCutShort: 'the view of the file is cut short',
+	noSnapshot: 'the snapshot does not say what it is',
+	otherTypes: (one: string, other: string) => `${one} and ${other} cannot be compared`,
 	noNodes: 'the flame graph in the answer has no nodes',
 	column: (column: string, count: number) => `the flame graph's column '${column}' has not ${count} entries`,
 	parent: (node: number, parent: number) => `node ${node} of the flame graph has the parent ${parent}`,

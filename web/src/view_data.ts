@@ -6,6 +6,7 @@
  */
 import { checkReport, type Report, type ReportData } from './report_data';
 import { readTimeline } from './timeline/data';
+import * as T from './texts';
 
 const MAGIC = 'WICKVIEW';
 const HEAD_BYTES = MAGIC.length + 4;
@@ -26,9 +27,9 @@ type ViewData = ReportData & { format?: unknown; left_out?: unknown };
 
 function splitView(bytes: Uint8Array): { text: string; columns: Uint8Array } {
 	if (bytes.length < HEAD_BYTES || MAGIC !== String.fromCharCode(...bytes.subarray(0, MAGIC.length)))
-		throw new Error('the answer is no view of a file');
+		throw new Error(T.broken.noView);
 	const length = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(MAGIC.length, true);
-	if (length > bytes.length - HEAD_BYTES) throw new Error('the view of the file is cut short');
+	if (length > bytes.length - HEAD_BYTES) throw new Error(T.broken.viewCutShort);
 	return {
 		text: new TextDecoder().decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + length)),
 		columns: bytes.subarray(HEAD_BYTES + length),
@@ -39,7 +40,7 @@ function checkKept(kept: Partial<KeptView> | undefined): KeptView | null {
 	if (kept === undefined) return null;
 	const { id, made_ms, title, state } = kept ?? {};
 	if (typeof id !== 'string' || typeof made_ms !== 'number' || typeof title !== 'string' || typeof state !== 'string')
-		throw new Error('the snapshot does not say what it is');
+		throw new Error(T.broken.noSnapshot);
 	return { id, made_ms, title, state };
 }
 

@@ -10,6 +10,7 @@
  * A tree that the server has made smaller has nodes of kind rest. What is in them is not known, so a path that one side has
  * may be in the other side's rest: `trimmed` says that "new" and "gone" then only mean "not among the largest".
  */
+import * as T from '../texts';
 import { findChanged, rateDifference, shareDifference, type Difference, type Sides } from '../model/noise';
 import { treeFunctions } from './functions';
 import { buildRows, type Row } from './rows';
@@ -76,7 +77,7 @@ function hasRest(tree: Tree): boolean {
 /** TypeError for trees of different types or units: there is nothing to subtract. */
 export function diffTrees(base: Side, head: Side, mode: DiffMode): TreeDiff {
 	if (base.tree.type !== head.tree.type || base.tree.unit !== head.tree.unit)
-		throw new TypeError(`${base.tree.type} in ${base.tree.unit} and ${head.tree.type} in ${head.tree.unit} cannot be compared`);
+		throw new TypeError(T.broken.otherTypes(`${base.tree.type}, ${base.tree.unit}`, `${head.tree.type}, ${head.tree.unit}`));
 	const both = concatenate(base.tree, head.tree);
 	const { of } = treeFunctions(both);
 	const trie = new Trie(both);
