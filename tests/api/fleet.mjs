@@ -63,6 +63,19 @@ await test("what one sample stands for, so that a difference can be told from lu
 	for (const stages of ["", " | top 3 by binary", " | bin 5m", " | diff (shift 30m)"]) assert.equal((await json(`/api/v1/pipeline?q=${selector}${encodeURIComponent(stages)}&${after}`)).period, period, stages);
 	assert.equal((await json(`/api/v1/series?query=nothing&${before}`)).period, undefined);
 });
+await test("an overview: what services cost, then and now, and whether it is luck", async () => {
+	const costs = async (range) => {
+		const { table, period: each } = await json(`/api/v1/pipeline?q=${encodeURIComponent("process_cpu | top 1000 by label service_name")}&${range}`);
+		const [name, value] = ["service_name", "value"].map((wanted) => table.columns.findIndex((column) => column.name === wanted));
+		return { each, of: new Map(table.rows.map((row) => [row[name], row[value]])) };
+	};
+	const then = await costs(before), now = await costs(after), week = await costs(`from=${deploy - 604800}&to=${deploy - 604800 + 1800}`);
+	const [a, b] = [then.of.get("beacon"), now.of.get("beacon")];
+	assert.deepEqual([a, b], [times(100) + times(50, 1), times(105) + times(50, 1)]);
+	assert.ok(b - a > 4 * now.each * Math.sqrt((a + b) / now.each), "5 of 105 are beyond four standard errors of so many samples");
+	assert.equal(week.of.size, 0, "a week before there is nothing, which is not 0 of something");
+	assert.ok((await json("/api/v1/status")).data.oldest_ms > (deploy - 604800 + 1800) * 1000);
+});
 await test("how its agents are", async () => {
 	let agents = [];
 	for (let i = 0; i < 600 && agents.length < 100; i++) {
