@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import type { ApiError, MarkersAnswer, SeriesAnswer } from './api';
 import type { Asked } from './asked';
 import type { Span } from './brush';
-import { compareLink } from './compare_link';
+import { compareRanges } from './compare/choice';
 import { displayName, formatClock, formatCount, formatDateTime } from './format';
 import { useApi, type SetState } from './hooks';
 import { Menu, type MenuAt } from './menu';
@@ -82,7 +82,7 @@ export function Flags({ deploys, asked, range, place, set }: FlagsProps) {
 		const { selector } = asked;
 		const known = labels && labels.service !== '' && deploy.service !== '' && !selector.matchers.some((m) => m.label === labels.service && m.op === '=');
 		const matchers = known ? [...selector.matchers, { label: labels.service, op: '=' as const, value: deploy.service }] : selector.matchers;
-		set(compareLink(formatSelector({ ...selector, matchers }), ...beforeAndAfter(deploy, range)));
+		set({ ...compareRanges(...beforeAndAfter(deploy, range)), q: formatSelector({ ...selector, matchers }) });
 	};
 	return (
 		<div class="flags" role="group" aria-label={T.chart.deploys}>

@@ -3,8 +3,9 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SeriesAnswer } from './api';
 import { AnnotationsMenu, EventsList, Flags, useAnnotations } from './annotations';
-import { useAnswers, useNames, type Asked, type Names } from './asked';
+import { resolveType, useAnswers, useNames, type Asked, type Names } from './asked';
 import { Binaries } from './binaries';
+import { Compare } from './compare/view';
 import { Console } from './console/view';
 import { Filter } from './filter';
 import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from './format';
@@ -19,7 +20,7 @@ import { ProfilePart } from './profile';
 import { Rail } from './rail';
 import { Range } from './range';
 import { Recordings } from './recordings_view';
-import { formatSelector, type Selector } from './selector';
+import { formatSelector, withType, type Selector } from './selector';
 import { buildChart, ColorKeeper, labelOf } from './series';
 import {
 	DEFAULTS,
@@ -164,8 +165,8 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 					scale={scale}
 					unit={unit}
 					gauge={!(answer?.type || asked.type).endsWith(':delta')}
-					shown={state.show}
-					onShown={(show) => set({ show }, 'replace')}
+					shown={state.series}
+					onShown={(series) => set({ series }, 'replace')}
 					pickSteps
 					stacked={state.chart === 'stacked'}
 					dark={dark}
@@ -372,6 +373,13 @@ export function App() {
 						<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
 					</>
 				)}
+				{state.view === 'compare' && (
+					<TypeSelect
+						type={asked.type}
+						types={typeNames}
+						onType={(type) => set({ q: formatSelector({ ...asked.selector, type }), compare: { ...state.compare, base: withType(state.compare.base, type) } })}
+					/>
+				)}
 				{wide && <span class="spring" />}
 				{(state.view === 'home' || state.view === 'console') && <Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />}
 				<div class="bar-end">
@@ -396,6 +404,24 @@ export function App() {
 				<div class={asked.profile.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
 				{state.view === 'home' && (
 					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll} />
+				)}
+				{state.view === 'compare' && (
+					<Compare
+						state={state}
+						set={set}
+						selector={asked.selector}
+						fault={asked.fault}
+						typeOf={(type) => resolveType(type, typeNames ?? [])}
+						typesKnown={typeNames !== null}
+						noData={noData}
+						status={asked.status.data}
+						error={asked.types.error}
+						nonce={nonce}
+						dark={theme.dark}
+						narrow={narrow}
+						names={names}
+						onRefresh={refreshAll}
+					/>
 				)}
 				{state.view === 'console' && <Console state={state} set={set} nonce={nonce} dark={theme.dark} narrow={narrow} names={names} />}
 				{state.view === 'status' && <StatusView set={set} status={asked.status} nonce={nonce} />}

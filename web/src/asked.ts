@@ -65,7 +65,7 @@ export interface Asked {
 	loading: boolean;
 }
 
-const toProfile = (answer: QueryAnswer): Profile => ({ answer, tree: buildTree(mergeUnnamed(answer.flame)) });
+export const toProfile = (answer: QueryAnswer): Profile => ({ answer, tree: buildTree(mergeUnnamed(answer.flame)) });
 
 // The profile with the names that have come since it was asked for.
 function useNamedProfile(asked: Resource<Profile>, params: Record<string, string>): { profile: Resource<Profile>; gaveUp: boolean } {

@@ -98,6 +98,11 @@ export const FlameIcon = () => (
 		<path d="M8.3 1.8c.5 2.3-.6 3.3-1.7 4.6C5.3 7.8 4 9.2 4 11a4 4 0 0 0 8 0c0-1.7-.8-2.8-1.5-3.8-.2.9-.6 1.4-1.2 1.8.4-2.3.2-4.8-1-7.2z" />
 	</Icon>
 );
+export const SwapIcon = () => (
+	<Icon>
+		<path d="M3 5.5h9M9.5 3 12 5.5 9.5 8M13 10.5H4M6.5 8 4 10.5 6.5 13" />
+	</Icon>
+);
 export const CopyIcon = () => (
 	<Icon size={13}>
 		<rect x="5.5" y="5.5" width="8" height="8" rx="1.5" />

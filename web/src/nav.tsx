@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From one part of the page to another. Real links, so that they open in a tab of their own, too.
+import { NO_COMPARE } from './compare/state';
 import { formatState, isListing, isWide, type PageState, type View } from './state';
 import type { SetState } from './hooks';
 import * as T from './texts';
 
 type Place = keyof typeof T.page.views;
 
-const PLACES: Place[] = ['home', 'profile', 'console', 'recordings', 'binaries', 'status'];
+const PLACES: Place[] = ['home', 'profile', 'compare', 'console', 'recordings', 'binaries', 'status'];
 
 /** Which of the places a view belongs to. */
 export function placeOf(view: View | ''): Place {
@@ -15,7 +16,8 @@ export function placeOf(view: View | ''): Place {
 
 /** The state of a place as one comes to it: the range and the query stay, what belongs to other places goes. */
 export function stateAt(state: PageState, place: Place): PageState {
-	return { ...state, view: place === 'profile' ? '' : place, function: '', file: null, build: null, at: '', state: '', text: '' };
+	const compare = place === 'compare' ? state.compare : NO_COMPARE;
+	return { ...state, view: place === 'profile' ? '' : place, function: '', file: null, build: null, at: '', state: '', text: '', compare };
 }
 
 export function Nav({ state, set }: { state: PageState; set: SetState }) {

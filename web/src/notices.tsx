@@ -7,7 +7,7 @@ import { Logo } from './icons';
 import { rich } from './rich';
 import * as T from './texts';
 
-function Notice({ title, testId, children }: { title: string; testId: string; children: ComponentChildren }) {
+export function Notice({ title, testId, children }: { title: string; testId: string; children: ComponentChildren }) {
 	return (
 		<div class="notice" role="status" data-testid={testId}>
 			<Logo />

@@ -59,7 +59,7 @@ export interface ProfileProps {
  * Where it has it not, because addresses on the path have got names since, the path is followed through those; otherwise the
  * nearest caller that is still there is shown, and the URL keeps the wish.
  */
-function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean } {
+export function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean } {
 	const path = useRef<{ keys: string[]; frames: PathFrame[] }>({ keys: [], frames: [] });
 	return useMemo(() => {
 		const zoom = parseZoom(tree, text);
@@ -98,7 +98,7 @@ function ViewSwitch({ view, onView }: { view: ProfileView; onView: (view: Profil
 	);
 }
 
-interface SearchProps {
+export interface SearchProps {
 	find: string;
 	regex: boolean;
 	fault: string | null;
@@ -107,7 +107,7 @@ interface SearchProps {
 	onNext: (back: boolean) => void;
 }
 
-function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
+export function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
 	return (
 		<div class="search" role="search">
 			<SearchIcon />
@@ -190,7 +190,7 @@ function Downloads({ query, answer }: { query: string; answer: QueryAnswer }) {
 	);
 }
 
-function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onNames'>) {
+export function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onNames'>) {
 	return (
 		<button
 			type="button"
@@ -340,7 +340,7 @@ function useSearch(tree: Tree, zoom: Zoom, text: string, regex: boolean): Found 
 	}, [tree, flags, zoom]);
 }
 
-function useGlobalKeys(onEscape: () => void): void {
+export function useGlobalKeys(onEscape: () => void): void {
 	const latest = useRef(onEscape);
 	latest.current = onEscape;
 	useEffect(() => {
@@ -361,14 +361,14 @@ function useGlobalKeys(onEscape: () => void): void {
 	}, []);
 }
 
-interface Frame {
+export interface Frame {
 	name: string;
 	file: string;
 	line: number;
 	binary: string;
 }
 
-function frameOf(tree: Tree, node: number): Frame | null {
+export function frameOf(tree: Tree, node: number): Frame | null {
 	const name = tree.strings[tree.name[node]];
 	if (node <= 0 || kindOf(tree, node) === KIND.rest) return null;
 	return { name, file: tree.strings[tree.file[node]], line: tree.line[node], binary: tree.strings[tree.binary[node]] };

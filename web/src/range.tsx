@@ -32,7 +32,7 @@ function rangeFault(from: string, to: string): { from?: string; to?: string } {
 
 const editable = (text: string) => (/^\d{12,}$/.test(text) ? formatDateTime(Number(text)) : text);
 
-function CustomRange({
+export function CustomRange({
 	from,
 	to,
 	onApply,

@@ -152,3 +152,13 @@ export function withoutLabel(selector: Selector, label: string): Selector {
 export function exactValue(selector: Selector, label: string): string | null {
 	return selector.matchers.find((m) => m.label === label && m.op === '=')?.value ?? null;
 }
+
+/** The selector's text with another type; as it is when it cannot be read. */
+export function withType(text: string, type: string): string {
+	if (text === '') return '';
+	try {
+		return formatSelector({ ...parseSelector(text), type });
+	} catch {
+		return text;
+	}
+}

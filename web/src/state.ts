@@ -7,7 +7,7 @@
  *   q       selector                                from, to  range: now-1h, unix ms, RFC 3339
  *   sel     FROM-TO in unix ms: the brush's part of the range
  *   by      label that breaks costs down            chart     stacked (default), lines
- *   show    repeated: the series that are drawn alone: =VALUE, rest
+ *   series  repeated: the series that are drawn alone: =VALUE, rest
  *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
  *                                                           a function; console; binaries, recordings; status
@@ -21,13 +21,15 @@
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  *   run, explain  the console's query; 1: with how it was answered
+ *   base, before, bfrom, bto, relative, show, width, of, order, only   of view=compare: compare/state.ts
  */
+import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare/state';
 import * as T from './texts';
 
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
-export type WideView = 'home' | 'console' | 'status' | 'binaries' | 'recordings';
+export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
@@ -40,7 +42,7 @@ export interface PageState {
 	by: string;
 	chart: 'stacked' | 'lines';
 	top: number;
-	show: string[]; // of seriesId(); [] = all
+	series: string[]; // of seriesId(); [] = all
 	mark: string[];
 	deploys: boolean;
 	view: View | ''; // '' = what fits the screen
@@ -62,6 +64,7 @@ export interface PageState {
 	text: string;
 	run: string;
 	explain: boolean;
+	compare: CompareState;
 }
 
 export const DEFAULTS: PageState = {
@@ -72,7 +75,7 @@ export const DEFAULTS: PageState = {
 	by: '', // what the data has: see breakdown()
 	chart: 'stacked',
 	top: 10,
-	show: [],
+	series: [],
 	mark: [],
 	deploys: true,
 	view: '',
@@ -94,10 +97,11 @@ export const DEFAULTS: PageState = {
 	text: '',
 	run: '',
 	explain: false,
+	compare: NO_COMPARE,
 };
 
-const VIEWS: readonly (View | '')[] = ['home', 'console', 'status', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
-const WIDE: readonly WideView[] = ['home', 'console', 'status', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
+const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
@@ -132,7 +136,7 @@ export function parseState(search: string): PageState {
 		by: get('by') || DEFAULTS.by,
 		chart: oneOf(get('chart'), ['stacked', 'lines'] as const, DEFAULTS.chart),
 		top: oneOf(Number(get('top')), TOP_CHOICES, DEFAULTS.top),
-		show: listOf(params, 'show'),
+		series: listOf(params, 'series'),
 		mark: listOf(params, 'mark'),
 		deploys: get('deploys') !== 'off',
 		view: nothing ? 'home' : oneOf(get('view'), VIEWS, ''),
@@ -154,6 +158,7 @@ export function parseState(search: string): PageState {
 		text: get('text'),
 		run: get('run'),
 		explain: get('explain') === '1',
+		compare: parseCompare(params),
 	};
 }
 
@@ -169,7 +174,7 @@ export function formatState(state: PageState): string {
 	put('by', state.by, DEFAULTS.by);
 	put('chart', state.chart, DEFAULTS.chart);
 	put('top', String(state.top), String(DEFAULTS.top));
-	for (const name of ['show', 'mark'] as const) for (const text of state[name]) params.append(name, text);
+	for (const name of ['series', 'mark'] as const) for (const text of state[name]) params.append(name, text);
 	put('deploys', state.deploys ? '' : 'off', '');
 	put('view', state.view === 'home' ? '' : state.view, '');
 	put('dir', state.dir, DEFAULTS.dir);
@@ -186,6 +191,7 @@ export function formatState(state: PageState): string {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
 	}
+	formatCompare(state.compare, params);
 	// A bare URL is the start page: what else would be bare has a view, and a start page that is not has one, too.
 	const bare = [...params].length === 0;
 	if (bare !== (state.view === 'home')) params.set('view', bare ? 'profile' : 'home');

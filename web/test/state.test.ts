@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NO_COMPARE, type CompareState } from '../src/compare/state';
 import {
 	chooseStep,
 	DEFAULTS,
@@ -33,7 +34,7 @@ test('every field goes through the URL and back', () => {
 		by: 'thread_name',
 		chart: 'lines',
 		top: 20,
-		show: ['=a,b&c', '=', 'rest'],
+		series: ['=a,b&c', '=', 'rest'],
 		mark: ['checkpoint'],
 		deploys: false,
 		view: 'table',
@@ -55,9 +56,24 @@ test('every field goes through the URL and back', () => {
 		text: 'lib',
 		run: 'process_cpu | top 5',
 		explain: true,
+		compare: {
+			base: 'process_cpu{a="b"}',
+			before: '7d',
+			bfrom: 'now-2h',
+			bto: '1700000000000',
+			relative: true,
+			show: 'sides',
+			width: 'head',
+			of: 'total',
+			order: 'percent',
+			reverse: true,
+			only: ['more', 'gone'],
+		},
 	};
 	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
 		assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);
+	for (const key of Object.keys(NO_COMPARE) as (keyof CompareState)[])
+		assert.notDeepEqual(state.compare[key], NO_COMPARE[key], `${key} is tested`);
 	assert.deepEqual(parseState(formatState(state)), state);
 });
 
@@ -79,13 +95,14 @@ test('a listing is opened with the form of its name', () => {
 });
 
 test('what a URL says wrongly falls back to the default', () => {
-	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?&show=&mark=a&mark=a&deploys=no');
+	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?&series=&mark=a&mark=a&deploys=no' +
+		'&before=soon&bfrom=now-1h&relative=yes&show=pie&width=max&of=sum&order=nose&only=better');
 	assert.deepEqual(state, { ...DEFAULTS, reverse: true, mark: ['a'] });
 	assert.equal(parseState('?sel=5').sel, null);
 	assert.equal(parseState('?sel=1e3-9').sel, null);
-	const many = new URLSearchParams(Array.from({ length: 50 }, (_, i) => ['show', `=${i}`]));
+	const many = new URLSearchParams(Array.from({ length: 50 }, (_, i) => ['series', `=${i}`]));
 	many.append('mark', 'm'.repeat(5000));
-	assert.deepEqual([parseState(`?${many}`).show.length, parseState(`?${many}`).mark], [20, []]);
+	assert.deepEqual([parseState(`?${many}`).series.length, parseState(`?${many}`).mark], [20, []]);
 });
 
 test('times: relative, unix, RFC 3339, local', () => {

@@ -16,6 +16,8 @@ export interface FlameProps {
 	matches: Uint8Array | null;
 	dark: boolean;
 	focused: number;
+	paint?: (colors: Palette) => FrameColors; // other colours than those of binaries
+	linked?: number; // a node that is pointed at elsewhere, marked as if it were here
 }
 
 const GLIDE_MS = 170;
@@ -66,9 +68,9 @@ export class FlameCanvas {
 		const was = this.props;
 		this.props = props;
 		const newTree = was?.tree !== props.tree;
-		if (newTree || was?.dark !== props.dark) {
+		if (newTree || was?.dark !== props.dark || was?.paint !== props.paint) {
 			this.colors = palette(props.dark);
-			this.frames = frameColors(props.tree, this.colors);
+			this.frames = props.paint?.(this.colors) ?? frameColors(props.tree, this.colors);
 		}
 		if (newTree) {
 			this.context.font = FONT;
@@ -170,7 +172,7 @@ export class FlameCanvas {
 			yOf: (row) => this.topOf(row) - scroll,
 			zoomed: props.tree.depth[props.zoom.node],
 			matches: props.matches,
-			hovered: this.hovered,
+			hovered: this.hovered ?? this.boxes.find((box) => !box.tail && box.node === props.linked) ?? null,
 			focused: props.focused,
 		});
 	}
@@ -221,6 +223,11 @@ export class FlameCanvas {
 
 	get zoom(): Zoom {
 		return this.props?.zoom ?? NO_ZOOM;
+	}
+
+	/** The node that is pointed at, here or elsewhere; -1 = none. */
+	get marked(): number {
+		return this.hovered ? this.hovered.node : (this.props?.linked ?? -1);
 	}
 
 	get focused(): number {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What hovering over a box tells.
+import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatShare, formatValue } from '../format';
 import * as T from '../texts';
@@ -78,7 +79,8 @@ function FrameTip({ tree, node }: { tree: Tree; node: number }) {
 	);
 }
 
-export function Tooltip({ tree, hover }: { tree: Tree; hover: Hover }) {
+/** told: what is told, where that is something else. */
+export function Tooltip({ tree, hover, told }: { tree: Tree; hover: Hover; told?: ComponentChildren }) {
 	const ref = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const tip = ref.current!;
@@ -90,11 +92,11 @@ export function Tooltip({ tree, hover }: { tree: Tree; hover: Hover }) {
 	});
 	return (
 		<div class="tip" ref={ref} role="presentation">
-			{hover.box.tail ? (
+			{told ?? (hover.box.tail ? (
 				<TailTip tree={tree} first={hover.box.node} />
 			) : (
 				<FrameTip tree={tree} node={hover.box.node} />
-			)}
+			))}
 		</div>
 	);
 }

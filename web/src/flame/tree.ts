@@ -153,7 +153,8 @@ function childLists(parent: ArrayLike<number>, total: Float64Array): { first: In
 	return { first, children };
 }
 
-function preOrder(parent: ArrayLike<number>, total: Float64Array): Int32Array {
+/** The nodes in pre-order, siblings by falling total. */
+export function preOrder(parent: ArrayLike<number>, total: Float64Array): Int32Array {
 	const { first, children } = childLists(parent, total);
 	const order = new Int32Array(parent.length);
 	const stack = [0];

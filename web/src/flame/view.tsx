@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flame graph as a part of the page: pointer and keys, what a screen reader is told.
+import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatShare } from '../format';
 import { useSize } from '../hooks';
 import type { ListingView } from '../state';
 import * as T from '../texts';
-import { FlameCanvas } from './canvas';
+import { FlameCanvas, type FlameProps } from './canvas';
 import type { Box } from './layout';
 import { Tooltip, type Hover } from './tip';
 import {
@@ -31,39 +32,53 @@ export interface FlameViewProps {
 	focusRequest: { node: number; nonce: number } | null; // the search's "next match"
 	onMenu: (node: number, x: number, y: number) => void;
 	onOpen: (kind: ListingView, node: number) => void;
+	// Of graphs that compare: other colours, what is told of a frame, and two graphs that point at the same.
+	paint?: FlameProps['paint'];
+	linked?: number;
+	onHover?: (node: number) => void; // -1 = none
+	tip?: (box: Box) => ComponentChildren;
+	told?: (node: number) => string; // to a screen reader
+	name?: string; // among several graphs
+}
+
+interface FlameProbe {
+	nodeAt: (name: string) => { x: number; y: number; width: number; height: number } | null;
+	readonly visibleCount: number;
+	readonly focusName: string | null; // of the frame with the keyboard's focus
+	readonly zoomName: string | null;
+	readonly hoverName: string | null; // of the frame that is marked, here or elsewhere
 }
 
 declare global {
 	interface Window {
 		// For tests: what is on the canvas cannot be found in the document.
-		__wick?: {
-			flame: {
-				nodeAt: (name: string) => { x: number; y: number; width: number; height: number } | null;
-				readonly visibleCount: number;
-				readonly focusName: string | null; // of the frame with the keyboard's focus
-				readonly zoomName: string | null;
-			};
-		};
+		__wick?: Record<string, FlameProbe> & { flame: FlameProbe };
 	}
 }
 
-function exposeForTests(view: FlameCanvas): () => void {
+function exposeForTests(view: FlameCanvas, graph: string): () => void {
 	const nameOf = (node: number) => (view.tree && node >= 0 ? view.tree.strings[view.tree.name[node]] : null);
-	window.__wick = {
-		flame: {
-			nodeAt: (name) => view.rectOf(name),
-			get visibleCount() {
-				return view.boxes.length;
-			},
-			get focusName() {
-				return nameOf(view.focused);
-			},
-			get zoomName() {
-				return nameOf(view.zoom.node);
-			},
+	const probe: FlameProbe = {
+		nodeAt: (name) => view.rectOf(name),
+		get visibleCount() {
+			return view.boxes.length;
+		},
+		get focusName() {
+			return nameOf(view.focused);
+		},
+		get zoomName() {
+			return nameOf(view.zoom.node);
+		},
+		get hoverName() {
+			return nameOf(view.marked);
 		},
 	};
-	return () => delete window.__wick;
+	const all = (window.__wick ??= {} as NonNullable<typeof window.__wick>);
+	all[graph] = probe;
+	return () => {
+		if (all[graph] === probe) delete all[graph];
+		if (Object.keys(all).length === 0) delete window.__wick;
+	};
 }
 
 function describe(tree: Tree, node: number): string {
@@ -123,10 +138,12 @@ function usePointer({ props, view, width, setFocused }: Input) {
 
 	const show = (box: Box | null, event: MouseEvent) => {
 		view.current!.hover(box);
+		props.onHover?.(box && !box.tail ? box.node : -1);
 		setHover(box && { box, x: event.clientX, y: event.clientY });
 	};
 	const leave = () => {
 		view.current!.hover(null);
+		if (hover) props.onHover?.(-1);
 		setHover(null);
 	};
 	const onPointerMove = (event: PointerEvent) => {
@@ -187,7 +204,7 @@ function pressKey(key: string, { props, focused, setFocused }: Input): boolean {
 }
 
 export function FlameView(props: FlameViewProps) {
-	const { tree, zoom, flip, matches, dark, focusRequest } = props;
+	const { tree, zoom, flip, matches, dark, focusRequest, paint, linked, tip, told, name = 'flame' } = props;
 	const scroller = useRef<HTMLDivElement>(null);
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const spacer = useRef<HTMLDivElement>(null);
@@ -200,7 +217,7 @@ export function FlameView(props: FlameViewProps) {
 	useLayoutEffect(() => {
 		const created = new FlameCanvas(canvas.current!, scroller.current!, spacer.current!);
 		view.current = created;
-		const hide = exposeForTests(created);
+		const hide = exposeForTests(created, name);
 		measure(scroller.current);
 		return () => {
 			hide();
@@ -210,8 +227,8 @@ export function FlameView(props: FlameViewProps) {
 	}, []);
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
-		view.current!.update({ tree, zoom, flip, matches, dark, focused });
-	}, [tree, zoom, flip, matches, dark, focused, width, height]);
+		view.current!.update({ tree, zoom, flip, matches, dark, focused, paint, linked });
+	}, [tree, zoom, flip, matches, dark, focused, paint, linked, width, height]);
 	useEffect(() => {
 		if (focusRequest) setFocused(focusRequest.node);
 	}, [focusRequest]);
@@ -225,12 +242,12 @@ export function FlameView(props: FlameViewProps) {
 		<div
 			class="flame"
 			ref={scroller}
-			data-testid="flame"
+			data-testid={name}
 			tabIndex={0}
 			role="application"
 			aria-roledescription={T.flame.role}
 			aria-label={T.flame.label}
-			aria-describedby="flame-focus"
+			aria-describedby={`${name}-focus`}
 			onKeyDown={onKeyDown}
 			onScroll={() => {
 				leave();
@@ -241,10 +258,10 @@ export function FlameView(props: FlameViewProps) {
 			<div ref={spacer} class="flame-spacer">
 				<canvas ref={canvas} aria-hidden="true" />
 			</div>
-			<div id="flame-focus" class="unseen" aria-live="polite">
-				{describe(tree, focused >= 0 ? focused : zoom.node)}
+			<div id={`${name}-focus`} class="unseen" aria-live="polite">
+				{(told ?? ((node) => describe(tree, node)))(focused >= 0 ? focused : zoom.node)}
 			</div>
-			{hover && <Tooltip tree={tree} hover={hover} />}
+			{hover && <Tooltip tree={tree} hover={hover} told={tip?.(hover.box)} />}
 		</div>
 	);
 }

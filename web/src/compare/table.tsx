@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of both sides, with what became of each. Only the rows in view are in the document.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { baseName, displayName, formatCount } from '../format';
+import { compileSearch } from '../flame/layout';
+import { placeOf } from '../flame/tree';
+import { useDebounced, useSize } from '../hooks';
+import { rowStep } from '../keys';
+import * as T from '../texts';
+import { changeColor } from './colors';
+import { formatRatio, type Figures } from './figures';
+import { countChanges, pairOf, sortCompared, type Changed, type CompareRow, type Comparison } from './model';
+import { CHANGES, type ChangeName, type CompareState, type Order } from './state';
+
+export interface CompareTableProps {
+	comparison: Comparison;
+	rows: CompareRow[] | null; // null = not made yet
+	figures: Figures;
+	state: CompareState;
+	filter: string;
+	find: string;
+	dark: boolean;
+	onState: (patch: Partial<CompareState>) => void;
+	onFilter: (text: string) => void;
+	onFind: (text: string) => void;
+	onMenu: (row: CompareRow, x: number, y: number) => void;
+}
+
+const OVERSCAN = 8;
+const NO_ROWS: CompareRow[] = [];
+const COLUMNS: Order[] = ['base', 'head', 'change', 'percent', 'state', 'name'];
+
+export function shareChanged({ base, head }: Changed): number {
+	return Math.abs(head - base) / Math.max(base, head, Number.MIN_VALUE);
+}
+
+export function ChangeMark({ change, share, dark }: { change: ChangeName; share: number; dark: boolean }) {
+	return <i class="swatch" style={{ background: changeColor(CHANGES.indexOf(change), share, dark) }} aria-hidden="true" />;
+}
+
+function Head({ state, onState }: Pick<CompareTableProps, 'state' | 'onState'>) {
+	return (
+		<div class="tr thead" role="row" aria-rowindex={1}>
+			{COLUMNS.map((order, i) => {
+				const { title, hint } = T.compare.heads[order];
+				const active = state.order === order;
+				const rising = (order === 'name') !== state.reverse;
+				return (
+					<div key={order} role="columnheader" class={`td td-${order}`} aria-colindex={i + 1} aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}>
+						<button
+							type="button"
+							title={T.table.sort(hint)}
+							data-testid={`order-${order}`}
+							onClick={() => onState({ order, reverse: active ? !state.reverse : false })}
+						>
+							{title}
+							<span class="sort-mark" aria-hidden="true">
+								{active ? (rising ? '▲' : '▼') : ''}
+							</span>
+						</button>
+					</div>
+				);
+			})}
+		</div>
+	);
+}
+
+interface LineProps {
+	row: CompareRow;
+	of: 'self' | 'total';
+	index: number;
+	height: number;
+	figures: Figures;
+	active: boolean;
+	marked: boolean;
+	dark: boolean;
+	onPick: () => void;
+	onMenu: (x: number, y: number) => void;
+}
+
+function Line({ row, of, index, height, figures, active, marked, dark, onPick, onMenu }: LineProps) {
+	const pair = pairOf(row, of);
+	const changed = figures.between(pair.base, pair.head);
+	const interval = figures.interval(changed);
+	const place = placeOf(row.file, row.line);
+	const whole = [row.name, place, row.binary].filter((part) => part !== '').map((part) => displayName(part)).join('\n');
+	const faint = pair.change === 'noise' || pair.change === 'unknown';
+	return (
+		<div
+			role="row"
+			aria-rowindex={index + 2}
+			aria-current={marked}
+			data-function={row.name}
+			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}${faint ? ' faint' : ''}`}
+			style={{ top: `${index * height}px`, height: `${height}px` }}
+			onClick={onPick}
+			onContextMenu={(event) => {
+				event.preventDefault();
+				onMenu(event.clientX, event.clientY);
+			}}
+		>
+			<div role="cell" class="td td-base">
+				{pair.base === 0 ? '–' : figures.base(pair.base)}
+			</div>
+			<div role="cell" class="td td-head">
+				{pair.head === 0 ? '–' : figures.head(pair.head)}
+			</div>
+			<div role="cell" class="td td-change" title={interval && `${T.compare.interval}: ${interval}`}>
+				<b>{figures.change(changed)}</b>
+				<small>{figures.margin(changed)}</small>
+			</div>
+			<div role="cell" class="td td-percent">
+				{formatRatio(changed.ratio)}
+			</div>
+			<div role="cell" class="td td-state" title={T.compare.states[pair.change].hint}>
+				<ChangeMark change={pair.change} share={shareChanged(changed)} dark={dark} />
+				<span>{T.compare.states[pair.change].short}</span>
+			</div>
+			<div role="cell" class="td td-name" title={whole}>
+				<span class="fn">{displayName(row.name, 300)}</span>
+				<span class="where">{displayName(baseName(place) || row.binary, 60)}</span>
+			</div>
+		</div>
+	);
+}
+
+interface ToolsProps extends Pick<CompareTableProps, 'state' | 'onState' | 'filter' | 'onFilter' | 'dark'> {
+	counts: Record<ChangeName, number>;
+	shown: string;
+	unit: string;
+}
+
+function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: ToolsProps) {
+	const toggle = (change: ChangeName) =>
+		onState({ only: state.only.includes(change) ? state.only.filter((c) => c !== change) : CHANGES.filter((c) => c === change || state.only.includes(c)) });
+	const listed: ChangeName[] = ['new', 'gone', 'more', 'less', 'noise'];
+	return (
+		<>
+			<div class="table-tools">
+				<input
+					type="search"
+					placeholder={T.table.filter}
+					aria-label={T.table.filter}
+					data-testid="compare-filter"
+					value={filter}
+					spellcheck={false}
+					onInput={(event) => onFilter(event.currentTarget.value)}
+				/>
+				<span class="count" role="status">
+					{[shown, unit].filter((part) => part !== '').join(' · ')}
+				</span>
+				<div class="joined small" role="group" aria-label={T.compare.by}>
+					{(['self', 'total'] as const).map((of) => (
+						<button key={of} type="button" class="button" title={T.compare[of].hint} aria-pressed={state.of === of} data-testid={`of-${of}`} onClick={() => onState({ of })}>
+							{T.compare[of].title}
+						</button>
+					))}
+				</div>
+			</div>
+			<div class="compare-only" role="group" aria-label={T.compare.only}>
+				{listed.map((change) => (
+					<button
+						key={change}
+						type="button"
+						class="compare-state"
+						aria-pressed={state.only.includes(change)}
+						title={T.compare.onlyHint(T.compare.states[change].hint, formatCount(counts[change]))}
+						data-testid={`only-${change}`}
+						onClick={() => toggle(change)}
+					>
+						<ChangeMark change={change} share={change === 'more' || change === 'less' ? 0.5 : 1} dark={dark} />
+						{T.compare.states[change].title}
+						<b>{formatCount(counts[change])}</b>
+					</button>
+				))}
+			</div>
+		</>
+	);
+}
+
+export function CompareTable(props: CompareTableProps) {
+	const { comparison, figures, state, filter, find, dark, onState, onFilter, onFind, onMenu } = props;
+	const { of, order, reverse, only } = state;
+	const scroller = useRef<HTMLDivElement>(null);
+	const [measure, , height] = useSize<HTMLDivElement>();
+	const [top, setTop] = useState(0);
+	const [active, setActive] = useState(-1);
+	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
+	const settled = useDebounced(filter, 100);
+	const all = props.rows ?? NO_ROWS;
+	const counts = useMemo(() => countChanges(all, of), [all, of]);
+	const sorted = useMemo(() => sortCompared(all, comparison, of, order, reverse), [all, of, order, reverse]);
+	const rows = useMemo(() => {
+		const test = compileSearch(settled, false);
+		return sorted.filter((row) => {
+			const { base, head, change } = pairOf(row, of);
+			if (base === 0 && head === 0) return false;
+			if (only.length > 0 && !only.includes(change)) return false;
+			return typeof test !== 'function' || test(row.name) || test(row.binary);
+		});
+	}, [sorted, settled, only.join(), of]);
+
+	useLayoutEffect(() => {
+		measure(scroller.current);
+		return () => measure(null);
+	}, []);
+	useEffect(() => {
+		scroller.current!.scrollTop = 0;
+		setTop(0);
+		setActive(-1);
+	}, [order, reverse, of, settled, only.join()]);
+	const move = (next: number) => {
+		setActive(next);
+		const at = scroller.current!.scrollTop;
+		const [start, end] = [next * rowHeight, (next + 2) * rowHeight]; // the head covers one row
+		if (start < at) scroller.current!.scrollTop = start;
+		else if (end > at + height) scroller.current!.scrollTop = end - height;
+	};
+	// What is found in the graph comes into view here.
+	useEffect(() => {
+		const at = find === '' ? -1 : rows.findIndex((row) => find === `"${row.name}"`);
+		if (at >= 0 && height > 0) move(at);
+	}, [find, rows, height > 0]);
+
+	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
+	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
+	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
+	const onKeyDown = (event: KeyboardEvent) => {
+		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
+		const step = rowStep(event.key, active, rows.length, Math.max(1, Math.floor(height / rowHeight) - 2));
+		if (step !== null) move(step);
+		else if ((event.key === 'Enter' || event.key === ' ') && rows[active]) pick(rows[active]);
+		else return;
+		event.preventDefault();
+	};
+	const tell = (row: CompareRow) => {
+		const pair = pairOf(row, of);
+		return T.compare.row(displayName(row.name, 120), figures.change(figures.between(pair.base, pair.head)), T.compare.states[pair.change].title);
+	};
+	const shown = props.rows ? (rows.length === all.length ? T.table.count(formatCount(all.length)) : T.table.part(formatCount(rows.length), formatCount(all.length))) : '';
+	return (
+		<section class="table-pane" aria-label={T.table.label}>
+			<Tools state={state} onState={onState} filter={filter} onFilter={onFilter} dark={dark} counts={counts} shown={shown} unit={figures.unit} />
+			<div
+				class="table compare-table"
+				ref={scroller}
+				data-testid="compare-table"
+				role="table"
+				tabIndex={0}
+				aria-busy={props.rows === null}
+				aria-label={T.compare.describeTable}
+				aria-rowcount={rows.length + 1}
+				aria-colcount={COLUMNS.length}
+				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+				onKeyDown={onKeyDown}
+			>
+				<Head state={state} onState={onState} />
+				<div class="tbody" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
+					{rows.slice(first, last).map((row, i) => (
+						<Line
+							key={first + i}
+							row={row}
+							of={of}
+							index={first + i}
+							height={rowHeight}
+							figures={figures}
+							active={first + i === active}
+							marked={find === `"${row.name}"`}
+							dark={dark}
+							onPick={() => {
+								setActive(first + i);
+								pick(row);
+							}}
+							onMenu={(x, y) => onMenu(row, x, y)}
+						/>
+					))}
+				</div>
+				{rows.length === 0 && props.rows && <p class="table-none">{T.table.none(filter)}</p>}
+			</div>
+			<div class="unseen" aria-live="polite">
+				{rows[active] ? tell(rows[active]) : ''}
+			</div>
+		</section>
+	);
+}

@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Two profiles beside each other: what each side is, the sums, the two over time, and what differs, as a graph of both, a graph of each,
+ * or a table. What is asked of the server is the two profiles; everything else is made of them here (model.ts).
+ */
+import type { ComponentChildren } from 'preact';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { ApiError, QueryAnswer, StatusAnswer } from '../api';
+import { toProfile, type Names } from '../asked';
+import { Filter } from '../filter';
+import { displayName, formatDateTime, formatRange, formatDuration, shortType } from '../format';
+import { CHANGE, type Side } from '../flame/diff';
+import { findNodes, largestFirst, sumMatched } from '../flame/layout';
+import { isSmall } from '../flame/tree';
+import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
+import { CloseIcon, FlipIcon, ResetIcon, SwapIcon } from '../icons';
+import { KeysButton } from '../keys';
+import { copyText, Menu, type MenuAt } from '../menu';
+import { useNamedAnswer } from '../names';
+import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices';
+import { Search, ShortNames, useGlobalKeys, type Profile } from '../profile';
+import { CustomRange, Range } from '../range';
+import { rich } from '../rich';
+import { formatSelector, type Matcher, type Selector } from '../selector';
+import { parseTime, type PageState } from '../state';
+import * as T from '../texts';
+import { beforeOf, choicesOf, durationOf, formatShift, swapped, type Choice, type Choices } from './choice';
+import { changeColor, sideColor } from './colors';
+import { figuresOf, formatRatio, type Figures } from './figures';
+import { DiffGraph, SideGraphs, type GraphProps } from './graph';
+import { changeBetween, compare, compareRows, countChanges, sideOf, type Comparison } from './model';
+import { Spans } from './spans';
+import { NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from './state';
+import { CompareTable } from './table';
+
+export interface CompareProps {
+	state: PageState;
+	set: SetState;
+	selector: Selector; // of the head, with its type
+	fault: string | null;
+	typeOf: (type: string) => string;
+	typesKnown: boolean;
+	noData: boolean;
+	status: StatusAnswer | null;
+	error: ApiError | null; // of the types
+	nonce: number;
+	dark: boolean;
+	narrow: boolean;
+	names: Names;
+	onRefresh: () => void;
+}
+
+type Patch = (patch: Partial<CompareState>, how?: 'push' | 'replace') => void;
+
+// ---- what to ask --------------------
+
+interface Sides {
+	base: Resource<Profile>;
+	head: Resource<Profile>;
+	error: ApiError | null;
+	loading: boolean;
+	stale: boolean;
+}
+
+function useNamed(asked: Resource<Profile>, params: Record<string, string>): Resource<Profile> {
+	const first = asked.data;
+	const { answer } = useNamedAnswer(first?.answer ?? null, params);
+	const data = useMemo(() => (first && answer && answer !== first.answer ? toProfile(answer) : first), [first, answer]);
+	return { ...asked, data };
+}
+
+function useSide({ query, from, to }: Choice, ready: boolean, names: Names, nonce: number): Resource<Profile> {
+	const params: Record<string, string> = { query, format: 'columns', ...(names.choice === 'short' ? { names: 'short' } : {}) };
+	const asked = useApi<QueryAnswer, Profile>(ready ? 'query' : null, { ...params, from, to }, nonce, toProfile);
+	return useNamed(asked, params);
+}
+
+function useSides(choices: Choices, ready: boolean, names: Names, nonce: number): Sides {
+	const head = useSide(choices.head, ready, names, nonce);
+	const base = useSide(choices.base, ready, names, nonce);
+	return { base, head, error: head.error ?? base.error, loading: head.loading || base.loading, stale: head.stale || base.stale };
+}
+
+function useComparison({ base, head }: Sides, relative: boolean): Comparison | null {
+	const pair = useMemo(() => {
+		const [a, b] = [base.data, head.data];
+		return a && b ? { base: sideOf(a.answer, a.tree), head: sideOf(b.answer, b.tree), relative } : null;
+	}, [base.data, head.data, relative]);
+	const quick = !pair || (isSmall(pair.base.tree) && isSmall(pair.head.tree));
+	const made = useLater(pair, quick, (of) => of && compare(of.base, of.head, of.relative ? 'share' : 'rate'));
+	return made?.value ?? null;
+}
+
+// ---- the two sides --------------------
+
+interface CardProps {
+	side: 'base' | 'head';
+	choice: Choice;
+	props: CompareProps;
+	text: string;
+	onMatchers: (matchers: Matcher[]) => void;
+	onText: (text: string) => void;
+	children: ComponentChildren;
+}
+
+function Card({ side, choice, props, text, onMatchers, onText, children }: CardProps) {
+	const title = side === 'base' ? T.compare.base : T.compare.head;
+	return (
+		<section class="compare-card" aria-label={side === 'base' ? T.compare.baseLong : T.compare.headLong} data-testid={`compare-${side}`}>
+			<h2>
+				<i class="swatch" style={{ background: sideColor(side, props.dark) }} aria-hidden="true" />
+				{title}
+			</h2>
+			<Filter selector={choice.selector} text={text} fault={choice.fault} from={choice.from} to={choice.to} nonce={props.nonce} onChange={onMatchers} onText={onText} />
+			{children}
+		</section>
+	);
+}
+
+const CUSTOM = 'custom';
+const PRESETS = [
+	{ before: '0', title: T.compare.at },
+	{ before: '1d', title: T.compare.dayBefore },
+	{ before: '7d', title: T.compare.weekBefore },
+];
+
+// When the base is from: a preset, or a range of its own.
+function When({ choices, compare, patch }: { choices: Choices; compare: CompareState; patch: Patch }) {
+	const [custom, setCustom] = useState(false);
+	const { base, head } = choices;
+	const now = Date.now();
+	const own = compare.bfrom !== '';
+	const before = own ? '' : formatShift(durationOf(beforeOf(compare)));
+	const length = Math.round((parseTime(head.to, now) ?? 0) - (parseTime(head.from, now) ?? 0));
+	const presets = PRESETS.map((preset) => ({ ...preset, before: formatShift(durationOf(preset.before)) }));
+	if (length > 0 && !presets.some((preset) => preset.before === formatShift(length))) presets.splice(1, 0, { before: formatShift(length), title: T.compare.justBefore });
+	if (!own && !presets.some((preset) => preset.before === before)) presets.push({ before, title: T.compare.before(formatDuration(durationOf(before))) });
+	const [from, to] = [parseTime(base.from, now), parseTime(base.to, now)];
+	const title = from !== null && to !== null ? formatRange(from, to, now) : T.range.fromTo(base.from, base.to);
+	const apply = (bfrom: string, bto: string) => {
+		setCustom(false);
+		patch({ bfrom, bto, before: '' });
+	};
+	return (
+		<div class="popover compare-when">
+			<select
+				class="select"
+				aria-label={T.compare.when}
+				data-testid="compare-when"
+				value={own ? 'own' : before}
+				onChange={(event) => {
+					const { value } = event.currentTarget;
+					if (value === CUSTOM) {
+						event.currentTarget.value = own ? 'own' : before;
+						setCustom(true);
+					} else if (value !== 'own') patch({ before: value, bfrom: '', bto: '' });
+				}}
+			>
+				{own && <option value="own">{title}</option>}
+				{presets.map((preset) => (
+					<option key={preset.before} value={preset.before}>
+						{preset.title}
+					</option>
+				))}
+				<option value={CUSTOM}>{T.compare.custom}</option>
+			</select>
+			{custom && <CustomRange from={base.from} to={base.to} onApply={apply} onClose={() => setCustom(false)} />}
+		</div>
+	);
+}
+
+function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices: Choices; patch: Patch; onSwap: () => void }) {
+	const { state, set } = props;
+	const { compare: at } = state;
+	const { base, head, own } = choices;
+	// The time stays where it is, whatever the filter becomes.
+	const setBase = (text: string) => patch({ base: text, before: at.bfrom === '' ? beforeOf(at) : '' });
+	const { sel } = state;
+	return (
+		<div class="compare-cards">
+			<Card
+				side="base"
+				choice={base}
+				props={props}
+				text={at.base || base.query}
+				onMatchers={(matchers) => setBase(formatSelector({ ...base.selector, matchers }))}
+				onText={setBase}
+			>
+				{own ? (
+					<button type="button" class="link" title={T.compare.ownFilter} data-testid="compare-follow" onClick={() => patch({ base: '', before: at.bfrom === '' ? beforeOf(at) : '' })}>
+						{T.compare.ownFilter}
+					</button>
+				) : (
+					<span class="hint">{T.compare.follows}</span>
+				)}
+				<When choices={choices} compare={at} patch={patch} />
+			</Card>
+			<button type="button" class="button icon-only compare-swap" title={T.compare.swap} aria-label={T.compare.swap} aria-keyshortcuts="x" data-testid="compare-swap" onClick={onSwap}>
+				<SwapIcon />
+			</button>
+			<Card
+				side="head"
+				choice={head}
+				props={props}
+				text={state.q || head.query}
+				onMatchers={(matchers) => set({ q: formatSelector({ ...head.selector, matchers }) })}
+				onText={(q) => set({ q })}
+			>
+				{sel && (
+					<span class="chip selection">
+						<span class="chip-text">{formatRange(sel.from, sel.to)}</span>
+						<button type="button" class="chip-x" aria-label={T.compare.wholeRange} title={T.compare.wholeRange} onClick={() => set({ sel: null })}>
+							<CloseIcon />
+						</button>
+					</span>
+				)}
+				<Range state={state} set={set} loading={false} onRefresh={props.onRefresh} />
+			</Card>
+		</div>
+	);
+}
+
+// ---- sums --------------------
+
+const LISTED: ChangeName[] = ['new', 'gone', 'more', 'less'];
+
+interface SumsProps {
+	comparison: Comparison;
+	type: string;
+	unit: string;
+	counts: Record<ChangeName, number> | null;
+	dark: boolean;
+}
+
+// Always what was measured, also where shares are compared: shares of the whole are equal.
+function Sums({ comparison, type, unit, counts, dark }: SumsProps) {
+	const of = { base: comparison.base, head: comparison.head, mode: 'rate' as const };
+	const figures = figuresOf(of, type, unit);
+	const [from, to] = [of.base.tree.total[0], of.head.tree.total[0]];
+	const changed = changeBetween(of, from, to);
+	const { interval } = changed;
+	const noise = changed.by === 0 || (interval !== null && interval.low <= 0 && interval.high >= 0);
+	const change = noise ? CHANGE.noise : changed.by > 0 ? CHANGE.more : CHANGE.less;
+	return (
+		<dl class="compare-sums" aria-label={T.compare.sums} data-testid="compare-sums">
+			{(['base', 'head'] as const).map((side) => (
+				<div key={side}>
+					<dt>
+						<i class="swatch" style={{ background: sideColor(side, dark) }} aria-hidden="true" />
+						{T.compare.graphOf[side]}
+					</dt>
+					<dd data-testid={`sum-${side}`}>
+						<b>{figures[side](side === 'base' ? from : to)}</b> {figures.unit}
+						<small>{formatDuration(comparison[side].seconds * 1000)}</small>
+					</dd>
+				</div>
+			))}
+			<div>
+				<dt>
+					<i class="swatch" style={{ background: changeColor(change, 1, dark) }} aria-hidden="true" />
+					{T.compare.change}
+				</dt>
+				<dd data-testid="sum-change">
+					<b>{figures.change(changed)}</b> {formatRatio(changed.ratio)}
+					<small>
+						{interval && `${T.compare.interval}: ${figures.interval(changed)}`}
+						{interval && noise && ` · ${T.compare.within}`}
+					</small>
+				</dd>
+			</div>
+			{counts && (
+				<div>
+					<dt>{T.compare.functions}</dt>
+					<dd data-testid="sum-states">
+						{LISTED.filter((name) => counts[name] > 0).map((name) => (
+							<span key={name} class="compare-count">
+								<b>{counts[name]}</b> {T.compare.states[name].title}
+							</span>
+						))}
+						{LISTED.every((name) => counts[name] === 0) && T.compare.noneChanged}
+					</dd>
+				</div>
+			)}
+		</dl>
+	);
+}
+
+// ---- tools and what is below --------------------
+
+interface Found {
+	flags: Uint8Array | null; // by node of the union
+	fault: string | null;
+	text: string;
+	tops: Int32Array;
+}
+
+const NO_TOPS = new Int32Array(0);
+
+function useFound(comparison: Comparison, figures: Figures, text: string, regex: boolean): Found {
+	const find = useDebounced(text, 60);
+	const { diff } = comparison;
+	return useMemo(() => {
+		const flags = findNodes(diff.tree, find, regex);
+		if (flags === null || typeof flags === 'string') return { flags: null, fault: flags, text: '', tops: NO_TOPS };
+		const { tops } = sumMatched(diff.tree, flags);
+		const [base, head] = [diff.baseTotal, diff.headTotal].map((column) => tops.reduce((sum, node) => sum + column[node], 0));
+		return { flags, fault: null, text: tops.length === 0 ? T.search.noMatch : T.compare.matched(figures.base(base), figures.head(head)), tops };
+	}, [diff, figures, find, regex]);
+}
+
+interface ToolsProps {
+	props: CompareProps;
+	found: Found;
+	show: Show;
+	patch: Patch;
+	onNext: (back: boolean) => void;
+}
+
+function Tools({ props, found, show, patch, onNext }: ToolsProps) {
+	const { state, set, names } = props;
+	const { relative, width } = state.compare;
+	const flip = state.dir === 'flame';
+	return (
+		<div class="tools" role="toolbar" aria-label={T.compare.tools}>
+			<div class="joined" role="group" aria-label={T.compare.show}>
+				{SHOWS.map((name) => (
+					<button key={name} type="button" class="button" aria-pressed={show === name} data-testid={`show-${name}`} onClick={() => patch({ show: name })}>
+						{T.compare.shows[name]}
+					</button>
+				))}
+			</div>
+			<Search find={state.find} regex={state.regex} fault={found.fault} matched={found.text} set={set} onNext={onNext} />
+			<div class="joined" role="group" aria-label={T.compare.mode}>
+				{(['absolute', 'relative'] as const).map((mode) => (
+					<button key={mode} type="button" class="button" title={T.compare[mode].hint} aria-pressed={relative === (mode === 'relative')} data-testid={mode} onClick={() => patch({ relative: mode === 'relative' })}>
+						{T.compare[mode].title}
+					</button>
+				))}
+			</div>
+			{(show === 'graph' || show === 'both') && (
+				<select class="select" aria-label={T.compare.width} data-testid="compare-width" value={width} onChange={(event) => patch({ width: WIDTHS.find((name) => name === event.currentTarget.value) ?? 'mean' })}>
+					{WIDTHS.map((name) => (
+						<option key={name} value={name}>
+							{T.compare.widths[name]}
+						</option>
+					))}
+				</select>
+			)}
+			<div class="joined">
+				<button type="button" class="button icon-only" aria-label={T.profile.all} title={T.profile.all} data-testid="reset-zoom" disabled={state.zoom === ''} onClick={() => set({ zoom: '' })}>
+					<ResetIcon />
+				</button>
+				<button
+					type="button"
+					class="button icon-only"
+					aria-pressed={flip}
+					aria-label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
+					title={flip ? T.profile.rootBottom : T.profile.rootTop}
+					data-testid="flip"
+					onClick={() => set({ dir: flip ? 'icicle' : 'flame' })}
+				>
+					<FlipIcon />
+				</button>
+			</div>
+			<ShortNames names={names.choice} onNames={names.set} />
+			<div class="keys-help">
+				<KeysButton label={T.compare.keysLabel} keys={T.compare.keys} testId="keys" />
+			</div>
+		</div>
+	);
+}
+
+const SCALE: { change: number; share: number; title: () => string }[] = [
+	{ change: CHANGE.gone, share: 1, title: () => T.compare.states.gone.title },
+	{ change: CHANGE.less, share: 0.4, title: () => T.compare.states.less.title },
+	{ change: CHANGE.noise, share: 0, title: () => T.compare.states.noise.title },
+	{ change: CHANGE.more, share: 0.4, title: () => T.compare.states.more.title },
+	{ change: CHANGE.fresh, share: 1, title: () => T.compare.states.new.title },
+];
+
+function Foot({ comparison, dark }: { comparison: Comparison; dark: boolean }) {
+	return (
+		<footer class="foot">
+			<ul class="legend compare-legend" aria-label={T.compare.legend}>
+				{SCALE.map(({ change, share, title }) => (
+					<li key={change}>
+						<i class="swatch" style={{ background: changeColor(change, share, dark) }} aria-hidden="true" />
+						{title()}
+					</li>
+				))}
+			</ul>
+			<p class="stats">
+				{!comparison.counted && <span data-testid="uncounted">{T.compare.uncounted}</span>} {comparison.diff.trimmed && T.compare.trimmed}
+			</p>
+		</footer>
+	);
+}
+
+interface BodyProps {
+	props: CompareProps;
+	comparison: Comparison;
+	type: string;
+	unit: string;
+	stale: boolean;
+	patch: Patch;
+	onProfile: (side: 'base' | 'head', find: string) => void;
+}
+
+function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyProps) {
+	const { state, set, dark, narrow } = props;
+	const { compare: at } = state;
+	const { diff } = comparison;
+	const figures = useMemo(() => figuresOf(comparison, type, unit), [comparison, type, unit]);
+	const rows = useLater(comparison, isSmall(diff.tree), compareRows);
+	const ready = rows?.of === comparison ? rows.value : null;
+	const counts = useMemo(() => ready && countChanges(ready, at.of), [ready, at.of]);
+	const found = useFound(comparison, figures, state.find, state.regex);
+	const [asked, setAsked] = useState<{ node: number; nonce: number; of: Uint8Array | null } | null>(null);
+	const [menu, setMenu] = useState<MenuAt | null>(null);
+	const closeMenu = useCallback(() => setMenu(null), []);
+	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
+	const onZoom = useCallback((zoom: string) => set({ zoom }), [set]);
+	const onFind = (text: string) => set({ find: text, regex: false });
+	useGlobalKeys(() => set({ zoom: '' }));
+	const onNext = (back: boolean) => {
+		if (found.tops.length === 0) return;
+		const tops = largestFirst(diff.tree, found.tops);
+		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
+		const next = at < 0 ? (back ? tops.length - 1 : 0) : (at + (back ? -1 : 1) + tops.length) % tops.length;
+		setAsked({ node: tops[next], nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
+	};
+	const showMenu = (name: string, x: number, y: number) =>
+		setMenu({
+			x,
+			y,
+			head: name,
+			items: [
+				{ title: T.menu.find, run: () => onFind(`"${name}"`) },
+				{ title: T.compare.openHead, testId: 'open-head', run: () => onProfile('head', `"${name}"`) },
+				{ title: T.compare.openBase, testId: 'open-base', run: () => onProfile('base', `"${name}"`) },
+				{ title: T.menu.copyName, run: () => void copyText(name) },
+			],
+		});
+	const show: Show = at.show || (narrow ? 'graph' : 'both');
+	const graph: GraphProps = {
+		comparison,
+		figures,
+		zoom: state.zoom,
+		onZoom,
+		flip: state.dir === 'flame',
+		flags: found.flags,
+		dark,
+		focusRequest,
+		onMenu: (node, x, y) => node > 0 && showMenu(diff.tree.strings[diff.tree.name[node]], x, y),
+	};
+	return (
+		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.compare.label} aria-busy={stale}>
+			<Sums comparison={comparison} type={type} unit={unit} counts={counts} dark={dark} />
+			<Tools props={props} found={found} show={show} patch={patch} onNext={onNext} />
+			<div class={`panes view-${show === 'sides' ? 'graph' : show}`}>
+				{(show === 'both' || show === 'table') && (
+					<CompareTable
+						comparison={comparison}
+						rows={ready}
+						figures={figures}
+						state={at}
+						filter={state.filter}
+						find={state.find}
+						dark={dark}
+						onState={(next) => patch(next, 'replace')}
+						onFilter={(filter) => set({ filter }, 'replace')}
+						onFind={onFind}
+						onMenu={(row, x, y) => showMenu(row.name, x, y)}
+					/>
+				)}
+				{(show === 'both' || show === 'graph') && <DiffGraph {...graph} width={at.width} />}
+				{show === 'sides' && <SideGraphs {...graph} />}
+			</div>
+			<Foot comparison={comparison} dark={dark} />
+			{menu && <Menu at={menu} onClose={closeMenu} />}
+		</section>
+	);
+}
+
+// ---- when there is nothing to compare --------------------
+
+function Times({ choices, patch }: { choices: Choices; patch: Patch }) {
+	const now = Date.now();
+	const length = Math.round((parseTime(choices.head.to, now) ?? 0) - (parseTime(choices.head.from, now) ?? 0));
+	const offers = [...(length > 0 ? [{ before: formatShift(length), title: T.compare.justBefore }] : []), ...PRESETS.slice(1)];
+	return (
+		<div class="buttons">
+			{offers.map(({ before, title }) => (
+				<button key={before} type="button" class="button" onClick={() => patch({ before, bfrom: '', bto: '' })}>
+					{title}
+				</button>
+			))}
+		</div>
+	);
+}
+
+function Nothing({ sides, choices, patch }: { sides: { base: Side; head: Side }; choices: Choices; patch: Patch }) {
+	const [base, head] = [sides.base.tree.total[0] === 0, sides.head.tree.total[0] === 0];
+	const title = base && head ? T.compare.neither : base ? T.compare.noBase : T.compare.noHead;
+	const now = Date.now();
+	const time = (text: string) => {
+		const at = parseTime(text, now);
+		return at === null ? text : formatDateTime(at);
+	};
+	const where = (choice: Choice, key: string) => (
+		<p key={key}>{rich(T.compare.nothingIn, { selector: <code>{displayName(choice.query, 300)}</code>, from: time(choice.from), to: time(choice.to) })}</p>
+	);
+	return (
+		<Notice title={title} testId="compare-nothing">
+			{base && where(choices.base, 'base')}
+			{head && where(choices.head, 'head')}
+			<Times choices={choices} patch={patch} />
+		</Notice>
+	);
+}
+
+function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Patch }) {
+	const { choices, sides, patch, typesKnown, error, onRefresh, noData, status } = props;
+	const { base, head } = choices;
+	const comparison = useComparison(sides, props.state.compare.relative);
+	if (noData) return <NoDataYet status={status} />;
+	if (choices.typesDiffer && typesKnown) {
+		return (
+			<Notice title={T.compare.types} testId="compare-types">
+				<p>{T.compare.typesHow(shortType(base.selector.type), shortType(head.selector.type))}</p>
+				<button type="button" class="button primary" onClick={() => patch({ base: formatSelector({ ...base.selector, type: head.selector.type }) })}>
+					{T.compare.sameType}
+				</button>
+			</Notice>
+		);
+	}
+	if (choices.same) {
+		return (
+			<Notice title={T.compare.same} testId="compare-same">
+				<p>{T.compare.sameHow}</p>
+				<Times choices={choices} patch={patch} />
+			</Notice>
+		);
+	}
+	const failed = sides.error ?? error;
+	if (failed && !comparison) return <ErrorPanel error={failed} onRetry={onRefresh} />;
+	if (!comparison) return <Skeleton />;
+	const answer = sides.head.data!.answer;
+	const { tree } = comparison.head;
+	const onProfile = (side: 'base' | 'head', find: string) => {
+		const { query, from, to } = choices[side];
+		props.set({ view: '', q: query, from, to, sel: null, find, regex: false, compare: NO_COMPARE });
+	};
+	const empty = comparison.base.tree.total[0] === 0 || tree.total[0] === 0;
+	return (
+		<>
+			{failed && <ErrorBanner error={failed} onRetry={onRefresh} />}
+			{empty ? (
+				<Nothing sides={comparison} choices={choices} patch={patch} />
+			) : (
+				<Body props={props} comparison={comparison} type={head.selector.type || answer.type} unit={answer.unit} stale={sides.stale} patch={patch} onProfile={onProfile} />
+			)}
+		</>
+	);
+}
+
+function useSwapKey(onSwap: () => void): void {
+	const latest = useRef(onSwap);
+	latest.current = onSwap;
+	useEffect(() => {
+		const press = (event: KeyboardEvent) => {
+			if (event.key !== 'x' || event.ctrlKey || event.metaKey || event.altKey) return;
+			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
+			latest.current();
+		};
+		addEventListener('keydown', press);
+		return () => removeEventListener('keydown', press);
+	}, []);
+}
+
+export function Compare(props: CompareProps) {
+	const { state, set, selector, fault, typeOf, typesKnown, nonce, names, dark, narrow } = props;
+	const choices = choicesOf(state, selector, fault, typeOf);
+	const bad = choices.base.fault !== null || fault !== null;
+	const ready = selector.type !== '' && typesKnown && !bad && !choices.same && !choices.typesDiffer;
+	const sides = useSides(choices, ready, names, nonce);
+	const compareState = state.compare;
+	const patch = useCallback<Patch>((next, how) => set({ compare: { ...compareState, ...next } }, how), [compareState, set]);
+	const onSwap = () => set(swapped(state, choices));
+	useSwapKey(onSwap);
+	return (
+		<div class="compare" data-testid="compare" aria-busy={sides.loading}>
+			<div class={sides.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
+			<Cards props={props} choices={choices} patch={patch} onSwap={onSwap} />
+			<Spans
+				choices={choices}
+				state={state}
+				nonce={nonce}
+				ready={selector.type !== '' && typesKnown && !bad && !choices.typesDiffer}
+				dark={dark}
+				narrow={narrow}
+				onSpan={(side, span) =>
+					side === 'head'
+						? set({ sel: { from: Math.round(span.from), to: Math.round(span.to) } })
+						: patch({ before: '', bfrom: String(Math.round(span.from)), bto: String(Math.round(span.to)) })
+				}
+			/>
+			<Lower {...props} choices={choices} sides={sides} patch={patch} />
+		</div>
+	);
+}
