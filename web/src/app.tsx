@@ -5,6 +5,8 @@ import type { SeriesAnswer } from './api';
 import { AnnotationsMenu, EventsList, Flags, useAnnotations } from './annotations';
 import { resolveType, useAnswers, useNames, type Asked, type Names } from './asked';
 import { Binaries } from './binaries';
+import { compareValue } from './compare/choice';
+import { CompareButton } from './compare/entry';
 import { Compare } from './compare/view';
 import { Console } from './console/view';
 import { Filter } from './filter';
@@ -262,6 +264,7 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 			gaveUp={asked.gaveUp}
 			names={names.choice}
 			onNames={names.set}
+			more={<CompareButton query={query} state={state} set={set} />}
 		/>
 	);
 }
@@ -396,6 +399,7 @@ export function App() {
 					onBy={(by) => set({ by })}
 					selector={asked.selector}
 					onMatchers={setMatchers}
+					onCompare={(value) => set(compareValue(asked.selector, labelOf(asked.rail.data, asked.by), value))}
 					colorOf={colorOf}
 					dark={theme.dark}
 				/>

@@ -8,6 +8,7 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { ApiError, LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from './api';
 import { breakdown, defaultType } from './asked';
+import { compareBefore } from './compare/choice';
 import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale } from './format';
 import { useApi, type Resource, type SetState } from './hooks';
 import { ErrorPanel, NoDataYet } from './notices';
@@ -176,10 +177,32 @@ interface CostProps {
 	heads: [string, string]; // of the name, of the value
 	name: (key: string) => string;
 	onRow: (key: string) => void;
+	onChange?: (key: string, before: string) => void; // compare with that long before
 	full: boolean; // with trend and what was before
 }
 
-function CostTable({ rows, scale, heads, name, onRow, full }: CostProps) {
+// How something changed; pressed, what of it did.
+function ChangeLink({ name, time, change, absent, onCompare }: { name: string; time: string; change: Change; absent: string; onCompare: () => void }) {
+	if (change.kind === 'unknown') return <ChangeText change={change} absent={absent} />;
+	return (
+		<button
+			type="button"
+			class="link change-link"
+			title={T.compare.toCompare(name, time)}
+			onClick={(event) => {
+				event.stopPropagation();
+				onCompare();
+			}}
+		>
+			<ChangeText change={change} absent={absent} />
+		</button>
+	);
+}
+
+function CostTable({ rows, scale, heads, name, onRow, onChange, full }: CostProps) {
+	const changed = (row: CostRow, before: string, then: number | null, time: string, absent: string) => (
+		<ChangeLink name={name(row.key)} time={time} change={changeOf(row.value, then)} absent={absent} onCompare={() => onChange?.(row.key, before)} />
+	);
 	const largest = Math.max(...rows.map((row) => row.value), 1);
 	return (
 		<table class="home-table">
@@ -234,10 +257,10 @@ function CostTable({ rows, scale, heads, name, onRow, full }: CostProps) {
 									<Trend values={row.trend} />
 								</td>
 								<td class="num">
-									<ChangeText change={changeOf(row.value, row.day)} absent={T.home.noDay} />
+									{changed(row, '1d', row.day, T.home.yesterday, T.home.noDay)}
 								</td>
 								<td class="num">
-									<ChangeText change={changeOf(row.value, row.week)} absent={T.home.noWeek} />
+									{changed(row, '7d', row.week, T.home.lastWeek, T.home.noWeek)}
 								</td>
 							</>
 						)}
@@ -248,7 +271,15 @@ function CostTable({ rows, scale, heads, name, onRow, full }: CostProps) {
 	);
 }
 
-function Movers({ rows, unit, onRow }: { rows: Mover[]; unit: string; onRow: (mover: Mover) => void }) {
+interface MoversProps {
+	rows: Mover[];
+	unit: string;
+	time: string; // since when
+	onRow: (mover: Mover) => void;
+	onChange: (mover: Mover) => void;
+}
+
+function Movers({ rows, unit, time, onRow, onChange }: MoversProps) {
 	return (
 		<table class="home-table">
 			<thead>
@@ -287,7 +318,13 @@ function Movers({ rows, unit, onRow }: { rows: Mover[]; unit: string; onRow: (mo
 						<td class="num">{formatValue(row.before, unit)}</td>
 						<td class="num">{formatValue(row.now, unit)}</td>
 						<td class="num">
-							<ChangeText change={row.state === 'new' ? { kind: 'new' } : changeOf(row.now, row.before)} absent="" />
+							<ChangeLink
+								name={displayName(row.function, 200)}
+								time={time}
+								change={row.state === 'new' ? { kind: 'new' } : changeOf(row.now, row.before)}
+								absent=""
+								onCompare={() => onChange(row)}
+							/>
 						</td>
 					</tr>
 				))}
@@ -416,6 +453,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 					heads={[labelTitle(by), scale.cores ? T.home.cores : scale.name]}
 					name={label}
 					onRow={(key) => set({ ...range, view: '', q: `${type}{${by}=${quote(key)}}`, by })}
+					onChange={(key, before) => set({ ...range, q: `${type}{${by}=${quote(key)}}`, by, ...compareBefore(before) })}
 					full
 				/>
 				{answer.table.total_rows > rows.length && (
@@ -431,6 +469,8 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 					<Movers
 						rows={moversOf(movers.data)}
 						unit={movers.data?.unit ?? answer.unit}
+						time={since === DAY_MS ? T.home.yesterday : T.home.lastWeek}
+						onChange={(mover) => set({ ...range, q: type, find: `"${mover.function}"`, regex: false, ...compareBefore(since === DAY_MS ? '1d' : '7d') })}
 						onRow={(mover) => set({ ...range, view: '', q: formatSelector({ type, matchers: [] }), find: `"${mover.function}"`, regex: false })}
 					/>
 				</Part>

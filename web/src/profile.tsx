@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower part of the page: the profile of what is selected, as a graph and a table, with search, zoom path, legend and
 // downloads.
+import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { apiUrl, type QueryAnswer } from './api';
 import { displayName, formatCount, formatShare, formatValue } from './format';
@@ -51,6 +52,7 @@ export interface ProfileProps {
 	gaveUp: boolean; // names are still being looked up, and nobody asks any more
 	names: NamesChoice;
 	onNames: (names: NamesChoice) => void;
+	more?: ComponentChildren; // among the tools
 	alone?: boolean; // in a file, without a server: what only a server can give is not there
 }
 
@@ -400,7 +402,7 @@ const OPEN = {
 };
 
 export function ProfilePart(props: ProfileProps) {
-	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames, alone = false } = props;
+	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames, more, alone = false } = props;
 	const { answer } = profile;
 	const each = state.eachAddress;
 	const tree = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
@@ -466,6 +468,7 @@ export function ProfilePart(props: ProfileProps) {
 						<FlipIcon />
 					</button>
 				</div>
+				{more}
 				{!alone && <ShortNames names={names} onNames={onNames} />}
 				{!alone && <Downloads query={query} answer={answer} />}
 				<div class="keys-help">

@@ -15,6 +15,7 @@ export interface RailProps {
 	onBy: (label: string) => void;
 	selector: Selector;
 	onMatchers: (matchers: Matcher[]) => void;
+	onCompare: (value: string) => void; // one value with all others
 	colorOf: (value: string) => number;
 	dark: boolean;
 }
@@ -28,7 +29,7 @@ interface EntryProps extends RailProps {
 	selected: string | null;
 }
 
-function Entry({ row, largest, total, selected, by, selector, onMatchers, colorOf, dark }: EntryProps) {
+function Entry({ row, largest, total, selected, by, selector, onMatchers, onCompare, colorOf, dark }: EntryProps) {
 	const value = row.labels[by] ?? '';
 	const chosen = selected === value;
 	const others = withoutLabel(selector, by).matchers;
@@ -49,6 +50,16 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, colorO
 				<span class="rail-bar">
 					<span style={{ width: `${(100 * row.total) / largest}%`, background: seriesColor(color, dark) }} />
 				</span>
+			</button>
+			<button
+				type="button"
+				class="rail-not rail-with"
+				title={T.compare.others(name)}
+				aria-label={T.compare.others(name)}
+				data-testid="rail-compare"
+				onClick={() => onCompare(value)}
+			>
+				⇄
 			</button>
 			<button
 				type="button"
