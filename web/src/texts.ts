@@ -76,8 +76,6 @@ export const home = {
 /** Two profiles beside each other. */
 export const compare = {
 	label: 'Comparison',
-	base: 'Base',
-	head: 'Compared with it',
 	baseShort: 'Base',
 	headShort: 'Head',
 	baseLong: 'What is compared with: the base',

@@ -104,15 +104,14 @@ interface CardProps {
 }
 
 function Card({ side, choice, props, text, onMatchers, onText, children }: CardProps) {
-	const title = side === 'base' ? T.compare.base : T.compare.head;
 	return (
 		<section class="compare-card" aria-label={side === 'base' ? T.compare.baseLong : T.compare.headLong} data-testid={`compare-${side}`}>
 			<h2>
 				<i class="swatch" style={{ background: sideColor(side, props.dark) }} aria-hidden="true" />
-				{title}
+				{T.compare.graphOf[side]}
 			</h2>
 			<Filter selector={choice.selector} text={text} fault={choice.fault} from={choice.from} to={choice.to} nonce={props.nonce} onChange={onMatchers} onText={onText} />
-			{children}
+			<div class="compare-card-time">{children}</div>
 		</section>
 	);
 }
@@ -195,9 +194,6 @@ function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices
 				)}
 				<When choices={choices} compare={at} patch={patch} />
 			</Card>
-			<button type="button" class="button icon-only compare-swap" title={T.compare.swap} aria-label={T.compare.swap} aria-keyshortcuts="x" data-testid="compare-swap" onClick={onSwap}>
-				<SwapIcon />
-			</button>
 			<Card
 				side="head"
 				choice={head}
@@ -216,6 +212,9 @@ function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices
 				)}
 				<Range state={state} set={set} loading={false} onRefresh={props.onRefresh} />
 			</Card>
+			<button type="button" class="button icon-only compare-swap" title={T.compare.swap} aria-label={T.compare.swap} aria-keyshortcuts="x" data-testid="compare-swap" onClick={onSwap}>
+				<SwapIcon />
+			</button>
 		</div>
 	);
 }
