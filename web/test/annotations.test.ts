@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { MarkersAnswer, SeriesAnswer } from '../src/api';
-import { compareLink } from '../src/compare_link';
 import { beforeAndAfter, cluster, deploysOf, DEPLOYS_MAX, markerNames, tickRows, ticksWithin, versionLabels } from '../src/model/annotations';
 
 const T = 1_700_000_000_000;
@@ -52,15 +51,12 @@ test('labels of versions and services: the first that there is', () => {
 	assert.equal(versionLabels(['os_version', 'host_name']), null, 'not that of the kernel');
 });
 
-test('before and after are as long as each other, and the link names both', () => {
+test('before and after are as long as each other', () => {
 	const [before, after] = beforeAndAfter({ at: T + 60 * STEP, service: 's', version: '2', before: '1' }, range);
 	assert.deepEqual([before, after], [
 		{ from: T + 20 * STEP, to: T + 60 * STEP },
 		{ from: T + 60 * STEP, to: T + 100 * STEP },
 	]);
-	const link = compareLink('cpu{service_name="s"}', before, after);
-	assert.deepEqual([link.from, link.to, link.sel], [String(after.from), String(after.to), null]);
-	assert.ok(link.run!.includes(`cpu{service_name="s"} | diff (from ${before.from} to ${before.to})`), link.run);
 });
 
 test('what is too close together is one', () => {
