@@ -9,7 +9,7 @@ import { digits, displayName, formatClock, formatDateTime, formatDay, type Scale
 import { fadedColor, seriesColor } from './flame/colors';
 import { useSize } from './hooks';
 import { ticksWithin, type TickRow } from './model/annotations';
-import { seriesId, stack, type Chart } from './series';
+import { seriesId, stack, stepAt, type Chart } from './series';
 import * as T from './texts';
 
 export interface MetricsProps extends Brushed {
@@ -132,7 +132,7 @@ function options(
 		series: [{}, ...plotSeries(latest)],
 		hooks: {
 			draw: [(plot) => drawTicks(plot, latest.current.ticks ?? [], dark)],
-			setCursor: [(plot) => onCursor(plot.cursor.left! >= 0 ? (plot.cursor.idx ?? null) : null)],
+			setCursor: [(plot) => onCursor(plot.cursor.left! >= 0 ? stepAt(latest.current.chart, plot.posToVal(plot.cursor.left!, 'x')) : null)],
 		},
 	};
 }
@@ -227,7 +227,7 @@ export function Metrics(props: MetricsProps) {
 
 	const place = (ms: number) =>
 		axisWidth(scale) + ((ms - range.from) / Math.max(1, range.to - range.from)) * (width - axisWidth(scale) - PADDING_RIGHT);
-	const index = cursor === null ? null : Math.min(cursor, chart.times.length - 1);
+	const index = cursor === null || cursor >= chart.times.length ? null : cursor;
 	const left =
 		plot.current && index !== null && index >= 0
 			? plot.current.valToPos(chart.times[index], 'x') + axisWidth(scale)

@@ -78,6 +78,12 @@ export function buildChart(
 	return { times: steps.map((t) => t / 1000), stepMs: answer.step_ms, series };
 }
 
+/** The step that a time (unix seconds) is in, or null. */
+export function stepAt({ times, stepMs }: Chart, time: number): number | null {
+	const index = Math.floor(((time - times[0]) * 1000) / stepMs);
+	return index >= 0 && index < times.length ? index : null;
+}
+
 /** What a series is called in the URL: a value may be any text, and the rest has none. */
 export function seriesId(series: ChartSeries): string {
 	return series.rest ? 'rest' : `=${series.key}`;

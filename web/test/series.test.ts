@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Series, SeriesAnswer } from '../src/api';
 import { seriesScale } from '../src/format';
-import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack } from '../src/series';
+import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack, stepAt } from '../src/series';
 
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 const T = 1_700_000_000_000; // a multiple of the step
@@ -164,4 +164,11 @@ test('a click in the legend shows one alone and all again, with Ctrl it adds and
 	assert.deepEqual(pickSeries(all, ['=a', '=c'], '=b', false), [], 'all of them are no choice');
 	assert.deepEqual(pickSeries(all, ['=a'], '=a', false), [], 'none would be an empty graph');
 	assert.deepEqual(pickSeries(all, ['=gone'], '=a', false), ['=b', '=c'], 'what is not there counts for nothing');
+});
+
+test('a time is in the step that began before it', () => {
+	const chart = buildChart(answer(T, T + 40_000, [row('a', [0, 1], [3, 1])]), null, 'l', 10, scale, () => 0);
+	const at = (ms: number) => stepAt(chart, (T + ms) / 1000);
+	assert.deepEqual([at(-1), at(0), at(9_999), at(10_000), at(39_000), at(40_001)], [null, 0, 0, 1, 3, null]);
+	assert.equal(stepAt({ ...chart, times: [] }, T), null);
 });
