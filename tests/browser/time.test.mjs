@@ -74,7 +74,7 @@ test('the legend says what each service comes to, and shows those that are wante
 
 	await legend(page, 'beacon').click();
 	await drawsSeries(page, 1);
-	assert.deepEqual(url().getAll('show'), ['=beacon']);
+	assert.deepEqual(url().getAll('series'), ['=beacon']);
 	const second = page.locator(`${id('chart-legend')} button`).nth(1);
 	await second.click({ modifiers: ['Control'] });
 	await drawsSeries(page, 2);
@@ -87,7 +87,7 @@ test('the legend says what each service comes to, and shows those that are wante
 	await legend(page, 'beacon').focus();
 	await page.keyboard.press('Enter');
 	await drawsSeries(page, 6);
-	assert.deepEqual(url().getAll('show'), []);
+	assert.deepEqual(url().getAll('series'), []);
 	await close();
 });
 
