@@ -154,10 +154,11 @@ async function frames(tracer, action) {
 		while (at + 1 < begins.length && begins[at + 1] <= ts + dur) at++;
 		if (cost.length) cost[at] += (tdur ?? dur) / 1000;
 	}
+	const sum = cost.reduce((all, one) => all + one, 0);
 	cost.sort((a, b) => a - b);
 	// Within something that moves; frames further apart than this are those of two actions.
 	const between = begins.slice(1).map((ts, i) => (ts - begins[i]) / 1000).filter((gap) => gap < 100).sort((a, b) => a - b);
-	return { count: cost.length, p50: quantile(cost, 0.5), p95: quantile(cost, 0.95), max: cost.at(-1) ?? null, apart: quantile(between, 0.95) };
+	return { count: cost.length, p50: quantile(cost, 0.5), p95: quantile(cost, 0.95), max: cost.at(-1) ?? null, sum, apart: quantile(between, 0.95) };
 }
 
 async function memoryOf(page, tracer) {
@@ -244,6 +245,7 @@ async function show(nodes, url) {
 	const loads = [];
 	for (let i = 0; i < LOADS; i++) loads.push(await load(page, url));
 	const t = Object.fromEntries(Object.keys(loads[0]).map((key) => [key, loads.map((l) => l[key]).sort((a, b) => a - b)[LOADS >> 1]]));
+	const { sum } = await frames(tracer, () => load(page, url));
 	const box = await page.locator('[data-testid="flame"]').boundingBox();
 	await pause(page, 500);
 	const field = page.locator('[data-testid="flame-search"]');
@@ -269,7 +271,7 @@ async function show(nodes, url) {
 	});
 	const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
 	const bytes = `${size(t.encodedBodySize)} over the wire (${size(t.decodedBodySize)} unpacked)`;
-	const times = `first paint ${ms(t.paint)} ms after the answer began (${ms(t.answer)} ms for all of it), ${ms(t.all)} ms after the request (${ms(t.server)} ms of the server); table ${ms(t.rows)} ms later`;
+	const times = `first paint ${ms(t.paint)} ms after the answer began (${ms(t.answer)} ms for all of it), ${ms(t.all)} ms after the request (${ms(t.server)} ms of the server); table ${ms(t.rows)} ms later; CPU time of the main thread for the whole page until then ${ms(sum)} ms`;
 	print(nodes, 'wick', `${bytes}; ${times}`, costs, await memoryOf(page, tracer));
 	await browser.close();
 }
