@@ -12,7 +12,7 @@
  * That order has a second use. No one can look at a million nodes, and a page should not have to load them: with a limit, the
  * nodes are expanded by falling total until there are enough. What is shown is then exact, and complete down to some size;
  * children that were not expanded are drawn as one, "(12 smaller)", so that nothing is missing from the sums; and the time
- * depends on what is shown, not on what there is.
+ * depends on what is shown, not on what there is. (Where the limit is above what there can be, they are expanded as they come.)
  *
  * A stack has one place at a time: it is in the list of one node, waiting at one of the lines of its location (the outermost
  * first; 0 is the innermost, where the stack ends), and moves to a child when that node is expanded. All that this needs to
@@ -509,6 +509,17 @@ static bool is_tie(const struct builder *b, uint64_t last)
 	return b->by_name && b->heap[0].size == last;
 }
 
+/* The tree has no more nodes than this: one for each line of each stack's last location, and the root. */
+static size_t nodes_bound(const struct builder *b)
+{
+	size_t bound = 1;
+	for (uint32_t i = 0; i < b->root; i++) {
+		uint32_t lines = b->sites[b->slots[i].location].line_count;
+		bound += lines ? lines : 1;
+	}
+	return bound;
+}
+
 static int grow(struct builder *b, size_t nodes_max, struct error *err)
 {
 	size_t expanded = 0;
@@ -729,6 +740,9 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 	if (r == 0)
 		r = new_node(&builder, (struct node){.total = builder.slots[builder.root].total, .members = builder.root + 1},
 			     &root, err);
+	/* What is shown whole needs no order of expansion: of a million nodes that takes as long as all else. */
+	if (r == 0 && nodes_max > 0 && nodes_bound(&builder) <= nodes_max)
+		nodes_max = 0;
 	if (r == 0)
 		r = grow(&builder, nodes_max, err);
 	if (r == 0)
