@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { findNodes, largestFirst, sumMatched } from '../src/flame/layout';
 import { Ids } from '../src/flame/ids';
 import { buildRows } from '../src/flame/rows';
-import { buildTree, type Flame, type Tree } from '../src/flame/tree';
+import { buildTree, formatZoom, parseZoom, pathKey, type Flame, type Tree } from '../src/flame/tree';
 import { mergeUnnamed, nameWithoutAddress } from '../src/flame/unnamed';
 import { readFlame } from '../src/flame/wire';
 
@@ -261,4 +261,17 @@ test('matches in order of size', () => {
 	const sorted = largestFirst(tree, tops);
 	assert.deepEqual([...sorted], [...tops].sort((a, b) => tree.total[b] - tree.total[a] || a - b));
 	assert.ok(sorted.length > 10);
+});
+
+test('a zoom is the frame that it was, remembered or looked for', () => {
+	const flame = randomFlame(500, ['', 'total', ...Array.from({ length: 5000 }, (_, i) => `f${i}`)], true);
+	const [tree, again] = [buildTree(flame), buildTree(flame)];
+	for (let node = 1; node < tree.count; node += 7) {
+		const zoom = { node, skip: 0, take: 0 };
+		const text = formatZoom(tree, zoom);
+		assert.deepEqual(parseZoom(tree, text), zoom);
+		assert.deepEqual(parseZoom(again, text), zoom);
+		pathKey(tree, tree.parent[node]);
+		assert.deepEqual(parseZoom(tree, text), zoom, 'another one was asked for since');
+	}
 });

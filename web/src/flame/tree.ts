@@ -366,8 +366,14 @@ export function pathKeys(tree: Tree, node: number): string[] {
 	});
 }
 
+// The node whose key was asked for last: who zooms writes it into the URL and reads it from there, and to look for it among a million
+// takes two frames.
+const lastKeyOf = new WeakMap<Tree, { key: string; node: number }>();
+
 export function pathKey(tree: Tree, node: number): string {
-	return pathKeys(tree, node).pop()!;
+	const key = pathKeys(tree, node).pop()!;
+	lastKeyOf.set(tree, { key, node });
+	return key;
 }
 
 // The node that the last of the keys names; if it is not there, the one before, and so on. -1 if none is.
@@ -439,7 +445,8 @@ export function formatZoom(tree: Tree, zoom: Zoom): string {
 export function parseZoom(tree: Tree, text: string): Zoom | null {
 	if (text === '') return NO_ZOOM;
 	const [path, skipText, takeText] = text.split('~');
-	const node = findPath(tree, [path]);
+	const last = lastKeyOf.get(tree);
+	const node = last?.key === path ? last.node : findPath(tree, [path]);
 	if (node < 0) return null;
 	const [skip, take] = [Number(skipText ?? 0), Number(takeText ?? 0)];
 	return skipText !== undefined && childAt(tree, node, skip) >= 0 ? { node, skip, take } : { node, skip: 0, take: 0 };
