@@ -162,18 +162,17 @@ export interface Matched {
 // Within the subtree of `within`. A match below a match adds nothing: recursion must not count twice.
 export function sumMatched(tree: Tree, flags: Uint8Array, within = 0): Matched {
 	let value = 0;
-	let count = 0;
-	const tops = new Int32Array(tree.end[within] - within);
+	const tops: number[] = [];
 	for (let i = within; i < tree.end[within];) {
 		if (flags[i]) {
 			value += tree.total[i];
-			tops[count++] = i;
+			tops.push(i);
 			i = tree.end[i];
 		} else {
 			i++;
 		}
 	}
-	return { value, tops: tops.slice(0, count) };
+	return { value, tops: Int32Array.from(tops) };
 }
 
 // A copy by falling total. Half a million take half a second: only when somebody asks for the next match.
