@@ -357,7 +357,7 @@ export function App() {
 				</h1>
 				<Nav state={state} set={set} />
 				{!wide && (
-					<>
+					<div class="query">
 						<TypeSelect
 							type={asked.type}
 							types={typeNames}
@@ -374,7 +374,7 @@ export function App() {
 							onText={(q) => set({ q })}
 						/>
 						<Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />
-					</>
+					</div>
 				)}
 				{state.view === 'compare' && (
 					<TypeSelect
