@@ -137,6 +137,8 @@ test('suggestions come from the grammar and from the data, by keyboard', options
 test('how the agents are: those in trouble first, and why', options, async () => {
 	const { page, leave } = await visit(browser, base, '?view=status');
 	const agents = page.locator(id('agent'));
+	await page.locator(id('status-agents')).filter({ hasText: '100;' }).waitFor();
+	await page.locator(id('all-agents')).click();
 	await page.waitForFunction((s) => document.querySelectorAll(s).length === 100, id('agent'));
 	const order = await agents.evaluateAll((all) => all.map((one) => one.dataset.host.slice(0, 9)));
 	assert.equal(order[0], 'host-0013', 'it loses samples');

@@ -10,7 +10,8 @@ import { Targets } from './targets';
 import * as T from './texts';
 
 const EVERY_S = 10;
-const AGENTS_SHOWN = 200;
+const AGENTS_WELL = 10; // of those that need no look, at first
+const AGENTS_MOST = 2000;
 
 interface SlowAnswer {
 	threshold_ms: number;
@@ -136,8 +137,11 @@ function AgentRow({ agent, silent }: { agent: Agent; silent: boolean }) {
 
 function Agents({ asked }: { asked: Resource<AgentsAnswer> }) {
 	const { data, error } = asked;
+	const [all, setAll] = useState(false);
 	const agents = useMemo(() => sortAgents(data?.agents ?? []), [data]);
 	const silent = data?.silent ?? [];
+	const unwell = agents.filter((agent) => lampOf(agent) !== 'good').length;
+	const shown = agents.slice(0, all ? AGENTS_MOST : unwell + AGENTS_WELL);
 	const sums = fleetSums(agents);
 	const heads: [where: string, title: string][] = [
 		['', T.agents.host],
@@ -169,16 +173,23 @@ function Agents({ asked }: { asked: Resource<AgentsAnswer> }) {
 						</tr>
 					</thead>
 					<tbody>
-						{silent.slice(0, AGENTS_SHOWN).map((agent) => (
+						{silent.slice(0, AGENTS_MOST).map((agent) => (
 							<AgentRow key={`silent ${agent.agent} ${agent.host}`} agent={agent} silent />
 						))}
-						{agents.slice(0, AGENTS_SHOWN).map((agent) => (
+						{shown.map((agent) => (
 							<AgentRow key={`${agent.agent} ${agent.host}`} agent={agent} silent={false} />
 						))}
 					</tbody>
 				</table>
 			)}
-			{agents.length > AGENTS_SHOWN && <p class="home-more hint">{T.agents.more(formatCount(agents.length - AGENTS_SHOWN))}</p>}
+			{shown.length < agents.length && !all && (
+				<p class="home-more">
+					<button type="button" class="link" data-testid="all-agents" onClick={() => setAll(true)}>
+						{T.home.allOf(formatCount(agents.length))}
+					</button>
+				</p>
+			)}
+			{all && agents.length > AGENTS_MOST && <p class="home-more hint">{T.agents.more(formatCount(agents.length - AGENTS_MOST))}</p>}
 		</Part>
 	);
 }
