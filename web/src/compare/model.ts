@@ -6,7 +6,8 @@
  */
 import type { QueryAnswer } from '../api';
 import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../flame/diff';
-import { KIND, measure, preOrder, type Tree } from '../flame/tree';
+import { KIND, measure, type Tree } from '../flame/tree';
+import { orderNodes } from '../flame/trie';
 import type { Difference } from '../model/noise';
 import { CHANGES, type ChangeName, type Order, type Width } from './state';
 
@@ -46,7 +47,8 @@ export interface Drawn {
 }
 
 function whole(tree: Tree): Drawn {
-	const same = Int32Array.from({ length: tree.count }, (_, i) => i);
+	const same = new Int32Array(tree.count);
+	for (let i = 0; i < tree.count; i++) same[i] = i;
 	return { tree, union: same, place: same };
 }
 
@@ -55,15 +57,10 @@ export function draw(diff: TreeDiff, width: Width): Drawn {
 	const { tree } = diff;
 	if (width === 'mean') return whole(tree);
 	const [self, total] = width === 'base' ? [diff.baseSelf, diff.baseTotal] : [diff.headSelf, diff.headTotal];
+	const union = orderNodes(tree.parent, total);
+	const count = union.length;
 	const place = new Int32Array(tree.count).fill(-1);
-	const kept = new Int32Array(tree.count);
-	let count = 0;
-	for (let i = 0; i < tree.count; i++) if (i === 0 || total[i] > 0) kept[(place[i] = count++)] = i;
-	const parents = Int32Array.from({ length: count }, (_, i) => place[tree.parent[kept[i]]]);
-	const totals = Float64Array.from({ length: count }, (_, i) => total[kept[i]]);
-	const order = preOrder(parents, totals);
-	const union = order.map((i) => kept[i]);
-	union.forEach((node, i) => (place[node] = i));
+	for (let i = 0; i < count; i++) place[union[i]] = i;
 	const column = <A extends Int32Array | Uint32Array | Uint8Array | Float64Array>(from: A): A => {
 		const out = new (from.constructor as new (n: number) => A)(count);
 		for (let i = 0; i < count; i++) out[i] = from[union[i]];

@@ -81,14 +81,15 @@ function useSides(choices: Choices, ready: boolean, names: Names, nonce: number)
 	return { base, head, error: head.error ?? base.error, loading: head.loading || base.loading, stale: head.stale || base.stale };
 }
 
-function useComparison({ base, head }: Sides, relative: boolean): Comparison | null {
+// late: it is being made anew.
+function useComparison({ base, head }: Sides, relative: boolean): { comparison: Comparison | null; late: boolean } {
 	const pair = useMemo(() => {
 		const [a, b] = [base.data, head.data];
 		return a && b ? { base: sideOf(a.answer, a.tree), head: sideOf(b.answer, b.tree), relative } : null;
 	}, [base.data, head.data, relative]);
 	const quick = !pair || (isSmall(pair.base.tree) && isSmall(pair.head.tree));
 	const made = useLater(pair, quick, (of) => of && compare(of.base, of.head, of.relative ? 'share' : 'rate'));
-	return made?.value ?? null;
+	return { comparison: made?.value ?? null, late: made?.of !== pair };
 }
 
 // ---- the two sides --------------------
@@ -521,7 +522,7 @@ function Nothing({ sides, choices, patch }: { sides: { base: Side; head: Side };
 function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Patch }) {
 	const { choices, sides, patch, typesKnown, error, onRefresh, noData, status } = props;
 	const { base, head } = choices;
-	const comparison = useComparison(sides, props.state.compare.relative);
+	const { comparison, late } = useComparison(sides, props.state.compare.relative);
 	if (noData) return <NoDataYet status={status} />;
 	if (choices.typesDiffer && typesKnown) {
 		return (
@@ -557,7 +558,7 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 			{empty ? (
 				<Nothing sides={comparison} choices={choices} patch={patch} />
 			) : (
-				<Body props={props} comparison={comparison} type={head.selector.type || answer.type} unit={answer.unit} stale={sides.stale} patch={patch} onProfile={onProfile} />
+				<Body props={props} comparison={comparison} type={head.selector.type || answer.type} unit={answer.unit} stale={sides.stale || late} patch={patch} onProfile={onProfile} />
 			)}
 		</>
 	);

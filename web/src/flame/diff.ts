@@ -52,11 +52,12 @@ function concatenate(a: Tree, b: Tree): Tree {
 		if (id === undefined) ids.set(text, (id = strings.push(text) - 1));
 		return id;
 	});
+	// Strings that are there twice are one here, or equal functions would differ.
+	const same = Uint32Array.from(a.strings, (text) => ids.get(text)!);
 	const count = a.count + b.count;
 	const texts = (column: 'name' | 'file' | 'binary'): Uint32Array => {
 		const both = new Uint32Array(count);
-		// Strings that are there twice are one here, or equal functions would differ.
-		for (let i = 0; i < a.count; i++) both[i] = ids.get(strings[a[column][i]])!;
+		for (let i = 0; i < a.count; i++) both[i] = same[a[column][i]];
 		for (let i = 0; i < b.count; i++) both[a.count + i] = map[b[column][i]];
 		return both;
 	};
@@ -171,8 +172,11 @@ export function classifyChanges(
 	const scale = baseScale(base, head, mode);
 	let changed: Uint8Array | null = null;
 	if (sides) {
-		const count = (values: ArrayLike<number>, period: number, most: number) =>
-			Float64Array.from({ length: rows }, (_, i) => Math.min(most, Math.round(values[i] / period)));
+		const count = (values: ArrayLike<number>, period: number, most: number): Float64Array => {
+			const counts = new Float64Array(rows);
+			for (let i = 0; i < rows; i++) counts[i] = Math.min(most, Math.round(values[i] / period));
+			return counts;
+		};
 		const [most1, most2] = mode === 'share' ? [sides.base, sides.head] : [Infinity, Infinity];
 		changed = findChanged(count(baseValues, base.period, most1), count(headValues, head.period, most2), sides, skip);
 	}
@@ -201,5 +205,7 @@ export function changeInterval(baseValue: number, headValue: number, base: Side,
 
 /** 1 for nodes of kind rest, for classifyChanges(). */
 export function restNodes(tree: Tree): Uint8Array {
-	return Uint8Array.from({ length: tree.count }, (_, i) => (kindOf(tree, i) === KIND.rest ? 1 : 0));
+	const rest = new Uint8Array(tree.count);
+	for (let i = 0; i < tree.count; i++) rest[i] = kindOf(tree, i) === KIND.rest ? 1 : 0;
+	return rest;
 }

@@ -153,8 +153,7 @@ function childLists(parent: ArrayLike<number>, total: Float64Array): { first: In
 	return { first, children };
 }
 
-/** The nodes in pre-order, siblings by falling total. */
-export function preOrder(parent: ArrayLike<number>, total: Float64Array): Int32Array {
+function preOrder(parent: ArrayLike<number>, total: Float64Array): Int32Array {
 	const { first, children } = childLists(parent, total);
 	const order = new Int32Array(parent.length);
 	const stack = [0];
