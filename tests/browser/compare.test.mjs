@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Compares on the page what is known to differ: service `beacon` of the generated fleet before and after its deploy, and its pod that is not
+ * like the others. What is expected are the numbers of bench/fleet/truth.c, and nothing that the page or the server has summed.
+ *
+ *   WICK_URL           the server
+ *   WICK_FLEET         BEGINNING,DEPLOY,END of what it has, in seconds since 1970
+ *   WICK_SCREENSHOTS   a directory for pictures
+ */
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { begun, launch } from './launch.mjs';
+
+const base = process.env.WICK_URL;
+const skip = base ? false : 'WICK_URL is not set';
+if (skip) console.log(`skipped: ${skip}`);
+const [beginning, deploy, end] = (process.env.WICK_FLEET ?? '0,0,0').split(',').map((s) => Number(s) * 1000);
+const DESKTOP = { width: 1440, height: 900 };
+const PHONE = { width: 390, height: 844 };
+const shots = process.env.WICK_SCREENSHOTS;
+const BEACON = 'process_cpu{service_name="beacon"}';
+// Samples of a pod and flush before and after, of ten pods; a flush is 10 s, a sample 1/19 s.
+const PODS = 10;
+const cores = (samples) => ((samples * PODS) / 19 / 10).toFixed(2);
+const SINCE_DEPLOY = {
+	hash_key: [12, 24, 'more'],
+	compress: [10, 0, 'gone'],
+	validate_utf8: [0, 6, 'new'],
+	tcp_recvmsg: [10, 7, 'less'],
+};
+const AS_BEFORE = { escape_html: 40, parse_request: 10, lookup: 8, is_space: 5, render_page: 5, spin_wait: 5 };
+
+let browser;
+before(async () => {
+	if (skip) return;
+	if (shots) mkdirSync(shots, { recursive: true });
+	browser = await launch();
+});
+after(async () => browser?.close());
+
+async function openPage(query, options = {}) {
+	const context = await browser.newContext({ viewport: DESKTOP, colorScheme: 'light', ...options });
+	const page = await context.newPage();
+	page.setDefaultTimeout(60_000);
+	const faults = [];
+	page.on('console', (message) => {
+		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
+	});
+	page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
+	page.on('request', (request) => {
+		const { protocol, origin } = new URL(request.url());
+		if (protocol !== 'data:' && protocol !== 'blob:' && origin !== new URL(base).origin) faults.push(`request: ${request.url()}`);
+	});
+	await page.goto(new URL(query, base).href);
+	const url = () => new URL(page.url()).searchParams;
+	return { page, context, faults, url };
+}
+
+const id = (name) => `[data-testid="${name}"]`;
+const at = (params) => `?${new URLSearchParams(params)}`;
+const sinceDeploy = (more = {}) => at({ view: 'compare', q: BEACON, from: deploy, to: end, bfrom: deploy - (end - deploy), bto: deploy, ...more });
+
+async function settled(page) {
+	await begun(page);
+	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'));
+}
+const row = (page, name) => page.locator(`${id('compare-table')} [data-function="${name}"]`);
+const cell = (page, name, column) => row(page, name).locator(`.td-${column}`);
+const boxOf = async (page, name, graph = 'flame') => (await page.waitForFunction(([n, g]) => window.__wick?.[g]?.nodeAt(n), [name, graph])).jsonValue();
+const functions = (page) => page.locator(`${id('compare-table')} [data-function]`).evaluateAll((rows) => rows.map((r) => r.dataset.function));
+// Until the condition holds; if it never does, what comes next says so.
+const come = (page, condition, argument) => page.waitForFunction(condition, argument).catch(() => undefined);
+const urlHas = (page, name, value) => page.waitForFunction(([n, v]) => new URLSearchParams(location.search).get(n) === v, [name, value]);
+const waitZoom = (page, graph, name) => page.waitForFunction(([g, n]) => window.__wick?.[g]?.zoomName === n, [graph, name]);
+
+// The colour in the middle of the box, as it is on the canvas.
+async function colorOf(page, name, graph = 'flame') {
+	const box = await boxOf(page, name, graph);
+	return page.evaluate(
+		([g, x, y]) => {
+			const canvas = document.querySelector(`[data-testid="${g}"] canvas`);
+			const corner = canvas.getBoundingClientRect();
+			const scale = canvas.width / corner.width;
+			// Off a copy: the browser has a word to say about a canvas that is read more than once.
+			const copy = new OffscreenCanvas(1, 1).getContext('2d');
+			copy.drawImage(canvas, (x - scrollX - corner.left) * scale, (y - scrollY - corner.top) * scale, 1, 1, 0, 0, 1, 1);
+			return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
+		},
+		[graph, box.x + box.width - 3, box.y + 3],
+	);
+}
+const isOrange = ([r, , b]) => r - b > 20;
+const isBlue = ([r, , b]) => b - r > 20;
+
+test('what changed since the deploy: from the profile to the functions that did', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(at({ q: BEACON, from: deploy, to: end }));
+	await page.locator(id('compare-with')).click();
+	await page.locator(id('compare-just')).click();
+	await row(page, 'hash_key').waitFor();
+	await settled(page);
+	assert.equal(url().get('view'), 'compare');
+	for (const [name, [before, after, state]] of Object.entries(SINCE_DEPLOY)) {
+		assert.equal(await cell(page, name, 'base').innerText(), before ? cores(before) : '–', name);
+		assert.equal(await cell(page, name, 'head').innerText(), after ? cores(after) : '–', name);
+		assert.match(await cell(page, name, 'state').innerText(), new RegExp(state), name);
+		assert.match(await cell(page, name, 'change').innerText(), /^[+−]0\.\d+\s+± 0\.0\d+$/, `${name} with its interval`);
+	}
+	for (const [name, samples] of Object.entries(AS_BEFORE)) {
+		assert.deepEqual([await cell(page, name, 'base').innerText(), await cell(page, name, 'head').innerText()], [cores(samples), cores(samples)], name);
+		assert.match(await cell(page, name, 'state').innerText(), /noise/, name);
+	}
+	assert.deepEqual((await functions(page)).slice(0, 4), Object.keys(SINCE_DEPLOY), 'the largest change first');
+	assert.equal(await cell(page, 'hash_key', 'percent').innerText(), '+100%');
+	assert.match(await page.locator(id('sum-base')).innerText(), new RegExp(`^${cores(105)} cores`), '100 samples a pod, and 50 of the odd one');
+	assert.match(await page.locator(id('sum-head')).innerText(), new RegExp(`^${cores(110)} cores`));
+	assert.match(await page.locator(id('sum-change')).innerText(), /^\+0\.26 \+4\.8%\s*95% interval: \+0\.2\d to \+0\.\d\d$/);
+	assert.match(await page.locator(id('sum-states')).innerText(), /1 new\s*1 gone\s*1 more\s*1 less/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('the graph shows it in colours, tells it in figures, and zooms', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(sinceDeploy());
+	await boxOf(page, 'hash_key');
+	await settled(page);
+	assert.ok(isOrange(await colorOf(page, 'hash_key')), 'more is orange');
+	assert.ok(isOrange(await colorOf(page, 'validate_utf8')), 'new is orange');
+	assert.ok(isBlue(await colorOf(page, 'compress')), 'gone is blue');
+	assert.ok(isBlue(await colorOf(page, 'tcp_recvmsg')), 'less is blue');
+	const grey = await colorOf(page, 'escape_html');
+	assert.ok(!isOrange(grey) && !isBlue(grey), `within the noise is grey, not ${grey}`);
+
+	let box = await boxOf(page, 'hash_key');
+	await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+	const tip = page.locator('.tip');
+	await tip.waitFor();
+	assert.match(await tip.innerText(), /hash_key[^]*more[^]*Total\s+0\.63\s+1\.26\s+\+0\.63 \+100%\s+\+0\.6\d to \+0\.6\d/);
+	await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+	await waitZoom(page, 'flame', 'hash_key');
+	assert.ok(url().get('zoom'));
+	await page.goBack();
+	await waitZoom(page, 'flame', 'total');
+
+	// By the head's widths what is gone has none; by the base's, what is new.
+	await page.locator(id('compare-width')).selectOption('head');
+	await page.waitForFunction(() => window.__wick.flame.nodeAt('compress') === null);
+	await boxOf(page, 'validate_utf8');
+	await page.locator(id('compare-width')).selectOption('base');
+	await page.waitForFunction(() => window.__wick.flame.nodeAt('validate_utf8') === null);
+	box = await boxOf(page, 'compress');
+	assert.ok(box.width > 10);
+
+	// The keyboard: to the root, down to the costliest, read out.
+	await page.locator(id('flame')).focus();
+	await page.keyboard.press('Home');
+	await page.waitForFunction(() => window.__wick.flame.focusName === 'total');
+	await page.keyboard.press('ArrowDown');
+	await page.waitForFunction(() => window.__wick.flame.focusName === 'main');
+	await come(page, () => document.getElementById('flame-focus').textContent.startsWith('main, base'));
+	assert.match(await page.locator('#flame-focus').innerText(), /^main, base 5\.53, head 5\.79, change \+0\.26, more$/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('the table is filtered, sorted and linked with the graph, and all is in the URL', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(sinceDeploy());
+	await row(page, 'hash_key').waitFor();
+	await settled(page);
+	await page.locator(id('only-new')).click();
+	await page.waitForFunction((selector) => document.querySelectorAll(selector).length === 1, `${id('compare-table')} [data-function]`);
+	assert.deepEqual(await functions(page), ['validate_utf8']);
+	await page.locator(id('only-gone')).click();
+	await row(page, 'compress').waitFor();
+	assert.equal(url().get('only'), 'new,gone');
+	await page.reload();
+	await row(page, 'compress').waitFor();
+	assert.deepEqual((await functions(page)).sort(), ['compress', 'validate_utf8']);
+	await page.locator(id('only-new')).click();
+	await page.locator(id('only-gone')).click();
+	await row(page, 'escape_html').waitFor();
+
+	await page.locator(id('order-head')).click();
+	await urlHas(page, 'order', 'head');
+	await come(page, (selector) => document.querySelector(selector).dataset.function === 'escape_html', `${id('compare-table')} [data-function]`);
+	assert.deepEqual((await functions(page)).slice(0, 2), ['escape_html', 'hash_key']);
+	await page.locator(id('of-total')).click();
+	await row(page, 'handle_request').waitFor();
+	assert.match(await cell(page, 'handle_request', 'state').innerText(), /more/);
+	await page.locator(id('compare-filter')).fill('lookup');
+	await row(page, 'main').waitFor({ state: 'detached' });
+	assert.deepEqual(await functions(page), ['lookup']);
+
+	await row(page, 'lookup').click();
+	await urlHas(page, 'find', '"lookup"');
+	await come(page, (selector) => document.querySelector(selector).textContent !== '', id('flame-matched'));
+	assert.equal(await page.locator(id('flame-matched')).innerText(), `${cores(20)} → ${cores(32)}`);
+	await page.locator(id('relative')).click();
+	await come(page, (selector) => document.querySelector(selector).textContent.includes('%'), id('flame-matched'));
+	assert.equal(await page.locator(id('flame-matched')).innerText(), `${((100 * 20) / 105).toFixed(1)}% → ${((100 * 32) / 110).toFixed(1)}%`);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('side by side, the two graphs point and zoom together', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults } = await openPage(sinceDeploy({ show: 'sides' }));
+	const left = await boxOf(page, 'lookup', 'base');
+	const right = await boxOf(page, 'lookup', 'head');
+	await settled(page);
+	assert.ok(left.x + left.width < right.x);
+	// 20 of 105 samples, and 32 of 110.
+	assert.ok(Math.abs(right.width / left.width - 32 / 110 / (20 / 105)) < 0.02, `${left.width} and ${right.width}`);
+	assert.equal(await page.evaluate(() => window.__wick.head.nodeAt('compress')), null, 'what is gone is on one side only');
+	await page.mouse.move(left.x + left.width / 2, left.y + left.height / 2);
+	await page.waitForFunction(() => window.__wick.head.hoverName === 'lookup' && window.__wick.base.hoverName === 'lookup');
+	await page.mouse.click(left.x + left.width / 2, left.y + left.height / 2);
+	await waitZoom(page, 'base', 'lookup');
+	await waitZoom(page, 'head', 'lookup');
+	await page.keyboard.press('Escape');
+	await waitZoom(page, 'head', 'total');
+	await page.locator(id('flame-search')).fill('hash_key');
+	await come(page, (selector) => document.querySelector(selector).textContent !== '', id('flame-matched'));
+	assert.equal(await page.locator(id('flame-matched')).innerText(), `${cores(12)} → ${cores(24)}`);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('which pod differs: one value of the list with all others', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(at({ q: BEACON, from: deploy, to: end, by: 'k8s_pod_name' }));
+	const entry = page.locator(`${id('process-list')} li`).filter({ hasText: 'beacon-7' });
+	await entry.waitFor();
+	await settled(page);
+	await entry.hover();
+	await entry.locator(id('rail-compare')).click();
+	await row(page, 'spin_wait').waitFor();
+	await settled(page);
+	assert.match(url().get('base'), /k8s_pod_name!="beacon-7"/);
+	assert.match(url().get('q'), /k8s_pod_name="beacon-7"/);
+	assert.equal((await functions(page))[0], 'spin_wait');
+	assert.match(await cell(page, 'spin_wait', 'state').innerText(), /new/);
+	assert.equal(await cell(page, 'spin_wait', 'head').innerText(), `${((100 * 50) / 155).toFixed(1)}%`);
+	assert.match(await cell(page, 'spin_wait', 'change').innerText(), /points\s+± \d/);
+	// In absolute terms nine pods are more than one; what only the one has is new all the same.
+	await page.locator(id('absolute')).click();
+	await come(page, (selector) => document.querySelector(selector).textContent === '0.26', `${id('compare-table')} [data-function="spin_wait"] .td-head`);
+	assert.equal(await cell(page, 'spin_wait', 'head').innerText(), (50 / 19 / 10).toFixed(2));
+	assert.match(await cell(page, 'escape_html', 'state').innerText(), /less/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('two spans of the graph over time, by pointer and by keyboard', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(at({ view: 'compare', q: BEACON, from: beginning, to: end, before: '0' }));
+	await page.locator(id('compare-same')).waitFor();
+	const drag = async (from, to) => {
+		const spans = await page.locator(id('compare-spans')).boundingBox();
+		const [x, y] = [(share) => spans.x + spans.width * share, spans.y + spans.height / 2];
+		await page.mouse.move(x(from), y);
+		await page.mouse.down();
+		await page.mouse.move(x((from + to) / 2), y, { steps: 3 });
+		await page.mouse.move(x(to), y, { steps: 3 });
+		await page.mouse.up();
+	};
+	// Of three hours, the deploy is after the second.
+	await drag(0.7, 0.95);
+	await page.waitForFunction(() => new URLSearchParams(location.search).has('sel'));
+	await page.locator(id('drag-base')).click();
+	await drag(0.05, 0.3);
+	await page.waitForFunction(() => new URLSearchParams(location.search).has('bfrom'));
+	await row(page, 'hash_key').waitFor();
+	await settled(page);
+	const [from, to] = url().get('sel').split('-').map(Number);
+	assert.ok(from > deploy && to < end && Number(url().get('bto')) < deploy, page.url());
+	assert.match(await cell(page, 'hash_key', 'state').innerText(), /more/);
+	assert.match(await cell(page, 'validate_utf8', 'state').innerText(), /new/);
+	const was = url().get('bfrom');
+	await page.locator(id('compare-spans')).focus();
+	await page.keyboard.press('ArrowRight');
+	await page.waitForFunction((w) => new URLSearchParams(location.search).get('bfrom') > w, was);
+	await page.goBack();
+	await urlHas(page, 'bfrom', was);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('swapped, more is less; equal sides, other types and nothing at all are said', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(sinceDeploy());
+	await row(page, 'hash_key').waitFor();
+	await settled(page);
+	await page.keyboard.press('x');
+	await come(page, (selector) => /less/.test(document.querySelector(selector)?.textContent), `${id('compare-table')} [data-function="hash_key"] .td-state`);
+	assert.match(await cell(page, 'hash_key', 'state').innerText(), /less/);
+	assert.match(await cell(page, 'compress', 'state').innerText(), /new/);
+	assert.equal(url().get('bfrom'), String(deploy));
+
+	await page.locator(id('compare-when')).selectOption('0');
+	await page.locator(id('compare-same')).waitFor();
+	await page.goto(new URL(at({ view: 'compare', q: BEACON, from: deploy, to: end, base: 'memory:inuse_space{}' }), base).href);
+	await page.locator(id('compare-types')).waitFor();
+	assert.match(await page.locator(id('compare-types')).innerText(), /memory · inuse_space[^]*process_cpu · cpu/);
+	await page.goto(new URL(at({ view: 'compare', q: BEACON, from: deploy, to: end }), base).href);
+	const nothing = page.locator(id('compare-nothing'));
+	await nothing.waitFor();
+	assert.match(await nothing.innerText(), /Nothing in the base[^]*beacon/);
+	await nothing.getByRole('button', { name: 'Just before' }).click();
+	await row(page, 'hash_key').waitFor();
+	await page.goto(new URL(at({ view: 'compare', q: 'process_cpu{service_name="no such"}', from: deploy, to: end, before: '1h' }), base).href);
+	await nothing.waitFor();
+	assert.match(await nothing.innerText(), /Nothing on either side/);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('from the start page, a change leads to the comparison', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage('');
+	const change = page.locator(`${id('home-movers')} .change-link`).first();
+	await change.waitFor();
+	await change.click();
+	await page.locator(id('compare')).waitFor();
+	assert.equal(url().get('before'), '1d');
+	await page.locator(id('nav-profile')).click();
+	await page.locator(id('compare')).waitFor({ state: 'detached' });
+	assert.deepEqual([url().get('before'), url().get('view')], [null, null], 'what belongs to the comparison goes');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
+test('on a phone and a desk, light and dark, everything is in reach', { skip, timeout: 600_000 }, async () => {
+	for (const [viewport, colorScheme, name] of [[DESKTOP, 'light', 'desk'], [DESKTOP, 'dark', 'desk'], [PHONE, 'light', 'phone'], [PHONE, 'dark', 'phone']]) {
+		const { page, context, faults } = await openPage(sinceDeploy(), { viewport, colorScheme, hasTouch: name === 'phone' });
+		await boxOf(page, 'hash_key');
+		await settled(page);
+		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `nothing is cut off at ${viewport.width}`);
+		if (shots) await page.screenshot({ path: join(shots, `compare-${name}-${colorScheme}.png`) });
+		await page.locator(id('show-table')).click();
+		await row(page, 'hash_key').waitFor();
+		await page.locator(id('show-sides')).click();
+		await boxOf(page, 'hash_key', 'head');
+		if (shots) await page.screenshot({ path: join(shots, `compare-sides-${name}-${colorScheme}.png`) });
+		assert.deepEqual(faults, []);
+		await context.close();
+	}
+});
