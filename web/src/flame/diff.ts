@@ -67,7 +67,7 @@ function concatenate(a: Tree, b: Tree): Tree {
 	const kind = new Uint8Array(count);
 	kind.set(a.kind);
 	kind.set(b.kind, a.count);
-	return { ...a, count, strings, name: texts('name'), file: texts('file'), binary: texts('binary'), line, kind };
+	return { ...a, type: a.type || b.type, unit: a.unit || b.unit, count, strings, name: texts('name'), file: texts('file'), binary: texts('binary'), line, kind };
 }
 
 function hasRest(tree: Tree): boolean {
@@ -75,9 +75,10 @@ function hasRest(tree: Tree): boolean {
 	return false;
 }
 
-/** TypeError for trees of different types or units: there is nothing to subtract. */
+/** TypeError for trees of different types or units: there is nothing to subtract. A tree of nothing, which has no type, is of any. */
 export function diffTrees(base: Side, head: Side, mode: DiffMode): TreeDiff {
-	if (base.tree.type !== head.tree.type || base.tree.unit !== head.tree.unit)
+	const typed = base.tree.type !== '' && head.tree.type !== '';
+	if (typed && (base.tree.type !== head.tree.type || base.tree.unit !== head.tree.unit))
 		throw new TypeError(T.broken.otherTypes(`${base.tree.type}, ${base.tree.unit}`, `${head.tree.type}, ${head.tree.unit}`));
 	const both = concatenate(base.tree, head.tree);
 	const { of } = treeFunctions(both);
