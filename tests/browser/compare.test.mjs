@@ -250,6 +250,27 @@ test('which pod differs: one value of the list with all others', { skip, timeout
 	await context.close();
 });
 
+test('one version with another: the list, while one is shown alone', { skip, timeout: 600_000 }, async () => {
+	const { page, context, faults, url } = await openPage(at({ q: BEACON, from: beginning, to: end, by: 'service_version' }));
+	const entry = (version) => page.locator(`${id('process-list')} li`).filter({ hasText: version });
+	await entry('1.1.0').locator('.rail-name').click();
+	await page.locator(`${id('process-list')} li.chosen`).waitFor();
+	await settled(page);
+	await entry('1.0.0').hover();
+	await entry('1.0.0').locator(id('rail-compare')).click();
+	await row(page, 'hash_key').waitFor();
+	await settled(page);
+	assert.match(url().get('base'), /service_version="1\.0\.0"/);
+	assert.match(url().get('q'), /service_version="1\.1\.0"/);
+	for (const [name, [before, after, state]] of Object.entries(SINCE_DEPLOY)) {
+		const shares = [before / 105, after / 110].map((share) => (share ? `${(100 * share).toFixed(100 * share < 9.995 ? 2 : 1)}%` : '–'));
+		assert.deepEqual([await cell(page, name, 'base').innerText(), await cell(page, name, 'head').innerText()], shares, name);
+		assert.match(await cell(page, name, 'state').innerText(), new RegExp(state), name);
+	}
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
 test('two spans of the graph over time, by pointer and by keyboard', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults, url } = await openPage(at({ view: 'compare', q: BEACON, from: beginning, to: end, before: '0' }));
 	await page.locator(id('compare-same')).waitFor();

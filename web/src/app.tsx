@@ -399,7 +399,7 @@ export function App() {
 					onBy={(by) => set({ by })}
 					selector={asked.selector}
 					onMatchers={setMatchers}
-					onCompare={(value) => set(compareValue(asked.selector, labelOf(asked.rail.data, asked.by), value))}
+					onCompare={(value, other) => set(compareValue(asked.selector, labelOf(asked.rail.data, asked.by), value, other))}
 					colorOf={colorOf}
 					dark={theme.dark}
 				/>

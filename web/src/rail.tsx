@@ -15,7 +15,7 @@ export interface RailProps {
 	onBy: (label: string) => void;
 	selector: Selector;
 	onMatchers: (matchers: Matcher[]) => void;
-	onCompare: (value: string) => void; // one value with all others
+	onCompare: (value: string, other: string | null) => void; // one value with another, or all others
 	colorOf: (value: string) => number;
 	dark: boolean;
 }
@@ -35,6 +35,8 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, onComp
 	const others = withoutLabel(selector, by).matchers;
 	const name = displayName(value, 120) || T.rail.without(labelTitle(by).toLowerCase());
 	const color = colorOf(value);
+	const picked = selected !== null && !chosen;
+	const compareTitle = picked ? T.compare.two(displayName(selected, 60), name) : T.compare.others(name);
 	return (
 		<li class={chosen ? 'rail-row chosen' : 'rail-row'}>
 			<button
@@ -54,10 +56,10 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, onComp
 			<button
 				type="button"
 				class="rail-not rail-with"
-				title={T.compare.others(name)}
-				aria-label={T.compare.others(name)}
+				title={compareTitle}
+				aria-label={compareTitle}
 				data-testid="rail-compare"
-				onClick={() => onCompare(value)}
+				onClick={() => (picked ? onCompare(selected, value) : onCompare(value, null))}
 			>
 				⇄
 			</button>

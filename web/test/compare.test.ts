@@ -90,6 +90,8 @@ test('ways to a comparison', () => {
 	assert.equal(way.q, 'cpu{host="h", pod="a\\"\\\\"}');
 	assert.equal(way.compare.base, 'cpu{host="h", pod!="a\\"\\\\"}');
 	assert.ok(way.compare.relative);
+	const two = compareValue(parseSelector('cpu{version="2"}'), 'version', '2', '1');
+	assert.deepEqual([two.q, two.compare.base], ['cpu{version="2"}', 'cpu{version="1"}']);
 });
 
 test('what the URL says of a comparison, however wrong, is one', () => {

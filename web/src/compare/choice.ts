@@ -4,7 +4,7 @@
  * from elsewhere on the page. A range that is relative stays so, moved by the same time, so that the server counts both from its own
  * clock, and a link goes on to mean "now beside yesterday".
  */
-import { parseSelector, formatSelector, withoutLabel, type Selector } from '../selector';
+import { formatSelector, parseSelector, withoutLabel, type Matcher, type Selector } from '../selector';
 import { isRelative, parseTime, type PageState } from '../state';
 import { NO_COMPARE, type CompareState } from './state';
 
@@ -133,9 +133,13 @@ export function compareRanges(base: { from: number; to: number }, head: { from: 
 	};
 }
 
-/** One value of a label beside all others at the same time, as shares, for one is a part of the others' size. */
-export function compareValue(selector: Selector, label: string, value: string): Way {
-	const others = withoutLabel(selector, label);
-	const by = (op: '=' | '!=') => formatSelector({ ...others, matchers: [...others.matchers, { label, op, value }] });
-	return { view: 'compare', zoom: '', q: by('='), compare: { ...NO_COMPARE, base: by('!='), relative: true } };
+/**
+ * One value of a label at the same time beside another one, or (null) all others; as shares, for how much there is of the two is seldom
+ * alike.
+ */
+export function compareValue(selector: Selector, label: string, value: string, other: string | null = null): Way {
+	const rest = withoutLabel(selector, label);
+	const by = (matcher: Omit<Matcher, 'label'>) => formatSelector({ ...rest, matchers: [...rest.matchers, { label, ...matcher }] });
+	const base = by(other === null ? { op: '!=', value } : { op: '=', value: other });
+	return { view: 'compare', zoom: '', q: by({ op: '=', value }), compare: { ...NO_COMPARE, base, relative: true } };
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost of both sides over a time that has both, and the two spans that are compared: a drag, or the arrow keys, chooses one of them.
+import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
 import type { SeriesAnswer } from '../api';
 import { snap, type Span } from '../brush';
@@ -48,50 +49,108 @@ function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: R
 	}, [base.from, base.to, head.from, head.to, state.from, state.to, nonce]);
 }
 
-export function Spans(props: SpansProps) {
-	const { choices, nonce, ready, dark, narrow, onSpan } = props;
+interface Lines {
+	top: number; // the value at the upper edge, as measured in a step
+	base: string; // paths; one without a selector of its own has none
+	head: string;
+	answer: SeriesAnswer | null;
+	busy: boolean;
+}
+
+function useLines({ choices, nonce, ready }: SpansProps, all: Span | null, stepS: number): Lines {
 	const { base, head } = choices;
-	const [side, setSide] = useState<SideName>('head');
-	const [drag, setDrag] = useState<Span | null>(null);
-	const start = useRef<number | null>(null);
-	const surface = useRef<HTMLDivElement>(null);
-	const shown = useWindow(props);
-	const all = shown?.all ?? { from: 0, to: 1 };
-	const step = chooseStep(all.to - all.from, narrow ? 380 : 1000);
-	const ask = (query: string) => ({ query, from: all.from, to: all.to, step: `${step}s` });
+	const ask = (query: string) => ({ query, from: all?.from, to: all?.to, step: `${stepS}s` });
 	const two = base.query !== head.query;
-	const headSeries = useApi<SeriesAnswer>(ready && shown ? 'series' : null, ask(head.query), nonce);
-	const baseSeries = useApi<SeriesAnswer>(ready && shown && two ? 'series' : null, ask(base.query), nonce);
-	const lines = useMemo(() => {
+	const headSeries = useApi<SeriesAnswer>(ready && all ? 'series' : null, ask(head.query), nonce);
+	const baseSeries = useApi<SeriesAnswer>(ready && all && two ? 'series' : null, ask(base.query), nonce);
+	const paths = useMemo(() => {
 		const [of, other] = [headSeries.data, two ? baseSeries.data : null].map((answer) => (answer ? seriesValues(answer) : []));
-		const top = Math.max(...of.map((v) => v ?? 0), ...other.map((v) => v ?? 0), 0);
+		const top = [...of, ...other].reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
 		return { top, head: seriesPath(of, top, WIDTH, HEIGHT), base: seriesPath(other, top, WIDTH, HEIGHT) };
 	}, [headSeries.data, baseSeries.data, two]);
-	if (!shown) return null;
+	return { ...paths, answer: headSeries.data, busy: headSeries.loading || baseSeries.loading };
+}
 
-	const at = (event: PointerEvent): number => {
-		const { left, width } = surface.current!.getBoundingClientRect();
+interface BrushProps {
+	all: Span;
+	stepMs: number;
+	span: Span; // the one that moves
+	onDrag: (span: Span | null) => void; // while it is made; null = no more
+	onSpan: (span: Span) => void;
+	children: ComponentChildren;
+}
+
+// A drag makes a span, arrow keys move it by a step, with Shift they move its end.
+function Brush({ all, stepMs, span, onDrag, onSpan, children }: BrushProps) {
+	const start = useRef<number | null>(null);
+	const made = useRef<Span | null>(null);
+	const at = (event: PointerEvent & { currentTarget: Element }): number => {
+		const { left, width } = event.currentTarget.getBoundingClientRect();
 		return all.from + Math.min(1, Math.max(0, (event.clientX - left) / Math.max(1, width))) * (all.to - all.from);
 	};
-	const spanTo = (event: PointerEvent): Span => snap(start.current!, at(event), step * 1000, all);
-	const x = (time: number) => (WIDTH * (time - all.from)) / (all.to - all.from);
+	const finish = () => {
+		start.current = made.current = null;
+		onDrag(null);
+	};
 	const onKeyDown = (event: KeyboardEvent) => {
-		const by = (event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0) * step * 1000;
+		const by = (event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0) * stepMs;
 		if (by === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
 		event.preventDefault();
-		const { from, to } = shown.spans[side];
-		const next = { from: Math.round(event.shiftKey ? from : from + by), to: Math.round(to + by) };
-		if (next.to > next.from) onSpan(side, next);
+		const next = { from: Math.round(event.shiftKey ? span.from : span.from + by), to: Math.round(span.to + by) };
+		if (next.to > next.from) onSpan(next);
 	};
-	const scale = headSeries.data && seriesScale(headSeries.data.type, headSeries.data.unit, headSeries.data.step_ms);
 	return (
-		<section class="compare-time" aria-label={T.compare.spans} aria-busy={headSeries.loading || baseSeries.loading}>
+		<div
+			class="compare-spans"
+			data-testid="compare-spans"
+			tabIndex={0}
+			role="application"
+			aria-roledescription={T.compare.role}
+			aria-label={T.compare.describeSpans}
+			onKeyDown={onKeyDown}
+			onPointerDown={(event) => {
+				if (event.button !== 0) return;
+				start.current = at(event);
+				event.currentTarget.setPointerCapture(event.pointerId);
+			}}
+			onPointerMove={(event) => {
+				if (start.current === null) return;
+				made.current = snap(start.current, at(event), stepMs, all);
+				onDrag(made.current);
+			}}
+			onPointerUp={() => {
+				const span = made.current;
+				finish();
+				if (span) onSpan(span);
+			}}
+			onPointerCancel={finish}
+		>
+			{children}
+		</div>
+	);
+}
+
+export function Spans(props: SpansProps) {
+	const { dark, narrow, onSpan } = props;
+	const [side, setSide] = useState<SideName>('head');
+	const [drag, setDrag] = useState<Span | null>(null);
+	const shown = useWindow(props);
+	const stepS = shown ? chooseStep(shown.all.to - shown.all.from, narrow ? 380 : 1000) : 1;
+	const lines = useLines(props, shown?.all ?? null, stepS);
+	if (!shown) return null;
+	const { all } = shown;
+	const spans = SIDES.map((name) => ({ name, span: drag && side === name ? drag : shown.spans[name], color: sideColor(name, dark) }));
+	const x = (time: number) => (WIDTH * (time - all.from)) / (all.to - all.from);
+	const two = lines.base !== '';
+	const scale = lines.answer && seriesScale(lines.answer.type, lines.answer.unit, lines.answer.step_ms);
+	return (
+		<section class="compare-time" aria-label={T.compare.spans} aria-busy={lines.busy}>
 			<div class="compare-time-head">
 				<span class="hint">{T.compare.spans}</span>
 				<div class="joined small" role="group" aria-label={T.compare.dragFor}>
-					{SIDES.map((name) => (
+					{spans.map(({ name, color }) => (
 						<button key={name} type="button" class="button" aria-pressed={side === name} data-testid={`drag-${name}`} onClick={() => setSide(name)}>
-							<i class="swatch" style={{ background: sideColor(name, dark) }} aria-hidden="true" />
+							<i class="swatch" style={{ background: color }} aria-hidden="true" />
 							{T.compare.graphOf[name]}
 						</button>
 					))}
@@ -99,52 +158,22 @@ export function Spans(props: SpansProps) {
 				<span class="spring" />
 				<span class="hint">{scale && lines.top > 0 ? T.compare.most(`${scale.format(scale.of(lines.top))} ${scale.suffix}`) : ''}</span>
 			</div>
-			<div
-				class="compare-spans"
-				ref={surface}
-				data-testid="compare-spans"
-				tabIndex={0}
-				role="application"
-				aria-roledescription={T.compare.role}
-				aria-label={T.compare.describeSpans}
-				onKeyDown={onKeyDown}
-				onPointerDown={(event) => {
-					if (event.button !== 0) return;
-					start.current = at(event);
-					event.currentTarget.setPointerCapture(event.pointerId);
-				}}
-				onPointerMove={(event) => start.current !== null && setDrag(spanTo(event))}
-				onPointerUp={(event) => {
-					if (start.current === null) return;
-					const span = drag && spanTo(event);
-					start.current = null;
-					setDrag(null);
-					if (span) onSpan(side, span);
-				}}
-				onPointerCancel={() => {
-					start.current = null;
-					setDrag(null);
-				}}
-			>
+			<Brush all={all} stepMs={stepS * 1000} span={shown.spans[side]} onDrag={setDrag} onSpan={(span) => onSpan(side, span)}>
 				<svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-					{SIDES.map((name) => {
-						const { from, to } = drag && side === name ? drag : shown.spans[name];
-						return <rect key={name} class="compare-span" x={x(from)} width={Math.max(1.5, x(to) - x(from))} y={0} height={HEIGHT} style={{ fill: sideColor(name, dark), stroke: sideColor(name, dark) }} />;
-					})}
+					{spans.map(({ name, span, color }) => (
+						<rect key={name} class="compare-span" x={x(span.from)} width={Math.max(1.5, x(span.to) - x(span.from))} y={0} height={HEIGHT} style={{ fill: color, stroke: color }} />
+					))}
 					{two && <path d={lines.base} style={{ stroke: sideColor('base', dark) }} />}
 					<path d={lines.head} class={two ? '' : 'compare-both'} style={two ? { stroke: sideColor('head', dark) } : undefined} />
 				</svg>
-			</div>
+			</Brush>
 			<div class="compare-time-foot" aria-live="polite">
 				<span>{formatDateTime(all.from)}</span>
-				{SIDES.map((name) => {
-					const { from, to } = drag && side === name ? drag : shown.spans[name];
-					return (
-						<span key={name} data-testid={`span-${name}`}>
-							{T.compare.spanOf(T.compare.graphOf[name], formatRange(from, to))}
-						</span>
-					);
-				})}
+				{spans.map(({ name, span }) => (
+					<span key={name} data-testid={`span-${name}`}>
+						{T.compare.spanOf(T.compare.graphOf[name], formatRange(span.from, span.to))}
+					</span>
+				))}
 				<span>{formatDateTime(all.to)}</span>
 			</div>
 		</section>

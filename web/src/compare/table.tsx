@@ -178,19 +178,14 @@ function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: 
 	);
 }
 
-export function CompareTable(props: CompareTableProps) {
-	const { comparison, figures, state, filter, find, dark, onState, onFilter, onFind, onMenu } = props;
+// All rows, and those that are to be seen, in their order.
+function useRows({ comparison, rows, state, filter }: CompareTableProps) {
 	const { of, order, reverse, only } = state;
-	const scroller = useRef<HTMLDivElement>(null);
-	const [measure, , height] = useSize<HTMLDivElement>();
-	const [top, setTop] = useState(0);
-	const [active, setActive] = useState(-1);
-	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
 	const settled = useDebounced(filter, 100);
-	const all = props.rows ?? NO_ROWS;
+	const all = rows ?? NO_ROWS;
 	const counts = useMemo(() => countChanges(all, of), [all, of]);
 	const sorted = useMemo(() => sortCompared(all, comparison, of, order, reverse), [all, of, order, reverse]);
-	const rows = useMemo(() => {
+	const shown = useMemo(() => {
 		const test = compileSearch(settled, false);
 		return sorted.filter((row) => {
 			const { base, head, change } = pairOf(row, of);
@@ -199,7 +194,15 @@ export function CompareTable(props: CompareTableProps) {
 			return typeof test !== 'function' || test(row.name) || test(row.binary);
 		});
 	}, [sorted, settled, only.join(), of]);
+	return { all, shown, counts, like: [order, reverse, of, settled, only.join()].join() };
+}
 
+// The scrolled part, and the row that the keyboard is on. like: with another one, from the top again.
+function useScroll(length: number, rowHeight: number, like: string) {
+	const scroller = useRef<HTMLDivElement>(null);
+	const [measure, , height] = useSize<HTMLDivElement>();
+	const [top, setTop] = useState(0);
+	const [active, setActive] = useState(-1);
 	useLayoutEffect(() => {
 		measure(scroller.current);
 		return () => measure(null);
@@ -208,7 +211,7 @@ export function CompareTable(props: CompareTableProps) {
 		scroller.current!.scrollTop = 0;
 		setTop(0);
 		setActive(-1);
-	}, [order, reverse, of, settled, only.join()]);
+	}, [like]);
 	const move = (next: number) => {
 		setActive(next);
 		const at = scroller.current!.scrollTop;
@@ -216,20 +219,29 @@ export function CompareTable(props: CompareTableProps) {
 		if (start < at) scroller.current!.scrollTop = start;
 		else if (end > at + height) scroller.current!.scrollTop = end - height;
 	};
+	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
+	const last = Math.min(length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
+	const page = Math.max(1, Math.floor(height / rowHeight) - 2);
+	return { scroller, setTop, active, setActive, move, first, last, page, height };
+}
+
+export function CompareTable(props: CompareTableProps) {
+	const { figures, state, filter, find, dark, onState, onFilter, onFind, onMenu } = props;
+	const { of } = state;
+	const { all, shown, counts, like } = useRows(props);
+	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
+	const { scroller, setTop, active, setActive, move, first, last, page, height } = useScroll(shown.length, rowHeight, like);
 	// What is found in the graph comes into view here.
 	useEffect(() => {
-		const at = find === '' ? -1 : rows.findIndex((row) => find === `"${row.name}"`);
+		const at = find === '' ? -1 : shown.findIndex((row) => find === `"${row.name}"`);
 		if (at >= 0 && height > 0) move(at);
-	}, [find, rows, height > 0]);
-
-	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
-	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
+	}, [find, shown, height > 0]);
 	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
-		const step = rowStep(event.key, active, rows.length, Math.max(1, Math.floor(height / rowHeight) - 2));
+		const step = rowStep(event.key, active, shown.length, page);
 		if (step !== null) move(step);
-		else if ((event.key === 'Enter' || event.key === ' ') && rows[active]) pick(rows[active]);
+		else if ((event.key === 'Enter' || event.key === ' ') && shown[active]) pick(shown[active]);
 		else return;
 		event.preventDefault();
 	};
@@ -237,10 +249,11 @@ export function CompareTable(props: CompareTableProps) {
 		const pair = pairOf(row, of);
 		return T.compare.row(displayName(row.name, 120), figures.change(figures.between(pair.base, pair.head)), T.compare.states[pair.change].title);
 	};
-	const shown = props.rows ? (rows.length === all.length ? T.table.count(formatCount(all.length)) : T.table.part(formatCount(rows.length), formatCount(all.length))) : '';
+	const [some, whole] = [shown, all].map((rows) => formatCount(rows.length));
+	const count = !props.rows ? '' : shown.length === all.length ? T.table.count(whole) : T.table.part(some, whole);
 	return (
 		<section class="table-pane" aria-label={T.table.label}>
-			<Tools state={state} onState={onState} filter={filter} onFilter={onFilter} dark={dark} counts={counts} shown={shown} unit={figures.unit} />
+			<Tools state={state} onState={onState} filter={filter} onFilter={onFilter} dark={dark} counts={counts} shown={count} unit={figures.unit} />
 			<div
 				class="table compare-table"
 				ref={scroller}
@@ -249,14 +262,14 @@ export function CompareTable(props: CompareTableProps) {
 				tabIndex={0}
 				aria-busy={props.rows === null}
 				aria-label={T.compare.describeTable}
-				aria-rowcount={rows.length + 1}
+				aria-rowcount={shown.length + 1}
 				aria-colcount={COLUMNS.length}
 				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
 				onKeyDown={onKeyDown}
 			>
 				<Head state={state} onState={onState} />
-				<div class="tbody" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
-					{rows.slice(first, last).map((row, i) => (
+				<div class="tbody" role="rowgroup" style={{ height: `${shown.length * rowHeight}px` }}>
+					{shown.slice(first, last).map((row, i) => (
 						<Line
 							key={first + i}
 							row={row}
@@ -275,10 +288,10 @@ export function CompareTable(props: CompareTableProps) {
 						/>
 					))}
 				</div>
-				{rows.length === 0 && props.rows && <p class="table-none">{T.table.none(filter)}</p>}
+				{shown.length === 0 && props.rows && <p class="table-none">{filter === '' ? T.compare.noRows : T.table.none(filter)}</p>}
 			</div>
 			<div class="unseen" aria-live="polite">
-				{rows[active] ? tell(rows[active]) : ''}
+				{shown[active] ? tell(shown[active]) : ''}
 			</div>
 		</section>
 	);

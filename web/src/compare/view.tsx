@@ -15,7 +15,7 @@ import { isSmall } from '../flame/tree';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
 import { CloseIcon, FlipIcon, ResetIcon, SwapIcon } from '../icons';
 import { KeysButton } from '../keys';
-import { copyText, Menu, type MenuAt } from '../menu';
+import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
 import { useNamedAnswer } from '../names';
 import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices';
 import { Search, ShortNames, useGlobalKeys, type Profile } from '../profile';
@@ -406,41 +406,44 @@ interface BodyProps {
 	onProfile: (side: 'base' | 'head', find: string) => void;
 }
 
-function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyProps) {
-	const { state, set, dark, narrow } = props;
-	const { compare: at } = state;
-	const { diff } = comparison;
-	const figures = useMemo(() => figuresOf(comparison, type, unit), [comparison, type, unit]);
-	const rows = useLater(comparison, isSmall(diff.tree), compareRows);
-	const ready = rows?.of === comparison ? rows.value : null;
-	const counts = useMemo(() => ready && countChanges(ready, at.of), [ready, at.of]);
-	const found = useFound(comparison, figures, state.find, state.regex);
+// The next match, or the one before, by what they cost.
+function useNext(comparison: Comparison, found: Found) {
 	const [asked, setAsked] = useState<{ node: number; nonce: number; of: Uint8Array | null } | null>(null);
-	const [menu, setMenu] = useState<MenuAt | null>(null);
-	const closeMenu = useCallback(() => setMenu(null), []);
 	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
-	const onZoom = useCallback((zoom: string) => set({ zoom }), [set]);
-	const onFind = (text: string) => set({ find: text, regex: false });
-	useGlobalKeys(() => set({ zoom: '' }));
 	const onNext = (back: boolean) => {
 		if (found.tops.length === 0) return;
-		const tops = largestFirst(diff.tree, found.tops);
+		const tops = largestFirst(comparison.diff.tree, found.tops);
 		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
 		const next = at < 0 ? (back ? tops.length - 1 : 0) : (at + (back ? -1 : 1) + tops.length) % tops.length;
 		setAsked({ node: tops[next], nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
 	};
-	const showMenu = (name: string, x: number, y: number) =>
-		setMenu({
-			x,
-			y,
-			head: name,
-			items: [
-				{ title: T.menu.find, run: () => onFind(`"${name}"`) },
-				{ title: T.compare.openHead, testId: 'open-head', run: () => onProfile('head', `"${name}"`) },
-				{ title: T.compare.openBase, testId: 'open-base', run: () => onProfile('base', `"${name}"`) },
-				{ title: T.menu.copyName, run: () => void copyText(name) },
-			],
-		});
+	return { focusRequest, onNext };
+}
+
+function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyProps) {
+	const { state, set, dark, narrow } = props;
+	const { compare: at } = state;
+	const { tree } = comparison.diff;
+	const figures = useMemo(() => figuresOf(comparison, type, unit), [comparison, type, unit]);
+	const rows = useLater(comparison, isSmall(tree), compareRows);
+	const ready = rows?.of === comparison ? rows.value : null;
+	const counts = useMemo(() => ready && countChanges(ready, at.of), [ready, at.of]);
+	const found = useFound(comparison, figures, state.find, state.regex);
+	const { focusRequest, onNext } = useNext(comparison, found);
+	const [menu, setMenu] = useState<MenuAt | null>(null);
+	const closeMenu = useCallback(() => setMenu(null), []);
+	const onZoom = useCallback((zoom: string) => set({ zoom }), [set]);
+	const onFind = (text: string) => set({ find: text, regex: false });
+	useGlobalKeys(() => set({ zoom: '' }));
+	const showMenu = (name: string, x: number, y: number) => {
+		const items: MenuItem[] = [
+			{ title: T.menu.find, run: () => onFind(`"${name}"`) },
+			{ title: T.compare.openHead, testId: 'open-head', run: () => onProfile('head', `"${name}"`) },
+			{ title: T.compare.openBase, testId: 'open-base', run: () => onProfile('base', `"${name}"`) },
+			{ title: T.menu.copyName, run: () => void copyText(name) },
+		];
+		setMenu({ x, y, head: name, items });
+	};
 	const show: Show = at.show || (narrow ? 'graph' : 'both');
 	const graph: GraphProps = {
 		comparison,
@@ -451,7 +454,7 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyPr
 		flags: found.flags,
 		dark,
 		focusRequest,
-		onMenu: (node, x, y) => node > 0 && showMenu(diff.tree.strings[diff.tree.name[node]], x, y),
+		onMenu: (node, x, y) => node > 0 && showMenu(tree.strings[tree.name[node]], x, y),
 	};
 	return (
 		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.compare.label} aria-busy={stale}>
