@@ -12,7 +12,7 @@ import { compareBefore } from './compare/choice';
 import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale } from './format';
 import { useApi, type Resource, type SetState } from './hooks';
 import { ErrorPanel, NoDataYet } from './notices';
-import { changeOf, costRows, moversOf, pipeline, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
+import { changeOf, costRows, coveredMs, moversOf, pipeline, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 import { formatSelector, quote } from './selector';
 import { parseTime, type PageState } from './state';
 import * as T from './texts';
@@ -344,7 +344,7 @@ interface CardsProps {
 function Cards({ asked, total, status }: CardsProps) {
 	const { costs, day, week, own } = asked;
 	const answer = costs.data!;
-	const length = Math.max(1, answer.to_ms - answer.from_ms);
+	const length = coveredMs(answer.from_ms, answer.to_ms, status?.data.oldest_ms ?? 0);
 	const scale = seriesScale(answer.type, answer.unit, length);
 	const shown = (value: number) => scale.format(scale.of(value));
 	const [sumsDay, sumsWeek] = [sumsOf(day.data), sumsOf(week.data)];
@@ -432,10 +432,11 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 	if (asked.error && !answer) return <ErrorPanel error={asked.error} onRetry={onRetry} />;
 	if (types.data && type === '') return <NoDataYet status={status.data} />;
 	if (!answer) return <div class="home bone" aria-busy="true" />;
-	const length = Math.max(1, answer.to_ms - answer.from_ms);
+	const length = coveredMs(answer.from_ms, answer.to_ms, status.data?.data.oldest_ms ?? 0);
 	const scale = seriesScale(answer.type, answer.unit, length);
 	const shown = (value: number) => scale.format(scale.of(value));
 	const range = { from: state.from, to: state.to };
+	const then = since === DAY_MS ? day : week;
 	const label = (key: string) => displayName(key, 120) || T.home.none(labelTitle(by).toLowerCase());
 	return (
 		<div class="home" data-testid="home">
@@ -466,13 +467,17 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 			</Part>
 			<div class="home-columns">
 				<Part title={T.home.moved} busy={movers.loading} error={movers.error} testId="home-movers" tools={<SinceSwitch since={since} onSince={setSince} />}>
-					<Movers
-						rows={moversOf(movers.data)}
-						unit={movers.data?.unit ?? answer.unit}
-						time={since === DAY_MS ? T.home.yesterday : T.home.lastWeek}
-						onChange={(mover) => set({ ...range, q: type, find: `"${mover.function}"`, regex: false, ...compareBefore(since === DAY_MS ? '1d' : '7d') })}
-						onRow={(mover) => set({ ...range, view: '', q: formatSelector({ type, matchers: [] }), find: `"${mover.function}"`, regex: false })}
-					/>
+					{then.data && !then.stale && then.data.table.rows.length === 0 ? (
+						<p class="table-none">{since === DAY_MS ? T.home.noDay : T.home.noWeek}</p>
+					) : (
+						<Movers
+							rows={moversOf(movers.data)}
+							unit={movers.data?.unit ?? answer.unit}
+							time={since === DAY_MS ? T.home.yesterday : T.home.lastWeek}
+							onChange={(mover) => set({ ...range, q: type, find: `"${mover.function}"`, regex: false, ...compareBefore(since === DAY_MS ? '1d' : '7d') })}
+							onRow={(mover) => set({ ...range, view: '', q: formatSelector({ type, matchers: [] }), find: `"${mover.function}"`, regex: false })}
+						/>
+					)}
 				</Part>
 				<Part title={T.home.binaries} hint={T.home.bySelf} busy={binaries.loading} error={binaries.error} testId="home-binaries">
 					<CostTable

@@ -8,6 +8,15 @@ import type { Series, SeriesAnswer, TableAnswer } from './api';
 /** A query of the selector and these stages. */
 export const pipeline = (selector: string, ...stages: string[]): string => [selector, ...stages].join(' | ');
 
+/**
+ * For how long, in ms, there can be data within a range: what came in before `oldest`, the beginning of all data (0 = unknown), would
+ * make a server that is minutes old look idle.
+ */
+export function coveredMs(from: number, to: number, oldest: number): number {
+	const begin = oldest > from && oldest < to ? oldest : from;
+	return Math.max(1, to - begin);
+}
+
 export interface CostRow {
 	key: string;
 	value: number; // sum over the range, in the unit of the type

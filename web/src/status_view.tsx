@@ -303,7 +303,7 @@ export function StatusView({ set, status, nonce }: { set: SetState; status: Reso
 				<div>
 					<Part title={T.targets.label} testId="status-targets">
 						<div class="status-targets">
-							<Targets />
+							<Targets told />
 						</div>
 					</Part>
 					<Symbols asked={binaries} set={set} />

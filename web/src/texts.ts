@@ -39,8 +39,8 @@ export const home = {
 	trend: 'Course',
 	day: 'Yesterday',
 	week: 'Last week',
-	noDay: 'there is no data of a day before',
-	noWeek: 'there is no data of a week before',
+	noDay: 'There is no data of a day before',
+	noWeek: 'There is no data of a week before',
 	isNew: 'new',
 	same: '±0',
 	more: 'more',
@@ -430,6 +430,7 @@ export const server = {
 };
 
 export const targets = {
+	none: 'The server was not told to scrape any.',
 	label: 'Targets',
 	counts: (up: string, down: string) => `Targets: ${up} up, ${down} down`,
 	toCome: (count: string) => `, ${count} to come`,

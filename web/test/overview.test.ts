@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SeriesAnswer, TableAnswer } from '../src/api';
-import { changeOf, costRows, moversOf, sparkline, sumsOf, totalOf } from '../src/overview';
+import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/overview';
 
 const table = (columns: string[], rows: (string | number | null)[][]): TableAnswer => ({
 	type: 't',
@@ -77,4 +77,12 @@ test('what changed most, from the table of a difference', () => {
 	]);
 	assert.deepEqual(moversOf(null), []);
 	assert.deepEqual(moversOf(table(['value'], [[1]])), []);
+});
+
+test('a rate is over the time that there can be data of', () => {
+	assert.equal(coveredMs(1000, 5000, 0), 4000);
+	assert.equal(coveredMs(1000, 5000, 500), 4000);
+	assert.equal(coveredMs(1000, 5000, 4000), 1000);
+	assert.equal(coveredMs(1000, 5000, 9000), 4000, 'data that are all newer: nothing is known of this range');
+	assert.equal(coveredMs(5000, 5000, 0), 1);
 });
