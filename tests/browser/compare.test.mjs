@@ -334,6 +334,11 @@ test('swapped, more is less; equal sides, other types and nothing at all are sai
 });
 
 test('from the start page, a change leads to the comparison', { skip, timeout: 600_000 }, async () => {
+	// Without data of a day before there would be no change to tell.
+	const then = Math.floor(Date.now() / 1000) - 86400 - 1800;
+	const query = new URLSearchParams({ name: 'beacon', from: then, until: then + 10, format: 'folded', sampleRate: 100 });
+	const sent = await fetch(new URL(`ingest?${query}`, base), { method: 'POST', body: 'main;old 1000' });
+	assert.equal(sent.status, 200);
 	const { page, context, faults, url } = await openPage('');
 	const change = page.locator(`${id('home-movers')} .change-link`).first();
 	await change.waitFor();
