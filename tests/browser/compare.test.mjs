@@ -326,6 +326,11 @@ test('swapped, more is less; equal sides, other types and nothing at all are sai
 	assert.match(await nothing.innerText(), /Nothing in the base[^]*beacon/);
 	await nothing.getByRole('button', { name: 'Just before' }).click();
 	await row(page, 'hash_key').waitFor();
+	// The data begin in the middle of the base.
+	await page.goto(new URL(at({ view: 'compare', q: BEACON, from: deploy, to: end, bfrom: beginning - 3600e3, bto: beginning + 3600e3 }), base).href);
+	await page.locator(id('compare-warning')).waitFor();
+	assert.match(await page.locator(id('compare-warning')).innerText(), /^Base: the data begin at/);
+	assert.equal(await cell(page, 'escape_html', 'base').innerText(), cores(40 / 2));
 	await page.goto(new URL(at({ view: 'compare', q: 'process_cpu{service_name="no such"}', from: deploy, to: end, before: '1h' }), base).href);
 	await nothing.waitFor();
 	assert.match(await nothing.innerText(), /Nothing on either side/);

@@ -106,6 +106,7 @@ export const compare = {
 	width: 'Width of the boxes',
 	widths: { mean: 'Width: both', base: 'Width: base', head: 'Width: head' },
 	graphOf: { base: 'Base', head: 'Head' },
+	pathOf: (side: string) => `Zoom path, ${side}`,
 	states: {
 		more: { title: 'more', short: 'more', hint: 'more than in the base, and more than sampling explains' },
 		less: { title: 'less', short: 'less', hint: 'less than in the base, and more than sampling explains' },
@@ -133,6 +134,7 @@ export const compare = {
 	frame: (name: string, base: string, head: string, change: string, state: string) => `${name}, base ${base}, head ${head}, change ${change}, ${state}`,
 	matched: (base: string, head: string) => `${base} → ${head}`,
 	legend: 'Colours of change',
+	beginsLater: (side: string, time: string) => `${side}: the data begin at ${time}, within this range. Its values a second are too low.`,
 	uncounted: 'Samples of this type cannot be counted, so every difference is shown as one.',
 	trimmed: 'The smallest frames were left out by the server: new and gone mean “not among the largest”.',
 	same: 'Both sides are the same',

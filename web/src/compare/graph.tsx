@@ -124,7 +124,7 @@ function One(props: OneProps) {
 		head: figures.head(diff.headTotal[shown]),
 	};
 	return (
-		<div class="graph-pane" data-testid={`graph-${name}`}>
+		<div class="graph-pane" role="group" aria-label={name === 'flame' ? T.compare.label : T.compare.graphOf[name]} data-testid={`graph-${name}`}>
 			<div class="crumb-line">
 				{name !== 'flame' && (
 					<b class="compare-name">
@@ -132,7 +132,7 @@ function One(props: OneProps) {
 						{T.compare.graphOf[name]}
 					</b>
 				)}
-				<Breadcrumbs tree={tree} zoom={zoom} onZoom={zoomTo} />
+				<Breadcrumbs tree={tree} zoom={zoom} onZoom={zoomTo} label={name === 'flame' ? undefined : T.compare.pathOf(T.compare.graphOf[name])} />
 				<span class="zoom-value">{`${values[name]} ${figures.unit === '%' ? '' : figures.unit}`}</span>
 				{lost && <span class="field-fault">{T.profile.lost}</span>}
 			</div>

@@ -222,6 +222,7 @@ function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices
 
 // ---- sums --------------------
 
+const BEGIN_MS = 20_000; // two flushes of an agent: a range may begin between them
 const LISTED: ChangeName[] = ['new', 'gone', 'more', 'less'];
 
 interface SumsProps {
@@ -282,6 +283,21 @@ function Sums({ comparison, type, unit, counts, dark }: SumsProps) {
 				</div>
 			)}
 		</dl>
+	);
+}
+
+// A range that begins before the data does: its values a second are over time in which nothing was measured.
+function BeginsLater({ sides, status }: { sides: Sides; status: StatusAnswer | null }) {
+	const oldest = status?.data.oldest_ms ?? 0;
+	const late = (['base', 'head'] as const).filter((side) => {
+		const answer = sides[side].data?.answer;
+		return answer && oldest > answer.from_ms + BEGIN_MS && oldest < answer.to_ms;
+	});
+	if (late.length === 0) return null;
+	return (
+		<p class="compare-warning" role="status" data-testid="compare-warning">
+			{late.map((side) => T.compare.beginsLater(T.compare.graphOf[side], formatDateTime(oldest))).join(' ')}
+		</p>
 	);
 }
 
@@ -558,6 +574,7 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 	return (
 		<>
 			{failed && <ErrorBanner error={failed} onRetry={onRefresh} />}
+			<BeginsLater sides={sides} status={status} />
 			{empty ? (
 				<Nothing sides={comparison} choices={choices} patch={patch} />
 			) : (

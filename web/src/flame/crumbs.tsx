@@ -7,7 +7,14 @@ import { ancestors, type Tree, type Zoom } from './tree';
 
 const CRUMBS = 8;
 
-export function Breadcrumbs({ tree, zoom, onZoom }: { tree: Tree; zoom: Zoom; onZoom: (zoom: Zoom) => void }) {
+interface CrumbsProps {
+	tree: Tree;
+	zoom: Zoom;
+	onZoom: (zoom: Zoom) => void;
+	label?: string; // where there are several
+}
+
+export function Breadcrumbs({ tree, zoom, onZoom, label = T.flame.path }: CrumbsProps) {
 	const list = useRef<HTMLOListElement>(null);
 	useLayoutEffect(() => {
 		if (list.current) list.current.scrollLeft = list.current.scrollWidth;
@@ -16,7 +23,7 @@ export function Breadcrumbs({ tree, zoom, onZoom }: { tree: Tree; zoom: Zoom; on
 	const shown = path.length > CRUMBS ? [path[0], ...path.slice(1 - CRUMBS)] : path;
 	const part = zoom.skip > 0 || zoom.take > 0;
 	return (
-		<nav class="crumbs" aria-label={T.flame.path} data-testid="breadcrumbs">
+		<nav class="crumbs" aria-label={label} data-testid="breadcrumbs">
 			<ol ref={list}>
 				{shown.map((node, i) => (
 					<li key={node}>
