@@ -357,6 +357,36 @@ test('from the start page, a change leads to the comparison', { skip, timeout: 6
 	await context.close();
 });
 
+test('hostile names are shown as text, harmless', { skip, timeout: 600_000 }, async () => {
+	const long = `std::vector<${'std::pair<int, '.repeat(200)}int${'>'.repeat(200)}>::push_back(${'x'.repeat(6000)})`;
+	const deep = Array.from({ length: 4000 }, (_, i) => `f${i}`).join(';');
+	const stacks = (script, turned, deepest) =>
+		`main;<script>alert(1)</script> ${script}\nmain;\u202Egnitpurroc\u202C ${turned}\nmain;a\u0001b 300\nmain;${long} 700\n${deep} ${deepest}\n`;
+	for (const [side, body] of [['a', stacks(10, 500, 400)], ['b', stacks(300, 20, 80)]]) {
+		const answer = await fetch(new URL(`api/v1/ingest?${new URLSearchParams({ format: 'folded', name: 'hostile', label: `side=${side}` })}`, base), { method: 'POST', body });
+		assert.equal(answer.status, 200, await answer.text());
+	}
+	const type = 'hostile:samples:count::';
+	const { page, context, faults } = await openPage(at({ view: 'compare', q: `${type}{side="b"}`, base: `${type}{side="a"}` }));
+	page.on('dialog', (dialog) => {
+		faults.push(`dialog: ${dialog.message()}`);
+		void dialog.dismiss();
+	});
+	await row(page, '<script>alert(1)</script>').waitFor();
+	await settled(page);
+	assert.match(await cell(page, '<script>alert(1)</script>', 'name').innerText(), /^<script>alert\(1\)<\/script>/);
+	assert.match(await cell(page, '<script>alert(1)</script>', 'percent').innerText(), /^×30/);
+	assert.match(await page.locator(id('compare-table')).innerText(), /\ufffdgnitpurroc\ufffd[^]*a\ufffdb/);
+	assert.match(await cell(page, 'f3999', 'state').innerText(), /less/);
+	await row(page, 'f3999').click();
+	await page.waitForFunction((selector) => document.querySelector(selector).textContent.includes('→'), id('flame-matched'));
+	await page.locator(id('flame-search')).press('Enter');
+	await page.waitForFunction(() => window.__wick.flame.focusName === 'f3999');
+	await boxOf(page, 'f3999');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
 test('on a phone and a desk, light and dark, everything is in reach', { skip, timeout: 600_000 }, async () => {
 	for (const [viewport, colorScheme, name] of [[DESKTOP, 'light', 'desk'], [DESKTOP, 'dark', 'desk'], [PHONE, 'light', 'phone'], [PHONE, 'dark', 'phone']]) {
 		const { page, context, faults } = await openPage(sinceDeploy(), { viewport, colorScheme, hasTouch: name === 'phone' });

@@ -134,7 +134,7 @@ export const compare = {
 	frame: (name: string, base: string, head: string, change: string, state: string) => `${name}, base ${base}, head ${head}, change ${change}, ${state}`,
 	matched: (base: string, head: string) => `${base} → ${head}`,
 	legend: 'Colours of change',
-	beginsLater: (side: string, time: string) => `${side}: the data begin at ${time}, within this range. Its values a second are too low.`,
+	beginsLater: (side: string, time: string) => `${side}: the data begin at ${time}, within this range, so its figures are too low. Relative compares shares.`,
 	uncounted: 'Samples of this type cannot be counted, so every difference is shown as one.',
 	trimmed: 'The smallest frames were left out by the server: new and gone mean “not among the largest”.',
 	same: 'Both sides are the same',

@@ -286,17 +286,17 @@ function Sums({ comparison, type, unit, counts, dark }: SumsProps) {
 	);
 }
 
-// A range that begins before the data does: its values a second are over time in which nothing was measured.
+// A range that begins before the data does: what is measured in a part of it is told as a rate over all of it.
 function BeginsLater({ sides, status }: { sides: Sides; status: StatusAnswer | null }) {
 	const oldest = status?.data.oldest_ms ?? 0;
-	const late = (['base', 'head'] as const).filter((side) => {
-		const answer = sides[side].data?.answer;
-		return answer && oldest > answer.from_ms + BEGIN_MS && oldest < answer.to_ms;
-	});
-	if (late.length === 0) return null;
+	const [base, head] = [sides.base.data?.answer, sides.head.data?.answer];
+	// Of the same time, both sides have as much of it.
+	if (!base || !head || Math.abs(base.from_ms - head.from_ms) < BEGIN_MS) return null;
+	const late = [base, head].find((answer) => oldest > answer.from_ms + BEGIN_MS && oldest < answer.to_ms);
+	if (!late) return null;
 	return (
 		<p class="compare-warning" role="status" data-testid="compare-warning">
-			{late.map((side) => T.compare.beginsLater(T.compare.graphOf[side], formatDateTime(oldest))).join(' ')}
+			{T.compare.beginsLater(T.compare.graphOf[late === base ? 'base' : 'head'], formatDateTime(oldest))}
 		</p>
 	);
 }
@@ -574,7 +574,7 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 	return (
 		<>
 			{failed && <ErrorBanner error={failed} onRetry={onRefresh} />}
-			<BeginsLater sides={sides} status={status} />
+			{!props.state.compare.relative && <BeginsLater sides={sides} status={status} />}
 			{empty ? (
 				<Nothing sides={comparison} choices={choices} patch={patch} />
 			) : (
