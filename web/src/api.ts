@@ -3,6 +3,7 @@
 // path.
 import type { Flame } from './flame/tree';
 import { FLAME_TYPE, readFlame } from './flame/wire';
+import { begin } from './pending';
 import * as T from './texts';
 
 export interface TypesAnswer {
@@ -208,13 +209,26 @@ export interface StatusAnswer {
 }
 
 export class ApiError extends Error {
-	// status 0: no answer from the server (down, or the network between)
+	// status 0: no answer from the server (down, or the network between); CANCELLED: the person at the page did not want to wait;
+	// 502: an answer that is none of this server's, 504: none in time
 	constructor(
 		message: string,
 		readonly status: number,
 	) {
 		super(message);
 	}
+}
+
+export const CANCELLED = 499;
+
+/*
+ * After how many seconds a request that failed is sent again; 0 = it is not. A server that is not there costs nothing to ask; one that
+ * is in trouble is asked less and less often. What was refused, or given up, would be so again.
+ */
+export function retrySeconds(status: number, failures: number): number {
+	if (status === 0) return 5;
+	if (status !== 429 && status < 500) return 0;
+	return Math.min(60, 5 * 2 ** Math.max(0, failures - 1));
 }
 
 const TIMEOUT_MS = 60_000; // the server gives up on a request after as long
@@ -254,8 +268,34 @@ export function apiPost<T>(path: string): Promise<T> {
 	return apiCall('POST', path, {});
 }
 
+// What an answer has at least, by path: something between may answer with JSON of its own.
+const LISTS: Record<string, string> = {
+	types: 'types',
+	labels: 'labels',
+	'label-values': 'values',
+	targets: 'targets',
+	series: 'series',
+	markers: 'markers',
+	agents: 'agents',
+	slow: 'queries',
+	binaries: 'binaries',
+	recordings: 'recordings',
+	source: 'lines',
+	asm: 'instructions',
+};
+const OBJECTS: Record<string, string> = { query: 'flame', status: 'data' };
+
+/** Whether it may be an answer to that path. */
+export function isAnswer(path: string, answer: unknown): boolean {
+	if (typeof answer !== 'object' || answer === null) return false;
+	const of = (names: Record<string, string>): unknown => (answer as Record<string, unknown>)[names[path]];
+	if (Object.prototype.hasOwnProperty.call(LISTS, path)) return Array.isArray(of(LISTS));
+	if (Object.prototype.hasOwnProperty.call(OBJECTS, path)) return typeof of(OBJECTS) === 'object' && of(OBJECTS) !== null;
+	return path !== 'pipeline' || typeof (answer as { kind?: unknown }).kind === 'string';
+}
+
 // The body is complete: what goes wrong from here on is what it says.
-function parseAnswer(body: ArrayBuffer, type: string): unknown {
+function parseAnswer(path: string, body: ArrayBuffer, type: string): unknown {
 	if (type.startsWith(FLAME_TYPE)) {
 		try {
 			return readFlame(body);
@@ -263,17 +303,24 @@ function parseAnswer(body: ArrayBuffer, type: string): unknown {
 			throw new ApiError((error as Error).message, 502);
 		}
 	}
+	let answer: unknown;
 	try {
-		return JSON.parse(new TextDecoder().decode(body));
+		answer = JSON.parse(new TextDecoder().decode(body));
 	} catch {
 		throw new ApiError(T.fault.notJson, 502);
 	}
+	if (!isAnswer(path, answer)) throw new ApiError(T.fault.notAnswer, 502);
+	return answer;
 }
 
 async function apiCall<T>(method: string, path: string, params: Params, signal?: AbortSignal): Promise<T> {
 	const abort = new AbortController();
 	const stop = () => abort.abort();
-	let late = false;
+	let [late, cancelled] = [false, false];
+	const end = begin(() => {
+		cancelled = true;
+		stop();
+	});
 	const timer = setTimeout(() => {
 		late = true;
 		stop();
@@ -283,11 +330,13 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	try {
 		const response = await fetch(apiUrl(path, params), { method, signal: abort.signal, cache: 'no-store' });
 		if (!response.ok) throw new ApiError(await errorText(response), response.status);
-		return parseAnswer(await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
+		return parseAnswer(path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
 	} catch (error) {
 		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;
-		throw new ApiError(late ? T.fault.late(TIMEOUT_MS / 1000) : T.fault.noAnswer, 0);
+		if (cancelled) throw new ApiError('', CANCELLED);
+		throw late ? new ApiError(T.fault.late(TIMEOUT_MS / 1000), 504) : new ApiError(T.fault.noAnswer, 0);
 	} finally {
+		end();
 		clearTimeout(timer);
 		signal?.removeEventListener('abort', stop);
 	}

@@ -37,10 +37,10 @@ import { Status } from './status';
 import { StatusView } from './status_view';
 import * as T from './texts';
 import { useTheme } from './theme';
+import { Waiting } from './waiting';
 import { ThemeToggle } from './theme_toggle';
 
 const EMPTY_POLL_S = 2;
-const ERROR_POLL_S = 5;
 const STATUS_POLL_S = 15;
 
 // ---- head --------------------
@@ -319,16 +319,15 @@ export function App() {
 	const colorOf = useColors(asked, state.top);
 
 	const refresh = useCallback(() => setNonce((n) => n + 1), []);
-	const refreshAll = () => {
+	const refreshAll = useCallback(() => {
 		refresh();
 		setStatusNonce((n) => n + 1);
-	};
+	}, []);
 	const noData = asked.types.data !== null && asked.types.data.types.length === 0 && !asked.types.stale;
-	const lost = asked.error?.status === 0 || asked.error?.status === 503;
 	const waiting = noData && isRelative(state.to);
-	useEvery(lost ? ERROR_POLL_S : waiting ? EMPTY_POLL_S : state.every, refreshAll);
+	useEvery(waiting ? EMPTY_POLL_S : state.every, refreshAll);
 	useEvery(STATUS_POLL_S, () => setStatusNonce((n) => n + 1));
-	useRefreshKey(refresh);
+	useRefreshKey(refreshAll);
 	const title = titleOf(asked);
 	useEffect(() => {
 		document.title = title;
@@ -405,7 +404,7 @@ export function App() {
 				/>
 			)}
 			<main class="main">
-				<div class={asked.profile.loading ? 'progress' : 'progress idle'} aria-hidden="true" />
+				<Waiting busy={asked.profile.loading} />
 				{state.view === 'home' && (
 					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll} />
 				)}

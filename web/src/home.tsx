@@ -11,7 +11,7 @@ import { breakdown, defaultType } from './asked';
 import { compareBefore } from './compare/choice';
 import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale } from './format';
 import { useApi, type Resource, type SetState } from './hooks';
-import { ErrorPanel, NoDataYet } from './notices';
+import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from './notices';
 import { changeOf, costRows, coveredMs, moversOf, pipeline, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 import { formatSelector, quote } from './selector';
 import { parseTime, type PageState } from './state';
@@ -92,7 +92,7 @@ function useOverview(state: PageState, types: Resource<TypesAnswer>, nonce: numb
 		binaries,
 		movers,
 		own,
-		error: types.error ?? costs.error,
+		error: types.error ?? labels.error ?? costs.error,
 	};
 }
 
@@ -146,12 +146,13 @@ interface PartProps {
 	hint?: string;
 	busy: boolean;
 	error: ApiError | null;
+	kept: boolean; // after an error: the children are what there was before
 	testId: string;
 	tools?: ComponentChildren;
 	children: ComponentChildren;
 }
 
-function Part({ title, hint, busy, error, testId, tools, children }: PartProps) {
+function Part({ title, hint, busy, error, kept, testId, tools, children }: PartProps) {
 	return (
 		<section class="home-part" aria-label={title} aria-busy={busy} data-testid={testId}>
 			<div class="home-part-head">
@@ -160,13 +161,12 @@ function Part({ title, hint, busy, error, testId, tools, children }: PartProps) 
 				<span class="spring" />
 				{tools}
 			</div>
-			{error ? (
+			{error && (
 				<p class="listing-why fault" role="alert">
-					{displayName(error.message, 400)}
+					{errorTitle(error)}. {displayName(error.message, 400)} {kept && T.fault.older}
 				</p>
-			) : (
-				children
 			)}
+			{(!error || kept) && children}
 		</section>
 	);
 }
@@ -440,11 +440,13 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 	const label = (key: string) => displayName(key, 120) || T.home.none(labelTitle(by).toLowerCase());
 	return (
 		<div class="home" data-testid="home">
+			{asked.error && <ErrorBanner error={asked.error} onRetry={onRetry} />}
 			<Cards asked={asked} total={total} status={status.data} />
 			<Part
 				title={T.home.costs}
 				busy={costs.loading || series.loading || day.loading || week.loading}
-				error={costs.error}
+				error={null}
+				kept
 				testId="home-services"
 				tools={<LabelSelect by={by} labels={asked.labels} set={set} />}
 			>
@@ -466,7 +468,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 				)}
 			</Part>
 			<div class="home-columns">
-				<Part title={T.home.moved} busy={movers.loading} error={movers.error} testId="home-movers" tools={<SinceSwitch since={since} onSince={setSince} />}>
+				<Part title={T.home.moved} busy={movers.loading} error={movers.error} kept={movers.data !== null} testId="home-movers" tools={<SinceSwitch since={since} onSince={setSince} />}>
 					{then.data && !then.stale && then.data.table.rows.length === 0 ? (
 						<p class="table-none">{since === DAY_MS ? T.home.noDay : T.home.noWeek}</p>
 					) : (
@@ -479,7 +481,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 						/>
 					)}
 				</Part>
-				<Part title={T.home.binaries} hint={T.home.bySelf} busy={binaries.loading} error={binaries.error} testId="home-binaries">
+				<Part title={T.home.binaries} hint={T.home.bySelf} busy={binaries.loading} error={binaries.error} kept={binaries.data !== null} testId="home-binaries">
 					<CostTable
 						rows={binaryRows(binaries.data, total)}
 						scale={shown}

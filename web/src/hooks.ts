@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { ApiError, apiGet, type Params } from './api';
+import { ApiError, apiGet, retrySeconds, type Params } from './api';
 import { formatState, parseState, type PageState } from './state';
 
 export type Patch = Partial<PageState>;
@@ -44,7 +44,8 @@ const EMPTY: Answer<never> = { data: null, of: null, error: null, loading: false
 
 /*
  * An answer of the API, asked for again whenever the request or `nonce` changes. A newer request cancels the older; what
- * was there stays until the new answer is. path null = ask nothing.
+ * was there stays until the new answer is. What failed is asked again by and by, while the page is in front (retrySeconds()).
+ * path null = ask nothing.
  */
 export function useApi<T, R = T>(
 	path: string | null,
@@ -54,6 +55,8 @@ export function useApi<T, R = T>(
 ): Resource<R> {
 	const request = path === null ? null : JSON.stringify([path, params]);
 	const [resource, setResource] = useState<Answer<R>>(request ? { ...EMPTY, loading: true } : EMPTY);
+	const [again, setAgain] = useState(0);
+	const failures = useRef(0);
 	useLayoutEffect(() => {
 		if (path === null || request === null) {
 			setResource((r) => (r.loading || r.error ? { ...r, loading: false, error: null } : r));
@@ -64,15 +67,20 @@ export function useApi<T, R = T>(
 		apiGet<T>(path, params, abort.signal)
 			.then((answer) => {
 				const data = convert ? convert(answer) : (answer as unknown as R);
-				if (!abort.signal.aborted) setResource({ data, of: request, error: null, loading: false });
+				if (abort.signal.aborted) return;
+				failures.current = 0;
+				setResource({ data, of: request, error: null, loading: false });
 			})
 			.catch((error) => {
 				if (abort.signal.aborted) return;
 				const known = error instanceof ApiError ? error : new ApiError(String(error?.message ?? error), 502);
+				failures.current++;
 				setResource((r) => ({ ...r, error: known, loading: false }));
 			});
 		return () => abort.abort();
-	}, [request, nonce]);
+	}, [request, nonce, again]);
+	const { error, loading } = resource;
+	useEvery(error && !loading ? retrySeconds(error.status, failures.current) : 0, () => setAgain((n) => n + 1));
 	return { ...resource, stale: resource.data !== null && resource.of !== request };
 }
 

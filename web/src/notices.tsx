@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says when there is nothing to draw: no data, no match, no server, an error. Each says what to do next.
 import type { ComponentChildren } from 'preact';
-import type { ApiError, StatusAnswer } from './api';
+import { CANCELLED, type ApiError, type StatusAnswer } from './api';
 import { displayName, formatDateTime, formatDuration } from './format';
 import { Logo } from './icons';
 import { rich } from './rich';
@@ -117,12 +117,14 @@ export function errorAdvice(error: ApiError): string {
 	if (error.status === 0) return T.fault.offlineAdvice(location.host);
 	if (error.status === 400) return T.fault.refusedAdvice;
 	if (error.status === 401 || error.status === 403) return T.fault.tokenAdvice;
+	if (error.status === CANCELLED) return T.fault.cancelledAdvice;
 	if (error.status === 429 || error.status === 503) return T.fault.busyAdvice;
 	return T.fault.otherAdvice;
 }
 
 export function errorTitle(error: ApiError): string {
 	if (error.status === 0) return T.fault.offline;
+	if (error.status === CANCELLED) return T.fault.cancelled;
 	return error.status === 400 ? T.fault.refused : T.fault.other;
 }
 
@@ -134,7 +136,7 @@ export function ErrorPanel({ error, onRetry }: { error: ApiError; onRetry: () =>
 		<Notice title={errorTitle(error)} testId="error">
 			{detail && (
 				<p>
-					<code>{detail}</code>
+					<code>{displayName(detail)}</code>
 				</p>
 			)}
 			<p>{errorAdvice(error)}</p>
@@ -149,7 +151,7 @@ export function ErrorBanner({ error, onRetry }: { error: ApiError; onRetry: () =
 	return (
 		<div class="banner" role="alert" data-testid="error-banner">
 			<span>
-				<b>{errorTitle(error)}.</b> {detail && <code>{detail}</code>} {errorAdvice(error)} {T.fault.older}
+				<b>{errorTitle(error)}.</b> {detail && <code>{displayName(detail)}</code>} {errorAdvice(error)} {T.fault.older}
 			</span>
 			<button type="button" class="button" onClick={onRetry}>
 				{T.fault.retry}

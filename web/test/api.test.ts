@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { apiUrl } from '../src/api';
+import { apiUrl, CANCELLED, isAnswer, retrySeconds } from '../src/api';
+import { begin, cancelOlder, onPending, waitingMs } from '../src/pending';
 
 test('what is not given is not asked for', () => {
 	assert.equal(apiUrl('types'), 'api/v1/types');
@@ -12,4 +13,37 @@ test('what is not given is not asked for', () => {
 test('the unknown file and the binary without a build-id can be asked for', () => {
 	assert.equal(apiUrl('source', { function: 'f', file: '' }), 'api/v1/source?function=f&file=');
 	assert.equal(apiUrl('asm', { function: 'f', build_id: '' }), 'api/v1/asm?function=f&build_id=');
+});
+
+test('what failed is asked again by and by, what was refused or given up is not', () => {
+	for (const status of [400, 401, 403, 404, 413, 422, CANCELLED]) assert.equal(retrySeconds(status, 1), 0, String(status));
+	assert.deepEqual([1, 2, 9].map((n) => retrySeconds(0, n)), [5, 5, 5], 'nobody is there to be disturbed');
+	for (const status of [429, 500, 502, 503, 504]) assert.deepEqual([1, 2, 3, 4, 5, 50].map((n) => retrySeconds(status, n)), [5, 10, 20, 40, 60, 60]);
+});
+
+test('an answer that is none of this server is told from one', () => {
+	assert.ok(isAnswer('types', { types: [] }) && isAnswer('query', { flame: {} }) && isAnswer('pipeline', { kind: 'table' }) && isAnswer('snapshots/1', {}));
+	for (const answer of [null, 5, 'ok', [], {}, { types: {} }, { types: null }]) assert.ok(!isAnswer('types', answer), JSON.stringify(answer));
+	for (const answer of [{}, { flame: null }, { flame: 'x' }]) assert.ok(!isAnswer('query', answer), JSON.stringify(answer));
+	assert.ok(!isAnswer('pipeline', { status: 'ok' }));
+	assert.ok(isAnswer('constructor', {}));
+});
+
+test('what has not been answered is known by how long it waits, and can be given up', () => {
+	const given: number[] = [];
+	assert.equal(waitingMs(), null);
+	const end = begin(() => given.push(1));
+	const started = performance.now();
+	begin(() => given.push(2));
+	const told: (number | null)[] = [];
+	const stop = onPending(() => told.push(waitingMs(started) === null ? null : 1));
+	assert.ok(waitingMs(started + 5000)! >= 5000);
+	cancelOlder(60_000, started + 5000);
+	assert.deepEqual(given, []);
+	end();
+	end();
+	assert.deepEqual(told, [1], 'each end is told once');
+	stop();
+	cancelOlder(1000, started + 5000);
+	assert.deepEqual(given, [2], 'what is over is not given up');
 });

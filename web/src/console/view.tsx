@@ -243,6 +243,8 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 	};
 	const { data, error, loading } = asked;
 	const fault = error instanceof ApiError && error.status === 400 && text === state.run ? error.message : null;
+	// A server in trouble takes nothing away that is of the same query.
+	const keeps = error !== null && error.status !== 400 && !asked.stale && data !== null;
 	const view = { state, set, dark, narrow, names };
 	return (
 		<section class="console profile" aria-label={T.queries.title} aria-busy={loading} data-testid="console">
@@ -281,11 +283,11 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 			</div>
 			{error && fault === null && (
 				<p class="listing-why fault" role="alert">
-					{errorTitle(error)} {displayName(error.message, 400)}
+					{errorTitle(error)}. {displayName(error.message, 400)} {keeps && T.fault.older}
 				</p>
 			)}
 			{state.run === '' && <Examples onPick={(query) => run(query)} />}
-			{state.run !== '' && data && !error && (
+			{state.run !== '' && data && (!error || keeps) && (
 				<div class={asked.stale ? 'console-result stale' : 'console-result'} data-testid="console-result">
 					{data.explain && <Explain answer={data} />}
 					<Result answer={data} query={state.run} view={view} />

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The page while the server is stopped, slow, or answers what it should not: each part says so, keeps what it has, and recovers by itself.
+ * Between the browser and the server is a proxy that does to the API's answers what `trouble` says.
+ *
+ *   WICK_URL   the server
+ */
+import assert from 'node:assert/strict';
+import { createServer, request } from 'node:http';
+import { after, before, test } from 'node:test';
+import { begun, launch } from './launch.mjs';
+
+const target = process.env.WICK_URL;
+const skip = target ? false : 'WICK_URL is not set';
+if (skip) console.log(`skipped: ${skip}`);
+const options = { skip, timeout: 600_000 };
+const id = (name) => `[data-testid="${name}"]`;
+
+// ---- the proxy --------------------
+
+const HTML = '<!doctype html><title>Bad gateway</title><h1>502 <script>window.__owned = 1</script></h1>';
+const send = (response, status, type, body) => response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) }).end(body);
+
+// What becomes of an answer: `pass` gives it on.
+const TROUBLES = {
+	drop: (response) => response.destroy(),
+	500: (response) => send(response, 500, 'application/json', '{"error":"the disk says no"}'),
+	503: (response) => send(response, 503, 'application/json', '{"error":"too many queries at once"}'),
+	html: (response) => send(response, 502, 'text/html', HTML),
+	'html with 200': (response) => send(response, 200, 'text/html', HTML),
+	'JSON of something else': (response) => send(response, 200, 'application/json', '{"status":"ok"}'),
+	'half an answer': (response, answer) => send(response, 200, answer.type, answer.body.subarray(0, answer.body.length >> 1)),
+	'half, then gone': (response, answer) => {
+		response.writeHead(200, { 'content-type': answer.type, 'content-length': answer.body.length + 1 });
+		response.write(answer.body.subarray(0, answer.body.length >> 1), () => response.destroy());
+	},
+};
+let trouble = null;
+let held = []; // answers that are kept back while trouble is 'hold'
+let base;
+
+function forward(incoming, response) {
+	const from = new URL(incoming.url, target);
+	const outgoing = request(from, { method: incoming.method, headers: { ...incoming.headers, host: from.host, 'accept-encoding': 'identity' } }, (got) => {
+		const parts = [];
+		got.on('data', (part) => parts.push(part));
+		got.on('end', () => {
+			const answer = { type: got.headers['content-type'] ?? '', body: Buffer.concat(parts) };
+			const pass = () => {
+				const { 'transfer-encoding': _, ...headers } = got.headers;
+				if (!response.destroyed) response.writeHead(got.statusCode, { ...headers, 'content-length': answer.body.length }).end(answer.body);
+			};
+			if (trouble === 'hold' && from.pathname.includes('/api/')) held.push(pass);
+			else if (trouble && TROUBLES[trouble] && from.pathname.includes('/api/')) TROUBLES[trouble](response, answer);
+			else pass();
+		});
+		got.on('error', () => response.destroy());
+	});
+	outgoing.on('error', () => response.destroy());
+	incoming.pipe(outgoing);
+}
+
+let browser, proxy;
+const listen = (port) => new Promise((resolve) => proxy.listen(port, '127.0.0.1', resolve));
+before(async () => {
+	if (skip) return;
+	browser = await launch();
+	proxy = createServer(forward);
+	await listen(0);
+	base = `http://127.0.0.1:${proxy.address().port}/`;
+});
+after(async () => {
+	await browser?.close();
+	proxy?.closeAllConnections();
+	proxy?.close();
+});
+
+// ---- the parts --------------------
+
+// Of each part: its URL, what it shows when all is well, and where it says that something is wrong.
+const PARTS = {
+	'start page': { query: '?view=home&from=now-2h', content: `${id('home-services')} tbody tr` },
+	profile: { query: '?view=table&from=now-2h&by=service_name', content: `${id('table')} [role="row"]` },
+	console: { query: '?view=console&from=now-2h&run=process_cpu+%7C+top+5', content: `${id('console-table')} [role="cell"]` },
+	status: { query: '?view=status', content: `${id('status-server')} dd` },
+};
+const ALERT = 'main [role="alert"], main [data-testid="error"]';
+
+async function openPage(query) {
+	const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+	const page = await context.newPage();
+	page.setDefaultTimeout(90_000);
+	const faults = [];
+	page.on('pageerror', (error) => faults.push(error.stack));
+	await page.goto(new URL(query, base).href);
+	return { page, context, faults };
+}
+async function settled(page) {
+	await begun(page);
+	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'));
+}
+async function refresh(page) {
+	await page.evaluate(() => document.activeElement?.blur());
+	await page.keyboard.press('r');
+}
+const recovered = (page, { content }) =>
+	page.waitForFunction(([alert, shown]) => !document.querySelector(alert) && document.querySelector(shown), [ALERT, content]);
+
+for (const [name, part] of Object.entries(PARTS)) {
+	test(`${name}: every trouble is told, what was there stays, and goes on when it is over`, options, async () => {
+		trouble = null;
+		const { page, context, faults } = await openPage(part.query);
+		await page.locator(part.content).first().waitFor();
+		await settled(page);
+		for (const kind of Object.keys(TROUBLES)) {
+			trouble = kind;
+			await refresh(page);
+			await page.locator(ALERT).first().waitFor();
+			assert.ok((await page.locator(part.content).count()) > 0, `${kind}: what was there has gone`);
+			trouble = null;
+			if (kind !== 'drop') await refresh(page); // it would by itself, later
+			await recovered(page, part);
+		}
+		assert.equal(await page.evaluate(() => window.__owned), undefined);
+		assert.deepEqual(faults, []);
+		await context.close();
+	});
+
+	test(`${name}: opened while the server is in trouble, it comes when that is over`, options, async () => {
+		for (const kind of ['503', 'JSON of something else']) {
+			trouble = kind;
+			const { page, context, faults } = await openPage(part.query);
+			await page.locator(ALERT).first().waitFor();
+			assert.equal(await page.locator(part.content).count(), 0);
+			trouble = null;
+			await recovered(page, part);
+			assert.deepEqual(faults, []);
+			await context.close();
+		}
+	});
+
+	test(`${name}: a slow server is waited for as long as one likes`, options, async () => {
+		trouble = null;
+		const { page, context, faults } = await openPage(part.query);
+		await page.locator(part.content).first().waitFor();
+		await settled(page);
+		trouble = 'hold';
+		await refresh(page);
+		await page.locator('.progress:not(.idle)').waitFor();
+		await page.locator(id('slow')).waitFor();
+		assert.ok((await page.locator(part.content).count()) > 0);
+		await page.locator(id('stop-waiting')).focus();
+		await page.keyboard.press('Enter');
+		await page.locator(id('slow')).waitFor({ state: 'detached' });
+		assert.ok((await page.locator(part.content).count()) > 0);
+		trouble = null;
+		held = [];
+		await refresh(page);
+		await recovered(page, part);
+		if (name !== 'profile') return context.close();
+		// And one that comes in the end.
+		trouble = 'hold';
+		await refresh(page);
+		await page.locator(id('slow')).waitFor();
+		trouble = null;
+		for (const pass of held.splice(0)) pass();
+		await page.locator(id('slow')).waitFor({ state: 'detached' });
+		await recovered(page, part);
+		assert.deepEqual(faults, []);
+		return context.close();
+	});
+}
+
+test('a server that is stopped and started again', options, async () => {
+	trouble = null;
+	const { page, context, faults } = await openPage(PARTS.profile.query);
+	await page.locator(PARTS.profile.content).first().waitFor();
+	await settled(page);
+	const { port } = proxy.address();
+	proxy.close();
+	proxy.closeAllConnections();
+	await refresh(page);
+	await page.locator(id('error-banner')).waitFor();
+	assert.match(await page.locator(id('error-banner')).innerText(), /does not answer.*What is shown is older/s);
+	assert.ok((await page.locator(PARTS.profile.content).count()) > 0);
+	await listen(port);
+	await recovered(page, PARTS.profile);
+	assert.deepEqual(faults, []);
+	await context.close();
+});
