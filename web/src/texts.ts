@@ -951,6 +951,15 @@ export const timeline = {
 	fitHint: 'Zoom to what is chosen',
 	whole: 'The whole time (0)',
 	markers: 'Markers',
+	heat: 'Heatmap',
+	heatHint: 'Samples by second and part of it',
+	heatRole: 'heatmap',
+	heatDescribe: (columns: number, column: string, cell: string) =>
+		`Heatmap of ${columns} columns of ${column}, from the bottom up in parts of ${cell}. Arrow keys move, Enter chooses the time, with Shift ` +
+		'arrow keys choose from here on, Escape gives back all the time.',
+	heatAxes: (column: string, cell: string) => `a column is ${column}, a cell ${cell} of it, from the bottom up`,
+	heatCell: (at: string, length: string, value: string) => `${at} + ${length}: ${value}`,
+	heatLegend: (most: string) => `Colours from nothing to ${most}`,
 	keysLabel: 'Keys of the time line',
 	keys: [
 		['drag', 'a stretch of time'],

@@ -7,7 +7,7 @@
  *   group    span                          marker   a marker, by its place
  *   show     FROM-TO: what of the time is in view
  *   markers  table: the table of markers is open        mfind, msort  its filter, and order (a leading - turns it round)
- *   fold     the time line is folded away
+ *   fold     the time line is folded away      heat     1: the subsecond heatmap is open
  *
  * A page in a file has no other part of the URL to itself; not every browser lets it change even that, and then the state lasts
  * as long as the page.
@@ -32,6 +32,7 @@ export interface TimeState {
 	msort: MarkerSort;
 	mreverse: boolean;
 	folded: boolean;
+	heat: boolean;
 }
 export type SetTime = (patch: Partial<TimeState>, how?: 'push' | 'replace') => void;
 
@@ -48,6 +49,7 @@ export const TIME_DEFAULTS: TimeState = {
 	msort: 'start',
 	mreverse: false,
 	folded: false,
+	heat: false,
 };
 
 const SORTS: readonly MarkerSort[] = ['start', 'duration', 'name', 'thread'];
@@ -93,6 +95,7 @@ export function parseTimeState(hash: string): TimeState {
 		msort: SORTS.includes(sort) ? sort : 'start',
 		mreverse: get('msort').startsWith('-'),
 		folded: get('fold') === '1',
+		heat: get('heat') === '1',
 	};
 }
 
@@ -112,6 +115,7 @@ export function formatTimeState(state: TimeState): string {
 	const sort = (state.mreverse ? '-' : '') + state.msort;
 	put('msort', sort === 'start' ? '' : sort);
 	put('fold', state.folded ? '1' : '');
+	put('heat', state.heat ? '1' : '');
 	return params.toString();
 }
 

@@ -10,6 +10,7 @@ import * as T from '../texts';
 import { makeActions, padded, pressKey, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
+import { HeatView } from './heat_view';
 import { isCalled } from './narrow';
 import { ROWS_MAX, type Rows, type Spans } from './spans';
 import type { Range, SetTime, TimeState } from './state';
@@ -253,6 +254,17 @@ function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
 			<button
 				type="button"
 				class="button"
+				aria-pressed={state.heat}
+				data-testid="tl-heat"
+				title={T.timeline.heatHint}
+				disabled={t.sampleCount === 0}
+				onClick={() => set({ heat: !state.heat }, 'replace')}
+			>
+				{T.timeline.heat}
+			</button>
+			<button
+				type="button"
+				class="button"
 				aria-pressed={state.table}
 				data-testid="tl-table"
 				disabled={t.markerCount === 0}
@@ -374,6 +386,7 @@ export function TimelineView(props: TimelineProps) {
 		<section class="timeline" aria-label={T.timeline.label} data-testid="timeline">
 			<Tools t={t} state={state} set={set} shown={shown} actions={actions} narrow={narrow} />
 			<Losses t={t} />
+			{state.heat && t.sampleCount > 0 && <HeatView t={t} spans={spans} type={type} unit={shown.unit} state={state} set={set} dark={dark} />}
 			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
 				<div class="tl-chart" hidden={state.folded}>
 					<canvas

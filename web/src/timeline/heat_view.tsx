@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subsecond heatmap above the tracks: a drag from one moment to another chooses the time between them, as a drag over the tracks does.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { formatValue } from '../format';
+import { useSize } from '../hooks';
+import { buildHeatmap, spanRange, type Cell, type Heatmap } from '../model/heatmap';
+import * as T from '../texts';
+import type { Timeline } from './data';
+import { cellAt, heatColors, moveCell, paintHeat, pictureSize } from './heat';
+import { isCalled, pickSamples } from './narrow';
+import { innermost, type Spans } from './spans';
+import type { Range, SetTime, TimeState } from './state';
+import { formatMoment, formatNs } from './text';
+
+const HEIGHT = 150; // CSS pixels
+
+interface HeatProps {
+	t: Timeline;
+	spans: Spans;
+	type: number;
+	unit: string;
+	state: TimeState;
+	set: SetTime;
+	dark: boolean;
+}
+
+// Of the samples that are chosen otherwise than by time.
+function useHeatmap({ t, spans, type, state: { threads, during } }: HeatProps): Heatmap {
+	const inDuring = useMemo(() => {
+		if (during === '') return null;
+		const wanted = isCalled(t, during);
+		return innermost(t, spans, (span) => wanted(spans.marker[span]));
+	}, [t, spans, during]);
+	return useMemo(() => {
+		const picked = threads.length > 0 || inDuring ? pickSamples(t, { threads, range: null, during, bySpan: false }, inDuring) : null;
+		return buildHeatmap(t.time, t.types[type].values, picked, [0, t.length + 1]);
+	}, [t, type, threads, inDuring]);
+}
+
+export function HeatView(props: HeatProps) {
+	const { t, unit, state, set, dark } = props;
+	const map = useHeatmap(props);
+	const canvas = useRef<HTMLCanvasElement>(null);
+	const [measure, width] = useSize<HTMLDivElement>();
+	const host = useRef<HTMLDivElement>(null);
+	const [hovered, setHovered] = useState<Cell | null>(null);
+	const [cursor, setCursor] = useState<Cell | null>(null);
+	const anchor = useRef<Cell | null>(null); // where a drag, or a choice with Shift, began
+	const [brush, setBrush] = useState<Range | null>(null);
+	const dragging = useRef(false);
+	useLayoutEffect(() => {
+		measure(host.current);
+		return () => measure(null);
+	}, []);
+	useEffect(() => {
+		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, brush ?? state.range, cursor, dark);
+	}, [map, width, brush, state.range, cursor, dark]);
+
+	const rangeOf = (a: Cell, b: Cell): Range | null => {
+		const [range] = spanRange(map, a, b);
+		return range ? [range[0], Math.min(range[1], t.length + 1)] : null;
+	};
+	const choose = (range: Range | null) => {
+		const same = range && state.range && range[0] === state.range[0] && range[1] === state.range[1];
+		set({ range: same ? null : range, marker: -1 });
+	};
+	const at = (event: PointerEvent): Cell => {
+		const { left, top } = canvas.current!.getBoundingClientRect();
+		return cellAt(map, (event.clientX - left) / pictureSize(map, width).width, (event.clientY - top) / HEIGHT);
+	};
+	const inside = (event: PointerEvent) => event.clientX - canvas.current!.getBoundingClientRect().left < pictureSize(map, width).width;
+	const say = (cell: Cell): string => {
+		const from = map.start + cell.column * map.columnNs + cell.row * map.cellNs;
+		return T.timeline.heatCell(formatMoment(from, map.cellNs), formatNs(map.cellNs), formatValue(map.cells[cell.column * map.rows + cell.row] ?? 0, unit));
+	};
+	const onKeyDown = (event: KeyboardEvent) => {
+		if (event.ctrlKey || event.metaKey || event.altKey || map.columns === 0) return;
+		const here = cursor ?? { column: 0, row: 0 };
+		const next = cursor ? moveCell(map, here, event.key) : moveCell(map, here, event.key) && here;
+		if (next) {
+			if (event.shiftKey) {
+				anchor.current ??= here;
+				set({ range: rangeOf(anchor.current, next), marker: -1 }, 'replace');
+			} else anchor.current = null;
+			setCursor(next);
+		} else if (event.key === 'Enter' && cursor) choose(rangeOf(cursor, cursor));
+		else if (event.key === 'Escape' && state.range) set({ range: null, marker: -1 });
+		else return;
+		event.preventDefault();
+		event.stopPropagation();
+	};
+	const told = hovered ?? cursor;
+	const colors = useMemo(() => heatColors(dark), [dark]);
+	return (
+		<div class="tl-heat" data-testid="heatmap">
+			<div
+				class="tl-heat-plot"
+				ref={host}
+				tabIndex={0}
+				role="application"
+				aria-roledescription={T.timeline.heatRole}
+				aria-label={T.timeline.heatDescribe(map.columns, formatNs(map.columnNs), formatNs(map.cellNs))}
+				onKeyDown={onKeyDown}
+				onBlur={() => setCursor(null)}
+			>
+				<canvas
+					ref={canvas}
+					style={{ height: `${HEIGHT}px` }}
+					onPointerDown={(event) => {
+						if (event.button !== 0 || map.columns === 0 || !inside(event)) return;
+						anchor.current = at(event);
+						dragging.current = true;
+						setBrush(rangeOf(anchor.current, anchor.current));
+						event.currentTarget.setPointerCapture(event.pointerId);
+					}}
+					onPointerMove={(event) => {
+						if (map.columns === 0) return;
+						const cell = at(event);
+						setHovered(inside(event) ? cell : null);
+						if (dragging.current && anchor.current) setBrush(rangeOf(anchor.current, cell));
+					}}
+					onPointerUp={(event) => {
+						if (!dragging.current || !anchor.current) return;
+						dragging.current = false;
+						setBrush(null);
+						choose(rangeOf(anchor.current, at(event)));
+						anchor.current = null;
+					}}
+					onPointerCancel={() => {
+						dragging.current = false;
+						setBrush(null);
+					}}
+					onPointerLeave={() => setHovered(null)}
+				/>
+			</div>
+			<div class="tl-heat-foot">
+				<span class="hint">{T.timeline.heatAxes(formatNs(map.columnNs), formatNs(map.cellNs))}</span>
+				<span class="hint" data-testid="heat-cell">
+					{told ? say(told) : ''}
+				</span>
+				<span class="spring" />
+				<span class="tl-heat-legend" role="img" aria-label={T.timeline.heatLegend(formatValue(map.max, unit))}>
+					0
+					{colors.map((color) => (
+						<i key={color} style={{ background: color }} />
+					))}
+					{formatValue(map.max, unit)}
+				</span>
+			</div>
+			<div class="unseen" aria-live="polite" data-testid="heat-said">
+				{cursor ? say(cursor) : ''}
+			</div>
+		</div>
+	);
+}
