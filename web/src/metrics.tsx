@@ -160,7 +160,7 @@ function Readout({ index, chart, scale, stacked, dark, ticks }: MetricsProps & {
 	return (
 		<div class="readout">
 			<div class="readout-time">{formatDateTime(chart.times[index] * 1000)}</div>
-			{stacked && rows.length !== 1 && (
+			{stacked && rows.length > 1 && (
 				<div class="readout-row readout-total">
 					<span>{T.chart.total}</span>
 					<span>{`${scale.format(total)} ${scale.suffix}`}</span>
