@@ -126,6 +126,20 @@ test('what happens once a second is a line, what happened once a spot, and a dra
 	await shows(page, within(7500, 7520).length);
 	await page.mouse.click(...(await cell(page, 7, 25)));
 	await shows(page, samples.length);
+
+	// With Shift a rectangle: the last fifth of the first tenth of some seconds.
+	await page.keyboard.down('Shift');
+	await page.mouse.move(...(await cell(page, 2, 4)));
+	await page.mouse.down();
+	await page.mouse.move(...(await cell(page, 5, 6)), { steps: 3 });
+	await page.mouse.up();
+	await page.keyboard.up('Shift');
+	await page.locator(id('chip-part')).waitFor();
+	await shows(page, samples.filter(({ at }) => at >= 2000 && at < 6000 && at % 1000 >= 80 && at % 1000 < 140).length);
+	await page.click(`${id('chip-range')} .chip-x`);
+	await shows(page, samples.filter(({ at }) => at % 1000 >= 80 && at % 1000 < 140).length);
+	await page.reload();
+	await shows(page, samples.filter(({ at }) => at % 1000 >= 80 && at % 1000 < 140).length);
 	assert.deepEqual(errors, []);
 	await page.close();
 });
@@ -142,6 +156,8 @@ test('the same by keyboard, from a link, on a phone and in the dark', async () =
 	await shows(page, within(1020, 1040).length);
 	await page.keyboard.press('Shift+ArrowUp');
 	await shows(page, within(1020, 1060).length);
+	await page.keyboard.press('p');
+	await shows(page, samples.filter(({ at }) => at % 1000 >= 20 && at % 1000 < 60).length);
 	await page.keyboard.press('Escape');
 	await shows(page, samples.length);
 	await page.waitForFunction(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth);

@@ -37,7 +37,7 @@ function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): 
 
 // The graph of what is chosen on the time line; null = of all.
 function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, index: number, state: TimeState): Narrowed | null {
-	const { threads, range, during, bySpan } = state;
+	const { threads, range, part, during, bySpan } = state;
 	const inDuring = useMemo(() => {
 		if (!t || !spans || during === '') return null;
 		const wanted = isCalled(t, during);
@@ -45,11 +45,11 @@ function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, 
 	}, [t, spans, during]);
 	const inAny = useMemo(() => (t && spans && bySpan ? innermost(t, spans, null) : null), [t, spans, bySpan]);
 	return useMemo(() => {
-		const narrowing = { threads, range, during, bySpan };
+		const narrowing = { threads, range, part, during, bySpan };
 		if (!t || !spans || !(isNarrowed(narrowing) || bySpan)) return null;
 		const picked = pickSamples(t, narrowing, inDuring);
 		return narrowFlame(data.types[index].flame, t, index, picked, inAny && { spans, inSpan: inAny });
-	}, [data, t, spans, index, threads, range, inDuring, inAny]);
+	}, [data, t, spans, index, threads, range, part, inDuring, inAny]);
 }
 
 function ReportPage({ report: { data, timeline: t } }: { report: Report }) {

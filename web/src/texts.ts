@@ -956,7 +956,8 @@ export const timeline = {
 	heatRole: 'heatmap',
 	heatDescribe: (columns: number, column: string, cell: string) =>
 		`Heatmap of ${columns} columns of ${column}, from the bottom up in parts of ${cell}. Arrow keys move, Enter chooses the time, with Shift ` +
-		'arrow keys choose from here on, Escape gives back all the time.',
+		'arrow keys choose from here on, p chooses that part of each column, Escape gives back all the time.',
+	heatPart: (column: string) => `of each ${column}`,
 	heatAxes: (column: string, cell: string) => `a column is ${column}, a cell ${cell} of it, from the bottom up`,
 	heatCell: (at: string, length: string, value: string) => `${at} + ${length}: ${value}`,
 	heatLegend: (most: string) => `Colours from nothing to ${most}`,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { buildHeatmap } from '../src/model/heatmap';
-import { cellAt, heatColors, moveCell, pictureOf, pictureSize, rowsWithin, SHADES, shadeOf } from '../src/timeline/heat';
+import { boxOf, cellAt, heatColors, moveCell, pictureOf, pictureSize, rowsWithin, SHADES, shadeOf } from '../src/timeline/heat';
 
 const S = 1e9;
 const times = [0, 0.05, 0.15, 1.95, 2.5].map((s) => s * S);
@@ -53,4 +53,11 @@ test('of a range each column has its part', () => {
 	assert.deepEqual(rowsWithin(map, 0, [0.2 * S, 1.3 * S]), [2, 10]);
 	assert.deepEqual(rowsWithin(map, 1, [0.2 * S, 1.3 * S]), [0, 3]);
 	assert.equal(rowsWithin(map, 2, [0.2 * S, 1.3 * S]), null);
+	assert.deepEqual(rowsWithin(map, 1, [0.2 * S, 1.3 * S], [0.1 * S, 0.5 * S]), [1, 3]);
+	assert.equal(rowsWithin(map, 1, [0.2 * S, 1.3 * S], [0.3 * S, 0.5 * S]), null);
+});
+
+test('a rectangle is the same part of each of some columns', () => {
+	assert.deepEqual(boxOf(map, { column: 2, row: 3 }, { column: 1, row: 5 }, 3 * S), { range: [S, 3 * S], part: [0.3 * S, 0.6 * S] });
+	assert.deepEqual(boxOf(map, { column: 0, row: 9 }, { column: 2, row: 0 }, 2.6 * S), { range: [0, 2.6 * S], part: null }, 'all of each');
 });

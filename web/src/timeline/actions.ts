@@ -67,7 +67,7 @@ export function makeActions(context: Context): Actions {
 			const [from, to] = extentOf(t, spans, m);
 			setFocused(m);
 			if (isInstant(t, m)) set({ marker: m });
-			else set({ marker: m, threads: [t.thread[m]], range: to > from ? [Math.floor(from), Math.ceil(to)] : null });
+			else set({ marker: m, threads: [t.thread[m]], part: null, range: to > from ? [Math.floor(from), Math.ceil(to)] : null });
 		},
 		follow: (m) => {
 			const flow = view.current!.flowOf(m);
@@ -79,7 +79,7 @@ export function makeActions(context: Context): Actions {
 		},
 		clear: () => {
 			setFocused(-1);
-			set({ marker: -1, range: null, threads: [], during: '' });
+			set({ marker: -1, range: null, part: null, threads: [], during: '' });
 		},
 		choose: (thread, add) => {
 			const others = state.threads.filter((i) => i !== thread);
@@ -95,7 +95,7 @@ export function makeActions(context: Context): Actions {
 function menuItems({ t, spans, set, view }: Context, { pick, look, follow }: Actions, m: number): MenuItem[] {
 	const name = t.strings[t.name[m]];
 	const category = t.categories[t.category[m]]?.name ?? '';
-	const during = (wanted: string) => set({ during: wanted, range: null, threads: [], marker: -1 });
+	const during = (wanted: string) => set({ during: wanted, range: null, part: null, threads: [], marker: -1 });
 	const items: MenuItem[] = [];
 	if (!isInstant(t, m)) {
 		items.push(

@@ -53,12 +53,24 @@ export function cellAt(map: Heatmap, x: number, y: number): Cell {
 	return { column: clamp(x, map.columns), row: clamp(1 - y, map.rows) };
 }
 
-/** The part of a column, by rows from the bottom, that is within a range: [first, end), or null. */
-export function rowsWithin(map: Heatmap, column: number, [from, to]: TimeRange): [number, number] | null {
+/** The rows of a column, from the bottom, that are within a range and, if there is one, a part of each column: [first, end), or null. */
+export function rowsWithin(map: Heatmap, column: number, [from, to]: TimeRange, part: TimeRange | null = null): [number, number] | null {
 	const start = map.start + column * map.columnNs;
-	const first = Math.max(0, Math.floor((from - start) / map.cellNs));
-	const end = Math.min(map.rows, Math.ceil((to - start) / map.cellNs));
+	const [low, high] = part ? [Math.floor(part[0] / map.cellNs), Math.ceil(part[1] / map.cellNs)] : [0, map.rows];
+	const first = Math.max(0, low, Math.floor((from - start) / map.cellNs));
+	const end = Math.min(map.rows, high, Math.ceil((to - start) / map.cellNs));
 	return end > first ? [first, end] : null;
+}
+
+/** What a rectangle between two cells chooses: the time of its columns, and the part of each, which is null if that is all of it. */
+export function boxOf(map: Heatmap, a: Cell, b: Cell, length: number): { range: TimeRange; part: TimeRange | null } {
+	const [left, right] = a.column < b.column ? [a.column, b.column] : [b.column, a.column];
+	const [low, high] = a.row < b.row ? [a.row, b.row] : [b.row, a.row];
+	const whole = low === 0 && high === map.rows - 1;
+	return {
+		range: [map.start + left * map.columnNs, Math.min(length, map.start + (right + 1) * map.columnNs)],
+		part: whole ? null : [low * map.cellNs, (high + 1) * map.cellNs],
+	};
 }
 
 /** One step with a key, in time or to the next column; null for other keys. */
@@ -71,8 +83,8 @@ export function moveCell(map: Heatmap, { column, row }: Cell, key: string): Cell
 	return { column: Math.floor(kept / map.rows), row: kept % map.rows };
 }
 
-/** Paints on a canvas of so many CSS pixels; what is out of the range fades. */
-export function paintHeat(canvas: HTMLCanvasElement, map: Heatmap, size: { width: number; height: number }, range: TimeRange | null, cursor: Cell | null, dark: boolean): void {
+/** Paints on a canvas of so many CSS pixels; what is out of the range, or of the part of each column, fades. */
+export function paintHeat(canvas: HTMLCanvasElement, map: Heatmap, size: { width: number; height: number }, range: TimeRange | null, part: TimeRange | null, cursor: Cell | null, dark: boolean): void {
 	const ratio = devicePixelRatio || 1;
 	const { columns, width } = pictureSize(map, size.width);
 	canvas.width = Math.round(size.width * ratio);
@@ -92,10 +104,11 @@ export function paintHeat(canvas: HTMLCanvasElement, map: Heatmap, size: { width
 	ctx.imageSmoothingEnabled = false;
 	ctx.drawImage(small, 0, 0, width, size.height);
 	const [columnWidth, rowHeight] = [width / map.columns, size.height / map.rows];
-	if (range) {
+	if (range || part) {
+		const whole: TimeRange = [map.start, map.start + map.columns * map.columnNs];
 		ctx.fillStyle = dark ? 'rgba(18,17,16,0.72)' : 'rgba(255,255,255,0.72)';
 		for (let c = 0; c < map.columns; c++) {
-			const rows = rowsWithin(map, c, range) ?? [0, 0];
+			const rows = rowsWithin(map, c, range ?? whole, part) ?? [0, 0];
 			ctx.fillRect(c * columnWidth, 0, columnWidth, (map.rows - rows[1]) * rowHeight);
 			ctx.fillRect(c * columnWidth, (map.rows - rows[0]) * rowHeight, columnWidth, rows[0] * rowHeight);
 		}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subsecond heatmap above the tracks: a drag from one moment to another chooses the time between them, as a drag over the tracks does.
+// The subsecond heatmap above the tracks: a drag from one moment to another chooses the time between them, as a drag over the tracks does; with
+// Shift, the rectangle: the same part of each of some seconds.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatValue } from '../format';
 import { useSize } from '../hooks';
 import { buildHeatmap, spanRange, type Cell, type Heatmap } from '../model/heatmap';
 import * as T from '../texts';
 import type { Timeline } from './data';
-import { cellAt, heatColors, moveCell, paintHeat, pictureSize } from './heat';
+import { boxOf, cellAt, heatColors, moveCell, paintHeat, pictureSize } from './heat';
 import { isCalled, pickSamples } from './narrow';
 import { innermost, type Spans } from './spans';
 import type { Range, SetTime, TimeState } from './state';
@@ -24,6 +25,8 @@ interface HeatProps {
 	dark: boolean;
 }
 
+type Choice = Pick<TimeState, 'range' | 'part'>;
+
 // Of the samples that are chosen otherwise than by time.
 function useHeatmap({ t, spans, type, state: { threads, during } }: HeatProps): Heatmap {
 	const inDuring = useMemo(() => {
@@ -37,6 +40,8 @@ function useHeatmap({ t, spans, type, state: { threads, during } }: HeatProps): 
 	}, [t, type, threads, inDuring]);
 }
 
+const shownOf = ({ range, part }: Choice): [Range | null, Range | null] => [range, part];
+
 export function HeatView(props: HeatProps) {
 	const { t, unit, state, set, dark } = props;
 	const map = useHeatmap(props);
@@ -46,23 +51,32 @@ export function HeatView(props: HeatProps) {
 	const [hovered, setHovered] = useState<Cell | null>(null);
 	const [cursor, setCursor] = useState<Cell | null>(null);
 	const anchor = useRef<Cell | null>(null); // where a drag, or a choice with Shift, began
-	const [brush, setBrush] = useState<Range | null>(null);
+	const [brush, setBrush] = useState<Choice | null>(null);
 	const dragging = useRef(false);
 	useLayoutEffect(() => {
 		measure(host.current);
 		return () => measure(null);
 	}, []);
 	useEffect(() => {
-		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, brush ?? state.range, cursor, dark);
-	}, [map, width, brush, state.range, cursor, dark]);
+		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, ...shownOf(brush ?? state), cursor, dark);
+	}, [map, width, brush, state.range, state.part, cursor, dark]);
 
 	const rangeOf = (a: Cell, b: Cell): Range | null => {
 		const [range] = spanRange(map, a, b);
 		return range ? [range[0], Math.min(range[1], t.length + 1)] : null;
 	};
-	const choose = (range: Range | null) => {
-		const same = range && state.range && range[0] === state.range[0] && range[1] === state.range[1];
-		set({ range: same ? null : range, marker: -1 });
+	const between = (a: Cell, b: Cell, box: boolean): Choice => (box ? boxOf(map, a, b, t.length + 1) : { range: rangeOf(a, b), part: null });
+	const choose = (choice: Choice) => {
+		const same = String(shownOf(choice)) === String(shownOf(state));
+		set({ ...(same ? { range: null, part: null } : choice), marker: -1 });
+	};
+	// The part of each column that the range has in its own, or the cursor's; taken back if there is one.
+	const everyColumn = () => {
+		const within = state.range && Math.floor((state.range[0] - map.start) / map.columnNs);
+		const inOne = state.range !== null && state.range[1] <= map.start + (within! + 1) * map.columnNs;
+		const range = inOne ? state.range : cursor && rangeOf(cursor, cursor);
+		if (state.part) set({ part: null });
+		else if (range) set({ range: null, marker: -1, part: [(range[0] - map.start) % map.columnNs, ((range[1] - map.start - 1) % map.columnNs) + 1] });
 	};
 	const at = (event: PointerEvent): Cell => {
 		const { left, top } = canvas.current!.getBoundingClientRect();
@@ -80,11 +94,12 @@ export function HeatView(props: HeatProps) {
 		if (next) {
 			if (event.shiftKey) {
 				anchor.current ??= here;
-				set({ range: rangeOf(anchor.current, next), marker: -1 }, 'replace');
+				set({ ...between(anchor.current, next, false), marker: -1 }, 'replace');
 			} else anchor.current = null;
 			setCursor(next);
-		} else if (event.key === 'Enter' && cursor) choose(rangeOf(cursor, cursor));
-		else if (event.key === 'Escape' && state.range) set({ range: null, marker: -1 });
+		} else if (event.key === 'Enter' && cursor) choose(between(cursor, cursor, false));
+		else if (event.key === 'p' && (cursor || state.range || state.part)) everyColumn();
+		else if (event.key === 'Escape' && (state.range || state.part)) set({ range: null, part: null, marker: -1 });
 		else return;
 		event.preventDefault();
 		event.stopPropagation();
@@ -110,20 +125,20 @@ export function HeatView(props: HeatProps) {
 						if (event.button !== 0 || map.columns === 0 || !inside(event)) return;
 						anchor.current = at(event);
 						dragging.current = true;
-						setBrush(rangeOf(anchor.current, anchor.current));
+						setBrush(between(anchor.current, anchor.current, event.shiftKey));
 						event.currentTarget.setPointerCapture(event.pointerId);
 					}}
 					onPointerMove={(event) => {
 						if (map.columns === 0) return;
 						const cell = at(event);
 						setHovered(inside(event) ? cell : null);
-						if (dragging.current && anchor.current) setBrush(rangeOf(anchor.current, cell));
+						if (dragging.current && anchor.current) setBrush(between(anchor.current, cell, event.shiftKey));
 					}}
 					onPointerUp={(event) => {
 						if (!dragging.current || !anchor.current) return;
 						dragging.current = false;
 						setBrush(null);
-						choose(rangeOf(anchor.current, at(event)));
+						choose(between(anchor.current, at(event), event.shiftKey));
 						anchor.current = null;
 					}}
 					onPointerCancel={() => {

@@ -5,6 +5,7 @@
  */
 import type { FlameJson } from '../flame/tree';
 import { nameWithoutAddress } from '../flame/unnamed';
+import { columnLength } from '../model/heatmap';
 import * as T from '../texts';
 import type { Timeline } from './data';
 import type { Spans } from './spans';
@@ -12,11 +13,12 @@ import type { Spans } from './spans';
 export interface Narrowing {
 	threads: number[]; // none = all
 	range: [number, number] | null; // ns since the start
+	part?: [number, number] | null; // ns since the start of each column of the heatmap
 	during: string; // name or category of spans; '' = whatever went on
 	bySpan: boolean;
 }
 
-export const isNarrowed = (n: Narrowing): boolean => n.threads.length > 0 || n.range !== null || n.during !== '';
+export const isNarrowed = (n: Narrowing): boolean => n.threads.length > 0 || n.range !== null || !!n.part || n.during !== '';
 
 /** Whether a marker, or its category, has a name. */
 export function isCalled(t: Timeline, name: string): (marker: number) => boolean {
@@ -25,14 +27,19 @@ export function isCalled(t: Timeline, name: string): (marker: number) => boolean
 	return (marker) => names[t.name[marker]] || categories[t.category[marker]];
 }
 
+/** How long a column of the heatmap is, in ns. */
+export const heatColumn = (t: { length: number }): number => columnLength(t.length + 1);
+
 /** 1 for each sample that is wanted. inSpan: of `during`. */
 export function pickSamples(t: Timeline, narrowing: Narrowing, inSpan: Int32Array | null): Uint8Array {
 	const picked = new Uint8Array(t.sampleCount);
-	const { threads, range } = narrowing;
+	const { threads, range, part } = narrowing;
+	const every = heatColumn(t);
 	t.threads.forEach((thread, i) => {
 		if (threads.length > 0 && !threads.includes(i)) return;
 		for (let s = thread.sampleFirst; s < thread.sampleEnd; s++) {
 			if (range && !(t.time[s] >= range[0] && t.time[s] < range[1])) continue;
+			if (part && !(t.time[s] >= 0 && t.time[s] % every >= part[0] && t.time[s] % every < part[1])) continue;
 			if (inSpan && inSpan[s] < 0) continue;
 			picked[s] = 1;
 		}

@@ -8,6 +8,7 @@
  *   show     FROM-TO: what of the time is in view
  *   markers  table: the table of markers is open        mfind, msort  its filter, and order (a leading - turns it round)
  *   fold     the time line is folded away      heat     1: the subsecond heatmap is open
+ *   part     FROM-TO, ns since the start of each of its columns: that part of each
  *
  * A page in a file has no other part of the URL to itself; not every browser lets it change even that, and then the state lasts
  * as long as the page.
@@ -23,6 +24,7 @@ export interface TimeState {
 	type: number; // -1 = the profile's choice
 	threads: number[];
 	range: Range | null;
+	part: Range | null; // of each column of the heatmap
 	during: string;
 	bySpan: boolean;
 	marker: number; // -1 = none
@@ -40,6 +42,7 @@ export const TIME_DEFAULTS: TimeState = {
 	type: -1,
 	threads: [],
 	range: null,
+	part: null,
 	during: '',
 	bySpan: false,
 	marker: -1,
@@ -86,6 +89,7 @@ export function parseTimeState(hash: string): TimeState {
 		type: parsePlace(get('type')),
 		threads: /^\d{1,7}(\.\d{1,7}){0,999}$/.test(get('threads')) ? get('threads').split('.').map(Number) : [],
 		range: parseRange(get('t')),
+		part: parseRange(get('part')),
 		during: get('during'),
 		bySpan: get('group') === 'span',
 		marker: parsePlace(get('marker')),
@@ -106,6 +110,7 @@ export function formatTimeState(state: TimeState): string {
 	put('type', state.type < 0 ? '' : String(state.type));
 	put('threads', state.threads.join('.'));
 	put('t', range(state.range));
+	put('part', range(state.part));
 	put('during', state.during);
 	put('group', state.bySpan ? 'span' : '');
 	put('marker', state.marker < 0 ? '' : String(state.marker));

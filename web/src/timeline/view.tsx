@@ -11,7 +11,7 @@ import { makeActions, padded, pressKey, type Actions, type Context } from './act
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
 import { HeatView } from './heat_view';
-import { isCalled } from './narrow';
+import { heatColumn, isCalled } from './narrow';
 import { ROWS_MAX, type Rows, type Spans } from './spans';
 import type { Range, SetTime, TimeState } from './state';
 import { MarkerTable } from './table';
@@ -158,6 +158,14 @@ function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 's
 					value={`+ ${formatNs(state.range[1] - state.range[0])}`}
 					testId="chip-range"
 					onClear={() => set({ range: null, marker: -1 })}
+				/>
+			)}
+			{state.part && (
+				<Chip
+					label={T.timeline.heatPart(formatNs(heatColumn(t)))}
+					value={`${formatNs(state.part[0])} – ${formatNs(state.part[1])}`}
+					testId="chip-part"
+					onClear={() => set({ part: null })}
 				/>
 			)}
 			{state.during !== '' && (
