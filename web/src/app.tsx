@@ -208,7 +208,7 @@ interface LowerProps {
 }
 
 function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry, onBack }: LowerProps) {
-	const { profile, types, selector, query, error, status, fault } = asked;
+	const { profile, types, selector, query, profileQuery, error, status, fault } = asked;
 	if (fault !== null && !profile.data)
 		return <BadSelector text={state.q} fault={fault} onUnfilter={() => set({ q: '' })} />;
 	if (isListing(state.view)) {
@@ -243,10 +243,10 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 	if (profile.data.tree.total[0] === 0) {
 		return (
 			<NoMatch
-				selector={query}
-				filtered={selector.matchers.length > 0}
+				selector={profileQuery}
+				filtered={selector.matchers.length > 0 || state.within !== ''}
 				selected={state.sel !== null}
-				onUnfilter={() => set({ q: selector.type })}
+				onUnfilter={() => set({ q: selector.type, within: '' })}
 				onUnselect={() => set({ sel: null })}
 			/>
 		);
@@ -256,6 +256,8 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 		<ProfilePart
 			profile={profile.data}
 			query={query}
+			partQuery={profileQuery}
+			labels={asked.labels}
 			state={state}
 			set={set}
 			view={view}

@@ -6,6 +6,7 @@ import { buildTree } from './flame/tree';
 import { mergeUnnamed } from './flame/unnamed';
 import { useApi, useStored, type Resource, type SetState } from './hooks';
 import { useNamedAnswer } from './names';
+import { pipeline } from './overview';
 import type { Profile } from './profile';
 import { formatSelector, parseSelector, withoutLabel, type Selector } from './selector';
 import { chooseStep, isListing, isWide, parseTime, type NamesChoice, type PageState } from './state';
@@ -50,6 +51,7 @@ export interface Asked {
 	selector: Selector; // with its type
 	fault: string | null;
 	query: string;
+	profileQuery: string; // that of the profile, with stages for a part of it
 	by: string;
 	labels: string[];
 	series: Resource<SeriesAnswer>;
@@ -102,6 +104,8 @@ export function useAnswers(state: PageState, names: NamesChoice, nonce: number, 
 	// Until the types are known, a type named in full is taken at its word; parts of one are not worth a question.
 	const named = types.data !== null || type.split(':').length >= 5;
 	const ready = type !== '' && named && parsed.fault === null && !isWide(state.view);
+	const stages = [state.within, state.root === '' ? '' : pipeline(`group by ${state.root}`)];
+	const profileQuery = pipeline(query, ...stages.filter((stage) => stage !== ''));
 	const ask = (path: string) => (ready ? path : null);
 
 	const now = Date.now();
@@ -112,7 +116,7 @@ export function useAnswers(state: PageState, names: NamesChoice, nonce: number, 
 	const labels = useApi<LabelsAnswer>(ask('labels'), { query: type, from, to }, nonce);
 	const labelNames = labels.data?.labels.map((l) => l.name) ?? [];
 	const by = breakdown(state.by, labelNames);
-	const params: Record<string, string> = { query, format: 'columns', ...(names === 'short' ? { names } : {}) };
+	const params: Record<string, string> = { query: profileQuery, format: 'columns', ...(names === 'short' ? { names } : {}) };
 	const asked = useApi<QueryAnswer, Profile>(
 		isListing(state.view) ? null : ask('query'),
 		{ ...params, ...span },
@@ -140,6 +144,7 @@ export function useAnswers(state: PageState, names: NamesChoice, nonce: number, 
 		selector,
 		fault: parsed.fault,
 		query,
+		profileQuery,
 		by,
 		labels: labelNames,
 		series,

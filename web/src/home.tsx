@@ -14,7 +14,7 @@ import { useApi, type Resource, type SetState } from './hooks';
 import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from './notices';
 import { changeOf, costRows, coveredMs, moversOf, pipeline, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 import { formatSelector, quote } from './selector';
-import { parseTime, type PageState } from './state';
+import { parseTime, UNTOUCHED, type PageState } from './state';
 import * as T from './texts';
 
 const ROWS = 12;
@@ -435,7 +435,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 	const length = coveredMs(answer.from_ms, answer.to_ms, status.data?.data.oldest_ms ?? 0);
 	const scale = seriesScale(answer.type, answer.unit, length);
 	const shown = (value: number) => scale.format(scale.of(value));
-	const range = { from: state.from, to: state.to };
+	const range = { from: state.from, to: state.to, ...UNTOUCHED };
 	const then = since === DAY_MS ? day : week;
 	const label = (key: string) => displayName(key, 120) || T.home.none(labelTitle(by).toLowerCase());
 	return (

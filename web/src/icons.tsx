@@ -28,6 +28,23 @@ export const RefreshIcon = () => (
 		<path d="M13 2.5v3.3H9.7" />
 	</Icon>
 );
+export const SlidersIcon = () => (
+	<Icon>
+		<path d="M2.5 5h6M12 5h1.5M2.5 11H4M7.5 11h6" />
+		<circle cx="10.2" cy="5" r="1.7" />
+		<circle cx="5.8" cy="11" r="1.7" />
+	</Icon>
+);
+export const BeforeIcon = () => (
+	<Icon size={12}>
+		<path d="M4 10l4-4 4 4" stroke-width="2" />
+	</Icon>
+);
+export const NextIcon = () => (
+	<Icon size={12}>
+		<path d="M4 6l4 4 4-4" stroke-width="2" />
+	</Icon>
+);
 export const CloseIcon = () => (
 	<Icon size={12}>
 		<path d="M4 4l8 8M12 4l-8 8" stroke-width="2" />

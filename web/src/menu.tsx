@@ -7,6 +7,7 @@ export interface MenuItem {
 	title: string;
 	key?: string;
 	testId?: string;
+	apart?: boolean; // a line stands above it
 	run: () => void;
 }
 export interface MenuAt {
@@ -22,7 +23,9 @@ export function Menu({ at, onClose }: { at: MenuAt; onClose: () => void }) {
 	useLayoutEffect(() => {
 		const { width, height } = root.current!.getBoundingClientRect();
 		root.current!.style.left = `${Math.max(8, Math.min(at.x, innerWidth - width - 8))}px`;
-		root.current!.style.top = `${Math.max(8, at.y + height < innerHeight - 8 ? at.y : at.y - height)}px`;
+		// Below the pointer; above it where there is room only there; a long one as far up as it must be.
+		const above = at.y - height >= 8 ? at.y - height : innerHeight - height - 8;
+		root.current!.style.top = `${Math.max(8, at.y + height < innerHeight - 8 ? at.y : above)}px`;
 		root.current!.querySelector<HTMLElement>('[role="menuitem"]')?.focus();
 	}, [at]);
 	useEffect(() => {
@@ -73,6 +76,7 @@ export function Menu({ at, onClose }: { at: MenuAt; onClose: () => void }) {
 					type="button"
 					role="menuitem"
 					tabIndex={-1}
+					class={item.apart ? 'apart' : undefined}
 					data-testid={item.testId}
 					onClick={() => {
 						close();

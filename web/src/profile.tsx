@@ -5,14 +5,21 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { apiUrl, type QueryAnswer } from './api';
 import { displayName, formatCount, formatShare, formatValue } from './format';
+import { actionsFor, stepsOfKey, withStep } from './flame/actions';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
 import { findNodes, largestFirst, sumMatched } from './flame/layout';
+import { addStages, narrowerStages } from './flame/narrower';
+import { isInverted, isRenamed, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from './flame/steps';
+import { DisplayMenu, StepsBar } from './flame/steps_view';
+import type { Transform } from './flame/transform';
 import {
+	ancestors,
 	buildTree,
 	findPath,
 	followPath,
 	formatZoom,
+	isPart,
 	isSmall,
 	isUnnamed,
 	KIND,
@@ -23,16 +30,18 @@ import {
 	pathKeys,
 	placeOf,
 	restShare,
+	zoomRange,
 	type PathFrame,
 	type Tree,
 	type Zoom,
 } from './flame/tree';
+import { useSteps } from './flame/use_steps';
 import { FlameView } from './flame/view';
 import { useDebounced, useLater, type SetState } from './hooks';
-import { CloseIcon, DownloadIcon, FlipIcon, ResetIcon, SearchIcon } from './icons';
+import { BeforeIcon, CloseIcon, DownloadIcon, FlipIcon, NextIcon, ResetIcon, SearchIcon } from './icons';
 import { KeysButton } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
-import { openListing, type ListingView, type NamesChoice, type PageState, type ProfileView } from './state';
+import { openListing, UNTOUCHED, type ColorBy, type ListingView, type NamesChoice, type PageState, type ProfileView } from './state';
 import { Table } from './table';
 import * as T from './texts';
 
@@ -43,7 +52,8 @@ export interface Profile {
 
 export interface ProfileProps {
 	profile: Profile;
-	query: string;
+	query: string; // the selector
+	partQuery?: string; // with the stages for a part of it, if there are any
 	state: PageState;
 	set: SetState;
 	view: ProfileView;
@@ -52,6 +62,8 @@ export interface ProfileProps {
 	gaveUp: boolean; // names are still being looked up, and nobody asks any more
 	names: NamesChoice;
 	onNames: (names: NamesChoice) => void;
+	labels?: string[]; // that the graph can have at its root
+	onSandwich?: (frame: Frame) => void; // callers and callees of a function
 	more?: ComponentChildren; // among the tools
 	alone?: boolean; // in a file, without a server: what only a server can give is not there
 }
@@ -105,11 +117,12 @@ export interface SearchProps {
 	regex: boolean;
 	fault: string | null;
 	matched: string; // '' = no search
+	count?: string; // which of how many matches; '' = none
 	set: SetState;
 	onNext: (back: boolean) => void;
 }
 
-export function Search({ find, regex, fault, matched, set, onNext }: SearchProps) {
+export function Search({ find, regex, fault, matched, count = '', set, onNext }: SearchProps) {
 	return (
 		<div class="search" role="search">
 			<SearchIcon />
@@ -139,6 +152,26 @@ export function Search({ find, regex, fault, matched, set, onNext }: SearchProps
 			<output class={fault ? 'matched fault' : 'matched'} data-testid="flame-matched" aria-live="polite">
 				{fault ?? matched}
 			</output>
+			{count !== '' && (
+				<>
+					<output class="match-count" data-testid="flame-count">
+						{count}
+					</output>
+					{[true, false].map((back) => (
+						<button
+							key={String(back)}
+							type="button"
+							class="ghost"
+							aria-label={back ? T.search.before : T.search.next}
+							title={back ? T.search.before : T.search.next}
+							data-testid={back ? 'flame-before' : 'flame-next'}
+							onClick={() => onNext(back)}
+						>
+							{back ? <BeforeIcon /> : <NextIcon />}
+						</button>
+					))}
+				</>
+			)}
 			{find !== '' && (
 				<button
 					type="button"
@@ -214,16 +247,18 @@ const LEGEND = 10;
 function Legend({
 	tree,
 	dark,
+	color,
 	find,
 	onFind,
 }: {
 	tree: Tree;
 	dark: boolean;
+	color: ColorBy;
 	find: string;
 	onFind: (text: string) => void;
 }) {
-	const of = useMemo(() => ({ tree, dark }), [tree, dark]);
-	const entries = useLater(of, isSmall(tree), () => legend(tree, palette(dark)))?.value ?? [];
+	const of = useMemo(() => ({ tree, dark, color }), [tree, dark, color]);
+	const entries = useLater(of, isSmall(tree), () => legend(tree, palette(dark), color))?.value ?? [];
 	return (
 		<ul class="legend" aria-label={T.legend.label}>
 			{entries.slice(0, LEGEND).map((e) => (
@@ -272,7 +307,7 @@ interface StatsProps {
 function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 	const { stats, period } = answer;
 	const unnamed = stats?.unresolved ?? 0;
-	const parts = [T.foot.stacks(formatCount(tree.samples)), T.foot.frames(formatCount(tree.count - 1))];
+	const parts = [...(tree.samples > 0 ? [T.foot.stacks(formatCount(tree.samples))] : []), T.foot.frames(formatCount(tree.count - 1))];
 	if (tree.type === 'cpu' && period > 0) parts.unshift(T.foot.samples(formatCount(Math.round(tree.total[0] / period))));
 	const rest = useMemo(() => restShare(tree), [tree]);
 	if (rest > 0) parts.push(T.foot.rest(`${(100 * rest).toFixed(rest < 0.01 ? 2 : 1)}%`));
@@ -342,6 +377,31 @@ function useSearch(tree: Tree, zoom: Zoom, text: string, regex: boolean): Found 
 	}, [tree, flags, zoom]);
 }
 
+interface Match {
+	node: number;
+	place: number; // among the matches, from 1
+	nonce: number;
+	of: Uint8Array | null;
+}
+
+// From one match to the next, the costliest first. count: which of how many, '' = there are none.
+function useMatches(tree: Tree, found: Found): { focusRequest: Match | null; onNext: (back: boolean) => void; count: string } {
+	const [asked, setAsked] = useState<Match | null>(null);
+	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
+	const largest = useRef<{ of: Int32Array; first: Int32Array }>({ of: NO_TOPS, first: NO_TOPS }); // sorted when they are first gone through
+	const onNext = (back: boolean) => {
+		if (found.tops.length === 0) return;
+		const tops = largest.current.of === found.tops ? largest.current.first : largestFirst(tree, found.tops);
+		largest.current = { of: found.tops, first: tops };
+		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
+		const next = at < 0 && back ? tops.length - 1 : (at + (back ? -1 : 1) + tops.length) % tops.length;
+		setAsked({ node: tops[next], place: next + 1, nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
+	};
+	const matches = String(found.tops.length);
+	const count = found.tops.length === 0 ? '' : focusRequest ? T.search.place(String(focusRequest.place), matches) : matches;
+	return { focusRequest, onNext, count };
+}
+
 export function useGlobalKeys(onEscape: () => void): void {
 	const latest = useRef(onEscape);
 	latest.current = onEscape;
@@ -381,20 +441,75 @@ function frameItems(
 	frame: Frame,
 	open: ((kind: ListingView, frame: Frame) => void) | null,
 	onFind: (text: string) => void,
+	onSandwich?: (frame: Frame) => void,
+	stack = '',
 ): MenuItem[] {
 	const items: MenuItem[] = [];
 	const place = placeOf(frame.file, frame.line);
+	if (onSandwich) items.push({ title: T.menu.sandwich, key: 'b', testId: 'menu-sandwich', run: () => onSandwich(frame) });
 	if (open && !isUnnamed(frame.name))
 		items.push(
-			{ title: T.menu.source, key: 's', testId: 'menu-source', run: () => open('source', frame) },
+			{ title: T.menu.source, key: 's', apart: true, testId: 'menu-source', run: () => open('source', frame) },
 			{ title: T.menu.asm, key: 'a', testId: 'menu-asm', run: () => open('asm', frame) },
 		);
 	items.push({ title: T.menu.find, run: () => onFind(`"${frame.name}"`) });
 	if (frame.binary !== '') items.push({ title: T.menu.findBinary, run: () => onFind(`in:${frame.binary}`) });
-	items.push({ title: T.menu.copyName, run: () => void copyText(frame.name) });
+	items.push({ title: T.menu.copyName, apart: true, key: T.menu.copyKey, testId: 'menu-copy-name', run: () => void copyText(frame.name) });
 	if (place !== '') items.push({ title: T.menu.copyPlace, run: () => void copyText(place) });
+	if (stack !== '') items.push({ title: T.menu.copyStack, testId: 'menu-copy-stack', run: () => void copyText(stack) });
 	return items;
 }
+
+// One frame a line, the outermost first.
+const stackText = (tree: Tree, node: number): string =>
+	ancestors(tree, node).slice(1).map((at) => tree.strings[tree.name[at]]).join('\n');
+
+/*
+ * What is done with the graph step by step, and what becomes of the zoom: the path to the frame that is zoomed into may be another
+ * one after a step; as much of it as is left stays.
+ */
+function useTransforms({ state, set, alone }: Pick<ProfileProps, 'state' | 'set' | 'alone'>, made: Made, zoom: Zoom, names: NamesChoice) {
+	const { tree, transforms } = made;
+	const onSteps = (next: readonly Transform[] | null) => {
+		if (next === null) return;
+		let text = '';
+		if (zoom.node > 0 && isSmall(made.base)) {
+			const then = makeSteps(made.base, next, made).tree;
+			text = formatZoom(then, { ...NO_ZOOM, node: Math.max(0, findPath(then, pathKeys(tree, zoom.node))) });
+		}
+		set({ steps: stepsText(next), zoom: text });
+	};
+	const actionItems = (node: number): MenuItem[] => {
+		const actions = actionsFor(tree, node).map(({ op, key, title, group }) => ({ op, key, title, group, next: withStep(transforms, tree, node, op) }));
+		return actions
+			.filter(({ next }) => next !== null)
+			.map(({ op, key, title, group, next }, i, all) => ({
+				title,
+				key,
+				testId: `menu-${op}`,
+				apart: i === 0 || group !== all[i - 1].group,
+				run: () => onSteps(next),
+			}));
+	};
+	const rest = alone ? 'file' : isRenamed(transforms) ? 'grouped' : isInverted(transforms) ? 'steps' : 'server';
+	const onRest = (node: number) => {
+		const above = tree.parent[node];
+		const there = formatZoom(tree, { ...NO_ZOOM, node: above });
+		const narrowed = rest === 'steps' ? narrowInverted(transforms, tree, above) : null;
+		const within = rest === 'server' ? addStages(state.within, narrowerStages(tree, above, names === 'short')) : state.within;
+		if (narrowed) set({ steps: stepsText(narrowed), zoom: there });
+		else if (within !== state.within) set({ within, zoom: there });
+		else set({ zoom: formatZoom(tree, { ...NO_ZOOM, node }) });
+	};
+	return { onSteps, actionItems, onRest, rest: REST_TEXT[rest] };
+}
+
+const REST_TEXT = {
+	file: T.flame.restInFile,
+	grouped: T.flame.restGrouped,
+	steps: T.flame.restOfSteps,
+	server: T.flame.openRest,
+};
 
 const OPEN = {
 	source: { title: T.profile.source, of: T.profile.sourceOf },
@@ -402,34 +517,34 @@ const OPEN = {
 };
 
 export function ProfilePart(props: ProfileProps) {
-	const { profile, query, state, set, view, dark, stale, gaveUp, names, onNames, more, alone = false } = props;
+	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels, onSandwich, more, alone = false } = props;
 	const { answer } = profile;
 	const each = state.eachAddress;
-	const tree = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
+	const base = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
+	const { made, busy } = useSteps(base, state.steps);
+	const { tree, transforms } = made;
+	const ofRows = useMemo(() => stepsText(stepsForRows(transforms)), [transforms]);
+	const sameRows = ofRows === stepsText(transforms);
+	const rowsMade = useSteps(base, sameRows ? '' : ofRows).made;
+	const rows = sameRows ? tree : rowsMade.tree;
 	const { zoom, lost } = useZoom(tree, state.zoom);
 	const found = useSearch(tree, zoom, state.find, state.regex);
-	const [asked, setAsked] = useState<{ node: number; nonce: number; of: Uint8Array | null } | null>(null);
 	const onZoom = useCallback((next: Zoom) => set({ zoom: formatZoom(tree, next) }), [tree, set]);
 	const onFind = (text: string) => set({ find: text, regex: false });
 	useGlobalKeys(() => onZoom(NO_ZOOM));
-	const focusRequest = asked !== null && asked.of === found.flags ? asked : null;
-
-	const largest = useRef<{ of: Int32Array; first: Int32Array }>({ of: NO_TOPS, first: NO_TOPS }); // sorted when they are first gone through
-	const onNext = (back: boolean) => {
-		if (found.tops.length === 0) return;
-		const tops = largest.current.of === found.tops ? largest.current.first : largestFirst(tree, found.tops);
-		largest.current = { of: found.tops, first: tops };
-		const at = focusRequest ? tops.indexOf(focusRequest.node) : -1;
-		const next = (at + (back ? -1 : 1) + tops.length) % tops.length;
-		setAsked({ node: tops[at < 0 && back ? tops.length - 1 : next], nonce: (asked?.nonce ?? 0) + 1, of: found.flags });
-	};
+	const { focusRequest, onNext, count } = useMatches(tree, found);
+	const { onSteps, actionItems, onRest, rest } = useTransforms(props, made, zoom, names);
+	const facts = useMemo(
+		() => ({ whole: base.total[0], period: base.type === 'cpu' && answer.period > 0 ? answer.period : 0, rest, turned: isInverted(transforms) }),
+		[base, answer, rest, transforms],
+	);
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {
 		if (!alone && !isUnnamed(frame.name)) set({ ...openListing(kind, { function: frame.name, file: frame.file }, names), build: null });
 	};
 	const closeMenu = useCallback(() => setMenu(null), []);
-	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = []) => {
-		if (frame) setMenu({ x, y, head: frame.name, items: [...more, ...frameItems(frame, alone ? null : open, onFind)] });
+	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = [], stack = '') => {
+		if (frame) setMenu({ x, y, head: frame.name, items: [...more, ...frameItems(frame, alone ? null : open, onFind, onSandwich, stack)] });
 	};
 	const zoomedFrame = frameOf(tree, zoom.node);
 	const listable = zoomedFrame !== null && !isUnnamed(zoomedFrame.name);
@@ -438,12 +553,27 @@ export function ProfilePart(props: ProfileProps) {
 		if (!lost && zoom.node > 0 && parseZoom(tree, state.zoom) === null) set({ zoom: formatZoom(tree, zoom) }, 'replace');
 	}, [tree, zoom, lost]);
 	const flip = state.dir === 'flame';
-	const zoomed = zoom.node !== 0 || zoom.take > 0 || zoom.skip > 0;
+	const zoomed = zoom.node !== 0 || isPart(zoom);
+	const inverted = isInverted(transforms);
+	const [viewFrom, viewTo] = zoomRange(tree, zoom);
+	const inView = viewTo - viewFrom;
+	const clearSteps = () => set(UNTOUCHED);
+	const onKey = (key: string, node: number): boolean => {
+		if (key === 'n' || key === 'N') onNext(key === 'N');
+		else if (key === 'z' && transforms.length > 0) onSteps(transforms.slice(0, -1));
+		else if (key === 'b' && onSandwich && frameOf(tree, node)) onSandwich(frameOf(tree, node)!);
+		else {
+			const next = stepsOfKey(key, transforms, tree, node);
+			if (!next) return false;
+			onSteps(next);
+		}
+		return true;
+	};
 	return (
-		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale}>
+		<section class={stale || busy ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale || busy}>
 			<div class="tools" role="toolbar" aria-label={T.profile.tools}>
 				<ViewSwitch view={view} onView={(v) => set({ view: v })} />
-				<Search {...state} fault={found.fault} matched={found.text} set={set} onNext={onNext} />
+				<Search {...state} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
 				<div class="joined">
 					<button
 						type="button"
@@ -467,18 +597,46 @@ export function ProfilePart(props: ProfileProps) {
 					>
 						<FlipIcon />
 					</button>
+					<button
+						type="button"
+						class="button"
+						aria-pressed={inverted}
+						title={inverted ? T.profile.inverted : T.profile.invert}
+						data-testid="invert"
+						onClick={() => onSteps(toggleInverted(transforms))}
+					>
+						{T.profile.invertShort}
+					</button>
 				</div>
+				<DisplayMenu
+					transforms={transforms}
+					color={state.color}
+					root={state.root}
+					labels={alone ? null : (labels ?? [])}
+					onSteps={onSteps}
+					onColor={(color) => set({ color })}
+					onRoot={(root) => set({ root, zoom: '' })}
+				/>
 				{more}
 				{!alone && <ShortNames names={names} onNames={onNames} />}
-				{!alone && <Downloads query={query} answer={answer} />}
+				{!alone && <Downloads query={partQuery} answer={answer} />}
 				<div class="keys-help">
 					<KeysButton label={T.profile.keysLabel} keys={alone ? T.profile.keys : [...T.profile.keys, ...T.profile.serverKeys]} testId="keys" />
 				</div>
 			</div>
+			<StepsBar
+				made={made}
+				root={state.root}
+				within={state.within}
+				onSteps={onSteps}
+				onRoot={(root) => set({ root, zoom: '' })}
+				onWithin={(within) => set({ within })}
+				onClear={clearSteps}
+			/>
 			<div class={`panes view-${view}`}>
 				{view !== 'graph' && (
 					<Table
-						tree={tree}
+						tree={rows}
 						sort={state.sort}
 						reverse={state.reverse}
 						filter={state.filter}
@@ -496,8 +654,8 @@ export function ProfilePart(props: ProfileProps) {
 						<div class="crumb-line">
 							<Breadcrumbs tree={tree} zoom={zoom} onZoom={onZoom} />
 							<span class="zoom-value">
-								{formatValue(tree.total[zoom.node], tree.unit)}
-								{zoomed && <> · {formatShare(tree.total[zoom.node], tree.total[0])}</>}
+								{formatValue(inView, tree.unit)}
+								{inView < base.total[0] && <> · {formatShare(inView, base.total[0])}</>}
 							</span>
 							{!alone && (
 								<span class="joined small crumb-actions" role="group" aria-label={T.profile.zoomedFrame}>
@@ -518,29 +676,47 @@ export function ProfilePart(props: ProfileProps) {
 							)}
 							{lost && <span class="field-fault">{T.profile.lost}</span>}
 						</div>
-						<FlameView
-							tree={tree}
-							zoom={zoom}
-							onZoom={onZoom}
-							flip={flip}
-							matches={found.flags}
-							dark={dark}
-							focusRequest={focusRequest}
-							onMenu={(node, x, y) =>
-								showMenu(frameOf(tree, node), x, y, [
-									{ title: T.menu.zoom, key: 'Enter', run: () => onZoom({ ...NO_ZOOM, node }) },
-								])
-							}
-							onOpen={(kind, node) => {
-								const frame = frameOf(tree, node);
-								if (frame) open(kind, frame);
-							}}
-						/>
+						{tree.total[0] === 0 && transforms.length > 0 ? (
+							<p class="steps-nothing" role="status" data-testid="steps-nothing">
+								{T.steps.nothing}{' '}
+								<button type="button" class="link" onClick={() => onSteps(transforms.slice(0, -1))}>
+									{T.steps.takeBack}
+								</button>
+							</p>
+						) : (
+							<FlameView
+								tree={tree}
+								zoom={zoom}
+								onZoom={onZoom}
+								flip={flip}
+								matches={found.flags}
+								dark={dark}
+								color={state.color}
+								focusRequest={focusRequest}
+								facts={facts}
+								onMenu={(node, x, y) =>
+									showMenu(
+										frameOf(tree, node),
+										x,
+										y,
+										[{ title: T.menu.zoom, key: 'Enter', run: () => onZoom({ ...NO_ZOOM, node }) }, ...actionItems(node)],
+										stackText(tree, node),
+									)
+								}
+								onOpen={(kind, node) => {
+									const frame = frameOf(tree, node);
+									if (frame) open(kind, frame);
+								}}
+								onRest={onRest}
+								onKey={onKey}
+								minimap
+							/>
+						)}
 					</div>
 				)}
 			</div>
 			<footer class="foot">
-				<Legend tree={tree} dark={dark} find={state.find} onFind={onFind} />
+				<Legend tree={rows} dark={dark} color={state.color} find={state.find} onFind={onFind} />
 				<p class="stats">
 					<NamesNote
 						answer={answer}

@@ -11,7 +11,10 @@
  *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
  *                                                           a function; console; binaries, recordings; status
- *   dir     icicle (default), flame                 zoom      the frame zoomed into: PATH[~FIRST[~COUNT]], a hash and children
+ *   dir     icicle (default), flame                 zoom      what is zoomed into: PATH, a hash; PATH~FIRST[~COUNT], some of its children;
+ *                                                             PATH~FROM-TO, a stretch of it in billionths
+ *   steps   what was done with the graph, see flame/transform.ts                color  binary (default), kind, package
+ *   root    label whose values are at the root of the graph                     within stages of a query, for a part of the profile alone
  *   find    search in the graph                     regex     1 when `find` is a regular expression
  *   filter  filter of the table                     sort      self (default), total, name, file, binary; a leading - turns it round
  *   every   seconds between refreshes               addr      each: addresses without a name one by one
@@ -24,8 +27,10 @@
  *   base, before, bfrom, bto, relative, show, width, of, order, only   of view=compare: compare/state.ts
  */
 import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare/state';
+import { parseTransforms } from './flame/transform';
 import * as T from './texts';
 
+export type ColorBy = 'binary' | 'kind' | 'package';
 export type ProfileView = 'both' | 'graph' | 'table';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
@@ -48,6 +53,10 @@ export interface PageState {
 	view: View | ''; // '' = what fits the screen
 	dir: 'icicle' | 'flame';
 	zoom: string;
+	steps: string;
+	color: ColorBy;
+	root: string;
+	within: string;
 	find: string;
 	regex: boolean;
 	filter: string;
@@ -81,6 +90,10 @@ export const DEFAULTS: PageState = {
 	view: '',
 	dir: 'icicle',
 	zoom: '',
+	steps: '',
+	color: 'binary',
+	root: '',
+	within: '',
 	find: '',
 	regex: false,
 	filter: '',
@@ -100,9 +113,15 @@ export const DEFAULTS: PageState = {
 	compare: NO_COMPARE,
 };
 
+/** The graph as it comes, for links to another profile than the one that something was done with. */
+export const UNTOUCHED: Pick<PageState, 'zoom' | 'steps' | 'root' | 'within'> = { zoom: '', steps: '', root: '', within: '' };
+
 const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
 const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
+
+export const COLORS: readonly ColorBy[] = ['binary', 'kind', 'package'];
+const WITHIN_MAX = 12_000; // characters; the server takes 16 KiB of a query
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
 export const TOP_CHOICES = [5, 10, 20];
@@ -141,7 +160,11 @@ export function parseState(search: string): PageState {
 		deploys: get('deploys') !== 'off',
 		view: nothing ? 'home' : oneOf(get('view'), VIEWS, ''),
 		dir: oneOf(get('dir'), ['icicle', 'flame'] as const, DEFAULTS.dir),
-		zoom: /^[0-9a-z]{1,11}(~\d{1,9}){0,2}$/.test(get('zoom')) ? get('zoom') : '',
+		zoom: /^[0-9a-z]{1,11}((~\d{1,9}){0,2}|~\d{1,9}-\d{1,10})$/.test(get('zoom')) ? get('zoom') : '',
+		steps: parseTransforms(get('steps')) ? get('steps') : '',
+		color: oneOf(get('color'), COLORS, DEFAULTS.color),
+		root: /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(get('root')) ? get('root') : '',
+		within: get('within').length <= WITHIN_MAX ? get('within') : '',
 		find: get('find'),
 		regex: get('regex') === '1',
 		filter: get('filter'),
@@ -179,6 +202,8 @@ export function formatState(state: PageState): string {
 	put('view', state.view === 'home' ? '' : state.view, '');
 	put('dir', state.dir, DEFAULTS.dir);
 	put('zoom', state.zoom, '');
+	put('color', state.color, DEFAULTS.color);
+	for (const name of ['steps', 'root', 'within'] as const) put(name, state[name], '');
 	put('find', state.find, '');
 	put('regex', state.regex ? '1' : '', '');
 	put('filter', state.filter, '');

@@ -553,7 +553,7 @@ test('the legend groups the kernel, JIT and each binary by self value', () => {
 			['z@', 1],
 		]),
 	);
-	const entries = legend(tree, palette(false));
+	const entries = legend(tree, palette(false), 'binary');
 	assert.deepEqual(
 		entries.map((e) => [e.label, e.find, e.share]),
 		[

@@ -29,7 +29,7 @@ const SELECTORS = /^(querySelector|querySelectorAll|closest|matchMedia|useMedia|
 // Names of fonts, and of entries of a map.
 const VARIABLES = /^(FONT|key)$/;
 // What the browser calls keys.
-const KEY = /^(Arrow(Up|Down|Left|Right)?|Enter|Escape|Tab|Backspace|Home|End|Page(Up|Down))$/;
+const KEY = /^(Arrow(Up|Down|Left|Right)?|ContextMenu|Enter|Escape|Tab|Backspace|Home|End|Page(Up|Down))$/;
 // Symbols of units are the same in all languages.
 const UNIT = /^[ ·\d]*(ms|Hz|[KMGT]iB)$/;
 // The schema by which a recorder tells in a file how many markers it lost.

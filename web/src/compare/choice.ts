@@ -5,7 +5,7 @@
  * clock, and a link goes on to mean "now beside yesterday".
  */
 import { formatSelector, parseSelector, withoutLabel, type Matcher, type Selector } from '../selector';
-import { isRelative, parseTime, type PageState } from '../state';
+import { isRelative, parseTime, UNTOUCHED, type PageState } from '../state';
 import { NO_COMPARE, type CompareState } from './state';
 
 export interface Choice {
@@ -101,7 +101,7 @@ export function swapped(state: PageState, { base, head, own }: Choices): Partial
 		from: base.from,
 		to: base.to,
 		sel: null,
-		zoom: '',
+		...UNTOUCHED,
 		compare: {
 			...state.compare,
 			base: own ? head.query : '',
@@ -118,14 +118,14 @@ type Way = Pick<PageState, 'view' | 'compare'> & Partial<PageState>;
 
 /** What is shown, beside itself at another time. before: a duration. */
 export function compareBefore(before: string): Way {
-	return { view: 'compare', zoom: '', compare: { ...NO_COMPARE, before } };
+	return { view: 'compare', ...UNTOUCHED, compare: { ...NO_COMPARE, before } };
 }
 
 /** Two ranges, unix ms, of what is shown: before and after a deploy, for one. */
 export function compareRanges(base: { from: number; to: number }, head: { from: number; to: number }): Way {
 	return {
 		view: 'compare',
-		zoom: '',
+		...UNTOUCHED,
 		from: String(head.from),
 		to: String(head.to),
 		sel: null,
@@ -141,5 +141,5 @@ export function compareValue(selector: Selector, label: string, value: string, o
 	const rest = withoutLabel(selector, label);
 	const by = (matcher: Omit<Matcher, 'label'>) => formatSelector({ ...rest, matchers: [...rest.matchers, { label, ...matcher }] });
 	const base = by(other === null ? { op: '!=', value } : { op: '=', value: other });
-	return { view: 'compare', zoom: '', q: by({ op: '=', value }), compare: { ...NO_COMPARE, base, relative: true } };
+	return { view: 'compare', ...UNTOUCHED, q: by({ op: '=', value }), compare: { ...NO_COMPARE, base, relative: true } };
 }

@@ -146,6 +146,7 @@ function One(props: OneProps) {
 				focusRequest={focus}
 				onMenu={(node, x, y) => onMenu(union[node], x, y)}
 				onOpen={() => undefined}
+				minimap
 				paint={paint}
 				linked={hovered >= 0 ? place[hovered] : -1}
 				onHover={(node) => onHover(node >= 0 ? union[node] : -1)}

@@ -336,6 +336,7 @@ function Tools({ props, found, show, patch, onNext }: ToolsProps) {
 	const { state, set, names } = props;
 	const { relative, width } = state.compare;
 	const flip = state.dir === 'flame';
+	const count = found.tops.length === 0 ? '' : String(found.tops.length);
 	return (
 		<div class="tools" role="toolbar" aria-label={T.compare.tools}>
 			<div class="joined" role="group" aria-label={T.compare.show}>
@@ -345,7 +346,7 @@ function Tools({ props, found, show, patch, onNext }: ToolsProps) {
 					</button>
 				))}
 			</div>
-			<Search find={state.find} regex={state.regex} fault={found.fault} matched={found.text} set={set} onNext={onNext} />
+			<Search find={state.find} regex={state.regex} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
 			<div class="joined" role="group" aria-label={T.compare.mode}>
 				{(['absolute', 'relative'] as const).map((mode) => (
 					<button key={mode} type="button" class="button" title={T.compare[mode].hint} aria-pressed={relative === (mode === 'relative')} data-testid={mode} onClick={() => patch({ relative: mode === 'relative' })}>

@@ -4,6 +4,7 @@
  * the glide between two zooms, the scroll position, which box the pointer is on. The canvas is as high as its scroller,
  * never as the tree: a spacer below it makes the scroll bar, so a stack of 10,000 frames costs no more than one that fits.
  */
+import type { ColorBy } from '../state';
 import { frameColors, palette, type FrameColors, type Palette } from './colors';
 import { FONT, paint, TextFitter } from './draw';
 import { boxAt, deepestRow, layout, type Box } from './layout';
@@ -15,12 +16,15 @@ export interface FlameProps {
 	flip: boolean; // root at the bottom
 	matches: Uint8Array | null;
 	dark: boolean;
+	color: ColorBy;
 	focused: number;
 	paint?: (colors: Palette) => FrameColors; // other colours than those of binaries
 	linked?: number; // a node that is pointed at elsewhere, marked as if it were here
 }
 
 const GLIDE_MS = 170;
+// The narrowest that wheel and fingers zoom to, as a share of the whole: a million nodes have some 1e-8 each at the least.
+const NARROWEST = 1e-9;
 
 export class FlameCanvas {
 	readonly rowHeight = matchMedia('(pointer: coarse)').matches ? 24 : 20;
@@ -33,6 +37,9 @@ export class FlameCanvas {
 	private fitter: TextFitter | null = null;
 	private range: [number, number] = [0, 0]; // what is in view, on its way to target
 	private target: [number, number] = [0, 0];
+	private moving = false; // by wheel, pointer or fingers; the zoom follows when they rest
+	/** Told whenever what is in view has changed. */
+	onRange: ((from: number, to: number) => void) | null = null;
 	private departed: { at: number; range: [number, number] } | null = null;
 	private width = 0;
 	private height = 0;
@@ -56,6 +63,56 @@ export class FlameCanvas {
 		return this.props?.tree ?? null;
 	}
 
+	/** What is in view, and what will be when a glide has ended. */
+	get inView(): [number, number] {
+		return this.moving ? this.range : this.target;
+	}
+
+	/** Whether all is in view. */
+	get whole(): boolean {
+		const total = this.props?.tree.total[0] ?? 0;
+		return this.inView[1] - this.inView[0] >= total * 0.9999;
+	}
+
+	/** Where keys zoom to: the middle of the focused frame if it is in view, else of what is. */
+	get middle(): number {
+		const [from, to] = this.inView;
+		const { tree, focused } = this.props!;
+		const at = focused > 0 ? tree.start[focused] + tree.total[focused] / 2 : -1;
+		return at > from && at < to ? at : (from + to) / 2;
+	}
+
+	/** Brings a range into view at once; the zoom is another's to set, when the gesture is over. */
+	show(from: number, to: number): void {
+		const total = this.props?.tree.total[0] ?? 0;
+		if (!(total > 0)) return;
+		const length = Math.min(total, Math.max(to - from, total * NARROWEST));
+		const begin = Math.min(Math.max(0, (from + to - length) / 2), total - length);
+		this.moving = true;
+		this.departed = null;
+		this.range = [begin, begin + length];
+		this.schedule();
+	}
+
+	/** factor < 1: zooms in. What is at that place of the window stays there. */
+	zoomAt(clientX: number, factor: number): void {
+		const at = this.valueAt({ clientX });
+		const [from, to] = this.range;
+		const total = this.props?.tree.total[0] ?? 0;
+		const length = Math.min(total, Math.max((to - from) * factor, total * NARROWEST));
+		const share = (at - from) / (to - from);
+		const begin = at - share * length;
+		this.show(begin, begin + length);
+	}
+
+	pan(pixels: number): void {
+		const [from, to] = this.range;
+		const shift = (pixels / Math.max(1, this.width)) * (to - from);
+		const total = this.props?.tree.total[0] ?? 0;
+		const begin = Math.min(Math.max(0, from + shift), total - (to - from));
+		this.show(begin, begin + to - from);
+	}
+
 	resize(width: number, height: number): void {
 		if (width === this.width && height === this.height) return;
 		this.width = width;
@@ -68,9 +125,9 @@ export class FlameCanvas {
 		const was = this.props;
 		this.props = props;
 		const newTree = was?.tree !== props.tree;
-		if (newTree || was?.dark !== props.dark || was?.paint !== props.paint) {
+		if (newTree || was?.dark !== props.dark || was.color !== props.color || was.paint !== props.paint) {
 			this.colors = palette(props.dark);
-			this.frames = props.paint?.(this.colors) ?? frameColors(props.tree, this.colors);
+			this.frames = props.paint?.(this.colors) ?? frameColors(props.tree, this.colors, props.color);
 		}
 		if (newTree) {
 			this.context.font = FONT;
@@ -78,15 +135,20 @@ export class FlameCanvas {
 			this.hovered = null;
 		}
 		const target = zoomRange(props.tree, props.zoom);
-		if (newTree || target[0] !== this.target[0] || target[1] !== this.target[1]) {
-			const glide = !newTree && this.width > 0 && !matchMedia('(prefers-reduced-motion: reduce)').matches;
+		const moved = newTree || was.zoom !== props.zoom;
+		// A zoom that says what a gesture has brought into view already: nothing moves.
+		const close = (a: number, b: number) => Math.abs(a - b) <= 1e-6 * (target[1] - target[0]);
+		const there = this.moving && moved && !newTree && close(target[0], this.range[0]) && close(target[1], this.range[1]);
+		if (moved) this.moving = false;
+		if (newTree || there || target[0] !== this.target[0] || target[1] !== this.target[1]) {
+			const glide = !newTree && !there && this.width > 0 && !matchMedia('(prefers-reduced-motion: reduce)').matches;
 			this.departed = glide ? { at: performance.now(), range: this.range } : null;
 			this.target = target;
 			if (!glide) this.range = target;
 			this.fitContent();
 		}
 		if (was?.flip !== props.flip) this.scroller.scrollTop = props.flip ? this.contentHeight : 0;
-		if (was && was.zoom !== props.zoom) this.reveal(props.zoom.node);
+		if (was && was.zoom !== props.zoom && !there) this.reveal(props.zoom.node);
 		if (was && was.focused !== props.focused && props.focused >= 0) this.reveal(props.focused);
 		this.schedule();
 	}
@@ -155,6 +217,7 @@ export class FlameCanvas {
 			if ('fontKerning' in this.context) this.context.fontKerning = 'none';
 		}
 		this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+		this.onRange?.(this.range[0], this.range[1]);
 		const [firstRow, lastRow] = this.rowsInView();
 		const was = this.hovered;
 		this.boxes = layout(props.tree, { from: this.range[0], to: this.range[1], width, firstRow, lastRow });
@@ -200,6 +263,14 @@ export class FlameCanvas {
 		if (this.hovered === box) return;
 		this.hovered = box;
 		this.schedule();
+	}
+
+	/** Where a menu about a node is to stand, in the window: at its box, or at the graph's corner if it has none in view. */
+	placeOf(node: number): { x: number; y: number } {
+		const corner = this.canvas.getBoundingClientRect();
+		const box = this.boxes.find((b) => b.node === node && !b.tail);
+		if (!box) return { x: corner.left, y: corner.top };
+		return { x: corner.left + box.x + 8, y: corner.top + this.topOf(box.row) - this.scroller.scrollTop + this.rowHeight };
 	}
 
 	// For tests: where the widest box of that name is, in page coordinates; null if none is in view.

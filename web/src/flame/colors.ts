@@ -2,9 +2,14 @@
 /*
  * Colours of the frames. They are made in OKLCH, where equal lightness looks equally light, so that one text colour reads
  * on all of them and no binary shouts. The kernel has the warm hues for itself, JIT code amber, interpreters pink; binaries
- * share what is left, by a hash of the name: the same binary has the same colour in every graph.
+ * share what is left, by a hash of the name: the same binary has the same colour in every graph. By kind, native code is blue and
+ * what is of no known kind grey: blue, red, amber and pink stay apart for people who cannot tell red from green. By package,
+ * hashes choose among all hues but the kernel's, which keeps its own.
  */
+import type { ColorBy } from '../state';
 import * as T from '../texts';
+import { treeFunctions } from './functions';
+import { packageOf } from './package';
 import { KIND, kindOf, type Tree } from './tree';
 
 function channel(linear: number): number {
@@ -115,21 +120,39 @@ export function hueOf(kind: number, binary: string): Hue {
 	}
 }
 
+// The hue of code of a kind, whatever binary it is of.
+function hueOfKind(kind: number): Hue {
+	if (kind === KIND.native) return { hue: 245, chroma: 0.075 };
+	return kind === KIND.unknown ? { hue: 80, chroma: 0.012 } : hueOf(kind, '');
+}
+
+function hueOfPackage(kind: number, name: string, binary: string): Hue {
+	if (kind === KIND.kernel) return hueOf(kind, binary);
+	const of = packageOf(name) || binary;
+	return of === '' ? hueOf(KIND.unknown, '') : { hue: 88 + (hashText(of) % 44) * 6.2, chroma: 0.085 };
+}
+
 export interface FrameColors {
 	of: (node: number) => string;
 }
 
-export function frameColors(tree: Tree, colors: Palette): FrameColors {
-	const hues = new Map<number, Hue>(); // by kind and binary
+export function frameColors(tree: Tree, colors: Palette, by: ColorBy = 'binary'): FrameColors {
+	const hues = new Map<number, Hue>(); // by kind and, as it is asked for, binary or name
 	const shades = new Int8Array(tree.strings.length).fill(-1);
+	const hueFor = (node: number, kind: number): Hue => {
+		const binary = tree.strings[tree.binary[node]];
+		if (by === 'kind') return hueOfKind(kind);
+		return by === 'package' ? hueOfPackage(kind, tree.strings[tree.name[node]], binary) : hueOf(kind, binary);
+	};
 	return {
 		of(node) {
 			if (node === 0) return colors.tail;
 			const kind = kindOf(tree, node);
-			const id = tree.binary[node] * 8 + kind;
-			let hue = hues.get(id);
-			if (!hue) hues.set(id, (hue = hueOf(kind, tree.strings[tree.binary[node]])));
 			const name = tree.name[node];
+			// Of functions of one name in two binaries without a package, the first decides for both: they are hardly told apart.
+			const id = (by === 'kind' ? 0 : by === 'package' ? name : tree.binary[node]) * 8 + kind;
+			let hue = hues.get(id);
+			if (!hue) hues.set(id, (hue = hueFor(node, kind)));
 			if (shades[name] < 0) shades[name] = hashText(tree.strings[name]) % SHADES;
 			return colors.frame(hue.hue, hue.chroma, shades[name]);
 		},
@@ -143,42 +166,41 @@ export interface LegendEntry {
 	share: number; // self value
 }
 
-// What is in the graph by self value: the kernel, JIT and interpreters each as one, then binaries by name.
-export function legend(tree: Tree, colors: Palette): LegendEntry[] {
-	const shares = new Map<number, number>(); // by kind and binary
-	for (let i = 1; i < tree.count; i++) {
-		if (tree.self[i] === 0) continue;
-		const id = tree.binary[i] * 8 + kindOf(tree, i);
-		shares.set(id, (shares.get(id) ?? 0) + tree.self[i]);
+// What an entry is about: the text to search for, how it is called, and its hue.
+interface Group {
+	find: string;
+	label: string;
+	hue: Hue;
+}
+
+function groupOf(by: ColorBy, kind: number, name: string, binary: string): Group {
+	const special = ({ [KIND.kernel]: 'kernel', [KIND.jit]: 'jit', [KIND.interpreted]: 'interpreted' } as const)[kind];
+	if (by === 'kind') {
+		const word = special ?? (kind === KIND.native ? 'native' : 'unknown');
+		return { find: `kind:${word}`, label: T.legend[word], hue: hueOfKind(special || kind === KIND.native ? kind : KIND.unknown) };
 	}
+	if (by === 'package' && kind !== KIND.kernel) {
+		const of = packageOf(name);
+		if (of !== '') return { find: `package:${of}`, label: of, hue: hueOfPackage(kind, name, binary) };
+		return { find: binary ? `in:${binary}` : 'kind:unknown', label: binary || T.legend.unknown, hue: hueOfPackage(kind, '', binary) };
+	}
+	if (special) return { find: `kind:${special}`, label: T.legend[special], hue: hueOf(kind, kind === KIND.kernel ? '' : binary) };
+	return { find: binary ? `in:${binary}` : 'kind:unknown', label: binary || T.legend.unknown, hue: hueOf(kind, binary) };
+}
+
+/** What is in the graph by self value, the largest first, as it is coloured. */
+export function legend(tree: Tree, colors: Palette, by: ColorBy = 'binary'): LegendEntry[] {
+	const { of, count, first } = treeFunctions(tree);
+	const shares = new Float64Array(count * 8); // by function and kind
+	for (let i = 1; i < tree.count; i++) shares[of[i] * 8 + kindOf(tree, i)] += tree.self[i];
 	const entries = new Map<string, LegendEntry>();
-	for (const [both, share] of shares) {
-		const kind = both % 8;
-		const binary = tree.strings[(both - kind) / 8];
-		const group =
-			kind === KIND.kernel
-				? 'kernel'
-				: kind === KIND.jit
-					? 'jit'
-					: kind === KIND.interpreted
-						? 'interpreted'
-						: '';
-		const id = group ? `kind:${group}` : `in:${binary}`;
-		let entry = entries.get(id);
-		if (!entry) {
-			const { hue, chroma } = hueOf(kind, group === 'kernel' ? '' : binary);
-			const label = group ? T.legend[group] : binary || T.legend.unknown;
-			entries.set(
-				id,
-				(entry = {
-					label,
-					find: group || binary ? id : 'kind:unknown',
-					color: colors.frame(hue, chroma, 1),
-					share: 0,
-				}),
-			);
-		}
-		entry.share += share;
+	for (let both = 0; both < shares.length; both++) {
+		if (shares[both] === 0) continue;
+		const node = first[both >> 3];
+		const { find, label, hue } = groupOf(by, both & 7, tree.strings[tree.name[node]], tree.strings[tree.binary[node]]);
+		let entry = entries.get(find);
+		if (!entry) entries.set(find, (entry = { label, find, color: colors.frame(hue.hue, hue.chroma, 1), share: 0 }));
+		entry.share += shares[both];
 	}
 	return [...entries.values()].sort((a, b) => b.share - a.share);
 }

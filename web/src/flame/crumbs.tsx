@@ -3,7 +3,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { displayName } from '../format';
 import * as T from '../texts';
-import { ancestors, type Tree, type Zoom } from './tree';
+import { ancestors, isPart, type Tree, type Zoom } from './tree';
 
 const CRUMBS = 8;
 
@@ -21,7 +21,7 @@ export function Breadcrumbs({ tree, zoom, onZoom, label = T.flame.path }: Crumbs
 	}, [tree, zoom]);
 	const path = ancestors(tree, zoom.node);
 	const shown = path.length > CRUMBS ? [path[0], ...path.slice(1 - CRUMBS)] : path;
-	const part = zoom.skip > 0 || zoom.take > 0;
+	const part = isPart(zoom);
 	return (
 		<nav class="crumbs" aria-label={label} data-testid="breadcrumbs">
 			<ol ref={list}>
@@ -40,7 +40,7 @@ export function Breadcrumbs({ tree, zoom, onZoom, label = T.flame.path }: Crumbs
 						</button>
 					</li>
 				))}
-				{part && <li class="crumb-part">{T.flame.pathPart}</li>}
+				{part && <li class="crumb-part">{zoom.stretch ? T.flame.pathStretch : T.flame.pathPart}</li>}
 			</ol>
 		</nav>
 	);

@@ -111,10 +111,26 @@ function paintMark(context: CanvasRenderingContext2D, scene: Scene, box: Box): v
 		context.fillStyle = scene.colors.hover;
 		context.fillRect(box.x, y, Math.max(box.width - 1, 1), scene.rowHeight - 1);
 	}
-	if (!box.tail && box.node === scene.focused) {
+	if (box.tail) return;
+	if (box.node === scene.focused) {
 		context.strokeStyle = scene.colors.focus;
 		context.lineWidth = 2;
 		context.strokeRect(box.x + 1, y + 1, Math.max(box.width - 3, 1), scene.rowHeight - 3);
+	}
+}
+
+// The other boxes of the function that is pointed at, or has the focus.
+function paintSame(context: CanvasRenderingContext2D, scene: Scene): void {
+	const { tree, hovered, focused } = scene;
+	const node = hovered && !hovered.tail ? hovered.node : focused;
+	if (node <= 0) return;
+	const [name, binary, file] = [tree.name[node], tree.binary[node], tree.file[node]];
+	context.strokeStyle = scene.colors.focus;
+	context.lineWidth = 1;
+	for (const box of scene.boxes) {
+		const at = box.node;
+		if (box.tail || at === 0 || tree.name[at] !== name || tree.binary[at] !== binary || tree.file[at] !== file) continue;
+		context.strokeRect(box.x + 0.5, scene.yOf(box.row) + 0.5, Math.max(box.width - 2, 0.5), scene.rowHeight - 2);
 	}
 }
 
@@ -130,6 +146,7 @@ export function paint(context: CanvasRenderingContext2D, scene: Scene): void {
 		if (box.tail) paintTail(context, scene, box, y);
 		else paintFrame(context, scene, box, y);
 	}
+	paintSame(context, scene);
 	for (const box of scene.boxes)
 		if (box === scene.hovered || box.node === scene.focused) paintMark(context, scene, box);
 }

@@ -10,6 +10,7 @@
  * an "other" that cannot be opened is a dead end.)
  */
 import * as T from '../texts';
+import { packageOf } from './package';
 import { KIND, kindOf, nextSibling, type Tree } from './tree';
 
 export const MIN_WIDTH = 0.6; // px; below this a box is no longer a box
@@ -105,8 +106,8 @@ export function tailSize(tree: Tree, first: number): { count: number; total: num
 export type NodeTest = (tree: Tree, node: number) => boolean;
 
 /*
- * What is typed into a search box: part of a function's name, any case; "NAME" the whole name; in:BINARY and kind:kernel
- * (native, jit, interpreted, unknown) for the legend's entries; a regular expression when asked for. Returns the test, null
+ * What is typed into a search box: part of a function's name, any case; "NAME" the whole name; in:BINARY, kind:kernel
+ * (native, jit, interpreted, unknown) and package:PACKAGE for the legend's entries; a regular expression when asked for. Returns the test, null
  * for no search, or the fault as text.
  */
 export function compileSearch(text: string, regex: boolean): ((name: string) => boolean) | null | string {
@@ -131,9 +132,12 @@ export function compileSearch(text: string, regex: boolean): ((name: string) => 
 const { inlined: _, ...KINDS } = KIND;
 const KIND_NAMES: Record<string, number> = KINDS;
 
+const specialTest = (what: string, wanted: string) =>
+	what === 'package' ? (name: string) => packageOf(name) === wanted : (name: string) => name === wanted;
+
 // One byte a node: 1 where it matches. Every string is tested once, however many nodes have it. A string is a fault.
 export function findNodes(tree: Tree, text: string, regex: boolean): Uint8Array | null | string {
-	const special = regex ? null : /^(in|kind):(.+)$/.exec(text.trim());
+	const special = regex ? null : /^(in|kind|package):(.+)$/.exec(text.trim());
 	if (special && special[1] === 'kind') {
 		const kind = KIND_NAMES[special[2]];
 		if (kind === undefined) return T.search.noKind(special[2]);
@@ -141,9 +145,9 @@ export function findNodes(tree: Tree, text: string, regex: boolean): Uint8Array 
 		for (let i = 1; i < tree.count; i++) flags[i] = kindOf(tree, i) === kind ? 1 : 0;
 		return flags;
 	}
-	const test = special ? (name: string) => name === special[2] : compileSearch(text, regex);
+	const test = special ? specialTest(special[1], special[2]) : compileSearch(text, regex);
 	if (test === null || typeof test === 'string') return test;
-	const column = special ? tree.binary : tree.name;
+	const column = special && special[1] === 'in' ? tree.binary : tree.name;
 	const known = new Int8Array(tree.strings.length).fill(-1);
 	const flags = new Uint8Array(tree.count);
 	for (let i = 1; i < tree.count; i++) {

@@ -2,10 +2,11 @@
 // What hovering over a box tells.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { displayName, formatShare, formatValue } from '../format';
+import { displayName, formatCount, formatShare, formatValue } from '../format';
+import { wilson } from '../model/noise';
 import * as T from '../texts';
 import { tailSize, type Box } from './layout';
-import { isInlined, kindOf, placeOf, type Tree } from './tree';
+import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from './tree';
 
 export interface Hover {
 	box: Box;
@@ -13,34 +14,85 @@ export interface Hover {
 	y: number;
 }
 
-function Figures({ tree, label, value, parent }: { tree: Tree; label: string; value: number; parent: number }) {
+/** What shares are of, and how sure they are. */
+export interface TipFacts {
+	whole: number; // of everything that was asked for, before any step
+	period: number; // value of one sample; 0: samples cannot be counted
+	rest: string; // how what was left out as too small is opened
+	turned: boolean; // turned over: a node's self value is that of stacks which begin there, and no function's
+}
+
+interface OfProps {
+	tree: Tree;
+	facts: TipFacts;
+	view: Zoom;
+	parent: number; // -1 = none
+}
+
+// Of all, of what is in view unless that is all, of the caller.
+function wholes({ tree, facts, view, parent }: OfProps): { title: string; value: number }[] {
+	const [from, to] = zoomRange(tree, view);
+	const columns = [{ title: T.flame.ofAll, value: facts.whole }];
+	if (to - from < facts.whole * 0.9999) columns.push({ title: T.flame.ofView, value: to - from });
+	if (parent >= 0) columns.push({ title: T.flame.ofCaller, value: tree.total[parent] });
+	return columns;
+}
+
+function Figures({ rows, ...of }: OfProps & { rows: { label: string; value: number }[] }) {
+	const columns = wholes(of);
 	return (
-		<tr>
-			<th scope="row">{label}</th>
-			<td>{formatValue(value, tree.unit)}</td>
-			<td>{formatShare(value, tree.total[0])}</td>
-			<td>{parent >= 0 ? formatShare(value, tree.total[parent]) : ''}</td>
-		</tr>
+		<table>
+			<thead>
+				<tr>
+					<td />
+					<td />
+					{columns.map(({ title }) => (
+						<th key={title} scope="col">
+							{title}
+						</th>
+					))}
+				</tr>
+			</thead>
+			<tbody>
+				{rows.map(({ label, value }) => (
+					<tr key={label}>
+						<th scope="row">{label}</th>
+						<td>{formatValue(value, of.tree.unit)}</td>
+						{columns.map(({ title, value: whole }) => (
+							<td key={title}>{formatShare(value, whole)}</td>
+						))}
+					</tr>
+				))}
+			</tbody>
+		</table>
 	);
 }
 
-function TailTip({ tree, first }: { tree: Tree; first: number }) {
+// Between which shares of all the true one is, as far as that can be told from so many samples.
+function Interval({ value, facts }: { value: number; facts: TipFacts }) {
+	const all = facts.period > 0 ? Math.round(facts.whole / facts.period) : 0;
+	if (all <= 0) return null;
+	const count = Math.min(all, Math.round(value / facts.period));
+	const { low, high } = wilson(count, all);
+	return (
+		<div class="tip-where" data-testid="tip-interval">
+			{T.flame.samples(formatCount(count))} · {T.flame.within(formatShare(low, 1), formatShare(high, 1))}
+		</div>
+	);
+}
+
+function TailTip({ tree, first, facts, view }: { tree: Tree; first: number; facts: TipFacts; view: Zoom }) {
 	const { count, total } = useMemo(() => tailSize(tree, first), [tree, first]);
-	const parent = tree.parent[first];
 	return (
 		<>
 			<div class="tip-name">{T.flame.more(count)}</div>
 			<div class="tip-where">{T.flame.narrow}</div>
-			<table>
-				<tbody>
-					<Figures tree={tree} label={T.flame.together} value={total} parent={parent} />
-				</tbody>
-			</table>
+			<Figures tree={tree} facts={facts} view={view} parent={tree.parent[first]} rows={[{ label: T.flame.together, value: total }]} />
 		</>
 	);
 }
 
-function FrameTip({ tree, node }: { tree: Tree; node: number }) {
+function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts: TipFacts; view: Zoom }) {
 	const name = tree.strings[tree.name[node]];
 	const unnamed = node > 0 && /^\[.*\]$/.test(name) ? T.flame.unnamed : '';
 	const kind = T.flame.kinds[kindOf(tree, node)] ?? '';
@@ -61,26 +113,23 @@ function FrameTip({ tree, node }: { tree: Tree; node: number }) {
 					.map((part) => displayName(part, 120))
 					.join(' · ')}
 			</div>
-			<table>
-				<thead>
-					<tr>
-						<td />
-						<td />
-						<th scope="col">{T.flame.ofAll}</th>
-						<th scope="col">{parent >= 0 ? T.flame.ofCaller : ''}</th>
-					</tr>
-				</thead>
-				<tbody>
-					<Figures tree={tree} label={T.flame.total} value={tree.total[node]} parent={parent} />
-					<Figures tree={tree} label={T.flame.self} value={tree.self[node]} parent={parent} />
-				</tbody>
-			</table>
+			<Figures
+				tree={tree}
+				facts={facts}
+				view={view}
+				parent={parent}
+				rows={[
+					{ label: T.flame.total, value: tree.total[node] },
+					...(facts.turned ? [] : [{ label: T.flame.self, value: tree.self[node] }]),
+				]}
+			/>
+			{kindOf(tree, node) === KIND.rest ? <div class="tip-where">{facts.rest}</div> : <Interval value={tree.total[node]} facts={facts} />}
 		</>
 	);
 }
 
 /** told: what is told, where that is something else. */
-export function Tooltip({ tree, hover, told }: { tree: Tree; hover: Hover; told?: ComponentChildren }) {
+export function Tooltip({ tree, hover, facts, view, told }: { tree: Tree; hover: Hover; facts: TipFacts; view: Zoom; told?: ComponentChildren }) {
 	const ref = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const tip = ref.current!;
@@ -93,9 +142,9 @@ export function Tooltip({ tree, hover, told }: { tree: Tree; hover: Hover; told?
 	return (
 		<div class="tip" ref={ref} role="presentation">
 			{told ?? (hover.box.tail ? (
-				<TailTip tree={tree} first={hover.box.node} />
+				<TailTip tree={tree} first={hover.box.node} facts={facts} view={view} />
 			) : (
-				<FrameTip tree={tree} node={hover.box.node} />
+				<FrameTip tree={tree} node={hover.box.node} facts={facts} view={view} />
 			))}
 		</div>
 	);

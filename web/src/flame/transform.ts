@@ -29,6 +29,8 @@
  *                of others is their next caller's that stays                     have such a frame
  *   ok-KIND      only frames of the kind: kernel, native, jit, interpreted,     likewise
  *                unknown
+ *   co-FUNCTION  the function's callers: stacks through it, what it calls made  that of the function
+ *                its own, turned over; short for f, cf and i, one behind the other
  *   i            turned over, see invert.ts                                     as before
  *   gf, gl, gb   frames become their file, file and line, binary; equal ones    as before
  *                that call each other become one
@@ -43,7 +45,7 @@ import { treeFrames, Trie } from './trie';
 import { findPath, KIND, kindOf, placeOf, type Tree } from './tree';
 
 export type TransformOp =
-	| 'ff' | 'f' | 'fs' | 'd' | 'mf' | 'mn' | 'cf' | 'cs' | 'dr' | 'r' | 'cb' | 'ob' | 'ok' | 'i' | 'gf' | 'gl' | 'gb';
+	| 'ff' | 'f' | 'fs' | 'd' | 'mf' | 'mn' | 'cf' | 'cs' | 'dr' | 'r' | 'cb' | 'ob' | 'ok' | 'co' | 'i' | 'gf' | 'gl' | 'gb';
 
 export interface Transform {
 	op: TransformOp;
@@ -54,7 +56,7 @@ export const TRANSFORMS_MAX = 32;
 
 const NEEDS: Record<TransformOp, 'key' | 'key?' | 'kind' | 'none'> = {
 	ff: 'key', f: 'key', fs: 'key', d: 'key', mf: 'key', mn: 'key', cf: 'key', cs: 'key', dr: 'key?', r: 'key',
-	cb: 'key', ob: 'key', ok: 'kind', i: 'none', gf: 'none', gl: 'none', gb: 'none',
+	cb: 'key', ob: 'key', ok: 'kind', co: 'key', i: 'none', gf: 'none', gl: 'none', gb: 'none',
 };
 const KINDS: Record<string, number> = {
 	unknown: KIND.unknown,
@@ -317,6 +319,7 @@ function collapseBinary(tree: Tree, binary: number): Tree {
 
 function applyOne(tree: Tree, { op, arg }: Transform, limits: InvertLimits): Tree {
 	if (op === 'i') return invertTree(tree, limits);
+	if (op === 'co') return applyTransforms(tree, [{ op: 'f', arg }, { op: 'cf', arg }, { op: 'i', arg: '' }], limits);
 	if (op === 'gf' || op === 'gl' || op === 'gb') return group(tree, op);
 	if (op === 'cb') return collapseBinary(tree, findBinary(tree, arg));
 	const f: Frames = { tree, frames: treeFrames(tree), of: treeFunctions(tree).of };

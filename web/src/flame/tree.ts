@@ -281,22 +281,45 @@ export function ancestors(tree: Tree, node: number): number[] {
 // ---- zoom --------------------
 
 // What fills the width: a node, or, of its children that are too small to see beside the larger ones, `take` from the
-// skip-th on (0 = all that follow).
+// skip-th on (0 = all that follow), or a stretch of it, as a person zooms and pans with wheel and fingers.
 export interface Zoom {
 	node: number;
 	skip: number;
 	take: number;
+	stretch?: [from: number, to: number]; // in billionths of the node's total
 }
 
 export const NO_ZOOM: Zoom = { node: 0, skip: 0, take: 0 };
 
+const STRETCH = 1e9;
+
+/** Whether it is less than the whole of a node. */
+export const isPart = ({ skip, take, stretch }: Zoom): boolean => skip > 0 || take > 0 || stretch !== undefined;
+
 export function zoomRange(tree: Tree, zoom: Zoom): [number, number] {
-	const { node, skip, take } = zoom;
+	const { node, skip, take, stretch } = zoom;
 	const begin = tree.start[node];
+	if (stretch) return [begin + (stretch[0] / STRETCH) * tree.total[node], begin + (stretch[1] / STRETCH) * tree.total[node]];
 	const first = skip > 0 || take > 0 ? childAt(tree, node, skip) : -1;
 	if (first < 0) return [begin, begin + tree.total[node]];
 	const after = take > 0 ? stepSiblings(tree, first, take) : -1;
 	return [tree.start[first], after >= 0 ? tree.start[after] : begin + tree.total[node] - tree.self[node]];
+}
+
+/** The zoom that has a range of values in view: the innermost node that holds all of it, and the stretch of that. */
+export function zoomTo(tree: Tree, from: number, to: number): Zoom {
+	let node = 0;
+	const holds = (i: number) => tree.start[i] <= from && tree.start[i] + tree.total[i] >= to;
+	for (let child = firstChild(tree, 0); child >= 0 && tree.start[child] <= from;) {
+		if (holds(child)) child = firstChild(tree, (node = child));
+		else child = nextSibling(tree, child);
+	}
+	const total = tree.total[node];
+	if (!(to > from) || !(total > 0)) return NO_ZOOM;
+	const place = (value: number) => Math.min(STRETCH, Math.max(0, Math.round(((value - tree.start[node]) / total) * STRETCH)));
+	const stretch: [number, number] = [place(from), place(to)];
+	const whole = stretch[0] === 0 && stretch[1] === STRETCH;
+	return whole || stretch[0] >= stretch[1] ? { node, skip: 0, take: 0 } : { node, skip: 0, take: 0, stretch };
 }
 
 /*
@@ -434,8 +457,10 @@ export function followPath(tree: Tree, path: readonly PathFrame[]): number {
 	return at;
 }
 
+/** PATH, PATH~SKIP, PATH~SKIP~TAKE, or PATH~FROM-TO, a stretch. The empty text is the whole. */
 export function formatZoom(tree: Tree, zoom: Zoom): string {
-	const { node, skip, take } = zoom;
+	const { node, skip, take, stretch } = zoom;
+	if (stretch) return `${pathKey(tree, node)}~${stretch[0]}-${stretch[1]}`;
 	if (skip === 0 && take === 0) return node === 0 ? '' : pathKey(tree, node);
 	return `${pathKey(tree, node)}~${skip}${take > 0 ? `~${take}` : ''}`;
 }
@@ -447,6 +472,9 @@ export function parseZoom(tree: Tree, text: string): Zoom | null {
 	const last = lastKeyOf.get(tree);
 	const node = last?.key === path ? last.node : findPath(tree, [path]);
 	if (node < 0) return null;
+	const [from, to] = (skipText ?? '').split('-').map(Number);
+	if (to !== undefined)
+		return from < to && to <= STRETCH ? { node, skip: 0, take: 0, stretch: [from, to] } : { node, skip: 0, take: 0 };
 	const [skip, take] = [Number(skipText ?? 0), Number(takeText ?? 0)];
 	return skipText !== undefined && childAt(tree, node, skip) >= 0 ? { node, skip, take } : { node, skip: 0, take: 0 };
 }

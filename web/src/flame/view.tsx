@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flame graph as a part of the page: pointer and keys, what a screen reader is told.
 import type { ComponentChildren } from 'preact';
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatShare } from '../format';
 import { useSize } from '../hooks';
-import type { ListingView } from '../state';
+import { copyText } from '../menu';
+import type { ColorBy, ListingView } from '../state';
 import * as T from '../texts';
+import { ariaItems } from './aria';
 import { FlameCanvas, type FlameProps } from './canvas';
+import { Gestures } from './gestures';
 import type { Box } from './layout';
-import { Tooltip, type Hover } from './tip';
+import { Minimap } from './minimap';
+import { Tooltip, type Hover, type TipFacts } from './tip';
 import {
 	findPath,
 	firstChild,
+	isPart,
+	KIND,
+	kindOf,
 	nextSibling,
 	NO_ZOOM,
 	openTail,
 	pathKeys,
 	previousSibling,
 	zoomRange,
+	zoomTo,
 	type Tree,
 	type Zoom,
 } from './tree';
@@ -32,6 +40,12 @@ export interface FlameViewProps {
 	focusRequest: { node: number; nonce: number } | null; // the search's "next match"
 	onMenu: (node: number, x: number, y: number) => void;
 	onOpen: (kind: ListingView, node: number) => void;
+	// What not every graph has.
+	color?: ColorBy;
+	minimap?: boolean;
+	facts?: TipFacts; // of shares; those of the tree itself if nothing is said
+	onRest?: (node: number) => void; // opens what was left out as too small; else it fills the width
+	onKey?: (key: string, node: number) => boolean; // of keys that are not the view's own; false if nothing
 	// Of graphs that compare: other colours, what is told of a frame, and two graphs that point at the same.
 	paint?: FlameProps['paint'];
 	linked?: number;
@@ -47,6 +61,7 @@ interface FlameProbe {
 	readonly focusName: string | null; // of the frame with the keyboard's focus
 	readonly zoomName: string | null;
 	readonly hoverName: string | null; // of the frame that is marked, here or elsewhere
+	readonly range: [number, number]; // in view, as shares of the whole
 }
 
 declare global {
@@ -72,6 +87,10 @@ function exposeForTests(view: FlameCanvas, graph: string): () => void {
 		get hoverName() {
 			return nameOf(view.marked);
 		},
+		get range() {
+			const total = view.tree?.total[0] || 1;
+			return view.inView.map((value) => value / total) as [number, number];
+		},
 	};
 	const all = (window.__wick ??= {} as NonNullable<typeof window.__wick>);
 	all[graph] = probe;
@@ -81,11 +100,13 @@ function exposeForTests(view: FlameCanvas, graph: string): () => void {
 	};
 }
 
-function describe(tree: Tree, node: number): string {
+function describe(tree: Tree, node: number, turned: boolean): string {
 	const name = displayName(tree.strings[tree.name[node]], 120);
 	const [total, self] = [tree.total, tree.self].map((column) => formatShare(column[node], tree.total[0]));
-	const frame = T.flame.frame(name, total, self, tree.depth[node]);
-	return tree.end[node] > node + 1 ? frame : T.flame.leaf(frame);
+	const leaf = tree.end[node] === node + 1;
+	if (turned) return leaf ? T.flame.outermost(T.flame.turned(name, total)) : T.flame.turned(name, total);
+	const frame = T.flame.frame(name, total, self);
+	return leaf ? T.flame.leaf(frame) : frame;
 }
 
 // Where an arrow key leads from a node; -1 = nowhere. `down` is away from the root on the screen's terms of the icicle.
@@ -127,10 +148,17 @@ interface Input {
 	width: number;
 	focused: number;
 	setFocused: (node: number) => void;
+	gestures: { current: Gestures | null };
+}
+
+// A frame fills the width; what stands for others is opened.
+function openNode({ tree, onZoom, onRest }: FlameViewProps, node: number): void {
+	if (onRest && node > 0 && kindOf(tree, node) === KIND.rest) onRest(node);
+	else onZoom({ node, skip: 0, take: 0 });
 }
 
 // What pointer and fingers do. A finger has no hover: the first tap shows what a box is, the second opens it.
-function usePointer({ props, view, width, setFocused }: Input) {
+function usePointer({ props, view, width, setFocused, gestures }: Input) {
 	const { tree, zoom, flip, onZoom } = props;
 	const [hover, setHover] = useState<Hover | null>(null);
 	const touched = useRef(false);
@@ -147,28 +175,34 @@ function usePointer({ props, view, width, setFocused }: Input) {
 		setHover(null);
 	};
 	const onPointerMove = (event: PointerEvent) => {
-		if (event.pointerType !== 'touch') show(view.current!.boxAt(event), event);
+		if (gestures.current!.move(event)) leave();
+		else if (event.pointerType !== 'touch') show(view.current!.boxAt(event), event);
 	};
 	const onClick = (event: MouseEvent) => {
 		const box = view.current!.boxAt(event);
-		if (!box) return;
+		if (gestures.current!.takeClick() || !box) return;
 		if (touched.current && !(hover && hover.box.node === box.node && hover.box.tail === box.tail)) {
 			show(box, event);
 			return;
 		}
 		setFocused(box.tail ? tree.parent[box.node] : box.node);
 		if (box.tail) onZoom(openTail(tree, box.node, view.current!.valueAt(event), width));
-		else onZoom({ node: box.node, skip: 0, take: 0 });
+		else openNode(props, box.node);
 	};
 	const handlers = {
-		onPointerDown: (event: PointerEvent) => (touched.current = event.pointerType === 'touch'),
+		onPointerDown: (event: PointerEvent) => {
+			touched.current = event.pointerType === 'touch';
+			gestures.current!.down(event);
+		},
 		onPointerMove,
+		onPointerUp: (event: PointerEvent) => gestures.current!.up(event),
+		onPointerCancel: (event: PointerEvent) => gestures.current!.up(event),
 		onPointerLeave: (event: PointerEvent) => event.pointerType !== 'touch' && leave(),
 		onClick,
 		onContextMenu: (event: MouseEvent) => {
 			const box = view.current!.boxAt(event);
 			event.preventDefault();
-			if (!box || box.tail) return;
+			if (!box || box.tail || gestures.current!.busy) return;
 			leave();
 			setFocused(box.node);
 			props.onMenu(box.node, event.clientX, event.clientY);
@@ -177,20 +211,41 @@ function usePointer({ props, view, width, setFocused }: Input) {
 	return { hover, leave, handlers };
 }
 
+const ZOOM_STEP = 1.5;
+const PAN_STEP = 0.2; // of the width
+
+// Keys that move what is in view, as the wheel and a drag do; false if it is none of them.
+function pressMove(key: string, shift: boolean, { view, width }: Input, onRest: () => void): boolean {
+	const canvas = view.current!;
+	const [from, to] = canvas.inView;
+	if (key === '+' || key === '=' || key === '-') {
+		const length = (to - from) * (key === '-' ? ZOOM_STEP : 1 / ZOOM_STEP);
+		const middle = canvas.middle;
+		canvas.show(middle - length / 2, middle + length / 2);
+	} else if (shift && (key === 'ArrowLeft' || key === 'ArrowRight')) {
+		canvas.pan((key === 'ArrowLeft' ? -PAN_STEP : PAN_STEP) * width);
+	} else {
+		return false;
+	}
+	onRest();
+	return true;
+}
+
 // What a key does; false if nothing.
 function pressKey(key: string, { props, focused, setFocused }: Input): boolean {
-	const { tree, zoom, flip, onZoom, onOpen } = props;
+	const { tree, zoom, flip, onZoom, onOpen, onKey } = props;
 	const at = focused >= 0 ? focused : zoom.node;
 	if (key === 'Enter' || key === ' ') {
-		onZoom({ node: at, skip: 0, take: 0 });
+		openNode(props, at);
 	} else if (key === 'Backspace') {
-		onZoom({ node: zoom.take || zoom.skip ? zoom.node : tree.parent[zoom.node], skip: 0, take: 0 });
+		onZoom({ node: isPart(zoom) ? zoom.node : tree.parent[zoom.node], skip: 0, take: 0 });
 	} else if (key === 's' || key === 'a') {
 		onOpen(key === 's' ? 'source' : 'asm', at);
 	} else if (key === 'Escape') {
 		setFocused(-1);
 		onZoom(NO_ZOOM);
 	} else {
+		if (onKey?.(key, at)) return true;
 		const next = neighbour(tree, at, key, flip);
 		if (next < 0) return key.startsWith('Arrow');
 		setFocused(next);
@@ -203,65 +258,119 @@ function pressKey(key: string, { props, focused, setFocused }: Input): boolean {
 	return true;
 }
 
-export function FlameView(props: FlameViewProps) {
-	const { tree, zoom, flip, matches, dark, focusRequest, paint, linked, tip, told, name = 'flame' } = props;
+const itemId = (graph: string, node: number) => `${graph}-item-${node}`;
+
+// The tree around the focus for screen readers; on the screen it is the canvas.
+function AriaTree({ tree, node, graph, told }: { tree: Tree; node: number; graph: string; told: (node: number) => string }) {
+	const items = useMemo(() => ariaItems(tree, node), [tree, node]);
+	return (
+		<div class="unseen" role="group">
+			{items.map((item) => (
+				<div
+					key={item.node}
+					id={itemId(graph, item.node)}
+					role="treeitem"
+					aria-level={item.level}
+					aria-posinset={item.place}
+					aria-setsize={item.of}
+					aria-expanded={item.opens === null ? undefined : item.opens}
+					aria-selected={item.node === node}
+				>
+					{told(item.node)}
+				</div>
+			))}
+		</div>
+	);
+}
+
+// The canvas and the gestures on it, for as long as the part is there. rest: what a gesture has come to becomes the page's state.
+function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | null) => void) {
 	const scroller = useRef<HTMLDivElement>(null);
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const spacer = useRef<HTMLDivElement>(null);
 	const view = useRef<FlameCanvas | null>(null);
-	const [measure, width, height] = useSize<HTMLDivElement>();
-	const [focused, setFocused] = useFocus(tree);
-	const input: Input = { props, view, width, focused, setFocused };
-	const { hover, leave, handlers } = usePointer(input);
-
+	const gestures = useRef<Gestures | null>(null);
+	const latest = useRef(props);
+	latest.current = props;
+	const rest = useCallback(() => {
+		const [from, to] = view.current!.inView;
+		latest.current.onZoom(view.current!.whole ? { ...NO_ZOOM } : zoomTo(latest.current.tree, from, to));
+	}, []);
 	useLayoutEffect(() => {
 		const created = new FlameCanvas(canvas.current!, scroller.current!, spacer.current!);
 		view.current = created;
-		const hide = exposeForTests(created, name);
+		gestures.current = new Gestures(scroller.current!, created, rest);
+		const hide = exposeForTests(created, props.name ?? 'flame');
 		measure(scroller.current);
 		return () => {
 			hide();
+			gestures.current!.destroy();
 			created.destroy();
 			measure(null);
 		};
 	}, []);
+	return { scroller, canvas, spacer, view, gestures, rest };
+}
+
+export function FlameView(props: FlameViewProps) {
+	const { tree, zoom, flip, matches, dark, color = 'binary', focusRequest, minimap = false, paint, linked, tip, told, name = 'flame' } = props;
+	const graph = useId();
+	const facts = useMemo(() => props.facts ?? { whole: tree.total[0], period: 0, rest: '', turned: false }, [props.facts, tree]);
+	const [measure, width, height] = useSize<HTMLDivElement>();
+	const { scroller, canvas, spacer, view, gestures, rest } = useCanvas(props, measure);
+	const [focused, setFocused] = useFocus(tree);
+	const input: Input = { props, view, width, focused, setFocused, gestures };
+	const { hover, leave, handlers } = usePointer(input);
+
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
-		view.current!.update({ tree, zoom, flip, matches, dark, focused, paint, linked });
-	}, [tree, zoom, flip, matches, dark, focused, paint, linked, width, height]);
+		view.current!.update({ tree, zoom, flip, matches, dark, color, focused, paint, linked });
+	}, [tree, zoom, flip, matches, dark, color, focused, paint, linked, width, height]);
 	useEffect(() => {
 		if (focusRequest) setFocused(focusRequest.node);
 	}, [focusRequest]);
 
+	const at = focused >= 0 ? focused : zoom.node;
 	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey || !pressKey(event.key, input)) return;
+		const { key } = event;
+		if (event.altKey) return;
+		if (key === 'ContextMenu' || (key === 'F10' && event.shiftKey)) {
+			const { x, y } = view.current!.placeOf(at);
+			props.onMenu(at, x, y);
+		} else if (event.ctrlKey || event.metaKey) {
+			if (key !== 'c' || at === 0 || String(getSelection()) !== '') return;
+			void copyText(tree.strings[tree.name[at]]);
+		} else if (!pressMove(key, event.shiftKey, input, rest) && !pressKey(key, input)) {
+			return;
+		}
 		leave();
 		event.preventDefault();
 	};
 	return (
-		<div
-			class="flame"
-			ref={scroller}
-			data-testid={name}
-			tabIndex={0}
-			role="application"
-			aria-roledescription={T.flame.role}
-			aria-label={T.flame.label}
-			aria-describedby={`${name}-focus`}
-			onKeyDown={onKeyDown}
-			onScroll={() => {
-				leave();
-				view.current!.schedule();
-			}}
-			{...handlers}
-		>
-			<div ref={spacer} class="flame-spacer">
-				<canvas ref={canvas} aria-hidden="true" />
+		<>
+			{minimap && <Minimap tree={tree} flip={flip} matches={matches} dark={dark} color={color} paint={paint} view={view} onRest={rest} />}
+			<div
+				class="flame"
+				ref={scroller}
+				data-testid={name}
+				tabIndex={0}
+				role="tree"
+				aria-roledescription={T.flame.role}
+				aria-label={T.flame.label}
+				aria-activedescendant={itemId(graph, at)}
+				onKeyDown={onKeyDown}
+				onScroll={() => {
+					leave();
+					view.current!.schedule();
+				}}
+				{...handlers}
+			>
+				<div ref={spacer} class="flame-spacer">
+					<canvas ref={canvas} aria-hidden="true" />
+				</div>
+				<AriaTree tree={tree} node={at} graph={graph} told={told ?? ((node) => describe(tree, node, facts.turned))} />
 			</div>
-			<div id={`${name}-focus`} class="unseen" aria-live="polite">
-				{(told ?? ((node) => describe(tree, node)))(focused >= 0 ? focused : zoom.node)}
-			</div>
-			{hover && <Tooltip tree={tree} hover={hover} told={tip?.(hover.box)} />}
-		</div>
+			{hover && <Tooltip tree={tree} hover={hover} facts={facts} view={zoom} told={tip?.(hover.box)} />}
+		</>
 	);
 }
