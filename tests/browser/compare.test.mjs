@@ -158,8 +158,9 @@ test('the graph shows it in colours, tells it in figures, and zooms', { skip, ti
 	await page.waitForFunction(() => window.__wick.flame.focusName === 'total');
 	await page.keyboard.press('ArrowDown');
 	await page.waitForFunction(() => window.__wick.flame.focusName === 'main');
-	await come(page, () => document.getElementById('flame-focus').textContent.startsWith('main, base'));
-	assert.match(await page.locator('#flame-focus').innerText(), /^main, base 5\.53, head 5\.79, change \+0\.26, more$/);
+	const focused = `${id('flame')} [role="treeitem"][aria-selected="true"]`;
+	await come(page, (selector) => document.querySelector(selector)?.textContent.startsWith('main, base'), focused);
+	assert.match(await page.locator(focused).innerText(), /^main, base 5\.53, head 5\.79, change \+0\.26, more$/);
 	assert.deepEqual(faults, []);
 	await context.close();
 });
