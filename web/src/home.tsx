@@ -9,7 +9,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { ApiError, LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from './api';
 import { breakdown, defaultType } from './asked';
 import { compareBefore } from './compare/choice';
-import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale } from './format';
+import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale, type Scale } from './format';
 import { useApi, type Resource, type SetState } from './hooks';
 import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from './notices';
 import { changeOf, costRows, coveredMs, moversOf, pipeline, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
@@ -338,14 +338,13 @@ function Movers({ rows, unit, time, onRow, onChange }: MoversProps) {
 interface CardsProps {
 	asked: Asked;
 	total: number;
+	scale: Scale;
 	status: StatusAnswer | null;
 }
 
-function Cards({ asked, total, status }: CardsProps) {
+function Cards({ asked, total, scale, status }: CardsProps) {
 	const { costs, day, week, own } = asked;
 	const answer = costs.data!;
-	const length = coveredMs(answer.from_ms, answer.to_ms, status?.data.oldest_ms ?? 0);
-	const scale = seriesScale(answer.type, answer.unit, length);
 	const shown = (value: number) => scale.format(scale.of(value));
 	const [sumsDay, sumsWeek] = [sumsOf(day.data), sumsOf(week.data)];
 	const ownRow = own.data?.table.rows[0];
@@ -441,7 +440,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 	return (
 		<div class="home" data-testid="home">
 			{asked.error && <ErrorBanner error={asked.error} onRetry={onRetry} />}
-			<Cards asked={asked} total={total} status={status.data} />
+			<Cards asked={asked} total={total} scale={scale} status={status.data} />
 			<Part
 				title={T.home.costs}
 				busy={costs.loading || series.loading || day.loading || week.loading}

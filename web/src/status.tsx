@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { StatusAnswer } from './api';
+import { FactList } from './facts';
 import { formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from './format';
 import type { Resource } from './hooks';
 import { Popover } from './popover';
@@ -53,14 +54,7 @@ function Facts({ status, onShow }: StatusProps) {
 	return (
 		<>
 			{error && <p class="field-fault">{T.status.noAnswer(error.message)}</p>}
-			<dl class="facts">
-				{rows.map(([name, value]) => (
-					<div key={name}>
-						<dt>{name}</dt>
-						<dd>{value}</dd>
-					</div>
-				))}
-			</dl>
+			<FactList rows={rows} />
 			<Targets />
 			<button type="button" class="link facts-link" data-testid="open-binaries" onClick={() => onShow('binaries')}>
 				{T.status.binaries}

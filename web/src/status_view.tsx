@@ -3,6 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { BinariesAnswer, StatusAnswer } from './api';
+import { FactList } from './facts';
 import { digits, displayName, formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from './format';
 import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentsAnswer } from './health';
 import { useApi, useEvery, type Resource, type SetState } from './hooks';
@@ -36,16 +37,7 @@ function Part({ title, note, testId, error, children }: { title: string; note?: 
 	);
 }
 
-const Facts = ({ rows }: { rows: [string, ComponentChildren][] }) => (
-	<dl class="facts status-facts">
-		{rows.map(([name, value]) => (
-			<div key={name}>
-				<dt>{name}</dt>
-				<dd>{value}</dd>
-			</div>
-		))}
-	</dl>
-);
+const Facts = ({ rows }: { rows: [string, ComponentChildren][] }) => <FactList rows={rows} more="status-facts" />;
 
 // ---- agents --------------------
 

@@ -5,6 +5,7 @@
  */
 import { useMemo, useState } from 'preact/hooks';
 import { ApiError, type ComparisonAnswer, type PipelineAnswer, type PipelineDiff, type PipelineProfile, type QueryAnswer, type TableAnswer } from '../api';
+import { FactList } from '../facts';
 import { buildTree } from '../flame/tree';
 import { mergeUnnamed } from '../flame/unnamed';
 import { digits, displayName, formatCount, formatValue } from '../format';
@@ -146,19 +147,12 @@ function Explain({ answer }: { answer: PipelineAnswer }) {
 				</ol>
 			</section>
 			{[
-				{ title: T.queries.read, rows: read.map(([name, value]) => [name, formatCount(value)]) },
-				{ title: T.queries.times, rows: times.map(([name, ms]) => [name, `${digits(ms)} ms`]) },
+				{ title: T.queries.read, rows: read.map(([name, value]): [string, string] => [name, formatCount(value)]) },
+				{ title: T.queries.times, rows: times.map(([name, ms]): [string, string] => [name, `${digits(ms)} ms`]) },
 			].map(({ title, rows }) => (
 				<section key={title}>
 					<h3>{title}</h3>
-					<dl class="facts">
-						{rows.map(([name, value]) => (
-							<div key={name}>
-								<dt>{name}</dt>
-								<dd>{value}</dd>
-							</div>
-						))}
-					</dl>
+					<FactList rows={rows} />
 				</section>
 			))}
 		</div>
