@@ -114,6 +114,23 @@ static int answer_pprof(const struct answer *answer, struct error *err)
 	return pprof_encode(answer->profile, &(struct format_options){.compress = true}, answer->out, err);
 }
 
+/* In a format of format/, uncompressed: the connection may compress it. */
+static int answer_in(const char *name, const struct answer *answer, struct error *err)
+{
+	struct format_options options = {.symbol_server = false};
+	return format_encode(format_by_name(name), answer->profile, &options, answer->out, err);
+}
+
+static int answer_speedscope(const struct answer *answer, struct error *err)
+{
+	return answer_in("speedscope", answer, err);
+}
+
+static int answer_firefox(const struct answer *answer, struct error *err)
+{
+	return answer_in("firefox", answer, err);
+}
+
 static int answer_svg(const struct answer *answer, struct error *err)
 {
 	struct svg_options options = {.title = answer->call->query.selector};
@@ -134,6 +151,8 @@ static const struct answer_format {
 	{"top", "text/plain; charset=utf-8", answer_top, TREE_WHOLE, FLAME_UNNAMED_BY_BINARY, false},
 	{"folded", "text/plain; charset=utf-8", answer_folded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
 	{"pprof", "application/octet-stream", answer_pprof, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"speedscope", "application/json", answer_speedscope, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"firefox", "application/json", answer_firefox, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
 	{"svg", "image/svg+xml", answer_svg, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, false},
 };
 
@@ -149,8 +168,10 @@ static int find_format(const struct call *call, const struct answer_format **ret
 		return error_set(err, -EINVAL,
 				 "parameter 'explain': format %s has no place for it; ask for flame, columns or json", name);
 	}
-	return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of flame, columns, json, top, folded, pprof, svg",
-			 name);
+	return error_set(
+		err, -EINVAL,
+		"parameter 'format': '%.40s' is none of flame, columns, json, top, folded, pprof, speedscope, firefox, svg",
+		name);
 }
 
 static int shorten_names(struct query_result *result, struct error *err)

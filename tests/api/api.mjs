@@ -119,6 +119,22 @@ await test("columns say what flame says", async () => {
 	assert.match(errorOf(await get(`/api/v1/query?query=process_cpu&${range}&format=svg&explain=1`)), /columns/);
 	assert.ok(readColumns((await get(`/api/v1/query?query=process_cpu&${range}&format=columns&explain=1`)).body).explain);
 });
+await test("speedscope and firefox hold what flame holds; of nothing there is no file", async () => {
+	const of = async (format, query = "process_cpu") => {
+		const answer = await get(`/api/v1/query?query=${query}&${range}&format=${format}`);
+		assert.equal(answer.status, 200, answer.body.toString().slice(0, 400));
+		assert.match(answer.headers["content-type"], /^application\/json/);
+		return JSON.parse(answer.body);
+	};
+	const { flame } = await of("flame");
+	const sum = (values) => values.reduce((a, b) => a + b, 0);
+	const speedscope = await of("speedscope");
+	assert.equal(sum(speedscope.profiles.flatMap(({ weights }) => weights)), flame.total);
+	const firefox = await of("firefox");
+	assert.ok(firefox.meta.version > 0);
+	assert.equal(sum(firefox.threads.map(({ samples }) => samples.length)), sum(speedscope.profiles.map(({ samples }) => samples.length)));
+	for (const format of ["speedscope", "firefox"]) assert.match(errorOf(await get(`/api/v1/query?query=%7Bgone%3D%221%22%7D&${range}&format=${format}`)), /no values/);
+});
 await test("bad questions get 400 and a message that names the fault", async () => {
 	const cases = [
 		[`/api/v1/query?query={a=&${range}`, /expected a value in double quotes.*column/],
