@@ -94,6 +94,17 @@ test('the other value is there', async () => {
 	assert.ok(Math.abs(share - 0.6) < 0.01, `${share}`);
 	await page.selectOption('[data-testid="type-select"]', { index: 0 });
 });
+test('callers and callees need no server, nor do rows by file', async () => {
+	await page.click('[data-testid="view-sandwich"]');
+	await page.waitForFunction(() => document.querySelector('[data-testid="sandwich-name"]')?.textContent === 'read');
+	await page.waitForFunction(() => window.__wick?.callers?.nodeAt('parse'));
+	await page.click('[data-testid="view-table"]');
+	await page.selectOption('[data-testid="table-by"]', 'file');
+	await page.waitForFunction(() => [...document.querySelectorAll('.tbody .fn')].some((fn) => fn.textContent === 'pars.c'));
+	await page.selectOption('[data-testid="table-by"]', 'function');
+	await page.click('[data-testid="view-both"]');
+	await page.waitForFunction(() => window.__wick?.flame?.visibleCount > 0);
+});
 test('what only a server can give is not offered', async () => {
 	for (const id of ['download-pprof', 'names-short', 'open-source', 'names-missing']) assert.equal(await page.$(`[data-testid="${id}"]`), null, id);
 	if (process.env.WICK_SCREENSHOT) await page.screenshot({ path: process.env.WICK_SCREENSHOT });

@@ -304,9 +304,12 @@ function titleOf(asked: Asked): string {
 
 // From a listing, the binaries or the recordings to the profile as it was shown last.
 function useBack(state: PageState, set: SetState): () => void {
-	const last = useRef<ProfileView | ''>('');
-	if (!isWide(state.view) && !isListing(state.view)) last.current = state.view;
-	return () => set({ view: last.current, function: '', file: null, build: null, at: '', state: '', text: '' });
+	const last = useRef<Pick<PageState, 'view' | 'function' | 'file' | 'binary'>>({ view: '', function: '', file: null, binary: null });
+	if (!isWide(state.view) && !isListing(state.view)) {
+		const { view, function: name, file, binary } = state;
+		last.current = { view, function: name, file, binary };
+	}
+	return () => set({ ...last.current, build: null, at: '', state: '', text: '' });
 }
 
 export function App() {

@@ -17,7 +17,7 @@ export function placeOf(view: View | ''): Place {
 /** The state of a place as one comes to it: the range and the query stay, what belongs to other places goes. */
 export function stateAt(state: PageState, place: Place): PageState {
 	const compare = place === 'compare' ? state.compare : NO_COMPARE;
-	return { ...state, view: place === 'profile' ? '' : place, function: '', file: null, build: null, at: '', state: '', text: '', compare };
+	return { ...state, view: place === 'profile' ? '' : place, function: '', file: null, build: null, binary: null, at: '', state: '', text: '', compare };
 }
 
 export function Nav({ state, set }: { state: PageState; set: SetState }) {

@@ -4,6 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { apiUrl, type QueryAnswer } from './api';
+import { fileStem, saveAs } from './download';
 import { displayName, formatCount, formatShare, formatValue } from './format';
 import { actionsFor, stepsOfKey, withStep } from './flame/actions';
 import { Breadcrumbs } from './flame/crumbs';
@@ -35,15 +36,32 @@ import {
 	type Tree,
 	type Zoom,
 } from './flame/tree';
+import { Pointed } from './flame/pointed';
+import type { Row } from './flame/rows';
 import { useSteps } from './flame/use_steps';
-import { FlameView } from './flame/view';
+import { FlameView, type Picture } from './flame/view';
 import { useDebounced, useLater, type SetState } from './hooks';
-import { BeforeIcon, CloseIcon, DownloadIcon, FlipIcon, NextIcon, ResetIcon, SearchIcon } from './icons';
+import { BeforeIcon, CloseIcon, DownloadIcon, FlipIcon, MoreIcon, NextIcon, ResetIcon, SearchIcon } from './icons';
 import { KeysButton } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
-import { openListing, UNTOUCHED, type ColorBy, type ListingView, type NamesChoice, type PageState, type ProfileView } from './state';
+import { pipeline } from './overview';
+import { Popover } from './popover';
+import { SandwichView } from './sandwich_view';
+import { formatSelector, parseSelector, withoutLabel } from './selector';
+import {
+	openListing,
+	openSandwich,
+	UNTOUCHED,
+	type ColorBy,
+	type ListingView,
+	type NamesChoice,
+	type PageState,
+	type ProfileView,
+	type Rows,
+} from './state';
 import { Table } from './table';
 import * as T from './texts';
+import { labelOfRows } from './use_rows';
 
 export interface Profile {
 	answer: QueryAnswer;
@@ -62,8 +80,7 @@ export interface ProfileProps {
 	gaveUp: boolean; // names are still being looked up, and nobody asks any more
 	names: NamesChoice;
 	onNames: (names: NamesChoice) => void;
-	labels?: string[]; // that the graph can have at its root
-	onSandwich?: (frame: Frame) => void; // callers and callees of a function
+	labels?: string[]; // that the graph can have at its root, and rows of the table can be by
 	more?: ComponentChildren; // among the tools
 	alone?: boolean; // in a file, without a server: what only a server can give is not there
 }
@@ -91,7 +108,8 @@ export function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean }
 
 // ---- tools --------------------
 
-const VIEWS: ProfileView[] = ['graph', 'both', 'table'];
+const VIEWS: ProfileView[] = ['graph', 'both', 'table', 'sandwich'];
+const WITH_TABLE: ProfileView[] = ['both', 'table', 'sandwich'];
 
 function ViewSwitch({ view, onView }: { view: ProfileView; onView: (view: ProfileView) => void }) {
 	return (
@@ -204,24 +222,48 @@ const DOWNLOADS: { format: string; title: string; extension: string; hint: strin
 	{ format: 'folded', extension: 'folded', ...T.download.folded },
 ];
 
-function Downloads({ query, answer }: { query: string; answer: QueryAnswer }) {
-	const name = `wick-${new Date(answer.to_ms).toISOString().slice(0, 19).replace(/[-:]/g, '')}`;
+const MORE_DOWNLOADS: typeof DOWNLOADS = [
+	{ format: 'speedscope', extension: 'speedscope.json', ...T.download.speedscope },
+	{ format: 'firefox', extension: 'firefox.json', ...T.download.firefox },
+];
+
+// children: what is made on the page itself
+function Downloads({ query, answer, children }: { query: string; answer: QueryAnswer; children: ComponentChildren }) {
+	const name = fileStem(answer.to_ms);
+	const link = ({ format, title, extension, hint }: (typeof DOWNLOADS)[0]) => (
+		<a
+			key={format}
+			class="button"
+			href={apiUrl('query', { query, from: answer.from_ms, to: answer.to_ms, format })}
+			download={`${name}.${extension}`}
+			title={T.download.what(hint)}
+			data-testid={`download-${format}`}
+		>
+			{title}
+		</a>
+	);
 	return (
 		<div class="joined downloads" role="group" aria-label={T.download.label}>
 			<DownloadIcon />
-			{DOWNLOADS.map(({ format, title, extension, hint }) => (
-				<a
-					key={format}
-					class="button"
-					href={apiUrl('query', { query, from: answer.from_ms, to: answer.to_ms, format })}
-					download={`${name}.${extension}`}
-					title={T.download.what(hint)}
-					data-testid={`download-${format}`}
-				>
-					{title}
-				</a>
-			))}
+			{DOWNLOADS.map(link)}
+			<Popover label={T.download.more} button={<MoreIcon />} buttonClass="button icon-only" testId="download-more">
+				{() => (
+					<div class="download-more">
+						{MORE_DOWNLOADS.map(link)}
+						{children}
+					</div>
+				)}
+			</Popover>
 		</div>
+	);
+}
+
+function PngButton({ picture }: { picture: { current: Picture | null } }) {
+	const save = () => picture.current?.()?.toBlob((blob) => blob && saveAs(blob, 'png'));
+	return (
+		<button type="button" class="button" title={T.download.what(T.download.png.hint)} data-testid="download-png" onClick={save}>
+			{T.download.png.title}
+		</button>
 	);
 }
 
@@ -430,9 +472,10 @@ export interface Frame {
 	binary: string;
 }
 
-export function frameOf(tree: Tree, node: number): Frame | null {
+// rooted: the root of the tree is no function.
+export function frameOf(tree: Tree, node: number, rooted = true): Frame | null {
 	const name = tree.strings[tree.name[node]];
-	if (node <= 0 || kindOf(tree, node) === KIND.rest) return null;
+	if (node < (rooted ? 1 : 0) || kindOf(tree, node) === KIND.rest) return null;
 	return { name, file: tree.strings[tree.file[node]], line: tree.line[node], binary: tree.strings[tree.binary[node]] };
 }
 
@@ -441,12 +484,12 @@ function frameItems(
 	frame: Frame,
 	open: ((kind: ListingView, frame: Frame) => void) | null,
 	onFind: (text: string) => void,
-	onSandwich?: (frame: Frame) => void,
+	onSandwich: (frame: Frame) => void,
 	stack = '',
 ): MenuItem[] {
 	const items: MenuItem[] = [];
 	const place = placeOf(frame.file, frame.line);
-	if (onSandwich) items.push({ title: T.menu.sandwich, key: 'b', testId: 'menu-sandwich', run: () => onSandwich(frame) });
+	items.push({ title: T.menu.sandwich, key: 'b', testId: 'menu-sandwich', run: () => onSandwich(frame) });
 	if (open && !isUnnamed(frame.name))
 		items.push(
 			{ title: T.menu.source, key: 's', apart: true, testId: 'menu-source', run: () => open('source', frame) },
@@ -510,6 +553,14 @@ const REST_TEXT = {
 	steps: T.flame.restOfSteps,
 	server: T.flame.openRest,
 };
+// What finds the row in the graph; '' if nothing does.
+function searchOf(row: Row, by: Rows): string {
+	if (by === 'file') return row.file && `file:${row.file}`;
+	return by === 'binary' ? row.binary && `in:${row.binary}` : `"${row.name}"`;
+}
+
+const isChosen = (row: Frame, of: PageState): boolean =>
+	row.name === of.function && (of.file ?? row.file) === row.file && (of.binary ?? row.binary) === row.binary;
 
 const OPEN = {
 	source: { title: T.profile.source, of: T.profile.sourceOf },
@@ -517,7 +568,9 @@ const OPEN = {
 };
 
 export function ProfilePart(props: ProfileProps) {
-	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels, onSandwich, more, alone = false } = props;
+	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels = [], more, alone = false } = props;
+	const pointed = useMemo(() => new Pointed(), []);
+	const picture = useRef<Picture | null>(null);
 	const { answer } = profile;
 	const each = state.eachAddress;
 	const base = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
@@ -542,6 +595,33 @@ export function ProfilePart(props: ProfileProps) {
 	const open = (kind: ListingView, frame: Frame) => {
 		if (!alone && !isUnnamed(frame.name)) set({ ...openListing(kind, { function: frame.name, file: frame.file }, names), build: null });
 	};
+	const onSandwich = (frame: Frame | null) => {
+		if (frame) set(openSandwich({ function: frame.name, file: frame.file, binary: frame.binary }, names));
+	};
+	const onView = (next: ProfileView) => {
+		const zoomed = next === 'sandwich' && view !== 'sandwich' ? frameOf(tree, zoom.node) : null;
+		if (zoomed) onSandwich(zoomed);
+		else if (next === 'sandwich') set({ view: next });
+		else set({ view: next, function: '', file: null, binary: null });
+	};
+	// The server knows nothing of steps, so rows that it makes would not be of what is shown.
+	const rowsQuery = useMemo(
+		() => (alone || ofRows !== '' ? null : { query: state.within === '' ? query : pipeline(query, state.within), whole: answer.flame.total, from: answer.from_ms, to: answer.to_ms, names }),
+		[alone, ofRows, query, state.within, answer, names],
+	);
+	const onRow = (row: Row, by: Rows) => {
+		const label = labelOfRows(by);
+		if (label !== '') {
+			const selector = parseSelector(query);
+			const value = row.name === T.table.noLabel ? '' : row.name;
+			set({ q: formatSelector({ ...selector, matchers: [...withoutLabel(selector, label).matchers, { label, op: '=', value }] }) });
+		} else if (view === 'sandwich' && (by === 'function' || by === 'line')) {
+			if (row.kind !== KIND.rest) onSandwich(row);
+		} else {
+			const text = searchOf(row, by);
+			onFind(state.find === text ? '' : text);
+		}
+	};
 	const closeMenu = useCallback(() => setMenu(null), []);
 	const showMenu = (frame: Frame | null, x: number, y: number, more: MenuItem[] = [], stack = '') => {
 		if (frame) setMenu({ x, y, head: frame.name, items: [...more, ...frameItems(frame, alone ? null : open, onFind, onSandwich, stack)] });
@@ -561,7 +641,7 @@ export function ProfilePart(props: ProfileProps) {
 	const onKey = (key: string, node: number): boolean => {
 		if (key === 'n' || key === 'N') onNext(key === 'N');
 		else if (key === 'z' && transforms.length > 0) onSteps(transforms.slice(0, -1));
-		else if (key === 'b' && onSandwich && frameOf(tree, node)) onSandwich(frameOf(tree, node)!);
+		else if (key === 'b' && frameOf(tree, node)) onSandwich(frameOf(tree, node));
 		else {
 			const next = stepsOfKey(key, transforms, tree, node);
 			if (!next) return false;
@@ -572,9 +652,9 @@ export function ProfilePart(props: ProfileProps) {
 	return (
 		<section class={stale || busy ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale || busy}>
 			<div class="tools" role="toolbar" aria-label={T.profile.tools}>
-				<ViewSwitch view={view} onView={(v) => set({ view: v })} />
+				<ViewSwitch view={view} onView={onView} />
 				<Search {...state} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
-				<div class="joined">
+				<div class="joined" hidden={view === 'sandwich'}>
 					<button
 						type="button"
 						class="button icon-only"
@@ -612,14 +692,20 @@ export function ProfilePart(props: ProfileProps) {
 					transforms={transforms}
 					color={state.color}
 					root={state.root}
-					labels={alone ? null : (labels ?? [])}
+					labels={alone ? null : labels}
 					onSteps={onSteps}
 					onColor={(color) => set({ color })}
 					onRoot={(root) => set({ root, zoom: '' })}
 				/>
 				{more}
 				{!alone && <ShortNames names={names} onNames={onNames} />}
-				{!alone && <Downloads query={partQuery} answer={answer} />}
+				{alone ? (
+					view !== 'table' && <PngButton picture={picture} />
+				) : (
+					<Downloads query={partQuery} answer={answer}>
+						{view !== 'table' && <PngButton picture={picture} />}
+					</Downloads>
+				)}
 				<div class="keys-help">
 					<KeysButton label={T.profile.keysLabel} keys={alone ? T.profile.keys : [...T.profile.keys, ...T.profile.serverKeys]} testId="keys" />
 				</div>
@@ -634,22 +720,48 @@ export function ProfilePart(props: ProfileProps) {
 				onClear={clearSteps}
 			/>
 			<div class={`panes view-${view}`}>
-				{view !== 'graph' && (
+				{WITH_TABLE.includes(view) && (
 					<Table
 						tree={rows}
+						query={rowsQuery}
+						labels={labels}
+						by={state.rows}
+						pointed={pointed}
+						match={state.match}
+						onBy={(by) => set({ rows: by })}
+						onMatch={(match) => set({ match }, 'replace')}
 						sort={state.sort}
 						reverse={state.reverse}
 						filter={state.filter}
-						find={state.find}
+						isMarked={(row) => (view === 'sandwich' ? isChosen(row, state) : state.find !== '' && state.find === searchOf(row, state.rows))}
 						dark={dark}
 						onSort={(sort, reverse) => set({ sort, reverse }, 'replace')}
 						onFilter={(filter) => set({ filter }, 'replace')}
-						onFind={onFind}
+						onPick={onRow}
 						onMenu={(row, x, y) => showMenu(row.kind === KIND.rest ? null : row, x, y)}
 						onOpen={open}
+						onSandwich={(row) => onSandwich(row.kind === KIND.rest ? null : row)}
 					/>
 				)}
-				{view !== 'table' && (
+				{view === 'sandwich' && (
+					<SandwichView
+						tree={rows}
+						of={state}
+						find={state.find}
+						regex={state.regex}
+						dark={dark}
+						color={state.color}
+						period={facts.period}
+						picture={picture}
+						onPick={(half, node) => onSandwich(frameOf(half, node, false))}
+						onMenu={(half, node, x, y, more) => showMenu(frameOf(half, node, false), x, y, more)}
+						onOpen={(kind, half, node) => {
+							const frame = frameOf(half, node, false);
+							if (frame) open(kind, frame);
+						}}
+					/>
+				)}
+				{(view === 'graph' || view === 'both') && (
 					<div class="graph-pane">
 						<div class="crumb-line">
 							<Breadcrumbs tree={tree} zoom={zoom} onZoom={onZoom} />
@@ -692,6 +804,8 @@ export function ProfilePart(props: ProfileProps) {
 								matches={found.flags}
 								dark={dark}
 								color={state.color}
+								pointed={pointed}
+								picture={picture}
 								focusRequest={focusRequest}
 								facts={facts}
 								onMenu={(node, x, y) =>

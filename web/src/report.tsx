@@ -52,6 +52,8 @@ function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, 
 	}, [data, t, spans, index, threads, range, part, inDuring, inAny]);
 }
 
+const VIEWS: ProfileView[] = ['graph', 'both', 'table', 'sandwich'];
+
 function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 	const theme = useTheme();
 	const narrow = useMedia('(max-width: 1100px)');
@@ -62,7 +64,8 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 	const rows = useMemo(() => t && spans && layRows(t, spans), [t, spans]);
 	const narrowed = useNarrowed(data, t, spans, index, time);
 	const profile = useMemo(() => toProfile(data, index, narrowed), [data, index, narrowed]);
-	const view = (state.view || (narrow ? 'graph' : 'both')) as ProfileView;
+	// A fragment without a view, or with one that only a server has, is as one comes to it.
+	const view = VIEWS.find((v) => v === state.view) ?? (narrow ? 'graph' : 'both');
 	return (
 		<div class="app app-wide">
 			<header class="bar">

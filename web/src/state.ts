@@ -9,8 +9,8 @@
  *   by      label that breaks costs down            chart     stacked (default), lines
  *   series  repeated: the series that are drawn alone: =VALUE, rest
  *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
- *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table; source, asm: of
- *                                                           a function; console; binaries, recordings; status
+ *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table, sandwich; source,
+ *                                                           asm: of a function; console; binaries, recordings; status
  *   dir     icicle (default), flame                 zoom      what is zoomed into: PATH, a hash; PATH~FIRST[~COUNT], some of its children;
  *                                                             PATH~FROM-TO, a stretch of it in billionths
  *   steps   what was done with the graph, see flame/transform.ts                color  binary (default), kind, package
@@ -21,6 +21,9 @@
  *   names   full, short: functions' names; absent: as this browser had them last
  *   function, file, build   what view=source and view=asm show: a frame's name, one of its files, one build-id; those may be
  *           empty, for a file that is unknown and a binary that has none; absent, the server chooses
+ *   rows    of the table: function (default), file, binary, line, label:NAME
+ *   match   how its filter is meant: plain (default), fuzzy, regex
+ *   function, file, binary   what view=sandwich shows: a frame's name, file and binary; absent, the costliest that fits
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  *   run, explain  the console's query; 1: with how it was answered
@@ -31,12 +34,14 @@ import { parseTransforms } from './flame/transform';
 import * as T from './texts';
 
 export type ColorBy = 'binary' | 'kind' | 'package';
-export type ProfileView = 'both' | 'graph' | 'table';
+export type ProfileView = 'both' | 'graph' | 'table' | 'sandwich';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
 export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
+export type Rows = 'function' | 'file' | 'binary' | 'line' | `label:${string}`;
+export type Match = 'plain' | 'fuzzy' | 'regex';
 export type SortKey = 'self' | 'total' | 'name' | 'file' | 'binary';
 
 export interface PageState {
@@ -68,12 +73,15 @@ export interface PageState {
 	function: string;
 	file: string | null; // null = the server's choice, '' = the unknown one
 	build: string | null;
+	binary: string | null; // null = whichever
 	at: string;
 	state: string;
 	text: string;
 	run: string;
 	explain: boolean;
 	compare: CompareState;
+	rows: Rows;
+	match: Match;
 }
 
 export const DEFAULTS: PageState = {
@@ -105,18 +113,21 @@ export const DEFAULTS: PageState = {
 	function: '',
 	file: null,
 	build: null,
+	binary: null,
 	at: '',
 	state: '',
 	text: '',
 	run: '',
 	explain: false,
 	compare: NO_COMPARE,
+	rows: 'function',
+	match: 'plain',
 };
 
 /** The graph as it comes, for links to another profile than the one that something was done with. */
 export const UNTOUCHED: Pick<PageState, 'zoom' | 'steps' | 'root' | 'within'> = { zoom: '', steps: '', root: '', within: '' };
 
-const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'source', 'asm', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'source', 'asm', 'binaries', 'recordings'];
 const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
@@ -176,12 +187,15 @@ export function parseState(search: string): PageState {
 		function: get('function'),
 		file: params.get('file'),
 		build: /^[0-9a-zA-Z._-]{0,128}$/.test(get('build')) ? params.get('build') : null,
+		binary: params.get('binary'),
 		at: /^(\d{1,9}|0x[0-9a-f]{1,16})$/.test(get('at')) ? get('at') : '',
 		state: /^[a-z]{1,20}(,[a-z]{1,20}){0,9}$/.test(get('state')) ? get('state') : '',
 		text: get('text'),
 		run: get('run'),
 		explain: get('explain') === '1',
 		compare: parseCompare(params),
+		rows: /^(function|file|binary|line|label:[A-Za-z_]\w{0,199})$/.test(get('rows')) ? (get('rows') as Rows) : DEFAULTS.rows,
+		match: oneOf(get('match'), ['plain', 'fuzzy', 'regex'] as const, DEFAULTS.match),
 	};
 }
 
@@ -209,10 +223,12 @@ export function formatState(state: PageState): string {
 	put('filter', state.filter, '');
 	put('sort', (state.reverse ? '-' : '') + state.sort, DEFAULTS.sort);
 	put('every', String(state.every), '0');
+	put('rows', state.rows, DEFAULTS.rows);
+	put('match', state.match, DEFAULTS.match);
 	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
 	for (const name of ['names', 'function', 'at', 'state', 'text', 'run'] as const) put(name, state[name], '');
-	for (const name of ['file', 'build'] as const) {
+	for (const name of ['file', 'build', 'binary'] as const) {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
 	}
@@ -234,6 +250,11 @@ export function openListing(
 	names: NamesChoice,
 ): Partial<PageState> {
 	return { view, function: of.function, file: of.file || null, at: of.at ?? '', names };
+}
+
+/** To a function between its callers and what it calls; likewise. */
+export function openSandwich(of: { function: string; file: string; binary: string }, names: NamesChoice): Partial<PageState> {
+	return { view: 'sandwich', ...of, build: null, at: '', names };
 }
 
 export function isListing(view: View | ''): view is ListingView {

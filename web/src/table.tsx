@@ -1,36 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions by self and total. Only the rows in view are in the document, so 200,000 of them scroll like 20.
+// Rows by self and total: functions, files, lines, binaries or values of a label. Only the rows in view are in the document, so
+// 200,000 of them scroll like 20.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { baseName, displayName, formatCount, formatShare, formatValue } from './format';
-import { compileSearch } from './flame/layout';
+import { saveAs } from './download';
+import { baseName, displayName, formatCount, formatShare, formatValue, labelTitle } from './format';
 import { hueOf, palette, type Palette } from './flame/colors';
-import { buildRows, sortRows, type Row } from './flame/rows';
-import { isSmall, placeOf, type Tree } from './flame/tree';
-import { useDebounced, useLater, useSize } from './hooks';
+import { fits, type Pointed, type Target } from './flame/pointed';
+import { filterRows, sortRows, type Row } from './flame/rows';
+import { KIND, placeOf, type Tree } from './flame/tree';
+import { useDebounced, useSize } from './hooks';
 import { MoreIcon } from './icons';
 import { rowStep } from './keys';
-import type { ListingView, SortKey } from './state';
+import { writeCsv } from './model/csv';
+import { compileFilter, type Filter } from './model/fuzzy';
+import type { ListingView, Match, Rows, SortKey } from './state';
 import * as T from './texts';
+import { isOfTree, labelOfRows, useRows, type MadeRows, type RowsQuery } from './use_rows';
 
 export interface TableProps {
 	tree: Tree;
+	query: RowsQuery | null; // null: there is no server
+	labels: string[]; // that rows can be by
+	by: Rows;
 	sort: SortKey;
 	reverse: boolean;
 	filter: string;
-	find: string; // the graph's search: a row that is the whole of it is marked
+	match: Match;
+	isMarked: (row: Row) => boolean; // what is chosen
 	dark: boolean;
+	pointed: Pointed;
+	onBy: (by: Rows) => void;
 	onSort: (sort: SortKey, reverse: boolean) => void;
 	onFilter: (text: string) => void;
-	onFind: (text: string) => void;
+	onMatch: (match: Match) => void;
+	onPick: (row: Row, by: Rows) => void;
 	onMenu: (row: Row, x: number, y: number) => void;
 	onOpen: (kind: ListingView, row: Row) => void;
+	onSandwich: (row: Row) => void;
 }
 
-// Which columns there is room for: the source in one of its own, the binary too, or none of them.
-type Width = 'wide' | 'medium' | 'narrow';
+// Which columns there is room for: the source in one of its own, the binary too, none of them, not even for shares beside values.
+type Width = 'wide' | 'medium' | 'narrow' | 'tiny';
 
 const OVERSCAN = 8;
+const NAME_MAX = 300; // letters that are shown
 const NO_ROWS: Row[] = [];
+const MATCHES: Match[] = ['plain', 'fuzzy', 'regex'];
 const HEADS: { key: SortKey; title: string; hint: string }[] = [
 	{ key: 'self', ...T.table.self },
 	{ key: 'total', ...T.table.total },
@@ -39,12 +54,33 @@ const HEADS: { key: SortKey; title: string; hint: string }[] = [
 	{ key: 'binary', ...T.table.binary },
 ];
 
-function Head({
-	sort,
-	reverse,
-	columns,
-	onSort,
-}: Pick<TableProps, 'sort' | 'reverse' | 'onSort'> & { columns: typeof HEADS }) {
+// What rows of the kind have to say: those of a label have one value, those of files and binaries no place.
+function columnsOf(by: Rows, width: Width): typeof HEADS {
+	const placed = by === 'function' || by === 'line';
+	return HEADS.filter(({ key }) => {
+		if (key === 'self') return labelOfRows(by) === '';
+		if (key === 'file') return placed && width === 'wide';
+		if (key === 'binary') return placed && (width === 'wide' || width === 'medium');
+		return true;
+	}).map((head) => (head.key === 'name' ? { ...head, title: T.table.names[by] ?? labelTitle(labelOfRows(by)) } : head));
+}
+
+const isFunction = (row: Row, by: Rows): boolean => (by === 'function' || by === 'line') && row.kind !== KIND.rest;
+
+function targetOf(row: Row | undefined, by: Rows): Target | null {
+	if (!row || row.kind === KIND.rest || labelOfRows(by) !== '') return null;
+	if (by === 'file') return { file: row.file };
+	if (by === 'binary') return { binary: row.binary };
+	// A line has the file by the path of its samples, which may be written in another way.
+	return by === 'line' ? { name: row.name, binary: row.binary } : { name: row.name, file: row.file, binary: row.binary };
+}
+
+interface HeadProps extends Pick<TableProps, 'reverse' | 'onSort'> {
+	sort: SortKey | null; // null: the best match first
+	columns: typeof HEADS;
+}
+
+function Head({ sort, reverse, columns, onSort }: HeadProps) {
 	return (
 		<div class="tr thead" role="row" aria-rowindex={1}>
 			{columns.map(({ key, title, hint }, i) => {
@@ -90,19 +126,48 @@ interface LineProps {
 	row: Row;
 	index: number;
 	height: number;
-	tree: Tree;
-	width: Width;
+	of: MadeRows;
+	columns: typeof HEADS;
 	active: boolean;
 	marked: boolean;
+	pointed: boolean;
+	filter: Filter | null;
 	colors: Palette;
 	onPick: () => void;
-	onMenu: (x: number, y: number) => void;
+	onPoint: (on: boolean) => void;
+	onMenu: ((x: number, y: number) => void) | null;
 }
 
-function Line({ row, index, height, tree, width, active, marked, colors, onPick, onMenu }: LineProps) {
+// A name with what the filter found in it. displayName() changes characters one for one, so places stay.
+function Name({ name, filter }: { name: string; filter: Filter | null }) {
+	const shown = displayName(name, NAME_MAX);
+	const marks = filter?.marks(name.slice(0, NAME_MAX)) ?? [];
+	if (marks.length === 0) return <span class="fn">{shown}</span>;
+	let at = 0;
+	const parts = marks.map(([from, to]) => {
+		const before = shown.slice(at, from);
+		at = to;
+		return (
+			<>
+				{before}
+				<mark>{shown.slice(from, to)}</mark>
+			</>
+		);
+	});
+	return (
+		<span class="fn">
+			{parts}
+			{shown.slice(at)}
+		</span>
+	);
+}
+
+function Line({ row, index, height, of, columns, active, marked, pointed, filter, colors, onPick, onPoint, onMenu }: LineProps) {
+	const has = (key: SortKey) => columns.some((column) => column.key === key);
+	const placed = of.by === 'function' || of.by === 'line';
 	const { hue, chroma } = hueOf(row.kind, row.binary);
 	const place = placeOf(row.file, row.line);
-	const short = baseName(place) || (width === 'narrow' ? row.binary : '');
+	const short = baseName(place) || (has('binary') ? '' : row.binary);
 	const whole = [row.name, place, row.binary]
 		.filter((part) => part !== '')
 		.map((part) => displayName(part))
@@ -112,22 +177,24 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick,
 			role="row"
 			aria-rowindex={index + 2}
 			aria-current={marked}
-			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}`}
+			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}${pointed ? ' pointed' : ''}`}
 			style={{ top: `${index * height}px`, height: `${height}px` }}
 			onClick={onPick}
+			onPointerEnter={() => onPoint(true)}
+			onPointerLeave={() => onPoint(false)}
 			onContextMenu={(event) => {
 				event.preventDefault();
-				onMenu(event.clientX, event.clientY);
+				onMenu?.(event.clientX, event.clientY);
 			}}
 		>
-			<Amount value={row.self} whole={tree.total[0]} unit={tree.unit} kind="self" />
-			<Amount value={row.total} whole={tree.total[0]} unit={tree.unit} kind="total" />
+			{has('self') && <Amount value={row.self} whole={of.whole} unit={of.unit} kind="self" />}
+			<Amount value={row.total} whole={of.whole} unit={of.unit} kind="total" />
 			<div role="cell" class="td td-name" title={whole}>
-				<i class="swatch" style={{ background: colors.frame(hue, chroma, 1) }} />
-				<span class="fn">{displayName(row.name, 300)}</span>
+				{(placed || of.by === 'binary') && <i class="swatch" style={{ background: colors.frame(hue, chroma, 1) }} />}
+				<Name name={row.name} filter={filter} />
 				{row.inlined && <span class="mark">{T.table.inlined}</span>}
-				{width !== 'wide' && <span class="where">{displayName(short, 60)}</span>}
-				<button
+				{placed && !has('file') && <span class="where">{displayName(short, 60)}</span>}
+				{onMenu && <button
 					type="button"
 					class="row-more"
 					tabIndex={-1}
@@ -140,14 +207,14 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick,
 					}}
 				>
 					<MoreIcon />
-				</button>
+				</button>}
 			</div>
-			{width === 'wide' && (
+			{has('file') && (
 				<div role="cell" class="td td-file" title={displayName(place)}>
 					{displayName(baseName(place), 80)}
 				</div>
 			)}
-			{width !== 'narrow' && (
+			{has('binary') && (
 				<div role="cell" class="td td-binary" title={displayName(row.binary)}>
 					{displayName(row.binary, 80)}
 				</div>
@@ -156,27 +223,143 @@ function Line({ row, index, height, tree, width, active, marked, colors, onPick,
 	);
 }
 
+interface ToolsProps extends Pick<TableProps, 'query' | 'labels' | 'by' | 'filter' | 'match' | 'onBy' | 'onFilter' | 'onMatch'> {
+	fault: string | null;
+	count: string;
+	onCsv: () => void;
+}
+
+function Tools({ query, labels, by, filter, match, fault, count, onBy, onFilter, onMatch, onCsv }: ToolsProps) {
+	const label = labelOfRows(by);
+	const listed = label === '' || labels.includes(label) ? labels : [label, ...labels];
+	const shown = query || isOfTree(by) ? by : 'function';
+	const kinds: Rows[] = query ? ['function', 'file', 'line', 'binary'] : ['function', 'file', 'binary'];
+	return (
+		<div class="table-tools">
+			<select
+				class="select plain table-by"
+				aria-label={T.table.by}
+				title={T.table.by}
+				data-testid="table-by"
+				value={shown}
+				onChange={(event) => onBy(event.currentTarget.value as Rows)}
+			>
+				{kinds.map((kind) => (
+					<option key={kind} value={kind}>
+						{T.table.rows[kind]}
+					</option>
+				))}
+				{query && listed.length > 0 && (
+					<optgroup label={T.table.byLabel}>
+						{listed.map((name) => (
+							<option key={name} value={`label:${name}`}>
+								{labelTitle(name)}
+							</option>
+						))}
+					</optgroup>
+				)}
+			</select>
+			<input
+				type="search"
+				placeholder={T.table.filter}
+				aria-label={T.table.filter}
+				aria-invalid={fault !== null}
+				data-testid="table-filter"
+				value={filter}
+				spellcheck={false}
+				onInput={(event) => onFilter(event.currentTarget.value)}
+			/>
+			<span class={fault ? 'count field-fault' : 'count'} role="status" data-testid="table-count">
+				{fault ?? count}
+			</span>
+			<span class="joined small" role="group" aria-label={T.table.match}>
+				{MATCHES.map((kind) => (
+					<button
+						key={kind}
+						type="button"
+						class="button mono"
+						aria-pressed={match === kind}
+						aria-label={T.table.matches[kind].hint}
+						title={T.table.matches[kind].hint}
+						data-testid={`match-${kind}`}
+						onClick={() => onMatch(kind)}
+					>
+						{T.table.matches[kind].title}
+					</button>
+				))}
+			</span>
+			<button type="button" class="ghost table-csv" title={T.table.csvHint} data-testid="table-csv" onClick={onCsv}>
+				{T.table.csv}
+			</button>
+		</div>
+	);
+}
+
+function saveCsv(rows: Row[], { by, unit }: MadeRows): void {
+	const { csvHead: head, inUnit } = T.table;
+	const placed = by === 'function' || by === 'line';
+	const titles = [head.name, inUnit(head.self, unit), inUnit(head.total, unit), ...(placed ? [head.file, head.line, head.binary] : [])];
+	const cells = (row: Row) => [
+		row.name,
+		row.self,
+		row.total,
+		...(placed ? [row.file, row.line > 0 ? row.line : null, row.binary] : []),
+	];
+	saveAs(new Blob(writeCsv(titles, (function* () { for (const row of rows) yield cells(row); })()), { type: 'text/csv' }), 'csv');
+}
+
+// The rows as they are listed: in order, those that match.
+function useListed(all: Row[], { sort, reverse, filter, match }: TableProps) {
+	const settled = useDebounced(filter, 100);
+	const compiled = useMemo(() => compileFilter(settled, match), [settled, match]);
+	const [sortedFor, setSortedFor] = useState<unknown>(null); // the filter for which a column was chosen after it
+	const wanted = typeof compiled === 'string' ? null : compiled;
+	const ranked = wanted !== null && wanted.ranked && sortedFor !== wanted;
+	const sorted = useMemo(() => sortRows(all, sort, reverse), [all, sort, reverse]);
+	const rows = useMemo(() => (wanted ? filterRows(sorted, wanted, ranked) : sorted), [sorted, wanted, ranked]);
+	return { rows, settled, filter: wanted, ranked, fault: typeof compiled === 'string' ? compiled : null, onSorted: () => setSortedFor(wanted) };
+}
+
+// What the graph points at, to mark it here; what it chooses is brought into view.
+function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, onChosen: (index: number) => void): Target | null {
+	const [target, setTarget] = useState<Target | null>(null);
+	const latest = useRef({ rows, by, onChosen });
+	latest.current = { rows, by, onChosen };
+	useEffect(
+		() =>
+			pointed.listen((told) => {
+				if (told.from !== 'graph') return;
+				if (!told.chosen) setTarget(told.target);
+				else if (told.target) {
+					const wanted = told.target;
+					const index = latest.current.rows.findIndex((row) => isSame(row, latest.current.by, wanted));
+					if (index >= 0) latest.current.onChosen(index);
+				}
+			}),
+		[pointed],
+	);
+	return target;
+}
+
+// Whether the row is of a frame of the graph.
+function isSame(row: Row, by: Rows, frame: Target): boolean {
+	const target = targetOf(row, by);
+	return target !== null && fits(target, { name: '', file: '', binary: '', ...frame });
+}
+
 export function Table(props: TableProps) {
-	const { sort, reverse, filter, find, dark, onSort, onFilter, onFind, onMenu, onOpen } = props;
-	const made = useLater(props.tree, isSmall(props.tree), buildRows);
-	const tree = made?.of ?? props.tree; // of which the rows are
+	const { by, sort, reverse, filter, isMarked, dark, pointed, onSort, onPick, onMenu, onOpen, onSandwich } = props;
+	const made = useRows(props.tree, by, props.query);
 	const scroller = useRef<HTMLDivElement>(null);
 	const [measure, width, height] = useSize<HTMLDivElement>();
 	const [top, setTop] = useState(0);
 	const [active, setActive] = useState(-1);
 	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
-	const settled = useDebounced(filter, 100);
-
-	const all = made?.value ?? NO_ROWS;
-	const sorted = useMemo(() => sortRows(all, sort, reverse), [all, sort, reverse]);
-	const rows = useMemo(() => {
-		const test = compileSearch(settled, false);
-		return typeof test === 'function' ? sorted.filter((row) => test(row.name) || test(row.binary)) : sorted;
-	}, [sorted, settled]);
-	const fit: Width = width > 900 ? 'wide' : width > 620 ? 'medium' : 'narrow';
-	const columns = HEADS.filter(
-		({ key }) => (key !== 'file' || fit === 'wide') && (key !== 'binary' || fit !== 'narrow'),
-	);
+	const all = made.rows ?? NO_ROWS;
+	const listed = useListed(all, props);
+	const { rows, settled, ranked } = listed;
+	const fit: Width = width > 900 ? 'wide' : width > 620 ? 'medium' : width > 440 ? 'narrow' : 'tiny';
+	const columns = columnsOf(made.by, fit);
 	const colors = useMemo(() => palette(dark), [dark]);
 
 	useLayoutEffect(() => {
@@ -187,11 +370,11 @@ export function Table(props: TableProps) {
 		scroller.current!.scrollTop = 0;
 		setTop(0);
 		setActive(-1);
-	}, [sort, reverse, settled]);
+	}, [sort, reverse, settled, made.by, ranked]);
+	useEffect(() => () => pointed.tell(null, 'table'), [pointed]);
 
 	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
 	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
-	const pick = (row: Row) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
 	const move = (next: number) => {
 		setActive(next);
 		const at = scroller.current!.scrollTop;
@@ -199,50 +382,57 @@ export function Table(props: TableProps) {
 		if (start < at) scroller.current!.scrollTop = start;
 		else if (end > at + height) scroller.current!.scrollTop = end - height;
 	};
+	const target = usePointedAt(pointed, rows, made.by, move);
 	const page = Math.max(1, Math.floor(height / rowHeight) - 2);
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (event.ctrlKey || event.metaKey || event.altKey) return;
 		if (event.target !== scroller.current) return; // the buttons of the head have keys of their own
-		const step = rowStep(event.key, active, rows.length, page);
-		if (step !== null) move(step);
-		else if ((event.key === 's' || event.key === 'a') && rows[active])
-			onOpen(event.key === 's' ? 'source' : 'asm', rows[active]);
-		else if ((event.key === 'Enter' || event.key === ' ') && rows[active]) pick(rows[active]);
+		const { key } = event;
+		const step = rowStep(key, active, rows.length, page);
+		const row = rows[active];
+		if (step !== null) {
+			move(step);
+			pointed.tell(targetOf(rows[step], made.by), 'table');
+		} else if (!row) return;
+		else if ((key === 's' || key === 'a') && isFunction(row, made.by)) onOpen(key === 's' ? 'source' : 'asm', row);
+		else if (key === 'b' && isFunction(row, made.by)) onSandwich(row);
+		else if (key === 'Enter' || key === ' ') onPick(row, made.by);
 		else return;
 		event.preventDefault();
 	};
+	const whole = formatCount(all.length);
+	const everything = made.by === 'function' ? T.table.count(whole) : T.table.countOf(whole, T.table.rows[made.by] ?? T.table.values);
+	const count = !made.rows ? '' : rows.length === all.length ? everything : T.table.part(formatCount(rows.length), whole);
 	return (
 		<section class="table-pane" aria-label={T.table.label}>
-			<div class="table-tools">
-				<input
-					type="search"
-					placeholder={T.table.filter}
-					aria-label={T.table.filter}
-					data-testid="table-filter"
-					value={filter}
-					spellcheck={false}
-					onInput={(event) => onFilter(event.currentTarget.value)}
-				/>
-				<span class="count" role="status">
-					{rows.length === all.length
-						? made && T.table.count(formatCount(all.length))
-						: T.table.part(formatCount(rows.length), formatCount(all.length))}
-				</span>
-			</div>
+			<Tools
+				{...props}
+				fault={listed.fault}
+				count={made.more > 0 ? `${count} · ${T.table.ofMore(formatCount(all.length + made.more))}` : count}
+				onCsv={() => saveCsv(rows, made)}
+			/>
 			<div
-				class={`table ${fit}`}
+				class={`table ${fit} columns-${columns.length}`}
 				ref={scroller}
 				data-testid="table"
 				role="table"
 				tabIndex={0}
-				aria-busy={made?.of !== props.tree}
+				aria-busy={made.busy}
 				aria-label={T.table.describe}
 				aria-rowcount={rows.length + 1}
 				aria-colcount={columns.length}
 				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
 				onKeyDown={onKeyDown}
 			>
-				<Head sort={sort} reverse={reverse} columns={columns} onSort={onSort} />
+				<Head
+					sort={ranked ? null : sort}
+					reverse={reverse}
+					columns={columns}
+					onSort={(key, turned) => {
+						listed.onSorted();
+						onSort(key, turned);
+					}}
+				/>
 				<div class="tbody" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
 					{rows.slice(first, last).map((row, i) => (
 						<Line
@@ -250,23 +440,29 @@ export function Table(props: TableProps) {
 							row={row}
 							index={first + i}
 							height={rowHeight}
-							tree={tree}
-							width={fit}
+							of={made}
+							columns={columns}
 							active={first + i === active}
-							marked={find === `"${row.name}"`}
+							marked={isMarked(row)}
+							pointed={target !== null && isSame(row, made.by, target)}
+							filter={listed.filter}
 							colors={colors}
 							onPick={() => {
 								setActive(first + i);
-								pick(row);
+								onPick(row, made.by);
 							}}
-							onMenu={(x, y) => onMenu(row, x, y)}
+							onPoint={(on) => pointed.tell(on ? targetOf(row, made.by) : null, 'table')}
+							onMenu={isFunction(row, made.by) ? (x, y) => onMenu(row, x, y) : null}
 						/>
 					))}
 				</div>
-				{rows.length === 0 && made && <p class="table-none">{T.table.none(filter)}</p>}
+				{made.fault !== null && <p class="table-none field-fault">{T.table.failed(made.fault)}</p>}
+				{rows.length === 0 && made.fault === null && (
+					<p class="table-none">{made.rows ? (settled === '' ? T.table.nothing : T.table.none(displayName(filter, 120))) : T.table.loading}</p>
+				)}
 			</div>
 			<div class="unseen" aria-live="polite">
-				{rows[active] ? T.table.row(displayName(rows[active].name, 120), formatValue(rows[active].self, tree.unit)) : ''}
+				{rows[active] ? T.table.row(displayName(rows[active].name, 120), formatValue(rows[active].self, made.unit)) : ''}
 			</div>
 		</section>
 	);

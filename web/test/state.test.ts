@@ -55,6 +55,7 @@ test('every field goes through the URL and back', () => {
 		function: 'std::vector<int>::at(unsigned long) const',
 		file: '/src/a b.cc',
 		build: 'c0ffee',
+		binary: 'libshop.so',
 		at: '0x1f00',
 		state: 'missing,failed',
 		text: 'lib',
@@ -73,6 +74,8 @@ test('every field goes through the URL and back', () => {
 			reverse: true,
 			only: ['more', 'gone'],
 		},
+		rows: 'label:k8s_pod_name',
+		match: 'fuzzy',
 	};
 	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
 		assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);

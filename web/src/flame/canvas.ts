@@ -6,8 +6,9 @@
  */
 import type { ColorBy } from '../state';
 import { frameColors, palette, type FrameColors, type Palette } from './colors';
-import { FONT, paint, TextFitter } from './draw';
+import { FONT, paint, TextFitter, type Scene } from './draw';
 import { boxAt, deepestRow, layout, type Box } from './layout';
+import { nodeFits, type Target } from './pointed';
 import { NO_ZOOM, zoomRange, type Tree, type Zoom } from './tree';
 
 export interface FlameProps {
@@ -25,6 +26,7 @@ export interface FlameProps {
 const GLIDE_MS = 170;
 // The narrowest that wheel and fingers zoom to, as a share of the whole: a million nodes have some 1e-8 each at the least.
 const NARROWEST = 1e-9;
+const PICTURE_MAX = 8192; // px on a side
 
 export class FlameCanvas {
 	readonly rowHeight = matchMedia('(pointer: coarse)').matches ? 24 : 20;
@@ -45,6 +47,7 @@ export class FlameCanvas {
 	private height = 0;
 	private contentHeight = 0;
 	private frame = 0;
+	private pointed: Target | null = null;
 
 	constructor(
 		private canvas: HTMLCanvasElement,
@@ -204,7 +207,7 @@ export class FlameCanvas {
 	}
 
 	private draw(now: number): void {
-		const { props, width, height, rowHeight } = this;
+		const { props, width, height } = this;
 		if (!props || !this.frames || !this.fitter || width === 0 || height === 0) return;
 		this.advance(now);
 		const ratio = devicePixelRatio || 1;
@@ -223,21 +226,60 @@ export class FlameCanvas {
 		this.boxes = layout(props.tree, { from: this.range[0], to: this.range[1], width, firstRow, lastRow });
 		this.hovered = was && (this.boxes.find((b) => b.node === was.node && b.tail === was.tail) ?? null);
 		const scroll = this.scroller.scrollTop;
-		paint(this.context, {
-			tree: props.tree,
-			boxes: this.boxes,
+		paint(this.context, { ...this.scene(this.boxes, width, height), yOf: (row) => this.topOf(row) - scroll });
+	}
+
+	private scene(boxes: Box[], width: number, height: number): Omit<Scene, 'yOf'> {
+		const { tree, zoom, matches, focused, linked } = this.props!;
+		return {
+			tree,
+			boxes,
 			colors: this.colors,
-			frames: this.frames,
-			fitter: this.fitter,
+			frames: this.frames!,
+			fitter: this.fitter!,
 			width,
 			height,
-			rowHeight,
-			yOf: (row) => this.topOf(row) - scroll,
-			zoomed: props.tree.depth[props.zoom.node],
-			matches: props.matches,
-			hovered: this.hovered ?? this.boxes.find((box) => !box.tail && box.node === props.linked) ?? null,
-			focused: props.focused,
+			rowHeight: this.rowHeight,
+			zoomed: tree.depth[zoom.node],
+			matches,
+			hovered: this.hovered ?? boxes.find((box) => !box.tail && box.node === linked) ?? null,
+			focused,
+			pointed: this.pointed && this.pointedIn(this.pointed),
+		};
+	}
+
+	private pointedIn(target: Target): (node: number) => boolean {
+		const { tree } = this.props!;
+		return (node) => nodeFits(target, tree, node);
+	}
+
+	/** Marks all frames that fit. */
+	point(target: Target | null): void {
+		this.pointed = target;
+		this.schedule();
+	}
+
+	/** All rows of what is in view, as many as a picture may have; without marks. */
+	picture(): HTMLCanvasElement | null {
+		const { props, rowHeight, width } = this;
+		if (!props || width === 0) return null;
+		const ratio = Math.max(1, Math.min(2, devicePixelRatio || 1));
+		const rows = Math.min(deepestRow(props.tree, this.range[0], this.range[1], width) + 1, Math.floor(PICTURE_MAX / ratio / rowHeight));
+		const height = rows * rowHeight;
+		const canvas = document.createElement('canvas');
+		[canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+		const context = canvas.getContext('2d', { alpha: false });
+		if (!context) return null;
+		context.setTransform(ratio, 0, 0, ratio, 0, 0);
+		const boxes = layout(props.tree, { from: this.range[0], to: this.range[1], width, firstRow: 0, lastRow: rows - 1 });
+		paint(context, {
+			...this.scene(boxes, width, height),
+			yOf: (row) => (props.flip ? rows - 1 - row : row) * rowHeight,
+			hovered: null,
+			focused: -1,
+			pointed: null,
 		});
+		return canvas;
 	}
 
 	private rowsInView(): [number, number] {
@@ -290,6 +332,10 @@ export class FlameCanvas {
 			width: best.width,
 			height: this.rowHeight,
 		};
+	}
+
+	get pointedAt(): Target | null {
+		return this.pointed;
 	}
 
 	get zoom(): Zoom {

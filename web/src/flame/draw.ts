@@ -63,6 +63,7 @@ export interface Scene {
 	matches: Uint8Array | null;
 	hovered: Box | null;
 	focused: number; // node, -1 = none
+	pointed: ((node: number) => boolean) | null; // what is pointed at in the table
 }
 
 function paintTail(context: CanvasRenderingContext2D, scene: Scene, box: Box, y: number): void {
@@ -134,6 +135,16 @@ function paintSame(context: CanvasRenderingContext2D, scene: Scene): void {
 	}
 }
 
+// What the table points at.
+function paintPointed(context: CanvasRenderingContext2D, scene: Scene, pointed: (node: number) => boolean): void {
+	context.strokeStyle = scene.colors.focus;
+	context.lineWidth = 1.5;
+	for (const box of scene.boxes) {
+		if (box.tail || !pointed(box.node)) continue;
+		context.strokeRect(box.x + 0.75, scene.yOf(box.row) + 0.75, Math.max(box.width - 2.5, 0.5), scene.rowHeight - 2.5);
+	}
+}
+
 export function paint(context: CanvasRenderingContext2D, scene: Scene): void {
 	context.fillStyle = scene.colors.background;
 	context.fillRect(0, 0, scene.width, scene.height);
@@ -147,6 +158,7 @@ export function paint(context: CanvasRenderingContext2D, scene: Scene): void {
 		else paintFrame(context, scene, box, y);
 	}
 	paintSame(context, scene);
+	if (scene.pointed) paintPointed(context, scene, scene.pointed);
 	for (const box of scene.boxes)
 		if (box === scene.hovered || box.node === scene.focused) paintMark(context, scene, box);
 }

@@ -106,8 +106,8 @@ export function tailSize(tree: Tree, first: number): { count: number; total: num
 export type NodeTest = (tree: Tree, node: number) => boolean;
 
 /*
- * What is typed into a search box: part of a function's name, any case; "NAME" the whole name; in:BINARY, kind:kernel
- * (native, jit, interpreted, unknown) and package:PACKAGE for the legend's entries; a regular expression when asked for. Returns the test, null
+ * What is typed into a search box: part of a function's name, any case; "NAME" the whole name; in:BINARY, file:FILE, kind:kernel
+ * (native, jit, interpreted, unknown) and package:PACKAGE for the entries of legend and table; a regular expression when asked for. Returns the test, null
  * for no search, or the fault as text.
  */
 export function compileSearch(text: string, regex: boolean): ((name: string) => boolean) | null | string {
@@ -137,7 +137,7 @@ const specialTest = (what: string, wanted: string) =>
 
 // One byte a node: 1 where it matches. Every string is tested once, however many nodes have it. A string is a fault.
 export function findNodes(tree: Tree, text: string, regex: boolean): Uint8Array | null | string {
-	const special = regex ? null : /^(in|kind|package):(.+)$/.exec(text.trim());
+	const special = regex ? null : /^(in|file|kind|package):(.+)$/.exec(text.trim());
 	if (special && special[1] === 'kind') {
 		const kind = KIND_NAMES[special[2]];
 		if (kind === undefined) return T.search.noKind(special[2]);
@@ -147,7 +147,7 @@ export function findNodes(tree: Tree, text: string, regex: boolean): Uint8Array 
 	}
 	const test = special ? specialTest(special[1], special[2]) : compileSearch(text, regex);
 	if (test === null || typeof test === 'string') return test;
-	const column = special && special[1] === 'in' ? tree.binary : tree.name;
+	const column = special?.[1] === 'in' ? tree.binary : special?.[1] === 'file' ? tree.file : tree.name;
 	const known = new Int8Array(tree.strings.length).fill(-1);
 	const flags = new Uint8Array(tree.count);
 	for (let i = 1; i < tree.count; i++) {

@@ -11,11 +11,12 @@
 import { NO_FUNCTION, treeFunctions } from './functions';
 import { callersTree, type InvertLimits } from './invert';
 import { treeFrames, Trie } from './trie';
-import type { Tree } from './tree';
+import { KIND, kindOf, type Tree } from './tree';
 
 export interface Sandwich {
 	self: number; // in the function itself, at any level of a recursion
 	total: number; // each stack once
+	paths: number; // ways from the root to the function, its outermost frame being the end
 	callers: Tree; // root, the function, its callers below it; a caller's self: stacks that begin there
 	callees: Tree; // root, the function, what it calls below it
 }
@@ -46,5 +47,38 @@ export function sandwich(tree: Tree, wanted: number, limits: InvertLimits = {}):
 	const samples = total === tree.total[0] ? tree.samples : 0;
 	const callers = callersTree(tree, from, limits);
 	callers.samples = samples;
-	return { self, total, callers, callees: callees.finish(samples) };
+	return { self, total, paths: ends.length, callers, callees: callees.finish(samples) };
+}
+
+/** A half with the function as the root. Others, of nothing or where the function is of several kinds of code, are as they are. */
+export function topAsRoot(tree: Tree): Tree {
+	if (tree.count < 2 || tree.end[1] !== tree.count) return tree;
+	const less = (column: Int32Array) => column.slice(1).map((v) => v - 1);
+	const parent = less(tree.parent);
+	parent[0] = 0;
+	return {
+		...tree,
+		count: tree.count - 1,
+		parent,
+		end: less(tree.end),
+		depth: less(tree.depth),
+		name: tree.name.subarray(1),
+		file: tree.file.subarray(1),
+		line: tree.line.subarray(1),
+		binary: tree.binary.subarray(1),
+		kind: tree.kind.subarray(1),
+		start: tree.start.subarray(1),
+		total: tree.total.subarray(1),
+		self: tree.self.subarray(1),
+		maxDepth: tree.maxDepth - 1,
+	};
+}
+
+/** Of one of the halves: how many functions are next to the function. */
+export function countNext(half: Tree): number {
+	const functions = new Set<number>();
+	const { of } = treeFunctions(half);
+	for (let i = 1; i < half.count; i = half.depth[i] < 2 ? i + 1 : half.end[i])
+		if (half.depth[i] === 2 && kindOf(half, i) !== KIND.rest) functions.add(of[i]);
+	return functions.size;
 }

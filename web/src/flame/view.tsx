@@ -12,6 +12,7 @@ import { FlameCanvas, type FlameProps } from './canvas';
 import { Gestures } from './gestures';
 import type { Box } from './layout';
 import { Minimap } from './minimap';
+import type { Pointed, Target } from './pointed';
 import { Tooltip, type Hover, type TipFacts } from './tip';
 import {
 	findPath,
@@ -29,6 +30,8 @@ import {
 	type Tree,
 	type Zoom,
 } from './tree';
+
+export type Picture = () => HTMLCanvasElement | null;
 
 export interface FlameViewProps {
 	tree: Tree;
@@ -53,6 +56,10 @@ export interface FlameViewProps {
 	tip?: (box: Box) => ComponentChildren;
 	told?: (node: number) => string; // to a screen reader
 	name?: string; // among several graphs
+	onPick?: (node: number) => void; // what choosing a frame does, instead of zooming to it
+	pointed?: Pointed; // shared with the table
+	picture?: { current: Picture | null }; // set to what makes one, while there is a graph
+	label?: string;
 }
 
 interface FlameProbe {
@@ -62,6 +69,7 @@ interface FlameProbe {
 	readonly zoomName: string | null;
 	readonly hoverName: string | null; // of the frame that is marked, here or elsewhere
 	readonly range: [number, number]; // in view, as shares of the whole
+	readonly pointedName: string | null; // of what the table points at
 }
 
 declare global {
@@ -91,6 +99,9 @@ function exposeForTests(view: FlameCanvas, graph: string): () => void {
 			const total = view.tree?.total[0] || 1;
 			return view.inView.map((value) => value / total) as [number, number];
 		},
+		get pointedName() {
+			return view.pointedAt?.name ?? null;
+		},
 	};
 	const all = (window.__wick ??= {} as NonNullable<typeof window.__wick>);
 	all[graph] = probe;
@@ -98,6 +109,29 @@ function exposeForTests(view: FlameCanvas, graph: string): () => void {
 		if (all[graph] === probe) delete all[graph];
 		if (Object.keys(all).length === 0) delete window.__wick;
 	};
+}
+
+function targetOf(tree: Tree, node: number): Target | null {
+	if (node <= 0) return null;
+	return { name: tree.strings[tree.name[node]], file: tree.strings[tree.file[node]], binary: tree.strings[tree.binary[node]] };
+}
+
+// What the table points at is marked here, what is pointed at or has the focus here is told to the table.
+function usePointed({ tree, pointed, picture }: FlameViewProps, view: { current: FlameCanvas | null }, hover: Hover | null, focused: number): void {
+	const hovered = hover && !hover.box.tail ? hover.box.node : -1;
+	useEffect(() => pointed?.listen((told) => told.from === 'table' && view.current?.point(told.target)), [pointed]);
+	useEffect(() => pointed?.tell(targetOf(tree, hovered), 'graph'), [pointed, tree, hovered]);
+	useEffect(() => {
+		if (focused > 0) pointed?.tell(targetOf(tree, focused), 'graph', true);
+	}, [pointed, tree, focused]);
+	useLayoutEffect(() => {
+		if (!picture) return undefined;
+		const made = () => view.current?.picture() ?? null;
+		picture.current = made;
+		return () => {
+			if (picture.current === made) picture.current = null;
+		};
+	}, [picture]);
 }
 
 function describe(tree: Tree, node: number, turned: boolean): string {
@@ -160,14 +194,15 @@ function openNode({ tree, onZoom, onRest }: FlameViewProps, node: number): void 
 // What pointer and fingers do. A finger has no hover: the first tap shows what a box is, the second opens it.
 function usePointer({ props, view, width, setFocused, gestures }: Input) {
 	const { tree, zoom, flip, onZoom } = props;
-	const [hover, setHover] = useState<Hover | null>(null);
+	const [hovered, setHover] = useState<(Hover & { tree: Tree }) | null>(null);
+	const hover = hovered?.tree === tree ? hovered : null; // boxes of another tree mean nothing in this one
 	const touched = useRef(false);
 	useLayoutEffect(() => setHover(null), [tree, zoom, flip]);
 
 	const show = (box: Box | null, event: MouseEvent) => {
 		view.current!.hover(box);
 		props.onHover?.(box && !box.tail ? box.node : -1);
-		setHover(box && { box, x: event.clientX, y: event.clientY });
+		setHover(box && { tree, box, x: event.clientX, y: event.clientY });
 	};
 	const leave = () => {
 		view.current!.hover(null);
@@ -187,6 +222,7 @@ function usePointer({ props, view, width, setFocused, gestures }: Input) {
 		}
 		setFocused(box.tail ? tree.parent[box.node] : box.node);
 		if (box.tail) onZoom(openTail(tree, box.node, view.current!.valueAt(event), width));
+		else if (props.onPick) props.onPick(box.node);
 		else openNode(props, box.node);
 	};
 	const handlers = {
@@ -233,10 +269,11 @@ function pressMove(key: string, shift: boolean, { view, width }: Input, onRest: 
 
 // What a key does; false if nothing.
 function pressKey(key: string, { props, focused, setFocused }: Input): boolean {
-	const { tree, zoom, flip, onZoom, onOpen, onKey } = props;
+	const { tree, zoom, flip, onZoom, onOpen, onPick, onKey } = props;
 	const at = focused >= 0 ? focused : zoom.node;
 	if (key === 'Enter' || key === ' ') {
-		openNode(props, at);
+		if (onPick) onPick(at);
+		else openNode(props, at);
 	} else if (key === 'Backspace') {
 		onZoom({ node: isPart(zoom) ? zoom.node : tree.parent[zoom.node], skip: 0, take: 0 });
 	} else if (key === 's' || key === 'a') {
@@ -313,7 +350,7 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 }
 
 export function FlameView(props: FlameViewProps) {
-	const { tree, zoom, flip, matches, dark, color = 'binary', focusRequest, minimap = false, paint, linked, tip, told, name = 'flame' } = props;
+	const { tree, zoom, flip, matches, dark, color = 'binary', focusRequest, minimap = false, paint, linked, tip, told, name = 'flame', label = T.flame.label } = props;
 	const graph = useId();
 	const facts = useMemo(() => props.facts ?? { whole: tree.total[0], period: 0, rest: '', turned: false }, [props.facts, tree]);
 	const [measure, width, height] = useSize<HTMLDivElement>();
@@ -321,6 +358,7 @@ export function FlameView(props: FlameViewProps) {
 	const [focused, setFocused] = useFocus(tree);
 	const input: Input = { props, view, width, focused, setFocused, gestures };
 	const { hover, leave, handlers } = usePointer(input);
+	usePointed(props, view, hover, focused);
 
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
@@ -356,7 +394,7 @@ export function FlameView(props: FlameViewProps) {
 				tabIndex={0}
 				role="tree"
 				aria-roledescription={T.flame.role}
-				aria-label={T.flame.label}
+				aria-label={label}
 				aria-activedescendant={itemId(graph, at)}
 				onKeyDown={onKeyDown}
 				onScroll={() => {

@@ -45,9 +45,10 @@ export interface GraphLimits {
 	shareMin: number; // of the tree's total, for nodes and edges; 0 = all
 }
 
-interface Sums {
-	self: Float64Array; // by function
-	total: Float64Array;
+/** By function of the tree (flame/functions.ts). Nodes of kind rest are of none. */
+export interface Sums {
+	self: Float64Array;
+	total: Float64Array; // each stack once
 }
 
 // Which function or edge each level of the present path counts for, and how often it is on the path.
@@ -73,7 +74,8 @@ class OncePerStack {
 
 const sumsOf = new WeakMap<Tree, Sums>();
 
-function functionSums(tree: Tree): Sums {
+/** Made once a tree. */
+export function functionSums(tree: Tree): Sums {
 	const known = sumsOf.get(tree);
 	if (known) return known;
 	const { count, of } = treeFunctions(tree);
