@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles the page into OUTDIR: index.html, app.js, app.css, icon.svg; and the page that is written into files, report.html, which
+// Bundles the page into OUTDIR: index.html, app.js, layout.js (a worker), app.css, icon.svg; and the page that is written into files, report.html, which
 // has all in one and places for the title and the profile. The output depends on the sources and the lock file only.
 import { build } from 'esbuild';
 import { createHash } from 'node:crypto';
@@ -16,13 +16,16 @@ if (!out) {
 mkdirSync(out, { recursive: true });
 
 // What is bundled asks that its licence travels with every copy.
-const licences = ['preact', 'uplot'].map((name) => {
+const licenceOf = (name) => {
 	const dir = join(here, 'node_modules', name);
 	const { version } = JSON.parse(readFileSync(join(dir, 'package.json'), 'utf8'));
 	return `${name} ${version}\n\n${readFileSync(join(dir, 'LICENSE'), 'utf8').trim()}`;
-});
-if (licences.some((text) => text.includes('*/')))
-	throw new Error('a licence text would end the comment it is put into');
+};
+const licences = (...names) => {
+	const texts = names.map(licenceOf);
+	if (texts.some((text) => text.includes('*/'))) throw new Error('a licence text would end the comment it is put into');
+	return { js: `/*!\n${texts.join('\n\n----\n\n')}\n*/` };
+};
 
 const options = {
 	bundle: true,
@@ -35,9 +38,15 @@ const options = {
 	jsx: 'automatic',
 	jsxImportSource: 'preact',
 	banner: { js: '/*! Wick, Apache-2.0. The licences of what is bundled are at the end. */' },
-	footer: { js: `/*!\n${licences.join('\n\n----\n\n')}\n*/` },
+	footer: licences('preact', 'uplot'),
 };
 await build({ ...options, entryPoints: [join(here, 'src/main.tsx')], outfile: join(out, 'app.js') });
+await build({
+	...options,
+	entryPoints: [join(here, 'src/calls/layout_worker.ts')],
+	outfile: join(out, 'layout.js'),
+	footer: licences('@dagrejs/dagre', '@dagrejs/graphlib'),
+});
 
 // A page that may run this script and use this style, and nothing else: no other script, and nothing from anywhere.
 const report = await build({

@@ -9,6 +9,7 @@
 #define ASSET(symbol) extern const uint8_t asset_##symbol[], asset_##symbol##_end[]
 ASSET(index_html);
 ASSET(app_js);
+ASSET(layout_js);
 ASSET(app_css);
 ASSET(icon_svg);
 ASSET(report_html);
@@ -19,6 +20,7 @@ static const struct asset {
 } assets[] = {
 	{"/", "text/html; charset=utf-8", asset_index_html, asset_index_html_end},
 	{"/app.js", "text/javascript; charset=utf-8", asset_app_js, asset_app_js_end},
+	{"/layout.js", "text/javascript; charset=utf-8", asset_layout_js, asset_layout_js_end},
 	{"/app.css", "text/css; charset=utf-8", asset_app_css, asset_app_css_end},
 	{"/icon.svg", "image/svg+xml", asset_icon_svg, asset_icon_svg_end},
 };

@@ -13,6 +13,7 @@ asset_\name\()_end:
 
 	asset index_html, "web/index.html"
 	asset app_js, "web/app.js"
+	asset layout_js, "web/layout.js"
 	asset app_css, "web/app.css"
 	asset icon_svg, "web/icon.svg"
 	asset report_html, "web/report.html"

@@ -233,6 +233,7 @@ await test("the page is served with a policy that lets nothing else in", async (
 	const tag = page.headers.etag;
 	assert.equal((await get("/", { "if-none-match": tag })).status, 304);
 	assert.equal((await get("/app.js")).status, 200);
+	assert.equal((await get("/layout.js")).status, 200);
 	assert.equal((await get("/no-such-page")).status, 404);
 	assert.equal((await get("/../../etc/passwd")).status, 404);
 });

@@ -106,7 +106,7 @@ test('callers and callees need no server, nor do rows by file', async () => {
 	await page.waitForFunction(() => window.__wick?.flame?.visibleCount > 0);
 });
 test('what only a server can give is not offered', async () => {
-	for (const id of ['download-pprof', 'names-short', 'open-source', 'names-missing']) assert.equal(await page.$(`[data-testid="${id}"]`), null, id);
+	for (const id of ['download-pprof', 'view-calls', 'names-short', 'open-source', 'names-missing']) assert.equal(await page.$(`[data-testid="${id}"]`), null, id);
 	if (process.env.WICK_SCREENSHOT) await page.screenshot({ path: process.env.WICK_SCREENSHOT });
 });
 test('nothing was asked for, nothing went wrong', () => {

@@ -4,6 +4,7 @@
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { apiUrl, type QueryAnswer } from './api';
+import { CallsView } from './calls/view';
 import { fileStem, saveAs } from './download';
 import { displayName, formatCount, formatShare, formatValue } from './format';
 import { actionsFor, stepsOfKey, withStep } from './flame/actions';
@@ -108,13 +109,13 @@ export function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean }
 
 // ---- tools --------------------
 
-const VIEWS: ProfileView[] = ['graph', 'both', 'table', 'sandwich'];
+const VIEWS: ProfileView[] = ['graph', 'both', 'table', 'sandwich', 'calls'];
 const WITH_TABLE: ProfileView[] = ['both', 'table', 'sandwich'];
 
-function ViewSwitch({ view, onView }: { view: ProfileView; onView: (view: ProfileView) => void }) {
+function ViewSwitch({ view, alone, onView }: { view: ProfileView; alone: boolean; onView: (view: ProfileView) => void }) {
 	return (
 		<div class="joined" role="group" aria-label={T.profile.view}>
-			{VIEWS.map((v) => (
+			{VIEWS.filter((v) => !alone || v !== 'calls').map((v) => (
 				<button
 					key={v}
 					type="button"
@@ -601,7 +602,7 @@ export function ProfilePart(props: ProfileProps) {
 	const onView = (next: ProfileView) => {
 		const zoomed = next === 'sandwich' && view !== 'sandwich' ? frameOf(tree, zoom.node) : null;
 		if (zoomed) onSandwich(zoomed);
-		else if (next === 'sandwich') set({ view: next });
+		else if (next === 'sandwich' || next === 'calls') set({ view: next });
 		else set({ view: next, function: '', file: null, binary: null });
 	};
 	// The server knows nothing of steps, so rows that it makes would not be of what is shown.
@@ -652,9 +653,9 @@ export function ProfilePart(props: ProfileProps) {
 	return (
 		<section class={stale || busy ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale || busy}>
 			<div class="tools" role="toolbar" aria-label={T.profile.tools}>
-				<ViewSwitch view={view} onView={onView} />
+				<ViewSwitch view={view} alone={alone} onView={onView} />
 				<Search {...state} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
-				<div class="joined" hidden={view === 'sandwich'}>
+				<div class="joined" hidden={view === 'sandwich' || view === 'calls'}>
 					<button
 						type="button"
 						class="button icon-only"
@@ -757,6 +758,21 @@ export function ProfilePart(props: ProfileProps) {
 						onMenu={(half, node, x, y, more) => showMenu(frameOf(half, node, false), x, y, more)}
 						onOpen={(kind, half, node) => {
 							const frame = frameOf(half, node, false);
+							if (frame) open(kind, frame);
+						}}
+					/>
+				)}
+				{view === 'calls' && (
+					<CallsView
+						tree={rows}
+						state={state}
+						dark={dark}
+						picture={picture}
+						onLeast={(least) => set({ least }, 'replace')}
+						onPick={(node) => onSandwich(frameOf(rows, node))}
+						onMenu={(node, x, y) => showMenu(frameOf(rows, node), x, y)}
+						onOpen={(kind, node) => {
+							const frame = frameOf(rows, node);
 							if (frame) open(kind, frame);
 						}}
 					/>

@@ -9,7 +9,7 @@
  *   by      label that breaks costs down            chart     stacked (default), lines
  *   series  repeated: the series that are drawn alone: =VALUE, rest
  *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
- *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table, sandwich; source,
+ *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table, sandwich, calls; source,
  *                                                           asm: of a function; console; binaries, recordings; status
  *   dir     icicle (default), flame                 zoom      what is zoomed into: PATH, a hash; PATH~FIRST[~COUNT], some of its children;
  *                                                             PATH~FROM-TO, a stretch of it in billionths
@@ -23,7 +23,8 @@
  *           empty, for a file that is unknown and a binary that has none; absent, the server chooses
  *   rows    of the table: function (default), file, binary, line, label:NAME
  *   match   how its filter is meant: plain (default), fuzzy, regex
- *   function, file, binary   what view=sandwich shows: a frame's name, file and binary; absent, the costliest that fits
+ *   least   of view=calls: functions and calls below this share of all, in percent, are not shown
+ *   function, file, binary   what view=sandwich shows, and view=calls marks: a frame's name, file and binary; absent, the costliest that fits
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  *   run, explain  the console's query; 1: with how it was answered
@@ -34,7 +35,7 @@ import { parseTransforms } from './flame/transform';
 import * as T from './texts';
 
 export type ColorBy = 'binary' | 'kind' | 'package';
-export type ProfileView = 'both' | 'graph' | 'table' | 'sandwich';
+export type ProfileView = 'both' | 'graph' | 'table' | 'sandwich' | 'calls';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
 export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings';
@@ -80,6 +81,7 @@ export interface PageState {
 	run: string;
 	explain: boolean;
 	compare: CompareState;
+	least: number; // percent
 	rows: Rows;
 	match: Match;
 }
@@ -120,6 +122,7 @@ export const DEFAULTS: PageState = {
 	run: '',
 	explain: false,
 	compare: NO_COMPARE,
+	least: 1,
 	rows: 'function',
 	match: 'plain',
 };
@@ -127,7 +130,7 @@ export const DEFAULTS: PageState = {
 /** The graph as it comes, for links to another profile than the one that something was done with. */
 export const UNTOUCHED: Pick<PageState, 'zoom' | 'steps' | 'root' | 'within'> = { zoom: '', steps: '', root: '', within: '' };
 
-const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'source', 'asm', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'calls', 'source', 'asm', 'binaries', 'recordings'];
 const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
@@ -136,6 +139,7 @@ const WITHIN_MAX = 12_000; // characters; the server takes 16 KiB of a query
 
 export const REFRESH_SECONDS = [0, 10, 30, 60];
 export const TOP_CHOICES = [5, 10, 20];
+export const LEAST_CHOICES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20];
 
 const oneOf = <T>(value: unknown, choices: readonly T[], otherwise: T): T =>
 	choices.includes(value as T) ? (value as T) : otherwise;
@@ -196,6 +200,7 @@ export function parseState(search: string): PageState {
 		compare: parseCompare(params),
 		rows: /^(function|file|binary|line|label:[A-Za-z_]\w{0,199})$/.test(get('rows')) ? (get('rows') as Rows) : DEFAULTS.rows,
 		match: oneOf(get('match'), ['plain', 'fuzzy', 'regex'] as const, DEFAULTS.match),
+		least: oneOf(Number(get('least')), LEAST_CHOICES, DEFAULTS.least),
 	};
 }
 
@@ -225,6 +230,7 @@ export function formatState(state: PageState): string {
 	put('every', String(state.every), '0');
 	put('rows', state.rows, DEFAULTS.rows);
 	put('match', state.match, DEFAULTS.match);
+	put('least', String(state.least), String(DEFAULTS.least));
 	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
 	for (const name of ['names', 'function', 'at', 'state', 'text', 'run'] as const) put(name, state[name], '');

@@ -518,7 +518,7 @@ export const profile = {
 	label: 'Profile',
 	tools: 'Profile tools',
 	view: 'View',
-	views: { graph: 'Graph', both: 'Both', table: 'Table', sandwich: 'Callers' },
+	views: { graph: 'Graph', both: 'Both', table: 'Table', sandwich: 'Callers', calls: 'Calls' },
 	all: 'Show all (Esc)',
 	rootTop: 'Root at the top',
 	rootBottom: 'Root at the bottom',
@@ -695,6 +695,36 @@ export const flame = {
 	together: 'Together',
 	more: (count: number) => plural(count, '1 more function', `${count} more functions`),
 	narrow: 'each too narrow to draw at this zoom; click to open',
+};
+
+/** The call graph. */
+export const callGraph = {
+	role: 'call graph',
+	label: 'Call graph. Up and down go along the costliest call, left and right to the neighbour, Enter to callers and callees; plus and minus zoom.',
+	list: 'Calls',
+	listOf: (name: string) => `Calls of and by ${name}`,
+	listAll: 'All',
+	noCalls: 'There are no calls to show.',
+	caller: 'Caller',
+	callee: 'Callee',
+	sums: (self: string, total: string) => `self ${self} · total ${total}`,
+	call: (from: string, to: string) => `${from} → ${to}`,
+	skips: 'by way of functions that are not shown',
+	together: 'In these calls',
+	ofCaller: 'of the caller',
+	ofCallee: 'of the callee',
+	box: (name: string, total: string, self: string, callers: number, callees: number) =>
+		`${name}, total ${total}, self ${self}, ${plural(callers, '1 caller', `${callers} callers`)} and ${plural(callees, '1 callee', `${callees} callees`)} shown`,
+	shown: (functions: number, edges: number) => `${plural(functions, '1 function', `${functions} functions`)}, ${plural(edges, '1 call', `${edges} calls`)}`,
+	hidden: (functions: string, self: string) => `not shown: ${functions} smaller functions, ${self} in themselves`,
+	hiddenEdges: (edges: string, most: string) => `${edges} calls of at most ${most}`,
+	least: 'At least',
+	zoom: 'Zoom',
+	zoomIn: 'Zoom in (+)',
+	zoomOut: 'Zoom out (-)',
+	fit: 'Fit',
+	fitHint: 'Show all of the graph (0)',
+	fault: (why: string) => `The graph could not be laid out: ${why}. Its calls are in the list.`,
 };
 
 /** One function between its callers and what it calls. */

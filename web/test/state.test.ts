@@ -74,6 +74,7 @@ test('every field goes through the URL and back', () => {
 			reverse: true,
 			only: ['more', 'gone'],
 		},
+		least: 0.2,
 		rows: 'label:k8s_pod_name',
 		match: 'fuzzy',
 	};

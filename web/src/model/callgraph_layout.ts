@@ -72,10 +72,12 @@ export function layoutCallGraph(input: LayoutInput): GraphLayout {
 	return { width, height, nodes, edges };
 }
 
+const LOOP_WIDTH = 18; // px, less than is between two boxes
+
 // Of a call to itself dagre gives the outer part alone, in the room that it left for it at the right of the box.
 function loop({ x, y }: Point, box: LayoutInput['nodes'][0], room: Point[]): Point[] {
 	const right = x + box.width / 2;
-	const far = Math.max(right, ...room.map((point) => point.x));
+	const far = Math.min(right + LOOP_WIDTH, Math.max(right, ...room.map((point) => point.x)));
 	const [top, bottom] = [y - box.height / 4, y + box.height / 4];
 	return [
 		{ x: right, y: top },
