@@ -157,6 +157,8 @@ for (const [size, viewport] of [['1440x900', DESKTOP], ['390x844', PHONE]]) {
 				home: [`?view=home&${AFTER}`, id('home-movers')],
 				profile: [`?q=${BEACON}&${AFTER}&view=profile`, id('flame')],
 				table: [`?q=${BEACON}&${AFTER}&view=table`, id('table')],
+				sandwich: [`?q=${BEACON}&${AFTER}&view=sandwich&function=escape_html`, id('callees')],
+				calls: [`?q=${BEACON}&${AFTER}&view=calls`, id('calls-list')],
 				source: [`?q=${BEACON}&${AFTER}&view=source&function=escape_html`, id('listing-source')],
 				console: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | top 20')}`, id('console-table')],
 				chart: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | group by service_name | bin 5m | top 5')}`, id('metrics')],

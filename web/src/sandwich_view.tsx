@@ -133,21 +133,23 @@ function Facts({ tree, fn, made, among, onChoose }: { tree: Tree; fn: number; ma
 					{whereOf(fn)}
 				</span>
 			)}
-			<dl class="sandwich-sums" data-testid="sandwich-sums">
-				<div>
-					<dt>{T.sandwich.total}</dt>
-					<dd>
-						<b>{formatValue(total, tree.unit)}</b> {T.sandwich.ofAll(formatShare(total, tree.total[0]))}
-					</dd>
-				</div>
-				<div>
-					<dt>{T.sandwich.self}</dt>
-					<dd>
-						<b>{formatValue(self, tree.unit)}</b> {T.sandwich.ofAll(formatShare(self, tree.total[0]))}
-					</dd>
-				</div>
-				<div class="sandwich-around">{T.sandwich.around(made.callersCount, made.calleesCount, formatCount(paths))}</div>
-			</dl>
+			<div class="sandwich-sums" data-testid="sandwich-sums">
+				<dl>
+					<div>
+						<dt>{T.sandwich.total}</dt>
+						<dd>
+							<b>{formatValue(total, tree.unit)}</b> {T.sandwich.ofAll(formatShare(total, tree.total[0]))}
+						</dd>
+					</div>
+					<div>
+						<dt>{T.sandwich.self}</dt>
+						<dd>
+							<b>{formatValue(self, tree.unit)}</b> {T.sandwich.ofAll(formatShare(self, tree.total[0]))}
+						</dd>
+					</div>
+				</dl>
+				<span class="sandwich-around">{T.sandwich.around(made.callersCount, made.calleesCount, formatCount(paths))}</span>
+			</div>
 		</header>
 	);
 }

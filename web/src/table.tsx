@@ -279,7 +279,7 @@ function Tools({ query, labels, by, filter, match, fault, count, onBy, onFilter,
 						type="button"
 						class="button mono"
 						aria-pressed={match === kind}
-						aria-label={T.table.matches[kind].hint}
+						aria-label={`${T.table.matches[kind].title}, ${T.table.matches[kind].hint}`}
 						title={T.table.matches[kind].hint}
 						data-testid={`match-${kind}`}
 						onClick={() => onMatch(kind)}
