@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows by self and total: functions, files, lines, binaries or values of a label. Only the rows in view are in the document, so
 // 200,000 of them scroll like 20.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { saveAs } from './download';
 import { baseName, displayName, formatCount, formatShare, formatValue, labelTitle } from './format';
 import { hueOf, palette, type Palette } from './flame/colors';
 import { fits, type Pointed, type Target } from './flame/pointed';
 import { filterRows, sortRows, type Row } from './flame/rows';
 import { KIND, placeOf, type Tree } from './flame/tree';
-import { useDebounced, useSize } from './hooks';
+import { useDebounced } from './hooks';
 import { MoreIcon } from './icons';
-import { rowStep } from './keys';
 import { writeCsv } from './model/csv';
 import { compileFilter, type Filter } from './model/fuzzy';
+import { useSeenRows } from './seen_rows';
 import type { ListingView, Match, Rows, SortKey } from './state';
 import * as T from './texts';
 import { isOfTree, labelOfRows, useRows, type MadeRows, type RowsQuery } from './use_rows';
@@ -42,7 +42,6 @@ export interface TableProps {
 // Which columns there is room for: the source in one of its own, the binary too, none of them, not even for shares beside values.
 type Width = 'wide' | 'medium' | 'narrow' | 'tiny';
 
-const OVERSCAN = 8;
 const NAME_MAX = 300; // letters that are shown
 const NO_ROWS: Row[] = [];
 const MATCHES: Match[] = ['plain', 'fuzzy', 'regex'];
@@ -125,7 +124,7 @@ function Amount({ value, whole, unit, kind }: { value: number; whole: number; un
 interface LineProps {
 	row: Row;
 	index: number;
-	height: number;
+	style: { top: string; height: string };
 	of: MadeRows;
 	columns: typeof HEADS;
 	active: boolean;
@@ -162,7 +161,7 @@ function Name({ name, filter }: { name: string; filter: Filter | null }) {
 	);
 }
 
-function Line({ row, index, height, of, columns, active, marked, pointed, filter, colors, onPick, onPoint, onMenu }: LineProps) {
+function Line({ row, index, style, of, columns, active, marked, pointed, filter, colors, onPick, onPoint, onMenu }: LineProps) {
 	const has = (key: SortKey) => columns.some((column) => column.key === key);
 	const placed = of.by === 'function' || of.by === 'line';
 	const { hue, chroma } = hueOf(row.kind, row.binary);
@@ -178,7 +177,7 @@ function Line({ row, index, height, of, columns, active, marked, pointed, filter
 			aria-rowindex={index + 2}
 			aria-current={marked}
 			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}${pointed ? ' pointed' : ''}`}
-			style={{ top: `${index * height}px`, height: `${height}px` }}
+			style={style}
 			onClick={onPick}
 			onPointerEnter={() => onPoint(true)}
 			onPointerLeave={() => onPoint(false)}
@@ -350,55 +349,25 @@ function isSame(row: Row, by: Rows, frame: Target): boolean {
 export function Table(props: TableProps) {
 	const { by, sort, reverse, filter, isMarked, dark, pointed, onSort, onPick, onMenu, onOpen, onSandwich } = props;
 	const made = useRows(props.tree, by, props.query);
-	const scroller = useRef<HTMLDivElement>(null);
-	const [measure, width, height] = useSize<HTMLDivElement>();
-	const [top, setTop] = useState(0);
-	const [active, setActive] = useState(-1);
-	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
 	const all = made.rows ?? NO_ROWS;
 	const listed = useListed(all, props);
 	const { rows, settled, ranked } = listed;
+	const seen = useSeenRows(rows.length, [sort, reverse, settled, made.by, ranked]);
+	const { first, last, active, width } = seen;
 	const fit: Width = width > 900 ? 'wide' : width > 620 ? 'medium' : width > 440 ? 'narrow' : 'tiny';
 	const columns = columnsOf(made.by, fit);
 	const colors = useMemo(() => palette(dark), [dark]);
 
-	useLayoutEffect(() => {
-		measure(scroller.current);
-		return () => measure(null);
-	}, []);
-	useEffect(() => {
-		scroller.current!.scrollTop = 0;
-		setTop(0);
-		setActive(-1);
-	}, [sort, reverse, settled, made.by, ranked]);
 	useEffect(() => () => pointed.tell(null, 'table'), [pointed]);
 
-	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
-	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
-	const move = (next: number) => {
-		setActive(next);
-		const at = scroller.current!.scrollTop;
-		const [start, end] = [next * rowHeight, (next + 2) * rowHeight]; // the head covers one row
-		if (start < at) scroller.current!.scrollTop = start;
-		else if (end > at + height) scroller.current!.scrollTop = end - height;
-	};
-	const target = usePointedAt(pointed, rows, made.by, move);
-	const page = Math.max(1, Math.floor(height / rowHeight) - 2);
-	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey) return;
-		if (event.target !== scroller.current) return; // the buttons of the head have keys of their own
-		const { key } = event;
-		const step = rowStep(key, active, rows.length, page);
-		const row = rows[active];
-		if (step !== null) {
-			move(step);
-			pointed.tell(targetOf(rows[step], made.by), 'table');
-		} else if (!row) return;
-		else if ((key === 's' || key === 'a') && isFunction(row, made.by)) onOpen(key === 's' ? 'source' : 'asm', row);
+	const target = usePointedAt(pointed, rows, made.by, seen.move);
+	const act = (key: string, at: number): boolean => {
+		const row = rows[at];
+		if ((key === 's' || key === 'a') && isFunction(row, made.by)) onOpen(key === 's' ? 'source' : 'asm', row);
 		else if (key === 'b' && isFunction(row, made.by)) onSandwich(row);
 		else if (key === 'Enter' || key === ' ') onPick(row, made.by);
-		else return;
-		event.preventDefault();
+		else return false;
+		return true;
 	};
 	const whole = formatCount(all.length);
 	const everything = made.by === 'function' ? T.table.count(whole) : T.table.countOf(whole, T.table.rows[made.by] ?? T.table.values);
@@ -413,7 +382,7 @@ export function Table(props: TableProps) {
 			/>
 			<div
 				class={`table ${fit} columns-${columns.length}`}
-				ref={scroller}
+				ref={seen.scroller}
 				data-testid="table"
 				role="table"
 				tabIndex={0}
@@ -421,8 +390,8 @@ export function Table(props: TableProps) {
 				aria-label={T.table.describe}
 				aria-rowcount={rows.length + 1}
 				aria-colcount={columns.length}
-				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
-				onKeyDown={onKeyDown}
+				onScroll={seen.onScroll}
+				onKeyDown={(event) => seen.onKeyDown(event, act, (at) => pointed.tell(targetOf(rows[at], made.by), 'table'))}
 			>
 				<Head
 					sort={ranked ? null : sort}
@@ -433,13 +402,13 @@ export function Table(props: TableProps) {
 						onSort(key, turned);
 					}}
 				/>
-				<div class="tbody" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
+				<div class="tbody" role="rowgroup" style={{ height: `${seen.bodyHeight}px` }}>
 					{rows.slice(first, last).map((row, i) => (
 						<Line
 							key={first + i}
 							row={row}
 							index={first + i}
-							height={rowHeight}
+							style={seen.styleOf(first + i)}
 							of={made}
 							columns={columns}
 							active={first + i === active}
@@ -448,7 +417,7 @@ export function Table(props: TableProps) {
 							filter={listed.filter}
 							colors={colors}
 							onPick={() => {
-								setActive(first + i);
+								seen.setActive(first + i);
 								onPick(row, made.by);
 							}}
 							onPoint={(on) => pointed.tell(on ? targetOf(row, made.by) : null, 'table')}

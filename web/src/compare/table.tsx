@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of both sides, with what became of each. Only the rows in view are in the document.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { baseName, displayName, formatCount } from '../format';
 import { compileSearch } from '../flame/layout';
 import { placeOf } from '../flame/tree';
-import { useDebounced, useSize } from '../hooks';
-import { rowStep } from '../keys';
+import { useDebounced } from '../hooks';
+import { useSeenRows } from '../seen_rows';
 import * as T from '../texts';
 import { changeColor } from './colors';
 import { formatRatio, type Figures } from './figures';
@@ -26,7 +26,6 @@ export interface CompareTableProps {
 	onMenu: (row: CompareRow, x: number, y: number) => void;
 }
 
-const OVERSCAN = 8;
 const NO_ROWS: CompareRow[] = [];
 const COLUMNS: Order[] = ['base', 'head', 'change', 'percent', 'state', 'name'];
 
@@ -69,7 +68,7 @@ interface LineProps {
 	row: CompareRow;
 	of: 'self' | 'total';
 	index: number;
-	height: number;
+	style: { top: string; height: string };
 	figures: Figures;
 	active: boolean;
 	marked: boolean;
@@ -78,7 +77,7 @@ interface LineProps {
 	onMenu: (x: number, y: number) => void;
 }
 
-function Line({ row, of, index, height, figures, active, marked, dark, onPick, onMenu }: LineProps) {
+function Line({ row, of, index, style, figures, active, marked, dark, onPick, onMenu }: LineProps) {
 	const pair = pairOf(row, of);
 	const changed = figures.between(pair.base, pair.head);
 	const interval = figures.interval(changed);
@@ -92,7 +91,7 @@ function Line({ row, of, index, height, figures, active, marked, dark, onPick, o
 			aria-current={marked}
 			data-function={row.name}
 			class={`tr${active ? ' active' : ''}${marked ? ' marked' : ''}${faint ? ' faint' : ''}`}
-			style={{ top: `${index * height}px`, height: `${height}px` }}
+			style={style}
 			onClick={onPick}
 			onContextMenu={(event) => {
 				event.preventDefault();
@@ -178,8 +177,8 @@ function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: 
 	);
 }
 
-// All rows, and those that are to be seen, in their order.
-function useRows({ comparison, rows, state, filter }: CompareTableProps) {
+// All rows, and those that are listed, in their order.
+function useListed({ comparison, rows, state, filter }: CompareTableProps) {
 	const { of, order, reverse, only } = state;
 	const settled = useDebounced(filter, 100);
 	const all = rows ?? NO_ROWS;
@@ -197,53 +196,22 @@ function useRows({ comparison, rows, state, filter }: CompareTableProps) {
 	return { all, shown, counts, like: [order, reverse, of, settled, only.join()].join() };
 }
 
-// The scrolled part, and the row that the keyboard is on. like: with another one, from the top again.
-function useScroll(length: number, rowHeight: number, like: string) {
-	const scroller = useRef<HTMLDivElement>(null);
-	const [measure, , height] = useSize<HTMLDivElement>();
-	const [top, setTop] = useState(0);
-	const [active, setActive] = useState(-1);
-	useLayoutEffect(() => {
-		measure(scroller.current);
-		return () => measure(null);
-	}, []);
-	useEffect(() => {
-		scroller.current!.scrollTop = 0;
-		setTop(0);
-		setActive(-1);
-	}, [like]);
-	const move = (next: number) => {
-		setActive(next);
-		const at = scroller.current!.scrollTop;
-		const [start, end] = [next * rowHeight, (next + 2) * rowHeight]; // the head covers one row
-		if (start < at) scroller.current!.scrollTop = start;
-		else if (end > at + height) scroller.current!.scrollTop = end - height;
-	};
-	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
-	const last = Math.min(length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
-	const page = Math.max(1, Math.floor(height / rowHeight) - 2);
-	return { scroller, setTop, active, setActive, move, first, last, page, height };
-}
-
 export function CompareTable(props: CompareTableProps) {
 	const { figures, state, filter, find, dark, onState, onFilter, onFind, onMenu } = props;
 	const { of } = state;
-	const { all, shown, counts, like } = useRows(props);
-	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
-	const { scroller, setTop, active, setActive, move, first, last, page, height } = useScroll(shown.length, rowHeight, like);
+	const { all, shown, counts, like } = useListed(props);
+	const seen = useSeenRows(shown.length, [like]);
+	const { first, last, active, height, move } = seen;
 	// What is found in the graph comes into view here.
 	useEffect(() => {
 		const at = find === '' ? -1 : shown.findIndex((row) => find === `"${row.name}"`);
 		if (at >= 0 && height > 0) move(at);
 	}, [find, shown, height > 0]);
 	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
-	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
-		const step = rowStep(event.key, active, shown.length, page);
-		if (step !== null) move(step);
-		else if ((event.key === 'Enter' || event.key === ' ') && shown[active]) pick(shown[active]);
-		else return;
-		event.preventDefault();
+	const act = (key: string, row: number): boolean => {
+		if (key !== 'Enter' && key !== ' ') return false;
+		pick(shown[row]);
+		return true;
 	};
 	const tell = (row: CompareRow) => {
 		const pair = pairOf(row, of);
@@ -256,7 +224,7 @@ export function CompareTable(props: CompareTableProps) {
 			<Tools state={state} onState={onState} filter={filter} onFilter={onFilter} dark={dark} counts={counts} shown={count} unit={figures.unit} />
 			<div
 				class="table compare-table"
-				ref={scroller}
+				ref={seen.scroller}
 				data-testid="compare-table"
 				role="table"
 				tabIndex={0}
@@ -264,24 +232,24 @@ export function CompareTable(props: CompareTableProps) {
 				aria-label={T.compare.describeTable}
 				aria-rowcount={shown.length + 1}
 				aria-colcount={COLUMNS.length}
-				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
-				onKeyDown={onKeyDown}
+				onScroll={seen.onScroll}
+				onKeyDown={(event) => seen.onKeyDown(event, act)}
 			>
 				<Head state={state} onState={onState} />
-				<div class="tbody" role="rowgroup" style={{ height: `${shown.length * rowHeight}px` }}>
+				<div class="tbody" role="rowgroup" style={{ height: `${seen.bodyHeight}px` }}>
 					{shown.slice(first, last).map((row, i) => (
 						<Line
 							key={first + i}
 							row={row}
 							of={of}
 							index={first + i}
-							height={rowHeight}
+							style={seen.styleOf(first + i)}
 							figures={figures}
 							active={first + i === active}
 							marked={find === `"${row.name}"`}
 							dark={dark}
 							onPick={() => {
-								setActive(first + i);
+								seen.setActive(first + i);
 								pick(row);
 							}}
 							onMenu={(x, y) => onMenu(row, x, y)}

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Markers as a table. Only the rows in view are in the document, and sorting moves numbers, so a million of them is no matter.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { displayName, formatCount } from '../format';
-import { useDebounced, useSize } from '../hooks';
-import { rowStep } from '../keys';
+import { useDebounced } from '../hooks';
+import { useSeenRows } from '../seen_rows';
 import * as T from '../texts';
 import { valuesOf, type Timeline } from './data';
 import type { Spans } from './spans';
 import type { MarkerSort, TimeState } from './state';
 import { extentOf, fieldsLine, formatMoment, formatNs, isInstant } from './text';
-
-const OVERSCAN = 8;
-/* An element is not higher than this in some browsers: beyond, the scroll bar counts in larger steps. */
-const HEIGHT_MAX = 8e6;
 
 const HEADS: { key: MarkerSort | 'fields'; title: string }[] = [
 	{ key: 'start', title: T.markers.heads.start },
@@ -76,46 +72,18 @@ interface MarkerTableProps {
 }
 
 export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: MarkerTableProps) {
-	const scroller = useRef<HTMLDivElement>(null);
-	const [measure, width, height] = useSize<HTMLDivElement>();
-	const [top, setTop] = useState(0);
-	const [active, setActive] = useState(-1);
-	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 36 : 26), []);
 	const find = useDebounced(state.mfind, 150);
 	const { threads, range, msort, mreverse } = state;
 	const found = useMemo(() => findMarkers(t, spans, { threads, range }, find), [t, spans, threads, range, find]);
 	const rows = useMemo(() => sortMarkers(t, spans, found, msort, mreverse), [t, spans, found, msort, mreverse]);
-	useLayoutEffect(() => {
-		measure(scroller.current);
-		return () => measure(null);
-	}, []);
-	useEffect(() => {
-		scroller.current!.scrollTop = 0;
-		setTop(0);
-		setActive(-1);
-	}, [rows]);
-
-	const whole = rows.length * rowHeight;
-	const shown = Math.min(whole, HEIGHT_MAX);
-	const scale = shown > height ? (whole - height) / (shown - height) : 1;
-	const offset = top * scale;
-	const first = Math.max(0, Math.floor(offset / rowHeight) - OVERSCAN);
-	const last = Math.min(rows.length, Math.ceil((offset + height) / rowHeight) + OVERSCAN);
+	const seen = useSeenRows(rows.length, [rows]);
+	const { first, last, active, width } = seen;
 	const narrow = width > 0 && width < 620;
 	const heads = HEADS.filter(({ key }) => !narrow || key !== 'fields').filter(({ key }) => !narrow || key !== 'thread');
-	const move = (next: number) => {
-		setActive(next);
-		if (next * rowHeight < offset) scroller.current!.scrollTop = (next * rowHeight) / scale;
-		else if ((next + 2) * rowHeight > offset + height) scroller.current!.scrollTop = ((next + 2) * rowHeight - height) / scale;
-	};
-	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
-		const page = Math.max(1, Math.floor(height / rowHeight) - 2);
-		const step = rowStep(event.key, active, rows.length, page);
-		if (step !== null) move(step);
-		else if ((event.key === 'Enter' || event.key === ' ') && active >= 0) onPick(rows[active]);
-		else return;
-		event.preventDefault();
+	const act = (key: string, row: number): boolean => {
+		if (key !== 'Enter' && key !== ' ') return false;
+		onPick(rows[row]);
+		return true;
 	};
 	return (
 		<section class="table-pane mtable-pane" aria-label={T.markers.label}>
@@ -135,14 +103,14 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 			</div>
 			<div
 				class={narrow ? 'table mtable narrow' : 'table mtable'}
-				ref={scroller}
+				ref={seen.scroller}
 				data-testid="marker-table"
 				role="table"
 				tabIndex={0}
 				aria-label={T.markers.describe}
 				aria-rowcount={rows.length + 1}
-				onScroll={(event) => setTop(event.currentTarget.scrollTop)}
-				onKeyDown={onKeyDown}
+				onScroll={seen.onScroll}
+				onKeyDown={(event) => seen.onKeyDown(event, act)}
 			>
 				<div class="tr thead" role="row" aria-rowindex={1}>
 					{heads.map(({ key, title }) => (
@@ -169,7 +137,7 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 						</div>
 					))}
 				</div>
-				<div class="tbody" role="rowgroup" style={{ height: `${shown}px` }}>
+				<div class="tbody" role="rowgroup" style={{ height: `${seen.bodyHeight}px` }}>
 					{Array.from(rows.subarray(first, last), (m, i) => {
 						const [from, to] = extentOf(t, spans, m);
 						const at = first + i;
@@ -181,9 +149,9 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 								aria-current={m === state.marker}
 								data-marker={m}
 								class={`tr${at === active ? ' active' : ''}${m === state.marker ? ' marked' : ''}`}
-								style={{ top: `${at * rowHeight - offset + top}px`, height: `${rowHeight}px` }}
+								style={seen.styleOf(at)}
 								onClick={() => {
-									setActive(at);
+									seen.setActive(at);
 									onPick(m);
 								}}
 								onContextMenu={(event) => {
