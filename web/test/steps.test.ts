@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionsFor, stepsOfKey, withStep } from '../src/flame/actions';
 import { ABOVE_MAX, ariaItems, BELOW_MAX, BESIDE_MAX } from '../src/flame/aria';
+import { binaryKey, functionKey } from '../src/flame/functions';
 import { addStages, narrowerStages } from '../src/flame/narrower';
 import { packageOf } from '../src/flame/package';
 import {
 	isInverted,
 	makeSteps,
+	nameStep,
 	narrowInverted,
 	recurses,
 	setGrouping,
@@ -17,7 +19,7 @@ import {
 	withoutStep,
 } from '../src/flame/steps';
 import { applyTransforms, parseTransforms, TRANSFORMS_MAX, type Transform } from '../src/flame/transform';
-import { formatZoom, NO_ZOOM, parseZoom, zoomRange, zoomTo, type Tree } from '../src/flame/tree';
+import { formatZoom, NO_ZOOM, parseZoom, pathKey, zoomRange, zoomTo, type Tree } from '../src/flame/tree';
 import { pathsOf, seeded, treeOf as treeOfFrames } from './trees';
 
 const treeOf = (stacks: [stack: string, value: number][]): Tree => treeOfFrames(stacks.map(([stack, value]) => [stack.split(';'), value]));
@@ -50,6 +52,20 @@ test('steps are named by the tree that they are applied to, also when what is th
 	const other = small();
 	assert.equal(makeSteps(other, two, second).base, other);
 	assert.notEqual(makeSteps(other, two, second).trees[0], second.trees[0]);
+});
+
+test('what a step is about', () => {
+	const tree = treeOf([['main@app@1@m.c;f@lib@1;g@@2', 5]]);
+	const subject = (op: Transform['op'], arg: string) => nameStep(tree, { op, arg });
+	assert.equal(subject('d', functionKey(tree, 2)), 'f');
+	assert.equal(subject('fs', pathKey(tree, 3)), 'g');
+	assert.equal(subject('cb', binaryKey(tree, 2)), 'lib');
+	assert.equal(subject('ob', binaryKey(tree, 3)), '[unknown]');
+	assert.equal(subject('ok', 'kernel'), 'kernel');
+	assert.equal(subject('i', ''), '');
+	for (const op of ['d', 'fs', 'cb'] as const) assert.equal(subject(op, 'zzz'), '');
+	const merged = parseTransforms(`mf-${functionKey(tree, 2)}`)!;
+	assert.equal(nameStep(applyTransforms(tree, merged), merged[0]), '', 'it is not there any more');
 });
 
 test('callers of a function are its stacks turned over, without what it calls', () => {

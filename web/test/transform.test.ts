@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { binaryKey, findFunction, functionKey, NO_FUNCTION, treeFunctions } from '../src/flame/functions';
 import { callersTree, invertTree, REST_CALLERS } from '../src/flame/invert';
 import { buildRows } from '../src/flame/rows';
-import { applyTransforms, formatTransforms, parseTransforms, TRANSFORMS_MAX, transformSteps, transformSubject, type Transform } from '../src/flame/transform';
+import { applyTransforms, formatTransforms, parseTransforms, TRANSFORMS_MAX, transformSteps, type Transform } from '../src/flame/transform';
 import { findPath, isInlined, KIND, kindOf, pathKey, type Tree } from '../src/flame/tree';
 import { assertTree, deepTree, functionOf, identOf, pathsOf, pathsOfStacks, randomTree, seeded, stacksOf, treeOf, type Frame, type Stack } from './trees';
 
@@ -285,22 +285,13 @@ test('trees of nothing, of one node, and of 10,000 levels', () => {
 	assert.equal(callersTree(bare, { nodes: new Int32Array(0), values: new Float64Array(0), rootSelf: 5 }).total[0], 5);
 });
 
-test('what a transform is about', () => {
+test('the tree after each transform', () => {
 	const tree = treeOf([[['main@app@1@m.c', 'f@lib@1', 'g@@2'], 5]]);
-	const subject = (op: Transform['op'], arg: string) => transformSubject(tree, { op, arg });
-	assert.equal(subject('d', functionKey(tree, 2)), 'f');
-	assert.equal(subject('fs', pathKey(tree, 3)), 'g');
-	assert.equal(subject('cb', binaryKey(tree, 2)), 'lib');
-	assert.equal(subject('ob', binaryKey(tree, 3)), '[unknown]');
-	assert.equal(subject('ok', 'kernel'), 'kernel');
-	assert.equal(subject('i', ''), '');
-	for (const op of ['d', 'fs', 'cb'] as const) assert.equal(subject(op, 'zzz'), null);
 	const list = parseTransforms(`mf-${functionKey(tree, 2)}.i`)!;
 	const steps = transformSteps(tree, list);
 	assert.equal(steps[0], tree);
 	assert.deepEqual(steps.map((step) => step.count), [4, 3, 3]);
 	assert.deepEqual(pathsOf(steps[2]), pathsOf(applyTransforms(tree, list)));
-	assert.equal(transformSubject(steps[1], list[0]), null);
 });
 
 test('the text of transforms is checked', () => {

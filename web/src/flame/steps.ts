@@ -7,7 +7,7 @@
  * ones only the first and the last are. Whatever was made before from the same tree by the same steps is taken over.
  */
 import { binaryKey, findBinary, findFunction, functionKey, NO_FUNCTION, treeFunctions } from './functions';
-import { applyTransforms, formatTransforms, TRANSFORMS_MAX, type Transform, type TransformOp } from './transform';
+import { applyTransforms, formatTransforms, TRANSFORMS_MAX, UNKNOWN, type Transform, type TransformOp } from './transform';
 import { findPath, isSmall, KIND, kindOf, pathKey, type Tree } from './tree';
 
 export interface Made {
@@ -28,14 +28,14 @@ const ABOUT: Record<TransformOp, 'function' | 'node' | 'binary' | 'kind' | 'noth
 	i: 'nothing', gf: 'nothing', gl: 'nothing', gb: 'nothing',
 };
 
-/** What a step is about, in the tree that it is applied to. */
-function nameStep(tree: Tree, { op, arg }: Transform): string {
+/** What a step is about, for people, in the tree that it is applied to; '' = nothing in particular, or not in the tree. */
+export function nameStep(tree: Tree, { op, arg }: Transform): string {
 	const about = ABOUT[op];
 	if (about === 'nothing' || arg === '') return '';
 	if (about === 'kind') return arg;
 	if (about === 'binary') {
 		const binary = findBinary(tree, arg);
-		return binary < 0 ? '' : tree.strings[binary];
+		return binary < 0 ? '' : tree.strings[binary] || UNKNOWN;
 	}
 	const id = about === 'function' ? findFunction(tree, arg) : NO_FUNCTION;
 	const node = about === 'node' ? findPath(tree, [arg]) : id === NO_FUNCTION ? -1 : treeFunctions(tree).first[id];

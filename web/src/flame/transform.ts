@@ -275,7 +275,7 @@ function foldEqual(tree: Tree, folds: (i: number) => boolean): Tree {
 	});
 }
 
-const UNKNOWN = '[unknown]';
+export const UNKNOWN = '[unknown]';
 
 function group(tree: Tree, by: 'gf' | 'gl' | 'gb'): Tree {
 	const text = (id: number) => tree.strings[id];
@@ -349,23 +349,6 @@ function applyOne(tree: Tree, { op, arg }: Transform, limits: InvertLimits): Tre
 		case 'r': return rebuild(tree, collapseRecursion(f, wanted));
 		case 'dr': return rebuild(tree, merge(f, (i) => f.of[i] === wanted && direct(i)));
 	}
-}
-
-/**
- * What a transform of this tree is about, for people: the name of a function, of a node's function, of a binary, of a kind; '' for
- * those about nothing in particular, and null if the tree does not have it.
- */
-export function transformSubject(tree: Tree, { op, arg }: Transform): string | null {
-	if (arg === '') return '';
-	if (op === 'ok') return arg;
-	if (op === 'cb' || op === 'ob') {
-		const binary = findBinary(tree, arg);
-		return binary < 0 ? null : tree.strings[binary] || UNKNOWN;
-	}
-	const ofNode = op === 'fs' || op === 'mn' || op === 'cs';
-	const fn = ofNode ? NO_FUNCTION : findFunction(tree, arg);
-	const node = ofNode ? findPath(tree, [arg]) : fn === NO_FUNCTION ? -1 : treeFunctions(tree).first[fn];
-	return node < 0 ? null : tree.strings[tree.name[node]];
 }
 
 /** The tree after each of the transforms, the first being the tree itself: what a path of them above the graph needs. */
