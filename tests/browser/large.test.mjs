@@ -71,6 +71,10 @@ test('search goes from match to match by size, and a new answer has its rows aga
 	await Promise.all([page.waitForResponse((response) => response.url().includes('format=columns')), page.keyboard.press('r')]);
 	await begun(page);
 	await page.waitForFunction(() => document.querySelector('[data-testid="table"]').getAttribute('aria-busy') === 'false');
-	assert.match(await rows().first().textContent(), /leaf/);
+	// What has the focus in the graph has come into view in the table, and stays there.
+	await page.waitForFunction((s) => [...document.querySelectorAll('.table .tbody .tr')].some((tr) => tr.textContent.includes('caller_3') && tr.textContent.includes(`${s}%`)), shown);
+	await page.focus('[data-testid="table"]');
+	await page.keyboard.press('Home');
+	await page.waitForFunction(() => /leaf/.test(document.querySelector('.table .tbody .tr')?.textContent ?? ''));
 	assert.deepEqual(errors, []);
 });
