@@ -80,6 +80,71 @@ test('which line', options, async () => {
 	await leave();
 });
 
+test('who calls the hottest function, and how often', options, async () => {
+	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=graph`);
+	await page.mouse.click(...(await boxAt(page, 'escape_html')));
+	await page.waitForFunction(() => window.__wick?.flame.focusName === 'escape_html');
+	await page.keyboard.press('b');
+	await page.locator(id('sandwich-name')).filter({ hasText: /^escape_html$/ }).waitFor();
+	assert.equal(url().get('view'), 'sandwich');
+	const sums = await page.locator(id('sandwich-sums')).innerText();
+	assert.ok(near(percentOf(sums), (100 * 400) / 1050), sums);
+	assert.match(sums, /2 callers · calls 0 functions · on 2 paths/);
+	// Nine of ten come from render_page.
+	const widthOf = async (part, name) => (await (await page.waitForFunction(([p, n]) => window.__wick?.[p]?.nodeAt(n), [part, name])).jsonValue()).width;
+	const whole = await widthOf('callers', 'escape_html');
+	for (const [caller, share] of [['render_page', 0.9], ['render_error', 0.1]])
+		assert.ok(Math.abs((await widthOf('callers', caller)) - whole * share) < 3, `${caller}, of ${whole}`);
+	// What render_page calls: escape_html in 36 of 51, compress in 10, by a click on it.
+	const at = await (await page.waitForFunction(() => window.__wick?.callers?.nodeAt('render_page'))).jsonValue();
+	await page.mouse.click(at.x + at.width / 2, at.y + at.height / 2);
+	await page.locator(id('sandwich-name')).filter({ hasText: /^render_page$/ }).waitFor();
+	const of = await widthOf('callees', 'render_page');
+	for (const [callee, samples] of [['escape_html', 36], ['compress', 10]])
+		assert.ok(Math.abs((await widthOf('callees', callee)) - (of * samples) / 51) < 3, `${callee}, of ${of}`);
+	await leave();
+});
+
+test('which call costs most of what render_page calls', options, async () => {
+	const { page, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=calls`);
+	await page.waitForFunction(() => window.__wickCalls?.rectOf('escape_html') && !document.querySelector('.calls[aria-busy="true"]'));
+	const shareOf = async (from, to) => {
+		const row = page.locator(`${id('calls-list')} tbody tr`).filter({ has: page.locator('td:nth-child(1)', { hasText: from }) }).filter({ has: page.locator('td:nth-child(2)', { hasText: to }) });
+		return percentOf(await row.innerText());
+	};
+	for (const [from, to, samples] of [['main', 'serve', 1050], ['render_page', 'escape_html', 360], ['render_error', 'escape_html', 40], ['render_page', 'compress', 100], ['lookup', 'hash_key', 120]])
+		assert.ok(near(await shareOf(from, to), (100 * samples) / 1050), `${from} → ${to}`);
+	// The keyboard goes along the costliest.
+	await page.focus(id('calls-graph'));
+	for (const name of ['main', 'serve', 'handle_request', 'render_page', 'escape_html']) {
+		await page.keyboard.press('ArrowDown');
+		await page.waitForFunction((n) => window.__wickCalls.focusName === n, name);
+	}
+	await leave();
+});
+
+test('which file, which line, which binary, which pod costs most', options, async () => {
+	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=table`);
+	const expected = {
+		file: [['/src/beacon/escape.c', 400], ['/src/beacon/parser.c', 150], ['/src/beacon/hash.c', 120]],
+		line: [['escape_html', 240, 'escape.c:14'], ['hash_key', 120, 'hash.c:7'], ['escape_html', 120, 'escape.c:16']],
+		binary: [['beacon', 850], ['[no binary known]', 100], ['libsqueeze.so.1', 100]],
+		'label:k8s_pod_name': [['beacon-7', 150]],
+	};
+	for (const [by, rows] of Object.entries(expected)) {
+		await page.locator(id('table-by')).selectOption(by);
+		for (const [name, samples, place] of rows) {
+			const row = page.locator(`${id('table')} .tbody [role="row"]`).filter({ has: page.locator('.fn', { hasText: name }) }).filter({ hasText: place ?? '' });
+			await row.first().waitFor();
+			assert.equal(await row.count(), 1, `${by} ${name}`);
+			assert.ok(near(percentOf(await row.locator(by.startsWith('label') ? '.td-total' : '.td-self').innerText()), (100 * samples) / 1050), `${by}: ${await row.innerText()}`);
+		}
+		assert.equal(await page.locator(`${id('table')} .tbody .fn`).first().innerText(), rows[0][0], by);
+	}
+	assert.equal(url().get('rows'), 'label:k8s_pod_name');
+	await leave();
+});
+
 test('a query of my own: a fault at its place, then a table, a chart, a graph', options, async () => {
 	const { page, url, leave } = await visit(browser, base, `?view=console&${BEFORE}`);
 	const input = page.locator(id('console-input'));
@@ -158,8 +223,11 @@ for (const [size, viewport] of [['1440x900', DESKTOP], ['390x844', PHONE]]) {
 				profile: [`?q=${BEACON}&${AFTER}&view=profile`, id('flame')],
 				table: [`?q=${BEACON}&${AFTER}&view=table`, id('table')],
 				sandwich: [`?q=${BEACON}&${AFTER}&view=sandwich&function=escape_html`, id('callees')],
+				lines: [`?q=${BEACON}&${AFTER}&view=table&rows=line`, id('table')],
 				calls: [`?q=${BEACON}&${AFTER}&view=calls`, id('calls-list')],
 				source: [`?q=${BEACON}&${AFTER}&view=source&function=escape_html`, id('listing-source')],
+				compare: [`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}`, id('graph-flame')],
+				sides: [`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}&show=sides`, id('graph-head')],
 				console: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | top 20')}`, id('console-table')],
 				chart: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | group by service_name | bin 5m | top 5')}`, id('metrics')],
 				status: ['?view=status', id('agent')],

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { begun, launch } from './launch.mjs';
+import { checkAccess, checkWidth, DESKTOP, PHONE, picture, settled } from './visit.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
 const FUNCS = ['main', 'idle', 'pulse', 'burst'];
@@ -164,3 +165,18 @@ test('the same by keyboard, from a link, on a phone and in the dark', async () =
 	assert.deepEqual(errors, []);
 	await page.close();
 });
+
+for (const [size, viewport] of [['1440x900', DESKTOP], ['390x844', PHONE]]) {
+	for (const colorScheme of ['light', 'dark']) {
+		test(`the heatmap at ${size}, ${colorScheme}: it fits, and assistive technology can make something of it`, async () => {
+			const { page, errors } = await open('#heat=1', { viewport, colorScheme });
+			await page.locator(`${id('heatmap')} [role="application"]`).waitFor();
+			await settled(page);
+			await picture(page, `heatmap-${size}-${colorScheme}`);
+			await checkWidth(page, 'heatmap');
+			await checkAccess(page, 'heatmap');
+			assert.deepEqual(errors, []);
+			await page.close();
+		});
+	}
+}

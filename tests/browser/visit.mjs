@@ -12,10 +12,11 @@ export const id = (name) => `[data-testid="${name}"]`;
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-// What the page asked for is there.
+// What the page asked for is there, and nothing fades in or out any more.
 export async function settled(page) {
 	await begun(page);
 	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'));
+	await page.waitForFunction(() => !document.getAnimations().some((animation) => animation instanceof CSSTransition));
 }
 
 // `faults`: errors and warnings on the console, uncaught exceptions, requests to anybody else.
