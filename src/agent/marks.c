@@ -428,7 +428,7 @@ static bool is_over(const struct marks_file *file)
 /* Returns how long to wait for the next visit. */
 static int visit_all(struct marks *marks, int *ret_wait_ms, struct error *err)
 {
-	int r = marks_clock_tick(&marks->clock, false) < 0 ? error_nomem(err) : 0;
+	int r = marks_clock_tick(&marks->clock) < 0 ? error_nomem(err) : 0;
 	uint32_t fill = 0;
 	size_t yielded = 0;
 	for (size_t i = 0; r == 0 && i < marks->file_count;) {
@@ -497,7 +497,7 @@ static int take(struct marks *marks, struct profile **ret, struct error *err)
 {
 	struct profile *profile = NULL;
 	int r = accept_processes(marks, ACCEPT_NS, err);
-	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)
+	if (r == 0 && marks_clock_tick(&marks->clock) < 0)
 		r = error_nomem(err);
 	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
 		if (!marks_file_lease(marks->files[i], marks->recorder, lease_until()))
@@ -537,7 +537,7 @@ static int take_rest(struct marks *marks, struct error *err)
 	int r = accept_processes(marks, ACCEPT_END_NS, err);
 	for (size_t i = 0; i < marks->file_count; i++)
 		marks_file_switch_off(marks->files[i], marks->recorder);
-	if (r == 0 && marks_clock_tick(&marks->clock, true) < 0)
+	if (r == 0 && marks_clock_tick(&marks->clock) < 0)
 		r = error_nomem(err);
 	for (size_t i = 0; r == 0 && i < marks->file_count; i++) {
 		if (!marks->files[i]->is_held)

@@ -3,6 +3,10 @@
  * Times of markers. The counter of the processor runs at a constant rate, CLOCK_MONOTONIC at one that NTP bends by up to 500
  * ppm: but the rings are emptied all the time, so what they hold lies between two pairs that are close to each other, and is as
  * exact as these are. Pairs that have become old are thinned out: only spans that began long ago go by them.
+ *
+ * A pair is read after a ring's head and before its records are, so that all of them lie before it: no line is drawn further
+ * than it is known. Rings are emptied more often than pairs need be kept, so the last pair only stays until the next one if it
+ * is near the one before it.
  */
 #include <errno.h>
 #if defined(__x86_64__)
@@ -13,9 +17,10 @@
 #include "base/alloc.h"
 #include "base/time.h"
 
-#define PAIR_NS	  (10 * NS_PER_MS)
-#define PAIRS_MAX 16384u /* then every other one goes */
-#define TRIES	  5
+#define PAIR_NS	    (10 * NS_PER_MS)
+#define PAIRS_MAX   16384u /* then every other one goes */
+#define TRIES	    10
+#define TICKS_CLOSE 1000 /* as two readings without anything in between: below a microsecond */
 
 static uint64_t read_ticks(void)
 {
@@ -26,12 +31,12 @@ static uint64_t read_ticks(void)
 #endif
 }
 
-/* The closest of some tries: in between, the thread may be put off the CPU. */
+/* The first one that is close, or the closest of all tries: in between, the thread may be put off the CPU. */
 static struct marks_pair read_pair(const struct marks_clock *clock)
 {
 	struct marks_pair best = {0};
 	uint64_t least = UINT64_MAX;
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < TRIES && least > TICKS_CLOSE; i++) {
 		uint64_t before = read_ticks();
 		int64_t ns = time_monotonic_ns();
 		uint64_t after = read_ticks();
@@ -49,7 +54,7 @@ int marks_clock_init(struct marks_clock *clock)
 	clock->to_wall_ns = time_now_ns() - time_monotonic_ns();
 	clock->boot_ns = time_now_ns() - time_boottime_ns();
 	clock->begin_ns = clock->end_ns = clock->taken_ns = time_monotonic_ns() + clock->to_wall_ns;
-	return marks_clock_tick(clock, true);
+	return marks_clock_tick(clock);
 }
 
 int marks_clock_begin(struct marks_clock *clock, int64_t begin_ns)
@@ -58,7 +63,7 @@ int marks_clock_begin(struct marks_clock *clock, int64_t begin_ns)
 	clock->begin_ns = clock->taken_ns = begin_ns ? begin_ns : clock->end_ns;
 	/* Until there is a second pair all times are that of the first one, which must not lie before the beginning. */
 	clock->count = 0;
-	return marks_clock_tick(clock, true);
+	return marks_clock_tick(clock);
 }
 
 void marks_clock_release(struct marks_clock *clock)
@@ -67,13 +72,17 @@ void marks_clock_release(struct marks_clock *clock)
 	clock->count = clock->capacity = 0;
 }
 
-int marks_clock_tick(struct marks_clock *clock, bool force)
+/* Whether the last pair is so near the one before it that the next one replaces it. The first one is the beginning. */
+static bool is_last_passing(const struct marks_clock *clock)
+{
+	return clock->count > 1 && clock->pairs[clock->count - 1].ns - clock->pairs[clock->count - 2].ns < PAIR_NS;
+}
+
+int marks_clock_tick(struct marks_clock *clock)
 {
 	int64_t now_ns = time_monotonic_ns() + clock->to_wall_ns;
 	if (clock->end_ns < now_ns)
 		clock->end_ns = now_ns;
-	if (clock->count && !force && now_ns - clock->pairs[clock->count - 1].ns < PAIR_NS)
-		return 0;
 	if (clock->count == PAIRS_MAX) {
 		for (size_t i = 0; i < PAIRS_MAX / 2; i++)
 			clock->pairs[i] = clock->pairs[2 * i];
@@ -83,8 +92,10 @@ int marks_clock_tick(struct marks_clock *clock, bool force)
 		return -ENOMEM;
 	struct marks_pair pair = read_pair(clock);
 	const struct marks_pair *last = clock->count ? &clock->pairs[clock->count - 1] : NULL;
-	if (!last || (pair.ticks > last->ticks && pair.ns > last->ns))
-		clock->pairs[clock->count++] = pair;
+	if (last && (pair.ticks <= last->ticks || pair.ns <= last->ns))
+		return 0;
+	clock->count -= is_last_passing(clock);
+	clock->pairs[clock->count++] = pair;
 	return 0;
 }
 

@@ -789,8 +789,9 @@ static int take_ring(struct marks_file *file, uint32_t slot, struct marks_thread
 	}
 	if (count > file->fill)
 		file->fill = (uint32_t)count;
-	/* The recording reaches at least to what is about to be read: emptying the rings before took its time. */
-	if (marks_clock_tick(output->clock, false) < 0)
+	/* The recording reaches to what is about to be read, and what the clocks showed then is known: emptying the rings
+	 * before took its time. */
+	if (marks_clock_tick(output->clock) < 0)
 		return error_nomem(err);
 	if (copy_ring(file, slot, thread->tail, (size_t)count) < 0)
 		count = 0;

@@ -29,8 +29,9 @@ int marks_clock_init(struct marks_clock *clock); /* 0 or -ENOMEM */
 void marks_clock_release(struct marks_clock *clock);
 /* The recording begins then, or now (0). 0 or -ENOMEM. */
 int marks_clock_begin(struct marks_clock *clock, int64_t begin_ns);
-/* Reads the clocks, unless they were read just before (or when forced), and moves end_ns to now. */
-int marks_clock_tick(struct marks_clock *clock, bool force);
+/* Reads the clocks, and moves end_ns to now. To be called between looking what there is in a ring and reading it: only what was
+ * made before the last call has exact times. 0 or -ENOMEM. */
+int marks_clock_tick(struct marks_clock *clock);
 /* What comes from now on belongs to another profile, and goes by the wall clock as it is now: it may have been set. */
 void marks_clock_renew(struct marks_clock *clock);
 /* Any ticks, of any clock of enum wickmark_clock; not cut to the recording. */

@@ -8,6 +8,10 @@
 
 #include <cmocka.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +30,8 @@
 #include "base/time.h"
 
 static char program[4200];
+
+#define READING_NS 20000 /* how well two clocks can be read together where others want the CPU, too */
 
 /* ---- programs ---- */
 
@@ -330,7 +336,7 @@ static void take_claims(const struct wickmark_header *header, const struct wickm
 	assert_int_equal(marks_clock_init(&clock), 0);
 	assert_int_equal(marks_output_init(&output, &clock, NULL), 0);
 	assert_int_equal(marks_file_open(&output, fd, getpid(), &file, NULL), 0);
-	assert_int_equal(marks_clock_tick(&clock, true), 0);
+	assert_int_equal(marks_clock_tick(&clock), 0);
 	assert_int_equal(marks_file_drain(file, NULL), 0);
 	assert_int_equal(marks_file_finish(file, NULL), 0);
 	*ret = output.stats;
@@ -557,7 +563,7 @@ static void test_before(void **state)
 		int64_t begin_ns = clock.begin_ns;
 		assert_int_equal(marks_file_drain(file, NULL), 0);
 		time_sleep_ns(NS_PER_MS);
-		assert_int_equal(marks_clock_tick(&clock, true), 0);
+		assert_int_equal(marks_clock_tick(&clock), 0);
 		assert_int_equal(marks_file_finish(file, NULL), 0);
 		/* The lost ones, and the job since the beginning. */
 		assert_int_equal(profile_marker_count(output.profile), begun ? 2 : 0);
@@ -568,6 +574,41 @@ static void test_before(void **state)
 		marks_output_release(&output);
 		marks_clock_release(&clock);
 	}
+}
+
+/* Rings may be emptied at any time: at once, soon after a look at the clock, and long after it. What is in them by then has the
+ * time that the clock showed. */
+static void test_clock(void **state)
+{
+#if defined(__x86_64__)
+	static const int64_t pauses_ns[] = {
+		0,	20000,		NS_PER_MS, 2 * NS_PER_MS,  3 * NS_PER_MS, 50000, 9 * NS_PER_MS,
+		300000, 11 * NS_PER_MS, 0,	   40 * NS_PER_MS, NS_PER_MS};
+	enum { COUNT = 12 };
+	struct marks_clock clock;
+	int64_t before_ns[COUNT], after_ns[COUNT];
+	uint64_t ticks[COUNT];
+	unsigned a, b, c, d;
+	if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1u << 8))
+		skip();
+	assert_int_equal(marks_clock_init(&clock), 0);
+	assert_int_equal(marks_clock_begin(&clock, 0), 0);
+	for (size_t i = 0; i < COUNT; i++) {
+		time_sleep_ns(pauses_ns[i]);
+		before_ns[i] = time_monotonic_ns() + clock.to_wall_ns;
+		ticks[i] = __rdtsc();
+		after_ns[i] = time_monotonic_ns() + clock.to_wall_ns;
+		assert_int_equal(marks_clock_tick(&clock), 0);
+		for (size_t k = 0; k <= i; k++) {
+			int64_t wall_ns = marks_clock_wall_ns(&clock, WICKMARK_CLOCK_TSC, ticks[k]);
+			assert_in_range(wall_ns, before_ns[k] - READING_NS, after_ns[k] + READING_NS);
+		}
+	}
+	marks_clock_release(&clock);
+#else
+	skip();
+#endif
+	(void)state;
 }
 
 /* ---- more than there is room for ---- */
@@ -937,7 +978,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_time),	    cmocka_unit_test(test_strings),
 		cmocka_unit_test(test_take),	    cmocka_unit_test(test_ids_again),
 		cmocka_unit_test(test_before),	    cmocka_unit_test(test_events_without_end),
-		cmocka_unit_test(test_thinned),	    cmocka_unit_test(test_gives_way),
+		cmocka_unit_test(test_clock),	    cmocka_unit_test(test_thinned),
+		cmocka_unit_test(test_gives_way),
 	};
 	/* DIR/test/agent/marks_test -> DIR/programs/marks */
 	char self[4096];
