@@ -156,11 +156,11 @@ function childLists(parent: ArrayLike<number>, total: Float64Array): { first: In
 function preOrder(parent: ArrayLike<number>, total: Float64Array): Int32Array {
 	const { first, children } = childLists(parent, total);
 	const order = new Int32Array(parent.length);
-	const stack = [0];
-	for (let n = 0; stack.length > 0; n++) {
-		const node = stack.pop()!;
-		order[n] = node;
-		for (let at = first[node + 1] - 1; at >= first[node]; at--) stack.push(children[at]);
+	const stack = new Int32Array(parent.length); // the root is done before its children, and is no more on it
+	let height = 1;
+	for (let n = 0; height > 0; n++) {
+		const node = (order[n] = stack[--height]);
+		for (let at = first[node + 1] - 1; at >= first[node]; at--) stack[height++] = children[at];
 	}
 	return order;
 }

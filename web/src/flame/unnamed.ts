@@ -30,29 +30,44 @@ function renameStrings(flame: Flame): { strings: string[]; renamed: Uint32Array 
 	return ids.size > 0 ? { strings, renamed } : null;
 }
 
+// The nodes that become one with a sibling. Few do, mostly: what is below the others is what it was.
+function findTwins({ nodes }: Flame, count: number, renamed: Uint32Array): Uint8Array {
+	const twins = new Uint8Array(count);
+	const known = new Ids();
+	const first: number[] = []; // by id
+	for (let i = 1; i < count; i++) {
+		const name = renamed[nodes.name[i]];
+		if (name === nodes.name[i]) continue;
+		const before = known.count;
+		const id = known.of(nodes.parent[i], name, nodes.file[i], nodes.binary[i], nodes.kind[i]);
+		if (id === before) first.push(i);
+		else twins[first[id]] = twins[i] = 1;
+	}
+	return twins;
+}
+
 export function mergeUnnamed(flame: Flame): Flame {
 	const count = checkFlame(flame);
 	const found = renameStrings(flame);
 	if (!found) return flame;
 	const { strings, renamed } = found;
 	const { nodes } = flame;
+	const twins = findTwins(flame, count, renamed);
 	const place = new Int32Array(count); // old node -> new
 	const first = new Int32Array(count); // new node -> the first old one that it is made of
 	const parent = new Int32Array(count);
 	const self = new Float64Array(count);
 	const several = new Uint8Array(count); // of new nodes: it may get the same child twice
-	const known = new Ids(count >> 2);
-	const made = new Int32Array(count); // by id in `known`: the new node
+	const known = new Ids();
+	const made: number[] = []; // by id in `known`: the new node
 	let end = 0;
 	for (let i = 0; i < count; i++) {
 		const under = i === 0 ? 0 : place[nodes.parent[i]];
-		const name = renamed[nodes.name[i]];
 		let at = end;
-		if (i > 0 && (name !== nodes.name[i] || several[under] === 1)) {
-			const before = known.count;
-			const id = known.of(under, name, nodes.file[i], nodes.binary[i], nodes.kind[i]);
-			if (id < before) at = made[id];
-			else made[id] = at;
+		if (twins[i] === 1 || (i > 0 && several[under] === 1)) {
+			const id = known.of(under, renamed[nodes.name[i]], nodes.file[i], nodes.binary[i], nodes.kind[i]);
+			if (id < made.length) at = made[id];
+			else made.push(at);
 			several[at] = 1;
 		}
 		if (at === end) {
