@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/process.h"
+#include "agent/test_child.h"
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/time.h"
@@ -427,7 +428,7 @@ static void test_two_ways_of_a_snapshot_agree(void **state)
 		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 		_exit(127);
 	}
-	time_sleep_ns(300 * NS_PER_MS);
+	assert_true(child_wait_sleeps(pid));
 	unlink(path);
 	void *code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -166,7 +166,7 @@ static void test_sleepers_are_found(void **state)
 	pthread_t thread;
 
 	assert_int_equal(pthread_create(&thread, NULL, sleep_long, &found.wanted), 0);
-	for (int i = 0; i < 100 && !found.mine; i++) {
+	for (int i = 0; i < 12000 && !found.mine; i++) { /* minutes: a new thread may have to wait for the CPU */
 		usleep(10000);
 		found.sleepers = 0;
 		assert_int_equal(waits_find_sleepers(getpid(), on_found, &found), 0);
