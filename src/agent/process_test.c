@@ -314,8 +314,11 @@ static void test_the_snapshot_knows_us(void **state)
 	assert_string_equal(self->comm, comm);
 	assert_int_equal(self->threads, 1);
 	assert_int_equal(process_namespace_pid(self), getpid());
+	if (self->uid ==
+	    (uid_t)-1) /* on a machine of many threads the kernel's iterators are asked, which leave it for later */
+		process_read_user(self);
 	assert_int_equal(self->uid, geteuid());
-	assert_non_null(process_table_find(&fixture->table, 1));
+	assert_non_null(process_table_find(&fixture->table, getppid())); /* 1 may be hidden from the iterators */
 }
 
 /* A child that maps what its parent maps costs no list of its own; after lost events it is read anew. */
