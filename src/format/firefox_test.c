@@ -640,6 +640,32 @@ static void test_sink_failure(void **state)
 	profile_free(profile);
 }
 
+/* A shell that becomes another program is shown by what it became, however early it was sampled; what the kernel calls a task
+ * does not take the place of an executable's name. */
+static void test_exec(void **state)
+{
+	static const char *const programs[][2] = {
+		{"process.executable.name", "sh"}, {"process.executable.name", "server"}, {"process.comm", "task"}};
+	struct profile *profile = read_text(version_60);
+	struct profile_sample sample = profile->samples[0];
+	struct buffer out;
+	buffer_init(&out, SIZE_MAX);
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		struct profile_label labels[] = {
+			{.key = text(profile, "process.pid"), .number = 77},
+			{.key = text(profile, "thread.id"), .number = 77},
+			{.key = text(profile, programs[i][0]), .value = text(profile, programs[i][1])}};
+		assert_int_equal(profile_add_label_set(profile, labels, 3, &sample.labels, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){1, 1}, NULL), 0);
+	}
+	assert_int_equal(format_encode(&format_firefox, profile, NULL, &out, NULL), 0);
+	assert_non_null(strstr(buffer_string(&out), "\"processName\":\"server\""));
+	assert_null(strstr(buffer_string(&out), "\"processName\":\"sh\""));
+	assert_null(strstr(buffer_string(&out), "\"processName\":\"task\""));
+	buffer_release(&out);
+	profile_free(profile);
+}
+
 static void check_id(const char *build_id, const char *breakpad_id, const char *back)
 {
 	struct buffer out;
@@ -702,8 +728,8 @@ int main(void)
 		cmocka_unit_test(test_versions),     cmocka_unit_test(test_markers),	cmocka_unit_test(test_resource_labels),
 		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_deep),	cmocka_unit_test(test_many_columns),
 		cmocka_unit_test(test_sink_failure), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_sink),
-		cmocka_unit_test(test_ids),	     cmocka_unit_test(test_hosts),	cmocka_unit_test(test_one_host),
-		cmocka_unit_test(test_damaged),	     cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_exec),	     cmocka_unit_test(test_ids),	cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_one_host),     cmocka_unit_test(test_damaged),	cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -100,10 +100,15 @@ static int find_threads(const struct profile *profile, struct sample_threads *th
 				return -ENOMEM;
 			threads->items[threads->count++] = thread;
 		}
-		/* Threads rename themselves; the last name tells most. */
-		threads->items[known].renamed |= thread.name && threads->items[known].name != thread.name;
+		/* Threads rename themselves, and processes become other programs; the last name tells most. */
+		struct sample_thread *item = &threads->items[known];
+		item->renamed |= thread.name && item->name != thread.name;
 		if (thread.name)
-			threads->items[known].name = thread.name;
+			item->name = thread.name;
+		if (thread.process && (!thread.process_is_comm || item->process_is_comm || !item->process)) {
+			item->process = thread.process;
+			item->process_is_comm = thread.process_is_comm;
+		}
 		of_set[set] = (uint32_t)known;
 	}
 	return 0;
