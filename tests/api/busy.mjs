@@ -18,14 +18,19 @@ assert.equal(stored.status, 200, stored.body.toString());
 const slow = "/api/v1/query?query=process_cpu&format=json&limit=1&from=now-1h&to=now%2B1h";
 
 await test("more than run and wait are turned away, and told when to come again", async () => {
-	const answers = await Promise.all(Array.from({ length: 8 }, () => get(slow)));
-	const statuses = answers.map((a) => a.status);
-	assert.ok(statuses.filter((s) => s === 200).length >= 2, statuses.join());
-	const away = answers.filter((a) => a.status === 503);
-	assert.ok(away.length >= 1, statuses.join());
-	assert.ok(away.every((a) => Number(a.headers["retry-after"]) >= 1 && /busy/.test(JSON.parse(a.body).error)));
-	assert.equal(statuses.filter((s) => s !== 200 && s !== 503).length, 0);
-	assert.equal((await status()).turned_away, away.length);
+	// Where this process is held up between two requests, the queries before may have ended: again, until some met.
+	let total = 0;
+	for (let round = 0; round < 50 && total === 0; round++) {
+		const answers = await Promise.all(Array.from({ length: 8 }, () => get(slow)));
+		const statuses = answers.map((a) => a.status);
+		assert.ok(statuses.filter((s) => s === 200).length >= 2, statuses.join());
+		const away = answers.filter((a) => a.status === 503);
+		total += away.length;
+		assert.ok(away.every((a) => Number(a.headers["retry-after"]) >= 1 && /busy/.test(JSON.parse(a.body).error)));
+		assert.equal(statuses.filter((s) => s !== 200 && s !== 503).length, 0);
+	}
+	assert.ok(total >= 1);
+	assert.equal((await status()).turned_away, total);
 });
 await test("uploads and the status do not wait for queries", async () => {
 	// An upload may take longer than the two queries, where the disk is slow; but not time and again.
