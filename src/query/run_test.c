@@ -308,6 +308,12 @@ static int collapse_binary(const char **names, int depth)
 		names[i] = binary_of(names[i]);
 	return collapse_recursion(names, depth);
 }
+/* All are of one, and stay so for what comes behind it. */
+static int collapse_file(const char **names, int depth)
+{
+	names[0] = "/src/x.c";
+	return depth ? 1 : 0;
+}
 static int collapse_package(const char **names, int depth)
 {
 	for (int i = 0; i < depth; i++)
@@ -444,6 +450,7 @@ static void test_flame_graphs(void **state)
 		{"{} | collapse recursion", keep_all, collapse_recursion, false},
 		{"{} | collapse \"^ns::\"", keep_all, collapse_ns, false},
 		{"{} | collapse binary", keep_all, collapse_binary, false},
+		{"{} | collapse file | frames file = \"x.c\"", keep_all, collapse_file, false},
 		{"{} | collapse package", keep_all, collapse_package, false},
 		{"{} | hide \"walk\" | collapse recursion", keep_all, hide_walk_collapse, false},
 		{"{} | drop frames \"malloc\" | hide \"walk\"", keep_no_malloc, hide_walk, false},
