@@ -35,7 +35,6 @@
 #define ANSWER_BYTES_MAX  (768 * MIB)
 #define COLUMNS_BYTES_MAX (256 * MIB)
 #define NOTES_BYTES_MAX	  (64 * KIB)
-#define NODES_MAX	  4000000u
 #define NAME_SIZE	  512
 
 /* ---- the file ---- */
@@ -118,10 +117,10 @@ static int read_given(const struct server *server, const struct net_request *req
 static int read_nodes(const struct net_request *request, uint64_t *ret, struct error *err)
 {
 	const char *text = parameter_of(request, "max_nodes");
-	*ret = VIEW_NODES_DEFAULT;
-	if (!text || (text_parse_u64(text, ret, NULL) == 0 && *ret > 0 && *ret <= NODES_MAX))
+	*ret = 0;
+	if (!text || (text_parse_u64(text, ret, NULL) == 0 && *ret > 0 && *ret <= VIEW_NODES_MAX))
 		return 0;
-	return error_set(err, -EINVAL, "parameter 'max_nodes': '%.40s' is no number from 1 to %u", text, NODES_MAX);
+	return error_set(err, -EINVAL, "parameter 'max_nodes': '%.40s' is no number from 1 to %d", text, VIEW_NODES_MAX);
 }
 
 static int write_frame(const struct net_request *request, const struct given *given, const struct api_view_wrap *wrap,

@@ -83,7 +83,7 @@ static int put_view(const struct profile *profile, const struct view_options *op
 		    struct buffer *out, struct buffer *columns, struct error *err)
 {
 	_cleanup_(timeline_freep) struct timeline *timeline = NULL;
-	size_t nodes_max = options->nodes_max ? options->nodes_max : VIEW_NODES_DEFAULT;
+	size_t nodes_max = options->nodes_max ? options->nodes_max : VIEW_NODES_MAX / profile->sample_type_count;
 	struct json_writer json;
 	int r = no_timeline ? 0 : timeline_new(profile, TIMELINE_SAMPLES_MAX, TIMELINE_MARKERS_MAX, &timeline, err);
 	if (r == 0 && timeline)

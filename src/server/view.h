@@ -15,14 +15,15 @@
 
 #include "profile/profile.h"
 
-/* Frames of one tree. What is too small stands together, as on the server's page. */
-#define VIEW_NODES_DEFAULT 200000
+/* Nodes of all trees together, of each the same: nobody can be asked for more later, so as many as a browser can read as one
+ * text (some 40 bytes each; V8 takes 512 MiB). What is too small beyond that stands together, as on the server's page. */
+#define VIEW_NODES_MAX 4000000
 
 struct view_options {
 	const char *title;	       /* any text */
 	const char *format;	       /* NULL = not said */
 	const struct buffer *left_out; /* lines, as format_options.notes; NULL = not said */
-	size_t nodes_max;	       /* 0 = VIEW_NODES_DEFAULT */
+	size_t nodes_max;	       /* of each tree; 0 = VIEW_NODES_MAX by the number of trees */
 	const bool *cancel;	       /* looked at between trees; NULL = nobody will */
 };
 /* Appends both; their limits are those of the answer. columns stays as it is without a time line. -EINVAL: no values; -E2BIG:

@@ -95,6 +95,34 @@ static void test_limits(void **state)
 	assert_int_equal(view_write(empty, &options, &json, &columns, NULL), -EINVAL);
 }
 
+/* A file has nobody to ask for more: nothing is left out that a browser can take. */
+static void test_all_nodes(void **state)
+{
+	_cleanup_(profile_freep) struct profile *profile = make();
+	_cleanup_(buffer_release) struct buffer json, columns;
+	struct view_options options = {.title = "a"};
+	const uint32_t many = 250000;
+	(void)state;
+	buffer_init(&json, SIZE_MAX);
+	buffer_init(&columns, SIZE_MAX);
+	for (uint32_t i = 1; i <= many; i++) {
+		struct profile_location location = {.address = i};
+		struct profile_sample sample = {0};
+		uint32_t id;
+		assert_int_equal(profile_add_location(profile, &location, NULL, 0, &id, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, 0, id, &sample.stack, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){1, 1}, NULL), 0);
+	}
+	assert_int_equal(view_write(profile, &options, &json, &columns, NULL), 0);
+	json_t *root = json_loadb((const char *)json.data, json.len, JSON_REJECT_DUPLICATES, NULL);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *flame = json_object_get(json_array_get(json_object_get(root, "types"), i), "flame");
+		assert_int_equal(json_integer_value(json_object_get(flame, "trimmed")), 0);
+		assert_true(json_array_size(json_object_get(json_object_get(flame, "nodes"), "self")) == many + 1);
+	}
+	json_decref(root);
+}
+
 static void test_cancel(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make();
@@ -112,6 +140,6 @@ static void test_cancel(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_members), cmocka_unit_test(test_limits),
-					   cmocka_unit_test(test_cancel)};
+					   cmocka_unit_test(test_all_nodes), cmocka_unit_test(test_cancel)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
