@@ -437,6 +437,71 @@ test('what the server left out as too small is opened', { skip, timeout: 600_000
 	await context.close();
 });
 
+test('what was left out is opened where frames are binaries, files, lines, and labels at the root', { skip, timeout: 600_000 }, async () => {
+	// A thread each with 60 functions that are too small, every one in a library of its own.
+	const wide = (thread) => [...Array.from({ length: 60 }, (_, n) => [`main;${thread};leaf_${n}@/usr/lib/lib${n}.so`, 100 - n]), ['main;one', 1000]];
+	for (const thread of ['red', 'blue']) await push('threads', wide(thread), { thread: `${thread} "1"` });
+	const route = (to) => {
+		const url = new URL(to.request().url());
+		if (!/frames|collapse|where/.test(url.searchParams.get('query'))) url.searchParams.set('max_nodes', '20');
+		return to.continue({ url: url.href });
+	};
+	const { page, context, faults, asked, url } = await openGraph('threads', { route });
+	const pressRest = async () => {
+		await still(page);
+		const name = await page.waitForFunction(() => {
+			for (let n = 1; n < 200; n++) if (window.__wick.flame.nodeAt(`(${n} smaller)`)) return `(${n} smaller)`;
+			return null;
+		});
+		const box = await settledBox(page, await name.jsonValue());
+		await page.mouse.click(box.x + box.width / 2, box.y + 5);
+	};
+	const show = async (query) => {
+		await page.goto(new URL(`?view=graph&q=${encodeURIComponent('process_cpu{case="threads"}')}${query}`, base).href);
+		await drawn(page);
+	};
+	const total = 2 * totalOf(wide('red'));
+	const isAll = async (name, count) => {
+		const [whole, box] = [await settledBox(page, 'total'), await settledBox(page, name)];
+		near(box.width / whole.width, count / total, name);
+	};
+
+	await show('&steps=gb');
+	await gone(page, 'lib59.so');
+	await pressRest();
+	await boxOf(page, 'lib59.so');
+	assert.match(asked[asked.length - 1], /\| collapse binary$/);
+	await page.locator(id('flame')).focus();
+	await page.keyboard.press('Escape');
+	await rangeIs(page, 0, 1);
+	await isAll('lib0.so', 200);
+	// Without the grouping the functions are there again, cut as before.
+	await page.keyboard.press('z');
+	await boxOf(page, 'leaf_0');
+	assert.equal(url().has('within'), false);
+
+	await show('&steps=gl');
+	await gone(page, 'leaf_59');
+	await pressRest();
+	await page.waitForFunction(() => new URL(location.href).searchParams.has('within'));
+	await still(page);
+	// encode() puts both on the same line of the file.
+	assert.match(asked[asked.length - 1], /\| frames =~ "\^\(\?:(red\|blue|blue\|red)\)\$" \| frames = "main"$/);
+
+	await show('&root=thread');
+	await gone(page, 'leaf_59');
+	await pressRest();
+	await boxOf(page, 'leaf_59');
+	assert.match(asked[asked.length - 1], /\| frames = "main" \| where thread="(red|blue) \\"1\\"" \| group by thread$/);
+
+	// Turned over, what was left out is at the top.
+	await show('&steps=i');
+	await pressRest();
+	await boxOf(page, 'leaf_59');
+	assert.deepEqual(faults, []);
+	await context.close();
+});
+
 test('a search says how many it found, and goes through them', { skip, timeout: 600_000 }, async () => {
 	const { page, context, faults } = await openGraph('shop');
 	const count = page.locator(id('flame-count'));

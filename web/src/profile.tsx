@@ -11,8 +11,9 @@ import { actionsFor, stepsOfKey, withStep } from './flame/actions';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
 import { findNodes, largestFirst, sumMatched } from './flame/layout';
-import { addStages, narrowerStages } from './flame/narrower';
-import { isInverted, isRenamed, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from './flame/steps';
+import { REST_CALLERS } from './flame/invert';
+import { stagesToOpen, withoutCollapse, type Cut } from './flame/narrower';
+import { isInverted, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from './flame/steps';
 import { DisplayMenu, StepsBar } from './flame/steps_view';
 import type { Transform } from './flame/transform';
 import {
@@ -521,7 +522,7 @@ function useTransforms({ state, set, alone }: Pick<ProfileProps, 'state' | 'set'
 			const then = makeSteps(made.base, next, made).tree;
 			text = formatZoom(then, { ...NO_ZOOM, node: Math.max(0, findPath(then, pathKeys(tree, zoom.node))) });
 		}
-		set({ steps: stepsText(next), zoom: text });
+		set({ steps: stepsText(next), within: withoutCollapse(state.within, next), zoom: text });
 	};
 	const actionItems = (node: number): MenuItem[] => {
 		const actions = actionsFor(tree, node).map(({ op, key, title, group }) => ({ op, key, title, group, next: withStep(transforms, tree, node, op) }));
@@ -535,22 +536,26 @@ function useTransforms({ state, set, alone }: Pick<ProfileProps, 'state' | 'set'
 				run: () => onSteps(next),
 			}));
 	};
-	const rest = alone ? 'file' : isRenamed(transforms) ? 'grouped' : isInverted(transforms) ? 'steps' : 'server';
+	// How what stands for others is opened: callers that were not turned over, by steps; what a server left out, by asking it for less.
+	const restOf = (node: number): keyof typeof REST_TEXT =>
+		tree.strings[tree.name[node]] === REST_CALLERS ? 'steps' : alone ? 'file' : tree.parent[node] === 0 ? 'largest' : 'server';
 	const onRest = (node: number) => {
 		const above = tree.parent[node];
 		const there = formatZoom(tree, { ...NO_ZOOM, node: above });
-		const narrowed = rest === 'steps' ? narrowInverted(transforms, tree, above) : null;
-		const within = rest === 'server' ? addStages(state.within, narrowerStages(tree, above, names === 'short')) : state.within;
+		const how = restOf(node);
+		const narrowed = how === 'steps' ? narrowInverted(transforms, tree, above) : null;
+		const cut: Cut = { tree, base: made.base, transforms, short: names === 'short', root: state.root };
+		const within = how === 'server' || how === 'largest' ? stagesToOpen(cut, above, state.within) : state.within;
 		if (narrowed) set({ steps: stepsText(narrowed), zoom: there });
 		else if (within !== state.within) set({ within, zoom: there });
 		else set({ zoom: formatZoom(tree, { ...NO_ZOOM, node }) });
 	};
-	return { onSteps, actionItems, onRest, rest: REST_TEXT[rest] };
+	return { onSteps, actionItems, onRest, rest: (node: number) => REST_TEXT[restOf(node)] };
 }
 
 const REST_TEXT = {
 	file: T.flame.restInFile,
-	grouped: T.flame.restGrouped,
+	largest: T.flame.openLargest,
 	steps: T.flame.restOfSteps,
 	server: T.flame.openRest,
 };

@@ -43,7 +43,7 @@ function Half({ half, whole, part, none, find, regex, dark, color, period, pictu
 		const found = findNodes(half, find, regex);
 		return typeof found === 'string' ? null : found;
 	}, [half, find, regex]);
-	const facts = useMemo(() => ({ whole, period, rest: '', turned: part === 'callers' }), [whole, period, part]);
+	const facts = useMemo(() => ({ whole, period, rest: () => '', turned: part === 'callers' }), [whole, period, part]);
 	const onZoom = (next: Zoom) => setZoom({ of: half, zoom: next });
 	const isZoomed = zoom.node > 0 || isPart(zoom);
 	return (

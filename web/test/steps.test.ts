@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { actionsFor, stepsOfKey, withStep } from '../src/flame/actions';
 import { ABOVE_MAX, ariaItems, BELOW_MAX, BESIDE_MAX } from '../src/flame/aria';
 import { binaryKey, functionKey } from '../src/flame/functions';
-import { addStages, narrowerStages } from '../src/flame/narrower';
+import { addStages, narrowerStages, stagesToOpen, withoutCollapse, type Cut } from '../src/flame/narrower';
 import { packageOf } from '../src/flame/package';
 import {
 	isInverted,
@@ -137,22 +137,67 @@ test('callers that were left out are made when less is turned over', () => {
 	assert.equal(narrowInverted([], tree, 1), null);
 });
 
+const cutOf = (tree: Tree, transforms = '', more: Partial<Cut> = {}): Cut => {
+	const parsed = parseTransforms(transforms)!;
+	return { tree: applyTransforms(tree, parsed), base: tree, transforms: parsed, short: false, root: '', ...more };
+};
+
 test('the stages that open what was left out hold for every stack of the path', () => {
 	const tree = treeOf([['main;a "b" | c;[libc.so.6]@libc.so.6;leaf', 5], ['main;main;x', 1]]);
 	const at = nodeOf(tree, 'leaf');
-	assert.deepEqual(narrowerStages(tree, at, false), [
+	assert.deepEqual(narrowerStages(cutOf(tree), at), [
 		'frames = "leaf"',
 		'frames binary = "libc.so.6"',
 		'frames = "a \\"b\\" | c"',
 		'frames = "main"',
 	]);
-	assert.deepEqual(narrowerStages(tree, nodeOf(tree, 'x'), false), ['frames = "x"', 'frames = "main"'], 'each once');
+	assert.deepEqual(narrowerStages(cutOf(tree), nodeOf(tree, 'x')), ['frames = "x"', 'frames = "main"'], 'each once');
 	const short = treeOf([['ns::map<…>::push_back', 5]]);
-	assert.deepEqual(narrowerStages(short, 1, true), ['frames =~ "::push_back"']);
+	assert.deepEqual(narrowerStages(cutOf(short, '', { short: true }), 1), ['frames =~ "::push_back"']);
 	assert.equal(addStages('frames = "a"', ['frames = "a"', 'frames = "b"']), 'frames = "a" | frames = "b"');
-	assert.deepEqual(narrowerStages(tree, 0, false), []);
+	assert.equal(addStages('drop frames = "a"', ['frames = "a"']), 'drop frames = "a" | frames = "a"');
+	assert.equal(addStages('frames = "x | frames = \\"a\\""', ['frames = "a"']), 'frames = "x | frames = \\"a\\"" | frames = "a"');
+	assert.deepEqual(narrowerStages(cutOf(tree), 0), []);
 	const deep = treeOf([[Array.from({ length: 10_000 }, (_, n) => `frame_${n}`).join(';'), 1]]);
-	assert.ok(narrowerStages(deep, deep.count - 1, false).length <= 24);
+	assert.ok(narrowerStages(cutOf(deep), deep.count - 1).length <= 24);
+});
+
+test('what was left out is opened in a graph of a label, of binaries, files and lines, and in one turned over', () => {
+	const labelled = treeOf([['thread=a "b";main;(3 smaller)@@7', 5]]);
+	labelled.binary[1] = labelled.file[1] = labelled.strings.push('') - 1;
+	const below = nodeOf(labelled, 'main');
+	assert.deepEqual(narrowerStages(cutOf(labelled, '', { root: 'thread' }), below), ['frames = "main"', 'where thread="a \\"b\\""']);
+	assert.deepEqual(narrowerStages(cutOf(labelled), below), ['frames = "main"', 'frames = "thread=a \\"b\\""'], 'a function may be called so');
+
+	const tree = treeOf([['main@app;parse@app;malloc@libc;(3 smaller)@@7', 5], ['main@app;(9 smaller)@@7', 2]]);
+	const open = (transforms: string, name: string, within = '') => {
+		const cut = cutOf(tree, transforms);
+		return stagesToOpen(cut, nodeOf(cut.tree, name), within);
+	};
+	assert.equal(open('gb', 'libc'), 'collapse binary');
+	assert.equal(open('gb', 'libc', 'collapse binary'), 'collapse binary | frames binary = "libc" | frames binary = "app"');
+	assert.equal(open(`f-${functionKey(tree, 1)}.gb`, 'libc'), 'frames binary = "libc" | frames binary = "app"', 'the server would leave no function to focus on');
+	assert.equal(open('gf', '[libc]'), 'collapse file');
+	assert.equal(open('i', 'total'), 'frames = "malloc" | frames = "parse" | frames = "main"', 'the costliest place');
+	assert.equal(open('', 'malloc', open('', 'malloc')), open('', 'malloc'), 'and then there is no more');
+
+	tree.file.fill(tree.strings.push('/src/a.c') - 1, 1, 4);
+	tree.line.set([12, 12, 40], 1);
+	const lines = cutOf(tree, 'gl');
+	const at = nodeOf(lines.tree, '/src/a.c:40');
+	assert.deepEqual(narrowerStages(lines, at), ['frames = "malloc"', 'frames =~ "^(?:main|parse)$"'], 'of two functions of a line either');
+	const files = cutOf(tree, 'gf');
+	assert.deepEqual(narrowerStages(files, nodeOf(files.tree, '/src/a.c')), ['frames file = "/src/a.c"']);
+});
+
+test('what the server takes together goes with the grouping', () => {
+	const steps = (text: string) => parseTransforms(text)!;
+	const within = 'frames = "a | collapse binary" | collapse binary | frames binary = "x"';
+	assert.equal(withoutCollapse(within, steps('gb.i')), within);
+	assert.equal(withoutCollapse(within, steps('')), 'frames = "a | collapse binary" | frames binary = "x"');
+	assert.equal(withoutCollapse(within, steps('gf')), 'frames = "a | collapse binary" | frames binary = "x"');
+	assert.equal(withoutCollapse('collapse file', steps('gf')), 'collapse file');
+	assert.equal(withoutCollapse('collapse file', steps('gf.f-1')), '', 'a function could not be found');
 });
 
 test('packages are those of the server', () => {

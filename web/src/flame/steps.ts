@@ -151,9 +151,6 @@ export function narrowInverted(transforms: readonly Transform[], tree: Tree, nod
 	return more.length > 0 && all.length <= TRANSFORMS_MAX ? all : null;
 }
 
-/** Whether frames have names that are no function's: files, lines, binaries. */
-export const isRenamed = (transforms: readonly Transform[]): boolean => transforms.some(({ op }) => op === 'cb' || groupingOf([{ op, arg: '' }]) !== '');
-
 export const withoutStep = (transforms: readonly Transform[], index: number): Transform[] => transforms.filter((_, i) => i !== index);
 
 export const stepsText = formatTransforms;

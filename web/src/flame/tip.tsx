@@ -18,7 +18,7 @@ export interface Hover {
 export interface TipFacts {
 	whole: number; // of everything that was asked for, before any step
 	period: number; // value of one sample; 0: samples cannot be counted
-	rest: string; // how what was left out as too small is opened
+	rest: (node: number) => string; // how what was left out as too small is opened
 	turned: boolean; // turned over: a node's self value is that of stacks which begin there, and no function's
 }
 
@@ -123,7 +123,7 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 					...(facts.turned ? [] : [{ label: T.flame.self, value: tree.self[node] }]),
 				]}
 			/>
-			{kindOf(tree, node) === KIND.rest ? <div class="tip-where">{facts.rest}</div> : <Interval value={tree.total[node]} facts={facts} />}
+			{kindOf(tree, node) === KIND.rest ? <div class="tip-where">{facts.rest(node)}</div> : <Interval value={tree.total[node]} facts={facts} />}
 		</>
 	);
 }

@@ -352,7 +352,7 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 export function FlameView(props: FlameViewProps) {
 	const { tree, zoom, flip, matches, dark, color = 'binary', focusRequest, minimap = false, paint, linked, tip, told, name = 'flame', label = T.flame.label } = props;
 	const graph = useId();
-	const facts = useMemo(() => props.facts ?? { whole: tree.total[0], period: 0, rest: '', turned: false }, [props.facts, tree]);
+	const facts = useMemo(() => props.facts ?? { whole: tree.total[0], period: 0, rest: () => '', turned: false }, [props.facts, tree]);
 	const [measure, width, height] = useSize<HTMLDivElement>();
 	const { scroller, canvas, spacer, view, gestures, rest } = useCanvas(props, measure);
 	const [focused, setFocused] = useFocus(tree);
