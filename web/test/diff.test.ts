@@ -12,7 +12,7 @@ import {
 	type Side,
 	type TreeDiff,
 } from '../src/flame/diff';
-import { KIND, kindOf, type Tree } from '../src/flame/tree';
+import { buildTree, KIND, kindOf, type Tree } from '../src/flame/tree';
 import { deepTree, functionOf, identOf, randomTree, stacksOf, treeOf } from './trees';
 
 const side = (tree: Tree, seconds = 60, period = 1): Side => ({ tree, seconds, period });
@@ -64,6 +64,25 @@ test('the union has every path of either, with the values of both', () => {
 			assert.equal(diff.scale, mode === 'rate' ? 1 / 4 : head.total[0] / base.total[0]);
 			assertDiff(diff, base, head);
 			assert.equal(diff.trimmed, [base, head].some((tree) => restNodes(tree).includes(1)));
+		}
+	}
+});
+
+test('siblings that are alike become one, on either side', () => {
+	const twice = (from: Tree): Tree => {
+		const [count, parent] = [from.count, Array.from(from.parent)];
+		const again = (column: ArrayLike<number>) => [...Array.from(column), ...Array.from(column).slice(1)];
+		const nodes = {
+			parent: [...parent, ...parent.slice(1).map((p) => (p === 0 ? 0 : p + count - 1))],
+			name: again(from.name), file: again(from.file), line: again(from.line), binary: again(from.binary), kind: again(from.kind), self: again(from.self),
+		};
+		return buildTree({ type: from.type, unit: from.unit, total: 0, samples: from.samples, strings: from.strings, nodes });
+	};
+	for (let seed = 1; seed <= 20; seed++) {
+		const [base, head] = [randomTree(seed), randomTree(seed + 1000)];
+		for (const [a, b] of [[twice(base), head], [base, twice(head)], [twice(base), twice(head)]]) {
+			const diff = diffTrees(side(a), side(b), 'share');
+			assertDiff(diff, a, b);
 		}
 	}
 });

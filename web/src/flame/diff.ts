@@ -12,10 +12,10 @@
  */
 import * as T from '../texts';
 import { findChanged, rateDifference, shareDifference, type Difference, type Sides } from '../model/noise';
-import { treeFunctions } from './functions';
+import { Ids } from './ids';
 import { buildRows, type Row } from './rows';
-import { REST_FRAME, Trie } from './trie';
 import { KIND, kindOf, type Tree } from './tree';
+import { uniteTrees } from './union';
 
 export interface Side {
 	tree: Tree;
@@ -43,33 +43,6 @@ export function baseScale(base: Side, head: Side, mode: DiffMode): number {
 	return from > 0 && to > 0 ? to / from : 1;
 }
 
-// Both trees' nodes one after the other, as one table with one set of strings.
-function concatenate(a: Tree, b: Tree): Tree {
-	const strings = a.strings.slice();
-	const ids = new Map(a.strings.map((text, id) => [text, id]));
-	const map = Uint32Array.from(b.strings, (text) => {
-		let id = ids.get(text);
-		if (id === undefined) ids.set(text, (id = strings.push(text) - 1));
-		return id;
-	});
-	// Strings that are there twice are one here, or equal functions would differ.
-	const same = Uint32Array.from(a.strings, (text) => ids.get(text)!);
-	const count = a.count + b.count;
-	const texts = (column: 'name' | 'file' | 'binary'): Uint32Array => {
-		const both = new Uint32Array(count);
-		for (let i = 0; i < a.count; i++) both[i] = same[a[column][i]];
-		for (let i = 0; i < b.count; i++) both[a.count + i] = map[b[column][i]];
-		return both;
-	};
-	const line = new Uint32Array(count);
-	line.set(a.line);
-	line.set(b.line, a.count);
-	const kind = new Uint8Array(count);
-	kind.set(a.kind);
-	kind.set(b.kind, a.count);
-	return { ...a, type: a.type || b.type, unit: a.unit || b.unit, count, strings, name: texts('name'), file: texts('file'), binary: texts('binary'), line, kind };
-}
-
 function hasRest(tree: Tree): boolean {
 	for (let i = 1; i < tree.count; i++) if (kindOf(tree, i) === KIND.rest) return true;
 	return false;
@@ -80,28 +53,12 @@ export function diffTrees(base: Side, head: Side, mode: DiffMode): TreeDiff {
 	const typed = base.tree.type !== '' && head.tree.type !== '';
 	if (typed && (base.tree.type !== head.tree.type || base.tree.unit !== head.tree.unit))
 		throw new TypeError(T.broken.otherTypes(`${base.tree.type}, ${base.tree.unit}`, `${head.tree.type}, ${head.tree.unit}`));
-	const both = concatenate(base.tree, head.tree);
-	const { of } = treeFunctions(both);
-	const trie = new Trie(both);
 	const scale = baseScale(base, head, mode);
-	const add = (tree: Tree, offset: number, weight: number): Int32Array => {
-		const place = new Int32Array(tree.count);
-		trie.self[0] += tree.self[0] * weight;
-		for (let i = 1; i < tree.count; i++) {
-			const kind = kindOf(tree, i);
-			const frame = kind === KIND.rest ? REST_FRAME : of[offset + i] * 8 + kind;
-			place[i] = trie.child(place[tree.parent[i]], frame, offset + i);
-			trie.self[place[i]] += tree.self[i] * weight;
-		}
-		return place;
-	};
-	const basePlace = add(base.tree, 0, scale / 2);
-	const headPlace = add(head.tree, base.tree.count, 0.5);
-	const tree = trie.finish(base.tree.samples + head.tree.samples);
+	const { tree, place: [basePlace, headPlace] } = uniteTrees(base.tree, head.tree, [scale / 2, 0.5]);
 	const column = (from: Float64Array, place: Int32Array): Float64Array => {
 		const sums = new Float64Array(tree.count);
 		// Nodes without a value are not in the tree; the root gets nothing of them.
-		for (let i = 0; i < from.length; i++) sums[trie.place[place[i]]] += from[i];
+		for (let i = 0; i < from.length; i++) sums[place[i]] += from[i];
 		return sums;
 	};
 	return {
@@ -123,19 +80,27 @@ export interface DiffRow extends Row {
 
 /** One row a function that either side has; line and kind are the head's, if it has it. */
 export function diffRows(base: Tree, head: Tree): DiffRow[] {
-	const key = (row: Row) => JSON.stringify([row.name, row.binary, row.file]);
-	const rows: DiffRow[] = buildRows(head).map((row) => ({ ...row, baseSelf: 0, baseTotal: 0 }));
-	const known = new Map(rows.map((row) => [key(row), row]));
+	const texts = new Map<string, number>();
+	const text = (of: string): number => {
+		let id = texts.get(of);
+		if (id === undefined) texts.set(of, (id = texts.size));
+		return id;
+	};
+	const ids = new Ids(); // of name, binary, file
+	const rows: DiffRow[] = [];
+	const take = (row: Row): DiffRow => {
+		const id = ids.of(text(row.name), text(row.binary), text(row.file));
+		return (rows[id] ??= { ...row, self: 0, total: 0, baseSelf: 0, baseTotal: 0 });
+	};
+	for (const row of buildRows(head)) {
+		const both = take(row);
+		both.self += row.self;
+		both.total += row.total;
+	}
 	for (const row of buildRows(base)) {
-		const same = known.get(key(row));
-		if (same) {
-			same.baseSelf += row.self;
-			same.baseTotal += row.total;
-		} else {
-			const gone = { ...row, self: 0, total: 0, baseSelf: row.self, baseTotal: row.total };
-			known.set(key(row), gone);
-			rows.push(gone);
-		}
+		const both = take(row);
+		both.baseSelf += row.self;
+		both.baseTotal += row.total;
 	}
 	return rows;
 }

@@ -4,8 +4,9 @@
 import type { Filter } from '../model/fuzzy';
 import type { SortKey } from '../state';
 import * as T from '../texts';
+import { treeFunctions } from './functions';
 import { Ids } from './ids';
-import { isInlined, KIND, kindOf, type Tree } from './tree';
+import { KIND, type Tree } from './tree';
 
 export const REST_NAME = T.table.rest;
 
@@ -23,56 +24,59 @@ export interface Row {
 /** What a row of the tree is of. */
 export type RowsOf = 'function' | 'file' | 'binary';
 
-/** A million nodes take about 0.1 s: not before what has been asked for is on the screen. */
+// By function, what its row is of: numbers from 0.
+function groupFunctions(tree: Tree, by: RowsOf): { of: Int32Array; count: number } {
+	const { first, count } = treeFunctions(tree);
+	const ids = new Ids();
+	const column = by === 'file' ? tree.file : tree.binary;
+	const of = new Int32Array(count);
+	for (let f = 0; f < count; f++) of[f] = by === 'function' ? f : ids.of(column[first[f]], 0);
+	return { of, count: by === 'function' ? count : ids.count };
+}
+
+/** A million nodes take some 50 ms: not before what has been asked for is on the screen. */
 export function buildRows(tree: Tree, by: RowsOf = 'function'): Row[] {
-	const ids = new Ids(); // of name, binary, file; of those that there are
-	const idOf = {
-		function: (i: number) => ids.of(tree.name[i], tree.binary[i], tree.file[i]),
-		file: (i: number) => ids.of(tree.file[i], 0),
-		binary: (i: number) => ids.of(tree.binary[i], 0),
-	}[by];
-	const rows: Row[] = [];
-	const inPath: number[] = []; // per row: on how many levels of the present path it is
-	const path = new Int32Array(tree.maxDepth + 1); // rows of the present path
+	const functions = treeFunctions(tree).of;
+	const { of, count } = groupFunctions(tree, by);
+	const self = new Float64Array(count); // all by what a row is of
+	const total = new Float64Array(count);
+	const lines = new Uint32Array(count);
+	const inlined = new Uint8Array(count);
+	const called = new Uint8Array(count); // as a function of its own, at least once
+	const inPath = new Int32Array(count); // on how many levels of the present path it is
+	const first = new Int32Array(count); // node, 0 = it has not been met
+	const order: number[] = []; // as they are met
+	const path = new Int32Array(tree.maxDepth + 1); // of the present path
+	const ofFunctions = by === 'function';
 	let length = 0; // of the path
-	const called: boolean[] = []; // per row: as a function of its own, at least once
-	const rest: Row = {
-		name: REST_NAME,
-		binary: '',
-		file: '',
-		line: 0,
-		inlined: false,
-		kind: KIND.rest,
-		self: 0,
-		total: 0,
-	};
+	let rest = 0;
 	for (let i = 1; i < tree.count; i++) {
 		while (length >= tree.depth[i]) inPath[path[--length]]--;
-		if (kindOf(tree, i) === KIND.rest) {
+		if ((tree.kind[i] & 7) === KIND.rest) {
 			// A leaf: nothing will look for it on the path.
-			rest.self += tree.total[i];
-			rest.total += tree.total[i];
+			rest += tree.total[i];
 			continue;
 		}
-		const id = idOf(i);
-		if (id === rows.length) {
-			rows.push(emptyRow(tree, i, by));
-			inPath.push(0);
-			called.push(false);
+		const id = of[functions[i]];
+		if (first[id] === 0) {
+			first[id] = i;
+			order.push(id);
 		}
-		const row = rows[id];
-		const line = by === 'function' ? tree.line[i] : 0;
-		if (line > 0 && (row.line === 0 || line < row.line)) row.line = line;
+		const line = tree.line[i];
+		if (line > 0 && (lines[id] === 0 || line < lines[id])) lines[id] = line;
 		// A recursive call says nothing: of a function that was inlined, it may be inlined into itself or not.
-		if (by === 'function' && isInlined(tree, i)) row.inlined = true;
-		else if (tree.depth[i] > 1 && path[length - 1] !== id) called[id] = true;
-		row.self += tree.self[i];
-		if (inPath[id] === 0) row.total += tree.total[i];
+		if (tree.kind[i] & KIND.inlined) inlined[id] = 1;
+		else if (tree.depth[i] > 1 && path[length - 1] !== id) called[id] = 1;
+		self[id] += tree.self[i];
+		if (inPath[id] === 0) total[id] += tree.total[i];
 		inPath[id]++;
 		path[length++] = id;
 	}
-	rows.forEach((row, id) => (row.inlined &&= !called[id]));
-	if (rest.total !== 0) rows.push(rest);
+	const rows = order.map((id): Row => {
+		const of = ofFunctions ? { line: lines[id], inlined: inlined[id] === 1 && called[id] === 0 } : { line: 0, inlined: false };
+		return { ...emptyRow(tree, first[id], by), ...of, self: self[id], total: total[id] };
+	});
+	if (rest !== 0) rows.push({ name: REST_NAME, binary: '', file: '', line: 0, inlined: false, kind: KIND.rest, self: rest, total: rest });
 	return rows;
 }
 

@@ -29,7 +29,13 @@ export function treeFrames(tree: Tree): Int32Array {
 
 const REST = /^\((\d{1,15}) smaller\)$/;
 
-function grown<T extends Int32Array | Uint8Array | Float64Array>(old: T, size: number): T {
+/** How many a node of kind rest stands for; 0 = its name does not say. */
+export function restCount(tree: Tree, node: number): number {
+	return Number(REST.exec(tree.strings[tree.name[node]])?.[1] ?? 0);
+}
+
+/** The same with zeros behind it. */
+export function grown<T extends Int32Array | Uint8Array | Float64Array>(old: T, size: number): T {
 	const larger = new (old.constructor as new (n: number) => T)(size);
 	larger.set(old as never);
 	return larger;
@@ -69,38 +75,59 @@ export class Trie {
 		const size = this.parent.length * 2;
 		for (const column of ['parent', 'self', 'frame', 'from', 'line', 'inlined'] as const)
 			this[column] = grown(this[column] as Float64Array, size) as never;
+		if (this.appended) return;
 		this.slots = new Int32Array(size * 4).fill(-1);
 		for (let i = 1; i < this.count; i++) this.slots[this.slotOf(this.parent[i], this.frame[i])] = i;
 	}
 
-	/** The child of that frame, made if there is none yet. from: the source's node that is meant. */
-	child(parent: number, frame: number, from: number): number {
-		const { source } = this;
-		const line = source.line[from];
-		const inlined = source.kind[from] & KIND.inlined ? 1 : 0;
-		let slot = this.slotOf(parent, frame);
-		let node = this.slots[slot];
-		if (node < 0) {
-			if (this.count === this.parent.length) {
-				this.grow();
-				slot = this.slotOf(parent, frame);
-			}
-			node = this.slots[slot] = this.count++;
-			this.parent[node] = parent;
-			this.frame[node] = frame;
-			this.from[node] = from;
-			this.line[node] = line;
-			this.inlined[node] = inlined;
-		} else {
-			if (line > 0 && (this.line[node] === 0 || line < this.line[node])) this.line[node] = line;
-			this.inlined[node] &= inlined;
-		}
-		if (frame === REST_FRAME) this.smaller.set(node, (this.smaller.get(node) ?? 0) + this.restCount(from));
+	private appended = false; // nothing is looked up
+
+	/** A child that is not there yet, for who knows that without looking. A trie is made by this or by child(), not by both. */
+	append(parent: number, frame: number, from: number): number {
+		this.appended = true;
+		if (this.count === this.parent.length) this.grow();
+		const node = this.count++;
+		this.set(node, parent, frame, from);
+		if (frame === REST_FRAME) this.addRest(node, from);
 		return node;
 	}
 
-	private restCount(from: number): number {
-		return Number(REST.exec(this.source.strings[this.source.name[from]])?.[1] ?? 0);
+	/** A further node of the source is meant by that one. */
+	meet(node: number, from: number): void {
+		const line = this.source.line[from];
+		if (line > 0 && (this.line[node] === 0 || line < this.line[node])) this.line[node] = line;
+		if (!(this.source.kind[from] & KIND.inlined)) this.inlined[node] = 0;
+		if (this.frame[node] === REST_FRAME) this.addRest(node, from);
+	}
+
+	private set(node: number, parent: number, frame: number, from: number): void {
+		this.parent[node] = parent;
+		this.frame[node] = frame;
+		this.from[node] = from;
+		this.line[node] = this.source.line[from];
+		this.inlined[node] = this.source.kind[from] & KIND.inlined ? 1 : 0;
+	}
+
+	private addRest(node: number, from: number): void {
+		this.smaller.set(node, (this.smaller.get(node) ?? 0) + restCount(this.source, from));
+	}
+
+	/** The child of that frame, made if there is none yet. from: the source's node that is meant. */
+	child(parent: number, frame: number, from: number): number {
+		let slot = this.slotOf(parent, frame);
+		let node = this.slots[slot];
+		if (node >= 0) {
+			this.meet(node, from);
+			return node;
+		}
+		if (this.count === this.parent.length) {
+			this.grow();
+			slot = this.slotOf(parent, frame);
+		}
+		node = this.slots[slot] = this.count++;
+		this.set(node, parent, frame, from);
+		if (frame === REST_FRAME) this.addRest(node, from);
+		return node;
 	}
 
 	/** Set by finish(), by node of the trie: its node in the tree, 0 for those that are not in it (and for the root). */
@@ -114,7 +141,8 @@ export class Trie {
 		const order = orderNodes(parent, total);
 		const tree = emptyTree(source, order.length, samples);
 		const place = (this.place = new Int32Array(count));
-		order.forEach((old, i) => {
+		for (let i = 0; i < order.length; i++) {
+			const old = order[i];
 			place[old] = i;
 			const from = this.from[old]; // 0 for the root
 			tree.parent[i] = place[parent[old]];
@@ -125,7 +153,7 @@ export class Trie {
 			tree.kind[i] = (source.kind[from] & ~KIND.inlined) | (this.inlined[old] ? KIND.inlined : 0);
 			tree.total[i] = total[old];
 			tree.self[i] = self[old];
-		});
+		}
 		this.nameRest(tree, place, total);
 		measure(tree);
 		return tree;
@@ -134,7 +162,7 @@ export class Trie {
 	private nameRest(tree: Tree, place: Int32Array, total: Float64Array): void {
 		const ids = new Map<number, number>();
 		for (const [node, smaller] of this.smaller) {
-			if (total[node] === 0 || smaller === this.restCount(this.from[node])) continue;
+			if (total[node] === 0 || smaller === restCount(this.source, this.from[node])) continue;
 			if (ids.size === 0) tree.strings = tree.strings.slice();
 			if (!ids.has(smaller)) ids.set(smaller, tree.strings.push(T.flame.smaller(smaller)) - 1);
 			tree.name[place[node]] = ids.get(smaller)!;
@@ -142,7 +170,8 @@ export class Trie {
 	}
 }
 
-function emptyTree(like: Tree, count: number, samples: number): Tree {
+/** All zero, with the type and texts of another. */
+export function emptyTree(like: Tree, count: number, samples: number): Tree {
 	return {
 		type: like.type,
 		unit: like.unit,
@@ -162,6 +191,19 @@ function emptyTree(like: Tree, count: number, samples: number): Tree {
 		self: new Float64Array(count),
 		maxDepth: 0,
 	};
+}
+
+const FEW = 24;
+
+// By rising total, of equal ones the higher number first: as byRising, but most nodes have a few children, and a view of them costs more.
+function sortFew(nodes: Int32Array, from: number, to: number, total: Float64Array): void {
+	for (let i = from + 1; i < to; i++) {
+		const node = nodes[i];
+		const value = total[node];
+		let at = i;
+		for (; at > from && (total[nodes[at - 1]] > value || (total[nodes[at - 1]] === value && nodes[at - 1] < node)); at--) nodes[at] = nodes[at - 1];
+		nodes[at] = node;
+	}
 }
 
 /**
@@ -188,7 +230,8 @@ export function orderNodes(parent: Int32Array, total: Float64Array): Int32Array 
 	for (let n = 0; height > 0; n++) {
 		const node = (order[n] = stack[--height]);
 		const [from, to] = [begin[node], begin[node + 1]];
-		if (to - from > 1) children.subarray(from, to).sort(byRising);
+		if (to - from > FEW) children.subarray(from, to).sort(byRising);
+		else sortFew(children, from, to, total);
 		for (let c = from; c < to; c++) stack[height++] = children[c];
 	}
 	return order;
