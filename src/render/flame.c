@@ -86,6 +86,8 @@ struct flame *flame_free(struct flame *flame)
 	if (!flame)
 		return NULL;
 	intern_release(&flame->strings);
+	intern_release(&flame->build_ids);
+	mem_free(flame->binaries);
 	mem_free(flame->nodes);
 	return mem_free(flame);
 }
@@ -139,6 +141,26 @@ void flame_write_nodes(const struct flame *flame, struct json_writer *json)
 	}
 }
 
+static void write_binaries(const struct flame *flame, struct json_writer *json)
+{
+	json_begin_array(json);
+	for (size_t i = 0; i < flame->binary_count;) {
+		const struct flame_binary *first = &flame->binaries[i];
+		json_begin_object(json);
+		json_key(json, "binary");
+		json_bytes(json, intern_get(&flame->strings, first->name));
+		json_key(json, "build_ids");
+		json_begin_array(json);
+		for (; i < flame->binary_count && flame->binaries[i].name == first->name; i++)
+			json_bytes(json, intern_get(&flame->build_ids, flame->binaries[i].build_id));
+		json_end_array(json);
+		json_key(json, "count");
+		json_uint(json, first->count);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
 static void write_head(const struct flame *flame, struct json_writer *json)
 {
 	json_key(json, "type");
@@ -151,6 +173,8 @@ static void write_head(const struct flame *flame, struct json_writer *json)
 	json_uint(json, flame->sample_count);
 	json_key(json, "trimmed");
 	json_uint(json, flame->trimmed);
+	json_key(json, "binaries");
+	write_binaries(flame, json);
 }
 
 void flame_write_head_json(const struct flame *flame, struct json_writer *json)

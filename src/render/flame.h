@@ -25,6 +25,14 @@ struct flame_node {
 	bool inlined;
 	int64_t total, self;
 };
+/* A binary that nodes name, and the build-ids of the files that were mapped under the name: of one on a single host, of a fleet
+ * often several. Which of them a node is of is not known: nodes are by name. */
+#define FLAME_BUILD_IDS_MAX 16u /* of one binary; as many as are kept */
+struct flame_binary {
+	uint32_t name;	   /* string in flame.strings */
+	uint32_t build_id; /* string in flame.build_ids, never "" */
+	uint32_t count;	   /* different build-ids that the binary has, of which FLAME_BUILD_IDS_MAX are there */
+};
 struct flame {
 	struct intern strings;
 	struct flame_node *nodes; /* in pre-order, siblings by falling total; node 0 is the root, named "total" */
@@ -32,7 +40,10 @@ struct flame {
 	char unit[32], type[48];
 	int64_t total;
 	uint64_t sample_count; /* samples whose value is not zero */
-	size_t trimmed;	       /* nodes that stand together as "(N smaller)"; what is below them is not counted */
+	struct intern build_ids;
+	struct flame_binary *binaries; /* by name, then build-id, as texts; those without a build-id are not there */
+	size_t binary_count;
+	size_t trimmed; /* nodes that stand together as "(N smaller)"; what is below them is not counted */
 };
 /* The frame type of a node "(N smaller)": the sum of N siblings, and of all below them. */
 #define FLAME_FRAME_REST 7
@@ -66,12 +77,13 @@ int render_shorten_names(struct profile *profile, struct error *err);
 
 /*
  * For the page:
- * {"type", "unit", "total", "samples", "trimmed", "strings": [..], "nodes": {"parent": [..], "name": [..], "file": [..],
- * "line": [..], "binary": [..], "kind": [..], "total": [..], "self": [..]}} in pre-order, siblings by falling total. kind: 0
- * unknown, 1 native, 2 kernel, 3 jit, 4 interpreted, 7 "(N smaller)", +8 when inlined.
+ * {"type", "unit", "total", "samples", "trimmed", "binaries": [{"binary", "build_ids": [..], "count"}], "strings": [..],
+ * "nodes": {"parent": [..], "name": [..], "file": [..], "line": [..], "binary": [..], "kind": [..], "total": [..], "self":
+ * [..]}} in pre-order, siblings by falling total. kind: 0 unknown, 1 native, 2 kernel, 3 jit, 4 interpreted, 7 "(N smaller)",
+ * +8 when inlined.
  */
 void flame_write_json(const struct flame *flame, struct json_writer *json);
-/* The same without strings and nodes: {"type", "unit", "total", "samples", "trimmed"}; they are appended to out by
+/* The same without strings and nodes: {"type", "unit", "total", "samples", "trimmed", "binaries"}; they are appended to out by
  * flame_write_columns(), in the layout that flame_columns.c describes: about 4 bytes a node and as much memory again while it
  * is written. The nodes must have their depths, as those of flame_build() do. -ENOMEM; -E2BIG when out is full. */
 void flame_write_head_json(const struct flame *flame, struct json_writer *json);

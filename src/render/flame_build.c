@@ -707,6 +707,61 @@ static void place_stacks(struct builder *b, uint32_t *ret)
 	}
 }
 
+/* ---- build-ids ---- */
+
+static int compare_binaries(const void *left, const void *right, void *context)
+{
+	const struct flame *flame = context;
+	const struct flame_binary *a = left, *b = right;
+	int order = bytes_compare(intern_get(&flame->strings, a->name), intern_get(&flame->strings, b->name));
+	return order ? order
+		     : bytes_compare(intern_get(&flame->build_ids, a->build_id), intern_get(&flame->build_ids, b->build_id));
+}
+
+/* Sorted: each pair once, and of each binary no more than may be. */
+static void thin_binaries(struct flame *flame)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < flame->binary_count;) {
+		uint32_t name = flame->binaries[i].name, count = 0;
+		size_t first = kept;
+		for (uint32_t last = UINT32_MAX; i < flame->binary_count && flame->binaries[i].name == name; i++) {
+			if (flame->binaries[i].build_id == last)
+				continue;
+			last = flame->binaries[i].build_id;
+			if (count++ < FLAME_BUILD_IDS_MAX)
+				flame->binaries[kept++] = flame->binaries[i];
+		}
+		for (size_t k = first; k < kept; k++)
+			flame->binaries[k].count = count;
+	}
+	flame->binary_count = kept;
+}
+
+/* Of the mappings whose frames were met and whose binary is named in the result. */
+static int put_binaries(struct builder *b, struct error *err)
+{
+	const struct profile *profile = b->profile;
+	struct flame *flame = b->flame;
+	flame->binaries = mem_alloc_array(profile->mapping_count + 1, sizeof(*flame->binaries));
+	if (!flame->binaries || intern_init(&flame->build_ids, LIMIT_PROFILE_STRING_BYTES) < 0)
+		return error_nomem(err);
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		uint32_t text = b->mapping_binaries[i];
+		struct bytes build_id = profile_string_bytes(profile, profile->mappings[i].build_id);
+		if (text <= 1 || b->text_ids[text - 1] == 0 || build_id.len == 0) /* not met, or a file without a name */
+			continue;
+		struct flame_binary *binary = &flame->binaries[flame->binary_count++];
+		binary->name = b->text_ids[text - 1] - 1;
+		int r = add_text(&flame->build_ids, build_id.data, build_id.len, &binary->build_id, err);
+		if (r < 0)
+			return r;
+	}
+	qsort_r(flame->binaries, flame->binary_count, sizeof(*flame->binaries), compare_binaries, flame);
+	thin_binaries(flame);
+	return 0;
+}
+
 static void copy_text(char *out, size_t size, struct bytes text)
 {
 	size_t len = text.len < size - 1 ? text.len : size - 1;
@@ -747,6 +802,8 @@ static int build(const struct profile *profile, size_t sample_type, enum flame_u
 		r = grow(&builder, nodes_max, err);
 	if (r == 0)
 		r = put_all(&builder, err);
+	if (r == 0)
+		r = put_binaries(&builder, err);
 	if (r < 0)
 		return r;
 	if (ret_places)

@@ -91,6 +91,40 @@ static uint32_t add_mapping(struct profile *profile, const char *file)
 	return id;
 }
 
+/* Many files under one name, one under another, some without a build-id, and one that no sample is in. */
+static void test_build_ids(void **state)
+{
+	enum { MANY = 40 };
+	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
+	(void)state;
+	for (unsigned i = 0; i < MANY + 4; i++) {
+		char path[32], build_id[16];
+		snprintf(path, sizeof(path), i < MANY ? "/%u/libc.so.6" : "/bin/app", i);
+		snprintf(build_id, sizeof(build_id), "%08x", i < MANY ? MANY - i / 2 : i == MANY + 1 ? 0xab : 0xcd);
+		struct profile_mapping mapping = {.start = 0x1000 * i,
+						  .limit = 0x1000 * i + 0x1000,
+						  .file_name = test_string(profile, path),
+						  .build_id = i == MANY ? 0 : test_string(profile, build_id)};
+		struct profile_location location = {.address = 0x1000 * i + 16};
+		struct profile_sample sample = {0};
+		uint32_t id;
+		assert_int_equal(profile_add_mapping(profile, &mapping, &location.mapping, NULL), 0);
+		assert_int_equal(profile_add_location(profile, &location, NULL, 0, &id, NULL), 0);
+		assert_int_equal(profile_add_stack(profile, 0, id, &sample.stack, NULL), 0);
+		assert_int_equal(profile_add_sample(profile, &sample, (int64_t[]){i < MANY + 2}, NULL), 0);
+	}
+	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
+	assert_int_equal(flame->binary_count, 1 + FLAME_BUILD_IDS_MAX);
+	for (size_t i = 0; i < flame->binary_count; i++) {
+		const struct flame_binary *binary = &flame->binaries[i];
+		char expected[16];
+		snprintf(expected, sizeof(expected), "%08x", i == 0 ? 0xab : (unsigned)(MANY / 2 + i));
+		assert_string_equal(intern_string(&flame->build_ids, binary->build_id), expected);
+		assert_string_equal(text_of(flame, binary->name), i == 0 ? "app" : "libc.so.6");
+		assert_int_equal(binary->count, i == 0 ? 1 : MANY / 2);
+	}
+}
+
 static void add_address(struct profile *profile, const char *file, uint64_t address)
 {
 	struct profile_location location = {.mapping = file ? add_mapping(profile, file) : 0, .address = address};
@@ -584,7 +618,7 @@ int main(void)
 		cmocka_unit_test(test_places),	      cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_json),	      cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_empty),	      cmocka_unit_test(test_allocation_failures),
-		cmocka_unit_test(test_small_buffers),
+		cmocka_unit_test(test_small_buffers), cmocka_unit_test(test_build_ids),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
