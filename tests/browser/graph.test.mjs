@@ -22,6 +22,7 @@ const id = (name) => `[data-testid="${name}"]`;
 // ---- profiles --------------------
 
 const KERNEL = '[kernel.kallsyms]';
+const BUILD_IDS = { '/usr/bin/shop': '31dd3273542985dc8e305806911705d1ead70851', '/opt/other/libc.so.6': 'ffee', '/usr/lib/libc.so.6': '8ba8e5b5a8c4b8b02cbe' };
 // Stacks from the root on, and how many samples they have. FUNCTION@BINARY; without a binary it is of the program.
 const SHOP = [
 	['main;net/http.serve;parse;malloc@/usr/lib/libc.so.6', 300],
@@ -45,7 +46,7 @@ function encode(stacks) {
 	const functions = [];
 	const mappingOf = (path) => {
 		if (!mappings.has(path))
-			mappings.set(path, new Mapping({ id: mappings.size + 1, memoryStart: 0x1000 * (mappings.size + 1), memoryLimit: 0x1000 * (mappings.size + 2), filename: text(path), hasFunctions: true }));
+			mappings.set(path, new Mapping({ id: mappings.size + 1, memoryStart: 0x1000 * (mappings.size + 1), memoryLimit: 0x1000 * (mappings.size + 2), filename: text(path), buildId: text(BUILD_IDS[path] ?? ''), hasFunctions: true }));
 		return mappings.get(path).id;
 	};
 	const locationOf = (frame) => {
@@ -397,11 +398,21 @@ test('a frame says what it costs of all, of what is in view, and how sure that i
 	assert.match(text, /escape/);
 	assert.match(text, /\/src\/shop\.c:\d+/);
 	assert.match(text, /\/usr\/bin\/shop|shop/);
+	assert.ok(text.includes(`build-id ${BUILD_IDS['/usr/bin/shop']}`), text);
 	assert.match(text, /of all of view of caller/);
 	assert.match(text, /Total 2\.50 s 25\.0% 55\.6% 55\.6% Self 2\.50 s 25\.0% 55\.6% 55\.6%/);
 	const [low, high] = wilson(250, 1000).map((share) => `${(100 * share).toFixed(1)}%`);
 	assert.ok(text.includes(`250 samples · ${low} – ${high} of all`), text);
 	await picture(page, 'tip');
+
+	// Two files under one name: which it is cannot be told, so both are.
+	await push('two', [['main;malloc@/usr/lib/libc.so.6', 5], ['main;free@/opt/other/libc.so.6', 5]]);
+	await page.goto(new URL(`?view=graph&q=${encodeURIComponent('process_cpu{case="two"}')}`, base).href);
+	await drawn(page);
+	const malloc = await settledBox(page, 'malloc');
+	await page.mouse.move(malloc.x + 30, malloc.y + 8);
+	await page.mouse.move(malloc.x + 32, malloc.y + 8);
+	await page.waitForFunction((selector) => document.querySelector(selector)?.textContent === 'build-ids 8ba8e5b5a8c4, ffee', id('tip-build'));
 	assert.deepEqual(faults, []);
 	await context.close();
 });

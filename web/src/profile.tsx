@@ -8,6 +8,7 @@ import { CallsView } from './calls/view';
 import { fileStem, saveAs } from './download';
 import { displayName, formatCount, formatShare, formatValue } from './format';
 import { actionsFor, stepsOfKey, withStep } from './flame/actions';
+import { buildIdsOf } from './flame/build_ids';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
 import { findNodes, largestFirst, sumMatched } from './flame/layout';
@@ -537,8 +538,11 @@ function useTransforms({ state, set, alone }: Pick<ProfileProps, 'state' | 'set'
 			}));
 	};
 	// How what stands for others is opened: callers that were not turned over, by steps; what a server left out, by asking it for less.
-	const restOf = (node: number): keyof typeof REST_TEXT =>
-		tree.strings[tree.name[node]] === REST_CALLERS ? 'steps' : alone ? 'file' : tree.parent[node] === 0 ? 'largest' : 'server';
+	const restOf = useCallback(
+		(node: number): keyof typeof REST_TEXT =>
+			tree.strings[tree.name[node]] === REST_CALLERS ? 'steps' : alone ? 'file' : tree.parent[node] === 0 ? 'largest' : 'server',
+		[tree, alone],
+	);
 	const onRest = (node: number) => {
 		const above = tree.parent[node];
 		const there = formatZoom(tree, { ...NO_ZOOM, node: above });
@@ -550,7 +554,8 @@ function useTransforms({ state, set, alone }: Pick<ProfileProps, 'state' | 'set'
 		else if (within !== state.within) set({ within, zoom: there });
 		else set({ zoom: formatZoom(tree, { ...NO_ZOOM, node }) });
 	};
-	return { onSteps, actionItems, onRest, rest: (node: number) => REST_TEXT[restOf(node)] };
+	const rest = useCallback((node: number) => REST_TEXT[restOf(node)], [restOf]);
+	return { onSteps, actionItems, onRest, rest };
 }
 
 const REST_TEXT = {
@@ -593,9 +598,10 @@ export function ProfilePart(props: ProfileProps) {
 	useGlobalKeys(() => onZoom(NO_ZOOM));
 	const { focusRequest, onNext, count } = useMatches(tree, found);
 	const { onSteps, actionItems, onRest, rest } = useTransforms(props, made, zoom, names);
+	const builds = useMemo(() => buildIdsOf(answer.flame.binaries), [answer]);
 	const facts = useMemo(
-		() => ({ whole: base.total[0], period: base.type === 'cpu' && answer.period > 0 ? answer.period : 0, rest, turned: isInverted(transforms) }),
-		[base, answer, rest, transforms],
+		() => ({ whole: base.total[0], period: base.type === 'cpu' && answer.period > 0 ? answer.period : 0, rest, builds, turned: isInverted(transforms) }),
+		[base, answer, rest, builds, transforms],
 	);
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const open = (kind: ListingView, frame: Frame) => {

@@ -22,7 +22,7 @@ import { TimelineView } from './timeline/view';
 
 function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): Profile {
 	const { flame: whole, period, unresolved } = data.types[index];
-	const flame = narrowed?.flame ?? whole;
+	const flame = narrowed ? { ...narrowed.flame, binaries: whole.binaries } : whole;
 	const answer = {
 		type: flame.type,
 		unit: flame.unit,

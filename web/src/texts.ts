@@ -681,6 +681,8 @@ export const flame = {
 	kinds: ['', 'native code', 'kernel', 'JIT code', 'interpreted'], // by number
 	unnamed: 'addresses without a name',
 	inlined: '[inlined]',
+	buildIds: (count: number) => plural(count, 'build-id', 'build-ids'),
+	moreBuilds: (count: string) => `and ${count} more`,
 	ofAll: 'of all',
 	ofView: 'of view',
 	ofCaller: 'of caller',

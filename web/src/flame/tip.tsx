@@ -5,6 +5,7 @@ import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../format';
 import { wilson } from '../model/noise';
 import * as T from '../texts';
+import { shownIds, type BuildIds } from './build_ids';
 import { tailSize, type Box } from './layout';
 import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from './tree';
 
@@ -19,6 +20,7 @@ export interface TipFacts {
 	whole: number; // of everything that was asked for, before any step
 	period: number; // value of one sample; 0: samples cannot be counted
 	rest: (node: number) => string; // how what was left out as too small is opened
+	builds?: ReadonlyMap<string, BuildIds>; // by binary
 	turned: boolean; // turned over: a node's self value is that of stacks which begin there, and no function's
 }
 
@@ -81,6 +83,18 @@ function Interval({ value, facts }: { value: number; facts: TipFacts }) {
 	);
 }
 
+// Which files the binary was: nodes are by its name, so of several it may be any.
+function Builds({ of }: { of: BuildIds }) {
+	const { ids, more } = shownIds(of);
+	const text = ids.map((id) => displayName(id, 64)).join(', ');
+	return (
+		<div class="tip-where" data-testid="tip-build">
+			{T.flame.buildIds(of.count)} <code>{text}</code>
+			{more > 0 && ` ${T.flame.moreBuilds(formatCount(more))}`}
+		</div>
+	);
+}
+
 function TailTip({ tree, first, facts, view }: { tree: Tree; first: number; facts: TipFacts; view: Zoom }) {
 	const { count, total } = useMemo(() => tailSize(tree, first), [tree, first]);
 	return (
@@ -97,7 +111,9 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 	const unnamed = node > 0 && /^\[.*\]$/.test(name) ? T.flame.unnamed : '';
 	const kind = T.flame.kinds[kindOf(tree, node)] ?? '';
 	const place = placeOf(tree.strings[tree.file[node]], tree.line[node]);
-	const where = [tree.strings[tree.binary[node]], kind, unnamed];
+	const binary = tree.strings[tree.binary[node]];
+	const builds = facts.builds?.get(binary);
+	const where = [binary, kind, unnamed];
 	const parent = node > 0 ? tree.parent[node] : -1;
 	return (
 		<>
@@ -113,6 +129,7 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 					.map((part) => displayName(part, 120))
 					.join(' · ')}
 			</div>
+			{builds && <Builds of={builds} />}
 			<Figures
 				tree={tree}
 				facts={facts}

@@ -17,6 +17,7 @@ export interface Flame {
 	unit: string;
 	total: number;
 	samples: number;
+	binaries?: unknown; // build-ids, see build_ids.ts
 	strings: string[];
 	nodes: {
 		parent: ArrayLike<number>;
