@@ -402,27 +402,34 @@ int profile_set_location_lines(struct profile *profile, uint32_t location, const
 
 /* ---- stacks ---- */
 
-static inline size_t stack_slot(const struct profile_index *index, uint32_t parent, uint32_t location)
+static inline uint64_t hash_stack(const struct profile_index *index, uint32_t parent, uint32_t location)
 {
-	uint64_t hash = profile_hash_fold(((uint64_t)parent << 32 | location) ^ index->seed, 0x9e3779b97f4a7c15ull);
-	return hash & (index->stack_slot_count - 1);
+	return profile_hash_fold(((uint64_t)parent << 32 | location) ^ index->seed, 0x9e3779b97f4a7c15ull);
+}
+
+/* The hash's upper half stands beside the id: a stack that is another one is passed over without a look at it, which would be a
+ * miss of the cache. */
+static inline uint64_t slot_of(uint64_t hash, uint32_t id)
+{
+	return (hash & 0xffffffff00000000ull) | id;
 }
 
 #define STACK_SLOTS_FIRST 64
 
 static void fill_stack_slot(struct profile_index *index, const struct profile_stack *stack, uint32_t id)
 {
-	size_t at = stack_slot(index, stack->parent, stack->location);
+	uint64_t hash = hash_stack(index, stack->parent, stack->location);
+	size_t at = hash & (index->stack_slot_count - 1);
 	while (index->stack_slots[at])
 		at = (at + 1) & (index->stack_slot_count - 1);
-	index->stack_slots[at] = id;
+	index->stack_slots[at] = slot_of(hash, id);
 }
 
 static int grow_stack_slots(struct profile *profile, struct error *err)
 {
 	struct profile_index *index = profile->index;
 	size_t old_count = index->stack_slot_count, count = old_count ? old_count * 2 : STACK_SLOTS_FIRST;
-	uint32_t *slots = mem_zalloc_array(count, sizeof(*slots));
+	uint64_t *slots = mem_zalloc_array(count, sizeof(*slots));
 	if (!slots)
 		return error_nomem(err);
 	mem_free(index->stack_slots);
@@ -478,11 +485,11 @@ static inline uint32_t find_stack(const struct profile *profile, uint32_t parent
 		return parent + 1;
 	if (!index->stack_slot_count)
 		return 0;
-	uint32_t id;
-	for (size_t at = stack_slot(index, parent, location); (id = index->stack_slots[at]);
+	uint64_t hash = hash_stack(index, parent, location), slot;
+	for (size_t at = hash & (index->stack_slot_count - 1); (slot = index->stack_slots[at]);
 	     at = (at + 1) & (index->stack_slot_count - 1))
-		if (is_stack(profile, id, parent, location))
-			return id;
+		if (slot_of(hash, (uint32_t)slot) == slot && is_stack(profile, (uint32_t)slot, parent, location))
+			return (uint32_t)slot;
 	return 0;
 }
 
