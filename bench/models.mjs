@@ -7,7 +7,7 @@ import { build } from '../web/node_modules/esbuild/lib/main.js';
 const nodesMax = Number(process.argv[2] ?? 1e6);
 if (!(nodesMax >= 1000 && nodesMax <= 1e7)) throw new Error('usage: node bench/models.mjs NODES, 1000 to 10000000');
 
-const MODULES = ['flame/tree', 'flame/functions', 'flame/transform', 'flame/diff', 'flame/sandwich', 'model/callgraph', 'model/callgraph_layout', 'model/fuzzy', 'model/csv', 'model/heatmap'];
+const MODULES = ['flame/tree', 'flame/functions', 'flame/transform', 'flame/diff', 'flame/sandwich', 'compare/model', 'model/callgraph', 'model/callgraph_layout', 'model/fuzzy', 'model/csv', 'model/heatmap'];
 const bundle = async (contents, minify) =>
 	(await build({ stdin: { contents, resolveDir: 'web/src' }, bundle: true, minify, format: 'esm', target: 'es2020', write: false })).outputFiles[0];
 const all = await bundle(MODULES.map((name) => `export * from './${name}';`).join('\n'), false);
@@ -100,6 +100,10 @@ const diff = m.diffTrees(base, head, 'share');
 time('changes of its nodes', () => m.classifyChanges(diff.baseTotal, diff.headTotal, base, head, 'share'));
 const rows = time('rows of both', () => m.diffRows(tree, other));
 time('changes of the rows', () => m.classifyChanges(rows.map((r) => r.baseTotal), rows.map((r) => r.total), base, head, 'share'));
+const compared = m.compare(base, head, 'share');
+time('two trees compared, for the graph', () => m.compare(base, head, 'share').diff.tree);
+time('as wide as the head', () => m.draw(compared.diff, 'head').tree);
+time('two trees compared, for the table', () => m.compareRows(compared));
 for (const nodes of [50, 100, 200, 300]) {
 	const graph = time(`call graph of ${nodes}`, () => m.callGraph(tree, { nodesMax: nodes, edgesMax: nodes, shareMin: 0 }));
 	const input = { nodes: graph.nodes.map(() => ({ width: 180, height: 40 })), edges: graph.edges.map(({ from, to, value }) => ({ from, to, weight: value })) };
