@@ -14,6 +14,7 @@ import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shor
 import { useEvery, useMedia, useUrlState, type SetState } from './hooks';
 import { CloseIcon, Logo } from './icons';
 import { Home } from './home';
+import { KeysButton, KeysList, useKeys } from './keys';
 import { Listing } from './listing_view';
 import { MetricsPanel } from './metrics_panel';
 import { Nav } from './nav';
@@ -285,18 +286,6 @@ function useColors(asked: Asked, top: number): (key: string) => number {
 	}, [asked.series.data, asked.rail.data, asked.by, top]);
 }
 
-function useRefreshKey(refresh: () => void): void {
-	useEffect(() => {
-		const press = (event: KeyboardEvent) => {
-			if (event.key !== 'r' || event.ctrlKey || event.metaKey || event.altKey) return;
-			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
-			refresh();
-		};
-		addEventListener('keydown', press);
-		return () => removeEventListener('keydown', press);
-	}, [refresh]);
-}
-
 function titleOf(asked: Asked): string {
 	const what = asked.selector.matchers.map((m) => displayName(m.value, 40)).join(', ');
 	return [what, asked.type && shortType(asked.type), T.page.name].filter((part) => part !== '').join(' – ');
@@ -332,7 +321,7 @@ export function App() {
 	const waiting = noData && isRelative(state.to);
 	useEvery(waiting ? EMPTY_POLL_S : state.every, refreshAll);
 	useEvery(STATUS_POLL_S, () => setStatusNonce((n) => n + 1));
-	useRefreshKey(refreshAll);
+	useKeys('server', { refresh: refreshAll });
 	const title = titleOf(asked);
 	useEffect(() => {
 		document.title = title;
@@ -391,6 +380,7 @@ export function App() {
 				{(state.view === 'home' || state.view === 'console') && <Range state={state} set={set} loading={asked.loading} onRefresh={refreshAll} />}
 				<div class="bar-end">
 					<Status status={asked.status} onShow={(view) => set({ view, state: '', text: '' })} />
+					<KeysButton />
 					<ThemeToggle theme={theme} />
 				</div>
 			</header>
@@ -454,6 +444,7 @@ export function App() {
 					</>
 				)}
 			</main>
+			<KeysList view={state.view} />
 		</div>
 	);
 }

@@ -8,6 +8,7 @@ import type { LabelsAnswer, ValuesAnswer } from './api';
 import { displayName, formatCount, labelTitle } from './format';
 import { useApi, useDebounced } from './hooks';
 import { CloseIcon, FilterIcon, TextIcon } from './icons';
+import { press } from './keymap';
 import {
 	formatMatcher,
 	OPERATORS,
@@ -169,20 +170,18 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 	};
 	const onKeyDown = (event: KeyboardEvent) => {
 		const count = suggestions.length;
-		if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+		const go = (step: number) => {
 			setOpen(true);
-			const step = event.key === 'ArrowDown' ? 1 : -1;
 			if (count > 0) setActive(active < 0 ? (step > 0 ? 0 : count - 1) : (active + step + count) % count);
-		} else if (event.key === 'Enter') enter();
-		else if (event.key === 'Tab' && open && draft.text !== '' && count > 0)
-			suggestions[Math.max(0, active)].choose();
-		else if (event.key === 'Escape') {
-			if (open) setOpen(false);
-			else reset();
-		} else if (event.key === 'Backspace' && draft.text === '') back();
-		else return;
-		event.preventDefault();
-		event.stopPropagation();
+		};
+		press('filter', event, {
+			down: () => go(1),
+			up: () => go(-1),
+			add: enter,
+			take: () => open && draft.text !== '' && count > 0 && suggestions[Math.max(0, active)].choose(),
+			leave: () => (open ? setOpen(false) : reset()),
+			back: () => draft.text === '' && back(),
+		});
 	};
 	return (
 		<div class="combo">
@@ -301,10 +300,7 @@ function TextEditor({ text, onText, onDone }: { text: string; onText: (text: str
 				value={draft}
 				onInput={(event) => setDraft(event.currentTarget.value)}
 				onKeyDown={(event) => {
-					if (event.key === 'Enter' && !fault) onText(draft);
-					else if (event.key === 'Escape') onDone();
-					else return;
-					event.stopPropagation();
+					press('selector', event, { apply: () => !fault && onText(draft), leave: onDone });
 				}}
 			/>
 			<button

@@ -93,12 +93,6 @@ export const FlipIcon = () => (
 		<path d="M5 13V3M2.5 5.5 5 3l2.5 2.5M11 3v10M8.5 10.5 11 13l2.5-2.5" />
 	</Icon>
 );
-export const KeyboardIcon = () => (
-	<Icon>
-		<rect x="1.5" y="4" width="13" height="8.5" rx="1.5" />
-		<path d="M4.5 7h.01M7 7h.01M9.5 7h.01M12 7h.01M5.5 10h5" />
-	</Icon>
-);
 export const ResetIcon = () => (
 	<Icon>
 		<path d="M2.5 6V2.5H6M13.5 6V2.5H10M2.5 10v3.5H6M13.5 10v3.5H10" />

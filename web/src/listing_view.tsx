@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One function, by the lines of its source or by its instructions: what each costs, beside it.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ApiError, AsmAnswer, SourceAnswer } from './api';
 import { baseName, displayName, formatShare, formatValue } from './format';
 import { useApi, useSize, useStored, type SetState } from './hooks';
-import { BackIcon, FlameIcon, KeyboardIcon } from './icons';
+import { BackIcon, FlameIcon } from './icons';
+import { press } from './keymap';
+import { useKeys } from './keys';
 import {
 	asmRows,
 	expandTabs,
@@ -17,7 +19,6 @@ import {
 	type Heat,
 	type ListingRow,
 } from './listing';
-import { Popover } from './popover';
 import { openListing, type ListingView, type NamesChoice, type PageState } from './state';
 import * as T from './texts';
 
@@ -73,27 +74,6 @@ function Choice({
 		</select>
 	);
 }
-
-const Keys = () => (
-	<Popover label={T.listing.keysLabel} button={<KeyboardIcon />} buttonClass="button icon-only" testId="keys">
-		{() => (
-			<dl class="facts keys">
-				{T.listing.keys.map(([key, what]) => (
-					<div key={key}>
-						<dt>
-							{key.split(' ').map((k) => (
-								<>
-									<kbd>{k}</kbd>{' '}
-								</>
-							))}
-						</dt>
-						<dd>{what}</dd>
-					</div>
-				))}
-			</dl>
-		)}
-	</Popover>
-);
 
 // Files of several functions of one name, or binaries that one function is in, with what each costs.
 function Where({ kind, source, asm, set }: { kind: ListingView; source: SourceAnswer | null; asm: AsmAnswer | null; set: SetState }) {
@@ -302,10 +282,9 @@ interface RowsProps {
 	at: string;
 	names: NamesChoice;
 	set: SetState;
-	onKey: (key: string) => boolean;
 }
 
-function Rows({ shown, hot, of, at, names, set, onKey }: RowsProps) {
+function Rows({ shown, hot, of, at, names, set }: RowsProps) {
 	const { rows, kind, bytes } = shown;
 	const scroller = useRef<HTMLDivElement>(null);
 	const [measure, width, height] = useSize<HTMLDivElement>();
@@ -347,22 +326,20 @@ function Rows({ shown, hot, of, at, names, set, onKey }: RowsProps) {
 	const step = (by: number) => go(rows[active + by]?.at === '' ? active + 2 * by : active + by);
 	const page = Math.max(1, Math.floor(height / rowHeight) - 3);
 	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey) return;
-		const keys: Record<string, () => void> = {
-			ArrowDown: () => step(1),
-			ArrowUp: () => step(-1),
-			PageDown: () => go(active + page),
-			PageUp: () => go(active - page),
-			Home: () => go(0),
-			End: () => go(rows.length - 1),
-			h: () => go(nextHot(hot, -1, 1)),
-			n: () => go(nextHot(hot, active, 1)),
-			N: () => go(nextHot(hot, active, -1)),
-		};
-		if (event.key in keys) keys[event.key]();
-		else if (!onKey(event.key)) return;
-		event.preventDefault();
-		event.stopPropagation();
+		const moved = press('rows', event, {
+			down: () => step(1),
+			up: () => step(-1),
+			pageDown: () => go(active + page),
+			pageUp: () => go(active - page),
+			first: () => go(0),
+			last: () => go(rows.length - 1),
+		});
+		if (moved) return;
+		press('listing', event, {
+			hottest: () => go(nextHot(hot, -1, 1)),
+			next: () => go(nextHot(hot, active, 1)),
+			before: () => go(nextHot(hot, active, -1)),
+		});
 	};
 	const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
 	const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
@@ -478,14 +455,11 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 	}, [own, kind, bytes]);
 	const hot = useMemo(() => (shown ? hotRows(shown.rows, shown.heat) : []), [shown]);
 	const other = () => set({ view: kind === 'source' ? 'asm' : 'source', at: '' });
-	const onKey = (key: string): boolean => {
-		if (key === 'Escape') onBack();
-		else if (key === 's' || key === 'a') {
-			if ((key === 's') !== (kind === 'source')) other();
-		} else return false;
-		return true;
-	};
-	useKeys(onKey);
+	useKeys('ofListing', {
+		source: () => kind === 'asm' && other(),
+		asm: () => kind === 'source' && other(),
+		leave: onBack,
+	});
 	const sourceOwn = kind === 'source' ? (own as SourceAnswer | null) : null;
 	const asmOwn = kind === 'asm' ? (own as AsmAnswer | null) : null;
 	return (
@@ -547,9 +521,6 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 					<FlameIcon />
 					{T.listing.hottest}
 				</button>
-				<div class="keys-help">
-					<Keys />
-				</div>
 			</div>
 			{!resource.error && <Facts kind={kind} source={sourceOwn} asm={asmOwn} />}
 			{own?.why && (
@@ -567,7 +538,6 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 					at={state.at}
 					names={names}
 					set={set}
-					onKey={onKey}
 				/>
 			) : (
 				<Waiting />
@@ -580,19 +550,4 @@ function sameFunction(request: string | null, state: PageState): boolean {
 	if (!request) return false;
 	const [, params] = JSON.parse(request) as [string, Record<string, string | null>];
 	return params.function === state.function && ('file' in params ? params.file === state.file : params.build_id === state.build);
-}
-
-// Keys work wherever the focus is, but not while something is typed.
-function useKeys(onKey: (key: string) => boolean): void {
-	const latest = useRef(onKey);
-	latest.current = onKey;
-	useEffect(() => {
-		const press = (event: KeyboardEvent) => {
-			if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
-			if (latest.current(event.key)) event.preventDefault();
-		};
-		addEventListener('keydown', press);
-		return () => removeEventListener('keydown', press);
-	}, []);
 }

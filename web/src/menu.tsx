@@ -2,6 +2,7 @@
 // What can be done with a frame: a menu at the pointer (right click, long press, the menu key) over the graph or the table.
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { displayName } from './format';
+import { press } from './keymap';
 
 export interface MenuItem {
 	title: string;
@@ -50,12 +51,8 @@ export function Menu({ at, onClose }: { at: MenuAt; onClose: () => void }) {
 	const onKeyDown = (event: KeyboardEvent) => {
 		const items = [...root.current!.querySelectorAll<HTMLElement>('[role="menuitem"]')];
 		const index = items.indexOf(document.activeElement as HTMLElement);
-		const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-		if (step) items[(index + step + items.length) % items.length].focus();
-		else if (event.key === 'Escape' || event.key === 'Tab') close();
-		else return;
-		event.preventDefault();
-		event.stopPropagation();
+		const go = (step: number) => items[(index + step + items.length) % items.length].focus();
+		press('menu', event, { down: () => go(1), up: () => go(-1), close });
 	};
 	return (
 		<div

@@ -8,6 +8,7 @@ import { attachBrush, keyed, type Brush, type Brushed } from './brush';
 import { digits, displayName, formatClock, formatDateTime, formatDay, type Scale } from './format';
 import { fadedColor, seriesColor } from './flame/colors';
 import { useSize } from './hooks';
+import { press } from './keymap';
 import { ticksWithin, type TickRow } from './model/annotations';
 import { seriesId, stack, stepAt, type Chart } from './series';
 import * as T from './texts';
@@ -242,13 +243,23 @@ export function Metrics(props: MetricsProps) {
 			aria-roledescription={T.chart.role}
 			aria-label={T.chart.describe(chart.series.length, scale.name, digits(peak))}
 			onKeyDown={(event) => {
-				if (event.ctrlKey || event.metaKey || event.altKey) return;
 				if (event.target !== event.currentTarget) return;
-				const chosen = keyed(event.key, event.shiftKey, latest.current);
-				if (chosen === undefined) return;
-				event.preventDefault();
-				event.stopPropagation();
-				props.onSelect(chosen);
+				const go = (key: string, shift = false) => () => {
+					const chosen = keyed(key, shift, latest.current);
+					if (chosen === undefined) return false;
+					props.onSelect(chosen);
+					return true;
+				};
+				press('chart', event, {
+					left: go('ArrowLeft'),
+					right: go('ArrowRight'),
+					shorter: go('ArrowLeft', true),
+					longer: go('ArrowRight', true),
+					last: go('Enter'),
+					first: go('Home'),
+					newest: go('End'),
+					all: go('Escape'),
+				});
 			}}
 		>
 			<div class="metrics-host" ref={host} />

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { press } from './keymap';
 
 interface PopoverProps {
 	label: string; // accessible name of the button
@@ -37,11 +38,7 @@ export function Popover({ label, button, buttonClass, testId, align = 'right', c
 		<div
 			class="popover"
 			ref={root}
-			onKeyDown={(event) => {
-				if (event.key !== 'Escape' || !open) return;
-				event.stopPropagation();
-				close();
-			}}
+			onKeyDown={(event) => open && press('popover', event, { close })}
 		>
 			<button
 				type="button"

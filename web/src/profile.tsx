@@ -7,7 +7,7 @@ import { apiUrl, type QueryAnswer } from './api';
 import { CallsView } from './calls/view';
 import { fileStem, saveAs } from './download';
 import { displayName, formatCount, formatShare, formatValue } from './format';
-import { actionsFor, stepsOfKey, withStep } from './flame/actions';
+import { actionsFor, stepKeys, withStep } from './flame/actions';
 import { buildIdsOf } from './flame/build_ids';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
@@ -45,7 +45,8 @@ import { useSteps } from './flame/use_steps';
 import { FlameView, type Picture } from './flame/view';
 import { useDebounced, useLater, type SetState } from './hooks';
 import { BeforeIcon, CloseIcon, DownloadIcon, FlipIcon, MoreIcon, NextIcon, ResetIcon, SearchIcon } from './icons';
-import { KeysButton } from './keys';
+import { keyOf, press } from './keymap';
+import { useKeys } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
 import { pipeline } from './overview';
 import { Popover } from './popover';
@@ -161,13 +162,12 @@ export function Search({ find, regex, fault, matched, count = '', set, onNext }:
 				value={find}
 				onInput={(event) => set({ find: event.currentTarget.value }, 'replace')}
 				onKeyDown={(event) => {
-					if (event.key === 'Enter') onNext(event.shiftKey);
-					else if (event.key === 'Escape') {
-						if (find === '') event.currentTarget.blur();
-						else set({ find: '' }, 'replace');
-					} else return;
-					event.preventDefault();
-					event.stopPropagation();
+					const { currentTarget } = event;
+					press('search', event, {
+						next: () => onNext(false),
+						before: () => onNext(true),
+						clear: () => (find === '' ? currentTarget.blur() : set({ find: '' }, 'replace')),
+					});
 				}}
 			/>
 			<output class={fault ? 'matched fault' : 'matched'} data-testid="flame-matched" aria-live="polite">
@@ -448,24 +448,14 @@ function useMatches(tree: Tree, found: Found): { focusRequest: Match | null; onN
 }
 
 export function useGlobalKeys(onEscape: () => void): void {
-	const latest = useRef(onEscape);
-	latest.current = onEscape;
-	useEffect(() => {
-		const press = (event: KeyboardEvent) => {
-			if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
-			if (event.key === '/') {
-				const search = document.querySelector<HTMLInputElement>('[data-testid="flame-search"]');
-				search?.focus();
-				search?.select();
-				event.preventDefault();
-			} else if (event.key === 'Escape') {
-				latest.current();
-			}
-		};
-		addEventListener('keydown', press);
-		return () => removeEventListener('keydown', press);
-	}, []);
+	useKeys('profile', {
+		search: () => {
+			const search = document.querySelector<HTMLInputElement>('[data-testid="flame-search"]');
+			search?.focus();
+			search?.select();
+		},
+		all: onEscape,
+	});
 }
 
 export interface Frame {
@@ -492,11 +482,11 @@ function frameItems(
 ): MenuItem[] {
 	const items: MenuItem[] = [];
 	const place = placeOf(frame.file, frame.line);
-	items.push({ title: T.menu.sandwich, key: 'b', testId: 'menu-sandwich', run: () => onSandwich(frame) });
+	items.push({ title: T.menu.sandwich, key: keyOf('sandwich', 'open'), testId: 'menu-sandwich', run: () => onSandwich(frame) });
 	if (open && !isUnnamed(frame.name))
 		items.push(
-			{ title: T.menu.source, key: 's', apart: true, testId: 'menu-source', run: () => open('source', frame) },
-			{ title: T.menu.asm, key: 'a', testId: 'menu-asm', run: () => open('asm', frame) },
+			{ title: T.menu.source, key: keyOf('code', 'source'), apart: true, testId: 'menu-source', run: () => open('source', frame) },
+			{ title: T.menu.asm, key: keyOf('code', 'asm'), testId: 'menu-asm', run: () => open('asm', frame) },
 		);
 	items.push({ title: T.menu.find, run: () => onFind(`"${frame.name}"`) });
 	if (frame.binary !== '') items.push({ title: T.menu.findBinary, run: () => onFind(`in:${frame.binary}`) });
@@ -650,16 +640,13 @@ export function ProfilePart(props: ProfileProps) {
 	const [viewFrom, viewTo] = zoomRange(tree, zoom);
 	const inView = viewTo - viewFrom;
 	const clearSteps = () => set(UNTOUCHED);
-	const onKey = (key: string, node: number): boolean => {
-		if (key === 'n' || key === 'N') onNext(key === 'N');
-		else if (key === 'z' && transforms.length > 0) onSteps(transforms.slice(0, -1));
-		else if (key === 'b' && frameOf(tree, node)) onSandwich(frameOf(tree, node));
-		else {
-			const next = stepsOfKey(key, transforms, tree, node);
-			if (!next) return false;
-			onSteps(next);
-		}
-		return true;
+	const onKey = (event: KeyboardEvent, node: number): boolean => {
+		const frame = frameOf(tree, node);
+		return (
+			press('matches', event, { next: () => onNext(false), before: () => onNext(true) }) ||
+			press('sandwich', event, { open: () => frame !== null && onSandwich(frame) }) ||
+			press('steps', event, stepKeys(transforms, tree, node, onSteps))
+		);
 	};
 	return (
 		<section class={stale || busy ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale || busy}>
@@ -718,9 +705,6 @@ export function ProfilePart(props: ProfileProps) {
 						{view !== 'table' && <PngButton picture={picture} />}
 					</Downloads>
 				)}
-				<div class="keys-help">
-					<KeysButton label={T.profile.keysLabel} keys={alone ? T.profile.keys : [...T.profile.keys, ...T.profile.serverKeys]} testId="keys" />
-				</div>
 			</div>
 			<StepsBar
 				made={made}
@@ -751,7 +735,7 @@ export function ProfilePart(props: ProfileProps) {
 						onFilter={(filter) => set({ filter }, 'replace')}
 						onPick={onRow}
 						onMenu={(row, x, y) => showMenu(row.kind === KIND.rest ? null : row, x, y)}
-						onOpen={open}
+						onOpen={alone ? undefined : open}
 						onSandwich={(row) => onSandwich(row.kind === KIND.rest ? null : row)}
 					/>
 				)}
@@ -844,7 +828,7 @@ export function ProfilePart(props: ProfileProps) {
 										stackText(tree, node),
 									)
 								}
-								onOpen={(kind, node) => {
+								onOpen={alone ? undefined : (kind, node) => {
 									const frame = frameOf(tree, node);
 									if (frame) open(kind, frame);
 								}}

@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import { formatDateTime, formatDuration, formatRange } from './format';
 import { RefreshIcon } from './icons';
+import { press } from './keymap';
 import { isRelative, parseTime, PRESETS, REFRESH_SECONDS, type PageState } from './state';
 import type { SetState } from './hooks';
 import * as T from './texts';
@@ -77,11 +78,7 @@ export function CustomRange({
 		<form
 			class="popover-body popover-right custom-range"
 			aria-label={T.range.customLabel}
-			onKeyDown={(event) => {
-				if (event.key !== 'Escape') return;
-				event.stopPropagation();
-				onClose();
-			}}
+			onKeyDown={(event) => press('popover', event, { close: onClose })}
 			onSubmit={(event) => {
 				event.preventDefault();
 				const now = Date.now();

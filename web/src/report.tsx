@@ -7,6 +7,7 @@ import { buildTree } from './flame/tree';
 import { mergeUnnamed } from './flame/unnamed';
 import { useMedia } from './hooks';
 import { Logo } from './icons';
+import { KeysButton, KeysList } from './keys';
 import { ProfilePart, type Profile } from './profile';
 import { readReport, type Report, type ReportData } from './report_data';
 import type { ProfileView } from './state';
@@ -96,6 +97,7 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 				</select>
 				<span class="spring" />
 				<div class="bar-end">
+					<KeysButton />
 					<ThemeToggle theme={theme} />
 				</div>
 			</header>
@@ -137,6 +139,7 @@ function ReportPage({ report: { data, timeline: t } }: { report: Report }) {
 					alone
 				/>
 			</main>
+			<KeysList view="report" />
 		</div>
 	);
 }

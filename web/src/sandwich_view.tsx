@@ -9,6 +9,7 @@ import { countNext, sandwich, topAsRoot, type Sandwich } from './flame/sandwich'
 import { isPart, isSmall, NO_ZOOM, placeOf, type Tree, type Zoom } from './flame/tree';
 import { FlameView, type Picture } from './flame/view';
 import { useLater } from './hooks';
+import { press } from './keymap';
 import type { MenuItem } from './menu';
 import { costliestFunction, functionsNamed } from './model/find_function';
 import type { ColorBy, ListingView, PageState } from './state';
@@ -68,10 +69,7 @@ function Half({ half, whole, part, none, find, regex, dark, color, period, pictu
 				focusRequest={null}
 				picture={picture}
 				onPick={(node) => (node === 0 ? onZoom(NO_ZOOM) : onPick(half, node))}
-				onKey={(key, node) => {
-					if (key === 'b') onPick(half, node);
-					return key === 'b';
-				}}
+				onKey={(event, node) => press('sandwich', event, { open: () => onPick(half, node) })}
 				color={color}
 				facts={facts}
 				onMenu={(node, x, y) => onMenu(half, node, x, y, [{ title: T.menu.zoom, run: () => onZoom({ ...NO_ZOOM, node }) }])}

@@ -8,7 +8,7 @@
  */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useSize } from './hooks';
-import { rowStep } from './keys';
+import { pressRow } from './keys';
 
 const OVERSCAN = 8; // rows to either side of those in view
 const STRIDE = 4; // rows that are scrolled before others are drawn; fewer than OVERSCAN
@@ -71,16 +71,15 @@ export function useSeenRows(count: number, like: readonly unknown[]) {
 		const at = scroller.current!.scrollTop;
 		setTop(seen.scale === 1 ? at - (at % (STRIDE * rowHeight)) : at);
 	};
-	/** act: what other keys do with the row; false if nothing. onMove: told where the arrows have led to. */
-	const onKeyDown = (event: KeyboardEvent, act?: (key: string, row: number) => boolean, onMove?: (row: number) => void) => {
-		if (event.ctrlKey || event.metaKey || event.altKey) return;
+	/** act: what other keys do with the row (press()). onMove: told where the arrows have led to. */
+	const onKeyDown = (event: KeyboardEvent, act?: (event: KeyboardEvent, row: number) => boolean, onMove?: (row: number) => void) => {
 		if (event.target !== scroller.current || count === 0) return; // the buttons of the head have keys of their own
-		const step = rowStep(event.key, active, count, Math.max(1, Math.floor(height / rowHeight) - 2));
-		if (step !== null) {
+		const page = Math.max(1, Math.floor(height / rowHeight) - 2);
+		const stepped = pressRow(event, active, count, page, (step) => {
 			move(step);
 			onMove?.(step);
-		} else if (active < 0 || active >= count || !act?.(event.key, active)) return;
-		event.preventDefault();
+		});
+		if (!stepped && active >= 0 && active < count) act?.(event, active);
 	};
 	const styleOf = (row: number) => ({ top: `${row * rowHeight - seen.shift}px`, height: `${rowHeight}px` });
 	return { scroller, width, height, ...seen, active, setActive, move, onScroll, onKeyDown, styleOf };

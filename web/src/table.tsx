@@ -10,6 +10,7 @@ import { filterRows, sortRows, type Row } from './flame/rows';
 import { KIND, placeOf, type Tree } from './flame/tree';
 import { useDebounced } from './hooks';
 import { MoreIcon } from './icons';
+import { press } from './keymap';
 import { writeCsv } from './model/csv';
 import { compileFilter, type Filter } from './model/fuzzy';
 import { useSeenRows } from './seen_rows';
@@ -35,7 +36,7 @@ export interface TableProps {
 	onMatch: (match: Match) => void;
 	onPick: (row: Row, by: Rows) => void;
 	onMenu: (row: Row, x: number, y: number) => void;
-	onOpen: (kind: ListingView, row: Row) => void;
+	onOpen?: (kind: ListingView, row: Row) => void;
 	onSandwich: (row: Row) => void;
 }
 
@@ -361,13 +362,15 @@ export function Table(props: TableProps) {
 	useEffect(() => () => pointed.tell(null, 'table'), [pointed]);
 
 	const target = usePointedAt(pointed, rows, made.by, seen.move);
-	const act = (key: string, at: number): boolean => {
+	const act = (event: KeyboardEvent, at: number): boolean => {
 		const row = rows[at];
-		if ((key === 's' || key === 'a') && isFunction(row, made.by)) onOpen(key === 's' ? 'source' : 'asm', row);
-		else if (key === 'b' && isFunction(row, made.by)) onSandwich(row);
-		else if (key === 'Enter' || key === ' ') onPick(row, made.by);
-		else return false;
-		return true;
+		const ofFunction = isFunction(row, made.by);
+		const code = { source: () => onOpen!('source', row), asm: () => onOpen!('asm', row) };
+		return (
+			(ofFunction && onOpen !== undefined && press('code', event, code)) ||
+			(ofFunction && press('sandwich', event, { open: () => onSandwich(row) })) ||
+			press('table', event, { pick: () => onPick(row, made.by) })
+		);
 	};
 	const whole = formatCount(all.length);
 	const everything = made.by === 'function' ? T.table.count(whole) : T.table.countOf(whole, T.table.rows[made.by] ?? T.table.values);

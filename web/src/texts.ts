@@ -17,8 +17,6 @@
 /** The form that a number asks for. A language with more forms than two gets them here. */
 const plural = (n: number, one: string, many: string): string => (n === 1 ? one : many);
 
-type Keys = [keys: string, what: string][]; // what to press, what it does
-
 // ---- the page --------------------
 
 export const page = {
@@ -28,6 +26,204 @@ export const page = {
 	views: { home: 'Overview', profile: 'Profile', compare: 'Compare', console: 'Console', recordings: 'Recordings', binaries: 'Binaries', status: 'Status' },
 	toProfile: 'Profile', // back from another view
 };
+
+/** The list of keys: a part for each of keymap.ts, with what each action does; and what the pointer does there. */
+export const keys = {
+	label: 'Keys',
+	open: 'Keys (?)',
+	find: 'Find a key',
+	close: 'Close',
+	none: 'Nothing here has such a key.',
+	caps: {
+		ArrowUp: '↑',
+		ArrowDown: '↓',
+		ArrowLeft: '←',
+		ArrowRight: '→',
+		Escape: 'Esc',
+		PageUp: 'Page up',
+		PageDown: 'Page down',
+		ContextMenu: 'Menu',
+		'-': '−',
+	},
+	parts: {
+		page: { title: 'Everywhere', does: { help: 'this list' } },
+		server: { title: 'Everywhere', does: { refresh: 'ask again for what is shown' } },
+		profile: { title: 'Profile', does: { search: 'to the search', all: 'show all' } },
+		search: { title: 'In the search', does: { next: 'next match', before: 'match before', clear: 'clear, leave' } },
+		filter: {
+			title: 'In the filter',
+			does: {
+				down: 'next suggestion',
+				up: 'suggestion before',
+				add: 'take it, add the filter',
+				take: 'take the suggestion',
+				leave: 'close the suggestions, start again',
+				back: 'in the empty field: remove the last filter',
+			},
+		},
+		selector: { title: 'In the selector as text', does: { apply: 'apply', leave: 'back to filters' } },
+		chart: {
+			title: 'Cost over time',
+			does: {
+				left: 'select, move the selection a step back',
+				right: 'move it a step on',
+				shorter: 'move its end a step back',
+				longer: 'move its end a step on',
+				last: 'the last step, of the selection',
+				first: 'the first step of all',
+				newest: 'the last step of all',
+				all: 'the whole range',
+			},
+		},
+		graph: {
+			title: 'Graph',
+			does: {
+				up: 'to the frame above',
+				down: 'to the frame below',
+				left: 'to the neighbour on the left',
+				right: 'to the neighbour on the right',
+				root: 'to the root',
+				zoom: 'zoom to the frame',
+				out: 'zoom out to the caller',
+				all: 'show all',
+				closer: 'zoom in',
+				farther: 'zoom out',
+				panLeft: 'move to the left',
+				panRight: 'move to the right',
+				menu: 'menu of the frame',
+				copy: 'copy its name',
+			},
+		},
+		code: { title: 'Frame or row with the focus', does: { source: 'its source', asm: 'its assembly' } },
+		matches: { title: 'Matches, in the graph', does: { next: 'to the next', before: 'to the one before' } },
+		sandwich: { title: 'Frame with the focus', does: { open: 'its callers and what it calls' } },
+		calls: {
+			title: 'Call graph',
+			does: {
+				up: 'to the costliest caller',
+				down: 'to the costliest callee',
+				left: 'to the neighbour on the left',
+				right: 'to the neighbour on the right',
+				first: 'to the first function',
+				closer: 'zoom in',
+				farther: 'zoom out',
+				whole: 'all in view',
+				all: 'all in view, nothing chosen',
+				pick: 'callers of the function, and what it calls',
+			},
+		},
+		steps: {
+			title: 'Another graph, of the frame with the focus',
+			does: {
+				ff: 'focus on the function',
+				fs: 'focus on this place alone',
+				f: 'only stacks through it',
+				co: 'only its callers',
+				ob: 'only its binary',
+				ok: 'only its kind of code',
+				d: 'drop stacks with it',
+				mf: 'merge the function into callers',
+				mn: 'merge this frame into its caller',
+				cf: 'collapse what it calls',
+				cb: 'collapse its binary',
+				r: 'collapse its recursion',
+				invert: 'leaf up, and back',
+				back: 'take the last step back',
+			},
+		},
+		rows: {
+			title: 'Rows of a table',
+			does: {
+				down: 'to the row below',
+				up: 'to the row above',
+				pageDown: 'a page down',
+				pageUp: 'a page up',
+				first: 'to the first row',
+				last: 'to the last row',
+			},
+		},
+		table: { title: 'Row with the focus', does: { pick: 'find it in the graph; of markers: select it' } },
+		menu: { title: 'Menu', does: { down: 'next entry', up: 'entry before', close: 'close' } },
+		popover: { title: 'What a button opened', does: { close: 'close' } },
+		listing: { title: 'Rows by heat', does: { hottest: 'to the hottest', next: 'to the next hottest', before: 'back again' } },
+		ofListing: { title: 'Source and assembly', does: { source: 'source', asm: 'assembly', leave: 'back to the profile' } },
+		compare: { title: 'Comparison', does: { swap: 'swap base and head' } },
+		spans: {
+			title: 'Both sides over time',
+			does: {
+				left: 'move the chosen span a step back',
+				right: 'move it a step on',
+				shorter: 'move its end a step back',
+				longer: 'move its end a step on',
+			},
+		},
+		console: {
+			title: 'Query',
+			does: {
+				run: 'run it',
+				take: 'take the suggestion',
+				pick: 'take the chosen suggestion',
+				down: 'next suggestion',
+				up: 'suggestion before; in the empty field, the last query',
+				close: 'close the suggestions',
+			},
+		},
+		timeline: {
+			title: 'Time line',
+			does: {
+				right: 'to the next marker',
+				left: 'to the marker before',
+				down: 'to the thread below',
+				up: 'to the thread above',
+				pick: 'samples during the marker',
+				closer: 'zoom in',
+				farther: 'zoom out',
+				whole: 'the whole time',
+				panLeft: 'move back',
+				panRight: 'move on',
+				follow: 'follow the flow of the marker',
+				zoom: 'zoom to the marker',
+				menu: 'menu of the marker',
+				all: 'all threads, all the time',
+			},
+		},
+		heatmap: {
+			title: 'Heatmap',
+			does: {
+				up: 'later in the second',
+				down: 'earlier in the second',
+				left: 'a column back',
+				right: 'a column on',
+				first: 'to the first cell',
+				last: 'to the last cell',
+				extendUp: 'choose up to later in the second',
+				extendDown: 'choose up to earlier in the second',
+				extendLeft: 'choose up to a column back',
+				extendRight: 'choose up to a column on',
+				extendFirst: 'choose up to the first cell',
+				extendLast: 'choose up to the last cell',
+				pick: 'choose the cell',
+				every: 'that part of each column',
+				all: 'all the time',
+			},
+		},
+	},
+	pointer: {
+		chart: [
+			['Drag', 'select a part'],
+			['Click', 'select a step'],
+		],
+		graph: [
+			['Wheel with Ctrl', 'zoom'],
+			['Drag', 'move'],
+			['Right click, long press', 'menu'],
+		],
+		timeline: [
+			['Drag', 'a stretch of time'],
+			['Wheel over the axis, or with Ctrl', 'zoom'],
+		],
+	},
+} as const;
 
 /** The start page. */
 export const home = {
@@ -166,15 +362,6 @@ export const compare = {
 	two: (name: string, other: string) => `Compare ${name} with ${other}`,
 	openHead: 'Open the head as a profile',
 	openBase: 'Open the base as a profile',
-	keysLabel: 'Keys',
-	keys: [
-		['/', 'search; Enter next match'],
-		['↑ ↓ ← →', 'to caller, callee, neighbours'],
-		['Enter', 'zoom to the frame'],
-		['Esc', 'show all'],
-		['x', 'swap base and head'],
-		['r', 'refresh'],
-	] as Keys,
 };
 
 /** The console of queries. */
@@ -534,37 +721,9 @@ export const profile = {
 	asmOf: (name: string) => `Assembly of ${name}`,
 	zoomFirst: 'Zoom to a function first',
 	lost: 'the frame zoomed into is not in this profile',
-	keysLabel: 'Keys',
 	invertShort: 'Invert',
 	invert: 'Leaf up: what functions cost by who calls them (i)',
 	inverted: 'Leaf up; press for callers above what they call (i)',
-	keys: [
-		['/', 'search; Enter next match, Shift+Enter the one before'],
-		['n N', 'next match, the one before'],
-		['↑ ↓', 'to the caller, to the costliest callee'],
-		['← →', 'to the neighbour'],
-		['Enter', 'zoom to the frame'],
-		['Backspace', 'zoom out to the caller'],
-		['Esc', 'show all'],
-		['Home', 'to the root'],
-		['+ −', 'zoom in, out; the wheel with Ctrl'],
-		['Shift+← →', 'move; drag'],
-		['f F', 'focus on the function, on this place alone'],
-		['t u', 'only stacks through it, only its callers'],
-		['o k', 'only its binary, only its kind of code'],
-		['d', 'drop stacks with it'],
-		['m M', 'merge the function, this frame, into callers'],
-		['c C', 'collapse what it calls, its binary'],
-		['R', 'collapse its recursion'],
-		['i', 'leaf up, and back'],
-		['z', 'take the last step back'],
-		['Ctrl+C', 'copy the name'],
-		['b', 'callers and callees: what is before and behind it'],
-	] as Keys,
-	serverKeys: [
-		['s a', 'source, assembly of the frame'],
-		['r', 'refresh'],
-	] as Keys,
 };
 
 /** What is done with a graph, step by step: in the menu of a frame, and as chips above the graph. */
@@ -836,14 +995,6 @@ export const listing = {
 	bytesHint: "The instructions' bytes",
 	hottest: 'Hottest',
 	hottestHint: 'To the hottest row (h); again for the next (n)',
-	keysLabel: 'Keys',
-	keys: [
-		['↑ ↓', 'to the row above, below'],
-		['h', 'to the hottest row'],
-		['n N', 'to the next hottest, back again'],
-		['s a', 'source, assembly'],
-		['Esc', 'back to the profile'],
-	] as Keys,
 	inSymbol: (symbol: string) => `in ${symbol}`,
 	buildId: (id: string) => `build-id ${id}`,
 	unknown: '(unknown)',
@@ -1132,18 +1283,6 @@ export const timeline = {
 	heatAxes: (column: string, cell: string) => `a column is ${column}, a cell ${cell} of it, from the bottom up`,
 	heatCell: (at: string, length: string, value: string) => `${at} + ${length}: ${value}`,
 	heatLegend: (most: string) => `Colours from nothing to ${most}`,
-	keysLabel: 'Keys of the time line',
-	keys: [
-		['drag', 'a stretch of time'],
-		['wheel', 'zoom, over the axis or with Ctrl'],
-		['+ − 0', 'zoom in, out, to the whole time'],
-		['[ ]', 'move'],
-		['← →', 'to the marker before, behind'],
-		['↑ ↓', 'to another thread'],
-		['Enter', 'samples during the marker'],
-		['z f m', 'zoom to it, follow its flow, menu'],
-		['Esc', 'all threads, all the time'],
-	] as Keys,
 	lost: (markers: string) => `${markers} markers were lost while recording`,
 	holds: (samples: string, markers: string, until: string) => `this page holds ${samples} samples and ${markers} markers, up to ${until}`,
 	left: (samples: string, markers: string) => `${samples} later samples and ${markers} later markers are not on the time line`,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { actionsFor, stepsOfKey, withStep } from '../src/flame/actions';
+import { actionsFor, stepsOf, withStep } from '../src/flame/actions';
 import { ABOVE_MAX, ariaItems, BELOW_MAX, BESIDE_MAX } from '../src/flame/aria';
 import { binaryKey, functionKey } from '../src/flame/functions';
 import { addStages, narrowerStages, stagesToOpen, withoutCollapse, type Cut } from '../src/flame/narrower';
@@ -20,6 +20,7 @@ import {
 } from '../src/flame/steps';
 import { applyTransforms, parseTransforms, TRANSFORMS_MAX, type Transform } from '../src/flame/transform';
 import { formatZoom, NO_ZOOM, parseZoom, pathKey, zoomRange, zoomTo, type Tree } from '../src/flame/tree';
+import { actionOf } from '../src/keymap';
 import { pathsOf, seeded, treeOf as treeOfFrames } from './trees';
 
 const treeOf = (stacks: [stack: string, value: number][]): Tree => treeOfFrames(stacks.map(([stack, value]) => [stack.split(';'), value]));
@@ -90,10 +91,16 @@ test('keys and the menu offer what makes sense', () => {
 	const ops = (name: string) => actionsFor(tree, nodeOf(tree, name)).map(({ op }) => op);
 	assert.ok(ops('work').includes('r') && !ops('malloc').includes('r') && ops('malloc').includes('ff'));
 	assert.deepEqual(actionsFor(tree, 0), [], 'the root is no function');
+	const stepsOfKey = (key: string, transforms: Transform[], of: Tree, node: number) => {
+		const action = actionOf('steps', { key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false });
+		return action && stepsOf(action, transforms, of, node);
+	};
 	assert.deepEqual(stepsOfKey('f', [], tree, work), [step(tree, 'work', 'ff')]);
 	assert.equal(stepsOfKey('f', [], tree, 0), null);
 	assert.equal(stepsOfKey('x', [], tree, work), null);
 	assert.deepEqual(stepsOfKey('i', [], tree, 0), [{ op: 'i', arg: '' }]);
+	assert.equal(stepsOfKey('z', [], tree, work), null, 'nothing to take back');
+	assert.deepEqual(stepsOfKey('z', [step(tree, 'work', 'ff')], tree, work), []);
 	const full: Transform[] = Array.from({ length: TRANSFORMS_MAX }, () => ({ op: 'dr', arg: '' }));
 	assert.equal(withStep(full, tree, work, 'ff'), null, 'there is an end to it');
 	const titles = actionsFor(tree, work).map(({ key }) => key);

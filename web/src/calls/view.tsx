@@ -6,6 +6,7 @@ import { FONT } from '../flame/draw';
 import { findNodes } from '../flame/layout';
 import { placeOf, type Tree } from '../flame/tree';
 import { useDebounced, useLater, useSize } from '../hooks';
+import { press } from '../keymap';
 import { callGraph, type CallGraph } from '../model/callgraph';
 import { functionsNamed } from '../model/find_function';
 import { LEAST_CHOICES, type ListingView, type PageState } from '../state';
@@ -338,23 +339,31 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 	}, [made, layout, matches, dark, focused, chosen, width, height]);
 
 	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey || !made || !layout) return;
-		const { key } = event;
-		if (key.startsWith('Arrow') || key === 'Home') {
-			const next = key === 'Home' ? 0 : stepFrom(made.graph, layout, focused, key);
+		if (!made || !layout) return;
+		const go = (next: number) => {
 			if (next >= 0) setFocused(next);
-		} else if (key === '+' || key === '=') view.current!.zoom(ZOOM_STEP);
-		else if (key === '-') view.current!.zoom(1 / ZOOM_STEP);
-		else if (key === '0') view.current!.fit();
-		else if (key === 'Escape') {
-			setFocused(-1);
-			view.current!.fit();
-		} else if (focused < 0) return;
-		else if (key === 'Enter' || key === ' ' || key === 'b') onPick(nodeOf(focused));
-		else if (key === 's' || key === 'a') onOpen(key === 's' ? 'source' : 'asm', nodeOf(focused));
-		else return;
-		pointer.leave();
-		event.preventDefault();
+		};
+		const pick = () => focused >= 0 && onPick(nodeOf(focused));
+		const open = (kind: ListingView) => () => focused >= 0 && onOpen(kind, nodeOf(focused));
+		const done =
+			press('calls', event, {
+				up: () => go(stepFrom(made.graph, layout, focused, 'ArrowUp')),
+				down: () => go(stepFrom(made.graph, layout, focused, 'ArrowDown')),
+				left: () => go(stepFrom(made.graph, layout, focused, 'ArrowLeft')),
+				right: () => go(stepFrom(made.graph, layout, focused, 'ArrowRight')),
+				first: () => go(0),
+				closer: () => view.current!.zoom(ZOOM_STEP),
+				farther: () => view.current!.zoom(1 / ZOOM_STEP),
+				whole: () => view.current!.fit(),
+				all: () => {
+					setFocused(-1);
+					view.current!.fit();
+				},
+				pick,
+			}) ||
+			press('sandwich', event, { open: pick }) ||
+			press('code', event, { source: open('source'), asm: open('asm') });
+		if (done) pointer.leave();
 	};
 	const stale = busy || made !== wanted;
 	return (

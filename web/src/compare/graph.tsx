@@ -145,7 +145,6 @@ function One(props: OneProps) {
 				dark={dark}
 				focusRequest={focus}
 				onMenu={(node, x, y) => onMenu(union[node], x, y)}
-				onOpen={() => undefined}
 				minimap
 				paint={paint}
 				linked={hovered >= 0 ? place[hovered] : -1}

@@ -6,6 +6,7 @@ import type { SeriesAnswer } from '../api';
 import { snap, type Span } from '../brush';
 import { formatDateTime, formatRange, seriesScale } from '../format';
 import { useApi } from '../hooks';
+import { press } from '../keymap';
 import { chooseStep, parseTime, type PageState } from '../state';
 import * as T from '../texts';
 import type { Choices } from './choice';
@@ -93,11 +94,11 @@ function Brush({ all, stepMs, span, onDrag, onSpan, children }: BrushProps) {
 		onDrag(null);
 	};
 	const onKeyDown = (event: KeyboardEvent) => {
-		const by = (event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0) * stepMs;
-		if (by === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-		event.preventDefault();
-		const next = { from: Math.round(event.shiftKey ? span.from : span.from + by), to: Math.round(span.to + by) };
-		if (next.to > next.from) onSpan(next);
+		const go = (from: number, to: number) => () => {
+			const next = { from: Math.round(span.from + from * stepMs), to: Math.round(span.to + to * stepMs) };
+			if (next.to > next.from) onSpan(next);
+		};
+		press('spans', event, { left: go(-1, -1), right: go(1, 1), shorter: go(0, -1), longer: go(0, 1) });
 	};
 	return (
 		<div

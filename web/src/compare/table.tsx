@@ -5,6 +5,7 @@ import { baseName, displayName, formatCount } from '../format';
 import { compileSearch } from '../flame/layout';
 import { placeOf } from '../flame/tree';
 import { useDebounced } from '../hooks';
+import { press } from '../keymap';
 import { useSeenRows } from '../seen_rows';
 import * as T from '../texts';
 import { changeColor } from './colors';
@@ -208,11 +209,7 @@ export function CompareTable(props: CompareTableProps) {
 		if (at >= 0 && height > 0) move(at);
 	}, [find, shown, height > 0]);
 	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
-	const act = (key: string, row: number): boolean => {
-		if (key !== 'Enter' && key !== ' ') return false;
-		pick(shown[row]);
-		return true;
-	};
+	const act = (event: KeyboardEvent, row: number): boolean => press('table', event, { pick: () => pick(shown[row]) });
 	const tell = (row: CompareRow) => {
 		const pair = pairOf(row, of);
 		return T.compare.row(displayName(row.name, 120), figures.change(figures.between(pair.base, pair.head)), T.compare.states[pair.change].title);

@@ -4,7 +4,7 @@
  * or a table. What is asked of the server is the two profiles; everything else is made of them here (model.ts).
  */
 import type { ComponentChildren } from 'preact';
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useMemo, useState } from 'preact/hooks';
 import type { ApiError, QueryAnswer, StatusAnswer } from '../api';
 import { toProfile, type Names } from '../asked';
 import { Filter } from '../filter';
@@ -14,7 +14,7 @@ import { findNodes, largestFirst, sumMatched } from '../flame/layout';
 import { isSmall } from '../flame/tree';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
 import { CloseIcon, FlipIcon, ResetIcon, SwapIcon } from '../icons';
-import { KeysButton } from '../keys';
+import { useKeys } from '../keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
 import { useNamedAnswer } from '../names';
 import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices';
@@ -380,9 +380,6 @@ function Tools({ props, found, show, patch, onNext }: ToolsProps) {
 				</button>
 			</div>
 			<ShortNames names={names.choice} onNames={names.set} />
-			<div class="keys-help">
-				<KeysButton label={T.compare.keysLabel} keys={T.compare.keys} testId="keys" />
-			</div>
 		</div>
 	);
 }
@@ -585,20 +582,6 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 	);
 }
 
-function useSwapKey(onSwap: () => void): void {
-	const latest = useRef(onSwap);
-	latest.current = onSwap;
-	useEffect(() => {
-		const press = (event: KeyboardEvent) => {
-			if (event.key !== 'x' || event.ctrlKey || event.metaKey || event.altKey) return;
-			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
-			latest.current();
-		};
-		addEventListener('keydown', press);
-		return () => removeEventListener('keydown', press);
-	}, []);
-}
-
 export function Compare(props: CompareProps) {
 	const { state, set, selector, fault, typeOf, typesKnown, nonce, names, dark, narrow } = props;
 	const choices = choicesOf(state, selector, fault, typeOf);
@@ -608,7 +591,7 @@ export function Compare(props: CompareProps) {
 	const compareState = state.compare;
 	const patch = useCallback<Patch>((next, how) => set({ compare: { ...compareState, ...next } }, how), [compareState, set]);
 	const onSwap = () => set(swapped(state, choices));
-	useSwapKey(onSwap);
+	useKeys('compare', { swap: onSwap });
 	return (
 		<div class="compare" data-testid="compare" aria-busy={sides.loading}>
 			<div class={sides.loading ? 'progress' : 'progress idle'} aria-hidden="true" />

@@ -4,6 +4,7 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'pr
 import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api';
 import { displayName, formatCount, labelTitle } from '../format';
 import { useApi, useDebounced } from '../hooks';
+import { press } from '../keymap';
 import { pipeline } from '../overview';
 import * as T from '../texts';
 import { complete, faultAt, placeOf, type Place, type Word } from './complete';
@@ -109,18 +110,17 @@ export function Editor({ text, onText, onRun, onPrevious, fault, from, to }: Edi
 	};
 	const onKeyDown = (event: KeyboardEvent) => {
 		const count = open ? suggestions.length : 0;
-		if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
-			setOpen(false);
-			onRun();
-		} else if (event.key === 'Enter' && at >= 0 && count > 0) choose(suggestions[at]);
-		else if (event.key === 'Tab' && !event.shiftKey && count > 0 && (place.typed !== '' || at >= 0)) choose(suggestions[Math.max(0, at)]);
-		else if ((event.key === 'ArrowDown' || event.key === 'ArrowUp') && count > 0)
-			setActive(event.key === 'ArrowDown' ? (at + 1) % count : (Math.max(at, 0) + count - 1) % count);
-		else if (event.key === 'ArrowUp' && text === '') onPrevious();
-		else if (event.key === 'Escape' && open) setOpen(false);
-		else return;
-		event.preventDefault();
-		event.stopPropagation();
+		press('console', event, {
+			run: () => {
+				setOpen(false);
+				onRun();
+			},
+			pick: () => at >= 0 && count > 0 && choose(suggestions[at]),
+			take: () => count > 0 && (place.typed !== '' || at >= 0) && choose(suggestions[Math.max(0, at)]),
+			down: () => count > 0 && setActive((at + 1) % count),
+			up: () => (count > 0 ? setActive((Math.max(at, 0) + count - 1) % count) : text === '' && onPrevious()),
+			close: () => open && setOpen(false),
+		});
 	};
 	const look = () => setCursor(input.current?.selectionStart ?? 0);
 	return (

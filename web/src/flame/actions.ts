@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What can be done with a frame that makes another graph of this one: entries of its menu, and single keys while the graph has the
- * focus. Keys are those of Firefox Profiler's call tree where it has the same (f, F, m, M, c, C, d); its r is taken by
+ * What can be done with a frame that makes another graph of this one: entries of its menu, and single keys (keymap.ts) while the graph
+ * has the focus. Keys are those of Firefox Profiler's call tree where it has the same (f, F, m, M, c, C, d); its r is taken by
  * "refresh" on this page, so recursion has R alone.
  */
+import { keyOf, KEYS, type Action as KeyAction, type Does } from '../keymap';
 import * as T from '../texts';
 import { addStep, recurses, stepFor, toggleInverted } from './steps';
 import type { Transform, TransformOp } from './transform';
@@ -16,20 +17,21 @@ export interface Action {
 	group: number; // entries of a group stand together
 }
 
-const ACTIONS: Action[] = [
-	{ op: 'ff', key: 'f', title: T.steps.menu.ff, group: 1 },
-	{ op: 'fs', key: 'F', title: T.steps.menu.fs, group: 1 },
-	{ op: 'f', key: 't', title: T.steps.menu.f, group: 1 },
-	{ op: 'co', key: 'u', title: T.steps.menu.co, group: 1 },
-	{ op: 'ob', key: 'o', title: T.steps.menu.ob, group: 1 },
-	{ op: 'ok', key: 'k', title: T.steps.menu.ok, group: 1 },
-	{ op: 'd', key: 'd', title: T.steps.menu.d, group: 2 },
-	{ op: 'mf', key: 'm', title: T.steps.menu.mf, group: 2 },
-	{ op: 'mn', key: 'M', title: T.steps.menu.mn, group: 2 },
-	{ op: 'cf', key: 'c', title: T.steps.menu.cf, group: 2 },
-	{ op: 'r', key: 'R', title: T.steps.menu.r, group: 2 },
-	{ op: 'cb', key: 'C', title: T.steps.menu.cb, group: 2 },
+const GROUPS: [TransformOp & KeyAction<'steps'>, number][] = [
+	['ff', 1],
+	['fs', 1],
+	['f', 1],
+	['co', 1],
+	['ob', 1],
+	['ok', 1],
+	['d', 2],
+	['mf', 2],
+	['mn', 2],
+	['cf', 2],
+	['r', 2],
+	['cb', 2],
 ];
+const ACTIONS: Action[] = GROUPS.map(([op, group]) => ({ op, group, key: keyOf('steps', op), title: T.steps.menu[op] }));
 
 /** What makes sense for a frame. */
 export function actionsFor(tree: Tree, node: number): Action[] {
@@ -42,9 +44,20 @@ export function withStep(transforms: readonly Transform[], tree: Tree, node: num
 	return step && addStep(transforms, step);
 }
 
-/** What a key of the graph makes of the steps; null if nothing. */
-export function stepsOfKey(key: string, transforms: readonly Transform[], tree: Tree, node: number): Transform[] | null {
-	if (key === 'i') return toggleInverted(transforms);
-	const action = ACTIONS.find((a) => a.key === key);
-	return action ? withStep(transforms, tree, node, action.op) : null;
+/** What an action of the graph makes of the steps; null if nothing. */
+export function stepsOf(action: KeyAction<'steps'>, transforms: readonly Transform[], tree: Tree, node: number): Transform[] | null {
+	if (action === 'invert') return toggleInverted(transforms);
+	if (action === 'back') return transforms.length > 0 ? transforms.slice(0, -1) : null;
+	return withStep(transforms, tree, node, action);
+}
+
+/** Keys that do so. on: takes the steps. */
+export function stepKeys(transforms: readonly Transform[], tree: Tree, node: number, on: (steps: Transform[]) => void): Does<'steps'> {
+	const does = (action: KeyAction<'steps'>) => () => {
+		const next = stepsOf(action, transforms, tree, node);
+		if (next === null) return false;
+		on(next);
+		return true;
+	};
+	return Object.fromEntries(Object.keys(KEYS.steps).map((action) => [action, does(action as KeyAction<'steps'>)])) as Does<'steps'>;
 }

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatShare } from '../format';
 import { useSize } from '../hooks';
+import { press, type Does } from '../keymap';
 import { copyText } from '../menu';
 import type { ColorBy, ListingView } from '../state';
 import * as T from '../texts';
@@ -42,13 +43,13 @@ export interface FlameViewProps {
 	dark: boolean;
 	focusRequest: { node: number; nonce: number } | null; // the search's "next match"
 	onMenu: (node: number, x: number, y: number) => void;
-	onOpen: (kind: ListingView, node: number) => void;
+	onOpen?: (kind: ListingView, node: number) => void;
 	// What not every graph has.
 	color?: ColorBy;
 	minimap?: boolean;
 	facts?: TipFacts; // of shares; those of the tree itself if nothing is said
 	onRest?: (node: number) => void; // opens what was left out as too small; else it fills the width
-	onKey?: (key: string, node: number) => boolean; // of keys that are not the view's own; false if nothing
+	onKey?: (event: KeyboardEvent, node: number) => boolean; // of keys that are not the view's own; false if nothing
 	// Of graphs that compare: other colours, what is told of a frame, and two graphs that point at the same.
 	paint?: FlameProps['paint'];
 	linked?: number;
@@ -250,49 +251,60 @@ function usePointer({ props, view, width, setFocused, gestures }: Input) {
 const ZOOM_STEP = 1.5;
 const PAN_STEP = 0.2; // of the width
 
-// Keys that move what is in view, as the wheel and a drag do; false if it is none of them.
-function pressMove(key: string, shift: boolean, { view, width }: Input, onRest: () => void): boolean {
-	const canvas = view.current!;
-	const [from, to] = canvas.inView;
-	if (key === '+' || key === '=' || key === '-') {
-		const length = (to - from) * (key === '-' ? ZOOM_STEP : 1 / ZOOM_STEP);
+// Keys that move what is in view, as the wheel and a drag do.
+function moves({ view, width }: Input, onRest: () => void): Pick<Does<'graph'>, 'closer' | 'farther' | 'panLeft' | 'panRight'> {
+	const zoom = (by: number) => {
+		const canvas = view.current!;
+		const [from, to] = canvas.inView;
 		const middle = canvas.middle;
-		canvas.show(middle - length / 2, middle + length / 2);
-	} else if (shift && (key === 'ArrowLeft' || key === 'ArrowRight')) {
-		canvas.pan((key === 'ArrowLeft' ? -PAN_STEP : PAN_STEP) * width);
-	} else {
-		return false;
-	}
-	onRest();
-	return true;
+		canvas.show(middle - ((to - from) * by) / 2, middle + ((to - from) * by) / 2);
+		onRest();
+	};
+	const pan = (share: number) => {
+		view.current!.pan(share * width);
+		onRest();
+	};
+	return { closer: () => zoom(1 / ZOOM_STEP), farther: () => zoom(ZOOM_STEP), panLeft: () => pan(-PAN_STEP), panRight: () => pan(PAN_STEP) };
 }
 
-// What a key does; false if nothing.
-function pressKey(key: string, { props, focused, setFocused }: Input): boolean {
-	const { tree, zoom, flip, onZoom, onOpen, onPick, onKey } = props;
-	const at = focused >= 0 ? focused : zoom.node;
-	if (key === 'Enter' || key === ' ') {
-		if (onPick) onPick(at);
-		else openNode(props, at);
-	} else if (key === 'Backspace') {
-		onZoom({ node: isPart(zoom) ? zoom.node : tree.parent[zoom.node], skip: 0, take: 0 });
-	} else if (key === 's' || key === 'a') {
-		onOpen(key === 's' ? 'source' : 'asm', at);
-	} else if (key === 'Escape') {
-		setFocused(-1);
-		onZoom(NO_ZOOM);
-	} else {
-		if (onKey?.(key, at)) return true;
+// What keys do with the frame that has the focus.
+function keys(input: Input, at: number, onRest: () => void): Does<'graph'> {
+	const { props, view, setFocused } = input;
+	const { tree, zoom, flip, onZoom } = props;
+	const go = (key: string) => {
 		const next = neighbour(tree, at, key, flip);
-		if (next < 0) return key.startsWith('Arrow');
+		if (next < 0) return key !== 'Home';
 		setFocused(next);
 		const [from, to] = zoomRange(tree, zoom);
 		// A neighbour beside the zoomed frame: widen the view to their caller, or the focus would be out of sight.
 		if (tree.start[next] >= to || tree.start[next] + tree.total[next] <= from) {
 			onZoom({ node: tree.parent[next], skip: 0, take: 0 });
 		}
-	}
-	return true;
+		return true;
+	};
+	return {
+		...moves(input, onRest),
+		up: () => go('ArrowUp'),
+		down: () => go('ArrowDown'),
+		left: () => go('ArrowLeft'),
+		right: () => go('ArrowRight'),
+		root: () => go('Home'),
+		zoom: () => (props.onPick ? props.onPick(at) : openNode(props, at)),
+		out: () => onZoom({ node: isPart(zoom) ? zoom.node : tree.parent[zoom.node], skip: 0, take: 0 }),
+		all: () => {
+			setFocused(-1);
+			onZoom(NO_ZOOM);
+		},
+		menu: () => {
+			const { x, y } = view.current!.placeOf(at);
+			props.onMenu(at, x, y);
+		},
+		copy: () => {
+			if (at === 0 || String(getSelection()) !== '') return false;
+			void copyText(tree.strings[tree.name[at]]);
+			return true;
+		},
+	};
 }
 
 const itemId = (graph: string, node: number) => `${graph}-item-${node}`;
@@ -370,19 +382,8 @@ export function FlameView(props: FlameViewProps) {
 
 	const at = focused >= 0 ? focused : zoom.node;
 	const onKeyDown = (event: KeyboardEvent) => {
-		const { key } = event;
-		if (event.altKey) return;
-		if (key === 'ContextMenu' || (key === 'F10' && event.shiftKey)) {
-			const { x, y } = view.current!.placeOf(at);
-			props.onMenu(at, x, y);
-		} else if (event.ctrlKey || event.metaKey) {
-			if (key !== 'c' || at === 0 || String(getSelection()) !== '') return;
-			void copyText(tree.strings[tree.name[at]]);
-		} else if (!pressMove(key, event.shiftKey, input, rest) && !pressKey(key, input)) {
-			return;
-		}
-		leave();
-		event.preventDefault();
+		const code = { source: () => props.onOpen!('source', at), asm: () => props.onOpen!('asm', at) };
+		if (press('graph', event, keys(input, at, rest)) || (props.onOpen && press('code', event, code)) || props.onKey?.(event, at)) leave();
 	};
 	return (
 		<>

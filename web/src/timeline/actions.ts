@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be done on the time line, whether by pointer, key or menu.
 import { displayName } from '../format';
+import { keyOf, type Does } from '../keymap';
 import { copyText, type MenuAt, type MenuItem } from '../menu';
 import * as T from '../texts';
 import type { TimeCanvas } from './canvas';
@@ -99,7 +100,7 @@ function menuItems({ t, spans, set, view }: Context, { pick, look, follow }: Act
 	const items: MenuItem[] = [];
 	if (!isInstant(t, m)) {
 		items.push(
-			{ title: T.markers.duringThis, key: 'Enter', testId: 'menu-pick', run: () => pick(m) },
+			{ title: T.markers.duringThis, key: keyOf('timeline', 'pick'), testId: 'menu-pick', run: () => pick(m) },
 			{ title: T.markers.duringEvery(displayName(name, 40)), testId: 'menu-during', run: () => during(name) },
 		);
 		if (category !== '' && category !== name)
@@ -108,10 +109,10 @@ function menuItems({ t, spans, set, view }: Context, { pick, look, follow }: Act
 				testId: 'menu-category',
 				run: () => during(category),
 			});
-		items.push({ title: T.markers.zoom, key: 'z', testId: 'menu-zoom', run: () => look(padded(extentOf(t, spans, m)), 'push') });
+		items.push({ title: T.markers.zoom, key: keyOf('timeline', 'zoom'), testId: 'menu-zoom', run: () => look(padded(extentOf(t, spans, m)), 'push') });
 	}
 	if (view.current!.flowOf(m).length > 1)
-		items.push({ title: T.markers.nextOfFlow, key: 'f', testId: 'menu-flow', run: () => follow(m) });
+		items.push({ title: T.markers.nextOfFlow, key: keyOf('timeline', 'follow'), testId: 'menu-flow', run: () => follow(m) });
 	items.push(
 		{ title: T.markers.asTable, testId: 'menu-table', run: () => set({ table: true, mfind: name }) },
 		{ title: T.markers.copy, run: () => void copyText([name, fieldsLine(t, m)].filter((s) => s !== '').join('\t')) },
@@ -119,8 +120,8 @@ function menuItems({ t, spans, set, view }: Context, { pick, look, follow }: Act
 	return items;
 }
 
-/** What a key does; at: the marker that it is about, -1 = none. False if nothing. */
-export function pressKey(key: string, context: Context, actions: Actions, at: number): boolean {
+/** What keys do; at: the marker that they are about, -1 = none. */
+export function keysFor(context: Context, actions: Actions, at: number): Does<'timeline'> {
 	const { t, spans, view, setFocused } = context;
 	const { look, zoom, pan, show, pick, follow, clear, openMenu } = actions;
 	const go = (marker: number) => {
@@ -135,28 +136,27 @@ export function pressKey(key: string, context: Context, actions: Actions, at: nu
 		return at + by >= markerFirst && at + by < markerEnd && go(at + by);
 	};
 	const stepThread = (by: number) => toThread(withMarkers[at < 0 ? 0 : withMarkers.indexOf(t.thread[at]) + by]);
-	const keys: Record<string, () => unknown> = {
-		ArrowRight: () => step(1),
-		ArrowLeft: () => step(-1),
-		ArrowDown: () => stepThread(1),
-		ArrowUp: () => stepThread(-1),
-		Enter: () => at >= 0 && pick(at),
-		' ': () => at >= 0 && pick(at),
-		'+': () => zoom(0.5),
-		'=': () => zoom(0.5),
-		'-': () => zoom(2),
-		'0': () => look(null),
-		'[': () => pan(-0.25),
-		']': () => pan(0.25),
-		f: () => at >= 0 && follow(at),
-		z: () => at >= 0 && look(padded(extentOf(t, spans, at)), 'push'),
-		Escape: clear,
-		m: () => {
+	// A key that leads nowhere just now is nobody else's.
+	const done = (what: () => unknown) => () => {
+		what();
+	};
+	return {
+		right: done(() => step(1)),
+		left: done(() => step(-1)),
+		down: done(() => stepThread(1)),
+		up: done(() => stepThread(-1)),
+		pick: done(() => at >= 0 && pick(at)),
+		closer: () => zoom(0.5),
+		farther: () => zoom(2),
+		whole: () => look(null),
+		panLeft: () => pan(-0.25),
+		panRight: () => pan(0.25),
+		follow: done(() => at >= 0 && follow(at)),
+		zoom: done(() => at >= 0 && look(padded(extentOf(t, spans, at)), 'push')),
+		all: clear,
+		menu: () => {
 			const rect = at >= 0 ? view.current!.rectOf(at) : null;
 			if (rect) openMenu(at, rect.x, rect.y + rect.height);
 		},
 	};
-	if (!(key in keys)) return false;
-	keys[key]();
-	return true;
 }

@@ -4,6 +4,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { formatValue } from '../format';
 import { useSize } from '../hooks';
+import { press } from '../keymap';
 import { buildHeatmap, spanRange, type Cell, type Heatmap } from '../model/heatmap';
 import * as T from '../texts';
 import type { Timeline } from './data';
@@ -88,21 +89,27 @@ export function HeatView(props: HeatProps) {
 		return T.timeline.heatCell(formatMoment(from, map.cellNs), formatNs(map.cellNs), formatValue(map.cells[cell.column * map.rows + cell.row] ?? 0, unit));
 	};
 	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey || map.columns === 0) return;
+		if (map.columns === 0) return;
 		const here = cursor ?? { column: 0, row: 0 };
-		const next = cursor ? moveCell(map, here, event.key) : moveCell(map, here, event.key) && here;
-		if (next) {
-			if (event.shiftKey) {
+		const go = (key: string, extend = false) => () => {
+			const next = cursor ? moveCell(map, here, key) : moveCell(map, here, key) && here;
+			if (!next) return false;
+			if (extend) {
 				anchor.current ??= here;
 				set({ ...between(anchor.current, next, false), marker: -1 }, 'replace');
 			} else anchor.current = null;
 			setCursor(next);
-		} else if (event.key === 'Enter' && cursor) choose(between(cursor, cursor, false));
-		else if (event.key === 'p' && (cursor || state.range || state.part)) everyColumn();
-		else if (event.key === 'Escape' && (state.range || state.part)) set({ range: null, part: null, marker: -1 });
-		else return;
-		event.preventDefault();
-		event.stopPropagation();
+			return true;
+		};
+		const chosen = state.range !== null || state.part !== null;
+		press('heatmap', event, {
+			...{ up: go('ArrowUp'), down: go('ArrowDown'), left: go('ArrowLeft'), right: go('ArrowRight'), first: go('Home'), last: go('End') },
+			...{ extendUp: go('ArrowUp', true), extendDown: go('ArrowDown', true), extendLeft: go('ArrowLeft', true) },
+			...{ extendRight: go('ArrowRight', true), extendFirst: go('Home', true), extendLast: go('End', true) },
+			pick: () => cursor !== null && choose(between(cursor, cursor, false)),
+			every: () => (cursor !== null || chosen) && everyColumn(),
+			all: () => chosen && set({ range: null, part: null, marker: -1 }),
+		});
 	};
 	const told = hovered ?? cursor;
 	const colors = useMemo(() => heatColors(dark), [dark]);

@@ -3,6 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { displayName, formatCount } from '../format';
 import { useDebounced } from '../hooks';
+import { press } from '../keymap';
 import { useSeenRows } from '../seen_rows';
 import * as T from '../texts';
 import { valuesOf, type Timeline } from './data';
@@ -80,11 +81,7 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 	const { first, last, active, width } = seen;
 	const narrow = width > 0 && width < 620;
 	const heads = HEADS.filter(({ key }) => !narrow || key !== 'fields').filter(({ key }) => !narrow || key !== 'thread');
-	const act = (key: string, row: number): boolean => {
-		if (key !== 'Enter' && key !== ' ') return false;
-		onPick(rows[row]);
-		return true;
-	};
+	const act = (event: KeyboardEvent, row: number): boolean => press('table', event, { pick: () => onPick(rows[row]) });
 	return (
 		<section class="table-pane mtable-pane" aria-label={T.markers.label}>
 			<div class="table-tools">

@@ -4,10 +4,10 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { displayName, formatCount, formatShare, formatValue } from '../format';
 import { useMedia, useSize } from '../hooks';
 import { CloseIcon, FoldIcon, ResetIcon } from '../icons';
-import { KeysButton } from '../keys';
+import { press } from '../keymap';
 import { Menu, type MenuAt } from '../menu';
 import * as T from '../texts';
-import { makeActions, padded, pressKey, type Actions, type Context } from './actions';
+import { makeActions, padded, keysFor, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
 import { lostMarkers, type Thread, type Timeline } from './data';
 import { HeatView } from './heat_view';
@@ -197,10 +197,9 @@ function Losses({ t }: { t: Timeline }) {
 
 interface ToolsProps extends Pick<TimelineProps, 't' | 'state' | 'set' | 'shown'> {
 	actions: Actions;
-	narrow: boolean;
 }
 
-function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
+function Tools({ t, state, set, shown, actions }: ToolsProps) {
 	return (
 		<div class="tools tl-tools" role="toolbar" aria-label={T.timeline.tools}>
 			<button
@@ -280,7 +279,6 @@ function Tools({ t, state, set, shown, actions, narrow }: ToolsProps) {
 			>
 				{T.timeline.markers}
 			</button>
-			{!narrow && <KeysButton label={T.timeline.keysLabel} keys={T.timeline.keys} testId="tl-keys" />}
 		</div>
 	);
 }
@@ -381,10 +379,7 @@ export function TimelineView(props: TimelineProps) {
 	const actions = makeActions(context);
 	const input = usePointer(context, actions, setHover, setBrush);
 	const onKeyDown = (event: KeyboardEvent) => {
-		if (event.ctrlKey || event.metaKey || event.altKey || event.target !== scroller.current) return;
-		if (!pressKey(event.key, context, actions, focused >= 0 ? focused : marker)) return;
-		event.preventDefault();
-		event.stopPropagation();
+		if (event.target === scroller.current) press('timeline', event, keysFor(context, actions, focused >= 0 ? focused : marker));
 	};
 	const spoken = focused >= 0 && focused < t.markerCount ? focused : marker;
 	const first = tracks.findIndex((track) => track.y + track.height > top - 100);
@@ -392,7 +387,7 @@ export function TimelineView(props: TimelineProps) {
 	const visible = tracks.slice(Math.max(0, first), after < 0 ? undefined : after);
 	return (
 		<section class="timeline" aria-label={T.timeline.label} data-testid="timeline">
-			<Tools t={t} state={state} set={set} shown={shown} actions={actions} narrow={narrow} />
+			<Tools t={t} state={state} set={set} shown={shown} actions={actions} />
 			<Losses t={t} />
 			{state.heat && t.sampleCount > 0 && <HeatView t={t} spans={spans} type={type} unit={shown.unit} state={state} set={set} dark={dark} />}
 			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
