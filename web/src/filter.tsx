@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The label filter: one chip a matcher and one field to add another, which suggests names, then operators, then values that
- * the data has. The whole selector can be edited as text instead.
+ * The filter: one chip a matcher and one field to add another, which suggests names, then operators, then values that
+ * the data has; of functions, those that cost most. The whole selector can be edited as text instead.
  */
-import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, ValuesAnswer } from './api';
+import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import type { LabelsAnswer, PipelineTable, ValuesAnswer } from './api';
 import { displayName, formatCount, labelTitle } from './format';
 import { useApi, useDebounced } from './hooks';
 import { CloseIcon, FilterIcon, TextIcon } from './icons';
 import { press } from './keymap';
+import { pipeline } from './overview';
 import {
+	FRAMES,
 	formatMatcher,
 	OPERATORS,
 	parseMatcherText,
@@ -33,7 +35,7 @@ export interface FilterProps {
 
 // What stands in the field: nothing or part of a name; a name; a name and an operator with part of a value.
 interface Draft {
-	label: string;
+	label: string; // or FRAMES
 	op: Operator | '';
 	text: string;
 }
@@ -48,6 +50,28 @@ interface Suggestion {
 }
 
 const VALUES = 50;
+const FUNCTIONS = 500; // that are asked for; the costliest, with what they call
+const FUNCTION_LETTERS = 2; // typed before functions are suggested beside labels
+
+// What stands for functions among the names, when it is typed.
+const FRAMES_WORD = 'frames';
+const nameOf = (label: string) => (label === FRAMES ? T.filter.stacks : labelTitle(label));
+
+// Functions with that in their name, those that begin so first.
+function useFunctions(ask: boolean, { selector, from, to, nonce }: FilterProps): { find: (typed: string) => string[]; loading: boolean } {
+	const { data, loading } = useApi<PipelineTable>(ask ? 'pipeline' : null, { q: pipeline(selector.type, `top ${FUNCTIONS} total`), from, to }, nonce);
+	const names = useMemo(() => {
+		const at = (data?.table?.columns ?? []).findIndex(({ name }) => name === 'function');
+		return [...new Set((data?.table?.rows ?? []).map((row) => String(row[at] ?? '')))].filter((name) => name !== '');
+	}, [data]);
+	const find = useCallback((typed: string) => {
+		const wanted = typed.toLowerCase();
+		const found = names.filter((name) => name.toLowerCase().includes(wanted));
+		const starts = (name: string) => Number(!name.toLowerCase().startsWith(wanted));
+		return found.sort((a, b) => starts(a) - starts(b)).slice(0, VALUES);
+	}, [names]);
+	return { find, loading };
+}
 
 function useSuggestions(
 	props: FilterProps,
@@ -66,20 +90,25 @@ function useSuggestions(
 	);
 	const exact = draft.op === '=' || draft.op === '!=';
 	const values = useApi<ValuesAnswer>(
-		open && stage === 'value' ? 'label-values' : null,
+		open && stage === 'value' && draft.label !== FRAMES ? 'label-values' : null,
 		{ label: draft.label, prefix: exact ? prefix : '', limit: VALUES, query: selector.type, from, to },
 		nonce,
 	);
+	const named = stage === 'name' && draft.text.trim().length >= FUNCTION_LETTERS;
+	const functions = useFunctions(open && selector.type !== '' && (named || (stage === 'value' && draft.label === FRAMES)), props);
 	const suggestions = useMemo((): Suggestion[] => {
 		const typed = draft.text.trim().toLowerCase();
+		const withFunction = (op: Operator, name: string) => () => add({ label: FRAMES, op, value: op === '=' || op === '!=' ? name : escapeRegex(name) });
 		if (stage === 'op') {
 			const fitting = OPERATORS.filter(({ op }) => op.startsWith(typed));
 			return fitting.map(({ op, meaning }) => ({
 				text: op,
-				note: meaning,
+				note: draft.label === FRAMES ? T.filter.stackOperators[op] : meaning,
 				choose: () => advance({ ...draft, op, text: '' }),
 			}));
 		}
+		if (stage === 'value' && draft.label === FRAMES)
+			return functions.find(draft.text.trim()).map((name) => ({ text: name, note: '', choose: withFunction(draft.op as Operator, name) }));
 		if (stage === 'value') {
 			const found = (values.data?.values ?? []).filter(
 				({ value }) => value !== '' && (exact ? value.startsWith(draft.text) : true),
@@ -94,14 +123,21 @@ function useSuggestions(
 		const matching = (labels.data?.labels ?? []).filter(
 			({ name }) => name.toLowerCase().includes(typed) || labelTitle(name).toLowerCase().includes(typed),
 		);
-		return matching.map(({ name }) => ({
+		const byLabel = matching.map(({ name }) => ({
 			text: name,
 			note: labelTitle(name) === name ? '' : labelTitle(name),
 			choose: () => advance({ label: name, op: '', text: '' }),
 		}));
-	}, [draft, stage, labels.data, values.data]);
+		const stacks = { text: T.filter.stacks, note: T.filter.stacksNote, choose: () => advance({ label: FRAMES, op: '', text: '' }) };
+		const isNamed = `${T.filter.stacks} ${FRAMES_WORD}`.toLowerCase().includes(typed);
+		if (!named) return [...byLabel, ...(isNamed ? [stacks] : [])];
+		const part = draft.text.trim();
+		const like = { text: T.filter.stacksWith(part), note: T.filter.stacksWithNote, choose: withFunction('=~', part) };
+		const byFunction = functions.find(part).map((name) => ({ text: name, note: T.filter.functionNote, choose: withFunction('=', name) }));
+		return [...byLabel, ...(isNamed ? [stacks] : []), like, ...byFunction];
+	}, [draft, stage, named, labels.data, values.data, functions.find]);
 	const hidden = stage === 'value' && values.data ? values.data.total - values.data.values.length : 0;
-	return { suggestions, hidden, loading: labels.loading || values.loading, stage };
+	return { suggestions, hidden, loading: labels.loading || values.loading || functions.loading, stage };
 }
 
 export function escapeRegex(text: string): string {
@@ -144,18 +180,19 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 	const type = (text: string) => {
 		setOpen(true);
 		setActive(-1);
-		const whole = draft.label === '' ? text : `${draft.label}${draft.op}${text}`;
+		const whole = draft.label === '' ? text : `${draft.label === FRAMES ? FRAMES_WORD : draft.label}${draft.op}${text}`;
 		const typed = stage !== 'value' && /^\s*([A-Za-z_]\w*)\s*(=~|!~|!=|=)(.*)$/.exec(whole);
 		// After "=" may still come "~".
 		if (stage === 'value' && draft.op === '=' && text === '~') setDraft({ ...draft, op: '=~', text: '' });
-		else if (typed) setDraft({ label: typed[1], op: typed[2] as Operator, text: typed[3] });
+		else if (typed) setDraft({ label: typed[1] === FRAMES_WORD ? FRAMES : typed[1], op: typed[2] as Operator, text: typed[3] });
 		else setDraft({ ...draft, text });
 	};
 	const enter = () => {
 		if (active >= 0 && suggestions[active]) return suggestions[active].choose();
 		if (stage === 'value') {
-			const matcher = parseMatcherText(`${draft.label}${draft.op}${draft.text}`);
-			if (matcher) add(matcher);
+			const stacks = draft.label === FRAMES;
+			const matcher = parseMatcherText(`${stacks ? FRAMES_WORD : draft.label}${draft.op}${draft.text}`);
+			if (matcher && !(stacks && matcher.value === '')) add(stacks ? { ...matcher, label: FRAMES } : matcher);
 		} else if (suggestions.length > 0 && draft.text !== '') {
 			suggestions[0].choose();
 		} else if (stage === 'op') {
@@ -187,7 +224,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 		<div class="combo">
 			{draft.label !== '' && (
 				<span class="draft">
-					{labelTitle(draft.label)} <b>{draft.op}</b>
+					{nameOf(draft.label)} <b>{draft.op}</b>
 				</span>
 			)}
 			<input
@@ -200,8 +237,8 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 					stage === 'name'
 						? T.filter.label
 						: stage === 'op'
-							? T.filter.operatorFor(draft.label)
-							: T.filter.valueOf(draft.label)
+							? T.filter.operatorFor(nameOf(draft.label))
+							: T.filter.valueOf(nameOf(draft.label))
 				}
 				aria-expanded={open}
 				aria-controls={id}
@@ -221,7 +258,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 			<ul class="options" id={id} role="listbox" ref={list} hidden={!open} aria-label={T.filter.suggestions}>
 				{suggestions.map((s, i) => (
 					<li
-						key={s.text}
+						key={`${s.note} ${s.text}`}
 						id={`${id}-${i}`}
 						role="option"
 						aria-selected={i === active}
@@ -234,7 +271,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 				))}
 				{suggestions.length === 0 && (
 					<li class="options-note" role="option" aria-disabled="true" aria-selected="false">
-						{loading ? T.filter.looking : stage === 'value' ? T.filter.noValue : T.filter.noLabel}
+						{loading ? T.filter.looking : stage !== 'value' ? T.filter.noLabel : draft.label === FRAMES ? T.filter.noFunction : T.filter.noValue}
 					</li>
 				)}
 				{hidden > 0 && (
@@ -248,22 +285,23 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 }
 
 function Chip({ matcher, onEdit, onRemove }: { matcher: Matcher; onEdit: () => void; onRemove: () => void }) {
+	const stacks = matcher.label === FRAMES;
 	return (
 		<span class="chip" data-testid="chip">
 			<button
 				type="button"
 				class="chip-text"
 				onClick={onEdit}
-				title={T.filter.change(formatMatcher(matcher))}
+				title={T.filter.change(displayName(formatMatcher(matcher), 1000))}
 			>
-				<span class="chip-label">{labelTitle(matcher.label)}</span>
-				<b>{matcher.op === '=' ? T.filter.is : matcher.op === '!=' ? T.filter.isNot : matcher.op}</b>
+				<span class="chip-label">{stacks ? T.filter.stackChips[matcher.op] : labelTitle(matcher.label)}</span>
+				{!stacks && <b>{matcher.op === '=' ? T.filter.is : matcher.op === '!=' ? T.filter.isNot : matcher.op}</b>}
 				<span class="chip-value">{displayName(matcher.value, 60) || T.filter.empty}</span>
 			</button>
 			<button
 				type="button"
 				class="chip-x"
-				aria-label={T.filter.remove(formatMatcher(matcher))}
+				aria-label={T.filter.remove(displayName(formatMatcher(matcher), 400))}
 				onClick={onRemove}
 			>
 				<CloseIcon />

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selectors: type{label="v", a!="b", c=~"re", d!~"re"}. The server is the judge; the page parses them to show the matchers
-// as chips and to say at once, with the column, what is wrong with text that a person typed.
+/*
+ * Selectors: type{label="v", a!="b", c=~"re", d!~"re"}, and behind them the stages that choose stacks by their functions:
+ * | frames = "malloc" | frames !~ "^std::". The server is the judge; the page parses them to show the matchers as chips and to say at
+ * once, with the column, what is wrong with text that a person typed. Such a stage is a matcher like the others, of a label that no
+ * data can have, so whatever takes filters along takes these along. Other stages are for the console.
+ */
 import * as T from './texts';
 
 export type Operator = '=' | '!=' | '=~' | '!~';
 
+/** The label of matchers that are about the functions of a stack: = and =~ hold if one function fits, != and !~ if none does. */
+export const FRAMES = '|frames';
+
 export interface Matcher {
-	label: string;
+	label: string; // or FRAMES
 	op: Operator;
 	value: string;
 }
@@ -80,6 +87,18 @@ function parseString(cursor: Cursor): string {
 	}
 }
 
+const STAGE = /(?:drop\s+)?frames(?:\s+function)?(?=[\s="!])/y;
+const TURNED: Record<Operator, Operator> = { '=': '!=', '!=': '=', '=~': '!~', '!~': '=~' };
+
+function parseStageAt(cursor: Cursor): Matcher {
+	const stage = cursor.take(STAGE);
+	if (!stage) throw cursor.expect(T.selector.frames);
+	cursor.take(SPACE);
+	const op = (cursor.take(OPERATOR) || '=~') as Operator;
+	cursor.take(SPACE);
+	return { label: FRAMES, op: stage.startsWith('drop') ? TURNED[op] : op, value: parseString(cursor) };
+}
+
 function parseMatcherAt(cursor: Cursor): Matcher {
 	const label = cursor.take(LABEL);
 	if (!label) throw cursor.expect(T.selector.label);
@@ -111,6 +130,12 @@ export function parseSelector(text: string): Selector {
 		cursor.at++;
 		cursor.take(SPACE);
 	}
+	while (cursor.peek() === '|') {
+		cursor.at++;
+		cursor.take(SPACE);
+		selector.matchers.push(parseStageAt(cursor));
+		cursor.take(SPACE);
+	}
 	if (cursor.at < text.length) throw cursor.expect(T.selector.end);
 	return selector;
 }
@@ -120,12 +145,13 @@ export function quote(value: string): string {
 }
 
 export function formatMatcher(matcher: Matcher): string {
+	if (matcher.label === FRAMES) return ['frames', matcher.op, quote(matcher.value)].join(' ');
 	return `${matcher.label}${matcher.op}${quote(matcher.value)}`;
 }
 
 export function formatSelector(selector: Selector): string {
-	if (selector.matchers.length === 0) return selector.type;
-	return `${selector.type}{${selector.matchers.map(formatMatcher).join(', ')}}`;
+	const [labels, stages] = [false, true].map((wanted) => selector.matchers.filter(({ label }) => (label === FRAMES) === wanted).map(formatMatcher));
+	return [labels.length === 0 ? selector.type : `${selector.type}{${labels.join(', ')}}`, ...stages].join(' | ').trim();
 }
 
 // The text of one matcher as people type it: name=value, name="value", name =~ value. Null while it is not complete.

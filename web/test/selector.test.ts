@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import {
 	exactValue,
 	formatSelector,
+	FRAMES,
 	parseMatcherText,
 	parseSelector,
 	quote,
@@ -36,6 +37,20 @@ test('values keep quotes, backslashes, newlines and braces through format and pa
 	assert.equal(quote('a"b\\c\nd'), '"a\\"b\\\\c\\nd"');
 });
 
+test('stages that choose stacks are matchers, in every form of theirs', () => {
+	const stages = (text: string) => parseSelector(text).matchers.map(({ label, op, value }) => (label === FRAMES ? op + value : label));
+	assert.deepEqual(stages('cpu{a="b"} | frames = "f" | frames != "g"|frames =~"h" | frames  !~  "i"'), ['a', '=f', '!=g', '=~h', '!~i']);
+	assert.deepEqual(stages('| drop frames = "f" | drop frames "g" | frames "h" | frames function != "i" | drop  frames !~ "j"'), ['!=f', '!~g', '=~h', '!=i', '=~j']);
+	for (const value of ['"', '\\', 'a\nb', ' | frames = "x"', '}', 'std::map<int, int>::operator[]', '<script>', '\u202e']) {
+		const selector = { type: 'cpu', matchers: [{ label: 'l', op: '=' as const, value }, { label: FRAMES, op: '!=' as const, value }] };
+		assert.deepEqual(parseSelector(formatSelector(selector)), selector);
+	}
+	const selector = parseSelector('cpu{a="1"} | frames = "f" | frames !~ "g"');
+	assert.equal(formatSelector(selector), 'cpu{a="1"} | frames = "f" | frames !~ "g"');
+	assert.equal(formatSelector(withoutLabel(selector, FRAMES)), 'cpu{a="1"}');
+	assert.equal(formatSelector({ ...withoutLabel(selector, 'a'), type: '' }), '| frames = "f" | frames !~ "g"');
+});
+
 test('a fault is named with its column', () => {
 	const faults: [string, number, RegExp][] = [
 		['cpu{', 5, /label name/],
@@ -45,6 +60,12 @@ test('a fault is named with its column', () => {
 		['cpu{a="b" c="d"}', 11, /',' or '}'/],
 		['cpu{a="b"} x', 12, /end of the selector/],
 		['cpu{1="b"}', 5, /label name/],
+		['cpu | top 5', 7, /frames/],
+		['cpu | frames', 7, /frames/],
+		['cpu | frames = x', 16, /double quotes near 'x'/],
+		['cpu | frames = "x" | group by a', 22, /frames/],
+		['cpu | frames = "x" {a="b"}', 20, /end of the selector/],
+		['cpu | frames leaf = "x"', 14, /double quotes near 'leaf/],
 	];
 	for (const [text, column, message] of faults) {
 		assert.throws(
