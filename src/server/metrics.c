@@ -539,28 +539,38 @@ static void write_upload_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_debuginfo_uploads_evicted_total", "Files removed for lack of room.", uploads.evicted);
 }
 
-static void write_recording_metrics(struct metrics *m, struct server *server)
+/* add: adds to `sum` what one tenant has. Those whose store is not open yet have nothing. */
+static void sum_tenants(struct server *server, void (*add)(void *sum, struct tenant *tenant), void *sum)
 {
-	struct recordings_stats sum = {0}, one;
 	struct tenant **tenants;
 	size_t count = tenants_snapshot(server, &tenants);
-	for (size_t i = 0; i < count; i++) {
-		if (!__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
-			continue;
-		recordings_get_stats(tenants[i]->recordings, &one);
-		sum.agents += one.agents;
-		sum.recordings += one.recordings;
-		sum.files += one.files;
-		sum.bytes += one.bytes;
-		sum.created += one.created;
-		sum.received += one.received;
-		sum.bytes_received += one.bytes_received;
-		sum.refused += one.refused;
-		sum.evicted += one.evicted;
-		sum.torn += one.torn;
-		sum.bytes_max = one.bytes_max;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
+			add(sum, tenants[i]);
 	mem_free(tenants);
+}
+
+static void add_recordings(void *to, struct tenant *tenant)
+{
+	struct recordings_stats *sum = to, one;
+	recordings_get_stats(tenant->recordings, &one);
+	sum->agents += one.agents;
+	sum->recordings += one.recordings;
+	sum->files += one.files;
+	sum->bytes += one.bytes;
+	sum->created += one.created;
+	sum->received += one.received;
+	sum->bytes_received += one.bytes_received;
+	sum->refused += one.refused;
+	sum->evicted += one.evicted;
+	sum->torn += one.torn;
+	sum->bytes_max = one.bytes_max;
+}
+
+static void write_recording_metrics(struct metrics *m, struct server *server)
+{
+	struct recordings_stats sum = {0};
+	sum_tenants(server, add_recordings, &sum);
 	GAUGE("wick_recording_agents", "Agents that ask for orders.", sum.agents);
 	GAUGE("wick_recordings", "Recordings of several hosts that are kept.", sum.recordings);
 	GAUGE("wick_recording_files", "Profiles of hosts in them.", sum.files);
@@ -574,25 +584,24 @@ static void write_recording_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_recording_torn_total", "Files of recordings that were damaged and set aside.", sum.torn);
 }
 
+static void add_windows(void *to, struct tenant *tenant)
+{
+	struct windows_stats *sum = to, one;
+	windows_get_stats(tenant->windows, &one);
+	sum->windows += one.windows;
+	sum->bytes += one.bytes;
+	sum->received += one.received;
+	sum->bytes_received += one.bytes_received;
+	sum->refused += one.refused;
+	sum->evicted += one.evicted;
+	sum->torn += one.torn;
+	sum->bytes_max = one.bytes_max;
+}
+
 static void write_window_metrics(struct metrics *m, struct server *server)
 {
-	struct windows_stats sum = {0}, one;
-	struct tenant **tenants;
-	size_t count = tenants_snapshot(server, &tenants);
-	for (size_t i = 0; i < count; i++) {
-		if (!__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
-			continue;
-		windows_get_stats(tenants[i]->windows, &one);
-		sum.windows += one.windows;
-		sum.bytes += one.bytes;
-		sum.received += one.received;
-		sum.bytes_received += one.bytes_received;
-		sum.refused += one.refused;
-		sum.evicted += one.evicted;
-		sum.torn += one.torn;
-		sum.bytes_max = one.bytes_max;
-	}
-	mem_free(tenants);
+	struct windows_stats sum = {0};
+	sum_tenants(server, add_windows, &sum);
 	GAUGE("wick_marker_windows", "Windows of markers that are kept.", sum.windows);
 	GAUGE("wick_marker_window_bytes", "Their size.", sum.bytes);
 	GAUGE("wick_marker_window_bytes_max", "What those of one tenant may take.", sum.bytes_max);
@@ -603,24 +612,23 @@ static void write_window_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_marker_windows_torn_total", "Files of windows that were damaged and set aside.", sum.torn);
 }
 
+static void add_snapshots(void *to, struct tenant *tenant)
+{
+	struct snapshots_stats *sum = to, one;
+	snapshots_get_stats(tenant->snapshots, time_now_ns(), &one);
+	sum->snapshots += one.snapshots;
+	sum->bytes += one.bytes;
+	sum->made += one.made;
+	sum->refused += one.refused;
+	sum->evicted += one.evicted;
+	sum->torn += one.torn;
+	sum->bytes_max = one.bytes_max;
+}
+
 static void write_snapshot_metrics(struct metrics *m, struct server *server)
 {
-	struct snapshots_stats sum = {0}, one;
-	struct tenant **tenants;
-	size_t count = tenants_snapshot(server, &tenants);
-	for (size_t i = 0; i < count; i++) {
-		if (!__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
-			continue;
-		snapshots_get_stats(tenants[i]->snapshots, time_now_ns(), &one);
-		sum.snapshots += one.snapshots;
-		sum.bytes += one.bytes;
-		sum.made += one.made;
-		sum.refused += one.refused;
-		sum.evicted += one.evicted;
-		sum.torn += one.torn;
-		sum.bytes_max = one.bytes_max;
-	}
-	mem_free(tenants);
+	struct snapshots_stats sum = {0};
+	sum_tenants(server, add_snapshots, &sum);
 	COUNTER("wick_views_total", "Files that clients brought to be shown or converted.",
 		atomic_load(&server->counters.views));
 	COUNTER("wick_view_failures_total", "Of these, those that could not be.", atomic_load(&server->counters.view_failures));
