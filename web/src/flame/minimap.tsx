@@ -70,10 +70,10 @@ export function Minimap(props: MinimapProps) {
 		const flame = view.current;
 		if (!flame) return undefined;
 		flame.onRange = (from, to) => {
-			const whole = to - from >= total * 0.9999;
-			mark.current!.hidden = whole;
-			mark.current!.style.left = `${(100 * from) / total}%`;
-			mark.current!.style.width = `${(100 * (to - from)) / total}%`;
+			if (!mark.current) return; // taken away since the frame was asked for
+			mark.current.hidden = to - from >= total * 0.9999;
+			mark.current.style.left = `${(100 * from) / total}%`;
+			mark.current.style.width = `${(100 * (to - from)) / total}%`;
 		};
 		flame.schedule();
 		return () => (flame.onRange = null);
