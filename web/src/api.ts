@@ -249,15 +249,15 @@ export function apiUrl(path: string, params: Params = {}): string {
 	return `api/v1/${path}${text ? '?' + text : ''}`;
 }
 
-async function errorText(response: Response): Promise<string> {
-	const text = await response.text().catch(() => '');
+/** What an answer that is an error says: the server's own words, or the status where they are none of its. */
+export function errorIn(text: string, status: number, statusText: string): string {
 	try {
 		const { error } = JSON.parse(text);
 		if (typeof error === 'string') return error;
 	} catch {
 		// not JSON: a proxy's page, most likely
 	}
-	return T.fault.answered(response.status, response.statusText).trim();
+	return T.fault.answered(status, statusText).trim();
 }
 
 export function apiGet<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
@@ -329,7 +329,7 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	if (signal?.aborted) stop();
 	try {
 		const response = await fetch(apiUrl(path, params), { method, signal: abort.signal, cache: 'no-store' });
-		if (!response.ok) throw new ApiError(await errorText(response), response.status);
+		if (!response.ok) throw new ApiError(errorIn(await response.text().catch(() => ''), response.status, response.statusText), response.status);
 		return parseAnswer(path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
 	} catch (error) {
 		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;

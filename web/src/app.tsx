@@ -9,6 +9,9 @@ import { compareValue } from './compare/choice';
 import { CompareButton } from './compare/entry';
 import { Compare } from './compare/view';
 import { Console } from './console/view';
+import { DropTarget, OpenFile } from './files/open';
+import { useFiles } from './files/use_files';
+import { FileView } from './files/view';
 import { Filter } from './filter';
 import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from './format';
 import { useEvery, useMedia, useUrlState, type SetState } from './hooks';
@@ -310,6 +313,7 @@ export function App() {
 	const names = useNames(state, set);
 	const asked = useAnswers(state, names.choice, nonce, statusNonce, narrow);
 	const onBack = useBack(state, set);
+	const files = useFiles(state, set);
 	const colorOf = useColors(asked, state.top);
 
 	const refresh = useCallback(() => setNonce((n) => n + 1), []);
@@ -322,7 +326,7 @@ export function App() {
 	useEvery(waiting ? EMPTY_POLL_S : state.every, refreshAll);
 	useEvery(STATUS_POLL_S, () => setStatusNonce((n) => n + 1));
 	useKeys('server', { refresh: refreshAll });
-	const title = titleOf(asked);
+	const title = state.view === 'file' && state.name ? T.page.titleOf(displayName(state.name, 80)) : titleOf(asked);
 	useEffect(() => {
 		document.title = title;
 	}, [title]);
@@ -348,7 +352,9 @@ export function App() {
 						<span>{T.page.name}</span>
 					</a>
 				</h1>
-				<Nav state={state} set={set} />
+				<Nav state={state} set={set}>
+					<OpenFile onFiles={files.onFiles} class="nav-open" />
+				</Nav>
 				{!wide && (
 					<div class="query">
 						<TypeSelect
@@ -398,10 +404,15 @@ export function App() {
 					dark={theme.dark}
 				/>
 			)}
+			<DropTarget onFiles={files.onFiles} />
 			<main class="main">
 				<Waiting busy={asked.profile.loading} />
 				{state.view === 'home' && (
-					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll} />
+					<Home state={state} set={set} types={asked.types} status={asked.status} nonce={nonce} onRetry={refreshAll}>
+						<p class="home-open">
+							{T.files.atHome} <OpenFile onFiles={files.onFiles} testId="home-open-file" />
+						</p>
+					</Home>
 				)}
 				{state.view === 'compare' && (
 					<Compare
@@ -425,6 +436,7 @@ export function App() {
 				{state.view === 'status' && <StatusView set={set} status={asked.status} nonce={nonce} />}
 				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
 				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
+				{state.view === 'file' && <FileView state={state} set={set} dark={theme.dark} narrow={narrow} onFiles={files.onFiles} dropped={files.dropped} />}
 				{!wide && (
 					<>
 						{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}

@@ -31,6 +31,7 @@ export interface HomeProps {
 	status: Resource<StatusAnswer>;
 	nonce: number;
 	onRetry: () => void;
+	children?: ComponentChildren; // behind all else
 }
 
 // ---- what to ask --------------------
@@ -418,7 +419,7 @@ function binaryRows(answer: TableAnswer | null, total: number): CostRow[] {
 	});
 }
 
-export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
+export function Home({ state, set, types, status, nonce, onRetry, children }: HomeProps) {
 	const [since, setSince] = useState(DAY_MS);
 	const asked = useOverview(state, types, nonce, since);
 	const { costs, series, day, week, binaries, movers, by, type } = asked;
@@ -429,7 +430,13 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 		[answer, series.data, by, day.data, week.data],
 	);
 	if (asked.error && !answer) return <ErrorPanel error={asked.error} onRetry={onRetry} />;
-	if (types.data && type === '') return <NoDataYet status={status.data} />;
+	if (types.data && type === '')
+		return (
+			<div class="home-empty">
+				<NoDataYet status={status.data} />
+				{children}
+			</div>
+		);
 	if (!answer) return <div class="home bone" aria-busy="true" />;
 	const length = coveredMs(answer.from_ms, answer.to_ms, status.data?.data.oldest_ms ?? 0);
 	const scale = seriesScale(answer.type, answer.unit, length);
@@ -491,6 +498,7 @@ export function Home({ state, set, types, status, nonce, onRetry }: HomeProps) {
 					/>
 				</Part>
 			</div>
+			{children}
 		</div>
 	);
 }

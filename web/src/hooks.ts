@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiError, apiGet, retrySeconds, type Params } from './api';
-import { formatState, parseState, type PageState } from './state';
+import { formatState, keepsFragment, parseState, type PageState } from './state';
 
 export type Patch = Partial<PageState>;
 // how: 'push' makes a history entry, 'replace' changes the present one
@@ -22,8 +22,8 @@ export function useUrlState(): [PageState, SetState] {
 		const next = { ...current.current, ...patch };
 		const [was, is] = [formatState(current.current), formatState(next)];
 		if (was === is) return;
+		const url = location.pathname + is + (keepsFragment(current.current, next, how) ? location.hash : '');
 		current.current = next;
-		const url = location.pathname + is;
 		if (how === 'push') history.pushState(null, '', url);
 		else history.replaceState(null, '', url);
 		setState(next);

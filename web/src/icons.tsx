@@ -143,3 +143,9 @@ export const Logo = () => (
 export const FoldIcon = ({ open }: { open: boolean }) => (
 	<Icon size={14}>{open ? <path d="M4 6l4 4 4-4" /> : <path d="M6 4l4 4-4 4" />}</Icon>
 );
+export const OpenIcon = () => (
+	<Icon>
+		<path d="M2.5 12.5v-9h4l1.4 1.8h5.6v7.2z" />
+		<path d="M8 11V7.6M6.4 9 8 7.4 9.6 9" />
+	</Icon>
+);

@@ -14,6 +14,7 @@ import type { View } from './state';
 export const KEYS = {
 	page: { help: ['?'] },
 	server: { refresh: ['r'] },
+	opening: { stop: ['Escape'] },
 	profile: { search: ['/'], all: ['Escape'] },
 	search: { next: ['Enter'], before: ['Shift+Enter'], clear: ['Escape'] },
 	filter: {
@@ -191,6 +192,8 @@ export function partsOf(view: View | '' | 'report'): Part[] {
 		case 'source':
 		case 'asm':
 			return ['page', 'server', 'ofListing', 'listing', 'rows', ...QUERY, 'popover'];
+		case 'file':
+			return ['page', 'opening', 'profile', 'search', 'timeline', 'heatmap', 'graph', 'matches', 'sandwich', 'calls', 'steps', 'table', ...ROWS];
 		case 'report':
 			return ['page', 'profile', 'search', 'timeline', 'heatmap', 'graph', 'matches', 'sandwich', 'calls', 'steps', 'table', ...ROWS];
 		default:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From one part of the page to another. Real links, so that they open in a tab of their own, too.
+import type { ComponentChildren } from 'preact';
 import { NO_COMPARE } from './compare/state';
-import { formatState, isListing, isWide, type PageState, type View } from './state';
+import { formatState, isListing, isWide, UNTOUCHED, type PageState, type View } from './state';
 import type { SetState } from './hooks';
 import * as T from './texts';
 
@@ -9,18 +10,20 @@ type Place = keyof typeof T.page.views;
 
 const PLACES: Place[] = ['home', 'profile', 'compare', 'console', 'recordings', 'binaries', 'status'];
 
-/** Which of the places a view belongs to. */
-export function placeOf(view: View | ''): Place {
+/** Which of the places a view belongs to; null = none of them, as it is with a file. */
+export function placeOf(view: View | ''): Place | null {
+	if (view === 'file') return null;
 	return view !== '' && isWide(view) && !isListing(view) ? view : 'profile';
 }
 
 /** The state of a place as one comes to it: the range and the query stay, what belongs to other places goes. */
 export function stateAt(state: PageState, place: Place): PageState {
 	const compare = place === 'compare' ? state.compare : NO_COMPARE;
-	return { ...state, view: place === 'profile' ? '' : place, function: '', file: null, build: null, binary: null, at: '', state: '', text: '', compare };
+	const file = state.view === 'file' ? { ...UNTOUCHED, id: '', name: '', pane: '' as const, find: '', filter: '' } : {};
+	return { ...state, ...file, view: place === 'profile' ? '' : place, function: '', file: null, build: null, binary: null, at: '', state: '', text: '', compare };
 }
 
-export function Nav({ state, set }: { state: PageState; set: SetState }) {
+export function Nav({ state, set, children }: { state: PageState; set: SetState; children?: ComponentChildren }) {
 	const here = placeOf(state.view);
 	return (
 		<nav class="nav" aria-label={T.page.parts}>
@@ -39,6 +42,7 @@ export function Nav({ state, set }: { state: PageState; set: SetState }) {
 					{T.page.views[place]}
 				</a>
 			))}
+			{children}
 		</nav>
 	);
 }

@@ -10,7 +10,7 @@
  *   series  repeated: the series that are drawn alone: =VALUE, rest
  *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table, sandwich, calls; source,
- *                                                           asm: of a function; console; binaries, recordings; status
+ *                                                           asm: of a function; console; binaries, recordings; status; file
  *   dir     icicle (default), flame                 zoom      what is zoomed into: PATH, a hash; PATH~FIRST[~COUNT], some of its children;
  *                                                             PATH~FROM-TO, a stretch of it in billionths
  *   steps   what was done with the graph, see flame/transform.ts                color  binary (default), kind, package
@@ -28,6 +28,8 @@
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  *   run, explain  the console's query; 1: with how it was answered
+ *   id, name  of view=file: a file that was opened, which is known as long as the page is there, and what it is called
+ *   pane    both, graph, table, sandwich, calls: what view=file shows; absent: what fits the screen
  *   base, before, bfrom, bto, relative, show, width, of, order, only   of view=compare: compare/state.ts
  */
 import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare/state';
@@ -38,7 +40,7 @@ export type ColorBy = 'binary' | 'kind' | 'package';
 export type ProfileView = 'both' | 'graph' | 'table' | 'sandwich' | 'calls';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
-export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings';
+export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings' | 'file';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type Rows = 'function' | 'file' | 'binary' | 'line' | `label:${string}`;
@@ -80,6 +82,9 @@ export interface PageState {
 	text: string;
 	run: string;
 	explain: boolean;
+	id: string;
+	name: string;
+	pane: ProfileView | '';
 	compare: CompareState;
 	least: number; // percent
 	rows: Rows;
@@ -121,6 +126,9 @@ export const DEFAULTS: PageState = {
 	text: '',
 	run: '',
 	explain: false,
+	id: '',
+	name: '',
+	pane: '',
 	compare: NO_COMPARE,
 	least: 1,
 	rows: 'function',
@@ -130,8 +138,9 @@ export const DEFAULTS: PageState = {
 /** The graph as it comes, for links to another profile than the one that something was done with. */
 export const UNTOUCHED: Pick<PageState, 'zoom' | 'steps' | 'root' | 'within'> = { zoom: '', steps: '', root: '', within: '' };
 
-const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'calls', 'source', 'asm', 'binaries', 'recordings'];
-const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings'];
+const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'calls', 'source', 'asm', 'binaries', 'recordings', 'file'];
+const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings', 'file'];
+const PANES: readonly (ProfileView | '')[] = ['both', 'graph', 'table', 'sandwich', 'calls'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
 export const COLORS: readonly ColorBy[] = ['binary', 'kind', 'package'];
@@ -197,6 +206,9 @@ export function parseState(search: string): PageState {
 		text: get('text'),
 		run: get('run'),
 		explain: get('explain') === '1',
+		id: /^[0-9a-f]{1,32}$/.test(get('id')) ? get('id') : '',
+		name: get('name').length <= TEXT_MAX ? get('name') : '',
+		pane: oneOf(get('pane'), PANES, ''),
 		compare: parseCompare(params),
 		rows: /^(function|file|binary|line|label:[A-Za-z_]\w{0,199})$/.test(get('rows')) ? (get('rows') as Rows) : DEFAULTS.rows,
 		match: oneOf(get('match'), ['plain', 'fuzzy', 'regex'] as const, DEFAULTS.match),
@@ -233,7 +245,7 @@ export function formatState(state: PageState): string {
 	put('least', String(state.least), String(DEFAULTS.least));
 	put('explain', state.explain ? '1' : '', '');
 	put('addr', state.eachAddress ? 'each' : '', '');
-	for (const name of ['names', 'function', 'at', 'state', 'text', 'run'] as const) put(name, state[name], '');
+	for (const name of ['names', 'function', 'at', 'state', 'text', 'run', 'id', 'name', 'pane'] as const) put(name, state[name], '');
 	for (const name of ['file', 'build', 'binary'] as const) {
 		const value = state[name];
 		if (value !== null) params.set(name, value);
@@ -267,8 +279,18 @@ export function isListing(view: View | ''): view is ListingView {
 	return view === 'source' || view === 'asm';
 }
 
+/** Whether it is one of those that show a profile, whatever it is of. */
+export function isPane(view: View | '' | undefined): view is ProfileView {
+	return view !== undefined && view !== '' && (PANES as readonly string[]).includes(view);
+}
+
 export function isWide(view: View | ''): view is WideView {
 	return view !== '' && (WIDE as readonly string[]).includes(view);
+}
+
+/** Whether the page goes on showing the same opened file, so that what is chosen of its time line (the URL's fragment) stays. */
+export function keepsFragment(was: PageState, is: PageState, how: 'push' | 'replace'): boolean {
+	return is.view === 'file' && was.view === 'file' && (is.id === was.id || (how === 'replace' && is.name === was.name));
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

@@ -21,6 +21,7 @@ const plural = (n: number, one: string, many: string): string => (n === 1 ? one 
 
 export const page = {
 	name: 'Wick',
+	titleOf: (what: string) => `${what} – Wick`,
 	startAgain: 'Start again with everything',
 	parts: 'Parts of the page',
 	views: { home: 'Overview', profile: 'Profile', compare: 'Compare', console: 'Console', recordings: 'Recordings', binaries: 'Binaries', status: 'Status' },
@@ -48,6 +49,7 @@ export const keys = {
 	parts: {
 		page: { title: 'Everywhere', does: { help: 'this list' } },
 		server: { title: 'Everywhere', does: { refresh: 'ask again for what is shown' } },
+		opening: { title: 'A file on its way', does: { stop: 'give it up' } },
 		profile: { title: 'Profile', does: { search: 'to the search', all: 'show all' } },
 		search: { title: 'In the search', does: { next: 'next match', before: 'match before', clear: 'clear, leave' } },
 		filter: {
@@ -267,6 +269,41 @@ export const home = {
 	none: (label: string) => `(no ${label})`,
 	unknown: '(unknown)',
 	toProfile: (name: string) => `To the profile of ${name}`,
+};
+
+/** A file that is opened in the page. */
+export const files = {
+	open: 'Open a file',
+	openHint: 'Look at a profile in a file: pprof, perf.data, folded stacks and many others. Dropping it anywhere does the same.',
+	choose: 'Profile to open',
+	drop: 'Drop it to look at it',
+	dropHint: 'pprof, perf.data, folded stacks, speedscope, Firefox Profiler, trace events and others. The server reads it and keeps nothing.',
+	atHome: 'Or look at a profile in a file: drop it anywhere on this page.',
+	unnamed: 'profile',
+	title: 'Look at a profile in a file',
+	none: 'Drop a profile anywhere on this page, or open one: pprof, perf.data, folded stacks, speedscope, Firefox Profiler, trace events and others. The server reads it and keeps nothing of it.',
+	gone: (name: string) => `${name} is not here any more`,
+	goneHow: 'The page was loaded anew, and a file is only known to the page that opened it. Open it again to see what this link shows of it.',
+	again: 'Open it again',
+	another: 'Open another file',
+	retry: 'Try again',
+	cancel: 'Cancel (Esc)',
+	cancelled: (name: string) => `${name} was not opened`,
+	cancelledHow: 'It was given up.',
+	failed: (name: string) => `${name} cannot be shown`,
+	offlineHow: (host: string) => `Nobody answered at ${host}, or the connection broke off while the file was sent. Is the server still running?`,
+	unreadable: 'the browser cannot read it: it is a folder, or was moved, changed or removed since',
+	cannotPack: 'it is larger than the server takes, and this browser cannot compress it (CompressionStream)',
+	opening: (name: string) => `Opening ${name}`,
+	packing: (done: string, of: string) => `Compressing: ${done} of ${of}`,
+	sending: (done: string, of: string) => `Sending: ${done} of ${of}`,
+	reading: 'The server is reading it…',
+	receiving: (done: string) => `Receiving: ${done}`,
+	showing: 'Drawing…',
+	waiting: (why: string, seconds: number) => `${why}. It is sent again in ${seconds} s.`,
+	onlyFirst: (count: number) => `${count} files were dropped; this is the first of them.`,
+	format: (name: string, size: string) => `${name}, ${size}`,
+	leftOut: (count: number) => plural(count, 'Not read: one thing', `Not read: ${count} things`),
 };
 
 /** Two profiles beside each other. */

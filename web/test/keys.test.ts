@@ -12,7 +12,7 @@ const pressed = (key: string, held: Held = {}) => {
 	return { ...event, calls, preventDefault: () => calls.push('prevented'), stopPropagation: () => calls.push('stopped') };
 };
 const asEvent = (event: ReturnType<typeof pressed>) => event as unknown as KeyboardEvent;
-const VIEWS = ['', 'home', 'both', 'graph', 'table', 'source', 'asm', 'compare', 'console', 'status', 'binaries', 'recordings', 'report', 'sandwich', 'calls'] as const;
+const VIEWS = ['', 'home', 'both', 'graph', 'table', 'source', 'asm', 'compare', 'console', 'status', 'binaries', 'recordings', 'file', 'report', 'sandwich', 'calls'] as const;
 
 test('keys lead to rows that are there', () => {
 	const keys = ['ArrowDown', 'ArrowUp', 'PageDown', 'PageUp', 'Home', 'End'];

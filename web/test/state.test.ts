@@ -7,6 +7,7 @@ import {
 	DEFAULTS,
 	formatState,
 	isRelative,
+	keepsFragment,
 	openListing,
 	parseState,
 	parseTime,
@@ -61,6 +62,9 @@ test('every field goes through the URL and back', () => {
 		text: 'lib',
 		run: 'process_cpu | top 5',
 		explain: true,
+		id: '0badcafe',
+		name: 'cpu <1>.pb.gz',
+		pane: 'table',
 		compare: {
 			base: 'process_cpu{a="b"}',
 			before: '7d',
@@ -104,8 +108,9 @@ test('a listing is opened with the form of its name', () => {
 
 test('what a URL says wrongly falls back to the default', () => {
 	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?&series=&mark=a&mark=a&deploys=no' +
-		'&before=soon&bfrom=now-1h&relative=yes&show=pie&width=max&of=sum&order=nose&only=better');
+		'&before=soon&bfrom=now-1h&relative=yes&show=pie&width=max&of=sum&order=nose&only=better&id=../x&pane=map');
 	assert.deepEqual(state, { ...DEFAULTS, reverse: true, mark: ['a'] });
+	assert.equal(parseState(`?name=${'n'.repeat(5000)}`).name, '');
 	assert.equal(parseState('?sel=5').sel, null);
 	assert.equal(parseState('?sel=1e3-9').sel, null);
 	const many = new URLSearchParams(Array.from({ length: 50 }, (_, i) => ['series', `=${i}`]));
@@ -143,4 +148,13 @@ test('steps keep a graph between two dozen and a few hundred points', () => {
 			assert.ok(step >= 20, 'longer than the flush interval');
 		}
 	}
+});
+
+test('the fragment stays as long as the same file is shown', () => {
+	const file: PageState = { ...DEFAULTS, view: 'file', id: 'a1', name: 'a.folded' };
+	assert.equal(keepsFragment(file, { ...file, zoom: 'x' }, 'push'), true);
+	assert.equal(keepsFragment(file, { ...file, id: 'b2' }, 'replace'), true, 'it is given again after the page was loaded anew');
+	assert.equal(keepsFragment(file, { ...file, id: 'b2' }, 'push'), false);
+	assert.equal(keepsFragment(file, { ...file, id: 'b2', name: 'b.folded' }, 'replace'), false);
+	assert.equal(keepsFragment(file, { ...file, view: '' }, 'push'), false);
 });

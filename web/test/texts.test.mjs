@@ -28,8 +28,8 @@ const FOR_MACHINES = /^(class|buttonClass|style|d|viewBox|rel|href|data-testid|k
 const SELECTORS = /^(querySelector|querySelectorAll|closest|matchMedia|useMedia|pipeline|keyword)$/;
 // Names of fonts, and of entries of a map.
 const VARIABLES = /^(FONT|key)$/;
-// What the browser calls keys, and keymap.ts those that are held beside one.
-const KEY = /^(((Ctrl|Shift)\+)?(Arrow(Up|Down|Left|Right)?|AltGraph|ContextMenu|Enter|Escape|F10|Space|Tab|Backspace|Home|End|Page(Up|Down))|(Ctrl|Shift)\+[a-z0])$/;
+// What the browser calls keys and what is dragged, and keymap.ts the keys that are held beside one.
+const KEY = /^(Files|((Ctrl|Shift)\+)?(Arrow(Up|Down|Left|Right)?|AltGraph|ContextMenu|Enter|Escape|F10|Space|Tab|Backspace|Home|End|Page(Up|Down))|(Ctrl|Shift)\+[a-z0])$/;
 // Symbols of units are the same in all languages.
 const UNIT = /^[ ·\d]*(ms|Hz|[KMGT]iB)$/;
 // The schema by which a recorder tells in a file how many markers it lost.

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that was opened in the page: how it fares on its way, and then the same that a page in a file shows of it.
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { displayName, formatBytes } from '../format';
+import type { SetState } from '../hooks';
+import { useKeys } from '../keys';
+import { Notice } from '../notices';
+import { isPane, type PageState, type ProfileView } from '../state';
+import * as T from '../texts';
+import { useViewed, ValueSelect, ViewedParts } from '../viewed';
+import type { View } from '../view_data';
+import { useTimeFragment } from './fragment';
+import { OpenFile, type OnFiles } from './open';
+import { cancelSending, startSending, useOpened, type Opened } from './opened';
+import type { Stage } from './send';
+
+const shown = (name: string): string => displayName(name, 80);
+
+function stageText(stage: Stage): string {
+	if (stage.at === 'packing') return T.files.packing(formatBytes(stage.done), formatBytes(stage.of));
+	if (stage.at === 'sending') return T.files.sending(formatBytes(stage.done), formatBytes(stage.of));
+	if (stage.at === 'receiving') return T.files.receiving(formatBytes(stage.done));
+	if (stage.at === 'waiting') return T.files.waiting(displayName(stage.why, 200), stage.seconds);
+	return stage.at === 'reading' ? T.files.reading : T.files.showing;
+}
+
+const shareOf = (stage: Stage): number | undefined => ('of' in stage && stage.of > 0 ? Math.min(1, stage.done / stage.of) : undefined);
+
+function Progress({ name, stage }: { name: string; stage: Stage }) {
+	useKeys('opening', { stop: cancelSending });
+	return (
+		<Notice title={T.files.opening(shown(name))} testId="file-progress">
+			<progress class="file-progress" aria-label={T.files.opening(shown(name))} value={shareOf(stage)} />
+			<p data-testid="file-stage" data-at={stage.at}>
+				{stageText(stage)}
+			</p>
+			<button type="button" class="button" data-testid="file-cancel" onClick={cancelSending}>
+				{T.files.cancel}
+			</button>
+		</Notice>
+	);
+}
+
+function Failed({ opened, onFiles }: { opened: Opened; onFiles: OnFiles }) {
+	const { id, name, fault } = opened;
+	return (
+		<Notice title={(fault === null ? T.files.cancelled : T.files.failed)(shown(name))} testId="file-fault">
+			<p>{fault === null ? T.files.cancelledHow : fault === T.fault.noAnswer ? T.files.offlineHow(location.host) : <code>{displayName(fault)}</code>}</p>
+			<div class="buttons">
+				<button type="button" class="button primary" data-testid="file-retry" onClick={() => startSending(id)}>
+					{T.files.retry}
+				</button>
+				<OpenFile onFiles={onFiles} testId="file-another">
+					{T.files.another}
+				</OpenFile>
+			</div>
+		</Notice>
+	);
+}
+
+/** What of a file was not read, folded away. */
+export function LeftOut({ texts }: { texts: string[] }) {
+	if (texts.length === 0) return null;
+	return (
+		<details class="file-left-out" data-testid="left-out">
+			<summary>{T.files.leftOut(texts.length)}</summary>
+			<ul>
+				{texts.map((text, i) => (
+					<li key={i}>{displayName(text, 400)}</li>
+				))}
+			</ul>
+		</details>
+	);
+}
+
+export interface FileProps {
+	state: PageState;
+	set: SetState;
+	dark: boolean;
+	narrow: boolean;
+}
+
+interface ShownProps extends FileProps {
+	id: string;
+	view: View;
+	head: ComponentChildren; // what is said of the file
+	tools?: ComponentChildren; // at the end of the head
+}
+
+/** A view of a file, wherever it came from. */
+export function ShownFile({ id, view, state, set, dark, narrow, head, tools }: ShownProps) {
+	const [wish, setTime] = useTimeFragment(id);
+	const viewed = useViewed(view, wish);
+	const pane: ProfileView = state.pane || (narrow ? 'graph' : 'both');
+	// The graph's own tools choose what is shown by `view`, which here says that it is a file.
+	const setIn: SetState = ({ view: wanted, ...patch }, how) =>
+		set(isPane(wanted) ? { ...patch, pane: wanted } : { ...patch, ...(wanted && { view: wanted }) }, how);
+	return (
+		<>
+			<div class="file-head" data-testid="file-head">
+				{head}
+				<ValueSelect viewed={viewed} set={setIn} setTime={setTime} />
+				<LeftOut texts={view.leftOut} />
+				<span class="spring" />
+				{tools}
+			</div>
+			<ViewedParts viewed={viewed} state={state} set={setIn} setTime={setTime} view={pane} dark={dark} />
+		</>
+	);
+}
+
+/** onFiles: of the file that is to be shown in place of this one. dropped: how many files came with it. */
+export function FileView({ state, set, dark, narrow, onFiles, dropped }: FileProps & { onFiles: OnFiles; dropped: number }) {
+	const opened = useOpened(state.id);
+	const idle = opened !== null && !opened.view && !opened.stage && !opened.cancelled && opened.fault === null;
+	useEffect(() => {
+		if (idle) startSending(state.id); // what was made of it is not kept any more
+	}, [idle, state.id]);
+	if (!opened)
+		return (
+			<Notice title={state.name ? T.files.gone(shown(state.name)) : T.files.title} testId="file-none">
+				<p>{state.name ? T.files.goneHow : T.files.none}</p>
+				<OpenFile onFiles={onFiles} class="button primary" testId="file-again">
+					{state.name ? T.files.again : T.files.open}
+				</OpenFile>
+			</Notice>
+		);
+	if (opened.view)
+		return (
+			<ShownFile
+				key={opened.id}
+				id={opened.id}
+				view={opened.view}
+				state={state}
+				set={set}
+				dark={dark}
+				narrow={narrow}
+				head={
+					<>
+						<h2 class="bar-title" data-testid="file-title">
+							<bdi>{displayName(opened.name, 120)}</bdi>
+						</h2>
+						<span class="hint">{T.files.format(opened.view.format, formatBytes(opened.file.size))}</span>
+						{dropped > 1 && (
+							<span class="hint" role="status" data-testid="only-first">
+								{T.files.onlyFirst(dropped)}
+							</span>
+						)}
+					</>
+				}
+			/>
+		);
+	return opened.stage || idle ? <Progress name={opened.name} stage={opened.stage ?? { at: 'sending', done: 0, of: 0 }} /> : <Failed opened={opened} onFiles={onFiles} />;
+}
