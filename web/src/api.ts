@@ -5,6 +5,7 @@ import type { Flame } from './flame/tree';
 import { FLAME_TYPE, readFlame } from './flame/wire';
 import { begin } from './pending';
 import * as T from './texts';
+import { readView, VIEW_TYPE } from './view_data';
 
 export interface TypesAnswer {
 	types: { name: string; series: number }[];
@@ -264,8 +265,13 @@ export function apiGet<T>(path: string, params: Params, signal?: AbortSignal): P
 	return apiCall('GET', path, params, signal);
 }
 
-export function apiPost<T>(path: string): Promise<T> {
-	return apiCall('POST', path, {});
+/** body: sent as JSON. */
+export function apiPost<T>(path: string, params: Params = {}, body?: unknown): Promise<T> {
+	return apiCall('POST', path, params, undefined, body === undefined ? undefined : JSON.stringify(body));
+}
+
+export function apiDelete(path: string): Promise<unknown> {
+	return apiCall('DELETE', path, {});
 }
 
 // What an answer has at least, by path: something between may answer with JSON of its own.
@@ -285,20 +291,29 @@ const LISTS: Record<string, string> = {
 };
 const OBJECTS: Record<string, string> = { query: 'flame', status: 'data' };
 
+// Of one that is not removed at the same time, which is answered with {}.
+function isSnapshot(answer: object): boolean {
+	const { snapshot, answer: kept } = answer as { snapshot?: { made_ms?: unknown; title?: unknown; query?: unknown; state?: unknown } | null; answer?: unknown };
+	if (Object.keys(answer).length === 0) return true;
+	if (typeof snapshot !== 'object' || snapshot === null || typeof kept !== 'object' || kept === null) return false;
+	return typeof snapshot.made_ms === 'number' && [snapshot.title, snapshot.query, snapshot.state].every((text) => typeof text === 'string');
+}
+
 /** Whether it may be an answer to that path. */
 export function isAnswer(path: string, answer: unknown): boolean {
 	if (typeof answer !== 'object' || answer === null) return false;
 	const of = (names: Record<string, string>): unknown => (answer as Record<string, unknown>)[names[path]];
 	if (Object.prototype.hasOwnProperty.call(LISTS, path)) return Array.isArray(of(LISTS));
 	if (Object.prototype.hasOwnProperty.call(OBJECTS, path)) return typeof of(OBJECTS) === 'object' && of(OBJECTS) !== null;
+	if (/^snapshots\/[0-9a-f]{32}$/.test(path)) return isSnapshot(answer);
 	return path !== 'pipeline' || typeof (answer as { kind?: unknown }).kind === 'string';
 }
 
 // The body is complete: what goes wrong from here on is what it says.
 function parseAnswer(path: string, body: ArrayBuffer, type: string): unknown {
-	if (type.startsWith(FLAME_TYPE)) {
+	if (type.startsWith(FLAME_TYPE) || type.startsWith(VIEW_TYPE)) {
 		try {
-			return readFlame(body);
+			return type.startsWith(FLAME_TYPE) ? readFlame(body) : readView(new Uint8Array(body));
 		} catch (error) {
 			throw new ApiError((error as Error).message, 502);
 		}
@@ -313,7 +328,7 @@ function parseAnswer(path: string, body: ArrayBuffer, type: string): unknown {
 	return answer;
 }
 
-async function apiCall<T>(method: string, path: string, params: Params, signal?: AbortSignal): Promise<T> {
+async function apiCall<T>(method: string, path: string, params: Params, signal?: AbortSignal, body?: string): Promise<T> {
 	const abort = new AbortController();
 	const stop = () => abort.abort();
 	let [late, cancelled] = [false, false];
@@ -328,7 +343,7 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	signal?.addEventListener('abort', stop);
 	if (signal?.aborted) stop();
 	try {
-		const response = await fetch(apiUrl(path, params), { method, signal: abort.signal, cache: 'no-store' });
+		const response = await fetch(apiUrl(path, params), { method, body, signal: abort.signal, cache: 'no-store' });
 		if (!response.ok) throw new ApiError(errorIn(await response.text().catch(() => ''), response.status, response.statusText), response.status);
 		return parseAnswer(path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
 	} catch (error) {

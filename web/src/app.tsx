@@ -37,6 +37,9 @@ import {
 	type PageState,
 	type ProfileView,
 } from './state';
+import { ShareButton, type Keep } from './share/button';
+import { formatPicture, keepAnswer } from './share/snapshot';
+import { Shared } from './share/view';
 import { Status } from './status';
 import { StatusView } from './status_view';
 import * as T from './texts';
@@ -256,6 +259,10 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 		);
 	}
 	const view: ProfileView = state.view && !isWide(state.view) ? state.view : narrow ? 'graph' : 'both';
+	const { from_ms, to_ms } = profile.data.answer;
+	const keep: Keep = async (title) => [
+		await keepAnswer({ query: profileQuery, from_ms, to_ms, short: names.choice === 'short' }, title, formatPicture({ ...state, pane: view }, '')),
+	];
 	return (
 		<ProfilePart
 			profile={profile.data}
@@ -270,7 +277,12 @@ function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry,
 			gaveUp={asked.gaveUp}
 			names={names.choice}
 			onNames={names.set}
-			more={<CompareButton query={query} state={state} set={set} />}
+			more={
+				<>
+					<CompareButton query={query} state={state} set={set} />
+					<ShareButton keep={keep} title={displayName(query, 120)} isFile={false} />
+				</>
+			}
 		/>
 	);
 }
@@ -437,6 +449,7 @@ export function App() {
 				{state.view === 'binaries' && <Binaries state={state} set={set} onBack={onBack} />}
 				{state.view === 'recordings' && <Recordings nonce={nonce} onBack={onBack} />}
 				{state.view === 'file' && <FileView state={state} set={set} dark={theme.dark} narrow={narrow} onFiles={files.onFiles} dropped={files.dropped} />}
+				{state.view === 'shared' && <Shared state={state} set={set} dark={theme.dark} narrow={narrow} nonce={nonce} onRetry={refreshAll} />}
 				{!wide && (
 					<>
 						{asked.error && asked.profile.data && <ErrorBanner error={asked.error} onRetry={refreshAll} />}

@@ -143,6 +143,11 @@ export const Logo = () => (
 export const FoldIcon = ({ open }: { open: boolean }) => (
 	<Icon size={14}>{open ? <path d="M4 6l4 4 4-4" /> : <path d="M6 4l4 4-4 4" />}</Icon>
 );
+export const ShareIcon = () => (
+	<Icon>
+		<path d="M6.6 9.4 9.4 6.6M7.4 4.8l1.2-1.2a2.7 2.7 0 0 1 3.8 3.8l-1.2 1.2M8.6 11.2l-1.2 1.2a2.7 2.7 0 0 1-3.8-3.8l1.2-1.2" />
+	</Icon>
+);
 export const OpenIcon = () => (
 	<Icon>
 		<path d="M2.5 12.5v-9h4l1.4 1.8h5.6v7.2z" />

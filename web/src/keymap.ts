@@ -14,6 +14,7 @@ import type { View } from './state';
 export const KEYS = {
 	page: { help: ['?'] },
 	server: { refresh: ['r'] },
+	share: { open: ['l'] },
 	opening: { stop: ['Escape'] },
 	profile: { search: ['/'], all: ['Escape'] },
 	search: { next: ['Enter'], before: ['Shift+Enter'], clear: ['Escape'] },
@@ -184,19 +185,19 @@ export function partsOf(view: View | '' | 'report'): Part[] {
 		case 'console':
 			return ['page', 'server', 'console', 'profile', 'search', 'graph', 'matches', 'sandwich', 'calls', 'steps', 'table', ...ROWS];
 		case 'compare':
-			return ['page', 'server', 'compare', 'profile', 'search', 'graph', 'spans', 'table', ...ROWS, 'filter', 'selector'];
+			return ['page', 'server', 'share', 'compare', 'profile', 'search', 'graph', 'spans', 'table', ...ROWS, 'filter', 'selector'];
 		case 'sandwich':
-			return ['page', 'server', 'profile', 'search', 'graph', 'sandwich', 'code', ...ROWS, ...QUERY];
+			return ['page', 'server', 'share', 'profile', 'search', 'graph', 'sandwich', 'code', ...ROWS, ...QUERY];
 		case 'calls':
-			return ['page', 'server', 'profile', 'search', 'calls', 'sandwich', 'code', ...ROWS, ...QUERY];
+			return ['page', 'server', 'share', 'profile', 'search', 'calls', 'sandwich', 'code', ...ROWS, ...QUERY];
 		case 'source':
 		case 'asm':
 			return ['page', 'server', 'ofListing', 'listing', 'rows', ...QUERY, 'popover'];
 		case 'file':
-			return ['page', 'opening', 'profile', 'search', 'timeline', 'heatmap', 'graph', 'matches', 'sandwich', 'calls', 'steps', 'table', ...ROWS];
+			return ['page', 'share', 'opening', 'profile', 'search', 'timeline', 'heatmap', 'graph', 'matches', 'sandwich', 'calls', 'steps', 'table', ...ROWS];
 		case 'report':
 			return ['page', 'profile', 'search', 'timeline', 'heatmap', 'graph', 'matches', 'sandwich', 'calls', 'steps', 'table', ...ROWS];
 		default:
-			return ['page', 'server', 'profile', 'search', 'graph', 'matches', 'sandwich', 'code', 'steps', 'table', ...ROWS, ...QUERY];
+			return ['page', 'server', 'share', 'profile', 'search', 'graph', 'matches', 'sandwich', 'code', 'steps', 'table', ...ROWS, ...QUERY];
 	}
 }

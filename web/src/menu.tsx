@@ -88,11 +88,11 @@ export function Menu({ at, onClose }: { at: MenuAt; onClose: () => void }) {
 	);
 }
 
-// Without the clipboard (a page that is not served securely) the old way, which asks for a selection.
-export async function copyText(text: string): Promise<void> {
+// Without the clipboard (a page that is not served securely) the old way, which asks for a selection. Returns whether it was copied.
+export async function copyText(text: string): Promise<boolean> {
 	try {
 		await navigator.clipboard.writeText(text);
-		return;
+		return true;
 	} catch {
 		// not allowed here
 	}
@@ -101,6 +101,7 @@ export async function copyText(text: string): Promise<void> {
 	area.className = 'unseen';
 	document.body.append(area);
 	area.select();
-	document.execCommand('copy');
+	const copied = document.execCommand('copy');
 	area.remove();
+	return copied;
 }

@@ -10,16 +10,16 @@ type Place = keyof typeof T.page.views;
 
 const PLACES: Place[] = ['home', 'profile', 'compare', 'console', 'recordings', 'binaries', 'status'];
 
-/** Which of the places a view belongs to; null = none of them, as it is with a file. */
+/** Which of the places a view belongs to; null = none of them, as it is with files and what is shared. */
 export function placeOf(view: View | ''): Place | null {
-	if (view === 'file') return null;
+	if (view === 'file' || view === 'shared') return null;
 	return view !== '' && isWide(view) && !isListing(view) ? view : 'profile';
 }
 
 /** The state of a place as one comes to it: the range and the query stay, what belongs to other places goes. */
 export function stateAt(state: PageState, place: Place): PageState {
 	const compare = place === 'compare' ? state.compare : NO_COMPARE;
-	const file = state.view === 'file' ? { ...UNTOUCHED, id: '', name: '', pane: '' as const, find: '', filter: '' } : {};
+	const file = state.view === 'file' || state.view === 'shared' ? { ...UNTOUCHED, id: '', name: '', pane: '' as const, find: '', filter: '' } : {};
 	return { ...state, ...file, view: place === 'profile' ? '' : place, function: '', file: null, build: null, binary: null, at: '', state: '', text: '', compare };
 }
 

@@ -9,11 +9,13 @@ interface PopoverProps {
 	buttonClass?: string;
 	testId?: string;
 	align?: 'left' | 'right';
+	shortcut?: string; // the key by which `opener` is called
+	opener?: { current: (() => void) | null }; // gets what opens it
 	children: (close: () => void) => ComponentChildren;
 }
 
 // A button and what it opens. Escape, a press elsewhere or the focus leaving closes it again.
-export function Popover({ label, button, buttonClass, testId, align = 'right', children }: PopoverProps) {
+export function Popover({ label, button, buttonClass, testId, align = 'right', shortcut, opener, children }: PopoverProps) {
 	const [open, setOpen] = useState(false);
 	const root = useRef<HTMLDivElement>(null);
 	const trigger = useRef<HTMLButtonElement>(null);
@@ -30,6 +32,7 @@ export function Popover({ label, button, buttonClass, testId, align = 'right', c
 			document.removeEventListener('focusin', elsewhere);
 		};
 	}, [open]);
+	if (opener) opener.current = () => setOpen(true);
 	const close = () => {
 		setOpen(false);
 		trigger.current?.focus();
@@ -47,6 +50,7 @@ export function Popover({ label, button, buttonClass, testId, align = 'right', c
 				aria-label={label}
 				title={label}
 				aria-expanded={open}
+				aria-keyshortcuts={shortcut}
 				aria-controls={id}
 				data-testid={testId}
 				onClick={() => setOpen(!open)}

@@ -10,7 +10,7 @@
  *   series  repeated: the series that are drawn alone: =VALUE, rest
  *   mark    repeated: markers of this name are drawn        deploys   off: deploys are not
  *   top     how many values are drawn               view      home; profile: what fits the screen; both, graph, table, sandwich, calls; source,
- *                                                           asm: of a function; console; binaries, recordings; status; file
+ *                                                           asm: of a function; console; binaries, recordings; status; file, shared
  *   dir     icicle (default), flame                 zoom      what is zoomed into: PATH, a hash; PATH~FIRST[~COUNT], some of its children;
  *                                                             PATH~FROM-TO, a stretch of it in billionths
  *   steps   what was done with the graph, see flame/transform.ts                color  binary (default), kind, package
@@ -28,8 +28,9 @@
  *   at      the marked line of the source, or 0xADDRESS
  *   state, text   filter of the binaries
  *   run, explain  the console's query; 1: with how it was answered
- *   id, name  of view=file: a file that was opened, which is known as long as the page is there, and what it is called
- *   pane    both, graph, table, sandwich, calls: what view=file shows; absent: what fits the screen
+ *   id, name  of view=file: a file that was opened, which is known as long as the page is there, and what it is called;
+ *           of view=shared: ID, ID.ID, see share/snapshot.ts
+ *   pane    both, graph, table, sandwich, calls: what view=file and shared show; absent: what fits the screen
  *   base, before, bfrom, bto, relative, show, width, of, order, only   of view=compare: compare/state.ts
  */
 import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare/state';
@@ -40,7 +41,7 @@ export type ColorBy = 'binary' | 'kind' | 'package';
 export type ProfileView = 'both' | 'graph' | 'table' | 'sandwich' | 'calls';
 export type ListingView = 'source' | 'asm';
 // These have the whole page, without filters; the start page has a time range.
-export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings' | 'file';
+export type WideView = 'home' | 'compare' | 'console' | 'status' | 'binaries' | 'recordings' | 'file' | 'shared';
 export type View = ProfileView | ListingView | WideView;
 export type NamesChoice = 'full' | 'short';
 export type Rows = 'function' | 'file' | 'binary' | 'line' | `label:${string}`;
@@ -138,8 +139,8 @@ export const DEFAULTS: PageState = {
 /** The graph as it comes, for links to another profile than the one that something was done with. */
 export const UNTOUCHED: Pick<PageState, 'zoom' | 'steps' | 'root' | 'within'> = { zoom: '', steps: '', root: '', within: '' };
 
-const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'calls', 'source', 'asm', 'binaries', 'recordings', 'file'];
-const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings', 'file'];
+const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'calls', 'source', 'asm', 'binaries', 'recordings', 'file', 'shared'];
+const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings', 'file', 'shared'];
 const PANES: readonly (ProfileView | '')[] = ['both', 'graph', 'table', 'sandwich', 'calls'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
 
@@ -206,7 +207,7 @@ export function parseState(search: string): PageState {
 		text: get('text'),
 		run: get('run'),
 		explain: get('explain') === '1',
-		id: /^[0-9a-f]{1,32}$/.test(get('id')) ? get('id') : '',
+		id: /^[0-9a-f]{1,32}(\.[0-9a-f]{32})?$/.test(get('id')) ? get('id') : '',
 		name: get('name').length <= TEXT_MAX ? get('name') : '',
 		pane: oneOf(get('pane'), PANES, ''),
 		compare: parseCompare(params),
@@ -288,9 +289,9 @@ export function isWide(view: View | ''): view is WideView {
 	return view !== '' && (WIDE as readonly string[]).includes(view);
 }
 
-/** Whether the page goes on showing the same opened file, so that what is chosen of its time line (the URL's fragment) stays. */
+/** Whether the page goes on showing the same file, so that what is chosen of its time line (the URL's fragment) stays. */
 export function keepsFragment(was: PageState, is: PageState, how: 'push' | 'replace'): boolean {
-	return is.view === 'file' && was.view === 'file' && (is.id === was.id || (how === 'replace' && is.name === was.name));
+	return (is.view === 'file' || is.view === 'shared') && was.view === is.view && (is.id === was.id || (how === 'replace' && is.name === was.name));
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };

@@ -49,6 +49,7 @@ export const keys = {
 	parts: {
 		page: { title: 'Everywhere', does: { help: 'this list' } },
 		server: { title: 'Everywhere', does: { refresh: 'ask again for what is shown' } },
+		share: { title: 'Everywhere', does: { open: 'make a link to what is shown, as it is now' } },
 		opening: { title: 'A file on its way', does: { stop: 'give it up' } },
 		profile: { title: 'Profile', does: { search: 'to the search', all: 'show all' } },
 		search: { title: 'In the search', does: { next: 'next match', before: 'match before', clear: 'clear, leave' } },
@@ -304,6 +305,36 @@ export const files = {
 	onlyFirst: (count: number) => `${count} files were dropped; this is the first of them.`,
 	format: (name: string, size: string) => `${name}, ${size}`,
 	leftOut: (count: number) => plural(count, 'Not read: one thing', `Not read: ${count} things`),
+};
+
+/** Links that show everybody the same. */
+export const share = {
+	label: 'Share what is shown',
+	short: 'Share',
+	what: 'The server keeps what is shown as it is now. Whoever may use this server and has the link sees the same, also when the data are gone.',
+	whatFile: 'The server keeps what is shown of the file, which it has not done so far: functions, source files, binaries, threads and markers. Whoever may use this server and has the link sees it.',
+	title: 'Title',
+	make: 'Make a link',
+	asking: 'The server is keeping it…',
+	link: 'Link',
+	copy: 'Copy',
+	copied: 'The link is in the clipboard.',
+	notCopied: 'The browser does not let this page copy: copy the link from the field.',
+	remove: 'Remove it again',
+	removeHint: 'The server forgets what it kept, and the link leads nowhere',
+	untitled: 'Shared profile',
+	fixed: 'Fixed:',
+	made: (time: string) => `kept on ${time},`,
+	ofFile: (name: string) => `of the file ${name}.`,
+	of: '{query}, {range}.',
+	against: ' Compared with {query}, {range}.',
+	partial: 'A part of the answer only: a limit was reached.',
+	live: 'Live',
+	liveHint: 'The same query and time range, of what the server has now',
+	gone: 'This link leads to nothing any more',
+	goneHow: 'What it showed was removed, or is older than this server keeps such things. Ask whoever gave it to you to make another.',
+	other: 'This cannot be shown here',
+	otherHow: (call: string) => `What was kept is an answer of another kind (${call}). The API has it.`,
 };
 
 /** Two profiles beside each other. */

@@ -8,6 +8,8 @@ import { checkReport, type Report, type ReportData } from './report_data';
 import { readTimeline } from './timeline/data';
 import * as T from './texts';
 
+export const VIEW_TYPE = 'application/x-wick-view';
+
 const MAGIC = 'WICKVIEW';
 const HEAD_BYTES = MAGIC.length + 4;
 

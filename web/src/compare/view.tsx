@@ -21,6 +21,8 @@ import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices
 import { Search, ShortNames, useGlobalKeys, type Profile } from '../profile';
 import { CustomRange, Range } from '../range';
 import { rich } from '../rich';
+import { type Keep, ShareButton } from '../share/button';
+import { formatPicture, keepAnswer } from '../share/snapshot';
 import { formatSelector, type Matcher, type Selector } from '../selector';
 import { parseTime, type PageState } from '../state';
 import * as T from '../texts';
@@ -325,14 +327,17 @@ function useFound(comparison: Comparison, figures: Figures, text: string, regex:
 }
 
 interface ToolsProps {
-	props: CompareProps;
+	props: Fixed;
 	found: Found;
 	show: Show;
 	patch: Patch;
 	onNext: (back: boolean) => void;
+	more?: ComponentChildren;
 }
 
-function Tools({ props, found, show, patch, onNext }: ToolsProps) {
+export type Fixed = Pick<CompareProps, 'state' | 'set' | 'dark' | 'narrow'> & { names: Names | null }; // null: as they are
+
+function Tools({ props, found, show, patch, onNext, more }: ToolsProps) {
 	const { state, set, names } = props;
 	const { relative, width } = state.compare;
 	const flip = state.dir === 'flame';
@@ -379,7 +384,8 @@ function Tools({ props, found, show, patch, onNext }: ToolsProps) {
 					<FlipIcon />
 				</button>
 			</div>
-			<ShortNames names={names.choice} onNames={names.set} />
+			{names && <ShortNames names={names.choice} onNames={names.set} />}
+			{more}
 		</div>
 	);
 }
@@ -411,13 +417,14 @@ function Foot({ comparison, dark }: { comparison: Comparison; dark: boolean }) {
 }
 
 interface BodyProps {
-	props: CompareProps;
+	props: Fixed;
+	more?: ComponentChildren; // among the tools
 	comparison: Comparison;
 	type: string;
 	unit: string;
 	stale: boolean;
 	patch: Patch;
-	onProfile: (side: 'base' | 'head', find: string) => void;
+	onProfile: ((side: 'base' | 'head', find: string) => void) | null;
 }
 
 // The next match, or the one before, by what they cost.
@@ -434,7 +441,7 @@ function useNext(comparison: Comparison, found: Found) {
 	return { focusRequest, onNext };
 }
 
-function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyProps) {
+function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: BodyProps) {
 	const { state, set, dark, narrow } = props;
 	const { compare: at } = state;
 	const { tree } = comparison.diff;
@@ -450,12 +457,13 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyPr
 	const onFind = (text: string) => set({ find: text, regex: false });
 	useGlobalKeys(() => set({ zoom: '' }));
 	const showMenu = (name: string, x: number, y: number) => {
-		const items: MenuItem[] = [
-			{ title: T.menu.find, run: () => onFind(`"${name}"`) },
-			{ title: T.compare.openHead, testId: 'open-head', run: () => onProfile('head', `"${name}"`) },
-			{ title: T.compare.openBase, testId: 'open-base', run: () => onProfile('base', `"${name}"`) },
-			{ title: T.menu.copyName, run: () => void copyText(name) },
-		];
+		const items: MenuItem[] = [{ title: T.menu.find, run: () => onFind(`"${name}"`) }];
+		if (onProfile)
+			items.push(
+				{ title: T.compare.openHead, testId: 'open-head', run: () => onProfile('head', `"${name}"`) },
+				{ title: T.compare.openBase, testId: 'open-base', run: () => onProfile('base', `"${name}"`) },
+			);
+		items.push({ title: T.menu.copyName, run: () => void copyText(name) });
 		setMenu({ x, y, head: name, items });
 	};
 	const show: Show = at.show || (narrow ? 'graph' : 'both');
@@ -473,7 +481,7 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile }: BodyPr
 	return (
 		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.compare.label} aria-busy={stale}>
 			<Sums comparison={comparison} type={type} unit={unit} counts={counts} dark={dark} />
-			<Tools props={props} found={found} show={show} patch={patch} onNext={onNext} />
+			<Tools props={props} found={found} show={show} patch={patch} onNext={onNext} more={more} />
 			<div class={`panes view-${show === 'sides' ? 'graph' : show}`}>
 				{(show === 'both' || show === 'table') && (
 					<CompareTable
@@ -569,6 +577,15 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 		props.set({ view: '', q: query, from, to, sel: null, find, regex: false, compare: NO_COMPARE });
 	};
 	const empty = comparison.base.tree.total[0] === 0 || tree.total[0] === 0;
+	const keep: Keep = async (title) => {
+		const state = formatPicture(props.state, '');
+		const ids: string[] = [];
+		for (const side of ['base', 'head'] as const) {
+			const { from_ms, to_ms } = sides[side].data!.answer;
+			ids.push(await keepAnswer({ query: choices[side].query, from_ms, to_ms, short: props.names.choice === 'short' }, title, state));
+		}
+		return ids;
+	};
 	return (
 		<>
 			{failed && <ErrorBanner error={failed} onRetry={onRefresh} />}
@@ -576,9 +593,26 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 			{empty ? (
 				<Nothing sides={comparison} choices={choices} patch={patch} />
 			) : (
-				<Body props={props} comparison={comparison} type={head.selector.type || answer.type} unit={answer.unit} stale={sides.stale || late} patch={patch} onProfile={onProfile} />
+				<Body props={props} comparison={comparison} type={head.selector.type || answer.type} unit={answer.unit} stale={sides.stale || late} patch={patch} onProfile={onProfile} more={<ShareButton keep={keep} title={displayName(head.query, 120)} isFile={false} />} />
 			)}
 		</>
+	);
+}
+
+/** Two profiles that are as they are, whatever the server has now. */
+export function FixedCompare({ base, head, state, set, dark, narrow }: { base: Profile; head: Profile } & Omit<Fixed, 'names'>) {
+	const sides = useMemo(() => {
+		const fixed = (data: Profile): Resource<Profile> => ({ data, of: null, error: null, loading: false, stale: false });
+		return { base: fixed(base), head: fixed(head), error: null, loading: false, stale: false };
+	}, [base, head]);
+	const { comparison, late } = useComparison(sides, state.compare.relative);
+	const patch: Patch = (next, how) => set({ compare: { ...state.compare, ...next } }, how);
+	if (!comparison) return <Skeleton />;
+	const { type, unit } = head.answer;
+	return (
+		<div class="compare">
+			<Body props={{ state, set, dark, narrow, names: null }} comparison={comparison} type={type} unit={unit} stale={late} patch={patch} onProfile={null} />
+		</div>
 	);
 }
 

@@ -6,6 +6,8 @@ import { displayName, formatBytes } from '../format';
 import type { SetState } from '../hooks';
 import { useKeys } from '../keys';
 import { Notice } from '../notices';
+import { ShareButton } from '../share/button';
+import { formatPicture, keepFile } from '../share/snapshot';
 import { isPane, type PageState, type ProfileView } from '../state';
 import * as T from '../texts';
 import { useViewed, ValueSelect, ViewedParts } from '../viewed';
@@ -136,6 +138,15 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				set={set}
 				dark={dark}
 				narrow={narrow}
+				tools={
+					<ShareButton
+						keep={async (title, tell, signal) => [
+							await keepFile(opened.file, title, formatPicture(state, location.hash), (stage) => tell(stageText(stage)), signal),
+						]}
+						title={displayName(opened.name, 120)}
+						isFile
+					/>
+				}
 				head={
 					<>
 						<h2 class="bar-title" data-testid="file-title">
