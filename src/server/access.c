@@ -151,6 +151,14 @@ static void allow_origin(struct net_response *response, const char *origin)
 	net_response_header(response, "Vary", "Origin");
 }
 
+int access_may_change(const struct server *server, const struct net_request *request, struct error *err)
+{
+	if (server->token || net_request_is_loopback(request))
+		return 0;
+	return error_set(err, -EACCES,
+			 "this changes stored data: on a server without a token it is for clients on the same machine only");
+}
+
 bool access_authorize(void *context, const struct net_request *request, struct net_response *response)
 {
 	const struct server *server = context;

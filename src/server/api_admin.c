@@ -315,15 +315,6 @@ static int answer_blocks(struct call *call, struct error *err)
 
 /* ---- changes ---- */
 
-/* Whoever has the token may; without one only this machine, since anybody else who reaches the port could. */
-static int may_change(const struct call *call, struct error *err)
-{
-	if (call->server->token || net_request_is_loopback(call->request))
-		return 0;
-	return error_set(err, -EACCES,
-			 "this changes stored data: on a server without a token it is for clients on the same machine only");
-}
-
 static int delete_in_turn(struct call *call, struct selector *selector, struct store_delete_result *ret, struct error *err)
 {
 	pthread_mutex_lock(&call->server->compact_turn);
@@ -336,7 +327,7 @@ static int answer_delete(struct call *call, struct error *err)
 {
 	const char *text = call_parameter(call, "query", NULL);
 	struct store_delete_result result = {0};
-	int r = may_change(call, err);
+	int r = access_may_change(call->server, call->request, err);
 	if (!r && (!text || !call_parameter(call, "from", NULL) || !call_parameter(call, "to", NULL)))
 		r = error_set(err, -EINVAL,
 			      "parameters 'query', 'from' and 'to' are needed: what to delete; '{}' selects everything");
@@ -362,7 +353,7 @@ static int answer_delete(struct call *call, struct error *err)
 static int answer_compact(struct call *call, struct error *err)
 {
 	struct store_stats before, after;
-	int r = may_change(call, err);
+	int r = access_may_change(call->server, call->request, err);
 	if (r)
 		return r;
 	store_get_stats(call->tenant->store, &before);

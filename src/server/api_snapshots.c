@@ -385,7 +385,9 @@ void api_snapshot_remove(void *context, const struct net_request *request, struc
 	struct snapshots *snapshots = NULL;
 	struct error err = {0};
 	const char *id;
-	int r = id_of(request, &id, &err);
+	int r = access_may_change(context, request, &err);
+	if (r == 0)
+		r = id_of(request, &id, &err);
 	if (r == 0)
 		r = snapshots_of(context, request, &snapshots, &err);
 	if (r == 0)

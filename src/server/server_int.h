@@ -267,6 +267,9 @@ bool access_authorize(void *context, const struct net_request *request, struct n
 /* A further address: as open to other machines as the first, or less. */
 int access_check_listen(const struct server *server, const char *listen, struct error *err);
 int access_check_options(struct server *server, struct error *err);
+/* Whether the request may change what is stored: whoever has the token may; without one only this machine, since anybody else
+ * who reaches the port could. -EACCES. */
+int access_may_change(const struct server *server, const struct net_request *request, struct error *err);
 int link_thread_start(struct server *server, struct error *err);
 void link_thread_stop(struct server *server);
 

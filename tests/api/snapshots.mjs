@@ -4,6 +4,8 @@
 import assert from "node:assert/strict";
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { spawn } from "node:child_process";
+import http from "node:http";
+import { networkInterfaces } from "node:os";
 import { gunzipSync } from "node:zlib";
 import { startServer, request, wick, pprofProfile, temporaryDirectory, test, finish } from "../harness.mjs";
 
@@ -145,6 +147,27 @@ await test("a snapshot never changes, and clients need not ask twice", async () 
 	assert.equal((await world.call("DELETE", `${path}/${id}`)).status, 404);
 	assert.ok(!existsSync(world.file(id)));
 });
+const elsewhere = Object.values(networkInterfaces()).flat().find(({ family, internal }) => family === "IPv4" && !internal)?.address;
+if (elsewhere)
+	await test("without a token other machines see them, and remove none", async () => {
+		const open = new World("open");
+		const child = spawn(wick, ["server", "--data", open.data, "--listen", "0.0.0.0:0", "--insecure"], { stdio: ["ignore", "ignore", "pipe"] });
+		process.on("exit", () => child.kill("SIGKILL"));
+		const port = await new Promise((resolve) => child.stderr.on("data", (chunk) => resolve(Number(/:(\d+),/.exec(chunk)?.[1]))));
+		open.server = { port };
+		await open.store(700);
+		const { id } = await open.make();
+		const call = (method, host) =>
+			new Promise((resolve, reject) => {
+				const request = http.request({ host, port, method, path: `${path}/${id}` }, (response) => response.resume().on("end", () => resolve(response.statusCode)));
+				request.on("error", reject).end();
+			});
+		assert.equal(await call("GET", elsewhere), 200);
+		assert.equal(await call("DELETE", elsewhere), 403);
+		assert.equal(await call("GET", elsewhere), 200);
+		assert.equal(await call("DELETE", "127.0.0.1"), 200);
+		child.kill();
+	});
 await test("ids that mean harm", async () => {
 	const files = world.files();
 	for (const id of ["0", "..", "../x", "%2e%2e", "..%2f..%2fmeta.json", "0".repeat(31), "0".repeat(33), "0".repeat(32), "F".repeat(32), `${"0".repeat(31)}%00`, `${"0".repeat(32)}.json.gz`, `${"0".repeat(32)}/x`, "x".repeat(5000)])
