@@ -291,10 +291,8 @@ const LISTS: Record<string, string> = {
 };
 const OBJECTS: Record<string, string> = { query: 'flame', status: 'data' };
 
-// Of one that is not removed at the same time, which is answered with {}.
 function isSnapshot(answer: object): boolean {
 	const { snapshot, answer: kept } = answer as { snapshot?: { made_ms?: unknown; title?: unknown; query?: unknown; state?: unknown } | null; answer?: unknown };
-	if (Object.keys(answer).length === 0) return true;
 	if (typeof snapshot !== 'object' || snapshot === null || typeof kept !== 'object' || kept === null) return false;
 	return typeof snapshot.made_ms === 'number' && [snapshot.title, snapshot.query, snapshot.state].every((text) => typeof text === 'string');
 }
@@ -345,7 +343,7 @@ async function apiCall<T>(method: string, path: string, params: Params, signal?:
 	try {
 		const response = await fetch(apiUrl(path, params), { method, body, signal: abort.signal, cache: 'no-store' });
 		if (!response.ok) throw new ApiError(errorIn(await response.text().catch(() => ''), response.status, response.statusText), response.status);
-		return parseAnswer(path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
+		return parseAnswer(method === 'DELETE' ? '' : path, await response.arrayBuffer(), response.headers.get('content-type') ?? '') as T;
 	} catch (error) {
 		if (error instanceof ApiError || (signal?.aborted && !late)) throw error;
 		if (cancelled) throw new ApiError('', CANCELLED);

@@ -600,7 +600,7 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 }
 
 /** Two profiles that are as they are, whatever the server has now. */
-export function FixedCompare({ base, head, state, set, dark, narrow }: { base: Profile; head: Profile } & Omit<Fixed, 'names'>) {
+export function FixedCompare({ base, head, type, state, set, dark, narrow }: { base: Profile; head: Profile; type: string } & Omit<Fixed, 'names'>) {
 	const sides = useMemo(() => {
 		const fixed = (data: Profile): Resource<Profile> => ({ data, of: null, error: null, loading: false, stale: false });
 		return { base: fixed(base), head: fixed(head), error: null, loading: false, stale: false };
@@ -608,10 +608,9 @@ export function FixedCompare({ base, head, state, set, dark, narrow }: { base: P
 	const { comparison, late } = useComparison(sides, state.compare.relative);
 	const patch: Patch = (next, how) => set({ compare: { ...state.compare, ...next } }, how);
 	if (!comparison) return <Skeleton />;
-	const { type, unit } = head.answer;
 	return (
 		<div class="compare">
-			<Body props={{ state, set, dark, narrow, names: null }} comparison={comparison} type={type} unit={unit} stale={late} patch={patch} onProfile={null} />
+			<Body props={{ state, set, dark, narrow, names: null }} comparison={comparison} type={type || head.answer.type} unit={head.answer.unit} stale={late} patch={patch} onProfile={null} />
 		</div>
 	);
 }

@@ -33,6 +33,20 @@ export interface KeptAnswer {
 }
 export type Kept = KeptAnswer | View;
 
+/** A query as the page has it: the selector, its label at the root of the graph, and the other stages. */
+export function splitQuery(query: string): { selector: string; within: string; root: string } {
+	let quoted = false;
+	let at = 0;
+	for (; at < query.length && (quoted || query[at] !== '|'); at++) {
+		if (query[at] === '\\' && quoted) at++;
+		else if (query[at] === '"') quoted = !quoted;
+	}
+	const stages = query.slice(at + 1).trim();
+	const grouped = /^(.*\|)?\s*group by ([A-Za-z_]\w{0,127})$/.exec(stages);
+	const within = grouped ? (grouped[1] ?? '').replace(/\s*\|$/, '') : stages;
+	return { selector: query.slice(0, at).trim(), within, root: grouped?.[2] ?? '' };
+}
+
 export const isView = (kept: Kept): kept is View => 'data' in kept;
 export const headOf = (kept: Kept): KeptView => (isView(kept) ? kept.kept! : kept.snapshot);
 

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ApiError } from '../api';
 import { toProfile } from '../asked';
+import { NO_COMPARE } from '../compare/state';
 import { FixedCompare } from '../compare/view';
 import { ShownFile } from '../files/view';
 import { displayName, formatDateTime, formatRange } from '../format';
@@ -13,7 +14,7 @@ import { ProfilePart } from '../profile';
 import { rich } from '../rich';
 import { DEFAULTS, formatState, isPane, type PageState, type ProfileView } from '../state';
 import * as T from '../texts';
-import { headOf, isView, parsePicture, type Kept, type KeptAnswer } from './snapshot';
+import { headOf, isView, parsePicture, splitQuery, type Kept, type KeptAnswer } from './snapshot';
 
 export interface SharedProps {
 	state: PageState;
@@ -23,8 +24,6 @@ export interface SharedProps {
 	onRetry: () => void;
 	nonce: number;
 }
-
-const selectorOf = (query: string): string => query.split('|')[0].trim();
 
 function Whence({ kept, base }: { kept: Kept; base: KeptAnswer | null }) {
 	const { title, made_ms: made } = headOf(kept);
@@ -46,8 +45,13 @@ function Whence({ kept, base }: { kept: Kept; base: KeptAnswer | null }) {
 	);
 }
 
-function Live({ of }: { of: KeptAnswer['snapshot'] }) {
-	const there = { ...DEFAULTS, q: selectorOf(of.query), from: String(of.from_ms), to: String(of.to_ms) };
+function Live({ of, base }: { of: KeptAnswer['snapshot']; base: KeptAnswer['snapshot'] | null }) {
+	const { selector, within, root } = splitQuery(of.query);
+	const there: PageState = { ...DEFAULTS, q: selector, from: String(of.from_ms), to: String(of.to_ms), within, root };
+	if (base) {
+		there.view = 'compare';
+		there.compare = { ...NO_COMPARE, base: splitQuery(base.query).selector, bfrom: String(base.from_ms), bto: String(base.to_ms) };
+	}
 	return (
 		<a class="button" href={formatState(there)} title={T.share.liveHint} data-testid="shared-live">
 			{T.share.live}
@@ -65,10 +69,10 @@ function SharedAnswer({ kept, base, state, set, dark, narrow }: SharedProps & { 
 			<div class="file-head">
 				<Whence kept={kept} base={base} />
 				<span class="spring" />
-				<Live of={kept.snapshot} />
+				<Live of={kept.snapshot} base={base && base.snapshot} />
 			</div>
 			{baseProfile ? (
-				<FixedCompare base={baseProfile} head={profile} state={state} set={setIn} dark={dark} narrow={narrow} />
+				<FixedCompare base={baseProfile} head={profile} type={splitQuery(kept.snapshot.query).selector.split('{')[0]} state={state} set={setIn} dark={dark} narrow={narrow} />
 			) : (
 				<ProfilePart profile={profile} query="" state={state} set={setIn} view={pane} dark={dark} stale={false} gaveUp={false} names="full" onNames={() => undefined} alone />
 			)}
