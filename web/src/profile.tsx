@@ -86,7 +86,8 @@ export interface ProfileProps {
 	onNames: (names: NamesChoice) => void;
 	labels?: string[]; // that the graph can have at its root, and rows of the table can be by
 	more?: ComponentChildren; // among the tools
-	alone?: boolean; // in a file, without a server: what only a server can give is not there
+	alone?: boolean; // without a server: what only a server can give is not there
+	calls?: boolean; // the call graph can be had, whose worker is a file of the server's page; absent: unless alone
 }
 
 /*
@@ -115,10 +116,10 @@ export function useZoom(tree: Tree, text: string): { zoom: Zoom; lost: boolean }
 const VIEWS: ProfileView[] = ['graph', 'both', 'table', 'sandwich', 'calls'];
 const WITH_TABLE: ProfileView[] = ['both', 'table', 'sandwich'];
 
-function ViewSwitch({ view, alone, onView }: { view: ProfileView; alone: boolean; onView: (view: ProfileView) => void }) {
+function ViewSwitch({ view, calls, onView }: { view: ProfileView; calls: boolean; onView: (view: ProfileView) => void }) {
 	return (
 		<div class="joined" role="group" aria-label={T.profile.view}>
-			{VIEWS.filter((v) => !alone || v !== 'calls').map((v) => (
+			{VIEWS.filter((v) => calls || v !== 'calls').map((v) => (
 				<button
 					key={v}
 					type="button"
@@ -569,7 +570,7 @@ const OPEN = {
 };
 
 export function ProfilePart(props: ProfileProps) {
-	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels = [], more, alone = false } = props;
+	const { profile, query, partQuery = query, state, set, view, dark, stale, gaveUp, names, onNames, labels = [], more, alone = false, calls = !alone } = props;
 	const pointed = useMemo(() => new Pointed(), []);
 	const picture = useRef<Picture | null>(null);
 	const { answer } = profile;
@@ -651,7 +652,7 @@ export function ProfilePart(props: ProfileProps) {
 	return (
 		<section class={stale || busy ? 'profile stale' : 'profile'} aria-label={T.profile.label} aria-busy={stale || busy}>
 			<div class="tools" role="toolbar" aria-label={T.profile.tools}>
-				<ViewSwitch view={view} alone={alone} onView={onView} />
+				<ViewSwitch view={view} calls={calls} onView={onView} />
 				<Search {...state} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
 				<div class="joined" hidden={view === 'sandwich' || view === 'calls'}>
 					<button

@@ -102,10 +102,11 @@ interface ViewedProps {
 	view: ProfileView;
 	dark: boolean;
 	more?: ComponentChildren; // among the graph's tools
+	calls?: boolean; // the call graph can be had
 }
 
 /** Time line, graph and table. */
-export function ViewedParts({ viewed, state, set, setTime, view, dark, more }: ViewedProps) {
+export function ViewedParts({ viewed, state, set, setTime, view, dark, more, calls = false }: ViewedProps) {
 	const { data, t, spans, rows, time, index, profile } = viewed;
 	return (
 		<>
@@ -144,6 +145,7 @@ export function ViewedParts({ viewed, state, set, setTime, view, dark, more }: V
 				names="full"
 				onNames={() => undefined}
 				more={more}
+				calls={calls}
 				alone
 			/>
 		</>

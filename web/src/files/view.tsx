@@ -107,7 +107,7 @@ export function ShownFile({ id, view, state, set, dark, narrow, head, tools }: S
 				<span class="spring" />
 				{tools}
 			</div>
-			<ViewedParts viewed={viewed} state={state} set={setIn} setTime={setTime} view={pane} dark={dark} />
+			<ViewedParts viewed={viewed} state={state} set={setIn} setTime={setTime} view={pane} dark={dark} calls />
 		</>
 	);
 }

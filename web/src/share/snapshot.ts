@@ -50,13 +50,16 @@ export function splitQuery(query: string): { selector: string; within: string; r
 export const isView = (kept: Kept): kept is View => 'data' in kept;
 export const headOf = (kept: Kept): KeptView => (isView(kept) ? kept.kept! : kept.snapshot);
 
+// Of the table and of the function between its callers and callees.
+type Row = 'function' | 'file' | 'binary' | 'rows' | 'match' | 'least';
 /** What of the page's state belongs to a picture; the rest is what was asked, which the snapshot says itself. */
-type Picture = Pick<PageState, 'dir' | 'zoom' | 'steps' | 'color' | 'find' | 'regex' | 'filter' | 'sort' | 'reverse' | 'eachAddress' | 'pane' | 'compare'>;
+type Picture = Pick<PageState, 'dir' | 'zoom' | 'steps' | 'color' | 'find' | 'regex' | 'filter' | 'sort' | 'reverse' | 'eachAddress' | 'pane' | 'compare' | Row>;
 
-export function pictureOf({ dir, zoom, steps, color, find, regex, filter, sort, reverse, eachAddress, pane, compare }: PageState): Picture {
+export function pictureOf({ dir, zoom, steps, color, find, regex, filter, sort, reverse, eachAddress, pane, compare, ...rest }: PageState): Picture {
 	const { relative, show, width, of, order, reverse: turned, only } = compare;
 	const how = { ...NO_COMPARE, relative, show, width, of, order, reverse: turned, only };
-	return { dir, zoom, steps, color, find, regex, filter, sort, reverse, eachAddress, pane, compare: how };
+	const { function: name, file, binary, rows, match, least } = rest;
+	return { dir, zoom, steps, color, find, regex, filter, sort, reverse, eachAddress, pane, compare: how, function: name, file, binary, rows, match, least };
 }
 
 /** As text for the server; fragment: of the URL, with its #, or ''. What is too long is left out: the picture is then as it first comes. */

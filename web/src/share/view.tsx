@@ -74,7 +74,7 @@ function SharedAnswer({ kept, base, state, set, dark, narrow }: SharedProps & { 
 			{baseProfile ? (
 				<FixedCompare base={baseProfile} head={profile} type={splitQuery(kept.snapshot.query).selector.split('{')[0]} state={state} set={setIn} dark={dark} narrow={narrow} />
 			) : (
-				<ProfilePart profile={profile} query="" state={state} set={setIn} view={pane} dark={dark} stale={false} gaveUp={false} names="full" onNames={() => undefined} alone />
+				<ProfilePart profile={profile} query="" state={state} set={setIn} view={pane} dark={dark} stale={false} gaveUp={false} names="full" onNames={() => undefined} alone calls />
 			)}
 		</>
 	);
