@@ -42,9 +42,13 @@ test('while the server reads another file, it is sent again, when the server wan
 test('a file that is too large for the server is packed, once', async () => {
 	const tooLarge = reply(413, '{"error":"too large"}');
 	const small = serverOf(tooLarge, reply(200));
-	await small.send(new Blob(['a 1']));
-	assert.deepEqual(small.sent, ['a 1', 'packed a 1']);
-	await assert.rejects(serverOf(tooLarge, tooLarge).send(new Blob(['a 1'])), isRefusal(413, 'too large'));
+	const text = 'a 1\n'.repeat(20_000);
+	await small.send(new Blob([text]));
+	assert.deepEqual(small.sent, [text, `packed ${text}`]);
+	await assert.rejects(serverOf(tooLarge, tooLarge).send(new Blob([text])), isRefusal(413, 'too large'));
+	const deep = serverOf(tooLarge);
+	await assert.rejects(deep.send(new Blob(['a;a;a 1'])), isRefusal(413, 'too large'));
+	assert.equal(deep.sent.length, 1, 'what is small is refused for something else');
 	const gzip = serverOf(tooLarge);
 	await assert.rejects(gzip.send(new Blob([new Uint8Array([0x1f, 0x8b, 8, 0])])), isRefusal(413, 'too large'));
 	assert.equal(gzip.sent.length, 1);

@@ -12,6 +12,7 @@ import { ApiError, errorIn } from '../api';
 import * as T from '../texts';
 
 const BODY_MAX = 64 * 1024 * 1024; // bytes
+const WORTH_PACKING = 64 * 1024; // bytes: what is refused of less is refused for something else, such as its depth
 const RETRY_S = { least: 1, most: 30, otherwise: 2 };
 const NAME_MAX = 200; // characters of a name that are sent; its ending tells the format
 
@@ -138,7 +139,7 @@ export async function sendFile(file: Blob, url: string, tell: Tell, signal: Abor
 		if (reply.status >= 200 && reply.status < 300) return reply;
 		if (reply.status === 0) throw new ApiError(T.fault.noAnswer, 0);
 		const why = errorIn(new TextDecoder().decode(reply.body), reply.status, '');
-		if (reply.status === 413 && !packed) await packIt();
+		if (reply.status === 413 && !packed && file.size > WORTH_PACKING) await packIt();
 		else if (reply.status === 503) {
 			const seconds = retryAfterSeconds(reply.retryAfter);
 			tell({ at: 'waiting', seconds, why });

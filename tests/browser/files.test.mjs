@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking at a profile in a file on the server's page: dropped, chosen, reloaded; files that are none, that are too large, that mean harm; and
+// a server that is busy, away, or refuses. What a file holds is written here by hand, so the figures are known.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { launch } from './launch.mjs';
+import { checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
+
+const work = process.env.WICK_WORK;
+const options = { timeout: 600_000 };
+const MIB = 1024 * 1024;
+let browser, base, child;
+
+const file = (name, content) => {
+	const path = join(work, name);
+	writeFileSync(path, content);
+	return path;
+};
+async function startServer(name, port = 0) {
+	child = spawn(process.env.WICK, ['server', '--data', join(work, name), '--listen', `127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'pipe'] });
+	let log = '';
+	return new Promise((resolve, reject) => {
+		child.once('exit', () => reject(new Error(log)));
+		child.stderr.on('data', (chunk) => {
+			log += chunk;
+			const found = /http:\/\/127\.0\.0\.1:\d+/.exec(log);
+			if (found) resolve(`${found[0]}/`);
+		});
+	});
+}
+const stopServer = () =>
+	new Promise((resolve) => {
+		child.removeAllListeners('exit');
+		child.once('exit', resolve);
+		child.kill('SIGTERM');
+	});
+let folded;
+before(async () => {
+	folded = file('shop.folded', 'main;parse;read 600\nmain;parse 100\nmain;render;draw 300\n');
+	base = await startServer('files');
+	browser = await launch();
+});
+after(async () => {
+	await browser?.close();
+	child?.kill('SIGKILL');
+});
+
+const choose = (page, path, button = 'open-file') => Promise.all([page.waitForEvent('filechooser'), page.locator(id(button)).click()]).then(([chooser]) => chooser.setFiles(path));
+// As the browser hands files over that are dragged in: with those names and contents.
+const drop = (page, files, selector = '.main') =>
+	page.evaluate(
+		([where, given]) => {
+			const data = new DataTransfer();
+			for (const [name, text] of given) data.items.add(new File([text], name));
+			const target = document.querySelector(where);
+			for (const type of ['dragenter', 'dragover', 'drop']) target.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
+		},
+		[selector, files],
+	);
+const shownName = (page, name) => page.waitForFunction(([selector, wanted]) => document.querySelector(selector)?.textContent === wanted, [id('file-title'), name]);
+const shareOf = (page, name) => page.evaluate((n) => window.__wick.flame.nodeAt(n).width / window.__wick.flame.nodeAt('total').width, name);
+const faultText = async (page) => {
+	await page.locator(id('file-fault')).waitFor();
+	return page.locator(id('file-fault')).innerText();
+};
+
+test('somebody has a file of stacks and drops it on the page', options, async () => {
+	const { page, url, leave } = await visit(browser, base, '?view=status');
+	await page.locator('.main').waitFor();
+	await drop(page, [['shop.folded', 'main;parse;read 600\nmain;parse 100\nmain;render;draw 300\n']]);
+	await shownName(page, 'shop.folded');
+	await drawn(page);
+	await page.waitForFunction(() => window.__wick.flame.nodeAt('read'));
+	assert.ok(Math.abs((await shareOf(page, 'read')) - 0.6) < 0.01);
+	assert.equal(url().get('view'), 'file');
+	assert.equal(await page.title(), 'shop.folded – Wick');
+	const row = page.locator(`${id('table')} .tbody [role="row"]`).first();
+	await row.waitFor();
+	assert.match(await row.innerText(), /60\.0%[\s\S]*read/);
+	await leave();
+});
+
+test('chosen by keyboard, searched, turned over, and shown again after the page was loaded anew', options, async () => {
+	const { page, url, leave } = await visit(browser, base, '');
+	await page.locator(id('open-file')).focus();
+	const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')]);
+	await chooser.setFiles(folded);
+	await shownName(page, 'shop.folded');
+	await page.locator(id('flame-search')).fill('draw');
+	await page.waitForFunction((selector) => /30\.0%/.test(document.querySelector(selector).textContent), id('flame-matched'));
+	await page.locator(id('view-table')).click();
+	await page.waitForFunction(() => new URL(location.href).searchParams.get('pane') === 'table');
+	await page.reload();
+	await page.locator(id('file-none')).waitFor();
+	assert.match(await page.locator(id('file-none')).innerText(), /shop\.folded/);
+	await choose(page, folded, 'file-again');
+	await shownName(page, 'shop.folded');
+	await page.locator(id('table')).waitFor();
+	await page.waitForFunction((selector) => /30\.0%/.test(document.querySelector(selector).textContent), id('flame-matched'));
+	assert.deepEqual([url().get('find'), url().get('pane')], ['draw', 'table']);
+	await leave();
+});
+
+test('back and forward lead from one file to the other, and to where one was before', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	const other = file('other.folded', 'start;work 5\n');
+	await choose(page, folded);
+	await shownName(page, 'shop.folded');
+	await choose(page, other);
+	await shownName(page, 'other.folded');
+	await page.goBack();
+	await shownName(page, 'shop.folded');
+	await page.goBack();
+	await page.waitForFunction(() => new URL(location.href).searchParams.get('view') === 'status');
+	await page.goForward();
+	await shownName(page, 'shop.folded');
+	await page.goForward();
+	await shownName(page, 'other.folded');
+	await drawn(page);
+	await page.waitForFunction(() => window.__wick.flame.nodeAt('work'));
+	await leave();
+});
+
+test('several files: the first is opened, and the page says so', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	await page.locator('.main').waitFor();
+	await drop(page, [['one.folded', 'a 1\n'], ['two.folded', 'b 1\n']]);
+	await shownName(page, 'one.folded');
+	assert.match(await page.locator(id('only-first')).innerText(), /^2 files/);
+	await leave();
+});
+
+test('files that are no profiles are told by name, in the words of the server', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	await choose(page, file('letter.txt', 'Dear all,\n\nno profile here\n'));
+	assert.match(await faultText(page), /letter\.txt cannot be shown[\s\S]*letter\.txt: /);
+	await choose(page, file('nothing.pb', ''), 'file-another');
+	await page.waitForFunction((selector) => /nothing\.pb: the file is empty/.test(document.querySelector(selector)?.textContent), id('file-fault'));
+	await choose(page, file('broken.pb.gz', Buffer.from('1f8b0800000000000003ffffffffff', 'hex')), 'file-another');
+	await page.waitForFunction((selector) => /broken\.pb\.gz: /.test(document.querySelector(selector)?.textContent), id('file-fault'));
+	await choose(page, folded, 'file-another');
+	await shownName(page, 'shop.folded');
+	await leave(/console: Failed to load resource: the server responded with a status of 4/);
+});
+
+test('names that mean harm are text, and deep stacks are stacks', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	await page.locator('.main').waitFor();
+	const evil = '<img src=x onerror=document.title=1>\u202egnp.folded';
+	const deep = (frames) => `${Array.from({ length: frames }, (_, i) => `f${i}`).join(';')} 7\n`;
+	await drop(page, [['deep.folded', deep(10_000)]]);
+	assert.match(await faultText(page), /deep\.folded: line 1: the stack is deeper than 4096 frames/);
+	await drop(page, [[evil, `<script>alert(1)</script>;x 3\n${deep(4000)}`]]);
+	await page.locator(id('file-title')).waitFor();
+	await drawn(page);
+	assert.match(await page.locator(id('file-title')).innerText(), /^<img src=x/);
+	assert.equal(await page.locator('img, .main script').count(), 0);
+	assert.ok(!(await page.locator(id('file-title')).innerText()).includes('\u202e'));
+	await settled(page);
+	await checkWidth(page, 'a hostile name');
+	await leave(/console: Failed to load resource: the server responded with a status of 413/);
+});
+
+test('a file larger than a body may be is packed on the way', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	const line = `main;${'a'.repeat(1000)};leaf 1\n`;
+	const large = file('large.folded', line.repeat(Math.ceil((100 * MIB) / line.length)));
+	const sent = page.waitForRequest((request) => request.url().includes('/view?'));
+	await choose(page, large);
+	const { 'content-length': length } = await (await sent).allHeaders();
+	assert.ok(Number(length) < 10 * MIB, `${length} bytes were sent`);
+	await shownName(page, 'large.folded');
+	await drawn(page);
+	assert.match(await page.locator(id('file-head')).innerText(), /100(\.\d)? MiB/);
+	await leave();
+});
+
+test('while the server reads another file, it is asked again; who waits can give up, and try again', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	let busy = true;
+	await page.route('**/api/v1/view?**', (route) => (busy ? route.fulfill({ status: 503, headers: { 'retry-after': '1' }, contentType: 'application/json', body: '{"error":"another file is being read"}' }) : route.continue()));
+	await choose(page, folded);
+	await page.waitForFunction((selector) => /another file is being read/.test(document.querySelector(selector)?.textContent), id('file-stage'));
+	await page.keyboard.press('Escape');
+	assert.match(await faultText(page), /shop\.folded was not opened/);
+	await page.locator(id('file-retry')).click();
+	await page.waitForFunction((selector) => /another file is being read/.test(document.querySelector(selector)?.textContent), id('file-stage'));
+	busy = false;
+	await shownName(page, 'shop.folded');
+	await leave(/console: Failed to load resource: the server responded with a status of 503/);
+});
+
+test('the server goes away while a file is sent, and comes back', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	await settled(page);
+	let away = true;
+	await page.route('**/api/v1/view?**', (route) => (away ? route.abort('connectionreset') : route.continue()));
+	await choose(page, folded);
+	assert.match(await faultText(page), /shop\.folded cannot be shown[\s\S]*Nobody answered/);
+	away = false;
+	await page.locator(id('file-retry')).click();
+	await shownName(page, 'shop.folded');
+	await leave(/console: Failed to load resource: net::ERR_CONNECTION_RESET/);
+});
+
+test('what is dropped and is no file is left alone', options, async () => {
+	const { page, url, leave } = await visit(browser, base, '?view=status');
+	await page.locator('.main').waitFor();
+	await page.evaluate(() => {
+		const data = new DataTransfer();
+		data.setData('text/plain', 'some words');
+		for (const type of ['dragenter', 'drop']) document.querySelector('.main').dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
+	});
+	await settled(page);
+	assert.equal(url().get('view'), 'status');
+	assert.equal(await page.locator(id('drop-over')).count(), 0);
+	await leave();
+});
+
+for (const [name, viewport] of [['wide', DESKTOP], ['phone', PHONE]])
+	for (const colorScheme of ['light', 'dark'])
+		test(`it fits, and can be read by everybody: ${name}, ${colorScheme}`, options, async () => {
+			const { page, leave } = await visit(browser, base, '?view=file', { viewport, colorScheme });
+			await page.locator(id('file-none')).waitFor();
+			await checkAccess(page, 'no file yet');
+			await checkWidth(page, 'no file yet');
+			await choose(page, folded, 'file-again');
+			await shownName(page, 'shop.folded');
+			await drawn(page);
+			await settled(page);
+			await checkAccess(page, 'a file');
+			await checkWidth(page, 'a file');
+			await picture(page, `file-${name}-${colorScheme}`);
+			await leave();
+		});
+
+test('the server is stopped for good: the page says who does not answer', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	await settled(page);
+	await stopServer();
+	await choose(page, folded);
+	assert.match(await faultText(page), /Nobody answered at 127\.0\.0\.1/);
+	await leave(/console: Failed to load resource: net::ERR_/);
+});
