@@ -3,9 +3,10 @@
 // a server that is busy, away, or refuses. What a file holds is written here by hand, so the figures are known.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { readFolded, readPprof, readSpeedscope } from '../convert/readers.mjs';
 import { launch } from './launch.mjs';
 import { checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
 
@@ -121,6 +122,27 @@ test('back and forward lead from one file to the other, and to where one was bef
 	await shownName(page, 'other.folded');
 	await drawn(page);
 	await page.waitForFunction(() => window.__wick.flame.nodeAt('work'));
+	await leave();
+});
+
+test('the file in another format, as readers that are none of ours read it', options, async () => {
+	const { page, leave } = await visit(browser, base, '?view=status');
+	await choose(page, folded);
+	await shownName(page, 'shop.folded');
+	await page.locator(id('file-download')).click();
+	const wanted = [['main/parse', 100], ['main/parse/read', 600], ['main/render/draw', 300]];
+	for (const [format, ending, read] of [['pprof', 'pb.gz', readPprof], ['folded', 'folded', readFolded], ['speedscope', 'speedscope.json', readSpeedscope]]) {
+		const [download] = await Promise.all([page.waitForEvent('download'), page.locator(id(`convert-${format}`)).click()]);
+		assert.equal(download.suggestedFilename(), `shop.${ending}`);
+		const path = join(work, `down.${ending}`);
+		await download.saveAs(path);
+		const stacks = read(path).samples.map(({ frames, values }) => [frames.map(({ name }) => name).join('/'), Number(values[0])]);
+		assert.deepEqual(stacks.sort(), wanted, format);
+	}
+	const [svg] = await Promise.all([page.waitForEvent('download'), page.locator(id('convert-svg')).click()]);
+	const picturePath = join(work, 'down.svg');
+	await svg.saveAs(picturePath);
+	assert.match(readFileSync(picturePath, 'utf8'), /^<\?xml|^<svg/);
 	await leave();
 });
 

@@ -29,6 +29,8 @@ after(() => browser?.close());
 
 // The link to what is shown, made by key.
 async function share(page, title) {
+	await page.locator(id('share')).waitFor();
+	await settled(page); // keys are heard an effect later than what they do is seen
 	await page.keyboard.press('l');
 	const field = page.locator(id('share-title'));
 	await field.waitFor();

@@ -10,12 +10,12 @@ export function fileStem(ms: number): string {
 	return `wick-${day}T${two(d.getUTCHours())}${two(d.getUTCMinutes())}${two(d.getUTCSeconds())}`;
 }
 
-/** Gives the blob to the person as a file. */
-export function saveAs(blob: Blob, extension: string): void {
+/** Gives the blob to the person as a file. stem: what it is called but for its ending. */
+export function saveAs(blob: Blob, extension: string, stem = fileStem(Date.now())): void {
 	const url = URL.createObjectURL(blob);
 	const link = document.createElement('a');
 	link.href = url;
-	link.download = `${fileStem(Date.now())}.${extension}`;
+	link.download = `${stem}.${extension}`;
 	document.body.append(link);
 	link.click();
 	link.remove();

@@ -304,6 +304,8 @@ export const files = {
 	waiting: (why: string, seconds: number) => `${why}. It is sent again in ${seconds} s.`,
 	onlyFirst: (count: number) => `${count} files were dropped; this is the first of them.`,
 	format: (name: string, size: string) => `${name}, ${size}`,
+	download: 'Download in another format',
+	downloadWhat: 'All of the file, whatever is chosen of it on the page. Formats with one value get the one that is shown.',
 	leftOut: (count: number) => plural(count, 'Not read: one thing', `Not read: ${count} things`),
 };
 
@@ -889,6 +891,7 @@ export const download = {
 	more: 'More formats',
 	speedscope: { title: 'Speedscope', hint: 'for speedscope' },
 	firefox: { title: 'Firefox', hint: 'for the Firefox Profiler' },
+	html: { title: 'HTML', hint: 'this page in a file, with its time line, for whom no server is at hand' },
 	png: { title: 'PNG', hint: 'a picture of what is in view' },
 };
 

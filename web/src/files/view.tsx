@@ -12,6 +12,7 @@ import { isPane, type PageState, type ProfileView } from '../state';
 import * as T from '../texts';
 import { useViewed, ValueSelect, ViewedParts } from '../viewed';
 import type { View } from '../view_data';
+import { DownloadFile } from './download';
 import { useTimeFragment } from './fragment';
 import { OpenFile, type OnFiles } from './open';
 import { cancelSending, startSending, useOpened, type Opened } from './opened';
@@ -87,7 +88,7 @@ interface ShownProps extends FileProps {
 	id: string;
 	view: View;
 	head: ComponentChildren; // what is said of the file
-	tools?: ComponentChildren; // at the end of the head
+	tools?: (type: string) => ComponentChildren; // at the end of the head; type: of the value that is shown
 }
 
 /** A view of a file, wherever it came from. */
@@ -105,7 +106,7 @@ export function ShownFile({ id, view, state, set, dark, narrow, head, tools }: S
 				<ValueSelect viewed={viewed} set={setIn} setTime={setTime} />
 				<LeftOut texts={view.leftOut} />
 				<span class="spring" />
-				{tools}
+				{tools?.(viewed.data.types[viewed.index].flame.type)}
 			</div>
 			<ViewedParts viewed={viewed} state={state} set={setIn} setTime={setTime} view={pane} dark={dark} calls />
 		</>
@@ -138,15 +139,18 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				set={set}
 				dark={dark}
 				narrow={narrow}
-				tools={
-					<ShareButton
-						keep={async (title, tell, signal) => [
-							await keepFile(opened.file, title, formatPicture(state, location.hash), (stage) => tell(stageText(stage)), signal),
-						]}
-						title={displayName(opened.name, 120)}
-						isFile
-					/>
-				}
+				tools={(type) => (
+					<>
+						<DownloadFile file={opened.file} name={opened.name} type={type} textOf={stageText} />
+						<ShareButton
+							keep={async (title, tell, signal) => [
+								await keepFile(opened.file, title, formatPicture(state, location.hash), (stage) => tell(stageText(stage)), signal),
+							]}
+							title={displayName(opened.name, 120)}
+							isFile
+						/>
+					</>
+				)}
 				head={
 					<>
 						<h2 class="bar-title" data-testid="file-title">

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// An opened file in another format, made by the server, which keeps nothing of it.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { apiUrl } from '../api';
+import { saveAs } from '../download';
+import { displayName } from '../format';
+import { DownloadIcon } from '../icons';
+import { Popover } from '../popover';
+import * as T from '../texts';
+import { sendFile, shortenName, type Stage } from './send';
+
+const FORMATS = [
+	{ to: 'pprof', extension: 'pb.gz', ...T.download.pprof },
+	{ to: 'folded', extension: 'folded', ...T.download.folded },
+	{ to: 'speedscope', extension: 'speedscope.json', ...T.download.speedscope },
+	{ to: 'firefox', extension: 'firefox.json', ...T.download.firefox },
+	{ to: 'svg', extension: 'svg', ...T.download.svg },
+	{ to: 'html', extension: 'html', ...T.download.html },
+];
+
+/** The name without its endings, of characters that any system has in names. */
+export const stemOf = (name: string): string => name.split('.')[0].replace(/[^\w-]/g, '_').slice(0, 80) || T.files.unnamed;
+
+interface Props {
+	file: File;
+	name: string;
+	type: string; // the value that is shown
+	textOf: (stage: Stage) => string;
+}
+
+function Body({ file, name, type, textOf }: Props) {
+	const [text, setText] = useState('');
+	const [fault, setFault] = useState('');
+	const abort = useRef<AbortController | null>(null);
+	useEffect(() => () => abort.current?.abort(), []);
+	const download = async (to: string, extension: string) => {
+		abort.current?.abort();
+		const own = (abort.current = new AbortController());
+		const tell = (next: string, why = '') => {
+			if (own.signal.aborted) return;
+			setText(next);
+			setFault(why);
+		};
+		try {
+			const url = apiUrl('convert', { to, name: shortenName(name), sample_type: type });
+			const { body, type: content } = await sendFile(file, url, (stage) => tell(textOf(stage)), own.signal);
+			if (own.signal.aborted) return;
+			saveAs(new Blob([body], { type: content }), extension, stemOf(name));
+			tell('');
+		} catch (error) {
+			tell('', error instanceof Error ? error.message : String(error));
+		}
+	};
+	return (
+		<div class="share" data-testid="file-downloads">
+			<p>{T.files.downloadWhat}</p>
+			<div class="buttons">
+				{FORMATS.map(({ to, title, hint, extension }) => (
+					<button key={to} type="button" class="button" title={hint} data-testid={`convert-${to}`} onClick={() => void download(to, extension)}>
+						{title}
+					</button>
+				))}
+			</div>
+			<p role="status">{text}</p>
+			{fault !== '' && (
+				<p class="field-fault" role="alert" data-testid="convert-fault">
+					{displayName(fault)}
+				</p>
+			)}
+		</div>
+	);
+}
+
+export const DownloadFile = (props: Props) => (
+	<Popover label={T.files.download} button={<><DownloadIcon /> {T.download.label}</>} testId="file-download">
+		{() => <Body {...props} />}
+	</Popover>
+);
