@@ -58,7 +58,7 @@ plain_pid=$!
 pids="$pids $plain_pid"
 
 # One flush of a recording, read by another's tool where there is one.
-"$WICK" record -F 99 -d 2 -o "$work/rec.pb.gz" -p "$docker_pid" 2>"$work/err" || fail "record works" "$(cat "$work/err")"
+record_cpu 500 "$docker_pid" -F 99 -o "$work/rec.pb.gz" -p "$docker_pid" || fail "record works" "$(cat "$work/record.err")"
 if command -v go >/dev/null 2>&1; then
 	HOME=$work go tool pprof -tags "$work/rec.pb.gz" >"$work/tags" 2>/dev/null
 	check "go tool pprof shows container.id" grep -q "$id" "$work/tags"

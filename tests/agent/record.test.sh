@@ -109,10 +109,10 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	case $names in *" in_unit "*) pass "... with what was in it" ;; *) fail "... with what was in it" "$names" ;; esac
 	case $names in *" came_later "*) pass "... and what came into a group below it later" ;; *) fail "... and what came into a group below it later" "$names" ;; esac
 	case $names in *" deep "* | *" in_container "*) fail "... and nothing else" "$names" ;; *) pass "... and nothing else" ;; esac
-	check "a container by the beginning of its id" "$WICK" record -d 2 --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
+	check "a container by the beginning of its id" record_cpu 500 $in_container --container "$(echo "$id" | cut -c 1-12)" -o "$work/container.firefox.json"
 	check "... and nothing else" test "$(tracks "$work/container.firefox.json")" = " in_container "
 	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
-	check "a control group by its directory" "$WICK" record -d 2 --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
+	check "a control group by its directory" record_cpu 500 $in_container --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
 	expect "a container that there is not" 1 "no control group below .* is of a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
 	expect "a unit that there is not" 1 "of a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
 	expect "a control group that there is not" 1 "no control group /no/such" "$WICK" record --cgroup /no/such
