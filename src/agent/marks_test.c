@@ -806,12 +806,12 @@ static void test_two(void **state)
 		_exit(127);
 	}
 	follow(child, &first);
-	for (int i = 0; i < 1000 && !is_recorded(child); i++)
+	for (int i = 0; i < 12000 && !is_recorded(child); i++)
 		time_sleep_ns(10 * NS_PER_MS);
 	/* Until it had the time to look. */
-	for (int i = 1; i < 10; i++) {
+	for (int i = 1; i < 100; i++) {
 		follow(child, &second);
-		time_sleep_ns(i * 100 * NS_PER_MS);
+		time_sleep_ns((i < 20 ? i : 20) * 100 * NS_PER_MS);
 		stop(second, &stats);
 		assert_int_equal(stats.processes, 0);
 		if (stats.busy)

@@ -30,7 +30,7 @@ stop_agent() {
 }
 # LOG PATTERN TIMES: waits until the log has as many such lines, and then whether it has no more.
 said() {
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		[ "$(grep -c -- "$2" "$work/$1")" -ge "$3" ] && break
 		sleep 0.1
 	done
