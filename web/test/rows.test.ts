@@ -7,8 +7,9 @@ import { fits, nodeFits, Pointed, type Told } from '../src/flame/pointed';
 import { buildRows, filterRows, sortRows, type Row } from '../src/flame/rows';
 import { KIND } from '../src/flame/tree';
 import { compileFilter, type Filter } from '../src/model/fuzzy';
+import type { SortKey } from '../src/state';
 import { rowsOfAnswer } from '../src/use_rows';
-import { randomTree, stacksOf, type Frame } from './trees';
+import { randomTree, seeded, stacksOf, type Frame } from './trees';
 
 const filterOf = (text: string, mode: 'plain' | 'fuzzy' | 'regex') => compileFilter(text, mode) as Filter;
 
@@ -90,4 +91,26 @@ test('what is pointed at is told to who listens, and only while there is somethi
 	const tree = randomTree(3);
 	assert.ok(!nodeFits({}, tree, 0) && nodeFits({}, tree, 1));
 	assert.ok(nodeFits({ name: tree.strings[tree.name[1]] }, tree, 1) && !nodeFits({ name: 'no such' }, tree, 1));
+});
+
+test('rows are in the order of their column, then of what else there is, and turned round the other way', () => {
+	const texts = ['', 'a', 'a.c', 'ab', 'é', 'B', '日本'];
+	const random = seeded(7);
+	const rows = Array.from({ length: 500 }, () => {
+		const pick = (n: number) => Math.floor(random() * n);
+		return { name: texts[pick(7)], file: texts[pick(7)], line: pick(3), binary: texts[pick(7)], inlined: false, kind: KIND.native, self: pick(3), total: pick(3) };
+	});
+	const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+	const orders: Record<SortKey, (a: Row, b: Row) => number> = {
+		self: (a, b) => b.self - a.self || b.total - a.total || text(a.name, b.name),
+		total: (a, b) => b.total - a.total || b.self - a.self || text(a.name, b.name),
+		name: (a, b) => text(a.name, b.name) || b.self - a.self,
+		file: (a, b) => Number(a.file === '') - Number(b.file === '') || text(a.file, b.file) || a.line - b.line || b.self - a.self || text(a.name, b.name),
+		binary: (a, b) => text(a.binary, b.binary) || b.self - a.self || text(a.name, b.name),
+	};
+	for (const [key, order] of Object.entries(orders) as [SortKey, (typeof orders)['self']][]) {
+		assert.deepEqual(sortRows(rows, key, false), rows.slice().sort(order), key);
+		assert.deepEqual(sortRows(rows, key, true), rows.slice().sort((a, b) => order(b, a)), `-${key}`);
+	}
+	assert.deepEqual(sortRows([], 'name', false), []);
 });

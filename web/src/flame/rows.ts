@@ -88,19 +88,58 @@ function emptyRow(tree: Tree, i: number, by: RowsOf): Row {
 	return { ...empty, name, binary, file };
 }
 
-const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+// The place of each text among all of them, in their order: comparing numbers is several times as fast as comparing texts.
+function rank(texts: string[]): Uint32Array {
+	const places = new Map([...new Set(texts)].sort().map((text, i) => [text, i]));
+	return Uint32Array.from(texts, (text) => places.get(text)!);
+}
 
-const ORDERS: Record<SortKey, (a: Row, b: Row) => number> = {
-	self: (a, b) => b.self - a.self || b.total - a.total || byText(a.name, b.name),
-	total: (a, b) => b.total - a.total || b.self - a.self || byText(a.name, b.name),
-	name: (a, b) => byText(a.name, b.name) || b.self - a.self,
-	file: (a, b) => Number(a.file === '') - Number(b.file === '') || byText(a.file, b.file) || a.line - b.line || b.self - a.self || byText(a.name, b.name),
-	binary: (a, b) => byText(a.binary, b.binary) || b.self - a.self || byText(a.name, b.name),
-};
+type Text = 'name' | 'file' | 'binary';
+const known = new WeakMap<Row[], Partial<Record<Text, Uint32Array>>>();
 
+// Kept for as long as the rows are, of which every head that is pressed makes another order.
+function ranksOf(rows: Row[], text: Text): Uint32Array {
+	let ranks = known.get(rows);
+	if (!ranks) known.set(rows, (ranks = {}));
+	return (ranks[text] ??= rank(rows.map((row) => row[text])));
+}
+
+type Order = (a: number, b: number) => number; // of places in `rows`
+
+function orderBy(rows: Row[], key: SortKey): Order {
+	const name = ranksOf(rows, 'name');
+	const [self, total] = (['self', 'total'] as const).map((column) => Float64Array.from(rows, (row) => row[column]));
+	const bySelf: Order = (a, b) => self[b] - self[a];
+	const byTotal: Order = (a, b) => total[b] - total[a];
+	const byName: Order = (a, b) => name[a] - name[b];
+	switch (key) {
+		case 'self':
+			return (a, b) => bySelf(a, b) || byTotal(a, b) || byName(a, b);
+		case 'total':
+			return (a, b) => byTotal(a, b) || bySelf(a, b) || byName(a, b);
+		case 'name':
+			return (a, b) => byName(a, b) || bySelf(a, b);
+		case 'binary': {
+			const binary = ranksOf(rows, 'binary');
+			return (a, b) => binary[a] - binary[b] || bySelf(a, b) || byName(a, b);
+		}
+		case 'file': {
+			const file = ranksOf(rows, 'file');
+			return (a, b) =>
+				Number(rows[a].file === '') - Number(rows[b].file === '') ||
+				file[a] - file[b] ||
+				rows[a].line - rows[b].line ||
+				bySelf(a, b) ||
+				byName(a, b);
+		}
+	}
+}
+
+/** The first order of rows takes the longest, for the ranks of their names; 200,000 rows after it some 0.15 s. */
 export function sortRows(rows: Row[], key: SortKey, reverse: boolean): Row[] {
-	const order = ORDERS[key];
-	return rows.slice().sort(reverse ? (a, b) => order(b, a) : order);
+	const order = orderBy(rows, key);
+	const places = Uint32Array.from(rows, (_, i) => i).sort(reverse ? (a, b) => order(b, a) : order);
+	return Array.from(places, (i) => rows[i]);
 }
 
 /** Those that match by their name or, else, binary; the best first if the filter ranks and `ranked`, else in the order that they have. */
