@@ -86,9 +86,11 @@ test('somebody has a file of stacks and drops it on the page', options, async ()
 
 test('chosen by keyboard, searched, turned over, and shown again after the page was loaded anew', options, async () => {
 	const { page, url, leave } = await visit(browser, base, '');
-	await page.locator(id('open-file')).focus();
-	const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')]);
-	await chooser.setFiles(folded);
+	await settled(page);
+	const asked = page.waitForEvent('filechooser');
+	await page.locator(id('open-file')).focus(); // behind which the browser has heard that somebody waits
+	await page.keyboard.press('Enter');
+	await (await asked).setFiles(folded);
 	await shownName(page, 'shop.folded');
 	await page.locator(id('flame-search')).fill('draw');
 	await page.waitForFunction((selector) => /30\.0%/.test(document.querySelector(selector).textContent), id('flame-matched'));
