@@ -47,6 +47,7 @@ export class FlameCanvas {
 	private height = 0;
 	private contentHeight = 0;
 	private frame = 0;
+	private destroyed = false;
 	private pointed: Target | null = null;
 
 	constructor(
@@ -58,8 +59,10 @@ export class FlameCanvas {
 		if ('fontKerning' in this.context) this.context.fontKerning = 'none';
 	}
 
+	/** What is told to it from then on draws nothing: parts that go at the same time may still do so. */
 	destroy(): void {
 		cancelAnimationFrame(this.frame);
+		this.destroyed = true;
 	}
 
 	get tree(): Tree | null {
@@ -185,7 +188,7 @@ export class FlameCanvas {
 	}
 
 	schedule(): void {
-		if (this.frame) return;
+		if (this.frame || this.destroyed) return;
 		this.frame = requestAnimationFrame((now) => {
 			this.frame = 0;
 			this.draw(now);
