@@ -749,6 +749,7 @@ export function ProfilePart(props: ProfileProps) {
 						dark={dark}
 						color={state.color}
 						period={facts.period}
+						builds={builds}
 						picture={picture}
 						onPick={(half, node) => onSandwich(frameOf(half, node, false))}
 						onMenu={(half, node, x, y, more) => showMenu(frameOf(half, node, false), x, y, more)}

@@ -7,6 +7,7 @@ import { NO_FUNCTION, treeFunctions } from './flame/functions';
 import { findNodes } from './flame/layout';
 import { countNext, sandwich, topAsRoot, type Sandwich } from './flame/sandwich';
 import { isPart, isSmall, NO_ZOOM, placeOf, type Tree, type Zoom } from './flame/tree';
+import type { TipFacts } from './flame/tip';
 import { FlameView, type Picture } from './flame/view';
 import { useLater } from './hooks';
 import { press } from './keymap';
@@ -23,6 +24,7 @@ export interface SandwichProps {
 	dark: boolean;
 	color: ColorBy;
 	period: number; // value of one sample; 0: samples cannot be counted
+	builds: TipFacts['builds'];
 	picture: { current: Picture | null };
 	// Of a node of one of the halves, whose root is the function.
 	onPick: (half: Tree, node: number) => void;
@@ -30,21 +32,21 @@ export interface SandwichProps {
 	onOpen: (kind: ListingView, half: Tree, node: number) => void;
 }
 
-interface HalfProps extends Pick<SandwichProps, 'find' | 'regex' | 'dark' | 'color' | 'period' | 'picture' | 'onPick' | 'onMenu' | 'onOpen'> {
+interface HalfProps extends Pick<SandwichProps, 'find' | 'regex' | 'dark' | 'color' | 'period' | 'builds' | 'picture' | 'onPick' | 'onMenu' | 'onOpen'> {
 	half: Tree;
 	whole: number; // of the profile
 	part: 'callers' | 'callees';
 	none: string;
 }
 
-function Half({ half, whole, part, none, find, regex, dark, color, period, picture, onPick, onMenu, onOpen }: HalfProps) {
+function Half({ half, whole, part, none, find, regex, dark, color, period, builds, picture, onPick, onMenu, onOpen }: HalfProps) {
 	const [zoomed, setZoom] = useState<{ of: Tree; zoom: Zoom } | null>(null);
 	const zoom = zoomed?.of === half ? zoomed.zoom : NO_ZOOM;
 	const matches = useMemo(() => {
 		const found = findNodes(half, find, regex);
 		return typeof found === 'string' ? null : found;
 	}, [half, find, regex]);
-	const facts = useMemo(() => ({ whole, period, rest: () => '', turned: part === 'callers' }), [whole, period, part]);
+	const facts = useMemo(() => ({ whole, period, builds, rest: () => '', turned: part === 'callers' }), [whole, period, builds, part]);
 	const onZoom = (next: Zoom) => setZoom({ of: half, zoom: next });
 	const isZoomed = zoom.node > 0 || isPart(zoom);
 	return (
