@@ -153,7 +153,7 @@ static void test_large_lines(void **state)
 	profile_free(profile);
 	memset(text, ';', len);
 	assert_int_equal(decode(text, &profile, &err), -E2BIG);
-	assert_non_null(strstr(err.message, "line 1: the stack is deeper than 4096 frames"));
+	assert_non_null(strstr(err.message, "line 1: the stack is deeper than 16384 frames"));
 	/* The deepest that is taken; frames without a name stay. */
 	memmove(text + LIMIT_STACK_DEPTH, text + len, 4);
 	profile = decode_text(text);

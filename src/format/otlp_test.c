@@ -639,7 +639,7 @@ static void test_inlined_depth(void **state)
 	assert_int_equal(decode(buffer_bytes(&out), &request, NULL), 0);
 	otlp_request_release(&request);
 	buffer_release(&out);
-	refuse(inlined_message(LIMIT_STACK_DEPTH + 1), -E2BIG, "a location has more than 4096 lines");
+	refuse(inlined_message(LIMIT_STACK_DEPTH + 1), -E2BIG, "a location has more than 16384 lines");
 }
 
 /* ---- layouts ---- */

@@ -170,7 +170,7 @@ static void test_refused(void **state)
 	for (int i = 0; i <= LIMIT_STACK_DEPTH; i++)
 		buffer_append_string(&deep, "\t 1185 f (/x)\n");
 	assert_int_equal(decode(buffer_string(&deep), &profile, &err), -E2BIG);
-	assert_string_equal(err.message, "line 4098: the stack is deeper than 4096 frames, the limit");
+	assert_string_equal(err.message, "line 16386: the stack is deeper than 16384 frames, the limit");
 	buffer_clear(&deep);
 	for (int i = 0; i < LIMIT_SAMPLE_TYPES; i++)
 		buffer_printf(&deep, "a 1 1.5: event%d: \n\t 1185 f (/x)\n\n", i);

@@ -363,7 +363,7 @@ static void test_depth(void **state)
 	assert_int_equal(profile_stack_depth(profile, profile->samples[0].stack), LIMIT_STACK_DEPTH);
 	profile_free(profile);
 	message = deep_message(LIMIT_STACK_DEPTH + 1);
-	refuse_message(&message, -E2BIG, "deeper than 4096 frames");
+	refuse_message(&message, -E2BIG, "deeper than 16384 frames");
 }
 
 static struct buffer inlined_message(size_t lines)
@@ -386,7 +386,7 @@ static void test_inlined_depth(void **state)
 	assert_int_equal(profile->locations[2].line_count, LIMIT_STACK_DEPTH);
 	profile_free(profile);
 	message = inlined_message(LIMIT_STACK_DEPTH + 1);
-	refuse_message(&message, -E2BIG, "Profile.location 1: more than 4096 lines");
+	refuse_message(&message, -E2BIG, "Profile.location 1: more than 16384 lines");
 }
 
 static void test_legacy(void **state)

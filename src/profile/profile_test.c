@@ -377,7 +377,7 @@ static void test_limits(void **state)
 		assert_int_equal(profile_add_stack(profile, stack, location, &stack, NULL), 0);
 	assert_int_equal(profile_stack_depth(profile, stack), LIMIT_STACK_DEPTH);
 	assert_int_equal(profile_add_stack(profile, stack, location, &stack, &err), -E2BIG);
-	assert_non_null(strstr(err.message, "4096"));
+	assert_non_null(strstr(err.message, "16384"));
 	static uint32_t deep[LIMIT_STACK_DEPTH + 1];
 	for (unsigned i = 0; i <= LIMIT_STACK_DEPTH; i++)
 		deep[i] = location;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "profile/profile.h"
 
 struct test_random {
@@ -276,8 +277,8 @@ static inline char *test_sample_key(const struct profile *profile, const struct 
 	char *text;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	uint32_t locations[4096];
-	size_t depth = profile_stack_locations(profile, sample->stack, locations, 4096);
+	static uint32_t locations[LIMIT_STACK_DEPTH];
+	size_t depth = profile_stack_locations(profile, sample->stack, locations, LIMIT_STACK_DEPTH);
 	for (size_t i = 0; i < depth; i++)
 		test_print_location(out, profile, locations[i]);
 	test_print_labels(out, profile, sample->labels);

@@ -175,9 +175,9 @@ test('names that mean harm are text, and deep stacks are stacks', options, async
 	await page.locator('.main').waitFor();
 	const evil = '<img src=x onerror=document.title=1>\u202egnp.folded';
 	const deep = (frames) => `${Array.from({ length: frames }, (_, i) => `f${i}`).join(';')} 7\n`;
-	await drop(page, [['deep.folded', deep(10_000)]]);
-	assert.match(await faultText(page), /deep\.folded: line 1: the stack is deeper than 4096 frames/);
-	await drop(page, [[evil, `<script>alert(1)</script>;x 3\n${deep(4000)}`]]);
+	await drop(page, [['deep.folded', deep(20_000)]]);
+	assert.match(await faultText(page), /deep\.folded: line 1: the stack is deeper than 16384 frames/);
+	await drop(page, [[evil, `<script>alert(1)</script>;x 3\n${deep(10_000)}`]]);
 	await page.locator(id('file-title')).waitFor();
 	await drawn(page);
 	assert.match(await page.locator(id('file-title')).innerText(), /^<img src=x/);

@@ -244,7 +244,7 @@ await test("few bytes that stand for much work are RESOURCE_EXHAUSTED", async ()
 	const good = { value: int64(ones), timestamp: build.ree([count], int64([start])), sample_type: same("a"), sample_unit: same("b") }, place = (addresses) => struct({ address: uint64(addresses) });
 	// Each row is another list of nearly all locations.
 	await refused(arrowStream({ ...good, stacktrace: listView(ones.map((_, i) => [i % 4000, 4000 - i % 97]), place(Array(8000).fill(0).map((_, i) => i))) }, meta), /of its size may have \d+ frames and labels at most/);
-	await refused(arrowStream({ ...good, stacktrace: listView(ones.map(() => [0, 5000]), place(Array(5000).fill(0))) }, meta), /more than 4096 frames/);
+	await refused(arrowStream({ ...good, stacktrace: listView(ones.map(() => [0, 20000]), place(Array(20000).fill(0))) }, meta), /more than 16384 frames/);
 	const wide = Object.fromEntries(Array.from({ length: 513 }, (_, i) => [`l${i}`, same("x")]));
 	await refused(arrowStream({ ...good, labels: struct(wide), stacktrace: listView(ones.map(() => [0, 1]), place([1])) }, meta), /more than 512 columns of labels/);
 	// A buffer that says that it becomes a gigabyte.
