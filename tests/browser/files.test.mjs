@@ -134,14 +134,14 @@ test('the file in another format, as readers that are none of ours read it', opt
 	await page.locator(id('file-download')).click();
 	const wanted = [['main/parse', 100], ['main/parse/read', 600], ['main/render/draw', 300]];
 	for (const [format, ending, read] of [['pprof', 'pb.gz', readPprof], ['folded', 'folded', readFolded], ['speedscope', 'speedscope.json', readSpeedscope]]) {
-		const [download] = await Promise.all([page.waitForEvent('download'), page.locator(id(`convert-${format}`)).click()]);
+		const [download] = await Promise.all([page.waitForEvent('download'), page.locator(id(`download-${format}`)).click()]);
 		assert.equal(download.suggestedFilename(), `shop.${ending}`);
 		const path = join(work, `down.${ending}`);
 		await download.saveAs(path);
 		const stacks = read(path).samples.map(({ frames, values }) => [frames.map(({ name }) => name).join('/'), Number(values[0])]);
 		assert.deepEqual(stacks.sort(), wanted, format);
 	}
-	const [svg] = await Promise.all([page.waitForEvent('download'), page.locator(id('convert-svg')).click()]);
+	const [svg] = await Promise.all([page.waitForEvent('download'), page.locator(id('download-svg')).click()]);
 	const picturePath = join(work, 'down.svg');
 	await svg.saveAs(picturePath);
 	assert.match(readFileSync(picturePath, 'utf8'), /^<\?xml|^<svg/);

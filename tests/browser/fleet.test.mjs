@@ -2,6 +2,7 @@
 // What people come to the page for, on a fleet of 100 hosts of which the service `beacon` is known to the sample (bench/fleet/truth.c): each
 // test is a task, and its answer is known in advance.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { launch } from './launch.mjs';
 import { boxAt, checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
@@ -176,6 +177,51 @@ test('a query of my own: a fault at its place, then a table, a chart, a graph', 
 	await page.locator(`${id('console-result')} ${id('metrics')} canvas`).waitFor();
 	assert.match(await input.inputValue(), /bin 5m/);
 	await leave(/status of 400/); // the browser's own word for the fault above
+});
+
+// What a menu's item saves, as text or bytes.
+async function saved(page, button, item) {
+	await page.click(id(button));
+	const [download] = await Promise.all([page.waitForEvent('download'), page.click(id(`download-${item}`))]);
+	assert.match(download.suggestedFilename(), new RegExp(`^wick-\\d{8}T\\d{6}\\.${item}$`));
+	await page.keyboard.press('Escape');
+	await page.locator(id(`download-${item}`)).waitFor({ state: 'detached' });
+	return readFileSync(await download.path());
+}
+const linesOf = (csv) => csv.toString().trimEnd().split('\r\n').map((line) => line.split(','));
+
+test('the numbers for a spreadsheet: over time, of a query, of a comparison; and its picture', options, async () => {
+	const { page, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=both`);
+	await drawn(page);
+	await settled(page);
+	const [head, ...steps] = linesOf(await saved(page, 'series-download', 'csv'));
+	assert.deepEqual(head, ['time', 'beacon (cores)']);
+	assert.ok(steps.length > 10 && steps.every(([at]) => Date.parse(at) >= deploy - 1800_000 && Date.parse(at) < deploy), String(steps[0]));
+	for (const [at, value] of steps) assert.ok(Math.abs(value - 1050 / 10 / 19) < 0.01, `${at}: ${value}`);
+
+	await page.goto(new URL(`?view=console&${BEFORE}&run=${encodeURIComponent('process_cpu{service_name="beacon"} | top 5')}`, base).href);
+	await page.locator(`${id('console-table')} .tbody [role="row"]`).filter({ hasText: 'escape_html' }).waitFor();
+	const [columns, ...rows] = linesOf(await saved(page, 'download', 'csv'));
+	assert.equal(rows.length, 5);
+	assert.deepEqual([rows[0].includes('escape_html'), columns.length], [true, rows[0].length], `${columns}: ${rows[0]}`);
+
+	await page.goto(new URL(`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}`, base).href);
+	await page.locator(`${id('compare-table')} [data-function="hash_key"]`).waitFor();
+	await drawn(page);
+	await settled(page);
+	const [names, ...functions] = linesOf(await saved(page, 'download', 'csv'));
+	assert.deepEqual(names.slice(0, 4), ['name', 'base self (nanoseconds)', 'head self (nanoseconds)', 'change of self']);
+	const compared = Object.fromEntries(functions.map(([name, from, to, change]) => [name, [from, to, change]]));
+	// Of ten pods and half an hour of 10 s; a sample is a 19th of a second.
+	const ns = (count) => (count * 10 * 180 * 1e9) / 19;
+	for (const [name, from, to, change] of [['hash_key', 12, 24, 'more'], ['compress', 10, 0, 'gone'], ['validate_utf8', 0, 6, 'new'], ['escape_html', 40, 40, 'within the noise']]) {
+		assert.ok(Math.abs(compared[name][0] - ns(from)) <= 1e-6 * ns(40) && Math.abs(compared[name][1] - ns(to)) <= 1e-6 * ns(40), `${name}: ${compared[name]}`);
+		assert.equal(compared[name][2], change);
+	}
+	const png = await saved(page, 'download', 'png');
+	assert.equal(png.subarray(1, 4).toString(), 'PNG');
+	assert.ok(png.readUInt32BE(16) > 300 && png.readUInt32BE(20) > 100);
+	await leave();
 });
 
 test('suggestions come from the grammar and from the data, by keyboard', options, async () => {

@@ -296,7 +296,7 @@ test('the table: find by a few letters or an expression, and take the rows along
 	const [head, ...lines] = csv.bytes.toString().split('\r\n');
 	assert.match(head, /^name,self \(\w+\),total \(\w+\),file,line,binary$/);
 	assert.deepEqual(lines, [...bySelf.filter((name) => /^s|lk$/.test(name)).map((name) => `${name},${selfOf(name)},${totalOf(name)},,,`), '']);
-	await page.click(id('download-more'));
+	await page.click(id('download'));
 	const speedscope = JSON.parse((await savedFrom(page, 'download-speedscope')).bytes);
 	assert.equal(speedscope.profiles.flatMap(({ weights }) => weights).reduce((a, b) => a + b, 0), TOTAL);
 	const firefox = JSON.parse((await savedFrom(page, 'download-firefox')).bytes);
@@ -343,7 +343,7 @@ test('table and graph point at each other; the graph is taken along as a picture
 		await page.click(id(`view-${view}`));
 		if (view === 'calls') await callsDrawn(page, 'copy');
 		else await boxOf(page, view === 'both' ? 'flame' : 'callers', 'serve');
-		await page.click(id('download-more'));
+		await page.click(id('download'));
 		const { name, bytes } = await savedFrom(page, 'download-png');
 		await page.keyboard.press('Escape');
 		await page.locator(id('download-png')).waitFor({ state: 'detached' });

@@ -465,6 +465,7 @@ test('what is shown can be downloaded as pprof, SVG and folded', { skip, timeout
 	const { page, context, faults } = await openPage();
 	await drawn(page);
 	await settled(page);
+	await page.click(id('download'));
 	const save = async (format) => {
 		const [download] = await Promise.all([
 			page.waitForEvent('download'),
@@ -567,7 +568,7 @@ for (const [size, viewport] of [
 				'flame',
 				'flame-search',
 			];
-			for (const name of [...controls, 'view-graph', 'view-table', 'download-pprof', 'theme-toggle', 'status']) {
+			for (const name of [...controls, 'view-graph', 'view-table', 'download', 'theme-toggle', 'status']) {
 				const box = await page.locator(id(name)).boundingBox();
 				assert.ok(
 					box && box.width > 0 && box.x >= 0 && box.x + box.width <= viewport.width + 1,

@@ -9,6 +9,7 @@ import { compareValue } from './compare/choice';
 import { CompareButton } from './compare/entry';
 import { Compare } from './compare/view';
 import { Console } from './console/view';
+import { CSV, csvOfChart, Downloads } from './downloads';
 import { DropTarget, OpenFile } from './files/open';
 import { useFiles } from './files/use_files';
 import { FileView } from './files/view';
@@ -166,6 +167,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 						</button>
 					))}
 				</div>
+				{chart && answer && <Downloads items={[{ ...CSV, make: () => csvOfChart(chart, scale) }]} endMs={answer.to_ms} testId="series-download" small />}
 			</div>
 			{chart && range ? (
 				<MetricsPanel

@@ -44,7 +44,7 @@ interface Row {
 
 const CAPS = T.keys.caps as Record<string, string>;
 // "Ctrl+c" has the cap C, "c" is told from "C".
-const caps = (key: string): string[] => key.split(/(?<=[^+])\+/).map((cap, i) => CAPS[cap] ?? (i > 0 ? cap.toUpperCase() : cap));
+const caps = (key: string): string[] => key.split(/(?<=[^+])\+/).map((cap, i) => CAPS[cap] ?? (i > 0 && cap.length === 1 ? cap.toUpperCase() : cap));
 const WORDS: { [P in Part]: { title: string; does: { [A in Action<P>]: string } } } = T.keys.parts;
 const POINTER: Partial<Record<Part, readonly (readonly [string, string])[]>> = T.keys.pointer;
 

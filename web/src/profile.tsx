@@ -5,7 +5,8 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { apiUrl, type QueryAnswer } from './api';
 import { CallsView } from './calls/view';
-import { fileStem, saveAs } from './download';
+import { saveAs } from './download';
+import { Downloads, PNG, pngOf, type Download } from './downloads';
 import { displayName, formatCount, formatShare, formatValue } from './format';
 import { actionsFor, stepKeys, withStep } from './flame/actions';
 import { buildIdsOf } from './flame/build_ids';
@@ -44,12 +45,11 @@ import type { Row } from './flame/rows';
 import { useSteps } from './flame/use_steps';
 import { FlameView, type Picture } from './flame/view';
 import { useDebounced, useLater, type SetState } from './hooks';
-import { BeforeIcon, CloseIcon, DownloadIcon, FlipIcon, MoreIcon, NextIcon, ResetIcon, SearchIcon } from './icons';
+import { BeforeIcon, CloseIcon, FlipIcon, NextIcon, ResetIcon, SearchIcon } from './icons';
 import { keyOf, press } from './keymap';
 import { useKeys } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
 import { pipeline } from './overview';
-import { Popover } from './popover';
 import { SandwichView } from './sandwich_view';
 import { formatSelector, parseSelector, withoutLabel } from './selector';
 import {
@@ -220,52 +220,25 @@ export function Search({ find, regex, fault, matched, count = '', set, onNext }:
 	);
 }
 
-const DOWNLOADS: { format: string; title: string; extension: string; hint: string }[] = [
-	{ format: 'pprof', extension: 'pb.gz', ...T.download.pprof },
-	{ format: 'svg', extension: 'svg', ...T.download.svg },
-	{ format: 'folded', extension: 'folded', ...T.download.folded },
+const FORMATS = [
+	{ id: 'pprof', extension: 'pb.gz', ...T.download.pprof },
+	{ id: 'svg', extension: 'svg', ...T.download.svg },
+	{ id: 'folded', extension: 'folded', ...T.download.folded },
+	{ id: 'speedscope', extension: 'speedscope.json', ...T.download.speedscope },
+	{ id: 'firefox', extension: 'firefox.json', ...T.download.firefox },
 ];
 
-const MORE_DOWNLOADS: typeof DOWNLOADS = [
-	{ format: 'speedscope', extension: 'speedscope.json', ...T.download.speedscope },
-	{ format: 'firefox', extension: 'firefox.json', ...T.download.firefox },
-];
-
-// children: what is made on the page itself
-function Downloads({ query, answer, children }: { query: string; answer: QueryAnswer; children: ComponentChildren }) {
-	const name = fileStem(answer.to_ms);
-	const link = ({ format, title, extension, hint }: (typeof DOWNLOADS)[0]) => (
-		<a
-			key={format}
-			class="button"
-			href={apiUrl('query', { query, from: answer.from_ms, to: answer.to_ms, format })}
-			download={`${name}.${extension}`}
-			title={T.download.what(hint)}
-			data-testid={`download-${format}`}
-		>
-			{title}
-		</a>
-	);
-	return (
-		<div class="joined downloads" role="group" aria-label={T.download.label}>
-			<DownloadIcon />
-			{DOWNLOADS.map(link)}
-			<Popover label={T.download.more} button={<MoreIcon />} buttonClass="button icon-only" testId="download-more">
-				{() => (
-					<div class="download-more">
-						{MORE_DOWNLOADS.map(link)}
-						{children}
-					</div>
-				)}
-			</Popover>
-		</div>
-	);
-}
+/** What the server writes of a query. */
+export const formatsOf = (query: string, { from_ms: from, to_ms: to }: QueryAnswer): Download[] =>
+	FORMATS.map((format) => ({ ...format, href: apiUrl('query', { query, from, to, format: format.id }) }));
 
 function PngButton({ picture }: { picture: { current: Picture | null } }) {
-	const save = () => picture.current?.()?.toBlob((blob) => blob && saveAs(blob, 'png'));
+	const save = async () => {
+		const blob = await pngOf(picture.current?.());
+		if (blob) saveAs(blob, 'png');
+	};
 	return (
-		<button type="button" class="button" title={T.download.what(T.download.png.hint)} data-testid="download-png" onClick={save}>
+		<button type="button" class="button" title={T.download.what(T.download.png.hint)} data-testid="download-png" onClick={() => void save()}>
 			{T.download.png.title}
 		</button>
 	);
@@ -702,9 +675,7 @@ export function ProfilePart(props: ProfileProps) {
 				{alone ? (
 					view !== 'table' && <PngButton picture={picture} />
 				) : (
-					<Downloads query={partQuery} answer={answer}>
-						{view !== 'table' && <PngButton picture={picture} />}
-					</Downloads>
+					<Downloads items={[...formatsOf(partQuery, answer), ...(view === 'table' ? [] : [{ ...PNG, make: () => pngOf(picture.current?.()) }])]} endMs={answer.to_ms} />
 				)}
 			</div>
 			<StepsBar

@@ -167,3 +167,11 @@ export class ColorKeeper {
 		return this.indices.get(key) ?? -1;
 	}
 }
+
+/** A chart as a table: a line for each time, in UTC, a column for each series; null where there was nothing. */
+export function chartRows({ times, series }: Chart, unit: string): { head: string[]; rows: (string | number | null)[][] } {
+	return {
+		head: [T.chart.csvTime, ...series.map(({ title }) => T.table.inUnit(title, unit))],
+		rows: times.map((time, i) => [new Date(time * 1000).toISOString(), ...series.map(({ values }) => values[i])]),
+	};
+}

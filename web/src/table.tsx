@@ -3,6 +3,7 @@
 // 200,000 of them scroll like 20.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { saveAs } from './download';
+import { csvOf } from './downloads';
 import { baseName, displayName, formatCount, formatShare, formatValue, labelTitle } from './format';
 import { hueOf, palette, type Palette } from './flame/colors';
 import { fits, type Pointed, type Target } from './flame/pointed';
@@ -11,7 +12,6 @@ import { KIND, placeOf, type Tree } from './flame/tree';
 import { useDebounced } from './hooks';
 import { MoreIcon } from './icons';
 import { press } from './keymap';
-import { writeCsv } from './model/csv';
 import { compileFilter, type Filter } from './model/fuzzy';
 import { useSeenRows } from './seen_rows';
 import type { ListingView, Match, Rows, SortKey } from './state';
@@ -305,7 +305,7 @@ function saveCsv(rows: Row[], { by, unit }: MadeRows): void {
 		row.total,
 		...(placed ? [row.file, row.line > 0 ? row.line : null, row.binary] : []),
 	];
-	saveAs(new Blob(writeCsv(titles, (function* () { for (const row of rows) yield cells(row); })()), { type: 'text/csv' }), 'csv');
+	saveAs(csvOf(titles, (function* () { for (const row of rows) yield cells(row); })()), 'csv');
 }
 
 // The rows as they are listed: in order, those that match.

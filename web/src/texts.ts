@@ -304,7 +304,6 @@ export const files = {
 	waiting: (why: string, seconds: number) => `${why}. It is sent again in ${seconds} s.`,
 	onlyFirst: (count: number) => `${count} files were dropped; this is the first of them.`,
 	format: (name: string, size: string) => `${name}, ${size}`,
-	download: 'Download in another format',
 	downloadWhat: 'All of the file, whatever is chosen of it on the page. Formats with one value get the one that is shown.',
 	leftOut: (count: number) => plural(count, 'Not read: one thing', `Not read: ${count} things`),
 };
@@ -342,6 +341,7 @@ export const share = {
 /** Two profiles beside each other. */
 export const compare = {
 	label: 'Comparison',
+	csvHead: { base: (of: string) => `base ${of}`, head: (of: string) => `head ${of}`, change: (of: string) => `change of ${of}` },
 	baseShort: 'Base',
 	headShort: 'Head',
 	baseLong: 'What is compared with: the base',
@@ -743,6 +743,8 @@ export const rail = {
 };
 
 export const chart = {
+	csvTime: 'time',
+	csvCores: 'cores',
 	label: 'Cost over time',
 	cores: 'CPU cores',
 	values: 'Values',
@@ -888,11 +890,12 @@ export const download = {
 	pprof: { title: 'pprof', hint: 'for go tool pprof and most other tools' },
 	svg: { title: 'SVG', hint: 'a flame graph as a picture that zooms' },
 	folded: { title: 'Folded', hint: 'one stack a line, as text' },
-	more: 'More formats',
+	all: 'Download what is shown',
 	speedscope: { title: 'Speedscope', hint: 'for speedscope' },
 	firefox: { title: 'Firefox', hint: 'for the Firefox Profiler' },
 	html: { title: 'HTML', hint: 'this page in a file, with its time line, for whom no server is at hand' },
 	png: { title: 'PNG', hint: 'a picture of what is in view' },
+	csv: { title: 'CSV', hint: 'all values as a table, for spreadsheets' },
 };
 
 export const menu = {
@@ -1014,7 +1017,7 @@ export const table = {
 	csv: 'CSV',
 	csvHint: 'Download the rows that are listed as CSV',
 	csvHead: { self: 'self', total: 'total', name: 'name', file: 'file', line: 'line', binary: 'binary' },
-	inUnit: (column: string, unit: string) => `${column} (${unit})`,
+	inUnit: (column: string, unit: string) => (unit === '' ? column : `${column} (${unit})`),
 	noFile: '[no file known]',
 	noBinary: '[no binary known]',
 	noLabel: '[without]',

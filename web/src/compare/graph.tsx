@@ -5,7 +5,7 @@ import { displayName } from '../format';
 import { Breadcrumbs } from '../flame/crumbs';
 import { tailSize, type Box } from '../flame/layout';
 import { formatZoom, nextSibling, placeOf, type Zoom } from '../flame/tree';
-import { FlameView } from '../flame/view';
+import { FlameView, type FlameViewProps } from '../flame/view';
 import { useZoom } from '../profile';
 import * as T from '../texts';
 import { changeColors, sideColor } from './colors';
@@ -87,6 +87,7 @@ export interface GraphProps {
 	dark: boolean;
 	focusRequest: { node: number; nonce: number } | null; // a node of the union
 	onMenu: (node: number, x: number, y: number) => void; // a node of the union
+	picture: FlameViewProps['picture']; // of both, or of the head
 }
 
 interface OneProps extends GraphProps {
@@ -152,6 +153,7 @@ function One(props: OneProps) {
 				tip={(box) => <Tip comparison={comparison} drawn={drawn} box={box} figures={figures} />}
 				told={(node) => tellNode(props, union[node])}
 				name={name}
+				picture={name === 'base' ? undefined : props.picture}
 			/>
 		</div>
 	);

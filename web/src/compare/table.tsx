@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of both sides, with what became of each. Only the rows in view are in the document.
 import { useEffect, useMemo } from 'preact/hooks';
+import { csvOf } from '../downloads';
 import { baseName, displayName, formatCount } from '../format';
 import { compileSearch } from '../flame/layout';
 import { placeOf } from '../flame/tree';
@@ -10,7 +11,7 @@ import { useSeenRows } from '../seen_rows';
 import * as T from '../texts';
 import { changeColor } from './colors';
 import { formatRatio, type Figures } from './figures';
-import { countChanges, pairOf, sortCompared, type Changed, type CompareRow, type Comparison } from './model';
+import { countChanges, pairOf, sortCompared, type Changed, type CompareRow, type Comparison, type Pair } from './model';
 import { CHANGES, type ChangeName, type CompareState, type Order } from './state';
 
 export interface CompareTableProps {
@@ -176,6 +177,25 @@ function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: 
 			</div>
 		</>
 	);
+}
+
+/** All functions with what was measured of each; what the sides lasted is not in it. */
+export function comparedCsv(rows: readonly CompareRow[], unit: string): Blob {
+	const { base, head, change } = T.compare.csvHead;
+	const { name, file, line, binary, self, total } = T.table.csvHead;
+	const values = [self, total].flatMap((of) => [T.table.inUnit(base(of), unit), T.table.inUnit(head(of), unit), change(of)]);
+	const state = (pair: Pair) => T.compare.states[pair.change].title;
+	const cells = (row: CompareRow) => [
+		row.name,
+		...(['self', 'total'] as const).flatMap((of) => {
+			const pair = pairOf(row, of);
+			return [pair.base, pair.head, state(pair)];
+		}),
+		row.file,
+		row.line > 0 ? row.line : null,
+		row.binary,
+	];
+	return csvOf([name, ...values, file, line, binary], (function* () { for (const row of rows) yield cells(row); })());
 }
 
 // All rows, and those that are listed, in their order.

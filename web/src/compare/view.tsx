@@ -4,14 +4,16 @@
  * or a table. What is asked of the server is the two profiles; everything else is made of them here (model.ts).
  */
 import type { ComponentChildren } from 'preact';
-import { useCallback, useMemo, useState } from 'preact/hooks';
+import { useCallback, useMemo, useRef, useState } from 'preact/hooks';
 import type { ApiError, QueryAnswer, StatusAnswer } from '../api';
 import { toProfile, type Names } from '../asked';
+import { CSV, Downloads, PNG, pngOf, type Download } from '../downloads';
 import { Filter } from '../filter';
 import { displayName, formatDateTime, formatRange, formatDuration, shortType } from '../format';
 import { CHANGE, type Side } from '../flame/diff';
 import { findNodes, largestFirst, sumMatched } from '../flame/layout';
 import { isSmall } from '../flame/tree';
+import type { Picture } from '../flame/view';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
 import { CloseIcon, FlipIcon, ResetIcon, SwapIcon } from '../icons';
 import { useKeys } from '../keys';
@@ -33,7 +35,7 @@ import { DiffGraph, SideGraphs, type GraphProps } from './graph';
 import { changeBetween, compare, compareRows, countChanges, sideOf, type Comparison } from './model';
 import { Spans } from './spans';
 import { NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from './state';
-import { CompareTable } from './table';
+import { comparedCsv, CompareTable } from './table';
 
 export interface CompareProps {
 	state: PageState;
@@ -453,6 +455,7 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: 
 	const { focusRequest, onNext } = useNext(comparison, found);
 	const [menu, setMenu] = useState<MenuAt | null>(null);
 	const closeMenu = useCallback(() => setMenu(null), []);
+	const picture = useRef<Picture | null>(null);
 	const onZoom = useCallback((zoom: string) => set({ zoom }), [set]);
 	const onFind = (text: string) => set({ find: text, regex: false });
 	useGlobalKeys(() => set({ zoom: '' }));
@@ -477,11 +480,16 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: 
 		dark,
 		focusRequest,
 		onMenu: (node, x, y) => node > 0 && showMenu(tree.strings[tree.name[node]], x, y),
+		picture,
 	};
+	const files: Download[] = [
+		...(ready ? [{ ...CSV, make: () => comparedCsv(ready, unit) }] : []),
+		...(show === 'table' ? [] : [{ ...PNG, make: () => pngOf(picture.current?.()) }]),
+	];
 	return (
 		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.compare.label} aria-busy={stale}>
 			<Sums comparison={comparison} type={type} unit={unit} counts={counts} dark={dark} />
-			<Tools props={props} found={found} show={show} patch={patch} onNext={onNext} more={more} />
+			<Tools props={props} found={found} show={show} patch={patch} onNext={onNext} more={<>{more}<Downloads items={files} /></>} />
 			<div class={`panes view-${show === 'sides' ? 'graph' : show}`}>
 				{(show === 'both' || show === 'table') && (
 					<CompareTable

@@ -4,7 +4,8 @@
  * editor's until it is run; what was run is in the URL.
  */
 import { useMemo, useState } from 'preact/hooks';
-import { ApiError, type ComparisonAnswer, type PipelineAnswer, type PipelineDiff, type PipelineProfile, type QueryAnswer, type TableAnswer } from '../api';
+import { ApiError, type Cell, type ComparisonAnswer, type PipelineAnswer, type PipelineDiff, type PipelineProfile, type QueryAnswer, type TableAnswer } from '../api';
+import { CSV, csvOf, csvOfChart, Downloads } from '../downloads';
 import { FactList } from '../facts';
 import { buildTree } from '../flame/tree';
 import { mergeUnnamed } from '../flame/unnamed';
@@ -96,7 +97,10 @@ function Difference({ query, answer }: { query: string; answer: PipelineDiff }) 
 	const asked = useApi<TableAnswer>('pipeline', { q: pipeline(query, `top ${CHANGES}`), from: answer.from_ms, to: answer.to_ms }, 0);
 	return (
 		<>
-			<p class="hint console-note">{asked.error ? displayName(asked.error.message, 400) : T.queries.changes}</p>
+			<div class="console-note">
+				<span class="hint">{asked.error ? displayName(asked.error.message, 400) : T.queries.changes}</span>
+				{asked.data && <Downloads items={[{ ...CSV, make: () => tableCsv(asked.data!) }]} endMs={answer.to_ms} small />}
+			</div>
 			{asked.data && <ResultTable answer={asked.data} />}
 		</>
 	);
@@ -126,6 +130,18 @@ function Result({ answer, query, view }: { answer: PipelineAnswer; query: string
 		case 'comparison':
 			return <Comparison answer={answer} view={view} />;
 	}
+}
+
+function tableCsv({ table: { columns, rows } }: TableAnswer): Blob {
+	const text = (cell: Cell) => (typeof cell === 'boolean' ? String(cell) : cell);
+	return csvOf(columns.map(({ name, unit }) => T.table.inUnit(name, unit)), rows.map((row) => row.map(text)));
+}
+
+// Flame graphs have tools of their own.
+function ResultFiles({ answer }: { answer: PipelineAnswer }) {
+	if (answer.kind !== 'table' && answer.kind !== 'series') return null;
+	const make = () => (answer.kind === 'table' ? tableCsv(answer) : csvOfChart(chartOf(answer, answer.series.length), scaleOf(answer.unit)));
+	return <Downloads items={[{ ...CSV, make }]} endMs={answer.to_ms} />;
 }
 
 function size(answer: PipelineAnswer): string {
@@ -273,6 +289,7 @@ export function Console({ state, set, nonce, dark, narrow, names }: ViewProps) {
 						{loading ? T.queries.running : data && !error ? size(data) : ''}
 						{data?.partial && !error && ` ${T.queries.partial} ${displayName(data.why ?? '', 200)}`}
 					</span>
+					{data && !error && <ResultFiles answer={data} />}
 				</div>
 			</div>
 			{error && fault === null && (

@@ -3,19 +3,18 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { apiUrl } from '../api';
 import { saveAs } from '../download';
+import { Downloads } from '../downloads';
 import { displayName } from '../format';
-import { DownloadIcon } from '../icons';
-import { Popover } from '../popover';
 import * as T from '../texts';
 import { sendFile, shortenName, type Stage } from './send';
 
 const FORMATS = [
-	{ to: 'pprof', extension: 'pb.gz', ...T.download.pprof },
-	{ to: 'folded', extension: 'folded', ...T.download.folded },
-	{ to: 'speedscope', extension: 'speedscope.json', ...T.download.speedscope },
-	{ to: 'firefox', extension: 'firefox.json', ...T.download.firefox },
-	{ to: 'svg', extension: 'svg', ...T.download.svg },
-	{ to: 'html', extension: 'html', ...T.download.html },
+	{ id: 'pprof', extension: 'pb.gz', ...T.download.pprof },
+	{ id: 'folded', extension: 'folded', ...T.download.folded },
+	{ id: 'speedscope', extension: 'speedscope.json', ...T.download.speedscope },
+	{ id: 'firefox', extension: 'firefox.json', ...T.download.firefox },
+	{ id: 'svg', extension: 'svg', ...T.download.svg },
+	{ id: 'html', extension: 'html', ...T.download.html },
 ];
 
 /** The name without its endings, of characters that any system has in names. */
@@ -28,12 +27,12 @@ interface Props {
 	textOf: (stage: Stage) => string;
 }
 
-function Body({ file, name, type, textOf }: Props) {
+export function DownloadFile({ file, name, type, textOf }: Props) {
 	const [text, setText] = useState('');
 	const [fault, setFault] = useState('');
 	const abort = useRef<AbortController | null>(null);
 	useEffect(() => () => abort.current?.abort(), []);
-	const download = async (to: string, extension: string) => {
+	const convert = async (to: string, extension: string) => {
 		abort.current?.abort();
 		const own = (abort.current = new AbortController());
 		const tell = (next: string, why = '') => {
@@ -51,28 +50,16 @@ function Body({ file, name, type, textOf }: Props) {
 			tell('', error instanceof Error ? error.message : String(error));
 		}
 	};
+	const items = FORMATS.map((format) => ({ ...format, run: () => void convert(format.id, format.extension) }));
 	return (
-		<div class="share" data-testid="file-downloads">
-			<p>{T.files.downloadWhat}</p>
-			<div class="buttons">
-				{FORMATS.map(({ to, title, hint, extension }) => (
-					<button key={to} type="button" class="button" title={hint} data-testid={`convert-${to}`} onClick={() => void download(to, extension)}>
-						{title}
-					</button>
-				))}
-			</div>
+		<Downloads items={items} testId="file-download">
+			<p class="hint">{T.files.downloadWhat}</p>
 			<p role="status">{text}</p>
 			{fault !== '' && (
 				<p class="field-fault" role="alert" data-testid="convert-fault">
 					{displayName(fault)}
 				</p>
 			)}
-		</div>
+		</Downloads>
 	);
 }
-
-export const DownloadFile = (props: Props) => (
-	<Popover label={T.files.download} button={<><DownloadIcon /> {T.download.label}</>} testId="file-download">
-		{() => <Body {...props} />}
-	</Popover>
-);
