@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of bench/page.sh.
-// write FILE NODES: a pprof profile (not compressed) whose flame graph has NODES nodes; always the same one.
-// show NODES URL: the page of a server that has it, in Chromium. speedscope NODES FILE: speedscope's own page on the same profile.
+// write FILE NODES [FUNCTIONS]: a pprof profile (not compressed) whose flame graph has NODES nodes; always the same one.
+// show NODES URL: the page of a server that has it, in Chromium. rows URL: the table alone, of many functions.
+// speedscope NODES FILE: speedscope's own page on the same profile.
 //
 // What a frame costs is the CPU time of the main thread from the begin of one frame to that of the next, as Chromium traces it: events,
 // script, layout, painting. What is beside it, how far frames are apart while something moves, is never less than the screen's 16.7 ms,
@@ -11,7 +12,8 @@ import { gzipSync } from 'node:zlib';
 
 // ---- the profile --------------------
 
-const FUNCTIONS = 20_000, BINARIES = 40, PERIOD = 10_101_010; // ns: 99 Hz
+let functions = 20_000;
+const BINARIES = 40, PERIOD = 10_101_010; // ns: 99 Hz
 const DEPTH_MAX = 90, CHILDREN_MAX = 400;
 const UNNAMED = 50; // one function in so many is an address of a stripped binary
 
@@ -78,7 +80,7 @@ function makeTree(nodes) {
 		const way = random(), any = below(at);
 		const under = at > 1 && way < 0.5 ? at - 1 : way < 0.75 ? any : parent[any];
 		if (depth[under] >= DEPTH_MAX || (children[under] >= CHILDREN_MAX && at > CHILDREN_MAX)) continue;
-		const called = skewed(FUNCTIONS), key = under * FUNCTIONS + called;
+		const called = skewed(functions), key = under * functions + called;
 		if (taken.has(key)) continue;
 		taken.add(key);
 		[parent[at], name[at], depth[at]] = [under, called, depth[under] + 1];
@@ -104,7 +106,7 @@ function write(path, nodes) {
 		out.message(3, (m) => (m.int(1, b + 1), m.int(2, 0x10000000 * (b + 1)), m.int(3, 0x10000000 * (b + 2)), m.int(5, file)));
 	}
 	const files = Array.from({ length: 1000 }, (_, i) => string(`/build/bench/src/${word()}/${word()}_${i}.cc`));
-	for (let f = 0; f < FUNCTIONS; f++) {
+	for (let f = 0; f < functions; f++) {
 		const binary = skewed(BINARIES), address = 0x10000000 * (binary + 1) + 16 * f;
 		const named = f % UNNAMED !== UNNAMED - 1;
 		out.message(4, (m) => {
@@ -172,7 +174,7 @@ const painted = (page) => page.evaluate(() => new Promise((done) => requestAnima
 const pause = (page, time) => page.waitForTimeout(time);
 
 function print(nodes, name, first, costs, memory) {
-	console.log(`  ${String(nodes).padStart(7)} nodes  ${name}: ${first}`);
+	console.log(`  ${String(nodes).padStart(7)} ${name}: ${first}`);
 	for (const [what, { count, p50, p95, max, apart }] of Object.entries(costs)) console.log(`${' '.repeat(18)}${what.padEnd(10)} ${ms(p50).padStart(6)} ms p50 ${ms(p95).padStart(6)} ms p95 ${ms(max).padStart(6)} ms max, of ${count} frames; apart p95 ${ms(apart)} ms`);
 	console.log(`${' '.repeat(18)}memory of the tab ${Math.round(memory)} MB`);
 }
@@ -223,6 +225,61 @@ async function load(page, url) {
 	});
 }
 
+async function scrollTable(page) {
+	const at = await page.locator('[data-testid="table"]').boundingBox();
+	await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
+	for (let i = 0; i < 60; i++) {
+		await page.mouse.wheel(0, 400);
+		await pause(page, 16);
+	}
+	// And as by its scroll bar.
+	for (let i = 0; i < 60; i++) {
+		await page.locator('[data-testid="table"]').evaluate((table, share) => (table.scrollTop = share * table.scrollHeight), (i * 0.381966) % 1);
+		await pause(page, 16);
+	}
+}
+
+// From the release of the pointer to the first frame with the graph of what was chosen; the median.
+async function brushes(page) {
+	const box = await page.locator('[data-testid="metrics"]').boundingBox();
+	const y = box.y + box.height / 2;
+	const found = [];
+	for (let i = 0; i < LOADS; i++) {
+		await page.mouse.move(box.x + box.width * 0.3, y);
+		await page.mouse.down();
+		await page.mouse.move(box.x + box.width * (0.7 + 0.02 * i), y, { steps: 5 });
+		const drawn = page.evaluate(() => new Promise((done) => {
+			const answers = () => performance.getEntriesByType('resource').filter((e) => e.name.includes('format=columns')).length;
+			const before = answers();
+			let up = 0;
+			addEventListener('pointerup', () => (up = performance.now()), { capture: true, once: true });
+			const look = () => {
+				if (up > 0 && answers() > before && !document.querySelector('.profile.stale, .profile[aria-busy="true"]')) setTimeout(() => done(performance.now() - up));
+				else requestAnimationFrame(look);
+			};
+			requestAnimationFrame(look);
+		}));
+		await pause(page, 200);
+		await page.mouse.up();
+		found.push(await drawn);
+		await pause(page, 300);
+	}
+	return found.sort((a, b) => a - b)[LOADS >> 1];
+}
+
+async function rows(url) {
+	const { launch } = await import('../tests/browser/launch.mjs');
+	const browser = await launch();
+	const page = await browser.newPage({ viewport: VIEW });
+	const tracer = await browser.newBrowserCDPSession();
+	await page.goto(`${url}/?from=now-1h&to=now%2B1h&view=table`);
+	await page.locator('.table .tbody .tr').first().waitFor({ timeout: 300_000 });
+	await pause(page, 500);
+	const count = await page.locator('[data-testid="table"]').getAttribute('aria-rowcount');
+	print(Number(count) - 1, 'rows of the table', 'scrolled by wheel and by scroll bar', { table: await frames(tracer, () => scrollTable(page)) }, await memoryOf(page, tracer));
+	await browser.close();
+}
+
 async function show(nodes, url) {
 	const { launch } = await import('../tests/browser/launch.mjs');
 	const browser = await launch();
@@ -260,19 +317,13 @@ async function show(nodes, url) {
 			await field.fill('');
 			await pause(page, 300);
 		},
-		table: async () => {
-			const at = await page.locator('[data-testid="table"]').boundingBox();
-			await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
-			for (let i = 0; i < 60; i++) {
-				await page.mouse.wheel(0, 400);
-				await pause(page, 16);
-			}
-		},
+		table: () => scrollTable(page),
 	});
+	const brush = await brushes(page);
 	const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
 	const bytes = `${size(t.encodedBodySize)} over the wire (${size(t.decodedBodySize)} unpacked)`;
-	const times = `first paint ${ms(t.paint)} ms after the answer began (${ms(t.answer)} ms for all of it), ${ms(t.all)} ms after the request (${ms(t.server)} ms of the server); table ${ms(t.rows)} ms later; CPU time of the main thread for the whole page until then ${ms(sum)} ms`;
-	print(nodes, 'wick', `${bytes}; ${times}`, costs, await memoryOf(page, tracer));
+	const times = `first paint ${ms(t.paint)} ms after the answer began (${ms(t.answer)} ms for all of it), ${ms(t.all)} ms after the request (${ms(t.server)} ms of the server); table ${ms(t.rows)} ms later; from a brush over time to the new graph ${ms(brush)} ms; CPU time of the main thread for the whole page until then ${ms(sum)} ms`;
+	print(nodes, 'nodes  wick', `${bytes}; ${times}`, costs, await memoryOf(page, tracer));
 	await browser.close();
 }
 
@@ -306,12 +357,15 @@ async function speedscope(nodes, path) {
 			await page.keyboard.press('Escape');
 		},
 	});
-	print(nodes, 'speedscope', `first paint ${ms(first - begin)} ms after it had the file; merged ("left heavy") ${ms(leftHeavy - first)} ms later`, costs, await memoryOf(page, tracer));
+	print(nodes, 'nodes  speedscope', `first paint ${ms(first - begin)} ms after it had the file; merged ("left heavy") ${ms(leftHeavy - first)} ms later`, costs, await memoryOf(page, tracer));
 	await browser.close();
 }
 
 const [what, ...rest] = process.argv.slice(2);
-if (what === 'write') write(rest[0], Number(rest[1]));
+if (what === 'write') {
+	functions = Number(rest[2] ?? functions);
+	write(rest[0], Number(rest[1]));
+} else if (what === 'rows') await rows(rest[0]);
 else if (what === 'show') await show(Number(rest[0]), rest[1]);
 else if (what === 'speedscope') await speedscope(Number(rest[0]), rest[1]);
 else if (what === 'size') console.log(rest.map((path) => `${path.split('/').at(-1)} ${(gzipSync(readFileSync(path), { level: 9 }).length / 1e3).toFixed(1)} kB`).join(', '));
