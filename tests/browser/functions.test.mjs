@@ -127,14 +127,15 @@ test('callers and callees by keyboard alone', { skip, timeout: 600_000 }, async 
 	await page.keyboard.press('b');
 	await nameIs(page, first);
 	await page.focus(id('callers'));
-	for (const wanted of [first, STACKS.find(({ frames }) => frames[frames.length - 1] === first).frames.slice(-2)[0]]) {
+	const focused = STACKS.find(({ frames }) => frames[frames.length - 1] === first).frames.slice(-2)[0];
+	for (const wanted of [first, focused]) {
 		if (wanted !== first) await page.keyboard.press('ArrowUp');
 		await page.waitForFunction(([s, n]) => {
 			const item = document.getElementById(document.querySelector(s).getAttribute('aria-activedescendant'));
 			return item?.textContent.startsWith(n);
 		}, [id('callers'), wanted]);
 	}
-	const focused = await page.evaluate(() => window.__wick.callers.focusName);
+	await page.waitForFunction((n) => window.__wick.callers.focusName === n, focused);
 	await page.keyboard.press('Enter');
 	await nameIs(page, focused);
 	// To its source, and back to where one was.

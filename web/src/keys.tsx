@@ -10,7 +10,8 @@ import * as T from './texts';
 export function useKeys<P extends Part>(part: P, does: Does<P>): void {
 	const latest = useRef(does);
 	latest.current = does;
-	useEffect(() => {
+	// As soon as it is there: an effect comes a frame later, and a key that is pressed meanwhile would be lost.
+	useLayoutEffect(() => {
 		const pressed = (event: KeyboardEvent) => {
 			if (event.defaultPrevented) return;
 			if (event.target instanceof Element && event.target.closest('input, select, textarea')) return;
