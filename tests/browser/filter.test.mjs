@@ -58,7 +58,10 @@ test('part of a name is typed, and a function chosen: all of the page is of the 
 	await page.waitForFunction(() => !window.__wick.flame.nodeAt('idle') && window.__wick.flame.nodeAt('malloc'));
 	assert.deepEqual(await chips(page), ['stacks with malloc']);
 	assert.match(url().get('q'), /\| frames = "malloc"$/);
-	const download = await (await fetch(new URL(await page.locator('a[href*="folded"]').first().getAttribute('href'), base))).text();
+	await page.click(id('download'));
+	const download = await (await fetch(new URL(await page.locator(id('download-folded')).getAttribute('href'), base))).text();
+	await page.keyboard.press('Escape');
+	await page.locator(id('download-folded')).waitFor({ state: 'detached' });
 	assert.ok(download.includes('malloc') && !download.includes('idle'), download);
 	await checkAccess(page, 'stacks with a function');
 
