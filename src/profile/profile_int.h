@@ -12,8 +12,8 @@ struct profile_index {
 		label_set_capacity, link_capacity, sample_capacity, value_capacity, comment_capacity, sample_type_capacity;
 	struct index32 mappings, functions, locations, label_sets, links;
 
-	uint64_t *
-		stack_slots; /* ids and half of the hash, open addressing; 0 = free, since the empty stack is never looked up */
+	/* Ids and half of the hash, open addressing; 0 = free, since the empty stack is never looked up. */
+	uint64_t *stack_slots;
 	size_t stack_slot_count;   /* 0 or a power of two */
 	size_t stack_branch_count; /* slots in use: stacks that are not the entry behind their parent */
 	uint16_t *stack_depths;	   /* parallel to profile.stacks */

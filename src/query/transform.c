@@ -167,8 +167,8 @@ static int push_name(struct rewrite *rewrite, uint32_t like, struct bytes name, 
 	struct profile_location location = {0};
 	uint32_t id;
 	int r = profile_add_string(rewrite->to, name.data, name.len, &function.name, err);
-	if (rewrite->how ==
-	    COLLAPSE_FILE) /* a frame that stands for a file is in it: conditions on files hold for it as before */
+	/* A frame that stands for a file is in it: conditions on files hold for it as before. */
+	if (rewrite->how == COLLAPSE_FILE)
 		function.file_name = function.name;
 	if (!r && like) {
 		location.frame_type = rewrite->from->locations[like].frame_type;
