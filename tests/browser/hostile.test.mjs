@@ -11,7 +11,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { begun, launch } from './launch.mjs';
 import { pushStacks } from './pushed.mjs';
-import { boxAt, checkWidth, DESKTOP, drawn, id, PHONE, picture, visit } from './visit.mjs';
+import { checkWidth, DESKTOP, drawn, id, PHONE, picture, pointAt, visit } from './visit.mjs';
 
 const base = process.env.WICK_URL;
 const skip = base ? false : 'WICK_URL is not set';
@@ -114,9 +114,7 @@ test('the tooltip, the menu, and what is copied', { skip }, async () => {
 	const { page, leave } = await visit(browser, base, '?view=both', { permissions: ['clipboard-read', 'clipboard-write'] });
 	await drawn(page);
 	for (const [kind, name] of Object.entries(NAMES)) {
-		const [x, y] = await boxAt(page, name);
-		await page.mouse.move(x, y);
-		await page.waitForFunction((wanted) => window.__wick.flame.hoverName === wanted, name);
+		const [x, y] = await pointAt(page, name);
 		await check(page, `the tooltip of ${kind}`);
 		await page.mouse.click(x, y, { button: 'right' });
 		await page.waitForSelector(id('frame-menu'));

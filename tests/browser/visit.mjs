@@ -71,4 +71,13 @@ export async function boxAt(page, name) {
 	const box = await (await page.waitForFunction((n) => window.__wick?.flame.nodeAt(n), name)).jsonValue();
 	return [box.x + box.width / 2, box.y + box.height / 2];
 }
+// Points at a box, and again where it is by then if what still came in has moved it.
+export async function pointAt(page, name) {
+	for (let tries = 1; ; tries++) {
+		const [x, y] = await boxAt(page, name);
+		await page.mouse.move(x + (tries % 2), y);
+		const pointed = page.waitForFunction((wanted) => window.__wick.flame.hoverName === wanted, name, { timeout: tries < 10 ? 5_000 : 60_000 });
+		if (await (tries < 10 ? pointed.catch(() => null) : pointed)) return [x + (tries % 2), y];
+	}
+}
 export const drawn = (page) => page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1);
