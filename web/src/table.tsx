@@ -320,25 +320,43 @@ function useListed(all: Row[], { sort, reverse, filter, match }: TableProps) {
 	return { rows, settled, filter: wanted, ranked, fault: typeof compiled === 'string' ? compiled : null, onSorted: () => setSortedFor(wanted) };
 }
 
+const FOLLOW_MS = 250; // after the glide to another zoom: the graph's frames come first, and what is passed over on the way is not looked for
+
 // What the graph points at, to mark it here; what it chooses is brought into view.
 function usePointedAt(pointed: Pointed, rows: Row[], by: Rows, onChosen: (index: number) => void): Target | null {
 	const [target, setTarget] = useState<Target | null>(null);
 	const latest = useRef({ rows, by, onChosen });
 	latest.current = { rows, by, onChosen };
-	useEffect(
-		() =>
-			pointed.listen((told) => {
-				if (told.from !== 'graph') return;
-				if (!told.chosen) setTarget(told.target);
-				else if (told.target) {
-					const wanted = told.target;
-					const index = latest.current.rows.findIndex((row) => isSame(row, latest.current.by, wanted));
-					if (index >= 0) latest.current.onChosen(index);
-				}
-			}),
-		[pointed],
-	);
+	useEffect(() => {
+		let chosen: Target | null = null;
+		let over: Target | null = null;
+		let timer = 0;
+		const follow = () => {
+			setTarget(over);
+			const { rows, by, onChosen } = latest.current;
+			const index = chosen ? findRow(rows, by, chosen) : -1;
+			if (index >= 0) onChosen(index);
+			chosen = null;
+		};
+		const end = pointed.listen((told) => {
+			if (told.from !== 'graph') return;
+			if (told.chosen) chosen = told.target;
+			else over = told.target;
+			clearTimeout(timer);
+			timer = window.setTimeout(follow, FOLLOW_MS);
+		});
+		return () => {
+			clearTimeout(timer);
+			end();
+		};
+	}, [pointed]);
 	return target;
+}
+
+// 200,000 rows may be looked through between two frames.
+function findRow(rows: Row[], by: Rows, { name = '', file = '', binary = '' }: Target): number {
+	if (by !== 'function') return rows.findIndex((row) => isSame(row, by, { name, file, binary }));
+	return rows.findIndex((row) => row.name === name && row.file === file && row.binary === binary && row.kind !== KIND.rest);
 }
 
 // Whether the row is of a frame of the graph.
