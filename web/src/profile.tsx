@@ -229,7 +229,7 @@ const FORMATS = [
 ];
 
 /** What the server writes of a query. */
-export const formatsOf = (query: string, { from_ms: from, to_ms: to }: QueryAnswer): Download[] =>
+const formatsOf = (query: string, { from_ms: from, to_ms: to }: QueryAnswer): Download[] =>
 	FORMATS.map((format) => ({ ...format, href: apiUrl('query', { query, from, to, format: format.id }) }));
 
 function PngButton({ picture }: { picture: { current: Picture | null } }) {
@@ -241,6 +241,28 @@ function PngButton({ picture }: { picture: { current: Picture | null } }) {
 		<button type="button" class="button" title={T.download.what(T.download.png.hint)} data-testid="download-png" onClick={() => void save()}>
 			{T.download.png.title}
 		</button>
+	);
+}
+
+/** Shows all of a graph again, and turns its root to the other edge. */
+export function ZoomButtons({ zoomed, flip, onAll, set }: { zoomed: boolean; flip: boolean; onAll: () => void; set: SetState }) {
+	return (
+		<>
+			<button type="button" class="button icon-only" aria-label={T.profile.all} title={T.profile.all} data-testid="reset-zoom" disabled={!zoomed} onClick={onAll}>
+				<ResetIcon />
+			</button>
+			<button
+				type="button"
+				class="button icon-only"
+				aria-pressed={flip}
+				aria-label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
+				title={flip ? T.profile.rootBottom : T.profile.rootTop}
+				data-testid="flip"
+				onClick={() => set({ dir: flip ? 'icicle' : 'flame' })}
+			>
+				<FlipIcon />
+			</button>
+		</>
 	);
 }
 
@@ -628,28 +650,7 @@ export function ProfilePart(props: ProfileProps) {
 				<ViewSwitch view={view} calls={calls} onView={onView} />
 				<Search {...state} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
 				<div class="joined" hidden={view === 'sandwich' || view === 'calls'}>
-					<button
-						type="button"
-						class="button icon-only"
-						aria-label={T.profile.all}
-						title={T.profile.all}
-						data-testid="reset-zoom"
-						disabled={!zoomed}
-						onClick={() => onZoom(NO_ZOOM)}
-					>
-						<ResetIcon />
-					</button>
-					<button
-						type="button"
-						class="button icon-only"
-						aria-pressed={flip}
-						aria-label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
-						title={flip ? T.profile.rootBottom : T.profile.rootTop}
-						data-testid="flip"
-						onClick={() => set({ dir: flip ? 'icicle' : 'flame' })}
-					>
-						<FlipIcon />
-					</button>
+					<ZoomButtons zoomed={zoomed} flip={flip} onAll={() => onZoom(NO_ZOOM)} set={set} />
 					<button
 						type="button"
 						class="button"

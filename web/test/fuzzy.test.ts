@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileFilter, filterNames, type Filter, type FilterMode } from '../src/model/fuzzy';
+import { compileFilter, pickBest, type Filter, type FilterMode } from '../src/model/fuzzy';
 import { seeded } from './trees';
 
 function filter(text: string, mode: FilterMode = 'fuzzy'): Filter {
@@ -10,6 +10,7 @@ function filter(text: string, mode: FilterMode = 'fuzzy'): Filter {
 	return made;
 }
 
+const filterNames = (names: readonly string[], of: Filter) => pickBest(names.length, (at) => of.score(names[at]), (at) => names[at].length, of.ranked);
 const best = (names: string[], text: string, mode?: FilterMode) => Array.from(filterNames(names, filter(text, mode)), (i) => names[i]);
 const marked = (name: string, text: string, mode?: FilterMode) =>
 	filter(text, mode)

@@ -15,12 +15,12 @@ import { findNodes, largestFirst, sumMatched } from '../flame/layout';
 import { isSmall } from '../flame/tree';
 import type { Picture } from '../flame/view';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
-import { CloseIcon, FlipIcon, ResetIcon, SwapIcon } from '../icons';
+import { CloseIcon, SwapIcon } from '../icons';
 import { useKeys } from '../keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
 import { useNamedAnswer } from '../names';
 import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices';
-import { Search, ShortNames, useGlobalKeys, type Profile } from '../profile';
+import { Search, ShortNames, useGlobalKeys, ZoomButtons, type Profile } from '../profile';
 import { CustomRange, Range } from '../range';
 import { rich } from '../rich';
 import { type Keep, ShareButton } from '../share/button';
@@ -371,20 +371,7 @@ function Tools({ props, found, show, patch, onNext, more }: ToolsProps) {
 				</select>
 			)}
 			<div class="joined">
-				<button type="button" class="button icon-only" aria-label={T.profile.all} title={T.profile.all} data-testid="reset-zoom" disabled={state.zoom === ''} onClick={() => set({ zoom: '' })}>
-					<ResetIcon />
-				</button>
-				<button
-					type="button"
-					class="button icon-only"
-					aria-pressed={flip}
-					aria-label={flip ? T.profile.rootBottomLong : T.profile.rootTopLong}
-					title={flip ? T.profile.rootBottom : T.profile.rootTop}
-					data-testid="flip"
-					onClick={() => set({ dir: flip ? 'icicle' : 'flame' })}
-				>
-					<FlipIcon />
-				</button>
+				<ZoomButtons zoomed={state.zoom !== ''} flip={flip} onAll={() => set({ zoom: '' })} set={set} />
 			</div>
 			{names && <ShortNames names={names.choice} onNames={names.set} />}
 			{more}

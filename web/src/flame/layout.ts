@@ -103,8 +103,6 @@ export function tailSize(tree: Tree, first: number): { count: number; total: num
 
 // ---- search --------------------
 
-export type NodeTest = (tree: Tree, node: number) => boolean;
-
 /*
  * What is typed into a search box: part of a function's name, any case; "NAME" the whole name; in:BINARY, file:FILE, kind:kernel
  * (native, jit, interpreted, unknown) and package:PACKAGE for the entries of legend and table; a regular expression when asked for. Returns the test, null

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table's rows: one a function (name, binary, file), a file or a binary. Total counts a stack once, however often what the row is of
 // is in it. What the server left out as too small is one row, whose functions are not known here.
-import type { Filter } from '../model/fuzzy';
+import { pickBest, type Filter } from '../model/fuzzy';
 import type { SortKey } from '../state';
 import * as T from '../texts';
 import { treeFunctions } from './functions';
@@ -144,13 +144,11 @@ export function sortRows(rows: Row[], key: SortKey, reverse: boolean): Row[] {
 
 /** Those that match by their name or, else, binary; the best first if the filter ranks and `ranked`, else in the order that they have. */
 export function filterRows(rows: readonly Row[], filter: Filter, ranked: boolean): Row[] {
-	const found: { row: Row; score: number }[] = [];
-	for (const row of rows) {
-		const score = filter.score(row.name);
+	const scoreOf = ({ name, binary }: Row): number => {
+		const score = filter.score(name);
 		// A binary says less than a name.
-		const best = score >= 0 || row.binary === '' ? score : filter.score(row.binary) >= 0 ? 0 : -1;
-		if (best >= 0) found.push({ row, score: best });
-	}
-	if (ranked && filter.ranked) found.sort((a, b) => b.score - a.score || a.row.name.length - b.row.name.length);
-	return found.map(({ row }) => row);
+		return score >= 0 || binary === '' ? score : filter.score(binary) >= 0 ? 0 : -1;
+	};
+	const found = pickBest(rows.length, (at) => scoreOf(rows[at]), (at) => rows[at].name.length, ranked && filter.ranked);
+	return Array.from(found, (at) => rows[at]);
 }

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../format';
-import { wilson } from '../model/noise';
+import { shareInterval } from '../model/noise';
 import * as T from '../texts';
 import { shownIds, type BuildIds } from './build_ids';
 import { tailSize, type Box } from './layout';
@@ -72,10 +72,9 @@ function Figures({ rows, ...of }: OfProps & { rows: { label: string; value: numb
 
 // Between which shares of all the true one is, as far as that can be told from so many samples.
 function Interval({ value, facts }: { value: number; facts: TipFacts }) {
-	const all = facts.period > 0 ? Math.round(facts.whole / facts.period) : 0;
-	if (all <= 0) return null;
-	const count = Math.min(all, Math.round(value / facts.period));
-	const { low, high } = wilson(count, all);
+	const interval = shareInterval(value, facts.whole, facts.period);
+	if (!interval) return null;
+	const { count, low, high } = interval;
 	return (
 		<div class="tip-where" data-testid="tip-interval">
 			{T.flame.samples(formatCount(count))} · {T.flame.within(formatShare(low, 1), formatShare(high, 1))}

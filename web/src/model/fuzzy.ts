@@ -201,18 +201,20 @@ export function compileFilter(text: string, mode: FilterMode): Filter | null | s
 	return { ranked: false, score: (name) => (test(name) ? 0 : -1), marks: (name) => (test(name) ? marks(name) : []) };
 }
 
-/** The places in `names` of those that match: the best first if the filter ranks, otherwise as they come. */
-export function filterNames(names: readonly string[], filter: Filter): Int32Array {
-	const found = new Int32Array(names.length);
-	const scores = new Float64Array(filter.ranked ? names.length : 0);
-	let count = 0;
-	names.forEach((name, i) => {
-		const score = filter.score(name);
-		if (score < 0) return;
-		found[count++] = i;
-		if (filter.ranked) scores[i] = score;
-	});
-	const result = found.slice(0, count);
-	if (!filter.ranked) return result;
-	return result.sort((a, b) => scores[b] - scores[a] || names[a].length - names[b].length || a - b);
+/**
+ * The places below `count` whose score is not negative: the best first if they are ranked, the shorter name first among equals;
+ * otherwise as they come.
+ */
+export function pickBest(count: number, scoreOf: (at: number) => number, lengthOf: (at: number) => number, ranked: boolean): Int32Array {
+	const found = new Int32Array(count);
+	const scores = new Float64Array(ranked ? count : 0);
+	let length = 0;
+	for (let at = 0; at < count; at++) {
+		const score = scoreOf(at);
+		if (score < 0) continue;
+		found[length++] = at;
+		if (ranked) scores[at] = score;
+	}
+	const result = found.slice(0, length);
+	return ranked ? result.sort((a, b) => scores[b] - scores[a] || lengthOf(a) - lengthOf(b) || a - b) : result;
 }

@@ -230,6 +230,7 @@ export function findChanged(
 
 export interface ShareInterval extends Range {
 	share: number;
+	count: number; // of samples, by the period
 	text: string; // "12.3% ± 0.8"; "0.01% (0.002–0.05)" where the two sides differ
 }
 
@@ -252,5 +253,5 @@ export function shareInterval(value: number, total: number, period: number): Sha
 	const text = even
 		? `${percent(share, half)}% ± ${percent(half, half)}`
 		: `${percent(share, half)}% (${percent(low, half)}–${percent(high, half)})`;
-	return { share, low, high, text };
+	return { share, count: k, low, high, text };
 }
