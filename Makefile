@@ -11,9 +11,10 @@ MAKEFLAGS += --no-builtin-rules
 comma := ,
 .SECONDARY:
 
-CC    := gcc
+CCACHE := $(shell command -v ccache)
+CC    := $(CCACHE) gcc
 AR    := ar
-CLANG := clang
+CLANG := $(CCACHE) clang
 ifdef SAN
 O     ?= build-san
 else
