@@ -36,8 +36,10 @@ FLOOR1  := codec elf
 FLOOR2  := profile
 FLOOR3  := format symbol render agent store net
 FLOOR4  := query export
-FLOOR5  := server
-FOLDERS := $(FLOOR0) $(FLOOR1) $(FLOOR2) $(FLOOR3) $(FLOOR4) $(FLOOR5)
+FLOOR5  := control
+FLOOR6  := server
+FLOOR7  := daemon
+FOLDERS := $(FLOOR0) $(FLOOR1) $(FLOOR2) $(FLOOR3) $(FLOOR4) $(FLOOR5) $(FLOOR6) $(FLOOR7)
 
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
 	-Wvla -Wformat=2 -Wundef -Wwrite-strings -Wno-unused-parameter -Wno-missing-field-initializers
@@ -60,9 +62,9 @@ CC       := $(CLANG)
 endif
 
 # ---- sources -------------------------------------------------------------------------------------------------------------------
-sources_of = $(filter-out %_test.c,$(wildcard src/$(1)/*.c))
+sources_of = $(filter-out %_test.c,$(wildcard src/$(1)/*.c src/$(1)/*/*.c))
 objects_of = $(patsubst %.c,$(O)/obj/%.o,$(call sources_of,$(1)))
-tests_of   = $(patsubst src/%.c,$(O)/test/%,$(wildcard src/$(1)/*_test.c))
+tests_of   = $(patsubst src/%.c,$(O)/test/%,$(wildcard src/$(1)/*_test.c src/$(1)/*/*_test.c))
 libs_upto  = $(foreach f,$(1),$(O)/lib/$(f).a)
 
 UNDER_base    := base
@@ -72,8 +74,10 @@ UNDER_profile := profile codec elf base
 $(foreach f,$(FLOOR3),$(eval UNDER_$(f) := $(f) profile codec elf base))
 UNDER_query   := query $(FLOOR3) profile codec elf base
 UNDER_export  := export $(FLOOR3) profile codec elf base
-UNDER_server  := server query export $(FLOOR3) profile codec elf base
-UNDER_cmd     := cmd $(UNDER_server)
+UNDER_control := control query $(UNDER_export)
+UNDER_server  := server $(UNDER_control)
+UNDER_daemon  := daemon $(UNDER_control)
+UNDER_cmd     := cmd daemon $(UNDER_server)
 
 all: $(O)/wick
 .PHONY: all help check format clean web bpf compile_commands fuzzers
@@ -114,7 +118,7 @@ $(O)/lib/$(1).a: $(call objects_of,$(1)) $(EXTRA_$(1))
 	$$(call say,AR,$$@)
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(Q)$(AR) rcs $$@ $$^
+	$(Q)$(AR) qcs $$@ $$^
 $(O)/test/$(1)/%_test: $(O)/obj/src/$(1)/%_test.o $(call libs_upto,$(UNDER_$(1)))
 	$$(call say,LINK,$$@)
 	@mkdir -p $$(@D)
@@ -137,18 +141,18 @@ $(O)/gen/bpf/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)
 $(O)/gen/bpf/%.skel.h: $(O)/gen/bpf/%.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)PATH=$$PATH:/usr/sbin bpftool gen skeleton $< name $(subst .,_,$*)_bpf > $@
-$(patsubst %.c,$(O)/obj/%.o,$(wildcard src/agent/*.c)): | $(SKELETONS)
+$(patsubst %.c,$(O)/obj/%.o,$(wildcard src/agent/*.c src/agent/*/*.c)): | $(SKELETONS)
 
-# ---- the page: bundled by esbuild, embedded by src/server/assets_data.S -------------------------------------------------------------------
+# ---- the page: bundled by esbuild, embedded by src/server/http/assets_data.S -------------------------------------------------------------------
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 WEB_OUT     := $(O)/gen/web
 web: $(WEB_OUT)/index.html
 $(WEB_OUT)/index.html: $(WEB_SOURCES)
 	$(call say,WEB,$@)
 	$(Q)tools/build-web $(WEB_OUT)
-$(O)/obj/src/server/assets_data.o: $(WEB_OUT)/index.html
-$(O)/obj/src/server/openapi_data.o: docs/openapi.json
-EXTRA_server := $(O)/obj/src/server/assets_data.o $(O)/obj/src/server/openapi_data.o
+$(O)/obj/src/server/http/assets_data.o: $(WEB_OUT)/index.html
+$(O)/obj/src/server/http/openapi_data.o: docs/openapi.json
+EXTRA_server := $(O)/obj/src/server/http/assets_data.o $(O)/obj/src/server/http/openapi_data.o
 
 $(foreach f,$(FOLDERS),$(eval $(call folder_rules,$(f))))
 $(eval $(call folder_rules,cmd))
@@ -199,11 +203,11 @@ FUZZERS := $(patsubst fuzz/%_fuzz.c,%,$(wildcard fuzz/*_fuzz.c))
 fuzzers:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 O=build-fuzz $(patsubst %,build-fuzz/fuzz/%,$(FUZZERS))
 # Of the server, whose archive needs the page, only what is asked for.
-$(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/%.o,pyroscope_messages pyroscope_parse)
-$(O)/fuzz/opened: $(patsubst %,$(O)/obj/src/server/%.o,opened_symbols respond)
-$(O)/fuzz/recording: $(O)/obj/src/server/recordings_file.o
-$(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/%.o,snapshots snapshots_file)
-$(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,discovery_groups scrape_config yaml_fields)
+$(O)/fuzz/pyroscope_query: $(patsubst %,$(O)/obj/src/server/pyroscope/%.o,messages parse)
+$(O)/fuzz/opened: $(patsubst %,$(O)/obj/src/server/%.o,viewer/opened_symbols core/respond)
+$(O)/fuzz/recording: $(O)/obj/src/server/stores/recordings_file.o
+$(O)/fuzz/snapshot: $(patsubst %,$(O)/obj/src/server/stores/%.o,snapshots snapshots_file)
+$(O)/fuzz/scrape: $(patsubst %,$(O)/obj/src/server/%.o,scrape/discovery_groups scrape/scrape_config core/yaml_fields)
 $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDERS)))
 	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
@@ -279,13 +283,13 @@ $(O)/symbol/oracle: $(O)/obj/tests/symbol/oracle.o $(call libs_upto,$(UNDER_elf)
 benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
 
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------
-ALL_C := $(wildcard src/*/*.c fuzz/*.c bench/*.c bench/*/*.c)
+ALL_C := $(wildcard src/*/*.c src/*/*/*.c fuzz/*.c bench/*.c bench/*/*.c)
 compile_commands: compile_commands.json
 compile_commands.json: Makefile $(ALL_C)
 	$(call say,GEN,$@)
 	$(Q)tools/compile-commands '$(CC) $(filter-out -MMD -MP,$(CPPFLAGS)) $(CFLAGS)' $(ALL_C) > $@
 format:
-	$(Q)clang-format -i $(wildcard src/*/*.[ch] client/*.[ch] client/examples/*.c client/examples/*/*.c bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
+	$(Q)clang-format -i $(wildcard src/*/*.[ch] src/*/*/*.[ch] client/*.[ch] client/examples/*.c client/examples/*/*.c bpf/*.[ch] fuzz/*.c bench/*.c bench/*/*.[ch] tests/programs/*.c)
 clean:
 	$(Q)rm -rf $(O)
 

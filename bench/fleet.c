@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/orders.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "format/otlp.h"
+#include "control/orders.h"
+#include "format/otlp/otlp.h"
 #include "net/net.h"
 #include "store/store.h"
 

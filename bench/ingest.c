@@ -22,7 +22,7 @@
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "format/format.h"
-#include "format/otlp.h"
+#include "format/otlp/otlp.h"
 #include "net/net.h"
 
 #define PROFILES      400

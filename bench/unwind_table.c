@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/test_cfi.h"
-#include "agent/unwind_table.h"
+#include "agent/unwind/test_cfi.h"
+#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"

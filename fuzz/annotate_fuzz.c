@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "codec/json_tree.h"
-#include "format/annotate.h"
+#include "format/annotate/annotate.h"
 #include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

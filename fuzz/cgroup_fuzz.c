@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/context.h"
+#include "agent/process/context.h"
 #include "base/alloc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

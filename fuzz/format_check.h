@@ -9,7 +9,7 @@
 
 #include "base/limits.h"
 #include "format/format.h"
-#include "format/otlp.h"
+#include "format/otlp/otlp.h"
 
 static void check_pprof(const struct profile *profile)
 {

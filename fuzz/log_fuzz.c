@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "store/log.h"
-#include "store/record.h"
+#include "store/head/log.h"
+#include "store/head/record.h"
 
 static void decode(struct bytes payload)
 {

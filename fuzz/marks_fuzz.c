@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/marks_int.h"
+#include "agent/markers/marks_int.h"
 #include "must.h"
 #include "profile/merge.h"
 

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "codec/json_tree.h"
 #include "must.h"
-#include "server/opened_int.h"
+#include "server/viewer/opened_int.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,8 +2,8 @@
 /* What agents and servers tell each other: whatever is taken is written again and means the same. */
 #include <string.h>
 
-#include "agent/orders.h"
 #include "base/alloc.h"
+#include "control/orders.h"
 #include "must.h"
 
 /* How an agent is: what is taken is the same when it was written and read again. */

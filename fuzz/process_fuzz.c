@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/process.h"
+#include "agent/process/process.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

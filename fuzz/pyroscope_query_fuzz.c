@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "must.h"
-#include "server/pyroscope_messages.h"
+#include "server/pyroscope/messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

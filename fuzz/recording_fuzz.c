@@ -7,7 +7,7 @@
 
 #include "codec/compress.h"
 #include "must.h"
-#include "server/recordings_file.h"
+#include "server/stores/recordings_file.h"
 
 #define PLAIN_MAX (1u << 20)
 

@@ -3,7 +3,7 @@
  * what was found has an address each. */
 #include <string.h>
 
-#include "server/scrape_int.h"
+#include "server/scrape/scrape_int.h"
 
 #include "must.h"
 

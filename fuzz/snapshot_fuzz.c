@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "must.h"
-#include "server/snapshots_file.h"
+#include "server/stores/snapshots_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,8 +10,8 @@
  */
 #include <stdio.h>
 
-#include "agent/orders.h"
 #include "bench/fleet/fleet.h"
+#include "control/orders.h"
 
 #define HOST_LOSES 13
 #define HOST_SLOW  42

@@ -11,8 +11,8 @@
 
 #include "base/io.h"
 #include "bench/fleet/fleet.h"
-#include "store/block.h"
-#include "store/head.h"
+#include "store/block/block.h"
+#include "store/head/head.h"
 #include "store/store.h"
 
 #define SERIES_MAX 4000000

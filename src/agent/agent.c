@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/agent_int.h"
-#include "agent/targets.h"
+#include "agent/process/targets.h"
 #include "base/alloc.h"
 #include "base/limits.h"
 #include "base/time.h"

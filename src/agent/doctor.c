@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/cgroups.h"
-#include "agent/cpus.h"
 #include "agent/privileges.h"
-#include "agent/sampler.h"
+#include "agent/process/cgroups.h"
+#include "agent/sample/cpus.h"
+#include "agent/sample/sampler.h"
 #include "base/time.h"
 
 static void report(struct doctor_row *row, enum doctor_verdict verdict, const char *what, const char *mend, const char *found,

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/agent_int.h"
-#include "agent/unwind_result.h"
-#include "agent/unwind_table.h"
+#include "agent/unwind/unwind_result.h"
+#include "agent/unwind/unwind_table.h"
 #include "base/time.h"
 
 #define BINARY_ROWS_MAX 48u /* of mapped files */

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "agent/agent_int.h"
-#include "agent/process.h"
+#include "agent/process/process.h"
 #include "agent/test_child.h"
 #include "base/alloc.h"
 #include "base/time.h"

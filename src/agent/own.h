@@ -9,7 +9,7 @@
 
 #include <linux/types.h>
 
-#include "agent/events.h"
+#include "agent/sample/events.h"
 #include "base/intern.h"
 #include "base/map.h"
 #include "bpf/abi.h"

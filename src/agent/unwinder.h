@@ -12,9 +12,9 @@
 #include <linux/types.h>
 
 #include "agent/chains.h"
-#include "agent/process.h"
-#include "agent/sampler.h"
-#include "agent/unwind_tables.h"
+#include "agent/process/process.h"
+#include "agent/sample/sampler.h"
+#include "agent/unwind/unwind_tables.h"
 
 struct unwinder;
 /* sampler (NULL = there is no kernel side, all walks are done here), binaries and processes must outlive it. cache_directory

@@ -11,11 +11,11 @@
 #include <linux/types.h>
 
 #include "agent/agent.h"
-#include "agent/binary.h"
-#include "agent/cgroups.h"
 #include "agent/chains.h"
-#include "agent/process.h"
-#include "agent/sample_labels.h"
+#include "agent/process/binary.h"
+#include "agent/process/cgroups.h"
+#include "agent/process/process.h"
+#include "agent/process/sample_labels.h"
 
 #define WINDOW_SAMPLES_MAX 262144u /* distinct ones; then the window is full and should be flushed */
 

@@ -5,8 +5,9 @@
 
 #include "agent/config.h"
 #include "base/alloc.h"
+#include "cmd/agent_options.h"
 #include "cmd/cmd.h"
-#include "cmd/collector.h"
+#include "daemon/collector.h"
 #include "export/export.h"
 #include "server/server.h"
 

@@ -11,7 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/convert.h"
 #include "codec/json_tree.h"
-#include "format/annotate.h"
+#include "format/annotate/annotate.h"
 
 #define EXTENSION   ".annotated.firefox.json.gz"
 #define INPUT_MAX   (64 * GIB)

@@ -4,8 +4,8 @@
  * from a disk. It asks nobody for anything, which its content security policy enforces: one script and one style may run, by
  * their hashes.
  *
- * The profile is what server/view.h makes of it, gzipped, in base64: names are whatever somebody called a function, and in this
- * form none can end an element or begin one. The columns of a time line are a second element of that kind.
+ * The profile is what server/viewer/view.h makes of it, gzipped, in base64: names are whatever somebody called a function, and
+ * in this form none can end an element or begin one. The columns of a time line are a second element of that kind.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "codec/base64.h"
 #include "codec/compress.h"
 #include "server/server.h"
-#include "server/view.h"
+#include "server/viewer/view.h"
 
 #define JSON_BYTES_MAX	  (1ull << 30)
 #define COLUMNS_BYTES_MAX (512ull << 20)

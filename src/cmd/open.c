@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick open: a profile in a browser. What is served, to whom, is in server/opened.h. */
+/* wick open: a profile in a browser. What is served, to whom, is in server/viewer/opened.h. */
 #include "cmd/open.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/convert.h"
-#include "server/opened.h"
+#include "server/viewer/opened.h"
 #include "symbol/symbol.h"
 #include "symbol/worker.h"
 

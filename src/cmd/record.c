@@ -16,20 +16,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agent/targets.h"
-#include "agent/unwind_result.h"
+#include "agent/process/targets.h"
+#include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "cmd/cmd.h"
-#include "cmd/host_symbols.h"
 #include "cmd/launch.h"
 #include "cmd/open.h"
 #include "cmd/record_host.h"
 #include "cmd/record_markers.h"
 #include "cmd/record_remote.h"
 #include "cmd/record_thin.h"
+#include "daemon/host_symbols.h"
 #include "format/format.h"
 #include "profile/filter.h"
 #include "profile/markers.h"

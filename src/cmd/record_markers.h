@@ -4,7 +4,7 @@
 #ifndef WICK_CMD_RECORD_MARKERS_H
 #define WICK_CMD_RECORD_MARKERS_H
 
-#include "agent/marks.h"
+#include "agent/markers/marks.h"
 
 struct record_markers {
 	bool off;     /* --no-markers */

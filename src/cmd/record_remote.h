@@ -3,8 +3,8 @@
 #ifndef WICK_CMD_RECORD_REMOTE_H
 #define WICK_CMD_RECORD_REMOTE_H
 
-#include "agent/orders.h"
 #include "cmd/cmd.h"
+#include "control/orders.h"
 
 #define RECORD_REMOTE_SECONDS 10 /* unless it is said */
 

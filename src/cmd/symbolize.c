@@ -7,7 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "cmd/host_symbols.h"
+#include "daemon/host_symbols.h"
 #include "profile/resolve.h"
 #include "symbol/worker.h"
 

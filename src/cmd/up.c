@@ -5,8 +5,8 @@
  * Two processes. The server is forked first and gives up all privileges: it faces the network and parses what comes from it,
  * and the binaries whose symbols are shown. The parent is the agent and keeps the few capabilities that sampling needs. They
  * talk over the server's port like any agent and server, and over a link for what only makes sense on one machine
- * (server/link.h). The agent's end closes the link, which is how the server learns that it is over; the server's end is seen as
- * SIGCHLD.
+ * (control/link.h). The agent's end closes the link, which is how the server learns that it is over; the server's end is seen
+ * as SIGCHLD.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +26,12 @@
 #include "base/alloc.h"
 #include "base/io.h"
 #include "base/text.h"
+#include "cmd/agent_options.h"
 #include "cmd/cmd.h"
-#include "cmd/collector.h"
 #include "cmd/store_options.h"
+#include "control/link.h"
+#include "daemon/collector.h"
 #include "export/export.h"
-#include "server/link.h"
 #include "server/server.h"
 
 struct up {

@@ -14,7 +14,7 @@
 #include "base/time.h"
 #include "codec/compress.h"
 #include "export/export_int.h"
-#include "format/otlp.h"
+#include "format/otlp/otlp.h"
 #include "profile/type.h"
 
 #define PENDING_DEFAULT (8 * MIB)

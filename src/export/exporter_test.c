@@ -19,7 +19,7 @@
 #include "base/time.h"
 #include "codec/protobuf.h"
 #include "export/export_int.h"
-#include "format/otlp.h"
+#include "format/otlp/otlp.h"
 
 static char directory[64];
 

@@ -16,7 +16,7 @@
 #include "base/time.h"
 #include "codec/compress.h"
 #include "export/export_int.h"
-#include "format/otlp.h"
+#include "format/otlp/otlp.h"
 
 #define OTLP_GRPC_PATH	   "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 #define OTLP_HTTP_PATH	   "/v1development/profiles"

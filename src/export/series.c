@@ -30,7 +30,7 @@
 #include "codec/protobuf.h"
 #include "elf/build_id.h"
 #include "export/export_int.h"
-#include "format/otlp.h"
+#include "format/otlp/otlp.h"
 #include "profile/labels.h"
 #include "profile/merge.h"
 #include "profile/resolve.h"

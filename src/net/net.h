@@ -75,7 +75,8 @@ void net_response_release(struct net_response *response);
  * the message (Content-Length, Transfer-Encoding, Connection, Keep-Alive, Upgrade). -E2BIG past 16 KiB of headers. */
 int net_response_header(struct net_response *response, const char *name, const char *value);
 
-typedef void (*net_handler)(void *context, const struct net_request *request, struct net_response *response);
+typedef void net_handler_function(void *context, const struct net_request *request, struct net_response *response);
+typedef net_handler_function *net_handler;
 
 /* gRPC streams (client, server or bidirectional): messages in and out, unframed and decompressed. */
 struct net_stream;

@@ -19,7 +19,7 @@
 #include "query/query_int.h"
 
 /* The types behind the suffixes of FlameQL, as far as they are told apart: name and sample type. What is pushed under such a
- * name (server/pyroscope_ingest.c) must be found under it. */
+ * name (server/pyroscope/ingest.c) must be found under it. */
 static const struct {
 	const char *suffix, *name, *sample_type;
 } flameql_types[] = {

@@ -16,9 +16,9 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "server/scrape.h"
-#include "server/server_int.h"
-#include "server/snapshots.h"
+#include "server/core/server_int.h"
+#include "server/scrape/scrape.h"
+#include "server/stores/snapshots.h"
 
 #define CONFIG_BYTES_MAX (256 * KIB)
 #define CONFIG_ARENA_MAX (4 * MIB)

@@ -17,7 +17,7 @@
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/time.h"
-#include "server/server_int.h"
+#include "server/core/server_int.h"
 
 static char path[64];
 

@@ -7,11 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
-#include "server/recordings.h"
-#include "server/scrape.h"
-#include "server/server_int.h"
-#include "server/snapshots.h"
-#include "server/windows.h"
+#include "server/core/server_int.h"
+#include "server/metrics.h"
+#include "server/scrape/scrape.h"
+#include "server/stores/recordings.h"
+#include "server/stores/snapshots.h"
+#include "server/stores/windows.h"
 
 struct metrics {
 	struct buffer *out;

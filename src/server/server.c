@@ -9,123 +9,86 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/time.h"
-#include "server/recordings.h"
-#include "server/rpc.h"
-#include "server/scrape.h"
+#include "server/api/routes.h"
+#include "server/core/server_int.h"
+#include "server/debuginfo/routes.h"
+#include "server/http/access.h"
+#include "server/http/routes.h"
+#include "server/http/rpc.h"
+#include "server/ingest/ingest_int.h"
+#include "server/metrics.h"
+#include "server/parca/routes.h"
+#include "server/pyroscope/routes.h"
+#include "server/recordings/routes.h"
+#include "server/scrape/routes.h"
+#include "server/scrape/scrape.h"
+#include "server/viewer/routes.h"
 
-static const struct net_route route_table[] = {
-	{.method = "POST", .path = INGEST_OTLP_GRPC_PATH, .handler = ingest_otlp_grpc},
-	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
-	{.method = "POST", .path = INGEST_PATH, .handler = ingest_profile},
-	{.method = "POST", .path = "/ingest", .handler = pyroscope_ingest},
-	{.method = "POST", .path = "/pyroscope/ingest", .handler = pyroscope_ingest},
-	{.method = "GET", .path = "/api/v1/types", .handler = api_types, .slow = true},
-	{.method = "GET", .path = "/api/v1/labels", .handler = api_labels, .slow = true},
-	{.method = "GET", .path = "/api/v1/label-values", .handler = api_label_values, .slow = true},
-	{.method = "GET", .path = "/api/v1/label/*", .handler = api_label_values, .slow = true},
-	{.method = "GET", .path = "/api/v1/services", .handler = api_services, .slow = true},
-	{.method = "GET", .path = "/api/v1/cardinality", .handler = api_cardinality, .slow = true},
-	{.method = "GET", .path = "/api/v1/diff", .handler = api_diff, .slow = true},
-	{.method = "GET", .path = "/api/v1/compare", .handler = api_compare, .slow = true},
-	{.method = "GET", .path = "/api/v1/source", .handler = api_source, .slow = true},
-	{.method = "GET", .path = "/api/v1/asm", .handler = api_asm, .slow = true},
-	{.method = "GET", .path = "/api/v1/pipeline", .handler = api_pipeline, .slow = true},
-	{.method = "POST", .path = "/api/v1/pipeline", .handler = api_pipeline, .slow = true, .body_max = 65536},
-	{.method = "GET", .path = "/api/v1/blocks", .handler = api_blocks},
-	{.method = "POST",
-	 .path = "/api/v1/delete",
-	 .handler = api_delete,
-	 .slow = true,
-	 .seconds_max = 3600,
-	 .body_max = 65536},
-	{.method = "POST",
-	 .path = "/api/v1/compact",
-	 .handler = api_compact,
-	 .slow = true,
-	 .seconds_max = 3600,
-	 .body_max = 65536},
-	{.method = "GET", .path = "/api/v1/series", .handler = api_series, .slow = true},
-	{.method = "GET", .path = "/api/v1/query", .handler = api_query, .slow = true},
-	{.method = "GET", .path = "/api/v1/pprof", .handler = api_pprof, .slow = true},
-	{.method = "POST", .path = "/api/v1/agents/poll", .handler = api_agent_poll, .body_max = ORDERS_BODY_BYTES_MAX},
-	{.method = "GET", .path = "/api/v1/agents", .handler = api_agents},
-	{.method = "POST",
-	 .path = "/api/v1/recordings",
-	 .handler = api_recording_create,
-	 .slow = true,
-	 .body_max = RECORDINGS_REQUEST_MAX},
-	{.method = "GET", .path = "/api/v1/recordings", .handler = api_recordings},
-	{.method = "GET", .path = "/api/v1/recordings/*", .handler = api_recording_show, .slow = true},
-	{.method = "POST",
-	 .path = "/api/v1/recordings/*",
-	 .handler = api_recording_put,
-	 .slow = true,
-	 .body_max = RECORDINGS_UPLOAD_MAX},
-	{.method = "DELETE", .path = "/api/v1/recordings/*", .handler = api_recording_remove, .slow = true},
-	{.method = "GET", .path = "/api/v1/recordings/continuous", .handler = api_windows, .slow = true},
-	{.method = "GET", .path = "/api/v1/recordings/continuous/profile", .handler = api_windows_profile, .slow = true},
-	{.method = "POST",
-	 .path = "/api/v1/recordings/continuous/hosts/*",
-	 .handler = api_window_put,
-	 .slow = true,
-	 .body_max = RECORDINGS_UPLOAD_MAX},
-	{.method = "DELETE", .path = "/api/v1/recordings/continuous", .handler = api_windows_remove, .slow = true},
-	{.method = "POST", .path = "/api/v1/view", .handler = api_view, .slow = true},
-	{.method = "POST", .path = "/api/v1/convert", .handler = api_convert, .slow = true},
-	{.method = "POST", .path = SNAPSHOTS_PATH, .handler = api_snapshot_create, .slow = true},
-	{.method = "GET", .path = SNAPSHOTS_PATH, .handler = api_snapshots},
-	{.method = "GET", .path = SNAPSHOTS_PATH "/*", .handler = api_snapshot_show},
-	{.method = "DELETE", .path = SNAPSHOTS_PATH "/*", .handler = api_snapshot_remove, .slow = true},
-	{.method = "GET", .path = "/api/v1/markers", .handler = api_markers, .slow = true},
-	{.method = "GET", .path = "/api/v1/binaries", .handler = api_binaries},
-	{.method = "POST", .path = "/api/v1/binaries/*", .handler = api_binary_retry, .body_max = 65536},
-	{.method = "POST",
-	 .path = "/api/v1/debuginfo/wanted",
-	 .handler = api_debuginfo_wanted,
-	 .body_max = DEBUGINFO_PIECE_MAX},
-	/* Slow, so that disks that are slow to sync hold up other uploads, and not profiles. */
-	{.method = "POST", .path = "/api/v1/debuginfo/uploads", .handler = api_upload_begin, .body_max = 65536, .slow = true},
-	{.method = "PUT",
-	 .path = "/api/v1/debuginfo/uploads/*",
-	 .handler = api_upload_write,
-	 .body_max = DEBUGINFO_PIECE_MAX,
-	 .slow = true},
-	{.method = "POST",
-	 .path = "/api/v1/debuginfo/uploads/*",
-	 .handler = api_upload_finish,
-	 .body_max = 65536,
-	 .slow = true},
-	{.method = "DELETE",
-	 .path = "/api/v1/debuginfo/uploads/*",
-	 .handler = api_upload_abort,
-	 .body_max = 65536,
-	 .slow = true},
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "ShouldInitiateUpload", .handler = parca_should_initiate},
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "InitiateUpload", .handler = parca_initiate, .slow = true},
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "Upload", .stream = &parca_upload},
-	{.method = "POST", .path = INGEST_WRITE_PATH, .stream = &parca_write},
-	{.method = "POST", .path = PARCA_DEBUGINFO_PATH "MarkUploadFinished", .handler = parca_finished, .slow = true},
-	{.method = "GET", .path = "/pyroscope/render", .handler = pyroscope_render, .slow = true},
-	{.method = "GET", .path = "/render", .handler = pyroscope_render, .slow = true},
-	{.method = "GET", .path = "/pyroscope/render-diff", .handler = pyroscope_render_diff, .slow = true},
-	{.method = "GET", .path = "/render-diff", .handler = pyroscope_render_diff, .slow = true},
-	{.method = "GET", .path = "/pyroscope/label-values", .handler = pyroscope_render_label_values, .slow = true},
-	{.method = "GET", .path = "/label-values", .handler = pyroscope_render_label_values, .slow = true},
-	{.method = "GET", .path = "/pyroscope/labels", .handler = pyroscope_render_labels, .slow = true},
-	{.method = "GET", .path = "/labels", .handler = pyroscope_render_labels, .slow = true},
-	{.method = "GET", .path = "/api/v1/slow", .handler = api_slow},
-	{.method = "GET", .path = "/api/v1/status", .handler = api_status},
-	{.method = "GET", .path = "/api/v1/targets", .handler = api_targets},
-	{.method = "POST", .path = "/api/v1/reload", .handler = api_reload, .body_max = 65536, .slow = true},
-	{.method = "GET", .path = "/api/v1/status/buildinfo", .handler = buildinfo_show},
-	{.method = "GET", .path = "/api/v1/openapi.json", .handler = openapi_show},
-	{.method = "GET", .path = "/api/v1/openapi.yaml", .handler = openapi_show},
+/* The areas; each has its routes. */
+static const struct net_route root_routes[] = {
 	{.method = "GET", .path = "/metrics", .handler = metrics_show},
 	{.method = "GET", .path = "/healthz", .handler = health_show},
 	{.method = "GET", .path = "/readyz", .handler = health_show},
-	{.method = "GET", .path = "/*", .handler = assets_show},
+	{0},
 };
-#define ROUTE_COUNT (sizeof(route_table) / sizeof(*route_table))
+static const struct net_route *const route_tables[] = {
+	ingest_routes,	   api_routes,	  pyroscope_routes, parca_routes, debuginfo_routes,
+	recordings_routes, viewer_routes, scrape_routes,    http_routes,  root_routes,
+};
+#define ROUTE_TABLES (sizeof(route_tables) / sizeof(*route_tables))
+const struct rpc_method *const rpc_services[] = {
+	rpc_parca_profiles, rpc_pyroscope_push, rpc_pyroscope_query, rpc_pyroscope_settings, rpc_parca_query, NULL,
+};
+
+static void take_binary(struct server *server, const struct link_binary *binary, int fd)
+{
+	struct error err = {0};
+	atomic_fetch_add(&server->counters.binaries_offered, 1);
+	if (fd < 0 || symbolizer_offer(server->symbolizer, binary->build_id, binary->path, fd, &err) == 0)
+		return;
+	atomic_fetch_add(&server->counters.binaries_refused, 1);
+	log_debug("symbols: %s: %s", binary->path, err.message);
+}
+
+/* Reads what the agent of this machine says until it goes away; its end is the server's end. */
+static void *link_thread_run(void *context)
+{
+	struct server *server = context;
+	struct link_message message;
+	struct error err = {0};
+	int r, fd;
+	while (fd = -1, (r = link_receive(server->link_fd, &message, &fd, &err)) > 0) {
+		if (message.kind == LINK_BINARY) {
+			take_binary(server, &message.binary, fd);
+		} else {
+			pthread_mutex_lock(&server->agent_lock);
+			server->agent_stats = message.stats;
+			server->agent_seen = true;
+			pthread_mutex_unlock(&server->agent_lock);
+		}
+		io_close(fd);
+	}
+	if (r < 0)
+		log_error("%s", err.message);
+	server_stop(server);
+	return NULL;
+}
+
+static int link_thread_start(struct server *server, struct error *err)
+{
+	int r = thread_start(&server->link_thread, "wick-link", link_thread_run, server, err);
+	server->link_running = r == 0;
+	return r;
+}
+
+static void link_thread_stop(struct server *server)
+{
+	if (!server->link_running)
+		return;
+	shutdown(server->link_fd, SHUT_RDWR); /* wakes the thread */
+	pthread_join(server->link_thread, NULL);
+	server->link_running = false;
+}
 
 void server_options_init(struct server_options *options)
 {
@@ -158,12 +121,19 @@ static void free_rules(struct server *server)
 
 static int open_net(struct server *server, struct error *err)
 {
-	size_t count = ROUTE_COUNT + rpc_route_count();
-	server->routes = mem_zalloc_array(count + 1, sizeof(*server->routes));
+	size_t count = 0;
+	for (size_t i = 0; i < ROUTE_TABLES; i++)
+		for (const struct net_route *route = route_tables[i]; route->path; route++)
+			count++;
+	server->routes = mem_zalloc_array(count + rpc_route_count() + 1, sizeof(*server->routes));
 	if (!server->routes)
 		return error_nomem(err);
-	memcpy(server->routes, route_table, sizeof(route_table));
-	rpc_add_routes(server->routes + ROUTE_COUNT);
+	count = 0;
+	for (size_t i = 0; i < ROUTE_TABLES; i++)
+		for (const struct net_route *route = route_tables[i]; route->path; route++)
+			server->routes[count++] = *route;
+	rpc_add_routes(server->routes + count);
+	count += rpc_route_count();
 	for (size_t i = 0; i < count; i++) {
 		server->routes[i].context = server;
 		/* Past the longest deadline there is symbolizing and drawing to do, and before it there may have been a queue.
@@ -317,54 +287,4 @@ struct server *server_free(struct server *server)
 	mem_free(server->data_directory);
 	mem_free(server->token);
 	return mem_free(server);
-}
-
-static void take_binary(struct server *server, const struct link_binary *binary, int fd)
-{
-	struct error err = {0};
-	atomic_fetch_add(&server->counters.binaries_offered, 1);
-	if (fd < 0 || symbolizer_offer(server->symbolizer, binary->build_id, binary->path, fd, &err) == 0)
-		return;
-	atomic_fetch_add(&server->counters.binaries_refused, 1);
-	log_debug("symbols: %s: %s", binary->path, err.message);
-}
-
-/* Reads what the agent of this machine says until it goes away; its end is the server's end. */
-static void *link_thread_run(void *context)
-{
-	struct server *server = context;
-	struct link_message message;
-	struct error err = {0};
-	int r, fd;
-	while (fd = -1, (r = link_receive(server->link_fd, &message, &fd, &err)) > 0) {
-		if (message.kind == LINK_BINARY) {
-			take_binary(server, &message.binary, fd);
-		} else {
-			pthread_mutex_lock(&server->agent_lock);
-			server->agent_stats = message.stats;
-			server->agent_seen = true;
-			pthread_mutex_unlock(&server->agent_lock);
-		}
-		io_close(fd);
-	}
-	if (r < 0)
-		log_error("%s", err.message);
-	server_stop(server);
-	return NULL;
-}
-
-int link_thread_start(struct server *server, struct error *err)
-{
-	int r = thread_start(&server->link_thread, "wick-link", link_thread_run, server, err);
-	server->link_running = r == 0;
-	return r;
-}
-
-void link_thread_stop(struct server *server)
-{
-	if (!server->link_running)
-		return;
-	shutdown(server->link_fd, SHUT_RDWR); /* wakes the thread */
-	pthread_join(server->link_thread, NULL);
-	server->link_running = false;
 }

@@ -3,12 +3,20 @@
  * The server: ingest, query API, page, and its own metrics on one port, over one store.
  *
  * Here the lower folders meet: requests come from src/net, are decoded by src/format, stored by src/store, read by src/query,
- * named by src/symbol and shown by src/render. One file an area: tenant.c (whose data, which store), limits.c (what a tenant
- * may do), ingest.c (profiles in), api*.c (questions out), slow.c (questions that took long), metrics.c (/metrics, health),
- * api_debuginfo.c and parca_debuginfo.c (debug information in),
- * snapshots*.c (answers that are kept), view.c and api_view.c (files that are shown and not stored), scrape*.c and discovery*.c
- * (profiles that the server fetches; scrape.h), assets.c (the page), access.c (who may), link.c (the
- * agent of `wick up` on the same machine).
+ * named by src/symbol and shown by src/render. One folder an area, each with its table of routes (routes.h):
+ *
+ *   stores/      what is kept beside profiles: recordings, markers, snapshots, agents; knows nothing of HTTP
+ *   core/        the server's state (server_int.h), tenants, limits, the account of queries, forwarding, names
+ *   http/        who may (access.c), remote procedure calls (rpc.c), the page (assets.c)
+ *   ingest/      profiles in, and OTLP
+ *   debuginfo/   debug information in
+ *   pyroscope/, parca/   their protocols, in and out
+ *   scrape/      profiles that the server fetches (scrape.h)
+ *   api/         questions out
+ *   recordings/  agents, recordings of several hosts, markers
+ *   viewer/      files that are shown and not stored, and snapshots
+ *
+ * config.c reads the settings, metrics.c answers /metrics, server.c puts everything together.
  *
  * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; each store has one.
  * Everything shared is the stores and the symbolizer (thread-safe) and atomic counters.

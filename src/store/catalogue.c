@@ -17,8 +17,8 @@
 
 #include "base/alloc.h"
 #include "base/time.h"
-#include "store/head_index.h"
-#include "store/select.h"
+#include "store/head/head_index.h"
+#include "store/read/select.h"
 #include "store/store_int.h"
 
 enum listing_kind { LIST_TYPES, LIST_LABELS, LIST_VALUES, LIST_SERIES };

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/fault.h"
-#include "store/block_processes.h"
+#include "store/block/block_processes.h"
 #include "store/processes.h"
 #include "store/store_int.h"
 #include "store/test_store.h"

@@ -32,11 +32,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "store/block.h"
-#include "store/head.h"
+#include "store/block/block.h"
+#include "store/head/head.h"
+#include "store/head/log.h"
+#include "store/head/record.h"
 #include "store/ids.h"
-#include "store/log.h"
-#include "store/record.h"
 
 #define STORE_CACHE_MAX		 (96u * 1024 * 1024) /* indexes of blocks kept in memory, unless told otherwise */
 #define STORE_RETENTION_EVERY_NS (60ll * 1000000000)

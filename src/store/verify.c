@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/io.h"
-#include "store/block.h"
-#include "store/log.h"
-#include "store/record.h"
+#include "store/block/block.h"
+#include "store/head/log.h"
+#include "store/head/record.h"
 
 struct verifying {
 	const struct store_verify_options *options;

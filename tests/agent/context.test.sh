@@ -6,7 +6,7 @@ can_sample || { skip "context" "$no_sampling"; finish; }
 id=3f4e1c9d7a5b2086f1e0d9c8b7a695847362514039281706f5e4d3c2b1a09f8e
 uid=6d3f2a10-9c4b-4e8a-b7d5-0f1e2d3c4b5a
 load="$O/programs/load"
-# The hierarchy that the agent looks at, as src/agent/cgroups.c chooses it.
+# The hierarchy that the agent looks at, as src/agent/process/cgroups.c chooses it.
 if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then root=/sys/fs/cgroup
 elif [ "$(stat -fc %T /sys/fs/cgroup/memory 2>/dev/null)" = cgroupfs ]; then root=/sys/fs/cgroup/memory
 else root=/sys/fs/cgroup/unified; fi

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/unwind_result.h"
+#include "agent/unwind/unwind_result.h"
 #include "base/alloc.h"
 #include "base/time.h"
 #include "tests/oracle/pipeline.h"

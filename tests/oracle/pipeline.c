@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "agent/cpus.h"
-#include "agent/events.h"
+#include "agent/sample/cpus.h"
+#include "agent/sample/events.h"
 #include "base/alloc.h"
 #include "base/time.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/unwind_table.h"
+#include "agent/unwind/unwind_table.h"
 #include "base/alloc.h"
 #include "base/io.h"
 

@@ -2,7 +2,7 @@
 /*
  * What the server answers of a file that is dropped on the page (POST /api/v1/view), and of a snapshot of one: "WICKVIEW", the
  * length of the JSON as 4 bytes, little endian, the JSON, the columns of the time line. The columns are looked at where they
- * are. src/server/api_view.c says why it is so; the JSON is that of a page in a file, and as hostile as that.
+ * are. src/server/viewer/api_view.c says why it is so; the JSON is that of a page in a file, and as hostile as that.
  */
 import { checkReport, type Report, type ReportData } from './report_data';
 import { readTimeline } from './timeline/data';

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the reading of markers: one shared file, the clock, and where processes are found. */
+#ifndef WICK_AGENT_MARKERS_MARKS_INT_H
+#define WICK_AGENT_MARKERS_MARKS_INT_H
+
+#include <sys/stat.h>
+
+#include "agent/markers/marks.h"
+#include "base/map.h"
+#include "client/wickmark_abi.h"
+#include "profile/markers.h"
+
+/* ---- marks_clock.c ---- */
+
+/* CLOCK_MONOTONIC by the time stamp counter: straight lines between pairs that were read together. */
+struct marks_pair {
+	uint64_t ticks;
+	int64_t ns; /* wall clock, as all that leaves here */
+};
+struct marks_clock {
+	struct marks_pair *pairs;
+	size_t count, capacity;
+	int64_t to_wall_ns;	  /* from CLOCK_MONOTONIC */
+	int64_t boot_ns;	  /* from CLOCK_BOOTTIME */
+	int64_t begin_ns, end_ns; /* of the recording; end: as of now */
+	int64_t taken_ns;	  /* when marks_take() was last called, else begin_ns */
+};
+int marks_clock_init(struct marks_clock *clock); /* 0 or -ENOMEM */
+void marks_clock_release(struct marks_clock *clock);
+/* The recording begins then, or now (0). 0 or -ENOMEM. */
+int marks_clock_begin(struct marks_clock *clock, int64_t begin_ns);
+/* Reads the clocks, and moves end_ns to now. To be called between looking what there is in a ring and reading it: only what was
+ * made before the last call has exact times. 0 or -ENOMEM. */
+int marks_clock_tick(struct marks_clock *clock);
+/* What comes from now on belongs to another profile, and goes by the wall clock as it is now: it may have been set. */
+void marks_clock_renew(struct marks_clock *clock);
+/* Any ticks, of any clock of enum wickmark_clock; not cut to the recording. */
+int64_t marks_clock_wall_ns(const struct marks_clock *clock, uint32_t kind, uint64_t ticks);
+
+/* ---- marks_thin.c ---- */
+
+/* Markers that are alike: those that last as many bits of nanoseconds, and these. */
+enum { MARKS_CLASS_FLOW = 65, MARKS_CLASS_ASYNC, MARKS_CLASS_ROWS, MARKS_CLASSES };
+struct marks_thin {
+	uint8_t shifts[MARKS_CLASSES]; /* one of 2^shift is kept */
+	uint64_t seen[MARKS_CLASSES];
+	uint64_t drawn; /* numbers that were used up */
+	bool is_stuck;	/* no more can be done */
+};
+struct marks_output;
+unsigned marks_class(const struct profile_marker *marker);
+/* Whether one that comes now is kept. key: of MARKS_CLASS_FLOW the flow, of _ASYNC what both ends have in common. Not for rows.
+ */
+bool marks_thin_keeps(struct marks_thin *thin, unsigned class, uint64_t key);
+/* Makes room for a quarter of the markers and rows, and counts what goes. -ENOMEM. */
+int marks_thin(struct marks_output *output, struct error *err);
+
+/* ---- marks_file.c ---- */
+
+/* What all files add to. */
+struct marks_output {
+	struct profile *profile;
+	struct marks_clock *clock;
+	struct marks_stats stats;
+	size_t max, values_max; /* MARKS_MAX, MARKS_VALUES_MAX; tests lower them */
+	struct marks_thin thin;
+	struct marks_file *files;    /* all that there are */
+	bool is_continuous;	     /* marks_continuous() */
+	size_t text_bytes, text_max; /* of texts of files in the profile; what does not fit is left away, and malformed */
+	uint32_t lost_schema, lost_category;
+	struct wickmark_record *copy; /* WICKMARK_RECORDS */
+};
+int marks_output_init(struct marks_output *output, struct marks_clock *clock, struct error *err);
+void marks_output_release(struct marks_output *output);
+/* *ret becomes the profile, and the output begins another one; each file has to be renewed then. */
+int marks_output_renew(struct marks_output *output, struct profile **ret, struct error *err);
+
+struct marks_site {
+	bool known;
+	uint32_t schema, category, name, field_count, what, counter_category, unit, color;
+	uint8_t formats[WICKMARK_FIELD_COUNT];
+	uint32_t counter;   /* of the profile, 0 = not yet */
+	uint64_t rows_seen; /* of which one in 2^shift is kept */
+	double row_carry;   /* events of rows that were not, for the next one */
+};
+struct marks_thread {
+	uint32_t generation, id; /* id: of the profile's threads; 0 = not yet */
+	int32_t tid, outer_tid;	 /* as the process sees it, and as we do */
+	uint64_t tail, told;
+	uint64_t skipped; /* of lost, when the lease became ours; of the thread of this generation */
+	uint32_t skipped_generation;
+	bool known;
+};
+struct marks_file {
+	struct marks_output *output;
+	struct marks_file *next; /* of output->files */
+	int fd;
+	pid_t pid; /* as we see it */
+	dev_t device;
+	ino_t inode;
+	uint32_t clock;
+	bool is_held;			/* the lease is ours: only then anything is taken */
+	bool is_replaced;		/* the process runs another program now, which has a file of its own */
+	bool own_pids;			/* the process is in another pid namespace */
+	uint32_t process;		/* string: its name */
+	struct wickmark_header *header; /* mapped, up to the rings */
+	struct marks_site *sites;	/* by number - 1; as many as were seen */
+	size_t site_count, site_capacity;
+	struct marks_thread *threads;
+	size_t thread_count, thread_capacity;
+	struct map64 strings;  /* offset -> string of the profile */
+	uint32_t string_bytes; /* of those */
+	struct map64 asyncs;   /* marks_async_key() of site and id, + which of them -> marker */
+	uint64_t lost_elsewhere;
+	uint32_t fill; /* the most records that a ring had at the last look */
+};
+/* Ends of spans of one site and id that wait for their other ends; others stay what they are. */
+#define MARKS_ASYNCS_OF_ID 16u
+static inline uint64_t marks_async_key(uint64_t key)
+{
+	return key & ~(uint64_t)(MARKS_ASYNCS_OF_ID - 1);
+}
+/* Takes the descriptor, also on failure. 0; -EBADMSG: it is no such file, or one of another version. */
+int marks_file_open(struct marks_output *output, int fd, pid_t pid, struct marks_file **ret, struct error *err);
+struct marks_file *marks_file_free(struct marks_file *file);
+/* Whether the file says that it is this process's. */
+bool marks_file_is_of(const struct marks_file *file, pid_t pid);
+/* After marks_output_renew(), which gave `old`: forgets what it knew by numbers of that. */
+int marks_file_renew(struct marks_file *file, const struct profile *old, struct error *err);
+/* Takes what the rings hold. -ENOMEM, -E2BIG of the profile. */
+int marks_file_drain(struct marks_file *file, struct error *err);
+/* Spans that are still under way, and events that are not yet in a row, from the last taking up to now. After a drain. */
+int marks_file_finish(struct marks_file *file, struct error *err);
+/* Takes or prolongs the lease; false if another recorder has it, and does not give way. What was lost under another one is
+ * not counted again. */
+bool marks_file_lease(struct marks_file *file, uint32_t recorder, uint64_t until_ns);
+void marks_file_switch_off(struct marks_file *file, uint32_t recorder);
+
+/* ---- marks_proc.c: what /proc says ---- */
+
+/* The shared file of a process. Returns the descriptor; -ENOENT: it has none. */
+int marks_open_of_process(pid_t pid);
+/* The parent and the start time (USER_HZ since boot) of a process; false if there is none. */
+bool marks_read_process(pid_t pid, pid_t *ret_parent, uint64_t *ret_start);
+/* What a process calls itself in its own pid namespace; pid if there is no telling. */
+pid_t marks_own_pid(pid_t pid);
+/* Our number of the thread that the process calls tid; 0 = there is none. */
+pid_t marks_outer_tid(pid_t pid, pid_t tid);
+/* The name of its executable, without directories; or its comm. */
+void marks_process_name(pid_t pid, char *out, size_t size);
+uint64_t marks_start_of_thread(pid_t pid, pid_t tid);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: the files (and other things) that are mapped executable, each once, named by a small number that stays
+ * valid until binaries_sweep() finds that nobody uses it.
+ */
+#ifndef WICK_AGENT_PROCESS_BINARY_H
+#define WICK_AGENT_PROCESS_BINARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/agent.h"
+#include "agent/sample/events.h"
+#include "base/map.h"
+#include "elf/build_id.h"
+
+enum binary_kind {
+	BINARY_FILE,
+	BINARY_JIT,   /* memory without a file, or with one that has no name: code made at run time */
+	BINARY_VDSO,  /* the kernel's, the same in all 64-bit processes */
+	BINARY_MEMFD, /* file or JIT: binary_prepare() decides by looking into it */
+};
+#define BINARY_NONE 0u
+struct binary {
+	char *path;		/* as the process sees it, without " (deleted)" */
+	char *build_id;		/* lower-case hex; NULL = not known (yet) */
+	uint64_t device, inode; /* 0 when the kernel gave the build-id in their place */
+	uint32_t next_free;
+	uint32_t slot; /* of its unwind table, if has_slot */
+	uint8_t kind;
+	uint8_t tries; /* to open it */
+	uint8_t describe_tries;
+	uint8_t key_kind; /* as it was when added */
+	bool by_build_id; /* the build-id is part of what it is found by */
+	bool used, marked, announced;
+	bool has_slot, tries_build_id; /* unwinder.c */
+	bool is_jitdump;	       /* named ".../jit-DIGITS.dump": no code is in it, but its mapping tells where it is */
+	bool described;
+	char *compiler, *go_build_id; /* NULL = none, or not described yet */
+};
+
+struct unwind_tables;
+struct binaries {
+	struct unwind_tables *tables; /* that slots belong to; NULL without an unwinder */
+	struct binary *items;	      /* [0] = none */
+	size_t count, capacity;
+	uint32_t free; /* chain of unused items; 0 = none */
+	size_t used;
+	struct index32 index;
+	struct map64 announced; /* hashes of build-ids that the sink has seen */
+	uint64_t announced_total;
+};
+
+int binaries_init(struct binaries *binaries);
+void binaries_release(struct binaries *binaries);
+/* The number of what an event, or a line of /proc/PID/maps (as an event), maps. 0, -ENOMEM, -E2BIG. */
+int binaries_add(struct binaries *binaries, const struct event *event, uint32_t *ret_id);
+static inline struct binary *binary_get(const struct binaries *binaries, uint32_t id)
+{
+	return &binaries->items[id];
+}
+/* The last component of the path. */
+const char *binary_name(const struct binary *binary);
+
+struct process_mapping;
+/*
+ * Before the first use in a profile: learns the build-id if it is missing, and shows the file to sink->on_binary once per
+ * build-id. The file is opened through the process if it still lives, else by its path; it is shown only if its identity
+ * agrees. Failures are silent: the location is right without the file.
+ */
+void binary_prepare(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping,
+		    const struct agent_sink *sink);
+
+/*
+ * Opens the very file that is mapped, for reading, as binary_prepare() does; for others that need its contents. Returns a
+ * descriptor, which becomes the caller's, and sets *ret_build_id ("" if it has none); -ENOEXEC for memory that holds no file's
+ * code, -ENOENT and others if it cannot be had. `mapping`: one of the process that maps it.
+ */
+int binary_open(const struct binary *binary, pid_t pid, const struct process_mapping *mapping,
+		char ret_build_id[static BUILD_ID_HEX_MAX]);
+
+/* Before it is named as a process's executable: learns, once, its build-id, compiler and Go build-id. `mapping`: NULL if the
+ * process has none of it any more. Failures are silent, as above. */
+void binary_describe(struct binaries *binaries, uint32_t id, pid_t pid, const struct process_mapping *mapping);
+
+/* Forgets binaries that nobody uses: call _begin, _mark for each one in use, _end. Worth it when _should_sweep. */
+bool binaries_should_sweep(const struct binaries *binaries);
+void binaries_sweep_begin(struct binaries *binaries);
+static inline void binaries_mark(struct binaries *binaries, uint32_t id)
+{
+	binaries->items[id].marked = true;
+}
+int binaries_sweep_end(struct binaries *binaries);
+
+#endif

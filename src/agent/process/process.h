@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to src/agent: processes and their executable mappings as of the event that was applied last.
+ *
+ * Events and samples are applied in the order of their times (drain.c), so that a sample always meets the process as it was:
+ * before or after the exec, with the library loaded or not, this or the former owner of the pid.
+ */
+#ifndef WICK_AGENT_PROCESS_PROCESS_H
+#define WICK_AGENT_PROCESS_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/process/binary.h"
+#include "agent/sample/events.h"
+#include "agent/sample/heap.h"
+
+#define PROCESS_MAPPINGS_MAX 131072u
+#define PROCESSES_MAX	     (4u << 20) /* the kernel's own limit of pids */
+#define PROCESS_REREAD_FIRST 2048u
+
+struct process_mapping {
+	uint64_t start, end; /* [start, end) */
+	uint64_t offset;     /* in the file */
+	uint32_t binary;
+};
+/* Sorted by start, without overlaps. Shared between a process and the children that it forked until one of them changes it. */
+struct mapping_list {
+	uint32_t references;
+	size_t count, capacity;
+	struct process_mapping *items;
+	/* The ranges in the heap that say the same to the kernel side (unwinder.c); place 0 = none. */
+	struct heap *heap;
+	uint32_t place, place_bytes;
+	uint64_t placed_ns;
+	bool changed; /* since they were written */
+};
+
+struct process {
+	pid_t pid;
+	pid_t namespace_pid; /* 0 = not asked yet */
+	pid_t parent;	     /* that forked it, or that it had when it was first read; 0 = none */
+	uint32_t id;	     /* never reused: tells owners of a pid apart */
+	uint32_t version;    /* changes whenever an address may mean something else than before; no two processes have the
+				same, but for those that forked from each other and have not changed since */
+	uint32_t executable; /* binary; 0 = unknown */
+	uint32_t threads;
+	uint32_t lost_seen;		/* process_table.lost when it was last read from /proc */
+	bool read;			/* its mappings were read from /proc at some time */
+	bool unknown;			/* it could not be read and no event told of it */
+	uint32_t read_cost_us;		/* that reading it from /proc took */
+	uint64_t read_ns;		/* events up to this time are in already */
+	uint64_t exit_ns;		/* 0 = lives */
+	size_t reread_at;		/* mappings that make it worth to read the list again, since munmap is not reported */
+	char comm[16];			/* of the main thread */
+	bool told;			/* the kernel side knows its mappings (unwinder.c) */
+	bool has_execed;		/* since it was forked or first read */
+	bool has_counters;		/* it was sampled, and counters.h told of it */
+	bool wanted;			/* it was sampled: the kernel side should know them */
+	bool changed;			/* it is in process_table.changed */
+	uint32_t fruitless;		/* tails in a row that did not help */
+	uint64_t quiet_until;		/* tick until when it sends no tails */
+	uint32_t *results;		/* samples by enum unwind_result; NULL = never sampled */
+	uint64_t started_ns;		/* of its fork or last exec; 0 = before the agent's start */
+	uid_t uid;			/* effective, of it or the parent when last read from /proc; (uid_t)-1 = never */
+	struct process_mapping jitdump; /* the page by which a jitdump is found; .binary BINARY_NONE = none */
+	struct mapping_list *maps;	/* NULL = none */
+};
+
+struct process_table {
+	struct map64 by_pid; /* -> struct process * */
+	struct binaries *binaries;
+	uint32_t next_id;
+	uint32_t lost; /* counts gaps in the events; a process read before the last one is read again when it is next sampled */
+	uint32_t versions; /* given out so far */
+	struct heap *heap; /* the unwinder's; NULL without one */
+	struct sampler *sampler;
+	pid_t *changed; /* processes whose mappings the kernel side should be told */
+	size_t changed_count, changed_capacity;
+	size_t mapping_count; /* as of process_table_check() */
+	struct process **exited;
+	size_t exited_count, exited_capacity;
+	uint8_t *buffer; /* for reading /proc */
+};
+
+int process_table_init(struct process_table *table, struct binaries *binaries);
+void process_table_release(struct process_table *table);
+/* Reads all processes that there are. Call when events are already being recorded. */
+int process_table_snapshot(struct process_table *table, struct error *err);
+int process_table_apply(struct process_table *table, const struct event *event, struct error *err);
+/* Events were, or may have been, lost: processes are read from /proc again when they are next sampled. */
+void process_table_distrust(struct process_table *table);
+/* The process that a sample of `pid` at the time belongs to; read from /proc if no event told of it, made up (->unknown) if
+ * that fails too. */
+int process_table_lookup(struct process_table *table, pid_t pid, uint64_t time_ns, const char *comm, struct process **ret,
+			 struct error *err);
+struct process *process_table_find(const struct process_table *table, pid_t pid); /* NULL if unknown */
+/* Forgets processes that ended before the time. */
+void process_table_reap(struct process_table *table, uint64_t before_ns);
+/* Walks the table: forgets processes that are gone although no event said so, and counts mappings. For once in ten minutes. */
+void process_table_check(struct process_table *table);
+void process_table_mark_binaries(struct process_table *table);
+const struct process_mapping *process_find_mapping(const struct process *process, uint64_t address);
+/* The kernel side should be told about it (again). */
+void process_table_changed(struct process_table *table, struct process *process);
+/* The heap goes away: nothing refers to it from here on. */
+void process_table_leave_heap(struct process_table *table);
+/* The pid as the process itself sees it, for /tmp/perf-PID.map. */
+pid_t process_namespace_pid(struct process *process);
+
+/* Puts a new process in the place of one with the same pid, if there is one. 0 or -ENOMEM. */
+int process_table_add(struct process_table *table, pid_t pid, struct process **ret);
+void process_table_remove(struct process_table *table, struct process *process);
+
+/* process_snapshot.c: the two ways of process_table_snapshot(). _by_iterator() changes nothing if the kernel cannot do it. */
+int process_snapshot_by_iterator(struct process_table *table, struct error *err);
+int process_snapshot_by_proc(struct process_table *table, struct error *err);
+
+/* process_read.c: what /proc knows. 0; positive when the process is gone; -ENOMEM. */
+/* Finds the page that tells where a jitdump is, among the mappings. */
+void process_find_jitdump(struct process_table *table, struct process *process);
+void process_read_user(struct process *process); /* sets uid, if the process is still there */
+int process_read(struct process_table *table, struct process *process);
+/* Finds the executable by /proc/PID/exe. 0 or -ENOMEM. */
+int process_read_executable(struct process_table *table, struct process *process);
+/* Makes the list the parent's if it is equal, so that a hundred forked workers cost one. */
+void process_share_mappings(struct process_table *table, struct process *process, pid_t parent_pid);
+/* One line of /proc/PID/maps (NUL-terminated, without newline; it is changed): 0 if it is an executable mapping, then *ret is
+ * an EVENT_MAP; positive if it is not; -EINVAL if it is malformed. */
+int process_parse_maps_line(char *line, struct event *ret);
+
+/* mappings.c */
+/* Lets go of the ranges in the heap. */
+void mapping_list_leave_heap(struct mapping_list *list);
+bool mapping_list_equals(const struct mapping_list *a, const struct mapping_list *b); /* NULL = no mappings */
+struct mapping_list *mapping_list_unref(struct mapping_list *list);		      /* NULL allowed; returns NULL */
+/* Puts a mapping in, over whatever it overlaps. *list may be NULL or shared. *ret_replaced tells whether an address changed its
+ * meaning. 0, -ENOMEM, -E2BIG at PROCESS_MAPPINGS_MAX. */
+int mapping_list_insert(struct mapping_list **list, const struct process_mapping *mapping, bool *ret_replaced);
+/* Gives back memory that is kept for growing. NULL allowed. 0 or -ENOMEM, after which the list is as it was. */
+int mapping_list_trim(struct mapping_list *list);
+const struct process_mapping *mapping_list_find(const struct mapping_list *list, uint64_t address);
+
+#endif

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Tables on disk, so that an agent that is started again need not read every binary of the machine again.
+ *
+ *   DIRECTORY/BUILD-ID.unwind
+ *     offset  size
+ *     0       8     "wickunwt"
+ *     8       4     format version
+ *     12      4     ELF machine
+ *     16      8     hash of the version of Wick that built it: what a release mends in the building of tables, it mends in all
+ *     24      8     bytes of the image
+ *     32      8     XXH3 over the 32 bytes before, the build-id's field and the image
+ *     40      136   build-id in hex, padded with zeros
+ *     176           the image (bpf/unwind.h); empty for a binary that is known to have no CFI
+ *
+ * Numbers are of the machine's own byte order: a file never leaves its machine.
+ *
+ * What is loaded is checked twice, by the checksum against damage and by unwind_table_check() against all else, for an image
+ * goes on into the kernel's reach. A file that fails is removed and built again. Files are written aside and renamed, without a
+ * sync: after a loss of power the checksum tells.
+ *
+ * The directory must be our own and nobody else may write to it, or whoever could would choose which frames we see. It is
+ * opened once and reached through that descriptor from then on, so that nothing on the way to it can be exchanged; links are
+ * not followed in it. Only a valid build-id becomes a name.
+ *
+ * Loading a file touches its time of change; when the directory becomes too large, the files with the oldest are removed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/unwind/unwind_table.h"
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "elf/build_id.h"
+
+#define CACHE_MAGIC	  "wickunwt"
+#define CACHE_VERSION	  1u
+#define CACHE_SUFFIX	  ".unwind"
+#define CACHE_TEMPORARY	  ".tmp"
+#define CACHE_FILES_MAX	  (1u << 20)
+#define TEMPORARY_AGE_S	  600 /* older ones were left by a crash */
+#define PATH_BYTES	  256
+#define KEEP_SHARE(bytes) ((bytes) / 8 * 7) /* what is left when files had to be removed, so that it is not done each time */
+
+#ifdef __aarch64__
+#define HOST_MACHINE EM_AARCH64
+#else
+#define HOST_MACHINE EM_X86_64
+#endif
+
+struct cache_header {
+	char magic[8];
+	uint32_t version, machine;
+	uint64_t builder, length, checksum;
+	char build_id[136];
+};
+_Static_assert(sizeof(struct cache_header) == 176 && BUILD_ID_HEX_MAX <= 136, "a part of the format");
+
+struct unwind_cache {
+	int directory;
+	uint64_t bytes, bytes_max;
+	uint64_t written; /* files, for names */
+	struct unwind_cache_stats stats;
+};
+
+/* Through the descriptor, not by the name that the caller gave. */
+static void make_path(const struct unwind_cache *cache, const char *name, const char *suffix, char out[static PATH_BYTES])
+{
+	snprintf(out, PATH_BYTES, "/proc/self/fd/%d/%s%s", cache->directory, name, suffix);
+}
+
+static uint64_t checksum_of(const struct cache_header *header, const void *image)
+{
+	struct cache_header clean = *header;
+	clean.checksum = 0;
+	return hash64_seed(image, header->length, hash64(&clean, sizeof(clean)));
+}
+
+static void fill_header(struct cache_header *header, const char *build_id, uint64_t length)
+{
+	*header = (struct cache_header){.version = CACHE_VERSION,
+					.machine = HOST_MACHINE,
+					.builder = hash64(WICK_VERSION, strlen(WICK_VERSION)),
+					.length = length};
+	memcpy(header->magic, CACHE_MAGIC, sizeof(header->magic));
+	memcpy(header->build_id, build_id, strlen(build_id));
+}
+
+/* ---- how much there is, and what goes ---- */
+
+struct entry {
+	int64_t time_ns;
+	uint64_t bytes;
+	char *name;
+};
+struct listing {
+	struct entry *entries;
+	size_t count, capacity;
+	uint64_t bytes;
+};
+
+static void listing_release(struct listing *listing)
+{
+	for (size_t i = 0; i < listing->count; i++)
+		mem_free(listing->entries[i].name);
+	mem_free(listing->entries);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
+}
+
+static int list_file(const struct unwind_cache *cache, const char *name, struct listing *listing)
+{
+	struct stat stat;
+	if (fstatat(cache->directory, name, &stat, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(stat.st_mode))
+		return 0;
+	if (text_ends_with(name, CACHE_TEMPORARY) && stat.st_mtim.tv_sec < time_now_ns() / NS_PER_S - TEMPORARY_AGE_S)
+		unlinkat(cache->directory, name, 0);
+	if (!text_ends_with(name, CACHE_SUFFIX))
+		return 0;
+	if (array_reserve(&listing->entries, &listing->capacity, listing->count + 1, CACHE_FILES_MAX) < 0)
+		return -ENOMEM;
+	struct entry entry = {stat.st_mtim.tv_sec * NS_PER_S + stat.st_mtim.tv_nsec, (uint64_t)stat.st_size, mem_strdup(name)};
+	if (!entry.name)
+		return -ENOMEM;
+	listing->entries[listing->count++] = entry;
+	listing->bytes += entry.bytes;
+	return 0;
+}
+
+static int list_files(const struct unwind_cache *cache, struct listing *listing)
+{
+	int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	DIR *directory = fdopendir(fd);
+	if (!directory) {
+		io_close(fd);
+		return -ENOMEM;
+	}
+	int r = 0;
+	for (const struct dirent *entry; r == 0 && (entry = readdir(directory));)
+		r = list_file(cache, entry->d_name, listing);
+	closedir(directory);
+	return r;
+}
+
+/* Counts what is there, which other agents may have changed, and removes the oldest if it is too much. */
+static int measure_and_shrink(struct unwind_cache *cache)
+{
+	_cleanup_(listing_release) struct listing listing = {0};
+	int r = list_files(cache, &listing);
+	if (r < 0)
+		return r;
+	cache->bytes = listing.bytes;
+	if (cache->bytes <= cache->bytes_max)
+		return 0;
+	qsort(listing.entries, listing.count, sizeof(*listing.entries), compare_times);
+	for (size_t i = 0; i < listing.count && cache->bytes > KEEP_SHARE(cache->bytes_max); i++) {
+		if (unlinkat(cache->directory, listing.entries[i].name, 0) < 0 && errno != ENOENT)
+			continue;
+		cache->bytes -= listing.entries[i].bytes;
+		cache->stats.removed++;
+	}
+	return 0;
+}
+
+/* ---- loading ---- */
+
+/* -EBADMSG: damaged; -ESTALE: another release's. */
+static int read_image(struct unwind_cache *cache, int fd, const char *build_id, struct buffer *image)
+{
+	struct cache_header header, expected;
+	uint64_t size;
+	struct stat stat;
+	if (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode))
+		return -EBADMSG;
+	size = (uint64_t)stat.st_size;
+	if (size < sizeof(header) || size - sizeof(header) > UNWIND_TABLE_BYTES_MAX)
+		return -EBADMSG;
+	size -= sizeof(header);
+	if (io_pread(fd, &header, sizeof(header), 0, build_id, NULL) != sizeof(header))
+		return -EBADMSG;
+	fill_header(&expected, build_id, size);
+	expected.checksum = header.checksum;
+	if (!memcmp(header.magic, expected.magic, sizeof(header.magic)) &&
+	    (header.version != expected.version || header.builder != expected.builder))
+		return -ESTALE;
+	if (memcmp(&header, &expected, sizeof(header)))
+		return -EBADMSG;
+	image->max = UNWIND_TABLE_BYTES_MAX;
+	buffer_clear(image);
+	int r = buffer_reserve(image, size);
+	if (r < 0)
+		return r;
+	if (size > 0 && io_pread(fd, image->data, size, sizeof(header), build_id, NULL) != (ssize_t)size)
+		return -EBADMSG;
+	image->len = size;
+	if (checksum_of(&header, size ? (const void *)image->data : "") != header.checksum)
+		return -EBADMSG;
+	return size == 0 || unwind_table_check(image->data, size) ? 0 : -EBADMSG;
+}
+
+int unwind_cache_load(struct unwind_cache *cache, const char *build_id, struct buffer *ret)
+{
+	char path[PATH_BYTES];
+	if (!cache || !build_id_is_valid(build_id))
+		return 0;
+	make_path(cache, build_id, CACHE_SUFFIX, path);
+	_cleanup_(fd_closep) int fd = io_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, NULL);
+	if (fd < 0) {
+		cache->stats.failed += fd != -ENOENT;
+		return 0;
+	}
+	int r = read_image(cache, fd, build_id, ret);
+	if (r < 0)
+		buffer_release(ret);
+	cache->stats.damaged += r == -EBADMSG;
+	if (r == -EBADMSG || r == -ESTALE) {
+		unlinkat(cache->directory, path + strlen(path) - strlen(build_id) - strlen(CACHE_SUFFIX), 0);
+	}
+	if (r < 0)
+		return 0;
+	futimens(fd, NULL);
+	cache->stats.loaded++;
+	return 1;
+}
+
+/* ---- storing ---- */
+
+static int write_file(const char *path, const struct cache_header *header, const struct buffer *image)
+{
+	int fd = io_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600, NULL);
+	if (fd < 0)
+		return fd;
+	int r = io_write(fd, header, sizeof(*header), path, NULL);
+	if (r == 0 && image->len > 0)
+		r = io_write(fd, image->data, image->len, path, NULL);
+	io_close(fd);
+	return r;
+}
+
+static int store(struct unwind_cache *cache, const char *build_id, const struct buffer *image)
+{
+	struct cache_header header;
+	char aside[PATH_BYTES], suffix[64], path[PATH_BYTES];
+	fill_header(&header, build_id, image->len);
+	header.checksum = checksum_of(&header, image->len ? (const void *)image->data : "");
+	snprintf(suffix, sizeof(suffix), ".%d-%" PRIu64 CACHE_TEMPORARY, getpid(), cache->written++);
+	make_path(cache, build_id, suffix, aside);
+	make_path(cache, build_id, CACHE_SUFFIX, path);
+	int r = write_file(aside, &header, image);
+	r = r < 0 ? r : io_rename(aside, path, NULL);
+	if (r < 0 && r != -EEXIST)
+		io_unlink(aside, NULL);
+	return r;
+}
+
+void unwind_cache_store(struct unwind_cache *cache, const char *build_id, const struct buffer *image)
+{
+	if (!cache || !build_id_is_valid(build_id))
+		return;
+	uint64_t bytes = sizeof(struct cache_header) + image->len;
+	if (bytes > cache->bytes_max / 2)
+		return; /* would drive out half of the others */
+	if (store(cache, build_id, image) < 0) {
+		cache->stats.failed++;
+		return;
+	}
+	cache->stats.stored++;
+	cache->bytes += bytes;
+	if (cache->bytes > cache->bytes_max && measure_and_shrink(cache) < 0)
+		cache->stats.failed++;
+}
+
+void unwind_cache_get_stats(const struct unwind_cache *cache, struct unwind_cache_stats *ret)
+{
+	*ret = cache ? cache->stats : (struct unwind_cache_stats){0};
+	ret->bytes = cache ? cache->bytes : 0;
+}
+
+/* ---- life ---- */
+
+static int open_directory(const char *path, struct error *err)
+{
+	struct stat stat;
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return error_set_errno(err, -errno, "cannot make the table cache %s", path);
+	int fd = io_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, err);
+	if (fd < 0)
+		return fd;
+	int r = 0;
+	if (fstat(fd, &stat) < 0)
+		r = error_set_errno(err, -errno, "cannot look at the table cache %s", path);
+	else if (stat.st_uid != geteuid())
+		r = error_set(err, -EPERM, "the table cache %s belongs to another user (%u); give one of your own", path,
+			      stat.st_uid);
+	else if (stat.st_mode & (S_IWGRP | S_IWOTH))
+		r = error_set(err, -EPERM, "others can write to the table cache %s; chmod go-w it", path);
+	if (r < 0) {
+		io_close(fd);
+		return r;
+	}
+	return fd;
+}
+
+int unwind_cache_open(const char *directory, uint64_t bytes_max, struct unwind_cache **ret, struct error *err)
+{
+	struct unwind_cache *cache = mem_zalloc(sizeof(*cache));
+	if (!cache)
+		return error_nomem(err);
+	cache->bytes_max = bytes_max;
+	cache->directory = open_directory(directory, err);
+	int r = cache->directory < 0 ? cache->directory : measure_and_shrink(cache);
+	if (cache->directory >= 0 && r < 0)
+		error_set_errno(err, r, "cannot list the table cache %s", directory);
+	if (r < 0) {
+		unwind_cache_close(cache);
+		return r;
+	}
+	*ret = cache;
+	return 0;
+}
+
+struct unwind_cache *unwind_cache_close(struct unwind_cache *cache)
+{
+	if (!cache)
+		return NULL;
+	io_close(cache->directory);
+	return mem_free(cache);
+}

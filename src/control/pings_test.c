@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock of a host against its server's: whatever the clocks and the network do, the truth is within the bound. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock_fit.h"
+#include "base/time.h"
+#include "control/pings.h"
+
+#define START (1763790000ll * NS_PER_S)
+
+static uint64_t seed = 88172645463325252ull;
+static int64_t below(int64_t most)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (int64_t)(seed % (uint64_t)most);
+}
+
+/* What the host's clock shows when the server's shows time_ns. */
+static int64_t host_time(int64_t time_ns, int64_t offset_ns, double skew)
+{
+	return time_ns + offset_ns + (int64_t)((double)(time_ns - START) * skew);
+}
+
+static void test_truth_is_within_the_bound(void **state)
+{
+	static struct pings pings;
+	(void)state;
+	for (int round = 0; round < 300; round++) {
+		int64_t offset_ns = below(20 * NS_PER_S) - 10 * NS_PER_S;
+		double skew = (double)(below(400) - 200) * 1e-6;
+		int64_t fastest = 50000 + below(NS_PER_MS), count = 2 + below(100);
+		pings_forget(&pings);
+		for (int64_t i = 0; i < count; i++) {
+			int64_t at = START + i * 5 * NS_PER_S, there = fastest + below(10 * NS_PER_MS) * (below(4) == 0),
+				back = fastest + below(10 * NS_PER_MS) * (below(4) == 0);
+			struct orders_ping ping = {host_time(at, offset_ns, skew), at + there, at + there + 30000,
+						   host_time(at + there + 30000 + back, offset_ns, skew)};
+			pings_add(&pings, "server", &ping);
+		}
+		int64_t end = START + count * 5 * NS_PER_S;
+		int64_t from_ns = host_time(START, offset_ns, skew), to_ns = host_time(end, offset_ns, skew);
+		struct orders_clock clock = pings_fit(&pings, from_ns, to_ns);
+		struct clock_line line = {clock.at_ns, clock.offset_ns, clock.skew};
+		assert_string_equal(clock.reference, "server");
+		for (int64_t t = START; t <= end; t += (end - START) / 7) {
+			int64_t wrong_ns = clock_line_apply(line, host_time(t, offset_ns, skew)) - t;
+			assert_true(llabs(wrong_ns) <= clock.bound_ns + 1000); /* a microsecond: rounding of this test's own */
+		}
+	}
+}
+
+static void test_forgets(void **state)
+{
+	static struct pings pings;
+	struct orders_ping ping = {START, START + 100, START + 200, START + 300};
+	(void)state;
+	assert_string_equal(pings_fit(&pings, 0, 0).reference, "");
+	pings_add(&pings, "one", &ping);
+	struct orders_ping later = {START + 60 * NS_PER_S, START + 65 * NS_PER_S, START + 65 * NS_PER_S, START + 60 * NS_PER_S};
+	pings_add(&pings, "two", &later); /* set forward by 5 s */
+	struct orders_clock clock = pings_fit(&pings, later.sent_ns, later.sent_ns);
+	assert_string_equal(clock.reference, "two");
+	assert_in_range(-clock.offset_ns, 5 * NS_PER_S - 1000, 5 * NS_PER_S + 1000);
+	assert_int_equal(pings.count, 1);
+	pings_forget(&pings);
+	assert_string_equal(pings_fit(&pings, 0, 0).reference, "");
+}
+
+static void test_keeps_the_best(void **state)
+{
+	static struct pings pings;
+	(void)state;
+	for (int64_t i = 0; i < 4 * PINGS_MAX; i++) { /* one of each four is good */
+		int64_t at = START + i * NS_PER_S, slow = i % 4 == 2 ? 0 : NS_PER_S / 10;
+		struct orders_ping ping = {at, at + 1000 + slow, at + 1000 + slow, at + 2000 + slow};
+		pings_add(&pings, "s", &ping);
+	}
+	assert_int_equal(pings.count, PINGS_MAX);
+	for (size_t i = 0; i < PINGS_MAX; i++)
+		assert_true(pings.items[i].returned_ns - pings.items[i].sent_ns == 2000);
+	struct orders_ping backwards = {START, START, START, START - 1};
+	pings_add(&pings, "other", &backwards);
+	assert_string_equal(pings.clock, "s");
+	for (int64_t i = 0; i < 10 * PINGS_MAX; i++) {
+		struct orders_ping ping = {START + i * 10 * NS_PER_S, START, START, START + i * 10 * NS_PER_S + 1};
+		pings_add(&pings, "s", &ping);
+	}
+	assert_int_equal(pings.count, PINGS_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_truth_is_within_the_bound),
+		cmocka_unit_test(test_forgets),
+		cmocka_unit_test(test_keeps_the_best),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

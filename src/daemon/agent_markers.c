@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two threads. One looks at the collector each second and makes windows; the other takes them from a spool (export/spool.h),
+ * the oldest first, and sends each until the server has it, refuses it, or it must make room. Between windows there is no gap:
+ * marks_take() ends one and begins the next.
+ *
+ * A record of the spool is the query string that the server wants, which says the window and how the clock stood in it, a line
+ * feed, and the gzip file. So a window that waited for a day has the clock of its time.
+ *
+ * A collector that failed, as when memory ran out, is begun anew a minute later; what it had is lost, and that is said.
+ */
+#include "daemon/agent_markers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/markers/marks.h"
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "codec/compress.h"
+#include "control/orders.h"
+#include "daemon/poller.h"
+#include "export/spool.h"
+#include "format/format.h"
+#include "net/net.h"
+#include "profile/hosts.h"
+
+#define WINDOW_NS	   (60 * NS_PER_S)
+#define LOOK_NS		   NS_PER_S
+#define AGAIN_NS	   (60 * NS_PER_S) /* after a failure of the collector */
+#define PAUSE_MIN_NS	   NS_PER_S
+#define PAUSE_MAX_NS	   (30 * NS_PER_S)
+#define PAUSE_ELSEWHERE_NS (300 * NS_PER_S) /* the server knows no windows */
+#define SEND_TIMEOUT_NS	   (60 * NS_PER_S)
+#define ANSWER_BYTES_MAX   (64u * 1024)
+#define QUERY_BYTES_MAX	   1024
+#define WINDOW_BYTES_MAX   (60u * 1024 * 1024)
+#define GZIP_LEVEL	   1
+
+/* What one window came of, for its comments. */
+struct losses {
+	uint64_t lost, left_out, malformed, refused;
+};
+
+struct agent_markers {
+	struct agent_markers_options options;
+	char *url, *token, *tenant, *host;
+	struct spool *spool;
+	pthread_t taker, sender;
+	bool has_taker, has_sender;
+	pthread_mutex_t lock; /* of what both threads and others see: stop, stats */
+	pthread_cond_t wake;
+	bool stop;		 /* of the taker */
+	bool cancel;		 /* of the sender, and atomic: its client polls it */
+	int64_t give_up_ns;	 /* of the sender, monotonic; 0 = never; atomic */
+	struct marks_stats sums; /* of collectors that came before this one */
+	struct agent_markers_stats stats;
+
+	/* of the taker */
+	struct marks *marks;	/* NULL = it failed; made, freed and asked for numbers under the lock */
+	int64_t window_from_ns; /* monotonic */
+	int64_t again_ns;	/* monotonic */
+	bool told_yielded;
+	struct losses told;
+
+	/* of the sender */
+	struct net_client *net;
+	bool told_away, told_refused;
+};
+
+/* ---- numbers ---- */
+
+/* With the lock: of this collector and those before. */
+static struct marks_stats sum_stats(struct agent_markers *markers)
+{
+	struct marks_stats sum = markers->sums, now = {0};
+	if (markers->marks)
+		marks_get_stats(markers->marks, &now);
+	sum.markers += now.markers;
+	sum.rows += now.rows;
+	sum.processes += now.processes;
+	sum.lost += now.lost;
+	sum.left_out += now.left_out;
+	sum.malformed += now.malformed;
+	sum.refused += now.refused;
+	sum.yielded = now.yielded;
+	sum.waiting = now.waiting;
+	sum.is_full = now.is_full;
+	return sum;
+}
+
+void agent_markers_get_stats(struct agent_markers *markers, struct agent_markers_stats *ret)
+{
+	struct spool_stats spool;
+	spool_get_stats(markers->spool, &spool);
+	pthread_mutex_lock(&markers->lock);
+	struct marks_stats marks = sum_stats(markers);
+	*ret = markers->stats;
+	pthread_mutex_unlock(&markers->lock);
+	ret->collected = marks.markers + marks.rows;
+	ret->lost = marks.lost;
+	ret->left_out = marks.left_out;
+	ret->malformed = marks.malformed;
+	ret->processes = marks.processes;
+	ret->refused = marks.refused;
+	ret->yielded = marks.yielded;
+	ret->windows_waiting = spool.records;
+	ret->markers_waiting = spool.samples + marks.waiting;
+	ret->bytes_waiting = spool.bytes;
+	for (size_t i = 0; i < SPOOL_LOSSES; i++) {
+		ret->windows_dropped += spool.lost[i].records;
+		ret->markers_dropped += spool.lost[i].samples;
+	}
+}
+
+/* ---- windows ---- */
+
+static int add_loss(struct profile *profile, const char *what, uint64_t now, uint64_t told, struct error *err)
+{
+	char text[160];
+	uint32_t comment;
+	if (now <= told)
+		return 0;
+	snprintf(text, sizeof(text), "wick agent: %s: %llu", what, (unsigned long long)(now - told));
+	int r = profile_add_cstring(profile, text, &comment, err);
+	return r < 0 ? r : profile_add_comment(profile, comment, err);
+}
+
+static int add_losses(struct agent_markers *markers, struct profile *profile, const struct losses *now, struct error *err)
+{
+	const struct losses *told = &markers->told;
+	int r = add_loss(profile, "markers lost, because their rings were full", now->lost, told->lost, err);
+	if (r == 0)
+		r = add_loss(profile, "markers left out, of all of the window: there were more than are kept", now->left_out,
+			     told->left_out, err);
+	if (r == 0)
+		r = add_loss(profile, "markers that made no sense, left out", now->malformed, told->malformed, err);
+	if (r == 0)
+		r = add_loss(profile, "processes whose markers could not be read", now->refused, told->refused, err);
+	return r;
+}
+
+/* The host, how its clock stands, and a type of samples, which every profile has. */
+static int complete(const struct agent_markers *markers, struct profile *profile, const struct orders_clock *clock,
+		    struct error *err)
+{
+	int r = profile_complete_hosts(profile, markers->host, err);
+	if (r == 0)
+		r = profile_add_named_type(profile, "cpu", "nanoseconds", err);
+	return r < 0 ? r : orders_add_clock(profile, markers->host, clock, err);
+}
+
+/* The earliest time that something in it has: spans are in the window in which they end. */
+static int64_t first_time(const struct profile *profile, int64_t from_ns)
+{
+	int64_t first_ns = from_ns;
+	for (size_t i = 0; i < profile_marker_count(profile); i++) {
+		const struct profile_marker *marker = &profile->markers->markers[i];
+		if (marker->phase != PROFILE_MARKER_END && marker->start_ns < first_ns)
+			first_ns = marker->start_ns;
+	}
+	return first_ns;
+}
+
+struct packing {
+	struct gzip_stream *gzip;
+	struct buffer *out;
+};
+static int pack(void *context, struct bytes bytes, struct error *err)
+{
+	const struct packing *packing = context;
+	return gzip_stream_write(packing->gzip, bytes, false, packing->out, err);
+}
+
+/* As text it would be ten times as long: it is packed as it comes. */
+static int write_record(const struct profile *profile, const struct orders_clock *clock, int64_t from_ns, int64_t to_ns,
+			struct buffer *out, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
+	buffer_init(&text, 4 * FORMAT_SINK_BYTES);
+	int r = buffer_printf(out, "from_ns=%lld&to_ns=%lld&first_ns=%lld", (long long)from_ns, (long long)to_ns,
+			      (long long)first_time(profile, from_ns));
+	if (r == 0 && clock->reference[0])
+		r = buffer_printf(out, "&reference=%s&at_ns=%lld&offset_ns=%lld&bound_ns=%lld&skew=%.17g", clock->reference,
+				  (long long)clock->at_ns, (long long)clock->offset_ns, (long long)clock->bound_ns,
+				  clock->skew);
+	if (r == 0)
+		r = buffer_append_byte(out, '\n');
+	if (r < 0)
+		return error_nomem(err);
+	r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
+	struct packing packing = {gzip, out};
+	struct format_sink sink = {.out = &text, .flush = pack, .context = &packing};
+	if (r == 0)
+		r = format_write(format_by_name("firefox"), profile, NULL, &sink, err);
+	return r < 0 ? r : gzip_stream_write(gzip, (struct bytes){0}, true, out, err);
+}
+
+static int spool_window(struct agent_markers *markers, struct profile *profile, const struct losses *losses, int64_t from_ns,
+			int64_t to_ns, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer record;
+	const struct profile_markers *table = profile->markers;
+	struct orders_clock clock = poller_clock(markers->options.poller, from_ns, to_ns);
+	struct spool_meta meta = {
+		.created_ns = to_ns, .samples = table ? table->marker_count + table->row_count : 0, .profiles = 1};
+	buffer_init(&record, WINDOW_BYTES_MAX);
+	int r = add_losses(markers, profile, losses, err);
+	if (r == 0)
+		r = complete(markers, profile, &clock, err);
+	profile->time_ns = from_ns;
+	profile->duration_ns = to_ns - from_ns;
+	if (r == 0)
+		r = write_record(profile, &clock, from_ns, to_ns, &record, err);
+	if (r < 0) {
+		spool_lose(markers->spool, &meta);
+		return r;
+	}
+	return spool_push(markers->spool, &meta, buffer_bytes(&record), NULL, NULL, err);
+}
+
+static void take_window(struct agent_markers *markers, int64_t now_ns, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct error why = {0};
+	int r = marks_take(markers->marks, &profile, err);
+	int64_t to_ns = time_now_ns(), from_ns = to_ns - (now_ns - markers->window_from_ns);
+	if (r < 0)
+		return;
+	pthread_mutex_lock(&markers->lock);
+	struct marks_stats stats = sum_stats(markers);
+	pthread_mutex_unlock(&markers->lock);
+	struct losses losses = {stats.lost, stats.left_out, stats.malformed, stats.refused};
+	markers->window_from_ns = now_ns;
+	if (!profile->markers && memcmp(&losses, &markers->told, sizeof(losses)) == 0)
+		return;
+	if (spool_window(markers, profile, &losses, from_ns, to_ns, &why) < 0)
+		log_warn("markers of %lld s were dropped: %s", (long long)((to_ns - from_ns) / NS_PER_S), why.message);
+	markers->told = losses;
+}
+
+/* ---- the collector ---- */
+
+static int begin_collector(struct agent_markers *markers, struct error *err)
+{
+	_cleanup_(marks_freep) struct marks *marks = NULL;
+	int r = marks_new(true, &marks, err);
+	if (r < 0)
+		return r;
+	marks_continuous(marks);
+	r = marks_start(marks, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&markers->lock);
+	markers->marks = marks;
+	markers->window_from_ns = time_monotonic_ns();
+	pthread_mutex_unlock(&markers->lock);
+	marks = NULL;
+	return 0;
+}
+
+static void end_collector(struct agent_markers *markers)
+{
+	pthread_mutex_lock(&markers->lock);
+	struct marks *marks = markers->marks;
+	markers->sums = sum_stats(markers);
+	markers->marks = NULL;
+	pthread_mutex_unlock(&markers->lock);
+	marks_free(marks);
+}
+
+/* Once for each time, not for each second of it. */
+static void tell_yielded(struct agent_markers *markers, uint64_t yielded)
+{
+	if (yielded && !markers->told_yielded)
+		log_info("a recorder takes the markers of %llu processes; they are collected here again when it has ended",
+			 (unsigned long long)yielded);
+	else if (!yielded && markers->told_yielded)
+		log_info("markers are collected here again");
+	markers->told_yielded = yielded > 0;
+}
+
+static void look(struct agent_markers *markers, bool is_end)
+{
+	struct error err = {0};
+	int64_t now_ns = time_monotonic_ns();
+	if (!markers->marks) {
+		if (is_end || now_ns < markers->again_ns || begin_collector(markers, &err) == 0)
+			return;
+		markers->again_ns = now_ns + AGAIN_NS;
+		log_warn("markers cannot be collected: %s", err.message);
+		return;
+	}
+	pthread_mutex_lock(&markers->lock);
+	struct marks_stats stats = sum_stats(markers);
+	pthread_mutex_unlock(&markers->lock);
+	tell_yielded(markers, stats.yielded);
+	if (!is_end && !stats.is_full && now_ns - markers->window_from_ns < WINDOW_NS)
+		return;
+	take_window(markers, now_ns, &err);
+	if (!err.code)
+		return;
+	log_warn("the collecting of markers failed, begins anew, and up to %llu markers are lost: %s",
+		 (unsigned long long)stats.waiting, err.message);
+	markers->again_ns = now_ns + AGAIN_NS;
+	end_collector(markers);
+}
+
+static void *take_windows(void *context)
+{
+	struct agent_markers *markers = context;
+	bool stop = false;
+	while (!stop) {
+		int64_t until_ns = time_monotonic_ns() + LOOK_NS;
+		struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+		pthread_mutex_lock(&markers->lock);
+		while (!markers->stop && pthread_cond_timedwait(&markers->wake, &markers->lock, &until) != ETIMEDOUT)
+			;
+		stop = markers->stop;
+		pthread_mutex_unlock(&markers->lock);
+		look(markers, stop);
+	}
+	return NULL;
+}
+
+/* ---- sending ---- */
+
+static bool gave_up(const struct agent_markers *markers)
+{
+	int64_t at_ns = __atomic_load_n(&markers->give_up_ns, __ATOMIC_RELAXED);
+	return __atomic_load_n(&markers->cancel, __ATOMIC_RELAXED) || (at_ns && time_monotonic_ns() >= at_ns);
+}
+
+static int post(struct agent_markers *markers, struct bytes record, int *ret_status, char *ret_said, size_t said_size,
+		struct error *err)
+{
+	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(buffer_release) struct buffer path;
+	const uint8_t *end = memchr(record.data, '\n', record.len < QUERY_BYTES_MAX ? record.len : QUERY_BYTES_MAX);
+	net_client_response_init(&response);
+	buffer_init(&path, QUERY_BYTES_MAX + 4 * ORDERS_HOST_SIZE);
+	if (!end) { /* nothing of ours; the server would say so, too */
+		*ret_status = 400;
+		snprintf(ret_said, said_size, "the record in the spool is not one of markers");
+		return 0;
+	}
+	int r = buffer_append_string(&path, ORDERS_CONTINUOUS_PATH "/hosts/");
+	if (r == 0)
+		r = text_url_encode(&path, bytes_of_string(markers->host));
+	if (r == 0)
+		r = buffer_append_byte(&path, '?');
+	if (r == 0)
+		r = buffer_append(&path, record.data, (size_t)(end - record.data));
+	if (r < 0 || !buffer_string(&path))
+		return error_nomem(err);
+	r = net_client_request(markers->net, "POST", (const char *)path.data, "application/gzip",
+			       bytes_skip(record, (size_t)(end - record.data) + 1), NET_PLAIN, &response, err);
+	*ret_status = response.status;
+	snprintf(ret_said, said_size, "%.*s", (int)(response.body.len < 300 ? response.body.len : 300),
+		 response.body.len ? (const char *)response.body.data : "");
+	return r;
+}
+
+static void count_sent(struct agent_markers *markers, const struct spool_meta *meta, size_t bytes, bool is_sent)
+{
+	pthread_mutex_lock(&markers->lock);
+	struct agent_markers_stats *stats = &markers->stats;
+	if (is_sent) {
+		stats->windows_sent++;
+		stats->markers_sent += meta->samples;
+		stats->bytes_sent += bytes;
+	} else {
+		stats->windows_dropped++;
+		stats->markers_dropped += meta->samples;
+	}
+	pthread_mutex_unlock(&markers->lock);
+}
+
+/* 0: it is done with. Else how long to wait. */
+static int64_t judge(struct agent_markers *markers, const struct spool_meta *meta, size_t bytes, int status, const char *why)
+{
+	if (status == 200 || status == 409) { /* 409: only the answer of the last time did not arrive */
+		if (markers->told_away)
+			log_info("the server takes markers again");
+		markers->told_away = false;
+		count_sent(markers, meta, bytes, true);
+		return 0;
+	}
+	bool is_elsewhere = status == 404 || status == 405;
+	if (status >= 400 && status < 500 && !is_elsewhere && status != 401 && status != 403 && status != 408 &&
+	    status != 429) {
+		if (!markers->told_refused)
+			log_error("the server refused a window of markers, which is dropped (further ones are only counted): "
+				  "%d: %s",
+				  status, why);
+		markers->told_refused = true;
+		count_sent(markers, meta, bytes, false);
+		return 0;
+	}
+	pthread_mutex_lock(&markers->lock);
+	markers->stats.failures++;
+	pthread_mutex_unlock(&markers->lock);
+	if (!markers->told_away)
+		log_warn("cannot send markers, which are kept and tried again: %s%s",
+			 is_elsewhere ? "the server is of another kind, or older: " : "", why);
+	markers->told_away = true;
+	return is_elsewhere ? PAUSE_ELSEWHERE_NS : PAUSE_MIN_NS;
+}
+
+static void rest(const struct agent_markers *markers, int64_t pause_ns)
+{
+	int64_t until_ns = time_monotonic_ns() + pause_ns;
+	while (time_monotonic_ns() < until_ns && !gave_up(markers))
+		time_sleep_ns(100 * NS_PER_MS);
+}
+
+static void *send_windows(void *context)
+{
+	struct agent_markers *markers = context;
+	int64_t pause_ns = 0;
+	while (!gave_up(markers) && !spool_is_over(markers->spool)) {
+		_cleanup_(buffer_release) struct buffer record;
+		struct spool_meta meta;
+		struct error err = {0};
+		char said[400] = "";
+		int status = 0;
+		buffer_init(&record, SPOOL_RECORD_MAX);
+		int r = spool_front(markers->spool, NS_PER_S, &meta, &record, NULL);
+		if (r == 0)
+			continue;
+		if (r > 0)
+			r = post(markers, buffer_bytes(&record), &status, said, sizeof(said), &err);
+		else
+			snprintf(err.message, sizeof(err.message), "out of memory");
+		int64_t wait_ns = judge(markers, &meta, record.len, r < 0 ? 0 : status, r < 0 ? err.message : said);
+		spool_done(markers->spool, wait_ns == 0);
+		buffer_release(&record);
+		pause_ns = wait_ns == 0 ? 0 : pause_ns < wait_ns ? wait_ns : 2 * pause_ns;
+		if (wait_ns < PAUSE_MAX_NS && pause_ns > PAUSE_MAX_NS)
+			pause_ns = PAUSE_MAX_NS;
+		rest(markers, pause_ns);
+	}
+	spool_drop_memory(markers->spool);
+	return NULL;
+}
+
+/* ---- life ---- */
+
+/* A directory that cannot be had costs what waits at the end, and not the markers. Below a name of its own, and one more, where
+ * nobody takes it for the spool of a target. */
+static int open_spool(struct agent_markers *markers, struct error *err)
+{
+	char directory[SPOOL_PATH_MAX];
+	struct error why = {0};
+	const struct agent_markers_options *from = &markers->options;
+	struct spool_options options = {
+		.bytes_max = from->spool_bytes, .age_max_ns = from->spool_age_ns, .disk_free_min = UINT64_MAX};
+	if (!from->directory || snprintf(directory, sizeof(directory), "%s/markers/spool", from->directory) >= SPOOL_PATH_MAX)
+		return spool_new(&options, &markers->spool, err);
+	options.directory = directory;
+	if (spool_new(&options, &markers->spool, &why) == 0)
+		return 0;
+	log_warn("markers that cannot be sent are kept in memory only: %s", why.message);
+	options.directory = NULL;
+	return spool_new(&options, &markers->spool, err);
+}
+
+static int fill(struct agent_markers *markers, const struct agent_markers_options *options, struct error *err)
+{
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_mutex_init(&markers->lock, NULL);
+	pthread_cond_init(&markers->wake, &attributes);
+	pthread_condattr_destroy(&attributes);
+	markers->options = *options;
+	markers->url = mem_strdup(options->url);
+	markers->token = options->token ? mem_strdup(options->token) : NULL;
+	markers->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
+	markers->host = mem_strdup(options->host);
+	bool is_full = markers->url && (!options->token || markers->token) && (!options->tenant || markers->tenant);
+	return is_full && markers->host ? 0 : error_nomem(err);
+}
+
+int agent_markers_new(const struct agent_markers_options *options, struct agent_markers **ret, struct error *err)
+{
+	_cleanup_(agent_markers_freep) struct agent_markers *markers = mem_zalloc(sizeof(*markers));
+	if (!markers)
+		return error_nomem(err);
+	int r = fill(markers, options, err);
+	struct net_client_options net = {.url = markers->url,
+					 .token = markers->token,
+					 .tenant = markers->tenant,
+					 .timeout_ns = SEND_TIMEOUT_NS,
+					 .response_max = ANSWER_BYTES_MAX,
+					 .cancel = &markers->cancel};
+	if (r == 0)
+		r = net_client_new(&net, &markers->net, err);
+	if (r == 0)
+		r = open_spool(markers, err);
+	if (r == 0)
+		r = begin_collector(markers, err);
+	if (r == 0)
+		r = thread_start(&markers->sender, "wick-marks-send", send_windows, markers, err);
+	markers->has_sender = r == 0;
+	if (r == 0)
+		r = thread_start(&markers->taker, "wick-markers", take_windows, markers, err);
+	markers->has_taker = r == 0;
+	if (r < 0)
+		return r;
+	*ret = markers;
+	markers = NULL;
+	return 0;
+}
+
+void agent_markers_finish(struct agent_markers *markers, int64_t timeout_ns)
+{
+	pthread_mutex_lock(&markers->lock);
+	markers->stop = true;
+	pthread_cond_signal(&markers->wake);
+	pthread_mutex_unlock(&markers->lock);
+	if (markers->has_taker)
+		pthread_join(markers->taker, NULL);
+	markers->has_taker = false;
+	if (markers->marks)
+		end_collector(markers);
+	if (markers->spool)
+		spool_close(markers->spool);
+	__atomic_store_n(&markers->give_up_ns, time_monotonic_ns() + timeout_ns, __ATOMIC_RELAXED);
+	while (markers->has_sender && !gave_up(markers) && !spool_is_over(markers->spool))
+		time_sleep_ns(10 * NS_PER_MS);
+	__atomic_store_n(&markers->cancel, true, __ATOMIC_RELAXED);
+	if (markers->has_sender)
+		pthread_join(markers->sender, NULL);
+	markers->has_sender = false;
+}
+
+struct agent_markers *agent_markers_free(struct agent_markers *markers)
+{
+	if (!markers)
+		return NULL;
+	agent_markers_finish(markers, 0);
+	net_client_free(markers->net);
+	spool_free(markers->spool);
+	pthread_mutex_destroy(&markers->lock);
+	pthread_cond_destroy(&markers->wake);
+	mem_free(markers->url);
+	mem_free(markers->token);
+	mem_free(markers->tenant);
+	mem_free(markers->host);
+	return mem_free(markers);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Markers of all programs of this host, all the time (`wick agent --markers`): collected in this process
+ * (agent/markers/marks.h), and every minute, or sooner when there are many, made a window: a profile of markers alone in
+ * Firefox Profiler's format, which the server keeps (docs/remote.md).
+ */
+#ifndef WICK_DAEMON_AGENT_MARKERS_H
+#define WICK_DAEMON_AGENT_MARKERS_H
+
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+struct agent_markers;
+struct poller;
+struct agent_markers_options {
+	const char *url, *token, *tenant; /* NULL = none, but for url */
+	const char *host;		  /* orders_host_is_valid() */
+	const char *directory;		  /* of spools; NULL = what waits is in memory only */
+	uint64_t spool_bytes;		  /* 0 = the default */
+	int64_t spool_age_ns;
+	struct poller *poller; /* knows how the clocks stand; must live longer */
+};
+/* After privileges were dropped, which the two threads inherit what is left of. */
+int agent_markers_new(const struct agent_markers_options *options, struct agent_markers **ret, struct error *err);
+/* The last window, and sending what waits for up to timeout_ns. What is on disk stays for the next run. */
+void agent_markers_finish(struct agent_markers *markers, int64_t timeout_ns);
+struct agent_markers *agent_markers_free(struct agent_markers *markers); /* NULL allowed; returns NULL */
+DEFINE_CLEANUP_POINTER(agent_markers_free, struct agent_markers);
+
+/* Markers are those of programs and values of their counters. Since the start, unless it says "now". */
+struct agent_markers_stats {
+	uint64_t collected;		      /* with those that were left out later */
+	uint64_t lost, left_out, malformed;   /* before they were in a window; as struct marks_stats */
+	uint64_t processes, refused, yielded; /* yielded: now, to another recorder */
+	uint64_t windows_sent, markers_sent, bytes_sent, failures;
+	uint64_t windows_dropped, markers_dropped; /* refused by the server, too old, no room, damaged, ended in memory */
+	uint64_t windows_waiting, markers_waiting, bytes_waiting; /* now */
+};
+void agent_markers_get_stats(struct agent_markers *markers, struct agent_markers_stats *ret);
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/collector.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "agent/unwind/unwind_result.h"
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "control/link.h"
+#include "control/orders.h"
+#include "daemon/agent_health.h"
+#include "daemon/agent_markers.h"
+#include "daemon/host_symbols.h"
+#include "daemon/poller.h"
+#include "daemon/shipper.h"
+#include "daemon/uploader.h"
+
+#define FINISH_NS (3 * NS_PER_S)
+
+struct collector {
+	struct agent *agent;
+	struct shipper *shipper;
+	struct uploader *uploader;     /* NULL = none */
+	struct poller *poller;	       /* NULL = none */
+	struct agent_markers *markers; /* NULL = none */
+	struct host_symbols symbols;
+	int link_fd;
+	struct agent_health health; /* the poller's thread's, once that runs */
+	unsigned frequency_hz;	    /* that was told last */
+	double budget;
+};
+
+static void on_binary(void *context, const char *build_id, const char *path, pid_t pid, int fd)
+{
+	struct collector *collector = context;
+	struct link_message message = {.kind = LINK_BINARY};
+	if (collector->uploader)
+		uploader_see(collector->uploader, build_id, path, pid, fd);
+	shipper_see(collector->shipper, build_id, path, fd);
+	if (collector->link_fd < 0 || !*build_id)
+		return;
+	snprintf(message.binary.build_id, sizeof(message.binary.build_id), "%s", build_id);
+	snprintf(message.binary.path, sizeof(message.binary.path), "%s", path);
+	link_send(collector->link_fd, &message,
+		  fd); /* a full link loses nothing for good: the server looks for the file by its path */
+}
+
+static bool on_kernel_symbol(void *context, uint64_t address, struct agent_symbol *ret)
+{
+	return host_symbols_kernel(&((struct collector *)context)->symbols, address, ret);
+}
+
+static bool on_jit_symbol(void *context, const struct agent_jit_address *address, struct agent_symbol *ret)
+{
+	return host_symbols_jit(&((struct collector *)context)->symbols, address, ret);
+}
+
+static void fill_unwind(const struct agent_unwind_stats *unwind, struct link_stats *stats)
+{
+	for (uint32_t i = 0; i < UNWIND_RESULTS && i < LINK_WALKS_MAX; i++, stats->walk_count++) {
+		snprintf(stats->walks[i].name, sizeof(stats->walks[i].name), "%s", unwind_result_name((enum unwind_result)i));
+		stats->walks[i].count = unwind->results[i];
+	}
+	for (size_t i = 0; i < AGENT_WORST_PROCESSES && i < LINK_WALKS_MAX; i++) {
+		stats->worst[i].pid = (uint32_t)unwind->worst[i].pid;
+		memcpy(stats->worst[i].comm, unwind->worst[i].comm, sizeof(stats->worst[i].comm));
+		memcpy(stats->worst[i].results, unwind->worst[i].results, sizeof(unwind->worst[i].results));
+	}
+	stats->walks_by_frames = unwind->by_frames;
+	stats->walks_resumed = unwind->resumed;
+	stats->frames = unwind->frames;
+	stats->tables = unwind->tables;
+	stats->table_bytes = unwind->table_bytes;
+	stats->table_rows = unwind->table_rows;
+	stats->tables_built = unwind->built;
+	stats->tables_cached = unwind->cached;
+	stats->tables_evicted = unwind->evicted;
+	stats->tables_failed = unwind->failed + unwind->too_large;
+	stats->build_ns = unwind->build_ns;
+	stats->heap_bytes = unwind->heap_bytes;
+	stats->heap_used = unwind->heap_used;
+	stats->processes_told = unwind->processes_told;
+	stats->processes_refused = unwind->processes_refused;
+	stats->program_ns = unwind->program_ns;
+	stats->program_ns_p50 = unwind->program_ns_p50;
+	stats->program_ns_p99 = unwind->program_ns_p99;
+}
+
+static void sum_losses(const struct export_stats *stats, uint64_t *ret_profiles, uint64_t *ret_samples)
+{
+	*ret_profiles = *ret_samples = 0;
+	for (size_t i = 0; i < EXPORT_LOSSES; i++) {
+		uint64_t profiles, samples;
+		export_lost(stats, i, &profiles, &samples);
+		*ret_profiles += profiles;
+		*ret_samples += samples;
+	}
+}
+
+static void fill_targets(struct collector *collector, struct link_stats *stats)
+{
+	struct export_stats targets[EXPORT_TARGETS_MAX];
+	uint64_t lost_samples;
+	size_t count = shipper_get_stats(collector->shipper, targets, EXPORT_TARGETS_MAX);
+	/* The first is the server at the other end of the link. */
+	stats->profiles_sent = targets[0].sent_profiles;
+	stats->bytes_sent = targets[0].sent_bytes;
+	stats->send_failures = targets[0].failures;
+	sum_losses(&targets[0], &stats->profiles_dropped, &lost_samples);
+	for (size_t i = 1; i < count && stats->target_count < LINK_TARGETS_MAX; i++)
+		link_target_of(&targets[i], &stats->targets[stats->target_count++]);
+}
+
+static void fill_markers(struct collector *collector, struct link_markers *ret)
+{
+	struct agent_markers_stats stats;
+	if (!collector->markers)
+		return;
+	agent_markers_get_stats(collector->markers, &stats);
+	*ret = (struct link_markers){.is_on = 1,
+				     .collected = stats.collected,
+				     .lost = stats.lost,
+				     .left_out = stats.left_out,
+				     .malformed = stats.malformed,
+				     .processes = stats.processes,
+				     .refused = stats.refused,
+				     .yielded = stats.yielded,
+				     .windows_sent = stats.windows_sent,
+				     .markers_sent = stats.markers_sent,
+				     .bytes_sent = stats.bytes_sent,
+				     .failures = stats.failures,
+				     .windows_dropped = stats.windows_dropped,
+				     .markers_dropped = stats.markers_dropped,
+				     .windows_waiting = stats.windows_waiting,
+				     .markers_waiting = stats.markers_waiting,
+				     .bytes_waiting = stats.bytes_waiting};
+}
+
+static void send_stats(struct collector *collector)
+{
+	struct link_message message = {.kind = LINK_STATS};
+	struct agent_stats agent;
+	struct jit_stats jit;
+	agent_get_stats(collector->agent, &agent);
+	host_symbols_get_jit_stats(&collector->symbols, &jit);
+	struct link_stats *stats = &message.stats;
+	*stats = (struct link_stats){
+		.samples_taken = agent.samples_taken,
+		.relabel_dropped = agent.relabel_dropped,
+		.flushes = agent.flushes,
+		.flush_ns_total = agent.flush_ns_total,
+		.flush_ns_max = agent.flush_ns_max,
+		.stacks_sent = agent.stacks_sent,
+		.processes = agent.processes,
+		.mappings = agent.mappings,
+		.binaries = agent.binaries,
+		.cpus_online = agent.cpus_online,
+		.bpf_run_ns = agent.bpf_run_ns,
+		.bpf_run_count = agent.bpf_run_count,
+		.resident_bytes = mem_resident_bytes(),
+		.cpu_ns = (uint64_t)time_process_cpu_ns(),
+		.frequency_hz = agent.frequency_hz,
+		.jit_lookups = jit.lookups,
+		.jit_hits = jit.hits,
+		.jit_reads = jit.reads,
+		.jit_bytes_read = jit.bytes_read,
+		.jit_files = jit.files,
+		.jit_memory_bytes = jit.memory_bytes,
+		.frequency_asked_hz = agent.frequency_asked_hz,
+		.cost_share = agent.cost_share,
+		.rate_changes = agent.rate_changes,
+		.waits_watched = agent.waits_watched,
+		.process_rows = agent.process_rows,
+		.process_rows_left_out = agent.process_rows_left_out,
+		.process_stats_ns = agent.process_stats_ns,
+	};
+	snprintf(stats->event, sizeof(stats->event), "%s", agent.event);
+	for (size_t i = 0; i < AGENT_LOSS_COUNT && i < LINK_LOSSES_MAX; i++, stats->loss_count++) {
+		snprintf(stats->losses[i].name, sizeof(stats->losses[i].name), "%s", agent_loss_names[i]);
+		stats->losses[i].count = agent.samples_lost[i];
+	}
+	fill_unwind(&agent.unwind, stats);
+	fill_targets(collector, stats);
+	fill_markers(collector, &stats->markers);
+	for (size_t i = 0; i < JIT_PROBLEM_COUNT && i < LINK_LOSSES_MAX; i++, stats->jit_problem_count++) {
+		snprintf(stats->jit_problems[i].name, sizeof(stats->jit_problems[i].name), "%s", jit_problem_names[i]);
+		stats->jit_problems[i].count = jit.problems[i];
+	}
+	link_send(collector->link_fd, &message, -1);
+}
+
+static void tell_rate(struct collector *collector)
+{
+	struct agent_stats stats;
+
+	agent_get_stats(collector->agent, &stats);
+	if (stats.frequency_hz == collector->frequency_hz)
+		return;
+	log_info("sampling at %u Hz instead of %u Hz (%u asked for), to stay within %g %% of a CPU", stats.frequency_hz,
+		 collector->frequency_hz, stats.frequency_asked_hz, 100 * collector->budget);
+	collector->frequency_hz = stats.frequency_hz;
+}
+
+static int on_profile(void *context, struct profile *profile, struct error *err)
+{
+	struct collector *collector = context;
+	(void)err;
+	struct error why = {0};
+	if (shipper_push(collector->shipper, profile, &why))
+		log_warn("%s", why.message); /* counted; the next flush may do better */
+	if (collector->link_fd >= 0)
+		send_stats(collector);
+	tell_rate(collector);
+	host_symbols_refresh(&collector->symbols);
+	return 0;
+}
+
+static int start_uploader(struct collector *collector, const struct collector_options *options, const char *directory,
+			  struct error *err)
+{
+	struct uploader_options uploader = {.url = options->url,
+					    .token = options->token,
+					    .tenant = options->tenant,
+					    .rate = options->debuginfo_rate,
+					    .file_bytes_max = options->debuginfo_file_bytes_max,
+					    .kernel_build_id = collector->symbols.kernel_build_id,
+					    .directory = directory};
+	if (options->link_fd >= 0 || options->no_debuginfo_upload || !options->url)
+		return 0;
+	int r = uploader_new(&uploader, &collector->uploader, err);
+	if (r == 0)
+		collector->symbols.server_names_kernel = uploader_server_names_kernel(collector->uploader);
+	return r;
+}
+
+static int start_markers(struct collector *collector, const struct collector_options *options, const char *host,
+			 struct error *err)
+{
+	struct agent_markers_options markers = {.url = options->url,
+						.token = options->token,
+						.tenant = options->tenant,
+						.host = host,
+						.directory = options->link_fd < 0 ? options->spool_directory : NULL,
+						.spool_bytes = options->spool_bytes,
+						.spool_age_ns = options->spool_age_ns,
+						.poller = collector->poller};
+	return agent_markers_new(&markers, &collector->markers, err);
+}
+
+static void on_health(void *context, struct health *ret)
+{
+	struct collector *collector = context;
+	struct export_stats server; /* the first target */
+	struct agent_stats agent;
+	agent_get_stats(collector->agent, &agent);
+	shipper_get_stats(collector->shipper, &server, 1);
+	agent_health_fill(&collector->health, &agent, &server, ret);
+}
+
+/* Under the name that its samples have. */
+static int start_poller(struct collector *collector, const struct collector_options *options, struct error *err)
+{
+	struct utsname names = {0};
+	const char *host = options->agent.labels ? labels_get(options->agent.labels, "host.name") : NULL;
+	if (!options->url && options->markers)
+		return error_set(err, -EINVAL, "--markers needs --server: markers go to a wick server only");
+	if (!options->url)
+		return 0;
+	if (!host && uname(&names) == 0)
+		host = names.nodename;
+	host = host && *host ? host : "localhost";
+	/* Labels may be any text, and profiles are worth more than recordings. */
+	if (!orders_host_is_valid(host)) {
+		log_warn("'%.100s' cannot be a host's name: this agent makes no recordings for wick record --remote%s", host,
+			 options->markers ? ", and collects no markers" : "");
+		return 0;
+	}
+	struct poller_options poller = {.url = options->url,
+					.token = options->token,
+					.tenant = options->tenant,
+					.host = host,
+					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
+									     : NULL,
+					.directory = options->spool_directory,
+					.health = on_health,
+					.context = collector};
+	agent_health_init(&collector->health, &options->agent, options->markers);
+	int r = poller_new(&poller, &collector->poller, err);
+	return r < 0 || !options->markers ? r : start_markers(collector, options, host, err);
+}
+
+int collector_new(const struct collector_options *options, struct collector **ret, struct error *err)
+{
+	_cleanup_(collector_freep) struct collector *collector = mem_zalloc(sizeof(*collector));
+	if (!collector)
+		return error_nomem(err);
+	collector->link_fd = options->link_fd;
+	collector->budget = options->agent.budget;
+	struct agent_sink sink = {.context = collector,
+				  .on_binary = on_binary,
+				  .kernel_symbol = on_kernel_symbol,
+				  .jit_symbol = on_jit_symbol,
+				  .on_profile = on_profile};
+	struct agent_options agent = options->agent;
+	agent.run_once = true;
+	/* Loading the BPF program takes more memory for a moment than everything after it; so it comes first. */
+	int r = agent_new(&agent, &sink, &collector->agent, err);
+	if (!r)
+		r = host_symbols_init(&collector->symbols, err);
+	if (!r)
+		r = agent_drop_privileges(err); /* before the shipper's thread, which inherits what is left */
+	struct shipper_options shipper = {.url = options->url,
+					  .token = options->token,
+					  .tenant = options->tenant,
+					  .url_in_memory = options->link_fd >= 0,
+					  .spool_bytes = options->spool_bytes,
+					  .spool_age_ns = options->spool_age_ns,
+					  .spool_directory = options->spool_directory,
+					  .targets = options->targets,
+					  .target_count = options->target_count,
+					  .cache_directory = agent.cache_directory};
+	if (!r)
+		r = shipper_new(&shipper, &collector->shipper, err);
+	if (!r)
+		r = start_uploader(collector, options, agent.cache_directory, err);
+	if (!r)
+		r = start_poller(collector, options, err);
+	if (r)
+		return r;
+	struct agent_stats stats;
+	agent_get_stats(collector->agent, &stats);
+	collector->frequency_hz = stats.frequency_hz;
+	if (stats.process_stats_problem[0])
+		log_warn("what processes use is not sent: %s", stats.process_stats_problem);
+	*ret = collector;
+	collector = NULL;
+	return 0;
+}
+
+int collector_run(struct collector *collector, struct error *err)
+{
+	int r = agent_run(collector->agent, 0, err);
+	collector->symbols.server_names_kernel = NULL;
+	if (collector->markers)
+		agent_markers_finish(collector->markers, FINISH_NS);
+	collector->poller = poller_free(collector->poller);
+	collector->uploader = uploader_free(collector->uploader);
+	shipper_finish(collector->shipper, FINISH_NS);
+	if (collector->link_fd >= 0)
+		send_stats(collector);
+	return r;
+}
+
+void collector_stop(void *context)
+{
+	struct collector *collector = context;
+	agent_stop(collector->agent);
+}
+
+struct collector *collector_free(struct collector *collector)
+{
+	if (!collector)
+		return NULL;
+	agent_markers_free(collector->markers);
+	poller_free(collector->poller);
+	uploader_free(collector->uploader);
+	shipper_free(collector->shipper);
+	agent_free(collector->agent);
+	host_symbols_release(&collector->symbols);
+	return mem_free(collector);
+}
+
+static void report_markers(struct agent_markers *markers)
+{
+	struct agent_markers_stats stats;
+	agent_markers_get_stats(markers, &stats);
+	log_info("markers: %llu of %llu processes collected, %llu lost in their rings, %llu left out, %llu made no sense; %llu "
+		 "in %llu windows sent; %llu in %llu dropped; %llu in %llu wait on disk",
+		 (unsigned long long)stats.collected, (unsigned long long)stats.processes, (unsigned long long)stats.lost,
+		 (unsigned long long)stats.left_out, (unsigned long long)stats.malformed,
+		 (unsigned long long)stats.markers_sent, (unsigned long long)stats.windows_sent,
+		 (unsigned long long)stats.markers_dropped, (unsigned long long)stats.windows_dropped,
+		 (unsigned long long)stats.markers_waiting, (unsigned long long)stats.windows_waiting);
+}
+
+void collector_report(struct collector *collector)
+{
+	struct agent_stats agent;
+	struct export_stats targets[EXPORT_TARGETS_MAX];
+	size_t count = shipper_get_stats(collector->shipper, targets, EXPORT_TARGETS_MAX);
+	agent_get_stats(collector->agent, &agent);
+	log_info("%llu samples were taken, %llu lost in the kernel, %llu dropped by rules",
+		 (unsigned long long)agent.samples_taken, (unsigned long long)agent.samples_lost[AGENT_LOSS_COUNTS_FULL],
+		 (unsigned long long)agent.relabel_dropped);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t profiles, samples;
+		sum_losses(&targets[i], &profiles, &samples);
+		log_info("%s: %llu profiles with %llu samples sent; %llu with %llu dropped; %llu with %llu wait on disk",
+			 targets[i].name, (unsigned long long)targets[i].sent_profiles,
+			 (unsigned long long)targets[i].sent_samples, (unsigned long long)profiles, (unsigned long long)samples,
+			 (unsigned long long)targets[i].spool.profiles, (unsigned long long)targets[i].spool.samples);
+	}
+	if (collector->markers)
+		report_markers(collector->markers);
+}
+
+void collector_get_stats(struct collector *collector, struct agent_stats *ret)
+{
+	agent_get_stats(collector->agent, ret);
+}

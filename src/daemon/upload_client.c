@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/upload_client.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "codec/json.h"
+#include "net/net.h"
+
+#define ROOT		   "/api/v1/debuginfo/"
+#define CALL_TIMEOUT_NS	   (30 * NS_PER_S)
+#define ASK_BINARIES_MAX   500
+#define QUESTION_BYTES_MAX (4 * MIB)
+#define RETRY_SECONDS_MAX  3600
+
+const char *const upload_what_kinds[] = {[UPLOAD_BINARY] = "debuginfo", [UPLOAD_KERNEL] = "kallsyms"};
+
+struct upload_client {
+	struct net_client *net;
+};
+
+int upload_client_new(const struct upload_client_options *options, struct upload_client **ret, struct error *err)
+{
+	struct net_client_options net = {.url = options->url,
+					 .timeout_ns = CALL_TIMEOUT_NS,
+					 .response_max = MIB,
+					 .token = options->token,
+					 .tenant = options->tenant,
+					 .cancel = options->cancel};
+	struct upload_client *client = mem_zalloc(sizeof(*client));
+	if (!client)
+		return error_nomem(err);
+	int r = net_client_new(&net, &client->net, err);
+	if (r < 0)
+		mem_free(client);
+	else
+		*ret = client;
+	return r;
+}
+
+struct upload_client *upload_client_free(struct upload_client *client)
+{
+	if (!client)
+		return NULL;
+	net_client_free(client->net);
+	return mem_free(client);
+}
+
+/* ---- what is wanted ---- */
+
+static void write_binary(void *context, enum upload_what what, const char *build_id, const char *path)
+{
+	struct json_writer *json = context;
+	json_begin_object(json);
+	json_key(json, "build_id");
+	json_cstring(json, build_id);
+	json_key(json, "path");
+	json_cstring(json, path);
+	json_key(json, "kinds");
+	json_begin_array(json);
+	json_cstring(json, upload_what_kinds[what]);
+	json_end_array(json);
+	json_end_object(json);
+}
+
+static int write_question(struct upload_queue *queue, const struct upload_ask *ask, struct buffer *ret, struct error *err)
+{
+	struct json_writer json;
+	json_init(&json, ret);
+	json_begin_object(&json);
+	json_key(&json, "binaries");
+	json_begin_array(&json);
+	size_t count = upload_queue_ask(queue, ask->now_ns, ASK_BINARIES_MAX, write_binary, &json);
+	json_end_array(&json);
+	json_end_object(&json);
+	int r = json_finish(&json, err);
+	return r < 0 ? r : count > 0;
+}
+
+static void take_answers(struct upload_queue *queue, const json_t *list, bool wanted, int64_t due_ns)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *build_id = json_string_value(json_object_get(json_array_get(list, i), "build_id"));
+		if (build_id)
+			upload_queue_answer(queue, build_id, wanted, due_ns);
+	}
+}
+
+static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const struct net_client_response *response,
+		       struct error *err)
+{
+	if (response->status == 401 || response->status == 403)
+		return error_set(err, -EACCES, "the server refuses to say which debug information it wants: %s",
+				 response->message);
+	if (response->status == 404 || response->status == 405 || response->status == 415 || response->status == 501)
+		return error_set(err, -ENOTSUP, "the server takes no debug information");
+	if (response->status != 200)
+		return error_set(err, -EAGAIN, "the server answered %d", response->status);
+	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
+	const json_t *wanted = json_object_get(json, "wanted");
+	if (!json_is_array(wanted)) {
+		json_decref(json);
+		return error_set(err, -ENOTSUP, "the server takes no debug information");
+	}
+	json_int_t seconds = json_integer_value(json_object_get(json, "retry_after_s"));
+	seconds = seconds < 1 ? 1 : seconds > RETRY_SECONDS_MAX ? RETRY_SECONDS_MAX : seconds;
+	take_answers(queue, wanted, true, ask->now_ns);
+	take_answers(queue, json_object_get(json, "later"), false, ask->now_ns + seconds * NS_PER_S);
+	ask->is_enabled = !json_is_false(json_object_get(json, "enabled"));
+	json_decref(json);
+	return 0;
+}
+
+int upload_client_ask(struct upload_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err)
+{
+	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(buffer_release) struct buffer question;
+	net_client_response_init(&response);
+	buffer_init(&question, QUESTION_BYTES_MAX);
+	int r = write_question(queue, ask, &question, err);
+	if (r == 0)
+		return 0;
+	if (r > 0)
+		r = net_client_request(client->net, "POST", ROOT "wanted", "application/json", buffer_bytes(&question), true,
+				       &response, err);
+	if (r == 0)
+		r = read_answer(queue, ask, &response, err);
+	upload_queue_answer_rest(queue, r < 0, ask->now_ns + (r < 0 ? ask->retry_ns : ask->again_ns));
+	return r < 0 ? r : 1;
+}
+
+/* ---- a file ---- */
+
+static void copy_text(char *out, size_t size, const json_t *text)
+{
+	snprintf(out, size, "%s", json_string_value(text) ? json_string_value(text) : "");
+}
+
+static int call(struct upload_client *client, const char *method, const char *path, const char *type, struct bytes body,
+		struct upload_reply *ret, struct error *err)
+{
+	_cleanup_(net_client_response_release) struct net_client_response response;
+	net_client_response_init(&response);
+	int r = net_client_request(client->net, method, path, type, body, false, &response, err);
+	if (r < 0)
+		return r;
+	*ret = (struct upload_reply){.status = response.status};
+	json_t *json = json_loadb((const char *)response.body.data, response.body.len, 0, NULL);
+	const json_t *offset = json_object_get(json, "offset");
+	copy_text(ret->id, sizeof(ret->id), json_object_get(json, "id"));
+	copy_text(ret->reason, sizeof(ret->reason), json_object_get(json, "reason"));
+	copy_text(ret->why, sizeof(ret->why), json_object_get(json, "error"));
+	ret->has_offset = json_is_integer(offset) && json_integer_value(offset) >= 0;
+	ret->offset = ret->has_offset ? (uint64_t)json_integer_value(offset) : 0;
+	if (!ret->why[0])
+		snprintf(ret->why, sizeof(ret->why), "%d %.200s", response.status, response.message);
+	json_decref(json);
+	return 0;
+}
+
+int upload_client_begin(struct upload_client *client, const char *build_id, const char *kind, uint64_t size, const char *hash,
+			struct upload_reply *ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer body;
+	struct json_writer json;
+	buffer_init(&body, 4 * KIB);
+	json_init(&json, &body);
+	json_begin_object(&json);
+	json_key(&json, "build_id");
+	json_cstring(&json, build_id);
+	json_key(&json, "kind");
+	json_cstring(&json, kind);
+	json_key(&json, "size");
+	json_uint(&json, size);
+	json_key(&json, "hash");
+	json_cstring(&json, hash);
+	json_end_object(&json);
+	int r = json_finish(&json, err);
+	return r < 0 ? r : call(client, "POST", ROOT "uploads", "application/json", buffer_bytes(&body), ret, err);
+}
+
+/* An id is the server's word, and goes into a path. */
+static bool is_plain(const char *id)
+{
+	return *id && strspn(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == strlen(id);
+}
+
+int upload_client_put(struct upload_client *client, const char *id, uint64_t offset, struct bytes data,
+		      struct upload_reply *ret, struct error *err)
+{
+	char path[160];
+	if (!is_plain(id))
+		return error_set(err, -EPROTO, "the server gave an upload a strange name");
+	snprintf(path, sizeof(path), ROOT "uploads/%s?offset=%llu", id, (unsigned long long)offset);
+	return call(client, "PUT", path, "application/octet-stream", data, ret, err);
+}
+
+int upload_client_finish(struct upload_client *client, const char *id, struct upload_reply *ret, struct error *err)
+{
+	char path[160];
+	if (!is_plain(id))
+		return error_set(err, -EPROTO, "the server gave an upload a strange name");
+	snprintf(path, sizeof(path), ROOT "uploads/%s/finish", id);
+	return call(client, "POST", path, "application/json", (struct bytes){0}, ret, err);
+}

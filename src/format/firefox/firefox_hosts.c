@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hosts in the Firefox Profiler's format, which knows none.
+ *
+ * The viewer puts threads of one pid together, and pid and tid are any texts to it. In a profile of several hosts they are
+ * "HOST:PID" and "HOST:TID", and a process is called "NAME (HOST)". A profile of one host has plain numbers.
+ *
+ * How the hosts' clocks stand to each other is in meta.extra, a section of labels and texts that the viewer shows in "Profile
+ * info", and once more in meta.wick.hosts, in numbers, for our own reader, which undoes all of this.
+ */
+#include "format/firefox/firefox_hosts.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/time.h"
+
+/* ---- writing ---- */
+
+static int append_text(struct buffer *out, const struct profile *profile, uint32_t text)
+{
+	struct bytes bytes = profile_string_bytes(profile, text);
+	return buffer_append(out, bytes.data, bytes.len);
+}
+
+/* "5.000250 s ahead of alpha, running 50.00 ppm fast" */
+static int append_line(struct buffer *out, const struct profile *profile, const struct profile_host *host)
+{
+	double seconds = fabs((double)host->offset_ns) / (double)NS_PER_S, ppm = fabs(host->skew) * 1e6;
+	int r = buffer_printf(out, "%.6f s %s ", seconds, host->offset_ns < 0 ? "behind" : "ahead of");
+	if (r == 0)
+		r = append_text(out, profile, host->reference);
+	if (r == 0 && ppm >= 0.005)
+		r = buffer_printf(out, ", running %.2f ppm %s", ppm, host->skew < 0 ? "slow" : "fast");
+	return r;
+}
+
+static int append_clock(struct buffer *out, const struct profile *profile, const struct profile_host *host)
+{
+	char count[TEXT_NUMBER_MAX];
+	if (!host->reference)
+		return buffer_append_string(out, "not compared with other clocks");
+	if (host->is_aligned && host->reference == host->name)
+		return buffer_append_string(out, "the clock that all times are of");
+	int r = append_line(out, profile, host);
+	if (r == 0 && host->bound_ns >= 0)
+		r = buffer_printf(out, ", known to %.6f s", (double)host->bound_ns / (double)NS_PER_S);
+	else if (r == 0)
+		r = buffer_append_string(out, ", how exactly is not known");
+	if (r == 0 && host->method) {
+		r = buffer_append_string(out, ", by ");
+		if (r == 0)
+			r = append_text(out, profile, host->method);
+	}
+	if (r == 0 && host->exchanges)
+		r = buffer_printf(out, " (%s exchanges)", text_format_count(host->exchanges, count));
+	return r == 0 && host->is_aligned ? buffer_append_string(out, "; corrected") : r;
+}
+
+int firefox_put_host_section(const struct profile *profile, struct json_writer *json)
+{
+	size_t count = profile_host_count(profile);
+	bool compared = count > 1;
+	for (size_t i = 1; i <= count; i++)
+		compared |= profile->markers->hosts[i].reference != 0;
+	if (!compared)
+		return 0;
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, SIZE_MAX);
+	json_begin_object(json);
+	json_member_bytes(json, "label", bytes_of_string("Clocks of hosts"));
+	json_key(json, "entries");
+	json_begin_array(json);
+	int r = 0;
+	for (size_t i = 1; r == 0 && i <= count; i++) {
+		const struct profile_host *host = &profile->markers->hosts[i];
+		buffer_clear(&text);
+		r = append_clock(&text, profile, host);
+		json_begin_object(json);
+		json_member_bytes(json, "label", profile_string_bytes(profile, host->name));
+		json_member_bytes(json, "format", bytes_of_string("string"));
+		json_member_bytes(json, "value", buffer_bytes(&text));
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+	return r;
+}
+
+void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json)
+{
+	size_t count = profile_host_count(profile);
+	json_key(json, "idsHaveHosts");
+	json_bool(json, has_several);
+	if (count == 0)
+		return;
+	json_key(json, "hosts");
+	json_begin_array(json);
+	for (size_t i = 1; i <= count; i++) {
+		const struct profile_host *host = &profile->markers->hosts[i];
+		json_begin_object(json);
+		json_member_bytes(json, "name", profile_string_bytes(profile, host->name));
+		if (host->reference) {
+			json_member_bytes(json, "reference", profile_string_bytes(profile, host->reference));
+			json_member_bytes(json, "method", profile_string_bytes(profile, host->method));
+			json_member_int(json, "atNs", host->at_ns);
+			json_member_int(json, "offsetNs", host->offset_ns);
+			json_key(json, "skew");
+			json_double(json, host->skew);
+			json_member_int(json, "boundNs", host->bound_ns);
+			json_member_int(json, "exchanges", (int64_t)host->exchanges);
+			json_key(json, "isAligned");
+			json_bool(json, host->is_aligned);
+		}
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+/* ---- reading ---- */
+
+static int add_text(struct firefox_reader *reader, const struct json_node *node, uint32_t *ret, struct error *err)
+{
+	struct bytes text = json_node_bytes(node);
+	return profile_add_string(reader->profile, text.data, text.len, ret, err);
+}
+
+static bool read_bool(const struct json_node *node)
+{
+	return json_node_is(node, JSON_NODE_BOOLEAN) && node->boolean;
+}
+
+static int read_host(struct firefox_reader *reader, const struct json_node *node, uint32_t *ret, struct error *err)
+{
+	struct profile_host host = {.bound_ns = json_node_get(node, "reference") ? -1 : 0,
+				    .is_aligned = read_bool(json_node_get(node, "isAligned"))};
+	int64_t exchanges = 0;
+	json_node_integer(json_node_get(node, "atNs"), &host.at_ns);
+	json_node_integer(json_node_get(node, "offsetNs"), &host.offset_ns);
+	json_node_integer(json_node_get(node, "boundNs"), &host.bound_ns);
+	json_node_integer(json_node_get(node, "exchanges"), &exchanges);
+	host.exchanges = exchanges > 0 ? (uint64_t)exchanges : 0;
+	if (!json_node_real(json_node_get(node, "skew"), &host.skew) || !(fabs(host.skew) < 1))
+		host.skew = 0;
+	int r = add_text(reader, json_node_get(node, "name"), &host.name, err);
+	if (r == 0)
+		r = add_text(reader, json_node_get(node, "reference"), &host.reference, err);
+	if (r == 0)
+		r = add_text(reader, json_node_get(node, "method"), &host.method, err);
+	return r < 0 ? r : profile_add_host(reader->profile, &host, ret, err);
+}
+
+int firefox_read_hosts(struct firefox_reader *reader, struct error *err)
+{
+	const struct json_node *own = reader->is_own ? json_node_get(reader->meta, "wick") : NULL,
+			       *hosts = json_node_get(own, "hosts");
+	int r = 0;
+	reader->ids_have_hosts = read_bool(json_node_get(own, "idsHaveHosts"));
+	for (size_t i = 0; r == 0 && i < json_node_count(hosts); i++)
+		r = read_host(reader, json_node_at(hosts, i), &reader->only_host, err);
+	if (reader->ids_have_hosts || profile_host_count(reader->profile) != 1)
+		reader->only_host = 0;
+	return r;
+}
+
+/* Hosts may have colons in their names, ids have not. */
+struct firefox_id firefox_read_id(const struct firefox_reader *reader, const struct json_node *node)
+{
+	struct firefox_id id = {.text = json_node_bytes(node)};
+	const uint8_t *colon = reader->ids_have_hosts && id.text.len ? memrchr(id.text.data, ':', id.text.len) : NULL;
+	if (!colon) {
+		id.is_number = json_node_integer(node, &id.number);
+		return id;
+	}
+	id.host = (struct bytes){id.text.data, (size_t)(colon - id.text.data)};
+	id.text = (struct bytes){colon + 1, id.text.len - id.host.len - 1};
+	char number[TEXT_NUMBER_MAX];
+	if (id.text.len < sizeof(number)) {
+		snprintf(number, sizeof(number), "%.*s", (int)id.text.len, (const char *)id.text.data);
+		id.is_number = strlen(number) == id.text.len && text_parse_i64(number, &id.number, NULL) == 0;
+	}
+	return id;
+}
+
+struct bytes firefox_process_name(const struct firefox_reader *reader, const struct json_node *thread)
+{
+	struct bytes name = json_node_bytes(json_node_get(thread, "processName")),
+		     host = firefox_read_id(reader, json_node_get(thread, "pid")).host;
+	size_t added = host.len + strlen(" ()");
+	if (!host.len || name.len < added)
+		return name;
+	const uint8_t *end = name.data + name.len - added;
+	if (memcmp(end, " (", 2) == 0 && memcmp(end + 2, host.data, host.len) == 0 && end[2 + host.len] == ')')
+		name.len -= added;
+	return name;
+}
+
+int firefox_find_host(struct firefox_reader *reader, struct firefox_id pid, uint32_t *ret, struct error *err)
+{
+	struct profile_host host = {0};
+	*ret = reader->only_host;
+	if (!pid.host.len)
+		return 0;
+	int r = profile_add_string(reader->profile, pid.host.data, pid.host.len, &host.name, err);
+	return r < 0 ? r : profile_add_host(reader->profile, &host, ret, err);
+}

@@ -1,0 +1,1192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing. Every table is written column by column, from tables that a profile has anyway, and drained into the sink on the
+ * way, so that the output is never in memory as a whole.
+ *
+ * A sample has one weight in the format, so one value of the profile is chosen; and CPU time since the sample before of the
+ * thread, for the graph of a thread's use of the CPU, which is written too if the profile has it and times.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "codec/json.h"
+#include "format/firefox/firefox_hosts.h"
+#include "format/firefox/firefox_markers.h"
+
+#define GECKO_VERSION 36 /* of what Firefox itself writes; of no meaning here, but expected */
+#define ROWS_A_DRAIN  1024
+#define REUSES_MAX    64 /* owners of one tid that a counter is looked for among */
+#define PLACES_NS     6	 /* of milliseconds */
+#define HOSTS_NAMED   8
+
+/* Where the line between samples of unknown time is drawn: one a millisecond, as Firefox Profiler's own importer of folded
+ * stacks does. */
+#define UNTIMED_NS NS_PER_MS
+
+struct unit {
+	const char *name, *weight;
+	int64_t scale;
+	unsigned places;
+};
+static const struct unit units[] = {
+	{"nanoseconds", "tracing-ms", 1, 6},
+	{"microseconds", "tracing-ms", 1, 3},
+	{"milliseconds", "tracing-ms", 1, 0},
+	{"seconds", "tracing-ms", 1000, 0},
+	{"bytes", "bytes", 1, 0},
+	{"count", "samples", 1, 0},
+};
+
+struct writer {
+	const struct profile *profile;
+	struct format_sink *sink;
+	struct json_writer json;
+	struct error *err;
+	int error; /* of the sink */
+	unsigned version;
+	size_t type, cpu_type; /* cpu_type: SIZE_MAX = there is none */
+	const struct unit *unit;
+	bool is_timed, is_symbolicated;
+	int64_t start_ns; /* what times are relative to; whole milliseconds */
+	int64_t end_ns;	  /* the latest time of all; 0 = unknown */
+	struct firefox_tables tables;
+	struct sample_threads threads;
+	struct firefox_markers markers;
+	struct buffer text, hosts; /* hosts: their names, if there are several */
+	/* The thread that is written */
+	size_t thread_number;
+	const uint32_t *order;
+	size_t order_count;
+	const uint32_t *marker_order;
+};
+
+/* ---- columns ---- */
+
+static void drain(struct writer *writer)
+{
+	if (writer->error == 0 && writer->json.error == 0)
+		writer->error = format_sink_drain(writer->sink, false, writer->err);
+}
+
+static void put_column(struct writer *writer, const char *name, size_t rows, void (*put)(struct writer *writer, size_t row))
+{
+	json_key(&writer->json, name);
+	json_begin_array(&writer->json);
+	for (size_t i = 0; i < rows && writer->error == 0; i++) {
+		put(writer, i);
+		if (i % ROWS_A_DRAIN == ROWS_A_DRAIN - 1)
+			drain(writer);
+	}
+	json_end_array(&writer->json);
+	drain(writer);
+}
+
+static void put_null(struct writer *writer, size_t row)
+{
+	(void)row;
+	json_nil(&writer->json);
+}
+
+static void put_zero(struct writer *writer, size_t row)
+{
+	(void)row;
+	json_int(&writer->json, 0);
+}
+
+static void put_one(struct writer *writer, size_t row)
+{
+	(void)row;
+	json_int(&writer->json, 1);
+}
+
+static void put_false(struct writer *writer, size_t row)
+{
+	(void)row;
+	json_bool(&writer->json, false);
+}
+
+/* What says "none" where a table has flags, null where it has not. */
+static void put_optional(struct writer *writer, bool is_there, int64_t value, unsigned flags_since)
+{
+	if (is_there || writer->version >= flags_since)
+		json_int(&writer->json, is_there ? value : 0);
+	else
+		json_nil(&writer->json);
+}
+
+static void put_length(struct writer *writer, size_t length)
+{
+	json_key(&writer->json, "length");
+	json_uint(&writer->json, length);
+	json_end_object(&writer->json);
+}
+
+static void put_text(struct writer *writer, const char *key, const char *text)
+{
+	json_key(&writer->json, key);
+	json_cstring(&writer->json, text);
+}
+
+static void put_bytes(struct writer *writer, const char *key, struct bytes text)
+{
+	json_key(&writer->json, key);
+	json_bytes(&writer->json, text);
+}
+
+static void put_integer(struct writer *writer, const char *key, int64_t value)
+{
+	json_key(&writer->json, key);
+	json_int(&writer->json, value);
+}
+
+static void put_boolean(struct writer *writer, const char *key, bool value)
+{
+	json_key(&writer->json, key);
+	json_bool(&writer->json, value);
+}
+
+static void begin_table(struct writer *writer, const char *name)
+{
+	json_key(&writer->json, name);
+	json_begin_object(&writer->json);
+}
+
+/* ---- frameTable ---- */
+
+static void put_frame_address(struct writer *writer, size_t row)
+{
+	uint32_t location = writer->tables.frames[row].location;
+	uint64_t address;
+	bool has = firefox_address(&writer->tables, location, &address);
+	if (writer->version >= FIREFOX_FRAME_FLAGS)
+		has = has && firefox_lib(&writer->tables, location) != FIREFOX_NONE;
+	json_int(&writer->json, has ? (int64_t)address : writer->version >= FIREFOX_FRAME_FLAGS ? 0 : -1);
+}
+
+static void put_frame_lib(struct writer *writer, size_t row)
+{
+	uint32_t location = writer->tables.frames[row].location, lib = firefox_lib(&writer->tables, location);
+	uint64_t address;
+	if (writer->version < FIREFOX_FRAME_FLAGS)
+		json_int(&writer->json, lib == FIREFOX_NONE ? -1 : (int64_t)lib);
+	else
+		json_uint(&writer->json,
+			  lib == FIREFOX_NONE || !firefox_address(&writer->tables, location, &address) ? 0 : lib);
+}
+
+static void put_frame_depth(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, writer->tables.frames[row].depth);
+}
+
+static void put_frame_category(struct writer *writer, size_t row)
+{
+	uint32_t type = writer->profile->locations[writer->tables.frames[row].location].frame_type;
+	json_uint(&writer->json, type < FIREFOX_CATEGORIES ? type : 0);
+}
+
+static void put_frame_func(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, writer->tables.frames[row].func);
+}
+
+/* The symbol is of the function that the others are inlined into. */
+static uint32_t symbol_of(const struct writer *writer, const struct firefox_frame *frame)
+{
+	return writer->tables.funcs[writer->tables.frames[writer->tables.first_frame[frame->location]].func].symbol;
+}
+
+static void put_frame_symbol(struct writer *writer, size_t row)
+{
+	uint32_t symbol = symbol_of(writer, &writer->tables.frames[row]);
+	put_optional(writer, symbol != FIREFOX_NONE, symbol, FIREFOX_FRAME_FLAGS);
+}
+
+static int64_t line_of(const struct writer *writer, size_t row)
+{
+	uint32_t line = writer->tables.frames[row].line;
+	return line == FIREFOX_NONE ? 0 : writer->profile->lines[line].line;
+}
+
+static int64_t column_of(const struct writer *writer, size_t row)
+{
+	uint32_t line = writer->tables.frames[row].line;
+	return line == FIREFOX_NONE ? 0 : writer->profile->lines[line].column;
+}
+
+static void put_frame_line(struct writer *writer, size_t row)
+{
+	put_optional(writer, line_of(writer, row) > 0, line_of(writer, row), FIREFOX_FRAME_FLAGS);
+}
+
+static void put_frame_column(struct writer *writer, size_t row)
+{
+	put_optional(writer, column_of(writer, row) > 0, column_of(writer, row), FIREFOX_FRAME_FLAGS);
+}
+
+static void put_frame_original(struct writer *writer, size_t row)
+{
+	(void)row;
+	put_optional(writer, false, 0, FIREFOX_FRAME_FLAGS);
+}
+
+static void put_frame_flags(struct writer *writer, size_t row)
+{
+	const struct firefox_frame *frame = &writer->tables.frames[row];
+	uint64_t address;
+	unsigned flags = FIREFOX_FRAME_HAS_CATEGORY;
+	if (frame->depth > 0)
+		flags |= FIREFOX_FRAME_IS_INLINED;
+	if (firefox_lib(&writer->tables, frame->location) != FIREFOX_NONE &&
+	    firefox_address(&writer->tables, frame->location, &address))
+		flags |= FIREFOX_FRAME_HAS_ADDRESS;
+	if (symbol_of(writer, frame) != FIREFOX_NONE)
+		flags |= FIREFOX_FRAME_HAS_SYMBOL;
+	if (line_of(writer, row) > 0)
+		flags |= FIREFOX_FRAME_HAS_LINE;
+	if (column_of(writer, row) > 0)
+		flags |= FIREFOX_FRAME_HAS_COLUMN;
+	json_uint(&writer->json, flags);
+}
+
+static void put_frames(struct writer *writer)
+{
+	size_t rows = writer->tables.frame_count;
+	begin_table(writer, "frameTable");
+	if (writer->version >= FIREFOX_FRAME_FLAGS)
+		put_column(writer, "flags", rows, put_frame_flags);
+	else
+		put_column(writer, "inlineDepth", rows, put_frame_depth);
+	put_column(writer, "address", rows, put_frame_address);
+	if (writer->version >= FIREFOX_FRAME_LIBS)
+		put_column(writer, "lib", rows, put_frame_lib);
+	put_column(writer, "category", rows, put_frame_category);
+	put_column(writer, "subcategory", rows, put_zero);
+	put_column(writer, "func", rows, put_frame_func);
+	put_column(writer, "nativeSymbol", rows, put_frame_symbol);
+	put_column(writer, "innerWindowID", rows, put_zero);
+	put_column(writer, "line", rows, put_frame_line);
+	put_column(writer, "column", rows, put_frame_column);
+	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
+		put_column(writer, "originalLocation", rows, put_frame_original);
+	put_length(writer, rows);
+}
+
+/* ---- stackTable ---- */
+
+/* The row of the innermost frame of a stack. */
+static uint32_t row_of_stack(const struct writer *writer, uint32_t stack)
+{
+	uint32_t location = writer->profile->stacks[stack].location;
+	return (uint32_t)(firefox_first_row(&writer->tables, stack) + firefox_frames_of(&writer->tables, location) - 1);
+}
+
+static void put_stack_columns(struct writer *writer, bool frames)
+{
+	const struct profile *profile = writer->profile;
+	const struct firefox_tables *tables = &writer->tables;
+	bool offsets = writer->version >= FIREFOX_PREFIX_OFFSETS;
+	json_key(&writer->json, frames ? "frame" : offsets ? "prefixOffset" : "prefix");
+	json_begin_array(&writer->json);
+	uint32_t row = 0;
+	for (uint32_t i = 1; i < profile->stack_count && writer->error == 0; i++) {
+		const struct profile_stack *stack = &profile->stacks[i];
+		size_t count = firefox_frames_of(tables, stack->location);
+		for (uint32_t depth = 0; depth < count; depth++, row++) {
+			uint32_t prefix = FIREFOX_NONE;
+			if (depth > 0)
+				prefix = row - 1;
+			else if (stack->parent && !frames)
+				prefix = row_of_stack(writer, stack->parent);
+			if (frames)
+				json_uint(&writer->json, tables->first_frame[stack->location] + depth);
+			else if (offsets)
+				json_uint(&writer->json, prefix == FIREFOX_NONE ? 0 : row - prefix);
+			else if (prefix == FIREFOX_NONE)
+				json_nil(&writer->json);
+			else
+				json_uint(&writer->json, prefix);
+		}
+		if (i % ROWS_A_DRAIN == 0)
+			drain(writer);
+	}
+	json_end_array(&writer->json);
+	drain(writer);
+}
+
+static void put_stacks(struct writer *writer)
+{
+	begin_table(writer, "stackTable");
+	put_stack_columns(writer, true);
+	put_stack_columns(writer, false);
+	put_length(writer, writer->tables.stack_rows);
+}
+
+/* ---- funcTable, resourceTable, nativeSymbols, sources ---- */
+
+static void put_func_name(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, writer->tables.funcs[row].name);
+}
+
+static void put_func_resource(struct writer *writer, size_t row)
+{
+	uint32_t lib = writer->tables.funcs[row].lib;
+	if (lib == FIREFOX_NONE)
+		json_int(&writer->json, writer->version >= FIREFOX_FUNC_FLAGS ? 0 : -1);
+	else
+		json_uint(&writer->json, lib);
+}
+
+static void put_func_source(struct writer *writer, size_t row)
+{
+	uint32_t source = writer->tables.funcs[row].source;
+	put_optional(writer, source != 0, (int64_t)writer->tables.source_of_string[source] - 1, FIREFOX_FUNC_FLAGS);
+}
+
+static void put_func_line(struct writer *writer, size_t row)
+{
+	int64_t line = writer->tables.funcs[row].start_line;
+	put_optional(writer, line > 0, line, FIREFOX_FUNC_FLAGS);
+}
+
+static void put_func_nothing(struct writer *writer, size_t row)
+{
+	(void)row;
+	put_optional(writer, false, 0, FIREFOX_FUNC_FLAGS);
+}
+
+static void put_func_flags(struct writer *writer, size_t row)
+{
+	const struct firefox_func *func = &writer->tables.funcs[row];
+	unsigned flags = func->lib == FIREFOX_NONE ? 0 : FIREFOX_FUNC_HAS_RESOURCE;
+	if (func->source)
+		flags |= FIREFOX_FUNC_HAS_SOURCE;
+	if (func->start_line > 0)
+		flags |= FIREFOX_FUNC_HAS_LINE;
+	json_uint(&writer->json, flags);
+}
+
+static void put_funcs(struct writer *writer)
+{
+	size_t rows = writer->tables.func_count;
+	begin_table(writer, "funcTable");
+	if (writer->version >= FIREFOX_FUNC_FLAGS) {
+		put_column(writer, "flags", rows, put_func_flags);
+	} else {
+		put_column(writer, "isJS", rows, put_false);
+		put_column(writer, "relevantForJS", rows, put_false);
+	}
+	put_column(writer, "name", rows, put_func_name);
+	put_column(writer, "resource", rows, put_func_resource);
+	put_column(writer, "source", rows, put_func_source);
+	put_column(writer, "lineNumber", rows, put_func_line);
+	put_column(writer, "columnNumber", rows, put_func_nothing);
+	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
+		put_column(writer, "originalLocation", rows, put_func_nothing);
+	put_length(writer, rows);
+}
+
+static const struct profile_mapping *mapping_of_lib(const struct writer *writer, size_t lib)
+{
+	return &writer->profile->mappings[writer->tables.libs[lib]];
+}
+
+/* The file's name without its directories; the build-id where there is no name. */
+static struct bytes lib_name(const struct writer *writer, size_t lib)
+{
+	const struct profile_mapping *mapping = mapping_of_lib(writer, lib);
+	struct bytes name = profile_string_bytes(writer->profile, mapping->file_name);
+	return name.len ? text_base_name_of(name) : profile_string_bytes(writer->profile, mapping->build_id);
+}
+
+/* Resources are the libs, one by one; their names were put at the end of the texts. */
+static void put_lib_number(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, row);
+}
+
+static void put_resource_name(struct writer *writer, size_t row)
+{
+	struct bytes name = lib_name(writer, row);
+	uint32_t id = 0;
+	intern_find(&writer->tables.texts, name.data, name.len, &id);
+	json_uint(&writer->json, id);
+}
+
+static void put_resources(struct writer *writer)
+{
+	size_t rows = writer->tables.lib_count;
+	begin_table(writer, "resourceTable");
+	if (writer->version < FIREFOX_FRAME_LIBS)
+		put_column(writer, "lib", rows, put_lib_number);
+	put_column(writer, "name", rows, put_resource_name);
+	put_column(writer, "host", rows, put_null);
+	put_column(writer, "type", rows, put_one); /* a library */
+	put_length(writer, rows);
+}
+
+static const struct firefox_func *symbol_at(const struct writer *writer, size_t row)
+{
+	return &writer->tables.funcs[writer->tables.symbols[row]];
+}
+
+static void put_symbol_lib(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, symbol_at(writer, row)->lib);
+}
+
+static void put_symbol_address(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, symbol_at(writer, row)->address);
+}
+
+static void put_symbol_name(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, symbol_at(writer, row)->name);
+}
+
+static void put_symbol_size(struct writer *writer, size_t row)
+{
+	(void)row;
+	if (writer->version >= FIREFOX_SYMBOL_SIZES)
+		json_int(&writer->json, -1);
+	else
+		json_nil(&writer->json);
+}
+
+static void put_symbols(struct writer *writer)
+{
+	size_t rows = writer->tables.symbol_count;
+	begin_table(writer, "nativeSymbols");
+	put_column(writer, "libIndex", rows, put_symbol_lib);
+	put_column(writer, "address", rows, put_symbol_address);
+	put_column(writer, "name", rows, put_symbol_name);
+	put_column(writer, "functionSize", rows, put_symbol_size);
+	put_length(writer, rows);
+}
+
+static void put_source_name(struct writer *writer, size_t row)
+{
+	struct bytes name = profile_string_bytes(writer->profile, writer->tables.sources[row]);
+	uint32_t id = 0;
+	intern_find(&writer->tables.texts, name.data, name.len, &id);
+	json_uint(&writer->json, id);
+}
+
+static void put_sources(struct writer *writer)
+{
+	size_t rows = writer->tables.source_count;
+	begin_table(writer, "sources");
+	put_column(writer, writer->version >= FIREFOX_SOURCE_STARTS ? "id" : "uuid", rows, put_null);
+	put_column(writer, "filename", rows, put_source_name);
+	if (writer->version >= FIREFOX_SOURCE_STARTS) {
+		put_column(writer, "startLine", rows, put_one);
+		put_column(writer, "startColumn", rows, put_one);
+		put_column(writer, "sourceMapURL", rows, put_null);
+	}
+	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
+		put_column(writer, "content", rows, put_null);
+	put_length(writer, rows);
+	if (writer->version < FIREFOX_SOURCE_LOCATIONS)
+		return;
+	begin_table(writer, "sourceLocationTable");
+	put_column(writer, "source", 0, put_null);
+	put_column(writer, "line", 0, put_null);
+	put_column(writer, "column", 0, put_null);
+	put_length(writer, 0);
+}
+
+static void put_string(struct writer *writer, size_t row)
+{
+	json_bytes(&writer->json, intern_get(&writer->tables.texts, (uint32_t)row));
+}
+
+static void put_shared(struct writer *writer)
+{
+	begin_table(writer, "shared");
+	put_column(writer, "stringArray", writer->tables.texts.count, put_string);
+	put_sources(writer);
+	put_resources(writer);
+	put_symbols(writer);
+	put_funcs(writer);
+	put_frames(writer);
+	put_stacks(writer);
+	json_end_object(&writer->json);
+}
+
+/* Texts that are not names of functions. */
+static int add_texts(struct writer *writer)
+{
+	uint32_t id;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < writer->tables.lib_count; i++) {
+		struct bytes name = lib_name(writer, i);
+		r = intern_add(&writer->tables.texts, name.data, name.len, &id);
+	}
+	for (size_t i = 0; r == 0 && i < writer->tables.source_count; i++) {
+		struct bytes name = profile_string_bytes(writer->profile, writer->tables.sources[i]);
+		r = intern_add(&writer->tables.texts, name.data, name.len, &id);
+	}
+	return r;
+}
+
+/* ---- threads ---- */
+
+static int64_t value_at(const struct writer *writer, size_t row, size_t type)
+{
+	return writer->profile->values[writer->order[row] * writer->profile->sample_type_count + type];
+}
+
+static void put_sample_stack(struct writer *writer, size_t row)
+{
+	uint32_t stack = writer->profile->samples[writer->order[row]].stack;
+	if (stack)
+		json_uint(&writer->json, row_of_stack(writer, stack));
+	else
+		json_nil(&writer->json);
+}
+
+static void put_sample_time(struct writer *writer, size_t row)
+{
+	int64_t time = writer->profile->samples[writer->order[row]].time_ns;
+	if (!writer->is_timed)
+		json_decimal(&writer->json, (int64_t)row * UNTIMED_NS, PLACES_NS);
+	else
+		json_decimal(&writer->json, time > 0 ? time - writer->start_ns : 0, PLACES_NS);
+}
+
+static void put_sample_weight(struct writer *writer, size_t row)
+{
+	int64_t value = value_at(writer, row, writer->type), scaled;
+	if (__builtin_mul_overflow(value, writer->unit->scale, &scaled))
+		json_double(&writer->json, (double)value * (double)writer->unit->scale);
+	else
+		json_decimal(&writer->json, scaled, writer->unit->places);
+}
+
+static void put_sample_cpu(struct writer *writer, size_t row)
+{
+	json_int(&writer->json, value_at(writer, row, writer->cpu_type));
+}
+
+static void put_samples(struct writer *writer)
+{
+	size_t rows = writer->order_count;
+	begin_table(writer, "samples");
+	put_column(writer, "stack", rows, put_sample_stack);
+	put_column(writer, "time", rows, put_sample_time);
+	put_column(writer, "weight", rows, put_sample_weight);
+	put_text(writer, "weightType", writer->unit->weight);
+	if (writer->is_timed && writer->cpu_type != SIZE_MAX)
+		put_column(writer, "threadCPUDelta", rows, put_sample_cpu);
+	put_length(writer, rows);
+}
+
+static const struct profile_marker *marker_at(const struct writer *writer, size_t row)
+{
+	return &writer->markers.markers->markers[writer->marker_order[row]];
+}
+
+static void put_marker_data(struct writer *writer, size_t row)
+{
+	firefox_put_marker_data(&writer->markers, writer->marker_order[row], &writer->json);
+}
+
+static void put_marker_name(struct writer *writer, size_t row)
+{
+	struct bytes name = profile_string_bytes(writer->profile, marker_at(writer, row)->name);
+	uint32_t id = 0;
+	intern_find(&writer->tables.texts, name.data, name.len, &id);
+	json_uint(&writer->json, id);
+}
+
+static void put_marker_time(struct writer *writer, int64_t time_ns)
+{
+	json_decimal(&writer->json, time_ns > writer->start_ns ? time_ns - writer->start_ns : 0, PLACES_NS);
+}
+
+static void put_marker_start(struct writer *writer, size_t row)
+{
+	const struct profile_marker *marker = marker_at(writer, row);
+	if (marker->phase == PROFILE_MARKER_END)
+		json_nil(&writer->json);
+	else
+		put_marker_time(writer, marker->start_ns);
+}
+
+static void put_marker_end(struct writer *writer, size_t row)
+{
+	const struct profile_marker *marker = marker_at(writer, row);
+	if (marker->phase == PROFILE_MARKER_INTERVAL || marker->phase == PROFILE_MARKER_END)
+		put_marker_time(writer, marker->end_ns);
+	else
+		json_nil(&writer->json);
+}
+
+static void put_marker_phase(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, marker_at(writer, row)->phase);
+}
+
+static void put_marker_category(struct writer *writer, size_t row)
+{
+	json_uint(&writer->json, writer->markers.categories[marker_at(writer, row)->category]);
+}
+
+static void put_markers(struct writer *writer, const struct sample_thread *thread)
+{
+	size_t rows = thread->marker_count;
+	writer->marker_order = rows ? writer->threads.marker_order + thread->marker_first : NULL;
+	begin_table(writer, "markers");
+	put_column(writer, "data", rows, put_marker_data);
+	put_column(writer, "name", rows, put_marker_name);
+	put_column(writer, "startTime", rows, put_marker_start);
+	put_column(writer, "endTime", rows, put_marker_end);
+	put_column(writer, "phase", rows, put_marker_phase);
+	put_column(writer, "category", rows, put_marker_category);
+	put_length(writer, rows);
+}
+
+/* The process of all threads, 0 = unknown; false if there are several. Several hosts may run one program each. */
+static bool find_process(const struct writer *writer, uint32_t *ret_name)
+{
+	const struct sample_threads *threads = &writer->threads;
+	*ret_name = threads->count ? threads->items[0].process : 0;
+	for (size_t i = 1; threads->has_hosts && i < threads->count; i++)
+		if (threads->items[i].process != *ret_name)
+			return false;
+	return threads->has_hosts || threads->count == 0 || threads->items[0].pid == threads->items[threads->count - 1].pid;
+}
+
+/* "alpha, beta, gamma and 5 more"; threads stand by host. */
+static int name_hosts(struct writer *writer)
+{
+	struct buffer *out = &writer->hosts;
+	size_t count = 0;
+	int r = 0;
+	for (size_t i = 0; i < writer->threads.count && r == 0; i++) {
+		const struct sample_thread *thread = &writer->threads.items[i];
+		struct bytes name = profile_string_bytes(writer->profile, thread->host);
+		if (!name.len || (i > 0 && thread->host == thread[-1].host) || count++ >= HOSTS_NAMED)
+			continue;
+		if (count > 1)
+			r = buffer_append_string(out, ", ");
+		if (r == 0)
+			r = buffer_append(out, name.data, name.len);
+	}
+	return r == 0 && count > HOSTS_NAMED ? buffer_printf(out, " and %zu more", count - HOSTS_NAMED) : r;
+}
+
+/* What the profile is of. */
+static struct bytes name_of_profile(const struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	static const char *const keys[] = {"service.name", "host.name"};
+	uint32_t process;
+	bool is_one = find_process(writer, &process);
+	if (is_one && process)
+		return profile_string_bytes(profile, process);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *name = profile_label_value(profile, profile->resource_labels, keys[i]);
+		if (name && *name)
+			return bytes_of_string(name);
+	}
+	if (writer->threads.has_hosts)
+		return buffer_bytes(&writer->hosts);
+	/* By convention a pprof's first mapping is the program. */
+	if (is_one && writer->tables.lib_count > 0 && writer->tables.libs[0] == 1)
+		return lib_name(writer, 0);
+	return bytes_of_string("profile");
+}
+
+static void put_process_name(struct writer *writer, const struct sample_thread *thread, struct bytes process)
+{
+	struct bytes host = profile_string_bytes(writer->profile, thread->host);
+	if (host.len && writer->error == 0) {
+		buffer_clear(&writer->text);
+		writer->error = buffer_printf(&writer->text, "%.*s (%.*s)", (int)process.len, (const char *)process.data,
+					      (int)host.len, (const char *)host.data);
+		process = buffer_bytes(&writer->text);
+	}
+	put_bytes(writer, "processName", process);
+}
+
+static void put_thread_names(struct writer *writer, const struct sample_thread *thread, bool is_main)
+{
+	struct bytes name = profile_string_bytes(writer->profile, thread->name),
+		     process = profile_string_bytes(writer->profile, thread->process);
+	if (process.len == 0)
+		process = is_main && name.len && thread->has_pid ? name
+			  : thread->host			 ? profile_string_bytes(writer->profile, thread->host)
+								 : name_of_profile(writer);
+	json_key(&writer->json, "name");
+	if (name.len == 0 && thread->has_tid && !is_main && writer->error == 0) {
+		buffer_clear(&writer->text);
+		writer->error = buffer_printf(&writer->text, "Thread %lld", (long long)thread->tid);
+		name = buffer_bytes(&writer->text);
+	}
+	json_bytes(&writer->json, name.len ? name : process);
+	put_process_name(writer, thread, process);
+	put_boolean(writer, "isMainThread", is_main);
+}
+
+/* An id as firefox_hosts.c says; valid until the next one. */
+static struct bytes id_of(struct writer *writer, uint32_t host, const char *id)
+{
+	struct bytes name = profile_string_bytes(writer->profile, writer->threads.has_hosts ? host : 0);
+	buffer_clear(&writer->text);
+	if (writer->error == 0 && name.len)
+		writer->error = buffer_append(&writer->text, name.data, name.len);
+	if (writer->error == 0 && name.len)
+		writer->error = buffer_append_byte(&writer->text, ':');
+	if (writer->error == 0)
+		writer->error = buffer_append_string(&writer->text, id);
+	return buffer_bytes(&writer->text);
+}
+
+static void put_thread(struct writer *writer, const struct sample_thread *thread, bool is_main)
+{
+	char pid[TEXT_NUMBER_MAX] = FIREFOX_NO_PID, tid[2 * TEXT_NUMBER_MAX];
+	if (thread->has_pid)
+		snprintf(pid, sizeof(pid), "%lld", (long long)thread->pid);
+	snprintf(tid, sizeof(tid), "%s-%zu", pid, ++writer->thread_number);
+	json_begin_object(&writer->json);
+	put_text(writer, "processType", "default");
+	put_thread_names(writer, thread, is_main);
+	put_bytes(writer, "pid", id_of(writer, thread->host, pid));
+	/* The viewer wants them to differ. */
+	if (thread->has_tid && thread->reuse)
+		snprintf(tid, sizeof(tid), "%lld.%u", (long long)thread->tid, thread->reuse);
+	else if (thread->has_tid)
+		snprintf(tid, sizeof(tid), "%lld", (long long)thread->tid);
+	if (thread->has_tid && !thread->reuse && !(writer->threads.has_hosts && thread->host))
+		put_integer(writer, "tid", thread->tid);
+	else
+		put_bytes(writer, "tid", id_of(writer, thread->host, tid));
+	put_integer(writer, "processStartupTime", 0);
+	json_key(&writer->json, "processShutdownTime");
+	json_nil(&writer->json);
+	int64_t start_ns = writer->markers.markers ? writer->markers.markers->threads[thread->marked].start_ns : 0;
+	json_key(&writer->json, "registerTime");
+	put_marker_time(writer, start_ns);
+	json_key(&writer->json, "unregisterTime");
+	json_nil(&writer->json);
+	json_key(&writer->json, "pausedRanges");
+	json_begin_array(&writer->json);
+	json_end_array(&writer->json);
+	put_samples(writer);
+	put_markers(writer, thread);
+	json_end_object(&writer->json);
+	drain(writer);
+}
+
+/* Samples whose value is 0 are not written: the tables of others (off the CPU beside on it) would be full of them. */
+static size_t keep_samples(struct writer *writer, uint32_t *order, size_t count)
+{
+	size_t kept = 0, types = writer->profile->sample_type_count;
+	for (size_t i = 0; i < count; i++)
+		if (writer->profile->values[order[i] * types + writer->type])
+			order[kept++] = order[i];
+	return kept;
+}
+
+static bool is_same_process(const struct sample_thread *a, const struct sample_thread *b)
+{
+	return a->host == b->host && a->has_pid == b->has_pid && a->pid == b->pid;
+}
+
+static bool is_main_thread(const struct sample_thread *thread)
+{
+	return thread->has_pid && thread->has_tid && thread->tid == thread->pid;
+}
+
+static void put_threads(struct writer *writer)
+{
+	json_key(&writer->json, "threads");
+	json_begin_array(&writer->json);
+	for (size_t i = 0; i < writer->threads.count; i++) {
+		const struct sample_thread *thread = &writer->threads.items[i];
+		uint32_t *order = writer->threads.order + thread->first;
+		bool first = i == 0 || !is_same_process(thread, thread - 1);
+		writer->order = order;
+		writer->order_count = keep_samples(writer, order, thread->count);
+		put_thread(writer, thread, is_main_thread(thread) || (first && !(thread->has_pid && thread->has_tid)));
+	}
+	json_end_array(&writer->json);
+}
+
+static uint64_t place_key(uint32_t host, int64_t pid, int64_t tid)
+{
+	int64_t parts[] = {host, pid, tid};
+	return hash64(parts, sizeof(parts));
+}
+
+#define ANY_THREAD INT64_MIN
+
+/* The place of the first thread of each host, pid and tid, and of the first of each host and pid. */
+static int find_places(const struct writer *writer, struct map64 *places)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < writer->threads.count; i++) {
+		const struct sample_thread *thread = &writer->threads.items[i];
+		uint64_t key = place_key(thread->host, thread->pid, ANY_THREAD), there;
+		if (thread->has_pid && thread->has_tid && !thread->reuse)
+			r = map64_put(places, place_key(thread->host, thread->pid, thread->tid), i);
+		if (r == 0 && thread->has_pid && !map64_get(places, key, &there))
+			r = map64_put(places, key, i);
+	}
+	return r;
+}
+
+/* As threads say it. */
+static uint32_t host_of_counter(const struct writer *writer, const struct profile_counter *counter)
+{
+	const struct profile_markers *markers = writer->profile->markers;
+	uint32_t host = counter->thread ? markers->threads[counter->thread].host : counter->host;
+	return writer->threads.has_hosts ? markers->hosts[host].name : 0;
+}
+
+/* Viewers fail on counters of processes that are not there. */
+static bool has_process(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
+{
+	uint64_t place;
+	return map64_get(places, place_key(host_of_counter(writer, counter), counter->pid, ANY_THREAD), &place);
+}
+
+/* Of a thread its own place, of a process that of its main thread, or of the first there is. */
+static size_t place_of_counter(const struct writer *writer, const struct map64 *places, const struct profile_counter *counter)
+{
+	const struct profile_thread *of = &writer->profile->markers->threads[counter->thread];
+	uint64_t place = 0;
+	if (!map64_get(places,
+		       place_key(host_of_counter(writer, counter), counter->pid, counter->thread ? of->tid : counter->pid),
+		       &place) &&
+	    !map64_get(places, place_key(host_of_counter(writer, counter), counter->pid, ANY_THREAD), &place))
+		return 0;
+	/* Those who had its tid after it stand behind it; a file may say that there were many. */
+	for (size_t i = (size_t)place; counter->thread && i < writer->threads.count && i - place < REUSES_MAX; i++) {
+		if (writer->threads.items[i].marked == counter->thread)
+			return i;
+		if (writer->threads.items[i].tid != of->tid)
+			break;
+	}
+	return (size_t)place;
+}
+
+static void put_counters(struct writer *writer)
+{
+	const struct profile_markers *markers = writer->profile->markers;
+	if (profile_counter_count(writer->profile) == 0)
+		return;
+	_cleanup_(map64_release) struct map64 places;
+	map64_init(&places);
+	if (writer->error == 0 && find_places(writer, &places) < 0)
+		writer->error = -ENOMEM;
+	json_key(&writer->json, "counters");
+	json_begin_array(&writer->json);
+	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
+		const struct profile_counter *counter = &markers->counters[i];
+		char pid[TEXT_NUMBER_MAX];
+		if (!has_process(writer, &places, counter))
+			continue;
+		snprintf(pid, sizeof(pid), "%lld", (long long)counter->pid);
+		firefox_put_counter(&writer->markers, i, id_of(writer, host_of_counter(writer, counter), pid),
+				    place_of_counter(writer, &places, counter), writer->version, &writer->json);
+		drain(writer);
+	}
+	json_end_array(&writer->json);
+}
+
+/* ---- meta, libs ---- */
+
+static void put_categories(struct writer *writer)
+{
+	json_key(&writer->json, "categories");
+	json_begin_array(&writer->json);
+	for (size_t i = 0; i < FIREFOX_CATEGORIES; i++) {
+		json_begin_object(&writer->json);
+		put_text(writer, "name", firefox_categories[i].name);
+		put_text(writer, "color", firefox_categories[i].color);
+		json_key(&writer->json, "subcategories");
+		json_begin_array(&writer->json);
+		json_cstring(&writer->json, "Other");
+		json_end_array(&writer->json);
+		json_end_object(&writer->json);
+	}
+	firefox_put_marker_categories(&writer->markers, &writer->json);
+	json_end_array(&writer->json);
+}
+
+static void put_extra(struct writer *writer, const char *label, struct bytes value)
+{
+	json_begin_object(&writer->json);
+	put_text(writer, "label", label);
+	put_text(writer, "format", "string");
+	put_bytes(writer, "value", value);
+	json_end_object(&writer->json);
+}
+
+/* What the viewer shows about the profile as a whole. */
+static void put_extras(struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	const struct profile_label_set *labels = &profile->label_sets[profile->resource_labels];
+	json_key(&writer->json, "extra");
+	json_begin_array(&writer->json);
+	json_begin_object(&writer->json);
+	put_text(writer, "label", "Profile");
+	json_key(&writer->json, "entries");
+	json_begin_array(&writer->json);
+	put_extra(writer, "Samples are of", profile_string_bytes(profile, profile->sample_types[writer->type].type));
+	put_extra(writer, "Unit", profile_string_bytes(profile, profile->sample_types[writer->type].unit));
+	if (!writer->is_timed)
+		put_extra(writer, "Times",
+			  bytes_of_string("unknown: samples are put in a row, a millisecond apart, in no meaningful order"));
+	for (uint32_t i = 0; i < labels->count && writer->error == 0; i++) {
+		const struct profile_label *label = &profile->labels[labels->first + i];
+		buffer_clear(&writer->text);
+		writer->error = format_append_label_value(profile, label, &writer->text);
+		put_extra(writer, profile_string(profile, label->key), buffer_bytes(&writer->text));
+	}
+	for (size_t i = 0; i < profile->comment_count; i++)
+		put_extra(writer, "Comment", profile_string_bytes(profile, profile->comments[i]));
+	json_end_array(&writer->json);
+	json_end_object(&writer->json);
+	if (writer->error == 0)
+		writer->error = firefox_put_host_section(profile, &writer->json);
+	json_end_array(&writer->json);
+}
+
+/* What the format has no place for and our own reader wants: the viewer does not look at it. */
+static void put_own(struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	begin_table(writer, "wick");
+	put_bytes(writer, "sampleType", profile_string_bytes(profile, profile->sample_types[writer->type].type));
+	put_bytes(writer, "sampleUnit", profile_string_bytes(profile, profile->sample_types[writer->type].unit));
+	put_boolean(writer, "hasTimes", writer->is_timed);
+	if (profile->period_type.type) {
+		put_bytes(writer, "periodType", profile_string_bytes(profile, profile->period_type.type));
+		put_bytes(writer, "periodUnit", profile_string_bytes(profile, profile->period_type.unit));
+		put_integer(writer, "period", profile->period);
+	}
+	if (profile->duration_ns > 0)
+		put_integer(writer, "durationNs", profile->duration_ns);
+	firefox_put_hosts(profile, writer->threads.has_hosts, &writer->json);
+	json_end_object(&writer->json);
+}
+
+static void put_interval(struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	const char *unit = profile_string(profile, profile->period_type.unit);
+	int64_t period = profile->period;
+	json_key(&writer->json, "interval");
+	if (period > 0 && strcmp(unit, "nanoseconds") == 0)
+		json_decimal(&writer->json, period, PLACES_NS);
+	else if (period > 0 && strcmp(unit, "microseconds") == 0)
+		json_decimal(&writer->json, period, 3);
+	else
+		json_int(&writer->json, 1);
+}
+
+/* Where a thread has samples the viewer shows the time that they span, without the markers before and behind it, unless it is
+ * told from when to when the profile is. */
+static void put_range(struct writer *writer)
+{
+	bool has_rows = profile_marker_count(writer->profile) || profile_counter_count(writer->profile);
+	if (!has_rows || writer->end_ns <= writer->start_ns || (!writer->is_timed && writer->profile->sample_count))
+		return;
+	put_integer(writer, "profilingStartTime", 0);
+	/* Behind the last, for the end itself is not in a range. */
+	put_integer(writer, "profilingEndTime", (writer->end_ns - writer->start_ns) / NS_PER_MS + 1);
+}
+
+/* As samply says it. Times of two files of one machine are told apart better by it than by the wall clock, which is set. */
+static void put_monotonic(struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	int64_t since, at;
+	if (profile->monotonic_ns > 0 && profile->time_ns > 0 &&
+	    !__builtin_sub_overflow(writer->start_ns, profile->time_ns, &since) &&
+	    !__builtin_add_overflow(profile->monotonic_ns, since, &at) && at >= 0)
+		put_integer(writer, "startTimeAsClockMonotonicNanosecondsSinceBoot", at);
+}
+
+static void put_meta(struct writer *writer)
+{
+	begin_table(writer, "meta");
+	put_interval(writer);
+	json_key(&writer->json, "startTime");
+	json_decimal(&writer->json, writer->start_ns, PLACES_NS);
+	put_monotonic(writer);
+	put_range(writer);
+	put_integer(writer, "processType", 0);
+	put_bytes(writer, "product", name_of_profile(writer));
+	put_text(writer, "importedFrom", "Wick");
+	put_integer(writer, "stackwalk", 1);
+	put_integer(writer, "version", GECKO_VERSION);
+	put_integer(writer, "preprocessedProfileVersion", writer->version);
+	put_boolean(writer, "symbolicated", writer->is_symbolicated);
+	put_boolean(writer, "usesOnlyOneStackType", true);
+	put_boolean(writer, "sourceCodeIsNotOnSearchfox", true);
+	begin_table(writer, "sampleUnits");
+	put_text(writer, "time", "ms");
+	put_text(writer, "eventDelay", "ms");
+	put_text(writer, "threadCPUDelta", "ns");
+	json_end_object(&writer->json);
+	put_categories(writer);
+	json_key(&writer->json, "markerSchema");
+	json_begin_array(&writer->json);
+	firefox_put_marker_schemas(&writer->markers, &writer->json);
+	json_end_array(&writer->json);
+	put_extras(writer);
+	put_own(writer);
+	json_end_object(&writer->json);
+}
+
+static void put_lib(struct writer *writer, size_t row)
+{
+	const struct profile_mapping *mapping = mapping_of_lib(writer, row);
+	struct bytes path = profile_string_bytes(writer->profile, mapping->file_name), name = lib_name(writer, row),
+		     build_id = profile_string_bytes(writer->profile, mapping->build_id);
+	buffer_clear(&writer->text);
+	if (writer->error == 0)
+		writer->error = firefox_append_breakpad_id(build_id, &writer->text);
+	json_begin_object(&writer->json);
+	put_text(writer, "arch", "");
+	put_bytes(writer, "name", name);
+	put_bytes(writer, "path", path);
+	put_bytes(writer, "debugName", name);
+	put_bytes(writer, "debugPath", path);
+	put_bytes(writer, "breakpadId", buffer_bytes(&writer->text));
+	json_key(&writer->json, "codeId");
+	if (build_id.len)
+		json_bytes(&writer->json, build_id);
+	else
+		json_nil(&writer->json);
+	json_end_object(&writer->json);
+}
+
+/* ---- the whole ---- */
+
+static void choose_units(struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	const char *unit = profile_string(profile, profile->sample_types[writer->type].unit);
+	writer->unit = &units[sizeof(units) / sizeof(units[0]) - 1];
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(units[i].name, unit) == 0)
+			writer->unit = &units[i];
+	writer->cpu_type = SIZE_MAX;
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		if (strcmp(profile_string(profile, profile->sample_types[i].type), "cpu") == 0 &&
+		    strcmp(profile_string(profile, profile->sample_types[i].unit), "nanoseconds") == 0)
+			writer->cpu_type = i;
+}
+
+static void find_times(struct writer *writer)
+{
+	const struct profile *profile = writer->profile;
+	int64_t first = INT64_MAX, last = 0;
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		int64_t time_ns = profile->samples[i].time_ns;
+		if (time_ns > 0 && time_ns < first)
+			first = time_ns;
+		if (time_ns > last)
+			last = time_ns;
+	}
+	writer->is_timed = first != INT64_MAX;
+	firefox_markers_widen(profile, &first, &last);
+	writer->end_ns = last;
+	if (first == INT64_MAX || (profile->time_ns > 0 && profile->time_ns < first))
+		first = profile->time_ns > 0 ? profile->time_ns : 0;
+	writer->start_ns = first - first % NS_PER_MS;
+}
+
+static int write_all(struct writer *writer)
+{
+	struct json_writer *json = &writer->json;
+	json_begin_object(json);
+	put_meta(writer);
+	put_column(writer, "libs", writer->tables.lib_count, put_lib);
+	put_column(writer, "pages", 0, put_null);
+	put_shared(writer);
+	put_counters(writer);
+	put_threads(writer);
+	json_end_object(json);
+	if (writer->error == 0)
+		writer->error = json_finish(json, NULL);
+	return writer->error;
+}
+
+/* Without them, viewers ask a symbol server: the one of whoever serves the profile, or Mozilla's, which would be told what
+ * binaries there are. So only who has a server says that names are missing. */
+static bool has_all_names(const struct profile *profile)
+{
+	for (size_t i = 1; i < profile->location_count; i++)
+		if (profile->locations[i].line_count == 0 && profile->locations[i].mapping)
+			return false;
+	return true;
+}
+
+static int prepare(struct writer *writer, const struct format_options *options, struct error *err)
+{
+	const struct profile *profile = writer->profile;
+	writer->version = options && options->version ? options->version : FIREFOX_DEFAULT;
+	writer->is_symbolicated = !options || !options->symbol_server || has_all_names(writer->profile);
+	if (writer->version < FIREFOX_WRITE_FIRST || writer->version > FIREFOX_LAST)
+		return error_set(err, -EINVAL, "version %u of the Firefox Profiler format cannot be written; choose %d to %d",
+				 writer->version, FIREFOX_WRITE_FIRST, FIREFOX_LAST);
+	if (profile->sample_type_count == 0)
+		return error_set(err, -EINVAL, "the profile has no values");
+	int r = profile_find_sample_type(profile, options ? options->sample_type : NULL, &writer->type, err);
+	if (r < 0)
+		return r;
+	choose_units(writer);
+	find_times(writer);
+	r = firefox_tables_build(profile, &writer->tables, err);
+	if (r == 0)
+		r = sample_threads_build(profile, &writer->threads, err);
+	if (r == 0)
+		r = sample_threads_add_markers(profile, &writer->threads, err);
+	if (r == 0 && (name_hosts(writer) < 0 || add_texts(writer) < 0 ||
+		       firefox_markers_build(profile, &writer->tables.texts, &writer->markers) < 0))
+		r = error_nomem(err);
+	writer->markers.start_ns = writer->start_ns;
+	return r;
+}
+
+int firefox_write(const struct profile *profile, const struct format_options *options, struct format_sink *sink,
+		  struct error *err)
+{
+	struct writer *writer = mem_zalloc(sizeof(*writer));
+	if (!writer)
+		return error_nomem(err);
+	writer->profile = profile;
+	writer->sink = sink;
+	writer->err = err;
+	buffer_init(&writer->text, SIZE_MAX);
+	buffer_init(&writer->hosts, SIZE_MAX);
+	json_init(&writer->json, sink->out);
+	int r = prepare(writer, options, err);
+	if (r == 0) {
+		r = write_all(writer);
+		if (r == -ENOMEM || r == -E2BIG)
+			r = format_buffer_error(r, sink->out, "the Firefox Profiler output", err);
+	}
+	sample_threads_release(&writer->threads);
+	firefox_markers_release(&writer->markers);
+	firefox_tables_release(&writer->tables);
+	buffer_release(&writer->text);
+	buffer_release(&writer->hosts);
+	mem_free(writer);
+	return r;
+}

@@ -1,0 +1,793 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dictionary of an OTLP request (ProfilesDictionary): tables that all profiles of the request refer to by index.
+ *
+ *   1 mapping_table    1 start  2 limit  3 offset  4 file name  5 attributes
+ *   2 location_table   1 mapping  2 address  3 lines { 1 function  2 line  3 column }  4 attributes
+ *   3 function_table   1 name  2 system name  3 file name  4 start line
+ *   4 link_table       1 trace id (16 bytes)  2 span id (8 bytes)
+ *   5 string_table
+ *   6 attribute_table  1 key  2 AnyValue  3 unit
+ *   7 stack_table      1 locations, leaf first
+ *
+ * Entry 0 of each table is the zero value, so index 0 means "none". A table that is missing is taken to hold just that.
+ *
+ * The tables are kept as offsets into the input, four bytes an entry, and an entry is parsed when a profile first uses it; a
+ * request of many profiles (one a process) uses each entry in few of them. Everything is parsed once before, to check all
+ * references, so that a bad entry is refused whether it is used or not.
+ *
+ * Expansion. A profile copies what it uses, so a request of many small profiles that use the same large entries could grow to
+ * many times its size. What is built is counted in bytes against a budget that depends on the input's size (otlp_spend); real
+ * requests stay far below it.
+ *
+ * Duplicate attribute keys are found by stamping the key's string with the number of the list, which takes no clearing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "format/format_int.h"
+#include "format/otlp/otlp_int.h"
+
+#define BUDGET_BASE  (256 * MIB)
+#define BUDGET_TIMES 16
+
+static const char *const table_names[OTLP_TABLE_END] = {
+	"", "mapping_table", "location_table", "function_table", "link_table", "string_table", "attribute_table", "stack_table",
+};
+
+/* ---- life ---- */
+
+void otlp_dictionary_init(struct otlp_dictionary *dictionary, struct bytes input)
+{
+	*dictionary = (struct otlp_dictionary){
+		.start = input.data,
+		.end = input.data + input.len,
+		.budget = BUDGET_BASE + BUDGET_TIMES * (uint64_t)input.len,
+	};
+	buffer_init(&dictionary->text, LIMIT_PROFILE_INPUT_BYTES);
+}
+
+void otlp_indexes_release(struct otlp_indexes *list)
+{
+	list->items = mem_free(list->items);
+	list->count = list->capacity = 0;
+}
+
+void otlp_dictionary_release(struct otlp_dictionary *dictionary)
+{
+	for (size_t i = 0; i < OTLP_TABLE_END; i++) {
+		mem_free(dictionary->tables[i].offsets);
+		mem_free(dictionary->tables[i].ids);
+		mem_free(dictionary->tables[i].epochs);
+	}
+	mem_free(dictionary->attribute_keys);
+	mem_free(dictionary->key_stamps);
+	otlp_indexes_release(&dictionary->attributes);
+	otlp_indexes_release(&dictionary->frames);
+	mem_free(dictionary->lines);
+	mem_free(dictionary->labels);
+	buffer_release(&dictionary->text);
+}
+
+int otlp_spend(struct otlp_dictionary *dictionary, uint64_t bytes, struct error *err)
+{
+	dictionary->spent += bytes;
+	if (dictionary->spent <= dictionary->budget)
+		return 0;
+	return error_set(err, -E2BIG, "the request expands to more than %llu bytes; send fewer profiles at a time",
+			 (unsigned long long)dictionary->budget);
+}
+
+/* ---- entries ---- */
+
+static struct pb_cursor entry_at(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index)
+{
+	const struct otlp_table *table = &dictionary->tables[number];
+	struct pb_cursor cursor = {dictionary->start, dictionary->start, dictionary->start};
+	if (index >= table->count)
+		return cursor; /* the zero value */
+	uint64_t len = 0;
+	cursor.at = dictionary->start + table->offsets[index];
+	cursor.end = dictionary->end;
+	/* Cannot fail: it was read before. */
+	if (pb_packed_varint(&cursor, &len, NULL) < 0)
+		len = 0;
+	cursor.end = cursor.at + len;
+	return cursor;
+}
+
+struct bytes otlp_string_bytes(const struct otlp_dictionary *dictionary, uint64_t index)
+{
+	struct pb_cursor cursor = entry_at(dictionary, OTLP_STRINGS, index);
+	return (struct bytes){cursor.at, (size_t)(cursor.end - cursor.at)};
+}
+
+static int add_entry(struct otlp_dictionary *dictionary, const struct pb_field *field, struct error *err)
+{
+	struct otlp_table *table = &dictionary->tables[field->number];
+	int r = array_reserve(&table->offsets, &table->capacity, table->count + 1, LIMIT_PROFILE_ENTITIES);
+	if (r == -E2BIG)
+		return error_set(err, r, "%s has more than %u entries, the limit", table_names[field->number],
+				 LIMIT_PROFILE_ENTITIES);
+	if (r < 0)
+		return error_nomem(err);
+	/* Back to the first byte of the length: the tag before it ends in a byte below 0x80. */
+	const uint8_t *at = field->bytes.data - 1;
+	while (at > dictionary->start && (at[-1] & 0x80))
+		at--;
+	table->offsets[table->count++] = (uint32_t)(at - dictionary->start);
+	return 0;
+}
+
+int otlp_dictionary_add(struct otlp_dictionary *dictionary, const struct pb_cursor *outer, struct bytes message,
+			struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number >= OTLP_TABLE_END)
+			continue;
+		r = pb_expect(&cursor, &field, PB_BYTES, table_names[field.number], err);
+		if (r == 0)
+			r = add_entry(dictionary, &field, err);
+		if (r < 0)
+			break;
+	}
+	return r < 0 ? error_prefix(err, r, "dictionary") : 0;
+}
+
+/* ---- references ---- */
+
+static int check_reference(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index,
+			   const char *name, struct error *err)
+{
+	size_t count = dictionary->tables[number].count;
+	if (__builtin_expect(index < count || index == 0, 1))
+		return 0;
+	return error_set(err, -EBADMSG, "%s: index %lld is outside %s of %zu entries", name, (long long)index,
+			 table_names[number], count);
+}
+
+static int add_index(const struct otlp_dictionary *dictionary, struct otlp_indexes *list, uint64_t index,
+		     enum otlp_table_number table, const char *name, struct error *err)
+{
+	int r = check_reference(dictionary, table, index, name, err);
+	if (r < 0)
+		return r;
+	if (array_reserve(&list->items, &list->capacity, list->count + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	list->items[list->count++] = (uint32_t)index;
+	return 0;
+}
+
+int otlp_read_indexes(const struct otlp_dictionary *dictionary, struct otlp_indexes *list, const struct pb_cursor *cursor,
+		      const struct pb_field *field, enum otlp_table_number table, const char *name, struct error *err)
+{
+	if (field->wire == PB_VARINT)
+		return add_index(dictionary, list, field->value, table, name, err);
+	int r = pb_expect(cursor, field, PB_BYTES, name, err);
+	if (r < 0)
+		return r;
+	struct pb_cursor packed;
+	pb_open_nested(&packed, cursor, field->bytes);
+	while (r == 0 && packed.at < packed.end) {
+		uint64_t index = 0;
+		r = pb_packed_varint(&packed, &index, err);
+		if (r == 0)
+			r = add_index(dictionary, list, index, table, name, err);
+	}
+	return r;
+}
+
+static int check_duplicate_keys(struct otlp_dictionary *dictionary, const struct otlp_indexes *list, struct error *err)
+{
+	uint32_t stamp = ++dictionary->stamp;
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i] == 0)
+			continue;
+		uint32_t key = dictionary->attribute_keys[list->items[i]];
+		if (dictionary->key_stamps[key] == stamp) {
+			struct bytes text = otlp_string_bytes(dictionary, key);
+			return error_set(err, -EBADMSG, "attribute_indices: duplicate key \"%.*s\"",
+					 (int)(text.len < 64 ? text.len : 64), (const char *)text.data);
+		}
+		dictionary->key_stamps[key] = stamp;
+	}
+	return 0;
+}
+
+/* ---- parsing entries ---- */
+
+struct raw_mapping {
+	uint64_t start, limit, offset, file_name;
+};
+struct raw_location {
+	uint64_t mapping, address;
+};
+
+/* attributes go to dictionary->attributes */
+static int parse_mapping(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct raw_mapping *ret,
+			 struct error *err)
+{
+	uint64_t v[5] = {0};
+	struct pb_field field;
+	int r;
+	dictionary->attributes.count = 0;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number == 5)
+			r = otlp_read_indexes(dictionary, &dictionary->attributes, &cursor, &field, OTLP_ATTRIBUTES,
+					      "Mapping.attribute_indices", err);
+		else if (field.number < 5)
+			r = pb_expect(&cursor, &field, PB_VARINT, "Mapping", err);
+		else
+			continue;
+		if (r < 0)
+			return r;
+		if (field.number < 5)
+			v[field.number] = field.value;
+	}
+	if (r == 0)
+		r = check_reference(dictionary, OTLP_STRINGS, v[4], "Mapping.filename_strindex", err);
+	if (r == 0)
+		r = check_duplicate_keys(dictionary, &dictionary->attributes, err);
+	*ret = (struct raw_mapping){v[1], v[2], v[3], v[4]};
+	return r;
+}
+
+/* Appends to dictionary->lines; their functions are indexes in the table. */
+static int parse_line(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct error *err)
+{
+	uint64_t v[4] = {0};
+	struct pb_field field;
+	int r;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number > 3)
+			continue;
+		r = pb_expect(&cursor, &field, PB_VARINT, "Line", err);
+		if (r < 0)
+			return r;
+		v[field.number] = field.value;
+	}
+	if (r == 0)
+		r = check_reference(dictionary, OTLP_FUNCTIONS, v[1], "Line.function_index", err);
+	if (r < 0)
+		return r;
+	/* Lines are frames, those of functions inlined here. */
+	r = array_reserve(&dictionary->lines, &dictionary->line_capacity, dictionary->line_count + 1, LIMIT_STACK_DEPTH);
+	if (r == -E2BIG)
+		return error_set(err, r, "a location has more than %d lines, the limit", LIMIT_STACK_DEPTH);
+	if (r < 0)
+		return error_nomem(err);
+	dictionary->lines[dictionary->line_count++] =
+		(struct profile_line){.function = (uint32_t)v[1], .line = (int64_t)v[2], .column = (int64_t)v[3]};
+	return 0;
+}
+
+/* lines go to dictionary->lines, attributes to dictionary->attributes */
+static int parse_location(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct raw_location *ret,
+			  struct error *err)
+{
+	static const enum pb_wire wires[] = {0, PB_VARINT, PB_VARINT, PB_BYTES};
+	uint64_t v[4] = {0};
+	struct pb_field field;
+	int r;
+	dictionary->attributes.count = 0;
+	dictionary->line_count = 0;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number > 4)
+			continue;
+		if (field.number == 4) {
+			r = otlp_read_indexes(dictionary, &dictionary->attributes, &cursor, &field, OTLP_ATTRIBUTES,
+					      "Location.attribute_indices", err);
+		} else {
+			r = pb_expect(&cursor, &field, wires[field.number], "Location", err);
+			v[field.number] = field.value;
+		}
+		if (r == 0 && field.number == 3) {
+			struct pb_cursor nested;
+			pb_open_nested(&nested, &cursor, field.bytes);
+			r = parse_line(dictionary, nested, err);
+		}
+		if (r < 0)
+			return r;
+	}
+	if (r == 0)
+		r = check_reference(dictionary, OTLP_MAPPINGS, v[1], "Location.mapping_index", err);
+	if (r == 0)
+		r = check_duplicate_keys(dictionary, &dictionary->attributes, err);
+	*ret = (struct raw_location){.mapping = v[1], .address = v[2]};
+	return r;
+}
+
+/* v: 1 name, 2 system name, 3 file name, 4 start line */
+static int parse_function(const struct otlp_dictionary *dictionary, struct pb_cursor cursor, uint64_t v[5], struct error *err)
+{
+	static const char *const names[] = {"", "Function.name_strindex", "Function.system_name_strindex",
+					    "Function.filename_strindex", "Function.start_line"};
+	struct pb_field field;
+	int r;
+	memset(v, 0, 5 * sizeof(*v));
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number > 4)
+			continue;
+		r = pb_expect(&cursor, &field, PB_VARINT, names[field.number], err);
+		if (r == 0 && field.number < 4)
+			r = check_reference(dictionary, OTLP_STRINGS, field.value, names[field.number], err);
+		if (r < 0)
+			return r;
+		v[field.number] = field.value;
+	}
+	return r;
+}
+
+static int parse_link(struct pb_cursor cursor, struct profile_link *ret, struct error *err)
+{
+	struct pb_field field;
+	int r;
+	*ret = (struct profile_link){0};
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number > 2)
+			continue;
+		const char *name = field.number == 1 ? "Link.trace_id" : "Link.span_id";
+		uint8_t *to = field.number == 1 ? ret->trace_id : ret->span_id;
+		size_t len = field.number == 1 ? sizeof(ret->trace_id) : sizeof(ret->span_id);
+		r = pb_expect(&cursor, &field, PB_BYTES, name, err);
+		if (r < 0)
+			return r;
+		if (field.bytes.len != 0 && field.bytes.len != len)
+			return error_set(err, -EBADMSG, "%s has %zu bytes instead of %zu", name, field.bytes.len, len);
+		memcpy(to, field.bytes.data, field.bytes.len);
+	}
+	return r;
+}
+
+struct raw_attribute {
+	uint64_t key, unit;
+	struct pb_cursor value;
+};
+
+static int parse_attribute(const struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct raw_attribute *ret,
+			   struct error *err)
+{
+	static const enum pb_wire wires[] = {0, PB_VARINT, PB_BYTES, PB_VARINT};
+	static const char *const names[] = {"", "KeyValueAndUnit.key_strindex", "KeyValueAndUnit.value",
+					    "KeyValueAndUnit.unit_strindex"};
+	uint64_t v[4] = {0};
+	struct pb_field field;
+	int r;
+	*ret = (struct raw_attribute){.value = {cursor.end, cursor.end, cursor.start}};
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number > 3)
+			continue;
+		r = pb_expect(&cursor, &field, wires[field.number], names[field.number], err);
+		if (r == 0 && field.number == 2)
+			pb_open_nested(&ret->value, &cursor, field.bytes);
+		else if (r == 0)
+			r = check_reference(dictionary, OTLP_STRINGS, field.value, names[field.number], err);
+		if (r < 0)
+			return r;
+		v[field.number] = field.value;
+	}
+	ret->key = v[1];
+	ret->unit = v[3];
+	return r;
+}
+
+/* Locations go to dictionary->frames. */
+static int parse_stack(struct otlp_dictionary *dictionary, struct pb_cursor cursor, struct error *err)
+{
+	struct pb_field field;
+	int r;
+	dictionary->frames.count = 0;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number != 1)
+			continue;
+		r = otlp_read_indexes(dictionary, &dictionary->frames, &cursor, &field, OTLP_LOCATIONS, "location_indices",
+				      err);
+		if (r < 0)
+			return r;
+	}
+	if (r == 0 && dictionary->frames.count > LIMIT_STACK_DEPTH)
+		return error_set(err, -E2BIG, "the stack of %zu frames is deeper than %d, the limit", dictionary->frames.count,
+				 LIMIT_STACK_DEPTH);
+	return r;
+}
+
+/* ---- checking ---- */
+
+/* Whatever fields it has, all are zero or empty. */
+static int check_is_zero(struct pb_cursor cursor, const char *name, struct error *err)
+{
+	struct pb_field field;
+	int r;
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.wire == PB_BYTES ? field.bytes.len != 0 : field.value != 0)
+			return error_set(err, -EBADMSG, "must be the zero value, but has field %u set", field.number);
+	}
+	return r;
+}
+
+static int check_entry(struct otlp_dictionary *dictionary, enum otlp_table_number number, size_t index, struct error *err)
+{
+	struct pb_cursor cursor = entry_at(dictionary, number, index);
+	struct raw_mapping mapping;
+	struct raw_location location;
+	struct raw_attribute attribute;
+	struct profile_link link;
+	struct otlp_value value;
+	uint64_t function[5];
+	if (index == 0 && number == OTLP_STRINGS)
+		return cursor.at == cursor.end ? 0 : error_set(err, -EBADMSG, "must be the empty string");
+	if (index == 0)
+		return check_is_zero(cursor, table_names[number], err);
+	switch (number) {
+	case OTLP_MAPPINGS: return parse_mapping(dictionary, cursor, &mapping, err);
+	case OTLP_LOCATIONS: return parse_location(dictionary, cursor, &location, err);
+	case OTLP_FUNCTIONS: return parse_function(dictionary, cursor, function, err);
+	case OTLP_LINKS: return parse_link(cursor, &link, err);
+	case OTLP_STACKS: return parse_stack(dictionary, cursor, err);
+	case OTLP_ATTRIBUTES: {
+		int r = parse_attribute(dictionary, cursor, &attribute, err);
+		if (r == 0)
+			r = otlp_read_value(dictionary, attribute.value, &value, err);
+		dictionary->attribute_keys[index] = (uint32_t)attribute.key;
+		return r;
+	}
+	default: return 0;
+	}
+}
+
+static int check_table(struct otlp_dictionary *dictionary, enum otlp_table_number number, struct error *err)
+{
+	struct otlp_table *table = &dictionary->tables[number];
+	for (size_t i = 0; i < table->count; i++) {
+		int r = check_entry(dictionary, number, i, err);
+		if (r < 0)
+			return error_prefix(err, r, "dictionary: %s[%zu]", table_names[number], i);
+	}
+	table->ids = mem_alloc_array(table->count, sizeof(*table->ids));
+	table->epochs = mem_zalloc_array(table->count, sizeof(*table->epochs));
+	return table->ids && table->epochs ? 0 : error_nomem(err);
+}
+
+int otlp_dictionary_check(struct otlp_dictionary *dictionary, struct error *err)
+{
+	/* Attributes first: the check for duplicates needs their keys. */
+	static const enum otlp_table_number order[] = {OTLP_STRINGS,   OTLP_ATTRIBUTES, OTLP_MAPPINGS, OTLP_FUNCTIONS,
+						       OTLP_LOCATIONS, OTLP_LINKS,	OTLP_STACKS};
+	dictionary->attribute_keys = mem_zalloc_array(dictionary->tables[OTLP_ATTRIBUTES].count, sizeof(uint32_t));
+	dictionary->key_stamps = mem_zalloc_array(dictionary->tables[OTLP_STRINGS].count + 1, sizeof(uint32_t));
+	if (!dictionary->attribute_keys || !dictionary->key_stamps)
+		return error_nomem(err);
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		int r = check_table(dictionary, order[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- entries become parts of a profile ---- */
+
+#define PROFILE_COST 4096
+
+int otlp_dictionary_begin(struct otlp_dictionary *dictionary, struct profile *profile, struct error *err)
+{
+	dictionary->profile = profile;
+	dictionary->epoch++;
+	dictionary->label_count = 0;
+	return otlp_spend(dictionary, PROFILE_COST, err);
+}
+
+static bool find_known(const struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t *ret)
+{
+	const struct otlp_table *table = &dictionary->tables[number];
+	if (index == 0) {
+		*ret = 0;
+		return true;
+	}
+	if (table->epochs[index] != dictionary->epoch)
+		return false;
+	*ret = table->ids[index];
+	return true;
+}
+
+static void remember(struct otlp_dictionary *dictionary, enum otlp_table_number number, uint64_t index, uint32_t id)
+{
+	dictionary->tables[number].epochs[index] = dictionary->epoch;
+	dictionary->tables[number].ids[index] = id;
+}
+
+int otlp_get_string(struct otlp_dictionary *dictionary, uint64_t index, const char *name, uint32_t *ret, struct error *err)
+{
+	int r = check_reference(dictionary, OTLP_STRINGS, index, name, err);
+	if (r < 0)
+		return r;
+	if (find_known(dictionary, OTLP_STRINGS, index, ret))
+		return 0;
+	struct bytes text = otlp_string_bytes(dictionary, index);
+	r = otlp_spend(dictionary, text.len + 48, err);
+	if (r == 0)
+		r = profile_add_string(dictionary->profile, text.data, text.len, ret, err);
+	if (r == 0)
+		remember(dictionary, OTLP_STRINGS, index, *ret);
+	return r;
+}
+
+/* The text of the string attribute with this key in dictionary->attributes. */
+static bool find_attribute(const struct otlp_dictionary *dictionary, const char *key, struct bytes *ret)
+{
+	for (size_t i = 0; i < dictionary->attributes.count; i++) {
+		uint32_t index = dictionary->attributes.items[i];
+		struct raw_attribute attribute;
+		struct otlp_value value;
+		if (index == 0 || !bytes_equal_string(otlp_string_bytes(dictionary, dictionary->attribute_keys[index]), key))
+			continue;
+		if (parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, index), &attribute, NULL) < 0 ||
+		    otlp_read_value(dictionary, attribute.value, &value, NULL) < 0 || value.kind != OTLP_STRING)
+			continue;
+		*ret = value.bytes;
+		return true;
+	}
+	return false;
+}
+
+static int get_mapping(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	static const char *const keys[] = {"process.executable.build_id.gnu", "process.executable.build_id.go",
+					   "process.executable.build_id.htlhash"};
+	struct raw_mapping raw;
+	if (find_known(dictionary, OTLP_MAPPINGS, index, ret))
+		return 0;
+	int r = parse_mapping(dictionary, entry_at(dictionary, OTLP_MAPPINGS, index), &raw, err);
+	if (r < 0)
+		return r;
+	struct bytes build_id = {0};
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && build_id.len == 0; i++)
+		find_attribute(dictionary, keys[i], &build_id);
+	struct profile_mapping mapping = {.start = raw.start, .limit = raw.limit, .offset = raw.offset};
+	r = otlp_spend(dictionary, 128 + build_id.len + 16 * dictionary->attributes.count, err);
+	if (r == 0)
+		r = otlp_get_string(dictionary, raw.file_name, "Mapping.filename_strindex", &mapping.file_name, err);
+	if (r == 0)
+		r = profile_add_string(dictionary->profile, build_id.data, build_id.len, &mapping.build_id, err);
+	if (r == 0)
+		r = profile_add_mapping(dictionary->profile, &mapping, ret, err);
+	if (r == 0)
+		remember(dictionary, OTLP_MAPPINGS, index, *ret);
+	return r;
+}
+
+static int get_function(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	uint64_t v[5];
+	if (find_known(dictionary, OTLP_FUNCTIONS, index, ret))
+		return 0;
+	int r = parse_function(dictionary, entry_at(dictionary, OTLP_FUNCTIONS, index), v, err);
+	struct profile_function function = {.start_line = (int64_t)v[4]};
+	if (r == 0)
+		r = otlp_spend(dictionary, 64, err);
+	if (r == 0)
+		r = otlp_get_string(dictionary, v[1], "Function.name_strindex", &function.name, err);
+	if (r == 0)
+		r = otlp_get_string(dictionary, v[2], "Function.system_name_strindex", &function.system_name, err);
+	if (r == 0)
+		r = otlp_get_string(dictionary, v[3], "Function.filename_strindex", &function.file_name, err);
+	if (r == 0)
+		r = profile_add_function(dictionary->profile, &function, ret, err);
+	if (r == 0)
+		remember(dictionary, OTLP_FUNCTIONS, index, *ret);
+	return r;
+}
+
+enum profile_frame_type format_frame_type(struct bytes name)
+{
+	static const struct {
+		const char *name;
+		enum profile_frame_type type;
+	} types[] = {
+		{"native", PROFILE_FRAME_NATIVE},
+		{"kernel", PROFILE_FRAME_KERNEL},
+		{"go", PROFILE_FRAME_NATIVE},
+		{"rust", PROFILE_FRAME_NATIVE},
+		{"jvm", PROFILE_FRAME_JIT},
+		{"v8js", PROFILE_FRAME_JIT},
+		{"dotnet", PROFILE_FRAME_JIT},
+		{"beam", PROFILE_FRAME_JIT},
+		{"luajit", PROFILE_FRAME_JIT},
+		{"jit", PROFILE_FRAME_JIT},
+		{"cpython", PROFILE_FRAME_INTERPRETED},
+		{"ruby", PROFILE_FRAME_INTERPRETED},
+		{"php", PROFILE_FRAME_INTERPRETED},
+		{"perl", PROFILE_FRAME_INTERPRETED},
+		{"interpreted", PROFILE_FRAME_INTERPRETED},
+	};
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (bytes_equal_string(name, types[i].name))
+			return types[i].type;
+	return PROFILE_FRAME_UNKNOWN;
+}
+
+static int get_location(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	struct raw_location raw;
+	if (find_known(dictionary, OTLP_LOCATIONS, index, ret))
+		return 0;
+	int r = parse_location(dictionary, entry_at(dictionary, OTLP_LOCATIONS, index), &raw, err);
+	if (r == 0)
+		r = otlp_spend(dictionary, 80 + 32 * dictionary->line_count + 16 * dictionary->attributes.count, err);
+	if (r < 0)
+		return r;
+	struct profile_location location = {.address = raw.address};
+	struct bytes type = {0};
+	if (find_attribute(dictionary, "profile.frame.type", &type))
+		location.frame_type = format_frame_type(type);
+	/* Only now, since it uses the same list of attributes. */
+	r = get_mapping(dictionary, raw.mapping, &location.mapping, err);
+	for (size_t i = 0; i < dictionary->line_count && r == 0; i++)
+		r = get_function(dictionary, dictionary->lines[i].function, &dictionary->lines[i].function, err);
+	if (r == 0)
+		r = profile_add_location(dictionary->profile, &location, dictionary->lines, dictionary->line_count, ret, err);
+	if (r == 0)
+		remember(dictionary, OTLP_LOCATIONS, index, *ret);
+	return r;
+}
+
+int otlp_get_stack(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	int r = check_reference(dictionary, OTLP_STACKS, index, "stack_index", err);
+	if (r < 0)
+		return r;
+	if (find_known(dictionary, OTLP_STACKS, index, ret))
+		return 0;
+	r = parse_stack(dictionary, entry_at(dictionary, OTLP_STACKS, index), err);
+	if (r == 0)
+		r = otlp_spend(dictionary, 16 * dictionary->frames.count, err);
+	for (size_t i = 0; i < dictionary->frames.count && r == 0; i++)
+		r = get_location(dictionary, dictionary->frames.items[i], &dictionary->frames.items[i], err);
+	if (r == 0)
+		r = profile_add_stack_leaf_first(dictionary->profile, dictionary->frames.items, dictionary->frames.count, ret,
+						 err);
+	if (r == 0)
+		remember(dictionary, OTLP_STACKS, index, *ret);
+	return r;
+}
+
+int otlp_get_link(struct otlp_dictionary *dictionary, uint64_t index, uint32_t *ret, struct error *err)
+{
+	struct profile_link link;
+	int r = check_reference(dictionary, OTLP_LINKS, index, "link_index", err);
+	if (r < 0)
+		return r;
+	if (find_known(dictionary, OTLP_LINKS, index, ret))
+		return 0;
+	r = parse_link(entry_at(dictionary, OTLP_LINKS, index), &link, err);
+	if (r == 0)
+		r = otlp_spend(dictionary, 64, err);
+	if (r == 0)
+		r = profile_add_link(dictionary->profile, &link, ret, err);
+	if (r == 0)
+		remember(dictionary, OTLP_LINKS, index, *ret);
+	return r;
+}
+
+/* ---- attributes become labels ---- */
+
+static int add_label(struct otlp_dictionary *dictionary, struct profile_label label, struct error *err)
+{
+	if (array_reserve(&dictionary->labels, &dictionary->label_capacity, dictionary->label_count + 1, SIZE_MAX) < 0)
+		return error_nomem(err);
+	dictionary->labels[dictionary->label_count++] = label;
+	return 0;
+}
+
+static int add_scalar(struct otlp_dictionary *dictionary, uint32_t key, const struct otlp_value *value, uint32_t unit,
+		      struct error *err)
+{
+	struct profile_label label = {.key = key};
+	if (value->kind == OTLP_INT && (value->number || unit)) {
+		label.number = (int64_t)value->number;
+		label.unit = unit;
+		return add_label(dictionary, label, err);
+	}
+	/* The number 0 without a unit would be no label at all: it becomes the text "0". */
+	buffer_clear(&dictionary->text);
+	int r = otlp_value_text(dictionary, value, &dictionary->text, err);
+	if (r == 0)
+		r = otlp_spend(dictionary, dictionary->text.len + 48, err);
+	if (r < 0 || dictionary->text.len == 0)
+		return r;
+	r = profile_add_string(dictionary->profile, dictionary->text.data, dictionary->text.len, &label.value, err);
+	return r < 0 ? r : add_label(dictionary, label, err);
+}
+
+static bool is_scalar(enum otlp_value_kind kind)
+{
+	return kind != OTLP_ARRAY && kind != OTLP_KVLIST && kind != OTLP_NONE;
+}
+
+/* A list of scalars: a label for each. *ret_done is false, and nothing was added, when it holds anything else. */
+static int add_array(struct otlp_dictionary *dictionary, uint32_t key, const struct otlp_value *array, uint32_t unit,
+		     bool *ret_done, struct error *err)
+{
+	struct pb_cursor cursor, nested;
+	struct pb_field field;
+	struct otlp_value value;
+	size_t before = dictionary->label_count;
+	int r;
+	*ret_done = true;
+	pb_open(&cursor, array->bytes);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number != 1)
+			continue;
+		r = pb_expect(&cursor, &field, PB_BYTES, "ArrayValue.values", err);
+		if (r < 0)
+			return r;
+		pb_open_nested(&nested, &cursor, field.bytes);
+		r = otlp_read_value(dictionary, nested, &value, err);
+		if (r < 0)
+			return r;
+		if (!is_scalar(value.kind)) {
+			dictionary->label_count = before;
+			*ret_done = false;
+			return 0;
+		}
+		r = add_scalar(dictionary, key, &value, unit, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+int otlp_add_value(struct otlp_dictionary *dictionary, uint32_t key, struct pb_cursor cursor, uint32_t unit, struct error *err)
+{
+	struct otlp_value value;
+	int r = otlp_read_value(dictionary, cursor, &value, err);
+	if (r == 0)
+		r = otlp_spend(dictionary, 48, err);
+	if (r < 0 || value.kind == OTLP_NONE)
+		return r;
+	if (value.kind == OTLP_ARRAY) {
+		bool done;
+		r = add_array(dictionary, key, &value, unit, &done, err);
+		if (r < 0 || done)
+			return r;
+	}
+	return add_scalar(dictionary, key, &value, unit, err);
+}
+
+bool otlp_value_is_empty(struct pb_cursor cursor)
+{
+	struct pb_field field;
+	bool empty = true;
+	int r;
+	while ((r = pb_next(&cursor, &field, NULL)) > 0) {
+		if (field.number == 0 || field.number > 8)
+			continue;
+		empty = field.wire == PB_BYTES && field.bytes.len == 0;
+	}
+	return r == 0 && empty;
+}
+
+int otlp_get_attributes(struct otlp_dictionary *dictionary, const struct otlp_indexes *indexes, struct error *err)
+{
+	int r = check_duplicate_keys(dictionary, indexes, err);
+	for (size_t i = 0; i < indexes->count && r == 0; i++) {
+		struct raw_attribute attribute;
+		uint32_t key = 0, unit = 0;
+		if (indexes->items[i] == 0)
+			continue;
+		r = parse_attribute(dictionary, entry_at(dictionary, OTLP_ATTRIBUTES, indexes->items[i]), &attribute, err);
+		if (r == 0)
+			r = otlp_get_string(dictionary, attribute.key, "KeyValueAndUnit.key_strindex", &key, err);
+		if (r == 0)
+			r = otlp_get_string(dictionary, attribute.unit, "KeyValueAndUnit.unit_strindex", &unit, err);
+		if (r == 0)
+			r = otlp_add_value(dictionary, key, attribute.value, unit, err);
+	}
+	return r;
+}

@@ -1,0 +1,809 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encoding OTLP profiles in the 1.10 layout (otlp_decode.c and otlp_dictionary.c have the field numbers).
+ *
+ * Each struct profile becomes one ResourceProfiles with one scope. OTLP's Profile has a single sample type, so there is one for
+ * each sample type; and samples of one Profile have the same shape, so samples with a time and samples without are two.
+ * Samples that agree in stack, labels and link are written as one, with their timestamps, or with the sum if they have none.
+ * Where there are several types, samples that are zero in one of them are left out of that one.
+ *
+ * The dictionary is shared by all profiles of the request. It is collected in two scratch profiles, whose interned ids are the
+ * indexes in OTLP's tables, since both keep entry 0 for "none": `tables` holds strings, mappings, functions, locations, links
+ * and, as a trie, stacks (whose leaves get indexes in the stack table); `attributes` holds one label set an attribute.
+ *
+ * Text must be UTF-8 here: what is not gets U+FFFD. An attribute key may come once: several values of a label become a list.
+ * Of a profile's parts, comments, drop and keep frames, the default sample type, doc_url and is_folded have no place in OTLP.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/map.h"
+#include "base/text.h"
+#include "codec/protobuf.h"
+#include "format/format_int.h"
+#include "format/otlp/otlp.h"
+
+struct encoder {
+	struct buffer *out;
+	struct profile *tables, *attributes;
+	/* The stack table: stacks of `tables`, by index - 1, and back. */
+	uint32_t *stacks;
+	size_t stack_count, stack_capacity;
+	struct map64 stack_indexes;
+
+	/* The profile being written, its ids to those of `tables`, plus 1; 0 = not copied yet. */
+	const struct profile *from;
+	uint32_t *strings, *mappings, *functions, *locations, *trie;
+	/* Its label sets to lists of attributes in the pool. */
+	struct label_list {
+		uint32_t first, count;
+		bool known;
+	} * label_lists;
+	uint64_t *pool;
+	size_t pool_count, pool_capacity;
+
+	/* Scratch */
+	struct profile_line *lines;
+	size_t line_capacity;
+	struct profile_label *labels;
+	size_t label_capacity;
+	uint64_t *values;
+	size_t value_count, value_capacity;
+	struct buffer text, times;
+	uint32_t path[LIMIT_STACK_DEPTH];
+};
+
+/* ---- copying into the tables ---- */
+
+/* The text, valid as UTF-8: itself, or a repaired copy in encoder->text. */
+static int valid_text(struct encoder *encoder, struct bytes text, struct bytes *ret, struct error *err)
+{
+	*ret = text;
+	if (text_is_utf8(text))
+		return 0;
+	buffer_clear(&encoder->text);
+	int r = text_append_utf8(&encoder->text, text);
+	if (r < 0)
+		return format_buffer_error(r, &encoder->text, "a string", err);
+	*ret = buffer_bytes(&encoder->text);
+	return 0;
+}
+
+static int add_text(struct encoder *encoder, struct profile *to, uint32_t id, uint32_t *ret, struct error *err)
+{
+	struct bytes text;
+	int r = valid_text(encoder, profile_string_bytes(encoder->from, id), &text, err);
+	return r < 0 ? r : profile_add_string(to, text.data, text.len, ret, err);
+}
+
+static int copy_string(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	if (encoder->strings[id] == 0) {
+		uint32_t copy;
+		int r = add_text(encoder, encoder->tables, id, &copy, err);
+		if (r < 0)
+			return r;
+		encoder->strings[id] = copy + 1;
+	}
+	*ret = encoder->strings[id] - 1;
+	return 0;
+}
+
+static int copy_mapping(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	if (encoder->mappings[id] == 0) {
+		struct profile_mapping mapping = encoder->from->mappings[id];
+		uint32_t copy;
+		mapping.flags = 0;
+		int r = copy_string(encoder, mapping.file_name, &mapping.file_name, err);
+		if (r == 0)
+			r = copy_string(encoder, mapping.build_id, &mapping.build_id, err);
+		if (r == 0)
+			r = profile_add_mapping(encoder->tables, &mapping, &copy, err);
+		if (r < 0)
+			return r;
+		encoder->mappings[id] = copy + 1;
+	}
+	*ret = encoder->mappings[id] - 1;
+	return 0;
+}
+
+static int copy_function(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	if (id == 0) {
+		*ret = 0;
+		return 0;
+	}
+	if (encoder->functions[id] == 0) {
+		struct profile_function function = encoder->from->functions[id];
+		uint32_t copy;
+		int r = copy_string(encoder, function.name, &function.name, err);
+		if (r == 0)
+			r = copy_string(encoder, function.system_name, &function.system_name, err);
+		if (r == 0)
+			r = copy_string(encoder, function.file_name, &function.file_name, err);
+		if (r == 0)
+			r = profile_add_function(encoder->tables, &function, &copy, err);
+		if (r < 0)
+			return r;
+		encoder->functions[id] = copy + 1;
+	}
+	*ret = encoder->functions[id] - 1;
+	return 0;
+}
+
+static int add_location(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	struct profile_location location = encoder->from->locations[id];
+	location.folded = false;
+	if (array_reserve(&encoder->lines, &encoder->line_capacity, location.line_count, SIZE_MAX) < 0)
+		return error_nomem(err);
+	int r = copy_mapping(encoder, location.mapping, &location.mapping, err);
+	for (uint32_t i = 0; i < location.line_count && r == 0; i++) {
+		encoder->lines[i] = encoder->from->lines[location.line_first + i];
+		r = copy_function(encoder, encoder->lines[i].function, &encoder->lines[i].function, err);
+	}
+	return r < 0 ? r : profile_add_location(encoder->tables, &location, encoder->lines, location.line_count, ret, err);
+}
+
+static int copy_location(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	if (id == 0) {
+		*ret = 0;
+		return 0;
+	}
+	if (encoder->locations[id] == 0) {
+		uint32_t copy;
+		int r = add_location(encoder, id, &copy, err);
+		if (r < 0)
+			return r;
+		encoder->locations[id] = copy + 1;
+	}
+	*ret = encoder->locations[id] - 1;
+	return 0;
+}
+
+/* Goes up to the nearest caller that has been copied, and down again. */
+static int copy_trie(struct encoder *encoder, uint32_t id, uint32_t *ret, struct error *err)
+{
+	size_t depth = 0;
+	uint32_t at = id;
+	for (; at != 0 && encoder->trie[at] == 0; at = encoder->from->stacks[at].parent)
+		encoder->path[depth++] = at;
+	uint32_t copy = at == 0 ? 0 : encoder->trie[at] - 1;
+	while (depth > 0) {
+		uint32_t location;
+		at = encoder->path[--depth];
+		int r = copy_location(encoder, encoder->from->stacks[at].location, &location, err);
+		if (r == 0)
+			r = profile_add_stack(encoder->tables, copy, location, &copy, err);
+		if (r < 0)
+			return r;
+		encoder->trie[at] = copy + 1;
+	}
+	*ret = copy;
+	return 0;
+}
+
+/* Index in the stack table. */
+static int copy_stack(struct encoder *encoder, uint32_t id, uint64_t *ret, struct error *err)
+{
+	uint32_t copy;
+	int r = copy_trie(encoder, id, &copy, err);
+	*ret = 0;
+	if (r < 0 || copy == 0 || map64_get(&encoder->stack_indexes, copy, ret))
+		return r;
+	if (array_reserve(&encoder->stacks, &encoder->stack_capacity, encoder->stack_count + 1, SIZE_MAX) < 0 ||
+	    map64_put(&encoder->stack_indexes, copy, encoder->stack_count + 1) < 0)
+		return error_nomem(err);
+	encoder->stacks[encoder->stack_count++] = copy;
+	*ret = encoder->stack_count;
+	return 0;
+}
+
+/* ---- labels ---- */
+
+static int compare_label_keys(const void *left, const void *right)
+{
+	const struct profile_label *a = left, *b = right;
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	if (a->value != b->value)
+		return a->value < b->value ? -1 : 1;
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+/* The set's labels with strings of `attributes`, equal keys side by side, in encoder->labels. Keys can become equal only here,
+ * when they are repaired, which is why it is not left to the set's own order. */
+static int convert_labels(struct encoder *encoder, uint32_t label_set, size_t *ret_count, struct error *err)
+{
+	const struct profile_label_set *set = &encoder->from->label_sets[label_set];
+	size_t count = 0;
+	if (array_reserve(&encoder->labels, &encoder->label_capacity, set->count, SIZE_MAX) < 0)
+		return error_nomem(err);
+	for (uint32_t i = set->first; i < set->first + set->count; i++) {
+		struct profile_label label = encoder->from->labels[i];
+		if (!label.value && !label.number && !label.unit)
+			continue;
+		int r = add_text(encoder, encoder->attributes, label.key, &label.key, err);
+		if (r == 0)
+			r = add_text(encoder, encoder->attributes, label.value, &label.value, err);
+		if (r == 0)
+			r = add_text(encoder, encoder->attributes, label.unit, &label.unit, err);
+		if (r < 0)
+			return r;
+		encoder->labels[count++] = label;
+	}
+	if (count > 1)
+		qsort(encoder->labels, count, sizeof(*encoder->labels), compare_label_keys);
+	*ret_count = count;
+	return 0;
+}
+
+static size_t run_length(const struct profile_label *labels, size_t count)
+{
+	size_t run = 1;
+	while (run < count && labels[run].key == labels[0].key)
+		run++;
+	return run;
+}
+
+static int fill_label_list(struct encoder *encoder, uint32_t label_set, struct error *err)
+{
+	struct label_list *list = &encoder->label_lists[label_set];
+	size_t count;
+	int r = convert_labels(encoder, label_set, &count, err);
+	if (r < 0)
+		return r;
+	if (array_reserve(&encoder->pool, &encoder->pool_capacity, encoder->pool_count + count, UINT32_MAX) < 0)
+		return error_nomem(err);
+	list->first = (uint32_t)encoder->pool_count;
+	for (size_t i = 0; i < count;) {
+		size_t run = run_length(encoder->labels + i, count - i);
+		uint32_t attribute;
+		r = profile_add_label_set(encoder->attributes, encoder->labels + i, run, &attribute, err);
+		if (r < 0)
+			return r;
+		encoder->pool[encoder->pool_count++] = attribute;
+		i += run;
+	}
+	list->count = (uint32_t)(encoder->pool_count - list->first);
+	list->known = true;
+	return 0;
+}
+
+/* The index of an attribute with a text value. */
+static int add_attribute(struct encoder *encoder, const char *key, struct bytes value, uint64_t *ret, struct error *err)
+{
+	struct profile_label label = {0};
+	uint32_t attribute = 0;
+	int r = profile_add_cstring(encoder->attributes, key, &label.key, err);
+	if (r == 0)
+		r = profile_add_string(encoder->attributes, value.data, value.len, &label.value, err);
+	if (r == 0)
+		r = profile_add_label_set(encoder->attributes, &label, 1, &attribute, err);
+	*ret = attribute;
+	return r;
+}
+
+/* ---- writing: the results of a failed append are told apart at the end ---- */
+
+static int write_number(struct encoder *encoder, uint32_t field, uint64_t value)
+{
+	return value == 0 ? 0 : pb_write_varint(encoder->out, field, value);
+}
+
+static int write_bytes(struct encoder *encoder, uint32_t field, struct bytes bytes)
+{
+	return pb_write_bytes(encoder->out, field, bytes.data, bytes.len);
+}
+
+static bool units_differ(const struct profile_label *labels, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		if (labels[i].unit != labels[0].unit)
+			return true;
+	return false;
+}
+
+/* An AnyValue. with_unit: a number takes its unit along, as text. */
+static int write_value(struct encoder *encoder, uint32_t field, const struct profile_label *label, bool with_unit)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, field, &mark);
+	if (r < 0)
+		return r;
+	if (label->value || (with_unit && label->unit)) {
+		buffer_clear(&encoder->text);
+		r = format_append_label_value(encoder->attributes, label, &encoder->text);
+		if (r == 0)
+			r = write_bytes(encoder, 1, buffer_bytes(&encoder->text));
+	} else {
+		r = pb_write_varint(encoder->out, 3, (uint64_t)label->number);
+	}
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* The value of one key: one label's, or a list. */
+static int write_values(struct encoder *encoder, uint32_t field, const struct profile_label *labels, size_t count,
+			bool with_unit)
+{
+	size_t mark, list;
+	if (count == 1)
+		return write_value(encoder, field, labels, with_unit);
+	int r = pb_begin(encoder->out, field, &mark);
+	if (r == 0)
+		r = pb_begin(encoder->out, 5, &list);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = write_value(encoder, 1, &labels[i], with_unit);
+	if (r == 0)
+		r = pb_end(encoder->out, list);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_resource(struct encoder *encoder, struct error *err)
+{
+	size_t mark, pair, count;
+	int r = convert_labels(encoder, encoder->from->resource_labels, &count, err);
+	if (r == 0)
+		r = pb_begin(encoder->out, 1, &mark);
+	for (size_t i = 0; i < count && r == 0;) {
+		size_t run = run_length(encoder->labels + i, count - i);
+		r = pb_begin(encoder->out, 1, &pair);
+		if (r == 0)
+			r = write_bytes(encoder, 1, profile_string_bytes(encoder->attributes, encoder->labels[i].key));
+		if (r == 0)
+			r = write_values(encoder, 2, encoder->labels + i, run, true);
+		if (r == 0)
+			r = pb_end(encoder->out, pair);
+		i += run;
+	}
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* ---- samples ---- */
+
+static bool is_timed(const struct profile_sample *sample)
+{
+	return sample->time_ns > 0;
+}
+
+/* The samples of one Profile message. */
+struct selection {
+	const struct sample_groups *groups;
+	size_t type;
+	bool timed;
+	bool keep_zeros;
+	bool only_ones; /* every value is 1, which timestamps alone say as well */
+};
+
+static int64_t value_of(const struct encoder *encoder, const struct selection *selection, uint32_t sample)
+{
+	return encoder->from->values[(size_t)sample * encoder->from->sample_type_count + selection->type];
+}
+
+static bool is_selected(const struct encoder *encoder, const struct selection *selection, uint32_t sample)
+{
+	if (is_timed(&encoder->from->samples[sample]) != selection->timed)
+		return false;
+	return selection->keep_zeros || value_of(encoder, selection, sample) != 0;
+}
+
+static int add_time(struct encoder *encoder, uint64_t time)
+{
+	uint8_t bytes[8];
+	for (unsigned i = 0; i < 8; i++)
+		bytes[i] = (uint8_t)(time >> (8 * i));
+	return buffer_append(&encoder->times, bytes, sizeof(bytes));
+}
+
+/* encoder->values and times of a group. */
+static int collect_group(struct encoder *encoder, const struct selection *selection, size_t group)
+{
+	encoder->value_count = 0;
+	buffer_clear(&encoder->times);
+	for (uint32_t i = selection->groups->first[group]; i != SAMPLE_NONE; i = selection->groups->next[i]) {
+		if (!is_selected(encoder, selection, i))
+			continue;
+		uint64_t value = (uint64_t)value_of(encoder, selection, i);
+		if (!selection->timed && encoder->value_count > 0) {
+			encoder->values[0] += value;
+			continue;
+		}
+		if (array_reserve(&encoder->values, &encoder->value_capacity, encoder->value_count + 1, SIZE_MAX) < 0)
+			return -ENOMEM;
+		encoder->values[encoder->value_count++] = value;
+		int r = selection->timed ? add_time(encoder, (uint64_t)encoder->from->samples[i].time_ns) : 0;
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int write_sample(struct encoder *encoder, const struct selection *selection, size_t group, struct error *err)
+{
+	const struct profile_sample *sample = &encoder->from->samples[selection->groups->first[group]];
+	struct label_list *labels = &encoder->label_lists[sample->labels];
+	uint64_t stack = 0;
+	uint32_t link = 0;
+	size_t mark;
+	int r = collect_group(encoder, selection, group);
+	if (r < 0 || encoder->value_count == 0)
+		return r;
+	r = copy_stack(encoder, sample->stack, &stack, err);
+	if (r == 0)
+		r = profile_add_link(encoder->tables, &encoder->from->links[sample->link], &link, err);
+	if (r == 0 && !labels->known)
+		r = fill_label_list(encoder, sample->labels, err);
+	if (r == 0)
+		r = pb_begin(encoder->out, 2, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, stack);
+	if (r == 0 && labels->count > 0)
+		r = pb_write_packed(encoder->out, 2, encoder->pool + labels->first, labels->count);
+	if (r == 0)
+		r = write_number(encoder, 3, link);
+	if (r == 0 && !selection->only_ones)
+		r = pb_write_packed(encoder->out, 4, encoder->values, encoder->value_count);
+	if (r == 0 && selection->timed)
+		r = write_bytes(encoder, 5, buffer_bytes(&encoder->times));
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* ---- profiles ---- */
+
+static int write_value_type(struct encoder *encoder, uint32_t field, struct profile_value_type type, struct error *err)
+{
+	size_t mark;
+	int r = copy_string(encoder, type.type, &type.type, err);
+	if (r == 0)
+		r = copy_string(encoder, type.unit, &type.unit, err);
+	if (r == 0)
+		r = pb_begin(encoder->out, field, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, type.type);
+	if (r == 0)
+		r = write_number(encoder, 2, type.unit);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_profile(struct encoder *encoder, const struct selection *selection, struct error *err)
+{
+	const struct profile *from = encoder->from;
+	size_t mark;
+	int r = pb_begin(encoder->out, 2, &mark);
+	if (r == 0)
+		r = write_value_type(encoder, 1, from->sample_types[selection->type], err);
+	for (size_t i = 0; i < selection->groups->count && r == 0; i++)
+		r = write_sample(encoder, selection, i, err);
+	if (r == 0 && from->time_ns > 0)
+		r = pb_write_fixed64(encoder->out, 3, (uint64_t)from->time_ns);
+	if (r == 0 && from->duration_ns > 0)
+		r = pb_write_varint(encoder->out, 4, (uint64_t)from->duration_ns);
+	if (r == 0 && (from->period_type.type || from->period_type.unit))
+		r = write_value_type(encoder, 5, from->period_type, err);
+	if (r == 0)
+		r = write_number(encoder, 6, (uint64_t)from->period);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* Counts the samples that the selection takes and sets only_ones. */
+static size_t survey(const struct encoder *encoder, struct selection *selection)
+{
+	size_t count = 0;
+	bool only_ones = selection->timed;
+	for (uint32_t i = 0; i < encoder->from->sample_count; i++) {
+		if (!is_selected(encoder, selection, i))
+			continue;
+		count++;
+		only_ones &= value_of(encoder, selection, i) == 1;
+	}
+	selection->only_ones = only_ones;
+	return count;
+}
+
+static int write_profiles(struct encoder *encoder, const struct sample_groups *groups, struct error *err)
+{
+	const struct profile *from = encoder->from;
+	int r = 0;
+	for (size_t type = 0; type < from->sample_type_count && r == 0; type++) {
+		struct selection timed = {groups, type, true, from->sample_type_count == 1, false};
+		struct selection untimed = {groups, type, false, from->sample_type_count == 1, false};
+		size_t timed_count = survey(encoder, &timed), untimed_count = survey(encoder, &untimed);
+		if (timed_count > 0)
+			r = write_profile(encoder, &timed, err);
+		/* A type without samples is still said to be there. */
+		if (r == 0 && (untimed_count > 0 || timed_count == 0))
+			r = write_profile(encoder, &untimed, err);
+	}
+	return r;
+}
+
+static int write_scope(struct encoder *encoder, struct error *err)
+{
+	struct sample_groups groups;
+	size_t resource, scope_profiles, scope;
+	int r = sample_groups_build(encoder->from, true, &groups, err);
+	if (r < 0)
+		return r;
+	r = pb_begin(encoder->out, 1, &resource);
+	if (r == 0)
+		r = write_resource(encoder, err);
+	if (r == 0)
+		r = pb_begin(encoder->out, 2, &scope_profiles);
+	if (r == 0)
+		r = pb_begin(encoder->out, 1, &scope);
+	if (r == 0)
+		r = pb_write_string(encoder->out, 1, "wick");
+	if (r == 0)
+		r = pb_write_string(encoder->out, 2, WICK_VERSION);
+	if (r == 0)
+		r = pb_end(encoder->out, scope);
+	if (r == 0)
+		r = write_profiles(encoder, &groups, err);
+	if (r == 0)
+		r = pb_end(encoder->out, scope_profiles);
+	sample_groups_release(&groups);
+	return r < 0 ? r : pb_end(encoder->out, resource);
+}
+
+static void forget_profile(struct encoder *encoder)
+{
+	encoder->strings = mem_free(encoder->strings);
+	encoder->mappings = mem_free(encoder->mappings);
+	encoder->functions = mem_free(encoder->functions);
+	encoder->locations = mem_free(encoder->locations);
+	encoder->trie = mem_free(encoder->trie);
+	encoder->label_lists = mem_free(encoder->label_lists);
+	encoder->pool_count = 0;
+}
+
+static int write_resource_profiles(struct encoder *encoder, const struct profile *from, struct error *err)
+{
+	encoder->from = from;
+	encoder->strings = mem_zalloc_array(from->strings.count, sizeof(uint32_t));
+	encoder->mappings = mem_zalloc_array(from->mapping_count, sizeof(uint32_t));
+	encoder->functions = mem_zalloc_array(from->function_count, sizeof(uint32_t));
+	encoder->locations = mem_zalloc_array(from->location_count, sizeof(uint32_t));
+	encoder->trie = mem_zalloc_array(from->stack_count, sizeof(uint32_t));
+	encoder->label_lists = mem_zalloc_array(from->label_set_count, sizeof(*encoder->label_lists));
+	bool ok = encoder->strings && encoder->mappings && encoder->functions && encoder->locations && encoder->trie &&
+		  encoder->label_lists;
+	int r = ok ? write_scope(encoder, err) : error_nomem(err);
+	forget_profile(encoder);
+	return r;
+}
+
+/* ---- the dictionary ---- */
+
+static bool is_hex(struct bytes text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (!(text.data[i] >= '0' && text.data[i] <= '9') && !(text.data[i] >= 'a' && text.data[i] <= 'f'))
+			return false;
+	return true;
+}
+
+static int write_mapping(struct encoder *encoder, const struct profile_mapping *mapping, struct error *err)
+{
+	struct bytes build_id = profile_string_bytes(encoder->tables, mapping->build_id);
+	const char *key = is_hex(build_id) ? "process.executable.build_id.gnu" : "process.executable.build_id.go";
+	uint64_t attribute = 0;
+	size_t mark;
+	int r = build_id.len ? add_attribute(encoder, key, build_id, &attribute, err) : 0;
+	if (r == 0)
+		r = pb_begin(encoder->out, 1, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, mapping->start);
+	if (r == 0)
+		r = write_number(encoder, 2, mapping->limit);
+	if (r == 0)
+		r = write_number(encoder, 3, mapping->offset);
+	if (r == 0)
+		r = write_number(encoder, 4, mapping->file_name);
+	if (r == 0)
+		r = pb_write_packed(encoder->out, 5, &attribute, attribute ? 1 : 0);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_line(struct encoder *encoder, const struct profile_line *line)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, 3, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, line->function);
+	if (r == 0)
+		r = write_number(encoder, 2, (uint64_t)line->line);
+	if (r == 0)
+		r = write_number(encoder, 3, (uint64_t)line->column);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_location(struct encoder *encoder, const struct profile_location *location, struct error *err)
+{
+	static const char *const types[] = {NULL, "native", "kernel", "jit", "interpreted"};
+	const char *type = location->frame_type < sizeof(types) / sizeof(types[0]) ? types[location->frame_type] : NULL;
+	uint64_t attribute = 0;
+	size_t mark;
+	int r = type ? add_attribute(encoder, "profile.frame.type", bytes_of_string(type), &attribute, err) : 0;
+	if (r == 0)
+		r = pb_begin(encoder->out, 2, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, location->mapping);
+	if (r == 0)
+		r = write_number(encoder, 2, location->address);
+	for (uint32_t i = 0; i < location->line_count && r == 0; i++)
+		r = write_line(encoder, &encoder->tables->lines[location->line_first + i]);
+	if (r == 0)
+		r = pb_write_packed(encoder->out, 4, &attribute, attribute ? 1 : 0);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_function(struct encoder *encoder, const struct profile_function *function)
+{
+	size_t mark;
+	int r = pb_begin(encoder->out, 3, &mark);
+	if (r == 0)
+		r = write_number(encoder, 1, function->name);
+	if (r == 0)
+		r = write_number(encoder, 2, function->system_name);
+	if (r == 0)
+		r = write_number(encoder, 3, function->file_name);
+	if (r == 0)
+		r = write_number(encoder, 4, (uint64_t)function->start_line);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* Entry 0 is a Link without ids, not one of zeros. */
+static int write_link(struct encoder *encoder, size_t index)
+{
+	const struct profile_link *link = &encoder->tables->links[index];
+	size_t mark;
+	int r = pb_begin(encoder->out, 4, &mark);
+	if (r == 0 && index > 0)
+		r = pb_write_bytes(encoder->out, 1, link->trace_id, sizeof(link->trace_id));
+	if (r == 0 && index > 0)
+		r = pb_write_bytes(encoder->out, 2, link->span_id, sizeof(link->span_id));
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_stack(struct encoder *encoder, uint32_t stack)
+{
+	size_t depth = profile_stack_locations(encoder->tables, stack, encoder->path, LIMIT_STACK_DEPTH), mark;
+	if (array_reserve(&encoder->values, &encoder->value_capacity, depth, SIZE_MAX) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < depth; i++)
+		encoder->values[i] = encoder->path[i];
+	int r = pb_begin(encoder->out, 7, &mark);
+	if (r == 0)
+		r = pb_write_packed(encoder->out, 1, encoder->values, depth);
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+static int write_attribute(struct encoder *encoder, const struct profile_label *labels, size_t count, struct error *err)
+{
+	const struct profile *attributes = encoder->attributes;
+	bool with_unit = units_differ(labels, count);
+	struct bytes text = profile_string_bytes(attributes, labels[0].key);
+	uint32_t key = 0, unit = 0;
+	int r = profile_add_string(encoder->tables, text.data, text.len, &key, err);
+	text = profile_string_bytes(attributes, with_unit ? 0 : labels[0].unit);
+	if (r == 0)
+		r = profile_add_string(encoder->tables, text.data, text.len, &unit, err);
+	if (r == 0)
+		r = write_number(encoder, 1, key);
+	if (r == 0)
+		r = write_values(encoder, 2, labels, count, with_unit);
+	return r < 0 ? r : write_number(encoder, 3, unit);
+}
+
+/* The label sets of `attributes`; the empty one is the zero value. */
+static int write_attributes(struct encoder *encoder, struct error *err)
+{
+	const struct profile *attributes = encoder->attributes;
+	int r = 0;
+	for (size_t i = 0; i < attributes->label_set_count && r == 0; i++) {
+		const struct profile_label_set *set = &attributes->label_sets[i];
+		size_t mark;
+		r = pb_begin(encoder->out, 6, &mark);
+		if (r == 0 && set->count > 0)
+			r = write_attribute(encoder, &attributes->labels[set->first], set->count, err);
+		if (r == 0)
+			r = pb_end(encoder->out, mark);
+	}
+	return r;
+}
+
+/* Attributes after what has them, strings after everything. */
+static int write_dictionary(struct encoder *encoder, struct error *err)
+{
+	const struct profile *tables = encoder->tables;
+	size_t mark;
+	int r = pb_begin(encoder->out, 2, &mark);
+	for (size_t i = 0; i < tables->mapping_count && r == 0; i++)
+		r = write_mapping(encoder, &tables->mappings[i], err);
+	for (size_t i = 0; i < tables->location_count && r == 0; i++)
+		r = write_location(encoder, &tables->locations[i], err);
+	for (size_t i = 0; i < tables->function_count && r == 0; i++)
+		r = write_function(encoder, &tables->functions[i]);
+	for (size_t i = 0; i < tables->link_count && r == 0; i++)
+		r = write_link(encoder, i);
+	if (r == 0)
+		r = write_stack(encoder, 0);
+	for (size_t i = 0; i < encoder->stack_count && r == 0; i++)
+		r = write_stack(encoder, encoder->stacks[i]);
+	if (r == 0)
+		r = write_attributes(encoder, err);
+	for (uint32_t i = 0; i < tables->strings.count && r == 0; i++)
+		r = write_bytes(encoder, 5, profile_string_bytes(tables, i));
+	return r < 0 ? r : pb_end(encoder->out, mark);
+}
+
+/* ---- the whole ---- */
+
+static void encoder_free(struct encoder *encoder)
+{
+	if (!encoder)
+		return;
+	forget_profile(encoder);
+	profile_free(encoder->tables);
+	profile_free(encoder->attributes);
+	map64_release(&encoder->stack_indexes);
+	mem_free(encoder->stacks);
+	mem_free(encoder->pool);
+	mem_free(encoder->lines);
+	mem_free(encoder->labels);
+	mem_free(encoder->values);
+	buffer_release(&encoder->text);
+	buffer_release(&encoder->times);
+	mem_free(encoder);
+}
+DEFINE_CLEANUP_POINTER(encoder_free, struct encoder);
+
+int otlp_encode(const struct profile *const *profiles, size_t count, struct buffer *out, struct error *err)
+{
+	_cleanup_(encoder_freep) struct encoder *encoder = mem_zalloc(sizeof(*encoder));
+	size_t before = out->len;
+	struct error cause = {0};
+	if (!encoder)
+		return error_nomem(err);
+	encoder->out = out;
+	buffer_init(&encoder->text, LIMIT_PROFILE_FILE_BYTES);
+	buffer_init(&encoder->times, LIMIT_PROFILE_FILE_BYTES);
+	map64_init(&encoder->stack_indexes);
+	int r = profile_new(&encoder->tables, &cause);
+	if (r == 0)
+		r = profile_new(&encoder->attributes, &cause);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = write_resource_profiles(encoder, profiles[i], &cause);
+	if (r == 0)
+		r = write_dictionary(encoder, &cause);
+	if (r == 0)
+		return 0;
+	out->len = before;
+	if (cause.code)
+		return error_set(err, r, "%s", cause.message);
+	return format_buffer_error(r, out, "the OTLP output", err);
+}
+
+int otlp_encode_response(uint64_t rejected_profiles, const char *message, struct buffer *out, struct error *err)
+{
+	size_t before = out->len, mark;
+	int r;
+	if (rejected_profiles == 0)
+		return 0;
+	r = pb_begin(out, 1, &mark);
+	if (r == 0)
+		r = pb_write_varint(out, 1, rejected_profiles);
+	if (r == 0 && message && *message)
+		r = pb_write_string(out, 2, message);
+	if (r == 0)
+		r = pb_end(out, mark);
+	if (r == 0)
+		return 0;
+	out->len = before;
+	return format_buffer_error(r, out, "the response", err);
+}

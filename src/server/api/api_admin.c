@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of the store, and what changes it: status, blocks, delete, compact. */
+#include <errno.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "server/api/api_int.h"
+#include "server/http/access.h"
+
+#define TEXT_LOGGED 400
+
+/* ---- status ---- */
+
+static void write_pairs(struct json_writer *json, const char *name, const struct link_loss *items, size_t count)
+{
+	json_key(json, name);
+	json_begin_object(json);
+	for (size_t i = 0; i < count; i++) {
+		json_key(json, items[i].name);
+		json_uint(json, items[i].count);
+	}
+	json_end_object(json);
+}
+
+static void write_agent(struct json_writer *json, struct server *server)
+{
+	pthread_mutex_lock(&server->agent_lock);
+	struct link_stats stats = server->agent_stats;
+	bool seen = server->agent_seen;
+	pthread_mutex_unlock(&server->agent_lock);
+	json_key(json, "agent");
+	if (!seen) {
+		json_null(json);
+		return;
+	}
+	uint64_t lost = 0;
+	for (size_t i = 0; i < stats.loss_count; i++)
+		if (strcmp(stats.losses[i].name, "counts_full") == 0)
+			lost += stats.losses[i].count;
+	json_begin_object(json);
+	json_key(json, "running");
+	json_bool(json, true);
+	json_key(json, "frequency_hz");
+	json_uint(json, stats.frequency_hz);
+	json_key(json, "event");
+	json_string(json, stats.event);
+	json_key(json, "samples_taken");
+	json_uint(json, stats.samples_taken);
+	write_pairs(json, "losses", stats.losses, stats.loss_count);
+	write_pairs(json, "walks", stats.walks, stats.walk_count);
+	json_key(json, "samples_lost");
+	json_uint(json, lost);
+	json_end_object(json);
+}
+
+static void write_counts(struct json_writer *json, const char *const *names, const uint64_t *values, size_t count)
+{
+	json_begin_object(json);
+	for (size_t i = 0; i < count; i++) {
+		json_key(json, names[i]);
+		json_uint(json, values[i]);
+	}
+	json_end_object(json);
+}
+
+static void write_storage(struct json_writer *json, const struct store_stats *store)
+{
+	static const char *const names[] = {"head_bytes",  "head_samples",     "head_series",	 "log_bytes",
+					    "compactions", "compact_failures", "blocks_removed", "problems"};
+	const uint64_t values[] = {store->head_bytes,  store->head_samples,	store->head_series,    store->log_bytes,
+				   store->compactions, store->compact_failures, store->blocks_removed, store->problems};
+	json_key(json, "storage");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+	json_key(json, "levels");
+	json_begin_array(json);
+	for (size_t i = 0; i < sizeof(store->level_bytes) / sizeof(*store->level_bytes); i++) {
+		static const char *const members[] = {"level", "blocks", "bytes"};
+		write_counts(json, members, (uint64_t[]){i, store->blocks_by_level[i], store->level_bytes[i]}, 3);
+	}
+	json_end_array(json);
+}
+
+/* Of the tenant: what was refused, by the name of the limit, since the server started. Reasons that never came are left out. */
+static void write_refused(struct json_writer *json, const struct tenant *tenant, const struct store_stats *store)
+{
+	json_key(json, "refused");
+	json_begin_object(json);
+	for (size_t i = 0; i < REFUSALS; i++) {
+		uint64_t count = atomic_load(&tenant->counters.refusals[i]);
+		if (!count)
+			continue;
+		json_key(json, refusal_names[i]);
+		json_uint(json, count);
+	}
+	json_end_object(json);
+	json_key(json, "samples_refused");
+	json_begin_object(json);
+	for (size_t i = 0; i < STORE_REFUSED_SERIES; i++) {
+		json_key(json, store_refusal_names[i]);
+		json_uint(json, store->refusals[i].count);
+	}
+	json_end_object(json);
+}
+
+static void write_queries(struct json_writer *json, struct server *server, const struct tenant *tenant)
+{
+	static const char *const names[] = {"running", "waiting",   "turned_away", "answered",
+					    "failed",  "cancelled", "partial",	   "slow"};
+	const struct server_counters *c = &tenant->counters;
+	struct net_server_stats net;
+	net_server_get_stats(server->net, &net);
+	const uint64_t values[] = {net.slow_running,
+				   net.slow_waiting,
+				   net.slow_refused,
+				   atomic_load(&c->queries),
+				   atomic_load(&c->query_failures),
+				   atomic_load(&c->query_cancelled),
+				   atomic_load(&c->query_partial),
+				   atomic_load(&c->query_slow)};
+	json_key(json, "queries");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
+static void write_process(struct json_writer *json, const struct server *server)
+{
+	static const char *const names[] = {"cpu_ms",	    "resident_bytes",	   "resident_peak_bytes",
+					    "connections",  "connections_refused", "client_errors",
+					    "server_errors"};
+	struct net_server_stats net;
+	uint64_t resident = mem_resident_bytes();
+	net_server_get_stats(server->net, &net);
+	const uint64_t values[] = {(uint64_t)(time_process_cpu_ns() / NS_PER_MS),
+				   resident,
+				   mem_resident_peak_bytes(resident),
+				   net.connections_open,
+				   net.connections_refused,
+				   net.errors_4xx,
+				   net.errors_5xx};
+	json_key(json, "process");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
+static void write_ingest(struct json_writer *json, const struct tenant *tenant)
+{
+	static const char *const names[] = {"requests", "refused",	   "partial", "profiles",      "duplicates",
+					    "samples",	"samples_refused", "bytes",   "lost_profiles", "lost_samples"};
+	const struct server_counters *c = &tenant->counters;
+	const uint64_t values[] = {atomic_load(&c->ingest_requests),	    atomic_load(&c->ingest_refused),
+				   atomic_load(&c->ingest_partial),	    atomic_load(&c->ingest_profiles),
+				   atomic_load(&c->ingest_duplicates),	    atomic_load(&c->ingest_samples),
+				   atomic_load(&c->ingest_samples_refused), atomic_load(&c->ingest_bytes),
+				   atomic_load(&c->lost_profiles),	    atomic_load(&c->lost_samples)};
+	json_key(json, "ingest");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
+/* Those that are set; the others have defaults of their own, or there is none. */
+static void write_limits(struct json_writer *json, const struct tenant *tenant)
+{
+	const uint64_t *values = (const uint64_t *)&tenant->limits;
+	json_key(json, "limits");
+	json_begin_object(json);
+	for (size_t i = 0; i < SERVER_LIMIT_COUNT; i++)
+		if (values[i])
+			json_member_uint(json, server_limit_names[i], values[i]);
+	json_end_object(json);
+}
+
+static void write_age(struct json_writer *json, const char *name, int64_t age_ns)
+{
+	json_key(json, name);
+	if (age_ns > 0)
+		json_int(json, age_ns / NS_PER_S);
+	else
+		json_null(json);
+}
+
+/* null = for ever, or without a limit. */
+static void write_retention(struct json_writer *json, const struct store_stats *store)
+{
+	json_key(json, "retention");
+	json_begin_object(json);
+	write_age(json, "age_s", store->retention_age_ns);
+	write_age(json, "samples_age_s", store->samples_age_ns);
+	json_key(json, "size_bytes");
+	if (store->retention_size_bytes < UINT64_MAX)
+		json_uint(json, store->retention_size_bytes);
+	else
+		json_null(json);
+	json_end_object(json);
+}
+
+/* Of the file system that the data are on, as somebody without privileges may fill it. */
+static void write_disk(struct json_writer *json, const struct server *server)
+{
+	static const char *const names[] = {"free_bytes", "size_bytes"};
+	struct statvfs disk;
+	json_key(json, "disk");
+	if (statvfs(server->data_directory, &disk) < 0) {
+		json_null(json);
+		return;
+	}
+	const uint64_t values[] = {(uint64_t)disk.f_bavail * disk.f_frsize, (uint64_t)disk.f_blocks * disk.f_frsize};
+	write_counts(json, names, values, 2);
+}
+
+static void write_symbols(struct json_writer *json, struct server *server)
+{
+	static const char *const names[] = {"waiting", "running", "made",	 "failed",
+					    "crashed", "tables",  "table_bytes", "disk_bytes"};
+	struct symbolizer_stats symbols;
+	symbolizer_get_stats(server->symbolizer, &symbols);
+	const uint64_t values[] = {symbols.waiting,	  symbols.running, symbols.builds,	symbols.build_failures,
+				   symbols.build_crashes, symbols.tables,  symbols.table_bytes, symbols.disk_bytes};
+	json_key(json, "symbols");
+	write_counts(json, names, values, sizeof(values) / sizeof(*values));
+}
+
+void api_status(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct store_stats store;
+	struct error err = {0};
+	struct tenant *tenant;
+	int r = tenant_of_request(server, request, false, &tenant, &err);
+	if (r) {
+		respond_error(response, http_status_of(r), err.message);
+		return;
+	}
+	store_get_stats(tenant->store, &store);
+	struct json_writer json;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_key(&json, "version");
+	json_string(&json, WICK_VERSION);
+	json_key(&json, "uptime_s");
+	json_int(&json, (time_monotonic_ns() - server->started_ns) / NS_PER_S);
+	write_agent(&json, server);
+	json_key(&json, "tenant");
+	json_string(&json, tenant->name);
+	json_key(&json, "data");
+	json_begin_object(&json);
+	json_key(&json, "oldest_ms");
+	json_int(&json, store.oldest_ns / NS_PER_MS);
+	json_key(&json, "newest_ms");
+	json_int(&json, store.newest_ns / NS_PER_MS);
+	json_key(&json, "bytes");
+	json_uint(&json, store.block_bytes + store.log_bytes);
+	json_key(&json, "samples");
+	json_uint(&json, store.block_samples + store.head_samples);
+	json_end_object(&json);
+	write_storage(&json, &store);
+	write_refused(&json, tenant, &store);
+	write_queries(&json, server, tenant);
+	write_ingest(&json, tenant);
+	write_limits(&json, tenant);
+	write_retention(&json, &store);
+	write_disk(&json, server);
+	write_symbols(&json, server);
+	write_process(&json, server);
+	json_end_object(&json);
+	if (json_finish(&json, &err))
+		respond_error(response, 500, err.message);
+}
+
+/* ---- blocks ---- */
+
+static int on_block(void *context, const struct store_block *block, struct error *err)
+{
+	struct json_writer *json = context;
+	(void)err;
+	json_begin_object(json);
+	json_key(json, "name");
+	json_string(json, block->name);
+	json_key(json, "format");
+	json_uint(json, block->version);
+	json_key(json, "level");
+	json_uint(json, block->level);
+	json_key(json, "generation");
+	json_uint(json, block->generation);
+	json_key(json, "created_ms");
+	json_int(json, block->created_ns / NS_PER_MS);
+	json_key(json, "from_ms");
+	json_int(json, block->min_ns / NS_PER_MS);
+	json_key(json, "to_ms");
+	json_int(json, block->max_ns / NS_PER_MS);
+	json_key(json, "samples");
+	json_uint(json, block->samples);
+	json_key(json, "series");
+	json_uint(json, block->series);
+	json_key(json, "bytes");
+	json_uint(json, block->bytes);
+	json_key(json, "rollups_only");
+	json_bool(json, !block->has_samples);
+	json_end_object(json);
+	return json->error;
+}
+
+static int answer_blocks(struct call *call, struct error *err)
+{
+	struct json_writer json;
+	json_init(&json, &call->response->body);
+	json_begin_object(&json);
+	json_key(&json, "blocks");
+	json_begin_array(&json);
+	int r = store_list_blocks(call->tenant->store, on_block, &json, err);
+	if (r)
+		return r;
+	json_end_array(&json);
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+/* ---- changes ---- */
+
+static int delete_in_turn(struct call *call, struct selector *selector, struct store_delete_result *ret, struct error *err)
+{
+	pthread_mutex_lock(&call->server->compact_turn);
+	int r = store_delete(call->tenant->store, selector_match, selector, call->asked_from_ns, call->asked_to_ns, ret, err);
+	pthread_mutex_unlock(&call->server->compact_turn);
+	return r;
+}
+
+static int answer_delete(struct call *call, struct error *err)
+{
+	const char *text = call_parameter(call, "query", NULL);
+	struct store_delete_result result = {0};
+	int r = access_may_change(call->server, call->request, err);
+	if (!r && (!text || !call_parameter(call, "from", NULL) || !call_parameter(call, "to", NULL)))
+		r = error_set(err, -EINVAL,
+			      "parameters 'query', 'from' and 'to' are needed: what to delete; '{}' selects everything");
+	if (r)
+		return r;
+	_cleanup_(selector_freep) struct selector *selector = NULL;
+	r = selector_parse(text, &selector, err);
+	if (!r && call->asked_from_ns >= call->asked_to_ns)
+		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
+	if (!r)
+		r = delete_in_turn(call, selector, &result, err);
+	if (r)
+		return r;
+	log_info("deleted %llu samples of %.*s in %llu blocks, for tenant '%s'", (unsigned long long)result.samples,
+		 TEXT_LOGGED, text, (unsigned long long)result.blocks, call->tenant->name);
+	static const char *const names[] = {"blocks", "samples", "kept"};
+	struct json_writer json;
+	json_init(&json, &call->response->body);
+	write_counts(&json, names, (uint64_t[]){result.blocks, result.samples, result.kept}, 3);
+	return json_finish(&json, err);
+}
+
+static int answer_compact(struct call *call, struct error *err)
+{
+	struct store_stats before, after;
+	int r = access_may_change(call->server, call->request, err);
+	if (r)
+		return r;
+	store_get_stats(call->tenant->store, &before);
+	r = store_cut(call->tenant->store, err);
+	pthread_mutex_lock(&call->server->compact_turn);
+	if (!r)
+		r = store_compact(call->tenant->store, time_now_ns(), err);
+	pthread_mutex_unlock(&call->server->compact_turn);
+	if (r)
+		return r;
+	store_get_stats(call->tenant->store, &after);
+	static const char *const names[] = {"compactions", "blocks_before", "blocks", "bytes_before", "bytes"};
+	const uint64_t values[] = {after.compactions - before.compactions, before.blocks, after.blocks, before.block_bytes,
+				   after.block_bytes};
+	struct json_writer json;
+	json_init(&json, &call->response->body);
+	write_counts(&json, names, values, sizeof(values) / sizeof(*values));
+	return json_finish(&json, err);
+}
+
+#define HANDLER(name, answer)                                                                                                  \
+	void name(void *context, const struct net_request *request, struct net_response *response)                             \
+	{                                                                                                                      \
+		call_run(context, request, response, answer);                                                                  \
+	}
+HANDLER(api_blocks, answer_blocks)
+HANDLER(api_delete, answer_delete)
+HANDLER(api_compact, answer_compact)

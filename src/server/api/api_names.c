@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The catalogue: types, labels, values, services, cardinality. All of it is answered from indexes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "server/api/api_int.h"
+
+#define VALUES_LIMIT_DEFAULT   100
+#define SERVICES_LIMIT_DEFAULT 1000
+#define SERVICES_MAX	       10000
+#define SERVICE_LABEL	       "service_name"
+#define CARDINALITY_LABELS     10
+#define CARDINALITY_VALUES     10
+
+static void write_item(struct json_writer *json, const char *item, const struct query_name *name, bool values)
+{
+	json_key(json, item);
+	json_string(json, name->name);
+	json_key(json, "series");
+	json_uint(json, name->series);
+	json_key(json, "samples");
+	json_uint(json, name->samples);
+	if (values) {
+		json_key(json, "values");
+		json_uint(json, name->values);
+	}
+	json_key(json, "first_ms");
+	json_int(json, name->first_ns / NS_PER_MS);
+	json_key(json, "last_ms");
+	json_int(json, name->last_ns / NS_PER_MS);
+}
+
+static int write_names(struct call *call, const char *list, const char *item, const struct query_names *names,
+		       struct error *err)
+{
+	struct json_writer json;
+	json_init(&json, &call->response->body);
+	json_begin_object(&json);
+	json_key(&json, list);
+	json_begin_array(&json);
+	for (size_t i = 0; i < names->count; i++) {
+		json_begin_object(&json);
+		write_item(&json, item, &names->items[i], strcmp(list, "labels") == 0);
+		json_end_object(&json);
+	}
+	json_end_array(&json);
+	json_key(&json, "total");
+	json_uint(&json, names->count_before_limit);
+	call_write_partial(call, NULL, &json);
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+static int answer_types(struct call *call, struct error *err)
+{
+	_cleanup_(query_names_release) struct query_names names = {0};
+	int r = query_types(call->tenant->store, &call->query, &names, &call->stats, err);
+	return r ? r : write_names(call, "types", "name", &names, err);
+}
+
+static int answer_labels(struct call *call, struct error *err)
+{
+	_cleanup_(query_names_release) struct query_names names = {0};
+	int r = query_label_names(call->tenant->store, &call->query, &names, &call->stats, err);
+	return r ? r : write_names(call, "labels", "name", &names, err);
+}
+
+/* The label of /api/v1/label/NAME/values, or of the parameter. */
+static int label_of_path(const struct call *call, char name[LIMIT_LABEL_NAME_BYTES], struct error *err)
+{
+	static const char prefix[] = "/api/v1/label/", suffix[] = "/values";
+	const char *path = net_request_path(call->request);
+	const char *text = call_parameter(call, "label", "");
+	size_t len = strlen(text);
+	if (text_starts_with(path, prefix)) {
+		text = path + sizeof(prefix) - 1;
+		len = strlen(text);
+		if (!text_ends_with(text, suffix))
+			return error_set(err, -ENOENT,
+					 "there is no %.200s here; /api/v1/label/NAME/values lists the values of a label",
+					 path);
+		len -= sizeof(suffix) - 1;
+	}
+	if (len == 0)
+		return error_set(err, -EINVAL, "parameter 'label' is missing: the name of the label whose values are wanted");
+	if (len >= LIMIT_LABEL_NAME_BYTES)
+		return error_set(err, -EINVAL, "the label's name is too long");
+	memcpy(name, text, len);
+	name[len] = 0;
+	return 0;
+}
+
+static int answer_values(struct call *call, struct error *err)
+{
+	char label[LIMIT_LABEL_NAME_BYTES];
+	uint64_t limit;
+	_cleanup_(query_names_release) struct query_names names = {0};
+	int r = label_of_path(call, label, err);
+	if (!r)
+		r = call_count(call, "limit", VALUES_LIMIT_DEFAULT, &limit, err);
+	if (!r)
+		r = query_label_values(call->tenant->store, &call->query, label, net_request_query(call->request, "prefix"),
+				       (size_t)limit, &names, &call->stats, err);
+	return r ? r : write_names(call, "values", "value", &names, err);
+}
+
+/* ---- services ---- */
+
+static int compare_last_seen(const void *left, const void *right)
+{
+	const struct query_name *a = left, *b = right;
+	if (a->last_ns != b->last_ns)
+		return a->last_ns < b->last_ns ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static void write_rate(struct json_writer *json, const struct query_series *series, const char *label, const char *name)
+{
+	for (size_t i = 0; i < series->count; i++) {
+		const char *value = labels_get(&series->rows[i].labels, label);
+		if (!value || strcmp(value, name) != 0)
+			continue;
+		json_key(json, "rate");
+		json_double(json, query_series_value(series, series->rows[i].total));
+		return;
+	}
+}
+
+static int write_services(struct call *call, const char *label, const struct query_names *names,
+			  const struct query_series *series, struct error *err)
+{
+	struct json_writer json;
+	char unit[QUERY_UNIT_MAX];
+	json_init(&json, &call->response->body);
+	json_begin_object(&json);
+	json_key(&json, "label");
+	json_string(&json, label);
+	call_write_range(call, &json);
+	json_key(&json, "unit");
+	if (series->count)
+		json_string(&json, query_series_unit(series, unit));
+	else
+		json_null(&json);
+	json_key(&json, "services");
+	json_begin_array(&json);
+	for (size_t i = 0; i < names->count; i++) {
+		json_begin_object(&json);
+		write_item(&json, "name", &names->items[i], false);
+		write_rate(&json, series, label, names->items[i].name);
+		json_end_object(&json);
+	}
+	json_end_array(&json);
+	json_key(&json, "total");
+	json_uint(&json, names->count_before_limit);
+	call_write_partial(call, NULL, &json);
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+/* Rates are of one profile type; a selection of several has names and times only. */
+static int answer_services(struct call *call, struct error *err)
+{
+	const char *label = call_parameter(call, "label", SERVICE_LABEL);
+	uint64_t limit;
+	_cleanup_(query_names_release) struct query_names names = {0};
+	_cleanup_(query_series_release) struct query_series series = {0};
+	struct query_series_options options = {.whole = true, .by = &label, .by_count = 1, .limit = SERVICES_MAX, .rate = true};
+	int r = call_count(call, "limit", SERVICES_LIMIT_DEFAULT, &limit, err);
+	if (!r && (limit == 0 || limit > SERVICES_MAX))
+		r = error_set(err, -EINVAL, "parameter 'limit': must be between 1 and %d", SERVICES_MAX);
+	if (!r)
+		r = query_label_values(call->tenant->store, &call->query, label, net_request_query(call->request, "prefix"),
+				       (size_t)limit, &names, &call->stats, err);
+	if (r)
+		return r;
+	struct error ignored = {0};
+	r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &options, &series, &call->stats,
+			 &ignored);
+	if (r && r != -EINVAL)
+		return error_set(err, r, "%s", ignored.message);
+	if (names.count)
+		qsort(names.items, names.count, sizeof(*names.items), compare_last_seen);
+	return write_services(call, label, &names, &series, err);
+}
+
+/* ---- cardinality ---- */
+
+static int compare_values(const void *left, const void *right)
+{
+	const struct query_name *a = left, *b = right;
+	if (a->values != b->values)
+		return a->values < b->values ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static int compare_series(const void *left, const void *right)
+{
+	const struct query_name *a = left, *b = right;
+	if (a->series != b->series)
+		return a->series < b->series ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static int write_label(struct call *call, const struct query_name *label, size_t limit, struct json_writer *json,
+		       struct error *err)
+{
+	_cleanup_(query_names_release) struct query_names values = {0};
+	int r = query_label_values(call->tenant->store, &call->query, label->name, "", limit, &values, &call->stats, err);
+	if (r)
+		return r;
+	if (values.count)
+		qsort(values.items, values.count, sizeof(*values.items), compare_series);
+	json_key(json, "top");
+	json_begin_array(json);
+	for (size_t i = 0; i < values.count; i++) {
+		json_begin_object(json);
+		write_item(json, "value", &values.items[i], false);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	return 0;
+}
+
+static int write_cardinality(struct call *call, struct query_names *types, struct query_names *labels, size_t limit,
+			     struct json_writer *json, struct error *err)
+{
+	uint64_t series = 0, samples = 0;
+	int r = 0;
+	for (size_t i = 0; i < types->count; i++) {
+		series += types->items[i].series;
+		samples += types->items[i].samples;
+	}
+	json_begin_object(json);
+	call_write_range(call, json);
+	json_key(json, "series");
+	json_uint(json, series);
+	json_key(json, "samples");
+	json_uint(json, samples);
+	json_key(json, "types");
+	json_uint(json, types->count);
+	json_key(json, "labels");
+	json_begin_array(json);
+	for (size_t i = 0; i < labels->count && !r; i++) {
+		json_begin_object(json);
+		write_item(json, "name", &labels->items[i], true);
+		if (i < CARDINALITY_LABELS)
+			r = write_label(call, &labels->items[i], limit, json, err);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	call_write_partial(call, NULL, json);
+	json_end_object(json);
+	return r;
+}
+
+/* Which labels make how many series: the labels of most values first, with the values that most series have. */
+static int answer_cardinality(struct call *call, struct error *err)
+{
+	uint64_t limit;
+	_cleanup_(query_names_release) struct query_names types = {0}, labels = {0};
+	int r = call_count(call, "limit", CARDINALITY_VALUES, &limit, err);
+	if (!r && (limit == 0 || limit > VALUES_LIMIT_DEFAULT))
+		r = error_set(err, -EINVAL, "parameter 'limit': must be between 1 and %d", VALUES_LIMIT_DEFAULT);
+	if (!r)
+		r = query_types(call->tenant->store, &call->query, &types, &call->stats, err);
+	if (!r)
+		r = query_label_names(call->tenant->store, &call->query, &labels, &call->stats, err);
+	if (r)
+		return r;
+	if (labels.count)
+		qsort(labels.items, labels.count, sizeof(*labels.items), compare_values);
+	struct json_writer json;
+	json_init(&json, &call->response->body);
+	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);
+	return r ? r : json_finish(&json, err);
+}
+
+/* ---- handlers ---- */
+
+#define HANDLER(name, answer)                                                                                                  \
+	void name(void *context, const struct net_request *request, struct net_response *response)                             \
+	{                                                                                                                      \
+		call_run(context, request, response, answer);                                                                  \
+	}
+HANDLER(api_types, answer_types)
+HANDLER(api_labels, answer_labels)
+HANDLER(api_label_values, answer_values)
+HANDLER(api_services, answer_services)
+HANDLER(api_cardinality, answer_cardinality)

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Merged profiles and pipelines: query, diff, compare, pipeline. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "format/format.h"
+#include "render/flame.h"
+#include "server/api/api_int.h"
+
+#define TOP_LIMIT_DEFAULT 100
+#define MAX_NODES_DEFAULT 100000
+#define COLUMNS_MAGIC	  8
+#define MAX_NODES_COLUMNS 1000000 /* the default of format=columns, which are 4 bytes a node */
+
+/* ---- one merged profile ---- */
+
+struct answer {
+	struct call *call;
+	const struct query_result *result;
+	const struct profile *profile;
+	const struct flame *flame; /* NULL where the format does without */
+	size_t limit;
+	struct buffer *out;
+};
+
+/* format=flame, json and columns: the same head, then the tree, the table, or what the tree is without its columns. */
+enum behind_head { HEAD_TREE, HEAD_TABLE, HEAD_ALONE };
+
+static int answer_json(const struct answer *answer, enum behind_head behind, struct error *err)
+{
+	struct json_writer json;
+	json_init(&json, answer->out);
+	json_begin_object(&json);
+	json_key(&json, "type");
+	json_string(&json, answer->flame->type);
+	json_key(&json, "unit");
+	json_string(&json, answer->flame->unit);
+	json_key(&json, "period");
+	json_int(&json, answer->profile->period);
+	call_write_range(answer->call, &json);
+	json_key(&json, "total");
+	json_int(&json, answer->flame->total);
+	call_write_stats(answer->call, answer->flame->sample_count, &json);
+	call_write_partial(answer->call, &answer->result->explain, &json);
+	query_symbols_json(&answer->call->stats, &json);
+	if (behind == HEAD_TABLE) {
+		struct table rows;
+		int r = table_build(answer->flame, &rows, err);
+		if (r)
+			return r;
+		json_key(&json, "functions");
+		table_write_json(&rows, answer->limit, &json);
+		table_release(&rows);
+	} else {
+		json_key(&json, "flame");
+		(behind == HEAD_TREE ? flame_write_json : flame_write_head_json)(answer->flame, &json);
+	}
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+static int answer_flame(const struct answer *answer, struct error *err)
+{
+	return answer_json(answer, HEAD_TREE, err);
+}
+
+static int answer_table(const struct answer *answer, struct error *err)
+{
+	return answer_json(answer, HEAD_TABLE, err);
+}
+
+/* "wickflm" and 1, the length of the head in 4 bytes (little-endian), the head, the columns. */
+static int answer_columns(const struct answer *answer, struct error *err)
+{
+	static const uint8_t magic[COLUMNS_MAGIC] = "wickflm\1";
+	struct buffer *out = answer->out;
+	uint8_t len[4] = {0};
+	if (buffer_append(out, magic, sizeof(magic)) < 0 || buffer_append(out, len, sizeof(len)) < 0)
+		return error_nomem(err);
+	size_t begin = out->len;
+	int r = answer_json(answer, HEAD_ALONE, err);
+	if (r)
+		return r;
+	for (size_t i = 0; i < sizeof(len); i++)
+		out->data[begin - sizeof(len) + i] = (uint8_t)((out->len - begin) >> (8 * i));
+	return flame_write_columns(answer->flame, out, err);
+}
+
+static int answer_top(const struct answer *answer, struct error *err)
+{
+	struct table rows;
+	int r = table_build(answer->flame, &rows, err);
+	if (r)
+		return r;
+	r = table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
+	table_release(&rows);
+	return r;
+}
+
+static int answer_folded(const struct answer *answer, struct error *err)
+{
+	if (answer->profile->sample_type_count == 0)
+		return 0; /* no data, no lines */
+	return folded_encode(answer->profile, &(struct format_options){0}, answer->out, err);
+}
+
+static int answer_pprof(const struct answer *answer, struct error *err)
+{
+	net_response_header(answer->call->response, "Content-Disposition", "attachment; filename=\"wick.pb.gz\"");
+	answer->call->response->no_compress = true;
+	return pprof_encode(answer->profile, &(struct format_options){.compress = true}, answer->out, err);
+}
+
+/* In a format of format/, uncompressed: the connection may compress it. */
+static int answer_in(const char *name, const struct answer *answer, struct error *err)
+{
+	struct format_options options = {.symbol_server = false};
+	return format_encode(format_by_name(name), answer->profile, &options, answer->out, err);
+}
+
+static int answer_speedscope(const struct answer *answer, struct error *err)
+{
+	return answer_in("speedscope", answer, err);
+}
+
+static int answer_firefox(const struct answer *answer, struct error *err)
+{
+	return answer_in("firefox", answer, err);
+}
+
+static int answer_svg(const struct answer *answer, struct error *err)
+{
+	struct svg_options options = {.title = answer->call->query.selector};
+	return svg_render(answer->flame, &options, answer->out, err);
+}
+
+enum tree { TREE_NONE, TREE_WHOLE, TREE_LARGEST };
+static const struct answer_format {
+	const char *name, *content_type;
+	int (*answer)(const struct answer *answer, struct error *err);
+	enum tree tree;
+	enum flame_unnamed unnamed;
+	bool has_head; /* where an explanation goes */
+} answer_formats[] = {
+	{"flame", "application/json", answer_flame, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"columns", "application/vnd.wick.flame", answer_columns, TREE_LARGEST, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"json", "application/json", answer_table, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, true},
+	{"top", "text/plain; charset=utf-8", answer_top, TREE_WHOLE, FLAME_UNNAMED_BY_BINARY, false},
+	{"folded", "text/plain; charset=utf-8", answer_folded, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"pprof", "application/octet-stream", answer_pprof, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"speedscope", "application/json", answer_speedscope, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"firefox", "application/json", answer_firefox, TREE_NONE, FLAME_UNNAMED_BY_ADDRESS, false},
+	{"svg", "image/svg+xml", answer_svg, TREE_WHOLE, FLAME_UNNAMED_BY_ADDRESS, false},
+};
+
+static int find_format(const struct call *call, const struct answer_format **ret, struct error *err)
+{
+	const char *name = call_parameter(call, "format", "flame");
+	for (size_t i = 0; i < sizeof(answer_formats) / sizeof(*answer_formats); i++) {
+		*ret = &answer_formats[i];
+		if (strcmp(answer_formats[i].name, name) != 0)
+			continue;
+		if (!call->explain || answer_formats[i].has_head)
+			return 0;
+		return error_set(err, -EINVAL,
+				 "parameter 'explain': format %s has no place for it; ask for flame, columns or json", name);
+	}
+	return error_set(
+		err, -EINVAL,
+		"parameter 'format': '%.40s' is none of flame, columns, json, top, folded, pprof, speedscope, firefox, svg",
+		name);
+}
+
+static int shorten_names(struct query_result *result, struct error *err)
+{
+	int r = result->profile ? render_shorten_names(result->profile, err) : 0;
+	for (size_t i = 0; !r && i < result->comparison.count; i++)
+		if (result->comparison.items[i].profile)
+			r = render_shorten_names(result->comparison.items[i].profile, err);
+	return r;
+}
+
+int call_run_text(struct call *call, struct query_result *ret, struct error *err)
+{
+	struct query_options options;
+	const char *text = buffer_string(&call->text);
+	call_query_options(call, &options);
+	if (!text)
+		return error_nomem(err);
+	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, err);
+	return r || !call->short_names ? r : shorten_names(ret, err);
+}
+
+static int answer_query(struct call *call, struct error *err)
+{
+	const struct answer_format *format;
+	uint64_t limit, max_nodes;
+	int r = find_format(call, &format, err);
+	if (!r)
+		r = call_count(call, "limit", TOP_LIMIT_DEFAULT, &limit, err);
+	if (!r)
+		r = call_count(call, "max_nodes", format->answer == answer_columns ? MAX_NODES_COLUMNS : MAX_NODES_DEFAULT,
+			       &max_nodes, err);
+	if (!r)
+		r = call_text(call, "query", err);
+	if (r)
+		return r;
+	_cleanup_(query_result_release) struct query_result result = {0};
+	_cleanup_(flame_freep) struct flame *flame = NULL;
+	r = call_run_text(call, &result, err);
+	if (!r && result.kind != QUERY_PROFILE)
+		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile; /api/v1/pipeline gives it",
+			      query_kind_name(result.kind));
+	if (!r && format->tree != TREE_NONE)
+		r = flame_build_largest(result.profile, 0, format->unnamed,
+					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
+	if (r)
+		return r;
+	struct answer answer = {.call = call,
+				.result = &result,
+				.profile = result.profile,
+				.flame = flame,
+				.limit = (size_t)limit,
+				.out = &call->response->body};
+	call->response->content_type = format->content_type;
+	return format->answer(&answer, err);
+}
+
+/* ---- pipelines of every kind ---- */
+
+static int write_result(struct call *call, const struct query_result *result, struct error *err)
+{
+	const char *format = call_parameter(call, "format", "json");
+	bool text = strcmp(format, "text") == 0, table = strcmp(format, "table") == 0;
+	uint64_t limit, max_nodes;
+	int r = call_count(call, "limit", text || table ? TOP_LIMIT_DEFAULT : 0, &limit, err);
+	if (!r)
+		r = call_count(call, "max_nodes", MAX_NODES_DEFAULT, &max_nodes, err);
+	if (r)
+		return r;
+	struct query_write_options options = {
+		.explain = call->explain, .table = table, .limit = (size_t)limit, .nodes_max = (size_t)max_nodes};
+	if (!text)
+		return query_write_json(result, &call->stats, &options, &call->response->body, err);
+	call->response->content_type = "text/plain; charset=utf-8";
+	r = query_write_text(result, &call->stats, &options, &call->response->body, err);
+	return r || !call->explain ? r : query_explain_text(&result->explain, &call->stats, &call->response->body);
+}
+
+static int answer_text(struct call *call, struct error *err)
+{
+	const char *format = call_parameter(call, "format", "json");
+	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
+		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of json, table, text", format);
+	_cleanup_(query_result_release) struct query_result result = {0};
+	int r = call_run_text(call, &result, err);
+	return r ? r : write_result(call, &result, err);
+}
+
+static int answer_text_of_parameters(struct call *call, struct error *err)
+{
+	int r = call_text(call, net_request_query(call->request, "q") ? "q" : "query", err);
+	return r ? r : answer_text(call, err);
+}
+
+/* The text is the body, or the parameter q. */
+static int answer_pipeline(struct call *call, struct error *err)
+{
+	struct bytes body = net_request_body(call->request);
+	if (!body.len)
+		return answer_text_of_parameters(call, err);
+	if (memchr(body.data, 0, body.len))
+		return error_set(err, -EINVAL, "the body is not text");
+	int r = call_append(call, err, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX),
+			    (const char *)body.data);
+	return r ? r : answer_text(call, err);
+}
+
+/* base: another selector; base_from and base_to: another range; or shift: how long before. */
+int call_append_base(struct call *call, bool *ret_any, struct error *err)
+{
+	const char *base = call_parameter(call, "base", ""), *from = call_parameter(call, "base_from", NULL),
+		   *to = call_parameter(call, "base_to", NULL), *shift = call_parameter(call, "shift", NULL);
+	*ret_any = *base || from || to || shift;
+	if (!*ret_any)
+		return 0;
+	if ((!from) != (!to))
+		return error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' go together");
+	if (from && shift)
+		return error_set(err, -EINVAL, "parameters 'base_from' and 'shift' exclude each other");
+	int r = call_append(call, err, " | diff (%s", base);
+	if (!r && from)
+		r = call_append(call, err, " from \"%s\" to \"%s\"", from, to);
+	else if (!r && shift)
+		r = call_append(call, err, " shift \"%s\"", shift);
+	return r ? r : call_append(call, err, ")");
+}
+
+static int answer_diff(struct call *call, struct error *err)
+{
+	bool relative, any = false;
+	int r = call_flag(call, "relative", &relative, err);
+	if (!r)
+		r = call_text(call, "query", err);
+	if (!r)
+		r = call_append_base(call, &any, err);
+	if (!r && !any)
+		r = error_set(err, -EINVAL,
+			      "compare with what? Give 'base' (another selector), 'base_from' and 'base_to', or 'shift' (how "
+			      "long before)");
+	if (!r && relative)
+		r = call_append(call, err, " relative");
+	return r ? r : answer_text(call, err);
+}
+
+/* A profile for each of the values of a label that cost most. */
+static int answer_compare(struct call *call, struct error *err)
+{
+	const char *label = call_parameter(call, "label", NULL);
+	uint64_t values;
+	int r = call_count(call, "values", 5, &values, err);
+	if (!r && !label)
+		r = error_set(err, -EINVAL, "parameter 'label' is missing: the name of the label whose values are compared");
+	if (!r)
+		r = call_text(call, "query", err);
+	if (!r)
+		r = call_append(call, err, " | compare label %s top %llu", label, (unsigned long long)values);
+	return r ? r : answer_text(call, err);
+}
+
+int call_answer(struct call *call, const char *name, struct error *err)
+{
+	static const struct {
+		const char *name;
+		int (*answer)(struct call *call, struct error *err);
+	} calls[] = {{"query", answer_query},
+		     {"pipeline", answer_text_of_parameters},
+		     {"diff", answer_diff},
+		     {"compare", answer_compare},
+		     {"series", call_answer_series}};
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (strcmp(calls[i].name, name) == 0)
+			return calls[i].answer(call, err);
+	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare, series, view",
+			 name);
+}
+
+#define HANDLER(name, answer)                                                                                                  \
+	void name(void *context, const struct net_request *request, struct net_response *response)                             \
+	{                                                                                                                      \
+		call_run(context, request, response, answer);                                                                  \
+	}
+HANDLER(api_query, answer_query)
+HANDLER(api_diff, answer_diff)
+HANDLER(api_compare, answer_compare)
+HANDLER(api_pipeline, answer_pipeline)

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values over time. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "server/api/api_int.h"
+
+static void write_row(struct json_writer *json, const struct query_series *series, const struct query_series_row *row)
+{
+	json_begin_object(json);
+	json_key(json, "labels");
+	json_begin_object(json);
+	for (size_t k = 0; k < row->labels.count; k++) {
+		json_key(json, row->labels.items[k].name);
+		json_string(json, row->labels.items[k].value);
+	}
+	json_end_object(json);
+	if (row->others) {
+		json_key(json, "others");
+		json_bool(json, true);
+	}
+	json_key(json, "total");
+	json_int(json, row->total);
+	json_key(json, "points");
+	json_begin_array(json);
+	for (size_t k = 0; k < row->point_count; k++) {
+		json_begin_array(json);
+		json_int(json, row->points[k].time_ns / NS_PER_MS);
+		if (series->rate)
+			json_double(json, query_series_value(series, row->points[k].value));
+		else
+			json_int(json, row->points[k].value);
+		json_end_array(json);
+	}
+	json_end_array(json);
+	json_end_object(json);
+}
+
+static int write_series(struct call *call, const struct query_series *series, const struct query_explain *explain,
+			struct error *err)
+{
+	char type[PROFILE_TYPE_TEXT_MAX] = "", unit[QUERY_UNIT_MAX];
+	struct json_writer json;
+	json_init(&json, &call->response->body);
+	json_begin_object(&json);
+	json_key(&json, "type");
+	json_string(&json, series->type.name[0] ? profile_type_format(&series->type, type) : "");
+	json_key(&json, "unit");
+	json_string(&json, series->rate ? query_series_unit(series, unit) : series->type.sample_unit);
+	if (series->period > 0)
+		json_member_int(&json, "period", series->period);
+	json_key(&json, "step_ms");
+	json_int(&json, series->step_ns / NS_PER_MS);
+	call_write_range(call, &json);
+	json_key(&json, "total_series");
+	json_uint(&json, series->count_before_limit);
+	call_write_partial(call, explain, &json);
+	json_key(&json, "series");
+	json_begin_array(&json);
+	for (size_t i = 0; i < series->count; i++)
+		write_row(&json, series, &series->rows[i]);
+	json_end_array(&json);
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+struct series_request {
+	struct query_series_options options;
+	const char *by[STORE_GROUP_BY_MAX], *step;
+};
+
+static int read_request(struct call *call, struct series_request *ret, struct error *err)
+{
+	struct query_series_options *options = &ret->options;
+	const char *label;
+	uint64_t limit;
+	ret->step = call_parameter(call, "step", NULL);
+	int r = ret->step ? time_parse_duration(ret->step, &options->step_ns, err) : 0;
+	if (r)
+		return error_prefix(err, r, "parameter 'step'");
+	if (ret->step && options->step_ns < NS_PER_MS)
+		return error_set(err, -EINVAL, "parameter 'step': '%.40s' is shorter than 1ms", ret->step);
+	options->by = ret->by;
+	while ((label = net_request_query_nth(call->request, "by", options->by_count)) && *label) {
+		if (options->by_count == STORE_GROUP_BY_MAX)
+			return error_set(err, -EINVAL, "parameter 'by': more than %d labels", STORE_GROUP_BY_MAX);
+		ret->by[options->by_count++] = label;
+	}
+	r = call_count(call, "limit", 0, &limit, err);
+	options->limit = (size_t)limit;
+	if (!r)
+		r = call_flag(call, "others", &options->others, err);
+	return r ? r : call_flag(call, "rate", &options->rate, err);
+}
+
+/* A selector with conditions on stacks, or a pipeline, to which grouping and steps are added. */
+static int run_pipeline(struct call *call, const struct series_request *request, struct query_result *ret, struct error *err)
+{
+	const struct query_series_options *options = &request->options;
+	struct query_options query;
+	int r = 0;
+	for (size_t i = 0; i < options->by_count && !r; i++)
+		r = call_append(call, err, "%s%s", i ? ", " : " | group by ", options->by[i]);
+	if (!r)
+		r = call_append(call, err, " | bin %s", request->step ? request->step : "auto");
+	if (!r && options->rate)
+		r = call_append(call, err, " | rate");
+	if (!r && options->by_count)
+		r = call_append(call, err, " | top %zu%s", options->limit ? options->limit : 100,
+				options->others ? " others" : "");
+	const char *text = r ? NULL : buffer_string(&call->text);
+	if (r || !text)
+		return r ? r : error_nomem(err);
+	call_query_options(call, &query);
+	r = query_run(call->tenant->store, call->server->symbolizer, text, &query, ret, &call->stats, err);
+	if (!r && ret->kind != QUERY_SERIES)
+		r = error_set(err, -EINVAL, "the answer of this query is a %s, not values over time",
+			      query_kind_name(ret->kind));
+	return r;
+}
+
+static bool is_plain(const char *text, struct error *err, int *ret_error)
+{
+	struct pipeline *pipeline;
+	*ret_error = pipeline_parse(text, &pipeline, err);
+	if (*ret_error)
+		return false;
+	bool plain = pipeline_is_selector(pipeline);
+	pipeline_free(pipeline);
+	return plain;
+}
+
+int call_answer_series(struct call *call, struct error *err)
+{
+	struct series_request request = {0};
+	int r = read_request(call, &request, err);
+	if (!r)
+		r = call_text(call, "query", err);
+	const char *text = r ? NULL : buffer_string(&call->text);
+	if (r || !text)
+		return r ? r : error_nomem(err);
+	if (is_plain(text, err, &r)) {
+		_cleanup_(query_series_release) struct query_series series = {0};
+		r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &request.options, &series,
+				 &call->stats, err);
+		return r ? r : write_series(call, &series, NULL, err);
+	}
+	if (r)
+		return r;
+	_cleanup_(query_result_release) struct query_result result = {0};
+	r = run_pipeline(call, &request, &result, err);
+	return r ? r : write_series(call, &result.series, &result.explain, err);
+}
+
+void api_series(void *context, const struct net_request *request, struct net_response *response)
+{
+	call_run(context, request, response, call_answer_series);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "server/core/server_int.h"
+
+static const struct {
+	int code, http;
+	enum grpc_code grpc;
+} statuses[] = {
+	{-EBADMSG, 400, GRPC_INVALID_ARGUMENT},
+	{-EINVAL, 422, GRPC_INVALID_ARGUMENT},
+	{-ENOENT, 404, GRPC_NOT_FOUND},
+	{-EACCES, 403, GRPC_PERMISSION_DENIED},
+	{-EEXIST, 409, GRPC_ALREADY_EXISTS},
+	{-EBUSY, 409, GRPC_FAILED_PRECONDITION},
+	{-ERANGE, 409, GRPC_FAILED_PRECONDITION},
+	{-EAGAIN, 503, GRPC_UNAVAILABLE},
+	{-EMEDIUMTYPE, 415, GRPC_INVALID_ARGUMENT},
+	{-E2BIG, 413, GRPC_RESOURCE_EXHAUSTED},
+	{-EDQUOT, 429, GRPC_RESOURCE_EXHAUSTED},
+	{-ENOSPC, 507, GRPC_RESOURCE_EXHAUSTED},
+	{-ENOMEM, 503, GRPC_UNAVAILABLE},
+	{-EIO, 503, GRPC_UNAVAILABLE},
+	{-EROFS, 503, GRPC_UNAVAILABLE},
+	{-ETIME, 504, GRPC_DEADLINE_EXCEEDED},
+	{-ECANCELED, 499, GRPC_CANCELLED},
+	{-ETIMEDOUT, 504, GRPC_DEADLINE_EXCEEDED},
+};
+
+int http_status_of(int code)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
+		if (statuses[i].code == code)
+			return statuses[i].http;
+	return 500;
+}
+
+enum grpc_code grpc_code_of(int code)
+{
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
+		if (statuses[i].code == code)
+			return statuses[i].grpc;
+	return GRPC_INTERNAL;
+}
+
+/* One or two members, in place of what there may be of an answer. */
+static void respond_texts(struct net_response *response, int status, const char *const (*members)[2], size_t count)
+{
+	struct json_writer json;
+	response->status = status;
+	response->content_type = "application/json";
+	response->no_compress = false;
+	buffer_clear(&response->body);
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	for (size_t i = 0; i < count; i++) {
+		json_key(&json, members[i][0]);
+		json_string(&json, members[i][1]);
+	}
+	json_end_object(&json);
+	json_finish(&json, NULL); /* without memory for the text the status still says it */
+}
+
+void respond_error(struct net_response *response, int status, const char *text)
+{
+	const char *const members[][2] = {{"error", text}};
+	respond_texts(response, status, members, 1);
+}
+
+void respond_code(struct net_response *response, int status, const char *code, const char *text)
+{
+	const char *const members[][2] = {{"code", code}, {"message", text}};
+	respond_texts(response, status, members, 2);
+}

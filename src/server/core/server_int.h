@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared inside src/server: the server's state, and the headers that all areas need. */
+#ifndef WICK_SERVER_CORE_SERVER_INT_H
+#define WICK_SERVER_CORE_SERVER_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock_steps.h"
+#include "codec/json.h"
+#include "control/link.h"
+#include "server/core/counters.h"
+#include "server/core/forward.h"
+#include "server/core/limits.h"
+#include "server/core/respond.h"
+#include "server/core/slow.h"
+#include "server/core/symbols.h"
+#include "server/core/tenant.h"
+#include "server/server.h"
+#include "store/store.h"
+#include "symbol/debuginfod.h"
+#include "symbol/symbol.h"
+#include "symbol/uploads.h"
+#include "symbol/worker.h"
+
+#define PATH_BYTES_MAX		4096
+#define SYMBOLS_WAIT_DEFAULT_NS (250 * NS_PER_MS) /* how long an answer is held up by names that are being looked up */
+
+#define OTLP_PORTS 2
+struct server {
+	struct server_options options; /* strings copied below */
+	char *data_directory, *token;
+	char listen_host[256];
+	bool loopback_only;
+	struct symbolizer *symbolizer;
+	struct uploads *uploads;
+	struct debuginfod *debuginfod; /* NULL = no servers */
+	char debuginfod_problem[ERROR_MESSAGE_MAX];
+	struct symbol_worker_options symbol_worker;
+	struct store_retention_rule *rules; /* contexts are selectors, owned */
+	pthread_mutex_t tenants_lock;
+	struct tenant *default_tenant; /* needs no lock */
+	struct tenant **tenants;       /* entries stay until the end, the array moves */
+	size_t tenant_count, tenant_capacity;
+	pthread_mutex_t compact_turn; /* one store compacts at a time */
+	pthread_t watch_thread;
+	pthread_cond_t watch_wake; /* tenants_lock */
+	bool watch_running, watch_stop;
+	pthread_mutex_t slow_lock;
+	struct slow_query *slow; /* a ring of SLOW_KEPT */
+	size_t slow_count;	 /* ever */
+	struct net_tls *tls;	 /* NULL = none */
+	struct scrape *scrape;	 /* NULL = there is nothing to scrape, nor a file that could change */
+	struct net_server *net;
+	struct otlp_port *otlp_ports[OTLP_PORTS]; /* NULL = none */
+	struct net_route *routes;
+	int64_t started_ns; /* monotonic */
+	struct server_counters counters;
+	struct forward *forward;  /* NULL = nothing is forwarded */
+	atomic_size_t write_held; /* bytes that streams of Parca's Write wait with */
+
+	pthread_mutex_t recordings_turn; /* one profile of several hosts is made at a time */
+	pthread_mutex_t view_turn;	 /* one file that somebody brings is read at a time */
+	int link_fd;
+	pthread_t link_thread;
+	bool link_running;
+	pthread_mutex_t agent_lock;
+	bool agent_seen; /* agent_stats below are valid */
+	struct link_stats agent_stats;
+	/* Of the wall clock here, which agents compare theirs with; agent_lock. */
+	uint64_t clock_number;
+	struct clock_steps clock_steps;
+	unsigned clock_step_count;
+};
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tenants: whose data, and which store (tenant.c). */
+#ifndef WICK_SERVER_CORE_TENANT_H
+#define WICK_SERVER_CORE_TENANT_H
+
+#include <pthread.h>
+
+#include "net/net.h"
+#include "server/core/counters.h"
+#include "server/server.h"
+#include "store/store.h"
+
+struct server;
+struct recordings; /* recordings.h */
+struct windows;	   /* windows.h */
+struct agents;	   /* agents.h */
+struct snapshots;  /* snapshots.h */
+
+#define TENANT_HEADER	"x-scope-orgid"
+#define TENANT_NAME_MAX 150
+struct bucket {
+	double tokens; /* below 0: debt */
+	int64_t filled_ns;
+};
+struct tenant {
+	char name[TENANT_NAME_MAX + 1];
+	bool is_default;
+	struct server_limits limits;
+	struct store *store;				       /* atomic; NULL until opened, then for ever */
+	struct recordings *recordings;			       /* opened with the store */
+	struct windows *windows;			       /* the same; markers that agents send all the time */
+	struct agents *agents;				       /* how they are; in memory only */
+	struct snapshots *snapshots;			       /* opened with the store */
+	pthread_mutex_t open_lock, bucket_lock, settings_lock; /* settings_lock: pyroscope/settings.c */
+	struct bucket bytes, samples;			       /* bucket_lock */
+	uint64_t queries_seen;				       /* the watch thread's: so many when it looked last, */
+	int64_t active_ns;				       /* and the last time that there were more */
+	struct server_counters counters;
+};
+
+int tenants_open(struct server *server, struct error *err);
+void tenants_close(struct server *server);
+/* -EBADMSG a bad name, -ENOENT none of that name unless `create`, -EDQUOT too many. The tenant's store is open. */
+int tenant_of_request(struct server *server, const struct net_request *request, bool create, struct tenant **ret,
+		      struct error *err);
+/* The same by name; NULL is the default tenant. */
+int tenant_by_name(struct server *server, const char *name, bool create, struct tenant **ret, struct error *err);
+/* Whether what is a tenant's by name, NULL being the default one, is that of the request: there may be nothing stored for it
+ * yet. Without tenants everything is everybody's. */
+bool tenant_owns(const struct server *server, const struct net_request *request, const char *name);
+uint64_t tenant_fair_key(void *context, const struct net_request *request); /* net_server_options.fair_key */
+/* A file of the tenant's directory. */
+int tenant_path(const struct server *server, const struct tenant *tenant, const char *name, char *out, size_t size,
+		struct error *err);
+/* An array of those that there are now, to be freed; 0 and NULL without memory. */
+size_t tenants_snapshot(struct server *server, struct tenant ***ret);
+
+#endif

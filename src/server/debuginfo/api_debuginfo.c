@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Debug information: which binaries there are and what is known of them, what of it agents should send, and how they send it.
+ *
+ * Binaries and what is uploaded for them belong to no tenant: a build-id means the same to all. What may be sent is decided by
+ * src/symbol/uploads.c; here it is turned into HTTP. A status tells a client what to do: 409 somebody has done it or is doing
+ * it
+ * (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
+ */
+#include <jansson.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "server/debuginfo/api_debuginfo.h"
+
+#define UPLOADS_PATH	 "/api/v1/debuginfo/uploads/"
+#define BINARIES_PATH	 "/api/v1/binaries/"
+#define WANTED_MAX	 1000
+#define WANTED_RETRY_S	 30
+#define BUSY_RETRY_S	 "30"
+#define BINARIES_DEFAULT 100
+#define BINARIES_LIMIT	 10000
+#define KINDS_MAX	 16 /* asked for of a binary */
+
+static void respond_failure(struct net_response *response, int code, const char *reason, const uint64_t *offset,
+			    const struct error *err)
+{
+	int status = code == -EINVAL ? 400 : http_status_of(code);
+	if (status == 503 || status == 507 || code == -EBUSY)
+		net_response_header(response, "Retry-After", BUSY_RETRY_S);
+	respond_error(response, status, err->message);
+	if (!reason && !offset)
+		return;
+	struct json_writer json;
+	buffer_clear(&response->body);
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_key(&json, "error");
+	json_cstring(&json, err->message);
+	if (reason) {
+		json_key(&json, "reason");
+		json_cstring(&json, reason);
+	}
+	if (offset) {
+		json_key(&json, "offset");
+		json_uint(&json, *offset);
+	}
+	json_end_object(&json);
+	json_finish(&json, NULL); /* without memory for the text the status still says it */
+}
+
+static void respond_done(struct net_response *response)
+{
+	if (buffer_append_string(&response->body, "{}"))
+		respond_error(response, 503, "out of memory");
+}
+
+/* ---- binaries ---- */
+
+static void write_counters(struct json_writer *json, const char *const *names, const uint64_t *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		json_key(json, names[i]);
+		json_uint(json, values[i]);
+	}
+}
+
+static void write_binary(struct json_writer *json, const struct symbol_status *binary)
+{
+	static const char *const names[] = {"samples", "first_seen_ms",	    "last_seen_ms", "functions",
+					    "lines",   "table_bytes",	    "input_bytes",  "build_ms",
+					    "cpu_ms",  "memory_peak_bytes", "retry_ms"};
+	const uint64_t values[] = {binary->samples,
+				   (uint64_t)(binary->first_seen_ns / NS_PER_MS),
+				   (uint64_t)(binary->last_seen_ns / NS_PER_MS),
+				   binary->functions,
+				   binary->rows,
+				   binary->table_bytes,
+				   binary->input_bytes,
+				   (uint64_t)(binary->build_ns / NS_PER_MS),
+				   (uint64_t)(binary->cpu_ns / NS_PER_MS),
+				   binary->memory_peak_bytes,
+				   (uint64_t)(binary->retry_ns / NS_PER_MS)};
+	char sources[64];
+	json_begin_object(json);
+	json_member_cstring(json, "build_id", binary->build_id);
+	json_member_cstring(json, "path", binary->path);
+	json_member_cstring(json, "state", symbol_state_names[binary->state]);
+	json_member_cstring(json, "sources", symbol_sources_text(binary->sources, sources));
+	json_member_cstring(json, "why", binary->why);
+	json_member_cstring(json, "from", binary->from);
+	write_counters(json, names, values, sizeof(values) / sizeof(*values));
+	json_end_object(json);
+}
+
+static void write_uploads(struct json_writer *json, struct server *server)
+{
+	static const char *const names[] = {"files",   "bytes",	 "open",	   "begun",  "finished",
+					    "refused", "failed", "bytes_received", "evicted"};
+	struct uploads_stats stats;
+	uploads_get_stats(server->uploads, &stats);
+	json_key(json, "uploads");
+	json_begin_object(json);
+	json_key(json, "enabled");
+	json_bool(json, !server->options.symbols.no_uploads);
+	write_counters(json, names,
+		       (uint64_t[]){stats.files, stats.bytes, stats.open, stats.begun, stats.finished, stats.refused,
+				    stats.failed, stats.bytes_received, stats.evicted},
+		       sizeof(names) / sizeof(*names));
+	json_end_object(json);
+}
+
+static void write_debuginfod(struct json_writer *json, struct server *server)
+{
+	static const char *const names[] = {"servers",	"requests",	 "found",      "missing",    "missing_cached",
+					    "failures", "bytes_fetched", "cache_hits", "cache_bytes"};
+	struct debuginfod_stats stats = {0};
+	if (server->debuginfod)
+		debuginfod_get_stats(server->debuginfod, &stats);
+	json_key(json, "debuginfod");
+	json_begin_object(json);
+	write_counters(json, names,
+		       (uint64_t[]){stats.servers, stats.requests, stats.found, stats.missing, stats.missing_cached,
+				    stats.failures, stats.bytes_fetched, stats.cache_hits, stats.cache_bytes},
+		       sizeof(names) / sizeof(*names));
+	json_member_cstring(json, "problem", server->debuginfod_problem);
+	json_end_object(json);
+}
+
+static int write_binaries(struct server *server, const struct symbol_status *binaries, size_t count, size_t total,
+			  const size_t counts[SYMBOL_STATES], struct buffer *out, struct error *err)
+{
+	struct json_writer json;
+	struct symbolizer_stats stats;
+	symbolizer_get_stats(server->symbolizer, &stats);
+	json_init(&json, out);
+	json_begin_object(&json);
+	json_key(&json, "binaries");
+	json_begin_array(&json);
+	for (size_t i = 0; i < count; i++)
+		write_binary(&json, &binaries[i]);
+	json_end_array(&json);
+	json_key(&json, "total");
+	json_uint(&json, total);
+	json_key(&json, "counts");
+	json_begin_object(&json);
+	for (size_t i = 0; i < SYMBOL_STATES; i++) {
+		json_key(&json, symbol_state_names[i]);
+		json_uint(&json, counts[i]);
+	}
+	json_end_object(&json);
+	json_key(&json, "queue");
+	json_begin_object(&json);
+	write_counters(&json, (const char *const[]){"waiting", "running"}, (uint64_t[]){stats.waiting, stats.running}, 2);
+	json_end_object(&json);
+	write_uploads(&json, server);
+	write_debuginfod(&json, server);
+	json_end_object(&json);
+	return json_finish(&json, err);
+}
+
+/* "missing", "missing,failed"; repeated ones add up. */
+static int parse_states(const struct net_request *request, uint32_t *ret, struct error *err)
+{
+	const char *text;
+	*ret = 0;
+	for (size_t n = 0; (text = net_request_query_nth(request, "state", n)); n++) {
+		while (*text) {
+			size_t len = strcspn(text, ","), i = 0;
+			while (i < SYMBOL_STATES &&
+			       (strlen(symbol_state_names[i]) != len || strncmp(symbol_state_names[i], text, len) != 0))
+				i++;
+			if (i == SYMBOL_STATES)
+				return error_set(err, -EINVAL,
+						 "parameter 'state': '%.40s' is none of queued, working, complete, partial, "
+						 "missing, failed",
+						 text);
+			*ret |= 1u << i;
+			text += len + (text[len] == ',');
+		}
+	}
+	return 0;
+}
+
+static int parse_count(const struct net_request *request, const char *name, uint64_t fallback, uint64_t max, size_t *ret,
+		       struct error *err)
+{
+	uint64_t value = fallback;
+	const char *text = net_request_query(request, name);
+	int r = text ? text_parse_u64(text, &value, err) : 0;
+	if (r)
+		return error_prefix(err, -EINVAL, "parameter '%s'", name);
+	*ret = value > max ? max : value;
+	return 0;
+}
+
+static int list_binaries(struct server *server, const struct net_request *request, struct buffer *out, struct error *err)
+{
+	struct symbol_list_options options = {.text = net_request_query(request, "text")};
+	_cleanup_(mem_freep) struct symbol_status *binaries = NULL;
+	size_t count = 0, total = 0, counts[SYMBOL_STATES] = {0};
+	int r = parse_states(request, &options.states, err);
+	if (!r)
+		r = parse_count(request, "limit", BINARIES_DEFAULT, BINARIES_LIMIT, &options.limit, err);
+	if (!r)
+		r = parse_count(request, "offset", 0, UINT32_MAX, &options.offset, err);
+	bool none = options.limit == 0; /* only the counts */
+	if (none)
+		options.limit = 1;
+	if (!r)
+		r = symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, counts, err);
+	return r ? r : write_binaries(server, binaries, none ? 0 : count, total, counts, out, err);
+}
+
+void api_binaries(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct error err = {0};
+	int r = list_binaries(context, request, &response->body, &err);
+	if (r)
+		respond_failure(response, r, NULL, NULL, &err);
+}
+
+/* POST /api/v1/binaries/BUILDID/retry */
+void api_binary_retry(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct error err = {0};
+	char build_id[BUILD_ID_HEX_MAX];
+	const char *name = net_request_path(request) + strlen(BINARIES_PATH), *slash = strchr(name, '/');
+	if (!slash || strcmp(slash, "/retry") != 0 || slash - name >= (ptrdiff_t)sizeof(build_id)) {
+		respond_error(response, 404, "there is no such path; did you mean POST " BINARIES_PATH "BUILDID/retry?");
+		return;
+	}
+	snprintf(build_id, sizeof(build_id), "%.*s", (int)(slash - name), name);
+	int r = build_id_is_valid(build_id) ? symbolizer_retry(server->symbolizer, build_id, &err)
+					    : error_set(&err, -EINVAL, "that is not a build-id");
+	if (r)
+		respond_failure(response, r, NULL, NULL, &err);
+	else
+		respond_done(response);
+}
+
+/* ---- what is wanted ---- */
+
+int debuginfo_kind_parse(const char *text, enum upload_kind *ret)
+{
+	for (unsigned i = 0; i < UPLOAD_KINDS; i++) {
+		if (strcmp(upload_kind_names[i], text) != 0)
+			continue;
+		*ret = i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t states)
+{
+	_cleanup_(mem_freep) struct symbol_status *binaries = NULL;
+	struct symbol_list_options options = {.states = states, .text = build_id, .limit = 16};
+	size_t count = 0, total;
+	if (symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, NULL, NULL))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(binaries[i].build_id, build_id) == 0)
+			return true;
+	return false;
+}
+
+/* Agents leave the names of a kernel's functions out once its list is not wanted: only when there is a table of it. A list that
+ * is there and could not be made into one is no reason. */
+static enum debuginfo_want wants_kernel(struct server *server, const char *build_id, const char *path)
+{
+	bool later = false;
+	if (symbolizer_names_kernel(server->symbolizer, build_id))
+		return DEBUGINFO_NOT_WANTED;
+	if (uploads_has(server->uploads, build_id, UPLOAD_KALLSYMS) ||
+	    uploads_is_coming(server->uploads, build_id, UPLOAD_KALLSYMS))
+		return DEBUGINFO_LATER;
+	bool wanted = symbolizer_wants(server->symbolizer, build_id, path, &later);
+	return wanted || !later ? DEBUGINFO_WANTED : DEBUGINFO_LATER;
+}
+
+/* Programs and sources are never asked for: what of its code leaves a machine is for people to decide. */
+enum debuginfo_want debuginfo_wants(struct server *server, const char *build_id, const char *path, enum upload_kind kind)
+{
+	bool later = false;
+	if (server->options.symbols.no_uploads || (kind != UPLOAD_DEBUGINFO && kind != UPLOAD_KALLSYMS))
+		return DEBUGINFO_NOT_WANTED;
+	if (kind == UPLOAD_KALLSYMS)
+		return wants_kernel(server, build_id, path);
+	if (uploads_has(server->uploads, build_id, kind))
+		return DEBUGINFO_NOT_WANTED;
+	if (uploads_is_coming(server->uploads, build_id, kind))
+		return DEBUGINFO_LATER;
+	bool wanted = symbolizer_wants(server->symbolizer, build_id, path, &later);
+	return wanted ? DEBUGINFO_WANTED : later ? DEBUGINFO_LATER : DEBUGINFO_NOT_WANTED;
+}
+
+struct wanted {
+	struct json_writer wanted, later;
+	struct buffer later_text;
+};
+
+static void write_wanted(struct wanted *wanted, struct server *server, const char *build_id, const char *path, const char *name)
+{
+	enum upload_kind kind;
+	if (debuginfo_kind_parse(name, &kind))
+		return;
+	enum debuginfo_want want = debuginfo_wants(server, build_id, path, kind);
+	if (want == DEBUGINFO_NOT_WANTED)
+		return;
+	struct json_writer *json = want == DEBUGINFO_WANTED ? &wanted->wanted : &wanted->later;
+	json_begin_object(json);
+	json_member_cstring(json, "build_id", build_id);
+	json_member_cstring(json, "kind", name);
+	json_end_object(json);
+}
+
+static void ask_for(struct wanted *wanted, struct server *server, const json_t *binary)
+{
+	const char *build_id = json_string_value(json_object_get(binary, "build_id"));
+	const char *path = json_string_value(json_object_get(binary, "path"));
+	const json_t *kinds = json_object_get(binary, "kinds");
+	/* One that cannot be helped must not keep the others from being answered. */
+	if (!build_id || !build_id_is_valid(build_id))
+		return;
+	if (!kinds)
+		write_wanted(wanted, server, build_id, path ? path : "", upload_kind_names[UPLOAD_DEBUGINFO]);
+	for (size_t i = 0; i < json_array_size(kinds) && i < KINDS_MAX; i++) {
+		const char *name = json_string_value(json_array_get(kinds, i));
+		if (name)
+			write_wanted(wanted, server, build_id, path ? path : "", name);
+	}
+}
+
+static int answer_wanted(struct server *server, const json_t *binaries, struct buffer *out, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer later;
+	buffer_init(&later, out->max);
+	struct wanted wanted;
+	json_init(&wanted.later, &later);
+	json_begin_array(&wanted.later);
+	json_init(&wanted.wanted, out);
+	json_begin_object(&wanted.wanted);
+	json_key(&wanted.wanted, "enabled");
+	json_bool(&wanted.wanted, !server->options.symbols.no_uploads);
+	json_key(&wanted.wanted, "retry_after_s");
+	json_uint(&wanted.wanted, WANTED_RETRY_S);
+	json_key(&wanted.wanted, "wanted");
+	json_begin_array(&wanted.wanted);
+	for (size_t i = 0; i < json_array_size(binaries); i++)
+		ask_for(&wanted, server, json_array_get(binaries, i));
+	json_end_array(&wanted.wanted);
+	json_end_array(&wanted.later);
+	int r = json_finish(&wanted.later, err);
+	if (r)
+		return r;
+	json_end_object(&wanted.wanted);
+	r = json_finish(&wanted.wanted, err);
+	if (r)
+		return r;
+	out->len--; /* the object goes on with what was written meanwhile */
+	if (buffer_append_string(out, ",\"later\":") || buffer_append(out, later.data, later.len) ||
+	    buffer_append_byte(out, '}'))
+		return error_nomem(err);
+	return 0;
+}
+
+static json_t *read_body(const struct net_request *request, struct error *err)
+{
+	json_error_t problem;
+	struct bytes body = net_request_body(request);
+	json_t *json = json_loadb(body.len ? (const char *)body.data : "", body.len, JSON_REJECT_DUPLICATES, &problem);
+	if (json && json_is_object(json))
+		return json;
+	error_set(err, -EINVAL, "the body must be a JSON object%s%.200s", json ? "" : ": ", json ? "" : problem.text);
+	json_decref(json);
+	return NULL;
+}
+
+void api_debuginfo_wanted(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct error err = {0};
+	json_t *body = read_body(request, &err);
+	const json_t *binaries = json_object_get(body, "binaries");
+	int r = body ? 0 : -EINVAL;
+	if (!r && !json_is_array(binaries))
+		r = error_set(&err, -EINVAL, "'binaries' must be a list");
+	if (!r && json_array_size(binaries) > WANTED_MAX)
+		r = error_set(&err, -EINVAL, "'binaries' has more than %d entries; ask in several requests", WANTED_MAX);
+	if (!r)
+		r = answer_wanted(context, binaries, &response->body, &err);
+	json_decref(body);
+	if (r)
+		respond_failure(response, r, NULL, NULL, &err);
+}
+
+/* ---- uploads ---- */
+
+static int copy_text(char *out, size_t size, const json_t *object, const char *name, struct error *err)
+{
+	const json_t *value = json_object_get(object, name);
+	const char *text = value ? json_string_value(value) : "";
+	if (!text || strlen(text) >= size)
+		return error_set(err, -EINVAL, "'%s' must be a text of at most %zu characters", name, size - 1);
+	snprintf(out, size, "%s", text);
+	return 0;
+}
+
+static int parse_begin(const json_t *body, struct upload_begin *begin, struct error *err)
+{
+	char kind[16] = "";
+	const json_t *size = json_object_get(body, "size");
+	int r = copy_text(begin->build_id, sizeof(begin->build_id), body, "build_id", err);
+	if (!r)
+		r = copy_text(begin->hash, sizeof(begin->hash), body, "hash", err);
+	if (!r)
+		r = copy_text(kind, sizeof(kind), body, "kind", err);
+	if (!r && *kind && debuginfo_kind_parse(kind, &begin->kind))
+		r = error_set(err, -EINVAL, "'kind' is none of debuginfo, executable, sources, kallsyms");
+	if (!r && (!json_is_integer(size) || json_integer_value(size) <= 0))
+		r = error_set(err, -EINVAL, "'size' must be the number of bytes that will be sent");
+	if (r)
+		return r;
+	begin->size = (uint64_t)json_integer_value(size);
+	begin->force = json_is_true(json_object_get(body, "force"));
+	begin->without_build_id = json_is_true(json_object_get(body, "without_build_id"));
+	return 0;
+}
+
+static int check_enabled(const struct server *server, struct error *err)
+{
+	if (!server->options.symbols.no_uploads)
+		return 0;
+	return error_set(err, -EACCES, "this server takes no debug information (symbols.uploads.enabled in its configuration)");
+}
+
+static const char *reason_of(int code)
+{
+	return code == -EEXIST ? "exists" : code == -EBUSY ? "busy" : code == -EACCES ? "disabled" : NULL;
+}
+
+/*
+ * What is there may be worth little: an agent has sent a stripped program's names before somebody sends its debug information.
+ * So a different file is taken as long as something is missing.
+ */
+static int begin_or_replace(struct server *server, const struct upload_begin *begin, char id[static UPLOAD_ID_MAX],
+			    uint64_t *offset, struct error *err)
+{
+	const uint32_t lacking = 1u << SYMBOL_PARTIAL | 1u << SYMBOL_MISSING | 1u << SYMBOL_FAILED;
+	int r = uploads_begin(server->uploads, begin, id, offset, err);
+	if (r != -EEXIST || begin->kind != UPLOAD_DEBUGINFO || !*begin->hash ||
+	    uploads_has_same(server->uploads, begin->build_id, begin->kind, begin->hash) ||
+	    !debuginfo_is_state(server, begin->build_id, lacking))
+		return r;
+	struct upload_begin replacing = *begin;
+	replacing.force = true;
+	if (uploads_is_coming(server->uploads, begin->build_id, begin->kind))
+		return error_set(err, -EBUSY, "somebody else is sending this file just now");
+	return uploads_begin(server->uploads, &replacing, id, offset, err);
+}
+
+void api_upload_begin(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct upload_begin begin = {0};
+	struct error err = {0};
+	char id[UPLOAD_ID_MAX];
+	uint64_t offset = 0;
+	json_t *body = read_body(request, &err);
+	int r = body ? parse_begin(body, &begin, &err) : -EINVAL;
+	json_decref(body);
+	if (!r)
+		r = check_enabled(server, &err);
+	if (!r)
+		r = begin_or_replace(server, &begin, id, &offset, &err);
+	if (r) {
+		respond_failure(response, r, reason_of(r), NULL, &err);
+		return;
+	}
+	struct json_writer json;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_member_cstring(&json, "id", id);
+	write_counters(&json, (const char *const[]){"offset"}, &offset, 1);
+	json_end_object(&json);
+	response->status = 201;
+	if (json_finish(&json, &err))
+		respond_error(response, 503, err.message);
+}
+
+/* "ID" or "ID/VERB" behind the prefix; ids that are none are found by nobody. */
+static void split_path(const struct net_request *request, char id[static UPLOAD_ID_MAX], const char **ret_verb)
+{
+	const char *name = net_request_path(request) + strlen(UPLOADS_PATH), *slash = strchr(name, '/');
+	size_t len = slash ? (size_t)(slash - name) : strlen(name);
+	snprintf(id, UPLOAD_ID_MAX, "%.*s", len < UPLOAD_ID_MAX ? (int)len : 0, name);
+	*ret_verb = slash ? slash + 1 : NULL;
+}
+
+static void respond_offset(struct net_response *response, uint64_t offset)
+{
+	if (buffer_printf(&response->body, "{\"offset\":%llu}", (unsigned long long)offset))
+		respond_error(response, 503, "out of memory");
+}
+
+void api_upload_write(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct error err = {0};
+	char id[UPLOAD_ID_MAX];
+	const char *verb, *text = net_request_query(request, "offset");
+	uint64_t offset = 0, next = 0;
+	split_path(request, id, &verb);
+	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : check_enabled(server, &err);
+	if (!r && (!text || text_parse_u64(text, &offset, NULL)))
+		r = error_set(&err, -EINVAL, "parameter 'offset': where this piece begins is missing or no number");
+	if (!r)
+		r = uploads_write(server->uploads, id, offset, net_request_body(request), &next, &err);
+	if (r)
+		respond_failure(response, r, reason_of(r), r == -ERANGE ? &next : NULL, &err);
+	else
+		respond_offset(response, next);
+}
+
+/* POST .../ID/finish */
+void api_upload_finish(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct error err = {0};
+	struct upload_begin begin;
+	char id[UPLOAD_ID_MAX];
+	const char *verb;
+	uint64_t offset = 0;
+	split_path(request, id, &verb);
+	int r = verb && strcmp(verb, "finish") == 0 ? check_enabled(server, &err)
+						    : error_set(&err, -ENOENT, "there is no such path");
+	if (!r)
+		r = uploads_finish(server->uploads, id, &err);
+	if (r == -ERANGE)
+		uploads_get(server->uploads, id, &begin, &offset, NULL);
+	if (r)
+		respond_failure(response, r, reason_of(r), r == -ERANGE ? &offset : NULL, &err);
+	else
+		respond_done(response);
+}
+
+void api_upload_abort(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct error err = {0};
+	char id[UPLOAD_ID_MAX];
+	const char *verb;
+	split_path(request, id, &verb);
+	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : uploads_abort(server->uploads, id, &err);
+	if (r)
+		respond_failure(response, r, reason_of(r), NULL, &err);
+	else
+		respond_done(response);
+}
+
+/* ---- arrivals ---- */
+
+void debuginfo_on_arrival(void *context, const char *build_id, enum upload_kind kind)
+{
+	struct server *server = context;
+	log_info("symbols: %s of build-id %s was uploaded", upload_kind_names[kind], build_id);
+	if (kind != UPLOAD_SOURCES)
+		symbolizer_arrived(server->symbolizer, build_id);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles in: OTLP over gRPC and HTTP, and any format that src/format knows by POST /api/v1/ingest.
+ *
+ * The answer is sent when the store has the profile on disk. A client that gets no answer sends again, so a request is
+ * identified by the hash of its bytes and parameters: the second copy is acknowledged and not stored. Profiles that carry no
+ * time are exempt, since equal bytes may then be two different measurements.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "format/format.h"
+#include "server/http/rpc.h"
+#include "server/ingest/ingest_int.h"
+
+static void write_id(const void *key, size_t size, uint8_t id[static 16])
+{
+	struct hash128 hash = hash128(key, size);
+	memcpy(id, &hash, 16);
+	id[0] |= 1; /* zero means none */
+}
+
+/* What a request says beside its body is part of it: equal profiles of two services are two. Stores that were written before
+ * that was so know a profile by body and index alone; what they have is not stored again either. */
+static void identify(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		     size_t index, struct store_append_options *ret)
+{
+	if (profile->time_ns == 0)
+		return;
+	/* Once for all profiles of a request: a large one may hold very many. */
+	if (!ingest->hash.high && !ingest->hash.low)
+		ingest->hash = hash128(ingest->body.data, ingest->body.len);
+	struct {
+		struct hash128 body;
+		uint64_t index, salt, name, labels;
+	} key = {.body = ingest->hash,
+		 .index = index,
+		 .salt = ingest->salt,
+		 .name = name ? hash64(name, strlen(name)) : 0,
+		 .labels = labels ? labels_hash(labels) : 0};
+	struct {
+		struct hash128 body;
+		uint64_t index;
+	} older = {.body = ingest->hash, .index = index};
+	write_id(&key, sizeof(key), ret->id);
+	write_id(&older, sizeof(older), ret->older_id);
+}
+
+int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		 size_t index, struct error *err)
+{
+	struct store_append_options options = {.name = name, .labels = labels, .received_ns = time_now_ns()};
+	struct store_append_result result = {0};
+	/* Nobody waits for the rest any more: who sends it again is told of those that are stored. */
+	if (ingest->cancelled && __atomic_load_n(ingest->cancelled, __ATOMIC_RELAXED)) {
+		ingest->note = (struct refusal_note){.reason = REFUSED_OTHER};
+		return error_set(err, -ECANCELED, "the client has gone, or its time is over");
+	}
+	ingest->note = (struct refusal_note){.reason = REFUSALS};
+	identify(ingest, profile, name, labels, index, &options);
+	int r = limits_check_profile(ingest->tenant, profile, labels, &ingest->note, err);
+	if (!r)
+		r = store_append(ingest->tenant->store, profile, &options, &result, err);
+	if (r)
+		return r;
+	limits_pay_samples(ingest->tenant, result.samples);
+	if (!result.duplicate) {
+		symbols_note(ingest->server, profile);
+		forward_profile(ingest->server->forward, profile, ingest->tenant->is_default ? "" : ingest->tenant->name, name,
+				labels);
+	}
+	ingest->profiles++;
+	ingest->samples += result.samples;
+	ingest->rejected_samples += result.refused;
+	ingest->series += result.series;
+	ingest->duplicates += result.duplicate;
+	return 0;
+}
+
+static void count_in(struct server_counters *counters, const struct ingest *ingest, int r)
+{
+	atomic_fetch_add(&counters->ingest_requests, 1);
+	atomic_fetch_add(&counters->ingest_refused, r != 0);
+	atomic_fetch_add(&counters->ingest_partial, !r && (ingest->rejected || ingest->rejected_samples));
+	atomic_fetch_add(&counters->ingest_samples_refused, ingest->rejected_samples);
+	atomic_fetch_add(&counters->ingest_profiles, ingest->profiles);
+	atomic_fetch_add(&counters->ingest_samples, ingest->samples);
+	atomic_fetch_add(&counters->ingest_duplicates, ingest->duplicates);
+	atomic_fetch_add(&counters->ingest_bytes, ingest->body.len);
+	if (r && !ingest->counted)
+		atomic_fetch_add(&counters->refusals[ingest->note.reason], 1);
+}
+
+/* Who failed for a limit has said for which; the rest is told by the code. */
+static void find_reason(struct ingest *ingest, int r)
+{
+	if (r && ingest->note.reason == REFUSALS)
+		ingest->note.reason = refusal_of(r);
+}
+
+void ingest_count(struct ingest *ingest, int r)
+{
+	find_reason(ingest, r);
+	count_in(&ingest->server->counters, ingest, r);
+	if (ingest->tenant)
+		count_in(&ingest->tenant->counters, ingest, r);
+}
+
+int ingest_begin(struct ingest *ingest, struct server *server, const struct net_request *request, struct bytes body,
+		 struct error *err)
+{
+	*ingest = (struct ingest){
+		.server = server, .cancelled = net_request_cancelled(request), .body = body, .note.reason = REFUSALS};
+	int r = tenant_of_request(server, request, true, &ingest->tenant, err);
+	if (r == -EDQUOT)
+		ingest->note.reason = REFUSED_TENANTS;
+	if (!r)
+		r = limits_admit(ingest->tenant, ingest->body.len, &ingest->note, err);
+	return r;
+}
+
+void ingest_reject(struct ingest *ingest, const struct error *err)
+{
+	struct refusal_note note;
+	find_reason(ingest, -EINVAL);
+	note = ingest->note;
+	ingest->note = (struct refusal_note){.reason = REFUSALS}; /* what comes next has its own */
+	atomic_fetch_add(&ingest->server->counters.refusals[note.reason], 1);
+	atomic_fetch_add(&ingest->tenant->counters.refusals[note.reason], 1);
+	if (ingest->rejected++ > 0)
+		return;
+	ingest->first = note;
+	snprintf(ingest->why, sizeof(ingest->why), "%s", err->message);
+}
+
+int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		      size_t index, struct error *err)
+{
+	struct error problem = {0};
+	int r = ingest_store(ingest, profile, name, labels, index, &problem);
+	if (r == -EINVAL) {
+		ingest_reject(ingest, &problem);
+		return 0;
+	}
+	return r ? error_set(err, r, "%s", problem.message) : 0;
+}
+
+int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct error *err)
+{
+	if (r || !ingest->rejected || ingest->profiles)
+		return r ? error_prefix(err, r, "%s", what) : 0;
+	/* Nothing was stored: an error, not a partial success. */
+	ingest->note = ingest->first;
+	ingest->counted = true;
+	return error_set(err, -EINVAL, "%s: %.460s", what, ingest->why);
+}
+
+const char *ingest_warning(struct ingest *ingest)
+{
+	/* Rejected samples alone are a warning: 0 profiles and a message. */
+	if (!ingest->rejected && ingest->rejected_samples)
+		snprintf(ingest->why, sizeof(ingest->why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest->rejected_samples);
+	return ingest->why[0] ? ingest->why : NULL;
+}
+
+/* Profiles come in by this path. */
+static bool is_door(const char *path)
+{
+	static const char *const doors[] = {
+		INGEST_OTLP_HTTP_PATH, INGEST_OTLP_GRPC_PATH, INGEST_PATH, INGEST_PUSH_PATH,	INGEST_PARCA_PATH,
+		INGEST_ARROW_PATH,     INGEST_WRITE_PATH,     "/ingest",   "/pyroscope/ingest",
+	};
+	for (size_t i = 0; i < sizeof(doors) / sizeof(doors[0]); i++)
+		if (strcmp(path, doors[i]) == 0)
+			return true;
+	return false;
+}
+
+void ingest_on_refusal(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	const char *path = net_request_path(request);
+	bool otlp = strcmp(path, INGEST_OTLP_HTTP_PATH) == 0;
+	if (response->status == 413 && is_door(path)) {
+		atomic_fetch_add(&server->counters.ingest_requests, 1);
+		atomic_fetch_add(&server->counters.ingest_refused, 1);
+		atomic_fetch_add(&server->counters.refusals[REFUSED_BODY], 1);
+		refusal_headers(response, -E2BIG, &(struct refusal_note){.reason = REFUSED_BODY});
+	}
+	if (rpc_on_refusal(request, response) || net_request_is_grpc(request))
+		return;
+	if (strcmp(path, "/ingest") == 0 || strcmp(path, "/pyroscope/ingest") == 0)
+		pyroscope_respond(response, response->status, response->message);
+	if (otlp)
+		otlp_on_refusal(request, response);
+}
+
+static int request_labels(const struct net_request *request, struct labels *labels, struct error *err)
+{
+	const char *text;
+	for (size_t i = 0; (text = net_request_query_nth(request, "label", i)); i++) {
+		int r = labels_parse_pair(labels, text, err);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int ingest_any(struct ingest *ingest, const struct net_request *request, struct error *err)
+{
+	const char *format_name = net_request_query(request, "format");
+	const struct format *format = format_name ? format_by_name(format_name) : NULL;
+	ingest->note.reason = REFUSED_INVALID;
+	if (format_name && !format)
+		return error_set(err, -EINVAL, "format '%.40s' is unknown; leave it out to have it detected", format_name);
+	_cleanup_(labels_release) struct labels labels;
+	labels_init(&labels);
+	int r = request_labels(request, &labels, err);
+	if (r)
+		return r;
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct format_options options = {.input_name = "profile"};
+	ingest->note.reason = REFUSALS;
+	r = format_decode(format, ingest->body, &options, &profile, err);
+	return r ? r : ingest_store(ingest, profile, net_request_query(request, "name"), &labels, 0, err);
+}
+
+void ingest_profile(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct ingest ingest;
+	struct error err = {0};
+	int r = ingest_begin(&ingest, context, request, net_request_body(request), &err);
+	if (!r)
+		r = ingest_any(&ingest, request, &err);
+	ingest_count(&ingest, r);
+	if (r) {
+		refusal_headers(response, r, &ingest.note);
+		respond_error(response, http_status_of(r), err.message);
+		return;
+	}
+	struct json_writer json;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_key(&json, "samples");
+	json_uint(&json, ingest.samples);
+	json_key(&json, "series");
+	json_uint(&json, ingest.series);
+	json_key(&json, "duplicate");
+	json_bool(&json, ingest.duplicates > 0);
+	if (ingest.rejected_samples) {
+		char why[160];
+		snprintf(why, sizeof(why), REFUSED_SAMPLES_TEXT, (unsigned long long)ingest.rejected_samples);
+		json_key(&json, "refused");
+		json_uint(&json, ingest.rejected_samples);
+		json_key(&json, "why");
+		json_string(&json, why);
+	}
+	json_end_object(&json);
+	if (json_finish(&json, &err))
+		respond_error(response, 500, err.message);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the doors through which profiles come in: one request on its way to the store. */
+#ifndef WICK_SERVER_INGEST_INGEST_INT_H
+#define WICK_SERVER_INGEST_INGEST_INT_H
+
+#include "base/hash.h"
+#include "server/core/server_int.h"
+#include "server/ingest/routes.h"
+
+/* Where profiles come in. */
+#define INGEST_OTLP_HTTP_PATH "/v1development/profiles"
+#define INGEST_OTLP_GRPC_PATH "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+#define INGEST_PATH	      "/api/v1/ingest"
+#define PARCA_PROFILES_PATH   "/parca.profilestore.v1alpha1.ProfileStoreService/"
+#define INGEST_PARCA_PATH     PARCA_PROFILES_PATH "WriteRaw"
+#define INGEST_ARROW_PATH     PARCA_PROFILES_PATH "WriteArrow"
+#define INGEST_WRITE_PATH     PARCA_PROFILES_PATH "Write"
+#define INGEST_PUSH_PATH      "/push.v1.PusherService/Push"
+
+#define REFUSED_SAMPLES_TEXT "%llu samples were left out: too old, too far ahead, or of unknown columns of process_stats"
+
+/* One request on its way in. */
+struct ingest {
+	struct server *server;
+	struct tenant *tenant; /* NULL until known */
+	const bool *cancelled; /* of the request: polled between profiles; NULL = never */
+	struct bytes body;
+	struct hash128 hash; /* of the body; 0 = not made yet */
+	uint64_t salt;	     /* what besides the body makes a request itself: a hash, 0 = nothing */
+	uint64_t profiles, samples, series, duplicates;
+	uint64_t rejected;	     /* profiles of it that were not stored, and never will be */
+	uint64_t rejected_samples;   /* of profiles of which the rest was stored */
+	bool counted;		     /* all profiles were rejected: the failure is in the counts already */
+	struct refusal_note note;    /* of the failure, or of the profile at hand; REFUSALS = what its code says */
+	struct refusal_note first;   /* of the first that was rejected */
+	char why[ERROR_MESSAGE_MAX]; /* of the first that was rejected */
+};
+
+/* Finds the tenant, and asks its limits. body: what counts against them; equal bodies are one (see ingest.c). */
+int ingest_begin(struct ingest *ingest, struct server *server, const struct net_request *request, struct bytes body,
+		 struct error *err);
+/* name: first part of the profile types, NULL = guessed; labels of the request, may be NULL; index tells profiles of a body
+ * apart. -EINVAL: it can never be stored; -ECANCELED: nobody waits for it. */
+int ingest_store(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		 size_t index, struct error *err);
+/* ingest_links.c: labels of samples that say a span (span_id, profile_id, trace_id) become links. */
+int ingest_take_links(struct profile *profile, struct error *err);
+/* The same for one of several: a profile that can never be stored must not keep those beside it from being stored, nor have
+ * them sent again. It is counted and its message kept, and the others go on: 0 for it, too. */
+int ingest_store_next(struct ingest *ingest, const struct profile *profile, const char *name, const struct labels *labels,
+		      size_t index, struct error *err);
+/* Such a profile that has not come as far. */
+void ingest_reject(struct ingest *ingest, const struct error *err);
+/* What all of them come to, r being the result so far: -EINVAL if none was stored because all were rejected. */
+int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct error *err);
+/* Once for each ingest_begin(), with what it came to. Afterwards ingest->note says why a failure was one. */
+void ingest_count(struct ingest *ingest, int r);
+/* The text of a partial success; NULL if there is nothing to say. */
+const char *ingest_warning(struct ingest *ingest);
+
+/* A request of series, each with labels and pprofs: Pyroscope's push and Parca's WriteRaw (pyroscope/push.c). */
+struct rpc_call;
+struct raw_series {
+	uint32_t field;	  /* of the series in the request */
+	const char *what; /* for messages */
+	bool label_sets;  /* labels are in a message of their own */
+	bool normalized;  /* addresses are the file's */
+	bool span_labels; /* labels of samples may say spans: ingest_take_links() */
+};
+int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, struct bytes request, struct error *err);
+
+/* A record of Parca's samples, and of their locations unless the samples have them (format/parca_arrow.h). The answer has the
+ * headers of a failure. */
+int ingest_parca_arrow(struct server *server, const struct net_request *request, struct bytes samples, struct bytes locations,
+		       struct net_response *response, struct error *err);
+
+/* For struct net_server_options: what the network layer refuses on a path of ingest is answered in the form of its protocol. */
+extern net_handler_function ingest_on_refusal;
+int otlp_ports_open(struct server *server, struct error *err);
+void otlp_ports_close(struct server *server);
+void otlp_on_refusal(const struct net_request *request, struct net_response *response);
+
+#endif

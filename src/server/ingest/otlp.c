@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OpenTelemetry profiles in: gRPC, and HTTP with protobuf or JSON (opentelemetry.io/docs/specs/otlp).
+ *
+ * What could not be stored beside what could is a partial success: 200, with how many profiles and why. A failure is a
+ * google.rpc.Status { 1 code  2 message  3 details } in the form that the request had. Exporters come back for UNAVAILABLE, and
+ * for RESOURCE_EXHAUSTED only if a detail says when, which is a google.rpc.RetryInfo { 1 retry_delay } in gRPC's trailer
+ * "grpc-status-details-bin"; over HTTP for 429, 502, 503 and 504, after the seconds of Retry-After. So a full disk is 503 here.
+ *
+ * Ports. Exporters send to 4317 (gRPC) and 4318 (HTTP) unless told otherwise; a server that is asked to listens there, too.
+ * Each such port serves both, since one stack does, and nothing but OTLP and health checks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "codec/base64.h"
+#include "codec/protobuf.h"
+#include "export/export.h"
+#include "format/otlp/otlp.h"
+#include "server/http/access.h"
+#include "server/ingest/ingest_int.h"
+#include "server/metrics.h"
+
+#define DETAILS_MAX 1024
+
+static bool is_json(const struct net_request *request)
+{
+	const char *type = net_request_header(request, "content-type");
+	return type && text_starts_with(type, "application/json");
+}
+
+static int decode_json(struct bytes json, struct otlp_request *ret, struct error *err)
+{
+	_cleanup_(buffer_release) struct buffer message;
+	buffer_init(&message, json.len + KIB);
+	int r = otlp_json_to_binary(json, &message, err);
+	return r ? r : otlp_decode(buffer_bytes(&message), NULL, ret, err);
+}
+
+static int store_all(struct ingest *ingest, bool json, struct error *err)
+{
+	_cleanup_(otlp_request_release) struct otlp_request request;
+	otlp_request_init(&request);
+	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
+	for (size_t i = 0; i < request.count && !r; i++)
+		r = ingest_store_next(ingest, request.profiles[i], forward_take_name(request.profiles[i]), NULL, i, err);
+	return ingest_finish_all(ingest, r, "OTLP request", err);
+}
+
+/* What an agent says that it has lost: see export.h. */
+static void count_lost(struct server *server, const char *text)
+{
+	char *end;
+	if (!text || *text < '0' || *text > '9')
+		return;
+	atomic_fetch_add(&server->counters.lost_profiles, strtoull(text, &end, 10));
+	if (*end == ' ' && end[1] >= '0' && end[1] <= '9')
+		atomic_fetch_add(&server->counters.lost_samples, strtoull(end + 1, NULL, 10));
+}
+
+static int handle(struct server *server, const struct net_request *request, bool json, struct net_response *response,
+		  struct error *err)
+{
+	struct ingest ingest;
+	int r = ingest_begin(&ingest, server, request, net_request_body(request), err);
+	if (!r)
+		r = store_all(&ingest, json, err);
+	ingest_count(&ingest, r);
+	if (r) {
+		refusal_headers(response, r, &ingest.note);
+		return r;
+	}
+	if (!ingest.duplicates)
+		count_lost(server, net_request_header(request, EXPORT_LOST_HEADER));
+	_cleanup_(buffer_release) struct buffer message;
+	buffer_init(&message, 4 * KIB);
+	r = otlp_encode_response(ingest.rejected, ingest_warning(&ingest), json ? &message : &response->body, err);
+	return r || !json ? r : otlp_json_from_response(buffer_bytes(&message), &response->body, err);
+}
+
+/* ---- failures ---- */
+
+/* Field 3 of a Status: google.protobuf.Any { 1 type_url  2 value } with when to come back. */
+static int write_retry_info(struct buffer *out, unsigned seconds)
+{
+	size_t detail, value, delay;
+	int r = pb_begin(out, 3, &detail);
+	if (!r)
+		r = pb_write_string(out, 1, "type.googleapis.com/google.rpc.RetryInfo");
+	if (!r)
+		r = pb_begin(out, 2, &value);
+	if (!r)
+		r = pb_begin(out, 1, &delay);
+	if (!r)
+		r = pb_write_varint(out, 1, seconds);
+	if (!r)
+		r = pb_end(out, delay);
+	if (!r)
+		r = pb_end(out, value);
+	return r ? r : pb_end(out, detail);
+}
+
+static int write_status(struct buffer *out, enum grpc_code code, const char *text, unsigned retry_seconds)
+{
+	int r = pb_write_varint(out, 1, (uint64_t)code);
+	if (!r)
+		r = pb_write_string(out, 2, text);
+	return r || !retry_seconds ? r : write_retry_info(out, retry_seconds);
+}
+
+static void write_status_json(struct net_response *response, enum grpc_code code, const char *text)
+{
+	struct json_writer json;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_key(&json, "code");
+	json_int(&json, code);
+	json_key(&json, "message");
+	json_string(&json, text);
+	json_end_object(&json);
+	json_finish(&json, NULL); /* without memory for the text the HTTP status still says it */
+}
+
+/* What refusal_headers() told HTTP clients. */
+static unsigned retry_seconds_of(const struct net_response *response)
+{
+	static const char name[] = "Retry-After: ";
+	struct bytes headers = buffer_bytes(&response->headers);
+	const char *at = headers.len ? memmem(headers.data, headers.len, name, sizeof(name) - 1) : NULL;
+	return at ? (unsigned)strtoul(at + sizeof(name) - 1, NULL, 10) : 0; /* a line ends with CR LF */
+}
+
+static void add_details(struct net_response *response, enum grpc_code code, const char *text)
+{
+	_cleanup_(buffer_release) struct buffer status, encoded;
+	unsigned seconds = retry_seconds_of(response);
+	buffer_init(&status, DETAILS_MAX);
+	buffer_init(&encoded, 2 * DETAILS_MAX);
+	if (!seconds || write_status(&status, code, text, seconds) || base64_encode(buffer_bytes(&status), &encoded))
+		return;
+	/* gRPC's binary headers have no padding. */
+	while (encoded.len && encoded.data[encoded.len - 1] == '=')
+		encoded.len--;
+	const char *value = buffer_string(&encoded);
+	if (value)
+		net_response_header(response, "grpc-status-details-bin", value);
+}
+
+void ingest_otlp_grpc(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct error err = {0};
+	int r = handle(context, request, false, response, &err);
+	if (!r)
+		return;
+	response->grpc_status = grpc_code_of(r);
+	snprintf(response->message, sizeof(response->message), "%s", err.message);
+	add_details(response, response->grpc_status, err.message);
+}
+
+static void respond_status(struct net_response *response, bool json, int status, enum grpc_code code, const char *text)
+{
+	response->status = status;
+	response->content_type = json ? "application/json" : "application/x-protobuf";
+	buffer_clear(&response->body);
+	if (json)
+		write_status_json(response, code, text);
+	else if (write_status(&response->body, code, text, 0))
+		buffer_clear(&response->body);
+}
+
+void ingest_otlp_http(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct error err = {0};
+	bool json = is_json(request);
+	response->content_type = json ? "application/json" : "application/x-protobuf";
+	int r = handle(context, request, json, response, &err);
+	if (r)
+		respond_status(response, json, r == -ENOSPC ? 503 : http_status_of(r), grpc_code_of(r), err.message);
+}
+
+void otlp_on_refusal(const struct net_request *request, struct net_response *response)
+{
+	char text[sizeof(response->message)];
+	snprintf(text, sizeof(text), "%s", response->message);
+	respond_status(response, is_json(request), response->status,
+		       response->status == 413 ? GRPC_RESOURCE_EXHAUSTED : response->grpc_status, text);
+}
+
+/* ---- ports of their own ---- */
+
+static const struct net_route otlp_routes[] = {
+	{.method = "POST", .path = INGEST_OTLP_GRPC_PATH, .handler = ingest_otlp_grpc},
+	{.method = "POST", .path = INGEST_OTLP_HTTP_PATH, .handler = ingest_otlp_http},
+	{.method = "GET", .path = "/healthz", .handler = health_show},
+	{.method = "GET", .path = "/readyz", .handler = health_show},
+};
+#define ROUTE_COUNT  (sizeof(otlp_routes) / sizeof(otlp_routes[0]))
+#define OTLP_WORKERS 2
+
+struct otlp_port {
+	struct net_server *net;
+	struct net_route routes[ROUTE_COUNT + 1];
+	pthread_t thread;
+	bool running;
+};
+
+static void *port_run(void *context)
+{
+	struct otlp_port *port = context;
+	struct error err = {0};
+	if (net_server_run(port->net, &err))
+		log_error("%s: %s", net_server_address(port->net), err.message);
+	return NULL;
+}
+
+static int port_open(struct server *server, const char *listen, struct otlp_port *port, struct error *err)
+{
+	for (size_t i = 0; i < ROUTE_COUNT; i++) {
+		port->routes[i] = otlp_routes[i];
+		port->routes[i].context = server;
+	}
+	struct net_server_options options = {
+		.listen = listen,
+		.routes = port->routes,
+		.body_max = server->options.body_bytes_max,
+		.authorize = access_authorize,
+		.on_refusal = ingest_on_refusal,
+		.workers = OTLP_WORKERS,
+		.slow_workers = 1,
+		.tls = server->tls,
+		.context = server,
+	};
+	int r = access_check_listen(server, listen, err);
+	if (!r)
+		r = net_server_new(&options, &port->net, err);
+	if (!r)
+		r = thread_start(&port->thread, "wick-otlp", port_run, port, err);
+	port->running = r == 0;
+	return r ? error_prefix(err, r, "OTLP") : 0;
+}
+
+int otlp_ports_open(struct server *server, struct error *err)
+{
+	const char *listens[OTLP_PORTS] = {server->options.otlp_grpc_listen, server->options.otlp_http_listen};
+	int r = 0;
+	for (size_t i = 0; i < OTLP_PORTS && !r; i++) {
+		if (!listens[i])
+			continue;
+		server->otlp_ports[i] = mem_zalloc(sizeof(*server->otlp_ports[i]));
+		r = server->otlp_ports[i] ? port_open(server, listens[i], server->otlp_ports[i], err) : error_nomem(err);
+	}
+	return r;
+}
+
+const char *server_otlp_address(const struct server *server, unsigned index)
+{
+	return index < OTLP_PORTS && server->otlp_ports[index] ? net_server_address(server->otlp_ports[index]->net) : NULL;
+}
+
+void otlp_ports_close(struct server *server)
+{
+	for (size_t i = 0; i < OTLP_PORTS; i++) {
+		struct otlp_port *port = server->otlp_ports[i];
+		if (port && port->running) {
+			net_server_stop(port->net);
+			pthread_join(port->thread, NULL);
+		}
+		if (port)
+			net_server_free(port->net);
+		server->otlp_ports[i] = mem_free(port);
+	}
+}

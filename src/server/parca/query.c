@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parca's query service (github.com/parca-dev/parca, proto/parca/query/v1alpha1/query.proto), which Grafana's Parca data source
+ * asks:
+ *
+ *   ProfileTypes    1 start  2 end                      ->  1 types { 1 name 2 sample_type 3 sample_unit 4 period_type
+ *                                                            5 period_unit 6 delta }
+ *   Labels          1 match*  2 start  3 end  4 profile_type                  ->  1 label_names*
+ *   Values          1 label_name  2 match*  3 start  4 end  5 profile_type    ->  1 label_values*
+ *   QueryRange      1 query  2 start  3 end  4 limit  5 step  6 sum_by*
+ *                   ->  1 series { 1 labelset { 1 labels { 1 name 2 value } }
+ *                                  2 samples { 1 timestamp 2 value 3 value_per_second 4 duration }
+ *                                  3 period_type  4 sample_type }
+ *   Query           1 mode  2 diff { 1 a  2 b  3 absolute }  3 merge { 1 query 2 start 3 end }  4 single { 1 time 2 query }
+ *                   5 report_type  7 node_trim_threshold  8 group_by { 1 fields* }
+ *                   a, b: 1 mode (1 = merge)  2 merge  3 single
+ *                   ->  5 flamegraph, 6 pprof, 7 top or 11 flamegraph_arrow;  9 total
+ *   HasProfileData  ->  1 has_data
+ *
+ * Times are google.protobuf.Timestamp { 1 seconds 2 nanos }. What a request has that is not listed here changes the answer, so
+ * it is refused and not ignored. Reports are in parca/report.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/time.h"
+#include "codec/protobuf.h"
+#include "server/parca/parca_int.h"
+
+#define ROWS_MAX     1000
+#define POINTS_LEAST 100
+#define POINTS_MOST  11000
+#define STEP_LEAST_S 10
+#define MATCHERS_MAX 64
+#define SECONDS_MAX  (INT64_MAX / NS_PER_S - 1)
+#define MODE_SINGLE  0
+#define MODE_DIFF    1
+#define MODE_MERGE   2
+#define TEXT_MAX     (1024 * 1024)
+
+/* ---- requests ---- */
+
+static int parse_time(struct pb_cursor *outer, struct bytes message, int64_t *ret, struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int64_t parts[3] = {0};
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0)
+		if (field.wire == PB_VARINT && field.number <= 2)
+			parts[field.number] = (int64_t)field.value;
+	if (r)
+		return r;
+	if (parts[1] < 0 || parts[1] > SECONDS_MAX || parts[2] < 0 || parts[2] >= NS_PER_S)
+		return error_set(err, -EINVAL, "a time of the request is before 1970 or too far ahead");
+	*ret = parts[1] * NS_PER_S + parts[2];
+	return 0;
+}
+
+/* The fields that the simple requests have, each under its own number. */
+struct fields {
+	uint32_t start, end, time, type, name, query, list, limit, step;
+};
+struct simple {
+	int64_t start_ns, end_ns, step_ns;
+	const char *type, *name, *query;
+	const char *list[MATCHERS_MAX];
+	size_t list_count;
+	uint64_t limit;
+};
+
+static int take_field(struct parca *p, struct pb_cursor *cursor, const struct pb_field *field, const struct fields *fields,
+		      struct simple *ret, struct error *err)
+{
+	uint32_t number = field->number;
+	if (field->wire == PB_VARINT && number == fields->limit)
+		ret->limit = field->value;
+	if (field->wire != PB_BYTES)
+		return 0;
+	if (number == fields->start)
+		return parse_time(cursor, field->bytes, &ret->start_ns, err);
+	if (number == fields->end)
+		return parse_time(cursor, field->bytes, &ret->end_ns, err);
+	if (number == fields->step)
+		return parse_time(cursor, field->bytes, &ret->step_ns, err);
+	if (number == fields->type)
+		return pyroscope_take_text(&p->call, field->bytes, &ret->type, err);
+	if (number == fields->name)
+		return pyroscope_take_text(&p->call, field->bytes, &ret->name, err);
+	if (number == fields->query)
+		return pyroscope_take_text(&p->call, field->bytes, &ret->query, err);
+	if (number != fields->list)
+		return 0;
+	if (ret->list_count == MATCHERS_MAX)
+		return error_set(err, -EINVAL, "a list of the request has more than %d items", MATCHERS_MAX);
+	return pyroscope_take_text(&p->call, field->bytes, &ret->list[ret->list_count++], err);
+}
+
+static int parse_simple(struct parca *p, struct bytes message, const struct fields *fields, struct simple *ret,
+			struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	*ret = (struct simple){.type = "", .name = "", .query = ""};
+	pb_open(&cursor, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		r = take_field(p, &cursor, &field, fields, ret, err);
+		if (r)
+			return r;
+	}
+	if (!r && ret->end_ns && ret->start_ns > ret->end_ns)
+		r = error_set(err, -EINVAL, "start timestamp must be before end");
+	return r;
+}
+
+/* Without times all of time is meant: what asks so is answered from indexes. */
+static void set_range(struct parca *p, const struct simple *in)
+{
+	p->call.query.from_ns = in->start_ns;
+	p->call.query.to_ns = in->end_ns ? in->end_ns + 1 : time_now_ns() + STORE_FUTURE_NS;
+	p->call.query.type = *in->type ? in->type : NULL;
+}
+
+/* ---- a call ---- */
+
+static int run(struct rpc_call *call, struct bytes request, int (*answer)(struct parca *, struct bytes, struct error *),
+	       struct buffer *out, struct error *err)
+{
+	struct parca p = {.out = out};
+	int r = pyroscope_init(&p.call, call->server, call->request, call->response, call->timeout_ns, err);
+	if (!r)
+		r = answer(&p, request, err);
+	if (r && p.call.unimplemented)
+		call->code = GRPC_UNIMPLEMENTED;
+	pyroscope_finish(&p.call, r, err);
+	return r;
+}
+
+#define HANDLER(name)                                                                                                          \
+	static int handle_##name(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)           \
+	{                                                                                                                      \
+		return run(call, request, answer_##name, out, err);                                                            \
+	}
+
+/* ---- names ---- */
+
+static int write_type(struct buffer *out, const struct profile_type *type)
+{
+	const char *parts[] = {type->name, type->sample_type, type->sample_unit, type->period_type, type->period_unit};
+	size_t mark;
+	int r = pb_begin(out, 1, &mark);
+	for (uint32_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++)
+		r = pb_put_string(out, i + 1, parts[i]);
+	if (!r)
+		r = pb_put_varint(out, 6, type->delta);
+	return r ? r : pb_end(out, mark);
+}
+
+static int answer_types(struct parca *p, struct bytes request, struct error *err)
+{
+	static const struct fields fields = {.start = 1, .end = 2};
+	_cleanup_(query_names_release) struct query_names types = {0};
+	struct simple in;
+	int r = parse_simple(p, request, &fields, &in, err);
+	if (r)
+		return r;
+	set_range(p, &in);
+	r = query_types(p->call.tenant->store, &p->call.query, &types, &p->call.stats, err);
+	if (r)
+		return r;
+	for (size_t i = 0; !r && i < types.count; i++) {
+		struct profile_type type;
+		r = profile_type_parse(types.items[i].name, &type, NULL);
+		if (!r)
+			r = write_type(p->out, &type);
+	}
+	return rpc_too_large(r, err);
+}
+HANDLER(types)
+
+/* The names that any of the matchers leaves, without doubles, sorted. */
+static int find_names(struct parca *p, const struct simple *in, struct pyroscope_names *ret, struct error *err)
+{
+	struct query *query = &p->call.query;
+	size_t lists = in->list_count ? in->list_count : 1;
+	int r = pyroscope_names_init(ret, err);
+	for (size_t i = 0; !r && i < lists; i++) {
+		_cleanup_(query_names_release) struct query_names found = {0};
+		query->selector = in->list_count ? in->list[i] : "";
+		r = *in->name ? query_label_values(p->call.tenant->store, query, in->name, "", 0, &found, &p->call.stats, err)
+			      : query_label_names(p->call.tenant->store, query, &found, &p->call.stats, err);
+		for (size_t k = 0; !r && k < found.count; k++)
+			r = pyroscope_names_add(ret, found.items[k].name, err);
+	}
+	return r ? r : pyroscope_names_finish(ret, err);
+}
+
+static int write_names(struct parca *p, const struct simple *in, struct error *err)
+{
+	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
+	int r = find_names(p, in, &names, err);
+	return r ? r : pyroscope_write_names(&names, p->out, err);
+}
+
+static int answer_labels(struct parca *p, struct bytes request, struct error *err)
+{
+	static const struct fields fields = {.list = 1, .start = 2, .end = 3, .type = 4};
+	struct simple in;
+	int r = parse_simple(p, request, &fields, &in, err);
+	if (r)
+		return r;
+	set_range(p, &in);
+	return write_names(p, &in, err);
+}
+HANDLER(labels)
+
+static int answer_values(struct parca *p, struct bytes request, struct error *err)
+{
+	static const struct fields fields = {.name = 1, .list = 2, .start = 3, .end = 4, .type = 5};
+	struct simple in;
+	int r = parse_simple(p, request, &fields, &in, err);
+	if (!r && !*in.name)
+		r = error_set(err, -EINVAL, "label_name is missing");
+	if (r)
+		return r;
+	set_range(p, &in);
+	return write_names(p, &in, err);
+}
+HANDLER(values)
+
+static int answer_has_data(struct parca *p, struct bytes request, struct error *err)
+{
+	struct store_stats stats;
+	(void)request;
+	store_get_stats(p->call.tenant->store, &stats);
+	return rpc_too_large(pb_put_varint(p->out, 1, stats.newest_ns != 0), err);
+}
+HANDLER(has_data)
+
+/* ---- values over time ---- */
+
+static int write_time(struct buffer *out, uint32_t field, int64_t ns)
+{
+	size_t mark;
+	int r = pb_begin(out, field, &mark);
+	if (!r)
+		r = pb_put_varint(out, 1, (uint64_t)(ns / NS_PER_S));
+	if (!r)
+		r = pb_put_varint(out, 2, (uint64_t)(ns % NS_PER_S));
+	return r ? r : pb_end(out, mark);
+}
+
+static int write_value_type(struct buffer *out, uint32_t field, const char *type, const char *unit)
+{
+	size_t mark;
+	int r = pb_begin(out, field, &mark);
+	if (!r)
+		r = pb_put_string(out, 1, type);
+	if (!r)
+		r = pb_put_string(out, 2, unit);
+	return r ? r : pb_end(out, mark);
+}
+
+static int write_labels(struct buffer *out, const struct query_series_row *row)
+{
+	size_t mark;
+	int r = pb_begin(out, 1, &mark);
+	if (!r)
+		r = pyroscope_write_labels(out, &row->labels);
+	if (!r && row->others)
+		r = pyroscope_write_label(out, "__others__", "true");
+	return r ? r : pb_end(out, mark);
+}
+
+static int write_point(struct buffer *out, const struct query_series *series, const struct query_point *point)
+{
+	size_t mark;
+	int r = pb_begin(out, 2, &mark);
+	if (!r)
+		r = write_time(out, 1, point->time_ns);
+	if (!r)
+		r = pb_put_varint(out, 2, (uint64_t)point->value);
+	if (!r)
+		r = pb_put_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
+	if (!r)
+		r = pb_put_varint(out, 4, (uint64_t)series->step_ns);
+	return r ? r : pb_end(out, mark);
+}
+
+static int write_series(struct buffer *out, const struct query_series *series, const struct query_series_row *row)
+{
+	size_t mark;
+	int r = pb_begin(out, 1, &mark);
+	if (!r)
+		r = write_labels(out, row);
+	for (size_t i = 0; !r && i < row->point_count; i++)
+		r = write_point(out, series, &row->points[i]);
+	if (!r)
+		r = write_value_type(out, 3, series->type.period_type, series->type.period_unit);
+	if (!r)
+		r = write_value_type(out, 4, series->type.sample_type, series->type.sample_unit);
+	return r ? r : pb_end(out, mark);
+}
+
+/* A step that a person would choose, for at most `limit` points. */
+static int64_t choose_step(int64_t range_ns, uint64_t limit)
+{
+	static const int steps_s[] = {10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400};
+	limit = limit < POINTS_LEAST ? POINTS_LEAST : limit > POINTS_MOST ? POINTS_MOST : limit;
+	int64_t least = range_ns / NS_PER_S / (int64_t)limit;
+	for (size_t i = 0; i < sizeof(steps_s) / sizeof(*steps_s); i++)
+		if (steps_s[i] >= least)
+			return steps_s[i] * NS_PER_S;
+	return (least / 86400 + 1) * 86400 * NS_PER_S;
+}
+
+static int answer_query_range(struct parca *p, struct bytes request, struct error *err)
+{
+	static const struct fields fields = {.query = 1, .start = 2, .end = 3, .limit = 4, .step = 5, .list = 6};
+	_cleanup_(query_series_release) struct query_series series = {0};
+	struct simple in;
+	int r = parse_simple(p, request, &fields, &in, err);
+	if (!r && (!in.start_ns || !in.end_ns))
+		r = error_set(err, -EINVAL, "start and end are needed");
+	if (r)
+		return r;
+	set_range(p, &in);
+	query_round_range(&p->call.query.from_ns, &p->call.query.to_ns);
+	p->call.query.selector = in.query;
+	struct query_series_options options = {
+		.step_ns = in.step_ns ? in.step_ns : choose_step(in.end_ns - in.start_ns, in.limit ? in.limit : POINTS_LEAST),
+		.by = in.list,
+		.by_count = in.list_count,
+		.each = in.list_count == 0,
+		.limit = ROWS_MAX,
+		.others = true};
+	if (options.step_ns < NS_PER_MS)
+		return error_set(err, -EINVAL, "the step is shorter than 1ms");
+	r = query_series(p->call.tenant->store, p->call.server->symbolizer, &p->call.query, &options, &series, &p->call.stats,
+			 err);
+	if (r)
+		return r;
+	for (size_t i = 0; !r && i < series.count; i++)
+		r = write_series(p->out, &series, &series.rows[i]);
+	return rpc_too_large(r, err);
+}
+HANDLER(query_range)
+
+/* ---- profiles ---- */
+
+/* MergeProfile { 1 query 2 start 3 end }, SingleProfile { 1 time 2 query }: a profile's time, to the millisecond. */
+static int parse_selection(struct parca *p, struct pb_cursor *outer, struct bytes message, bool merge,
+			   struct parca_selection *ret, struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.wire != PB_BYTES)
+			continue;
+		if (field.number == (merge ? 1u : 2u))
+			r = pyroscope_take_text(&p->call, field.bytes, &ret->query, err);
+		else if (field.number == (merge ? 2u : 1u))
+			r = parse_time(&cursor, field.bytes, &ret->from_ns, err);
+		else if (merge && field.number == 3)
+			r = parse_time(&cursor, field.bytes, &ret->to_ns, err);
+		if (r < 0)
+			return r;
+	}
+	if (!merge)
+		ret->to_ns = ret->from_ns + NS_PER_MS - 1;
+	ret->given = true;
+	return r;
+}
+
+/* ProfileDiffSelection { 1 mode  2 merge  3 single } */
+static int parse_side(struct parca *p, struct pb_cursor *outer, struct bytes message, struct parca_selection *ret,
+		      struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0)
+		if (field.wire == PB_BYTES && (field.number == 2 || field.number == 3) &&
+		    (r = parse_selection(p, &cursor, field.bytes, field.number == 2, ret, err)))
+			return r;
+	return r;
+}
+
+/* DiffProfile { 1 a  2 b  3 absolute } */
+static int parse_diff(struct parca *p, struct pb_cursor *outer, struct bytes message, struct parca_query *ret,
+		      struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.wire == PB_VARINT && field.number == 3)
+			ret->absolute = field.value != 0;
+		else if (field.wire == PB_BYTES && (field.number == 1 || field.number == 2) &&
+			 (r = parse_side(p, &cursor, field.bytes, field.number == 1 ? &ret->base : &ret->selection, err)))
+			return r;
+	}
+	return r;
+}
+
+/* GroupBy { 1 fields* }: by function is what all reports are. */
+static int check_groups(struct parca *p, struct pb_cursor *outer, struct bytes message, struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number != 1 || field.wire != PB_BYTES || bytes_equal_string(field.bytes, "function_name"))
+			continue;
+		p->call.unimplemented = true;
+		return error_set(err, -EINVAL, "group_by '%.*s' is not supported; function_name is",
+				 field.bytes.len < 100 ? (int)field.bytes.len : 100, (const char *)field.bytes.data);
+	}
+	return r;
+}
+
+static int refuse_field(struct parca *p, const struct pb_field *field, struct error *err)
+{
+	static const char *const names[] = {
+		[6] = "filter_query",	    [9] = "source_reference", [10] = "runtime_filter",
+		[11] = "invert_call_stack", [12] = "filter",	      [13] = "sandwich_by_function"};
+	bool asked = field->wire == PB_BYTES ? field->bytes.len > 0 : field->value != 0;
+	if (!asked || field->number >= sizeof(names) / sizeof(*names) || !names[field->number])
+		return 0;
+	p->call.unimplemented = true;
+	return error_set(err, -EINVAL, "%s is not supported", names[field->number]);
+}
+
+static int take_query_field(struct parca *p, struct pb_cursor *cursor, const struct pb_field *field, struct parca_query *ret,
+			    struct error *err)
+{
+	float threshold;
+	if (field->number == 1 && field->wire == PB_VARINT) {
+		ret->mode = field->value;
+	} else if (field->number == 5 && field->wire == PB_VARINT) {
+		ret->report = field->value;
+	} else if (field->number == 7 && field->wire == PB_FIXED32) {
+		uint32_t bits = (uint32_t)field->value;
+		memcpy(&threshold, &bits, sizeof(threshold));
+		ret->threshold = threshold > 0 && threshold <= 100 ? (double)threshold : 0;
+	} else if (field->wire == PB_BYTES && field->number == 2) {
+		return parse_diff(p, cursor, field->bytes, ret, err);
+	} else if (field->wire == PB_BYTES && (field->number == 3 || field->number == 4)) {
+		return parse_selection(p, cursor, field->bytes, field->number == 3, &ret->selection, err);
+	} else if (field->wire == PB_BYTES && field->number == 8) {
+		return check_groups(p, cursor, field->bytes, err);
+	}
+	return refuse_field(p, field, err);
+}
+
+static int check_selection(const struct parca_selection *selection, const char *what, struct error *err)
+{
+	if (!selection->given)
+		return error_set(err, -EINVAL, "%s is missing", what);
+	if (!selection->from_ns || !selection->to_ns || selection->from_ns > selection->to_ns)
+		return error_set(err, -EINVAL, "%s: start and end are needed, and start must be before end", what);
+	return 0;
+}
+
+static int answer_query(struct parca *p, struct bytes request, struct error *err)
+{
+	struct parca_query in = {.selection = {.query = ""}, .base = {.query = ""}};
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open(&cursor, request);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		r = take_query_field(p, &cursor, &field, &in, err);
+		if (r)
+			return r;
+	}
+	if (!r && in.mode > MODE_MERGE)
+		r = error_set(err, -EINVAL, "unknown query mode");
+	if (!r)
+		r = check_selection(&in.selection, in.mode == MODE_DIFF ? "diff.b" : "the selection", err);
+	in.is_diff = in.mode == MODE_DIFF;
+	if (!r && in.is_diff)
+		r = check_selection(&in.base, "diff.a", err);
+	return r ? r : parca_report(p, &in, err);
+}
+HANDLER(query)
+
+#define SERVICE	  "/parca.query.v1alpha1.QueryService/"
+#define SLOW_READ (RPC_SLOW | RPC_READ_ONLY)
+const struct rpc_method rpc_parca_query[] = {
+	{SERVICE "ProfileTypes", &parca_types_request, &parca_types_answer, handle_types, SLOW_READ},
+	{SERVICE "Labels", &parca_labels_request, &parca_labels_answer, handle_labels, SLOW_READ},
+	{SERVICE "Values", &parca_values_request, &parca_values_answer, handle_values, SLOW_READ},
+	{SERVICE "QueryRange", &parca_range_request, &parca_range_answer, handle_query_range, SLOW_READ},
+	{SERVICE "Query", &parca_query_request, &parca_query_answer, handle_query, SLOW_READ},
+	{SERVICE "HasProfileData", &parca_empty, &parca_has_data_answer, handle_has_data, RPC_READ_ONLY},
+	{0},
+};

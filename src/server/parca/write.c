@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * parca.profilestore.v1alpha1.ProfileStoreService/Write, a stream both ways:
+ *
+ *   agent     1 record: samples, with ids of their stacks
+ *   server    1 record: the ids that it wants to know; the end instead, if the samples have their stacks
+ *   agent     1 record: the locations of these stacks
+ *   server    the end
+ *
+ * All ids are asked for: stacks are known here by what is in them. The agent ends its half only after the server has ended the
+ * stream, so the server does not wait for that. What the samples were is kept meanwhile, within limits for all streams
+ * together.
+ */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "codec/protobuf.h"
+#include "format/parca_arrow.h"
+#include "server/ingest/ingest_int.h"
+#include "server/parca/routes.h"
+
+#define HELD_MAX  (256 * MIB)
+#define ASKED_MAX (64 * MIB)
+
+struct writing {
+	struct server *server;
+	struct buffer samples;
+	size_t held; /* of server->write_held */
+};
+
+static enum grpc_code fail(struct net_response *response, enum grpc_code code, const char *text)
+{
+	response->grpc_status = code;
+	snprintf(response->message, sizeof(response->message), "%s", text);
+	return code;
+}
+
+static enum grpc_code keep(struct server *server, struct net_stream *stream, struct bytes samples,
+			   struct net_response *response)
+{
+	if (atomic_fetch_add(&server->write_held, samples.len) + samples.len > HELD_MAX) {
+		atomic_fetch_sub(&server->write_held, samples.len);
+		return fail(response, GRPC_RESOURCE_EXHAUSTED, "too many streams wait for their locations; try again later");
+	}
+	struct writing *writing = mem_zalloc(sizeof(*writing));
+	if (!writing) {
+		atomic_fetch_sub(&server->write_held, samples.len);
+		return fail(response, GRPC_UNAVAILABLE, "out of memory");
+	}
+	*writing = (struct writing){.server = server, .held = samples.len};
+	*net_stream_slot(stream) = writing;
+	buffer_init(&writing->samples, samples.len);
+	return buffer_append(&writing->samples, samples.data, samples.len) ? fail(response, GRPC_UNAVAILABLE, "out of memory")
+									   : GRPC_OK;
+}
+
+static enum grpc_code ask(struct server *server, struct net_stream *stream, struct bytes samples, struct bytes ids,
+			  struct net_response *response)
+{
+	_cleanup_(buffer_release) struct buffer message;
+	buffer_init(&message, ids.len + KIB);
+	enum grpc_code code = keep(server, stream, samples, response);
+	if (code != GRPC_OK)
+		return code;
+	if (pb_write_bytes(&message, 1, ids.data, ids.len))
+		return fail(response, GRPC_UNAVAILABLE, "out of memory");
+	return net_stream_send(stream, buffer_bytes(&message)) ? fail(response, GRPC_CANCELLED, "the client has gone")
+							       : GRPC_OK;
+}
+
+static enum grpc_code store(struct server *server, const struct net_request *request, struct net_stream *stream,
+			    struct bytes samples, struct bytes locations, struct net_response *response)
+{
+	struct error err = {0};
+	int r = ingest_parca_arrow(server, request, samples, locations, response, &err);
+	net_stream_end(stream);
+	return r ? fail(response, grpc_code_of(r), err.message) : GRPC_OK;
+}
+
+static enum grpc_code on_message(void *context, const struct net_request *request, struct net_stream *stream,
+				 struct bytes message, struct net_response *response)
+{
+	struct server *server = context;
+	struct writing *writing = *net_stream_slot(stream);
+	struct error err = {0};
+	struct bytes record;
+	int r = pb_find_bytes(NULL, message, 1, &record, &err);
+	if (r)
+		return fail(response, GRPC_INVALID_ARGUMENT, err.message);
+	if (record.len == 0)
+		return fail(response, GRPC_INVALID_ARGUMENT, "a message without a record");
+	if (writing)
+		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
+	_cleanup_(buffer_release) struct buffer ids;
+	buffer_init(&ids, ASKED_MAX);
+	r = parca_arrow_ask(record, server_body_max(server), &ids, &err);
+	if (r < 0)
+		return fail(response, grpc_code_of(r), err.message);
+	return r ? ask(server, stream, record, buffer_bytes(&ids), response)
+		 : store(server, request, stream, record, (struct bytes){0}, response);
+}
+
+static enum grpc_code on_end(void *context, const struct net_request *request, struct net_stream *stream,
+			     struct net_response *response)
+{
+	(void)context;
+	(void)request;
+	return fail(response, GRPC_INVALID_ARGUMENT,
+		    *net_stream_slot(stream) ? "the stream ended before the locations of its samples"
+					     : "the stream ended before a record of samples");
+}
+
+static void on_close(void *context, struct net_stream *stream)
+{
+	struct writing *writing = *net_stream_slot(stream);
+	(void)context;
+	if (!writing)
+		return;
+	atomic_fetch_sub(&writing->server->write_held, writing->held);
+	buffer_release(&writing->samples);
+	*net_stream_slot(stream) = mem_free(writing);
+}
+
+const struct net_stream_handler parca_write = {.on_message = on_message, .on_end = on_end, .on_close = on_close};

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /ingest, as Pyroscope's SDKs send (grafana.com/docs/pyroscope, "Server HTTP API"; github.com/grafana/pyroscope,
+ * pkg/ingester/pyroscope). Parameters: name=APP{LABEL=VALUE,...}, from, until, sampleRate, spyName, units, aggregationType,
+ * format. What the body is depends on them in this order:
+ *
+ *   format trie, or content type binary/octet-stream+trie     stacks (format/pyroscope.c), as are the next two and the last
+ *   format tree, or content type binary/octet-stream+tree
+ *   format lines
+ *   format jfr         a recording, or a form with it in `jfr`
+ *   format pprof, speedscope
+ *   content type multipart/form-data   a form with a pprof in `profile`, and perhaps one in `prev_profile`
+ *   anything else      groups: folded stacks
+ *
+ * Stacks say nothing of what they count. The end of the application's name does ("app.alloc_space"), or `units`, or else it is
+ * CPU time: so many samples at sampleRate a second. The application's name without that end becomes the label service_name, if
+ * the labels do not have one.
+ *
+ * A pprof of Go's heap counts from the start of the process. Old clients send it with the one before, in `prev_profile`; what
+ * came in between is the difference, for those of its types that `sample_type_config` (or, without one, what is known of Go's
+ * types) calls cumulative. Newer ones subtract by themselves.
+ *
+ * Status: 200; 400 the parameters are wrong; 408 and 413 the body did not come or is too large; 422 it is malformed; 429 a
+ * limit; 507, 503 later.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "codec/json_tree.h"
+#include "codec/multipart.h"
+#include "format/format.h"
+#include "format/pyroscope.h"
+#include "profile/merge.h"
+#include "server/ingest/ingest_int.h"
+#include "server/pyroscope/routes.h"
+
+#define SAMPLE_RATE_DEFAULT 100
+#define SAMPLE_RATE_MAX	    NS_PER_S
+
+struct push {
+	struct ingest ingest;
+	const struct net_request *request;
+	const char *format, *content_type, *units, *spy;
+	char app[PYROSCOPE_NAME_MAX];
+	struct labels labels;
+	int64_t from_ns, until_ns, received_ns;
+	uint64_t sample_rate;
+	bool average;
+	struct json_tree *config; /* sample_type_config; NULL = none */
+	bool bad_parameters;	  /* why it failed */
+};
+
+static void push_release(struct push *push)
+{
+	labels_release(&push->labels);
+	push->config = json_tree_free(push->config);
+}
+
+/* ---- parameters ---- */
+
+/* As Pyroscope reads times: besides what time_parse() takes, minutes as "min", and digits of any other number as seconds. */
+static int read_time(const struct push *push, const char *name, int64_t *ret, struct error *err)
+{
+	const char *text = net_request_query(push->request, name);
+	char copy[TIME_TEXT_MAX];
+	uint64_t seconds;
+	*ret = push->received_ns;
+	if (!text || !*text)
+		return 0;
+	size_t len = strlen(text);
+	bool minutes = len > 3 && len < sizeof(copy) && text_ends_with(text, "min");
+	snprintf(copy, sizeof(copy), "%.*s", minutes ? (int)len - 2 : 0, text);
+	if (time_parse(minutes ? copy : text, push->received_ns, ret, NULL) == 0)
+		return 0;
+	if (text_parse_u64(text, &seconds, NULL) || seconds > INT64_MAX / NS_PER_S)
+		return error_set(err, -EINVAL, "%s: '%.60s' is no time: send unix seconds, ms, us or ns, or now-1h", name,
+				 text);
+	*ret = (int64_t)seconds * NS_PER_S;
+	return 0;
+}
+
+static int read_parameters(struct push *push, struct error *err)
+{
+	const struct net_request *request = push->request;
+	const char *name = net_request_query(request, "name"), *rate = net_request_query(request, "sampleRate");
+	const char *aggregation = net_request_query(request, "aggregationType"), *format = net_request_query(request, "format");
+	const char *type = net_request_header(request, "content-type");
+	int r = pyroscope_parse_name(name ? name : "", push->app, &push->labels, err);
+	if (!r)
+		r = read_time(push, "from", &push->from_ns, err);
+	if (!r)
+		r = read_time(push, "until", &push->until_ns, err);
+	push->format = format ? format : "";
+	push->content_type = type ? type : "";
+	push->units = net_request_query(request, "units");
+	push->spy = net_request_query(request, "spyName");
+	push->average = aggregation && strcmp(aggregation, "average") == 0;
+	/* A rate that makes no sense is as if there were none: clients send it with profiles that have no use for it. */
+	if (!rate || text_parse_u64(rate, &push->sample_rate, NULL) || !push->sample_rate ||
+	    push->sample_rate > SAMPLE_RATE_MAX)
+		push->sample_rate = SAMPLE_RATE_DEFAULT;
+	if (!r && push->spy && *push->spy)
+		r = labels_set(&push->labels, "pyroscope_spy", push->spy, err);
+	return r;
+}
+
+static int name_service(struct push *push, const char *app, struct error *err)
+{
+	int r = labels_get(&push->labels, "service_name") ? 0 : labels_set(&push->labels, "service_name", app, err);
+	if (r != -E2BIG)
+		return r;
+	push->ingest.note.reason = REFUSED_LABELS;
+	return -EINVAL;
+}
+
+/* Equal bodies are equal profiles only if everything else is equal, too; and without a time of its own, no two are. */
+static void identify_request(struct push *push, const char *target)
+{
+	const char *from = net_request_query(push->request, "from");
+	push->ingest.salt = hash64(target, strlen(target));
+	if (!from || !*from || strncmp(from, "now", 3) == 0 || *from == '-')
+		push->ingest.salt ^= (uint64_t)push->received_ns;
+}
+
+/* ---- what stacks count ---- */
+
+struct kind {
+	const char *suffix, *name, *type, *unit;
+	bool timed; /* samples at a rate, kept as time */
+};
+static const struct kind kinds[] = {
+	{"cpu", "process_cpu", "cpu", "nanoseconds", true},
+	{"itimer", "process_cpu", "cpu", "nanoseconds", true},
+	{"wall", "wall", "wall", "nanoseconds", true},
+	{"inuse_objects", "memory", "inuse_objects", "count", false},
+	{"inuse_space", "memory", "inuse_space", "bytes", false},
+	{"alloc_objects", "memory", "alloc_objects", "count", false},
+	{"alloc_space", "memory", "alloc_space", "bytes", false},
+	{"alloc_in_new_tlab_objects", "memory", "alloc_in_new_tlab_objects", "count", false},
+	{"alloc_in_new_tlab_bytes", "memory", "alloc_in_new_tlab_bytes", "bytes", false},
+	{"alloc_outside_tlab_objects", "memory", "alloc_outside_tlab_objects", "count", false},
+	{"alloc_outside_tlab_bytes", "memory", "alloc_outside_tlab_bytes", "bytes", false},
+	{"live", "memory", "live", "count", false},
+	{"bytes", "memory", "samples", "bytes", false},
+	{"goroutines", "goroutine", "goroutines", "count", false},
+	{"mutex_count", "mutex", "contentions", "count", false},
+	{"mutex_duration", "mutex", "delay", "nanoseconds", false},
+	{"block_count", "block", "contentions", "count", false},
+	{"block_duration", "block", "delay", "nanoseconds", false},
+	{"lock_count", "block", "contentions", "count", false},
+	{"lock_duration", "block", "delay", "nanoseconds", false},
+	{"exceptions", "exceptions", "samples", "count", false},
+	{"seconds", "wall", "wall", "nanoseconds", true},
+	{"milliseconds", "wall", "wall", "nanoseconds", true},
+	{"microseconds", "wall", "wall", "nanoseconds", true},
+	{"nanoseconds", "wall", "wall", "nanoseconds", true},
+};
+
+static const struct kind *kind_of_suffix(const char *suffix)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strcmp(kinds[i].suffix, suffix) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+/* For applications whose name does not tell. */
+static const char *suffix_of_units(const struct push *push)
+{
+	static const struct {
+		const char *units, *sum, *average;
+	} table[] = {
+		{"bytes", "alloc_space", "inuse_space"},	{"objects", "alloc_objects", "inuse_objects"},
+		{"goroutines", "goroutines", "goroutines"},	{"lock_nanoseconds", "mutex_duration", "mutex_duration"},
+		{"lock_samples", "mutex_count", "mutex_count"},
+	};
+	for (size_t i = 0; push->units && i < sizeof(table) / sizeof(table[0]); i++)
+		if (strcmp(table[i].units, push->units) == 0)
+			return push->average ? table[i].average : table[i].sum;
+	return "cpu";
+}
+
+/* The kind by the application's name, whose end is cut off if it tells, or else by the units. */
+static const struct kind *take_kind(struct push *push)
+{
+	char *dot = strrchr(push->app, '.');
+	const struct kind *kind = dot && dot > push->app ? kind_of_suffix(dot + 1) : NULL;
+	if (kind)
+		*dot = '\0';
+	return kind ? kind : kind_of_suffix(suffix_of_units(push));
+}
+
+static int set_type(struct profile *profile, struct profile_value_type *type, const char *name, const char *unit,
+		    struct error *err)
+{
+	int r = profile_add_cstring(profile, name, &type->type, err);
+	return r ? r : profile_add_cstring(profile, unit, &type->unit, err);
+}
+
+/* Gives the one sample type its name; samples become time, for those that are. Saturates. */
+static int apply_kind(const struct push *push, const struct kind *kind, struct profile *profile, struct error *err)
+{
+	int64_t period = NS_PER_S / (int64_t)push->sample_rate;
+	int r = set_type(profile, &profile->sample_types[0], kind->type, kind->unit, err);
+	if (r || !kind->timed)
+		return r;
+	for (size_t i = 0; i < profile->sample_count; i++)
+		if (__builtin_mul_overflow(profile->values[i], period, &profile->values[i]))
+			profile->values[i] = INT64_MAX;
+	profile->period = period;
+	return set_type(profile, &profile->period_type, "cpu", "nanoseconds", err);
+}
+
+/* ---- bodies ---- */
+
+/* What is there at a time, unlike what happens over one, has no duration. */
+static bool has_level(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		const char *type = profile_string(profile, profile->sample_types[i].type);
+		if (strstr(type, "inuse") || strstr(type, "goroutine") || strcmp(type, "live") == 0)
+			return true;
+	}
+	return false;
+}
+
+static int store(struct push *push, struct profile *profile, const char *name, struct error *err)
+{
+	/* Old clients have no time, or one in microseconds, which is a few minutes of 1970. */
+	if (profile->time_ns < 366ll * 24 * 3600 * NS_PER_S)
+		profile->time_ns = push->from_ns;
+	int64_t duration_ns;
+	if (!profile->duration_ns && push->until_ns > push->from_ns && !has_level(profile) &&
+	    !__builtin_sub_overflow(push->until_ns, push->from_ns, &duration_ns))
+		profile->duration_ns = duration_ns;
+	int r = ingest_take_links(profile, err);
+	return r ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
+}
+
+static int take_stacks(struct push *push, enum pyroscope_stacks form, struct bytes body, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	const struct kind *kind = take_kind(push);
+	int r = pyroscope_decode_stacks(form, body, &profile, err);
+	if (r)
+		return r;
+	r = profile_aggregate(profile, err);
+	if (!r)
+		r = apply_kind(push, kind, profile, err);
+	if (!r)
+		r = name_service(push, push->app, err);
+	return r || !profile->sample_count ? r : store(push, profile, kind->name, err);
+}
+
+/* What the configuration, or without one what is known of Go's types, says of a sample type. */
+static void type_config(const struct push *push, const char *type, const char **ret_display, bool *ret_cumulative)
+{
+	static const struct {
+		const char *type, *display;
+		bool cumulative;
+	} defaults[] = {
+		{"samples", "cpu", false},   {"goroutine", "goroutines", false},   {"alloc_objects", NULL, true},
+		{"alloc_space", NULL, true}, {"contentions", "mutex_count", true}, {"delay", "mutex_duration", true},
+	};
+	*ret_display = type;
+	*ret_cumulative = false;
+	if (push->config) {
+		const struct json_node *entry = json_node_get(json_tree_root(push->config), type);
+		const struct json_node *cumulative = json_node_get(entry, "cumulative");
+		const char *display = json_node_text(json_node_get(entry, "display-name"));
+		*ret_display = display && *display ? display : type;
+		*ret_cumulative = json_node_is(cumulative, JSON_NODE_BOOLEAN) && cumulative->boolean;
+		return;
+	}
+	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+		if (strcmp(defaults[i].type, type) == 0) {
+			*ret_display = defaults[i].display ? defaults[i].display : type;
+			*ret_cumulative = defaults[i].cumulative;
+		}
+}
+
+/* The first part of the profile type, as Pyroscope tells it from the sample types. */
+static const char *pprof_name(const struct push *push, const struct profile *profile)
+{
+	const char *display;
+	bool cumulative;
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		if (strcmp(profile_string(profile, profile->sample_types[i].type), "wall") == 0)
+			return "wall";
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		type_config(push, profile_string(profile, profile->sample_types[i].type), &display, &cumulative);
+		if (strstr(display, "cpu"))
+			return "process_cpu";
+		if (strstr(display, "alloc_") || strstr(display, "inuse_") || strstr(display, "alloc-") ||
+		    strstr(display, "inuse-") || strcmp(display, "space") == 0 || strcmp(display, "objects") == 0)
+			return "memory";
+		if (strstr(display, "mutex_"))
+			return "mutex";
+		if (strstr(display, "block_"))
+			return "block";
+		if (strstr(display, "goroutines"))
+			return "goroutines";
+	}
+	return NULL;
+}
+
+static int decode(const char *format, const char *what, struct bytes body, struct profile **ret, struct error *err)
+{
+	const struct format *reader = format_by_name(format);
+	struct format_options options = {.input_name = what};
+	if (!reader || !reader->decode)
+		return error_set(err, -EINVAL, "%s: this server cannot read the format '%s'", what, format);
+	return format_decode(reader, body, &options, ret, err);
+}
+
+/* profile - previous, for the types that count from the start of the process; what went down is 0. */
+static int subtract(const struct push *push, struct profile *profile, struct bytes body, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *previous = NULL;
+	int64_t time_ns = profile->time_ns, duration_ns = profile->duration_ns;
+	int r = decode("pprof", "prev_profile", body, &previous, err);
+	if (r)
+		return r;
+	for (size_t type = 0; type < previous->sample_type_count; type++) {
+		const char *display;
+		bool cumulative;
+		type_config(push, profile_string(previous, previous->sample_types[type].type), &display, &cumulative);
+		for (size_t i = 0; i < previous->sample_count; i++) {
+			int64_t *value = &previous->values[i * previous->sample_type_count + type];
+			*value = cumulative ? (int64_t)(0 - (uint64_t)*value) : 0;
+		}
+	}
+	r = profile_merge(profile, previous, false, err);
+	profile->time_ns = time_ns;
+	profile->duration_ns = duration_ns;
+	for (size_t i = 0; i < profile->sample_count * profile->sample_type_count && !r; i++)
+		profile->values[i] = profile->values[i] < 0 ? 0 : profile->values[i];
+	return r ? error_prefix(err, r, "prev_profile") : profile_aggregate(profile, err);
+}
+
+/* .NET's client writes "inuse-space". */
+static int mend_types(struct profile *profile, struct error *err)
+{
+	int r = 0;
+	for (size_t i = 0; i < profile->sample_type_count && !r; i++) {
+		char name[64];
+		snprintf(name, sizeof(name), "%s", profile_string(profile, profile->sample_types[i].type));
+		if (!strchr(name, '-'))
+			continue;
+		for (char *at = name; *at; at++)
+			*at = *at == '-' ? '_' : *at;
+		r = profile_add_cstring(profile, name, &profile->sample_types[i].type, err);
+	}
+	return r;
+}
+
+static int take_pprof(struct push *push, struct bytes body, struct bytes previous, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	if (body.len == 0)
+		return 0;
+	int r = decode("pprof", "profile", body, &profile, err);
+	if (!r && previous.len)
+		r = subtract(push, profile, previous, err);
+	if (r)
+		return r;
+	r = name_service(push, push->app, err);
+	const char *name = pprof_name(push, profile);
+	if (!r)
+		r = mend_types(profile, err);
+	return r || !profile->sample_count ? r : store(push, profile, name, err);
+}
+
+static int take_speedscope(struct push *push, struct bytes body, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	const struct kind *kind = take_kind(push);
+	int r = decode("speedscope", "profile", body, &profile, err);
+	if (r)
+		return r;
+	/* Its own unit says more than the application's name, if it has one. */
+	if (profile->sample_type_count == 1 && strcmp(profile_string(profile, profile->sample_types[0].unit), "count") == 0)
+		r = apply_kind(push, kind, profile, err);
+	const char *unit = profile_string(profile, profile->sample_types[0].unit);
+	const char *name = strcmp(unit, "bytes") == 0 ? "memory" : kind->name;
+	if (!r)
+		r = name_service(push, push->app, err);
+	return r || !profile->sample_count ? r : store(push, profile, name, err);
+}
+
+struct form {
+	struct bytes profile, previous, config, jfr;
+};
+
+static int read_form(const char *content_type, struct bytes body, struct form *ret, struct error *err)
+{
+	struct multipart multipart;
+	struct multipart_part part;
+	const struct {
+		const char *name;
+		struct bytes *to;
+	} fields[] = {{"profile", &ret->profile},
+		      {"prev_profile", &ret->previous},
+		      {"sample_type_config", &ret->config},
+		      {"jfr", &ret->jfr}};
+	*ret = (struct form){0};
+	int r = multipart_open(&multipart, content_type, body, err);
+	while (!r && (r = multipart_next(&multipart, &part, err)) > 0) {
+		for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+			if (bytes_equal_string(part.name, fields[i].name) && !fields[i].to->data)
+				*fields[i].to = part.data;
+		r = 0;
+	}
+	return r ? error_prefix(err, r, "form") : 0;
+}
+
+#define CONFIG_BYTES_MAX (64 * KIB)
+
+static int take_form(struct push *push, struct bytes body, struct error *err)
+{
+	struct form form;
+	int r = read_form(push->content_type, body, &form, err);
+	if (!r && form.config.len > CONFIG_BYTES_MAX)
+		r = error_set(err, -EBADMSG, "sample_type_config: more than %d bytes", (int)CONFIG_BYTES_MAX);
+	if (!r && form.config.len) {
+		r = json_tree_read(form.config, 0, &push->config, err);
+		r = r ? error_prefix(err, r, "sample_type_config") : 0;
+	}
+	return r ? r : take_pprof(push, form.profile, form.previous, err);
+}
+
+static int take_jfr(struct push *push, struct bytes body, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct form form = {.jfr = body};
+	int r = strstr(push->content_type, "multipart/form-data") ? read_form(push->content_type, body, &form, err) : 0;
+	if (!r && !form.jfr.len)
+		r = error_set(err, -EBADMSG, "the recording is missing: send it as the body, or as the field `jfr` of a form");
+	if (!r)
+		r = decode("jfr", "jfr", form.jfr, &profile, err);
+	if (r)
+		return r;
+	take_kind(push); /* the recording tells what it holds */
+	r = name_service(push, push->app, err);
+	return r || !profile->sample_count ? r : store(push, profile, NULL, err);
+}
+
+static int take_body(struct push *push, struct bytes body, struct error *err)
+{
+	const char *format = push->format, *type = push->content_type;
+	if (strcmp(format, "trie") == 0 || strcmp(type, "binary/octet-stream+trie") == 0)
+		return take_stacks(push, PYROSCOPE_TRIE, body, err);
+	if (strcmp(format, "tree") == 0 || strcmp(type, "binary/octet-stream+tree") == 0)
+		return take_stacks(push, PYROSCOPE_TREE, body, err);
+	if (strcmp(format, "lines") == 0)
+		return take_stacks(push, PYROSCOPE_LINES, body, err);
+	if (strcmp(format, "jfr") == 0)
+		return take_jfr(push, body, err);
+	if (strcmp(format, "pprof") == 0)
+		return strstr(type, "multipart/form-data") ? take_form(push, body, err)
+							   : take_pprof(push, body, (struct bytes){0}, err);
+	if (strcmp(format, "speedscope") == 0)
+		return take_speedscope(push, body, err);
+	if (strstr(type, "multipart/form-data"))
+		return take_form(push, body, err);
+	return take_stacks(push, PYROSCOPE_GROUPS, body, err);
+}
+
+static int take(struct push *push, struct error *err)
+{
+	int r = read_parameters(push, err);
+	if (r) {
+		push->bad_parameters = true;
+		push->ingest.note.reason = REFUSED_INVALID;
+		return r;
+	}
+	return take_body(push, push->ingest.body, err);
+}
+
+static int status_of(const struct push *push, int r)
+{
+	if (push->bad_parameters)
+		return r == -ENOMEM ? 503 : 400;
+	return r == -EBADMSG ? 422 : http_status_of(r);
+}
+
+void pyroscope_respond(struct net_response *response, int status, const char *text)
+{
+	static const struct {
+		int status;
+		const char *code;
+	} codes[] = {{400, "invalid_argument"},	  {422, "invalid_argument"},   {413, "resource_exhausted"},
+		     {429, "resource_exhausted"}, {507, "resource_exhausted"}, {408, "deadline_exceeded"},
+		     {404, "not_found"},	  {499, "canceled"},	       {500, "internal"},
+		     {501, "unimplemented"},	  {504, "deadline_exceeded"},  {503, "unavailable"},
+		     {401, "unauthenticated"},	  {403, "permission_denied"}};
+	const char *code = "unknown";
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		code = codes[i].status == status ? codes[i].code : code;
+	respond_code(response, status, code, text);
+}
+
+void pyroscope_ingest(void *context, const struct net_request *request, struct net_response *response)
+{
+	_cleanup_(push_release) struct push push = {.request = request, .received_ns = time_now_ns()};
+	struct error err = {0};
+	labels_init(&push.labels);
+	int r = ingest_begin(&push.ingest, context, request, net_request_body(request), &err);
+	identify_request(&push, net_request_target(request));
+	if (!r)
+		r = take(&push, &err);
+	ingest_count(&push.ingest, r);
+	if (!r)
+		return;
+	refusal_headers(response, r, &push.ingest.note);
+	pyroscope_respond(response, status_of(&push, r), err.message);
+}

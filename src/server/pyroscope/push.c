@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * push.v1.PusherService (github.com/grafana/pyroscope, api/push/v1/push.proto), by which Alloy and newer SDKs send:
+ *
+ *   PushRequest { 1 series[] { 1 labels[] { 1 name  2 value }  2 samples[] { 1 raw_profile  2 ID } } }  ->  (empty)
+ *
+ * raw_profile is a pprof, compressed or not. The label __name__ is the first part of the profile type ("process_cpu"); other
+ * names that begin with two underscores are between a client and Pyroscope (__delta__, __session_id__, __period_type__ ...) and
+ * no labels of the series. ID tells profiles apart for whoever logs them; here equal bytes do.
+ *
+ * One call is stored profile by profile. A client whose call fails sends all of it again, and those that were stored already
+ * are recognised.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/text.h"
+#include "codec/protobuf.h"
+#include "format/format.h"
+#include "server/http/rpc.h"
+#include "server/ingest/ingest_int.h"
+
+static const struct pb_json_field label_fields[] = {
+	{.name = "name", .number = 1, .kind = PB_JSON_STRING},
+	{.name = "value", .number = 2, .kind = PB_JSON_STRING},
+};
+static const struct pb_json_message label_pair = {"LabelPair", label_fields, 2};
+static const struct pb_json_field sample_fields[] = {
+	{.name = "rawProfile", .number = 1, .kind = PB_JSON_BYTES},
+	{.name = "ID", .number = 2, .kind = PB_JSON_STRING},
+};
+static const struct pb_json_message raw_sample = {"RawSample", sample_fields, 2};
+static const struct pb_json_field series_fields[] = {
+	{.name = "labels", .number = 1, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &label_pair},
+	{.name = "samples", .number = 2, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &raw_sample},
+};
+static const struct pb_json_message raw_series = {"RawProfileSeries", series_fields, 2};
+static const struct pb_json_field push_fields[] = {
+	{.name = "series", .number = 1, .kind = PB_JSON_MESSAGE, .repeated = true, .message = &raw_series},
+};
+static const struct pb_json_message push_request = {"PushRequest", push_fields, 1};
+static const struct pb_json_message push_answer = {"PushResponse", NULL, 0};
+
+/* One of a series' labels: to `labels`, or its __name__ to `name`. */
+static int take_label(struct pb_cursor *outer, struct bytes message, struct labels *labels, struct buffer *name,
+		      struct error *err)
+{
+	struct bytes texts[3] = {0};
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0)
+		if (field.number <= 2 && field.wire == PB_BYTES)
+			texts[field.number] = field.bytes;
+	if (r < 0)
+		return r;
+	_cleanup_(buffer_release) struct buffer text;
+	char key[LIMIT_LABEL_NAME_BYTES];
+	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
+	if (bytes_equal_string(texts[1], "__name__")) {
+		buffer_clear(name);
+		if (texts[2].len > PROFILE_TYPE_TEXT_MAX)
+			return error_set(err, -EBADMSG, "the label __name__ is longer than %d bytes", PROFILE_TYPE_TEXT_MAX);
+		return buffer_append(name, texts[2].data, texts[2].len) ? error_nomem(err) : 0;
+	}
+	if (texts[1].len >= 2 && memcmp(texts[1].data, "__", 2) == 0)
+		return 0;
+	label_name_sanitize(texts[1], key);
+	struct bytes value = {texts[2].data, text_cut(texts[2], LIMIT_LABEL_VALUE_BYTES)};
+	r = text_append_utf8(&text, value);
+	text.len = text_cut(buffer_bytes(&text), LIMIT_LABEL_VALUE_BYTES); /* what is no UTF-8 has become longer */
+	const char *string = r ? NULL : buffer_string(&text);
+	return string ? labels_set(labels, key, string, err) : error_nomem(err);
+}
+
+struct series {
+	struct labels labels;
+	struct buffer name;
+};
+
+static void series_release(struct series *series)
+{
+	labels_release(&series->labels);
+	buffer_release(&series->name);
+}
+
+/* set: the message at hand is a Parca LabelSet and not the series itself. */
+static int read_labels(struct pb_cursor *outer, struct bytes message, bool set, struct series *series, struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	int r;
+	pb_open_nested(&cursor, outer, message);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number != 1)
+			continue;
+		r = pb_expect(&cursor, &field, PB_BYTES, "RawProfileSeries.labels", err);
+		if (!r && set)
+			r = read_labels(&cursor, field.bytes, false, series, err);
+		else if (!r)
+			r = take_label(&cursor, field.bytes, &series->labels, &series->name, err);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* Addresses that are those of the file already, whatever its mapping says. */
+static void place_at_zero(struct profile *profile)
+{
+	for (size_t i = 1; i < profile->mapping_count; i++) {
+		profile->mappings[i].start = profile->mappings[i].offset = 0;
+		profile->mappings[i].limit = UINT64_MAX;
+	}
+}
+
+static int store_sample(const struct raw_series *form, struct ingest *ingest, struct series *series, struct pb_cursor *outer,
+			struct bytes message, size_t index, struct error *err)
+{
+	struct bytes raw;
+	int r = pb_find_bytes(outer, message, 1, &raw, err);
+	if (r < 0)
+		return r;
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct format_options options = {.input_name = "raw_profile"};
+	r = format_decode(format_by_name("pprof"), raw, &options, &profile, err);
+	if (r)
+		return r == -EINVAL ? -EBADMSG : r;
+	if (form->normalized)
+		place_at_zero(profile);
+	if (form->span_labels && (r = ingest_take_links(profile, err)))
+		return r;
+	return ingest_store_next(ingest, profile, series->name.len ? buffer_string(&series->name) : NULL, &series->labels,
+				 index, err);
+}
+
+static int push_series(const struct raw_series *form, struct ingest *ingest, struct pb_cursor *outer, struct bytes message,
+		       size_t *index, struct error *err)
+{
+	_cleanup_(series_release) struct series series;
+	struct pb_cursor cursor;
+	struct pb_field field;
+	struct error problem = {0};
+	labels_init(&series.labels);
+	buffer_init(&series.name, PROFILE_TYPE_TEXT_MAX + 1);
+	int r = read_labels(outer, message, form->label_sets, &series, &problem);
+	if (r == -E2BIG) { /* names and values were cut: there are too many. Other series are as they are */
+		ingest->note.reason = REFUSED_LABELS;
+		ingest_reject(ingest, &problem);
+		return 0;
+	}
+	if (r)
+		return error_set(err, r, "%s", problem.message);
+	pb_open_nested(&cursor, outer, message);
+	while (!r && (r = pb_next(&cursor, &field, err)) > 0) {
+		r = 0;
+		if (field.number != 2)
+			continue;
+		r = pb_expect(&cursor, &field, PB_BYTES, "RawProfileSeries.samples", err);
+		if (!r)
+			r = store_sample(form, ingest, &series, &cursor, field.bytes, (*index)++, err);
+	}
+	return r;
+}
+
+static int push_all(const struct raw_series *form, struct ingest *ingest, struct bytes request, struct error *err)
+{
+	struct pb_cursor cursor;
+	struct pb_field field;
+	size_t index = 0;
+	int r;
+	pb_open(&cursor, request);
+	while ((r = pb_next(&cursor, &field, err)) > 0) {
+		if (field.number != form->field)
+			continue;
+		r = pb_expect(&cursor, &field, PB_BYTES, form->what, err);
+		if (!r)
+			r = push_series(form, ingest, &cursor, field.bytes, &index, err);
+		if (r)
+			break;
+	}
+	return ingest_finish_all(ingest, r, form->what, err);
+}
+
+int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, struct bytes request, struct error *err)
+{
+	struct ingest ingest;
+	int r = ingest_begin(&ingest, call->server, call->request, request, err);
+	if (!r)
+		r = push_all(form, &ingest, request, err);
+	ingest_count(&ingest, r);
+	if (r)
+		refusal_headers(call->response, r, &ingest.note);
+	return r;
+}
+
+static int push(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
+{
+	static const struct raw_series form = {.field = 1, .what = "PushRequest.series", .span_labels = true};
+	(void)out;
+	return ingest_raw_series(&form, call, request, err);
+}
+
+const struct rpc_method rpc_pyroscope_push[] = {
+	{.path = INGEST_PUSH_PATH, .request = &push_request, .answer = &push_answer, .handler = push},
+	{0},
+};

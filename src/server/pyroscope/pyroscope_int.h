@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files that answer as Pyroscope does: its query service, and the calls under /pyroscope/. */
+#ifndef WICK_SERVER_PYROSCOPE_PYROSCOPE_INT_H
+#define WICK_SERVER_PYROSCOPE_PYROSCOPE_INT_H
+
+#include "base/arena.h"
+#include "base/intern.h"
+#include "render/flamebearer.h"
+#include "server/core/server_int.h"
+#include "server/pyroscope/routes.h"
+
+#define PYROSCOPE_LIST_MAX	1000 /* texts in one list of a request */
+#define PYROSCOPE_NODES_DEFAULT 8192
+#define PYROSCOPE_NODES_MAX	(1024 * 1024)
+
+struct pyroscope_list {
+	const char **items;
+	size_t count, capacity;
+};
+/* The fields of all requests of the service; which of them a message has, and under which number, its layout says. */
+enum pyroscope_field {
+	FIELD_NONE,
+	FIELD_START, /* ms */
+	FIELD_END,   /* ms, included */
+	FIELD_MAX_NODES,
+	FIELD_FORMAT,
+	FIELD_AGGREGATION,
+	FIELD_LIMIT,
+	FIELD_EXEMPLARS,
+	FIELD_HEATMAP,
+	FIELD_STEP, /* s, a double */
+	FIELD_TYPE,
+	FIELD_SELECTOR,
+	FIELD_NAME,
+	FIELD_MATCHERS,
+	FIELD_LABELS,
+	FIELD_PROFILES,
+	FIELD_TRACES,
+	FIELD_SPANS,
+	FIELD_STACKS, /* types.v1.StackTraceSelector */
+	FIELD_LEFT,
+	FIELD_RIGHT,
+};
+#define PYROSCOPE_FIELDS_MAX 12
+struct pyroscope_layout {
+	uint8_t fields[PYROSCOPE_FIELDS_MAX]; /* enum pyroscope_field by number */
+};
+struct pyroscope_request {
+	int64_t start, end, max_nodes, limit;
+	uint64_t format, aggregation, exemplars, heatmap;
+	double step;
+	const char *type, *selector, *name; /* "" = not there */
+	struct pyroscope_list matchers, labels, profiles, traces, spans, call_site;
+	bool pgo;
+	bool any_type; /* no type of its own: the selector may have one */
+	struct bytes left, right;
+};
+enum { PYROSCOPE_FLAMEGRAPH_UNSPECIFIED, PYROSCOPE_FLAMEGRAPH, PYROSCOPE_TREE, PYROSCOPE_DOT, PYROSCOPE_PPROF };
+
+/* One call on its way. */
+struct pyroscope {
+	struct server *server;
+	struct tenant *tenant;
+	const struct net_request *request;
+	struct net_response *response; /* for headers */
+	struct arena arena;
+	struct query query;	       /* limits and cancellation; range and selection by pyroscope_select() */
+	struct query_matcher links[2]; /* of the query: spans and traces */
+	struct query_stats stats;
+	int64_t started_ns;
+	bool unimplemented; /* why it failed */
+};
+int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
+		   int64_t timeout_ns, struct error *err);
+/* Keeps the account of the call and adds its headers; r is its outcome. */
+void pyroscope_finish(struct pyroscope *p, int r, const struct error *err);
+
+/* Texts live in p->arena, of which alone it makes use. -EBADMSG, -EINVAL. */
+int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pyroscope_layout *layout,
+		    struct pyroscope_request *ret, struct error *err);
+extern const struct pyroscope_layout pyroscope_stacktraces_layout;
+/* A copy in p->arena. -EINVAL: it is too long, or has a NUL. */
+int pyroscope_take_text(struct pyroscope *p, struct bytes text, const char **ret, struct error *err);
+
+/* The type and the selector of a request, and its range, which must be there. */
+int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, struct error *err);
+/* A profile of what a request selects, with names; stacks are those below its call site. */
+int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, struct profile **ret, struct error *err);
+/* How many nodes are asked for. -EINVAL: too many. */
+int pyroscope_nodes(int64_t asked, size_t *ret, struct error *err);
+int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,
+		    struct error *err);
+/* Appends a graph for Graphviz, of about max_nodes functions (0 = 100); nothing when there are no samples. */
+int pyroscope_dot(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err);
+int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, const struct pyroscope_request *right,
+		   struct diff **ret, struct error *err);
+
+/* Values over time: a point stands for the step that ends with it. By rising labels, or, with a limit, by falling total. */
+struct pyroscope_point {
+	int64_t time_ms;
+	double value;
+};
+struct pyroscope_row {
+	struct labels labels;
+	struct pyroscope_point *points;
+	size_t count;
+	double total;
+};
+struct pyroscope_series {
+	struct pyroscope_row *rows;
+	size_t count;
+	struct profile_type type;
+};
+int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_series *ret, struct error *err);
+void pyroscope_series_release(struct pyroscope_series *series);
+
+/* Names without doubles, sorted. */
+struct pyroscope_names {
+	struct intern texts; /* what items point into */
+	const char **items;
+	size_t count;
+};
+void pyroscope_names_release(struct pyroscope_names *names);
+int pyroscope_names_init(struct pyroscope_names *names, struct error *err);
+int pyroscope_names_add(struct pyroscope_names *names, const char *text, struct error *err);
+int pyroscope_names_finish(struct pyroscope_names *names, struct error *err);
+/* Parts of answers, Parca's as well, each field 1: repeated strings, { 1 name  2 value }, and this repeated. */
+int pyroscope_write_names(const struct pyroscope_names *names, struct buffer *out, struct error *err);
+int pyroscope_write_label(struct buffer *out, const char *name, const char *value);
+int pyroscope_write_labels(struct buffer *out, const struct labels *labels);
+/* Profile types as these clients write them: without ":delta". */
+int pyroscope_types(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret, struct error *err);
+int pyroscope_label_names(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret,
+			  struct error *err);
+int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_names *ret,
+			   struct error *err);
+/* Label sets of what any of the matchers selects, without doubles, sorted. */
+int pyroscope_label_sets(struct pyroscope *p, const struct pyroscope_request *in, struct query_label_sets *ret,
+			 struct error *err);
+/* A value's place in a distribution over time. */
+#define PYROSCOPE_HEATMAP_ROWS 20
+struct pyroscope_slot {
+	int64_t time_ms; /* when it ends */
+	int32_t counts[PYROSCOPE_HEATMAP_ROWS];
+};
+struct pyroscope_heatmap {
+	struct labels *groups;
+	struct pyroscope_slot **slots; /* by group, then time */
+	size_t *slot_counts;
+	size_t group_count;
+	double rows[PYROSCOPE_HEATMAP_ROWS]; /* their least values */
+};
+int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, struct pyroscope_heatmap *ret,
+		      struct error *err);
+void pyroscope_heatmap_release(struct pyroscope_heatmap *heatmap);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests of Pyroscope's query service: what they mean for the store. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "render/report.h"
+#include "server/pyroscope/pyroscope_int.h"
+
+#define TEXT_BYTES_MAX (4 * 1024 * 1024) /* of one call: its request, and the names that it is answered with */
+#define CALL_SITE_MAX  1000
+
+int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_request *request, struct net_response *response,
+		   int64_t timeout_ns, struct error *err)
+{
+	*p = (struct pyroscope){.server = server, .request = request, .response = response, .started_ns = time_monotonic_ns()};
+	arena_init(&p->arena, TEXT_BYTES_MAX);
+	int r = tenant_of_request(server, request, false, &p->tenant, err);
+	if (r)
+		return r;
+	int64_t most_ns = server->options.query_timeout_ns;
+	p->query.cancel = net_request_cancelled(request);
+	limits_of_query(p->tenant, &p->query);
+	p->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
+	p->query.deadline_ns = p->started_ns + (timeout_ns > 0 && timeout_ns < most_ns ? timeout_ns : most_ns);
+	return 0;
+}
+
+void pyroscope_finish(struct pyroscope *p, int r, const struct error *err)
+{
+	if (!r && p->stats.read.partial)
+		net_response_header(p->response, "X-Wick-Partial", p->stats.read.why);
+	query_account(p->server, p->tenant, p->request, &p->stats, time_monotonic_ns() - p->started_ns, r, err);
+	arena_release(&p->arena);
+}
+
+/* ---- meaning ---- */
+
+/* A type with five parts is that of absolute and of delta values: these clients do not know the difference. */
+static int take_type(struct pyroscope *p, const char *text, const char **ret, struct error *err)
+{
+	struct profile_type type;
+	size_t colons = 0;
+	for (const char *at = text; *at; at++)
+		colons += *at == ':';
+	if (colons < 4 || colons > 5 || profile_type_parse(text, &type, NULL))
+		return error_set(err, -EINVAL,
+				 "profile-type selection must be of the form "
+				 "<name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>(:delta), got(%zu): \"%.200s\"",
+				 colons + 1, text);
+	size_t len = strlen(text);
+	char *wild = arena_alloc(&p->arena, len + sizeof(":*"));
+	if (!wild)
+		return error_nomem(err);
+	memcpy(wild, text, len);
+	memcpy(wild + len, colons == 4 ? ":*" : "", colons == 4 ? sizeof(":*") : 1);
+	*ret = wild;
+	return 0;
+}
+
+/* One more condition of the query: that the span, or the trace, is one of these. */
+static int select_ids(struct pyroscope *p, const char *label, const char *field, size_t digits,
+		      const struct pyroscope_list *list, struct error *err)
+{
+	if (!list->count)
+		return 0;
+	char *text = arena_alloc(&p->arena, list->count * (digits + 1)), *at = text;
+	if (!text)
+		return error_nomem(err);
+	for (size_t i = 0; i < list->count; i++, at += digits + 1) {
+		if (strlen(list->items[i]) != digits)
+			return error_set(err, -EINVAL, "%s: \"%.100s\" has not %zu hexadecimal digits", field, list->items[i],
+					 digits);
+		memcpy(at, list->items[i], digits);
+		at[digits] = i + 1 < list->count ? '|' : '\0';
+	}
+	p->links[p->query.where_count++] = (struct query_matcher){.label = label, .op = QUERY_REGEX, .value = text};
+	return 0;
+}
+
+static int select_links(struct pyroscope *p, const struct pyroscope_request *in, struct error *err)
+{
+	p->query.where = p->links;
+	p->query.where_count = 0;
+	int r = select_ids(p, "__span_id__", "span_selector", 16, &in->spans, err);
+	return r ? r : select_ids(p, "__trace_id__", "trace_id_selector", 32, &in->traces, err);
+}
+
+#define MS_MAX (INT64_MAX / NS_PER_MS - 1)
+int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, struct error *err)
+{
+	if (in->start == 0 || in->end == 0)
+		return error_set(err, -EINVAL, "missing time range in the query");
+	if (in->start > in->end)
+		return error_set(err, -EINVAL, "invalid time range in the query: the start is after the end");
+	if (in->start < 0 || in->end > MS_MAX)
+		return error_set(err, -EINVAL, "invalid time range in the query: times are milliseconds since 1970");
+	if (in->profiles.count) {
+		p->unimplemented = true;
+		return error_set(err, -EINVAL, "profile_id_selector is not supported: profiles have no ids here");
+	}
+	p->query.selector = in->selector;
+	p->query.from_ns = in->start * NS_PER_MS;
+	p->query.to_ns = (in->end + 1) * NS_PER_MS;
+	query_round_range(&p->query.from_ns, &p->query.to_ns);
+	p->query.type = NULL;
+	int r = select_links(p, in, err);
+	if (r)
+		return r;
+	return in->any_type ? 0 : take_type(p, in->type, &p->query.type, err);
+}
+
+int pyroscope_nodes(int64_t asked, size_t *ret, struct error *err)
+{
+	*ret = asked > 0 ? (size_t)asked : PYROSCOPE_NODES_DEFAULT;
+	if (asked > PYROSCOPE_NODES_MAX)
+		return error_set(err, -EINVAL, "max flamegraph nodes limit %lld is greater than allowed %d", (long long)asked,
+				 PYROSCOPE_NODES_MAX);
+	return 0;
+}
+
+/* ---- the call site ---- */
+
+static bool is_named(const struct profile *profile, uint32_t function, const char *name)
+{
+	const struct profile_function *f = &profile->functions[function];
+	return strcmp(profile_string(profile, f->name ? f->name : f->system_name), name) == 0;
+}
+
+/* Goes on along the call site by one location, its outermost function first; -1 = another way. */
+static int follow(const struct profile *profile, const struct pyroscope_list *site, uint32_t location, int matched)
+{
+	const struct profile_location *at = &profile->locations[location];
+	if (matched < 0 || (size_t)matched == site->count)
+		return matched;
+	if (at->line_count == 0)
+		return -1;
+	for (uint32_t i = at->line_count; i-- > 0 && (size_t)matched < site->count; matched++)
+		if (!is_named(profile, profile->lines[at->line_first + i].function, site->items[matched]))
+			return -1;
+	return matched;
+}
+
+/* Drops the samples whose stacks do not begin with the call site. */
+static int keep_call_site(struct profile *profile, const struct pyroscope_list *site, struct error *err)
+{
+	_cleanup_(mem_freep) int *matched = mem_zalloc_array(profile->stack_count, sizeof(*matched));
+	size_t types = profile->sample_type_count, kept = 0;
+	if (!matched)
+		return error_nomem(err);
+	for (size_t i = 1; i < profile->stack_count; i++)
+		matched[i] = follow(profile, site, profile->stacks[i].location, matched[profile->stacks[i].parent]);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		if (matched[profile->samples[i].stack] < 0 || (size_t)matched[profile->samples[i].stack] != site->count)
+			continue;
+		profile->samples[kept] = profile->samples[i];
+		memmove(profile->values + kept * types, profile->values + i * types, types * sizeof(*profile->values));
+		kept++;
+	}
+	profile->sample_count = kept;
+	return 0;
+}
+
+int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, struct profile **ret, struct error *err)
+{
+	if (in->pgo) {
+		p->unimplemented = true;
+		return error_set(err, -EINVAL, "stack_trace_selector.go_pgo is not supported; ask for the whole profile");
+	}
+	if (in->call_site.count > CALL_SITE_MAX)
+		return error_set(err, -EINVAL, "the call site has more than %d frames", CALL_SITE_MAX);
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = pyroscope_select(p, in, err);
+	if (!r)
+		r = query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, &profile, &p->stats, err);
+	if (!r && in->call_site.count)
+		r = keep_call_site(profile, &in->call_site, err);
+	if (r)
+		return r;
+	*ret = profile;
+	profile = NULL;
+	return 0;
+}
+
+int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, size_t nodes_max, struct flame **ret,
+		    struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	int r = pyroscope_merge(p, in, &profile, err);
+	return r ? r : flame_build_by_name(profile, 0, nodes_max, ret, err);
+}
+
+#define DOT_NODES_DEFAULT 100
+
+int pyroscope_dot(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
+{
+	_cleanup_(profile_freep) struct profile *profile = NULL;
+	struct report_options options = {
+		.mode = REPORT_DOT,
+		.detail = {.functions = true, .inlines = true},
+		.trim = {.nodes_max = DOT_NODES_DEFAULT, .node_fraction = 0.005, .edge_fraction = 0.001},
+		.divide_by = 1,
+		.unit = "minimum",
+	};
+	struct report report;
+	int r = in->max_nodes > 0 ? pyroscope_nodes(in->max_nodes, &options.trim.nodes_max, err) : 0;
+	if (!r)
+		r = pyroscope_merge(p, in, &profile, err);
+	if (r || !profile->sample_count)
+		return r;
+	r = report_begin(&report, profile, &options, err);
+	if (!r)
+		r = report_write(&report, out, err);
+	report_release(&report);
+	return r;
+}
+
+int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, const struct pyroscope_request *right,
+		   struct diff **ret, struct error *err)
+{
+	_cleanup_(flame_freep) struct flame *before = NULL;
+	_cleanup_(flame_freep) struct flame *after = NULL;
+	int r = pyroscope_flame(p, left, 0, &before, err);
+	if (r)
+		return error_prefix(err, r, "left");
+	r = pyroscope_flame(p, right, 0, &after, err);
+	if (r)
+		return error_prefix(err, r, "right");
+	return diff_build(before, after, ret, err);
+}

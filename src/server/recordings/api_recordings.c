@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recordings of many hosts at the same time: agents ask for orders, people order, hosts send what came of it. recordings.c
+ * keeps them; here it is turned into HTTP. docs/remote.md tells the story, orders.h what agents and server say to each other.
+ *
+ *   POST   /api/v1/agents/poll                   an agent asks
+ *   GET    /api/v1/agents                        who does, how they are (agents.h), and who did
+ *   POST   /api/v1/recordings                    order one
+ *   GET    /api/v1/recordings[/ID]               what there is, what becomes of it
+ *   GET    /api/v1/recordings/ID/profile         of all its hosts: api_recordings_profile.c
+ *   POST   /api/v1/recordings/ID/hosts/HOST      an agent sends its part: api_recordings_check.c
+ *   DELETE /api/v1/recordings/ID                 cancel and remove
+ *
+ * The recording `continuous` is another thing: api_windows.c.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/decimal.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "server/recordings/api_recordings.h"
+#include "server/stores/agents.h"
+#include "server/stores/recordings.h"
+#include "server/stores/windows.h"
+
+#define BELOW	     ORDERS_RECORDINGS_PATH "/"
+#define LIST_BYTES   (32 * MIB)
+#define BUSY_RETRY_S "2"
+#define AGENT_SHOWN  8
+
+void api_respond_failure(struct net_response *response, int code, const struct error *err)
+{
+	int status = code == -EINVAL ? 400 : http_status_of(code);
+	if (status == 503 || status == 507)
+		net_response_header(response, "Retry-After", BUSY_RETRY_S);
+	respond_error(response, status, err->message);
+}
+
+/* The tenant's; a first word of its agents makes one. */
+static int recordings_of(struct server *server, const struct net_request *request, bool create, struct recordings **ret,
+			 struct error *err)
+{
+	struct tenant *tenant;
+	int r = tenant_of_request(server, request, create, &tenant, err);
+	if (r == 0)
+		*ret = tenant->recordings;
+	return r;
+}
+
+/* ---- agents ---- */
+
+static void server_clock(struct server *server, char out[static ORDERS_CLOCK_SIZE])
+{
+	pthread_mutex_lock(&server->agent_lock);
+	server->clock_step_count += clock_steps_look_now(&server->clock_steps);
+	snprintf(out, ORDERS_CLOCK_SIZE, "server-%016llx-%u", (unsigned long long)server->clock_number,
+		 server->clock_step_count);
+	pthread_mutex_unlock(&server->agent_lock);
+}
+
+void api_agent_poll(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct orders_answer answer = {0};
+	struct orders_question question;
+	struct error err = {0};
+	/* In this order: times of a clock that is set in between go with its old name, which is forgotten with the next answer.
+	 */
+	server_clock(context, answer.clock);
+	answer.received_ns = time_now_ns();
+	struct health health;
+	struct tenant *tenant = NULL;
+	int r = orders_read_question(net_request_body(request), &question, &err);
+	if (r == 0 && question.has_health)
+		r = orders_read_health(net_request_body(request), &health, &err);
+	if (r == 0)
+		r = tenant_of_request(context, request, true, &tenant, &err);
+	/* Who gives orders does not depend on it: a list that is full is no reason to refuse. */
+	if (r == 0)
+		agents_note(tenant->agents, &question, question.has_health ? &health : NULL, time_monotonic_ns(), NULL);
+	if (r == 0)
+		r = recordings_poll(tenant->recordings, &question, answer.received_ns, &answer, &err);
+	answer.answered_ns = time_now_ns();
+	if (r == 0)
+		r = orders_write_answer(&answer, &response->body, &err);
+	if (r < 0)
+		api_respond_failure(response, r, &err);
+}
+
+static void write_clock(struct json_writer *json, const struct orders_clock *clock)
+{
+	if (!clock->reference[0])
+		return;
+	json_key(json, "clock");
+	orders_write_clock(json, clock);
+}
+
+/* Who knows all of it can speak for the agent. */
+static void write_number(struct json_writer *json, const char *agent)
+{
+	json_member_bytes(json, "agent", (struct bytes){(const uint8_t *)agent, strnlen(agent, AGENT_SHOWN)});
+}
+
+static int64_t age_ms(int64_t now_ns, int64_t at_ns)
+{
+	return now_ns > at_ns ? (now_ns - at_ns) / NS_PER_MS : 0;
+}
+
+static void write_health(struct json_writer *json, const struct agent_seen *seen, int64_t now_ns)
+{
+	if (!seen || !seen->health)
+		return;
+	json_key(json, "health");
+	json_raw(json, bytes_of_string(seen->health));
+	json_member_int(json, "health_age_ms", age_ms(now_ns, seen->health_ns));
+}
+
+static void write_agent(struct json_writer *json, const struct recordings_agent *agent)
+{
+	const struct orders_ping *ping = &agent->question.ping;
+	json_member_cstring(json, "host", agent->question.host);
+	write_number(json, agent->question.agent);
+	json_member_cstring(json, "wick", agent->question.wick);
+	json_member_cstring(json, "refusal", agent->question.refusal);
+	json_member_cstring(json, "recording", agent->recording);
+	json_member_int(json, "heard_ms", agent->heard_ns / NS_PER_MS);
+	if (agent->question.has_ping)
+		json_member_int(json, "round_trip_ns",
+				ping->returned_ns - ping->sent_ns - (ping->answered_ns - ping->received_ns));
+	write_clock(json, &agent->question.clock);
+}
+
+struct all_agents {
+	struct recordings_agent *asking;
+	struct agent_seen *seen;
+	size_t asking_count, seen_count;
+	int64_t now_ns; /* monotonic */
+};
+
+static const struct agent_seen *seen_of(const struct all_agents *all, const char *agent)
+{
+	for (size_t i = 0; i < all->seen_count; i++)
+		if (strcmp(all->seen[i].agent, agent) == 0)
+			return &all->seen[i];
+	return NULL;
+}
+
+static void write_asking(struct json_writer *json, const struct all_agents *all)
+{
+	json_key(json, "agents");
+	json_begin_array(json);
+	for (size_t i = 0; i < all->asking_count; i++) {
+		const struct agent_seen *seen = seen_of(all, all->asking[i].question.agent);
+		json_begin_object(json);
+		write_agent(json, &all->asking[i]);
+		if (seen)
+			json_member_int(json, "age_ms", age_ms(all->now_ns, seen->heard_ns));
+		write_health(json, seen, all->now_ns);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+/* A list of its own: who chooses among "agents" whom to ask for a recording has no use for these. */
+static void write_silent(struct json_writer *json, const struct all_agents *all)
+{
+	int64_t wall_ms = time_now_ns() / NS_PER_MS;
+	json_key(json, "silent");
+	json_begin_array(json);
+	for (size_t i = 0; i < all->seen_count; i++) {
+		const struct agent_seen *seen = &all->seen[i];
+		if (!seen->is_silent)
+			continue;
+		json_begin_object(json);
+		json_member_cstring(json, "host", seen->host);
+		write_number(json, seen->agent);
+		json_member_cstring(json, "wick", seen->wick);
+		json_member_int(json, "heard_ms", wall_ms - age_ms(all->now_ns, seen->heard_ns));
+		json_member_int(json, "age_ms", age_ms(all->now_ns, seen->heard_ns));
+		write_health(json, seen, all->now_ns);
+		json_end_object(json);
+	}
+	json_end_array(json);
+}
+
+void api_agents(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct all_agents all = {.now_ns = time_monotonic_ns()};
+	struct tenant *tenant = NULL;
+	struct error err = {0};
+	struct json_writer json;
+	int r = tenant_of_request(context, request, false, &tenant, &err);
+	if (r == 0)
+		r = recordings_agents(tenant->recordings, time_now_ns(), &all.asking, &all.asking_count, &err);
+	if (r == 0)
+		r = agents_list(tenant->agents, all.now_ns, &all.seen, &all.seen_count, &err);
+	response->body.max = LIST_BYTES;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	write_asking(&json, &all);
+	write_silent(&json, &all);
+	json_end_object(&json);
+	mem_free(all.asking);
+	agents_list_free(all.seen, all.seen_count);
+	if (r == 0)
+		r = json_finish(&json, &err);
+	if (r < 0)
+		api_respond_failure(response, r, &err);
+}
+
+/* ---- what there is ---- */
+
+static void write_host(struct json_writer *json, const struct recording_host *host)
+{
+	json_begin_object(json);
+	json_member_cstring(json, "name", host->name);
+	json_member_cstring(json, "state", orders_state_names[host->state]);
+	json_member_cstring(json, "why", host->why);
+	json_member_int(json, "bytes", (int64_t)host->bytes);
+	write_clock(json, &host->clock);
+	json_end_object(json);
+}
+
+static void write_recording(struct json_writer *json, const struct recording *recording)
+{
+	const struct orders_order *order = &recording->order;
+	json_begin_object(json);
+	json_member_cstring(json, "id", order->id);
+	json_member_cstring(json, "state", recording->is_over ? "over" : "running");
+	json_member_int(json, "created_ms", recording->created_ns / NS_PER_MS);
+	json_member_int(json, "start_ms", order->start_ns / NS_PER_MS);
+	json_key(json, "seconds");
+	json_decimal(json, order->duration_ns, 9);
+	json_member_int(json, "frequency_hz", order->frequency_hz);
+	json_key(json, "markers");
+	json_bool(json, !order->no_markers);
+	json_key(json, "targets");
+	json_begin_array(json);
+	for (size_t i = 0; i < order->target_count; i++) {
+		json_begin_object(json);
+		json_member_cstring(json, "kind", orders_target_names[order->targets[i].kind]);
+		json_member_cstring(json, "name", order->targets[i].name);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_member_int(json, "bytes", (int64_t)recording->bytes);
+	json_key(json, "hosts");
+	json_begin_array(json);
+	for (size_t i = 0; i < recording->host_count; i++)
+		write_host(json, &recording->hosts[i]);
+	json_end_array(json);
+	json_end_object(json);
+}
+
+static int answer_one(struct recordings *recordings, const char *id, struct net_response *response, struct error *err)
+{
+	_cleanup_(recording_freep) struct recording *recording = NULL;
+	struct json_writer json;
+	int r = recordings_get(recordings, id, time_now_ns(), &recording, err);
+	if (r < 0)
+		return r;
+	json_init(&json, &response->body);
+	write_recording(&json, recording);
+	return json_finish(&json, err);
+}
+
+void api_recordings(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct recordings *recordings = NULL;
+	struct recordings_stats stats = {0};
+	struct recording **all = NULL;
+	struct error err = {0};
+	struct json_writer json;
+	size_t count = 0;
+	int r = recordings_of(context, request, false, &recordings, &err);
+	if (r == 0)
+		r = recordings_list(recordings, time_now_ns(), &all, &count, &err);
+	if (r == 0)
+		recordings_get_stats(recordings, &stats);
+	response->body.max = LIST_BYTES;
+	json_init(&json, &response->body);
+	json_begin_object(&json);
+	json_member_int(&json, "bytes", (int64_t)stats.bytes);
+	json_member_int(&json, "bytes_max", (int64_t)stats.bytes_max);
+	json_key(&json, "recordings");
+	json_begin_array(&json);
+	for (size_t i = 0; i < count; i++) {
+		write_recording(&json, all[i]);
+		recording_free(all[i]);
+	}
+	mem_free(all);
+	json_end_array(&json);
+	json_end_object(&json);
+	if (r == 0)
+		r = json_finish(&json, &err);
+	if (r < 0)
+		api_respond_failure(response, r, &err);
+}
+
+/* ---- making, taking, removing ---- */
+
+void api_recording_create(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct recordings *recordings = NULL;
+	struct orders_order order = {0};
+	_cleanup_(mem_freep) char(*hosts)[ORDERS_HOST_SIZE] = NULL;
+	size_t count = 0;
+	struct error err = {0};
+	int r = orders_read_request(net_request_body(request), &order, &hosts, &count, &err);
+	if (r == 0)
+		r = recordings_of(context, request, false, &recordings, &err);
+	if (r == 0)
+		r = recordings_create(recordings, &order, hosts, count, time_now_ns(), &err);
+	if (r == 0)
+		r = answer_one(recordings, order.id, response, &err);
+	if (r < 0)
+		api_respond_failure(response, r, &err);
+	else
+		response->status = 201;
+}
+
+/* "ID", then "" or what follows the slash. False if there is no id. */
+static bool split_path(const struct net_request *request, char id[static ORDERS_ID_SIZE], const char **ret_rest)
+{
+	const char *at = net_request_path(request) + strlen(BELOW);
+	size_t len = strcspn(at, "/");
+	if (len == 0 || len >= ORDERS_ID_SIZE)
+		return false;
+	memcpy(id, at, len);
+	id[len] = 0;
+	*ret_rest = at[len] ? at + len + 1 : at + len;
+	return orders_id_is_valid(id);
+}
+
+static int nothing_here(struct error *err)
+{
+	return error_set(err, -ENOENT, "there is nothing here; docs/api.md lists the calls of recordings");
+}
+
+void api_recording_show(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct server *server = context;
+	struct recordings *recordings = NULL;
+	struct error err = {0};
+	char id[ORDERS_ID_SIZE];
+	const char *rest;
+	int r = split_path(request, id, &rest) ? recordings_of(server, request, false, &recordings, &err) : nothing_here(&err);
+	if (r == 0 && !*rest)
+		r = answer_one(recordings, id, response, &err);
+	else if (r == 0 && strcmp(rest, "profile") == 0)
+		r = api_recording_profile(server, recordings, id, request, response, &err);
+	else if (r == 0)
+		r = nothing_here(&err);
+	if (r == -EBADMSG) /* the request is right, what hosts sent is not */
+		respond_error(response, 422, err.message);
+	else if (r < 0)
+		api_respond_failure(response, r, &err);
+}
+
+static int read_number(const char *name, const char *text, bool may_be_negative, int64_t *ret, struct error *err)
+{
+	bool is_negative = may_be_negative && text && *text == '-';
+	uint64_t value;
+	if (!text || text_parse_u64(text + is_negative, &value, NULL) < 0 || value > INT64_MAX / 2)
+		return error_set(err, -EINVAL, "parameter '%s' must be a whole number of nanoseconds", name);
+	*ret = is_negative ? -(int64_t)value : (int64_t)value;
+	return 0;
+}
+
+/* Of the host against the reference; without one nothing is known. */
+int api_read_clock(const struct net_request *request, struct orders_clock *ret, struct error *err)
+{
+	const char *reference = net_request_query(request, "reference"), *skew = net_request_query(request, "skew");
+	*ret = (struct orders_clock){0};
+	if (!reference || !*reference)
+		return 0;
+	if (strlen(reference) >= sizeof(ret->reference) ||
+	    strspn(reference, "0123456789abcdefghijklmnopqrstuvwxyz-") != strlen(reference))
+		return error_set(err, -EINVAL, "parameter 'reference' is not the name of a clock that this server gives");
+	memcpy(ret->reference, reference, strlen(reference) + 1);
+	int r = read_number("at_ns", net_request_query(request, "at_ns"), false, &ret->at_ns, err);
+	if (r == 0)
+		r = read_number("offset_ns", net_request_query(request, "offset_ns"), true, &ret->offset_ns, err);
+	if (r == 0)
+		r = read_number("bound_ns", net_request_query(request, "bound_ns"), false, &ret->bound_ns, err);
+	if (r < 0)
+		return r;
+	char *end = NULL;
+	ret->skew = skew ? strtod(skew, &end) : 0;
+	if (!skew || end == skew || *end || !(ret->skew >= -0.01 && ret->skew <= 0.01))
+		return error_set(err, -EINVAL, "parameter 'skew' must be a number from -0.01 to 0.01");
+	return 0;
+}
+
+/* Markers that agents send all the time have the room that recordings leave. */
+static void give_way(struct server *server, const struct net_request *request)
+{
+	struct recordings_stats stats;
+	struct tenant *tenant;
+	if (tenant_of_request(server, request, false, &tenant, NULL) < 0)
+		return;
+	recordings_get_stats(tenant->recordings, &stats);
+	windows_make_room(tenant->windows, stats.bytes, time_now_ns());
+}
+
+void api_recording_put(void *context, const struct net_request *request, struct net_response *response)
+{
+	static const char hosts[] = "hosts/";
+	struct recordings *recordings = NULL;
+	struct error err = {0};
+	char id[ORDERS_ID_SIZE];
+	const char *rest;
+	struct recordings_upload upload = {
+		.id = id, .key = net_request_header(request, ORDERS_KEY_HEADER), .gzip = net_request_body(request)};
+	int r = split_path(request, id, &rest) && text_starts_with(rest, hosts) ? 0 : nothing_here(&err);
+	if (r == 0)
+		r = recordings_of(context, request, false, &recordings, &err);
+	if (r == 0)
+		r = api_read_clock(request, &upload.clock, &err);
+	if (r == 0) {
+		upload.host = rest + strlen(hosts);
+		r = recordings_admit(recordings, &upload, &err);
+	}
+	if (r == 0 && (r = api_recording_check(upload.gzip, &err)) < 0)
+		recordings_count_refused(recordings);
+	if (r == 0)
+		r = recordings_put(recordings, &upload, time_now_ns(), &err);
+	if (r == 0)
+		give_way(context, request);
+	if (r == 0 && buffer_append_string(&response->body, "{}"))
+		r = error_nomem(&err);
+	if (r < 0)
+		api_respond_failure(response, r, &err);
+}
+
+void api_recording_remove(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct recordings *recordings = NULL;
+	struct error err = {0};
+	char id[ORDERS_ID_SIZE];
+	const char *rest;
+	int r = split_path(request, id, &rest) && !*rest ? 0 : nothing_here(&err);
+	if (r == 0)
+		r = recordings_of(context, request, false, &recordings, &err);
+	if (r == 0)
+		r = recordings_remove(recordings, id, &err);
+	if (r == 0 && buffer_append_string(&response->body, "{}"))
+		r = error_nomem(&err);
+	if (r < 0)
+		api_respond_failure(response, r, &err);
+}

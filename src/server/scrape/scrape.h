@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scraping: the server fetches profiles from programs that offer them over HTTP, as Go's net/http/pprof does.
+ *
+ *   configuration ── job ── discovery (who is there?) ── groups of addresses with labels
+ *                     │                                        │ relabel_configs
+ *                     └── profiles (which paths, how) ──> one target an address and profile
+ *                                                              │ every scrape_interval, spread by the target's hash
+ *                                             fetch ── decode ── difference ── store, as what is pushed
+ *
+ * Files: scrape_config.c (YAML to jobs), discovery*.c (each kind of who is there), scrape_targets.c (groups to targets, and
+ * what becomes of targets when groups change), scrape_fetch.c (one scrape), scrape_delta.c (differences of counters), scrape.c
+ * (threads, reloading), api_targets.c.
+ *
+ * Ownership and locks. A job is counted: the configuration, its discoveries and its targets hold it, and nothing in it changes
+ * after it was read, but for its relabel rules, which are used under the scraper's lock. A target belongs to the scraper's
+ * list; while a worker has it (running) it is not freed but marked gone.
+ *
+ * Limits: targets, scrapes at a time, bytes of answers at a time (of all targets together), stacks remembered for differences
+ * (of one target and of all), bytes and time of each answer. What is over one of them fails that scrape, with the reason in the
+ * target's health.
+ */
+#ifndef WICK_SERVER_SCRAPE_SCRAPE_H
+#define WICK_SERVER_SCRAPE_SCRAPE_H
+
+#include <yaml.h>
+
+#include "base/arena.h"
+#include "net/net.h"
+#include "profile/relabel.h"
+#include "server/core/yaml_fields.h"
+
+#define SCRAPE_JOBS_MAX	       1000
+#define SCRAPE_PROFILES_MAX    24   /* of a job */
+#define SCRAPE_DISCOVERIES_MAX 64   /* of a job */
+#define SCRAPE_GROUPS_MAX      4096 /* of a static_configs, or of one answer */
+#define SCRAPE_TEXTS_MAX       10000
+#define SCRAPE_PARAMS_MAX      32
+
+struct server;
+struct scrape;
+
+/* ---- configuration ---- */
+
+struct scrape_profile {
+	const char *name;    /* first part of the profile type: "memory" */
+	const char *path;    /* "/debug/pprof/allocs" */
+	bool disabled;	     /* enabled: false */
+	bool delta;	     /* it measures for `seconds` and answers with that */
+	bool cumulative;     /* counters since the program's start: store differences */
+	int64_t duration_ns; /* of delta; 0 = a second less than the interval */
+};
+
+/* How to ask: targets, and services of discovery. */
+struct scrape_http {
+	const char *user, *password, *password_file;
+	const char *auth_type, *credentials, *credentials_file; /* "Bearer" by default */
+	struct net_tls_options tls_options;
+	bool has_tls, no_redirects;
+	struct net_tls *tls; /* owned by the job; NULL = the system's authorities */
+};
+
+struct scrape_param {
+	const char *name;
+	const char **values;
+	size_t count;
+};
+
+enum discovery_kind {
+	DISCOVERY_STATIC,
+	DISCOVERY_FILE,
+	DISCOVERY_HTTP,
+	DISCOVERY_DNS,
+	DISCOVERY_KUBERNETES,
+};
+extern const char *const discovery_kind_names[];
+
+enum kubernetes_role {
+	KUBERNETES_POD,
+	KUBERNETES_ENDPOINTS,
+	KUBERNETES_ENDPOINTSLICE,
+	KUBERNETES_NODE,
+	KUBERNETES_SERVICE,
+	KUBERNETES_ROLES,
+};
+extern const char *const kubernetes_role_names[KUBERNETES_ROLES + 1];
+
+struct discovery_selector {
+	const char *role, *label, *field;
+};
+struct discovery_config {
+	enum discovery_kind kind;
+	int64_t refresh_ns;
+	const char **items; /* static: addresses; file: paths; dns: names; kubernetes: namespaces */
+	size_t item_count;
+	const char *url;	      /* http; kubernetes: api_server, NULL = that of the pod we are in */
+	struct relabel_label *labels; /* static */
+	size_t label_count;
+	enum { DISCOVERY_SRV, DISCOVERY_A, DISCOVERY_AAAA } dns_type;
+	unsigned port; /* dns A and AAAA */
+	enum kubernetes_role role;
+	bool own_namespace;
+	struct discovery_selector selectors[KUBERNETES_ROLES];
+	size_t selector_count;
+	struct scrape_http http;
+};
+
+struct scrape_job {
+	unsigned references; /* atomic */
+	struct arena arena;
+	uint64_t hash; /* of the text that it was read from */
+	const char *name, *scheme, *path_prefix, *tenant;
+	int64_t interval_ns, timeout_ns;
+	struct scrape_param params[SCRAPE_PARAMS_MAX];
+	size_t param_count;
+	struct scrape_http http;
+	struct scrape_profile profiles[SCRAPE_PROFILES_MAX];
+	size_t profile_count;
+	struct discovery_config discoveries[SCRAPE_DISCOVERIES_MAX];
+	size_t discovery_count;
+	struct relabel *relabel; /* NULL = no rules */
+	uint64_t body_max;
+	unsigned targets_max; /* 0 = the scraper's */
+};
+struct scrape_job *scrape_job_use(struct scrape_job *job);
+void scrape_job_release(struct scrape_job *job); /* NULL allowed */
+
+struct scrape_config {
+	struct scrape_job *jobs[SCRAPE_JOBS_MAX];
+	size_t count;
+};
+/* Reads the list scrape_configs into *ret, which is made when it is NULL. The files that tls_config names are opened. */
+int scrape_config_read(yaml_document_t *document, const yaml_node_t *node, const char *file, struct scrape_config **ret,
+		       struct error *err);
+struct scrape_config *scrape_config_free(struct scrape_config *config);
+DEFINE_CLEANUP_POINTER(scrape_config_free, struct scrape_config);
+
+/* ---- running ---- */
+
+int scrape_start(struct server *server, struct error *err);
+void scrape_stop(struct server *server); /* ends all scrapes; a server without scraping is fine */
+/* From any thread, and from a signal's handler: read the configuration again. */
+void scrape_reload_later(struct scrape *scrape);
+/* Reads it now; what is wrong with it leaves everything as it was. */
+int scrape_reload(struct server *server, struct error *err);
+
+struct scrape_stats {
+	uint64_t targets[3]; /* not scraped yet, up, down */
+	uint64_t scrapes, failures, samples, bytes, missed, restarts, left_out, discoveries_failing, reloads, reload_failures;
+	uint64_t workers, memory;
+};
+int scrape_get_stats(struct server *server, struct scrape_stats *ret); /* 0 = there is no scraper */
+
+#endif

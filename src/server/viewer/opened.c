@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/viewer/opened.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+#include "codec/compress.h"
+#include "format/format.h"
+#include "server/core/server_int.h"
+#include "server/viewer/opened_int.h"
+
+#define PROFILER	      "https://profiler.firefox.com"
+#define GZIP_LEVEL	      1		/* for memory; the way to the browser is short, and its user waits */
+#define JSON_BYTES_MAX	      (2 * GIB) /* gzipped; what viewers take is less */
+#define PLAIN_BYTES_MAX	      (1 * GIB)
+#define QUESTION_BYTES_MAX    (64 * KIB)
+#define SYMBOLICATE_BYTES_MAX (16 * MIB) /* all addresses of a profile come at once */
+#define LINK_BYTES_MAX	      1024
+#define ONCE_PREFIX	      "/once/"
+
+/* ---- who may ---- */
+
+/* Takes as long wherever the first difference is. `text` may be shorter. */
+static bool begins_with_secret(const char *text, const char *secret)
+{
+	unsigned char difference = 0;
+	size_t len = strlen(text);
+	for (size_t i = 0; secret[i]; i++)
+		difference |= (unsigned char)((i < len ? text[i] : 0) ^ secret[i]);
+	return difference == 0;
+}
+
+/* The server's own address, or the name that people write for it. */
+static bool is_own_host(const struct opened *opened, const char *host)
+{
+	const char *address = net_server_address(opened->server), *port = strrchr(address, ':');
+	size_t len = (size_t)(port - address);
+	static const char local[] = "localhost";
+	const char *given = strrchr(host, ':');
+	size_t given_len = given && !strchr(given, ']') ? (size_t)(given - host) : strlen(host);
+	const char *given_port = host[given_len] ? host + given_len : ":80";
+	if (strcmp(given_port, port) != 0)
+		return false;
+	return (given_len == len && strncmp(host, address, len) == 0) ||
+	       (given_len == strlen(local) && strncasecmp(host, local, given_len) == 0);
+}
+
+static bool has_secret(const struct opened *opened, const char *path)
+{
+	bool is_once = text_starts_with(path, ONCE_PREFIX);
+	return begins_with_secret(is_once ? path + strlen(ONCE_PREFIX) : path + 1, is_once ? opened->once : opened->token);
+}
+
+static bool is_own_origin(const char *origin, const char *host)
+{
+	static const char scheme[] = "http://";
+	return text_starts_with(origin, scheme) && strcasecmp(origin + strlen(scheme), host) == 0;
+}
+
+static bool refuse(struct net_response *response, int status, const char *why)
+{
+	respond_error(response, status, why);
+	return false;
+}
+
+static bool authorize(void *context, const struct net_request *request, struct net_response *response)
+{
+	const struct opened *opened = context;
+	const char *host = net_request_header(request, "host"), *origin = net_request_header(request, "origin");
+	net_response_header(response, "Cache-Control", "no-store");
+	net_response_header(response, "Referrer-Policy", "no-referrer"); /* the path holds the token */
+	net_response_header(response, "X-Content-Type-Options", "nosniff");
+	net_response_header(response, "Vary", "Origin");
+	if (!host || !is_own_host(opened, host))
+		return refuse(response, 421, "this server answers under its own address only");
+	if (!has_secret(opened, net_request_path(request)))
+		return refuse(response, 404, "there is nothing here; the link has a token in it");
+	if (!origin || is_own_origin(origin, host))
+		return true;
+	if (strcmp(origin, PROFILER) != 0)
+		return refuse(response, 403, "pages of this site may not read the profile");
+	net_response_header(response, "Access-Control-Allow-Origin", origin);
+	return true;
+}
+
+/* ---- answers ---- */
+
+/* What a browser asks before it lets a page of another site ask; Chromium also whether sites on the internet may ask here. */
+static void allow_questions(void *context, const struct net_request *request, struct net_response *response)
+{
+	(void)context;
+	const char *near = net_request_header(request, "access-control-request-private-network");
+	response->status = 204;
+	net_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
+	net_response_header(response, "Access-Control-Allow-Headers", "Content-Type");
+	net_response_header(response, "Access-Control-Max-Age", "600");
+	if (near && strcmp(near, "true") == 0)
+		net_response_header(response, "Access-Control-Allow-Private-Network", "true");
+}
+
+static void show_page(void *context, const struct net_request *request, struct net_response *response)
+{
+	const struct opened *opened = context;
+	(void)request;
+	response->content_type = "text/html; charset=utf-8";
+	response->no_compress = true; /* nearly all of it is */
+	/* It brings its own policy for what it may load. */
+	net_response_header(response, "Content-Security-Policy", "frame-ancestors 'none'");
+	response->body.max = opened->page.len;
+	if (buffer_append(&response->body, opened->page.data, opened->page.len) < 0)
+		respond_error(response, 503, "out of memory");
+}
+
+/* "gzip;q=0.5" takes it, "gzip;q=0.0" does not. */
+static bool takes_gzip(const struct net_request *request)
+{
+	static const char name[] = "gzip";
+	const char *at = net_request_header(request, "accept-encoding");
+	while (at && *at) {
+		at += strspn(at, ", \t");
+		size_t len = strcspn(at, ","), name_len = strlen(name);
+		const char *weight = memmem(at, len, "q=", 2);
+		if (len >= name_len && strncasecmp(at, name, name_len) == 0 &&
+		    (len == name_len || strchr("; \t", at[name_len])))
+			return !weight || strcspn(weight, "123456789") < (size_t)(at + len - weight);
+		at += len;
+	}
+	return false;
+}
+
+static void show_profile(void *context, const struct net_request *request, struct net_response *response)
+{
+	const struct opened *opened = context;
+	bool packed = takes_gzip(request);
+	int r;
+	response->no_compress = true;
+	response->body.max = packed ? JSON_BYTES_MAX : PLAIN_BYTES_MAX;
+	net_response_header(response, "Vary", "Accept-Encoding");
+	if (packed)
+		r = buffer_append(&response->body, opened->json.data, opened->json.len);
+	else
+		r = gzip_decompress(buffer_bytes(&opened->json), &response->body, NULL);
+	if (r == -E2BIG)
+		respond_error(response, 406, "the profile is too long to be sent unpacked; accept gzip");
+	else if (r < 0)
+		respond_error(response, 503, "out of memory");
+	else if (packed)
+		net_response_header(response, "Content-Encoding", "gzip");
+}
+
+static void lead_once(void *context, const struct net_request *request, struct net_response *response)
+{
+	struct opened *opened = context;
+	if (strcmp(net_request_method(request), "GET") != 0 || !opened->once_target ||
+	    atomic_exchange(&opened->once_used, true)) {
+		respond_error(response, 404, "this link has been used; take one of those that were printed");
+		return;
+	}
+	response->status = 303;
+	net_response_header(response, "Location", opened->once_target);
+}
+
+/* ---- making it ---- */
+
+static int make_secret(char out[static OPENED_TOKEN_SIZE], struct error *err)
+{
+	uint8_t random[OPENED_TOKEN_BYTES];
+	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+		return error_set_errno(err, -errno, "cannot make a token");
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(out + 2 * i, 3, "%02x", random[i]);
+	return 0;
+}
+
+struct packing {
+	struct gzip_stream *gzip;
+	struct buffer *out;
+};
+
+static int pack(void *context, struct bytes bytes, struct error *err)
+{
+	struct packing *packing = context;
+	return gzip_stream_write(packing->gzip, bytes, false, packing->out, err);
+}
+
+static int write_json(struct opened *opened, struct error *err)
+{
+	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
+	_cleanup_(buffer_release) struct buffer part;
+	buffer_init(&part, JSON_BYTES_MAX);
+	int r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
+	if (r < 0)
+		return r;
+	struct packing packing = {gzip, &opened->json};
+	struct format_sink sink = {.out = &part, .flush = pack, .context = &packing};
+	struct format_options options = {.symbol_server = true};
+	r = format_write(format_by_name("firefox"), opened->profile, &options, &sink, err);
+	return r < 0 ? r : gzip_stream_write(gzip, (struct bytes){0}, true, &opened->json, err);
+}
+
+static void make_routes(struct opened *opened)
+{
+	static const struct {
+		const char *path, *method;
+		net_handler handler;
+		size_t body_max;
+		bool slow;
+	} all[OPENED_PATHS - 1] = {{"/", "GET", show_page},
+				   {"/profile.json", "GET", show_profile},
+				   {"/symbolicate/v5", "POST", opened_symbolicate, SYMBOLICATE_BYTES_MAX, true},
+				   {"/source/v1", "POST", opened_source, 0, true},
+				   {"/asm/v1", "POST", opened_asm, 0, true}};
+	struct net_route *route = opened->routes;
+	for (size_t i = 0; i < OPENED_PATHS - 1; i++) {
+		snprintf(opened->paths[i], OPENED_PATH_SIZE, "/%s%s", opened->token, all[i].path);
+		*route++ = (struct net_route){.method = all[i].method,
+					      .path = opened->paths[i],
+					      .handler = all[i].handler,
+					      .context = opened,
+					      .body_max = all[i].body_max,
+					      .slow = all[i].slow};
+		*route++ = (struct net_route){.method = "OPTIONS", .path = opened->paths[i], .handler = allow_questions};
+	}
+	snprintf(opened->paths[OPENED_PATHS - 1], OPENED_PATH_SIZE, ONCE_PREFIX "%s", opened->once);
+	*route = (struct net_route){
+		.method = "GET", .path = opened->paths[OPENED_PATHS - 1], .handler = lead_once, .context = opened};
+}
+
+static int make_links(struct opened *opened)
+{
+	const char *address = net_server_address(opened->server);
+	int r = buffer_printf(&opened->page_link, "http://%s/%s/", address, opened->token);
+	if (r < 0)
+		return r;
+	const struct bytes base = {opened->page_link.data, opened->page_link.len - 1}; /* without its last slash */
+	r = buffer_printf(&opened->once_link, "http://%s" ONCE_PREFIX "%s", address, opened->once);
+	if (r == 0)
+		r = buffer_append_string(&opened->profiler_link, PROFILER "/from-url/");
+	if (r == 0)
+		r = text_url_encode(&opened->profiler_link, base);
+	if (r == 0)
+		r = buffer_append_string(&opened->profiler_link, "%2Fprofile.json/?symbolServer=");
+	if (r == 0)
+		r = text_url_encode(&opened->profiler_link, base);
+	return r < 0 || !buffer_string(&opened->page_link) || !buffer_string(&opened->profiler_link) ||
+			       !buffer_string(&opened->once_link)
+		       ? -ENOMEM
+		       : 0;
+}
+
+int opened_check_listen(const char *listen, struct error *err)
+{
+	if (!listen || text_starts_with(listen, "127.0.0.1:") || text_starts_with(listen, "[::1]:"))
+		return 0;
+	return error_set(
+		err, -EINVAL,
+		"cannot listen on '%.200s': a profile is shown on this machine only, under 127.0.0.1:PORT or [::1]:PORT",
+		listen);
+}
+
+static int listen_here(struct opened *opened, const char *listen, struct error *err)
+{
+	int r = opened_check_listen(listen, err);
+	if (r < 0)
+		return r;
+	struct net_server_options options = {.listen = listen ? listen : "127.0.0.1:0",
+					     .routes = opened->routes,
+					     .body_max = QUESTION_BYTES_MAX,
+					     .connections_max = 64,
+					     .slow_workers = 2,
+					     .authorize = authorize,
+					     .context = opened};
+	return net_server_new(&options, &opened->server, err);
+}
+
+int opened_new(const struct opened_options *options, struct opened **ret, struct error *err)
+{
+	_cleanup_(opened_freep) struct opened *opened = mem_zalloc(sizeof(*opened));
+	if (!opened)
+		return error_nomem(err);
+	opened->profile = options->profile;
+	opened->symbolizer = options->symbolizer;
+	opened->page = options->page;
+	buffer_init(&opened->json, JSON_BYTES_MAX);
+	buffer_init(&opened->page_link, LINK_BYTES_MAX);
+	buffer_init(&opened->profiler_link, LINK_BYTES_MAX);
+	buffer_init(&opened->once_link, LINK_BYTES_MAX);
+	int r = make_secret(opened->token, err);
+	if (r == 0)
+		r = make_secret(opened->once, err);
+	if (r < 0)
+		return r;
+	make_routes(opened);
+	r = listen_here(opened, options->listen, err); /* first: what is wrong with it is told before long work */
+	if (r == 0)
+		r = opened_list_modules(opened, err);
+	if (r == 0)
+		r = write_json(opened, err);
+	if (r == 0 && make_links(opened) < 0)
+		r = error_nomem(err);
+	if (r < 0)
+		return r;
+	*ret = opened;
+	opened = NULL;
+	return 0;
+}
+
+const char *opened_page_link(const struct opened *opened)
+{
+	return (const char *)opened->page_link.data;
+}
+
+const char *opened_profiler_link(const struct opened *opened)
+{
+	return (const char *)opened->profiler_link.data;
+}
+
+const char *opened_link_once(struct opened *opened, const char *link)
+{
+	opened->once_target = link;
+	return (const char *)opened->once_link.data;
+}
+
+int opened_run(struct opened *opened, struct error *err)
+{
+	return net_server_run(opened->server, err);
+}
+
+void opened_stop(void *opened)
+{
+	net_server_stop(((struct opened *)opened)->server);
+}
+
+struct opened *opened_free(struct opened *opened)
+{
+	if (!opened)
+		return NULL;
+	net_server_free(opened->server);
+	buffer_release(&opened->json);
+	buffer_release(&opened->page_link);
+	buffer_release(&opened->profiler_link);
+	buffer_release(&opened->once_link);
+	mem_free(opened->modules);
+	return mem_free(opened);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/block/batch_reader.h"
+
+#include <assert.h>
+#include <errno.h>
+
+void batch_reader_init(struct batch_reader *reader)
+{
+	*reader = (struct batch_reader){.batch_pages = BATCH_PAGES};
+	for (size_t i = 0; i < BATCH_COLUMNS_MAX; i++)
+		parquet_data_init(&reader->data[i]);
+}
+
+void batch_reader_release(struct batch_reader *reader)
+{
+	reader->file = parquet_close(reader->file);
+	for (size_t i = 0; i < BATCH_COLUMNS_MAX; i++)
+		parquet_data_release(&reader->data[i]);
+}
+
+int batch_reader_open(struct batch_reader *reader, struct parquet_file *file, const struct batch_column *wanted, size_t count,
+		      struct error *err)
+{
+	assert(count <= BATCH_COLUMNS_MAX && !reader->file);
+	reader->file = file;
+	reader->wanted = wanted;
+	reader->column_count = count;
+	for (size_t i = 0; i < count; i++) {
+		size_t *column = &reader->columns[i];
+		*column = SIZE_MAX;
+		if (!parquet_find_column(file, wanted[i].name, column)) {
+			if (!wanted[i].may_be_missing)
+				return error_set(err, -EBADMSG, "column %s is missing", wanted[i].name);
+			*column = SIZE_MAX;
+		} else if (parquet_column_at(file, *column)->type != wanted[i].type) {
+			return error_set(err, -EBADMSG, "column %s is of another type", wanted[i].name);
+		}
+	}
+	reader->page_count = parquet_group_count(file) ? parquet_page_count(file, 0) : 0;
+	return 0;
+}
+
+int batch_reader_next(struct batch_reader *reader, struct error *err)
+{
+	while (reader->page >= reader->page_count) {
+		if (reader->group + 1 >= parquet_group_count(reader->file))
+			return 0;
+		reader->page_count = parquet_page_count(reader->file, ++reader->group);
+		reader->page = 0;
+	}
+	size_t left = reader->page_count - reader->page;
+	size_t pages = left < reader->batch_pages ? left : reader->batch_pages;
+	reader->count = parquet_page_first_row(reader->file, reader->group, reader->page + pages) -
+			parquet_page_first_row(reader->file, reader->group, reader->page);
+	for (size_t i = 0; i < reader->column_count; i++) {
+		struct parquet_data *data = &reader->data[i];
+		if (reader->columns[i] == SIZE_MAX)
+			continue;
+		int r = parquet_read_pages(reader->file, reader->group, reader->columns[i], reader->page, pages, data, err);
+		if (r < 0)
+			return r;
+		if (data->count != reader->count || (data->null_count && !reader->wanted[i].may_be_null))
+			return error_set(err, -EBADMSG, "column %s has %s", reader->wanted[i].name,
+					 data->null_count ? "nulls" : "another number of rows");
+	}
+	reader->page += pages;
+	return 1;
+}

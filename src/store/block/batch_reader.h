@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads some columns of a Parquet file from its first row to its last, a few pages at a time. */
+#ifndef WICK_STORE_BLOCK_BATCH_READER_H
+#define WICK_STORE_BLOCK_BATCH_READER_H
+
+#include "codec/parquet.h"
+
+#define BATCH_COLUMNS_MAX 16
+#define BATCH_PAGES	  4 /* 64 Ki rows: a few hundred KiB a column */
+
+struct batch_column {
+	const char *name;
+	enum parquet_type type;
+	bool may_be_missing, may_be_null;
+};
+struct batch_reader {
+	const struct batch_column *wanted;
+	size_t column_count;
+	struct parquet_file *file;
+	size_t columns[BATCH_COLUMNS_MAX]; /* SIZE_MAX = the file does not have it */
+	size_t group, page, page_count;
+	size_t batch_pages;
+	/* The batch */
+	size_t count;
+	struct parquet_data data[BATCH_COLUMNS_MAX];
+};
+void batch_reader_init(struct batch_reader *reader);
+void batch_reader_release(struct batch_reader *reader);
+/* Takes the file over, also when it fails. `wanted` must live as long as the reader. */
+int batch_reader_open(struct batch_reader *reader, struct parquet_file *file, const struct batch_column *wanted, size_t count,
+		      struct error *err);
+/* 1 = `data` and `count` are the next rows; 0 = there are no more. */
+int batch_reader_next(struct batch_reader *reader, struct error *err);
+static inline bool batch_reader_has(const struct batch_reader *reader, size_t column)
+{
+	return reader->columns[column] != SIZE_MAX;
+}
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks: immutable directories of Parquet files. Their layout is docs/format.md; block_write.c writes them, block.c opens
+ * them, block_meta.c has their metadata, block_series.c, block_tables.c and block_scan.c read them.
+ */
+#ifndef WICK_STORE_BLOCK_BLOCK_H
+#define WICK_STORE_BLOCK_BLOCK_H
+
+#include "codec/parquet.h"
+#include "store/head/head.h"
+#include "store/series_columns.h"
+
+#define BLOCK_VERSION	    2
+#define BLOCK_NAME_MAX	    64
+#define BLOCK_META_MAX	    (4 * 1024 * 1024)
+#define BLOCK_META_LABELS   4096 /* more label names than these are not listed in the metadata */
+#define BLOCK_META_TYPES    256	 /* nor more types than these */
+#define BLOCK_REPLACES_MAX  4096
+#define BLOCK_LABEL_COLUMNS 64 /* label names that get a column; the rest goes into the column "labels" */
+#define BLOCK_LABEL_PREFIX  "label_"
+#define BLOCK_READ_MAX	    (256u * 1024 * 1024)
+#define BLOCK_LEVELS	    3			 /* 0 cut from a head, 1 merged over hours, 2 over days */
+#define BLOCK_TOTALS_NS	    (300ll * 1000000000) /* buckets of totals */
+
+enum block_file {
+	BLOCK_SAMPLES,
+	BLOCK_SERIES,
+	BLOCK_STACKS,
+	BLOCK_LOCATIONS,
+	BLOCK_LINES,
+	BLOCK_FUNCTIONS,
+	BLOCK_MAPPINGS,
+	BLOCK_APPENDS,
+	/* Those below may be absent: their size in the metadata is 0. So may BLOCK_SAMPLES, when only rollups were kept. */
+	BLOCK_LABELS,
+	BLOCK_TOTALS,
+	BLOCK_ROLLUP_5M,
+	BLOCK_ROLLUP_1H,
+	BLOCK_ROLLUP_ALL,
+	BLOCK_PROCESSES,
+	BLOCK_FILE_COUNT,
+};
+extern const char *const block_file_names[BLOCK_FILE_COUNT];
+
+/* A label name of the block's series. */
+struct block_label_name {
+	char *name;
+	uint64_t values, series; /* distinct values, series that have it */
+	uint64_t samples;	 /* of these series */
+	int64_t first_ns, last_ns;
+	bool in_rollups; /* rollup series keep it */
+};
+/* A profile type of the block's series. */
+struct block_type {
+	struct profile_type type;
+	uint64_t series, samples;
+	int64_t first_ns, last_ns;
+};
+struct block_meta {
+	char name[BLOCK_NAME_MAX];
+	unsigned version, level, generation;
+	int64_t created_ns, min_ns, max_ns;
+	int64_t mean_ns;	/* mean time of the samples: the window that the block belongs to */
+	uint64_t last_sequence; /* of the log records in it: it holds everything up to this one that no older block holds */
+	uint64_t samples, series, rollup_series;
+	struct parquet_written files[BLOCK_FILE_COUNT]; /* size 0 = absent */
+	struct block_label_name *labels;		/* sorted by name */
+	size_t label_count;
+	/* All label names are in `labels`. False in version 1, and with more than BLOCK_META_LABELS names, when only those that
+	 * rollups keep are listed: of other names nothing is known without the series. */
+	bool labels_complete;
+	struct block_type *types;
+	size_t type_count;
+	bool types_complete;		  /* the same for types: all of them are in `types`, or none */
+	char (*replaces)[BLOCK_NAME_MAX]; /* blocks that this one was made of */
+	size_t replace_count;
+};
+void block_meta_release(struct block_meta *meta);
+/* "MIN-SEQ", or "MIN-SEQ-gG" of generation G > 0. */
+void block_meta_set_name(struct block_meta *meta);
+/* A copy of the names for meta->replaces. -E2BIG past BLOCK_REPLACES_MAX. */
+int block_meta_set_replaces(struct block_meta *meta, const char (*names)[BLOCK_NAME_MAX], size_t count, struct error *err);
+uint64_t block_meta_bytes(const struct block_meta *meta); /* all files together */
+int block_meta_write(const char *directory, const struct block_meta *meta, struct error *err);
+/* -EBADMSG malformed or not matching its checksum, -ENOTSUP of a newer version. */
+int block_meta_read(const char *directory, struct block_meta *ret, struct error *err);
+/* What is known of a label; NULL if no series of the block has it, or if !labels_complete and it is not listed. */
+const struct block_label_name *block_meta_label(const struct block_meta *meta, const char *name);
+
+/* Writes a head that is not empty as a block of level 0 into `directory`, which must be there and empty; syncs every file and
+ * the directory. */
+int block_write(struct head *head, const char *directory, struct block_meta *ret, struct error *err);
+
+/* ---- reading ---- */
+
+/* Decoded indexes, shared by the cache and by queries; freed with the last reference (the store's state lock guards refs). */
+struct block_series {
+	unsigned refs;
+	size_t bytes;
+	struct series_columns columns;
+	/* By series id */
+	int64_t *periods, *totals, *first_ns, *last_ns;
+	uint64_t *samples;
+	int32_t *rollup_ids; /* rising; NULL in blocks without rollups */
+	size_t rollup_count;
+};
+/* Columns by id; ids are row numbers. All references are checked. */
+struct block_tables {
+	unsigned refs;
+	size_t bytes;
+	struct arena *arenas; /* what strings point into */
+	size_t arena_count, arena_capacity;
+
+	int32_t *stack_parents, *stack_locations;
+	size_t stack_count;
+	int32_t *location_mappings, *location_frame_types;
+	int64_t *location_addresses;
+	uint8_t *location_folded;
+	size_t *location_line_firsts; /* location_count + 1 of them */
+	size_t location_count;
+	int32_t *line_functions;
+	int64_t *line_numbers, *line_columns;
+	size_t line_count;
+	struct bytes *function_names, *function_system_names, *function_file_names;
+	int64_t *function_start_lines;
+	size_t function_count;
+	int64_t *mapping_starts, *mapping_limits, *mapping_offsets;
+	struct bytes *mapping_file_names, *mapping_build_ids;
+	int32_t *mapping_flags;
+	size_t mapping_count;
+};
+/* The content hash of each stack of a block that a sample refers to; zero for the others. */
+struct block_hashes {
+	unsigned refs;
+	size_t bytes;
+	struct hash128 *hashes; /* by stack id */
+	size_t count;
+};
+
+struct block {
+	unsigned refs; /* the store's state lock */
+	char *path;
+	struct block_meta meta;
+	bool removed, is_set_aside;
+	bool is_left_alone; /* compaction cannot read it, and it is not damaged */
+	bool is_stuck;	    /* removed, but its files cannot be */
+	int64_t due_ns;	    /* when retention has something to take out of it; 0 = not known */
+	/* Cached, or NULL; the store's state lock. */
+	struct block_series *series;
+	struct block_tables *tables;
+	struct block_hashes *hashes;
+	uint64_t last_used;
+};
+/* Reads and checks the metadata and the files' sizes. */
+int block_open(const char *path, struct block **ret, struct error *err);
+struct block *block_free(struct block *block);
+
+/* Errors: -EBADMSG when the block is damaged, others when reading failed. *bytes grows by what was read from disk. */
+int block_series_load(const struct block *block, struct block_series **ret, uint64_t *bytes, struct error *err);
+struct block_series *block_series_free(struct block_series *series);
+int block_tables_load(const struct block *block, struct block_tables **ret, uint64_t *bytes, struct error *err);
+struct block_tables *block_tables_free(struct block_tables *tables);
+int block_hashes_load(const struct block *block, struct block_hashes **ret, uint64_t *bytes, struct error *err);
+struct block_hashes *block_hashes_free(struct block_hashes *hashes);
+int block_open_file(const struct block *block, enum block_file file, struct parquet_file **ret, struct error *err);
+/* Looks into labels.parquet for values of a label that begin with `prefix`: on_value for each, in order, the names
+ * NUL-terminated and valid during the call. Reads only the pages where they are; -EBADMSG may come after some were given. */
+struct block_value {
+	const char *value;
+	uint64_t series, samples;
+	int64_t first_ns, last_ns;
+};
+int block_labels_find(const struct block *block, const char *label, const char *prefix,
+		      int (*on_value)(void *context, const struct block_value *value, struct error *err), void *context,
+		      uint64_t *bytes, struct error *err);
+/* Reads every byte of every file: -EBADMSG names the first that is damaged. Queries check only what they read. */
+int block_verify(const struct block *block, struct error *err);
+/* Ids of the appends in it, by rising sequence. */
+int block_read_appends(const struct block *block, struct head_append **ret, size_t *ret_count, struct error *err);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Three sieves, each cheaper than what it saves: a row group is left out when its statistics say that none of its ids is wanted
+ * or that it lies outside of the range; of a group that stays, pages are left out the same way; of the pages that stay, whole
+ * columns are decoded and the runs of wanted ids handed out as slices. Neighbouring pages are read together. Times are only
+ * decoded when the pages are not within the range as a whole, or when somebody asks for them.
+ */
+#include "store/block/block_scan.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/block/filter.h"
+
+#define PAGES_AT_ONCE 8 /* bounds memory, and the time between two checks */
+
+struct scanning {
+	struct block_scan *scan;
+	struct parquet_file *file;
+	struct {
+		size_t id, stack, time, value, trace, span;
+	} at;
+	struct parquet_data ids, stacks, times, values, traces, spans;
+	bool has_times;
+	bool has_links;		 /* there are conditions on links, and columns of them */
+	bool takes_none;	 /* rows without a link pass */
+	uint8_t *passes;	 /* with has_links: by row of the pages at hand */
+	size_t pass_count;	 /* room for so many */
+	uint32_t *wanted_before; /* how many ids below i are wanted, so that a range is judged at once */
+	struct error *err;
+};
+
+static int malformed(const struct scanning *s, const char *what)
+{
+	return error_set(s->err, -EBADMSG, "%s/%s: %s", s->scan->block->path, block_file_names[s->scan->file], what);
+}
+
+static bool find(const struct parquet_file *file, const char *name, enum parquet_type type, size_t *ret)
+{
+	return parquet_find_column(file, name, ret) && parquet_column_at(file, *ret)->type == type &&
+	       !parquet_column_at(file, *ret)->optional;
+}
+
+static int find_columns(struct scanning *s)
+{
+	const struct block_scan *scan = s->scan;
+	const char *id = scan->file == BLOCK_SAMPLES || scan->file == BLOCK_TOTALS ? "series_id" : "rollup_id";
+	bool found = find(s->file, id, PARQUET_INT32, &s->at.id) && find(s->file, "time_ns", PARQUET_INT64, &s->at.time) &&
+		     find(s->file, "value", PARQUET_INT64, &s->at.value) &&
+		     (!scan->stack_count || find(s->file, "stack_id", PARQUET_INT32, &s->at.stack));
+	return found ? 0 : malformed(s, "a column is missing or of another type");
+}
+
+static bool find_id(const struct parquet_file *file, const char *name, uint32_t length, size_t *ret)
+{
+	return parquet_find_column(file, name, ret) && parquet_column_at(file, *ret)->type == PARQUET_FIXED &&
+	       parquet_column_at(file, *ret)->type_length == length;
+}
+
+/* Blocks whose samples belong to no spans have no columns for them. */
+static int find_links(struct scanning *s)
+{
+	static const struct profile_link none;
+	const struct block_scan *scan = s->scan;
+	size_t any;
+	s->takes_none = true;
+	if (!scan->links || !scan->links->link_count || scan->file != BLOCK_SAMPLES)
+		return 0;
+	s->takes_none = filter_link_passes(scan->links, &none);
+	if (!parquet_find_column(s->file, "trace_id", &any) && !parquet_find_column(s->file, "span_id", &any))
+		return 0;
+	s->has_links = find_id(s->file, "trace_id", sizeof(none.trace_id), &s->at.trace) &&
+		       find_id(s->file, "span_id", sizeof(none.span_id), &s->at.span);
+	return s->has_links ? 0 : malformed(s, "a column of ids of spans is missing or of another type");
+}
+
+static int count_wanted(struct scanning *s)
+{
+	const struct block_scan *scan = s->scan;
+	s->wanted_before = mem_alloc_array(scan->id_count + 1, sizeof(*s->wanted_before));
+	if (!s->wanted_before)
+		return error_nomem(s->err);
+	s->wanted_before[0] = 0;
+	for (size_t i = 0; i < scan->id_count; i++)
+		s->wanted_before[i + 1] = s->wanted_before[i] + (scan->wanted[i] != 0);
+	return 0;
+}
+
+/* ---- what can be left out ---- */
+
+static bool any_wanted(const struct scanning *s, int64_t from, int64_t to)
+{
+	if (from < 0 || to >= (int64_t)s->scan->id_count || from > to)
+		return true; /* damaged; the rows will tell */
+	return s->wanted_before[to + 1] != s->wanted_before[from];
+}
+
+/* Whether rows of these ranges can be skipped, and whether all of them lie in the range of time. */
+struct verdict {
+	bool skip, inside;
+};
+
+static struct verdict judge(const struct scanning *s, bool has_ids, int64_t id_min, int64_t id_max, bool has_times,
+			    int64_t time_min, int64_t time_max)
+{
+	const struct block_scan *scan = s->scan;
+	struct verdict verdict = {0};
+	if (has_times) {
+		verdict.skip = time_max < scan->from_ns || time_min >= scan->to_ns;
+		verdict.inside = time_min >= scan->from_ns && time_max < scan->to_ns;
+	}
+	verdict.skip |= has_ids && !any_wanted(s, id_min, id_max);
+	return verdict;
+}
+
+/* Whether no row of the group passes the conditions on links, because none has one. */
+static bool lacks_links(const struct scanning *s, size_t group)
+{
+	struct parquet_statistics statistics;
+	if (!s->has_links || s->takes_none)
+		return false;
+	parquet_chunk_statistics(s->file, group, s->at.span, &statistics);
+	return statistics.has_null_count && statistics.null_count == (int64_t)parquet_group_rows(s->file, group);
+}
+
+static struct verdict judge_group(const struct scanning *s, size_t group)
+{
+	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
+	bool has_ids = parquet_chunk_range(s->file, group, s->at.id, &id_min, &id_max);
+	bool has_times = parquet_chunk_range(s->file, group, s->at.time, &time_min, &time_max);
+	struct verdict verdict = judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+	verdict.skip |= lacks_links(s, group);
+	return verdict;
+}
+
+static struct verdict judge_page(const struct scanning *s, size_t group, size_t page)
+{
+	int64_t id_min = 0, id_max = 0, time_min = 0, time_max = 0;
+	bool has_ids = parquet_page_range(s->file, group, s->at.id, page, &id_min, &id_max);
+	bool has_times = parquet_page_range(s->file, group, s->at.time, page, &time_min, &time_max);
+	return judge(s, has_ids, id_min, id_max, has_times, time_min, time_max);
+}
+
+/* ---- reading ---- */
+
+static int check_ids(const struct scanning *s)
+{
+	const struct block_scan *scan = s->scan;
+	uint32_t most_id = 0, most_stack = 0;
+	for (size_t i = 0; i < s->ids.count; i++)
+		most_id = (uint32_t)s->ids.i32[i] > most_id ? (uint32_t)s->ids.i32[i] : most_id;
+	for (size_t i = 0; scan->stack_count && i < s->stacks.count; i++)
+		most_stack = (uint32_t)s->stacks.i32[i] > most_stack ? (uint32_t)s->stacks.i32[i] : most_stack;
+	if (s->ids.count && (most_id >= scan->id_count || (scan->stack_count && most_stack >= scan->stack_count)))
+		return malformed(s, "a row refers to a series or stack that is not there");
+	return 0;
+}
+
+static bool row_passes(const struct scanning *s, size_t row)
+{
+	struct profile_link link;
+	if ((s->traces.present && !s->traces.present[row]) || (s->spans.present && !s->spans.present[row]))
+		return s->takes_none;
+	memcpy(link.trace_id, s->traces.bytes[row].data, sizeof(link.trace_id));
+	memcpy(link.span_id, s->spans.bytes[row].data, sizeof(link.span_id));
+	return filter_link_passes(s->scan->links, &link);
+}
+
+/* Judges the rows of these pages by their links. *ret: one of them passes. */
+static int sieve_links(struct scanning *s, size_t group, size_t first, size_t count, bool *ret)
+{
+	int r = parquet_read_pages(s->file, group, s->at.span, first, count, &s->spans, s->err);
+	*ret = s->takes_none || s->spans.null_count < s->spans.count;
+	if (r < 0 || !*ret)
+		return r;
+	r = parquet_read_pages(s->file, group, s->at.trace, first, count, &s->traces, s->err);
+	if (r < 0)
+		return r;
+	if (s->traces.count != s->spans.count)
+		return malformed(s, "columns are not of the same length");
+	if (array_reserve(&s->passes, &s->pass_count, s->spans.count, SIZE_MAX) < 0)
+		return error_nomem(s->err);
+	*ret = false;
+	for (size_t i = 0; i < s->spans.count; i++) {
+		s->passes[i] = row_passes(s, i);
+		*ret |= s->passes[i];
+	}
+	return 0;
+}
+
+static int read_pages(struct scanning *s, size_t group, size_t first, size_t count, bool inside)
+{
+	int r = parquet_read_pages(s->file, group, s->at.id, first, count, &s->ids, s->err);
+	if (r == 0)
+		r = parquet_read_pages(s->file, group, s->at.value, first, count, &s->values, s->err);
+	if (r == 0 && s->scan->stack_count)
+		r = parquet_read_pages(s->file, group, s->at.stack, first, count, &s->stacks, s->err);
+	s->has_times = !inside || s->scan->need_times;
+	if (r == 0 && s->has_times)
+		r = parquet_read_pages(s->file, group, s->at.time, first, count, &s->times, s->err);
+	if (r < 0)
+		return r;
+	if (s->values.count != s->ids.count || (s->scan->stack_count && s->stacks.count != s->ids.count) ||
+	    (s->has_times && s->times.count != s->ids.count) || (s->has_links && s->spans.count != s->ids.count))
+		return malformed(s, "columns are not of the same length");
+	return check_ids(s);
+}
+
+/* First row of [from, to) whose time is not below `time`; rows of one id are sorted by it. */
+static size_t lower_bound(const int64_t *times, size_t from, size_t to, int64_t time)
+{
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (times[middle] < time)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* Moves the rows that pass together; returns the end of them. */
+static size_t keep_passing(struct scanning *s, size_t from, size_t to)
+{
+	size_t kept = from;
+	for (size_t i = from; i < to; i++) {
+		if (!s->passes[i])
+			continue;
+		s->values.i64[kept] = s->values.i64[i];
+		if (s->scan->stack_count)
+			s->stacks.i32[kept] = s->stacks.i32[i];
+		if (s->has_times)
+			s->times.i64[kept] = s->times.i64[i];
+		kept++;
+	}
+	return kept;
+}
+
+/* The rows of one id; gives those in the range. */
+static int give_run(struct scanning *s, size_t from, size_t to, bool inside)
+{
+	struct block_scan *scan = s->scan;
+	if (!inside) {
+		from = lower_bound(s->times.i64, from, to, scan->from_ns);
+		to = lower_bound(s->times.i64, from, to, scan->to_ns);
+	}
+	scan->rows += to - from;
+	if (s->has_links)
+		to = keep_passing(s, from, to);
+	if (from == to)
+		return 0;
+	struct block_run run = {
+		.id = (uint32_t)s->ids.i32[from],
+		.count = to - from,
+		.stacks = scan->stack_count ? s->stacks.i32 + from : NULL,
+		.times = s->has_times ? s->times.i64 + from : NULL,
+		.values = s->values.i64 + from,
+	};
+	return scan->on_run(scan->context, &run, s->err);
+}
+
+/* The end of the run that begins at `from`: runs are long, so steps double. */
+static size_t run_end(const int32_t *ids, size_t from, size_t count)
+{
+	size_t step = 1, low = from;
+	while (low + step < count && ids[low + step] == ids[from]) {
+		low += step;
+		step *= 2;
+	}
+	size_t high = low + step < count ? low + step : count;
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+		if (ids[middle] == ids[from])
+			low = middle;
+		else
+			high = middle;
+	}
+	return low + 1;
+}
+
+static int give_rows(struct scanning *s, bool inside)
+{
+	int r = 0;
+	for (size_t from = 0, to; r == 0 && from < s->ids.count; from = to) {
+		to = run_end(s->ids.i32, from, s->ids.count);
+		if (s->scan->wanted[s->ids.i32[from]])
+			r = give_run(s, from, to, inside);
+	}
+	return r;
+}
+
+/* Reads neighbouring pages that stay, a few at a time. */
+static int scan_group(struct scanning *s, size_t group, bool inside)
+{
+	struct block_scan *scan = s->scan;
+	size_t count = parquet_page_count(s->file, group);
+	/* Few pages have rows of a span: with others around them more would be read than is wanted. */
+	size_t most = s->has_links && !s->takes_none ? 1 : PAGES_AT_ONCE;
+	for (size_t first = 0, next; first < count; first = next) {
+		struct verdict verdict = judge_page(s, group, first);
+		next = first + 1;
+		if (verdict.skip) {
+			scan->pages_skipped++;
+			continue;
+		}
+		bool all_inside = inside || verdict.inside;
+		for (; next < count && next - first < most; next++) {
+			verdict = judge_page(s, group, next);
+			if (verdict.skip)
+				break;
+			all_inside &= inside || verdict.inside;
+		}
+		scan->pages += next - first;
+		bool any = true;
+		int r = scan->check ? scan->check(scan->context, s->err) : 0;
+		if (r == 0 && s->has_links)
+			r = sieve_links(s, group, first, next - first, &any);
+		if (r == 0 && any)
+			r = read_pages(s, group, first, next - first, all_inside);
+		if (r == 0 && any)
+			r = give_rows(s, all_inside);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int scan_file(struct scanning *s)
+{
+	struct block_scan *scan = s->scan;
+	int r = find_columns(s);
+	if (r == 0)
+		r = find_links(s);
+	if (r == 0)
+		r = count_wanted(s);
+	if (r == 0 && !s->has_links && !s->takes_none)
+		return 0;
+	for (size_t g = 0; r == 0 && g < parquet_group_count(s->file); g++) {
+		struct verdict verdict = judge_group(s, g);
+		if (verdict.skip) {
+			scan->groups_skipped++;
+			continue;
+		}
+		scan->groups++;
+		r = scan_group(s, g, verdict.inside);
+	}
+	return r;
+}
+
+int block_scan(struct block_scan *scan, struct error *err)
+{
+	struct scanning s = {.scan = scan, .err = err};
+	struct parquet_data *const all[] = {&s.ids, &s.stacks, &s.times, &s.values, &s.traces, &s.spans};
+	const size_t count = sizeof(all) / sizeof(*all);
+	for (size_t i = 0; i < count; i++)
+		parquet_data_init(all[i]);
+	int r = block_open_file(scan->block, scan->file, &s.file, err);
+	if (r == 0) {
+		r = scan_file(&s);
+		scan->bytes += parquet_bytes_read(s.file);
+	}
+	for (size_t i = 0; i < count; i++)
+		parquet_data_release(all[i]);
+	mem_free(s.passes);
+	mem_free(s.wanted_before);
+	parquet_close(s.file);
+	return r;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scanning one table of a block that has values over time: samples, totals, a rollup. All are sorted by an id (of a series, or
+ * of a rollup series), then time, then stack, so that what is wanted is found by the ranges of row groups and pages, and handed
+ * out as runs of one id.
+ *
+ * Conditions on links, which only samples have, sieve by row: the columns of ids are read first, and the others only of pages
+ * in which a row passes.
+ */
+#ifndef WICK_STORE_BLOCK_BLOCK_SCAN_H
+#define WICK_STORE_BLOCK_BLOCK_SCAN_H
+
+#include "store/block/block.h"
+
+/* Called for runs of one id. stacks is NULL unless the scan reads them; times is NULL when they were not read, because all of
+ * the run lies in the range and nobody asked for them. */
+struct block_run {
+	uint32_t id;
+	size_t count;
+	const int32_t *stacks;
+	const int64_t *times, *values;
+};
+struct block_scan {
+	const struct block *block;
+	enum block_file file;
+	const uint8_t *wanted; /* by id */
+	size_t id_count;
+	size_t stack_count; /* stack ids are checked against it; 0 = stacks are not read */
+	int64_t from_ns, to_ns;
+	bool need_times;		  /* give times even when all lie in the range */
+	const struct store_select *links; /* only rows that pass its conditions on links, if it has some; NULL = all */
+	int (*on_run)(void *context, const struct block_run *run, struct error *err);
+	/* Between pieces of at most a few pages: a negative errno ends the scan. NULL = never. */
+	int (*check)(void *context, struct error *err);
+	void *context;
+	/* Counted */
+	uint64_t rows, bytes, groups, groups_skipped, pages, pages_skipped;
+};
+int block_scan(struct block_scan *scan, struct error *err);
+
+#endif

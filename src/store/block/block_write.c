@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing a block. The files, columns and their reasons are in docs/format.md.
+ *
+ * Rows come sorted and in pieces of any size, and go out in row groups; what they add up to by series is noted in passing,
+ * because series.parquet is written last. Row groups are only written when one more row is there, so that equal rows meet even
+ * where a group ends.
+ */
+#include "store/block/block_write_int.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/io.h"
+#include "base/time.h"
+
+#define GROUP_ROWS_MAX (4u * 1024 * 1024)
+
+/* ---- the writer ---- */
+
+int block_writer_new(const struct block_write_options *options, struct block_writer **ret, struct error *err)
+{
+	struct block_writer *writer = mem_zalloc(sizeof(*writer));
+	if (!writer)
+		return error_nomem(err);
+	writer->options = *options;
+	writer->options.replaces = NULL;
+	writer->group_rows = options->group_rows ? options->group_rows : PARQUET_GROUP_ROWS;
+	assert(writer->group_rows <= GROUP_ROWS_MAX && options->level < BLOCK_LEVELS);
+	writer->directory = mem_strdup(options->directory);
+	writer->stack_max = -1;
+	writer->meta = (struct block_meta){
+		.version = BLOCK_VERSION,
+		.level = options->level,
+		.generation = options->generation,
+		.created_ns = time_now_ns(),
+		.min_ns = INT64_MAX,
+		.max_ns = INT64_MIN,
+		.last_sequence = options->last_sequence,
+		.labels_complete = true,
+	};
+	int r = writer->directory ? 0 : error_nomem(err);
+	if (r == 0)
+		r = block_meta_set_replaces(&writer->meta, options->replaces, options->replace_count, err);
+	if (r < 0) {
+		block_writer_free(writer);
+		return r;
+	}
+	writer->options.directory = writer->directory;
+	*ret = writer;
+	return 0;
+}
+
+struct block_writer *block_writer_free(struct block_writer *writer)
+{
+	if (!writer)
+		return NULL;
+	parquet_writer_free(writer->samples);
+	parquet_writer_free(writer->processes);
+	series_columns_release(&writer->columns);
+	block_meta_release(&writer->meta);
+	mem_free(writer->group);
+	mem_free(writer->process_group);
+	mem_free(writer->sums);
+	mem_free(writer->rollup_ids);
+	mem_free(writer->directory);
+	mem_free(writer);
+	return NULL;
+}
+
+int block_write_check_cancel(const struct block_writer *writer, struct error *err)
+{
+	if (writer->options.cancel && __atomic_load_n(writer->options.cancel, __ATOMIC_RELAXED))
+		return error_set(err, -ECANCELED, "writing the block was cancelled");
+	return 0;
+}
+
+/* ---- files ---- */
+
+int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
+		    struct error *err)
+{
+	char path[PATH_MAX];
+	static const struct parquet_key_value key_values[] = {{"wick.block_version", "2"}};
+	struct parquet_write_options options = {.columns = layout->columns,
+						.column_count = layout->column_count,
+						.sorted_by = layout->sorted_by,
+						.sorted_by_count = layout->sorted_by_count,
+						.key_values = key_values,
+						.key_value_count = 1,
+						.page_rows = layout->page_rows,
+						.mode = 0640};
+	int r = block_write_check_cancel(writer, err);
+	if (r < 0)
+		return r;
+	r = io_join_path(path, sizeof(path), writer->directory, block_file_names[layout->file]);
+	if (r < 0)
+		return error_set_errno(err, r, "%s", writer->directory);
+	return parquet_writer_open(path, &options, ret, err);
+}
+
+int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err)
+{
+	return parquet_writer_finish(from, &writer->meta.files[file], err);
+}
+
+void *block_take(void **scratch, size_t count, size_t size)
+{
+	uint8_t *taken = *scratch;
+	*scratch = taken + count * size;
+	return taken;
+}
+
+#define TABLE_COLUMNS_MAX 16
+
+int block_table_write(struct block_writer *writer, const struct block_table *table, struct error *err)
+{
+	static const uint32_t first_column[] = {0};
+	_cleanup_(parquet_writer_freep) struct parquet_writer *file = NULL;
+	size_t most = table->rows < PARQUET_GROUP_ROWS ? table->rows : PARQUET_GROUP_ROWS;
+	_cleanup_(mem_freep) void *scratch = mem_alloc_array(most, table->scratch_row_size);
+	struct parquet_values values[TABLE_COLUMNS_MAX] = {0};
+	const struct block_file_layout layout = {
+		.file = table->file,
+		.columns = table->columns,
+		.column_count = table->column_count,
+		.sorted_by = first_column,
+		.sorted_by_count = 1,
+	};
+	assert(table->column_count <= TABLE_COLUMNS_MAX);
+	if (!scratch)
+		return error_nomem(err);
+	int r = block_file_open(writer, &layout, &file, err);
+	for (size_t from = 0; r == 0 && from < table->rows; from += most) {
+		size_t count = table->rows - from < most ? table->rows - from : most;
+		r = block_write_check_cancel(writer, err);
+		if (r < 0)
+			break;
+		table->fill(table->context, scratch, from, count, values);
+		r = parquet_writer_group(file, values, count, err);
+	}
+	return r == 0 ? block_file_finish(writer, table->file, file, err) : r;
+}
+
+/* ---- series ---- */
+
+/* Series of one rollup are neighbours, so ids rise where one of the kept labels or the type changes. */
+static int number_rollups(struct block_writer *writer, struct error *err)
+{
+	const struct series_columns *columns = &writer->columns;
+	int32_t *ids = writer->rollup_ids = mem_zalloc_array(writer->series_count, sizeof(*ids));
+	_cleanup_(mem_freep) bool *starts = mem_zalloc_array(writer->series_count, sizeof(*starts));
+	if (!ids || !starts)
+		return error_nomem(err);
+	for (size_t i = 1; i < writer->series_count; i++)
+		starts[i] = columns->type_ids[i] != columns->type_ids[i - 1];
+	for (size_t k = 0; rollup_label_names[k]; k++) {
+		const struct series_column *column = series_columns_find(columns, rollup_label_names[k]);
+		for (size_t i = 1; column && writer->keep & 1u << k && i < writer->series_count; i++)
+			starts[i] |= column->codes[i] != column->codes[i - 1];
+	}
+	for (size_t i = 1; i < writer->series_count; i++)
+		ids[i] = ids[i - 1] + starts[i];
+	writer->rollup_count = writer->series_count ? (size_t)ids[writer->series_count - 1] + 1 : 0;
+	return 0;
+}
+
+int block_writer_series(struct block_writer *writer, const struct series *series, size_t count, uint32_t keep,
+			struct error *err)
+{
+	assert(!writer->series);
+	if (count > INT32_MAX)
+		return error_set(err, -E2BIG, "a block can hold %d series, not %zu", INT32_MAX, count);
+	int r = series_columns_build(series, count, &writer->columns, err);
+	if (r < 0)
+		return r;
+	writer->series = series;
+	writer->series_count = count;
+	writer->keep = keep;
+	writer->sums = mem_zalloc_array(count, sizeof(*writer->sums));
+	if (!writer->sums)
+		return error_nomem(err);
+	return writer->options.rollups ? number_rollups(writer, err) : 0;
+}
+
+/* What all rows are counted in. Times of a series rise. */
+static inline void count_row(struct block_writer *writer, struct series_sums *sums, int64_t time)
+{
+	if (sums->rows == 0 || time < sums->first_ns)
+		sums->first_ns = time;
+	if (sums->rows == 0 || time > sums->last_ns)
+		sums->last_ns = time;
+	sums->rows++;
+	writer->times += time;
+	writer->rows++;
+}
+
+static int out_of_order(struct error *err, const char *what)
+{
+	return error_set(err, -EINVAL, "%s of a block are not in order", what);
+}
+
+/* ---- samples ---- */
+
+#define SAMPLE_COLUMNS 6
+static const struct parquet_column sample_columns[SAMPLE_COLUMNS] = {
+	{.name = "series_id", .type = PARQUET_INT32},
+	{.name = "stack_id", .type = PARQUET_INT32},
+	{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
+	{.name = "value", .type = PARQUET_INT64},
+	/* Only with options.links */
+	{.name = "trace_id", .type = PARQUET_FIXED, .type_length = 16, .optional = true},
+	{.name = "span_id", .type = PARQUET_FIXED, .type_length = 8, .optional = true},
+};
+
+struct sample_group {
+	int64_t *times, *values;
+	struct bytes *traces, *spans; /* these four only with links */
+	struct profile_link *links;
+	uint8_t *linked;
+	int32_t *series, *stacks;
+	size_t count;
+};
+
+static int open_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
+{
+	static const uint32_t sorted_by[] = {0, 2, 1};
+	bool links = writer->options.links |= rows->links != NULL;
+	size_t n = writer->group_rows;
+	size_t link_size = links ? 2 * sizeof(struct bytes) + sizeof(struct profile_link) + 1 : 0;
+	struct sample_group *group = mem_alloc(sizeof(*group) + n * (2 * 8 + 2 * 4 + link_size));
+	if (!group)
+		return error_nomem(err);
+	void *at = group + 1;
+	*group = (struct sample_group){.times = block_take(&at, n, 8), .values = block_take(&at, n, 8)};
+	if (links) {
+		group->traces = block_take(&at, n, sizeof(struct bytes));
+		group->spans = block_take(&at, n, sizeof(struct bytes));
+	}
+	group->series = block_take(&at, n, 4);
+	group->stacks = block_take(&at, n, 4);
+	if (links) {
+		group->links = block_take(&at, n, sizeof(struct profile_link));
+		group->linked = block_take(&at, n, 1);
+	}
+	writer->group = group;
+	const struct block_file_layout layout = {.file = BLOCK_SAMPLES,
+						 .columns = sample_columns,
+						 .column_count = links ? SAMPLE_COLUMNS : SAMPLE_COLUMNS - 2,
+						 .sorted_by = sorted_by,
+						 .sorted_by_count = 3};
+	return block_file_open(writer, &layout, &writer->samples, err);
+}
+
+static int flush_samples(struct block_writer *writer, struct error *err)
+{
+	struct sample_group *group = writer->group;
+	const struct parquet_values values[SAMPLE_COLUMNS] = {
+		{.i32 = group->series},
+		{.i32 = group->stacks},
+		{.i64 = group->times},
+		{.i64 = group->values},
+		{.bytes = group->traces, .present = group->linked},
+		{.bytes = group->spans, .present = group->linked},
+	};
+	int r = block_write_check_cancel(writer, err);
+	if (r == 0)
+		r = parquet_writer_group(writer->samples, values, group->count, err);
+	writer->meta.samples += group->count;
+	group->count = 0;
+	return r;
+}
+
+static const struct profile_link no_link;
+
+/* < 0: the last row of the group comes before row `at`, 0: it is the same, > 0: it comes after it. */
+static inline int compare_to_last(const struct sample_group *group, const struct block_rows *rows, size_t at)
+{
+	size_t last = group->count - 1;
+	if (group->series[last] != rows->series[at])
+		return group->series[last] < rows->series[at] ? -1 : 1;
+	if (group->times[last] != rows->times[at])
+		return group->times[last] < rows->times[at] ? -1 : 1;
+	if (group->stacks[last] != rows->stacks[at])
+		return group->stacks[last] < rows->stacks[at] ? -1 : 1;
+	if (!group->links)
+		return 0;
+	return memcmp(&group->links[last], rows->links ? &rows->links[at] : &no_link, sizeof(no_link));
+}
+
+static void add_link(struct sample_group *group, const struct block_rows *rows, size_t row)
+{
+	size_t at = group->count;
+	struct profile_link *link = &group->links[at];
+	*link = rows->links ? rows->links[row] : no_link;
+	group->linked[at] = memcmp(link, &no_link, sizeof(no_link)) != 0;
+	group->traces[at] = (struct bytes){link->trace_id, sizeof(link->trace_id)};
+	group->spans[at] = (struct bytes){link->span_id, sizeof(link->span_id)};
+}
+
+/* Returns 0, or negative. */
+static int add_sample(struct block_writer *writer, const struct block_rows *rows, size_t row, struct error *err)
+{
+	struct sample_group *group = writer->group;
+	struct series_sums *sums = &writer->sums[rows->series[row]];
+	int order = group->count ? compare_to_last(group, rows, row) : -1;
+	if (order > 0)
+		return out_of_order(err, "samples");
+	sums->total = (int64_t)((uint64_t)sums->total + (uint64_t)rows->values[row]);
+	if (order == 0) {
+		int64_t *value = &group->values[group->count - 1];
+		*value = (int64_t)((uint64_t)*value + (uint64_t)rows->values[row]);
+		return 0;
+	}
+	if (group->count == writer->group_rows) {
+		int r = flush_samples(writer, err);
+		if (r < 0)
+			return r;
+	}
+	if (group->links)
+		add_link(group, rows, row);
+	size_t at = group->count++;
+	group->series[at] = rows->series[row];
+	group->stacks[at] = rows->stacks[row];
+	group->times[at] = rows->times[row];
+	group->values[at] = rows->values[row];
+	writer->stack_max = rows->stacks[row] > writer->stack_max ? rows->stacks[row] : writer->stack_max;
+	count_row(writer, sums, rows->times[row]);
+	return 0;
+}
+
+static int check_series(const struct block_writer *writer, const int32_t *series, size_t count, struct error *err)
+{
+	uint32_t most = 0;
+	for (size_t i = 0; i < count; i++)
+		most = (uint32_t)series[i] > most ? (uint32_t)series[i] : most;
+	return count && most >= writer->series_count ? error_set(err, -EINVAL, "a row has a series that is not there") : 0;
+}
+
+int block_writer_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
+{
+	int r = rows->count ? check_series(writer, rows->series, rows->count, err) : 0;
+	if (r == 0 && rows->count && !writer->samples)
+		r = open_samples(writer, rows, err);
+	if (r == 0 && rows->links && !writer->group->links)
+		r = error_set(err, -EINVAL, "links come later than the first rows and were not announced");
+	for (size_t i = 0; r == 0 && i < rows->count; i++)
+		r = add_sample(writer, rows, i, err);
+	return r;
+}
+
+static int finish_samples(struct block_writer *writer, struct error *err)
+{
+	if (!writer->samples)
+		return 0;
+	int r = flush_samples(writer, err);
+	if (r == 0)
+		r = block_file_finish(writer, BLOCK_SAMPLES, writer->samples, err);
+	writer->samples = parquet_writer_free(writer->samples);
+	writer->group = mem_free(writer->group);
+	return r;
+}
+
+/* ---- processes ---- */
+
+#define PROCESS_COLUMNS (2 + BLOCK_PROCESS_COLUMNS)
+_Static_assert(BLOCK_PROCESS_COLUMNS == PROCESS_STATS_COLUMNS, "a column for each");
+
+struct process_group {
+	int64_t *times, *values[BLOCK_PROCESS_COLUMNS];
+	int32_t *series;
+	size_t count;
+};
+
+static int open_processes(struct block_writer *writer, struct error *err)
+{
+	static const uint32_t sorted_by[] = {0, 1};
+	size_t n = writer->group_rows;
+	struct process_group *group = mem_alloc(sizeof(*group) + n * (8 * (1 + BLOCK_PROCESS_COLUMNS) + 4));
+	if (!group)
+		return error_nomem(err);
+	void *at = group + 1;
+	*group = (struct process_group){.times = block_take(&at, n, 8)};
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		group->values[i] = block_take(&at, n, 8);
+	group->series = block_take(&at, n, 4);
+	writer->process_group = group;
+	struct parquet_column columns[PROCESS_COLUMNS] = {
+		{.name = "series_id", .type = PARQUET_INT32},
+		{.name = "time_ns", .type = PARQUET_INT64, .logical = PARQUET_TIMESTAMP_NS},
+	};
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		columns[2 + i] = (struct parquet_column){.name = process_stats_columns[i].column, .type = PARQUET_INT64};
+	const struct block_file_layout layout = {.file = BLOCK_PROCESSES,
+						 .columns = columns,
+						 .column_count = PROCESS_COLUMNS,
+						 .sorted_by = sorted_by,
+						 .sorted_by_count = 2};
+	return block_file_open(writer, &layout, &writer->processes, err);
+}
+
+static int flush_processes(struct block_writer *writer, struct error *err)
+{
+	struct process_group *group = writer->process_group;
+	struct parquet_values values[PROCESS_COLUMNS] = {{.i32 = group->series}, {.i64 = group->times}};
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		values[2 + i].i64 = group->values[i];
+	int r = block_write_check_cancel(writer, err);
+	if (r == 0)
+		r = parquet_writer_group(writer->processes, values, group->count, err);
+	group->count = 0;
+	return r;
+}
+
+static int add_process(struct block_writer *writer, const struct block_process_rows *rows, size_t row, struct error *err)
+{
+	struct process_group *group = writer->process_group;
+	size_t last = group->count - 1;
+	if (group->count && (group->series[last] > rows->series[row] ||
+			     (group->series[last] == rows->series[row] && group->times[last] > rows->times[row])))
+		return out_of_order(err, "processes");
+	if (group->count == writer->group_rows) {
+		int r = flush_processes(writer, err);
+		if (r < 0)
+			return r;
+	}
+	size_t at = group->count++;
+	group->series[at] = rows->series[row];
+	group->times[at] = rows->times[row];
+	for (size_t i = 0; i < BLOCK_PROCESS_COLUMNS; i++)
+		group->values[i][at] = rows->values[i][row];
+	count_row(writer, &writer->sums[rows->series[row]], rows->times[row]);
+	return 0;
+}
+
+int block_writer_processes(struct block_writer *writer, const struct block_process_rows *rows, struct error *err)
+{
+	int r = rows->count ? check_series(writer, rows->series, rows->count, err) : 0;
+	if (r == 0 && rows->count && !writer->processes)
+		r = open_processes(writer, err);
+	for (size_t i = 0; r == 0 && i < rows->count; i++)
+		r = add_process(writer, rows, i, err);
+	return r;
+}
+
+static int finish_processes(struct block_writer *writer, struct error *err)
+{
+	if (!writer->processes)
+		return 0;
+	int r = flush_processes(writer, err);
+	if (r == 0)
+		r = block_file_finish(writer, BLOCK_PROCESSES, writer->processes, err);
+	writer->processes = parquet_writer_free(writer->processes);
+	writer->process_group = mem_free(writer->process_group);
+	return r;
+}
+
+/* ---- appends ---- */
+
+static void fill_appends(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret)
+{
+	struct bytes *ids = block_take(&scratch, count, sizeof(*ids));
+	int64_t *sequences = block_take(&scratch, count, 8);
+	const struct head_append *appends = (const struct head_append *)context + from;
+	for (size_t i = 0; i < count; i++) {
+		ids[i] = (struct bytes){appends[i].id, STORE_ID_SIZE};
+		sequences[i] = (int64_t)appends[i].sequence;
+	}
+	ret[0].i64 = sequences;
+	ret[1].bytes = ids;
+}
+
+int block_writer_appends(struct block_writer *writer, const struct head_append *appends, size_t count, struct error *err)
+{
+	static const struct parquet_column columns[] = {
+		{.name = "sequence", .type = PARQUET_INT64, .layout = PARQUET_DELTA},
+		{.name = "id", .type = PARQUET_FIXED, .type_length = STORE_ID_SIZE, .layout = PARQUET_PLAIN},
+	};
+	/* Nobody asks for more than the newest. */
+	size_t skip = count > STORE_IDS_KEPT ? count - STORE_IDS_KEPT : 0;
+	if (skip) {
+		appends += skip;
+		count -= skip;
+	}
+	writer->has_appends = true;
+	return block_table_write(
+		writer,
+		&(struct block_table){BLOCK_APPENDS, columns, 2, count, fill_appends, appends, sizeof(struct bytes) + 8}, err);
+}
+
+/* ---- finishing ---- */
+
+static int check_whole(const struct block_writer *writer, struct error *err)
+{
+	assert(writer->series && writer->has_tables);
+	if (writer->rows == 0)
+		return error_set(err, -EINVAL, "a block without rows");
+	if (writer->stack_max >= 0 && (size_t)writer->stack_max >= writer->stack_count)
+		return error_set(err, -EINVAL, "a sample has a stack that is not there");
+	return 0;
+}
+
+static void fill_meta(struct block_writer *writer)
+{
+	struct block_meta *meta = &writer->meta;
+	for (size_t i = 0; i < writer->series_count; i++) {
+		const struct series_sums *sums = &writer->sums[i];
+		if (sums->rows && sums->first_ns < meta->min_ns)
+			meta->min_ns = sums->first_ns;
+		if (sums->rows && sums->last_ns > meta->max_ns)
+			meta->max_ns = sums->last_ns;
+	}
+	meta->mean_ns = (int64_t)(writer->times / (__int128)writer->rows);
+	meta->series = writer->series_count;
+	meta->rollup_series = writer->rollup_count;
+	block_meta_set_name(meta);
+}
+
+static int make_rollups(struct block_writer *writer, struct error *err)
+{
+	if (!writer->options.rollups || writer->meta.files[BLOCK_SAMPLES].size == 0)
+		return 0;
+	const struct rollup_job job = {
+		.directory = writer->directory,
+		.rollup_ids = writer->rollup_ids,
+		.series_count = writer->series_count,
+		.rollup_count = writer->rollup_count,
+		.stack_count = writer->stack_count,
+		.group_rows = writer->group_rows,
+		.min_ns = writer->meta.min_ns,
+		.max_ns = writer->meta.max_ns,
+		.cancel = writer->options.cancel,
+		.meta = &writer->meta,
+	};
+	return rollup_write(&job, err);
+}
+
+int block_writer_finish(struct block_writer *writer, struct block_meta *ret, struct error *err)
+{
+	int r = finish_samples(writer, err);
+	if (r == 0)
+		r = finish_processes(writer, err);
+	if (r == 0)
+		r = check_whole(writer, err);
+	if (r < 0)
+		return r;
+	fill_meta(writer);
+	r = block_write_series(writer, err);
+	if (r == 0)
+		r = block_write_labels(writer, err);
+	if (r == 0 && !writer->has_appends)
+		r = block_writer_appends(writer, NULL, 0, err);
+	if (r == 0)
+		r = make_rollups(writer, err);
+	if (r == 0)
+		r = block_meta_write(writer->directory, &writer->meta, err);
+	if (r == 0)
+		r = io_sync_dir(writer->directory, err);
+	if (r < 0)
+		return r;
+	*ret = writer->meta;
+	writer->meta = (struct block_meta){0};
+	return 0;
+}

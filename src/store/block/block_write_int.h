@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the writing of blocks: block_write.c (rows, appends, the whole), block_write_series.c, block_write_tables.c,
+ * block_labels.c (files), block_order.c (order), block_write_head.c (a head's rows and tables). */
+#ifndef WICK_STORE_BLOCK_BLOCK_WRITE_INT_H
+#define WICK_STORE_BLOCK_BLOCK_WRITE_INT_H
+
+#include "store/block/block_write.h"
+
+/* What the rows of a series add up to. */
+struct series_sums {
+	uint64_t rows; /* of samples or processes */
+	int64_t total; /* of samples; wraps */
+	int64_t first_ns, last_ns;
+};
+
+struct block_writer {
+	struct block_write_options options;
+	char *directory;
+	size_t group_rows;
+	struct block_meta meta;
+
+	/* Series, in block order */
+	const struct series *series;
+	struct series_columns columns;
+	size_t series_count;
+	uint32_t keep;
+	struct series_sums *sums;
+	int32_t *rollup_ids; /* NULL without rollups */
+	size_t rollup_count;
+
+	/* Rows */
+	struct sample_group *group;
+	struct parquet_writer *samples;
+	struct process_group *process_group;
+	struct parquet_writer *processes;
+	uint64_t rows;	   /* of samples and processes */
+	__int128 times;	   /* their sum */
+	int32_t stack_max; /* largest stack id that a row refers to */
+
+	size_t stack_count;
+	bool has_tables, has_appends;
+};
+
+/* Makes file `which` of the block. */
+struct block_file_layout {
+	enum block_file file;
+	const struct parquet_column *columns;
+	size_t column_count;
+	const uint32_t *sorted_by;
+	size_t sorted_by_count;
+	size_t page_rows; /* 0 = PARQUET_PAGE_ROWS */
+};
+int block_file_open(struct block_writer *writer, const struct block_file_layout *layout, struct parquet_writer **ret,
+		    struct error *err);
+int block_file_finish(struct block_writer *writer, enum block_file file, struct parquet_writer *from, struct error *err);
+int block_write_check_cancel(const struct block_writer *writer, struct error *err);
+
+/* Writes a table of `rows` rows whose columns `fill` provides for a range of rows; sorted by its first column. */
+struct block_table {
+	enum block_file file;
+	const struct parquet_column *columns;
+	size_t column_count;
+	size_t rows;
+	void (*fill)(const void *context, void *scratch, size_t from, size_t count, struct parquet_values *ret);
+	const void *context;
+	size_t scratch_row_size; /* bytes of scratch a row */
+};
+int block_table_write(struct block_writer *writer, const struct block_table *table, struct error *err);
+/* Hands out columns of scratch memory; the widest type first, so that all are aligned. */
+void *block_take(void **scratch, size_t count, size_t size);
+
+int block_write_series(struct block_writer *writer, struct error *err); /* series.parquet */
+int block_write_labels(struct block_writer *writer, struct error *err); /* labels.parquet, meta.labels */
+
+/* Sorts by the upper 32 bits, keeping the order of equal ones; both arrays have count entries. The result is in `keys`. */
+void block_sort_by_high(uint64_t *keys, uint64_t *spare, size_t count);
+/* Codes of a column in the order of their values. The caller frees with mem_free(). */
+int block_order_of_values(const struct series_column *column, uint32_t **ret, struct error *err);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/block/filter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* A trie of stacks, of a block or of a head. Parents come before their children. */
+struct trie {
+	const int32_t *parents, *locations;
+	size_t stack_count, location_count;
+	/* lines is scratch memory with room for line_max */
+	void (*frame)(const void *source, size_t location, struct store_line *lines, struct store_frame *ret);
+	const void *source;
+	size_t line_max; /* of one location */
+};
+
+/* Marks the stacks for which the condition's place in the stack matches. */
+static void spread(const struct trie *trie, const uint8_t *bits, enum store_where where, uint8_t *found)
+{
+	found[0] = 0;
+	for (size_t i = 1; i < trie->stack_count; i++) {
+		uint8_t own = bits[trie->locations[i]];
+		size_t parent = (size_t)trie->parents[i];
+		if (where == STORE_ANYWHERE)
+			found[i] = (uint8_t)(found[parent] | ((own & STORE_MATCH_ANY) != 0));
+		else if (where == STORE_LEAF)
+			found[i] = (own & STORE_MATCH_INNERMOST) != 0;
+		else
+			found[i] = parent ? found[parent] : (own & STORE_MATCH_OUTERMOST) != 0;
+	}
+}
+
+static void judge_locations(const struct trie *trie, const struct store_stack_condition *condition, struct store_line *lines,
+			    uint8_t *bits)
+{
+	bits[0] = 0; /* "none" */
+	for (size_t i = 1; i < trie->location_count; i++) {
+		struct store_frame frame;
+		trie->frame(trie->source, i, lines, &frame);
+		bits[i] = (uint8_t)condition->matches(condition->context, &frame);
+	}
+}
+
+static int filter(const struct store_select *select, const struct trie *trie, uint8_t **ret, struct error *err)
+{
+	_cleanup_(mem_freep) uint8_t *bits = mem_alloc(trie->location_count);
+	_cleanup_(mem_freep) uint8_t *found = mem_alloc(trie->stack_count);
+	_cleanup_(mem_freep) struct store_line *lines = mem_alloc_array(trie->line_max + 1, sizeof(*lines));
+	uint8_t *accepted = mem_alloc(trie->stack_count);
+	if (!bits || !found || !lines || !accepted) {
+		mem_free(accepted);
+		return error_nomem(err);
+	}
+	for (size_t i = 0; i < trie->stack_count; i++)
+		accepted[i] = 1;
+	for (size_t c = 0; c < select->condition_count; c++) {
+		const struct store_stack_condition *condition = &select->conditions[c];
+		judge_locations(trie, condition, lines, bits);
+		spread(trie, bits, condition->where, found);
+		for (size_t i = 0; i < trie->stack_count; i++)
+			accepted[i] &= (uint8_t)(found[i] ^ (condition->negate ? 1 : 0));
+	}
+	*ret = accepted;
+	return 0;
+}
+
+/* ---- blocks ---- */
+
+static void block_frame(const void *source, size_t location, struct store_line *lines, struct store_frame *ret)
+{
+	const struct block_tables *t = source;
+	size_t mapping = (size_t)t->location_mappings[location], first = t->location_line_firsts[location];
+	uint64_t address = (uint64_t)t->location_addresses[location];
+	*ret = (struct store_frame){
+		.frame_type = (uint32_t)t->location_frame_types[location],
+		.binary = t->mapping_file_names[mapping],
+		.build_id = t->mapping_build_ids[mapping],
+		.address = mapping ? address - (uint64_t)t->mapping_starts[mapping] + (uint64_t)t->mapping_offsets[mapping]
+				   : address,
+		.lines = lines,
+		.line_count = t->location_line_firsts[location + 1] - first,
+	};
+	for (size_t i = 0; i < ret->line_count; i++) {
+		size_t function = (size_t)t->line_functions[first + i];
+		lines[i] = (struct store_line){.function = t->function_names[function],
+					       .system_name = t->function_system_names[function],
+					       .file = t->function_file_names[function],
+					       .line = t->line_numbers[first + i],
+					       .column = t->line_columns[first + i]};
+	}
+}
+
+int filter_block(const struct store_select *select, const struct block_tables *tables, uint8_t **ret, struct error *err)
+{
+	struct trie trie = {.parents = tables->stack_parents,
+			    .locations = tables->stack_locations,
+			    .stack_count = tables->stack_count,
+			    .location_count = tables->location_count,
+			    .frame = block_frame,
+			    .source = tables};
+	*ret = NULL;
+	if (select->condition_count == 0)
+		return 0;
+	for (size_t i = 0; i < tables->location_count; i++) {
+		size_t lines = tables->location_line_firsts[i + 1] - tables->location_line_firsts[i];
+		trie.line_max = lines > trie.line_max ? lines : trie.line_max;
+	}
+	return filter(select, &trie, ret, err);
+}
+
+/* ---- heads ---- */
+
+static void pool_frame(const void *source, size_t location, struct store_line *lines, struct store_frame *ret)
+{
+	const struct profile *pool = source;
+	const struct profile_location *have = &pool->locations[location];
+	const struct profile_mapping *mapping = &pool->mappings[have->mapping];
+	*ret = (struct store_frame){
+		.frame_type = have->frame_type,
+		.binary = profile_string_bytes(pool, mapping->file_name),
+		.build_id = profile_string_bytes(pool, mapping->build_id),
+		.address = profile_location_file_offset(pool, (uint32_t)location),
+		.lines = lines,
+		.line_count = have->line_count,
+	};
+	for (size_t i = 0; i < ret->line_count; i++) {
+		const struct profile_line *line = &pool->lines[have->line_first + i];
+		const struct profile_function *function = &pool->functions[line->function];
+		lines[i] = (struct store_line){.function = profile_string_bytes(pool, function->name),
+					       .system_name = profile_string_bytes(pool, function->system_name),
+					       .file = profile_string_bytes(pool, function->file_name),
+					       .line = line->line,
+					       .column = line->column};
+	}
+}
+
+int filter_pool(const struct store_select *select, const struct profile *pool, uint8_t **ret, struct error *err)
+{
+	*ret = NULL;
+	if (select->condition_count == 0)
+		return 0;
+	_cleanup_(mem_freep) int32_t *parents = mem_alloc_array(pool->stack_count, sizeof(*parents));
+	_cleanup_(mem_freep) int32_t *locations = mem_alloc_array(pool->stack_count, sizeof(*locations));
+	if (!parents || !locations)
+		return error_nomem(err);
+	for (size_t i = 0; i < pool->stack_count; i++) {
+		parents[i] = (int32_t)pool->stacks[i].parent;
+		locations[i] = (int32_t)pool->stacks[i].location;
+	}
+	struct trie trie = {.parents = parents,
+			    .locations = locations,
+			    .stack_count = pool->stack_count,
+			    .location_count = pool->location_count,
+			    .frame = pool_frame,
+			    .source = pool};
+	for (size_t i = 0; i < pool->location_count; i++)
+		trie.line_max = pool->locations[i].line_count > trie.line_max ? pool->locations[i].line_count : trie.line_max;
+	return filter(select, &trie, ret, err);
+}
+
+/* ---- links ---- */
+
+static int compare_ids(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct store_id));
+}
+
+static bool condition_holds(const struct store_link_condition *condition, const struct profile_link *link)
+{
+	struct store_id id = {0};
+	if (condition->part == STORE_SPAN_ID)
+		memcpy(id.bytes, link->span_id, sizeof(link->span_id));
+	else
+		memcpy(id.bytes, link->trace_id, sizeof(link->trace_id));
+	bool found = condition->count && bsearch(&id, condition->ids, condition->count, sizeof(id), compare_ids);
+	return found != condition->negate;
+}
+
+bool filter_link_passes(const struct store_select *select, const struct profile_link *link)
+{
+	for (size_t i = 0; i < select->link_count; i++)
+		if (!condition_holds(&select->links[i], link))
+			return false;
+	return true;
+}
+
+int filter_pool_links(const struct store_select *select, const struct profile *pool, uint8_t **ret, struct error *err)
+{
+	*ret = NULL;
+	if (select->link_count == 0)
+		return 0;
+	uint8_t *passes = mem_alloc(pool->link_count);
+	if (!passes)
+		return error_nomem(err);
+	for (size_t i = 0; i < pool->link_count; i++)
+		passes[i] = filter_link_passes(select, &pool->links[i]);
+	*ret = passes;
+	return 0;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/head/head.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "profile/keys.h"
+#include "store/head/head_index.h"
+
+#define HEAD_SAMPLES_MAX (256u * 1024 * 1024)
+
+int head_new(size_t series_max, struct head **ret, struct error *err)
+{
+	struct head *head = mem_zalloc(sizeof(*head));
+	if (!head)
+		return error_nomem(err);
+	pthread_rwlockattr_t attributes;
+	pthread_rwlockattr_init(&attributes);
+	/* Otherwise a stream of queries would keep appends out for ever. */
+	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&head->lock, &attributes);
+	pthread_rwlockattr_destroy(&attributes);
+	head->refs = 1;
+	head->series_max = series_max;
+	index32_init(&head->type_index);
+	index32_init(&head->label_index);
+	map64_init(&head->series_index);
+	head_processes_init(&head->processes);
+	int r = head_index_new(&head->index, err);
+	if (r == 0)
+		r = profile_new(&head->pool, err);
+	if (r < 0) {
+		head_free(head);
+		return r;
+	}
+	*ret = head;
+	return 0;
+}
+
+struct head *head_free(struct head *head)
+{
+	if (!head)
+		return NULL;
+	head_index_free(head->index);
+	profile_free(head->pool);
+	for (size_t i = 0; i < head->type_count; i++)
+		mem_free(head->types[i]);
+	for (size_t i = 0; i < head->label_set_count; i++) {
+		labels_release(head->label_sets[i]);
+		mem_free(head->label_sets[i]);
+	}
+	mem_free(head->types);
+	mem_free(head->label_sets);
+	mem_free(head->series);
+	known_release(&head->known_stacks);
+	known_release(&head->known_labels);
+	index32_release(&head->type_index);
+	index32_release(&head->label_index);
+	map64_release(&head->series_index);
+	mem_free(head->series_ids);
+	mem_free(head->stacks);
+	mem_free(head->links);
+	mem_free(head->times);
+	mem_free(head->values);
+	mem_free(head->appends);
+	head_processes_release(&head->processes);
+	pthread_rwlock_destroy(&head->lock);
+	mem_free(head);
+	return NULL;
+}
+
+/* ---- series ---- */
+
+static int add_type(struct head *head, const struct profile_type *type, uint32_t *ret)
+{
+	char text[PROFILE_TYPE_TEXT_MAX];
+	profile_type_format(type, text);
+	uint64_t hash = hash64_guarded(text, strlen(text));
+	uint32_t id;
+	for (size_t at = index32_first(&head->type_index, hash); index32_at(&head->type_index, hash, &at, &id); at++) {
+		if (profile_type_equal(head->types[id], type)) {
+			*ret = id;
+			return 0;
+		}
+	}
+	struct profile_type *copy = mem_alloc(sizeof(*copy));
+	if (!copy || array_reserve(&head->types, &head->type_capacity, head->type_count + 1, UINT32_MAX / 2) < 0 ||
+	    index32_reserve(&head->type_index, 1) < 0) {
+		mem_free(copy);
+		return -ENOMEM;
+	}
+	*copy = *type;
+	*ret = (uint32_t)head->type_count;
+	head->types[head->type_count++] = copy;
+	index32_add(&head->type_index, hash, *ret);
+	return 0;
+}
+
+static size_t labels_size(const struct labels *labels)
+{
+	size_t size = sizeof(*labels) + labels->capacity * sizeof(*labels->items);
+	for (size_t i = 0; i < labels->count; i++)
+		size += strlen(labels->items[i].name) + strlen(labels->items[i].value) + 2 + 32; /* and malloc's own */
+	return size;
+}
+
+/* Takes the contents of `labels` over when they are new. */
+static int add_labels(struct head *head, struct labels *labels, uint32_t *ret)
+{
+	uint64_t hash = labels_hash_guarded(labels);
+	uint32_t id;
+	for (size_t at = index32_first(&head->label_index, hash); index32_at(&head->label_index, hash, &at, &id); at++) {
+		if (labels_compare(head->label_sets[id], labels) == 0) {
+			*ret = id;
+			return 0;
+		}
+	}
+	struct labels *copy = mem_alloc(sizeof(*copy));
+	if (!copy ||
+	    array_reserve(&head->label_sets, &head->label_set_capacity, head->label_set_count + 1, UINT32_MAX / 2) < 0 ||
+	    index32_reserve(&head->label_index, 1) < 0) {
+		mem_free(copy);
+		return -ENOMEM;
+	}
+	*copy = *labels;
+	labels_init(labels);
+	*ret = (uint32_t)head->label_set_count;
+	head->label_sets[head->label_set_count++] = copy;
+	head->label_bytes += labels_size(copy);
+	index32_add(&head->label_index, hash, *ret);
+	return 0;
+}
+
+static int add_series(struct head *head, uint32_t type, uint32_t labels, uint32_t *ret, struct error *err)
+{
+	uint64_t key = (uint64_t)type << 32 | labels, found;
+	if (map64_get(&head->series_index, key, &found)) {
+		*ret = (uint32_t)found;
+		return 0;
+	}
+	if (head->series_count >= head->series_max)
+		return error_set(
+			err, -EDQUOT,
+			"series limit: the head holds %zu series already; send fewer distinct labels, or raise the limit",
+			head->series_count);
+	if (array_reserve(&head->series, &head->series_capacity, head->series_count + 1, UINT32_MAX / 2) < 0 ||
+	    map64_put(&head->series_index, key, head->series_count) < 0)
+		return error_nomem(err);
+	head->series[head->series_count] = (struct series){
+		.type = head->types[type],
+		.labels = head->label_sets[labels],
+		.hash = series_hash(head->types[type], head->label_sets[labels]),
+	};
+	*ret = (uint32_t)head->series_count++;
+	return 0;
+}
+
+/* ---- preparing ---- */
+
+struct preparation {
+	struct head *head;
+	const struct profile *profile;
+	const struct store_append_options *options;
+	struct profile_copy *copy; /* NULL until a stack is not known */
+	struct profile_keys keys;
+	uint32_t *labels_of_set; /* label set of the profile -> label set of the head + 1 */
+	uint32_t *series_of_set; /* the same for the series of the current type */
+	size_t at;		 /* next free sample */
+	struct head_batch *batch;
+	struct error *err;
+};
+
+/* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. */
+static int find_labels(struct preparation *prep, uint32_t set)
+{
+	_cleanup_(labels_release) struct labels labels;
+	uint32_t id;
+	labels_init(&labels);
+	if (known_find(&prep->head->known_labels, prep->keys.label_sets[set], &id)) {
+		prep->labels_of_set[set] = id + 1;
+		return 0;
+	}
+	int r = labels_of_sample(prep->profile, set, prep->options->labels, &labels, prep->err);
+	if (r == -E2BIG) {
+		prep->batch->reason = STORE_REFUSED_LABELS;
+		return -EDQUOT;
+	}
+	if (r < 0)
+		return r;
+	if (add_labels(prep->head, &labels, &id) < 0 ||
+	    known_add(&prep->head->known_labels, prep->keys.label_sets[set], id) < 0)
+		return error_nomem(prep->err);
+	prep->labels_of_set[set] = id + 1;
+	return 0;
+}
+
+static int find_stack(struct preparation *prep, uint32_t stack, uint32_t *ret)
+{
+	struct hash128 key = prep->keys.stacks[stack];
+	if (known_find(&prep->head->known_stacks, key, ret))
+		return 0;
+	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+	if (r == 0)
+		r = profile_copy_stack(prep->copy, stack, ret, prep->err);
+	if (r < 0)
+		return r;
+	return known_add(&prep->head->known_stacks, key, *ret) < 0 ? error_nomem(prep->err) : 0;
+}
+
+static int find_link(struct preparation *prep, uint32_t link, uint32_t *ret)
+{
+	*ret = 0;
+	if (link == 0)
+		return 0;
+	int r = prep->copy ? 0 : profile_copy_new(prep->head->pool, prep->profile, &prep->copy, prep->err);
+	return r == 0 ? profile_copy_link(prep->copy, link, ret, prep->err) : r;
+}
+
+static int find_series(struct preparation *prep, uint32_t type, uint32_t set, uint32_t *ret)
+{
+	if (prep->series_of_set[set]) {
+		*ret = prep->series_of_set[set] - 1;
+		return 0;
+	}
+	int r = prep->labels_of_set[set] ? 0 : find_labels(prep, set);
+	if (r < 0)
+		return r;
+	r = add_series(prep->head, type, prep->labels_of_set[set] - 1, ret, prep->err);
+	if (r == -EDQUOT)
+		prep->batch->reason = STORE_REFUSED_SERIES;
+	if (r < 0)
+		return r;
+	prep->series_of_set[set] = *ret + 1;
+	struct series *series = &prep->head->series[*ret];
+	prep->batch->series += series->mark != prep->head->appends_prepared;
+	series->mark = prep->head->appends_prepared;
+	return 0;
+}
+
+/* A sample that knows no time gets that of its profile's start, or of its arrival. */
+static int64_t time_of(const struct preparation *prep, const struct profile_sample *sample)
+{
+	if (sample->time_ns)
+		return sample->time_ns;
+	return prep->profile->time_ns ? prep->profile->time_ns : prep->options->received_ns;
+}
+
+/* False, and counted, if the time is not acceptable. */
+static bool accept_time(struct preparation *prep, int64_t time_ns)
+{
+	const struct store_append_options *options = prep->options;
+	if (options->least_ns == 0 && options->most_ns == 0)
+		return true;
+	prep->batch->refused[STORE_REFUSED_LATE] += time_ns < options->least_ns;
+	prep->batch->refused[STORE_REFUSED_FUTURE] += time_ns > options->most_ns;
+	return time_ns >= options->least_ns && time_ns <= options->most_ns;
+}
+
+static int prepare_type(struct preparation *prep, size_t sample_type)
+{
+	const struct profile *profile = prep->profile;
+	struct head *head = prep->head;
+	struct profile_type type;
+	uint32_t type_id;
+	profile_type_of(profile, sample_type, prep->options->name, &type);
+	if (add_type(head, &type, &type_id) < 0)
+		return error_nomem(prep->err);
+	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const struct profile_sample *sample = &profile->samples[i];
+		int64_t value = profile->values[i * profile->sample_type_count + sample_type];
+		int64_t time_ns = time_of(prep, sample);
+		size_t at = prep->at;
+		if (value == 0 || !accept_time(prep, time_ns))
+			continue;
+		int r = find_series(prep, type_id, sample->labels, &head->series_ids[at]);
+		if (r == 0)
+			r = find_stack(prep, sample->stack, &head->stacks[at]);
+		if (r == 0)
+			r = find_link(prep, sample->link, &head->links[at]);
+		if (r < 0)
+			return r;
+		head->times[at] = time_ns;
+		head->values[at] = value;
+		prep->at++;
+	}
+	return 0;
+}
+
+/* ---- preparing rows of processes ---- */
+
+static int put_row(struct preparation *prep, size_t sample, const uint8_t *columns, uint32_t type)
+{
+	const struct profile *profile = prep->profile;
+	const int64_t *values = profile->values + sample * profile->sample_type_count;
+	struct process_row row = {.time_ns = time_of(prep, &profile->samples[sample])};
+	size_t count = 0;
+	for (size_t i = 0; i < profile->sample_type_count; i++) {
+		if (columns[i] == PROCESS_STATS_COLUMNS) {
+			prep->batch->refused[STORE_REFUSED_COLUMN] += values[i] != 0;
+			continue;
+		}
+		int64_t *value = &row.values[columns[i]];
+		*value = (int64_t)((uint64_t)*value + (uint64_t)values[i]);
+	}
+	for (size_t i = 0; i < PROCESS_STATS_COLUMNS; i++)
+		count += row.values[i] != 0;
+	if (count == 0 || !accept_time(prep, row.time_ns))
+		return 0;
+	int r = find_series(prep, type, profile->samples[sample].labels, &row.series);
+	if (r < 0)
+		return r;
+	prep->batch->process_values += count;
+	r = head_processes_put(&prep->head->processes, &row, &prep->batch->processes);
+	return r < 0 ? error_nomem(prep->err) : 0;
+}
+
+/* Columns that this version does not know are left out, and counted. */
+static int prepare_processes(struct preparation *prep)
+{
+	static const struct profile_type type = {.name = PROCESS_STATS_NAME};
+	const struct profile *profile = prep->profile;
+	uint8_t columns[LIMIT_SAMPLE_TYPES];
+	uint32_t type_id;
+	int r = add_type(prep->head, &type, &type_id) < 0 ? error_nomem(prep->err) : 0;
+	for (size_t i = 0; i < profile->sample_type_count; i++)
+		columns[i] = (uint8_t)process_stats_column_of(profile_string(profile, profile->sample_types[i].type),
+							      profile_string(profile, profile->sample_types[i].unit));
+	memset(prep->series_of_set, 0, profile->label_set_count * sizeof(*prep->series_of_set));
+	for (size_t i = 0; r == 0 && i < profile->sample_count; i++)
+		r = put_row(prep, i, columns, type_id);
+	return r;
+}
+
+static bool is_process_stats(const struct preparation *prep)
+{
+	struct profile_type type;
+	if (prep->profile->sample_type_count == 0 || prep->profile->sample_type_count > LIMIT_SAMPLE_TYPES)
+		return false;
+	profile_type_of(prep->profile, 0, prep->options->name, &type);
+	return profile_type_is_process_stats(&type);
+}
+
+/* ---- preparing all ---- */
+
+static size_t count_values(const struct profile *profile)
+{
+	size_t count = 0, total = profile->sample_count * profile->sample_type_count;
+	for (size_t i = 0; i < total; i++)
+		count += profile->values[i] != 0;
+	return count;
+}
+
+static int reserve_samples(struct head *head, size_t more, struct error *err)
+{
+	size_t need = head->count + more;
+	int r = array_reserve(&head->series_ids, &head->series_id_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->stacks, &head->stack_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->links, &head->link_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->times, &head->time_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->values, &head->value_capacity, need, HEAD_SAMPLES_MAX);
+	if (r == 0)
+		r = array_reserve(&head->appends, &head->append_capacity, head->append_count + 1, HEAD_SAMPLES_MAX);
+	if (r == -E2BIG)
+		return error_set(err, -EDQUOT, "the profile is too large: the head would hold more than %u samples",
+				 HEAD_SAMPLES_MAX);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+static void update_bytes(struct head *head)
+{
+	const struct profile *pool = head->pool;
+	/* Entries and what their hash tables add, which are half empty on average. */
+	uint64_t bytes = pool->strings.arena.used_bytes + pool->strings.count * 32 + pool->mapping_count * 64 +
+			 pool->function_count * 40 + pool->location_count * 56 + pool->line_count * 24 +
+			 pool->stack_count * 20 + pool->link_count * 40;
+	bytes += head->label_bytes + head->label_set_count * 24 + head->series_count * (sizeof(*head->series) + 40);
+	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
+	bytes += (head->known_stacks.count + head->known_labels.count) * KNOWN_ENTRY_BYTES;
+	bytes += head_processes_bytes(&head->processes);
+	__atomic_store_n(&head->bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&head->pool_stacks, pool->stack_count, __ATOMIC_RELAXED);
+}
+
+uint64_t head_bytes(const struct head *head)
+{
+	return __atomic_load_n(&head->bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t head_stacks(const struct head *head)
+{
+	return __atomic_load_n(&head->pool_stacks, __ATOMIC_RELAXED);
+}
+
+bool head_is_empty(const struct head *head)
+{
+	return head->count == 0 && head->processes.end.count == 0;
+}
+
+static int prepare_all(struct preparation *prep)
+{
+	const struct profile *profile = prep->profile;
+	bool processes = is_process_stats(prep);
+	int r = reserve_samples(prep->head, processes ? 0 : count_values(profile), prep->err);
+	if (r == 0)
+		r = profile_keys_make(profile, prep->options->labels, prep->head->key_seed, &prep->keys, prep->err);
+	if (r < 0)
+		return r;
+	prep->labels_of_set = mem_zalloc_array(profile->label_set_count, sizeof(*prep->labels_of_set));
+	prep->series_of_set = mem_alloc_array(profile->label_set_count, sizeof(*prep->series_of_set));
+	if (!prep->labels_of_set || !prep->series_of_set)
+		return error_nomem(prep->err);
+	if (processes)
+		return prepare_processes(prep);
+	for (size_t type = 0; r == 0 && type < profile->sample_type_count; type++)
+		r = prepare_type(prep, type);
+	return r;
+}
+
+int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
+		 struct head_batch *ret, struct error *err)
+{
+	struct preparation prep = {.head = head, .profile = profile, .options = options, .batch = ret, .err = err};
+	pthread_rwlock_wrlock(&head->lock);
+	*ret = (struct head_batch){.processes = head->processes.end, .reason = STORE_REFUSED_SIZE};
+	prep.at = head->count;
+	head->appends_prepared++;
+	int r = prepare_all(&prep);
+	update_bytes(head);
+	pthread_rwlock_unlock(&head->lock);
+	profile_copy_free(prep.copy);
+	profile_keys_release(&prep.keys);
+	mem_free(prep.labels_of_set);
+	mem_free(prep.series_of_set);
+	ret->count = prep.at - head->count;
+	if (r == -E2BIG)
+		r = -EDQUOT;
+	return r;
+}
+
+/* ---- committing ---- */
+
+static struct series *note_time(struct head *head, uint32_t series_id, int64_t time, bool is_first)
+{
+	struct series *series = &head->series[series_id];
+	if (series->samples == 0 || time < series->first_ns)
+		series->first_ns = time;
+	if (series->samples == 0 || time > series->last_ns)
+		series->last_ns = time;
+	series->samples++;
+	if (is_first || time < head->min_ns)
+		head->min_ns = time;
+	if (is_first || time > head->max_ns)
+		head->max_ns = time;
+	return series;
+}
+
+static void note_sample(struct head *head, size_t at, int64_t period, bool is_first)
+{
+	struct series *series = note_time(head, head->series_ids[at], head->times[at], is_first);
+	series->total = (int64_t)((uint64_t)series->total + (uint64_t)head->values[at]);
+	if (period > series->period)
+		series->period = period;
+}
+
+static void commit_processes(struct head *head, const struct head_batch *batch, bool is_first)
+{
+	struct head_processes_reader reader;
+	struct process_row row;
+	head_processes_read(&head->processes, &head->processes.end, &batch->processes, &reader);
+	for (; head_processes_next(&reader, &row); is_first = false)
+		note_time(head, row.series, row.time_ns, is_first);
+	head->processes.end = batch->processes;
+}
+
+void head_commit(struct head *head, const struct head_batch *batch, const struct profile *profile,
+		 const struct store_append_options *options, uint64_t sequence)
+{
+	pthread_rwlock_wrlock(&head->lock);
+	bool is_first = head_is_empty(head);
+	for (size_t i = 0; i < batch->count; i++)
+		note_sample(head, head->count + i, profile->period, is_first && i == 0);
+	head->count += batch->count;
+	commit_processes(head, batch, is_first && batch->count == 0);
+	if (id_is_set(options->id)) {
+		struct head_append *append = &head->appends[head->append_count++];
+		append->sequence = sequence;
+		memcpy(append->id, options->id, sizeof(append->id));
+	}
+	head->last_sequence = sequence;
+	if (head->started_ns == 0)
+		__atomic_store_n(&head->started_ns, time_monotonic_ns(), __ATOMIC_RELAXED);
+	pthread_rwlock_unlock(&head->lock);
+}
+
+struct head_mark head_mark(const struct head *head)
+{
+	return (struct head_mark){.samples = head->count, .processes = head->processes.end};
+}
+
+void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence)
+{
+	pthread_rwlock_wrlock(&head->lock);
+	assert(mark->samples <= head->count && mark->processes.count <= head->processes.end.count);
+	head->count = mark->samples;
+	head->processes.end = mark->processes;
+	while (head->append_count > 0 && head->appends[head->append_count - 1].sequence > sequence)
+		head->append_count--;
+	head->last_sequence = sequence;
+	pthread_rwlock_unlock(&head->lock);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The head: what was appended since the last cut, in memory. Stacks and what they refer to are interned in one struct profile,
+ * the pool; samples are columns of ids, times and values in the order of arrival. Rows of process_stats are kept apart
+ * (head_processes.h).
+ *
+ * An append is two steps, so that the log can be written between them: head_prepare() does all that can fail and leaves the
+ * samples behind the last one, where nobody looks; head_commit() moves the end, and cannot fail.
+ *
+ * Threads: one appender at a time (the store's append lock); readers hold `lock` for reading, and see whole appends.
+ */
+#ifndef WICK_STORE_HEAD_HEAD_H
+#define WICK_STORE_HEAD_HEAD_H
+
+#include <pthread.h>
+
+#include "base/map.h"
+#include "profile/merge.h"
+#include "store/head/head_processes.h"
+#include "store/head/known.h"
+#include "store/ids.h"
+#include "store/series.h"
+
+struct head_append {
+	uint64_t sequence;
+	uint8_t id[STORE_ID_SIZE];
+};
+
+struct head {
+	unsigned refs; /* the store's state lock */
+	pthread_rwlock_t lock;
+
+	struct profile *pool;
+	struct profile_type **types;
+	struct labels **label_sets;
+	struct series *series;
+	size_t type_count, type_capacity, label_set_count, label_set_capacity, series_count, series_capacity, series_max;
+	struct index32 type_index, label_index;
+	struct map64 series_index;		 /* type << 32 | label set */
+	uint64_t key_seed;			 /* of profile_keys: */
+	struct known known_stacks, known_labels; /* ids of the pool's stacks and of label sets */
+	uint64_t label_bytes, appends_prepared;
+
+	/* Samples */
+	uint32_t *series_ids, *stacks, *links;
+	int64_t *times, *values;
+	size_t count, series_id_capacity, stack_capacity, link_capacity, time_capacity, value_capacity;
+	struct head_processes processes;
+	int64_t min_ns, max_ns; /* of samples and rows of processes; meaningless while there are none */
+
+	struct head_append *appends; /* those that had an id */
+	size_t append_count, append_capacity;
+
+	/* Which part of the log this is */
+	uint64_t last_sequence, first_segment, last_segment, log_bytes, log_records;
+
+	struct head_index *index; /* what queries derive from it */
+
+	int64_t started_ns; /* monotonic time of the first append */
+	/* Read and written atomically */
+	uint64_t bytes; /* estimated memory */
+	uint64_t pool_stacks;
+};
+/* What a head holds, to go back to. */
+struct head_mark {
+	size_t samples;
+	struct head_processes_end processes;
+};
+
+int head_new(size_t series_max, struct head **ret, struct error *err);
+struct head *head_free(struct head *head);
+DEFINE_CLEANUP_POINTER(head_free, struct head);
+
+struct head_batch {
+	size_t count, series;
+	struct head_processes_end processes;
+	size_t process_values;		       /* of the rows of processes, those that are not 0 */
+	uint64_t refused[STORE_REFUSAL_COUNT]; /* samples that are left out, by reason */
+	enum store_refusal reason;	       /* of an error */
+};
+/* A sample is left out if options say that its time is not acceptable. */
+int head_prepare(struct head *head, const struct profile *profile, const struct store_append_options *options,
+		 struct head_batch *ret, struct error *err);
+void head_commit(struct head *head, const struct head_batch *batch, const struct profile *profile,
+		 const struct store_append_options *options, uint64_t sequence);
+struct head_mark head_mark(const struct head *head);
+/* Takes back all that is newer than the mark, and the ids of records above `sequence`. */
+void head_rewind(struct head *head, const struct head_mark *mark, uint64_t sequence);
+bool head_is_empty(const struct head *head); /* no samples, no rows */
+uint64_t head_bytes(const struct head *head);
+uint64_t head_stacks(const struct head *head);
+
+#endif

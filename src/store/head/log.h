@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The write-ahead log: segments of checksummed records in DIRECTORY/NNNNNNNN.log. Essay at the top of log.c.
+ *
+ * Writing and syncing are apart, so that many appends can share one sync; who may write when is the caller's business.
+ */
+#ifndef WICK_STORE_HEAD_LOG_H
+#define WICK_STORE_HEAD_LOG_H
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define LOG_VERSION		1
+#define LOG_SEGMENT_HEADER_SIZE 80
+#define LOG_RECORD_HEADER_SIZE	40
+
+struct log_segment {
+	int fd; /* -1 = none */
+	char *path;
+	uint64_t number;
+	uint64_t salt;	 /* keys the checksums of this segment's records */
+	uint64_t offset; /* behind the last good record */
+	bool dirty_tail; /* a failed write may have left bytes behind `offset` */
+};
+#define LOG_SEGMENT_NONE ((struct log_segment){.fd = -1})
+
+/* Makes segment `number`, whose directory entry is on disk when this returns. log_segment_begin() must follow. */
+int log_segment_create(const char *directory, uint64_t number, struct log_segment *ret, struct error *err);
+/* Writes the header, which tells the first sequence that the segment will have; not synced. */
+int log_segment_begin(struct log_segment *segment, uint64_t first_sequence, struct error *err);
+/* Adds a record; not synced. raw_len is the payload's length before compression, 0 if it is not compressed. After a failure the
+ * segment is as before, even if the next call has to see to it first. */
+int log_segment_append(struct log_segment *segment, uint64_t sequence, struct bytes payload, size_t raw_len, struct error *err);
+int log_segment_sync(struct log_segment *segment, struct error *err);
+/* Cuts everything behind `offset` off, if the disk lets us. */
+void log_segment_rewind(struct log_segment *segment, uint64_t offset);
+void log_segment_close(struct log_segment *segment);
+int log_segment_remove(const char *directory, uint64_t number, struct error *err);
+
+/* Compresses a payload with zstd if that pays; *ret_raw_len is then its length, else 0 and `out` stays empty. */
+int log_compress(struct bytes payload, struct buffer *out, size_t *ret_raw_len, struct error *err);
+
+struct log_replay {
+	const char *directory;
+	const char *quarantine; /* where damaged parts are copied to, made if needed; NULL = nowhere */
+	uint64_t after;		/* records up to this sequence are skipped */
+	bool read_only;		/* only looks: no torn end is cut off, nothing is synced; no quarantine then */
+	/* payload is decompressed and lives during the call. -EBADMSG means that it is damaged; other errors end the replay. */
+	int (*on_record)(void *context, uint64_t sequence, struct bytes payload, struct error *err);
+	void (*on_problem)(void *context, const char *message);
+	void *context;
+};
+struct log_replay_result {
+	uint64_t last_sequence;		      /* the highest that any record or header tells of; at least `after` */
+	uint64_t first_segment, next_segment; /* numbers: the oldest there is, and one above the newest */
+	uint64_t records, skipped, damaged, bytes;
+};
+/* Reads all segments in order. A torn record at the very end, which nobody was told is safe, is cut off without a word. */
+int log_replay(const struct log_replay *replay, struct log_replay_result *ret, struct error *err);
+
+/* For the fuzzer and tests: the records of one segment in memory. Returns the number of records, or a negative errno. */
+int log_replay_bytes(struct bytes segment, const struct log_replay *replay, struct log_replay_result *ret, struct error *err);
+
+#endif

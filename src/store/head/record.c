@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The payload of a log record.
+ *
+ * The log could have kept the bytes that the client sent, but they come in several formats with several versions, and replaying
+ * would then depend on every decoder staying as it is. Instead this is the profile's own tables, column after column, which
+ * costs little to write (a few ns a value), compresses well, and is read by one decoder.
+ *
+ *   version varint = 2
+ *   id[16], received_ns zigzag
+ *   least_ns, most_ns zigzag                   since version 2: samples outside were refused when it was written
+ *   name: varint 0, or 1 and a string          string: varint length, bytes
+ *   labels: count, then (name string, value string)...
+ *   time_ns, duration_ns, period zigzag; period type: type, unit; resource labels
+ *   strings:    count, the lengths, the bytes
+ *   mappings:   count, start, limit - start, offset, file name, build-id, flags
+ *   functions:  count, name, system name, file name, start line (zigzag)
+ *   locations:  count, mapping, address (zigzag delta), frame type * 2 + folded, number of lines
+ *   lines:      function, line, column (zigzag)                    as many as the locations say
+ *   stacks:     count, distance to the parent, location
+ *   label sets: count, number of labels
+ *   labels:     key, value, unit, number (zigzag)                  as many as the label sets say
+ *   links:      count, trace id[16], span id[8]
+ *   types:      count, type, unit
+ *   samples:    count, stack (zigzag delta), label set, link, time (zigzag delta), values (zigzag), a column a sample type
+ *
+ * Everything is a varint unless said otherwise. Each table is a run of columns (all starts, then all limits ...), and leaves
+ * out entry 0, which is always the same. References are ids; an id must exist, a parent must come before its child.
+ *
+ * Left out: comments, drop_frames, keep_frames, default_sample_type and doc_url, which describe one file and are not stored.
+ *
+ * Decoding trusts nothing, although a checksum stands before it: the log may have been written by a broken machine.
+ */
+#include "store/head/record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+#define RECORD_VERSION 2
+#define VARINT_MAX     10
+
+/* ---- writing ---- */
+
+/* The caller has reserved the room. */
+static inline void put_unchecked(struct buffer *out, uint64_t value)
+{
+	uint8_t *at = out->data + out->len;
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (uint8_t)(value | 0x80);
+	*at++ = (uint8_t)value;
+	out->len = (size_t)(at - out->data);
+}
+
+static inline uint64_t zigzag(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+
+static int put(struct buffer *out, uint64_t value)
+{
+	int r = buffer_reserve(out, VARINT_MAX);
+	if (r == 0)
+		put_unchecked(out, value);
+	return r;
+}
+
+static int put_string(struct buffer *out, struct bytes text)
+{
+	int r = put(out, text.len);
+	return r == 0 ? buffer_append(out, text.data, text.len) : r;
+}
+
+/* One column: `expression` for i = first .. count-1. */
+#define PUT_COLUMN(out, first, count, expression)                                                                              \
+	({                                                                                                                     \
+		int put_column_r = buffer_reserve((out), ((size_t)(count) - (size_t)(first)) * VARINT_MAX);                    \
+		for (size_t i = (first); put_column_r == 0 && i < (count); i++)                                                \
+			put_unchecked((out), (expression));                                                                    \
+		put_column_r;                                                                                                  \
+	})
+
+/* Text is nearly always ASCII; eight bytes at a time. */
+static bool is_ascii(struct bytes text)
+{
+	uint64_t word, any = 0;
+	size_t i = 0;
+	for (; i + 8 <= text.len; i += 8) {
+		memcpy(&word, text.data + i, 8);
+		any |= word;
+	}
+	for (; i < text.len; i++)
+		any |= (uint64_t)text.data[i];
+	return !(any & 0x8080808080808080ull);
+}
+
+static bool is_clean(struct bytes text)
+{
+	return is_ascii(text) || text_is_utf8(text);
+}
+
+static int put_repaired_strings(const struct profile *profile, struct buffer *out)
+{
+	_cleanup_(buffer_release) struct buffer text;
+	buffer_init(&text, out->max);
+	int r = 0;
+	/* Repairing twice is simpler than keeping the result, and rare. */
+	for (size_t i = 1; r == 0 && i < profile->strings.count; i++) {
+		size_t before = text.len;
+		r = text_append_utf8(&text, profile_string_bytes(profile, (uint32_t)i));
+		if (r == 0)
+			r = put(out, text.len - before);
+	}
+	return r == 0 ? buffer_append(out, text.data, text.len) : r;
+}
+
+static int put_strings(const struct profile *profile, struct buffer *out, bool *ret_repaired)
+{
+	size_t count = profile->strings.count, total = 0;
+	const struct bytes *strings = profile->strings.strings;
+	bool clean = true;
+	for (size_t i = 1; i < count; i++) {
+		clean &= is_clean(strings[i]);
+		total += strings[i].len;
+	}
+	*ret_repaired = !clean;
+	int r = put(out, count - 1);
+	if (r == 0 && !clean)
+		return put_repaired_strings(profile, out);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, strings[i].len);
+	if (r == 0)
+		r = buffer_reserve(out, total);
+	for (size_t i = 1; r == 0 && i < count; i++)
+		r = buffer_append(out, strings[i].data, strings[i].len);
+	return r;
+}
+
+static int put_mappings(const struct profile *profile, struct buffer *out)
+{
+	const struct profile_mapping *m = profile->mappings;
+	size_t count = profile->mapping_count;
+	int r = put(out, count - 1);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, m[i].start);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, m[i].limit - m[i].start);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, m[i].offset);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, m[i].file_name);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, m[i].build_id);
+	return r == 0 ? PUT_COLUMN(out, 1, count, m[i].flags) : r;
+}
+
+static int put_functions(const struct profile *profile, struct buffer *out)
+{
+	const struct profile_function *f = profile->functions;
+	size_t count = profile->function_count;
+	int r = put(out, count - 1);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, f[i].name);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, f[i].system_name);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, f[i].file_name);
+	return r == 0 ? PUT_COLUMN(out, 1, count, zigzag(f[i].start_line)) : r;
+}
+
+/* Lines go out location by location: their order in the profile's array is its own business. */
+static int put_lines(const struct profile *profile, struct buffer *out)
+{
+	for (int column = 0; column < 3; column++) {
+		for (size_t l = 1; l < profile->location_count; l++) {
+			const struct profile_location *location = &profile->locations[l];
+			size_t first = location->line_first;
+			int r;
+			if (column == 0)
+				r = PUT_COLUMN(out, 0, location->line_count, profile->lines[first + i].function);
+			else if (column == 1)
+				r = PUT_COLUMN(out, 0, location->line_count, zigzag(profile->lines[first + i].line));
+			else
+				r = PUT_COLUMN(out, 0, location->line_count, zigzag(profile->lines[first + i].column));
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int put_locations(const struct profile *profile, struct buffer *out)
+{
+	const struct profile_location *l = profile->locations;
+	size_t count = profile->location_count;
+	int r = put(out, count - 1);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, l[i].mapping);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, zigzag((int64_t)(l[i].address - l[i - 1].address)));
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, l[i].frame_type * 2 + l[i].folded);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, l[i].line_count);
+	return r == 0 ? put_lines(profile, out) : r;
+}
+
+static int put_stacks(const struct profile *profile, struct buffer *out)
+{
+	const struct profile_stack *s = profile->stacks;
+	size_t count = profile->stack_count;
+	int r = put(out, count - 1);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, i - s[i].parent);
+	return r == 0 ? PUT_COLUMN(out, 1, count, s[i].location) : r;
+}
+
+static int put_label_column(const struct profile *profile, int column, struct buffer *out)
+{
+	for (size_t set = 1; set < profile->label_set_count; set++) {
+		size_t first = profile->label_sets[set].first;
+		size_t count = profile->label_sets[set].count;
+		int r;
+		if (column == 0)
+			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].key);
+		else if (column == 1)
+			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].value);
+		else if (column == 2)
+			r = PUT_COLUMN(out, 0, count, profile->labels[first + i].unit);
+		else
+			r = PUT_COLUMN(out, 0, count, zigzag(profile->labels[first + i].number));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int put_label_sets(const struct profile *profile, struct buffer *out)
+{
+	size_t count = profile->label_set_count;
+	int r = put(out, count - 1);
+	if (r == 0)
+		r = PUT_COLUMN(out, 1, count, profile->label_sets[i].count);
+	for (int column = 0; r == 0 && column < 4; column++)
+		r = put_label_column(profile, column, out);
+	return r;
+}
+
+static int put_links(const struct profile *profile, struct buffer *out)
+{
+	int r = put(out, profile->link_count - 1);
+	for (size_t i = 1; r == 0 && i < profile->link_count; i++) {
+		r = buffer_append(out, profile->links[i].trace_id, 16);
+		if (r == 0)
+			r = buffer_append(out, profile->links[i].span_id, 8);
+	}
+	return r;
+}
+
+static int put_samples(const struct profile *profile, struct buffer *out)
+{
+	const struct profile_sample *s = profile->samples;
+	size_t count = profile->sample_count, types = profile->sample_type_count;
+	int r = put(out, types);
+	if (r == 0)
+		r = PUT_COLUMN(out, 0, types, profile->sample_types[i].type);
+	if (r == 0)
+		r = PUT_COLUMN(out, 0, types, profile->sample_types[i].unit);
+	if (r == 0)
+		r = put(out, count);
+	if (r == 0)
+		r = PUT_COLUMN(out, 0, count, zigzag((int64_t)s[i].stack - (i ? (int64_t)s[i - 1].stack : 0)));
+	if (r == 0)
+		r = PUT_COLUMN(out, 0, count, s[i].labels);
+	if (r == 0)
+		r = PUT_COLUMN(out, 0, count, s[i].link);
+	if (r == 0)
+		r = PUT_COLUMN(out, 0, count, zigzag((int64_t)((uint64_t)s[i].time_ns - (i ? (uint64_t)s[i - 1].time_ns : 0))));
+	for (size_t type = 0; r == 0 && type < types; type++)
+		r = PUT_COLUMN(out, 0, count, zigzag(profile->values[i * types + type]));
+	return r;
+}
+
+static int put_options(const struct store_append_options *options, struct buffer *out)
+{
+	int r = put(out, RECORD_VERSION);
+	if (r == 0)
+		r = buffer_append(out, options->id, sizeof(options->id));
+	if (r == 0)
+		r = put(out, zigzag(options->received_ns));
+	if (r == 0)
+		r = put(out, zigzag(options->least_ns));
+	if (r == 0)
+		r = put(out, zigzag(options->most_ns));
+	if (r == 0)
+		r = put(out, options->name != NULL);
+	if (r == 0 && options->name)
+		r = put_string(out, bytes_of_string(options->name));
+	size_t count = options->labels ? options->labels->count : 0;
+	if (r == 0)
+		r = put(out, count);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		r = put_string(out, bytes_of_string(options->labels->items[i].name));
+		if (r == 0)
+			r = put_string(out, bytes_of_string(options->labels->items[i].value));
+	}
+	return r;
+}
+
+static int put_profile_head(const struct profile *profile, struct buffer *out)
+{
+	const uint64_t values[] = {zigzag(profile->time_ns),  zigzag(profile->duration_ns), zigzag(profile->period),
+				   profile->period_type.type, profile->period_type.unit,    profile->resource_labels};
+	return PUT_COLUMN(out, 0, sizeof(values) / sizeof(*values), values[i]);
+}
+
+int record_encode(const struct profile *profile, const struct store_append_options *options, struct buffer *out,
+		  bool *ret_repaired, struct error *err)
+{
+	int r = put_options(options, out);
+	if (r == 0)
+		r = put_profile_head(profile, out);
+	if (r == 0)
+		r = put_strings(profile, out, ret_repaired);
+	if (r == 0)
+		r = put_mappings(profile, out);
+	if (r == 0)
+		r = put_functions(profile, out);
+	if (r == 0)
+		r = put_locations(profile, out);
+	if (r == 0)
+		r = put_stacks(profile, out);
+	if (r == 0)
+		r = put_label_sets(profile, out);
+	if (r == 0)
+		r = put_links(profile, out);
+	if (r == 0)
+		r = put_samples(profile, out);
+	if (r == -E2BIG)
+		return error_set(err, r, "the profile is too large: its log record would pass %zu bytes; send it in parts",
+				 out->max);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+/* ---- reading ---- */
+
+/* Keeps the first error; reads give 0 afterwards.
+ *
+ * The tables are filled in as they are, without the hash tables that adding to a profile needs: entries were interned when the
+ * record was written, the head interns them again, and doing it a third time in between would double the time of a start. */
+struct decoder {
+	const uint8_t *at, *end;
+	int error;
+	const char *fault;
+	struct error *err;
+	struct profile *profile;
+};
+
+static void fail(struct decoder *decoder, const char *fault)
+{
+	if (decoder->error)
+		return;
+	decoder->error = -EBADMSG;
+	decoder->fault = fault;
+}
+
+static void fail_memory(struct decoder *decoder)
+{
+	if (!decoder->error)
+		decoder->error = error_nomem(decoder->err);
+}
+
+static uint64_t get(struct decoder *decoder)
+{
+	uint64_t value = 0;
+	for (unsigned shift = 0; shift < 70 && !decoder->error; shift += 7) {
+		if (decoder->at == decoder->end)
+			break;
+		uint8_t byte = *decoder->at++;
+		if (shift == 63 && byte > 1)
+			break;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return value;
+	}
+	fail(decoder, "a number is truncated or too long");
+	return 0;
+}
+
+static int64_t get_signed(struct decoder *decoder)
+{
+	uint64_t value = get(decoder);
+	return (int64_t)(value >> 1 ^ (0 - (value & 1)));
+}
+
+static struct bytes get_bytes(struct decoder *decoder, uint64_t len)
+{
+	if (len > (uint64_t)(decoder->end - decoder->at)) {
+		fail(decoder, "a length passes the end");
+		len = 0;
+	}
+	struct bytes bytes = {decoder->at, decoder->error ? 0 : len};
+	decoder->at += bytes.len;
+	return bytes;
+}
+
+/* The number of entries of a table; each takes `least` bytes or more. */
+static size_t get_count(struct decoder *decoder, size_t least)
+{
+	uint64_t count = get(decoder);
+	if (count > (uint64_t)(decoder->end - decoder->at) / least) {
+		fail(decoder, "a table is longer than the record");
+		return 0;
+	}
+	return decoder->error ? 0 : count;
+}
+
+static uint32_t get_small(struct decoder *decoder)
+{
+	uint64_t value = get(decoder);
+	if (value > UINT32_MAX) {
+		fail(decoder, "a number is out of range");
+		return 0;
+	}
+	return (uint32_t)value;
+}
+
+/* A reference into a table of `count` entries. */
+static uint32_t get_reference(struct decoder *decoder, size_t count)
+{
+	uint64_t value = get(decoder);
+	if (value >= count) {
+		fail(decoder, "a reference is out of range");
+		return 0;
+	}
+	return (uint32_t)value;
+}
+
+#define GET_STRING(decoder) get_reference((decoder), (decoder)->profile->strings.count)
+
+/* A table of `count` entries behind entry 0, zeroed. */
+static void *new_table(struct decoder *decoder, size_t count, size_t size)
+{
+	void *table = decoder->error ? NULL : mem_zalloc_array(count + 1, size);
+	if (!table)
+		fail_memory(decoder);
+	return table;
+}
+
+static char *get_text(struct decoder *decoder)
+{
+	struct bytes text = get_bytes(decoder, get(decoder));
+	if (text.len && memchr(text.data, 0, text.len))
+		fail(decoder, "a text holds a NUL");
+	char *copy = decoder->error ? NULL : mem_strndup((const char *)text.data, text.len);
+	if (!copy)
+		fail_memory(decoder);
+	return copy;
+}
+
+static void get_labels(struct decoder *decoder, struct labels *labels)
+{
+	size_t count = get_count(decoder, 2);
+	for (size_t i = 0; i < count && !decoder->error; i++) {
+		_cleanup_(mem_freep) char *name = get_text(decoder);
+		_cleanup_(mem_freep) char *value = get_text(decoder);
+		if (decoder->error)
+			return;
+		int r = labels_set(labels, name, value, decoder->err);
+		if (r == -ENOMEM)
+			fail_memory(decoder);
+		else if (r < 0)
+			fail(decoder, "a label is not valid");
+	}
+}
+
+static void get_options(struct decoder *decoder, struct record *record)
+{
+	uint64_t version = get(decoder);
+	if (!decoder->error && (version == 0 || version > RECORD_VERSION)) {
+		decoder->error = error_set(decoder->err, -ENOTSUP, "log record of version %lu; this program knows up to %d",
+					   (unsigned long)version, RECORD_VERSION);
+		return;
+	}
+	struct bytes id = get_bytes(decoder, sizeof(record->id));
+	if (id.len == sizeof(record->id))
+		memcpy(record->id, id.data, id.len);
+	record->received_ns = get_signed(decoder);
+	record->least_ns = version >= 2 ? get_signed(decoder) : 0;
+	record->most_ns = version >= 2 ? get_signed(decoder) : 0;
+	uint64_t has_name = get(decoder);
+	if (has_name > 1)
+		fail(decoder, "a flag is neither 0 nor 1");
+	if (has_name == 1)
+		record->name = get_text(decoder);
+	get_labels(decoder, &record->labels);
+}
+
+static void get_strings(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 1);
+	struct intern *strings = &decoder->profile->strings;
+	arena_init(&strings->arena, SIZE_MAX);
+	strings->strings = new_table(decoder, count, sizeof(*strings->strings));
+	if (!strings->strings)
+		return;
+	strings->strings[0] = (struct bytes){(const uint8_t *)"", 0};
+	strings->count = count + 1;
+	for (size_t i = 1; i <= count; i++)
+		strings->strings[i].len = get(decoder);
+	for (size_t i = 1; i <= count; i++) {
+		struct bytes text = get_bytes(decoder, strings->strings[i].len);
+		char *copy = decoder->error ? NULL : arena_strndup(&strings->arena, (const char *)text.data, text.len);
+		strings->strings[i] = (struct bytes){(const uint8_t *)copy, text.len};
+		if (!copy) {
+			fail_memory(decoder);
+			return;
+		}
+	}
+}
+
+static void get_mappings(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 6);
+	struct profile_mapping *m = decoder->profile->mappings = new_table(decoder, count, sizeof(*m));
+	if (!m)
+		return;
+	decoder->profile->mapping_count = count + 1;
+	for (size_t i = 1; i <= count; i++)
+		m[i].start = get(decoder);
+	for (size_t i = 1; i <= count; i++)
+		m[i].limit = m[i].start + get(decoder);
+	for (size_t i = 1; i <= count; i++)
+		m[i].offset = get(decoder);
+	for (size_t i = 1; i <= count; i++)
+		m[i].file_name = GET_STRING(decoder);
+	for (size_t i = 1; i <= count; i++)
+		m[i].build_id = GET_STRING(decoder);
+	for (size_t i = 1; i <= count; i++)
+		m[i].flags = get_small(decoder);
+}
+
+static void get_functions(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 4);
+	struct profile_function *f = decoder->profile->functions = new_table(decoder, count, sizeof(*f));
+	if (!f)
+		return;
+	decoder->profile->function_count = count + 1;
+	for (size_t i = 1; i <= count; i++)
+		f[i].name = GET_STRING(decoder);
+	for (size_t i = 1; i <= count; i++)
+		f[i].system_name = GET_STRING(decoder);
+	for (size_t i = 1; i <= count; i++)
+		f[i].file_name = GET_STRING(decoder);
+	for (size_t i = 1; i <= count; i++)
+		f[i].start_line = get_signed(decoder);
+}
+
+static void get_lines(struct decoder *decoder, size_t count)
+{
+	struct profile *profile = decoder->profile;
+	struct profile_line *lines = profile->lines = new_table(decoder, count, sizeof(*lines));
+	if (!lines)
+		return;
+	profile->line_count = count;
+	for (size_t i = 0; i < count; i++)
+		lines[i].function = get_reference(decoder, profile->function_count);
+	for (size_t i = 0; i < count; i++)
+		lines[i].line = get_signed(decoder);
+	for (size_t i = 0; i < count; i++)
+		lines[i].column = get_signed(decoder);
+}
+
+/* The sum of what `count` entries want of another table, whose entries take `least` bytes or more. */
+static bool fits(struct decoder *decoder, uint64_t total, size_t least)
+{
+	if (total > (uint64_t)(decoder->end - decoder->at) / least)
+		fail(decoder, "a table is longer than the record");
+	return !decoder->error;
+}
+
+static void get_locations(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 4);
+	uint64_t total = 0;
+	struct profile_location *l = decoder->profile->locations = new_table(decoder, count, sizeof(*l));
+	if (!l)
+		return;
+	decoder->profile->location_count = count + 1;
+	for (size_t i = 1; i <= count; i++)
+		l[i].mapping = get_reference(decoder, decoder->profile->mapping_count);
+	for (size_t i = 1; i <= count; i++)
+		l[i].address = (uint64_t)get_signed(decoder) + l[i - 1].address;
+	for (size_t i = 1; i <= count; i++) {
+		uint32_t word = get_small(decoder);
+		l[i].frame_type = word / 2;
+		l[i].folded = word & 1;
+	}
+	for (size_t i = 1; i <= count; i++) {
+		l[i].line_first = (uint32_t)total;
+		l[i].line_count = get_small(decoder);
+		total += l[i].line_count;
+	}
+	if (fits(decoder, total, 3))
+		get_lines(decoder, total);
+}
+
+static void get_stacks(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 2);
+	struct profile_stack *s = decoder->profile->stacks = new_table(decoder, count, sizeof(*s));
+	_cleanup_(mem_freep) uint16_t *depths = new_table(decoder, count, sizeof(*depths));
+	if (!s || !depths)
+		return;
+	decoder->profile->stack_count = count + 1;
+	for (size_t i = 1; i <= count; i++) {
+		uint64_t distance = get(decoder);
+		if (distance == 0 || distance > i) {
+			fail(decoder, "a stack's parent does not come before it");
+			return;
+		}
+		s[i].parent = (uint32_t)(i - distance);
+		depths[i] = depths[s[i].parent] + 1;
+		if (depths[i] > LIMIT_STACK_DEPTH) {
+			fail(decoder, "a stack is too deep");
+			return;
+		}
+	}
+	for (size_t i = 1; i <= count; i++)
+		s[i].location = get_reference(decoder, decoder->profile->location_count);
+}
+
+static void get_label_entries(struct decoder *decoder, size_t count)
+{
+	struct profile_label *labels = decoder->profile->labels = new_table(decoder, count, sizeof(*labels));
+	if (!labels)
+		return;
+	decoder->profile->label_count = count;
+	for (size_t i = 0; i < count; i++)
+		labels[i].key = GET_STRING(decoder);
+	for (size_t i = 0; i < count; i++)
+		labels[i].value = GET_STRING(decoder);
+	for (size_t i = 0; i < count; i++)
+		labels[i].unit = GET_STRING(decoder);
+	for (size_t i = 0; i < count; i++)
+		labels[i].number = get_signed(decoder);
+}
+
+static void get_label_sets(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 1);
+	uint64_t total = 0;
+	struct profile_label_set *sets = decoder->profile->label_sets = new_table(decoder, count, sizeof(*sets));
+	if (!sets)
+		return;
+	decoder->profile->label_set_count = count + 1;
+	for (size_t i = 1; i <= count; i++) {
+		sets[i].first = (uint32_t)total;
+		sets[i].count = get_small(decoder);
+		total += sets[i].count;
+	}
+	if (fits(decoder, total, 4))
+		get_label_entries(decoder, total);
+}
+
+static void get_links(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 24);
+	struct profile_link *links = decoder->profile->links = new_table(decoder, count, sizeof(*links));
+	if (!links)
+		return;
+	decoder->profile->link_count = count + 1;
+	for (size_t i = 1; i <= count; i++) {
+		struct bytes bytes = get_bytes(decoder, 24);
+		if (decoder->error)
+			return;
+		memcpy(links[i].trace_id, bytes.data, 16);
+		memcpy(links[i].span_id, bytes.data + 16, 8);
+	}
+}
+
+static void get_types(struct decoder *decoder)
+{
+	size_t count = get_count(decoder, 2);
+	struct profile_value_type *types = decoder->profile->sample_types = new_table(decoder, count, sizeof(*types));
+	if (count > LIMIT_SAMPLE_TYPES)
+		fail(decoder, "too many sample types");
+	if (!types)
+		return;
+	decoder->profile->sample_type_count = count;
+	for (size_t i = 0; i < count; i++)
+		types[i].type = GET_STRING(decoder);
+	for (size_t i = 0; i < count; i++)
+		types[i].unit = GET_STRING(decoder);
+}
+
+static void get_sample_columns(struct decoder *decoder, size_t count)
+{
+	struct profile *profile = decoder->profile;
+	struct profile_sample *s = profile->samples;
+	size_t types = profile->sample_type_count;
+	uint64_t stack = 0;
+	for (size_t i = 0; i < count; i++) {
+		stack += (uint64_t)get_signed(decoder);
+		if (stack >= profile->stack_count) {
+			fail(decoder, "a reference is out of range");
+			return;
+		}
+		s[i].stack = (uint32_t)stack;
+	}
+	for (size_t i = 0; i < count; i++)
+		s[i].labels = get_reference(decoder, profile->label_set_count);
+	for (size_t i = 0; i < count; i++)
+		s[i].link = get_reference(decoder, profile->link_count);
+	for (size_t i = 0; i < count; i++)
+		s[i].time_ns = (int64_t)((uint64_t)get_signed(decoder) + (i ? (uint64_t)s[i - 1].time_ns : 0));
+	for (size_t type = 0; type < types; type++)
+		for (size_t i = 0; i < count; i++)
+			profile->values[i * types + type] = get_signed(decoder);
+}
+
+static void get_samples(struct decoder *decoder)
+{
+	struct profile *profile = decoder->profile;
+	get_types(decoder);
+	size_t count = get_count(decoder, 4 + profile->sample_type_count);
+	profile->samples = new_table(decoder, count, sizeof(*profile->samples));
+	profile->values = new_table(decoder, count, profile->sample_type_count * sizeof(*profile->values));
+	if (decoder->error)
+		return;
+	profile->sample_count = count;
+	get_sample_columns(decoder, count);
+}
+
+static void get_profile(struct decoder *decoder)
+{
+	struct profile *profile = decoder->profile;
+	profile->time_ns = get_signed(decoder);
+	profile->duration_ns = get_signed(decoder);
+	profile->period = get_signed(decoder);
+	uint64_t period_type = get(decoder), period_unit = get(decoder), resource_labels = get(decoder);
+	static void (*const tables[])(struct decoder *) = {get_strings, get_mappings,	get_functions, get_locations,
+							   get_stacks,	get_label_sets, get_links,     get_samples};
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && !decoder->error; i++)
+		tables[i](decoder);
+	if (decoder->error)
+		return;
+	if (period_type >= profile->strings.count || period_unit >= profile->strings.count ||
+	    resource_labels >= profile->label_set_count) {
+		fail(decoder, "a reference is out of range");
+		return;
+	}
+	profile->period_type = (struct profile_value_type){.type = (uint32_t)period_type, .unit = (uint32_t)period_unit};
+	profile->resource_labels = (uint32_t)resource_labels;
+	if (decoder->at != decoder->end)
+		fail(decoder, "bytes are left over");
+}
+
+int record_decode(struct bytes payload, struct record *ret, struct error *err)
+{
+	struct decoder decoder = {.at = payload.data, .end = payload.data + payload.len, .err = err};
+	*ret = (struct record){0};
+	labels_init(&ret->labels);
+	get_options(&decoder, ret);
+	if (!decoder.error)
+		ret->profile = decoder.profile = mem_zalloc(sizeof(*ret->profile));
+	if (decoder.profile)
+		get_profile(&decoder);
+	else
+		fail_memory(&decoder);
+	if (decoder.error)
+		record_release(ret);
+	if (decoder.fault)
+		return error_set(err, -EBADMSG, "malformed log record: %s", decoder.fault);
+	return decoder.error;
+}
+
+void record_release(struct record *record)
+{
+	record->profile = profile_free(record->profile);
+	labels_release(&record->labels);
+	record->name = mem_free(record->name);
+}
+
+struct store_append_options record_options(const struct record *record)
+{
+	struct store_append_options options = {.name = record->name,
+					       .labels = &record->labels,
+					       .received_ns = record->received_ns,
+					       .least_ns = record->least_ns,
+					       .most_ns = record->most_ns};
+	memcpy(options.id, record->id, sizeof(options.id));
+	return options;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which tables of a block are read for a range of time.
+ *
+ * The coarsest table that gives the same answer wins: sums of the whole block if the range covers it, sums by hour for the
+ * whole hours of the range, by 5 minutes for what is left, and samples for the rest at both ends. So an answer is exact
+ * whatever the range, and a month costs about as much as its rows of the coarsest table.
+ */
+#ifndef WICK_STORE_READ_PLAN_H
+#define WICK_STORE_READ_PLAN_H
+
+#include "store/block/block.h"
+
+struct plan_wish {
+	const struct store_select *select;
+	const struct store_grouping *grouping; /* NULL = none */
+	bool by_stack;			       /* stacks matter: a merge, or conditions on stacks */
+	bool by_step;			       /* values over time, with step_ns (0 = one bucket) */
+	int64_t step_ns;
+};
+struct plan_segment {
+	enum block_file file;
+	int64_t from_ns, to_ns; /* of the table's time_ns */
+};
+#define PLAN_SEGMENTS_MAX 8
+struct plan {
+	struct plan_segment segments[PLAN_SEGMENTS_MAX];
+	size_t count;
+	bool rounded; /* samples are gone and the ends of the range had to be rounded to buckets */
+	bool missing; /* samples are gone and no rollup can answer */
+};
+void plan_make(const struct block_meta *meta, const struct plan_wish *wish, struct plan *ret);
+static inline bool plan_is_by_rollup(enum block_file file)
+{
+	return file == BLOCK_ROLLUP_5M || file == BLOCK_ROLLUP_1H || file == BLOCK_ROLLUP_ALL;
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading: merge and series.
+ *
+ * A query works on a snapshot: the heads and blocks as they were at one moment, referenced. Its sources are read by a few
+ * threads, each taking the next one; the newest come first, so that an answer cut short by a limit is that of the newest data.
+ * A source gives all or nothing: what it adds up to is collected first, and handed over when it has been read to its end. A
+ * damaged block is set aside, and the result is that of the rest.
+ *
+ * Merging adds values into an array by the source's stack ids, which costs an addition a row. What has a value then meets the
+ * other sources in a table by the stacks' content hashes, and only the distinct stacks that are left at the end are made into
+ * frames. The numbers of rows, stacks of a source, and distinct stacks differ by an order of magnitude each.
+ *
+ * Rejected: merging frames source by source (each stack is then made as often as there are sources), and one hash table for all
+ * rows (a cache miss a row instead of an addition).
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "base/time.h"
+#include "store/read/read_int.h"
+
+#define THREADS_MAX	   4
+#define STACKS_MAX_DEFAULT (4u * 1024 * 1024)
+#define ATTEMPTS_MAX	   16 /* each takes a damaged block out */
+
+/* ---- limits ---- */
+
+bool read_overlaps(const struct store_select *select, int64_t first_ns, int64_t last_ns)
+{
+	return first_ns < select->to_ns && last_ns >= select->from_ns;
+}
+
+void read_note_partial(struct reading *r, const char *format, ...)
+{
+	va_list arguments;
+	if (r->stats->partial)
+		return;
+	r->stats->partial = true;
+	va_start(arguments, format);
+	vsnprintf(r->stats->why, sizeof(r->stats->why), format, arguments);
+	va_end(arguments);
+}
+
+static bool is_past_deadline(const struct store_select *select)
+{
+	return select->deadline_ns && time_monotonic_ns() >= select->deadline_ns;
+}
+
+int read_check(struct reading *r, uint64_t rows, struct error *err)
+{
+	const struct store_select *select = r->select;
+	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
+		return error_set(err, -ECANCELED, "the query was cancelled");
+	bool late = is_past_deadline(select), full = false;
+	if (!late && !select->rows_max)
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	full = select->rows_max && r->stats->rows + rows > select->rows_max;
+	if (late || full)
+		read_note_partial(r,
+				  late ? "the deadline passed after %zu of %zu sources"
+				       : "the limit of rows was reached after %zu of %zu sources",
+				  r->done, r->source_count);
+	pthread_mutex_unlock(&r->lock);
+	return late || full ? READ_LIMITED : 0;
+}
+
+/* ---- what is known of the selection ---- */
+
+/* Absolute and delta values of one name add up; who wants them apart says so by select->match_type. */
+int read_note_type(struct reading *r, const struct profile_type *type, struct error *err)
+{
+	struct profile_type same = *type;
+	same.delta = r->type.delta;
+	if (r->has_type && !profile_type_equal(&r->type, &same)) {
+		char a[PROFILE_TYPE_TEXT_MAX], b[PROFILE_TYPE_TEXT_MAX];
+		return error_set(err, -EINVAL, "the selection has series of different types, %s and %s: select one",
+				 profile_type_format(&r->type, a), profile_type_format(type, b));
+	}
+	r->type = *type;
+	r->has_type = true;
+	return 0;
+}
+
+void read_note_series(struct reading *r, int64_t period, int64_t first_ns, int64_t last_ns)
+{
+	const struct store_select *select = r->select;
+	int64_t first = first_ns > select->from_ns ? first_ns : select->from_ns;
+	int64_t last = last_ns < select->to_ns ? last_ns : select->to_ns;
+	r->period = period > r->period ? period : r->period;
+	r->stats->period = r->period;
+	r->min_ns = !r->has_range || first < r->min_ns ? first : r->min_ns;
+	r->max_ns = !r->has_range || last > r->max_ns ? last : r->max_ns;
+	r->has_range = true;
+}
+
+/* ---- sources ---- */
+
+static struct head *head_at(const struct reading *r, size_t source)
+{
+	return source < 2 ? r->snapshot.heads[1 - source] : NULL;
+}
+
+static struct block *block_at(const struct reading *r, size_t source)
+{
+	return r->snapshot.blocks[r->snapshot.block_count - 1 - (source - 2)];
+}
+
+static int read_source(struct reading *r, size_t source, struct error *err)
+{
+	if (source >= 2)
+		return read_block_source(r, (uint32_t)source, block_at(r, source), err);
+	struct head *head = head_at(r, source);
+	return head ? read_head_source(r, (uint32_t)source, head, err) : 0;
+}
+
+static bool take_next(struct reading *r, size_t *ret)
+{
+	pthread_mutex_lock(&r->lock);
+	bool taken = !r->stop && r->next < r->source_count;
+	if (taken)
+		*ret = r->next++;
+	pthread_mutex_unlock(&r->lock);
+	return taken;
+}
+
+static void note_done(struct reading *r, int code, const struct error *error)
+{
+	pthread_mutex_lock(&r->lock);
+	if (code == 0) {
+		r->done++;
+	} else {
+		r->stop = true;
+		if (code != READ_LIMITED && r->code == 0) {
+			r->code = code;
+			r->error = *error;
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void *read_sources(void *context)
+{
+	struct reading *r = context;
+	size_t source;
+	while (take_next(r, &source)) {
+		struct error error = {0};
+		int code = read_check(r, 0, &error);
+		if (code == 0)
+			code = read_source(r, source, &error);
+		note_done(r, code, &error);
+	}
+	return NULL;
+}
+
+static size_t count_threads(const struct reading *r)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t wanted = 0;
+	/* A thread costs more than a small head or a block that is skipped. */
+	for (size_t i = 0; i < r->snapshot.block_count; i++)
+		wanted += read_overlaps(r->select, r->snapshot.blocks[i]->meta.min_ns, r->snapshot.blocks[i]->meta.max_ns);
+	if (cpus > THREADS_MAX)
+		cpus = THREADS_MAX;
+	return wanted < (size_t)cpus ? wanted : (size_t)cpus;
+}
+
+static void read_all_sources(struct reading *r)
+{
+	pthread_t threads[THREADS_MAX];
+	size_t count = count_threads(r), started = 0;
+	/* This thread reads too; one that cannot be started is missed by nobody. */
+	while (started + 1 < count && thread_start(&threads[started], "wick-read", read_sources, r, NULL) == 0)
+		started++;
+	read_sources(r);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* ---- entry points ---- */
+
+static int read_once(struct reading *r, struct profile *into, struct error *err)
+{
+	int code = store_snapshot_take(r->store, &r->snapshot, err);
+	if (code < 0)
+		return code;
+	r->source_count = 2 + r->snapshot.block_count;
+	r->next = r->done = 0;
+	r->stop = r->has_type = r->has_range = false;
+	r->code = 0;
+	r->period = 0;
+	*r->stats = (struct store_read_stats){0};
+	stack_set_init(&r->set);
+	read_all_sources(r);
+	code = r->code;
+	if (code < 0 && err)
+		*err = r->error;
+	if (code == 0 && r->merge)
+		code = read_finish_merge(r, into, err);
+	stack_set_release(&r->set);
+	store_snapshot_release(r->store, &r->snapshot);
+	return code;
+}
+
+static int read_checked(struct reading *r, struct store_read_stats *stats, struct profile *into, struct error *err)
+{
+	struct store_read_stats own;
+	struct store_select select = *r->select;
+	r->stats = stats ? stats : &own;
+	*r->stats = (struct store_read_stats){0};
+	if (select.from_ns >= select.to_ns)
+		return 0;
+	if (select.stacks_max == 0)
+		select.stacks_max = STACKS_MAX_DEFAULT;
+	r->select = r->wish.select = &select;
+	r->wish.grouping = r->grouping;
+	pthread_mutex_init(&r->lock, NULL);
+	int code = -EAGAIN;
+	for (int i = 0; code == -EAGAIN && i < ATTEMPTS_MAX; i++)
+		code = read_once(r, into, err);
+	pthread_mutex_destroy(&r->lock);
+	return code;
+}
+
+int store_merge(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
+		struct profile *into, struct store_read_stats *stats, struct error *err)
+{
+	struct reading reading = {
+		.store = store, .select = select, .grouping = grouping, .merge = true, .wish = {.by_stack = true}};
+	return read_checked(&reading, stats, into, err);
+}
+
+int store_series(struct store *store, const struct store_select *select, const struct store_grouping *grouping, int64_t step_ns,
+		 store_on_point on_point, void *context, struct store_read_stats *stats, struct error *err)
+{
+	struct reading reading = {
+		.store = store,
+		.select = select,
+		.grouping = grouping,
+		.on_point = on_point,
+		.point_context = context,
+		.wish = {.by_stack = select->condition_count > 0, .by_step = true, .step_ns = step_ns},
+	};
+	return read_checked(&reading, stats, NULL, err);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to reading: read.c (what is common, threads), read_source.c (a block, the head), read_result.c (what comes out). */
+#ifndef WICK_STORE_READ_READ_INT_H
+#define WICK_STORE_READ_READ_INT_H
+
+#include "store/read/plan.h"
+#include "store/read/select.h"
+#include "store/stack_set.h"
+#include "store/store_int.h"
+
+struct reading {
+	struct store *store;
+	const struct store_select *select;
+	const struct store_grouping *grouping;
+	struct plan_wish wish;
+	struct store_snapshot snapshot;
+	size_t source_count; /* the heads, then the blocks, newest first */
+
+	/* Guards what follows, and serialises callbacks. Taken after a head's lock. */
+	pthread_mutex_t lock;
+	struct store_read_stats *stats;
+	size_t next;	    /* source to be read next */
+	size_t done;	    /* sources that were read or left out for good */
+	bool stop;	    /* no more sources: a limit, or an error */
+	int code;	    /* the first error */
+	struct error error; /* and what it says */
+
+	/* Merge */
+	bool merge;
+	struct stack_set set;
+	bool has_type;
+	struct profile_type type;
+	int64_t period;
+	bool has_range;
+	int64_t min_ns, max_ns;
+
+	/* Series */
+	store_on_point on_point;
+	void *point_context;
+};
+
+/* What a limit says: reading ends, and what was read is the (partial) answer. */
+#define READ_LIMITED (-ETIME)
+
+/* Sums of one source, until it is complete. */
+struct source_sums {
+	struct reading *r;
+	const uint8_t *wanted;	 /* by the id of the table at hand */
+	const uint32_t *groups;	 /* by the same; NULL = all 0 */
+	const uint8_t *accepted; /* by stack; NULL = all */
+	/* Merge: dense[local group][stack], or map (group << 32 | stack) when that would be too large */
+	int64_t *dense;
+	size_t stack_count;
+	uint32_t *locals;	 /* by id of the table at hand: local group; NULL = all 0 */
+	uint32_t *local_numbers; /* by local group: the group's number */
+	size_t local_count;
+	/* Series, and large groupings: (group << 32 | bucket or stack) */
+	struct map64 map;
+	struct store_read_stats stats; /* of this source */
+};
+
+bool read_overlaps(const struct store_select *select, int64_t first_ns, int64_t last_ns);
+/* READ_LIMITED or -ECANCELED, or 0; rows: those of this source so far. */
+int read_check(struct reading *r, uint64_t rows, struct error *err);
+/* lock held: marks the result partial, for the first reason that comes. */
+void read_note_partial(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* lock held. -EINVAL when it is not the type of the others. */
+int read_note_type(struct reading *r, const struct profile_type *type, struct error *err);
+/* lock held. */
+void read_note_series(struct reading *r, int64_t period, int64_t first_ns, int64_t last_ns);
+
+/* read_source.c */
+int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err);
+int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err);
+
+/* read_sums.c */
+int source_sums_init(struct source_sums *sums, struct reading *r, size_t stack_count, const uint32_t *groups,
+		     const uint8_t *wanted, size_t id_count, struct error *err);
+void source_sums_release(struct source_sums *sums);
+void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values);
+int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values);
+int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
+			   const int64_t *values);
+/* Takes what has a value out as lists. */
+struct sum_lists {
+	uint32_t *stacks, *groups;
+	int64_t *values;
+	size_t count;
+};
+int source_sums_list(const struct source_sums *sums, struct sum_lists *ret, struct error *err);
+void sum_lists_release(struct sum_lists *lists);
+
+/* read_result.c: makes frames of the distinct stacks, and samples. -EAGAIN: a block turned out to be damaged and was set aside,
+ * the merge must be made anew. */
+int read_finish_merge(struct reading *r, struct profile *into, struct error *err);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of processes, source by source. The rows of a head are put together under its lock and handed over after it; those of a
+ * block go out as they are read, because a day of a fleet has too many to hold. So a block that turns out to be damaged
+ * half-way has already been seen in part, and the caller has to begin again, without it.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+#include "store/block/block_processes.h"
+#include "store/head/head_index.h"
+#include "store/processes.h"
+#include "store/read/select.h"
+#include "store/store_int.h"
+
+#define LIMITED 1 /* reading ends, and what was read is the answer */
+
+struct reading {
+	struct store *store;
+	const struct store_select *select;
+	const struct store_grouping *grouping;
+	unsigned columns;
+	store_on_process on_row;
+	void *context;
+	struct store_read_stats *stats;
+	struct store_snapshot snapshot;
+	size_t done, source_count;
+	/* The block at hand */
+	const struct selection *selection;
+	const struct block_process_scan *scan;
+	bool has_given, is_limited;
+	int callback_code; /* what on_row() returned */
+};
+
+static uint32_t group_of(const struct selection *selection, uint32_t series)
+{
+	return selection->groups ? selection->groups[series] : 0;
+}
+
+/* 0, LIMITED or -ECANCELED; rows: those of this source so far. */
+static int check(struct reading *r, uint64_t rows, struct error *err)
+{
+	const struct store_select *select = r->select;
+	if (select->cancel && __atomic_load_n(select->cancel, __ATOMIC_RELAXED))
+		return error_set(err, -ECANCELED, "the query was cancelled");
+	bool late = select->deadline_ns && time_monotonic_ns() >= select->deadline_ns;
+	if (!late && !(select->rows_max && r->stats->rows + rows > select->rows_max))
+		return 0;
+	r->stats->partial = true;
+	snprintf(r->stats->why, sizeof(r->stats->why), "%s after %zu of %zu sources",
+		 late ? "the deadline passed" : "the limit of rows was reached", r->done, r->source_count);
+	return LIMITED;
+}
+
+static int give(struct reading *r, struct store_process_row *row, struct error *err)
+{
+	r->has_given = true;
+	r->callback_code = r->on_row(r->context, row, err);
+	return r->callback_code;
+}
+
+/* ---- heads ---- */
+
+/* head->lock is held. The rows that are wanted; *ret_selection has the groups of their series. */
+static int collect_rows(struct reading *r, struct head *head, struct selection *ret_selection, struct process_row **ret,
+			size_t *ret_count, struct error *err)
+{
+	struct head_columns *columns;
+	int code = head_columns_get(head, &columns, err);
+	if (code < 0)
+		return code;
+	code = selection_make_processes(r->select, r->grouping, &columns->columns, ret_selection, err);
+	head_columns_put(head, columns);
+	if (code < 0)
+		return code;
+	r->stats->series += ret_selection->matched;
+	_cleanup_(mem_freep) uint32_t *numbers = mem_alloc_array(ret_selection->count, sizeof(*numbers));
+	if (!numbers)
+		return error_nomem(err);
+	for (size_t i = 0; i < ret_selection->count; i++)
+		numbers[i] = ret_selection->wanted[i] ? (uint32_t)i : UINT32_MAX;
+	return head_processes_sorted(&head->processes, numbers, r->select->from_ns, r->select->to_ns, ret, ret_count, err);
+}
+
+static int read_head(struct reading *r, struct head *head, struct error *err)
+{
+	struct selection selection = {0};
+	_cleanup_(mem_freep) struct process_row *rows = NULL;
+	size_t count = 0;
+	pthread_rwlock_rdlock(&head->lock);
+	int code = head->processes.end.count ? collect_rows(r, head, &selection, &rows, &count, err) : 0;
+	pthread_rwlock_unlock(&head->lock);
+	for (size_t i = 0; code == 0 && i < count; i++) {
+		struct store_process_row row = {.group = group_of(&selection, rows[i].series), .time_ns = rows[i].time_ns};
+		for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++)
+			row.values[c] = r->columns >> c & 1 ? rows[i].values[c] : 0;
+		code = give(r, &row, err);
+	}
+	r->stats->rows += count;
+	r->stats->head_rows += count;
+	selection_release(&selection);
+	return code;
+}
+
+/* ---- blocks ---- */
+
+static int on_run(void *context, const struct block_process_rows *run, struct error *err)
+{
+	struct reading *r = context;
+	struct store_process_row row = {.group = group_of(r->selection, (uint32_t)run->series[0])};
+	int code = 0;
+	for (size_t i = 0; code == 0 && i < run->count; i++) {
+		row.time_ns = run->times[i];
+		for (size_t c = 0; c < PROCESS_STATS_COLUMNS; c++)
+			row.values[c] = run->values[c] ? run->values[c][i] : 0;
+		code = give(r, &row, err);
+	}
+	return code;
+}
+
+static int on_check(void *context, struct error *err)
+{
+	struct reading *r = context;
+	int code = check(r, r->scan->rows, err);
+	r->is_limited = code == LIMITED;
+	return r->is_limited ? -ETIME : code;
+}
+
+static int scan_rows(struct reading *r, const struct block *block, const struct selection *selection, struct error *err)
+{
+	struct block_process_scan scan = {
+		.block = block,
+		.wanted = selection->wanted,
+		.series_count = selection->count,
+		.from_ns = r->select->from_ns,
+		.to_ns = r->select->to_ns,
+		.columns = r->columns,
+		.on_run = on_run,
+		.check = on_check,
+		.context = r,
+	};
+	r->selection = selection;
+	r->scan = &scan;
+	int code = block_process_scan(&scan, err);
+	r->stats->rows += scan.rows;
+	r->stats->bytes += scan.bytes;
+	r->stats->groups += scan.groups;
+	r->stats->groups_skipped += scan.groups_skipped;
+	r->stats->pages += scan.pages;
+	r->stats->pages_skipped += scan.pages_skipped;
+	return code;
+}
+
+static int scan_block(struct reading *r, struct block *block, struct error *err)
+{
+	struct block_series *series = NULL;
+	struct selection selection = {0};
+	int64_t started = time_monotonic_ns();
+	int code = cache_get(r->store, block, BLOCK_PART_SERIES, (void **)&series, r->stats, err);
+	if (code < 0)
+		return code;
+	code = selection_make_processes(r->select, r->grouping, &series->columns, &selection, err);
+	if (code == 0)
+		selection_limit(&selection, r->select, series->first_ns, series->last_ns);
+	int64_t chosen = time_monotonic_ns();
+	r->stats->phase_ns[STORE_PHASE_INDEX] += (uint64_t)(chosen - started);
+	r->stats->series += selection.matched;
+	if (code == 0 && selection.matched)
+		code = scan_rows(r, block, &selection, err);
+	r->stats->phase_ns[STORE_PHASE_SCAN] += (uint64_t)(time_monotonic_ns() - chosen);
+	selection_release(&selection);
+	cache_put(r->store, BLOCK_PART_SERIES, series);
+	return code;
+}
+
+static int read_block(struct reading *r, struct block *block, struct error *err)
+{
+	const struct block_meta *meta = &block->meta;
+	struct error own = {0};
+	if (meta->files[BLOCK_PROCESSES].size == 0 || meta->min_ns >= r->select->to_ns || meta->max_ns < r->select->from_ns) {
+		r->stats->blocks_skipped++;
+		return 0;
+	}
+	r->stats->blocks++;
+	r->has_given = r->is_limited = false;
+	r->callback_code = 0;
+	int code = scan_block(r, block, &own);
+	if (r->is_limited)
+		return LIMITED;
+	if (code == -EBADMSG && r->callback_code == 0) {
+		blocks_set_aside(r->store, block, own.message);
+		return r->has_given ? error_set(err, -EAGAIN, "%s", own.message) : 0;
+	}
+	if (code < 0 && err)
+		*err = own;
+	return code;
+}
+
+/* ---- all of it ---- */
+
+static int read_sources(struct reading *r, struct error *err)
+{
+	int code = 0;
+	r->source_count = 2 + r->snapshot.block_count;
+	for (; code == 0 && r->done < r->source_count; r->done++) {
+		code = check(r, 0, err);
+		if (code != 0)
+			break;
+		if (r->done >= 2)
+			code = read_block(r, r->snapshot.blocks[r->source_count - 1 - r->done], err);
+		else if (r->snapshot.heads[1 - r->done])
+			code = read_head(r, r->snapshot.heads[1 - r->done], err);
+	}
+	return code == LIMITED ? 0 : code;
+}
+
+int store_read_processes(struct store *store, const struct store_select *select, const struct store_grouping *grouping,
+			 unsigned columns, store_on_process on_row, void *context, struct store_read_stats *stats,
+			 struct error *err)
+{
+	struct store_read_stats own;
+	struct reading reading = {
+		.store = store,
+		.select = select,
+		.grouping = grouping,
+		.columns = columns,
+		.on_row = on_row,
+		.context = context,
+		.stats = stats ? stats : &own,
+	};
+	*reading.stats = (struct store_read_stats){0};
+	if (select->from_ns >= select->to_ns)
+		return 0;
+	int code = store_snapshot_take(store, &reading.snapshot, err);
+	if (code < 0)
+		return code;
+	code = read_sources(&reading, err);
+	store_snapshot_release(store, &reading.snapshot);
+	return code;
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading one source: a block by its plan, the head as a whole. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/time.h"
+#include "store/block/block_scan.h"
+#include "store/block/filter.h"
+#include "store/head/head_index.h"
+#include "store/read/read_int.h"
+
+/* Adds the time since *since to a phase, and begins the next one. */
+static void end_phase(struct source_sums *sums, enum store_phase phase, int64_t *since)
+{
+	int64_t now = time_monotonic_ns();
+	sums->stats.phase_ns[phase] += (uint64_t)(now - *since);
+	*since = now;
+}
+
+/* lock held. */
+static void add_stats(struct store_read_stats *to, const struct store_read_stats *from)
+{
+	const struct {
+		uint64_t *to, from;
+	} items[] = {{&to->blocks, from->blocks},
+		     {&to->blocks_skipped, from->blocks_skipped},
+		     {&to->from_samples, from->from_samples},
+		     {&to->from_rollups, from->from_rollups},
+		     {&to->from_totals, from->from_totals},
+		     {&to->groups, from->groups},
+		     {&to->groups_skipped, from->groups_skipped},
+		     {&to->pages, from->pages},
+		     {&to->pages_skipped, from->pages_skipped},
+		     {&to->series, from->series},
+		     {&to->rows, from->rows},
+		     {&to->bytes, from->bytes},
+		     {&to->cache_hits, from->cache_hits},
+		     {&to->cache_misses, from->cache_misses},
+		     {&to->head_rows, from->head_rows}};
+	for (size_t i = 0; i < sizeof(items) / sizeof(*items); i++)
+		*items[i].to += items[i].from;
+	for (size_t i = 0; i < STORE_PHASES; i++)
+		to->phase_ns[i] += from->phase_ns[i];
+}
+
+/* Hands the source's sums over, whole. */
+static int hand_over_points(struct reading *r, const struct source_sums *sums, struct error *err)
+{
+	size_t cursor = 0;
+	uint64_t key, value;
+	int code = 0;
+	while (code == 0 && map64_next(&sums->map, &cursor, &key, &value))
+		code = r->on_point(r->point_context, (uint32_t)(key >> 32), (uint32_t)key, (int64_t)value, err);
+	return code;
+}
+
+static int hand_over(struct reading *r, uint32_t source, struct source_sums *sums, const struct sum_lists *lists,
+		     const struct hash128 *hashes, struct error *err)
+{
+	int64_t since = time_monotonic_ns();
+	int code;
+	pthread_mutex_lock(&r->lock);
+	if (r->merge) {
+		struct stack_sums stacks = {lists->stacks, lists->groups, lists->values, lists->count};
+		code = stack_set_add(&r->set, source, &stacks, hashes, r->select->stacks_max, err);
+	} else {
+		code = hand_over_points(r, sums, err);
+	}
+	end_phase(sums, STORE_PHASE_MERGE, &since);
+	if (code == -E2BIG) {
+		read_note_partial(r, "the limit of %zu distinct stacks was reached after %zu of %zu sources",
+				  r->select->stacks_max, r->done, r->source_count);
+		code = READ_LIMITED;
+	}
+	add_stats(r->stats, &sums->stats);
+	pthread_mutex_unlock(&r->lock);
+	return code;
+}
+
+/* ---- blocks ---- */
+
+struct block_source {
+	struct reading *r;
+	struct block *block;
+	struct block_series *series;
+	struct block_tables *tables;
+	struct block_hashes *hashes;
+	struct selection selection, rollups; /* by series, by rollup series */
+	uint8_t *accepted;
+	size_t stack_count;
+	struct source_sums sums;
+	uint64_t rows; /* so far, of all segments but the one at hand */
+	const struct block_scan *scan;
+	int64_t since;
+	struct error *err;
+};
+
+static void release_block_source(struct block_source *b)
+{
+	selection_release(&b->selection);
+	selection_release(&b->rollups);
+	source_sums_release(&b->sums);
+	mem_free(b->accepted);
+	cache_put(b->r->store, BLOCK_PART_SERIES, b->series);
+	cache_put(b->r->store, BLOCK_PART_TABLES, b->tables);
+	cache_put(b->r->store, BLOCK_PART_HASHES, b->hashes);
+}
+
+/* The rollup series of wanted series: whatever of them the query mentions they share. */
+static int select_rollups(struct block_source *b)
+{
+	const struct block_series *series = b->series;
+	if (!series->rollup_ids)
+		return 0;
+	size_t count = series->rollup_count;
+	b->rollups = (struct selection){.count = count, .wanted = mem_zalloc(count)};
+	if (b->selection.groups)
+		b->rollups.groups = mem_zalloc_array(count, sizeof(*b->rollups.groups));
+	if (!b->rollups.wanted || (b->selection.groups && !b->rollups.groups))
+		return error_nomem(b->err);
+	for (size_t i = 0; i < b->selection.count; i++) {
+		if (!b->selection.wanted[i])
+			continue;
+		size_t rollup = (size_t)series->rollup_ids[i];
+		b->rollups.wanted[rollup] = 1;
+		if (b->rollups.groups)
+			b->rollups.groups[rollup] = b->selection.groups[i];
+	}
+	return 0;
+}
+
+static int note_block_series(struct block_source *b)
+{
+	const struct block_series *series = b->series;
+	struct reading *r = b->r;
+	uint32_t last = UINT32_MAX;
+	int code = 0;
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; code == 0 && i < b->selection.count; i++) {
+		if (!b->selection.wanted[i])
+			continue;
+		uint32_t type = series->columns.type_ids[i];
+		if (r->merge && type != last)
+			code = read_note_type(r, &series->columns.types[type], b->err);
+		last = type;
+		read_note_series(r, series->periods[i], series->first_ns[i], series->last_ns[i]);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return code;
+}
+
+static int choose_series(struct block_source *b)
+{
+	struct reading *r = b->r;
+	int code = cache_get(r->store, b->block, BLOCK_PART_SERIES, (void **)&b->series, &b->sums.stats, b->err);
+	if (code < 0)
+		return code;
+	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
+	pthread_mutex_lock(&r->lock);
+	code = selection_make(r->select, r->grouping, &b->series->columns, &b->selection, b->err);
+	pthread_mutex_unlock(&r->lock);
+	if (code == 0)
+		code = select_rollups(b);
+	if (code == 0)
+		selection_limit(&b->selection, r->select, b->series->first_ns, b->series->last_ns);
+	if (code == 0)
+		code = note_block_series(b);
+	b->sums.stats.series += b->selection.matched;
+	end_phase(&b->sums, STORE_PHASE_PLAN, &b->since);
+	return code;
+}
+
+/* What the plan needs to know of stacks. */
+static int load_stacks(struct block_source *b)
+{
+	struct reading *r = b->r;
+	int code = 0;
+	if (r->merge) {
+		code = cache_get(r->store, b->block, BLOCK_PART_HASHES, (void **)&b->hashes, &b->sums.stats, b->err);
+		b->stack_count = code == 0 ? b->hashes->count : 0;
+	}
+	if (code == 0 && r->select->condition_count) {
+		code = cache_get(r->store, b->block, BLOCK_PART_TABLES, (void **)&b->tables, &b->sums.stats, b->err);
+		if (code < 0)
+			return code;
+		b->stack_count = b->tables->stack_count;
+		pthread_mutex_lock(&r->lock);
+		code = filter_block(r->select, b->tables, &b->accepted, b->err);
+		pthread_mutex_unlock(&r->lock);
+	}
+	end_phase(&b->sums, STORE_PHASE_INDEX, &b->since);
+	return code;
+}
+
+static int on_run(void *context, const struct block_run *run, struct error *err)
+{
+	struct block_source *b = context;
+	struct source_sums *sums = &b->sums;
+	int code = 0;
+	if (!b->r->merge)
+		code = source_sums_add_points(sums, run->id, run->count, run->stacks, run->times, run->values);
+	else if (sums->dense)
+		source_sums_add(sums, run->id, run->count, run->stacks, run->values);
+	else
+		code = source_sums_add_grouped(sums, run->id, run->count, run->stacks, run->values);
+	return code < 0 ? error_nomem(err) : 0;
+}
+
+static int on_check(void *context, struct error *err)
+{
+	struct block_source *b = context;
+	return read_check(b->r, b->rows + b->scan->rows, err);
+}
+
+static void count_scan(struct block_source *b, const struct block_scan *scan)
+{
+	struct store_read_stats *stats = &b->sums.stats;
+	b->rows += scan->rows;
+	stats->rows += scan->rows;
+	stats->bytes += scan->bytes;
+	stats->groups += scan->groups;
+	stats->groups_skipped += scan->groups_skipped;
+	stats->pages += scan->pages;
+	stats->pages_skipped += scan->pages_skipped;
+	if (plan_is_by_rollup(scan->file))
+		stats->from_rollups++;
+	else if (scan->file == BLOCK_TOTALS)
+		stats->from_totals++;
+	else
+		stats->from_samples++;
+}
+
+/* Sums of samples are by series, those of rollups by rollup series: the same groups, other ids. */
+static int scan_segment(struct block_source *b, const struct plan_segment *segment)
+{
+	const struct selection *selection = plan_is_by_rollup(segment->file) ? &b->rollups : &b->selection;
+	struct reading *r = b->r;
+	struct block_scan scan = {
+		.block = b->block,
+		.file = segment->file,
+		.wanted = selection->wanted,
+		.id_count = selection->count,
+		.stack_count = segment->file == BLOCK_TOTALS ? 0 : b->stack_count,
+		.from_ns = segment->from_ns,
+		.to_ns = segment->to_ns,
+		.need_times = !r->merge && r->wish.step_ns != 0,
+		.links = r->select,
+		.on_run = on_run,
+		.check = on_check,
+		.context = b,
+	};
+	b->scan = &scan;
+	int code = block_scan(&scan, b->err);
+	count_scan(b, &scan);
+	return code;
+}
+
+/* Segments of the same kind share sums; there are at most two kinds, by series and by rollup series. */
+static int scan_kind(struct block_source *b, uint32_t source, const struct plan *plan, bool by_rollup)
+{
+	const struct selection *selection = by_rollup ? &b->rollups : &b->selection;
+	struct store_read_stats stats = b->sums.stats;
+	struct sum_lists lists = {0};
+	bool any = false;
+	for (size_t i = 0; i < plan->count; i++)
+		any |= plan_is_by_rollup(plan->segments[i].file) == by_rollup;
+	if (!any)
+		return 0;
+	int code = source_sums_init(&b->sums, b->r, b->stack_count, selection->groups, selection->wanted, selection->count,
+				    b->err);
+	b->sums.stats = stats;
+	b->sums.accepted = b->accepted;
+	for (size_t i = 0; code == 0 && i < plan->count; i++)
+		if (plan_is_by_rollup(plan->segments[i].file) == by_rollup)
+			code = scan_segment(b, &plan->segments[i]);
+	end_phase(&b->sums, STORE_PHASE_SCAN, &b->since);
+	if (code == 0 && b->r->merge)
+		code = source_sums_list(&b->sums, &lists, b->err);
+	if (code == 0)
+		code = hand_over(b->r, source, &b->sums, &lists, b->hashes ? b->hashes->hashes : NULL, b->err);
+	sum_lists_release(&lists);
+	source_sums_release(&b->sums);
+	b->sums = (struct source_sums){0};
+	return code;
+}
+
+static void note_plan(struct block_source *b, const struct plan *plan)
+{
+	struct reading *r = b->r;
+	if (!plan->rounded && !plan->missing)
+		return;
+	pthread_mutex_lock(&r->lock);
+	read_note_partial(r,
+			  r->select->link_count ? "block %s keeps rollups only, which know nothing of spans"
+			  : plan->missing ? "block %s keeps rollups only, and they lack a label or a step that is asked for"
+					  : "block %s keeps rollups only, so the ends of the range are rounded to 5 minutes",
+			  b->block->meta.name);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static int read_block(struct block_source *b, uint32_t source)
+{
+	struct plan plan;
+	int code = choose_series(b);
+	if (code < 0)
+		return code;
+	if (b->selection.matched == 0) {
+		pthread_mutex_lock(&b->r->lock);
+		b->sums.stats.blocks--;
+		b->sums.stats.blocks_skipped++;
+		add_stats(b->r->stats, &b->sums.stats);
+		pthread_mutex_unlock(&b->r->lock);
+		return 0;
+	}
+	code = load_stacks(b);
+	if (code < 0)
+		return code;
+	plan_make(&b->block->meta, &b->r->wish, &plan);
+	note_plan(b, &plan);
+	code = scan_kind(b, source, &plan, true);
+	return code == 0 ? scan_kind(b, source, &plan, false) : code;
+}
+
+int read_block_source(struct reading *r, uint32_t source, struct block *block, struct error *err)
+{
+	struct error own = {0};
+	struct block_source b = {.r = r, .block = block, .since = time_monotonic_ns(), .err = &own};
+	if (!read_overlaps(r->select, block->meta.min_ns, block->meta.max_ns)) {
+		pthread_mutex_lock(&r->lock);
+		r->stats->blocks_skipped++;
+		pthread_mutex_unlock(&r->lock);
+		return 0;
+	}
+	b.sums.stats.blocks = 1;
+	int code = read_block(&b, source);
+	release_block_source(&b);
+	if (code == -EBADMSG) {
+		blocks_set_aside(r->store, block, own.message);
+		return 0;
+	}
+	if (code < 0 && err)
+		*err = own;
+	return code;
+}
+
+/* ---- the head ---- */
+
+struct head_source {
+	struct reading *r;
+	struct head *head;
+	struct head_columns *columns;
+	struct selection selection;
+	uint8_t *accepted; /* by stack */
+	uint8_t *links;	   /* by link: whether it is wanted; NULL = all are */
+	struct source_sums sums;
+	struct sum_lists lists;
+	struct hash128 *hashes; /* by stack, of those in the lists */
+	struct error *err;
+};
+
+static int choose_head_series(struct head_source *h)
+{
+	const struct head *head = h->head;
+	struct reading *r = h->r;
+	int code = head_columns_get(h->head, &h->columns, h->err);
+	if (code < 0)
+		return code;
+	pthread_mutex_lock(&r->lock);
+	code = selection_make(r->select, r->grouping, &h->columns->columns, &h->selection, h->err);
+	h->selection.matched = 0;
+	for (size_t i = 0; code == 0 && i < h->selection.count; i++) {
+		const struct series *series = &head->series[i];
+		h->selection.wanted[i] &= series->samples > 0 && read_overlaps(r->select, series->first_ns, series->last_ns);
+		if (!h->selection.wanted[i])
+			continue;
+		h->selection.matched++;
+		if (r->merge)
+			code = read_note_type(r, series->type, h->err);
+		read_note_series(r, series->period, series->first_ns, series->last_ns);
+	}
+	if (code == 0 && h->selection.matched)
+		code = filter_pool(r->select, head->pool, &h->accepted, h->err);
+	if (code == 0 && h->selection.matched)
+		code = filter_pool_links(r->select, head->pool, &h->links, h->err);
+	pthread_mutex_unlock(&r->lock);
+	return code;
+}
+
+static int sum_head(struct head_source *h)
+{
+	const struct head *head = h->head;
+	const struct store_select *select = h->r->select;
+	int code = 0;
+	for (size_t i = 0; code == 0 && i < head->count; i++) {
+		uint32_t id = head->series_ids[i];
+		if (!h->selection.wanted[id] || head->times[i] < select->from_ns || head->times[i] >= select->to_ns)
+			continue;
+		if (h->links && !h->links[head->links[i]])
+			continue;
+		const int32_t *stack = (const int32_t *)&head->stacks[i];
+		h->sums.stats.head_rows++;
+		if (!h->r->merge)
+			code = source_sums_add_points(&h->sums, id, 1, stack, &head->times[i], &head->values[i]);
+		else if (h->sums.dense)
+			source_sums_add(&h->sums, id, 1, stack, &head->values[i]);
+		else
+			code = source_sums_add_grouped(&h->sums, id, 1, stack, &head->values[i]);
+	}
+	return code < 0 ? error_nomem(h->err) : 0;
+}
+
+static int hash_head(struct head_source *h)
+{
+	size_t count = h->head->pool->stack_count;
+	_cleanup_(mem_freep) struct hash128 *listed = mem_alloc_array(h->lists.count, sizeof(*listed));
+	h->hashes = mem_alloc_array(count, sizeof(*h->hashes));
+	if (!h->hashes || !listed)
+		return error_nomem(h->err);
+	int code = head_copy_hashes(h->head, h->lists.stacks, h->lists.count, listed, h->err);
+	for (size_t i = 0; code == 0 && i < h->lists.count; i++)
+		h->hashes[h->lists.stacks[i]] = listed[i];
+	return code;
+}
+
+/* head->lock is held for reading. */
+static int read_locked_head(struct head_source *h)
+{
+	int64_t since = time_monotonic_ns();
+	int code = choose_head_series(h);
+	if (code < 0 || h->selection.matched == 0)
+		return code;
+	code = source_sums_init(&h->sums, h->r, h->head->pool->stack_count, h->selection.groups, h->selection.wanted,
+				h->selection.count, h->err);
+	h->sums.accepted = h->accepted;
+	h->sums.stats.series = h->selection.matched;
+	end_phase(&h->sums, STORE_PHASE_INDEX, &since);
+	if (code == 0)
+		code = sum_head(h);
+	if (code == 0 && h->r->merge)
+		code = source_sums_list(&h->sums, &h->lists, h->err);
+	if (code == 0 && h->r->merge)
+		code = hash_head(h);
+	end_phase(&h->sums, STORE_PHASE_SCAN, &since);
+	return code;
+}
+
+int read_head_source(struct reading *r, uint32_t source, struct head *head, struct error *err)
+{
+	struct head_source h = {.r = r, .head = head, .err = err};
+	pthread_rwlock_rdlock(&head->lock);
+	int code = read_locked_head(&h);
+	pthread_rwlock_unlock(&head->lock);
+	if (code == 0 && h.selection.matched)
+		code = hand_over(r, source, &h.sums, &h.lists, h.hashes, err);
+	selection_release(&h.selection);
+	source_sums_release(&h.sums);
+	sum_lists_release(&h.lists);
+	mem_free(h.hashes);
+	mem_free(h.accepted);
+	mem_free(h.links);
+	head_columns_put(head, h.columns);
+	return code;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adding up the rows of one source. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/read/read_int.h"
+
+#define DENSE_MAX (4u * 1024 * 1024) /* sums in arrays; more go into a hash table */
+
+static uint64_t sum_key(uint32_t group, uint32_t low)
+{
+	return (uint64_t)group << 32 | low;
+}
+
+/* Numbers the groups of this source densely. */
+static int number_locals(struct source_sums *sums, const uint32_t *groups, const uint8_t *wanted, size_t id_count,
+			 struct error *err)
+{
+	struct map64 seen;
+	size_t capacity = 0;
+	int r = 0;
+	sums->locals = mem_zalloc_array(id_count, sizeof(*sums->locals));
+	if (!sums->locals)
+		return error_nomem(err);
+	map64_init(&seen);
+	for (size_t i = 0; r == 0 && i < id_count; i++) {
+		uint64_t local;
+		if (!wanted[i])
+			continue;
+		if (!map64_get(&seen, groups[i], &local)) {
+			local = sums->local_count;
+			r = map64_put(&seen, groups[i], local);
+			if (r == 0)
+				r = array_reserve(&sums->local_numbers, &capacity, sums->local_count + 1, UINT32_MAX);
+			if (r == 0)
+				sums->local_numbers[sums->local_count++] = groups[i];
+		}
+		sums->locals[i] = (uint32_t)local;
+	}
+	map64_release(&seen);
+	return r < 0 ? error_nomem(err) : 0;
+}
+
+int source_sums_init(struct source_sums *sums, struct reading *r, size_t stack_count, const uint32_t *groups,
+		     const uint8_t *wanted, size_t id_count, struct error *err)
+{
+	*sums = (struct source_sums){.r = r, .wanted = wanted, .groups = groups, .stack_count = stack_count, .local_count = 0};
+	map64_init(&sums->map);
+	if (!r->merge)
+		return 0;
+	if (!groups) {
+		sums->local_count = 1;
+	} else {
+		int code = number_locals(sums, groups, wanted, id_count, err);
+		if (code < 0)
+			return code;
+	}
+	if (sums->local_count > 1 && sums->local_count > DENSE_MAX / (stack_count + 1))
+		return 0;
+	sums->dense = mem_zalloc_array(sums->local_count * stack_count, sizeof(*sums->dense));
+	return sums->dense ? 0 : error_nomem(err);
+}
+
+void source_sums_release(struct source_sums *sums)
+{
+	mem_free(sums->dense);
+	mem_free(sums->locals);
+	mem_free(sums->local_numbers);
+	map64_release(&sums->map);
+}
+
+static void add_value(int64_t *sum, int64_t value)
+{
+	*sum = (int64_t)((uint64_t)*sum + (uint64_t)value);
+}
+
+void source_sums_add(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values)
+{
+	int64_t *dense = sums->dense + (sums->locals ? sums->locals[id] * sums->stack_count : 0);
+	const uint8_t *accepted = sums->accepted;
+	if (!accepted) {
+		for (size_t i = 0; i < count; i++)
+			add_value(&dense[stacks[i]], values[i]);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		add_value(&dense[stacks[i]], accepted[stacks[i]] ? values[i] : 0);
+}
+
+int source_sums_add_grouped(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *values)
+{
+	uint32_t group = sums->groups ? sums->groups[id] : 0;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (!sums->accepted || sums->accepted[stacks[i]])
+			r = map64_add(&sums->map, sum_key(group, (uint32_t)stacks[i]), (uint64_t)values[i]);
+	return r;
+}
+
+static uint64_t bucket_of(const struct reading *r, int64_t time_ns)
+{
+	int64_t step = r->wish.step_ns;
+	return step ? ((uint64_t)time_ns - (uint64_t)r->select->from_ns) / (uint64_t)step : 0;
+}
+
+int source_sums_add_points(struct source_sums *sums, uint32_t id, size_t count, const int32_t *stacks, const int64_t *times,
+			   const int64_t *values)
+{
+	uint32_t group = sums->groups ? sums->groups[id] : 0;
+	const uint8_t *accepted = stacks ? sums->accepted : NULL;
+	int64_t step = sums->r->wish.step_ns;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < count;) {
+		uint64_t bucket = times ? bucket_of(sums->r, times[i]) : 0, sum = 0;
+		/* Neighbours are mostly in the same bucket: its ends are compared with, instead of dividing for each row. */
+		uint64_t start = (uint64_t)sums->r->select->from_ns + bucket * (uint64_t)step;
+		bool any = false;
+		for (; i < count && (!times || !step || (uint64_t)times[i] - start < (uint64_t)step); i++) {
+			bool ok = !accepted || accepted[stacks[i]];
+			any |= ok;
+			sum += ok ? (uint64_t)values[i] : 0;
+		}
+		if (any)
+			r = map64_add(&sums->map, sum_key(group, (uint32_t)bucket), sum);
+	}
+	return r;
+}
+
+/* ---- lists ---- */
+
+static int reserve_lists(struct sum_lists *lists, size_t count, bool grouped)
+{
+	lists->stacks = mem_alloc_array(count, sizeof(*lists->stacks));
+	lists->values = mem_alloc_array(count, sizeof(*lists->values));
+	lists->groups = grouped ? mem_alloc_array(count, sizeof(*lists->groups)) : NULL;
+	return lists->stacks && lists->values && (lists->groups || !grouped) ? 0 : -ENOMEM;
+}
+
+static void list_dense(const struct source_sums *sums, struct sum_lists *lists)
+{
+	for (size_t g = 0; g < sums->local_count; g++) {
+		const int64_t *dense = sums->dense + g * sums->stack_count;
+		for (size_t i = 0; i < sums->stack_count; i++) {
+			if (!dense[i])
+				continue;
+			lists->stacks[lists->count] = (uint32_t)i;
+			lists->values[lists->count] = dense[i];
+			if (lists->groups)
+				lists->groups[lists->count] = sums->local_numbers[g];
+			lists->count++;
+		}
+	}
+}
+
+static void list_map(const struct source_sums *sums, struct sum_lists *lists)
+{
+	size_t cursor = 0;
+	uint64_t key, value;
+	while (map64_next(&sums->map, &cursor, &key, &value)) {
+		if (!value)
+			continue;
+		lists->stacks[lists->count] = (uint32_t)key;
+		lists->groups[lists->count] = (uint32_t)(key >> 32);
+		lists->values[lists->count++] = (int64_t)value;
+	}
+}
+
+int source_sums_list(const struct source_sums *sums, struct sum_lists *ret, struct error *err)
+{
+	size_t count = sums->dense ? 0 : sums->map.count;
+	*ret = (struct sum_lists){0};
+	for (size_t i = 0; sums->dense && i < sums->local_count * sums->stack_count; i++)
+		count += sums->dense[i] != 0;
+	if (reserve_lists(ret, count, sums->groups || !sums->dense) < 0) {
+		sum_lists_release(ret);
+		return error_nomem(err);
+	}
+	if (sums->dense)
+		list_dense(sums, ret);
+	else
+		list_map(sums, ret);
+	return 0;
+}
+
+void sum_lists_release(struct sum_lists *lists)
+{
+	mem_free(lists->stacks);
+	mem_free(lists->groups);
+	mem_free(lists->values);
+	*lists = (struct sum_lists){0};
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which series of a source (a block, a head) a selection wants, and into which group each goes. Works on columns: a matcher
+ * judges each distinct value once, a group is made once for each distinct combination of values. */
+#ifndef WICK_STORE_READ_SELECT_H
+#define WICK_STORE_READ_SELECT_H
+
+#include "store/series_columns.h"
+
+struct selection {
+	size_t count;	  /* series of the source */
+	uint8_t *wanted;  /* by series: 1 or 0 */
+	uint32_t *groups; /* by series, of wanted ones; NULL without a grouping: all are group 0 */
+	size_t matched;
+};
+/* By type and labels only; grouping may be NULL. The callbacks are the caller's business to serialise. */
+int selection_make(const struct store_select *select, const struct store_grouping *grouping,
+		   const struct series_columns *columns, struct selection *ret, struct error *err);
+/* The same for rows of process_stats, which selection_make() leaves out: they are no samples. The select's match_type is not
+ * asked.
+ */
+int selection_make_processes(const struct store_select *select, const struct store_grouping *grouping,
+			     const struct series_columns *columns, struct selection *ret, struct error *err);
+/* Takes out the series that have no sample in the range; first and last by series. */
+void selection_limit(struct selection *selection, const struct store_select *select, const int64_t *first_ns,
+		     const int64_t *last_ns);
+/* Groups what is wanted, as selection_make() does. */
+int selection_group(struct selection *selection, const struct store_grouping *grouping, const struct series_columns *columns,
+		    struct error *err);
+void selection_release(struct selection *selection);
+
+#endif
