@@ -125,7 +125,7 @@ $(O)/test/$(1)/%_test: $(O)/obj/src/$(1)/%_test.o $(call libs_upto,$(UNDER_$(1))
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $$@ $$< -Wl,--start-group $(call libs_upto,$(UNDER_$(1))) -Wl,--end-group -lcmocka $(LDLIBS)
 .PHONY: check-$(1)
 check-$(1): $(call tests_of,$(1))
-	$(Q)tools/run-tests $(call tests_of,$(1))
+	$(Q)tests/run $(patsubst src/%.c,unit/%,$(wildcard src/$(1)/*_test.c src/$(1)/*/*_test.c))
 endef
 
 # ---- BPF: bpf/NAME.bpf.c -> skeleton header ------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ $(O)/wick: $(CMD_OBJECTS) $(call libs_upto,$(FOLDERS))
 
 ALL_TESTS := $(foreach f,$(FOLDERS) cmd,$(call tests_of,$(f)))
 check: $(ALL_TESTS) programs
-	$(Q)tools/run-tests $(ALL_TESTS)
+	$(Q)tests/run unit
 build-tests: $(ALL_TESTS) programs
 check-agent: $(O)/programs/workload $(O)/programs/marks
 
@@ -212,6 +212,20 @@ $(O)/fuzz/%: $(O)/obj/fuzz/%_fuzz.o $(call libs_upto,$(filter-out server,$(FOLDE
 	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(call libs_upto,$(filter-out server,$(FOLDERS))) -Wl,--end-group $(LDLIBS)
+
+# Their inputs once more in the ordinary build: all targets in one program, fuzz/replay.c, each with its functions renamed.
+$(O)/gen/fuzz_targets.inc: $(wildcard fuzz/*_fuzz.c)
+	@mkdir -p $(@D)
+	@printf 'TARGET(%s)\n' $(FUZZERS) >$@
+$(O)/obj/fuzz/replay/%.o: fuzz/%_fuzz.c $(STAMP)
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(CFLAGS)) -Wno-maybe-uninitialized -DLLVMFuzzerTestOneInput=fuzz_run_$* -DLLVMFuzzerInitialize=fuzz_init_$* -c -o $@ $<
+$(O)/obj/fuzz/replay.o: $(O)/gen/fuzz_targets.inc
+$(O)/fuzz/replay: $(O)/obj/fuzz/replay.o $(patsubst %,$(O)/obj/fuzz/replay/%.o,$(FUZZERS)) $(call libs_upto,$(FOLDERS))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(call libs_upto,$(FOLDERS)) -Wl,--end-group $(LDLIBS)
 
 # ---- helpers of tests and benchmarks: tests/programs/NAME.c, bench/NAME.c -----------------------------------------------------------------
 # Workloads are built with frame pointers and without inlining, so that their stacks are known; `deep` also as distributions build.
@@ -281,6 +295,11 @@ $(O)/symbol/oracle: $(O)/obj/tests/symbol/oracle.o $(call libs_upto,$(UNDER_elf)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(call libs_upto,$(UNDER_elf)) -Wl,--end-group $(LDLIBS)
 benches: $(patsubst bench/%.c,$(O)/bench/%,$(wildcard bench/*.c))
+
+bench-fleet: $(O)/bench/fleet
+# Everything that tests/run needs: tests that make something themselves would do so beside each other.
+test-programs: all build-tests programs client oracles sim bombs bench-fleet $(O)/symbol/oracle $(O)/fuzz/replay
+.PHONY: bench-fleet test-programs oracles programs build-tests benches
 
 # ---- housekeeping ----------------------------------------------------------------------------------------------------------------------
 ALL_C := $(wildcard src/*/*.c src/*/*/*.c fuzz/*.c bench/*.c bench/*/*.c)
