@@ -4,7 +4,7 @@
 . tests/lib.inc
 can_sample || { skip "offcpu" "$no_sampling"; finish; }
 program="$O/programs/offcpu"
-seconds=10
+seconds=$(if_full 10 5)
 # FILE PATTERN: sum of the folded stacks with a frame that matches.
 sum_of() { awk -v p="$2" '{ n = $NF; sub(/ [0-9]+$/, ""); if ((";" $0 ";") ~ (";" p ";")) s += n } END { printf "%.0f", s }' "$1"; }
 said() { awk -v k="$1" '$1 == k { print $2 }' "$work/said"; }
@@ -30,18 +30,18 @@ near "wall time of all threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' "
 near "waits that had not ended" "$(sum_of "$folded" "(waitForPipe|listens)")" "$(said listens)" 2
 
 # The same of a process that runs already: threads that sleep all the time are there, and cut off at both ends.
-"$program" 20 "$work/ready" >"$work/said" &
+"$program" $((2 * seconds)) "$work/ready" >"$work/said" &
 target=$!
 pids="$pids $target"
 wait_for test -e "$work/ready"
-"$WICK" record --wall -F 499 -d 6 -p $target -o "$work/attached.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
+"$WICK" record --wall -F 499 -d $((seconds - 1)) -p $target -o "$work/attached.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
 took=$(sed -n 's/.* samples in \([0-9.]*\) s .*/\1/p' "$work/err")
 folded="$work/attached.folded"
 near "wall time of a thread that computes" "$(sum_of "$folded" computeAlways)" "$(awk -v t="$took" 'BEGIN { printf "%.0f", t * 1e9 }')" 2 50000000
 near "wall time of a thread that sleeps" "$(($(sum_of "$folded" sleepLong) + $(sum_of "$folded" sleepShort)))" "$(awk -v t="$took" 'BEGIN { printf "%.0f", t * 1e9 }')" 2 150000000
 near "wall time of four threads" "$(awk '{ s += $NF } END { printf "%.0f", s }' "$folded")" "$(awk -v t="$took" 'BEGIN { printf "%.0f", 4 * t * 1e9 }')" 3 200000000
 wait $target
-"$program" 8 "$work/ready2" >/dev/null &
+"$program" 4 "$work/ready2" >/dev/null &
 target=$!
 wait_for test -e "$work/ready2"
 "$WICK" record --wall -d 60 -p $target -o "$work/woken.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
@@ -74,7 +74,7 @@ check "none of 30 ms" test "$(sum_of "$folded" sleepShort)" -le "$(said sleepSho
 up_pid=$!
 pids="$pids $up_pid"
 wait_url "$work/up.log" "$up_pid" || { fail "wick up starts" "$(cat "$work/up.log")"; finish; }
-"$program" $((2 * seconds)) >"$work/said" &
+"$program" 20 >"$work/said" &
 target=$!
 wait $target
 waits_counted() { curl -s "$url/metrics" | tee "$work/metrics" | awk '/^wick_agent_waits_total/ { found = $2 >= 50 } END { exit !found }'; }

@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { startServer, request, temporaryDirectory, test, skip, finish } from "../harness.mjs";
 
 const { DuckDBInstance } = createRequire(new URL("../package.json", import.meta.url))("@duckdb/node-api");
-const hour = 3600000, count = Number(process.env.ORACLE_QUERIES ?? 200), seed = Number(process.env.ORACLE_SEED ?? 1);
+const hour = 3600000, count = Number(process.env.ORACLE_QUERIES ?? (process.env.WICK_TEST_FULL ? 200 : 80)), seed = Number(process.env.ORACLE_SEED ?? 1);
 const only = process.env.ORACLE_QUERY === undefined ? null : Number(process.env.ORACLE_QUERY);
 const start = Number(process.env.ORACLE_START ?? Math.floor((Date.now() - 9 * hour) / hour) * hour), end = start + 6.5 * hour;
 const output = process.env.O ?? "build", fleet = `${output}/bench/fleet`, profiles = process.env.FLEET_PROFILES ?? `${output}/fleet-profiles`;
