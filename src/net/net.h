@@ -3,7 +3,7 @@
  * One port for HTTP/1.1, HTTP/2 and gRPC, in the clear (HTTP/2 by prior knowledge) or under TLS; one stack for the server and
  * the client side.
  *
- * The event loop (libuv) owns all sockets and parsers (http-parser, nghttp2). A request's handler runs on a worker thread with
+ * The event loop (libuv) owns all sockets and parsers (llhttp, nghttp2). A request's handler runs on a worker thread with
  * the whole, decompressed body and fills a response; the loop sends it. A streaming handler is called once a message as
  * messages arrive, never concurrently for one stream. Nothing here knows what the bytes mean.
  *
