@@ -243,8 +243,12 @@ static int make_head(struct call *call, const char *method, const char *path, co
 {
 	const struct net_client *client = call->client;
 	struct buffer *head = &call->head;
-	int r = buffer_printf(head, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n", method,
-			      client->prefix, path, client->authority, WICK_VERSION);
+	bool by_proxy = client->has_proxy && !client->address.tls;
+	int r = buffer_printf(head, "%s %s%s%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n",
+			      method, by_proxy ? "http://" : "", by_proxy ? client->authority : "", client->prefix, path,
+			      client->authority, WICK_VERSION);
+	if (r == 0 && by_proxy && client->proxy.authorization[0])
+		r = buffer_printf(head, "Proxy-Authorization: %s\r\n", client->proxy.authorization);
 	if (r == 0 && client->token)
 		r = buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
 	if (r == 0 && client->tenant)
@@ -348,6 +352,7 @@ static int check_arguments(const struct net_client *client, const char *method, 
 static int run_call(struct call *call, const char *method, const char *path, const char *content_type, struct bytes body,
 		    enum net_gzip gzip, struct error *err)
 {
+	const struct net_client *client = call->client;
 	int r = 0;
 	bool gzipped = gzip != NET_PLAIN && body.len > 0, pack = gzip == NET_GZIP && gzipped;
 	if (pack)
@@ -364,6 +369,8 @@ static int run_call(struct call *call, const char *method, const char *path, con
 	r = try_once(call, body, &reused, err);
 	if (r == -ECONNRESET && reused && may_repeat(call, method))
 		r = try_once(call, body, &reused, err);
+	if (r == 0 && client->has_proxy && !client->address.tls && call->response->status == 407)
+		return client_proxy_unauthorized(client, err);
 	return r < 0 ? r : decode_body(call, err);
 }
 
