@@ -47,7 +47,7 @@ CPPFLAGS := -D_GNU_SOURCE -DWICK_VERSION='"$(VERSION)"' -Isrc -I. -I$(O)/gen -MM
 OPT      := -O2
 CFLAGS   := -std=gnu17 $(OPT) -g -fno-omit-frame-pointer -fno-strict-aliasing -fstack-protector-strong -fPIE $(WARNINGS)
 LDFLAGS  := -pie -Wl,--as-needed -Wl,-z,relro,-z,now
-LDLIBS   := -lyajl -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -lhttp_parser -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
+LDLIBS   := -lyajl -lresolv -lssl -lcrypto -lbpf -lelf -luv -lnghttp2 -ldeflate -lz -lzstd -llz4 -ljansson -lpcre2-8 -lxxhash -lcap -lyaml -liberty -llzma -lseccomp -lpthread -lm
 ifdef SAN
 CFLAGS   += -fsanitize=address,undefined -fno-sanitize-recover=undefined
 LDFLAGS  += -fsanitize=address,undefined
@@ -153,6 +153,11 @@ $(WEB_OUT)/index.html: $(WEB_SOURCES)
 $(O)/obj/src/server/http/assets_data.o: $(WEB_OUT)/index.html
 $(O)/obj/src/server/http/openapi_data.o: docs/openapi.json
 EXTRA_server := $(O)/obj/src/server/http/assets_data.o $(O)/obj/src/server/http/openapi_data.o
+
+# ---- third_party: not ours, hence with the compiler's own warnings only, and none of them an error ---------------------------------------
+LLHTTP := $(patsubst %,$(O)/obj/third_party/llhttp/%.o,llhttp api http)
+$(LLHTTP): CFLAGS := $(filter-out $(WARNINGS),$(CFLAGS))
+EXTRA_net := $(LLHTTP)
 
 $(foreach f,$(FOLDERS),$(eval $(call folder_rules,$(f))))
 $(eval $(call folder_rules,cmd))

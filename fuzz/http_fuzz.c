@@ -3,7 +3,8 @@
  * The server's side of HTTP/1.1, HTTP/2 and gRPC, without sockets, threads or a clock.
  *
  *   byte 0   1 = the HTTP/2 preface and an empty SETTINGS come first, 2 = writes complete only when told,
- *            4 = the rest is a list of steps, not plain input; 8 = the rest is a URL, a target and an address to parse
+ *            4 = the rest is a list of steps, not plain input; 8 = the rest is a URL, a target, an address, a proxy and
+ *            NO_PROXY to parse
  *   plain    byte 1 = length of the pieces in which the rest arrives, workers run after each
  *   steps    (byte & 3, byte >> 2): 0 = that many bytes of input follow (63: all), 1 = workers run, 2 = the write completes,
  *            3 = that many seconds pass (63: end of file)
@@ -11,6 +12,7 @@
 #include <assert.h>
 
 #include "net/memory_test.h"
+#include "net/proxy_int.h"
 #include "net/routes_test.h"
 
 static const struct net_route *fuzz_routes(void)
@@ -66,6 +68,13 @@ static void parse_names(const uint8_t *data, size_t len)
 	const char *string = buffer_string(&text);
 	address_parse(string, &address, NULL);
 	address_parse_url(string, &address, prefix, sizeof(prefix), NULL);
+	struct net_proxy proxy;
+	if (proxy_parse("http_proxy", string, &proxy, NULL) == 0)
+		assert(proxy_is_bypassed(&proxy.address, "*"));
+	address = (struct net_address){.host = "a.example.com", .port = 80};
+	proxy_is_bypassed(&address, string);
+	address = (struct net_address){.host = "2001:db8::1", .port = 80};
+	proxy_is_bypassed(&address, string);
 	request_init(&request, 1024);
 	if (request_parse_target(&request, (struct bytes){data, len}, NULL) == 0)
 		assert(net_request_path(&request)[0] == '/');

@@ -268,7 +268,17 @@ static void test_base64(void **state)
 		assert_string_equal(buffer_string(&out), cases[i].text);
 		buffer_release(&out);
 	}
-	static const char *const bad[] = {"Z", "Zg=", "Zm9vY", "Zm9=v", "Zg===", "Zm 9", "===="};
+	static const char *const lenient[][2] = {
+		{"Zg", "f"}, {"Zm8", "fo"}, {"-_-_", "\xfb\xff\xbf"}, {"+/-_", "\xfb\xff\xbf"}};
+	for (size_t i = 0; i < sizeof(lenient) / sizeof(lenient[0]); i++) {
+		struct buffer out;
+		buffer_init(&out, KIB);
+		assert_int_equal(base64_decode(bytes_of_string(lenient[i][0]), &out), 0);
+		assert_string_equal(buffer_string(&out), lenient[i][1]);
+		buffer_release(&out);
+	}
+	static const char *const bad[] = {"Z",	  "Zg=",    "Zm9vY", "Zm9=v",	   "Zg===",    "Zm 9",
+					  "====", "Zm9v\n", " Zm9v", "Zm9vZg==\n", "Zg==Zg==", "Zm9v\x80"};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct buffer out;
 		buffer_init(&out, KIB);

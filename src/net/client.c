@@ -115,6 +115,9 @@ int net_client_new(const struct net_client_options *options, struct net_client *
 	client->keep_encoded = options->keep_encoded;
 	client->budget = options->budget;
 	int r = set_target(client, options, err);
+	if (r == 0 && !options->direct)
+		r = proxy_from_environment(&client->address, &client->proxy, err);
+	client->has_proxy = r == 1;
 	if (r < 0) {
 		net_client_free(client);
 		return r;

@@ -177,17 +177,24 @@ static int start_tls(struct net_client *client, struct client_channel *channel, 
 
 /* ---- opening and closing ---- */
 
+static int connect_failed(const struct net_client *client, int code, struct error *err)
+{
+	if (client->has_proxy)
+		return error_set_errno(err, code, "cannot connect to the proxy %s, for %s", client->proxy.name, client->url);
+	return client_failed(client, code, "cannot connect to", err);
+}
+
 static int connect_to(struct net_client *client, const struct addrinfo *to, struct error *err)
 {
 	int fd = socket(to->ai_family, to->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to->ai_protocol);
 	if (fd < 0)
-		return client_failed(client, -errno, "cannot connect to", err);
+		return connect_failed(client, -errno, err);
 	int code = connect(fd, to->ai_addr, to->ai_addrlen) < 0 ? errno : 0;
 	if (code == EINPROGRESS) {
 		int ready = client_wait(client, fd, POLLOUT, err);
 		if (ready < 0) {
 			close(fd);
-			return ready;
+			return client->has_proxy ? error_prefix(err, ready, "proxy %s", client->proxy.name) : ready;
 		}
 		socklen_t len = sizeof(code);
 		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
@@ -195,7 +202,7 @@ static int connect_to(struct net_client *client, const struct addrinfo *to, stru
 	}
 	if (code) {
 		close(fd);
-		return client_failed(client, -code, "cannot connect to", err);
+		return connect_failed(client, -code, err);
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
 	return fd;
@@ -204,7 +211,10 @@ static int connect_to(struct net_client *client, const struct addrinfo *to, stru
 int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err)
 {
 	struct addrinfo *found;
-	int code = address_resolve(&client->address, 0, &found);
+	int code = address_resolve(client->has_proxy ? &client->proxy.address : &client->address, 0, &found);
+	if (code && client->has_proxy)
+		return error_set(err, -EHOSTUNREACH, "cannot connect to the proxy %s, for %s: %s", client->proxy.name,
+				 client->url, gai_strerror(code));
 	if (code)
 		return error_set(err, -EHOSTUNREACH, "cannot connect to %s: %s", client->url, gai_strerror(code));
 	int fd = -EHOSTUNREACH;
@@ -214,7 +224,9 @@ int channel_open(struct net_client *client, struct client_channel *channel, bool
 	if (fd < 0)
 		return fd;
 	*channel = (struct client_channel){.fd = fd};
-	int r = client->address.tls ? start_tls(client, channel, http2, err) : 0;
+	int r = client->has_proxy && (client->address.tls || http2) ? client_open_tunnel(client, channel, err) : 0;
+	if (r == 0 && client->address.tls)
+		r = start_tls(client, channel, http2, err);
 	if (r < 0)
 		channel_close(channel);
 	return r;

@@ -12,7 +12,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <http_parser.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,16 +19,18 @@
 
 #include "base/text.h"
 #include "codec/compress.h"
+#include "net/http1_int.h"
 
 struct call {
 	struct net_client *client;
 	struct net_client_response *response;
-	http_parser parser;
+	llhttp_t parser;
 	struct buffer head, packed; /* out; packed: the body when it is compressed */
 	size_t body_len;
+	size_t bare_len; /* bytes of the answer since its beginning or the last byte of its body */
 	char name[32], value[1024], encoding[32];
-	bool in_value, is_head, keep_alive, complete, begun; /* begun: some of the answer came */
-	bool sent;					     /* the request went out whole */
+	bool is_head, keep_alive, complete, begun; /* begun: some of the answer came */
+	bool sent;				   /* the request went out whole */
 	int fault;
 };
 
@@ -49,11 +50,29 @@ static void take_retry(struct call *call)
 	client_take_retry(call->response, bytes_of_string(call->name), bytes_of_string(call->value));
 }
 
-static void end_header(struct call *call)
+static int on_status(llhttp_t *parser, const char *data, size_t len)
 {
-	if (!call->in_value)
-		return;
-	call->in_value = false;
+	struct call *call = parser->data;
+	append_cut(call->response->message, sizeof(call->response->message), data, len);
+	return 0;
+}
+
+static int on_header_field(llhttp_t *parser, const char *data, size_t len)
+{
+	struct call *call = parser->data;
+	append_cut(call->name, sizeof(call->name), data, len);
+	return 0;
+}
+
+static int on_header_value(llhttp_t *parser, const char *data, size_t len)
+{
+	struct call *call = parser->data;
+	append_cut(call->value, sizeof(call->value), data, len);
+	return 0;
+}
+
+static void take_header(struct call *call)
+{
 	if (!strcasecmp(call->name, "content-type"))
 		snprintf(call->response->content_type, sizeof(call->response->content_type), "%.127s", call->value);
 	else if (!strcasecmp(call->name, "location") && strlen(call->value) < sizeof(call->value) - 1)
@@ -64,37 +83,22 @@ static void end_header(struct call *call)
 		snprintf(call->encoding, sizeof(call->encoding), "%.31s", call->value);
 	else
 		take_retry(call);
+}
+
+/* What follows the body comes too late to say what the body is. */
+static int on_header_value_complete(llhttp_t *parser)
+{
+	struct call *call = parser->data;
+	if (!(parser->flags & F_TRAILING))
+		take_header(call);
 	call->name[0] = call->value[0] = '\0';
-}
-
-static int on_status(http_parser *parser, const char *data, size_t len)
-{
-	struct call *call = parser->data;
-	append_cut(call->response->message, sizeof(call->response->message), data, len);
 	return 0;
 }
 
-static int on_header_field(http_parser *parser, const char *data, size_t len)
+static int on_headers_complete(llhttp_t *parser)
 {
 	struct call *call = parser->data;
-	end_header(call);
-	append_cut(call->name, sizeof(call->name), data, len);
-	return 0;
-}
-
-static int on_header_value(http_parser *parser, const char *data, size_t len)
-{
-	struct call *call = parser->data;
-	call->in_value = true;
-	append_cut(call->value, sizeof(call->value), data, len);
-	return 0;
-}
-
-static int on_headers_complete(http_parser *parser)
-{
-	struct call *call = parser->data;
-	end_header(call);
-	call->keep_alive = http_should_keep_alive(parser);
+	call->keep_alive = llhttp_should_keep_alive(parser);
 	call->response->status = parser->status_code;
 	return call->is_head;
 }
@@ -107,32 +111,34 @@ static int charge(struct net_client *client, size_t len)
 	return __atomic_sub_fetch(&client->budget->left, (int64_t)len, __ATOMIC_RELAXED) < 0 ? -ENOBUFS : 0;
 }
 
-static int on_body(http_parser *parser, const char *data, size_t len)
+static int on_body(llhttp_t *parser, const char *data, size_t len)
 {
 	struct call *call = parser->data;
 	call->fault = charge(call->client, len);
 	if (!call->fault)
 		call->fault = buffer_append(&call->response->body, data, len);
-	return call->fault;
+	call->bare_len = 0;
+	return call->fault < 0 ? -1 : 0;
 }
 
 /* 100 Continue and the like come before the answer. */
-static int on_message_complete(http_parser *parser)
+static int on_message_complete(llhttp_t *parser)
 {
 	struct call *call = parser->data;
-	if (parser->status_code / 100 == 1) {
+	if (parser->status_code / 100 == 1 && parser->status_code != 101) {
 		call->response->message[0] = '\0';
 		return 0;
 	}
 	call->complete = true;
-	http_parser_pause(parser, 1);
-	return 0;
+	return HPE_PAUSED;
 }
 
-static const http_parser_settings settings = {
+static const llhttp_settings_t settings = {
+	.on_protocol = http1_on_protocol,
 	.on_status = on_status,
 	.on_header_field = on_header_field,
 	.on_header_value = on_header_value,
+	.on_header_value_complete = on_header_value_complete,
 	.on_headers_complete = on_headers_complete,
 	.on_body = on_body,
 	.on_message_complete = on_message_complete,
@@ -147,7 +153,8 @@ static int too_large(const struct call *call, struct error *err)
 
 static int parse(struct call *call, const uint8_t *data, size_t len, struct error *err)
 {
-	size_t taken = http_parser_execute(&call->parser, &settings, (const char *)data, len);
+	call->bare_len += len;
+	llhttp_errno_t code = llhttp_execute(&call->parser, (const char *)data, len);
 	if (call->fault == -E2BIG)
 		return too_large(call, err);
 	if (call->fault == -ENOBUFS)
@@ -156,23 +163,26 @@ static int parse(struct call *call, const uint8_t *data, size_t len, struct erro
 				 call->client->url);
 	if (call->fault)
 		return error_nomem(err);
+	if (call->complete && call->response->status == 101)
+		return error_set(err, -EPROTO, "bad answer from %s: it switches protocols unasked", call->client->url);
 	if (call->complete) {
-		call->keep_alive = call->keep_alive && taken == len;
+		call->keep_alive = call->keep_alive && http1_taken(&call->parser, code, data, len) == len;
 		return 0;
 	}
-	if (call->parser.upgrade)
-		return error_set(err, -EPROTO, "bad answer from %s: it switches protocols unasked", call->client->url);
-	if (HTTP_PARSER_ERRNO(&call->parser) == HPE_OK)
-		return 0;
-	return error_set(err, -EPROTO, "bad answer from %s: %s", call->client->url,
-			 http_errno_description(HTTP_PARSER_ERRNO(&call->parser)));
+	if (code != HPE_OK)
+		return error_set(err, -EPROTO, "bad answer from %s: %s", call->client->url,
+				 llhttp_get_error_reason(&call->parser));
+	if (call->bare_len > NET_HEADER_BYTES_CEILING)
+		return error_set(err, -EPROTO, "bad answer from %s: its header is larger than %d KiB", call->client->url,
+				 (int)(NET_HEADER_BYTES_CEILING / KIB));
+	return 0;
 }
 
 /* The server has closed: that may be how a body without a length ends, unless TLS should have said so and did not. */
 static int parse_end(struct call *call, bool cut, struct error *err)
 {
 	if (!cut)
-		http_parser_execute(&call->parser, &settings, NULL, 0);
+		llhttp_finish(&call->parser);
 	call->keep_alive = false;
 	if (call->complete)
 		return 0;
@@ -233,8 +243,12 @@ static int make_head(struct call *call, const char *method, const char *path, co
 {
 	const struct net_client *client = call->client;
 	struct buffer *head = &call->head;
-	int r = buffer_printf(head, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n", method,
-			      client->prefix, path, client->authority, WICK_VERSION);
+	bool by_proxy = client->has_proxy && !client->address.tls;
+	int r = buffer_printf(head, "%s %s%s%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: wick/%s\r\nAccept-Encoding: gzip\r\n",
+			      method, by_proxy ? "http://" : "", by_proxy ? client->authority : "", client->prefix, path,
+			      client->authority, WICK_VERSION);
+	if (r == 0 && by_proxy && client->proxy.authorization[0])
+		r = buffer_printf(head, "Proxy-Authorization: %s\r\n", client->proxy.authorization);
 	if (r == 0 && client->token)
 		r = buffer_printf(head, "Authorization: Bearer %s\r\n", client->token);
 	if (r == 0 && client->tenant)
@@ -287,9 +301,10 @@ static int try_once(struct call *call, struct bytes body, bool *ret_reused, stru
 {
 	struct net_client *client = call->client;
 	struct net_client_response *response = call->response;
-	http_parser_init(&call->parser, HTTP_RESPONSE);
+	llhttp_init(&call->parser, HTTP_RESPONSE, &settings);
 	call->parser.data = call;
 	call->begun = call->sent = false;
+	call->bare_len = 0;
 	response->status = 0;
 	response->location[0] = response->encoding[0] = '\0';
 	response->message[0] = response->content_type[0] = response->symbols[0] = '\0';
@@ -337,6 +352,7 @@ static int check_arguments(const struct net_client *client, const char *method, 
 static int run_call(struct call *call, const char *method, const char *path, const char *content_type, struct bytes body,
 		    enum net_gzip gzip, struct error *err)
 {
+	const struct net_client *client = call->client;
 	int r = 0;
 	bool gzipped = gzip != NET_PLAIN && body.len > 0, pack = gzip == NET_GZIP && gzipped;
 	if (pack)
@@ -353,6 +369,8 @@ static int run_call(struct call *call, const char *method, const char *path, con
 	r = try_once(call, body, &reused, err);
 	if (r == -ECONNRESET && reused && may_repeat(call, method))
 		r = try_once(call, body, &reused, err);
+	if (r == 0 && client->has_proxy && !client->address.tls && call->response->status == 407)
+		return client_proxy_unauthorized(client, err);
 	return r < 0 ? r : decode_body(call, err);
 }
 

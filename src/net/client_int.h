@@ -4,6 +4,7 @@
 #define WICK_NET_CLIENT_INT_H
 
 #include "net/net_int.h"
+#include "net/proxy_int.h"
 
 #define CLIENT_POLL_MS	  100 /* how often `cancel` is looked at */
 #define CLIENT_READ_BYTES (64 * KIB)
@@ -26,6 +27,8 @@ struct net_client {
 	} headers[NET_CLIENT_HEADERS_MAX];
 	size_t header_count;
 	struct net_address address;
+	struct net_proxy proxy;
+	bool has_proxy;
 	char prefix[1024];
 	char authority[NET_NAME_MAX + 8]; /* "host[:port]", as the Host header wants it */
 	struct net_tls *tls;		  /* borrowed; NULL = none was given, and none has been needed */
@@ -52,8 +55,14 @@ void client_headers_release(struct net_client *client);
 void client_take_retry(struct net_client_response *response, struct bytes name, struct bytes value);
 void client_http2_close(struct net_client *client);
 
+/* ---- client_tunnel.c ---- */
+/* Has the proxy, which the channel is connected to, connect it to the server. */
+int client_open_tunnel(struct net_client *client, struct client_channel *channel, struct error *err);
+/* What a 407 means. */
+int client_proxy_unauthorized(const struct net_client *client, struct error *err);
+
 /* ---- client_channel.c ---- */
-/* Connects, and shakes hands over the protocol if the URL is https. */
+/* Connects, through a proxy if there is one, and shakes hands over the protocol if the URL is https. */
 int channel_open(struct net_client *client, struct client_channel *channel, bool http2, struct error *err);
 void channel_close(struct client_channel *channel);
 /* Like client_wait(). POLLIN means that receiving is worth a try, not that it will give something. */

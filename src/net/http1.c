@@ -6,24 +6,25 @@
  *   HEAD ──> BODY ──> WAIT (a worker has it) ──> SEND ──> HEAD | close
  *     └────────┴──── refused ────────────────────┘
  *
- * http-parser reads the head only; the body is http1_body.c's. Since Debian's http-parser is lenient, every byte of the head is
- * also looked at here: lines end in CRLF, no folded lines, no control characters, names are tokens. After a refusal whose
- * request was not read to its end the connection closes: nobody can know where the next request would start.
+ * llhttp reads the head only, with all its leniency off; the body is http1_body.c's. Where a request ends must not depend on
+ * one parser alone, so every byte of the head is also looked at here: lines end in CRLF, no folded lines, no control
+ * characters, names are tokens, and what frames the body is said once. After a refusal whose request was not read to its end
+ * the connection closes: nobody can know where the next request would start.
  */
 #include <ctype.h>
 #include <errno.h>
-#include <http_parser.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "net/http1_int.h"
 #include "net/net_int.h"
 
 static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 struct http1 {
-	http_parser parser;
+	llhttp_t parser;
 	enum { HTTP1_HEAD, HTTP1_BODY, HTTP1_WAIT, HTTP1_SEND } state;
 	struct net_exchange *exchange; /* from the first byte of its head */
 	struct http1_body body;
@@ -33,109 +34,93 @@ struct http1 {
 	int64_t head_started_ns;
 	int fault; /* of a parser callback */
 	uint8_t last;
-	bool value_begun, head_complete, keep_alive, has_length, continue_due, continue_out;
+	bool head_complete, keep_alive, has_length, continue_due, continue_out;
 };
 
 /* ---- the head ---- */
 
+/* Callbacks of the parser: 0, or -1 and http->fault. */
 static int append(struct http1 *http, struct buffer *buffer, const char *data, size_t len)
 {
-	int r = buffer_append(buffer, data, len);
-	if (r < 0)
-		http->fault = r;
-	return r;
+	http->fault = buffer_append(buffer, data, len);
+	return http->fault < 0 ? -1 : 0;
 }
 
-static int add_field(struct http1 *http)
+static int on_url(llhttp_t *parser, const char *data, size_t len)
 {
-	if (!http->value_begun)
-		return 0;
-	http->value_begun = false;
+	struct http1 *http = parser->data;
+	return append(http, &http->name, data, len);
+}
+
+static int on_url_complete(llhttp_t *parser)
+{
+	struct http1 *http = parser->data;
+	struct net_request *request = &http->exchange->request;
+	const char *target = arena_strndup(&request->arena, (const char *)http->name.data, http->name.len);
+	buffer_clear(&http->name);
+	if (target)
+		request->target = target;
+	http->fault = target ? 0 : -ENOMEM;
+	return http->fault < 0 ? -1 : 0;
+}
+
+static int on_header_field(llhttp_t *parser, const char *data, size_t len)
+{
+	struct http1 *http = parser->data;
+	return append(http, &http->name, data, len);
+}
+
+static int on_header_value(llhttp_t *parser, const char *data, size_t len)
+{
+	struct http1 *http = parser->data;
+	return append(http, &http->value, data, len);
+}
+
+static int on_header_value_complete(llhttp_t *parser)
+{
+	struct http1 *http = parser->data;
 	struct bytes value = buffer_bytes(&http->value);
 	while (value.len > 0 && (value.data[value.len - 1] == ' ' || value.data[value.len - 1] == '\t'))
 		value.len--;
 	http->fault = request_add_header(&http->exchange->request, buffer_bytes(&http->name), value);
 	buffer_clear(&http->name);
 	buffer_clear(&http->value);
-	return http->fault;
+	return http->fault < 0 ? -1 : 0;
 }
 
-static int on_url(http_parser *parser, const char *data, size_t len)
-{
-	struct http1 *http = parser->data;
-	return append(http, &http->name, data, len);
-}
-
-/* The target is complete when the first field begins, or the head ends. */
-static int keep_target(struct http1 *http)
-{
-	struct net_request *request = &http->exchange->request;
-	if (request->target[0])
-		return 0;
-	request->target = arena_strndup(&request->arena, (const char *)http->name.data, http->name.len);
-	buffer_clear(&http->name);
-	if (request->target)
-		return 0;
-	request->target = "";
-	return http->fault = -ENOMEM;
-}
-
-static int on_header_field(http_parser *parser, const char *data, size_t len)
-{
-	struct http1 *http = parser->data;
-	int r = keep_target(http);
-	if (r == 0)
-		r = add_field(http);
-	return r < 0 ? r : append(http, &http->name, data, len);
-}
-
-static int on_header_value(http_parser *parser, const char *data, size_t len)
-{
-	struct http1 *http = parser->data;
-	http->value_begun = true;
-	return append(http, &http->value, data, len);
-}
-
-/* Returns 1 on success: "there is no body", as far as the parser is concerned. */
-static int on_headers_complete(http_parser *parser)
-{
-	struct http1 *http = parser->data;
-	int r = keep_target(http);
-	if (r == 0)
-		r = add_field(http);
-	/* HTTP/1.0 keeps connections only by an extension that nobody needs any more. */
-	http->keep_alive = parser->http_minor > 0 && http_should_keep_alive(parser);
-	http->has_length = parser->flags & F_CONTENTLENGTH;
-	http1_body_init(&http->body, parser->flags & F_CHUNKED, http->has_length ? parser->content_length : 0);
-	return r < 0 ? -1 : 1;
-}
-
-static int on_message_complete(http_parser *parser)
+/* The parser is not asked to go on: the next request has one of its own. */
+static int on_headers_complete(llhttp_t *parser)
 {
 	struct http1 *http = parser->data;
 	http->head_complete = true;
-	http_parser_pause(parser, 1);
-	return 0;
+	/* HTTP/1.0 keeps connections only by an extension that nobody needs any more. */
+	http->keep_alive = parser->http_minor > 0 && llhttp_should_keep_alive(parser);
+	http->has_length = parser->flags & F_CONTENT_LENGTH;
+	return HPE_PAUSED;
 }
 
-static const http_parser_settings settings = {
+static const llhttp_settings_t settings = {
+	.on_protocol = http1_on_protocol,
 	.on_url = on_url,
+	.on_url_complete = on_url_complete,
 	.on_header_field = on_header_field,
 	.on_header_value = on_header_value,
+	.on_header_value_complete = on_header_value_complete,
 	.on_headers_complete = on_headers_complete,
-	.on_message_complete = on_message_complete,
 };
 
 static void reset(struct http1 *http)
 {
-	http_parser_init(&http->parser, HTTP_REQUEST);
+	llhttp_init(&http->parser, HTTP_REQUEST, &settings);
 	http->parser.data = http;
 	http->state = HTTP1_HEAD;
 	http->head_bytes = 0;
 	http->last = 0;
 	http->fault = 0;
-	http->value_begun = http->head_complete = http->continue_due = false;
+	http->head_complete = http->continue_due = false;
 	http->keep_alive = true;
+	buffer_clear(&http->name);
+	buffer_clear(&http->value);
 	buffer_clear(&http->head);
 }
 
@@ -161,7 +146,7 @@ static void refuse_head(struct net_connection *connection, int status, const cha
 	exchange_refuse(http->exchange, status, -1, "%s", why);
 }
 
-/* What http-parser lets pass; see the top. */
+/* See the top. */
 static const char *find_leniency(struct http1 *http, struct bytes head)
 {
 	for (size_t i = 0; i < head.len; i++) {
@@ -187,6 +172,8 @@ static bool is_token(const char *text)
 	return true;
 }
 
+#define ONLY_HTTP "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here"
+
 /* Rules over the whole head. Returns the status to refuse with and why, or 0. */
 static int check_head(const struct http1 *http, const char **ret_why)
 {
@@ -199,7 +186,7 @@ static int check_head(const struct http1 *http, const char **ret_why)
 		if (!is_token(request->headers.items[i].name))
 			return *ret_why = "malformed request: bad header name", 400;
 	if (http->parser.http_major != 1 || http->parser.http_minor > 1)
-		return *ret_why = "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here", 505;
+		return *ret_why = ONLY_HTTP, 505;
 	if (hosts > 1 || (minor && hosts == 0))
 		return *ret_why = "malformed request: exactly one Host header is needed", 400;
 	if (coding && (http->has_length || !minor || request_count_header(request, "transfer-encoding") > 1))
@@ -218,13 +205,16 @@ static void begin(struct net_connection *connection, int64_t now_ns)
 	struct http1 *http = connection->state;
 	struct net_exchange *exchange = http->exchange;
 	const char *why;
-	exchange->request.method = http_method_str(http->parser.method);
+	exchange->request.method = llhttp_method_name(http->parser.method);
 	int status = check_head(http, &why);
 	if (status) {
 		server_count(connection->server, protocol_errors, 1);
 		refuse_head(connection, status, why);
 		return;
 	}
+	/* By now the only coding there can be is chunked. */
+	bool chunked = net_request_header(&exchange->request, "transfer-encoding");
+	http1_body_init(&http->body, chunked, http->has_length ? http->parser.content_length : 0);
 	http->state = HTTP1_BODY;
 	uint64_t length = http->body.left < INT64_MAX ? http->body.left : INT64_MAX;
 	exchange_begin(exchange, http->has_length ? (int64_t)length : -1, now_ns);
@@ -243,9 +233,14 @@ static size_t head_failed(struct net_connection *connection, size_t len, const c
 	struct http1 *http = connection->state;
 	char why[160];
 	server_count(connection->server, protocol_errors, 1);
-	if (leniency || !http->fault) {
-		snprintf(why, sizeof(why), "malformed request: %s", http_errno_description(HTTP_PARSER_ERRNO(&http->parser)));
-		refuse_head(connection, 400, leniency ? leniency : why);
+	if (leniency) {
+		refuse_head(connection, 400, leniency);
+	} else if (llhttp_get_errno(&http->parser) == HPE_INVALID_VERSION &&
+		   (http->parser.http_major > 1 || http->parser.http_minor > 1)) {
+		refuse_head(connection, 505, ONLY_HTTP);
+	} else if (!http->fault) {
+		snprintf(why, sizeof(why), "malformed request: %s", llhttp_get_error_reason(&http->parser));
+		refuse_head(connection, 400, why);
 	} else if (http->fault == -E2BIG) {
 		snprintf(why, sizeof(why), "the header has more than %d fields", NET_HEADERS_MAX);
 		refuse_head(connection, 431, why);
@@ -269,9 +264,10 @@ static size_t head_input(struct net_connection *connection, struct bytes data)
 		http->head_started_ns = now_ns;
 	}
 	size_t len = data.len < max + 1 - http->head_bytes ? data.len : max + 1 - http->head_bytes;
-	size_t taken = http_parser_execute(&http->parser, &settings, (const char *)data.data, len);
-	const char *leniency = find_leniency(http, (struct bytes){data.data, taken < len ? taken : len});
-	if (leniency || (HTTP_PARSER_ERRNO(&http->parser) != HPE_OK && !http->head_complete))
+	llhttp_errno_t code = llhttp_execute(&http->parser, (const char *)data.data, len);
+	size_t taken = http1_taken(&http->parser, code, data.data, len);
+	const char *leniency = find_leniency(http, (struct bytes){data.data, taken});
+	if (leniency || (code != HPE_OK && !http->head_complete))
 		return head_failed(connection, data.len, leniency);
 	http->head_bytes += taken;
 	if (http->head_bytes > max) {

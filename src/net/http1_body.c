@@ -5,9 +5,9 @@
  *   chunk     = 1*HEXDIG [ ";" extension ] CRLF bytes CRLF        size 0 ends the body
  *   trailers  = *( field-line CRLF ) CRLF                         read and thrown away
  *
- * Why not http-parser's: Debian builds it in its lenient mode, in which any two bytes after a chunk count as CRLF and a bare LF
- * ends a line. Two programs that disagree on where a body ends is how requests are smuggled past a proxy, so where a body ends
- * is decided here, without leniency: hex digits only, CRLF only, no control characters in extensions and trailers.
+ * Why not llhttp's, which reads the head: two programs that disagree on where a body ends is how requests are smuggled past a
+ * proxy, so where a body ends is decided here, in a hundred lines that can be read, without leniency and with a limit on what
+ * is no data: hex digits only, CRLF only, no control characters in extensions and trailers.
  */
 #include <errno.h>
 

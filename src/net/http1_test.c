@@ -155,6 +155,18 @@ static void test_refusals_reshaped(void **state)
 	expect("GET /fail HTTP/1.1\r\n" HEAD "\r\n", "422", "{\"error\":", false);
 }
 
+static void refuse_all(const char *const *requests, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *answer = talk(requests[i]);
+		if (strncmp(answer, "HTTP/1.1 400 ", 13) && strncmp(answer, "HTTP/1.1 505 ", 13))
+			fail_msg("expected 400 for:\n%s\ngot:\n%s", requests[i], answer);
+		assert_has(answer, "{\"error\":\"");
+		assert_int_equal(count(answer, "Date: "), 1);
+		hang_up();
+	}
+}
+
 static void test_malformed(void **state)
 {
 	static const char *const requests[] = {
@@ -172,6 +184,22 @@ static void test_malformed(void **state)
 		"GET /show HTTP/1.1\r\n\r\n",
 		"GET /show HTTP/1.1\r\n" HEAD HEAD "\r\n",
 		"GET /show HTTP/1.1\n" HEAD "\r\n",
+		"GET /show HTTP/1.1\rX" HEAD "\r\n",
+		"GET /show HTTP/1.1 \r\n" HEAD "\r\n",
+		"GET /show HTTP/01.1\r\n" HEAD "\r\n",
+		"GET /show HTTP/1x1\r\n" HEAD "\r\n",
+		"GET /show HTTP/x\r\n" HEAD "\r\n",
+		"GET /show http/1.1\r\n" HEAD "\r\n",
+		"OPTIONS /show RTSP/1.0\r\n" HEAD "\r\n",
+		"SOURCE /show ICE/1.0\r\n" HEAD "\r\n",
+		"get /show HTTP/1.1\r\n" HEAD "\r\n",
+		"GETS /show HTTP/1.1\r\n" HEAD "\r\n",
+		"GET\t/show HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /sh\x01ow HTTP/1.1\r\n" HEAD "\r\n",
+		"GET /show HTTP/1.1\r\n " HEAD "\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "\xc3\xa4: c\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A(b): c\r\n\r\n",
 		"GET /show HTTP/1.1\r\nHost: x\n\r\n",
 		"GET /show HTTP/1.1\r\n" HEAD "\r\r",
 		"GET /show HTTP/1.1\r\n" HEAD "A: b\r\n c\r\n\r\n",
@@ -180,6 +208,17 @@ static void test_malformed(void **state)
 		"GET /show HTTP/1.1\r\n" HEAD ": c\r\n\r\n",
 		"GET /show HTTP/1.1\r\n" HEAD "A: \x01\r\n\r\n",
 		"GET /show HTTP/1.1\r\n" HEAD "A: x\rB: y\r\n\r\n",
+	};
+	refuse_all(requests, sizeof(requests) / sizeof(requests[0]));
+	expect("GET /show HTTP/0.9\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
+	expect("GET /show HTTP/3.0\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
+	expect("GET /show HTTP/1.9\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
+	expect("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "", "error", true);
+}
+
+static void test_malformed_framing(void **state)
+{
+	static const char *const requests[] = {
 		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
 		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5, 5\r\n\r\nhello",
 		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: -5\r\n\r\nhello",
@@ -190,6 +229,15 @@ static void test_malformed(void **state)
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
 		"POST /echo HTTP/1.0\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length:\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: +5\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 1 2\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length : 5\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 18446744073709551616\r\n\r\nhello",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding:\v chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "A: b\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n",
@@ -200,19 +248,9 @@ static void test_malformed(void **state)
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n folded\r\n\r\n",
 		"POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\rX",
 	};
-	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
-		const char *answer = talk(requests[i]);
-		if (strncmp(answer, "HTTP/1.1 400 ", 13) && strncmp(answer, "HTTP/1.1 505 ", 13))
-			fail_msg("expected 400 for:\n%s\ngot:\n%s", requests[i], answer);
-		assert_has(answer, "{\"error\":\"");
-		assert_int_equal(count(answer, "Date: "), 1);
-		hang_up();
-	}
+	refuse_all(requests, sizeof(requests) / sizeof(requests[0]));
 	expect("POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501", "chunked", true);
 	expect("POST /echo HTTP/1.1\r\n" HEAD "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "501", "chunked", true);
-	expect("GET /show HTTP/3.0\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
-	expect("GET /show HTTP/1.9\r\n" HEAD "\r\n", "505", "HTTP/1.1", true);
-	expect("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "", "error", true);
 }
 
 static void test_header_limits(void **state)
@@ -287,6 +325,29 @@ static void test_pipelining(void **state)
 	}
 	check_three();
 	hang_up();
+}
+
+/* What is refused is refused in whatever pieces it comes, and nothing that follows is answered. */
+static void test_malformed_in_pieces(void **state)
+{
+	static const char *const requests[] = {
+		"GET /show RTSP/1.0\r\n" HEAD "\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST /echo HTTP/1.1\r\n" HEAD "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+		"GET /show HTTP/1.1\r\n" HEAD "A: b\r\n c\r\n\r\n",
+		"GET /show HTTP/1.1\r\n" HEAD "A: b\n\r\n",
+	};
+	static const char next[] = "GET /show HTTP/1.1\r\n" HEAD "\r\n";
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		memory_connect(&peer, &server);
+		for (const char *at = requests[i]; *at && !peer.shut; at++)
+			memory_send(&peer, at, 1);
+		memory_send(&peer, next, strlen(next));
+		assert_int_equal(count(buffer_string(&peer.out), "HTTP/1.1 "), 1);
+		assert_has(buffer_string(&peer.out), "HTTP/1.1 400 ");
+		assert_true(peer.shut);
+		hang_up();
+	}
 }
 
 /* At every position, and byte by byte: the same answers. */
@@ -615,6 +676,8 @@ int main(void)
 		TEST(test_refusals),
 		TEST(test_refusals_reshaped),
 		TEST(test_malformed),
+		TEST(test_malformed_framing),
+		TEST(test_malformed_in_pieces),
 		TEST(test_header_limits),
 		TEST(test_pipelining),
 		TEST(test_split_everywhere),

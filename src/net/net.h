@@ -3,7 +3,7 @@
  * One port for HTTP/1.1, HTTP/2 and gRPC, in the clear (HTTP/2 by prior knowledge) or under TLS; one stack for the server and
  * the client side.
  *
- * The event loop (libuv) owns all sockets and parsers (http-parser, nghttp2). A request's handler runs on a worker thread with
+ * The event loop (libuv) owns all sockets and parsers (llhttp, nghttp2). A request's handler runs on a worker thread with
  * the whole, decompressed body and fills a response; the loop sends it. A streaming handler is called once a message as
  * messages arrive, never concurrently for one stream. Nothing here knows what the bytes mean.
  *
@@ -180,6 +180,9 @@ void net_server_get_stats(struct net_server *server, struct net_server_stats *re
 
 /*
  * The client: blocking calls on a connection that is kept and remade when needed. One thread at a time a client.
+ *
+ * Through a proxy, plain HTTP/1.1 is asked of the proxy, and the rest goes through a tunnel. The proxy is found, and a bad one
+ * is -EINVAL, when the client is made; what it refuses is an error of the call that names it: -EACCES, -EHOSTUNREACH.
  */
 struct net_client;
 /* Bytes of answers that several clients may hold together, from the first byte until the client is freed. Set `left` once. */
@@ -197,6 +200,7 @@ struct net_client_options {
 	const char *token;	   /* sent as "Authorization: Bearer"; NULL = none */
 	const char *tenant;	   /* sent as "X-Scope-OrgID"; NULL = none */
 	const bool *cancel;	   /* looked at every cancel_ms; -ECANCELED */
+	bool direct;		   /* never through a proxy; else as the environment says (proxy.c) */
 };
 int net_client_new(const struct net_client_options *options, struct net_client **ret, struct error *err);
 struct net_client *net_client_free(struct net_client *client);

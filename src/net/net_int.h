@@ -29,7 +29,7 @@
 #include "net/net.h"
 
 /* Limits that are not options. */
-#define NET_HEADER_BYTES_CEILING (64 * KIB) /* http-parser's own limit, for the whole process, is 80 KiB */
+#define NET_HEADER_BYTES_CEILING (64 * KIB) /* of a head; of the server's, header_max may be less */
 #define NET_HEADERS_MAX		 100
 #define NET_QUERY_MAX		 256
 #define NET_HEADER_SECONDS	 10

@@ -611,7 +611,17 @@ static void test_client_against_strange_servers(void **state)
 		{"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "GET", NULL, -EBADMSG},
 		{"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc", "GET", NULL, -EPROTO},
 		{"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 101 Switching\r\n\r\nabc", "GET", NULL, -EPROTO},
 		{"SSH-2.0-x\r\n", "GET", NULL, -EPROTO},
+		{"RTSP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", "GET", NULL, -EPROTO},
+		{"ICE/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 20 OK\r\nContent-Length: 1\r\n\r\nx", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\nContent-Length: 1\n\nx", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcXX0\r\n\r\n", "GET", NULL, -EPROTO},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\nabc", "GET", NULL, -EPROTO},
 		{"", "GET", NULL, -ECONNRESET},
 		{"HTTP/1.1 200 OK\r\n\r\n", NULL, NULL, -EPROTO},
 		{"", NULL, NULL, -ECONNRESET},
@@ -625,6 +635,29 @@ static void test_client_against_strange_servers(void **state)
 			fail_msg("case %zu: wrong body", i);
 		disconnect_client();
 	}
+}
+
+/* Heads that do not come to their end, and what comes after the body. */
+static void test_client_head_limit(void **state)
+{
+	static char reply[200000];
+	int len = snprintf(reply, sizeof(reply), "HTTP/1.1 200 OK\r\nA: ");
+	memset(reply + len, 'a', sizeof(reply) - 1 - (size_t)len);
+	assert_int_equal(ask_fake(reply, "GET"), -EPROTO);
+	assert_non_null(strstr(client_error.message, "its header is larger than 64 KiB"));
+	disconnect_client();
+	for (size_t at = 0; at + 26 < sizeof(reply); at += 25)
+		snprintf(reply + at, 26, "HTTP/1.1 100 Continue\r\n\r\n");
+	assert_int_equal(ask_fake(reply, "GET"), -EPROTO);
+	assert_non_null(strstr(client_error.message, "its header is larger than 64 KiB"));
+	disconnect_client();
+	assert_int_equal(ask_fake("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+				  "Content-Type: c/d\r\nContent-Encoding: gzip\r\n\r\n",
+				  "GET"),
+			 0);
+	assert_string_equal(answer.content_type, "a/b");
+	assert_true(bytes_equal_string(buffer_bytes(&answer.body), "x"));
+	disconnect_client();
 }
 
 /* "net_test --serve": for the tests with other people's clients (tests/net) and for wrk. Prints its address, ends with its
@@ -696,6 +729,7 @@ int main(int argc, char **argv)
 		TEST(test_client_leaves_a_stream),
 		TEST(test_many_clients),
 		TEST(test_client_against_strange_servers),
+		TEST(test_client_head_limit),
 	};
 	const struct CMUnitTest tls_tests[] = {
 		TEST(test_stats_of_tls), TEST(test_client_http),	 TEST(test_client_limits), TEST(test_client_reconnects),

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
-#include "base/md5.h"
 
 #define TEXT_BYTES_MAX	    (1 * MIB)	/* of all rules */
 #define SET_BYTES_MAX	    (256 * KIB) /* made by the rules for one set */
@@ -254,6 +254,21 @@ static bool has_target(enum action action)
 	       action != ACTION_LABELKEEP;
 }
 
+/* By MD5, so that whoever else shares targets out by Prometheus's rules comes to the same. False: out of memory. */
+static bool hash_mod(const char *text, size_t len, uint64_t modulus, uint64_t *ret)
+{
+	uint8_t sum[EVP_MAX_MD_SIZE];
+	size_t sum_len;
+	uint64_t value = 0;
+
+	if (EVP_Q_digest(NULL, "MD5", NULL, text, len, sum, &sum_len) != 1)
+		return false;
+	for (size_t i = sum_len - 8; i < sum_len; i++)
+		value = value << 8 | sum[i];
+	*ret = value % modulus;
+	return true;
+}
+
 static int check_parts(const struct relabel_rule *rule, enum action action, struct error *err)
 {
 	const struct {
@@ -268,6 +283,7 @@ static int check_parts(const struct relabel_rule *rule, enum action action, stru
 		{PART_REPLACEMENT, is_other_than(rule->replacement, REPLACEMENT_DEFAULT), "replacement"},
 		{PART_MODULUS, rule->modulus != 0, "modulus"},
 	};
+	uint64_t hash;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		if (parts[i].given && (refused[action] & parts[i].part))
@@ -277,6 +293,9 @@ static int check_parts(const struct relabel_rule *rule, enum action action, stru
 		return error_set(err, -EINVAL, "action %s needs a target_label", action_names[action]);
 	if (action == ACTION_HASHMOD && !rule->modulus)
 		return error_set(err, -EINVAL, "action hashmod needs a modulus above 0");
+	if (action == ACTION_HASHMOD && !hash_mod("", 0, 1, &hash))
+		return error_set(err, -EOPNOTSUPP,
+				 "action hashmod needs MD5, which OpenSSL does not offer here (in FIPS mode?)");
 	if ((rule->separator && strlen(rule->separator) > SEPARATOR_BYTES_MAX) ||
 	    (rule->replacement && strlen(rule->replacement) > REGEX_BYTES_MAX))
 		return error_set(err, -E2BIG, "separator (at most %u bytes) or replacement (%u) is too long",
@@ -477,17 +496,6 @@ static int replace(const struct match *match, struct relabel_set *set)
 	return put_copy(set, name, text);
 }
 
-static uint64_t hash_mod(const char *text, size_t len, uint64_t modulus)
-{
-	uint8_t sum[MD5_BYTES];
-	uint64_t value = 0;
-
-	md5(text, len, sum);
-	for (size_t i = MD5_BYTES - 8; i < MD5_BYTES; i++)
-		value = value << 8 | sum[i];
-	return value % modulus;
-}
-
 static int change_case(struct relabel_set *set, const struct rule *rule, char *text)
 {
 	for (char *at = text; *at; at++) {
@@ -502,6 +510,7 @@ static int apply_to_values(struct relabel *relabel, const struct rule *rule, str
 {
 	struct match match;
 	char number[24];
+	uint64_t hash;
 
 	int r = join_sources(relabel, rule, set);
 	if (r < 0)
@@ -515,7 +524,9 @@ static int apply_to_values(struct relabel *relabel, const struct rule *rule, str
 	case ACTION_KEEPEQUAL: return strcmp(text, relabel_set_get(set, rule->target)) != 0;
 	case ACTION_DROPEQUAL: return strcmp(text, relabel_set_get(set, rule->target)) == 0;
 	case ACTION_HASHMOD:
-		snprintf(number, sizeof(number), "%" PRIu64, hash_mod(text, len, rule->modulus));
+		if (!hash_mod(text, len, rule->modulus, &hash))
+			return -ENOMEM;
+		snprintf(number, sizeof(number), "%" PRIu64, hash);
 		return put_copy(set, rule->target, number);
 	default: return change_case(set, rule, text);
 	}
