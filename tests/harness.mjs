@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tests written in JavaScript share: named checks, the closing line, a server to talk to.
-import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, chmodSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { accessSync, chmodSync, constants, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,28 @@ import { join } from "node:path";
 export const wick = process.env.WICK ?? "build/wick";
 export const testData = process.env.WICK_TEST_DATA ?? "../shared/data";
 let passed = 0, failed = 0, skipped = 0;
+
+// Programs of others that a test asks or compares with are the distribution's, as tests/lib.inc has it.
+const jvms = "/usr/lib/jvm";
+const jdks = existsSync(jvms) ? readdirSync(jvms).filter((name) => /^java-[0-9].*-openjdk-/.test(name)).map((name) => `${jvms}/${name}/bin`).filter((path) => existsSync(`${path}/java`)).slice(-1) : [];
+process.env.PATH = [process.env.WICK_TEST_PATH, ...jdks, "/usr/sbin", "/usr/bin", "/sbin", "/bin", process.env.PATH].filter(Boolean).join(":");
+Object.assign(process.env, { GOENV: "off", GOTOOLCHAIN: "local" });
+for (const name of ["GOROOT", "GOTOOLDIR", "GOFLAGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "NODE_OPTIONS", "PYTHONHOME", "PYTHONPATH"]) delete process.env[name];
+const used = new Set();
+// Whether these programs are installed; says where each is and which version, once.
+export function uses(...names) {
+	let all = true;
+	for (const name of names) {
+		const path = process.env.PATH.split(":").map((folder) => join(folder, name)).find((file) => { try { return !accessSync(file, constants.X_OK); } catch { return false; } });
+		if (!path) all = false;
+		else if (!used.has(name)) {
+			const said = spawnSync(path, [name === "go" ? "version" : "--version"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).stdout ?? "";
+			console.log(`uses ${path}: ${said.split("\n").find((line) => /[0-9]/.test(line)) ?? ""}`);
+			used.add(name);
+		}
+	}
+	return all;
+}
 
 export async function test(name, body) {
 	try {

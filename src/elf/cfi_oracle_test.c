@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/io.h"
+#include "base/test_programs.h"
 #include "elf/cfi.h"
 
 /* In rules of oracles: given by an expression. */

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/io.h"
+#include "base/test_programs.h"
 #include "elf/compiler.h"
 
 struct part {

@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "elf/disassemble.h"
 #include "elf/elf_file.h"
 
@@ -168,13 +169,6 @@ static size_t ask_objdump(const char *command, struct oracle_line **ret)
 	return count;
 }
 
-static bool has_program(const char *name)
-{
-	char command[128];
-	snprintf(command, sizeof(command), "command -v %s >/dev/null 2>&1", name);
-	return system(command) == 0;
-}
-
 static void read_text(const char *path, struct bytes *ret, uint64_t *ret_address, uint16_t *ret_machine)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -222,7 +216,7 @@ static void compare(const char *objdump, const char *path, double same_boundarie
 
 static void test_beside_objdump(void **state)
 {
-	if (!has_program("objdump")) {
+	if (!test_program_is_there("objdump")) {
 		print_message("skipped: no objdump\n");
 		skip();
 	}
@@ -268,9 +262,9 @@ static void compare_compiled(const char *compiler, const char *objdump)
 
 static void test_other_machines(void **state)
 {
-	if (has_program("objdump") && has_program("gcc"))
+	if (test_program_is_there("objdump") && test_program_is_there("gcc"))
 		compare_compiled("gcc -m32 -fno-pic", "objdump -d -w -M intel --insn-width=16");
-	if (!has_program("clang") || !has_program("llvm-objdump-19")) {
+	if (!test_program_is_there("clang") || !test_program_is_there("llvm-objdump-19")) {
 		print_message("skipped: no clang or llvm-objdump-19\n");
 		return;
 	}

@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/test_programs.h"
 #include "elf/dwarf.h"
 #include "elf/test_units.h"
 

@@ -20,6 +20,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "format/format_int.h"
 
 #define HELPER static inline __attribute__((unused))
@@ -79,14 +80,10 @@ HELPER char *output_of(const char *command)
 
 HELPER void need_program(const char *name)
 {
-	char command[128];
-	snprintf(command, sizeof(command), "command -v %s", name);
-	char *path = output_of(command);
-	if (!path) {
+	if (!test_program_is_there(name)) {
 		printf("skipped: %s is not installed\n", name);
 		skip();
 	}
-	free(path);
 }
 
 /* Fails the test with the decoder's message. */

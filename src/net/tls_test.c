@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "base/thread.h"
 #include "net/certificates_test.h"
 #include "net/client_int.h"

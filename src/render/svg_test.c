@@ -14,6 +14,7 @@
 
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "base/text.h"
 #include "render/test_render.h"
 

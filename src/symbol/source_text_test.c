@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "base/text.h"
 #include "elf/build_id.h"
 #include "symbol/source_text.h"

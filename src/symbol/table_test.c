@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/test_programs.h"
 #include "elf/elf_symbols.h"
 #include "elf/test_elf.h"
 #include "symbol/build.h"

@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "elf/test_elf.h"

@@ -68,7 +68,7 @@ pids="$pids $!"
 "$WICK" convert "$work/rec.pb.gz" -o - --to top >"$work/rec.top"
 l=$(awk '$NF == "longTask" { sub(/%/, "", $5); print $5 }' "$work/rec.top") s=$(awk '$NF == "shortTask" { sub(/%/, "", $5); print $5 }' "$work/rec.top")
 if within "${l:-0}" 90 2.5 && within "${s:-0}" 10 2; then pass "through record: longTask $l %, shortTask $s %"; else fail "through record: longTask ${l:-none} %, shortTask ${s:-none} %" "$(head -n 20 "$work/rec.top")"; fi
-if command -v go >/dev/null 2>&1; then
+if uses go; then
 	HOME=$work go tool pprof -top -symbolize=none -nodefraction=0 -nodecount=100000 "$work/rec.pb.gz" 2>/dev/null | awk 'seen { print $1, $2, $4, $5, $6 } /flat%/ { seen = 1 }' | sort >"$work/want"
 	awk 'seen { print $1, $2, $4, $5, $6 } /flat%/ { seen = 1 }' "$work/rec.top" | sort >"$work/got"
 	if [ -s "$work/want" ] && cmp -s "$work/want" "$work/got"; then pass "go tool pprof -top prints our own top table"; else fail "go tool pprof -top prints our own top table" "$(diff "$work/want" "$work/got")"; fi

@@ -59,7 +59,7 @@ pids="$pids $plain_pid"
 
 # One flush of a recording, read by another's tool where there is one.
 record_cpu 500 "$docker_pid" -F 99 -o "$work/rec.pb.gz" -p "$docker_pid" || fail "record works" "$(cat "$work/record.err")"
-if command -v go >/dev/null 2>&1; then
+if uses go; then
 	HOME=$work go tool pprof -tags "$work/rec.pb.gz" >"$work/tags" 2>/dev/null
 	check "go tool pprof shows container.id" grep -q "$id" "$work/tags"
 	check "go tool pprof shows the compiler" grep -qE 'process.executable.compiler' "$work/tags"

@@ -91,13 +91,13 @@ LD_LIBRARY_PATH=$bin/client record "a C program with the shared library" 'marker
 check "the library installs" make -s install-client O="$O" PREFIX="$work/installed"
 check "and says where it is" grep -qx "prefix=$work/installed" "$work/installed/lib/pkgconfig/wickmark.pc"
 check "a C program with what is installed compiles" cc -std=c11 -O1 -I"$work/installed/include" -o "$work/tiny" client/examples/tiny.c -L"$work/installed/lib" -lwickmark
-if command -v python3 >/dev/null 2>&1; then
+if uses python3; then
 	WICKMARK_LIBRARY=$bin/client/libwickmark.so.1 record "Python" 'markers: 11 of 1' -- python3 client/examples/wickmark.py
 	check "has its steps" seen "$work/m.firefox.json" count step=11
 else
 	skip "Python" "it is not here"
 fi
-if command -v rustc >/dev/null 2>&1; then
+if uses rustc; then
 	check "the Rust example compiles" rustc -O -o "$work/rust" client/examples/wickmark.rs -L "$bin/client" -l static=wickmark
 	record "Rust" 'markers: 11 of 1' -- "$work/rust"
 	check "has its steps" seen "$work/m.firefox.json" count step=11

@@ -4,7 +4,7 @@
 # 397 Hz make 5 sigma as narrow as 2.5 are at 99 Hz, and chance stay within them.
 . tests/lib.inc
 can_sample || { skip "perf" "$no_sampling"; finish; }
-command -v perf >/dev/null 2>&1 || { skip "perf" "no perf"; finish; }
+uses perf || { skip "perf" "no perf"; finish; }
 seconds=${WICK_TEST_SECONDS:-30}
 # perf's samples are in $work/perf.text, if all of them are, and none was lost. It aborts now and then, also in the middle: what it said until
 # then must not be taken for all.

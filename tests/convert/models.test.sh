@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the page makes of a tree (web/src/flame/transform.ts, web/src/model/callgraph.ts) beside `go tool pprof` on the same profile.
 . tests/lib.inc
-if ! command -v go >/dev/null 2>&1; then
+if ! uses go; then
 	skip "the page's models beside pprof" "no go"
 	finish
 fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Recordings of perf: converted on the machine that they were made on they have names, the same as perf gives.
 . tests/lib.inc
-command -v perf >/dev/null || { skip "perf.data" "perf is not installed"; finish; }
+uses perf || { skip "perf.data" "perf is not installed"; finish; }
 cat >"$work/spin.c" <<'END'
 #include <pthread.h>
 volatile unsigned long sum;
@@ -41,7 +41,7 @@ check "all of perf's samples are there" [ "$(grep -c . "$work/times.txt")" -eq "
 
 # Lines are those of the source.
 convert "$work/perf.data" -o "$work/out.pb.gz"
-if ! command -v go >/dev/null; then skip "frames have files and lines" "no go command"; else check "frames have files and lines" sh -c "go tool pprof -raw '$work/out.pb.gz' 2>/dev/null | grep -E ' inner $work/spin.c:3'"; fi
+if ! uses go; then skip "frames have files and lines" "no go command"; else check "frames have files and lines" sh -c "go tool pprof -raw '$work/out.pb.gz' 2>/dev/null | grep -E ' inner $work/spin.c:3'"; fi
 
 # The kernel's names, where there are frames of it that perf can name. Of the names that one address has, each may choose another.
 awk '/\[kernel/ && $2 != "[unknown]" { print $2 }' "$work/files.txt" | sort -u >"$work/kernel"
@@ -80,7 +80,7 @@ else
 fi
 
 # Code made at run time: the names that the runtime wrote.
-if command -v node >/dev/null; then
+if uses node; then
 	echo 'require("fs").writeFileSync("pid", String(process.pid)); function hotloop(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s } let t = 0; const end = Date.now() + 1500; while (Date.now() < end) t += hotloop(1e6)' >"$work/jit.js"
 	# node leaves a log where it runs.
 	(cd "$work" && perf record -q -F 999 -g -o jit.data node --perf-basic-prof --interpreted-frames-native-stack jit.js 2>/dev/null)

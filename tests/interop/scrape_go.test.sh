@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A real Go program with net/http/pprof, scraped: what the server holds is what `go tool pprof` says of two profiles fetched around it.
 . tests/lib.inc
-if ! command -v go >/dev/null; then
+if ! uses go; then
 	skip "scraping a Go program" "no go command"
 	finish
 fi

@@ -11,7 +11,7 @@ expect "the worker's verb is not for people" 1 '^$' "$WICK" symbol-worker
 check "help does not name the worker's verb" sh -c "! '$WICK' --help | grep symbol-worker"
 
 check "bomb_run is built" make -s bombs
-if ! command -v python3 >/dev/null; then
+if ! uses python3; then
 	skip "bombs" "python3, which makes them, is not installed"
 	finish
 fi

@@ -97,7 +97,7 @@ for packing in zlib zlib-gnu zstd; do
 	judge "compressed, $packing" equal "$work/packed_$packing" "$work/small"
 done
 
-if command -v rustc >/dev/null; then
+if uses rustc; then
 	cat >"$work/r.rs" <<'END'
 use std::collections::{BTreeMap, HashMap};
 fn main() {
@@ -113,7 +113,7 @@ END
 else
 	skip Rust "rustc is not installed"
 fi
-if command -v go >/dev/null; then
+if uses go; then
 	cat >"$work/main.go" <<'END'
 package main
 

@@ -22,6 +22,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/limits.h"
+#include "base/test_programs.h"
 #include "base/text.h"
 #include "codec/compress.h"
 #include "elf/build_id.h"
