@@ -5,7 +5,7 @@
 . tests/lib.inc
 can_sample || { skip "perf" "$no_sampling"; finish; }
 uses perf || { skip "perf" "no perf"; finish; }
-seconds=${WICK_TEST_SECONDS:-30}
+seconds=${WICK_TEST_SECONDS:-$(if_full 30 15)}
 # perf's samples are in $work/perf.text, if all of them are, and none was lost. It aborts now and then, also in the middle: what it said until
 # then must not be taken for all.
 perf_script() {
