@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deploys and markers on the graph over time: what is asked for them, the flags, and the menu that chooses (model/annotations.ts).
 import { useMemo, useRef, useState } from 'preact/hooks';
-import type { ApiError, MarkersAnswer, SeriesAnswer } from './api';
+import type { MarkersAnswer, SeriesAnswer } from './answers';
+import type { ApiError } from './api';
 import type { Asked } from './asked';
 import type { Span } from './brush';
 import { compareRanges } from './compare/choice';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: where each answer of the server is shown.
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { SeriesAnswer } from './api';
+import type { SeriesAnswer } from './answers';
 import { AnnotationsMenu, EventsList, Flags, useAnnotations } from './annotations';
 import { resolveType, useAnswers, useNames, type Asked, type Names } from './asked';
 import { Binaries } from './binaries';

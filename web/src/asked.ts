@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is asked of the server for the present state of the page.
 import { useMemo } from 'preact/hooks';
-import type { ApiError, LabelsAnswer, QueryAnswer, SeriesAnswer, StatusAnswer, TypesAnswer } from './api';
-import { buildTree } from './flame/tree';
+import type { LabelsAnswer, QueryAnswer, SeriesAnswer, StatusAnswer, TypesAnswer } from './answers';
+import type { ApiError } from './api';
+import { buildTree, type Tree } from './flame/tree';
 import { mergeUnnamed } from './flame/unnamed';
 import { useApi, useStored, type Resource, type SetState } from './hooks';
 import { useNamedAnswer } from './names';
-import { pipeline } from './overview';
-import type { Profile } from './profile';
+import { pipeline } from './pipeline';
 import { formatSelector, parseSelector, withoutLabel, type Selector } from './selector';
 import { chooseStep, isListing, isWide, parseTime, type NamesChoice, type PageState } from './state';
 
@@ -43,6 +43,11 @@ const BREAKDOWNS = ['process_executable_name', 'service_name', 'job', 'host_name
 export function breakdown(wanted: string, labels: string[], choices = BREAKDOWNS): string {
 	if (wanted !== '' && (labels.length === 0 || labels.includes(wanted))) return wanted;
 	return choices.find((label) => labels.includes(label)) ?? labels[0] ?? choices[0];
+}
+
+export interface Profile {
+	answer: QueryAnswer;
+	tree: Tree;
 }
 
 export interface Asked {

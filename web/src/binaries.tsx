@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which binaries were seen, and what is known of each: names, lines, or why not.
 import { useState } from 'preact/hooks';
-import { apiPost, type BinariesAnswer, type Binary } from './api';
+import type { BinariesAnswer, Binary } from './answers';
+import { apiPost } from './api';
 import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from './format';
 import { useApi, useDebounced, useEvery, type SetState } from './hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from './icons';

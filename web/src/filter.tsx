@@ -4,12 +4,12 @@
  * the data has; of functions, those that cost most. The whole selector can be edited as text instead.
  */
 import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, PipelineTable, ValuesAnswer } from './api';
+import type { LabelsAnswer, PipelineTable, ValuesAnswer } from './answers';
 import { displayName, formatCount, labelTitle } from './format';
 import { useApi, useDebounced } from './hooks';
 import { CloseIcon, FilterIcon, TextIcon } from './icons';
 import { press } from './keymap';
-import { pipeline } from './overview';
+import { pipeline } from './pipeline';
 import {
 	FRAMES,
 	formatMatcher,

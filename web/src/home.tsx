@@ -6,13 +6,15 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { ApiError, LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from './api';
+import type { LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from './answers';
+import type { ApiError } from './api';
 import { breakdown, defaultType } from './asked';
 import { compareBefore } from './compare/choice';
 import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale, type Scale } from './format';
 import { useApi, type Resource, type SetState } from './hooks';
 import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from './notices';
-import { changeOf, costRows, coveredMs, moversOf, pipeline, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
+import { pipeline } from './pipeline';
+import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 import { formatSelector, quote } from './selector';
 import { parseTime, UNTOUCHED, type PageState } from './state';
 import * as T from './texts';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the views by line and by instruction show, apart from how: rows, where one jumps to, how hot a row is.
-import type { AsmAnswer, SourceAnswer } from './api';
+import type { AsmAnswer, SourceAnswer } from './answers';
 import { baseName } from './format';
 import * as T from './texts';
 

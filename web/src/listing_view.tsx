@@ -2,7 +2,8 @@
 // One function, by the lines of its source or by its instructions: what each costs, beside it.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { ApiError, AsmAnswer, SourceAnswer } from './api';
+import type { AsmAnswer, SourceAnswer } from './answers';
+import type { ApiError } from './api';
 import { baseName, displayName, formatShare, formatValue } from './format';
 import { useApi, useSize, useStored, type SetState } from './hooks';
 import { BackIcon, FlameIcon } from './icons';

@@ -5,7 +5,8 @@
  * and not while nobody looks.
  */
 import { useEffect, useState } from 'preact/hooks';
-import { apiGet, type QueryAnswer } from './api';
+import type { QueryAnswer } from './answers';
+import { apiGet } from './api';
 
 const FIRST_MS = 1000;
 const LONGEST_MS = 5000;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says when there is nothing to draw: no data, no match, no server, an error. Each says what to do next.
 import type { ComponentChildren } from 'preact';
-import { CANCELLED, type ApiError, type StatusAnswer } from './api';
+import type { StatusAnswer } from './answers';
+import { CANCELLED, type ApiError } from './api';
 import { displayName, formatDateTime, formatDuration } from './format';
 import { Logo } from './icons';
 import { rich } from './rich';

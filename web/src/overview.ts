@@ -3,10 +3,7 @@
  * What the start page makes of answers: rows of what costs most now, with the same length of time a day and a week before beside
  * them, and what changed most. Pure; the questions are in home.tsx.
  */
-import type { Series, SeriesAnswer, TableAnswer } from './api';
-
-/** A query of the selector and these stages. */
-export const pipeline = (selector: string, ...stages: string[]): string => [selector, ...stages].join(' | ');
+import type { Series, SeriesAnswer, TableAnswer } from './answers';
 
 /**
  * For how long, in ms, there can be data within a range: what came in before `oldest`, the beginning of all data (0 = unknown), would

@@ -3,7 +3,9 @@
 // downloads.
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { apiUrl, type QueryAnswer } from './api';
+import type { QueryAnswer } from './answers';
+import { apiUrl } from './api';
+import type { Profile } from './asked';
 import { CallsView } from './calls/view';
 import { saveAs } from './download';
 import { Downloads, PNG, pngOf, type Download } from './downloads';
@@ -12,7 +14,7 @@ import { actionsFor, stepKeys, withStep } from './flame/actions';
 import { buildIdsOf } from './flame/build_ids';
 import { Breadcrumbs } from './flame/crumbs';
 import { legend, palette } from './flame/colors';
-import { findNodes, largestFirst, sumMatched } from './flame/layout';
+import { findNodes, largestFirst, sumMatched } from './flame/search';
 import { REST_CALLERS } from './flame/invert';
 import { stagesToOpen, withoutCollapse, type Cut } from './flame/narrower';
 import { isInverted, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from './flame/steps';
@@ -49,7 +51,7 @@ import { BeforeIcon, CloseIcon, FlipIcon, NextIcon, ResetIcon, SearchIcon } from
 import { keyOf, press } from './keymap';
 import { useKeys } from './keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from './menu';
-import { pipeline } from './overview';
+import { pipeline } from './pipeline';
 import { SandwichView } from './sandwich_view';
 import { formatSelector, parseSelector, withoutLabel } from './selector';
 import {
@@ -66,11 +68,6 @@ import {
 import { Table } from './table';
 import * as T from './texts';
 import { labelOfRows } from './use_rows';
-
-export interface Profile {
-	answer: QueryAnswer;
-	tree: Tree;
-}
 
 export interface ProfileProps {
 	profile: Profile;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list beside the graphs: what costs most, by the label that the metrics are broken down by; a click filters.
 import { useState } from 'preact/hooks';
-import type { Series, SeriesAnswer } from './api';
+import type { Series, SeriesAnswer } from './answers';
 import { displayName, formatShare, labelTitle } from './format';
 import { seriesColor } from './flame/colors';
 import { exactValue, withoutLabel, type Matcher, type Selector } from './selector';

@@ -4,7 +4,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from './format';
 import { NO_FUNCTION, treeFunctions } from './flame/functions';
-import { findNodes } from './flame/layout';
+import { findNodes } from './flame/search';
 import { countNext, sandwich, topAsRoot, type Sandwich } from './flame/sandwich';
 import { isPart, isSmall, NO_ZOOM, placeOf, type Tree, type Zoom } from './flame/tree';
 import type { TipFacts } from './flame/tip';

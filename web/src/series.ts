@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the API's series to what uPlot draws: one time axis, a column a series, gaps where there was no data at all.
-import type { Series, SeriesAnswer } from './api';
+import type { Series, SeriesAnswer } from './answers';
 import type { Scale } from './format';
 import * as T from './texts';
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { StatusAnswer } from './api';
+import type { StatusAnswer } from './answers';
 import { FactList } from './facts';
 import { formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from './format';
 import type { Resource } from './hooks';

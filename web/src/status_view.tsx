@@ -2,7 +2,7 @@
 // How the profiler itself is: agents, the server and what it stores, what it scrapes, queries that were slow, limits that were hit.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { BinariesAnswer, StatusAnswer } from './api';
+import type { BinariesAnswer, StatusAnswer } from './answers';
 import { FactList } from './facts';
 import { digits, displayName, formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from './format';
 import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentsAnswer } from './health';

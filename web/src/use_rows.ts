@@ -2,11 +2,11 @@
 // Where the table's rows come from: functions, files and binaries from the tree; lines and values of a label, which the tree does
 // not have, from the server.
 import { useMemo } from 'preact/hooks';
-import type { Cell, TableAnswer } from './api';
+import type { Cell, TableAnswer } from './answers';
 import { buildRows, type Row, type RowsOf } from './flame/rows';
 import { isSmall, KIND, type Tree } from './flame/tree';
 import { useApi, useLater } from './hooks';
-import { pipeline } from './overview';
+import { pipeline } from './pipeline';
 import type { NamesChoice, Rows } from './state';
 import * as T from './texts';
 

@@ -2,16 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { legend, oklch, palette } from '../src/flame/colors';
-import {
-	boxAt,
-	compileSearch,
-	deepestRow,
-	findNodes,
-	layout,
-	MIN_WIDTH,
-	sumMatched,
-	tailSize,
-} from '../src/flame/layout';
+import { compileSearch, findNodes, sumMatched } from '../src/flame/search';
+import { boxAt, deepestRow, layout, MIN_WIDTH, tailSize } from '../src/flame/layout';
 import { buildRows, REST_NAME, sortRows } from '../src/flame/rows';
 import {
 	buildTree,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SeriesAnswer, TableAnswer } from '../src/api';
+import type { SeriesAnswer, TableAnswer } from '../src/answers';
 import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/overview';
 
 const table = (columns: string[], rows: (string | number | null)[][]): TableAnswer => ({

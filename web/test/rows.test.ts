@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TableAnswer } from '../src/api';
-import { findNodes, sumMatched } from '../src/flame/layout';
+import type { TableAnswer } from '../src/answers';
+import { findNodes, sumMatched } from '../src/flame/search';
 import { fits, nodeFits, Pointed, type Told } from '../src/flame/pointed';
 import { buildRows, filterRows, sortRows, type Row } from '../src/flame/rows';
 import { KIND } from '../src/flame/tree';

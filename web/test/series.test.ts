@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Series, SeriesAnswer } from '../src/api';
+import type { Series, SeriesAnswer } from '../src/answers';
 import { seriesScale } from '../src/format';
 import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack, stepAt } from '../src/series';
 

@@ -3,7 +3,7 @@
 // plain way to do it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findNodes, largestFirst, sumMatched } from '../src/flame/layout';
+import { findNodes, largestFirst, sumMatched } from '../src/flame/search';
 import { Ids } from '../src/flame/ids';
 import { buildRows } from '../src/flame/rows';
 import { buildTree, formatZoom, parseZoom, pathKey, type Flame, type Tree } from '../src/flame/tree';

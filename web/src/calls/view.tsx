@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../format';
 import { FONT } from '../flame/draw';
-import { findNodes } from '../flame/layout';
+import { findNodes } from '../flame/search';
 import { placeOf, type Tree } from '../flame/tree';
 import { useDebounced, useLater, useSize } from '../hooks';
 import { press } from '../keymap';

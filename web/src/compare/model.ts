@@ -4,7 +4,7 @@
  * `diff`: the page needs both profiles with their periods to say what is noise, and with both at hand a change from rates to shares, to
  * another width of the boxes or to side by side asks nobody. Each side may have a million nodes.
  */
-import type { QueryAnswer } from '../api';
+import type { QueryAnswer } from '../answers';
 import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../flame/diff';
 import { KIND, measure, type Tree } from '../flame/tree';
 import { orderNodes } from '../flame/trie';

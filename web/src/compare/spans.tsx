@@ -2,7 +2,7 @@
 // Cost of both sides over a time that has both, and the two spans that are compared: a drag, or the arrow keys, chooses one of them.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import type { SeriesAnswer } from '../api';
+import type { SeriesAnswer } from '../answers';
 import { snap, type Span } from '../brush';
 import { formatDateTime, formatRange, seriesScale } from '../format';
 import { useApi } from '../hooks';

@@ -3,7 +3,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { csvOf } from '../downloads';
 import { baseName, displayName, formatCount } from '../format';
-import { compileSearch } from '../flame/layout';
+import { compileSearch } from '../flame/search';
 import { placeOf } from '../flame/tree';
 import { useDebounced } from '../hooks';
 import { press } from '../keymap';

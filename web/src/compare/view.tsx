@@ -5,13 +5,14 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useCallback, useMemo, useRef, useState } from 'preact/hooks';
-import type { ApiError, QueryAnswer, StatusAnswer } from '../api';
+import type { QueryAnswer, StatusAnswer } from '../answers';
+import type { ApiError } from '../api';
 import { toProfile, type Names } from '../asked';
 import { CSV, Downloads, PNG, pngOf, type Download } from '../downloads';
 import { Filter } from '../filter';
 import { displayName, formatDateTime, formatRange, formatDuration, shortType } from '../format';
 import { CHANGE, type Side } from '../flame/diff';
-import { findNodes, largestFirst, sumMatched } from '../flame/layout';
+import { findNodes, largestFirst, sumMatched } from '../flame/search';
 import { isSmall } from '../flame/tree';
 import type { Picture } from '../flame/view';
 import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
@@ -20,7 +21,8 @@ import { useKeys } from '../keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
 import { useNamedAnswer } from '../names';
 import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices';
-import { Search, ShortNames, useGlobalKeys, ZoomButtons, type Profile } from '../profile';
+import type { Profile } from '../asked';
+import { Search, ShortNames, useGlobalKeys, ZoomButtons } from '../profile';
 import { CustomRange, Range } from '../range';
 import { rich } from '../rich';
 import { type Keep, ShareButton } from '../share/button';

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a query is written: suggestions from the grammar and the data, the fault at its place, history.
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api';
+import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../answers';
 import { displayName, formatCount, labelTitle } from '../format';
 import { useApi, useDebounced } from '../hooks';
 import { press } from '../keymap';
-import { pipeline } from '../overview';
+import { pipeline } from '../pipeline';
 import * as T from '../texts';
 import { complete, faultAt, placeOf, type Place, type Word } from './complete';
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the answer to a query becomes on the page: a table, a chart, a flame graph. Pure.
-import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../api';
+import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../answers';
 import { digits, formatShare, formatValue, type Scale } from '../format';
 import type { Chart } from '../series';
 import * as T from '../texts';

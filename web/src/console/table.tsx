@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that a query was answered with: any columns, sorted by a click, rows beyond the screen not drawn.
 import { useMemo, useState } from 'preact/hooks';
-import type { TableAnswer } from '../api';
+import type { TableAnswer } from '../answers';
 import { displayName } from '../format';
 import { useSeenRows } from '../seen_rows';
 import * as T from '../texts';

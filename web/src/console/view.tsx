@@ -4,7 +4,8 @@
  * editor's until it is run; what was run is in the URL.
  */
 import { useMemo, useState } from 'preact/hooks';
-import { ApiError, type Cell, type ComparisonAnswer, type PipelineAnswer, type PipelineDiff, type PipelineProfile, type QueryAnswer, type TableAnswer } from '../api';
+import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineDiff, PipelineProfile, QueryAnswer, TableAnswer } from '../answers';
+import { ApiError } from '../api';
 import { CSV, csvOf, csvOfChart, Downloads } from '../downloads';
 import { FactList } from '../facts';
 import { buildTree } from '../flame/tree';
@@ -13,7 +14,7 @@ import { digits, displayName, formatCount, formatValue } from '../format';
 import { useApi, useStored, type SetState } from '../hooks';
 import { Metrics } from '../metrics';
 import { errorTitle } from '../notices';
-import { pipeline } from '../overview';
+import { pipeline } from '../pipeline';
 import { Popover } from '../popover';
 import { ProfilePart } from '../profile';
 import type { NamesChoice, PageState, ProfileView } from '../state';

@@ -17,7 +17,7 @@
  * A path may say nothing, or nothing new: in a graph that is turned over, what was left out stands at the top. Then the costliest
  * place that was left out anywhere is asked for, by its path in the tree that came from the server.
  */
-import { pipeline } from '../overview';
+import { pipeline } from '../pipeline';
 import { quote } from '../selector';
 import { groupingOf, type Grouping } from './steps';
 import type { Transform, TransformOp } from './transform';

@@ -7,7 +7,7 @@
  * it (LOOK_BACK), so that a version that is sampled seldom, and was there before, does not look new. What cannot be told apart: a
  * version that comes back after longer than that, and one of the first step, which may have been there always.
  */
-import type { MarkersAnswer, SeriesAnswer } from '../api';
+import type { MarkersAnswer, SeriesAnswer } from '../answers';
 import type { Span } from '../brush';
 
 /** What names versions, as agents, SDKs and scrapers call it; the first that the data has. */

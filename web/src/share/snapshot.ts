@@ -10,7 +10,8 @@
  * to the picture is set. It is read as any URL is, for whoever may ask the server may write it. The first time that the link is open it
  * becomes the state of the page, as long as the URL says nothing else.
  */
-import { apiPost, apiUrl, ApiError, type QueryAnswer } from '../api';
+import type { QueryAnswer } from '../answers';
+import { apiPost, apiUrl, ApiError } from '../api';
 import { NO_COMPARE } from '../compare/state';
 import { sendFile, shortenName, type Tell } from '../files/send';
 import { DEFAULTS, formatState, parseState, type PageState } from '../state';
