@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { MarkersAnswer, SeriesAnswer } from '../src/answers';
-import { beforeAndAfter, cluster, deploysOf, DEPLOYS_MAX, markerNames, tickRows, ticksWithin, versionLabels } from '../src/model/annotations';
+import type { MarkersAnswer, SeriesAnswer } from '../src/api/answers';
+import { beforeAndAfter, cluster, deploysOf, DEPLOYS_MAX, markerNames, tickRows, ticksWithin, versionLabels } from '../src/chart/annotations';
 
 const T = 1_700_000_000_000;
 const STEP = 60_000;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { apiUrl, CANCELLED, isAnswer, retrySeconds } from '../src/api';
-import { begin, cancelOlder, onPending, waitingMs } from '../src/pending';
+import { apiUrl, CANCELLED, isAnswer, retrySeconds } from '../src/api/client';
+import { begin, cancelOlder, onPending, waitingMs } from '../src/api/pending';
 
 test('what is not given is not asked for', () => {
 	assert.equal(apiUrl('types'), 'api/v1/types');

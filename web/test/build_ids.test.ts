@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { buildIdsOf, shownIds } from '../src/flame/build_ids';
+import { buildIdsOf, shownIds } from '../src/tree/build_ids';
 
 test('build-ids are taken as they are, and what is none is left out', () => {
 	const found = buildIdsOf([

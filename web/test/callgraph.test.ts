@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { treeFunctions } from '../src/flame/functions';
-import { buildRows } from '../src/flame/rows';
-import { KIND, type Tree } from '../src/flame/tree';
+import { treeFunctions } from '../src/tree/functions';
+import { buildRows } from '../src/model/rows';
+import { KIND, type Tree } from '../src/tree/tree';
 import { callGraph, type CallGraph } from '../src/model/callgraph';
 import { deepTree, functionOf, randomTree, stacksOf, treeOf } from './trees';
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { writeCsv, type Cell } from '../src/model/csv';
+import { writeCsv, type Cell } from '../src/base/csv';
 import { seeded } from './trees';
 
 // By the grammar of RFC 4180, letter by letter.

@@ -11,8 +11,8 @@ import {
 	restNodes,
 	type Side,
 	type TreeDiff,
-} from '../src/flame/diff';
-import { buildTree, KIND, kindOf, type Tree } from '../src/flame/tree';
+} from '../src/model/diff';
+import { buildTree, KIND, kindOf, type Tree } from '../src/tree/tree';
 import { deepTree, functionOf, identOf, randomTree, stacksOf, treeOf } from './trees';
 
 const side = (tree: Tree, seconds = 60, period = 1): Side => ({ tree, seconds, period });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ApiError } from '../src/api';
-import { isPacked, retryAfterSeconds, sendFile, shortenName, type Io, type Reply, type Stage } from '../src/files/send';
+import { ApiError } from '../src/api/client';
+import { isPacked, retryAfterSeconds, sendFile, shortenName, type Io, type Reply, type Stage } from '../src/api/send';
 
 const text = (words: string) => new TextEncoder().encode(words).buffer as ArrayBuffer;
 const reply = (status: number, body = '', retryAfter: string | null = null): Reply => ({ status, retryAfter, type: '', disposition: '', body: text(body) });

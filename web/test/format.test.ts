@@ -14,7 +14,7 @@ import {
 	seriesScale,
 	shortName,
 	shortType,
-} from '../src/format';
+} from '../src/base/format';
 
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 

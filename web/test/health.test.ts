@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentHealth } from '../src/health';
+import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentHealth } from '../src/status/health';
 
 const agent = (host: string, health?: AgentHealth): Agent => ({ host, agent: host, wick: '1', heard_ms: 0, age_ms: 0, health });
 const WELL: AgentHealth = { samples: 10_000, frequency_hz: 19, frequency_asked_hz: 19, walks: { complete: 99, no_rule: 1 }, cost_ppm: 500, cpus: 4 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * No key is handled that the list of keys does not have: what was pressed is read in src/keymap.ts alone, which looks it up in the
+ * No key is handled that the list of keys does not have: what was pressed is read in src/ui/keymap.ts alone, which looks it up in the
  * table that is listed. Types tell an event of the keyboard from other things that have a `key`. And no part of the table is idle:
  * each is given to press() or useKeys() somewhere, which by their types want something done for every action of it.
  */
@@ -12,7 +12,7 @@ import ts from 'typescript';
 
 const WEB = join(dirname(fileURLToPath(import.meta.url)), '..');
 const READS = new Set(['key', 'code', 'keyCode', 'charCode', 'which', 'getModifierState']);
-const MAP = 'keymap.ts';
+const MAP = 'ui/keymap.ts';
 
 function programOf(roots, host) {
 	const { config } = ts.readConfigFile(join(WEB, 'tsconfig.json'), ts.sys.readFile);

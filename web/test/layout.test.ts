@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { legend, oklch, palette } from '../src/flame/colors';
-import { compileSearch, findNodes, sumMatched } from '../src/flame/search';
+import { legend, oklch, palette } from '../src/ui/colors';
+import { compileSearch, findNodes, sumMatched } from '../src/tree/search';
 import { boxAt, deepestRow, layout, MIN_WIDTH, tailSize } from '../src/flame/layout';
-import { buildRows, REST_NAME, sortRows } from '../src/flame/rows';
+import { buildRows, REST_NAME, sortRows } from '../src/model/rows';
 import {
 	buildTree,
 	childAt,
@@ -28,8 +28,8 @@ import {
 	zoomRange,
 	type FlameJson,
 	type Tree,
-} from '../src/flame/tree';
-import { mergeUnnamed, nameWithoutAddress } from '../src/flame/unnamed';
+} from '../src/tree/tree';
+import { mergeUnnamed, nameWithoutAddress } from '../src/tree/unnamed';
 
 type Stack = [frames: string, value: number]; // "a;b;c", each frame NAME[@BINARY[@KIND[@FILE:LINE]]]
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/answers';
-import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing';
-import { pauses } from '../src/names';
+import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/api/answers';
+import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing/listing';
+import { pauses } from '../src/api/names';
 
 const HEAD = {
 	function: 'hot',

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SeriesAnswer, TableAnswer } from '../src/answers';
-import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/overview';
+import type { SeriesAnswer, TableAnswer } from '../src/api/answers';
+import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/home/overview';
 
 const table = (columns: string[], rows: (string | number | null)[][]): TableAnswer => ({
 	type: 't',

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TableAnswer } from '../src/answers';
-import { findNodes, sumMatched } from '../src/flame/search';
+import type { TableAnswer } from '../src/api/answers';
+import { findNodes, sumMatched } from '../src/tree/search';
 import { fits, nodeFits, Pointed, type Told } from '../src/flame/pointed';
-import { buildRows, filterRows, sortRows, type Row } from '../src/flame/rows';
-import { KIND } from '../src/flame/tree';
+import { buildRows, filterRows, sortRows, type Row } from '../src/model/rows';
+import { KIND } from '../src/tree/tree';
 import { compileFilter, type Filter } from '../src/model/fuzzy';
-import type { SortKey } from '../src/state';
-import { rowsOfAnswer } from '../src/use_rows';
+import type { SortKey } from '../src/state/page';
+import { rowsOfAnswer } from '../src/table/use_rows';
 import { randomTree, seeded, stacksOf, type Frame } from './trees';
 
 const filterOf = (text: string, mode: 'plain' | 'fuzzy' | 'regex') => compileFilter(text, mode) as Filter;

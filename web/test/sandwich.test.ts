@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_FUNCTION, treeFunctions } from '../src/flame/functions';
-import { buildRows } from '../src/flame/rows';
-import { countNext, sandwich, topAsRoot } from '../src/flame/sandwich';
-import { KIND, kindOf, type Tree } from '../src/flame/tree';
+import { NO_FUNCTION, treeFunctions } from '../src/tree/functions';
+import { buildRows } from '../src/model/rows';
+import { countNext, sandwich, topAsRoot } from '../src/tree/sandwich';
+import { KIND, kindOf, type Tree } from '../src/tree/tree';
 import { costliestFunction, functionsNamed } from '../src/model/find_function';
 import { assertTree, deepTree, functionOf, pathsOf, pathsOfStacks, randomTree, stacksOf, treeOf, type Stack } from './trees';
 

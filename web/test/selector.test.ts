@@ -10,7 +10,7 @@ import {
 	quote,
 	SelectorError,
 	withoutLabel,
-} from '../src/selector';
+} from '../src/query/selector';
 
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Series, SeriesAnswer } from '../src/answers';
-import { seriesScale } from '../src/format';
-import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack, stepAt } from '../src/series';
+import type { Series, SeriesAnswer } from '../src/api/answers';
+import { seriesScale } from '../src/base/format';
+import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack, stepAt } from '../src/model/series';
 
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 const T = 1_700_000_000_000; // a multiple of the step

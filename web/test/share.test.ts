@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isAnswer } from '../src/api';
+import { isAnswer } from '../src/api/client';
 import { cleanTitle, formatPicture, parsePicture, pictureOf, splitQuery } from '../src/share/snapshot';
-import { DEFAULTS, type PageState } from '../src/state';
+import { DEFAULTS, type PageState } from '../src/state/page';
 
 test('a picture goes into text and back, and what was asked stays behind', () => {
 	const state: PageState = { ...DEFAULTS, q: 'process_cpu{a="b"}', from: 'now-3h', view: 'table', pane: 'table', zoom: '1f3', find: 'a b&c', reverse: true, compare: { ...DEFAULTS.compare, base: 'x', before: '1d', relative: true } };

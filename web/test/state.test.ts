@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_COMPARE, type CompareState } from '../src/compare/state';
+import { NO_COMPARE, type CompareState } from '../src/state/compare';
 import {
 	chooseStep,
 	DEFAULTS,
@@ -13,7 +13,7 @@ import {
 	parseTime,
 	PRESETS,
 	type PageState,
-} from '../src/state';
+} from '../src/state/page';
 
 test('a bare URL is the start page; a profile with everything at its default says so', () => {
 	assert.equal(formatState({ ...DEFAULTS, view: 'home' }), '');

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionsFor, stepsOf, withStep } from '../src/flame/actions';
 import { ABOVE_MAX, ariaItems, BELOW_MAX, BESIDE_MAX } from '../src/flame/aria';
-import { binaryKey, functionKey } from '../src/flame/functions';
+import { binaryKey, functionKey } from '../src/tree/functions';
 import { addStages, narrowerStages, stagesToOpen, withoutCollapse, type Cut } from '../src/flame/narrower';
-import { packageOf } from '../src/flame/package';
+import { packageOf } from '../src/tree/package';
 import {
 	isInverted,
 	makeSteps,
@@ -17,10 +17,10 @@ import {
 	stepsForRows,
 	toggleInverted,
 	withoutStep,
-} from '../src/flame/steps';
-import { applyTransforms, parseTransforms, TRANSFORMS_MAX, type Transform } from '../src/flame/transform';
-import { formatZoom, NO_ZOOM, parseZoom, pathKey, zoomRange, zoomTo, type Tree } from '../src/flame/tree';
-import { actionOf } from '../src/keymap';
+} from '../src/tree/steps';
+import { applyTransforms, parseTransforms, TRANSFORMS_MAX, type Transform } from '../src/tree/transform';
+import { formatZoom, NO_ZOOM, parseZoom, pathKey, zoomRange, zoomTo, type Tree } from '../src/tree/tree';
+import { actionOf } from '../src/ui/keymap';
 import { pathsOf, seeded, treeOf as treeOfFrames } from './trees';
 
 const treeOf = (stacks: [stack: string, value: number][]): Tree => treeOfFrames(stacks.map(([stack, value]) => [stack.split(';'), value]));

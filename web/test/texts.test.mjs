@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All that the page says is in src/texts.ts (see there). This walks over the syntax of the other files, and tells words where a
+ * All that the page says is in src/base/texts.ts (see there). This walks over the syntax of the other files, and tells words where a
  * person would read them:
  *
  *   in the text of an element, and in what is put there as {expression};
@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const SRC = join(dirname(fileURLToPath(import.meta.url)), '../src');
-const TEXTS = 'texts.ts';
+const TEXTS = 'base/texts.ts';
 
 // Of elements, and of objects that become elements.
 const READ = /^(title|label|placeholder|alt|hint|note|meaning|aria-(label|description|roledescription|valuetext|placeholder)|data-title)$/;

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { FlameJson } from '../src/flame/tree';
-import { buildTree } from '../src/flame/tree';
-import { readReport } from '../src/report_data';
+import type { FlameJson } from '../src/tree/tree';
+import { buildTree } from '../src/tree/tree';
+import { readReport } from '../src/api/report_data';
 import { axisLines, axisStep, placeTracks } from '../src/timeline/canvas';
-import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/timeline/data';
+import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/api/timeline_data';
 import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
 import { fitTimeState, formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';

@@ -5,9 +5,9 @@
  * broken where functions between its ends are not shown.
  */
 import { FONT } from '../flame/draw';
-import { frameColors, palette, type FrameColors, type Palette } from '../flame/colors';
-import type { Tree } from '../flame/tree';
-import { formatShare } from '../format';
+import { frameColors, palette, type FrameColors, type Palette } from '../ui/colors';
+import type { Tree } from '../tree/tree';
+import { formatShare } from '../base/format';
 import type { CallGraph } from '../model/callgraph';
 import type { GraphLayout, LayoutInput, Point } from '../model/callgraph_layout';
 import { hitAt, type BoxText, type Hit } from './boxes';

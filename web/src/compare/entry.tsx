@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a profile to a comparison of it: with another time, or with what its filters leave out.
 import { useCallback, useState } from 'preact/hooks';
-import { displayName } from '../format';
-import type { SetState } from '../hooks';
-import { Menu, type MenuAt, type MenuItem } from '../menu';
-import { parseSelector, type Selector } from '../selector';
-import { parseTime, type PageState } from '../state';
-import * as T from '../texts';
-import { compareBefore, compareValue, formatShift } from './choice';
+import { displayName } from '../base/format';
+import type { SetState } from '../ui/hooks';
+import { Menu, type MenuAt, type MenuItem } from '../ui/menu';
+import { parseSelector, type Selector } from '../query/selector';
+import { parseTime, type PageState } from '../state/page';
+import * as T from '../base/texts';
+import { compareBefore, compareValue, formatShift } from '../query/choice';
 
 function filtersOf(query: string): Selector {
 	try {

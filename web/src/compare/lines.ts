@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a series without labels to a line in a drawing.
-import type { SeriesAnswer } from '../answers';
+import type { SeriesAnswer } from '../api/answers';
 
 const MOST = 20_000; // steps
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two profiles, compared: what the parts of the view draw. It is made here of two answers of the server (flame/diff.ts), not asked of its
+ * Two profiles, compared: what the parts of the view draw. It is made here of two answers of the server (model/diff.ts), not asked of its
  * `diff`: the page needs both profiles with their periods to say what is noise, and with both at hand a change from rates to shares, to
  * another width of the boxes or to side by side asks nobody. Each side may have a million nodes.
  */
-import type { QueryAnswer } from '../answers';
-import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../flame/diff';
-import { KIND, measure, type Tree } from '../flame/tree';
-import { orderNodes } from '../flame/trie';
+import type { QueryAnswer } from '../api/answers';
+import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../model/diff';
+import { KIND, measure, type Tree } from '../tree/tree';
+import { orderNodes } from '../tree/trie';
 import type { Difference } from '../model/noise';
-import { CHANGES, type ChangeName, type Order, type Width } from './state';
+import { CHANGES, type ChangeName, type Order, type Width } from '../state/compare';
 
 export interface Comparison {
 	base: Side;

@@ -2,14 +2,14 @@
 // Cost of both sides over a time that has both, and the two spans that are compared: a drag, or the arrow keys, chooses one of them.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import type { SeriesAnswer } from '../answers';
-import { snap, type Span } from '../brush';
-import { formatDateTime, formatRange, seriesScale } from '../format';
-import { useApi } from '../hooks';
-import { press } from '../keymap';
-import { chooseStep, parseTime, type PageState } from '../state';
-import * as T from '../texts';
-import type { Choices } from './choice';
+import type { SeriesAnswer } from '../api/answers';
+import { snap, type Span } from '../chart/brush';
+import { formatDateTime, formatRange, seriesScale } from '../base/format';
+import { useApi } from '../ui/hooks';
+import { press } from '../ui/keymap';
+import { chooseStep, parseTime, type PageState } from '../state/page';
+import * as T from '../base/texts';
+import type { Choices } from '../query/choice';
 import { sideColor } from './colors';
 import { seriesPath, seriesValues } from './lines';
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of both sides, with what became of each. Only the rows in view are in the document.
 import { useEffect, useMemo } from 'preact/hooks';
-import { csvOf } from '../downloads';
-import { baseName, displayName, formatCount } from '../format';
-import { compileSearch } from '../flame/search';
-import { placeOf } from '../flame/tree';
-import { useDebounced } from '../hooks';
-import { press } from '../keymap';
-import { useSeenRows } from '../seen_rows';
-import * as T from '../texts';
+import { csvOf } from '../ui/downloads';
+import { baseName, displayName, formatCount } from '../base/format';
+import { compileSearch } from '../tree/search';
+import { placeOf } from '../tree/tree';
+import { useDebounced } from '../ui/hooks';
+import { press } from '../ui/keymap';
+import { useSeenRows } from '../ui/seen_rows';
+import * as T from '../base/texts';
 import { changeColor } from './colors';
 import { formatRatio, type Figures } from './figures';
 import { countChanges, pairOf, sortCompared, type Changed, type CompareRow, type Comparison, type Pair } from './model';
-import { CHANGES, type ChangeName, type CompareState, type Order } from './state';
+import { CHANGES, type ChangeName, type CompareState, type Order } from '../state/compare';
 
 export interface CompareTableProps {
 	comparison: Comparison;

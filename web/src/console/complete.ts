@@ -5,7 +5,7 @@
  * names that the data has (types, labels, their values, functions) are not known here: the answer says which kind is wanted, and
  * the page asks the server. The server alone judges a query; this only helps to write one.
  */
-import * as T from '../texts';
+import * as T from '../base/texts';
 
 export type Wanted =
 	| { kind: 'words'; words: readonly Word[] }

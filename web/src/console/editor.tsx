@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a query is written: suggestions from the grammar and the data, the fault at its place, history.
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../answers';
-import { displayName, formatCount, labelTitle } from '../format';
-import { useApi, useDebounced } from '../hooks';
-import { press } from '../keymap';
-import { pipeline } from '../pipeline';
-import * as T from '../texts';
+import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api/answers';
+import { displayName, formatCount, labelTitle } from '../base/format';
+import { useApi, useDebounced } from '../ui/hooks';
+import { press } from '../ui/keymap';
+import { pipeline } from '../query/pipeline';
+import * as T from '../base/texts';
 import { complete, faultAt, placeOf, type Place, type Word } from './complete';
 
 const MOST = 50;

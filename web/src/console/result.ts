@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the answer to a query becomes on the page: a table, a chart, a flame graph. Pure.
-import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../answers';
-import { digits, formatShare, formatValue, type Scale } from '../format';
-import type { Chart } from '../series';
-import * as T from '../texts';
+import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../api/answers';
+import { digits, formatShare, formatValue, type Scale } from '../base/format';
+import type { Chart } from '../model/series';
+import * as T from '../base/texts';
 
 type Column = { name: string; kind: string; unit: string };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that a query was answered with: any columns, sorted by a click, rows beyond the screen not drawn.
 import { useMemo, useState } from 'preact/hooks';
-import type { TableAnswer } from '../answers';
-import { displayName } from '../format';
-import { useSeenRows } from '../seen_rows';
-import * as T from '../texts';
+import type { TableAnswer } from '../api/answers';
+import { displayName } from '../base/format';
+import { useSeenRows } from '../ui/seen_rows';
+import * as T from '../base/texts';
 import { formatCell, isNumeric, sortCells } from './result';
 
 export function ResultTable({ answer }: { answer: TableAnswer }) {

@@ -4,21 +4,21 @@
  * editor's until it is run; what was run is in the URL.
  */
 import { useMemo, useState } from 'preact/hooks';
-import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineDiff, PipelineProfile, QueryAnswer, TableAnswer } from '../answers';
-import { ApiError } from '../api';
-import { CSV, csvOf, csvOfChart, Downloads } from '../downloads';
-import { FactList } from '../facts';
-import { buildTree } from '../flame/tree';
-import { mergeUnnamed } from '../flame/unnamed';
-import { digits, displayName, formatCount, formatValue } from '../format';
-import { useApi, useStored, type SetState } from '../hooks';
-import { Metrics } from '../metrics';
-import { errorTitle } from '../notices';
-import { pipeline } from '../pipeline';
-import { Popover } from '../popover';
-import { ProfilePart } from '../profile';
-import type { NamesChoice, PageState, ProfileView } from '../state';
-import * as T from '../texts';
+import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineDiff, PipelineProfile, QueryAnswer, TableAnswer } from '../api/answers';
+import { ApiError } from '../api/client';
+import { CSV, csvOf, csvOfChart, Downloads } from '../ui/downloads';
+import { FactList } from '../ui/facts';
+import { buildTree } from '../tree/tree';
+import { mergeUnnamed } from '../tree/unnamed';
+import { digits, displayName, formatCount, formatValue } from '../base/format';
+import { useApi, useStored, type SetState } from '../ui/hooks';
+import { Metrics } from '../chart/view';
+import { errorTitle } from '../ui/notices';
+import { pipeline } from '../query/pipeline';
+import { Popover } from '../ui/popover';
+import { ProfilePart } from '../profile/view';
+import type { NamesChoice, PageState, ProfileView } from '../state/page';
+import * as T from '../base/texts';
 import { Editor } from './editor';
 import { chartOf, chosenValue, explainRows, readHistory, remember, scaleOf } from './result';
 import { ResultTable } from './table';

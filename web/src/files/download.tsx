@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // An opened file in another format, made by the server, which keeps nothing of it.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { apiUrl } from '../api';
-import { saveAs } from '../download';
-import { Downloads } from '../downloads';
-import { displayName } from '../format';
-import * as T from '../texts';
-import { sendFile, shortenName, type Stage } from './send';
+import { apiUrl } from '../api/client';
+import { saveAs } from '../base/download';
+import { Downloads } from '../ui/downloads';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { sendFile, shortenName, type Stage } from '../api/send';
 
 const FORMATS = [
 	{ id: 'pprof', extension: 'pb.gz', ...T.download.pprof },

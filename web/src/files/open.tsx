@@ -2,8 +2,8 @@
 // How a file gets into the page: dropped anywhere, or chosen.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { OpenIcon } from '../icons';
-import * as T from '../texts';
+import { OpenIcon } from '../ui/icons';
+import * as T from '../base/texts';
 
 export type OnFiles = (files: File[]) => void;
 

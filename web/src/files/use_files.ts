@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are opened, and the page's way to them.
 import { useRef } from 'preact/hooks';
-import type { SetState } from '../hooks';
-import { UNTOUCHED, type PageState } from '../state';
-import { shortenName } from './send';
+import type { SetState } from '../ui/hooks';
+import { UNTOUCHED, type PageState } from '../state/page';
+import { shortenName } from '../api/send';
 import { addFile, isOpened } from './opened';
 import type { OnFiles } from './open';
 

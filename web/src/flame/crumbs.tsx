@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way from the root to the zoomed frame; each step leads back to it.
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { displayName } from '../format';
-import * as T from '../texts';
-import { ancestors, isPart, type Tree, type Zoom } from './tree';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { ancestors, isPart, type Tree, type Zoom } from '../tree/tree';
 
 const CRUMBS = 8;
 

@@ -9,7 +9,7 @@
  * asking the server for a trimmed tree. What is small in the whole is often large in the part that somebody zooms into, and
  * an "other" that cannot be opened is a dead end.)
  */
-import { nextSibling, type Tree } from './tree';
+import { nextSibling, type Tree } from '../tree/tree';
 
 export const MIN_WIDTH = 0.6; // px; below this a box is no longer a box
 

@@ -7,12 +7,12 @@
  * It is painted once for a tree; the mark is an element that is moved while the graph is.
  */
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { useSize } from '../hooks';
-import type { ColorBy } from '../state';
+import { useSize } from '../ui/hooks';
+import type { ColorBy } from '../state/page';
 import type { FlameCanvas, FlameProps } from './canvas';
-import { frameColors, palette } from './colors';
+import { frameColors, palette } from '../ui/colors';
 import { layout } from './layout';
-import type { Tree } from './tree';
+import type { Tree } from '../tree/tree';
 
 const HEIGHT = 36;
 const ROW_MOST = 4; // px

@@ -17,11 +17,11 @@
  * A path may say nothing, or nothing new: in a graph that is turned over, what was left out stands at the top. Then the costliest
  * place that was left out anywhere is asked for, by its path in the tree that came from the server.
  */
-import { pipeline } from '../pipeline';
-import { quote } from '../selector';
-import { groupingOf, type Grouping } from './steps';
-import type { Transform, TransformOp } from './transform';
-import { ancestors, isUnnamed, KIND, kindOf, type Tree } from './tree';
+import { pipeline } from '../query/pipeline';
+import { quote } from '../query/selector';
+import { groupingOf, type Grouping } from '../tree/steps';
+import type { Transform, TransformOp } from '../tree/transform';
+import { ancestors, isUnnamed, KIND, kindOf, type Tree } from '../tree/tree';
 
 const STAGES_MAX = 24; // of 64 that a query may have
 const TEXT_MAX = 6000; // characters; a query may have 16 KiB

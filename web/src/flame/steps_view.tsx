@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has been done with the graph, above it: a chip for each step, to be taken back one by one; and the menu of how it is shown.
-import { displayName, baseName, labelTitle } from '../format';
-import { CloseIcon, SlidersIcon } from '../icons';
-import { Popover } from '../popover';
-import { COLORS, type ColorBy } from '../state';
-import * as T from '../texts';
-import { groupingOf, setGrouping, withoutStep, type Grouping, type Made } from './steps';
-import type { Transform } from './transform';
+import { displayName, baseName, labelTitle } from '../base/format';
+import { CloseIcon, SlidersIcon } from '../ui/icons';
+import { Popover } from '../ui/popover';
+import { COLORS, type ColorBy } from '../state/page';
+import * as T from '../base/texts';
+import { groupingOf, setGrouping, withoutStep, type Grouping, type Made } from '../tree/steps';
+import type { Transform } from '../tree/transform';
 
 const NAME_MAX = 60;
 

@@ -2,12 +2,12 @@
 // What hovering over a box tells.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../format';
+import { displayName, formatCount, formatShare, formatValue } from '../base/format';
 import { shareInterval } from '../model/noise';
-import * as T from '../texts';
-import { shownIds, type BuildIds } from './build_ids';
+import * as T from '../base/texts';
+import { shownIds, type BuildIds } from '../tree/build_ids';
 import { tailSize, type Box } from './layout';
-import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from './tree';
+import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from '../tree/tree';
 
 export interface Hover {
 	box: Box;

@@ -2,12 +2,12 @@
 // The flame graph as a part of the page: pointer and keys, what a screen reader is told.
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatShare } from '../format';
-import { useSize } from '../hooks';
-import { press, type Does } from '../keymap';
-import { copyText } from '../menu';
-import type { ColorBy, ListingView } from '../state';
-import * as T from '../texts';
+import { displayName, formatShare } from '../base/format';
+import { useSize } from '../ui/hooks';
+import { press, type Does } from '../ui/keymap';
+import { copyText } from '../ui/menu';
+import type { ColorBy, ListingView } from '../state/page';
+import * as T from '../base/texts';
 import { ariaItems } from './aria';
 import { FlameCanvas, type FlameProps } from './canvas';
 import { Gestures } from './gestures';
@@ -30,7 +30,7 @@ import {
 	zoomTo,
 	type Tree,
 	type Zoom,
-} from './tree';
+} from '../tree/tree';
 
 export type Picture = () => HTMLCanvasElement | null;
 

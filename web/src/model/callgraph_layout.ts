@@ -8,7 +8,7 @@
  * Only numbers go in and come out; names stay with who draws them.
  */
 import { Graph, layout, type EdgeLabel, type GraphLabel, type NodeLabel } from '@dagrejs/dagre';
-import * as T from '../texts';
+import * as T from '../base/texts';
 
 export interface LayoutInput {
 	nodes: { width: number; height: number }[]; // > 0, in pixels

@@ -11,7 +11,7 @@
  * so again from those beginnings of words that have the first letter, WINDOWS_MAX of them. The best of these is not always
  * the best there is, which would take letters times length for each of 200,000 names; a match that exists is always found.
  */
-import { compileSearch } from '../flame/search';
+import { compileSearch } from '../tree/search';
 
 export type FilterMode = 'fuzzy' | 'plain' | 'regex';
 

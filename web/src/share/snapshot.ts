@@ -10,13 +10,13 @@
  * to the picture is set. It is read as any URL is, for whoever may ask the server may write it. The first time that the link is open it
  * becomes the state of the page, as long as the URL says nothing else.
  */
-import type { QueryAnswer } from '../answers';
-import { apiPost, apiUrl, ApiError } from '../api';
-import { NO_COMPARE } from '../compare/state';
-import { sendFile, shortenName, type Tell } from '../files/send';
-import { DEFAULTS, formatState, parseState, type PageState } from '../state';
-import type { KeptView, View } from '../view_data';
-import * as T from '../texts';
+import type { QueryAnswer } from '../api/answers';
+import { apiPost, apiUrl, ApiError } from '../api/client';
+import { NO_COMPARE } from '../state/compare';
+import { sendFile, shortenName, type Tell } from '../api/send';
+import { DEFAULTS, formatState, parseState, type PageState } from '../state/page';
+import type { KeptView, View } from '../api/view_data';
+import * as T from '../base/texts';
 
 const STATE_MAX = 8000; // bytes; the server takes 8 KiB
 const TITLE_MAX = 200; // characters

@@ -6,7 +6,7 @@
  *
  * Colours go by lightness alone: from that of the background to the other end, through one warm hue.
  */
-import { oklch } from '../flame/colors';
+import { oklch } from '../ui/colors';
 import type { Cell, Heatmap, TimeRange } from '../model/heatmap';
 
 export const SHADES = 24;

@@ -4,7 +4,7 @@
  * spans are passed once in the order of time; spans that have begun are on top of a list, one a thread and one a process, and
  * one that has ended is taken out when a search comes across it.
  */
-import { isOfProcess, PHASE, phaseOf, type Timeline } from './data';
+import { isOfProcess, PHASE, phaseOf, type Timeline } from '../api/timeline_data';
 
 export interface Spans {
 	count: number;
