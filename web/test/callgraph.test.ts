@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { treeFunctions } from '../src/tree/functions';
-import { buildRows } from '../src/model/rows';
-import { KIND, type Tree } from '../src/tree/tree';
 import { callGraph, type CallGraph } from '../src/model/callgraph';
+import { buildRows } from '../src/model/rows';
+import { treeFunctions } from '../src/tree/functions';
+import { KIND, type Tree } from '../src/tree/tree';
 import { deepTree, functionOf, randomTree, stacksOf, treeOf } from './trees';
 
 const ALL = { nodesMax: Infinity, edgesMax: Infinity, shareMin: 0 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { beforeOf, choicesOf, compareBefore, compareRanges, compareValue, durationOf, earlier, formatShift, swapped } from '../src/query/choice';
 import { changeColor } from '../src/compare/colors';
 import { figuresOf, formatRatio } from '../src/compare/figures';
 import { seriesPath, seriesValues } from '../src/compare/lines';
 import { changeBetween, compare, compareRows, countChanges, draw, pairOf, samplePeriod, sideOf, sortCompared } from '../src/compare/model';
-import { formatCompare, NO_COMPARE, ORDERS, parseCompare, type CompareState } from '../src/state/compare';
 import { CHANGE, type Side } from '../src/model/diff';
-import { buildTree, type Tree } from '../src/tree/tree';
+import { beforeOf, choicesOf, compareBefore, compareRanges, compareValue, durationOf, earlier, formatShift, swapped } from '../src/query/choice';
 import { parseSelector } from '../src/query/selector';
+import { formatCompare, NO_COMPARE, ORDERS, parseCompare, type CompareState } from '../src/state/compare';
 import { DEFAULTS, formatState, parseState, parseTime, type PageState } from '../src/state/page';
+import { buildTree, type Tree } from '../src/tree/tree';
 import { functionOf, identOf, randomTree, stacksOf } from './trees';
 
 const side = (tree: Tree, seconds = 60, period = 1): Side => ({ tree, seconds, period });

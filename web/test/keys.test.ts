@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import * as T from '../src/base/texts';
 import { actionOf, KEYS, keyOf, partsOf, press, type Part } from '../src/ui/keymap';
 import { listKeys, pressRow } from '../src/ui/keys';
-import * as T from '../src/base/texts';
 
 type Held = Partial<Record<'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey', boolean>>;
 const pressed = (key: string, held: Held = {}) => {

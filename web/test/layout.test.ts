@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { legend, oklch, palette } from '../src/ui/colors';
-import { compileSearch, findNodes, sumMatched } from '../src/tree/search';
 import { boxAt, deepestRow, layout, MIN_WIDTH, tailSize } from '../src/flame/layout';
 import { buildRows, REST_NAME, sortRows } from '../src/model/rows';
+import { compileSearch, findNodes, sumMatched } from '../src/tree/search';
 import {
 	buildTree,
 	childAt,
@@ -30,6 +29,7 @@ import {
 	type Tree,
 } from '../src/tree/tree';
 import { mergeUnnamed, nameWithoutAddress } from '../src/tree/unnamed';
+import { legend, oklch, palette } from '../src/ui/colors';
 
 type Stack = [frames: string, value: number]; // "a;b;c", each frame NAME[@BINARY[@KIND[@FILE:LINE]]]
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/api/answers';
-import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing/listing';
 import { pauses } from '../src/api/names';
+import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing/listing';
 
 const HEAD = {
 	function: 'hot',

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hostLamp, hostsText, hostsToShow, outcomeOf, profileUrl, targetsText, type Recording } from '../src/status/recordings';
 import { formatState, parseState } from '../src/state/page';
+import { hostLamp, hostsText, hostsToShow, outcomeOf, profileUrl, targetsText, type Recording } from '../src/status/recordings';
 
 const START = 1_700_000_000_000;
 const recording = (states: string[], state: Recording['state'] = 'over'): Recording => ({

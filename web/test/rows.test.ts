@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TableAnswer } from '../src/api/answers';
-import { findNodes, sumMatched } from '../src/tree/search';
 import { fits, nodeFits, Pointed, type Told } from '../src/flame/pointed';
-import { buildRows, filterRows, sortRows, type Row } from '../src/model/rows';
-import { KIND } from '../src/tree/tree';
 import { compileFilter, type Filter } from '../src/model/fuzzy';
+import { buildRows, filterRows, sortRows, type Row } from '../src/model/rows';
 import type { SortKey } from '../src/state/page';
 import { rowsOfAnswer } from '../src/table/use_rows';
+import { findNodes, sumMatched } from '../src/tree/search';
+import { KIND } from '../src/tree/tree';
 import { randomTree, seeded, stacksOf, type Frame } from './trees';
 
 const filterOf = (text: string, mode: 'plain' | 'fuzzy' | 'regex') => compileFilter(text, mode) as Filter;

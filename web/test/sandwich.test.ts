@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_FUNCTION, treeFunctions } from '../src/tree/functions';
+import { costliestFunction, functionsNamed } from '../src/model/find_function';
 import { buildRows } from '../src/model/rows';
+import { NO_FUNCTION, treeFunctions } from '../src/tree/functions';
 import { countNext, sandwich, topAsRoot } from '../src/tree/sandwich';
 import { KIND, kindOf, type Tree } from '../src/tree/tree';
-import { costliestFunction, functionsNamed } from '../src/model/find_function';
 import { assertTree, deepTree, functionOf, pathsOf, pathsOfStacks, randomTree, stacksOf, treeOf, type Stack } from './trees';
 
 const named = (tree: Tree, node: number) => [tree.name, tree.binary, tree.file].map((column) => tree.strings[column[node]]).join('|');

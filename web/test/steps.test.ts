@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionsFor, stepsOf, withStep } from '../src/flame/actions';
 import { ABOVE_MAX, ariaItems, BELOW_MAX, BESIDE_MAX } from '../src/flame/aria';
-import { binaryKey, functionKey } from '../src/tree/functions';
 import { addStages, narrowerStages, stagesToOpen, withoutCollapse, type Cut } from '../src/flame/narrower';
+import { binaryKey, functionKey } from '../src/tree/functions';
 import { packageOf } from '../src/tree/package';
 import {
 	isInverted,

@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { FlameJson } from '../src/tree/tree';
-import { buildTree } from '../src/tree/tree';
 import { readReport } from '../src/api/report_data';
-import { axisLines, axisStep, placeTracks } from '../src/timeline/canvas';
 import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/api/timeline_data';
+import { axisLines, axisStep, placeTracks } from '../src/timeline/canvas';
 import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
 import { fitTimeState, formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';
 import { findMarkers, sortMarkers } from '../src/timeline/table';
 import { extentOf, fieldsLine, formatMoment, hueOfCategory, lossesOf } from '../src/timeline/text';
+import type { FlameJson } from '../src/tree/tree';
+import { buildTree } from '../src/tree/tree';
 
 // ---- writing columns, by the description in src/format/timeline.h --------------------
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { buildRows } from '../src/model/rows';
 import { binaryKey, findFunction, functionKey, NO_FUNCTION, treeFunctions } from '../src/tree/functions';
 import { callersTree, invertTree, REST_CALLERS } from '../src/tree/invert';
-import { buildRows } from '../src/model/rows';
 import { applyTransforms, formatTransforms, parseTransforms, TRANSFORMS_MAX, transformSteps, type Transform } from '../src/tree/transform';
 import { findPath, isInlined, KIND, kindOf, pathKey, type Tree } from '../src/tree/tree';
 import { assertTree, deepTree, functionOf, identOf, pathsOf, pathsOfStacks, randomTree, seeded, stacksOf, treeOf, type Frame, type Stack } from './trees';

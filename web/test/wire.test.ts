@@ -3,12 +3,12 @@
 // plain way to do it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findNodes, largestFirst, sumMatched } from '../src/tree/search';
-import { Ids } from '../src/tree/ids';
+import { readFlame } from '../src/api/wire';
 import { buildRows } from '../src/model/rows';
+import { Ids } from '../src/tree/ids';
+import { findNodes, largestFirst, sumMatched } from '../src/tree/search';
 import { buildTree, formatZoom, parseZoom, pathKey, type Flame, type Tree } from '../src/tree/tree';
 import { mergeUnnamed, nameWithoutAddress } from '../src/tree/unnamed';
-import { readFlame } from '../src/api/wire';
 
 let seed = 7;
 const below = (n: number) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 8) % n;

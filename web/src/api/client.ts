@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's JSON API as the page uses it (docs/api.md); answers.ts has the types. Addresses are relative, so the page also works below a
 // proxy's path.
-import { FLAME_TYPE, readFlame } from './wire';
-import { begin } from './pending';
 import * as T from '../base/texts';
+import { begin } from './pending';
 import { readView, VIEW_TYPE } from './view_data';
+import { FLAME_TYPE, readFlame } from './wire';
 
 export class ApiError extends Error {
 	// status 0: no answer from the server (down, or the network between); CANCELLED: the person at the page did not want to wait;

@@ -4,9 +4,9 @@
  * browser runs; the columns of a time line are a second such element. Names in it are hostile, which base64 and the text nodes
  * of the page take the edge off; numbers are checked by buildTree() as those of a server are.
  */
+import * as T from '../base/texts';
 import type { FlameJson } from '../tree/tree';
 import { readTimeline, type Timeline, type TimelineJson } from './timeline_data';
-import * as T from '../base/texts';
 
 export interface ReportType {
 	period: number; // 0 = unknown

@@ -8,8 +8,8 @@
  *
  * By XMLHttpRequest, because fetch() does not say how much of a body has been sent.
  */
-import { ApiError, errorIn } from './client';
 import * as T from '../base/texts';
+import { ApiError, errorIn } from './client';
 
 const BODY_MAX = 64 * 1024 * 1024; // bytes
 const WORTH_PACKING = 64 * 1024; // bytes: what is refused of less is refused for something else, such as its depth

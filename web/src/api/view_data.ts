@@ -4,9 +4,9 @@
  * length of the JSON as 4 bytes, little endian, the JSON, the columns of the time line. The columns are looked at where they
  * are. src/server/viewer/api_view.c says why it is so; the JSON is that of a page in a file, and as hostile as that.
  */
+import * as T from '../base/texts';
 import { checkReport, type Report, type ReportData } from './report_data';
 import { readTimeline } from './timeline_data';
-import * as T from '../base/texts';
 
 export const VIEW_TYPE = 'application/x-wick-view';
 

@@ -5,8 +5,8 @@
  * Whatever they are, no more is allocated than a small multiple of the bytes that came, and every number that is an index is one.
  * (Rejected: a worker. It would have to hand over the same arrays, and the page has nothing else to do meanwhile.)
  */
-import type { QueryAnswer } from './answers';
 import * as T from '../base/texts';
+import type { QueryAnswer } from './answers';
 
 const MAGIC = [0x77, 0x69, 0x63, 0x6b, 0x66, 0x6c, 0x6d]; // "wickflm"
 const VERSION = 1;

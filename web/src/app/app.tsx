@@ -2,33 +2,28 @@
 // The page: where each answer of the server is shown.
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { SeriesAnswer } from '../api/answers';
+import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from '../base/format';
+import * as T from '../base/texts';
 import { AnnotationsMenu, EventsList, Flags, useAnnotations } from '../chart/annotations_view';
-import { resolveType, useAnswers, useNames, type Asked, type Names } from '../query/asked';
-import { Binaries } from '../status/binaries';
-import { compareValue } from '../query/choice';
+import { MetricsPanel } from '../chart/panel';
 import { CompareButton } from '../compare/entry';
 import { Compare } from '../compare/view';
 import { Console } from '../console/view';
-import { CSV, csvOfChart, Downloads } from '../ui/downloads';
 import { DropTarget, OpenFile } from '../files/open';
 import { useFiles } from '../files/use_files';
 import { FileView } from '../files/view';
-import { Filter } from '../query/filter';
-import { displayName, formatDuration, formatRange, labelTitle, seriesScale, shortType } from '../base/format';
-import { useEvery, useMedia, useUrlState, type SetState } from '../ui/hooks';
-import { CloseIcon, Logo } from '../ui/icons';
 import { Home } from '../home/view';
-import { KeysButton, KeysList, useKeys } from '../ui/keys';
 import { Listing } from '../listing/view';
-import { MetricsPanel } from '../chart/panel';
-import { Nav } from './nav';
-import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from '../ui/notices';
+import { buildChart, ColorKeeper, labelOf } from '../model/series';
 import { ProfilePart } from '../profile/view';
+import { resolveType, useAnswers, useNames, type Asked, type Names } from '../query/asked';
+import { compareValue } from '../query/choice';
+import { Filter } from '../query/filter';
 import { Rail } from '../query/rail';
 import { Range } from '../query/range';
-import { Recordings } from '../status/recordings_view';
 import { formatSelector, withType, type Selector } from '../query/selector';
-import { buildChart, ColorKeeper, labelOf } from '../model/series';
+import { ShareButton, type Keep } from '../share/button';
+import { formatPicture, keepAnswer } from '../share/snapshot';
 import {
 	DEFAULTS,
 	isListing,
@@ -38,15 +33,20 @@ import {
 	type PageState,
 	type ProfileView,
 } from '../state/page';
-import { ShareButton, type Keep } from '../share/button';
-import { formatPicture, keepAnswer } from '../share/snapshot';
-import { Shared } from './shared_view';
+import { Binaries } from '../status/binaries';
+import { Recordings } from '../status/recordings_view';
 import { Status } from '../status/status';
 import { StatusView } from '../status/view';
-import * as T from '../base/texts';
+import { CSV, csvOfChart, Downloads } from '../ui/downloads';
+import { useEvery, useMedia, useUrlState, type SetState } from '../ui/hooks';
+import { CloseIcon, Logo } from '../ui/icons';
+import { KeysButton, KeysList, useKeys } from '../ui/keys';
+import { BadSelector, ErrorBanner, ErrorPanel, NoDataYet, NoMatch, NothingInRange, Skeleton } from '../ui/notices';
 import { useTheme } from '../ui/theme';
-import { Waiting } from '../ui/waiting';
 import { ThemeToggle } from '../ui/theme_toggle';
+import { Waiting } from '../ui/waiting';
+import { Nav } from './nav';
+import { Shared } from './shared_view';
 
 const EMPTY_POLL_S = 2;
 const STATUS_POLL_S = 15;

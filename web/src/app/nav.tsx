@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From one part of the page to another. Real links, so that they open in a tab of their own, too.
 import type { ComponentChildren } from 'preact';
+import * as T from '../base/texts';
 import { NO_COMPARE } from '../state/compare';
 import { formatState, isListing, isWide, UNTOUCHED, type PageState, type View } from '../state/page';
 import type { SetState } from '../ui/hooks';
-import * as T from '../base/texts';
 
 type Place = keyof typeof T.page.views;
 

@@ -2,19 +2,19 @@
 // What a link shows: answers that were kept, whatever has become of the data since.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { ApiError } from '../api/client';
-import { toProfile } from '../query/asked';
-import { NO_COMPARE } from '../state/compare';
+import { displayName, formatDateTime, formatRange } from '../base/format';
+import * as T from '../base/texts';
 import { FixedCompare } from '../compare/view';
 import { ShownFile } from '../files/view';
-import { displayName, formatDateTime, formatRange } from '../base/format';
+import { ProfilePart } from '../profile/view';
+import { toProfile } from '../query/asked';
+import { headOf, isView, parsePicture, splitQuery, type Kept, type KeptAnswer } from '../share/snapshot';
+import { NO_COMPARE } from '../state/compare';
+import { DEFAULTS, formatState, isPane, type PageState, type ProfileView } from '../state/page';
 import { useApi, type SetState } from '../ui/hooks';
 import { Logo } from '../ui/icons';
 import { ErrorPanel, Notice, Skeleton } from '../ui/notices';
-import { ProfilePart } from '../profile/view';
 import { rich } from '../ui/rich';
-import { DEFAULTS, formatState, isPane, type PageState, type ProfileView } from '../state/page';
-import * as T from '../base/texts';
-import { headOf, isView, parsePicture, splitQuery, type Kept, type KeptAnswer } from '../share/snapshot';
 
 export interface SharedProps {
 	state: PageState;

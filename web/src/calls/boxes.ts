@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is in a call graph's box, how large that is, and where one gets from there by keys. Pure but for the width of text.
 import { displayName, formatShare, shortName } from '../base/format';
-import type { Tree } from '../tree/tree';
+import * as T from '../base/texts';
 import type { CallGraph } from '../model/callgraph';
 import type { GraphLayout, LayoutInput } from '../model/callgraph_layout';
-import * as T from '../base/texts';
+import type { Tree } from '../tree/tree';
 
 export interface BoxText {
 	name: string; // as it is in the box

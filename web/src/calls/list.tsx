@@ -2,9 +2,9 @@
 // The calls of the graph as a list, for those who cannot see it and those who would rather read: all, or those of the function that
 // has the focus.
 import { displayName, formatShare, formatValue } from '../base/format';
-import type { Tree } from '../tree/tree';
-import type { CallGraph } from '../model/callgraph';
 import * as T from '../base/texts';
+import type { CallGraph } from '../model/callgraph';
+import type { Tree } from '../tree/tree';
 
 interface CallListProps {
 	tree: Tree;

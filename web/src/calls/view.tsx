@@ -2,15 +2,15 @@
 // The call graph as a part of the page: how much of it is asked for, pointer and keys, its tooltip, and its calls as a list.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
 import { FONT } from '../flame/draw';
+import { callGraph, type CallGraph } from '../model/callgraph';
+import { functionsNamed } from '../model/find_function';
+import { LEAST_CHOICES, type ListingView, type PageState } from '../state/page';
 import { findNodes } from '../tree/search';
 import { placeOf, type Tree } from '../tree/tree';
 import { useDebounced, useLater, useSize } from '../ui/hooks';
 import { press } from '../ui/keymap';
-import { callGraph, type CallGraph } from '../model/callgraph';
-import { functionsNamed } from '../model/find_function';
-import { LEAST_CHOICES, type ListingView, type PageState } from '../state/page';
-import * as T from '../base/texts';
 import { boxOfFunction, boxTexts, layoutInput, stepFrom } from './boxes';
 import { CallsCanvas, NO_HIT, type CallsScene } from './canvas';
 import { CallList } from './list';

@@ -3,17 +3,17 @@
 import { useMemo, useRef, useState } from 'preact/hooks';
 import type { MarkersAnswer, SeriesAnswer } from '../api/answers';
 import type { ApiError } from '../api/client';
-import type { Asked } from '../query/asked';
-import type { Span } from './brush';
-import { compareRanges } from '../query/choice';
 import { displayName, formatClock, formatCount, formatDateTime } from '../base/format';
-import { useApi, type SetState } from '../ui/hooks';
-import { Menu, type MenuAt } from '../ui/menu';
-import { beforeAndAfter, cluster, deploysOf, LOOK_BACK, markerNames, tickRows, versionLabels, type Deploy, type TickRow } from './annotations';
-import { Popover } from '../ui/popover';
+import * as T from '../base/texts';
+import type { Asked } from '../query/asked';
+import { compareRanges } from '../query/choice';
 import { formatSelector } from '../query/selector';
 import type { PageState } from '../state/page';
-import * as T from '../base/texts';
+import { useApi, type SetState } from '../ui/hooks';
+import { Menu, type MenuAt } from '../ui/menu';
+import { Popover } from '../ui/popover';
+import { beforeAndAfter, cluster, deploysOf, LOOK_BACK, markerNames, tickRows, versionLabels, type Deploy, type TickRow } from './annotations';
+import type { Span } from './brush';
 
 const ROWS_MAX = 300; // versions of services
 const STEPS = 240; // of the sums by version

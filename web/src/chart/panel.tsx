@@ -2,10 +2,10 @@
 // The graph over time with its legend: what each series comes to, which are drawn, and which stands out.
 import { useMemo, useState } from 'preact/hooks';
 import { displayName, formatShare, formatValue, type Scale } from '../base/format';
+import * as T from '../base/texts';
+import { legendRows, onlyShown, pickSeries, seriesId, type LegendRow } from '../model/series';
 import { seriesColor } from '../ui/colors';
 import { Metrics, type MetricsProps } from './view';
-import { legendRows, onlyShown, pickSeries, seriesId, type LegendRow } from '../model/series';
-import * as T from '../base/texts';
 
 interface LegendProps {
 	rows: LegendRow[];

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost over time; a part of it is chosen as brush.ts says.
-import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { attachBrush, keyed, type Brush, type Brushed } from './brush';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
 import { digits, displayName, formatClock, formatDateTime, formatDay, type Scale } from '../base/format';
+import * as T from '../base/texts';
+import { seriesId, stack, stepAt, type Chart } from '../model/series';
 import { fadedColor, seriesColor } from '../ui/colors';
 import { useSize } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { ticksWithin, type TickRow } from './annotations';
-import { seriesId, stack, stepAt, type Chart } from '../model/series';
-import * as T from '../base/texts';
+import { attachBrush, keyed, type Brush, type Brushed } from './brush';
 
 export interface MetricsProps extends Brushed {
 	chart: Chart;

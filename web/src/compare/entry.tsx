@@ -2,12 +2,12 @@
 // From a profile to a comparison of it: with another time, or with what its filters leave out.
 import { useCallback, useState } from 'preact/hooks';
 import { displayName } from '../base/format';
-import type { SetState } from '../ui/hooks';
-import { Menu, type MenuAt, type MenuItem } from '../ui/menu';
-import { parseSelector, type Selector } from '../query/selector';
-import { parseTime, type PageState } from '../state/page';
 import * as T from '../base/texts';
 import { compareBefore, compareValue, formatShift } from '../query/choice';
+import { parseSelector, type Selector } from '../query/selector';
+import { parseTime, type PageState } from '../state/page';
+import type { SetState } from '../ui/hooks';
+import { Menu, type MenuAt, type MenuItem } from '../ui/menu';
 
 function filtersOf(query: string): Selector {
 	try {

@@ -2,16 +2,16 @@
 // The graphs of a comparison: one with both sides in it, or one a side; and what hovering over a box tells.
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { displayName } from '../base/format';
+import * as T from '../base/texts';
 import { Breadcrumbs } from '../flame/crumbs';
 import { tailSize, type Box } from '../flame/layout';
-import { formatZoom, nextSibling, placeOf, type Zoom } from '../tree/tree';
 import { FlameView, type FlameViewProps } from '../flame/view';
 import { useZoom } from '../profile/view';
-import * as T from '../base/texts';
+import { CHANGES, type Width } from '../state/compare';
+import { formatZoom, nextSibling, placeOf, type Zoom } from '../tree/tree';
 import { changeColors, sideColor } from './colors';
 import { formatRatio, type Figures } from './figures';
 import { draw, type Comparison, type Drawn } from './model';
-import { CHANGES, type Width } from '../state/compare';
 
 interface Values {
 	label: string;

@@ -6,10 +6,10 @@
  */
 import type { QueryAnswer } from '../api/answers';
 import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../model/diff';
-import { KIND, measure, type Tree } from '../tree/tree';
-import { orderNodes } from '../tree/trie';
 import type { Difference } from '../model/noise';
 import { CHANGES, type ChangeName, type Order, type Width } from '../state/compare';
+import { KIND, measure, type Tree } from '../tree/tree';
+import { orderNodes } from '../tree/trie';
 
 export interface Comparison {
 	base: Side;

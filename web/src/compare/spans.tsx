@@ -3,13 +3,13 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
 import type { SeriesAnswer } from '../api/answers';
-import { snap, type Span } from '../chart/brush';
 import { formatDateTime, formatRange, seriesScale } from '../base/format';
+import * as T from '../base/texts';
+import { snap, type Span } from '../chart/brush';
+import type { Choices } from '../query/choice';
+import { chooseStep, parseTime, type PageState } from '../state/page';
 import { useApi } from '../ui/hooks';
 import { press } from '../ui/keymap';
-import { chooseStep, parseTime, type PageState } from '../state/page';
-import * as T from '../base/texts';
-import type { Choices } from '../query/choice';
 import { sideColor } from './colors';
 import { seriesPath, seriesValues } from './lines';
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of both sides, with what became of each. Only the rows in view are in the document.
 import { useEffect, useMemo } from 'preact/hooks';
-import { csvOf } from '../ui/downloads';
 import { baseName, displayName, formatCount } from '../base/format';
+import * as T from '../base/texts';
+import { CHANGES, type ChangeName, type CompareState, type Order } from '../state/compare';
 import { compileSearch } from '../tree/search';
 import { placeOf } from '../tree/tree';
+import { csvOf } from '../ui/downloads';
 import { useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';
-import * as T from '../base/texts';
 import { changeColor } from './colors';
 import { formatRatio, type Figures } from './figures';
 import { countChanges, pairOf, sortCompared, type Changed, type CompareRow, type Comparison, type Pair } from './model';
-import { CHANGES, type ChangeName, type CompareState, type Order } from '../state/compare';
 
 export interface CompareTableProps {
 	comparison: Comparison;

@@ -3,10 +3,10 @@
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api/answers';
 import { displayName, formatCount, labelTitle } from '../base/format';
+import * as T from '../base/texts';
+import { pipeline } from '../query/pipeline';
 import { useApi, useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
-import { pipeline } from '../query/pipeline';
-import * as T from '../base/texts';
 import { complete, faultAt, placeOf, type Place, type Word } from './complete';
 
 const MOST = 50;

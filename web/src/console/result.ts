@@ -2,8 +2,8 @@
 // What the answer to a query becomes on the page: a table, a chart, a flame graph. Pure.
 import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../api/answers';
 import { digits, formatShare, formatValue, type Scale } from '../base/format';
-import type { Chart } from '../model/series';
 import * as T from '../base/texts';
+import type { Chart } from '../model/series';
 
 type Column = { name: string; kind: string; unit: string };
 

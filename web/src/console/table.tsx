@@ -3,8 +3,8 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { TableAnswer } from '../api/answers';
 import { displayName } from '../base/format';
-import { useSeenRows } from '../ui/seen_rows';
 import * as T from '../base/texts';
+import { useSeenRows } from '../ui/seen_rows';
 import { formatCell, isNumeric, sortCells } from './result';
 
 export function ResultTable({ answer }: { answer: TableAnswer }) {

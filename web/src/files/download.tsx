@@ -2,11 +2,11 @@
 // An opened file in another format, made by the server, which keeps nothing of it.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { apiUrl } from '../api/client';
+import { sendFile, shortenName, type Stage } from '../api/send';
 import { saveAs } from '../base/download';
-import { Downloads } from '../ui/downloads';
 import { displayName } from '../base/format';
 import * as T from '../base/texts';
-import { sendFile, shortenName, type Stage } from '../api/send';
+import { Downloads } from '../ui/downloads';
 
 const FORMATS = [
 	{ id: 'pprof', extension: 'pb.gz', ...T.download.pprof },

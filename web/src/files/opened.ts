@@ -8,9 +8,9 @@
  */
 import { useEffect, useState } from 'preact/hooks';
 import { apiUrl } from '../api/client';
-import * as T from '../base/texts';
-import { readView, type View } from '../api/view_data';
 import { sendFile, shortenName, type Stage } from '../api/send';
+import { readView, type View } from '../api/view_data';
+import * as T from '../base/texts';
 
 const FILES_MAX = 50;
 const VIEWS_MAX = 3;

@@ -2,21 +2,21 @@
 // A file that was opened in the page: how it fares on its way, and then the same that a page in a file shows of it.
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
+import type { Stage } from '../api/send';
+import type { View } from '../api/view_data';
 import { displayName, formatBytes } from '../base/format';
-import type { SetState } from '../ui/hooks';
-import { useKeys } from '../ui/keys';
-import { Notice } from '../ui/notices';
+import * as T from '../base/texts';
+import { useViewed, ValueSelect, ViewedParts } from '../profile/viewed';
 import { ShareButton } from '../share/button';
 import { formatPicture, keepFile } from '../share/snapshot';
 import { isPane, type PageState, type ProfileView } from '../state/page';
-import * as T from '../base/texts';
-import { useViewed, ValueSelect, ViewedParts } from '../profile/viewed';
-import type { View } from '../api/view_data';
+import type { SetState } from '../ui/hooks';
+import { useKeys } from '../ui/keys';
+import { Notice } from '../ui/notices';
 import { DownloadFile } from './download';
 import { useTimeFragment } from './fragment';
 import { OpenFile, type OnFiles } from './open';
 import { cancelSending, startSending, useOpened, type Opened } from './opened';
-import type { Stage } from '../api/send';
 
 const shown = (name: string): string => displayName(name, 80);
 

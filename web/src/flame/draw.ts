@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paints boxes on a canvas. Knows nothing of events or state: what is to be seen comes in as arguments.
 import { displayName, shortName } from '../base/format';
+import type { Tree } from '../tree/tree';
 import type { FrameColors, Palette } from '../ui/colors';
 import type { Box } from './layout';
-import type { Tree } from '../tree/tree';
 
 export const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, Ubuntu, Cantarell, "Noto Sans", sans-serif';
 const PADDING = 4;

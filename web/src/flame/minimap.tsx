@@ -7,12 +7,12 @@
  * It is painted once for a tree; the mark is an element that is moved while the graph is.
  */
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { useSize } from '../ui/hooks';
 import type { ColorBy } from '../state/page';
-import type { FlameCanvas, FlameProps } from './canvas';
-import { frameColors, palette } from '../ui/colors';
-import { layout } from './layout';
 import type { Tree } from '../tree/tree';
+import { frameColors, palette } from '../ui/colors';
+import { useSize } from '../ui/hooks';
+import type { FlameCanvas, FlameProps } from './canvas';
+import { layout } from './layout';
 
 const HEIGHT = 36;
 const ROW_MOST = 4; // px

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has been done with the graph, above it: a chip for each step, to be taken back one by one; and the menu of how it is shown.
 import { displayName, baseName, labelTitle } from '../base/format';
-import { CloseIcon, SlidersIcon } from '../ui/icons';
-import { Popover } from '../ui/popover';
-import { COLORS, type ColorBy } from '../state/page';
 import * as T from '../base/texts';
+import { COLORS, type ColorBy } from '../state/page';
 import { groupingOf, setGrouping, withoutStep, type Grouping, type Made } from '../tree/steps';
 import type { Transform } from '../tree/transform';
+import { CloseIcon, SlidersIcon } from '../ui/icons';
+import { Popover } from '../ui/popover';
 
 const NAME_MAX = 60;
 

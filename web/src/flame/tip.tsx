@@ -3,11 +3,11 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
-import { shareInterval } from '../model/noise';
 import * as T from '../base/texts';
+import { shareInterval } from '../model/noise';
 import { shownIds, type BuildIds } from '../tree/build_ids';
-import { tailSize, type Box } from './layout';
 import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from '../tree/tree';
+import { tailSize, type Box } from './layout';
 
 export interface Hover {
 	box: Box;

@@ -3,18 +3,8 @@
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatShare } from '../base/format';
-import { useSize } from '../ui/hooks';
-import { press, type Does } from '../ui/keymap';
-import { copyText } from '../ui/menu';
-import type { ColorBy, ListingView } from '../state/page';
 import * as T from '../base/texts';
-import { ariaItems } from './aria';
-import { FlameCanvas, type FlameProps } from './canvas';
-import { Gestures } from './gestures';
-import type { Box } from './layout';
-import { Minimap } from './minimap';
-import type { Pointed, Target } from './pointed';
-import { Tooltip, type Hover, type TipFacts } from './tip';
+import type { ColorBy, ListingView } from '../state/page';
 import {
 	findPath,
 	firstChild,
@@ -31,6 +21,16 @@ import {
 	type Tree,
 	type Zoom,
 } from '../tree/tree';
+import { useSize } from '../ui/hooks';
+import { press, type Does } from '../ui/keymap';
+import { copyText } from '../ui/menu';
+import { ariaItems } from './aria';
+import { FlameCanvas, type FlameProps } from './canvas';
+import { Gestures } from './gestures';
+import type { Box } from './layout';
+import { Minimap } from './minimap';
+import type { Pointed, Target } from './pointed';
+import { Tooltip, type Hover, type TipFacts } from './tip';
 
 export type Picture = () => HTMLCanvasElement | null;
 

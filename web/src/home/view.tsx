@@ -8,16 +8,16 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from '../api/answers';
 import type { ApiError } from '../api/client';
+import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale, type Scale } from '../base/format';
+import * as T from '../base/texts';
 import { breakdown, defaultType } from '../query/asked';
 import { compareBefore } from '../query/choice';
-import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale, type Scale } from '../base/format';
-import { useApi, type Resource, type SetState } from '../ui/hooks';
-import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from '../ui/notices';
 import { pipeline } from '../query/pipeline';
-import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 import { formatSelector, quote } from '../query/selector';
 import { parseTime, UNTOUCHED, type PageState } from '../state/page';
-import * as T from '../base/texts';
+import { useApi, type Resource, type SetState } from '../ui/hooks';
+import { ErrorBanner, ErrorPanel, errorTitle, NoDataYet } from '../ui/notices';
+import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf, type Change, type CostRow, type Mover } from './overview';
 
 const ROWS = 12;
 const MANY = 1000; // rows whose earlier cost is asked for

@@ -5,6 +5,8 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { AsmAnswer, SourceAnswer } from '../api/answers';
 import type { ApiError } from '../api/client';
 import { baseName, displayName, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
+import { openListing, type ListingView, type NamesChoice, type PageState } from '../state/page';
 import { useApi, useSize, useStored, type SetState } from '../ui/hooks';
 import { BackIcon, FlameIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
@@ -20,8 +22,6 @@ import {
 	type Heat,
 	type ListingRow,
 } from './listing';
-import { openListing, type ListingView, type NamesChoice, type PageState } from '../state/page';
-import * as T from '../base/texts';
 
 export interface ListingProps {
 	kind: ListingView;

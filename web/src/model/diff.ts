@@ -11,11 +11,11 @@
  * may be in the other side's rest: `trimmed` says that "new" and "gone" then only mean "not among the largest".
  */
 import * as T from '../base/texts';
-import { findChanged, rateDifference, shareDifference, type Difference, type Sides } from './noise';
 import { Ids } from '../tree/ids';
-import { buildRows, type Row } from './rows';
 import { KIND, kindOf, type Tree } from '../tree/tree';
 import { uniteTrees } from '../tree/union';
+import { findChanged, rateDifference, shareDifference, type Difference, type Sides } from './noise';
+import { buildRows, type Row } from './rows';
 
 export interface Side {
 	tree: Tree;

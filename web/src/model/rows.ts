@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table's rows: one a function (name, binary, file), a file or a binary. Total counts a stack once, however often what the row is of
 // is in it. What the server left out as too small is one row, whose functions are not known here.
-import { pickBest, type Filter } from './fuzzy';
-import type { SortKey } from '../state/page';
 import * as T from '../base/texts';
+import type { SortKey } from '../state/page';
 import { treeFunctions } from '../tree/functions';
 import { Ids } from '../tree/ids';
 import { KIND, type Tree } from '../tree/tree';
+import { pickBest, type Filter } from './fuzzy';
 
 export const REST_NAME = T.table.rest;
 

@@ -3,18 +3,18 @@
 // that says what it costs. A click on a frame chooses that function instead.
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
-import { NO_FUNCTION, treeFunctions } from '../tree/functions';
-import { findNodes } from '../tree/search';
-import { countNext, sandwich, topAsRoot, type Sandwich } from '../tree/sandwich';
-import { isPart, isSmall, NO_ZOOM, placeOf, type Tree, type Zoom } from '../tree/tree';
+import * as T from '../base/texts';
 import type { TipFacts } from '../flame/tip';
 import { FlameView, type Picture } from '../flame/view';
+import { costliestFunction, functionsNamed } from '../model/find_function';
+import type { ColorBy, ListingView, PageState } from '../state/page';
+import { NO_FUNCTION, treeFunctions } from '../tree/functions';
+import { countNext, sandwich, topAsRoot, type Sandwich } from '../tree/sandwich';
+import { findNodes } from '../tree/search';
+import { isPart, isSmall, NO_ZOOM, placeOf, type Tree, type Zoom } from '../tree/tree';
 import { useLater } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import type { MenuItem } from '../ui/menu';
-import { costliestFunction, functionsNamed } from '../model/find_function';
-import type { ColorBy, ListingView, PageState } from '../state/page';
-import * as T from '../base/texts';
 
 export interface SandwichProps {
 	tree: Tree;

@@ -5,20 +5,38 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { QueryAnswer } from '../api/answers';
 import { apiUrl } from '../api/client';
-import type { Profile } from '../query/asked';
-import { CallsView } from '../calls/view';
 import { saveAs } from '../base/download';
-import { Downloads, PNG, pngOf, type Download } from '../ui/downloads';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
+import { CallsView } from '../calls/view';
 import { actionsFor, stepKeys, withStep } from '../flame/actions';
-import { buildIdsOf } from '../tree/build_ids';
 import { Breadcrumbs } from '../flame/crumbs';
-import { legend, palette } from '../ui/colors';
-import { findNodes, largestFirst, sumMatched } from '../tree/search';
-import { REST_CALLERS } from '../tree/invert';
 import { stagesToOpen, withoutCollapse, type Cut } from '../flame/narrower';
-import { isInverted, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from '../tree/steps';
+import { Pointed } from '../flame/pointed';
 import { DisplayMenu, StepsBar } from '../flame/steps_view';
+import { useSteps } from '../flame/use_steps';
+import { FlameView, type Picture } from '../flame/view';
+import type { Row } from '../model/rows';
+import type { Profile } from '../query/asked';
+import { pipeline } from '../query/pipeline';
+import { formatSelector, parseSelector, withoutLabel } from '../query/selector';
+import {
+	openListing,
+	openSandwich,
+	UNTOUCHED,
+	type ColorBy,
+	type ListingView,
+	type NamesChoice,
+	type PageState,
+	type ProfileView,
+	type Rows,
+} from '../state/page';
+import { labelOfRows } from '../table/use_rows';
+import { Table } from '../table/view';
+import { buildIdsOf } from '../tree/build_ids';
+import { REST_CALLERS } from '../tree/invert';
+import { findNodes, largestFirst, sumMatched } from '../tree/search';
+import { isInverted, makeSteps, narrowInverted, stepsForRows, stepsText, toggleInverted, type Made } from '../tree/steps';
 import type { Transform } from '../tree/transform';
 import {
 	ancestors,
@@ -42,32 +60,14 @@ import {
 	type Tree,
 	type Zoom,
 } from '../tree/tree';
-import { Pointed } from '../flame/pointed';
-import type { Row } from '../model/rows';
-import { useSteps } from '../flame/use_steps';
-import { FlameView, type Picture } from '../flame/view';
+import { legend, palette } from '../ui/colors';
+import { Downloads, PNG, pngOf, type Download } from '../ui/downloads';
 import { useDebounced, useLater, type SetState } from '../ui/hooks';
 import { BeforeIcon, CloseIcon, FlipIcon, NextIcon, ResetIcon, SearchIcon } from '../ui/icons';
 import { keyOf, press } from '../ui/keymap';
 import { useKeys } from '../ui/keys';
 import { copyText, Menu, type MenuAt, type MenuItem } from '../ui/menu';
-import { pipeline } from '../query/pipeline';
 import { SandwichView } from './sandwich_view';
-import { formatSelector, parseSelector, withoutLabel } from '../query/selector';
-import {
-	openListing,
-	openSandwich,
-	UNTOUCHED,
-	type ColorBy,
-	type ListingView,
-	type NamesChoice,
-	type PageState,
-	type ProfileView,
-	type Rows,
-} from '../state/page';
-import { Table } from '../table/view';
-import * as T from '../base/texts';
-import { labelOfRows } from '../table/use_rows';
 
 export interface ProfileProps {
 	profile: Profile;

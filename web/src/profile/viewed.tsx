@@ -5,20 +5,20 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { buildTree } from '../tree/tree';
-import { mergeUnnamed } from '../tree/unnamed';
-import { displayName } from '../base/format';
-import type { SetState } from '../ui/hooks';
-import type { Profile } from '../query/asked';
-import { ProfilePart } from './view';
 import type { Report, ReportData } from '../api/report_data';
-import type { PageState, ProfileView } from '../state/page';
-import * as T from '../base/texts';
 import type { Timeline } from '../api/timeline_data';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import type { Profile } from '../query/asked';
+import type { PageState, ProfileView } from '../state/page';
 import { isCalled, isNarrowed, narrowFlame, pickSamples, type Narrowed } from '../timeline/narrow';
 import { buildSpans, innermost, layRows, type Rows, type Spans } from '../timeline/spans';
 import { fitTimeState, type SetTime, type TimeState } from '../timeline/state';
 import { TimelineView } from '../timeline/view';
+import { buildTree } from '../tree/tree';
+import { mergeUnnamed } from '../tree/unnamed';
+import type { SetState } from '../ui/hooks';
+import { ProfilePart } from './view';
 
 function toProfile(data: ReportData, index: number, narrowed: Narrowed | null): Profile {
 	const { flame: whole, period, unresolved } = data.types[index];

@@ -3,13 +3,13 @@
 import { useMemo } from 'preact/hooks';
 import type { LabelsAnswer, QueryAnswer, SeriesAnswer, StatusAnswer, TypesAnswer } from '../api/answers';
 import type { ApiError } from '../api/client';
+import { useNamedAnswer } from '../api/names';
+import { chooseStep, isListing, isWide, parseTime, type NamesChoice, type PageState } from '../state/page';
 import { buildTree, type Tree } from '../tree/tree';
 import { mergeUnnamed } from '../tree/unnamed';
 import { useApi, useStored, type Resource, type SetState } from '../ui/hooks';
-import { useNamedAnswer } from '../api/names';
 import { pipeline } from './pipeline';
 import { formatSelector, parseSelector, withoutLabel, type Selector } from './selector';
-import { chooseStep, isListing, isWide, parseTime, type NamesChoice, type PageState } from '../state/page';
 
 const SERIES_ROWS = 100;
 

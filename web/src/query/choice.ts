@@ -4,9 +4,9 @@
  * from elsewhere on the page. A range that is relative stays so, moved by the same time, so that the server counts both from its own
  * clock, and a link goes on to mean "now beside yesterday".
  */
-import { formatSelector, parseSelector, withoutLabel, type Matcher, type Selector } from './selector';
-import { isRelative, parseTime, UNTOUCHED, type PageState } from '../state/page';
 import { NO_COMPARE, type CompareState } from '../state/compare';
+import { isRelative, parseTime, UNTOUCHED, type PageState } from '../state/page';
+import { formatSelector, parseSelector, withoutLabel, type Matcher, type Selector } from './selector';
 
 export interface Choice {
 	selector: Selector;

@@ -6,6 +6,7 @@
 import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import type { LabelsAnswer, PipelineTable, ValuesAnswer } from '../api/answers';
 import { displayName, formatCount, labelTitle } from '../base/format';
+import * as T from '../base/texts';
 import { useApi, useDebounced } from '../ui/hooks';
 import { CloseIcon, FilterIcon, TextIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
@@ -20,7 +21,6 @@ import {
 	type Operator,
 	type Selector,
 } from './selector';
-import * as T from '../base/texts';
 
 export interface FilterProps {
 	selector: Selector;

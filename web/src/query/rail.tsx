@@ -3,9 +3,9 @@
 import { useState } from 'preact/hooks';
 import type { Series, SeriesAnswer } from '../api/answers';
 import { displayName, formatShare, labelTitle } from '../base/format';
+import * as T from '../base/texts';
 import { seriesColor } from '../ui/colors';
 import { exactValue, withoutLabel, type Matcher, type Selector } from './selector';
-import * as T from '../base/texts';
 
 export interface RailProps {
 	answer: SeriesAnswer | null;

@@ -2,11 +2,11 @@
 // Time range: presets, any other range by its two ends, refresh now and by itself.
 import { useState } from 'preact/hooks';
 import { formatDateTime, formatDuration, formatRange } from '../base/format';
-import { RefreshIcon } from '../ui/icons';
-import { press } from '../ui/keymap';
+import * as T from '../base/texts';
 import { isRelative, parseTime, PRESETS, REFRESH_SECONDS, type PageState } from '../state/page';
 import type { SetState } from '../ui/hooks';
-import * as T from '../base/texts';
+import { RefreshIcon } from '../ui/icons';
+import { press } from '../ui/keymap';
 
 const CUSTOM = 'custom';
 

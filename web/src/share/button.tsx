@@ -3,12 +3,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { apiDelete, ApiError } from '../api/client';
 import { displayName } from '../base/format';
+import * as T from '../base/texts';
 import { ShareIcon } from '../ui/icons';
 import { keyOf } from '../ui/keymap';
 import { useKeys } from '../ui/keys';
 import { copyText } from '../ui/menu';
 import { Popover } from '../ui/popover';
-import * as T from '../base/texts';
 import { linkOf } from './snapshot';
 
 /** Keeps what is shown under that title, and returns the ids. */

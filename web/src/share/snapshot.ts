@@ -12,11 +12,11 @@
  */
 import type { QueryAnswer } from '../api/answers';
 import { apiPost, apiUrl, ApiError } from '../api/client';
-import { NO_COMPARE } from '../state/compare';
 import { sendFile, shortenName, type Tell } from '../api/send';
-import { DEFAULTS, formatState, parseState, type PageState } from '../state/page';
 import type { KeptView, View } from '../api/view_data';
 import * as T from '../base/texts';
+import { NO_COMPARE } from '../state/compare';
+import { DEFAULTS, formatState, parseState, type PageState } from '../state/page';
 
 const STATE_MAX = 8000; // bytes; the server takes 8 KiB
 const TITLE_MAX = 200; // characters

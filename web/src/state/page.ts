@@ -33,9 +33,9 @@
  *   pane    both, graph, table, sandwich, calls: what view=file and shared show; absent: what fits the screen
  *   base, before, bfrom, bto, relative, show, width, of, order, only   of view=compare: compare.ts
  */
-import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare';
-import { parseTransforms } from '../tree/transform';
 import * as T from '../base/texts';
+import { parseTransforms } from '../tree/transform';
+import { formatCompare, NO_COMPARE, parseCompare, type CompareState } from './compare';
 
 export type ColorBy = 'binary' | 'kind' | 'package';
 export type ProfileView = 'both' | 'graph' | 'table' | 'sandwich' | 'calls';

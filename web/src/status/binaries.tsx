@@ -4,11 +4,11 @@ import { useState } from 'preact/hooks';
 import type { BinariesAnswer, Binary } from '../api/answers';
 import { apiPost } from '../api/client';
 import { baseName, displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from '../base/format';
+import * as T from '../base/texts';
+import type { PageState } from '../state/page';
 import { useApi, useDebounced, useEvery, type SetState } from '../ui/hooks';
 import { BackIcon, CopyIcon, RefreshIcon, SearchIcon } from '../ui/icons';
 import { copyText } from '../ui/menu';
-import type { PageState } from '../state/page';
-import * as T from '../base/texts';
 
 const PAGE_ROWS = 100;
 const BUSY_S = 2;

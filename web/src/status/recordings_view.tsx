@@ -2,6 +2,7 @@
 // Recordings of several hosts: what became of each, and the way to its profile.
 import { useState } from 'preact/hooks';
 import { displayName, formatBytes, formatCount, formatDateTime, formatDuration, lookUp } from '../base/format';
+import * as T from '../base/texts';
 import { useApi, useEvery } from '../ui/hooks';
 import { BackIcon } from '../ui/icons';
 import { ErrorPanel, NoRecordings } from '../ui/notices';
@@ -17,7 +18,6 @@ import {
 	type RecordingHost,
 	type RecordingsAnswer,
 } from './recordings';
-import * as T from '../base/texts';
 
 const PAGE_ROWS = 100;
 const HOSTS_SHOWN = 4;

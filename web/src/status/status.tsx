@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { StatusAnswer } from '../api/answers';
-import { FactList } from '../ui/facts';
 import { formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from '../base/format';
+import * as T from '../base/texts';
+import type { WideView } from '../state/page';
+import { FactList } from '../ui/facts';
 import type { Resource } from '../ui/hooks';
 import { Popover } from '../ui/popover';
-import type { WideView } from '../state/page';
 import { Targets } from './targets';
-import * as T from '../base/texts';
 
 type Health = 'good' | 'warn' | 'bad' | 'idle';
 

@@ -2,8 +2,8 @@
 // What the server scrapes: how many are up, and what is wrong with those that are not.
 import { useState } from 'preact/hooks';
 import { formatCount, formatDuration, lookUp } from '../base/format';
-import { useApi } from '../ui/hooks';
 import * as T from '../base/texts';
+import { useApi } from '../ui/hooks';
 
 export interface Target {
 	job: string;

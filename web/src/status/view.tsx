@@ -3,12 +3,12 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { BinariesAnswer, StatusAnswer } from '../api/answers';
-import { FactList } from '../ui/facts';
 import { digits, displayName, formatBytes, formatCount, formatDateTime, formatDuration, formatShare } from '../base/format';
-import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentsAnswer } from './health';
-import { useApi, useEvery, type Resource, type SetState } from '../ui/hooks';
-import { Targets } from './targets';
 import * as T from '../base/texts';
+import { FactList } from '../ui/facts';
+import { useApi, useEvery, type Resource, type SetState } from '../ui/hooks';
+import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentsAnswer } from './health';
+import { Targets } from './targets';
 
 const EVERY_S = 10;
 const AGENTS_WELL = 10; // of those that need no look, at first

@@ -3,12 +3,12 @@
 // not have, from the server.
 import { useMemo } from 'preact/hooks';
 import type { Cell, TableAnswer } from '../api/answers';
+import * as T from '../base/texts';
 import { buildRows, type Row, type RowsOf } from '../model/rows';
-import { isSmall, KIND, type Tree } from '../tree/tree';
-import { useApi, useLater } from '../ui/hooks';
 import { pipeline } from '../query/pipeline';
 import type { NamesChoice, Rows } from '../state/page';
-import * as T from '../base/texts';
+import { isSmall, KIND, type Tree } from '../tree/tree';
+import { useApi, useLater } from '../ui/hooks';
 
 /** Of what the server makes rows; null: nothing can be asked. */
 export interface RowsQuery {

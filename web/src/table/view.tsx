@@ -3,19 +3,19 @@
 // 200,000 of them scroll like 20.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { saveAs } from '../base/download';
-import { csvOf } from '../ui/downloads';
 import { baseName, displayName, formatCount, formatShare, formatValue, labelTitle } from '../base/format';
-import { hueOf, palette, type Palette } from '../ui/colors';
+import * as T from '../base/texts';
 import { fits, type Pointed, type Target } from '../flame/pointed';
+import { compileFilter, type Filter } from '../model/fuzzy';
 import { filterRows, sortRows, type Row } from '../model/rows';
+import type { ListingView, Match, Rows, SortKey } from '../state/page';
 import { KIND, placeOf, type Tree } from '../tree/tree';
+import { hueOf, palette, type Palette } from '../ui/colors';
+import { csvOf } from '../ui/downloads';
 import { useDebounced } from '../ui/hooks';
 import { MoreIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
-import { compileFilter, type Filter } from '../model/fuzzy';
 import { useSeenRows } from '../ui/seen_rows';
-import type { ListingView, Match, Rows, SortKey } from '../state/page';
-import * as T from '../base/texts';
 import { isOfTree, labelOfRows, useRows, type MadeRows, type RowsQuery } from './use_rows';
 
 export interface TableProps {

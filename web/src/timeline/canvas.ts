@@ -4,10 +4,10 @@
  * narrower than a pixel is drawn once a pixel: each row is in the order of time, so the next thing to draw is found by halving,
  * and a row of a million spans costs what a row of a thousand does. The canvas is as high as its scroller.
  */
-import { displayName } from '../base/format';
-import { oklch, palette, type Palette } from '../ui/colors';
-import { FONT, TextFitter } from '../flame/draw';
 import { lowerBound, type Timeline } from '../api/timeline_data';
+import { displayName } from '../base/format';
+import { FONT, TextFitter } from '../flame/draw';
+import { oklch, palette, type Palette } from '../ui/colors';
 import type { Rows, Spans } from './spans';
 import type { Range } from './state';
 import { extentOf, formatMoment, hueOfCategory } from './text';

@@ -6,8 +6,8 @@
  *
  * Colours go by lightness alone: from that of the background to the other end, through one warm hue.
  */
-import { oklch } from '../ui/colors';
 import type { Cell, Heatmap, TimeRange } from '../model/heatmap';
+import { oklch } from '../ui/colors';
 
 export const SHADES = 24;
 const CELL_WIDTH_MAX = 32; // CSS pixels: a recording of some seconds is not drawn as wide as the page

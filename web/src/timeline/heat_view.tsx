@@ -2,12 +2,12 @@
 // The subsecond heatmap above the tracks: a drag from one moment to another chooses the time between them, as a drag over the tracks does; with
 // Shift, the rectangle: the same part of each of some seconds.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Timeline } from '../api/timeline_data';
 import { formatValue } from '../base/format';
+import * as T from '../base/texts';
+import { buildHeatmap, spanRange, type Cell, type Heatmap } from '../model/heatmap';
 import { useSize } from '../ui/hooks';
 import { press } from '../ui/keymap';
-import { buildHeatmap, spanRange, type Cell, type Heatmap } from '../model/heatmap';
-import * as T from '../base/texts';
-import type { Timeline } from '../api/timeline_data';
 import { boxOf, cellAt, heatColors, moveCell, paintHeat, pictureSize } from './heat';
 import { isCalled, pickSamples } from './narrow';
 import { innermost, type Spans } from './spans';

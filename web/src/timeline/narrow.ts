@@ -3,11 +3,11 @@
  * The flame graph of some of the samples. Each sample ends in a node of the whole tree, so the tree of a part is the whole one
  * with other self values, without what has none; by span, there is one such tree below a frame of each span's name.
  */
+import type { Timeline } from '../api/timeline_data';
+import * as T from '../base/texts';
+import { columnLength } from '../model/heatmap';
 import type { FlameJson } from '../tree/tree';
 import { nameWithoutAddress } from '../tree/unnamed';
-import { columnLength } from '../model/heatmap';
-import * as T from '../base/texts';
-import type { Timeline } from '../api/timeline_data';
 import type { Spans } from './spans';
 
 export interface Narrowing {

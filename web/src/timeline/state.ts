@@ -14,8 +14,8 @@
  * as long as the page.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { SetState } from '../ui/hooks';
 import { formatState, parseState, type PageState } from '../state/page';
+import type { SetState } from '../ui/hooks';
 
 export type MarkerSort = 'start' | 'duration' | 'name' | 'thread';
 export type Range = [number, number];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Markers as a table. Only the rows in view are in the document, and sorting moves numbers, so a million of them is no matter.
 import { useMemo } from 'preact/hooks';
+import { valuesOf, type Timeline } from '../api/timeline_data';
 import { displayName, formatCount } from '../base/format';
+import * as T from '../base/texts';
 import { useDebounced } from '../ui/hooks';
 import { press } from '../ui/keymap';
 import { useSeenRows } from '../ui/seen_rows';
-import * as T from '../base/texts';
-import { valuesOf, type Timeline } from '../api/timeline_data';
 import type { Spans } from './spans';
 import type { MarkerSort, TimeState } from './state';
 import { extentOf, fieldsLine, formatMoment, formatNs, isInstant } from './text';

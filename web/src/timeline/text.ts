@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times, values and labels of markers as people read them.
+import { FORMAT, PHASE, phaseOf, valuesOf, type Timeline, type Value } from '../api/timeline_data';
 import { digits, displayName, formatBytes, formatCount, formatValue } from '../base/format';
 import * as T from '../base/texts';
-import { FORMAT, PHASE, phaseOf, valuesOf, type Timeline, type Value } from '../api/timeline_data';
 import type { Spans } from './spans';
 
 export const formatNs = (ns: number): string => (Number.isFinite(ns) ? formatValue(Math.round(ns), 'ns') : T.timeline.endless);

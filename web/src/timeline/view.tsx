@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time line as a part of the page: tracks, what is chosen of them, and the table of markers.
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { lostMarkers, type Thread, type Timeline } from '../api/timeline_data';
 import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
 import { useMedia, useSize } from '../ui/hooks';
 import { CloseIcon, FoldIcon, ResetIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
 import { Menu, type MenuAt } from '../ui/menu';
-import * as T from '../base/texts';
 import { makeActions, padded, keysFor, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
-import { lostMarkers, type Thread, type Timeline } from '../api/timeline_data';
 import { HeatView } from './heat_view';
 import { heatColumn, isCalled } from './narrow';
 import { ROWS_MAX, type Rows, type Spans } from './spans';

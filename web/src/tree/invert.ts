@@ -19,8 +19,8 @@
  */
 import * as T from '../base/texts';
 import { treeFunctions } from './functions';
-import { grown, REST_FRAME, treeFrames, Trie } from './trie';
 import { KIND, type Tree } from './tree';
+import { grown, REST_FRAME, treeFrames, Trie } from './trie';
 
 export const INVERTED_MAX = 1_000_000; // nodes
 const WORK_MAX = 1 << 26; // moves of a member to its parent: some 1.5 s

@@ -10,8 +10,8 @@
  */
 import { NO_FUNCTION, treeFunctions } from './functions';
 import { callersTree, type InvertLimits } from './invert';
-import { treeFrames, Trie } from './trie';
 import { KIND, kindOf, type Tree } from './tree';
+import { treeFrames, Trie } from './trie';
 
 export interface Sandwich {
 	self: number; // in the function itself, at any level of a recursion

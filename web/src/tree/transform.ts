@@ -41,8 +41,8 @@
  */
 import { findBinary, findFunction, NO_FUNCTION, treeFunctions } from './functions';
 import { invertTree, type InvertLimits } from './invert';
-import { treeFrames, Trie } from './trie';
 import { findPath, KIND, kindOf, placeOf, type Tree } from './tree';
+import { treeFrames, Trie } from './trie';
 
 export type TransformOp =
 	| 'ff' | 'f' | 'fs' | 'd' | 'mf' | 'mn' | 'cf' | 'cs' | 'dr' | 'r' | 'cb' | 'ob' | 'ok' | 'co' | 'i' | 'gf' | 'gl' | 'gb';

@@ -9,10 +9,10 @@
  * That needs siblings with different frames, as servers and transforms make them. Others are made so first (settle()).
  */
 import * as T from '../base/texts';
-import { Ids } from './ids';
 import { treeFunctions } from './functions';
-import { emptyTree, orderNodes, restCount, treeFrames, Trie } from './trie';
+import { Ids } from './ids';
 import { KIND, kindOf, measure, type Tree } from './tree';
+import { emptyTree, orderNodes, restCount, treeFrames, Trie } from './trie';
 
 export interface Union {
 	tree: Tree;

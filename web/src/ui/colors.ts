@@ -6,8 +6,8 @@
  * what is of no known kind grey: blue, red, amber and pink stay apart for people who cannot tell red from green. By package,
  * hashes choose among all hues but the kernel's, which keeps its own.
  */
-import type { ColorBy } from '../state/page';
 import * as T from '../base/texts';
+import type { ColorBy } from '../state/page';
 import { treeFunctions } from '../tree/functions';
 import { packageOf } from '../tree/package';
 import { KIND, kindOf, type Tree } from '../tree/tree';

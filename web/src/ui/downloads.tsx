@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One menu for all that can be had as a file of what is shown: what the server writes, and what is made on the page.
 import type { ComponentChildren } from 'preact';
+import { writeCsv, type Cell } from '../base/csv';
 import { fileStem, saveAs } from '../base/download';
 import type { Scale } from '../base/format';
-import { DownloadIcon } from './icons';
-import { writeCsv, type Cell } from '../base/csv';
-import { Popover } from './popover';
-import { chartRows, type Chart } from '../model/series';
 import * as T from '../base/texts';
+import { chartRows, type Chart } from '../model/series';
+import { DownloadIcon } from './icons';
+import { Popover } from './popover';
 
 interface Item {
 	id: string; // in test ids

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys that work wherever the focus is, steps through rows, and the list of all keys of the view that is open.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import * as T from '../base/texts';
+import type { View } from '../state/page';
 import { CloseIcon, SearchIcon } from './icons';
 import { actionOf, KEYS, partsOf, press, type Action, type Does, type Part } from './keymap';
-import type { View } from '../state/page';
-import * as T from '../base/texts';
 
 /** Keys of a part that work wherever the focus is, but not while something is typed. */
 export function useKeys<P extends Part>(part: P, does: Does<P>): void {

@@ -4,9 +4,9 @@ import type { ComponentChildren } from 'preact';
 import type { StatusAnswer } from '../api/answers';
 import { CANCELLED, type ApiError } from '../api/client';
 import { displayName, formatDateTime, formatDuration } from '../base/format';
+import * as T from '../base/texts';
 import { Logo } from './icons';
 import { rich } from './rich';
-import * as T from '../base/texts';
 
 export function Notice({ title, testId, children }: { title: string; testId: string; children: ComponentChildren }) {
 	return (

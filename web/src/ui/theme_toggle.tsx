@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { MoonIcon, SunIcon, SystemIcon } from './icons';
 import * as T from '../base/texts';
+import { MoonIcon, SunIcon, SystemIcon } from './icons';
 import type { useTheme } from './theme';
 
 export function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
