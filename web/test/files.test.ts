@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ApiError } from '../src/api/client';
 import { isPacked, retryAfterSeconds, sendFile, shortenName, type Io, type Reply, type Stage } from '../src/api/send';
 
-const text = (words: string) => new TextEncoder().encode(words).buffer as ArrayBuffer;
+const text = (words: string) => new TextEncoder().encode(words).buffer;
 const reply = (status: number, body = '', retryAfter: string | null = null): Reply => ({ status, retryAfter, type: '', disposition: '', body: text(body) });
 
 // A server that answers so, one after another, and what it was sent.

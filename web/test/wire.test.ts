@@ -99,7 +99,7 @@ test('bytes and JSON make the same tree', () => {
 // The same bytes as in src/render/flame_columns_test.c.
 test('what the server is known to send', () => {
 	const body = [6, 5, 5, 10, 0, 5, 4, 1, 1, 1, ...new TextEncoder().encode('totalmaincab'), 1, 2, 3, 4, 5];
-	body.push(...new Array(20).fill(0), 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 2, 0, 18, 4, 10);
+	body.push(...new Array<number>(20).fill(0), 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 2, 0, 18, 4, 10);
 	const { flame } = read(withHead({ flame: { type: 'cpu', unit: 'nanoseconds', samples: 4 } }, body));
 	const tree = buildTree(flame);
 	assert.deepEqual(
@@ -161,7 +161,7 @@ test('numbers that do not fit are refused', () => {
 		[{ nodes: [0, 1, 0, 0, 2, 4] }, /beside its root/],
 		[{ nodes: [0, ...huge, 0, 0, 2, 4] }, /beside its root/],
 		[{ nodes: [0, 0, 0, 1, 2, 4] }, /frame that is not there/],
-		[{ nodes: [0, 0, 0, 0, 2, ...new Array(11).fill(0x80), 0] }, /without an end/],
+		[{ nodes: [0, 0, 0, 0, 2, ...new Array<number>(11).fill(0x80), 0] }, /without an end/],
 	];
 	for (const [change, message] of cases) assert.throws(() => read(body(change)), message, JSON.stringify(change));
 	assert.throws(() => read(withHead({}, [2, 1, 2, 1])), /no head/);

@@ -40,7 +40,7 @@ const MAY_BE_EMPTY = ['file', 'build_id'];
 export function apiUrl(path: string, params: Params = {}): string {
 	const query = new URLSearchParams();
 	for (const [name, value] of Object.entries(params)) {
-		if (Array.isArray(value)) for (const one of value) query.append(name, one);
+		if (Array.isArray(value)) for (const one of value as string[]) query.append(name, one);
 		else if (value !== undefined && value !== null && (value !== '' || MAY_BE_EMPTY.includes(name))) query.set(name, String(value));
 	}
 	const text = query.toString();
@@ -50,7 +50,7 @@ export function apiUrl(path: string, params: Params = {}): string {
 /** What an answer that is an error says: the server's own words, or the status where they are none of its. */
 export function errorIn(text: string, status: number, statusText: string): string {
 	try {
-		const { error } = JSON.parse(text);
+		const { error } = JSON.parse(text) as { error?: unknown };
 		if (typeof error === 'string') return error;
 	} catch {
 		// not JSON: a proxy's page, most likely

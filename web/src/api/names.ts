@@ -82,6 +82,7 @@ export function useNamedAnswer(
 		};
 		void run();
 		return () => abort.abort();
+	// eslint-disable-next-line react-hooks/exhaustive-deps -- the parameters are those of the answer
 	}, [answer]);
 	return later && later.of === answer ? later : { answer, gaveUp: false };
 }

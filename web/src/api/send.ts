@@ -101,7 +101,7 @@ function wait(ms: number, signal: AbortSignal): Promise<void> {
 	return new Promise((resolve, reject) => {
 		const stop = () => {
 			clearTimeout(timer);
-			reject(signal.reason);
+			reject(signal.reason as Error);
 		};
 		const timer = setTimeout(() => {
 			signal.removeEventListener('abort', stop);

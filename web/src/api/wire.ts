@@ -73,7 +73,7 @@ class Reader {
  * bytes; those in UTF-16 follow from the bytes that are not in the middle of a character.
  */
 function readStrings(blob: Uint8Array, lengths: Uint32Array): string[] {
-	const strings: string[] = new Array(lengths.length);
+	const strings = new Array<string>(lengths.length);
 	let text: string;
 	try {
 		text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(blob);
@@ -147,7 +147,7 @@ export function readFlame(answer: ArrayBuffer): QueryAnswer {
 	if (bytes[MAGIC.length] !== VERSION) throw broken(T.wire.version);
 	const size = new DataView(answer).getUint32(MAGIC.length + 1, true);
 	if (size > bytes.length - HEAD_AT) throw broken(T.wire.headCutShort);
-	const head = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD_AT, HEAD_AT + size)));
+	const head = JSON.parse(new TextDecoder().decode(bytes.subarray(HEAD_AT, HEAD_AT + size))) as QueryAnswer | null;
 	if (typeof head?.flame !== 'object' || head.flame === null) throw broken(T.wire.noHead);
 
 	const reader = new Reader(bytes.subarray(HEAD_AT + size));

@@ -122,11 +122,11 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 	const by = labelOf(answer, asked.by);
 	const stepMs = answer?.step_ms ?? 1000;
 	const unit = answer?.unit || (asked.type.split(':')[2] ?? '');
-	const scale = useMemo(() => seriesScale(answer?.type || asked.type, unit, stepMs), [answer, asked.type]);
+	const scale = useMemo(() => seriesScale(answer?.type || asked.type, unit, stepMs), [answer, asked.type, unit, stepMs]);
 	const rest = everything.data && answer && everything.data.step_ms === answer.step_ms ? everything.data : null;
 	const chart = useMemo(
 		() => (answer ? buildChart(answer, rest, by, state.top, scale, colorOf) : null),
-		[answer, rest, state.top, scale, colorOf],
+		[answer, rest, by, state.top, scale, colorOf],
 	);
 	const range = answer ? { from: answer.from_ms, to: answer.to_ms } : null;
 	const annotations = useAnnotations(asked, state);
@@ -334,7 +334,7 @@ export function App() {
 	const refreshAll = useCallback(() => {
 		refresh();
 		setStatusNonce((n) => n + 1);
-	}, []);
+	}, [refresh]);
 	const noData = asked.types.data !== null && asked.types.data.types.length === 0 && !asked.types.stale;
 	const waiting = noData && isRelative(state.to);
 	useEvery(waiting ? EMPTY_POLL_S : state.every, refreshAll);

@@ -109,6 +109,7 @@ export function Shared(props: SharedProps) {
 		const { picture, fragment } = parsePicture(headOf(kept).state);
 		if (fragment.length > 1 && location.hash === '') history.replaceState(null, '', location.pathname + location.search + fragment);
 		set(picture, 'replace');
+	// eslint-disable-next-line react-hooks/exhaustive-deps -- once for each link, whatever becomes of the state
 	}, [kept, state.id]);
 	const error = asked.error ?? askedBase.error;
 	if (error && !(kept && (baseId === '' || keptBase))) return <Gone error={error} onRetry={onRetry} />;

@@ -216,7 +216,7 @@ function useWheel(element: { current: HTMLElement | null }, view: { current: Cal
 		const { current } = element;
 		current?.addEventListener('wheel', wheel, { passive: false });
 		return () => current?.removeEventListener('wheel', wheel);
-	}, []);
+	}, [element, view]);
 }
 
 function describe(made: Made, box: number): string {
@@ -247,7 +247,7 @@ function Least({ least, onLeast }: { least: number; onLeast: (percent: number) =
 		if (dragged === null || settled !== dragged) return;
 		if (settled !== least) onLeast(settled);
 		setDragged(null);
-	}, [settled, dragged]);
+	}, [settled, dragged, least, onLeast]);
 	return (
 		<label class="calls-least">
 			{T.callGraph.least}
@@ -329,7 +329,7 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 			created.destroy();
 			measure(null);
 		};
-	}, []);
+	}, [measure, picture]);
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
 		if (!made || !layout) return;

@@ -36,7 +36,8 @@ export function useAnnotations(asked: Asked, state: PageState): Annotations {
 	const round = useRef({ answer, n: 0 });
 	if (round.current.answer !== answer) round.current = { answer, n: round.current.n + 1 };
 	const nonce = round.current.n;
-	const labels = useMemo(() => versionLabels(asked.labels), [asked.labels.join(' ')]);
+	const names = asked.labels.join(' '); // the list is another one each time
+	const labels = useMemo(() => versionLabels(names.split(' ')), [names]);
 	const length = answer ? answer.to_ms - answer.from_ms : 0;
 	const from = answer ? Math.round(answer.from_ms - LOOK_BACK * length) : 0;
 	const step = answer ? Math.ceil((length * (1 + LOOK_BACK)) / STEPS / answer.step_ms) * answer.step_ms : 0;

@@ -62,6 +62,7 @@ export function MetricsPanel({ unit, gauge, shown, onShown, ...props }: PanelPro
 	const { chart, scale, selection, dark } = props;
 	const [highlight, setHighlight] = useState<string | null>(null);
 	const drawn = useMemo(() => onlyShown(chart, shown), [chart, shown]);
+	// eslint-disable-next-line react-hooks/exhaustive-deps -- the same selection may be another object
 	const rows = useMemo(() => legendRows(chart, scale, selection), [chart, scale, selection?.from, selection?.to]);
 	const ids = drawn === chart ? [] : drawn.series.map(seriesId);
 	// What went away while it was highlighted must not leave the others faded.

@@ -205,9 +205,10 @@ export function Metrics(props: MetricsProps) {
 			brush.current?.detach();
 			measure(null);
 		};
-	}, []);
+	}, [measure]);
+	const hasWidth = width > 0;
 	useLayoutEffect(() => {
-		if (width === 0) return undefined;
+		if (!hasWidth) return undefined;
 		const made = new uPlot(options(latest, width, height, setCursor), plotData(latest.current.chart, stacked), host.current!);
 		plot.current = made;
 		brush.current?.show();
@@ -215,7 +216,8 @@ export function Metrics(props: MetricsProps) {
 			made.destroy();
 			plot.current = null;
 		};
-	}, [names, stacked, dark, scale.name, width === 0]);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- a living plot takes on another size, below
+	}, [names, stacked, dark, scale.name, hasWidth]);
 	useEffect(() => {
 		if (plot.current && width > 0) plot.current.setSize({ width, height });
 		brush.current?.show();

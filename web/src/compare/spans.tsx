@@ -29,8 +29,8 @@ export interface SpansProps {
 	onSpan: (side: SideName, span: Span) => void;
 }
 
-const spanOf = (of: { from: string; to: string }, now: number): Span | null => {
-	const [from, to] = [parseTime(of.from, now), parseTime(of.to, now)];
+const spanOf = (start: string, end: string, now: number): Span | null => {
+	const [from, to] = [parseTime(start, now), parseTime(end, now)];
 	return from !== null && to !== null && to > from ? { from, to } : null;
 };
 
@@ -39,7 +39,7 @@ function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: R
 	const { base, head } = choices;
 	return useMemo(() => {
 		const now = Date.now();
-		const spans = [spanOf(base, now), spanOf(head, now), spanOf(state, now)];
+		const spans = [spanOf(base.from, base.to, now), spanOf(head.from, head.to, now), spanOf(state.from, state.to, now)];
 		const [a, b] = spans;
 		if (!a || !b) return null;
 		const known = spans.filter((span): span is Span => span !== null);
@@ -47,6 +47,7 @@ function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: R
 			all: { from: Math.floor(Math.min(...known.map((span) => span.from))), to: Math.ceil(Math.max(...known.map((span) => span.to))) },
 			spans: { base: a, head: b },
 		};
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- nonce: the present moves on
 	}, [base.from, base.to, head.from, head.to, state.from, state.to, nonce]);
 }
 

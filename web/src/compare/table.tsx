@@ -204,7 +204,7 @@ function useListed({ comparison, rows, state, filter }: CompareTableProps) {
 	const settled = useDebounced(filter, 100);
 	const all = rows ?? NO_ROWS;
 	const counts = useMemo(() => countChanges(all, of), [all, of]);
-	const sorted = useMemo(() => sortCompared(all, comparison, of, order, reverse), [all, of, order, reverse]);
+	const sorted = useMemo(() => sortCompared(all, comparison, of, order, reverse), [all, comparison, of, order, reverse]);
 	const shown = useMemo(() => {
 		const test = compileSearch(settled, false);
 		return sorted.filter((row) => {
@@ -213,7 +213,7 @@ function useListed({ comparison, rows, state, filter }: CompareTableProps) {
 			if (only.length > 0 && !only.includes(change)) return false;
 			return typeof test !== 'function' || test(row.name) || test(row.binary);
 		});
-	}, [sorted, settled, only.join(), of]);
+	}, [sorted, settled, only, of]);
 	return { all, shown, counts, like: [order, reverse, of, settled, only.join()].join() };
 }
 
@@ -224,10 +224,12 @@ export function CompareTable(props: CompareTableProps) {
 	const seen = useSeenRows(shown.length, [like]);
 	const { first, last, active, height, move } = seen;
 	// What is found in the graph comes into view here.
+	const hasHeight = height > 0;
 	useEffect(() => {
 		const at = find === '' ? -1 : shown.findIndex((row) => find === `"${row.name}"`);
-		if (at >= 0 && height > 0) move(at);
-	}, [find, shown, height > 0]);
+		if (at >= 0 && hasHeight) move(at);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- once, so that a person can scroll away from it
+	}, [find, shown, hasHeight]);
 	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
 	const act = (event: KeyboardEvent, row: number): boolean => press('table', event, { pick: () => pick(shown[row]) });
 	const tell = (row: CompareRow) => {

@@ -34,7 +34,7 @@ interface Token {
 	open: boolean; // a string without its end
 }
 
-const WORD = /[A-Za-z0-9_.\/:*-]/;
+const WORD = /[A-Za-z0-9_./:*-]/;
 
 function tokens(text: string): Token[] {
 	const out: Token[] = [];

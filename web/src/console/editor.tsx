@@ -22,7 +22,7 @@ interface EditorProps {
 }
 
 // The type that the query begins with, for what the server is asked about names.
-const typeOf = (text: string) => /^\s*([A-Za-z0-9_.\/:*-]+)/.exec(text)?.[1] ?? '';
+const typeOf = (text: string) => /^\s*([A-Za-z0-9_./:*-]+)/.exec(text)?.[1] ?? '';
 
 function useSuggestions(place: Place, text: string, open: boolean, from: string, to: string): Word[] {
 	const { wanted } = place;
@@ -54,7 +54,7 @@ function useSuggestions(place: Place, text: string, open: boolean, from: string,
 			default:
 				return [];
 		}
-	}, [place.typed, place.from, wanted.kind, types.data, labels.data, values.data, functions.data]);
+	}, [place.typed, wanted, types.data, labels.data, values.data, functions.data]);
 }
 
 function Fault({ message, text }: { message: string; text: string }) {

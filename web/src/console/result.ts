@@ -52,7 +52,7 @@ export function chartOf(answer: PipelineSeries, top: number): Chart {
 		times: order.map((t) => t / 1000),
 		stepMs: step,
 		series: rows.map((row, i) => {
-			const values: (number | null)[] = new Array(order.length).fill(null);
+			const values = new Array<number | null>(order.length).fill(null);
 			for (const [t, value] of row.points) {
 				const place = at.get(t);
 				if (place !== undefined) values[place] = value;

@@ -31,11 +31,11 @@ export function ResultTable({ answer }: { answer: TableAnswer }) {
 				{columns.map((column, i) => {
 					const own = sort?.column === i;
 					return (
-						<div key={i} role="columnheader" class={isNumeric(column) ? 'num' : ''} aria-sort={own ? (sort!.falling ? 'descending' : 'ascending') : 'none'}>
-							<button type="button" onClick={() => setSort({ column: i, falling: own ? !sort!.falling : isNumeric(column) })}>
+						<div key={i} role="columnheader" class={isNumeric(column) ? 'num' : ''} aria-sort={own ? (sort.falling ? 'descending' : 'ascending') : 'none'}>
+							<button type="button" onClick={() => setSort({ column: i, falling: own ? !sort.falling : isNumeric(column) })}>
 								{column.name}
 								<span class="sort-mark" aria-hidden="true">
-									{own ? (sort!.falling ? '▼' : '▲') : ''}
+									{own ? (sort.falling ? '▼' : '▲') : ''}
 								</span>
 							</button>
 						</div>

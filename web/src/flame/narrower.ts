@@ -110,7 +110,7 @@ const ALIKE: Partial<Record<TransformOp, readonly TransformOp[]>> = { gb: ['gb',
 /** Without what the server was asked to take together for a grouping that these steps do not have any more. */
 export function withoutCollapse(within: string, transforms: readonly Transform[]): string {
 	const grouping = groupingOf(transforms);
-	const wrong = Object.entries(COLLAPSE).filter(([op]) => op !== grouping || !isAlike(transforms, grouping)).map(([, stage]) => stage!);
+	const wrong = Object.entries(COLLAPSE).filter(([op]) => op !== grouping || !isAlike(transforms, grouping)).map(([, stage]) => stage);
 	return splitStages(within).filter((stage) => !wrong.includes(stage)).join(' | ');
 }
 

@@ -120,7 +120,7 @@ function targetOf(tree: Tree, node: number): Target | null {
 // What the table points at is marked here, what is pointed at or has the focus here is told to the table.
 function usePointed({ tree, pointed, picture }: FlameViewProps, view: { current: FlameCanvas | null }, hover: Hover | null, focused: number): void {
 	const hovered = hover && !hover.box.tail ? hover.box.node : -1;
-	useEffect(() => pointed?.listen((told) => told.from === 'table' && view.current?.point(told.target)), [pointed]);
+	useEffect(() => pointed?.listen((told) => told.from === 'table' && view.current?.point(told.target)), [pointed, view]);
 	useEffect(() => pointed?.tell(targetOf(tree, hovered), 'graph'), [pointed, tree, hovered]);
 	useEffect(() => {
 		if (focused > 0) pointed?.tell(targetOf(tree, focused), 'graph', true);
@@ -132,7 +132,7 @@ function usePointed({ tree, pointed, picture }: FlameViewProps, view: { current:
 		return () => {
 			if (picture.current === made) picture.current = null;
 		};
-	}, [picture]);
+	}, [picture, view]);
 }
 
 function describe(tree: Tree, node: number, turned: boolean): string {
@@ -349,7 +349,7 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 		const created = new FlameCanvas(canvas.current!, scroller.current!, spacer.current!);
 		view.current = created;
 		gestures.current = new Gestures(scroller.current!, created, rest);
-		const hide = exposeForTests(created, props.name ?? 'flame');
+		const hide = exposeForTests(created, latest.current.name ?? 'flame');
 		measure(scroller.current);
 		return () => {
 			hide();
@@ -357,7 +357,7 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 			created.destroy();
 			measure(null);
 		};
-	}, []);
+	}, [measure, rest]);
 	return { scroller, canvas, spacer, view, gestures, rest };
 }
 
@@ -375,9 +375,10 @@ export function FlameView(props: FlameViewProps) {
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
 		view.current!.update({ tree, zoom, flip, matches, dark, color, focused, paint, linked });
-	}, [tree, zoom, flip, matches, dark, color, focused, paint, linked, width, height]);
+	}, [view, tree, zoom, flip, matches, dark, color, focused, paint, linked, width, height]);
 	useEffect(() => {
 		if (focusRequest) setFocused(focusRequest.node);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- what was asked for once is not for the next tree
 	}, [focusRequest]);
 
 	const at = focused >= 0 ? focused : zoom.node;

@@ -428,7 +428,7 @@ export function Home({ state, set, types, status, nonce, onRetry, children }: Ho
 	const answer = costs.data;
 	const total = totalOf(sumsOf(answer)) ?? 0;
 	const rows = useMemo(
-		() => costRows(sumsOf(answer) ?? new Map(), ROWS, series.data && { answer: series.data, label: by }, sumsOf(day.data), sumsOf(week.data)),
+		() => costRows(sumsOf(answer) ?? new Map<string, number>(), ROWS, series.data && { answer: series.data, label: by }, sumsOf(day.data), sumsOf(week.data)),
 		[answer, series.data, by, day.data, week.data],
 	);
 	if (asked.error && !answer) return <ErrorPanel error={asked.error} onRetry={onRetry} />;

@@ -301,7 +301,7 @@ function Rows({ shown, hot, of, at, names, set }: RowsProps) {
 	useLayoutEffect(() => {
 		measure(scroller.current);
 		return () => measure(null);
-	}, []);
+	}, [measure]);
 	const show = (index: number, middle: boolean) => {
 		const element = scroller.current!;
 		const room = element.clientHeight - 26; // below the head
@@ -313,9 +313,11 @@ function Rows({ shown, hot, of, at, names, set }: RowsProps) {
 	useLayoutEffect(() => {
 		if (active >= 0) show(active, true);
 		else scroller.current!.scrollTop = 0;
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- when another function is shown
 	}, [of]);
 	useLayoutEffect(() => {
 		if (found >= 0) show(found, false);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- when another line is marked
 	}, [at]);
 
 	const go = (index: number) => {

@@ -134,7 +134,7 @@ export function legendRows(chart: Chart, scale: Scale, span: { from: number; to:
 
 // Each series on top of those before it: what uPlot fills down to zero, the topmost first.
 export function stack(series: ChartSeries[], length: number): (number | null)[][] {
-	const sums: (number | null)[] = new Array(length).fill(null);
+	const sums = new Array<number | null>(length).fill(null);
 	return series.map(({ values }) => {
 		values.forEach((v, i) => {
 			if (v !== null) sums[i] = (sums[i] ?? 0) + v;

@@ -172,7 +172,8 @@ function joinPictures(halves: { current: Picture | null }[]): HTMLCanvasElement 
 }
 
 export function SandwichView({ tree, of, onPick, picture, ...rest }: SandwichProps) {
-	const [above, below] = [useRef<Picture | null>(null), useRef<Picture | null>(null)];
+	const above = useRef<Picture | null>(null);
+	const below = useRef<Picture | null>(null);
 	useLayoutEffect(() => {
 		picture.current = () => joinPictures([above, below]);
 		return () => {

@@ -567,7 +567,7 @@ export function ProfilePart(props: ProfileProps) {
 	const picture = useRef<Picture | null>(null);
 	const { answer } = profile;
 	const each = state.eachAddress;
-	const base = useMemo(() => (each ? buildTree(answer.flame) : profile.tree), [profile, each]);
+	const base = useMemo(() => (each ? buildTree(profile.answer.flame) : profile.tree), [profile, each]);
 	const { made, busy } = useSteps(base, state.steps);
 	const { tree, transforms } = made;
 	const ofRows = useMemo(() => stepsText(stepsForRows(transforms)), [transforms]);
@@ -626,7 +626,7 @@ export function ProfilePart(props: ProfileProps) {
 	// The URL follows a frame that has got a name.
 	useEffect(() => {
 		if (!lost && zoom.node > 0 && parseZoom(tree, state.zoom) === null) set({ zoom: formatZoom(tree, zoom) }, 'replace');
-	}, [tree, zoom, lost]);
+	}, [tree, zoom, lost, state.zoom, set]);
 	const flip = state.dir === 'flame';
 	const zoomed = zoom.node !== 0 || isPart(zoom);
 	const inverted = isInverted(transforms);
@@ -760,7 +760,7 @@ export function ProfilePart(props: ProfileProps) {
 											class="button"
 											disabled={!listable}
 											data-testid={`open-${kind}`}
-											title={listable ? OPEN[kind].of(displayName(zoomedFrame!.name, 120)) : T.profile.zoomFirst}
+											title={listable ? OPEN[kind].of(displayName(zoomedFrame.name, 120)) : T.profile.zoomFirst}
 											onClick={() => open(kind, zoomedFrame!)}
 										>
 											{OPEN[kind].title}

@@ -49,7 +49,7 @@ function useNarrowed(data: ReportData, t: Timeline | null, spans: Spans | null, 
 		if (!t || !spans || !(isNarrowed(narrowing) || bySpan)) return null;
 		const picked = pickSamples(t, narrowing, inDuring);
 		return narrowFlame(data.types[index].flame, t, index, picked, inAny && { spans, inSpan: inAny });
-	}, [data, t, spans, index, threads, range, part, inDuring, inAny]);
+	}, [data, t, spans, index, threads, range, part, during, bySpan, inDuring, inAny]);
 }
 
 export interface Viewed {

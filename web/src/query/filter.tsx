@@ -77,9 +77,10 @@ function useSuggestions(
 	props: FilterProps,
 	draft: Draft,
 	open: boolean,
-	advance: (draft: Draft) => void,
-	add: (m: Matcher) => void,
+	does: { advance: (draft: Draft) => void; add: (m: Matcher) => void },
 ) {
+	const act = useRef(does); // what is chosen later is added to the selector of then
+	act.current = does;
 	const { selector, from, to, nonce } = props;
 	const prefix = useDebounced(draft.text, 120);
 	const stage: Stage = draft.label === '' ? 'name' : draft.op === '' ? 'op' : 'value';
@@ -95,9 +96,11 @@ function useSuggestions(
 		nonce,
 	);
 	const named = stage === 'name' && draft.text.trim().length >= FUNCTION_LETTERS;
-	const functions = useFunctions(open && selector.type !== '' && (named || (stage === 'value' && draft.label === FRAMES)), props);
+	const { find, loading: finding } = useFunctions(open && selector.type !== '' && (named || (stage === 'value' && draft.label === FRAMES)), props);
 	const suggestions = useMemo((): Suggestion[] => {
 		const typed = draft.text.trim().toLowerCase();
+		const add = (matcher: Matcher) => act.current.add(matcher);
+		const advance = (next: Draft) => act.current.advance(next);
 		const withFunction = (op: Operator, name: string) => () => add({ label: FRAMES, op, value: op === '=' || op === '!=' ? name : escapeRegex(name) });
 		if (stage === 'op') {
 			const fitting = OPERATORS.filter(({ op }) => op.startsWith(typed));
@@ -108,7 +111,7 @@ function useSuggestions(
 			}));
 		}
 		if (stage === 'value' && draft.label === FRAMES)
-			return functions.find(draft.text.trim()).map((name) => ({ text: name, note: '', choose: withFunction(draft.op as Operator, name) }));
+			return find(draft.text.trim()).map((name) => ({ text: name, note: '', choose: withFunction(draft.op as Operator, name) }));
 		if (stage === 'value') {
 			const found = (values.data?.values ?? []).filter(
 				({ value }) => value !== '' && (exact ? value.startsWith(draft.text) : true),
@@ -133,11 +136,11 @@ function useSuggestions(
 		if (!named) return [...byLabel, ...(isNamed ? [stacks] : [])];
 		const part = draft.text.trim();
 		const like = { text: T.filter.stacksWith(part), note: T.filter.stacksWithNote, choose: withFunction('=~', part) };
-		const byFunction = functions.find(part).map((name) => ({ text: name, note: T.filter.functionNote, choose: withFunction('=', name) }));
+		const byFunction = find(part).map((name) => ({ text: name, note: T.filter.functionNote, choose: withFunction('=', name) }));
 		return [...byLabel, ...(isNamed ? [stacks] : []), like, ...byFunction];
-	}, [draft, stage, named, labels.data, values.data, functions.find]);
+	}, [draft, stage, exact, named, labels.data, values.data, find]);
 	const hidden = stage === 'value' && values.data ? values.data.total - values.data.values.length : 0;
-	return { suggestions, hidden, loading: labels.loading || values.loading || functions.loading, stage };
+	return { suggestions, hidden, loading: labels.loading || values.loading || finding, stage };
 }
 
 export function escapeRegex(text: string): string {
@@ -167,7 +170,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 		onChange([...selector.matchers, matcher]);
 		reset();
 	};
-	const { suggestions, hidden, loading, stage } = useSuggestions(props, draft, open, advance, add);
+	const { suggestions, hidden, loading, stage } = useSuggestions(props, draft, open, { advance, add });
 	useEffect(() => setActive((at) => Math.min(at, suggestions.length - 1)), [suggestions]);
 	useEffect(() => {
 		list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' });

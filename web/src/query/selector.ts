@@ -39,7 +39,7 @@ export class SelectorError extends Error {
 	}
 }
 
-const TYPE = /[A-Za-z0-9_.\/:-]*/y;
+const TYPE = /[A-Za-z0-9_./:-]*/y;
 const LABEL = /[A-Za-z_][A-Za-z0-9_]*/y;
 const OPERATOR = /=~|!~|!=|=/y;
 const SPACE = /\s*/y;

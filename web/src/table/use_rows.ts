@@ -68,7 +68,8 @@ export function rowsOfAnswer({ table }: TableAnswer, by: Rows): Row[] {
 
 export function useRows(tree: Tree, by: Rows, query: RowsQuery | null): MadeRows {
 	const ofTree = isOfTree(by) || !query;
-	const wanted = useMemo(() => ({ tree, by: isOfTree(by) ? by : ('function' as const) }), [tree, ofTree ? by : '']);
+	const treeBy = isOfTree(by) ? by : 'function';
+	const wanted = useMemo(() => ({ tree, by: treeBy }), [tree, treeBy]);
 	const made = useLater(wanted, isSmall(tree), (of) => buildRows(of.tree, of.by));
 	const label = labelOfRows(by);
 	const asked = useApi<TableAnswer, { answer: TableAnswer; by: Rows }>(

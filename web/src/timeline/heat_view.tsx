@@ -38,7 +38,7 @@ function useHeatmap({ t, spans, type, state: { threads, during } }: HeatProps): 
 	return useMemo(() => {
 		const picked = threads.length > 0 || inDuring ? pickSamples(t, { threads, range: null, during, bySpan: false }, inDuring) : null;
 		return buildHeatmap(t.time, t.types[type].values, picked, [0, t.length + 1]);
-	}, [t, type, threads, inDuring]);
+	}, [t, type, threads, during, inDuring]);
 }
 
 const shownOf = ({ range, part }: Choice): [Range | null, Range | null] => [range, part];
@@ -57,10 +57,11 @@ export function HeatView(props: HeatProps) {
 	useLayoutEffect(() => {
 		measure(host.current);
 		return () => measure(null);
-	}, []);
+	}, [measure]);
+	const { range, part } = state;
 	useEffect(() => {
-		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, ...shownOf(brush ?? state), cursor, dark);
-	}, [map, width, brush, state.range, state.part, cursor, dark]);
+		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, ...shownOf(brush ?? { range, part }), cursor, dark);
+	}, [map, width, brush, range, part, cursor, dark]);
 
 	const rangeOf = (a: Cell, b: Cell): Range | null => {
 		const [range] = spanRange(map, a, b);

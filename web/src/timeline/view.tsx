@@ -325,7 +325,7 @@ export function TimelineView(props: TimelineProps) {
 			measure(null);
 			view.current?.destroy();
 		};
-	}, []);
+	}, [measure]);
 	useLayoutEffect(() => {
 		view.current!.update({
 			t,

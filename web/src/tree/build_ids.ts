@@ -14,10 +14,10 @@ export function buildIdsOf(binaries: unknown): Map<string, BuildIds> {
 	const found = new Map<string, BuildIds>();
 	if (!Array.isArray(binaries)) return found;
 	for (const entry of binaries.slice(0, BINARIES_MAX)) {
-		const { binary, build_ids, count } = entry ?? {};
+		const { binary, build_ids, count } = (entry ?? {}) as { binary?: unknown; build_ids?: unknown; count?: unknown };
 		if (typeof binary !== 'string' || !Array.isArray(build_ids)) continue;
 		const ids = build_ids.filter((id): id is string => typeof id === 'string' && id !== '' && id.length <= ID_MAX).slice(0, IDS_MAX);
-		if (ids.length > 0) found.set(binary, { ids, count: Number.isSafeInteger(count) ? Math.max(ids.length, count) : ids.length });
+		if (ids.length > 0) found.set(binary, { ids, count: typeof count === 'number' && Number.isSafeInteger(count) ? Math.max(ids.length, count) : ids.length });
 	}
 	return found;
 }

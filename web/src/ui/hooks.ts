@@ -71,13 +71,14 @@ export function useApi<T, R = T>(
 				failures.current = 0;
 				setResource({ data, of: request, error: null, loading: false });
 			})
-			.catch((error) => {
+			.catch((error: unknown) => {
 				if (abort.signal.aborted) return;
-				const known = error instanceof ApiError ? error : new ApiError(String(error?.message ?? error), 502);
+				const known = error instanceof ApiError ? error : new ApiError(error instanceof Error ? error.message : String(error), 502);
 				failures.current++;
 				setResource((r) => ({ ...r, error: known, loading: false }));
 			});
 		return () => abort.abort();
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- request is path and params as text; what converts is the same each time
 	}, [request, nonce, again]);
 	const { error, loading } = resource;
 	useEvery(error && !loading ? retrySeconds(error.status, failures.current) : 0, () => setAgain((n) => n + 1));
@@ -103,6 +104,7 @@ function afterPaint(run: () => void): () => void {
  */
 export function useLater<K, V>(of: K, quick: boolean, make: (of: K) => V): { of: K; value: V } | null {
 	const [later, setLater] = useState<{ of: K; value: V } | null>(null);
+	// eslint-disable-next-line react-hooks/exhaustive-deps -- what makes it is the same each time
 	const now = useMemo(() => (quick ? { of, value: make(of) } : null), [of, quick]);
 	useEffect(() => {
 		if (quick) {
@@ -110,6 +112,7 @@ export function useLater<K, V>(of: K, quick: boolean, make: (of: K) => V): { of:
 			return undefined;
 		}
 		return afterPaint(() => setLater({ of, value: make(of) }));
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- likewise
 	}, [of, quick]);
 	return now ?? later;
 }

@@ -55,11 +55,12 @@ export function useSeenRows(count: number, like: readonly unknown[]) {
 	useLayoutEffect(() => {
 		measure(scroller.current);
 		return () => measure(null);
-	}, []);
+	}, [measure]);
 	useEffect(() => {
 		scroller.current!.scrollTop = 0;
 		setTop(0);
 		setActive(-1);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- the list is the caller's
 	}, like);
 
 	const seen = seenRows(count, rowHeight, top, height);
