@@ -16,7 +16,9 @@ const SRC = join(WEB, 'src');
 const FILES_MAX = 20; // directly in a folder
 
 // Folder -> layer, by the rows "| LAYER | `FOLDER/` | duty |". What stands in src itself, the entry points, is above all.
-const layers = new Map([...readFileSync(join(WEB, 'README.md'), 'utf8').matchAll(/^\| (\d+) \| `(\w+)\/` \|/gm)].map(([, layer, folder]) => [folder, Number(layer)]));
+const layers = new Map(
+	[...readFileSync(join(WEB, 'README.md'), 'utf8').matchAll(/^\| (\d+) \| `(\w+)\/` \|/gm)].map(([, layer, folder]) => [folder, Number(layer)]),
+);
 const folderOf = (module) => (module.includes('/') ? module.slice(0, module.indexOf('/')) : '');
 const layerOf = (folder) => (folder === '' ? Infinity : layers.get(folder));
 
@@ -42,7 +44,8 @@ test('every folder has a layer, and imports lower ones only', () => {
 		for (const other of imported) {
 			const [from, to] = [folderOf(module), folderOf(other)];
 			counted++;
-			if (from !== to && layerOf(to) >= layerOf(from)) wrong.push(`src/${modules.get(module)} (layer ${layerOf(from)}) imports ${other} (layer ${layerOf(to)})`);
+			if (from !== to && layerOf(to) >= layerOf(from))
+				wrong.push(`src/${modules.get(module)} (layer ${layerOf(from)}) imports ${other} (layer ${layerOf(to)})`);
 		}
 	}
 	assert.ok(counted > 500, `${counted} imports were found`);
@@ -63,5 +66,8 @@ test('no module imports itself through others', () => {
 test('no folder is crowded', () => {
 	const counts = new Map();
 	for (const name of files) counts.set(dirname(name), (counts.get(dirname(name)) ?? 0) + 1);
-	assert.deepEqual([...counts].filter(([, count]) => count > FILES_MAX), []);
+	assert.deepEqual(
+		[...counts].filter(([, count]) => count > FILES_MAX),
+		[],
+	);
 });

@@ -105,6 +105,9 @@ test('functions are found by name, file and binary, the costliest first', () => 
 		if (most > 0) assert.equal(rows.find((row) => textsOf([row])[0] === textOf(costliestFunction(tree)))!.self, most);
 	}
 	assert.equal(costliestFunction(treeOf([])), NO_FUNCTION);
-	const named2 = treeOf([[['main', '[app]'], 9], [['main', 'work'], 3]]);
+	const named2 = treeOf([
+		[['main', '[app]'], 9],
+		[['main', 'work'], 3],
+	]);
 	assert.equal(named2.strings[named2.name[treeFunctions(named2).first[costliestFunction(named2)]]], 'work');
 });

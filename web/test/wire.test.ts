@@ -82,7 +82,9 @@ const NAMES = ['', 'total', 'main', 'größe', '漢字', '😀👍', 'app+0x10',
 
 const columnsOf = (tree: Tree) => ({
 	...tree,
-	...Object.fromEntries((['parent', 'end', 'depth', 'name', 'file', 'line', 'binary', 'kind', 'start', 'total', 'self'] as const).map((c) => [c, Array.from(tree[c])])),
+	...Object.fromEntries(
+		(['parent', 'end', 'depth', 'name', 'file', 'line', 'binary', 'kind', 'start', 'total', 'self'] as const).map((c) => [c, Array.from(tree[c])]),
+	),
 });
 
 test('bytes and JSON make the same tree', () => {
@@ -113,8 +115,17 @@ test('large and negative values keep what a double can hold', () => {
 	const values = [0n, -5n, 127n, 64n, -(2n ** 53n), 2n ** 53n - 1n, 2n ** 62n];
 	const { nodes } = read(encode(flame, 1n, values)).flame;
 	assert.deepEqual(Array.from(nodes.self), values.map(Number));
-	const units = read(encode(flame, 10101010n, values.map((v) => (v / 1000000n) * 10101010n))).flame.nodes.self;
-	assert.deepEqual(Array.from(units).slice(0, 6), values.slice(0, 6).map((v) => Number(v / 1000000n) * 10101010));
+	const units = read(
+		encode(
+			flame,
+			10101010n,
+			values.map((v) => (v / 1000000n) * 10101010n),
+		),
+	).flame.nodes.self;
+	assert.deepEqual(
+		Array.from(units).slice(0, 6),
+		values.slice(0, 6).map((v) => Number(v / 1000000n) * 10101010),
+	);
 });
 
 test('long names, ASCII and not, are cut where they end', () => {
@@ -207,7 +218,10 @@ test('addresses folded, whatever the order: the same stacks, each node of a fold
 	for (let round = 0; round < 40; round++) {
 		const flame = randomFlame(200 + below(2000), NAMES, false);
 		const merged = mergeUnnamed(flame);
-		assert.deepEqual(byPath(merged, (n) => n), byPath(flame, (n) => nameWithoutAddress(n) ?? n));
+		assert.deepEqual(
+			byPath(merged, (n) => n),
+			byPath(flame, (n) => nameWithoutAddress(n) ?? n),
+		);
 		const unnamed = new Set<string>();
 		for (let i = 1; i < merged.nodes.parent.length; i++) {
 			const name = merged.strings[merged.nodes.name[i]];
@@ -259,7 +273,10 @@ test('matches in order of size', () => {
 	const tree = buildTree(randomFlame(2000, NAMES, false));
 	const { tops } = sumMatched(tree, findNodes(tree, 'g', false) as Uint8Array);
 	const sorted = largestFirst(tree, tops);
-	assert.deepEqual([...sorted], [...tops].sort((a, b) => tree.total[b] - tree.total[a] || a - b));
+	assert.deepEqual(
+		[...sorted],
+		[...tops].sort((a, b) => tree.total[b] - tree.total[a] || a - b),
+	);
 	assert.ok(sorted.length > 10);
 });
 

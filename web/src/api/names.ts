@@ -52,10 +52,7 @@ const pendingOf = (answer: QueryAnswer) => answer.symbols?.pending ?? 0;
  * The answer, or the latest one to the same question that knows more names. `params` are those of the question but for its
  * range. `gaveUp`: names are still being looked up, and nobody asks any more.
  */
-export function useNamedAnswer(
-	answer: QueryAnswer | null,
-	params: Record<string, string>,
-): { answer: QueryAnswer | null; gaveUp: boolean } {
+export function useNamedAnswer(answer: QueryAnswer | null, params: Record<string, string>): { answer: QueryAnswer | null; gaveUp: boolean } {
 	const [later, setLater] = useState<{ of: QueryAnswer; answer: QueryAnswer; gaveUp: boolean } | null>(null);
 	useEffect(() => {
 		if (!answer || pendingOf(answer) === 0) return undefined;
@@ -82,7 +79,7 @@ export function useNamedAnswer(
 		};
 		void run();
 		return () => abort.abort();
-	// eslint-disable-next-line react-hooks/exhaustive-deps -- the parameters are those of the answer
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- the parameters are those of the answer
 	}, [answer]);
 	return later && later.of === answer ? later : { answer, gaveUp: false };
 }

@@ -27,11 +27,8 @@ export interface Report {
 }
 
 export function checkReport(data: ReportData): ReportData {
-	if (typeof data?.title !== 'string' || !Array.isArray(data.types) || data.types.length === 0)
-		throw new Error(T.broken.noProfile);
-	for (const type of data.types)
-		if (typeof type?.flame?.type !== 'string' || typeof type.flame.unit !== 'string')
-			throw new Error(T.broken.noType);
+	if (typeof data?.title !== 'string' || !Array.isArray(data.types) || data.types.length === 0) throw new Error(T.broken.noProfile);
+	for (const type of data.types) if (typeof type?.flame?.type !== 'string' || typeof type.flame.unit !== 'string') throw new Error(T.broken.noType);
 	return { ...data, shown: data.types[data.shown] ? data.shown : 0 };
 }
 
@@ -43,8 +40,7 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
 }
 
 async function decompress(text: string): Promise<Response> {
-	if (typeof DecompressionStream === 'undefined')
-		throw new Error(T.report.oldBrowser);
+	if (typeof DecompressionStream === 'undefined') throw new Error(T.report.oldBrowser);
 	return new Response(new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream('gzip')));
 }
 

@@ -121,13 +121,7 @@ function readNumber(bytes: Uint8Array, cursor: { at: number }): number {
 
 const unzigzag = (n: number): number => (n % 2 === 0 ? n / 2 : -(n + 1) / 2);
 
-function fill<T extends { [index: number]: number; length: number }>(
-	bytes: Uint8Array,
-	out: T,
-	what: string,
-	limit = Infinity,
-	signed = false,
-): T {
+function fill<T extends { [index: number]: number; length: number }>(bytes: Uint8Array, out: T, what: string, limit = Infinity, signed = false): T {
 	const cursor = { at: 0 };
 	for (let i = 0; i < out.length; i++) {
 		const n = readNumber(bytes, cursor);
@@ -152,8 +146,7 @@ function indexValues(bytes: Uint8Array, schema: Uint32Array, schemas: Schema[], 
 			const kind = readNumber(bytes, cursor);
 			if (kind === 3) cursor.at += 8;
 			else if (kind > 3) throw new Error(T.broken.noValueKind);
-			else if (kind > 0 && readNumber(bytes, cursor) >= strings && kind === 1)
-				throw new Error(T.broken.noValueText);
+			else if (kind > 0 && readNumber(bytes, cursor) >= strings && kind === 1) throw new Error(T.broken.noValueText);
 		}
 		if (cursor.at > bytes.length) throw new Error(T.broken.valuesCutShort);
 	}
@@ -200,13 +193,11 @@ function readSchemas(json: TimelineJson, strings: string[]): Schema[] {
 }
 
 export function readTimeline(json: TimelineJson, bytes: Uint8Array, nodes: number[]): Timeline {
-	if (![json?.threads, json?.strings, json?.categories, json?.schemas].every(Array.isArray))
-		throw new Error(T.broken.notWhole);
+	if (![json?.threads, json?.strings, json?.categories, json?.schemas].every(Array.isArray)) throw new Error(T.broken.notWhole);
 	const threads = readThreads(json);
 	const [samples, markers, stacks] = [count(json.samples), count(json.markers), count(json.stacks)];
 	const last = threads[threads.length - 1];
-	if ((last?.sampleEnd ?? 0) !== samples || (last?.markerEnd ?? 0) !== markers)
-		throw new Error(T.broken.otherCounts);
+	if ((last?.sampleEnd ?? 0) !== samples || (last?.markerEnd ?? 0) !== markers) throw new Error(T.broken.otherCounts);
 	const schemas = readSchemas(json, json.strings);
 	const reader = new Reader(bytes);
 	const time = fill(reader.column(), new Float64Array(samples), 'times', Infinity, true);
@@ -284,8 +275,7 @@ export function lostMarkers(t: Timeline): number {
 	let lost = 0;
 	const schema = t.schemas.map((s) => s.name === 'lost markers');
 	if (!schema.includes(true)) return 0;
-	for (let i = 0; i < t.markerCount; i++)
-		if (schema[t.schema[i]]) lost += valuesOf(t, i).reduce<number>((n, v) => n + (typeof v === 'number' ? v : 0), 0);
+	for (let i = 0; i < t.markerCount; i++) if (schema[t.schema[i]]) lost += valuesOf(t, i).reduce<number>((n, v) => n + (typeof v === 'number' ? v : 0), 0);
 	return lost;
 }
 

@@ -28,8 +28,7 @@ export interface View extends Report {
 type ViewData = ReportData & { format?: unknown; left_out?: unknown };
 
 function splitView(bytes: Uint8Array): { text: string; columns: Uint8Array } {
-	if (bytes.length < HEAD_BYTES || MAGIC !== String.fromCharCode(...bytes.subarray(0, MAGIC.length)))
-		throw new Error(T.broken.noView);
+	if (bytes.length < HEAD_BYTES || MAGIC !== String.fromCharCode(...bytes.subarray(0, MAGIC.length))) throw new Error(T.broken.noView);
 	const length = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(MAGIC.length, true);
 	if (length > bytes.length - HEAD_BYTES) throw new Error(T.broken.viewCutShort);
 	return {
@@ -41,8 +40,7 @@ function splitView(bytes: Uint8Array): { text: string; columns: Uint8Array } {
 function checkKept(kept: Partial<KeptView> | undefined): KeptView | null {
 	if (kept === undefined) return null;
 	const { id, made_ms, title, state } = kept ?? {};
-	if (typeof id !== 'string' || typeof made_ms !== 'number' || typeof title !== 'string' || typeof state !== 'string')
-		throw new Error(T.broken.noSnapshot);
+	if (typeof id !== 'string' || typeof made_ms !== 'number' || typeof title !== 'string' || typeof state !== 'string') throw new Error(T.broken.noSnapshot);
 	return { id, made_ms, title, state };
 }
 

@@ -24,15 +24,7 @@ import { Range } from '../query/range';
 import { formatSelector, withType, type Selector } from '../query/selector';
 import { ShareButton, type Keep } from '../share/button';
 import { formatPicture, keepAnswer } from '../share/snapshot';
-import {
-	DEFAULTS,
-	isListing,
-	isRelative,
-	isWide,
-	TOP_CHOICES,
-	type PageState,
-	type ProfileView,
-} from '../state/page';
+import { DEFAULTS, isListing, isRelative, isWide, TOP_CHOICES, type PageState, type ProfileView } from '../state/page';
 import { Binaries } from '../status/binaries';
 import { Recordings } from '../status/recordings_view';
 import { Status } from '../status/status';
@@ -93,23 +85,12 @@ function SelectionChip({ state, set }: { state: PageState; set: SetState }) {
 	if (!sel) return <span class="hint brush-hint">{T.chart.hint}</span>;
 	return (
 		<span class="chip selection" data-testid="selection">
-			<button
-				type="button"
-				class="chip-text"
-				title={T.chart.makeRange}
-				onClick={() => set({ from: String(sel.from), to: String(sel.to), sel: null })}
-			>
+			<button type="button" class="chip-text" title={T.chart.makeRange} onClick={() => set({ from: String(sel.from), to: String(sel.to), sel: null })}>
 				<span class="chip-value">{formatRange(sel.from, sel.to)}</span>
 				<span class="chip-label">{formatDuration(sel.to - sel.from)}</span>
 				<b>{T.chart.zoomIn}</b>
 			</button>
-			<button
-				type="button"
-				class="chip-x"
-				aria-label={T.chart.wholeRange}
-				data-testid="clear-selection"
-				onClick={() => set({ sel: null })}
-			>
+			<button type="button" class="chip-x" aria-label={T.chart.wholeRange} data-testid="clear-selection" onClick={() => set({ sel: null })}>
 				<CloseIcon />
 			</button>
 		</span>
@@ -124,18 +105,11 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 	const unit = answer?.unit || (asked.type.split(':')[2] ?? '');
 	const scale = useMemo(() => seriesScale(answer?.type || asked.type, unit, stepMs), [answer, asked.type, unit, stepMs]);
 	const rest = everything.data && answer && everything.data.step_ms === answer.step_ms ? everything.data : null;
-	const chart = useMemo(
-		() => (answer ? buildChart(answer, rest, by, state.top, scale, colorOf) : null),
-		[answer, rest, by, state.top, scale, colorOf],
-	);
+	const chart = useMemo(() => (answer ? buildChart(answer, rest, by, state.top, scale, colorOf) : null), [answer, rest, by, state.top, scale, colorOf]);
 	const range = answer ? { from: answer.from_ms, to: answer.to_ms } : null;
 	const annotations = useAnnotations(asked, state);
 	return (
-		<section
-			class={series.stale ? 'metrics stale' : 'metrics'}
-			aria-label={T.chart.label}
-			aria-busy={series.loading || everything.loading}
-		>
+		<section class={series.stale ? 'metrics stale' : 'metrics'} aria-label={T.chart.label} aria-busy={series.loading || everything.loading}>
 			<div class="metrics-head">
 				<h2>{scale.cores ? T.chart.cores : scale.name || T.chart.values}</h2>
 				<span class="hint">{T.chart.by(labelTitle(by).toLowerCase())}</span>
@@ -156,13 +130,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 				</select>
 				<div class="joined small" role="group" aria-label={T.chart.kind}>
 					{(['stacked', 'lines'] as const).map((kind) => (
-						<button
-							key={kind}
-							type="button"
-							class="button"
-							aria-pressed={state.chart === kind}
-							onClick={() => set({ chart: kind }, 'replace')}
-						>
+						<button key={kind} type="button" class="button" aria-pressed={state.chart === kind} onClick={() => set({ chart: kind }, 'replace')}>
 							{T.chart.kinds[kind]}
 						</button>
 					))}
@@ -192,10 +160,7 @@ function MetricsPart({ asked, state, set, dark, colorOf }: MetricsPartProps) {
 					)}
 				/>
 			) : (
-				<div
-					class={series.loading || asked.types.loading ? 'metrics-plot bone' : 'metrics-plot'}
-					data-testid="metrics"
-				/>
+				<div class={series.loading || asked.types.loading ? 'metrics-plot bone' : 'metrics-plot'} data-testid="metrics" />
 			)}
 		</section>
 	);
@@ -218,33 +183,15 @@ interface LowerProps {
 
 function Lower({ asked, state, set, dark, narrow, noData, nonce, names, onRetry, onBack }: LowerProps) {
 	const { profile, types, selector, query, profileQuery, error, status, fault } = asked;
-	if (fault !== null && !profile.data)
-		return <BadSelector text={state.q} fault={fault} onUnfilter={() => set({ q: '' })} />;
+	if (fault !== null && !profile.data) return <BadSelector text={state.q} fault={fault} onUnfilter={() => set({ q: '' })} />;
 	if (isListing(state.view)) {
 		const { span, ready } = asked;
-		return (
-			<Listing
-				kind={state.view}
-				state={state}
-				set={set}
-				query={query}
-				span={span}
-				names={asked.names}
-				ready={ready}
-				nonce={nonce}
-				onBack={onBack}
-			/>
-		);
+		return <Listing kind={state.view} state={state} set={set} query={query} span={span} names={asked.names} ready={ready} nonce={nonce} onBack={onBack} />;
 	}
 	if (error && !profile.data) return <ErrorPanel error={error} onRetry={onRetry} />;
 	if (noData) {
 		if (status.data && status.data.data.newest_ms > 0) {
-			return (
-				<NothingInRange
-					status={status.data}
-					onShow={(from, to) => set({ from: String(from), to: String(to), sel: null })}
-				/>
-			);
+			return <NothingInRange status={status.data} onShow={(from, to) => set({ from: String(from), to: String(to), sel: null })} />;
 		}
 		return <NoDataYet status={status.data} />;
 	}
@@ -345,8 +292,7 @@ export function App() {
 		document.title = title;
 	}, [title]);
 
-	const setMatchers = (matchers: Selector['matchers']) =>
-		set({ q: formatSelector({ type: asked.selector.type, matchers }) });
+	const setMatchers = (matchers: Selector['matchers']) => set({ q: formatSelector({ type: asked.selector.type, matchers }) });
 	const typeNames = asked.types.data?.types.map((t) => t.name) ?? null;
 	const wide = isWide(state.view);
 	const nothing = noData || (!asked.series.data && !asked.loading);
@@ -371,11 +317,7 @@ export function App() {
 				</Nav>
 				{!wide && (
 					<div class="query">
-						<TypeSelect
-							type={asked.type}
-							types={typeNames}
-							onType={(type) => set({ q: formatSelector({ ...asked.selector, type }) })}
-						/>
+						<TypeSelect type={asked.type} types={typeNames} onType={(type) => set({ q: formatSelector({ ...asked.selector, type }) })} />
 						<Filter
 							selector={asked.selector}
 							text={state.q || asked.query}

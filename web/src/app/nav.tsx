@@ -20,7 +20,19 @@ export function placeOf(view: View | ''): Place | null {
 export function stateAt(state: PageState, place: Place): PageState {
 	const compare = place === 'compare' ? state.compare : NO_COMPARE;
 	const file = state.view === 'file' || state.view === 'shared' ? { ...UNTOUCHED, id: '', name: '', pane: '' as const, find: '', filter: '' } : {};
-	return { ...state, ...file, view: place === 'profile' ? '' : place, function: '', file: null, build: null, binary: null, at: '', state: '', text: '', compare };
+	return {
+		...state,
+		...file,
+		view: place === 'profile' ? '' : place,
+		function: '',
+		file: null,
+		build: null,
+		binary: null,
+		at: '',
+		state: '',
+		text: '',
+		compare,
+	};
 }
 
 export function Nav({ state, set, children }: { state: PageState; set: SetState; children?: ComponentChildren }) {

@@ -35,8 +35,7 @@ function Whence({ kept, base }: { kept: Kept; base: KeptAnswer | null }) {
 				<bdi>{displayName(title, 200) || (isView(kept) ? displayName(kept.data.title, 120) : T.share.untitled)}</bdi>
 			</h2>
 			<p class="hint shared-whence" data-testid="shared-whence">
-				<b class="shared-fixed">{T.share.fixed}</b> {T.share.made(formatDateTime(made))}{' '}
-				{isView(kept) && T.share.ofFile(displayName(kept.data.title, 120))}
+				<b class="shared-fixed">{T.share.fixed}</b> {T.share.made(formatDateTime(made))} {isView(kept) && T.share.ofFile(displayName(kept.data.title, 120))}
 				{of && rich(T.share.of, { query: <code>{displayName(of.query, 300)}</code>, range: range(of) })}
 				{base && rich(T.share.against, { query: <code>{displayName(base.snapshot.query, 300)}</code>, range: range(base.snapshot) })}
 				{of?.partial && ` ${T.share.partial}`}
@@ -72,9 +71,30 @@ function SharedAnswer({ kept, base, state, set, dark, narrow }: SharedProps & { 
 				<Live of={kept.snapshot} base={base && base.snapshot} />
 			</div>
 			{baseProfile ? (
-				<FixedCompare base={baseProfile} head={profile} type={splitQuery(kept.snapshot.query).selector.split('{')[0]} state={state} set={setIn} dark={dark} narrow={narrow} />
+				<FixedCompare
+					base={baseProfile}
+					head={profile}
+					type={splitQuery(kept.snapshot.query).selector.split('{')[0]}
+					state={state}
+					set={setIn}
+					dark={dark}
+					narrow={narrow}
+				/>
 			) : (
-				<ProfilePart profile={profile} query="" state={state} set={setIn} view={pane} dark={dark} stale={false} gaveUp={false} names="full" onNames={() => undefined} alone calls />
+				<ProfilePart
+					profile={profile}
+					query=""
+					state={state}
+					set={setIn}
+					view={pane}
+					dark={dark}
+					stale={false}
+					gaveUp={false}
+					names="full"
+					onNames={() => undefined}
+					alone
+					calls
+				/>
 			)}
 		</>
 	);
@@ -109,14 +129,15 @@ export function Shared(props: SharedProps) {
 		const { picture, fragment } = parsePicture(headOf(kept).state);
 		if (fragment.length > 1 && location.hash === '') history.replaceState(null, '', location.pathname + location.search + fragment);
 		set(picture, 'replace');
-	// eslint-disable-next-line react-hooks/exhaustive-deps -- once for each link, whatever becomes of the state
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- once for each link, whatever becomes of the state
 	}, [kept, state.id]);
 	const error = asked.error ?? askedBase.error;
 	if (error && !(kept && (baseId === '' || keptBase))) return <Gone error={error} onRetry={onRetry} />;
 	if (!kept || begun !== state.id || (baseId !== '' && !keptBase)) {
 		return id === '' ? <Gone error={{ status: 404 } as ApiError} onRetry={onRetry} /> : <Skeleton />;
 	}
-	if (isView(kept)) return <ShownFile id={id} view={kept} state={state} set={set} dark={props.dark} narrow={props.narrow} head={<Whence kept={kept} base={null} />} />;
+	if (isView(kept))
+		return <ShownFile id={id} view={kept} state={state} set={set} dark={props.dark} narrow={props.narrow} head={<Whence kept={kept} base={null} />} />;
 	if (!isAnswered(kept) || (baseId !== '' && !isAnswered(keptBase)))
 		return (
 			<Notice title={T.share.other} testId="shared-other">

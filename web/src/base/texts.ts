@@ -313,7 +313,8 @@ export const share = {
 	label: 'Share what is shown',
 	short: 'Share',
 	what: 'The server keeps what is shown as it is now. Whoever may use this server and has the link sees the same, also when the data are gone.',
-	whatFile: 'The server keeps what is shown of the file, which it has not done so far: functions, source files, binaries, threads and markers. Whoever may use this server and has the link sees it.',
+	whatFile:
+		'The server keeps what is shown of the file, which it has not done so far: functions, source files, binaries, threads and markers. Whoever may use this server and has the link sees it.',
 	title: 'Title',
 	make: 'Make a link',
 	asking: 'The server is keeping it…',

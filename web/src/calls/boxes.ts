@@ -77,9 +77,7 @@ export interface Hit {
 
 /** In the units of the layout; near: how far off an edge the pointer may be. */
 export function hitAt(layout: GraphLayout, sizes: LayoutInput['nodes'], x: number, y: number, near: number): Hit {
-	const box = layout.nodes.findIndex(
-		(at, i) => Math.abs(x - at.x) <= sizes[i].width / 2 && Math.abs(y - at.y) <= sizes[i].height / 2,
-	);
+	const box = layout.nodes.findIndex((at, i) => Math.abs(x - at.x) <= sizes[i].width / 2 && Math.abs(y - at.y) <= sizes[i].height / 2);
 	if (box >= 0) return { box, edge: -1 };
 	let edge = -1;
 	let nearest = near;

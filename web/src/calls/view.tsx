@@ -114,7 +114,12 @@ function Tip({ tree, pointed }: { tree: Tree; pointed: Pointed }) {
 	return (
 		<div class="tip" ref={ref} role="presentation">
 			<div class="tip-name">{nameOf(pointed.box)}</div>
-			<div class="tip-where">{where.filter((part) => part !== '').map((part) => displayName(part, 160)).join(' · ')}</div>
+			<div class="tip-where">
+				{where
+					.filter((part) => part !== '')
+					.map((part) => displayName(part, 160))
+					.join(' · ')}
+			</div>
 			<table>
 				<tbody>
 					{row(T.flame.total, total)}
@@ -136,7 +141,12 @@ interface Press {
 	at: Map<number, { x: number; y: number }>; // by pointer
 }
 
-function usePointer(view: { current: CallsCanvas | null }, made: Made | null, onPick: (box: number) => void, onMenu: (box: number, x: number, y: number) => void) {
+function usePointer(
+	view: { current: CallsCanvas | null },
+	made: Made | null,
+	onPick: (box: number) => void,
+	onMenu: (box: number, x: number, y: number) => void,
+) {
 	const [pointed, setPointed] = useState<Pointed | null>(null);
 	const press = useRef<Press>({ moved: false, touch: false, at: new Map() });
 	const graph = made?.graph ?? null;
@@ -301,10 +311,15 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 		const found = made ? findNodes(made.tree, state.find, state.regex) : null;
 		return typeof found === 'string' ? null : found;
 	}, [made, state.find, state.regex]);
-	const pointer = usePointer(view, made, (box) => onPick(nodeOf(box)), (box, x, y) => {
-		setFocused(box);
-		onMenu(nodeOf(box), x, y);
-	});
+	const pointer = usePointer(
+		view,
+		made,
+		(box) => onPick(nodeOf(box)),
+		(box, x, y) => {
+			setFocused(box);
+			onMenu(nodeOf(box), x, y);
+		},
+	);
 	useWheel(pane, view, pointer.leave);
 	const latest = useRef({ made, focused });
 	latest.current = { made, focused };
@@ -375,13 +390,25 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 				</span>
 				<span class="spring" />
 				<div class="joined small" role="group" aria-label={T.callGraph.zoom}>
-					<button type="button" class="button icon-only" aria-label={T.callGraph.zoomOut} title={T.callGraph.zoomOut} onClick={() => view.current!.zoom(1 / ZOOM_STEP)}>
+					<button
+						type="button"
+						class="button icon-only"
+						aria-label={T.callGraph.zoomOut}
+						title={T.callGraph.zoomOut}
+						onClick={() => view.current!.zoom(1 / ZOOM_STEP)}
+					>
 						{'−'}
 					</button>
 					<button type="button" class="button" title={T.callGraph.fitHint} onClick={() => view.current!.fit()}>
 						{T.callGraph.fit}
 					</button>
-					<button type="button" class="button icon-only" aria-label={T.callGraph.zoomIn} title={T.callGraph.zoomIn} onClick={() => view.current!.zoom(ZOOM_STEP)}>
+					<button
+						type="button"
+						class="button icon-only"
+						aria-label={T.callGraph.zoomIn}
+						title={T.callGraph.zoomIn}
+						onClick={() => view.current!.zoom(ZOOM_STEP)}
+					>
 						{'+'}
 					</button>
 				</div>

@@ -132,6 +132,7 @@ export function ticksWithin(rows: readonly TickRow[], from: number, to: number):
 /** Names and how many there are of each, the most frequent first. */
 export function markerNames(answer: MarkersAnswer): { name: string; count: number }[] {
 	const counts = new Map<string, number>();
-	for (const { name } of Array.isArray(answer.markers) ? answer.markers : []) if (typeof name === 'string' && name !== '') counts.set(name, (counts.get(name) ?? 0) + 1);
+	for (const { name } of Array.isArray(answer.markers) ? answer.markers : [])
+		if (typeof name === 'string' && name !== '') counts.set(name, (counts.get(name) ?? 0) + 1);
 	return [...counts].map(([name, count]) => ({ name, count })).sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1));
 }

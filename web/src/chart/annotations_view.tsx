@@ -45,7 +45,14 @@ export function useAnnotations(asked: Asked, state: PageState): Annotations {
 	const sums = useApi<SeriesAnswer>(
 		fresh && state.deploys && labels ? 'series' : null,
 		labels && answer
-			? { query: asked.query, from, to: answer.to_ms, step: `${step}ms`, by: labels.service ? [labels.version, labels.service] : labels.version, limit: ROWS_MAX }
+			? {
+					query: asked.query,
+					from,
+					to: answer.to_ms,
+					step: `${step}ms`,
+					by: labels.service ? [labels.version, labels.service] : labels.version,
+					limit: ROWS_MAX,
+				}
 			: {},
 		nonce,
 	);
@@ -93,7 +100,9 @@ export function Flags({ deploys, asked, range, place, set }: FlagsProps) {
 					<button
 						type="button"
 						data-testid="deploy"
-						title={[...items.slice(0, 10).map(sayDeploy), ...(items.length > 10 ? [T.chart.moreDeploys(items.length - 10)] : []), T.chart.deployHint].join('\n')}
+						title={[...items.slice(0, 10).map(sayDeploy), ...(items.length > 10 ? [T.chart.moreDeploys(items.length - 10)] : []), T.chart.deployHint].join(
+							'\n',
+						)}
 						aria-label={`${items.slice(0, 10).map(sayDeploy).join('; ')}. ${T.chart.deployHint}`}
 						aria-haspopup={items.length > 1 ? 'menu' : undefined}
 						onClick={(event) => {
@@ -155,7 +164,13 @@ export function AnnotationsMenu({ annotations, range, state, set }: MenuProps) {
 			{() => (
 				<div class="events">
 					<label>
-						<input type="checkbox" data-testid="deploys-toggle" disabled={!versions} checked={versions && state.deploys} onChange={() => set({ deploys: !state.deploys }, 'replace')} />
+						<input
+							type="checkbox"
+							data-testid="deploys-toggle"
+							disabled={!versions}
+							checked={versions && state.deploys}
+							onChange={() => set({ deploys: !state.deploys }, 'replace')}
+						/>
 						{T.chart.deploys}
 						<span class="hint">{versions ? formatCount(deploys.length) : T.chart.noVersions}</span>
 					</label>

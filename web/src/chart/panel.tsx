@@ -78,7 +78,16 @@ export function MetricsPanel({ unit, gauge, shown, onShown, ...props }: PanelPro
 					unit={unit}
 					gauge={gauge}
 					dark={dark}
-					onPick={(id, alone) => onShown(pickSeries(rows.map((row) => row.id), ids, id, alone))}
+					onPick={(id, alone) =>
+						onShown(
+							pickSeries(
+								rows.map((row) => row.id),
+								ids,
+								id,
+								alone,
+							),
+						)
+					}
 					onHighlight={setHighlight}
 				/>
 			)}

@@ -98,12 +98,7 @@ function timeLabels(_: uPlot, splits: number[], __: number, ___: number, increme
 	});
 }
 
-function options(
-	latest: { current: MetricsProps },
-	width: number,
-	height: number,
-	onCursor: (index: number | null) => void,
-): uPlot.Options {
+function options(latest: { current: MetricsProps }, width: number, height: number, onCursor: (index: number | null) => void): uPlot.Options {
 	const { dark, scale } = latest.current;
 	const [ink, grid] = dark ? ['#a8a097', '#2b2825'] : ['#6b645b', '#ece8e2'];
 	const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
@@ -143,17 +138,13 @@ const BINARY = Array.from({ length: 60 }, (_, i) => 2 ** i);
 const axisWidth = (scale: Scale) => (scale.cores ? 46 : 64);
 
 function tick(value: number, scale: Scale): string {
-	return scale.cores
-		? String(Number(value.toPrecision(6)))
-		: scale.format(value).replace(/\.0+(?= |$)/, '');
+	return scale.cores ? String(Number(value.toPrecision(6))) : scale.format(value).replace(/\.0+(?= |$)/, '');
 }
 
 // ---- component --------------------
 
 function Readout({ index, chart, scale, stacked, dark, ticks }: MetricsProps & { index: number }) {
-	const rows = chart.series
-		.map((s) => ({ ...s, value: s.values[index] ?? null }))
-		.filter((r) => r.value !== null && r.value > 0);
+	const rows = chart.series.map((s) => ({ ...s, value: s.values[index] ?? null })).filter((r) => r.value !== null && r.value > 0);
 	rows.sort((a, b) => b.value! - a.value!);
 	const total = rows.reduce((sum, r) => sum + r.value!, 0);
 	const at = chart.times[index] * 1000;
@@ -179,7 +170,16 @@ function Readout({ index, chart, scale, stacked, dark, ticks }: MetricsProps & {
 				<div class="readout-row readout-mark" key={name}>
 					<i class="tick" />
 					<span class="readout-name">{displayName(name, 120)}</span>
-					<span>{T.chart.marks(count, hosts.slice(0, 3).map((host) => displayName(host, 40)).join(', '), hosts.length > 3)}</span>
+					<span>
+						{T.chart.marks(
+							count,
+							hosts
+								.slice(0, 3)
+								.map((host) => displayName(host, 40))
+								.join(', '),
+							hosts.length > 3,
+						)}
+					</span>
 				</div>
 			))}
 		</div>
@@ -228,13 +228,9 @@ export function Metrics(props: MetricsProps) {
 	}, [chart, stacked, selection?.from, selection?.to, range.from, range.to]);
 	useEffect(() => plot.current?.redraw(false, false), [highlight, ticks]);
 
-	const place = (ms: number) =>
-		axisWidth(scale) + ((ms - range.from) / Math.max(1, range.to - range.from)) * (width - axisWidth(scale) - PADDING_RIGHT);
+	const place = (ms: number) => axisWidth(scale) + ((ms - range.from) / Math.max(1, range.to - range.from)) * (width - axisWidth(scale) - PADDING_RIGHT);
 	const index = cursor === null || cursor >= chart.times.length ? null : cursor;
-	const left =
-		plot.current && index !== null && index >= 0
-			? plot.current.valToPos(chart.times[index], 'x') + axisWidth(scale)
-			: 0;
+	const left = plot.current && index !== null && index >= 0 ? plot.current.valToPos(chart.times[index], 'x') + axisWidth(scale) : 0;
 	const peak = Math.max(0, ...chart.series.flatMap((s) => s.values.map((v) => v ?? 0)));
 	return (
 		<div
@@ -246,12 +242,14 @@ export function Metrics(props: MetricsProps) {
 			aria-label={T.chart.describe(chart.series.length, scale.name, digits(peak))}
 			onKeyDown={(event) => {
 				if (event.target !== event.currentTarget) return;
-				const go = (key: string, shift = false) => () => {
-					const chosen = keyed(key, shift, latest.current);
-					if (chosen === undefined) return false;
-					props.onSelect(chosen);
-					return true;
-				};
+				const go =
+					(key: string, shift = false) =>
+					() => {
+						const chosen = keyed(key, shift, latest.current);
+						if (chosen === undefined) return false;
+						props.onSelect(chosen);
+						return true;
+					};
 				press('chart', event, {
 					left: go('ArrowLeft'),
 					right: go('ArrowRight'),

@@ -28,7 +28,8 @@ export function compareItems(query: string, state: PageState, set: SetState): Me
 	if (length > 0) items.unshift({ title: T.compare.withJust, testId: 'compare-just', run: () => set(compareBefore(formatShift(length))) });
 	const selector = filtersOf(query);
 	for (const { label, op, value } of selector.matchers) {
-		if (op === '=') items.push({ title: T.compare.withOthers(displayName(value, 60)), testId: 'compare-others', run: () => set(compareValue(selector, label, value)) });
+		if (op === '=')
+			items.push({ title: T.compare.withOthers(displayName(value, 60)), testId: 'compare-others', run: () => set(compareValue(selector, label, value)) });
 	}
 	// Where nothing differs yet, the page of the comparison says what can.
 	items.push({ title: T.compare.withOther, testId: 'compare-other', run: () => set(compareBefore('0')) });

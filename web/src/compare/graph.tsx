@@ -55,7 +55,9 @@ function Tip({ comparison, drawn, box, figures }: { comparison: Comparison; draw
 			<div class="tip-name">{box.tail ? T.flame.more(tailSize(drawn.tree, box.node).count) : displayName(tree.strings[tree.name[node]])}</div>
 			{!box.tail && place !== '' && <div class="tip-place">{displayName(place)}</div>}
 			<div class="tip-where">
-				{box.tail ? T.flame.narrow : [displayName(tree.strings[tree.binary[node]], 120), T.compare.states[CHANGES[changes[node]]].title].filter((part) => part !== '').join(' · ')}
+				{box.tail
+					? T.flame.narrow
+					: [displayName(tree.strings[tree.binary[node]], 120), T.compare.states[CHANGES[changes[node]]].title].filter((part) => part !== '').join(' · ')}
 			</div>
 			<table>
 				<thead>
@@ -174,4 +176,3 @@ export function SideGraphs(props: GraphProps) {
 		</div>
 	);
 }
-

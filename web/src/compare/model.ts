@@ -97,7 +97,14 @@ export function compareRows({ base, head, mode }: Comparison): CompareRow[] {
 	const rows = diffRows(base.tree, head.tree);
 	const rest = Uint8Array.from(rows, (row) => (row.kind === KIND.rest ? 1 : 0));
 	const judge = (from: 'baseSelf' | 'baseTotal', to: 'self' | 'total') =>
-		classifyChanges(rows.map((row) => row[from]), rows.map((row) => row[to]), base, head, mode, rest).changes;
+		classifyChanges(
+			rows.map((row) => row[from]),
+			rows.map((row) => row[to]),
+			base,
+			head,
+			mode,
+			rest,
+		).changes;
 	const [self, total] = [judge('baseSelf', 'self'), judge('baseTotal', 'total')];
 	return rows.map((row, i) => ({ ...row, selfChange: CHANGES[self[i]], totalChange: CHANGES[total[i]] }));
 }
@@ -110,9 +117,7 @@ export interface Pair {
 }
 
 export function pairOf(row: CompareRow, of: 'self' | 'total'): Pair {
-	return of === 'self'
-		? { base: row.baseSelf, head: row.self, change: row.selfChange }
-		: { base: row.baseTotal, head: row.total, change: row.totalChange };
+	return of === 'self' ? { base: row.baseSelf, head: row.self, change: row.selfChange } : { base: row.baseTotal, head: row.total, change: row.totalChange };
 }
 
 /** Values that can stand beside each other: shares of the totals, or values a second. */

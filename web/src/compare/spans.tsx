@@ -163,7 +163,15 @@ export function Spans(props: SpansProps) {
 			<Brush all={all} stepMs={stepS * 1000} span={shown.spans[side]} onDrag={setDrag} onSpan={(span) => onSpan(side, span)}>
 				<svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
 					{spans.map(({ name, span, color }) => (
-						<rect key={name} class="compare-span" x={x(span.from)} width={Math.max(1.5, x(span.to) - x(span.from))} y={0} height={HEIGHT} style={{ fill: color, stroke: color }} />
+						<rect
+							key={name}
+							class="compare-span"
+							x={x(span.from)}
+							width={Math.max(1.5, x(span.to) - x(span.from))}
+							y={0}
+							height={HEIGHT}
+							style={{ fill: color, stroke: color }}
+						/>
 					))}
 					{two && <path d={lines.base} style={{ stroke: sideColor('base', dark) }} />}
 					<path d={lines.head} class={two ? '' : 'compare-both'} style={two ? { stroke: sideColor('head', dark) } : undefined} />

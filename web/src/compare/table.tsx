@@ -47,7 +47,13 @@ function Head({ state, onState }: Pick<CompareTableProps, 'state' | 'onState'>) 
 				const active = state.order === order;
 				const rising = (order === 'name') !== state.reverse;
 				return (
-					<div key={order} role="columnheader" class={`td td-${order}`} aria-colindex={i + 1} aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}>
+					<div
+						key={order}
+						role="columnheader"
+						class={`td td-${order}`}
+						aria-colindex={i + 1}
+						aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}
+					>
 						<button
 							type="button"
 							title={T.table.sort(hint)}
@@ -84,7 +90,10 @@ function Line({ row, of, index, style, figures, active, marked, dark, onPick, on
 	const changed = figures.between(pair.base, pair.head);
 	const interval = figures.interval(changed);
 	const place = placeOf(row.file, row.line);
-	const whole = [row.name, place, row.binary].filter((part) => part !== '').map((part) => displayName(part)).join('\n');
+	const whole = [row.name, place, row.binary]
+		.filter((part) => part !== '')
+		.map((part) => displayName(part))
+		.join('\n');
 	const faint = pair.change === 'noise' || pair.change === 'unknown';
 	return (
 		<div
@@ -152,7 +161,15 @@ function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: 
 				</span>
 				<div class="joined small" role="group" aria-label={T.compare.by}>
 					{(['self', 'total'] as const).map((of) => (
-						<button key={of} type="button" class="button" title={T.compare[of].hint} aria-pressed={state.of === of} data-testid={`of-${of}`} onClick={() => onState({ of })}>
+						<button
+							key={of}
+							type="button"
+							class="button"
+							title={T.compare[of].hint}
+							aria-pressed={state.of === of}
+							data-testid={`of-${of}`}
+							onClick={() => onState({ of })}
+						>
 							{T.compare[of].title}
 						</button>
 					))}
@@ -195,7 +212,12 @@ export function comparedCsv(rows: readonly CompareRow[], unit: string): Blob {
 		row.line > 0 ? row.line : null,
 		row.binary,
 	];
-	return csvOf([name, ...values, file, line, binary], (function* () { for (const row of rows) yield cells(row); })());
+	return csvOf(
+		[name, ...values, file, line, binary],
+		(function* () {
+			for (const row of rows) yield cells(row);
+		})(),
+	);
 }
 
 // All rows, and those that are listed, in their order.

@@ -57,7 +57,13 @@ export function chartOf(answer: PipelineSeries, top: number): Chart {
 				const place = at.get(t);
 				if (place !== undefined) values[place] = value;
 			}
-			return { key: seriesTitle(row.labels), title: row.others ? T.queries.others : seriesTitle(row.labels), color: row.others ? -1 : i, rest: row.others, values };
+			return {
+				key: seriesTitle(row.labels),
+				title: row.others ? T.queries.others : seriesTitle(row.labels),
+				color: row.others ? -1 : i,
+				rest: row.others,
+				values,
+			};
 		}),
 	};
 }

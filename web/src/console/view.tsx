@@ -79,7 +79,12 @@ function Comparison({ answer, view }: { answer: ComparisonAnswer; view: Shown })
 	return (
 		<>
 			<div class="console-values">
-				<select class="select" aria-label={T.queries.valueOf(answer.label)} value={chosen?.value ?? ''} onChange={(event) => setValue(event.currentTarget.value)}>
+				<select
+					class="select"
+					aria-label={T.queries.valueOf(answer.label)}
+					value={chosen?.value ?? ''}
+					onChange={(event) => setValue(event.currentTarget.value)}
+				>
 					{answer.values.map((one) => (
 						<option key={one.value} value={one.value}>
 							{`${displayName(one.value, 80) || T.queries.none} – ${formatValue(one.total, answer.unit)}`}
@@ -135,7 +140,10 @@ function Result({ answer, query, view }: { answer: PipelineAnswer; query: string
 
 function tableCsv({ table: { columns, rows } }: TableAnswer): Blob {
 	const text = (cell: Cell) => (typeof cell === 'boolean' ? String(cell) : cell);
-	return csvOf(columns.map(({ name, unit }) => T.table.inUnit(name, unit)), rows.map((row) => row.map(text)));
+	return csvOf(
+		columns.map(({ name, unit }) => T.table.inUnit(name, unit)),
+		rows.map((row) => row.map(text)),
+	);
 }
 
 // Flame graphs have tools of their own.

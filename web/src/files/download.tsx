@@ -18,7 +18,11 @@ const FORMATS = [
 ];
 
 /** The name without its endings, of characters that any system has in names. */
-export const stemOf = (name: string): string => name.split('.')[0].replace(/[^\w-]/g, '_').slice(0, 80) || T.files.unnamed;
+export const stemOf = (name: string): string =>
+	name
+		.split('.')[0]
+		.replace(/[^\w-]/g, '_')
+		.slice(0, 80) || T.files.unnamed;
 
 interface Props {
 	file: File;

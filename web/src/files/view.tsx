@@ -166,5 +166,9 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				}
 			/>
 		);
-	return opened.stage || idle ? <Progress name={opened.name} stage={opened.stage ?? { at: 'sending', done: 0, of: 0 }} /> : <Failed opened={opened} onFiles={onFiles} />;
+	return opened.stage || idle ? (
+		<Progress name={opened.name} stage={opened.stage ?? { at: 'sending', done: 0, of: 0 }} />
+	) : (
+		<Failed opened={opened} onFiles={onFiles} />
+	);
 }

@@ -60,9 +60,7 @@ export function ariaItems(tree: Tree, focus: number): AriaItem[] {
 		for (let child = firstChild(tree, focus); child >= 0; child = nextSibling(tree, child)) {
 			if (count++ < BELOW_MAX) below.push(child);
 		}
-		below.forEach((child, n) =>
-			items.push({ node: child, level: tree.depth[child] + 1, place: n + 1, of: count, opens: opens(child, false) }),
-		);
+		below.forEach((child, n) => items.push({ node: child, level: tree.depth[child] + 1, place: n + 1, of: count, opens: opens(child, false) }));
 	});
 	return items;
 }

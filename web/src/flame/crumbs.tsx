@@ -27,9 +27,7 @@ export function Breadcrumbs({ tree, zoom, onZoom, label = T.flame.path }: Crumbs
 			<ol ref={list}>
 				{shown.map((node, i) => (
 					<li key={node}>
-						{i === 1 && shown.length < path.length && (
-							<span class="crumb-gap">{T.flame.pathMore(path.length - shown.length)}</span>
-						)}
+						{i === 1 && shown.length < path.length && <span class="crumb-gap">{T.flame.pathMore(path.length - shown.length)}</span>}
 						<button
 							type="button"
 							aria-current={node === zoom.node && !part ? 'location' : undefined}

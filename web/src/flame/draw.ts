@@ -159,6 +159,5 @@ export function paint(context: CanvasRenderingContext2D, scene: Scene): void {
 	}
 	paintSame(context, scene);
 	if (scene.pointed) paintPointed(context, scene, scene.pointed);
-	for (const box of scene.boxes)
-		if (box === scene.hovered || box.node === scene.focused) paintMark(context, scene, box);
+	for (const box of scene.boxes) if (box === scene.hovered || box.node === scene.focused) paintMark(context, scene, box);
 }

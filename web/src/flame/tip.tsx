@@ -134,10 +134,7 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 				facts={facts}
 				view={view}
 				parent={parent}
-				rows={[
-					{ label: T.flame.total, value: tree.total[node] },
-					...(facts.turned ? [] : [{ label: T.flame.self, value: tree.self[node] }]),
-				]}
+				rows={[{ label: T.flame.total, value: tree.total[node] }, ...(facts.turned ? [] : [{ label: T.flame.self, value: tree.self[node] }])]}
 			/>
 			{kindOf(tree, node) === KIND.rest ? <div class="tip-where">{facts.rest(node)}</div> : <Interval value={tree.total[node]} facts={facts} />}
 		</>
@@ -157,11 +154,12 @@ export function Tooltip({ tree, hover, facts, view, told }: { tree: Tree; hover:
 	});
 	return (
 		<div class="tip" ref={ref} role="presentation">
-			{told ?? (hover.box.tail ? (
-				<TailTip tree={tree} first={hover.box.node} facts={facts} view={view} />
-			) : (
-				<FrameTip tree={tree} node={hover.box.node} facts={facts} view={view} />
-			))}
+			{told ??
+				(hover.box.tail ? (
+					<TailTip tree={tree} first={hover.box.node} facts={facts} view={view} />
+				) : (
+					<FrameTip tree={tree} node={hover.box.node} facts={facts} view={view} />
+				))}
 		</div>
 	);
 }

@@ -166,10 +166,7 @@ function neighbour(tree: Tree, node: number, key: string, flip: boolean): number
 // The keyboard's frame, by its path, so that the next answer's tree has it again.
 function useFocus(tree: Tree): [number, (node: number) => void] {
 	const [focus, setFocus] = useState<{ tree: Tree; node: number; keys: string[] } | null>(null);
-	const set = useCallback(
-		(node: number) => setFocus(node < 0 ? null : { tree, node, keys: pathKeys(tree, node) }),
-		[tree],
-	);
+	const set = useCallback((node: number) => setFocus(node < 0 ? null : { tree, node, keys: pathKeys(tree, node) }), [tree]);
 	const node = useMemo(() => {
 		if (!focus) return -1;
 		return focus.tree === tree ? focus.node : Math.max(0, findPath(tree, focus.keys));
@@ -362,7 +359,22 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 }
 
 export function FlameView(props: FlameViewProps) {
-	const { tree, zoom, flip, matches, dark, color = 'binary', focusRequest, minimap = false, paint, linked, tip, told, name = 'flame', label = T.flame.label } = props;
+	const {
+		tree,
+		zoom,
+		flip,
+		matches,
+		dark,
+		color = 'binary',
+		focusRequest,
+		minimap = false,
+		paint,
+		linked,
+		tip,
+		told,
+		name = 'flame',
+		label = T.flame.label,
+	} = props;
 	const graph = useId();
 	const facts = useMemo(() => props.facts ?? { whole: tree.total[0], period: 0, rest: () => '', turned: false }, [props.facts, tree]);
 	const [measure, width, height] = useSize<HTMLDivElement>();

@@ -74,11 +74,7 @@ function useOverview(state: PageState, types: Resource<TypesAnswer>, nonce: numb
 	const before = (ms: number) => (range ? { ...sums, from: range.from_ms - ms, to: range.to_ms - ms } : {});
 	const day = useApi<TableAnswer>(ask('pipeline'), before(DAY_MS), nonce);
 	const week = useApi<TableAnswer>(ask('pipeline'), before(7 * DAY_MS), nonce);
-	const series = useApi<SeriesAnswer>(
-		ready ? 'series' : null,
-		{ query: type, from, to, step: stepFor(length), by, limit: ROWS, others: 1 },
-		nonce,
-	);
+	const series = useApi<SeriesAnswer>(ready ? 'series' : null, { query: type, from, to, step: stepFor(length), by, limit: ROWS, others: 1 }, nonce);
 	const span = range ? { from: range.from_ms, to: range.to_ms } : {};
 	const binaries = useApi<TableAnswer>(ask('pipeline'), { q: pipeline(type, `top ${ROWS} self by binary`), ...span }, nonce);
 	const shift = since === DAY_MS ? '1d' : '7d';
@@ -104,7 +100,11 @@ function useOverview(state: PageState, types: Resource<TypesAnswer>, nonce: numb
 function ChangeText({ change, absent }: { change: Change; absent: string }) {
 	switch (change.kind) {
 		case 'unknown':
-			return <span class="change change-none" title={absent}>–</span>;
+			return (
+				<span class="change change-none" title={absent}>
+					–
+				</span>
+			);
 		case 'new':
 			return <span class="change change-more">{T.home.isNew}</span>;
 		case 'same':
@@ -259,12 +259,8 @@ function CostTable({ rows, scale, heads, name, onRow, onChange, full }: CostProp
 								<td class="home-wide">
 									<Trend values={row.trend} />
 								</td>
-								<td class="num">
-									{changed(row, '1d', row.day, T.home.yesterday, T.home.noDay)}
-								</td>
-								<td class="num">
-									{changed(row, '7d', row.week, T.home.lastWeek, T.home.noWeek)}
-								</td>
+								<td class="num">{changed(row, '1d', row.day, T.home.yesterday, T.home.noDay)}</td>
+								<td class="num">{changed(row, '7d', row.week, T.home.lastWeek, T.home.noWeek)}</td>
 							</>
 						)}
 					</tr>
@@ -383,13 +379,7 @@ function Cards({ asked, total, scale, status }: CardsProps) {
 
 function LabelSelect({ by, labels, set }: { by: string; labels: string[]; set: SetState }) {
 	return (
-		<select
-			class="select plain"
-			aria-label={T.home.breakDown}
-			data-testid="home-by"
-			value={by}
-			onChange={(event) => set({ by: event.currentTarget.value })}
-		>
+		<select class="select plain" aria-label={T.home.breakDown} data-testid="home-by" value={by} onChange={(event) => set({ by: event.currentTarget.value })}>
 			{labels.map((label) => (
 				<option key={label} value={label}>
 					{labelTitle(label)}
@@ -476,7 +466,14 @@ export function Home({ state, set, types, status, nonce, onRetry, children }: Ho
 				)}
 			</Part>
 			<div class="home-columns">
-				<Part title={T.home.moved} busy={movers.loading} error={movers.error} kept={movers.data !== null} testId="home-movers" tools={<SinceSwitch since={since} onSince={setSince} />}>
+				<Part
+					title={T.home.moved}
+					busy={movers.loading}
+					error={movers.error}
+					kept={movers.data !== null}
+					testId="home-movers"
+					tools={<SinceSwitch since={since} onSince={setSince} />}
+				>
 					{then.data && !then.stale && then.data.table.rows.length === 0 ? (
 						<p class="table-none">{since === DAY_MS ? T.home.noDay : T.home.noWeek}</p>
 					) : (

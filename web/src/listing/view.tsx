@@ -11,17 +11,7 @@ import { useApi, useSize, useStored, type SetState } from '../ui/hooks';
 import { BackIcon, FlameIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
 import { useKeys } from '../ui/keys';
-import {
-	asmRows,
-	expandTabs,
-	heatOf,
-	hotRows,
-	nextHot,
-	sourceRows,
-	splitInstruction,
-	type Heat,
-	type ListingRow,
-} from './listing';
+import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction, type Heat, type ListingRow } from './listing';
 
 export interface ListingProps {
 	kind: ListingView;
@@ -112,7 +102,7 @@ function Facts({ kind, source, asm }: { kind: ListingView; source: SourceAnswer 
 	const answer = kind === 'source' ? source : asm;
 	if (!answer) return <div class="crumb-line listing-facts" />;
 	const path = kind === 'source' ? source!.file : answer.binary;
-	const other = kind === 'source' ? baseName(answer.binary) : (asm!.symbol && T.listing.inSymbol(asm!.symbol));
+	const other = kind === 'source' ? baseName(answer.binary) : asm!.symbol && T.listing.inSymbol(asm!.symbol);
 	const details = [other, answer.build_id && T.listing.buildId(shortId(answer.build_id)), answer.from];
 	return (
 		<div class="crumb-line listing-facts">
@@ -163,8 +153,7 @@ function Cost({ value, shown, kind }: { value: number; shown: Shown; kind: 'self
 
 function costTitle(row: ListingRow, shown: Shown): string {
 	if (row.total === 0 && row.self === 0) return '';
-	const of = (value: number) =>
-		T.listing.cost(formatValue(value, shown.unit), formatShare(value, shown.whole), formatShare(value, shown.everything));
+	const of = (value: number) => T.listing.cost(formatValue(value, shown.unit), formatShare(value, shown.whole), formatShare(value, shown.everything));
 	return T.listing.costs(of(row.self), of(row.total));
 }
 
@@ -270,7 +259,10 @@ function HeatStrip({ shown, hot, onJump }: { shown: Shown; hot: number[]; onJump
 
 function heads(kind: ListingView, bytes: boolean): [string, string][] {
 	const H = T.listing.heads;
-	const costs: [string, string][] = [['self', H.self], ['total', H.total]];
+	const costs: [string, string][] = [
+		['self', H.self],
+		['total', H.total],
+	];
 	if (kind === 'source') return [...costs, ['at', H.line], ['text', H.source]];
 	const ofBytes: [string, string][] = bytes ? [['bytes', H.bytes]] : [];
 	return [...costs, ['at', H.address], ...ofBytes, ['text', H.instruction], ['place', H.place]];
@@ -293,10 +285,7 @@ function Rows({ shown, hot, of, at, names, set }: RowsProps) {
 	const rowHeight = useMemo(() => (matchMedia('(pointer: coarse)').matches ? 28 : 20), []);
 	const found = rows.findIndex((row) => row.at === at && at !== '');
 	const active = found >= 0 ? found : (hot[0] ?? -1);
-	const widest = useMemo(
-		() => rows.reduce((most, row) => Math.max(most, Math.min(expandTabs(row.text ?? '').length, 501)), 20),
-		[rows],
-	);
+	const widest = useMemo(() => rows.reduce((most, row) => Math.max(most, Math.min(expandTabs(row.text ?? '').length, 501)), 20), [rows]);
 
 	useLayoutEffect(() => {
 		measure(scroller.current);
@@ -377,15 +366,7 @@ function Rows({ shown, hot, of, at, names, set }: RowsProps) {
 							active={first + i === active}
 							shown={shown}
 							onPick={() => set({ at: row.at }, 'replace')}
-							onSource={() =>
-								set(
-									openListing(
-										'source',
-										{ function: row.functions[0] ?? '', file: row.file, at: String(row.line) },
-										names,
-									),
-								)
-							}
+							onSource={() => set(openListing('source', { function: row.functions[0] ?? '', file: row.file, at: String(row.line) }, names))}
 						/>
 					))}
 				</div>
@@ -429,11 +410,7 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 	const [bytesChoice, setBytes] = useStored('wick-asm-bytes', 'no');
 	const asked = { query, ...span, function: state.function, ...(names === 'short' ? { names } : {}) };
 	const wanted = ready && state.function !== '';
-	const source = useApi<SourceAnswer>(
-		wanted && kind === 'source' ? 'source' : null,
-		{ ...asked, file: state.file },
-		nonce,
-	);
+	const source = useApi<SourceAnswer>(wanted && kind === 'source' ? 'source' : null, { ...asked, file: state.file }, nonce);
 	const asm = useApi<AsmAnswer>(wanted && kind === 'asm' ? 'asm' : null, { ...asked, build_id: state.build }, nonce);
 	const resource = kind === 'source' ? source : asm;
 	// What was asked of another function, or in another form, is no answer to this.
@@ -534,14 +511,7 @@ export function Listing({ kind, state, set, query, span, names, ready, nonce, on
 			{resource.error ? (
 				<Trouble error={resource.error} kind={kind} onOther={other} />
 			) : shown ? (
-				<Rows
-					shown={shown}
-					hot={hot}
-					of={`${kind}\n${own!.function}\n${sourceOwn?.file ?? own!.build_id}`}
-					at={state.at}
-					names={names}
-					set={set}
-				/>
+				<Rows shown={shown} hot={hot} of={`${kind}\n${own!.function}\n${sourceOwn?.file ?? own!.build_id}`} at={state.at} names={names} set={set} />
 			) : (
 				<Waiting />
 			)}

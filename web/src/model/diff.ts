@@ -54,7 +54,10 @@ export function diffTrees(base: Side, head: Side, mode: DiffMode): TreeDiff {
 	if (typed && (base.tree.type !== head.tree.type || base.tree.unit !== head.tree.unit))
 		throw new TypeError(T.broken.otherTypes(`${base.tree.type}, ${base.tree.unit}`, `${head.tree.type}, ${head.tree.unit}`));
 	const scale = baseScale(base, head, mode);
-	const { tree, place: [basePlace, headPlace] } = uniteTrees(base.tree, head.tree, [scale / 2, 0.5]);
+	const {
+		tree,
+		place: [basePlace, headPlace],
+	} = uniteTrees(base.tree, head.tree, [scale / 2, 0.5]);
 	const column = (from: Float64Array, place: Int32Array): Float64Array => {
 		const sums = new Float64Array(tree.count);
 		// Nodes without a value are not in the tree; the root gets nothing of them.

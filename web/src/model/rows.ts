@@ -126,11 +126,7 @@ function orderBy(rows: Row[], key: SortKey): Order {
 		case 'file': {
 			const file = ranksOf(rows, 'file');
 			return (a, b) =>
-				Number(rows[a].file === '') - Number(rows[b].file === '') ||
-				file[a] - file[b] ||
-				rows[a].line - rows[b].line ||
-				bySelf(a, b) ||
-				byName(a, b);
+				Number(rows[a].file === '') - Number(rows[b].file === '') || file[a] - file[b] || rows[a].line - rows[b].line || bySelf(a, b) || byName(a, b);
 		}
 	}
 }
@@ -149,6 +145,11 @@ export function filterRows(rows: readonly Row[], filter: Filter, ranked: boolean
 		// A binary says less than a name.
 		return score >= 0 || binary === '' ? score : filter.score(binary) >= 0 ? 0 : -1;
 	};
-	const found = pickBest(rows.length, (at) => scoreOf(rows[at]), (at) => rows[at].name.length, ranked && filter.ranked);
+	const found = pickBest(
+		rows.length,
+		(at) => scoreOf(rows[at]),
+		(at) => rows[at].name.length,
+		ranked && filter.ranked,
+	);
 	return Array.from(found, (at) => rows[at]);
 }

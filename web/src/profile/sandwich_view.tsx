@@ -105,7 +105,12 @@ function Facts({ tree, fn, made, among, onChoose }: { tree: Tree; fn: number; ma
 	const whereOf = (f: number): string => {
 		const node = first[f];
 		const parts = [placeOf(tree.strings[tree.file[node]], tree.line[node]), tree.strings[tree.binary[node]]];
-		return parts.filter((part) => part !== '').map((part) => displayName(part, 120)).join(' · ') || T.sandwich.unknownPlace;
+		return (
+			parts
+				.filter((part) => part !== '')
+				.map((part) => displayName(part, 120))
+				.join(' · ') || T.sandwich.unknownPlace
+		);
 	};
 	const name = tree.strings[tree.name[first[fn]]];
 	const { self, total, paths } = made.made;

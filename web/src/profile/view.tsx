@@ -117,14 +117,7 @@ function ViewSwitch({ view, calls, onView }: { view: ProfileView; calls: boolean
 	return (
 		<div class="joined" role="group" aria-label={T.profile.view}>
 			{VIEWS.filter((v) => calls || v !== 'calls').map((v) => (
-				<button
-					key={v}
-					type="button"
-					class="button"
-					aria-pressed={view === v}
-					data-testid={`view-${v}`}
-					onClick={() => onView(v)}
-				>
+				<button key={v} type="button" class="button" aria-pressed={view === v} data-testid={`view-${v}`} onClick={() => onView(v)}>
 					{T.profile.views[v]}
 				</button>
 			))}
@@ -192,13 +185,7 @@ export function Search({ find, regex, fault, matched, count = '', set, onNext }:
 				</>
 			)}
 			{find !== '' && (
-				<button
-					type="button"
-					class="ghost"
-					aria-label={T.search.clear}
-					title={T.search.clear}
-					onClick={() => set({ find: '' }, 'replace')}
-				>
+				<button type="button" class="ghost" aria-label={T.search.clear} title={T.search.clear} onClick={() => set({ find: '' }, 'replace')}>
 					<CloseIcon />
 				</button>
 			)}
@@ -245,7 +232,15 @@ function PngButton({ picture }: { picture: { current: Picture | null } }) {
 export function ZoomButtons({ zoomed, flip, onAll, set }: { zoomed: boolean; flip: boolean; onAll: () => void; set: SetState }) {
 	return (
 		<>
-			<button type="button" class="button icon-only" aria-label={T.profile.all} title={T.profile.all} data-testid="reset-zoom" disabled={!zoomed} onClick={onAll}>
+			<button
+				type="button"
+				class="button icon-only"
+				aria-label={T.profile.all}
+				title={T.profile.all}
+				data-testid="reset-zoom"
+				disabled={!zoomed}
+				onClick={onAll}
+			>
 				<ResetIcon />
 			</button>
 			<button
@@ -282,19 +277,7 @@ export function ShortNames({ names, onNames }: Pick<ProfileProps, 'names' | 'onN
 
 const LEGEND = 10;
 
-function Legend({
-	tree,
-	dark,
-	color,
-	find,
-	onFind,
-}: {
-	tree: Tree;
-	dark: boolean;
-	color: ColorBy;
-	find: string;
-	onFind: (text: string) => void;
-}) {
+function Legend({ tree, dark, color, find, onFind }: { tree: Tree; dark: boolean; color: ColorBy; find: string; onFind: (text: string) => void }) {
 	const of = useMemo(() => ({ tree, dark, color }), [tree, dark, color]);
 	const entries = useLater(of, isSmall(tree), () => legend(tree, palette(dark), color))?.value ?? [];
 	return (
@@ -349,32 +332,20 @@ function Stats({ answer, tree, each, onEach, onWhy }: StatsProps) {
 	if (tree.type === 'cpu' && period > 0) parts.unshift(T.foot.samples(formatCount(Math.round(tree.total[0] / period))));
 	const rest = useMemo(() => restShare(tree), [tree]);
 	if (rest > 0) parts.push(T.foot.rest(`${(100 * rest).toFixed(rest < 0.01 ? 2 : 1)}%`));
-	const took =
-		typeof stats?.ms === 'number' ? ` · ${stats.ms < 10 ? stats.ms.toFixed(1) : Math.round(stats.ms)} ms` : '';
+	const took = typeof stats?.ms === 'number' ? ` · ${stats.ms < 10 ? stats.ms.toFixed(1) : Math.round(stats.ms)} ms` : '';
 	return (
 		<>
 			{parts.join(' · ')}
 			{unnamed > 0 && (
 				<>
 					{' · '}
-					<button
-						type="button"
-						aria-pressed={each}
-						data-testid="each-address"
-						title={each ? T.foot.showTogether : T.foot.showEach}
-						onClick={onEach}
-					>
+					<button type="button" aria-pressed={each} data-testid="each-address" title={each ? T.foot.showTogether : T.foot.showEach} onClick={onEach}>
 						{(each ? T.foot.each : T.foot.together)(formatCount(unnamed))}
 					</button>
 					{onWhy && (
 						<>
 							{', '}
-							<button
-								type="button"
-								data-testid="names-missing"
-								title={T.foot.whyHint}
-								onClick={onWhy}
-							>
+							<button type="button" data-testid="names-missing" title={T.foot.whyHint} onClick={onWhy}>
 								{T.foot.why}
 							</button>
 						</>
@@ -404,8 +375,7 @@ function useSearch(tree: Tree, zoom: Zoom, text: string, regex: boolean): Found 
 		if (flags === null || typeof flags === 'string') return { flags: null, fault: flags, text: '', tops: NO_TOPS };
 		const all = sumMatched(tree, flags);
 		let shares = T.search.matched(formatShare(all.value, tree.total[0]), formatValue(all.value, tree.unit));
-		if (zoom.node > 0)
-			shares += T.search.ofZoom(formatShare(sumMatched(tree, flags, zoom.node).value, tree.total[zoom.node]));
+		if (zoom.node > 0) shares += T.search.ofZoom(formatShare(sumMatched(tree, flags, zoom.node).value, tree.total[zoom.node]));
 		return {
 			flags,
 			fault: null,
@@ -491,7 +461,10 @@ function frameItems(
 
 // One frame a line, the outermost first.
 const stackText = (tree: Tree, node: number): string =>
-	ancestors(tree, node).slice(1).map((at) => tree.strings[tree.name[at]]).join('\n');
+	ancestors(tree, node)
+		.slice(1)
+		.map((at) => tree.strings[tree.name[at]])
+		.join('\n');
 
 /*
  * What is done with the graph step by step, and what becomes of the zoom: the path to the frame that is zoomed into may be another
@@ -601,7 +574,10 @@ export function ProfilePart(props: ProfileProps) {
 	};
 	// The server knows nothing of steps, so rows that it makes would not be of what is shown.
 	const rowsQuery = useMemo(
-		() => (alone || ofRows !== '' ? null : { query: state.within === '' ? query : pipeline(query, state.within), whole: answer.flame.total, from: answer.from_ms, to: answer.to_ms, names }),
+		() =>
+			alone || ofRows !== ''
+				? null
+				: { query: state.within === '' ? query : pipeline(query, state.within), whole: answer.flame.total, from: answer.from_ms, to: answer.to_ms, names },
 		[alone, ofRows, query, state.within, answer, names],
 	);
 	const onRow = (row: Row, by: Rows) => {
@@ -673,7 +649,10 @@ export function ProfilePart(props: ProfileProps) {
 				{alone ? (
 					view !== 'table' && <PngButton picture={picture} />
 				) : (
-					<Downloads items={[...formatsOf(partQuery, answer), ...(view === 'table' ? [] : [{ ...PNG, make: () => pngOf(picture.current?.()) }])]} endMs={answer.to_ms} />
+					<Downloads
+						items={[...formatsOf(partQuery, answer), ...(view === 'table' ? [] : [{ ...PNG, make: () => pngOf(picture.current?.()) }])]}
+						endMs={answer.to_ms}
+					/>
 				)}
 			</div>
 			<StepsBar
@@ -799,10 +778,14 @@ export function ProfilePart(props: ProfileProps) {
 										stackText(tree, node),
 									)
 								}
-								onOpen={alone ? undefined : (kind, node) => {
-									const frame = frameOf(tree, node);
-									if (frame) open(kind, frame);
-								}}
+								onOpen={
+									alone
+										? undefined
+										: (kind, node) => {
+												const frame = frameOf(tree, node);
+												if (frame) open(kind, frame);
+											}
+								}
 								onRest={onRest}
 								onKey={onKey}
 								minimap
@@ -814,11 +797,7 @@ export function ProfilePart(props: ProfileProps) {
 			<footer class="foot">
 				<Legend tree={rows} dark={dark} color={state.color} find={state.find} onFind={onFind} />
 				<p class="stats">
-					<NamesNote
-						answer={answer}
-						gaveUp={gaveUp}
-						onBinaries={() => set({ view: 'binaries', state: 'queued,working', text: '' })}
-					/>
+					<NamesNote answer={answer} gaveUp={gaveUp} onBinaries={() => set({ view: 'binaries', state: 'queued,working', text: '' })} />
 					<Stats
 						answer={answer}
 						tree={tree}

@@ -22,12 +22,7 @@ function parseQuery(text: string): { selector: Selector; fault: string | null } 
 }
 
 export function defaultType(types: string[]): string {
-	return (
-		types.find((t) => t.startsWith('process_cpu:cpu:')) ??
-		types.find((t) => t.startsWith('process_cpu:')) ??
-		types[0] ??
-		''
-	);
+	return types.find((t) => t.startsWith('process_cpu:cpu:')) ?? types.find((t) => t.startsWith('process_cpu:')) ?? types[0] ?? '';
 }
 
 // A selector may name a type by its first parts; of several that fit, the page takes the one that it would show first.
@@ -122,12 +117,7 @@ export function useAnswers(state: PageState, names: NamesChoice, nonce: number, 
 	const labelNames = labels.data?.labels.map((l) => l.name) ?? [];
 	const by = breakdown(state.by, labelNames);
 	const params: Record<string, string> = { query: profileQuery, format: 'columns', ...(names === 'short' ? { names } : {}) };
-	const asked = useApi<QueryAnswer, Profile>(
-		isListing(state.view) ? null : ask('query'),
-		{ ...params, ...span },
-		nonce,
-		toProfile,
-	);
+	const asked = useApi<QueryAnswer, Profile>(isListing(state.view) ? null : ask('query'), { ...params, ...span }, nonce, toProfile);
 	const { profile, gaveUp } = useNamedProfile(asked, params);
 	const series = useApi<SeriesAnswer>(ask('series'), { query, from, to, step, by, limit: SERIES_ROWS }, nonce);
 	const more = series.data && !series.stale && series.data.total_series > series.data.series.length;
@@ -136,11 +126,7 @@ export function useAnswers(state: PageState, names: NamesChoice, nonce: number, 
 	// alone.
 	const others = formatSelector(withoutLabel(selector, by));
 	const own = others !== query || sel !== null;
-	const listed = useApi<SeriesAnswer>(
-		own ? ask('series') : null,
-		{ query: others, ...span, step, by, limit: SERIES_ROWS },
-		nonce,
-	);
+	const listed = useApi<SeriesAnswer>(own ? ask('series') : null, { query: others, ...span, step, by, limit: SERIES_ROWS }, nonce);
 	const rail = own ? listed : series;
 	const status = useApi<StatusAnswer>('status', {}, statusNonce);
 	return {

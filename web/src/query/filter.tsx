@@ -11,16 +11,7 @@ import { useApi, useDebounced } from '../ui/hooks';
 import { CloseIcon, FilterIcon, TextIcon } from '../ui/icons';
 import { press } from '../ui/keymap';
 import { pipeline } from './pipeline';
-import {
-	FRAMES,
-	formatMatcher,
-	OPERATORS,
-	parseMatcherText,
-	parseSelector,
-	type Matcher,
-	type Operator,
-	type Selector,
-} from './selector';
+import { FRAMES, formatMatcher, OPERATORS, parseMatcherText, parseSelector, type Matcher, type Operator, type Selector } from './selector';
 
 export interface FilterProps {
 	selector: Selector;
@@ -64,31 +55,25 @@ function useFunctions(ask: boolean, { selector, from, to, nonce }: FilterProps):
 		const at = (data?.table?.columns ?? []).findIndex(({ name }) => name === 'function');
 		return [...new Set((data?.table?.rows ?? []).map((row) => String(row[at] ?? '')))].filter((name) => name !== '');
 	}, [data]);
-	const find = useCallback((typed: string) => {
-		const wanted = typed.toLowerCase();
-		const found = names.filter((name) => name.toLowerCase().includes(wanted));
-		const starts = (name: string) => Number(!name.toLowerCase().startsWith(wanted));
-		return found.sort((a, b) => starts(a) - starts(b)).slice(0, VALUES);
-	}, [names]);
+	const find = useCallback(
+		(typed: string) => {
+			const wanted = typed.toLowerCase();
+			const found = names.filter((name) => name.toLowerCase().includes(wanted));
+			const starts = (name: string) => Number(!name.toLowerCase().startsWith(wanted));
+			return found.sort((a, b) => starts(a) - starts(b)).slice(0, VALUES);
+		},
+		[names],
+	);
 	return { find, loading };
 }
 
-function useSuggestions(
-	props: FilterProps,
-	draft: Draft,
-	open: boolean,
-	does: { advance: (draft: Draft) => void; add: (m: Matcher) => void },
-) {
+function useSuggestions(props: FilterProps, draft: Draft, open: boolean, does: { advance: (draft: Draft) => void; add: (m: Matcher) => void }) {
 	const act = useRef(does); // what is chosen later is added to the selector of then
 	act.current = does;
 	const { selector, from, to, nonce } = props;
 	const prefix = useDebounced(draft.text, 120);
 	const stage: Stage = draft.label === '' ? 'name' : draft.op === '' ? 'op' : 'value';
-	const labels = useApi<LabelsAnswer>(
-		open && stage === 'name' ? 'labels' : null,
-		{ query: selector.type, from, to },
-		nonce,
-	);
+	const labels = useApi<LabelsAnswer>(open && stage === 'name' ? 'labels' : null, { query: selector.type, from, to }, nonce);
 	const exact = draft.op === '=' || draft.op === '!=';
 	const values = useApi<ValuesAnswer>(
 		open && stage === 'value' && draft.label !== FRAMES ? 'label-values' : null,
@@ -113,19 +98,14 @@ function useSuggestions(
 		if (stage === 'value' && draft.label === FRAMES)
 			return find(draft.text.trim()).map((name) => ({ text: name, note: '', choose: withFunction(draft.op as Operator, name) }));
 		if (stage === 'value') {
-			const found = (values.data?.values ?? []).filter(
-				({ value }) => value !== '' && (exact ? value.startsWith(draft.text) : true),
-			);
+			const found = (values.data?.values ?? []).filter(({ value }) => value !== '' && (exact ? value.startsWith(draft.text) : true));
 			return found.map(({ value, series }) => ({
 				text: value,
 				note: T.filter.series(formatCount(series)),
-				choose: () =>
-					add({ label: draft.label, op: draft.op as Operator, value: exact ? value : escapeRegex(value) }),
+				choose: () => add({ label: draft.label, op: draft.op as Operator, value: exact ? value : escapeRegex(value) }),
 			}));
 		}
-		const matching = (labels.data?.labels ?? []).filter(
-			({ name }) => name.toLowerCase().includes(typed) || labelTitle(name).toLowerCase().includes(typed),
-		);
+		const matching = (labels.data?.labels ?? []).filter(({ name }) => name.toLowerCase().includes(typed) || labelTitle(name).toLowerCase().includes(typed));
 		const byLabel = matching.map(({ name }) => ({
 			text: name,
 			note: labelTitle(name) === name ? '' : labelTitle(name),
@@ -236,13 +216,7 @@ function AddFilter(props: FilterProps & { draft: Draft; setDraft: (draft: Draft)
 				class="combo-input"
 				data-testid="filter-input"
 				role="combobox"
-				aria-label={
-					stage === 'name'
-						? T.filter.label
-						: stage === 'op'
-							? T.filter.operatorFor(nameOf(draft.label))
-							: T.filter.valueOf(nameOf(draft.label))
-				}
+				aria-label={stage === 'name' ? T.filter.label : stage === 'op' ? T.filter.operatorFor(nameOf(draft.label)) : T.filter.valueOf(nameOf(draft.label))}
 				aria-expanded={open}
 				aria-controls={id}
 				aria-autocomplete="list"
@@ -291,22 +265,12 @@ function Chip({ matcher, onEdit, onRemove }: { matcher: Matcher; onEdit: () => v
 	const stacks = matcher.label === FRAMES;
 	return (
 		<span class="chip" data-testid="chip">
-			<button
-				type="button"
-				class="chip-text"
-				onClick={onEdit}
-				title={T.filter.change(displayName(formatMatcher(matcher), 1000))}
-			>
+			<button type="button" class="chip-text" onClick={onEdit} title={T.filter.change(displayName(formatMatcher(matcher), 1000))}>
 				<span class="chip-label">{stacks ? T.filter.stackChips[matcher.op] : labelTitle(matcher.label)}</span>
 				{!stacks && <b>{matcher.op === '=' ? T.filter.is : matcher.op === '!=' ? T.filter.isNot : matcher.op}</b>}
 				<span class="chip-value">{displayName(matcher.value, 60) || T.filter.empty}</span>
 			</button>
-			<button
-				type="button"
-				class="chip-x"
-				aria-label={T.filter.remove(displayName(formatMatcher(matcher), 400))}
-				onClick={onRemove}
-			>
+			<button type="button" class="chip-x" aria-label={T.filter.remove(displayName(formatMatcher(matcher), 400))} onClick={onRemove}>
 				<CloseIcon />
 			</button>
 		</span>
@@ -344,12 +308,7 @@ function TextEditor({ text, onText, onDone }: { text: string; onText: (text: str
 					press('selector', event, { apply: () => !fault && onText(draft), leave: onDone });
 				}}
 			/>
-			<button
-				type="button"
-				class="button"
-				disabled={fault !== null || draft === text}
-				onClick={() => onText(draft)}
-			>
+			<button type="button" class="button" disabled={fault !== null || draft === text} onClick={() => onText(draft)}>
 				{T.filter.apply}
 			</button>
 			<span id="selector-fault" class="field-fault" role="status">
@@ -383,12 +342,7 @@ export function Filter(props: FilterProps) {
 							}}
 						/>
 					))}
-					<AddFilter
-						{...props}
-						draft={draft}
-						setDraft={setDraft}
-						placeholder={selector.matchers.length === 0}
-					/>
+					<AddFilter {...props} draft={draft} setDraft={setDraft} placeholder={selector.matchers.length === 0} />
 				</>
 			)}
 			<button

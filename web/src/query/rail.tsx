@@ -68,12 +68,7 @@ function Entry({ row, largest, total, selected, by, selector, onMatchers, onComp
 				class="rail-not"
 				title={T.rail.leaveOut(name)}
 				aria-label={T.rail.leaveOut(name)}
-				onClick={() =>
-					onMatchers([
-						...selector.matchers.filter((m) => !(m.label === by && m.op === '=')),
-						{ label: by, op: '!=', value },
-					])
-				}
+				onClick={() => onMatchers([...selector.matchers.filter((m) => !(m.label === by && m.op === '=')), { label: by, op: '!=', value }])}
 			>
 				≠
 			</button>
@@ -87,8 +82,7 @@ export function Rail(props: RailProps) {
 	const [part, setPart] = useState('');
 	const rows = answer?.series ?? [];
 	const total = rows.reduce((sum, row) => sum + row.total, 0);
-	const matching =
-		part === '' ? rows : rows.filter((row) => (row.labels[by] ?? '').toLowerCase().includes(part.toLowerCase()));
+	const matching = part === '' ? rows : rows.filter((row) => (row.labels[by] ?? '').toLowerCase().includes(part.toLowerCase()));
 	const shown = all ? matching : matching.slice(0, FIRST);
 	const selected = exactValue(selector, by);
 	const choices = labels.includes(by) ? labels : [by, ...labels];
@@ -124,24 +118,13 @@ export function Rail(props: RailProps) {
 			<ul class="rail-list" data-testid="process-list" aria-label={T.rail.costBy(labelTitle(by))}>
 				{selected !== null && (
 					<li class="rail-row">
-						<button
-							type="button"
-							class="rail-pick rail-all"
-							onClick={() => onMatchers(withoutLabel(selector, by).matchers)}
-						>
+						<button type="button" class="rail-pick rail-all" onClick={() => onMatchers(withoutLabel(selector, by).matchers)}>
 							{T.rail.showAll}
 						</button>
 					</li>
 				)}
 				{shown.map((row) => (
-					<Entry
-						{...props}
-						key={row.labels[by] ?? ''}
-						row={row}
-						largest={Math.max(1, rows[0].total)}
-						total={total}
-						selected={selected}
-					/>
+					<Entry {...props} key={row.labels[by] ?? ''} row={row} largest={Math.max(1, rows[0].total)} total={total} selected={selected} />
 				))}
 				{!answer && loading && Array.from({ length: 8 }, (_, i) => <li class="bone" key={i} />)}
 				{answer && rows.length === 0 && <li class="rail-note">{T.rail.nothing}</li>}

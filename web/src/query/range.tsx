@@ -33,29 +33,13 @@ function rangeFault(from: string, to: string): { from?: string; to?: string } {
 
 const editable = (text: string) => (/^\d{12,}$/.test(text) ? formatDateTime(Number(text)) : text);
 
-export function CustomRange({
-	from,
-	to,
-	onApply,
-	onClose,
-}: {
-	from: string;
-	to: string;
-	onApply: (from: string, to: string) => void;
-	onClose: () => void;
-}) {
+export function CustomRange({ from, to, onApply, onClose }: { from: string; to: string; onApply: (from: string, to: string) => void; onClose: () => void }) {
 	const [a, setA] = useState(editable(from));
 	const [b, setB] = useState(editable(to));
 	const fault = rangeFault(a, b);
 	const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 	const bad = fault.from !== undefined || fault.to !== undefined;
-	const field = (
-		label: string,
-		value: string,
-		set: (text: string) => void,
-		problem: string | undefined,
-		first: boolean,
-	) => (
+	const field = (label: string, value: string, set: (text: string) => void, problem: string | undefined, first: boolean) => (
 		<label class="field">
 			<span>{label}</span>
 			<input
@@ -138,9 +122,7 @@ export function Range({ state, set, loading, onRefresh }: RangeProps) {
 					))}
 					<option value={CUSTOM}>{T.range.custom}</option>
 				</select>
-				{custom && (
-					<CustomRange from={state.from} to={state.to} onApply={apply} onClose={() => setCustom(false)} />
-				)}
+				{custom && <CustomRange from={state.from} to={state.to} onApply={apply} onClose={() => setCustom(false)} />}
 			</div>
 			<div class="joined">
 				<button

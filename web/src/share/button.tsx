@@ -121,7 +121,11 @@ export function ShareButton(props: BodyProps) {
 	return (
 		<Popover
 			label={T.share.label}
-			button={<><ShareIcon /> {T.share.short}</>}
+			button={
+				<>
+					<ShareIcon /> {T.share.short}
+				</>
+			}
 			buttonClass="button share-button"
 			testId="share"
 			shortcut={keyOf('share', 'open')}

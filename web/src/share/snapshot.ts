@@ -54,7 +54,10 @@ export const headOf = (kept: Kept): KeptView => (isView(kept) ? kept.kept! : kep
 // Of the table and of the function between its callers and callees.
 type Row = 'function' | 'file' | 'binary' | 'rows' | 'match' | 'least';
 /** What of the page's state belongs to a picture; the rest is what was asked, which the snapshot says itself. */
-type Picture = Pick<PageState, 'dir' | 'zoom' | 'steps' | 'color' | 'find' | 'regex' | 'filter' | 'sort' | 'reverse' | 'eachAddress' | 'pane' | 'compare' | Row>;
+type Picture = Pick<
+	PageState,
+	'dir' | 'zoom' | 'steps' | 'color' | 'find' | 'regex' | 'filter' | 'sort' | 'reverse' | 'eachAddress' | 'pane' | 'compare' | Row
+>;
 
 export function pictureOf({ dir, zoom, steps, color, find, regex, filter, sort, reverse, eachAddress, pane, compare, ...rest }: PageState): Picture {
 	const { relative, show, width, of, order, reverse: turned, only } = compare;

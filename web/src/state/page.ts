@@ -139,7 +139,23 @@ export const DEFAULTS: PageState = {
 /** The graph as it comes, for links to another profile than the one that something was done with. */
 export const UNTOUCHED: Pick<PageState, 'zoom' | 'steps' | 'root' | 'within'> = { zoom: '', steps: '', root: '', within: '' };
 
-const VIEWS: readonly (View | '')[] = ['home', 'compare', 'console', 'status', 'both', 'graph', 'table', 'sandwich', 'calls', 'source', 'asm', 'binaries', 'recordings', 'file', 'shared'];
+const VIEWS: readonly (View | '')[] = [
+	'home',
+	'compare',
+	'console',
+	'status',
+	'both',
+	'graph',
+	'table',
+	'sandwich',
+	'calls',
+	'source',
+	'asm',
+	'binaries',
+	'recordings',
+	'file',
+	'shared',
+];
 const WIDE: readonly WideView[] = ['home', 'compare', 'console', 'status', 'binaries', 'recordings', 'file', 'shared'];
 const PANES: readonly (ProfileView | '')[] = ['both', 'graph', 'table', 'sandwich', 'calls'];
 const NAMES: readonly (NamesChoice | '')[] = ['full', 'short'];
@@ -151,8 +167,7 @@ export const REFRESH_SECONDS = [0, 10, 30, 60];
 export const TOP_CHOICES = [5, 10, 20];
 export const LEAST_CHOICES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20];
 
-const oneOf = <T>(value: unknown, choices: readonly T[], otherwise: T): T =>
-	choices.includes(value as T) ? (value as T) : otherwise;
+const oneOf = <T>(value: unknown, choices: readonly T[], otherwise: T): T => (choices.includes(value as T) ? (value as T) : otherwise);
 
 function parseSel(text: string): PageState['sel'] {
 	const match = /^(\d{1,15})-(\d{1,15})$/.exec(text);
@@ -263,11 +278,7 @@ export function formatState(state: PageState): string {
  * To the listing of a function. Its name is in the form in which this page shows names, and in the other form the server may not
  * know it: the form goes with it, so that the URL means the same in a browser that had the other one last.
  */
-export function openListing(
-	view: ListingView,
-	of: { function: string; file: string; at?: string },
-	names: NamesChoice,
-): Partial<PageState> {
+export function openListing(view: ListingView, of: { function: string; file: string; at?: string }, names: NamesChoice): Partial<PageState> {
 	return { view, function: of.function, file: of.file || null, at: of.at ?? '', names };
 }
 

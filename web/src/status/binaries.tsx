@@ -256,20 +256,11 @@ export function Binaries({ state, set, onBack }: { state: PageState; set: SetSta
 					</thead>
 					<tbody>
 						{rows.map((binary) => (
-							<BinaryRow
-								key={binary.build_id + binary.path}
-								binary={binary}
-								now={now}
-								onRetry={() => retry(binary)}
-							/>
+							<BinaryRow key={binary.build_id + binary.path} binary={binary} now={now} onRetry={() => retry(binary)} />
 						))}
 					</tbody>
 				</table>
-				{data && rows.length === 0 && (
-					<p class="table-none">
-						{state.state || state.text ? T.binaries.noneLikeThat : T.binaries.none}
-					</p>
-				)}
+				{data && rows.length === 0 && <p class="table-none">{state.state || state.text ? T.binaries.noneLikeThat : T.binaries.none}</p>}
 				{data && rows.length < data.total && (
 					<button type="button" class="link" onClick={() => setLimit(limit + 4 * PAGE_ROWS)}>
 						{T.binaries.more(formatCount(data.total))}

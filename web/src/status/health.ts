@@ -54,8 +54,7 @@ const LOST_BAD = 0.01;
 const WALKS_WARN = 0.05;
 const COST_WARN_PPM = 10_000; // 1% of a CPU
 
-const sum = (counts: Record<string, number> | undefined): number =>
-	Object.values(counts ?? {}).reduce((all, n) => all + (Number.isFinite(n) ? n : 0), 0);
+const sum = (counts: Record<string, number> | undefined): number => Object.values(counts ?? {}).reduce((all, n) => all + (Number.isFinite(n) ? n : 0), 0);
 
 /** Of all samples, those that were lost or dropped unsent; 0 while there are none. */
 export function lostShare(health: AgentHealth): number {

@@ -46,8 +46,7 @@ export function outcomeOf(recording: Recording, now: number): Outcome {
 	const { hosts, start_ms: start, seconds } = recording;
 	const done = hosts.filter(({ state }) => state === 'done').length;
 	const outcome = (state: Outcome['state'], lamp: Outcome['lamp']): Outcome => ({ state, lamp, ...T.recordings.states[state], done });
-	if (recording.state === 'running')
-		return outcome(now < start ? 'waiting' : now < start + seconds * 1000 ? 'recording' : 'sending', 'busy');
+	if (recording.state === 'running') return outcome(now < start ? 'waiting' : now < start + seconds * 1000 ? 'recording' : 'sending', 'busy');
 	if (done === hosts.length && done > 0) return outcome('complete', 'good');
 	return done > 0 ? outcome('partial', 'warn') : outcome('failed', 'bad');
 }

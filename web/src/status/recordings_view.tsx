@@ -75,7 +75,14 @@ function Links({ recording, done }: { recording: Recording; done: number }) {
 	const start = formatDateTime(recording.start_ms);
 	return (
 		<>
-			<a class="button primary" href={profileUrl(recording.id, 'html')} target="_blank" rel="noopener" aria-label={T.recordings.openOf(start)} data-testid="recording-open">
+			<a
+				class="button primary"
+				href={profileUrl(recording.id, 'html')}
+				target="_blank"
+				rel="noopener"
+				aria-label={T.recordings.openOf(start)}
+				data-testid="recording-open"
+			>
 				{T.recordings.open}
 			</a>
 			<a class="button" href={profileUrl(recording.id, 'firefox')} download="" aria-label={T.recordings.firefoxOf(start)} data-testid="recording-firefox">

@@ -41,15 +41,11 @@ function Facts({ status, onShow }: StatusProps) {
 	];
 	if (agent) {
 		rows.push([T.status.agent, agent.running ? T.status.sampling(hertz(agent.frequency_hz), agent.event) : T.status.stopped]);
-		rows.push(
-			[T.status.taken, formatCount(agent.samples_taken)],
-			[T.status.samplesLost, formatCount(agent.samples_lost)],
-		);
+		rows.push([T.status.taken, formatCount(agent.samples_taken)], [T.status.samplesLost, formatCount(agent.samples_lost)]);
 	} else {
 		rows.push([T.status.agent, T.status.noAgent]);
 	}
-	if (stored.newest_ms > 0)
-		rows.push([T.status.oldest, formatDateTime(stored.oldest_ms)], [T.status.newest, formatDateTime(stored.newest_ms)]);
+	if (stored.newest_ms > 0) rows.push([T.status.oldest, formatDateTime(stored.oldest_ms)], [T.status.newest, formatDateTime(stored.newest_ms)]);
 	rows.push([T.status.stored, T.status.samples(formatCount(stored.samples), formatBytes(stored.bytes))]);
 	return (
 		<>

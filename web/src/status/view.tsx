@@ -19,7 +19,19 @@ interface SlowAnswer {
 	queries: { at_ms: number; ms: number; path: string; text: string; rows: number; partial: boolean; error: string | null }[];
 }
 
-function Part({ title, note, testId, error, children }: { title: string; note?: ComponentChildren; testId: string; error?: string; children: ComponentChildren }) {
+function Part({
+	title,
+	note,
+	testId,
+	error,
+	children,
+}: {
+	title: string;
+	note?: ComponentChildren;
+	testId: string;
+	error?: string;
+	children: ComponentChildren;
+}) {
 	return (
 		<section class="home-part" aria-label={title} data-testid={testId}>
 			<div class="home-part-head">

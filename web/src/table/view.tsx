@@ -87,19 +87,8 @@ function Head({ sort, reverse, columns, onSort }: HeadProps) {
 				const active = key === sort;
 				const rising = (key === 'name' || key === 'file' || key === 'binary') !== reverse;
 				return (
-					<div
-						key={key}
-						role="columnheader"
-						class={`td td-${key}`}
-						aria-colindex={i + 1}
-						aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}
-					>
-						<button
-							type="button"
-							title={T.table.sort(hint)}
-							onClick={() => onSort(key, active ? !reverse : false)}
-							data-testid={`sort-${key}`}
-						>
+					<div key={key} role="columnheader" class={`td td-${key}`} aria-colindex={i + 1} aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}>
+						<button type="button" title={T.table.sort(hint)} onClick={() => onSort(key, active ? !reverse : false)} data-testid={`sort-${key}`}>
 							{title}
 							<span class="sort-mark" aria-hidden="true">
 								{active ? (rising ? '▲' : '▼') : ''}
@@ -194,20 +183,22 @@ function Line({ row, index, style, of, columns, active, marked, pointed, filter,
 				<Name name={row.name} filter={filter} />
 				{row.inlined && <span class="mark">{T.table.inlined}</span>}
 				{placed && !has('file') && <span class="where">{displayName(short, 60)}</span>}
-				{onMenu && <button
-					type="button"
-					class="row-more"
-					tabIndex={-1}
-					aria-label={T.table.moreOf(displayName(row.name, 120))}
-					title={T.table.more}
-					onClick={(event) => {
-						event.stopPropagation();
-						const { left, bottom } = event.currentTarget.getBoundingClientRect();
-						onMenu(left, bottom);
-					}}
-				>
-					<MoreIcon />
-				</button>}
+				{onMenu && (
+					<button
+						type="button"
+						class="row-more"
+						tabIndex={-1}
+						aria-label={T.table.moreOf(displayName(row.name, 120))}
+						title={T.table.more}
+						onClick={(event) => {
+							event.stopPropagation();
+							const { left, bottom } = event.currentTarget.getBoundingClientRect();
+							onMenu(left, bottom);
+						}}
+					>
+						<MoreIcon />
+					</button>
+				)}
 			</div>
 			{has('file') && (
 				<div role="cell" class="td td-file" title={displayName(place)}>
@@ -299,13 +290,16 @@ function saveCsv(rows: Row[], { by, unit }: MadeRows): void {
 	const { csvHead: head, inUnit } = T.table;
 	const placed = by === 'function' || by === 'line';
 	const titles = [head.name, inUnit(head.self, unit), inUnit(head.total, unit), ...(placed ? [head.file, head.line, head.binary] : [])];
-	const cells = (row: Row) => [
-		row.name,
-		row.self,
-		row.total,
-		...(placed ? [row.file, row.line > 0 ? row.line : null, row.binary] : []),
-	];
-	saveAs(csvOf(titles, (function* () { for (const row of rows) yield cells(row); })()), 'csv');
+	const cells = (row: Row) => [row.name, row.self, row.total, ...(placed ? [row.file, row.line > 0 ? row.line : null, row.binary] : [])];
+	saveAs(
+		csvOf(
+			titles,
+			(function* () {
+				for (const row of rows) yield cells(row);
+			})(),
+		),
+		'csv',
+	);
 }
 
 // The rows as they are listed: in order, those that match.

@@ -401,7 +401,10 @@ export class TimeCanvas {
 		const own = rows[track.thread];
 		const span = this.spanOf(marker);
 		if (span < 0) return ticksTop(track) + TICKS / 2;
-		const row = Math.max(0, own.rows.findIndex((r) => r[this.firstSpan(r, this.scene!.spans.start[span])] === span));
+		const row = Math.max(
+			0,
+			own.rows.findIndex((r) => r[this.firstSpan(r, this.scene!.spans.start[span])] === span),
+		);
 		return rowTop(track, own, row) + ROW / 2 - 1;
 	}
 

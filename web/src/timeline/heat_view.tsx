@@ -92,16 +92,18 @@ export function HeatView(props: HeatProps) {
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (map.columns === 0) return;
 		const here = cursor ?? { column: 0, row: 0 };
-		const go = (key: string, extend = false) => () => {
-			const next = cursor ? moveCell(map, here, key) : moveCell(map, here, key) && here;
-			if (!next) return false;
-			if (extend) {
-				anchor.current ??= here;
-				set({ ...between(anchor.current, next, false), marker: -1 }, 'replace');
-			} else anchor.current = null;
-			setCursor(next);
-			return true;
-		};
+		const go =
+			(key: string, extend = false) =>
+			() => {
+				const next = cursor ? moveCell(map, here, key) : moveCell(map, here, key) && here;
+				if (!next) return false;
+				if (extend) {
+					anchor.current ??= here;
+					set({ ...between(anchor.current, next, false), marker: -1 }, 'replace');
+				} else anchor.current = null;
+				setCursor(next);
+				return true;
+			};
 		const chosen = state.range !== null || state.part !== null;
 		press('heatmap', event, {
 			...{ up: go('ArrowUp'), down: go('ArrowDown'), left: go('ArrowLeft'), right: go('ArrowRight'), first: go('Home'), last: go('End') },

@@ -161,13 +161,7 @@ export function useFragmentState(): [PageState, SetState, TimeState, SetTime] {
 		}
 		setBoth(next);
 	}, []);
-	const set = useCallback<SetState>(
-		(patch, how = 'push') => change({ ...current.current, page: { ...current.current.page, ...patch } }, how),
-		[change],
-	);
-	const setTime = useCallback<SetTime>(
-		(patch, how = 'push') => change({ ...current.current, time: { ...current.current.time, ...patch } }, how),
-		[change],
-	);
+	const set = useCallback<SetState>((patch, how = 'push') => change({ ...current.current, page: { ...current.current.page, ...patch } }, how), [change]);
+	const setTime = useCallback<SetTime>((patch, how = 'push') => change({ ...current.current, time: { ...current.current.time, ...patch } }, how), [change]);
 	return [both.page, set, both.time, setTime];
 }

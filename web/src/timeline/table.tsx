@@ -111,20 +111,11 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 			>
 				<div class="tr thead" role="row" aria-rowindex={1}>
 					{heads.map(({ key, title }) => (
-						<div
-							key={key}
-							role="columnheader"
-							class={`td td-${key}`}
-							aria-sort={key === msort ? (mreverse ? 'descending' : 'ascending') : 'none'}
-						>
+						<div key={key} role="columnheader" class={`td td-${key}`} aria-sort={key === msort ? (mreverse ? 'descending' : 'ascending') : 'none'}>
 							{key === 'fields' ? (
 								<span class="mtable-head">{title}</span>
 							) : (
-								<button
-									type="button"
-									data-testid={`marker-sort-${key}`}
-									onClick={() => onState({ msort: key, mreverse: key === msort ? !mreverse : false })}
-								>
+								<button type="button" data-testid={`marker-sort-${key}`} onClick={() => onState({ msort: key, mreverse: key === msort ? !mreverse : false })}>
 									{title}
 									<span class="sort-mark" aria-hidden="true">
 										{key === msort ? ((key === 'duration') !== mreverse ? '▼' : '▲') : ''}

@@ -78,7 +78,6 @@ export function topAsRoot(tree: Tree): Tree {
 export function countNext(half: Tree): number {
 	const functions = new Set<number>();
 	const { of } = treeFunctions(half);
-	for (let i = 1; i < half.count; i = half.depth[i] < 2 ? i + 1 : half.end[i])
-		if (half.depth[i] === 2 && kindOf(half, i) !== KIND.rest) functions.add(of[i]);
+	for (let i = 1; i < half.count; i = half.depth[i] < 2 ? i + 1 : half.end[i]) if (half.depth[i] === 2 && kindOf(half, i) !== KIND.rest) functions.add(of[i]);
 	return functions.size;
 }

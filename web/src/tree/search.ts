@@ -31,8 +31,7 @@ export function compileSearch(text: string, regex: boolean): ((name: string) => 
 const { inlined: _, ...KINDS } = KIND;
 const KIND_NAMES: Record<string, number> = KINDS;
 
-const specialTest = (what: string, wanted: string) =>
-	what === 'package' ? (name: string) => packageOf(name) === wanted : (name: string) => name === wanted;
+const specialTest = (what: string, wanted: string) => (what === 'package' ? (name: string) => packageOf(name) === wanted : (name: string) => name === wanted);
 
 // One byte a node: 1 where it matches. Every string is tested once, however many nodes have it. A string is a fault.
 export function findNodes(tree: Tree, text: string, regex: boolean): Uint8Array | null | string {

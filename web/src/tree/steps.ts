@@ -22,10 +22,24 @@ export interface Made {
 export const KIND_NAMES = ['unknown', 'native', 'kernel', 'jit', 'interpreted'] as const;
 
 const ABOUT: Record<TransformOp, 'function' | 'node' | 'binary' | 'kind' | 'nothing'> = {
-	ff: 'function', f: 'function', d: 'function', mf: 'function', cf: 'function', dr: 'function', r: 'function', co: 'function',
-	fs: 'node', mn: 'node', cs: 'node',
-	cb: 'binary', ob: 'binary', ok: 'kind',
-	i: 'nothing', gf: 'nothing', gl: 'nothing', gb: 'nothing',
+	ff: 'function',
+	f: 'function',
+	d: 'function',
+	mf: 'function',
+	cf: 'function',
+	dr: 'function',
+	r: 'function',
+	co: 'function',
+	fs: 'node',
+	mn: 'node',
+	cs: 'node',
+	cb: 'binary',
+	ob: 'binary',
+	ok: 'kind',
+	i: 'nothing',
+	gf: 'nothing',
+	gl: 'nothing',
+	gb: 'nothing',
 };
 
 /** What a step is about, for people, in the tree that it is applied to; '' = nothing in particular, or not in the tree. */
@@ -95,8 +109,7 @@ export function addStep(transforms: readonly Transform[], step: Transform): Tran
 	return transforms.length < TRANSFORMS_MAX ? [...transforms, step] : null;
 }
 
-export const isInverted = (transforms: readonly Transform[]): boolean =>
-	transforms.filter(({ op }) => op === 'i' || op === 'co').length % 2 === 1;
+export const isInverted = (transforms: readonly Transform[]): boolean => transforms.filter(({ op }) => op === 'i' || op === 'co').length % 2 === 1;
 
 /*
  * Turned over, or back. To turn back, the step that turned goes, and with it those behind it that are about one place in the tree, which
@@ -129,7 +142,11 @@ export function stepsForRows(transforms: readonly Transform[]): Transform[] {
 	const turn = transforms.findIndex(({ op }) => op === 'i' || op === 'co');
 	if (turn < 0) return [...transforms];
 	return transforms.flatMap((step, i): Transform[] => {
-		if (step.op === 'co') return [{ ...step, op: 'f' }, { ...step, op: 'cf' }];
+		if (step.op === 'co')
+			return [
+				{ ...step, op: 'f' },
+				{ ...step, op: 'cf' },
+			];
 		return step.op === 'i' || (i > turn && ABOUT[step.op] === 'node') ? [] : [step];
 	});
 }

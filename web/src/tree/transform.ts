@@ -44,8 +44,7 @@ import { invertTree, type InvertLimits } from './invert';
 import { findPath, KIND, kindOf, placeOf, type Tree } from './tree';
 import { treeFrames, Trie } from './trie';
 
-export type TransformOp =
-	| 'ff' | 'f' | 'fs' | 'd' | 'mf' | 'mn' | 'cf' | 'cs' | 'dr' | 'r' | 'cb' | 'ob' | 'ok' | 'co' | 'i' | 'gf' | 'gl' | 'gb';
+export type TransformOp = 'ff' | 'f' | 'fs' | 'd' | 'mf' | 'mn' | 'cf' | 'cs' | 'dr' | 'r' | 'cb' | 'ob' | 'ok' | 'co' | 'i' | 'gf' | 'gl' | 'gb';
 
 export interface Transform {
 	op: TransformOp;
@@ -55,8 +54,24 @@ export interface Transform {
 export const TRANSFORMS_MAX = 32;
 
 const NEEDS: Record<TransformOp, 'key' | 'key?' | 'kind' | 'none'> = {
-	ff: 'key', f: 'key', fs: 'key', d: 'key', mf: 'key', mn: 'key', cf: 'key', cs: 'key', dr: 'key?', r: 'key',
-	cb: 'key', ob: 'key', ok: 'kind', co: 'key', i: 'none', gf: 'none', gl: 'none', gb: 'none',
+	ff: 'key',
+	f: 'key',
+	fs: 'key',
+	d: 'key',
+	mf: 'key',
+	mn: 'key',
+	cf: 'key',
+	cs: 'key',
+	dr: 'key?',
+	r: 'key',
+	cb: 'key',
+	ob: 'key',
+	ok: 'kind',
+	co: 'key',
+	i: 'none',
+	gf: 'none',
+	gl: 'none',
+	gb: 'none',
 };
 const KINDS: Record<string, number> = {
 	unknown: KIND.unknown,
@@ -131,7 +146,10 @@ interface Frames {
 	of: Int32Array;
 }
 
-const below = ({ frames }: Frames): Pass => (i, above, trie) => trie.child(above, frames[i], i);
+const below =
+	({ frames }: Frames): Pass =>
+	(i, above, trie) =>
+		trie.child(above, frames[i], i);
 
 function focusFunction({ frames, of }: Frames, wanted: number): Rebuilt {
 	return {
@@ -164,8 +182,7 @@ function focusThrough(f: Frames, wanted: number): Rebuilt {
 function focusSubtree({ tree, frames }: Frames, node: number): Rebuilt {
 	return {
 		root: GONE,
-		pass: (i, above, trie) =>
-			i >= node && i < tree.end[node] ? trie.child(Math.max(above, 0), frames[i], i) : GONE,
+		pass: (i, above, trie) => (i >= node && i < tree.end[node] ? trie.child(Math.max(above, 0), frames[i], i) : GONE),
 	};
 }
 
@@ -270,8 +287,7 @@ function foldEqual(tree: Tree, folds: (i: number) => boolean): Tree {
 	const { parent } = tree;
 	return rebuild(tree, {
 		root: 0,
-		pass: (i, above, trie) =>
-			frames[i] === frames[parent[i]] && folds(i) ? above : trie.child(above, frames[i], i),
+		pass: (i, above, trie) => (frames[i] === frames[parent[i]] && folds(i) ? above : trie.child(above, frames[i], i)),
 	});
 }
 
@@ -319,16 +335,32 @@ function collapseBinary(tree: Tree, binary: number): Tree {
 
 function applyOne(tree: Tree, { op, arg }: Transform, limits: InvertLimits): Tree {
 	if (op === 'i') return invertTree(tree, limits);
-	if (op === 'co') return applyTransforms(tree, [{ op: 'f', arg }, { op: 'cf', arg }, { op: 'i', arg: '' }], limits);
+	if (op === 'co')
+		return applyTransforms(
+			tree,
+			[
+				{ op: 'f', arg },
+				{ op: 'cf', arg },
+				{ op: 'i', arg: '' },
+			],
+			limits,
+		);
 	if (op === 'gf' || op === 'gl' || op === 'gb') return group(tree, op);
 	if (op === 'cb') return collapseBinary(tree, findBinary(tree, arg));
 	const f: Frames = { tree, frames: treeFrames(tree), of: treeFunctions(tree).of };
 	const { parent } = tree;
 	const nothing: Rebuilt = { root: GONE, pass: () => GONE };
-	if (op === 'ok') return rebuild(tree, only(f, (i) => kindOf(tree, i) === KINDS[arg]));
+	if (op === 'ok')
+		return rebuild(
+			tree,
+			only(f, (i) => kindOf(tree, i) === KINDS[arg]),
+		);
 	if (op === 'ob') {
 		const binary = findBinary(tree, arg);
-		return rebuild(tree, only(f, (i) => tree.binary[i] === binary));
+		return rebuild(
+			tree,
+			only(f, (i) => tree.binary[i] === binary),
+		);
 	}
 	if (op === 'fs' || op === 'mn' || op === 'cs') {
 		const node = findPath(tree, [arg]);
@@ -341,13 +373,29 @@ function applyOne(tree: Tree, { op, arg }: Transform, limits: InvertLimits): Tre
 	const wanted = findFunction(tree, arg);
 	if (wanted === NO_FUNCTION) return op === 'ff' || op === 'f' ? rebuild(tree, nothing) : tree;
 	switch (op) {
-		case 'ff': return rebuild(tree, focusFunction(f, wanted));
-		case 'f': return rebuild(tree, focusThrough(f, wanted));
-		case 'd': return rebuild(tree, drop(f, wanted));
-		case 'mf': return rebuild(tree, merge(f, (i) => f.of[i] === wanted));
-		case 'cf': return rebuild(tree, collapse(f, (i) => f.of[i] === wanted));
-		case 'r': return rebuild(tree, collapseRecursion(f, wanted));
-		case 'dr': return rebuild(tree, merge(f, (i) => f.of[i] === wanted && direct(i)));
+		case 'ff':
+			return rebuild(tree, focusFunction(f, wanted));
+		case 'f':
+			return rebuild(tree, focusThrough(f, wanted));
+		case 'd':
+			return rebuild(tree, drop(f, wanted));
+		case 'mf':
+			return rebuild(
+				tree,
+				merge(f, (i) => f.of[i] === wanted),
+			);
+		case 'cf':
+			return rebuild(
+				tree,
+				collapse(f, (i) => f.of[i] === wanted),
+			);
+		case 'r':
+			return rebuild(tree, collapseRecursion(f, wanted));
+		case 'dr':
+			return rebuild(
+				tree,
+				merge(f, (i) => f.of[i] === wanted && direct(i)),
+			);
 	}
 }
 

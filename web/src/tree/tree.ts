@@ -98,19 +98,15 @@ export function checkFlame(flame: Flame): number {
 	const count = flame?.nodes?.parent?.length;
 	if (!Array.isArray(flame?.strings) || !(count > 0)) throw new Error(T.broken.noNodes);
 	for (const column of COLUMNS) {
-		if (flame.nodes[column]?.length !== count)
-			throw new Error(T.broken.column(column, count));
+		if (flame.nodes[column]?.length !== count) throw new Error(T.broken.column(column, count));
 	}
 	const { parent } = flame.nodes;
 	for (let i = 1; i < count; i++) {
-		if (!(parent[i] >= 0 && parent[i] < i))
-			throw new Error(T.broken.parent(i, parent[i]));
+		if (!(parent[i] >= 0 && parent[i] < i)) throw new Error(T.broken.parent(i, parent[i]));
 	}
 	for (const column of ['name', 'file', 'binary'] as const) {
 		const ids = flame.nodes[column];
-		for (let i = 0; i < count; i++)
-			if (!(ids[i] >= 0 && ids[i] < flame.strings.length))
-				throw new Error(T.broken.string(i, column));
+		for (let i = 0; i < count; i++) if (!(ids[i] >= 0 && ids[i] < flame.strings.length)) throw new Error(T.broken.string(i, column));
 	}
 	return count;
 }
@@ -435,8 +431,7 @@ export function isUnnamed(name: string): boolean {
 
 function largestBelow(tree: Tree, node: number, test: (i: number) => boolean, direct: boolean): number {
 	let best = -1;
-	for (let i = node + 1; i < tree.end[node]; i = direct ? tree.end[i] : i + 1)
-		if ((best < 0 || tree.total[i] > tree.total[best]) && test(i)) best = i;
+	for (let i = node + 1; i < tree.end[node]; i = direct ? tree.end[i] : i + 1) if ((best < 0 || tree.total[i] > tree.total[best]) && test(i)) best = i;
 	return best;
 }
 
@@ -474,8 +469,7 @@ export function parseZoom(tree: Tree, text: string): Zoom | null {
 	const node = last?.key === path ? last.node : findPath(tree, [path]);
 	if (node < 0) return null;
 	const [from, to] = (skipText ?? '').split('-').map(Number);
-	if (to !== undefined)
-		return from < to && to <= STRETCH ? { node, skip: 0, take: 0, stretch: [from, to] } : { node, skip: 0, take: 0 };
+	if (to !== undefined) return from < to && to <= STRETCH ? { node, skip: 0, take: 0, stretch: [from, to] } : { node, skip: 0, take: 0 };
 	const [skip, take] = [Number(skipText ?? 0), Number(takeText ?? 0)];
 	return skipText !== undefined && childAt(tree, node, skip) >= 0 ? { node, skip, take } : { node, skip: 0, take: 0 };
 }

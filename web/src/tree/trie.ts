@@ -22,8 +22,7 @@ export function treeFrames(tree: Tree): Int32Array {
 	const { of } = treeFunctions(tree);
 	const frames = new Int32Array(tree.count);
 	frames[0] = -1;
-	for (let i = 1; i < tree.count; i++)
-		frames[i] = kindOf(tree, i) === KIND.rest ? REST_FRAME : of[i] * 8 + kindOf(tree, i);
+	for (let i = 1; i < tree.count; i++) frames[i] = kindOf(tree, i) === KIND.rest ? REST_FRAME : of[i] * 8 + kindOf(tree, i);
 	return frames;
 }
 
@@ -73,8 +72,7 @@ export class Trie {
 
 	private grow(): void {
 		const size = this.parent.length * 2;
-		for (const column of ['parent', 'self', 'frame', 'from', 'line', 'inlined'] as const)
-			this[column] = grown(this[column] as Float64Array, size) as never;
+		for (const column of ['parent', 'self', 'frame', 'from', 'line', 'inlined'] as const) this[column] = grown(this[column] as Float64Array, size) as never;
 		if (this.appended) return;
 		this.slots = new Int32Array(size * 4).fill(-1);
 		for (let i = 1; i < this.count; i++) this.slots[this.slotOf(this.parent[i], this.frame[i])] = i;

@@ -110,7 +110,15 @@ export function uniteTrees(base: Tree, head: Tree, weights: [base: number, head:
 }
 
 // In order, without nodes that have no value. numbers: by node of the head; those of the base are their own.
-function arrangeUnion(base: Tree, head: Tree, numbers: Int32Array, count: number, weights: [number, number], strings: string[], maps: [Uint32Array, Uint32Array]): Union {
+function arrangeUnion(
+	base: Tree,
+	head: Tree,
+	numbers: Int32Array,
+	count: number,
+	weights: [number, number],
+	strings: string[],
+	maps: [Uint32Array, Uint32Array],
+): Union {
 	const parent = new Int32Array(count);
 	const self = new Float64Array(count);
 	const other = new Int32Array(count).fill(-1); // the head's node of it

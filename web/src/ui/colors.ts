@@ -114,9 +114,7 @@ export function hueOf(kind: number, binary: string): Hue {
 		case KIND.interpreted:
 			return { hue: 350, chroma: 0.09 };
 		default:
-			return binary === ''
-				? { hue: 80, chroma: 0.012 }
-				: { hue: 122 + (hashText(binary) % 32) * 6.2, chroma: 0.075 };
+			return binary === '' ? { hue: 80, chroma: 0.012 } : { hue: 122 + (hashText(binary) % 32) * 6.2, chroma: 0.075 };
 	}
 }
 
@@ -207,30 +205,8 @@ export function legend(tree: Tree, colors: Palette, by: ColorBy = 'binary'): Leg
 
 // Colours of the lines and areas of the metrics graph; apart from each other in hue and, for the colour-blind, in
 // lightness.
-const SERIES_LIGHT = [
-	'#c8602f',
-	'#1d6fa5',
-	'#d9a514',
-	'#3f8f5f',
-	'#7c4fb0',
-	'#e08a6b',
-	'#6fb1d6',
-	'#a3366a',
-	'#8aa83c',
-	'#4b5a86',
-];
-const SERIES_DARK = [
-	'#d9773f',
-	'#4aa3dc',
-	'#e6c04a',
-	'#5fb98a',
-	'#a884de',
-	'#f2b49a',
-	'#9fd0ea',
-	'#d8709f',
-	'#b4cc6a',
-	'#8594c6',
-];
+const SERIES_LIGHT = ['#c8602f', '#1d6fa5', '#d9a514', '#3f8f5f', '#7c4fb0', '#e08a6b', '#6fb1d6', '#a3366a', '#8aa83c', '#4b5a86'];
+const SERIES_DARK = ['#d9773f', '#4aa3dc', '#e6c04a', '#5fb98a', '#a884de', '#f2b49a', '#9fd0ea', '#d8709f', '#b4cc6a', '#8594c6'];
 
 export function seriesColor(index: number, dark: boolean): string {
 	const colors = dark ? SERIES_DARK : SERIES_LIGHT;

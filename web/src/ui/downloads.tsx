@@ -22,8 +22,7 @@ export type Download = Item & ({ href: string } | { make: () => Blob | null | Pr
 export const csvOf = (head: readonly string[], rows: Iterable<readonly Cell[]>): Blob => new Blob(writeCsv(head, rows), { type: 'text/csv' });
 
 /** What the canvas shows. */
-export const pngOf = (canvas: HTMLCanvasElement | null | undefined): Promise<Blob | null> =>
-	new Promise((done) => (canvas ? canvas.toBlob(done) : done(null)));
+export const pngOf = (canvas: HTMLCanvasElement | null | undefined): Promise<Blob | null> => new Promise((done) => (canvas ? canvas.toBlob(done) : done(null)));
 
 export function csvOfChart(chart: Chart, scale: Scale): Blob {
 	const { head, rows } = chartRows(chart, scale.cores ? T.chart.csvCores : scale.suffix);
@@ -72,7 +71,20 @@ interface DownloadsProps {
 
 export function Downloads({ items, endMs, testId = 'download', small, children }: DownloadsProps) {
 	return (
-		<Popover label={T.download.all} button={small ? <DownloadIcon /> : <><DownloadIcon /> {T.download.label}</>} buttonClass={small ? 'button icon-only' : 'button'} testId={testId}>
+		<Popover
+			label={T.download.all}
+			button={
+				small ? (
+					<DownloadIcon />
+				) : (
+					<>
+						<DownloadIcon /> {T.download.label}
+					</>
+				)
+			}
+			buttonClass={small ? 'button icon-only' : 'button'}
+			testId={testId}
+		>
 			{() => (
 				<div class="downloads">
 					{items.map((item) => (

@@ -47,12 +47,7 @@ const EMPTY: Answer<never> = { data: null, of: null, error: null, loading: false
  * was there stays until the new answer is. What failed is asked again by and by, while the page is in front (retrySeconds()).
  * path null = ask nothing.
  */
-export function useApi<T, R = T>(
-	path: string | null,
-	params: Params,
-	nonce: number,
-	convert?: (answer: T) => R,
-): Resource<R> {
+export function useApi<T, R = T>(path: string | null, params: Params, nonce: number, convert?: (answer: T) => R): Resource<R> {
 	const request = path === null ? null : JSON.stringify([path, params]);
 	const [resource, setResource] = useState<Answer<R>>(request ? { ...EMPTY, loading: true } : EMPTY);
 	const [again, setAgain] = useState(0);

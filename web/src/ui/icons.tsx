@@ -132,17 +132,12 @@ export const Logo = () => (
 			d="M16.6 2c.9 4.6-1.2 6.7-3.4 9.2C10.6 14 8 16.7 8 20.6 8 25.2 11.5 28 16 28s8-2.9 8-7.5c0-3.3-1.5-5.6-3-7.6-.4 1.7-1.1 2.8-2.3 3.6C19.3 11.7 19.2 6.5 16.6 2z"
 			fill="#ea580c"
 		/>
-		<path
-			d="M16.1 15.5c.2 2.3-1 3.3-1.9 4.5-.7.9-1.2 1.8-1.2 2.9 0 1.9 1.3 3.1 3 3.1s3-1.3 3-3.1c0-2.7-1.9-4-2.9-7.4z"
-			fill="#fed7aa"
-		/>
+		<path d="M16.1 15.5c.2 2.3-1 3.3-1.9 4.5-.7.9-1.2 1.8-1.2 2.9 0 1.9 1.3 3.1 3 3.1s3-1.3 3-3.1c0-2.7-1.9-4-2.9-7.4z" fill="#fed7aa" />
 		<path class="logo-wick" d="M16 22v8" stroke="currentColor" stroke-width="2" stroke-linecap="round" />
 	</svg>
 );
 
-export const FoldIcon = ({ open }: { open: boolean }) => (
-	<Icon size={14}>{open ? <path d="M4 6l4 4 4-4" /> : <path d="M6 4l4 4-4 4" />}</Icon>
-);
+export const FoldIcon = ({ open }: { open: boolean }) => <Icon size={14}>{open ? <path d="M4 6l4 4 4-4" /> : <path d="M6 4l4 4-4 4" />}</Icon>;
 export const ShareIcon = () => (
 	<Icon>
 		<path d="M6.6 9.4 9.4 6.6M7.4 4.8l1.2-1.2a2.7 2.7 0 0 1 3.8 3.8l-1.2 1.2M8.6 11.2l-1.2 1.2a2.7 2.7 0 0 1-3.8-3.8l1.2-1.2" />

@@ -78,7 +78,15 @@ export function listKeys(view: View | '' | 'report', find: string): { part: Part
 let open: (() => void) | null = null; // of the list that is on the page
 
 export const KeysButton = () => (
-	<button type="button" class="button icon-only keys-button" aria-label={T.keys.open} title={T.keys.open} aria-haspopup="dialog" data-testid="keys" onClick={() => open?.()}>
+	<button
+		type="button"
+		class="button icon-only keys-button"
+		aria-label={T.keys.open}
+		title={T.keys.open}
+		aria-haspopup="dialog"
+		data-testid="keys"
+		onClick={() => open?.()}
+	>
 		<span aria-hidden="true">{KEYS.page.help[0]}</span>
 	</button>
 );
@@ -134,7 +142,14 @@ function Dialog({ view, onClose }: { view: View | '' | 'report'; onClose: () => 
 							onInput={(event) => setFind(event.currentTarget.value)}
 						/>
 					</label>
-					<button type="button" class="button icon-only" aria-label={T.keys.close} title={T.keys.close} data-testid="keys-close" onClick={() => dialog.current!.close()}>
+					<button
+						type="button"
+						class="button icon-only"
+						aria-label={T.keys.close}
+						title={T.keys.close}
+						data-testid="keys-close"
+						onClick={() => dialog.current!.close()}
+					>
 						<CloseIcon />
 					</button>
 				</header>

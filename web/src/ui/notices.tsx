@@ -57,30 +57,20 @@ export function NoRecordings({ hosts }: { hosts: string[] | null }) {
 					{T.notice.recordingsCommand(location.origin)}
 				</code>
 			</p>
-			{hosts && hosts.length > 0 && (
-				<p>{T.notice.hosts(hosts.length, named.join(', '), hosts.length > named.length)}</p>
-			)}
+			{hosts && hosts.length > 0 && <p>{T.notice.hosts(hosts.length, named.join(', '), hosts.length > named.length)}</p>}
 			{hosts && hosts.length === 0 && <p>{rich(T.notice.noHosts, { origin: location.origin })}</p>}
 		</Notice>
 	);
 }
 
-export function NothingInRange({
-	status,
-	onShow,
-}: {
-	status: StatusAnswer;
-	onShow: (from: number, to: number) => void;
-}) {
+export function NothingInRange({ status, onShow }: { status: StatusAnswer; onShow: (from: number, to: number) => void }) {
 	const { oldest_ms: oldest, newest_ms: newest } = status.data;
 	const age = Date.now() - newest;
 	const [from, to] = [formatDateTime(oldest), formatDateTime(newest)];
 	return (
 		<Notice title={T.notice.nothingInRange} testId="empty-range">
 			<p>{age < 60e3 ? T.notice.dataGrows(from, to) : T.notice.dataIsOld(from, to, formatDuration(age))}</p>
-			<Action onClick={() => onShow(Math.max(oldest, newest - 3600e3), newest + 1)}>
-				{T.notice.lastHour}
-			</Action>
+			<Action onClick={() => onShow(Math.max(oldest, newest - 3600e3), newest + 1)}>{T.notice.lastHour}</Action>
 		</Notice>
 	);
 }

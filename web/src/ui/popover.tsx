@@ -38,11 +38,7 @@ export function Popover({ label, button, buttonClass, testId, align = 'right', s
 		trigger.current?.focus();
 	};
 	return (
-		<div
-			class="popover"
-			ref={root}
-			onKeyDown={(event) => open && press('popover', event, { close })}
-		>
+		<div class="popover" ref={root} onKeyDown={(event) => open && press('popover', event, { close })}>
 			<button
 				type="button"
 				ref={trigger}

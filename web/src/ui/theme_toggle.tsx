@@ -7,14 +7,7 @@ export function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
 	const icon = { system: <SystemIcon />, light: <SunIcon />, dark: <MoonIcon /> }[theme.choice];
 	const title = T.theme[theme.choice];
 	return (
-		<button
-			type="button"
-			class="button icon-only"
-			data-testid="theme-toggle"
-			aria-label={title}
-			title={title}
-			onClick={theme.next}
-		>
+		<button type="button" class="button icon-only" data-testid="theme-toggle" aria-label={title} title={title} onClick={theme.next}>
 			{icon}
 		</button>
 	);
