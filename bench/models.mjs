@@ -7,7 +7,7 @@ import { build } from '../web/node_modules/esbuild/lib/main.js';
 const nodesMax = Number(process.argv[2] ?? 1e6);
 if (!(nodesMax >= 1000 && nodesMax <= 1e7)) throw new Error('usage: node bench/models.mjs NODES, 1000 to 10000000');
 
-const MODULES = ['flame/tree', 'flame/functions', 'flame/transform', 'flame/diff', 'flame/sandwich', 'compare/model', 'model/callgraph', 'model/callgraph_layout', 'model/fuzzy', 'model/csv', 'model/heatmap'];
+const MODULES = ['tree/tree', 'tree/functions', 'tree/transform', 'tree/sandwich', 'model/diff', 'model/callgraph', 'model/callgraph_layout', 'model/fuzzy', 'model/heatmap', 'compare/model', 'base/csv'];
 const bundle = async (contents, minify) =>
 	(await build({ stdin: { contents, resolveDir: 'web/src' }, bundle: true, minify, format: 'esm', target: 'es2020', write: false })).outputFiles[0];
 const all = await bundle(MODULES.map((name) => `export * from './${name}';`).join('\n'), false);

@@ -30,7 +30,7 @@ bool text_is_utf8(struct bytes text);
 int text_append_utf8(struct buffer *out, struct bytes text);
 /* As text_append_utf8(), for names and texts from outside that are printed: with '?' for what must not reach a terminal, which
  * are control characters (C0, DEL, C1), and those that change the direction of what stands beside them or cannot be seen. The
- * page has the same list (HOSTILE in web/src/format.ts). */
+ * page has the same list (HOSTILE in web/src/base/format.ts). */
 int text_append_harmless(struct buffer *out, struct bytes text);
 size_t text_width(struct bytes text); /* of UTF-8: characters, not bytes; wide ones count as one */
 /* How many of the first max bytes to keep so that UTF-8 does not end within a character. */

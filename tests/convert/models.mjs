@@ -24,7 +24,7 @@ function writeStacks() {
 
 async function loadModels() {
 	const { build } = await import('../../web/node_modules/esbuild/lib/main.js');
-	const names = ['flame/tree', 'flame/rows', 'flame/functions', 'flame/transform', 'model/callgraph'];
+	const names = ['tree/tree', 'model/rows', 'tree/functions', 'tree/transform', 'model/callgraph'];
 	const contents = names.map((name) => `export * from './${name}';`).join('\n');
 	const { outputFiles } = await build({ stdin: { contents, resolveDir: 'web/src' }, bundle: true, format: 'esm', write: false });
 	return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString('base64')}`);

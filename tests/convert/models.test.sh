@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What the page makes of a tree (web/src/flame/transform.ts, web/src/model/callgraph.ts) beside `go tool pprof` on the same profile.
+# What the page makes of a tree (web/src/tree/transform.ts, web/src/model/callgraph.ts) beside `go tool pprof` on the same profile.
 . tests/lib.inc
 if ! uses go; then
 	skip "the page's models beside pprof" "no go"

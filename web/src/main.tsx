@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { render } from 'preact';
-import { App } from './app';
+import { App } from './app/app';
 import './style.css';
-import { startTheme } from './theme';
+import { startTheme } from './ui/theme';
 
 startTheme();
 render(<App />, document.getElementById('app')!);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page in a file: the flame graph and the table of one profile, and its time line, without a server.
 import { render } from 'preact';
-import { displayName } from './format';
-import { useMedia } from './hooks';
-import { Logo } from './icons';
-import { KeysButton, KeysList } from './keys';
-import { readReport, type Report } from './report_data';
-import type { ProfileView } from './state';
+import { displayName } from './base/format';
+import { useMedia } from './ui/hooks';
+import { Logo } from './ui/icons';
+import { KeysButton, KeysList } from './ui/keys';
+import { readReport, type Report } from './api/report_data';
+import type { ProfileView } from './state/page';
 import './style.css';
-import * as T from './texts';
-import { startTheme, useTheme } from './theme';
-import { ThemeToggle } from './theme_toggle';
+import * as T from './base/texts';
+import { startTheme, useTheme } from './ui/theme';
+import { ThemeToggle } from './ui/theme_toggle';
 import { useFragmentState } from './timeline/state';
-import { useViewed, ValueSelect, ViewedParts } from './viewed';
+import { useViewed, ValueSelect, ViewedParts } from './profile/viewed';
 
 const VIEWS: ProfileView[] = ['graph', 'both', 'table', 'sandwich'];
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { MarkersAnswer, SeriesAnswer } from '../src/api';
-import { beforeAndAfter, cluster, deploysOf, DEPLOYS_MAX, markerNames, tickRows, ticksWithin, versionLabels } from '../src/model/annotations';
+import type { MarkersAnswer, SeriesAnswer } from '../src/api/answers';
+import { beforeAndAfter, cluster, deploysOf, DEPLOYS_MAX, markerNames, tickRows, ticksWithin, versionLabels } from '../src/chart/annotations';
 
 const T = 1_700_000_000_000;
 const STEP = 60_000;
@@ -33,7 +33,10 @@ test('no deploy: a service that begins, a version that was there before the rang
 	assert.deepEqual(deploys(['shop', '1', 50, 99], ['till', '1', 0, 99]), []);
 	assert.deepEqual(deploys(['shop', '1', 0, 99], ['shop', '2', 20, 99]), [], 'deployed before the range');
 	assert.deepEqual(deploys(['shop', '', 0, 49], ['shop', '2', 50, 99]), []);
-	const zero = answer([['shop', '1', 0, 99], ['shop', '2', 40, 99]]);
+	const zero = answer([
+		['shop', '1', 0, 99],
+		['shop', '2', 40, 99],
+	]);
 	zero.series[1].points[0][1] = 0;
 	assert.equal(deploysOf(zero, LABELS, range)[0].at, T + 41 * STEP, 'a sum of nothing is no appearance');
 });
@@ -53,10 +56,13 @@ test('labels of versions and services: the first that there is', () => {
 
 test('before and after are as long as each other', () => {
 	const [before, after] = beforeAndAfter({ at: T + 60 * STEP, service: 's', version: '2', before: '1' }, range);
-	assert.deepEqual([before, after], [
-		{ from: T + 20 * STEP, to: T + 60 * STEP },
-		{ from: T + 60 * STEP, to: T + 100 * STEP },
-	]);
+	assert.deepEqual(
+		[before, after],
+		[
+			{ from: T + 20 * STEP, to: T + 60 * STEP },
+			{ from: T + 60 * STEP, to: T + 100 * STEP },
+		],
+	);
 });
 
 test('what is too close together is one', () => {
@@ -80,10 +86,28 @@ const marker = (name: string, start: number, end?: number, host = 'a', kind = na
 const markers = (...list: object[]) => ({ markers: list, from_ms: 0, to_ms: 9, truncated: false }) as unknown as MarkersAnswer;
 
 test('markers become rows by name or kind, and what is wrong with them is left out', () => {
-	const rows = tickRows(markers(marker('gc', 500, 700), marker('tick', 90), marker('gc', 100, 300, 'b'), marker('x', 1), marker('deep', 5, 6, 'a', 'tick'), { name: 'gc', start_ns: 'x' }), ['gc', 'tick']);
+	const rows = tickRows(
+		markers(marker('gc', 500, 700), marker('tick', 90), marker('gc', 100, 300, 'b'), marker('x', 1), marker('deep', 5, 6, 'a', 'tick'), {
+			name: 'gc',
+			start_ns: 'x',
+		}),
+		['gc', 'tick'],
+	);
 	assert.deepEqual(rows, [
-		{ name: 'gc', ticks: [{ from: 100, to: 300, host: 'b' }, { from: 500, to: 700, host: 'a' }] },
-		{ name: 'tick', ticks: [{ from: 5, to: 6, host: 'a' }, { from: 90, to: 90, host: 'a' }] },
+		{
+			name: 'gc',
+			ticks: [
+				{ from: 100, to: 300, host: 'b' },
+				{ from: 500, to: 700, host: 'a' },
+			],
+		},
+		{
+			name: 'tick',
+			ticks: [
+				{ from: 5, to: 6, host: 'a' },
+				{ from: 90, to: 90, host: 'a' },
+			],
+		},
 	]);
 	assert.deepEqual(ticksWithin(rows, 300, 600), [{ name: 'gc', count: 2, hosts: ['a', 'b'] }], 'a span that reaches into the step is in it');
 	assert.deepEqual(ticksWithin(rows, 91, 100), []);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { apiUrl, CANCELLED, isAnswer, retrySeconds } from '../src/api';
-import { begin, cancelOlder, onPending, waitingMs } from '../src/pending';
+import { apiUrl, CANCELLED, isAnswer, retrySeconds } from '../src/api/client';
+import { begin, cancelOlder, onPending, waitingMs } from '../src/api/pending';
 
 test('what is not given is not asked for', () => {
 	assert.equal(apiUrl('types'), 'api/v1/types');
@@ -17,8 +17,16 @@ test('the unknown file and the binary without a build-id can be asked for', () =
 
 test('what failed is asked again by and by, what was refused or given up is not', () => {
 	for (const status of [400, 401, 403, 404, 413, 422, CANCELLED]) assert.equal(retrySeconds(status, 1), 0, String(status));
-	assert.deepEqual([1, 2, 9].map((n) => retrySeconds(0, n)), [5, 5, 5], 'nobody is there to be disturbed');
-	for (const status of [429, 500, 502, 503, 504]) assert.deepEqual([1, 2, 3, 4, 5, 50].map((n) => retrySeconds(status, n)), [5, 10, 20, 40, 60, 60]);
+	assert.deepEqual(
+		[1, 2, 9].map((n) => retrySeconds(0, n)),
+		[5, 5, 5],
+		'nobody is there to be disturbed',
+	);
+	for (const status of [429, 500, 502, 503, 504])
+		assert.deepEqual(
+			[1, 2, 3, 4, 5, 50].map((n) => retrySeconds(status, n)),
+			[5, 10, 20, 40, 60, 60],
+		);
 });
 
 test('an answer that is none of this server is told from one', () => {

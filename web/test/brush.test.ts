@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clicked, keyed, snap } from '../src/brush';
+import { clicked, keyed, snap } from '../src/chart/brush';
 
 const T = 1_700_000_000_000; // a multiple of the step
 const STEP = 20_000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { buildIdsOf, shownIds } from '../src/flame/build_ids';
+import { buildIdsOf, shownIds } from '../src/tree/build_ids';
 
 test('build-ids are taken as they are, and what is none is left out', () => {
 	const found = buildIdsOf([
@@ -14,12 +14,15 @@ test('build-ids are taken as they are, and what is none is left out', () => {
 		null,
 		'x',
 	]);
-	assert.deepEqual([...found], [
-		['app', { ids: ['ab12'], count: 1 }],
-		['libc.so.6', { ids: ['1', '2'], count: 70 }],
-		['few', { ids: ['1', '2'], count: 2 }],
-		['__proto__', { ids: ['e'], count: 1 }],
-	]);
+	assert.deepEqual(
+		[...found],
+		[
+			['app', { ids: ['ab12'], count: 1 }],
+			['libc.so.6', { ids: ['1', '2'], count: 70 }],
+			['few', { ids: ['1', '2'], count: 2 }],
+			['__proto__', { ids: ['e'], count: 1 }],
+		],
+	);
 	for (const broken of [undefined, null, {}, 'x', 5]) assert.equal(buildIdsOf(broken).size, 0);
 });
 

@@ -19,7 +19,11 @@ after(() => rmSync(work, { recursive: true, force: true }));
 
 function build(web, out, env) {
 	execFileSync(process.execPath, ['build.mjs', out], { cwd: web, env: { PATH: process.env.PATH, HOME: work, ...env } });
-	return new Map(readdirSync(out).sort().map((name) => [name, readFileSync(join(out, name))]));
+	return new Map(
+		readdirSync(out)
+			.sort()
+			.map((name) => [name, readFileSync(join(out, name))]),
+	);
 }
 
 // The sources in another folder, as old as they never were here; the packages are the same.
@@ -34,7 +38,13 @@ const here = build(WEB, join(work, 'one'), { LANG: 'C.UTF-8', TZ: 'UTC' });
 
 test('the bundle is the same, wherever and whenever it is made', () => {
 	const elsewhere = copy(join(work, 'another folder', 'página'));
-	const there = build(elsewhere, join(work, 'two', 'deep', 'er'), { LANG: 'tr_TR.UTF-8', LC_ALL: 'tr_TR.UTF-8', TZ: 'Pacific/Apia', SOURCE_DATE_EPOCH: '1', NODE_ENV: 'development' });
+	const there = build(elsewhere, join(work, 'two', 'deep', 'er'), {
+		LANG: 'tr_TR.UTF-8',
+		LC_ALL: 'tr_TR.UTF-8',
+		TZ: 'Pacific/Apia',
+		SOURCE_DATE_EPOCH: '1',
+		NODE_ENV: 'development',
+	});
 	assert.deepEqual([...there.keys()], [...here.keys()]);
 	assert.ok(here.has('app.js') && here.has('report.html'));
 	for (const [name, bytes] of here) {
@@ -51,6 +61,9 @@ test('the bundle stays small', () => {
 
 test('the page loads nothing but its own files, and has no script or style in it', () => {
 	const page = here.get('index.html').toString();
-	assert.deepEqual([...page.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, url]) => url).filter((url) => !here.has(url.replace(/^\.?\//, ''))), []);
+	assert.deepEqual(
+		[...page.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, url]) => url).filter((url) => !here.has(url.replace(/^\.?\//, ''))),
+		[],
+	);
 	assert.doesNotMatch(page, /<style|\son\w+=|\sstyle=|<script(?![^>]*\ssrc=)/);
 });

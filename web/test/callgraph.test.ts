@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { treeFunctions } from '../src/flame/functions';
-import { buildRows } from '../src/flame/rows';
-import { KIND, type Tree } from '../src/flame/tree';
 import { callGraph, type CallGraph } from '../src/model/callgraph';
+import { buildRows } from '../src/model/rows';
+import { treeFunctions } from '../src/tree/functions';
+import { KIND, type Tree } from '../src/tree/tree';
 import { deepTree, functionOf, randomTree, stacksOf, treeOf } from './trees';
 
 const ALL = { nodesMax: Infinity, edgesMax: Infinity, shareMin: 0 };
@@ -62,21 +62,28 @@ test('the costliest are chosen, the others are bridged and summed', () => {
 	for (let seed = 1; seed <= 40; seed++) {
 		const tree = randomTree(seed, 100);
 		const whole = callGraph(tree, ALL);
-		for (const limits of [{ nodesMax: 4, edgesMax: Infinity, shareMin: 0 }, { nodesMax: Infinity, edgesMax: Infinity, shareMin: 0.2 }, { nodesMax: 6, edgesMax: 2, shareMin: 0.1 }, { nodesMax: 0, edgesMax: 5, shareMin: 0 }]) {
+		for (const limits of [
+			{ nodesMax: 4, edgesMax: Infinity, shareMin: 0 },
+			{ nodesMax: Infinity, edgesMax: Infinity, shareMin: 0.2 },
+			{ nodesMax: 6, edgesMax: 2, shareMin: 0.1 },
+			{ nodesMax: 0, edgesMax: 5, shareMin: 0 },
+		]) {
 			const graph = callGraph(tree, limits);
 			const least = limits.shareMin * tree.total[0];
 			const wanted = whole.nodes.filter((n) => n.total >= least).slice(0, Math.min(limits.nodesMax, whole.nodes.length));
 			assert.deepEqual(graph.nodes, wanted);
 			const missing = whole.nodes.slice(wanted.length);
 			assert.equal(graph.hidden.functions, missing.length);
-			assert.equal(graph.hidden.self, missing.reduce((sum, n) => sum + n.self, 0));
+			assert.equal(
+				graph.hidden.self,
+				missing.reduce((sum, n) => sum + n.self, 0),
+			);
 			const all = slowEdges(tree, new Set(wanted.map((n) => nameOf(tree, n.node))));
 			for (const [edge, value] of Object.entries(edgesOf(tree, graph))) {
 				assert.equal(value, all[edge]);
 				delete all[edge];
 			}
-			const called = (edges: string[]) =>
-				new Set(edges.map((edge) => edge.split(' -> ')).flatMap(([from, to]) => (from === to ? [] : [to])));
+			const called = (edges: string[]) => new Set(edges.map((edge) => edge.split(' -> ')).flatMap(([from, to]) => (from === to ? [] : [to])));
 			const reachable = called([...Object.keys(all), ...Object.keys(edgesOf(tree, graph))]);
 			assert.deepEqual(called(Object.keys(edgesOf(tree, graph))), reachable);
 			const left = Object.values(all).map((text) => parseInt(text, 10));
@@ -86,8 +93,7 @@ test('the costliest are chosen, the others are bridged and summed', () => {
 			const others = graph.edges.filter((e) => e.from === e.to || ways.has(e.to) || !ways.add(e.to));
 			assert.ok(others.length <= limits.edgesMax);
 			assert.ok(others.every((e) => e.value >= least));
-			if (others.length > 0 && graph.hidden.edges > 0 && limits.shareMin === 0)
-				assert.ok(graph.hidden.edgeMax <= others[others.length - 1].value);
+			if (others.length > 0 && graph.hidden.edges > 0 && limits.shareMin === 0) assert.ok(graph.hidden.edgeMax <= others[others.length - 1].value);
 		}
 	}
 });
@@ -96,7 +102,16 @@ test('call graphs of nothing and of 10,000 levels', () => {
 	const empty = callGraph(treeOf([]), ALL);
 	assert.deepEqual([empty.nodes, empty.edges, empty.total], [[], [], 0]);
 	const deep = callGraph(deepTree(10_000, ['f', 'g']), ALL);
-	assert.deepEqual(deep.nodes.map(({ self, total }) => [self, total]), [[5_000, 10_000], [5_000, 9_999]]);
-	assert.deepEqual(deep.edges.map(({ value }) => value), [9_999, 9_998]);
+	assert.deepEqual(
+		deep.nodes.map(({ self, total }) => [self, total]),
+		[
+			[5_000, 10_000],
+			[5_000, 9_999],
+		],
+	);
+	assert.deepEqual(
+		deep.edges.map(({ value }) => value),
+		[9_999, 9_998],
+	);
 	assert.equal(treeFunctions(treeOf([])).count, 0);
 });

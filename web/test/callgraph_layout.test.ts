@@ -28,7 +28,10 @@ function assertLayout(input: LayoutInput): void {
 		assert.ok(points.length >= 2);
 		if (from === to) assert.ok(Math.max(...points.map(({ x }) => x)) > box(from).right + 4);
 		assert.ok(points.every(({ x, y }) => Number.isFinite(x) && Number.isFinite(y)));
-		for (const [point, node] of [[points[0], from], [points[points.length - 1], to]] as const) {
+		for (const [point, node] of [
+			[points[0], from],
+			[points[points.length - 1], to],
+		] as const) {
 			const { left, right, top, bottom } = box(node);
 			const outside = Math.max(left - point.x, point.x - right, top - point.y, point.y - bottom);
 			assert.ok(Math.abs(outside) < 1e-6, `edge ${e} ends ${outside} off its box`);

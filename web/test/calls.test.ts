@@ -11,12 +11,23 @@ const laidOut = (tree: ReturnType<typeof treeOf>) => {
 	const graph = callGraph(tree, ALL);
 	const texts = boxTexts(tree, graph);
 	const input = layoutInput(graph, texts, (text) => 7 * text.length);
-	return { graph, texts, input, layout: layoutCallGraph(input), boxOf: (name: string) => graph.nodes.findIndex(({ node }) => tree.strings[tree.name[node]] === name) };
+	return {
+		graph,
+		texts,
+		input,
+		layout: layoutCallGraph(input),
+		boxOf: (name: string) => graph.nodes.findIndex(({ node }) => tree.strings[tree.name[node]] === name),
+	};
 };
 
 test('boxes are as wide as their text, and say what a function costs', () => {
 	const long = `ns::${'x'.repeat(500)}`;
-	const { texts, input, boxOf } = laidOut(treeOf([[['main', long], 3], [['main', 'a\u202eb'], 1]]));
+	const { texts, input, boxOf } = laidOut(
+		treeOf([
+			[['main', long], 3],
+			[['main', 'a\u202eb'], 1],
+		]),
+	);
 	assert.deepEqual(texts[boxOf('main')], { name: 'main', sums: 'self 0% · total 100%' });
 	const far = boxOf(long);
 	assert.ok(texts[far].name.length <= 34 && texts[far].name.endsWith('…'));
@@ -25,12 +36,14 @@ test('boxes are as wide as their text, and say what a function costs', () => {
 });
 
 test('arrows go along the costliest call, and to the next box of the layer', () => {
-	const { graph, layout, boxOf } = laidOut(treeOf([
-		[['main', 'a', 'c'], 5],
-		[['main', 'a', 'd'], 6],
-		[['main', 'b', 'd'], 8],
-		[['main', 'main', 'b'], 1],
-	]));
+	const { graph, layout, boxOf } = laidOut(
+		treeOf([
+			[['main', 'a', 'c'], 5],
+			[['main', 'a', 'd'], 6],
+			[['main', 'b', 'd'], 8],
+			[['main', 'main', 'b'], 1],
+		]),
+	);
 	const step = (from: string, key: string) => stepFrom(graph, layout, boxOf(from), key);
 	assert.equal(stepFrom(graph, layout, -1, 'ArrowDown'), boxOf('main'));
 	assert.equal(step('main', 'ArrowDown'), boxOf('a'), 'not to itself');
@@ -50,7 +63,11 @@ test('what is under the pointer: a box before a line, a line within reach', () =
 		const { graph, input, layout } = laidOut(randomTree(seed));
 		layout.nodes.forEach(({ x, y }, i) => {
 			const { width, height } = input.nodes[i];
-			for (const [dx, dy] of [[0, 0], [0.49, 0.49], [-0.49, 0.49]])
+			for (const [dx, dy] of [
+				[0, 0],
+				[0.49, 0.49],
+				[-0.49, 0.49],
+			])
 				assert.deepEqual(hitAt(layout, input.nodes, x + dx * width, y + dy * height, 5), { box: i, edge: -1 });
 		});
 		graph.edges.forEach((_, i) => {
@@ -60,7 +77,17 @@ test('what is under the pointer: a box before a line, a line within reach', () =
 			assert.ok(hit.edge >= 0 || hit.box >= 0);
 		});
 	}
-	const one = { width: 300, height: 100, nodes: [{ x: 10, y: 10 }], edges: [[{ x: 0, y: 50 }, { x: 200, y: 50 }]] };
+	const one = {
+		width: 300,
+		height: 100,
+		nodes: [{ x: 10, y: 10 }],
+		edges: [
+			[
+				{ x: 0, y: 50 },
+				{ x: 200, y: 50 },
+			],
+		],
+	};
 	const sizes = [{ width: 20, height: 20 }];
 	assert.deepEqual(hitAt(one, sizes, 100, 54, 5), { box: -1, edge: 0 });
 	assert.deepEqual(hitAt(one, sizes, 100, 56, 5), { box: -1, edge: -1 });

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { beforeOf, choicesOf, compareBefore, compareRanges, compareValue, durationOf, earlier, formatShift, swapped } from '../src/compare/choice';
 import { changeColor } from '../src/compare/colors';
 import { figuresOf, formatRatio } from '../src/compare/figures';
 import { seriesPath, seriesValues } from '../src/compare/lines';
 import { changeBetween, compare, compareRows, countChanges, draw, pairOf, samplePeriod, sideOf, sortCompared } from '../src/compare/model';
-import { formatCompare, NO_COMPARE, ORDERS, parseCompare, type CompareState } from '../src/compare/state';
-import { CHANGE, type Side } from '../src/flame/diff';
-import { buildTree, type Tree } from '../src/flame/tree';
-import { parseSelector } from '../src/selector';
-import { DEFAULTS, formatState, parseState, parseTime, type PageState } from '../src/state';
+import { CHANGE, type Side } from '../src/model/diff';
+import { beforeOf, choicesOf, compareBefore, compareRanges, compareValue, durationOf, earlier, formatShift, swapped } from '../src/query/choice';
+import { parseSelector } from '../src/query/selector';
+import { formatCompare, NO_COMPARE, ORDERS, parseCompare, type CompareState } from '../src/state/compare';
+import { DEFAULTS, formatState, parseState, parseTime, type PageState } from '../src/state/page';
+import { buildTree, type Tree } from '../src/tree/tree';
 import { functionOf, identOf, randomTree, stacksOf } from './trees';
 
 const side = (tree: Tree, seconds = 60, period = 1): Side => ({ tree, seconds, period });
@@ -72,7 +72,11 @@ test('times move by what they say, and relative ones stay relative', () => {
 });
 
 test('swapped twice, the two sides are what they were', () => {
-	for (const search of ['?view=compare', '?view=compare&before=0&q=process_cpu%7Bpod%3D%22a%22%7D&base=process_cpu%7Bpod!%3D%22a%22%7D', '?view=compare&bfrom=5&bto=now-2h&sel=1700000100000-1700000200000']) {
+	for (const search of [
+		'?view=compare',
+		'?view=compare&before=0&q=process_cpu%7Bpod%3D%22a%22%7D&base=process_cpu%7Bpod!%3D%22a%22%7D',
+		'?view=compare&bfrom=5&bto=now-2h&sel=1700000100000-1700000200000',
+	]) {
 		const state = parseState(search);
 		const there = choices(search);
 		const turned: PageState = { ...state, ...swapped(state, there) };
@@ -124,7 +128,10 @@ test('each side is drawn as it is, and every box is of the union', () => {
 	for (let seed = 1; seed <= 40; seed++) {
 		const [base, head] = [randomTree(seed), randomTree(seed + 1000)];
 		const { diff } = compare(side(base), side(head), seed % 2 ? 'rate' : 'share');
-		for (const [width, source] of [['base', base], ['head', head]] as const) {
+		for (const [width, source] of [
+			['base', base],
+			['head', head],
+		] as const) {
 			const { tree, union, place } = draw(diff, width);
 			assert.deepEqual(pathsOf(tree), pathsOf(source));
 			assert.equal(tree.total[0], source.total[0]);
@@ -172,11 +179,17 @@ test('rows say what became of each function, by self and by total', () => {
 			if (change === 'less') assert.ok(row.total / 120 < row.baseTotal / 60);
 		}
 		const counts = countChanges(rows, 'total');
-		assert.equal(Object.values(counts).reduce((a, b) => a + b), rows.length);
+		assert.equal(
+			Object.values(counts).reduce((a, b) => a + b),
+			rows.length,
+		);
 		for (const order of ORDERS) {
 			const sorted = sortCompared(rows, of, 'self', order, false);
 			assert.equal(new Set(sorted).size, rows.length);
-			assert.deepEqual(sortCompared(rows.slice().reverse(), of, 'self', order, false).map((row) => row.name), sorted.map((row) => row.name));
+			assert.deepEqual(
+				sortCompared(rows.slice().reverse(), of, 'self', order, false).map((row) => row.name),
+				sorted.map((row) => row.name),
+			);
 			const changes = sorted.map((row) => Math.abs(changeBetween(of, row.baseSelf, row.self).by));
 			if (order === 'change') changes.forEach((change, i) => i > 0 && assert.ok(change <= changes[i - 1]));
 		}
@@ -211,7 +224,14 @@ test('equal profiles have no change', () => {
 // ---- for people --------------------
 
 test('figures: cores, values a second, shares', () => {
-	const tree = buildTree({ type: 'cpu', unit: 'nanoseconds', total: 0, samples: 2, strings: ['', 'f'], nodes: { parent: [0, 0], name: [0, 1], file: [0, 0], line: [0, 0], binary: [0, 0], kind: [0, 1], self: [0, 120e9] } });
+	const tree = buildTree({
+		type: 'cpu',
+		unit: 'nanoseconds',
+		total: 0,
+		samples: 2,
+		strings: ['', 'f'],
+		nodes: { parent: [0, 0], name: [0, 1], file: [0, 0], line: [0, 0], binary: [0, 0], kind: [0, 1], self: [0, 120e9] },
+	});
 	const of = (mode: 'rate' | 'share') => ({ base: side(tree, 60, 1e7), head: side(tree, 30, 1e7), mode });
 	const rate = figuresOf(of('rate'), TYPE, 'nanoseconds');
 	assert.deepEqual([rate.unit, rate.base(120e9), rate.head(120e9), rate.head(0)], ['cores', '2.00', '4.00', '0']);
@@ -230,7 +250,32 @@ test('figures: cores, values a second, shares', () => {
 });
 
 test('a line has gaps where nothing was measured', () => {
-	const answer = { type: TYPE, unit: 'nanoseconds', step_ms: 10, from_ms: 100, to_ms: 150, total_series: 2, series: [{ labels: {}, total: 0, points: [[100, 4], [130, 2]] as [number, number][] }, { labels: {}, total: 0, points: [[130, 6], [990, 1]] as [number, number][] }] };
+	const answer = {
+		type: TYPE,
+		unit: 'nanoseconds',
+		step_ms: 10,
+		from_ms: 100,
+		to_ms: 150,
+		total_series: 2,
+		series: [
+			{
+				labels: {},
+				total: 0,
+				points: [
+					[100, 4],
+					[130, 2],
+				] as [number, number][],
+			},
+			{
+				labels: {},
+				total: 0,
+				points: [
+					[130, 6],
+					[990, 1],
+				] as [number, number][],
+			},
+		],
+	};
 	const values = seriesValues(answer);
 	assert.deepEqual(values, [4, null, null, 8, null]);
 	assert.equal(seriesPath(values, 8, 50, 100), 'M0.0 53.0H10.0M30.0 6.0H40.0');
@@ -252,7 +297,10 @@ const contrast = (a: string, b: string) => {
 };
 
 test('names read on every colour, and more and less differ in blue, which everybody sees', () => {
-	for (const [dark, text] of [[false, '#1f1b16'], [true, '#f4f1ec']] as const) {
+	for (const [dark, text] of [
+		[false, '#1f1b16'],
+		[true, '#f4f1ec'],
+	] as const) {
 		for (const change of Object.values(CHANGE))
 			for (let share = 0; share <= 1; share += 0.05) assert.ok(contrast(changeColor(change, share, dark), text) >= 4.5, `${change} ${share} ${dark}`);
 		// Red-green blindness leaves the difference of blue and yellow: (r + g) / 2 against b.

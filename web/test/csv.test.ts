@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { writeCsv, type Cell } from '../src/model/csv';
+import { writeCsv, type Cell } from '../src/base/csv';
 import { seeded } from './trees';
 
 // By the grammar of RFC 4180, letter by letter.
@@ -44,11 +44,32 @@ test('texts, numbers and nothing', () => {
 });
 
 test('no text begins as a formula', () => {
-	const bad = ['=1+1', '+1', '-[NSObject init]', '@SUM(A1)', '\t=1', '\r=1', ' =1', '\n', '=HYPERLINK("http://x/","y")', '=cmd|"/c calc"!A0', '＝1', '－1', '\ufeff=1', '\u00a0=1'];
+	const bad = [
+		'=1+1',
+		'+1',
+		'-[NSObject init]',
+		'@SUM(A1)',
+		'\t=1',
+		'\r=1',
+		' =1',
+		'\n',
+		'=HYPERLINK("http://x/","y")',
+		'=cmd|"/c calc"!A0',
+		'＝1',
+		'－1',
+		'\ufeff=1',
+		'\u00a0=1',
+	];
 	const rows = parse(written(bad.map((text) => [text])));
-	assert.deepEqual(rows.slice(1), bad.map((text) => [`'${text}`]));
+	assert.deepEqual(
+		rows.slice(1),
+		bad.map((text) => [`'${text}`]),
+	);
 	const good = ['operator+', 'operator-', 'std::operator==<int>(a, b)', 'a=b', "it's", '<script>', '~Node', '5-1', '_start', '\u202eevil', "'", '[vdso]'];
-	assert.deepEqual(parse(written(good.map((text) => [text]))).slice(1), good.map((text) => [text]));
+	assert.deepEqual(
+		parse(written(good.map((text) => [text]))).slice(1),
+		good.map((text) => [text]),
+	);
 	assert.equal(parse(written([['a']], ['=head']))[0][0], "'=head");
 });
 

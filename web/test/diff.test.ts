@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-	baseScale,
-	CHANGE,
-	changeInterval,
-	classifyChanges,
-	diffRows,
-	diffTrees,
-	restNodes,
-	type Side,
-	type TreeDiff,
-} from '../src/flame/diff';
-import { buildTree, KIND, kindOf, type Tree } from '../src/flame/tree';
+import { baseScale, CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type Side, type TreeDiff } from '../src/model/diff';
+import { buildTree, KIND, kindOf, type Tree } from '../src/tree/tree';
 import { deepTree, functionOf, identOf, randomTree, stacksOf, treeOf } from './trees';
 
 const side = (tree: Tree, seconds = 60, period = 1): Side => ({ tree, seconds, period });
@@ -63,7 +53,10 @@ test('the union has every path of either, with the values of both', () => {
 			const diff = diffTrees(side(base, 60), side(head, 15), mode);
 			assert.equal(diff.scale, mode === 'rate' ? 1 / 4 : head.total[0] / base.total[0]);
 			assertDiff(diff, base, head);
-			assert.equal(diff.trimmed, [base, head].some((tree) => restNodes(tree).includes(1)));
+			assert.equal(
+				diff.trimmed,
+				[base, head].some((tree) => restNodes(tree).includes(1)),
+			);
 		}
 	}
 });
@@ -74,13 +67,22 @@ test('siblings that are alike become one, on either side', () => {
 		const again = (column: ArrayLike<number>) => [...Array.from(column), ...Array.from(column).slice(1)];
 		const nodes = {
 			parent: [...parent, ...parent.slice(1).map((p) => (p === 0 ? 0 : p + count - 1))],
-			name: again(from.name), file: again(from.file), line: again(from.line), binary: again(from.binary), kind: again(from.kind), self: again(from.self),
+			name: again(from.name),
+			file: again(from.file),
+			line: again(from.line),
+			binary: again(from.binary),
+			kind: again(from.kind),
+			self: again(from.self),
 		};
 		return buildTree({ type: from.type, unit: from.unit, total: 0, samples: from.samples, strings: from.strings, nodes });
 	};
 	for (let seed = 1; seed <= 20; seed++) {
 		const [base, head] = [randomTree(seed), randomTree(seed + 1000)];
-		for (const [a, b] of [[twice(base), head], [base, twice(head)], [twice(base), twice(head)]]) {
+		for (const [a, b] of [
+			[twice(base), head],
+			[base, twice(head)],
+			[twice(base), twice(head)],
+		]) {
 			const diff = diffTrees(side(a), side(b), 'share');
 			assertDiff(diff, a, b);
 		}
@@ -113,7 +115,10 @@ test('a string that is there twice is one, and types must be the same', () => {
 		[doubled, tree],
 	])
 		assertDiff(diffTrees(side(base), side(head), 'rate'), base, head);
-	for (const other of [{ ...tree, unit: 'bytes' }, { ...tree, type: 'alloc' }])
+	for (const other of [
+		{ ...tree, unit: 'bytes' },
+		{ ...tree, type: 'alloc' },
+	])
 		assert.throws(() => diffTrees(side(tree), side(other), 'share'), TypeError);
 });
 
@@ -134,13 +139,17 @@ test('rows are joined by function', () => {
 		});
 		const rows = diffRows(base, head).filter((row) => row.kind !== KIND.rest);
 		assert.equal(rows.length, sums.size);
-		for (const row of rows)
-			assert.deepEqual([row.baseSelf, row.baseTotal, row.self, row.total], sums.get(`${row.name}|${row.binary}|${row.file}`));
+		for (const row of rows) assert.deepEqual([row.baseSelf, row.baseTotal, row.self, row.total], sums.get(`${row.name}|${row.binary}|${row.file}`));
 	}
 });
 
 const changesOf = (base: number[], head: number[], a: Side, b: Side, mode: 'share' | 'rate') =>
-	Object.fromEntries(Object.entries(CHANGE).map(([name, number]) => [name, [...classifyChanges(base, head, a, b, mode).changes].map((c, i) => (c === number ? i : -1)).filter((i) => i >= 0)]));
+	Object.fromEntries(
+		Object.entries(CHANGE).map(([name, number]) => [
+			name,
+			[...classifyChanges(base, head, a, b, mode).changes].map((c, i) => (c === number ? i : -1)).filter((i) => i >= 0),
+		]),
+	);
 
 test('changes beyond the noise', () => {
 	const whole = treeOf([[['a'], 10_000]]);
@@ -151,7 +160,16 @@ test('changes beyond the noise', () => {
 	assert.deepEqual(changesOf(base, head, side(whole), side(whole), 'rate'), expected);
 	// Four times the window has four times the samples, and that is no change.
 	const long = side(whole, 240);
-	assert.deepEqual(changesOf(base.map((v) => 4 * v), head, long, side(whole), 'rate'), expected);
+	assert.deepEqual(
+		changesOf(
+			base.map((v) => 4 * v),
+			head,
+			long,
+			side(whole),
+			'rate',
+		),
+		expected,
+	);
 	// Values are samples times the period: a hundredth of the samples say much less.
 	const rare = side(whole, 60, 100);
 	assert.deepEqual(changesOf(base, head, rare, rare, 'share').noise, [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -162,7 +180,14 @@ test('changes beyond the noise', () => {
 	const uncounted = side(whole, 60, 0);
 	assert.deepEqual(changesOf(base, head, uncounted, uncounted, 'rate'), { ...expected, noise: [0, 7], gone: [3, 5], fresh: [4, 6] });
 	assert.equal(classifyChanges(base, head, uncounted, side(whole), 'share').counted, false);
-	const skipped = classifyChanges(base, head, side(whole), side(whole), 'share', Uint8Array.from(base, (_, i) => (i === 1 ? 1 : 0)));
+	const skipped = classifyChanges(
+		base,
+		head,
+		side(whole),
+		side(whole),
+		'share',
+		Uint8Array.from(base, (_, i) => (i === 1 ? 1 : 0)),
+	);
 	assert.equal(skipped.changes[1], CHANGE.unknown);
 });
 

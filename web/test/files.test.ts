@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ApiError } from '../src/api';
-import { isPacked, retryAfterSeconds, sendFile, shortenName, type Io, type Reply, type Stage } from '../src/files/send';
+import { ApiError } from '../src/api/client';
+import { isPacked, retryAfterSeconds, sendFile, shortenName, type Io, type Reply, type Stage } from '../src/api/send';
 
-const text = (words: string) => new TextEncoder().encode(words).buffer as ArrayBuffer;
+const text = (words: string) => new TextEncoder().encode(words).buffer;
 const reply = (status: number, body = '', retryAfter: string | null = null): Reply => ({ status, retryAfter, type: '', disposition: '', body: text(body) });
 
 // A server that answers so, one after another, and what it was sent.
@@ -36,7 +36,10 @@ test('while the server reads another file, it is sent again, when the server wan
 	const { send, sent, waits, stages } = serverOf(busy('3'), busy(null), busy('90000'), reply(200));
 	await send(new Blob(['a 1']));
 	assert.deepEqual([sent.length, waits], [4, [3000, 2000, 30_000]]);
-	assert.deepEqual(stages.find(({ at }) => at === 'waiting'), { at: 'waiting', seconds: 3, why: 'another file is being read' });
+	assert.deepEqual(
+		stages.find(({ at }) => at === 'waiting'),
+		{ at: 'waiting', seconds: 3, why: 'another file is being read' },
+	);
 });
 
 test('a file that is too large for the server is packed, once', async () => {
@@ -74,5 +77,8 @@ test('times to wait are bounded, names keep their ending, packed files are known
 	assert.deepEqual([null, '', '0', '7', '-1', 'Wed, 21 Oct 2026 07:28:00 GMT', '999999'].map(retryAfterSeconds), [2, 2, 1, 7, 2, 2, 30]);
 	assert.equal(shortenName(`${'x'.repeat(500)}.pb.gz`).slice(-6), '.pb.gz'.slice(-6));
 	assert.equal(shortenName(`${'x'.repeat(500)}.pb.gz`).length, 200);
-	assert.deepEqual([[0x1f, 0x8b], [0x28, 0xb5, 0x2f, 0xfd], [0x1f], [], [0x50, 0x4b]].map((bytes) => isPacked(new Uint8Array(bytes))), [true, true, false, false, false]);
+	assert.deepEqual(
+		[[0x1f, 0x8b], [0x28, 0xb5, 0x2f, 0xfd], [0x1f], [], [0x50, 0x4b]].map((bytes) => isPacked(new Uint8Array(bytes))),
+		[true, true, false, false, false],
+	);
 });

@@ -14,7 +14,7 @@ import {
 	seriesScale,
 	shortName,
 	shortType,
-} from '../src/format';
+} from '../src/base/format';
 
 const CPU = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 
@@ -44,17 +44,7 @@ test('values take the unit that fits', () => {
 });
 
 test('three significant digits and no exponent', () => {
-	assert.deepEqual([0, 0.00123, 0.5, 1, 9.996, 12.34, 99.96, 123.4, 1234].map(digits), [
-		'0',
-		'0.0012',
-		'0.50',
-		'1.00',
-		'10.0',
-		'12.3',
-		'100',
-		'123',
-		'1234',
-	]);
+	assert.deepEqual([0, 0.00123, 0.5, 1, 9.996, 12.34, 99.96, 123.4, 1234].map(digits), ['0', '0.0012', '0.50', '1.00', '10.0', '12.3', '100', '123', '1234']);
 });
 
 test('shares never round to nothing or to all', () => {
@@ -112,15 +102,11 @@ test('hostile names are shown without doing anything', () => {
 });
 
 test('long C++ and Rust names have a short form', () => {
-	assert.equal(
-		shortName('std::vector<int, std::allocator<int> >::push_back(int const&)'),
-		'std::vector<…>::push_back',
-	);
+	assert.equal(shortName('std::vector<int, std::allocator<int> >::push_back(int const&)'), 'std::vector<…>::push_back');
 	assert.equal(shortName('core::ptr::drop_in_place<alloc::string::String>'), 'core::ptr::drop_in_place<…>');
 	assert.equal(shortName('main'), 'main');
 	assert.equal(shortName('(anonymous namespace)::f()').length > 0, true);
-	for (const odd of ['operator<', 'operator->()', 'a<b', 'x>y', 'operator<<(A, B)'])
-		assert.ok(shortName(odd).length > 0, odd);
+	for (const odd of ['operator<', 'operator->()', 'a<b', 'x>y', 'operator<<(A, B)']) assert.ok(shortName(odd).length > 0, odd);
 	assert.equal(shortName('operator->()'), 'operator->()');
 	assert.equal(shortName('a<b'), 'a<b');
 });

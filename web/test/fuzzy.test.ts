@@ -10,7 +10,13 @@ function filter(text: string, mode: FilterMode = 'fuzzy'): Filter {
 	return made;
 }
 
-const filterNames = (names: readonly string[], of: Filter) => pickBest(names.length, (at) => of.score(names[at]), (at) => names[at].length, of.ranked);
+const filterNames = (names: readonly string[], of: Filter) =>
+	pickBest(
+		names.length,
+		(at) => of.score(names[at]),
+		(at) => names[at].length,
+		of.ranked,
+	);
 const best = (names: string[], text: string, mode?: FilterMode) => Array.from(filterNames(names, filter(text, mode)), (i) => names[i]);
 const marked = (name: string, text: string, mode?: FilterMode) =>
 	filter(text, mode)
@@ -40,7 +46,13 @@ test('all words must be there, in any order', () => {
 
 // By a regular expression: the letters with anything between them.
 const exists = (name: string, word: string) =>
-	new RegExp(word.split('').map((c) => c.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('[^]*'), 'i').test(name);
+	new RegExp(
+		word
+			.split('')
+			.map((c) => c.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+			.join('[^]*'),
+		'i',
+	).test(name);
 
 test('what matches is found, with places that are right', () => {
 	const random = seeded(9);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentHealth } from '../src/health';
+import { brokenShare, fleetSums, lampOf, lostShare, reasons, sortAgents, type Agent, type AgentHealth } from '../src/status/health';
 
 const agent = (host: string, health?: AgentHealth): Agent => ({ host, agent: host, wick: '1', heard_ms: 0, age_ms: 0, health });
 const WELL: AgentHealth = { samples: 10_000, frequency_hz: 19, frequency_asked_hz: 19, walks: { complete: 99, no_rule: 1 }, cost_ppm: 500, cpus: 4 };
@@ -17,7 +17,10 @@ test('stacks that did not reach their end', () => {
 	assert.equal(brokenShare({ walks: {} }), null);
 	assert.equal(brokenShare({ walks: { complete: 75, no_rule: 25 } }), 0.25);
 	assert.equal(brokenShare({ walks: { no_rule: 3 } }), 1);
-	assert.deepEqual(reasons({ a: 1, complete: 9, b: 3, c: 0 }, ['complete']), [['b', 3], ['a', 1]]);
+	assert.deepEqual(reasons({ a: 1, complete: 9, b: 3, c: 0 }, ['complete']), [
+		['b', 3],
+		['a', 1],
+	]);
 	assert.deepEqual(reasons(undefined), []);
 });
 
@@ -38,7 +41,10 @@ test('a lamp for each fault that needs a look', () => {
 
 test('those that need a look come first; sums are of those that say how they are', () => {
 	const all = [agent('c', WELL), agent('b', { ...WELL, dropped_samples: 10 }), agent('a', WELL), agent('d')];
-	assert.deepEqual(sortAgents(all).map((one) => one.host), ['b', 'd', 'a', 'c']);
+	assert.deepEqual(
+		sortAgents(all).map((one) => one.host),
+		['b', 'd', 'a', 'c'],
+	);
 	assert.deepEqual(fleetSums(all), { reporting: 3, costPpm: 1500, resident: 0, samples: 30_000, lost: 10 });
 	assert.deepEqual(fleetSums([]), { reporting: 0, costPpm: 0, resident: 0, samples: 0, lost: 0 });
 });

@@ -24,7 +24,12 @@ function samples(seed: number, count: number, from: number, to: number): { times
 
 test('a column is a second, a row a part of it', () => {
 	const times = [0, 1, 19_999_999, 20_000_000, 999_999_999, SECOND, 2.5 * SECOND, 3 * SECOND, -1, NaN];
-	const map = buildHeatmap(times, times.map(() => 2), null, [0, 3 * SECOND]);
+	const map = buildHeatmap(
+		times,
+		times.map(() => 2),
+		null,
+		[0, 3 * SECOND],
+	);
 	assert.deepEqual([map.columns, map.rows, map.cellNs, map.columnNs], [3, 50, 20e6, SECOND]);
 	const filled = [...map.cells].flatMap((v, i) => (v > 0 ? [[Math.floor(i / 50), i % 50, v]] : []));
 	assert.deepEqual(filled, [
@@ -35,7 +40,12 @@ test('a column is a second, a row a part of it', () => {
 		[2, 25, 2],
 	]);
 	assert.deepEqual([map.max, map.total, map.outside], [6, 14, 6]);
-	const some = buildHeatmap(times, times.map(() => 2), Uint8Array.from(times, (_, i) => (i < 2 ? 1 : 0)), [0, 3 * SECOND]);
+	const some = buildHeatmap(
+		times,
+		times.map(() => 2),
+		Uint8Array.from(times, (_, i) => (i < 2 ? 1 : 0)),
+		[0, 3 * SECOND],
+	);
 	assert.deepEqual([some.total, some.outside], [4, 0]);
 });
 
@@ -55,12 +65,18 @@ test('a sample is in a cell exactly if it is in its range', () => {
 				for (let row = 0; row < rows; row++) {
 					const [[from, to]] = spanRange(map, { column, row }, { column, row });
 					const inside = values.filter((_, s) => times[s] >= from && times[s] < to && times[s] < start + 4 * SECOND + 5);
-					assert.equal(map.cells[column * rows + row], inside.reduce((a, b) => a + b, 0));
+					assert.equal(
+						map.cells[column * rows + row],
+						inside.reduce((a, b) => a + b, 0),
+					);
 					sum += map.cells[column * rows + row];
 				}
 			}
 			assert.equal(sum, map.total);
-			assert.equal(map.total + map.outside, values.reduce((a, b) => a + b, 0));
+			assert.equal(
+				map.total + map.outside,
+				values.reduce((a, b) => a + b, 0),
+			);
 		}
 	}
 });
@@ -107,7 +123,14 @@ test('ranges of nothing, of hours, and that are none', () => {
 			assert.deepEqual([map.total, map.outside], [2, 1]);
 		}
 	}
-	for (const range of [[5, 5], [9, 5], [0, NaN], [0, Infinity], [-Infinity, 0], [0, 1e300]] as TimeRange[]) {
+	for (const range of [
+		[5, 5],
+		[9, 5],
+		[0, NaN],
+		[0, Infinity],
+		[-Infinity, 0],
+		[0, 1e300],
+	] as TimeRange[]) {
 		const map = buildHeatmap([5], [1], null, range);
 		assert.deepEqual([map.columns, map.total, map.max, map.outside], [0, 0, 0, 1]);
 		assert.deepEqual(boxRanges(map, { column: 0, row: 0 }, { column: 1, row: 1 }), []);

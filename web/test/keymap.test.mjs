@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * No key is handled that the list of keys does not have: what was pressed is read in src/keymap.ts alone, which looks it up in the
+ * No key is handled that the list of keys does not have: what was pressed is read in src/ui/keymap.ts alone, which looks it up in the
  * table that is listed. Types tell an event of the keyboard from other things that have a `key`. And no part of the table is idle:
  * each is given to press() or useKeys() somewhere, which by their types want something done for every action of it.
  */
@@ -12,7 +12,7 @@ import ts from 'typescript';
 
 const WEB = join(dirname(fileURLToPath(import.meta.url)), '..');
 const READS = new Set(['key', 'code', 'keyCode', 'charCode', 'which', 'getModifierState']);
-const MAP = 'keymap.ts';
+const MAP = 'ui/keymap.ts';
 
 function programOf(roots, host) {
 	const { config } = ts.readConfigFile(join(WEB, 'tsconfig.json'), ts.sys.readFile);
@@ -61,7 +61,8 @@ test('a reading of keys is seen, whatever it looks like', () => {
 	const [getSourceFile, fileExists, readFile] = [host.getSourceFile, host.fileExists, host.readFile];
 	host.fileExists = (path) => path === name || fileExists.call(host, path);
 	host.readFile = (path) => (path === name ? source : readFile.call(host, path));
-	host.getSourceFile = (path, ...rest) => (path === name ? ts.createSourceFile(path, source, ts.ScriptTarget.ES2020, true) : getSourceFile.call(host, path, ...rest));
+	host.getSourceFile = (path, ...rest) =>
+		path === name ? ts.createSourceFile(path, source, ts.ScriptTarget.ES2020, true) : getSourceFile.call(host, path, ...rest);
 	const program = programOf([name], host);
 	const lines = [...new Set([...readsOf(program.getTypeChecker(), program.getSourceFile(name))].map((line) => Number(line.split(':')[0])))];
 	assert.deepEqual(lines, [2, 3, 4, 5, 6, 7, 9]);
@@ -78,8 +79,13 @@ test('keys are read in one place, and every part of the table is carried out', (
 	for (const file of files) {
 		const name = file.fileName.slice(file.fileName.indexOf('/web/src/') + 9);
 		const visit = (node) => {
-			if (ts.isCallExpression(node) && /^(press|useKeys)$/.test(node.expression.getText()) && ts.isStringLiteral(node.arguments[0] ?? node)) parts.add(node.arguments[0].text);
-			if (name === MAP && ts.isVariableDeclaration(node) && node.name.getText() === 'KEYS') table = checker.getTypeAtLocation(node.name).getProperties().map((p) => p.name);
+			if (ts.isCallExpression(node) && /^(press|useKeys)$/.test(node.expression.getText()) && ts.isStringLiteral(node.arguments[0] ?? node))
+				parts.add(node.arguments[0].text);
+			if (name === MAP && ts.isVariableDeclaration(node) && node.name.getText() === 'KEYS')
+				table = checker
+					.getTypeAtLocation(node.name)
+					.getProperties()
+					.map((p) => p.name);
 			ts.forEachChild(node, visit);
 		};
 		visit(file);

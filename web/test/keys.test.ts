@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { actionOf, KEYS, keyOf, partsOf, press, type Part } from '../src/keymap';
-import { listKeys, pressRow } from '../src/keys';
-import * as T from '../src/texts';
+import * as T from '../src/base/texts';
+import { actionOf, KEYS, keyOf, partsOf, press, type Part } from '../src/ui/keymap';
+import { listKeys, pressRow } from '../src/ui/keys';
 
 type Held = Partial<Record<'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey', boolean>>;
 const pressed = (key: string, held: Held = {}) => {
@@ -12,14 +12,34 @@ const pressed = (key: string, held: Held = {}) => {
 	return { ...event, calls, preventDefault: () => calls.push('prevented'), stopPropagation: () => calls.push('stopped') };
 };
 const asEvent = (event: ReturnType<typeof pressed>) => event as unknown as KeyboardEvent;
-const VIEWS = ['', 'home', 'both', 'graph', 'table', 'source', 'asm', 'compare', 'console', 'status', 'binaries', 'recordings', 'file', 'report', 'sandwich', 'calls'] as const;
+const VIEWS = [
+	'',
+	'home',
+	'both',
+	'graph',
+	'table',
+	'source',
+	'asm',
+	'compare',
+	'console',
+	'status',
+	'binaries',
+	'recordings',
+	'file',
+	'report',
+	'sandwich',
+	'calls',
+] as const;
 
 test('keys lead to rows that are there', () => {
 	const keys = ['ArrowDown', 'ArrowUp', 'PageDown', 'PageUp', 'Home', 'End'];
 	const rowStep = (key: string, active: number, count: number, page: number) => {
 		let row: number | null = null;
 		const event = pressed(key);
-		assert.equal(pressRow(asEvent(event), active, count, page, (to) => (row = to)), row !== null);
+		assert.equal(
+			pressRow(asEvent(event), active, count, page, (to) => (row = to)),
+			row !== null,
+		);
 		assert.equal(event.calls.length, row === null ? 0 : 2);
 		return row;
 	};
@@ -28,7 +48,10 @@ test('keys lead to rows that are there', () => {
 	assert.deepEqual(from(-1, 100), [0, 0, 9, 0, 0, 99]);
 	assert.deepEqual(from(99, 100), [99, 98, 99, 89, 0, 99]);
 	assert.deepEqual(from(-1, 0), [-1, -1, -1, -1, -1, -1]);
-	assert.deepEqual(['Enter', 'a', ' '].map((key) => rowStep(key, 5, 100, 10)), [null, null, null]);
+	assert.deepEqual(
+		['Enter', 'a', ' '].map((key) => rowStep(key, 5, 100, 10)),
+		[null, null, null],
+	);
 });
 
 test('a key is told from the same with others held', () => {
@@ -49,7 +72,7 @@ test('a key is told from the same with others held', () => {
 	assert.equal(actionOf('timeline', german), 'panLeft');
 });
 
-test('what was done is nobody else\'s, what was not is left to others', () => {
+test("what was done is nobody else's, what was not is left to others", () => {
 	const done = pressed('x');
 	assert.equal(press('compare', asEvent(done), { swap: () => undefined }), true);
 	assert.deepEqual(done.calls, ['prevented', 'stopped']);
@@ -97,5 +120,10 @@ test('the list has every part in some view, and finds keys by words and caps', (
 	assert.ok(found('ESC').includes('graph: show all') && !found('ESC').includes('graph: zoom in'));
 	assert.ok(found('  ').length > 60);
 	assert.deepEqual(found('nothing of the kind'), []);
-	assert.deepEqual(listKeys('', '').find(({ part }) => part === 'graph')!.rows.find(({ what }) => what === 'zoom in')!.keys, [['+'], ['=']]);
+	assert.deepEqual(
+		listKeys('', '')
+			.find(({ part }) => part === 'graph')!
+			.rows.find(({ what }) => what === 'zoom in')!.keys,
+		[['+'], ['=']],
+	);
 });

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { legend, oklch, palette } from '../src/flame/colors';
-import {
-	boxAt,
-	compileSearch,
-	deepestRow,
-	findNodes,
-	layout,
-	MIN_WIDTH,
-	sumMatched,
-	tailSize,
-} from '../src/flame/layout';
-import { buildRows, REST_NAME, sortRows } from '../src/flame/rows';
+import { boxAt, deepestRow, layout, MIN_WIDTH, tailSize } from '../src/flame/layout';
+import { buildRows, REST_NAME, sortRows } from '../src/model/rows';
+import { compileSearch, findNodes, sumMatched } from '../src/tree/search';
 import {
 	buildTree,
 	childAt,
@@ -36,8 +27,9 @@ import {
 	zoomRange,
 	type FlameJson,
 	type Tree,
-} from '../src/flame/tree';
-import { mergeUnnamed, nameWithoutAddress } from '../src/flame/unnamed';
+} from '../src/tree/tree';
+import { mergeUnnamed, nameWithoutAddress } from '../src/tree/unnamed';
+import { legend, oklch, palette } from '../src/ui/colors';
 
 type Stack = [frames: string, value: number]; // "a;b;c", each frame NAME[@BINARY[@KIND[@FILE:LINE]]]
 
@@ -171,7 +163,12 @@ test('a broken answer is refused with its fault', () => {
 });
 
 test('nodes and rows have files and lines', () => {
-	const tree = buildTree(flame([['main@app@1@m.c:9;hot@app@9@h.c:30', 5], ['main@app@1@m.c:9;other@app@1@h.c', 2]]));
+	const tree = buildTree(
+		flame([
+			['main@app@1@m.c:9;hot@app@9@h.c:30', 5],
+			['main@app@1@m.c:9;other@app@1@h.c', 2],
+		]),
+	);
 	assert.equal(placeOf(tree.strings[tree.file[2]], tree.line[2]), 'h.c:30');
 	assert.equal(placeOf('', 7), '');
 	const rows = new Map(buildRows(tree).map((row) => [row.name, row]));
@@ -216,14 +213,26 @@ test('a path is followed through frames that have got names', () => {
 });
 
 test('a function that is inlined here and called there is not marked', () => {
-	const rows = buildRows(buildTree(flame([['main;a;hot@app@9', 5], ['main;b;hot@app@1', 2]])));
+	const rows = buildRows(
+		buildTree(
+			flame([
+				['main;a;hot@app@9', 5],
+				['main;b;hot@app@1', 2],
+			]),
+		),
+	);
 	const own = buildRows(buildTree(flame([['main;hot@app@9;hot@app@1', 5]])));
 	assert.equal(rows.find((row) => row.name === 'hot')!.inlined, false);
 	assert.equal(own.find((row) => row.name === 'hot')!.inlined, true, 'recursion does not count as a call');
 });
 
 test('merging addresses keeps lines', () => {
-	const merged = mergeUnnamed(flame([['app+0x10;f@app@1@f.c:3', 5], ['app+0x20;f@app@1@f.c:3', 2]]));
+	const merged = mergeUnnamed(
+		flame([
+			['app+0x10;f@app@1@f.c:3', 5],
+			['app+0x20;f@app@1@f.c:3', 2],
+		]),
+	);
 	const tree = buildTree(merged);
 	assert.deepEqual(names(tree), ['total', '[app]', 'f']);
 	assert.deepEqual([...tree.line], [0, 0, 3]);
@@ -358,13 +367,7 @@ test('paths do not collide', () => {
 test('zoom goes through text and back', () => {
 	const tree = buildTree(flame(SMALL));
 	assert.equal(formatZoom(tree, NO_ZOOM), '');
-	for (const zoom of [
-		NO_ZOOM,
-		{ node: 2, skip: 0, take: 0 },
-		{ node: 1, skip: 1, take: 0 },
-		{ node: 0, skip: 1, take: 7 },
-		{ node: 1, skip: 0, take: 1 },
-	]) {
+	for (const zoom of [NO_ZOOM, { node: 2, skip: 0, take: 0 }, { node: 1, skip: 1, take: 0 }, { node: 0, skip: 1, take: 7 }, { node: 1, skip: 0, take: 1 }]) {
 		assert.deepEqual(parseZoom(tree, formatZoom(tree, zoom)), zoom);
 	}
 	assert.equal(parseZoom(tree, 'zzzz'), null);
@@ -392,18 +395,7 @@ test('unnamed addresses of one binary with one caller become one frame, with wha
 	const shown = (node: number) => `${tree.depth[node]} ${tree.strings[tree.name[node]]} ${tree.total[node]}`;
 	assert.deepEqual(
 		Array.from({ length: tree.count }, (_, i) => shown(i)),
-		[
-			'0 total 18',
-			'1 main 11',
-			'2 [app] 10',
-			'3 read 8',
-			'3 [app] 2',
-			'2 [lib] 1',
-			'1 [unknown] 5',
-			'1 other 1',
-			'2 [app] 1',
-			'1 x0x1 1',
-		],
+		['0 total 18', '1 main 11', '2 [app] 10', '3 read 8', '3 [app] 2', '2 [lib] 1', '1 [unknown] 5', '1 other 1', '2 [app] 1', '1 x0x1 1'],
 	);
 	const named = flame(SMALL);
 	assert.equal(mergeUnnamed(named), named, 'nothing to do');
@@ -526,17 +518,11 @@ test('text on every frame colour has contrast 4.5, dark and light', () => {
 		for (let hue = 0; hue < 360; hue += 3) {
 			for (let shade = 0; shade < 4; shade++) {
 				const frame = colors.frame(hue, 0.13, shade);
-				assert.ok(
-					contrast(colors.text, frame) >= 4.5,
-					`${dark} ${hue} ${shade} ${frame}: ${contrast(colors.text, frame)}`,
-				);
+				assert.ok(contrast(colors.text, frame) >= 4.5, `${dark} ${hue} ${shade} ${frame}: ${contrast(colors.text, frame)}`);
 			}
 		}
 		assert.ok(contrast(colors.matchText, colors.match) >= 4.5);
-		assert.ok(
-			contrast(colors.fadedText, colors.faded) >= 4.5,
-			`${dark} faded ${contrast(colors.fadedText, colors.faded)}`,
-		);
+		assert.ok(contrast(colors.fadedText, colors.faded) >= 4.5, `${dark} faded ${contrast(colors.fadedText, colors.faded)}`);
 		assert.ok(contrast(colors.text, colors.tail) >= 4.5);
 	}
 	assert.equal(oklch(1, 0, 0), '#ffffff');

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/api';
-import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing';
-import { pauses } from '../src/names';
+import type { AsmAnswer, Instruction, SourceAnswer, SourceLine } from '../src/api/answers';
+import { pauses } from '../src/api/names';
+import { asmRows, expandTabs, heatOf, hotRows, nextHot, sourceRows, splitInstruction } from '../src/listing/listing';
 
 const HEAD = {
 	function: 'hot',
@@ -41,7 +41,12 @@ test('lines that are left out make one gap', () => {
 });
 
 test('samples without a line are a row, and without a text there are still lines', () => {
-	const rows = sourceRows(source([{ line: 0, text: null, self: 5, total: 5 }, { ...line(7, 3), text: null }]));
+	const rows = sourceRows(
+		source([
+			{ line: 0, text: null, self: 5, total: 5 },
+			{ ...line(7, 3), text: null },
+		]),
+	);
 	assert.deepEqual(
 		rows.map((row) => [row.label, row.text, row.self]),
 		[
@@ -52,15 +57,7 @@ test('samples without a line are a row, and without a text there are still lines
 });
 
 test('instructions say where they are from when that changes', () => {
-	const rows = asmRows(
-		asm([
-			at(0x10, 5, ['hot']),
-			at(0x12, 5, ['hot']),
-			at(0x14, 5, ['mix', 'hot']),
-			at(0x18, 6, ['mix', 'hot']),
-			at(0x1a, 5, ['hot']),
-		]),
-	);
+	const rows = asmRows(asm([at(0x10, 5, ['hot']), at(0x12, 5, ['hot']), at(0x14, 5, ['mix', 'hot']), at(0x18, 6, ['mix', 'hot']), at(0x1a, 5, ['hot'])]));
 	assert.deepEqual(
 		rows.map((row) => [row.label, row.place, row.chain]),
 		[

@@ -18,8 +18,7 @@ import {
 } from '../src/model/noise';
 import { seeded } from './trees';
 
-const close = (actual: number, expected: number, off = 5e-5) =>
-	assert.ok(Math.abs(actual - expected) <= off, `${actual} is not ${expected}`);
+const close = (actual: number, expected: number, off = 5e-5) => assert.ok(Math.abs(actual - expected) <= off, `${actual} is not ${expected}`);
 
 function poisson(random: () => number, mean: number): number {
 	// By the gaps between events; a large mean in parts, as a sum of Poisson variables is one.
@@ -170,13 +169,11 @@ test('of 100 intervals about 95 hold the truth', () => {
 	};
 	for (const p of [0.003, 0.01, 0.05, 0.3, 0.9]) {
 		check(() => ({ range: wilson(binomial(random, 600, p), 600), truth: p }));
-		for (const q of [0.01, 0.2])
-			check(() => ({ range: shareDifference(binomial(random, 300, p), 300, binomial(random, 700, q), 700), truth: q - p }));
+		for (const q of [0.01, 0.2]) check(() => ({ range: shareDifference(binomial(random, 300, p), 300, binomial(random, 700, q), 700), truth: q - p }));
 	}
 	for (const mean of [1.5, 4, 20, 100]) {
 		check(() => ({ range: countInterval(poisson(random, mean)), truth: mean }));
-		for (const other of [3, 50])
-			check(() => ({ range: rateDifference(poisson(random, mean), 10, poisson(random, other), 2), truth: other / 2 - mean / 10 }));
+		for (const other of [3, 50]) check(() => ({ range: rateDifference(poisson(random, mean), 10, poisson(random, other), 2), truth: other / 2 - mean / 10 }));
 	}
 	const mean = all.reduce((a, b) => a + b) / all.length;
 	assert.ok(mean > 0.94 && mean < 0.965, `${mean}`);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { SeriesAnswer, TableAnswer } from '../src/api';
-import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/overview';
+import type { SeriesAnswer, TableAnswer } from '../src/api/answers';
+import { changeOf, costRows, coveredMs, moversOf, sparkline, sumsOf, totalOf } from '../src/home/overview';
 
 const table = (columns: string[], rows: (string | number | null)[][]): TableAnswer => ({
 	type: 't',
@@ -22,30 +22,66 @@ const series: SeriesAnswer = {
 	total_series: 3,
 	series: [
 		{ labels: { s: 'b' }, total: 5, points: [[10, 5]] },
-		{ labels: { s: 'a' }, total: 30, points: [[10, 10], [30, 20]] },
+		{
+			labels: { s: 'a' },
+			total: 30,
+			points: [
+				[10, 10],
+				[30, 20],
+			],
+		},
 		{ labels: {}, total: 65, points: [[10, 65]], others: true },
 	],
 };
 
 test('rows of costs: order, share, what was before, and gaps only where nothing was measured at all', () => {
-	const now = new Map([['b', 5], ['a', 30], ['c', 65]]);
+	const now = new Map([
+		['b', 5],
+		['a', 30],
+		['c', 65],
+	]);
 	const day = sumsOf(table(['s', 'value', 'percent'], [['a', 15, 100]]));
 	const rows = costRows(now, 2, { answer: series, label: 's' }, day, null);
 	assert.deepEqual(
 		rows.map((row) => [row.key, row.value, row.share, row.day, row.week]),
-		[['c', 65, 0.65, 0, null], ['a', 30, 0.3, 15, null]],
+		[
+			['c', 65, 0.65, 0, null],
+			['a', 30, 0.3, 15, null],
+		],
 	);
 	// Whole steps within [5, 45): 10, 20, 30. Nothing was measured in 20; of c the course is not known.
-	assert.deepEqual(rows.map((row) => row.trend), [[], [10, null, 20]]);
-	assert.deepEqual(costRows(now, 9, null, null, null).map((row) => row.trend), [[], [], []]);
+	assert.deepEqual(
+		rows.map((row) => row.trend),
+		[[], [10, null, 20]],
+	);
+	assert.deepEqual(
+		costRows(now, 9, null, null, null).map((row) => row.trend),
+		[[], [], []],
+	);
 	assert.deepEqual(costRows(new Map(), 9, null, null, null), []);
 });
 
 test('sums of a table: none at all means that there is no data of then', () => {
 	assert.equal(sumsOf(null), null);
 	assert.equal(sumsOf(table(['s', 'value'], [])), null);
-	const sums = sumsOf(table(['s', 'value'], [['a', 1], [null, 2], ['c', null]]))!;
-	assert.deepEqual([...sums], [['a', 1], ['', 2], ['c', 0]]);
+	const sums = sumsOf(
+		table(
+			['s', 'value'],
+			[
+				['a', 1],
+				[null, 2],
+				['c', null],
+			],
+		),
+	)!;
+	assert.deepEqual(
+		[...sums],
+		[
+			['a', 1],
+			['', 2],
+			['c', 0],
+		],
+	);
 	assert.equal(totalOf(sums), 3);
 	assert.equal(totalOf(null), null);
 });
@@ -69,7 +105,10 @@ test('a course is a line with gaps', () => {
 test('what changed most, from the table of a difference', () => {
 	const answer = table(
 		['base_self', 'self', 'self_change', 'base_total', 'total', 'total_change', 'state', 'function', 'file', 'binary'],
-		[[10, 30, 20, 0, 0, 0, '', 'f', 'f.c', 'app'], [0, 5, 5, 0, 0, 0, 'new', 'g', '', '']],
+		[
+			[10, 30, 20, 0, 0, 0, '', 'f', 'f.c', 'app'],
+			[0, 5, 5, 0, 0, 0, 'new', 'g', '', ''],
+		],
 	);
 	assert.deepEqual(moversOf(answer), [
 		{ function: 'f', file: 'f.c', binary: 'app', before: 10, now: 30, state: '' },

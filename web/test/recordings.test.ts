@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hostLamp, hostsText, hostsToShow, outcomeOf, profileUrl, targetsText, type Recording } from '../src/recordings';
-import { formatState, parseState } from '../src/state';
+import { formatState, parseState } from '../src/state/page';
+import { hostLamp, hostsText, hostsToShow, outcomeOf, profileUrl, targetsText, type Recording } from '../src/status/recordings';
 
 const START = 1_700_000_000_000;
 const recording = (states: string[], state: Recording['state'] = 'over'): Recording => ({
@@ -46,7 +46,12 @@ test('hosts and targets in words', () => {
 	assert.equal(hostsText(recording(['done', 'silent', 'failed', 'failed', 'done']).hosts), '2 of 5 hosts, 2 failed, 1 silent');
 	assert.equal(hostsText(recording(['waiting', 'recording']).hosts), '0 of 2 hosts');
 	assert.equal(targetsText({ targets: [] }), 'all processes');
-	const targets = [{ kind: 'unit', name: 'nginx' }, { kind: 'cgroup', name: '/a' }, { kind: 'later', name: 'x' }, { kind: 'toString', name: 'y' }];
+	const targets = [
+		{ kind: 'unit', name: 'nginx' },
+		{ kind: 'cgroup', name: '/a' },
+		{ kind: 'later', name: 'x' },
+		{ kind: 'toString', name: 'y' },
+	];
 	assert.equal(targetsText({ targets }), 'unit nginx, control group /a, later x, toString y');
 	assert.deepEqual(['done', 'failed', 'silent', 'sending', 'waiting', 'new'].map(hostLamp), ['good', 'bad', 'warn', 'busy', 'idle', 'idle']);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { checkReport, decodeBase64, readReport, type ReportData } from '../src/report_data';
+import { checkReport, decodeBase64, readReport, type ReportData } from '../src/api/report_data';
 
 const flame = {
 	type: 'cpu',

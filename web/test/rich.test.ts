@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ComponentChildren, VNode } from 'preact';
-import { rich } from '../src/rich';
+import { rich } from '../src/ui/rich';
 
 // As the document would have it: code between angle brackets.
 function shown(children: ComponentChildren): string {

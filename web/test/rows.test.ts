@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TableAnswer } from '../src/api';
-import { findNodes, sumMatched } from '../src/flame/layout';
+import type { TableAnswer } from '../src/api/answers';
 import { fits, nodeFits, Pointed, type Told } from '../src/flame/pointed';
-import { buildRows, filterRows, sortRows, type Row } from '../src/flame/rows';
-import { KIND } from '../src/flame/tree';
 import { compileFilter, type Filter } from '../src/model/fuzzy';
-import type { SortKey } from '../src/state';
-import { rowsOfAnswer } from '../src/use_rows';
+import { buildRows, filterRows, sortRows, type Row } from '../src/model/rows';
+import type { SortKey } from '../src/state/page';
+import { rowsOfAnswer } from '../src/table/use_rows';
+import { findNodes, sumMatched } from '../src/tree/search';
+import { KIND } from '../src/tree/tree';
 import { randomTree, seeded, stacksOf, type Frame } from './trees';
 
 const filterOf = (text: string, mode: 'plain' | 'fuzzy' | 'regex') => compileFilter(text, mode) as Filter;
@@ -34,7 +34,10 @@ test('rows of files and binaries count a stack once, too', () => {
 			const rows = buildRows(tree, by);
 			const made = rows.filter((row) => row.kind !== KIND.rest && row.total > 0);
 			assert.deepEqual(new Map(made.map((row) => [row[by], [row.self, row.total]])), sums);
-			assert.equal(rows.reduce((sum, row) => sum + (row.kind === KIND.rest ? row.total : 0), 0), rest);
+			assert.equal(
+				rows.reduce((sum, row) => sum + (row.kind === KIND.rest ? row.total : 0), 0),
+				rest,
+			);
 			for (const row of made) {
 				if (row[by] === '') continue;
 				// What a row finds in the graph is what it says.
@@ -59,19 +62,48 @@ test('a filter looks into names, then binaries; fuzzy has the best first, unless
 
 test('answers of the server become rows, whatever order their columns have', () => {
 	const column = (name: string) => ({ name, kind: 'text', unit: '' });
-	const answer = (names: string[], rows: TableAnswer['table']['rows']) => ({ table: { columns: names.map(column), total_rows: 9, rows } }) as unknown as TableAnswer;
+	const answer = (names: string[], rows: TableAnswer['table']['rows']) =>
+		({ table: { columns: names.map(column), total_rows: 9, rows } }) as unknown as TableAnswer;
 	const lines = rowsOfAnswer(
-		answer(['binary', 'function', 'line', 'total', 'self'], [['app', 'main', '/src/a:b.c:12', 7, 2], ['app', 'g', '', 3, null], [null, null, 'x.c:99999999999', 'no', 1]]),
+		answer(
+			['binary', 'function', 'line', 'total', 'self'],
+			[
+				['app', 'main', '/src/a:b.c:12', 7, 2],
+				['app', 'g', '', 3, null],
+				[null, null, 'x.c:99999999999', 'no', 1],
+			],
+		),
 		'line',
 	);
-	assert.deepEqual(lines.map(({ name, file, line, binary, self, total }) => [name, file, line, binary, self, total]), [
-		['main', '/src/a:b.c', 12, 'app', 2, 7],
-		['g', '', 0, 'app', 0, 3],
-		['', 'x.c:99999999999', 0, '', 1, 0],
-	]);
-	const values = rowsOfAnswer(answer(['env', 'value', 'percent'], [['live', 40, 80], ['', 10, 20]]), 'label:env');
-	assert.deepEqual(values.map(({ name, self, total }) => [name, self, total]), [['live', 40, 40], ['[without]', 10, 10]]);
-	assert.deepEqual(rowsOfAnswer(answer(['other'], [['x']]), 'label:env').map(({ total }) => total), [0]);
+	assert.deepEqual(
+		lines.map(({ name, file, line, binary, self, total }) => [name, file, line, binary, self, total]),
+		[
+			['main', '/src/a:b.c', 12, 'app', 2, 7],
+			['g', '', 0, 'app', 0, 3],
+			['', 'x.c:99999999999', 0, '', 1, 0],
+		],
+	);
+	const values = rowsOfAnswer(
+		answer(
+			['env', 'value', 'percent'],
+			[
+				['live', 40, 80],
+				['', 10, 20],
+			],
+		),
+		'label:env',
+	);
+	assert.deepEqual(
+		values.map(({ name, self, total }) => [name, self, total]),
+		[
+			['live', 40, 40],
+			['[without]', 10, 10],
+		],
+	);
+	assert.deepEqual(
+		rowsOfAnswer(answer(['other'], [['x']]), 'label:env').map(({ total }) => total),
+		[0],
+	);
 });
 
 test('what is pointed at is told to who listens, and only while there is something', () => {
@@ -83,11 +115,16 @@ test('what is pointed at is told to who listens, and only while there is somethi
 	pointed.tell({ name: 'f' }, 'graph');
 	pointed.tell(null, 'graph');
 	pointed.tell(null, 'graph');
-	assert.deepEqual(told.map((one) => one.target), [{ name: 'f' }, null]);
+	assert.deepEqual(
+		told.map((one) => one.target),
+		[{ name: 'f' }, null],
+	);
 	end();
 	pointed.tell({ name: 'g' }, 'table', true);
 	assert.equal(told.length, 2);
-	assert.ok(fits({ binary: 'app' }, rowOf('x', 'app')) && !fits({ binary: 'lib' }, rowOf('x', 'app')) && !fits({ name: 'y', binary: 'app' }, rowOf('x', 'app')));
+	assert.ok(
+		fits({ binary: 'app' }, rowOf('x', 'app')) && !fits({ binary: 'lib' }, rowOf('x', 'app')) && !fits({ name: 'y', binary: 'app' }, rowOf('x', 'app')),
+	);
 	const tree = randomTree(3);
 	assert.ok(!nodeFits({}, tree, 0) && nodeFits({}, tree, 1));
 	assert.ok(nodeFits({ name: tree.strings[tree.name[1]] }, tree, 1) && !nodeFits({ name: 'no such' }, tree, 1));
@@ -98,7 +135,16 @@ test('rows are in the order of their column, then of what else there is, and tur
 	const random = seeded(7);
 	const rows = Array.from({ length: 500 }, () => {
 		const pick = (n: number) => Math.floor(random() * n);
-		return { name: texts[pick(7)], file: texts[pick(7)], line: pick(3), binary: texts[pick(7)], inlined: false, kind: KIND.native, self: pick(3), total: pick(3) };
+		return {
+			name: texts[pick(7)],
+			file: texts[pick(7)],
+			line: pick(3),
+			binary: texts[pick(7)],
+			inlined: false,
+			kind: KIND.native,
+			self: pick(3),
+			total: pick(3),
+		};
 	});
 	const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
 	const orders: Record<SortKey, (a: Row, b: Row) => number> = {
@@ -110,7 +156,11 @@ test('rows are in the order of their column, then of what else there is, and tur
 	};
 	for (const [key, order] of Object.entries(orders) as [SortKey, (typeof orders)['self']][]) {
 		assert.deepEqual(sortRows(rows, key, false), rows.slice().sort(order), key);
-		assert.deepEqual(sortRows(rows, key, true), rows.slice().sort((a, b) => order(b, a)), `-${key}`);
+		assert.deepEqual(
+			sortRows(rows, key, true),
+			rows.slice().sort((a, b) => order(b, a)),
+			`-${key}`,
+		);
 	}
 	assert.deepEqual(sortRows([], 'name', false), []);
 });

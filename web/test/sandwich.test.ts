@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_FUNCTION, treeFunctions } from '../src/flame/functions';
-import { buildRows } from '../src/flame/rows';
-import { countNext, sandwich, topAsRoot } from '../src/flame/sandwich';
-import { KIND, kindOf, type Tree } from '../src/flame/tree';
 import { costliestFunction, functionsNamed } from '../src/model/find_function';
+import { buildRows } from '../src/model/rows';
+import { NO_FUNCTION, treeFunctions } from '../src/tree/functions';
+import { countNext, sandwich, topAsRoot } from '../src/tree/sandwich';
+import { KIND, kindOf, type Tree } from '../src/tree/tree';
 import { assertTree, deepTree, functionOf, pathsOf, pathsOfStacks, randomTree, stacksOf, treeOf, type Stack } from './trees';
 
 const named = (tree: Tree, node: number) => [tree.name, tree.binary, tree.file].map((column) => tree.strings[column[node]]).join('|');
@@ -105,6 +105,9 @@ test('functions are found by name, file and binary, the costliest first', () => 
 		if (most > 0) assert.equal(rows.find((row) => textsOf([row])[0] === textOf(costliestFunction(tree)))!.self, most);
 	}
 	assert.equal(costliestFunction(treeOf([])), NO_FUNCTION);
-	const named2 = treeOf([[['main', '[app]'], 9], [['main', 'work'], 3]]);
+	const named2 = treeOf([
+		[['main', '[app]'], 9],
+		[['main', 'work'], 3],
+	]);
 	assert.equal(named2.strings[named2.name[treeFunctions(named2).first[costliestFunction(named2)]]], 'work');
 });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HEIGHT_MAX, scrollTo, seenRows } from '../src/seen_rows';
+import { HEIGHT_MAX, scrollTo, seenRows } from '../src/ui/seen_rows';
 
 const [ROW, HEIGHT] = [26, 400];
 

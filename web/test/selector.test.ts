@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-	exactValue,
-	formatSelector,
-	FRAMES,
-	parseMatcherText,
-	parseSelector,
-	quote,
-	SelectorError,
-	withoutLabel,
-} from '../src/selector';
+import { exactValue, formatSelector, FRAMES, parseMatcherText, parseSelector, quote, SelectorError, withoutLabel } from '../src/query/selector';
 
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 
@@ -40,9 +31,21 @@ test('values keep quotes, backslashes, newlines and braces through format and pa
 test('stages that choose stacks are matchers, in every form of theirs', () => {
 	const stages = (text: string) => parseSelector(text).matchers.map(({ label, op, value }) => (label === FRAMES ? op + value : label));
 	assert.deepEqual(stages('cpu{a="b"} | frames = "f" | frames != "g"|frames =~"h" | frames  !~  "i"'), ['a', '=f', '!=g', '=~h', '!~i']);
-	assert.deepEqual(stages('| drop frames = "f" | drop frames "g" | frames "h" | frames function != "i" | drop  frames !~ "j"'), ['!=f', '!~g', '=~h', '!=i', '=~j']);
+	assert.deepEqual(stages('| drop frames = "f" | drop frames "g" | frames "h" | frames function != "i" | drop  frames !~ "j"'), [
+		'!=f',
+		'!~g',
+		'=~h',
+		'!=i',
+		'=~j',
+	]);
 	for (const value of ['"', '\\', 'a\nb', ' | frames = "x"', '}', 'std::map<int, int>::operator[]', '<script>', '\u202e']) {
-		const selector = { type: 'cpu', matchers: [{ label: 'l', op: '=' as const, value }, { label: FRAMES, op: '!=' as const, value }] };
+		const selector = {
+			type: 'cpu',
+			matchers: [
+				{ label: 'l', op: '=' as const, value },
+				{ label: FRAMES, op: '!=' as const, value },
+			],
+		};
 		assert.deepEqual(parseSelector(formatSelector(selector)), selector);
 	}
 	const selector = parseSelector('cpu{a="1"} | frames = "f" | frames !~ "g"');
@@ -70,8 +73,7 @@ test('a fault is named with its column', () => {
 	for (const [text, column, message] of faults) {
 		assert.throws(
 			() => parseSelector(text),
-			(error: unknown) =>
-				error instanceof SelectorError && error.column === column && message.test(error.message),
+			(error: unknown) => error instanceof SelectorError && error.column === column && message.test(error.message),
 			text,
 		);
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Series, SeriesAnswer } from '../src/api';
-import { seriesScale } from '../src/format';
-import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack, stepAt } from '../src/series';
+import type { Series, SeriesAnswer } from '../src/api/answers';
+import { seriesScale } from '../src/base/format';
+import { buildChart, ColorKeeper, legendRows, onlyShown, pickSeries, seriesId, stack, stepAt } from '../src/model/series';
 
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
 const T = 1_700_000_000_000; // a multiple of the step
@@ -27,14 +27,7 @@ const row = (name: string, ...points: [number, number][]): Series => ({
 });
 
 test('steps without any data are gaps, steps without data of one series are zero', () => {
-	const chart = buildChart(
-		answer(T, T + 40_000, [row('a', [0, 1], [1, 2], [3, 1]), row('b', [1, 1])]),
-		null,
-		'l',
-		10,
-		scale,
-		() => 0,
-	);
+	const chart = buildChart(answer(T, T + 40_000, [row('a', [0, 1], [1, 2], [3, 1]), row('b', [1, 1])]), null, 'l', 10, scale, () => 0);
 	assert.deepEqual(
 		chart.times,
 		[0, 1, 2, 3].map((i) => T / 1000 + i * 10),
@@ -67,11 +60,7 @@ test('what the drawn series leave of the total is the rest', () => {
 			['4 others', -1, [1, 0]],
 		],
 	);
-	assert.equal(
-		buildChart(drawn, null, 'l', 10, scale, () => 0).series.length,
-		1,
-		'unknown until everything is there',
-	);
+	assert.equal(buildChart(drawn, null, 'l', 10, scale, () => 0).series.length, 1, 'unknown until everything is there');
 });
 
 test('rows beyond those drawn are the rest when the answer has them all', () => {

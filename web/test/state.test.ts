@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NO_COMPARE, type CompareState } from '../src/compare/state';
-import {
-	chooseStep,
-	DEFAULTS,
-	formatState,
-	isRelative,
-	keepsFragment,
-	openListing,
-	parseState,
-	parseTime,
-	PRESETS,
-	type PageState,
-} from '../src/state';
+import { NO_COMPARE, type CompareState } from '../src/state/compare';
+import { chooseStep, DEFAULTS, formatState, isRelative, keepsFragment, openListing, parseState, parseTime, PRESETS, type PageState } from '../src/state/page';
 
 test('a bare URL is the start page; a profile with everything at its default says so', () => {
 	assert.equal(formatState({ ...DEFAULTS, view: 'home' }), '');
@@ -82,16 +71,19 @@ test('every field goes through the URL and back', () => {
 		rows: 'label:k8s_pod_name',
 		match: 'fuzzy',
 	};
-	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[])
-		assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);
-	for (const key of Object.keys(NO_COMPARE) as (keyof CompareState)[])
-		assert.notDeepEqual(state.compare[key], NO_COMPARE[key], `${key} is tested`);
+	for (const key of Object.keys(DEFAULTS) as (keyof PageState)[]) assert.notDeepEqual(state[key], DEFAULTS[key], `${key} is tested`);
+	for (const key of Object.keys(NO_COMPARE) as (keyof CompareState)[]) assert.notDeepEqual(state.compare[key], NO_COMPARE[key], `${key} is tested`);
 	assert.deepEqual(parseState(formatState(state)), state);
 });
 
 test('the unknown file and the binary without a build-id are choices, and none is another', () => {
 	assert.equal(formatState({ ...DEFAULTS, file: '', build: '' }), '?file=&build=');
-	for (const [file, build] of [['', null], [null, ''], [null, null], ['a.c', '']]) {
+	for (const [file, build] of [
+		['', null],
+		[null, ''],
+		[null, null],
+		['a.c', ''],
+	]) {
 		const state = parseState(formatState({ ...DEFAULTS, file, build }));
 		assert.deepEqual([state.file, state.build], [file, build]);
 	}
@@ -107,8 +99,10 @@ test('a listing is opened with the form of its name', () => {
 });
 
 test('what a URL says wrongly falls back to the default', () => {
-	const state = parseState('?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?&series=&mark=a&mark=a&deploys=no' +
-		'&before=soon&bfrom=now-1h&relative=yes&show=pie&width=max&of=sum&order=nose&only=better&id=../x&pane=map');
+	const state = parseState(
+		'?sel=9-3&chart=pie&top=7&view=map&dir=up&zoom=<x>&sort=-nose&every=7&regex=yes&names=long&build=<>&at=7f&state=?&series=&mark=a&mark=a&deploys=no' +
+			'&before=soon&bfrom=now-1h&relative=yes&show=pie&width=max&of=sum&order=nose&only=better&id=../x&pane=map',
+	);
 	assert.deepEqual(state, { ...DEFAULTS, reverse: true, mark: ['a'] });
 	assert.equal(parseState(`?name=${'n'.repeat(5000)}`).name, '');
 	assert.equal(parseState('?sel=5').sel, null);
@@ -133,8 +127,7 @@ test('times: relative, unix, RFC 3339, local', () => {
 	assert.equal(parseTime('2023-11-14T23:13:20+01:00', now), now);
 	assert.equal(parseTime('2023-11-14 12:00', now), new Date(2023, 10, 14, 12, 0).getTime());
 	assert.equal(parseTime('2023-11-14', now), new Date(2023, 10, 14).getTime());
-	for (const bad of ['', 'yesterday', '2023-13-40', '12', 'now-1y', '2023-11-14 25:00'])
-		assert.equal(parseTime(bad, now), null, bad);
+	for (const bad of ['', 'yesterday', '2023-13-40', '12', 'now-1y', '2023-11-14 25:00']) assert.equal(parseTime(bad, now), null, bad);
 	assert.ok(isRelative('now-1h') && isRelative('-15m') && !isRelative('1700000000'));
 	for (const preset of PRESETS) assert.ok(parseTime(preset.from, now)! < now, preset.title);
 });

@@ -3,24 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { actionsFor, stepsOf, withStep } from '../src/flame/actions';
 import { ABOVE_MAX, ariaItems, BELOW_MAX, BESIDE_MAX } from '../src/flame/aria';
-import { binaryKey, functionKey } from '../src/flame/functions';
 import { addStages, narrowerStages, stagesToOpen, withoutCollapse, type Cut } from '../src/flame/narrower';
-import { packageOf } from '../src/flame/package';
-import {
-	isInverted,
-	makeSteps,
-	nameStep,
-	narrowInverted,
-	recurses,
-	setGrouping,
-	stepFor,
-	stepsForRows,
-	toggleInverted,
-	withoutStep,
-} from '../src/flame/steps';
-import { applyTransforms, parseTransforms, TRANSFORMS_MAX, type Transform } from '../src/flame/transform';
-import { formatZoom, NO_ZOOM, parseZoom, pathKey, zoomRange, zoomTo, type Tree } from '../src/flame/tree';
-import { actionOf } from '../src/keymap';
+import { binaryKey, functionKey } from '../src/tree/functions';
+import { packageOf } from '../src/tree/package';
+import { isInverted, makeSteps, nameStep, narrowInverted, recurses, setGrouping, stepFor, stepsForRows, toggleInverted, withoutStep } from '../src/tree/steps';
+import { applyTransforms, parseTransforms, TRANSFORMS_MAX, type Transform } from '../src/tree/transform';
+import { formatZoom, NO_ZOOM, parseZoom, pathKey, zoomRange, zoomTo, type Tree } from '../src/tree/tree';
+import { actionOf } from '../src/ui/keymap';
 import { pathsOf, seeded, treeOf as treeOfFrames } from './trees';
 
 const treeOf = (stacks: [stack: string, value: number][]): Tree => treeOfFrames(stacks.map(([stack, value]) => [stack.split(';'), value]));
@@ -31,7 +20,13 @@ const nodeOf = (tree: Tree, name: string): number => {
 };
 const step = (tree: Tree, name: string, op: Transform['op']) => stepFor(tree, nodeOf(tree, name), op)!;
 
-const small = () => treeOf([['main;work;malloc', 5], ['main;work', 2], ['main;idle;malloc', 1], ['init;work;work;free', 3]]);
+const small = () =>
+	treeOf([
+		['main;work;malloc', 5],
+		['main;work', 2],
+		['main;idle;malloc', 1],
+		['init;work;work;free', 3],
+	]);
 
 test('steps are named by the tree that they are applied to, also when what is there is used again', () => {
 	const tree = small();
@@ -121,7 +116,10 @@ test('turning over and back, and what frames stand for', () => {
 	assert.deepEqual(setGrouping([{ op: 'gf', arg: '' }, ff], ''), [ff]);
 	// The table is about the same stacks, not turned over.
 	assert.deepEqual(stepsForRows([ff, i, place, ff]), [ff, ff]);
-	assert.deepEqual(stepsForRows([co]).map(({ op }) => op), ['f', 'cf']);
+	assert.deepEqual(
+		stepsForRows([co]).map(({ op }) => op),
+		['f', 'cf'],
+	);
 	assert.deepEqual(stepsForRows([place]), [place]);
 });
 
@@ -136,7 +134,10 @@ test('callers that were left out are made when less is turned over', () => {
 	assert.ok(rest > 0, 'some are left out');
 	const above = turned.parent[rest];
 	const steps = narrowInverted([{ op: 'i', arg: '' }], turned, above)!;
-	assert.deepEqual(steps.map(({ op }) => op).filter((op) => op !== 'f'), ['i']);
+	assert.deepEqual(
+		steps.map(({ op }) => op).filter((op) => op !== 'f'),
+		['i'],
+	);
 	const narrowed = applyTransforms(tree, steps);
 	const node = parseZoom(narrowed, formatZoom(turned, { ...NO_ZOOM, node: above }))!.node;
 	assert.equal(narrowed.total[node], turned.total[above], 'the same place, all of it');
@@ -150,14 +151,12 @@ const cutOf = (tree: Tree, transforms = '', more: Partial<Cut> = {}): Cut => {
 };
 
 test('the stages that open what was left out hold for every stack of the path', () => {
-	const tree = treeOf([['main;a "b" | c;[libc.so.6]@libc.so.6;leaf', 5], ['main;main;x', 1]]);
-	const at = nodeOf(tree, 'leaf');
-	assert.deepEqual(narrowerStages(cutOf(tree), at), [
-		'frames = "leaf"',
-		'frames binary = "libc.so.6"',
-		'frames = "a \\"b\\" | c"',
-		'frames = "main"',
+	const tree = treeOf([
+		['main;a "b" | c;[libc.so.6]@libc.so.6;leaf', 5],
+		['main;main;x', 1],
 	]);
+	const at = nodeOf(tree, 'leaf');
+	assert.deepEqual(narrowerStages(cutOf(tree), at), ['frames = "leaf"', 'frames binary = "libc.so.6"', 'frames = "a \\"b\\" | c"', 'frames = "main"']);
 	assert.deepEqual(narrowerStages(cutOf(tree), nodeOf(tree, 'x')), ['frames = "x"', 'frames = "main"'], 'each once');
 	const short = treeOf([['ns::map<…>::push_back', 5]]);
 	assert.deepEqual(narrowerStages(cutOf(short, '', { short: true }), 1), ['frames =~ "::push_back"']);
@@ -176,14 +175,21 @@ test('what was left out is opened in a graph of a label, of binaries, files and 
 	assert.deepEqual(narrowerStages(cutOf(labelled, '', { root: 'thread' }), below), ['frames = "main"', 'where thread="a \\"b\\""']);
 	assert.deepEqual(narrowerStages(cutOf(labelled), below), ['frames = "main"', 'frames = "thread=a \\"b\\""'], 'a function may be called so');
 
-	const tree = treeOf([['main@app;parse@app;malloc@libc;(3 smaller)@@7', 5], ['main@app;(9 smaller)@@7', 2]]);
+	const tree = treeOf([
+		['main@app;parse@app;malloc@libc;(3 smaller)@@7', 5],
+		['main@app;(9 smaller)@@7', 2],
+	]);
 	const open = (transforms: string, name: string, within = '') => {
 		const cut = cutOf(tree, transforms);
 		return stagesToOpen(cut, nodeOf(cut.tree, name), within);
 	};
 	assert.equal(open('gb', 'libc'), 'collapse binary');
 	assert.equal(open('gb', 'libc', 'collapse binary'), 'collapse binary | frames binary = "libc" | frames binary = "app"');
-	assert.equal(open(`f-${functionKey(tree, 1)}.gb`, 'libc'), 'frames binary = "libc" | frames binary = "app"', 'the server would leave no function to focus on');
+	assert.equal(
+		open(`f-${functionKey(tree, 1)}.gb`, 'libc'),
+		'frames binary = "libc" | frames binary = "app"',
+		'the server would leave no function to focus on',
+	);
 	assert.equal(open('gf', '[libc]'), 'collapse file');
 	assert.equal(open('i', 'total'), 'frames = "malloc" | frames = "parse" | frames = "main"', 'the costliest place');
 	assert.equal(open('', 'malloc', open('', 'malloc')), open('', 'malloc'), 'and then there is no more');
@@ -222,7 +228,11 @@ test('packages are those of the server', () => {
 });
 
 test('a stretch of values is zoomed to within the innermost frame that holds it', () => {
-	const tree = treeOf([['a;b', 40], ['a;c', 20], ['d', 40]]);
+	const tree = treeOf([
+		['a;b', 40],
+		['a;c', 20],
+		['d', 40],
+	]);
 	const b = nodeOf(tree, 'b');
 	assert.deepEqual(zoomTo(tree, 0, 100), { node: 0, skip: 0, take: 0 });
 	const [from, to] = [tree.start[b] + 10, tree.start[b] + 20];
@@ -243,7 +253,10 @@ test('the tree for screen readers has the path, the siblings and the callees, a 
 	const work = nodeOf(tree, 'work');
 	const said = ariaItems(tree, work).map(({ node, level, place, of, opens }) => `${tree.strings[tree.name[node]]} ${level} ${place}/${of} ${opens}`);
 	assert.deepEqual(said, ['total 1 1/1 true', 'main 2 1/2 true', 'work 3 1/2 true', 'malloc 4 1/1 null', 'idle 3 2/2 false']);
-	assert.deepEqual(ariaItems(tree, 0).map(({ node }) => tree.strings[tree.name[node]]), ['total', 'main', 'init']);
+	assert.deepEqual(
+		ariaItems(tree, 0).map(({ node }) => tree.strings[tree.name[node]]),
+		['total', 'main', 'init'],
+	);
 
 	const wide = treeOf(Array.from({ length: 500 }, (_, n): [string, number] => [`f${n};g`, 1000 - n]));
 	const items = ariaItems(wide, nodeOf(wide, 'f250'));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All that the page says is in src/texts.ts (see there). This walks over the syntax of the other files, and tells words where a
+ * All that the page says is in src/base/texts.ts (see there). This walks over the syntax of the other files, and tells words where a
  * person would read them:
  *
  *   in the text of an element, and in what is put there as {expression};
@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const SRC = join(dirname(fileURLToPath(import.meta.url)), '../src');
-const TEXTS = 'texts.ts';
+const TEXTS = 'base/texts.ts';
 
 // Of elements, and of objects that become elements.
 const READ = /^(title|label|placeholder|alt|hint|note|meaning|aria-(label|description|roledescription|valuetext|placeholder)|data-title)$/;
@@ -29,7 +29,8 @@ const SELECTORS = /^(querySelector|querySelectorAll|closest|matchMedia|useMedia|
 // Names of fonts, and of entries of a map.
 const VARIABLES = /^(FONT|key)$/;
 // What the browser calls keys and what is dragged, and keymap.ts the keys that are held beside one.
-const KEY = /^(Files|((Ctrl|Shift)\+)?(Arrow(Up|Down|Left|Right)?|AltGraph|ContextMenu|Enter|Escape|F10|Space|Tab|Backspace|Home|End|Page(Up|Down))|(Ctrl|Shift)\+[a-z0])$/;
+const KEY =
+	/^(Files|((Ctrl|Shift)\+)?(Arrow(Up|Down|Left|Right)?|AltGraph|ContextMenu|Enter|Escape|F10|Space|Tab|Backspace|Home|End|Page(Up|Down))|(Ctrl|Shift)\+[a-z0])$/;
 // Symbols of units are the same in all languages.
 const UNIT = /^[ ·\d]*(ms|Hz|[KMGT]iB)$/;
 // The schema by which a recorder tells in a file how many markers it lost.
@@ -41,8 +42,7 @@ const CAPITAL = /^\P{L}*\p{Lu}\p{Ll}/u;
 
 const isText = (node) => ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node) || ts.isTemplateExpression(node);
 // A template's text, with a digit for each value.
-const textOf = (node) =>
-	ts.isTemplateExpression(node) ? node.head.text + node.templateSpans.map((span) => `0${span.literal.text}`).join('') : node.text;
+const textOf = (node) => (ts.isTemplateExpression(node) ? node.head.text + node.templateSpans.map((span) => `0${span.literal.text}`).join('') : node.text);
 const nameOf = (node) => (ts.isIdentifier(node) || ts.isStringLiteral(node) ? node.text : '');
 
 // The texts that an expression may come to: of a condition both sides, but not what is compared.
@@ -107,7 +107,10 @@ test('words are told from what is no language', () => {
 	assert.deepEqual(words('const el = <p class="big">{() => { say("of a handler"); }}</p>'), ['of a handler']);
 
 	assert.deepEqual(words('<p class={a ? "one two" : "three"} style={{ width: `${w}px` }} data-testid="a">{T.a.b(x)} · {" › "}</p>'), []);
-	assert.deepEqual(words('import x from "./a b"; type X = "one two" | "three"; document.querySelector(".a .b"); const FONT = "12px Sans Serif"; f(" KiB", `${n} ms`);'), []);
+	assert.deepEqual(
+		words('import x from "./a b"; type X = "one two" | "three"; document.querySelector(".a .b"); const FONT = "12px Sans Serif"; f(" KiB", `${n} ms`);'),
+		[],
+	);
 	assert.deepEqual(words('if (event.key === "ArrowDown" || state === "done") set({ view: "graph", at: `${a}:${b}` });'), []);
 });
 
@@ -141,5 +144,8 @@ test('all texts are in use', () => {
 		if (name !== TEXTS) visit(ts.createSourceFile(name, read(name), ts.ScriptTarget.ES2020, true));
 	}
 	const isUsed = (path) => [...used].some((u) => u === path || path.startsWith(`${u}.`) || u.startsWith(`${path}.`));
-	assert.deepEqual(texts.filter((path) => !isUsed(path)), []);
+	assert.deepEqual(
+		texts.filter((path) => !isUsed(path)),
+		[],
+	);
 });

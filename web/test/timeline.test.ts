@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import type { FlameJson } from '../src/flame/tree';
-import { buildTree } from '../src/flame/tree';
-import { readReport } from '../src/report_data';
+import { readReport } from '../src/api/report_data';
+import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/api/timeline_data';
 import { axisLines, axisStep, placeTracks } from '../src/timeline/canvas';
-import { flowEnds, lostMarkers, lowerBound, readTimeline, valuesOf, type Timeline, type TimelineJson } from '../src/timeline/data';
 import { narrowFlame, NO_SPAN, pickSamples } from '../src/timeline/narrow';
 import { buildSpans, innermost, layRows, ROWS_MAX, samplesByTime } from '../src/timeline/spans';
 import { fitTimeState, formatTimeState, parseTimeState, TIME_DEFAULTS } from '../src/timeline/state';
 import { findMarkers, sortMarkers } from '../src/timeline/table';
 import { extentOf, fieldsLine, formatMoment, hueOfCategory, lossesOf } from '../src/timeline/text';
+import type { FlameJson } from '../src/tree/tree';
+import { buildTree } from '../src/tree/tree';
 
 // ---- writing columns, by the description in src/format/timeline.h --------------------
 
@@ -60,7 +60,13 @@ function make({ samples, markers }: Made, groups = [1, 1, 2]): [TimelineJson, Ui
 		],
 		schemas: [
 			{ name: 0, fields: [] },
-			{ name: 1, fields: [[5, 6, 1], [3, 0, 2]] },
+			{
+				name: 1,
+				fields: [
+					[5, 6, 1],
+					[3, 0, 2],
+				],
+			},
 			{ name: 7, fields: [[5, 0, 1]] },
 		],
 		stacks: 3,
@@ -118,9 +124,7 @@ const below = (n: number): number => {
 function random(): Made {
 	const by = <T>(count: number, one: () => T): T[] => Array.from({ length: count }, one);
 	return {
-		samples: by(3, () =>
-			by(below(40), () => ({ time: below(8) ? below(1000) : -1, stack: below(3), value: below(5) })).sort((a, b) => a.time - b.time),
-		),
+		samples: by(3, () => by(below(40), () => ({ time: below(8) ? below(1000) : -1, stack: below(3), value: below(5) })).sort((a, b) => a.time - b.time)),
 		markers: by(3, () =>
 			by(below(30), () => {
 				const start = below(1000);
@@ -143,7 +147,14 @@ test('what is left out of a page is said', () => {
 
 test('columns come back as they were written', () => {
 	const t = read({
-		samples: [[{ time: 5, stack: 2, value: -3 }, { time: 2 ** 40, stack: 0, value: 2 ** 45 }], [], [{ time: -1, stack: 1, value: 7 }]],
+		samples: [
+			[
+				{ time: 5, stack: 2, value: -3 },
+				{ time: 2 ** 40, stack: 0, value: 2 ** 45 },
+			],
+			[],
+			[{ time: -1, stack: 1, value: 7 }],
+		],
 		markers: [
 			[
 				{ start: 10, end: 30, schema: 1, category: 1, flow: 2, values: [2, ...signed(-300), 3, ...double(0.5)] },
@@ -341,9 +352,16 @@ test('the table finds and sorts', () => {
 	const t = read({
 		samples: [[], [], []],
 		markers: [
-			[{ start: 10, end: 90, name: 1 }, { start: 20, end: 30, name: 2, category: 1 }, { start: 40, phase: 0, name: 3 }],
+			[
+				{ start: 10, end: 90, name: 1 },
+				{ start: 20, end: 30, name: 2, category: 1 },
+				{ start: 40, phase: 0, name: 3 },
+			],
 			[{ start: 5, end: 95, name: 3, schema: 1, values: [1, 8, 0] }],
-			[{ start: 7, phase: 2, name: 2 }, { start: 9, phase: 3, name: 2 }],
+			[
+				{ start: 7, phase: 2, name: 2 },
+				{ start: 9, phase: 3, name: 2 },
+			],
 		],
 	});
 	const spans = buildSpans(t);

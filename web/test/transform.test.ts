@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { binaryKey, findFunction, functionKey, NO_FUNCTION, treeFunctions } from '../src/flame/functions';
-import { callersTree, invertTree, REST_CALLERS } from '../src/flame/invert';
-import { buildRows } from '../src/flame/rows';
-import { applyTransforms, formatTransforms, parseTransforms, TRANSFORMS_MAX, transformSteps, type Transform } from '../src/flame/transform';
-import { findPath, isInlined, KIND, kindOf, pathKey, type Tree } from '../src/flame/tree';
+import { buildRows } from '../src/model/rows';
+import { binaryKey, findFunction, functionKey, NO_FUNCTION, treeFunctions } from '../src/tree/functions';
+import { callersTree, invertTree, REST_CALLERS } from '../src/tree/invert';
+import { applyTransforms, formatTransforms, parseTransforms, TRANSFORMS_MAX, transformSteps, type Transform } from '../src/tree/transform';
+import { findPath, isInlined, KIND, kindOf, pathKey, type Tree } from '../src/tree/tree';
 import { assertTree, deepTree, functionOf, identOf, pathsOf, pathsOfStacks, randomTree, seeded, stacksOf, treeOf, type Frame, type Stack } from './trees';
 
 type OnStack = (frames: Frame[]) => Frame[] | null; // null: the stack is gone
@@ -41,8 +41,7 @@ const OF_FUNCTION: Record<string, (is: (f: Frame) => boolean) => OnStack> = {
 	d: (is) => (frames) => (frames.some(is) ? null : frames),
 	mf: (is) => (frames) => frames.filter((f) => !is(f)),
 	cf: (is) => (frames) => (frames.some(is) ? frames.slice(0, frames.findIndex(is) + 1) : frames),
-	dr: (is) => (frames) =>
-		frames.filter((f, i) => !(is(f) && !isRest(f) && i > 0 && functionOf(frames[i - 1]) === functionOf(f))),
+	dr: (is) => (frames) => frames.filter((f, i) => !(is(f) && !isRest(f) && i > 0 && functionOf(frames[i - 1]) === functionOf(f))),
 	r: (is) => (frames) => {
 		const [first, last] = [frames.findIndex(is), frames.map(is).lastIndexOf(true)];
 		return first < 0 ? frames : [...frames.slice(0, first + 1), ...frames.slice(last + 1)];
@@ -59,9 +58,17 @@ test('transforms of a function do to trees what they do to every stack', () => {
 			const arg = functionKey(tree, node);
 			const name = [tree.name, tree.binary, tree.file].map((column) => tree.strings[column[node]]).join('|');
 			for (const op of Object.keys(OF_FUNCTION) as Transform['op'][])
-				assertSame(tree, { op, arg }, OF_FUNCTION[op]((f) => functionOf(f) === name));
+				assertSame(
+					tree,
+					{ op, arg },
+					OF_FUNCTION[op]((f) => functionOf(f) === name),
+				);
 		}
-		assertSame(tree, { op: 'dr', arg: '' }, OF_FUNCTION.dr(() => true));
+		assertSame(
+			tree,
+			{ op: 'dr', arg: '' },
+			OF_FUNCTION.dr(() => true),
+		);
 	}
 });
 
@@ -71,10 +78,7 @@ test('the total of a focus is what the table says of the function', () => {
 		const { first } = treeFunctions(tree);
 		for (const row of buildRows(tree)) {
 			const node = first.find(
-				(i) =>
-					tree.strings[tree.name[i]] === row.name &&
-					tree.strings[tree.binary[i]] === row.binary &&
-					tree.strings[tree.file[i]] === row.file,
+				(i) => tree.strings[tree.name[i]] === row.name && tree.strings[tree.binary[i]] === row.binary && tree.strings[tree.file[i]] === row.file,
 			);
 			if (node === undefined) continue; // the row of what was left out
 			const arg = functionKey(tree, node);
@@ -97,8 +101,7 @@ test('transforms of a node', () => {
 			assertSame(tree, { op: 'mn', arg }, (frames) => frames.filter((f) => f.node !== node));
 			assertSame(tree, { op: 'cs', arg }, (frames) => (through(frames) ? frames.slice(0, at + 1) : frames));
 		}
-		for (const op of ['fs', 'mn', 'cs'] as const)
-			assert.equal(applyTransforms(tree, [{ op, arg: pathKey(tree, 0) }]), tree);
+		for (const op of ['fs', 'mn', 'cs'] as const) assert.equal(applyTransforms(tree, [{ op, arg: pathKey(tree, 0) }]), tree);
 	}
 });
 
@@ -107,20 +110,33 @@ test('transforms of binaries and kinds', () => {
 	for (let seed = 1; seed <= 12; seed++) {
 		const tree = randomTree(seed);
 		// What was left out stays as long as a caller does.
-		const keep = (stays: (f: Frame) => boolean): OnStack => (frames) => {
-			const kept = frames.filter((f) => !isRest(f) && stays(f));
-			if (kept.length === 0) return null;
-			return [...kept, ...frames.filter(isRest)];
-		};
-		for (const [kind, number] of Object.entries(kinds)) assertSame(tree, { op: 'ok', arg: kind }, keep((f) => f.kind === number));
+		const keep =
+			(stays: (f: Frame) => boolean): OnStack =>
+			(frames) => {
+				const kept = frames.filter((f) => !isRest(f) && stays(f));
+				if (kept.length === 0) return null;
+				return [...kept, ...frames.filter(isRest)];
+			};
+		for (const [kind, number] of Object.entries(kinds))
+			assertSame(
+				tree,
+				{ op: 'ok', arg: kind },
+				keep((f) => f.kind === number),
+			);
 		for (const node of treeFunctions(tree).first) {
 			if (kindOf(tree, node) === KIND.rest) continue;
 			const arg = binaryKey(tree, node);
 			const binary = tree.strings[tree.binary[node]];
-			assertSame(tree, { op: 'ob', arg }, keep((f) => f.binary === binary));
+			assertSame(
+				tree,
+				{ op: 'ob', arg },
+				keep((f) => f.binary === binary),
+			);
 			const made = applyTransforms(tree, [{ op: 'cb', arg }]);
 			const is = (f: Frame) => f.binary === binary && !isRest(f);
-			const kind = stacksOf(made).flatMap(({ frames }) => frames).find(is)!.kind;
+			const kind = stacksOf(made)
+				.flatMap(({ frames }) => frames)
+				.find(is)!.kind;
 			const collapse = (f: Frame) => (is(f) ? { ...f, name: binary || '[unknown]', file: '', kind } : f);
 			assertSame(tree, { op: 'cb', arg }, (frames) => folded(frames.map(collapse), is));
 		}
@@ -132,11 +148,25 @@ test('frames become their file, line or binary', () => {
 		const tree = randomTree(seed);
 		const unknown = (f: Frame) => (f.binary === '' ? '[unknown]' : `[${f.binary}]`);
 		const line = (f: Frame) => tree.line[f.node];
-		const rename = (of: (f: Frame) => Partial<Frame>): OnStack => (frames) =>
-			folded(frames.map((f) => (isRest(f) ? f : { ...f, ...of(f) })));
-		assertSame(tree, { op: 'gb', arg: '' }, rename((f) => ({ name: f.binary || '[unknown]', file: '' })));
-		assertSame(tree, { op: 'gf', arg: '' }, rename((f) => ({ name: f.file || unknown(f) })));
-		assertSame(tree, { op: 'gl', arg: '' }, rename((f) => ({ name: f.file ? f.file + (line(f) ? `:${line(f)}` : '') : unknown(f) })));
+		const rename =
+			(of: (f: Frame) => Partial<Frame>): OnStack =>
+			(frames) =>
+				folded(frames.map((f) => (isRest(f) ? f : { ...f, ...of(f) })));
+		assertSame(
+			tree,
+			{ op: 'gb', arg: '' },
+			rename((f) => ({ name: f.binary || '[unknown]', file: '' })),
+		);
+		assertSame(
+			tree,
+			{ op: 'gf', arg: '' },
+			rename((f) => ({ name: f.file || unknown(f) })),
+		);
+		assertSame(
+			tree,
+			{ op: 'gl', arg: '' },
+			rename((f) => ({ name: f.file ? f.file + (line(f) ? `:${line(f)}` : '') : unknown(f) })),
+		);
 	}
 });
 
@@ -177,7 +207,12 @@ test('what a limit leaves closed is smaller than what is open, and the sums are 
 					largestClosed = Math.max(largestClosed, some.total[some.parent[i]]);
 					continue;
 				}
-				path[i] = path[some.parent[i]] + ';' + (kindOf(some, i) === KIND.rest ? 'REST' : [some.strings[some.name[i]], some.strings[some.binary[i]], some.strings[some.file[i]], kindOf(some, i)].join('|'));
+				path[i] =
+					path[some.parent[i]] +
+					';' +
+					(kindOf(some, i) === KIND.rest
+						? 'REST'
+						: [some.strings[some.name[i]], some.strings[some.binary[i]], some.strings[some.file[i]], kindOf(some, i)].join('|'));
 				assert.equal(Number(paths[path[i]].split(' ')[0]), some.total[i]);
 				if (some.end[i] > i + 1 && !closed(i + 1)) smallestOpen = Math.min(smallestOpen, some.total[i]);
 			}
@@ -198,7 +233,14 @@ test('several transforms are applied one after the other', () => {
 			const node = 1 + Math.floor(random() * (tree.count - 1));
 			const ops = ['f', 'd', 'mf', 'cf', 'r', 'cb', 'fs', 'mn', 'i', 'gf', 'dr'] as const;
 			const op = ops[Math.floor(random() * ops.length)];
-			const arg = op === 'i' || op === 'gf' || op === 'dr' ? '' : op === 'cb' ? binaryKey(tree, node) : op === 'fs' || op === 'mn' ? pathKey(tree, node) : functionKey(tree, node);
+			const arg =
+				op === 'i' || op === 'gf' || op === 'dr'
+					? ''
+					: op === 'cb'
+						? binaryKey(tree, node)
+						: op === 'fs' || op === 'mn'
+							? pathKey(tree, node)
+							: functionKey(tree, node);
 			list.push({ op, arg });
 			tree = applyTransforms(tree, [{ op, arg }]);
 			assertTree(tree);
@@ -245,7 +287,10 @@ test('what was left out stands for all that comes together', () => {
 	]);
 	const x = Array.from(tree.name).findIndex((s) => tree.strings[s] === 'x');
 	const merged = applyTransforms(tree, [{ op: 'mf', arg: functionKey(tree, x) }]);
-	assert.deepEqual(Array.from(merged.name, (s) => merged.strings[s]), ['total', 'm', '(7 smaller)']);
+	assert.deepEqual(
+		Array.from(merged.name, (s) => merged.strings[s]),
+		['total', 'm', '(7 smaller)'],
+	);
 	assert.deepEqual([...merged.total], [12, 12, 11]);
 	assert.equal(tree.strings.includes('(7 smaller)'), false);
 });
@@ -290,17 +335,43 @@ test('the tree after each transform', () => {
 	const list = parseTransforms(`mf-${functionKey(tree, 2)}.i`)!;
 	const steps = transformSteps(tree, list);
 	assert.equal(steps[0], tree);
-	assert.deepEqual(steps.map((step) => step.count), [4, 3, 3]);
+	assert.deepEqual(
+		steps.map((step) => step.count),
+		[4, 3, 3],
+	);
 	assert.deepEqual(pathsOf(steps[2]), pathsOf(applyTransforms(tree, list)));
 });
 
 test('the text of transforms is checked', () => {
 	for (const text of ['', 'i', 'ff-1k3x9', 'f-1k3x9.cf-7wq.i', 'dr', 'dr-abc', 'ok-kernel', 'gf.i.gl'])
 		assert.equal(formatTransforms(parseTransforms(text)!), text);
-	const long = Array(TRANSFORMS_MAX + 1).fill('i').join('.');
+	const long = Array(TRANSFORMS_MAX + 1)
+		.fill('i')
+		.join('.');
 	const bad = [
-		'.', 'i.', '.i', 'i-abc', 'ff', 'ff-', 'ff-ABC', 'ff-1.', 'f-../..', 'f-123456789012', 'ok', 'ok-rest', 'ok-toString', 'constructor',
-		'__proto__', 'toString-a', 'ff-a-b', 'dr-', ' i', 'i\n', 'f-é', long, 'f-a.'.repeat(100000),
+		'.',
+		'i.',
+		'.i',
+		'i-abc',
+		'ff',
+		'ff-',
+		'ff-ABC',
+		'ff-1.',
+		'f-../..',
+		'f-123456789012',
+		'ok',
+		'ok-rest',
+		'ok-toString',
+		'constructor',
+		'__proto__',
+		'toString-a',
+		'ff-a-b',
+		'dr-',
+		' i',
+		'i\n',
+		'f-é',
+		long,
+		'f-a.'.repeat(100000),
 	];
 	for (const text of bad) assert.equal(parseTransforms(text), null, text.slice(0, 50));
 	assert.equal(parseTransforms(Array(TRANSFORMS_MAX).fill('i').join('.'))!.length, TRANSFORMS_MAX);

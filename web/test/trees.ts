@@ -2,7 +2,7 @@
 // Trees for tests, and the plainest view of one: its list of stacks. What the models do with typed arrays in one pass, tests do with
 // lists of stacks, one stack at a time.
 import assert from 'node:assert/strict';
-import { buildTree, KIND, kindOf, type FlameJson, type Tree } from '../src/flame/tree';
+import { buildTree, KIND, kindOf, type FlameJson, type Tree } from '../src/tree/tree';
 
 /** Numbers in [0, 1), the same for the same seed (mulberry32). */
 export function seeded(seed: number): () => number {

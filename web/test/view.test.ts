@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readView } from '../src/view_data';
+import { readView } from '../src/api/view_data';
 
 const flame = {
 	type: 'cpu',

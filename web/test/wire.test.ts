@@ -3,12 +3,12 @@
 // plain way to do it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findNodes, largestFirst, sumMatched } from '../src/flame/layout';
-import { Ids } from '../src/flame/ids';
-import { buildRows } from '../src/flame/rows';
-import { buildTree, formatZoom, parseZoom, pathKey, type Flame, type Tree } from '../src/flame/tree';
-import { mergeUnnamed, nameWithoutAddress } from '../src/flame/unnamed';
-import { readFlame } from '../src/flame/wire';
+import { readFlame } from '../src/api/wire';
+import { buildRows } from '../src/model/rows';
+import { Ids } from '../src/tree/ids';
+import { findNodes, largestFirst, sumMatched } from '../src/tree/search';
+import { buildTree, formatZoom, parseZoom, pathKey, type Flame, type Tree } from '../src/tree/tree';
+import { mergeUnnamed, nameWithoutAddress } from '../src/tree/unnamed';
 
 let seed = 7;
 const below = (n: number) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 8) % n;
@@ -82,7 +82,9 @@ const NAMES = ['', 'total', 'main', 'größe', '漢字', '😀👍', 'app+0x10',
 
 const columnsOf = (tree: Tree) => ({
 	...tree,
-	...Object.fromEntries((['parent', 'end', 'depth', 'name', 'file', 'line', 'binary', 'kind', 'start', 'total', 'self'] as const).map((c) => [c, Array.from(tree[c])])),
+	...Object.fromEntries(
+		(['parent', 'end', 'depth', 'name', 'file', 'line', 'binary', 'kind', 'start', 'total', 'self'] as const).map((c) => [c, Array.from(tree[c])]),
+	),
 });
 
 test('bytes and JSON make the same tree', () => {
@@ -99,7 +101,7 @@ test('bytes and JSON make the same tree', () => {
 // The same bytes as in src/render/flame_columns_test.c.
 test('what the server is known to send', () => {
 	const body = [6, 5, 5, 10, 0, 5, 4, 1, 1, 1, ...new TextEncoder().encode('totalmaincab'), 1, 2, 3, 4, 5];
-	body.push(...new Array(20).fill(0), 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 2, 0, 18, 4, 10);
+	body.push(...new Array<number>(20).fill(0), 0, 0, 0, 1, 0, 0, 1, 2, 3, 4, 2, 0, 18, 4, 10);
 	const { flame } = read(withHead({ flame: { type: 'cpu', unit: 'nanoseconds', samples: 4 } }, body));
 	const tree = buildTree(flame);
 	assert.deepEqual(
@@ -113,8 +115,17 @@ test('large and negative values keep what a double can hold', () => {
 	const values = [0n, -5n, 127n, 64n, -(2n ** 53n), 2n ** 53n - 1n, 2n ** 62n];
 	const { nodes } = read(encode(flame, 1n, values)).flame;
 	assert.deepEqual(Array.from(nodes.self), values.map(Number));
-	const units = read(encode(flame, 10101010n, values.map((v) => (v / 1000000n) * 10101010n))).flame.nodes.self;
-	assert.deepEqual(Array.from(units).slice(0, 6), values.slice(0, 6).map((v) => Number(v / 1000000n) * 10101010));
+	const units = read(
+		encode(
+			flame,
+			10101010n,
+			values.map((v) => (v / 1000000n) * 10101010n),
+		),
+	).flame.nodes.self;
+	assert.deepEqual(
+		Array.from(units).slice(0, 6),
+		values.slice(0, 6).map((v) => Number(v / 1000000n) * 10101010),
+	);
 });
 
 test('long names, ASCII and not, are cut where they end', () => {
@@ -161,7 +172,7 @@ test('numbers that do not fit are refused', () => {
 		[{ nodes: [0, 1, 0, 0, 2, 4] }, /beside its root/],
 		[{ nodes: [0, ...huge, 0, 0, 2, 4] }, /beside its root/],
 		[{ nodes: [0, 0, 0, 1, 2, 4] }, /frame that is not there/],
-		[{ nodes: [0, 0, 0, 0, 2, ...new Array(11).fill(0x80), 0] }, /without an end/],
+		[{ nodes: [0, 0, 0, 0, 2, ...new Array<number>(11).fill(0x80), 0] }, /without an end/],
 	];
 	for (const [change, message] of cases) assert.throws(() => read(body(change)), message, JSON.stringify(change));
 	assert.throws(() => read(withHead({}, [2, 1, 2, 1])), /no head/);
@@ -207,7 +218,10 @@ test('addresses folded, whatever the order: the same stacks, each node of a fold
 	for (let round = 0; round < 40; round++) {
 		const flame = randomFlame(200 + below(2000), NAMES, false);
 		const merged = mergeUnnamed(flame);
-		assert.deepEqual(byPath(merged, (n) => n), byPath(flame, (n) => nameWithoutAddress(n) ?? n));
+		assert.deepEqual(
+			byPath(merged, (n) => n),
+			byPath(flame, (n) => nameWithoutAddress(n) ?? n),
+		);
 		const unnamed = new Set<string>();
 		for (let i = 1; i < merged.nodes.parent.length; i++) {
 			const name = merged.strings[merged.nodes.name[i]];
@@ -259,7 +273,10 @@ test('matches in order of size', () => {
 	const tree = buildTree(randomFlame(2000, NAMES, false));
 	const { tops } = sumMatched(tree, findNodes(tree, 'g', false) as Uint8Array);
 	const sorted = largestFirst(tree, tops);
-	assert.deepEqual([...sorted], [...tops].sort((a, b) => tree.total[b] - tree.total[a] || a - b));
+	assert.deepEqual(
+		[...sorted],
+		[...tops].sort((a, b) => tree.total[b] - tree.total[a] || a - b),
+	);
 	assert.ok(sorted.length > 10);
 });
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a page shows of a profile in a file, whether the file lies beside the data in one HTML file (cmd/html.c) or was dropped
- * on a server's page (api_view.c). web/src/report_data.ts reads it.
+ * on a server's page (api_view.c). web/src/api/report_data.ts reads it.
  *
  * JSON: {"title", "format" (of what it was read), "left_out" [texts: of the file], "time_ms" (0 = unknown), "shown" (which type
  * first), "types": [{"period" (0 = unknown), "unresolved" (addresses without a name), "flame": render/flame.h}]}. Where there

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is in a call graph's box, how large that is, and where one gets from there by keys. Pure but for the width of text.
-import { displayName, formatShare, shortName } from '../format';
-import type { Tree } from '../flame/tree';
+import { displayName, formatShare, shortName } from '../base/format';
+import * as T from '../base/texts';
 import type { CallGraph } from '../model/callgraph';
 import type { GraphLayout, LayoutInput } from '../model/callgraph_layout';
-import * as T from '../texts';
+import type { Tree } from '../tree/tree';
 
 export interface BoxText {
 	name: string; // as it is in the box
@@ -77,9 +77,7 @@ export interface Hit {
 
 /** In the units of the layout; near: how far off an edge the pointer may be. */
 export function hitAt(layout: GraphLayout, sizes: LayoutInput['nodes'], x: number, y: number, near: number): Hit {
-	const box = layout.nodes.findIndex(
-		(at, i) => Math.abs(x - at.x) <= sizes[i].width / 2 && Math.abs(y - at.y) <= sizes[i].height / 2,
-	);
+	const box = layout.nodes.findIndex((at, i) => Math.abs(x - at.x) <= sizes[i].width / 2 && Math.abs(y - at.y) <= sizes[i].height / 2);
 	if (box >= 0) return { box, edge: -1 };
 	let edge = -1;
 	let nearest = near;

@@ -4,12 +4,12 @@
  * in the flame graph, and at their foot a bar for their share in themselves; a line is as thick as what runs over it, and
  * broken where functions between its ends are not shown.
  */
+import { formatShare } from '../base/format';
 import { FONT } from '../flame/draw';
-import { frameColors, palette, type FrameColors, type Palette } from '../flame/colors';
-import type { Tree } from '../flame/tree';
-import { formatShare } from '../format';
 import type { CallGraph } from '../model/callgraph';
 import type { GraphLayout, LayoutInput, Point } from '../model/callgraph_layout';
+import type { Tree } from '../tree/tree';
+import { frameColors, palette, type FrameColors, type Palette } from '../ui/colors';
 import { hitAt, type BoxText, type Hit } from './boxes';
 
 export interface CallsScene {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of the graph as a list, for those who cannot see it and those who would rather read: all, or those of the function that
 // has the focus.
-import { displayName, formatShare, formatValue } from '../format';
-import type { Tree } from '../flame/tree';
+import { displayName, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
 import type { CallGraph } from '../model/callgraph';
-import * as T from '../texts';
+import type { Tree } from '../tree/tree';
 
 interface CallListProps {
 	tree: Tree;

@@ -52,6 +52,7 @@ export function useLayout<K>(wanted: K, input: LayoutInput): LaidOut<K> {
 		return () => {
 			if (busy) end();
 		};
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- the input is made of what is wanted
 	}, [wanted]);
 	useEffect(() => () => worker.current?.terminate(), []);
 	return laid;

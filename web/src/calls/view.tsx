@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call graph as a part of the page: how much of it is asked for, pointer and keys, its tooltip, and its calls as a list.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../format';
+import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
 import { FONT } from '../flame/draw';
-import { findNodes } from '../flame/layout';
-import { placeOf, type Tree } from '../flame/tree';
-import { useDebounced, useLater, useSize } from '../hooks';
-import { press } from '../keymap';
 import { callGraph, type CallGraph } from '../model/callgraph';
 import { functionsNamed } from '../model/find_function';
-import { LEAST_CHOICES, type ListingView, type PageState } from '../state';
-import * as T from '../texts';
+import { LEAST_CHOICES, type ListingView, type PageState } from '../state/page';
+import { findNodes } from '../tree/search';
+import { placeOf, type Tree } from '../tree/tree';
+import { useDebounced, useLater, useSize } from '../ui/hooks';
+import { press } from '../ui/keymap';
 import { boxOfFunction, boxTexts, layoutInput, stepFrom } from './boxes';
 import { CallsCanvas, NO_HIT, type CallsScene } from './canvas';
 import { CallList } from './list';
@@ -114,7 +114,12 @@ function Tip({ tree, pointed }: { tree: Tree; pointed: Pointed }) {
 	return (
 		<div class="tip" ref={ref} role="presentation">
 			<div class="tip-name">{nameOf(pointed.box)}</div>
-			<div class="tip-where">{where.filter((part) => part !== '').map((part) => displayName(part, 160)).join(' · ')}</div>
+			<div class="tip-where">
+				{where
+					.filter((part) => part !== '')
+					.map((part) => displayName(part, 160))
+					.join(' · ')}
+			</div>
 			<table>
 				<tbody>
 					{row(T.flame.total, total)}
@@ -136,7 +141,12 @@ interface Press {
 	at: Map<number, { x: number; y: number }>; // by pointer
 }
 
-function usePointer(view: { current: CallsCanvas | null }, made: Made | null, onPick: (box: number) => void, onMenu: (box: number, x: number, y: number) => void) {
+function usePointer(
+	view: { current: CallsCanvas | null },
+	made: Made | null,
+	onPick: (box: number) => void,
+	onMenu: (box: number, x: number, y: number) => void,
+) {
 	const [pointed, setPointed] = useState<Pointed | null>(null);
 	const press = useRef<Press>({ moved: false, touch: false, at: new Map() });
 	const graph = made?.graph ?? null;
@@ -216,7 +226,7 @@ function useWheel(element: { current: HTMLElement | null }, view: { current: Cal
 		const { current } = element;
 		current?.addEventListener('wheel', wheel, { passive: false });
 		return () => current?.removeEventListener('wheel', wheel);
-	}, []);
+	}, [element, view]);
 }
 
 function describe(made: Made, box: number): string {
@@ -247,7 +257,7 @@ function Least({ least, onLeast }: { least: number; onLeast: (percent: number) =
 		if (dragged === null || settled !== dragged) return;
 		if (settled !== least) onLeast(settled);
 		setDragged(null);
-	}, [settled, dragged]);
+	}, [settled, dragged, least, onLeast]);
 	return (
 		<label class="calls-least">
 			{T.callGraph.least}
@@ -301,10 +311,15 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 		const found = made ? findNodes(made.tree, state.find, state.regex) : null;
 		return typeof found === 'string' ? null : found;
 	}, [made, state.find, state.regex]);
-	const pointer = usePointer(view, made, (box) => onPick(nodeOf(box)), (box, x, y) => {
-		setFocused(box);
-		onMenu(nodeOf(box), x, y);
-	});
+	const pointer = usePointer(
+		view,
+		made,
+		(box) => onPick(nodeOf(box)),
+		(box, x, y) => {
+			setFocused(box);
+			onMenu(nodeOf(box), x, y);
+		},
+	);
 	useWheel(pane, view, pointer.leave);
 	const latest = useRef({ made, focused });
 	latest.current = { made, focused };
@@ -329,7 +344,7 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 			created.destroy();
 			measure(null);
 		};
-	}, []);
+	}, [measure, picture]);
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
 		if (!made || !layout) return;
@@ -375,13 +390,25 @@ function Drawn({ made: wanted, busy, state, dark, picture, onLeast, onPick, onMe
 				</span>
 				<span class="spring" />
 				<div class="joined small" role="group" aria-label={T.callGraph.zoom}>
-					<button type="button" class="button icon-only" aria-label={T.callGraph.zoomOut} title={T.callGraph.zoomOut} onClick={() => view.current!.zoom(1 / ZOOM_STEP)}>
+					<button
+						type="button"
+						class="button icon-only"
+						aria-label={T.callGraph.zoomOut}
+						title={T.callGraph.zoomOut}
+						onClick={() => view.current!.zoom(1 / ZOOM_STEP)}
+					>
 						{'−'}
 					</button>
 					<button type="button" class="button" title={T.callGraph.fitHint} onClick={() => view.current!.fit()}>
 						{T.callGraph.fit}
 					</button>
-					<button type="button" class="button icon-only" aria-label={T.callGraph.zoomIn} title={T.callGraph.zoomIn} onClick={() => view.current!.zoom(ZOOM_STEP)}>
+					<button
+						type="button"
+						class="button icon-only"
+						aria-label={T.callGraph.zoomIn}
+						title={T.callGraph.zoomIn}
+						onClick={() => view.current!.zoom(ZOOM_STEP)}
+					>
 						{'+'}
 					</button>
 				</div>

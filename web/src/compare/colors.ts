@@ -4,8 +4,8 @@
  * people who cannot tell red from green, and the deeper the larger the change is; lightness stays within what one text colour
  * reads on. New and gone are the ends of the two scales: all of it has changed.
  */
-import { CHANGE } from '../flame/diff';
-import { oklch, type FrameColors, type Palette } from '../flame/colors';
+import { CHANGE } from '../model/diff';
+import { oklch, type FrameColors, type Palette } from '../ui/colors';
 import type { Comparison, Drawn } from './model';
 
 const ORANGE = 58;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a profile to a comparison of it: with another time, or with what its filters leave out.
 import { useCallback, useState } from 'preact/hooks';
-import { displayName } from '../format';
-import type { SetState } from '../hooks';
-import { Menu, type MenuAt, type MenuItem } from '../menu';
-import { parseSelector, type Selector } from '../selector';
-import { parseTime, type PageState } from '../state';
-import * as T from '../texts';
-import { compareBefore, compareValue, formatShift } from './choice';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { compareBefore, compareValue, formatShift } from '../query/choice';
+import { parseSelector, type Selector } from '../query/selector';
+import { parseTime, type PageState } from '../state/page';
+import type { SetState } from '../ui/hooks';
+import { Menu, type MenuAt, type MenuItem } from '../ui/menu';
 
 function filtersOf(query: string): Selector {
 	try {
@@ -28,7 +28,8 @@ export function compareItems(query: string, state: PageState, set: SetState): Me
 	if (length > 0) items.unshift({ title: T.compare.withJust, testId: 'compare-just', run: () => set(compareBefore(formatShift(length))) });
 	const selector = filtersOf(query);
 	for (const { label, op, value } of selector.matchers) {
-		if (op === '=') items.push({ title: T.compare.withOthers(displayName(value, 60)), testId: 'compare-others', run: () => set(compareValue(selector, label, value)) });
+		if (op === '=')
+			items.push({ title: T.compare.withOthers(displayName(value, 60)), testId: 'compare-others', run: () => set(compareValue(selector, label, value)) });
 	}
 	// Where nothing differs yet, the page of the comparison says what can.
 	items.push({ title: T.compare.withOther, testId: 'compare-other', run: () => set(compareBefore('0')) });

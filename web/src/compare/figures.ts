@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compared values as people read them: cores, values a second, or shares of the totals, with the sign and the interval of a change.
-import { digits, formatValue, seriesScale } from '../format';
-import * as T from '../texts';
+import { digits, formatValue, seriesScale } from '../base/format';
+import * as T from '../base/texts';
 import { changeBetween, comparable, type Changed, type Comparison } from './model';
 
 export interface Figures {

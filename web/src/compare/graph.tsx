@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graphs of a comparison: one with both sides in it, or one a side; and what hovering over a box tells.
 import { useCallback, useMemo, useState } from 'preact/hooks';
-import { displayName } from '../format';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
 import { Breadcrumbs } from '../flame/crumbs';
 import { tailSize, type Box } from '../flame/layout';
-import { formatZoom, nextSibling, placeOf, type Zoom } from '../flame/tree';
 import { FlameView, type FlameViewProps } from '../flame/view';
-import { useZoom } from '../profile';
-import * as T from '../texts';
+import { useZoom } from '../profile/view';
+import { CHANGES, type Width } from '../state/compare';
+import { formatZoom, nextSibling, placeOf, type Zoom } from '../tree/tree';
 import { changeColors, sideColor } from './colors';
 import { formatRatio, type Figures } from './figures';
 import { draw, type Comparison, type Drawn } from './model';
-import { CHANGES, type Width } from './state';
 
 interface Values {
 	label: string;
@@ -55,7 +55,9 @@ function Tip({ comparison, drawn, box, figures }: { comparison: Comparison; draw
 			<div class="tip-name">{box.tail ? T.flame.more(tailSize(drawn.tree, box.node).count) : displayName(tree.strings[tree.name[node]])}</div>
 			{!box.tail && place !== '' && <div class="tip-place">{displayName(place)}</div>}
 			<div class="tip-where">
-				{box.tail ? T.flame.narrow : [displayName(tree.strings[tree.binary[node]], 120), T.compare.states[CHANGES[changes[node]]].title].filter((part) => part !== '').join(' · ')}
+				{box.tail
+					? T.flame.narrow
+					: [displayName(tree.strings[tree.binary[node]], 120), T.compare.states[CHANGES[changes[node]]].title].filter((part) => part !== '').join(' · ')}
 			</div>
 			<table>
 				<thead>
@@ -174,4 +176,3 @@ export function SideGraphs(props: GraphProps) {
 		</div>
 	);
 }
-

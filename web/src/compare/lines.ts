@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a series without labels to a line in a drawing.
-import type { SeriesAnswer } from '../api';
+import type { SeriesAnswer } from '../api/answers';
 
 const MOST = 20_000; // steps
 
@@ -9,7 +9,7 @@ export function seriesValues(answer: SeriesAnswer): (number | null)[] {
 	const { step_ms: step, from_ms: from, to_ms: to } = answer;
 	if (!(step > 0) || !(to > from)) return [];
 	const first = Math.floor(from / step) * step;
-	const values: (number | null)[] = new Array(Math.min(MOST, Math.ceil((to - first) / step))).fill(null);
+	const values = new Array<number | null>(Math.min(MOST, Math.ceil((to - first) / step))).fill(null);
 	for (const { points } of answer.series) {
 		for (const [at, value] of points) {
 			const i = Math.round((at - first) / step);

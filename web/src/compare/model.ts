@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Two profiles, compared: what the parts of the view draw. It is made here of two answers of the server (flame/diff.ts), not asked of its
+ * Two profiles, compared: what the parts of the view draw. It is made here of two answers of the server (model/diff.ts), not asked of its
  * `diff`: the page needs both profiles with their periods to say what is noise, and with both at hand a change from rates to shares, to
  * another width of the boxes or to side by side asks nobody. Each side may have a million nodes.
  */
-import type { QueryAnswer } from '../api';
-import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../flame/diff';
-import { KIND, measure, type Tree } from '../flame/tree';
-import { orderNodes } from '../flame/trie';
+import type { QueryAnswer } from '../api/answers';
+import { CHANGE, changeInterval, classifyChanges, diffRows, diffTrees, restNodes, type DiffMode, type DiffRow, type Side, type TreeDiff } from '../model/diff';
 import type { Difference } from '../model/noise';
-import { CHANGES, type ChangeName, type Order, type Width } from './state';
+import { CHANGES, type ChangeName, type Order, type Width } from '../state/compare';
+import { KIND, measure, type Tree } from '../tree/tree';
+import { orderNodes } from '../tree/trie';
 
 export interface Comparison {
 	base: Side;
@@ -97,7 +97,14 @@ export function compareRows({ base, head, mode }: Comparison): CompareRow[] {
 	const rows = diffRows(base.tree, head.tree);
 	const rest = Uint8Array.from(rows, (row) => (row.kind === KIND.rest ? 1 : 0));
 	const judge = (from: 'baseSelf' | 'baseTotal', to: 'self' | 'total') =>
-		classifyChanges(rows.map((row) => row[from]), rows.map((row) => row[to]), base, head, mode, rest).changes;
+		classifyChanges(
+			rows.map((row) => row[from]),
+			rows.map((row) => row[to]),
+			base,
+			head,
+			mode,
+			rest,
+		).changes;
 	const [self, total] = [judge('baseSelf', 'self'), judge('baseTotal', 'total')];
 	return rows.map((row, i) => ({ ...row, selfChange: CHANGES[self[i]], totalChange: CHANGES[total[i]] }));
 }
@@ -110,9 +117,7 @@ export interface Pair {
 }
 
 export function pairOf(row: CompareRow, of: 'self' | 'total'): Pair {
-	return of === 'self'
-		? { base: row.baseSelf, head: row.self, change: row.selfChange }
-		: { base: row.baseTotal, head: row.total, change: row.totalChange };
+	return of === 'self' ? { base: row.baseSelf, head: row.self, change: row.selfChange } : { base: row.baseTotal, head: row.total, change: row.totalChange };
 }
 
 /** Values that can stand beside each other: shares of the totals, or values a second. */

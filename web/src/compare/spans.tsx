@@ -2,14 +2,14 @@
 // Cost of both sides over a time that has both, and the two spans that are compared: a drag, or the arrow keys, chooses one of them.
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import type { SeriesAnswer } from '../api';
-import { snap, type Span } from '../brush';
-import { formatDateTime, formatRange, seriesScale } from '../format';
-import { useApi } from '../hooks';
-import { press } from '../keymap';
-import { chooseStep, parseTime, type PageState } from '../state';
-import * as T from '../texts';
-import type { Choices } from './choice';
+import type { SeriesAnswer } from '../api/answers';
+import { formatDateTime, formatRange, seriesScale } from '../base/format';
+import * as T from '../base/texts';
+import { snap, type Span } from '../chart/brush';
+import type { Choices } from '../query/choice';
+import { chooseStep, parseTime, type PageState } from '../state/page';
+import { useApi } from '../ui/hooks';
+import { press } from '../ui/keymap';
 import { sideColor } from './colors';
 import { seriesPath, seriesValues } from './lines';
 
@@ -29,8 +29,8 @@ export interface SpansProps {
 	onSpan: (side: SideName, span: Span) => void;
 }
 
-const spanOf = (of: { from: string; to: string }, now: number): Span | null => {
-	const [from, to] = [parseTime(of.from, now), parseTime(of.to, now)];
+const spanOf = (start: string, end: string, now: number): Span | null => {
+	const [from, to] = [parseTime(start, now), parseTime(end, now)];
 	return from !== null && to !== null && to > from ? { from, to } : null;
 };
 
@@ -39,7 +39,7 @@ function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: R
 	const { base, head } = choices;
 	return useMemo(() => {
 		const now = Date.now();
-		const spans = [spanOf(base, now), spanOf(head, now), spanOf(state, now)];
+		const spans = [spanOf(base.from, base.to, now), spanOf(head.from, head.to, now), spanOf(state.from, state.to, now)];
 		const [a, b] = spans;
 		if (!a || !b) return null;
 		const known = spans.filter((span): span is Span => span !== null);
@@ -47,6 +47,7 @@ function useWindow({ choices, state, nonce }: SpansProps): { all: Span; spans: R
 			all: { from: Math.floor(Math.min(...known.map((span) => span.from))), to: Math.ceil(Math.max(...known.map((span) => span.to))) },
 			spans: { base: a, head: b },
 		};
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- nonce: the present moves on
 	}, [base.from, base.to, head.from, head.to, state.from, state.to, nonce]);
 }
 
@@ -162,7 +163,15 @@ export function Spans(props: SpansProps) {
 			<Brush all={all} stepMs={stepS * 1000} span={shown.spans[side]} onDrag={setDrag} onSpan={(span) => onSpan(side, span)}>
 				<svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
 					{spans.map(({ name, span, color }) => (
-						<rect key={name} class="compare-span" x={x(span.from)} width={Math.max(1.5, x(span.to) - x(span.from))} y={0} height={HEIGHT} style={{ fill: color, stroke: color }} />
+						<rect
+							key={name}
+							class="compare-span"
+							x={x(span.from)}
+							width={Math.max(1.5, x(span.to) - x(span.from))}
+							y={0}
+							height={HEIGHT}
+							style={{ fill: color, stroke: color }}
+						/>
 					))}
 					{two && <path d={lines.base} style={{ stroke: sideColor('base', dark) }} />}
 					<path d={lines.head} class={two ? '' : 'compare-both'} style={two ? { stroke: sideColor('head', dark) } : undefined} />

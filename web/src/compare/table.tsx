@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of both sides, with what became of each. Only the rows in view are in the document.
 import { useEffect, useMemo } from 'preact/hooks';
-import { csvOf } from '../downloads';
-import { baseName, displayName, formatCount } from '../format';
-import { compileSearch } from '../flame/layout';
-import { placeOf } from '../flame/tree';
-import { useDebounced } from '../hooks';
-import { press } from '../keymap';
-import { useSeenRows } from '../seen_rows';
-import * as T from '../texts';
+import { baseName, displayName, formatCount } from '../base/format';
+import * as T from '../base/texts';
+import { CHANGES, type ChangeName, type CompareState, type Order } from '../state/compare';
+import { compileSearch } from '../tree/search';
+import { placeOf } from '../tree/tree';
+import { csvOf } from '../ui/downloads';
+import { useDebounced } from '../ui/hooks';
+import { press } from '../ui/keymap';
+import { useSeenRows } from '../ui/seen_rows';
 import { changeColor } from './colors';
 import { formatRatio, type Figures } from './figures';
 import { countChanges, pairOf, sortCompared, type Changed, type CompareRow, type Comparison, type Pair } from './model';
-import { CHANGES, type ChangeName, type CompareState, type Order } from './state';
 
 export interface CompareTableProps {
 	comparison: Comparison;
@@ -47,7 +47,13 @@ function Head({ state, onState }: Pick<CompareTableProps, 'state' | 'onState'>) 
 				const active = state.order === order;
 				const rising = (order === 'name') !== state.reverse;
 				return (
-					<div key={order} role="columnheader" class={`td td-${order}`} aria-colindex={i + 1} aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}>
+					<div
+						key={order}
+						role="columnheader"
+						class={`td td-${order}`}
+						aria-colindex={i + 1}
+						aria-sort={active ? (rising ? 'ascending' : 'descending') : 'none'}
+					>
 						<button
 							type="button"
 							title={T.table.sort(hint)}
@@ -84,7 +90,10 @@ function Line({ row, of, index, style, figures, active, marked, dark, onPick, on
 	const changed = figures.between(pair.base, pair.head);
 	const interval = figures.interval(changed);
 	const place = placeOf(row.file, row.line);
-	const whole = [row.name, place, row.binary].filter((part) => part !== '').map((part) => displayName(part)).join('\n');
+	const whole = [row.name, place, row.binary]
+		.filter((part) => part !== '')
+		.map((part) => displayName(part))
+		.join('\n');
 	const faint = pair.change === 'noise' || pair.change === 'unknown';
 	return (
 		<div
@@ -152,7 +161,15 @@ function Tools({ state, onState, filter, onFilter, dark, counts, shown, unit }: 
 				</span>
 				<div class="joined small" role="group" aria-label={T.compare.by}>
 					{(['self', 'total'] as const).map((of) => (
-						<button key={of} type="button" class="button" title={T.compare[of].hint} aria-pressed={state.of === of} data-testid={`of-${of}`} onClick={() => onState({ of })}>
+						<button
+							key={of}
+							type="button"
+							class="button"
+							title={T.compare[of].hint}
+							aria-pressed={state.of === of}
+							data-testid={`of-${of}`}
+							onClick={() => onState({ of })}
+						>
 							{T.compare[of].title}
 						</button>
 					))}
@@ -195,7 +212,12 @@ export function comparedCsv(rows: readonly CompareRow[], unit: string): Blob {
 		row.line > 0 ? row.line : null,
 		row.binary,
 	];
-	return csvOf([name, ...values, file, line, binary], (function* () { for (const row of rows) yield cells(row); })());
+	return csvOf(
+		[name, ...values, file, line, binary],
+		(function* () {
+			for (const row of rows) yield cells(row);
+		})(),
+	);
 }
 
 // All rows, and those that are listed, in their order.
@@ -204,7 +226,7 @@ function useListed({ comparison, rows, state, filter }: CompareTableProps) {
 	const settled = useDebounced(filter, 100);
 	const all = rows ?? NO_ROWS;
 	const counts = useMemo(() => countChanges(all, of), [all, of]);
-	const sorted = useMemo(() => sortCompared(all, comparison, of, order, reverse), [all, of, order, reverse]);
+	const sorted = useMemo(() => sortCompared(all, comparison, of, order, reverse), [all, comparison, of, order, reverse]);
 	const shown = useMemo(() => {
 		const test = compileSearch(settled, false);
 		return sorted.filter((row) => {
@@ -213,7 +235,7 @@ function useListed({ comparison, rows, state, filter }: CompareTableProps) {
 			if (only.length > 0 && !only.includes(change)) return false;
 			return typeof test !== 'function' || test(row.name) || test(row.binary);
 		});
-	}, [sorted, settled, only.join(), of]);
+	}, [sorted, settled, only, of]);
 	return { all, shown, counts, like: [order, reverse, of, settled, only.join()].join() };
 }
 
@@ -224,10 +246,12 @@ export function CompareTable(props: CompareTableProps) {
 	const seen = useSeenRows(shown.length, [like]);
 	const { first, last, active, height, move } = seen;
 	// What is found in the graph comes into view here.
+	const hasHeight = height > 0;
 	useEffect(() => {
 		const at = find === '' ? -1 : shown.findIndex((row) => find === `"${row.name}"`);
-		if (at >= 0 && height > 0) move(at);
-	}, [find, shown, height > 0]);
+		if (at >= 0 && hasHeight) move(at);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- once, so that a person can scroll away from it
+	}, [find, shown, hasHeight]);
 	const pick = (row: CompareRow) => onFind(find === `"${row.name}"` ? '' : `"${row.name}"`);
 	const act = (event: KeyboardEvent, row: number): boolean => press('table', event, { pick: () => pick(shown[row]) });
 	const tell = (row: CompareRow) => {

@@ -5,36 +5,38 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useCallback, useMemo, useRef, useState } from 'preact/hooks';
-import type { ApiError, QueryAnswer, StatusAnswer } from '../api';
-import { toProfile, type Names } from '../asked';
-import { CSV, Downloads, PNG, pngOf, type Download } from '../downloads';
-import { Filter } from '../filter';
-import { displayName, formatDateTime, formatRange, formatDuration, shortType } from '../format';
-import { CHANGE, type Side } from '../flame/diff';
-import { findNodes, largestFirst, sumMatched } from '../flame/layout';
-import { isSmall } from '../flame/tree';
+import type { QueryAnswer, StatusAnswer } from '../api/answers';
+import type { ApiError } from '../api/client';
+import { useNamedAnswer } from '../api/names';
+import { displayName, formatDateTime, formatRange, formatDuration, shortType } from '../base/format';
+import * as T from '../base/texts';
 import type { Picture } from '../flame/view';
-import { useApi, useDebounced, useLater, type Resource, type SetState } from '../hooks';
-import { CloseIcon, SwapIcon } from '../icons';
-import { useKeys } from '../keys';
-import { copyText, Menu, type MenuAt, type MenuItem } from '../menu';
-import { useNamedAnswer } from '../names';
-import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../notices';
-import { Search, ShortNames, useGlobalKeys, ZoomButtons, type Profile } from '../profile';
-import { CustomRange, Range } from '../range';
-import { rich } from '../rich';
+import { CHANGE, type Side } from '../model/diff';
+import { Search, ShortNames, useGlobalKeys, ZoomButtons } from '../profile/view';
+import { toProfile, type Names } from '../query/asked';
+import type { Profile } from '../query/asked';
+import { beforeOf, choicesOf, durationOf, formatShift, swapped, type Choice, type Choices } from '../query/choice';
+import { Filter } from '../query/filter';
+import { CustomRange, Range } from '../query/range';
+import { formatSelector, type Matcher, type Selector } from '../query/selector';
 import { type Keep, ShareButton } from '../share/button';
 import { formatPicture, keepAnswer } from '../share/snapshot';
-import { formatSelector, type Matcher, type Selector } from '../selector';
-import { parseTime, type PageState } from '../state';
-import * as T from '../texts';
-import { beforeOf, choicesOf, durationOf, formatShift, swapped, type Choice, type Choices } from './choice';
+import { NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from '../state/compare';
+import { parseTime, type PageState } from '../state/page';
+import { findNodes, largestFirst, sumMatched } from '../tree/search';
+import { isSmall } from '../tree/tree';
+import { CSV, Downloads, PNG, pngOf, type Download } from '../ui/downloads';
+import { useApi, useDebounced, useLater, type Resource, type SetState } from '../ui/hooks';
+import { CloseIcon, SwapIcon } from '../ui/icons';
+import { useKeys } from '../ui/keys';
+import { copyText, Menu, type MenuAt, type MenuItem } from '../ui/menu';
+import { ErrorBanner, ErrorPanel, NoDataYet, Notice, Skeleton } from '../ui/notices';
+import { rich } from '../ui/rich';
 import { changeColor, sideColor } from './colors';
 import { figuresOf, formatRatio, type Figures } from './figures';
 import { DiffGraph, SideGraphs, type GraphProps } from './graph';
 import { changeBetween, compare, compareRows, countChanges, sideOf, type Comparison } from './model';
 import { Spans } from './spans';
-import { NO_COMPARE, SHOWS, WIDTHS, type ChangeName, type CompareState, type Show } from './state';
 import { comparedCsv, CompareTable } from './table';
 
 export interface CompareProps {
@@ -115,7 +117,16 @@ function Card({ side, choice, props, text, onMatchers, onText, children }: CardP
 				<i class="swatch" style={{ background: sideColor(side, props.dark) }} aria-hidden="true" />
 				{T.compare.graphOf[side]}
 			</h2>
-			<Filter selector={choice.selector} text={text} fault={choice.fault} from={choice.from} to={choice.to} nonce={props.nonce} onChange={onMatchers} onText={onText} />
+			<Filter
+				selector={choice.selector}
+				text={text}
+				fault={choice.fault}
+				from={choice.from}
+				to={choice.to}
+				nonce={props.nonce}
+				onChange={onMatchers}
+				onText={onText}
+			/>
 			<div class="compare-card-time">{children}</div>
 		</section>
 	);
@@ -137,7 +148,8 @@ function When({ choices, compare, patch }: { choices: Choices; compare: CompareS
 	const before = own ? '' : formatShift(durationOf(beforeOf(compare)));
 	const length = Math.round((parseTime(head.to, now) ?? 0) - (parseTime(head.from, now) ?? 0));
 	const presets = PRESETS.map((preset) => ({ ...preset, before: formatShift(durationOf(preset.before)) }));
-	if (length > 0 && !presets.some((preset) => preset.before === formatShift(length))) presets.splice(1, 0, { before: formatShift(length), title: T.compare.justBefore });
+	if (length > 0 && !presets.some((preset) => preset.before === formatShift(length)))
+		presets.splice(1, 0, { before: formatShift(length), title: T.compare.justBefore });
 	if (!own && !presets.some((preset) => preset.before === before)) presets.push({ before, title: T.compare.before(formatDuration(durationOf(before))) });
 	const [from, to] = [parseTime(base.from, now), parseTime(base.to, now)];
 	const title = from !== null && to !== null ? formatRange(from, to, now) : T.range.fromTo(base.from, base.to);
@@ -191,7 +203,13 @@ function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices
 				onText={setBase}
 			>
 				{own ? (
-					<button type="button" class="link" title={T.compare.ownFilter} data-testid="compare-follow" onClick={() => patch({ base: '', before: at.bfrom === '' ? beforeOf(at) : '' })}>
+					<button
+						type="button"
+						class="link"
+						title={T.compare.ownFilter}
+						data-testid="compare-follow"
+						onClick={() => patch({ base: '', before: at.bfrom === '' ? beforeOf(at) : '' })}
+					>
 						{T.compare.ownFilter}
 					</button>
 				) : (
@@ -217,7 +235,15 @@ function Cards({ props, choices, patch, onSwap }: { props: CompareProps; choices
 				)}
 				<Range state={state} set={set} loading={false} onRefresh={props.onRefresh} />
 			</Card>
-			<button type="button" class="button icon-only compare-swap" title={T.compare.swap} aria-label={T.compare.swap} aria-keyshortcuts="x" data-testid="compare-swap" onClick={onSwap}>
+			<button
+				type="button"
+				class="button icon-only compare-swap"
+				title={T.compare.swap}
+				aria-label={T.compare.swap}
+				aria-keyshortcuts="x"
+				data-testid="compare-swap"
+				onClick={onSwap}
+			>
 				<SwapIcon />
 			</button>
 		</div>
@@ -356,13 +382,27 @@ function Tools({ props, found, show, patch, onNext, more }: ToolsProps) {
 			<Search find={state.find} regex={state.regex} fault={found.fault} matched={found.text} count={count} set={set} onNext={onNext} />
 			<div class="joined" role="group" aria-label={T.compare.mode}>
 				{(['absolute', 'relative'] as const).map((mode) => (
-					<button key={mode} type="button" class="button" title={T.compare[mode].hint} aria-pressed={relative === (mode === 'relative')} data-testid={mode} onClick={() => patch({ relative: mode === 'relative' })}>
+					<button
+						key={mode}
+						type="button"
+						class="button"
+						title={T.compare[mode].hint}
+						aria-pressed={relative === (mode === 'relative')}
+						data-testid={mode}
+						onClick={() => patch({ relative: mode === 'relative' })}
+					>
 						{T.compare[mode].title}
 					</button>
 				))}
 			</div>
 			{(show === 'graph' || show === 'both') && (
-				<select class="select" aria-label={T.compare.width} data-testid="compare-width" value={width} onChange={(event) => patch({ width: WIDTHS.find((name) => name === event.currentTarget.value) ?? 'mean' })}>
+				<select
+					class="select"
+					aria-label={T.compare.width}
+					data-testid="compare-width"
+					value={width}
+					onChange={(event) => patch({ width: WIDTHS.find((name) => name === event.currentTarget.value) ?? 'mean' })}
+				>
 					{WIDTHS.map((name) => (
 						<option key={name} value={name}>
 							{T.compare.widths[name]}
@@ -476,7 +516,19 @@ function Body({ props, comparison, type, unit, stale, patch, onProfile, more }: 
 	return (
 		<section class={stale ? 'profile stale' : 'profile'} aria-label={T.compare.label} aria-busy={stale}>
 			<Sums comparison={comparison} type={type} unit={unit} counts={counts} dark={dark} />
-			<Tools props={props} found={found} show={show} patch={patch} onNext={onNext} more={<>{more}<Downloads items={files} /></>} />
+			<Tools
+				props={props}
+				found={found}
+				show={show}
+				patch={patch}
+				onNext={onNext}
+				more={
+					<>
+						{more}
+						<Downloads items={files} />
+					</>
+				}
+			/>
 			<div class={`panes view-${show === 'sides' ? 'graph' : show}`}>
 				{(show === 'both' || show === 'table') && (
 					<CompareTable
@@ -588,7 +640,16 @@ function Lower(props: CompareProps & { choices: Choices; sides: Sides; patch: Pa
 			{empty ? (
 				<Nothing sides={comparison} choices={choices} patch={patch} />
 			) : (
-				<Body props={props} comparison={comparison} type={head.selector.type || answer.type} unit={answer.unit} stale={sides.stale || late} patch={patch} onProfile={onProfile} more={<ShareButton keep={keep} title={displayName(head.query, 120)} isFile={false} />} />
+				<Body
+					props={props}
+					comparison={comparison}
+					type={head.selector.type || answer.type}
+					unit={answer.unit}
+					stale={sides.stale || late}
+					patch={patch}
+					onProfile={onProfile}
+					more={<ShareButton keep={keep} title={displayName(head.query, 120)} isFile={false} />}
+				/>
 			)}
 		</>
 	);
@@ -605,7 +666,15 @@ export function FixedCompare({ base, head, type, state, set, dark, narrow }: { b
 	if (!comparison) return <Skeleton />;
 	return (
 		<div class="compare">
-			<Body props={{ state, set, dark, narrow, names: null }} comparison={comparison} type={type || head.answer.type} unit={head.answer.unit} stale={late} patch={patch} onProfile={null} />
+			<Body
+				props={{ state, set, dark, narrow, names: null }}
+				comparison={comparison}
+				type={type || head.answer.type}
+				unit={head.answer.unit}
+				stale={late}
+				patch={patch}
+				onProfile={null}
+			/>
 		</div>
 	);
 }

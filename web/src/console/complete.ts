@@ -5,7 +5,7 @@
  * names that the data has (types, labels, their values, functions) are not known here: the answer says which kind is wanted, and
  * the page asks the server. The server alone judges a query; this only helps to write one.
  */
-import * as T from '../texts';
+import * as T from '../base/texts';
 
 export type Wanted =
 	| { kind: 'words'; words: readonly Word[] }
@@ -34,7 +34,7 @@ interface Token {
 	open: boolean; // a string without its end
 }
 
-const WORD = /[A-Za-z0-9_.\/:*-]/;
+const WORD = /[A-Za-z0-9_./:*-]/;
 
 function tokens(text: string): Token[] {
 	const out: Token[] = [];
@@ -91,7 +91,12 @@ export const STAGES: readonly Word[] = [
 	keyword('values of', T.queries.stages.valuesOf),
 ];
 
-const OPERATORS: readonly Word[] = [keyword('=', T.queries.words.is), keyword('!=', T.queries.words.isNot), keyword('=~', T.queries.words.matches), keyword('!~', T.queries.words.matchesNot)];
+const OPERATORS: readonly Word[] = [
+	keyword('=', T.queries.words.is),
+	keyword('!=', T.queries.words.isNot),
+	keyword('=~', T.queries.words.matches),
+	keyword('!~', T.queries.words.matchesNot),
+];
 const FIELDS: readonly Word[] = [
 	keyword('function', T.queries.words.function),
 	keyword('file', T.queries.words.file),
@@ -137,7 +142,12 @@ function topWanted(before: Token[]): Wanted {
 	if (last.text === 'by') return words(KEYS);
 	if (last.text === 'label') return { kind: 'labels' };
 	const said = (text: string) => before.some((token) => token.text === text);
-	const more = [keyword('self', T.queries.words.self), keyword('total', T.queries.words.total), keyword('by', T.queries.words.by), keyword('others', T.queries.words.others)];
+	const more = [
+		keyword('self', T.queries.words.self),
+		keyword('total', T.queries.words.total),
+		keyword('by', T.queries.words.by),
+		keyword('others', T.queries.words.others),
+	];
 	return words(more.filter(({ text }) => !said(text) && !(text === 'total' && said('self')) && !(text === 'self' && said('total'))));
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a query is written: suggestions from the grammar and the data, the fault at its place, history.
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api';
-import { displayName, formatCount, labelTitle } from '../format';
-import { useApi, useDebounced } from '../hooks';
-import { press } from '../keymap';
-import { pipeline } from '../overview';
-import * as T from '../texts';
+import type { LabelsAnswer, PipelineTable, TypesAnswer, ValuesAnswer } from '../api/answers';
+import { displayName, formatCount, labelTitle } from '../base/format';
+import * as T from '../base/texts';
+import { pipeline } from '../query/pipeline';
+import { useApi, useDebounced } from '../ui/hooks';
+import { press } from '../ui/keymap';
 import { complete, faultAt, placeOf, type Place, type Word } from './complete';
 
 const MOST = 50;
@@ -22,7 +22,7 @@ interface EditorProps {
 }
 
 // The type that the query begins with, for what the server is asked about names.
-const typeOf = (text: string) => /^\s*([A-Za-z0-9_.\/:*-]+)/.exec(text)?.[1] ?? '';
+const typeOf = (text: string) => /^\s*([A-Za-z0-9_./:*-]+)/.exec(text)?.[1] ?? '';
 
 function useSuggestions(place: Place, text: string, open: boolean, from: string, to: string): Word[] {
 	const { wanted } = place;
@@ -54,7 +54,7 @@ function useSuggestions(place: Place, text: string, open: boolean, from: string,
 			default:
 				return [];
 		}
-	}, [place.typed, place.from, wanted.kind, types.data, labels.data, values.data, functions.data]);
+	}, [place.typed, wanted, types.data, labels.data, values.data, functions.data]);
 }
 
 function Fault({ message, text }: { message: string; text: string }) {

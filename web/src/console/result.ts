@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the answer to a query becomes on the page: a table, a chart, a flame graph. Pure.
-import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../api';
-import { digits, formatShare, formatValue, type Scale } from '../format';
-import type { Chart } from '../series';
-import * as T from '../texts';
+import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineSeries } from '../api/answers';
+import { digits, formatShare, formatValue, type Scale } from '../base/format';
+import * as T from '../base/texts';
+import type { Chart } from '../model/series';
 
 type Column = { name: string; kind: string; unit: string };
 
@@ -52,12 +52,18 @@ export function chartOf(answer: PipelineSeries, top: number): Chart {
 		times: order.map((t) => t / 1000),
 		stepMs: step,
 		series: rows.map((row, i) => {
-			const values: (number | null)[] = new Array(order.length).fill(null);
+			const values = new Array<number | null>(order.length).fill(null);
 			for (const [t, value] of row.points) {
 				const place = at.get(t);
 				if (place !== undefined) values[place] = value;
 			}
-			return { key: seriesTitle(row.labels), title: row.others ? T.queries.others : seriesTitle(row.labels), color: row.others ? -1 : i, rest: row.others, values };
+			return {
+				key: seriesTitle(row.labels),
+				title: row.others ? T.queries.others : seriesTitle(row.labels),
+				color: row.others ? -1 : i,
+				rest: row.others,
+				values,
+			};
 		}),
 	};
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that a query was answered with: any columns, sorted by a click, rows beyond the screen not drawn.
 import { useMemo, useState } from 'preact/hooks';
-import type { TableAnswer } from '../api';
-import { displayName } from '../format';
-import { useSeenRows } from '../seen_rows';
-import * as T from '../texts';
+import type { TableAnswer } from '../api/answers';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { useSeenRows } from '../ui/seen_rows';
 import { formatCell, isNumeric, sortCells } from './result';
 
 export function ResultTable({ answer }: { answer: TableAnswer }) {
@@ -31,11 +31,11 @@ export function ResultTable({ answer }: { answer: TableAnswer }) {
 				{columns.map((column, i) => {
 					const own = sort?.column === i;
 					return (
-						<div key={i} role="columnheader" class={isNumeric(column) ? 'num' : ''} aria-sort={own ? (sort!.falling ? 'descending' : 'ascending') : 'none'}>
-							<button type="button" onClick={() => setSort({ column: i, falling: own ? !sort!.falling : isNumeric(column) })}>
+						<div key={i} role="columnheader" class={isNumeric(column) ? 'num' : ''} aria-sort={own ? (sort.falling ? 'descending' : 'ascending') : 'none'}>
+							<button type="button" onClick={() => setSort({ column: i, falling: own ? !sort.falling : isNumeric(column) })}>
 								{column.name}
 								<span class="sort-mark" aria-hidden="true">
-									{own ? (sort!.falling ? '▼' : '▲') : ''}
+									{own ? (sort.falling ? '▼' : '▲') : ''}
 								</span>
 							</button>
 						</div>

@@ -4,20 +4,21 @@
  * editor's until it is run; what was run is in the URL.
  */
 import { useMemo, useState } from 'preact/hooks';
-import { ApiError, type Cell, type ComparisonAnswer, type PipelineAnswer, type PipelineDiff, type PipelineProfile, type QueryAnswer, type TableAnswer } from '../api';
-import { CSV, csvOf, csvOfChart, Downloads } from '../downloads';
-import { FactList } from '../facts';
-import { buildTree } from '../flame/tree';
-import { mergeUnnamed } from '../flame/unnamed';
-import { digits, displayName, formatCount, formatValue } from '../format';
-import { useApi, useStored, type SetState } from '../hooks';
-import { Metrics } from '../metrics';
-import { errorTitle } from '../notices';
-import { pipeline } from '../overview';
-import { Popover } from '../popover';
-import { ProfilePart } from '../profile';
-import type { NamesChoice, PageState, ProfileView } from '../state';
-import * as T from '../texts';
+import type { Cell, ComparisonAnswer, PipelineAnswer, PipelineDiff, PipelineProfile, QueryAnswer, TableAnswer } from '../api/answers';
+import { ApiError } from '../api/client';
+import { digits, displayName, formatCount, formatValue } from '../base/format';
+import * as T from '../base/texts';
+import { Metrics } from '../chart/view';
+import { ProfilePart } from '../profile/view';
+import { pipeline } from '../query/pipeline';
+import type { NamesChoice, PageState, ProfileView } from '../state/page';
+import { buildTree } from '../tree/tree';
+import { mergeUnnamed } from '../tree/unnamed';
+import { CSV, csvOf, csvOfChart, Downloads } from '../ui/downloads';
+import { FactList } from '../ui/facts';
+import { useApi, useStored, type SetState } from '../ui/hooks';
+import { errorTitle } from '../ui/notices';
+import { Popover } from '../ui/popover';
 import { Editor } from './editor';
 import { chartOf, chosenValue, explainRows, readHistory, remember, scaleOf } from './result';
 import { ResultTable } from './table';
@@ -78,7 +79,12 @@ function Comparison({ answer, view }: { answer: ComparisonAnswer; view: Shown })
 	return (
 		<>
 			<div class="console-values">
-				<select class="select" aria-label={T.queries.valueOf(answer.label)} value={chosen?.value ?? ''} onChange={(event) => setValue(event.currentTarget.value)}>
+				<select
+					class="select"
+					aria-label={T.queries.valueOf(answer.label)}
+					value={chosen?.value ?? ''}
+					onChange={(event) => setValue(event.currentTarget.value)}
+				>
 					{answer.values.map((one) => (
 						<option key={one.value} value={one.value}>
 							{`${displayName(one.value, 80) || T.queries.none} – ${formatValue(one.total, answer.unit)}`}
@@ -134,7 +140,10 @@ function Result({ answer, query, view }: { answer: PipelineAnswer; query: string
 
 function tableCsv({ table: { columns, rows } }: TableAnswer): Blob {
 	const text = (cell: Cell) => (typeof cell === 'boolean' ? String(cell) : cell);
-	return csvOf(columns.map(({ name, unit }) => T.table.inUnit(name, unit)), rows.map((row) => row.map(text)));
+	return csvOf(
+		columns.map(({ name, unit }) => T.table.inUnit(name, unit)),
+		rows.map((row) => row.map(text)),
+	);
 }
 
 // Flame graphs have tools of their own.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // An opened file in another format, made by the server, which keeps nothing of it.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { apiUrl } from '../api';
-import { saveAs } from '../download';
-import { Downloads } from '../downloads';
-import { displayName } from '../format';
-import * as T from '../texts';
-import { sendFile, shortenName, type Stage } from './send';
+import { apiUrl } from '../api/client';
+import { sendFile, shortenName, type Stage } from '../api/send';
+import { saveAs } from '../base/download';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { Downloads } from '../ui/downloads';
 
 const FORMATS = [
 	{ id: 'pprof', extension: 'pb.gz', ...T.download.pprof },
@@ -18,7 +18,11 @@ const FORMATS = [
 ];
 
 /** The name without its endings, of characters that any system has in names. */
-export const stemOf = (name: string): string => name.split('.')[0].replace(/[^\w-]/g, '_').slice(0, 80) || T.files.unnamed;
+export const stemOf = (name: string): string =>
+	name
+		.split('.')[0]
+		.replace(/[^\w-]/g, '_')
+		.slice(0, 80) || T.files.unnamed;
 
 interface Props {
 	file: File;

@@ -2,8 +2,8 @@
 // How a file gets into the page: dropped anywhere, or chosen.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { OpenIcon } from '../icons';
-import * as T from '../texts';
+import * as T from '../base/texts';
+import { OpenIcon } from '../ui/icons';
 
 export type OnFiles = (files: File[]) => void;
 

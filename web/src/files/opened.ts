@@ -7,10 +7,10 @@
  * of an older one it is asked again when somebody goes back there. One is sent at a time, for the server reads one at a time.
  */
 import { useEffect, useState } from 'preact/hooks';
-import { apiUrl } from '../api';
-import * as T from '../texts';
-import { readView, type View } from '../view_data';
-import { sendFile, shortenName, type Stage } from './send';
+import { apiUrl } from '../api/client';
+import { sendFile, shortenName, type Stage } from '../api/send';
+import { readView, type View } from '../api/view_data';
+import * as T from '../base/texts';
 
 const FILES_MAX = 50;
 const VIEWS_MAX = 3;

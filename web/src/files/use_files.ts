@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are opened, and the page's way to them.
 import { useRef } from 'preact/hooks';
-import type { SetState } from '../hooks';
-import { UNTOUCHED, type PageState } from '../state';
-import { shortenName } from './send';
-import { addFile, isOpened } from './opened';
+import { shortenName } from '../api/send';
+import { UNTOUCHED, type PageState } from '../state/page';
+import type { SetState } from '../ui/hooks';
 import type { OnFiles } from './open';
+import { addFile, isOpened } from './opened';
 
 /**
  * onFiles opens the first of the files. Where the page asks for the very file again, it becomes that one, with all that the URL says of

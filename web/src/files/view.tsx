@@ -2,21 +2,21 @@
 // A file that was opened in the page: how it fares on its way, and then the same that a page in a file shows of it.
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { displayName, formatBytes } from '../format';
-import type { SetState } from '../hooks';
-import { useKeys } from '../keys';
-import { Notice } from '../notices';
+import type { Stage } from '../api/send';
+import type { View } from '../api/view_data';
+import { displayName, formatBytes } from '../base/format';
+import * as T from '../base/texts';
+import { useViewed, ValueSelect, ViewedParts } from '../profile/viewed';
 import { ShareButton } from '../share/button';
 import { formatPicture, keepFile } from '../share/snapshot';
-import { isPane, type PageState, type ProfileView } from '../state';
-import * as T from '../texts';
-import { useViewed, ValueSelect, ViewedParts } from '../viewed';
-import type { View } from '../view_data';
+import { isPane, type PageState, type ProfileView } from '../state/page';
+import type { SetState } from '../ui/hooks';
+import { useKeys } from '../ui/keys';
+import { Notice } from '../ui/notices';
 import { DownloadFile } from './download';
 import { useTimeFragment } from './fragment';
 import { OpenFile, type OnFiles } from './open';
 import { cancelSending, startSending, useOpened, type Opened } from './opened';
-import type { Stage } from './send';
 
 const shown = (name: string): string => displayName(name, 80);
 
@@ -166,5 +166,9 @@ export function FileView({ state, set, dark, narrow, onFiles, dropped }: FilePro
 				}
 			/>
 		);
-	return opened.stage || idle ? <Progress name={opened.name} stage={opened.stage ?? { at: 'sending', done: 0, of: 0 }} /> : <Failed opened={opened} onFiles={onFiles} />;
+	return opened.stage || idle ? (
+		<Progress name={opened.name} stage={opened.stage ?? { at: 'sending', done: 0, of: 0 }} />
+	) : (
+		<Failed opened={opened} onFiles={onFiles} />
+	);
 }

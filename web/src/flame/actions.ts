@@ -4,11 +4,11 @@
  * has the focus. Keys are those of Firefox Profiler's call tree where it has the same (f, F, m, M, c, C, d); its r is taken by
  * "refresh" on this page, so recursion has R alone.
  */
-import { keyOf, KEYS, type Action as KeyAction, type Does } from '../keymap';
-import * as T from '../texts';
-import { addStep, recurses, stepFor, toggleInverted } from './steps';
-import type { Transform, TransformOp } from './transform';
-import type { Tree } from './tree';
+import * as T from '../base/texts';
+import { addStep, recurses, stepFor, toggleInverted } from '../tree/steps';
+import type { Transform, TransformOp } from '../tree/transform';
+import type { Tree } from '../tree/tree';
+import { keyOf, KEYS, type Action as KeyAction, type Does } from '../ui/keymap';
 
 export interface Action {
 	op: TransformOp;

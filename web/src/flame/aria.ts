@@ -4,7 +4,7 @@
  * frame's siblings, and what it calls. A bounded part of each: nobody listens to 10,000 items, and a stack may be as deep.
  * Places among siblings are those of the whole tree, so that what is left out is told.
  */
-import { ancestors, firstChild, nextSibling, type Tree } from './tree';
+import { ancestors, firstChild, nextSibling, type Tree } from '../tree/tree';
 
 export const ABOVE_MAX = 24;
 export const BESIDE_MAX = 10; // to either side
@@ -60,9 +60,7 @@ export function ariaItems(tree: Tree, focus: number): AriaItem[] {
 		for (let child = firstChild(tree, focus); child >= 0; child = nextSibling(tree, child)) {
 			if (count++ < BELOW_MAX) below.push(child);
 		}
-		below.forEach((child, n) =>
-			items.push({ node: child, level: tree.depth[child] + 1, place: n + 1, of: count, opens: opens(child, false) }),
-		);
+		below.forEach((child, n) => items.push({ node: child, level: tree.depth[child] + 1, place: n + 1, of: count, opens: opens(child, false) }));
 	});
 	return items;
 }

@@ -4,12 +4,12 @@
  * the glide between two zooms, the scroll position, which box the pointer is on. The canvas is as high as its scroller,
  * never as the tree: a spacer below it makes the scroll bar, so a stack of 10,000 frames costs no more than one that fits.
  */
-import type { ColorBy } from '../state';
-import { frameColors, palette, type FrameColors, type Palette } from './colors';
+import type { ColorBy } from '../state/page';
+import { NO_ZOOM, zoomRange, type Tree, type Zoom } from '../tree/tree';
+import { frameColors, palette, type FrameColors, type Palette } from '../ui/colors';
 import { FONT, paint, TextFitter, type Scene } from './draw';
 import { boxAt, deepestRow, layout, type Box } from './layout';
 import { nodeFits, type Target } from './pointed';
-import { NO_ZOOM, zoomRange, type Tree, type Zoom } from './tree';
 
 export interface FlameProps {
 	tree: Tree;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way from the root to the zoomed frame; each step leads back to it.
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { displayName } from '../format';
-import * as T from '../texts';
-import { ancestors, isPart, type Tree, type Zoom } from './tree';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { ancestors, isPart, type Tree, type Zoom } from '../tree/tree';
 
 const CRUMBS = 8;
 
@@ -27,9 +27,7 @@ export function Breadcrumbs({ tree, zoom, onZoom, label = T.flame.path }: Crumbs
 			<ol ref={list}>
 				{shown.map((node, i) => (
 					<li key={node}>
-						{i === 1 && shown.length < path.length && (
-							<span class="crumb-gap">{T.flame.pathMore(path.length - shown.length)}</span>
-						)}
+						{i === 1 && shown.length < path.length && <span class="crumb-gap">{T.flame.pathMore(path.length - shown.length)}</span>}
 						<button
 							type="button"
 							aria-current={node === zoom.node && !part ? 'location' : undefined}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paints boxes on a canvas. Knows nothing of events or state: what is to be seen comes in as arguments.
-import { displayName, shortName } from '../format';
-import type { FrameColors, Palette } from './colors';
+import { displayName, shortName } from '../base/format';
+import type { Tree } from '../tree/tree';
+import type { FrameColors, Palette } from '../ui/colors';
 import type { Box } from './layout';
-import type { Tree } from './tree';
 
 export const FONT = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, Ubuntu, Cantarell, "Noto Sans", sans-serif';
 const PADDING = 4;
@@ -159,6 +159,5 @@ export function paint(context: CanvasRenderingContext2D, scene: Scene): void {
 	}
 	paintSame(context, scene);
 	if (scene.pointed) paintPointed(context, scene, scene.pointed);
-	for (const box of scene.boxes)
-		if (box === scene.hovered || box.node === scene.focused) paintMark(context, scene, box);
+	for (const box of scene.boxes) if (box === scene.hovered || box.node === scene.focused) paintMark(context, scene, box);
 }

@@ -7,28 +7,30 @@
  * It is painted once for a tree; the mark is an element that is moved while the graph is.
  */
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { useSize } from '../hooks';
-import type { ColorBy } from '../state';
+import type { ColorBy } from '../state/page';
+import type { Tree } from '../tree/tree';
+import { frameColors, palette } from '../ui/colors';
+import { useSize } from '../ui/hooks';
 import type { FlameCanvas, FlameProps } from './canvas';
-import { frameColors, palette } from './colors';
 import { layout } from './layout';
-import type { Tree } from './tree';
 
 const HEIGHT = 36;
 const ROW_MOST = 4; // px
 
-export interface MinimapProps {
+interface Look {
 	tree: Tree;
 	flip: boolean;
 	matches: Uint8Array | null;
 	dark: boolean;
 	color: ColorBy;
 	paint?: FlameProps['paint'];
+}
+export interface MinimapProps extends Look {
 	view: { current: FlameCanvas | null };
 	onRest: () => void; // a gesture is over
 }
 
-function paintMap(canvas: HTMLCanvasElement, width: number, { tree, flip, matches, dark, color, paint }: MinimapProps): void {
+function paintMap(canvas: HTMLCanvasElement, width: number, { tree, flip, matches, dark, color, paint }: Look): void {
 	const ratio = devicePixelRatio || 1;
 	canvas.width = Math.round(width * ratio);
 	canvas.height = Math.round(HEIGHT * ratio);
@@ -50,7 +52,7 @@ function paintMap(canvas: HTMLCanvasElement, width: number, { tree, flip, matche
 type Drag = { kind: 'move'; last: number } | { kind: 'mark'; from: number };
 
 export function Minimap(props: MinimapProps) {
-	const { tree, flip, matches, dark, color, view, onRest } = props;
+	const { tree, flip, matches, dark, color, paint, view, onRest } = props;
 	const root = useRef<HTMLDivElement>(null);
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const mark = useRef<HTMLDivElement>(null);
@@ -61,10 +63,10 @@ export function Minimap(props: MinimapProps) {
 	useLayoutEffect(() => {
 		measure(root.current);
 		return () => measure(null);
-	}, []);
+	}, [measure]);
 	useEffect(() => {
-		if (width > 0) paintMap(canvas.current!, width, props);
-	}, [tree, flip, matches, dark, color, props.paint, width]);
+		if (width > 0) paintMap(canvas.current!, width, { tree, flip, matches, dark, color, paint });
+	}, [tree, flip, matches, dark, color, paint, width]);
 	// An effect, not a layout effect: the canvas is made by a layout effect of the part around this one, which comes later.
 	useEffect(() => {
 		const flame = view.current;
@@ -77,7 +79,7 @@ export function Minimap(props: MinimapProps) {
 		};
 		flame.schedule();
 		return () => (flame.onRange = null);
-	}, [tree]);
+	}, [view, tree, total]);
 
 	const valueAt = (event: PointerEvent): number => {
 		const { left, width: wide } = root.current!.getBoundingClientRect();

@@ -17,11 +17,11 @@
  * A path may say nothing, or nothing new: in a graph that is turned over, what was left out stands at the top. Then the costliest
  * place that was left out anywhere is asked for, by its path in the tree that came from the server.
  */
-import { pipeline } from '../overview';
-import { quote } from '../selector';
-import { groupingOf, type Grouping } from './steps';
-import type { Transform, TransformOp } from './transform';
-import { ancestors, isUnnamed, KIND, kindOf, type Tree } from './tree';
+import { pipeline } from '../query/pipeline';
+import { quote } from '../query/selector';
+import { groupingOf, type Grouping } from '../tree/steps';
+import type { Transform, TransformOp } from '../tree/transform';
+import { ancestors, isUnnamed, KIND, kindOf, type Tree } from '../tree/tree';
 
 const STAGES_MAX = 24; // of 64 that a query may have
 const TEXT_MAX = 6000; // characters; a query may have 16 KiB
@@ -50,8 +50,7 @@ function ofFunction(name: string, short: boolean): string {
 // The functions that are declared there. Short names cannot be told from others, so there it is the file.
 function ofLine({ base, short }: Cut, file: string, line: number): string {
 	const names = new Set<number>();
-	for (let i = 1; i < base.count && names.size <= FUNCTIONS_MAX; i++)
-		if (base.line[i] === line && base.strings[base.file[i]] === file) names.add(base.name[i]);
+	for (let i = 1; i < base.count && names.size <= FUNCTIONS_MAX; i++) if (base.line[i] === line && base.strings[base.file[i]] === file) names.add(base.name[i]);
 	const texts = [...names].map((id) => base.strings[id]);
 	const fits = texts.length > 0 && texts.length <= FUNCTIONS_MAX && !short && !texts.some((text) => text.length > NAME_MAX || isUnnamed(text));
 	if (!fits) return ofFile(file);
@@ -110,8 +109,12 @@ const ALIKE: Partial<Record<TransformOp, readonly TransformOp[]>> = { gb: ['gb',
 /** Without what the server was asked to take together for a grouping that these steps do not have any more. */
 export function withoutCollapse(within: string, transforms: readonly Transform[]): string {
 	const grouping = groupingOf(transforms);
-	const wrong = Object.entries(COLLAPSE).filter(([op]) => op !== grouping || !isAlike(transforms, grouping)).map(([, stage]) => stage!);
-	return splitStages(within).filter((stage) => !wrong.includes(stage)).join(' | ');
+	const wrong = Object.entries(COLLAPSE)
+		.filter(([op]) => op !== grouping || !isAlike(transforms, grouping))
+		.map(([, stage]) => stage);
+	return splitStages(within)
+		.filter((stage) => !wrong.includes(stage))
+		.join(' | ');
 }
 
 const isAlike = (transforms: readonly Transform[], grouping: Grouping): boolean =>
@@ -119,8 +122,7 @@ const isAlike = (transforms: readonly Transform[], grouping: Grouping): boolean 
 
 function largestRest(tree: Tree): number {
 	let largest = 0;
-	for (let i = 1; i < tree.count; i++)
-		if (kindOf(tree, i) === KIND.rest && (largest === 0 || tree.total[i] > tree.total[largest])) largest = i;
+	for (let i = 1; i < tree.count; i++) if (kindOf(tree, i) === KIND.rest && (largest === 0 || tree.total[i] > tree.total[largest])) largest = i;
 	return largest;
 }
 

@@ -3,8 +3,8 @@
  * What is pointed at or chosen in the table or the graph, told to the other one. Not part of the page's state: it changes with every
  * move of the pointer, and only those who listen draw anew.
  */
-import type { Row } from './rows';
-import type { Tree } from './tree';
+import type { Row } from '../model/rows';
+import type { Tree } from '../tree/tree';
 
 /** Absent: whatever. */
 export type Target = Partial<Pick<Row, 'name' | 'file' | 'binary'>>;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has been done with the graph, above it: a chip for each step, to be taken back one by one; and the menu of how it is shown.
-import { displayName, baseName, labelTitle } from '../format';
-import { CloseIcon, SlidersIcon } from '../icons';
-import { Popover } from '../popover';
-import { COLORS, type ColorBy } from '../state';
-import * as T from '../texts';
-import { groupingOf, setGrouping, withoutStep, type Grouping, type Made } from './steps';
-import type { Transform } from './transform';
+import { displayName, baseName, labelTitle } from '../base/format';
+import * as T from '../base/texts';
+import { COLORS, type ColorBy } from '../state/page';
+import { groupingOf, setGrouping, withoutStep, type Grouping, type Made } from '../tree/steps';
+import type { Transform } from '../tree/transform';
+import { CloseIcon, SlidersIcon } from '../ui/icons';
+import { Popover } from '../ui/popover';
 
 const NAME_MAX = 60;
 
@@ -53,9 +53,7 @@ export function StepsBar({ made, root, within, onSteps, onRoot, onWithin, onClea
 	if (count === 0) return null;
 	return (
 		<ul class="steps" aria-label={T.steps.label} data-testid="steps">
-			{within !== '' && (
-				<Chip text={T.steps.part} hint={displayName(within, 1000)} testId="step-within" onRemove={() => onWithin('')} />
-			)}
+			{within !== '' && <Chip text={T.steps.part} hint={displayName(within, 1000)} testId="step-within" onRemove={() => onWithin('')} />}
 			{root !== '' && <Chip text={T.steps.byLabel(labelTitle(root))} hint={root} testId="step-root" onRemove={() => onRoot('')} />}
 			{transforms.map((step, i) => (
 				<Chip
@@ -83,7 +81,19 @@ interface Choice {
 	title: string;
 }
 
-function Choices({ name, label, value, choices, onChoose }: { name: string; label: string; value: string; choices: Choice[]; onChoose: (value: string) => void }) {
+function Choices({
+	name,
+	label,
+	value,
+	choices,
+	onChoose,
+}: {
+	name: string;
+	label: string;
+	value: string;
+	choices: Choice[];
+	onChoose: (value: string) => void;
+}) {
 	return (
 		<fieldset class="choices">
 			<legend>{label}</legend>
@@ -142,13 +152,7 @@ export function DisplayMenu({ transforms, color, root, labels, onSteps, onColor,
 					{listed && (
 						<fieldset class="choices">
 							<legend>{T.display.root}</legend>
-							<select
-								class="select"
-								aria-label={T.display.root}
-								data-testid="root-label"
-								value={root}
-								onChange={(event) => onRoot(event.currentTarget.value)}
-							>
+							<select class="select" aria-label={T.display.root} data-testid="root-label" value={root} onChange={(event) => onRoot(event.currentTarget.value)}>
 								<option value="">{T.display.nothing}</option>
 								{listed.map((label) => (
 									<option key={label} value={label}>

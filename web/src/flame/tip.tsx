@@ -2,12 +2,12 @@
 // What hovering over a box tells.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../format';
+import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
 import { shareInterval } from '../model/noise';
-import * as T from '../texts';
-import { shownIds, type BuildIds } from './build_ids';
+import { shownIds, type BuildIds } from '../tree/build_ids';
+import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from '../tree/tree';
 import { tailSize, type Box } from './layout';
-import { isInlined, KIND, kindOf, placeOf, zoomRange, type Tree, type Zoom } from './tree';
 
 export interface Hover {
 	box: Box;
@@ -134,10 +134,7 @@ function FrameTip({ tree, node, facts, view }: { tree: Tree; node: number; facts
 				facts={facts}
 				view={view}
 				parent={parent}
-				rows={[
-					{ label: T.flame.total, value: tree.total[node] },
-					...(facts.turned ? [] : [{ label: T.flame.self, value: tree.self[node] }]),
-				]}
+				rows={[{ label: T.flame.total, value: tree.total[node] }, ...(facts.turned ? [] : [{ label: T.flame.self, value: tree.self[node] }])]}
 			/>
 			{kindOf(tree, node) === KIND.rest ? <div class="tip-where">{facts.rest(node)}</div> : <Interval value={tree.total[node]} facts={facts} />}
 		</>
@@ -157,11 +154,12 @@ export function Tooltip({ tree, hover, facts, view, told }: { tree: Tree; hover:
 	});
 	return (
 		<div class="tip" ref={ref} role="presentation">
-			{told ?? (hover.box.tail ? (
-				<TailTip tree={tree} first={hover.box.node} facts={facts} view={view} />
-			) : (
-				<FrameTip tree={tree} node={hover.box.node} facts={facts} view={view} />
-			))}
+			{told ??
+				(hover.box.tail ? (
+					<TailTip tree={tree} first={hover.box.node} facts={facts} view={view} />
+				) : (
+					<FrameTip tree={tree} node={hover.box.node} facts={facts} view={view} />
+				))}
 		</div>
 	);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps in the page's state, carried out: at once on small trees; on large ones after the screen has been painted.
 import { useMemo, useRef } from 'preact/hooks';
-import { useLater } from '../hooks';
-import { makeSteps, type Made } from './steps';
-import { parseTransforms } from './transform';
-import { isSmall, type Tree } from './tree';
+import { makeSteps, type Made } from '../tree/steps';
+import { parseTransforms } from '../tree/transform';
+import { isSmall, type Tree } from '../tree/tree';
+import { useLater } from '../ui/hooks';
 
 /** busy: what is there is still that of other steps, or of another tree. */
 export function useSteps(base: Tree, text: string): { made: Made; busy: boolean } {

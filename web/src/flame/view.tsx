@@ -2,19 +2,9 @@
 // The flame graph as a part of the page: pointer and keys, what a screen reader is told.
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatShare } from '../format';
-import { useSize } from '../hooks';
-import { press, type Does } from '../keymap';
-import { copyText } from '../menu';
-import type { ColorBy, ListingView } from '../state';
-import * as T from '../texts';
-import { ariaItems } from './aria';
-import { FlameCanvas, type FlameProps } from './canvas';
-import { Gestures } from './gestures';
-import type { Box } from './layout';
-import { Minimap } from './minimap';
-import type { Pointed, Target } from './pointed';
-import { Tooltip, type Hover, type TipFacts } from './tip';
+import { displayName, formatShare } from '../base/format';
+import * as T from '../base/texts';
+import type { ColorBy, ListingView } from '../state/page';
 import {
 	findPath,
 	firstChild,
@@ -30,7 +20,17 @@ import {
 	zoomTo,
 	type Tree,
 	type Zoom,
-} from './tree';
+} from '../tree/tree';
+import { useSize } from '../ui/hooks';
+import { press, type Does } from '../ui/keymap';
+import { copyText } from '../ui/menu';
+import { ariaItems } from './aria';
+import { FlameCanvas, type FlameProps } from './canvas';
+import { Gestures } from './gestures';
+import type { Box } from './layout';
+import { Minimap } from './minimap';
+import type { Pointed, Target } from './pointed';
+import { Tooltip, type Hover, type TipFacts } from './tip';
 
 export type Picture = () => HTMLCanvasElement | null;
 
@@ -120,7 +120,7 @@ function targetOf(tree: Tree, node: number): Target | null {
 // What the table points at is marked here, what is pointed at or has the focus here is told to the table.
 function usePointed({ tree, pointed, picture }: FlameViewProps, view: { current: FlameCanvas | null }, hover: Hover | null, focused: number): void {
 	const hovered = hover && !hover.box.tail ? hover.box.node : -1;
-	useEffect(() => pointed?.listen((told) => told.from === 'table' && view.current?.point(told.target)), [pointed]);
+	useEffect(() => pointed?.listen((told) => told.from === 'table' && view.current?.point(told.target)), [pointed, view]);
 	useEffect(() => pointed?.tell(targetOf(tree, hovered), 'graph'), [pointed, tree, hovered]);
 	useEffect(() => {
 		if (focused > 0) pointed?.tell(targetOf(tree, focused), 'graph', true);
@@ -132,7 +132,7 @@ function usePointed({ tree, pointed, picture }: FlameViewProps, view: { current:
 		return () => {
 			if (picture.current === made) picture.current = null;
 		};
-	}, [picture]);
+	}, [picture, view]);
 }
 
 function describe(tree: Tree, node: number, turned: boolean): string {
@@ -166,10 +166,7 @@ function neighbour(tree: Tree, node: number, key: string, flip: boolean): number
 // The keyboard's frame, by its path, so that the next answer's tree has it again.
 function useFocus(tree: Tree): [number, (node: number) => void] {
 	const [focus, setFocus] = useState<{ tree: Tree; node: number; keys: string[] } | null>(null);
-	const set = useCallback(
-		(node: number) => setFocus(node < 0 ? null : { tree, node, keys: pathKeys(tree, node) }),
-		[tree],
-	);
+	const set = useCallback((node: number) => setFocus(node < 0 ? null : { tree, node, keys: pathKeys(tree, node) }), [tree]);
 	const node = useMemo(() => {
 		if (!focus) return -1;
 		return focus.tree === tree ? focus.node : Math.max(0, findPath(tree, focus.keys));
@@ -349,7 +346,7 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 		const created = new FlameCanvas(canvas.current!, scroller.current!, spacer.current!);
 		view.current = created;
 		gestures.current = new Gestures(scroller.current!, created, rest);
-		const hide = exposeForTests(created, props.name ?? 'flame');
+		const hide = exposeForTests(created, latest.current.name ?? 'flame');
 		measure(scroller.current);
 		return () => {
 			hide();
@@ -357,12 +354,27 @@ function useCanvas(props: FlameViewProps, measure: (element: HTMLDivElement | nu
 			created.destroy();
 			measure(null);
 		};
-	}, []);
+	}, [measure, rest]);
 	return { scroller, canvas, spacer, view, gestures, rest };
 }
 
 export function FlameView(props: FlameViewProps) {
-	const { tree, zoom, flip, matches, dark, color = 'binary', focusRequest, minimap = false, paint, linked, tip, told, name = 'flame', label = T.flame.label } = props;
+	const {
+		tree,
+		zoom,
+		flip,
+		matches,
+		dark,
+		color = 'binary',
+		focusRequest,
+		minimap = false,
+		paint,
+		linked,
+		tip,
+		told,
+		name = 'flame',
+		label = T.flame.label,
+	} = props;
 	const graph = useId();
 	const facts = useMemo(() => props.facts ?? { whole: tree.total[0], period: 0, rest: () => '', turned: false }, [props.facts, tree]);
 	const [measure, width, height] = useSize<HTMLDivElement>();
@@ -375,9 +387,10 @@ export function FlameView(props: FlameViewProps) {
 	useLayoutEffect(() => {
 		view.current!.resize(width, height);
 		view.current!.update({ tree, zoom, flip, matches, dark, color, focused, paint, linked });
-	}, [tree, zoom, flip, matches, dark, color, focused, paint, linked, width, height]);
+	}, [view, tree, zoom, flip, matches, dark, color, focused, paint, linked, width, height]);
 	useEffect(() => {
 		if (focusRequest) setFocused(focusRequest.node);
+		// eslint-disable-next-line react-hooks/exhaustive-deps -- what was asked for once is not for the next tree
 	}, [focusRequest]);
 
 	const at = focused >= 0 ? focused : zoom.node;

@@ -9,11 +9,11 @@
  * too, only the costliest are there, and for each function the costliest into it, whatever it costs, so that the way to it
  * can be seen. What is left out is summed in `hidden`.
  */
-import { treeFunctions } from '../flame/functions';
-import { KIND, kindOf, type Tree } from '../flame/tree';
+import { treeFunctions } from '../tree/functions';
+import { KIND, kindOf, type Tree } from '../tree/tree';
 
 export interface GraphNode {
-	fn: number; // function of the tree (flame/functions.ts)
+	fn: number; // function of the tree (tree/functions.ts)
 	node: number; // of the tree, the first that is of it: its name, binary, file, kind
 	self: number;
 	total: number; // each stack once
@@ -45,7 +45,7 @@ export interface GraphLimits {
 	shareMin: number; // of the tree's total, for nodes and edges; 0 = all
 }
 
-/** By function of the tree (flame/functions.ts). Nodes of kind rest are of none. */
+/** By function of the tree (tree/functions.ts). Nodes of kind rest are of none. */
 export interface Sums {
 	self: Float64Array;
 	total: Float64Array; // each stack once

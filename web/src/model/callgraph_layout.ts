@@ -8,7 +8,7 @@
  * Only numbers go in and come out; names stay with who draws them.
  */
 import { Graph, layout, type EdgeLabel, type GraphLabel, type NodeLabel } from '@dagrejs/dagre';
-import * as T from '../texts';
+import * as T from '../base/texts';
 
 export interface LayoutInput {
 	nodes: { width: number; height: number }[]; // > 0, in pixels
@@ -39,13 +39,11 @@ function rankWeights(edges: LayoutInput['edges']): number[] {
 }
 
 function check({ nodes, edges }: LayoutInput): void {
-	if (nodes.length > LAYOUT_NODES_MAX || edges.length > LAYOUT_EDGES_MAX)
-		throw new RangeError(T.calls.tooLarge(nodes.length, edges.length));
+	if (nodes.length > LAYOUT_NODES_MAX || edges.length > LAYOUT_EDGES_MAX) throw new RangeError(T.calls.tooLarge(nodes.length, edges.length));
 	const positive = (v: number) => v > 0 && Number.isFinite(v);
 	if (!nodes.every(({ width, height }) => positive(width) && positive(height))) throw new RangeError(T.calls.noSize);
 	const isNode = (i: number) => Number.isInteger(i) && i >= 0 && i < nodes.length;
-	if (!edges.every(({ from, to, weight }) => isNode(from) && isNode(to) && weight >= 0 && Number.isFinite(weight)))
-		throw new RangeError(T.calls.noEnds);
+	if (!edges.every(({ from, to, weight }) => isNode(from) && isNode(to) && weight >= 0 && Number.isFinite(weight))) throw new RangeError(T.calls.noEnds);
 }
 
 /** RangeError for more than LAYOUT_NODES_MAX nodes or LAYOUT_EDGES_MAX edges, and for what is no number. */

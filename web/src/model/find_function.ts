@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of a tree by what the URL says of them.
-import { NO_FUNCTION, treeFunctions } from '../flame/functions';
-import { isUnnamed, type Tree } from '../flame/tree';
+import { NO_FUNCTION, treeFunctions } from '../tree/functions';
+import { isUnnamed, type Tree } from '../tree/tree';
 import { functionSums } from './callgraph';
 
 /** Those of that name, by falling total. file, binary: null for whichever, '' for the unknown one. */

@@ -11,7 +11,7 @@
  * so again from those beginnings of words that have the first letter, WINDOWS_MAX of them. The best of these is not always
  * the best there is, which would take letters times length for each of 200,000 names; a match that exists is always found.
  */
-import { compileSearch } from '../flame/layout';
+import { compileSearch } from '../tree/search';
 
 export type FilterMode = 'fuzzy' | 'plain' | 'regex';
 
@@ -96,8 +96,7 @@ function takeFirst(name: string, { letters }: Word, from: number, fold: Uint16Ar
 // With the last letter where it is, the others as far to the right as they can be.
 function tighten(name: string, { letters }: Word, fold: Uint16Array, places: Int32Array): void {
 	let k = letters.length - 2;
-	for (let at = places[letters.length - 1] - 1; k >= 0; at--)
-		if (fold[name.charCodeAt(at)] === letters[k]) places[k--] = at;
+	for (let at = places[letters.length - 1] - 1; k >= 0; at--) if (fold[name.charCodeAt(at)] === letters[k]) places[k--] = at;
 }
 
 function matchWord(name: string, word: Word, wantPlaces: boolean): Match | null {

@@ -75,8 +75,7 @@ export function buildHeatmap(
 
 const clamp = (value: number, max: number): number => Math.min(max, Math.max(0, Math.floor(value)));
 
-const indexOf = (map: Heatmap, cell: Cell): number =>
-	clamp(cell.column, map.columns - 1) * map.rows + clamp(cell.row, map.rows - 1);
+const indexOf = (map: Heatmap, cell: Cell): number => clamp(cell.column, map.columns - 1) * map.rows + clamp(cell.row, map.rows - 1);
 
 function rangeOf({ start, cellNs }: Heatmap, first: number, last: number): TimeRange {
 	return [start + first * cellNs, start + (last + 1) * cellNs];

@@ -163,8 +163,7 @@ export function pValue(base: number, head: number, sides: Sides): number {
 	if (m === 0 || !(sides.base > 0) || !(sides.head > 0)) return 1;
 	const split = splitOf(m, sides);
 	const upwards = head >= split.mean;
-	if (split.variance > NORMAL_VARIANCE)
-		return Math.min(1, 2 * normalAbove(Math.abs(head - split.mean) / Math.sqrt(split.variance)));
+	if (split.variance > NORMAL_VARIANCE) return Math.min(1, 2 * normalAbove(Math.abs(head - split.mean) / Math.sqrt(split.variance)));
 	const at = Math.exp(split.ln(head));
 	let tail = at / 2;
 	let term = at;
@@ -197,13 +196,7 @@ function remembered(of: (a: number, b: number) => number): (a: number, b?: numbe
  * Which rows have changed: 1 where base and head differ by more than noise, of all rows together. Counts are whole numbers.
  * A row whose `skip` is set is not judged.
  */
-export function findChanged(
-	base: ArrayLike<number>,
-	head: ArrayLike<number>,
-	sides: Sides,
-	skip: Uint8Array | null = null,
-	q = FALSE_CHANGES,
-): Uint8Array {
+export function findChanged(base: ArrayLike<number>, head: ArrayLike<number>, sides: Sides, skip: Uint8Array | null = null, q = FALSE_CHANGES): Uint8Array {
 	const rows = base.length;
 	const changed = new Uint8Array(rows);
 	const leastOf = remembered((sum) => leastPValue(sum, sides));
@@ -250,8 +243,6 @@ export function shareInterval(value: number, total: number, period: number): Sha
 	const share = Math.min(1, value / total);
 	const half = Math.max(high - share, share - low);
 	const even = Math.min(high - share, share - low) > 0.8 * half;
-	const text = even
-		? `${percent(share, half)}% ± ${percent(half, half)}`
-		: `${percent(share, half)}% (${percent(low, half)}–${percent(high, half)})`;
+	const text = even ? `${percent(share, half)}% ± ${percent(half, half)}` : `${percent(share, half)}% (${percent(low, half)}–${percent(high, half)})`;
 	return { share, count: k, low, high, text };
 }

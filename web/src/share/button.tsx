@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a link to what is shown, as it is now.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { apiDelete, ApiError } from '../api';
-import { displayName } from '../format';
-import { ShareIcon } from '../icons';
-import { keyOf } from '../keymap';
-import { useKeys } from '../keys';
-import { copyText } from '../menu';
-import { Popover } from '../popover';
-import * as T from '../texts';
+import { apiDelete, ApiError } from '../api/client';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { ShareIcon } from '../ui/icons';
+import { keyOf } from '../ui/keymap';
+import { useKeys } from '../ui/keys';
+import { copyText } from '../ui/menu';
+import { Popover } from '../ui/popover';
 import { linkOf } from './snapshot';
 
 /** Keeps what is shown under that title, and returns the ids. */
@@ -121,7 +121,11 @@ export function ShareButton(props: BodyProps) {
 	return (
 		<Popover
 			label={T.share.label}
-			button={<><ShareIcon /> {T.share.short}</>}
+			button={
+				<>
+					<ShareIcon /> {T.share.short}
+				</>
+			}
 			buttonClass="button share-button"
 			testId="share"
 			shortcut={keyOf('share', 'open')}

@@ -10,12 +10,13 @@
  * to the picture is set. It is read as any URL is, for whoever may ask the server may write it. The first time that the link is open it
  * becomes the state of the page, as long as the URL says nothing else.
  */
-import { apiPost, apiUrl, ApiError, type QueryAnswer } from '../api';
-import { NO_COMPARE } from '../compare/state';
-import { sendFile, shortenName, type Tell } from '../files/send';
-import { DEFAULTS, formatState, parseState, type PageState } from '../state';
-import type { KeptView, View } from '../view_data';
-import * as T from '../texts';
+import type { QueryAnswer } from '../api/answers';
+import { apiPost, apiUrl, ApiError } from '../api/client';
+import { sendFile, shortenName, type Tell } from '../api/send';
+import type { KeptView, View } from '../api/view_data';
+import * as T from '../base/texts';
+import { NO_COMPARE } from '../state/compare';
+import { DEFAULTS, formatState, parseState, type PageState } from '../state/page';
 
 const STATE_MAX = 8000; // bytes; the server takes 8 KiB
 const TITLE_MAX = 200; // characters
@@ -53,7 +54,10 @@ export const headOf = (kept: Kept): KeptView => (isView(kept) ? kept.kept! : kep
 // Of the table and of the function between its callers and callees.
 type Row = 'function' | 'file' | 'binary' | 'rows' | 'match' | 'least';
 /** What of the page's state belongs to a picture; the rest is what was asked, which the snapshot says itself. */
-type Picture = Pick<PageState, 'dir' | 'zoom' | 'steps' | 'color' | 'find' | 'regex' | 'filter' | 'sort' | 'reverse' | 'eachAddress' | 'pane' | 'compare' | Row>;
+type Picture = Pick<
+	PageState,
+	'dir' | 'zoom' | 'steps' | 'color' | 'find' | 'regex' | 'filter' | 'sort' | 'reverse' | 'eachAddress' | 'pane' | 'compare' | Row
+>;
 
 export function pictureOf({ dir, zoom, steps, color, find, regex, filter, sort, reverse, eachAddress, pane, compare, ...rest }: PageState): Picture {
 	const { relative, show, width, of, order, reverse: turned, only } = compare;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can be done on the time line, whether by pointer, key or menu.
-import { displayName } from '../format';
-import { keyOf, type Does } from '../keymap';
-import { copyText, type MenuAt, type MenuItem } from '../menu';
-import * as T from '../texts';
+import type { Timeline } from '../api/timeline_data';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
+import { keyOf, type Does } from '../ui/keymap';
+import { copyText, type MenuAt, type MenuItem } from '../ui/menu';
 import type { TimeCanvas } from './canvas';
-import type { Timeline } from './data';
 import type { Spans } from './spans';
 import type { Range, SetTime, TimeState } from './state';
 import { extentOf, fieldsLine, isInstant } from './text';

@@ -4,10 +4,10 @@
  * narrower than a pixel is drawn once a pixel: each row is in the order of time, so the next thing to draw is found by halving,
  * and a row of a million spans costs what a row of a thousand does. The canvas is as high as its scroller.
  */
-import { displayName } from '../format';
-import { oklch, palette, type Palette } from '../flame/colors';
+import { lowerBound, type Timeline } from '../api/timeline_data';
+import { displayName } from '../base/format';
 import { FONT, TextFitter } from '../flame/draw';
-import { lowerBound, type Timeline } from './data';
+import { oklch, palette, type Palette } from '../ui/colors';
 import type { Rows, Spans } from './spans';
 import type { Range } from './state';
 import { extentOf, formatMoment, hueOfCategory } from './text';
@@ -401,7 +401,10 @@ export class TimeCanvas {
 		const own = rows[track.thread];
 		const span = this.spanOf(marker);
 		if (span < 0) return ticksTop(track) + TICKS / 2;
-		const row = Math.max(0, own.rows.findIndex((r) => r[this.firstSpan(r, this.scene!.spans.start[span])] === span));
+		const row = Math.max(
+			0,
+			own.rows.findIndex((r) => r[this.firstSpan(r, this.scene!.spans.start[span])] === span),
+		);
 		return rowTop(track, own, row) + ROW / 2 - 1;
 	}
 

@@ -6,8 +6,8 @@
  *
  * Colours go by lightness alone: from that of the background to the other end, through one warm hue.
  */
-import { oklch } from '../flame/colors';
 import type { Cell, Heatmap, TimeRange } from '../model/heatmap';
+import { oklch } from '../ui/colors';
 
 export const SHADES = 24;
 const CELL_WIDTH_MAX = 32; // CSS pixels: a recording of some seconds is not drawn as wide as the page
@@ -84,7 +84,15 @@ export function moveCell(map: Heatmap, { column, row }: Cell, key: string): Cell
 }
 
 /** Paints on a canvas of so many CSS pixels; what is out of the range, or of the part of each column, fades. */
-export function paintHeat(canvas: HTMLCanvasElement, map: Heatmap, size: { width: number; height: number }, range: TimeRange | null, part: TimeRange | null, cursor: Cell | null, dark: boolean): void {
+export function paintHeat(
+	canvas: HTMLCanvasElement,
+	map: Heatmap,
+	size: { width: number; height: number },
+	range: TimeRange | null,
+	part: TimeRange | null,
+	cursor: Cell | null,
+	dark: boolean,
+): void {
 	const ratio = devicePixelRatio || 1;
 	const { columns, width } = pictureSize(map, size.width);
 	canvas.width = Math.round(size.width * ratio);

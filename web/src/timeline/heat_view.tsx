@@ -2,12 +2,12 @@
 // The subsecond heatmap above the tracks: a drag from one moment to another chooses the time between them, as a drag over the tracks does; with
 // Shift, the rectangle: the same part of each of some seconds.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { formatValue } from '../format';
-import { useSize } from '../hooks';
-import { press } from '../keymap';
+import type { Timeline } from '../api/timeline_data';
+import { formatValue } from '../base/format';
+import * as T from '../base/texts';
 import { buildHeatmap, spanRange, type Cell, type Heatmap } from '../model/heatmap';
-import * as T from '../texts';
-import type { Timeline } from './data';
+import { useSize } from '../ui/hooks';
+import { press } from '../ui/keymap';
 import { boxOf, cellAt, heatColors, moveCell, paintHeat, pictureSize } from './heat';
 import { isCalled, pickSamples } from './narrow';
 import { innermost, type Spans } from './spans';
@@ -38,7 +38,7 @@ function useHeatmap({ t, spans, type, state: { threads, during } }: HeatProps): 
 	return useMemo(() => {
 		const picked = threads.length > 0 || inDuring ? pickSamples(t, { threads, range: null, during, bySpan: false }, inDuring) : null;
 		return buildHeatmap(t.time, t.types[type].values, picked, [0, t.length + 1]);
-	}, [t, type, threads, inDuring]);
+	}, [t, type, threads, during, inDuring]);
 }
 
 const shownOf = ({ range, part }: Choice): [Range | null, Range | null] => [range, part];
@@ -57,10 +57,11 @@ export function HeatView(props: HeatProps) {
 	useLayoutEffect(() => {
 		measure(host.current);
 		return () => measure(null);
-	}, []);
+	}, [measure]);
+	const { range, part } = state;
 	useEffect(() => {
-		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, ...shownOf(brush ?? state), cursor, dark);
-	}, [map, width, brush, state.range, state.part, cursor, dark]);
+		if (width > 0) paintHeat(canvas.current!, map, { width, height: HEIGHT }, ...shownOf(brush ?? { range, part }), cursor, dark);
+	}, [map, width, brush, range, part, cursor, dark]);
 
 	const rangeOf = (a: Cell, b: Cell): Range | null => {
 		const [range] = spanRange(map, a, b);
@@ -91,16 +92,18 @@ export function HeatView(props: HeatProps) {
 	const onKeyDown = (event: KeyboardEvent) => {
 		if (map.columns === 0) return;
 		const here = cursor ?? { column: 0, row: 0 };
-		const go = (key: string, extend = false) => () => {
-			const next = cursor ? moveCell(map, here, key) : moveCell(map, here, key) && here;
-			if (!next) return false;
-			if (extend) {
-				anchor.current ??= here;
-				set({ ...between(anchor.current, next, false), marker: -1 }, 'replace');
-			} else anchor.current = null;
-			setCursor(next);
-			return true;
-		};
+		const go =
+			(key: string, extend = false) =>
+			() => {
+				const next = cursor ? moveCell(map, here, key) : moveCell(map, here, key) && here;
+				if (!next) return false;
+				if (extend) {
+					anchor.current ??= here;
+					set({ ...between(anchor.current, next, false), marker: -1 }, 'replace');
+				} else anchor.current = null;
+				setCursor(next);
+				return true;
+			};
 		const chosen = state.range !== null || state.part !== null;
 		press('heatmap', event, {
 			...{ up: go('ArrowUp'), down: go('ArrowDown'), left: go('ArrowLeft'), right: go('ArrowRight'), first: go('Home'), last: go('End') },

@@ -3,11 +3,11 @@
  * The flame graph of some of the samples. Each sample ends in a node of the whole tree, so the tree of a part is the whole one
  * with other self values, without what has none; by span, there is one such tree below a frame of each span's name.
  */
-import type { FlameJson } from '../flame/tree';
-import { nameWithoutAddress } from '../flame/unnamed';
+import type { Timeline } from '../api/timeline_data';
+import * as T from '../base/texts';
 import { columnLength } from '../model/heatmap';
-import * as T from '../texts';
-import type { Timeline } from './data';
+import type { FlameJson } from '../tree/tree';
+import { nameWithoutAddress } from '../tree/unnamed';
 import type { Spans } from './spans';
 
 export interface Narrowing {
@@ -91,8 +91,7 @@ export interface Narrowed {
 function groupSamples(t: Timeline, spans: Spans, inSpan: Int32Array, picked: Uint8Array): { of: Uint16Array; names: string[] } {
 	const count = new Map<number, number>();
 	const nameOf = (s: number) => t.name[spans.marker[inSpan[s]]];
-	for (let s = 0; s < t.sampleCount; s++)
-		if (picked[s] && inSpan[s] >= 0) count.set(nameOf(s), (count.get(nameOf(s)) ?? 0) + 1);
+	for (let s = 0; s < t.sampleCount; s++) if (picked[s] && inSpan[s] >= 0) count.set(nameOf(s), (count.get(nameOf(s)) ?? 0) + 1);
 	const sorted = [...count].sort((a, b) => b[1] - a[1]).map(([name]) => name);
 	const groups = new Map(sorted.slice(0, GROUPS_MAX).map((name, i) => [name, i + 1]));
 	const names = [NO_SPAN, ...sorted.slice(0, GROUPS_MAX).map((name) => t.strings[name])];

@@ -4,7 +4,7 @@
  * spans are passed once in the order of time; spans that have begun are on top of a list, one a thread and one a process, and
  * one that has ended is taken out when a search comes across it.
  */
-import { isOfProcess, PHASE, phaseOf, type Timeline } from './data';
+import { isOfProcess, PHASE, phaseOf, type Timeline } from '../api/timeline_data';
 
 export interface Spans {
 	count: number;
@@ -29,9 +29,7 @@ function pairEdges(t: Timeline, made: Made[], partner: Int32Array): void {
 	for (let i = 0; i < t.markerCount; i++) if (phaseOf(t, i) >= PHASE.start) edges.push(i);
 	const isEnd = (i: number) => phaseOf(t, i) === PHASE.end;
 	const group = (i: number) => t.threads[t.thread[i]].group;
-	edges.sort(
-		(a, b) => group(a) - group(b) || t.name[a] - t.name[b] || t.start[a] - t.start[b] || +isEnd(a) - +isEnd(b) || a - b,
-	);
+	edges.sort((a, b) => group(a) - group(b) || t.name[a] - t.name[b] || t.start[a] - t.start[b] || +isEnd(a) - +isEnd(b) || a - b);
 	let open: number[] = [];
 	edges.forEach((marker, i) => {
 		const list = t.threads.length + group(marker);
@@ -92,8 +90,7 @@ export function samplesByTime(t: Timeline): Uint32Array {
 
 function mergeRuns(time: Float64Array, a: Uint32Array, b: Uint32Array): Uint32Array {
 	const out = new Uint32Array(a.length + b.length);
-	for (let n = 0, i = 0, k = 0; n < out.length; n++)
-		out[n] = k >= b.length || (i < a.length && time[a[i]] <= time[b[k]]) ? a[i++] : b[k++];
+	for (let n = 0, i = 0, k = 0; n < out.length; n++) out[n] = k >= b.length || (i < a.length && time[a[i]] <= time[b[k]]) ? a[i++] : b[k++];
 	return out;
 }
 

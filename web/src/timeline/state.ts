@@ -14,8 +14,8 @@
  * as long as the page.
  */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import type { SetState } from '../hooks';
-import { formatState, parseState, type PageState } from '../state';
+import { formatState, parseState, type PageState } from '../state/page';
+import type { SetState } from '../ui/hooks';
 
 export type MarkerSort = 'start' | 'duration' | 'name' | 'thread';
 export type Range = [number, number];
@@ -161,13 +161,7 @@ export function useFragmentState(): [PageState, SetState, TimeState, SetTime] {
 		}
 		setBoth(next);
 	}, []);
-	const set = useCallback<SetState>(
-		(patch, how = 'push') => change({ ...current.current, page: { ...current.current.page, ...patch } }, how),
-		[],
-	);
-	const setTime = useCallback<SetTime>(
-		(patch, how = 'push') => change({ ...current.current, time: { ...current.current.time, ...patch } }, how),
-		[],
-	);
+	const set = useCallback<SetState>((patch, how = 'push') => change({ ...current.current, page: { ...current.current.page, ...patch } }, how), [change]);
+	const setTime = useCallback<SetTime>((patch, how = 'push') => change({ ...current.current, time: { ...current.current.time, ...patch } }, how), [change]);
 	return [both.page, set, both.time, setTime];
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Markers as a table. Only the rows in view are in the document, and sorting moves numbers, so a million of them is no matter.
 import { useMemo } from 'preact/hooks';
-import { displayName, formatCount } from '../format';
-import { useDebounced } from '../hooks';
-import { press } from '../keymap';
-import { useSeenRows } from '../seen_rows';
-import * as T from '../texts';
-import { valuesOf, type Timeline } from './data';
+import { valuesOf, type Timeline } from '../api/timeline_data';
+import { displayName, formatCount } from '../base/format';
+import * as T from '../base/texts';
+import { useDebounced } from '../ui/hooks';
+import { press } from '../ui/keymap';
+import { useSeenRows } from '../ui/seen_rows';
 import type { Spans } from './spans';
 import type { MarkerSort, TimeState } from './state';
 import { extentOf, fieldsLine, formatMoment, formatNs, isInstant } from './text';
@@ -111,20 +111,11 @@ export function MarkerTable({ t, spans, state, onState, onPick, onMenu }: Marker
 			>
 				<div class="tr thead" role="row" aria-rowindex={1}>
 					{heads.map(({ key, title }) => (
-						<div
-							key={key}
-							role="columnheader"
-							class={`td td-${key}`}
-							aria-sort={key === msort ? (mreverse ? 'descending' : 'ascending') : 'none'}
-						>
+						<div key={key} role="columnheader" class={`td td-${key}`} aria-sort={key === msort ? (mreverse ? 'descending' : 'ascending') : 'none'}>
 							{key === 'fields' ? (
 								<span class="mtable-head">{title}</span>
 							) : (
-								<button
-									type="button"
-									data-testid={`marker-sort-${key}`}
-									onClick={() => onState({ msort: key, mreverse: key === msort ? !mreverse : false })}
-								>
+								<button type="button" data-testid={`marker-sort-${key}`} onClick={() => onState({ msort: key, mreverse: key === msort ? !mreverse : false })}>
 									{title}
 									<span class="sort-mark" aria-hidden="true">
 										{key === msort ? ((key === 'duration') !== mreverse ? '▼' : '▲') : ''}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times, values and labels of markers as people read them.
-import { digits, displayName, formatBytes, formatCount, formatValue } from '../format';
-import * as T from '../texts';
-import { FORMAT, PHASE, phaseOf, valuesOf, type Timeline, type Value } from './data';
+import { FORMAT, PHASE, phaseOf, valuesOf, type Timeline, type Value } from '../api/timeline_data';
+import { digits, displayName, formatBytes, formatCount, formatValue } from '../base/format';
+import * as T from '../base/texts';
 import type { Spans } from './spans';
 
 export const formatNs = (ns: number): string => (Number.isFinite(ns) ? formatValue(Math.round(ns), 'ns') : T.timeline.endless);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What hovering over a marker tells.
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { displayName } from '../format';
-import * as T from '../texts';
-import { valuesOf, type Timeline } from './data';
+import { valuesOf, type Timeline } from '../api/timeline_data';
+import { displayName } from '../base/format';
+import * as T from '../base/texts';
 import type { Spans } from './spans';
 import { extentOf, formatField, formatMoment, formatNs, isInstant } from './text';
 

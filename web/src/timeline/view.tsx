@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time line as a part of the page: tracks, what is chosen of them, and the table of markers.
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { displayName, formatCount, formatShare, formatValue } from '../format';
-import { useMedia, useSize } from '../hooks';
-import { CloseIcon, FoldIcon, ResetIcon } from '../icons';
-import { press } from '../keymap';
-import { Menu, type MenuAt } from '../menu';
-import * as T from '../texts';
+import { lostMarkers, type Thread, type Timeline } from '../api/timeline_data';
+import { displayName, formatCount, formatShare, formatValue } from '../base/format';
+import * as T from '../base/texts';
+import { useMedia, useSize } from '../ui/hooks';
+import { CloseIcon, FoldIcon, ResetIcon } from '../ui/icons';
+import { press } from '../ui/keymap';
+import { Menu, type MenuAt } from '../ui/menu';
 import { makeActions, padded, keysFor, type Actions, type Context } from './actions';
 import { AXIS, placeTracks, TimeCanvas, type Hit, type Track } from './canvas';
-import { lostMarkers, type Thread, type Timeline } from './data';
 import { HeatView } from './heat_view';
 import { heatColumn, isCalled } from './narrow';
 import { ROWS_MAX, type Rows, type Spans } from './spans';
@@ -168,14 +168,7 @@ function Chosen({ t, state, set, shown }: Pick<TimelineProps, 't' | 'state' | 's
 					onClear={() => set({ part: null })}
 				/>
 			)}
-			{state.during !== '' && (
-				<Chip
-					label={T.timeline.during}
-					value={displayName(state.during, 60)}
-					testId="chip-during"
-					onClear={() => set({ during: '' })}
-				/>
-			)}
+			{state.during !== '' && <Chip label={T.timeline.during} value={displayName(state.during, 60)} testId="chip-during" onClear={() => set({ during: '' })} />}
 			{shown.narrowed && (
 				<span class="hint" data-testid="tl-share">
 					{T.timeline.share(formatValue(shown.value, shown.unit), formatShare(shown.value, shown.allValue), formatCount(shown.samples))}
@@ -308,10 +301,7 @@ export function TimelineView(props: TimelineProps) {
 		const many = (i: number) => t.threads[i].markerEnd - t.threads[i].markerFirst;
 		return new Set(some.sort((a, b) => many(b) - many(a)).slice(0, OPEN_FIRST));
 	}, [t, rows]);
-	const tracks = useMemo(
-		() => placeTracks(t, rows, (i) => openFirst.has(i) !== toggled.has(i), narrow),
-		[t, rows, openFirst, toggled, narrow],
-	);
+	const tracks = useMemo(() => placeTracks(t, rows, (i) => openFirst.has(i) !== toggled.has(i), narrow), [t, rows, openFirst, toggled, narrow]);
 	const contentHeight = tracks.length > 0 ? tracks[tracks.length - 1].y + tracks[tracks.length - 1].height : 0;
 	const sums = useMemo(() => sumsOf(t.types[type].values), [t, type]);
 	const asked = useMemo(() => (state.during === '' ? null : isCalled(t, state.during)), [t, state.during]);
@@ -325,7 +315,7 @@ export function TimelineView(props: TimelineProps) {
 			measure(null);
 			view.current?.destroy();
 		};
-	}, []);
+	}, [measure]);
 	useLayoutEffect(() => {
 		view.current!.update({
 			t,
@@ -349,8 +339,7 @@ export function TimelineView(props: TimelineProps) {
 	useEffect(() => {
 		window.__wickTime = {
 			rectOf: (name, nth) => {
-				for (let i = 0, seen = 0; i < t.markerCount; i++)
-					if (t.strings[t.name[i]] === name && seen++ === nth) return view.current!.rectOf(i);
+				for (let i = 0, seen = 0; i < t.markerCount; i++) if (t.strings[t.name[i]] === name && seen++ === nth) return view.current!.rectOf(i);
 				return null;
 			},
 			get view() {
@@ -392,13 +381,7 @@ export function TimelineView(props: TimelineProps) {
 			{state.heat && t.sampleCount > 0 && <HeatView t={t} spans={spans} type={type} unit={shown.unit} state={state} set={set} dark={dark} />}
 			<div class={state.table ? 'tl-parts with-table' : 'tl-parts'}>
 				<div class="tl-chart" hidden={state.folded}>
-					<canvas
-						class="tl-axis"
-						ref={axis}
-						style={{ marginLeft: `${head}px`, height: `${AXIS}px` }}
-						onWheel={input.onWheelZoom}
-						{...input.handlers}
-					/>
+					<canvas class="tl-axis" ref={axis} style={{ marginLeft: `${head}px`, height: `${AXIS}px` }} onWheel={input.onWheelZoom} {...input.handlers} />
 					<div
 						class="tl-scroll"
 						ref={scroller}
@@ -421,8 +404,7 @@ export function TimelineView(props: TimelineProps) {
 								style={{ marginLeft: `${head}px` }}
 								onWheel={(event) => {
 									const scrolls = scroller.current!.scrollHeight > scroller.current!.clientHeight + 1;
-									if (event.ctrlKey || event.metaKey || event.altKey || !scrolls || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-										input.onWheelZoom(event);
+									if (event.ctrlKey || event.metaKey || event.altKey || !scrolls || Math.abs(event.deltaX) > Math.abs(event.deltaY)) input.onWheelZoom(event);
 								}}
 								{...input.handlers}
 							/>
@@ -501,10 +483,7 @@ function usePointer(
 			if (!from) return;
 			if (from.moved) {
 				const now = view.current!.timeAt(event.clientX);
-				const range: Range = [
-					Math.max(0, Math.round(Math.min(from.time, now))),
-					Math.min(t.length + 1, Math.round(Math.max(from.time, now))),
-				];
+				const range: Range = [Math.max(0, Math.round(Math.min(from.time, now))), Math.min(t.length + 1, Math.round(Math.max(from.time, now)))];
 				if (range[1] > range[0]) set({ range, marker: -1 });
 				return;
 			}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the table's rows come from: functions, files and binaries from the tree; lines and values of a label, which the tree does
+// not have, from the server.
+import { useMemo } from 'preact/hooks';
+import type { Cell, TableAnswer } from '../api/answers';
+import * as T from '../base/texts';
+import { buildRows, type Row, type RowsOf } from '../model/rows';
+import { pipeline } from '../query/pipeline';
+import type { NamesChoice, Rows } from '../state/page';
+import { isSmall, KIND, type Tree } from '../tree/tree';
+import { useApi, useLater } from '../ui/hooks';
+
+/** Of what the server makes rows; null: nothing can be asked. */
+export interface RowsQuery {
+	query: string; // selector and stages
+	whole: number; // the sum of what is selected
+	from: number; // unix ms
+	to: number;
+	names: NamesChoice;
+}
+
+export interface MadeRows {
+	rows: Row[] | null; // null: there are none yet
+	by: Rows; // what they are of
+	whole: number; // what shares are of
+	unit: string;
+	more: number; // rows that the server has beside these
+	busy: boolean;
+	fault: string | null;
+}
+
+const ROWS_MAX = 50_000; // of the server
+
+export const isOfTree = (by: Rows): by is RowsOf => by === 'function' || by === 'file' || by === 'binary';
+
+export const labelOfRows = (by: Rows): string => (by.startsWith('label:') ? by.slice(6) : '');
+
+// "/src/main.c:12"
+function splitPlace(place: string): { file: string; line: number } {
+	const match = /^(.*):(\d{1,9})$/.exec(place);
+	return match ? { file: match[1], line: Number(match[2]) } : { file: place, line: 0 };
+}
+
+/** Rows of the answer to `top N by line` or `top N by label NAME`. */
+export function rowsOfAnswer({ table }: TableAnswer, by: Rows): Row[] {
+	const place = (name: string) => table.columns.findIndex((column) => column.name === name);
+	const number = (cell: Cell | undefined) => (typeof cell === 'number' && Number.isFinite(cell) ? cell : 0);
+	const text = (cell: Cell | undefined) => (cell === null || cell === undefined ? '' : String(cell));
+	const plain = { inlined: false, kind: KIND.unknown };
+	if (by === 'line') {
+		const [self, total, line, fn, binary] = ['self', 'total', 'line', 'function', 'binary'].map(place);
+		return table.rows.map((cells) => ({
+			...plain,
+			...splitPlace(text(cells[line])),
+			name: text(cells[fn]),
+			binary: text(cells[binary]),
+			kind: KIND.native,
+			self: number(cells[self]),
+			total: number(cells[total]),
+		}));
+	}
+	const [value, label] = [place('value'), place(labelOfRows(by))];
+	return table.rows.map((cells) => {
+		const sum = number(cells[value]);
+		return { ...plain, name: text(cells[label]) || T.table.noLabel, binary: '', file: '', line: 0, self: sum, total: sum };
+	});
+}
+
+export function useRows(tree: Tree, by: Rows, query: RowsQuery | null): MadeRows {
+	const ofTree = isOfTree(by) || !query;
+	const treeBy = isOfTree(by) ? by : 'function';
+	const wanted = useMemo(() => ({ tree, by: treeBy }), [tree, treeBy]);
+	const made = useLater(wanted, isSmall(tree), (of) => buildRows(of.tree, of.by));
+	const label = labelOfRows(by);
+	const asked = useApi<TableAnswer, { answer: TableAnswer; by: Rows }>(
+		ofTree ? null : 'pipeline',
+		{
+			q: ofTree ? '' : pipeline(query.query, `top ${ROWS_MAX} by ${label === '' ? 'line' : `label ${label}`}`),
+			from: String(query?.from ?? ''),
+			to: String(query?.to ?? ''),
+			...(query?.names === 'short' ? { names: 'short' } : {}),
+		},
+		0,
+		(answer) => ({ answer, by }),
+	);
+	const rows = useMemo(() => asked.data && rowsOfAnswer(asked.data.answer, asked.data.by), [asked.data]);
+	if (ofTree) {
+		const of = made?.of ?? wanted;
+		return { rows: made?.value ?? null, by: of.by, whole: of.tree.total[0], unit: of.tree.unit, more: 0, busy: of !== wanted || !made, fault: null };
+	}
+	const answer = asked.data?.by === by ? asked.data.answer : null;
+	return {
+		rows: answer && rows,
+		by,
+		whole: query.whole,
+		unit: tree.unit,
+		more: answer ? Math.max(0, answer.table.total_rows - answer.table.rows.length) : 0,
+		busy: asked.loading || asked.stale,
+		fault: asked.error && !asked.loading ? asked.error.message : null,
+	};
+}

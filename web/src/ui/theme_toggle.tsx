@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+import * as T from '../base/texts';
+import { MoonIcon, SunIcon, SystemIcon } from './icons';
+import type { useTheme } from './theme';
+
+export function ThemeToggle({ theme }: { theme: ReturnType<typeof useTheme> }) {
+	const icon = { system: <SystemIcon />, light: <SunIcon />, dark: <MoonIcon /> }[theme.choice];
+	const title = T.theme[theme.choice];
+	return (
+		<button type="button" class="button icon-only" data-testid="theme-toggle" aria-label={title} title={title} onClick={theme.next}>
+			{icon}
+		</button>
+	);
+}
