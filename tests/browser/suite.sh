@@ -25,15 +25,18 @@ heatmap
 large
 open
 report'
-if [ $# -gt 0 ]; then
-	scripts=
-	for script in "$@"; do scripts="$scripts $(basename "$script" .test.sh)"; done
-else
-	for script in tests/browser/*.test.sh; do
-		script=$(basename "$script" .test.sh)
-		printf '%s\n' "$scripts" | grep -qw "$script" || scripts="$scripts
+for script in tests/browser/*.test.sh; do
+	script=$(basename "$script" .test.sh)
+	printf '%s\n' "$scripts" | grep -qw "$script" || scripts="$scripts
 $script"
-	done
+done
+# Of these the ones that were asked for: by name, or by file.
+if [ $# -gt 0 ]; then
+	scripts=$(printf '%s\n' "$scripts" | awk -v asked=" $(for script in "$@"; do printf '%s ' "$(basename "$script" .test.sh)"; done)" '{
+		line = ""
+		for (i = 1; i <= NF; i++) if (index(asked, " " $i " ")) line = line $i " "
+		if (line) print line
+	}')
 fi
 wants() { printf '%s\n' "$scripts" | grep -qwE "$1"; }
 
