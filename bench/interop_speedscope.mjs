@@ -2,7 +2,7 @@
 // How long speedscope takes to import each FILE: what it writes to its console. Part of bench/interop.sh.
 import { statSync } from "node:fs";
 import { basename } from "node:path";
-import { launch } from "../tests/browser/launch.mjs";
+import { launch } from "../tests/lib/launch.mjs";
 
 const index = new URL("../tests/node_modules/speedscope/dist/release/index.html", import.meta.url).href;
 const browser = await launch();

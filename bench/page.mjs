@@ -268,7 +268,7 @@ async function brushes(page) {
 }
 
 async function rows(url) {
-	const { launch } = await import('../tests/browser/launch.mjs');
+	const { launch } = await import('../tests/lib/launch.mjs');
 	const browser = await launch();
 	const page = await browser.newPage({ viewport: VIEW });
 	const tracer = await browser.newBrowserCDPSession();
@@ -281,7 +281,7 @@ async function rows(url) {
 }
 
 async function show(nodes, url) {
-	const { launch } = await import('../tests/browser/launch.mjs');
+	const { launch } = await import('../tests/lib/launch.mjs');
 	const browser = await launch();
 	const page = await browser.newPage({ viewport: VIEW });
 	const tracer = await browser.newBrowserCDPSession();
@@ -328,7 +328,7 @@ async function show(nodes, url) {
 }
 
 async function speedscope(nodes, path) {
-	const { launch } = await import('../tests/browser/launch.mjs');
+	const { launch } = await import('../tests/lib/launch.mjs');
 	const browser = await launch();
 	const page = await browser.newPage({ viewport: VIEW });
 	const tracer = await browser.newBrowserCDPSession();

@@ -60,7 +60,7 @@ async function write(path, count) {
 }
 
 async function show(path) {
-	const { launch } = await import('../tests/browser/launch.mjs');
+	const { launch } = await import('../tests/lib/launch.mjs');
 	const browser = await launch();
 	const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
 	await page.goto(pathToFileURL(path).href);

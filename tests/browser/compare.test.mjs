@@ -2,24 +2,11 @@
 /*
  * Compares on the page what is known to differ: service `beacon` of the generated fleet before and after its deploy, and its pod that is not
  * like the others. What is expected are the numbers of bench/fleet/truth.c, and nothing that the page or the server has summed.
- *
- *   WICK_URL           the server
- *   WICK_FLEET         BEGINNING,DEPLOY,END of what it has, in seconds since 1970
- *   WICK_SCREENSHOTS   a directory for pictures
  */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { begun, launch } from './launch.mjs';
+import { test } from 'node:test';
+import { base, beginning, boxOf, checkWidth, colorAt, come, deploy, end, id, LOOKS, options, picture, settled, urlHas, visit, zoomIs } from '../lib/browser.mjs';
 
-const base = process.env.WICK_URL;
-const skip = base ? false : 'WICK_URL is not set';
-if (skip) console.log(`skipped: ${skip}`);
-const [beginning, deploy, end] = (process.env.WICK_FLEET ?? '0,0,0').split(',').map((s) => Number(s) * 1000);
-const DESKTOP = { width: 1440, height: 900 };
-const PHONE = { width: 390, height: 844 };
-const shots = process.env.WICK_SCREENSHOTS;
 const BEACON = 'process_cpu{service_name="beacon"}';
 // Samples of a pod and flush before and after, of ten pods; a flush is 10 s, a sample 1/19 s.
 const PODS = 10;
@@ -32,70 +19,23 @@ const SINCE_DEPLOY = {
 };
 const AS_BEFORE = { escape_html: 40, parse_request: 10, lookup: 8, is_space: 5, render_page: 5, spin_wait: 5 };
 
-let browser;
-before(async () => {
-	if (skip) return;
-	if (shots) mkdirSync(shots, { recursive: true });
-	browser = await launch();
-});
-after(async () => browser?.close());
-
-async function openPage(query, options = {}) {
-	const context = await browser.newContext({ viewport: DESKTOP, colorScheme: 'light', ...options });
-	const page = await context.newPage();
-	page.setDefaultTimeout(60_000);
-	const faults = [];
-	page.on('console', (message) => {
-		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
-	});
-	page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
-	page.on('request', (request) => {
-		const { protocol, origin } = new URL(request.url());
-		if (protocol !== 'data:' && protocol !== 'blob:' && origin !== new URL(base).origin) faults.push(`request: ${request.url()}`);
-	});
-	await page.goto(new URL(query, base).href);
-	const url = () => new URL(page.url()).searchParams;
-	return { page, context, faults, url };
-}
-
-const id = (name) => `[data-testid="${name}"]`;
 const at = (params) => `?${new URLSearchParams(params)}`;
 const sinceDeploy = (more = {}) => at({ view: 'compare', q: BEACON, from: deploy, to: end, bfrom: deploy - (end - deploy), bto: deploy, ...more });
 
-async function settled(page) {
-	await begun(page);
-	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'));
-}
 const row = (page, name) => page.locator(`${id('compare-table')} [data-function="${name}"]`);
 const cell = (page, name, column) => row(page, name).locator(`.td-${column}`);
-const boxOf = async (page, name, graph = 'flame') => (await page.waitForFunction(([n, g]) => window.__wick?.[g]?.nodeAt(n), [name, graph])).jsonValue();
 const functions = (page) => page.locator(`${id('compare-table')} [data-function]`).evaluateAll((rows) => rows.map((r) => r.dataset.function));
-// Until the condition holds; if it never does, what comes next says so.
-const come = (page, condition, argument) => page.waitForFunction(condition, argument).catch(() => undefined);
-const urlHas = (page, name, value) => page.waitForFunction(([n, v]) => new URLSearchParams(location.search).get(n) === v, [name, value]);
-const waitZoom = (page, graph, name) => page.waitForFunction(([g, n]) => window.__wick?.[g]?.zoomName === n, [graph, name]);
 
-// The colour in the middle of the box, as it is on the canvas.
-async function colorOf(page, name, graph = 'flame') {
-	const box = await boxOf(page, name, graph);
-	return page.evaluate(
-		([g, x, y]) => {
-			const canvas = document.querySelector(`[data-testid="${g}"] canvas`);
-			const corner = canvas.getBoundingClientRect();
-			const scale = canvas.width / corner.width;
-			// Off a copy: the browser has a word to say about a canvas that is read more than once.
-			const copy = new OffscreenCanvas(1, 1).getContext('2d');
-			copy.drawImage(canvas, (x - scrollX - corner.left) * scale, (y - scrollY - corner.top) * scale, 1, 1, 0, 0, 1, 1);
-			return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-		},
-		[graph, box.x + box.width - 3, box.y + 3],
-	);
+// The colour of a box, near its upper right corner.
+async function colorOf(page, name) {
+	const box = await boxOf(page, name);
+	return colorAt(page, 'flame', [box.x + box.width - 3, box.y + 3]);
 }
 const isOrange = ([r, , b]) => r - b > 20;
 const isBlue = ([r, , b]) => b - r > 20;
 
-test('what changed since the deploy: from the profile to the functions that did', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(at({ q: BEACON, from: deploy, to: end }));
+test('what changed since the deploy: from the profile to the functions that did', options, async () => {
+	const { page, url, leave } = await visit(base, at({ q: BEACON, from: deploy, to: end }));
 	await page.locator(id('compare-with')).click();
 	await page.locator(id('compare-just')).click();
 	await row(page, 'hash_key').waitFor();
@@ -117,12 +57,11 @@ test('what changed since the deploy: from the profile to the functions that did'
 	assert.match(await page.locator(id('sum-head')).innerText(), new RegExp(`^${cores(110)} cores`));
 	assert.match(await page.locator(id('sum-change')).innerText(), /^\+0\.26 \+4\.8%\s*95% interval: \+0\.2\d to \+0\.\d\d$/);
 	assert.match(await page.locator(id('sum-states')).innerText(), /1 new\s*1 gone\s*1 more\s*1 less/);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('the graph shows it in colours, tells it in figures, and zooms', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(sinceDeploy());
+test('the graph shows it in colours, tells it in figures, and zooms', options, async () => {
+	const { page, url, leave } = await visit(base, sinceDeploy());
 	await boxOf(page, 'hash_key');
 	await settled(page);
 	assert.ok(isOrange(await colorOf(page, 'hash_key')), 'more is orange');
@@ -138,10 +77,10 @@ test('the graph shows it in colours, tells it in figures, and zooms', { skip, ti
 	await tip.waitFor();
 	assert.match(await tip.innerText(), /hash_key[^]*more[^]*Total\s+0\.63\s+1\.26\s+\+0\.63 \+100%\s+\+0\.6\d to \+0\.6\d/);
 	await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
-	await waitZoom(page, 'flame', 'hash_key');
+	await zoomIs(page, 'hash_key');
 	assert.ok(url().get('zoom'));
 	await page.goBack();
-	await waitZoom(page, 'flame', 'total');
+	await zoomIs(page, 'total');
 
 	// By the head's widths what is gone has none; by the base's, what is new.
 	await page.locator(id('compare-width')).selectOption('head');
@@ -161,12 +100,11 @@ test('the graph shows it in colours, tells it in figures, and zooms', { skip, ti
 	const focused = `${id('flame')} [role="treeitem"][aria-selected="true"]`;
 	await come(page, (selector) => document.querySelector(selector)?.textContent.startsWith('main, base'), focused);
 	assert.match(await page.locator(focused).innerText(), /^main, base 5\.53, head 5\.79, change \+0\.26, more$/);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('the table is filtered, sorted and linked with the graph, and all is in the URL', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(sinceDeploy());
+test('the table is filtered, sorted and linked with the graph, and all is in the URL', options, async () => {
+	const { page, url, leave } = await visit(base, sinceDeploy());
 	await row(page, 'hash_key').waitFor();
 	await settled(page);
 	await page.locator(id('only-new')).click();
@@ -200,12 +138,11 @@ test('the table is filtered, sorted and linked with the graph, and all is in the
 	await page.locator(id('relative')).click();
 	await come(page, (selector) => document.querySelector(selector).textContent.includes('%'), id('flame-matched'));
 	assert.equal(await page.locator(id('flame-matched')).innerText(), `${((100 * 20) / 105).toFixed(1)}% → ${((100 * 32) / 110).toFixed(1)}%`);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('side by side, the two graphs point and zoom together', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults } = await openPage(sinceDeploy({ show: 'sides' }));
+test('side by side, the two graphs point and zoom together', options, async () => {
+	const { page, leave } = await visit(base, sinceDeploy({ show: 'sides' }));
 	const left = await boxOf(page, 'lookup', 'base');
 	const right = await boxOf(page, 'lookup', 'head');
 	await settled(page);
@@ -216,19 +153,18 @@ test('side by side, the two graphs point and zoom together', { skip, timeout: 60
 	await page.mouse.move(left.x + left.width / 2, left.y + left.height / 2);
 	await page.waitForFunction(() => window.__wick.head.hoverName === 'lookup' && window.__wick.base.hoverName === 'lookup');
 	await page.mouse.click(left.x + left.width / 2, left.y + left.height / 2);
-	await waitZoom(page, 'base', 'lookup');
-	await waitZoom(page, 'head', 'lookup');
+	await zoomIs(page, 'lookup', 'base');
+	await zoomIs(page, 'lookup', 'head');
 	await page.keyboard.press('Escape');
-	await waitZoom(page, 'head', 'total');
+	await zoomIs(page, 'total', 'head');
 	await page.locator(id('flame-search')).fill('hash_key');
 	await come(page, (selector) => document.querySelector(selector).textContent !== '', id('flame-matched'));
 	assert.equal(await page.locator(id('flame-matched')).innerText(), `${cores(12)} → ${cores(24)}`);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('which pod differs: one value of the list with all others', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(at({ q: BEACON, from: deploy, to: end, by: 'k8s_pod_name' }));
+test('which pod differs: one value of the list with all others', options, async () => {
+	const { page, url, leave } = await visit(base, at({ q: BEACON, from: deploy, to: end, by: 'k8s_pod_name' }));
 	const entry = page.locator(`${id('process-list')} li`).filter({ hasText: 'beacon-7' });
 	await entry.waitFor();
 	await settled(page);
@@ -247,12 +183,11 @@ test('which pod differs: one value of the list with all others', { skip, timeout
 	await come(page, (selector) => document.querySelector(selector).textContent === '0.26', `${id('compare-table')} [data-function="spin_wait"] .td-head`);
 	assert.equal(await cell(page, 'spin_wait', 'head').innerText(), (50 / 19 / 10).toFixed(2));
 	assert.match(await cell(page, 'escape_html', 'state').innerText(), /less/);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('one version with another: the list, while one is shown alone', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(at({ q: BEACON, from: beginning, to: end, by: 'service_version' }));
+test('one version with another: the list, while one is shown alone', options, async () => {
+	const { page, url, leave } = await visit(base, at({ q: BEACON, from: beginning, to: end, by: 'service_version' }));
 	const entry = (version) => page.locator(`${id('process-list')} li`).filter({ hasText: version });
 	await entry('1.1.0').locator('.rail-name').click();
 	await page.locator(`${id('process-list')} li.chosen`).waitFor();
@@ -268,12 +203,11 @@ test('one version with another: the list, while one is shown alone', { skip, tim
 		assert.deepEqual([await cell(page, name, 'base').innerText(), await cell(page, name, 'head').innerText()], shares, name);
 		assert.match(await cell(page, name, 'state').innerText(), new RegExp(state), name);
 	}
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('two spans of the graph over time, by pointer and by keyboard', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(at({ view: 'compare', q: BEACON, from: beginning, to: end, before: '0' }));
+test('two spans of the graph over time, by pointer and by keyboard', options, async () => {
+	const { page, url, leave } = await visit(base, at({ view: 'compare', q: BEACON, from: beginning, to: end, before: '0' }));
 	await page.locator(id('compare-same')).waitFor();
 	const drag = async (from, to) => {
 		const spans = await page.locator(id('compare-spans')).boundingBox();
@@ -302,12 +236,11 @@ test('two spans of the graph over time, by pointer and by keyboard', { skip, tim
 	await page.waitForFunction((w) => new URLSearchParams(location.search).get('bfrom') > w, was);
 	await page.goBack();
 	await urlHas(page, 'bfrom', was);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('swapped, more is less; equal sides, other types and nothing at all are said', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(sinceDeploy());
+test('swapped, more is less; equal sides, other types and nothing at all are said', options, async () => {
+	const { page, url, leave } = await visit(base, sinceDeploy());
 	await row(page, 'hash_key').waitFor();
 	await settled(page);
 	await page.keyboard.press('x');
@@ -335,17 +268,16 @@ test('swapped, more is less; equal sides, other types and nothing at all are sai
 	await page.goto(new URL(at({ view: 'compare', q: 'process_cpu{service_name="no such"}', from: deploy, to: end, before: '1h' }), base).href);
 	await nothing.waitFor();
 	assert.match(await nothing.innerText(), /Nothing on either side/);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('from the start page, a change leads to the comparison', { skip, timeout: 600_000 }, async () => {
+test('from the start page, a change leads to the comparison', options, async () => {
 	// Without data of a day before there would be no change to tell.
 	const then = Math.floor(Date.now() / 1000) - 86400 - 1800;
 	const query = new URLSearchParams({ name: 'beacon', from: then, until: then + 10, format: 'folded', sampleRate: 100 });
 	const sent = await fetch(new URL(`ingest?${query}`, base), { method: 'POST', body: 'main;old 1000' });
 	assert.equal(sent.status, 200);
-	const { page, context, faults, url } = await openPage('');
+	const { page, url, leave } = await visit(base, '');
 	const change = page.locator(`${id('home-movers')} .change-link`).first();
 	await change.waitFor();
 	await change.click();
@@ -354,11 +286,10 @@ test('from the start page, a change leads to the comparison', { skip, timeout: 6
 	await page.locator(id('nav-profile')).click();
 	await page.locator(id('compare')).waitFor({ state: 'detached' });
 	assert.deepEqual([url().get('before'), url().get('view')], [null, null], 'what belongs to the comparison goes');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('hostile names are shown as text, harmless', { skip, timeout: 600_000 }, async () => {
+test('hostile names are shown as text, harmless', options, async () => {
 	const long = `std::vector<${'std::pair<int, '.repeat(200)}int${'>'.repeat(200)}>::push_back(${'x'.repeat(6000)})`;
 	const deep = Array.from({ length: 4000 }, (_, i) => `f${i}`).join(';');
 	const stacks = (script, turned, deepest) =>
@@ -368,11 +299,7 @@ test('hostile names are shown as text, harmless', { skip, timeout: 600_000 }, as
 		assert.equal(answer.status, 200, await answer.text());
 	}
 	const type = 'hostile:samples:count::';
-	const { page, context, faults } = await openPage(at({ view: 'compare', q: `${type}{side="b"}`, base: `${type}{side="a"}` }));
-	page.on('dialog', (dialog) => {
-		faults.push(`dialog: ${dialog.message()}`);
-		void dialog.dismiss();
-	});
+	const { page, leave } = await visit(base, at({ view: 'compare', q: `${type}{side="b"}`, base: `${type}{side="a"}` }));
 	await row(page, '<script>alert(1)</script>').waitFor();
 	await settled(page);
 	assert.match(await cell(page, '<script>alert(1)</script>', 'name').innerText(), /^<script>alert\(1\)<\/script>/);
@@ -384,23 +311,20 @@ test('hostile names are shown as text, harmless', { skip, timeout: 600_000 }, as
 	await page.locator(id('flame-search')).press('Enter');
 	await page.waitForFunction(() => window.__wick.flame.focusName === 'f3999');
 	await boxOf(page, 'f3999');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('on a phone and a desk, light and dark, everything is in reach', { skip, timeout: 600_000 }, async () => {
-	for (const [viewport, colorScheme, name] of [[DESKTOP, 'light', 'desk'], [DESKTOP, 'dark', 'desk'], [PHONE, 'light', 'phone'], [PHONE, 'dark', 'phone']]) {
-		const { page, context, faults } = await openPage(sinceDeploy(), { viewport, colorScheme, hasTouch: name === 'phone' });
+for (const [look, how] of LOOKS)
+	test(`everything is in reach: ${look}`, options, async () => {
+		const { page, leave } = await visit(base, sinceDeploy(), how);
 		await boxOf(page, 'hash_key');
 		await settled(page);
-		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `nothing is cut off at ${viewport.width}`);
-		if (shots) await page.screenshot({ path: join(shots, `compare-${name}-${colorScheme}.png`) });
+		await checkWidth(page, 'a comparison');
+		await picture(page, `compare-${look}`);
 		await page.locator(id('show-table')).click();
 		await row(page, 'hash_key').waitFor();
 		await page.locator(id('show-sides')).click();
 		await boxOf(page, 'hash_key', 'head');
-		if (shots) await page.screenshot({ path: join(shots, `compare-sides-${name}-${colorScheme}.png`) });
-		assert.deepEqual(faults, []);
-		await context.close();
-	}
-});
+		await picture(page, `compare-sides-${look}`);
+		await leave();
+	});

@@ -2,60 +2,37 @@
 // Looking at a profile in a file on the server's page: dropped, chosen, reloaded; files that are none, that are too large, that mean harm; and
 // a server that is busy, away, or refuses. What a file holds is written here by hand, so the figures are known.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { startServer } from '../harness.mjs';
 import { readFolded, readPprof, readSpeedscope } from '../convert/readers.mjs';
-import { launch } from './launch.mjs';
-import { checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
+import { checkAccess, checkWidth, drawn, id, LOOKS, picture, saved, settled, visit } from '../lib/browser.mjs';
 
 const work = process.env.WICK_WORK;
-const options = { timeout: 600_000 };
 const MIB = 1024 * 1024;
-let browser, base, child;
+let server, home;
 
 const file = (name, content) => {
 	const path = join(work, name);
 	writeFileSync(path, content);
 	return path;
 };
-async function startServer(name, port = 0) {
-	child = spawn(process.env.WICK, ['server', '--data', join(work, name), '--listen', `127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'pipe'] });
-	let log = '';
-	return new Promise((resolve, reject) => {
-		child.once('exit', () => reject(new Error(log)));
-		child.stderr.on('data', (chunk) => {
-			log += chunk;
-			const found = /http:\/\/127\.0\.0\.1:\d+/.exec(log);
-			if (found) resolve(`${found[0]}/`);
-		});
-	});
-}
-const stopServer = () =>
-	new Promise((resolve) => {
-		child.removeAllListeners('exit');
-		child.once('exit', resolve);
-		child.kill('SIGTERM');
-	});
 let folded;
 before(async () => {
 	folded = file('shop.folded', 'main;parse;read 600\nmain;parse 100\nmain;render;draw 300\n');
-	base = await startServer('files');
-	browser = await launch();
+	server = await startServer(join(work, 'files'));
+	home = `${server.url}/`;
 });
-after(async () => {
-	await browser?.close();
-	child?.kill('SIGKILL');
-});
+after(() => server?.child.kill('SIGKILL'));
 
 const choose = (page, path, button = 'open-file') => Promise.all([page.waitForEvent('filechooser'), page.locator(id(button)).click()]).then(([chooser]) => chooser.setFiles(path));
-// As the browser hands files over that are dragged in: with those names and contents.
+// As the browser hands files over that are dragged in: [NAME, CONTENT, HOW OFT THAT (1)].
 const drop = (page, files, selector = '.main') =>
 	page.evaluate(
 		([where, given]) => {
 			const data = new DataTransfer();
-			for (const [name, text] of given) data.items.add(new File([text], name));
+			for (const [name, text, times = 1] of given) data.items.add(new File([text.repeat(times)], name));
 			const target = document.querySelector(where);
 			for (const type of ['dragenter', 'dragover', 'drop']) target.dispatchEvent(new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer: data }));
 		},
@@ -68,8 +45,8 @@ const faultText = async (page) => {
 	return page.locator(id('file-fault')).innerText();
 };
 
-test('somebody has a file of stacks and drops it on the page', options, async () => {
-	const { page, url, leave } = await visit(browser, base, '?view=status');
+test('somebody has a file of stacks and drops it on the page', async () => {
+	const { page, url, leave } = await visit(home, '?view=status');
 	await page.locator('.main').waitFor();
 	await drop(page, [['shop.folded', 'main;parse;read 600\nmain;parse 100\nmain;render;draw 300\n']]);
 	await shownName(page, 'shop.folded');
@@ -84,8 +61,8 @@ test('somebody has a file of stacks and drops it on the page', options, async ()
 	await leave();
 });
 
-test('chosen by keyboard, searched, turned over, and shown again after the page was loaded anew', options, async () => {
-	const { page, url, leave } = await visit(browser, base, '');
+test('chosen by keyboard, searched, turned over, and shown again after the page was loaded anew', async () => {
+	const { page, url, leave } = await visit(home, '');
 	await settled(page);
 	const asked = page.waitForEvent('filechooser');
 	await page.locator(id('open-file')).focus(); // behind which the browser has heard that somebody waits
@@ -107,8 +84,8 @@ test('chosen by keyboard, searched, turned over, and shown again after the page 
 	await leave();
 });
 
-test('back and forward lead from one file to the other, and to where one was before', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('back and forward lead from one file to the other, and to where one was before', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	const other = file('other.folded', 'start;work 5\n');
 	await choose(page, folded);
 	await shownName(page, 'shop.folded');
@@ -127,29 +104,26 @@ test('back and forward lead from one file to the other, and to where one was bef
 	await leave();
 });
 
-test('the file in another format, as readers that are none of ours read it', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('the file in another format, as readers that are none of ours read it', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	await choose(page, folded);
 	await shownName(page, 'shop.folded');
 	await page.locator(id('file-download')).click();
 	const wanted = [['main/parse', 100], ['main/parse/read', 600], ['main/render/draw', 300]];
 	for (const [format, ending, read] of [['pprof', 'pb.gz', readPprof], ['folded', 'folded', readFolded], ['speedscope', 'speedscope.json', readSpeedscope]]) {
-		const [download] = await Promise.all([page.waitForEvent('download'), page.locator(id(`download-${format}`)).click()]);
-		assert.equal(download.suggestedFilename(), `shop.${ending}`);
-		const path = join(work, `down.${ending}`);
-		await download.saveAs(path);
+		const { name, bytes } = await saved(page, () => page.locator(id(`download-${format}`)).click());
+		assert.equal(name, `shop.${ending}`);
+		const path = file(`down.${ending}`, bytes);
 		const stacks = read(path).samples.map(({ frames, values }) => [frames.map(({ name }) => name).join('/'), Number(values[0])]);
 		assert.deepEqual(stacks.sort(), wanted, format);
 	}
-	const [svg] = await Promise.all([page.waitForEvent('download'), page.locator(id('download-svg')).click()]);
-	const picturePath = join(work, 'down.svg');
-	await svg.saveAs(picturePath);
-	assert.match(readFileSync(picturePath, 'utf8'), /^<\?xml|^<svg/);
+	const svg = await saved(page, () => page.locator(id('download-svg')).click());
+	assert.match(svg.bytes.toString(), /^<\?xml|^<svg/);
 	await leave();
 });
 
-test('several files: the first is opened, and the page says so', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('several files: the first is opened, and the page says so', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	await page.locator('.main').waitFor();
 	await drop(page, [['one.folded', 'a 1\n'], ['two.folded', 'b 1\n']]);
 	await shownName(page, 'one.folded');
@@ -157,8 +131,8 @@ test('several files: the first is opened, and the page says so', options, async 
 	await leave();
 });
 
-test('files that are no profiles are told by name, in the words of the server', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('files that are no profiles are told by name, in the words of the server', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	await choose(page, file('letter.txt', 'Dear all,\n\nno profile here\n'));
 	assert.match(await faultText(page), /letter\.txt cannot be shown[\s\S]*letter\.txt: /);
 	await choose(page, file('nothing.pb', ''), 'file-another');
@@ -170,8 +144,8 @@ test('files that are no profiles are told by name, in the words of the server', 
 	await leave(/console: Failed to load resource: the server responded with a status of 4/);
 });
 
-test('names that mean harm are text, and deep stacks are stacks', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('names that mean harm are text, and deep stacks are stacks', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	await page.locator('.main').waitFor();
 	const evil = '<img src=x onerror=document.title=1>\u202egnp.folded';
 	const deep = (frames) => `${Array.from({ length: frames }, (_, i) => `f${i}`).join(';')} 7\n`;
@@ -188,12 +162,12 @@ test('names that mean harm are text, and deep stacks are stacks', options, async
 	await leave(/console: Failed to load resource: the server responded with a status of 413/);
 });
 
-test('a file larger than a body may be is packed on the way', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('a file larger than a body may be is packed on the way', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	const line = `main;${'a'.repeat(1000)};leaf 1\n`;
-	const large = file('large.folded', line.repeat(Math.ceil((100 * MIB) / line.length)));
 	const sent = page.waitForRequest((request) => request.url().includes('/view?'));
-	await choose(page, large);
+	await page.locator('.main').waitFor();
+	await drop(page, [['large.folded', line, Math.ceil((100 * MIB) / line.length)]]);
 	const { 'content-length': length } = await (await sent).allHeaders();
 	assert.ok(Number(length) < 10 * MIB, `${length} bytes were sent`);
 	await shownName(page, 'large.folded');
@@ -202,8 +176,8 @@ test('a file larger than a body may be is packed on the way', options, async () 
 	await leave();
 });
 
-test('while the server reads another file, it is asked again; who waits can give up, and try again', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('while the server reads another file, it is asked again; who waits can give up, and try again', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	let busy = true;
 	await page.route('**/api/v1/view?**', (route) => (busy ? route.fulfill({ status: 503, headers: { 'retry-after': '1' }, contentType: 'application/json', body: '{"error":"another file is being read"}' }) : route.continue()));
 	await choose(page, folded);
@@ -217,8 +191,8 @@ test('while the server reads another file, it is asked again; who waits can give
 	await leave(/console: Failed to load resource: the server responded with a status of 503/);
 });
 
-test('the server goes away while a file is sent, and comes back', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('the server goes away while a file is sent, and comes back', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	await settled(page);
 	let away = true;
 	await page.route('**/api/v1/view?**', (route) => (away ? route.abort('connectionreset') : route.continue()));
@@ -230,8 +204,8 @@ test('the server goes away while a file is sent, and comes back', options, async
 	await leave(/console: Failed to load resource: net::ERR_CONNECTION_RESET/);
 });
 
-test('what is dropped and is no file is left alone', options, async () => {
-	const { page, url, leave } = await visit(browser, base, '?view=status');
+test('what is dropped and is no file is left alone', async () => {
+	const { page, url, leave } = await visit(home, '?view=status');
 	await page.locator('.main').waitFor();
 	await page.evaluate(() => {
 		const data = new DataTransfer();
@@ -244,27 +218,26 @@ test('what is dropped and is no file is left alone', options, async () => {
 	await leave();
 });
 
-for (const [name, viewport] of [['wide', DESKTOP], ['phone', PHONE]])
-	for (const colorScheme of ['light', 'dark'])
-		test(`it fits, and can be read by everybody: ${name}, ${colorScheme}`, options, async () => {
-			const { page, leave } = await visit(browser, base, '?view=file', { viewport, colorScheme });
-			await page.locator(id('file-none')).waitFor();
-			await checkAccess(page, 'no file yet');
-			await checkWidth(page, 'no file yet');
-			await choose(page, folded, 'file-again');
-			await shownName(page, 'shop.folded');
-			await drawn(page);
-			await settled(page);
-			await checkAccess(page, 'a file');
-			await checkWidth(page, 'a file');
-			await picture(page, `file-${name}-${colorScheme}`);
-			await leave();
-		});
+for (const [look, how] of LOOKS)
+	test(`it fits, and can be read by everybody: ${look}`, async () => {
+		const { page, leave } = await visit(home, '?view=file', how);
+		await page.locator(id('file-none')).waitFor();
+		await checkAccess(page, 'no file yet');
+		await checkWidth(page, 'no file yet');
+		await choose(page, folded, 'file-again');
+		await shownName(page, 'shop.folded');
+		await drawn(page);
+		await settled(page);
+		await checkAccess(page, 'a file');
+		await checkWidth(page, 'a file');
+		await picture(page, `file-${look}`);
+		await leave();
+	});
 
-test('the server is stopped for good: the page says who does not answer', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+test('the server is stopped for good: the page says who does not answer', async () => {
+	const { page, leave } = await visit(home, '?view=status');
 	await settled(page);
-	await stopServer();
+	await server.stop();
 	await choose(page, folded);
 	assert.match(await faultText(page), /Nobody answered at 127\.0\.0\.1/);
 	await leave(/console: Failed to load resource: net::ERR_/);

@@ -3,18 +3,12 @@
  * What functions that are called cost: a person filters by functions, as by labels, and profile, list, graph over time, comparison and
  * downloads are those of the stacks that have them. What must be shown is summed here from the stacks that are pushed.
  *
- *   WICK_URL           a server without data
- *   WICK_SCREENSHOTS   a directory for pictures
+ *   WICK_URL   a server without data
  */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { begun, launch } from './launch.mjs';
-import { PERIOD, pushStacks } from './pushed.mjs';
-import { checkAccess, checkWidth, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
-
-const base = process.env.WICK_URL;
-const skip = base ? false : 'WICK_URL is not set';
-if (skip) console.log(`skipped: ${skip}`);
+import { before, test } from 'node:test';
+import { base, begun, checkAccess, checkWidth, drawn, id, options, PHONE, picture, settled, visit } from '../lib/browser.mjs';
+import { PERIOD, pushStacks } from '../lib/stacks.mjs';
 
 const STACKS = {
 	shop: [['main;serve;parse;malloc', 300], ['main;serve;render;malloc', 200], ['main;serve;render', 250], ['main;idle', 50]],
@@ -23,13 +17,10 @@ const STACKS = {
 const has = (stack, wanted) => stack.split(';').some((name) => (typeof wanted === 'string' ? name === wanted : wanted.test(name)));
 const sum = (wanted, service) => Object.entries(STACKS).filter(([name]) => !service || name === service).flatMap(([, stacks]) => stacks).filter(([stack]) => wanted(stack)).reduce((all, [, count]) => all + count * PERIOD, 0);
 
-let browser;
 before(async () => {
-	if (skip) return;
+	if (!base) return;
 	for (const [service_name, stacks] of Object.entries(STACKS)) await pushStacks(base, stacks, { service_name });
-	browser = await launch();
 });
-after(() => browser?.close());
 
 const chips = (page) => page.locator(`.query ${id('chip')} .chip-text`).allInnerTexts().then((all) => all.map((text) => text.replace(/\s+/g, ' ')));
 // The total that the graph's root tells.
@@ -43,8 +34,8 @@ const asked = async (page, act) => {
 	return (await fetch(again)).json();
 };
 
-test('part of a name is typed, and a function chosen: all of the page is of the stacks that have it', { skip }, async () => {
-	const { page, url, leave } = await visit(browser, base, '?view=both&by=service_name');
+test('part of a name is typed, and a function chosen: all of the page is of the stacks that have it', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=both&by=service_name');
 	await drawn(page);
 	await page.fill(id('filter-input'), 'mallo');
 	const option = page.getByRole('option', { name: /^malloc\s*function$/ });
@@ -80,8 +71,8 @@ test('part of a name is typed, and a function chosen: all of the page is of the 
 	await leave();
 });
 
-test('what is typed is searched for as it is, or as a regular expression', { skip }, async () => {
-	const { page, url, leave } = await visit(browser, base, '?view=graph');
+test('what is typed is searched for as it is, or as a regular expression', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=graph');
 	await drawn(page);
 	const type = async (text, key) => {
 		await page.fill(id('filter-input'), text);
@@ -106,8 +97,8 @@ test('what is typed is searched for as it is, or as a regular expression', { ski
 	await leave();
 });
 
-test('a comparison is of the same stacks on both sides', { skip }, async () => {
-	const { page, leave } = await visit(browser, base, `?view=profile&q=${encodeURIComponent('process_cpu{service_name="shop"} | frames = "malloc"')}`);
+test('a comparison is of the same stacks on both sides', options, async () => {
+	const { page, leave } = await visit(base, `?view=profile&q=${encodeURIComponent('process_cpu{service_name="shop"} | frames = "malloc"')}`);
 	await drawn(page);
 	const queries = [];
 	page.on('request', (request) => request.url().includes('/api/v1/query?') && queries.push(new URL(request.url()).searchParams.get('query')));
@@ -123,8 +114,8 @@ test('a comparison is of the same stacks on both sides', { skip }, async () => {
 	await leave();
 });
 
-test('on a phone, and when nothing is left', { skip }, async () => {
-	const { page, leave } = await visit(browser, base, `?view=profile&q=${encodeURIComponent('process_cpu | frames = "malloc" | frames = "no such function"')}`, { viewport: PHONE, colorScheme: 'dark' });
+test('on a phone, and when nothing is left', options, async () => {
+	const { page, leave } = await visit(base, `?view=profile&q=${encodeURIComponent('process_cpu | frames = "malloc" | frames = "no such function"')}`, { viewport: PHONE, colorScheme: 'dark' });
 	await settled(page);
 	assert.deepEqual(await chips(page), ['stacks with malloc', 'stacks with no such function']);
 	await checkWidth(page, 'two filters by functions');

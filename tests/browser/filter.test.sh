@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Filters by functions, in headless Chromium: an empty server, and profiles that tests/browser/filter.test.mjs pushes.
 . tests/lib.inc
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { skip "filters by functions" "no chromium"; finish; }
+. tests/lib/browser.inc
+need_browser "filters by functions"
 start_server || { fail "the server starts"; finish; }
-WICK_URL=$url node --test tests/browser/filter.test.mjs >"$work/node.log" 2>&1
-status=$?
-[ "$status" -eq 0 ] || tail -n 400 "$work/node.log"
-eval "$(sed -nE 's/^(#|ℹ) (pass|fail|skipped) ([0-9]+)$/node_\2=\3/p' "$work/node.log")"
-passed=$((passed + ${node_pass:-0})) failed=$((failed + ${node_fail:-1})) skipped=$((skipped + ${node_skipped:-0}))
+WICK_URL=$url browser_tests tests/browser/filter.test.mjs
 finish

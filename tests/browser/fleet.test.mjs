@@ -2,29 +2,17 @@
 // What people come to the page for, on a fleet of 100 hosts of which the service `beacon` is known to the sample (bench/fleet/truth.c): each
 // test is a task, and its answer is known in advance.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
-import { launch } from './launch.mjs';
-import { boxAt, checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
-
-const base = process.env.WICK_URL;
-const deploy = Number(process.env.FLEET_DEPLOY) * 1000;
-const skip = !base && 'WICK_URL is not set';
-const options = { skip, timeout: 600_000 };
+import { test } from 'node:test';
+import { base, boxAt, checkAccess, checkWidth, deploy, drawn, id, LOOKS, options, percentOf, picture, saved, settled, visit } from '../lib/browser.mjs';
 
 // Half an hour before the deploy, and half an hour after it.
 const BEFORE = `from=${deploy - 1800_000}&to=${deploy}`;
 const AFTER = `from=${deploy}&to=${deploy + 1800_000}`;
 const BEACON = encodeURIComponent('process_cpu{service_name="beacon"}');
-const percentOf = (text) => Number(/([\d.]+)%/.exec(text)?.[1]);
 const near = (a, b) => Math.abs(a - b) < 0.06;
 
-let browser;
-before(async () => (browser = skip ? null : await launch()));
-after(() => browser?.close());
-
 test('what burns CPU in the fleet, and since when', options, async () => {
-	const { page, url, leave } = await visit(browser, base, `?view=home&${AFTER}`);
+	const { page, url, leave } = await visit(base, `?view=home&${AFTER}`);
 	const services = page.locator(`${id('home-services')} tbody tr`);
 	const beacon = services.filter({ hasText: 'beacon' });
 	await beacon.waitFor();
@@ -40,7 +28,7 @@ test('what burns CPU in the fleet, and since when', options, async () => {
 });
 
 test('the hottest function of a service', options, async () => {
-	const { page, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=both`);
+	const { page, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=both`);
 	await drawn(page);
 	const first = page.locator(`${id('table')} .tbody [role="row"]`).first();
 	await first.waitFor();
@@ -52,7 +40,7 @@ test('the hottest function of a service', options, async () => {
 });
 
 test('which pod differs', options, async () => {
-	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}`);
+	const { page, url, leave } = await visit(base, `?q=${BEACON}&${BEFORE}`);
 	await drawn(page);
 	await page.locator(id('by-select')).selectOption('k8s_pod_name');
 	const pods = page.locator(`${id('process-list')} .rail-pick`);
@@ -68,7 +56,7 @@ test('which pod differs', options, async () => {
 });
 
 test('which line', options, async () => {
-	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=graph`);
+	const { page, url, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=graph`);
 	await drawn(page);
 	await settled(page);
 	await page.mouse.click(...(await boxAt(page, 'escape_html')), { button: 'right' });
@@ -82,7 +70,7 @@ test('which line', options, async () => {
 });
 
 test('who calls the hottest function, and how often', options, async () => {
-	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=graph`);
+	const { page, url, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=graph`);
 	await page.mouse.click(...(await boxAt(page, 'escape_html')));
 	await page.waitForFunction(() => window.__wick?.flame.focusName === 'escape_html');
 	await page.keyboard.press('b');
@@ -107,7 +95,7 @@ test('who calls the hottest function, and how often', options, async () => {
 });
 
 test('which call costs most of what render_page calls', options, async () => {
-	const { page, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=calls`);
+	const { page, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=calls`);
 	await page.waitForFunction(() => window.__wickCalls?.rectOf('escape_html') && !document.querySelector('.calls[aria-busy="true"]'));
 	const shareOf = async (from, to) => {
 		const row = page.locator(`${id('calls-list')} tbody tr`).filter({ has: page.locator('td:nth-child(1)', { hasText: from }) }).filter({ has: page.locator('td:nth-child(2)', { hasText: to }) });
@@ -125,7 +113,7 @@ test('which call costs most of what render_page calls', options, async () => {
 });
 
 test('which file, which line, which binary, which pod costs most', options, async () => {
-	const { page, url, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=table`);
+	const { page, url, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=table`);
 	const expected = {
 		file: [['/src/beacon/escape.c', 400], ['/src/beacon/parser.c', 150], ['/src/beacon/hash.c', 120]],
 		line: [['escape_html', 240, 'escape.c:14'], ['hash_key', 120, 'hash.c:7'], ['escape_html', 120, 'escape.c:16']],
@@ -147,7 +135,7 @@ test('which file, which line, which binary, which pod costs most', options, asyn
 });
 
 test('a query of my own: a fault at its place, then a table, a chart, a graph', options, async () => {
-	const { page, url, leave } = await visit(browser, base, `?view=console&${BEFORE}`);
+	const { page, url, leave } = await visit(base, `?view=console&${BEFORE}`);
 	const input = page.locator(id('console-input'));
 	await input.fill('process_cpu{service_name="beacon"} | topp 5');
 	await input.press('Control+Enter');
@@ -180,28 +168,28 @@ test('a query of my own: a fault at its place, then a table, a chart, a graph', 
 });
 
 // What a menu's item saves, as text or bytes.
-async function saved(page, button, item) {
+async function savedFrom(page, button, item) {
 	await page.click(id(button));
-	const [download] = await Promise.all([page.waitForEvent('download'), page.click(id(`download-${item}`))]);
-	assert.match(download.suggestedFilename(), new RegExp(`^wick-\\d{8}T\\d{6}\\.${item}$`));
+	const { name, bytes } = await saved(page, () => page.click(id(`download-${item}`)));
+	assert.match(name, new RegExp(`^wick-\\d{8}T\\d{6}\\.${item}$`));
 	await page.keyboard.press('Escape');
 	await page.locator(id(`download-${item}`)).waitFor({ state: 'detached' });
-	return readFileSync(await download.path());
+	return bytes;
 }
 const linesOf = (csv) => csv.toString().trimEnd().split('\r\n').map((line) => line.split(','));
 
 test('the numbers for a spreadsheet: over time, of a query, of a comparison; and its picture', options, async () => {
-	const { page, leave } = await visit(browser, base, `?q=${BEACON}&${BEFORE}&view=both`);
+	const { page, leave } = await visit(base, `?q=${BEACON}&${BEFORE}&view=both`);
 	await drawn(page);
 	await settled(page);
-	const [head, ...steps] = linesOf(await saved(page, 'series-download', 'csv'));
+	const [head, ...steps] = linesOf(await savedFrom(page, 'series-download', 'csv'));
 	assert.deepEqual(head, ['time', 'beacon (cores)']);
 	assert.ok(steps.length > 10 && steps.every(([at]) => Date.parse(at) >= deploy - 1800_000 && Date.parse(at) < deploy), String(steps[0]));
 	for (const [at, value] of steps) assert.ok(Math.abs(value - 1050 / 10 / 19) < 0.01, `${at}: ${value}`);
 
 	await page.goto(new URL(`?view=console&${BEFORE}&run=${encodeURIComponent('process_cpu{service_name="beacon"} | top 5')}`, base).href);
 	await page.locator(`${id('console-table')} .tbody [role="row"]`).filter({ hasText: 'escape_html' }).waitFor();
-	const [columns, ...rows] = linesOf(await saved(page, 'download', 'csv'));
+	const [columns, ...rows] = linesOf(await savedFrom(page, 'download', 'csv'));
 	assert.equal(rows.length, 5);
 	assert.deepEqual([rows[0].includes('escape_html'), columns.length], [true, rows[0].length], `${columns}: ${rows[0]}`);
 
@@ -209,7 +197,7 @@ test('the numbers for a spreadsheet: over time, of a query, of a comparison; and
 	await page.locator(`${id('compare-table')} [data-function="hash_key"]`).waitFor();
 	await drawn(page);
 	await settled(page);
-	const [names, ...functions] = linesOf(await saved(page, 'download', 'csv'));
+	const [names, ...functions] = linesOf(await savedFrom(page, 'download', 'csv'));
 	assert.deepEqual(names.slice(0, 4), ['name', 'base self (nanoseconds)', 'head self (nanoseconds)', 'change of self']);
 	const compared = Object.fromEntries(functions.map(([name, from, to, change]) => [name, [from, to, change]]));
 	// Of ten pods and half an hour of 10 s; a sample is a 19th of a second.
@@ -218,14 +206,14 @@ test('the numbers for a spreadsheet: over time, of a query, of a comparison; and
 		assert.ok(Math.abs(compared[name][0] - ns(from)) <= 1e-6 * ns(40) && Math.abs(compared[name][1] - ns(to)) <= 1e-6 * ns(40), `${name}: ${compared[name]}`);
 		assert.equal(compared[name][2], change);
 	}
-	const png = await saved(page, 'download', 'png');
+	const png = await savedFrom(page, 'download', 'png');
 	assert.equal(png.subarray(1, 4).toString(), 'PNG');
 	assert.ok(png.readUInt32BE(16) > 300 && png.readUInt32BE(20) > 100);
 	await leave();
 });
 
 test('suggestions come from the grammar and from the data, by keyboard', options, async () => {
-	const { page, leave } = await visit(browser, base, `?view=console&${BEFORE}`);
+	const { page, leave } = await visit(base, `?view=console&${BEFORE}`);
 	const input = page.locator(id('console-input'));
 	const option = (text) => page.locator('.console-editor [role="option"]', { hasText: text });
 	await input.focus();
@@ -246,7 +234,7 @@ test('suggestions come from the grammar and from the data, by keyboard', options
 });
 
 test('how the agents are: those in trouble first, and why', options, async () => {
-	const { page, leave } = await visit(browser, base, '?view=status');
+	const { page, leave } = await visit(base, '?view=status');
 	const agents = page.locator(id('agent'));
 	await page.locator(id('status-agents')).filter({ hasText: '100;' }).waitFor();
 	await page.locator(id('all-agents')).click();
@@ -260,35 +248,33 @@ test('how the agents are: those in trouble first, and why', options, async () =>
 	await leave();
 });
 
-for (const [size, viewport] of [['1440x900', DESKTOP], ['390x844', PHONE]]) {
-	for (const colorScheme of ['light', 'dark']) {
-		test(`each part at ${size}, ${colorScheme}: it fits, and assistive technology can make something of it`, options, async () => {
-			const { page, leave } = await visit(browser, base, `?view=home&${AFTER}`, { viewport, colorScheme });
-			const views = {
-				home: [`?view=home&${AFTER}`, id('home-movers')],
-				profile: [`?q=${BEACON}&${AFTER}&view=profile`, id('flame')],
-				table: [`?q=${BEACON}&${AFTER}&view=table`, id('table')],
-				sandwich: [`?q=${BEACON}&${AFTER}&view=sandwich&function=escape_html`, id('callees')],
-				lines: [`?q=${BEACON}&${AFTER}&view=table&rows=line`, id('table')],
-				calls: [`?q=${BEACON}&${AFTER}&view=calls`, id('calls-list')],
-				source: [`?q=${BEACON}&${AFTER}&view=source&function=escape_html`, id('listing-source')],
-				compare: [`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}`, id('graph-flame')],
-				sides: [`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}&show=sides`, id('graph-head')],
-				console: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | top 20')}`, id('console-table')],
-				chart: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | group by service_name | bin 5m | top 5')}`, id('metrics')],
-				status: ['?view=status', id('agent')],
-				binaries: ['?view=binaries', id('binaries')],
-				recordings: ['?view=recordings', id('no-recordings')],
-			};
-			for (const [name, [query, what]] of Object.entries(views)) {
-				await page.goto(new URL(query, base).href);
-				await page.locator(what).first().waitFor();
-				await settled(page);
-				await picture(page, `fleet-${name}-${size}-${colorScheme}`);
-				await checkWidth(page, name);
-				await checkAccess(page, name);
-			}
-			await leave();
-		});
-	}
+for (const [look, how] of LOOKS) {
+	test(`each part at ${look}: it fits, and assistive technology can make something of it`, options, async () => {
+		const { page, leave } = await visit(base, 'about:blank', how);
+		const views = {
+			home: [`?view=home&${AFTER}`, id('home-movers')],
+			profile: [`?q=${BEACON}&${AFTER}&view=profile`, id('flame')],
+			table: [`?q=${BEACON}&${AFTER}&view=table`, id('table')],
+			sandwich: [`?q=${BEACON}&${AFTER}&view=sandwich&function=escape_html`, id('callees')],
+			lines: [`?q=${BEACON}&${AFTER}&view=table&rows=line`, id('table')],
+			calls: [`?q=${BEACON}&${AFTER}&view=calls`, id('calls-list')],
+			source: [`?q=${BEACON}&${AFTER}&view=source&function=escape_html`, id('listing-source')],
+			compare: [`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}`, id('graph-flame')],
+			sides: [`?view=compare&q=${BEACON}&${AFTER}&bfrom=${deploy - 1800_000}&bto=${deploy}&show=sides`, id('graph-head')],
+			console: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | top 20')}`, id('console-table')],
+			chart: [`?view=console&${AFTER}&run=${encodeURIComponent('process_cpu | group by service_name | bin 5m | top 5')}`, id('metrics')],
+			status: ['?view=status', id('agent')],
+			binaries: ['?view=binaries', id('binaries')],
+			recordings: ['?view=recordings', id('no-recordings')],
+		};
+		for (const [name, [query, what]] of Object.entries(views)) {
+			await page.goto(new URL(query, base).href);
+			await page.locator(what).first().waitFor();
+			await settled(page);
+			await picture(page, `fleet-${name}-${look}`);
+			await checkWidth(page, name);
+			await checkAccess(page, name);
+		}
+		await leave();
+	});
 }

@@ -4,17 +4,12 @@
  * go through the program, what costs most by function or label. A profile of known stacks is sent to
  * the server, and what the page says is compared with sums over those stacks.
  *
- *   WICK_URL           an empty server
- *   WICK_SCREENSHOTS   a directory for pictures
+ *   WICK_URL   an empty server
  */
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { begun, launch } from './launch.mjs';
+import { before, test } from 'node:test';
+import { base, boxOf, id, options, PHONE, picture, saved, visit } from '../lib/browser.mjs';
 
-const base = process.env.WICK_URL;
-const skip = base ? false : 'WICK_URL is not set';
 const STACKS = [
 	['main;serve;parse;copy', 30],
 	['main;serve;parse;copy;fill', 5],
@@ -30,10 +25,8 @@ const TOTAL = STACKS.reduce((sum, { value }) => sum + value, 0);
 const through = (name) => STACKS.filter(({ frames }) => frames.includes(name));
 const totalOf = (name) => through(name).reduce((sum, { value }) => sum + value, 0);
 
-let browser;
 before(async () => {
-	if (skip) return;
-	browser = await launch();
+	if (!base) return;
 	const body = STACKS.map(({ frames, value }) => `${frames.join(';')} ${value}\n`).join('');
 	const answer = await fetch(new URL('api/v1/ingest?name=process_cpu&format=folded&label=service_name%3Dshop', base), { method: 'POST', body });
 	assert.equal(answer.status, 200, await answer.text());
@@ -42,42 +35,17 @@ before(async () => {
 		assert.equal(sent.status, 200, await sent.text());
 	}
 });
-after(async () => browser?.close());
 
-const id = (name) => `[data-testid="${name}"]`;
-
-async function openPage(query, options = {}) {
-	const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options });
-	const page = await context.newPage();
-	page.setDefaultTimeout(60_000);
-	const faults = [];
-	page.on('console', (message) => {
-		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
-	});
-	page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
-	await page.goto(new URL(query, base).href);
-	return { page, context, faults, url: () => new URL(page.url()).searchParams };
-}
-
-async function shoot(page, name) {
-	if (!process.env.WICK_SCREENSHOTS) return;
-	mkdirSync(process.env.WICK_SCREENSHOTS, { recursive: true });
-	await begun(page);
-	await page.screenshot({ path: join(process.env.WICK_SCREENSHOTS, `${name}.png`) });
-}
-
-const boxOf = async (page, part, name) =>
-	(await page.waitForFunction(([p, n]) => window.__wick?.[p]?.nodeAt(n), [part, name])).jsonValue();
 async function clickBox(page, part, name, options = {}) {
-	const box = await boxOf(page, part, name);
+	const box = await boxOf(page, name, part);
 	await page.mouse.click(box.x + box.width / 2, box.y + box.height / 2, options);
 }
 const nameIs = (page, name) =>
 	page.waitForFunction(([selector, n]) => document.querySelector(selector)?.textContent === n, [id('sandwich-name'), name]);
 const near = (got, wanted, what) => assert.ok(Math.abs(got - wanted) < 3, `${what}: ${got} instead of ${wanted}`);
 
-test('who calls this: from a frame of the graph to its callers and callees, and on to one of those', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage('?view=graph');
+test('who calls this: from a frame of the graph to its callers and callees, and on to one of those', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=graph');
 	await clickBox(page, 'flame', 'copy', { button: 'right' });
 	await page.click(id('menu-sandwich'));
 	await nameIs(page, 'copy');
@@ -87,7 +55,7 @@ test('who calls this: from a frame of the graph to its callers and callees, and 
 	assert.match(sums, new RegExp(`\\b${totalOf('copy')}\\b`));
 	assert.match(sums, /4 callers · calls 1 function · on 4 paths/);
 	// Widths are shares of the function's total.
-	const whole = await boxOf(page, 'callers', 'copy');
+	const whole = await boxOf(page, 'copy', 'callers');
 	for (const caller of ['parse', 'render', 'walk', 'serve']) {
 		// What is right above copy, or two above it in all stacks.
 		const value = STACKS.filter(({ frames }) => {
@@ -95,14 +63,14 @@ test('who calls this: from a frame of the graph to its callers and callees, and 
 			return at > 0 && frames[at - (caller === 'serve' ? 2 : 1)] === caller;
 		}).reduce((sum, { value }) => sum + value, 0);
 		const widest = caller === 'serve' ? 35 : value;
-		near((await boxOf(page, 'callers', caller)).width, (whole.width * widest) / totalOf('copy'), caller);
+		near((await boxOf(page, caller, 'callers')).width, (whole.width * widest) / totalOf('copy'), caller);
 	}
-	assert.ok((await boxOf(page, 'callers', 'parse')).y < whole.y, 'callers are above');
-	const below = await boxOf(page, 'callees', 'copy');
-	const fill = await boxOf(page, 'callees', 'fill');
+	assert.ok((await boxOf(page, 'parse', 'callers')).y < whole.y, 'callers are above');
+	const below = await boxOf(page, 'copy', 'callees');
+	const fill = await boxOf(page, 'fill', 'callees');
 	assert.ok(fill.y > below.y && below.y > whole.y, 'callees are below');
 	near(fill.width, (below.width * 5) / totalOf('copy'), 'fill');
-	await shoot(page, 'sandwich');
+	await picture(page, 'sandwich');
 	await clickBox(page, 'callers', 'walk');
 	await nameIs(page, 'walk');
 	assert.match(await page.locator(id('sandwich-sums')).innerText(), new RegExp(`\\b${totalOf('walk')}\\b`), 'a recursion counts once');
@@ -111,15 +79,14 @@ test('who calls this: from a frame of the graph to its callers and callees, and 
 	await page.locator(`${id('table')} .tr`, { hasText: 'sweep' }).click();
 	await nameIs(page, 'sweep');
 	await page.click(id('view-graph'));
-	await boxOf(page, 'flame', 'sweep');
+	await boxOf(page, 'sweep');
 	assert.equal(url().get('function'), null);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('callers and callees by keyboard alone', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults } = await openPage('?view=both');
-	await boxOf(page, 'flame', 'copy');
+test('callers and callees by keyboard alone', options, async () => {
+	const { page, leave } = await visit(base, '?view=both');
+	await boxOf(page, 'copy');
 	await page.focus(id('table'));
 	await page.keyboard.press('ArrowDown');
 	await page.waitForFunction((s) => document.querySelector(s), `${id('table')} .tr.active`);
@@ -145,16 +112,15 @@ test('callers and callees by keyboard alone', { skip, timeout: 600_000 }, async 
 	await page.locator('.listing-name').waitFor();
 	await page.keyboard.press('Escape');
 	await nameIs(page, focused);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('a link to a function, to one that is not there, and to one with a hostile name', { skip, timeout: 600_000 }, async () => {
+test('a link to a function, to one that is not there, and to one with a hostile name', options, async () => {
 	const hostile = '<script>alert(1)</script>';
-	const { page, context, faults } = await openPage(`?view=sandwich&function=${encodeURIComponent(hostile)}`, { viewport: { width: 390, height: 844 }, colorScheme: 'dark' });
+	const { page, leave } = await visit(base, `?view=sandwich&function=${encodeURIComponent(hostile)}`, { viewport: PHONE, colorScheme: 'dark' });
 	await nameIs(page, hostile);
-	await boxOf(page, 'callees', 'copy');
-	await shoot(page, 'sandwich-narrow');
+	await boxOf(page, 'copy', 'callees');
+	await picture(page, 'sandwich-narrow');
 	await page.goto(new URL('?view=sandwich&function=nobody', base).href);
 	await page.waitForFunction((s) => document.querySelector(s)?.textContent.includes('nobody'), id('sandwich'));
 	await page.goto(new URL('?view=sandwich', base).href);
@@ -163,8 +129,7 @@ test('a link to a function, to one that is not there, and to one with a hostile 
 		return self(b) - self(a);
 	})[0];
 	await nameIs(page, costliest);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
 const callsDrawn = (page, name) => page.waitForFunction((n) => window.__wickCalls?.rectOf(n) && !document.querySelector('.calls[aria-busy="true"]'), name);
@@ -184,9 +149,9 @@ const listed = (page) =>
 		id('calls-list'),
 	);
 
-test('how calls go: the graph has the functions in layers, the list the same calls with their shares', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage('?view=graph');
-	await boxOf(page, 'flame', 'copy');
+test('how calls go: the graph has the functions in layers, the list the same calls with their shares', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=graph');
+	await boxOf(page, 'copy');
 	await page.click(id('view-calls'));
 	await callsDrawn(page, 'copy');
 	const wanted = callsOf();
@@ -198,7 +163,7 @@ test('how calls go: the graph has the functions in layers, the list the same cal
 		assert.ok(box.x >= pane.x && box.x + box.width <= pane.x + pane.width && box.y >= pane.y && box.y + box.height <= pane.y + pane.height, 'all is in view');
 	await page.mouse.move(copy.x + copy.width / 2, copy.y + copy.height / 2);
 	await page.waitForFunction((value) => document.querySelector('.tip td')?.textContent === value, String(totalOf('copy')));
-	await shoot(page, 'calls');
+	await picture(page, 'calls');
 	// A limit on shares takes the smaller away, and says so.
 	await page.locator(id('calls-least')).fill('8'); // the last: 20%
 	await page.waitForFunction(() => window.__wickCalls?.rectOf('main') && !window.__wickCalls.rectOf('sweep'));
@@ -225,12 +190,11 @@ test('how calls go: the graph has the functions in layers, the list the same cal
 	await nameIs(page, 'copy');
 	await page.goBack();
 	await callsDrawn(page, 'copy');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('the call graph by keyboard, on a narrow screen', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults } = await openPage('?view=calls', { viewport: { width: 390, height: 844 }, colorScheme: 'dark' });
+test('the call graph by keyboard, on a narrow screen', options, async () => {
+	const { page, leave } = await visit(base, '?view=calls', { viewport: PHONE, colorScheme: 'dark' });
 	await callsDrawn(page, 'main');
 	await page.focus(id('calls-graph'));
 	for (const [key, name] of [['ArrowDown', 'main'], ['ArrowDown', 'serve'], ['ArrowDown', 'parse'], ['ArrowUp', 'serve']]) {
@@ -244,11 +208,10 @@ test('the call graph by keyboard, on a narrow screen', { skip, timeout: 600_000 
 	const before = await page.evaluate(() => window.__wickCalls.scale);
 	await page.keyboard.press('+');
 	await page.waitForFunction((scale) => window.__wickCalls.scale > scale, before);
-	await shoot(page, 'calls-narrow');
+	await picture(page, 'calls-narrow');
 	await page.keyboard.press('Enter');
 	await nameIs(page, 'serve');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
 const rowNames = (page) => page.evaluate((s) => [...document.querySelectorAll(`${s} .tbody .fn`)].map((fn) => fn.textContent), id('table'));
@@ -260,13 +223,10 @@ const rowsAre = (page, wanted) =>
 const NAMES = [...new Set(STACKS.flatMap(({ frames }) => frames))];
 const selfOf = (name) => STACKS.filter(({ frames }) => frames[frames.length - 1] === name).reduce((sum, { value }) => sum + value, 0);
 
-async function savedFrom(page, button) {
-	const [download] = await Promise.all([page.waitForEvent('download'), page.click(id(button))]);
-	return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
-}
+const savedFrom = (page, button) => saved(page, () => page.click(id(button)));
 
-test('the table: find by a few letters or an expression, and take the rows along as CSV', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage('?view=table');
+test('the table: find by a few letters or an expression, and take the rows along as CSV', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=table');
 	await page.waitForFunction(([s, n]) => document.querySelectorAll(`${s} .tbody .fn`).length === n, [id('table'), NAMES.length]);
 	const bySelf = NAMES.slice().sort((a, b) => selfOf(b) - selfOf(a) || totalOf(b) - totalOf(a) || (a < b ? -1 : 1));
 	assert.deepEqual(await rowNames(page), bySelf);
@@ -302,12 +262,11 @@ test('the table: find by a few letters or an expression, and take the rows along
 	assert.equal(speedscope.profiles.flatMap(({ weights }) => weights).reduce((a, b) => a + b, 0), TOTAL);
 	const firefox = JSON.parse((await savedFrom(page, 'download-firefox')).bytes);
 	assert.equal(firefox.threads.reduce((sum, { samples }) => sum + samples.length, 0), STACKS.length);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('which environment: rows by a label, and from one to its profile; what a spreadsheet would run is text', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage('?view=table&q=memory', { viewport: { width: 390, height: 844 } });
+test('which environment: rows by a label, and from one to its profile; what a spreadsheet would run is text', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=table&q=memory', { viewport: PHONE });
 	await page.waitForFunction((s) => document.querySelectorAll(`${s} .tbody .fn`).length === 4, id('table'));
 	const csv = (await savedFrom(page, 'table-csv')).bytes.toString();
 	assert.ok(csv.includes("\r\n'=cmd|calc,"), csv);
@@ -318,7 +277,7 @@ test('which environment: rows by a label, and from one to its profile; what a sp
 		await page.evaluate((s) => [...document.querySelectorAll(`${s} .tbody .td-total .amount`)].map((cell) => cell.textContent), id('table')),
 		['80', '6'],
 	);
-	await shoot(page, 'table-labels-narrow');
+	await picture(page, 'table-labels-narrow');
 	await page.locator(`${id('table')} .tbody .tr`).first().click();
 	await page.waitForFunction(() => /env="live"/.test(new URLSearchParams(location.search).get('q')));
 	await page.selectOption(id('table-by'), 'function');
@@ -326,13 +285,12 @@ test('which environment: rows by a label, and from one to its profile; what a sp
 	assert.equal(url().get('rows'), null);
 	await page.selectOption(id('table-by'), 'line');
 	await page.waitForFunction(([s, by]) => new URLSearchParams(location.search).get('rows') === by && !document.querySelector(`${s}[aria-busy="true"]`), [id('table'), 'line']);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('table and graph point at each other; the graph is taken along as a picture', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults } = await openPage('?view=both');
-	const box = await boxOf(page, 'flame', 'serve');
+test('table and graph point at each other; the graph is taken along as a picture', options, async () => {
+	const { page, leave } = await visit(base, '?view=both');
+	const box = await boxOf(page, 'serve');
 	await page.locator(`${id('table')} .tr`, { hasText: 'sweep' }).hover();
 	await page.waitForFunction(() => window.__wick.flame.pointedName === 'sweep');
 	await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
@@ -343,7 +301,7 @@ test('table and graph point at each other; the graph is taken along as a picture
 	for (const view of ['both', 'sandwich', 'calls']) {
 		await page.click(id(`view-${view}`));
 		if (view === 'calls') await callsDrawn(page, 'copy');
-		else await boxOf(page, view === 'both' ? 'flame' : 'callers', 'serve');
+		else await boxOf(page, 'serve', view === 'both' ? 'flame' : 'callers');
 		await page.click(id('download'));
 		const { name, bytes } = await savedFrom(page, 'download-png');
 		await page.keyboard.press('Escape');
@@ -353,6 +311,5 @@ test('table and graph point at each other; the graph is taken along as a picture
 		const [width, height] = [bytes.readUInt32BE(16), bytes.readUInt32BE(20)];
 		assert.ok(width > 300 && height >= 60, `${view}: ${width}x${height}`);
 	}
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });

@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the page has on functions (callers and callees, the call graph, the table) in headless Chromium, on a profile of which all is known.
 . tests/lib.inc
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { skip "functions in the page" "no chromium"; finish; }
+. tests/lib/browser.inc
+need_browser "functions in the page"
 start_server || { fail "the server starts"; finish; }
-WICK_URL=$url node --test tests/browser/functions.test.mjs >"$work/node.log" 2>&1
-status=$?
-[ "$status" -eq 0 ] || tail -n 400 "$work/node.log"
-eval "$(sed -nE 's/^(#|ℹ) (pass|fail|skipped) ([0-9]+)$/node_\2=\3/p' "$work/node.log")"
-passed=$((passed + ${node_pass:-0})) failed=$((failed + ${node_fail:-1})) skipped=$((skipped + ${node_skipped:-0}))
+WICK_URL=$url browser_tests tests/browser/functions.test.mjs
 finish

@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # All that can be done with a flame graph, in headless Chromium: an empty server, and profiles that tests/browser/graph.test.mjs pushes.
 . tests/lib.inc
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { skip "the tools of the flame graph" "no chromium"; finish; }
+. tests/lib/browser.inc
+need_browser "the tools of the flame graph"
 start_server || { fail "the server starts"; finish; }
-WICK_URL=$url node --test tests/browser/graph.test.mjs >"$work/node.log" 2>&1
-status=$?
-[ "$status" -eq 0 ] || tail -n 400 "$work/node.log"
-eval "$(sed -nE 's/^(#|ℹ) (pass|fail|skipped) ([0-9]+)$/node_\2=\3/p' "$work/node.log")"
-passed=$((passed + ${node_pass:-0})) failed=$((failed + ${node_fail:-1})) skipped=$((skipped + ${node_skipped:-0}))
+WICK_URL=$url browser_tests tests/browser/graph.test.mjs
 finish

@@ -7,10 +7,9 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { begun, launch } from './launch.mjs';
-import { checkAccess, checkWidth, DESKTOP, PHONE, picture, settled } from './visit.mjs';
+import { begun, checkAccess, checkWidth, colorAt, drawn, id, LOOKS, PHONE, picture, settled, visit } from '../lib/browser.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
 const FUNCS = ['main', 'idle', 'pulse', 'burst'];
@@ -51,26 +50,19 @@ function write(path) {
 	}));
 }
 
-let browser, url;
+let url;
 before(async () => {
 	const from = join(work, 'beats.firefox.json'), file = join(work, 'beats.html');
 	write(from);
 	execFileSync(wick, ['convert', '-q', from, '-o', file]);
 	url = pathToFileURL(file).href;
-	browser = await launch();
 });
-after(() => browser?.close());
 
-const id = (name) => `[data-testid="${name}"]`;
-async function open(hash = '', options = { viewport: { width: 1440, height: 900 } }) {
-	const page = await browser.newPage(options);
-	const errors = [];
-	page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
-	page.on('pageerror', (error) => errors.push(String(error)));
-	await page.goto(url + hash);
-	await page.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
-	await begun(page);
-	return { page, errors };
+async function open(hash = '', how = {}) {
+	const opened = await visit(url, hash, how);
+	await drawn(opened.page);
+	await begun(opened.page);
+	return opened;
 }
 const shows = (page, value) => page.waitForFunction((v) => document.querySelector('.zoom-value').textContent.split(' · ')[0] === v, amount(value));
 // The middle of a cell; a column is 32 pixels wide where there is room.
@@ -79,17 +71,13 @@ async function cell(page, column, row) {
 	return [box.x + (column + 0.5) * Math.min(32, box.width / SECONDS), box.y + box.height * (1 - (row + 0.5) / CELLS)];
 }
 // How bright the canvas is there, 0 to 255.
-const lightness = (page, [x, y]) =>
-	page.evaluate(([px, py]) => {
-		const canvas = document.querySelector('[data-testid="heatmap"] canvas');
-		const { left, top, width } = canvas.getBoundingClientRect();
-		const ratio = canvas.width / width;
-		const [r, g, b] = canvas.getContext('2d').getImageData((px - left) * ratio, (py - top) * ratio, 1, 1).data;
-		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-	}, [x, y]);
+async function lightness(page, at) {
+	const [r, g, b] = await colorAt(page, 'heatmap', at);
+	return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
 
 test('what happens once a second is a line, what happened once a spot, and a drag looks at it', async () => {
-	const { page, errors } = await open();
+	const { page, leave } = await open();
 	await shows(page, samples.length);
 	await page.click(id('tl-heat'));
 	await page.locator(`${id('heatmap')} canvas`).waitFor();
@@ -141,12 +129,11 @@ test('what happens once a second is a line, what happened once a spot, and a dra
 	await shows(page, samples.filter(({ at }) => at % 1000 >= 80 && at % 1000 < 140).length);
 	await page.reload();
 	await shows(page, samples.filter(({ at }) => at % 1000 >= 80 && at % 1000 < 140).length);
-	assert.deepEqual(errors, []);
-	await page.close();
+	await leave();
 });
 
 test('the same by keyboard, from a link, on a phone and in the dark', async () => {
-	const { page, errors } = await open('#heat=1', { viewport: { width: 390, height: 844 }, colorScheme: 'dark' });
+	const { page, leave } = await open('#heat=1', { viewport: PHONE, colorScheme: 'dark' });
 	const plot = page.locator(`${id('heatmap')} [role="application"]`);
 	await plot.waitFor();
 	assert.match(await plot.getAttribute('aria-label'), /12 columns of 1\.00 s/);
@@ -161,22 +148,17 @@ test('the same by keyboard, from a link, on a phone and in the dark', async () =
 	await shows(page, samples.filter(({ at }) => at % 1000 >= 20 && at % 1000 < 60).length);
 	await page.keyboard.press('Escape');
 	await shows(page, samples.length);
-	await page.waitForFunction(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth);
-	assert.deepEqual(errors, []);
-	await page.close();
+	await checkWidth(page, 'a phone');
+	await leave();
 });
 
-for (const [size, viewport] of [['1440x900', DESKTOP], ['390x844', PHONE]]) {
-	for (const colorScheme of ['light', 'dark']) {
-		test(`the heatmap at ${size}, ${colorScheme}: it fits, and assistive technology can make something of it`, async () => {
-			const { page, errors } = await open('#heat=1', { viewport, colorScheme });
-			await page.locator(`${id('heatmap')} [role="application"]`).waitFor();
-			await settled(page);
-			await picture(page, `heatmap-${size}-${colorScheme}`);
-			await checkWidth(page, 'heatmap');
-			await checkAccess(page, 'heatmap');
-			assert.deepEqual(errors, []);
-			await page.close();
-		});
-	}
-}
+for (const [look, how] of LOOKS)
+	test(`the heatmap at ${look}: it fits, and assistive technology can make something of it`, async () => {
+		const { page, leave } = await open('#heat=1', how);
+		await page.locator(`${id('heatmap')} [role="application"]`).waitFor();
+		await settled(page);
+		await picture(page, `heatmap-${look}`);
+		await checkWidth(page, 'heatmap');
+		await checkAccess(page, 'heatmap');
+		await leave();
+	});

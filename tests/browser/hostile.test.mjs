@@ -4,18 +4,12 @@
  * view is walked over: names are shown as text, whatever they hold; none becomes an element, runs, or turns the direction of what stands
  * beside it; long ones are shortened where they are shown and whole where they are copied; nothing is wider than the window.
  *
- *   WICK_URL           a server without data
- *   WICK_SCREENSHOTS   a directory for pictures
+ *   WICK_URL   a server without data
  */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { begun, launch } from './launch.mjs';
-import { pushStacks } from './pushed.mjs';
-import { checkWidth, DESKTOP, drawn, id, PHONE, picture, pointAt, visit } from './visit.mjs';
-
-const base = process.env.WICK_URL;
-const skip = base ? false : 'WICK_URL is not set';
-if (skip) console.log(`skipped: ${skip}`);
+import { before, test } from 'node:test';
+import { base, begun, checkWidth, DESKTOP, drawn, FULL_LOOKS, id, options, PHONE, picture, pointAt, visit } from '../lib/browser.mjs';
+import { pushStacks } from '../lib/stacks.mjs';
 
 const SCRIPT = '<script>window.hostile=1</script><img src=x onerror=window.hostile=1>';
 const TURNED = 'left\u202ethgir\u202c\u2066\u200f\ufeff';
@@ -28,17 +22,14 @@ const DEEP = 10_000; // the server takes 16,384
 
 const BAD = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
-let browser;
 before(async () => {
-	if (skip) return;
+	if (!base) return;
 	const stacks = Object.values(NAMES).flatMap((name, i) => [[['main', name, `${name}@/usr/lib/${name.slice(0, 200)}.so`], 40 + i], [['main', 'caller', name], 20]]);
 	for (const [i, host] of HOSTS.entries()) await pushStacks(base, stacks, { host_name: host, service_name: Object.values(NAMES)[i].slice(0, 300), process_executable_name: SCRIPT });
 	const deep = (frames) => [[Array.from({ length: frames }, (_, i) => `deep${i % 7}`), 50]];
 	await pushStacks(base, deep(DEEP), { service_name: 'deep' });
 	await assert.rejects(pushStacks(base, deep(20_000), { service_name: 'deep' }), /deeper than 16384/);
-	browser = await launch();
 });
-after(() => browser?.close());
 
 // What hostile names must not have done to the page as it is.
 async function check(page, name) {
@@ -95,23 +86,39 @@ const VIEWS = {
 // There the name of the script must be, so that what is checked is not an empty page.
 const SHOW = ['profile', 'one function', 'sandwich', 'console of functions'];
 
-for (const [size, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
-	test(`names are text in every view: ${size}`, { skip }, async () => {
+test('names are text in every view', options, async () => {
+	const { page, faults, leave } = await visit(base, 'about:blank');
+	for (const [name, query] of Object.entries(VIEWS)) {
+		await page.setViewportSize(DESKTOP);
+		await page.goto(new URL(query, base).href);
+		await page.waitForSelector('main > *');
+		await quiet(page);
+		if (SHOW.includes(name)) await page.locator('main').getByText('<script>window.hostile=1').first().waitFor({ state: 'attached' });
+		await check(page, name);
+		await picture(page, `hostile-${name}`);
+		await page.setViewportSize(PHONE);
+		await quiet(page);
+		await check(page, `${name}, narrow`);
+		// What a server refuses is an error of the network on the console, too.
+		assert.deepEqual(faults.splice(0).filter((fault) => !/console: .*the server responded with a status of 4\d\d/i.test(fault)), [], name);
+	}
+	await leave();
+});
+
+for (const [look, how] of FULL_LOOKS)
+	test(`names are text in every view: ${look}`, options, async () => {
 		for (const [name, query] of Object.entries(VIEWS)) {
-			const { page, leave } = await visit(browser, base, query, { viewport });
+			const { page, leave } = await visit(base, query, how);
 			await page.waitForSelector('main > *');
 			await quiet(page);
-			if (SHOW.includes(name)) await page.locator('main').getByText('<script>window.hostile=1').first().waitFor({ state: 'attached' });
-			await check(page, `${name} (${size})`);
-			await picture(page, `hostile-${size}-${name.replace(/\s/g, '-')}`);
-			// What a server refuses is an error of the network on the console, too.
+			await check(page, `${name} (${look})`);
+			await picture(page, `hostile-${look}-${name}`);
 			await leave(/console: .*the server responded with a status of 4\d\d/i);
 		}
 	});
-}
 
-test('the tooltip, the menu, and what is copied', { skip }, async () => {
-	const { page, leave } = await visit(browser, base, '?view=both', { permissions: ['clipboard-read', 'clipboard-write'] });
+test('the tooltip, the menu, and what is copied', options, async () => {
+	const { page, leave } = await visit(base, '?view=both', { permissions: ['clipboard-read', 'clipboard-write'] });
 	await drawn(page);
 	for (const [kind, name] of Object.entries(NAMES)) {
 		const [x, y] = await pointAt(page, name);
@@ -125,8 +132,8 @@ test('the tooltip, the menu, and what is copied', { skip }, async () => {
 	await leave();
 });
 
-test('suggestions of the filter, and the filter that is chosen', { skip }, async () => {
-	const { page, url, leave } = await visit(browser, base, '?view=both');
+test('suggestions of the filter, and the filter that is chosen', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=both');
 	await drawn(page);
 	await page.fill(id('filter-input'), 'host_name=');
 	await page.waitForFunction((count) => document.querySelectorAll('.options [role="option"]:not([aria-disabled])').length >= count, HOSTS.length);
@@ -146,7 +153,7 @@ test('suggestions of the filter, and the filter that is chosen', { skip }, async
 	await leave();
 });
 
-test('downloads have names that no file system minds, and the page may run and load its own alone', { skip }, async () => {
+test('downloads have names that no file system minds, and the page may run and load its own alone', options, async () => {
 	const page = await fetch(new URL('?view=profile', base));
 	const policy = page.headers.get('content-security-policy');
 	assert.match(policy, /default-src 'none'|default-src 'self'/);

@@ -5,10 +5,10 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { begun, launch } from './launch.mjs';
+import { begun, checkWidth, id, LOOKS, PHONE, visit } from '../lib/browser.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
 const HOSTILE = '</script><img src=x onerror="window.broken = 1">';
@@ -97,29 +97,22 @@ const inner = (s) => spansOf(s).sort((a, b) => b.start - a.start)[0]?.name ?? '(
 
 // ---- the page ----
 
-let browser, page, file, url;
-const errors = [];
+let page, leave, file, url;
 before(async () => {
 	const from = join(work, 'engine.firefox.json');
 	write(from);
 	file = join(work, 'engine.html');
 	execFileSync(wick, ['convert', '-q', from, '-o', file]);
 	url = pathToFileURL(file).href;
-	browser = await launch();
-	page = await open('');
+	({ page, leave } = await open(''));
 });
-after(() => browser?.close());
 
-async function open(hash, options = { viewport: { width: 1280, height: 800 } }) {
-	const one = await browser.newPage(options);
-	one.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
-	one.on('pageerror', (error) => errors.push(String(error)));
-	await one.goto(url + hash);
-	await one.waitForFunction(() => window.__wickTime && window.__wick?.flame.visibleCount > 0);
-	await begun(one);
-	return one;
+async function open(hash, how = {}) {
+	const opened = await visit(url, hash, how);
+	await opened.page.waitForFunction(() => window.__wickTime && window.__wick?.flame.visibleCount > 0);
+	await begun(opened.page);
+	return opened;
 }
-const id = (name) => `[data-testid="${name}"]`;
 const selfs = async (on = page) => Object.fromEntries(await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) => rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-self .amount').textContent])));
 const totals = async (on = page) => Object.fromEntries(await on.$$eval(`${id('table')} .tbody [role=row]`, (rows) => rows.map((row) => [row.querySelector('.fn').textContent, row.querySelector('.td-total .amount').textContent])));
 const shows = (value, on = page) => on.waitForFunction((v) => document.querySelector('.zoom-value').textContent.split(' · ')[0] === v, String(value));
@@ -161,8 +154,8 @@ test('a span chooses its thread and time', async () => {
 });
 test('the URL shows the same again, and back undoes', async () => {
 	const other = await open(new URL(page.url()).hash);
-	await shows(16, other);
-	await other.close();
+	await shows(16, other.page);
+	await other.leave();
 	await page.goBack();
 	await shows(amount(samples.length));
 	await page.goForward();
@@ -270,25 +263,23 @@ test('the table has all markers, sorts, and chooses', async () => {
 	await page.fill(id('marker-filter'), '');
 	await page.click(id('tl-table'));
 });
-test('a telephone has room for it, light and dark', async () => {
-	for (const colorScheme of ['light', 'dark']) {
-		const phone = await open('#markers=table', { viewport: { width: 390, height: 844 }, colorScheme, hasTouch: true });
-		assert.ok((await phone.evaluate(() => document.documentElement.scrollWidth)) <= 390);
-		assert.equal(await phone.$$eval(id('track'), (all) => all.length), THREADS.length);
-		await phone.tap(id('track'));
-		await shows(amount(count((s) => s.thread === 0)), phone);
-		await phone.close();
-	}
-});
+for (const [look, how] of LOOKS)
+	test(`there is room for it: ${look}`, async () => {
+		const other = await open('#markers=table', how);
+		await checkWidth(other.page, 'a time line');
+		assert.equal(await other.page.$$eval(id('track'), (all) => all.length), THREADS.length);
+		await (how.viewport === PHONE ? other.page.tap(id('track')) : other.page.click(id('track')));
+		await shows(amount(count((s) => s.thread === 0)), other.page);
+		await other.leave();
+	});
 test('a profile without times has no time line', async () => {
 	const folded = join(work, 'plain.folded');
 	writeFileSync(folded, 'a;b 1\na;c 2\n');
 	execFileSync(wick, ['convert', '-q', folded, '-o', join(work, 'plain.html')]);
-	const plain = await browser.newPage();
-	await plain.goto(pathToFileURL(join(work, 'plain.html')).href);
+	const { page: plain, leave: done } = await visit(pathToFileURL(join(work, 'plain.html')).href, '');
 	await plain.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
 	assert.equal(await plain.$(id('timeline')), null);
-	await plain.close();
+	await done();
 });
 // What a page says for which half a gigabyte was too little is put into one that is small.
 test('a time line that was left out is said, and the graph is there', async () => {
@@ -299,13 +290,11 @@ test('a time line that was left out is said, and the graph is there', async () =
 	const without = join(work, 'without.html');
 	const packed = gzipSync(JSON.stringify(data)).toString('base64');
 	writeFileSync(without, html.replace(element('profile'), (_, open) => open + packed).replace(element('timeline'), '$1'));
-	const one = await browser.newPage();
-	one.on('pageerror', (error) => errors.push(String(error)));
-	await one.goto(pathToFileURL(without).href);
+	const { page: one, leave: done } = await visit(pathToFileURL(without).href, '');
 	await one.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
 	assert.ok((await one.textContent(id('no-timeline'))).startsWith(`Without a time line: too much ${HOSTILE}`));
 	assert.equal(await one.$(id('timeline')), null);
 	assert.equal(await one.$$eval('img', (all) => all.length), 0);
-	await one.close();
+	await done();
 });
-test('nothing went wrong', () => assert.deepEqual(errors, []));
+test('nothing went wrong', () => leave());

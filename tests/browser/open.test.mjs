@@ -6,11 +6,11 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launch } from './launch.mjs';
+import { newContext, visit } from '../lib/browser.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
-let browser, child, page, link, profiler;
-const errors = [], requests = [];
+let child, page, faults, link, profiler;
+const requests = [];
 before(async () => {
 	const from = join(work, 'opened.folded');
 	writeFileSync(from, 'main;parse;read 600\nmain;parse 100\nmain;render;draw 300\n');
@@ -24,20 +24,13 @@ before(async () => {
 			if (links) resolve(links.slice(1));
 		});
 	});
-	browser = await launch();
-	page = await browser.newPage({ viewport: { width: 1280, height: 720 } });
-	page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
-	page.on('pageerror', (error) => errors.push(String(error)));
-	page.on('request', (request) => requests.push(request.url()));
+	({ page, faults } = await visit(link, 'about:blank', { prepare: (one) => one.on('request', (request) => requests.push(request.url())) }));
 });
-after(async () => {
-	await browser?.close();
-	child?.kill('SIGINT');
-});
+after(() => child?.kill('SIGINT'));
 
 // A page of that origin, which may ask of this machine as far as the browser is concerned.
 async function siteOf(origin) {
-	const context = await browser.newContext();
+	const context = await newContext();
 	await context.route(`${origin}/**`, (route) => route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>site</title>' }));
 	for (const permission of ['local-network-access', 'loopback-network'])
 		await context.grantPermissions([permission], { origin }).catch(() => {});
@@ -62,7 +55,7 @@ test('the page shows the profile', async () => {
 	assert.ok(Math.abs((await width('read')) / (await width('main')) - 0.6) < 0.01);
 });
 test('it asks for nothing else, and nothing goes wrong', () => {
-	assert.deepEqual(errors, []);
+	assert.deepEqual(faults, []);
 	assert.deepEqual(requests.filter((url) => !url.startsWith('data:')), [link]);
 });
 test('Firefox Profiler gets the profile and answers from where its link says', async () => {
@@ -87,7 +80,7 @@ test('pages of other sites get nothing', async () => {
 	await site.context.close();
 });
 test('no page can have it in a frame', async () => {
-	const context = await browser.newContext();
+	const context = await newContext();
 	await context.route('https://evil.example/**', (route) => route.fulfill({ contentType: 'text/html', body: `<!doctype html><iframe src="${link}"></iframe>` }));
 	const site = await context.newPage();
 	await site.goto('https://evil.example/');

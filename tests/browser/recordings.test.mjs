@@ -4,63 +4,27 @@
  * sent here, and against the files that its links give.
  *
  *   WICK, WICK_URL, WICK_WORK   the program, its server, a directory of the test
- *   WICK_AGENT         1: this machine can be sampled, and an agent of it makes a recording
- *   WICK_SCREENSHOTS   a directory for pictures: 1440x900 and 390x844, light and dark
+ *   WICK_AGENT                  1: this machine can be sampled, and an agent of it makes a recording
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { Profile } from 'pprof-format';
-import { begun, launch } from './launch.mjs';
+import { base, begun, id, LOOKS, options, passUntil, picture, saved, visit } from '../lib/browser.mjs';
 
-const base = process.env.WICK_URL;
 const work = process.env.WICK_WORK;
-const skip = base ? false : 'WICK_URL is not set';
-const skipAgent = skip || (process.env.WICK_AGENT ? false : 'this machine cannot be sampled');
-if (skip) console.log(`skipped: ${skip}`);
-const DESKTOP = { width: 1440, height: 900 };
-const PHONE = { width: 390, height: 844 };
+const sampled = { ...options, skip: options.skip || (process.env.WICK_AGENT ? false : 'this machine cannot be sampled') };
 const EVIL = '<img src=x onerror=window.__owned=1>\u202e"\'&amp;';
-const id = (name) => `[data-testid="${name}"]`;
 
-let browser, agent;
-before(async () => {
-	if (!skip) browser = await launch();
-});
+let agent;
 after(async () => {
-	await browser?.close();
 	if (!agent || agent.exitCode !== null) return;
 	agent.kill();
 	await new Promise((resolve) => agent.once('exit', resolve));
 });
-
-async function openPage(query, options = {}) {
-	const context = await browser.newContext({ viewport: DESKTOP, colorScheme: 'light', acceptDownloads: true, ...options });
-	const faults = [];
-	context.on('page', (page) => {
-		page.setDefaultTimeout(15_000);
-		page.on('console', (message) => {
-			if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
-		});
-		page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
-		page.on('request', (request) => {
-			const { protocol, origin } = new URL(request.url());
-			if (!['data:', 'blob:'].includes(protocol) && origin !== new URL(base).origin) faults.push(`request: ${request.url()}`);
-		});
-	});
-	const page = await context.newPage();
-	await page.goto(new URL(query, base).href);
-	return { page, context, faults, url: () => new URL(page.url()).searchParams };
-}
-
-async function picture(page, name) {
-	if (!process.env.WICK_SCREENSHOTS) return;
-	mkdirSync(process.env.WICK_SCREENSHOTS, { recursive: true });
-	await page.screenshot({ path: join(process.env.WICK_SCREENSHOTS, `${name}.png`) });
-}
 
 // ---- hosts that are played here ----
 
@@ -79,11 +43,18 @@ async function send(recording, host) {
 	await ask('POST', path, gzipSync(readFileSync('tests/api/recording.json')), 200, { 'X-Wick-Upload-Key': key });
 }
 const rowOf = (page, recording) => page.locator(`${id('recording')}[data-id="${recording.id}"]`);
-const stateOf = (page, recording, state) =>
-	page.locator(`${id('recording')}[data-id="${recording.id}"][data-state="${state}"]`).waitFor();
+// The page asks by itself every few seconds, and at once when it is told to.
+async function comes(page, locator, state = 'visible') {
+	for (let tries = 0; tries < 30; tries++) {
+		await page.keyboard.press('r');
+		if (await locator.waitFor({ state, timeout: 1_000 }).then(() => true, () => false)) return;
+	}
+	await locator.waitFor({ state });
+}
+const stateOf = (page, recording, state) => comes(page, page.locator(`${id('recording')}[data-id="${recording.id}"][data-state="${state}"]`));
 
-test('without recordings it says how one is made', { skip, timeout: 60_000 }, async () => {
-	const { page, context, faults, url } = await openPage('');
+test('without recordings it says how one is made', options, async () => {
+	const { page, url, leave } = await visit(base, '');
 	await page.locator(id('status')).click();
 	await page.locator(id('open-recordings')).click();
 	const empty = page.locator(id('no-recordings'));
@@ -95,11 +66,10 @@ test('without recordings it says how one is made', { skip, timeout: 60_000 }, as
 	await page.locator(id('recordings-back')).click();
 	await page.locator(id('empty')).waitFor();
 	assert.equal(url().get('view'), 'profile');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('what wick record --remote made is listed, opened and downloaded', { skip: skipAgent, timeout: 120_000 }, async () => {
+test('what wick record --remote made is listed, opened and downloaded', sampled, async () => {
 	agent = spawn(
 		'unshare',
 		['--uts', 'sh', '-c', 'hostname alpha && exec "$0" agent --server "$1" --no-debuginfo-upload --spool off', process.env.WICK, base],
@@ -110,7 +80,7 @@ test('what wick record --remote made is listed, opened and downloaded', { skip: 
 		assert.ok(asks++ < 300 && agent.exitCode === null, 'the agent asks for orders');
 		await new Promise((resolve) => setTimeout(resolve, 100));
 	}
-	const { page, context, faults } = await openPage('?view=recordings');
+	const { page, context, leave } = await visit(base, '?view=recordings');
 	await page.waitForFunction((s) => /One host takes orders at present: alpha/.test(document.querySelector(s)?.innerText), id('no-recordings'));
 	const out = join(work, 'all.firefox.json');
 	const recorder = spawn(process.env.WICK, ['record', '--remote', base, '--host', 'alpha', '--host', 'gone', '--no-markers', '-d', '2', '-F', '99', '-o', out]);
@@ -129,26 +99,25 @@ test('what wick record --remote made is listed, opened and downloaded', { skip: 
 	const [opened] = await Promise.all([context.waitForEvent('page'), page.locator(id('recording-open')).click()]);
 	await opened.locator(id('flame')).waitFor();
 	assert.match(await opened.title(), /alpha/);
-	const [file] = await Promise.all([page.waitForEvent('download'), page.locator(id('recording-firefox')).click()]);
-	const { meta, threads } = JSON.parse(readFileSync(await file.path()));
-	assert.match(file.suggestedFilename(), /^recording-[0-9a-f]+\./);
+	const file = await saved(page, () => page.locator(id('recording-firefox')).click());
+	const { meta, threads } = JSON.parse(file.bytes);
+	assert.match(file.name, /^recording-[0-9a-f]+\./);
 	assert.equal(meta.preprocessedProfileVersion, 60);
 	const ours = JSON.parse(readFileSync(out));
 	assert.equal(threads.length, ours.threads.length, 'the same that wick record wrote');
-	const [pprof] = await Promise.all([page.waitForEvent('download'), page.locator(id('recording-pprof')).click()]);
-	const samples = Profile.decode(gunzipSync(readFileSync(await pprof.path()))).sample.length;
+	const pprof = await saved(page, () => page.locator(id('recording-pprof')).click());
+	const samples = Profile.decode(gunzipSync(pprof.bytes)).sample.length;
 	assert.ok(samples > 0, `${samples} samples`);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 	await ask('DELETE', `recordings/${(await ask('GET', 'recordings')).recordings[0].id}`);
 	agent.kill();
 	await new Promise((resolve) => agent.once('exit', resolve));
 });
 
-test('states, reasons and names of many hosts', { skip, timeout: 60_000 }, async () => {
+test('states, reasons and names of many hosts', options, async () => {
 	const names = ['web 1', 'web 2', EVIL, ...Array.from({ length: 6 }, (_, i) => `db-${i}`)];
 	for (const host of names) await poll(host, {});
-	const { page, context, faults } = await openPage('?view=recordings');
+	const { page, leave } = await visit(base, '?view=recordings');
 	const whole = await order({ seconds: 3, hosts: ['web 1', 'web 2'], targets: [{ kind: 'unit', name: EVIL.replaceAll(/[^a-z]/g, '') }] });
 	for (const host of ['web 1', 'web 2']) await send(whole, host);
 	const some = await order({ hosts: [...names, 'gone'] });
@@ -177,13 +146,12 @@ test('states, reasons and names of many hosts', { skip, timeout: 60_000 }, async
 	await stateOf(page, none, 'failed');
 	assert.match(await rowOf(page, none).innerText(), /web 1\s+failed: no room/);
 	await ask('DELETE', `recordings/${none.id}`);
-	await rowOf(page, none).waitFor({ state: 'detached' });
-	assert.deepEqual(faults, []);
-	await context.close();
+	await comes(page, rowOf(page, none), 'detached');
+	await leave();
 });
 
-test('by keyboard alone', { skip, timeout: 60_000 }, async () => {
-	const { page, context, faults, url } = await openPage('');
+test('by keyboard alone', options, async () => {
+	const { page, context, url, leave } = await visit(base, '');
 	const tabTo = async (wanted) => {
 		await page.locator(id(wanted)).first().waitFor();
 		await begun(page);
@@ -207,41 +175,32 @@ test('by keyboard alone', { skip, timeout: 60_000 }, async () => {
 	await opened.locator(id('flame')).waitFor();
 	await opened.close();
 	await page.keyboard.press('Tab');
-	const [file] = await Promise.all([page.waitForEvent('download'), page.keyboard.press('Enter')]);
-	assert.ok(JSON.parse(readFileSync(await file.path())).threads.length > 0);
+	const file = await saved(page, () => page.keyboard.press('Enter'));
+	assert.ok(JSON.parse(file.bytes).threads.length > 0);
 	await page.goBack();
 	await page.locator(id('recordings')).waitFor({ state: 'detached' });
 	assert.equal(url().get('view'), null);
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-for (const [size, viewport] of [
-	['1440x900', DESKTOP],
-	['390x844', PHONE],
-]) {
-	for (const colorScheme of ['light', 'dark']) {
-		test(`the list fits ${size}, ${colorScheme}`, { skip, timeout: 60_000 }, async () => {
-			const phone = viewport === PHONE ? { isMobile: true, hasTouch: true, deviceScaleFactor: 2 } : {};
-			const { page, context, faults } = await openPage('?view=recordings', { viewport, colorScheme, ...phone });
-			await page.locator(id('recording')).first().waitFor();
-			const { wide, outside } = await page.evaluate(() => ({
-				wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-				outside: [...document.querySelectorAll('.recordings-table a, .recordings-table button')].filter((e) => e.getBoundingClientRect().right > innerWidth).length,
-			}));
-			assert.deepEqual([Math.max(0, wide), outside], [0, 0], 'nothing lies outside the window');
-			await picture(page, `recordings-${size}-${colorScheme}`);
-			assert.deepEqual(faults, []);
-			await context.close();
-		});
-	}
-}
+for (const [look, how] of LOOKS)
+	test(`the list fits ${look}`, options, async () => {
+		const { page, leave } = await visit(base, '?view=recordings', how);
+		await page.locator(id('recording')).first().waitFor();
+		const { wide, outside } = await page.evaluate(() => ({
+			wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+			outside: [...document.querySelectorAll('.recordings-table a, .recordings-table button')].filter((e) => e.getBoundingClientRect().right > innerWidth).length,
+		}));
+		assert.deepEqual([Math.max(0, wide), outside], [0, 0], 'nothing lies outside the window');
+		await picture(page, `recordings-${look}`);
+		await leave();
+	});
 
-test('a server that goes away is said, and the list stays', { skip, timeout: 60_000 }, async () => {
-	const { page, context } = await openPage('?view=recordings');
+test('a server that goes away is said, and the list stays', options, async () => {
+	const { page, leave } = await visit(base, '?view=recordings', { clock: true });
 	await page.locator(id('recording')).first().waitFor();
 	await page.route(/api\/v1\/recordings/, (route) => route.abort());
-	await page.locator('.recordings [role="alert"]').waitFor({ timeout: 20_000 });
+	await passUntil(page, 5_000, (limit) => page.locator('.recordings [role="alert"]').waitFor(limit));
 	assert.ok((await page.locator(id('recording')).count()) > 0);
-	await context.close();
+	await leave(/Failed to load resource/);
 });

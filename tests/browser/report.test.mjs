@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { launch } from './launch.mjs';
+import { boxOf, id, picture, visit } from '../lib/browser.mjs';
 
 const wick = process.env.WICK, work = process.env.WICK_WORK;
 const HOSTILE = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 2">';
@@ -17,8 +17,8 @@ const STACKS = [
 	[`main;${HOSTILE}`, 50],
 ];
 
-let browser, page, file;
-const errors = [], requests = [];
+let page, leave, file;
+const requests = [];
 before(async () => {
 	// Two values of the same stacks, as speedscope has them.
 	const names = [...new Set(STACKS.flatMap(([stack]) => stack.split(';')))];
@@ -35,18 +35,12 @@ before(async () => {
 	}));
 	file = join(work, 'report.html');
 	execFileSync(wick, ['convert', '-q', from, '-o', file]);
-	browser = await launch();
-	page = await browser.newPage({ viewport: { width: 1280, height: 720 } });
-	page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
-	page.on('pageerror', (error) => errors.push(String(error)));
-	page.on('request', (request) => requests.push(request.url()));
-	await page.goto(pathToFileURL(file).href);
+	({ page, leave } = await visit(pathToFileURL(file).href, '', { prepare: (one) => one.on('request', (request) => requests.push(request.url())) }));
 	await page.waitForSelector('[data-testid="report-title"]');
 	await page.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
 });
-after(() => browser?.close());
 
-const box = (name) => page.evaluate((n) => window.__wick.flame.nodeAt(n), name);
+const box = (name) => boxOf(page, name);
 const rows = () => page.$$eval('[role=row][aria-rowindex]:not(.thead)', (all) => all.map((row) => [...row.querySelectorAll('[role=cell]')].map((cell) => cell.textContent)));
 
 test('it is one file without an address in it', () => {
@@ -86,12 +80,10 @@ test('the other value is there', async () => {
 	await page.selectOption('[data-testid="type-select"]', { index: 1 });
 	await page.waitForFunction(() => /KiB|kB|KB/.test(document.querySelector('[role=table], .table')?.textContent ?? document.body.textContent));
 	// The graph is drawn a frame or two after the table.
-	let share = 0;
-	for (let i = 0; i < 100 && Math.abs(share - 0.6) >= 0.01; i++) {
-		if (i) await page.waitForTimeout(50);
-		share = (await box('read')).width / (await box('main')).width;
-	}
-	assert.ok(Math.abs(share - 0.6) < 0.01, `${share}`);
+	await page.waitForFunction(() => {
+		const [read, main] = ['read', 'main'].map((name) => window.__wick.flame.nodeAt(name));
+		return read && main && Math.abs(read.width / main.width - 0.6) < 0.01;
+	});
 	await page.selectOption('[data-testid="type-select"]', { index: 0 });
 });
 test('callers and callees need no server, nor do rows by file', async () => {
@@ -106,10 +98,10 @@ test('callers and callees need no server, nor do rows by file', async () => {
 	await page.waitForFunction(() => window.__wick?.flame?.visibleCount > 0);
 });
 test('what only a server can give is not offered', async () => {
-	for (const id of ['download-pprof', 'view-calls', 'names-short', 'open-source', 'names-missing']) assert.equal(await page.$(`[data-testid="${id}"]`), null, id);
-	if (process.env.WICK_SCREENSHOT) await page.screenshot({ path: process.env.WICK_SCREENSHOT });
+	for (const name of ['download-pprof', 'view-calls', 'names-short', 'open-source', 'names-missing']) assert.equal(await page.$(id(name)), null, name);
+	await picture(page, 'report');
 });
-test('nothing was asked for, nothing went wrong', () => {
-	assert.deepEqual(errors, []);
+test('nothing was asked for, nothing went wrong', async () => {
 	assert.deepEqual(requests.filter((url) => !url.startsWith('data:')), [pathToFileURL(file).href]);
+	await leave();
 });

@@ -3,29 +3,22 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { pprofProfile } from '../harness.mjs';
-import { launch } from './launch.mjs';
-import { checkAccess, checkWidth, DESKTOP, drawn, id, PHONE, picture, settled, visit } from './visit.mjs';
+import { base, checkAccess, checkWidth, drawn, id, LOOKS, options, picture, settled, visit } from '../lib/browser.mjs';
 
-const base = process.env.WICK_URL;
-const skip = !base && 'WICK_URL is not set';
-const options = { skip, timeout: 600_000 };
 // Two minutes of a program, the older without a function that the newer has.
 const end = Math.floor(Date.now() / 60e3) * 60e3 - 600e3;
 const [older, newer] = [end - 120e3, end - 60e3];
 const NEW = `q=process_cpu&from=${newer}&to=${end}`;
-let browser;
 before(async () => {
-	if (skip) return;
+	if (!base) return;
 	for (const [start, stacks] of [[older, [[['parse', 'main'], 500], [['render', 'main'], 500]]], [newer, [[['parse', 'main'], 125], [['render', 'main'], 125], [['grow', 'main'], 750]]]]) {
 		const body = pprofProfile(stacks.map(([frames, value]) => [frames, value * 1e7]), { timeNs: (start + 10e3) * 1e6, durationNs: 1e10 });
 		const answer = await fetch(new URL('api/v1/ingest?name=process_cpu', base), { method: 'POST', body });
 		assert.equal(answer.status, 200, await answer.text());
 	}
-	browser = await launch();
 });
-after(() => browser?.close());
 
 // The link to what is shown, made by key.
 async function share(page, title) {
@@ -45,7 +38,7 @@ const matched = (page, share) => page.waitForFunction(([selector, wanted]) => do
 
 let link = '';
 test('somebody finds where the time goes, and makes a link for the others', options, async () => {
-	const { page, leave } = await visit(browser, base, `?${NEW}&view=graph`);
+	const { page, leave } = await visit(base, `?${NEW}&view=graph`);
 	await drawn(page);
 	await page.locator(id('flame-search')).fill('grow');
 	await matched(page, '75.0%');
@@ -57,7 +50,7 @@ test('somebody finds where the time goes, and makes a link for the others', opti
 });
 
 test('the link shows the same to somebody else: what, of when, and that it is fixed', options, async () => {
-	const { page, url, leave } = await visit(browser, base, query(link));
+	const { page, url, leave } = await visit(base, query(link));
 	await drawn(page);
 	await matched(page, '75.0%');
 	assert.equal(await page.locator(id('shared-title')).innerText(), 'grow is new <b>');
@@ -75,7 +68,7 @@ test('the link shows the same to somebody else: what, of when, and that it is fi
 });
 
 test('a comparison is shared with both of its sides', options, async () => {
-	const { page, leave } = await visit(browser, base, `?${NEW}&view=compare&bfrom=${older}&bto=${newer}&relative=1&show=table`);
+	const { page, leave } = await visit(base, `?${NEW}&view=compare&bfrom=${older}&bto=${newer}&relative=1&show=table`);
 	await page.locator(id('show-table')).waitFor();
 	const made = await share(page);
 	assert.match(made, /id=[0-9a-f]{32}\.[0-9a-f]{32}$/);
@@ -92,7 +85,7 @@ test('a comparison is shared with both of its sides', options, async () => {
 test('a file is shared only when that is asked for, and what of it is kept is said before', options, async () => {
 	const path = join(process.env.WICK_WORK, 'mine.folded');
 	writeFileSync(path, 'main;parse;read 600\nmain;render;draw 400\n');
-	const { page, leave } = await visit(browser, base, '?view=file');
+	const { page, leave } = await visit(base, '?view=file');
 	const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.locator(id('file-again')).click()]);
 	await chooser.setFiles(path);
 	await drawn(page);
@@ -114,30 +107,29 @@ test('a file is shared only when that is asked for, and what of it is kept is sa
 test('the link still shows it when the data are deleted', options, async () => {
 	const answer = await api('POST', `api/v1/delete?query=${encodeURIComponent('{}')}&from=${older - 3600e3}&to=${end + 3600e3}`);
 	assert.equal(answer.status, 200);
-	const { page, leave } = await visit(browser, base, query(link));
+	const { page, leave } = await visit(base, query(link));
 	await drawn(page);
 	await matched(page, '75.0%');
 	await leave();
 });
 
-for (const [name, viewport] of [['wide', DESKTOP], ['phone', PHONE]])
-	for (const colorScheme of ['light', 'dark'])
-		test(`it fits, and can be read by everybody: ${name}, ${colorScheme}`, options, async () => {
-			const { page, leave } = await visit(browser, base, query(link), { viewport, colorScheme });
-			await drawn(page);
-			await settled(page);
-			await checkAccess(page, 'a shared profile');
-			await checkWidth(page, 'a shared profile');
-			await picture(page, `shared-${name}-${colorScheme}`);
-			await leave();
-		});
+for (const [look, how] of LOOKS)
+	test(`it fits, and can be read by everybody: ${look}`, options, async () => {
+		const { page, leave } = await visit(base, query(link), how);
+		await drawn(page);
+		await settled(page);
+		await checkAccess(page, 'a shared profile');
+		await checkWidth(page, 'a shared profile');
+		await picture(page, `shared-${look}`);
+		await leave();
+	});
 
 test('a link that was taken back, and one that never was, say so', options, async () => {
 	const removed = new URL(link).searchParams.get('id');
 	assert.equal((await api('DELETE', `api/v1/snapshots/${removed}`)).status, 200);
 	for (const gone of [removed, '0'.repeat(32)]) {
 		// Another browser: this one may keep what never changes.
-		const { page, leave } = await visit(browser, base, `?view=shared&id=${gone}`);
+		const { page, leave } = await visit(base, `?view=shared&id=${gone}`);
 		await page.locator(id('shared-gone')).waitFor();
 		await leave(/console: Failed to load resource: the server responded with a status of 404/);
 	}

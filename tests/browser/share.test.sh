@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Links to what is shown, in headless Chromium: tests/browser/share.test.mjs.
 . tests/lib.inc
-[ -x "${WICK_CHROMIUM:-/usr/bin/chromium}" ] || { skip "sharing" "no chromium"; finish; }
-start_server || { fail "the server starts" "$(cat "$work/server.log")"; finish; }
-WICK_URL=$url/ WICK_WORK=$work node --test tests/browser/share.test.mjs >"$work/node.log" 2>&1
-status=$?
-[ "$status" -eq 0 ] || tail -n 400 "$work/node.log"
-eval "$(sed -nE 's/^(#|ℹ) (pass|fail|skipped) ([0-9]+)$/node_\2=\3/p' "$work/node.log")"
-passed=$((passed + ${node_pass:-0})) failed=$((failed + ${node_fail:-1})) skipped=$((skipped + ${node_skipped:-0}))
+. tests/lib/browser.inc
+need_browser "sharing"
+start_server || { fail "the server starts"; finish; }
+WICK_URL=$url/ browser_tests tests/browser/share.test.mjs
 finish

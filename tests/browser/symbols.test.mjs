@@ -3,39 +3,26 @@
  * Files, lines, inlined functions, source, assembly and the list of binaries, in headless Chromium against a running Wick that
  * samples tests/browser/hot_lines.c. What is shown is compared with the source file and with objdump.
  *
- *   WICK_URL           the server
- *   WICK_HOT_SOURCE    the source file of the program that runs; the program is beside it, without the .c
- *   WICK_SCREENSHOTS   a directory for pictures
- *   WICK_CHROMIUM      the browser (default /usr/bin/chromium)
+ *   WICK_URL          the server
+ *   WICK_HOT_SOURCE   the source file of the program that runs; the program is beside it, without the .c
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { begun, launch } from './launch.mjs';
+import { readFileSync } from 'node:fs';
+import { before, test } from 'node:test';
 import { pprofProfile } from '../harness.mjs';
+import { base, boxAt, checkWidth, drawn, id, LOOKS, options, passTime, passUntil, percentOf, picture, settled, visit } from '../lib/browser.mjs';
 
-const base = process.env.WICK_URL;
 const sourcePath = process.env.WICK_HOT_SOURCE;
-const skip = base && sourcePath ? false : 'WICK_URL and WICK_HOT_SOURCE are not set';
-if (skip) console.log(`skipped: ${skip}`);
-const DESKTOP = { width: 1440, height: 900 };
-const PHONE = { width: 390, height: 844 };
-const id = (name) => `[data-testid="${name}"]`;
 const program = sourcePath?.replace(/\.c$/, ''); // another of its name may run as well
 const QUERY = 'q=' + encodeURIComponent(`process_cpu{process_executable_path="${program}"}`);
-const source = skip ? [] : readFileSync(sourcePath, 'utf8').split('\n');
+const source = !sourcePath ? [] : readFileSync(sourcePath, 'utf8').split('\n');
 const lineOf = (text) => source.findIndex((line) => line.includes(text)) + 1;
-const percentOf = (text) => Number(/([\d.]+)%/.exec(text)?.[1]);
 
-let browser;
 before(async () => {
-	if (skip) return;
-	browser = await launch();
+	if (!base) return;
 	await untilNamed();
 });
-after(async () => browser?.close());
 
 // Samples come within 10 s of the program's start, lines of a program with debug information soon after.
 async function untilNamed() {
@@ -47,38 +34,8 @@ async function untilNamed() {
 	}
 }
 
-// A page that notes what it must not do: errors on the console, uncaught exceptions.
-async function openPage(query, options = {}) {
-	const context = await browser.newContext({ viewport: DESKTOP, colorScheme: 'light', ...options });
-	const page = await context.newPage();
-	page.setDefaultTimeout(60_000);
-	const faults = [];
-	page.on('console', (message) => {
-		if (message.type() === 'error' || message.type() === 'warning') faults.push(`console: ${message.text()}`);
-	});
-	page.on('pageerror', (error) => faults.push(`exception: ${error.stack}`));
-	await page.goto(new URL(query, base).href);
-	return { page, context, faults, url: () => new URL(page.url()).searchParams };
-}
-const drawn = (page) => page.waitForFunction(() => (window.__wick?.flame.visibleCount ?? 0) > 1, null, { timeout: 120_000 });
-async function settled(page) {
-	await begun(page);
-	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]'));
-}
-const boxOf = async (page, name) => {
-	const box = await page.waitForFunction((n) => window.__wick?.flame.nodeAt(n), name);
-	const { x, y, width, height } = await box.jsonValue();
-	return [x + width / 2, y + height / 2];
-};
-async function picture(page, name) {
-	if (!process.env.WICK_SCREENSHOTS) return;
-	mkdirSync(process.env.WICK_SCREENSHOTS, { recursive: true });
-	await page.waitForTimeout(300);
-	await page.screenshot({ path: join(process.env.WICK_SCREENSHOTS, `${name}.png`) });
-}
-
-test('hovering tells file, line and that a function is inlined', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults } = await openPage(`?${QUERY}&view=graph`);
+test('hovering tells file, line and that a function is inlined', options, async () => {
+	const { page, leave } = await visit(base, `?${QUERY}&view=graph`);
 	await drawn(page);
 	await settled(page);
 	const tip = page.locator('.tip');
@@ -86,7 +43,7 @@ test('hovering tells file, line and that a function is inlined', { skip, timeout
 		['sum_of', true],
 		['outer_function', false],
 	]) {
-		await page.mouse.move(...(await boxOf(page, name)));
+		await page.mouse.move(...(await boxAt(page, name)));
 		await page.waitForFunction((n) => document.querySelector('.tip-name')?.textContent === n, name);
 		const text = await tip.innerText();
 		const place = `${sourcePath}:${lineOf(` ${name}(`)}`;
@@ -95,12 +52,11 @@ test('hovering tells file, line and that a function is inlined', { skip, timeout
 		assert.match(text, /hot_lines · native code/);
 		await picture(page, `tip-${name}`);
 	}
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('the table tells them too', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(`?${QUERY}&view=table`);
+test('the table tells them too', options, async () => {
+	const { page, url, leave } = await visit(base, `?${QUERY}&view=table`);
 	const row = (name) => page.locator(`${id('table')} .tbody [role="row"]`, { has: page.getByText(name, { exact: true }) });
 	await row('sum_of').waitFor();
 	assert.match(await row('sum_of').innerText(), new RegExp(`\\[inlined\\][^]*hot_lines\\.c:${lineOf(' sum_of(')}[^]*hot_lines`));
@@ -110,15 +66,14 @@ test('the table tells them too', { skip, timeout: 600_000 }, async () => {
 	await page.locator(id('sort-file')).click();
 	assert.equal(url().get('sort'), 'file');
 	await picture(page, 'table');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('from a frame to its source: the hot lines are the ones that are hot', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(`?${QUERY}&view=graph`);
+test('from a frame to its source: the hot lines are the ones that are hot', options, async () => {
+	const { page, url, leave } = await visit(base, `?${QUERY}&view=graph`);
 	await drawn(page);
 	await settled(page);
-	await page.mouse.click(...(await boxOf(page, 'sum_of')), { button: 'right' });
+	await page.mouse.click(...(await boxAt(page, 'sum_of')), { button: 'right' });
 	await page.locator(id('menu-source')).click();
 	const listing = page.locator(id('listing-source'));
 	await listing.waitFor();
@@ -144,12 +99,11 @@ test('from a frame to its source: the hot lines are the ones that are hot', { sk
 	assert.deepEqual([url().get('view'), url().get('function')], ['graph', null], 'back at the graph');
 	await page.goBack();
 	await page.locator(id('listing-asm')).waitFor();
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('assembly: the instructions are those of the program, with lines and inlined functions', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(`?${QUERY}&view=asm&function=outer_function`);
+test('assembly: the instructions are those of the program, with lines and inlined functions', options, async () => {
+	const { page, url, leave } = await visit(base, `?${QUERY}&view=asm&function=outer_function`);
 	const listing = page.locator(id('listing-asm'));
 	const active = listing.locator('.lr.active');
 	await active.waitFor();
@@ -175,23 +129,22 @@ test('assembly: the instructions are those of the program, with lines and inline
 	await listing.locator('.lc-place button').first().click();
 	await page.locator(id('listing-source')).waitFor();
 	assert.equal(url().get('view'), 'source');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('a function that nobody knows: what is missing is said', { skip, timeout: 600_000 }, async () => {
-	const { page, context } = await openPage(`?${QUERY}&view=source&function=no_such_function`);
+test('a function that nobody knows: what is missing is said', options, async () => {
+	const { page, leave } = await visit(base, `?${QUERY}&view=source&function=no_such_function`);
 	const trouble = page.locator(id('listing-error'));
 	await trouble.waitFor();
 	assert.match(await trouble.innerText(), /no_such_function/);
 	await picture(page, 'source-error');
 	await page.locator(id('listing-back')).click();
 	await drawn(page);
-	await context.close();
+	await leave(/Failed to load resource/); // which the browser itself logs
 });
 
-test('the binaries: the program is complete, found by text and state', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage('?view=profile');
+test('the binaries: the program is complete, found by text and state', options, async () => {
+	const { page, url, leave } = await visit(base, '?view=profile');
 	await drawn(page);
 	await page.locator(id('status')).click();
 	await page.locator(id('open-binaries')).click();
@@ -226,12 +179,11 @@ test('the binaries: the program is complete, found by text and state', { skip, t
 		await drawn(page);
 	}
 	assert.equal(url().get('view'), 'profile');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('short names: asked for, kept in the URL and by the browser', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults, url } = await openPage(`?${QUERY}&view=graph`);
+test('short names: asked for, kept in the URL and by the browser', options, async () => {
+	const { page, url, leave } = await visit(base, `?${QUERY}&view=graph`);
 	await drawn(page);
 	const [request] = await Promise.all([
 		page.waitForRequest((r) => r.url().includes('names=short')),
@@ -245,13 +197,12 @@ test('short names: asked for, kept in the URL and by the browser', { skip, timeo
 	]);
 	await drawn(page);
 	assert.equal(await page.locator(id('names-short')).getAttribute('aria-pressed'), 'true');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
 // What the server says of names that are being looked up is put into its answers here: how long that takes cannot be chosen.
-test('names that come late are filled in, and nothing moves', { skip, timeout: 600_000 }, async () => {
-	const { page, context, faults } = await openPage('about:blank');
+test('names that come late are filled in, and nothing moves', options, async () => {
+	const { page, leave } = await visit(base, 'about:blank', { clock: true });
 	const asked = [];
 	await page.route(/api\/v1\/query\?.*format=columns/, async (route) => {
 		// The page takes either form.
@@ -269,10 +220,10 @@ test('names that come late are filled in, and nothing moves', { skip, timeout: 6
 	const note = page.locator(id('names-pending'));
 	await note.waitFor();
 	assert.match(await note.innerText(), /names of 1.23 k addresses are being looked up/);
-	await page.mouse.click(...(await boxOf(page, 'sum_of')));
+	await page.mouse.click(...(await boxAt(page, 'sum_of')));
 	await page.waitForFunction(() => window.__wick.flame.zoomName === 'sum_of');
 	const before = await page.locator(id('flame')).boundingBox();
-	await note.waitFor({ state: 'detached' });
+	await passUntil(page, 2_000, (limit) => note.waitFor({ state: 'detached', ...limit }));
 	assert.deepEqual(await page.locator(id('flame')).boundingBox(), before, 'the graph stays where it is');
 	assert.equal(await page.evaluate(() => window.__wick.flame.zoomName), 'sum_of', 'the zoom is kept');
 	assert.match(await page.locator(id('breadcrumbs')).innerText(), /outer_function/);
@@ -280,19 +231,19 @@ test('names that come late are filled in, and nothing moves', { skip, timeout: 6
 	assert.match(asked[2].get('from'), /^\d+$/, 'the same time range');
 	assert.equal(asked[2].get('from'), asked[1].get('from'));
 	const count = asked.length;
-	await page.waitForTimeout(3000);
+	await passTime(page, 20_000);
+	await settled(page);
 	assert.equal(asked.length, count, 'and then it is quiet');
-	assert.deepEqual(faults, []);
-	await context.close();
+	await leave();
 });
 
-test('hostile names stay text', { skip, timeout: 600_000 }, async () => {
+test('hostile names stay text', options, async () => {
 	const evil = '<img src=x onerror=window.__owned=1>\u202e"\'&amp;';
 	const profile = pprofProfile([[[evil, 'main'], 1000]], { timeNs: BigInt(Date.now()) * 1_000_000n });
 	const sent = await fetch(new URL('api/v1/ingest?name=evil&label=service_name%3Devil', base), { method: 'POST', body: profile });
 	assert.equal(sent.status, 200, await sent.text());
 	const query = 'q=' + encodeURIComponent('evil{service_name="evil"}');
-	const { page, context } = await openPage(`?${query}&view=table`);
+	const { page, leave } = await visit(base, `?${query}&view=table`);
 	const row = page.locator(`${id('table')} .tbody [role="row"]`).first();
 	await row.waitFor();
 	assert.ok((await row.innerText()).includes('<img src=x'));
@@ -302,32 +253,23 @@ test('hostile names stay text', { skip, timeout: 600_000 }, async () => {
 	await page.keyboard.press('a');
 	await page.locator(`${id('listing-error')}, ${id('listing-asm')}`).first().waitFor();
 	assert.equal(await page.evaluate(() => window.__owned ?? document.querySelectorAll('main img').length), 0);
-	await context.close();
+	await leave(/Failed to load resource/); // which the browser itself logs
 });
 
-for (const [size, viewport] of [
-	['1440x900', DESKTOP],
-	['390x844', PHONE],
-]) {
-	for (const colorScheme of ['light', 'dark']) {
-		test(`source, assembly and binaries fit ${size}, ${colorScheme}`, { skip, timeout: 600_000 }, async () => {
-			const phone = viewport === PHONE ? { isMobile: true, hasTouch: true, deviceScaleFactor: 2 } : {};
-			const { page, context, faults } = await openPage('about:blank', { viewport, colorScheme, ...phone });
-			for (const [name, query, part] of [
-				['source', `?${QUERY}&view=source&function=outer_function`, '.lbody .lr'],
-				['asm', `?${QUERY}&view=asm&function=outer_function`, '.lbody .lr'],
-				['binaries', '?view=binaries', id('binary')],
-			]) {
-				await page.goto(new URL(query, base).href);
-				await page.locator(part).first().waitFor();
-				await settled(page);
-				const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-				assert.ok(wide <= 0, `${name}: ${wide} px too wide`);
-				await page.locator('.profile').scrollIntoViewIfNeeded();
-				await picture(page, `${name}-${size}-${colorScheme}`);
-			}
-			assert.deepEqual(faults, []);
-			await context.close();
-		});
-	}
-}
+for (const [look, how] of LOOKS)
+	test(`source, assembly and binaries fit ${look}`, options, async () => {
+		const { page, leave } = await visit(base, 'about:blank', how);
+		for (const [name, query, part] of [
+			['source', `?${QUERY}&view=source&function=outer_function`, '.lbody .lr'],
+			['asm', `?${QUERY}&view=asm&function=outer_function`, '.lbody .lr'],
+			['binaries', '?view=binaries', id('binary')],
+		]) {
+			await page.goto(new URL(query, base).href);
+			await page.locator(part).first().waitFor();
+			await settled(page);
+			await checkWidth(page, name);
+			await page.locator('.profile').scrollIntoViewIfNeeded();
+			await picture(page, `${name}-${look}`);
+		}
+		await leave();
+	});

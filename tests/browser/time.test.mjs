@@ -2,54 +2,31 @@
 /*
  * The graph over time, as a person uses it: which service costs what, what happened in one step, what changed with a deploy, which
  * markers there were. The fleet is that of fleet.inc; sums are made here from what the server answers to questions of this test.
- *
- *   WICK_URL      the server          WICK_FROM, WICK_DEPLOY, WICK_TO   of the fleet, in seconds since 1970
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { begun, launch } from './launch.mjs';
+import { base, beginning, deploy, end, id, options, settled, visit } from '../lib/browser.mjs';
 
-const base = process.env.WICK_URL;
-const skip = base ? false : 'WICK_URL is not set';
-if (skip) console.log(`skipped: ${skip}`);
-const [from, deploy, to] = ['FROM', 'DEPLOY', 'TO'].map((name) => Number(process.env[`WICK_${name}`]) * 1000);
-const options = { skip, timeout: 600_000 };
+const [from, to] = [beginning, end];
 const TYPE = 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta';
-const id = (name) => `[data-testid="${name}"]`;
+const BEACON = `${TYPE}{service_name="beacon"}`;
 
-let browser;
-before(async () => {
-	if (!skip) browser = await launch();
-});
-after(async () => browser?.close());
-
-async function openPage(params, viewport = { width: 1440, height: 900 }) {
-	const context = await browser.newContext({ viewport });
-	const page = await context.newPage();
-	page.setDefaultTimeout(60_000);
-	const faults = [];
-	page.on('console', (message) => ['error', 'warning'].includes(message.type()) && faults.push(message.text()));
-	page.on('pageerror', (error) => faults.push(error.stack));
-	const asked = []; // of profiles
-	page.on('request', (request) => {
-		const url = new URL(request.url());
-		if (url.pathname.endsWith('/api/v1/query')) asked.push(url.searchParams);
+// The page at the graph of all services; `asked`: of profiles.
+async function open(params) {
+	const asked = [];
+	const opened = await visit(base, '?' + new URLSearchParams({ view: 'graph', q: TYPE, by: 'service_name', from: String(from), to: String(to), ...params }), {
+		prepare: (page) =>
+			page.on('request', (request) => {
+				const url = new URL(request.url());
+				if (url.pathname.endsWith('/api/v1/query')) asked.push(url.searchParams);
+			}),
 	});
-	await page.goto(new URL('?' + new URLSearchParams({ view: 'graph', q: TYPE, by: 'service_name', from: String(from), to: String(to), ...params }), base).href);
-	const url = () => new URL(page.url()).searchParams;
-	const close = async () => {
-		assert.deepEqual(faults, []);
-		await context.close();
-	};
-	return { page, asked, url, close };
+	return { ...opened, asked };
 }
+
 const ask = async (path, params) => (await fetch(new URL(`api/v1/${path}?${new URLSearchParams(params)}`, base))).json();
-async function settled(page) {
-	await begun(page);
-	await page.waitForFunction(() => !document.querySelector('[aria-busy="true"]') && !document.querySelector('.progress:not(.idle)'));
-}
 const legend = (page, value) => page.locator(`${id('chart-legend')} [data-series="=${value}"]`);
 // How many series the graph says that it draws, once it does.
 const drawsSeries = (page, count) =>
@@ -60,7 +37,7 @@ async function surface(page) {
 }
 
 test('the legend says what each service comes to, and shows those that are wanted', options, async () => {
-	const { page, url, close } = await openPage({ top: '5' });
+	const { page, url, leave } = await open({ top: '5' });
 	await legend(page, 'beacon').waitFor();
 	await settled(page);
 	const answer = await ask('series', { query: TYPE, by: 'service_name', from, to, limit: 1000, step: '60s' });
@@ -88,11 +65,11 @@ test('the legend says what each service comes to, and shows those that are wante
 	await page.keyboard.press('Enter');
 	await drawsSeries(page, 6);
 	assert.deepEqual(url().getAll('series'), []);
-	await close();
+	await leave();
 });
 
 test('a click on a step shows that step; the same again, the whole', options, async () => {
-	const { page, asked, url, close } = await openPage({ from: String(from), to: String(from + 3600_000) });
+	const { page, asked, url, leave } = await open({ q: BEACON, from: String(from), to: String(from + 3600_000) });
 	await settled(page);
 	const box = await surface(page);
 	const at = from + 1800_000 + 1000;
@@ -117,11 +94,11 @@ test('a click on a step shows that step; the same again, the whole', options, as
 	await page.waitForFunction((f) => new URL(location.href).searchParams.get('sel')?.startsWith(`${f}-`), whole + step);
 	await page.keyboard.press('Escape');
 	await page.locator(id('selection')).waitFor({ state: 'detached' });
-	await close();
+	await leave();
 });
 
 test('a refresh in the middle of a drag does not end it', options, async () => {
-	const { page, url, close } = await openPage({});
+	const { page, url, leave } = await open({});
 	await settled(page);
 	// What is drawn afterwards has another name, so the plot is another one, too.
 	await page.route(/api\/v1\/series.*limit=100\b/, async (route) => {
@@ -145,11 +122,11 @@ test('a refresh in the middle of a drag does not end it', options, async () => {
 	const length = to - from;
 	assert.ok(Math.abs(first - (from + 0.25 * length)) < 200_000 && Math.abs(last - (from + 0.5 * length)) < 200_000, `${first}-${last} of ${from}-${to}`);
 	await page.unrouteAll({ behavior: 'ignoreErrors' });
-	await close();
+	await leave();
 });
 
 test('what changed with the deploy: its flag leads to before and after', options, async () => {
-	const { page, url, close } = await openPage({ q: `${TYPE}{service_name="beacon"}` });
+	const { page, url, leave } = await open({ q: BEACON });
 	const flag = page.locator(id('deploy'));
 	await flag.waitFor();
 	assert.equal(await flag.count(), 1);
@@ -164,7 +141,7 @@ test('what changed with the deploy: its flag leads to before and after', options
 	await page.getByText('validate_utf8').first().waitFor();
 	await page.goBack();
 	await flag.waitFor();
-	await close();
+	await leave();
 });
 
 test('markers that agents sent are drawn once chosen', options, async () => {
@@ -178,7 +155,7 @@ test('markers that agents sent are drawn once chosen', options, async () => {
 		headers: { 'content-type': 'application/gzip' },
 	});
 	assert.equal(sent.status, 200, await sent.text());
-	const { page, url, close } = await openPage({});
+	const { page, url, leave } = await open({ q: BEACON });
 	await settled(page);
 	await page.locator(id('events')).click();
 	await page.getByLabel('named step').check();
@@ -191,5 +168,5 @@ test('markers that agents sent are drawn once chosen', options, async () => {
 	await page.locator('.readout-mark', { hasText: 'named step' }).waitFor();
 	assert.match(await page.locator('.readout-mark').innerText(), /1 · alpha/);
 	assert.deepEqual(url().getAll('mark'), ['named step']);
-	await close();
+	await leave();
 });

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { launch } from "../browser/launch.mjs";
+import { launch } from "../lib/launch.mjs";
 import { temporaryDirectory, test, skip, finish, testData } from "../harness.mjs";
 import { convert, difference, readCpuprofile, readFolded, readOtlp, readSpeedscope, rows } from "./readers.mjs";
 
