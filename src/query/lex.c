@@ -137,7 +137,7 @@ int lex_string(struct lexer *lexer, char **ret)
 			r = append_escaped(&value, *++lexer->at);
 		else
 			r = buffer_append_byte(&value, (uint8_t)*lexer->at);
-		if (r)
+		if (r < 0)
 			return r == -E2BIG ? lex_fault_at(lexer, start, "a shorter value") : error_nomem(lexer->err);
 	}
 	lexer->at++;
@@ -195,5 +195,5 @@ int format_string(struct buffer *out, const char *text)
 		default: r = buffer_append_byte(out, (uint8_t)*text);
 		}
 	}
-	return r ? r : buffer_append_byte(out, '"');
+	return r < 0 ? r : buffer_append_byte(out, '"');
 }

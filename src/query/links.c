@@ -103,7 +103,7 @@ int link_ids_parse(const char *name, enum query_operator op, const char *text, s
 			     : error_nomem(err);
 		ret->count = r == 0;
 	}
-	if (r)
+	if (r < 0)
 		link_ids_release(ret);
 	return r;
 }

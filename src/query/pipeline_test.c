@@ -22,7 +22,7 @@ static void format(const char *text, struct buffer *out)
 {
 	struct error err = {0};
 	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
-	if (pipeline_parse(text, &pipeline, &err))
+	if (pipeline_parse(text, &pipeline, &err) < 0)
 		fail_msg("'%s' was refused: %s", text, err.message);
 	buffer_init(out, SIZE_MAX);
 	assert_int_equal(pipeline_format(pipeline, out), 0);
@@ -218,7 +218,7 @@ static void test_examples_of_the_documentation(void **state)
 {
 	(void)state;
 	_cleanup_(buffer_release) struct buffer page = {0};
-	if (io_read_file("docs/query.md", MIB, &page, NULL)) {
+	if (io_read_file("docs/query.md", MIB, &page, NULL) < 0) {
 		print_message("skipped: no docs/query.md here\n");
 		skip();
 	}

@@ -103,7 +103,7 @@ static void append(struct store *store, const struct record *record)
 	assert_int_equal(labels_set(&labels, "host_name", hosts[record->host], &err), 0);
 	struct store_append_options options = {.name = "process_cpu", .labels = &labels, .received_ns = record->time_ns};
 	struct store_append_result result;
-	if (store_append(store, profile, &options, &result, &err))
+	if (store_append(store, profile, &options, &result, &err) < 0)
 		fail_msg("append: %s", err.message);
 }
 
@@ -127,7 +127,7 @@ static void append_processes(struct store *store, int64_t time_ns, const char *s
 	assert_int_equal(labels_set(&labels, "host_name", "h1", NULL), 0);
 	struct store_append_options options = {.name = PROCESS_STATS_NAME, .labels = &labels, .received_ns = time_ns};
 	struct error err = {0};
-	if (store_append(store, profile, &options, NULL, &err))
+	if (store_append(store, profile, &options, NULL, &err) < 0)
 		fail_msg("append: %s", err.message);
 }
 
@@ -145,7 +145,7 @@ static int setup(void **state)
 	snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/wick-run-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture.directory));
 	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1, .manual = true};
-	if (store_open(&options, &fixture.store, &err))
+	if (store_open(&options, &fixture.store, &err) < 0)
 		fail_msg("store_open: %s", err.message);
 	for (int i = 0; i < 2 * RECORDS; i++) {
 		struct record *record = &fixture.records[i];
@@ -187,7 +187,7 @@ static void run(struct fixture *fixture, const char *text, struct query_result *
 {
 	struct error err = {0};
 	struct query_stats stats = {0};
-	if (query_run(fixture->store, NULL, text, &the_range, ret, &stats, &err))
+	if (query_run(fixture->store, NULL, text, &the_range, ret, &stats, &err) < 0)
 		fail_msg("%s: %s", text, err.message);
 	assert_false(stats.read.partial);
 }
@@ -547,7 +547,7 @@ static void test_names_of_addresses(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		_cleanup_(query_result_release) struct query_result result;
 		struct error err = {0};
-		if (query_run(store, symbolizer, cases[i].text, &the_range, &result, NULL, &err))
+		if (query_run(store, symbolizer, cases[i].text, &the_range, &result, NULL, &err) < 0)
 			fail_msg("%s: %s", cases[i].text, err.message);
 		if (result.table.row_count != 1 || result.table.cells[0].integer != cases[i].value)
 			fail_msg("%s", cases[i].text);
@@ -879,7 +879,7 @@ static void test_json_and_text(void **state)
 			struct query_stats stats = {0};
 			struct error err = {0};
 			struct query_write_options options = {.explain = true, .table = table, .limit = 4};
-			if (query_run(fixture->store, NULL, all_kinds[i], &the_range, &result, &stats, &err))
+			if (query_run(fixture->store, NULL, all_kinds[i], &the_range, &result, &stats, &err) < 0)
 				fail_msg("%s: %s", all_kinds[i], err.message);
 			buffer_init(&json, SIZE_MAX);
 			buffer_init(&text, SIZE_MAX);
@@ -984,11 +984,11 @@ static void test_out_of_memory(void **state)
 			}
 			bool reached = fault_disarm(FAULT_ALLOC);
 			if (!reached) {
-				if (r)
+				if (r < 0)
 					fail_msg("%s: %s", all_kinds[i], err.message);
 				break;
 			}
-			if (r && r != -ENOMEM)
+			if (r < 0 && r != -ENOMEM)
 				fail_msg("%s at allocation %llu: %d %s", all_kinds[i], (unsigned long long)n, r, err.message);
 		}
 	}
