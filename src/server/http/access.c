@@ -94,7 +94,7 @@ static bool basic_password(const char *text, char *out, size_t size)
 {
 	_cleanup_(buffer_release) struct buffer decoded;
 	buffer_init(&decoded, size);
-	if (base64_decode(bytes_of_string(text), &decoded) || decoded.len >= size)
+	if (base64_decode(bytes_of_string(text), &decoded) < 0 || decoded.len >= size)
 		return false;
 	const uint8_t *colon = decoded.len ? memchr(decoded.data, ':', decoded.len) : NULL;
 	if (!colon || memchr(decoded.data, 0, decoded.len))

@@ -86,7 +86,7 @@ int ingest_parca_arrow(struct server *server, const struct net_request *request,
 	if (!r)
 		r = store_records(&ingest, samples, locations, err);
 	ingest_count(&ingest, r);
-	if (r)
+	if (r < 0)
 		refusal_headers(response, r, &ingest.note);
 	return r;
 }

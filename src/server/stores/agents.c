@@ -106,7 +106,7 @@ static struct agent_seen *slot(struct agents *agents, const struct orders_questi
 	sweep(agents, question->host, now_ns);
 	if (agents->count >= AGENTS_MAX && !make_room(agents, question->agent, now_ns))
 		*ret = error_set(err, -EDQUOT, "there are %d agents already, which is the most", AGENTS_MAX);
-	else if (array_reserve(&agents->items, &agents->capacity, agents->count + 1, AGENTS_MAX))
+	else if (array_reserve(&agents->items, &agents->capacity, agents->count + 1, AGENTS_MAX) < 0)
 		*ret = error_nomem(err);
 	if (*ret < 0)
 		return NULL;

@@ -47,8 +47,8 @@
 static int compare_modules(const void *left, const void *right)
 {
 	const struct opened_module *a = left, *b = right;
-	int r = strcmp(a->debug_id, b->debug_id);
-	return r ? r : strcmp(a->name, b->name);
+	int order = strcmp(a->debug_id, b->debug_id);
+	return order ? order : strcmp(a->name, b->name);
 }
 
 static int set_module(const struct profile *profile, uint32_t mapping, struct opened_module *ret)
