@@ -196,9 +196,9 @@ int cmd_merge(int argc, char **argv)
 	if (merge.names.count > merge.inputs.count)
 		return usage_error(&usage, "there are more names of hosts than inputs");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &merge.how, &err) || output_check(out, to, &err))
+	if (inputs_parse(from, symbols, &merge.how, &err) < 0 || output_check(out, to, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	int r = run(&merge, out, to, &output, &err);
 	profile_free(merge.profile);
-	return r ? cmd_fail("merge", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("merge", &err) : EXIT_DONE;
 }

@@ -253,7 +253,7 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 	const struct drawing *drawing;
 	const struct format *wire;
 	int r = find_output(path, format, &drawing, &wire, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* pprof on a pipe is compressed, as its own tools write it. */
 	bool compress = text_ends_with(path, ".gz") || (strcmp(path, "-") == 0 && wire && strcmp(wire->name, "pprof") == 0);
@@ -272,5 +272,5 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 	const struct buffer *written = compress ? &compressed : &out;
 	if (r == 0)
 		r = check_size(written->len, bytes_max, err);
-	return r ? r : io_write_file(path, written->data, written->len, 0644, err);
+	return r < 0 ? r : io_write_file(path, written->data, written->len, 0644, err);
 }

@@ -360,7 +360,7 @@ static int subtract_base(struct profile **profile, struct error *err)
 	r = profile_new(&merged, err);
 	if (r == 0)
 		r = profile_merge(merged, *profile, true, err);
-	if (r == 0 && (r = profile_merge(merged, base, true, err)))
+	if (r == 0 && (r = profile_merge(merged, base, true, err)) < 0)
 		return error_prefix(err, r, "cannot compare with the base");
 	if (r < 0)
 		return r;
