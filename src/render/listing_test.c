@@ -585,7 +585,7 @@ static int build_everything(const struct profile *p, const char *function)
 	if (r == 0)
 		r = listing_build_range(p, &options, "", 0, UINT64_MAX, &range, NULL);
 	struct listing_source source = {.lines = &lines, .from = "", .text = bytes_of_string(source_text)};
-	return r ? r : listing_source_write_text(&source, true, &out, NULL);
+	return r < 0 ? r : listing_source_write_text(&source, true, &out, NULL);
 }
 
 static void test_faults(void **state)

@@ -201,8 +201,8 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 static int compare_symbols(const void *left, const void *right)
 {
 	const struct elf_symbol *a = left, *b = right;
-	int r = strcmp(a->name, b->name);
-	return r ? r : a->address < b->address ? -1 : a->address > b->address;
+	int order = strcmp(a->name, b->name);
+	return order ? order : a->address < b->address ? -1 : a->address > b->address;
 }
 
 /* The functions of one binary that match and have samples. */
