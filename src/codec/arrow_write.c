@@ -165,7 +165,7 @@ struct writer {
 
 static void note(struct writer *w, int r)
 {
-	if (r && !w->error)
+	if (r < 0 && !w->error)
 		w->error = r;
 }
 

@@ -657,7 +657,7 @@ static int choose_encoding(struct parquet_writer *writer, const struct parquet_c
 	if (r < 0)
 		return r;
 	*ret_has_dictionary = r;
-	return r ? ENCODING_RLE_DICTIONARY : otherwise;
+	return r > 0 ? ENCODING_RLE_DICTIONARY : otherwise;
 }
 
 static int put_chunk(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,

@@ -84,7 +84,7 @@ static int decode_json(struct bytes input, const struct format_options *options,
 			r = otlp_decode(buffer_bytes(&message), options, &request, err);
 		if (!r)
 			r = append_profiles(ret, &request, err);
-		if (r)
+		if (r < 0)
 			return error_prefix(err, r, "request at byte %zu", (size_t)(json.data - input.data));
 	}
 	return r;
