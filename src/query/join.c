@@ -199,7 +199,7 @@ static int read_processes(struct join *join, const struct query *query, struct e
 	struct query plain = *query;
 	plain.frames_count = 0;
 	plain.type = NULL;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (r < 0)
 		return r;
@@ -314,7 +314,7 @@ static int join_init(struct join *join, struct run *run)
 
 static int join_once(struct run *run, const struct query_series *series)
 {
-	_cleanup_(join_release) struct join join;
+	_cleanup_(join_release) struct join join = {0};
 	struct query query;
 	run_query(run, &query);
 	int r = join_init(&join, run);

@@ -108,7 +108,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	static const struct query_merge_options none;
 	options = options ? options : &none;
 	int64_t started = time_monotonic_ns();
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(merge_build_release) struct merge_build build = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = query_scan_init(&scan, symbolizer, query, err);

@@ -111,7 +111,7 @@ static int names_read(struct store *store, const struct query *query, list_funct
 {
 	struct query plain = *query;
 	plain.frames_count = 0;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(names_build_release) struct names_build build = {0};
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (r < 0)
@@ -173,7 +173,7 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 {
 	struct query plain = *query;
 	plain.frames_count = 0;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(groups_release) struct groups groups = {0};
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (!r)

@@ -243,7 +243,7 @@ static int plan_diff(struct planner *planner, const struct stage *stage)
 	become(planner, stage, FLOW_DIFF);
 	if (!stage->selector)
 		return 0;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
 	if (selector_format(stage->selector, &text) < 0 || !(plan->base_selector = mem_strdup(buffer_string(&text))))
 		return error_nomem(planner->err);
@@ -358,7 +358,7 @@ int query_plan_make(const struct pipeline *pipeline, struct query_plan *ret, str
 	struct planner planner = {.pipeline = pipeline, .plan = ret, .err = err};
 	memset(ret, 0, sizeof(*ret));
 	ret->pipeline = pipeline;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
 	if (selector_format(pipeline->selector, &text) < 0 || !(ret->selector = mem_strdup(buffer_string(&text))))
 		return error_nomem(err);

@@ -38,7 +38,7 @@ static void build_release(struct points_build *build)
 static int find_group(struct points_build *build, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		      struct error *err)
 {
-	_cleanup_(labels_release) struct labels wanted;
+	_cleanup_(labels_release) struct labels wanted = {0};
 	char text[PROFILE_TYPE_TEXT_MAX];
 	int r = 0;
 	labels_init(&wanted);
@@ -142,7 +142,7 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	whole.from_ns -= whole.from_ns % NS_PER_MS;
 	if (whole.to_ns > whole.from_ns && (whole.to_ns - whole.from_ns) / NS_PER_MS >= UINT32_MAX)
 		return error_set(err, -EINVAL, "query: averages and distributions are for ranges of at most 49 days");
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(build_release) struct points_build build = {0};
 	map64_init(&build.sums);
 	int r = query_scan_init(&scan, symbolizer, &whole, err);

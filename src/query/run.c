@@ -478,8 +478,8 @@ static int run_output(struct run *run)
 
 static int write_plan(const struct query_plan *plan, struct query_explain *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer query;
-	_cleanup_(buffer_release) struct buffer steps;
+	_cleanup_(buffer_release) struct buffer query = {0};
+	_cleanup_(buffer_release) struct buffer steps = {0};
 	buffer_init(&query, PLAN_BYTES_MAX);
 	buffer_init(&steps, PLAN_BYTES_MAX);
 	const char *text = NULL, *lines = NULL;

@@ -127,7 +127,7 @@ static int list_type(void *context, const struct store_item *item, struct error 
 static int refuse_types(struct query_scan *scan, struct store *store, struct error *err)
 {
 	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
-	_cleanup_(buffer_release) struct buffer list;
+	_cleanup_(buffer_release) struct buffer list = {0};
 	buffer_init(&list, ERROR_MESSAGE_MAX);
 	struct store_read_stats stats = {0};
 	if (!types)

@@ -252,7 +252,7 @@ static void test_spans_are_for_queries_only(void **state)
 {
 	static const char text[] = "process_cpu{__span_id__=\"0123456789abcdef\", a=\"b\"}";
 	_cleanup_(selector_freep) struct selector *selector = NULL;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct error err = {0};
 	(void)state;
 	assert_int_equal(selector_parse(text, &selector, &err), -EINVAL);

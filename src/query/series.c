@@ -240,7 +240,7 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 	int r = options->whole ? 0 : align_range(query, &step_ns, options->unaligned, &aligned, err);
 	if (r < 0)
 		return r;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(build_release) struct series_build build = {.first_ns = aligned.from_ns, .step_ns = step_ns};
 	map64_init(&build.sums);
 	r = query_scan_init(&scan, symbolizer, &aligned, err);

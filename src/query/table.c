@@ -93,7 +93,7 @@ int query_table_find_column(const struct query_table *table, const char *name, s
 			return 0;
 		}
 	}
-	_cleanup_(buffer_release) struct buffer list;
+	_cleanup_(buffer_release) struct buffer list = {0};
 	buffer_init(&list, ERROR_MESSAGE_MAX);
 	for (size_t i = 0; i < table->column_count; i++)
 		if (buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name) < 0)

@@ -97,7 +97,7 @@ static int take_text(struct top *top, struct bytes text, uint32_t *ret)
 static int take_address(struct top *top, uint32_t location, struct bytes binary, uint32_t *ret)
 {
 	char text[32];
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	buffer_init(&name, SIZE_MAX);
 	uint64_t offset = profile_location_file_offset(top->profile, location);
 	snprintf(text, sizeof(text), "%s0x%" PRIx64, binary.len ? "+" : "", offset);
@@ -110,7 +110,7 @@ static int take_address(struct top *top, uint32_t location, struct bytes binary,
 /* "FILE:LINE" */
 static int take_line(struct top *top, struct bytes file, int64_t line, uint32_t *ret)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	if (!file.len && !line)
 		return take_text(top, (struct bytes){0}, ret);

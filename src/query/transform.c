@@ -458,7 +458,7 @@ struct label_frames {
 
 static int label_root(struct label_frames *frames, uint32_t label_set, uint32_t *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES + 2);
 	int r = 0;
 	*ret = 0;

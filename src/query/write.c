@@ -312,7 +312,7 @@ static int series_columns(const struct query_series *series, size_t columns, str
 	query_series_unit(series, unit);
 	int r = query_table_add_column(table, "time", "", QUERY_COLUMN_TIME, err);
 	for (size_t i = 0; !r && i < columns; i++) {
-		_cleanup_(buffer_release) struct buffer name;
+		_cleanup_(buffer_release) struct buffer name = {0};
 		buffer_init(&name, SIZE_MAX);
 		const struct query_series_row *row = &series->rows[i];
 		for (size_t k = 0; k < row->labels.count; k++)
@@ -332,7 +332,7 @@ static int text_series(const struct query_series *series, const struct query_wri
 	size_t columns = series->count < TEXT_COLUMNS_MAX ? series->count : TEXT_COLUMNS_MAX, count = 0;
 	size_t at[TEXT_COLUMNS_MAX] = {0};
 	_cleanup_(mem_freep) int64_t *times = NULL;
-	_cleanup_(query_table_release) struct query_table table;
+	_cleanup_(query_table_release) struct query_table table = {0};
 	query_table_init(&table);
 	int r = series_times(series, columns, &times, &count) < 0 ? error_nomem(err) : 0;
 	if (!r)
@@ -433,8 +433,8 @@ static int text_comparison(const struct query_result *result, const struct query
 			   struct error *err)
 {
 	const struct query_comparison *comparison = &result->comparison;
-	_cleanup_(query_table_release) struct query_table totals;
-	_cleanup_(query_table_release) struct query_table table;
+	_cleanup_(query_table_release) struct query_table totals = {0};
+	_cleanup_(query_table_release) struct query_table table = {0};
 	query_table_init(&totals);
 	query_table_init(&table);
 	int r = query_table_add_column(&totals, comparison->label, "", QUERY_COLUMN_TEXT, err);
