@@ -390,7 +390,7 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 /* The library takes them separated by spaces. */
 static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, CONFIG_BYTES_MAX);
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++) {
@@ -468,7 +468,7 @@ static int config_parse(struct config_reader *reader, struct bytes input)
 int server_options_load(struct server_options *options, const char *path, struct server_config_text **ret_text,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file;
+	_cleanup_(buffer_release) struct buffer file = {0};
 	buffer_init(&file, CONFIG_BYTES_MAX);
 	int r = io_read_file(path, CONFIG_BYTES_MAX, &file, err);
 	if (r < 0)

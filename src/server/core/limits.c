@@ -152,7 +152,7 @@ static int check_labels(const struct profile *profile, uint32_t set, const struc
 	    profile->label_sets[set].count + profile->label_sets[profile->resource_labels].count + (base ? base->count : 0) <=
 		    max)
 		return r;
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	struct error inner = {0};
 	r = labels_of_sample(profile, set, base, &labels, &inner);
 	if (r == -ENOMEM)

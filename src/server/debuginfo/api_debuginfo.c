@@ -342,7 +342,7 @@ static void ask_for(struct wanted *wanted, struct server *server, const json_t *
 
 static int answer_wanted(struct server *server, const json_t *binaries, struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer later;
+	_cleanup_(buffer_release) struct buffer later = {0};
 	buffer_init(&later, out->max);
 	struct wanted wanted;
 	json_init(&wanted.later, &later);

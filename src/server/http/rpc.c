@@ -262,7 +262,7 @@ static int append_message(const struct net_request *request, struct net_response
 			  struct buffer *out)
 {
 	const char *accepted = net_request_header(request, "grpc-accept-encoding");
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, message.len);
 	if (!accepted || !strstr(accepted, "gzip") || message.len < COMPRESS_MIN ||
 	    gzip_compress(message, COMPRESS_LEVEL, &packed, NULL) < 0)
@@ -275,7 +275,7 @@ static int append_message(const struct net_request *request, struct net_response
 static int frame_answer(enum protocol protocol, const struct net_request *request, struct net_response *response,
 			const struct bytes *message, enum grpc_code code, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer trailers, frames;
+	_cleanup_(buffer_release) struct buffer trailers = {0}, frames = {0};
 	buffer_init(&trailers, 4 * ERROR_MESSAGE_MAX);
 	buffer_init(&frames, ANSWER_MAX);
 	int r = buffer_printf(&trailers, "grpc-status: %d\r\n", (int)code);
@@ -341,7 +341,7 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 	struct error err = {0};
 	struct bytes message;
 	_cleanup_(rooms_release) struct rooms rooms = {0};
-	_cleanup_(buffer_release) struct buffer converted;
+	_cleanup_(buffer_release) struct buffer converted = {0};
 	enum protocol protocol = protocol_of(request);
 	bool direct = protocol == PROTOCOL_GRPC || protocol == PROTOCOL_PROTO;
 	buffer_init(&converted, ANSWER_MAX);

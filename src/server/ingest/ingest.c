@@ -217,7 +217,7 @@ static int ingest_any(struct ingest *ingest, const struct net_request *request, 
 	ingest->note.reason = REFUSED_INVALID;
 	if (format_name && !format)
 		return error_set(err, -EINVAL, "format '%.40s' is unknown; leave it out to have it detected", format_name);
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	int r = request_labels(request, &labels, err);
 	if (r < 0)

@@ -38,7 +38,7 @@ static bool is_json(const struct net_request *request)
 
 static int decode_json(struct bytes json, struct otlp_request *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, json.len + KIB);
 	int r = otlp_json_to_binary(json, &message, err);
 	return r < 0 ? r : otlp_decode(buffer_bytes(&message), NULL, ret, err);
@@ -46,7 +46,7 @@ static int decode_json(struct bytes json, struct otlp_request *ret, struct error
 
 static int store_all(struct ingest *ingest, bool json, struct error *err)
 {
-	_cleanup_(otlp_request_release) struct otlp_request request;
+	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	otlp_request_init(&request);
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
 	for (size_t i = 0; i < request.count && !r; i++)
@@ -79,7 +79,7 @@ static int handle(struct server *server, const struct net_request *request, bool
 	}
 	if (!ingest.duplicates)
 		count_lost(server, net_request_header(request, EXPORT_LOST_HEADER));
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 4 * KIB);
 	r = otlp_encode_response(ingest.rejected, ingest_warning(&ingest), json ? &message : &response->body, err);
 	return r < 0 || !json ? r : otlp_json_from_response(buffer_bytes(&message), &response->body, err);
@@ -139,7 +139,7 @@ static unsigned retry_seconds_of(const struct net_response *response)
 
 static void add_details(struct net_response *response, enum grpc_code code, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer status, encoded;
+	_cleanup_(buffer_release) struct buffer status = {0}, encoded = {0};
 	unsigned seconds = retry_seconds_of(response);
 	buffer_init(&status, DETAILS_MAX);
 	buffer_init(&encoded, 2 * DETAILS_MAX);

@@ -301,7 +301,7 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 	(void)context;
 	(void)request;
 	struct stream *upload = *net_stream_slot(stream);
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 1024);
 	if (!upload)
 		fail(response, GRPC_UNKNOWN, "failed to receive upload info: the stream was empty");

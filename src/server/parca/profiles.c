@@ -68,7 +68,7 @@ static const struct pb_json_message arrow_answer = {"WriteArrowResponse", NULL, 
 
 static int store_records(struct ingest *ingest, struct bytes samples, struct bytes locations, struct error *err)
 {
-	_cleanup_(parca_profiles_release) struct parca_profiles profiles;
+	_cleanup_(parca_profiles_release) struct parca_profiles profiles = {0};
 	parca_profiles_init(&profiles);
 	int r = parca_arrow_decode(samples, locations, server_body_max(ingest->server), &profiles, err);
 	for (size_t i = 0; i < profiles.count && !r; i++) {

@@ -128,7 +128,7 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 	size_t count = graph->count;
 	_cleanup_(mem_freep) size_t *sizes = mem_zalloc_array(count, sizeof(*sizes));
 	_cleanup_(mem_freep) size_t *ends = mem_alloc_array(count + 1, sizeof(*ends));
-	_cleanup_(buffer_release) struct buffer own;
+	_cleanup_(buffer_release) struct buffer own = {0};
 	int r = sizes && ends ? 0 : -ENOMEM;
 	buffer_init(&own, out->max);
 	for (uint32_t row = 0; !r && row < count; row++) {
@@ -279,8 +279,8 @@ static int fill(struct table_columns *table, const struct graph *graph, struct e
 
 static int report_arrow(struct parca *p, const struct graph *graph, struct error *err)
 {
-	_cleanup_(columns_release) struct table_columns table;
-	_cleanup_(buffer_release) struct buffer record;
+	_cleanup_(columns_release) struct table_columns table = {0};
+	_cleanup_(buffer_release) struct buffer record = {0};
 	struct arrow_column out[COLUMNS];
 	size_t mark;
 	buffer_init(&record, p->out->max);
@@ -381,7 +381,7 @@ static int merge(struct parca *p, const struct parca_selection *selection, struc
 
 static int report_pprof(struct parca *p, const struct profile *profile, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer pprof;
+	_cleanup_(buffer_release) struct buffer pprof = {0};
 	buffer_init(&pprof, p->out->max);
 	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
 	if (r < 0)

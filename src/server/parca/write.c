@@ -59,7 +59,7 @@ static enum grpc_code keep(struct server *server, struct net_stream *stream, str
 static enum grpc_code ask(struct server *server, struct net_stream *stream, struct bytes samples, struct bytes ids,
 			  struct net_response *response)
 {
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, ids.len + KIB);
 	enum grpc_code code = keep(server, stream, samples, response);
 	if (code != GRPC_OK)
@@ -93,7 +93,7 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 		return fail(response, GRPC_INVALID_ARGUMENT, "a message without a record");
 	if (writing)
 		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
-	_cleanup_(buffer_release) struct buffer ids;
+	_cleanup_(buffer_release) struct buffer ids = {0};
 	buffer_init(&ids, ASKED_MAX);
 	r = parca_arrow_ask(record, server_body_max(server), &ids, &err);
 	if (r < 0)

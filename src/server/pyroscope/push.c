@@ -56,7 +56,7 @@ static int take_label(struct pb_cursor *outer, struct bytes message, struct labe
 			texts[field.number] = field.bytes;
 	if (r < 0)
 		return r;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	char key[LIMIT_LABEL_NAME_BYTES];
 	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
 	if (bytes_equal_string(texts[1], "__name__")) {
@@ -139,7 +139,7 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 static int push_series(const struct raw_series *form, struct ingest *ingest, struct pb_cursor *outer, struct bytes message,
 		       size_t *index, struct error *err)
 {
-	_cleanup_(series_release) struct series series;
+	_cleanup_(series_release) struct series series = {0};
 	struct pb_cursor cursor;
 	struct pb_field field;
 	struct error problem = {0};

@@ -125,7 +125,7 @@ static int too_large(int r, struct error *err)
 
 static int save(const char *path, const struct settings *settings, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer binary, text;
+	_cleanup_(buffer_release) struct buffer binary = {0}, text = {0};
 	int r = 0;
 	buffer_init(&binary, TOTAL_MAX);
 	buffer_init(&text, FILE_MAX);

@@ -234,7 +234,7 @@ static int name_host(struct profile *profile, const struct window *window, struc
 
 int api_window_read(struct windows *windows, const struct window *window, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
 	int r = windows_read(windows, window, &packed, err);

@@ -176,7 +176,7 @@ static const char *continued(const struct list *list)
 
 static int get_page(struct cluster *cluster, enum kubernetes_role role, const char *path, bool first, struct list *list)
 {
-	_cleanup_(buffer_release) struct buffer url, body = {0};
+	_cleanup_(buffer_release) struct buffer url = {0}, body = {0};
 	struct error *err = cluster->err;
 	buffer_init(&url, 8 * PATH_BYTES);
 	int r = buffer_printf(&url, "%s%s?limit=%d%s", cluster->base, path, PAGE_OBJECTS,

@@ -72,7 +72,7 @@ static int append_params(const struct scrape_job *job, const struct relabel_set 
 static int make_path(const struct scrape_job *job, const struct scrape_profile *profile, const struct relabel_set *set,
 		     char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path;
+	_cleanup_(buffer_release) struct buffer path = {0};
 	buffer_init(&path, URL_BYTES_MAX);
 	int r = buffer_printf(&path, "%s%s", relabel_set_get(set, "__profile_path_prefix__"), profile->path);
 	if (r == 0)

@@ -121,7 +121,7 @@ static struct agent_seen *slot(struct agents *agents, const struct orders_questi
 /* Written anew, so that nothing is kept but what is understood. */
 static int health_text(const struct health *health, char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct json_writer json;
 	buffer_init(&out, HEALTH_BYTES_MAX);
 	json_init(&json, &out);
