@@ -60,7 +60,7 @@ static int convert(struct annotation *annotation, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct operands inputs = {.items = {(char *)annotation->profile}, .count = 1};
 	struct format_sink sink = {.out = &out, .flush = flush_to, .context = &fd};
 	buffer_init(&out, SIZE_MAX);

@@ -17,7 +17,7 @@
 /* What a decoder left out, a line each. */
 static void print_notes(const char *path, const struct buffer *notes)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, SIZE_MAX);
 	for (struct bytes rest = buffer_bytes(notes); rest.len > 0;) {
 		buffer_clear(&safe);
@@ -57,7 +57,7 @@ static int read_file(const void *context, const char *path, struct profile **ret
 				       : format_detect(buffer_bytes(&file)) ? NULL
 									    : format_by_extension(path);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	_cleanup_(buffer_release) struct buffer notes;
+	_cleanup_(buffer_release) struct buffer notes = {0};
 	buffer_init(&notes, NOTES_BYTES_MAX);
 	struct format_options options = {
 		.input_name = path, .decompressed_max = LIMIT_PROFILE_FILE_BYTES, .notes = how->quiet ? NULL : &notes};

@@ -21,7 +21,7 @@ struct list_arguments {
 
 void cmd_print_harmless(const char *text, int width)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, SIZE_MAX);
 	if (text_append_harmless(&safe, bytes_of_string(text ? text : "")) == 0)
 		fwrite(safe.data, 1, safe.len, stdout);
@@ -81,7 +81,7 @@ static int print_list(struct bytes answer, struct error *err)
 static int list(const struct list_arguments *a, struct error *err)
 {
 	char limit[TEXT_NUMBER_MAX];
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	buffer_init(&path, REMOTE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	if (buffer_append_string(&path, "/api/v1/binaries") < 0 || remote_add(&path, "state", a->state) < 0 ||

@@ -51,7 +51,7 @@ struct sending {
 static int call(struct sending *sending, const char *method, const char *path, struct bytes body, int *ret_status, json_t **ret,
 		struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	int r = net_client_request(sending->client, method, path,
 				   body.len && *method == 'P' && method[1] == 'O' ? "application/json" : NULL, body, false,

@@ -36,7 +36,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	_cleanup_(flame_freep) struct flame *side = NULL;
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, GIB);
 	int r = file_flame(base_path, &base, err);
 	if (!r)
@@ -63,7 +63,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 
 static int diff_remote(const struct diff_arguments *a, const char *base, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char limit[16];
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	buffer_init(&path, REMOTE_PATH_MAX);

@@ -121,7 +121,7 @@ static void report(const struct merge *merge)
 	const struct profile *profile = merge->profile;
 	const struct profile_align_result *result = &merge->result;
 	char count[TEXT_NUMBER_MAX];
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	if (!merge->align.keep_times && profile_host_count(profile) > 0)
 		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock ahead by", "skew", "known to",

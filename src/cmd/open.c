@@ -106,7 +106,7 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
 	_cleanup_(opened_freep) struct opened *opened = NULL;
-	_cleanup_(buffer_release) struct buffer page;
+	_cleanup_(buffer_release) struct buffer page = {0};
 	enum browser browser;
 	buffer_init(&page, PAGE_BYTES_MAX);
 	int r = parse_browser(options->browser, &browser, err);

@@ -87,7 +87,7 @@ static void note_symbols(const char *symbols)
 
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char symbols[REMOTE_SYMBOLS_MAX] = "";
 	buffer_init(&path, REMOTE_PATH_MAX);
 	bool pipeline;

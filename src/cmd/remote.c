@@ -59,7 +59,7 @@ static int ask(const struct remote *remote, const char *method, struct buffer *p
 	r = net_client_new(&options, &client, err);
 	if (r < 0)
 		return r;
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	r = net_client_request(client, method, text, NULL, (struct bytes){0}, false, &response, err);
 	if (r < 0)

@@ -326,7 +326,7 @@ int report_drop_frames(struct profile *profile, struct error *err)
 	const uint32_t strings[] = {profile->drop_frames, profile->keep_frames};
 	struct report_pattern *const patterns[] = {&drop, &keep};
 	for (size_t i = 0; i < 2 && r == 0; i++) {
-		_cleanup_(buffer_release) struct buffer text;
+		_cleanup_(buffer_release) struct buffer text = {0};
 		buffer_init(&text, MIB);
 		if (!strings[i])
 			continue;

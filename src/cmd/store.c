@@ -123,7 +123,7 @@ static int print_answer(struct bytes answer, struct error *err)
 static int ask(const struct store_arguments_of *a, const char *method, const char *call,
 	       int (*print)(struct bytes answer, struct error *err), struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	buffer_init(&path, REMOTE_PATH_MAX);
 	int r = buffer_append_string(&path, call);
 	if (!r)
