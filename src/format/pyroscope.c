@@ -283,7 +283,7 @@ static bool name_is_allowed(struct bytes name, const char *others)
 static int add_label(struct labels *labels, struct bytes key, struct bytes value, struct error *err)
 {
 	char name[LIMIT_LABEL_NAME_BYTES];
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
 	if (!name_is_allowed(key, "_."))
 		return error_set(err, -EINVAL,
