@@ -149,7 +149,7 @@ static uint64_t zigzag(int64_t value)
 
 static int write_strings(const struct intern *strings, struct buffer *out)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	int r = 0;
 	/* What is not UTF-8 grows: three bytes for one. */
 	buffer_init(&text, 3 * LIMIT_PROFILE_STRING_BYTES);
