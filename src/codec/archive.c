@@ -329,7 +329,7 @@ static int read_extension(struct archive *a, const char *what, size_t max, struc
 
 static int read_long_name(struct archive *a, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 0);
 	int r = read_extension(a, "a name", ARCHIVE_PATH_MAX, &text, err);
 	if (r < 0)
@@ -373,7 +373,7 @@ static int take_record(struct archive *a, struct bytes record, struct error *err
 
 static int read_pax(struct archive *a, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 0);
 	int r = read_extension(a, "a pax header", PAX_BYTES_MAX, &text, err);
 	for (size_t at = 0; at < text.len && r == 0;) {

@@ -666,7 +666,7 @@ static int put_chunk(struct parquet_writer *writer, const struct parquet_column 
 	struct dense dense;
 	struct parquet_range range;
 	bool has_dictionary = false;
-	_cleanup_(buffer_release) struct buffer hashes;
+	_cleanup_(buffer_release) struct buffer hashes = {0};
 	buffer_init(&hashes, SIZE_MAX);
 	*ret = (struct parquet_chunk){.value_count = (int64_t)rows};
 	if (gather_present(writer, column, values, rows, &dense) < 0 ||

@@ -157,7 +157,7 @@ static int write_time(struct json_writer *json, enum pb_json_kind kind, struct b
 
 static int write_bytes(struct json_writer *json, const struct pb_json_field *field, struct bytes data, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, json->out->max);
 	int r = field->kind == PB_JSON_HEX ? text_append_hex(&text, data) : base64_encode(data, &text);
 	if (r < 0)
@@ -210,7 +210,7 @@ static int write_entry(struct json_writer *json, const struct pb_json_field *map
 	const struct pb_json_field *key = pb_json_entry_field(map, 1), *value = pb_json_entry_field(map, 2);
 	struct pb_field key_found = {0}, value_found = {0}, field;
 	struct pb_cursor cursor;
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	buffer_init(&name, json->out->max);
 	int r;
 	pb_open(&cursor, entry);
