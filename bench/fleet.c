@@ -390,7 +390,7 @@ static int64_t cpu_of(const char *pid)
 	unsigned long long user = 0, system = 0;
 	struct buffer file = {0};
 	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
-	if (!pid || io_read_file(path, 4096, &file, NULL))
+	if (!pid || io_read_file(path, 4096, &file, NULL) < 0)
 		return 0;
 	const char *text = buffer_string(&file), *at = text ? strrchr(text, ')') : NULL;
 	if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)

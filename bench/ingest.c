@@ -123,7 +123,7 @@ static double cpu_seconds(const char *pid)
 	unsigned long long user = 0, system = 0;
 	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
 	struct buffer file = {0};
-	if (io_read_file(path, 4096, &file, NULL))
+	if (io_read_file(path, 4096, &file, NULL) < 0)
 		return 0;
 	const char *text = buffer_string(&file), *at = strrchr(text, ')');
 	if (!at || sscanf(at + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
@@ -157,7 +157,7 @@ static double number_of(const struct net_client_response *response, const char *
 	char pattern[64];
 	snprintf(pattern, sizeof(pattern), "\"%s\":", key);
 	struct buffer copy = {.max = response->body.len + 1};
-	if (buffer_append(&copy, response->body.data, response->body.len))
+	if (buffer_append(&copy, response->body.data, response->body.len) < 0)
 		return 0;
 	const char *at = strstr(buffer_string(&copy), pattern);
 	double value = at ? strtod(at + strlen(pattern), NULL) : 0;

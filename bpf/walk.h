@@ -215,7 +215,7 @@ static __always_inline int walk_load(struct walk *walk, __u64 address, __u32 wor
 		if (WALK_READ(walk, walk->window, sizeof(walk->window), address)) {
 			walk->window_bytes = 0;
 			int r = WALK_READ(walk, walk->window, words * 8, address);
-			if (r)
+			if (r != 0)
 				return r;
 		}
 	}
@@ -250,7 +250,7 @@ static __always_inline int walk_signal(struct walk *walk)
 {
 	int r = WALK_READ(walk, walk->scratch, 17 * 8, walk->registers[UNWIND_REGISTER_SP] + 40);
 
-	if (r)
+	if (r != 0)
 		return r;
 	for (int i = 0; i < 8; i++)
 		walk->registers[8 + i] = walk->scratch[i];
@@ -332,10 +332,10 @@ static __always_inline int walk_leaf(struct walk *walk)
 		return UNWIND_COMPLETE;
 #endif
 	r = walk_load(walk, sp, 1, &ra);
-	if (r)
+	if (r != 0)
 		return UNWIND_NO_RULE;
 	r = WALK_MAP(walk, ra - 1);
-	if (r)
+	if (r != 0)
 		return r == UNWIND_NO_MAPPING ? UNWIND_NO_RULE : r;
 	if (!walk_follows_call(walk, ra))
 		return UNWIND_NO_RULE;
@@ -372,7 +372,7 @@ static __always_inline int walk_without_rule(struct walk *walk)
 	if (fp & 7 || fp < sp || fp - sp > WALK_FRAME_BYTES_MAX)
 		return UNWIND_NO_RULE;
 	r = walk_load(walk, fp, 2, saved);
-	if (r)
+	if (r != 0)
 		return r == UNWIND_STACK_CUT ? r : UNWIND_NO_RULE;
 	next = saved[0];
 	ra = walk_code(saved[1]);
@@ -381,7 +381,7 @@ static __always_inline int walk_without_rule(struct walk *walk)
 	if (next && (next & 7 || next <= fp || next - fp > WALK_FRAME_BYTES_MAX) && !walk_follows_call(walk, ra))
 		return UNWIND_NO_RULE;
 	r = WALK_MAP(walk, ra - 1);
-	if (r)
+	if (r != 0)
 		return r == UNWIND_NO_MAPPING && WALK_KNOWS_ALL ? UNWIND_NO_RULE : r;
 	walk->by_frames = 1;
 	walk->registers[UNWIND_REGISTER_SP] = fp + 16;
@@ -408,7 +408,7 @@ static __always_inline int walk_cfa(struct walk *walk, const struct unwind_rule 
 		return UNWIND_NO_REGISTER;
 	if (rule->cfa == UNWIND_CFA_DEREFERENCE) {
 		r = walk_load(walk, base, 1, &base);
-		if (r)
+		if (r != 0)
 			return r;
 		base += (__s64)rule->offset2;
 	}
@@ -427,7 +427,7 @@ static __always_inline int walk_saved(struct walk *walk, const struct unwind_rul
 
 	if (rule->ra == UNWIND_WHERE_CFA && rule->fp == UNWIND_WHERE_CFA && rule->fp_offset == rule->ra_offset - 8) {
 		r = walk_load(walk, cfa + (__s64)rule->fp_offset, 2, saved);
-		if (r)
+		if (r != 0)
 			return r;
 		*ret_fp = saved[0];
 		*ret_ra = saved[1];
@@ -436,7 +436,7 @@ static __always_inline int walk_saved(struct walk *walk, const struct unwind_rul
 	}
 	if (rule->ra == UNWIND_WHERE_CFA) {
 		r = walk_load(walk, cfa + (__s64)rule->ra_offset, 1, ret_ra);
-		if (r)
+		if (r != 0)
 			return r;
 	} else if (rule->ra == UNWIND_WHERE_REGISTER || rule->ra == UNWIND_WHERE_SAME) {
 		__u32 from =
@@ -450,7 +450,7 @@ static __always_inline int walk_saved(struct walk *walk, const struct unwind_rul
 	if (rule->fp == UNWIND_WHERE_CFA || (rule->fp == UNWIND_WHERE_FP && fp_known)) {
 		__u64 at = (rule->fp == UNWIND_WHERE_CFA ? cfa : fp) + (__s64)rule->fp_offset;
 		r = walk_load(walk, at, 1, &fp);
-		if (r)
+		if (r != 0)
 			return r;
 		fp_known = 1u << UNWIND_REGISTER_FP;
 	} else if (rule->fp != UNWIND_WHERE_SAME) {
@@ -473,7 +473,7 @@ static __always_inline int walk_step(struct walk *walk)
 		return UNWIND_TOO_DEEP;
 	if (pc < walk->map.start || pc >= walk->map.end) {
 		r = WALK_MAP(walk, pc);
-		if (r)
+		if (r != 0)
 			return r;
 	}
 	if (walk->map.state == UNWIND_SLOT_ABSENT)
@@ -490,13 +490,13 @@ static __always_inline int walk_step(struct walk *walk)
 	if (rule.cfa == UNWIND_CFA_NONE)
 		return walk_without_rule(walk);
 	r = walk_cfa(walk, &rule, &cfa);
-	if (r)
+	if (r != 0)
 		return r;
 	sp = walk->registers[UNWIND_REGISTER_SP];
 	if (cfa < sp || (cfa == sp && rule.ra == UNWIND_WHERE_CFA))
 		return UNWIND_BAD_FRAME;
 	r = walk_saved(walk, &rule, cfa, &ra, &fp, &known);
-	if (r)
+	if (r != 0)
 		return r;
 	ra = walk_code(ra);
 	if (!ra)

@@ -42,7 +42,7 @@ static int parse(struct pyroscope *p, struct bytes message, const struct pyrosco
 	struct error err = {0};
 	int r = pyroscope_parse(p, message, layout, ret, &err);
 	must(r == 0 || (r < 0 && err.message[0]));
-	if (r)
+	if (r < 0)
 		return r;
 	must(ret->type && ret->selector && ret->name);
 	const struct pyroscope_list *lists[] = {&ret->matchers, &ret->labels, &ret->profiles,

@@ -13,7 +13,7 @@ static void check_plan(const struct pipeline *pipeline)
 	struct query_plan plan;
 	struct buffer out;
 	buffer_init(&out, SIZE_MAX);
-	if (query_plan_make(pipeline, &plan, NULL) || query_plan_format(&plan, &out))
+	if (query_plan_make(pipeline, &plan, NULL) < 0 || query_plan_format(&plan, &out) < 0)
 		abort();
 	query_plan_release(&plan);
 	buffer_release(&out);
@@ -25,7 +25,7 @@ static struct pipeline *parse(const char *text)
 	struct error err = {0};
 	int r = pipeline_parse(text, &pipeline, &err);
 	/* A refusal says why. */
-	if (r ? pipeline != NULL || !*err.message : pipeline == NULL)
+	if (r < 0 ? pipeline != NULL || !*err.message : pipeline == NULL)
 		abort();
 	return pipeline;
 }
@@ -41,12 +41,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		buffer_init(&once, SIZE_MAX);
 		buffer_init(&twice, SIZE_MAX);
 		check_plan(pipeline);
-		if (pipeline_format(pipeline, &once))
+		if (pipeline_format(pipeline, &once) < 0)
 			abort();
 		/* Escapes make it longer; only then it may pass the limit. */
 		struct pipeline *again = once.len <= LIMIT_SELECTOR_BYTES ? parse(buffer_string(&once)) : NULL;
 		if (again) {
-			if (pipeline_format(again, &twice) || strcmp(buffer_string(&once), buffer_string(&twice)) != 0)
+			if (pipeline_format(again, &twice) < 0 || strcmp(buffer_string(&once), buffer_string(&twice)) != 0)
 				abort();
 			pipeline_free(again);
 		} else if (once.len <= LIMIT_SELECTOR_BYTES) {

@@ -43,7 +43,7 @@ static void test_views_are_taken_apart(void **state)
 
 static void test_appending_stops_at_the_maximum(void **state)
 {
-	_cleanup_(buffer_release) struct buffer buffer;
+	_cleanup_(buffer_release) struct buffer buffer = {0};
 	buffer_init(&buffer, 10);
 	assert_int_equal(buffer_append_string(&buffer, "01234567"), 0);
 	assert_int_equal(buffer_append_string(&buffer, "abc"), -E2BIG);
@@ -79,7 +79,7 @@ static void test_clear_and_release(void **state)
 
 static void test_empty_buffer_is_a_string(void **state)
 {
-	_cleanup_(buffer_release) struct buffer buffer;
+	_cleanup_(buffer_release) struct buffer buffer = {0};
 	buffer_init(&buffer, 0);
 	assert_int_equal(buffer_append_string(&buffer, ""), 0);
 	assert_null(buffer_bytes(&buffer).data);
@@ -90,7 +90,7 @@ static void test_empty_buffer_is_a_string(void **state)
 
 static void test_printf_of_every_length(void **state)
 {
-	_cleanup_(buffer_release) struct buffer buffer;
+	_cleanup_(buffer_release) struct buffer buffer = {0};
 	buffer_init(&buffer, SIZE_MAX);
 	size_t total = 0;
 	for (int width = 0; width < 300; width++) {
@@ -104,7 +104,7 @@ static void test_printf_of_every_length(void **state)
 
 static void test_contents_survive_failed_allocations(void **state)
 {
-	_cleanup_(buffer_release) struct buffer buffer;
+	_cleanup_(buffer_release) struct buffer buffer = {0};
 	buffer_init(&buffer, 1 << 20);
 	char chunk[100];
 	memset(chunk, 'x', sizeof(chunk));

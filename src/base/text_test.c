@@ -140,7 +140,7 @@ static void test_format_count(void **state)
 
 static void check_utf8(const char *input, size_t len, const char *expected)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, 1000);
 	struct bytes text = {(const uint8_t *)input, len};
 	assert_int_equal(text_append_utf8(&out, text), 0);
@@ -176,7 +176,7 @@ static void test_utf8(void **state)
 
 static void test_utf8_append_is_all_or_nothing(void **state)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, 8);
 	assert_int_equal(buffer_append_string(&out, "abc"), 0);
 	assert_int_equal(text_append_utf8(&out, bytes_of_string("de\xff\xff")), -E2BIG);
@@ -199,7 +199,7 @@ static void test_width_and_cut(void **state)
 
 static void check_harmless(const char *input, const char *expected)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, 1000);
 	assert_int_equal(text_append_harmless(&out, bytes_of_string(input)), 0);
 	assert_string_equal(buffer_string(&out) ? buffer_string(&out) : "", expected);
@@ -207,7 +207,7 @@ static void check_harmless(const char *input, const char *expected)
 
 static void test_harmless(void **state)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	check_harmless("", "");
 	check_harmless("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\xa5", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\xa5");
 	check_harmless("a\033[31m\t\n\x7f\xff", "a?[31m???" R);
@@ -227,7 +227,7 @@ static void test_harmless(void **state)
 
 static void check_url(const char *input, bool plus_is_space, const char *expected)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct error err = {0};
 	buffer_init(&out, 100);
 	int r = text_url_decode(bytes_of_string(input), plus_is_space, &out, &err);
@@ -257,7 +257,7 @@ static void test_url_decode(void **state)
 	check_url("% 4", false, NULL);
 	check_url("a%00b", false, NULL);
 
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, 4);
 	assert_int_equal(text_url_decode(bytes_of_string("abcde"), false, &out, NULL), -E2BIG);
 	assert_int_equal(out.len, 0);
@@ -270,7 +270,7 @@ static void test_url_decode(void **state)
 
 static void test_url_round_trip(void **state)
 {
-	_cleanup_(buffer_release) struct buffer encoded, decoded;
+	_cleanup_(buffer_release) struct buffer encoded = {0}, decoded = {0};
 	uint8_t all[255];
 	for (int i = 1; i < 256; i++)
 		all[i - 1] = (uint8_t)i;
@@ -325,7 +325,7 @@ static void test_starts_and_ends(void **state)
 
 static void test_hex(void **state)
 {
-	_cleanup_(buffer_release) struct buffer hex, data;
+	_cleanup_(buffer_release) struct buffer hex = {0}, data = {0};
 	buffer_init(&hex, 100);
 	buffer_init(&data, 4);
 	assert_int_equal(text_append_hex(&hex, (struct bytes){(const uint8_t *)"\x00\x1f\xab\xff", 4}), 0);

@@ -15,13 +15,13 @@ static int run_agent(struct collector_options *options, const char *token_file, 
 {
 	_cleanup_(mem_freep) char *token = NULL;
 	int r = token_file ? read_token(token_file, &token, err) : 0;
-	if (r)
+	if (r < 0)
 		return r;
 	options->token = token;
 	options->agent.labels = labels;
 	_cleanup_(collector_freep) struct collector *collector = NULL;
 	r = collector_new(options, &collector, err);
-	if (r)
+	if (r < 0)
 		return r;
 	signals_install(collector_stop, collector, false);
 	struct agent_stats stats;
@@ -95,9 +95,9 @@ int cmd_agent(int argc, char **argv)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
 	_cleanup_(agent_config_release) struct agent_config config = {0};
-	if (config_file && agent_config_load(config_file, &config, &err))
+	if (config_file && agent_config_load(config_file, &config, &err) < 0)
 		return cmd_fail("agent", &err);
-	if (apply_server(&config, &o, &err))
+	if (apply_server(&config, &o, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	o.no_debuginfo_upload |= config.no_debuginfo_upload;
 	o.no_remote_record |= config.no_remote_record;
@@ -105,19 +105,19 @@ int cmd_agent(int argc, char **argv)
 	o.debuginfo_rate = config.debuginfo_rate;
 	o.debuginfo_file_bytes_max = config.debuginfo_file_bytes_max;
 	_cleanup_(export_config_release) struct export_config targets = {0};
-	if (read_targets(&config, config_file, &exports, &targets, &err))
+	if (read_targets(&config, config_file, &exports, &targets, &err) < 0)
 		return cmd_fail("agent", &err);
 	o.targets = targets.targets;
 	o.target_count = targets.count;
 	apply_spool_config(&config, spool, &o);
 	if (!o.url && !o.target_count)
 		return usage_error(&usage, "no server; give --server URL");
-	if (parse_event(event, &o.agent.cycles, &err) || parse_budget(budget, &o.agent.budget, &err) ||
-	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err))
+	if (parse_event(event, &o.agent.cycles, &err) < 0 || parse_budget(budget, &o.agent.budget, &err) < 0 ||
+	    parse_off_cpu(off_cpu, &o.agent.off_cpu_chance, &o.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(labels_release) struct labels all_labels = {0};
 	int r = apply_agent_config(&config, event, &labels, &o.agent, &all_labels, &err);
 	if (!r)
 		r = run_agent(&o, token_file ? token_file : config.token_file, &all_labels, &err);
-	return r ? cmd_fail("agent", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("agent", &err) : EXIT_DONE;
 }

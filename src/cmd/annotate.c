@@ -60,7 +60,7 @@ static int convert(struct annotation *annotation, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct operands inputs = {.items = {(char *)annotation->profile}, .count = 1};
 	struct format_sink sink = {.out = &out, .flush = flush_to, .context = &fd};
 	buffer_init(&out, SIZE_MAX);
@@ -229,9 +229,10 @@ int cmd_annotate(int argc, char **argv)
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (operands.count == 0)
 		return usage_error(&usage, "no profile");
-	if (take_operands(&annotation, &operands, &err) || parse_offset(offset, &annotation.options.offset_ns, &err) ||
-	    parse_clock(clock, &annotation.options.clock, &err) || inputs_parse(from, symbols, &annotation.inputs, &err) ||
-	    (!annotation.out && output_choose_name(&operands, EXTENSION, name, &err)))
+	if (take_operands(&annotation, &operands, &err) < 0 || parse_offset(offset, &annotation.options.offset_ns, &err) < 0 ||
+	    parse_clock(clock, &annotation.options.clock, &err) < 0 ||
+	    inputs_parse(from, symbols, &annotation.inputs, &err) < 0 ||
+	    (!annotation.out && output_choose_name(&operands, EXTENSION, name, &err) < 0))
 		return usage_error(&usage, "%s", err.message);
 	if (!annotation.out)
 		annotation.out = name;

@@ -26,7 +26,7 @@ int read_token(const char *path, char **ret, struct error *err)
 				 path);
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_secret(path, &file, err);
-	if (r)
+	if (r < 0)
 		return r;
 	const char *text = buffer_string(&file);
 	if (!text)
@@ -55,7 +55,7 @@ static int parse_chance(const char *text, uint32_t *ret, struct error *err)
 	snprintf(number, sizeof(number), "%.*s", (int)(len - percent), text);
 	int r = len - percent < sizeof(number) ? text_parse_double(number, &share, NULL) : -EINVAL;
 	share /= percent ? 100 : 1;
-	if (r || !(share >= 1e-6 && share <= 1))
+	if (r < 0 || !(share >= 1e-6 && share <= 1))
 		return error_set(
 			err, -EINVAL,
 			"--off-cpu: '%.40s' is neither a share of waits between 0.0001%% and 100%%, nor a duration; say "
@@ -86,7 +86,7 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 		if (duration ? *ret_least_ns : *ret_chance)
 			return error_set(err, -EINVAL, "--off-cpu: '%.40s' says the same thing twice", text);
 		int r = duration ? time_parse_duration(part, ret_least_ns, err) : parse_chance(part, ret_chance, err);
-		if (r)
+		if (r < 0)
 			return duration ? error_prefix(err, r, "--off-cpu") : r;
 		at += len;
 		if (!*at)
@@ -101,7 +101,7 @@ int parse_budget(const char *text, double *ret_share, struct error *err)
 {
 	double percent = BUDGET_DEFAULT_PERCENT;
 
-	if (text && (text_parse_double(text, &percent, NULL) || !(percent >= 0 && percent <= 10000)))
+	if (text && (text_parse_double(text, &percent, NULL) < 0 || !(percent >= 0 && percent <= 10000)))
 		return error_set(err, -EINVAL, "--budget: '%.40s' is not a percentage; say 0.5, or 0 for no limit", text);
 	*ret_share = percent / 100;
 	return 0;
@@ -112,7 +112,7 @@ int parse_labels(const struct option_list *list, struct labels *ret, struct erro
 	labels_init(ret);
 	for (size_t i = 0; i < list->count; i++) {
 		int r = labels_parse_pair(ret, list->items[i], err);
-		if (r) {
+		if (r < 0) {
 			labels_release(ret);
 			return error_prefix(err, r, "--label");
 		}

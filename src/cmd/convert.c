@@ -17,7 +17,7 @@
 /* What a decoder left out, a line each. */
 static void print_notes(const char *path, const struct buffer *notes)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, SIZE_MAX);
 	for (struct bytes rest = buffer_bytes(notes); rest.len > 0;) {
 		buffer_clear(&safe);
@@ -51,13 +51,13 @@ static int read_file(const void *context, const char *path, struct profile **ret
 	const struct inputs_options *how = context;
 	_cleanup_(buffer_release) struct buffer file = {0};
 	int r = io_read_file(path, LIMIT_PROFILE_FILE_BYTES, &file, err);
-	if (r)
+	if (r < 0)
 		return r;
 	const struct format *by_name = how->format			    ? how->format
 				       : format_detect(buffer_bytes(&file)) ? NULL
 									    : format_by_extension(path);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
-	_cleanup_(buffer_release) struct buffer notes;
+	_cleanup_(buffer_release) struct buffer notes = {0};
 	buffer_init(&notes, NOTES_BYTES_MAX);
 	struct format_options options = {
 		.input_name = path, .decompressed_max = LIMIT_PROFILE_FILE_BYTES, .notes = how->quiet ? NULL : &notes};
@@ -66,7 +66,7 @@ static int read_file(const void *context, const char *path, struct profile **ret
 		r = symbolize_profile(profile, how->symbols, err);
 	if (r == 0)
 		r = apply_spans(profile, path, how, err);
-	if (r)
+	if (r < 0)
 		return r;
 	print_notes(path, &notes);
 	*ret = profile;
@@ -90,7 +90,7 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 	_cleanup_(profile_freep) struct profile *all = NULL;
 	_cleanup_(profile_freep) struct profile *merged = NULL;
 	int r = read(context, names[0], &all, err);
-	if (r || count == 1) {
+	if (r < 0 || count == 1) {
 		*ret = all; /* NULL on failure */
 		all = NULL;
 		return r;
@@ -101,10 +101,10 @@ int read_merged(char *const *names, size_t count, read_input_function read, cons
 	for (size_t i = 1; i < count && !r; i++) {
 		_cleanup_(profile_freep) struct profile *one = NULL;
 		r = read(context, names[i], &one, err);
-		if (!r && (r = profile_merge(merged, one, true, err)))
+		if (!r && (r = profile_merge(merged, one, true, err)) < 0)
 			error_prefix(err, r, "cannot merge %s with the inputs before it", names[i]);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = merged;
 	merged = NULL;
@@ -195,7 +195,7 @@ int cmd_convert(int argc, char **argv)
 	if (!out)
 		return usage_error(&usage, "no output file; give -o OUT");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &how, &err) || output_check(out, to, &err))
+	if (inputs_parse(from, symbols, &how, &err) < 0 || output_check(out, to, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = inputs_read(&inputs, &how, &profile, &err);
@@ -203,5 +203,5 @@ int cmd_convert(int argc, char **argv)
 		r = output_write(profile, out, to, inputs.items[0], &output, &err);
 	if (!r && !how.quiet)
 		output_print_losses(profile, out, to);
-	return r ? cmd_fail("convert", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("convert", &err) : EXIT_DONE;
 }

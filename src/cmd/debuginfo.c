@@ -21,7 +21,7 @@ struct list_arguments {
 
 void cmd_print_harmless(const char *text, int width)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, SIZE_MAX);
 	if (text_append_harmless(&safe, bytes_of_string(text ? text : "")) == 0)
 		fwrite(safe.data, 1, safe.len, stdout);
@@ -81,14 +81,14 @@ static int print_list(struct bytes answer, struct error *err)
 static int list(const struct list_arguments *a, struct error *err)
 {
 	char limit[TEXT_NUMBER_MAX];
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	buffer_init(&path, REMOTE_PATH_MAX);
 	snprintf(limit, sizeof(limit), "%u", a->limit);
-	if (buffer_append_string(&path, "/api/v1/binaries") || remote_add(&path, "state", a->state) ||
-	    remote_add(&path, "text", a->text) || remote_add(&path, "limit", limit))
+	if (buffer_append_string(&path, "/api/v1/binaries") < 0 || remote_add(&path, "state", a->state) < 0 ||
+	    remote_add(&path, "text", a->text) < 0 || remote_add(&path, "limit", limit) < 0)
 		return error_nomem(err);
 	int r = remote_ask(&a->remote, "GET", &path, &answer, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (strcmp(a->format, "text") == 0)
 		return print_list(buffer_bytes(&answer), err);
@@ -128,7 +128,7 @@ static int run_list(const struct usage *usage, const struct list_arguments *a, c
 		return usage_error(usage, "unexpected operand '%s'", operands->items[1]);
 	if (strcmp(a->format, "text") != 0 && strcmp(a->format, "json") != 0)
 		return usage_error(usage, "--format: '%.40s' is neither text nor json", a->format);
-	return list(a, &err) ? cmd_fail("debuginfo", &err) : EXIT_DONE;
+	return list(a, &err) < 0 ? cmd_fail("debuginfo", &err) : EXIT_DONE;
 }
 
 int cmd_debuginfo(int argc, char **argv)

@@ -51,12 +51,12 @@ struct sending {
 static int call(struct sending *sending, const char *method, const char *path, struct bytes body, int *ret_status, json_t **ret,
 		struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	int r = net_client_request(sending->client, method, path,
 				   body.len && *method == 'P' && method[1] == 'O' ? "application/json" : NULL, body, false,
 				   &response, err);
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "cannot ask %s", sending->url);
 	sending->reached = true;
 	*ret_status = response.status;
@@ -149,7 +149,7 @@ static enum step send_piece(struct sending *sending, struct error *err)
 	snprintf(path, sizeof(path), UPLOADS_CALL "/%s?offset=%llu", sending->id, (unsigned long long)sending->offset);
 	json_t *answer = NULL;
 	int status = 0;
-	if (call(sending, "PUT", path, (struct bytes){sending->piece, len}, &status, &answer, err))
+	if (call(sending, "PUT", path, (struct bytes){sending->piece, len}, &status, &answer, err) < 0)
 		return AGAIN;
 	const json_t *offset = json_object_get(answer, "offset");
 	uint64_t next = (uint64_t)json_integer_value(offset);
@@ -172,7 +172,7 @@ static enum step finish(struct sending *sending, struct error *err)
 	json_t *answer = NULL;
 	int status = 0;
 	snprintf(path, sizeof(path), UPLOADS_CALL "/%s/finish", sending->id);
-	if (call(sending, "POST", path, (struct bytes){0}, &status, &answer, err))
+	if (call(sending, "POST", path, (struct bytes){0}, &status, &answer, err) < 0)
 		return AGAIN;
 	json_decref(answer);
 	if (status == 404)
@@ -248,7 +248,7 @@ static int extract(struct sending *sending, int file_fd, struct error *err)
 	if (sending->fd < 0)
 		return sending->fd;
 	int r = elf_file_open(&file, file_fd, sending->name, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = elf_extract(&file, sending->fd, NULL, &result, err);
 	elf_file_release(&file);
@@ -276,7 +276,7 @@ static int prepare(struct sending *sending, int file_fd, struct error *err)
 		r = build_id_read_fd(file_fd, sending->build_id, err);
 	else
 		r = error_set(err, -EINVAL, "whose it is must be said with --build-id");
-	if (r)
+	if (r < 0)
 		return r;
 	if (strcmp(kind, "debuginfo") == 0 && !sending->upload->whole) {
 		r = extract(sending, file_fd, err);
@@ -307,7 +307,7 @@ static int upload_one(struct sending *sending, struct error *err)
 	int r = prepare(sending, file_fd, err);
 	if (!r)
 		r = send_file(sending, &existed, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (existed)
 		fprintf(stderr, "%s: build-id %s is there already\n", sending->name, sending->build_id);
@@ -338,13 +338,13 @@ unsigned debuginfo_upload_files(const struct debuginfo_upload *upload, char *con
 	options.token = token;
 	if (!r)
 		r = net_client_new(&options, &client, err);
-	if (r)
+	if (r < 0)
 		return (unsigned)count;
 	for (size_t i = 0; i < count; i++) {
 		struct error problem = {0};
 		struct sending sending = {
 			.upload = upload, .client = client, .url = options.url, .name = files[i], .fd = -1, .piece = piece};
-		if (upload_one(&sending, &problem)) {
+		if (upload_one(&sending, &problem) < 0) {
 			fprintf(stderr, "wick debuginfo: %s: %s\n", files[i], problem.message);
 			failed++;
 		}

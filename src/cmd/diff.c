@@ -27,7 +27,7 @@ static int file_flame(const char *path, struct flame **ret, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = read_profile_file(path, NULL, &profile, err);
-	return r ? r : flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, ret, err);
+	return r < 0 ? r : flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, ret, err);
 }
 
 static int diff_files(const struct diff_arguments *arguments, const char *base_path, const char *path, struct error *err)
@@ -36,7 +36,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	_cleanup_(flame_freep) struct flame *side = NULL;
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	_cleanup_(diff_table_release) struct diff_table table = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, GIB);
 	int r = file_flame(base_path, &base, err);
 	if (!r)
@@ -48,7 +48,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 		r = diff_build(base, side, &diff, err);
 	if (!r)
 		r = diff_table_build(diff, arguments->relative, &table, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (strcmp(arguments->format, "json") == 0) {
 		struct json_writer json;
@@ -58,12 +58,12 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	} else {
 		r = diff_table_write_text(&table, diff->tree->unit, arguments->limit, &out, err);
 	}
-	return r ? r : io_write_file(arguments->output, out.data, out.len, 0644, err);
+	return r < 0 ? r : io_write_file(arguments->output, out.data, out.len, 0644, err);
 }
 
 static int diff_remote(const struct diff_arguments *a, const char *base, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char limit[16];
 	snprintf(limit, sizeof(limit), "%u", a->limit);
 	buffer_init(&path, REMOTE_PATH_MAX);
@@ -82,10 +82,10 @@ static int diff_remote(const struct diff_arguments *a, const char *base, const c
 	int r = buffer_append_string(&path, "/api/v1/diff");
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !r; i++)
 		r = remote_add(&path, values[i].name, values[i].value);
-	if (r)
+	if (r < 0)
 		return error_set(err, r, "the selectors are too long");
 	r = remote_ask(&a->remote, "GET", &path, &answer, err);
-	return r ? r : io_write_file(a->output, answer.data, answer.len, 0644, err);
+	return r < 0 ? r : io_write_file(a->output, answer.data, answer.len, 0644, err);
 }
 
 int cmd_diff(int argc, char **argv)
@@ -125,5 +125,5 @@ int cmd_diff(int argc, char **argv)
 	if (!base && !o.shift && !(o.base_from && o.base_to))
 		return usage_error(&usage, "compare with what? Give BASE, --shift, or --base-from and --base-to");
 	int r = files ? diff_files(&o, base, text, &err) : diff_remote(&o, base, text, &err);
-	return r ? cmd_fail("diff", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("diff", &err) : EXIT_DONE;
 }

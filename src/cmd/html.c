@@ -63,7 +63,7 @@ static void page_data_release(struct page_data *data)
 
 static int pack(const struct profile *profile, const char *title, size_t columns_max, struct page_data *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer json, columns;
+	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0};
 	struct view_options options = {.title = title};
 	buffer_init(&json, JSON_BYTES_MAX);
 	buffer_init(&columns, columns_max);
@@ -78,7 +78,7 @@ static int pack(const struct profile *profile, const char *title, size_t columns
 static int put_page(const char *title, const struct page_data *data, struct buffer *out, struct error *err)
 {
 	struct bytes page = assets_report();
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, SIZE_MAX);
 	int r = text_append_harmless(&safe, bytes_of_string(title));
 	if (r == 0)
@@ -103,7 +103,7 @@ static int put_page(const char *title, const struct page_data *data, struct buff
 int html_write_within(const struct profile *profile, const char *title, size_t columns_max, struct buffer *out,
 		      struct error *err)
 {
-	_cleanup_(page_data_release) struct page_data data;
+	_cleanup_(page_data_release) struct page_data data = {0};
 	buffer_init(&data.json, JSON_BYTES_MAX);
 	buffer_init(&data.columns, columns_max);
 	/* The path of whoever made the page is nobody's business. */

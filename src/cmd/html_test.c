@@ -35,7 +35,7 @@ static struct profile *make(void)
 /* What the element of that id holds, unpacked; empty if there is nothing in it. */
 static void read_element(const struct buffer *page, const char *id, struct buffer *ret)
 {
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	const char *at = strstr((const char *)page->data, id), *begin = at ? strchr(at, '>') : NULL,
 		   *end = begin ? strstr(begin, "</script>") : NULL;
 	assert_non_null(end);
@@ -51,7 +51,7 @@ static void test_timeline_too_large(void **state)
 	_cleanup_(profile_freep) struct profile *profile = make();
 	(void)state;
 	for (size_t max = 10; max < 1000; max += 490) {
-		_cleanup_(buffer_release) struct buffer page, json, columns;
+		_cleanup_(buffer_release) struct buffer page = {0}, json = {0}, columns = {0};
 		struct error err = {0};
 		buffer_init(&page, 10 * MIB);
 		buffer_init(&json, MIB);
@@ -75,7 +75,7 @@ static void test_failures(void **state)
 	(void)state;
 	bool reached = true;
 	for (uint64_t n = 1; reached; n++) {
-		_cleanup_(buffer_release) struct buffer page;
+		_cleanup_(buffer_release) struct buffer page = {0};
 		struct error err = {0};
 		buffer_init(&page, 10 * MIB);
 		fault_arm(FAULT_ALLOC, n, 0);

@@ -71,10 +71,10 @@ int cmd_import(int argc, char **argv)
 		return usage_error(&usage, "no input file");
 	if (!import.opens && (import.open.listen || import.open.browser))
 		return usage_error(&usage, "--listen and --browser are for --open");
-	if (inputs_parse(from, symbols, &import.inputs, &err) || open_check(&import.open, &err) ||
-	    (!import.out && !import.opens && output_choose_name(&inputs, EXTENSION, name, &err)))
+	if (inputs_parse(from, symbols, &import.inputs, &err) < 0 || open_check(&import.open, &err) < 0 ||
+	    (!import.out && !import.opens && output_choose_name(&inputs, EXTENSION, name, &err) < 0))
 		return usage_error(&usage, "%s", err.message);
 	if (!import.out && !import.opens)
 		import.out = name;
-	return run(&import, &inputs, &err) ? cmd_fail("import", &err) : EXIT_DONE;
+	return run(&import, &inputs, &err) < 0 ? cmd_fail("import", &err) : EXIT_DONE;
 }

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		return symbol_worker_main();
 	struct error err = {0};
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe or socket is an error of the write, not the end of the program */
-	if (fault_arm_from_environment(&err)) {
+	if (fault_arm_from_environment(&err) < 0) {
 		fprintf(stderr, "wick: %s\n", err.message);
 		return EXIT_USAGE;
 	}

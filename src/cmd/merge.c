@@ -121,7 +121,7 @@ static void report(const struct merge *merge)
 	const struct profile *profile = merge->profile;
 	const struct profile_align_result *result = &merge->result;
 	char count[TEXT_NUMBER_MAX];
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	if (!merge->align.keep_times && profile_host_count(profile) > 0)
 		fprintf(stderr, "  %-*s %18s %14s  %-10s %10s  %s\n", WIDTH_MAX, "host", "clock ahead by", "skew", "known to",
@@ -196,9 +196,9 @@ int cmd_merge(int argc, char **argv)
 	if (merge.names.count > merge.inputs.count)
 		return usage_error(&usage, "there are more names of hosts than inputs");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &merge.how, &err) || output_check(out, to, &err))
+	if (inputs_parse(from, symbols, &merge.how, &err) < 0 || output_check(out, to, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	int r = run(&merge, out, to, &output, &err);
 	profile_free(merge.profile);
-	return r ? cmd_fail("merge", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("merge", &err) : EXIT_DONE;
 }

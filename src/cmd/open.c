@@ -106,7 +106,7 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 	struct symbolizer_options symbols = {.worker = &worker, .own_files = true};
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = NULL;
 	_cleanup_(opened_freep) struct opened *opened = NULL;
-	_cleanup_(buffer_release) struct buffer page;
+	_cleanup_(buffer_release) struct buffer page = {0};
 	enum browser browser;
 	buffer_init(&page, PAGE_BYTES_MAX);
 	int r = parse_browser(options->browser, &browser, err);
@@ -163,11 +163,11 @@ int cmd_open(int argc, char **argv)
 	if (inputs.count == 0)
 		return usage_error(&usage, "no input file");
 	struct error err = {0};
-	if (inputs_parse(from, symbols, &how, &err) || open_check(&open, &err))
+	if (inputs_parse(from, symbols, &how, &err) < 0 || open_check(&open, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = inputs_read(&inputs, &how, &profile, &err);
 	if (!r)
 		r = open_serve(&open, "open", profile, inputs.items[0], &err);
-	return r ? cmd_fail("open", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("open", &err) : EXIT_DONE;
 }

@@ -135,7 +135,7 @@ static int parse_option(const struct usage *usage, int argc, char **argv, int *a
 		value = argv[++*at];
 	}
 	struct error err = {0};
-	if (option_set(row, value, &err))
+	if (option_set(row, value, &err) < 0)
 		return usage_error(usage, "--%s: %s", row->name, err.message) + 1;
 	return 0;
 }

@@ -162,7 +162,7 @@ void output_print_losses(const struct profile *profile, const char *path, const 
 {
 	const struct drawing *drawing;
 	const struct format *wire;
-	_cleanup_(buffer_release) struct buffer losses, safe;
+	_cleanup_(buffer_release) struct buffer losses = {0}, safe = {0};
 	buffer_init(&losses, SIZE_MAX);
 	buffer_init(&safe, SIZE_MAX);
 	if (find_output(path, format, &drawing, &wire, NULL) < 0 || !wire || format_losses(wire, profile, &losses) < 0 ||
@@ -213,7 +213,7 @@ static int write_parts(const char *path, bool compress, uint64_t bytes_max, outp
 {
 	_cleanup_(io_output_freep) struct io_output *file = NULL;
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, OUTPUT_BYTES_MAX);
 	int r = compress ? gzip_stream_new(GZIP_LEVEL, &gzip, err) : 0;
 	if (r == 0)
@@ -253,7 +253,7 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 	const struct drawing *drawing;
 	const struct format *wire;
 	int r = find_output(path, format, &drawing, &wire, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* pprof on a pipe is compressed, as its own tools write it. */
 	bool compress = text_ends_with(path, ".gz") || (strcmp(path, "-") == 0 && wire && strcmp(wire->name, "pprof") == 0);
@@ -263,7 +263,7 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 		struct parts parts = {wire, profile, &wire_options};
 		return write_parts(path, compress, bytes_max, write_format, &parts, err);
 	}
-	_cleanup_(buffer_release) struct buffer out, compressed;
+	_cleanup_(buffer_release) struct buffer out = {0}, compressed = {0};
 	buffer_init(&out, OUTPUT_BYTES_MAX);
 	buffer_init(&compressed, OUTPUT_BYTES_MAX);
 	r = drawing ? drawing->write(profile, title, &out, err) : format_encode(wire, profile, &wire_options, &out, err);
@@ -272,5 +272,5 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 	const struct buffer *written = compress ? &compressed : &out;
 	if (r == 0)
 		r = check_size(written->len, bytes_max, err);
-	return r ? r : io_write_file(path, written->data, written->len, 0644, err);
+	return r < 0 ? r : io_write_file(path, written->data, written->len, 0644, err);
 }

@@ -28,7 +28,7 @@ static int ask_pipeline(const struct query_arguments *arguments, const char *tex
 	bool readable = strcmp(arguments->format, "top") == 0 || strcmp(arguments->format, "json") == 0;
 	struct pipeline *pipeline;
 	int r = pipeline_parse(text, &pipeline, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = readable && (arguments->explain || !pipeline_is_selector(pipeline));
 	pipeline_free(pipeline);
@@ -87,18 +87,18 @@ static void note_symbols(const char *symbols)
 
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char symbols[REMOTE_SYMBOLS_MAX] = "";
 	buffer_init(&path, REMOTE_PATH_MAX);
 	bool pipeline;
 	int r = ask_pipeline(arguments, text, &pipeline, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = request_path(arguments, text, pipeline, &path);
-	if (r)
+	if (r < 0)
 		return error_set(err, r, "the query is too long");
 	r = remote_query(&arguments->remote, &path, &answer, symbols, err);
-	if (r)
+	if (r < 0)
 		return r;
 	note_symbols(symbols);
 	if (strcmp(arguments->output, "-") == 0 && strcmp(arguments->format, "pprof") == 0 && isatty(STDOUT_FILENO))
@@ -177,5 +177,5 @@ int cmd_query(int argc, char **argv)
 	if (status)
 		return status;
 	struct error err = {0};
-	return run_query(&o, operands.items[0], &err) ? cmd_fail("query", &err) : EXIT_DONE;
+	return run_query(&o, operands.items[0], &err) < 0 ? cmd_fail("query", &err) : EXIT_DONE;
 }

@@ -295,11 +295,11 @@ static int open_all(struct record *record, struct error *err)
 		r = symbolizer_new(&symbols, &record->symbolizer, err);
 	if (!r)
 		r = host_symbols_init(&record->symbols, err);
-	if (r)
+	if (r < 0)
 		return r;
 	record_markers_open(&record->markers, !record->pids.count && !record->cgroups.count && !record->command.count);
 	r = find_targets(record, err);
-	if (r)
+	if (r < 0)
 		return r;
 	record->agent.at_exec = record->command.count > 0;
 	record->agent.flush_interval_ns = FLUSH_NS;
@@ -558,7 +558,7 @@ static int run_markers(struct record *record, struct error *err)
 	int64_t time_ns = time_now_ns();
 	if (!record->markers.marks)
 		return error_set(err, -EIO, "there is nothing to record without markers");
-	if (record->command.count && (r = launch_go(&record->launch, err)))
+	if (record->command.count && (r = launch_go(&record->launch, err)) < 0)
 		return r;
 	wait_for_end(record);
 	r = record_markers_stop(&record->markers, &record->profile, err);
@@ -597,7 +597,7 @@ static int write_all(struct record *record, int recorded, struct error *err)
 	if (!recorded)
 		return r;
 	*err = why;
-	return r ? recorded : error_prefix(err, recorded, "the recording ended early, and is written");
+	return r < 0 ? recorded : error_prefix(err, recorded, "the recording ended early, and is written");
 }
 
 /* Gives back what sampling took first: a profile may be looked at for hours. */
@@ -616,7 +616,7 @@ static int run_record(struct record *record, struct error *err)
 		return done == 0 && record->opens ? open_recording(record, err) : done;
 	}
 	int r = open_all(record, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* Among thousands of threads that want the CPU, the rings must be read in time. No matter if that is not allowed. */
 	int nice_before = getpriority(PRIO_PROCESS, 0);
@@ -626,7 +626,7 @@ static int run_record(struct record *record, struct error *err)
 	if (r < 0)
 		return r;
 	record->started_ns = time_monotonic_ns();
-	if (record->command.count && (r = launch_go(&record->launch, err)))
+	if (record->command.count && (r = launch_go(&record->launch, err)) < 0)
 		return r;
 	r = agent_run(record->running, record->duration_ns ? record->started_ns + record->duration_ns : 0, err);
 	record->ended_ns = time_monotonic_ns();
@@ -643,10 +643,10 @@ static int run_record(struct record *record, struct error *err)
 /* The command goes on for as long as it likes, as under a shell: it may outlive the recording, by -d or because that failed. */
 static int finish(struct record *record, int r, const struct error *err)
 {
-	if (r)
+	if (r < 0)
 		cmd_fail("record", err);
 	if (!record->launch.pid)
-		return r ? EXIT_FAILED : EXIT_DONE;
+		return r < 0 ? EXIT_FAILED : EXIT_DONE;
 	launch_release(&record->launch); /* one that still waits ends without having begun */
 	launch_wait(&record->launch);
 	if (record->launch.failed)
@@ -655,7 +655,7 @@ static int finish(struct record *record, int r, const struct error *err)
 		return EXIT_FAILED;
 	launch_report(&record->launch);
 	int status = launch_exit_status(&record->launch);
-	return status == EXIT_DONE && r ? EXIT_FAILED : status;
+	return status == EXIT_DONE && r < 0 ? EXIT_FAILED : status;
 }
 
 static void record_release(struct record *record)
@@ -679,10 +679,10 @@ static int parse_pids(struct record *record, const struct option_list *list, str
 	for (size_t i = 0; i < list->count; i++) {
 		uint64_t pid;
 		int r = text_parse_u64(list->items[i], &pid, err);
-		if (r || pid == 0 || pid > INT32_MAX)
+		if (r < 0 || pid == 0 || pid > INT32_MAX)
 			return error_set(err, -EINVAL, "-p: '%.40s' is not a process id", list->items[i]);
 		r = target_pids_add(&record->pids, (pid_t)pid, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return record->pids.count == 0 || any_lives(&record->pids)
@@ -699,7 +699,7 @@ static int parse_cgroups(struct record *record, const struct option_list lists[T
 	for (size_t kind = 0; kind < TARGET_KINDS; kind++) {
 		for (size_t i = 0; i < lists[kind].count; i++) {
 			int r = target_cgroups_find(&record->cgroups, (enum target_kind)kind, lists[kind].items[i], err);
-			if (r)
+			if (r < 0)
 				return error_prefix(err, r, "%s", target_options[kind]);
 		}
 	}
@@ -711,7 +711,7 @@ static int parse_launch(struct record *record, const struct option_list *environ
 {
 	for (size_t i = 0; i < environment->count; i++) {
 		int r = launch_check_variable(environment->items[i], err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	record->launch.command = record->command.items;
@@ -811,7 +811,7 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
 					  "without -p, --at, a command, --event, --wall and --off-cpu");
-	if (remote->tenant && tenant_name_check(remote->tenant, &err))
+	if (remote->tenant && tenant_name_check(remote->tenant, &err) < 0)
 		return usage_error(usage, "%s", err.message);
 	if (record->markers.only || record->markers.max || record->thin.max || record->launch.environment_count ||
 	    record->launch.directory)
@@ -881,12 +881,12 @@ int cmd_record(int argc, char **argv)
 		.examples = RECORD_EXAMPLES};
 	struct error err = {0};
 	OPTIONS_OR_RETURN(&usage, argc, argv, &record.command);
-	if (parse_event(event, &record.agent.cycles, &err) ||
-	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) ||
-	    output_check(record.output, record.format, &err) || parse_launch(&record, &environment, &err) ||
-	    open_check(&record.open, &err))
+	if (parse_event(event, &record.agent.cycles, &err) < 0 ||
+	    parse_off_cpu(off_cpu, &record.agent.off_cpu_chance, &record.agent.off_cpu_least_ns, &err) < 0 ||
+	    output_check(record.output, record.format, &err) < 0 || parse_launch(&record, &environment, &err) < 0 ||
+	    open_check(&record.open, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
-	if (at && time_parse(at, time_now_ns(), &record.at_ns, &err))
+	if (at && time_parse(at, time_now_ns(), &record.at_ns, &err) < 0)
 		return usage_error(&usage, "--at: %s", err.message);
 	if (!record.opens && (record.open.listen || record.open.browser))
 		return usage_error(&usage, "--listen and --browser are for --open");

@@ -58,7 +58,7 @@ int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KIND
 
 static void print_harmless_bytes(struct bytes text)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, 64 * KIB);
 	if (text_append_harmless(&safe, text) == 0)
 		fprintf(stderr, "%.*s", (int)safe.len, (const char *)safe.data);
@@ -84,7 +84,7 @@ static int make_client(const struct waiting *waiting, int64_t timeout_ns, const 
 /* The text of {"error": ...}, or the status. */
 static int answer_error(const struct net_client_response *response, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer safe; /* it is printed */
+	_cleanup_(buffer_release) struct buffer safe = {0}; /* it is printed */
 	json_t *json = json_loadb(response->body.len ? (const char *)response->body.data : "", response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
 	buffer_init(&safe, MIB);
@@ -101,7 +101,7 @@ static int answer_error(const struct net_client_response *response, struct error
 static int ask(struct net_client *net, const char *method, const char *path, struct bytes body, int status, json_t **ret,
 	       struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	int r = net_client_request(net, method, path, body.len ? "application/json" : NULL, body, NET_PLAIN, &response, err);
 	if (r < 0)
@@ -114,7 +114,7 @@ static int ask(struct net_client *net, const char *method, const char *path, str
 
 static int order_it(struct waiting *waiting, const struct orders_order *order, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer body;
+	_cleanup_(buffer_release) struct buffer body = {0};
 	json_t *json = NULL;
 	buffer_init(&body, MIB);
 	int r = orders_write_request(order, waiting->remote->hosts.items, waiting->remote->hosts.count, &body, err);
@@ -284,7 +284,7 @@ static int fetch(struct waiting *waiting, struct profile **ret, struct error *er
 	snprintf(path, sizeof(path), ORDERS_RECORDINGS_PATH "/%s/profile?format=firefox", waiting->id);
 	int r = make_client(waiting, FETCH_TIMEOUT_NS, &waiting->stop, &net, err);
 	while (r == 0) {
-		_cleanup_(net_client_response_release) struct net_client_response response;
+		_cleanup_(net_client_response_release) struct net_client_response response = {0};
 		struct format_options options = {.input_name = "the server's profile", .decompressed_max = PROFILE_MAX};
 		net_client_response_init(&response);
 		r = net_client_request(net, "GET", path, NULL, (struct bytes){0}, NET_PLAIN, &response, err);

@@ -19,7 +19,7 @@ int remote_add(struct buffer *path, const char *name, const char *value)
 	if (!value)
 		return 0;
 	int r = buffer_printf(path, "%c%s=", path->len && memchr(path->data, '?', path->len) ? '&' : '?', name);
-	return r ? r : text_url_encode(path, bytes_of_string(value));
+	return r < 0 ? r : text_url_encode(path, bytes_of_string(value));
 }
 
 int remote_add_list(struct buffer *path, const char *name, const struct option_list *values)
@@ -51,18 +51,18 @@ static int ask(const struct remote *remote, const char *method, struct buffer *p
 	if (!text)
 		return error_nomem(err);
 	int r = remote->token_file ? read_token(remote->token_file, &token, err) : 0;
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
 	struct net_client_options options = {
 		.url = url, .timeout_ns = TIMEOUT_NS, .response_max = GIB, .token = token, .tenant = remote->tenant};
 	r = net_client_new(&options, &client, err);
-	if (r)
+	if (r < 0)
 		return r;
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	r = net_client_request(client, method, text, NULL, (struct bytes){0}, false, &response, err);
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "cannot ask %s (is the server running? start it with 'wick up')", url);
 	if (response.status != 200)
 		return answer_error(&response, url, err);

@@ -264,7 +264,7 @@ static int parse_arguments(int argc, char **argv, struct rewriting *to, struct o
 
 static int ask_server(const char *selector, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	char symbols[REMOTE_SYMBOLS_MAX];
 	buffer_init(&path, REMOTE_PATH_MAX);
 	int r = buffer_append_string(&path, "/api/v1/query");
@@ -360,7 +360,7 @@ static int subtract_base(struct profile **profile, struct error *err)
 	r = profile_new(&merged, err);
 	if (r == 0)
 		r = profile_merge(merged, *profile, true, err);
-	if (r == 0 && (r = profile_merge(merged, base, true, err)))
+	if (r == 0 && (r = profile_merge(merged, base, true, err)) < 0)
 		return error_prefix(err, r, "cannot compare with the base");
 	if (r < 0)
 		return r;
@@ -426,7 +426,7 @@ static int write_profile(const struct profile *profile, struct error *err)
 static int write_report(struct report *report, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *top = NULL;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, REPORT_BYTES_MAX);
 	if (report->options.mode == REPORT_PROTO) {
 		double factors[LIMIT_SAMPLE_TYPES];
@@ -449,7 +449,7 @@ static int run(const struct operands *inputs, const struct report_verb *verb, co
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	_cleanup_(report_filters_release) struct report_filters filters = {0};
 	_cleanup_(report_release) struct report report = {0};
-	_cleanup_(buffer_release) struct buffer notes;
+	_cleanup_(buffer_release) struct buffer notes = {0};
 	struct report_options settings;
 	buffer_init(&notes, MIB);
 	filters.notes = &notes;

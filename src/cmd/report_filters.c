@@ -54,7 +54,7 @@ static int choose_trim(const struct report_arguments *o, enum report_mode mode, 
 	int r = parse_share("nodefraction", o->node_fraction, &ret->node_fraction, err);
 	if (r == 0)
 		r = parse_share("edgefraction", o->edge_fraction, &ret->edge_fraction, err);
-	if (r == 0 && o->node_count && (r = text_parse_i64(o->node_count, &count, err)))
+	if (r == 0 && o->node_count && (r = text_parse_i64(o->node_count, &count, err)) < 0)
 		return error_prefix(err, r, "--nodecount");
 	if (r < 0)
 		return r;
@@ -114,7 +114,7 @@ int report_settings(const struct report_arguments *o, enum report_mode mode, str
 	int r = choose_detail(o, mode, &ret->detail, err);
 	if (r == 0)
 		r = choose_trim(o, mode, &ret->trim, err);
-	if (r == 0 && o->divide_by && (r = text_parse_double(o->divide_by, &ret->divide_by, err)))
+	if (r == 0 && o->divide_by && (r = text_parse_double(o->divide_by, &ret->divide_by, err)) < 0)
 		return error_prefix(err, r, "--divide-by");
 	if (r == 0 && !(ret->divide_by != 0))
 		return error_set(err, -EINVAL, "--divide-by: 0 divides nothing");
@@ -326,7 +326,7 @@ int report_drop_frames(struct profile *profile, struct error *err)
 	const uint32_t strings[] = {profile->drop_frames, profile->keep_frames};
 	struct report_pattern *const patterns[] = {&drop, &keep};
 	for (size_t i = 0; i < 2 && r == 0; i++) {
-		_cleanup_(buffer_release) struct buffer text;
+		_cleanup_(buffer_release) struct buffer text = {0};
 		buffer_init(&text, MIB);
 		if (!strings[i])
 			continue;

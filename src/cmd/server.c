@@ -73,12 +73,12 @@ static int run_server(const struct store_arguments *arguments, const struct tls_
 		r = default_data_directory(directory, sizeof(directory), err);
 		options.data_directory = directory;
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(server_freep) struct server *server = NULL;
 	mem_return_large();
 	r = server_new(&options, &server, err);
-	if (r)
+	if (r < 0)
 		return r;
 	signals_install(stop_server, server, false);
 	signals_install_reload(reload_server, server);
@@ -121,5 +121,5 @@ int cmd_server(int argc, char **argv)
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
-	return run_server(&arguments, &tls, config, tenants, otlp, &err) ? cmd_fail("server", &err) : EXIT_DONE;
+	return run_server(&arguments, &tls, config, tenants, otlp, &err) < 0 ? cmd_fail("server", &err) : EXIT_DONE;
 }

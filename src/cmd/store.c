@@ -39,7 +39,7 @@ static int find_directory(struct store_arguments_of *a, struct error *err)
 	char data[DIRECTORY_MAX];
 	const char *tenant = a->remote.tenant && strcmp(a->remote.tenant, "anonymous") != 0 ? a->remote.tenant : NULL;
 	int r = a->data ? 0 : default_data_directory(data, sizeof(data), err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (tenant && (strchr(tenant, '/') || strcmp(tenant, ".") == 0 || strcmp(tenant, "..") == 0))
 		return error_set(err, -EINVAL, "--tenant: '%.60s' cannot be a tenant's name", tenant);
@@ -56,7 +56,7 @@ static int find_directory(struct store_arguments_of *a, struct error *err)
 static int open_here(struct store_arguments_of *a, struct store **ret, struct error *err)
 {
 	int r = find_directory(a, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct store_options options = {
 		.directory = a->directory, .retention_age_ns = -1, .manual = true, .on_problem = print_problem};
@@ -123,7 +123,7 @@ static int print_answer(struct bytes answer, struct error *err)
 static int ask(const struct store_arguments_of *a, const char *method, const char *call,
 	       int (*print)(struct bytes answer, struct error *err), struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path, answer = {0};
+	_cleanup_(buffer_release) struct buffer path = {0}, answer = {0};
 	buffer_init(&path, REMOTE_PATH_MAX);
 	int r = buffer_append_string(&path, call);
 	if (!r)
@@ -132,10 +132,10 @@ static int ask(const struct store_arguments_of *a, const char *method, const cha
 		r = remote_add(&path, "from", a->from);
 	if (!r && a->selector)
 		r = remote_add(&path, "to", a->to);
-	if (r)
+	if (r < 0)
 		return error_set(err, r, "the selector is too long");
 	r = remote_ask(&a->remote, method, &path, &answer, err);
-	return r ? r : print(buffer_bytes(&answer), err);
+	return r < 0 ? r : print(buffer_bytes(&answer), err);
 }
 
 /* ---- verify ---- */
@@ -146,7 +146,7 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 	struct store_verify_result result = {0};
 	char bytes[TEXT_NUMBER_MAX];
 	int r = store_verify(&options, &result, err);
-	if (r)
+	if (r < 0)
 		return r;
 	printf("%s: %llu blocks, %s in %llu files; log of %llu records%s; %llu problems", directory,
 	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
@@ -164,7 +164,7 @@ static int verify_tenants(const char *data, uint64_t *problems, struct error *er
 	char path[DIRECTORY_MAX], one[DIRECTORY_MAX];
 	const struct dirent *entry;
 	int r = io_join_path(path, sizeof(path), data, "tenants");
-	DIR *directory = r ? NULL : opendir(path);
+	DIR *directory = r < 0 ? NULL : opendir(path);
 	while (directory && !r && (entry = readdir(directory)))
 		if (entry->d_name[0] != '.' && !(r = io_join_path(one, sizeof(one), path, entry->d_name)))
 			r = verify_one(one, problems, err);
@@ -192,7 +192,7 @@ static int run_list(struct store_arguments_of *a, struct error *err)
 {
 	_cleanup_(store_closep) struct store *store = NULL;
 	int r = open_here(a, &store, err);
-	if (r)
+	if (r < 0)
 		return r;
 	print_head();
 	return store_list_blocks(store, print_block, NULL, err);
@@ -206,13 +206,13 @@ static int run_compact(struct store_arguments_of *a, struct error *err)
 	char size_before[TEXT_NUMBER_MAX], size_after[TEXT_NUMBER_MAX];
 	_cleanup_(store_closep) struct store *store = NULL;
 	int r = open_here(a, &store, err);
-	if (r)
+	if (r < 0)
 		return r;
 	store_get_stats(store, &before);
 	r = store_cut(store, err);
 	if (!r)
 		r = store_compact(store, time_now_ns(), err);
-	if (r)
+	if (r < 0)
 		return r;
 	store_get_stats(store, &after);
 	printf("%llu merges: %llu blocks, %s, are now %llu, %s\n", (unsigned long long)(after.compactions - before.compactions),
@@ -228,9 +228,9 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	_cleanup_(store_closep) struct store *store = NULL;
 	int r = selector_parse(a->selector, &selector, err);
-	if (!r && (r = time_parse(a->from, now_ns, &from_ns, err)))
+	if (!r && (r = time_parse(a->from, now_ns, &from_ns, err)) < 0)
 		error_prefix(err, r, "--from");
-	if (!r && (r = time_parse(a->to, now_ns, &to_ns, err)))
+	if (!r && (r = time_parse(a->to, now_ns, &to_ns, err)) < 0)
 		error_prefix(err, r, "--to");
 	if (!r && from_ns >= to_ns)
 		r = error_set(err, -EINVAL, "the time range is empty: --from must be before --to");
@@ -238,7 +238,7 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 		r = open_here(a, &store, err);
 	if (!r)
 		r = store_delete(store, selector_match, selector, from_ns, to_ns, &result, err);
-	if (r)
+	if (r < 0)
 		return r;
 	printf("deleted %llu samples in %llu blocks\n", (unsigned long long)result.samples, (unsigned long long)result.blocks);
 	if (result.kept)
@@ -309,5 +309,5 @@ int cmd_store(int argc, char **argv)
 	a.selector = action->selects ? operands.items[1] : NULL;
 	struct error err = {0};
 	int r = a.remote.url ? ask(&a, action->method, action->call, action->print, &err) : action->run(&a, &err);
-	return r ? cmd_fail("store", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("store", &err) : EXIT_DONE;
 }

@@ -33,9 +33,9 @@ int store_arguments_apply(const struct store_arguments *arguments, struct server
 		r = time_parse_duration(arguments->keep_age, &options->retention_age_ns, err);
 	if (!r && arguments->keep_age && options->retention_age_ns == 0)
 		r = error_set(err, -EINVAL, "must be more than 0");
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "--keep");
-	if (arguments->token_file && (r = read_token(arguments->token_file, ret_token, err)))
+	if (arguments->token_file && (r = read_token(arguments->token_file, ret_token, err)) < 0)
 		return r;
 	if (arguments->token_file)
 		options->token = *ret_token;

@@ -103,7 +103,7 @@ static int become_unprivileged(const struct up *up, struct error *err)
 	cap_t none = cap_init();
 	int r = !none || cap_set_proc(none) < 0 ? -errno : 0;
 	cap_free(none);
-	if (r)
+	if (r < 0)
 		return error_set_errno(err, r, "cannot give up capabilities");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (access(up->server.data_directory, R_OK | W_OK | X_OK) < 0)
@@ -141,7 +141,7 @@ static int server_process(struct up *up)
 	mem_return_large();
 	if (!r)
 		r = server_new(&up->server, &server, &err);
-	if (r) {
+	if (r < 0) {
 		say_status(up->status_fds[1], r, err.message);
 		return EXIT_FAILED;
 	}
@@ -151,13 +151,13 @@ static int server_process(struct up *up)
 	signal(SIGINT, SIG_IGN);
 	say_status(up->status_fds[1], 0, server_address(server));
 	io_close(up->status_fds[1]);
-	return server_run(server, &err) ? cmd_fail("up", &err) : EXIT_DONE;
+	return server_run(server, &err) < 0 ? cmd_fail("up", &err) : EXIT_DONE;
 }
 
 static int start_server(struct up *up, struct error *err)
 {
 	int r = link_new(up->link_fds, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (pipe2(up->status_fds, O_CLOEXEC) < 0)
 		return error_set_errno(err, -errno, "cannot make a pipe");
@@ -228,7 +228,7 @@ static int run_up(struct up *up, struct error *err)
 	int r = choose_user(up, err);
 	if (!r)
 		r = start_server(up, err);
-	if (r)
+	if (r < 0)
 		return r;
 	char url[ERROR_MESSAGE_MAX + 8];
 	snprintf(url, sizeof(url), "http://%s", up->address);
@@ -238,17 +238,17 @@ static int run_up(struct up *up, struct error *err)
 	up->collector.agent.labels = &up->labels;
 	_cleanup_(collector_freep) struct collector *collector = NULL;
 	r = collector_new(&up->collector, &collector, err);
-	if (r)
+	if (r < 0)
 		return r;
 	up->running = collector;
 	signals_install(stop_collector, up, true);
 	stop_collector(up); /* it may have ended already */
 	introduce(up, collector);
 	r = collector_run(collector, err);
-	int status = wait_for_server(up, r ? NULL : err);
+	int status = wait_for_server(up, r < 0 ? NULL : err);
 	if (!r && !status && !signals_interrupted())
 		return error_set(err, -EPIPE, "the server ended by itself");
-	return r ? r : status;
+	return r < 0 ? r : status;
 }
 
 static void up_release(struct up *up)
@@ -280,7 +280,7 @@ static int configure_agent(struct up *up, const char *file, const char *event, c
 	apply_spool_config(&up->config, NULL, &up->collector);
 	up->collector.no_remote_record = up->config.no_remote_record;
 	up->collector.markers |= up->config.markers;
-	return r ? r : apply_agent_config(&up->config, event, labels, &up->collector.agent, &up->labels, err);
+	return r < 0 ? r : apply_agent_config(&up->config, event, labels, &up->collector.agent, &up->labels, err);
 }
 
 int cmd_up(int argc, char **argv)
@@ -316,8 +316,9 @@ int cmd_up(int argc, char **argv)
 	if (operands.count)
 		return usage_error(&usage, "unexpected operand '%s'", operands.items[0]);
 	struct error err = {0};
-	if (parse_event(event, &up.collector.agent.cycles, &err) || parse_budget(budget, &up.collector.agent.budget, &err) ||
-	    parse_off_cpu(off_cpu, &up.collector.agent.off_cpu_chance, &up.collector.agent.off_cpu_least_ns, &err))
+	if (parse_event(event, &up.collector.agent.cycles, &err) < 0 ||
+	    parse_budget(budget, &up.collector.agent.budget, &err) < 0 ||
+	    parse_off_cpu(off_cpu, &up.collector.agent.off_cpu_chance, &up.collector.agent.off_cpu_least_ns, &err) < 0)
 		return usage_error(&usage, "%s", err.message);
 	server_options_init(&up.server);
 	up.server.write_page = html_write;
@@ -330,5 +331,5 @@ int cmd_up(int argc, char **argv)
 		r = configure_agent(&up, config_file, event, &labels, &err);
 	if (!r)
 		r = run_up(&up, &err);
-	return r ? cmd_fail("up", &err) : EXIT_DONE;
+	return r < 0 ? cmd_fail("up", &err) : EXIT_DONE;
 }

@@ -314,7 +314,7 @@ static int copy_name(struct archive *a, const uint8_t *block)
 		if (r == 0)
 			r = buffer_append_byte(&a->path, '/');
 	}
-	return r ? r : buffer_append(&a->path, block, name);
+	return r < 0 ? r : buffer_append(&a->path, block, name);
 }
 
 /* The contents of a header entry, "L" or "x". */
@@ -329,14 +329,15 @@ static int read_extension(struct archive *a, const char *what, size_t max, struc
 
 static int read_long_name(struct archive *a, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 0);
 	int r = read_extension(a, "a name", ARCHIVE_PATH_MAX, &text, err);
 	if (r < 0)
 		return r;
 	buffer_clear(&a->path);
-	return buffer_append(&a->path, text.data, text.len ? strnlen((const char *)text.data, text.len) : 0) ? error_nomem(err)
-													     : 0;
+	return buffer_append(&a->path, text.data, text.len ? strnlen((const char *)text.data, text.len) : 0) < 0
+		       ? error_nomem(err)
+		       : 0;
 }
 
 static bool parse_decimal(struct bytes text, uint64_t *ret)
@@ -366,13 +367,13 @@ static int take_record(struct archive *a, struct bytes record, struct error *err
 	buffer_clear(&a->path);
 	int r = buffer_append(&a->path, value.data, strnlen((const char *)value.data, value.len));
 	return r == -E2BIG ? error_set(err, r, "%s: a name longer than %u bytes", a->name, ARCHIVE_PATH_MAX)
-	       : r	   ? error_nomem(err)
+	       : r < 0	   ? error_nomem(err)
 			   : 0;
 }
 
 static int read_pax(struct archive *a, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 0);
 	int r = read_extension(a, "a pax header", PAX_BYTES_MAX, &text, err);
 	for (size_t at = 0; at < text.len && r == 0;) {

@@ -40,7 +40,7 @@ static int list_fd(int fd, const struct archive_options *options, struct buffer 
 	if (r < 0)
 		return r;
 	while ((r = archive_next(archive, &entry, err)) > 0) {
-		_cleanup_(buffer_release) struct buffer text;
+		_cleanup_(buffer_release) struct buffer text = {0};
 		buffer_init(&text, MIB);
 		if (buffer_printf(ret, "%s ", entry.path) < 0)
 			return -ENOMEM;
@@ -91,7 +91,7 @@ static const char expected[] = "s/" LONG "/" LONG "/" LONG "/" LONG "/deep.c 5 d
 
 static void check_tar(const char *command)
 {
-	_cleanup_(buffer_release) struct buffer tar = {0}, packed, text;
+	_cleanup_(buffer_release) struct buffer tar = {0}, packed = {0}, text = {0};
 	assert_int_equal(system(command), 0);
 	assert_int_equal(io_read_file("a.tar", GIB, &tar, NULL), 0);
 	buffer_init(&packed, GIB);
@@ -120,7 +120,7 @@ static void test_what_tar_writes(void **state)
 
 static void test_other_formats(void **state)
 {
-	_cleanup_(buffer_release) struct buffer tar = {0}, text;
+	_cleanup_(buffer_release) struct buffer tar = {0}, text = {0};
 	buffer_init(&text, MIB);
 	assert_int_equal(system("tar --format=ustar -cf a.tar s/one.c s/" LONG "/" LONG "/" LONG "/" LONG
 				"/deep.c 2>/dev/null; "
@@ -167,7 +167,7 @@ static void put_contents(struct buffer *out, const char *text, size_t len)
 
 static void check_refused(const struct buffer *tar, int code)
 {
-	_cleanup_(buffer_release) struct buffer text, packed;
+	_cleanup_(buffer_release) struct buffer text = {0}, packed = {0};
 	struct error err = {0};
 	buffer_init(&text, MIB);
 	buffer_init(&packed, GIB);
@@ -200,7 +200,7 @@ static void test_hostile_headers(void **state)
 		{"pax size", "14", 'x', "12 size=1k\n\n", -EBADMSG},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		_cleanup_(buffer_release) struct buffer tar;
+		_cleanup_(buffer_release) struct buffer tar = {0};
 		buffer_init(&tar, MIB);
 		put_header(&tar, cases[i].name, cases[i].size, cases[i].type);
 		put_contents(&tar, cases[i].contents, strlen(cases[i].contents));
@@ -211,7 +211,7 @@ static void test_hostile_headers(void **state)
 
 static void test_not_an_archive(void **state)
 {
-	_cleanup_(buffer_release) struct buffer text, gzip;
+	_cleanup_(buffer_release) struct buffer text = {0}, gzip = {0};
 	char noise[4000];
 	memset(noise, 'n', sizeof(noise));
 	buffer_init(&text, MIB);
@@ -232,7 +232,7 @@ static void test_not_an_archive(void **state)
 
 static void test_names_are_only_names(void **state)
 {
-	_cleanup_(buffer_release) struct buffer tar, text;
+	_cleanup_(buffer_release) struct buffer tar = {0}, text = {0};
 	buffer_init(&tar, MIB);
 	buffer_init(&text, MIB);
 	put_header(&tar, "../../etc/passwd", "2", '0');
@@ -252,7 +252,7 @@ static void test_names_are_only_names(void **state)
 /* 4 GiB of zeros behind a header that says so, as 4 MiB of gzip, and as a little zstd. */
 static void check_bomb(int (*compress)(struct bytes in, int level, struct buffer *out, struct error *err))
 {
-	_cleanup_(buffer_release) struct buffer tar, packed, text;
+	_cleanup_(buffer_release) struct buffer tar = {0}, packed = {0}, text = {0};
 	static const char zeros[1 << 20];
 	buffer_init(&tar, MIB);
 	buffer_init(&packed, 64 * MIB);
@@ -283,7 +283,7 @@ static void test_bombs(void **state)
 
 static void test_too_many_entries(void **state)
 {
-	_cleanup_(buffer_release) struct buffer tar, text;
+	_cleanup_(buffer_release) struct buffer tar = {0}, text = {0};
 	buffer_init(&tar, MIB);
 	buffer_init(&text, MIB);
 	for (int i = 0; i < 100; i++)
@@ -296,7 +296,7 @@ static void test_too_many_entries(void **state)
 /* Every byte of an archive changed, one at a time: an answer, or a refusal. */
 static void test_damage(void **state)
 {
-	_cleanup_(buffer_release) struct buffer tar, text;
+	_cleanup_(buffer_release) struct buffer tar = {0}, text = {0};
 	buffer_init(&tar, MIB);
 	buffer_init(&text, MIB);
 	put_header(&tar, "x", "15", 'x');
@@ -313,7 +313,7 @@ static void test_damage(void **state)
 
 static void test_faults(void **state)
 {
-	_cleanup_(buffer_release) struct buffer tar;
+	_cleanup_(buffer_release) struct buffer tar = {0};
 	struct buffer packed[3];
 	buffer_init(&tar, MIB);
 	put_header(&tar, "some/file.c", "2", '0');
@@ -328,7 +328,7 @@ static void test_faults(void **state)
 		for (int kind = 0; kind < 2; kind++) {
 			bool reached = true;
 			for (uint64_t n = 1; reached; n++) {
-				_cleanup_(buffer_release) struct buffer text;
+				_cleanup_(buffer_release) struct buffer text = {0};
 				buffer_init(&text, MIB);
 				fault_arm(kind ? FAULT_READ : FAULT_ALLOC, n, 0);
 				int r = list_fd(fd, &(struct archive_options){0}, &text, NULL);

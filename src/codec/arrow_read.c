@@ -196,7 +196,7 @@ static int read_validity(struct batch_reader *reader, struct arrow_array *array,
 	int r = next_buffer(reader, &array->validity, err);
 	if (nulls == 0)
 		array->validity = (struct bytes){0};
-	return r || nulls == 0 ? r : read_bits(array, array->validity, err);
+	return r < 0 || nulls == 0 ? r : read_bits(array, array->validity, err);
 }
 
 /* One buffer of so many bytes a value, and `more` values beyond. */
@@ -204,13 +204,13 @@ static int read_buffer(struct batch_reader *reader, const struct arrow_array *ar
 		       size_t width, struct error *err)
 {
 	int r = next_buffer(reader, ret, err);
-	return r ? r : check_size(array, *ret, more, width, err);
+	return r < 0 ? r : check_size(array, *ret, more, width, err);
 }
 
 static int read_texts(struct batch_reader *reader, struct arrow_array *array, size_t offset_width, struct error *err)
 {
 	int r = read_buffer(reader, array, &array->offsets, 1, offset_width, err);
-	return r ? r : next_buffer(reader, &array->values, err);
+	return r < 0 ? r : next_buffer(reader, &array->values, err);
 }
 
 static int read_list_view(struct batch_reader *reader, struct arrow_array *array, size_t width, struct error *err)
@@ -218,20 +218,22 @@ static int read_list_view(struct batch_reader *reader, struct arrow_array *array
 	int r = read_buffer(reader, array, &array->offsets, 0, width, err);
 	if (r == 0)
 		r = read_buffer(reader, array, &array->sizes, 0, width, err);
-	return r ? r : read_children(reader, array, err);
+	return r < 0 ? r : read_children(reader, array, err);
 }
 
 static int read_list(struct batch_reader *reader, struct arrow_array *array, size_t width, struct error *err)
 {
 	int r = read_buffer(reader, array, &array->offsets, 1, width, err);
-	return r ? r : read_children(reader, array, err);
+	return r < 0 ? r : read_children(reader, array, err);
 }
 
 static int read_values(struct batch_reader *reader, struct arrow_array *array, struct error *err)
 {
 	int r;
 	switch (array->field->type) {
-	case ARROW_TYPE_BOOL: r = next_buffer(reader, &array->values, err); return r ? r : read_bits(array, array->values, err);
+	case ARROW_TYPE_BOOL:
+		r = next_buffer(reader, &array->values, err);
+		return r < 0 ? r : read_bits(array, array->values, err);
 	case ARROW_TYPE_BINARY:
 	case ARROW_TYPE_UTF8: return read_texts(reader, array, 4, err);
 	case ARROW_TYPE_LARGE_BINARY:
@@ -239,7 +241,7 @@ static int read_values(struct batch_reader *reader, struct arrow_array *array, s
 	case ARROW_TYPE_BINARY_VIEW:
 	case ARROW_TYPE_UTF8_VIEW:
 		r = read_buffer(reader, array, &array->values, 0, 16, err);
-		return r ? r : read_views(reader, array, err);
+		return r < 0 ? r : read_views(reader, array, err);
 	case ARROW_TYPE_LIST:
 	case ARROW_TYPE_MAP: return read_list(reader, array, 4, err);
 	case ARROW_TYPE_LARGE_LIST: return read_list(reader, array, 8, err);
@@ -258,21 +260,21 @@ static int read_array(struct batch_reader *reader, const struct arrow_field *fie
 	uint64_t nulls = 0;
 	*array = (struct arrow_array){.field = field};
 	int r = next_node(reader, array, &nulls, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (field->in_dictionary && !values) {
 		array->dictionary = arrow_find_dictionary(reader->stream, field->dictionary_id);
 		r = read_validity(reader, array, nulls, err);
-		return r ? r : read_buffer(reader, array, &array->values, 0, field->index_width, err);
+		return r < 0 ? r : read_buffer(reader, array, &array->values, 0, field->index_width, err);
 	}
 	if (field->type == ARROW_TYPE_NULL)
 		return 0;
 	if (field->type == ARROW_TYPE_RUN_END_ENCODED) {
 		r = read_children(reader, array, err);
-		return r ? r : check_runs(array, err);
+		return r < 0 ? r : check_runs(array, err);
 	}
 	r = read_validity(reader, array, nulls, err);
-	return r ? r : read_values(reader, array, err);
+	return r < 0 ? r : read_values(reader, array, err);
 }
 
 static int batch_open(struct arrow_stream *stream, struct flat_reader *flat, const struct flat_table *batch, struct bytes body,
@@ -313,7 +315,7 @@ static int read_dictionary(struct arrow_stream *stream, struct flat_reader *flat
 	if (!flat_get(flat, head, 2, 1, 0))
 		dictionary->chunk_count = dictionary->length = 0;
 	r = array_reserve(&dictionary->chunks, &dictionary->chunk_capacity, dictionary->chunk_count + 1, CHUNKS_MAX);
-	if (r)
+	if (r < 0)
 		return r == -E2BIG ? error_set(err, r, "more than %d additions to an Arrow dictionary", CHUNKS_MAX)
 				   : error_nomem(err);
 	dictionary->chunks[dictionary->chunk_count++] = (struct arrow_chunk){dictionary->length, array};

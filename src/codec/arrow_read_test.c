@@ -86,7 +86,7 @@ static void check_lists(const struct arrow_array *table)
 static void test_what_is_written_is_read(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	_cleanup_(arrow_stream_freep) struct arrow_stream *stream = NULL;
 	const struct arrow_array *table;
 	struct bytes value;
@@ -135,7 +135,7 @@ static int read_all(struct bytes input, size_t memory_max, size_t *ret_rows)
 static void test_cut_off(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	size_t rows, whole = 0;
 	write_table(&out);
 	for (size_t len = 0; len < out.len; len++) {
@@ -149,7 +149,7 @@ static void test_cut_off(void **state)
 static void test_damaged(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	size_t rows, refused = 0;
 	write_table(&out);
 	for (size_t i = 0; i < out.len * 8; i++) {
@@ -167,7 +167,7 @@ static void test_damaged(void **state)
 static void test_limits(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	size_t rows;
 	write_table(&out);
 	assert_int_equal(read_all(buffer_bytes(&out), 64, &rows), -E2BIG);
@@ -176,7 +176,7 @@ static void test_limits(void **state)
 static void test_without_memory(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	size_t rows;
 	write_table(&out);
 	for (uint64_t n = 1;; n++) {
@@ -203,7 +203,7 @@ static void test_frames(void **state)
 	assert_int_equal(lz4_decompress_exactly((struct bytes){packed, len}, back, sizeof(back) - 1, &err), -EBADMSG);
 	assert_int_equal(lz4_decompress_exactly((struct bytes){packed, len - 5}, back, sizeof(back), &err), -EBADMSG);
 	assert_non_null(strstr(err.message, "LZ4"));
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	_cleanup_(zstd_stream_release) struct zstd_stream *zstd = NULL;
 	buffer_init(&out, MIB);
 	assert_int_equal(zstd_compress((struct bytes){text, sizeof(text)}, 3, &out, NULL), 0);

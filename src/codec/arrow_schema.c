@@ -141,8 +141,8 @@ static int add_dictionary(struct arrow_stream *stream, const struct arrow_field 
 			       ? 0
 			       : error_set(err, -EBADMSG, "two fields that differ have the dictionary %lld",
 					   (long long)field->dictionary_id);
-	if (array_reserve(&stream->dictionaries, &stream->dictionary_capacity, stream->dictionary_count + 1, FIELDS_MAX) ||
-	    map64_put(&stream->dictionary_numbers, (uint64_t)field->dictionary_id, stream->dictionary_count))
+	if (array_reserve(&stream->dictionaries, &stream->dictionary_capacity, stream->dictionary_count + 1, FIELDS_MAX) < 0 ||
+	    map64_put(&stream->dictionary_numbers, (uint64_t)field->dictionary_id, stream->dictionary_count) < 0)
 		return error_nomem(err);
 	stream->dictionaries[stream->dictionary_count++] = (struct arrow_dictionary){.field = field};
 	return 0;

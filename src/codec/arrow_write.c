@@ -165,7 +165,7 @@ struct writer {
 
 static void note(struct writer *w, int r)
 {
-	if (r && !w->error)
+	if (r < 0 && !w->error)
 		w->error = r;
 }
 
@@ -313,7 +313,7 @@ static void add_bits(struct writer *w, const uint8_t *flags, size_t count)
 static void add_texts(struct writer *w, const struct bytes *texts, size_t count)
 {
 	_cleanup_(mem_freep) int32_t *offsets = mem_alloc_array(count + 1, sizeof(*offsets));
-	_cleanup_(buffer_release) struct buffer all;
+	_cleanup_(buffer_release) struct buffer all = {0};
 	buffer_init(&all, INT32_MAX);
 	if (!offsets) {
 		note(w, -ENOMEM);

@@ -54,7 +54,7 @@ static int64_t long_of_root(const struct buffer *stream, size_t flat, unsigned s
 static void test_messages(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	size_t at = 0, messages = 0;
 	buffer_init(&out, SIZE_MAX);
 	assert_int_equal(arrow_write_stream(columns, COLUMNS, 3, &out, NULL), 0);
@@ -75,7 +75,7 @@ static void test_messages(void **state)
 static void test_no_rows(void **state)
 {
 	(void)state;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, SIZE_MAX);
 	assert_int_equal(arrow_write_stream(columns, COLUMNS, 0, &out, NULL), 0);
 	assert_int_equal(out.len % 8, 0);
@@ -85,7 +85,7 @@ static void test_limits(void **state)
 {
 	(void)state;
 	struct error err = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, 256);
 	assert_int_equal(arrow_write_stream(columns, COLUMNS, 3, &out, &err), -E2BIG);
 	assert_non_null(strstr(err.message, "too large"));

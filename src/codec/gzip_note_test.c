@@ -20,7 +20,7 @@
 /* A file with the note, made of a plain one. */
 static void make(struct buffer *out, struct bytes note)
 {
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	struct bytes rest;
 	buffer_init(&plain, SIZE_MAX);
 	buffer_init(out, SIZE_MAX);
@@ -38,7 +38,7 @@ static void test_zlib_agrees(void **state)
 	const struct bytes notes[] = {{0}, {(const uint8_t *)"{}", 2}, {long_note, 1000}, {long_note, sizeof(long_note)}};
 	static uint8_t extra[1 << 16];
 	for (size_t i = 0; i < sizeof(notes) / sizeof(*notes); i++) {
-		_cleanup_(buffer_release) struct buffer file;
+		_cleanup_(buffer_release) struct buffer file = {0};
 		char text[sizeof(TEXT)] = "";
 		make(&file, notes[i]);
 		gz_header header = {.extra = extra, .extra_max = sizeof(extra)};
@@ -63,7 +63,7 @@ static void test_zlib_agrees(void **state)
 
 static void test_read(void **state)
 {
-	_cleanup_(buffer_release) struct buffer file;
+	_cleanup_(buffer_release) struct buffer file = {0};
 	struct bytes note, rest;
 	size_t header;
 	make(&file, bytes_of_string("a note"));

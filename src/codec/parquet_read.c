@@ -161,7 +161,7 @@ static int reserve_words(struct parquet_chunk_reader *reader, size_t count)
 
 static int decompress_gzip(struct parquet_chunk_reader *reader, struct bytes input, uint8_t *out, size_t len)
 {
-	_cleanup_(buffer_release) struct buffer whole;
+	_cleanup_(buffer_release) struct buffer whole = {0};
 	buffer_init(&whole, len);
 	int r = gzip_decompress(input, &whole, NULL);
 	if (r == -ENOMEM)

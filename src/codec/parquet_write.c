@@ -657,7 +657,7 @@ static int choose_encoding(struct parquet_writer *writer, const struct parquet_c
 	if (r < 0)
 		return r;
 	*ret_has_dictionary = r;
-	return r ? ENCODING_RLE_DICTIONARY : otherwise;
+	return r > 0 ? ENCODING_RLE_DICTIONARY : otherwise;
 }
 
 static int put_chunk(struct parquet_writer *writer, const struct parquet_column *column, const struct parquet_values *values,
@@ -666,7 +666,7 @@ static int put_chunk(struct parquet_writer *writer, const struct parquet_column 
 	struct dense dense;
 	struct parquet_range range;
 	bool has_dictionary = false;
-	_cleanup_(buffer_release) struct buffer hashes;
+	_cleanup_(buffer_release) struct buffer hashes = {0};
 	buffer_init(&hashes, SIZE_MAX);
 	*ret = (struct parquet_chunk){.value_count = (int64_t)rows};
 	if (gather_present(writer, column, values, rows, &dense) < 0 ||

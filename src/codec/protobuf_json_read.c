@@ -128,7 +128,7 @@ static int put_number(struct buffer *out, const struct pb_json_field *field, uin
 	for (unsigned i = 0; i < 8; i++)
 		bytes[i] = (uint8_t)(value >> 8 * i);
 	int r = raw ? 0 : pb_write_raw_varint(out, (uint64_t)field->number << 3 | wire);
-	return r ? r : buffer_append(out, bytes, wire == PB_FIXED64 ? 8 : 4);
+	return r < 0 ? r : buffer_append(out, bytes, wire == PB_FIXED64 ? 8 : 4);
 }
 
 static int take_number(struct reader *reader, const struct pb_json_field *field, uint64_t value)
@@ -219,7 +219,7 @@ static int put_seconds(struct buffer *out, uint32_t field, int64_t seconds, int6
 		r = pb_write_varint(out, 1, (uint64_t)seconds);
 	if (!r && nanos)
 		r = pb_write_varint(out, 2, (uint64_t)nanos);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 /* "12", "12.5", ".5": up to nine digits of fraction; the rest of the text through *at. */

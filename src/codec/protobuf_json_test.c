@@ -68,10 +68,10 @@ static void check_round(const char *json, const char *expected)
 {
 	struct buffer binary, text;
 	struct error err = {0};
-	if (to_binary(json, &binary, &err))
+	if (to_binary(json, &binary, &err) < 0)
 		fail_msg("%s: %s", json, err.message);
 	buffer_init(&text, 64 * KIB);
-	if (pb_json_from_binary(buffer_bytes(&binary), &all, &text, &err))
+	if (pb_json_from_binary(buffer_bytes(&binary), &all, &text, &err) < 0)
 		fail_msg("%s: back: %s", json, err.message);
 	assert_string_equal(buffer_string(&text), expected);
 	buffer_release(&binary);

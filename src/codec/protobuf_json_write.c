@@ -157,10 +157,10 @@ static int write_time(struct json_writer *json, enum pb_json_kind kind, struct b
 
 static int write_bytes(struct json_writer *json, const struct pb_json_field *field, struct bytes data, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, json->out->max);
 	int r = field->kind == PB_JSON_HEX ? text_append_hex(&text, data) : base64_encode(data, &text);
-	if (r)
+	if (r < 0)
 		return error_set(err, r, "%s", r == -ENOMEM ? "out of memory" : "the JSON answer passes its limit");
 	json_bytes(json, buffer_bytes(&text));
 	return 0;
@@ -210,7 +210,7 @@ static int write_entry(struct json_writer *json, const struct pb_json_field *map
 	const struct pb_json_field *key = pb_json_entry_field(map, 1), *value = pb_json_entry_field(map, 2);
 	struct pb_field key_found = {0}, value_found = {0}, field;
 	struct pb_cursor cursor;
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	buffer_init(&name, json->out->max);
 	int r;
 	pb_open(&cursor, entry);
@@ -230,7 +230,7 @@ static int write_entry(struct json_writer *json, const struct pb_json_field *map
 		r = buffer_printf(&name, "%lld", (long long)signed_of(key->kind, key_found.value));
 	else
 		r = buffer_printf(&name, "%llu", (unsigned long long)key_found.value);
-	const char *string = r ? NULL : buffer_string(&name);
+	const char *string = r < 0 ? NULL : buffer_string(&name);
 	if (!string)
 		return error_nomem(err);
 	json_key(json, string);
@@ -342,5 +342,5 @@ int pb_json_from_binary(struct bytes binary, const struct pb_json_message *messa
 	struct json_writer json;
 	json_init(&json, out);
 	int r = write_message(&json, message, binary, err);
-	return r ? r : json_finish(&json, err);
+	return r < 0 ? r : json_finish(&json, err);
 }

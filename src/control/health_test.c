@@ -39,7 +39,7 @@ static void write(const struct health *health, struct buffer *out)
 
 static void test_arrives(void **state)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct health health = {.kernel = "6.1 x86_64",
 				.event = "cpu-clock",
 				.started_ms = 1763790000000,
@@ -108,7 +108,7 @@ static void test_hostile(void **state)
 
 static void test_most(void **state)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct health health = {.samples = UINT64_MAX}, got;
 	char name[HEALTH_NAME_SIZE], text[4 * HEALTH_WARNING_SIZE] = "";
 	(void)state;

@@ -182,7 +182,7 @@ static int pack(void *context, struct bytes bytes, struct error *err)
 static int write_record(const struct profile *profile, const struct orders_clock *clock, int64_t from_ns, int64_t to_ns,
 			struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
 	buffer_init(&text, 4 * FORMAT_SINK_BYTES);
 	int r = buffer_printf(out, "from_ns=%lld&to_ns=%lld&first_ns=%lld", (long long)from_ns, (long long)to_ns,
@@ -206,7 +206,7 @@ static int write_record(const struct profile *profile, const struct orders_clock
 static int spool_window(struct agent_markers *markers, struct profile *profile, const struct losses *losses, int64_t from_ns,
 			int64_t to_ns, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer record;
+	_cleanup_(buffer_release) struct buffer record = {0};
 	const struct profile_markers *table = profile->markers;
 	struct orders_clock clock = poller_clock(markers->options.poller, from_ns, to_ns);
 	struct spool_meta meta = {
@@ -341,8 +341,8 @@ static bool gave_up(const struct agent_markers *markers)
 static int post(struct agent_markers *markers, struct bytes record, int *ret_status, char *ret_said, size_t said_size,
 		struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	_cleanup_(buffer_release) struct buffer path;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	_cleanup_(buffer_release) struct buffer path = {0};
 	const uint8_t *end = memchr(record.data, '\n', record.len < QUERY_BYTES_MAX ? record.len : QUERY_BYTES_MAX);
 	net_client_response_init(&response);
 	buffer_init(&path, QUERY_BYTES_MAX + 4 * ORDERS_HOST_SIZE);
@@ -426,7 +426,7 @@ static void *send_windows(void *context)
 	struct agent_markers *markers = context;
 	int64_t pause_ns = 0;
 	while (!gave_up(markers) && !spool_is_over(markers->spool)) {
-		_cleanup_(buffer_release) struct buffer record;
+		_cleanup_(buffer_release) struct buffer record = {0};
 		struct spool_meta meta;
 		struct error err = {0};
 		char said[400] = "";

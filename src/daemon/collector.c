@@ -213,7 +213,7 @@ static int on_profile(void *context, struct profile *profile, struct error *err)
 	struct collector *collector = context;
 	(void)err;
 	struct error why = {0};
-	if (shipper_push(collector->shipper, profile, &why))
+	if (shipper_push(collector->shipper, profile, &why) < 0)
 		log_warn("%s", why.message); /* counted; the next flush may do better */
 	if (collector->link_fd >= 0)
 		send_stats(collector);
@@ -332,7 +332,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 		r = start_uploader(collector, options, agent.cache_directory, err);
 	if (!r)
 		r = start_poller(collector, options, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct agent_stats stats;
 	agent_get_stats(collector->agent, &stats);

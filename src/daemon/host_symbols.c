@@ -29,7 +29,7 @@ int host_symbols_init(struct host_symbols *symbols, struct error *err)
 	int r = perf_maps_new(&symbols->perf_maps, err);
 	if (r == 0)
 		r = jitdumps_new(&symbols->jitdumps, err);
-	if (r)
+	if (r < 0)
 		host_symbols_release(symbols);
 	return r;
 }
@@ -53,7 +53,7 @@ void host_symbols_refresh(struct host_symbols *symbols)
 	bool missed = symbols->kernel_missed && now_ns - symbols->kallsyms_read_ns >= symbols->kallsyms_pause_ns;
 	if (!symbols->kernel_missed)
 		symbols->kallsyms_pause_ns = MISSED_PAUSE_MIN_NS;
-	if ((!is_stale && !missed) || kallsyms_load(&fresh, NULL))
+	if ((!is_stale && !missed) || kallsyms_load(&fresh, NULL) < 0)
 		return;
 	if (missed && symbols->kallsyms_pause_ns < MISSED_PAUSE_MAX_NS)
 		symbols->kallsyms_pause_ns *= 2;
@@ -79,7 +79,7 @@ bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct 
 {
 	const char *name, *module;
 	struct error why = {0};
-	if (!symbols->kallsyms_tried && kallsyms_load(&symbols->kallsyms, &why))
+	if (!symbols->kallsyms_tried && kallsyms_load(&symbols->kallsyms, &why) < 0)
 		log_warn("kernel functions will have no names: %s", why.message);
 	if (!symbols->kallsyms_tried)
 		symbols->kallsyms_read_ns = time_monotonic_ns();

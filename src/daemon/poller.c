@@ -98,7 +98,7 @@ static void set_state(struct poller *poller, enum orders_state state, const char
 
 static void fail(struct poller *poller, const char *why)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	char line[ORDERS_TEXT_SIZE] = "";
 	/* The server refuses what is no text of this length, and would then never hear of it. */
 	buffer_init(&safe, 16 * ORDERS_TEXT_SIZE);
@@ -218,8 +218,8 @@ static int make_path(const struct poller *poller, struct buffer *out)
 static int send_file(struct poller *poller, int *ret_status, char *ret_said, size_t said_size, struct error *err)
 {
 	_cleanup_(net_client_freep) struct net_client *net = NULL;
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	_cleanup_(buffer_release) struct buffer path;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	_cleanup_(buffer_release) struct buffer path = {0};
 	_cleanup_(fd_closep) int fd = io_open(poller->child.path, O_RDONLY, 0, err);
 	struct net_client_options options = {.url = poller->url,
 					     .token = poller->token,
@@ -361,8 +361,8 @@ static void note_health(struct poller *poller, int r, int status, const struct o
 
 static int ask(struct poller *poller, int *ret_status, struct orders_answer *answer, struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	_cleanup_(buffer_release) struct buffer question;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	_cleanup_(buffer_release) struct buffer question = {0};
 	struct health health = {0};
 	struct orders_ping ping;
 	net_client_response_init(&response);

@@ -89,7 +89,7 @@ int shipper_new(const struct shipper_options *options, struct shipper **ret, str
 					    .context = shipper};
 	if (!r)
 		r = exporter_new(&exporter, &shipper->exporter, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = shipper;
 	shipper = NULL;

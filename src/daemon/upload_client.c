@@ -118,8 +118,8 @@ static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const
 
 int upload_client_ask(struct upload_client *client, struct upload_queue *queue, struct upload_ask *ask, struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	_cleanup_(buffer_release) struct buffer question;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	_cleanup_(buffer_release) struct buffer question = {0};
 	net_client_response_init(&response);
 	buffer_init(&question, QUESTION_BYTES_MAX);
 	int r = write_question(queue, ask, &question, err);
@@ -144,7 +144,7 @@ static void copy_text(char *out, size_t size, const json_t *text)
 static int call(struct upload_client *client, const char *method, const char *path, const char *type, struct bytes body,
 		struct upload_reply *ret, struct error *err)
 {
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	int r = net_client_request(client->net, method, path, type, body, false, &response, err);
 	if (r < 0)
@@ -166,7 +166,7 @@ static int call(struct upload_client *client, const char *method, const char *pa
 int upload_client_begin(struct upload_client *client, const char *build_id, const char *kind, uint64_t size, const char *hash,
 			struct upload_reply *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer body;
+	_cleanup_(buffer_release) struct buffer body = {0};
 	struct json_writer json;
 	buffer_init(&body, 4 * KIB);
 	json_init(&json, &body);

@@ -81,7 +81,7 @@ static void build(const struct part *parts, struct buffer *out)
 
 static int read_built(const struct part *parts, struct compiler *ret)
 {
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	struct elf_file file;
 	build(parts, &image);
 	assert_int_equal(elf_file_open_memory(&file, buffer_bytes(&image), "test", NULL), 0);
@@ -259,7 +259,7 @@ static void test_memory_runs_out(void **state)
 	static const struct part parts[PARTS_MAX] = {TEXT(".comment", "GCC: (x) 1.0\0"),
 						     TEXT(".go.buildinfo", GO_INFO "\x08go1.19.8\0"),
 						     TEXT(".note.go.buildid", GO_NOTE "abcdefgh/1234567")};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	bool reached = true;
 	uint64_t n = 1;
 

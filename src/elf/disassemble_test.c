@@ -25,8 +25,8 @@
 static void check(uint16_t machine, bool att, const char *code, size_t len, const char *expected)
 {
 	struct disassemble_options options = {.machine = machine, .att = att, .address = 0x1000, .name = "f"};
-	_cleanup_(disassembly_release) struct disassembly d;
-	_cleanup_(buffer_release) struct buffer all;
+	_cleanup_(disassembly_release) struct disassembly d = {0};
+	_cleanup_(buffer_release) struct buffer all = {0};
 	buffer_init(&all, MIB);
 	assert_int_equal(disassemble((struct bytes){(const uint8_t *)code, len}, &options, &d, NULL), 0);
 	size_t at = 0;
@@ -189,7 +189,7 @@ static void compare(const char *objdump, const char *path, double same_boundarie
 {
 	struct bytes code;
 	struct disassemble_options options = {0};
-	_cleanup_(disassembly_release) struct disassembly d;
+	_cleanup_(disassembly_release) struct disassembly d = {0};
 	struct oracle_line *lines;
 	char command[512];
 	read_text(path, &code, &options.address, &options.machine);

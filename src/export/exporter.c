@@ -78,7 +78,7 @@ static int spread(struct exporter *exporter, const struct spool_meta *meta, uint
 		  struct error *err)
 {
 	char path[SPOOL_PATH_MAX] = "", written[SPOOL_PATH_MAX];
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, SPOOL_RECORD_MAX);
 	int r = gzip_compress(body, EXPORT_COMPRESS_LEVEL, &packed, err), failed = 0;
 	for (size_t i = 0; i < exporter->count; i++) {
@@ -219,7 +219,7 @@ int exporter_push(struct exporter *exporter, const struct profile *profile, cons
 	targets &= who_understands(exporter, profile);
 	if (!targets)
 		return 0;
-	_cleanup_(buffer_release) struct buffer body;
+	_cleanup_(buffer_release) struct buffer body = {0};
 	buffer_init(&body, LIMIT_PROFILE_INPUT_BYTES);
 	int r = otlp_encode(&profile, 1, &body, err);
 	if (r < 0) {

@@ -124,7 +124,7 @@ int sender_connect(struct sender *sender, struct error *err)
 /* What an answer says about itself: a message in JSON or text, made harmless. */
 static void describe(const struct net_client_response *response, const char *what, int code, char out[512])
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 400);
 	struct bytes body = buffer_bytes(&response->body);
 	bool readable = response->grpc_status < 0 && body.len && text_is_utf8(body);
@@ -185,7 +185,7 @@ static void judge_grpc(const struct net_client_response *response, struct attemp
 /* OTLP says what it left out of what it took. */
 static void read_partial_success(const struct net_client_response *response, struct attempt *ret)
 {
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 64 * KIB);
 	if (otlp_decode_response(buffer_bytes(&response->body), &ret->rejected, &message, NULL) < 0)
 		ret->rejected = 0;
@@ -210,10 +210,10 @@ static int otlp_body(struct sender *sender, struct bytes record, struct buffer *
 	*ret_gzip = pack ? NET_GZIPPED : NET_PLAIN;
 	if (pack && !sender->target->symbolize)
 		return 0;
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	int r = unpack(record, &plain, err);
 	if (r == 0 && sender->target->symbolize) {
-		_cleanup_(otlp_request_release) struct otlp_request request;
+		_cleanup_(otlp_request_release) struct otlp_request request = {0};
 		otlp_request_init(&request);
 		r = otlp_decode(buffer_bytes(&plain), NULL, &request, err);
 		buffer_release(&plain);
@@ -232,8 +232,8 @@ static int otlp_body(struct sender *sender, struct bytes record, struct buffer *
 
 static int series_body(struct sender *sender, struct bytes record, struct buffer *own, struct error *err)
 {
-	_cleanup_(otlp_request_release) struct otlp_request request;
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(otlp_request_release) struct otlp_request request = {0};
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	otlp_request_init(&request);
 	int r = unpack(record, &plain, err);
 	if (r == 0)
@@ -308,8 +308,8 @@ void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct
 	struct bytes body;
 	enum net_gzip gzip;
 	enum export_kind kind = sender->target->kind;
-	_cleanup_(buffer_release) struct buffer own;
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(buffer_release) struct buffer own = {0};
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	buffer_init(&own, LIMIT_PROFILE_INPUT_BYTES);
 	net_client_response_init(&response);
 	*ret = (struct attempt){.verdict = TRY_AGAIN};

@@ -166,7 +166,7 @@ static bool send_next(struct sender *sender, int64_t *pause_ns)
 {
 	struct spool_meta meta;
 	struct attempt attempt = {.verdict = TRY_AGAIN};
-	_cleanup_(buffer_release) struct buffer record;
+	_cleanup_(buffer_release) struct buffer record = {0};
 	buffer_init(&record, SPOOL_RECORD_MAX);
 	int r = spool_front(sender->spool, NS_PER_S, &meta, &record, NULL);
 	if (r == 0)

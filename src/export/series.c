@@ -268,7 +268,7 @@ static int convert_set(struct grouping *grouping, uint32_t set, struct profile *
 
 static int place_set(struct grouping *grouping, uint32_t set, struct error *err)
 {
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	int r = labels_of_sample(grouping->from, set, NULL, &labels, err);
 	if (r < 0)
 		return r;
@@ -395,7 +395,7 @@ static int encode_group(struct grouping *grouping, struct group *group, struct b
 	bool pyroscope = grouping->sender->target->kind == EXPORT_PYROSCOPE;
 	struct format_options options = {.compress = true};
 	_cleanup_(labels_release) struct labels labels = {0};
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, LIMIT_PROFILE_INPUT_BYTES);
 	group->copy = profile_copy_free(group->copy);
 	int r = profile_aggregate(group->profile, err);

@@ -41,7 +41,7 @@ static struct spool *open_spool(uint64_t bytes_max, bool on_disk)
 	struct error err = {0};
 	struct spool_options options = {
 		.directory = on_disk ? directory : NULL, .bytes_max = bytes_max, .memory_max = bytes_max};
-	if (spool_new(&options, &spool, &err))
+	if (spool_new(&options, &spool, &err) < 0)
 		fail_msg("%s", err.message);
 	return spool;
 }

@@ -154,7 +154,7 @@ static int samples_open(struct bytes record, size_t memory_max, struct samples *
 	struct bytes version;
 	*ret = (struct samples){0};
 	int r = arrow_stream_open(record, memory_max, &ret->stream, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (!arrow_stream_metadata(ret->stream, "parca_write_schema_version", &version))
 		return error_set(err, -EBADMSG, "the record's metadata has no parca_write_schema_version");
@@ -200,8 +200,8 @@ static int ids_add(struct ids *ids, struct bytes id, bool twice, struct error *e
 	bool is_known = ids_find(ids, id, hash, &known);
 	if (is_known && !twice)
 		return 0;
-	if (array_reserve(&ids->items, &ids->capacity, ids->count + 1, STACKS_MAX) ||
-	    (!is_known && index32_add(&ids->index, hash, (uint32_t)ids->count)))
+	if (array_reserve(&ids->items, &ids->capacity, ids->count + 1, STACKS_MAX) < 0 ||
+	    (!is_known && index32_add(&ids->index, hash, (uint32_t)ids->count) < 0))
 		return error_nomem(err);
 	ids->items[ids->count++] = id;
 	return 0;
@@ -226,7 +226,7 @@ static int gather_ids(struct samples *samples, struct ids *ids, struct error *er
 			r = parca_text(columns, samples->at[SAMPLE_STACK_ID], row, &id, err);
 			if (r == 0 && id.len)
 				r = ids_add(ids, id, false, err);
-			if (r)
+			if (r < 0)
 				return r;
 		}
 	}
@@ -247,7 +247,7 @@ int parca_arrow_ask(struct bytes record, size_t memory_max, struct buffer *out, 
 		r = ask_for(&ids, out, err);
 	ids_release(&ids);
 	samples_release(samples);
-	return r ? r : !complete;
+	return r < 0 ? r : !complete;
 }
 
 /* ---- locations (v1) ---- */
@@ -271,7 +271,7 @@ static int locations_open(struct bytes record, size_t memory_max, struct locatio
 	const struct arrow_array *columns;
 	struct bytes id;
 	int r = arrow_stream_open(record, memory_max, &ret->stream, err);
-	if (r)
+	if (r < 0)
 		return r;
 	const struct arrow_field *fields = arrow_stream_fields(ret->stream, &count);
 	int ids = arrow_find_field(fields, count, ID_COLUMN), lists = arrow_find_field(fields, count, "locations");
@@ -281,7 +281,7 @@ static int locations_open(struct bytes record, size_t memory_max, struct locatio
 	if (r == 0)
 		r = arrow_stream_next(ret->stream, &columns, &rows, err);
 	if (r <= 0)
-		return r ? r : error_set(err, -EBADMSG, "the record has no batch");
+		return r < 0 ? r : error_set(err, -EBADMSG, "the record has no batch");
 	r = 0;
 	for (size_t row = 0; row < rows && r == 0; row++) {
 		r = parca_text(columns, ids, row, &id, err);
@@ -345,7 +345,7 @@ static bool is_kind(const struct kind *kind, const struct bytes *texts, int64_t 
 static int add_type(struct profile *profile, const struct bytes *texts, struct profile_value_type *ret, struct error *err)
 {
 	int r = profile_add_string(profile, texts[0].data, texts[0].len, &ret->type, err);
-	return r ? r : profile_add_string(profile, texts[1].data, texts[1].len, &ret->unit, err);
+	return r < 0 ? r : profile_add_string(profile, texts[1].data, texts[1].len, &ret->unit, err);
 }
 
 static int start_kind(struct builder *builder, struct kind *kind, const struct bytes *texts, struct error *err)
@@ -353,7 +353,7 @@ static int start_kind(struct builder *builder, struct kind *kind, const struct b
 	struct profile *profile;
 	struct profile_value_type type;
 	int r = profile_new(&profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	parca_stacks_init(&kind->stacks, profile);
 	kind->label_keys = mem_zalloc_array(builder->samples.label_count, sizeof(*kind->label_keys));
@@ -390,7 +390,7 @@ static int find_kind(struct builder *builder, const struct arrow_array *columns,
 		if (r == 0 && texts[i].len > LIMIT_LABEL_VALUE_BYTES)
 			r = error_set(err, -EBADMSG, "a name of a profile type of %zu bytes", texts[i].len);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < builder->kind_count; i++)
 		if (is_kind(&builder->kinds[i], texts, period, delta)) {
@@ -440,7 +440,7 @@ static int add_labels(struct builder *builder, struct kind *kind, const struct a
 		if (r == 0 && value.len)
 			r = add_label(builder, kind, i, value, &count, err);
 	}
-	return r ? r : profile_add_label_set(kind->stacks.profile, builder->labels, count, ret, err);
+	return r < 0 ? r : profile_add_label_set(kind->stacks.profile, builder->labels, count, ret, err);
 }
 
 static int add_stack(struct builder *builder, struct kind *kind, const struct arrow_array *columns, size_t row, uint32_t *ret,
@@ -455,7 +455,7 @@ static int add_stack(struct builder *builder, struct kind *kind, const struct ar
 					err);
 	*ret = 0;
 	int r = parca_text(columns, at[SAMPLE_STACK_ID], row, &id, err);
-	if (r || id.len == 0)
+	if (r < 0 || id.len == 0)
 		return r;
 	if (!ids_find(ids, id, hash64_guarded(id.data, id.len), &found))
 		return error_set(err, -EBADMSG, "row %zu: the locations of its stack are missing", row);
@@ -498,7 +498,7 @@ static int add_sample(struct builder *builder, const struct arrow_array *columns
 		r = add_stack(builder, kind, columns, row, &sample.stack, err);
 	if (r == 0)
 		r = add_labels(builder, kind, columns, row, &sample.labels, err);
-	if (r)
+	if (r < 0)
 		return r;
 	note_time(kind, sample.time_ns, duration);
 	return profile_add_sample(kind->stacks.profile, &sample, &value, err);
@@ -515,7 +515,7 @@ static int build(struct builder *builder, struct error *err)
 		for (size_t i = 0; i < builder->kind_count; i++)
 			parca_stacks_next(&builder->kinds[i].stacks);
 		for (size_t row = 0; row < rows; row++)
-			if ((r = add_sample(builder, columns, row, err)))
+			if ((r = add_sample(builder, columns, row, err)) < 0)
 				return r;
 	}
 	return r;
@@ -570,7 +570,7 @@ int parca_arrow_decode(struct bytes record, struct bytes locations, size_t memor
 	if (builder->work.max > PARCA_WORK_MAX)
 		builder->work.max = PARCA_WORK_MAX;
 	int r = samples_open(record, memory_max, samples, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (samples->at[SAMPLE_STACK] >= 0) {
 		const struct arrow_field *fields = arrow_stream_fields(samples->stream, &count);
@@ -579,11 +579,11 @@ int parca_arrow_decode(struct bytes record, struct bytes locations, size_t memor
 		r = error_set(err, -EBADMSG, "the record has ids of stacks, but no column \"stacktrace\"");
 	} else {
 		r = locations_open(locations, memory_max, &builder->locations, err);
-		if (r)
+		if (r < 0)
 			r = error_prefix(err, r, "locations");
 		builder->layout = builder->locations.layout;
 	}
 	if (r == 0)
 		r = build(builder, err);
-	return r ? r : finish(builder, ret, err);
+	return r < 0 ? r : finish(builder, ret, err);
 }

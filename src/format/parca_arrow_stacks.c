@@ -107,7 +107,7 @@ static int add_text(struct profile *profile, const struct arrow_array *columns, 
 {
 	struct bytes text;
 	int r = parca_text(columns, column, row, &text, err);
-	return r ? r : profile_add_string(profile, text.data, text.len, ret, err);
+	return r < 0 ? r : profile_add_string(profile, text.data, text.len, ret, err);
 }
 
 /* The columns of a line that are its function's (v1). */
@@ -125,7 +125,7 @@ static int add_flat_function(struct parca_stacks *stacks, const struct parca_lay
 		r = parca_integer(columns, layout->line[LINE_FUNCTION_START_LINE], row, &function.start_line, err);
 	if (!function.name)
 		function.name = function.system_name;
-	return r ? r : profile_add_function(profile, &function, ret, err);
+	return r < 0 ? r : profile_add_function(profile, &function, ret, err);
 }
 
 static uint64_t place(const struct arrow_array *array, size_t row)
@@ -135,7 +135,7 @@ static uint64_t place(const struct arrow_array *array, size_t row)
 
 static int remember(struct map64 *map, uint64_t key, uint64_t value, struct error *err)
 {
-	return map64_put(map, key, value) ? error_nomem(err) : 0;
+	return map64_put(map, key, value) < 0 ? error_nomem(err) : 0;
 }
 
 /* A struct of its own (v2), which has one name. */
@@ -160,7 +160,7 @@ static int add_function(struct parca_stacks *stacks, const struct parca_layout *
 	function.system_name = function.name;
 	if (r == 0)
 		r = profile_add_function(stacks->profile, &function, ret, err);
-	return r ? r : remember(&stacks->functions, place(array, row), *ret, err);
+	return r < 0 ? r : remember(&stacks->functions, place(array, row), *ret, err);
 }
 
 /* ---- locations ---- */
@@ -178,7 +178,7 @@ static int read_line(struct parca_stacks *stacks, const struct parca_layout *lay
 		r = parca_integer(lines->children, at[LINE_COLUMN], row, &ret->column, err);
 	if (r == 0 && at[LINE_FUNCTION] >= 0 && layout->function[FUNCTION_SYSTEM_NAME] >= 0)
 		return add_function(stacks, layout, &lines->children[at[LINE_FUNCTION]], row, &ret->function, err);
-	return r ? r : add_flat_function(stacks, layout, lines->children, row, &ret->function, err);
+	return r < 0 ? r : add_flat_function(stacks, layout, lines->children, row, &ret->function, err);
 }
 
 static int read_lines(struct parca_stacks *stacks, const struct parca_layout *layout, struct parca_work *work,
@@ -222,7 +222,7 @@ static int read_mapping(struct profile *profile, const int *at, const struct arr
 	if (!start && !limit && !offset)
 		mapping.limit = UINT64_MAX;
 	*ret = 0;
-	return r || !told ? r : profile_add_mapping(profile, &mapping, ret, err);
+	return r < 0 || !told ? r : profile_add_mapping(profile, &mapping, ret, err);
 }
 
 static int add_location(struct parca_stacks *stacks, const struct parca_layout *layout, struct parca_work *work,
@@ -245,13 +245,13 @@ static int add_location(struct parca_stacks *stacks, const struct parca_layout *
 		r = read_mapping(stacks->profile, layout->location, array->children, row, &location.mapping, err);
 	if (r == 0)
 		r = read_lines(stacks, layout, work, array->children, row, lines, &count, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* Of frames of interpreters it is a place in their own code, which is said by the line. */
 	location.address = location.mapping || count == 0 ? (uint64_t)address : 0;
 	location.frame_type = format_frame_type(type);
 	r = profile_add_location(stacks->profile, &location, lines, count, ret, err);
-	return r ? r : remember(&stacks->locations, place(array, row), *ret, err);
+	return r < 0 ? r : remember(&stacks->locations, place(array, row), *ret, err);
 }
 
 /* ---- stacks ---- */
@@ -293,7 +293,7 @@ static int add_frames(struct parca_stacks *stacks, const struct parca_layout *la
 			return error_set(err, -EBADMSG, "a stack has no location of its index");
 		r = add_location(stacks, layout, work, array, row, &locations[i], err);
 	}
-	return r ? r : profile_add_stack_leaf_first(stacks->profile, locations, count, ret, err);
+	return r < 0 ? r : profile_add_stack_leaf_first(stacks->profile, locations, count, ret, err);
 }
 
 int parca_stacks_add(struct parca_stacks *stacks, const struct parca_layout *layout, struct parca_work *work,
@@ -313,5 +313,5 @@ int parca_stacks_add(struct parca_stacks *stacks, const struct parca_layout *lay
 		return 0;
 	}
 	r = add_frames(stacks, layout, work, items, first, count, ret, err);
-	return r ? r : remember(&stacks->stacks, key, (uint64_t)count << 32 | *ret, err);
+	return r < 0 ? r : remember(&stacks->stacks, key, (uint64_t)count << 32 | *ret, err);
 }

@@ -103,8 +103,8 @@ static void test_version2(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		_cleanup_(record_release) struct record record = {0};
-		_cleanup_(buffer_release) struct buffer asked;
-		_cleanup_(parca_profiles_release) struct parca_profiles profiles;
+		_cleanup_(buffer_release) struct buffer asked = {0};
+		_cleanup_(parca_profiles_release) struct parca_profiles profiles = {0};
 		parca_profiles_init(&profiles);
 		buffer_init(&asked, MIB);
 		read_record(names[i], &record);
@@ -119,8 +119,8 @@ static void test_version1(void **state)
 {
 	(void)state;
 	_cleanup_(record_release) struct record record = {0};
-	_cleanup_(buffer_release) struct buffer asked;
-	_cleanup_(parca_profiles_release) struct parca_profiles profiles;
+	_cleanup_(buffer_release) struct buffer asked = {0};
+	_cleanup_(parca_profiles_release) struct parca_profiles profiles = {0};
 	_cleanup_(arrow_stream_freep) struct arrow_stream *stream = NULL;
 	const struct arrow_array *ids;
 	size_t rows;
@@ -146,7 +146,7 @@ static void test_version1(void **state)
 
 static int decode(const struct record *record, struct bytes locations)
 {
-	_cleanup_(parca_profiles_release) struct parca_profiles profiles;
+	_cleanup_(parca_profiles_release) struct parca_profiles profiles = {0};
 	parca_profiles_init(&profiles);
 	return parca_arrow_decode(record->samples, locations, MIB, &profiles, NULL);
 }

@@ -79,7 +79,7 @@ static int add_text(struct builder *b, struct bytes stack, uint64_t value, struc
 		const uint8_t *end = memchr(stack.data, ';', stack.len);
 		size_t len = end ? (size_t)(end - stack.data) : stack.len;
 		int r = len ? add_frame(b, at, (struct bytes){stack.data, len}, &at, err) : 0;
-		if (r)
+		if (r < 0)
 			return r;
 		len += end != NULL;
 		stack = (struct bytes){stack.data + len, stack.len - len};
@@ -109,7 +109,7 @@ static int add_line(struct builder *b, enum pyroscope_stacks form, struct bytes 
 		return error_set(err, -EBADMSG, "line %zu: '%.*s' is not a number of samples", number,
 				 line.len - stack.len - 1 < 40 ? (int)(line.len - stack.len - 1) : 40, (const char *)space + 1);
 	int r = add_text(b, stack, value, err);
-	return r ? error_prefix(err, r, "line %zu", number) : 0;
+	return r < 0 ? error_prefix(err, r, "line %zu", number) : 0;
 }
 
 static int read_lines(struct builder *b, enum pyroscope_stacks form, struct bytes input, struct error *err)
@@ -158,7 +158,7 @@ static int read_node(struct pb_cursor *cursor, struct node *ret, struct error *e
 		return error_set(err, -EBADMSG, "truncated: a name at byte %zu needs %llu bytes, %zu are left",
 				 (size_t)(cursor->at - cursor->start), (unsigned long long)len,
 				 (size_t)(cursor->end - cursor->at));
-	if (r)
+	if (r < 0)
 		return r;
 	ret->text = (struct bytes){cursor->at, (size_t)len};
 	cursor->at += len;
@@ -177,7 +177,7 @@ static int enter_trie(struct walk *walk, const struct node *node, struct level *
 {
 	size_t from = walk->text.len;
 	int r = buffer_append(&walk->text, node->text.data, node->text.len);
-	if (r)
+	if (r < 0)
 		return error_nomem(err);
 	for (size_t i = from; i < walk->text.len && !r; i++) {
 		if (walk->text.data[i] != ';')
@@ -187,20 +187,20 @@ static int enter_trie(struct walk *walk, const struct node *node, struct level *
 		level->frame_start = i + 1;
 	}
 	level->text_len = walk->text.len;
-	if (r || !node->value)
+	if (r < 0 || !node->value)
 		return r;
 	struct place leaf = level->place;
 	if (walk->text.len > level->frame_start) {
 		struct bytes name = {walk->text.data + level->frame_start, walk->text.len - level->frame_start};
 		r = add_frame(walk->b, level->place, name, &leaf, err);
 	}
-	return r ? r : leaf.stack ? add_value(walk->b, leaf.stack, node->value, err) : 0;
+	return r < 0 ? r : leaf.stack ? add_value(walk->b, leaf.stack, node->value, err) : 0;
 }
 
 static int enter_tree(struct walk *walk, const struct node *node, struct level *level, struct error *err)
 {
 	int r = node->text.len ? add_frame(walk->b, level->place, node->text, &level->place, err) : 0;
-	return r || !level->place.stack ? r : add_value(walk->b, level->place.stack, node->value, err);
+	return r < 0 || !level->place.stack ? r : add_value(walk->b, level->place.stack, node->value, err);
 }
 
 static int read_nodes(struct walk *walk, bool trie, struct error *err)
@@ -224,7 +224,7 @@ static int read_nodes(struct walk *walk, bool trie, struct error *err)
 			r = (trie ? enter_trie : enter_tree)(walk, &node, &level, err);
 		if (!r)
 			r = array_reserve(&walk->levels, &walk->capacity, walk->count + 1, SIZE_MAX / sizeof(level));
-		if (r)
+		if (r < 0)
 			return r == -ENOMEM ? error_nomem(err) : r;
 		level.children = node.children;
 		walk->levels[walk->count++] = level;
@@ -240,7 +240,7 @@ int pyroscope_decode_stacks(enum pyroscope_stacks form, struct bytes input, stru
 	int r = profile_new(&profile, err);
 	if (!r)
 		r = profile_add_named_type(profile, "samples", "count", err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct builder builder = {.profile = profile};
 	if (form == PYROSCOPE_GROUPS || form == PYROSCOPE_LINES) {
@@ -251,7 +251,7 @@ int pyroscope_decode_stacks(enum pyroscope_stacks form, struct bytes input, stru
 		buffer_init(&walk.text, input.len);
 		r = read_nodes(&walk, form == PYROSCOPE_TRIE, err);
 	}
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "%s", form == PYROSCOPE_TRIE ? "trie" : form == PYROSCOPE_TREE ? "tree" : "stacks");
 	*ret = profile;
 	profile = NULL;
@@ -283,7 +283,7 @@ static bool name_is_allowed(struct bytes name, const char *others)
 static int add_label(struct labels *labels, struct bytes key, struct bytes value, struct error *err)
 {
 	char name[LIMIT_LABEL_NAME_BYTES];
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
 	if (!name_is_allowed(key, "_."))
 		return error_set(err, -EINVAL,
@@ -293,7 +293,7 @@ static int add_label(struct labels *labels, struct bytes key, struct bytes value
 		return 0;
 	label_name_sanitize(key, name);
 	int r = text_append_utf8(&text, (struct bytes){value.data, text_cut(value, LIMIT_LABEL_VALUE_BYTES)});
-	const char *string = r ? NULL : buffer_string(&text);
+	const char *string = r < 0 ? NULL : buffer_string(&text);
 	return string ? labels_set(labels, name, string, err) : error_nomem(err);
 }
 
@@ -319,7 +319,7 @@ int pyroscope_parse_name(const char *text, char ret_app[static PYROSCOPE_NAME_MA
 		const char *value = ++at;
 		at += strcspn(at, ",}");
 		int r = add_label(labels, name, trim(value, at), err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return 0;

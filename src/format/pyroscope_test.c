@@ -19,7 +19,7 @@ static void check(enum pyroscope_stacks form, const void *input, size_t len, con
 	struct profile *profile;
 	struct error err = {0};
 	struct buffer folded;
-	if (pyroscope_decode_stacks(form, (struct bytes){input, len}, &profile, &err))
+	if (pyroscope_decode_stacks(form, (struct bytes){input, len}, &profile, &err) < 0)
 		fail_msg("%s", err.message);
 	buffer_init(&folded, 64 * KIB);
 	if (profile->sample_count)

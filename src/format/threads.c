@@ -81,7 +81,7 @@ static bool has_hosts(const struct profile *profile)
 /* The thread of each label set. */
 static int find_threads(const struct profile *profile, struct sample_threads *threads, uint32_t *of_set)
 {
-	_cleanup_(map64_release) struct map64 map;
+	_cleanup_(map64_release) struct map64 map = {0};
 	map64_init(&map);
 	size_t capacity = 0;
 	threads->has_hosts = has_hosts(profile);

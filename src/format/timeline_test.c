@@ -127,7 +127,7 @@ static size_t read_column(const struct buffer *columns, size_t nth, uint64_t *re
 static void test_order(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make(4, true);
-	_cleanup_(buffer_release) struct buffer text, columns;
+	_cleanup_(buffer_release) struct buffer text = {0}, columns = {0};
 	uint64_t got[16];
 	(void)state;
 	buffer_init(&text, MIB);
@@ -156,7 +156,7 @@ static void test_limits(void **state)
 	_cleanup_(profile_freep) struct profile *profile = make(20, true);
 	(void)state;
 	for (size_t max = 1; max <= 21; max++) {
-		_cleanup_(buffer_release) struct buffer text, columns;
+		_cleanup_(buffer_release) struct buffer text = {0}, columns = {0};
 		uint64_t got[64];
 		buffer_init(&text, MIB);
 		buffer_init(&columns, MIB);
@@ -180,7 +180,7 @@ static void test_limits_of_equal_times(void **state)
 	for (size_t timed = 0; timed <= 6; timed++)
 		for (size_t max = 0; max <= 11; max++) {
 			_cleanup_(profile_freep) struct profile *profile = make(10, true);
-			_cleanup_(buffer_release) struct buffer text, columns;
+			_cleanup_(buffer_release) struct buffer text = {0}, columns = {0};
 			uint64_t got[16];
 			/* 3 with times of their own, then those of one moment, then those without; markers likewise. */
 			for (size_t i = 3; i < 10; i++) {
@@ -207,7 +207,7 @@ static void test_nothing(void **state)
 {
 	_cleanup_(profile_freep) struct profile *one = make(1, false);
 	_cleanup_(profile_freep) struct profile *two = make(2, false);
-	_cleanup_(buffer_release) struct buffer text, columns;
+	_cleanup_(buffer_release) struct buffer text = {0}, columns = {0};
 	(void)state;
 	buffer_init(&text, MIB);
 	buffer_init(&columns, MIB);
@@ -221,7 +221,7 @@ static void test_failures(void **state)
 	(void)state;
 	bool reached = true;
 	for (uint64_t n = 1; reached; n++) {
-		_cleanup_(buffer_release) struct buffer text, columns;
+		_cleanup_(buffer_release) struct buffer text = {0}, columns = {0};
 		buffer_init(&text, MIB);
 		buffer_init(&columns, MIB);
 		fault_arm(FAULT_ALLOC, n, 0);
@@ -230,7 +230,7 @@ static void test_failures(void **state)
 		assert_int_equal(r, reached ? -ENOMEM : 0);
 	}
 	struct error err = {0};
-	_cleanup_(buffer_release) struct buffer text, columns;
+	_cleanup_(buffer_release) struct buffer text = {0}, columns = {0};
 	buffer_init(&text, MIB);
 	buffer_init(&columns, 40);
 	assert_int_equal(write_all(profile, 20, 20, &text, &columns, &err), -E2BIG);

@@ -161,7 +161,7 @@ static int name_thread(struct profile *profile, uint32_t thread, uint32_t *names
 	const struct profile_thread *of = &profile->markers->threads[thread];
 	if (names[thread] || !thread)
 		return 0;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	struct bytes name = profile_string_bytes(profile, of->name ? of->name : of->process);
 	int r = buffer_append(&text, name.data, name.len);

@@ -173,7 +173,7 @@ static int hash_tables(const struct profile *profile, struct buffer *scratch, st
 
 int profile_hash_more(const struct profile *profile, struct profile_hashes *hashes, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer scratch;
+	_cleanup_(buffer_release) struct buffer scratch = {0};
 	/* All that one entry can hold is in the profile: its strings, or its lines. */
 	buffer_init(&scratch, 4 * LIMIT_PROFILE_STRING_BYTES);
 	if (reserve_hashes(profile, hashes) < 0 || hash_tables(profile, &scratch, hashes) < 0)

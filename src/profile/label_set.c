@@ -56,21 +56,21 @@ static int compare_sizes(uint64_t a, uint64_t b)
 static int compare_content(const void *left, const void *right)
 {
 	const struct ordered_label *a = left, *b = right;
-	int r = compare_sizes(a->label.key, b->label.key);
-	if (r == 0)
-		r = compare_sizes(a->label.value, b->label.value);
-	if (r == 0)
-		r = compare_sizes((uint64_t)a->label.number, (uint64_t)b->label.number);
-	if (r == 0)
-		r = compare_sizes(a->label.unit, b->label.unit);
-	return r ? r : compare_sizes(a->order, b->order);
+	int order = compare_sizes(a->label.key, b->label.key);
+	if (order == 0)
+		order = compare_sizes(a->label.value, b->label.value);
+	if (order == 0)
+		order = compare_sizes((uint64_t)a->label.number, (uint64_t)b->label.number);
+	if (order == 0)
+		order = compare_sizes(a->label.unit, b->label.unit);
+	return order ? order : compare_sizes(a->order, b->order);
 }
 
 static int compare_place(const void *left, const void *right)
 {
 	const struct ordered_label *a = left, *b = right;
-	int r = a->label.key == b->label.key ? 0 : bytes_compare(a->key, b->key);
-	return r ? r : compare_sizes(a->order, b->order);
+	int order = a->label.key == b->label.key ? 0 : bytes_compare(a->key, b->key);
+	return order ? order : compare_sizes(a->order, b->order);
 }
 
 static int sort_large(const struct profile *profile, const struct profile_label *labels, size_t count,

@@ -289,7 +289,7 @@ static int parse_label(struct labels *labels, const struct labels *known, const 
 	if (**at != '"')
 		return refuse(text, *at, "'\"'", err);
 	(*at)++;
-	_cleanup_(buffer_release) struct buffer value;
+	_cleanup_(buffer_release) struct buffer value = {0};
 	buffer_init(&value, LIMIT_LABEL_VALUE_BYTES + 1);
 	int r = parse_value(text, at, &value, err);
 	if (r < 0)
@@ -322,7 +322,7 @@ static int parse_all(struct labels *labels, const char *text, struct error *err)
 
 int labels_parse(struct labels *labels, const char *text, struct error *err)
 {
-	_cleanup_(labels_release) struct labels parsed, merged;
+	_cleanup_(labels_release) struct labels parsed = {0}, merged = {0};
 	labels_init(&parsed);
 	labels_init(&merged);
 	int r = parse_all(&parsed, text, err);
@@ -360,7 +360,7 @@ static int set_from_profile(struct labels *labels, const struct profile *profile
 {
 	char name[LIMIT_LABEL_NAME_BYTES];
 	label_name_sanitize(profile_string_bytes(profile, label->key), name);
-	_cleanup_(buffer_release) struct buffer raw, value;
+	_cleanup_(buffer_release) struct buffer raw = {0}, value = {0};
 	buffer_init(&raw, SIZE_MAX);
 	buffer_init(&value, SIZE_MAX);
 	struct bytes text = profile_string_bytes(profile, label->value);
@@ -394,7 +394,7 @@ static int set_all(struct labels *labels, const struct profile *profile, uint32_
 int labels_of_sample(const struct profile *profile, uint32_t label_set, const struct labels *base, struct labels *ret,
 		     struct error *err)
 {
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	labels_init(ret);
 	int r = base ? labels_copy(&labels, base, err) : 0;

@@ -25,7 +25,7 @@ static void set(struct labels *labels, const char *name, const char *value)
 
 static void assert_format(const struct labels *labels, const char *expected)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, 1 << 20);
 	assert_int_equal(labels_format(labels, &out), 0);
 	assert_string_equal(buffer_string(&out), expected);
@@ -33,7 +33,7 @@ static void assert_format(const struct labels *labels, const char *expected)
 
 static void test_set_and_get(void **state)
 {
-	_cleanup_(labels_release) struct labels labels, copy;
+	_cleanup_(labels_release) struct labels labels = {0}, copy = {0};
 	labels_init(&labels);
 	assert_format(&labels, "{}");
 	set(&labels, "b", "2");
@@ -57,7 +57,7 @@ static void test_set_and_get(void **state)
 
 static void test_hash_sees_boundaries(void **state)
 {
-	_cleanup_(labels_release) struct labels a, b;
+	_cleanup_(labels_release) struct labels a = {0}, b = {0};
 	labels_init(&a);
 	labels_init(&b);
 	set(&a, "ab", "c");
@@ -83,7 +83,7 @@ static void test_values_made_to_collide(void **state)
 	memcpy(value, &word, sizeof(word));
 	value[31] = '\0';
 	for (unsigned i = 0; i < 1000; i++) {
-		_cleanup_(labels_release) struct labels labels;
+		_cleanup_(labels_release) struct labels labels = {0};
 		labels_init(&labels);
 		value[8] = (char)('0' + i / 100), value[9] = (char)('0' + i / 10 % 10), value[10] = (char)('0' + i % 10);
 		set(&labels, name, value);
@@ -103,7 +103,7 @@ static void test_names(void **state)
 		assert_true(label_name_is_valid(good[i]));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct error err = {0};
-		_cleanup_(labels_release) struct labels labels;
+		_cleanup_(labels_release) struct labels labels = {0};
 		labels_init(&labels);
 		assert_false(label_name_is_valid(bad[i]));
 		assert_int_equal(labels_set(&labels, bad[i], "x", &err), -EINVAL);
@@ -141,7 +141,7 @@ static void test_sanitize(void **state)
 
 static void test_limits(void **state)
 {
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	struct error err = {0};
 	char name[LIMIT_LABEL_NAME_BYTES + 1] = "", *value = test_calloc(1, LIMIT_LABEL_VALUE_BYTES + 2);
@@ -169,7 +169,7 @@ static void test_limits(void **state)
 
 static void test_parse_pair(void **state)
 {
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	struct error err = {0};
 	assert_int_equal(labels_parse_pair(&labels, "a=b=c", NULL), 0);
@@ -183,7 +183,7 @@ static void test_parse_pair(void **state)
 
 static void test_parse(void **state)
 {
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	set(&labels, "a", "old");
 	set(&labels, "z", "kept");
@@ -228,8 +228,8 @@ static void test_round_trip(void **state)
 {
 	struct test_random random = {.state = 5};
 	for (unsigned round = 0; round < 2000; round++) {
-		_cleanup_(labels_release) struct labels labels, parsed;
-		_cleanup_(buffer_release) struct buffer text;
+		_cleanup_(labels_release) struct labels labels = {0}, parsed = {0};
+		_cleanup_(buffer_release) struct buffer text = {0};
 		labels_init(&labels);
 		labels_init(&parsed);
 		buffer_init(&text, 1 << 20);
@@ -273,7 +273,7 @@ static void test_of_sample(void **state)
 		{.key = test_string(profile, "gone"), .value = 0},
 	};
 	uint32_t set_id = add_set(profile, own, 5);
-	_cleanup_(labels_release) struct labels base, got;
+	_cleanup_(labels_release) struct labels base = {0}, got = {0};
 	labels_init(&base);
 	set(&base, "host_name", "base");
 	set(&base, "service", "s");
@@ -294,7 +294,7 @@ static void test_of_sample_cuts_values(void **state)
 	static char text[3 * LIMIT_LABEL_VALUE_BYTES];
 	for (unsigned round = 0; round < 300; round++) {
 		_cleanup_(profile_freep) struct profile *profile = NULL;
-		_cleanup_(labels_release) struct labels got;
+		_cleanup_(labels_release) struct labels got = {0};
 		assert_int_equal(profile_new(&profile, NULL), 0);
 		size_t len = 0, only = test_random_below(&random, 8);
 		while (len < LIMIT_LABEL_VALUE_BYTES + test_random_below(&random, 20)) {
@@ -330,8 +330,8 @@ static void test_of_sample_limit(void **state)
 
 static int use_labels(const struct profile *profile, struct error *err)
 {
-	_cleanup_(labels_release) struct labels labels, of_sample;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(labels_release) struct labels labels = {0}, of_sample = {0};
+	_cleanup_(buffer_release) struct buffer text = {0};
 	labels_init(&labels);
 	labels_init(&of_sample);
 	buffer_init(&text, 1000);

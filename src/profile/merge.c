@@ -292,7 +292,7 @@ static int unite_resources(struct profile *to, uint32_t from_resource, struct ex
 	int r = common_labels(to, to->resource_labels, from_resource, &common, err);
 	if (r < 0)
 		return r;
-	_cleanup_(extension_release) struct extension own;
+	_cleanup_(extension_release) struct extension own = {0};
 	r = extension_init(&own, to, to->resource_labels, common, err);
 	if (r < 0)
 		return r;

@@ -35,7 +35,7 @@ static int take_value(const struct profile *from, const char *label, const char 
 		if (!r)
 			r = profile_add_sample(to, &sample, from->values + i * from->sample_type_count, err);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	to->time_ns = from->time_ns;
 	to->duration_ns = from->duration_ns;
@@ -67,7 +67,7 @@ int run_compare(struct run *run)
 	struct query_series_options sums = {.whole = true, .by = by, .by_count = 1, .limit = SIZE_MAX};
 	_cleanup_(query_series_release) struct query_series series = {0};
 	int r = query_series(run->store, run->symbolizer, &query, &sums, &series, run->stats, run->err);
-	if (r)
+	if (r < 0)
 		return r;
 	comparison->count_before_limit = series.count;
 	size_t count = series.count < run->plan->last->number ? series.count : run->plan->last->number;

@@ -42,7 +42,7 @@ int frame_names_new(struct symbolizer *symbolizer, int64_t wait_ns, struct frame
 	names->symbolizer = symbolizer;
 	names->wait_until_ns = wait_ns < 0 ? INT64_MAX : time_monotonic_ns() + wait_ns;
 	buffer_init(&names->text, SIZE_MAX);
-	if (intern_init(&names->texts, GIB) || profile_new(&names->profile, NULL)) {
+	if (intern_init(&names->texts, GIB) < 0 || profile_new(&names->profile, NULL) < 0) {
 		frame_names_free(names);
 		return error_nomem(err);
 	}
@@ -94,8 +94,8 @@ static int name_address(struct frame_names *names, const struct store_frame *fra
 static int find_address(struct frame_names *names, const struct store_frame *frame, uint32_t *ret)
 {
 	struct named_address key = {.address = frame->address};
-	if (intern_add(&names->texts, frame->build_id.data, frame->build_id.len, &key.build_id) ||
-	    intern_add(&names->texts, frame->binary.data, frame->binary.len, &key.binary))
+	if (intern_add(&names->texts, frame->build_id.data, frame->build_id.len, &key.build_id) < 0 ||
+	    intern_add(&names->texts, frame->binary.data, frame->binary.len, &key.binary) < 0)
 		return -ENOMEM;
 	uint64_t hash = hash64_mix(hash64_mix((uint64_t)key.build_id << 32 | key.binary) ^ key.address);
 	uint32_t id;
@@ -106,8 +106,8 @@ static int find_address(struct frame_names *names, const struct store_frame *fra
 			return 0;
 		}
 	}
-	if (array_reserve(&names->addresses, &names->capacity, names->count + 1, UINT32_MAX) ||
-	    index32_reserve(&names->index, 1) || name_address(names, frame, &key.location))
+	if (array_reserve(&names->addresses, &names->capacity, names->count + 1, UINT32_MAX) < 0 ||
+	    index32_reserve(&names->index, 1) < 0 || name_address(names, frame, &key.location) < 0)
 		return -ENOMEM;
 	index32_add(&names->index, hash, (uint32_t)names->count);
 	names->addresses[names->count++] = key;
@@ -120,7 +120,7 @@ static int frame_names_get(struct frame_names *names, const struct store_frame *
 {
 	uint32_t location;
 	int r = find_address(names, frame, &location);
-	if (r)
+	if (r < 0)
 		return r;
 	const struct profile *profile = names->profile;
 	const struct profile_location *entry = &profile->locations[location];
@@ -134,7 +134,7 @@ static int frame_names_get(struct frame_names *names, const struct store_frame *
 	struct bytes binary = text_base_name_of(frame->binary);
 	buffer_clear(&names->text);
 	if (buffer_printf(&names->text, "%.*s%s0x%" PRIx64, (int)binary.len, (const char *)binary.data, binary.len ? "+" : "",
-			  frame->address))
+			  frame->address) < 0)
 		return -ENOMEM;
 	ret->function = buffer_bytes(&names->text);
 	return 0;
@@ -194,7 +194,7 @@ static int test_init(struct frame_test *test, const struct query_frame_test *fro
 	if (is_flag(from->field))
 		return 0;
 	char *value = mem_strdup(from->value ? from->value : "");
-	if (!value || intern_init(&test->texts, VERDICT_BYTES_MAX)) {
+	if (!value || intern_init(&test->texts, VERDICT_BYTES_MAX) < 0) {
 		mem_free(value);
 		return error_nomem(err);
 	}
@@ -204,7 +204,7 @@ static int test_init(struct frame_test *test, const struct query_frame_test *fro
 int frame_filter_new(const struct query_frames *frames, struct frame_names *names, struct frame_filter **ret, struct error *err)
 {
 	int r = frame_tests_check(frames, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct frame_filter *filter = mem_zalloc(sizeof(*filter));
 	if (!filter)
@@ -214,7 +214,7 @@ int frame_filter_new(const struct query_frames *frames, struct frame_names *name
 	filter->names = names;
 	for (size_t i = 0; i < frames->test_count; i++) {
 		r = test_init(&filter->tests[filter->test_count++], &frames->tests[i], err);
-		if (r) {
+		if (r < 0) {
 			frame_filter_free(filter);
 			return r;
 		}
@@ -250,8 +250,8 @@ static bool text_passes(struct frame_test *test, struct bytes text)
 	if (!test->pattern.code)
 		return pattern_finds(&test->pattern, text.data, text.len);
 	uint32_t id;
-	if (intern_add(&test->texts, text.data, text.len, &id) ||
-	    array_reserve(&test->verdicts, &test->verdict_capacity, (size_t)id + 1, UINT32_MAX))
+	if (intern_add(&test->texts, text.data, text.len, &id) < 0 ||
+	    array_reserve(&test->verdicts, &test->verdict_capacity, (size_t)id + 1, UINT32_MAX) < 0)
 		return pattern_finds(&test->pattern, text.data, text.len); /* costs time, nothing else */
 	while (test->verdict_count <= id)
 		test->verdicts[test->verdict_count++] = 0;
@@ -288,7 +288,7 @@ static bool function_passes(struct frame_filter *filter, struct frame_test *test
 {
 	struct store_line named;
 	if (!line) {
-		if (frame_names_get(filter->names, frame, &named)) {
+		if (frame_names_get(filter->names, frame, &named) < 0) {
 			filter->out_of_memory = true;
 			return false;
 		}

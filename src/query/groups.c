@@ -40,10 +40,10 @@ int groups_find(struct groups *groups, const struct labels *labels, uint32_t *re
 	if (r == -E2BIG)
 		return error_set(err, -EINVAL, "query: more than %zu groups; group by fewer labels or narrow the selector",
 				 groups->max);
-	if (r || index32_reserve(&groups->index, 1))
+	if (r < 0 || index32_reserve(&groups->index, 1) < 0)
 		return error_nomem(err);
 	r = labels_copy(&groups->items[groups->count], labels, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = (uint32_t)groups->count++;
 	index32_add(&groups->index, hash, *ret);
@@ -84,5 +84,5 @@ int groups_on_group(void *context, const struct profile_type *type, const struct
 	int r = groups->scan ? query_scan_take_type(groups->scan, type, err) : 0;
 	if (!r)
 		r = groups_labels(groups, type, labels, &room, &all, err);
-	return r ? r : groups_find(groups, all, ret, err);
+	return r < 0 ? r : groups_find(groups, all, ret, err);
 }

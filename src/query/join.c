@@ -88,7 +88,7 @@ static int find_cell(struct join *join, uint32_t group, uint32_t bin, uint32_t *
 	int r = array_reserve(&join->cells, &join->cell_capacity, join->cell_count + 1, CELLS_MAX);
 	if (!r)
 		r = map64_put(&join->cell_index, key, join->cell_count);
-	if (r)
+	if (r < 0)
 		return r == -E2BIG ? too_many(err) : error_nomem(err);
 	*ret = (uint32_t)join->cell_count;
 	join->cells[join->cell_count++] = (struct cell){.group = group, .bin = bin};
@@ -104,12 +104,12 @@ static int find_moment(struct join *join, uint32_t process, uint32_t bin, struct
 	}
 	struct moment moment = {0};
 	int r = find_cell(join, join->group_of[process], bin, &moment.cell, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = array_reserve(&join->moments, &join->moment_capacity, join->moment_count + 1, CELLS_MAX);
 	if (!r)
 		r = map64_put(&join->moment_index, key, join->moment_count);
-	if (r)
+	if (r < 0)
 		return r == -E2BIG ? too_many(err) : error_nomem(err);
 	join->moments[join->moment_count] = moment;
 	*ret = &join->moments[join->moment_count++];
@@ -128,7 +128,7 @@ static int add_series(struct join *join, const struct query_series *series)
 		for (size_t k = 0; !r && k < row->point_count; k++) {
 			uint64_t bin = (uint64_t)(row->points[k].time_ns - join->from_ns) / (uint64_t)join->step_ns;
 			r = find_cell(join, group, (uint32_t)bin, &cell, join->run->err);
-			if (r)
+			if (r < 0)
 				break;
 			join->cells[cell].value = row->points[k].value;
 			join->cells[cell].has_value = true;
@@ -146,13 +146,13 @@ static int on_group(void *context, const struct profile_type *type, const struct
 	_cleanup_(labels_release) struct labels on = {0};
 	(void)type;
 	int r = groups_find(&join->processes, labels, ret, err);
-	if (r || *ret < join->group_of_count)
+	if (r < 0 || *ret < join->group_of_count)
 		return r;
 	for (size_t i = 0; !r && i < join->on_count; i++) {
 		const char *value = labels_get(labels, join->by[i]);
 		r = value ? labels_set(&on, join->by[i], value, err) : 0;
 	}
-	if (!r && array_reserve(&join->group_of, &join->group_of_capacity, (size_t)*ret + 1, UINT32_MAX))
+	if (!r && array_reserve(&join->group_of, &join->group_of_capacity, (size_t)*ret + 1, UINT32_MAX) < 0)
 		r = error_nomem(err);
 	if (!r)
 		r = groups_find(&join->groups, &on, &join->group_of[*ret], err);
@@ -167,7 +167,7 @@ static int on_process(void *context, const struct store_process_row *row, struct
 	uint64_t bin = (uint64_t)(row->time_ns - 1 - join->from_ns) / (uint64_t)join->step_ns;
 	struct moment *moment = NULL;
 	int r = find_moment(join, row->group, (uint32_t)bin, &moment, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct cell *cell = &join->cells[moment->cell];
 	cell->has_processes = true;
@@ -199,9 +199,9 @@ static int read_processes(struct join *join, const struct query *query, struct e
 	struct query plain = *query;
 	plain.frames_count = 0;
 	plain.type = NULL;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	int r = query_scan_init(&scan, NULL, &plain, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* A window that ends when the range begins is of the time before. */
 	scan.select.from_ns = query->from_ns + 1;
@@ -267,7 +267,7 @@ static int put_row(struct join *join, const struct cell *from)
 		const char *value = labels_get(labels, join->by[i]);
 		r = query_cell_text(table, cell, value ? value : "", value ? strlen(value) : 0, run->err);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	if (from->has_value)
 		run_put_sum(run, cell, from->value, join->step_ns);
@@ -309,12 +309,12 @@ static int join_init(struct join *join, struct run *run)
 			join->by[join->by_count++] = identity[i];
 	}
 	int r = groups_init(&join->groups, NULL, plan->by, plan->by_count, CELLS_MAX, run->err);
-	return r ? r : groups_init(&join->processes, NULL, join->by, join->by_count, CELLS_MAX, run->err);
+	return r < 0 ? r : groups_init(&join->processes, NULL, join->by, join->by_count, CELLS_MAX, run->err);
 }
 
 static int join_once(struct run *run, const struct query_series *series)
 {
-	_cleanup_(join_release) struct join join;
+	_cleanup_(join_release) struct join join = {0};
 	struct query query;
 	run_query(run, &query);
 	int r = join_init(&join, run);
@@ -325,7 +325,7 @@ static int join_once(struct run *run, const struct query_series *series)
 		r = add_series(&join, series);
 	if (!r)
 		r = read_processes(&join, &query, run->err);
-	return r ? r : put_table(&join);
+	return r < 0 ? r : put_table(&join);
 }
 
 int run_join(struct run *run)

@@ -127,7 +127,7 @@ int lex_string(struct lexer *lexer, char **ret)
 	if (*lexer->at != '"')
 		return lex_fault(lexer, "a value in double quotes");
 	const char *start = lexer->at;
-	_cleanup_(buffer_release) struct buffer value;
+	_cleanup_(buffer_release) struct buffer value = {0};
 	buffer_init(&value, LIMIT_SELECTOR_BYTES);
 	for (lexer->at++; *lexer->at != '"'; lexer->at++) {
 		int r;
@@ -137,7 +137,7 @@ int lex_string(struct lexer *lexer, char **ret)
 			r = append_escaped(&value, *++lexer->at);
 		else
 			r = buffer_append_byte(&value, (uint8_t)*lexer->at);
-		if (r)
+		if (r < 0)
 			return r == -E2BIG ? lex_fault_at(lexer, start, "a shorter value") : error_nomem(lexer->err);
 	}
 	lexer->at++;
@@ -195,5 +195,5 @@ int format_string(struct buffer *out, const char *text)
 		default: r = buffer_append_byte(out, (uint8_t)*text);
 		}
 	}
-	return r ? r : buffer_append_byte(out, '"');
+	return r < 0 ? r : buffer_append_byte(out, '"');
 }

@@ -38,7 +38,7 @@ bool link_label_is(const char *name)
 static int parse_id(size_t label, struct bytes text, struct store_id *ret, struct error *err)
 {
 	static const struct store_id none;
-	_cleanup_(buffer_release) struct buffer id;
+	_cleanup_(buffer_release) struct buffer id = {0};
 	buffer_init(&id, sizeof(ret->bytes));
 	*ret = none;
 	if (text.len == 0) /* of samples that have none */
@@ -103,7 +103,7 @@ int link_ids_parse(const char *name, enum query_operator op, const char *text, s
 			     : error_nomem(err);
 		ret->count = r == 0;
 	}
-	if (r)
+	if (r < 0)
 		link_ids_release(ret);
 	return r;
 }

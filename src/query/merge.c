@@ -35,7 +35,7 @@ static int add_label_set(struct profile *profile, const struct labels *labels, u
 		int r = profile_add_cstring(profile, labels->items[i].name, &set[count].key, err);
 		if (!r)
 			r = profile_add_cstring(profile, labels->items[i].value, &set[count].value, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return profile_add_label_set(profile, set, count, ret, err);
@@ -60,20 +60,20 @@ static int merge_on_group(void *context, const struct profile_type *type, const 
 	int r = query_scan_take_type(build->groups.scan, type, err);
 	if (!r)
 		r = groups_labels(&build->groups, type, labels, &room, &all, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (!is_wanted(build->options, all)) {
 		*ret = UINT32_MAX;
 		return 0;
 	}
 	r = groups_find(&build->groups, all, &group, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (group == build->label_set_count) {
-		if (array_reserve(&build->label_sets, &build->label_set_capacity, (size_t)group + 1, UINT32_MAX))
+		if (array_reserve(&build->label_sets, &build->label_set_capacity, (size_t)group + 1, UINT32_MAX) < 0)
 			return error_nomem(err);
 		r = add_label_set(build->into, all, &build->label_sets[group], err);
-		if (r)
+		if (r < 0)
 			return r;
 		build->label_set_count++;
 	}
@@ -108,7 +108,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	static const struct query_merge_options none;
 	options = options ? options : &none;
 	int64_t started = time_monotonic_ns();
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(merge_build_release) struct merge_build build = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = query_scan_init(&scan, symbolizer, query, err);
@@ -117,7 +117,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 				options->groups_max ? options->groups_max : GROUPS_DEFAULT, err);
 	if (!r)
 		r = profile_new(&profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	build.into = profile;
 	build.options = options;
@@ -131,7 +131,7 @@ int query_merge_read(struct store *store, struct symbolizer *symbolizer, const s
 	r = query_scan_finish(&scan, store, r, err);
 	query_stats_add(&stats->read, &read);
 	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
-	if (r)
+	if (r < 0)
 		return r;
 	if (type)
 		*type = scan.type;
@@ -148,7 +148,7 @@ int query_merge_finish(struct symbolizer *symbolizer, const struct query *query,
 		struct symbolizer_coverage coverage;
 		struct symbolizer_want want = {.wait_ns = query->symbols_wait_ns, .cancel = query->cancel};
 		int r = symbolizer_resolve(symbolizer, *profile, 1, &want, &coverage, err);
-		if (r)
+		if (r < 0)
 			return r;
 		stats->symbols.resolved += coverage.resolved;
 		stats->symbols.pending += coverage.pending;
@@ -170,7 +170,7 @@ int query_merge(struct store *store, struct symbolizer *symbolizer, const struct
 	int r = query_merge_read(store, symbolizer, query, options, &profile, NULL, stats, err);
 	if (!r)
 		r = query_merge_finish(symbolizer, query, options, &profile, stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = profile;
 	profile = NULL;
@@ -213,7 +213,7 @@ static int add_types(struct profile *to, const struct profile *side, struct erro
 		r = profile_add_sample_type(to, base, unit, err);
 	if (!r)
 		r = profile_add_sample_type(to, type, unit, err);
-	to->default_sample_type = r ? 0 : type;
+	to->default_sample_type = r < 0 ? 0 : type;
 	return r;
 }
 
@@ -229,7 +229,7 @@ static int join_sides(const struct profile *base, const struct profile *side, st
 		r = add_side(joined, side, 1, err);
 	if (!r)
 		r = profile_aggregate(joined, err);
-	if (r)
+	if (r < 0)
 		return r;
 	joined->time_ns = side->time_ns;
 	joined->duration_ns = side->duration_ns;
@@ -254,7 +254,7 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	_cleanup_(profile_freep) struct profile *before = NULL;
 	struct profile_type base_type;
 	int r = query_merge_read(store, symbolizer, query, options, &side, type, stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct query both = *base;
 	char text[PROFILE_TYPE_TEXT_MAX];
@@ -265,7 +265,7 @@ int query_diff_read(struct store *store, struct symbolizer *symbolizer, const st
 	if (!both.type && type->name[0] && !selector_names_type(both.selector))
 		both.type = profile_type_format(type, text);
 	r = query_merge_read(store, symbolizer, &both, options, &before, &base_type, stats, err);
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "the base of the comparison");
 	if (!type->name[0])
 		*type = base_type;
@@ -286,7 +286,7 @@ int query_diff(struct store *store, struct symbolizer *symbolizer, const struct 
 	int r = query_diff_read(store, symbolizer, base, query, options, &profile, &type, stats, err);
 	if (!r)
 		r = query_merge_finish(symbolizer, query, options, &profile, stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = profile;
 	profile = NULL;

@@ -44,7 +44,7 @@ static int names_on_item(void *context, const struct store_item *item, struct er
 	int r = intern_add_string(&build->texts, item->type ? profile_type_format(item->type, type) : item->name, &id);
 	if (r == -E2BIG)
 		return error_set(err, -EINVAL, "query: too many different names; narrow the selector or the time range");
-	if (r || array_reserve(&build->items, &build->capacity, (size_t)id + 1, UINT32_MAX))
+	if (r < 0 || array_reserve(&build->items, &build->capacity, (size_t)id + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
 	while (build->count <= id)
 		build->items[build->count++] = (struct query_name){0};
@@ -111,12 +111,12 @@ static int names_read(struct store *store, const struct query *query, list_funct
 {
 	struct query plain = *query;
 	plain.frames_count = 0;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(names_build_release) struct names_build build = {0};
 	int r = query_scan_init(&scan, NULL, &plain, err);
-	if (r)
+	if (r < 0)
 		return r;
-	if (intern_init(&build.texts, NAMES_BYTES_MAX))
+	if (intern_init(&build.texts, NAMES_BYTES_MAX) < 0)
 		return error_nomem(err);
 	struct store_read_stats read = {0};
 	int64_t started = time_monotonic_ns();
@@ -129,7 +129,7 @@ static int names_read(struct store *store, const struct query *query, list_funct
 		query_stats_add(&stats->read, &read);
 		stats->read_ns += (uint64_t)(time_monotonic_ns() - started);
 	}
-	return r ? r : names_finish(&build, limit, ret, err);
+	return r < 0 ? r : names_finish(&build, limit, ret, err);
 }
 
 int query_types(struct store *store, const struct query *query, struct query_names *ret, struct query_stats *stats,
@@ -173,12 +173,12 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 {
 	struct query plain = *query;
 	plain.frames_count = 0;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(groups_release) struct groups groups = {0};
 	int r = query_scan_init(&scan, NULL, &plain, err);
 	if (!r)
 		r = groups_init(&groups, NULL, by, by_count, LABEL_SETS_MAX, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (!by) {
 		groups.by = NULL;
@@ -190,7 +190,7 @@ int query_label_sets(struct store *store, const struct query *query, const char 
 	r = query_scan_finish(&scan, store, r, err);
 	if (stats)
 		query_stats_add(&stats->read, &read);
-	if (r)
+	if (r < 0)
 		return r;
 	if (groups.count)
 		qsort(groups.items, groups.count, sizeof(*groups.items), compare_label_sets);

@@ -58,7 +58,7 @@ static int code_new(const char *value, bool anchored, struct pattern_code **ret,
 	if (!code)
 		return error_nomem(err);
 	int r = compile(value, anchored, &code->regex, what, subject, err);
-	if (r) {
+	if (r < 0) {
 		code_free(code);
 		return r;
 	}
@@ -87,7 +87,7 @@ int pattern_init(struct pattern *pattern, enum query_operator op, char *value, b
 	if (op != QUERY_REGEX && op != QUERY_NOT_REGEX)
 		return 0;
 	int r = code_new(value, anchored, &pattern->code, what, subject, err);
-	if (r)
+	if (r < 0)
 		pattern_release(pattern);
 	return r;
 }

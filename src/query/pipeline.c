@@ -97,7 +97,7 @@ static int parse_test_value(struct lexer *lexer, struct query_frame_test *test)
 		char text[24];
 		uint64_t line;
 		int r = lex_number(lexer, "a line number", INT32_MAX, &line);
-		if (r)
+		if (r < 0)
 			return r;
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)line);
 		test->value = mem_strdup(text);
@@ -130,7 +130,7 @@ static int parse_test(struct lexer *lexer, struct query_frames *frames, enum que
 		return lex_fault(lexer, "a field, an operator or a value in double quotes");
 	if (lex_is_operator(lexer)) {
 		int r = lex_operator(lexer, &test->op);
-		if (r)
+		if (r < 0)
 			return r;
 	} else if (test->field == QUERY_FRAME_LINE) {
 		test->op = QUERY_EQUAL;
@@ -182,7 +182,7 @@ static int parse_focus(struct lexer *lexer, struct stage *stage)
 static int parse_of(struct lexer *lexer, struct stage *stage)
 {
 	int r = expect_word(lexer, "of");
-	return r ? r : parse_finding(lexer, stage, QUERY_EQUAL);
+	return r < 0 ? r : parse_finding(lexer, stage, QUERY_EQUAL);
 }
 
 static int parse_collapse(struct lexer *lexer, struct stage *stage)
@@ -212,7 +212,7 @@ static int parse_collapse(struct lexer *lexer, struct stage *stage)
 static int parse_group(struct lexer *lexer, struct stage *stage)
 {
 	int r = expect_word(lexer, "by");
-	return r ? r : parse_names(lexer, stage);
+	return r < 0 ? r : parse_names(lexer, stage);
 }
 
 /* What runs up to a blank, '|' or ')': durations and times need no quotes. */
@@ -236,9 +236,9 @@ static int parse_duration(struct lexer *lexer, const char *expected, int64_t *re
 	const char *start = lexer->at;
 	_cleanup_(mem_freep) char *text = NULL;
 	int r = parse_bare(lexer, expected, &text);
-	if (r)
+	if (r < 0)
 		return r;
-	if (time_parse_duration(text, ret, NULL) || *ret < NS_PER_MS)
+	if (time_parse_duration(text, ret, NULL) < 0 || *ret < NS_PER_MS)
 		return lex_fault_at(lexer, start, expected);
 	return 0;
 }
@@ -291,7 +291,7 @@ static int parse_time(struct lexer *lexer, char **ret)
 	const char *start = lexer->at;
 	int64_t ns;
 	int r = parse_bare(lexer, expected, ret);
-	if (!r && time_parse(*ret, time_now_ns(), &ns, NULL))
+	if (!r && time_parse(*ret, time_now_ns(), &ns, NULL) < 0)
 		return lex_fault_at(lexer, start, expected);
 	return r;
 }
@@ -319,7 +319,7 @@ static int parse_diff(struct lexer *lexer, struct stage *stage)
 		if (!r)
 			r = parse_time(lexer, &stage->to);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	if (!stage->selector && !stage->duration_ns && !stage->from)
 		return lex_fault(lexer, "a selector, 'shift' or 'from'");
@@ -344,7 +344,7 @@ static int parse_join(struct lexer *lexer, struct stage *stage)
 	int r = expect_word(lexer, "process_stats");
 	if (!r)
 		r = expect_word(lexer, "on");
-	return r ? r : parse_names(lexer, stage);
+	return r < 0 ? r : parse_names(lexer, stage);
 }
 
 /* A column: a word, or what is in quotes. */
@@ -353,7 +353,7 @@ static int parse_sort(struct lexer *lexer, struct stage *stage)
 	int r = expect_word(lexer, "by");
 	if (!r)
 		r = *lexer->at == '"' ? lex_string(lexer, &stage->names[0]) : lex_label_name(lexer, &stage->names[0]);
-	if (r)
+	if (r < 0)
 		return r;
 	stage->name_count = 1;
 	if (lex_word(lexer, "desc"))
@@ -427,12 +427,12 @@ int pipeline_parse(const char *text, struct pipeline **ret, struct error *err)
 		return error_nomem(err);
 	struct lexer lexer = {.what = "query", .text = pipeline->text, .at = pipeline->text, .err = err};
 	int r = parse_stages(&lexer, pipeline);
-	if (r)
+	if (r < 0)
 		return r;
 	struct query_plan plan;
 	r = query_plan_make(pipeline, &plan, err);
 	query_plan_release(&plan);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = pipeline;
 	pipeline = NULL;
@@ -494,7 +494,7 @@ static int format_tests(const struct query_frames *frames, struct buffer *out)
 	for (size_t i = 0; !r && i < frames->test_count; i++) {
 		const struct query_frame_test *test = &frames->tests[i];
 		r = buffer_printf(out, "%s%s", i ? " and " : "", frame_field_name(test->field));
-		if (r || test->field == QUERY_FRAME_KERNEL || test->field == QUERY_FRAME_USER)
+		if (r < 0 || test->field == QUERY_FRAME_KERNEL || test->field == QUERY_FRAME_USER)
 			continue;
 		r = buffer_printf(out, " %s ", operator_text(test->op));
 		if (!r)
@@ -507,7 +507,7 @@ int frames_format(const struct query_frames *frames, struct buffer *out)
 {
 	static const char *const where[] = {[STORE_ANYWHERE] = "", [STORE_LEAF] = "leaf ", [STORE_ROOT] = "root "};
 	int r = buffer_printf(out, "%sframes %s", frames->drop ? "drop " : "", where[frames->where]);
-	return r ? r : format_tests(frames, out);
+	return r < 0 ? r : format_tests(frames, out);
 }
 
 /* Exact: whole milliseconds, or nanoseconds. */
@@ -543,7 +543,7 @@ static int format_diff(const struct stage *stage, struct buffer *out)
 		if (!r)
 			r = format_string(out, stage->to);
 	}
-	return r ? r : buffer_append_string(out, stage->relative ? ") relative" : ")");
+	return r < 0 ? r : buffer_append_string(out, stage->relative ? ") relative" : ")");
 }
 
 static int format_top(const struct stage *stage, struct buffer *out)
@@ -622,13 +622,13 @@ int stage_format(const struct stage *stage, struct buffer *out)
 		r = buffer_append_string(out, "sort by ");
 		if (!r)
 			r = format_string(out, stage->names[0]);
-		return r ? r : buffer_append_string(out, stage->descending ? " desc" : " asc");
+		return r < 0 ? r : buffer_append_string(out, stage->descending ? " desc" : " asc");
 	case STAGE_VALUES:
 		r = buffer_printf(out, "values of %s", stage->names[0]);
 		if (!r && stage->prefix)
 			r = buffer_append_byte(out, ' ');
-		return r || !stage->prefix ? r : format_string(out, stage->prefix);
-	default: r = buffer_append_string(out, heads[stage->kind]); return r ? r : format_rest(stage, out);
+		return r < 0 || !stage->prefix ? r : format_string(out, stage->prefix);
+	default: r = buffer_append_string(out, heads[stage->kind]); return r < 0 ? r : format_rest(stage, out);
 	}
 }
 

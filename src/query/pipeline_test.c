@@ -22,7 +22,7 @@ static void format(const char *text, struct buffer *out)
 {
 	struct error err = {0};
 	_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
-	if (pipeline_parse(text, &pipeline, &err))
+	if (pipeline_parse(text, &pipeline, &err) < 0)
 		fail_msg("'%s' was refused: %s", text, err.message);
 	buffer_init(out, SIZE_MAX);
 	assert_int_equal(pipeline_format(pipeline, out), 0);
@@ -111,8 +111,8 @@ static void test_accepted(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(accepted) / sizeof(*accepted); i++) {
-		_cleanup_(buffer_release) struct buffer once;
-		_cleanup_(buffer_release) struct buffer twice;
+		_cleanup_(buffer_release) struct buffer once = {0};
+		_cleanup_(buffer_release) struct buffer twice = {0};
 		format(accepted[i][0], &once);
 		assert_string_equal(buffer_string(&once), accepted[i][1]);
 		format(buffer_string(&once), &twice);
@@ -218,7 +218,7 @@ static void test_examples_of_the_documentation(void **state)
 {
 	(void)state;
 	_cleanup_(buffer_release) struct buffer page = {0};
-	if (io_read_file("docs/query.md", MIB, &page, NULL)) {
+	if (io_read_file("docs/query.md", MIB, &page, NULL) < 0) {
 		print_message("skipped: no docs/query.md here\n");
 		skip();
 	}
@@ -230,7 +230,7 @@ static void test_examples_of_the_documentation(void **state)
 			if (at[0] != '\\' || at[1] != '|') /* how tables write it */
 				text[len++] = *at;
 		text[len] = '\0';
-		_cleanup_(buffer_release) struct buffer out;
+		_cleanup_(buffer_release) struct buffer out = {0};
 		format(text, &out);
 		at = end + 1;
 	}
@@ -274,7 +274,7 @@ static void test_limits(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		for (size_t more = 0; more < 2; more++) {
-			_cleanup_(buffer_release) struct buffer text;
+			_cleanup_(buffer_release) struct buffer text = {0};
 			_cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
 			struct error err = {0};
 			repeat(&text, cases[i].text, cases[i].fits + more);
@@ -312,7 +312,7 @@ static void test_plan_pushes_down(void **state)
 		assert_int_equal(plan.transform_count, cases[i].transforms);
 		assert_int_equal(plan.by_count, cases[i].by);
 		assert_int_equal(plan.output, cases[i].output);
-		_cleanup_(buffer_release) struct buffer text;
+		_cleanup_(buffer_release) struct buffer text = {0};
 		buffer_init(&text, SIZE_MAX);
 		assert_int_equal(query_plan_format(&plan, &text), 0);
 		assert_non_null(strstr(buffer_string(&text), "read: "));

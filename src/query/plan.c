@@ -91,7 +91,7 @@ static int plan_frames(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "stacks are gone by then");
-	if (r)
+	if (r < 0)
 		return r;
 	if (planner->limited)
 		return refuse_limited(planner, stage);
@@ -110,7 +110,7 @@ static int plan_transform(struct planner *planner, const struct stage *stage)
 {
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF,
 		       "it changes flame graphs; 'frames' can choose stacks before");
-	if (r)
+	if (r < 0)
 		return r;
 	planner->plan->transforms[planner->plan->transform_count++] = stage;
 	if (planner->flow == FLOW_SELECTION)
@@ -122,7 +122,7 @@ static int plan_group(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
-	if (r)
+	if (r < 0)
 		return r;
 	if (planner->limited)
 		return refuse_limited(planner, stage);
@@ -137,7 +137,7 @@ static int plan_group(struct planner *planner, const struct stage *stage)
 static int plan_bin(struct planner *planner, const struct stage *stage)
 {
 	int r = accept(planner, stage, SELECTION, "it sums up what was selected; put it before");
-	if (r)
+	if (r < 0)
 		return r;
 	planner->plan->binned = true;
 	planner->plan->step_ns = stage->duration_ns;
@@ -159,7 +159,7 @@ static int plan_top(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "use 'sort by' and 'limit'");
-	if (r)
+	if (r < 0)
 		return r;
 	bool series = planner->flow == FLOW_SERIES;
 	if (series && (stage->by_given || stage->total_given))
@@ -192,7 +192,7 @@ static int plan_top(struct planner *planner, const struct stage *stage)
 static int plan_sum(struct planner *planner, const struct stage *stage)
 {
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, NULL);
-	if (r)
+	if (r < 0)
 		return r;
 	if (planner->limited)
 		return refuse_limited(planner, stage);
@@ -221,9 +221,9 @@ static int plan_count(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | SERIES | TABLE, NULL);
-	if (r)
+	if (r < 0)
 		return r;
-	if (planner->flow == FLOW_SELECTION && (r = check_listed(planner, stage)))
+	if (planner->flow == FLOW_SELECTION && (r = check_listed(planner, stage)) < 0)
 		return r;
 	if (planner->flow == FLOW_SELECTION)
 		plan->output = PLAN_COUNT_TYPES;
@@ -237,15 +237,15 @@ static int plan_diff(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | PROFILE, "it compares flame graphs");
-	if (r)
+	if (r < 0)
 		return r;
 	plan->diff = stage;
 	become(planner, stage, FLOW_DIFF);
 	if (!stage->selector)
 		return 0;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
-	if (selector_format(stage->selector, &text) || !(plan->base_selector = mem_strdup(buffer_string(&text))))
+	if (selector_format(stage->selector, &text) < 0 || !(plan->base_selector = mem_strdup(buffer_string(&text))))
 		return error_nomem(planner->err);
 	return 0;
 }
@@ -266,7 +266,7 @@ static int plan_join(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION | SERIES, "put it behind 'bin' or the selection");
-	if (r)
+	if (r < 0)
 		return r;
 	if (planner->limited)
 		return refuse_limited(planner, stage);
@@ -295,10 +295,10 @@ static int plan_catalogue(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
 	int r = accept(planner, stage, SELECTION, "it lists what is stored");
-	if (r)
+	if (r < 0)
 		return r;
 	r = check_listed(planner, stage);
-	if (r)
+	if (r < 0)
 		return r;
 	plan->last = stage;
 	plan->output = stage->kind == STAGE_TYPES ? PLAN_TYPES : stage->kind == STAGE_LABELS ? PLAN_LABELS : PLAN_VALUES;
@@ -358,14 +358,14 @@ int query_plan_make(const struct pipeline *pipeline, struct query_plan *ret, str
 	struct planner planner = {.pipeline = pipeline, .plan = ret, .err = err};
 	memset(ret, 0, sizeof(*ret));
 	ret->pipeline = pipeline;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, 4 * LIMIT_SELECTOR_BYTES);
-	if (selector_format(pipeline->selector, &text) || !(ret->selector = mem_strdup(buffer_string(&text))))
+	if (selector_format(pipeline->selector, &text) < 0 || !(ret->selector = mem_strdup(buffer_string(&text))))
 		return error_nomem(err);
 	int r = 0;
 	for (size_t i = 0; !r && i < pipeline->stage_count; i++)
 		r = plan_stage(&planner, &pipeline->stages[i]);
-	return r ? r : check_rate(&planner);
+	return r < 0 ? r : check_rate(&planner);
 }
 
 void query_plan_release(struct query_plan *plan)
@@ -418,7 +418,7 @@ static int format_step(const struct stage *stage, const char *prefix, struct buf
 	int r = buffer_append_string(out, prefix);
 	if (!r)
 		r = stage_format(stage, out);
-	return r ? r : buffer_append_byte(out, '\n');
+	return r < 0 ? r : buffer_append_byte(out, '\n');
 }
 
 int query_plan_format(const struct query_plan *plan, struct buffer *out)

@@ -38,7 +38,7 @@ static void build_release(struct points_build *build)
 static int find_group(struct points_build *build, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		      struct error *err)
 {
-	_cleanup_(labels_release) struct labels wanted;
+	_cleanup_(labels_release) struct labels wanted = {0};
 	char text[PROFILE_TYPE_TEXT_MAX];
 	int r = 0;
 	labels_init(&wanted);
@@ -47,7 +47,7 @@ static int find_group(struct points_build *build, const struct profile_type *typ
 		value = value ? value : labels_get(labels, name);
 		r = value ? labels_set(&wanted, name, value, err) : 0;
 	}
-	return r ? r : groups_find(&build->groups, &wanted, ret, err);
+	return r < 0 ? r : groups_find(&build->groups, &wanted, ret, err);
 }
 
 static int on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
@@ -55,9 +55,9 @@ static int on_group(void *context, const struct profile_type *type, const struct
 {
 	struct points_build *build = context;
 	int r = groups_on_group(&build->series, type, labels, ret, err);
-	if (r || *ret < build->group_of_count)
+	if (r < 0 || *ret < build->group_of_count)
 		return r;
-	if (array_reserve(&build->group_of, &build->group_of_capacity, (size_t)*ret + 1, UINT32_MAX))
+	if (array_reserve(&build->group_of, &build->group_of_capacity, (size_t)*ret + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
 	r = find_group(build, type, labels, &build->group_of[*ret], err);
 	build->group_of_count += r == 0;
@@ -67,7 +67,7 @@ static int on_group(void *context, const struct profile_type *type, const struct
 static int on_point(void *context, uint32_t series, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct points_build *build = context;
-	if (map64_add(&build->sums, (uint64_t)series << 32 | bucket, (uint64_t)value))
+	if (map64_add(&build->sums, (uint64_t)series << 32 | bucket, (uint64_t)value) < 0)
 		return error_nomem(err);
 	if (build->sums.count > QUERY_POINTS_MAX)
 		return error_set(err, -EINVAL,
@@ -121,7 +121,7 @@ static int points_finish(struct points_build *build, int64_t from_ns, struct que
 	if (!place || !ret->points)
 		return error_nomem(err);
 	int r = sort_groups(build, ret, place, err);
-	if (r)
+	if (r < 0)
 		return r;
 	while (map64_next(&build->sums, &cursor, &key, &value))
 		ret->points[ret->count++] = (struct query_group_point){.group = place[build->group_of[key >> 32]],
@@ -142,7 +142,7 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	whole.from_ns -= whole.from_ns % NS_PER_MS;
 	if (whole.to_ns > whole.from_ns && (whole.to_ns - whole.from_ns) / NS_PER_MS >= UINT32_MAX)
 		return error_set(err, -EINVAL, "query: averages and distributions are for ranges of at most 49 days");
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(build_release) struct points_build build = {0};
 	map64_init(&build.sums);
 	int r = query_scan_init(&scan, symbolizer, &whole, err);
@@ -150,7 +150,7 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 		r = groups_init(&build.series, &scan, NULL, 0, SERIES_MAX, err);
 	if (!r)
 		r = groups_init(&build.groups, NULL, by, by_count, SERIES_MAX, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct store_grouping grouping = {.group = on_group, .context = &build};
 	struct store_read_stats read = {0};
@@ -162,7 +162,7 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 	ret->type = scan.type;
 	if (!r)
 		r = points_finish(&build, whole.from_ns, ret, err);
-	if (r)
+	if (r < 0)
 		query_points_release(ret);
 	return r;
 }

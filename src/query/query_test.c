@@ -44,7 +44,7 @@ static void append(struct store *store, const char *name, int64_t time_ns, const
 	assert_int_equal(labels_set(&labels, "service", service, &err), 0);
 	struct store_append_options options = {.name = name, .labels = &labels};
 	struct store_append_result result;
-	if (store_append(store, profile, &options, &result, &err))
+	if (store_append(store, profile, &options, &result, &err) < 0)
 		fail_msg("append: %s", err.message);
 }
 
@@ -54,7 +54,8 @@ static int setup(void **state)
 	struct error err = {0};
 	snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/wick-query-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture.directory));
-	if (store_open(&(struct store_options){.directory = fixture.directory, .retention_age_ns = -1}, &fixture.store, &err))
+	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1};
+	if (store_open(&options, &fixture.store, &err) < 0)
 		fail_msg("store_open: %s", err.message);
 	append(fixture.store, "process_cpu", START_NS, "shop", "buy", 10);
 	append(fixture.store, "process_cpu", START_NS + 5 * NS_PER_S, "shop", "sell", 20);
@@ -78,7 +79,7 @@ static int64_t merged_total(struct fixture *fixture, const char *selector, int64
 	struct error err = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct query query = {.selector = selector, .from_ns = from_ns, .to_ns = to_ns};
-	if (query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err))
+	if (query_merge(fixture->store, NULL, &query, NULL, &profile, NULL, &err) < 0)
 		fail_msg("%s: %s", selector, err.message);
 	return profile->sample_type_count ? profile_total(profile, 0) : 0;
 }

@@ -50,7 +50,7 @@ static int base_query(struct run *run, struct query *base)
 		int r = time_parse(diff->from, now_ns, &base->from_ns, run->err);
 		if (!r)
 			r = time_parse(diff->to, now_ns, &base->to_ns, run->err);
-		if (r)
+		if (r < 0)
 			return error_prefix(run->err, r, "query: the range of the base");
 	}
 	if (diff->duration_ns > base->from_ns)
@@ -69,7 +69,7 @@ static int transform_stage(const struct stage *stage, struct profile **profile, 
 {
 	struct frame_filter *filter = NULL;
 	int r = stage->frames.test_count ? frame_filter_new(&stage->frames, names, &filter, err) : 0;
-	if (r)
+	if (r < 0)
 		return r;
 	switch (stage->kind) {
 	case STAGE_FRAMES: r = transform_filter(profile, filter, err); break;
@@ -118,7 +118,7 @@ int run_profile(struct run *run, const struct query_merge_options *options, stru
 		r = query_merge_finish(run->symbolizer, &query, options, &profile, run->stats, run->err);
 	if (!r)
 		r = run_transforms(run, &profile);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = profile;
 	profile = NULL;
@@ -133,7 +133,7 @@ static int run_flame(struct run *run)
 	int r = run_profile(run, &options, &profile);
 	if (!r && plan->by_count)
 		r = transform_label_frames(&profile, plan->by, plan->by_count, run->err);
-	if (r)
+	if (r < 0)
 		return r;
 	run->result->kind = plan->diff ? QUERY_DIFF : QUERY_PROFILE;
 	run->result->profile = profile;
@@ -161,7 +161,7 @@ static int run_top(struct run *run)
 	struct query_merge_options merge = {.by = plan->by, .by_count = plan->by_count};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = run_profile(run, &merge, &profile);
-	if (r)
+	if (r < 0)
 		return r;
 	char unit[QUERY_UNIT_MAX];
 	struct top_options options = {.by = plan->last->by,
@@ -219,7 +219,7 @@ static int series_table(struct run *run, const struct query_series *series, cons
 			const char *value = row->others ? "(others)" : labels_get(&row->labels, by[k]);
 			r = query_cell_text(table, cell, value ? value : "", value ? strlen(value) : 0, run->err);
 		}
-		if (r)
+		if (r < 0)
 			break;
 		run_put_sum(run, cell, row->total, series->to_ns - series->from_ns);
 		query_cell_number(cell + 1, total ? 100.0 * (double)row->total / (double)total : 0);
@@ -240,13 +240,13 @@ static int run_top_label(struct run *run)
 	struct query_series_options options = {.whole = true, .by = by, .by_count = count, .limit = run->rows_max};
 	_cleanup_(query_series_release) struct query_series series = {0};
 	int r = query_series(run->store, run->symbolizer, &query, &options, &series, run->stats, run->err);
-	if (r)
+	if (r < 0)
 		return r;
 	run->result->type = series.type;
 	/* Shares are of everything, so rows are left out at last. */
 	if (plan->last->others) {
 		r = query_series_limit(&series, plan->last->number, true, run->err);
-		return r ? r : series_table(run, &series, by, count);
+		return r < 0 ? r : series_table(run, &series, by, count);
 	}
 	r = series_table(run, &series, by, count);
 	query_table_limit(&run->result->table, plan->last->number);
@@ -261,7 +261,7 @@ static int sum_profile(struct run *run)
 	struct query_merge_options merge = {.by = plan->by, .by_count = plan->by_count};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = run_profile(run, &merge, &profile);
-	if (r)
+	if (r < 0)
 		return r;
 	int64_t range_ns = run->options->to_ns - run->options->from_ns;
 	_cleanup_(mem_freep) int64_t *sums = mem_zalloc_array(profile->label_set_count, sizeof(*sums));
@@ -280,7 +280,7 @@ static int sum_profile(struct run *run)
 			r = query_table_add_column(table, "percent", "percent", QUERY_COLUMN_NUMBER, run->err);
 		if (!r)
 			r = query_table_add_row(table, run->rows_max, &cell, run->err);
-		if (r)
+		if (r < 0)
 			return r;
 		run_put_sum(run, cell, base, range_ns);
 		run_put_sum(run, cell + 1, value, range_ns);
@@ -307,7 +307,7 @@ static int sum_profile(struct run *run)
 		if (!r)
 			run_put_sum(run, cell, sums[i], range_ns);
 	}
-	return r ? r : query_table_sort(table, plan->by_count, true, run->err);
+	return r < 0 ? r : query_table_sort(table, plan->by_count, true, run->err);
 }
 
 static int run_sum(struct run *run)
@@ -324,7 +324,7 @@ static int run_sum(struct run *run)
 					       .limit = run->rows_max};
 	_cleanup_(query_series_release) struct query_series series = {0};
 	int r = query_series(run->store, run->symbolizer, &query, &options, &series, run->stats, run->err);
-	if (r)
+	if (r < 0)
 		return r;
 	run->result->type = series.type;
 	return series_table(run, &series, plan->by, plan->by_count);
@@ -350,7 +350,7 @@ static int names_table(struct run *run, const char *name, const struct query_nam
 		r = query_table_add_row(table, run->rows_max, &cell, run->err);
 		if (!r)
 			r = query_cell_text(table, cell, item->name, strlen(item->name), run->err);
-		if (r)
+		if (r < 0)
 			break;
 		query_cell_integer(cell + 1, (int64_t)item->series);
 		query_cell_integer(cell + 2, (int64_t)item->samples);
@@ -378,7 +378,7 @@ static int run_names(struct run *run)
 		break;
 	default: r = query_types(run->store, &query, &names, run->stats, run->err); break;
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	return names_table(run,
 			   run->plan->output == PLAN_LABELS   ? "label"
@@ -417,7 +417,7 @@ static int run_series(struct run *run)
 					       .others = top && top->others,
 					       .rate = plan->rate};
 	int r = query_series(run->store, run->symbolizer, &query, &options, series, run->stats, run->err);
-	if (r)
+	if (r < 0)
 		return r;
 	run->result->type = series->type;
 	run->result->kind = QUERY_SERIES;
@@ -478,8 +478,8 @@ static int run_output(struct run *run)
 
 static int write_plan(const struct query_plan *plan, struct query_explain *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer query;
-	_cleanup_(buffer_release) struct buffer steps;
+	_cleanup_(buffer_release) struct buffer query = {0};
+	_cleanup_(buffer_release) struct buffer steps = {0};
 	buffer_init(&query, PLAN_BYTES_MAX);
 	buffer_init(&steps, PLAN_BYTES_MAX);
 	const char *text = NULL, *lines = NULL;
@@ -531,7 +531,7 @@ int query_run(struct store *store, struct symbolizer *symbolizer, const char *te
 		r = run_plan(&run);
 	}
 	query_plan_release(&plan);
-	if (r)
+	if (r < 0)
 		query_result_release(ret);
 	return r;
 }

@@ -103,7 +103,7 @@ static void append(struct store *store, const struct record *record)
 	assert_int_equal(labels_set(&labels, "host_name", hosts[record->host], &err), 0);
 	struct store_append_options options = {.name = "process_cpu", .labels = &labels, .received_ns = record->time_ns};
 	struct store_append_result result;
-	if (store_append(store, profile, &options, &result, &err))
+	if (store_append(store, profile, &options, &result, &err) < 0)
 		fail_msg("append: %s", err.message);
 }
 
@@ -127,7 +127,7 @@ static void append_processes(struct store *store, int64_t time_ns, const char *s
 	assert_int_equal(labels_set(&labels, "host_name", "h1", NULL), 0);
 	struct store_append_options options = {.name = PROCESS_STATS_NAME, .labels = &labels, .received_ns = time_ns};
 	struct error err = {0};
-	if (store_append(store, profile, &options, NULL, &err))
+	if (store_append(store, profile, &options, NULL, &err) < 0)
 		fail_msg("append: %s", err.message);
 }
 
@@ -145,7 +145,7 @@ static int setup(void **state)
 	snprintf(fixture.directory, sizeof(fixture.directory), "/tmp/wick-run-test-XXXXXX");
 	assert_non_null(mkdtemp(fixture.directory));
 	struct store_options options = {.directory = fixture.directory, .retention_age_ns = -1, .manual = true};
-	if (store_open(&options, &fixture.store, &err))
+	if (store_open(&options, &fixture.store, &err) < 0)
 		fail_msg("store_open: %s", err.message);
 	for (int i = 0; i < 2 * RECORDS; i++) {
 		struct record *record = &fixture.records[i];
@@ -187,7 +187,7 @@ static void run(struct fixture *fixture, const char *text, struct query_result *
 {
 	struct error err = {0};
 	struct query_stats stats = {0};
-	if (query_run(fixture->store, NULL, text, &the_range, ret, &stats, &err))
+	if (query_run(fixture->store, NULL, text, &the_range, ret, &stats, &err) < 0)
 		fail_msg("%s: %s", text, err.message);
 	assert_false(stats.read.partial);
 }
@@ -461,9 +461,9 @@ static void test_flame_graphs(void **state)
 		{"{} | group by service_name | callers of \"malloc\"", keep_all, callers_of_malloc, true},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		_cleanup_(query_result_release) struct query_result result;
-		_cleanup_(buffer_release) struct buffer expected;
-		_cleanup_(buffer_release) struct buffer got;
+		_cleanup_(query_result_release) struct query_result result = {0};
+		_cleanup_(buffer_release) struct buffer expected = {0};
+		_cleanup_(buffer_release) struct buffer got = {0};
 		run(fixture, cases[i].text, &result);
 		assert_int_equal(result.kind, QUERY_PROFILE);
 		assert_string_equal(result.type.name, "process_cpu");
@@ -545,9 +545,9 @@ static void test_names_of_addresses(void **state)
 		     {"{} | frames =~ \"^thing\\+0x\" | sum", 5000},
 		     {"{} | collapse recursion | frames = \"query_run_test_target\" | sum", 123}};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		_cleanup_(query_result_release) struct query_result result;
+		_cleanup_(query_result_release) struct query_result result = {0};
 		struct error err = {0};
-		if (query_run(store, symbolizer, cases[i].text, &the_range, &result, NULL, &err))
+		if (query_run(store, symbolizer, cases[i].text, &the_range, &result, NULL, &err) < 0)
 			fail_msg("%s: %s", cases[i].text, err.message);
 		if (result.table.row_count != 1 || result.table.cells[0].integer != cases[i].value)
 			fail_msg("%s", cases[i].text);
@@ -607,7 +607,7 @@ static void test_top(void **state)
 	static const char *const texts[] = {"{} | top 100", "{} | top 100 total by function", "{} | top 100 by binary"};
 	int64_t total = total_of(fixture, false, -1, -1);
 	for (size_t t = 0; t < 3; t++) {
-		_cleanup_(query_result_release) struct query_result result;
+		_cleanup_(query_result_release) struct query_result result = {0};
 		run(fixture, texts[t], &result);
 		assert_int_equal(result.kind, QUERY_TABLE);
 		assert_int_equal(result.table.row_count, t == 2 ? 3 : FUNCTIONS);
@@ -629,7 +629,7 @@ static void test_top(void **state)
 static void test_top_of_groups(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result result;
+	_cleanup_(query_result_release) struct query_result result = {0};
 	run(fixture, "{} | group by service_name | top 2", &result);
 	assert_int_equal(result.table.row_count, 6);
 	for (size_t i = 0; i < 6; i++) {
@@ -650,7 +650,7 @@ static void test_top_label_and_sum(void **state)
 					    "{} | hide \"walk\" | group by service_name | sum",
 					    "{} | bin 10s | group by service_name | sum"};
 	for (size_t t = 0; t < 4; t++) {
-		_cleanup_(query_result_release) struct query_result result;
+		_cleanup_(query_result_release) struct query_result result = {0};
 		run(fixture, texts[t], &result);
 		assert_int_equal(result.table.row_count, 3);
 		for (size_t i = 0; i < 3; i++) {
@@ -659,13 +659,13 @@ static void test_top_label_and_sum(void **state)
 			assert_int_equal(cell(&result.table, i, "value")->integer, total_of(fixture, false, number, -1));
 		}
 	}
-	_cleanup_(query_result_release) struct query_result others;
+	_cleanup_(query_result_release) struct query_result others = {0};
 	run(fixture, "{} | top 1 by label service_name others", &others);
 	assert_int_equal(others.table.row_count, 2);
 	assert_string_equal(cell(&others.table, 1, "service_name")->text, "(others)");
 	assert_int_equal(cell(&others.table, 0, "value")->integer + cell(&others.table, 1, "value")->integer,
 			 total_of(fixture, false, -1, -1));
-	_cleanup_(query_result_release) struct query_result rate;
+	_cleanup_(query_result_release) struct query_result rate = {0};
 	run(fixture, "{} | rate | sum", &rate);
 	assert_string_equal(rate.table.columns[0].unit, "cores");
 	double cores = (double)total_of(fixture, false, -1, -1) / (double)(SPAN_S * NS_PER_S);
@@ -675,16 +675,16 @@ static void test_top_label_and_sum(void **state)
 static void test_tail(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result sorted;
+	_cleanup_(query_result_release) struct query_result sorted = {0};
 	run(fixture, "{} | top 100 | sort by function | limit 2", &sorted);
 	assert_int_equal(sorted.table.row_count, 2);
 	assert_int_equal(sorted.table.rows_before_limit, FUNCTIONS);
 	assert_string_equal(cell(&sorted.table, 0, "function")->text, "main");
 	assert_string_equal(cell(&sorted.table, 1, "function")->text, "malloc");
-	_cleanup_(query_result_release) struct query_result count;
+	_cleanup_(query_result_release) struct query_result count = {0};
 	run(fixture, "{} | top 100 | count", &count);
 	assert_int_equal(count.table.cells[0].integer, FUNCTIONS);
-	_cleanup_(query_result_release) struct query_result groups;
+	_cleanup_(query_result_release) struct query_result groups = {0};
 	run(fixture, "{} | bin 1m | group by service_name, host_name | count", &groups);
 	assert_int_equal(groups.table.cells[0].integer, 6);
 	struct query_result failed;
@@ -701,7 +701,7 @@ static void test_diff(void **state)
 					    "process_cpu | diff ({} from \"2023-11-13T22:13:20Z\" to now-1d) | top 100"};
 	int64_t before_total = total_of(fixture, true, -1, -1), total = total_of(fixture, false, -1, -1);
 	for (size_t t = 0; t < 3; t++) {
-		_cleanup_(query_result_release) struct query_result result;
+		_cleanup_(query_result_release) struct query_result result = {0};
 		run(fixture, texts[t], &result);
 		assert_int_equal(result.table.row_count, FUNCTIONS);
 		double last = INFINITY;
@@ -723,11 +723,11 @@ static void test_diff(void **state)
 			assert_string_equal(cell(&result.table, i, "state")->text, strcmp(name, "sys_read") == 0 ? "new" : "");
 		}
 	}
-	_cleanup_(query_result_release) struct query_result sum;
+	_cleanup_(query_result_release) struct query_result sum = {0};
 	run(fixture, "{} | diff (shift 1d) | sum", &sum);
 	assert_int_equal(cell(&sum.table, 0, "base")->integer, before_total);
 	assert_int_equal(cell(&sum.table, 0, "change")->integer, total - before_total);
-	_cleanup_(query_result_release) struct query_result selectors;
+	_cleanup_(query_result_release) struct query_result selectors = {0};
 	run(fixture, "{service_name=\"shop\"} | diff ({service_name=\"bank\"}) | where host_name=\"h1\" | sum", &selectors);
 	assert_int_equal(cell(&selectors.table, 0, "base")->integer, total_of(fixture, false, 0, 0));
 	assert_int_equal(cell(&selectors.table, 0, "value")->integer, total_of(fixture, false, 2, 0));
@@ -736,7 +736,7 @@ static void test_diff(void **state)
 static void test_compare(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result result;
+	_cleanup_(query_result_release) struct query_result result = {0};
 	run(fixture, "{} | hide \"walk\" | compare service_name top 2", &result);
 	assert_int_equal(result.kind, QUERY_COMPARISON);
 	assert_int_equal(result.comparison.count, 2);
@@ -756,7 +756,7 @@ static void test_compare(void **state)
 static void test_series(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result result;
+	_cleanup_(query_result_release) struct query_result result = {0};
 	run(fixture, "{} | bin 10s | group by service_name | rate", &result);
 	assert_int_equal(result.kind, QUERY_SERIES);
 	assert_int_equal(result.series.count, 3);
@@ -776,7 +776,7 @@ static void test_series(void **state)
 			assert_true(query_series_value(&result.series, sum) == (double)sum / 1e10);
 		}
 	}
-	_cleanup_(query_result_release) struct query_result top;
+	_cleanup_(query_result_release) struct query_result top = {0};
 	run(fixture, "{} | bin 10s | group by service_name | top 1 others", &top);
 	assert_int_equal(top.series.count, 2);
 	assert_true(top.series.rows[1].others);
@@ -785,7 +785,7 @@ static void test_series(void **state)
 	for (size_t k = 0; k < top.series.rows[1].point_count; k++)
 		sum += top.series.rows[1].points[k].value;
 	assert_int_equal(sum, top.series.rows[1].total);
-	_cleanup_(query_result_release) struct query_result filtered;
+	_cleanup_(query_result_release) struct query_result filtered = {0};
 	run(fixture, "{} | frames \"walk\" | bin 20s", &filtered);
 	assert_int_equal(filtered.series.rows[0].total, sums_of(fixture, false, -1, "ns::walk", false).total);
 }
@@ -793,7 +793,7 @@ static void test_series(void **state)
 static void test_join(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result result;
+	_cleanup_(query_result_release) struct query_result result = {0};
 	run(fixture, "{} | bin 30s | join process_stats on service_name", &result);
 	int64_t cpu = 0, value = 0;
 	size_t with_processes = 0;
@@ -816,7 +816,7 @@ static void test_join(void **state)
 	assert_int_equal(cpu, 1000 * 21 + 500 * 6 + 77);
 	assert_true(with_processes >= 3);
 
-	_cleanup_(query_result_release) struct query_result whole;
+	_cleanup_(query_result_release) struct query_result whole = {0};
 	run(fixture, "{} | join process_stats on service_name | sort by cpu_ns desc", &whole);
 	assert_int_equal(whole.table.row_count, 3);
 	assert_string_equal(cell(&whole.table, 0, "service_name")->text, "shop");
@@ -831,19 +831,19 @@ static void test_join(void **state)
 static void test_catalogue(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result values;
+	_cleanup_(query_result_release) struct query_result values = {0};
 	run(fixture, "{} | values of service_name \"s\"", &values);
 	assert_int_equal(values.table.row_count, 1);
 	assert_string_equal(cell(&values.table, 0, "value")->text, "shop");
-	_cleanup_(query_result_release) struct query_result labels;
+	_cleanup_(query_result_release) struct query_result labels = {0};
 	run(fixture, "{} | labels", &labels);
 	assert_int_equal(labels.table.row_count, 2);
 	assert_int_equal(cell(&labels.table, 1, "values")->integer, 3);
-	_cleanup_(query_result_release) struct query_result types;
+	_cleanup_(query_result_release) struct query_result types = {0};
 	run(fixture, "{} | types", &types);
 	assert_int_equal(types.table.row_count, 1);
 	assert_non_null(strstr(cell(&types.table, 0, "type")->text, "process_cpu:cpu:nanoseconds"));
-	_cleanup_(query_result_release) struct query_result count;
+	_cleanup_(query_result_release) struct query_result count = {0};
 	run(fixture, "{} | count", &count);
 	assert_int_equal(count.table.row_count, 1);
 	assert_true(cell(&count.table, 0, "samples")->integer > 0);
@@ -873,13 +873,13 @@ static void test_json_and_text(void **state)
 	struct fixture *fixture = *state;
 	for (size_t i = 0; i < sizeof(all_kinds) / sizeof(*all_kinds); i++) {
 		for (int table = 0; table < 2; table++) {
-			_cleanup_(query_result_release) struct query_result result;
-			_cleanup_(buffer_release) struct buffer json;
-			_cleanup_(buffer_release) struct buffer text;
+			_cleanup_(query_result_release) struct query_result result = {0};
+			_cleanup_(buffer_release) struct buffer json = {0};
+			_cleanup_(buffer_release) struct buffer text = {0};
 			struct query_stats stats = {0};
 			struct error err = {0};
 			struct query_write_options options = {.explain = true, .table = table, .limit = 4};
-			if (query_run(fixture->store, NULL, all_kinds[i], &the_range, &result, &stats, &err))
+			if (query_run(fixture->store, NULL, all_kinds[i], &the_range, &result, &stats, &err) < 0)
 				fail_msg("%s: %s", all_kinds[i], err.message);
 			buffer_init(&json, SIZE_MAX);
 			buffer_init(&text, SIZE_MAX);
@@ -901,8 +901,8 @@ static void test_json_and_text(void **state)
 static void test_table_text(void **state)
 {
 	struct fixture *fixture = *state;
-	_cleanup_(query_result_release) struct query_result result;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(query_result_release) struct query_result result = {0};
+	_cleanup_(buffer_release) struct buffer text = {0};
 	run(fixture, "{service_name=\"none\"} | top 3", &result);
 	buffer_init(&text, SIZE_MAX);
 	assert_int_equal(query_write_text(&result, NULL, NULL, &text, NULL), 0);
@@ -971,7 +971,7 @@ static void test_out_of_memory(void **state)
 			struct query_result result = {0};
 			struct query_stats stats = {0};
 			struct error err = {0};
-			_cleanup_(buffer_release) struct buffer out;
+			_cleanup_(buffer_release) struct buffer out = {0};
 			buffer_init(&out, SIZE_MAX);
 			fault_arm(FAULT_ALLOC, n, 0);
 			int r = query_run(fixture->store, NULL, all_kinds[i], &the_range, &result, &stats, &err);
@@ -984,11 +984,11 @@ static void test_out_of_memory(void **state)
 			}
 			bool reached = fault_disarm(FAULT_ALLOC);
 			if (!reached) {
-				if (r)
+				if (r < 0)
 					fail_msg("%s: %s", all_kinds[i], err.message);
 				break;
 			}
-			if (r && r != -ENOMEM)
+			if (r < 0 && r != -ENOMEM)
 				fail_msg("%s at allocation %llu: %d %s", all_kinds[i], (unsigned long long)n, r, err.message);
 		}
 	}

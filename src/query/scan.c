@@ -24,7 +24,7 @@ static int init_selector(struct query_scan *scan, const struct query *query, str
 		r = selector_set_type(scan->selector, query->type, err);
 	for (size_t i = 0; !r && i < query->where_count; i++)
 		r = selector_add_matcher(scan->selector, &query->where[i], err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < scan->selector->matcher_count; i++) {
 		struct label_matcher *matcher = &scan->selector->matchers[i];
@@ -66,7 +66,7 @@ int query_scan_init(struct query_scan *scan, struct symbolizer *symbolizer, cons
 	int r = init_selector(scan, query, err);
 	if (!r)
 		r = init_filters(scan, symbolizer, query, err);
-	if (r)
+	if (r < 0)
 		return r;
 	scan->select = (struct store_select){.from_ns = query->from_ns,
 					     .to_ns = query->to_ns,
@@ -127,18 +127,18 @@ static int list_type(void *context, const struct store_item *item, struct error 
 static int refuse_types(struct query_scan *scan, struct store *store, struct error *err)
 {
 	_cleanup_(mem_freep) struct profile_type *types = mem_zalloc_array(QUERY_TYPES_MAX, sizeof(*types));
-	_cleanup_(buffer_release) struct buffer list;
+	_cleanup_(buffer_release) struct buffer list = {0};
 	buffer_init(&list, ERROR_MESSAGE_MAX);
 	struct store_read_stats stats = {0};
 	if (!types)
 		return error_nomem(err);
 	int r = store_list_types(store, &scan->select, list_type, types, &stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	size_t count = 0;
 	for (; count < QUERY_TYPES_MAX && types[count].name[0]; count++) {
 		char text[PROFILE_TYPE_TEXT_MAX];
-		if (buffer_printf(&list, "%s%s", count ? ", " : "", profile_type_format(&types[count], text)))
+		if (buffer_printf(&list, "%s%s", count ? ", " : "", profile_type_format(&types[count], text)) < 0)
 			break;
 	}
 	return error_set(err, -EINVAL, "query: the selector leaves %zu profile types, name one of them before the '{': %s",
@@ -152,5 +152,5 @@ int query_scan_finish(struct query_scan *scan, struct store *store, int r, struc
 	int check = selector_failure(scan->selector, err);
 	for (size_t i = 0; !check && i < scan->filter_count; i++)
 		check = frame_filter_failure(scan->filters[i], err);
-	return check ? check : r;
+	return check < 0 ? check : r;
 }

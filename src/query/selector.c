@@ -70,7 +70,7 @@ static int parse_type(struct lexer *lexer, struct type_pattern *type)
 		while (is_type_char(*lexer->at))
 			lexer->at++;
 		int r = add_part(type, start, (size_t)(lexer->at - start), lexer->err);
-		if (r)
+		if (r < 0)
 			return r;
 		if (*lexer->at != ':')
 			break;
@@ -103,14 +103,14 @@ static int add_matcher(struct lexer *lexer, struct selector *selector, char *nam
 	bool is_link = link_label_is(name);
 	*matcher = (struct label_matcher){.is_link = is_link};
 	int r = is_link ? link_ids_parse(name, op, value, &matcher->links, lexer->err) : 0;
-	if (r) {
+	if (r < 0) {
 		mem_free(value);
 	} else {
 		/* What stands for a link has no expression to compile. */
 		r = pattern_init(&matcher->pattern, is_link ? QUERY_EQUAL : op, value, true, lexer->what, name, lexer->err);
 		matcher->pattern.op = op;
 	}
-	if (r) {
+	if (r < 0) {
 		mem_free(name);
 		return r;
 	}
@@ -137,7 +137,7 @@ static int parse_flameql(struct lexer *lexer, struct selector *selector)
 			return error_nomem(lexer->err);
 		}
 		int r = add_matcher(lexer, selector, name, QUERY_EQUAL, value);
-		if (r)
+		if (r < 0)
 			return r;
 		type_pattern_release(type);
 		r = add_part(type, flameql_types[i].name, strlen(flameql_types[i].name), lexer->err);
@@ -158,7 +158,7 @@ int selector_parse_matcher(struct lexer *lexer, struct selector *selector)
 		r = lex_operator(lexer, &op);
 	if (!r)
 		r = lex_string(lexer, &value);
-	if (r)
+	if (r < 0)
 		return r;
 	r = add_matcher(lexer, selector, name, op, value);
 	name = value = NULL;
@@ -171,7 +171,7 @@ static int parse_matchers(struct lexer *lexer, struct selector *selector)
 		return 0;
 	while (!lex_char(lexer, '}')) {
 		int r = selector_parse_matcher(lexer, selector);
-		if (r)
+		if (r < 0)
 			return r;
 		if (!lex_char(lexer, ',') && *lexer->at != '}')
 			return lex_fault(lexer, "',' or '}'");
@@ -190,7 +190,7 @@ int selector_parse_part(struct lexer *lexer, struct selector **ret)
 		r = parse_flameql(lexer, selector);
 	if (!r)
 		r = parse_matchers(lexer, selector);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = selector;
 	selector = NULL;
@@ -204,7 +204,7 @@ int selector_parse_query(const char *text, struct selector **ret, struct error *
 	struct lexer lexer = {.what = "selector", .text = text, .at = text, .err = err};
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	int r = selector_parse_part(&lexer, &selector);
-	if (r)
+	if (r < 0)
 		return r;
 	if (*lexer.at)
 		return lex_fault(&lexer, "the end of the selector, or '{'");
@@ -225,10 +225,10 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 {
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	int r = selector_parse_query(text, &selector, err);
-	const char *link = r ? NULL : selector_link_label(selector);
+	const char *link = r < 0 ? NULL : selector_link_label(selector);
 	if (link)
 		return error_set(err, -EINVAL, "selector: %s is of samples, and this selects whole series", link);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = selector;
 	selector = NULL;
@@ -243,7 +243,7 @@ int selector_set_type(struct selector *selector, const char *text, struct error 
 	struct lexer lexer = {.what = "profile type", .text = text, .at = text, .err = err};
 	lex_skip_space(&lexer);
 	int r = parse_type(&lexer, &selector->type_beside);
-	if (r)
+	if (r < 0)
 		return r;
 	return *lexer.at ? lex_fault(&lexer, "the end of the profile type") : 0;
 }
@@ -411,7 +411,7 @@ int selector_format_matcher(const struct selector *selector, size_t index, struc
 {
 	const struct label_matcher *matcher = &selector->matchers[index];
 	int r = buffer_printf(out, "%s%s", matcher->name, operator_text(matcher->pattern.op));
-	return r ? r : format_string(out, matcher->pattern.value);
+	return r < 0 ? r : format_string(out, matcher->pattern.value);
 }
 
 int selector_format(const struct selector *selector, struct buffer *out)

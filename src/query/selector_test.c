@@ -28,7 +28,7 @@ static bool matches(const char *text, const char *labels_text)
 	struct error err = {0};
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	_cleanup_(labels_release) struct labels labels = {0};
-	if (selector_parse(text, &selector, &err))
+	if (selector_parse(text, &selector, &err) < 0)
 		fail_msg("%s: %s", text, err.message);
 	assert_int_equal(labels_parse(&labels, labels_text, NULL), 0);
 	return selector_matches(selector, &cpu, &labels);
@@ -183,7 +183,7 @@ static const char *ids_of(const char *label, enum query_operator op, const char 
 	static char out[1024];
 	struct link_ids ids;
 	struct error err = {0};
-	if (link_ids_parse(label, op, text, &ids, &err)) {
+	if (link_ids_parse(label, op, text, &ids, &err) < 0) {
 		assert_non_null(strstr(err.message, label));
 		return NULL;
 	}
@@ -252,7 +252,7 @@ static void test_spans_are_for_queries_only(void **state)
 {
 	static const char text[] = "process_cpu{__span_id__=\"0123456789abcdef\", a=\"b\"}";
 	_cleanup_(selector_freep) struct selector *selector = NULL;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct error err = {0};
 	(void)state;
 	assert_int_equal(selector_parse(text, &selector, &err), -EINVAL);

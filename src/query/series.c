@@ -32,13 +32,13 @@ struct series_build {
 static int build_on_point(void *context, uint32_t group, uint64_t bucket, int64_t value, struct error *err)
 {
 	struct series_build *build = context;
-	if (array_reserve(&build->rows, &build->row_capacity, (size_t)group + 1, UINT32_MAX))
+	if (array_reserve(&build->rows, &build->row_capacity, (size_t)group + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
 	while (build->row_count <= group)
 		build->rows[build->row_count++] = (struct query_series_row){0};
 	uint64_t key = (uint64_t)group << 32 | bucket, sum = 0;
 	map64_get(&build->sums, key, &sum);
-	if (map64_put(&build->sums, key, sum + (uint64_t)value))
+	if (map64_put(&build->sums, key, sum + (uint64_t)value) < 0)
 		return error_nomem(err);
 	struct query_series_row *row = &build->rows[group];
 	row->total = (int64_t)((uint64_t)row->total + (uint64_t)value);
@@ -183,7 +183,7 @@ int query_series_limit(struct query_series *series, size_t limit, bool others, s
 	struct query_series_row rest;
 	if (others) {
 		int r = sum_rows(series->rows, limit, series->count, &rest, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	while (series->count > limit)
@@ -210,7 +210,7 @@ static int series_finish(struct series_build *build, const struct query_series_o
 			 struct error *err)
 {
 	int r = build_points(build, err);
-	if (r)
+	if (r < 0)
 		return r;
 	drop_empty_rows(build);
 	if (build->row_count) /* qsort(NULL, 0) is undefined */
@@ -222,7 +222,7 @@ static int series_finish(struct series_build *build, const struct query_series_o
 	build->rows = NULL;
 	build->row_count = 0;
 	r = query_series_limit(ret, options->limit ? options->limit : ROWS_DEFAULT, options->others, err);
-	if (r)
+	if (r < 0)
 		query_series_release(ret);
 	return r;
 }
@@ -238,15 +238,15 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 	stats = stats ? stats : &unused;
 	int64_t step_ns = options->whole ? query->to_ns - query->from_ns : options->step_ns, started = time_monotonic_ns();
 	int r = options->whole ? 0 : align_range(query, &step_ns, options->unaligned, &aligned, err);
-	if (r)
+	if (r < 0)
 		return r;
-	_cleanup_(query_scan_release) struct query_scan scan;
+	_cleanup_(query_scan_release) struct query_scan scan = {0};
 	_cleanup_(build_release) struct series_build build = {.first_ns = aligned.from_ns, .step_ns = step_ns};
 	map64_init(&build.sums);
 	r = query_scan_init(&scan, symbolizer, &aligned, err);
 	if (!r)
 		r = groups_init(&build.groups, &scan, options->by, options->by_count, GROUPS_MAX, err);
-	if (r)
+	if (r < 0)
 		return r;
 	int64_t parsed = time_monotonic_ns();
 	stats->parse_ns += (uint64_t)(parsed - started);
@@ -259,7 +259,7 @@ int query_series(struct store *store, struct symbolizer *symbolizer, const struc
 	r = query_scan_finish(&scan, store, r, err);
 	query_stats_add(&stats->read, &read);
 	stats->read_ns += (uint64_t)(time_monotonic_ns() - parsed);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = (struct query_series){
 		.from_ns = aligned.from_ns, .to_ns = aligned.to_ns, .type = scan.type, .period = read.period};

@@ -41,7 +41,7 @@ int query_table_add_column(struct query_table *table, const char *name, const ch
 			   struct error *err)
 {
 	int r = array_reserve(&table->columns, &table->column_capacity, table->column_count + 1, TABLE_COLUMNS_MAX);
-	if (r)
+	if (r < 0)
 		return r == -E2BIG ? too_large(err) : error_nomem(err);
 	struct query_column *column = &table->columns[table->column_count++];
 	*column = (struct query_column){.kind = kind};
@@ -57,7 +57,7 @@ int query_table_add_row(struct query_table *table, size_t max, struct query_cell
 		return error_set(err, -EINVAL, "query: more than %zu rows; group by fewer labels, use longer bins or 'top'",
 				 max);
 	int r = array_reserve(&table->cells, &table->cell_capacity, used + table->column_count, TABLE_CELLS_MAX);
-	if (r)
+	if (r < 0)
 		return r == -E2BIG ? too_large(err) : error_nomem(err);
 	*ret = table->cells + used;
 	for (size_t i = 0; i < table->column_count; i++)
@@ -93,10 +93,10 @@ int query_table_find_column(const struct query_table *table, const char *name, s
 			return 0;
 		}
 	}
-	_cleanup_(buffer_release) struct buffer list;
+	_cleanup_(buffer_release) struct buffer list = {0};
 	buffer_init(&list, ERROR_MESSAGE_MAX);
 	for (size_t i = 0; i < table->column_count; i++)
-		if (buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name))
+		if (buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name) < 0)
 			break;
 	return error_set(err, -EINVAL, "query: there is no column '%.60s'; there are %s", name, buffer_string(&list));
 }
@@ -254,7 +254,7 @@ static int append_padded(struct buffer *out, const char *text, size_t width, boo
 		r = text_append_harmless(out, bytes_of_string(text));
 	for (size_t i = 0; !r && !right && !last && i < pad; i++)
 		r = buffer_append_byte(out, ' ');
-	return r ? r : buffer_append_string(out, last ? "\n" : "  ");
+	return r < 0 ? r : buffer_append_string(out, last ? "\n" : "  ");
 }
 
 static void measure(const struct query_table *table, size_t rows, size_t *widths)
@@ -300,5 +300,5 @@ int query_table_write_text(const struct query_table *table, size_t limit, struct
 	int r = write_rows(table, rows, widths, out);
 	if (r == -E2BIG)
 		return error_set(err, r, "query: the table is longer than %zu bytes", out->max);
-	return r ? error_nomem(err) : 0;
+	return r < 0 ? error_nomem(err) : 0;
 }

@@ -81,7 +81,7 @@ static int find_key(struct top *top, const struct top_key *key, uint32_t *ret)
 		r = array_reserve(&top->values, &top->value_capacity, top->key_count + 1, UINT32_MAX);
 	if (!r)
 		r = index32_add(&top->index, hash, (uint32_t)top->key_count);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = (uint32_t)top->key_count++;
 	top->keys[*ret] = *key;
@@ -97,27 +97,27 @@ static int take_text(struct top *top, struct bytes text, uint32_t *ret)
 static int take_address(struct top *top, uint32_t location, struct bytes binary, uint32_t *ret)
 {
 	char text[32];
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	buffer_init(&name, SIZE_MAX);
 	uint64_t offset = profile_location_file_offset(top->profile, location);
 	snprintf(text, sizeof(text), "%s0x%" PRIx64, binary.len ? "+" : "", offset);
 	int r = buffer_append(&name, binary.data, binary.len);
 	if (!r)
 		r = buffer_append_string(&name, text);
-	return r ? r : take_text(top, buffer_bytes(&name), ret);
+	return r < 0 ? r : take_text(top, buffer_bytes(&name), ret);
 }
 
 /* "FILE:LINE" */
 static int take_line(struct top *top, struct bytes file, int64_t line, uint32_t *ret)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	if (!file.len && !line)
 		return take_text(top, (struct bytes){0}, ret);
 	int r = buffer_append(&text, file.data, file.len);
 	if (!r)
 		r = buffer_printf(&text, ":%" PRId64, line);
-	return r ? r : take_text(top, buffer_bytes(&text), ret);
+	return r < 0 ? r : take_text(top, buffer_bytes(&text), ret);
 }
 
 /* line NULL: a location without lines */
@@ -138,7 +138,7 @@ static int make_key(struct top *top, uint32_t id, const struct profile_line *lin
 		r = line ? take_text(top, name, &key->texts[0]) : take_address(top, id, binary, &key->texts[0]);
 		if (!r)
 			r = take_text(top, file, &key->texts[1]);
-		return r ? r : take_text(top, binary, &key->texts[2]);
+		return r < 0 ? r : take_text(top, binary, &key->texts[2]);
 	case TOP_BY_FILE: return take_text(top, file, &key->texts[0]);
 	case TOP_BY_BINARY: return take_text(top, binary, &key->texts[0]);
 	case TOP_BY_PACKAGE:
@@ -148,7 +148,7 @@ static int make_key(struct top *top, uint32_t id, const struct profile_line *lin
 		r = take_line(top, file, line ? line->line : 0, &key->texts[0]);
 		if (!r)
 			r = line ? take_text(top, name, &key->texts[1]) : take_address(top, id, binary, &key->texts[1]);
-		return r ? r : take_text(top, binary, &key->texts[2]);
+		return r < 0 ? r : take_text(top, binary, &key->texts[2]);
 	}
 	return r;
 }
@@ -162,7 +162,7 @@ static int frame_key(struct top *top, uint32_t location, uint32_t line, bool has
 		int r = make_key(top, location, has_line ? &top->profile->lines[line] : NULL, &key);
 		if (!r)
 			r = find_key(top, &key, &id);
-		if (r)
+		if (r < 0)
 			return r;
 		*known = id + 1;
 	}
@@ -176,7 +176,7 @@ static int add_frame(struct top *top, uint32_t key, const int64_t *values, bool 
 {
 	struct top_value *value = &top->values[key];
 	if (value->touched != group + 1) {
-		if (array_reserve(&top->touched, &top->touched_capacity, top->touched_count + 1, UINT32_MAX))
+		if (array_reserve(&top->touched, &top->touched_capacity, top->touched_count + 1, UINT32_MAX) < 0)
 			return -ENOMEM;
 		top->touched[top->touched_count++] = key;
 		*value = (struct top_value){.touched = group + 1};
@@ -206,7 +206,7 @@ static int add_sample(struct top *top, size_t sample, uint64_t group)
 			int r = frame_key(top, id, location->line_first + i, location->line_count > 0, &key);
 			if (!r)
 				r = add_frame(top, key, values, leaf, sample, group);
-			if (r)
+			if (r < 0)
 				return r;
 			leaf = false;
 		}
@@ -257,7 +257,7 @@ static int trie_add_self(struct top *top, const struct trie *trie)
 		if (!values[0] && !values[top->sides - 1])
 			continue;
 		int r = frame_key(top, profile->stacks[i].location, location->line_first, location->line_count > 0, &key);
-		if (r)
+		if (r < 0)
 			return r;
 		for (size_t side = 0; side < top->sides; side++)
 			add(&top->values[key].self[side], values[side]);
@@ -288,7 +288,7 @@ static int trie_enter(struct top *top, struct trie *trie, uint32_t stack)
 		int r = frame_key(top, id, location->line_first + i, location->line_count > 0, &key);
 		if (!r)
 			r = array_reserve(&trie->on_path, &trie->on_path_capacity, (size_t)key + 1, UINT32_MAX);
-		if (r)
+		if (r < 0)
 			return r;
 		while (trie->on_path_count <= key)
 			trie->on_path[trie->on_path_count++] = 0;
@@ -339,11 +339,11 @@ static int add_trie(struct top *top)
 	int r = trie_init(&trie, top);
 	if (!r)
 		r = trie_add_self(top, &trie);
-	if (r)
+	if (r < 0)
 		return r;
 	trie_sum(top, &trie);
 	r = trie_walk(top, &trie);
-	if (r || array_reserve(&top->touched, &top->touched_capacity, top->key_count, UINT32_MAX))
+	if (r < 0 || array_reserve(&top->touched, &top->touched_capacity, top->key_count, UINT32_MAX) < 0)
 		return -ENOMEM;
 	for (uint32_t key = 0; key < top->key_count; key++) {
 		const struct top_value *value = &top->values[key];
@@ -467,7 +467,7 @@ static int add_row(const struct top *top, uint32_t label_set, uint32_t key, stru
 		const char *text = profile_label_value(top->profile, label_set, top->options->labels[i]);
 		r = query_cell_text(table, cell, text ? text : "", text ? strlen(text) : 0, err);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	cell = put_values(top, cell, value->self);
 	cell = put_values(top, cell, value->total);
@@ -595,7 +595,7 @@ static int top_init(struct top *top)
 	index32_init(&top->index);
 	top->line_keys = mem_zalloc_array(profile->line_count, sizeof(*top->line_keys));
 	top->location_keys = mem_zalloc_array(profile->location_count, sizeof(*top->location_keys));
-	if (!top->line_keys || !top->location_keys || intern_init(&top->texts, LIMIT_PROFILE_STRING_BYTES))
+	if (!top->line_keys || !top->location_keys || intern_init(&top->texts, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -610,21 +610,21 @@ int top_table(const struct profile *profile, const struct top_options *options, 
 		return error_set(err, -EINVAL, "query: a table needs a profile of one or two sample types");
 	top.sides = top.sides ? top.sides : 1;
 	query_table_init(ret);
-	if (top_init(&top) || find_groups(profile, &groups, &group_count, &order))
+	if (top_init(&top) < 0 || find_groups(profile, &groups, &group_count, &order) < 0)
 		return error_nomem(err);
 	int r = add_columns(&top, ret, err);
 	for (size_t g = 0; !r && g < group_count; g++) {
 		top.touched_count = 0;
 		memset(top.totals, 0, sizeof(top.totals));
-		if (group_count == 1 && add_trie(&top))
+		if (group_count == 1 && add_trie(&top) < 0)
 			r = error_nomem(err);
 		for (size_t i = 0; !r && group_count > 1 && i < groups[g].count; i++)
-			if (add_sample(&top, order[groups[g].first + i], g))
+			if (add_sample(&top, order[groups[g].first + i], g) < 0)
 				r = error_nomem(err);
 		if (!r)
 			r = add_rows(&top, groups[g].label_set, ret, err);
 	}
-	if (r)
+	if (r < 0)
 		query_table_release(ret);
 	else
 		ret->rows_before_limit = top.found;

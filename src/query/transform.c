@@ -106,7 +106,7 @@ static int rewrite_init(struct rewrite *rewrite, const struct profile *from, str
 	int r = profile_new(&rewrite->to, err);
 	if (!r)
 		r = profile_copy_new(rewrite->to, from, &rewrite->copy, err);
-	return r ? r : copy_head(rewrite, err);
+	return r < 0 ? r : copy_head(rewrite, err);
 }
 
 /* ---- asking about frames ---- */
@@ -156,7 +156,7 @@ static int push_lines(struct rewrite *rewrite, uint32_t id, uint32_t first, uint
 		memcpy(rewrite->subset, rewrite->to->lines + part.line_first + first, (end - first) * sizeof(*rewrite->subset));
 		r = profile_add_location(rewrite->to, &part, rewrite->subset, end - first, &location, err);
 	}
-	return r ? r : profile_add_stack(rewrite->to, *stack, location, stack, err);
+	return r < 0 ? r : profile_add_stack(rewrite->to, *stack, location, stack, err);
 }
 
 /* A frame that is only a name; binary and kind are those of the location that it stands for. */
@@ -178,7 +178,7 @@ static int push_name(struct rewrite *rewrite, uint32_t like, struct bytes name, 
 		r = profile_add_function(rewrite->to, &function, &line.function, err);
 	if (!r)
 		r = profile_add_location(rewrite->to, &location, &line, 1, &id, err);
-	return r ? r : profile_add_stack(rewrite->to, *stack, id, stack, err);
+	return r < 0 ? r : profile_add_stack(rewrite->to, *stack, id, stack, err);
 }
 
 static int rewrite_stack(struct rewrite *rewrite, uint32_t stack, struct error *err)
@@ -214,9 +214,9 @@ static int put_sample(struct rewrite *rewrite, size_t index, uint32_t stack, str
 	const struct profile_sample *from = &rewrite->from->samples[index];
 	struct profile_sample sample = {.stack = stack, .time_ns = from->time_ns};
 	int r = profile_copy_label_set(rewrite->copy, from->labels, &sample.labels, err);
-	return r ? r
-		 : profile_add_sample(rewrite->to, &sample, rewrite->from->values + index * rewrite->from->sample_type_count,
-				      err);
+	return r < 0 ? r
+		     : profile_add_sample(rewrite->to, &sample,
+					  rewrite->from->values + index * rewrite->from->sample_type_count, err);
 }
 
 static int finish(struct rewrite *rewrite, struct profile **profile, struct error *err)
@@ -224,7 +224,7 @@ static int finish(struct rewrite *rewrite, struct profile **profile, struct erro
 	int r = rewrite->filter ? frame_filter_failure(rewrite->filter, err) : 0;
 	if (!r)
 		r = profile_aggregate(rewrite->to, err);
-	if (r)
+	if (r < 0)
 		return r;
 	profile_copy_free(rewrite->copy);
 	rewrite->copy = NULL;
@@ -244,7 +244,7 @@ static int rewrite_profile(struct rewrite *rewrite, struct profile **profile, st
 		if (!rewrite->needs_start || state->started)
 			r = put_sample(rewrite, i, state->stack, err);
 	}
-	return r ? r : finish(rewrite, profile, err);
+	return r < 0 ? r : finish(rewrite, profile, err);
 }
 
 /* ---- operations ---- */
@@ -320,7 +320,7 @@ static enum frame_action act_collapse_named(struct rewrite *rewrite, struct fram
 	*ret_name = collapse_name(rewrite, frame);
 	uint32_t key = 0;
 	/* The name becomes a string of the new profile now: its number there is the key. */
-	if (ret_name->len && profile_add_string(rewrite->to, ret_name->data, ret_name->len, &key, NULL))
+	if (ret_name->len && profile_add_string(rewrite->to, ret_name->data, ret_name->len, &key, NULL) < 0)
 		key = 0; /* no memory: adding the frame will say so */
 	bool same = key && key == state->key;
 	state->key = key;
@@ -379,7 +379,7 @@ int transform_filter(struct profile **profile, struct frame_filter *filter, stru
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter};
 	struct store_stack_condition condition = frame_filter_condition(filter);
 	int r = rewrite_init(&rewrite, *profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	judge_stacks(&rewrite, &condition);
 	for (size_t i = 0; !r && i < rewrite.from->sample_count; i++) {
@@ -390,7 +390,7 @@ int transform_filter(struct profile **profile, struct frame_filter *filter, stru
 		if (!r)
 			r = put_sample(&rewrite, i, stack, err);
 	}
-	return r ? r : finish(&rewrite, profile, err);
+	return r < 0 ? r : finish(&rewrite, profile, err);
 }
 
 /* The stack of callers of the outermost frame that passes in `stack`, whose location has it. */
@@ -431,7 +431,7 @@ int transform_callers(struct profile **profile, struct frame_filter *filter, str
 {
 	_cleanup_(rewrite_release) struct rewrite rewrite = {.filter = filter};
 	int r = rewrite_init(&rewrite, *profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	find_outermost(&rewrite);
 	for (size_t i = 0; !r && i < rewrite.from->sample_count; i++) {
@@ -443,7 +443,7 @@ int transform_callers(struct profile **profile, struct frame_filter *filter, str
 		if (!r)
 			r = put_sample(&rewrite, i, rewrite.states[key].stack, err);
 	}
-	return r ? r : finish(&rewrite, profile, err);
+	return r < 0 ? r : finish(&rewrite, profile, err);
 }
 
 /* ---- labels as frames ---- */
@@ -458,14 +458,14 @@ struct label_frames {
 
 static int label_root(struct label_frames *frames, uint32_t label_set, uint32_t *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES + 2);
 	int r = 0;
 	*ret = 0;
 	for (size_t i = 0; !r && i < frames->by_count; i++) {
 		const char *value = profile_label_value(frames->rewrite->from, label_set, frames->by[i]);
 		buffer_clear(&text);
-		if (buffer_printf(&text, "%s=%s", frames->by[i], value ? value : ""))
+		if (buffer_printf(&text, "%s=%s", frames->by[i], value ? value : "") < 0)
 			return error_nomem(err);
 		r = push_name(frames->rewrite, 0, buffer_bytes(&text), ret, err);
 	}
@@ -487,10 +487,10 @@ static int label_stack(struct label_frames *frames, uint32_t label_set, uint32_t
 			continue;
 		}
 		r = label_root(frames, label_set, ret, err);
-		if (r)
+		if (r < 0)
 			return r;
 		known = *ret;
-		if (map64_put(&frames->stacks, high, known))
+		if (map64_put(&frames->stacks, high, known) < 0)
 			return error_nomem(err);
 		break;
 	}
@@ -500,7 +500,7 @@ static int label_stack(struct label_frames *frames, uint32_t label_set, uint32_t
 		r = profile_copy_location(frames->rewrite->copy, from->stacks[id].location, &location, err);
 		if (!r)
 			r = profile_add_stack(frames->rewrite->to, *ret, location, ret, err);
-		if (!r && map64_put(&frames->stacks, high | id, *ret))
+		if (!r && map64_put(&frames->stacks, high | id, *ret) < 0)
 			r = error_nomem(err);
 	}
 	return r;
@@ -522,5 +522,5 @@ int transform_label_frames(struct profile **profile, const char *const *by, size
 	}
 	map64_release(&frames.stacks);
 	mem_free(frames.path);
-	return r ? r : finish(&rewrite, profile, err);
+	return r < 0 ? r : finish(&rewrite, profile, err);
 }

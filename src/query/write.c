@@ -40,7 +40,7 @@ static int profile_diff(const struct profile *profile, struct diff **ret, struct
 	int r = flame_build(profile, 0, FLAME_UNNAMED_BY_ADDRESS, &base, err);
 	if (!r)
 		r = profile_flame(profile, 0, &side, err);
-	return r ? r : diff_build(base, side, ret, err);
+	return r < 0 ? r : diff_build(base, side, ret, err);
 }
 
 static int write_profile(const struct profile *profile, const struct query_write_options *options, struct json_writer *json,
@@ -48,7 +48,7 @@ static int write_profile(const struct profile *profile, const struct query_write
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = profile_flame(profile, options->table ? 0 : options->nodes_max, &flame, err);
-	if (r)
+	if (r < 0)
 		return r;
 	json_key(json, "total");
 	json_int(json, flame->total);
@@ -59,7 +59,7 @@ static int write_profile(const struct profile *profile, const struct query_write
 	}
 	_cleanup_(table_release) struct table table = {0};
 	r = table_build(flame, &table, err);
-	if (r)
+	if (r < 0)
 		return r;
 	json_key(json, "functions");
 	table_write_json(&table, options->limit, json);
@@ -71,7 +71,7 @@ static int write_diff(const struct query_result *result, const struct query_writ
 {
 	_cleanup_(diff_freep) struct diff *diff = NULL;
 	int r = profile_diff(result->profile, &diff, err);
-	if (r)
+	if (r < 0)
 		return r;
 	json_key(json, "base_from_ms");
 	json_int(json, result->base_from_ns / NS_PER_MS);
@@ -85,7 +85,7 @@ static int write_diff(const struct query_result *result, const struct query_writ
 	json_int(json, diff->tree->total);
 	if (!options->table) {
 		r = diff_trim(diff, options->nodes_max, err);
-		if (r)
+		if (r < 0)
 			return r;
 		json_key(json, "diff");
 		diff_write_json(diff, json);
@@ -93,7 +93,7 @@ static int write_diff(const struct query_result *result, const struct query_writ
 	}
 	_cleanup_(diff_table_release) struct diff_table table = {0};
 	r = diff_table_build(diff, result->relative, &table, err);
-	if (r)
+	if (r < 0)
 		return r;
 	json_key(json, "functions");
 	diff_table_write_json(&table, options->limit, json);
@@ -248,7 +248,7 @@ int query_write_json(const struct query_result *result, const struct query_stats
 	json_end_object(&json);
 	if (!r)
 		r = json_finish(&json, err);
-	if (r)
+	if (r < 0)
 		out->len = start;
 	return r;
 }
@@ -263,7 +263,7 @@ static int text_profile(const struct profile *profile, const struct query_write_
 	int r = profile_flame(profile, 0, &flame, err);
 	if (!r)
 		r = table_build(flame, &table, err);
-	return r ? r : table_write_text(&table, flame->unit, options->limit, out, err);
+	return r < 0 ? r : table_write_text(&table, flame->unit, options->limit, out, err);
 }
 
 static int text_diff(const struct query_result *result, const struct query_write_options *options, struct buffer *out,
@@ -274,7 +274,7 @@ static int text_diff(const struct query_result *result, const struct query_write
 	int r = profile_diff(result->profile, &diff, err);
 	if (!r)
 		r = diff_table_build(diff, result->relative, &table, err);
-	return r ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);
+	return r < 0 ? r : diff_table_write_text(&table, diff->tree->unit, options->limit, out, err);
 }
 
 static int compare_times(const void *left, const void *right)
@@ -312,11 +312,11 @@ static int series_columns(const struct query_series *series, size_t columns, str
 	query_series_unit(series, unit);
 	int r = query_table_add_column(table, "time", "", QUERY_COLUMN_TIME, err);
 	for (size_t i = 0; !r && i < columns; i++) {
-		_cleanup_(buffer_release) struct buffer name;
+		_cleanup_(buffer_release) struct buffer name = {0};
 		buffer_init(&name, SIZE_MAX);
 		const struct query_series_row *row = &series->rows[i];
 		for (size_t k = 0; k < row->labels.count; k++)
-			if (buffer_printf(&name, "%s%s", k ? "," : "", row->labels.items[k].value))
+			if (buffer_printf(&name, "%s%s", k ? "," : "", row->labels.items[k].value) < 0)
 				return error_nomem(err);
 		const char *text = row->others ? "(others)" : name.len ? buffer_string(&name) : series->type.sample_type;
 		if (!text)
@@ -332,15 +332,15 @@ static int text_series(const struct query_series *series, const struct query_wri
 	size_t columns = series->count < TEXT_COLUMNS_MAX ? series->count : TEXT_COLUMNS_MAX, count = 0;
 	size_t at[TEXT_COLUMNS_MAX] = {0};
 	_cleanup_(mem_freep) int64_t *times = NULL;
-	_cleanup_(query_table_release) struct query_table table;
+	_cleanup_(query_table_release) struct query_table table = {0};
 	query_table_init(&table);
-	int r = series_times(series, columns, &times, &count) ? error_nomem(err) : 0;
+	int r = series_times(series, columns, &times, &count) < 0 ? error_nomem(err) : 0;
 	if (!r)
 		r = series_columns(series, columns, &table, err);
 	for (size_t i = 0; !r && i < count; i++) {
 		struct query_cell *cell;
 		r = query_table_add_row(&table, 0, &cell, err);
-		if (r)
+		if (r < 0)
 			break;
 		query_cell_integer(cell, times[i]);
 		for (size_t k = 0; k < columns; k++) {
@@ -357,7 +357,7 @@ static int text_series(const struct query_series *series, const struct query_wri
 	if (!r)
 		r = query_table_write_text(&table, options->limit, out, err);
 	if (!r && columns < series->count_before_limit &&
-	    buffer_printf(out, "%zu of %zu groups, those with the largest sums\n", columns, series->count_before_limit))
+	    buffer_printf(out, "%zu of %zu groups, those with the largest sums\n", columns, series->count_before_limit) < 0)
 		r = error_nomem(err);
 	return r;
 }
@@ -371,9 +371,9 @@ static int comparison_table(const struct query_result *result, struct query_tabl
 	for (size_t i = 0; !r && i < comparison->count; i++)
 		r = query_table_add_column(table, comparison->items[i].value, "percent", QUERY_COLUMN_NUMBER, err);
 	struct intern names;
-	if (!r && intern_init(&names, SIZE_MAX))
+	if (!r && intern_init(&names, SIZE_MAX) < 0)
 		r = error_nomem(err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < comparison->count; i++) {
 		struct query_table one;
@@ -383,11 +383,11 @@ static int comparison_table(const struct query_result *result, struct query_tabl
 			struct query_cell *to;
 			uint32_t id;
 			size_t before = names.count;
-			if (intern_add_string(&names, cell[4].text, &id))
+			if (intern_add_string(&names, cell[4].text, &id) < 0)
 				r = error_nomem(err);
 			else if (names.count > before && !(r = query_table_add_row(table, 0, &to, err)))
 				r = query_cell_text(table, to, cell[4].text, strlen(cell[4].text), err);
-			if (r || id == 0)
+			if (r < 0 || id == 0)
 				continue;
 			to = table->cells + (size_t)(id - 1) * table->column_count + i + 1;
 			query_cell_number(to, (to->absent ? 0 : to->number) + cell[1].number);
@@ -414,14 +414,14 @@ static int sort_by_largest(struct query_table *table, struct error *err)
 				largest = cells[i * to + k].number;
 		query_cell_number(&cells[i * to + from], largest);
 	}
-	if (r) {
+	if (r < 0) {
 		mem_free(cells);
 		return r;
 	}
 	mem_free(table->cells);
 	table->cells = cells;
 	r = query_table_sort(table, from, true, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < table->row_count; i++)
 		memmove(table->cells + i * from, table->cells + i * to, from * sizeof(*cells));
@@ -433,8 +433,8 @@ static int text_comparison(const struct query_result *result, const struct query
 			   struct error *err)
 {
 	const struct query_comparison *comparison = &result->comparison;
-	_cleanup_(query_table_release) struct query_table totals;
-	_cleanup_(query_table_release) struct query_table table;
+	_cleanup_(query_table_release) struct query_table totals = {0};
+	_cleanup_(query_table_release) struct query_table table = {0};
 	query_table_init(&totals);
 	query_table_init(&table);
 	int r = query_table_add_column(&totals, comparison->label, "", QUERY_COLUMN_TEXT, err);
@@ -450,13 +450,13 @@ static int text_comparison(const struct query_result *result, const struct query
 	}
 	if (!r)
 		r = query_table_write_text(&totals, 0, out, err);
-	if (!r && buffer_append_byte(out, '\n'))
+	if (!r && buffer_append_byte(out, '\n') < 0)
 		r = error_nomem(err);
 	if (!r)
 		r = comparison_table(result, &table, err);
 	if (!r)
 		r = sort_by_largest(&table, err);
-	return r ? r : query_table_write_text(&table, options->limit ? options->limit : TEXT_FUNCTIONS_MAX, out, err);
+	return r < 0 ? r : query_table_write_text(&table, options->limit ? options->limit : TEXT_FUNCTIONS_MAX, out, err);
 }
 
 int query_write_text(const struct query_result *result, const struct query_stats *stats,
@@ -473,12 +473,12 @@ int query_write_text(const struct query_result *result, const struct query_stats
 	case QUERY_SERIES: r = text_series(&result->series, options, out, err); break;
 	case QUERY_TABLE: r = query_table_write_text(&result->table, options->limit, out, err); break;
 	}
-	if (!r && stats && stats->read.partial && buffer_printf(out, "partial: %s\n", stats->read.why))
+	if (!r && stats && stats->read.partial && buffer_printf(out, "partial: %s\n", stats->read.why) < 0)
 		r = error_nomem(err);
 	if (!r && stats && options->explain &&
-	    (buffer_append_byte(out, '\n') || query_explain_text(&result->explain, stats, out)))
+	    (buffer_append_byte(out, '\n') < 0 || query_explain_text(&result->explain, stats, out) < 0))
 		r = error_nomem(err);
-	if (r)
+	if (r < 0)
 		out->len = start;
 	return r;
 }

@@ -30,7 +30,7 @@ static int take_string(struct diff_builder *builder, const struct flame *side, u
 		struct bytes text = intern_get(&side->strings, id);
 		uint32_t own;
 		int r = intern_add(&builder->diff->tree->strings, text.data, text.len, &own);
-		if (r)
+		if (r < 0)
 			return r;
 		builder->strings[id] = own + 1;
 	}
@@ -51,7 +51,7 @@ static int take_node(struct diff_builder *builder, const struct flame *side, con
 		r = take_string(builder, side, from->file, &node.file);
 	if (!r)
 		r = take_string(builder, side, from->binary, &node.binary);
-	if (r)
+	if (r < 0)
 		return r;
 	uint64_t hash = hash64_mix((uint64_t)parent << 32 | node.name);
 	hash = hash64_mix(hash ^ ((uint64_t)node.file << 32 | node.binary)) + node.frame_type;
@@ -70,7 +70,7 @@ static int take_node(struct diff_builder *builder, const struct flame *side, con
 		r = array_reserve(&builder->diff->base, &builder->base_capacity, tree->count + 1, FLAME_NODES_MAX);
 	if (!r)
 		r = index32_add(&builder->children, hash, (uint32_t)tree->count);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = (uint32_t)tree->count++;
 	tree->nodes[*ret] = node;
@@ -86,7 +86,7 @@ static int add_side(struct diff_builder *builder, const struct flame *side, bool
 	for (size_t i = 0; !r && i < side->count; i++) {
 		const struct flame_node *from = &side->nodes[i];
 		r = take_node(builder, side, from, i ? builder->nodes[from->parent] : 0, &builder->nodes[i]);
-		if (r)
+		if (r < 0)
 			break;
 		struct flame_node *node = &builder->diff->tree->nodes[builder->nodes[i]];
 		struct diff_value *base = &builder->diff->base[builder->nodes[i]];
@@ -111,7 +111,7 @@ static int put_in_order(struct diff *diff, struct error *err)
 	for (size_t i = 0; i < tree->count; i++)
 		tree->nodes[i].total = add(tree->nodes[i].total, diff->base[i].total);
 	int r = flame_put_in_order(tree, position, err);
-	if (r) {
+	if (r < 0) {
 		mem_free(base);
 		return r;
 	}
@@ -130,7 +130,7 @@ int diff_build(const struct flame *base, const struct flame *side, struct diff *
 	_cleanup_(diff_freep) struct diff *diff = mem_zalloc(sizeof(*diff));
 	struct diff_builder builder = {.diff = diff};
 	if (!diff || !(diff->tree = mem_zalloc(sizeof(*diff->tree))) ||
-	    intern_init(&diff->tree->strings, LIMIT_PROFILE_STRING_BYTES))
+	    intern_init(&diff->tree->strings, LIMIT_PROFILE_STRING_BYTES) < 0)
 		return error_nomem(err);
 	const struct flame *like = side->count > 1 || base->count <= 1 ? side : base;
 	memcpy(diff->tree->unit, like->unit, sizeof(like->unit));
@@ -141,13 +141,13 @@ int diff_build(const struct flame *base, const struct flame *side, struct diff *
 	index32_release(&builder.children);
 	if (r == -E2BIG)
 		return error_set(err, r, "the tree of both sides has more than %u nodes or too many names", FLAME_NODES_MAX);
-	if (r)
+	if (r < 0)
 		return error_nomem(err);
 	diff->base_total = base->total;
 	diff->tree->total = side->total;
 	diff->tree->sample_count = side->sample_count;
 	r = put_in_order(diff, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = diff;
 	diff = NULL;
@@ -242,7 +242,7 @@ static int add_rests(struct diff_trim *trim)
 					  .self = trim->rest_side[i].total};
 		snprintf(name, sizeof(name), "(%u smaller)", trim->rest[i]);
 		int r = intern_add_string(&tree->strings, name, &node.name);
-		if (r)
+		if (r < 0)
 			return r;
 		trim->nodes[trim->count] = node;
 		trim->base[trim->count++] = (struct diff_value){trim->rest_base[i].total, trim->rest_base[i].total};
@@ -267,10 +267,10 @@ int diff_trim(struct diff *diff, size_t nodes_max, struct error *err)
 	};
 	uint64_t threshold;
 	if (!trim.nodes || !trim.base || !trim.position || !trim.rest || !trim.rest_base || !trim.rest_side ||
-	    find_threshold(diff, nodes_max, &threshold))
+	    find_threshold(diff, nodes_max, &threshold) < 0)
 		return error_nomem(err);
 	choose(&trim, threshold, nodes_max);
-	if (add_rests(&trim))
+	if (add_rests(&trim) < 0)
 		return error_nomem(err);
 	struct flame_node *nodes = tree->nodes;
 	struct diff_value *base = diff->base;
@@ -391,7 +391,7 @@ int diff_table_build(const struct diff *diff, bool relative, struct diff_table *
 	int r = side_table(diff, true, &base, err);
 	if (!r)
 		r = side_table(diff, false, &side, err);
-	if (r)
+	if (r < 0)
 		return r;
 	table.rows = mem_alloc_array(side.count, sizeof(*table.rows));
 	if (!table.rows)

@@ -69,7 +69,7 @@ static void test_table(void **state)
 	assert_string_equal(table.rows[2].name, "main"); /* recursion counts once a stack */
 	assert_int_equal(table.rows[2].base_total, 35);
 	assert_int_equal(table.rows[2].base_self, 5);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, SIZE_MAX);
 	assert_int_equal(diff_table_write_text(&table, "nanoseconds", 2, &out, NULL), 0);
 	assert_non_null(strstr(buffer_string(&out), "of 35ns total"));
@@ -148,7 +148,7 @@ static void test_empty_sides(void **state)
 	assert_int_equal(diff->tree->count, 2);
 	assert_int_equal(diff_table_build(diff, true, &table, NULL), 0);
 	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].self), 7);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, SIZE_MAX);
 	struct json_writer json;
 	json_init(&json, &out);

@@ -7,7 +7,7 @@ int render_svg(const struct profile *profile, const char *title, struct buffer *
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_ADDRESS, &flame, err);
 	struct svg_options options = {.title = title};
-	return r ? r : svg_render(flame, &options, out, err);
+	return r < 0 ? r : svg_render(flame, &options, out, err);
 }
 
 int render_top(const struct profile *profile, const char *title, struct buffer *out, struct error *err)
@@ -15,11 +15,11 @@ int render_top(const struct profile *profile, const char *title, struct buffer *
 	(void)title;
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	int r = flame_build(profile, profile_default_sample_type(profile), FLAME_UNNAMED_BY_BINARY, &flame, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct table table;
 	r = table_build(flame, &table, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = table_write_text(&table, flame->unit, 0, out, err);
 	table_release(&table);

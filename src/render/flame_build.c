@@ -176,7 +176,7 @@ static int write_address(const struct builder *b, uint32_t location, struct byte
 static int take_address(struct builder *b, uint32_t location, uint32_t binary, uint32_t *ret, struct error *err)
 {
 	if (b->location_texts[location] == 0) {
-		_cleanup_(buffer_release) struct buffer text;
+		_cleanup_(buffer_release) struct buffer text = {0};
 		uint32_t id;
 		buffer_init(&text, SIZE_MAX);
 		if (write_address(b, location, intern_get(&b->texts, binary), &text) < 0)

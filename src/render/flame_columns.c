@@ -106,7 +106,7 @@ static int number_frames(struct columns *columns)
 		return -ENOMEM;
 	for (size_t i = 0; i < flame->count; i++) {
 		int r = take_frame(columns, &flame->nodes[i], &columns->frame_of_node[i]);
-		if (r)
+		if (r < 0)
 			return r;
 		columns->frames[columns->frame_of_node[i]].nodes++;
 	}
@@ -149,7 +149,7 @@ static uint64_t zigzag(int64_t value)
 
 static int write_strings(const struct intern *strings, struct buffer *out)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	int r = 0;
 	/* What is not UTF-8 grows: three bytes for one. */
 	buffer_init(&text, 3 * LIMIT_PROFILE_STRING_BYTES);
@@ -159,7 +159,7 @@ static int write_strings(const struct intern *strings, struct buffer *out)
 		if (!r)
 			r = pb_write_raw_varint(out, text.len - before);
 	}
-	return r ? r : buffer_append(out, text.data, text.len);
+	return r < 0 ? r : buffer_append(out, text.data, text.len);
 }
 
 static int write_frames(const struct columns *columns, struct buffer *out)
@@ -195,7 +195,7 @@ static int write_all(struct columns *columns, struct buffer *out)
 {
 	const struct flame *flame = columns->flame;
 	int r = number_frames(columns);
-	if (r)
+	if (r < 0)
 		return r;
 	uint64_t unit = common_divisor(flame);
 	const uint64_t counts[] = {flame->strings.count, columns->frame_count, flame->count, unit};
@@ -205,7 +205,7 @@ static int write_all(struct columns *columns, struct buffer *out)
 		r = write_strings(&flame->strings, out);
 	if (!r)
 		r = write_frames(columns, out);
-	return r ? r : write_nodes(columns, unit, out);
+	return r < 0 ? r : write_nodes(columns, unit, out);
 }
 
 int flame_write_columns(const struct flame *flame, struct buffer *out, struct error *err)
@@ -215,5 +215,5 @@ int flame_write_columns(const struct flame *flame, struct buffer *out, struct er
 	int r = write_all(&columns, out);
 	if (r == -E2BIG)
 		return error_set(err, r, "the answer passes its limit of %zu bytes: ask for less", out->max);
-	return r ? error_nomem(err) : 0;
+	return r < 0 ? error_nomem(err) : 0;
 }

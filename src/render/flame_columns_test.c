@@ -29,7 +29,7 @@ static void test_layout(void **state)
 	test_add_stack(profile, "main;c", 90);
 	test_add_stack(profile, "", 10);
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
 	assert_int_equal(buffer_append_string(&out, "before"), 0);
 	assert_int_equal(flame_write_columns(flame, &out, NULL), 0);
@@ -149,7 +149,7 @@ static void check_tree(const struct flame *flame, struct bytes bytes, struct rea
 static void check(const struct profile *profile, size_t nodes_max, struct read_tree *tree)
 {
 	_cleanup_(flame_freep) struct flame *flame = build(profile, nodes_max);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
 	assert_int_equal(flame_write_columns(flame, &out, NULL), 0);
 	check_tree(flame, buffer_bytes(&out), tree);
@@ -221,7 +221,7 @@ static void test_not_utf8(void **state)
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
 	test_add_stack(profile, "\xff\xfe;gr\xc3\xbc\xc3\x9f", 6);
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
 	assert_int_equal(flame_write_columns(flame, &out, NULL), 0);
 	struct read_tree tree;
@@ -259,7 +259,7 @@ static void test_full(void **state)
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
 	size_t max = 0;
 	for (int r = -E2BIG; r; max++) {
-		_cleanup_(buffer_release) struct buffer out;
+		_cleanup_(buffer_release) struct buffer out = {0};
 		struct error err = {0};
 		buffer_init(&out, max);
 		r = flame_write_columns(flame, &out, &err);
@@ -275,7 +275,7 @@ static void test_allocation_failures(void **state)
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
 	uint64_t nth = 1;
 	for (;; nth++) {
-		_cleanup_(buffer_release) struct buffer out;
+		_cleanup_(buffer_release) struct buffer out = {0};
 		struct error err = {0};
 		buffer_init(&out, MIB);
 		fault_arm(FAULT_ALLOC, nth, 0);

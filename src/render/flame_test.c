@@ -449,7 +449,7 @@ static void test_deep(void **state)
 	for (size_t i = 0; i < table.count; i++)
 		assert_int_equal(table.rows[i].total, 7);
 	table_release(&table);
-	_cleanup_(buffer_release) struct buffer svg;
+	_cleanup_(buffer_release) struct buffer svg = {0};
 	buffer_init(&svg, 100 * MIB);
 	assert_int_equal(svg_render(flame, NULL, &svg, NULL), 0);
 }
@@ -467,7 +467,7 @@ static void test_json(void **state)
 	test_add_stack(profile, "ma\"in;a<b\n", 5);
 	test_add_stack(profile, "\xff;b", 6);
 	_cleanup_(flame_freep) struct flame *flame = build(profile, 0);
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, MIB);
 	struct json_writer json;
 	json_init(&json, &text);
@@ -541,7 +541,7 @@ static int render_all(const struct profile *profile, struct error *err)
 {
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, MIB);
 	int r = flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, 5, &flame, err);
 	flame = flame_free(flame);
@@ -595,7 +595,7 @@ static void test_small_buffers(void **state)
 	struct table table;
 	assert_int_equal(table_build(flame, &table, NULL), 0);
 	for (size_t max = 3; max < 300; max += 7) {
-		_cleanup_(buffer_release) struct buffer out;
+		_cleanup_(buffer_release) struct buffer out = {0};
 		struct error err = {0};
 		buffer_init(&out, max);
 		assert_int_equal(buffer_append_string(&out, "abc"), 0);

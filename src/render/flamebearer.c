@@ -288,7 +288,7 @@ static int lay_out(struct layout *l, size_t nodes_max, struct error *err)
 	if (!l->child_start || !l->children || !l->kept || (l->base && !l->rests) || !l->name_ids || !to->names)
 		return error_nomem(err);
 	int r = find_threshold(l, nodes_max, err);
-	if (r)
+	if (r < 0)
 		return r;
 	size_t items = choose(l);
 	l->stack = mem_alloc_array(items, sizeof(*l->stack));
@@ -297,7 +297,7 @@ static int lay_out(struct layout *l, size_t nodes_max, struct error *err)
 		return error_nomem(err);
 	sort_children(l);
 	r = make_levels(l, err);
-	if (r)
+	if (r < 0)
 		return r;
 	place(l);
 	encode_offsets(to, 0);
@@ -311,7 +311,7 @@ int flamebearer_of_flame(const struct flame *flame, struct flamebearer *ret, str
 	*ret = (struct flamebearer){.node_values = FLAMEBEARER_SINGLE, .total = flame->total};
 	_cleanup_(layout_release) struct layout layout = {.tree = flame, .to = ret};
 	int r = lay_out(&layout, 0, err);
-	if (r)
+	if (r < 0)
 		flamebearer_release(ret);
 	return r;
 }
@@ -324,7 +324,7 @@ int flamebearer_of_diff(const struct diff *diff, size_t nodes_max, struct flameb
 				    .total = add(diff->base_total, diff->tree->total)};
 	_cleanup_(layout_release) struct layout layout = {.tree = diff->tree, .base = diff->base, .to = ret};
 	int r = lay_out(&layout, nodes_max, err);
-	if (r)
+	if (r < 0)
 		flamebearer_release(ret);
 	return r;
 }
@@ -381,7 +381,7 @@ int flamebearer_write_protobuf(const struct flamebearer *flamebearer, struct buf
 		r = pb_put_varint(out, 4, (uint64_t)flamebearer->max_self);
 	if (!r)
 		r = pb_put_varint(out, 5, (uint64_t)flamebearer->left_total);
-	return r ? r : pb_put_varint(out, 6, (uint64_t)flamebearer->right_total);
+	return r < 0 ? r : pb_put_varint(out, 6, (uint64_t)flamebearer->right_total);
 }
 
 int flamebearer_write_tree(const struct flame *flame, struct buffer *out, struct error *err)
@@ -409,5 +409,5 @@ int flamebearer_write_tree(const struct flame *flame, struct buffer *out, struct
 		if (!r)
 			r = pb_write_raw_varint(out, children[i]);
 	}
-	return r ? error_set(err, r, "the tree does not fit into an answer") : 0;
+	return r < 0 ? error_set(err, r, "the tree does not fit into an answer") : 0;
 }

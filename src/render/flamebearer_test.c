@@ -25,7 +25,7 @@ static struct flame *flame_of(const char *const *stacks, const int64_t *values, 
 
 static void assert_json(const struct flamebearer *flamebearer, const char *expected)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct json_writer json;
 	buffer_init(&out, SIZE_MAX);
 	json_init(&json, &out);
@@ -42,7 +42,7 @@ static void test_levels(void **state)
 {
 	(void)state;
 	_cleanup_(flame_freep) struct flame *flame = flame_of(stacks, (int64_t[]){10, 20, 5, 3, 2}, 5, 0);
-	_cleanup_(flamebearer_release) struct flamebearer flamebearer;
+	_cleanup_(flamebearer_release) struct flamebearer flamebearer = {0};
 	assert_int_equal(flamebearer_of_flame(flame, &flamebearer, NULL), 0);
 	/* Children by name, behind their parent's self; each begins where the one before it in its level ends. */
 	assert_json(&flamebearer,
@@ -55,7 +55,7 @@ static void test_what_is_small_is_other(void **state)
 {
 	(void)state;
 	_cleanup_(flame_freep) struct flame *flame = flame_of(stacks, (int64_t[]){10, 20, 5, 3, 2}, 5, 2);
-	_cleanup_(flamebearer_release) struct flamebearer flamebearer;
+	_cleanup_(flamebearer_release) struct flamebearer flamebearer = {0};
 	assert_int_equal(flamebearer_of_flame(flame, &flamebearer, NULL), 0);
 	assert_json(&flamebearer, "{\"names\":[\"total\",\"main\",\"b\",\"other\"],\"levels\":[[0,40,0,0],"
 				  "[0,37,0,1,0,3,3,3],[0,20,20,2,0,17,17,3]],\"numTicks\":40,\"maxSelf\":20}");
@@ -100,7 +100,7 @@ static void test_comparison(void **state)
 {
 	(void)state;
 	_cleanup_(diff_freep) struct diff *diff = make_diff();
-	_cleanup_(flamebearer_release) struct flamebearer whole, part;
+	_cleanup_(flamebearer_release) struct flamebearer whole = {0}, part = {0};
 	assert_int_equal(flamebearer_of_diff(diff, 0, &whole, NULL), 0);
 	assert_json(&whole, "{\"names\":[\"total\",\"main\",\"a\",\"x\",\"y\",\"b\",\"c\",\"t\"],\"levels\":["
 			    "[0,32,0,0,35,0,0],[0,32,0,0,35,0,1],"
@@ -120,8 +120,8 @@ static void test_empty(void **state)
 {
 	(void)state;
 	_cleanup_(flame_freep) struct flame *flame = flame_of(NULL, NULL, 0, 0);
-	_cleanup_(flamebearer_release) struct flamebearer flamebearer;
-	_cleanup_(buffer_release) struct buffer tree;
+	_cleanup_(flamebearer_release) struct flamebearer flamebearer = {0};
+	_cleanup_(buffer_release) struct buffer tree = {0};
 	assert_int_equal(flamebearer_of_flame(flame, &flamebearer, NULL), 0);
 	assert_json(&flamebearer, "{\"names\":[\"total\"],\"levels\":[[0,0,0,0]],\"numTicks\":0,\"maxSelf\":0}");
 	buffer_init(&tree, SIZE_MAX);
@@ -133,7 +133,7 @@ static void test_bytes(void **state)
 {
 	(void)state;
 	_cleanup_(flame_freep) struct flame *flame = flame_of(stacks, (int64_t[]){200, 20, 5, 3, 2}, 5, 3);
-	_cleanup_(buffer_release) struct buffer tree;
+	_cleanup_(buffer_release) struct buffer tree = {0};
 	buffer_init(&tree, SIZE_MAX);
 	assert_int_equal(flamebearer_write_tree(flame, &tree, NULL), 0);
 	static const uint8_t expected[] = "\0\0\2"
@@ -152,8 +152,8 @@ static void test_protobuf(void **state)
 	(void)state;
 	static const char *const bad[] = {"\xff"};
 	_cleanup_(flame_freep) struct flame *flame = flame_of(bad, (int64_t[]){300}, 1, 0);
-	_cleanup_(flamebearer_release) struct flamebearer flamebearer;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(flamebearer_release) struct flamebearer flamebearer = {0};
+	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, SIZE_MAX);
 	assert_int_equal(flamebearer_of_flame(flame, &flamebearer, NULL), 0);
 	assert_int_equal(flamebearer_write_protobuf(&flamebearer, &out), 0);

@@ -187,7 +187,7 @@ static int join_labels(struct build *build, uint32_t set, uint32_t *ret, struct 
 {
 	const struct profile *profile = build->profile;
 	const struct profile_label_set *labels = &profile->label_sets[set];
-	_cleanup_(buffer_release) struct buffer joined;
+	_cleanup_(buffer_release) struct buffer joined = {0};
 	_cleanup_(mem_freep) char **texts = mem_zalloc_array(labels->count + 1, sizeof(*texts));
 	size_t count = 0;
 	int r = 0;

@@ -267,7 +267,7 @@ const char *graph_printable_name(struct graph_infos *infos, uint32_t info)
 {
 	if (infos->names[info])
 		return infos->names[info];
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, GIB);
 	if (append_printable(infos, &infos->items[info], &text) < 0)
 		return NULL;
@@ -404,7 +404,7 @@ int graph_append_short_name(struct buffer *out, struct bytes text)
 		name += sizeof(anonymous) - 1;
 		len -= sizeof(anonymous) - 1;
 	}
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	buffer_init(&plain, GIB);
 	if (len && find_version(name, len, &at, &skip)) {
 		int r = buffer_append(&plain, name, at);

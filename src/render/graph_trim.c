@@ -51,18 +51,18 @@ static int compare_infos(const struct graph *graph, uint32_t left, uint32_t righ
 {
 	const struct graph_info *a = &graph->infos->items[graph->nodes[left].info],
 				*b = &graph->infos->items[graph->nodes[right].info];
-	int r = strcmp(graph_infos_string(graph->infos, a->name), graph_infos_string(graph->infos, b->name));
-	if (r == 0)
-		r = a->address < b->address ? -1 : a->address > b->address;
-	if (r == 0)
-		r = strcmp(graph_infos_string(graph->infos, a->file), graph_infos_string(graph->infos, b->file));
-	if (r == 0)
-		r = compare_numbers(a->start_line, b->start_line);
-	if (r == 0)
-		r = compare_numbers(a->line, b->line);
-	if (r == 0)
-		r = strcmp(graph_infos_string(graph->infos, a->binary), graph_infos_string(graph->infos, b->binary));
-	return r ? r : left < right ? -1 : left > right;
+	int d = strcmp(graph_infos_string(graph->infos, a->name), graph_infos_string(graph->infos, b->name));
+	if (d == 0)
+		d = a->address < b->address ? -1 : a->address > b->address;
+	if (d == 0)
+		d = strcmp(graph_infos_string(graph->infos, a->file), graph_infos_string(graph->infos, b->file));
+	if (d == 0)
+		d = compare_numbers(a->start_line, b->start_line);
+	if (d == 0)
+		d = compare_numbers(a->line, b->line);
+	if (d == 0)
+		d = strcmp(graph_infos_string(graph->infos, a->binary), graph_infos_string(graph->infos, b->binary));
+	return d ? d : left < right ? -1 : left > right;
 }
 
 static int compare_printable(const struct graph *graph, uint32_t left, uint32_t right)
@@ -75,13 +75,13 @@ static int compare_by_value(const struct node_order *order, uint32_t left, uint3
 {
 	const struct graph *graph = order->graph;
 	const struct graph_node *a = &graph->nodes[left], *b = &graph->nodes[right];
-	int r = order->scores ? compare_magnitudes(order->scores[left], order->scores[right])
+	int d = order->scores ? compare_magnitudes(order->scores[left], order->scores[right])
 			      : compare_magnitudes(a->flat, b->flat);
-	if (r == 0)
-		r = compare_printable(graph, left, right);
-	if (r == 0)
-		r = order->scores ? compare_magnitudes(a->flat, b->flat) : compare_magnitudes(a->cum, b->cum);
-	return r ? r : compare_infos(graph, left, right);
+	if (d == 0)
+		d = compare_printable(graph, left, right);
+	if (d == 0)
+		d = order->scores ? compare_magnitudes(a->flat, b->flat) : compare_magnitudes(a->cum, b->cum);
+	return d ? d : compare_infos(graph, left, right);
 }
 
 static int compare_nodes(const void *left, const void *right, void *context)
@@ -175,14 +175,14 @@ static int compare_edges(const void *left, const void *right, void *context)
 {
 	const struct graph *graph = context;
 	const struct graph_edge *a = &graph->edges[*(const uint32_t *)left], *b = &graph->edges[*(const uint32_t *)right];
-	int r = compare_magnitudes(a->weight, b->weight);
-	if (r == 0)
-		r = strcmp(name_or_empty(graph, a->source), name_or_empty(graph, b->source));
-	if (r == 0)
-		r = strcmp(name_or_empty(graph, a->target), name_or_empty(graph, b->target));
-	if (r == 0)
-		r = compare_infos(graph, a->source, b->source);
-	return r ? r : compare_infos(graph, a->target, b->target);
+	int d = compare_magnitudes(a->weight, b->weight);
+	if (d == 0)
+		d = strcmp(name_or_empty(graph, a->source), name_or_empty(graph, b->source));
+	if (d == 0)
+		d = strcmp(name_or_empty(graph, a->target), name_or_empty(graph, b->target));
+	if (d == 0)
+		d = compare_infos(graph, a->source, b->source);
+	return d ? d : compare_infos(graph, a->target, b->target);
 }
 
 size_t graph_sort_edges(const struct graph *graph, const uint32_t *edges, size_t count, uint32_t *ret)
@@ -210,10 +210,10 @@ static int compare_tags(const void *left, const void *right, void *context)
 	const struct tag_order *order = context;
 	const struct graph_tag *a = &order->graph->tags[*(const uint32_t *)left],
 			       *b = &order->graph->tags[*(const uint32_t *)right];
-	int r = order->flat ? 0 : compare_magnitudes(a->cum, b->cum);
-	if (r == 0)
-		r = compare_magnitudes(a->flat, b->flat);
-	return r ? r : strcmp(tag_name(order->graph, a), tag_name(order->graph, b));
+	int d = order->flat ? 0 : compare_magnitudes(a->cum, b->cum);
+	if (d == 0)
+		d = compare_magnitudes(a->flat, b->flat);
+	return d ? d : strcmp(tag_name(order->graph, a), tag_name(order->graph, b));
 }
 
 void graph_sort_tags(const struct graph *graph, uint32_t *tags, size_t count, bool flat)

@@ -206,7 +206,7 @@ static int refuse_short(const struct choice *choice, const char *name, uint32_t 
 static int choose_short(struct choice *choice, const char *name, struct error *err)
 {
 	const struct profile *p = choice->profile;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	for (size_t i = 1; i < p->function_count; i++) {
 		uint32_t full = p->functions[i].name;
@@ -345,7 +345,7 @@ static int compare_files(const void *left, const void *right)
 static int find_files(const struct choice *choice, const struct listing_options *options, struct touched *ret_touched,
 		      struct listing_lines *ret, struct error *err)
 {
-	_cleanup_(counting_release) struct counting c;
+	_cleanup_(counting_release) struct counting c = {0};
 	_cleanup_(keyed_release) struct keyed keyed = {0};
 	int r = counting_init(&c, choice->profile, err);
 	if (r == 0)
@@ -417,7 +417,7 @@ static int compare_lines(const void *left, const void *right)
 static int sum_lines(const struct choice *choice, const struct touched *touched, uint32_t file, struct listing_lines *ret,
 		     struct error *err)
 {
-	_cleanup_(counting_release) struct counting c;
+	_cleanup_(counting_release) struct counting c = {0};
 	_cleanup_(keyed_release) struct keyed keyed = {0};
 	int r = counting_init(&c, choice->profile, err);
 	if (r == 0)
@@ -441,7 +441,7 @@ static int find_binary(const struct choice *choice, const struct touched *touche
 		       struct error *err)
 {
 	const struct profile *p = choice->profile;
-	_cleanup_(counting_release) struct counting c;
+	_cleanup_(counting_release) struct counting c = {0};
 	_cleanup_(keyed_release) struct keyed keyed = {0};
 	size_t best = 0;
 	int r = counting_init(&c, p, err);
@@ -720,7 +720,7 @@ static int copy_binaries(const struct counting *c, const struct sites *sites, co
 static int sum_sites(const struct profile *profile, struct sites *sites, size_t sample_type, struct listing_addresses *ret,
 		     struct error *err)
 {
-	_cleanup_(counting_release) struct counting c;
+	_cleanup_(counting_release) struct counting c = {0};
 	struct numbering n = {0};
 	_cleanup_(mem_freep) uint32_t *address = mem_alloc_array(sites->count, sizeof(*address));
 	_cleanup_(mem_freep) uint32_t *binary = mem_alloc_array(sites->count, sizeof(*binary));

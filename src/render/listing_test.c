@@ -384,7 +384,7 @@ static void test_source_json(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
 	struct json_writer json;
 	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
@@ -413,7 +413,7 @@ static void test_source_without_text(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
 	struct json_writer json;
 	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
@@ -443,7 +443,7 @@ static void test_endless_text(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
 	static char text[1000000];
 	size_t count = 0;
@@ -464,7 +464,7 @@ static void test_source_text(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
 	assert_int_equal(listing_build_lines(p, &options, &lines, NULL), 0);
 	struct listing_source source = {
@@ -494,7 +494,7 @@ static void test_hostile_text(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = test_new_profile("cpu", "nanoseconds");
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "f\xc2\x9b\x32J"};
 	SAMPLE(p, 10,
 	       location(p, 0, 1,
@@ -520,7 +520,7 @@ static void test_code(void **state)
 {
 	_cleanup_(profile_freep) struct profile *p = example();
 	_cleanup_(listing_addresses_release) struct listing_addresses all = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = "hot(int)"};
 	static const char *const names[] = {"inner", "hot(int)"};
 	const struct listing_instruction instructions[] = {
@@ -575,7 +575,7 @@ static int build_everything(const struct profile *p, const char *function)
 {
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
 	_cleanup_(listing_addresses_release) struct listing_addresses addresses = {0}, range = {0};
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct listing_options options = {.function = function};
 	buffer_init(&out, MIB);
 	int r = listing_build_lines(p, &options, &lines, NULL);
@@ -585,7 +585,7 @@ static int build_everything(const struct profile *p, const char *function)
 	if (r == 0)
 		r = listing_build_range(p, &options, "", 0, UINT64_MAX, &range, NULL);
 	struct listing_source source = {.lines = &lines, .from = "", .text = bytes_of_string(source_text)};
-	return r ? r : listing_source_write_text(&source, true, &out, NULL);
+	return r < 0 ? r : listing_source_write_text(&source, true, &out, NULL);
 }
 
 static void test_faults(void **state)

@@ -79,7 +79,7 @@ static void put_instruction(struct disasm *d, const struct instruction *instruct
 {
 	struct report *report = d->report;
 	char texts[2][UNITS_TEXT_MAX];
-	_cleanup_(buffer_release) struct buffer place;
+	_cleanup_(buffer_release) struct buffer place = {0};
 	buffer_init(&place, MIB);
 	if (info && (append_place(d, info, &place) < 0 || !buffer_string(&place))) {
 		report->failure = -ENOMEM;
@@ -187,7 +187,7 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 	int r = buffer_append(name, symbol->name, symbol->name_len);
 	if (r < 0 || by_address || matcher->finds(matcher->context, buffer_bytes(name)))
 		return r;
-	_cleanup_(buffer_release) struct buffer full;
+	_cleanup_(buffer_release) struct buffer full = {0};
 	buffer_init(&full, DEMANGLE_OUTPUT_MAX);
 	if (demangle_symbol(symbol->name, &full) <= 0 || !buffer_string(&full))
 		return 1;
@@ -201,14 +201,14 @@ static int match_symbol(const struct disasm *d, const struct elf_symbol *symbol,
 static int compare_symbols(const void *left, const void *right)
 {
 	const struct elf_symbol *a = left, *b = right;
-	int r = strcmp(a->name, b->name);
-	return r ? r : a->address < b->address ? -1 : a->address > b->address;
+	int order = strcmp(a->name, b->name);
+	return order ? order : a->address < b->address ? -1 : a->address > b->address;
 }
 
 /* The functions of one binary that match and have samples. */
 static int put_symbols(struct disasm *d, struct elf_file *elf, uint64_t address, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	struct map64 done;
 	int r = 0;
 	buffer_init(&name, MIB);

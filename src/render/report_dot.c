@@ -46,7 +46,7 @@ static void put_escaped(struct report *report, const char *text)
 
 static void put_escaped_harmless(struct report *report, struct bytes text)
 {
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, GIB);
 	if (text_append_harmless(&safe, text) < 0 || !buffer_string(&safe))
 		report->failure = -ENOMEM;
@@ -137,7 +137,7 @@ static void put_box_name(struct dot *dot, const char *name)
 {
 	struct report *report = dot->report;
 	buffer_clear(&dot->text);
-	_cleanup_(buffer_release) struct buffer safe;
+	_cleanup_(buffer_release) struct buffer safe = {0};
 	buffer_init(&safe, GIB);
 	if (graph_append_short_name(&dot->text, bytes_of_string(name)) < 0 ||
 	    text_append_harmless(&safe, buffer_bytes(&dot->text)) < 0 || !buffer_string(&safe)) {

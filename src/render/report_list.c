@@ -41,7 +41,7 @@ static int open_regular(const char *path)
 /* Below a directory, or below one of those above it. */
 static int open_below(const char *directory, size_t len, struct bytes path)
 {
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	buffer_init(&name, 64 * KIB);
 	for (int i = 0; i < PARENTS_MAX; i++) {
 		buffer_clear(&name);
@@ -177,7 +177,7 @@ static void put_file(const struct function_file *file, const char *search_path)
 	report_put(report, "\n%10s %10s (flat, cum) %s of Total\n", report_format_value(report, (int64_t)flat, texts[0]),
 		   report_format_value(report, (int64_t)cum, texts[1]),
 		   units_format_percent((int64_t)cum, report->total, share));
-	_cleanup_(buffer_release) struct buffer source;
+	_cleanup_(buffer_release) struct buffer source = {0};
 	buffer_init(&source, SOURCE_BYTES_MAX + 128 * KIB);
 	int fd = open_source(report, name, search_path, why, sizeof(why));
 	if (fd >= 0 && read_source(fd, name, &source) < 0)
@@ -202,10 +202,10 @@ static int compare_listed(const void *left, const void *right, void *context)
 {
 	const struct report_graph *graph = context;
 	const struct graph_info *a = info_of(graph, *(const uint32_t *)left), *b = info_of(graph, *(const uint32_t *)right);
-	int r = strcmp(graph_infos_string(&graph->infos, a->name), graph_infos_string(&graph->infos, b->name));
-	if (r == 0)
-		r = strcmp(graph_infos_string(&graph->infos, a->file), graph_infos_string(&graph->infos, b->file));
-	return r ? r : a->line < b->line ? -1 : a->line > b->line;
+	int order = strcmp(graph_infos_string(&graph->infos, a->name), graph_infos_string(&graph->infos, b->name));
+	if (order == 0)
+		order = strcmp(graph_infos_string(&graph->infos, a->file), graph_infos_string(&graph->infos, b->file));
+	return order ? order : a->line < b->line ? -1 : a->line > b->line;
 }
 
 /* Which nodes' functions match: a name is looked at once. */
@@ -228,7 +228,7 @@ static size_t select_nodes(struct report *report, const struct report_graph *gra
 
 int report_write_list(struct report *report, struct error *err)
 {
-	_cleanup_(report_graph_release) struct report_graph graph;
+	_cleanup_(report_graph_release) struct report_graph graph = {0};
 	char directory[4096] = "", total[UNITS_TEXT_MAX];
 	int r = report_graph_build(report, false, &graph, err);
 	if (r < 0)

@@ -97,7 +97,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 {
 	const struct profile *profile = report->profile;
 	_cleanup_(mem_freep) char **texts = mem_zalloc_array(set->count + 1, sizeof(*texts));
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	size_t count = 0;
 	int r = 0;
 	buffer_init(&text, MIB);

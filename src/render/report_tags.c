@@ -250,7 +250,7 @@ static bool finds_label(const struct profile_matcher *matcher, const struct prof
 {
 	if (!with_key)
 		return matcher->finds(matcher->context, profile_string_bytes(profile, label->value));
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, GIB);
 	struct bytes key = profile_string_bytes(profile, label->key), value = profile_string_bytes(profile, label->value);
 	if (buffer_append(&text, key.data, key.len) < 0 || buffer_append_byte(&text, ':') < 0 ||
@@ -348,7 +348,7 @@ static int add_frames(struct tag_frames *frames, const struct profile_label_set 
 {
 	struct profile *profile = frames->profile;
 	for (size_t i = 0; i < count; i++) {
-		_cleanup_(buffer_release) struct buffer values;
+		_cleanup_(buffer_release) struct buffer values = {0};
 		struct profile_function function = {0};
 		struct profile_location location = {0};
 		struct profile_line line = {0};

@@ -21,7 +21,7 @@ static const char *inline_mark(const struct graph *graph, const struct graph_nod
 
 int report_write_top(struct report *report, struct error *err)
 {
-	_cleanup_(report_graph_release) struct report_graph graph;
+	_cleanup_(report_graph_release) struct report_graph graph = {0};
 	uint64_t sum = 0;
 	int r = report_graph_build(report, true, &graph, err);
 	if (r < 0)
@@ -78,7 +78,7 @@ static void put_tree_node(struct report *report, struct report_graph *graph, uin
 
 int report_write_tree(struct report *report, struct error *err)
 {
-	_cleanup_(report_graph_release) struct report_graph graph;
+	_cleanup_(report_graph_release) struct report_graph graph = {0};
 	const struct profile_matcher *symbol = report->options.symbol;
 	uint64_t sum = 0;
 	size_t matched = 0;
@@ -119,7 +119,7 @@ static int put_labels(struct report *report, const struct profile_label_set *set
 {
 	const struct profile *profile = report->profile;
 	_cleanup_(mem_freep) char **lines = mem_zalloc_array(set->count + 1, sizeof(*lines));
-	_cleanup_(buffer_release) struct buffer line;
+	_cleanup_(buffer_release) struct buffer line = {0};
 	size_t count = 0;
 	int r = 0;
 	buffer_init(&line, MIB);
@@ -185,7 +185,7 @@ static int put_trace(struct report *report, struct graph_infos *infos, size_t sa
 int report_write_traces(struct report *report, struct error *err)
 {
 	const struct profile *profile = report->profile;
-	_cleanup_(graph_infos_release) struct graph_infos infos;
+	_cleanup_(graph_infos_release) struct graph_infos infos = {0};
 	struct graph_detail detail = report->options.detail;
 	size_t deepest = 0;
 	detail.trim_path = detail.source_path = NULL;

@@ -54,7 +54,7 @@ static int add_node(struct report *report, const struct report_graph *graph, uin
 
 int report_make_top(struct report *report, struct profile **ret, struct error *err)
 {
-	_cleanup_(report_graph_release) struct report_graph graph;
+	_cleanup_(report_graph_release) struct report_graph graph = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	const struct profile *from = report->profile;
 	int r = report_graph_build(report, true, &graph, err);

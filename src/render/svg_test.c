@@ -86,7 +86,7 @@ static void add_in_binary(struct profile *profile, const char *name, const char 
 static void test_well_formed(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cp<u", "nanoseconds");
-	_cleanup_(buffer_release) struct buffer svg, parsed;
+	_cleanup_(buffer_release) struct buffer svg = {0}, parsed = {0};
 	buffer_init(&svg, MIB);
 	buffer_init(&parsed, MIB);
 	add_in_binary(profile, "operator<<&lt;(\"x\", 'y') & >]]>", "/a<b", 0, 6000000000);
@@ -111,7 +111,7 @@ static void test_well_formed(void **state)
 static void test_random_names(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
-	_cleanup_(buffer_release) struct buffer svg, parsed;
+	_cleanup_(buffer_release) struct buffer svg = {0}, parsed = {0};
 	buffer_init(&svg, 10 * MIB);
 	buffer_init(&parsed, 10 * MIB);
 	struct test_random random = {.state = 1};
@@ -142,7 +142,7 @@ static void test_directions(void **state)
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
 	test_add_stack(profile, "a;b;c", 1);
 	for (int icicle = 0; icicle < 2; icicle++) {
-		_cleanup_(buffer_release) struct buffer svg;
+		_cleanup_(buffer_release) struct buffer svg = {0};
 		buffer_init(&svg, MIB);
 		render(profile, &(struct svg_options){.icicle = icicle, .width_px = 500}, &svg);
 		assert_contains(&svg, "width=\"500\"");
@@ -159,7 +159,7 @@ static void test_directions(void **state)
 static void test_names_are_cut_to_fit(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
-	_cleanup_(buffer_release) struct buffer svg;
+	_cleanup_(buffer_release) struct buffer svg = {0};
 	buffer_init(&svg, MIB);
 	test_add_stack(profile, "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 5);
 	test_add_stack(profile, "rest", 113);
@@ -179,7 +179,7 @@ static unsigned color_after(const struct buffer *svg, const char *name)
 static void test_colors(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
-	_cleanup_(buffer_release) struct buffer svg;
+	_cleanup_(buffer_release) struct buffer svg = {0};
 	buffer_init(&svg, MIB);
 	static const char *const kernel[] = {"do_syscall_64", "schedule", "tcp_sendmsg", "clear_page", "memcg", "copy_user"};
 	for (unsigned i = 0; i < 6; i++)
@@ -198,7 +198,7 @@ static void test_colors(void **state)
 static void test_empty(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
-	_cleanup_(buffer_release) struct buffer svg, parsed;
+	_cleanup_(buffer_release) struct buffer svg = {0}, parsed = {0};
 	buffer_init(&svg, MIB);
 	buffer_init(&parsed, MIB);
 	render(profile, NULL, &svg);

@@ -139,7 +139,7 @@ static void test_values(void **state)
 
 static void assert_text(const struct table *table, const char *unit, size_t limit, const char *expected)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, MIB);
 	assert_int_equal(table_write_text(table, unit, limit, &text, NULL), 0);
 	assert_string_equal(buffer_string(&text), expected);
@@ -198,7 +198,7 @@ static void test_golden_text(void **state)
 {
 	const char *directory = getenv("WICK_TEST_DATA");
 	char path[4096];
-	_cleanup_(buffer_release) struct buffer expected, got;
+	_cleanup_(buffer_release) struct buffer expected = {0}, got = {0};
 	buffer_init(&expected, MIB);
 	buffer_init(&got, MIB);
 	snprintf(path, sizeof(path), "%s/pprof/google-driver/pprof.cpu.flat.functions.text",
@@ -224,7 +224,7 @@ static void test_json(void **state)
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	test_add_stack(profile, "main;a", 5);
 	test_add_stack(profile, "main;b", 2);
 	build(profile, &flame, &table);
@@ -251,7 +251,7 @@ static void test_lines(void **state)
 	_cleanup_(profile_freep) struct profile *profile = test_new_profile("cpu", "count");
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	_cleanup_(table_release) struct table table = {0};
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	test_add_function_line(profile, "a", 12, 15, 5);
 	test_add_function_line(profile, "b", 0, 31, 4);
 	test_add_stack(profile, "c", 3);

@@ -62,7 +62,7 @@ static int parse_string(struct config_reader *reader, const char *value, const c
 static int parse_size(const char *value, uint64_t *ret, struct error *err)
 {
 	int r = text_parse_size(value, ret, err);
-	return r ? r : *ret == 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
+	return r < 0 ? r : *ret == 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
 }
 
 /* A merge needs most of this for its buffers; with less, no two blocks would ever be merged. Nor would a table be made. */
@@ -70,7 +70,7 @@ static int parse_size(const char *value, uint64_t *ret, struct error *err)
 static int parse_work_size(const char *value, uint64_t *ret, struct error *err)
 {
 	int r = parse_size(value, ret, err);
-	return r ? r : *ret < WORK_MEMORY_MIN ? error_set(err, -EINVAL, "must be at least 64M") : 0;
+	return r < 0 ? r : *ret < WORK_MEMORY_MIN ? error_set(err, -EINVAL, "must be at least 64M") : 0;
 }
 
 /* `never` is what "no end" is called: "forever", "off". */
@@ -81,7 +81,7 @@ static int parse_duration(const char *value, const char *never, int64_t *ret, st
 		return 0;
 	}
 	int r = time_parse_duration(value, ret, err);
-	return r ? r : *ret <= 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
+	return r < 0 ? r : *ret <= 0 ? error_set(err, -EINVAL, "must be more than 0") : 0;
 }
 
 static int parse_count(const char *value, unsigned max, unsigned *ret, struct error *err)
@@ -241,7 +241,7 @@ static int fault(struct config_reader *reader, const yaml_node_t *at, const char
 
 static int prefix_fault(struct config_reader *reader, int r, const yaml_node_t *at, const char *name)
 {
-	return r ? error_prefix(reader->err, r, "%s: line %zu: '%s'", reader->path, at->start_mark.line + 1, name) : 0;
+	return r < 0 ? error_prefix(reader->err, r, "%s: line %zu: '%s'", reader->path, at->start_mark.line + 1, name) : 0;
 }
 
 static const char *scalar(const yaml_node_t *node)
@@ -270,7 +270,7 @@ static int each_pair(struct config_reader *reader, const yaml_node_t *mapping, c
 		if (snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", text) >= (int)sizeof(name))
 			return fault(reader, key, "a setting's name is too long");
 		int r = visit(reader, context, name, key, value);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return 0;
@@ -309,7 +309,7 @@ static int read_rules(struct config_reader *reader, const yaml_node_t *node)
 		if (item->type != YAML_MAPPING_NODE)
 			return fault(reader, item, "a rule of retention.rules has a selector and an age");
 		int r = each_pair(reader, item, "", visit_rule, &rules[i]);
-		if (r)
+		if (r < 0)
 			return r;
 		if (!rules[i].selector || !rules[i].age_ns)
 			return fault(reader, item, "a rule of retention.rules needs both a selector and an age");
@@ -352,14 +352,14 @@ static int visit_tenant(struct config_reader *reader, void *context, const char 
 	struct server_tenant_settings *tenant = &tenants->items[tenants->count];
 	struct error problem = {0};
 	int r = 0;
-	if (tenant_name_check(name, &problem))
+	if (tenant_name_check(name, &problem) < 0)
 		return fault(reader, key, problem.message);
 	for (size_t i = 0; i < tenants->count; i++)
 		if (strcmp(tenants->items[i].name, name) == 0)
 			return fault(reader, key, "this tenant is there already");
 	*tenant = (struct server_tenant_settings){.limits = reader->options->limits};
 	r = parse_string(reader, name, &tenant->name);
-	if (r)
+	if (r < 0)
 		return r;
 	tenants->count++;
 	if (value->type == YAML_MAPPING_NODE)
@@ -390,14 +390,14 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 /* The library takes them separated by spaces. */
 static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, CONFIG_BYTES_MAX);
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top; item++) {
 		const char *url = scalar(node_of(reader, *item));
 		if (!url || strpbrk(url, " \t\n"))
 			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of addresses");
-		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url))
+		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url) < 0)
 			return error_nomem(reader->err);
 	}
 	const char *urls = buffer_string(&text);
@@ -468,10 +468,10 @@ static int config_parse(struct config_reader *reader, struct bytes input)
 int server_options_load(struct server_options *options, const char *path, struct server_config_text **ret_text,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer file;
+	_cleanup_(buffer_release) struct buffer file = {0};
 	buffer_init(&file, CONFIG_BYTES_MAX);
 	int r = io_read_file(path, CONFIG_BYTES_MAX, &file, err);
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(server_config_text_freep) struct server_config_text *text = mem_zalloc(sizeof(*text));
 	if (!text)
@@ -481,7 +481,7 @@ int server_options_load(struct server_options *options, const char *path, struct
 	r = config_parse(&reader, buffer_bytes(&file));
 	if (!r)
 		r = export_config_parse(buffer_bytes(&file), path, "forward", true, &text->forward, err);
-	if (r)
+	if (r < 0)
 		return r;
 	options->forward = text->forward.targets;
 	options->forward_count = text->forward.count;

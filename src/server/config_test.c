@@ -146,7 +146,7 @@ static void test_all_kinds(void **state)
 	struct server_options o;
 	struct error err;
 	_cleanup_(server_config_text_freep) struct server_config_text *text = NULL;
-	if (load(full, &o, &text, &err))
+	if (load(full, &o, &text, &err) < 0)
 		fail_msg("%s", err.message);
 	assert_string_equal(o.data_directory, "/srv/wick");
 	assert_true(o.no_host_files);

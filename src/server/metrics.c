@@ -698,6 +698,6 @@ void health_show(void *context, const struct net_request *request, struct net_re
 	(void)context;
 	(void)request;
 	response->content_type = "text/plain; charset=utf-8";
-	if (buffer_append_string(&response->body, "ok\n"))
+	if (buffer_append_string(&response->body, "ok\n") < 0)
 		response->status = 503;
 }

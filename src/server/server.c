@@ -104,7 +104,7 @@ static int make_rules(struct server *server, struct error *err)
 	for (size_t i = 0; i < count; i++) {
 		struct selector *selector;
 		int r = selector_parse(server->options.rules[i].selector, &selector, err);
-		if (r)
+		if (r < 0)
 			return error_prefix(err, r, "retention.rules: rule %zu", i + 1);
 		server->rules[i] = (struct store_retention_rule){
 			.matches = selector_match, .context = selector, .age_ns = server->options.rules[i].age_ns};
@@ -228,7 +228,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 		r = link_thread_start(server, err);
 	if (!r)
 		r = scrape_start(server, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = server;
 	server = NULL;

@@ -237,7 +237,7 @@ static void count_append(struct store *store, int r, const struct store_append_r
 
 static int append_encoded(struct store *store, struct appending *a, struct bytes payload)
 {
-	_cleanup_(buffer_release) struct buffer compressed;
+	_cleanup_(buffer_release) struct buffer compressed = {0};
 	buffer_init(&compressed, SIZE_MAX);
 	int r = log_compress(payload, &compressed, &a->raw_len, a->err);
 	if (r < 0)
@@ -255,7 +255,7 @@ static int append_profile(struct store *store, struct appending *a)
 {
 	const struct store_append_options *options = a->options;
 	struct error *err = a->err;
-	_cleanup_(buffer_release) struct buffer payload;
+	_cleanup_(buffer_release) struct buffer payload = {0};
 	bool repaired;
 	buffer_init(&payload, RECORD_BYTES_MAX);
 	int r = record_encode(a->profile, options, &payload, &repaired, err);

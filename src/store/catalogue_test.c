@@ -196,7 +196,7 @@ static void check_values(struct store *store, struct question *q, const char *la
 static int on_group(void *context, const struct profile_type *type, const struct labels *labels, uint32_t *ret,
 		    struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	labels_format(labels, &text);
 	*ret = (uint32_t)find_name(context, buffer_string(&text));

@@ -8,7 +8,7 @@ int store_list_blocks(struct store *store, store_on_block on_block, void *contex
 {
 	struct store_snapshot snapshot;
 	int r = store_snapshot_take(store, &snapshot, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < snapshot.block_count && !r; i++) {
 		const struct block_meta *meta = &snapshot.blocks[i]->meta;

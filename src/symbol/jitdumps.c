@@ -281,7 +281,7 @@ static void count_problems(struct jitdumps *dumps, struct file *file, const stru
 
 static void read_on(struct jitdumps *dumps, struct file *file, int fd, uint64_t size)
 {
-	_cleanup_(buffer_release) struct buffer bytes;
+	_cleanup_(buffer_release) struct buffer bytes = {0};
 	struct jitdump before = file->dump;
 
 	buffer_init(&bytes, JITDUMP_RECORD_MAX);

@@ -521,7 +521,7 @@ static int load_symbols(struct kallsyms *kallsyms, const char *path, struct erro
  */
 static uint64_t hash_modules(const char *path)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, MODULES_FILE_MAX);
 	if (io_read_file(path, MODULES_FILE_MAX, &text, NULL) < 0)
 		return 0;
@@ -778,7 +778,7 @@ static int put_block(const struct kallsyms *kallsyms, size_t block, struct buffe
 int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, int out_fd, uint64_t *ret_size,
 			struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	uint64_t start, end, size = 0;
 	buffer_init(&out, WINDOW_BYTES + BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX);
 	if (!kallsyms_core(kallsyms, &start, &end))

@@ -143,8 +143,8 @@ static int parse_lines(struct perf_map *map, struct bytes lines, struct code_pie
 /* Keeps only names that pieces use. */
 static int compact_names(struct perf_map *map)
 {
-	_cleanup_(map64_release) struct map64 moved;
-	_cleanup_(buffer_release) struct buffer names;
+	_cleanup_(map64_release) struct map64 moved = {0};
+	_cleanup_(buffer_release) struct buffer names = {0};
 	map64_init(&moved);
 	buffer_init(&names, map->names.max);
 	/* Two passes: nothing may have changed when memory runs out. */

@@ -181,7 +181,7 @@ static int read_start_time(pid_t pid, uint64_t *ret)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, PROC_FILE_MAX);
 	int r = io_read_file(path, PROC_FILE_MAX, &text, NULL);
 	if (r < 0)
@@ -205,7 +205,7 @@ static bool may_own_map(pid_t pid, uid_t owner)
 		return true;
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, PROC_FILE_MAX);
 	if (io_read_file(path, PROC_FILE_MAX, &text, NULL) < 0)
 		return false;
@@ -351,7 +351,7 @@ static void read_lines(struct perf_maps *maps, struct process *process, int fd, 
 
 static void read_on(struct perf_maps *maps, struct process *process, int fd, uint64_t size)
 {
-	_cleanup_(buffer_release) struct buffer window;
+	_cleanup_(buffer_release) struct buffer window = {0};
 	uint64_t allowed = process->consumed + (process->has_ended ? 4 * REFRESH_BYTES_MAX : REFRESH_BYTES_MAX);
 	size_t bad_before = process->map.bad_lines, dropped_before = process->map.dropped;
 

@@ -72,7 +72,7 @@ static int add_text(struct resolver *resolver, struct bytes text, uint32_t *ret,
 {
 	if (text_is_utf8(text))
 		return profile_add_string(resolver->profile, text.data, text.len, ret, err);
-	_cleanup_(buffer_release) struct buffer clean;
+	_cleanup_(buffer_release) struct buffer clean = {0};
 	buffer_init(&clean, SIZE_MAX);
 	if (text_append_utf8(&clean, text) < 0)
 		return error_nomem(err);

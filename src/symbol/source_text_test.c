@@ -134,7 +134,7 @@ static int read_from(struct symbolizer *symbolizer, const char *path, struct buf
 
 static void check_refused(struct symbolizer *symbolizer, const char *path, const char *why)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	const char *from;
 	struct error err;
 	assert_int_equal(read_from(symbolizer, path, &out, &from, &err), -ENOENT);
@@ -146,7 +146,7 @@ static void check_refused(struct symbolizer *symbolizer, const char *path, const
 static void test_a_local_file(void **state)
 {
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = new_symbolizer(false, NULL);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	const char *from;
 	struct error err;
 	assert_int_equal(read_from(symbolizer, in_directory("program.c"), &out, &from, &err), 0);
@@ -177,7 +177,7 @@ static void test_own_files(void **state)
 	static const char *const names[] = {"program.c", "private.c", "closed/in.c"};
 	symbolizer->own_files = true;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		_cleanup_(buffer_release) struct buffer out;
+		_cleanup_(buffer_release) struct buffer out = {0};
 		const char *from;
 		struct error err;
 		assert_int_equal(read_from(symbolizer, in_directory(names[i]), &out, &from, &err), 0);
@@ -195,7 +195,7 @@ static void test_own_files(void **state)
 static void test_paths_of_nobody(void **state)
 {
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = new_symbolizer(false, NULL);
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	const char *from;
 	struct error err = {0};
 	check_refused(symbolizer, in_directory("a/src/only.c"), "names no file");
@@ -252,7 +252,7 @@ static void test_an_uploaded_archive(void **state)
 {
 	_cleanup_(uploads_closep) struct uploads *uploads = upload(UPLOAD_SOURCES, "sources.tar.gz");
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = new_symbolizer(true, uploads);
-	_cleanup_(buffer_release) struct buffer out, fifo;
+	_cleanup_(buffer_release) struct buffer out = {0}, fifo = {0};
 	const char *from;
 	struct error err;
 	assert_int_equal(read_from(symbolizer, "/build/elsewhere/src/only.c", &out, &from, &err), 0);
@@ -271,7 +271,7 @@ static void test_a_damaged_archive(void **state)
 	_cleanup_(uploads_closep) struct uploads *uploads = upload(UPLOAD_SOURCES, "sources.tar.gz");
 	_cleanup_(symbolizer_freep) struct symbolizer *symbolizer = new_symbolizer(false, uploads);
 	_cleanup_(fd_closep) int fd = -1;
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	const char *from;
 	struct error err;
 	char link[64], path[4096];
@@ -335,7 +335,7 @@ static void test_faults(void **state)
 	for (int kind = 0; kind < 2; kind++) {
 		bool reached = true;
 		for (uint64_t n = 1; reached; n++) {
-			_cleanup_(buffer_release) struct buffer out;
+			_cleanup_(buffer_release) struct buffer out = {0};
 			const char *from;
 			struct error err;
 			struct code_bytes code;

@@ -318,7 +318,7 @@ static int begin_new(struct uploads *uploads, const struct upload_begin *begin, 
 	uint64_t promised = promised_bytes(uploads, now_ns);
 	struct upload new = {.used = true, .busy = true, .begin = *begin};
 	int r = make_id(new.id, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*upload = new;
 	uploads->stats.open++;
@@ -328,7 +328,7 @@ static int begin_new(struct uploads *uploads, const struct upload_begin *begin, 
 		r = write_note(uploads, new.id, begin, err);
 	pthread_mutex_lock(&uploads->lock);
 	upload->busy = false;
-	if (r)
+	if (r < 0)
 		drop(uploads, upload);
 	else
 		*ret = upload;
@@ -361,7 +361,7 @@ int uploads_begin(struct uploads *uploads, const struct upload_begin *begin, cha
 	pthread_mutex_lock(&uploads->lock);
 	if (!r)
 		r = begin_locked(uploads, begin, &upload, err);
-	if (r) {
+	if (r < 0) {
 		uploads->stats.refused++;
 	} else {
 		memcpy(ret_id, upload->id, UPLOAD_ID_MAX);
@@ -394,7 +394,7 @@ static int note_offset(const struct uploads *uploads, const char *id, uint64_t o
 static int sync_part(const struct uploads *uploads, int fd, const char *id, uint64_t offset, struct error *err)
 {
 	int r = io_sync(fd, "the uploaded file", err);
-	return r ? r : note_offset(uploads, id, offset, err);
+	return r < 0 ? r : note_offset(uploads, id, offset, err);
 }
 
 /* Without the lock; the upload is busy, so that nobody else touches it or its files. */
@@ -404,14 +404,14 @@ static int write_piece(struct uploads *uploads, const struct upload *upload, str
 	int r = uploads_make_room(uploads, err);
 	if (!r)
 		r = check_disk(uploads, data.len, err);
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(fd_closep) int fd = open_part(uploads, upload->id, err);
 	if (fd < 0)
 		return fd;
 	r = io_pwrite(fd, data.data, data.len, upload->offset, "the uploaded file", err);
 	uint64_t end = upload->offset + data.len;
-	if (r || end - upload->synced < SYNC_BYTES || end == upload->begin.size)
+	if (r < 0 || end - upload->synced < SYNC_BYTES || end == upload->begin.size)
 		return r;
 	r = sync_part(uploads, fd, upload->id, end, err);
 	if (!r)
@@ -438,7 +438,7 @@ static int write_locked(struct uploads *uploads, struct upload *upload, uint64_t
 	int r = check_piece(upload, offset, data, err);
 	if (r == -EBADMSG)
 		fail_and_drop(uploads, upload);
-	if (r || !data.len)
+	if (r < 0 || !data.len)
 		return r;
 	uint64_t synced = upload->synced;
 	upload->busy = true;
@@ -447,7 +447,7 @@ static int write_locked(struct uploads *uploads, struct upload *upload, uint64_t
 	r = write_piece(uploads, upload, data, &synced, err);
 	pthread_mutex_lock(&uploads->lock);
 	upload->busy = false;
-	if (r) {
+	if (r < 0) {
 		uploads->part_bytes -= data.len;
 		return r;
 	}
@@ -520,13 +520,13 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, const ch
 		r = io_sync_dir(uploads->options.directory, err);
 	if (!r)
 		r = move_in_place(uploads, upload, path, file, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* It is there. Should the directory not be synced, a power cut may lose it, and then it is wanted again. */
 	r = io_sync_dir(folder, err);
 	remove_part(uploads, id);
 	uploads_make_room(uploads, NULL);
-	return r ? 1 : 0;
+	return r < 0 ? 1 : 0;
 }
 
 static int being_written(struct error *err)
@@ -545,9 +545,10 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 		return error_set(err, -ERANGE, "%llu of %llu bytes have arrived", (unsigned long long)upload->offset,
 				 (unsigned long long)upload->begin.size);
 	int r = uploads_file_path(uploads, upload->begin.build_id, upload->begin.kind, path, err);
-	struct upload_file *file = r ? NULL : uploads_file_new(upload->begin.build_id, upload->begin.kind, upload->begin.size);
+	struct upload_file *file =
+		r < 0 ? NULL : uploads_file_new(upload->begin.build_id, upload->begin.kind, upload->begin.size);
 	if (!file)
-		return r ? r : error_nomem(err);
+		return r < 0 ? r : error_nomem(err);
 	upload->busy = true;
 	pthread_mutex_unlock(&uploads->lock);
 	r = put_in_place(uploads, upload, path, file, &problem);
@@ -560,7 +561,7 @@ static int finish_locked(struct uploads *uploads, struct upload *upload, bool *r
 		if (r == -EBADMSG)
 			fail_and_drop(uploads, upload);
 	}
-	return r ? error_set(err, r > 0 ? problem.code : r, "%s", problem.message) : 0;
+	return r != 0 ? error_set(err, r > 0 ? problem.code : r, "%s", problem.message) : 0;
 }
 
 int uploads_finish(struct uploads *uploads, const char *id, struct error *err)
@@ -636,7 +637,7 @@ int uploads_open_file(struct uploads *uploads, const char *build_id, enum upload
 {
 	char path[PATH_MAX];
 	int r = use_file(uploads, build_id, kind, path, err);
-	int fd = r ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
+	int fd = r < 0 ? r : io_open(path, O_RDONLY | O_NOFOLLOW, 0, err);
 	if (!r && fd == -ENOENT)
 		uploads_file_forget_lost(uploads, build_id, kind);
 	if (fd < 0)
@@ -787,7 +788,7 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 {
 	char incoming[PATH_MAX];
 	if (strlen(options->directory) + NAMES_BYTES_MAX > sizeof(incoming) ||
-	    io_join_path(incoming, sizeof(incoming), options->directory, "incoming"))
+	    io_join_path(incoming, sizeof(incoming), options->directory, "incoming") < 0)
 		return error_set(err, -ENAMETOOLONG, "the path of the directory for uploads is too long");
 	_cleanup_(uploads_closep) struct uploads *uploads = mem_zalloc(sizeof(*uploads));
 	if (!uploads)
@@ -807,7 +808,7 @@ int uploads_open(const struct uploads_options *options, struct uploads **ret, st
 		r = uploads_files_load(uploads, err);
 	if (!r)
 		r = load_incoming(uploads, err);
-	if (r)
+	if (r < 0)
 		return r;
 	pthread_mutex_lock(&uploads->lock);
 	unlock_and_bury(uploads);

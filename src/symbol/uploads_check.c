@@ -45,7 +45,7 @@ static int check_elf(int fd, const struct upload_begin *begin, struct error *err
 		return 0;
 	if (r == -ENOMEM || r == -EIO)
 		return error_set(err, r, "%s", problem.message);
-	if (r)
+	if (r < 0)
 		return error_set(err, -EBADMSG, "what was sent is not the ELF file of that build-id: %s", problem.message);
 	if (strcmp(build_id, begin->build_id) != 0)
 		return error_set(err, -EBADMSG, "the file that was sent has another build-id: %s", build_id);
@@ -59,7 +59,7 @@ static int check_hash(int fd, const struct upload_begin *begin, struct error *er
 	if (strlen(begin->hash) != 32 || strspn(begin->hash, "0123456789abcdef") != 32)
 		return 0; /* of another kind: the client's own business */
 	int r = hash128_file(fd, "the uploaded file", &hash, err);
-	if (r)
+	if (r < 0)
 		return r;
 	snprintf(hex, sizeof(hex), "%016llx%016llx", (unsigned long long)hash.high, (unsigned long long)hash.low);
 	if (strcmp(hex, begin->hash) == 0)

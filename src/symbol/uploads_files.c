@@ -115,7 +115,7 @@ int uploads_file_remove(struct uploads *uploads, const char *build_id, enum uplo
 	int r = uploads_file_path(uploads, build_id, kind, path, err);
 	if (!r)
 		r = io_unlink(path, err);
-	if (r)
+	if (r < 0)
 		return r;
 	pthread_mutex_lock(&uploads->lock);
 	forget(uploads, uploads_file_find(uploads, build_id, kind)); /* only who holds place_lock forgets */
@@ -163,7 +163,7 @@ int uploads_make_room(struct uploads *uploads, struct error *err)
 	pthread_mutex_lock(&uploads->place_lock);
 	while ((r = next_to_go(uploads, &file, err)) > 0) {
 		r = uploads_file_remove(uploads, file.build_id, file.kind, err);
-		if (r)
+		if (r < 0)
 			break;
 		pthread_mutex_lock(&uploads->lock);
 		uploads->stats.evicted++;
@@ -205,7 +205,7 @@ static int found_add(struct found *found, int dir, const char *folder, const cha
 	    !S_ISREG(info.st_mode))
 		return 0;
 	int r = array_reserve(&found->files, &found->capacity, found->count + 1, SIZE_MAX / sizeof(*found->files));
-	struct upload_file *file = r ? NULL : uploads_file_new(build_id, kind, (uint64_t)info.st_size);
+	struct upload_file *file = r < 0 ? NULL : uploads_file_new(build_id, kind, (uint64_t)info.st_size);
 	if (!file)
 		return error_nomem(err);
 	file->used_ns = info.st_mtim.tv_sec * NS_PER_S + info.st_mtim.tv_nsec;
@@ -217,7 +217,7 @@ static int read_folder(const struct uploads *uploads, const char *folder, struct
 {
 	char path[PATH_MAX];
 	int r = io_join_path(path, sizeof(path), uploads->options.directory, folder);
-	if (r)
+	if (r < 0)
 		return error_set_errno(err, r, "cannot read %s", uploads->options.directory);
 	DIR *dir = opendir(path);
 	if (!dir)
@@ -247,7 +247,7 @@ int uploads_files_load(struct uploads *uploads, struct error *err)
 	if (!r && found.count)
 		qsort(found.files, found.count, sizeof(*found.files), compare_use);
 	for (size_t i = 0; i < found.count; i++) {
-		if (r)
+		if (r < 0)
 			mem_free(found.files[i]);
 		else
 			uploads_file_add(uploads, found.files[i]);

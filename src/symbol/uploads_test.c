@@ -186,7 +186,7 @@ static int send_all(struct uploads *uploads, const struct upload_begin *begin, s
 		size_t len = file.len - offset < 700 ? file.len - offset : 700;
 		r = uploads_write(uploads, id, offset, (struct bytes){file.data + offset, len}, &offset, NULL);
 	}
-	return r ? r : uploads_finish(uploads, id, NULL);
+	return r < 0 ? r : uploads_finish(uploads, id, NULL);
 }
 
 static void assert_stored(struct uploads *uploads, const char *build_id, enum upload_kind kind, struct bytes file)
@@ -741,7 +741,7 @@ static void test_every_failure(void **state)
 			if (!fixture->uploads)
 				assert_int_equal(try_open(fixture, &(struct uploads_options){.lease_ns = 1}), 0);
 			assert_stored(fixture->uploads, OTHER_BUILD_ID, UPLOAD_DEBUGINFO, other);
-			if (r && !uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO))
+			if (r < 0 && !uploads_has(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO))
 				assert_int_equal(send_all(fixture->uploads, &begin, file), 0);
 			assert_stored(fixture->uploads, TEST_ELF_BUILD_ID, UPLOAD_DEBUGINFO, file);
 			struct uploads_stats stats;

@@ -73,7 +73,7 @@ static int spawn(const char *program, int socket, pid_t *ret_pid)
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int r = posix_spawn_file_actions_init(&actions);
-	if (r)
+	if (r != 0)
 		return -r;
 	r = posix_spawnattr_init(&attributes);
 	if (r == 0) {

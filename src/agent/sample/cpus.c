@@ -73,7 +73,7 @@ int cpu_set_parse(const char *text, struct cpu_set *ret, struct error *err)
 
 int cpu_set_read(const char *name, struct cpu_set *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	char path[64];
 
 	buffer_init(&text, 65536);

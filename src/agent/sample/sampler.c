@@ -442,15 +442,15 @@ int sampler_set_cpus(struct sampler *sampler, const struct cpu_set *online, stru
 			cpu->link = NULL;
 		}
 		if (cpu_set_has(online, i) && !cpu->link) {
-			r = attach_cpu(sampler, i, &cpu->link, first_error ? NULL : err);
-			first_error = first_error ? first_error : r;
+			r = attach_cpu(sampler, i, &cpu->link, first_error < 0 ? NULL : err);
+			first_error = first_error < 0 ? first_error : r;
 		}
 		attached += cpu->link != NULL;
 	}
 	set_value(sampler);
 	if (attached)
 		return 0;
-	return first_error ? first_error : error_set(err, -ENODEV, "no CPU is online");
+	return first_error < 0 ? first_error : error_set(err, -ENODEV, "no CPU is online");
 }
 
 void sampler_stop(struct sampler *sampler)

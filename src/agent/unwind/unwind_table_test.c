@@ -92,7 +92,7 @@ static void test_gaps_and_page_boundaries(void **state)
 	};
 	static const struct test_cfi_segment segments[] = {{0x400000, 0, 0x100000, CODE}};
 	struct test_cfi cfi = {rows, 10, segments, 1};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	struct unwind_table_stats stats;
 	build_or_fail(&cfi, &image, &stats);
 	expect_rows(&image, rows, 10, 0x400000);
@@ -117,7 +117,7 @@ static void test_each_byte_of_a_page_has_a_row(void **state)
 		rows[i] = (struct test_cfi_row){0x2000 + i, 8 + 8 * (i % 3)};
 	rows[1024] = (struct test_cfi_row){0x2400, 0};
 	struct test_cfi cfi = {rows, 1025, segments, 1};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	struct unwind_table_stats stats;
 	build_or_fail(&cfi, &image, &stats);
 	expect_rows(&image, rows, 1025, 0);
@@ -143,7 +143,7 @@ static void test_escapes(void **state)
 	}
 	rows[ROWS] = (struct test_cfi_row){address, 0};
 	struct test_cfi cfi = {rows, ROWS + 1, segments, 1};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	struct unwind_table_stats stats;
 	build_or_fail(&cfi, &image, &stats);
 	expect_rows(&image, rows, ROWS + 1, 0x400000 - 0x7000);
@@ -163,7 +163,7 @@ static void test_more_rules_than_there_can_be(void **state)
 	for (uint32_t i = 0; i <= ROWS; i++)
 		rows[i] = (struct test_cfi_row){0x1000 + 4 * i, i < ROWS ? 8 + i : 0};
 	struct test_cfi cfi = {rows, ROWS + 1, segments, 1};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	struct unwind_table_stats stats;
 	build_or_fail(&cfi, &image, &stats);
 	assert_int_equal(stats.rules, UNWIND_RULES_MAX);
@@ -188,7 +188,7 @@ static void test_segments_in_another_order(void **state)
 		{0x9000, 0x30000, 0x1000, PF_R},
 	};
 	struct test_cfi cfi = {rows, 12, segments, 4};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	build_or_fail(&cfi, &image, NULL);
 	expect(&image, 0x2ff, 0);
 	expect(&image, 0x300, 24);
@@ -225,7 +225,7 @@ static void test_segments_over_each_other(void **state)
 		{0x5000, 0x1010, 0x10, CODE}, /* inside the second */
 	};
 	struct test_cfi cfi = {rows, 8, segments, 4};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	build_or_fail(&cfi, &image, NULL);
 	for (uint64_t offset = 0xf00; offset < 0x1500; offset++)
 		expect(&image, offset, offset < 0x1180 ? 0 : offset < 0x1200 ? 40 : offset < 0x1380 ? 32 : 0);
@@ -239,7 +239,7 @@ static void test_segments_that_end_before_their_memory(void **state)
 	static const struct test_cfi_row rows[] = {{0x1000, 8}, {0x10f0, 16}, {0x1120, 24}, {0x1180, 0}};
 	static const struct test_cfi_segment segments[] = {{0x1000, 0x2000, 0x100, CODE, 0x200}};
 	struct test_cfi cfi = {rows, 4, segments, 1};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	build_or_fail(&cfi, &image, NULL);
 	for (uint64_t offset = 0x1f00; offset < 0x2300; offset++)
 		expect(&image, offset, offset < 0x2000 ? 0 : offset < 0x20f0 ? 8 : offset < 0x2100 ? 16 : 0);
@@ -405,7 +405,7 @@ static void make_small(struct buffer *image)
 
 static void test_cut_images_are_refused(void **state)
 {
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	make_small(&image);
 	for (size_t len = 0; len < image.len; len++) {
 		/* Of exactly this size, so that a sanitizer sees reads beyond it. */
@@ -424,7 +424,7 @@ static void test_cut_images_are_refused(void **state)
 static void test_each_word_is_checked(void **state)
 {
 	static const uint32_t values[] = {0, 1, 2, 7, 255, 0x7fffffff, 0x80000000, 0xfffffff8, UINT32_MAX};
-	_cleanup_(buffer_release) struct buffer image;
+	_cleanup_(buffer_release) struct buffer image = {0};
 	make_small(&image);
 	size_t refused = 0;
 	for (size_t at = 0; at < image.len / 4; at++) {

@@ -39,7 +39,7 @@ static int open_regular(const char *path, const char *build_id, struct error *er
 	int r = build_id_read_fd(fd, found, err);
 	if (r == -ENOMEM)
 		return r;
-	if (r || strcmp(found, build_id) != 0)
+	if (r < 0 || strcmp(found, build_id) != 0)
 		return error_set(err, -ENOENT, "%s is another file now", path);
 	r = fd;
 	fd = -1;

@@ -123,7 +123,7 @@ static int add_schema(struct annotate *annotate, uint32_t *ret, struct error *er
 static int read_all(struct annotate *annotate, struct input *input, uint32_t schema, struct error *err)
 {
 	_cleanup_(mem_freep) uint8_t *piece = mem_alloc(PIECE_BYTES);
-	_cleanup_(buffer_release) struct buffer line;
+	_cleanup_(buffer_release) struct buffer line = {0};
 	bool too_long = false;
 	ssize_t n;
 	int r = 0;

@@ -68,7 +68,7 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 		compared |= profile->markers->hosts[i].reference != 0;
 	if (!compared)
 		return 0;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	json_begin_object(json);
 	json_member_bytes(json, "label", bytes_of_string("Clocks of hosts"));

@@ -62,7 +62,7 @@ static const char *color_of(const struct firefox_markers *markers, uint32_t colo
 static int number_categories(struct firefox_markers *ret)
 {
 	const struct profile_markers *markers = ret->markers;
-	_cleanup_(map64_release) struct map64 by_name;
+	_cleanup_(map64_release) struct map64 by_name = {0};
 	map64_init(&by_name);
 	ret->categories = mem_zalloc_array(markers->category_count, sizeof(*ret->categories));
 	ret->new_categories = mem_alloc_array(markers->category_count, sizeof(*ret->new_categories));
@@ -88,7 +88,7 @@ static int number_categories(struct firefox_markers *ret)
 static int number_schemas(struct firefox_markers *ret)
 {
 	const struct profile_markers *markers = ret->markers;
-	_cleanup_(map64_release) struct map64 by_name;
+	_cleanup_(map64_release) struct map64 by_name = {0};
 	map64_init(&by_name);
 	ret->schema_numbers = mem_zalloc_array(markers->schema_count, sizeof(*ret->schema_numbers));
 	ret->has_flows = mem_zalloc_array(markers->schema_count, sizeof(*ret->has_flows));

@@ -49,7 +49,7 @@ uint32_t firefox_lib(const struct firefox_tables *tables, uint32_t location)
 static int number_libs(struct firefox_tables *tables)
 {
 	const struct profile *profile = tables->profile;
-	_cleanup_(map64_release) struct map64 known;
+	_cleanup_(map64_release) struct map64 known = {0};
 	map64_init(&known);
 	tables->lib_of_mapping = mem_alloc_array(profile->mapping_count, sizeof(*tables->lib_of_mapping));
 	if (!tables->lib_of_mapping)
@@ -165,7 +165,7 @@ static int add_frames(struct firefox_tables *tables, uint32_t location, struct b
 static int number_frames(struct firefox_tables *tables)
 {
 	const struct profile *profile = tables->profile;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	int r = 0;
 	for (size_t i = 0; i < profile->location_count; i++)
@@ -232,7 +232,7 @@ static void swap_guid(uint8_t *bytes)
 int firefox_append_breakpad_id(struct bytes build_id, struct buffer *out)
 {
 	uint8_t guid[GUID_BYTES] = {0};
-	_cleanup_(buffer_release) struct buffer bytes;
+	_cleanup_(buffer_release) struct buffer bytes = {0};
 	buffer_init(&bytes, SIZE_MAX);
 	int r = build_id.len ? text_parse_hex(build_id, &bytes) : -EINVAL;
 	if (r < 0)
@@ -247,7 +247,7 @@ int firefox_append_breakpad_id(struct bytes build_id, struct buffer *out)
 int firefox_append_build_id(struct bytes breakpad_id, struct buffer *out)
 {
 	static const uint8_t nothing[GUID_BYTES];
-	_cleanup_(buffer_release) struct buffer bytes;
+	_cleanup_(buffer_release) struct buffer bytes = {0};
 	buffer_init(&bytes, SIZE_MAX);
 	if (breakpad_id.len <= 2 * (size_t)GUID_BYTES)
 		return -EINVAL;

@@ -885,7 +885,7 @@ static void put_counters(struct writer *writer)
 	const struct profile_markers *markers = writer->profile->markers;
 	if (profile_counter_count(writer->profile) == 0)
 		return;
-	_cleanup_(map64_release) struct map64 places;
+	_cleanup_(map64_release) struct map64 places = {0};
 	map64_init(&places);
 	if (writer->error == 0 && find_places(writer, &places) < 0)
 		writer->error = -ENOMEM;

@@ -73,8 +73,8 @@ static int decode_json(struct bytes input, const struct format_options *options,
 	struct bytes rest = input;
 	int r = 0;
 	while (rest.len > 0 && !r) {
-		_cleanup_(otlp_request_release) struct otlp_request request;
-		_cleanup_(buffer_release) struct buffer message;
+		_cleanup_(otlp_request_release) struct otlp_request request = {0};
+		_cleanup_(buffer_release) struct buffer message = {0};
 		struct bytes json = otlp_json_next(&rest);
 		otlp_request_init(&request);
 		/* Numbers and names take less room in protobuf. */
@@ -84,7 +84,7 @@ static int decode_json(struct bytes input, const struct format_options *options,
 			r = otlp_decode(buffer_bytes(&message), options, &request, err);
 		if (!r)
 			r = append_profiles(ret, &request, err);
-		if (r)
+		if (r < 0)
 			return error_prefix(err, r, "request at byte %zu", (size_t)(json.data - input.data));
 	}
 	return r;
@@ -218,7 +218,7 @@ static int join_profiles(const struct otlp_request *request, struct profile **re
 
 static int decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
-	_cleanup_(otlp_request_release) struct otlp_request request;
+	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	otlp_request_init(&request);
 	int r = is_framed(input)	  ? decode_frames(input, options, &request, err)
 		: otlp_json_detect(input) ? decode_json(input, options, &request, err)

@@ -695,7 +695,7 @@ static int label_event(struct reader *reader, struct map64 *known, struct record
 
 static int label_events(struct reader *reader, struct error *err)
 {
-	_cleanup_(map64_release) struct map64 known;
+	_cleanup_(map64_release) struct map64 known = {0};
 	map64_init_guarded(&known);
 	int r = 0;
 	for (size_t i = 0; r == 0 && reader->event_count > 1 && i < reader->record_count; i++)

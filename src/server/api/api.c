@@ -29,7 +29,7 @@ const char *call_parameter(const struct call *call, const char *name, const char
 int call_time(const struct call *call, const char *name, const char *fallback, int64_t *ret, struct error *err)
 {
 	int r = time_parse(call_parameter(call, name, fallback), time_now_ns(), ret, err);
-	return r ? error_prefix(err, r, "parameter '%s'", name) : 0;
+	return r < 0 ? error_prefix(err, r, "parameter '%s'", name) : 0;
 }
 
 int call_count(const struct call *call, const char *name, uint64_t fallback, uint64_t *ret, struct error *err)
@@ -37,7 +37,7 @@ int call_count(const struct call *call, const char *name, uint64_t fallback, uin
 	const char *text = call_parameter(call, name, NULL);
 	*ret = fallback;
 	int r = text ? text_parse_u64(text, ret, err) : 0;
-	return r ? error_prefix(err, r, "parameter '%s'", name) : 0;
+	return r < 0 ? error_prefix(err, r, "parameter '%s'", name) : 0;
 }
 
 int call_flag(const struct call *call, const char *name, bool *ret, struct error *err)
@@ -57,7 +57,7 @@ static int read_timeout(struct call *call, struct error *err)
 	char most[TIME_TEXT_MAX];
 	const char *text = call_parameter(call, "timeout", NULL);
 	int r = text ? time_parse_duration(text, &timeout_ns, err) : 0;
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "parameter 'timeout'");
 	if (timeout_ns <= 0 || timeout_ns > options->query_timeout_max_ns)
 		return error_set(err, -EINVAL, "parameter 'timeout': '%.40s' is not between 1ns and %s", text,
@@ -73,7 +73,7 @@ static int read_symbols_wait(struct call *call, struct error *err)
 	char most[TIME_TEXT_MAX];
 	call->query.symbols_wait_ns = SYMBOLS_WAIT_DEFAULT_NS;
 	int r = text ? time_parse_duration(text, &call->query.symbols_wait_ns, err) : 0;
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "parameter 'symbols_wait'");
 	if (call->query.symbols_wait_ns < 0 || call->query.symbols_wait_ns > SYMBOLS_WAIT_MAX_NS)
 		return error_set(err, -EINVAL, "parameter 'symbols_wait': '%.40s' is not between 0s and %s", text,
@@ -107,7 +107,7 @@ static int read_common(struct call *call, struct error *err)
 		r = read_symbols_wait(call, err);
 	if (!r)
 		r = read_names(call, err);
-	if (r)
+	if (r < 0)
 		return r;
 	call->asked_from_ns = call->query.from_ns;
 	call->asked_to_ns = call->query.to_ns;
@@ -127,7 +127,7 @@ int call_append(struct call *call, struct error *err, const char *format, ...)
 	va_end(args);
 	int r = len < (int)sizeof(piece) ? buffer_append(&call->text, piece, (size_t)len) : -E2BIG;
 	return r == -E2BIG ? error_set(err, -EINVAL, "the query is longer than %d bytes", CALL_TEXT_MAX)
-	       : r	   ? error_nomem(err)
+	       : r < 0	   ? error_nomem(err)
 			   : 0;
 }
 
@@ -253,7 +253,7 @@ int call_perform(void *context, const struct net_request *request, struct net_re
 	query_account(call.server, call.tenant, request, &call.stats, time_monotonic_ns() - call.started_ns, r, err);
 	buffer_release(&call.text);
 	/* A bad parameter is the client's fault. */
-	return !r ? 0 : r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r);
+	return r >= 0 ? 0 : r == -EINVAL || r == -ERANGE ? 400 : http_status_of(r);
 }
 
 void call_run(void *context, const struct net_request *request, struct net_response *response,

@@ -226,7 +226,7 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	struct error err = {0};
 	struct tenant *tenant;
 	int r = tenant_of_request(server, request, false, &tenant, &err);
-	if (r) {
+	if (r < 0) {
 		respond_error(response, http_status_of(r), err.message);
 		return;
 	}
@@ -262,7 +262,7 @@ void api_status(void *context, const struct net_request *request, struct net_res
 	write_symbols(&json, server);
 	write_process(&json, server);
 	json_end_object(&json);
-	if (json_finish(&json, &err))
+	if (json_finish(&json, &err) < 0)
 		respond_error(response, 500, err.message);
 }
 
@@ -307,7 +307,7 @@ static int answer_blocks(struct call *call, struct error *err)
 	json_key(&json, "blocks");
 	json_begin_array(&json);
 	int r = store_list_blocks(call->tenant->store, on_block, &json, err);
-	if (r)
+	if (r < 0)
 		return r;
 	json_end_array(&json);
 	json_end_object(&json);
@@ -332,7 +332,7 @@ static int answer_delete(struct call *call, struct error *err)
 	if (!r && (!text || !call_parameter(call, "from", NULL) || !call_parameter(call, "to", NULL)))
 		r = error_set(err, -EINVAL,
 			      "parameters 'query', 'from' and 'to' are needed: what to delete; '{}' selects everything");
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(selector_freep) struct selector *selector = NULL;
 	r = selector_parse(text, &selector, err);
@@ -340,7 +340,7 @@ static int answer_delete(struct call *call, struct error *err)
 		r = error_set(err, -EINVAL, "the time range is empty: 'from' must be before 'to'");
 	if (!r)
 		r = delete_in_turn(call, selector, &result, err);
-	if (r)
+	if (r < 0)
 		return r;
 	log_info("deleted %llu samples of %.*s in %llu blocks, for tenant '%s'", (unsigned long long)result.samples,
 		 TEXT_LOGGED, text, (unsigned long long)result.blocks, call->tenant->name);
@@ -355,7 +355,7 @@ static int answer_compact(struct call *call, struct error *err)
 {
 	struct store_stats before, after;
 	int r = access_may_change(call->server, call->request, err);
-	if (r)
+	if (r < 0)
 		return r;
 	store_get_stats(call->tenant->store, &before);
 	r = store_cut(call->tenant->store, err);
@@ -363,7 +363,7 @@ static int answer_compact(struct call *call, struct error *err)
 	if (!r)
 		r = store_compact(call->tenant->store, time_now_ns(), err);
 	pthread_mutex_unlock(&call->server->compact_turn);
-	if (r)
+	if (r < 0)
 		return r;
 	store_get_stats(call->tenant->store, &after);
 	static const char *const names[] = {"compactions", "blocks_before", "blocks", "bytes_before", "bytes"};

@@ -190,7 +190,7 @@ static int answer_source(struct call *call, struct error *err)
 {
 	_cleanup_(listing_call_release) struct listing_call l = {.call = call};
 	_cleanup_(listing_lines_release) struct listing_lines lines = {0};
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	struct listing_source source = {.lines = &lines, .from = ""};
 	struct error why = {0};
 	bool whole = false;
@@ -279,7 +279,7 @@ static const char *name_of(struct code_listing *c, const struct symbol_frame *fr
 	uint64_t known;
 	if (map64_get(&c->names, frame->function, &known))
 		return (const char *)(uintptr_t)known;
-	_cleanup_(buffer_release) struct buffer text, short_text;
+	_cleanup_(buffer_release) struct buffer text = {0}, short_text = {0};
 	buffer_init(&text, DEMANGLE_OUTPUT_MAX);
 	buffer_init(&short_text, DEMANGLE_OUTPUT_MAX);
 	struct bytes name = bytes_of_string(frame->name);

@@ -61,14 +61,14 @@ static int answer_types(struct call *call, struct error *err)
 {
 	_cleanup_(query_names_release) struct query_names names = {0};
 	int r = query_types(call->tenant->store, &call->query, &names, &call->stats, err);
-	return r ? r : write_names(call, "types", "name", &names, err);
+	return r < 0 ? r : write_names(call, "types", "name", &names, err);
 }
 
 static int answer_labels(struct call *call, struct error *err)
 {
 	_cleanup_(query_names_release) struct query_names names = {0};
 	int r = query_label_names(call->tenant->store, &call->query, &names, &call->stats, err);
-	return r ? r : write_names(call, "labels", "name", &names, err);
+	return r < 0 ? r : write_names(call, "labels", "name", &names, err);
 }
 
 /* The label of /api/v1/label/NAME/values, or of the parameter. */
@@ -107,7 +107,7 @@ static int answer_values(struct call *call, struct error *err)
 	if (!r)
 		r = query_label_values(call->tenant->store, &call->query, label, net_request_query(call->request, "prefix"),
 				       (size_t)limit, &names, &call->stats, err);
-	return r ? r : write_names(call, "values", "value", &names, err);
+	return r < 0 ? r : write_names(call, "values", "value", &names, err);
 }
 
 /* ---- services ---- */
@@ -177,12 +177,12 @@ static int answer_services(struct call *call, struct error *err)
 	if (!r)
 		r = query_label_values(call->tenant->store, &call->query, label, net_request_query(call->request, "prefix"),
 				       (size_t)limit, &names, &call->stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct error ignored = {0};
 	r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &options, &series, &call->stats,
 			 &ignored);
-	if (r && r != -EINVAL)
+	if (r < 0 && r != -EINVAL)
 		return error_set(err, r, "%s", ignored.message);
 	if (names.count)
 		qsort(names.items, names.count, sizeof(*names.items), compare_last_seen);
@@ -212,7 +212,7 @@ static int write_label(struct call *call, const struct query_name *label, size_t
 {
 	_cleanup_(query_names_release) struct query_names values = {0};
 	int r = query_label_values(call->tenant->store, &call->query, label->name, "", limit, &values, &call->stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (values.count)
 		qsort(values.items, values.count, sizeof(*values.items), compare_series);
@@ -271,14 +271,14 @@ static int answer_cardinality(struct call *call, struct error *err)
 		r = query_types(call->tenant->store, &call->query, &types, &call->stats, err);
 	if (!r)
 		r = query_label_names(call->tenant->store, &call->query, &labels, &call->stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (labels.count)
 		qsort(labels.items, labels.count, sizeof(*labels.items), compare_values);
 	struct json_writer json;
 	json_init(&json, &call->response->body);
 	r = write_cardinality(call, &types, &labels, (size_t)limit, &json, err);
-	return r ? r : json_finish(&json, err);
+	return r < 0 ? r : json_finish(&json, err);
 }
 
 /* ---- handlers ---- */

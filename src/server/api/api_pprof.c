@@ -42,13 +42,13 @@ static int join_start(struct join *join, struct error *err)
 		r = profile_add_sample_type(join->to, type, unit, err);
 	if (!r)
 		r = profile_add_cstring(join->to, BASE_KEY, &join->key, err);
-	return r ? r : profile_add_cstring(join->to, "true", &join->value, err);
+	return r < 0 ? r : profile_add_cstring(join->to, "true", &join->value, err);
 }
 
 static int add_base_label(struct join *join, uint32_t *labels, struct error *err)
 {
 	struct profile_label_set set = join->to->label_sets[*labels];
-	if (array_reserve(&join->labels, &join->label_capacity, (size_t)set.count + 1, UINT32_MAX))
+	if (array_reserve(&join->labels, &join->label_capacity, (size_t)set.count + 1, UINT32_MAX) < 0)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < set.count; i++)
 		join->labels[i] = join->to->labels[set.first + i];
@@ -66,11 +66,11 @@ static int join_sample(struct join *join, size_t i, struct error *err)
 		r = profile_copy_label_set(join->copy, from->labels, &sample.labels, err);
 	if (!r && value)
 		r = profile_add_sample(join->to, &sample, &value, err);
-	if (r || !base)
+	if (r < 0 || !base)
 		return r;
 	base = (int64_t)(0 - (uint64_t)base);
 	r = add_base_label(join, &sample.labels, err);
-	return r ? r : profile_add_sample(join->to, &sample, &base, err);
+	return r < 0 ? r : profile_add_sample(join->to, &sample, &base, err);
 }
 
 static int join_sides(const struct profile *from, struct profile **ret, struct error *err)
@@ -80,7 +80,7 @@ static int join_sides(const struct profile *from, struct profile **ret, struct e
 	int r = profile_new(&to, err);
 	if (!r)
 		r = profile_copy_new(to, from, &copy, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct join join = {.from = from, .to = to, .copy = copy};
 	if (from->sample_type_count == 2)
@@ -88,7 +88,7 @@ static int join_sides(const struct profile *from, struct profile **ret, struct e
 	for (size_t i = 0; !r && i < from->sample_count; i++)
 		r = join_sample(&join, i, err);
 	mem_free(join.labels);
-	if (r)
+	if (r < 0)
 		return r;
 	to->time_ns = from->time_ns;
 	to->duration_ns = from->duration_ns;
@@ -104,7 +104,7 @@ static int read_seconds(struct call *call, struct error *err)
 {
 	uint64_t seconds;
 	int r = call_count(call, "seconds", 0, &seconds, err);
-	if (r || !seconds || call_parameter(call, "from", NULL))
+	if (r < 0 || !seconds || call_parameter(call, "from", NULL))
 		return r;
 	if (seconds > SECONDS_MAX)
 		return error_set(err, -EINVAL, "parameter 'seconds': %llu is more than 400 days", (unsigned long long)seconds);
@@ -129,7 +129,7 @@ static int add_comments(struct profile *profile, const struct query_result *resu
 		int r = texts[i] ? profile_add_cstring(profile, texts[i], &id, err) : 0;
 		if (!r && texts[i])
 			r = profile_add_comment(profile, id, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return 0;
@@ -155,7 +155,7 @@ static int answer_pprof(struct call *call, struct error *err)
 	struct profile *profile = joined ? joined : result.profile;
 	if (!r)
 		r = add_comments(profile, &result, err);
-	if (r)
+	if (r < 0)
 		return r;
 	net_response_header(call->response, "Content-Disposition", "attachment; filename=\"profile.pb.gz\"");
 	call->response->content_type = "application/octet-stream";

@@ -49,7 +49,7 @@ static int answer_json(const struct answer *answer, enum behind_head behind, str
 	if (behind == HEAD_TABLE) {
 		struct table rows;
 		int r = table_build(answer->flame, &rows, err);
-		if (r)
+		if (r < 0)
 			return r;
 		json_key(&json, "functions");
 		table_write_json(&rows, answer->limit, &json);
@@ -82,7 +82,7 @@ static int answer_columns(const struct answer *answer, struct error *err)
 		return error_nomem(err);
 	size_t begin = out->len;
 	int r = answer_json(answer, HEAD_ALONE, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < sizeof(len); i++)
 		out->data[begin - sizeof(len) + i] = (uint8_t)((out->len - begin) >> (8 * i));
@@ -93,7 +93,7 @@ static int answer_top(const struct answer *answer, struct error *err)
 {
 	struct table rows;
 	int r = table_build(answer->flame, &rows, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = table_write_text(&rows, answer->flame->unit, answer->limit, answer->out, err);
 	table_release(&rows);
@@ -191,7 +191,7 @@ int call_run_text(struct call *call, struct query_result *ret, struct error *err
 	if (!text)
 		return error_nomem(err);
 	int r = query_run(call->tenant->store, call->server->symbolizer, text, &options, ret, &call->stats, err);
-	return r || !call->short_names ? r : shorten_names(ret, err);
+	return r < 0 || !call->short_names ? r : shorten_names(ret, err);
 }
 
 static int answer_query(struct call *call, struct error *err)
@@ -206,7 +206,7 @@ static int answer_query(struct call *call, struct error *err)
 			       &max_nodes, err);
 	if (!r)
 		r = call_text(call, "query", err);
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	_cleanup_(flame_freep) struct flame *flame = NULL;
@@ -217,7 +217,7 @@ static int answer_query(struct call *call, struct error *err)
 	if (!r && format->tree != TREE_NONE)
 		r = flame_build_largest(result.profile, 0, format->unnamed,
 					format->tree == TREE_LARGEST ? (size_t)max_nodes : 0, &flame, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct answer answer = {.call = call,
 				.result = &result,
@@ -239,7 +239,7 @@ static int write_result(struct call *call, const struct query_result *result, st
 	int r = call_count(call, "limit", text || table ? TOP_LIMIT_DEFAULT : 0, &limit, err);
 	if (!r)
 		r = call_count(call, "max_nodes", MAX_NODES_DEFAULT, &max_nodes, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct query_write_options options = {
 		.explain = call->explain, .table = table, .limit = (size_t)limit, .nodes_max = (size_t)max_nodes};
@@ -247,7 +247,7 @@ static int write_result(struct call *call, const struct query_result *result, st
 		return query_write_json(result, &call->stats, &options, &call->response->body, err);
 	call->response->content_type = "text/plain; charset=utf-8";
 	r = query_write_text(result, &call->stats, &options, &call->response->body, err);
-	return r || !call->explain ? r : query_explain_text(&result->explain, &call->stats, &call->response->body);
+	return r < 0 || !call->explain ? r : query_explain_text(&result->explain, &call->stats, &call->response->body);
 }
 
 static int answer_text(struct call *call, struct error *err)
@@ -257,13 +257,13 @@ static int answer_text(struct call *call, struct error *err)
 		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of json, table, text", format);
 	_cleanup_(query_result_release) struct query_result result = {0};
 	int r = call_run_text(call, &result, err);
-	return r ? r : write_result(call, &result, err);
+	return r < 0 ? r : write_result(call, &result, err);
 }
 
 static int answer_text_of_parameters(struct call *call, struct error *err)
 {
 	int r = call_text(call, net_request_query(call->request, "q") ? "q" : "query", err);
-	return r ? r : answer_text(call, err);
+	return r < 0 ? r : answer_text(call, err);
 }
 
 /* The text is the body, or the parameter q. */
@@ -276,7 +276,7 @@ static int answer_pipeline(struct call *call, struct error *err)
 		return error_set(err, -EINVAL, "the body is not text");
 	int r = call_append(call, err, "%.*s", (int)(body.len < CALL_TEXT_MAX ? body.len : CALL_TEXT_MAX),
 			    (const char *)body.data);
-	return r ? r : answer_text(call, err);
+	return r < 0 ? r : answer_text(call, err);
 }
 
 /* base: another selector; base_from and base_to: another range; or shift: how long before. */
@@ -296,7 +296,7 @@ int call_append_base(struct call *call, bool *ret_any, struct error *err)
 		r = call_append(call, err, " from \"%s\" to \"%s\"", from, to);
 	else if (!r && shift)
 		r = call_append(call, err, " shift \"%s\"", shift);
-	return r ? r : call_append(call, err, ")");
+	return r < 0 ? r : call_append(call, err, ")");
 }
 
 static int answer_diff(struct call *call, struct error *err)
@@ -313,7 +313,7 @@ static int answer_diff(struct call *call, struct error *err)
 			      "long before)");
 	if (!r && relative)
 		r = call_append(call, err, " relative");
-	return r ? r : answer_text(call, err);
+	return r < 0 ? r : answer_text(call, err);
 }
 
 /* A profile for each of the values of a label that cost most. */
@@ -328,7 +328,7 @@ static int answer_compare(struct call *call, struct error *err)
 		r = call_text(call, "query", err);
 	if (!r)
 		r = call_append(call, err, " | compare label %s top %llu", label, (unsigned long long)values);
-	return r ? r : answer_text(call, err);
+	return r < 0 ? r : answer_text(call, err);
 }
 
 int call_answer(struct call *call, const char *name, struct error *err)

@@ -77,7 +77,7 @@ static int read_request(struct call *call, struct series_request *ret, struct er
 	uint64_t limit;
 	ret->step = call_parameter(call, "step", NULL);
 	int r = ret->step ? time_parse_duration(ret->step, &options->step_ns, err) : 0;
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "parameter 'step'");
 	if (ret->step && options->step_ns < NS_PER_MS)
 		return error_set(err, -EINVAL, "parameter 'step': '%.40s' is shorter than 1ms", ret->step);
@@ -91,7 +91,7 @@ static int read_request(struct call *call, struct series_request *ret, struct er
 	options->limit = (size_t)limit;
 	if (!r)
 		r = call_flag(call, "others", &options->others, err);
-	return r ? r : call_flag(call, "rate", &options->rate, err);
+	return r < 0 ? r : call_flag(call, "rate", &options->rate, err);
 }
 
 /* A selector with conditions on stacks, or a pipeline, to which grouping and steps are added. */
@@ -109,9 +109,9 @@ static int run_pipeline(struct call *call, const struct series_request *request,
 	if (!r && options->by_count)
 		r = call_append(call, err, " | top %zu%s", options->limit ? options->limit : 100,
 				options->others ? " others" : "");
-	const char *text = r ? NULL : buffer_string(&call->text);
-	if (r || !text)
-		return r ? r : error_nomem(err);
+	const char *text = r < 0 ? NULL : buffer_string(&call->text);
+	if (r < 0 || !text)
+		return r < 0 ? r : error_nomem(err);
 	call_query_options(call, &query);
 	r = query_run(call->tenant->store, call->server->symbolizer, text, &query, ret, &call->stats, err);
 	if (!r && ret->kind != QUERY_SERIES)
@@ -137,20 +137,20 @@ int call_answer_series(struct call *call, struct error *err)
 	int r = read_request(call, &request, err);
 	if (!r)
 		r = call_text(call, "query", err);
-	const char *text = r ? NULL : buffer_string(&call->text);
-	if (r || !text)
-		return r ? r : error_nomem(err);
+	const char *text = r < 0 ? NULL : buffer_string(&call->text);
+	if (r < 0 || !text)
+		return r < 0 ? r : error_nomem(err);
 	if (is_plain(text, err, &r)) {
 		_cleanup_(query_series_release) struct query_series series = {0};
 		r = query_series(call->tenant->store, call->server->symbolizer, &call->query, &request.options, &series,
 				 &call->stats, err);
-		return r ? r : write_series(call, &series, NULL, err);
+		return r < 0 ? r : write_series(call, &series, NULL, err);
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(query_result_release) struct query_result result = {0};
 	r = run_pipeline(call, &request, &result, err);
-	return r ? r : write_series(call, &result.series, &result.explain, err);
+	return r < 0 ? r : write_series(call, &result.series, &result.explain, err);
 }
 
 void api_series(void *context, const struct net_request *request, struct net_response *response)

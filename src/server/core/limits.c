@@ -148,11 +148,11 @@ static int check_labels(const struct profile *profile, uint32_t set, const struc
 			       ? limits->labels_per_series
 			       : LIMIT_LABELS_PER_SERIES;
 	int r = check_values(profile, &profile->label_sets[set], limits->label_value_length, note, err);
-	if (r ||
+	if (r < 0 ||
 	    profile->label_sets[set].count + profile->label_sets[profile->resource_labels].count + (base ? base->count : 0) <=
 		    max)
 		return r;
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	struct error inner = {0};
 	r = labels_of_sample(profile, set, base, &labels, &inner);
 	if (r == -ENOMEM)
@@ -160,7 +160,7 @@ static int check_labels(const struct profile *profile, uint32_t set, const struc
 	if (!r && labels.count <= max)
 		return 0;
 	note->reason = REFUSED_LABELS;
-	if (r)
+	if (r < 0)
 		return error_set(err, -EINVAL, "limit labels_per_series: %.400s", inner.message);
 	return error_set(err, -EINVAL, "limit labels_per_series: a series has %zu labels, the limit is %llu", labels.count,
 			 (unsigned long long)max);
@@ -190,7 +190,7 @@ int limits_check_profile(const struct tenant *tenant, const struct profile *prof
 		if (mark(sets, sample->labels))
 			r = check_labels(profile, sample->labels, base, limits, note, err);
 	}
-	if (r || !limits->stacks_per_profile || stack_count <= limits->stacks_per_profile)
+	if (r < 0 || !limits->stacks_per_profile || stack_count <= limits->stacks_per_profile)
 		return r;
 	note->reason = REFUSED_STACKS;
 	return error_set(err, -EINVAL, "limit stacks_per_profile: the profile has %zu different stacks, the limit is %llu",

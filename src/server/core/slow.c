@@ -44,12 +44,12 @@ static void note(struct server *server, const struct tenant *tenant, const struc
 	char took[TIME_TEXT_MAX];
 	describe(request, &entry);
 	snprintf(entry.tenant, sizeof(entry.tenant), "%s", tenant ? tenant->name : "");
-	if (r)
+	if (r < 0)
 		snprintf(entry.problem, sizeof(entry.problem), "%s", err && err->message[0] ? err->message : "failed");
 	log_warn("slow query: %s for tenant '%s': %s %s: %llu rows in %llu blocks, read %lld ms, symbols %lld ms%s%s",
 		 time_format_duration(took_ns, took), entry.tenant, entry.path, entry.text,
 		 (unsigned long long)stats->read.rows, (unsigned long long)stats->read.blocks,
-		 (long long)(stats->read_ns / NS_PER_MS), (long long)(stats->symbolize_ns / NS_PER_MS), r ? ": " : "",
+		 (long long)(stats->read_ns / NS_PER_MS), (long long)(stats->symbolize_ns / NS_PER_MS), r < 0 ? ": " : "",
 		 entry.problem);
 	pthread_mutex_lock(&server->slow_lock);
 	server->slow[server->slow_count++ % SLOW_KEPT] = entry;
@@ -113,7 +113,7 @@ void api_slow(void *context, const struct net_request *request, struct net_respo
 	struct tenant *tenant;
 	struct error err = {0};
 	int r = tenant_of_request(server, request, false, &tenant, &err);
-	if (r) {
+	if (r < 0) {
 		respond_error(response, http_status_of(r), err.message);
 		return;
 	}
@@ -133,6 +133,6 @@ void api_slow(void *context, const struct net_request *request, struct net_respo
 	pthread_mutex_unlock(&server->slow_lock);
 	json_end_array(&json);
 	json_end_object(&json);
-	if (json_finish(&json, &err))
+	if (json_finish(&json, &err) < 0)
 		respond_error(response, 500, err.message);
 }

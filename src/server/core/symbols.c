@@ -15,7 +15,7 @@
 
 static int join(const struct server *server, const char *name, char out[static PATH_BYTES_MAX], struct error *err)
 {
-	if (io_join_path(out, PATH_BYTES_MAX, server->data_directory, name))
+	if (io_join_path(out, PATH_BYTES_MAX, server->data_directory, name) < 0)
 		return error_set(err, -ENAMETOOLONG, "the data directory's path is too long");
 	return io_make_dirs(out, 0750, err);
 }
@@ -24,7 +24,7 @@ static int open_uploads(struct server *server, struct error *err)
 {
 	char directory[PATH_BYTES_MAX];
 	int r = join(server, "debuginfo", directory, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct uploads_options options = {.directory = directory,
 					  .bytes_max = server->options.symbols.uploads_bytes,
@@ -39,7 +39,7 @@ int symbols_open_debuginfod(struct server *server, struct error *err)
 	char directory[PATH_BYTES_MAX];
 	struct error problem = {0};
 	int r = join(server, "debuginfod", directory, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct debuginfod_options options = {.urls = server->options.symbols.debuginfod_urls,
 					     .directory = directory,
@@ -97,7 +97,7 @@ int symbols_open(struct server *server, struct error *err)
 	int r = join(server, "symbols", directory, err);
 	if (!r)
 		r = open_uploads(server, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct symbolizer_options options = {.cache_directory = directory,
 					     .cache_max_bytes = symbols->cache_bytes,

@@ -100,7 +100,7 @@ static int tenant_directory(const struct server *server, const struct tenant *te
 	if (!tenant->is_default)
 		len = snprintf(out, size, "%s/" TENANTS_DIRECTORY "/%s", server->data_directory, tenant->name);
 	r = len < (int)size ? 0 : -ENAMETOOLONG;
-	return r ? error_set(err, r, "the data directory's path is too long") : 0;
+	return r < 0 ? error_set(err, r, "the data directory's path is too long") : 0;
 }
 
 int tenant_path(const struct server *server, const struct tenant *tenant, const char *name, char *out, size_t size,
@@ -108,10 +108,11 @@ int tenant_path(const struct server *server, const struct tenant *tenant, const 
 {
 	char directory[PATH_BYTES_MAX];
 	int r = tenant_directory(server, tenant, directory, sizeof(directory), err);
-	if (r)
+	if (r < 0)
 		return r;
-	return io_join_path(out, size, directory, name) ? error_set(err, -ENAMETOOLONG, "the data directory's path is too long")
-							: 0;
+	return io_join_path(out, size, directory, name) < 0
+		       ? error_set(err, -ENAMETOOLONG, "the data directory's path is too long")
+		       : 0;
 }
 
 /* The entry of a new directory must be on disk before anything in it is acknowledged. */
@@ -126,7 +127,7 @@ static int make_directory(const struct server *server, const struct tenant *tena
 		r = io_make_dirs(path, 0750, err);
 	if (!r)
 		r = io_sync_dir(parent, err);
-	return r ? r : io_sync_dir(server->data_directory, err);
+	return r < 0 ? r : io_sync_dir(server->data_directory, err);
 }
 
 static void store_options_of(struct server *server, struct tenant *tenant, const char *directory, struct store_options *ret)
@@ -163,7 +164,7 @@ static int open_recordings(struct server *server, struct tenant *tenant, struct 
 					     .on_problem = on_recordings_problem,
 					     .context = tenant};
 	int r = tenant_path(server, tenant, RECORDINGS_DIRECTORY, directory, sizeof(directory), err);
-	return r ? r : recordings_open(&options, time_now_ns(), &tenant->recordings, err);
+	return r < 0 ? r : recordings_open(&options, time_now_ns(), &tenant->recordings, err);
 }
 
 static int open_windows(struct server *server, struct tenant *tenant, struct error *err)
@@ -190,7 +191,7 @@ static int open_snapshots(struct server *server, struct tenant *tenant, struct e
 					    .on_problem = on_snapshots_problem,
 					    .context = tenant};
 	int r = tenant_path(server, tenant, SNAPSHOTS_DIRECTORY, directory, sizeof(directory), err);
-	return r ? r : snapshots_open(&options, time_now_ns(), &tenant->snapshots, err);
+	return r < 0 ? r : snapshots_open(&options, time_now_ns(), &tenant->snapshots, err);
 }
 
 /* What a tenant has beside the store: all of it, or none. */
@@ -224,7 +225,7 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 			r = store_open(&options, &store, err);
 		if (!r) {
 			r = open_others(server, tenant, err);
-			if (r)
+			if (r < 0)
 				store_close(store);
 		}
 		if (!r)
@@ -276,7 +277,7 @@ static struct tenant *find(struct server *server, const char *name)
 static int add(struct server *server, const char *name, struct tenant **ret, struct error *err)
 {
 	int r = array_reserve(&server->tenants, &server->tenant_capacity, server->tenant_count + 1, SIZE_MAX);
-	struct tenant *tenant = r ? NULL : tenant_new(server, name);
+	struct tenant *tenant = r < 0 ? NULL : tenant_new(server, name);
 	if (!tenant)
 		return error_nomem(err);
 	server->tenants[server->tenant_count++] = tenant;
@@ -372,7 +373,7 @@ static void cut_largest(struct server *server, uint64_t total_max)
 	}
 	mem_free(tenants);
 	struct error err = {0};
-	if (total > total_max && largest && store_cut(largest->store, &err))
+	if (total > total_max && largest && store_cut(largest->store, &err) < 0)
 		log_warn("store of tenant '%s': %s", largest->name, err.message);
 }
 
@@ -431,15 +432,15 @@ static int open_listed(struct server *server, DIR *directory, struct error *err)
 		struct error problem = {0};
 		if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
 			continue;
-		if (tenant_name_check(entry->d_name, NULL) || strcmp(entry->d_name, DEFAULT_NAME) == 0) {
+		if (tenant_name_check(entry->d_name, NULL) < 0 || strcmp(entry->d_name, DEFAULT_NAME) == 0) {
 			log_warn("%s/" TENANTS_DIRECTORY "/%s is no tenant's directory; it is ignored", server->data_directory,
 				 entry->d_name);
 			continue;
 		}
 		int r = add(server, entry->d_name, &tenant, err);
-		if (r)
+		if (r < 0)
 			return r;
-		if (tenant_open(server, tenant, &problem)) /* tried again when it is used */
+		if (tenant_open(server, tenant, &problem) < 0) /* tried again when it is used */
 			log_error("tenant '%s': %s", tenant->name, problem.message);
 	}
 	return 0;
@@ -451,10 +452,10 @@ int tenants_open(struct server *server, struct error *err)
 	int r = add(server, DEFAULT_NAME, &server->default_tenant, err);
 	if (!r)
 		r = tenant_open(server, server->default_tenant, err);
-	if (r || !server->options.tenants)
+	if (r < 0 || !server->options.tenants)
 		return r;
 	r = io_join_path(path, sizeof(path), server->data_directory, TENANTS_DIRECTORY);
-	if (r)
+	if (r < 0)
 		return error_set(err, r, "the data directory's path is too long");
 	DIR *directory = opendir(path);
 	if (directory) {

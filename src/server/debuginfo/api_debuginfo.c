@@ -58,7 +58,7 @@ static void respond_failure(struct net_response *response, int code, const char 
 
 static void respond_done(struct net_response *response)
 {
-	if (buffer_append_string(&response->body, "{}"))
+	if (buffer_append_string(&response->body, "{}") < 0)
 		respond_error(response, 503, "out of memory");
 }
 
@@ -195,7 +195,7 @@ static int parse_count(const struct net_request *request, const char *name, uint
 	uint64_t value = fallback;
 	const char *text = net_request_query(request, name);
 	int r = text ? text_parse_u64(text, &value, err) : 0;
-	if (r)
+	if (r < 0)
 		return error_prefix(err, -EINVAL, "parameter '%s'", name);
 	*ret = value > max ? max : value;
 	return 0;
@@ -216,14 +216,14 @@ static int list_binaries(struct server *server, const struct net_request *reques
 		options.limit = 1;
 	if (!r)
 		r = symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, counts, err);
-	return r ? r : write_binaries(server, binaries, none ? 0 : count, total, counts, out, err);
+	return r < 0 ? r : write_binaries(server, binaries, none ? 0 : count, total, counts, out, err);
 }
 
 void api_binaries(void *context, const struct net_request *request, struct net_response *response)
 {
 	struct error err = {0};
 	int r = list_binaries(context, request, &response->body, &err);
-	if (r)
+	if (r < 0)
 		respond_failure(response, r, NULL, NULL, &err);
 }
 
@@ -241,7 +241,7 @@ void api_binary_retry(void *context, const struct net_request *request, struct n
 	snprintf(build_id, sizeof(build_id), "%.*s", (int)(slash - name), name);
 	int r = build_id_is_valid(build_id) ? symbolizer_retry(server->symbolizer, build_id, &err)
 					    : error_set(&err, -EINVAL, "that is not a build-id");
-	if (r)
+	if (r < 0)
 		respond_failure(response, r, NULL, NULL, &err);
 	else
 		respond_done(response);
@@ -265,7 +265,7 @@ bool debuginfo_is_state(struct server *server, const char *build_id, uint32_t st
 	_cleanup_(mem_freep) struct symbol_status *binaries = NULL;
 	struct symbol_list_options options = {.states = states, .text = build_id, .limit = 16};
 	size_t count = 0, total;
-	if (symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, NULL, NULL))
+	if (symbolizer_list(server->symbolizer, &options, &binaries, &count, &total, NULL, NULL) < 0)
 		return false;
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(binaries[i].build_id, build_id) == 0)
@@ -311,7 +311,7 @@ struct wanted {
 static void write_wanted(struct wanted *wanted, struct server *server, const char *build_id, const char *path, const char *name)
 {
 	enum upload_kind kind;
-	if (debuginfo_kind_parse(name, &kind))
+	if (debuginfo_kind_parse(name, &kind) < 0)
 		return;
 	enum debuginfo_want want = debuginfo_wants(server, build_id, path, kind);
 	if (want == DEBUGINFO_NOT_WANTED)
@@ -342,7 +342,7 @@ static void ask_for(struct wanted *wanted, struct server *server, const json_t *
 
 static int answer_wanted(struct server *server, const json_t *binaries, struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer later;
+	_cleanup_(buffer_release) struct buffer later = {0};
 	buffer_init(&later, out->max);
 	struct wanted wanted;
 	json_init(&wanted.later, &later);
@@ -360,15 +360,15 @@ static int answer_wanted(struct server *server, const json_t *binaries, struct b
 	json_end_array(&wanted.wanted);
 	json_end_array(&wanted.later);
 	int r = json_finish(&wanted.later, err);
-	if (r)
+	if (r < 0)
 		return r;
 	json_end_object(&wanted.wanted);
 	r = json_finish(&wanted.wanted, err);
-	if (r)
+	if (r < 0)
 		return r;
 	out->len--; /* the object goes on with what was written meanwhile */
-	if (buffer_append_string(out, ",\"later\":") || buffer_append(out, later.data, later.len) ||
-	    buffer_append_byte(out, '}'))
+	if (buffer_append_string(out, ",\"later\":") < 0 || buffer_append(out, later.data, later.len) < 0 ||
+	    buffer_append_byte(out, '}') < 0)
 		return error_nomem(err);
 	return 0;
 }
@@ -398,7 +398,7 @@ void api_debuginfo_wanted(void *context, const struct net_request *request, stru
 	if (!r)
 		r = answer_wanted(context, binaries, &response->body, &err);
 	json_decref(body);
-	if (r)
+	if (r < 0)
 		respond_failure(response, r, NULL, NULL, &err);
 }
 
@@ -423,11 +423,11 @@ static int parse_begin(const json_t *body, struct upload_begin *begin, struct er
 		r = copy_text(begin->hash, sizeof(begin->hash), body, "hash", err);
 	if (!r)
 		r = copy_text(kind, sizeof(kind), body, "kind", err);
-	if (!r && *kind && debuginfo_kind_parse(kind, &begin->kind))
+	if (!r && *kind && debuginfo_kind_parse(kind, &begin->kind) < 0)
 		r = error_set(err, -EINVAL, "'kind' is none of debuginfo, executable, sources, kallsyms");
 	if (!r && (!json_is_integer(size) || json_integer_value(size) <= 0))
 		r = error_set(err, -EINVAL, "'size' must be the number of bytes that will be sent");
-	if (r)
+	if (r < 0)
 		return r;
 	begin->size = (uint64_t)json_integer_value(size);
 	begin->force = json_is_true(json_object_get(body, "force"));
@@ -481,7 +481,7 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 		r = check_enabled(server, &err);
 	if (!r)
 		r = begin_or_replace(server, &begin, id, &offset, &err);
-	if (r) {
+	if (r < 0) {
 		respond_failure(response, r, reason_of(r), NULL, &err);
 		return;
 	}
@@ -492,7 +492,7 @@ void api_upload_begin(void *context, const struct net_request *request, struct n
 	write_counters(&json, (const char *const[]){"offset"}, &offset, 1);
 	json_end_object(&json);
 	response->status = 201;
-	if (json_finish(&json, &err))
+	if (json_finish(&json, &err) < 0)
 		respond_error(response, 503, err.message);
 }
 
@@ -507,7 +507,7 @@ static void split_path(const struct net_request *request, char id[static UPLOAD_
 
 static void respond_offset(struct net_response *response, uint64_t offset)
 {
-	if (buffer_printf(&response->body, "{\"offset\":%llu}", (unsigned long long)offset))
+	if (buffer_printf(&response->body, "{\"offset\":%llu}", (unsigned long long)offset) < 0)
 		respond_error(response, 503, "out of memory");
 }
 
@@ -520,11 +520,11 @@ void api_upload_write(void *context, const struct net_request *request, struct n
 	uint64_t offset = 0, next = 0;
 	split_path(request, id, &verb);
 	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : check_enabled(server, &err);
-	if (!r && (!text || text_parse_u64(text, &offset, NULL)))
+	if (!r && (!text || text_parse_u64(text, &offset, NULL) < 0))
 		r = error_set(&err, -EINVAL, "parameter 'offset': where this piece begins is missing or no number");
 	if (!r)
 		r = uploads_write(server->uploads, id, offset, net_request_body(request), &next, &err);
-	if (r)
+	if (r < 0)
 		respond_failure(response, r, reason_of(r), r == -ERANGE ? &next : NULL, &err);
 	else
 		respond_offset(response, next);
@@ -546,7 +546,7 @@ void api_upload_finish(void *context, const struct net_request *request, struct 
 		r = uploads_finish(server->uploads, id, &err);
 	if (r == -ERANGE)
 		uploads_get(server->uploads, id, &begin, &offset, NULL);
-	if (r)
+	if (r < 0)
 		respond_failure(response, r, reason_of(r), r == -ERANGE ? &offset : NULL, &err);
 	else
 		respond_done(response);
@@ -560,7 +560,7 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 	const char *verb;
 	split_path(request, id, &verb);
 	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : uploads_abort(server->uploads, id, &err);
-	if (r)
+	if (r < 0)
 		respond_failure(response, r, reason_of(r), NULL, &err);
 	else
 		respond_done(response);

@@ -52,7 +52,7 @@ void assets_show(void *context, const struct net_request *request, struct net_re
 	const char *known = net_request_header(request, "if-none-match");
 	if (known && strcmp(known, tag) == 0)
 		response->status = 304;
-	else if (buffer_append(&response->body, asset->start, (size_t)(asset->end - asset->start)))
+	else if (buffer_append(&response->body, asset->start, (size_t)(asset->end - asset->start)) < 0)
 		respond_error(response, 503, "out of memory");
 }
 

@@ -13,7 +13,7 @@ void openapi_show(void *context, const struct net_request *request, struct net_r
 	(void)context;
 	bool yaml = text_ends_with(net_request_path(request), ".yaml");
 	response->content_type = yaml ? "application/yaml" : "application/json";
-	if (buffer_append(&response->body, openapi_json, (size_t)(openapi_json_end - openapi_json)))
+	if (buffer_append(&response->body, openapi_json, (size_t)(openapi_json_end - openapi_json)) < 0)
 		respond_error(response, 503, "out of memory");
 }
 
@@ -39,6 +39,6 @@ void buildinfo_show(void *context, const struct net_request *request, struct net
 	}
 	json_end_object(&json);
 	json_end_object(&json);
-	if (json_finish(&json, &err))
+	if (json_finish(&json, &err) < 0)
 		respond_error(response, 503, err.message);
 }

@@ -79,7 +79,7 @@ bool rpc_is_for_pages(const char *path)
 
 int rpc_too_large(int r, struct error *err)
 {
-	return r == -E2BIG ? error_set(err, r, "the answer is too large") : r ? error_nomem(err) : 0;
+	return r == -E2BIG ? error_set(err, r, "the answer is too large") : r < 0 ? error_nomem(err) : 0;
 }
 
 /* ---- requests ---- */
@@ -126,7 +126,7 @@ static int unpack(const struct rpc_call *call, const char *encoding, struct byte
 	if (r == -E2BIG)
 		return error_set(err, r, "the message is larger than the limit of %s after decompression",
 				 text_format_size(out->max, size));
-	return r ? error_prefix(err, r, "cannot decompress the message") : 0;
+	return r < 0 ? error_prefix(err, r, "cannot decompress the message") : 0;
 }
 
 /* What was encoded in pieces has padding after each: four characters at a time stand for themselves. */
@@ -138,7 +138,7 @@ static int decode_text(struct bytes text, struct buffer *out, struct error *err)
 		size_t end = pad ? (size_t)(pad - text.data) + 4 - (size_t)(pad - text.data - at) % 4 : text.len;
 		end = end < text.len ? end : text.len;
 		int r = base64_decode((struct bytes){text.data + at, end - at}, out);
-		if (r)
+		if (r < 0)
 			return error_set(err, r, r == -EBADMSG ? "the body is not base64" : "out of memory");
 		at = end;
 	}
@@ -186,7 +186,7 @@ static int read_query(const struct rpc_call *call, struct buffer *room, struct b
 	*ret = bytes_of_string(message ? message : "");
 	if (base64 && strcmp(base64, "1") == 0) {
 		buffer_init(room, ret->len + 4);
-		if (base64_decode(*ret, room))
+		if (base64_decode(*ret, room) < 0)
 			return error_set(err, -EBADMSG, "the parameter 'message' is not base64");
 		*ret = buffer_bytes(room);
 	}
@@ -254,7 +254,7 @@ static int append_frame(struct buffer *out, uint8_t flags, struct bytes data)
 	uint8_t head[FRAME_BYTES] = {flags, (uint8_t)(data.len >> 24), (uint8_t)(data.len >> 16), (uint8_t)(data.len >> 8),
 				     (uint8_t)data.len};
 	int r = data.len > UINT32_MAX ? -E2BIG : buffer_append(out, head, sizeof(head));
-	return r ? r : buffer_append(out, data.data, data.len);
+	return r < 0 ? r : buffer_append(out, data.data, data.len);
 }
 
 /* The message as a frame, compressed if the client can read that. */
@@ -262,20 +262,20 @@ static int append_message(const struct net_request *request, struct net_response
 			  struct buffer *out)
 {
 	const char *accepted = net_request_header(request, "grpc-accept-encoding");
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, message.len);
 	if (!accepted || !strstr(accepted, "gzip") || message.len < COMPRESS_MIN ||
-	    gzip_compress(message, COMPRESS_LEVEL, &packed, NULL))
+	    gzip_compress(message, COMPRESS_LEVEL, &packed, NULL) < 0)
 		return append_frame(out, 0, message);
 	int r = net_response_header(response, "Grpc-Encoding", "gzip");
-	return r ? r : append_frame(out, FRAME_COMPRESSED, buffer_bytes(&packed));
+	return r < 0 ? r : append_frame(out, FRAME_COMPRESSED, buffer_bytes(&packed));
 }
 
 /* Turns response->body, the message, into frames; message NULL: there is none. */
 static int frame_answer(enum protocol protocol, const struct net_request *request, struct net_response *response,
 			const struct bytes *message, enum grpc_code code, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer trailers, frames;
+	_cleanup_(buffer_release) struct buffer trailers = {0}, frames = {0};
 	buffer_init(&trailers, 4 * ERROR_MESSAGE_MAX);
 	buffer_init(&frames, ANSWER_MAX);
 	int r = buffer_printf(&trailers, "grpc-status: %d\r\n", (int)code);
@@ -308,7 +308,7 @@ static void answer_failure(enum protocol protocol, const struct net_request *req
 	if (protocol == PROTOCOL_GRPC)
 		return;
 	if (protocol == PROTOCOL_WEB || protocol == PROTOCOL_WEB_TEXT) {
-		if (frame_answer(protocol, request, response, NULL, code, text)) {
+		if (frame_answer(protocol, request, response, NULL, code, text) < 0) {
 			buffer_clear(&response->body);
 			response->status = 503;
 		}
@@ -328,7 +328,7 @@ static int answer(struct rpc_call *call, enum protocol protocol, struct buffer *
 		return pb_json_from_binary(message, call->method->answer, &response->body, err);
 	case PROTOCOL_WEB:
 	case PROTOCOL_WEB_TEXT:
-		if (frame_answer(protocol, call->request, response, &message, GRPC_OK, ""))
+		if (frame_answer(protocol, call->request, response, &message, GRPC_OK, "") < 0)
 			return error_set(err, -E2BIG, "the answer is too large: ask for less");
 		return 0;
 	default: response->content_type = "application/proto"; return 0;
@@ -341,7 +341,7 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 	struct error err = {0};
 	struct bytes message;
 	_cleanup_(rooms_release) struct rooms rooms = {0};
-	_cleanup_(buffer_release) struct buffer converted;
+	_cleanup_(buffer_release) struct buffer converted = {0};
 	enum protocol protocol = protocol_of(request);
 	bool direct = protocol == PROTOCOL_GRPC || protocol == PROTOCOL_PROTO;
 	buffer_init(&converted, ANSWER_MAX);
@@ -360,7 +360,7 @@ static void rpc_handle(void *context, const struct net_request *request, struct 
 		r = call.method->handler(&call, message, out, &err);
 	if (!r)
 		r = answer(&call, protocol, out, &err);
-	if (r)
+	if (r < 0)
 		answer_failure(protocol, request, response, call.code ? call.code : grpc_code_of(r), err.message);
 }
 

@@ -65,7 +65,7 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	int r = limits_check_profile(ingest->tenant, profile, labels, &ingest->note, err);
 	if (!r)
 		r = store_append(ingest->tenant->store, profile, &options, &result, err);
-	if (r)
+	if (r < 0)
 		return r;
 	limits_pay_samples(ingest->tenant, result.samples);
 	if (!result.duplicate) {
@@ -91,14 +91,14 @@ static void count_in(struct server_counters *counters, const struct ingest *inge
 	atomic_fetch_add(&counters->ingest_samples, ingest->samples);
 	atomic_fetch_add(&counters->ingest_duplicates, ingest->duplicates);
 	atomic_fetch_add(&counters->ingest_bytes, ingest->body.len);
-	if (r && !ingest->counted)
+	if (r < 0 && !ingest->counted)
 		atomic_fetch_add(&counters->refusals[ingest->note.reason], 1);
 }
 
 /* Who failed for a limit has said for which; the rest is told by the code. */
 static void find_reason(struct ingest *ingest, int r)
 {
-	if (r && ingest->note.reason == REFUSALS)
+	if (r < 0 && ingest->note.reason == REFUSALS)
 		ingest->note.reason = refusal_of(r);
 }
 
@@ -146,13 +146,13 @@ int ingest_store_next(struct ingest *ingest, const struct profile *profile, cons
 		ingest_reject(ingest, &problem);
 		return 0;
 	}
-	return r ? error_set(err, r, "%s", problem.message) : 0;
+	return r < 0 ? error_set(err, r, "%s", problem.message) : 0;
 }
 
 int ingest_finish_all(struct ingest *ingest, int r, const char *what, struct error *err)
 {
-	if (r || !ingest->rejected || ingest->profiles)
-		return r ? error_prefix(err, r, "%s", what) : 0;
+	if (r < 0 || !ingest->rejected || ingest->profiles)
+		return r < 0 ? error_prefix(err, r, "%s", what) : 0;
 	/* Nothing was stored: an error, not a partial success. */
 	ingest->note = ingest->first;
 	ingest->counted = true;
@@ -204,7 +204,7 @@ static int request_labels(const struct net_request *request, struct labels *labe
 	const char *text;
 	for (size_t i = 0; (text = net_request_query_nth(request, "label", i)); i++) {
 		int r = labels_parse_pair(labels, text, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return 0;
@@ -217,16 +217,16 @@ static int ingest_any(struct ingest *ingest, const struct net_request *request, 
 	ingest->note.reason = REFUSED_INVALID;
 	if (format_name && !format)
 		return error_set(err, -EINVAL, "format '%.40s' is unknown; leave it out to have it detected", format_name);
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	int r = request_labels(request, &labels, err);
-	if (r)
+	if (r < 0)
 		return r;
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct format_options options = {.input_name = "profile"};
 	ingest->note.reason = REFUSALS;
 	r = format_decode(format, ingest->body, &options, &profile, err);
-	return r ? r : ingest_store(ingest, profile, net_request_query(request, "name"), &labels, 0, err);
+	return r < 0 ? r : ingest_store(ingest, profile, net_request_query(request, "name"), &labels, 0, err);
 }
 
 void ingest_profile(void *context, const struct net_request *request, struct net_response *response)
@@ -237,7 +237,7 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 	if (!r)
 		r = ingest_any(&ingest, request, &err);
 	ingest_count(&ingest, r);
-	if (r) {
+	if (r < 0) {
 		refusal_headers(response, r, &ingest.note);
 		respond_error(response, http_status_of(r), err.message);
 		return;
@@ -260,6 +260,6 @@ void ingest_profile(void *context, const struct net_request *request, struct net
 		json_string(&json, why);
 	}
 	json_end_object(&json);
-	if (json_finish(&json, &err))
+	if (json_finish(&json, &err) < 0)
 		respond_error(response, 500, err.message);
 }

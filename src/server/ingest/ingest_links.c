@@ -26,9 +26,9 @@ static enum id_label id_label_of(const struct profile *profile, const struct pro
 /* Leaves *ret alone unless the text is an id of this size. */
 static bool take_id(struct bytes text, uint8_t *ret, size_t size)
 {
-	_cleanup_(buffer_release) struct buffer id;
+	_cleanup_(buffer_release) struct buffer id = {0};
 	buffer_init(&id, 16);
-	if (text.len != 2 * size || text_parse_hex(text, &id))
+	if (text.len != 2 * size || text_parse_hex(text, &id) < 0)
 		return false;
 	memcpy(ret, id.data, size);
 	return true;
@@ -62,7 +62,7 @@ static int split_set(struct profile *profile, uint32_t at, uint32_t *ret_set, ui
 			take_id(text, link.span_id, sizeof(link.span_id));
 	}
 	int r = profile_add_label_set(profile, kept, count, ret_set, err);
-	return r ? r : profile_add_link(profile, &link, ret_link, err);
+	return r < 0 ? r : profile_add_link(profile, &link, ret_link, err);
 }
 
 int ingest_take_links(struct profile *profile, struct error *err)
@@ -74,7 +74,7 @@ int ingest_take_links(struct profile *profile, struct error *err)
 		return error_nomem(err);
 	for (size_t i = 1; i < count; i++) {
 		int r = split_set(profile, (uint32_t)i, &sets[i], &links[i], err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	for (size_t i = 0; i < profile->sample_count; i++) {

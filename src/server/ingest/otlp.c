@@ -38,15 +38,15 @@ static bool is_json(const struct net_request *request)
 
 static int decode_json(struct bytes json, struct otlp_request *ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, json.len + KIB);
 	int r = otlp_json_to_binary(json, &message, err);
-	return r ? r : otlp_decode(buffer_bytes(&message), NULL, ret, err);
+	return r < 0 ? r : otlp_decode(buffer_bytes(&message), NULL, ret, err);
 }
 
 static int store_all(struct ingest *ingest, bool json, struct error *err)
 {
-	_cleanup_(otlp_request_release) struct otlp_request request;
+	_cleanup_(otlp_request_release) struct otlp_request request = {0};
 	otlp_request_init(&request);
 	int r = json ? decode_json(ingest->body, &request, err) : otlp_decode(ingest->body, NULL, &request, err);
 	for (size_t i = 0; i < request.count && !r; i++)
@@ -73,16 +73,16 @@ static int handle(struct server *server, const struct net_request *request, bool
 	if (!r)
 		r = store_all(&ingest, json, err);
 	ingest_count(&ingest, r);
-	if (r) {
+	if (r < 0) {
 		refusal_headers(response, r, &ingest.note);
 		return r;
 	}
 	if (!ingest.duplicates)
 		count_lost(server, net_request_header(request, EXPORT_LOST_HEADER));
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 4 * KIB);
 	r = otlp_encode_response(ingest.rejected, ingest_warning(&ingest), json ? &message : &response->body, err);
-	return r || !json ? r : otlp_json_from_response(buffer_bytes(&message), &response->body, err);
+	return r < 0 || !json ? r : otlp_json_from_response(buffer_bytes(&message), &response->body, err);
 }
 
 /* ---- failures ---- */
@@ -104,7 +104,7 @@ static int write_retry_info(struct buffer *out, unsigned seconds)
 		r = pb_end(out, delay);
 	if (!r)
 		r = pb_end(out, value);
-	return r ? r : pb_end(out, detail);
+	return r < 0 ? r : pb_end(out, detail);
 }
 
 static int write_status(struct buffer *out, enum grpc_code code, const char *text, unsigned retry_seconds)
@@ -112,7 +112,7 @@ static int write_status(struct buffer *out, enum grpc_code code, const char *tex
 	int r = pb_write_varint(out, 1, (uint64_t)code);
 	if (!r)
 		r = pb_write_string(out, 2, text);
-	return r || !retry_seconds ? r : write_retry_info(out, retry_seconds);
+	return r < 0 || !retry_seconds ? r : write_retry_info(out, retry_seconds);
 }
 
 static void write_status_json(struct net_response *response, enum grpc_code code, const char *text)
@@ -139,11 +139,11 @@ static unsigned retry_seconds_of(const struct net_response *response)
 
 static void add_details(struct net_response *response, enum grpc_code code, const char *text)
 {
-	_cleanup_(buffer_release) struct buffer status, encoded;
+	_cleanup_(buffer_release) struct buffer status = {0}, encoded = {0};
 	unsigned seconds = retry_seconds_of(response);
 	buffer_init(&status, DETAILS_MAX);
 	buffer_init(&encoded, 2 * DETAILS_MAX);
-	if (!seconds || write_status(&status, code, text, seconds) || base64_encode(buffer_bytes(&status), &encoded))
+	if (!seconds || write_status(&status, code, text, seconds) < 0 || base64_encode(buffer_bytes(&status), &encoded) < 0)
 		return;
 	/* gRPC's binary headers have no padding. */
 	while (encoded.len && encoded.data[encoded.len - 1] == '=')
@@ -171,7 +171,7 @@ static void respond_status(struct net_response *response, bool json, int status,
 	buffer_clear(&response->body);
 	if (json)
 		write_status_json(response, code, text);
-	else if (write_status(&response->body, code, text, 0))
+	else if (write_status(&response->body, code, text, 0) < 0)
 		buffer_clear(&response->body);
 }
 
@@ -181,7 +181,7 @@ void ingest_otlp_http(void *context, const struct net_request *request, struct n
 	bool json = is_json(request);
 	response->content_type = json ? "application/json" : "application/x-protobuf";
 	int r = handle(context, request, json, response, &err);
-	if (r)
+	if (r < 0)
 		respond_status(response, json, r == -ENOSPC ? 503 : http_status_of(r), grpc_code_of(r), err.message);
 }
 
@@ -215,7 +215,7 @@ static void *port_run(void *context)
 {
 	struct otlp_port *port = context;
 	struct error err = {0};
-	if (net_server_run(port->net, &err))
+	if (net_server_run(port->net, &err) < 0)
 		log_error("%s: %s", net_server_address(port->net), err.message);
 	return NULL;
 }
@@ -243,7 +243,7 @@ static int port_open(struct server *server, const char *listen, struct otlp_port
 	if (!r)
 		r = thread_start(&port->thread, "wick-otlp", port_run, port, err);
 	port->running = r == 0;
-	return r ? error_prefix(err, r, "OTLP") : 0;
+	return r < 0 ? error_prefix(err, r, "OTLP") : 0;
 }
 
 int otlp_ports_open(struct server *server, struct error *err)

@@ -157,12 +157,12 @@ void parca_should_initiate(void *context, const struct net_request *request, str
 	int r = parse_request(net_request_body(request), &in, &err);
 	if (!r)
 		r = parse_subject(in.texts[1], in.texts[2], in.numbers[3], in.numbers[4], in.numbers[5], &subject, &err);
-	if (r) {
+	if (r < 0) {
 		fail(response, grpc_code_of(r), err.message);
 		return;
 	}
 	const char *reason = judge(context, &subject, &should);
-	if ((should && pb_write_varint(&response->body, 1, 1)) || pb_write_string(&response->body, 2, reason))
+	if ((should && pb_write_varint(&response->body, 1, 1) < 0) || pb_write_string(&response->body, 2, reason) < 0)
 		fail(response, GRPC_UNAVAILABLE, "out of memory");
 }
 
@@ -178,7 +178,7 @@ static int write_instructions(struct buffer *out, const struct upload_begin *beg
 		r = pb_write_varint(out, 3, STRATEGY_GRPC);
 	if (!r && begin->kind)
 		r = pb_write_varint(out, 5, begin->kind);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static void initiate(struct server *server, const struct subject *subject, struct net_response *response)
@@ -205,7 +205,7 @@ static void initiate(struct server *server, const struct subject *subject, struc
 		r = -EINVAL;
 	if (!r)
 		r = write_instructions(&response->body, &begin, id);
-	if (r)
+	if (r < 0)
 		fail(response, grpc_code_of(r), err.message);
 }
 
@@ -221,7 +221,7 @@ void parca_initiate(void *context, const struct net_request *request, struct net
 		r = error_set(&err, -EINVAL, "hash must be set");
 	if (!r && !in.numbers[2])
 		r = error_set(&err, -EINVAL, "size must be set");
-	if (r) {
+	if (r < 0) {
 		fail(response, grpc_code_of(r), err.message);
 		return;
 	}
@@ -244,15 +244,15 @@ static enum grpc_code stream_begin(struct server *server, struct net_stream *str
 	struct request in;
 	struct upload_begin begin;
 	int r = parse_request(info, &in, &err);
-	struct stream *upload = r ? NULL : mem_zalloc(sizeof(*upload));
+	struct stream *upload = r < 0 ? NULL : mem_zalloc(sizeof(*upload));
 	if (!upload) {
-		fail(response, r ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE, r ? err.message : "out of memory");
+		fail(response, r < 0 ? GRPC_INVALID_ARGUMENT : GRPC_UNAVAILABLE, r < 0 ? err.message : "out of memory");
 		return response->grpc_status;
 	}
 	*net_stream_slot(stream) = upload;
 	copy_text(upload->build_id, sizeof(upload->build_id), in.texts[1]);
 	copy_text(upload->id, sizeof(upload->id), in.texts[2]);
-	if (uploads_get(server->uploads, upload->id, &begin, &upload->offset, NULL))
+	if (uploads_get(server->uploads, upload->id, &begin, &upload->offset, NULL) < 0)
 		fail(response, GRPC_INVALID_ARGUMENT,
 		     "the upload ID does not match the one returned by the InitiateUpload call");
 	else if (strcmp(begin.build_id, upload->build_id) != 0)
@@ -269,7 +269,7 @@ static enum grpc_code stream_chunk(struct server *server, struct stream *upload,
 		size_t skip = upload->at < upload->offset ? (size_t)(upload->offset - upload->at) : 0;
 		int r = uploads_write(server->uploads, upload->id, upload->at + skip,
 				      (struct bytes){chunk.data + skip, chunk.len - skip}, &upload->offset, &err);
-		if (r)
+		if (r < 0)
 			fail(response, grpc_code_of(r), err.message);
 	}
 	upload->at = end;
@@ -284,7 +284,7 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 	struct request in;
 	struct stream *upload = *net_stream_slot(stream);
 	int r = parse_request(message, &in, &err);
-	if (r)
+	if (r < 0)
 		fail(response, GRPC_INVALID_ARGUMENT, err.message);
 	else if (!upload && !in.texts[1].data)
 		fail(response, GRPC_INVALID_ARGUMENT, "the first message of an upload must be its info");
@@ -301,13 +301,13 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 	(void)context;
 	(void)request;
 	struct stream *upload = *net_stream_slot(stream);
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, 1024);
 	if (!upload)
 		fail(response, GRPC_UNKNOWN, "failed to receive upload info: the stream was empty");
-	else if (pb_write_string(&message, 1, upload->build_id) || pb_write_varint(&message, 2, upload->at))
+	else if (pb_write_string(&message, 1, upload->build_id) < 0 || pb_write_varint(&message, 2, upload->at) < 0)
 		fail(response, GRPC_UNAVAILABLE, "out of memory");
-	else if (net_stream_send(stream, buffer_bytes(&message)))
+	else if (net_stream_send(stream, buffer_bytes(&message)) < 0)
 		fail(response, GRPC_CANCELLED, "the client has gone");
 	return response->grpc_status;
 }
@@ -329,7 +329,7 @@ void parca_finished(void *context, const struct net_request *request, struct net
 	char build_id[BUILD_ID_HEX_MAX], id[UPLOAD_ID_MAX];
 	uint64_t offset;
 	int r = parse_request(net_request_body(request), &in, &err);
-	if (r) {
+	if (r < 0) {
 		fail(response, GRPC_INVALID_ARGUMENT, err.message);
 		return;
 	}
@@ -337,10 +337,10 @@ void parca_finished(void *context, const struct net_request *request, struct net
 	copy_text(id, sizeof(id), in.texts[2]);
 	if (in.texts[1].len <= 2)
 		fail(response, GRPC_INVALID_ARGUMENT, "unexpectedly short input");
-	else if (uploads_get(server->uploads, id, &begin, &offset, NULL))
+	else if (uploads_get(server->uploads, id, &begin, &offset, NULL) < 0)
 		fail(response, GRPC_NOT_FOUND, "no debuginfo upload metadata found for build id");
 	else if (strcmp(begin.build_id, build_id) != 0)
 		fail(response, GRPC_INVALID_ARGUMENT, "upload id mismatch");
-	else if ((r = uploads_finish(server->uploads, id, &err)))
+	else if ((r = uploads_finish(server->uploads, id, &err)) < 0)
 		fail(response, grpc_code_of(r), err.message);
 }

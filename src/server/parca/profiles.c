@@ -68,7 +68,7 @@ static const struct pb_json_message arrow_answer = {"WriteArrowResponse", NULL, 
 
 static int store_records(struct ingest *ingest, struct bytes samples, struct bytes locations, struct error *err)
 {
-	_cleanup_(parca_profiles_release) struct parca_profiles profiles;
+	_cleanup_(parca_profiles_release) struct parca_profiles profiles = {0};
 	parca_profiles_init(&profiles);
 	int r = parca_arrow_decode(samples, locations, server_body_max(ingest->server), &profiles, err);
 	for (size_t i = 0; i < profiles.count && !r; i++) {
@@ -86,7 +86,7 @@ int ingest_parca_arrow(struct server *server, const struct net_request *request,
 	if (!r)
 		r = store_records(&ingest, samples, locations, err);
 	ingest_count(&ingest, r);
-	if (r)
+	if (r < 0)
 		refusal_headers(response, r, &ingest.note);
 	return r;
 }

@@ -52,7 +52,7 @@ static int parse_time(struct pb_cursor *outer, struct bytes message, int64_t *re
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.wire == PB_VARINT && field.number <= 2)
 			parts[field.number] = (int64_t)field.value;
-	if (r)
+	if (r < 0)
 		return r;
 	if (parts[1] < 0 || parts[1] > SECONDS_MAX || parts[2] < 0 || parts[2] >= NS_PER_S)
 		return error_set(err, -EINVAL, "a time of the request is before 1970 or too far ahead");
@@ -109,7 +109,7 @@ static int parse_simple(struct parca *p, struct bytes message, const struct fiel
 	pb_open(&cursor, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		r = take_field(p, &cursor, &field, fields, ret, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	if (!r && ret->end_ns && ret->start_ns > ret->end_ns)
@@ -134,7 +134,7 @@ static int run(struct rpc_call *call, struct bytes request, int (*answer)(struct
 	int r = pyroscope_init(&p.call, call->server, call->request, call->response, call->timeout_ns, err);
 	if (!r)
 		r = answer(&p, request, err);
-	if (r && p.call.unimplemented)
+	if (r < 0 && p.call.unimplemented)
 		call->code = GRPC_UNIMPLEMENTED;
 	pyroscope_finish(&p.call, r, err);
 	return r;
@@ -157,7 +157,7 @@ static int write_type(struct buffer *out, const struct profile_type *type)
 		r = pb_put_string(out, i + 1, parts[i]);
 	if (!r)
 		r = pb_put_varint(out, 6, type->delta);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int answer_types(struct parca *p, struct bytes request, struct error *err)
@@ -166,11 +166,11 @@ static int answer_types(struct parca *p, struct bytes request, struct error *err
 	_cleanup_(query_names_release) struct query_names types = {0};
 	struct simple in;
 	int r = parse_simple(p, request, &fields, &in, err);
-	if (r)
+	if (r < 0)
 		return r;
 	set_range(p, &in);
 	r = query_types(p->call.tenant->store, &p->call.query, &types, &p->call.stats, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < types.count; i++) {
 		struct profile_type type;
@@ -196,14 +196,14 @@ static int find_names(struct parca *p, const struct simple *in, struct pyroscope
 		for (size_t k = 0; !r && k < found.count; k++)
 			r = pyroscope_names_add(ret, found.items[k].name, err);
 	}
-	return r ? r : pyroscope_names_finish(ret, err);
+	return r < 0 ? r : pyroscope_names_finish(ret, err);
 }
 
 static int write_names(struct parca *p, const struct simple *in, struct error *err)
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = find_names(p, in, &names, err);
-	return r ? r : pyroscope_write_names(&names, p->out, err);
+	return r < 0 ? r : pyroscope_write_names(&names, p->out, err);
 }
 
 static int answer_labels(struct parca *p, struct bytes request, struct error *err)
@@ -211,7 +211,7 @@ static int answer_labels(struct parca *p, struct bytes request, struct error *er
 	static const struct fields fields = {.list = 1, .start = 2, .end = 3, .type = 4};
 	struct simple in;
 	int r = parse_simple(p, request, &fields, &in, err);
-	if (r)
+	if (r < 0)
 		return r;
 	set_range(p, &in);
 	return write_names(p, &in, err);
@@ -225,7 +225,7 @@ static int answer_values(struct parca *p, struct bytes request, struct error *er
 	int r = parse_simple(p, request, &fields, &in, err);
 	if (!r && !*in.name)
 		r = error_set(err, -EINVAL, "label_name is missing");
-	if (r)
+	if (r < 0)
 		return r;
 	set_range(p, &in);
 	return write_names(p, &in, err);
@@ -251,7 +251,7 @@ static int write_time(struct buffer *out, uint32_t field, int64_t ns)
 		r = pb_put_varint(out, 1, (uint64_t)(ns / NS_PER_S));
 	if (!r)
 		r = pb_put_varint(out, 2, (uint64_t)(ns % NS_PER_S));
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int write_value_type(struct buffer *out, uint32_t field, const char *type, const char *unit)
@@ -262,7 +262,7 @@ static int write_value_type(struct buffer *out, uint32_t field, const char *type
 		r = pb_put_string(out, 1, type);
 	if (!r)
 		r = pb_put_string(out, 2, unit);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int write_labels(struct buffer *out, const struct query_series_row *row)
@@ -273,7 +273,7 @@ static int write_labels(struct buffer *out, const struct query_series_row *row)
 		r = pyroscope_write_labels(out, &row->labels);
 	if (!r && row->others)
 		r = pyroscope_write_label(out, "__others__", "true");
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int write_point(struct buffer *out, const struct query_series *series, const struct query_point *point)
@@ -288,7 +288,7 @@ static int write_point(struct buffer *out, const struct query_series *series, co
 		r = pb_put_double(out, 3, (double)point->value * (double)NS_PER_S / (double)series->step_ns);
 	if (!r)
 		r = pb_put_varint(out, 4, (uint64_t)series->step_ns);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int write_series(struct buffer *out, const struct query_series *series, const struct query_series_row *row)
@@ -303,7 +303,7 @@ static int write_series(struct buffer *out, const struct query_series *series, c
 		r = write_value_type(out, 3, series->type.period_type, series->type.period_unit);
 	if (!r)
 		r = write_value_type(out, 4, series->type.sample_type, series->type.sample_unit);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 /* A step that a person would choose, for at most `limit` points. */
@@ -326,7 +326,7 @@ static int answer_query_range(struct parca *p, struct bytes request, struct erro
 	int r = parse_simple(p, request, &fields, &in, err);
 	if (!r && (!in.start_ns || !in.end_ns))
 		r = error_set(err, -EINVAL, "start and end are needed");
-	if (r)
+	if (r < 0)
 		return r;
 	set_range(p, &in);
 	query_round_range(&p->call.query.from_ns, &p->call.query.to_ns);
@@ -342,7 +342,7 @@ static int answer_query_range(struct parca *p, struct bytes request, struct erro
 		return error_set(err, -EINVAL, "the step is shorter than 1ms");
 	r = query_series(p->call.tenant->store, p->call.server->symbolizer, &p->call.query, &options, &series, &p->call.stats,
 			 err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < series.count; i++)
 		r = write_series(p->out, &series, &series.rows[i]);
@@ -388,7 +388,7 @@ static int parse_side(struct parca *p, struct pb_cursor *outer, struct bytes mes
 	pb_open_nested(&cursor, outer, message);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
 		if (field.wire == PB_BYTES && (field.number == 2 || field.number == 3) &&
-		    (r = parse_selection(p, &cursor, field.bytes, field.number == 2, ret, err)))
+		    (r = parse_selection(p, &cursor, field.bytes, field.number == 2, ret, err)) < 0)
 			return r;
 	return r;
 }
@@ -405,7 +405,7 @@ static int parse_diff(struct parca *p, struct pb_cursor *outer, struct bytes mes
 		if (field.wire == PB_VARINT && field.number == 3)
 			ret->absolute = field.value != 0;
 		else if (field.wire == PB_BYTES && (field.number == 1 || field.number == 2) &&
-			 (r = parse_side(p, &cursor, field.bytes, field.number == 1 ? &ret->base : &ret->selection, err)))
+			 (r = parse_side(p, &cursor, field.bytes, field.number == 1 ? &ret->base : &ret->selection, err)) < 0)
 			return r;
 	}
 	return r;
@@ -480,7 +480,7 @@ static int answer_query(struct parca *p, struct bytes request, struct error *err
 	pb_open(&cursor, request);
 	while ((r = pb_next(&cursor, &field, err)) > 0) {
 		r = take_query_field(p, &cursor, &field, &in, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	if (!r && in.mode > MODE_MERGE)
@@ -490,7 +490,7 @@ static int answer_query(struct parca *p, struct bytes request, struct error *err
 	in.is_diff = in.mode == MODE_DIFF;
 	if (!r && in.is_diff)
 		r = check_selection(&in.base, "diff.a", err);
-	return r ? r : parca_report(p, &in, err);
+	return r < 0 ? r : parca_report(p, &in, err);
 }
 HANDLER(query)
 

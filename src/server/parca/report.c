@@ -106,7 +106,7 @@ static int write_meta(struct buffer *out, struct bytes name, struct bytes file, 
 		r = pb_put_text(out, 5, file);
 	if (!r)
 		r = pb_end(out, part);
-	return r ? r : pb_end(out, meta);
+	return r < 0 ? r : pb_end(out, meta);
 }
 
 static int write_own(const struct graph *graph, uint32_t row, struct buffer *out)
@@ -118,7 +118,7 @@ static int write_own(const struct graph *graph, uint32_t row, struct buffer *out
 		    : 0;
 	if (!r)
 		r = pb_put_varint(out, row ? 2 : 1, (uint64_t)node->total);
-	return r ? r : pb_put_varint(out, row ? 3 : 2, (uint64_t)diff_of(graph, graph->nodes[row]));
+	return r < 0 ? r : pb_put_varint(out, row ? 3 : 2, (uint64_t)diff_of(graph, graph->nodes[row]));
 }
 
 /* Lengths come before what is nested, and trees are deep: they are found first, from the leaves up, so that nothing is moved.
@@ -128,7 +128,7 @@ static int write_nodes(const struct graph *graph, struct buffer *out, struct err
 	size_t count = graph->count;
 	_cleanup_(mem_freep) size_t *sizes = mem_zalloc_array(count, sizeof(*sizes));
 	_cleanup_(mem_freep) size_t *ends = mem_alloc_array(count + 1, sizeof(*ends));
-	_cleanup_(buffer_release) struct buffer own;
+	_cleanup_(buffer_release) struct buffer own = {0};
 	int r = sizes && ends ? 0 : -ENOMEM;
 	buffer_init(&own, out->max);
 	for (uint32_t row = 0; !r && row < count; row++) {
@@ -159,7 +159,7 @@ static int report_flamegraph(struct parca *p, const struct graph *graph, struct 
 	int r = rpc_too_large(pb_begin(p->out, 5, &mark), err);
 	if (!r)
 		r = write_nodes(graph, p->out, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = pb_put_varint(p->out, 2, (uint64_t)graph->tree->total);
 	if (!r)
@@ -168,7 +168,7 @@ static int report_flamegraph(struct parca *p, const struct graph *graph, struct 
 		r = pb_put_varint(p->out, 4, (uint64_t)graph->height);
 	if (!r)
 		r = pb_put_varint(p->out, 10, (uint64_t)graph->trimmed);
-	return rpc_too_large(r ? r : pb_end(p->out, mark), err);
+	return rpc_too_large(r < 0 ? r : pb_end(p->out, mark), err);
 }
 
 /* ---- a table ---- */
@@ -279,8 +279,8 @@ static int fill(struct table_columns *table, const struct graph *graph, struct e
 
 static int report_arrow(struct parca *p, const struct graph *graph, struct error *err)
 {
-	_cleanup_(columns_release) struct table_columns table;
-	_cleanup_(buffer_release) struct buffer record;
+	_cleanup_(columns_release) struct table_columns table = {0};
+	_cleanup_(buffer_release) struct buffer record = {0};
 	struct arrow_column out[COLUMNS];
 	size_t mark;
 	buffer_init(&record, p->out->max);
@@ -300,7 +300,7 @@ static int report_arrow(struct parca *p, const struct graph *graph, struct error
 	}
 	if (!r)
 		r = arrow_write_stream(out, COLUMNS, graph->count, &record, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = pb_begin(p->out, 11, &mark);
 	if (!r)
@@ -311,7 +311,7 @@ static int report_arrow(struct parca *p, const struct graph *graph, struct error
 		r = pb_put_varint(p->out, 3, (uint64_t)graph->height);
 	if (!r)
 		r = pb_put_varint(p->out, 4, (uint64_t)graph->trimmed);
-	return rpc_too_large(r ? r : pb_end(p->out, mark), err);
+	return rpc_too_large(r < 0 ? r : pb_end(p->out, mark), err);
 }
 
 /* ---- the rest ---- */
@@ -325,7 +325,7 @@ static int write_top_row(struct buffer *out, struct bytes name, struct bytes fil
 		r = write_meta(out, name, file, binary, line);
 	for (uint32_t i = 0; !r && i < 3; i++)
 		r = pb_put_varint(out, i + 2, (uint64_t)values[i]);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int write_top_rows(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
@@ -334,7 +334,7 @@ static int write_top_rows(struct parca *p, const struct parca_query *in, const s
 	_cleanup_(table_release) struct table table = {0};
 	_cleanup_(diff_table_release) struct diff_table compared = {0};
 	int r = diff ? diff_table_build(diff, !in->absolute, &compared, err) : table_build(flame, &table, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < table.count; i++) {
 		const struct table_row *row = &table.rows[i];
@@ -355,18 +355,18 @@ static int write_top_rows(struct parca *p, const struct parca_query *in, const s
 static int report_top(struct parca *p, const struct parca_query *in, const struct flame *flame, const struct diff *diff,
 		      struct error *err)
 {
-	size_t mark, count;
+	size_t mark, count = 0;
 	int r = rpc_too_large(pb_begin(p->out, 7, &mark), err);
 	if (!r)
 		r = write_top_rows(p, in, flame, diff, &count, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = pb_put_varint(p->out, 2, count);
 	if (!r)
 		r = pb_put_varint(p->out, 3, count);
 	if (!r)
 		r = pb_put_string(p->out, 4, diff ? diff->tree->unit : flame->unit);
-	return rpc_too_large(r ? r : pb_end(p->out, mark), err);
+	return rpc_too_large(r < 0 ? r : pb_end(p->out, mark), err);
 }
 
 static int merge(struct parca *p, const struct parca_selection *selection, struct profile **ret, struct error *err)
@@ -381,13 +381,13 @@ static int merge(struct parca *p, const struct parca_selection *selection, struc
 
 static int report_pprof(struct parca *p, const struct profile *profile, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer pprof;
+	_cleanup_(buffer_release) struct buffer pprof = {0};
 	buffer_init(&pprof, p->out->max);
 	int r = pprof_encode(profile, &(struct format_options){.compress = true}, &pprof, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = pb_write_bytes(p->out, 6, pprof.data, pprof.len);
-	return rpc_too_large(r ? r : pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
+	return rpc_too_large(r < 0 ? r : pb_put_varint(p->out, 9, (uint64_t)profile_total(profile, 0)), err);
 }
 
 static int report_graph(struct parca *p, const struct parca_query *in, const struct flame *tree, const struct diff *diff,
@@ -397,7 +397,7 @@ static int report_graph(struct parca *p, const struct parca_query *in, const str
 	if (diff && !in->absolute && diff->base_total)
 		graph.scale = (double)tree->total / (double)diff->base_total;
 	int r = graph_build(&graph, in->threshold, err);
-	if (r)
+	if (r < 0)
 		return r;
 	return in->report == REPORT_FLAMEGRAPH_ARROW ? report_arrow(p, &graph, err) : report_flamegraph(p, &graph, err);
 }
@@ -419,7 +419,7 @@ static int report_diff(struct parca *p, const struct parca_query *in, struct pro
 		r = diff_trim(diff, NODES_MAX, err);
 	if (!r)
 		r = in->report == REPORT_TOP ? report_top(p, in, NULL, diff, err) : report_graph(p, in, diff->tree, diff, err);
-	return r ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)diff->tree->total), err);
+	return r < 0 ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)diff->tree->total), err);
 }
 
 int parca_report(struct parca *p, const struct parca_query *in, struct error *err)
@@ -433,7 +433,7 @@ int parca_report(struct parca *p, const struct parca_query *in, struct error *er
 				 known ? " for comparisons" : "");
 	}
 	int r = merge(p, &in->selection, &profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (in->is_diff)
 		return report_diff(p, in, profile, err);
@@ -443,5 +443,5 @@ int parca_report(struct parca *p, const struct parca_query *in, struct error *er
 	r = flame_build_largest(profile, 0, FLAME_UNNAMED_BY_ADDRESS, top ? 0 : NODES_MAX, &flame, err);
 	if (!r)
 		r = top ? report_top(p, in, flame, NULL, err) : report_graph(p, in, flame, NULL, err);
-	return r ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)flame->total), err);
+	return r < 0 ? r : rpc_too_large(pb_put_varint(p->out, 9, (uint64_t)flame->total), err);
 }

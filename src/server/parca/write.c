@@ -51,22 +51,23 @@ static enum grpc_code keep(struct server *server, struct net_stream *stream, str
 	*writing = (struct writing){.server = server, .held = samples.len};
 	*net_stream_slot(stream) = writing;
 	buffer_init(&writing->samples, samples.len);
-	return buffer_append(&writing->samples, samples.data, samples.len) ? fail(response, GRPC_UNAVAILABLE, "out of memory")
-									   : GRPC_OK;
+	return buffer_append(&writing->samples, samples.data, samples.len) < 0
+		       ? fail(response, GRPC_UNAVAILABLE, "out of memory")
+		       : GRPC_OK;
 }
 
 static enum grpc_code ask(struct server *server, struct net_stream *stream, struct bytes samples, struct bytes ids,
 			  struct net_response *response)
 {
-	_cleanup_(buffer_release) struct buffer message;
+	_cleanup_(buffer_release) struct buffer message = {0};
 	buffer_init(&message, ids.len + KIB);
 	enum grpc_code code = keep(server, stream, samples, response);
 	if (code != GRPC_OK)
 		return code;
-	if (pb_write_bytes(&message, 1, ids.data, ids.len))
+	if (pb_write_bytes(&message, 1, ids.data, ids.len) < 0)
 		return fail(response, GRPC_UNAVAILABLE, "out of memory");
-	return net_stream_send(stream, buffer_bytes(&message)) ? fail(response, GRPC_CANCELLED, "the client has gone")
-							       : GRPC_OK;
+	return net_stream_send(stream, buffer_bytes(&message)) < 0 ? fail(response, GRPC_CANCELLED, "the client has gone")
+								   : GRPC_OK;
 }
 
 static enum grpc_code store(struct server *server, const struct net_request *request, struct net_stream *stream,
@@ -75,7 +76,7 @@ static enum grpc_code store(struct server *server, const struct net_request *req
 	struct error err = {0};
 	int r = ingest_parca_arrow(server, request, samples, locations, response, &err);
 	net_stream_end(stream);
-	return r ? fail(response, grpc_code_of(r), err.message) : GRPC_OK;
+	return r < 0 ? fail(response, grpc_code_of(r), err.message) : GRPC_OK;
 }
 
 static enum grpc_code on_message(void *context, const struct net_request *request, struct net_stream *stream,
@@ -86,19 +87,19 @@ static enum grpc_code on_message(void *context, const struct net_request *reques
 	struct error err = {0};
 	struct bytes record;
 	int r = pb_find_bytes(NULL, message, 1, &record, &err);
-	if (r)
+	if (r < 0)
 		return fail(response, GRPC_INVALID_ARGUMENT, err.message);
 	if (record.len == 0)
 		return fail(response, GRPC_INVALID_ARGUMENT, "a message without a record");
 	if (writing)
 		return store(server, request, stream, buffer_bytes(&writing->samples), record, response);
-	_cleanup_(buffer_release) struct buffer ids;
+	_cleanup_(buffer_release) struct buffer ids = {0};
 	buffer_init(&ids, ASKED_MAX);
 	r = parca_arrow_ask(record, server_body_max(server), &ids, &err);
 	if (r < 0)
 		return fail(response, grpc_code_of(r), err.message);
-	return r ? ask(server, stream, record, buffer_bytes(&ids), response)
-		 : store(server, request, stream, record, (struct bytes){0}, response);
+	return r > 0 ? ask(server, stream, record, buffer_bytes(&ids), response)
+		     : store(server, request, stream, record, (struct bytes){0}, response);
 }
 
 static enum grpc_code on_end(void *context, const struct net_request *request, struct net_stream *stream,

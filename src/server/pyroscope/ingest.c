@@ -77,7 +77,7 @@ static int read_time(const struct push *push, const char *name, int64_t *ret, st
 	snprintf(copy, sizeof(copy), "%.*s", minutes ? (int)len - 2 : 0, text);
 	if (time_parse(minutes ? copy : text, push->received_ns, ret, NULL) == 0)
 		return 0;
-	if (text_parse_u64(text, &seconds, NULL) || seconds > INT64_MAX / NS_PER_S)
+	if (text_parse_u64(text, &seconds, NULL) < 0 || seconds > INT64_MAX / NS_PER_S)
 		return error_set(err, -EINVAL, "%s: '%.60s' is no time: send unix seconds, ms, us or ns, or now-1h", name,
 				 text);
 	*ret = (int64_t)seconds * NS_PER_S;
@@ -101,7 +101,7 @@ static int read_parameters(struct push *push, struct error *err)
 	push->spy = net_request_query(request, "spyName");
 	push->average = aggregation && strcmp(aggregation, "average") == 0;
 	/* A rate that makes no sense is as if there were none: clients send it with profiles that have no use for it. */
-	if (!rate || text_parse_u64(rate, &push->sample_rate, NULL) || !push->sample_rate ||
+	if (!rate || text_parse_u64(rate, &push->sample_rate, NULL) < 0 || !push->sample_rate ||
 	    push->sample_rate > SAMPLE_RATE_MAX)
 		push->sample_rate = SAMPLE_RATE_DEFAULT;
 	if (!r && push->spy && *push->spy)
@@ -199,7 +199,7 @@ static int set_type(struct profile *profile, struct profile_value_type *type, co
 		    struct error *err)
 {
 	int r = profile_add_cstring(profile, name, &type->type, err);
-	return r ? r : profile_add_cstring(profile, unit, &type->unit, err);
+	return r < 0 ? r : profile_add_cstring(profile, unit, &type->unit, err);
 }
 
 /* Gives the one sample type its name; samples become time, for those that are. Saturates. */
@@ -207,7 +207,7 @@ static int apply_kind(const struct push *push, const struct kind *kind, struct p
 {
 	int64_t period = NS_PER_S / (int64_t)push->sample_rate;
 	int r = set_type(profile, &profile->sample_types[0], kind->type, kind->unit, err);
-	if (r || !kind->timed)
+	if (r < 0 || !kind->timed)
 		return r;
 	for (size_t i = 0; i < profile->sample_count; i++)
 		if (__builtin_mul_overflow(profile->values[i], period, &profile->values[i]))
@@ -239,7 +239,7 @@ static int store(struct push *push, struct profile *profile, const char *name, s
 	    !__builtin_sub_overflow(push->until_ns, push->from_ns, &duration_ns))
 		profile->duration_ns = duration_ns;
 	int r = ingest_take_links(profile, err);
-	return r ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
+	return r < 0 ? r : ingest_store(&push->ingest, profile, name, &push->labels, push->ingest.profiles, err);
 }
 
 static int take_stacks(struct push *push, enum pyroscope_stacks form, struct bytes body, struct error *err)
@@ -247,14 +247,14 @@ static int take_stacks(struct push *push, enum pyroscope_stacks form, struct byt
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	const struct kind *kind = take_kind(push);
 	int r = pyroscope_decode_stacks(form, body, &profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = profile_aggregate(profile, err);
 	if (!r)
 		r = apply_kind(push, kind, profile, err);
 	if (!r)
 		r = name_service(push, push->app, err);
-	return r || !profile->sample_count ? r : store(push, profile, kind->name, err);
+	return r < 0 || !profile->sample_count ? r : store(push, profile, kind->name, err);
 }
 
 /* What the configuration, or without one what is known of Go's types, says of a sample type. */
@@ -324,7 +324,7 @@ static int subtract(const struct push *push, struct profile *profile, struct byt
 	_cleanup_(profile_freep) struct profile *previous = NULL;
 	int64_t time_ns = profile->time_ns, duration_ns = profile->duration_ns;
 	int r = decode("pprof", "prev_profile", body, &previous, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t type = 0; type < previous->sample_type_count; type++) {
 		const char *display;
@@ -340,7 +340,7 @@ static int subtract(const struct push *push, struct profile *profile, struct byt
 	profile->duration_ns = duration_ns;
 	for (size_t i = 0; i < profile->sample_count * profile->sample_type_count && !r; i++)
 		profile->values[i] = profile->values[i] < 0 ? 0 : profile->values[i];
-	return r ? error_prefix(err, r, "prev_profile") : profile_aggregate(profile, err);
+	return r < 0 ? error_prefix(err, r, "prev_profile") : profile_aggregate(profile, err);
 }
 
 /* .NET's client writes "inuse-space". */
@@ -367,13 +367,13 @@ static int take_pprof(struct push *push, struct bytes body, struct bytes previou
 	int r = decode("pprof", "profile", body, &profile, err);
 	if (!r && previous.len)
 		r = subtract(push, profile, previous, err);
-	if (r)
+	if (r < 0)
 		return r;
 	r = name_service(push, push->app, err);
 	const char *name = pprof_name(push, profile);
 	if (!r)
 		r = mend_types(profile, err);
-	return r || !profile->sample_count ? r : store(push, profile, name, err);
+	return r < 0 || !profile->sample_count ? r : store(push, profile, name, err);
 }
 
 static int take_speedscope(struct push *push, struct bytes body, struct error *err)
@@ -381,7 +381,7 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	const struct kind *kind = take_kind(push);
 	int r = decode("speedscope", "profile", body, &profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	/* Its own unit says more than the application's name, if it has one. */
 	if (profile->sample_type_count == 1 && strcmp(profile_string(profile, profile->sample_types[0].unit), "count") == 0)
@@ -390,7 +390,7 @@ static int take_speedscope(struct push *push, struct bytes body, struct error *e
 	const char *name = strcmp(unit, "bytes") == 0 ? "memory" : kind->name;
 	if (!r)
 		r = name_service(push, push->app, err);
-	return r || !profile->sample_count ? r : store(push, profile, name, err);
+	return r < 0 || !profile->sample_count ? r : store(push, profile, name, err);
 }
 
 struct form {
@@ -416,7 +416,7 @@ static int read_form(const char *content_type, struct bytes body, struct form *r
 				*fields[i].to = part.data;
 		r = 0;
 	}
-	return r ? error_prefix(err, r, "form") : 0;
+	return r < 0 ? error_prefix(err, r, "form") : 0;
 }
 
 #define CONFIG_BYTES_MAX (64 * KIB)
@@ -429,9 +429,9 @@ static int take_form(struct push *push, struct bytes body, struct error *err)
 		r = error_set(err, -EBADMSG, "sample_type_config: more than %d bytes", (int)CONFIG_BYTES_MAX);
 	if (!r && form.config.len) {
 		r = json_tree_read(form.config, 0, &push->config, err);
-		r = r ? error_prefix(err, r, "sample_type_config") : 0;
+		r = r < 0 ? error_prefix(err, r, "sample_type_config") : 0;
 	}
-	return r ? r : take_pprof(push, form.profile, form.previous, err);
+	return r < 0 ? r : take_pprof(push, form.profile, form.previous, err);
 }
 
 static int take_jfr(struct push *push, struct bytes body, struct error *err)
@@ -443,11 +443,11 @@ static int take_jfr(struct push *push, struct bytes body, struct error *err)
 		r = error_set(err, -EBADMSG, "the recording is missing: send it as the body, or as the field `jfr` of a form");
 	if (!r)
 		r = decode("jfr", "jfr", form.jfr, &profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	take_kind(push); /* the recording tells what it holds */
 	r = name_service(push, push->app, err);
-	return r || !profile->sample_count ? r : store(push, profile, NULL, err);
+	return r < 0 || !profile->sample_count ? r : store(push, profile, NULL, err);
 }
 
 static int take_body(struct push *push, struct bytes body, struct error *err)
@@ -474,7 +474,7 @@ static int take_body(struct push *push, struct bytes body, struct error *err)
 static int take(struct push *push, struct error *err)
 {
 	int r = read_parameters(push, err);
-	if (r) {
+	if (r < 0) {
 		push->bad_parameters = true;
 		push->ingest.note.reason = REFUSED_INVALID;
 		return r;

@@ -52,7 +52,7 @@ void pyroscope_names_release(struct pyroscope_names *names)
 int pyroscope_names_init(struct pyroscope_names *names, struct error *err)
 {
 	*names = (struct pyroscope_names){0};
-	return intern_init(&names->texts, NAMES_BYTES_MAX) ? error_nomem(err) : 0;
+	return intern_init(&names->texts, NAMES_BYTES_MAX) < 0 ? error_nomem(err) : 0;
 }
 
 int pyroscope_names_add(struct pyroscope_names *names, const char *text, struct error *err)
@@ -60,7 +60,7 @@ int pyroscope_names_add(struct pyroscope_names *names, const char *text, struct 
 	uint32_t id;
 	int r = intern_add_string(&names->texts, text, &id);
 	return r == -E2BIG ? error_set(err, -EINVAL, "too many different names; narrow the selector or the time range")
-	       : r	   ? error_nomem(err)
+	       : r < 0	   ? error_nomem(err)
 			   : 0;
 }
 
@@ -105,7 +105,7 @@ int pyroscope_types(struct pyroscope *p, const struct pyroscope_request *in, str
 	p->query.selector = "";
 	if (!r)
 		r = add_types(p, "__profile_type__", ret, err);
-	return r ? r : pyroscope_names_finish(ret, err);
+	return r < 0 ? r : pyroscope_names_finish(ret, err);
 }
 
 static int add_label_names(struct pyroscope *p, struct pyroscope_names *to, struct error *err)
@@ -130,7 +130,7 @@ int pyroscope_label_names(struct pyroscope *p, const struct pyroscope_request *i
 		p->query.selector = matcher(in, i);
 		r = add_label_names(p, ret, err);
 	}
-	return r ? r : pyroscope_names_finish(ret, err);
+	return r < 0 ? r : pyroscope_names_finish(ret, err);
 }
 
 static int add_label_values(struct pyroscope *p, const char *label, struct pyroscope_names *to, struct error *err)
@@ -157,7 +157,7 @@ int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *
 		r = query_type_label_value(in->name, &none, text) ? add_types(p, in->name, ret, err)
 								  : add_label_values(p, in->name, ret, err);
 	}
-	return r ? r : pyroscope_names_finish(ret, err);
+	return r < 0 ? r : pyroscope_names_finish(ret, err);
 }
 
 /* ---- series ---- */
@@ -171,7 +171,7 @@ static int compare_sets(const void *left, const void *right)
 static int add_sets(struct query_label_sets *to, size_t *capacity, struct query_label_sets *from, struct error *err)
 {
 	int r = array_reserve(&to->items, capacity, to->count + from->count, 2 * SETS_MAX);
-	if (r)
+	if (r < 0)
 		return r == -E2BIG ? error_set(err, -EINVAL, "more than %d series; ask for fewer labels", SETS_MAX)
 				   : error_nomem(err);
 	if (from->count)

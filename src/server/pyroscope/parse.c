@@ -56,7 +56,7 @@ static int parse_stacks(struct pyroscope *p, struct pb_cursor *outer, struct byt
 		r = pb_find_bytes(&cursor, field.bytes, 1, &name, err);
 		if (!r)
 			r = take_item(p, &ret->call_site, name, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return r;
@@ -110,7 +110,7 @@ int pyroscope_parse(struct pyroscope *p, struct bytes message, const struct pyro
 			parse_number(&field, kind, ret);
 		else if (field.wire == PB_FIXED64 && kind == FIELD_STEP)
 			memcpy(&ret->step, &field.value, sizeof(ret->step));
-		else if (field.wire == PB_BYTES && (r = parse_bytes(p, &cursor, &field, kind, ret, err)))
+		else if (field.wire == PB_BYTES && (r = parse_bytes(p, &cursor, &field, kind, ret, err)) < 0)
 			return r;
 	}
 	return r;

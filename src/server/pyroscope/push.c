@@ -56,14 +56,14 @@ static int take_label(struct pb_cursor *outer, struct bytes message, struct labe
 			texts[field.number] = field.bytes;
 	if (r < 0)
 		return r;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	char key[LIMIT_LABEL_NAME_BYTES];
 	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
 	if (bytes_equal_string(texts[1], "__name__")) {
 		buffer_clear(name);
 		if (texts[2].len > PROFILE_TYPE_TEXT_MAX)
 			return error_set(err, -EBADMSG, "the label __name__ is longer than %d bytes", PROFILE_TYPE_TEXT_MAX);
-		return buffer_append(name, texts[2].data, texts[2].len) ? error_nomem(err) : 0;
+		return buffer_append(name, texts[2].data, texts[2].len) < 0 ? error_nomem(err) : 0;
 	}
 	if (texts[1].len >= 2 && memcmp(texts[1].data, "__", 2) == 0)
 		return 0;
@@ -71,7 +71,7 @@ static int take_label(struct pb_cursor *outer, struct bytes message, struct labe
 	struct bytes value = {texts[2].data, text_cut(texts[2], LIMIT_LABEL_VALUE_BYTES)};
 	r = text_append_utf8(&text, value);
 	text.len = text_cut(buffer_bytes(&text), LIMIT_LABEL_VALUE_BYTES); /* what is no UTF-8 has become longer */
-	const char *string = r ? NULL : buffer_string(&text);
+	const char *string = r < 0 ? NULL : buffer_string(&text);
 	return string ? labels_set(labels, key, string, err) : error_nomem(err);
 }
 
@@ -101,7 +101,7 @@ static int read_labels(struct pb_cursor *outer, struct bytes message, bool set, 
 			r = read_labels(&cursor, field.bytes, false, series, err);
 		else if (!r)
 			r = take_label(&cursor, field.bytes, &series->labels, &series->name, err);
-		if (r)
+		if (r < 0)
 			return r;
 	}
 	return r;
@@ -126,11 +126,11 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	struct format_options options = {.input_name = "raw_profile"};
 	r = format_decode(format_by_name("pprof"), raw, &options, &profile, err);
-	if (r)
+	if (r < 0)
 		return r == -EINVAL ? -EBADMSG : r;
 	if (form->normalized)
 		place_at_zero(profile);
-	if (form->span_labels && (r = ingest_take_links(profile, err)))
+	if (form->span_labels && (r = ingest_take_links(profile, err)) < 0)
 		return r;
 	return ingest_store_next(ingest, profile, series->name.len ? buffer_string(&series->name) : NULL, &series->labels,
 				 index, err);
@@ -139,7 +139,7 @@ static int store_sample(const struct raw_series *form, struct ingest *ingest, st
 static int push_series(const struct raw_series *form, struct ingest *ingest, struct pb_cursor *outer, struct bytes message,
 		       size_t *index, struct error *err)
 {
-	_cleanup_(series_release) struct series series;
+	_cleanup_(series_release) struct series series = {0};
 	struct pb_cursor cursor;
 	struct pb_field field;
 	struct error problem = {0};
@@ -151,7 +151,7 @@ static int push_series(const struct raw_series *form, struct ingest *ingest, str
 		ingest_reject(ingest, &problem);
 		return 0;
 	}
-	if (r)
+	if (r < 0)
 		return error_set(err, r, "%s", problem.message);
 	pb_open_nested(&cursor, outer, message);
 	while (!r && (r = pb_next(&cursor, &field, err)) > 0) {
@@ -178,7 +178,7 @@ static int push_all(const struct raw_series *form, struct ingest *ingest, struct
 		r = pb_expect(&cursor, &field, PB_BYTES, form->what, err);
 		if (!r)
 			r = push_series(form, ingest, &cursor, field.bytes, &index, err);
-		if (r)
+		if (r < 0)
 			break;
 	}
 	return ingest_finish_all(ingest, r, form->what, err);
@@ -191,7 +191,7 @@ int ingest_raw_series(const struct raw_series *form, struct rpc_call *call, stru
 	if (!r)
 		r = push_all(form, &ingest, request, err);
 	ingest_count(&ingest, r);
-	if (r)
+	if (r < 0)
 		refusal_headers(call->response, r, &ingest.note);
 	return r;
 }

@@ -51,7 +51,7 @@ static int run(struct rpc_call *call, struct bytes request, const struct pyrosco
 		r = pyroscope_parse(&p, request, layout, &in, err);
 	if (!r)
 		r = answer(&p, &in, out, err);
-	if (r && p.unimplemented)
+	if (r < 0 && p.unimplemented)
 		call->code = GRPC_UNIMPLEMENTED;
 	pyroscope_finish(&p, r, err);
 	return r;
@@ -76,14 +76,14 @@ static int write_type(struct buffer *out, const char *id)
 	const char *parts[] = {id, type.name, NULL, type.sample_type, type.sample_unit, type.period_type, type.period_unit};
 	for (uint32_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++)
 		r = parts[i] ? pb_put_string(out, i + 1, parts[i]) : 0;
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int answer_types(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = pyroscope_types(p, in, &names, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < names.count; i++)
 		r = write_type(out, names.items[i]);
@@ -103,7 +103,7 @@ static int answer_label_names(struct pyroscope *p, const struct pyroscope_reques
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = pyroscope_label_names(p, in, &names, err);
-	return r ? r : pyroscope_write_names(&names, out, err);
+	return r < 0 ? r : pyroscope_write_names(&names, out, err);
 }
 HANDLER(label_names, 0, FIELD_MATCHERS, FIELD_START, FIELD_END)
 
@@ -111,7 +111,7 @@ static int answer_label_values(struct pyroscope *p, const struct pyroscope_reque
 {
 	_cleanup_(pyroscope_names_release) struct pyroscope_names names = {0};
 	int r = pyroscope_label_values(p, in, &names, err);
-	return r ? r : pyroscope_write_names(&names, out, err);
+	return r < 0 ? r : pyroscope_write_names(&names, out, err);
 }
 HANDLER(label_values, 0, FIELD_NAME, FIELD_MATCHERS, FIELD_START, FIELD_END)
 
@@ -123,7 +123,7 @@ int pyroscope_write_label(struct buffer *out, const char *name, const char *valu
 		r = pb_put_string(out, 1, name);
 	if (!r)
 		r = pb_put_string(out, 2, value);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 int pyroscope_write_labels(struct buffer *out, const struct labels *labels)
@@ -138,7 +138,7 @@ static int answer_series_sets(struct pyroscope *p, const struct pyroscope_reques
 {
 	_cleanup_(query_label_sets_release) struct query_label_sets sets = {0};
 	int r = pyroscope_label_sets(p, in, &sets, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < sets.count; i++) {
 		size_t mark;
@@ -169,14 +169,14 @@ static int write_row(struct buffer *out, const struct pyroscope_row *row)
 		if (!r)
 			r = pb_end(out, point);
 	}
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int answer_select_series(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	_cleanup_(pyroscope_series_release) struct pyroscope_series series = {0};
 	int r = pyroscope_series(p, in, &series, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < series.count; i++)
 		r = write_row(out, &series.rows[i]);
@@ -198,14 +198,14 @@ static int write_slot(struct buffer *out, const struct pyroscope_heatmap *heatma
 		r = pb_write_bytes(out, 2, heatmap->rows, sizeof(heatmap->rows));
 	if (!r)
 		r = pb_write_packed(out, 3, counts, PYROSCOPE_HEATMAP_ROWS);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int answer_heatmap(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	_cleanup_(pyroscope_heatmap_release) struct pyroscope_heatmap heatmap = {0};
 	int r = pyroscope_heatmap(p, in, &heatmap, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; !r && i < heatmap.group_count && (!in->limit || i < (size_t)in->limit); i++) {
 		size_t mark;
@@ -243,23 +243,23 @@ static int answer_flame(struct pyroscope *p, const struct pyroscope_request *in,
 	int r = pyroscope_nodes(in->max_nodes, &nodes_max, err);
 	if (!r)
 		r = pyroscope_flame(p, in, nodes_max, &flame, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (in->format == PYROSCOPE_TREE) {
 		r = pb_begin(out, 2, &mark);
 		if (!r)
 			r = flamebearer_write_tree(flame, out, err);
-		return r ? r : rpc_too_large(pb_end(out, mark), err);
+		return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);
 	}
 	r = flamebearer_of_flame(flame, &flamebearer, err);
-	return r ? r : write_flamegraph(&flamebearer, out, err);
+	return r < 0 ? r : write_flamegraph(&flamebearer, out, err);
 }
 
 static int answer_pprof(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = pyroscope_merge(p, in, &profile, err);
-	return r ? r : pprof_encode(profile, &(struct format_options){0}, out, err);
+	return r < 0 ? r : pprof_encode(profile, &(struct format_options){0}, out, err);
 }
 HANDLER(pprof, 0, FIELD_TYPE, FIELD_SELECTOR, FIELD_START, FIELD_END, FIELD_MAX_NODES, FIELD_STACKS, FIELD_PROFILES,
 	FIELD_TRACES)
@@ -270,19 +270,19 @@ static int answer_pprof_inside(struct pyroscope *p, const struct pyroscope_reque
 	int r = pb_begin(out, 5, &outer);
 	if (!r)
 		r = pb_begin(out, 1, &inner);
-	r = r ? rpc_too_large(r, err) : answer_pprof(p, in, out, err);
-	if (r)
+	r = r < 0 ? rpc_too_large(r, err) : answer_pprof(p, in, out, err);
+	if (r < 0)
 		return r;
 	r = pb_end(out, inner);
-	return rpc_too_large(r ? r : pb_end(out, outer), err);
+	return rpc_too_large(r < 0 ? r : pb_end(out, outer), err);
 }
 
 static int answer_dot(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
 {
 	size_t mark;
 	int r = pb_begin(out, 3, &mark);
-	r = r ? rpc_too_large(r, err) : pyroscope_dot(p, in, out, err);
-	return r ? r : rpc_too_large(pb_end(out, mark), err);
+	r = r < 0 ? rpc_too_large(r, err) : pyroscope_dot(p, in, out, err);
+	return r < 0 ? r : rpc_too_large(pb_end(out, mark), err);
 }
 
 static int answer_stacktraces(struct pyroscope *p, const struct pyroscope_request *in, struct buffer *out, struct error *err)
@@ -334,7 +334,7 @@ static int answer_diff(struct pyroscope *p, const struct pyroscope_request *in, 
 		r = pyroscope_diff(p, &left, &right, &diff, err);
 	if (!r)
 		r = flamebearer_of_diff(diff, nodes_max, &flamebearer, err);
-	return r ? r : write_flamegraph(&flamebearer, out, err);
+	return r < 0 ? r : write_flamegraph(&flamebearer, out, err);
 }
 HANDLER(diff, 0, FIELD_LEFT, FIELD_RIGHT)
 
@@ -385,7 +385,7 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 	int r = query_types(p->tenant->store, &p->query, &types, &p->stats, err);
 	if (!r)
 		r = store_list_blocks(p->tenant->store, add_block, &extent, err);
-	if (r)
+	if (r < 0)
 		return r;
 	for (size_t i = 0; i < types.count; i++) {
 		series += types.items[i].series;
@@ -409,7 +409,7 @@ static int answer_analyze(struct pyroscope *p, const struct pyroscope_request *i
 		r = pb_put_varint(out, 2, extent.bytes);
 	if (!r)
 		r = pb_put_varint(out, 3, series);
-	return rpc_too_large(r ? r : pb_end(out, mark), err);
+	return rpc_too_large(r < 0 ? r : pb_end(out, mark), err);
 }
 HANDLER(analyze, 0, 0, FIELD_START, FIELD_END, FIELD_SELECTOR)
 

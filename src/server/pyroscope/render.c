@@ -47,7 +47,7 @@ static void run(void *context, const struct net_request *request, struct net_res
 		r = answer(&render, &err);
 	bool unimplemented = render.p.unimplemented;
 	pyroscope_finish(&render.p, r, &err);
-	if (r)
+	if (r < 0)
 		pyroscope_respond(response,
 				  unimplemented			 ? 501
 				  : r == -EINVAL || r == -ERANGE ? 400
@@ -68,7 +68,7 @@ static int read_time(const struct render *render, const char *name, const char *
 	const char *text = parameter(render, name);
 	int64_t ns;
 	int r = time_parse(*text ? text : fallback, time_now_ns(), &ns, err);
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "parameter '%s'", name);
 	*ret_ms = ns / NS_PER_MS;
 	return 0;
@@ -155,7 +155,7 @@ static int read_timelines(struct render *render, const struct pyroscope_request 
 	ask.step = (double)step_s;
 	ask.aggregation = strcmp(aggregation, "avg") == 0;
 	int r = pyroscope_series(&render->p, &ask, whole, err);
-	if (r || !*by)
+	if (r < 0 || !*by)
 		return r;
 	ask.labels = (struct pyroscope_list){.items = &by, .count = 1};
 	return pyroscope_series(&render->p, &ask, groups, err);
@@ -228,7 +228,7 @@ static int render_json(struct render *render, const struct pyroscope_request *in
 		r = flamebearer_of_flame(flame, &flamebearer, err);
 	if (!r)
 		r = read_timelines(render, in, step_s, &whole, &groups, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct json_writer json;
 	json_init(&json, &render->response->body);
@@ -247,7 +247,7 @@ static int render_pprof(struct render *render, const struct pyroscope_request *i
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = pyroscope_merge(&render->p, in, &profile, err);
-	if (r)
+	if (r < 0)
 		return r;
 	render->response->content_type = "application/octet-stream";
 	render->response->no_compress = true;
@@ -259,7 +259,7 @@ static int render_collapsed(struct render *render, const struct pyroscope_reques
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = pyroscope_merge(&render->p, in, &profile, err);
-	if (r || !profile->sample_type_count)
+	if (r < 0 || !profile->sample_type_count)
 		return r;
 	render->response->content_type = "text/plain; charset=utf-8";
 	return folded_encode(profile, &(struct format_options){0}, &render->response->body, err);
@@ -276,7 +276,7 @@ static int answer_render(struct render *render, struct error *err)
 	struct pyroscope_request in;
 	const char *format = parameter(render, "format");
 	int r = read_side(render, "query", "from", "until", &in, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (!*format || strcmp(format, "json") == 0)
 		return render_json(render, &in, err);
@@ -307,7 +307,7 @@ static int answer_render_diff(struct render *render, struct error *err)
 		r = pyroscope_diff(&render->p, &left, &right, &diff, err);
 	if (!r)
 		r = flamebearer_of_diff(diff, nodes_max, &flamebearer, err);
-	if (r)
+	if (r < 0)
 		return r;
 	struct json_writer json;
 	json_init(&json, &render->response->body);
@@ -333,7 +333,7 @@ static int read_names(struct render *render, struct pyroscope_request *in, struc
 	const char *from = parameter(render, "from"), *until = parameter(render, "until");
 	*in = (struct pyroscope_request){.type = "", .selector = "", .name = parameter(render, "label")};
 	int r = *from ? read_time(render, "from", "", &in->start, err) : 0;
-	return r || !*until ? r : read_time(render, "until", "", &in->end, err);
+	return r < 0 || !*until ? r : read_time(render, "until", "", &in->end, err);
 }
 
 static int write_names(struct render *render, const struct pyroscope_names *names, struct error *err)
@@ -358,7 +358,7 @@ static int answer_label_values(struct render *render, struct error *err)
 	if (!r)
 		r = strcmp(in.name, "__name__") == 0 ? pyroscope_types(&render->p, &in, &names, err)
 						     : pyroscope_label_values(&render->p, &in, &names, err);
-	return r ? r : write_names(render, &names, err);
+	return r < 0 ? r : write_names(render, &names, err);
 }
 
 static int answer_labels(struct render *render, struct error *err)
@@ -368,7 +368,7 @@ static int answer_labels(struct render *render, struct error *err)
 	int r = read_names(render, &in, err);
 	if (!r)
 		r = pyroscope_label_names(&render->p, &in, &names, err);
-	return r ? r : write_names(render, &names, err);
+	return r < 0 ? r : write_names(render, &names, err);
 }
 
 #define HANDLER(name, answer)                                                                                                  \

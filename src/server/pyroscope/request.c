@@ -18,7 +18,7 @@ int pyroscope_init(struct pyroscope *p, struct server *server, const struct net_
 	*p = (struct pyroscope){.server = server, .request = request, .response = response, .started_ns = time_monotonic_ns()};
 	arena_init(&p->arena, TEXT_BYTES_MAX);
 	int r = tenant_of_request(server, request, false, &p->tenant, err);
-	if (r)
+	if (r < 0)
 		return r;
 	int64_t most_ns = server->options.query_timeout_ns;
 	p->query.cancel = net_request_cancelled(request);
@@ -45,7 +45,7 @@ static int take_type(struct pyroscope *p, const char *text, const char **ret, st
 	size_t colons = 0;
 	for (const char *at = text; *at; at++)
 		colons += *at == ':';
-	if (colons < 4 || colons > 5 || profile_type_parse(text, &type, NULL))
+	if (colons < 4 || colons > 5 || profile_type_parse(text, &type, NULL) < 0)
 		return error_set(err, -EINVAL,
 				 "profile-type selection must be of the form "
 				 "<name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>(:delta), got(%zu): \"%.200s\"",
@@ -85,7 +85,7 @@ static int select_links(struct pyroscope *p, const struct pyroscope_request *in,
 	p->query.where = p->links;
 	p->query.where_count = 0;
 	int r = select_ids(p, "__span_id__", "span_selector", 16, &in->spans, err);
-	return r ? r : select_ids(p, "__trace_id__", "trace_id_selector", 32, &in->traces, err);
+	return r < 0 ? r : select_ids(p, "__trace_id__", "trace_id_selector", 32, &in->traces, err);
 }
 
 #define MS_MAX (INT64_MAX / NS_PER_MS - 1)
@@ -107,7 +107,7 @@ int pyroscope_select(struct pyroscope *p, const struct pyroscope_request *in, st
 	query_round_range(&p->query.from_ns, &p->query.to_ns);
 	p->query.type = NULL;
 	int r = select_links(p, in, err);
-	if (r)
+	if (r < 0)
 		return r;
 	return in->any_type ? 0 : take_type(p, in->type, &p->query.type, err);
 }
@@ -177,7 +177,7 @@ int pyroscope_merge(struct pyroscope *p, const struct pyroscope_request *in, str
 		r = query_merge(p->tenant->store, p->server->symbolizer, &p->query, NULL, &profile, &p->stats, err);
 	if (!r && in->call_site.count)
 		r = keep_call_site(profile, &in->call_site, err);
-	if (r)
+	if (r < 0)
 		return r;
 	*ret = profile;
 	profile = NULL;
@@ -189,7 +189,7 @@ int pyroscope_flame(struct pyroscope *p, const struct pyroscope_request *in, siz
 {
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	int r = pyroscope_merge(p, in, &profile, err);
-	return r ? r : flame_build_by_name(profile, 0, nodes_max, ret, err);
+	return r < 0 ? r : flame_build_by_name(profile, 0, nodes_max, ret, err);
 }
 
 #define DOT_NODES_DEFAULT 100
@@ -208,7 +208,7 @@ int pyroscope_dot(struct pyroscope *p, const struct pyroscope_request *in, struc
 	int r = in->max_nodes > 0 ? pyroscope_nodes(in->max_nodes, &options.trim.nodes_max, err) : 0;
 	if (!r)
 		r = pyroscope_merge(p, in, &profile, err);
-	if (r || !profile->sample_count)
+	if (r < 0 || !profile->sample_count)
 		return r;
 	r = report_begin(&report, profile, &options, err);
 	if (!r)
@@ -223,10 +223,10 @@ int pyroscope_diff(struct pyroscope *p, const struct pyroscope_request *left, co
 	_cleanup_(flame_freep) struct flame *before = NULL;
 	_cleanup_(flame_freep) struct flame *after = NULL;
 	int r = pyroscope_flame(p, left, 0, &before, err);
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "left");
 	r = pyroscope_flame(p, right, 0, &after, err);
-	if (r)
+	if (r < 0)
 		return error_prefix(err, r, "right");
 	return diff_build(before, after, ret, err);
 }

@@ -72,7 +72,7 @@ static int select_steps(struct pyroscope *p, const struct pyroscope_request *in,
 		p->unimplemented = true;
 		r = error_set(err, -EINVAL, "exemplars are not supported");
 	}
-	return r ? r : set_frames(p, in, frames, err);
+	return r < 0 ? r : set_frames(p, in, frames, err);
 }
 
 /* ---- sums ---- */
@@ -112,7 +112,7 @@ static int sum_series(struct pyroscope *p, const struct pyroscope_request *in, c
 					       .by_count = in->labels.count,
 					       .limit = ROWS_MAX};
 	int r = query_series(p->tenant->store, p->server->symbolizer, &p->query, &options, &series, &p->stats, err);
-	return r ? r : take_sums(&series, steps, p->query.from_ns, ret, err);
+	return r < 0 ? r : take_sums(&series, steps, p->query.from_ns, ret, err);
 }
 
 /* ---- averages ---- */
@@ -152,9 +152,9 @@ static int average_series(struct pyroscope *p, const struct pyroscope_request *i
 	_cleanup_(query_points_release) struct query_points points = {0};
 	int r = query_points(p->tenant->store, p->server->symbolizer, &p->query, in->labels.items, in->labels.count, &points,
 			     &p->stats, err);
-	ret->rows = r ? NULL : mem_zalloc_array(points.group_count, sizeof(*ret->rows));
-	if (r || !ret->rows)
-		return r ? r : error_nomem(err);
+	ret->rows = r < 0 ? NULL : mem_zalloc_array(points.group_count, sizeof(*ret->rows));
+	if (r < 0 || !ret->rows)
+		return r < 0 ? r : error_nomem(err);
 	ret->type = points.type;
 	for (size_t at = 0; !r && at < points.count;) {
 		struct pyroscope_row *row = &ret->rows[ret->count++];
@@ -196,7 +196,7 @@ int pyroscope_series(struct pyroscope *p, const struct pyroscope_request *in, st
 	if (!r)
 		r = in->aggregation == AVERAGE ? average_series(p, in, &steps, ret, err) : sum_series(p, in, &steps, ret, err);
 	p->query.frames_count = 0; /* they were of this call */
-	if (r) {
+	if (r < 0) {
 		pyroscope_series_release(ret);
 		return r;
 	}
@@ -232,7 +232,7 @@ static int fill_group(const struct pyroscope *p, const struct steps *steps, cons
 	for (; *at < points->count && points->points[*at].group == group; ++*at) {
 		int64_t time_ms = steps->first_ms + step_of(p, steps, points->points[*at].time_ns) * steps->step_ms;
 		if (!*count || (*slots)[*count - 1].time_ms != time_ms) {
-			if (array_reserve(slots, &capacity, *count + 1, QUERY_POINTS_MAX))
+			if (array_reserve(slots, &capacity, *count + 1, QUERY_POINTS_MAX) < 0)
 				return error_nomem(err);
 			(*slots)[(*count)++] = (struct pyroscope_slot){.time_ms = time_ms};
 		}
@@ -282,7 +282,7 @@ int pyroscope_heatmap(struct pyroscope *p, const struct pyroscope_request *in, s
 				 &points, &p->stats, err);
 	if (!r)
 		r = fill(p, &steps, &points, ret, err);
-	if (r)
+	if (r < 0)
 		pyroscope_heatmap_release(ret);
 	return r;
 }

@@ -78,7 +78,7 @@ static int parse_all(struct settings *settings, struct error *err)
 		if (settings->count == SETTINGS_MAX)
 			return error_set(err, -EBADMSG, "more than %d settings", SETTINGS_MAX);
 		r = parse_setting(&cursor, field.bytes, &settings->items[settings->count], err);
-		if (r)
+		if (r < 0)
 			return r;
 		settings->count++;
 	}
@@ -99,7 +99,7 @@ static int load(const char *path, struct settings *ret, struct error *err)
 	if (!r)
 		r = parse_all(ret, &why);
 	/* What is broken here is the server's file, not the request. */
-	return r ? error_set(err, -EIO, "%s: %s", path, why.message) : 0;
+	return r < 0 ? error_set(err, -EIO, "%s: %s", path, why.message) : 0;
 }
 
 static int write_setting(struct buffer *out, const struct setting *setting)
@@ -112,29 +112,29 @@ static int write_setting(struct buffer *out, const struct setting *setting)
 		r = pb_write_bytes(out, 2, setting->value.data, setting->value.len);
 	if (!r && setting->modified_ms)
 		r = pb_write_varint(out, 3, (uint64_t)setting->modified_ms);
-	return r ? r : pb_end(out, mark);
+	return r < 0 ? r : pb_end(out, mark);
 }
 
 static int too_large(int r, struct error *err)
 {
 	return r == -E2BIG ? error_set(err, -EDQUOT, "all settings together have more than %llu bytes",
 				       (unsigned long long)TOTAL_MAX)
-	       : r	   ? error_nomem(err)
+	       : r < 0	   ? error_nomem(err)
 			   : 0;
 }
 
 static int save(const char *path, const struct settings *settings, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer binary, text;
+	_cleanup_(buffer_release) struct buffer binary = {0}, text = {0};
 	int r = 0;
 	buffer_init(&binary, TOTAL_MAX);
 	buffer_init(&text, FILE_MAX);
 	for (size_t i = 0; !r && i < settings->count; i++)
 		r = write_setting(&binary, &settings->items[i]);
-	if (r)
+	if (r < 0)
 		return too_large(r, err);
 	r = pb_json_from_binary(buffer_bytes(&binary), &pyroscope_settings_answer, &text, err);
-	return r ? r : io_write_file(path, text.data, text.len, 0640, err);
+	return r < 0 ? r : io_write_file(path, text.data, text.len, 0640, err);
 }
 
 /* Where a setting of this name is, or would be. */
@@ -177,7 +177,7 @@ static int put_setting(struct rpc_call *call, const char *path, const struct set
 	_cleanup_(settings_release) struct settings settings = {0};
 	size_t at;
 	int r = load(path, &settings, err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (find(&settings, setting->name, &at)) {
 		r = check_newer(call, &settings.items[at], setting->modified_ms, err);
@@ -187,7 +187,7 @@ static int put_setting(struct rpc_call *call, const char *path, const struct set
 		memmove(&settings.items[at + 1], &settings.items[at], (settings.count - at) * sizeof(*settings.items));
 		settings.count++;
 	}
-	if (r)
+	if (r < 0)
 		return r;
 	settings.items[at] = *setting;
 	return save(path, &settings, err);
@@ -198,10 +198,10 @@ static int remove_setting(struct rpc_call *call, const char *path, struct bytes 
 	_cleanup_(settings_release) struct settings settings = {0};
 	size_t at;
 	int r = load(path, &settings, err);
-	if (r || !find(&settings, name, &at))
+	if (r < 0 || !find(&settings, name, &at))
 		return r;
 	r = check_newer(call, &settings.items[at], time_now_ns() / NS_PER_MS, err);
-	if (r)
+	if (r < 0)
 		return r;
 	settings.count--;
 	memmove(&settings.items[at], &settings.items[at + 1], (settings.count - at) * sizeof(*settings.items));
@@ -212,7 +212,7 @@ static int remove_setting(struct rpc_call *call, const char *path, struct bytes 
 static int find_file(struct rpc_call *call, struct tenant **ret, char *path, size_t size, struct error *err)
 {
 	int r = tenant_of_request(call->server, call->request, false, ret, err);
-	return r ? r : tenant_path(call->server, *ret, SETTINGS_FILE, path, size, err);
+	return r < 0 ? r : tenant_path(call->server, *ret, SETTINGS_FILE, path, size, err);
 }
 
 static int handle_get(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
@@ -222,7 +222,7 @@ static int handle_get(struct rpc_call *call, struct bytes request, struct buffer
 	struct tenant *tenant;
 	(void)request;
 	int r = find_file(call, &tenant, path, sizeof(path), err);
-	if (r)
+	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	pthread_mutex_lock(&tenant->settings_lock);
 	r = load(path, &settings, err);
@@ -242,20 +242,20 @@ static int handle_set(struct rpc_call *call, struct bytes request, struct buffer
 	int r;
 	pb_open(&cursor, request);
 	while ((r = pb_next(&cursor, &field, err)) > 0)
-		if (field.number == 1 && field.wire == PB_BYTES && (r = parse_setting(&cursor, field.bytes, &setting, err)))
+		if (field.number == 1 && field.wire == PB_BYTES && (r = parse_setting(&cursor, field.bytes, &setting, err)) < 0)
 			return r;
 	if (!r)
 		r = check_setting(&setting, err);
 	if (!r)
 		r = find_file(call, &tenant, path, sizeof(path), err);
-	if (r)
+	if (r < 0)
 		return r;
 	if (setting.modified_ms <= 0)
 		setting.modified_ms = time_now_ns() / NS_PER_MS;
 	pthread_mutex_lock(&tenant->settings_lock);
 	r = put_setting(call, path, &setting, err);
 	pthread_mutex_unlock(&tenant->settings_lock);
-	return r ? r : too_large(write_setting(out, &setting), err);
+	return r < 0 ? r : too_large(write_setting(out, &setting), err);
 }
 
 static int handle_delete(struct rpc_call *call, struct bytes request, struct buffer *out, struct error *err)
@@ -269,7 +269,7 @@ static int handle_delete(struct rpc_call *call, struct bytes request, struct buf
 		r = error_set(err, -EINVAL, "no setting name provided");
 	if (!r)
 		r = find_file(call, &tenant, path, sizeof(path), err);
-	if (r)
+	if (r < 0)
 		return r;
 	pthread_mutex_lock(&tenant->settings_lock);
 	r = remove_setting(call, path, name, err);

@@ -179,7 +179,7 @@ static int take_marker(const struct question *question, const struct profile *pr
 	rows->is_cut |= is_full;
 	if (is_full && (rows->count < rows->max || time_ns <= rows->items[0].time_ns))
 		return 0;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	struct json_writer json;
 	buffer_init(&text, ROW_BYTES);
 	json_init(&json, &text);

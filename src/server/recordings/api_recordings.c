@@ -431,7 +431,7 @@ void api_recording_put(void *context, const struct net_request *request, struct 
 		r = recordings_put(recordings, &upload, time_now_ns(), &err);
 	if (r == 0)
 		give_way(context, request);
-	if (r == 0 && buffer_append_string(&response->body, "{}"))
+	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
 		r = error_nomem(&err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
@@ -448,7 +448,7 @@ void api_recording_remove(void *context, const struct net_request *request, stru
 		r = recordings_of(context, request, false, &recordings, &err);
 	if (r == 0)
 		r = recordings_remove(recordings, id, &err);
-	if (r == 0 && buffer_append_string(&response->body, "{}"))
+	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
 		r = error_nomem(&err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);

@@ -43,7 +43,7 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 
 int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_bytes, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	struct format_options options = {.input_name = host, .decompressed_max = plain_bytes + 1};
 	buffer_init(&plain, plain_bytes + 1);
 	int r = gzip_decompress(buffer_bytes(packed), &plain, err);
@@ -54,7 +54,7 @@ int api_decode_upload(struct buffer *packed, const char *host, uint64_t plain_by
 static int read_host(struct recordings *recordings, const char *id, const struct recording_host *host, struct profile **ret,
 		     struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
 	int r = recordings_read(recordings, id, host->name, &packed, err);

@@ -81,7 +81,7 @@ void api_window_put(void *context, const struct net_request *request, struct net
 		recordings_get_stats(tenant->recordings, &ordered);
 		r = windows_put(tenant->windows, &window, gzip, ordered.bytes, time_now_ns(), &err);
 	}
-	if (r == 0 && buffer_append_string(&response->body, "{}"))
+	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
 		r = error_nomem(&err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
@@ -174,7 +174,7 @@ void api_windows_remove(void *context, const struct net_request *request, struct
 	int r = tenant_of_request(context, request, false, &tenant, &err);
 	if (r == 0)
 		windows_remove(tenant->windows);
-	if (r == 0 && buffer_append_string(&response->body, "{}"))
+	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
 		r = error_nomem(&err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);
@@ -234,7 +234,7 @@ static int name_host(struct profile *profile, const struct window *window, struc
 
 int api_window_read(struct windows *windows, const struct window *window, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	_cleanup_(profile_freep) struct profile *profile = NULL;
 	buffer_init(&packed, RECORDINGS_UPLOAD_MAX + 64 * KIB);
 	int r = windows_read(windows, window, &packed, err);

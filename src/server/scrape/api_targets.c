@@ -186,7 +186,7 @@ void api_targets(void *context, const struct net_request *request, struct net_re
 	write_all(&json, server->scrape, &shown);
 	if (server->scrape)
 		pthread_mutex_unlock(&server->scrape->lock);
-	if (json_finish(&json, &err))
+	if (json_finish(&json, &err) < 0)
 		respond_error(response, 500, err.message);
 }
 
@@ -201,7 +201,7 @@ void api_reload(void *context, const struct net_request *request, struct net_res
 	int r = scrape_reload(context, &err);
 	if (r < 0)
 		respond_error(response, r == -ENOENT ? 404 : 422, err.message);
-	else if (buffer_append_string(&response->body, "{\"reloaded\":true}"))
+	else if (buffer_append_string(&response->body, "{\"reloaded\":true}") < 0)
 		respond_error(response, 500, "no memory");
 }
 

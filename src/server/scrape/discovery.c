@@ -104,7 +104,7 @@ int discovery_get(struct discovery *discovery, const struct scrape_http *http, c
 		  struct error *err)
 {
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	_cleanup_(net_client_response_release) struct net_client_response response;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
 	net_client_response_init(&response);
 	int r = scrape_http_get(http, url, "application/json", HTTP_TIMEOUT_NS, max, &discovery->stop, NULL, &client, &response,
 				err);

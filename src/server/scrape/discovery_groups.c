@@ -37,7 +37,7 @@ int discovered_add(struct discovered *found, const struct relabel_label *labels,
 {
 	if (found->count == DISCOVERED_SETS_MAX)
 		return error_set(err, -E2BIG, "more than %d targets", DISCOVERED_SETS_MAX);
-	if (array_reserve(&found->sets, &found->capacity, found->count + 1, DISCOVERED_SETS_MAX))
+	if (array_reserve(&found->sets, &found->capacity, found->count + 1, DISCOVERED_SETS_MAX) < 0)
 		return error_nomem(err);
 	struct relabel_label *copy = arena_alloc(&found->arena, (count + 1) * sizeof(*copy));
 	bool whole = copy;

@@ -176,7 +176,7 @@ static const char *continued(const struct list *list)
 
 static int get_page(struct cluster *cluster, enum kubernetes_role role, const char *path, bool first, struct list *list)
 {
-	_cleanup_(buffer_release) struct buffer url, body = {0};
+	_cleanup_(buffer_release) struct buffer url = {0}, body = {0};
 	struct error *err = cluster->err;
 	buffer_init(&url, 8 * PATH_BYTES);
 	int r = buffer_printf(&url, "%s%s?limit=%d%s", cluster->base, path, PAGE_OBJECTS,
@@ -186,7 +186,7 @@ static int get_page(struct cluster *cluster, enum kubernetes_role role, const ch
 	if (r == 0)
 		r = append_selector(cluster, role, &url);
 	const char *text = r == 0 ? buffer_string(&url) : NULL;
-	if (!text || array_reserve(&list->pages, &list->capacity, list->count + 1, SIZE_MAX))
+	if (!text || array_reserve(&list->pages, &list->capacity, list->count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
 	r = discovery_get(cluster->discovery, &cluster->http, text, PAGE_BYTES_MAX, &body, err);
 	if (r < 0)
@@ -246,7 +246,7 @@ static int index_list(struct cluster *cluster, enum kubernetes_role role, struct
 		for (size_t i = 0; i < json_node_count(items) && r == 0; i++) {
 			const struct json_node *object = json_node_at(items, i), *metadata = json_node_get(object, "metadata");
 			uint64_t key = name_key(text_at(metadata, "namespace"), text_at(metadata, "name"));
-			r = map64_put(names, key, (uint64_t)(uintptr_t)object) ? error_nomem(cluster->err) : 0;
+			r = map64_put(names, key, (uint64_t)(uintptr_t)object) < 0 ? error_nomem(cluster->err) : 0;
 		}
 	}
 	return r;

@@ -160,7 +160,7 @@ static int bad_status(const struct net_client_response *response, struct error *
 
 static int decode(const struct net_client_response *response, size_t body_max, struct profile **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	struct bytes body = buffer_bytes(&response->body);
 	struct format_options options = {.input_name = "the answer", .decompressed_max = body_max};
 	buffer_init(&plain, body_max);
@@ -286,8 +286,8 @@ static void leave_slot(struct scrape *scrape)
 static int fetch(struct scrape *scrape, struct scrape_target *target, struct outcome *outcome, struct error *err)
 {
 	_cleanup_(net_client_freep) struct net_client *client = NULL;
-	_cleanup_(net_client_response_release) struct net_client_response response;
-	_cleanup_(buffer_release) struct buffer url;
+	_cleanup_(net_client_response_release) struct net_client_response response = {0};
+	_cleanup_(buffer_release) struct buffer url = {0};
 	const struct scrape_job *job = target->job;
 	int64_t measured_ns = 0;
 	if (target->profile->delta)

@@ -53,7 +53,7 @@ static int append_param(struct buffer *path, const char *name, const char *value
 		r = text_url_encode(path, bytes_of_string(name));
 	if (r == 0)
 		r = buffer_append_byte(path, '=');
-	return r ? r : text_url_encode(path, bytes_of_string(value));
+	return r < 0 ? r : text_url_encode(path, bytes_of_string(value));
 }
 
 /* The first value of each parameter is a label's, which rules may have changed. */
@@ -72,7 +72,7 @@ static int append_params(const struct scrape_job *job, const struct relabel_set 
 static int make_path(const struct scrape_job *job, const struct scrape_profile *profile, const struct relabel_set *set,
 		     char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer path;
+	_cleanup_(buffer_release) struct buffer path = {0};
 	buffer_init(&path, URL_BYTES_MAX);
 	int r = buffer_printf(&path, "%s%s", relabel_set_get(set, "__profile_path_prefix__"), profile->path);
 	if (r == 0)
@@ -197,9 +197,9 @@ static void add_target(struct update *update, const struct scrape_profile *profi
 		change_job(same, update->job, profile);
 	}
 	bool room = scrape->target_count < scrape->targets_max && (!max || update->count < max);
-	if (!known &&
-	    (!room || r < 0 || array_reserve(&scrape->targets, &scrape->target_capacity, scrape->target_count + 1, SIZE_MAX) ||
-	     map64_put(&update->known, target->key, scrape->target_count))) {
+	if (!known && (!room || r < 0 ||
+		       array_reserve(&scrape->targets, &scrape->target_capacity, scrape->target_count + 1, SIZE_MAX) < 0 ||
+		       map64_put(&update->known, target->key, scrape->target_count) < 0)) {
 		update->discovery->left_out++;
 		r = -E2BIG;
 	}

@@ -106,7 +106,7 @@ static struct agent_seen *slot(struct agents *agents, const struct orders_questi
 	sweep(agents, question->host, now_ns);
 	if (agents->count >= AGENTS_MAX && !make_room(agents, question->agent, now_ns))
 		*ret = error_set(err, -EDQUOT, "there are %d agents already, which is the most", AGENTS_MAX);
-	else if (array_reserve(&agents->items, &agents->capacity, agents->count + 1, AGENTS_MAX))
+	else if (array_reserve(&agents->items, &agents->capacity, agents->count + 1, AGENTS_MAX) < 0)
 		*ret = error_nomem(err);
 	if (*ret < 0)
 		return NULL;
@@ -121,7 +121,7 @@ static struct agent_seen *slot(struct agents *agents, const struct orders_questi
 /* Written anew, so that nothing is kept but what is understood. */
 static int health_text(const struct health *health, char **ret, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer out;
+	_cleanup_(buffer_release) struct buffer out = {0};
 	struct json_writer json;
 	buffer_init(&out, HEALTH_BYTES_MAX);
 	json_init(&json, &out);

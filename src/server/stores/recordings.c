@@ -65,7 +65,7 @@ static int not_there(const char *id, struct error *err)
 
 int recordings_add_entry(struct recordings *recordings, struct entry *entry, struct error *err)
 {
-	if (array_reserve(&recordings->entries, &recordings->capacity, recordings->count + 1, SIZE_MAX))
+	if (array_reserve(&recordings->entries, &recordings->capacity, recordings->count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
 	size_t at = recordings->count;
 	for (; at > 0 && recordings->entries[at - 1]->created_ns > entry->created_ns; at--)
@@ -232,7 +232,7 @@ static struct recordings_agent *agent_slot(struct recordings *recordings, const 
 		return NULL;
 	}
 	if (array_reserve(&recordings->agents, &recordings->agent_capacity, recordings->agent_count + 1,
-			  RECORDINGS_AGENTS_MAX)) {
+			  RECORDINGS_AGENTS_MAX) < 0) {
 		error_nomem(err);
 		return NULL;
 	}

@@ -59,7 +59,7 @@ static void hash_text(struct bytes bytes, char out[static 33])
 int recording_file_write_header(struct recording_file *file, struct bytes gzip, struct buffer *out, struct bytes *ret_rest,
 				struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer object;
+	_cleanup_(buffer_release) struct buffer object = {0};
 	buffer_init(&object, RECORDING_HEADER_MAX - GZIP_NOTE_HEADER(0));
 	int r = gzip_note_skip(gzip, ret_rest, err);
 	if (r < 0)
@@ -191,7 +191,7 @@ int recording_file_look(const char *path, struct recording_file *ret, uint64_t *
 
 int recording_file_put(const char *path, struct recording_file *file, struct bytes gzip, uint64_t *ret_size, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer header;
+	_cleanup_(buffer_release) struct buffer header = {0};
 	_cleanup_(io_output_freep) struct io_output *output = NULL;
 	struct bytes rest;
 	buffer_init(&header, RECORDING_HEADER_MAX);

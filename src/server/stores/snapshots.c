@@ -142,7 +142,7 @@ static void set_aside(struct snapshots *snapshots, const char *path, const char 
 
 static int write_file(const struct snapshots *snapshots, struct snapshot *snapshot, struct bytes gzip, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer header;
+	_cleanup_(buffer_release) struct buffer header = {0};
 	_cleanup_(io_output_freep) struct io_output *output = NULL;
 	uint64_t most = snapshots->options.bytes_max / SNAPSHOTS_SHARE;
 	struct bytes rest;

@@ -48,7 +48,7 @@ static int write_note(const struct snapshot *snapshot, uint64_t rest, struct buf
 int snapshot_file_write_header(struct snapshot *snapshot, struct bytes gzip, struct buffer *out, struct bytes *ret_rest,
 			       struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer note;
+	_cleanup_(buffer_release) struct buffer note = {0};
 	buffer_init(&note, SNAPSHOT_HEADER_MAX - GZIP_NOTE_HEADER(0));
 	int r = gzip_note_skip(gzip, ret_rest, err);
 	if (r < 0)

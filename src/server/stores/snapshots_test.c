@@ -92,7 +92,7 @@ static void make_gzip(struct buffer *out, size_t size)
 
 static int put_at(struct world *world, struct snapshot *snapshot, size_t size, int64_t now_ns)
 {
-	_cleanup_(buffer_release) struct buffer gzip;
+	_cleanup_(buffer_release) struct buffer gzip = {0};
 	make_gzip(&gzip, size);
 	assert_int_equal(snapshot_make_id(snapshot->id, NULL), 0);
 	snapshot->made_ns = now_ns;
@@ -147,7 +147,7 @@ static struct snapshots_stats stats_of(struct world *world)
 static void test_put_and_read(void **state)
 {
 	struct world *world = *state;
-	_cleanup_(buffer_release) struct buffer read = {0}, gzip, plain, expected;
+	_cleanup_(buffer_release) struct buffer read = {0}, gzip = {0}, plain = {0}, expected = {0};
 	struct snapshot a = put(world, "a", 1000, NOW), found;
 	char path[PATH_MAX];
 	put(world, "b", 10, NOW + 1);
@@ -360,7 +360,7 @@ static void test_faults(void **state)
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
 		bool is_reached = true;
 		for (uint64_t n = 1; is_reached; n++) {
-			_cleanup_(buffer_release) struct buffer gzip, read = {0};
+			_cleanup_(buffer_release) struct buffer gzip = {0}, read = {0};
 			struct snapshot snapshot = {.call = "query", .title = "new", .made_ns = NOW}, found;
 			put(world, "a", 10, NOW);
 			put(world, "b", 10, NOW);

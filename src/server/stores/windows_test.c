@@ -73,7 +73,7 @@ static struct window make_window(const char *host, int ago)
 
 static int put_beside(struct world *world, const struct window *window, size_t size, uint64_t others)
 {
-	_cleanup_(buffer_release) struct buffer gzip;
+	_cleanup_(buffer_release) struct buffer gzip = {0};
 	_cleanup_(mem_freep) uint8_t *plain = mem_alloc(size);
 	uint64_t random = 88172645463325252ull;
 	for (size_t i = 0; i < size; i++) {
@@ -112,7 +112,7 @@ static size_t count_all(struct world *world)
 static void test_put(void **state)
 {
 	struct world *world = *state;
-	_cleanup_(buffer_release) struct buffer read;
+	_cleanup_(buffer_release) struct buffer read = {0};
 	struct window window = make_window("a", 5), bad;
 	buffer_init(&read, 1u << 20);
 	assert_int_equal(put(world, "a", 5, 1000), 0);
@@ -210,7 +210,7 @@ static void test_age(void **state)
 static void test_torn(void **state)
 {
 	struct world *world = *state;
-	_cleanup_(buffer_release) struct buffer read;
+	_cleanup_(buffer_release) struct buffer read = {0};
 	struct window window = make_window("b", 2);
 	char command[400];
 	buffer_init(&read, 1u << 20);

@@ -135,7 +135,7 @@ static void cut_into(char *out, size_t size, const char *text)
 /* All of it, unpacked, which is released early, for both may be large. */
 static int keep(struct call *call, struct snapshot *snapshot, struct buffer *document, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer packed;
+	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, SIZE_MAX);
 	if (document->len > PLAIN_BYTES_MAX)
 		return error_set(err, -E2BIG, "the snapshot has %llu MiB unpacked, and %llu MiB are the most",
@@ -150,7 +150,7 @@ static int keep(struct call *call, struct snapshot *snapshot, struct buffer *doc
 
 static int keep_answer(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer document;
+	_cleanup_(buffer_release) struct buffer document = {0};
 	struct buffer *answer = &call->response->body;
 	int r = call_answer(call, snapshot->call, err);
 	if (r == 0 && strcmp(call->response->content_type, "application/json") != 0)
@@ -177,7 +177,7 @@ static int keep_answer(struct call *call, struct snapshot *snapshot, const char 
 /* What the page shows of the file in the body: the same object, and columns behind it (api_view.c). */
 static int keep_view(struct call *call, struct snapshot *snapshot, const char *state, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer head;
+	_cleanup_(buffer_release) struct buffer head = {0};
 	struct api_view_wrap wrap = {.behind = "}"};
 	buffer_init(&head, SIZE_MAX);
 	int r = write_head(snapshot, "", "", state, &head, err);
@@ -393,7 +393,7 @@ void api_snapshot_remove(void *context, const struct net_request *request, struc
 		r = snapshots_of(context, request, &snapshots, &err);
 	if (r == 0)
 		r = snapshots_remove(snapshots, id, &err);
-	if (r == 0 && buffer_append_string(&response->body, "{}"))
+	if (r == 0 && buffer_append_string(&response->body, "{}") < 0)
 		r = error_nomem(&err);
 	if (r < 0)
 		api_respond_failure(response, r, &err);

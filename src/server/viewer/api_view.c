@@ -126,7 +126,7 @@ static int read_nodes(const struct net_request *request, uint64_t *ret, struct e
 static int write_frame(const struct net_request *request, const struct given *given, const struct api_view_wrap *wrap,
 		       struct buffer *out, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer columns;
+	_cleanup_(buffer_release) struct buffer columns = {0};
 	size_t start = out->len;
 	uint64_t nodes_max;
 	struct view_options options = {.title = given->name,

@@ -193,7 +193,7 @@ static int pack(void *context, struct bytes bytes, struct error *err)
 static int write_json(struct opened *opened, struct error *err)
 {
 	_cleanup_(gzip_stream_freep) struct gzip_stream *gzip = NULL;
-	_cleanup_(buffer_release) struct buffer part;
+	_cleanup_(buffer_release) struct buffer part = {0};
 	buffer_init(&part, JSON_BYTES_MAX);
 	int r = gzip_stream_new(GZIP_LEVEL, &gzip, err);
 	if (r < 0)

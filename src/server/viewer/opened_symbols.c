@@ -47,14 +47,14 @@
 static int compare_modules(const void *left, const void *right)
 {
 	const struct opened_module *a = left, *b = right;
-	int r = strcmp(a->debug_id, b->debug_id);
-	return r ? r : strcmp(a->name, b->name);
+	int order = strcmp(a->debug_id, b->debug_id);
+	return order ? order : strcmp(a->name, b->name);
 }
 
 static int set_module(const struct profile *profile, uint32_t mapping, struct opened_module *ret)
 {
 	const struct profile_mapping *from = &profile->mappings[mapping];
-	_cleanup_(buffer_release) struct buffer id;
+	_cleanup_(buffer_release) struct buffer id = {0};
 	buffer_init(&id, OPENED_DEBUG_ID_MAX);
 	*ret = (struct opened_module){.build_id = profile_string(profile, from->build_id),
 				      .path = profile_string(profile, from->file_name),
@@ -409,7 +409,7 @@ static int write_source(const struct opened *opened, const struct json_node *que
 			struct error *err)
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	const char *file = text_of(json_node_get(question, "file")), *from;
 	const struct opened_module *module = NULL;
 	struct symbolizer_want want = {.wait_ns = -1, .cancel = cancel};
@@ -511,7 +511,7 @@ static int write_code(const struct opened *opened, const struct opened_module *m
 		      const struct code_range *range, uint64_t offset, const bool *cancel, struct buffer *out,
 		      struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer name;
+	_cleanup_(buffer_release) struct buffer name = {0};
 	struct code_bytes code;
 	struct disassembly disassembly = {0};
 	buffer_init(&name, DEMANGLE_OUTPUT_MAX);

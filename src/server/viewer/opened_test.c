@@ -72,7 +72,7 @@ static const char *in_directory(const char *name)
 static int make_program(void **state)
 {
 	char line[512];
-	_cleanup_(buffer_release) struct buffer id;
+	_cleanup_(buffer_release) struct buffer id = {0};
 	(void)state;
 	buffer_init(&id, sizeof(debug_id));
 	if (!mkdtemp(directory) || chmod(directory, 0755) < 0 ||
@@ -377,7 +377,7 @@ static void test_page(void **state)
 static void test_profile(void **state)
 {
 	const struct fixture *f = *state;
-	_cleanup_(buffer_release) struct buffer unpacked;
+	_cleanup_(buffer_release) struct buffer unpacked = {0};
 	buffer_init(&unpacked, MIB);
 	_cleanup_(reply_release) struct reply plain = ask(f, "GET", "/profile.json", "", "");
 	_cleanup_(reply_release) struct reply packed =
@@ -489,7 +489,7 @@ static void test_malformed_questions(void **state)
 static void test_huge_bodies(void **state)
 {
 	const struct fixture *f = *state;
-	_cleanup_(buffer_release) struct buffer body;
+	_cleanup_(buffer_release) struct buffer body = {0};
 	buffer_init(&body, 32 * MIB);
 	assert_int_equal(buffer_reserve(&body, 17 * MIB), 0);
 	memset(body.data, '[', 17 * MIB);

@@ -41,7 +41,7 @@ static const char *text_of(const json_t *root, const char *name)
 static void test_members(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make();
-	_cleanup_(buffer_release) struct buffer json, columns, notes;
+	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0}, notes = {0};
 	struct view_options options = {.title = "<a>\n", .format = "folded", .left_out = &notes};
 	buffer_init(&json, SIZE_MAX);
 	buffer_init(&columns, SIZE_MAX);
@@ -71,7 +71,7 @@ static void test_limits(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make();
 	_cleanup_(profile_freep) struct profile *empty = NULL;
-	_cleanup_(buffer_release) struct buffer json, columns;
+	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0};
 	struct view_options options = {.title = "a"};
 	struct error err = {0};
 	/* Without room for the time line it goes without, and what was there before it is left alone. */
@@ -99,7 +99,7 @@ static void test_limits(void **state)
 static void test_all_nodes(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make();
-	_cleanup_(buffer_release) struct buffer json, columns;
+	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0};
 	struct view_options options = {.title = "a"};
 	const uint32_t many = 250000;
 	(void)state;
@@ -126,7 +126,7 @@ static void test_all_nodes(void **state)
 static void test_cancel(void **state)
 {
 	_cleanup_(profile_freep) struct profile *profile = make();
-	_cleanup_(buffer_release) struct buffer json, columns;
+	_cleanup_(buffer_release) struct buffer json = {0}, columns = {0};
 	bool cancel = true;
 	struct view_options options = {.title = "a", .cancel = &cancel};
 	buffer_init(&json, SIZE_MAX);

@@ -323,7 +323,7 @@ int block_meta_read(const char *directory, struct block_meta *ret, struct error 
 {
 	char path[PATH_MAX];
 	struct error cause = {0};
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, BLOCK_META_MAX);
 	*ret = (struct block_meta){0};
 	int r = io_join_path(path, sizeof(path), directory, "meta.json");
@@ -445,7 +445,7 @@ static void put_meta(struct json_writer *json, const struct block_meta *meta)
 int block_meta_write(const char *directory, const struct block_meta *meta, struct error *err)
 {
 	char path[PATH_MAX];
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	struct json_writer json;
 	buffer_init(&text, BLOCK_META_MAX);
 	json_init(&json, &text);

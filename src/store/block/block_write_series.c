@@ -186,7 +186,7 @@ static bool write_rest(const struct choice *choice, size_t series, struct buffer
 
 static void fill_rest(struct series_group *group)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	struct bytes *texts = take(group, sizeof(*texts));
 	uint8_t *present = take(group, 1);
 	buffer_init(&text, LIMIT_LABELS_PER_SERIES * 8 * (LIMIT_LABEL_NAME_BYTES + LIMIT_LABEL_VALUE_BYTES));

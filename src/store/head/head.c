@@ -179,7 +179,7 @@ struct preparation {
 /* Makes labels_of_set[set]. Label sets and stacks come again with every flush, so both are looked up by key first. */
 static int find_labels(struct preparation *prep, uint32_t set)
 {
-	_cleanup_(labels_release) struct labels labels;
+	_cleanup_(labels_release) struct labels labels = {0};
 	uint32_t id;
 	labels_init(&labels);
 	if (known_find(&prep->head->known_labels, prep->keys.label_sets[set], &id)) {

@@ -104,7 +104,7 @@ static bool is_clean(struct bytes text)
 
 static int put_repaired_strings(const struct profile *profile, struct buffer *out)
 {
-	_cleanup_(buffer_release) struct buffer text;
+	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, out->max);
 	int r = 0;
 	/* Repairing twice is simpler than keeping the result, and rare. */
