@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When what happened, by thread, for the page of an opened profile (web/src/api/timeline_data.ts reads it): threads, samples and
- * markers. Small things are JSON, the many are columns of numbers.
+ * When what happened, by thread, for the page of an opened profile (web/src/api/timeline_data.ts reads it): threads, samples
+ * and markers. Small things are JSON, the many are columns of numbers.
  *
  * JSON, an object: start_ns (text: unix time), length_ns, threads [{name, process, host ("" if there is but one), pid, tid
  * (null = unknown), samples, markers}], strings [..], categories [[name, colour]], schemas [{name, fields: [[key,
