@@ -36,9 +36,12 @@ function problems(schema, value, at = "answer") {
 
 const methods = ["get", "put", "post", "delete"];
 const described = Object.entries(doc.paths).flatMap(([path, item]) => methods.filter((m) => item[m]).map((m) => `${m.toUpperCase()} ${path}`));
+// The sources of the server and of its areas, by a pattern of their names.
+const sourcesOf = (pattern) => ["", ...readdirSync("src/server", { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => `${name}/`)]
+	.flatMap((folder) => readdirSync(`src/server/${folder}`).filter((name) => pattern.test(name) && !name.endsWith("_test.c")).map((name) => readFileSync(`src/server/${folder}${name}`, "utf8")));
 // Every row of a route table, whatever its layout; macros of paths are resolved.
 function registered() {
-	const sources = readdirSync("src/server").filter((name) => /^[^.]*\.[ch]$/.test(name) && !name.endsWith("_test.c")).map((name) => readFileSync(`src/server/${name}`, "utf8"));
+	const sources = sourcesOf(/\.[ch]$/);
 	const macros = new Map(sources.flatMap((text) => [...text.matchAll(/#define\s+(\w+)\s+"([^"]*)"/g)].map(([, name, value]) => [name, value])));
 	return sources.flatMap((text) => [...text.matchAll(/\.method = "(\w+)",\s*\.path = ([^,]+),/g)].map(([, method, path]) => [method, path.trim().split(/\s+/).map((part) => (part.startsWith('"') ? part.slice(1, -1) : macros.get(part) ?? part)).join("")]))
 		.filter(([, path]) => path.startsWith("/api/v1/"));
@@ -54,7 +57,8 @@ await test("every call of the server is in the file, and the other way round", (
 	}
 });
 await test("every parameter that a call reads is in the file, and the other way round", () => {
-	const text = readdirSync("src/server").filter((name) => /^(api\w*|ingest)\.c$/.test(name)).map((name) => readFileSync(`src/server/${name}`, "utf8")).join("\n");
+	const text = ["api/", "debuginfo/", "recordings/", "viewer/"].flatMap((folder) => readdirSync(`src/server/${folder}`).filter((name) => /^api\w*\.c$/.test(name)).map((name) => readFileSync(`src/server/${folder}${name}`, "utf8")))
+		.concat(readFileSync("src/server/ingest/ingest.c", "utf8"), readFileSync("src/server/scrape/api_targets.c", "utf8")).join("\n");
 	const read = new Set([...text.matchAll(/\b(?:call_(?:count|flag|parameter|text|time)|net_request_query(?:_nth)?|parse_count)\((?:call|request|call->request),\s*"(\w+)"/g)].map((m) => m[1]));
 	const known = new Set(Object.values(doc.paths).flatMap((item) => methods.flatMap((m) => item[m]?.parameters ?? [])).map(resolve).filter((p) => p.in === "query").map((p) => p.name));
 	assert.ok(read.size >= 30, "the calls were found");
