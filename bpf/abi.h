@@ -22,10 +22,10 @@
  *   - head and tail count bytes since the start and never wrap; the byte at position p lies at data[p & (ring_bytes - 1)].
  *     A record is never split: one that begins near the end continues into the slack, which holds the largest record.
  *   - One writer at a time: the CPU's sampling program, which does not nest (the kernel's bpf_prog_active guard), or the
- * program at a switch of threads (bpf/offcpu.h), with interrupts off. An NMI's sample during the latter sees `busy` and is
- * lost. One reader. Hence no lock, and no atomic but the exchange that publishes head after the record.
+ *     program at a switch of threads (bpf/offcpu.h), with interrupts off. An NMI's sample during the latter sees `busy` and
+ *     is lost. One reader. Hence no lock, and no atomic but the exchange that publishes head after the record.
  *   - Chains are published before, or together with, the first sample that refers to them; `seen` is set only afterwards, so
- * that another CPU may rely on it.
+ *     that another CPU may rely on it.
  *   - Times are CLOCK_MONOTONIC. Each ring is in the order of time.
  *
  * The alternative, a preallocated hash map of counts drained by batch lookup-and-delete, was rejected: the bpf() calls that

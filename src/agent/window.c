@@ -3,18 +3,19 @@
  * From raw addresses to locations.
  *
  *   - Leaf addresses are taken as they are: the instruction that was interrupted. That holds for the user's leaf below a kernel
- * stack too: after a system call it is the instruction behind `syscall`, which belongs to the same function in all but
- * contrived code; after a page fault it is the faulting instruction, often the first of its function, where subtracting one
- * would be plainly wrong. All others are return addresses, and 1 is subtracted so that they lie in the call.
+ *     stack too: after a system call it is the instruction behind `syscall`, which belongs to the same function in all but
+ *     contrived code; after a page fault it is the faulting instruction, often the first of its function, where subtracting
+ *     one would be plainly wrong. All others are return addresses, and 1 is subtracted so that they lie in the call.
  *   - User code: mapping and location are in file offsets (mapping.start == mapping.offset), not in addresses of one process.
- * The file offset is what identifies an instruction anyhow; this way processes that run the same code share their locations.
+ *     The file offset is what identifies an instruction anyhow; this way processes that run the same code share their
+ *     locations.
  *   - Kernel code is named at once, by the sink: addresses mean nothing on another host or after a reboot. A location is a
- * function: address 0, one line, in the mapping "[kernel.kallsyms]" or "[module]". Without a name the address is kept.
+ *     function: address 0, one line, in the mapping "[kernel.kallsyms]" or "[module]". Without a name the address is kept.
  *     Unless the server has the names of this very kernel: then it is an address in the mapping "[kernel.kallsyms]" with the
- * kernel's build-id, relative to the beginning of its text, which does not change from boot to boot. Modules, BPF programs and
- * trampolines have no such place, and stay names.
+ *     kernel's build-id, relative to the beginning of its text, which does not change from boot to boot. Modules, BPF programs
+ *     and trampolines have no such place, and stay names.
  *   - Code made at run time: named by the sink (perf maps), as a function in the mapping that the sink says; else the address
- * is kept in "[anon]".
+ *     is kept in "[anon]".
  */
 #include "agent/window.h"
 

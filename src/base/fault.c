@@ -23,14 +23,14 @@ static const char *const kind_names[FAULT_KIND_COUNT] = {
 	[FAULT_WRITE] = "write", [FAULT_SYNC] = "sync", [FAULT_RENAME] = "rename",
 };
 
-bool fault_armed_any;
+atomic_bool fault_armed_any;
 
 static void update_armed_any(void)
 {
 	bool any = false;
 	for (int kind = 0; kind < FAULT_KIND_COUNT; kind++)
 		any |= faults[kind].armed;
-	__atomic_store_n(&fault_armed_any, any, __ATOMIC_SEQ_CST);
+	atomic_store_explicit(&fault_armed_any, any, memory_order_seq_cst);
 }
 
 void fault_arm(enum fault_kind kind, uint64_t nth, unsigned flags)

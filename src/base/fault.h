@@ -11,6 +11,7 @@
 #ifndef WICK_BASE_FAULT_H
 #define WICK_BASE_FAULT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,14 +31,14 @@ enum fault_flags {
 	FAULT_EXIT = 2,	  /* _exit(137) at the call */
 };
 
-extern bool fault_armed_any;
+extern atomic_bool fault_armed_any;
 void fault_arm(enum fault_kind kind, uint64_t nth, unsigned flags); /* nth counts from 1 */
 bool fault_disarm(enum fault_kind kind);			    /* true if the fault was reached */
 bool fault_reached_slow(enum fault_kind kind);
 /* Called by the guarded function: true means "fail now". */
 static inline bool fault_reached(enum fault_kind kind)
 {
-	return __builtin_expect(fault_armed_any, 0) && fault_reached_slow(kind);
+	return __builtin_expect(atomic_load_explicit(&fault_armed_any, memory_order_relaxed), 0) && fault_reached_slow(kind);
 }
 int fault_arm_from_environment(struct error *err); /* -EINVAL when WICK_FAULT is malformed */
 

@@ -9,14 +9,12 @@
 #define GIB (1024ull * MIB)
 
 /* A profile, in memory */
-#define LIMIT_PROFILE_INPUT_BYTES                                                                                              \
-	(64 * MIB)			     /* body of one upload, compressed or not, and the OTLP limit after decompression  \
-					      */
-#define LIMIT_PROFILE_FILE_BYTES   (2 * GIB) /* a file given to convert, after decompression */
+#define LIMIT_PROFILE_INPUT_BYTES  (64 * MIB)	       /* body of one upload, as it comes; of OTLP decompressed, too */
+#define LIMIT_PROFILE_FILE_BYTES   (2 * GIB)	       /* a file given to convert, after decompression */
 #define LIMIT_PROFILE_ENTITIES	   (64u * 1024 * 1024) /* entries in any one table of a profile */
 #define LIMIT_PROFILE_STRING_BYTES (1 * GIB)	       /* all strings of a profile together */
-#define LIMIT_VALUES_PER_ENTITY	   4	 /* values of all samples: this many times as many as entries in a table */
-#define LIMIT_STACK_DEPTH	   16384 /* frames in one stack */
+#define LIMIT_VALUES_PER_ENTITY	   4		       /* values of all samples: so many times the entries of a table */
+#define LIMIT_STACK_DEPTH	   16384	       /* frames in one stack */
 #define LIMIT_SAMPLE_TYPES	   32
 #define LIMIT_LABELS_PER_SERIES	   48
 #define LIMIT_LABEL_NAME_BYTES	   256

@@ -8,8 +8,9 @@
  *         257 magic[6]    345 prefix[155]  "ustar\0": the name is prefix "/" name. GNU's "ustar " has no prefix
  *
  *   type '0' '\0' '7' a file; 'L' a GNU header whose contents are the next one's long name; 'x' a pax header, whose contents
- * are records "LENGTH KEY=VALUE\n" for the next one, of which `path` and `size` matter; 'S' a GNU sparse file, with more header
- *   blocks behind the header. All others are passed over: 'g' (pax, for all that follow), 'K', directories, links, devices.
+ *   are records "LENGTH KEY=VALUE\n" for the next one, of which `path` and `size` matter; 'S' a GNU sparse file, with more
+ *   header blocks behind the header. All others are passed over: 'g' (pax, for all that follow), 'K', directories, links,
+ *   devices.
  *
  * Links and directories have no contents, whatever their size says: old archivers wrote the size of what a link leads to.
  *

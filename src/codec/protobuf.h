@@ -18,8 +18,7 @@ struct pb_cursor {
 	const uint8_t *start; /* of the whole input, for offsets in messages */
 };
 struct pb_field {
-	uint32_t number; /* 1 .. 2^29-1 (a larger one from a 64-bit tag is reported as UINT32_MAX and can be skipped as unknown)
-			  */
+	uint32_t number; /* 1 .. 2^29-1; UINT32_MAX = a larger one, of a 64-bit tag, which can be skipped as unknown */
 	enum pb_wire wire;
 	uint64_t value;	    /* VARINT, FIXED64, FIXED32 */
 	struct bytes bytes; /* BYTES */

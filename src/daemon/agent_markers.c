@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,10 +57,10 @@ struct agent_markers {
 	bool has_taker, has_sender;
 	pthread_mutex_t lock; /* of what both threads and others see: stop, stats */
 	pthread_cond_t wake;
-	bool stop;		 /* of the taker */
-	bool cancel;		 /* of the sender, and atomic: its client polls it */
-	int64_t give_up_ns;	 /* of the sender, monotonic; 0 = never; atomic */
-	struct marks_stats sums; /* of collectors that came before this one */
+	bool stop;		    /* of the taker */
+	bool cancel;		    /* of the sender, and atomic: its client polls it */
+	_Atomic int64_t give_up_ns; /* of the sender, monotonic; 0 = never */
+	struct marks_stats sums;    /* of collectors that came before this one */
 	struct agent_markers_stats stats;
 
 	/* of the taker */
@@ -334,7 +335,7 @@ static void *take_windows(void *context)
 
 static bool gave_up(const struct agent_markers *markers)
 {
-	int64_t at_ns = __atomic_load_n(&markers->give_up_ns, __ATOMIC_RELAXED);
+	int64_t at_ns = atomic_load_explicit(&markers->give_up_ns, memory_order_relaxed);
 	return __atomic_load_n(&markers->cancel, __ATOMIC_RELAXED) || (at_ns && time_monotonic_ns() >= at_ns);
 }
 
@@ -533,7 +534,7 @@ void agent_markers_finish(struct agent_markers *markers, int64_t timeout_ns)
 		end_collector(markers);
 	if (markers->spool)
 		spool_close(markers->spool);
-	__atomic_store_n(&markers->give_up_ns, time_monotonic_ns() + timeout_ns, __ATOMIC_RELAXED);
+	atomic_store_explicit(&markers->give_up_ns, time_monotonic_ns() + timeout_ns, memory_order_relaxed);
 	while (markers->has_sender && !gave_up(markers) && !spool_is_over(markers->spool))
 		time_sleep_ns(10 * NS_PER_MS);
 	__atomic_store_n(&markers->cancel, true, __ATOMIC_RELAXED);

@@ -8,7 +8,8 @@
  *                  to its CIE                                   else FDE: offset of its CIE
  *   CIE            version u8 (1, 3, 4), augmentation string, [address size, segment size u8: 4], code factor uleb, data factor
  *                  sleb, return address column (u8: 1, else uleb), [augmentation data: uleb length and bytes: "z"],
- * instructions FDE            start, length of the code (by the CIE's encoding), [augmentation data], instructions
+ *                  instructions
+ *   FDE            start, length of the code (by the CIE's encoding), [augmentation data], instructions
  *
  * The section is walked from its start, entry by entry, in one pass; .eh_frame_hdr and its sorted table are not used for that.
  * Believing the table means to compare each of its entries with the FDE that it points to, in the order of addresses, which is

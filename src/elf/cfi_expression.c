@@ -6,7 +6,8 @@
  *
  *   breg R off [+- constants]                       -> R + off
  *   breg R off [+- constants] deref [+- constants]  -> *(R + off) + off2: realigned stacks (gcc), hand-written assembly
- * (OpenSSL) breg7 off; breg16 0; lit15; and; litN; ge; lit3; shl; plus
+ *                                                      (OpenSSL)
+ *   breg7 off; breg16 0; lit15; and; litN; ge; lit3; shl; plus
  *                                                   -> entries of .plt, which push 8 bytes in their first N bytes (linkers)
  *   breg R off as the place of one register         -> *(R + off)
  *

@@ -5,7 +5,7 @@
  *   .eh_frame           by name
  *   .bolt.org.eh_frame  what it was before the optimizer BOLT moved the hot functions; the cold ones are still described there
  *   .debug_frame        by name; plain, or behind an Elf64_Chdr (SHF_COMPRESSED), or as .zdebug_frame behind "ZLIB" and the
- * size as u64, most significant byte first (GNU tools before 2014, Go before 1.19)
+ *                       size as u64, most significant byte first (GNU tools before 2014, Go before 1.19)
  *
  * A file without usable section headers has PT_GNU_EH_FRAME, which is .eh_frame_hdr (Linux Standard Base, 10.6.2):
  *

@@ -5,9 +5,10 @@
  * unit.
  *
  *   scopes  functions and calls that were inlined, a forest: a function has no parent, an inlined call has the scope that it
- * was inlined into ranges  addresses -> the innermost scope: ascending, never empty, not overlapping, adjacent ones with equal
- * scopes joined rows    addresses -> file, line, column: ascending; a row holds until the next one, and an `end` row ends what
- * is known files   full paths: comp_dir and directory joined, "." and ".." as written, relative only if nothing else is known
+ *           was inlined into
+ *   ranges  addresses -> the innermost scope: ascending, never empty, not overlapping, adjacent ones with equal scopes joined
+ *   rows    addresses -> file, line, column: ascending; a row holds until the next one, and an `end` row ends what is known
+ *   files   full paths: comp_dir and directory joined, "." and ".." as written, relative only if nothing else is known
  *
  * All strings and arrays belong to the reader and live until the sink returns.
  */

@@ -20,8 +20,7 @@
  *   marker start  signed: difference to the marker before, the first of a thread to 0; ns since start; of an END: its end
  *   marker length ns, 0 if it has none
  *   marker flow   1 = the first met, ...; 0 = none
- *   values        for each field of each marker's schema: kind; then number of the string, signed number, or 8 bytes of a
- * double
+ *   values        for each field of each marker's schema: kind; then number of the string, signed number, or a double's 8 bytes
  */
 #ifndef WICK_FORMAT_TIMELINE_H
 #define WICK_FORMAT_TIMELINE_H

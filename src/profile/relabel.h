@@ -9,9 +9,9 @@
  * what Prometheus' documentation says ("relabel_config"), with these differences:
  *
  *   - Labels have OpenTelemetry's names here, with dots. "process.executable.name" and "process_executable_name" name the same
- * label, in source_labels, in target_label, and where a name is matched. A label keeps the spelling that it was made with.
+ *     label, in source_labels, in target_label, and where a name is matched. A label keeps the spelling that it was made with.
  *   - Expressions are PCRE2's, a superset of RE2's but for a few escapes, with a limit on the steps of a match; what passes
- * the limit does not match.
+ *     the limit does not match.
  *   - lowercase and uppercase change ASCII letters only.
  *
  * As in Prometheus labels whose name begins with "__" are gone after the last rule.

@@ -207,8 +207,7 @@ int query_points(struct store *store, struct symbolizer *symbolizer, const struc
 		 size_t by_count, struct query_points *ret, struct query_stats *stats, struct error *err);
 void query_points_release(struct query_points *points);
 /* The distinct combinations of values of the labels `by` among the series selected (Pyroscope's Series call); by NULL = all
- * labels, and those of the type. More than
- * 100,000 is -EINVAL; those beyond the limit (0 = none) are only counted. */
+ * labels, and those of the type. More than 100,000 is -EINVAL; those beyond the limit (0 = none) are only counted. */
 struct query_label_sets {
 	struct labels *items; /* sorted */
 	size_t count, count_before_limit;

@@ -346,7 +346,7 @@ static void collect_stores(struct metrics *m, struct server *server, struct stor
 	struct tenant_values *values = mem_zalloc_array(count, sizeof(*values));
 	for (size_t i = 0; i < count && values; i++) {
 		struct store_stats stats = {0};
-		struct store *store = __atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE);
+		struct store *store = atomic_load_explicit(&tenants[i]->store, memory_order_acquire);
 		const struct server_counters *c = &tenants[i]->counters;
 		if (store)
 			store_get_stats(store, &stats);
@@ -546,7 +546,7 @@ static void sum_tenants(struct server *server, void (*add)(void *sum, struct ten
 	struct tenant **tenants;
 	size_t count = tenants_snapshot(server, &tenants);
 	for (size_t i = 0; i < count; i++)
-		if (__atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE))
+		if (atomic_load_explicit(&tenants[i]->store, memory_order_acquire))
 			add(sum, tenants[i]);
 	mem_free(tenants);
 }

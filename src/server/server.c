@@ -256,7 +256,7 @@ void server_stop(struct server *server)
 
 void server_reload(struct server *server)
 {
-	struct scrape *scrape = __atomic_load_n(&server->scrape, __ATOMIC_SEQ_CST);
+	struct scrape *scrape = atomic_load(&server->scrape);
 	if (scrape)
 		scrape_reload_later(scrape);
 }

@@ -28,7 +28,7 @@ bool store_wants_cut(struct store *store)
 {
 	pthread_mutex_lock(&store->state_lock);
 	const struct head *head = store->head;
-	int64_t started = __atomic_load_n(&head->started_ns, __ATOMIC_RELAXED);
+	int64_t started = atomic_load_explicit(&head->started_ns, memory_order_relaxed);
 	bool wants = store->frozen || head_bytes(head) > store->options.head_size_bytes ||
 		     head_stacks(head) >= store->options.stacks_max ||
 		     (started && time_monotonic_ns() - started > store->options.cut_age_ns);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,13 +64,13 @@ int cache_load(struct symbolizer *s, const char *build_id, struct symbol_table *
 int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[static SYMBOL_PATH_MAX], int *ret_fd,
 		struct error *err)
 {
-	static uint64_t number;
+	static _Atomic uint64_t number;
 	char directory[SYMBOL_PATH_MAX];
 	ret_temporary[0] = 0;
 	if (s->cache_directory && build_id[0]) {
 		int n = snprintf(directory, sizeof(directory), "%s/%.2s", s->cache_directory, build_id);
 		int m = snprintf(ret_temporary, SYMBOL_PATH_MAX, "%s/%s.%d-%" PRIu64 ".tmp", directory, build_id + 2,
-				 (int)getpid(), __atomic_add_fetch(&number, 1, __ATOMIC_RELAXED));
+				 (int)getpid(), atomic_fetch_add_explicit(&number, 1, memory_order_relaxed) + 1);
 		if (n > 0 && n < SYMBOL_PATH_MAX && m > 0 && m < SYMBOL_PATH_MAX && io_make_dirs(directory, 0755, NULL) == 0) {
 			*ret_fd = io_open(ret_temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0644, NULL);
 			if (*ret_fd >= 0)

@@ -13,13 +13,13 @@
  *   - A retry goes on writing where the broken transfer stopped, which damages the file. So: _RETRY_LIMIT=0; whoever asks asks
  *     again.
  *   - A transfer that is cancelled, breaks off, or ends in any HTTP error but 406, is an -ENOENT like the honest 404, and
- * leaves an empty file that says "there is none". Those that we can tell, because bytes had arrived
- * or because we cancelled it, are made errors of their own, and their marks are removed. 5xx remains a miss.
+ *     leaves an empty file that says "there is none". Those that we can tell, because bytes had arrived or because we cancelled
+ *     it, are made errors of their own, and their marks are removed. 5xx remains a miss.
  *   - It closes a descriptor twice: debuginfod_cache.c says how we keep it from that.
  *   - _TIMEOUT is a speed, 100 KiB in that time, and does not hold while connecting. The callback, which comes at least once a
  *     second, watches over progress.
  *   - _MAXSIZE costs 8 KiB of memory for good with every call, and lets pass what is compressed on the way or of unknown
- * length. So it is not set: the callback looks at what is announced, and at the size of the file that is being written.
+ *     length. So it is not set: the callback looks at what is announced, and at the size of the file that is being written.
  *   - It returns what is in the cache, as long as it is not empty. Files are looked at before they are handed out, and those of
  *     another build-id are removed.
  *   - A client holds connections, which are worth keeping, and serves one thread at a time: a pool.

@@ -3,7 +3,7 @@
  * perf maps, the text in which JIT compilers say where they put their code (perf's tools/perf/Documentation/jit-interface.txt):
  *
  *   START SIZE NAME      a line for each function; START and SIZE in hex, with 0x (JDK) or without (node); NAME to the end of
- * the line, spaces included
+ *                        the line, spaces included
  *
  * Memory is used again: a later entry covers what it overlaps of earlier ones (code_map.h). The limits are on what is in use,
  * not on what was ever read: a process that compiles for months appends for months, and it is the latest lines that count. So

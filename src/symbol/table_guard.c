@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,22 +16,22 @@
 #define GUARDS_MAX 65536u
 
 struct guard {
-	uintptr_t start;
-	size_t len;
-	bool broken;
+	atomic_uintptr_t start;
+	atomic_size_t len;
+	atomic_bool broken;
 };
 static struct guard guards[GUARDS_MAX];
-static unsigned guards_used;
+static atomic_uint guards_used;
 static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction previous;
 static uintptr_t page_bytes;
 
 static struct guard *find_guard(uintptr_t address)
 {
-	unsigned used = __atomic_load_n(&guards_used, __ATOMIC_ACQUIRE);
+	unsigned used = atomic_load_explicit(&guards_used, memory_order_acquire);
 	for (unsigned i = 0; i < used; i++) {
-		uintptr_t start = __atomic_load_n(&guards[i].start, __ATOMIC_ACQUIRE);
-		if (start && address >= start && address - start < __atomic_load_n(&guards[i].len, __ATOMIC_RELAXED))
+		uintptr_t start = atomic_load_explicit(&guards[i].start, memory_order_acquire);
+		if (start && address >= start && address - start < atomic_load_explicit(&guards[i].len, memory_order_relaxed))
 			return &guards[i];
 	}
 	return NULL;
@@ -42,7 +43,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 	uintptr_t address = (uintptr_t)info->si_addr;
 	struct guard *guard = info->si_code > 0 ? find_guard(address) : NULL;
 	if (guard) {
-		__atomic_store_n(&guard->broken, true, __ATOMIC_RELEASE);
+		atomic_store_explicit(&guard->broken, true, memory_order_release);
 		void *page = (void *)(address & ~(page_bytes - 1));
 		if (mmap(page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
 			return;
@@ -72,10 +73,10 @@ unsigned table_guard_add(const void *start, size_t len)
 	bool found = i < GUARDS_MAX;
 	if (found) {
 		guards[i].broken = false;
-		__atomic_store_n(&guards[i].len, len, __ATOMIC_RELAXED);
-		__atomic_store_n(&guards[i].start, (uintptr_t)start, __ATOMIC_RELEASE);
+		atomic_store_explicit(&guards[i].len, len, memory_order_relaxed);
+		atomic_store_explicit(&guards[i].start, (uintptr_t)start, memory_order_release);
 		if (i == guards_used)
-			__atomic_store_n(&guards_used, i + 1, __ATOMIC_RELEASE);
+			atomic_store_explicit(&guards_used, i + 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&guards_lock);
 	return found ? i + 1 : 0;
@@ -86,11 +87,11 @@ void table_guard_remove(unsigned guard)
 	if (guard == 0)
 		return;
 	pthread_mutex_lock(&guards_lock);
-	__atomic_store_n(&guards[guard - 1].start, 0, __ATOMIC_RELEASE);
+	atomic_store_explicit(&guards[guard - 1].start, 0, memory_order_release);
 	pthread_mutex_unlock(&guards_lock);
 }
 
 bool table_guard_is_broken(unsigned guard)
 {
-	return guard > 0 && __atomic_load_n(&guards[guard - 1].broken, __ATOMIC_ACQUIRE);
+	return guard > 0 && atomic_load_explicit(&guards[guard - 1].broken, memory_order_acquire);
 }

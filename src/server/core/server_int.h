@@ -47,10 +47,10 @@ struct server {
 	pthread_cond_t watch_wake; /* tenants_lock */
 	bool watch_running, watch_stop;
 	pthread_mutex_t slow_lock;
-	struct slow_query *slow; /* a ring of SLOW_KEPT */
-	size_t slow_count;	 /* ever */
-	struct net_tls *tls;	 /* NULL = none */
-	struct scrape *scrape;	 /* NULL = there is nothing to scrape, nor a file that could change */
+	struct slow_query *slow;       /* a ring of SLOW_KEPT */
+	size_t slow_count;	       /* ever */
+	struct net_tls *tls;	       /* NULL = none */
+	struct scrape *_Atomic scrape; /* NULL = there is nothing to scrape, nor a file that could change */
 	struct net_server *net;
 	struct otlp_port *otlp_ports[OTLP_PORTS]; /* NULL = none */
 	struct net_route *routes;

@@ -229,7 +229,7 @@ static int tenant_open(struct server *server, struct tenant *tenant, struct erro
 				store_close(store);
 		}
 		if (!r)
-			__atomic_store_n(&tenant->store, store, __ATOMIC_RELEASE);
+			atomic_store_explicit(&tenant->store, store, memory_order_release);
 	}
 	pthread_mutex_unlock(&tenant->open_lock);
 	return r;
@@ -321,7 +321,7 @@ int tenant_by_name(struct server *server, const char *name, bool create, struct 
 	int r = tenant_name_check(name, err);
 	if (!r)
 		r = take(server, name, create, &tenant, err);
-	if (!r && !__atomic_load_n(&tenant->store, __ATOMIC_ACQUIRE))
+	if (!r && !atomic_load_explicit(&tenant->store, memory_order_acquire))
 		r = tenant_open(server, tenant, err);
 	if (!r)
 		*ret = tenant;
@@ -361,7 +361,7 @@ static void cut_largest(struct server *server, uint64_t total_max)
 	size_t count = tenants_snapshot(server, &tenants);
 	uint64_t total = 0, most = 0;
 	for (size_t i = 0; i < count; i++) {
-		struct store *store = __atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE);
+		struct store *store = atomic_load_explicit(&tenants[i]->store, memory_order_acquire);
 		struct store_stats stats = {0};
 		if (store)
 			store_get_stats(store, &stats);
@@ -390,7 +390,7 @@ static void share_cache(struct server *server)
 		active += tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
 	}
 	for (size_t i = 0; i < count; i++) {
-		struct store *store = __atomic_load_n(&tenants[i]->store, __ATOMIC_ACQUIRE);
+		struct store *store = atomic_load_explicit(&tenants[i]->store, memory_order_acquire);
 		bool is_active = tenants[i]->active_ns && now_ns - tenants[i]->active_ns < CACHE_KEPT_NS;
 		if (store)
 			store_set_cache(store, is_active ? CACHE_TOTAL / active : CACHE_IDLE);

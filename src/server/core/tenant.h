@@ -4,6 +4,7 @@
 #define WICK_SERVER_CORE_TENANT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "net/net.h"
 #include "server/core/counters.h"
@@ -26,7 +27,7 @@ struct tenant {
 	char name[TENANT_NAME_MAX + 1];
 	bool is_default;
 	struct server_limits limits;
-	struct store *store;				       /* atomic; NULL until opened, then for ever */
+	struct store *_Atomic store;			       /* NULL until opened, then for ever */
 	struct recordings *recordings;			       /* opened with the store */
 	struct windows *windows;			       /* the same; markers that agents send all the time */
 	struct agents *agents;				       /* how they are; in memory only */

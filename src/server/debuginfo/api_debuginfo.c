@@ -4,8 +4,7 @@
  *
  * Binaries and what is uploaded for them belong to no tenant: a build-id means the same to all. What may be sent is decided by
  * src/symbol/uploads.c; here it is turned into HTTP. A status tells a client what to do: 409 somebody has done it or is doing
- * it
- * (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
+ * it (`reason`), or go on elsewhere (`offset`), 503 and 507 later, everything else never.
  */
 #include <jansson.h>
 

@@ -227,7 +227,7 @@ int scrape_get_stats(struct server *server, struct scrape_stats *ret)
 	ret->reloads = scrape->reloads;
 	ret->reload_failures = scrape->reload_failures;
 	ret->workers = scrape->threads;
-	ret->memory = __atomic_load_n(&scrape->delta_bytes, __ATOMIC_RELAXED);
+	ret->memory = atomic_load_explicit(&scrape->delta_bytes, memory_order_relaxed);
 	pthread_mutex_unlock(&scrape->lock);
 	return 1;
 }

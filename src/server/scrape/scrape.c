@@ -41,7 +41,7 @@ void scrape_wake(struct scrape *scrape)
 
 void scrape_reload_later(struct scrape *scrape)
 {
-	__atomic_store_n(&scrape->reload, true, __ATOMIC_RELAXED);
+	atomic_store_explicit(&scrape->reload, true, memory_order_relaxed);
 	scrape_wake(scrape);
 }
 
@@ -165,7 +165,7 @@ static uint64_t stamp_of(const char *path)
 static void look_at_file(struct scrape *scrape)
 {
 	struct error err = {0};
-	bool asked = __atomic_exchange_n(&scrape->reload, false, __ATOMIC_RELAXED);
+	bool asked = atomic_exchange_explicit(&scrape->reload, false, memory_order_relaxed);
 	uint64_t stamp = stamp_of(scrape->server->options.config_path);
 	if (!asked && (stamp == 0 || stamp == scrape->config_stamp))
 		return;
@@ -181,7 +181,7 @@ static void *run_manager(void *context)
 	int64_t look_ns = time_monotonic_ns() + FILE_LOOK_NS;
 	while (!__atomic_load_n(&scrape->stop, __ATOMIC_RELAXED)) {
 		int64_t now_ns = time_monotonic_ns();
-		if (now_ns >= look_ns || __atomic_load_n(&scrape->reload, __ATOMIC_RELAXED)) {
+		if (now_ns >= look_ns || atomic_load_explicit(&scrape->reload, memory_order_relaxed)) {
 			look_at_file(scrape);
 			look_ns = now_ns + FILE_LOOK_NS;
 		}
@@ -576,6 +576,6 @@ void scrape_stop(struct server *server)
 		pthread_mutex_lock(&scrape->lock);
 	}
 	pthread_mutex_unlock(&scrape->lock);
-	__atomic_store_n(&server->scrape, NULL, __ATOMIC_SEQ_CST); /* before: a signal may ask for a reload even now */
+	atomic_store(&server->scrape, NULL); /* before: a signal may ask for a reload even now */
 	scrape_free(scrape);
 }

@@ -25,6 +25,8 @@
 
 #include <yaml.h>
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "net/net.h"
 #include "profile/relabel.h"
@@ -106,7 +108,7 @@ struct discovery_config {
 };
 
 struct scrape_job {
-	unsigned references; /* atomic */
+	atomic_uint references;
 	struct arena arena;
 	uint64_t hash; /* of the text that it was read from */
 	const char *name, *scheme, *path_prefix, *tenant;

@@ -54,13 +54,13 @@ static const struct scrape_profile profile_defaults[] = {
 
 struct scrape_job *scrape_job_use(struct scrape_job *job)
 {
-	__atomic_fetch_add(&job->references, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&job->references, 1, memory_order_relaxed);
 	return job;
 }
 
 void scrape_job_release(struct scrape_job *job)
 {
-	if (!job || __atomic_sub_fetch(&job->references, 1, __ATOMIC_ACQ_REL) > 0)
+	if (!job || atomic_fetch_sub_explicit(&job->references, 1, memory_order_acq_rel) > 1)
 		return;
 	relabel_free(job->relabel);
 	net_tls_free(job->http.tls);

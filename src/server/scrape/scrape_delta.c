@@ -34,9 +34,9 @@ static size_t bytes_of(const struct scrape_delta *delta)
 	return delta->count * (sizeof(uint64_t) + delta->types * sizeof(int64_t));
 }
 
-void scrape_delta_release(struct scrape_delta *delta, size_t *total_bytes)
+void scrape_delta_release(struct scrape_delta *delta, atomic_size_t *total_bytes)
 {
-	__atomic_fetch_sub(total_bytes, bytes_of(delta), __ATOMIC_RELAXED);
+	atomic_fetch_sub_explicit(total_bytes, bytes_of(delta), memory_order_relaxed);
 	mem_free(delta->keys);
 	mem_free(delta->values);
 	*delta = (struct scrape_delta){0};
@@ -150,7 +150,7 @@ static void subtract(struct profile *profile, const struct row *rows, const stru
 	}
 }
 
-int scrape_delta_apply(const struct scrape_delta *before, struct profile *profile, size_t *total_bytes,
+int scrape_delta_apply(const struct scrape_delta *before, struct profile *profile, atomic_size_t *total_bytes,
 		       struct scrape_delta *ret, bool *ret_restarted, struct error *err)
 {
 	struct scrape_delta now;
@@ -168,7 +168,7 @@ int scrape_delta_apply(const struct scrape_delta *before, struct profile *profil
 	subtract(profile, rows, before, &now, restarted);
 	mem_free(rows);
 	r = profile_aggregate(profile, err);
-	size_t total = __atomic_add_fetch(total_bytes, bytes_of(&now), __ATOMIC_RELAXED);
+	size_t own = bytes_of(&now), total = atomic_fetch_add_explicit(total_bytes, own, memory_order_relaxed) + own;
 	if (r == 0 && total > SCRAPE_STACKS_BYTES_MAX)
 		r = error_set(err, -E2BIG, "too many stacks to remember for differences, of all targets together");
 	if (r < 0) {

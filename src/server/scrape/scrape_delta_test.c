@@ -15,7 +15,7 @@
 #include "server/scrape/scrape_int.h"
 
 static struct scrape_delta before;
-static size_t total_bytes;
+static atomic_size_t total_bytes;
 
 struct row {
 	unsigned stack; /* 1 to 26: functions 'a' to 'z' */

@@ -209,7 +209,7 @@ static int store(struct scrape *scrape, struct scrape_target *target, struct pro
 {
 	struct ingest ingest = {.server = scrape->server, .body = body, .note.reason = REFUSALS};
 	/* Equal bodies of two scrapes are two measurements. */
-	uint64_t number = __atomic_add_fetch(&scrape->sequence, 1, __ATOMIC_RELAXED);
+	uint64_t number = atomic_fetch_add_explicit(&scrape->sequence, 1, memory_order_relaxed) + 1;
 	int r = tenant_by_name(scrape->server, target->job->tenant, true, &ingest.tenant, err);
 	if (r == 0)
 		r = limits_admit(ingest.tenant, body.len, &ingest.note, err);

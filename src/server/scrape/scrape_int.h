@@ -4,6 +4,7 @@
 #define WICK_SERVER_SCRAPE_SCRAPE_INT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/map.h"
 #include "profile/labels.h"
@@ -30,9 +31,9 @@ struct scrape_delta {
  * next (to be kept once this one is stored). The first time there is nothing to compare with, and they become 0. If any has
  * shrunk or is gone the program has started anew, and they are taken whole. Columns named inuse_* are no counters and stay.
  * *total_bytes counts the memory of all. -E2BIG past a limit. */
-int scrape_delta_apply(const struct scrape_delta *before, struct profile *profile, size_t *total_bytes,
+int scrape_delta_apply(const struct scrape_delta *before, struct profile *profile, atomic_size_t *total_bytes,
 		       struct scrape_delta *ret, bool *ret_restarted, struct error *err);
-void scrape_delta_release(struct scrape_delta *delta, size_t *total_bytes);
+void scrape_delta_release(struct scrape_delta *delta, atomic_size_t *total_bytes);
 
 /* ---- targets ---- */
 enum scrape_health { SCRAPE_UNKNOWN, SCRAPE_UP, SCRAPE_DOWN };
@@ -111,7 +112,8 @@ struct scrape {
 	pthread_cond_t work, slot;
 	pthread_t manager;
 	bool manager_running, workers_stop;
-	bool stop, reload;	      /* atomic */
+	bool stop; /* atomic */
+	atomic_bool reload;
 	int wake_fd;		      /* an eventfd for the manager */
 	struct scrape_config *config; /* lock */
 	struct discovery **discoveries;
@@ -125,9 +127,10 @@ struct scrape {
 	size_t ended_count;
 	unsigned threads_max, targets_max;
 	struct net_budget budget;
-	size_t delta_bytes; /* atomic */
+	atomic_size_t delta_bytes;
+	_Atomic uint64_t sequence;
 	/* counters, atomic */
-	uint64_t scrapes, failures, samples, bytes, missed, restarts, sequence, reloads, reload_failures;
+	uint64_t scrapes, failures, samples, bytes, missed, restarts, reloads, reload_failures;
 	/* lock */
 	int64_t loaded_ns;
 	char config_error[SCRAPE_ERROR_MAX];

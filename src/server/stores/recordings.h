@@ -80,8 +80,8 @@ struct recording *recording_free(struct recording *recording); /* NULL allowed; 
 DEFINE_CLEANUP_POINTER(recording_free, struct recording);
 
 /* A new one, of the hosts that are named, or of all that ask; on disk when it returns. order: id and start_ns are made here.
- * -ENOENT: no host asks at all. Hosts that are not known, refuse or are busy become
- * FAILED or SILENT at once, with the reason. */
+ * -ENOENT: no host asks at all. Hosts that are not known, refuse or are busy become FAILED or SILENT at once, with the
+ * reason. */
 int recordings_create(struct recordings *recordings, struct orders_order *order, char (*hosts)[ORDERS_HOST_SIZE],
 		      size_t host_count, int64_t now_ns, struct error *err);
 /* -ENOENT. */

@@ -11,7 +11,7 @@
  *   late blocks       join the block of their window that is there if they are at least a quarter of it, else they make one of
  *                     their own; four of one level and window are merged again
  *   crowd             16 blocks of level 0 and one generation are merged within their level, without rollups, before their
- * window is over: a busy store cuts often, and each block costs every query something
+ *                     window is over: a busy store cuts often, and each block costs every query something
  *
  * So a sample is rewritten three or four times in its life. Blocks of which only rollups are left are never merged: they are of
  * the last level, or will be gone soon.

@@ -388,18 +388,18 @@ static void update_bytes(struct head *head)
 	bytes += head->value_capacity * (3 * sizeof(uint32_t) + 2 * sizeof(int64_t));
 	bytes += (head->known_stacks.count + head->known_labels.count) * KNOWN_ENTRY_BYTES;
 	bytes += head_processes_bytes(&head->processes);
-	__atomic_store_n(&head->bytes, bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&head->pool_stacks, pool->stack_count, __ATOMIC_RELAXED);
+	atomic_store_explicit(&head->bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&head->pool_stacks, pool->stack_count, memory_order_relaxed);
 }
 
 uint64_t head_bytes(const struct head *head)
 {
-	return __atomic_load_n(&head->bytes, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&head->bytes, memory_order_relaxed);
 }
 
 uint64_t head_stacks(const struct head *head)
 {
-	return __atomic_load_n(&head->pool_stacks, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&head->pool_stacks, memory_order_relaxed);
 }
 
 bool head_is_empty(const struct head *head)
@@ -499,7 +499,7 @@ void head_commit(struct head *head, const struct head_batch *batch, const struct
 	}
 	head->last_sequence = sequence;
 	if (head->started_ns == 0)
-		__atomic_store_n(&head->started_ns, time_monotonic_ns(), __ATOMIC_RELAXED);
+		atomic_store_explicit(&head->started_ns, time_monotonic_ns(), memory_order_relaxed);
 	pthread_rwlock_unlock(&head->lock);
 }
 

@@ -13,6 +13,7 @@
 #define WICK_STORE_HEAD_HEAD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/map.h"
 #include "profile/merge.h"
@@ -56,10 +57,9 @@ struct head {
 
 	struct head_index *index; /* what queries derive from it */
 
-	int64_t started_ns; /* monotonic time of the first append */
-	/* Read and written atomically */
-	uint64_t bytes; /* estimated memory */
-	uint64_t pool_stacks;
+	_Atomic int64_t started_ns; /* monotonic time of the first append */
+	_Atomic uint64_t bytes;	    /* estimated memory */
+	_Atomic uint64_t pool_stacks;
 };
 /* What a head holds, to go back to. */
 struct head_mark {
