@@ -101,7 +101,7 @@ int net_client_set_header(struct net_client *client, const char *name, const cha
 
 int net_client_set_authorization(struct net_client *client, const char *scheme, const char *credentials, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer value;
+	_cleanup_(buffer_release) struct buffer value = {0};
 	buffer_init(&value, 2 * NET_CLIENT_HEADER_BYTES_MAX);
 	int r = buffer_printf(&value, "%s %s", scheme, credentials);
 	const char *text = r == 0 ? buffer_string(&value) : NULL;
@@ -111,7 +111,7 @@ int net_client_set_authorization(struct net_client *client, const char *scheme, 
 
 int net_client_set_basic_auth(struct net_client *client, const char *user, const char *password, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer plain, packed;
+	_cleanup_(buffer_release) struct buffer plain = {0}, packed = {0};
 	buffer_init(&plain, NET_CLIENT_HEADER_BYTES_MAX);
 	buffer_init(&packed, 2 * NET_CLIENT_HEADER_BYTES_MAX);
 	int r = buffer_printf(&plain, "%s:%s", user, password);
@@ -183,7 +183,7 @@ static void take_details(struct net_client_response *response, struct bytes text
 {
 	struct pb_cursor cursor;
 	struct pb_field field;
-	_cleanup_(buffer_release) struct buffer status;
+	_cleanup_(buffer_release) struct buffer status = {0};
 	buffer_init(&status, DETAILS_BYTES_MAX);
 	if (base64_decode(text, &status) < 0)
 		return;

@@ -121,7 +121,7 @@ static int take_message(struct call *call, bool compressed)
 		return deliver(call, buffer_bytes(&call->partial));
 	if (!call->answer_gzip)
 		return error_set(call->err, -EPROTO, "bad answer from %s: compressed, but not with gzip", call->client->url);
-	_cleanup_(buffer_release) struct buffer plain;
+	_cleanup_(buffer_release) struct buffer plain = {0};
 	buffer_init(&plain, call->client->response_max);
 	int r = gzip_decompress(buffer_bytes(&call->partial), &plain, call->err);
 	if (r == -E2BIG)
@@ -259,7 +259,7 @@ static int make_session(struct client_http2 *http)
 		r = nghttp2_submit_settings(http->session, 0, settings, sizeof(settings) / sizeof(settings[0]));
 	if (r == 0)
 		r = nghttp2_session_set_local_window_size(http->session, 0, 0, WINDOW_CONNECTION);
-	return r ? -ENOMEM : 0;
+	return r < 0 ? -ENOMEM : 0;
 }
 
 static int open_connection(struct net_client *client, struct error *err)
@@ -339,7 +339,7 @@ static int submit(struct call *call, const char *path)
 {
 	struct net_client *client = call->client;
 	struct client_http2 *http = client->http2;
-	_cleanup_(buffer_release) struct buffer token, whole;
+	_cleanup_(buffer_release) struct buffer token = {0}, whole = {0};
 	buffer_init(&token, 16 * KIB);
 	buffer_init(&whole, 16 * KIB);
 	char timeout[24];

@@ -23,7 +23,7 @@ static void test_messages(void **state)
 	for (size_t step = 1; step <= wire.len; step++) {
 		struct grpc_reader reader = {0};
 		struct grpc_head head;
-		_cleanup_(buffer_release) struct buffer got;
+		_cleanup_(buffer_release) struct buffer got = {0};
 		buffer_init(&got, KIB);
 		for (size_t at = 0; at < wire.len; at += step) {
 			struct bytes piece = {wire.data + at, wire.len - at < step ? wire.len - at : step};

@@ -539,7 +539,7 @@ static int make_session(struct net_connection *connection, struct http2 *http)
 	int r = nghttp2_session_server_new3(&http->session, callbacks, connection, option, &http2_memory);
 	nghttp2_option_del(option);
 	nghttp2_session_callbacks_del(callbacks);
-	return r ? -ENOMEM : 0;
+	return r < 0 ? -ENOMEM : 0;
 }
 
 int http2_start(struct net_connection *connection)

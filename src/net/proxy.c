@@ -150,7 +150,7 @@ static int bad_proxy(const char *variable, const char *what, struct error *err)
 
 static int take_user(struct bytes text, struct net_proxy *proxy)
 {
-	_cleanup_(buffer_release) struct buffer plain, packed;
+	_cleanup_(buffer_release) struct buffer plain = {0}, packed = {0};
 	const uint8_t *colon = memchr(text.data, ':', text.len);
 	size_t user_len = colon ? (size_t)(colon - text.data) : text.len;
 	struct bytes user = {text.data, user_len}, password = {colon ? colon + 1 : NULL, colon ? text.len - user_len - 1 : 0};

@@ -53,7 +53,7 @@ int request_add_header(struct net_request *request, struct bytes name, struct by
 /* Returns NULL and sets *err when text is badly escaped or memory is short. */
 static const char *decode(struct net_request *request, struct bytes text, bool plus_is_space, struct error *err)
 {
-	_cleanup_(buffer_release) struct buffer decoded;
+	_cleanup_(buffer_release) struct buffer decoded = {0};
 	buffer_init(&decoded, text.len);
 	if (text_url_decode(text, plus_is_space, &decoded, err) < 0)
 		return NULL;

@@ -274,7 +274,7 @@ void net_stream_end(struct net_stream *stream)
 
 int net_stream_send(struct net_stream *stream, struct bytes message)
 {
-	_cleanup_(buffer_release) struct buffer framed;
+	_cleanup_(buffer_release) struct buffer framed = {0};
 	buffer_init(&framed, NET_RESPONSE_MAX);
 	int r = grpc_append_message(&framed, message, stream->gzip && !stream->exchange->response.no_compress);
 	if (r < 0)
