@@ -18,11 +18,14 @@ const run = (program, args, options = {}) => execFileSync(program, args, { stdio
 // ---- inputs: test data ----
 
 const isLegacy = (path) => !/^\x1f\x8b/.test(readFileSync(path).subarray(0, 2).toString("latin1"));
+// In a plain run one of each kind; in the full run all.
 function addPprof() {
+	const kinds = new Set(), isNew = (kind) => process.env.WICK_TEST_FULL || wanted.source !== "(?:)" || (!kinds.has(kind) && kinds.add(kind));
 	for (const folder of ["google-profile", "google-driver"])
 		for (const name of readdirSync(join(testData, "pprof", folder))) {
 			const path = join(testData, "pprof", folder, name);
 			if (!/\.(cpu|heap|growth|contention|thread|thread\.all|crash|cpu_no_samples_type)$/.test(name) || statSync(path).size > 2 << 20) continue;
+			if (!isNew(`${folder} ${name.replace(/^[^.]*\./, "")}`)) continue;
 			if (!isLegacy(path)) inputs.push({ path, read: readPprof, holds: ["files", "lines", "labels"] });
 			else if (has("go")) {
 				// Formats of before 2015: Google's tool turns them into today's.
