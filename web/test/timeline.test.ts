@@ -200,7 +200,7 @@ test('what is cut short or names what is not there is refused', () => {
 	assert.throws(() => readTimeline({ ...json, strings: [''] }, bytes, [5]), /name/);
 	assert.throws(() => readTimeline({ ...json, stacks: 1 }, bytes, [5]), /stack/);
 	assert.throws(() => readTimeline({ ...json, schemas: json.schemas.slice(0, 1) }, bytes, [5]), /schema/);
-	assert.throws(() => readTimeline({ ...json, samples: 2 }, bytes, [5]), /as many/);
+	assert.throws(() => readTimeline({ ...json, samples: 2 }, bytes, [5]), /do not match/);
 	assert.throws(() => readTimeline({ ...json, markers: 1e12 }, bytes, [5]));
 	assert.throws(() => readTimeline({ ...json, threads: null as never }, bytes, [5]));
 });
