@@ -117,7 +117,7 @@ test('which file, which line, which binary, which pod costs most', options, asyn
 	const expected = {
 		file: [['/src/beacon/escape.c', 400], ['/src/beacon/parser.c', 150], ['/src/beacon/hash.c', 120]],
 		line: [['escape_html', 240, 'escape.c:14'], ['hash_key', 120, 'hash.c:7'], ['escape_html', 120, 'escape.c:16']],
-		binary: [['beacon', 850], ['[no binary known]', 100], ['libsqueeze.so.1', 100]],
+		binary: [['beacon', 850], ['[unknown binary]', 100], ['libsqueeze.so.1', 100]],
 		'label:k8s_pod_name': [['beacon-7', 150]],
 	};
 	for (const [by, rows] of Object.entries(expected)) {

@@ -12,7 +12,8 @@ const here = dirname(fileURLToPath(import.meta.url));
 const tests = readdirSync(here).filter((name) => name.endsWith('.test.ts'));
 if (tests.length === 0) throw new Error('no tests found');
 // How node ended, with these arguments.
-const ended = (args, options = {}) => new Promise((resolve) => spawn(process.execPath, args, { cwd: join(here, '..'), stdio: 'inherit', ...options }).once('exit', (code) => resolve(code ?? 1)));
+const ended = (args, options = {}) =>
+	new Promise((resolve) => spawn(process.execPath, args, { cwd: join(here, '..'), stdio: 'inherit', ...options }).once('exit', (code) => resolve(code ?? 1)));
 // The test runner leaves one CPU idle, which these take, one after the other.
 const checks = [
 	['typescript/bin/tsc', '--noEmit'],

@@ -140,8 +140,8 @@ test('what is left out of a page is said', () => {
 	const [json, bytes] = make({ samples: [[{ time: 5, stack: 0, value: 1 }], [], []], markers: [[], [], []] });
 	const of = (more: Partial<TimelineJson>, lost = 0) => lossesOf(readTimeline({ ...json, ...more }, bytes, [NODES.length]), lost).join('; ');
 	assert.equal(of({}), '');
-	assert.match(of({ samples_out: 7, until_ns: 400 }), /^this page holds 1 samples .* up to .*; 7 later samples and 0 later markers/);
-	assert.match(of({ untimed_out: 3 }, 2), /^2 markers were lost.*; 3 samples without a time are not in the threads/);
+	assert.match(of({ samples_out: 7, until_ns: 400 }), /^the timeline shows 1 samples .* up to .*; 7 later samples and 0 later markers/);
+	assert.match(of({ untimed_out: 3 }, 2), /^2 markers were lost.*; 3 samples without a timestamp are not on the timeline/);
 	assert.doesNotMatch(of({ untimed_out: 3 }), /later/);
 });
 
