@@ -236,7 +236,7 @@ test('suggestions come from the grammar and from the data, by keyboard', options
 test('how the agents are: those in trouble first, and why', options, async () => {
 	const { page, leave } = await visit(base, '?view=status');
 	const agents = page.locator(id('agent'));
-	await page.locator(id('status-agents')).filter({ hasText: '100;' }).waitFor();
+	await page.locator(id('status-agents')).filter({ hasText: '100 connected;' }).waitFor();
 	await page.locator(id('all-agents')).click();
 	await page.waitForFunction((s) => document.querySelectorAll(s).length === 100, id('agent'));
 	const order = await agents.evaluateAll((all) => all.map((one) => one.dataset.host.slice(0, 9)));

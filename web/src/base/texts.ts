@@ -793,7 +793,7 @@ export const profile = {
 	label: 'Profile',
 	tools: 'Profile tools',
 	view: 'View',
-	views: { graph: 'Flame graph', both: 'Both', table: 'Table', sandwich: 'Sandwich', calls: 'Call graph' },
+	views: { graph: 'Graph', both: 'Both', table: 'Table', sandwich: 'Sandwich', calls: 'Call graph' },
 	all: 'Show all (Esc)',
 	rootTop: 'Root at the top',
 	rootBottom: 'Root at the bottom',
