@@ -263,7 +263,7 @@ test('swapped, more is less; equal sides, other types and nothing at all are sai
 	// The data begin in the middle of the base.
 	await page.goto(new URL(at({ view: 'compare', q: BEACON, from: deploy, to: end, bfrom: beginning - 3600e3, bto: beginning + 3600e3 }), base).href);
 	await page.locator(id('compare-warning')).waitFor();
-	assert.match(await page.locator(id('compare-warning')).innerText(), /^Base: the data begin at/);
+	assert.match(await page.locator(id('compare-warning')).innerText(), /^Base: data starts at/);
 	assert.equal(await cell(page, 'escape_html', 'base').innerText(), cores(40 / 2));
 	await page.goto(new URL(at({ view: 'compare', q: 'process_cpu{service_name="no such"}', from: deploy, to: end, before: '1h' }), base).href);
 	await nothing.waitFor();

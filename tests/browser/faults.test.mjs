@@ -176,7 +176,7 @@ test('a server that is stopped and started again', options, async () => {
 	proxy.closeAllConnections();
 	await refresh(page);
 	await page.locator(id('error-banner')).waitFor();
-	assert.match(await page.locator(id('error-banner')).innerText(), /does not answer.*What is shown is older/s);
+	assert.match(await page.locator(id('error-banner')).innerText(), /does not respond.*Showing older data/s);
 	assert.ok((await page.locator(PARTS.profile.content).count()) > 0);
 	await listen(port);
 	await recovers(page, PARTS.profile);

@@ -197,7 +197,7 @@ test('the server goes away while a file is sent, and comes back', async () => {
 	let away = true;
 	await page.route('**/api/v1/view?**', (route) => (away ? route.abort('connectionreset') : route.continue()));
 	await choose(page, folded);
-	assert.match(await faultText(page), /shop\.folded cannot be shown[\s\S]*Nobody answered/);
+	assert.match(await faultText(page), /shop\.folded cannot be shown[\s\S]*No response/);
 	away = false;
 	await page.locator(id('file-retry')).click();
 	await shownName(page, 'shop.folded');
@@ -239,6 +239,6 @@ test('the server is stopped for good: the page says who does not answer', async 
 	await settled(page);
 	await server.stop();
 	await choose(page, folded);
-	assert.match(await faultText(page), /Nobody answered at 127\.0\.0\.1/);
+	assert.match(await faultText(page), /No response from 127\.0\.0\.1/);
 	await leave(/console: Failed to load resource: net::ERR_/);
 });

@@ -53,7 +53,7 @@ test('who calls this: from a frame of the graph to its callers and callees, and 
 	assert.equal(url().get('function'), 'copy');
 	const sums = await page.locator(id('sandwich-sums')).innerText();
 	assert.match(sums, new RegExp(`\\b${totalOf('copy')}\\b`));
-	assert.match(sums, /4 callers · calls 1 function · on 4 paths/);
+	assert.match(sums, /4 callers · 1 callee · on 4 paths/);
 	// Widths are shares of the function's total.
 	const whole = await boxOf(page, 'copy', 'callers');
 	for (const caller of ['parse', 'render', 'walk', 'serve']) {

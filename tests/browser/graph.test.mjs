@@ -132,7 +132,7 @@ test('all of it by keys, and the table keeps to what the graph shows', options, 
 	const rows = await page.locator('.tbody .td-name').allInnerTexts();
 	assert.deepEqual(rows.map((row) => /escape|malloc|render/.exec(row)?.[0]).sort(), ['escape', 'malloc', 'render']);
 	await page.keyboard.press('i');
-	assert.deepEqual(await steps(page, 2), ['focus on render', 'leaf up']);
+	assert.deepEqual(await steps(page, 2), ['focus on render', 'inverted']);
 	const [leaf, caller] = [await settledBox(page, 'escape'), await settledBox(page, 'render')];
 	assert.ok(caller.y > leaf.y, 'callers are below what they call');
 	assert.equal(await page.locator(id('invert')).getAttribute('aria-pressed'), 'true');
@@ -147,7 +147,7 @@ test('all of it by keys, and the table keeps to what the graph shows', options, 
 	await steps(page, 0);
 	await keyOn(page, 'main', 'F');
 	await page.keyboard.press('c');
-	assert.deepEqual(await steps(page, 2), ['focus on main here', 'main collapsed']);
+	assert.deepEqual(await steps(page, 2), ['focus on main (this path)', 'main collapsed']);
 	await gone(page, 'idle');
 	await page.keyboard.press('z');
 	await page.keyboard.press('z');
@@ -470,7 +470,7 @@ test('a screen reader gets the tree around the frame with the focus', options, a
 	await page.keyboard.press('ArrowDown');
 	await said('net/http.serve, total 95.0%');
 	await page.keyboard.press('ArrowRight');
-	await said('idle, total 5.00%, self 5.00%, calls nothing');
+	await said('idle, total 5.00%, self 5.00%, no callees');
 	const item = page.locator(`${id('flame')} [role="treeitem"]`).filter({ hasText: 'idle' });
 	assert.deepEqual(
 		await item.evaluate((e) => ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded', 'aria-selected'].map((name) => e.getAttribute(name))),
@@ -525,7 +525,7 @@ test('hostile names, 10,000 frames deep stacks and nothing at all are shown righ
 	await focusIs(page, end);
 	assert.ok((await page.locator(`${id('flame')} [role="treeitem"]`).count()) < 100);
 	await page.keyboard.press('i');
-	assert.deepEqual(await steps(page, 1), ['leaf up']);
+	assert.deepEqual(await steps(page, 1), ['inverted']);
 	await page.keyboard.press('Escape');
 	await page.locator(id('flame')).evaluate((e) => e.scrollTo(0, 0));
 	const [leaf, other] = [await settledBox(page, end), await settledBox(page, 'frame_2')];

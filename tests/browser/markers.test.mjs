@@ -292,7 +292,7 @@ test('a time line that was left out is said, and the graph is there', async () =
 	writeFileSync(without, html.replace(element('profile'), (_, open) => open + packed).replace(element('timeline'), '$1'));
 	const { page: one, leave: done } = await visit(pathToFileURL(without).href, '');
 	await one.waitForFunction(() => window.__wick?.flame.visibleCount > 0);
-	assert.ok((await one.textContent(id('no-timeline'))).startsWith(`Without a time line: too much ${HOSTILE}`));
+	assert.ok((await one.textContent(id('no-timeline'))).startsWith(`No timeline: too much ${HOSTILE}`));
 	assert.equal(await one.$(id('timeline')), null);
 	assert.equal(await one.$$eval('img', (all) => all.length), 0);
 	await done();

@@ -452,14 +452,14 @@ test('nothing to show: each case says what to do', options, async () => {
 test('errors of the server are told, what was there stays, and it recovers', options, async () => {
 	const { page, context, leave } = await open('?q=process_cpu{process_comm%3D~"("}', { clock: true });
 	await page.locator(id('error')).waitFor();
-	assert.match(await page.locator(id('error')).innerText(), /does not accept this query/);
+	assert.match(await page.locator(id('error')).innerText(), /Invalid query/);
 	await page.goto(new URL('?view=profile', base).href);
 	await drawn(page);
 	await settled(page);
 	await context.setOffline(true);
 	await page.locator(id('refresh')).click();
 	await page.locator(id('error-banner')).waitFor();
-	assert.match(await page.locator(id('error-banner')).innerText(), /does not answer/);
+	assert.match(await page.locator(id('error-banner')).innerText(), /does not respond/);
 	assert.ok(await page.evaluate(() => window.__wick.flame.visibleCount > 1), 'the graph stays');
 	await context.setOffline(false);
 	await passUntil(page, 5_100, (limit) => page.locator(id('error-banner')).waitFor({ state: 'detached', ...limit }));

@@ -61,7 +61,7 @@ test('without recordings it says how one is made', options, async () => {
 	await empty.waitFor();
 	assert.equal(url().get('view'), 'recordings');
 	assert.match(await page.locator(id('record-command')).innerText(), new RegExp(`^wick record --remote ${new URL(base).origin} `));
-	await page.waitForFunction((s) => /No agent asks/.test(document.querySelector(s)?.innerText), id('no-recordings'));
+	await page.waitForFunction((s) => /No agent accepts/.test(document.querySelector(s)?.innerText), id('no-recordings'));
 	await picture(page, 'recordings-empty');
 	await page.locator(id('recordings-back')).click();
 	await page.locator(id('empty')).waitFor();
@@ -81,7 +81,7 @@ test('what wick record --remote made is listed, opened and downloaded', sampled,
 		await new Promise((resolve) => setTimeout(resolve, 100));
 	}
 	const { page, context, leave } = await visit(base, '?view=recordings');
-	await page.waitForFunction((s) => /One host takes orders at present: alpha/.test(document.querySelector(s)?.innerText), id('no-recordings'));
+	await page.waitForFunction((s) => /1 host accepts recording requests: alpha/.test(document.querySelector(s)?.innerText), id('no-recordings'));
 	const out = join(work, 'all.firefox.json');
 	const recorder = spawn(process.env.WICK, ['record', '--remote', base, '--host', 'alpha', '--host', 'gone', '--no-markers', '-d', '2', '-F', '99', '-o', out]);
 	let said = '';
@@ -93,8 +93,8 @@ test('what wick record --remote made is listed, opened and downloaded', sampled,
 	assert.equal(await page.locator(id('recording-open')).count(), 0, 'there is nothing to open yet');
 	assert.equal(await ended, 0, said);
 	await page.locator(`${id('recording')}[data-state="partial"]`).waitFor();
-	assert.match(await row.innerText(), /1 of 2 hosts, 1 silent/);
-	assert.match(await row.innerText(), /gone\s+silent: no agent/);
+	assert.match(await row.innerText(), /1 of 2 hosts, 1 not responding/);
+	assert.match(await row.innerText(), /gone\s+not responding: no agent/);
 	assert.match(await row.innerText(), /2 s\s+99 Hz, no markers, all processes/);
 	const [opened] = await Promise.all([context.waitForEvent('page'), page.locator(id('recording-open')).click()]);
 	await opened.locator(id('flame')).waitFor();
@@ -132,7 +132,7 @@ test('states, reasons and names of many hosts', options, async () => {
 	const row = rowOf(page, some);
 	const hosts = row.locator(id('recording-host'));
 	assert.deepEqual(await hosts.evaluateAll((all) => all.map((host) => host.dataset.state)), ['failed', 'failed', 'silent', 'done']);
-	assert.match(await row.innerText(), /7 of 10 hosts, 2 failed, 1 silent/);
+	assert.match(await row.innerText(), /7 of 10 hosts, 2 failed, 1 not responding/);
 	assert.ok((await row.innerText()).includes('<img src=x'), 'a hostile name is text');
 	assert.ok(!(await row.innerText()).includes('\u202e'), 'and turns nothing round');
 	await row.locator(id('recording-hosts')).click();

@@ -54,7 +54,7 @@ test('the link shows the same to somebody else: what, of when, and that it is fi
 	await drawn(page);
 	await matched(page, '75.0%');
 	assert.equal(await page.locator(id('shared-title')).innerText(), 'grow is new <b>');
-	assert.match(await page.locator(id('shared-whence')).innerText(), /Fixed: kept on \d{4}-\d\d-\d\d .*process_cpu/);
+	assert.match(await page.locator(id('shared-whence')).innerText(), /Snapshot: taken on \d{4}-\d\d-\d\d .*process_cpu/);
 	assert.deepEqual([url().get('find'), url().get('pane')], ['grow', 'graph']);
 	// What is done with it is in the URL, and stays when it is loaded anew.
 	await page.locator(id('view-table')).click();
@@ -92,7 +92,7 @@ test('a file is shared only when that is asked for, and what of it is kept is sa
 	const count = async () => (await (await api('GET', 'api/v1/snapshots')).json()).total;
 	const had = await count();
 	await page.locator(id('share')).click();
-	assert.match(await page.locator(id('share-box')).innerText(), /keeps what is shown of the file/);
+	assert.match(await page.locator(id('share-box')).innerText(), /stores a snapshot of it/);
 	assert.equal(await count(), had);
 	await page.keyboard.press('Escape');
 	const made = await share(page);

@@ -219,7 +219,7 @@ test('names that come late are filled in, and nothing moves', options, async () 
 	await drawn(page);
 	const note = page.locator(id('names-pending'));
 	await note.waitFor();
-	assert.match(await note.innerText(), /names of 1.23 k addresses are being looked up/);
+	assert.match(await note.innerText(), /symbolizing 1.23 k addresses/);
 	await page.mouse.click(...(await boxAt(page, 'sum_of')));
 	await page.waitForFunction(() => window.__wick.flame.zoomName === 'sum_of');
 	const before = await page.locator(id('flame')).boundingBox();

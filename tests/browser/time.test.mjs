@@ -130,7 +130,7 @@ test('what changed with the deploy: its flag leads to before and after', options
 	const flag = page.locator(id('deploy'));
 	await flag.waitFor();
 	assert.equal(await flag.count(), 1);
-	assert.match(await flag.getAttribute('aria-label'), /beacon: 1\.1\.0 in place of 1\.0\.0/);
+	assert.match(await flag.getAttribute('aria-label'), /beacon: 1\.0\.0 → 1\.1\.0/);
 	const [box, at] = [await surface(page), await flag.locator('..').boundingBox()];
 	const told = from + ((at.x - box.x) / box.width) * (to - from);
 	assert.ok(Math.abs(told - deploy) < 150_000, `the flag is at ${told}, the deploy was at ${deploy}`);
@@ -162,7 +162,7 @@ test('markers that agents sent are drawn once chosen', options, async () => {
 	await page.waitForFunction(() => new URL(location.href).searchParams.getAll('mark').includes('named step'));
 	await page.keyboard.press('Escape');
 	await settled(page);
-	await page.locator(`${id('metrics')} li`, { hasText: 'named step: one marker' }).waitFor({ state: 'attached' });
+	await page.locator(`${id('metrics')} li`, { hasText: 'named step: 1 marker' }).waitFor({ state: 'attached' });
 	const box = await surface(page);
 	await page.mouse.move(box.x + (box.width * (start + 50 - from)) / (to - from), box.y + 60);
 	await page.locator('.readout-mark', { hasText: 'named step' }).waitFor();

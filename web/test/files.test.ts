@@ -63,8 +63,8 @@ test('a file that is too large for the server is packed, once', async () => {
 
 test('what the server refuses is told in its words, and an answer that is none as one', async () => {
 	await assert.rejects(serverOf(reply(415, '{"error":"a.txt: neither"}')).send(new Blob(['?'])), isRefusal(415, 'a.txt: neither'));
-	await assert.rejects(serverOf(reply(502, '<html>')).send(new Blob(['?'])), isRefusal(502, 'the server answered 502'));
-	await assert.rejects(serverOf(reply(0)).send(new Blob(['?'])), isRefusal(0, 'no answer'));
+	await assert.rejects(serverOf(reply(502, '<html>')).send(new Blob(['?'])), isRefusal(502, 'the server responded with 502'));
+	await assert.rejects(serverOf(reply(0)).send(new Blob(['?'])), isRefusal(0, 'no response'));
 });
 
 test('a file that cannot be read says so', async () => {

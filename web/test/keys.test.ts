@@ -116,7 +116,7 @@ test('the list has every part in some view, and finds keys by words and caps', (
 	assert.deepEqual([...listed].sort(), Object.keys(KEYS).sort());
 	for (const view of VIEWS) assert.equal(new Set(partsOf(view)).size, partsOf(view).length);
 	const found = (find: string) => listKeys('', find).flatMap(({ part, rows }) => rows.map(({ what }) => `${part}: ${what}`));
-	assert.deepEqual(found('recursion'), ['steps: collapse its recursion']);
+	assert.deepEqual(found('recursion'), ['steps: collapse recursion']);
 	assert.ok(found('ESC').includes('graph: show all') && !found('ESC').includes('graph: zoom in'));
 	assert.ok(found('  ').length > 60);
 	assert.deepEqual(found('nothing of the kind'), []);

@@ -155,7 +155,7 @@ test('a broken answer is refused with its fault', () => {
 		assert.throws(() => buildTree(json), message);
 	};
 	broken((j) => (j.nodes.parent = []), /no nodes/);
-	broken((j) => j.nodes.self.pop(), /'self' has not 6/);
+	broken((j) => j.nodes.self.pop(), /'self' of the flame graph does not have 6/);
 	broken((j) => (j.nodes.parent[2] = 3), /node 2 .* parent 3/);
 	broken((j) => (j.nodes.parent[2] = -1), /parent -1/);
 	broken((j) => (j.nodes.name[1] = 99), /node 1 .* string/);

@@ -43,7 +43,7 @@ test('hosts that are missing come first, the others in their order', () => {
 
 test('hosts and targets in words', () => {
 	assert.equal(hostsText(recording(['done']).hosts), '1 of 1 host');
-	assert.equal(hostsText(recording(['done', 'silent', 'failed', 'failed', 'done']).hosts), '2 of 5 hosts, 2 failed, 1 silent');
+	assert.equal(hostsText(recording(['done', 'silent', 'failed', 'failed', 'done']).hosts), '2 of 5 hosts, 2 failed, 1 not responding');
 	assert.equal(hostsText(recording(['waiting', 'recording']).hosts), '0 of 2 hosts');
 	assert.equal(targetsText({ targets: [] }), 'all processes');
 	const targets = [
@@ -52,7 +52,7 @@ test('hosts and targets in words', () => {
 		{ kind: 'later', name: 'x' },
 		{ kind: 'toString', name: 'y' },
 	];
-	assert.equal(targetsText({ targets }), 'unit nginx, control group /a, later x, toString y');
+	assert.equal(targetsText({ targets }), 'unit nginx, cgroup /a, later x, toString y');
 	assert.deepEqual(['done', 'failed', 'silent', 'sending', 'waiting', 'new'].map(hostLamp), ['good', 'bad', 'warn', 'busy', 'idle', 'idle']);
 });
 

@@ -97,7 +97,7 @@ test('answers of the server become rows, whatever order their columns have', () 
 		values.map(({ name, self, total }) => [name, self, total]),
 		[
 			['live', 40, 40],
-			['[without]', 10, 10],
+			['[no value]', 10, 10],
 		],
 	);
 	assert.deepEqual(

@@ -140,8 +140,8 @@ test('what is left out of a page is said', () => {
 	const [json, bytes] = make({ samples: [[{ time: 5, stack: 0, value: 1 }], [], []], markers: [[], [], []] });
 	const of = (more: Partial<TimelineJson>, lost = 0) => lossesOf(readTimeline({ ...json, ...more }, bytes, [NODES.length]), lost).join('; ');
 	assert.equal(of({}), '');
-	assert.match(of({ samples_out: 7, until_ns: 400 }), /^this page holds 1 samples .* up to .*; 7 later samples and 0 later markers/);
-	assert.match(of({ untimed_out: 3 }, 2), /^2 markers were lost.*; 3 samples without a time are not in the threads/);
+	assert.match(of({ samples_out: 7, until_ns: 400 }), /^the timeline shows 1 samples .* up to .*; 7 later samples and 0 later markers/);
+	assert.match(of({ untimed_out: 3 }, 2), /^2 markers were lost.*; 3 samples without a timestamp are not on the timeline/);
 	assert.doesNotMatch(of({ untimed_out: 3 }), /later/);
 });
 
@@ -200,7 +200,7 @@ test('what is cut short or names what is not there is refused', () => {
 	assert.throws(() => readTimeline({ ...json, strings: [''] }, bytes, [5]), /name/);
 	assert.throws(() => readTimeline({ ...json, stacks: 1 }, bytes, [5]), /stack/);
 	assert.throws(() => readTimeline({ ...json, schemas: json.schemas.slice(0, 1) }, bytes, [5]), /schema/);
-	assert.throws(() => readTimeline({ ...json, samples: 2 }, bytes, [5]), /as many/);
+	assert.throws(() => readTimeline({ ...json, samples: 2 }, bytes, [5]), /do not match/);
 	assert.throws(() => readTimeline({ ...json, markers: 1e12 }, bytes, [5]));
 	assert.throws(() => readTimeline({ ...json, threads: null as never }, bytes, [5]));
 });

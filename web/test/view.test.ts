@@ -75,8 +75,8 @@ test('what is no view is refused', () => {
 	for (const text of ['', 'null', '5', '[]', '{}', '{"types":[]}', 'x']) assert.throws(() => readView(frame(text)), text);
 	const other = Uint8Array.from(whole);
 	other[7] = 88;
-	assert.throws(() => readView(other), /no view/);
+	assert.throws(() => readView(other), /does not describe a file/);
 	other.set(whole);
 	other[11] = 255;
-	assert.throws(() => readView(other), /cut short/);
+	assert.throws(() => readView(other), /truncated/);
 });

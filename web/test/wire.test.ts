@@ -140,8 +140,8 @@ test('long names, ASCII and not, are cut where they end', () => {
 test('an answer that is cut off, goes on, or is none says so', () => {
 	const good = encode(randomFlame(40, NAMES, true));
 	for (let length = 0; length < good.length; length++) assert.throws(() => read(good.subarray(0, length)), Error, String(length));
-	assert.throws(() => read(Uint8Array.from([...good, 0])), /goes on/);
-	assert.throws(() => read(new TextEncoder().encode('{"error":"no"} and more')), /is none/);
+	assert.throws(() => read(Uint8Array.from([...good, 0])), /after its end/);
+	assert.throws(() => read(new TextEncoder().encode('{"error":"no"} and more')), /not a flame graph/);
 	const later = good.slice();
 	later[7] = 2;
 	assert.throws(() => read(later), /another version/);
@@ -161,22 +161,22 @@ test('numbers that do not fit are refused', () => {
 		[{ counts: [2, ...huge, 2, 1] }, /fewer frames/],
 		[{ counts: [2, 1, ...huge, 1] }, /fewer nodes/],
 		[{ counts: [2, 1, 0, 1] }, /no nodes/],
-		[{ strings: [0, 100, 1, 2, 3, 4, 5] }, /fewer strings|string that is not there/],
+		[{ strings: [0, 100, 1, 2, 3, 4, 5] }, /fewer strings|string that does not exist/],
 		[{ strings: [0, 5, 0xff, 0xfe, 0xfd, 0xfc, 0xfb] }, /not UTF-8/],
-		[{ frames: [2, 0, 0, 0, 0] }, /name that is not there/],
-		[{ frames: [1, 9, 0, 0, 0] }, /file that is not there/],
-		[{ frames: [1, 0, ...varint(2n ** 32n), 0, 0] }, /line that is not there/],
-		[{ frames: [1, 0, 0, 2, 0] }, /binary that is not there/],
-		[{ frames: [1, 0, 0, 0, 16] }, /kind that is not there/],
-		[{ nodes: [1, 0, 0, 0, 2, 4] }, /another node than its root/],
-		[{ nodes: [0, 1, 0, 0, 2, 4] }, /beside its root/],
-		[{ nodes: [0, ...huge, 0, 0, 2, 4] }, /beside its root/],
-		[{ nodes: [0, 0, 0, 1, 2, 4] }, /frame that is not there/],
-		[{ nodes: [0, 0, 0, 0, 2, ...new Array<number>(11).fill(0x80), 0] }, /without an end/],
+		[{ frames: [2, 0, 0, 0, 0] }, /name that does not exist/],
+		[{ frames: [1, 9, 0, 0, 0] }, /file that does not exist/],
+		[{ frames: [1, 0, ...varint(2n ** 32n), 0, 0] }, /line that does not exist/],
+		[{ frames: [1, 0, 0, 2, 0] }, /binary that does not exist/],
+		[{ frames: [1, 0, 0, 0, 16] }, /kind that does not exist/],
+		[{ nodes: [1, 0, 0, 0, 2, 4] }, /does not start with its root/],
+		[{ nodes: [0, 1, 0, 0, 2, 4] }, /second root/],
+		[{ nodes: [0, ...huge, 0, 0, 2, 4] }, /second root/],
+		[{ nodes: [0, 0, 0, 1, 2, 4] }, /frame that does not exist/],
+		[{ nodes: [0, 0, 0, 0, 2, ...new Array<number>(11).fill(0x80), 0] }, /unterminated/],
 	];
 	for (const [change, message] of cases) assert.throws(() => read(body(change)), message, JSON.stringify(change));
-	assert.throws(() => read(withHead({}, [2, 1, 2, 1])), /no head/);
-	assert.throws(() => read(withHead(null, [2, 1, 2, 1])), /no head/);
+	assert.throws(() => read(withHead({}, [2, 1, 2, 1])), /no header/);
+	assert.throws(() => read(withHead(null, [2, 1, 2, 1])), /no header/);
 });
 
 test('bytes that changed on the way make an error or a tree, never anything else', () => {

@@ -171,6 +171,11 @@ export function labelTitle(label: string): string {
 	return lookUp(T.labels, label, label);
 }
 
+/** The title of a count of a label's values: "Processes", or "Values of pod". */
+export function labelPlural(label: string): string {
+	return lookUp(T.labelPlurals, label, T.home.valuesOf(label));
+}
+
 // Names come from other people's binaries: control and direction-changing characters would disturb what stands beside them.
 const HOSTILE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 

@@ -8,7 +8,18 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { LabelsAnswer, SeriesAnswer, StatusAnswer, TableAnswer, TypesAnswer } from '../api/answers';
 import type { ApiError } from '../api/client';
-import { displayName, formatBytes, formatCount, formatDuration, formatShare, formatValue, labelTitle, seriesScale, type Scale } from '../base/format';
+import {
+	displayName,
+	formatBytes,
+	formatCount,
+	formatDuration,
+	formatShare,
+	formatValue,
+	labelPlural,
+	labelTitle,
+	seriesScale,
+	type Scale,
+} from '../base/format';
 import * as T from '../base/texts';
 import { breakdown, defaultType } from '../query/asked';
 import { compareBefore } from '../query/choice';
@@ -357,7 +368,7 @@ function Cards({ asked, total, scale, status }: CardsProps) {
 				{' · '}
 				<ChangeText change={changeOf(total, totalOf(sumsWeek))} absent={T.home.noWeek} /> {T.home.sinceWeek}
 			</Card>
-			<Card title={T.home.valuesOf(labelTitle(asked.by))} value={formatCount(answer.table.total_rows)}>
+			<Card title={labelPlural(asked.by)} value={formatCount(answer.table.total_rows)}>
 				{T.home.inRange}
 			</Card>
 			<Card title={T.home.ownCost} value={ownSum > 0 ? formatShare(ownSum, total) : '–'}>
