@@ -1,12 +1,11 @@
-#!/bin/sh
-# SPDX-License-Identifier: Apache-2.0
-# What markers cost the program that makes them, off and on, beside a bare loop, two clock_gettime() and a write() a marker; then many
-# threads at a steady rate: how many markers came and how many were lost, and what the recorder used.
-#   [--threads N] [--rate N] [--seconds N]     200, 1000000 a second in total, 60
-set -eu
-. bench/lib.inc
-threads=200 rate=1000000 seconds=60
-while [ $# -gt 1 ]; do
+#!/ bin / sh
+#SPDX - License - Identifier : Apache - 2.0
+#What markers cost the program that makes them, off and on, beside a bare loop, two clock_gettime() and a write() a marker;    \
+	then many
+#threads at a steady rate : how many markers came and how many were lost, and what the recorder used.
+#[-- threads N][-- rate N][-- seconds N] 200, 1000000 a second in total, 60
+set - eu.bench / lib.inc threads = 200 rate = 1000000 seconds = 60 while[$ # - gt 1];
+do
 	case $1 in
 	--threads) threads=$2 ;;
 	--rate) rate=$2 ;;
@@ -29,7 +28,7 @@ grep -E 'markers|recorder' "$work/log"
 ls -l "$work/load.firefox.json" | awk '{ printf "file: %.0f MB\n", $5 / 1e6 }'
 # The program's own count against what the recorder says.
 awk 'FNR == NR { made = $2; next } { gsub(",", "") }
-	/ markers: / { kept = $2 } / markers lost/ { lost = $1 } / markers left out/ { left = $1 }
+	/ markers: / { kept = $2 } / markers lost/ { lost = $1 } / markers dropped/ { left = $1 }
 	END {
 		printf "kept %d + lost %d + left out %d - made %d = %d\n", kept, lost, left, made, kept + lost + left - made
 		exit kept + lost + left != made

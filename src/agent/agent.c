@@ -111,18 +111,20 @@ static void size_sampler(const struct agent *agent, const struct agent_options *
 static int check_options(const struct agent_options *options, struct error *err)
 {
 	if (options->frequency_hz > FREQUENCY_MAX_HZ)
-		return error_set(err, -EINVAL, "a sampling frequency of %u Hz is too high; the most is %u Hz",
+		return error_set(err, -EINVAL, "a sampling frequency of %u Hz is too high; the limit is %u Hz",
 				 options->frequency_hz, FREQUENCY_MAX_HZ);
 	if (options->wall && (!is_filtered(options) || options->off_cpu_chance))
-		return error_set(err, -EINVAL, "a wall-clock profile is of certain processes, and by itself");
+		return error_set(
+			err, -EINVAL,
+			"wall-clock profiling needs a choice of processes, and cannot be combined with off-CPU profiling");
 	if (options->own &&
 	    (!options->pids || options->cgroup_count || options->wall || options->off_cpu_chance || options->process_stats))
 		return error_set(err, -EPERM,
-				 "without privileges only the CPU time of certain processes of one's own can be recorded");
+				 "without privileges, only the CPU time of your own processes can be recorded, given by pid");
 	if (options->flush_interval_ns < 0)
 		return error_set(err, -EINVAL, "the flush interval is negative");
 	if (options->pid_count > FILTER_MAX)
-		return error_set(err, -E2BIG, "%zu processes are too many to follow; the most is %u", options->pid_count,
+		return error_set(err, -E2BIG, "%zu processes are too many to follow; the limit is %u", options->pid_count,
 				 FILTER_MAX);
 	return 0;
 }
@@ -303,8 +305,7 @@ static int start_sampler(struct agent *agent, const struct agent_options *option
 	if (r == 0)
 		r = follow_cgroups(agent, err);
 	if (r == 0 && agent->cgroups_left_out)
-		return error_set(err, -E2BIG, "there are more than %u control groups to be recorded, with those below them",
-				 TARGET_CGROUPS_MAX);
+		return error_set(err, -E2BIG, "more than %u cgroups to record, including those below them", TARGET_CGROUPS_MAX);
 	return r;
 }
 
@@ -413,7 +414,7 @@ static int explain(int code, struct error *err)
 
 	if (code != -EPERM && uname(&names) == 0 && sscanf(names.release, "%u.%u", &major_number, &minor_number) == 2 &&
 	    (major_number < 5 || (major_number == 5 && minor_number < 15)))
-		error_prefix(err, code, "Linux %s is older than 5.15, the oldest that wick knows", names.release);
+		error_prefix(err, code, "Linux %s is older than 5.15, the oldest supported version", names.release);
 	return code;
 }
 

@@ -11,8 +11,8 @@
  * samples (profile/relabel.h). Off-CPU time comes as a second profile, off_cpu/nanoseconds, value = time waited. What each
  * process used comes as another one, process_stats (profile/type.h), which has no stacks.
  *
- * Symbols are not the agent's business, with two exceptions that only this host can answer, and only now: kernel addresses and
- * JIT code; both are asked of the sink.
+ * The agent does not symbolize, with two exceptions that only this host can resolve, and only at this time: kernel addresses
+ * and JIT code. For both it calls the sink.
  *
  * Threads: agent_run() uses the calling thread only. Sampling path: no allocation in the kernel; drain allocates within the
  * profile being built.
@@ -44,7 +44,7 @@ struct agent_symbol {
 	uint64_t offset, text_bytes; /* of the kernel's text */
 };
 
-/* An address in code made at run time, and what its name may be found by. */
+/* An address in JIT code, and the information to symbolize it. */
 struct agent_jit_address {
 	uint64_t address, time_ns; /* CLOCK_MONOTONIC, of the sample */
 	pid_t pid;		   /* as the agent sees it, for /proc/PID */
@@ -56,7 +56,7 @@ struct agent_jit_address {
 	uint64_t jitdump_device, jitdump_inode, jitdump_start, jitdump_end;
 };
 
-/* Where things go. All are called on agent_run()'s thread. NULL members are skipped. */
+/* Callbacks, all on agent_run()'s thread. NULL members are skipped. */
 struct agent_sink {
 	void *context;
 	/* A binary was seen for the first time (by build-id, or by device and inode without one) in a process that was sampled.
@@ -72,8 +72,8 @@ struct agent_sink {
 	 * has the columns of profile/type.h. The profile is borrowed, may be changed, is freed after the call. Not called for a
 	 * flush without samples. A negative return ends agent_run() with it. */
 	int (*on_profile)(void *context, struct profile *profile, struct error *err);
-	/* Before agent_run() waits again, at least once a second and after signals: a chance to look at other things (progress,
-	 * an exit condition). Returns false to stop. NULL saves the wake-ups. */
+	/* Before agent_run() waits again, at least once a second and after signals: to report progress or check an exit
+	 * condition. Returns false to stop. NULL saves the wake-ups. */
 	bool (*on_idle)(void *context);
 };
 
@@ -84,21 +84,21 @@ struct agent_options {
 	const pid_t *pids; /* only these processes and what they fork from now on; NULL = all. With agent_add_pid() in mind,
 			      pid_count may be 0 */
 	size_t pid_count;
-	/* Besides: what runs in these control groups or below them (directories, from the root of the file system), whenever it
-	 * came there; groups that are made later are found at the next flush. */
+	/* Also the processes in these cgroups and below (absolute directories), including those that join later; cgroups
+	 * created later are found at the next flush. */
 	char *const *cgroups;
 	size_t cgroup_count;
 	bool no_kernel; /* user stacks only */
-	/* Without privileges: processes of one's own, by perf events; user space and CPU time only, on the CPUs that are online
-	 * at the start. Needs pids, of which the first must be one that may be sampled; neither control groups, wall, off-CPU
-	 * time nor process_stats. */
+	/* The unprivileged sampler: own processes by perf events; user space and CPU time only, on the CPUs that are online at
+	 * the start. Requires pids, and the first must be one that may be sampled. Excludes cgroups, wall, off-CPU time and
+	 * process_stats. */
 	bool own;
 	bool at_exec;  /* the first of the pids waits for its exec: what it does before does not count */
 	bool cycles;   /* time by the cycle counter (NMI: sees code that runs with interrupts off), if there is one. Default is
 			  cpu-clock: the kernel gives a CPU that is idle most of the time too many cycle samples */
 	double budget; /* the agent's own cost, as a share of one CPU, above which the rate is lowered; 0 = no limit */
-	/* Off-CPU time (bpf/offcpu.h): the chance, of 2^32, that a wait is looked at (ABI_CHANCE_ALWAYS = all); 0 = none. Waits
-	 * shorter than the least are left out. */
+	/* Off-CPU time (bpf/offcpu.h): the chance, of 2^32, that an off-CPU interval is sampled (ABI_CHANCE_ALWAYS = all); 0 =
+	 * none. Intervals shorter than the least are ignored. */
 	uint32_t off_cpu_chance;
 	int64_t off_cpu_least_ns;
 	bool wall; /* CPU time and all time that the threads wait, also for a CPU, as one value; needs pids. off_cpu_chance must
@@ -141,8 +141,8 @@ int agent_add_pid(struct agent *agent, pid_t pid, struct error *err);
  * its own. */
 int agent_drop_privileges(struct error *err);
 
-/* Counters since the start. Every sample that the timer asked for is either taken, or lost as COUNTS_FULL; the other reasons
- * say what is missing from samples that were taken (EVENTS and FILTER_FULL count other things than samples). Append-only. */
+/* Counters since the start. Every timer event is either a sample taken, or lost as COUNTS_FULL. The other reasons count
+ * incomplete samples (EVENTS and FILTER_FULL count other things than samples). Append-only. */
 enum agent_loss {
 	AGENT_LOSS_COUNTS_FULL,	  /* a CPU's ring was full: sample lost */
 	AGENT_LOSS_STACKS_FULL,	  /* no room for a new stack: only the leaf is known, its caller is "[unknown stack]" */
@@ -191,9 +191,9 @@ struct agent_stats {
 	char event[16];	       /* "cycles" or "cpu-clock" */
 	unsigned frequency_hz; /* now */
 	unsigned frequency_asked_hz;
-	double cost_share;			       /* what the agent costs, smoothed, as a share of one CPU */
+	double cost_share;			       /* CPU usage of the agent, smoothed, as a share of one CPU */
 	uint64_t rate_changes;			       /* made to stay in the budget */
-	uint64_t waits_watched;			       /* waits that were looked at for off-CPU time */
+	uint64_t waits_watched;			       /* off-CPU intervals that were sampled */
 	uint64_t process_rows, process_rows_left_out;  /* of process_stats; left out for lack of room */
 	uint64_t process_stats_ns;		       /* CPU time that making them took */
 	char process_stats_problem[ERROR_MESSAGE_MAX]; /* why there are none although they are wanted; "" = all is well */
@@ -204,18 +204,18 @@ struct agent_stats {
 };
 void agent_get_stats(struct agent *agent, struct agent_stats *ret); /* from any thread */
 
-/* For wick doctor: one row a capability of this machine, in the order in which a person would fix them. */
+/* For wick doctor: one row per check of this machine, in the order in which to fix them. */
 enum doctor_verdict { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 struct doctor_row {
 	enum doctor_verdict verdict;
-	char what[64], found[256], mend[256]; /* mend is "" when nothing needs mending */
+	char what[64], found[256], mend[256]; /* mend: the fix; "" = nothing to fix */
 };
 size_t agent_examine(struct doctor_row *ret_rows, size_t max);
-/* Of a machine where the agent runs: what is not as it should be, without trying the sampling program once more. How many rows.
+/* The failed checks of a machine where the agent runs, without loading the sampling program again. Returns the number of rows.
  */
 size_t agent_examine_faults(struct doctor_row *ret_rows, size_t max);
-/* The same for one process, which is sampled at 99 Hz meanwhile: its program, what of it can be unwound, and how many of its
- * stacks are complete, or why not. -ESRCH without such a process, and the errors of agent_new(). */
+/* The same for one process, which is sampled at 99 Hz: its program, its unwind information, and how many of its stacks are
+ * complete, or why not. -ESRCH without such a process, and the errors of agent_new(). */
 int agent_examine_process(pid_t pid, int64_t duration_ns, struct doctor_row *ret_rows, size_t max, size_t *ret_count,
 			  struct error *err);
 

@@ -72,7 +72,7 @@ static int get_flag(struct reader *reader, const char *name, const yaml_node_t *
 	bool yes = is_scalar(node) && strcmp(scalar(node), "true") == 0;
 
 	if (!yes && !(is_scalar(node) && strcmp(scalar(node), "false") == 0))
-		return bad(reader, node, name, "is neither true nor false");
+		return bad(reader, node, name, "must be true or false");
 	*ret = yes;
 	return 0;
 }
@@ -129,8 +129,8 @@ static int unknown(struct reader *reader, const yaml_node_t *key, const char *co
 		}
 	}
 	if (!nearest)
-		return bad(reader, key, text, "is no setting; see wick-agent(1) for those there are");
-	return error_set(reader->err, -EINVAL, "%s: line %zu: '%.60s' is no setting; did you mean '%s'?", reader->name,
+		return bad(reader, key, text, "is not a setting; see wick-agent(1)");
+	return error_set(reader->err, -EINVAL, "%s: line %zu: '%.60s' is not a setting; did you mean '%s'?", reader->name,
 			 line_of(key), text, nearest);
 }
 
@@ -205,7 +205,7 @@ static int set_rule(struct reader *reader, size_t which, const yaml_node_t *valu
 static int read_rules(struct reader *reader, const yaml_node_t *node)
 {
 	if (node->type != YAML_SEQUENCE_NODE)
-		return bad(reader, node, "relabel_configs", "must be a list of rules, each behind a '-'");
+		return bad(reader, node, "relabel_configs", "must be a list of rules, each after a '-'");
 	int r = relabel_new(&reader->config->relabel, reader->err);
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top && r == 0; item++) {
@@ -334,7 +334,7 @@ static int set_setting(struct reader *reader, size_t which, const yaml_node_t *v
 	case SETTING_EVENT:
 		r = get_text(reader, name, value, false, &config->event);
 		if (r == 0 && strcmp(config->event, "cpu-clock") != 0 && strcmp(config->event, "cycles") != 0)
-			return bad(reader, value, name, "is neither cpu-clock nor cycles");
+			return bad(reader, value, name, "must be cpu-clock or cycles");
 		return r;
 	case SETTING_FREQUENCY:
 		r = get_number(reader, name, value, 1, 10000, &number);

@@ -67,7 +67,7 @@ static void examine_kernel(struct doctor_row *row)
 static void examine_btf(struct doctor_row *row)
 {
 	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
-		report(row, DOCTOR_OK, "kernel type information", "", "/sys/kernel/btf/vmlinux is there");
+		report(row, DOCTOR_OK, "kernel type information", "", "/sys/kernel/btf/vmlinux exists");
 	else
 		report(row, DOCTOR_FAIL, "kernel type information", "use a kernel that was built with CONFIG_DEBUG_INFO_BTF=y",
 		       "/sys/kernel/btf/vmlinux: %s", strerror(errno));
@@ -80,7 +80,7 @@ static void examine_namespace(struct doctor_row *row)
 
 	report(row, host ? DOCTOR_OK : DOCTOR_FAIL, "pid namespace",
 	       host ? "" : "run the agent in the host's pid namespace (docker run --pid=host, hostPID: true)",
-	       host ? "the host's" : "a container's: processes of the host cannot be named");
+	       host ? "the host's" : "a container's: host processes cannot be identified");
 }
 
 static void examine_capabilities(struct doctor_row *row)
@@ -117,7 +117,7 @@ static void examine_paranoid(struct doctor_row *row)
 		       "/proc/sys/kernel/perf_event_paranoid cannot be read");
 	else
 		report(row, DOCTOR_OK, "perf events", "", "perf_event_paranoid is %ld%s", level,
-		       level > -1 ? ", which root and CAP_PERFMON pass" : "");
+		       level > -1 ? ", which does not restrict root and CAP_PERFMON" : "");
 }
 
 static void examine_load(struct doctor_row *row)
@@ -160,7 +160,7 @@ static void examine_pmu(struct doctor_row *row)
 	_cleanup_(fd_closep) int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 
 	if (fd >= 0)
-		report(row, DOCTOR_OK, "timer", "", "cpu-clock; a cycle counter is there too");
+		report(row, DOCTOR_OK, "timer", "", "cpu-clock; a cycle counter is available too");
 	else
 		report(row, DOCTOR_OK, "timer", "", "cpu-clock; no cycle counter (%s), as on most virtual machines",
 		       strerror(errno));
@@ -219,7 +219,7 @@ static void examine_cgroups(struct doctor_row *row)
 
 	if (cgroups_init(&cgroups, NULL) < 0 || cgroups.root_fd < 0)
 		report(row, DOCTOR_WARN, "cgroups", "mount cgroup2 on /sys/fs/cgroup, or samples have no cgroup label",
-		       "no hierarchy below /sys/fs/cgroup");
+		       "no cgroup hierarchy below /sys/fs/cgroup");
 	else
 		report(row, DOCTOR_OK, "cgroups", "", "version %d, from %s", cgroups.v1 ? 1 : 2, cgroups.root);
 	cgroups_release(&cgroups);
@@ -238,7 +238,7 @@ static void examine_limits(struct doctor_row *row)
 		report(row, DOCTOR_FAIL, "limits", "raise the limit of open files (ulimit -n, LimitNOFILE=)",
 		       "%lu open files allowed, %lu needed for %u CPUs", (unsigned long)files.rlim_cur, need, cpus);
 	else
-		report(row, DOCTOR_OK, "limits", "", "%lu open files; locked memory %s (of no matter since Linux 5.11)",
+		report(row, DOCTOR_OK, "limits", "", "%lu open files; locked memory %s (irrelevant since Linux 5.11)",
 		       (unsigned long)files.rlim_cur, locked.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
 }
 

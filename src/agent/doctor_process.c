@@ -91,7 +91,7 @@ static void examine_binaries(struct report *report)
 			left++;
 	}
 	if (left)
-		add(report, DOCTOR_OK, "more files", "", "%zu that are not shown", left);
+		add(report, DOCTOR_OK, "more files", "", "%zu not shown", left);
 }
 
 static void examine_generated_code(struct report *report)
@@ -111,14 +111,13 @@ static void examine_generated_code(struct report *report)
 	snprintf(path, sizeof(path), "/proc/%d/root/tmp/perf-%d.map", (int)process->pid, (int)inside);
 	bool map = access(path, F_OK) == 0, dump = process->jitdump.binary != BINARY_NONE;
 	if (map || dump)
-		add(report, DOCTOR_OK, "generated code", "", "%" PRIu64 " KiB, named by a %s", bytes / 1024,
+		add(report, DOCTOR_OK, "generated code", "", "%" PRIu64 " KiB, symbolized by a %s", bytes / 1024,
 		    dump ? "jitdump" : "perf map");
 	else
 		add(report, DOCTOR_WARN, "generated code",
 		    "node: --perf-basic-prof; java: -XX:+PreserveFramePointer and jcmd PID Compiler.perfmap; python 3.12: -X "
 		    "perf",
-		    "%" PRIu64 " KiB that nothing names: there is no /tmp/perf-%d.map and no jitdump", bytes / 1024,
-		    (int)inside);
+		    "%" PRIu64 " KiB without symbols: no /tmp/perf-%d.map and no jitdump", bytes / 1024, (int)inside);
 }
 
 static void examine_executable(struct report *report)
@@ -130,7 +129,7 @@ static void examine_executable(struct report *report)
 		add(report, DOCTOR_FAIL, "mappings", "run as root, or give CAP_SYS_PTRACE", "/proc/%d/maps cannot be read",
 		    (int)process->pid);
 	if (!process->executable) {
-		add(report, DOCTOR_WARN, "executable", "", "%s: none, as with kernel threads", process->comm);
+		add(report, DOCTOR_WARN, "executable", "", "%s: none; it may be a kernel thread", process->comm);
 		return;
 	}
 	add(report, DOCTOR_OK, "executable", "", "%s (%u thread%s)", binary->path, process->threads,
@@ -167,7 +166,7 @@ static void examine_walks(struct report *report, int64_t duration_ns)
 	for (int i = 0; results && i < UNWIND_RESULTS; i++)
 		total += results[i];
 	if (!total) {
-		add(report, DOCTOR_WARN, "samples", "give it work, or look for longer with --duration",
+		add(report, DOCTOR_WARN, "samples", "give it work, or sample longer with --duration",
 		    "none in %.1f s: it did not use a CPU", (double)duration_ns / NS_PER_S);
 		return;
 	}
@@ -193,7 +192,7 @@ int agent_examine_process(pid_t pid, int64_t duration_ns, struct doctor_row *ret
 	if (r < 0)
 		return r;
 	if (!process_table_find(&agent->processes, pid))
-		return error_set(err, -ESRCH, "there is no process %d", (int)pid);
+		return error_set(err, -ESRCH, "no process %d", (int)pid);
 	report.agent = agent;
 	r = agent_run(agent, time_monotonic_ns() + duration_ns, err);
 	if (r < 0)

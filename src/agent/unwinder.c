@@ -105,7 +105,7 @@ int unwinder_new(struct sampler *sampler, struct binaries *binaries, struct proc
 	unwinder->slots = shared.slots;
 	unwinder->hash_seed = shared.hash_seed;
 	if (cache_directory && unwind_cache_open(cache_directory, CACHE_BYTES_MAX, &unwinder->cache, &why) < 0)
-		log_warn("unwind tables are not kept between runs: %s", why.message);
+		log_warn("unwind tables are not cached between runs: %s", why.message);
 	int r = heap_new(shared.heap_fd, shared.heap_bytes, shared.heap_reuses, &unwinder->heap, err);
 	if (r == 0)
 		r = unwind_tables_new(unwinder->heap, shared.slots, shared.unwind_clock, unwinder->cache, &unwinder->tables,

@@ -243,7 +243,7 @@ int io_make_dirs(const char *path, mode_t mode, struct error *err)
 	char partial[PATH_MAX];
 	size_t len = strlen(path);
 	if (len >= sizeof(partial))
-		return error_set_errno(err, -ENAMETOOLONG, "cannot make directory %s", path);
+		return error_set_errno(err, -ENAMETOOLONG, "cannot create directory %s", path);
 	memcpy(partial, path, len + 1);
 	for (char *p = partial + 1; len > 0; p++) {
 		bool is_last = *p == '\0';
@@ -252,12 +252,12 @@ int io_make_dirs(const char *path, mode_t mode, struct error *err)
 		*p = '\0';
 		int r = make_dir(partial, mode);
 		if (r < 0)
-			return error_set_errno(err, r, "cannot make directory %s", partial);
+			return error_set_errno(err, r, "cannot create directory %s", partial);
 		if (is_last)
 			return 0;
 		*p = '/';
 	}
-	return error_set_errno(err, -ENOENT, "cannot make a directory without a name");
+	return error_set_errno(err, -ENOENT, "cannot create a directory without a name");
 }
 
 int io_truncate(int fd, uint64_t size, const char *name, struct error *err)
@@ -275,7 +275,7 @@ int io_file_size(int fd, uint64_t *ret_size, const char *name, struct error *err
 {
 	struct stat status;
 	if (fstat(fd, &status) < 0)
-		return error_set_errno(err, -errno, "cannot tell the size of %s", name);
+		return error_set_errno(err, -errno, "cannot determine the size of %s", name);
 	*ret_size = (uint64_t)status.st_size;
 	return 0;
 }

@@ -56,35 +56,35 @@ int cmd_agent(int argc, char **argv)
 	const char *spool = NULL;
 	const struct option_row options[] = {
 		{0, "server", "URL", OPTION_TEXT, &o.url,
-		 .help = "where profiles go: http://HOST:PORT (needed here or\nin the file)"},
+		 .help = "where to send profiles: http://HOST:PORT (required\nhere or in the file)"},
 		{0, "export", "KIND=URL", OPTION_LIST, &exports,
-		 .help = "send there too (may be repeated); KIND: wick, otlp-grpc,\notlp-http, pyroscope, parca"},
+		 .help = "also send there (may be repeated); KIND: wick, otlp-grpc,\notlp-http, pyroscope, parca"},
 		{0, "spool", "DIR", OPTION_TEXT, &spool,
-		 .help = "where profiles wait for servers that are away; off = in\nmemory (default: /var/lib/wick-agent for "
-			 "root)"},
+		 .help = "buffer directory for when a server is unreachable; off =\n"
+			 "memory (default for root: /var/lib/wick-agent)"},
 		{0, "config", "FILE", OPTION_TEXT, &config_file,
-		 .help = "settings, labels and relabel_configs (YAML); options\nhere win"},
+		 .help = "settings, labels and relabel_configs (YAML); options\nhere take precedence"},
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &o.agent.frequency_hz, 1, 10000,
-		 .help = "samples a second and CPU (default: 19)"},
+		 .help = "samples per second and CPU (default: 19)"},
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
 		UNWIND_MEMORY_OPTION_ROW(&o.agent.heap_mib),
 		{0, "markers", NULL, OPTION_FLAG, &o.markers,
-		 .help = "collect the markers of all programs all the time, and send\nthem to the server"},
+		 .help = "collect the markers of all programs continuously, and send\nthem to the server"},
 		{0, "no-debuginfo-upload", NULL, OPTION_FLAG, &o.no_debuginfo_upload,
-		 .help = "do not send debug information when the server asks for it"},
+		 .help = "do not upload debug information that the server requests"},
 		{0, "no-remote-record", NULL, OPTION_FLAG, &o.no_remote_record,
-		 .help = "make no recordings that wick record --remote orders"},
-		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sent; may be repeated"},
+		 .help = "reject the requests of wick record --remote"},
+		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label added to everything that is sent; may be repeated"},
 		{0, "token-file", "FILE", OPTION_TEXT, &token_file, .help = "file with the server's token"},
-		{0, "tenant", "NAME", OPTION_TEXT, &o.tenant, .help = "whose data it is, on a server with tenants"},
+		{0, "tenant", "NAME", OPTION_TEXT, &o.tenant, .help = "tenant that the data belongs to"},
 		{0}};
 	const struct usage usage = {
 		.verb = "agent",
 		.synopsis = "--server URL [-F HZ] [--label K=V]...",
 		.description =
-			"Samples every process of this machine, all the time, and sends profiles to a wick\nserver (or any "
+			"Samples every process of this machine continuously, and sends profiles to a wick\nserver (or any "
 			"collector of OpenTelemetry profiles over gRPC). Needs root, or CAP_BPF,\nCAP_PERFMON, CAP_SYS_PTRACE, "
 			"CAP_DAC_READ_SEARCH, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE;\nall others are dropped after the start.",
 		.options = options,

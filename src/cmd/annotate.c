@@ -89,9 +89,9 @@ static int open_profile(struct annotation *annotation, struct error *err)
 		return r;
 	/* What came through a pipe is gone. */
 	if (strcmp(annotation->profile, "-") == 0 && annotation->base)
-		return error_set(
-			err, -EINVAL,
-			"standard input is no profile of Firefox Profiler's processed format; others are read from files");
+		return error_set(err, -EINVAL,
+				 "standard input is not a profile in Firefox Profiler's processed format; other formats are "
+				 "read from files");
 	annotation->base = input_free(annotation->base);
 	return convert(annotation, err);
 }
@@ -131,16 +131,15 @@ static void report(const struct annotation *annotation)
 		: stats->by_monotonic_clock			  ? "monotonic"
 								  : "wall");
 	if (stats->boots_differ)
-		fprintf(stderr, "  the monotonic clocks are more than 10 minutes apart from the wall clocks: of another "
-				"machine or start, "
-				"and not used; --clock monotonic does\n");
+		fprintf(stderr, "  the monotonic clocks are more than 10 minutes apart from the wall clocks: from another "
+				"machine or boot, and not used; --clock monotonic uses them\n");
 	const struct {
 		uint64_t count;
 		const char *what;
 	} others[] = {
-		{stats->clamped, "markers cut to the time of the profile"},
-		{stats->outside, "markers left out: before or after the profile"},
-		{stats->malformed, "markers left out: without a time, or lines that are none"},
+		{stats->clamped, "markers cut to the time range of the profile"},
+		{stats->outside, "markers dropped: before or after the profile"},
+		{stats->malformed, "markers dropped: without a time, or malformed lines"},
 	};
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (others[i].count)
@@ -155,7 +154,7 @@ static int parse_offset(const char *text, int64_t *ret, struct error *err)
 	if (!text)
 		return 0;
 	if (text_parse_i64(*text == '+' ? text + 1 : text, ret, NULL) < 0 || *ret < -INT64_MAX / 4 || *ret > INT64_MAX / 4)
-		return error_set(err, -EINVAL, "--offset: '%.40s' is no number of nanoseconds", text);
+		return error_set(err, -EINVAL, "--offset: '%.40s' is not a number of nanoseconds", text);
 	return 0;
 }
 
@@ -167,7 +166,7 @@ static int parse_clock(const char *text, enum annotate_clock *ret, struct error 
 			*ret = (enum annotate_clock)i;
 			return 0;
 		}
-	return text ? error_set(err, -EINVAL, "--clock: '%.40s' is none of auto, monotonic, wall", text) : 0;
+	return text ? error_set(err, -EINVAL, "--clock: '%.40s' is not one of auto, monotonic, wall", text) : 0;
 }
 
 /* Further operands are markers, too, so that a pattern of the shell may follow --markers. */
@@ -176,7 +175,7 @@ static int take_operands(struct annotation *annotation, const struct operands *o
 	annotation->profile = operands->items[0];
 	for (size_t i = 1; i < operands->count; i++) {
 		if (annotation->markers.count == 0)
-			return error_set(err, -EINVAL, "one profile at a time; markers come behind --markers");
+			return error_set(err, -EINVAL, "only one profile is allowed; give marker files with --markers");
 		if (annotation->markers.count == OPTION_LIST_MAX)
 			return error_set(err, -E2BIG, "more than %d files of markers", OPTION_LIST_MAX);
 		annotation->markers.items[annotation->markers.count++] = operands->items[i];
@@ -193,34 +192,30 @@ int cmd_annotate(int argc, char **argv)
 		 input_format_names(names));
 	const struct option_row options[] = {
 		{0, "markers", "FILE", OPTION_LIST, &annotation.markers,
-		 .help = "what wick record wrote, or lines START END NAME as\nsamply reads them; may be given several times, "
-			 "and "
-			 "several files may follow"},
+		 .help = "what wick record wrote, or lines START END NAME as in\nsamply; may be repeated, and several files "
+			 "may follow"},
 		{'o', "output", "FILE", OPTION_TEXT, &annotation.out,
 		 .help = "where to write, for Firefox Profiler (default: the\nprofile's name with " EXTENSION ")"},
-		{0, "title", "TEXT", OPTION_TEXT, &annotation.options.title,
-		 .help = "what the profile is called in the viewer"},
+		{0, "title", "TEXT", OPTION_TEXT, &annotation.options.title, .help = "title of the profile in the viewer"},
 		{0, "offset", "NS", OPTION_TEXT, &offset, .help = "nanoseconds to add to the times of all markers"},
 		{0, "clock", "CLOCK", OPTION_TEXT, &clock,
-		 .help = "by which times of profile and markers belong together:\nmonotonic, wall, or auto (monotonic if both "
-			 "tell "
-			 "it and\ncan be of one machine; the default)"},
+		 .help = "clock that matches profile and markers: monotonic, wall,\nor auto (monotonic if both have it and can "
+			 "be from one\nmachine; the default)"},
 		{0, "thread", "PID:TID", OPTION_TEXT, &annotation.thread,
-		 .help = "whose lines are in files of lines (default: as their\nnames say, marker-PID-TID.txt)"},
+		 .help = "thread of the lines in line files (default: from the file\nname, marker-PID-TID.txt)"},
 		{0, "from", "FORMAT", OPTION_TEXT, &from, .help = help},
 		{0, "symbols", "WHEN", OPTION_TEXT, &symbols,
-		 .help = "for profiles of other formats: look for names on this\nmachine: auto (for what was recorded here), "
-			 "always, "
-			 "never\n(default: auto)"},
-		{'q', "quiet", NULL, OPTION_FLAG, &annotation.inputs.quiet, .help = "do not say what was added and left out"},
+		 .help = "symbolize profiles of other formats on this machine:\nauto (if recorded here), always, never "
+			 "(default: auto)"},
+		{'q', "quiet", NULL, OPTION_FLAG, &annotation.inputs.quiet, .help = "do not report what was added and dropped"},
 		{0}};
 	const struct usage usage = {
 		.verb = "annotate",
 		.synopsis = "PROFILE --markers FILE... [-o FILE] [--title TEXT]",
 		.description =
-			"Puts markers and counters into a profile that another profiler made at the same time: samply's,\n"
-			"one that Firefox Profiler saved, or any that has times and threads. What is in the profile stays\n"
-			"as it is; threads are found by pid, tid and start.",
+			"Adds markers and counters to a profile that another profiler recorded at the same time: from\n"
+			"samply, saved by Firefox Profiler, or any with times and threads. The profile's own data stays\n"
+			"unchanged; threads are matched by pid, tid and start.",
 		.options = options,
 		.examples = "wick annotate profile.json.gz --markers app.firefox.json -o app.json.gz --title pipeline\n"
 			    "wick annotate perf.data --markers marker-*.txt"};

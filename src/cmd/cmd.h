@@ -36,7 +36,7 @@ int cmd_merge(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_debuginfo_lookup(int argc, char **argv); /* of cmd_debuginfo() */
-/* Names, paths and reasons come from files and hosts of others and go to a terminal. Padded to a width in characters. */
+/* Prints untrusted text (names, paths, reasons) safely for a terminal, padded to a width in characters. */
 void cmd_print_harmless(const char *text, int width);
 
 /* ---- options.c: options, help and their errors, the same way for all verbs ---- */
@@ -98,36 +98,35 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err);
 #define EVENT_OPTION_ROW(text)                                                                                                 \
 	{                                                                                                                      \
 		0, "event", "EVENT", OPTION_TEXT, text,                                                                        \
-			.help = "the timer: cpu-clock, or cycles where there is a\ncounter (default: cpu-clock)"               \
+			.help = "sampling event: cpu-clock, or cycles if the machine\nhas the counter (default: cpu-clock)"    \
 	}
-/* --off-cpu: a share of waits ("1%", "0.01"), a least duration ("1ms"), or both ("1%,1ms"); NULL = no off-CPU time. */
+/* --off-cpu: a share of off-CPU intervals ("1%", "0.01"), a minimum duration ("1ms"), or both ("1%,1ms"); NULL = none. */
 int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns, struct error *err);
 #define OFF_CPU_OPTION_ROW(text)                                                                                               \
 	{                                                                                                                      \
 		0, "off-cpu", "SPEC", OPTION_TEXT, text,                                                                       \
-			.help = "also where threads wait: SPEC is the share of waits\nto look at (1%), the least duration "    \
-				"(1ms), "                                                                                      \
-				"or both (1%,1ms)"                                                                             \
+			.help = "also off-CPU time: SPEC is the share of off-CPU intervals\n"                                  \
+				"to sample (1%), their minimum duration (1ms), or both\n"                                      \
+				"(1%,1ms)"                                                                                     \
 	}
 /* --budget: percent of one CPU to a share; NULL = the default. */
 int parse_budget(const char *text, double *ret_share, struct error *err);
 #define UNWIND_MEMORY_OPTION_ROW(mib)                                                                                          \
 	{                                                                                                                      \
 		0, "unwind-memory", "MIB", OPTION_UNSIGNED, mib, 1, 1024,                                                      \
-			.help = "kernel memory for unwind tables, never more\n(default: 32)"                                   \
+			.help = "maximum kernel memory for unwind tables\n(default: 32)"                                       \
 	}
 #define BUDGET_OPTION_ROW(text)                                                                                                \
 	{                                                                                                                      \
 		0, "budget", "PERCENT", OPTION_TEXT, text,                                                                     \
-			.help = "lower the rate when the agent costs more than this\nmuch of one CPU; 0 = never (default: "    \
-				"0.5)"                                                                                         \
+			.help = "lower the sampling rate if the agent uses more than\n"                                        \
+				"this much of one CPU; 0 = never (default: 0.5)"                                               \
 	}
 /* --label K=V ... */
 int parse_labels(const struct option_list *list, struct labels *ret, struct error *err);
-/* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */
-/* Where the agent keeps unwind tables between runs: $WICK_CACHE ("" = nowhere), or /var/cache/wick for root, else NULL:
- * nowhere. */
+/* The cache directory of unwind tables: $WICK_CACHE ("" = none), or /var/cache/wick for root, else NULL. */
 const char *unwind_cache_directory(void);
+/* The default data directory: /var/lib/wick for root, else $XDG_DATA_HOME/wick or ~/.local/share/wick. */
 int default_data_directory(char *out, size_t size, struct error *err);
 
 /* A profile file in any format, compressed or not; "-" is standard input. format NULL = by content, then by extension. */
@@ -150,8 +149,8 @@ int output_write(const struct profile *profile, const char *path, const char *fo
 struct format_sink;
 typedef int (*output_part_function)(void *context, struct format_sink *sink, struct error *err);
 int output_write_parts(const char *path, bool compress, output_part_function write, void *context, struct error *err);
-/* "dir/perf.data" and ".firefox.json.gz" to "perf.firefox.json.gz", after the first input; -EINVAL if there is no name in it,
- * or if that is the name of an input, however written: a name that nobody gave must not cost one. */
+/* "dir/perf.data" and ".firefox.json.gz" to "perf.firefox.json.gz", after the first input; -EINVAL if it has no name, or
+ * if the result is an input: a default name must not overwrite an input. */
 #define OUTPUT_NAME_MAX 4096
 int output_choose_name(const struct operands *inputs, const char *ending, char out[static OUTPUT_NAME_MAX], struct error *err);
 /* html.c: a profile as a page of its own. title: any text. columns_max: bytes that samples and markers of the time line may
@@ -161,26 +160,26 @@ struct buffer;
 int html_write(const struct profile *profile, const char *title, struct buffer *out, struct error *err);
 int html_write_within(const struct profile *profile, const char *title, size_t columns_max, struct buffer *out,
 		      struct error *err);
-/* Whether that would work, to be told before long work. */
+/* Checks path and format in advance, before long work. */
 int output_check(const char *path, const char *format, struct error *err);
-/* What it has a place for (enum format_holds); 0 of drawings. */
+/* What the output format can store (enum format_holds); 0 for drawings. */
 unsigned output_holds(const char *path, const char *format);
 /* Which formats there are, "pprof, otlp or svg"; each fills names and returns it. Extensions: the usual one of each. */
 #define OUTPUT_NAMES_MAX 400
 const char *input_format_names(char names[OUTPUT_NAMES_MAX]);
 const char *output_format_names(char names[OUTPUT_NAMES_MAX]);
 const char *output_extensions(char names[OUTPUT_NAMES_MAX]);
-/* Says on stderr what of the profile had no place in it. */
+/* Prints on stderr what the output format could not store. */
 void output_print_losses(const struct profile *profile, const char *path, const char *format);
 
 /* Runs body until SIGINT or SIGTERM: installs handlers that call stop(context) once; a second signal ends the process at once.
  * stop must be async-signal-safe. on_child: SIGCHLD calls it too. */
 void signals_install(void (*stop)(void *context), void *context, bool on_child);
-/* Takes that back: `context` may go, and signals do what they do by themselves, until the next body is run. */
+/* Undoes that: `context` may be freed, and signals have their default action, until the next signals_install(). */
 void signals_reset(void);
 /* SIGHUP calls reload(context), which must be async-signal-safe. */
 void signals_install_reload(void (*reload)(void *context), void *context);
-int signals_interrupted(void); /* the first that came of SIGINT and SIGTERM; 0 = none */
+int signals_interrupted(void); /* the first SIGINT or SIGTERM; 0 = none */
 /* True when stderr is a terminal. */
 bool terminal_is_interactive(void);
 

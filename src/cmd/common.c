@@ -43,7 +43,7 @@ int parse_event(const char *text, bool *ret_cycles, struct error *err)
 	*ret_cycles = text && strcmp(text, "cycles") == 0;
 	if (*ret_cycles || !text || strcmp(text, "cpu-clock") == 0)
 		return 0;
-	return error_set(err, -EINVAL, "--event: '%.40s' is neither cpu-clock nor cycles", text);
+	return error_set(err, -EINVAL, "--event: '%.40s' must be cpu-clock or cycles", text);
 }
 
 static int parse_chance(const char *text, uint32_t *ret, struct error *err)
@@ -56,11 +56,10 @@ static int parse_chance(const char *text, uint32_t *ret, struct error *err)
 	int r = len - percent < sizeof(number) ? text_parse_double(number, &share, NULL) : -EINVAL;
 	share /= percent ? 100 : 1;
 	if (r < 0 || !(share >= 1e-6 && share <= 1))
-		return error_set(
-			err, -EINVAL,
-			"--off-cpu: '%.40s' is neither a share of waits between 0.0001%% and 100%%, nor a duration; say "
-			"1%%, 1ms or 1%%,1ms",
-			text);
+		return error_set(err, -EINVAL,
+				 "--off-cpu: '%.40s' is not a share between 0.0001%% and 100%%, nor a duration; write 1%%, 1ms "
+				 "or 1%%,1ms",
+				 text);
 	*ret = share < 1 ? (uint32_t)(share * 0x1p32) : UINT32_MAX;
 	return 0;
 }
@@ -84,7 +83,7 @@ int parse_off_cpu(const char *text, uint32_t *ret_chance, int64_t *ret_least_ns,
 		snprintf(part, sizeof(part), "%.*s", len < sizeof(part) ? (int)len : (int)sizeof(part) - 1, at);
 		bool duration = is_duration(part);
 		if (duration ? *ret_least_ns : *ret_chance)
-			return error_set(err, -EINVAL, "--off-cpu: '%.40s' says the same thing twice", text);
+			return error_set(err, -EINVAL, "--off-cpu: '%.40s' gives the same setting twice", text);
 		int r = duration ? time_parse_duration(part, ret_least_ns, err) : parse_chance(part, ret_chance, err);
 		if (r < 0)
 			return duration ? error_prefix(err, r, "--off-cpu") : r;
@@ -102,7 +101,7 @@ int parse_budget(const char *text, double *ret_share, struct error *err)
 	double percent = BUDGET_DEFAULT_PERCENT;
 
 	if (text && (text_parse_double(text, &percent, NULL) < 0 || !(percent >= 0 && percent <= 10000)))
-		return error_set(err, -EINVAL, "--budget: '%.40s' is not a percentage; say 0.5, or 0 for no limit", text);
+		return error_set(err, -EINVAL, "--budget: '%.40s' is not a percentage; write 0.5, or 0 for no limit", text);
 	*ret_share = percent / 100;
 	return 0;
 }
@@ -132,7 +131,7 @@ int default_data_directory(char *out, size_t size, struct error *err)
 		len = snprintf(out, size, "%s/.local/share/wick", home);
 	else
 		return error_set(err, -ENOENT,
-				 "neither XDG_DATA_HOME nor HOME is set; say where to keep the data with --data DIR");
+				 "neither XDG_DATA_HOME nor HOME is set; give the data directory with --data DIR");
 	return len < (int)size ? 0
 			       : error_set(err, -ENAMETOOLONG, "the path of the home directory is too long; use --data DIR");
 }

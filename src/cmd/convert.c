@@ -23,7 +23,7 @@ static void print_notes(const char *path, const struct buffer *notes)
 		buffer_clear(&safe);
 		if (text_append_harmless(&safe, bytes_take_line(&rest)) < 0)
 			return;
-		fprintf(stderr, "%s: left out: %.*s\n", path, (int)safe.len, (const char *)safe.data);
+		fprintf(stderr, "%s: dropped: %.*s\n", path, (int)safe.len, (const char *)safe.data);
 	}
 }
 
@@ -38,10 +38,10 @@ static int apply_spans(struct profile *profile, const char *path, const struct i
 		r = profile_label_spans(profile, err);
 	if (r == 0 && how->during.count > 0 && !how->quiet) {
 		if (found.spans == 0)
-			fprintf(stderr, "%s: no span is called %s%s\n", path, how->during.items[0],
-				how->during.count > 1 ? ", or as the others asked for" : "");
+			fprintf(stderr, "%s: no span matches %s%s\n", path, how->during.items[0],
+				how->during.count > 1 ? ", nor the other given names" : "");
 		if (found.without_time > 0)
-			fprintf(stderr, "%s: left out: %zu samples of unknown time\n", path, found.without_time);
+			fprintf(stderr, "%s: dropped: %zu samples of unknown time\n", path, found.without_time);
 	}
 	return r;
 }
@@ -132,7 +132,7 @@ const char *inputs_from_help(char out[static FROM_HELP_MAX])
 void output_make_help(struct output_help *ret)
 {
 	char names[OUTPUT_NAMES_MAX];
-	snprintf(ret->file, sizeof(ret->file), "where to write; the extension tells the format:\n%s;\n- is standard output",
+	snprintf(ret->file, sizeof(ret->file), "where to write; the extension selects the format:\n%s;\n- is standard output",
 		 output_extensions(names));
 	snprintf(ret->format, sizeof(ret->format), "format of the output: %s", output_format_names(names));
 }
@@ -142,7 +142,7 @@ int inputs_parse(const char *from, const char *symbols, struct inputs_options *r
 	char names[OUTPUT_NAMES_MAX];
 	ret->format = from ? format_by_name(from) : NULL;
 	if (from && (!ret->format || !ret->format->decode))
-		return error_set(err, -EINVAL, "--from: '%.40s' is no format that can be read; choose %s", from,
+		return error_set(err, -EINVAL, "--from: '%.40s' is not a readable format; choose %s", from,
 				 input_format_names(names));
 	int r = symbols_parse(symbols ? symbols : "auto", &ret->symbols, err);
 	return r < 0 ? error_prefix(err, r, "--symbols") : 0;
@@ -178,7 +178,7 @@ int cmd_convert(int argc, char **argv)
 		SPANS_OPTION_ROW(&how.spans),
 		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet,
-		 .help = "do not say what was left out of the inputs, and what\nthe output has no place for"},
+		 .help = "do not report what was dropped from the inputs, and what\nthe output format cannot store"},
 		{0}};
 	const struct usage usage = {.verb = "convert",
 				    .synopsis = "IN... -o OUT [--from FORMAT] [--to FORMAT] [--sample-type TYPE]",

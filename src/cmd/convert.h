@@ -36,27 +36,27 @@ void output_make_help(struct output_help *ret);
 #define SAMPLE_TYPE_OPTION_ROW(text)                                                                                           \
 	{                                                                                                                      \
 		0, "sample-type", "TYPE", OPTION_TEXT, text,                                                                   \
-			.help = "the value to show where there are several: cpu, off_cpu\n(default: the profile's own choice)" \
+			.help = "sample type to show if there are several: cpu, off_cpu\n(default: the profile's default)"     \
 	}
 #define FORMAT_VERSION_OPTION_ROW(number)                                                                                      \
 	{                                                                                                                      \
 		0, "format-version", "VERSION", OPTION_UNSIGNED, number, 1, 1000,                                              \
-			.help = "of Firefox Profiler's format: 60 to 75 (default: 60,\nwhich all viewers read)"                \
+			.help = "version of Firefox Profiler's format: 60 to 75\n(default: 60, which all viewers read)"        \
 	}
 #define SYMBOLS_OPTION_ROW(text)                                                                                               \
 	{                                                                                                                      \
 		0, "symbols", "WHEN", OPTION_TEXT, text,                                                                       \
-			.help = "look for names on this machine: auto (for what was\nrecorded here), always, never (default: " \
+			.help = "symbolize on this machine: auto (if recorded here),\nalways, never (default: "                \
 				"auto)"                                                                                        \
 	}
 #define DURING_OPTION_ROW(list)                                                                                                \
 	{                                                                                                                      \
 		0, "during", "NAME", OPTION_LIST, list,                                                                        \
-			.help = "samples only that were taken during spans of this\nname, or category; may be repeated"        \
+			.help = "keep only samples taken during spans of this name or\ncategory; may be repeated"              \
 	}
 #define SPANS_OPTION_ROW(flag)                                                                                                 \
 	{                                                                                                                      \
-		0, "spans", NULL, OPTION_FLAG, flag, .help = "label samples with the span that they are in: span,\nspan.path"  \
+		0, "spans", NULL, OPTION_FLAG, flag, .help = "label samples with their span: span, span.path"                  \
 	}
 /* --from and --symbols; NULL = the defaults. -EINVAL. */
 int inputs_parse(const char *from, const char *symbols, struct inputs_options *ret, struct error *err);

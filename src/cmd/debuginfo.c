@@ -67,7 +67,7 @@ static int print_list(struct bytes answer, struct error *err)
 	size_t i;
 	if (!json_is_array(binaries)) {
 		json_decref(root);
-		return error_set(err, -EBADMSG, "the server's answer is no list of binaries");
+		return error_set(err, -EBADMSG, "malformed response from the server: not a list of binaries");
 	}
 	printf("%-8s %14s %-21s %10s  %-40s %s\n", "state", "samples", "sources", "table", "build-id", "path (why)");
 	json_array_foreach(binaries, i, item) print_binary(item);
@@ -108,13 +108,14 @@ static int run_upload(const struct usage *usage, const struct debuginfo_upload *
 {
 	struct error err = {0};
 	if (operands->count < 2)
-		return usage_error(usage, "upload: which files?");
+		return usage_error(usage, "upload: no files given");
 	if (upload->kind && !is_kind(upload->kind))
-		return usage_error(usage, "--kind: '%.40s' is none of debuginfo, executable, sources, kallsyms", upload->kind);
+		return usage_error(usage, "--kind: '%.40s' is not one of debuginfo, executable, sources, kallsyms",
+				   upload->kind);
 	if (upload->build_id && !build_id_is_valid(upload->build_id))
 		return usage_error(usage, "--build-id: '%.40s' is not lower-case hexadecimal", upload->build_id);
 	if (upload->build_id && operands->count > 2)
-		return usage_error(usage, "--build-id is that of one file");
+		return usage_error(usage, "--build-id can be used with one file only");
 	unsigned failed = debuginfo_upload_files(upload, operands->items + 1, operands->count - 1, &err);
 	if (err.code)
 		return cmd_fail("debuginfo", &err);
@@ -127,7 +128,7 @@ static int run_list(const struct usage *usage, const struct list_arguments *a, c
 	if (operands->count > 1)
 		return usage_error(usage, "unexpected operand '%s'", operands->items[1]);
 	if (strcmp(a->format, "text") != 0 && strcmp(a->format, "json") != 0)
-		return usage_error(usage, "--format: '%.40s' is neither text nor json", a->format);
+		return usage_error(usage, "--format: '%.40s' must be text or json", a->format);
 	return list(a, &err) < 0 ? cmd_fail("debuginfo", &err) : EXIT_DONE;
 }
 
@@ -138,30 +139,27 @@ int cmd_debuginfo(int argc, char **argv)
 	const struct option_row options[] = {
 		REMOTE_OPTION_ROWS(&upload.remote),
 		{0, "kind", "KIND", OPTION_TEXT, &upload.kind,
-		 .help = "of upload: debuginfo, executable (for disassembly),\nsources (a tar archive), kallsyms (default: "
+		 .help = "upload: debuginfo, executable (for disassembly),\nsources (a tar archive), kallsyms (default: "
 			 "debuginfo)"},
 		{0, "build-id", "HEX", OPTION_TEXT, &upload.build_id,
-		 .help = "of upload: whose sources or kallsyms they are, or what a\nprogram without one goes by"},
-		{0, "whole", NULL, OPTION_FLAG, &upload.whole,
-		 .help = "of upload: the file as it is, its code and data included"},
-		{0, "force", NULL, OPTION_FLAG, &upload.force, .help = "of upload: replace what the server has"},
+		 .help = "upload: build-id that the sources or kallsyms belong to,\nor that identifies a program without one"},
+		{0, "whole", NULL, OPTION_FLAG, &upload.whole, .help = "upload: the whole file, including code and data"},
+		{0, "force", NULL, OPTION_FLAG, &upload.force, .help = "upload: replace the file on the server"},
 		{0, "state", "STATE", OPTION_TEXT, &a.state,
-		 .help = "of list: queued, working, complete, partial, missing,\nfailed; several with commas"},
-		{0, "text", "TEXT", OPTION_TEXT, &a.text, .help = "of list: part of a path or build-id"},
-		{'n', "limit", "N", OPTION_UNSIGNED, &a.limit, 1, 10000, .help = "of list: how many (default: 100)"},
-		{0, "format", "FORMAT", OPTION_TEXT, &a.format, .help = "of list: text, json (default: text)"},
+		 .help = "list: queued, working, complete, partial, missing,\nfailed; several with commas"},
+		{0, "text", "TEXT", OPTION_TEXT, &a.text, .help = "list: part of a path or build-id"},
+		{'n', "limit", "N", OPTION_UNSIGNED, &a.limit, 1, 10000, .help = "list: maximum number (default: 100)"},
+		{0, "format", "FORMAT", OPTION_TEXT, &a.format, .help = "list: text, json (default: text)"},
 		{0}};
-	const struct usage usage = {
-		.verb = "debuginfo",
-		.synopsis = "upload FILE... | list [OPTION...] | lookup FILE [ADDRESS...]",
-		.description = "upload sends the symbols and debug information of ELF files to a server, which then "
-			       "names\nwhat was sampled in programs that were stripped; of their code and data nothing "
-			       "is sent.\nlist shows the binaries that the server has seen, and what it knows of them. "
-			       "lookup\nnames addresses of "
-			       "a file here: lookup --help.",
-		.options = options,
-		.examples = "wick debuginfo upload build/app build/lib/*.so --url http://wick:7070\n"
-			    "wick debuginfo list --state missing,failed"};
+	const struct usage usage = {.verb = "debuginfo",
+				    .synopsis = "upload FILE... | list [OPTION...] | lookup FILE [ADDRESS...]",
+				    .description = "upload sends the symbols and debug information of ELF files to a server, "
+						   "which uses them\nto symbolize stripped programs; no code or data is sent. "
+						   "list shows the binaries that\nthe server has seen, and the state of their "
+						   "symbols. lookup symbolizes addresses of a\nlocal file: see lookup --help.",
+				    .options = options,
+				    .examples = "wick debuginfo upload build/app build/lib/*.so --url http://wick:7070\n"
+						"wick debuginfo list --state missing,failed"};
 	if (argc > 1 && strcmp(argv[1], "lookup") == 0)
 		return cmd_debuginfo_lookup(argc - 1, argv + 1);
 	struct operands operands;
@@ -171,6 +169,6 @@ int cmd_debuginfo(int argc, char **argv)
 		return run_upload(&usage, &upload, &operands);
 	if (operands.count && strcmp(operands.items[0], "list") == 0)
 		return run_list(&usage, &a, &operands);
-	return usage_error(&usage, operands.count ? "there is no '%.40s'" : "upload, list or lookup?",
+	return usage_error(&usage, operands.count ? "unknown command '%.40s'" : "give a command: upload, list or lookup",
 			   operands.count ? operands.items[0] : "");
 }

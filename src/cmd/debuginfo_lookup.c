@@ -121,20 +121,17 @@ int cmd_debuginfo_lookup(int argc, char **argv)
 {
 	static struct lookup lookup;
 	const struct option_row options[] = {
-		{0, "no-demangle", NULL, OPTION_FLAG, &lookup.no_demangle, .help = "names as the linker sees them"},
-		{0, "no-inlines", NULL, OPTION_FLAG, &lookup.no_inlines,
-		 .help = "only the function that the others are inlined into"},
+		{0, "no-demangle", NULL, OPTION_FLAG, &lookup.no_demangle, .help = "do not demangle names"},
+		{0, "no-inlines", NULL, OPTION_FLAG, &lookup.no_inlines, .help = "no inlined functions"},
 		{0, "functions-only", NULL, OPTION_FLAG, &lookup.functions_only, .help = "no files and lines"},
 		{'a', "addresses", NULL, OPTION_FLAG, &lookup.shows_address, .help = "print each address before its frames"},
 		{0}};
 	const struct usage usage = {
 		.verb = "debuginfo lookup",
 		.synopsis = "FILE [ADDRESS...] [OPTION...]",
-		.description =
-			"Prints the functions, inlined ones first, and the files and lines at addresses\nof a program or "
-			"library: "
-			"two lines a function, an empty line behind each\naddress. Addresses are hexadecimal and as linked; "
-			"without any they are read\nfrom standard input, one a line.",
+		.description = "Prints the functions, inlined ones first, and the files and lines at addresses\nof a program "
+			       "or library: two lines per function, an empty line after each\naddress. Addresses are "
+			       "hexadecimal and as linked; without any they are read\nfrom standard input, one per line.",
 		.options = options,
 		.examples = "wick debuginfo lookup /usr/bin/app 0x401234\n"
 			    "wick debuginfo lookup ./libx.so --no-demangle < addresses.txt"};

@@ -57,7 +57,7 @@ static int call(struct sending *sending, const char *method, const char *path, s
 				   body.len && *method == 'P' && method[1] == 'O' ? "application/json" : NULL, body, false,
 				   &response, err);
 	if (r < 0)
-		return error_prefix(err, r, "cannot ask %s", sending->url);
+		return error_prefix(err, r, "cannot query %s", sending->url);
 	sending->reached = true;
 	*ret_status = response.status;
 	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
@@ -112,7 +112,7 @@ static enum step begin(struct sending *sending, struct error *err)
 		step = AGAIN; /* no answer, busy, or somebody else is sending it */
 	}
 	if (step == FAILED && status == 201)
-		error_set(err, -EBADMSG, "%s gave an answer that makes no sense", sending->url);
+		error_set(err, -EBADMSG, "%s sent a malformed response", sending->url);
 	json_decref(answer);
 	return step;
 }
@@ -143,7 +143,7 @@ static enum step send_piece(struct sending *sending, struct error *err)
 	ssize_t got = io_pread(sending->fd, sending->piece, len, sending->offset, sending->name, err);
 	if (got != (ssize_t)len) {
 		if (got >= 0)
-			error_set(err, -EBADMSG, "the file became shorter while it was read");
+			error_set(err, -EBADMSG, "the file was truncated while it was read");
 		return FAILED;
 	}
 	snprintf(path, sizeof(path), UPLOADS_CALL "/%s?offset=%llu", sending->id, (unsigned long long)sending->offset);
@@ -204,7 +204,7 @@ static int send_file(struct sending *sending, bool *ret_existed, struct error *e
 		if (step != AGAIN || tries >= TRIES)
 			break;
 		if (!sending->told)
-			fprintf(stderr, "wick debuginfo: %s: %s; trying again\n", sending->name, err->message);
+			fprintf(stderr, "wick debuginfo: %s: %s; retrying\n", sending->name, err->message);
 		sending->told = true;
 		time_sleep_ns(PAUSE_NS);
 	}
@@ -222,7 +222,7 @@ static int make_temporary(struct error *err)
 	int fd = open(directory && *directory ? directory : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		fd = memfd_create("wick-debuginfo", MFD_CLOEXEC);
-	return fd < 0 ? error_set_errno(err, -errno, "cannot make a temporary file") : fd;
+	return fd < 0 ? error_set_errno(err, -errno, "cannot create a temporary file") : fd;
 }
 
 /* Pipes and files of /proc have no size. */
@@ -253,11 +253,10 @@ static int extract(struct sending *sending, int file_fd, struct error *err)
 	r = elf_extract(&file, sending->fd, NULL, &result, err);
 	elf_file_release(&file);
 	if (r == -ENOENT)
-		return error_set(err, r, "there are no symbols and no debug information in it");
+		return error_set(err, r, "it has no symbols and no debug information");
 	if (!r && !result.has_debug && !result.has_symtab && !result.has_pclntab)
 		fprintf(stderr,
-			"wick debuginfo: %s: only names that other files may use are in it; what it was stripped of is "
-			"elsewhere\n",
+			"wick debuginfo: %s: it has only exported symbols; upload the file with its debug information, too\n",
 			sending->name);
 	return r;
 }
@@ -275,7 +274,7 @@ static int prepare(struct sending *sending, int file_fd, struct error *err)
 	else if (is_elf)
 		r = build_id_read_fd(file_fd, sending->build_id, err);
 	else
-		r = error_set(err, -EINVAL, "whose it is must be said with --build-id");
+		r = error_set(err, -EINVAL, "give its build-id with --build-id");
 	if (r < 0)
 		return r;
 	if (strcmp(kind, "debuginfo") == 0 && !sending->upload->whole) {
@@ -310,9 +309,9 @@ static int upload_one(struct sending *sending, struct error *err)
 	if (r < 0)
 		return r;
 	if (existed)
-		fprintf(stderr, "%s: build-id %s is there already\n", sending->name, sending->build_id);
+		fprintf(stderr, "%s: build-id %s already exists\n", sending->name, sending->build_id);
 	else if (sending->resumed)
-		fprintf(stderr, "%s: build-id %s, %s sent (gone on with from %s)\n", sending->name, sending->build_id,
+		fprintf(stderr, "%s: build-id %s, %s sent (resumed at %s)\n", sending->name, sending->build_id,
 			text_format_size(sending->size, size), text_format_size(sending->resumed, from));
 	else
 		fprintf(stderr, "%s: build-id %s, %s sent\n", sending->name, sending->build_id,

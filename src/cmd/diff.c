@@ -42,7 +42,7 @@ static int diff_files(const struct diff_arguments *arguments, const char *base_p
 	if (!r)
 		r = file_flame(path, &side, err);
 	if (!r && strcmp(base->unit, side->unit) != 0 && base->count > 1 && side->count > 1)
-		r = error_set(err, -EINVAL, "%s counts %s, %s counts %s: they cannot be compared", base_path, base->unit, path,
+		r = error_set(err, -EINVAL, "%s has %s, %s has %s: they cannot be compared", base_path, base->unit, path,
 			      side->unit);
 	if (!r)
 		r = diff_build(base, side, &diff, err);
@@ -95,9 +95,9 @@ int cmd_diff(int argc, char **argv)
 		REMOTE_OPTION_ROWS(&o.remote),
 		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
 		{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "end (default: now)"},
-		{0, "base-from", "TIME", OPTION_TEXT, &o.base_from, .help = "start of the range to compare with"},
-		{0, "base-to", "TIME", OPTION_TEXT, &o.base_to, .help = "end of it"},
-		{0, "shift", "DURATION", OPTION_TEXT, &o.shift, .help = "compare with as long a range this much earlier: 1d"},
+		{0, "base-from", "TIME", OPTION_TEXT, &o.base_from, .help = "start of the time range to compare with"},
+		{0, "base-to", "TIME", OPTION_TEXT, &o.base_to, .help = "end of that time range"},
+		{0, "shift", "DURATION", OPTION_TEXT, &o.shift, .help = "compare with the time range this much earlier: 1d"},
 		{0, "relative", NULL, OPTION_FLAG, &o.relative, .help = "compare shares of the totals, not values"},
 		{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "top or json (default: top)"},
 		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
@@ -106,24 +106,23 @@ int cmd_diff(int argc, char **argv)
 	const struct usage usage = {
 		.verb = "diff",
 		.synopsis = "[BASE] NEW [--url URL] [--shift DURATION] [--relative]",
-		.description = "Shows by function what changed from BASE to NEW: two profile files, or two selectors that\na "
-			       "server is "
-			       "asked about. With one selector, --shift or --base-from and --base-to say with\nwhich time to "
-			       "compare.",
+		.description =
+			"Shows by function what changed from BASE to NEW: two profile files, or two selectors for a\nserver. "
+			"With one selector, --shift or --base-from and --base-to give the time range to\ncompare with.",
 		.options = options,
 		.examples = "wick diff before.pb.gz after.pb.gz\nwick diff process_cpu --shift 1d\nwick diff "
 			    "'process_cpu{version=\"1\"}' 'process_cpu{version=\"2\"}' --relative"};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (strcmp(o.format, "top") != 0 && strcmp(o.format, "json") != 0)
-		return usage_error(&usage, "--format: '%s' is neither top nor json", o.format);
+		return usage_error(&usage, "--format: '%s' must be top or json", o.format);
 	if (operands.count == 0 || operands.count > 2)
 		return usage_error(&usage, "expected BASE and NEW, or one selector, got %zu operands", operands.count);
 	struct error err = {0};
 	const char *base = operands.count == 2 ? operands.items[0] : NULL, *text = operands.items[operands.count - 1];
 	bool files = base && is_file(base) && is_file(text);
 	if (!base && !o.shift && !(o.base_from && o.base_to))
-		return usage_error(&usage, "compare with what? Give BASE, --shift, or --base-from and --base-to");
+		return usage_error(&usage, "nothing to compare with: give BASE, --shift, or --base-from and --base-to");
 	int r = files ? diff_files(&o, base, text, &err) : diff_remote(&o, base, text, &err);
 	return r < 0 ? cmd_fail("diff", &err) : EXIT_DONE;
 }

@@ -41,10 +41,10 @@ static struct doctor_row examine_worker(void)
 	struct symbol_build_result result;
 	struct error err = {0};
 	_cleanup_(fd_closep) int fd = memfd_create("symbols", MFD_CLOEXEC);
-	int r = fd < 0 ? error_set_errno(&err, -errno, "cannot make a file in memory")
+	int r = fd < 0 ? error_set_errno(&err, -errno, "cannot create a memfd")
 		       : symbol_worker_build(&worker, &options, fd, &result, &err);
 	if (r == 0) {
-		snprintf(row.found, sizeof(row.found), "made in a sandbox; %llu functions in that of this program",
+		snprintf(row.found, sizeof(row.found), "built in a sandbox; %llu functions in that of this program",
 			 (unsigned long long)result.functions);
 		return row;
 	}
@@ -52,8 +52,8 @@ static struct doctor_row examine_worker(void)
 	snprintf(row.found, sizeof(row.found), "%.250s", err.message);
 	snprintf(row.mend, sizeof(row.mend), "%s",
 		 r == -ENOSYS ? "use a kernel with CONFIG_SECCOMP_FILTER, and a container that allows seccomp(2); until then a "
-				"server names no addresses"
-			      : "a server names no addresses until this is mended");
+				"server symbolizes no addresses"
+			      : "until this is fixed, a server symbolizes no addresses");
 	return row;
 }
 
@@ -81,10 +81,9 @@ static struct doctor_row examine_debuginfod(void)
 	struct error err = {0};
 	if (!urls || !urls[0]) {
 		snprintf(row.found, sizeof(row.found),
-			 "DEBUGINFOD_URLS names no servers: debug information is looked for on "
-			 "this host and among what was uploaded");
+			 "DEBUGINFOD_URLS has no servers: debug information is searched on this host and in uploads only");
 	} else if (debuginfod_load_library(&err) == 0) {
-		snprintf(row.found, sizeof(row.found), "asks %.200s", urls);
+		snprintf(row.found, sizeof(row.found), "uses %.200s", urls);
 	} else {
 		row.verdict = DOCTOR_WARN;
 		snprintf(row.found, sizeof(row.found), "%.250s", err.message);
@@ -110,16 +109,17 @@ int cmd_doctor(int argc, char **argv)
 	int64_t duration_ns = 5 * NS_PER_S;
 	const struct option_row options[] = {
 		{'p', "pid", "PID", OPTION_UNSIGNED, &pid, 1, 4194304,
-		 .help = "examine this process instead: sample it for a while and say\n"
-			 "how many of its stacks are complete, or why not"},
-		{'d', "duration", "SECONDS", OPTION_DURATION, &duration_ns, .help = "with --pid: how long (default: 5)"},
+		 .help = "check this process instead: sample it and report how many\n"
+			 "of its stacks are complete, or why not"},
+		{'d', "duration", "SECONDS", OPTION_DURATION, &duration_ns,
+		 .help = "with --pid: how long to sample (default: 5)"},
 		{0},
 	};
 	const struct usage usage = {.verb = "doctor",
 				    .synopsis = "[--pid PID]",
 				    .description =
-					    "Examines what profiling needs on this machine, one line each, and says how to "
-					    "mend\nwhat is missing. Exit status 1 when something that is needed is missing.",
+					    "Checks what profiling requires on this machine, one line each, and prints how to "
+					    "fix\nwhat is missing. The exit status is 1 if something required is missing.",
 				    .options = options};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
@@ -143,6 +143,6 @@ int cmd_doctor(int argc, char **argv)
 		failed += row->verdict == DOCTOR_FAIL;
 		warned += row->verdict == DOCTOR_WARN;
 	}
-	printf("%zu checks: %zu ok, %zu to look at, %zu missing\n", count, count - failed - warned, warned, failed);
+	printf("%zu checks: %zu ok, %zu warnings, %zu missing\n", count, count - failed - warned, warned, failed);
 	return failed ? EXIT_FAILED : EXIT_DONE;
 }

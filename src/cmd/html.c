@@ -95,7 +95,7 @@ static int put_page(const char *title, const struct page_data *data, struct buff
 		r = base64_encode(buffer_bytes(&data->columns), out);
 	if (r == 0)
 		r = buffer_append(out, page.data, page.len);
-	return r == -E2BIG ? error_set(err, r, "the page passes the limit of %zu bytes", out->max)
+	return r == -E2BIG ? error_set(err, r, "the page exceeds the limit of %zu bytes", out->max)
 	       : r < 0	   ? error_nomem(err)
 			   : 0;
 }

@@ -63,7 +63,7 @@ static void test_timeline_too_large(void **state)
 		assert_non_null(strstr((const char *)json.data, "\"flame\":"));
 		assert_int_equal(strstr((const char *)json.data, "\"timeline\":") != NULL, max > 10);
 		assert_int_equal(strstr((const char *)json.data,
-					"\"no_timeline\":\"samples and markers take more than 10 bytes") != NULL,
+					"\"no_timeline\":\"samples and markers need more than 10 bytes") != NULL,
 				 max == 10);
 		assert_int_equal(columns.len > 1, max > 10);
 	}

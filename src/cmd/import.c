@@ -45,7 +45,7 @@ int cmd_import(int argc, char **argv)
 		{'o', "output", "FILE", OPTION_TEXT, &import.out,
 		 .help = "where to write, for Firefox Profiler (default: the\ninput's name with " EXTENSION
 			 "; with --open,\nnowhere)"},
-		{0, "open", NULL, OPTION_FLAG, &import.opens, .help = "show it in a browser, as wick open does, until Ctrl-C"},
+		{0, "open", NULL, OPTION_FLAG, &import.opens, .help = "show it in a browser, like wick open, until Ctrl-C"},
 		LISTEN_OPTION_ROW(&import.open.listen),
 		BROWSER_OPTION_ROW(&import.open.browser),
 		FROM_OPTION_ROW(&from, inputs_from_help(help)),
@@ -53,14 +53,14 @@ int cmd_import(int argc, char **argv)
 		FORMAT_VERSION_OPTION_ROW(&import.output.version),
 		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &import.inputs.quiet,
-		 .help = "do not say what was left out, and where it was written"},
+		 .help = "do not report what was dropped, and the output file"},
 		{0}};
 	const struct usage usage = {
 		.verb = "import",
 		.synopsis = "IN... [-o FILE] [--open] [--from FORMAT]",
-		.description = "Makes of what perf and other profilers recorded what wick record writes for Firefox Profiler,\n"
-			       "with names. The same as wick convert IN... -o FILE --to firefox; several inputs are merged,\n"
-			       "- is standard input.",
+		.description = "Converts recordings of perf and other profilers to what wick record writes for Firefox\n"
+			       "Profiler, symbolized. The same as wick convert IN... -o FILE --to firefox; several inputs are\n"
+			       "merged, - is standard input.",
 		.options = options,
 		.examples = "wick import perf.data\nwick import perf.data --open\nperf script | wick import - -o "
 			    "app.firefox.json.gz"};
@@ -70,7 +70,7 @@ int cmd_import(int argc, char **argv)
 	if (inputs.count == 0)
 		return usage_error(&usage, "no input file");
 	if (!import.opens && (import.open.listen || import.open.browser))
-		return usage_error(&usage, "--listen and --browser are for --open");
+		return usage_error(&usage, "--listen and --browser require --open");
 	if (inputs_parse(from, symbols, &import.inputs, &err) < 0 || open_check(&import.open, &err) < 0 ||
 	    (!import.out && !import.opens && output_choose_name(&inputs, EXTENSION, name, &err) < 0))
 		return usage_error(&usage, "%s", err.message);

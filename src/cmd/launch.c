@@ -55,12 +55,12 @@ int launch_prepare(struct launch *launch, struct error *err)
 {
 	int go[2], problem[2];
 	if (pipe2(go, O_CLOEXEC) < 0)
-		return error_set_errno(err, -errno, "cannot make a pipe");
+		return error_set_errno(err, -errno, "cannot create a pipe");
 	if (pipe2(problem, O_CLOEXEC) < 0) {
 		int r = -errno;
 		io_close(go[0]);
 		io_close(go[1]);
-		return error_set_errno(err, r, "cannot make a pipe");
+		return error_set_errno(err, r, "cannot create a pipe");
 	}
 	fflush(NULL);
 	launch->pid = fork();
@@ -120,7 +120,7 @@ void launch_report(const struct launch *launch)
 	if (WIFEXITED(launch->status) && WEXITSTATUS(launch->status))
 		fprintf(stderr, "wick record: %s ended with status %d\n", launch->command[0], WEXITSTATUS(launch->status));
 	else if (WIFSIGNALED(launch->status))
-		fprintf(stderr, "wick record: %s was ended by signal %d (%s)\n", launch->command[0], WTERMSIG(launch->status),
+		fprintf(stderr, "wick record: %s was killed by signal %d (%s)\n", launch->command[0], WTERMSIG(launch->status),
 			strsignal(WTERMSIG(launch->status)));
 }
 

@@ -8,21 +8,21 @@
 #include "symbol/worker.h"
 
 static const struct verb verbs[] = {
-	{"up", "profile this machine: agent, server and page in one command", cmd_up},
-	{"server", "store profiles, answer queries, serve the page", cmd_server},
-	{"agent", "sample this machine and send to a server", cmd_agent},
+	{"up", "profile this machine: agent, server and web UI in one command", cmd_up},
+	{"server", "store profiles, answer queries, serve the web UI", cmd_server},
+	{"agent", "sample this machine and send profiles to a server", cmd_agent},
 	{"record", "profile a command, a process or the machine into a file", cmd_record},
-	{"open", "show a profile in a browser: a page, Firefox Profiler", cmd_open},
-	{"import", "make of others' recordings what Firefox Profiler opens", cmd_import},
-	{"annotate", "put markers into a profile that another profiler made", cmd_annotate},
-	{"query", "ask a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
-	{"diff", "what changed between two files, selections or times", cmd_diff},
+	{"open", "show a profile in a browser: own viewer, Firefox Profiler", cmd_open},
+	{"import", "convert recordings of other profilers for Firefox Profiler", cmd_import},
+	{"annotate", "add markers to a profile of another profiler", cmd_annotate},
+	{"query", "query a server: functions, tables, charts, stacks, pprof, SVG", cmd_query},
+	{"diff", "show what changed between two files, selections or times", cmd_diff},
 	{"store", "verify, compact, list and delete stored data", cmd_store},
-	{"debuginfo", "debug information: send it to a server, see what is missing", cmd_debuginfo},
-	{"convert", "turn profile files into another format, merging several", cmd_convert},
-	{"merge", "put profiles of several hosts into one, on one clock", cmd_merge},
-	{"report", "top, tree, peek, list, tags, dot ... as go tool pprof gives them", cmd_report},
-	{"doctor", "what works on this machine, what does not, how to mend it", cmd_doctor},
+	{"debuginfo", "upload debug information, list what is missing", cmd_debuginfo},
+	{"convert", "convert profile files to another format, merging several", cmd_convert},
+	{"merge", "merge profiles of several hosts into one, on one clock", cmd_merge},
+	{"report", "top, tree, peek, list, tags, dot ... like go tool pprof", cmd_report},
+	{"doctor", "check what works on this machine, and how to fix the rest", cmd_doctor},
 };
 #define VERB_COUNT (sizeof(verbs) / sizeof(*verbs))
 
@@ -32,7 +32,7 @@ static void print_help(FILE *out)
 		     "go?\n\nverbs:\n");
 	for (size_t i = 0; i < VERB_COUNT; i++)
 		fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
-	fprintf(out, "\n'wick VERB --help' and the man page wick-VERB(1) say more. Start with: wick up\n");
+	fprintf(out, "\nSee 'wick VERB --help' and the man page wick-VERB(1). Start with: wick up\n");
 }
 
 int main(int argc, char **argv)
@@ -68,6 +68,6 @@ int main(int argc, char **argv)
 		}
 		return status;
 	}
-	fprintf(stderr, "wick: there is no verb '%s'; 'wick --help' lists them\n", argv[1]);
+	fprintf(stderr, "wick: unknown verb '%s'; 'wick --help' lists the verbs\n", argv[1]);
 	return EXIT_USAGE;
 }

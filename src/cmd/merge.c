@@ -50,7 +50,7 @@ static int name_hosts(const struct merge *merge, size_t place, struct profile *p
 	if (r < 0 || !given)
 		return r;
 	if (profile_host_count(profile) != 1)
-		return error_set(err, -EINVAL, "%s is of %zu hosts; --host can name those of files of one", path,
+		return error_set(err, -EINVAL, "%s has %zu hosts; --host works with files of one host only", path,
 				 profile_host_count(profile));
 	return profile_rename_host(profile, 1, given, err);
 }
@@ -133,7 +133,7 @@ static void report(const struct merge *merge)
 	if (result->reversed)
 		fprintf(stderr, "  %s of them arrive before they are sent\n", text_format_count(result->reversed, count));
 	if (result->ambiguous)
-		fprintf(stderr, "  %s flows have several sends and several ends: left alone\n",
+		fprintf(stderr, "  %s flows have several starts and several ends: not used\n",
 			text_format_count(result->ambiguous, count));
 }
 
@@ -168,23 +168,24 @@ int cmd_merge(int argc, char **argv)
 	const struct option_row options[] = {
 		OUTPUT_OPTION_ROWS(&out, &to, &help),
 		{0, "host", "NAME", OPTION_LIST, &merge.names,
-		 .help = "whose profile the first input is; again for the next\n(default: as the file says, or the file's "
+		 .help = "host name of the first input; repeat for the next inputs\n(default: from the file, or the file "
 			 "name)"},
 		{0, "reference", "NAME", OPTION_TEXT, &merge.align.reference,
-		 .help = "the host whose clock is right (default: the first)"},
-		{0, "no-align", NULL, OPTION_FLAG, &merge.align.keep_times, .help = "keep all times as they are"},
+		 .help = "host with the reference clock (default: the first)"},
+		{0, "no-align", NULL, OPTION_FLAG, &merge.align.keep_times, .help = "do not change any times"},
 		FROM_OPTION_ROW(&from, inputs_from_help(from_help)),
 		SAMPLE_TYPE_OPTION_ROW(&merge.sample_type),
 		FORMAT_VERSION_OPTION_ROW(&output.version),
 		SYMBOLS_OPTION_ROW(&symbols),
 		{'q', "quiet", NULL, OPTION_FLAG, &merge.how.quiet,
-		 .help = "do not say how clocks stood, nor what was left out"},
+		 .help = "do not report clock offsets, nor what was dropped"},
 		{0}};
 	const struct usage usage = {
 		.verb = "merge",
 		.synopsis = "IN... -o OUT [--host NAME]... [--reference NAME] [--no-align]",
-		.description = "Makes one profile of those of several hosts: side by side, on one clock, with what\nthey sent "
-			       "each other. Clocks are compared by flows of markers, and by what the\nfiles know of them.",
+		.description =
+			"Merges profiles of several hosts into one, side by side, on one clock, with the flows\nbetween them. "
+			"Clock offsets are estimated from marker flows, and from the clock\ninformation in the files.",
 		.options = options,
 		.examples = "wick merge a.firefox.json b.firefox.json -o all.firefox.json\nwick merge x.pb.gz y.pb.gz "
 			    "--host web --host db -o all.firefox.json.gz"};
@@ -194,7 +195,7 @@ int cmd_merge(int argc, char **argv)
 	if (!out)
 		return usage_error(&usage, "no output file; give -o OUT");
 	if (merge.names.count > merge.inputs.count)
-		return usage_error(&usage, "there are more names of hosts than inputs");
+		return usage_error(&usage, "more --host options than inputs");
 	struct error err = {0};
 	if (inputs_parse(from, symbols, &merge.how, &err) < 0 || output_check(out, to, &err) < 0)
 		return usage_error(&usage, "%s", err.message);

@@ -39,7 +39,7 @@ static int parse_browser(const char *text, enum browser *ret, struct error *err)
 		if (strcmp(text, names[i]) == 0)
 			*ret = (enum browser)i;
 	return text && *ret == BROWSER_AUTO
-		       ? error_set(err, -EINVAL, "--browser: '%.40s' is none of firefox-profiler, page, none", text)
+		       ? error_set(err, -EINVAL, "--browser: '%.40s' is not one of firefox-profiler, page, none", text)
 		       : 0;
 }
 
@@ -95,7 +95,7 @@ static void start_browser(enum browser browser, struct opened *opened, const cha
 	char *const argv[] = {(char *)(uintptr_t) "xdg-open", (char *)(uintptr_t)opened_link_once(opened, link), NULL};
 	int r = spawn_apart(argv);
 	if (r != 0)
-		fprintf(stderr, "wick %s: no browser is started: cannot run xdg-open: %s\n", verb, strerror(r));
+		fprintf(stderr, "wick %s: cannot start a browser: cannot run xdg-open: %s\n", verb, strerror(r));
 }
 
 int open_serve(const struct open_options *options, const char *verb, const struct profile *profile, const char *title,
@@ -122,7 +122,7 @@ int open_serve(const struct open_options *options, const char *verb, const struc
 		return r;
 	signals_install(opened_stop, opened, false);
 	fprintf(stderr,
-		"wick %s: shown on this machine until Ctrl-C; whoever has a link can read the profile\n"
+		"wick %s: served on this machine until Ctrl-C; anyone with a link can read the profile\n"
 		"  page:             %s\n"
 		"  Firefox Profiler: %s\n",
 		verb, opened_page_link(opened), opened_profiler_link(opened));
@@ -143,18 +143,18 @@ int cmd_open(int argc, char **argv)
 		BROWSER_OPTION_ROW(&open.browser),
 		FROM_OPTION_ROW(&from, inputs_from_help(help)),
 		{0, "sample-type", "TYPE", OPTION_TEXT, &how.sample_type,
-		 .help = "the value to show in Firefox Profiler where there are\nseveral (default: the profile's own choice)"},
+		 .help = "sample type to show in Firefox Profiler if there are\nseveral (default: the profile's default)"},
 		DURING_OPTION_ROW(&how.during),
 		SPANS_OPTION_ROW(&how.spans),
 		SYMBOLS_OPTION_ROW(&symbols),
-		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet, .help = "do not say what was left out of the inputs"},
+		{'q', "quiet", NULL, OPTION_FLAG, &how.quiet, .help = "do not report what was dropped from the inputs"},
 		{0}};
 	const struct usage usage = {
 		.verb = "open",
 		.synopsis = "IN... [--listen ADDR:PORT] [--browser WHERE] [--from FORMAT]",
-		.description = "Shows a profile in a browser, in a page of its own or in Firefox Profiler, which then also\n"
-			       "has sources and machine code. Serves this machine only, until Ctrl-C. Reads what convert\n"
-			       "reads; several inputs are merged.",
+		.description = "Shows a profile in a browser, in its own viewer or in Firefox Profiler, with source code and\n"
+			       "disassembly. Serves this machine only, until Ctrl-C. Reads the formats of convert; several\n"
+			       "inputs are merged.",
 		.options = options,
 		.examples = "wick open wick.pb.gz\nwick open perf.data --browser page\nwick open profile.json.gz --listen "
 			    "127.0.0.1:3000"};

@@ -12,12 +12,13 @@ struct open_options {
 #define LISTEN_OPTION_ROW(text)                                                                                                \
 	{                                                                                                                      \
 		0, "listen", "ADDR:PORT", OPTION_TEXT, text,                                                                   \
-			.help = "where to show the profile: 127.0.0.1:PORT or\n[::1]:PORT (default: a free port of 127.0.0.1)" \
+			.help = "address to serve the profile: 127.0.0.1:PORT or\n[::1]:PORT (default: a free port of "        \
+				"127.0.0.1)"                                                                                   \
 	}
 #define BROWSER_OPTION_ROW(text)                                                                                               \
 	{                                                                                                                      \
 		0, "browser", "WHERE", OPTION_TEXT, text,                                                                      \
-			.help = "start a browser there: firefox-profiler, page, or\nnone (default: firefox-profiler on a "     \
+			.help = "viewer to open: firefox-profiler, page, or\nnone (default: firefox-profiler on a "            \
 				"desktop, none for root)"                                                                      \
 	}
 /* Whether these make sense, to be told before long work. -EINVAL. */

@@ -63,7 +63,7 @@ int usage_error(const struct usage *usage, const char *format, ...)
 	va_start(args, format);
 	fprintf(stderr, "wick %s: ", usage->verb);
 	vfprintf(stderr, format, args);
-	fprintf(stderr, "\nusage: wick %s %s\n'wick %s --help' says more\n", usage->verb, usage->synopsis, usage->verb);
+	fprintf(stderr, "\nusage: wick %s %s\nsee 'wick %s --help'\n", usage->verb, usage->synopsis, usage->verb);
 	va_end(args);
 	return EXIT_USAGE;
 }

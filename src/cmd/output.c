@@ -82,9 +82,10 @@ const char *output_extensions(char names[OUTPUT_NAMES_MAX])
 static int check_name(const char *path, bool told, struct error *err)
 {
 	if (text_ends_with(path, ".zst"))
-		return error_set(err, -EINVAL, "cannot write '%.200s': zstd is only read; end it in .gz", path);
+		return error_set(err, -EINVAL, "cannot write '%.200s': zstd is supported for reading only; use .gz", path);
 	if (!told && (text_ends_with(path, ".otlp.json") || text_ends_with(path, ".otlp.json.gz")))
-		return error_set(err, -EINVAL, "cannot write '%.200s': OTLP as JSON is only read; end it in .otlp", path);
+		return error_set(err, -EINVAL, "cannot write '%.200s': OTLP as JSON is supported for reading only; use .otlp",
+				 path);
 	return 0;
 }
 
@@ -101,10 +102,11 @@ static int find_output(const char *path, const char *format, const struct drawin
 		return 0;
 	char names[OUTPUT_NAMES_MAX];
 	if (format)
-		return error_set(err, -EINVAL, "'%.40s' is no format that can be written; choose %s", format,
+		return error_set(err, -EINVAL, "'%.40s' is not a writable format; choose %s", format,
 				 output_format_names(names));
 	return error_set(err, -EINVAL,
-			 "cannot tell the format of '%.200s' from its name; end it in %s, or name the format with an option",
+			 "cannot determine the format of '%.200s' from its name; use the extension %s, or give the format with "
+			 "an option",
 			 path, output_extensions(names));
 }
 
@@ -136,7 +138,7 @@ int output_choose_name(const struct operands *inputs, const char *ending, char o
 		len = (size_t)(dot - name);
 	int n = snprintf(out, OUTPUT_NAME_MAX, "%.*s%s", (int)len, name, ending);
 	if (len == 0 || n >= OUTPUT_NAME_MAX)
-		return error_set(err, -EINVAL, "cannot make a file's name of '%.200s'; give -o FILE", input);
+		return error_set(err, -EINVAL, "cannot derive an output name from '%.200s'; give -o FILE", input);
 	for (size_t i = 0; i < inputs->count; i++)
 		if (is_same_file(inputs->items[i], out))
 			return error_set(err, -EINVAL, "%.200s would %s; give -o FILE", inputs->items[i],
@@ -168,7 +170,7 @@ void output_print_losses(const struct profile *profile, const char *path, const 
 	if (find_output(path, format, &drawing, &wire, NULL) < 0 || !wire || format_losses(wire, profile, &losses) < 0 ||
 	    losses.len == 0 || text_append_harmless(&safe, buffer_bytes(&losses)) < 0)
 		return;
-	fprintf(stderr, "%s has no place for %.*s\n", wire->name, (int)safe.len, (const char *)safe.data);
+	fprintf(stderr, "%s cannot store %.*s\n", wire->name, (int)safe.len, (const char *)safe.data);
 }
 
 /* Where the output of formats that write bit by bit goes. */
@@ -183,7 +185,7 @@ static int check_size(uint64_t bytes, uint64_t bytes_max, struct error *err)
 {
 	if (!bytes_max || bytes <= bytes_max)
 		return 0;
-	return error_set(err, -EFBIG, "the profile is larger than %llu KiB, the limit that was given",
+	return error_set(err, -EFBIG, "the profile is larger than the given limit of %llu KiB",
 			 (unsigned long long)(bytes_max / KIB));
 }
 

@@ -78,11 +78,11 @@ static void note_symbols(const char *symbols)
 	if (sscanf(symbols, "resolved=%llu pending=%llu missing=%llu", &resolved, &pending, &missing) != 3)
 		return;
 	if (pending)
-		fprintf(stderr, "wick query: %llu addresses have no names yet: their binaries are being read; ask again\n",
+		fprintf(stderr, "wick query: %llu addresses are not symbolized yet: their binaries are being read; try again\n",
 			pending);
 	if (missing)
-		fprintf(stderr, "wick query: %llu of %llu addresses have no names; 'wick debuginfo list' says why\n", missing,
-			resolved + pending + missing);
+		fprintf(stderr, "wick query: %llu of %llu addresses are not symbolized; 'wick debuginfo list' shows why\n",
+			missing, resolved + pending + missing);
 }
 
 static int run_query(const struct query_arguments *arguments, const char *text, struct error *err)
@@ -113,13 +113,13 @@ static int check_format(const struct query_arguments *o, const struct usage *usa
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
 		found |= strcmp(o->format, known[i]) == 0;
 	if (!found)
-		return usage_error(usage, "--format: '%s' is none of top, folded, pprof, json, svg, source, asm", o->format);
+		return usage_error(usage, "--format: '%s' is not one of top, folded, pprof, json, svg, source, asm", o->format);
 	if (listing && !o->function)
-		return usage_error(usage, "--format %s: of which function? Give --function NAME", o->format);
+		return usage_error(usage, "--format %s: no function given; give --function NAME", o->format);
 	if (!listing && (o->function || o->file || o->build_id || o->syntax))
-		return usage_error(usage, "--function, --file, --build-id and --syntax go with --format source and asm");
+		return usage_error(usage, "--function, --file, --build-id and --syntax require --format source or asm");
 	if (listing && o->explain)
-		return usage_error(usage, "--format %s has no place for what --explain says", o->format);
+		return usage_error(usage, "--format %s does not support --explain", o->format);
 	return 0;
 }
 
@@ -131,38 +131,36 @@ int cmd_query(int argc, char **argv)
 		REMOTE_OPTION_ROWS(&o.remote),
 		{0, "from", "TIME", OPTION_TEXT, &o.from, .help = "start: now-1h, -15m, RFC 3339 or unix (default: now-1h)"},
 		{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "end (default: now)"},
-		{0, "where", "MATCHERS", OPTION_LIST, &o.where, .help = "more conditions on labels: 'host_name=~\"web.*\"'"},
+		{0, "where", "MATCHERS", OPTION_LIST, &o.where, .help = "more label matchers: 'host_name=~\"web.*\"'"},
 		{0, "frames", "TESTS", OPTION_LIST, &o.frames,
-		 .help = "stacks that have such a frame: '\"malloc\"',\n'leaf binary = \"libc.so.6\"'"},
-		{0, "drop-frames", "TESTS", OPTION_LIST, &o.drop_frames, .help = "stacks that have no such frame"},
-		{0, "focus", "TESTS", OPTION_LIST, &o.focus, .help = "stacks from such a frame on"},
-		{0, "hide", "TESTS", OPTION_LIST, &o.hide, .help = "leave such frames out"},
-		{0, "group-by", "LABEL", OPTION_LIST, &o.group_by, .help = "apart by the values of a label; may be repeated"},
+		 .help = "keep stacks with such a frame: '\"malloc\"',\n'leaf binary = \"libc.so.6\"'"},
+		{0, "drop-frames", "TESTS", OPTION_LIST, &o.drop_frames, .help = "drop stacks with such a frame"},
+		{0, "focus", "TESTS", OPTION_LIST, &o.focus, .help = "start stacks at such a frame"},
+		{0, "hide", "TESTS", OPTION_LIST, &o.hide, .help = "remove such frames"},
+		{0, "group-by", "LABEL", OPTION_LIST, &o.group_by, .help = "group by a label; may be repeated"},
 		{0, "format", "FORMAT", OPTION_TEXT, &o.format,
 		 .help = "top, folded, pprof, json, svg; source or asm of a\n--function (default: top)"},
 		{0, "function", "NAME", OPTION_TEXT, &o.function,
-		 .help = "with source and asm: in full, or in short if it is unique"},
-		{0, "file", "FILE", OPTION_TEXT, &o.file, .help = "with source: which, if the name occurs in several"},
+		 .help = "with source and asm: full name, or a unique short name"},
+		{0, "file", "FILE", OPTION_TEXT, &o.file, .help = "with source: which file, if the name is in several"},
 		{0, "build-id", "ID", OPTION_TEXT, &o.build_id, .help = "with source and asm: which binary"},
 		{0, "syntax", "SYNTAX", OPTION_TEXT, &o.syntax, .help = "with asm, on x86: intel or att (default: intel)"},
 		{0, "names", "FORM", OPTION_TEXT, &o.names, .help = "full, or short: without parameters (default: full)"},
 		{0, "symbols-wait", "DURATION", OPTION_TEXT, &o.symbols_wait,
-		 .help = "wait so long for names that are being looked up\n(default: 10s)"},
+		 .help = "how long to wait for symbolization\n(default: 10s)"},
 		{'o', "output", "FILE", OPTION_TEXT, &o.output, .help = "where to write (default: standard output)"},
 		{'n', "limit", "N", OPTION_UNSIGNED, &o.limit, 0, 1000000,
-		 .help = "rows of top and json, 0 = all (default: 20)"},
-		{0, "explain", NULL, OPTION_FLAG, &o.explain, .help = "also say what was read for it, and how long it took"},
+		 .help = "number of rows of top and json, 0 = all (default: 20)"},
+		{0, "explain", NULL, OPTION_FLAG, &o.explain, .help = "also print what was read, and how long it took"},
 		{0, "timeout", "DURATION", OPTION_TEXT, &o.timeout,
-		 .help = "answer with what has been read by then (default: 30s)"},
+		 .help = "return partial results after this time (default: 30s)"},
 		{0}};
 	const struct usage usage = {
 		.verb = "query",
 		.synopsis = "QUERY [--url URL] [--from T] [--to T] [--format F] [-o FILE]",
-		.description =
-			"Asks a server. A query is a selector, perhaps with stages behind it. A selector is\na profile type "
-			"and "
-			"matchers on labels: process_cpu{process_executable_name=\"bash\"};\nstages choose stacks and make "
-			"tables and charts: | frames \"malloc\" | top 10 by binary",
+		.description = "Queries a server. A query is a selector, optionally followed by stages. A selector is\na "
+			       "profile type and label matchers: process_cpu{process_executable_name=\"bash\"};\nstages filter "
+			       "stacks and compute tables and charts: | frames \"malloc\" | top 10 by binary",
 		.options = options,
 		.examples = "wick query process_cpu\nwick query 'process_cpu{process_comm=\"postgres\"}' --from now-15m\nwick "
 			    "query process_cpu --format svg -o cpu.svg\nwick query process_cpu --format source --function "

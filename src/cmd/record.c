@@ -274,7 +274,7 @@ static int fall_back(struct record *record, const struct agent_sink *sink, struc
 		return error_set(err, r, "%.400s; %.400s", why.message, err->message);
 	if (r == 0)
 		fprintf(stderr,
-			"wick record: without privileges: only the user space of processes of your own is recorded (%s)\n",
+			"wick record: without privileges: recording only your own processes, and only in user space (%s)\n",
 			why.message);
 	return r;
 }
@@ -352,10 +352,9 @@ static void report(const struct record *record)
 		if (stats.samples_lost[i])
 			fprintf(stderr, "  %s: %llu\n", agent_loss_names[i], (unsigned long long)stats.samples_lost[i]);
 	if (stats.cgroups_left_out)
-		fprintf(stderr, "  control groups that were too many to follow: %llu\n",
-			(unsigned long long)stats.cgroups_left_out);
+		fprintf(stderr, "  cgroups beyond the limit, not recorded: %llu\n", (unsigned long long)stats.cgroups_left_out);
 	if (stats.own_refused)
-		fprintf(stderr, "  processes that may not be recorded without privileges: %llu\n",
+		fprintf(stderr, "  processes that need privileges, not recorded: %llu\n",
 			(unsigned long long)stats.own_refused);
 	if (stats.counters_left_out)
 		fprintf(stderr, "  processes without counters: %llu\n", (unsigned long long)stats.counters_left_out);
@@ -406,9 +405,7 @@ static int write_profile(struct record *record, struct error *err)
 		return error_set(
 			err, -ENODATA,
 			"no samples were taken: the process did not use the CPU, or ended too soon%s; nothing was written",
-			record->agent.own ? ", or is a program that is set-user-id or may not be read, which takes "
-					    "privileges"
-					  : "");
+			record->agent.own ? ", or is a set-user-id or unreadable program, which requires privileges" : "");
 	while (record->pending_count)
 		read_symbols(record);
 	tell_monotonic(record->profile);
@@ -507,7 +504,9 @@ static int wait_until(int64_t at_ns, struct error *err)
 {
 	for (int64_t left_ns; at_ns && !signals_interrupted() && (left_ns = at_ns - time_now_ns()) > 0;)
 		time_sleep_ns(left_ns < WAIT_STEP_NS ? left_ns : WAIT_STEP_NS);
-	return at_ns && signals_interrupted() ? error_set(err, -EINTR, "stopped before it began; nothing was written") : 0;
+	return at_ns && signals_interrupted()
+		       ? error_set(err, -EINTR, "stopped before the recording started; nothing was written")
+		       : 0;
 }
 
 /* The rings are read while it is long until then, and what was in them is thrown away: else they would be full when it begins,
@@ -557,7 +556,7 @@ static int run_markers(struct record *record, struct error *err)
 	record->started_ns = time_monotonic_ns();
 	int64_t time_ns = time_now_ns();
 	if (!record->markers.marks)
-		return error_set(err, -EIO, "there is nothing to record without markers");
+		return error_set(err, -EIO, "nothing to record without markers");
 	if (record->command.count && (r = launch_go(&record->launch, err)) < 0)
 		return r;
 	wait_for_end(record);
@@ -597,7 +596,7 @@ static int write_all(struct record *record, int recorded, struct error *err)
 	if (!recorded)
 		return r;
 	*err = why;
-	return r < 0 ? recorded : error_prefix(err, recorded, "the recording ended early, and is written");
+	return r < 0 ? recorded : error_prefix(err, recorded, "the recording ended early, and was written");
 }
 
 /* Gives back what sampling took first: a profile may be looked at for hours. */
@@ -687,7 +686,7 @@ static int parse_pids(struct record *record, const struct option_list *list, str
 	}
 	return record->pids.count == 0 || any_lives(&record->pids)
 		       ? 0
-		       : error_set(err, -ESRCH, "-p: there is no process %s", list->items[0]);
+		       : error_set(err, -ESRCH, "-p: no process %s", list->items[0]);
 }
 
 /* By enum target_kind. */
@@ -727,22 +726,21 @@ static int check_usage(const struct record *record, const struct usage *usage, b
 	bool command = record->command.count > 0;
 
 	if (all + processes + command != 1)
-		return usage_error(usage, "say what to record: one of -a, -p PID, or -- CMD; or a --cgroup, --container or "
-					  "--unit");
+		return usage_error(
+			usage, "nothing to record; give one of -a, -p PID, or -- CMD; or a --cgroup, --container or --unit");
 	if (command && !record->command.after_dashes)
 		return usage_error(usage, "put '--' before the command: wick record -- %s", record->command.items[0]);
 	if (!command && (record->launch.environment_count || record->launch.directory))
-		return usage_error(usage, "--env and --chdir are for a command that is started here");
+		return usage_error(usage, "--env and --chdir require a command");
 	if (record->agent.wall && (all || record->agent.off_cpu_chance))
-		return usage_error(usage, "--wall is of a command or of processes (-p), and without --off-cpu");
+		return usage_error(usage, "--wall requires a command or -p, and excludes --off-cpu");
 	if (record->markers.only &&
 	    (record->markers.off || record->agent.wall || record->agent.off_cpu_chance || record->thin.max))
 		return usage_error(
 			usage,
-			"--markers-only samples nothing: it is without --no-markers, --wall, --off-cpu and --max-samples");
+			"--markers-only takes no samples: it excludes --no-markers, --wall, --off-cpu and --max-samples");
 	if (record->markers.only && !(output_holds(record->output, record->format) & FORMAT_HOLDS_MARKERS))
-		return usage_error(usage,
-				   "--markers-only: '%s' is of a format that has no place for markers; end it in .firefox.json",
+		return usage_error(usage, "--markers-only: the format of '%s' cannot store markers; use .firefox.json",
 				   record->output);
 	return -1;
 }
@@ -805,18 +803,17 @@ static int check_remote(const struct record *record, const struct usage *usage, 
 	const struct record_remote *remote = &record->remote;
 	struct error err = {0};
 	if (!remote->url && (remote->hosts.count || remote->token_file || remote->tenant))
-		return usage_error(usage, "--host, --token-file and --tenant are for --remote");
+		return usage_error(usage, "--host, --token-file and --tenant require --remote");
 	if (!remote->url)
 		return -1;
 	if (processes || record->command.count || event || record->agent.wall || record->agent.off_cpu_chance || record->at_ns)
 		return usage_error(usage, "--remote records all processes of its hosts, or a --unit, --container or --cgroup; "
-					  "without -p, --at, a command, --event, --wall and --off-cpu");
+					  "it excludes -p, --at, a command, --event, --wall and --off-cpu");
 	if (remote->tenant && tenant_name_check(remote->tenant, &err) < 0)
 		return usage_error(usage, "%s", err.message);
 	if (record->markers.only || record->markers.max || record->thin.max || record->launch.environment_count ||
 	    record->launch.directory)
-		return usage_error(
-			usage, "--remote: agents are not told --markers-only, --max-markers, --max-samples, --env or --chdir");
+		return usage_error(usage, "--remote excludes --markers-only, --max-markers, --max-samples, --env and --chdir");
 	return -1;
 }
 
@@ -833,26 +830,26 @@ int cmd_record(int argc, char **argv)
 	bool all = false;
 	const char *event = NULL, *off_cpu = NULL, *at = NULL;
 	char names[OUTPUT_NAMES_MAX], help[2][OUTPUT_NAMES_MAX + 160];
-	snprintf(help[0], sizeof(help[0]), "where to write; the extension tells the format:\n%s\n(default: wick.pb.gz)",
+	snprintf(help[0], sizeof(help[0]), "where to write; the extension selects the format:\n%s\n(default: wick.pb.gz)",
 		 output_extensions(names));
 	snprintf(help[1], sizeof(help[1]), "format, whatever the extension: %s", output_format_names(names));
 	const struct option_row options[] = {
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &record.agent.frequency_hz, 1, 10000,
-		 .help = "samples a second and CPU (default: 99)"},
+		 .help = "samples per second and CPU (default: 99)"},
 		{'d', "duration", "SECONDS", OPTION_DURATION, &record.duration_ns,
 		 .help = "stop after this long: 30, 2m (default: when the command\nor all processes have ended, or Ctrl-C)"},
 		{0, "at", "TIME", OPTION_TEXT, &at,
-		 .help = "load everything, but begin only then: RFC 3339 or unix\ntime, or now+5s"},
+		 .help = "prepare, but start only at this time: RFC 3339 or unix\ntime, or now+5s"},
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		{0, "wall", NULL, OPTION_FLAG, &record.agent.wall,
-		 .help = "where the time of each thread went, running or waiting,\nas one value"},
+		 .help = "wall-clock profile: on-CPU and off-CPU time of each\nthread as one value"},
 		{'o', "output", "FILE", OPTION_TEXT, &record.output, .help = help[0]},
 		{0, "format", "FORMAT", OPTION_TEXT, &record.format, .help = help[1]},
 		{0, "max-size", "SIZE", OPTION_SIZE, &record.written.bytes_max,
-		 .help = "fail rather than write a larger file: 64M"},
+		 .help = "fail instead of writing a larger file: 64M"},
 		{0, "open", NULL, OPTION_FLAG, &record.opens,
-		 .help = "then show the profile in a browser, as wick open does,\nuntil Ctrl-C"},
+		 .help = "then show the profile in a browser, like wick open,\nuntil Ctrl-C"},
 		LISTEN_OPTION_ROW(&record.open.listen),
 		BROWSER_OPTION_ROW(&record.open.browser),
 		MARKERS_OPTION_ROWS(&record.markers),
@@ -860,23 +857,21 @@ int cmd_record(int argc, char **argv)
 		{'a', "all", NULL, OPTION_FLAG, &all, .help = "all processes of this machine"},
 		{'p', "pid", "PID", OPTION_LIST, &pids,
 		 .help = "this process, its children and what they fork; may be\nrepeated, as may the next three"},
-		{0, "cgroup", "PATH", OPTION_LIST, &cgroups[TARGET_CGROUP],
-		 .help = "what runs in this control group or below it"},
+		{0, "cgroup", "PATH", OPTION_LIST, &cgroups[TARGET_CGROUP], .help = "processes in this cgroup and below"},
 		{0, "container", "ID", OPTION_LIST, &cgroups[TARGET_CONTAINER],
-		 .help = "the container whose id or name begins so"},
-		{0, "unit", "NAME", OPTION_LIST, &cgroups[TARGET_UNIT], .help = "the systemd unit of this name"},
+		 .help = "container, by the start of its id or name"},
+		{0, "unit", "NAME", OPTION_LIST, &cgroups[TARGET_UNIT], .help = "systemd unit, by name"},
 		RECORD_REMOTE_OPTION_ROWS(&record.remote),
 		{0, "env", "NAME=VALUE", OPTION_LIST, &environment,
-		 .help = "a variable in the command's environment; may be repeated"},
-		{0, "chdir", "DIR", OPTION_TEXT, &record.launch.directory, .help = "where the command runs"},
+		 .help = "environment variable of the command; may be repeated"},
+		{0, "chdir", "DIR", OPTION_TEXT, &record.launch.directory, .help = "working directory of the command"},
 		{0}};
 	const struct usage usage = {
 		.verb = "record",
 		.synopsis = "[-F HZ] [-d SECONDS] [-o FILE] (-a | -p PID | --unit NAME | ... | -- CMD ARGS...)",
-		.description =
-			"Profiles a command, running processes, a container, a unit or the whole machine, and writes a file "
-			"in\nany format that convert writes: pprof, Firefox Profiler's, a flame graph, a table ... Ends as "
-			"the\ncommand ends.",
+		.description = "Profiles a command, running processes, a container, a unit or the whole machine, and\n"
+			       "writes a file in any format of convert: pprof, Firefox Profiler's, a flame graph, a\n"
+			       "table ... Exits with the status of the command.",
 		.options = options,
 		.examples = RECORD_EXAMPLES};
 	struct error err = {0};
@@ -889,7 +884,7 @@ int cmd_record(int argc, char **argv)
 	if (at && time_parse(at, time_now_ns(), &record.at_ns, &err) < 0)
 		return usage_error(&usage, "--at: %s", err.message);
 	if (!record.opens && (record.open.listen || record.open.browser))
-		return usage_error(&usage, "--listen and --browser are for --open");
+		return usage_error(&usage, "--listen and --browser require --open");
 	int status = check_remote(&record, &usage, pids.count, event);
 	if (status >= 0)
 		return status;

@@ -51,11 +51,11 @@ struct loss {
 #define LOSSES 5
 static void list_losses(const struct marks_stats *stats, struct loss ret[LOSSES])
 {
-	ret[0] = (struct loss){stats->lost, "markers lost, because their rings were full"};
-	ret[1] = (struct loss){stats->left_out, "markers left out, of all of the time: there were more than are kept"};
-	ret[2] = (struct loss){stats->malformed, "markers that made no sense, left out"};
+	ret[0] = (struct loss){stats->lost, "markers lost: ring buffers were full"};
+	ret[1] = (struct loss){stats->left_out, "markers dropped across the recording: too many"};
+	ret[2] = (struct loss){stats->malformed, "malformed markers dropped"};
 	ret[3] = (struct loss){stats->refused, "processes whose markers could not be read"};
-	ret[4] = (struct loss){stats->busy, "processes whose markers another recorder takes"};
+	ret[4] = (struct loss){stats->busy, "processes whose markers another recorder collects"};
 }
 
 static int add_losses(const struct record_markers *markers, struct profile *profile, struct error *err)
@@ -102,7 +102,7 @@ void record_markers_report(const struct record_markers *markers, const char *out
 	if (stats->processes)
 		fprintf(stderr, "  markers: %s of %s processes%s\n", text_format_count(stats->markers + stats->rows, count[0]),
 			text_format_count(stats->processes, count[1]),
-			is_held ? "" : ", for which this format has no place; write .firefox.json");
+			is_held ? "" : ", which this format cannot store; use .firefox.json");
 	for (size_t i = 0; i < LOSSES; i++)
 		if (losses[i].count)
 			fprintf(stderr, "  %s %s\n", text_format_count(losses[i].count, count[0]), losses[i].what);

@@ -16,18 +16,19 @@ struct record_markers {
 
 /* Of struct option_row. */
 #define MARKERS_OPTION_ROWS(markers)                                                                                           \
-	{0,	      "no-markers",    NULL,                                                                                   \
-	 OPTION_FLAG, &(markers)->off, .help = "without the markers that programs make with libwickmark"},                     \
+	{                                                                                                                      \
+		0,	     "no-markers",    NULL,                                                                            \
+		OPTION_FLAG, &(markers)->off, .help = "do not record the markers of programs with libwickmark"},               \
 		{0,                                                                                                            \
 		 "markers-only",                                                                                               \
 		 NULL,                                                                                                         \
 		 OPTION_FLAG,                                                                                                  \
 		 &(markers)->only,                                                                                             \
-		 .help = "nothing but them, for wick annotate; needs no privileges\nfor processes of your own"},               \
+		 .help = "record markers only, for wick annotate; needs no privileges\nfor your own processes"},               \
 	{                                                                                                                      \
 		0, "max-markers", "N", OPTION_UNSIGNED, &(markers)->max, 1000, 50000000,                                       \
-			.help = "how many markers to keep, about 80 bytes each; of more,\na part of all of the time "          \
-				"(default: 8000000)"                                                                           \
+			.help = "maximum number of markers, about 80 bytes each; more are\n"                                   \
+				"downsampled across the recording (default: 8000000)"                                          \
 	}
 
 /* Before a command is forked: it gets our name in its environment. all: of every process. */

@@ -37,9 +37,9 @@ static void stop(void *context)
 int record_remote_order(const struct option_list *const lists[ORDERS_TARGET_KINDS], struct orders_order *ret, struct error *err)
 {
 	if (ret->duration_ns > ORDERS_DURATION_MAX_NS)
-		return error_set(err, -EINVAL, "-d: a recording of several hosts may be 10 minutes long");
+		return error_set(err, -EINVAL, "-d: a recording of several hosts can take 10 minutes at most");
 	if (ret->frequency_hz > ORDERS_FREQUENCY_MAX_HZ)
-		return error_set(err, -EINVAL, "-F: hosts are sampled at up to %u Hz", ORDERS_FREQUENCY_MAX_HZ);
+		return error_set(err, -EINVAL, "-F: the limit for remote hosts is %u Hz", ORDERS_FREQUENCY_MAX_HZ);
 	for (size_t kind = 0; kind < ORDERS_TARGET_KINDS; kind++) {
 		for (size_t i = 0; i < lists[kind]->count; i++) {
 			if (ret->target_count == ORDERS_TARGETS_MAX)
@@ -89,10 +89,11 @@ static int answer_error(const struct net_client_response *response, struct error
 	const char *text = json_string_value(json_object_get(json, "error"));
 	buffer_init(&safe, MIB);
 	text_append_harmless(&safe, bytes_of_string(text ? text : response->message));
-	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server says: %d %.*s", response->status,
-			  (int)safe.len, safe.len ? (const char *)safe.data : "");
+	int r = error_set(err, response->status == 503 ? -EAGAIN : -EBADMSG, "the server responded with %d %.*s",
+			  response->status, (int)safe.len, safe.len ? (const char *)safe.data : "");
 	if (response->status == 404 && !text)
-		r = error_set(err, -ENOTSUP, "the server knows no recordings of several hosts: it is older than this wick");
+		r = error_set(err, -ENOTSUP,
+			      "the server does not support recordings of several hosts: it is older than this wick");
 	json_decref(json);
 	return r;
 }
@@ -109,7 +110,7 @@ static int ask(struct net_client *net, const char *method, const char *path, str
 	if (response.status != status)
 		return answer_error(&response, err);
 	*ret = json_loadb(response.body.len ? (const char *)response.body.data : "", response.body.len, 0, NULL);
-	return json_is_object(*ret) ? 0 : error_set(err, -EBADMSG, "the server's answer makes no sense");
+	return json_is_object(*ret) ? 0 : error_set(err, -EBADMSG, "malformed response from the server");
 }
 
 static int order_it(struct waiting *waiting, const struct orders_order *order, struct error *err)
@@ -123,12 +124,12 @@ static int order_it(struct waiting *waiting, const struct orders_order *order, s
 	if (r == -EBADMSG && waiting->remote->tenant) {
 		char said[ERROR_MESSAGE_MAX];
 		snprintf(said, sizeof(said), "%s", err->message);
-		r = error_set(err, r, "%.300s (agents are of the tenant '%.150s' that were started with this --tenant)", said,
+		r = error_set(err, r, "%.300s (only agents started with --tenant '%.150s' belong to this tenant)", said,
 			      waiting->remote->tenant);
 	}
 	const char *id = json_string_value(json_object_get(json, "id"));
 	if (r == 0 && (!id || !orders_id_is_valid(id)))
-		r = error_set(err, -EBADMSG, "the server's answer makes no sense");
+		r = error_set(err, -EBADMSG, "malformed response from the server");
 	if (r == 0) {
 		/* By its clock, of which only the difference counts. */
 		int64_t lead_ms = json_integer_value(json_object_get(json, "start_ms")) -
@@ -162,9 +163,9 @@ static void show_progress(const struct waiting *waiting, const size_t counts[ORD
 		return;
 	fprintf(stderr, "\r\033[K");
 	if (now_ns < waiting->start_ns)
-		fprintf(stderr, "recording begins in %lld s", (long long)((waiting->start_ns - now_ns) / NS_PER_S) + 1);
+		fprintf(stderr, "recording starts in %lld s", (long long)((waiting->start_ns - now_ns) / NS_PER_S) + 1);
 	else if (now_ns < waiting->end_ns)
-		fprintf(stderr, "recording: %lld s are left", (long long)((waiting->end_ns - now_ns) / NS_PER_S) + 1);
+		fprintf(stderr, "recording: %lld s left", (long long)((waiting->end_ns - now_ns) / NS_PER_S) + 1);
 	else
 		fprintf(stderr, "waiting for profiles");
 	fprintf(stderr, "; %zu hosts", waiting->hosts);
@@ -310,14 +311,14 @@ static void report_clocks(const struct profile *profile)
 		fprintf(stderr, "  host ");
 		print_harmless(profile_string(profile, host->name));
 		if (!host->reference) {
-			fprintf(stderr, ": its clock was compared with none\n");
+			fprintf(stderr, ": its clock offset is unknown\n");
 			continue;
 		}
 		time_format_duration(is_behind ? -host->offset_ns : host->offset_ns, offset);
 		fprintf(stderr, ": its clock was %s %s of ", offset, is_behind ? "behind that" : "ahead");
 		print_harmless(profile_string(profile, host->reference));
 		if (host->bound_ns >= 0)
-			fprintf(stderr, ", give or take %s", time_format_duration(host->bound_ns, bound));
+			fprintf(stderr, ", accurate to %s", time_format_duration(host->bound_ns, bound));
 		fprintf(stderr, " (");
 		print_harmless(profile_string(profile, host->method));
 		fprintf(stderr, ")\n");
@@ -332,10 +333,10 @@ static int run(struct waiting *waiting, const struct orders_order *order, struct
 	r = wait_for_it(waiting, err);
 	if (r == -ECANCELED) {
 		cancel_it(waiting);
-		return error_set(err, r, "cancelled; the hosts were told to stop");
+		return error_set(err, r, "cancelled; the agents were asked to stop");
 	}
 	if (r == 0 && !waiting->done)
-		r = error_set(err, -ENODATA, "no host made a recording; nothing was written");
+		r = error_set(err, -ENODATA, "no host completed a recording; nothing was written");
 	else if (r == 0)
 		r = fetch(waiting, ret, err);
 	if (r < 0) {

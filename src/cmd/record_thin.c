@@ -32,8 +32,8 @@ int record_thin_merge(struct record_thin *thin, struct agent *agent, struct prof
 static void describe(const struct record_thin *thin, char text[static 128])
 {
 	char count[TEXT_NUMBER_MAX];
-	snprintf(text, 128, "one sample of %u is kept and stands for as many: %s came, more than are kept", 1u << thin->shift,
-		 text_format_count(thin->arrived, count));
+	snprintf(text, 128, "downsampled: 1 of %u samples is kept, with its value scaled: %s exceed the limit",
+		 1u << thin->shift, text_format_count(thin->arrived, count));
 }
 
 int record_thin_note(const struct record_thin *thin, struct profile *profile, struct error *err)

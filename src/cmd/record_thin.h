@@ -29,8 +29,9 @@ struct record_thin {
 #define MAX_SAMPLES_OPTION_ROW(thin)                                                                                           \
 	{                                                                                                                      \
 		0, "max-samples", "N", OPTION_UNSIGNED, &(thin)->max, 1000, 50000000,                                          \
-			.help = "how many samples to keep with their times, about 50 bytes\neach; of more, a part of all of "  \
-				"the time, each standing for\nas many as are left out (default: 10000000)"                     \
+			.help = "maximum number of samples with their times, about 50 bytes\n"                                 \
+				"each; more are downsampled across the recording,\n"                                           \
+				"with scaled values (default: 10000000)"                                                       \
 	}
 
 /* Adds what came from the agent, with times of its samples, to the recording. `arrived` is changed. Returns 0, -ENOMEM or

@@ -34,7 +34,8 @@ static int answer_error(const struct net_client_response *response, const char *
 {
 	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
 	const char *text = json_string_value(json_object_get(json, "error"));
-	int r = error_set(err, -EBADMSG, "%s answered %d: %s", url, response->status, text ? text : response->message);
+	int r = error_set(err, -EBADMSG, "%s responded with status %d: %s", url, response->status,
+			  text ? text : response->message);
 	if (response->status == 400 && text)
 		r = error_set(err, -EINVAL, "%s", text);
 	json_decref(json);
@@ -63,7 +64,7 @@ static int ask(const struct remote *remote, const char *method, struct buffer *p
 	net_client_response_init(&response);
 	r = net_client_request(client, method, text, NULL, (struct bytes){0}, false, &response, err);
 	if (r < 0)
-		return error_prefix(err, r, "cannot ask %s (is the server running? start it with 'wick up')", url);
+		return error_prefix(err, r, "cannot query %s (is the server running? start it with 'wick up')", url);
 	if (response.status != 200)
 		return answer_error(&response, url, err);
 	if (ret_symbols)

@@ -15,7 +15,7 @@ struct remote {
 	{0, "url", "URL", OPTION_TEXT, &(remote)->url, .help = "the server (default: $WICK_URL, else http://127.0.0.1:7070)"}, \
 		{0, "token-file", "FILE", OPTION_TEXT, &(remote)->token_file, .help = "file with the server's token"},         \
 	{                                                                                                                      \
-		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant, .help = "whose data, on a server with tenants"            \
+		0, "tenant", "NAME", OPTION_TEXT, &(remote)->tenant, .help = "tenant on the server"                            \
 	}
 
 /* path is a buffer with REMOTE_PATH_MAX that begins with a path: adds "?name=value" or "&name=value", encoded. NULL values

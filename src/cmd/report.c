@@ -46,78 +46,78 @@ static const struct option_row options[] = {
 	{0, "format", "FORMAT", OPTION_TEXT, &o.format, .help = "format of the inputs (default: by content)"},
 	REMOTE_OPTION_ROWS(&o.remote),
 	{0, "from", "TIME", OPTION_TEXT, &o.from,
-	 .help = "of a selection: start: now-1h, -15m, RFC 3339 or unix\n(default: now-1h)"},
-	{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "of a selection: end (default: now)"},
+	 .help = "with --url: start: now-1h, -15m, RFC 3339 or unix\n(default: now-1h)"},
+	{0, "to", "TIME", OPTION_TEXT, &o.to, .help = "with --url: end (default: now)"},
 	{0, "base", "INPUT", OPTION_LIST, &o.base, .help = "subtract this profile; may be repeated"},
 	{0, "diff-base", "INPUT", OPTION_LIST, &o.diff_base, .help = "the same, with percentages of the base"},
 	{0, "normalize", NULL, OPTION_FLAG, &o.normalize, .help = "scale to the base's total first"},
 	DURING_OPTION_ROW(&o.during),
 	SPANS_OPTION_ROW(&o.spans),
-	{0, "focus", "REGEX", OPTION_TEXT, &o.focus, .help = "samples with such a frame only"},
-	{0, "ignore", "REGEX", OPTION_TEXT, &o.ignore, .help = "samples without such a frame only"},
-	{0, "hide", "REGEX", OPTION_TEXT, &o.hide, .help = "leave such frames out"},
-	{0, "show", "REGEX", OPTION_TEXT, &o.show, .help = "leave all other frames out"},
-	{0, "show-from", "REGEX", OPTION_TEXT, &o.show_from, .help = "leave out what is above the highest such frame"},
-	{0, "prune-from", "REGEX", OPTION_TEXT, &o.prune_from, .help = "leave out what is below the lowest such frame"},
+	{0, "focus", "REGEX", OPTION_TEXT, &o.focus, .help = "keep only samples with such a frame"},
+	{0, "ignore", "REGEX", OPTION_TEXT, &o.ignore, .help = "drop samples with such a frame"},
+	{0, "hide", "REGEX", OPTION_TEXT, &o.hide, .help = "remove such frames"},
+	{0, "show", "REGEX", OPTION_TEXT, &o.show, .help = "remove all other frames"},
+	{0, "show-from", "REGEX", OPTION_TEXT, &o.show_from, .help = "remove frames above the highest such frame"},
+	{0, "prune-from", "REGEX", OPTION_TEXT, &o.prune_from, .help = "remove frames below the lowest such frame"},
 	{0, "tagfocus", "FILTER", OPTION_TEXT, &o.tag_focus,
-	 .help = "samples with such a label only: KEY=REGEX, REGEX,\nor numbers: KEY=1mb:2gb, 30kb:, :512b"},
-	{0, "tagignore", "FILTER", OPTION_TEXT, &o.tag_ignore, .help = "samples without such a label only"},
-	{0, "tagshow", "REGEX", OPTION_TEXT, &o.tag_show, .help = "such labels only"},
-	{0, "taghide", "REGEX", OPTION_TEXT, &o.tag_hide, .help = "leave such labels out"},
-	{0, "tagroot", "KEYS", OPTION_TEXT, &o.tag_root, .help = "make frames of labels at the root: host,pid"},
-	{0, "tagleaf", "KEYS", OPTION_TEXT, &o.tag_leaf, .help = "make frames of labels at the leaf"},
-	{'n', "nodecount", "N", OPTION_TEXT, &o.node_count, .help = "functions at most; 0 = all (default: 80, top: all)"},
-	{0, "nodefraction", "SHARE", OPTION_TEXT, &o.node_fraction,
-	 .help = "leave out functions below this share (default: 0.005)"},
-	{0, "edgefraction", "SHARE", OPTION_TEXT, &o.edge_fraction,
-	 .help = "leave out calls below this share (default: 0.001)"},
-	{0, "no-trim", NULL, OPTION_FLAG, &o.no_trim, .help = "leave nothing out (pprof: -trim=false)"},
-	{0, "cum", NULL, OPTION_FLAG, &o.cum, .help = "sort by what functions and their callees cost"},
-	{0, "flat", NULL, OPTION_FLAG, &o.flat, .help = "sort by what functions themselves cost (the default)"},
-	{0, "functions", NULL, OPTION_FLAG, &o.functions, .help = "one entry a function (the default)"},
-	{0, "filefunctions", NULL, OPTION_FLAG, &o.file_functions, .help = "one entry a function and file"},
-	{0, "files", NULL, OPTION_FLAG, &o.files, .help = "one entry a source file"},
-	{0, "lines", NULL, OPTION_FLAG, &o.lines, .help = "one entry a source line"},
-	{0, "addresses", NULL, OPTION_FLAG, &o.addresses, .help = "one entry an address"},
-	{0, "noinlines", NULL, OPTION_FLAG, &o.no_inlines, .help = "inlined functions are part of their callers"},
-	{0, "showcolumns", NULL, OPTION_FLAG, &o.show_columns, .help = "columns of source lines too"},
-	{0, "sample-index", "TYPE", OPTION_TEXT, &o.sample_index, .help = "which value: its name or number"},
-	{0, "unit", "UNIT", OPTION_TEXT, &o.unit, .help = "unit of values: ms, MB ... (default: minimum, one that fits)"},
-	{0, "mean", NULL, OPTION_FLAG, &o.mean, .help = "divide by the first value, which is mostly a count"},
+	 .help = "keep only samples with such a label: KEY=REGEX, REGEX,\nor numbers: KEY=1mb:2gb, 30kb:, :512b"},
+	{0, "tagignore", "FILTER", OPTION_TEXT, &o.tag_ignore, .help = "drop samples with such a label"},
+	{0, "tagshow", "REGEX", OPTION_TEXT, &o.tag_show, .help = "keep only such labels"},
+	{0, "taghide", "REGEX", OPTION_TEXT, &o.tag_hide, .help = "remove such labels"},
+	{0, "tagroot", "KEYS", OPTION_TEXT, &o.tag_root, .help = "add frames of labels at the root: host,pid"},
+	{0, "tagleaf", "KEYS", OPTION_TEXT, &o.tag_leaf, .help = "add frames of labels at the leaf"},
+	{'n', "nodecount", "N", OPTION_TEXT, &o.node_count,
+	 .help = "maximum number of functions; 0 = all (default: 80, top: all)"},
+	{0, "nodefraction", "SHARE", OPTION_TEXT, &o.node_fraction, .help = "drop functions below this share (default: 0.005)"},
+	{0, "edgefraction", "SHARE", OPTION_TEXT, &o.edge_fraction, .help = "drop calls below this share (default: 0.001)"},
+	{0, "no-trim", NULL, OPTION_FLAG, &o.no_trim, .help = "drop nothing (pprof: -trim=false)"},
+	{0, "cum", NULL, OPTION_FLAG, &o.cum, .help = "sort by cumulative value"},
+	{0, "flat", NULL, OPTION_FLAG, &o.flat, .help = "sort by flat value (the default)"},
+	{0, "functions", NULL, OPTION_FLAG, &o.functions, .help = "one entry per function (the default)"},
+	{0, "filefunctions", NULL, OPTION_FLAG, &o.file_functions, .help = "one entry per function and file"},
+	{0, "files", NULL, OPTION_FLAG, &o.files, .help = "one entry per source file"},
+	{0, "lines", NULL, OPTION_FLAG, &o.lines, .help = "one entry per source line"},
+	{0, "addresses", NULL, OPTION_FLAG, &o.addresses, .help = "one entry per address"},
+	{0, "noinlines", NULL, OPTION_FLAG, &o.no_inlines, .help = "attribute inlined functions to their callers"},
+	{0, "showcolumns", NULL, OPTION_FLAG, &o.show_columns, .help = "also show columns of source lines"},
+	{0, "sample-index", "TYPE", OPTION_TEXT, &o.sample_index, .help = "sample type: its name or number"},
+	{0, "unit", "UNIT", OPTION_TEXT, &o.unit, .help = "unit of values: ms, MB ... (default: minimum, which fits)"},
+	{0, "mean", NULL, OPTION_FLAG, &o.mean, .help = "divide by the first sample type, usually a count"},
 	{0, "divide-by", "N", OPTION_TEXT, &o.divide_by, .help = "divide all values"},
-	{0, "drop-negative", NULL, OPTION_FLAG, &o.drop_negative, .help = "leave out functions that became cheaper"},
-	{0, "call-tree", NULL, OPTION_FLAG, &o.call_tree, .help = "dot, callgrind: functions apart by their callers"},
+	{0, "drop-negative", NULL, OPTION_FLAG, &o.drop_negative, .help = "drop functions with a negative difference"},
+	{0, "call-tree", NULL, OPTION_FLAG, &o.call_tree, .help = "dot, callgrind: separate functions by their callers"},
 	{0, "compact-labels", NULL, OPTION_FLAG, &o.compact_labels, .help = "a short heading"},
-	{0, "relative-percentages", NULL, OPTION_FLAG, &o.relative, .help = "percentages of what the filters leave"},
+	{0, "relative-percentages", NULL, OPTION_FLAG, &o.relative, .help = "percentages relative to the filtered total"},
 	{0, "source-path", "DIRS", OPTION_TEXT, &o.source_path, .help = "where list looks for sources, separated by ':'"},
-	{0, "trim-path", "PATHS", OPTION_TEXT, &o.trim_path, .help = "cut these off the names of source files"},
+	{0, "trim-path", "PATHS", OPTION_TEXT, &o.trim_path, .help = "prefixes to trim from source file names"},
 	{0, "intel-syntax", NULL, OPTION_FLAG, &o.intel_syntax, .help = "disasm: Intel's syntax instead of AT&T's"},
 	{0, "symbolize", "HOW", OPTION_TEXT, &o.symbolize,
-	 .help = "names of C++ and Rust: demangle=none or none as they are,\ndemangle=full with parameters (default: short)"},
-	{0, "all-frames", NULL, OPTION_FLAG, &o.all_frames, .help = "also frames that the profile says to leave out"},
-	{0, "add-comment", "TEXT", OPTION_TEXT, &o.add_comment, .help = "one more comment"},
-	{'q', "quiet", NULL, OPTION_FLAG, &o.quiet, .help = "do not say what filters did not match"},
+	 .help = "C++ and Rust names: demangle=none or none unchanged,\ndemangle=full with parameters (default: short)"},
+	{0, "all-frames", NULL, OPTION_FLAG, &o.all_frames, .help = "keep frames that the profile marks to be dropped"},
+	{0, "add-comment", "TEXT", OPTION_TEXT, &o.add_comment, .help = "add a comment"},
+	{'q', "quiet", NULL, OPTION_FLAG, &o.quiet, .help = "do not report filters that did not match"},
 	{0}};
 
 static const struct usage usage = {
 	.verb = "report",
 	.synopsis = "[MODE [REGEX]] [OPTION...] [BINARY] INPUT...",
-	.description =
-		"Shows profiles as `go tool pprof` does: files of any format that can be read, or,\nwith --url, what a server "
-		"answers to a selector. Several inputs are merged.\n\nmodes:\n"
-		"  top            functions, the costliest first (the default; also: text)\n"
-		"  tree           functions with their callers and callees\n"
-		"  peek REGEX     the same, of functions that match\n"
-		"  traces         all stacks\n"
-		"  list REGEX     source lines of functions that match, with what they cost\n"
-		"  disasm REGEX   their instructions, likewise\n"
-		"  tags           labels and their values\n"
-		"  raw            everything in the profile\n"
-		"  callgrind      for KCachegrind\n"
-		"  dot            the call graph for Graphviz: wick report dot IN | dot -Tsvg\n"
-		"  comments       the profile's comments\n"
-		"  topproto       top as a pprof profile\n"
-		"  proto          the profile as pprof, filtered",
+	.description = "Shows profiles as `go tool pprof` does: files of any format that can be read, or,\n"
+		       "with --url, the result of a selector on a server. Several inputs are merged.\n"
+		       "\n"
+		       "modes:\n"
+		       "  top            functions by value (the default; also: text)\n"
+		       "  tree           functions with their callers and callees\n"
+		       "  peek REGEX     the same, for functions that match\n"
+		       "  traces         all stacks\n"
+		       "  list REGEX     source lines of functions that match, with their values\n"
+		       "  disasm REGEX   their instructions, likewise\n"
+		       "  tags           labels and their values\n"
+		       "  raw            everything in the profile\n"
+		       "  callgrind      for KCachegrind\n"
+		       "  dot            the call graph for Graphviz: wick report dot IN | dot -Tsvg\n"
+		       "  comments       the profile's comments\n"
+		       "  topproto       top as a pprof profile\n"
+		       "  proto          the profile as pprof, filtered",
 	.options = options,
 	.examples = "wick report cpu.pb.gz\nwick report peek 'malloc|free' heap.pb.gz --sample-index alloc_space\n"
 		    "wick report tree --focus parse --url http://127.0.0.1:7070 'process_cpu{service_name=\"shop\"}'\n"
@@ -171,7 +171,7 @@ struct rewriting {
 static int set_verb(struct rewriting *to, const struct report_verb *verb, const char *regex)
 {
 	if (to->verb)
-		return usage_error(&usage, "one report at a time: %s or %s", to->verb->name, verb->name) + 1;
+		return usage_error(&usage, "give one report only: %s or %s", to->verb->name, verb->name) + 1;
 	to->verb = verb;
 	to->regex = regex;
 	return 0;
@@ -183,7 +183,7 @@ static int rewrite_flag(struct rewriting *to, const char *name, const char *valu
 	bool yes = strcmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcmp(value, "t") == 0;
 	bool no = strcmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcmp(value, "f") == 0;
 	if (!yes && !no)
-		return usage_error(&usage, "--%s: '%s' is neither true nor false", name, value) + 1;
+		return usage_error(&usage, "--%s: '%s' must be true or false", name, value) + 1;
 	if (strcmp(name, "trim") == 0) {
 		o.no_trim = no;
 		return 0;
@@ -256,7 +256,7 @@ static int parse_arguments(int argc, char **argv, struct rewriting *to, struct o
 	operands->count -= used;
 	memmove(operands->items, operands->items + used, (operands->count + 1) * sizeof(*operands->items));
 	if (to->verb->has_regex && !to->regex)
-		return usage_error(&usage, "%s: of which functions? Give a regular expression", to->verb->name) + 1;
+		return usage_error(&usage, "%s: give a regular expression of functions", to->verb->name) + 1;
 	return operands->count ? 0 : usage_error(&usage, "no input") + 1;
 }
 
@@ -281,7 +281,7 @@ static int ask_server(const char *selector, struct profile **ret, struct error *
 	if (r < 0)
 		return error_set(err, r, "the selector is too long");
 	r = remote_query(&o.remote, &path, &answer, symbols, err);
-	struct format_options decode = {.input_name = "the server's answer", .decompressed_max = LIMIT_PROFILE_FILE_BYTES};
+	struct format_options decode = {.input_name = "the server's response", .decompressed_max = LIMIT_PROFILE_FILE_BYTES};
 	return r < 0 ? r : format_decode(format_by_name("pprof"), buffer_bytes(&answer), &decode, ret, err);
 }
 
@@ -291,11 +291,11 @@ static int read_input(const void *context, const char *name, struct profile **re
 	struct stat info;
 	bool is_file = strcmp(name, "-") == 0 || stat(name, &info) == 0;
 	if (!is_file && (o.remote.url || strchr(name, '{')))
-		return o.during.count || o.spans ? error_set(err, -EINVAL,
-							     "--during and --spans: %.80s is no file, and what a server "
-							     "answers has no spans",
-							     name)
-						 : ask_server(name, ret, err);
+		return o.during.count || o.spans
+			       ? error_set(err, -EINVAL,
+					   "--during and --spans: %.80s is not a file, and a server's response has no spans",
+					   name)
+			       : ask_server(name, ret, err);
 	const struct inputs_options how = {
 		.format = o.format ? format_by_name(o.format) : NULL, .during = o.during, .spans = o.spans};
 	return inputs_read_file(&how, name, ret, err);
@@ -494,13 +494,13 @@ int cmd_report(int argc, char **argv)
 	int status = parse_arguments(argc, argv, &to, &operands);
 	char names[OUTPUT_NAMES_MAX];
 	if (!status && o.format && (!format_by_name(o.format) || !format_by_name(o.format)->decode))
-		status = usage_error(&usage, "--format: '%s' is no format that can be read; choose %s", o.format,
+		status = usage_error(&usage, "--format: '%s' is not a readable format; choose %s", o.format,
 				     input_format_names(names)) +
 			 1;
 	if (!status && o.base.count && o.diff_base.count)
-		status = usage_error(&usage, "--base and --diff-base: one of them") + 1;
+		status = usage_error(&usage, "--base and --diff-base exclude each other") + 1;
 	if (!status && o.normalize && !o.base.count && !o.diff_base.count)
-		status = usage_error(&usage, "--normalize: by what? Give --base or --diff-base") + 1;
+		status = usage_error(&usage, "--normalize requires --base or --diff-base") + 1;
 	if (!status && run(&operands, to.verb, to.regex, &err) < 0)
 		status = cmd_fail("report", &err) + 1;
 	mem_free(to.argv);

@@ -16,7 +16,7 @@ static int parse_share(const char *name, const char *text, double *ret, struct e
 		return 0;
 	int r = text_parse_double(text, ret, err);
 	if (r == 0 && !(*ret >= 0 && *ret <= 1))
-		return error_set(err, -EINVAL, "--%s: '%.40s' is no share between 0 and 1", name, text);
+		return error_set(err, -EINVAL, "--%s: '%.40s' is not a share between 0 and 1", name, text);
 	return r < 0 ? error_prefix(err, r, "--%s", name) : 0;
 }
 
@@ -25,7 +25,8 @@ static int choose_detail(const struct report_arguments *o, enum report_mode mode
 	bool lines = o->lines, addresses = o->addresses;
 	int chosen = o->functions + o->file_functions + o->files + o->lines + o->addresses;
 	if (chosen > 1)
-		return error_set(err, -EINVAL, "one of --functions, --filefunctions, --files, --lines, --addresses");
+		return error_set(err, -EINVAL,
+				 "--functions, --filefunctions, --files, --lines and --addresses exclude each other");
 	*ret = (struct graph_detail){.inlines = !o->no_inlines, .trim_path = o->trim_path, .source_path = o->source_path};
 	if (mode == REPORT_LIST)
 		lines = true, addresses = false;
@@ -110,14 +111,14 @@ int report_settings(const struct report_arguments *o, enum report_mode mode, str
 				       .intel_syntax = o->intel_syntax,
 				       .source_path = o->source_path};
 	if (o->cum && o->flat)
-		return error_set(err, -EINVAL, "one of --cum and --flat");
+		return error_set(err, -EINVAL, "--cum and --flat exclude each other");
 	int r = choose_detail(o, mode, &ret->detail, err);
 	if (r == 0)
 		r = choose_trim(o, mode, &ret->trim, err);
 	if (r == 0 && o->divide_by && (r = text_parse_double(o->divide_by, &ret->divide_by, err)) < 0)
 		return error_prefix(err, r, "--divide-by");
 	if (r == 0 && !(ret->divide_by != 0))
-		return error_set(err, -EINVAL, "--divide-by: 0 divides nothing");
+		return error_set(err, -EINVAL, "--divide-by: must not be 0");
 	return r < 0 ? r : list_filters(o, ret, err);
 }
 
@@ -150,7 +151,7 @@ static int set_tag_filter(struct report_tag_filter *filter, struct report_patter
 	if (r < 0)
 		return r;
 	if (filter->is_range)
-		return buffer_printf(notes, "%s: '%s' is taken for a range of numbers, not for an expression\n", name,
+		return buffer_printf(notes, "%s: '%s' is interpreted as a range of numbers, not as an expression\n", name,
 				     filter->texts);
 	for (const char *at = filter->texts;; at++) {
 		size_t len = strcspn(at, ",");
@@ -332,9 +333,9 @@ int report_drop_frames(struct profile *profile, struct error *err)
 			continue;
 		r = buffer_printf(&text, "^(%s)$", profile_string(profile, strings[i]));
 		if (r < 0)
-			r = error_set(err, r, "the profile's expression of frames to leave out is too long");
+			r = error_set(err, r, "the profile's expression of frames to drop is too long");
 		else
-			r = set_pattern(patterns[i], "frames to leave out, which the profile gives", (const char *)text.data,
+			r = set_pattern(patterns[i], "the profile's expression of frames to drop", (const char *)text.data,
 					text.len, err);
 	}
 	if (r == 0)

@@ -100,19 +100,18 @@ int cmd_server(int argc, char **argv)
 	bool tenants = false, otlp = false;
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
-		{0, "config", "FILE", OPTION_TEXT, &config, .help = "YAML file of settings; options on the command line win"},
-		{0, "tenants", NULL, OPTION_FLAG, &tenants, .help = "keep data apart by the tenant that X-Scope-OrgID names"},
-		{0, "otlp", NULL, OPTION_FLAG, &otlp, .help = "take OTLP on ports 4317 and 4318 of the address, too"},
+		{0, "config", "FILE", OPTION_TEXT, &config, .help = "YAML file of settings; options take precedence"},
+		{0, "tenants", NULL, OPTION_FLAG, &tenants, .help = "separate data by the tenant in X-Scope-OrgID"},
+		{0, "otlp", NULL, OPTION_FLAG, &otlp, .help = "also receive OTLP on ports 4317 and 4318 of the address"},
 		{0, "tls-cert", "FILE", OPTION_TEXT, &tls.cert,
 		 .help = "serve https with this certificate and its chain (PEM)"},
 		{0, "tls-key", "FILE", OPTION_TEXT, &tls.key, .help = "its key (default: in the same file)"},
-		{0, "tls-client-ca", "FILE", OPTION_TEXT, &tls.client_ca,
-		 .help = "clients need a certificate of these authorities"},
+		{0, "tls-client-ca", "FILE", OPTION_TEXT, &tls.client_ca, .help = "require client certificates of these CAs"},
 		{0}};
 	const struct usage usage = {.verb = "server",
 				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [--config FILE]",
 				    .description = "Stores profiles that agents and others send (OTLP, pprof), answers "
-						   "queries, and serves\nthe page. Needs no privileges.",
+						   "queries, and serves\nthe web UI. Needs no privileges.",
 				    .options = options,
 				    .examples = "wick server --data /srv/wick --keep 90d --keep-size 200G\nwick server "
 						"--listen 0.0.0.0:7070 --token-file /etc/wick/token"};

@@ -42,14 +42,14 @@ static int find_directory(struct store_arguments_of *a, struct error *err)
 	if (r < 0)
 		return r;
 	if (tenant && (strchr(tenant, '/') || strcmp(tenant, ".") == 0 || strcmp(tenant, "..") == 0))
-		return error_set(err, -EINVAL, "--tenant: '%.60s' cannot be a tenant's name", tenant);
+		return error_set(err, -EINVAL, "--tenant: '%.60s' is not a valid tenant name", tenant);
 	int len = snprintf(a->directory, sizeof(a->directory), "%s%s%s", a->data ? a->data : data, tenant ? "/tenants/" : "",
 			   tenant ? tenant : "");
 	struct stat info;
 	if (len >= (int)sizeof(a->directory))
 		return error_set(err, -ENAMETOOLONG, "the directory's path is too long");
 	if (stat(a->directory, &info) < 0)
-		return error_set_errno(err, -errno, "there is no store in %s", a->directory);
+		return error_set_errno(err, -errno, "no store in %s", a->directory);
 	return 0;
 }
 
@@ -61,9 +61,9 @@ static int open_here(struct store_arguments_of *a, struct store **ret, struct er
 	struct store_options options = {
 		.directory = a->directory, .retention_age_ns = -1, .manual = true, .on_problem = print_problem};
 	r = store_open(&options, ret, err);
-	return r == -EBUSY ? error_set(err, r, "%s is in use by a server; ask that one with --url URL, or stop it first",
-				       a->directory)
-			   : r;
+	return r == -EBUSY
+		       ? error_set(err, r, "%s is in use by a server; use --url URL, or stop the server first", a->directory)
+		       : r;
 }
 
 /* ---- list ---- */
@@ -74,7 +74,7 @@ static int print_block(void *context, const struct store_block *block, struct er
 	(void)context, (void)err;
 	printf("%-32s %5u  %-24s  %-24s %12llu %8llu %10s%s\n", block->name, block->level, time_format(block->min_ns, from),
 	       time_format(block->max_ns, to), (unsigned long long)block->samples, (unsigned long long)block->series,
-	       text_format_size(block->bytes, bytes), block->has_samples ? "" : "  sums only");
+	       text_format_size(block->bytes, bytes), block->has_samples ? "" : "  rollups only");
 	return 0;
 }
 
@@ -91,7 +91,7 @@ static int print_blocks(struct bytes answer, struct error *err)
 	json_t *root = json_loadb((const char *)answer.data, answer.len, 0, &fault), *item;
 	if (!json_is_array(json_object_get(root, "blocks"))) {
 		json_decref(root);
-		return error_set(err, -EBADMSG, "the server's answer is no list of blocks");
+		return error_set(err, -EBADMSG, "malformed response from the server: not a list of blocks");
 	}
 	print_head();
 	json_array_foreach(json_object_get(root, "blocks"), i, item)
@@ -150,10 +150,10 @@ static int verify_one(const char *directory, uint64_t *problems, struct error *e
 		return r;
 	printf("%s: %llu blocks, %s in %llu files; log of %llu records%s; %llu problems", directory,
 	       (unsigned long long)result.blocks, text_format_size(result.bytes, bytes), (unsigned long long)result.files,
-	       (unsigned long long)result.records, result.is_in_use ? " (not looked at: a server writes it)" : "",
+	       (unsigned long long)result.records, result.is_in_use ? " (not checked: a server writes it)" : "",
 	       (unsigned long long)result.problems);
 	if (result.set_aside)
-		printf("; %llu things set aside earlier, in quarantine/", (unsigned long long)result.set_aside);
+		printf("; %llu files set aside earlier, in quarantine/", (unsigned long long)result.set_aside);
 	printf("\n");
 	*problems += result.problems;
 	return 0;
@@ -183,7 +183,7 @@ static int run_verify(struct store_arguments_of *a, struct error *err)
 		r = verify_tenants(a->directory, &problems, err);
 	if (!r && problems)
 		r = error_set(err, -EBADMSG,
-			      "%llu problems; a server sets what is damaged aside when it meets it, and goes on without",
+			      "%llu problems; a server sets damaged data aside when it reads it, and continues without",
 			      (unsigned long long)problems);
 	return r;
 }
@@ -215,9 +215,10 @@ static int run_compact(struct store_arguments_of *a, struct error *err)
 	if (r < 0)
 		return r;
 	store_get_stats(store, &after);
-	printf("%llu merges: %llu blocks, %s, are now %llu, %s\n", (unsigned long long)(after.compactions - before.compactions),
-	       (unsigned long long)before.blocks, text_format_size(before.block_bytes, size_before),
-	       (unsigned long long)after.blocks, text_format_size(after.block_bytes, size_after));
+	printf("%llu compactions: %llu blocks, %s, are now %llu, %s\n",
+	       (unsigned long long)(after.compactions - before.compactions), (unsigned long long)before.blocks,
+	       text_format_size(before.block_bytes, size_before), (unsigned long long)after.blocks,
+	       text_format_size(after.block_bytes, size_after));
 	return 0;
 }
 
@@ -242,8 +243,7 @@ static int run_delete(struct store_arguments_of *a, struct error *err)
 		return r;
 	printf("deleted %llu samples in %llu blocks\n", (unsigned long long)result.samples, (unsigned long long)result.blocks);
 	if (result.kept)
-		printf("%llu blocks were left as they are: of them only sums are kept, without the labels that the selector "
-		       "names\n",
+		printf("%llu blocks were not changed: they have only rollups, without the labels of the selector\n",
 		       (unsigned long long)result.kept);
 	return 0;
 }
@@ -274,18 +274,17 @@ int cmd_store(int argc, char **argv)
 {
 	struct store_arguments_of a = {0};
 	const struct option_row options[] = {
-		{0, "data", "DIR", OPTION_TEXT, &a.data, .help = "where data is kept (default: as wick server)"},
+		{0, "data", "DIR", OPTION_TEXT, &a.data, .help = "data directory (default: as wick server)"},
 		REMOTE_OPTION_ROWS(&a.remote),
-		{0, "from", "TIME", OPTION_TEXT, &a.from, .help = "delete: start of the range"},
-		{0, "to", "TIME", OPTION_TEXT, &a.to, .help = "delete: end of the range"},
+		{0, "from", "TIME", OPTION_TEXT, &a.from, .help = "delete: start of the time range"},
+		{0, "to", "TIME", OPTION_TEXT, &a.to, .help = "delete: end of the time range"},
 		{0}};
 	const struct usage usage = {
 		.verb = "store",
 		.synopsis = "verify|list|compact|delete [SELECTOR] [--data DIR] [--url URL]",
-		.description =
-			"verify reads everything that is stored and compares checksums; list shows the blocks;\ncompact merges "
-			"them now; delete removes the samples of a selection for good. Where a\nserver uses the data, it must "
-			"be asked with --url; verify can always look.",
+		.description = "verify reads all stored data and compares checksums; list shows the blocks; compact\nmerges "
+			       "them now; delete removes the samples of a selection permanently. If a server uses\nthe data, "
+			       "give its --url; verify always works.",
 		.options = options,
 		.examples =
 			"wick store verify --data /srv/wick\nwick store list --url http://127.0.0.1:7070\nwick store delete "
@@ -301,9 +300,9 @@ int cmd_store(int argc, char **argv)
 	if (!action->selects && operands.count != 1)
 		return usage_error(&usage, "%s takes no operand", action->name);
 	if (action->selects && (!a.from || !a.to))
-		return usage_error(&usage, "delete needs --from and --to");
+		return usage_error(&usage, "delete requires --from and --to");
 	if (a.remote.url && !action->method)
-		return usage_error(&usage, "verify reads the files themselves: give --data DIR on the server's machine");
+		return usage_error(&usage, "verify reads the files: give --data DIR on the server's machine");
 	if (a.remote.url && a.data)
 		return usage_error(&usage, "--data and --url exclude each other");
 	a.selector = action->selects ? operands.items[1] : NULL;

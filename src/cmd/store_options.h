@@ -18,13 +18,13 @@ struct store_arguments {
 	 "DIR",                                                                                                                \
 	 OPTION_TEXT,                                                                                                          \
 	 &(arguments)->data,                                                                                                   \
-	 .help = "where data is kept (default: /var/lib/wick for root, else\n~/.local/share/wick)"},                           \
+	 .help = "data directory (default: /var/lib/wick for root, else\n~/.local/share/wick)"},                               \
 		{0,                                                                                                            \
 		 "listen",                                                                                                     \
 		 "ADDR:PORT",                                                                                                  \
 		 OPTION_TEXT,                                                                                                  \
 		 &(arguments)->listen,                                                                                         \
-		 .help = "where to serve (default: 127.0.0.1:7070)"},                                                          \
+		 .help = "address to listen on (default: 127.0.0.1:7070)"},                                                    \
 		{0,                                                                                                            \
 		 "keep",                                                                                                       \
 		 "DURATION",                                                                                                   \
@@ -36,19 +36,19 @@ struct store_arguments {
 		 "SIZE",                                                                                                       \
 		 OPTION_SIZE,                                                                                                  \
 		 &(arguments)->keep_size_bytes,                                                                                \
-		 .help = "remove the oldest data past this size (default: 10G)"},                                              \
+		 .help = "remove the oldest data beyond this size (default: 10G)"},                                            \
 		{0,                                                                                                            \
 		 "token-file",                                                                                                 \
 		 "FILE",                                                                                                       \
 		 OPTION_TEXT,                                                                                                  \
 		 &(arguments)->token_file,                                                                                     \
-		 .help = "clients must send the token in this file; needed to\nlisten beyond loopback"},                       \
+		 .help = "require the token in this file from clients; needed to\nlisten beyond loopback"},                    \
 		{0,                                                                                                            \
 		 "debuginfod",                                                                                                 \
 		 "URLS",                                                                                                       \
 		 OPTION_TEXT,                                                                                                  \
 		 &(arguments)->debuginfod,                                                                                     \
-		 .help = "debuginfod servers to ask for debug information, with\nspaces between; 'off' for none (default: "    \
+		 .help = "debuginfod servers, separated by spaces; 'off' for none\n(default: "                                 \
 			 "$DEBUGINFOD_URLS)"},                                                                                 \
 	{                                                                                                                      \
 		0, "insecure", NULL, OPTION_FLAG, &(arguments)->insecure, .help = "listen beyond loopback without a token"     \

@@ -21,7 +21,7 @@ int symbols_parse(const char *text, enum symbols_how *ret, struct error *err)
 			*ret = (enum symbols_how)i;
 			return 0;
 		}
-	return error_set(err, -EINVAL, "'%.40s' is none of auto, always, never", text);
+	return error_set(err, -EINVAL, "'%.40s' is not one of auto, always, never", text);
 }
 
 static bool is_of_this_machine(const struct profile *profile)

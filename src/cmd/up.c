@@ -92,7 +92,8 @@ static int choose_user(struct up *up, struct error *err)
 		return 0;
 	int r = io_make_dirs(up->server.data_directory, 0750, err);
 	if (!r && geteuid() == 0 && chown(up->server.data_directory, up->uid, up->gid) < 0)
-		r = error_set_errno(err, -errno, "cannot give %s to user %s", up->server.data_directory, up->user);
+		r = error_set_errno(err, -errno, "cannot change the owner of %s to user %s", up->server.data_directory,
+				    up->user);
 	return r;
 }
 
@@ -104,12 +105,12 @@ static int become_unprivileged(const struct up *up, struct error *err)
 	int r = !none || cap_set_proc(none) < 0 ? -errno : 0;
 	cap_free(none);
 	if (r < 0)
-		return error_set_errno(err, r, "cannot give up capabilities");
+		return error_set_errno(err, r, "cannot drop capabilities");
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (access(up->server.data_directory, R_OK | W_OK | X_OK) < 0)
 		return error_set_errno(err, -errno,
-				       "user %s, as whom the server runs, cannot use %s; choose another place with --data DIR",
-				       up->user, up->server.data_directory);
+				       "the server's user %s cannot use %s; choose another directory with --data DIR", up->user,
+				       up->server.data_directory);
 	return 0;
 }
 
@@ -160,11 +161,11 @@ static int start_server(struct up *up, struct error *err)
 	if (r < 0)
 		return r;
 	if (pipe2(up->status_fds, O_CLOEXEC) < 0)
-		return error_set_errno(err, -errno, "cannot make a pipe");
+		return error_set_errno(err, -errno, "cannot create a pipe");
 	fflush(NULL);
 	up->server_pid = fork();
 	if (up->server_pid < 0)
-		return error_set_errno(err, -errno, "cannot start the server's process");
+		return error_set_errno(err, -errno, "cannot start the server process");
 	if (up->server_pid == 0) {
 		int status = server_process(up);
 		fflush(NULL);
@@ -176,7 +177,7 @@ static int start_server(struct up *up, struct error *err)
 	ssize_t len = io_read(up->status_fds[0], &status, sizeof(status), "the status pipe", NULL);
 	up->status_fds[0] = io_close(up->status_fds[0]);
 	if (len != sizeof(status))
-		return error_set(err, -EPIPE, "the server's process ended before it was ready");
+		return error_set(err, -EPIPE, "the server process ended before it was ready");
 	status.text[sizeof(status.text) - 1] = 0;
 	if (status.code)
 		return error_set(err, status.code, "%s", status.text);
@@ -192,7 +193,7 @@ static void introduce(const struct up *up, struct collector *collector)
 	store_arguments_describe(&up->server, kept, sizeof(kept));
 	fprintf(stderr, "wick %s is profiling this machine\n\n", WICK_VERSION);
 	fprintf(stderr, "  page      http://%s\n", up->address);
-	fprintf(stderr, "  sampling  all processes, user and kernel code, %u times a second on %llu CPUs (%s)\n",
+	fprintf(stderr, "  sampling  all processes, user and kernel code, %u times per second on %llu CPUs (%s)\n",
 		stats.frequency_hz, (unsigned long long)stats.cpus_online, stats.event);
 	fprintf(stderr, "  data      %s, %s\n", up->server.data_directory, kept);
 	fprintf(stderr, "  processes agent %d (six capabilities), server %d (user %s, none)\n", (int)getpid(),
@@ -209,7 +210,7 @@ static int wait_for_server(struct up *up, struct error *err)
 			return error_set_errno(err, -errno, "cannot wait for the server");
 	up->server_pid = 0;
 	if (WIFSIGNALED(status))
-		return error_set(err, -EPIPE, "the server was ended by signal %d", WTERMSIG(status));
+		return error_set(err, -EPIPE, "the server was killed by signal %d", WTERMSIG(status));
 	return WEXITSTATUS(status) ? error_set(err, -EPIPE, "the server failed; its message is above") : 0;
 }
 
@@ -247,7 +248,7 @@ static int run_up(struct up *up, struct error *err)
 	r = collector_run(collector, err);
 	int status = wait_for_server(up, r < 0 ? NULL : err);
 	if (!r && !status && !signals_interrupted())
-		return error_set(err, -EPIPE, "the server ended by itself");
+		return error_set(err, -EPIPE, "the server exited unexpectedly");
 	return r < 0 ? r : status;
 }
 
@@ -268,8 +269,8 @@ static int configure_agent(struct up *up, const char *file, const char *event, c
 {
 	int r = file ? agent_config_load(file, &up->config, err) : 0;
 	if (!r && (up->config.server || up->config.token_file || up->config.tenant))
-		r = error_set(err, -EINVAL, "%s: '%s' means nothing to wick up, whose agent sends to its own server; remove it",
-			      file,
+		r = error_set(err, -EINVAL,
+			      "%s: '%s' does not apply to wick up, whose agent sends to its own server; remove it", file,
 			      up->config.server	      ? "server"
 			      : up->config.token_file ? "token_file"
 						      : "tenant");
@@ -292,25 +293,25 @@ int cmd_up(int argc, char **argv)
 	const struct option_row options[] = {
 		STORE_OPTION_ROWS(&arguments),
 		{'F', "frequency", "HZ", OPTION_UNSIGNED, &up.collector.agent.frequency_hz, 1, 10000,
-		 .help = "samples a second and CPU (default: 19)"},
+		 .help = "samples per second and CPU (default: 19)"},
 		EVENT_OPTION_ROW(&event),
 		OFF_CPU_OPTION_ROW(&off_cpu),
 		BUDGET_OPTION_ROW(&budget),
 		UNWIND_MEMORY_OPTION_ROW(&up.collector.agent.heap_mib),
 		{0, "markers", NULL, OPTION_FLAG, &up.collector.markers,
-		 .help = "collect the markers of all programs all the time"},
-		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label on everything that is sampled; may be repeated"},
+		 .help = "collect the markers of all programs continuously"},
+		{0, "label", "K=V", OPTION_LIST, &labels, .help = "label added to everything that is sampled; may be repeated"},
 		{0, "agent-config", "FILE", OPTION_TEXT, &config_file,
-		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here win"},
+		 .help = "the agent's labels and relabel_configs (YAML), see\nwick-agent(1); options here take precedence"},
 		{0}};
-	const struct usage usage = {.verb = "up",
-				    .synopsis = "[--data DIR] [--listen ADDR:PORT] [-F HZ]",
-				    .description =
-					    "Profiles this machine: samples every process all the time, stores the profiles, "
-					    "and serves\na page that shows where the CPU time goes. Needs root (or the "
-					    "capabilities that wick\nagent names); the server half runs without privileges.",
-				    .options = options,
-				    .examples = "sudo wick up\nsudo wick up --data /srv/wick -F 97 --label env=test"};
+	const struct usage usage = {
+		.verb = "up",
+		.synopsis = "[--data DIR] [--listen ADDR:PORT] [-F HZ]",
+		.description = "Profiles this machine: samples every process continuously, stores the profiles, and serves\na "
+			       "web UI that shows where the CPU time goes. Needs root (or the capabilities listed by\nwick "
+			       "agent --help); the server half runs without privileges.",
+		.options = options,
+		.examples = "sudo wick up\nsudo wick up --data /srv/wick -F 97 --label env=test"};
 	struct operands operands;
 	OPTIONS_OR_RETURN(&usage, argc, argv, &operands);
 	if (operands.count)

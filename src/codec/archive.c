@@ -123,7 +123,7 @@ static int fill_gzip(struct archive *a, struct error *err)
 	if (r == Z_MEM_ERROR)
 		return error_nomem(err);
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-		return damaged(a, err, "not what gzip makes");
+		return damaged(a, err, "not gzip data");
 	a->in_at = a->in_len - a->z.avail_in;
 	a->out_len = sizeof(a->out) - a->z.avail_out;
 	a->between = r == Z_STREAM_END;
@@ -161,11 +161,11 @@ static int fill(struct archive *a, struct error *err)
 		if (r < 0)
 			return r;
 		if (was_end && a->out_len == 0 && !a->between)
-			return damaged(a, err, "it ends too early");
+			return damaged(a, err, "it is truncated");
 	}
 	a->unpacked += a->out_len;
 	if (a->unpacked > a->options.bytes_max)
-		return error_set(err, -E2BIG, "%s: more than %llu bytes after unpacking, the limit", a->name,
+		return error_set(err, -E2BIG, "%s: more than %llu bytes after decompression, the limit", a->name,
 				 (unsigned long long)a->options.bytes_max);
 	return 1;
 }
@@ -198,7 +198,7 @@ static int take_all(struct archive *a, uint8_t *to, uint64_t len, struct error *
 	uint64_t taken;
 	int r = take(a, to, len, &taken, err);
 	if (r == 0 && taken < len)
-		r = damaged(a, err, "it ends within a file");
+		r = damaged(a, err, "it is truncated within a file");
 	return r;
 }
 
@@ -357,11 +357,11 @@ static int take_record(struct archive *a, struct bytes record, struct error *err
 {
 	const uint8_t *equals = memchr(record.data, '=', record.len);
 	if (!equals)
-		return damaged(a, err, "a pax record");
+		return damaged(a, err, "bad pax record");
 	struct bytes key = {record.data, (size_t)(equals - record.data)}, value = {equals + 1, record.len - key.len - 1};
 	if (bytes_equal_string(key, "size")) {
 		a->has_size = parse_decimal(value, &a->next_size) && a->next_size < (uint64_t)INT64_MAX;
-		return a->has_size ? 0 : damaged(a, err, "a size");
+		return a->has_size ? 0 : damaged(a, err, "bad size");
 	}
 	if (!bytes_equal_string(key, "path"))
 		return 0;
@@ -382,7 +382,7 @@ static int read_pax(struct archive *a, struct error *err)
 		const uint8_t *begin = text.data + at, *blank = memchr(begin, ' ', text.len - at);
 		if (!blank || !parse_decimal((struct bytes){begin, (size_t)(blank - begin)}, &len) || len > text.len - at ||
 		    len < (uint64_t)(blank - begin) + 2 || begin[len - 1] != '\n')
-			return damaged(a, err, "a pax record");
+			return damaged(a, err, "bad pax record");
 		r = take_record(a, (struct bytes){blank + 1, (size_t)(begin + len - 1 - (blank + 1))}, err);
 		at += len;
 	}
@@ -409,7 +409,7 @@ static int begin_entry(struct archive *a, uint8_t *block, char type, struct erro
 		return error_set(err, -E2BIG, "%s: more than %llu files, the limit", a->name,
 				 (unsigned long long)a->options.entries_max);
 	if (!parse_number(block + 124, 12, &a->size) || a->size > (uint64_t)INT64_MAX)
-		return damaged(a, err, "a size");
+		return damaged(a, err, "bad size");
 	if (!for_next && type != 'g' && type != 'K' && a->has_size)
 		a->size = a->next_size;
 	if (type >= '1' && type <= '6')
@@ -447,7 +447,7 @@ static int next_file(struct archive *a, struct error *err)
 		if (taken == 0 || (taken == BLOCK && is_zero(block)))
 			return 0;
 		if (taken < BLOCK || !checksum_is_right(block))
-			return damaged(a, err, a->entries ? "a header" : "this is no tar archive");
+			return damaged(a, err, a->entries ? "bad header" : "not a tar archive");
 		char type = (char)block[156];
 		r = begin_entry(a, block, type, err);
 		if (r < 0)

@@ -147,7 +147,7 @@ static int check_runs(const struct arrow_array *array, struct error *err)
 	for (size_t i = 0; i < ends->length; i++) {
 		int64_t end = arrow_number_at(ends->values, i, ends->field->width, true);
 		if (end <= before)
-			return arrow_malformed(err, "run ends do not rise");
+			return arrow_malformed(err, "run ends do not increase");
 		before = end;
 	}
 	if ((uint64_t)before < array->length || array->children[1].length < ends->length)
@@ -159,7 +159,7 @@ static int read_views(struct batch_reader *reader, struct arrow_array *array, st
 {
 	struct bytes *views;
 	if (reader->variadic_count == 0)
-		return arrow_malformed(err, "a batch has views, but does not say of how many buffers");
+		return arrow_malformed(err, "a batch has views but no buffer counts");
 	uint64_t count = flat_number(reader->flat, reader->variadic, 8);
 	reader->variadic += 8;
 	reader->variadic_count--;
@@ -288,9 +288,9 @@ static int batch_open(struct arrow_stream *stream, struct flat_reader *flat, con
 	if (compression.at)
 		ret->codec = (unsigned)flat_get(flat, &compression, 0, 1, CODEC_LZ4);
 	if (flat->bad || !batch->at)
-		return arrow_malformed(err, "the head of a batch");
+		return arrow_malformed(err, "bad batch header");
 	if (compression.at && (ret->codec > CODEC_ZSTD || flat_get(flat, &compression, 1, 1, 0) != 0))
-		return error_set(err, -EBADMSG, "the Arrow stream is compressed by neither LZ4 frames nor zstd");
+		return error_set(err, -EBADMSG, "unsupported compression of the Arrow stream: expected LZ4 frames or zstd");
 	return 0;
 }
 
@@ -304,7 +304,7 @@ static int read_dictionary(struct arrow_stream *stream, struct flat_reader *flat
 	struct arrow_dictionary *dictionary = arrow_find_dictionary(stream, (int64_t)flat_get(flat, head, 0, 8, 0));
 	struct flat_table batch = flat_get_table(flat, head, 1);
 	if (!dictionary)
-		return arrow_malformed(err, "a dictionary that no field has");
+		return arrow_malformed(err, "a dictionary that no field uses");
 	int r = batch_open(stream, flat, &batch, body, &reader, err);
 	if (r == 0)
 		r = arrow_alloc(stream, 1, sizeof(*array), &array, err);
@@ -316,7 +316,7 @@ static int read_dictionary(struct arrow_stream *stream, struct flat_reader *flat
 		dictionary->chunk_count = dictionary->length = 0;
 	r = array_reserve(&dictionary->chunks, &dictionary->chunk_capacity, dictionary->chunk_count + 1, CHUNKS_MAX);
 	if (r < 0)
-		return r == -E2BIG ? error_set(err, r, "more than %d additions to an Arrow dictionary", CHUNKS_MAX)
+		return r == -E2BIG ? error_set(err, r, "more than %d delta batches of an Arrow dictionary", CHUNKS_MAX)
 				   : error_nomem(err);
 	dictionary->chunks[dictionary->chunk_count++] = (struct arrow_chunk){dictionary->length, array};
 	dictionary->length += array->length;
@@ -336,7 +336,7 @@ static int read_records(struct arrow_stream *stream, struct flat_reader *flat, c
 		r = read_array(&reader, &stream->fields[i], false, &columns[i], err);
 		if (r == 0 && columns[i].length != rows)
 			r = error_set(err, -EBADMSG,
-				      "the Arrow stream is malformed: \"%.60s\" has not as many rows as its batch",
+				      "the Arrow stream is malformed: \"%.60s\" has a different number of rows than its batch",
 				      stream->fields[i].name);
 	}
 	if (r < 0)
@@ -361,14 +361,14 @@ static int next_message(struct arrow_stream *stream, struct message *ret, struct
 	if (input->len == 0)
 		return 0;
 	if (input->len < sizeof(prefix))
-		return arrow_malformed(err, "it ends within a message");
+		return arrow_malformed(err, "it is truncated within a message");
 	memcpy(prefix, input->data, sizeof(prefix));
 	if (prefix[0] != UINT32_MAX)
 		return arrow_malformed(err, "a message does not begin with ff ff ff ff");
 	if (prefix[1] == 0)
 		return 0;
 	if (prefix[1] > input->len - sizeof(prefix))
-		return arrow_malformed(err, "it ends within a message");
+		return arrow_malformed(err, "it is truncated within a message");
 	*ret = (struct message){.flat.bytes = {input->data + sizeof(prefix), prefix[1]}};
 	struct bytes rest = {ret->flat.bytes.data + prefix[1], input->len - sizeof(prefix) - prefix[1]};
 	struct flat_table message = flat_root(&ret->flat);
@@ -376,9 +376,9 @@ static int next_message(struct arrow_stream *stream, struct message *ret, struct
 	ret->header = flat_get_table(&ret->flat, &message, 2);
 	uint64_t body = flat_get(&ret->flat, &message, 3, 8, 0);
 	if (ret->flat.bad || !ret->header.at)
-		return arrow_malformed(err, "the head of a message");
+		return arrow_malformed(err, "bad message header");
 	if (body > rest.len)
-		return arrow_malformed(err, "it ends within the body of a message");
+		return arrow_malformed(err, "it is truncated within the body of a message");
 	ret->body = (struct bytes){rest.data, body};
 	*input = (struct bytes){rest.data + body, rest.len - body};
 	return 1;

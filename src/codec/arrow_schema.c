@@ -139,7 +139,7 @@ static int add_dictionary(struct arrow_stream *stream, const struct arrow_field 
 	if (known)
 		return are_alike(known->field, field, true)
 			       ? 0
-			       : error_set(err, -EBADMSG, "two fields that differ have the dictionary %lld",
+			       : error_set(err, -EBADMSG, "fields of different types share the dictionary %lld",
 					   (long long)field->dictionary_id);
 	if (array_reserve(&stream->dictionaries, &stream->dictionary_capacity, stream->dictionary_count + 1, FIELDS_MAX) < 0 ||
 	    map64_put(&stream->dictionary_numbers, (uint64_t)field->dictionary_id, stream->dictionary_count) < 0)
@@ -168,7 +168,7 @@ static int read_field(struct arrow_stream *stream, struct flat_reader *flat, con
 	struct flat_table type = flat_get_table(flat, table, 3), encoding = flat_get_table(flat, table, 4);
 	size_t count, children = flat_get_vector(flat, table, 5, 4, &count);
 	if (flat->bad || !table->at)
-		return arrow_malformed(err, "its schema");
+		return arrow_malformed(err, "bad schema");
 	field->type = (enum arrow_type)flat_get(flat, table, 2, 1, 0);
 	field->name = arena_strndup(&stream->arena, (const char *)name.data, name.len);
 	if (!field->name)
@@ -177,10 +177,10 @@ static int read_field(struct arrow_stream *stream, struct flat_reader *flat, con
 	int r = read_fields(stream, flat, children, count, level + 1, &field->children, err);
 	field->child_count = count;
 	if (r == 0 && read_type(flat, &type, field) < 0)
-		r = error_set(err, -EBADMSG, "the Arrow field \"%.60s\" is of a type that is not read (%d)", field->name,
+		r = error_set(err, -EBADMSG, "the Arrow field \"%.60s\" has an unsupported type (%d)", field->name,
 			      (int)field->type);
 	if (r == 0 && encoding.at && read_dictionary(flat, &encoding, field) < 0)
-		r = error_set(err, -EBADMSG, "the Arrow field \"%.60s\" has no integers as indices", field->name);
+		r = error_set(err, -EBADMSG, "the Arrow field \"%.60s\" has indexes that are not integers", field->name);
 	return r;
 }
 
@@ -222,5 +222,5 @@ int arrow_read_schema(struct arrow_stream *stream, struct flat_reader *flat, con
 	int r = read_fields(stream, flat, vector, stream->field_count, 0, &stream->fields, err);
 	if (r == 0)
 		r = read_metadata(stream, flat, schema, err);
-	return r == 0 && flat->bad ? arrow_malformed(err, "its schema") : r;
+	return r == 0 && flat->bad ? arrow_malformed(err, "bad schema") : r;
 }

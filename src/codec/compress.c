@@ -68,7 +68,7 @@ static void use_our_allocator(void)
 
 static int too_large(const struct buffer *out, struct error *err)
 {
-	return error_set(err, -E2BIG, "passes the limit of %zu bytes after decompression", out->max);
+	return error_set(err, -E2BIG, "exceeds the limit of %zu bytes after decompression", out->max);
 }
 
 /* Room for `wanted` more bytes, or for what the maximum still allows. */
@@ -125,7 +125,7 @@ static int gunzip_members(struct libdeflate_decompressor *inflater, struct bytes
 		}
 		if (result != LIBDEFLATE_INSUFFICIENT_SPACE)
 			return error_set(err, -EBADMSG,
-					 at ? "trailing garbage behind the gzip data at byte %zu, or a corrupt member"
+					 at ? "trailing garbage after the gzip data at byte %zu, or a corrupt member"
 					    : "corrupt or truncated gzip data (member at byte %zu)",
 					 at);
 		int r = grow_output(out, err);
@@ -171,7 +171,7 @@ int gzip_compress(struct bytes input, int level, struct buffer *out, struct erro
 							out->data + out->len, room_of(out));
 		out->len += made;
 		if (made == 0)
-			r = error_set(err, -E2BIG, "gzip output passes its limit of %zu bytes", out->max);
+			r = error_set(err, -E2BIG, "gzip output exceeds its limit of %zu bytes", out->max);
 	}
 	libdeflate_free_compressor(deflater);
 	return r;
@@ -223,7 +223,7 @@ int gzip_stream_write(struct gzip_stream *stream, struct bytes input, bool last,
 		while (is_end ? result != Z_STREAM_END : zlib->avail_in > 0) {
 			if (buffer_reserve(out, GROW_MIN) < 0)
 				return out->max - out->len < GROW_MIN
-					       ? error_set(err, -E2BIG, "gzip output passes its limit of %zu bytes", out->max)
+					       ? error_set(err, -E2BIG, "gzip output exceeds its limit of %zu bytes", out->max)
 					       : error_nomem(err);
 			size_t room = room_of(out) < GZIP_PART_BYTES ? room_of(out) : GZIP_PART_BYTES;
 			zlib->next_out = out->data + out->len;
@@ -353,7 +353,7 @@ int zstd_compress(struct bytes input, int level, struct buffer *out, struct erro
 		made = ZSTD_compressCCtx(context, out->data + out->len, room_of(out), input.data, input.len, level);
 	ZSTD_freeCCtx(context);
 	if (room_of(out) == 0 || ZSTD_getErrorCode(made) == ZSTD_error_dstSize_tooSmall)
-		return error_set(err, -E2BIG, "zstd output passes its limit of %zu bytes", out->max);
+		return error_set(err, -E2BIG, "zstd output exceeds its limit of %zu bytes", out->max);
 	if (ZSTD_isError(made))
 		return error_set(err, -ENOMEM, "zstd compression failed: %s", ZSTD_getErrorName(made));
 	out->len += made;
@@ -366,7 +366,8 @@ int zstd_decompress_exactly(struct zstd_stream **context, struct bytes input, ui
 	if (!zstd)
 		return error_nomem(err);
 	size_t r = ZSTD_decompressDCtx(zstd, out, len, input.data, input.len);
-	return !ZSTD_isError(r) && r == len ? 0 : error_set(err, -EBADMSG, "corrupt zstd data, or not of %zu bytes", len);
+	return !ZSTD_isError(r) && r == len ? 0
+					    : error_set(err, -EBADMSG, "corrupt zstd data, or its size is not %zu bytes", len);
 }
 
 int lz4_decompress_exactly(struct bytes input, uint8_t *out, size_t len, struct error *err)

@@ -33,7 +33,7 @@ int gzip_note_skip(struct bytes gzip, struct bytes *ret_rest, struct error *err)
 {
 	if (gzip.len < HEADER_BYTES || gzip.data[0] != 0x1f || gzip.data[1] != 0x8b || gzip.data[2] != 8 ||
 	    gzip.data[3] & ~FLAGS)
-		return bad(err, "it is no gzip file");
+		return bad(err, "not a gzip file");
 	size_t at = HEADER_BYTES;
 	uint8_t flags = gzip.data[3];
 	if (flags & FLAG_EXTRA)
@@ -45,7 +45,7 @@ int gzip_note_skip(struct bytes gzip, struct bytes *ret_rest, struct error *err)
 	if (flags & FLAG_CRC)
 		at += 2;
 	if (at >= gzip.len)
-		return bad(err, "it ends within its header");
+		return bad(err, "truncated gzip header");
 	*ret_rest = bytes_skip(gzip, at);
 	return 0;
 }
@@ -63,7 +63,7 @@ int gzip_note_write(struct bytes note, struct buffer *out, struct error *err)
 		r = buffer_append(out, extra, sizeof(extra));
 	if (r == 0)
 		r = buffer_append(out, note.data, len);
-	return r == -E2BIG ? error_set(err, r, "the header of a gzip file has no room") : r < 0 ? error_nomem(err) : 0;
+	return r == -E2BIG ? error_set(err, r, "the note does not fit into the gzip header") : r < 0 ? error_nomem(err) : 0;
 }
 
 int gzip_note_read(struct bytes begin, struct bytes *ret_note, size_t *ret_header, struct error *err)
@@ -71,10 +71,10 @@ int gzip_note_read(struct bytes begin, struct bytes *ret_note, size_t *ret_heade
 	size_t before = GZIP_NOTE_HEADER(0);
 	if (begin.len < before || begin.data[0] != 0x1f || begin.data[1] != 0x8b || begin.data[3] != FLAG_EXTRA ||
 	    begin.data[12] != 'W' || begin.data[13] != 'k')
-		return bad(err, "its header is none of ours");
+		return bad(err, "the gzip header has no note");
 	size_t len = get16(begin.data + HEADER_BYTES + 2 + 2);
 	if (get16(begin.data + HEADER_BYTES) != len + SUBFIELD || before + len > begin.len)
-		return bad(err, "it ends within its header");
+		return bad(err, "truncated gzip header");
 	*ret_note = (struct bytes){begin.data + before, len};
 	*ret_header = before + len;
 	return 0;

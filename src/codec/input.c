@@ -58,7 +58,7 @@ int input_make_nameless(struct error *err)
 	/* Some file systems have none. */
 	if (fd < 0)
 		fd = memfd_create("wick", MFD_CLOEXEC);
-	return fd < 0 ? error_set_errno(err, -errno, "cannot make a file for what is being read") : fd;
+	return fd < 0 ? error_set_errno(err, -errno, "cannot create a temporary file for the input") : fd;
 }
 
 /* ---- opening ---- */
@@ -102,7 +102,7 @@ static int spool(struct input *input, struct error *err)
 			break;
 		size += (uint64_t)n;
 		if (size > input->max)
-			return error_set(err, -E2BIG, "%s: it is longer than %llu bytes", input->name,
+			return error_set(err, -E2BIG, "%s: longer than %llu bytes", input->name,
 					 (unsigned long long)input->max);
 		int r = io_write(fd, input->raw, (size_t)n, "a temporary file", err);
 		if (r < 0)
@@ -203,7 +203,7 @@ int input_rewind(struct input *input, struct error *err)
 {
 	input->memory_at = 0;
 	if (input->fd >= 0 && lseek(input->fd, 0, SEEK_SET) < 0)
-		return error_set_errno(err, -errno, "%s: cannot go back to its start", input->name);
+		return error_set_errno(err, -errno, "%s: cannot seek to the start", input->name);
 	input->raw_at = input->raw_len = input->out_at = 0;
 	input->made = 0;
 	input->at_end = input->is_within = false;
@@ -244,7 +244,7 @@ static ssize_t read_gzip(struct input *input, void *data, size_t len, struct err
 		if (input->at_end && !input->is_within)
 			return 0;
 		if (input->at_end)
-			return error_set(err, -EBADMSG, "%s: the gzip data are cut short", input->name);
+			return error_set(err, -EBADMSG, "%s: truncated gzip data", input->name);
 		input->is_within = true;
 		zlib->next_in = input->raw + input->raw_at;
 		zlib->avail_in = (uInt)(input->raw_len - input->raw_at);
@@ -269,7 +269,7 @@ static ssize_t read_zstd(struct input *input, void *data, size_t len, struct err
 		if (r < 0)
 			return r;
 		if (input->at_end)
-			return input->is_within ? error_set(err, -EBADMSG, "%s: the zstd data are cut short", input->name) : 0;
+			return input->is_within ? error_set(err, -EBADMSG, "%s: truncated zstd data", input->name) : 0;
 		buffer_clear(&input->out);
 		input->out_at = 0;
 		r = zstd_stream_decompress(&input->zstd,
@@ -304,7 +304,7 @@ ssize_t input_read(struct input *input, void *data, size_t len, struct error *er
 		    : input->packing == ZSTD ? read_zstd(input, data, len, err)
 					     : read_plain(input, data, len, err);
 	if (n > 0 && (input->made += (uint64_t)n) > input->max)
-		return error_set(err, -E2BIG, "%s: it is longer than %llu bytes after decompression", input->name,
+		return error_set(err, -E2BIG, "%s: longer than %llu bytes after decompression", input->name,
 				 (unsigned long long)input->max);
 	return n;
 }

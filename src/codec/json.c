@@ -237,7 +237,7 @@ int json_finish(struct json_writer *json, struct error *err)
 	if (json->error == -ENOMEM)
 		return error_nomem(err);
 	if (json->error < 0)
-		return error_set(err, json->error, "the JSON answer passes its limit of %zu bytes: ask for less",
+		return error_set(err, json->error, "the JSON response exceeds its limit of %zu bytes; narrow the request",
 				 json->out->max);
 	assert(json->depth == 0 && !json->after_key);
 	return 0;

@@ -129,8 +129,9 @@ static uint8_t next_byte(struct json_scan *scan)
 static int expect(struct json_scan *scan, uint8_t byte, const char *what)
 {
 	if (next_byte(scan) != byte)
-		return scan->error ? scan->error
-				   : json_scan_fail(scan, scan->at_end && scan->at == scan->end ? "it ends early" : what);
+		return scan->error
+			       ? scan->error
+			       : json_scan_fail(scan, scan->at_end && scan->at == scan->end ? "unexpected end of input" : what);
 	scan->at++;
 	return 0;
 }
@@ -180,7 +181,7 @@ static int pass_scalar(struct json_scan *scan, struct bytes *ret)
 		if (strncmp((const char *)scan->at, literals[i], strlen(literals[i])) == 0)
 			len = strlen(literals[i]);
 	if (len == 0)
-		return json_scan_fail(scan, scan->at == scan->end ? "it ends early" : "this is no value");
+		return json_scan_fail(scan, scan->at == scan->end ? "unexpected end of input" : "expected a value");
 	if (len > SCALAR_MAX)
 		return json_scan_fail(scan, "a number has too many digits");
 	*ret = (struct bytes){scan->at, len};
@@ -223,14 +224,14 @@ static int pass_text(struct json_scan *scan, bool *ret_escapes)
 			size_t left = (size_t)(scan->end - scan->at);
 			bool known = left >= 2 && scan->at[1] && strchr("\"\\/bfnrtu", scan->at[1]);
 			if (scan->error || !known || (scan->at[1] == 'u' && hex4(scan->at + 2, left - 2, &code) < 0))
-				return json_scan_fail(scan, "a text has an escape that there is not");
+				return json_scan_fail(scan, "unknown escape in a string");
 			scan->at += 2;
 			continue;
 		}
 		if (at < scan->end)
-			return json_scan_fail(scan, "a control character in a text");
+			return json_scan_fail(scan, "a control character in a string");
 		if (!refill(scan))
-			return json_scan_fail(scan, "a text has no end");
+			return json_scan_fail(scan, "a string without an end");
 	}
 }
 
@@ -291,7 +292,7 @@ int json_scan_text(struct json_scan *scan, struct bytes *ret)
 {
 	bool escapes;
 	*ret = (struct bytes){0};
-	if (expect(scan, '"', "a text was expected") < 0)
+	if (expect(scan, '"', "expected a string") < 0)
 		return scan->error;
 	scan->mark = scan->at;
 	int r = pass_text(scan, &escapes);
@@ -306,7 +307,7 @@ int json_scan_text(struct json_scan *scan, struct bytes *ret)
 	r = json_scan_decode(*ret, &scan->text);
 	*ret = buffer_bytes(&scan->text);
 	if (r == -EBADMSG)
-		return json_scan_fail(scan, "a text has an escape that there is not");
+		return json_scan_fail(scan, "unknown escape in a string");
 	return r < 0 ? scan->error = error_nomem(scan->err) : 0;
 }
 
@@ -415,7 +416,7 @@ char json_scan_peek(struct json_scan *scan)
 
 int json_scan_open(struct json_scan *scan, char kind)
 {
-	if (expect(scan, (uint8_t)kind, kind == '{' ? "an object was expected" : "an array was expected") < 0)
+	if (expect(scan, (uint8_t)kind, kind == '{' ? "expected an object" : "expected an array") < 0)
 		return scan->error;
 	if (scan->depth == JSON_SCAN_DEPTH_MAX)
 		return json_scan_fail(scan, "values are nested more than 512 deep");
@@ -448,8 +449,7 @@ static int step(struct json_scan *scan)
 		scan->depth--;
 		return 0;
 	}
-	if (bit(scan->has_items, level) &&
-	    expect(scan, ',', is_object ? "a comma or } was expected" : "a comma or ] was expected") < 0)
+	if (bit(scan->has_items, level) && expect(scan, ',', is_object ? "expected a comma or }" : "expected a comma or ]") < 0)
 		return scan->error;
 	set_bit(scan->has_items, level, true);
 	return 1;
@@ -468,12 +468,12 @@ int json_scan_member(struct json_scan *scan, struct bytes *ret_key)
 	if (json_scan_text(scan, ret_key) < 0)
 		return scan->error;
 	if (scan->text.len > 0 && ret_key->data == scan->text.data) {
-		r = expect(scan, ':', "a colon was expected");
+		r = expect(scan, ':', "expected a colon");
 		return r < 0 ? r : 1;
 	}
 	scan->mark = ret_key->data;
 	size_t len = ret_key->len;
-	r = expect(scan, ':', "a colon was expected");
+	r = expect(scan, ':', "expected a colon");
 	/* The first byte of the value is to be at hand before the key is handed out: a look at it would move the window. */
 	if (r == 0)
 		next_byte(scan);
@@ -503,8 +503,8 @@ int json_scan_skip(struct json_scan *scan)
 		while (r == 0 && scan->depth > base) {
 			r = step(scan);
 			if (r == 1 && bit(scan->is_object, scan->depth - 1)) {
-				if (expect(scan, '"', "a name was expected") < 0 || pass_text(scan, &escapes) < 0 ||
-				    expect(scan, ':', "a colon was expected") < 0)
+				if (expect(scan, '"', "expected a member name") < 0 || pass_text(scan, &escapes) < 0 ||
+				    expect(scan, ':', "expected a colon") < 0)
 					return scan->error;
 			}
 			if (r == 1)
@@ -533,7 +533,7 @@ int json_scan_raw(struct json_scan *scan, struct bytes *ret)
 int json_scan_finish(struct json_scan *scan)
 {
 	if (next_byte(scan))
-		json_scan_fail(scan, "something follows");
+		json_scan_fail(scan, "unexpected data after the value");
 	flush(scan);
 	return scan->error;
 }

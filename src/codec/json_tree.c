@@ -43,7 +43,7 @@ static int fail(struct builder *b, int result, const char *why)
 
 static int no_room(struct builder *b, size_t size)
 {
-	return arena_is_full(&b->tree->arena, size) ? fail(b, -E2BIG, "it takes more memory than is allowed for it")
+	return arena_is_full(&b->tree->arena, size) ? fail(b, -E2BIG, "it exceeds its memory limit")
 						    : fail(b, -ENOMEM, "out of memory");
 }
 
@@ -51,7 +51,7 @@ static int push(struct builder *b, struct json_node node)
 {
 	int r = array_reserve(&b->stack, &b->capacity, b->count + 1, b->stack_max);
 	if (r < 0)
-		return fail(b, r, r == -E2BIG ? "it takes more memory than is allowed for it" : "out of memory");
+		return fail(b, r, r == -E2BIG ? "it exceeds its memory limit" : "out of memory");
 	b->stack[b->count++] = node;
 	return 1;
 }
@@ -86,7 +86,7 @@ static int on_text(void *context, const unsigned char *text, size_t len)
 {
 	struct builder *b = context;
 	if (len > UINT32_MAX)
-		return fail(b, -E2BIG, "a text of more than 4 GiB");
+		return fail(b, -E2BIG, "a string of more than 4 GiB");
 	const char *copy = arena_strndup(&b->tree->arena, (const char *)text, len);
 	if (!copy)
 		return no_room(b, len);
@@ -147,7 +147,7 @@ static int parse(struct builder *b, struct bytes text, struct error *err)
 	int r = json_parse(text, &callbacks, b, &at, err);
 	if (r == -ECANCELED)
 		return error_set(err, b->result, "JSON near byte %zu: %s", at, b->why);
-	return r < 0 || b->count == 1 ? r : error_set(err, -EBADMSG, "not JSON near byte %zu: there is no value", at);
+	return r < 0 || b->count == 1 ? r : error_set(err, -EBADMSG, "not JSON near byte %zu: no value", at);
 }
 
 int json_tree_read(struct bytes text, size_t memory_max, struct json_tree **ret, struct error *err)

@@ -49,7 +49,7 @@ int multipart_open(struct multipart *multipart, const char *content_type, struct
 	struct bytes boundary = at ? parameter_value(at, end) : (struct bytes){0};
 	*multipart = (struct multipart){.rest = body};
 	if (boundary.len == 0 || boundary.len > MULTIPART_BOUNDARY_MAX)
-		return error_set(err, -EBADMSG, "the content type names no boundary of 1 to %d characters",
+		return error_set(err, -EBADMSG, "the content type has no boundary of 1 to %d characters",
 				 MULTIPART_BOUNDARY_MAX);
 	multipart->delimiter_len = (size_t)snprintf(multipart->delimiter, sizeof(multipart->delimiter), "\r\n--%.*s",
 						    (int)boundary.len, (const char *)boundary.data);
@@ -62,7 +62,7 @@ int multipart_open(struct multipart *multipart, const char *content_type, struct
 	}
 	const uint8_t *found = body.len ? memmem(body.data, body.len, multipart->delimiter, multipart->delimiter_len) : NULL;
 	if (!found)
-		return error_set(err, -EBADMSG, "the boundary that the content type names does not occur");
+		return error_set(err, -EBADMSG, "the boundary of the content type does not occur in the body");
 	multipart->rest = bytes_skip(body, (size_t)(found - body.data) + multipart->delimiter_len);
 	return 0;
 }
@@ -92,7 +92,7 @@ int multipart_next(struct multipart *multipart, struct multipart_part *ret, stru
 	while (rest.len > 0 && (*rest.data == ' ' || *rest.data == '\t'))
 		rest = bytes_skip(rest, 1);
 	if (rest.len < 2 || memcmp(rest.data, "\r\n", 2) != 0)
-		return error_set(err, -EBADMSG, "truncated: the last part does not end");
+		return error_set(err, -EBADMSG, "truncated: the last part has no end");
 	if (++multipart->parts > MULTIPART_PARTS_MAX)
 		return error_set(err, -EBADMSG, "more than %u parts", MULTIPART_PARTS_MAX);
 	/* A header without lines ends with the CR LF that began it. */
@@ -107,7 +107,7 @@ int multipart_next(struct multipart *multipart, struct multipart_part *ret, stru
 	rest = bytes_skip(rest, header_len + 2);
 	const uint8_t *end = memmem(rest.data, rest.len, multipart->delimiter, multipart->delimiter_len);
 	if (!end)
-		return error_set(err, -EBADMSG, "truncated: part %u does not end", multipart->parts);
+		return error_set(err, -EBADMSG, "truncated: part %u has no end", multipart->parts);
 	size_t len = (size_t)(end - rest.data);
 	ret->data = len >= 2 ? (struct bytes){rest.data + 2, len - 2} : (struct bytes){0};
 	multipart->rest = bytes_skip(rest, len + multipart->delimiter_len);

@@ -101,7 +101,7 @@ int parquet_read_codes(struct parquet_file *file, size_t group, size_t column, s
 	if (r < 0)
 		return r;
 	if (reader.schema->column.type != PARQUET_BYTE_ARRAY)
-		return error_set(err, -ENOTSUP, "column %s of %s holds no strings and cannot be read as codes",
+		return error_set(err, -ENOTSUP, "column %s of %s holds no strings and cannot be read as dictionary codes",
 				 reader.schema->column.name, file->name);
 	arena_release(&ret->storage);
 	arena_init(&ret->storage, file->memory_max);

@@ -138,7 +138,7 @@ int parquet_column_index_read(struct bytes input, struct arena *arena, struct pa
 		uint8_t type;
 		size_t count = thrift_read_list(&thrift, field.type, &type);
 		if (field.id == 1 && type != THRIFT_TRUE && type != THRIFT_FALSE)
-			thrift_fail(&thrift, "a list of booleans was expected");
+			thrift_fail(&thrift, "expected a list of booleans");
 		struct parquet_index_entry *at = entries_for(&thrift, arena, count, &entries, ret_count, &error);
 		for (size_t i = 0; at && i < count && !thrift.fault; i++)
 			read_column_element(&thrift, field.id, type, &at[i]);

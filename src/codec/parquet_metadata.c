@@ -265,7 +265,7 @@ static void read_schema(struct reading *reading, uint8_t type)
 	while (walk.depth > 0 && walk.levels[walk.depth - 1].children_left == 0)
 		walk.depth--;
 	if (walk.depth)
-		fail(reading, "the schema lacks elements");
+		fail(reading, "the schema is missing elements");
 }
 
 static void read_statistics(struct thrift_reader *thrift, uint8_t type, struct parquet_statistics *ret)
@@ -403,7 +403,7 @@ static bool read_group_columns(struct reading *reading, uint8_t type, size_t ind
 	size_t columns = metadata->column_count, start = index * columns;
 	size_t count = thrift_read_list(&reading->thrift, type, &element);
 	if (!reading->thrift.fault && (count != columns || element != THRIFT_STRUCT))
-		fail(reading, "a row group has not one chunk for each column");
+		fail(reading, "a row group does not have one chunk for each column");
 	if (reading->thrift.fault)
 		return false;
 	if (array_reserve(&metadata->chunks, &metadata->chunk_capacity, start + columns, SIZE_MAX) < 0) {

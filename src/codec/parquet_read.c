@@ -382,7 +382,7 @@ static int decode_page_v1(struct parquet_chunk_reader *reader, const struct parq
 			return parquet_chunk_corrupt(reader, "a page is too short");
 		memcpy(&len, rest.data, 4);
 		if (len > rest.len - 4)
-			return parquet_chunk_corrupt(reader, "definition levels pass the end of their page");
+			return parquet_chunk_corrupt(reader, "definition levels extend past the end of their page");
 		r = decode_levels(reader, (struct bytes){rest.data + 4, len}, count, &values);
 		if (r < 0)
 			return r;
@@ -420,7 +420,7 @@ static int keep_dictionary(struct parquet_chunk_reader *reader, struct bytes val
 	size_t size = parquet_type_size(reader->schema->column.type), need = is_bytes(reader) ? 1 : size;
 	/* Each value takes some bytes of the page (strings of no length have their 4): nobody gets memory for a mere number. */
 	if (count > values.len / need)
-		return parquet_chunk_corrupt(reader, "the dictionary is shorter than it says");
+		return parquet_chunk_corrupt(reader, "the dictionary is shorter than its header declares");
 	if (count * size > reader->file->memory_max)
 		return parquet_chunk_too_large(reader);
 	if (grow(&data->dictionary, &data->dictionary_size, count * size) < 0)
@@ -438,7 +438,7 @@ static int decode_dictionary_page(struct parquet_chunk_reader *reader, const str
 	struct parquet_data *data = reader->data;
 	struct bytes values;
 	if (data->dictionary_file || reader->done)
-		return parquet_chunk_corrupt(reader, "a dictionary page that does not come first");
+		return parquet_chunk_corrupt(reader, "a dictionary page that is not the first page");
 	if (page->encoding != ENCODING_PLAIN && page->encoding != ENCODING_PLAIN_DICTIONARY)
 		return unsupported_encoding(reader, page->encoding);
 	int r = unpack_page(reader, page, body, 0, reader->chunk->codec != CODEC_UNCOMPRESSED,
@@ -478,7 +478,7 @@ static int decode_next(struct parquet_chunk_reader *reader, struct bytes bytes, 
 	bool hashed = reader->chunk->page_hashes.len > 0;
 	const char *bad = parquet_page_read(bytes, &page, &header_len);
 	if (!bad && (size_t)page.size_compressed > bytes.len - header_len)
-		bad = "it passes the end of its chunk";
+		bad = "it extends past the end of its chunk";
 	size_t len = bad ? bytes.len : header_len + (size_t)page.size_compressed;
 	if (hashed &&
 	    ((bad && PARQUET_CHECKSUMS_MATTER) || !parquet_hash_matches(reader->chunk, hash, (struct bytes){bytes.data, len})))
@@ -544,7 +544,7 @@ static int decode_pages(struct parquet_chunk_reader *reader, struct bytes bytes,
 	if (reader->done < reader->data->count)
 		return parquet_chunk_corrupt(reader, "its pages hold fewer values than the row group has rows");
 	if (hashed && chunk->page_hashes.len != (pages + 1 + (chunk->column_index_length > 0)) * PARQUET_HASH_DIGITS)
-		return parquet_chunk_corrupt(reader, "it has not as many pages as checksums");
+		return parquet_chunk_corrupt(reader, "its pages and checksums differ in number");
 	return 0;
 }
 
@@ -612,7 +612,7 @@ static int read_dictionary(struct parquet_chunk_reader *reader, const struct par
 	if (r == 0)
 		r = decode_next(reader, bytes, start, 0, &used);
 	if (r == 0 && (used != bytes.len || !data->dictionary_file))
-		return parquet_chunk_corrupt(reader, "there is something else than a dictionary before its pages");
+		return parquet_chunk_corrupt(reader, "unexpected data before its pages");
 	return r;
 }
 
@@ -631,7 +631,7 @@ static int decode_run(struct parquet_chunk_reader *reader, const struct parquet_
 		if (r < 0)
 			return r;
 		if (used != one.len || reader->done != wanted)
-			return parquet_chunk_corrupt(reader, "a page is not what the offset index says");
+			return parquet_chunk_corrupt(reader, "a page does not match the offset index");
 		at += used;
 	}
 	return 0;

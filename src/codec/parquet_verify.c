@@ -67,11 +67,11 @@ static int check_pages(struct parquet_chunk_reader *reader, const struct parquet
 	}
 	for (size_t i = 0; r == 0 && i < pages->count; i++) {
 		if ((uint64_t)pages->pages[i].offset != at)
-			return parquet_chunk_corrupt(reader, "there are bytes between its pages");
+			return parquet_chunk_corrupt(reader, "unexpected bytes between its pages");
 		r = check_bytes(reader, at, at + (uint64_t)pages->pages[i].size, hash++);
 		at += (uint64_t)pages->pages[i].size;
 	}
-	return r == 0 && at != end ? parquet_chunk_corrupt(reader, "there are bytes behind its pages") : r;
+	return r == 0 && at != end ? parquet_chunk_corrupt(reader, "unexpected bytes after its pages") : r;
 }
 
 static int check_chunk(struct verifying *v, size_t group, size_t column, const struct parquet_group_index *index)
@@ -146,10 +146,10 @@ static int check_gaps(struct verifying *v)
 		qsort(v->extents, v->count, sizeof(*v->extents), compare_extents);
 	for (size_t i = 0; i < v->count; i++) {
 		if (v->extents[i].start != at)
-			return fault(v, "there are bytes that belong to nothing, or to two things");
+			return fault(v, "some bytes belong to no part of the file, or to two parts");
 		at = v->extents[i].end;
 	}
-	return at == v->file->footer_start ? 0 : fault(v, "there are bytes before the footer that belong to nothing");
+	return at == v->file->footer_start ? 0 : fault(v, "unexpected bytes before the footer");
 }
 
 int parquet_verify(struct parquet_file *file, struct error *err)

@@ -52,9 +52,8 @@ static size_t offset_of(const struct pb_cursor *cursor, const uint8_t *at)
 static int bad_varint(const struct pb_cursor *cursor, const uint8_t *at, struct error *err)
 {
 	if (cursor->end - at < VARINT_BYTES_MAX)
-		return error_set(err, -EBADMSG, "truncated: a number that starts at byte %zu does not end",
-				 offset_of(cursor, at));
-	return error_set(err, -EBADMSG, "a number at byte %zu is longer than 10 bytes", offset_of(cursor, at));
+		return error_set(err, -EBADMSG, "truncated: the varint at byte %zu has no end", offset_of(cursor, at));
+	return error_set(err, -EBADMSG, "the varint at byte %zu is longer than 10 bytes", offset_of(cursor, at));
 }
 
 /* The position behind the varint at `at`, NULL when it does not end within 10 bytes or before `end`. */

@@ -197,7 +197,7 @@ static int take_number_text(struct reader *reader, const struct pb_json_field *f
 	char number[NUMBER_TEXT_MAX];
 	uint64_t value;
 	if (text.len >= sizeof(number))
-		return reader_fail(reader, -EBADMSG, "expected a number or a known name, got a long text");
+		return reader_fail(reader, -EBADMSG, "expected a number or a known name, got a long string");
 	memcpy(number, text.data, text.len);
 	number[text.len] = '\0';
 	bool ok = pb_json_is_real(field->kind)	? parse_real(field->kind, number, &value)
@@ -205,8 +205,7 @@ static int take_number_text(struct reader *reader, const struct pb_json_field *f
 						: parse_whole(field->kind, number, &value);
 	if (!ok || strlen(number) != text.len)
 		return reader_fail(reader, -EBADMSG,
-				   field->kind == PB_JSON_ENUM ? "not one of its names, and not a number"
-							       : "not a number of its range");
+				   field->kind == PB_JSON_ENUM ? "not a known name, and not a number" : "number out of range");
 	return take_number(reader, field, value);
 }
 
@@ -290,7 +289,8 @@ static int take_time(struct reader *reader, const struct pb_json_field *field, s
 	ok = ok && (timestamp ? parse_timestamp : parse_duration)(copy, &seconds, &nanos);
 	if (!ok)
 		return reader_fail(reader, -EBADMSG,
-				   timestamp ? "not a time as in \"2026-11-21T10:00:00Z\"" : "not a duration as in \"1.5s\"");
+				   timestamp ? "expected a time such as \"2026-11-21T10:00:00Z\""
+					     : "expected a duration such as \"1.5s\"");
 	int r = put_seconds(reader->out, field->number, seconds, nanos);
 	value_done(reader);
 	return reader_check(reader, r);
@@ -325,7 +325,7 @@ static int take_text(struct reader *reader, const struct pb_json_field *field, s
 	case PB_JSON_DURATION: return take_time(reader, field, text);
 	case PB_JSON_BOOL:
 	case PB_JSON_MESSAGE:
-	case PB_JSON_MAP: return reader_fail(reader, -EBADMSG, "a text where none is expected");
+	case PB_JSON_MAP: return reader_fail(reader, -EBADMSG, "unexpected string");
 	default: return take_number_text(reader, field, text);
 	}
 }
@@ -369,7 +369,7 @@ static int on_boolean(void *context, int value)
 	if (!begin_scalar(reader, &field))
 		return reader->result == 0;
 	if (field->kind != PB_JSON_BOOL)
-		return reader_fail(reader, -EBADMSG, "a boolean where none is expected");
+		return reader_fail(reader, -EBADMSG, "unexpected boolean");
 	return take_number(reader, field, value != 0);
 }
 
@@ -380,7 +380,7 @@ static int on_number(void *context, const char *text, size_t len)
 	if (!begin_scalar(reader, &field))
 		return reader->result == 0;
 	if (pb_json_wire_of(field->kind) == PB_BYTES || field->kind == PB_JSON_BOOL)
-		return reader_fail(reader, -EBADMSG, "a number where none is expected");
+		return reader_fail(reader, -EBADMSG, "unexpected number");
 	return take_number_text(reader, field, (struct bytes){(const uint8_t *)text, len});
 }
 
@@ -396,7 +396,7 @@ static int on_text(void *context, const unsigned char *text, size_t len)
 static int push_level(struct reader *reader, struct level level)
 {
 	if (reader->depth == sizeof(reader->levels) / sizeof(reader->levels[0]))
-		return reader_fail(reader, -E2BIG, "messages are nested too deep");
+		return reader_fail(reader, -E2BIG, "messages are nested too deeply");
 	reader->levels[reader->depth++] = level;
 	return 1;
 }
@@ -420,7 +420,7 @@ static int on_open_object(void *context)
 		return push_level(reader, level);
 	}
 	if (field->kind != PB_JSON_MESSAGE)
-		return reader_fail(reader, -EBADMSG, "an object where none is expected");
+		return reader_fail(reader, -EBADMSG, "unexpected object");
 	if (field->repeated && top->kind != LEVEL_LIST)
 		return reader_fail(reader, -EBADMSG, "expected an array");
 	level.message = field->message;
@@ -443,7 +443,7 @@ static int on_open_array(void *context)
 		return 1;
 	}
 	if (!field->repeated || top->kind == LEVEL_LIST)
-		return reader_fail(reader, -EBADMSG, "an array where none is expected");
+		return reader_fail(reader, -EBADMSG, "unexpected array");
 	level.has_mark = pb_json_wire_of(field->kind) != PB_BYTES;
 	if (level.has_mark && !reader_check(reader, pb_begin(reader->out, field->number, &level.mark)))
 		return 0;
@@ -502,7 +502,7 @@ static int open_entry(struct reader *reader, struct level *top, struct bytes nam
 	if (key->kind == PB_JSON_BOOL && (!strcmp(number, "true") || !strcmp(number, "false")))
 		value = number[0] == 't';
 	else if (!parse_whole(key->kind, number, &value))
-		return reader_fail(reader, -EBADMSG, "a key that is not of its type");
+		return reader_fail(reader, -EBADMSG, "a key of the wrong type");
 	return reader_check(reader, put_number(reader->out, key, value, false));
 }
 

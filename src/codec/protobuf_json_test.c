@@ -146,13 +146,13 @@ static void test_refusals(void **state)
 	check_refused("{\"float\":1e300}", -EBADMSG, "All.float");
 	check_refused("{\"int32\":\"7 \"}", -EBADMSG, "All.int32");
 	check_refused("{\"int32\":\"7\\u0000\"}", -EBADMSG, "All.int32");
-	check_refused("{\"int32\":[1]}", -EBADMSG, "an array where none");
-	check_refused("{\"int32\":{}}", -EBADMSG, "an object where none");
+	check_refused("{\"int32\":[1]}", -EBADMSG, "unexpected array");
+	check_refused("{\"int32\":{}}", -EBADMSG, "unexpected object");
 	check_refused("{\"numbers\":1}", -EBADMSG, "expected an array");
 	check_refused("{\"list\":{}}", -EBADMSG, "expected an array");
 	check_refused("{\"list\":[null]}", -EBADMSG, "null in an array");
-	check_refused("{\"list\":[[]]}", -EBADMSG, "an array where none");
-	check_refused("{\"counts\":[]}", -EBADMSG, "an array where none");
+	check_refused("{\"list\":[[]]}", -EBADMSG, "unexpected array");
+	check_refused("{\"counts\":[]}", -EBADMSG, "unexpected array");
 	check_refused("{\"counts\":1}", -EBADMSG, "expected an object");
 	check_refused("{\"flags\":{\"maybe\":{}}}", -EBADMSG, "a key");
 	check_refused("{\"bool\":1}", -EBADMSG, "All.bool");

@@ -161,7 +161,7 @@ static int write_bytes(struct json_writer *json, const struct pb_json_field *fie
 	buffer_init(&text, json->out->max);
 	int r = field->kind == PB_JSON_HEX ? text_append_hex(&text, data) : base64_encode(data, &text);
 	if (r < 0)
-		return error_set(err, r, "%s", r == -ENOMEM ? "out of memory" : "the JSON answer passes its limit");
+		return error_set(err, r, "%s", r == -ENOMEM ? "out of memory" : "the JSON response exceeds its limit");
 	json_bytes(json, buffer_bytes(&text));
 	return 0;
 }
@@ -312,7 +312,7 @@ static int write_message(struct json_writer *json, const struct pb_json_message 
 	int r;
 	assert(message->count <= FIELDS_MAX);
 	if (json->depth >= JSON_LEVELS)
-		return error_set(err, -E2BIG, "%s: messages are nested too deep", message->name);
+		return error_set(err, -E2BIG, "%s: messages are nested too deeply", message->name);
 	pb_open(&cursor, binary);
 	const uint8_t *at = cursor.at;
 	while ((r = pb_next(&cursor, &value, err)) > 0) {

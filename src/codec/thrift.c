@@ -98,7 +98,7 @@ static void skip_bytes(struct thrift_reader *reader, uint64_t len)
 	if (reader->fault)
 		return;
 	if (len > reader->len - reader->at)
-		thrift_fail(reader, "a length passes the end");
+		thrift_fail(reader, "a length extends past the end");
 	else
 		reader->at += len;
 }
@@ -167,7 +167,7 @@ int64_t thrift_read_int(struct thrift_reader *reader, uint8_t type)
 	if (type == THRIFT_BYTE)
 		return (int8_t)read_byte(reader);
 	if (type != THRIFT_I16 && type != THRIFT_I32 && type != THRIFT_I64) {
-		thrift_fail(reader, "an integer was expected");
+		thrift_fail(reader, "expected an integer");
 		return 0;
 	}
 	int64_t value = zigzag_decode(read_varint(reader));
@@ -187,14 +187,14 @@ int32_t thrift_read_i32(struct thrift_reader *reader, uint8_t type)
 bool thrift_read_bool(struct thrift_reader *reader, uint8_t type)
 {
 	if (type != THRIFT_TRUE && type != THRIFT_FALSE)
-		thrift_fail(reader, "a boolean was expected");
+		thrift_fail(reader, "expected a boolean");
 	return type == THRIFT_TRUE;
 }
 
 struct bytes thrift_read_binary(struct thrift_reader *reader, uint8_t type)
 {
 	if (type != THRIFT_BINARY)
-		thrift_fail(reader, "a string was expected");
+		thrift_fail(reader, "expected a string");
 	uint64_t len = read_varint(reader);
 	size_t start = reader->at;
 	skip_bytes(reader, len);
@@ -204,14 +204,14 @@ struct bytes thrift_read_binary(struct thrift_reader *reader, uint8_t type)
 bool thrift_expect_struct(struct thrift_reader *reader, uint8_t type)
 {
 	if (type != THRIFT_STRUCT)
-		thrift_fail(reader, "a struct was expected");
+		thrift_fail(reader, "expected a struct");
 	return !reader->fault;
 }
 
 size_t thrift_read_list(struct thrift_reader *reader, uint8_t type, uint8_t *ret_element)
 {
 	if (type != THRIFT_LIST && type != THRIFT_SET)
-		thrift_fail(reader, "a list was expected");
+		thrift_fail(reader, "expected a list");
 	uint8_t head = read_byte(reader);
 	uint64_t count = head >> 4;
 	if (count == 15)

@@ -137,8 +137,8 @@ static int read_text(const json_t *value, const char *name, char *ret, size_t si
 	for (size_t i = 0; is_plain && i < len; i++)
 		is_plain = (unsigned char)text[i] >= ' ' && text[i] != 0x7f;
 	if (!is_plain)
-		return error_set(err, -EINVAL, "'%s' of 'health' must be of texts of at most %zu bytes, on one line", name,
-				 size - 1);
+		return error_set(err, -EINVAL, "'%s' of 'health' must have strings of at most %zu bytes, without line breaks",
+				 name, size - 1);
 	memcpy(ret, text, len + 1);
 	return 0;
 }
@@ -153,7 +153,7 @@ static int read_list(const json_t *list, const char *name, char *ret, size_t siz
 	for (size_t i = 0; i < json_array_size(list) && r == 0; i++) {
 		r = json_is_string(json_array_get(list, i))
 			    ? read_text(json_array_get(list, i), name, ret + i * size, size, err)
-			    : error_set(err, -EINVAL, "'%s' of 'health' must be of texts", name);
+			    : error_set(err, -EINVAL, "'%s' of 'health' must have strings", name);
 		*ret_count = i + 1;
 	}
 	return r;
@@ -171,7 +171,7 @@ static int read_counts(json_t *object, const char *name, struct health_counts *r
 	{
 		struct health_count *item = &ret->items[ret->count++];
 		if (!is_name(key))
-			return error_set(err, -EINVAL, "a name in '%s' of 'health' is not of a-z, 0-9 and _", name);
+			return error_set(err, -EINVAL, "a name in '%s' of 'health' may contain a-z, 0-9 and _ only", name);
 		snprintf(item->name, sizeof(item->name), "%s", key);
 		r = read_number(value, key, &item->count, err);
 		if (r < 0)
@@ -185,7 +185,7 @@ static int read_modes(const json_t *list, struct health *ret, struct error *err)
 	int r = read_list(list, "modes", ret->modes[0], HEALTH_NAME_SIZE, HEALTH_MODES_MAX, &ret->mode_count, err);
 	for (size_t i = 0; i < ret->mode_count && r == 0; i++)
 		if (!is_name(ret->modes[i]))
-			r = error_set(err, -EINVAL, "one of 'modes' of 'health' is not of a-z, 0-9 and _");
+			r = error_set(err, -EINVAL, "'modes' of 'health' may contain a-z, 0-9 and _ only");
 	return r;
 }
 

@@ -35,7 +35,7 @@ void link_target_of(const struct export_stats *stats, struct link_target *ret)
 int link_new(int ret_fds[2], struct error *err)
 {
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret_fds) < 0)
-		return error_set_errno(err, -errno, "cannot make a socket pair");
+		return error_set_errno(err, -errno, "cannot create a socket pair");
 	int size = 1 << 20;
 	setsockopt(ret_fds[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* a wish: smaller only drops messages sooner */
 	return 0;
@@ -128,7 +128,7 @@ int link_receive(int link_fd, struct link_message *ret, int *ret_fd, struct erro
 	if (!message_is_sound(ret, len)) {
 		io_close(fd);
 		return error_set(err, -EBADMSG,
-				 "the agent sent a message of an unknown form; agent and server must be of one build");
+				 "the agent sent a message of an unknown format; agent and server must be the same build");
 	}
 	*ret_fd = fd;
 	return 1;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link between the agent and the server of `wick up`: a SOCK_SEQPACKET pair made before the two part ways.
+ * The link between the agent and the server of `wick up`: a SOCK_SEQPACKET pair created before the fork.
  *
- * The agent may open any binary of this machine, the server may open next to none, and parsing ELF files is no work for a
- * privileged process. So the agent passes open descriptors, and the unprivileged server parses. The agent's counters travel the
- * same way, so that one /metrics shows both. Messages are a struct link_message and perhaps one descriptor; losing one is
- * harmless (it is sent again, or the file is looked for by its path), so the agent never waits: a full socket drops the
- * message.
+ * The agent may open any binary of this machine, the server hardly any. But a privileged process should not parse ELF files. So
+ * the agent passes open descriptors, and the unprivileged server parses the files. The agent also sends its counters, so that
+ * one /metrics shows both. A message is a struct link_message and at most one descriptor. Losing one is harmless: it is sent
+ * again, or the file is opened by its path. So the agent never blocks: if the socket is full, the message is dropped.
  */
 #ifndef WICK_CONTROL_LINK_H
 #define WICK_CONTROL_LINK_H
@@ -35,7 +34,7 @@ struct link_process_walks {
 	char comm[16];
 	uint32_t results[LINK_WALKS_MAX]; /* as link_stats.walks */
 };
-/* Where profiles go besides this server. */
+/* Export targets besides this server. */
 struct link_target {
 	char name[64];
 	uint64_t profiles, samples, bytes, failures;				  /* sent */
@@ -43,7 +42,7 @@ struct link_target {
 	uint64_t waiting_profiles, waiting_samples, waiting_bytes;
 	uint32_t away;
 };
-/* Of an agent that collects markers all the time. */
+/* Counters of continuous marker collection. */
 struct link_markers {
 	uint64_t is_on;
 	uint64_t collected, lost, left_out, malformed, processes, refused, yielded;
@@ -65,7 +64,7 @@ struct link_stats {
 	uint64_t program_ns, program_ns_p50, program_ns_p99;
 	uint32_t walk_count;
 	struct link_process_walks worst[LINK_WALKS_MAX]; /* the processes with the most incomplete stacks; pid 0 = none */
-	/* Code made at run time; names from jit_problem_names. */
+	/* JIT code; names from jit_problem_names. */
 	uint64_t jit_lookups, jit_hits, jit_reads, jit_bytes_read, jit_files, jit_memory_bytes;
 	struct link_loss jit_problems[LINK_LOSSES_MAX];
 	uint32_t jit_problem_count;
@@ -90,9 +89,9 @@ struct export_stats;
 void link_target_of(const struct export_stats *stats, struct link_target *ret);
 
 int link_new(int ret_fds[2], struct error *err); /* [0] for the server, [1] for the agent */
-/* 0, -EAGAIN when the socket is full, -EPIPE when the server has gone. fd -1 = none; it stays the caller's. */
+/* 0, -EAGAIN when the socket is full, -EPIPE when the server has exited. fd -1 = none; the caller keeps it. */
 int link_send(int link_fd, const struct link_message *message, int fd);
-/* Blocks. 1 = a message, *ret_fd is -1 or the receiver's to close; 0 = the other end is closed; negative errno. Strings are
+/* Blocks. 1 = a message, *ret_fd is -1, or the receiver must close it; 0 = the other end is closed; negative errno. Strings are
  * terminated and counts are bounded when it returns. */
 int link_receive(int link_fd, struct link_message *ret, int *ret_fd, struct error *err);
 

@@ -47,7 +47,7 @@ int orders_make_id(char *out, size_t bytes, struct error *err)
 	if (bytes > sizeof(random))
 		return error_set(err, -EINVAL, "an id has at most %d bytes", ID_BYTES_MAX);
 	if (getrandom(random, bytes, 0) != (ssize_t)bytes)
-		return error_set_errno(err, -errno, "cannot make an id");
+		return error_set_errno(err, -errno, "cannot create an id");
 	for (size_t i = 0; i < bytes; i++)
 		snprintf(out + 2 * i, 3, "%02x", random[i]);
 	return 0;
@@ -89,7 +89,8 @@ static int read_text(const json_t *object, const char *name, char *ret, size_t s
 	const json_t *value = json_object_get(object, name);
 	const char *text = value ? json_string_value(value) : "";
 	if (!text || strlen(text) >= size || strlen(text) != (value ? json_string_length(value) : 0) || has_control(text))
-		return error_set(err, -EINVAL, "'%s' must be a text of at most %zu bytes, on one line", name, size - 1);
+		return error_set(err, -EINVAL, "'%s' must be a string of at most %zu bytes, without line breaks", name,
+				 size - 1);
 	memcpy(ret, text, strlen(text) + 1);
 	return 0;
 }
@@ -227,7 +228,7 @@ static int read_target(const json_t *node, struct orders_target *ret, struct err
 	while (kind && i < ORDERS_TARGET_KINDS && strcmp(kind, orders_target_names[i]) != 0)
 		i++;
 	if (!kind || i == ORDERS_TARGET_KINDS)
-		return error_set(err, -EINVAL, "the 'kind' of a target is none of unit, container, cgroup");
+		return error_set(err, -EINVAL, "the 'kind' of a target must be unit, container or cgroup");
 	ret->kind = (enum orders_target_kind)i;
 	int r = read_text(node, "name", ret->name, sizeof(ret->name), err);
 	/* It becomes an argument. */
@@ -316,7 +317,7 @@ static int read_report(const json_t *root, struct orders_report *ret, struct err
 	if (r == 0)
 		r = read_text(report, "why", ret->why, sizeof(ret->why), err);
 	if (r == 0 && orders_state_parse(json_string_value(json_object_get(report, "state")), &ret->state) < 0)
-		r = error_set(err, -EINVAL, "the 'state' of a report is not known");
+		r = error_set(err, -EINVAL, "the 'state' of a report is unknown");
 	return r;
 }
 
@@ -331,7 +332,7 @@ int orders_read_question(struct bytes text, struct orders_question *ret, struct 
 	if (r == 0)
 		r = read_text(root, "host", ret->host, sizeof(ret->host), err);
 	if (r == 0 && !orders_host_is_valid(ret->host))
-		r = error_set(err, -EINVAL, "'host' must be a host's name: without a slash, and not empty");
+		r = error_set(err, -EINVAL, "'host' must be a host name: not empty, without a slash");
 	if (r == 0)
 		r = read_text(root, "wick", ret->wick, sizeof(ret->wick), err);
 	if (r == 0)

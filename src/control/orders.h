@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents and their server tell each other beside profiles: `POST /api/v1/agents/poll`, JSON both ways, a few times a
- * minute. The agent always asks, the server never dials: agents live behind firewalls, and a server that reaches into every
- * host would be a way into every host.
+ * The control protocol between agents and their server: `POST /api/v1/agents/poll`, JSON in both directions, a few times a
+ * minute. It carries recording requests, clock sync samples and the agent's health. The agent polls; the server never connects
+ * to an agent. Agents are often behind firewalls, and a server that can connect to every host would be a way into every host.
  *
- *   question                                        answer
+ *   request                                         response
  *   version   1                                     version      1
- *   agent     a number of this run, hex             received_ns  by the server's wall clock: when the question was read,
- *   host      its name                              answered_ns  when the answer was written
- *   wick      the agent's version                   clock        which clock that is; another text = its wall clock was set
- *   refusal   why it takes no orders, or ""         poll_ms      when to ask again
- *   ping      sent_ns, received_ns, answered_ns,    orders       recordings to be made: id, start_ns (the server's clock),
- *             returned_ns of the question before                 duration_ns, frequency_hz, markers, targets, key
- *   clock     what the agent makes of its pings     cancel       ids of recordings that nobody wants any more
+ *   agent     random id of this run, hex            received_ns  server's wall clock when it read the request
+ *   host      host name                             answered_ns  server's wall clock when it wrote the response
+ *   wick      version of the agent                  clock        id of that clock; a new id = the wall clock was set
+ *   refusal   why it rejects recordings, or ""      poll_ms      interval until the next poll
+ *   ping      sent_ns, received_ns, answered_ns,    orders       recording requests: id, start_ns (server's clock),
+ *             returned_ns of the previous poll                   duration_ns, frequency_hz, markers, targets, key
+ *   clock     clock offset estimated by the agent   cancel       ids of cancelled recordings
  *   report    id, state, why of its recording
- *   health    how the agent is, now and then
+ *   health    health of the agent, sometimes
  *             (control/health.h)
  *
- * The key is one agent's: who sends a host's profile shows it (ORDERS_KEY_HEADER), so that only the agent that was asked can
- * answer for its host, though all have one token. It is worth what the agent's number is worth, by which the server knows who
- * asks: that is random, and the server tells nobody else more than its beginning.
+ * Each agent gets its own key with a recording request. It must send the key with its profile (ORDERS_KEY_HEADER), so that only
+ * that agent can upload for its host, although all agents share one token. The server identifies a polling agent by its id. The
+ * id is random, and the server shows others only its first digits; so the key is as safe as the id.
  *
- * Members that are not known are ignored, so that either side may be newer. Each side takes the other's text as hostile: its
- * length is bounded by who reads it, names are of plain characters, numbers are in range, or the whole is refused (-EINVAL).
+ * Unknown members are ignored, so that either side may be newer. Each side treats the other's message as hostile: the reader
+ * bounds its length, names have plain characters only, numbers must be in range. Otherwise the whole message is rejected
+ * (-EINVAL).
  */
 #ifndef WICK_CONTROL_ORDERS_H
 #define WICK_CONTROL_ORDERS_H
@@ -40,7 +41,7 @@
 #define ORDERS_POLL_PATH       "/api/v1/agents/poll"
 #define ORDERS_RECORDINGS_PATH "/api/v1/recordings"
 #define ORDERS_KEY_HEADER      "X-Wick-Upload-Key"
-/* The recording that nobody orders: markers that agents send all the time. */
+/* The id that stands for continuous markers, which agents send without a recording request. */
 #define ORDERS_CONTINUOUS      "continuous"
 #define ORDERS_CONTINUOUS_PATH ORDERS_RECORDINGS_PATH "/" ORDERS_CONTINUOUS
 /* Bytes with the NUL. */
@@ -59,28 +60,28 @@
 #define ORDERS_HOSTS_MAX	1000u
 #define ORDERS_PROFILE_MAX	(64ull << 20) /* bytes of a host's file */
 
-/* Wall clocks: of the agent sent and returned, of the server received and answered. */
+/* A clock sync sample: sent and returned by the agent's wall clock, received and answered by the server's. */
 struct orders_ping {
 	int64_t sent_ns, received_ns, answered_ns, returned_ns;
 };
 
-/* A host's clock against another: at its own time t it is ahead of the other by offset_ns + skew * (t - at_ns), give or take
- * bound_ns. */
+/* The offset of a host's clock to a reference: at its own time t it is ahead by offset_ns + skew * (t - at_ns), with an error
+ * of at most bound_ns. */
 struct orders_clock {
-	char reference[ORDERS_CLOCK_SIZE]; /* which other; "" = nothing is known */
+	char reference[ORDERS_CLOCK_SIZE]; /* the reference; "" = unknown */
 	int64_t at_ns, offset_ns, bound_ns;
 	double skew;
 };
 
-/* What becomes of one host's part of a recording. Names are orders_state_names[]; append-only. */
+/* The state of one host's part of a recording. Names are orders_state_names[]; append-only. */
 enum orders_state {
-	ORDERS_WAITING = 0, /* its agent has not asked yet */
-	ORDERS_TAKEN,	    /* the agent knows */
+	ORDERS_WAITING = 0, /* its agent has not polled yet */
+	ORDERS_TAKEN,	    /* the agent has the request */
 	ORDERS_RECORDING,
 	ORDERS_SENDING,
-	ORDERS_DONE, /* it is on the server's disk. From here on nothing changes, but that a late one may become DONE. */
+	ORDERS_DONE, /* on the server's disk. This and later states are final, except that a late upload makes them DONE. */
 	ORDERS_FAILED,
-	ORDERS_SILENT, /* was not heard of in time */
+	ORDERS_SILENT, /* the agent did not poll in time */
 	ORDERS_CANCELLED,
 	ORDERS_STATES,
 };
@@ -88,20 +89,20 @@ extern const char *const orders_state_names[ORDERS_STATES]; /* "waiting", "taken
 int orders_state_parse(const char *name, enum orders_state *ret);
 
 struct orders_report {
-	char id[ORDERS_ID_SIZE]; /* "" = nothing to tell */
+	char id[ORDERS_ID_SIZE]; /* "" = no report */
 	enum orders_state state;
 	char why[ORDERS_TEXT_SIZE]; /* of FAILED */
 };
 
 struct orders_question {
 	char agent[ORDERS_ID_SIZE], host[ORDERS_HOST_SIZE], wick[ORDERS_CLOCK_SIZE];
-	char refusal[ORDERS_TEXT_SIZE]; /* "" = it takes orders */
+	char refusal[ORDERS_TEXT_SIZE]; /* "" = it accepts recording requests */
 	bool has_ping;
 	struct orders_ping ping;
 	struct orders_clock clock;
 	struct orders_report report;
-	const struct health *health; /* to be written, not owned; NULL = none. Who reads gets it by orders_read_health() */
-	bool has_health;	     /* of one that was read */
+	const struct health *health; /* for writing, borrowed; NULL = none. A reader calls orders_read_health() */
+	bool has_health;	     /* set by reading */
 };
 
 enum orders_target_kind { ORDERS_UNIT = 0, ORDERS_CONTAINER, ORDERS_CGROUP, ORDERS_TARGET_KINDS };
@@ -126,7 +127,7 @@ struct orders_answer {
 	int64_t received_ns, answered_ns;
 	char clock[ORDERS_CLOCK_SIZE];
 	int64_t poll_ns;
-	bool has_order; /* the first, of which there is one at a time */
+	bool has_order; /* there is at most one at a time */
 	struct orders_order order;
 	char cancelled[ORDERS_CANCELS_MAX][ORDERS_ID_SIZE];
 	size_t cancel_count;
@@ -135,27 +136,27 @@ struct orders_answer {
 bool orders_id_is_valid(const char *id); /* 1 to 32 of 0-9a-f */
 /* Random bytes as hexadecimal digits, two a byte; out has room for them and the NUL. */
 int orders_make_id(char *out, size_t bytes, struct error *err);
-/* Says in the profile how the host's clock stands; nothing where that is not known. */
+/* Adds the offset of the host's clock to the profile, if it is known. */
 int orders_add_clock(struct profile *profile, const char *host, const struct orders_clock *clock, struct error *err);
 /* UTF-8 without control characters, a slash, or being "." or "..". */
 bool orders_host_is_valid(const char *host);
 
-/* Writing: 0, -ENOMEM, -E2BIG. Reading: -EINVAL says what is wrong; *ret is whole or of no use. */
+/* Writing: 0, -ENOMEM, -E2BIG. Reading: -EINVAL with a message; *ret is valid only after success. */
 int orders_write_question(const struct orders_question *question, struct buffer *out, struct error *err);
 int orders_read_question(struct bytes text, struct orders_question *ret, struct error *err);
-/* Of a question that has it. It is read by itself since it is large, and of no matter to orders. */
+/* Reads the health of a request that has it. Separate, because it is large and independent of recordings. */
 int orders_read_health(struct bytes text, struct health *ret, struct error *err);
 int orders_write_answer(const struct orders_answer *answer, struct buffer *out, struct error *err);
 int orders_read_answer(struct bytes text, struct orders_answer *ret, struct error *err);
 
-/* What a recording is to be, as people order it: {"seconds": 10, "frequency_hz": 99, "hosts": ["a"], "markers": true,
- * "targets": [{"kind": "unit", "name": "nginx"}]}; all but seconds may be left out. start_ns and id stay as they are.
- * *ret_hosts is an array from mem_alloc() of *ret_count names, each once; none = all. */
+/* A recording as API clients request it: {"seconds": 10, "frequency_hz": 99, "hosts": ["a"], "markers": true,
+ * "targets": [{"kind": "unit", "name": "nginx"}]}; only seconds is required. start_ns and id are not changed.
+ * *ret_hosts is an array from mem_alloc() of *ret_count unique names; none = all hosts. */
 int orders_read_request(struct bytes text, struct orders_order *ret, char (**ret_hosts)[ORDERS_HOST_SIZE], size_t *ret_count,
 			struct error *err);
 int orders_write_request(const struct orders_order *order, const char *const *hosts, size_t host_count, struct buffer *out,
 			 struct error *err);
-/* The members of an order, for files that keep it: see orders_write_answer(). json: a struct json_writer inside an object;
+/* The members of a recording request, for files: see orders_write_answer(). json: a struct json_writer inside an object;
  * node: a json_t. */
 struct json_writer;
 void orders_write_order(struct json_writer *json, const struct orders_order *order);

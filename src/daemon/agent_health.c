@@ -30,7 +30,7 @@ static void add_warnings(struct agent_health *health, const struct agent_stats *
 	}
 	health_warn(ret, server->spool.problem);
 	if (agent->process_stats_problem[0]) {
-		snprintf(text, sizeof(text), "what processes use is not sent: %.400s", agent->process_stats_problem);
+		snprintf(text, sizeof(text), "process_stats are not sent: %.400s", agent->process_stats_problem);
 		health_warn(ret, text);
 	}
 	for (size_t i = 0; i < health->fault_count; i++) {

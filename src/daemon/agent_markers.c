@@ -136,12 +136,11 @@ static int add_loss(struct profile *profile, const char *what, uint64_t now, uin
 static int add_losses(struct agent_markers *markers, struct profile *profile, const struct losses *now, struct error *err)
 {
 	const struct losses *told = &markers->told;
-	int r = add_loss(profile, "markers lost, because their rings were full", now->lost, told->lost, err);
+	int r = add_loss(profile, "markers lost: ring buffers were full", now->lost, told->lost, err);
 	if (r == 0)
-		r = add_loss(profile, "markers left out, of all of the window: there were more than are kept", now->left_out,
-			     told->left_out, err);
+		r = add_loss(profile, "markers dropped across the batch: too many", now->left_out, told->left_out, err);
 	if (r == 0)
-		r = add_loss(profile, "markers that made no sense, left out", now->malformed, told->malformed, err);
+		r = add_loss(profile, "malformed markers dropped", now->malformed, told->malformed, err);
 	if (r == 0)
 		r = add_loss(profile, "processes whose markers could not be read", now->refused, told->refused, err);
 	return r;
@@ -281,10 +280,10 @@ static void end_collector(struct agent_markers *markers)
 static void tell_yielded(struct agent_markers *markers, uint64_t yielded)
 {
 	if (yielded && !markers->told_yielded)
-		log_info("a recorder takes the markers of %llu processes; they are collected here again when it has ended",
+		log_info("a recorder collects the markers of %llu processes; the agent resumes when it has ended",
 			 (unsigned long long)yielded);
 	else if (!yielded && markers->told_yielded)
-		log_info("markers are collected here again");
+		log_info("the agent collects markers again");
 	markers->told_yielded = yielded > 0;
 }
 
@@ -308,7 +307,7 @@ static void look(struct agent_markers *markers, bool is_end)
 	take_window(markers, now_ns, &err);
 	if (!err.code)
 		return;
-	log_warn("the collecting of markers failed, begins anew, and up to %llu markers are lost: %s",
+	log_warn("collecting markers failed and is restarted; up to %llu markers are lost: %s",
 		 (unsigned long long)stats.waiting, err.message);
 	markers->again_ns = now_ns + AGAIN_NS;
 	end_collector(markers);
@@ -349,7 +348,7 @@ static int post(struct agent_markers *markers, struct bytes record, int *ret_sta
 	buffer_init(&path, QUERY_BYTES_MAX + 4 * ORDERS_HOST_SIZE);
 	if (!end) { /* nothing of ours; the server would say so, too */
 		*ret_status = 400;
-		snprintf(ret_said, said_size, "the record in the spool is not one of markers");
+		snprintf(ret_said, said_size, "the spool record is not a marker batch");
 		return 0;
 	}
 	int r = buffer_append_string(&path, ORDERS_CONTINUOUS_PATH "/hosts/");
@@ -389,7 +388,7 @@ static int64_t judge(struct agent_markers *markers, const struct spool_meta *met
 {
 	if (status == 200 || status == 409) { /* 409: only the answer of the last time did not arrive */
 		if (markers->told_away)
-			log_info("the server takes markers again");
+			log_info("the server accepts markers again");
 		markers->told_away = false;
 		count_sent(markers, meta, bytes, true);
 		return 0;
@@ -398,9 +397,9 @@ static int64_t judge(struct agent_markers *markers, const struct spool_meta *met
 	if (status >= 400 && status < 500 && !is_elsewhere && status != 401 && status != 403 && status != 408 &&
 	    status != 429) {
 		if (!markers->told_refused)
-			log_error("the server refused a window of markers, which is dropped (further ones are only counted): "
-				  "%d: %s",
-				  status, why);
+			log_error(
+				"the server rejected a marker batch, which is dropped (further ones are only counted): %d: %s",
+				status, why);
 		markers->told_refused = true;
 		count_sent(markers, meta, bytes, false);
 		return 0;
@@ -409,8 +408,8 @@ static int64_t judge(struct agent_markers *markers, const struct spool_meta *met
 	markers->stats.failures++;
 	pthread_mutex_unlock(&markers->lock);
 	if (!markers->told_away)
-		log_warn("cannot send markers, which are kept and tried again: %s%s",
-			 is_elsewhere ? "the server is of another kind, or older: " : "", why);
+		log_warn("cannot send markers; they are kept and retried: %s%s",
+			 is_elsewhere ? "not a wick server, or an older one: " : "", why);
 	markers->told_away = true;
 	return is_elsewhere ? PAUSE_ELSEWHERE_NS : PAUSE_MIN_NS;
 }
@@ -468,7 +467,7 @@ static int open_spool(struct agent_markers *markers, struct error *err)
 	options.directory = directory;
 	if (spool_new(&options, &markers->spool, &why) == 0)
 		return 0;
-	log_warn("markers that cannot be sent are kept in memory only: %s", why.message);
+	log_warn("unsent markers are kept in memory only: %s", why.message);
 	options.directory = NULL;
 	return spool_new(&options, &markers->spool, err);
 }

@@ -203,7 +203,7 @@ static void tell_rate(struct collector *collector)
 	agent_get_stats(collector->agent, &stats);
 	if (stats.frequency_hz == collector->frequency_hz)
 		return;
-	log_info("sampling at %u Hz instead of %u Hz (%u asked for), to stay within %g %% of a CPU", stats.frequency_hz,
+	log_info("sampling at %u Hz instead of %u Hz (%u configured), to stay within %g %% of a CPU", stats.frequency_hz,
 		 collector->frequency_hz, stats.frequency_asked_hz, 100 * collector->budget);
 	collector->frequency_hz = stats.frequency_hz;
 }
@@ -278,19 +278,19 @@ static int start_poller(struct collector *collector, const struct collector_opti
 	host = host && *host ? host : "localhost";
 	/* Labels may be any text, and profiles are worth more than recordings. */
 	if (!orders_host_is_valid(host)) {
-		log_warn("'%.100s' cannot be a host's name: this agent makes no recordings for wick record --remote%s", host,
-			 options->markers ? ", and collects no markers" : "");
+		log_warn("'%.100s' is not a valid host name: wick record --remote cannot use this agent%s", host,
+			 options->markers ? ", and it collects no markers" : "");
 		return 0;
 	}
-	struct poller_options poller = {.url = options->url,
-					.token = options->token,
-					.tenant = options->tenant,
-					.host = host,
-					.refusal = options->no_remote_record ? "its agent was told not to (--no-remote-record)"
-									     : NULL,
-					.directory = options->spool_directory,
-					.health = on_health,
-					.context = collector};
+	struct poller_options poller = {
+		.url = options->url,
+		.token = options->token,
+		.tenant = options->tenant,
+		.host = host,
+		.refusal = options->no_remote_record ? "remote recording is disabled on its agent (--no-remote-record)" : NULL,
+		.directory = options->spool_directory,
+		.health = on_health,
+		.context = collector};
 	agent_health_init(&collector->health, &options->agent, options->markers);
 	int r = poller_new(&poller, &collector->poller, err);
 	return r < 0 || !options->markers ? r : start_markers(collector, options, host, err);
@@ -338,7 +338,7 @@ int collector_new(const struct collector_options *options, struct collector **re
 	agent_get_stats(collector->agent, &stats);
 	collector->frequency_hz = stats.frequency_hz;
 	if (stats.process_stats_problem[0])
-		log_warn("what processes use is not sent: %s", stats.process_stats_problem);
+		log_warn("process_stats are not sent: %s", stats.process_stats_problem);
 	*ret = collector;
 	collector = NULL;
 	return 0;
@@ -381,8 +381,8 @@ static void report_markers(struct agent_markers *markers)
 {
 	struct agent_markers_stats stats;
 	agent_markers_get_stats(markers, &stats);
-	log_info("markers: %llu of %llu processes collected, %llu lost in their rings, %llu left out, %llu made no sense; %llu "
-		 "in %llu windows sent; %llu in %llu dropped; %llu in %llu wait on disk",
+	log_info("markers: %llu of %llu processes collected, %llu lost in full ring buffers, %llu dropped as too many, %llu "
+		 "malformed; %llu in %llu batches sent; %llu in %llu dropped; %llu in %llu queued on disk",
 		 (unsigned long long)stats.collected, (unsigned long long)stats.processes, (unsigned long long)stats.lost,
 		 (unsigned long long)stats.left_out, (unsigned long long)stats.malformed,
 		 (unsigned long long)stats.markers_sent, (unsigned long long)stats.windows_sent,
@@ -402,7 +402,7 @@ void collector_report(struct collector *collector)
 	for (size_t i = 0; i < count; i++) {
 		uint64_t profiles, samples;
 		sum_losses(&targets[i], &profiles, &samples);
-		log_info("%s: %llu profiles with %llu samples sent; %llu with %llu dropped; %llu with %llu wait on disk",
+		log_info("%s: %llu profiles with %llu samples sent; %llu with %llu dropped; %llu with %llu queued on disk",
 			 targets[i].name, (unsigned long long)targets[i].sent_profiles,
 			 (unsigned long long)targets[i].sent_samples, (unsigned long long)profiles, (unsigned long long)samples,
 			 (unsigned long long)targets[i].spool.profiles, (unsigned long long)targets[i].spool.samples);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collector: one agent with its symbols and its shipper, as `wick agent` and the agent half of `wick up` run it.
+ * The collector: one agent with its symbolizer and export pipeline, as `wick agent` and the agent half of `wick up` run it.
  */
 #ifndef WICK_DAEMON_COLLECTOR_H
 #define WICK_DAEMON_COLLECTOR_H
@@ -11,17 +11,17 @@ struct collector;
 struct export_target;
 struct collector_options {
 	struct agent_options agent;
-	const char *url, *token, *tenant;    /* of the server; url NULL = none; tenant NULL = that without a name */
-	const struct export_target *targets; /* where profiles go besides */
+	const char *url, *token, *tenant;    /* of the server; url NULL = none; tenant NULL = the default one */
+	const struct export_target *targets; /* further export targets */
 	size_t target_count;
 	const char *spool_directory; /* NULL = in memory only */
 	uint64_t spool_bytes;	     /* for the server; 0 = the default */
 	int64_t spool_age_ns;
-	int link_fd; /* the agent's end of the link to the server on this machine; -1 = none; stays the caller's */
-	/* Debug information is sent where there is no link: there the server is given the files themselves. */
+	int link_fd; /* the agent's end of the link to the server on this machine; -1 = none; borrowed */
+	/* Debug information is uploaded only without a link; over a link the server gets the files themselves. */
 	bool no_debuginfo_upload;
-	bool markers;					   /* collects them all the time, and sends them to url */
-	bool no_remote_record;				   /* makes no recordings that the server orders */
+	bool markers;					   /* collects them continuously, and sends them to url */
+	bool no_remote_record;				   /* rejects recording requests of the server */
 	uint64_t debuginfo_rate, debuginfo_file_bytes_max; /* 0 = as struct uploader_options */
 };
 /* Starts sampling. Drops all privileges but those that sampling needs. */
@@ -31,7 +31,7 @@ int collector_run(struct collector *collector, struct error *err);
 void collector_stop(void *collector); /* async-signal-safe */
 struct collector *collector_free(struct collector *collector);
 DEFINE_CLEANUP_POINTER(collector_free, struct collector);
-/* Prints what was sampled and what became of it, on stderr. */
+/* Logs how much was sampled, sent and dropped. */
 void collector_report(struct collector *collector);
 void collector_get_stats(struct collector *collector, struct agent_stats *ret);
 

@@ -80,7 +80,7 @@ bool host_symbols_kernel(struct host_symbols *symbols, uint64_t address, struct 
 	const char *name, *module;
 	struct error why = {0};
 	if (!symbols->kallsyms_tried && kallsyms_load(&symbols->kallsyms, &why) < 0)
-		log_warn("kernel functions will have no names: %s", why.message);
+		log_warn("kernel functions will not be symbolized: %s", why.message);
 	if (!symbols->kallsyms_tried)
 		symbols->kallsyms_read_ns = time_monotonic_ns();
 	symbols->kallsyms_tried = true;

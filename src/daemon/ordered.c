@@ -95,7 +95,7 @@ static int make_directory(struct ordered *ordered, const char *below, struct err
 		return error_set(err, -ENAMETOOLONG, "the path of the spool is too long");
 	if (!mkdtemp(ordered->directory)) {
 		int code = -errno;
-		error_set_errno(err, code, "cannot make %s", ordered->directory);
+		error_set_errno(err, code, "cannot create %s", ordered->directory);
 		ordered->directory[0] = 0;
 		return code;
 	}
@@ -139,7 +139,7 @@ int ordered_start(struct ordered *ordered, const struct orders_order *order, int
 	snprintf(numbers[3], NUMBER_SIZE, "%llu", ORDERS_PROFILE_MAX);
 	list_arguments(ordered, order, numbers, arguments);
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return error_set_errno(err, -errno, "cannot make a pipe");
+		return error_set_errno(err, -errno, "cannot create a pipe");
 	pid_t pid = fork();
 	if (pid == 0)
 		become_recorder((char *const *)arguments, fds[1]);
@@ -186,7 +186,7 @@ static int check_file(const struct ordered *ordered, struct error *err)
 {
 	struct stat file;
 	if (lstat(ordered->path, &file) < 0 || !S_ISREG(file.st_mode))
-		return error_set(err, -EIO, "the recorder has left no profile");
+		return error_set(err, -EIO, "the recorder wrote no profile");
 	if ((uint64_t)file.st_size > ORDERS_PROFILE_MAX)
 		return error_set(err, -EFBIG, "the profile is larger than %llu MiB", ORDERS_PROFILE_MAX >> 20);
 	return 0;
@@ -206,8 +206,8 @@ int ordered_check(struct ordered *ordered, struct error *err)
 	if (why)
 		return error_set(err, -EIO, "%s", why);
 	if (ended > 0 && WIFSIGNALED(status))
-		return error_set(err, -EIO, "the recorder was ended by signal %d", WTERMSIG(status));
-	return error_set(err, -EIO, "the recorder failed, and did not say why");
+		return error_set(err, -EIO, "the recorder was killed by signal %d", WTERMSIG(status));
+	return error_set(err, -EIO, "the recorder failed without a message");
 }
 
 void ordered_release(struct ordered *ordered)

@@ -80,7 +80,7 @@ static void test_reasons(void **state)
 	assert_int_equal(run("refusal", &err), -EIO);
 	assert_string_equal(err.message, "the profile is larger than it may be");
 	assert_int_equal(run("nothing", &err), -EIO);
-	assert_string_equal(err.message, "the recorder has left no profile");
+	assert_string_equal(err.message, "the recorder wrote no profile");
 }
 
 int main(int argc, char **argv)

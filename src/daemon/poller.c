@@ -154,12 +154,12 @@ static void take_order(struct poller *poller, const struct orders_order *order)
 	poller->from_ns = from_ns;
 	poller->to_ns = from_ns + order->duration_ns;
 	poller->begin_due_ns = time_monotonic_ns() + (from_ns - now_ns) - LOADING_NS;
-	log_info("recording %s: %lld ms at %u Hz were ordered", order->id, (long long)(order->duration_ns / NS_PER_MS),
+	log_info("recording %s: %lld ms at %u Hz requested", order->id, (long long)(order->duration_ns / NS_PER_MS),
 		 order->frequency_hz);
 	if (poller->question.refusal[0])
 		fail(poller, poller->question.refusal);
 	else if (is_far)
-		fail(poller, "the order is of a time that is too far away");
+		fail(poller, "start time is too far in the future");
 	else
 		set_state(poller, ORDERS_TAKEN, "");
 }
@@ -171,7 +171,7 @@ static void begin(struct poller *poller)
 	if (poller->from_ns < now_ns)
 		poller->from_ns = now_ns;
 	if (poller->to_ns - poller->from_ns < DURATION_MIN_NS) {
-		fail(poller, "the order came when its time was over");
+		fail(poller, "the recording request arrived after its end time");
 		return;
 	}
 	poller->give_up_ns = time_monotonic_ns() + (poller->to_ns - now_ns) + RECORDER_LAST_NS;
@@ -188,7 +188,7 @@ static void look_after(struct poller *poller)
 	struct error err = {0};
 	int r = ordered_check(&poller->child, &err);
 	if (r > 0 && time_monotonic_ns() > poller->give_up_ns)
-		r = error_set(&err, -ETIMEDOUT, "the recorder did not come to an end");
+		r = error_set(&err, -ETIMEDOUT, "recorder did not exit in time");
 	if (r > 0)
 		return;
 	if (r < 0) {
@@ -266,7 +266,7 @@ static void send_recording(struct poller *poller)
 		return;
 	}
 	if (r == 0)
-		snprintf(why, sizeof(why), "the server answered %d: %s", status, said);
+		snprintf(why, sizeof(why), "the server responded with status %d: %s", status, said);
 	else
 		snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err.message);
 	bool is_refused = r == 0 && status < 500 && status != 408 && status != 429;
@@ -276,7 +276,7 @@ static void send_recording(struct poller *poller)
 	}
 	poller->send_pause_ns = poller->send_pause_ns ? least(2 * poller->send_pause_ns, SEND_PAUSE_MAX_NS) : SEND_PAUSE_MIN_NS;
 	poller->send_due_ns = time_monotonic_ns() + poller->send_pause_ns;
-	log_debug("recording %s waits: %s", poller->order.id, why);
+	log_debug("recording %s is not sent yet: %s", poller->order.id, why);
 }
 
 static void work(struct poller *poller)
@@ -299,7 +299,7 @@ static bool look_at_clock(struct poller *poller)
 {
 	if (!clock_steps_look_now(&poller->steps))
 		return false;
-	log_info("the wall clock was set; its difference to the server's is measured anew");
+	log_info("the wall clock was set; its offset to the server's clock is measured again");
 	pthread_mutex_lock(&poller->lock);
 	pings_forget(&poller->pings);
 	pthread_mutex_unlock(&poller->lock);
@@ -412,12 +412,12 @@ static void poll_server(struct poller *poller)
 	}
 	poller->poll_pause_ns = poller->poll_pause_ns ? least(2 * poller->poll_pause_ns, PAUSE_MAX_NS) : PAUSE_MIN_NS;
 	if (status == 404 || status == 405 || status == 415 || status == 501) {
-		tell(poller, "the server gives no orders for recordings: it is of another kind, or older");
+		tell(poller, "the server does not support remote recording: not a wick server, or an older one");
 		poller->poll_pause_ns = ELSEWHERE_NS;
 	} else if (status == 401 || status == 403) {
-		tell(poller, "the server does not let this agent ask for orders");
+		tell(poller, "the server denies this agent access to recording requests");
 	} else {
-		log_debug("cannot ask for orders: %s (%d)", err.message, status);
+		log_debug("cannot poll for recording requests: %s (%d)", err.message, status);
 	}
 	poller->poll_due_ns = time_monotonic_ns() + poller->poll_pause_ns;
 }
@@ -491,7 +491,7 @@ static int fill(struct poller *poller, const struct poller_options *options, str
 	if (r < 0)
 		return r;
 	if (!orders_host_is_valid(options->host))
-		return error_set(err, -EINVAL, "'%.100s' cannot be a host's name", options->host);
+		return error_set(err, -EINVAL, "'%.100s' is not a valid host name", options->host);
 	snprintf(poller->question.host, sizeof(poller->question.host), "%s", options->host);
 	snprintf(poller->question.wick, sizeof(poller->question.wick), "%s", WICK_VERSION);
 	snprintf(poller->question.refusal, sizeof(poller->question.refusal), "%s", options->refusal ? options->refusal : "");

@@ -95,17 +95,17 @@ static int read_answer(struct upload_queue *queue, struct upload_ask *ask, const
 		       struct error *err)
 {
 	if (response->status == 401 || response->status == 403)
-		return error_set(err, -EACCES, "the server refuses to say which debug information it wants: %s",
+		return error_set(err, -EACCES, "the server rejected the query for wanted debug information: %s",
 				 response->message);
 	if (response->status == 404 || response->status == 405 || response->status == 415 || response->status == 501)
-		return error_set(err, -ENOTSUP, "the server takes no debug information");
+		return error_set(err, -ENOTSUP, "the server accepts no debug information");
 	if (response->status != 200)
-		return error_set(err, -EAGAIN, "the server answered %d", response->status);
+		return error_set(err, -EAGAIN, "the server responded with status %d", response->status);
 	json_t *json = json_loadb((const char *)response->body.data, response->body.len, 0, NULL);
 	const json_t *wanted = json_object_get(json, "wanted");
 	if (!json_is_array(wanted)) {
 		json_decref(json);
-		return error_set(err, -ENOTSUP, "the server takes no debug information");
+		return error_set(err, -ENOTSUP, "the server accepts no debug information");
 	}
 	json_int_t seconds = json_integer_value(json_object_get(json, "retry_after_s"));
 	seconds = seconds < 1 ? 1 : seconds > RETRY_SECONDS_MAX ? RETRY_SECONDS_MAX : seconds;
@@ -195,7 +195,7 @@ int upload_client_put(struct upload_client *client, const char *id, uint64_t off
 {
 	char path[160];
 	if (!is_plain(id))
-		return error_set(err, -EPROTO, "the server gave an upload a strange name");
+		return error_set(err, -EPROTO, "the server returned a malformed upload id");
 	snprintf(path, sizeof(path), ROOT "uploads/%s?offset=%llu", id, (unsigned long long)offset);
 	return call(client, "PUT", path, "application/octet-stream", data, ret, err);
 }
@@ -204,7 +204,7 @@ int upload_client_finish(struct upload_client *client, const char *id, struct up
 {
 	char path[160];
 	if (!is_plain(id))
-		return error_set(err, -EPROTO, "the server gave an upload a strange name");
+		return error_set(err, -EPROTO, "the server returned a malformed upload id");
 	snprintf(path, sizeof(path), ROOT "uploads/%s/finish", id);
 	return call(client, "POST", path, "application/json", (struct bytes){0}, ret, err);
 }

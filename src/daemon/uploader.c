@@ -129,7 +129,7 @@ static void note_kernel(struct uploader *uploader)
 	bool names = !uploader->is_disabled && !uploader->is_kernel_refused &&
 		     upload_queue_is_settled(uploader->queue, uploader->kernel);
 	if (names && !atomic_load(&uploader->names_kernel))
-		log_info("the server has the names of this kernel's functions");
+		log_info("the server has the symbols of this kernel");
 	atomic_store(&uploader->names_kernel, names);
 }
 
@@ -151,7 +151,7 @@ static void ask(struct uploader *uploader, int64_t now_ns)
 	else if (r == -EACCES && !uploader->warned_of_token)
 		log_warn("%s", err.message);
 	else if (r < 0)
-		log_debug("cannot ask which debug information is wanted: %s", err.message);
+		log_debug("cannot query which debug information is wanted: %s", err.message);
 	uploader->warned_of_token |= r == -EACCES;
 	if (r > 0) {
 		uploader->is_disabled = !question.is_enabled;
@@ -244,7 +244,7 @@ static void begin(struct sending *sending)
 	if (!is_success(sending, r, &err, &reply))
 		return;
 	if (!reply.id[0] || reply.offset > sending->size) {
-		end_with(sending, END_NOT_NEEDED, "the server's answer makes no sense");
+		end_with(sending, END_NOT_NEEDED, "malformed response from the server");
 		return;
 	}
 	memcpy(sending->id, reply.id, sizeof(sending->id));
@@ -288,7 +288,7 @@ static void put(struct sending *sending)
 		return;
 	ssize_t len = io_pread(sending->fd, sending->piece, piece_bytes(sending), sending->offset, sending->from, &err);
 	if (len <= 0) {
-		end_with(sending, END_FAILED, len ? err.message : "a temporary file is shorter than it was");
+		end_with(sending, END_FAILED, len ? err.message : "a temporary file was truncated");
 		return;
 	}
 	struct bytes piece = {sending->piece, (size_t)len};
@@ -300,7 +300,7 @@ static void put(struct sending *sending)
 		return;
 	uint64_t offset = reply.has_offset ? reply.offset : sending->offset + (uint64_t)len;
 	if (offset <= sending->offset || offset > sending->size) {
-		end_with(sending, END_NOT_NEEDED, "the server's answer makes no sense");
+		end_with(sending, END_NOT_NEEDED, "malformed response from the server");
 		return;
 	}
 	sending->offset = offset;
@@ -469,7 +469,7 @@ static void tell(struct uploader *uploader)
 		log_info("debug information of %llu binaries was sent, %s", (unsigned long long)uploader->batch_sent,
 			 text_format_size(uploader->batch_bytes, size));
 	if (uploader->batch_failed)
-		log_info("debug information of %llu binaries could not be sent, the last one since: %s",
+		log_info("debug information of %llu binaries could not be sent; last error: %s",
 			 (unsigned long long)uploader->batch_failed, uploader->batch_why);
 	uploader->batch_sent = uploader->batch_failed = uploader->batch_bytes = 0;
 }

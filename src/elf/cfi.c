@@ -129,7 +129,8 @@ int cfi_read(struct elf_file *file, cfi_row_function *row, void *context, struct
 		if (machines[i].machine == file->machine)
 			reader.machine = &machines[i];
 	if (!file->is_64 || !reader.machine)
-		return error_set(err, -ENOTSUP, "%s: call frame information is read for x86-64 and AArch64 only", file->name);
+		return error_set(err, -ENOTSUP, "%s: call frame information is supported for x86-64 and AArch64 only",
+				 file->name);
 	int r = read_file(&reader);
 	for (size_t i = 0; i < reader.source_count; i++)
 		mem_free((void *)reader.sources[i].data.data);

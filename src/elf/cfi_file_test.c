@@ -353,7 +353,7 @@ static void test_refuses_other_files(void **state)
 	struct test_cfi_file file = {.machine = EM_RISCV};
 	read_file(&file, &result);
 	assert_int_equal(result.status, -ENOTSUP);
-	assert_string_equal(result.err.message, "test: call frame information is read for x86-64 and AArch64 only");
+	assert_string_equal(result.err.message, "test: call frame information is supported for x86-64 and AArch64 only");
 	assert_int_equal(result.stats.rows, 7); /* untouched */
 	file = (struct test_cfi_file){.type = ET_REL};
 	check_file(&file, "object", "", 0);

@@ -72,17 +72,17 @@ int elf_section_inflate(const struct elf_file *file, const struct elf_section *s
 	if (r < 0)
 		return r;
 	if (header.ch_type != ELFCOMPRESS_ZLIB && header.ch_type != ELFCOMPRESS_ZSTD)
-		return error_set(err, -ENOTSUP, "%s: section %s is compressed with algorithm %u, which is not known",
-				 file->name, section->name, header.ch_type);
+		return error_set(err, -ENOTSUP, "%s: section %s uses the unknown compression algorithm %u", file->name,
+				 section->name, header.ch_type);
 	if (header.ch_size > max)
-		return error_set(err, -E2BIG, "%s: section %s has %llu bytes unpacked, more than the limit of %llu", file->name,
-				 section->name, (unsigned long long)header.ch_size, (unsigned long long)max);
+		return error_set(err, -E2BIG, "%s: section %s has %llu bytes after decompression, more than the limit of %llu",
+				 file->name, section->name, (unsigned long long)header.ch_size, (unsigned long long)max);
 	bool is_zlib = header.ch_type == ELFCOMPRESS_ZLIB;
 	struct bytes data = {packed.data + header_len, packed.len - header_len};
 	if (header.ch_size / (is_zlib ? ZLIB_RATIO_MAX : ZSTD_RATIO_MAX) > data.len)
 		return error_set(err, -EBADMSG,
-				 "%s: damaged ELF file: section %s cannot unpack to the %llu bytes that it claims", file->name,
-				 section->name, (unsigned long long)header.ch_size);
+				 "%s: damaged ELF file: section %s cannot decompress to the %llu bytes that it declares",
+				 file->name, section->name, (unsigned long long)header.ch_size);
 	size_t size = (size_t)header.ch_size;
 	uint8_t *out = mem_alloc(size + 1);
 	if (!out)
@@ -91,7 +91,7 @@ int elf_section_inflate(const struct elf_file *file, const struct elf_section *s
 	if (r < 0) {
 		mem_free(out);
 		return r == -ENOMEM ? error_nomem(err)
-				    : error_set(err, r, "%s: damaged ELF file: section %s cannot be unpacked", file->name,
+				    : error_set(err, r, "%s: damaged ELF file: section %s cannot be decompressed", file->name,
 						section->name);
 	}
 	out[size] = 0;

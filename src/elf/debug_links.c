@@ -38,7 +38,7 @@ static int read_link(struct elf_file *file, const char *name, struct bytes *ret,
 	size_t len = strnlen((const char *)data.data, data.len);
 	if (len == 0 || len >= data.len || len >= DEBUG_LINK_NAME_MAX) {
 		mem_free((void *)data.data);
-		return damaged(file, name, "it names no file", err);
+		return damaged(file, name, "it has no file name", err);
 	}
 	*ret = data;
 	*ret_name_len = len;
@@ -62,7 +62,7 @@ int elf_read_debuglink(struct elf_file *file, char ret_name[static DEBUG_LINK_NA
 	if (data.len < crc_at + 4)
 		return damaged(file, ".gnu_debuglink", "it has no checksum", err);
 	if (!is_base_name((const char *)memory))
-		return damaged(file, ".gnu_debuglink", "its name has a directory", err);
+		return damaged(file, ".gnu_debuglink", "its file name contains a directory", err);
 	memcpy(ret_name, memory, len + 1);
 	memcpy(ret_crc, memory + crc_at, 4);
 	return 0;

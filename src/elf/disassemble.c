@@ -174,7 +174,8 @@ static int decode(struct decoder *d, struct error *err)
 {
 	cs_err failure = capstone.open(d->machine->arch, d->machine->mode, &d->handle);
 	if (failure == CS_ERR_ARCH || failure == CS_ERR_MODE)
-		return error_set(err, -ENOTSUP, LIBRARY " was built without this machine (ELF number %u)", d->machine->machine);
+		return error_set(err, -ENOTSUP, LIBRARY " was built without support for this machine (ELF number %u)",
+				 d->machine->machine);
 	if (failure != CS_ERR_OK)
 		return error_nomem(err);
 	int r = -ENOMEM;
@@ -188,8 +189,8 @@ static int decode(struct decoder *d, struct error *err)
 	}
 	capstone.close(&d->handle);
 	if (r == -E2BIG)
-		return error_set(err, r, "the text of %zu bytes of code is longer than the limit of %llu MiB", d->code.len,
-				 TEXT_MAX / MIB);
+		return error_set(err, r, "the disassembly of %zu bytes of code is longer than the limit of %llu MiB",
+				 d->code.len, TEXT_MAX / MIB);
 	return r < 0 ? error_nomem(err) : 0;
 }
 
@@ -206,7 +207,7 @@ int disassemble(struct bytes code, const struct disassemble_options *options, st
 	cut_name(&decoder, options->name ? options->name : "");
 	pthread_once(&once, load_library);
 	if (!capstone.loaded)
-		return error_set(err, -ENOSYS, "there is no " LIBRARY " to read machine code with; install libcapstone4");
+		return error_set(err, -ENOSYS, "cannot load " LIBRARY " to disassemble machine code; install libcapstone4");
 	int r = decode(&decoder, err);
 	if (r < 0)
 		disassembly_release(ret);

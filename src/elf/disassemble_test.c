@@ -87,7 +87,7 @@ static void test_long_names(void **state)
 	assert_string_equal(disassembly_text(&d, 1), expected);
 	disassembly_release(&d);
 	assert_int_equal(disassemble((struct bytes){code, sizeof(code)}, &options, &d, &err), -E2BIG);
-	assert_string_equal(err.message, "the text of 1048576 bytes of code is longer than the limit of 64 MiB");
+	assert_string_equal(err.message, "the disassembly of 1048576 bytes of code is longer than the limit of 64 MiB");
 	assert_int_equal(d.count, 0);
 	assert_null(d.text.data);
 }

@@ -34,16 +34,17 @@ static int inflate_old(struct dwarf_reader *reader, const char *name, struct byt
 	for (unsigned i = 4; i < ZDEBUG_HEADER; i++)
 		size = size << 8 | packed.data[i];
 	if (size > max)
-		return error_set(reader->err, -E2BIG, "%s: debug sections have more than %llu bytes when unpacked", name,
+		return error_set(reader->err, -E2BIG, "%s: debug sections have more than %llu bytes after decompression", name,
 				 (unsigned long long)max);
 	if (size / ZDEBUG_RATIO > packed.len)
-		return error_set(reader->err, -EBADMSG, "%s: a .zdebug section claims more than it can hold", name);
+		return error_set(reader->err, -EBADMSG, "%s: a .zdebug section declares a size that it cannot decompress to",
+				 name);
 	struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
 	uint8_t *data = mem_alloc((size_t)size + 1);
 	int r = inflater && data ? 0 : error_nomem(reader->err);
 	if (r == 0 && libdeflate_zlib_decompress(inflater, packed.data + ZDEBUG_HEADER, packed.len - ZDEBUG_HEADER, data,
 						 (size_t)size, NULL) != LIBDEFLATE_SUCCESS)
-		r = error_set(reader->err, -EBADMSG, "%s: a .zdebug section cannot be unpacked", name);
+		r = error_set(reader->err, -EBADMSG, "%s: a .zdebug section cannot be decompressed", name);
 	if (inflater)
 		libdeflate_free_decompressor(inflater);
 	if (r < 0) {
@@ -87,7 +88,7 @@ static int load_sections(struct dwarf_reader *reader, struct dwarf_file *file, s
 		left -= r == 0 ? file->sections[i].len : 0;
 	}
 	if (r == 0 && !file->sections[DWARF_INFO].data)
-		r = error_set(reader->err, -ENOENT, "%s: no DWARF in it", file->name);
+		r = error_set(reader->err, -ENOENT, "%s: no DWARF debug information", file->name);
 	return r;
 }
 
@@ -187,7 +188,7 @@ int dwarf_file_load_main(struct dwarf_reader *reader, int fd)
 		return r;
 	r = elf_file_load_sections(&elf, reader->err);
 	if (r == 0 && elf.type == ET_REL)
-		r = error_set(reader->err, -ENOTSUP, "%s: an object file, whose debug information is not linked yet", elf.name);
+		r = error_set(reader->err, -ENOTSUP, "%s: an object file; its debug information is not linked yet", elf.name);
 	for (size_t i = 0; r == 0 && i < elf.segment_count; i++)
 		if (elf_segment_is_executed(&elf.segments[i]))
 			add_code(reader, elf.segments[i].address, elf.segments[i].memory_size);
@@ -211,7 +212,7 @@ int dwarf_file_open_other(struct dwarf_reader *reader, enum dwarf_file_kind kind
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return error_set_errno(reader->err, r, "%s: cannot open %s, which holds a part of its debug information",
+		return error_set_errno(reader->err, r, "%s: cannot open %s, which holds part of its debug information",
 				       reader->options->name, name);
 	*ret_fd = fd;
 	return 0;
@@ -241,8 +242,8 @@ int dwarf_file_alt(struct dwarf_reader *reader, struct dwarf_file **ret)
 	}
 	*ret = reader->alt_state == DWARF_OTHER_OPEN ? &reader->alt : NULL;
 	if (!*ret) {
-		dwarf_note(reader, "the file that shares its debug information cannot be had: %.300s",
-			   reader->alt_name ? reader->alt_name : "it is not named");
+		dwarf_note(reader, "the supplementary debug file is unavailable: %.300s",
+			   reader->alt_name ? reader->alt_name : "it has no name");
 		reader->is_incomplete = true;
 	}
 	return 0;

@@ -205,7 +205,7 @@ int dwarf_split_find(struct dwarf_reader *reader, struct dwarf_unit **ret)
 	}
 	if (r != -EBADMSG)
 		return r;
-	dwarf_note(reader, "a part of the debug information cannot be had: %.300s", reader->unit.dwo_name);
+	dwarf_note(reader, "part of the debug information is unavailable: %.300s", reader->unit.dwo_name);
 	reader->is_incomplete = true;
 	return 0;
 }

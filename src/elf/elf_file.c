@@ -55,7 +55,7 @@ int elf_file_read(struct elf_file *file, uint64_t offset, void *ret, size_t len,
 	if (got < 0)
 		return (int)got;
 	if ((size_t)got != len)
-		return error_set(err, -EBADMSG, "%s: the file became shorter while it was read", file->name);
+		return error_set(err, -EBADMSG, "%s: the file was truncated while it was read", file->name);
 	return 0;
 }
 
@@ -196,12 +196,12 @@ static int read_header(struct elf_file *file, struct error *err)
 	if (len < EI_NIDENT || memcmp(raw, ELFMAG, SELFMAG) != 0)
 		return error_set(err, -ENOEXEC, "%s: not an ELF file", file->name);
 	if (raw[EI_DATA] != ELFDATA2LSB)
-		return error_set(err, -ENOTSUP, "%s: only little-endian ELF files are understood", file->name);
+		return error_set(err, -ENOTSUP, "%s: only little-endian ELF files are supported", file->name);
 	if (raw[EI_CLASS] != ELFCLASS64 && raw[EI_CLASS] != ELFCLASS32)
 		return error_set(err, -EBADMSG, "%s: damaged ELF file: class %u", file->name, raw[EI_CLASS]);
 	file->is_64 = raw[EI_CLASS] == ELFCLASS64;
 	if (len < (file->is_64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr)))
-		return error_set(err, -EBADMSG, "%s: damaged ELF file: it ends inside its header", file->name);
+		return error_set(err, -EBADMSG, "%s: damaged ELF file: its header is truncated", file->name);
 	Elf64_Ehdr header;
 	memcpy(&header, raw, sizeof(header));
 	if (!file->is_64) {

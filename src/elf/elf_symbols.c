@@ -242,8 +242,8 @@ static int add_table(struct symbol_reader *reader, const struct elf_section *tab
 		return error_set(err, -E2BIG, "%s: %s has %llu bytes, more than the limit of %llu", file->name, table->name,
 				 (unsigned long long)table->size, (unsigned long long)ELF_SYMTAB_BYTES_MAX);
 	if (table->entry_size != entry || table->link >= file->section_count || file->sections[table->link].type != SHT_STRTAB)
-		return error_set(err, -EBADMSG, "%s: damaged ELF file: %s has no names or odd entries", file->name,
-				 table->name);
+		return error_set(err, -EBADMSG, "%s: damaged ELF file: %s has no string table, or entries of a wrong size",
+				 file->name, table->name);
 	struct bytes strings;
 	reader->source_file = "";
 	reader->is_symtab = table->type == SHT_SYMTAB;

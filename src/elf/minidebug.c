@@ -38,23 +38,24 @@ static int decoder_error(const struct elf_file *file, lzma_ret code, struct erro
 	switch (code) {
 	case LZMA_MEM_ERROR: return error_nomem(err);
 	case LZMA_MEMLIMIT_ERROR:
-		return error_set(err, -E2BIG, "%s: .gnu_debugdata needs more than %llu bytes to unpack, the limit", file->name,
+		return error_set(err, -E2BIG,
+				 "%s: .gnu_debugdata needs more than %llu bytes of memory to decompress, the limit", file->name,
 				 (unsigned long long)DECODER_BYTES_MAX);
-	case LZMA_BUF_ERROR: return error_set(err, -EBADMSG, "%s: damaged .gnu_debugdata: it ends too early", file->name);
+	case LZMA_BUF_ERROR: return error_set(err, -EBADMSG, "%s: damaged .gnu_debugdata: it is truncated", file->name);
 	default:
-		return error_set(err, -EBADMSG, "%s: damaged .gnu_debugdata: not xz data that can be unpacked (%d)", file->name,
-				 (int)code);
+		return error_set(err, -EBADMSG, "%s: damaged .gnu_debugdata: not xz data that can be decompressed (%d)",
+				 file->name, (int)code);
 	}
 }
 
 static int reserve_chunk(const struct elf_file *file, struct buffer *out, size_t packed_len, struct error *err)
 {
 	if (out->len > RATIO_FREE_BYTES && out->len / RATIO_MAX > packed_len)
-		return error_set(err, -E2BIG, "%s: .gnu_debugdata unpacks to more than %d times its size", file->name,
+		return error_set(err, -E2BIG, "%s: .gnu_debugdata decompresses to more than %d times its size", file->name,
 				 RATIO_MAX);
 	int r = buffer_reserve(out, CHUNK_BYTES);
 	if (r == -E2BIG)
-		return error_set(err, r, "%s: .gnu_debugdata unpacks to more than %llu bytes, the limit", file->name,
+		return error_set(err, r, "%s: .gnu_debugdata decompresses to more than %llu bytes, the limit", file->name,
 				 (unsigned long long)ELF_MINIDEBUG_BYTES_MAX);
 	return r < 0 ? error_nomem(err) : 0;
 }
@@ -102,7 +103,7 @@ int elf_open_minidebug(struct elf_file *file, struct elf_file *ret, uint8_t **re
 	if (r == 0)
 		r = elf_file_open_memory(ret, buffer_bytes(&out), file->name, err);
 	if (r == -ENOEXEC || r == -ENOTSUP)
-		r = error_set(err, -EBADMSG, "%s: .gnu_debugdata holds no ELF file that is understood", file->name);
+		r = error_set(err, -EBADMSG, "%s: .gnu_debugdata holds no supported ELF file", file->name);
 	if (r < 0) {
 		buffer_release(&out);
 		return r;

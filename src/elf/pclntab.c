@@ -84,7 +84,7 @@ static bool read_varint(const uint8_t *data, size_t len, size_t *at, uint32_t *r
 
 static int damaged_steps(const struct pclntab *table, struct error *err)
 {
-	return error_set(err, -EBADMSG, "%s: damaged table of Go functions: a pc table", table->file->name);
+	return error_set(err, -EBADMSG, "%s: damaged Go function table: bad pc table", table->file->name);
 }
 
 int pclntab_decode(struct pclntab *table, const struct pclntab_function *function, uint32_t offset, struct pclntab_steps *ret,
@@ -381,7 +381,7 @@ static int add_function(struct reader *reader, size_t i, const struct pclntab_fu
 {
 	const char *name = pclntab_get_name(&reader->table, function->name);
 	if (!name)
-		return error_set(err, -EBADMSG, "%s: damaged table of Go functions: a name", reader->table.file->name);
+		return error_set(err, -EBADMSG, "%s: damaged Go function table: bad name", reader->table.file->name);
 	int r = decode_tables(reader, i, function, err);
 	if (r < 0)
 		return r;
@@ -449,8 +449,8 @@ static int read_functions(struct reader *reader, struct error *err)
 	if (r == 0)
 		r = finish_unit(reader, err);
 	if (r == 0 && reader->result.damaged > table->function_count / DAMAGE_PART_MAX)
-		return error_set(err, -EBADMSG, "%s: damaged table of Go functions: %llu of %zu cannot be read",
-				 table->file->name, (unsigned long long)reader->result.damaged, table->function_count);
+		return error_set(err, -EBADMSG, "%s: damaged Go function table: %llu of %zu cannot be read", table->file->name,
+				 (unsigned long long)reader->result.damaged, table->function_count);
 	return r;
 }
 

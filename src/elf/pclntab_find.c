@@ -311,7 +311,7 @@ static bool match_header(const struct pclntab *table, const uint8_t *data)
 
 static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint64_t address, struct error *err)
 {
-	int r = elf_file_read_range(table->file, offset, len, table->limits.table_bytes, "the table of functions", &table->data,
+	int r = elf_file_read_range(table->file, offset, len, table->limits.table_bytes, "the Go function table", &table->data,
 				    err);
 	if (r < 0)
 		return r;
@@ -320,10 +320,10 @@ static int read_table(struct pclntab *table, uint64_t offset, uint64_t len, uint
 	table->offset = offset;
 	enum pclntab_layout layout;
 	if (len < HEADER_BYTES || !is_header(table->data, &layout))
-		return error_set(err, -ENOTSUP, "%s: a table of Go functions of a layout that is not known", table->file->name);
+		return error_set(err, -ENOTSUP, "%s: the Go function table has an unknown layout", table->file->name);
 	table->layout = layout;
 	if (!read_header(table))
-		return error_set(err, -EBADMSG, "%s: damaged table of Go functions: its header reaches beyond it",
+		return error_set(err, -EBADMSG, "%s: damaged Go function table: its header reaches beyond it",
 				 table->file->name);
 	return 0;
 }
@@ -389,7 +389,7 @@ static int search_range(struct pclntab *table, uint64_t offset, uint64_t len, ui
 
 static int no_table(const struct elf_file *file, struct error *err)
 {
-	return error_set(err, -ENOENT, "%s: no table of Go functions", file->name);
+	return error_set(err, -ENOENT, "%s: no Go function table", file->name);
 }
 
 const struct elf_section *pclntab_find_section(const struct elf_file *file)

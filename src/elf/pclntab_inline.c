@@ -58,7 +58,7 @@ static struct pclntab_call convert_call(const struct pclntab *table, const uint8
 
 static int damaged(const struct pclntab *table, struct error *err)
 {
-	return error_set(err, -EBADMSG, "%s: damaged table of Go functions: inlined calls", table->file->name);
+	return error_set(err, -EBADMSG, "%s: damaged Go function table: bad inlined calls", table->file->name);
 }
 
 static int read_noted_calls(const struct pclntab *table, size_t i, size_t count, struct pclntab_call *ret, struct error *err)
@@ -227,7 +227,7 @@ int pclntab_write_inline(struct pclntab *table, struct buffer *out, struct error
 	}
 	mem_free(steps.items);
 	if (r < 0)
-		return error_set(err, r, "%s: cannot note inlined calls of Go functions", table->file->name);
+		return error_set(err, r, "%s: cannot store inlined calls of Go functions", table->file->name);
 	memcpy(out->data + header_at, header, sizeof(header));
 	return 0;
 }

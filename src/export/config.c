@@ -100,7 +100,7 @@ static int set_value(struct reader *reader, const struct setting *setting, const
 	case VALUE_FLAG:
 	case VALUE_NOT:
 		if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-			return bad(reader, node, setting->name, "is neither true nor false");
+			return bad(reader, node, setting->name, "must be true or false");
 		*(bool *)target = (strcmp(text, "true") == 0) == (setting->kind == VALUE_FLAG);
 		return 0;
 	case VALUE_SIZE:
@@ -126,7 +126,7 @@ static int read_kind(struct reader *reader, const yaml_node_t *node)
 			return 0;
 		}
 	}
-	return bad(reader, node, "kind", "is none of wick, otlp-grpc, otlp-http, pyroscope, parca");
+	return bad(reader, node, "kind", "is not one of wick, otlp-grpc, otlp-http, pyroscope, parca");
 }
 
 static int read_headers(struct reader *reader, const yaml_node_t *node)
@@ -197,7 +197,7 @@ static int read_pair(struct reader *reader, const yaml_node_t *key, const yaml_n
 		      : strcmp(name, "drop_labels") == 0 ? 62
 							 : 63;
 	if (bit == 63 || (!reader->with_selector && strcmp(name, SELECTOR_NAME) == 0))
-		return bad(reader, key, name, "is no setting of a target; see docs/export.md for those there are");
+		return bad(reader, key, name, "is not a setting of a target; see docs/export.md");
 	if (*seen & 1ull << bit)
 		return bad(reader, key, name, "is set twice");
 	*seen |= 1ull << bit;
@@ -217,7 +217,7 @@ static int read_pairs(struct reader *reader, const yaml_node_t *node, const char
 		const yaml_node_t *key = yaml_document_get_node(reader->document, pair->key);
 		const char *text = scalar(key);
 		if (!text || snprintf(name, sizeof(name), "%s%s%s", prefix, *prefix ? "." : "", text) >= (int)sizeof(name))
-			return bad(reader, key, text ? text : "a name", "is no setting of a target");
+			return bad(reader, key, text ? text : "a name", "is not a setting of a target");
 		/* One level only: aliases cannot make the document larger than it is written. */
 		const yaml_node_t *value = yaml_document_get_node(reader->document, pair->value);
 		if (*prefix && value->type == YAML_MAPPING_NODE)
@@ -251,7 +251,7 @@ static int read_target(struct reader *reader, const yaml_node_t *node)
 	if (config->count == EXPORT_TARGETS_MAX)
 		return bad(reader, node, reader->section, "has more than 16 targets");
 	if (node->type != YAML_MAPPING_NODE)
-		return bad(reader, node, reader->section, "must be a list of targets, each behind a '-'");
+		return bad(reader, node, reader->section, "must be a list of targets, each after a '-'");
 	reader->target = &config->targets[config->count];
 	*reader->target = (struct export_target){.kind = EXPORT_KINDS};
 	int r = read_pairs(reader, node, "", &seen);
@@ -275,7 +275,7 @@ static int read_section(struct reader *reader, const yaml_node_t *node)
 {
 	int r = 0;
 	if (node->type != YAML_SEQUENCE_NODE)
-		return bad(reader, node, reader->section, "must be a list of targets, each behind a '-'");
+		return bad(reader, node, reader->section, "must be a list of targets, each after a '-'");
 	const yaml_node_item_t *item = node->data.sequence.items.start;
 	for (; item < node->data.sequence.items.top && r == 0; item++)
 		r = read_target(reader, yaml_document_get_node(reader->document, *item));

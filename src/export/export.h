@@ -4,13 +4,12 @@
  *
  *   exporter_push() --encode OTLP--> pending (memory) --wick-export: gzip--> spool of each target --wick-send: send--> target
  *
- * There is one encoding for all targets. It is made once, by who pushes; compressed once, by a thread; written once, and linked
- * into the spool of each target. What a target needs beyond it (names, pprof) is made from it when it is sent, on that target's
- * thread, one record at a time, so that a target that is slow, dear or dead holds up neither the others nor who pushes.
+ * All targets share one encoding. A profile is encoded once, by the caller; compressed once, by a thread; written once, and
+ * linked into the spool of each target. If a target needs more (symbols, pprof), its own thread converts each record when it
+ * sends it. So a slow or unreachable target delays neither the others nor the caller.
  *
- * Every record is delivered at least once, or counted as lost with a reason: made room for newer ones, too old, damaged,
- * refused for good. Failures that may pass are tried again, with pauses that double and are spread by chance, and for as long
- * as the server asks.
+ * Every record is delivered at least once, or counted as lost with a reason: evicted, too old, damaged, rejected. Transient
+ * failures are retried with exponential backoff and jitter, and after the delay that the server requests.
  */
 #ifndef WICK_EXPORT_EXPORT_H
 #define WICK_EXPORT_EXPORT_H
@@ -39,13 +38,13 @@ extern const char *const export_kind_names[EXPORT_KINDS]; /* "wick", "otlp-grpc"
 struct export_header {
 	const char *name, *value;
 };
-/* Texts are borrowed and must outlive the exporter. Zeroes are the defaults. */
+/* Strings are borrowed and must outlive the exporter. Zeroes are the defaults. */
 struct export_target {
 	enum export_kind kind;
 	const char *url;	/* http:// or https:// */
 	const char *name;	/* in messages, metrics and of the spool's directory; NULL = made of kind and url */
 	const char *token;	/* Authorization: Bearer */
-	const char *token_file; /* likewise, read again when the server refuses what is in it */
+	const char *token_file; /* likewise; read again when the server rejects the token */
 	const char *username, *password_file; /* Authorization: Basic */
 	const char *tenant;		      /* X-Scope-OrgID; NULL = that of the profile, if any */
 	const struct export_header *headers;
@@ -55,7 +54,7 @@ struct export_target {
 	bool memory_only; /* no directory for this one's spool */
 	bool no_compression;
 	int64_t timeout_ns;		/* of one request; 0 = 15 s */
-	int64_t retry_max_ns;		/* the longest pause between tries, unless the server asks for more; 0 = 10 s */
+	int64_t retry_max_ns;		/* the maximum delay between retries, unless the server requests more; 0 = 10 s */
 	uint64_t spool_bytes;		/* 0 = SPOOL_BYTES_DEFAULT */
 	int64_t spool_age_ns;		/* 0 = SPOOL_AGE_DEFAULT_NS */
 	bool symbolize;			/* give names to addresses before sending */
@@ -109,12 +108,11 @@ int exporter_new(const struct exporter_options *options, struct exporter **ret, 
 #define EXPORT_ALL_TARGETS UINT64_MAX
 int exporter_push(struct exporter *exporter, const struct profile *profile, const char *tenant, uint64_t targets,
 		  struct error *err);
-/* Sends what is left for up to timeout_ns; what is on disk then stays there for the next process, the rest is lost and counted.
- */
+/* Sends the rest for up to timeout_ns. Records on disk then stay for the next process, others are lost and counted. */
 void exporter_finish(struct exporter *exporter, int64_t timeout_ns);
 struct exporter *exporter_free(struct exporter *exporter);
 DEFINE_CLEANUP_POINTER(exporter_free, struct exporter);
-/* How many there are; fills at most max. */
+/* Returns the number of targets; fills at most max. */
 size_t exporter_get_stats(struct exporter *exporter, struct export_stats *ret, size_t max);
 /* Samples that a profile stands for: how many the timer took where the values tell, else its rows; none for process_stats. */
 uint64_t export_sample_count(const struct profile *profile);

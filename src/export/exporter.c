@@ -168,7 +168,7 @@ static int add_pending(struct exporter *exporter, const struct spool_meta *meta,
 	if (exporter->closed) {
 		lose_pending(exporter, pending);
 		pthread_mutex_unlock(&exporter->lock);
-		return error_set(err, -EPIPE, "a profile came after the end");
+		return error_set(err, -EPIPE, "a profile arrived after shutdown");
 	}
 	exporter->pending_bytes += pending->body.len;
 	if (exporter->last)
@@ -276,8 +276,7 @@ static int open_spool(struct sender *sender, struct error *err)
 	r = spool_new(&options, &sender->spool, &why);
 	if (r == 0 || r == -ENOMEM)
 		return r == 0 ? 0 : error_nomem(err);
-	exporter_say(exporter, LOG_WARN, "profiles for %s that cannot be sent are kept in memory only: %s", sender->name,
-		     why.message);
+	exporter_say(exporter, LOG_WARN, "unsent profiles for %s are kept in memory only: %s", sender->name, why.message);
 	options.directory = NULL;
 	return spool_new(&options, &sender->spool, err);
 }
@@ -305,7 +304,7 @@ static int open_sender(struct exporter *exporter, size_t i, struct error *err)
 		return r;
 	spool_get_stats(sender->spool, &stats);
 	if (stats.found)
-		exporter_say(exporter, LOG_INFO, "%llu profiles for %s wait from an earlier run",
+		exporter_say(exporter, LOG_INFO, "%llu profiles for %s are queued from an earlier run",
 			     (unsigned long long)stats.records, sender->name);
 	r = thread_start(&sender->thread, "wick-send", sender_run, sender, err);
 	sender->running = r == 0;
@@ -335,8 +334,8 @@ static void look_at_orphan(struct exporter *exporter, const char *name)
 	spool_get_stats(spool, &stats);
 	if (stats.records)
 		exporter_say(exporter, LOG_WARN,
-			     "%llu profiles wait in %s for a target that is not configured any more; they go at a start "
-			     "when they are a day old",
+			     "%llu profiles in %s are for a target that is no longer configured; a later start deletes them "
+			     "once they are a day old",
 			     (unsigned long long)stats.profiles, path);
 	else if (io_unlink(lock, NULL) == 0)
 		rmdir(path); /* stays if there are damaged files in it */

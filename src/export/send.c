@@ -159,7 +159,7 @@ static void judge_grpc(const struct net_client_response *response, struct attemp
 		judge_http(response, ret);
 		if (ret->verdict == DELIVERED) {
 			ret->verdict = TRY_AGAIN;
-			snprintf(ret->why, sizeof(ret->why), "no gRPC status in the answer: is it a gRPC server?");
+			snprintf(ret->why, sizeof(ret->why), "no gRPC status in the response: is it a gRPC server?");
 		}
 		return;
 	}
@@ -190,7 +190,7 @@ static void read_partial_success(const struct net_client_response *response, str
 	if (otlp_decode_response(buffer_bytes(&response->body), &ret->rejected, &message, NULL) < 0)
 		ret->rejected = 0;
 	const char *text = ret->rejected ? buffer_string(&message) : NULL;
-	snprintf(ret->why, sizeof(ret->why), "%.400s", text && *text ? text : "some of it was rejected");
+	snprintf(ret->why, sizeof(ret->why), "%.400s", text && *text ? text : "part of it was rejected");
 }
 
 /* ---- bodies ---- */
@@ -316,7 +316,7 @@ void sender_attempt(struct sender *sender, const struct spool_meta *meta, struct
 	int r = make_body(sender, meta, record, &own, &body, &gzip, &err);
 	if (r < 0) {
 		ret->verdict = r == -ENOMEM || r == -ECANCELED ? TRY_AGAIN : REFUSED;
-		snprintf(ret->why, sizeof(ret->why), "it cannot be made into what is sent: %.400s", err.message);
+		snprintf(ret->why, sizeof(ret->why), "it cannot be converted: %.400s", err.message);
 		return;
 	}
 	if (body.len == 0 && kind != EXPORT_WICK) {

@@ -64,15 +64,15 @@ static void tell_refusal(struct sender *sender, const char *why)
 {
 	if (is_new_reason(sender, why))
 		exporter_say(sender->exporter, LOG_ERROR,
-			     "%s refused a profile, which is dropped (further ones for this reason are only counted): %s",
+			     "%s rejected a profile, which is dropped (further ones for this reason are only counted): %s",
 			     sender->name, why);
 }
 
 static void tell_outage(struct sender *sender, const char *why)
 {
 	if (!sender->away)
-		exporter_say(sender->exporter, LOG_WARN, "cannot send to %s, profiles are kept and tried again: %s",
-			     sender->name, why);
+		exporter_say(sender->exporter, LOG_WARN, "cannot send to %s; profiles are kept and retried: %s", sender->name,
+			     why);
 	sender->away = true;
 }
 
@@ -82,16 +82,16 @@ static void tell_return(struct sender *sender)
 	if (!sender->away)
 		return;
 	spool_get_stats(sender->spool, &stats);
-	exporter_say(sender->exporter, LOG_INFO, "%s answers again; %llu profiles with %llu samples wait", sender->name,
-		     (unsigned long long)stats.profiles, (unsigned long long)stats.samples);
+	exporter_say(sender->exporter, LOG_INFO, "%s is reachable again; %llu profiles with %llu samples are queued",
+		     sender->name, (unsigned long long)stats.profiles, (unsigned long long)stats.samples);
 	sender->away = false;
 }
 
 static void tell_losses(struct sender *sender, bool last)
 {
-	static const char *const why[SPOOL_LOSSES] = {"for lack of room", "because they were too old",
+	static const char *const why[SPOOL_LOSSES] = {"because the spool was full", "because they were too old",
 						      "because they were damaged",
-						      "because this is the end, and there is no spool on disk"};
+						      "at shutdown, because there is no spool on disk"};
 	struct spool_stats now, *told = &sender->told;
 	if (!last && time_monotonic_ns() - sender->losses_told_ns < LOSSES_INTERVAL_NS && sender->losses_told_ns)
 		return;

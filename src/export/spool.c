@@ -365,7 +365,7 @@ static int put_in_memory(struct spool *spool, struct record *record, const struc
 			 struct error *err)
 {
 	if (record->bytes > spool->options.memory_max)
-		return error_set(err, -E2BIG, "a profile of %llu bytes is larger than what may wait in memory",
+		return error_set(err, -E2BIG, "a profile of %llu bytes is larger than the memory queue",
 				 (unsigned long long)record->bytes);
 	make_memory_room(spool, record->bytes);
 	record->meta = mem_alloc(sizeof(*meta));

@@ -60,15 +60,15 @@ int spool_record_check(struct bytes bytes, uint64_t file_size, struct spool_meta
 		return error_set(err, -EBADMSG, "shorter than a header");
 	memcpy(&header, bytes.data, sizeof(header));
 	if (memcmp(header.magic, MAGIC, sizeof(header.magic) - 1) != 0)
-		return error_set(err, -EBADMSG, "not a record of the spool");
+		return error_set(err, -EBADMSG, "not a spool record");
 	if (header.magic[7] != MAGIC[7])
-		return error_set(err, -EBADMSG, "of version %u, which this program does not know", (unsigned)header.magic[7]);
+		return error_set(err, -EBADMSG, "unknown version %u", (unsigned)header.magic[7]);
 	if (le64toh(header.header_checksum) != hash64(&header, offsetof(struct header, header_checksum)))
 		return error_set(err, -EBADMSG, "its header is damaged");
 	uint64_t payload = le64toh(header.payload_bytes);
 	uint32_t tenant = le32toh(header.tenant_bytes);
 	if (payload > SPOOL_RECORD_MAX || tenant > SPOOL_TENANT_MAX)
-		return error_set(err, -EBADMSG, "its header names lengths beyond the limits");
+		return error_set(err, -EBADMSG, "the lengths in its header exceed the limits");
 	if (file_size != SPOOL_HEADER_BYTES + tenant + payload)
 		return error_set(err, -EBADMSG, "has %llu bytes instead of %llu", (unsigned long long)file_size,
 				 (unsigned long long)(SPOOL_HEADER_BYTES + tenant + payload));

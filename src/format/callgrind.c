@@ -133,7 +133,7 @@ static int read_name(struct reader *reader, struct map64 *names, struct bytes te
 	skip_blanks(&at);
 	if (at.rest.len == 0) {
 		if (!map64_get(names, number, &known))
-			return error_set(err, -EBADMSG, "the name (%llu) is used and was not given before",
+			return error_set(err, -EBADMSG, "the name (%llu) is used before it is defined",
 					 (unsigned long long)number);
 		*ret = (uint32_t)known;
 		return 0;
@@ -189,9 +189,9 @@ static int read_costs(struct reader *reader, struct cursor *at, int64_t costs[LI
 			at->rest = bytes_skip(at->rest, 1);
 		if (!take_number(at, &number) || number > INT64_MAX ||
 		    (at->rest.len > 0 && at->rest.data[0] != ' ' && at->rest.data[0] != '\t'))
-			return error_set(err, -EBADMSG, "a cost is no number, or out of range");
+			return error_set(err, -EBADMSG, "a cost is not a number, or out of range");
 		if (i >= reader->event_count)
-			return error_set(err, -EBADMSG, "there are more costs than the %zu events", reader->event_count);
+			return error_set(err, -EBADMSG, "more costs than the %zu events", reader->event_count);
 		costs[i] = negative ? -(int64_t)number : (int64_t)number;
 	}
 }
@@ -217,14 +217,14 @@ static int read_cost_line(struct reader *reader, struct bytes line, struct error
 	if (reader->event_count == 0)
 		return error_set(err, -EBADMSG, "costs before the line \"events:\"");
 	if (!take_positions(reader, &at))
-		return error_set(err, -EBADMSG, "a position is no number");
+		return error_set(err, -EBADMSG, "a position is not a number");
 	if (reader->after_jump) {
 		reader->after_jump = false;
 		return 0;
 	}
 	int r = read_costs(reader, &at, costs, err);
 	if (r == 0 && !reader->has_function)
-		r = error_set(err, -EBADMSG, "costs of no function");
+		r = error_set(err, -EBADMSG, "costs outside of a function");
 	if (r == 0)
 		r = add_location(reader, &location, err);
 	if (r < 0 || !reader->after_calls)
@@ -277,14 +277,14 @@ static int read_events(struct reader *reader, struct bytes text, struct error *e
 		if (name.len == 0)
 			break;
 		if (++count > LIMIT_SAMPLE_TYPES)
-			return error_set(err, -E2BIG, "there are more than %d events", LIMIT_SAMPLE_TYPES);
+			return error_set(err, -E2BIG, "more than %d events", LIMIT_SAMPLE_TYPES);
 		int r = again ? 0 : add_event(reader, name, err);
 		if (r < 0)
 			return r;
 	}
 	/* Each part of a run says it anew. */
 	if (count != reader->event_count || count == 0)
-		return error_set(err, -EBADMSG, "there are %zu events, and %zu in a part before", count, reader->event_count);
+		return error_set(err, -EBADMSG, "%zu events, but %zu in an earlier part", count, reader->event_count);
 	return 0;
 }
 
@@ -302,8 +302,7 @@ static int read_header(struct reader *reader, struct bytes line, struct error *e
 	if (bytes_start_with(line, "positions:")) {
 		reader->has_instr = memmem(value.rest.data, value.rest.len, "instr", 5);
 		reader->has_line = memmem(value.rest.data, value.rest.len, "line", 4);
-		return reader->has_instr || reader->has_line ? 0
-							     : error_set(err, -EBADMSG, "positions are neither instr nor line");
+		return reader->has_instr || reader->has_line ? 0 : error_set(err, -EBADMSG, "positions must be instr or line");
 	}
 	if (bytes_start_with(line, "cmd:") && profile->comment_count == 0) {
 		int r = profile_add_string(profile, value.rest.data, value.rest.len, &text, err);
@@ -336,7 +335,7 @@ static int read_line(struct reader *reader, struct bytes line, struct error *err
 		return read_cost_line(reader, line, err);
 	if (bytes_start_with(line, "calls=")) {
 		if (!reader->has_called_name || !reader->has_function)
-			return error_set(err, -EBADMSG, "calls of no function, or by none");
+			return error_set(err, -EBADMSG, "calls without a callee or a caller");
 		reader->after_calls = true;
 		return 0;
 	}
@@ -351,7 +350,7 @@ static int read_line(struct reader *reader, struct bytes line, struct error *err
 	int r = read_specification(reader, line, err);
 	if (r <= 0)
 		return r;
-	return is_header(line) ? read_header(reader, line, err) : error_set(err, -EBADMSG, "it is nothing that is known");
+	return is_header(line) ? read_header(reader, line, err) : error_set(err, -EBADMSG, "unknown line");
 }
 
 static int read_lines(struct reader *reader, struct bytes input, struct error *err)
@@ -363,7 +362,7 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 	}
 	if (r < 0)
 		return error_prefix(err, r, "line %zu", reader->line_number);
-	return reader->event_count > 0 ? 0 : error_set(err, -EBADMSG, "there is no line \"events:\"");
+	return reader->event_count > 0 ? 0 : error_set(err, -EBADMSG, "no line \"events:\"");
 }
 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
@@ -372,11 +371,11 @@ static int note(const struct reader *reader, const struct format_options *option
 	int r = 0;
 	if (notes && reader->graph.guessed)
 		r = buffer_printf(notes,
-				  "the full stacks, which the format does not have: %llu functions have several callers, "
-				  "and share their costs in proportion to the costs of the calls\n",
+				  "full stacks, which the format does not have: %llu functions have several callers; their "
+				  "costs are split in proportion to the costs of the calls\n",
 				  (unsigned long long)reader->graph.guessed);
 	if (notes && r == 0 && reader->graph.call_count)
-		r = buffer_append_string(notes, "how often functions were called\n");
+		r = buffer_append_string(notes, "call counts of functions\n");
 	if (notes && r == 0 && reader->jumps)
 		r = buffer_printf(notes, "%llu jumps within functions\n", (unsigned long long)reader->jumps);
 	return r == -ENOMEM ? error_nomem(err) : 0;

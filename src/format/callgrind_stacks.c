@@ -86,7 +86,7 @@ static int add_values(struct callgrind *graph, size_t count, size_t *ret, struct
 {
 	int r = array_reserve(&graph->values, &graph->value_capacity, graph->value_count + count, graph->values_max);
 	if (r == -E2BIG)
-		return error_set(err, r, "its costs take more memory than is allowed for an input of this size");
+		return error_set(err, r, "its costs exceed the memory limit for an input of this size");
 	if (r < 0)
 		return error_nomem(err);
 	memset(&graph->values[graph->value_count], 0, count * sizeof(*graph->values));

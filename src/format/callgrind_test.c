@@ -88,7 +88,7 @@ static void test_shares(void **state)
 	check(graph, "Ir",
 	      "main 10\nmain;a 50\nmain;a;shared(int (*)(int)) 100\nmain;b 450\nmain;b;shared(int (*)(int)) 300\n");
 	assert_non_null(strstr(buffer_string(&notes), "1 functions have several callers"));
-	assert_non_null(strstr(buffer_string(&notes), "how often functions were called\n1 jumps within functions\n"));
+	assert_non_null(strstr(buffer_string(&notes), "call counts of functions\n1 jumps within functions\n"));
 	/* Shares go by the first event. */
 	struct profile *profile = read_text(graph);
 	assert_int_equal(profile_total(profile, 0), 910);
@@ -151,18 +151,18 @@ static void refuse(const char *text, const char *says)
 
 static void test_refused(void **state)
 {
-	refuse("version: 1\n", "there is no line \"events:\"");
+	refuse("version: 1\n", "no line \"events:\"");
 	refuse("fn=f\n1 2\n", "line 2: costs before the line \"events:\"");
-	refuse("events: Ir\n1 2\n", "line 2: costs of no function");
-	refuse("events: Ir\nfn=(3)\n", "line 2: the name (3) is used and was not given before");
+	refuse("events: Ir\n1 2\n", "line 2: costs outside of a function");
+	refuse("events: Ir\nfn=(3)\n", "line 2: the name (3) is used before it is defined");
 	refuse("events: Ir\nfn=f\n1 2 3\n", "more costs than the 1 events");
-	refuse("events: Ir\nfn=f\n1 x\n", "a cost is no number");
-	refuse("events: Ir\nfn=f\n1 2x\n", "a cost is no number");
-	refuse("events: Ir\nfn=f\n+x 2\n", "a position is no number");
-	refuse("events: Ir\nfn=f\ncalls=1 2\n", "calls of no function");
-	refuse("events: Ir\nfn=f\nwhat is this\n", "line 3: it is nothing that is known");
-	refuse("events: Ir\nevents: Ir Dr\n", "line 2: there are 2 events, and 1 in a part before");
-	refuse("events: Ir\npositions: moon\n", "positions are neither");
+	refuse("events: Ir\nfn=f\n1 x\n", "a cost is not a number");
+	refuse("events: Ir\nfn=f\n1 2x\n", "a cost is not a number");
+	refuse("events: Ir\nfn=f\n+x 2\n", "a position is not a number");
+	refuse("events: Ir\nfn=f\ncalls=1 2\n", "calls without a callee or a caller");
+	refuse("events: Ir\nfn=f\nwhat is this\n", "line 3: unknown line");
+	refuse("events: Ir\nevents: Ir Dr\n", "line 2: 2 events, but 1 in an earlier part");
+	refuse("events: Ir\npositions: moon\n", "positions must be instr or line");
 	refuse("events: Ir\nfn=f\n1 9223372036854775807\n1 9223372036854775807\n", "does not fit into 64 bits");
 	refuse("events: Ir\nfn=f\n1 9223372036854775808\n", "out of range");
 }

@@ -178,7 +178,7 @@ static int add_cpu_profile(struct reader *reader, uint32_t thread, int64_t start
 			   struct error *err)
 {
 	if (reader->cpu_profile_count == PROFILES_MAX)
-		return error_set(err, -E2BIG, "there are more than %d CPU profiles in it", PROFILES_MAX);
+		return error_set(err, -E2BIG, "more than %d CPU profiles", PROFILES_MAX);
 	if (array_reserve(&reader->cpu_profiles, &reader->cpu_profile_capacity, reader->cpu_profile_count + 1, SIZE_MAX) < 0)
 		return error_nomem(err);
 	*ret = &reader->cpu_profiles[reader->cpu_profile_count];
@@ -288,9 +288,9 @@ static int read_duration(struct reader *reader, const struct json_node *node, ch
 	struct event event = {.number = (uint32_t)reader->event_count, .phase = phase};
 	int64_t lasts = 0;
 	if (!read_time(json_node_get(node, "ts"), &event.from_ns))
-		return error_set(err, -EBADMSG, "it has no time \"ts\", or one out of range");
+		return error_set(err, -EBADMSG, "no time \"ts\", or one out of range");
 	if (phase == 'X' && json_node_get(node, "dur") && (!read_time(json_node_get(node, "dur"), &lasts) || lasts < 0))
-		return error_set(err, -EBADMSG, "its duration is no number, negative, or out of range");
+		return error_set(err, -EBADMSG, "its duration is not a number, negative, or out of range");
 	event.to_ns = event.from_ns + lasts;
 	int r = find_thread(reader, node, &event.thread, err);
 	if (r == 0)
@@ -306,7 +306,7 @@ static int read_event(struct reader *reader, const struct json_node *event, stru
 {
 	const char *phase = json_node_text(json_node_get(event, "ph")), *name = json_node_text(json_node_get(event, "name"));
 	if (!json_node_is(event, JSON_NODE_OBJECT))
-		return error_set(err, -EBADMSG, "it is no object");
+		return error_set(err, -EBADMSG, "not an object");
 	name = name ? name : "";
 	if (!phase || !phase[0] || phase[1]) {
 		reader->others++;
@@ -509,14 +509,14 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 	const struct json_node *events = json_node_is(root, JSON_NODE_ARRAY) ? root : json_node_get(root, "traceEvents");
 	int r = 0;
 	if (!json_node_is(events, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "there is no array of events");
+		return error_set(err, -EBADMSG, "no array of events");
 	for (size_t i = 0; r == 0 && i < events->count; i++) {
 		r = read_event(reader, json_node_at(events, i), err);
 		if (r < 0)
 			return error_prefix(err, r, "event %zu", i);
 	}
 	if (reader->event_count == 0 && reader->cpu_profile_count == 0)
-		return error_set(err, -EBADMSG, "there are neither CPU profiles nor events that last in it");
+		return error_set(err, -EBADMSG, "no CPU profiles and no events with a duration");
 	for (size_t i = 0; r == 0 && i < reader->thread_count; i++)
 		r = label_thread(reader, &reader->threads[i], err);
 	if (r == 0)
@@ -531,10 +531,10 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
 	const struct format_left_out left_out[] = {
-		{reader->others, "events that do not last, or are of no thread: instants, counters, flows and the like"},
-		{reader->unmatched, "ends of events that had not begun"},
-		{reader->unended, "ends that are missing: the events last as long as their thread"},
-		{reader->cut, "ends of events that outlast the one that they began in"},
+		{reader->others, "events without a duration or a thread: instants, counters, flows and the like"},
+		{reader->unmatched, "ends of events without a begin"},
+		{reader->unended, "missing ends: the events last as long as their thread"},
+		{reader->cut, "ends of events that outlast their parent event"},
 	};
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }

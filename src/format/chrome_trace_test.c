@@ -66,11 +66,11 @@ static void test_damaged_nesting(void **state)
 	check("[" EVENT("E", "x", 0, "") "," EVENT("B", "a", 1, "") "," EVENT("B", "b", 2, "") "," EVENT(
 		      "E", "a", 4, "") "," EVENT("B", "c", 5, "") "," EVENT("X", "d", 6, ",\"dur\":1") "]",
 	      "a 1000\na;b 2000\nc 1000\nc;d 1000\n",
-	      "1 ends of events that had not begun\n1 ends that are missing: the events last as long as their thread\n");
+	      "1 ends of events without a begin\n1 missing ends: the events last as long as their thread\n");
 	check("[" EVENT("X", "a", 0, ",\"dur\":5") "," EVENT("X", "b", 3, ",\"dur\":5") "]", "a 3000\na;b 2000\n",
-	      "1 ends of events that outlast the one that they began in\n");
+	      "1 ends of events that outlast their parent event\n");
 	check("[" EVENT("X", "a", 0, ",\"dur\":5") "," EVENT("C", "n", 3, "") "," EVENT("b", "n", 3, "") "]", "a 5000\n",
-	      "2 events that do not last, or are of no thread: instants, counters, flows and the like\n");
+	      "2 events without a duration or a thread: instants, counters, flows and the like\n");
 }
 
 /* The labels and the time of each sample, in the order of threads in the file. */
@@ -164,15 +164,15 @@ static void refuse(const char *text, const char *says)
 static void test_refused(void **state)
 {
 	refuse("{", "not JSON");
-	refuse("{}", "there is no array of events");
-	refuse("[", "neither CPU profiles nor events");
-	refuse("[1]", "event 0: it is no object");
-	refuse("[{\"ph\":\"X\",\"name\":\"a\"}]", "event 0: it has no time");
+	refuse("{}", "no array of events");
+	refuse("[", "no CPU profiles and no events");
+	refuse("[1]", "event 0: not an object");
+	refuse("[{\"ph\":\"X\",\"name\":\"a\"}]", "event 0: no time");
 	refuse("[" EVENT("X", "a", 1e300, "") "]", "out of range");
 	refuse("[" EVENT("X", "a", 1, ",\"dur\":-1") "]", "negative");
-	refuse("[" EVENT("I", "a", 1, "") "]", "neither CPU profiles nor events");
+	refuse("[" EVENT("I", "a", 1, "") "]", "no CPU profiles and no events");
 	refuse("[{\"ph\":\"P\",\"name\":\"ProfileChunk\",\"args\":{\"data\":{\"cpuProfile\":{\"nodes\":[{\"id\":1}]}}}}]",
-	       "event 0: node 0: it has no functionName");
+	       "event 0: node 0: no functionName");
 }
 
 static void test_damaged(void **state)

@@ -51,7 +51,7 @@ static int find_node(const struct cpuprofile_tree *tree, const struct json_node 
 	int64_t number;
 	uint64_t index;
 	if (!json_node_integer(id, &number) || !map64_get(&tree->by_id, (uint64_t)number, &index))
-		return error_set(err, -EBADMSG, "there is no node of that id");
+		return error_set(err, -EBADMSG, "no node with that id");
 	*ret = (uint32_t)index;
 	return 0;
 }
@@ -67,7 +67,7 @@ static int read_function(struct cpuprofile_tree *tree, struct node *node, struct
 	struct profile_line line = {0};
 	int64_t number, column;
 	if (!json_node_text(json_node_get(call, "functionName")))
-		return error_set(err, -EBADMSG, "it has no functionName");
+		return error_set(err, -EBADMSG, "no functionName");
 	if (name.len == 0)
 		name = bytes_of_string("(anonymous)");
 	int r = profile_add_string(tree->profile, name.data, name.len, &function.name, err);
@@ -176,7 +176,7 @@ static int add_samples(struct cpuprofile_tree *tree, const struct cpuprofile_par
 	const struct json_node *samples = part->samples, *deltas = part->deltas;
 	if (!json_node_is(samples, JSON_NODE_ARRAY) || !json_node_is(deltas, JSON_NODE_ARRAY) ||
 	    samples->count != deltas->count)
-		return error_set(err, -EBADMSG, "there are %zu samples and %zu time differences", json_node_count(samples),
+		return error_set(err, -EBADMSG, "%zu samples, but %zu time differences", json_node_count(samples),
 				 json_node_count(deltas));
 	tree->has_samples = true;
 	if (array_reserve(&tree->samples, &tree->sample_capacity, tree->sample_count + samples->count, UINT32_MAX) < 0)
@@ -313,7 +313,7 @@ static int read_all(struct profile *profile, const struct json_node *root, struc
 	json_node_integer(json_node_get(root, "startTime"), &start);
 	json_node_integer(json_node_get(root, "endTime"), &end);
 	if (!json_node_is(part.nodes, JSON_NODE_ARRAY) || part.nodes->count == 0)
-		return error_set(err, -EBADMSG, "there is no array of nodes");
+		return error_set(err, -EBADMSG, "no array of nodes");
 	int r = cpuprofile_add_types(profile, err);
 	if (r == 0)
 		r = cpuprofile_tree_new(profile, start, &tree, err);

@@ -81,18 +81,18 @@ static void test_refused(void **state)
 	refuse("{", "not JSON");
 	refuse("{}", "no array of nodes");
 	refuse("{\"nodes\": []}", "no array of nodes");
-	refuse("{\"nodes\": [{\"id\": 1}]}", "node 0: it has no functionName");
+	refuse("{\"nodes\": [{\"id\": 1}]}", "node 0: no functionName");
 	refuse("{\"nodes\": [{\"callFrame\": {\"functionName\": \"f\"}}]}", "node 0 has no id");
 	refuse("{\"nodes\": [" NODE(1, "f", "") "," NODE(1, "g", "") "]}", "nodes 0 and 1 have the same id");
-	refuse("{\"nodes\": [" NODE(1, "f", ", \"children\": [5]") "]}", "node 0: there is no node of that id");
+	refuse("{\"nodes\": [" NODE(1, "f", ", \"children\": [5]") "]}", "node 0: no node with that id");
 	refuse("{\"nodes\": [" NODE(1, "f", ", \"children\": [3]") "," NODE(2, "g", ", \"children\": [3]") "," NODE(3, "h",
 														    "") "]}",
 	       "two parents");
 	refuse("{\"nodes\": [" NODE(1, "f", ", \"children\": [2]") "," NODE(2, "g",
 									    ", \"children\": [1], \"hitCount\": 1") "]}",
 	       "or its own parent");
-	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": []}", "1 samples and 0 time differences");
-	refuse("{" TREE ", \"samples\": [8], \"timeDeltas\": [1]}", "sample 0: there is no node of that id");
+	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": []}", "1 samples, but 0 time differences");
+	refuse("{" TREE ", \"samples\": [8], \"timeDeltas\": [1]}", "sample 0: no node with that id");
 	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": [9223372036854775807]}", "out of range");
 	refuse("{" TREE ", \"samples\": [3], \"timeDeltas\": [\"x\"]}", "has no time");
 }

@@ -117,14 +117,14 @@ static int read_entry(struct reader *reader, struct bytes text, struct entry *re
 static int read_table(struct reader *reader, const struct json_node *table, struct error *err)
 {
 	if (!json_node_is(table, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "there is no array ftbl");
+		return error_set(err, -EBADMSG, "no array ftbl");
 	reader->entries = mem_zalloc_array(table->count, sizeof(*reader->entries));
 	if (!reader->entries)
 		return error_nomem(err);
 	reader->entry_count = table->count;
 	for (size_t i = 0; i < table->count; i++) {
 		if (!json_node_text(json_node_at(table, i)))
-			return error_set(err, -EBADMSG, "entry %zu of ftbl is no text", i);
+			return error_set(err, -EBADMSG, "entry %zu of ftbl is not a string", i);
 		int r = read_entry(reader, json_node_bytes(json_node_at(table, i)), &reader->entries[i], err);
 		if (r < 0)
 			return r;
@@ -155,14 +155,14 @@ static int read_stack(struct reader *reader, const struct json_node *frames, uin
 	size_t count = json_node_count(frames), depth = 0;
 	uint32_t numbers[64];
 	if (!json_node_is(frames, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "it has no array fs");
+		return error_set(err, -EBADMSG, "no array fs");
 	if (count > LIMIT_STACK_DEPTH)
 		return error_set(err, -E2BIG, "the stack is deeper than %d frames, the limit", LIMIT_STACK_DEPTH);
 	for (size_t i = 0, run = 0; i < count; i++) {
 		int64_t number, next = -1;
 		if (!json_node_integer(json_node_at(frames, i), &number) || number < 0 ||
 		    (uint64_t)number >= reader->entry_count)
-			return error_set(err, -EBADMSG, "its stack names an entry of ftbl that is not there, of %zu",
+			return error_set(err, -EBADMSG, "its stack refers to a missing entry of ftbl, which has %zu",
 					 reader->entry_count);
 		numbers[run++] = (uint32_t)number;
 		uint64_t address = reader->entries[number].address;
@@ -184,7 +184,7 @@ static int read_point(struct reader *reader, const struct json_node *point, stru
 	int64_t values[VALUES];
 	for (size_t i = 0; i < reader->profile->sample_type_count; i++)
 		if (!json_node_integer(json_node_get(point, names[i]), &values[i]) || values[i] < 0)
-			return error_set(err, -EBADMSG, "it has no number %s", names[i]);
+			return error_set(err, -EBADMSG, "no number %s", names[i]);
 	reader->accesses += json_node_get(point, "rb") || json_node_get(point, "acc");
 	int r = read_stack(reader, json_node_get(point, "fs"), &sample.stack, err);
 	return r < 0 ? r : profile_add_sample(reader->profile, &sample, values, err);
@@ -211,7 +211,7 @@ static int add_types(struct reader *reader, const struct json_node *root, struct
 	char unit[UNIT_MAX], units[UNIT_MAX];
 	int r = 0;
 	if (!mode)
-		return error_set(err, -EBADMSG, "it has no mode");
+		return error_set(err, -EBADMSG, "no mode");
 	reader->has_lifetimes = json_node_is(lifetimes, JSON_NODE_BOOLEAN) && lifetimes->boolean;
 	if (text_ends_with(mode, "heap")) {
 		for (size_t i = 0; r == 0 && i < (reader->has_lifetimes ? VALUES : 2); i++)
@@ -251,12 +251,11 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 	const struct json_node *points = json_node_get(root, "pps");
 	int64_t version = 0;
 	if (!json_node_integer(json_node_get(root, "dhatFileVersion"), &version))
-		return error_set(err, -EBADMSG, "there is no dhatFileVersion");
+		return error_set(err, -EBADMSG, "no dhatFileVersion");
 	if (version != VERSION)
-		return error_set(err, -EBADMSG, "files of DHAT of version %lld are not known, only %d", (long long)version,
-				 VERSION);
+		return error_set(err, -EBADMSG, "DHAT version %lld is not supported, only %d", (long long)version, VERSION);
 	if (!json_node_is(points, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "there is no array pps");
+		return error_set(err, -EBADMSG, "no array pps");
 	int r = add_types(reader, root, err);
 	if (r == 0)
 		r = add_origin(reader->profile, root, err);
@@ -275,10 +274,10 @@ static int note(const struct reader *reader, const struct format_options *option
 	struct buffer *notes = options ? options->notes : NULL;
 	int r = 0;
 	if (notes && reader->has_lifetimes && reader->profile->sample_count > 0)
-		r = buffer_printf(notes, "the lifetimes of the blocks of %zu program points, and the most that each had\n",
+		r = buffer_printf(notes, "lifetimes and maximums of the blocks of %zu program points\n",
 				  reader->profile->sample_count);
 	if (notes && r == 0 && reader->accesses)
-		r = buffer_printf(notes, "how the blocks of %llu program points were read and written\n",
+		r = buffer_printf(notes, "reads and writes of the blocks of %llu program points\n",
 				  (unsigned long long)reader->accesses);
 	return r == -ENOMEM ? error_nomem(err) : 0;
 }

@@ -51,9 +51,8 @@ static void test_values(void **state)
 	check(heap, NULL, "main;keep(int);wrap_[i];malloc 500\n");
 	check(heap, "inuse_objects", "main;keep(int);wrap_[i];malloc 1\nmain;malloc 1\n");
 	check(heap, "inuse_space", "main;keep(int);wrap_[i];malloc 20\nmain;malloc 7\n");
-	assert_string_equal(buffer_string(&notes),
-			    "the lifetimes of the blocks of 3 program points, and the most that each had\n"
-			    "how the blocks of 3 program points were read and written\n");
+	assert_string_equal(buffer_string(&notes), "lifetimes and maximums of the blocks of 3 program points\n"
+						   "reads and writes of the blocks of 3 program points\n");
 	/* Other modes. */
 	check("{\"dhatFileVersion\":2,\"mode\":\"ad-hoc\",\"bklt\":false,\"bsu\":\"units\",\"bksu\":\"events\","
 	      "\"pps\":[{\"tb\":5,\"tbk\":2,\"fs\":[4]}]," TABLE "}",
@@ -95,17 +94,17 @@ static void refuse(const char *text, const char *says)
 
 static void test_refused(void **state)
 {
-	refuse("{}", "there is no dhatFileVersion");
-	refuse("{\"dhatFileVersion\":1}", "of version 1");
+	refuse("{}", "no dhatFileVersion");
+	refuse("{\"dhatFileVersion\":1}", "DHAT version 1");
 	refuse("{\"dhatFileVersion\":2}", "no array pps");
 	refuse("{\"dhatFileVersion\":2,\"pps\":[]}", "no mode");
 	refuse(HEAD "\"pps\":[]}", "no array ftbl");
-	refuse(HEAD "\"pps\":[],\"ftbl\":[1]}", "entry 0 of ftbl is no text");
-	refuse(HEAD "\"pps\":[{\"tb\":1}]," TABLE "}", "program point 0: it has no number tbk");
+	refuse(HEAD "\"pps\":[],\"ftbl\":[1]}", "entry 0 of ftbl is not a string");
+	refuse(HEAD "\"pps\":[{\"tb\":1}]," TABLE "}", "program point 0: no number tbk");
 	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, -1, "[1]") "]," TABLE "}", "no number ebk");
-	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "[6]") "]," TABLE "}", "an entry of ftbl that is not there, of 6");
-	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "[1,-1]") "]," TABLE "}", "an entry of ftbl that is not there");
-	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "1") "]," TABLE "}", "it has no array fs");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "[6]") "]," TABLE "}", "a missing entry of ftbl, which has 6");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "[1,-1]") "]," TABLE "}", "a missing entry of ftbl");
+	refuse(HEAD "\"pps\":[" POINT(1, 1, 1, 1, 1, 1, "1") "]," TABLE "}", "no array fs");
 }
 
 static void test_damaged(void **state)

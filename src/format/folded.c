@@ -175,7 +175,7 @@ static int take_count(struct reader *reader, struct bytes *line, int64_t *ret, s
 	bool rounded = false;
 	const uint8_t *space = last_space(*line);
 	if (!space)
-		return error_set(err, -EBADMSG, "there is no count; a line is \"root;caller;leaf COUNT\"");
+		return error_set(err, -EBADMSG, "no count; a line is \"root;caller;leaf COUNT\"");
 	struct bytes count = {space + 1, (size_t)(line->data + line->len - space - 1)};
 	int r = parse_count(count, ret, &rounded);
 	if (r < 0)
@@ -243,7 +243,7 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 		if (r < 0)
 			return error_prefix(err, r, "line %zu", reader->line_number);
 	}
-	return reader->line_count > 0 ? 0 : error_set(err, -EBADMSG, "the folded input holds no stacks");
+	return reader->line_count > 0 ? 0 : error_set(err, -EBADMSG, "the folded input has no stacks");
 }
 
 static int add_types(struct reader *reader, struct error *err)
@@ -257,7 +257,7 @@ static int add_types(struct reader *reader, struct error *err)
 int folded_decode(struct bytes input, const struct format_options *options, struct profile **ret, struct error *err)
 {
 	if (input.len > 0 && memchr(input.data, '\0', input.len))
-		return error_set(err, -EBADMSG, "not folded stacks: there is a NUL byte in the text");
+		return error_set(err, -EBADMSG, "not folded stacks: NUL byte in the text");
 	struct reader *reader = mem_zalloc(sizeof(*reader));
 	if (!reader)
 		return error_nomem(err);
@@ -268,7 +268,7 @@ int folded_decode(struct bytes input, const struct format_options *options, stru
 	if (r == 0)
 		r = read_lines(reader, input, err);
 	if (r == 0 && reader->rounded && options && options->notes &&
-	    buffer_printf(options->notes, "the fractions of %zu counts\n", reader->rounded) == -ENOMEM)
+	    buffer_printf(options->notes, "fractions of %zu counts\n", reader->rounded) == -ENOMEM)
 		r = error_nomem(err);
 	if (r < 0)
 		profile_free(reader->profile);

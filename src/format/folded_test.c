@@ -68,7 +68,7 @@ static void test_fractions(void **state)
 	buffer_init(&notes, SIZE_MAX);
 	struct format_options options = {.notes = &notes};
 	assert_int_equal(folded_decode(bytes_of_string("a 2.4\nb 2.0\nc 1.5\n"), &options, &profile, NULL), 0);
-	assert_string_equal(buffer_string(&notes), "the fractions of 2 counts\n");
+	assert_string_equal(buffer_string(&notes), "fractions of 2 counts\n");
 	buffer_release(&notes);
 	profile_free(profile);
 }
@@ -94,7 +94,7 @@ static void test_two_columns(void **state)
 	profile->default_sample_type = profile->sample_types[0].type;
 	check_encoded(profile, "a;b 10\nc 3\n");
 	assert_int_equal(format_losses(&format_folded, profile, &out), 0);
-	assert_string_equal(buffer_string(&out), "1 of the values a sample; what is counted (base, count)");
+	assert_string_equal(buffer_string(&out), "1 of the values of each sample; what is counted (base, count)");
 	buffer_release(&out);
 	profile_free(profile);
 }
@@ -123,9 +123,9 @@ static void test_suffixes(void **state)
 
 static void test_refused(void **state)
 {
-	refuse("", "holds no stacks");
-	refuse("\n\n", "holds no stacks");
-	refuse("main\n", "line 1: there is no count");
+	refuse("", "has no stacks");
+	refuse("\n\n", "has no stacks");
+	refuse("main\n", "line 1: no count");
 	refuse("a 1\nmain;b x\n", "line 2: the count \"x\" is not a number");
 	refuse("a 0x10\n", "is not a number");
 	refuse("a nan\n", "is not a number");

@@ -100,7 +100,7 @@ int format_unpack(struct bytes *input, struct buffer *out, struct error *err)
 		return r;
 	*input = buffer_bytes(out);
 	if (gzip_detect(*input) || zstd_detect(*input))
-		return error_set(err, -EBADMSG, "compressed more than once; decompress it before");
+		return error_set(err, -EBADMSG, "compressed more than once; decompress it first");
 	return 0;
 }
 
@@ -112,7 +112,7 @@ static int decode_plain(const struct format *format, struct bytes input, const s
 	if (!format)
 		format = format_detect(input);
 	if (!format)
-		return error_set(err, -EINVAL, "not a profile format that is known here; name it with --from");
+		return error_set(err, -EINVAL, "unknown profile format; give it with --from");
 	if (!format->decode)
 		return error_set(err, -EINVAL, "%s can be written but not read", format->name);
 	return format->decode(input, options, ret, err);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profile formats: each turns bytes into a struct profile and back. One row a format in format.c; the functions behind it in
- * one file each.
+ * Profile formats: each decodes bytes to a struct profile, or encodes it, or both. Each format is one row in format.c, and one
+ * file or folder.
  */
 #ifndef WICK_FORMAT_FORMAT_H
 #define WICK_FORMAT_FORMAT_H
 
 #include "profile/profile.h"
 
-/* What of a profile a format has a place for. */
+/* The parts of a profile that a format can store. */
 enum format_holds {
 	FORMAT_HOLDS_TYPES = 1,		 /* several values a sample */
 	FORMAT_HOLDS_TIMES = 2,		 /* of each sample */
@@ -23,7 +23,7 @@ enum format_holds {
 	FORMAT_HOLDS_COMMENTS = 1024,
 	FORMAT_HOLDS_FRAME_TYPES = 2048,     /* kernel, JIT ... */
 	FORMAT_HOLDS_MARKERS = 4096,	     /* and counters: profile/markers.h */
-	FORMAT_HOLDS_RESOURCE_LABELS = 8192, /* labels of the whole profile, where it has no place for others */
+	FORMAT_HOLDS_RESOURCE_LABELS = 8192, /* labels of the whole profile only */
 };
 
 struct format_options {
@@ -31,13 +31,13 @@ struct format_options {
 	size_t decompressed_max; /* bytes after decompression; 0 = LIMIT_PROFILE_INPUT_BYTES */
 	const char *sample_type; /* for formats that hold one value a stack (folded): which; NULL = default */
 	unsigned version;	 /* of formats that have several to write (firefox); 0 = the usual one */
-	bool symbol_server;	 /* firefox: who opens it knows whom to ask for names that are missing */
+	bool symbol_server;	 /* firefox: the viewer has a symbol server for missing symbols */
 	bool compress;		 /* encode: gzip where the format usually is (pprof); set by default from the extension */
-	struct buffer *notes;	 /* decode: a line for each kind of thing in the input that was left out; NULL = nobody asks */
+	struct buffer *notes;	 /* decode: one line per kind of data that was dropped from the input; NULL = not needed */
 };
 
-/* Where an encoder that does not want to hold all of its output puts it: whenever `out` is long, format_sink_drain() empties it
- * through flush. Without a flush everything stays in `out`. */
+/* The output of a streaming encoder: whenever `out` is long, format_sink_drain() passes it to flush and empties it. Without
+ * flush, everything stays in `out`. */
 struct format_sink {
 	struct buffer *out;
 	int (*flush)(void *context, struct bytes bytes, struct error *err);

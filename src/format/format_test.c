@@ -75,9 +75,8 @@ static void test_messages(void **state)
 {
 	struct format_options options = {.input_name = "my.file", .decompressed_max = 100};
 	refuse((struct bytes){NULL, 0}, &options, -EBADMSG, "my.file: the input is empty");
-	refuse(bytes_of_string("hello\n"), NULL, -EINVAL,
-	       "input: not a profile format that is known here; name it with --from");
-	refuse(bytes_of_string("a;b x"), NULL, -EINVAL, "input: not a profile format that is known here; name it with --from");
+	refuse(bytes_of_string("hello\n"), NULL, -EINVAL, "input: unknown profile format; give it with --from");
+	refuse(bytes_of_string("a;b x"), NULL, -EINVAL, "input: unknown profile format; give it with --from");
 	char large[102];
 	memset(large, 'x', 101);
 	large[101] = '\0';
@@ -101,9 +100,9 @@ static void test_compressed_input(void **state)
 		for (size_t j = 0; j < 2; j++) {
 			buffer_clear(&twice);
 			assert_int_equal(codecs[j].compress(buffer_bytes(&once), 3, &twice, NULL), 0);
-			refuse(buffer_bytes(&twice), NULL, -EBADMSG, "input: compressed more than once; decompress it before");
+			refuse(buffer_bytes(&twice), NULL, -EBADMSG, "input: compressed more than once; decompress it first");
 		}
-		refuse(buffer_bytes(&once), &small, -E2BIG, "input: passes the limit of 10 bytes after decompression");
+		refuse(buffer_bytes(&once), &small, -E2BIG, "input: exceeds the limit of 10 bytes after decompression");
 		buffer_clear(&twice);
 		assert_int_equal(codecs[i].compress((struct bytes){NULL, 0}, 3, &twice, NULL), 0);
 		refuse(buffer_bytes(&twice), NULL, -EBADMSG, "input: the input is empty");

@@ -162,7 +162,7 @@ int format_note(const struct format_options *options, const struct format_left_o
 int format_buffer_error(int code, const struct buffer *out, const char *what, struct error *err)
 {
 	if (code == -E2BIG)
-		return error_set(err, code, "%s passes the limit of %zu bytes; write a shorter time range or fewer labels",
-				 what, out->max);
+		return error_set(err, code, "%s exceeds the limit of %zu bytes; use a shorter time range or fewer labels", what,
+				 out->max);
 	return error_nomem(err);
 }

@@ -160,12 +160,12 @@ int format_losses(const struct format *format, const struct profile *profile, st
 		const char *text;
 	} losses[] = {
 		{FORMAT_HOLDS_TYPES, profile->sample_type_count > values ? profile->sample_type_count - values : 0,
-		 "# of the values a sample"},
+		 "# of the values of each sample"},
 		{FORMAT_HOLDS_TIMES, f.timed, "the times of # samples"},
 		{FORMAT_HOLDS_LINKS, f.linked, "the trace and span ids of # samples"},
 		{FORMAT_HOLDS_FILES, f.with_file, "the source files of # functions"},
 		{FORMAT_HOLDS_LINES, f.with_line, "the lines of # frames"},
-		{FORMAT_HOLDS_INLINES, f.inlined, "which calls were inlined, in # frames"},
+		{FORMAT_HOLDS_INLINES, f.inlined, "inlining of # frames"},
 		{FORMAT_HOLDS_ADDRESSES, f.addressed, "the addresses and binaries of # frames"},
 		{FORMAT_HOLDS_SYSTEM_NAMES, f.with_system_name, "the mangled names of # functions"},
 		{FORMAT_HOLDS_FRAME_TYPES, f.typed_frames, "the kinds of # frames"},

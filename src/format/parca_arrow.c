@@ -108,7 +108,7 @@ static int find_labels(struct samples *samples, const struct arrow_field *fields
 	if (samples->labels >= 0) {
 		const struct arrow_field *labels = parca_values_field(&fields[samples->labels]);
 		if (labels->type != ARROW_TYPE_STRUCT)
-			return error_set(err, -EBADMSG, "the column \"labels\" is no struct");
+			return error_set(err, -EBADMSG, "the column \"labels\" is not a struct");
 		for (size_t i = 0; i < labels->child_count && r == 0; i++)
 			r = add_label_column(samples, i, labels->children[i].name, err);
 		return r;
@@ -159,7 +159,7 @@ static int samples_open(struct bytes record, size_t memory_max, struct samples *
 	if (!arrow_stream_metadata(ret->stream, "parca_write_schema_version", &version))
 		return error_set(err, -EBADMSG, "the record's metadata has no parca_write_schema_version");
 	if (!bytes_equal_string(version, "v1") && !bytes_equal_string(version, "v2"))
-		return error_set(err, -EBADMSG, "the record is of version %.*s, which is neither v1 nor v2",
+		return error_set(err, -EBADMSG, "the record is of version %.*s, expected v1 or v2",
 				 (int)(version.len < 40 ? version.len : 40), (const char *)version.data);
 	const struct arrow_field *fields = arrow_stream_fields(ret->stream, &count);
 	return find_columns(ret, fields, count, err);
@@ -194,7 +194,7 @@ static int ids_add(struct ids *ids, struct bytes id, bool twice, struct error *e
 	uint32_t known;
 	uint64_t hash = hash64_guarded(id.data, id.len);
 	if (id.len > ID_BYTES_MAX)
-		return error_set(err, -EBADMSG, "an id of a stack of more than %d bytes", ID_BYTES_MAX);
+		return error_set(err, -EBADMSG, "a stack id of more than %d bytes", ID_BYTES_MAX);
 	if (ids->count == STACKS_MAX)
 		return error_set(err, -E2BIG, "a record of more than %u stacks", STACKS_MAX);
 	bool is_known = ids_find(ids, id, hash, &known);
@@ -430,7 +430,7 @@ static int add_labels(struct builder *builder, struct kind *kind, const struct a
 		const struct arrow_array *labels;
 		int r = arrow_locate(&columns[samples->labels], row, &labels, &row);
 		if (r <= 0)
-			return r < 0 ? error_set(err, -EBADMSG, "the column \"labels\" has no value of its index") : 0;
+			return r < 0 ? error_set(err, -EBADMSG, "the column \"labels\" has no value at its index") : 0;
 		columns = labels->children;
 	}
 	int r = parca_work_add(&builder->work, samples->label_count, err);
@@ -467,7 +467,7 @@ static int read_time(const struct arrow_array *columns, int column, size_t row, 
 {
 	int r = parca_integer(columns, column, row, ret, err);
 	if (r == 0 && __builtin_mul_overflow(*ret, unit_ns, ret))
-		r = error_set(err, -EBADMSG, "row %zu: a time that is too far away", row);
+		r = error_set(err, -EBADMSG, "row %zu: the time is out of range", row);
 	return r;
 }
 
@@ -576,7 +576,7 @@ int parca_arrow_decode(struct bytes record, struct bytes locations, size_t memor
 		const struct arrow_field *fields = arrow_stream_fields(samples->stream, &count);
 		r = parca_layout_find(&fields[samples->at[SAMPLE_STACK]], &builder->layout, err);
 	} else if (locations.len == 0) {
-		r = error_set(err, -EBADMSG, "the record has ids of stacks, but no column \"stacktrace\"");
+		r = error_set(err, -EBADMSG, "the record has stack ids, but no column \"stacktrace\"");
 	} else {
 		r = locations_open(locations, memory_max, &builder->locations, err);
 		if (r < 0)

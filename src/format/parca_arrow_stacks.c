@@ -82,7 +82,7 @@ int parca_layout_find(const struct arrow_field *field, struct parca_layout *ret,
 
 static int bad_value(const struct arrow_array *columns, int column, size_t row, struct error *err)
 {
-	return error_set(err, -EBADMSG, "the column \"%.60s\", row %zu: there is no such value, or it is of another type",
+	return error_set(err, -EBADMSG, "the column \"%.60s\", row %zu: no such value, or it has the wrong type",
 			 columns[column].field->name, row);
 }
 
@@ -146,7 +146,7 @@ static int add_function(struct parca_stacks *stacks, const struct parca_layout *
 	struct profile_function function = {0};
 	int r = arrow_locate(array, row, &array, &row);
 	if (r <= 0)
-		return r < 0 ? error_set(err, -EBADMSG, "a line has no function of its index") : 0;
+		return r < 0 ? error_set(err, -EBADMSG, "a line has no function at its index") : 0;
 	if (map64_get(&stacks->functions, place(array, row), &known)) {
 		*ret = (uint32_t)known;
 		return 0;
@@ -171,7 +171,7 @@ static int read_line(struct parca_stacks *stacks, const struct parca_layout *lay
 	*ret = (struct profile_line){0};
 	int r = arrow_locate(lines, row, &lines, &row);
 	if (r <= 0)
-		return r < 0 ? error_set(err, -EBADMSG, "a location has no line of its index") : 0;
+		return r < 0 ? error_set(err, -EBADMSG, "a location has no line at its index") : 0;
 	const int *at = layout->line;
 	r = parca_integer(lines->children, at[LINE_LINE], row, &ret->line, err);
 	if (r == 0)
@@ -290,7 +290,7 @@ static int add_frames(struct parca_stacks *stacks, const struct parca_layout *la
 	for (size_t i = 0; i < count && r == 0; i++) {
 		r = arrow_locate(items, first + i, &array, &row);
 		if (r <= 0)
-			return error_set(err, -EBADMSG, "a stack has no location of its index");
+			return error_set(err, -EBADMSG, "a stack has no location at its index");
 		r = add_location(stacks, layout, work, array, row, &locations[i], err);
 	}
 	return r < 0 ? r : profile_add_stack_leaf_first(stacks->profile, locations, count, ret, err);

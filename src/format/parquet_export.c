@@ -148,8 +148,7 @@ static int add_labels(struct export *export, struct error *err)
 		if (!use->is_used)
 			continue;
 		if (++count > LABEL_COLUMNS_MAX)
-			return error_set(err, -E2BIG, "there are more than %d different labels: too many columns",
-					 LABEL_COLUMNS_MAX);
+			return error_set(err, -E2BIG, "more than %d different labels: too many columns", LABEL_COLUMNS_MAX);
 		buffer_clear(&export->text);
 		const char *unit = use->is_text ? "" : profile_string(profile, use->unit);
 		if (buffer_printf(&export->text, "%s%s%s", profile_string(profile, key), *unit ? "_" : "", unit) < 0)
@@ -449,7 +448,7 @@ static int copy_out(int fd, struct format_sink *sink, struct error *err)
 			return format_buffer_error(-E2BIG, sink->out, "the Parquet output", err);
 		ssize_t n = io_pread(fd, sink->out->data + sink->out->len, COPY_BYTES, at, "the Parquet output", err);
 		if (n <= 0)
-			return n < 0 ? (int)n : error_set(err, -EIO, "the Parquet output became shorter");
+			return n < 0 ? (int)n : error_set(err, -EIO, "the Parquet output was truncated");
 		sink->out->len += (size_t)n;
 		at += (uint64_t)n;
 		r = format_sink_drain(sink, false, err);
@@ -507,7 +506,7 @@ static int export_write(const struct profile *profile, const struct format_optio
 	arena_init(&export->arena, SIZE_MAX);
 	buffer_init(&export->text, SIZE_MAX);
 	int fd = memfd_create("wick-parquet", MFD_CLOEXEC);
-	int r = fd < 0 ? error_set_errno(err, -errno, "cannot make a file in memory") : prepare(export, err);
+	int r = fd < 0 ? error_set_errno(err, -errno, "cannot create a memfd") : prepare(export, err);
 	if (r == 0)
 		r = write_file(export, fd, err);
 	if (r == 0)

@@ -235,9 +235,7 @@ static bool field_is_bytes(uint32_t number)
 static int set_time(struct decoder *decoder, uint64_t value, struct error *err)
 {
 	if (decoder->profile->time_ns != 0)
-		return error_set(
-			err, -EBADMSG,
-			"Profile.time_nanos is set twice: these are several profiles, one behind the other; merge them first");
+		return error_set(err, -EBADMSG, "Profile.time_nanos is set twice: concatenated profiles; merge them first");
 	decoder->profile->time_ns = (int64_t)value;
 	return 0;
 }
@@ -291,7 +289,7 @@ static int walk_top_level(struct decoder *decoder, struct bytes input, struct er
 static int check_string_table(const struct decoder *decoder, struct error *err)
 {
 	if (decoder->string_count == 0)
-		return error_set(err, -EBADMSG, "no string table: this is not a pprof profile, or it was cut short");
+		return error_set(err, -EBADMSG, "no string table: not a pprof profile, or truncated");
 	if (decoder->start[decoder->strings[0]] != 0) {
 		/* An empty string's length is 0 unless it was written in more bytes than it needs. */
 		struct pb_cursor cursor = {decoder->start + decoder->strings[0], decoder->end, decoder->start};

@@ -321,7 +321,7 @@ static void test_header_rules(void **state)
 	assert_int_equal(pb_write_varint(&message, 9, 5), 0);
 	assert_int_equal(pb_write_varint(&message, 9, 0), 0);
 	assert_int_equal(pb_write_varint(&message, 9, 6), 0);
-	refuse_message(&message, -EBADMSG, "several profiles");
+	refuse_message(&message, -EBADMSG, "concatenated profiles");
 
 	message = small_message();
 	for (uint32_t i = 0; i < LIMIT_SAMPLE_TYPES; i++)

@@ -219,7 +219,7 @@ static int read_nodes(struct walk *walk, bool trie, struct error *err)
 		}
 		r = read_node(&walk->cursor, &node, err);
 		if (!r && walk->count == NODES_MAX)
-			r = error_set(err, -E2BIG, "more than %u nodes are in each other", NODES_MAX);
+			r = error_set(err, -E2BIG, "nodes are nested more than %u deep", NODES_MAX);
 		if (!r)
 			r = (trie ? enter_trie : enter_tree)(walk, &node, &level, err);
 		if (!r)
@@ -287,7 +287,7 @@ static int add_label(struct labels *labels, struct bytes key, struct bytes value
 	buffer_init(&text, LIMIT_LABEL_VALUE_BYTES * 3 + 1);
 	if (!name_is_allowed(key, "_."))
 		return error_set(err, -EINVAL,
-				 "name: the label name '%.*s' is empty or has other than letters, digits, '_', '.'",
+				 "name: the label name '%.*s' is empty or has characters other than letters, digits, '_', '.'",
 				 key.len < 80 ? (int)key.len : 80, (const char *)key.data);
 	if (key.len >= 2 && memcmp(key.data, "__", 2) == 0)
 		return 0;
@@ -302,9 +302,10 @@ int pyroscope_parse_name(const char *text, char ret_app[static PYROSCOPE_NAME_MA
 	const char *at = text + strcspn(text, "{");
 	struct bytes app = trim(text, at);
 	if (app.len == 0)
-		return error_set(err, -EINVAL, "name: the name of the application is missing: send ?name=APP{LABEL=VALUE}");
+		return error_set(err, -EINVAL, "name: the application name is missing: send ?name=APP{LABEL=VALUE}");
 	if (!name_is_allowed(app, "_.-/") || app.len >= PYROSCOPE_NAME_MAX)
-		return error_set(err, -EINVAL, "name: '%.80s' has other than letters, digits, '_', '.', '-', '/'", text);
+		return error_set(err, -EINVAL, "name: '%.80s' has characters other than letters, digits, '_', '.', '-', '/'",
+				 text);
 	memcpy(ret_app, app.data, app.len);
 	ret_app[app.len] = '\0';
 	while (*at && *at != '}') {

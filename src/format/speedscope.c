@@ -89,7 +89,7 @@ static int read_frame(struct reader *reader, const struct json_node *frame, uint
 	struct profile_line line = {0};
 	struct profile_location location = {0};
 	if (!json_node_text(json_node_get(frame, "name")))
-		return error_set(err, -EBADMSG, "it has no name");
+		return error_set(err, -EBADMSG, "no name");
 	int r = add_text(reader, json_node_bytes(json_node_get(frame, "name")), &function.name, err);
 	if (r == 0)
 		r = add_text(reader, json_node_bytes(json_node_get(frame, "file")), &function.file_name, err);
@@ -105,7 +105,7 @@ static int read_frame(struct reader *reader, const struct json_node *frame, uint
 static int read_frames(struct reader *reader, const struct json_node *frames, struct error *err)
 {
 	if (!json_node_is(frames, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "there is no array shared.frames");
+		return error_set(err, -EBADMSG, "no array shared.frames");
 	reader->frame_count = frames->count;
 	reader->locations = mem_alloc_array(frames->count, sizeof(*reader->locations));
 	if (!reader->locations)
@@ -194,7 +194,7 @@ static int convert(const struct reader *reader, const struct json_node *node, in
 		return 0;
 	}
 	if (!json_node_real(node, &value))
-		return error_set(err, -EBADMSG, "a weight or time is no number");
+		return error_set(err, -EBADMSG, "a weight or time is not a number");
 	value = round(value * reader->unit->scale);
 	if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
 		return error_set(err, -EBADMSG, "a weight or time is out of range");
@@ -217,7 +217,7 @@ static int push_frame(struct reader *reader, const struct json_node *node, uint3
 {
 	int64_t frame;
 	if (!json_node_integer(node, &frame) || frame < 0 || (uint64_t)frame >= reader->frame_count)
-		return error_set(err, -EBADMSG, "a stack names a frame that is not there, of %zu", reader->frame_count);
+		return error_set(err, -EBADMSG, "a stack refers to a missing frame, of %zu", reader->frame_count);
 	return profile_add_stack(reader->profile, parent, reader->locations[frame], ret, err);
 }
 
@@ -225,16 +225,16 @@ static int read_sampled(struct reader *reader, const struct json_node *node, str
 {
 	const struct json_node *samples = json_node_get(node, "samples"), *weights = json_node_get(node, "weights");
 	if (!json_node_is(samples, JSON_NODE_ARRAY) || !json_node_is(weights, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "it has no arrays samples and weights");
+		return error_set(err, -EBADMSG, "no arrays samples and weights");
 	if (samples->count != weights->count)
-		return error_set(err, -EBADMSG, "it has %u samples and %u weights", samples->count, weights->count);
+		return error_set(err, -EBADMSG, "%u samples, but %u weights", samples->count, weights->count);
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct json_node *frames = json_node_at(samples, i);
 		uint32_t stack = 0;
 		int64_t value;
 		int r = convert(reader, json_node_at(weights, i), &value, err);
 		if (r == 0 && !json_node_is(frames, JSON_NODE_ARRAY))
-			r = error_set(err, -EBADMSG, "a stack is no array");
+			r = error_set(err, -EBADMSG, "a stack is not an array");
 		if (r == 0 && frames->count > LIMIT_STACK_DEPTH)
 			r = error_set(err, -E2BIG, "the stack is deeper than %d frames, the limit", LIMIT_STACK_DEPTH);
 		for (size_t k = 0; r == 0 && k < frames->count; k++)
@@ -276,13 +276,13 @@ static int read_evented(struct reader *reader, const struct json_node *node, str
 	size_t depth = 0;
 	int64_t before = INT64_MIN;
 	if (!json_node_is(events, JSON_NODE_ARRAY))
-		return error_set(err, -EBADMSG, "it has no array events");
+		return error_set(err, -EBADMSG, "no array events");
 	for (size_t i = 0; i < events->count; i++) {
 		const struct json_node *event = json_node_at(events, i);
 		int64_t at, value;
 		int r = convert(reader, json_node_get(event, "at"), &at, err);
 		if (r == 0 && at < before)
-			r = error_set(err, -EBADMSG, "it is before the one before it");
+			r = error_set(err, -EBADMSG, "it is earlier than the previous event");
 		if (r == 0 && depth > 0 && __builtin_sub_overflow(at, before, &value))
 			r = error_set(err, -EBADMSG, "a time is out of range");
 		if (r == 0 && depth > 0)
@@ -306,7 +306,7 @@ static int read_profile(struct reader *reader, const struct json_node *node, str
 		return read_sampled(reader, node, err);
 	if (type && strcmp(type, "evented") == 0)
 		return read_evented(reader, node, err);
-	return error_set(err, -EBADMSG, "it is neither sampled nor evented");
+	return error_set(err, -EBADMSG, "its type must be sampled or evented");
 }
 
 /* Values have as many columns as there are kinds, which must be known before the first sample. The profile that speedscope
@@ -336,7 +336,7 @@ static int read_all(struct reader *reader, const struct json_node *root, struct 
 	json_node_integer(json_node_get(root, "activeProfileIndex"), &active);
 	reader->profiles = json_node_get(root, "profiles");
 	if (!json_node_is(reader->profiles, JSON_NODE_ARRAY) || reader->profiles->count == 0)
-		return error_set(err, -EBADMSG, "there is no array of profiles");
+		return error_set(err, -EBADMSG, "no array of profiles");
 	int r = profile_add_cstring(reader->profile, "thread.name", &reader->thread_key, err);
 	if (r == 0)
 		r = read_frames(reader, json_node_get(json_node_get(root, "shared"), "frames"), err);

@@ -62,23 +62,23 @@ static void test_refused(void **state)
 	const char *frames = "[{\"name\": \"a\"}, {\"name\": \"b\"}]";
 	refuse("7", "[]", "no array of profiles");
 	refuse("7", "[{}]", "no array shared.frames");
-	refuse("[{\"name\": 1}]", "[{}]", "frame 0: it has no name");
-	refuse(frames, "[{}]", "neither sampled nor evented");
+	refuse("[{\"name\": 1}]", "[{}]", "frame 0: no name");
+	refuse(frames, "[{}]", "must be sampled or evented");
 	refuse(frames, "[{\"unit\": \"miles\"}]", "the unit 'miles' is unknown");
 	refuse(frames, ONE("\"samples\": []"), "no arrays samples and weights");
-	refuse(frames, ONE("\"samples\": [[0]], \"weights\": []"), "1 samples and 0 weights");
-	refuse(frames, ONE("\"samples\": [[0, 2]], \"weights\": [1]"), "a frame that is not there, of 2");
-	refuse(frames, ONE("\"samples\": [[-1]], \"weights\": [1]"), "a frame that is not there");
-	refuse(frames, ONE("\"samples\": [[0.5]], \"weights\": [1]"), "a frame that is not there");
-	refuse(frames, ONE("\"samples\": [0], \"weights\": [1]"), "a stack is no array");
-	refuse(frames, ONE("\"samples\": [[0]], \"weights\": [\"x\"]"), "is no number");
+	refuse(frames, ONE("\"samples\": [[0]], \"weights\": []"), "1 samples, but 0 weights");
+	refuse(frames, ONE("\"samples\": [[0, 2]], \"weights\": [1]"), "a missing frame, of 2");
+	refuse(frames, ONE("\"samples\": [[-1]], \"weights\": [1]"), "a missing frame");
+	refuse(frames, ONE("\"samples\": [[0.5]], \"weights\": [1]"), "a missing frame");
+	refuse(frames, ONE("\"samples\": [0], \"weights\": [1]"), "a stack is not an array");
+	refuse(frames, ONE("\"samples\": [[0]], \"weights\": [\"x\"]"), "is not a number");
 	refuse(frames, ONE("\"unit\": \"seconds\", \"samples\": [[0]], \"weights\": [1e300]"), "out of range");
 	refuse(frames, EVENTS("{\"type\": \"O\", \"frame\": 0, \"at\": 5}, {\"type\": \"C\", \"frame\": 0, \"at\": 4}"),
-	       "event 1: it is before");
+	       "event 1: it is earlier");
 	refuse(frames, EVENTS("{\"type\": \"X\", \"frame\": 0, \"at\": 5}"), "neither opens nor closes");
 	refuse(frames, EVENTS("{\"type\": \"C\", \"frame\": 0, \"at\": 5}"), "not the innermost");
-	refuse(frames, EVENTS("{\"type\": \"O\", \"frame\": 9, \"at\": 5}"), "a frame that is not there");
-	refuse(frames, EVENTS("{\"type\": \"O\", \"frame\": 0}"), "is no number");
+	refuse(frames, EVENTS("{\"type\": \"O\", \"frame\": 9, \"at\": 5}"), "a missing frame");
+	refuse(frames, EVENTS("{\"type\": \"O\", \"frame\": 0}"), "is not a number");
 	refuse(frames, EVENTS("{\"type\": \"O\", \"frame\": 0, \"at\": -9e18}, {\"type\": \"C\", \"frame\": 0, \"at\": 9e18}"),
 	       "out of range");
 	refuse(frames, "[", "not JSON near byte");
@@ -191,7 +191,7 @@ static void test_losses(void **state)
 	assert_int_equal(decode(text, &profile, &err), 0);
 	assert_int_equal(format_losses(&format_folded, profile, &losses), 0);
 	assert_string_equal(buffer_string(&losses),
-			    "1 of the values a sample; the source files of 1 functions; the lines of 2 frames; "
+			    "1 of the values of each sample; the source files of 1 functions; the lines of 2 frames; "
 			    "what is counted (cpu, nanoseconds); the labels thread.id, thread.name, process.pid");
 	buffer_clear(&losses);
 	assert_int_equal(format_losses(&format_speedscope, profile, &losses), 0);

@@ -405,7 +405,7 @@ static int end_column(struct column *column, struct error *err)
 	if (column->r == 0 && len > UINT32_MAX)
 		column->r = -E2BIG;
 	if (column->r == -E2BIG)
-		return error_set(err, column->r, "samples and markers take more than %zu bytes, the limit of a page",
+		return error_set(err, column->r, "samples and markers need more than %zu bytes, the limit of a page",
 				 column->out->max);
 	if (column->r < 0)
 		return error_nomem(err);

@@ -19,7 +19,7 @@ int client_failed(const struct net_client *client, int code, const char *what, s
 {
 	char time[TIME_TEXT_MAX];
 	if (code == -ETIMEDOUT)
-		return error_set(err, code, "%s %s: no answer within %s", what, client->url,
+		return error_set(err, code, "%s %s: no response within %s", what, client->url,
 				 time_format_duration(client->timeout_ns, time));
 	if (code == -ECANCELED)
 		return error_set(err, code, "%s %s: cancelled", what, client->url);
@@ -91,10 +91,10 @@ static int set_target(struct net_client *client, const struct net_client_options
 		return r;
 	set_authority(client);
 	if (options->token && !client_is_field_value(options->token))
-		return error_set(err, -EINVAL, "the token holds a control character (a newline at the end of its file?)");
+		return error_set(err, -EINVAL, "the token has a control character (a newline at the end of its file?)");
 	client->url = mem_strdup(options->url);
 	if (options->tenant && !client_is_field_value(options->tenant))
-		return error_set(err, -EINVAL, "the tenant's name holds a control character");
+		return error_set(err, -EINVAL, "the tenant's name has a control character");
 	client->token = options->token ? mem_strdup(options->token) : NULL;
 	client->tenant = options->tenant ? mem_strdup(options->tenant) : NULL;
 	bool whole = client->url && (client->token || !options->token) && (client->tenant || !options->tenant);

@@ -115,10 +115,10 @@ static int distrust(const struct net_client *client, long result, struct error *
 	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
 	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
 	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-		hint = "; if you trust it, name the file of its authority (ca_file, or SSL_CERT_FILE in the environment)";
+		hint = "; if you trust it, give its CA certificate (ca_file, or SSL_CERT_FILE in the environment)";
 		break;
 	case X509_V_ERR_HOSTNAME_MISMATCH:
-	case X509_V_ERR_IP_ADDRESS_MISMATCH: hint = "; use a name that it is for"; break;
+	case X509_V_ERR_IP_ADDRESS_MISMATCH: hint = "; use a host name that it is valid for"; break;
 	}
 	return error_set(err, -EKEYREJECTED, "cannot trust the certificate of %s: %s%s", client->url, why, hint);
 }
@@ -171,7 +171,7 @@ static int start_tls(struct net_client *client, struct client_channel *channel, 
 	if (r == 0)
 		r = attach_bio(channel);
 	if (r < 0)
-		return error_set_errno(err, r, "cannot begin TLS with %s", client->url);
+		return error_set_errno(err, r, "cannot start TLS with %s", client->url);
 	return shake_hands(client, channel, err);
 }
 

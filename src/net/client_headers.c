@@ -67,7 +67,7 @@ int net_client_set_header(struct net_client *client, const char *name, const cha
 	if (!client_is_token(name) || is_ours(name))
 		return error_set(err, -EINVAL, "'%.60s' cannot be set as a header", name ? name : "");
 	if (value && (!client_is_field_value(value) || strlen(value) > NET_CLIENT_HEADER_BYTES_MAX))
-		return error_set(err, -EINVAL, "the header %.60s holds a control character, or is longer than %d bytes", name,
+		return error_set(err, -EINVAL, "the header %.60s has a control character, or is longer than %d bytes", name,
 				 NET_CLIENT_HEADER_BYTES_MAX);
 	char *copy = value ? mem_strdup(value) : NULL;
 	if (value && !copy)
@@ -106,7 +106,7 @@ int net_client_set_authorization(struct net_client *client, const char *scheme, 
 	int r = buffer_printf(&value, "%s %s", scheme, credentials);
 	const char *text = r == 0 ? buffer_string(&value) : NULL;
 	return text ? net_client_set_header(client, "authorization", text, err)
-		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "cannot make a header of the credentials");
+		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "cannot create the Authorization header");
 }
 
 int net_client_set_basic_auth(struct net_client *client, const char *user, const char *password, struct error *err)
@@ -119,7 +119,7 @@ int net_client_set_basic_auth(struct net_client *client, const char *user, const
 		r = base64_encode(buffer_bytes(&plain), &packed);
 	const char *text = r == 0 ? buffer_string(&packed) : NULL;
 	return text ? net_client_set_authorization(client, "Basic", text, err)
-		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "cannot make a header of the credentials");
+		    : error_set_errno(err, r < 0 ? r : -ENOMEM, "cannot create the Authorization header");
 }
 
 /* ---- when to come back ---- */

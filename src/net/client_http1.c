@@ -147,7 +147,7 @@ static const llhttp_settings_t settings = {
 static int too_large(const struct call *call, struct error *err)
 {
 	char size[TEXT_NUMBER_MAX];
-	return error_set(err, -E2BIG, "the answer of %s is larger than the limit of %s", call->client->url,
+	return error_set(err, -E2BIG, "the response of %s is larger than the limit of %s", call->client->url,
 			 text_format_size(call->client->response_max, size));
 }
 
@@ -158,22 +158,21 @@ static int parse(struct call *call, const uint8_t *data, size_t len, struct erro
 	if (call->fault == -E2BIG)
 		return too_large(call, err);
 	if (call->fault == -ENOBUFS)
-		return error_set(err, -ENOBUFS,
-				 "too many bytes are being received from all servers at once for the answer of %s",
+		return error_set(err, -ENOBUFS, "too much memory is in use by responses of all servers to receive that of %s",
 				 call->client->url);
 	if (call->fault)
 		return error_nomem(err);
 	if (call->complete && call->response->status == 101)
-		return error_set(err, -EPROTO, "bad answer from %s: it switches protocols unasked", call->client->url);
+		return error_set(err, -EPROTO, "bad response from %s: unexpected protocol switch", call->client->url);
 	if (call->complete) {
 		call->keep_alive = call->keep_alive && http1_taken(&call->parser, code, data, len) == len;
 		return 0;
 	}
 	if (code != HPE_OK)
-		return error_set(err, -EPROTO, "bad answer from %s: %s", call->client->url,
+		return error_set(err, -EPROTO, "bad response from %s: %s", call->client->url,
 				 llhttp_get_error_reason(&call->parser));
 	if (call->bare_len > NET_HEADER_BYTES_CEILING)
-		return error_set(err, -EPROTO, "bad answer from %s: its header is larger than %d KiB", call->client->url,
+		return error_set(err, -EPROTO, "bad response from %s: its header is larger than %d KiB", call->client->url,
 				 (int)(NET_HEADER_BYTES_CEILING / KIB));
 	return 0;
 }
@@ -187,9 +186,9 @@ static int parse_end(struct call *call, bool cut, struct error *err)
 	if (call->complete)
 		return 0;
 	if (!call->begun)
-		return error_set(err, -ECONNRESET, "%s closed the connection without an answer%s", call->client->url,
+		return error_set(err, -ECONNRESET, "%s closed the connection without a response%s", call->client->url,
 				 call->sent ? "; the request may have been carried out" : "");
-	return error_set(err, -EPROTO, "%s closed the connection in the middle of its answer", call->client->url);
+	return error_set(err, -EPROTO, "%s closed the connection in the middle of its response", call->client->url);
 }
 
 static int receive(struct call *call, struct error *err)
@@ -222,7 +221,7 @@ static int decode_body(struct call *call, struct error *err)
 	if (!call->encoding[0] || !strcasecmp(call->encoding, "identity") || response->body.len == 0)
 		return 0;
 	if (strcasecmp(call->encoding, "gzip"))
-		return error_set(err, -EPROTO, "bad answer from %s: unknown Content-Encoding %s", call->client->url,
+		return error_set(err, -EPROTO, "bad response from %s: unknown Content-Encoding %s", call->client->url,
 				 call->encoding);
 	struct buffer plain;
 	buffer_init(&plain, call->client->response_max);
@@ -230,7 +229,7 @@ static int decode_body(struct call *call, struct error *err)
 	if (r == -E2BIG)
 		r = too_large(call, err);
 	else if (r < 0)
-		r = error_prefix(err, r, "bad answer from %s", call->client->url);
+		r = error_prefix(err, r, "bad response from %s", call->client->url);
 	buffer_release(&response->body);
 	response->body = plain;
 	return r;
@@ -263,7 +262,7 @@ static int make_head(struct call *call, const char *method, const char *path, co
 		r = buffer_printf(head, "Content-Length: %zu\r\n", call->body_len);
 	if (r == 0)
 		r = buffer_append_string(head, "\r\n");
-	return r < 0 ? error_set_errno(err, r, "cannot make a request to %s", client->url) : 0;
+	return r < 0 ? error_set_errno(err, r, "cannot create a request to %s", client->url) : 0;
 }
 
 /* 0 = all is out, 1 = the server answers already: what is left is not wanted. */

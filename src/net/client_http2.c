@@ -120,13 +120,13 @@ static int take_message(struct call *call, bool compressed)
 	if (!compressed)
 		return deliver(call, buffer_bytes(&call->partial));
 	if (!call->answer_gzip)
-		return error_set(call->err, -EPROTO, "bad answer from %s: compressed, but not with gzip", call->client->url);
+		return error_set(call->err, -EPROTO, "bad response from %s: compressed, but not with gzip", call->client->url);
 	_cleanup_(buffer_release) struct buffer plain = {0};
 	buffer_init(&plain, call->client->response_max);
 	int r = gzip_decompress(buffer_bytes(&call->partial), &plain, call->err);
 	if (r == -E2BIG)
 		return too_large(call);
-	return r < 0 ? error_prefix(call->err, r, "bad answer from %s", call->client->url)
+	return r < 0 ? error_prefix(call->err, r, "bad response from %s", call->client->url)
 		     : deliver(call, buffer_bytes(&plain));
 }
 
@@ -142,7 +142,7 @@ static int take_data(struct call *call, struct bytes data)
 		if (r == -ENOMEM)
 			return error_nomem(call->err);
 		if (r < 0)
-			return error_set(call->err, -EPROTO, "bad answer from %s: malformed gRPC message", call->client->url);
+			return error_set(call->err, -EPROTO, "bad response from %s: malformed gRPC message", call->client->url);
 		if (r == 0)
 			return 0;
 		r = take_message(call, head.compressed);
@@ -312,7 +312,7 @@ static int drain(struct net_client *client, struct error *err)
 	if (n == -EPROTO)
 		return (int)n;
 	if (n < 0)
-		return client_failed(client, (int)n, "no answer from", err);
+		return client_failed(client, (int)n, "no response from", err);
 	if (nghttp2_session_mem_recv(http->session, client->read_buffer, (size_t)n) < 0)
 		return error_set(err, -EPROTO, "%s does not speak HTTP/2%s", client->url,
 				 client->address.tls ? "" : " without TLS");
@@ -404,7 +404,7 @@ static int check_end(const struct call *call)
 		return error_set(call->err, -EPROTO, "%s ended the call: HTTP/2 %s", call->client->url,
 				 nghttp2_http2_strerror(call->close_code));
 	if (response->status == 0)
-		return error_set(call->err, -EPROTO, "%s gave no answer", call->client->url);
+		return error_set(call->err, -EPROTO, "%s sent no response", call->client->url);
 	return 0;
 }
 
@@ -438,7 +438,7 @@ static int try_once(struct call *call, const char *path)
 
 static int refused_again(const struct call *call)
 {
-	return error_set(call->err, -EBUSY, "%s refuses the call: it is busy or shutting down; try again later",
+	return error_set(call->err, -EBUSY, "%s rejected the call: it is busy or shutting down; try again later",
 			 call->client->url);
 }
 

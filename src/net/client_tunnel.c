@@ -48,8 +48,8 @@ static const llhttp_settings_t settings = {
 int client_proxy_unauthorized(const struct net_client *client, struct error *err)
 {
 	return error_set(err, -EACCES, "the proxy %s %s for %s", client->proxy.name,
-			 client->proxy.authorization[0] ? "does not take the user and password that were given"
-							: "wants a user and password (http://USER:PASSWORD@HOST:PORT)",
+			 client->proxy.authorization[0] ? "rejects the given user and password for the connection"
+							: "requires a user and password (http://USER:PASSWORD@HOST:PORT)",
 			 client->url);
 }
 
@@ -92,18 +92,18 @@ static int read_some(struct net_client *client, struct client_channel *channel, 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0)
-		return client_failed(client, -errno, "no answer from", err);
+		return client_failed(client, -errno, "no response from", err);
 	if (n == 0)
-		return error_set(err, -ECONNRESET, "it closed the connection without an answer");
+		return error_set(err, -ECONNRESET, "it closed the connection without a response");
 	llhttp_errno_t code = llhttp_execute(&tunnel->parser, (const char *)client->read_buffer, (size_t)n);
 	if (code != HPE_OK && !tunnel->complete)
-		return error_set(err, -EPROTO, "bad answer: %s", llhttp_get_error_reason(&tunnel->parser));
+		return error_set(err, -EPROTO, "bad response: %s", llhttp_get_error_reason(&tunnel->parser));
 	size_t taken = http1_taken(&tunnel->parser, code, client->read_buffer, (size_t)n);
 	tunnel->len += taken;
 	if (tunnel->len > ANSWER_BYTES_MAX)
-		return error_set(err, -EPROTO, "bad answer: its header is larger than %d KiB", (int)(ANSWER_BYTES_MAX / KIB));
+		return error_set(err, -EPROTO, "bad response: its header is larger than %d KiB", (int)(ANSWER_BYTES_MAX / KIB));
 	ssize_t got = recv(channel->fd, client->read_buffer, taken, 0);
-	return got == (ssize_t)taken ? 0 : client_failed(client, got < 0 ? -errno : -EIO, "no answer from", err);
+	return got == (ssize_t)taken ? 0 : client_failed(client, got < 0 ? -errno : -EIO, "no response from", err);
 }
 
 int client_open_tunnel(struct net_client *client, struct client_channel *channel, struct error *err)

@@ -264,9 +264,9 @@ static void begin_route(struct net_exchange *exchange, int64_t content_length, i
 	int status = route_find(options->routes, request->method, request->path, &exchange->route, allow, sizeof(allow));
 	if (status == 405) {
 		net_response_header(&exchange->response, "Allow", allow);
-		exchange_refuse(exchange, 405, -1, "%s does not take %s: use %s", request->path, request->method, allow);
+		exchange_refuse(exchange, 405, -1, "%s does not allow %s: use %s", request->path, request->method, allow);
 	} else if (status) {
-		exchange_refuse(exchange, 404, -1, "there is no %s here", request->path);
+		exchange_refuse(exchange, 404, -1, "no such path: %s", request->path);
 	} else if (exchange->route->stream && !request->grpc) {
 		exchange_refuse(exchange, 415, -1, "%s speaks gRPC only (HTTP/2, content-type application/grpc)",
 				request->path);
@@ -339,8 +339,7 @@ static void message_data(struct net_exchange *exchange, struct bytes data)
 {
 	while (data.len > 0) {
 		if (exchange->message_seen) {
-			exchange_refuse(exchange, 400, GRPC_INTERNAL, "%s takes one message, more came",
-					exchange->request.path);
+			exchange_refuse(exchange, 400, GRPC_INTERNAL, "%s takes one message, got more", exchange->request.path);
 			return;
 		}
 		int r = grpc_read(&exchange->reader, &data, &exchange->request.body, &exchange->message_head);
@@ -361,7 +360,7 @@ void exchange_data(struct net_exchange *exchange, struct bytes data)
 	if (!exchange_account(exchange, data.len)) {
 		char size[TEXT_NUMBER_MAX];
 		net_response_header(&exchange->response, "Retry-After", "1");
-		exchange_refuse(exchange, 503, -1, "busy: %s of request bodies are under way; try again later",
+		exchange_refuse(exchange, 503, -1, "busy: %s of request bodies are in progress; try again later",
 				text_format_size(exchange->server->body_bytes_max, size));
 	} else if (exchange->stream) {
 		stream_data(exchange, data);
@@ -415,7 +414,7 @@ void exchange_end(struct net_exchange *exchange)
 				grpc_reader_is_between(&exchange->reader) ? "without a message" : "in the middle of a message");
 	} else if (!hand_out(exchange)) {
 		net_response_header(&exchange->response, "Retry-After", "1");
-		exchange_refuse(exchange, 503, -1, "busy: %zu requests wait already; try again later",
+		exchange_refuse(exchange, 503, -1, "busy: %zu requests are queued already; try again later",
 				exchange->job.slow ? exchange->server->options.slow_queue_max : (size_t)NET_QUEUE_MAX);
 	} else {
 		exchange_job_out(exchange);
@@ -431,8 +430,7 @@ static bool unpack_body(struct net_exchange *exchange)
 	if (plain || (request->body.len == 0 && !request->grpc))
 		return true;
 	if (request->grpc && !exchange->grpc_gzip) {
-		exchange_fail(exchange, 400, GRPC_INTERNAL,
-			      "a message is marked as compressed, but grpc-encoding names no encoding");
+		exchange_fail(exchange, 400, GRPC_INTERNAL, "a message is marked as compressed, but grpc-encoding is missing");
 		return false;
 	}
 	struct error error = {0};

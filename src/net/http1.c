@@ -172,7 +172,7 @@ static bool is_token(const char *text)
 	return true;
 }
 
-#define ONLY_HTTP "only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here"
+#define ONLY_HTTP "only HTTP/1.0, HTTP/1.1 and HTTP/2 are supported"
 
 /* Rules over the whole head. Returns the status to refuse with and why, or 0. */
 static int check_head(const struct http1 *http, const char **ret_why)
@@ -188,13 +188,13 @@ static int check_head(const struct http1 *http, const char **ret_why)
 	if (http->parser.http_major != 1 || http->parser.http_minor > 1)
 		return *ret_why = ONLY_HTTP, 505;
 	if (hosts > 1 || (minor && hosts == 0))
-		return *ret_why = "malformed request: exactly one Host header is needed", 400;
+		return *ret_why = "malformed request: exactly one Host header is required", 400;
 	if (coding && (http->has_length || !minor || request_count_header(request, "transfer-encoding") > 1))
 		return *ret_why = "malformed request: Transfer-Encoding beside Content-Length, twice, or in HTTP/1.0", 400;
 	if (coding && strcasecmp(coding, "chunked"))
-		return *ret_why = "the only Transfer-Encoding understood is chunked", 501;
+		return *ret_why = "the only supported Transfer-Encoding is chunked", 501;
 	if (expect && strcasecmp(expect, "100-continue"))
-		return *ret_why = "the only Expect understood is 100-continue", 417;
+		return *ret_why = "the only supported Expect is 100-continue", 417;
 	if (grpc_is_content_type(net_request_header(request, "content-type")))
 		return *ret_why = "gRPC needs HTTP/2", 415;
 	return 0;

@@ -113,7 +113,7 @@ static void test_head_and_headers(void **state)
 
 static void test_refusals(void **state)
 {
-	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404 Not Found", "{\"error\":\"there is no /nothing here\"}", false);
+	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404 Not Found", "{\"error\":\"no such path: /nothing\"}", false);
 	expect("DELETE /echo HTTP/1.1\r\n" HEAD "\r\n", "405 Method Not Allowed", "Allow: POST, PUT\r\n", false);
 	expect("POST /nothing HTTP/1.1\r\n" HEAD "Content-Length: 5\r\n\r\n", "404 Not Found", "{\"error\":", true);
 	expect("GET /show HTTP/1.1\r\n" HEAD "X-Refuse: 401\r\n\r\n", "401 Unauthorized", "{\"error\":\"you asked for it\"}",
@@ -148,7 +148,7 @@ static void reshape(void *context, const struct net_request *request, struct net
 static void test_refusals_reshaped(void **state)
 {
 	server.options.on_refusal = reshape;
-	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404", "/nothing|404|there is no /nothing here", false);
+	expect("GET /nothing HTTP/1.1\r\n" HEAD "\r\n", "404", "/nothing|404|no such path: /nothing", false);
 	expect("rubbish\r\n", "400", "text/x-refusal", true);
 	expect("POST /small HTTP/1.1\r\n" HEAD "Content-Length: 101\r\n\r\n", "413", "\r\n\r\n/small|413|", true);
 	/* A handler's own errors stay as they are. */

@@ -405,8 +405,8 @@ static void test_grpc_gzip(void **state)
 static void test_grpc_refusals(void **state)
 {
 	assert_grpc(grpc("/test.Echo/Nothing", grpc_fields, frame("x", false)), GRPC_UNIMPLEMENTED,
-		    "there is no /test.Echo/Nothing here");
-	assert_grpc(grpc("/show", grpc_fields, frame("x", false)), GRPC_UNIMPLEMENTED, "does not take POST");
+		    "no such path: /test.Echo/Nothing");
+	assert_grpc(grpc("/show", grpc_fields, frame("x", false)), GRPC_UNIMPLEMENTED, "does not allow POST");
 	assert_grpc(grpc("/test.Echo/Unary", grpc_fields, nothing), GRPC_INTERNAL, "without a message");
 	struct bytes two = (frame("one", false), more("two"));
 	assert_grpc(grpc("/test.Echo/Unary", grpc_fields, two), GRPC_INTERNAL, "takes one message");
@@ -417,7 +417,7 @@ static void test_grpc_refusals(void **state)
 	assert_grpc(grpc("/test.Echo/Unary", grpc_fields, (struct bytes){(const uint8_t *)"\2\0\0\0\1x", 6}), GRPC_INTERNAL,
 		    "flag");
 	assert_grpc(grpc("/test.Echo/Unary", grpc_fields, (struct bytes){(const uint8_t *)"\1\0\0\0\1x", 6}), GRPC_INTERNAL,
-		    "names no encoding");
+		    "grpc-encoding is missing");
 	assert_grpc(grpc("/test.Echo/Unary", grpc_gzip, (struct bytes){(const uint8_t *)"\1\0\0\0\1x", 6}),
 		    GRPC_INVALID_ARGUMENT, "cannot decompress");
 	assert_grpc(grpc("/test.Echo/Small", grpc_fields, (struct bytes){(const uint8_t *)"\0\0\0\0\145", 5}),

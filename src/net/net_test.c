@@ -350,7 +350,7 @@ static void test_client_limits(void **state)
 	static bool cancel;
 	connect_client(&(struct net_client_options){.timeout_ns = 2 * NS_PER_S});
 	assert_int_equal(net_client_request(client, "GET", "/slow", NULL, nothing, false, &answer, &client_error), -ETIMEDOUT);
-	assert_non_null(strstr(client_error.message, "no answer within 2 s"));
+	assert_non_null(strstr(client_error.message, "no response within 2 s"));
 	wait_for(&test_cancelled_count, 1);
 	disconnect_client();
 	connect_client(&(struct net_client_options){.response_max = 1000, .cancel = &cancel});

@@ -179,7 +179,7 @@ int proxy_parse(const char *variable, const char *text, struct net_proxy *ret, s
 	struct net_proxy proxy = none;
 	const char *host = strstr(text, "://");
 	if (host && strncasecmp(text, "http://", 7))
-		return bad_proxy(variable, "proxies are spoken to over http only", err);
+		return bad_proxy(variable, "only http proxies are supported", err);
 	host = host ? host + 3 : text;
 	size_t len = strcspn(host, "/?#");
 	const char *at = memrchr(host, '@', len);
@@ -194,7 +194,7 @@ int proxy_parse(const char *variable, const char *text, struct net_proxy *ret, s
 	int url_len = snprintf(url, sizeof(url), "http://%s", host);
 	if (url_len < 0 || (size_t)url_len >= sizeof(url) ||
 	    address_parse_url(url, &proxy.address, prefix, sizeof(prefix), NULL) < 0 || *prefix)
-		return bad_proxy(variable, "it is no URL of a host", err);
+		return bad_proxy(variable, "not a URL of a host", err);
 	snprintf(proxy.name, sizeof(proxy.name), strchr(proxy.address.host, ':') ? "http://[%s]:%u (%s)" : "http://%s:%u (%s)",
 		 proxy.address.host, proxy.address.port, variable);
 	*ret = proxy;

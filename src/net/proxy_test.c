@@ -204,9 +204,8 @@ static void test_environment(void **state)
 	struct net_client_options options = {.url = "https://x"};
 	struct error error;
 	assert_int_equal(net_client_new(&options, &client, &error), -EINVAL);
-	assert_string_equal(error.message,
-			    "bad proxy in the environment's https_proxy: proxies are spoken to over http only; use "
-			    "http://[USER:PASSWORD@]HOST:PORT");
+	assert_string_equal(error.message, "bad proxy in the environment's https_proxy: only http proxies are supported; use "
+					   "http://[USER:PASSWORD@]HOST:PORT");
 	options.direct = true;
 	assert_int_equal(net_client_new(&options, &client, &error), 0);
 	net_client_free(client);
@@ -298,9 +297,9 @@ static void test_plain(void **state)
 	assert_non_null(strstr(fake.request, "\r\nProxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n"));
 	static const char wants[] = "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n";
 	assert_int_equal(call("http://server.invalid", "", wants, false), -EACCES);
-	assert_says("(ALL_PROXY) wants a user and password");
+	assert_says("(ALL_PROXY) requires a user and password");
 	assert_int_equal(call("http://server.invalid", "user:secret@", wants, false), -EACCES);
-	assert_says("does not take the user and password that were given for http://server.invalid");
+	assert_says("rejects the given user and password for the connection for http://server.invalid");
 }
 
 static void test_tunnel_refused(void **state)
@@ -314,14 +313,14 @@ static void test_tunnel_refused(void **state)
 		const char *answer, *text;
 		int r;
 	} cases[] = {
-		{"HTTP/1.1 407 No\r\n\r\n", "does not take the user and password", -EACCES},
+		{"HTTP/1.1 407 No\r\n\r\n", "rejects the given user and password", -EACCES},
 		{"HTTP/1.1 403 For\033bidden\r\n\r\n", "(ALL_PROXY) does not connect to ", -EACCES},
 		{"HTTP/1.1 403 For\033bidden\r\n\r\n", ": 403 For?bidden", -EACCES},
 		{"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 5\r\n\r\nhello", ": 502 Bad Gateway", -EHOSTUNREACH},
 		{"HTTP/1.1 301 Moved\r\nLocation: http://x/\r\n\r\n", ": 301 Moved", -EHOSTUNREACH},
 		{"HTTP/1.1 101 Switching\r\n\r\n", "", -ECONNRESET},
-		{"SSH-2.0-x\r\n", "(ALL_PROXY): bad answer: ", -EPROTO},
-		{"HTTP/1.1 200 OK\n\n", "(ALL_PROXY): bad answer: ", -EPROTO},
+		{"SSH-2.0-x\r\n", "(ALL_PROXY): bad response: ", -EPROTO},
+		{"HTTP/1.1 200 OK\n\n", "(ALL_PROXY): bad response: ", -EPROTO},
 		{"HTTP/1.1 200 OK\r\nA", "(ALL_PROXY): it closed the connection", -ECONNRESET},
 		{"", "(ALL_PROXY): it closed the connection", -ECONNRESET},
 		{large, "its header is larger than 16 KiB", -EPROTO},

@@ -111,7 +111,7 @@ int request_parse_target(struct net_request *request, struct bytes target, struc
 		return error_nomem(err);
 	for (size_t i = 0; i < target.len; i++)
 		if (target.data[i] <= ' ' || target.data[i] >= 0x7f || target.data[i] == '#')
-			return error_set(err, -EINVAL, "the request target holds a byte (0x%02x) that must be percent-encoded",
+			return error_set(err, -EINVAL, "the request target has a byte (0x%02x) that must be percent-encoded",
 					 target.data[i]);
 	struct bytes rest = strip_authority(target);
 	struct bytes path = take_until(&rest, '?');

@@ -278,7 +278,7 @@ static int start_listening(struct net_server *server, struct error *err)
 	int len = sizeof(own);
 	r = uv_tcp_getsockname(&server->uv->listener, (struct sockaddr *)&own, &len);
 	if (r < 0 || address_format((struct sockaddr *)&own, server->address, sizeof(server->address)) < 0)
-		return error_set_errno(err, r < 0 ? r : -EAFNOSUPPORT, "cannot tell the address of %s", listen);
+		return error_set_errno(err, r < 0 ? r : -EAFNOSUPPORT, "cannot determine the address of %s", listen);
 	return 0;
 }
 
@@ -309,7 +309,7 @@ static int open_loop(struct net_server *server, struct error *err)
 	struct net_server_uv *uv = server->uv;
 	int r = uv_loop_init(&uv->loop);
 	if (r < 0)
-		return error_set_errno(err, r, "cannot make an event loop");
+		return error_set_errno(err, r, "cannot create an event loop");
 	uv->loop_open = true;
 	uv->loop.data = server;
 	r = uv_async_init(&uv->loop, &uv->stop, on_stop);
@@ -380,7 +380,7 @@ int net_server_run(struct net_server *server, struct error *err)
 {
 	sigset_t before;
 	if (server->stopping)
-		return error_set(err, -EINVAL, "a server that was stopped cannot run again");
+		return error_set(err, -EINVAL, "a stopped server cannot run again");
 	block_sigpipe(&before);
 	while (!is_finished(server))
 		uv_run(&server->uv->loop, UV_RUN_ONCE);

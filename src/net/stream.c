@@ -168,7 +168,7 @@ void stream_dispatch(struct net_exchange *exchange)
 	stream->ending = exchange->body_done;
 	/* A stream that has begun may not be turned away by a full queue. */
 	if (workers_submit(&exchange->server->workers, &exchange->job, stream->touched) < 0)
-		exchange_refuse(exchange, 503, -1, "busy: %d requests wait already; try again later", NET_QUEUE_MAX);
+		exchange_refuse(exchange, 503, -1, "busy: %d requests are queued already; try again later", NET_QUEUE_MAX);
 	else
 		exchange_job_out(exchange);
 }
@@ -180,8 +180,7 @@ static bool unpack_message(struct net_exchange *exchange, struct net_message *me
 	if (!message->compressed)
 		return true;
 	if (!exchange->grpc_gzip) {
-		exchange_fail(exchange, 400, GRPC_INTERNAL,
-			      "a message is marked as compressed, but grpc-encoding names no encoding");
+		exchange_fail(exchange, 400, GRPC_INTERNAL, "a message is marked as compressed, but grpc-encoding is missing");
 		return false;
 	}
 	char size[TEXT_NUMBER_MAX];

@@ -89,16 +89,16 @@ static int load_authorities(const struct net_tls *tls, SSL_CTX *context, struct 
 {
 	const char *file = tls->files[0];
 	if (!file && !tls->is_server && !tls->insecure && SSL_CTX_set_default_verify_paths(context) != 1)
-		return bad_file("the authorities of", "this system", err);
+		return bad_file("the CA certificates of", "this system", err);
 	if (!file)
 		return 0;
 	if (SSL_CTX_load_verify_file(context, file) != 1)
-		return bad_file("the authorities in", file, err);
+		return bad_file("the CA certificates in", file, err);
 	if (!tls->is_server)
 		return 0;
 	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(file);
 	if (!names)
-		return bad_file("the authorities in", file, err);
+		return bad_file("the CA certificates in", file, err);
 	SSL_CTX_set_client_CA_list(context, names);
 	return 0;
 }

@@ -138,7 +138,7 @@ static void test_trust(void **state)
 	} cases[] = {
 		{"good", "ca.pem", "", 200},
 		{"good", "other-ca.pem", "ca_file", -EKEYREJECTED},
-		{"wrong", "ca.pem", "IP address mismatch; use a name that it is for", -EKEYREJECTED},
+		{"wrong", "ca.pem", "IP address mismatch; use a host name that it is valid for", -EKEYREJECTED},
 		{"expired", "ca.pem", "certificate has expired", -EKEYREJECTED},
 		{"future", "ca.pem", "not yet valid", -EKEYREJECTED},
 		{"stranger", "ca.pem", "unable to get local issuer certificate; if you trust it", -EKEYREJECTED},
@@ -205,7 +205,7 @@ static void test_bad_files(void **state)
 	};
 	for (size_t i = 0; i < sizeof(bad_servers) / sizeof(bad_servers[0]); i++)
 		assert_int_equal(net_tls_new_server(&bad_servers[i], &tls, &client_error), -EINVAL);
-	assert_said("cannot use the authorities in /none: No such file or directory");
+	assert_said("cannot use the CA certificates in /none: No such file or directory");
 	struct net_tls_options client = {.key_file = key};
 	assert_int_equal(net_tls_new_client(&client, &tls, &client_error), -EINVAL);
 	client = (struct net_tls_options){.ca_file = "/dev/null"};

@@ -133,7 +133,7 @@ static int find_reference(struct aligning *aligning, const char *name, struct er
 		if (strcmp(profile_string(profile, profile->markers->hosts[i].name), name) == 0)
 			aligning->reference = i;
 	if (aligning->reference == 0)
-		return error_set(err, -EINVAL, "there is no host '%.64s' whose clock could be the reference", name);
+		return error_set(err, -EINVAL, "no host '%.64s' to take the reference clock from", name);
 	const struct profile_host *host = &profile->markers->hosts[aligning->reference];
 	aligning->has_back = host->is_aligned && host->reference && host->reference != host->name;
 	if (aligning->has_back)

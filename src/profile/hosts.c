@@ -192,7 +192,7 @@ int profile_merge_hosts(struct profile *to, struct profile *from, struct error *
 	int r = 0;
 	/* Names of hosts come from outside, and each is compared with all. */
 	if (profile_host_count(to) + profile_host_count(from) > PROFILE_ALIGN_HOSTS_MAX)
-		return error_set(err, -E2BIG, "together they are of more than %d hosts, the limit", PROFILE_ALIGN_HOSTS_MAX);
+		return error_set(err, -E2BIG, "together they have more than %d hosts, the limit", PROFILE_ALIGN_HOSTS_MAX);
 	for (uint32_t i = 1; r == 0 && i <= profile_host_count(from); i++)
 		r = keep_apart(to, from, i, err);
 	if (r < 0 || from->sample_count > 0)

@@ -100,7 +100,7 @@ static int insert_at(struct labels *labels, size_t at, const char *name, const c
 {
 	int r = array_reserve(&labels->items, &labels->capacity, labels->count + 1, LIMIT_LABELS_PER_SERIES);
 	if (r == -E2BIG)
-		return error_set(err, r, "label '%.64s' is one too many: a series may have %d labels", name,
+		return error_set(err, r, "label '%.64s' exceeds the limit of %d labels per series", name,
 				 LIMIT_LABELS_PER_SERIES);
 	char *name_copy = r == 0 ? mem_strdup(name) : NULL;
 	char *value_copy = name_copy ? mem_strdup(value) : NULL;
@@ -317,7 +317,7 @@ static int parse_all(struct labels *labels, const char *text, struct error *err)
 			return refuse(text, at, "',' or '}'", err);
 	}
 	at = skip_spaces(at + 1);
-	return *at ? refuse(text, at, "nothing behind '}'", err) : 0;
+	return *at ? refuse(text, at, "nothing after '}'", err) : 0;
 }
 
 int labels_parse(struct labels *labels, const char *text, struct error *err)

@@ -182,7 +182,7 @@ int profile_add_sample_type(struct profile *profile, uint32_t type, uint32_t uni
 {
 	assert(type < profile->strings.count && unit < profile->strings.count);
 	if (profile->sample_count > 0)
-		return error_set(err, -EINVAL, "sample type '%.64s' comes after the first sample; declare it before",
+		return error_set(err, -EINVAL, "sample type '%.64s' comes after the first sample; declare it first",
 				 profile_string(profile, type));
 	int r = array_reserve(&profile->sample_types, &profile->index->sample_type_capacity, profile->sample_type_count + 1,
 			      LIMIT_SAMPLE_TYPES);

@@ -86,7 +86,7 @@ size_t profile_default_sample_type(const struct profile *profile)
 int profile_find_sample_type(const struct profile *profile, const char *name, size_t *ret, struct error *err)
 {
 	if (profile->sample_type_count == 0)
-		return error_set(err, -EINVAL, "the profile has no sample types, so it holds no values");
+		return error_set(err, -EINVAL, "the profile has no sample types, so it has no values");
 	if (!name) {
 		*ret = profile_default_sample_type(profile);
 		return 0;

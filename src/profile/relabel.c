@@ -226,8 +226,8 @@ static int parse_action(const char *text, enum action *ret, struct error *err)
 		}
 	}
 	return error_set(err, -EINVAL,
-			 "action: '%.40s' is none of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, labeldrop, "
-			 "labelkeep, lowercase, uppercase",
+			 "action: '%.40s' is not one of replace, keep, drop, keepequal, dropequal, hashmod, labelmap, "
+			 "labeldrop, labelkeep, lowercase, uppercase",
 			 text);
 }
 
@@ -287,7 +287,7 @@ static int check_parts(const struct relabel_rule *rule, enum action action, stru
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		if (parts[i].given && (refused[action] & parts[i].part))
-			return error_set(err, -EINVAL, "action %s has no use for %s", action_names[action], parts[i].name);
+			return error_set(err, -EINVAL, "action %s does not use %s", action_names[action], parts[i].name);
 	}
 	if (has_target(action) && (!rule->target_label || !*rule->target_label))
 		return error_set(err, -EINVAL, "action %s needs a target_label", action_names[action]);
@@ -295,7 +295,7 @@ static int check_parts(const struct relabel_rule *rule, enum action action, stru
 		return error_set(err, -EINVAL, "action hashmod needs a modulus above 0");
 	if (action == ACTION_HASHMOD && !hash_mod("", 0, 1, &hash))
 		return error_set(err, -EOPNOTSUPP,
-				 "action hashmod needs MD5, which OpenSSL does not offer here (in FIPS mode?)");
+				 "action hashmod needs MD5, which OpenSSL does not provide here (in FIPS mode?)");
 	if ((rule->separator && strlen(rule->separator) > SEPARATOR_BYTES_MAX) ||
 	    (rule->replacement && strlen(rule->replacement) > REGEX_BYTES_MAX))
 		return error_set(err, -E2BIG, "separator (at most %u bytes) or replacement (%u) is too long",
@@ -311,12 +311,12 @@ static int check_names(const struct relabel_rule *rule, enum action action, stru
 		return error_set(err, -E2BIG, "source_labels: more than %u", RELABEL_SOURCES_MAX);
 	for (size_t i = 0; i < rule->source_count; i++) {
 		if (!is_name(rule->source_labels[i]))
-			return error_set(err, -EINVAL, "source_labels: '%.60s' is not a label's name", rule->source_labels[i]);
+			return error_set(err, -EINVAL, "source_labels: '%.60s' is not a label name", rule->source_labels[i]);
 	}
 	if (rule->target_label && !(is_template ? is_name_template(rule->target_label) : is_name(rule->target_label)))
-		return error_set(err, -EINVAL, "target_label: '%.60s' is not a label's name", rule->target_label);
+		return error_set(err, -EINVAL, "target_label: '%.60s' is not a label name", rule->target_label);
 	if (action == ACTION_LABELMAP && rule->replacement && !is_name_template(rule->replacement))
-		return error_set(err, -EINVAL, "replacement: '%.60s' is not a label's name", rule->replacement);
+		return error_set(err, -EINVAL, "replacement: '%.60s' is not a label name", rule->replacement);
 	return 0;
 }
 

@@ -212,19 +212,19 @@ static void test_refused(void **state)
 		struct relabel_rule rule;
 		const char *message;
 	} bad[] = {
-		{{.action = "repalce"}, "'repalce' is none of replace, keep"},
+		{{.action = "repalce"}, "'repalce' is not one of replace, keep"},
 		{{FROM("a")}, "needs a target_label"},
 		{{FROM("a"), .target_label = "b", .action = "hashmod"}, "needs a modulus"},
 		{{FROM("a"), .action = "lowercase"}, "needs a target_label"},
-		{{FROM("a"), .target_label = "b", .replacement = "x", .action = "lowercase"}, "no use for replacement"},
-		{{FROM("a"), .target_label = "${1}", .action = "uppercase"}, "not a label's name"},
-		{{FROM("a"), .target_label = "b c"}, "not a label's name"},
-		{{FROM("1a"), .target_label = "b"}, "not a label's name"},
-		{{FROM("a"), .regex = "x", .action = "labeldrop"}, "no use for source_labels"},
-		{{.regex = "x", .target_label = "a", .action = "labelkeep"}, "no use for target_label"},
-		{{FROM("a"), .target_label = "b", .regex = "x", .action = "keepequal"}, "no use for regex"},
+		{{FROM("a"), .target_label = "b", .replacement = "x", .action = "lowercase"}, "does not use replacement"},
+		{{FROM("a"), .target_label = "${1}", .action = "uppercase"}, "not a label name"},
+		{{FROM("a"), .target_label = "b c"}, "not a label name"},
+		{{FROM("1a"), .target_label = "b"}, "not a label name"},
+		{{FROM("a"), .regex = "x", .action = "labeldrop"}, "does not use source_labels"},
+		{{.regex = "x", .target_label = "a", .action = "labelkeep"}, "does not use target_label"},
+		{{FROM("a"), .target_label = "b", .regex = "x", .action = "keepequal"}, "does not use regex"},
 		{{FROM("a"), .action = "dropequal"}, "needs a target_label"},
-		{{.regex = "x(.*)", .replacement = "a-b", .action = "labelmap"}, "not a label's name"},
+		{{.regex = "x(.*)", .replacement = "a-b", .action = "labelmap"}, "not a label name"},
 		{{FROM("a"), .target_label = "b", .regex = "("}, "bad regular expression at character 1"},
 	};
 

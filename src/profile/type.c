@@ -61,8 +61,8 @@ int profile_type_parse(const char *text, struct profile_type *ret, struct error 
 	}
 	type.delta = strcmp(at, ":delta") == 0;
 	if (!type.delta && *at != '\0')
-		return error_set(err, -EINVAL,
-				 "profile type '%.128s': '%.64s' behind the period unit; only ':delta' may follow", text, at);
+		return error_set(err, -EINVAL, "profile type '%.128s': '%.64s' after the period unit; only ':delta' may follow",
+				 text, at);
 	*ret = type;
 	return 0;
 }

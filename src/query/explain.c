@@ -89,7 +89,7 @@ static int append_figures(const struct query_stats *stats, struct buffer *out)
 		r = buffer_printf(out, "indexes     %" PRIu64 " from the cache, %" PRIu64 " read\n", read->cache_hits,
 				  read->cache_misses);
 	if (!r)
-		r = buffer_printf(out, "stacks      %s; locations named %s, without a name %s\n",
+		r = buffer_printf(out, "stacks      %s; locations symbolized %s, without symbols %s\n",
 				  text_format_count(read->stacks, a), text_format_count(stats->symbols.resolved, b),
 				  text_format_count(stats->symbols.pending + stats->symbols.missing, c));
 	return r;

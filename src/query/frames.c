@@ -180,11 +180,10 @@ int frame_tests_check(const struct query_frames *frames, struct error *err)
 		return error_set(err, -EINVAL, "query: a condition on frames has 1 to %d tests", QUERY_FRAME_TESTS_MAX);
 	for (size_t i = 0; i < frames->test_count; i++)
 		if (frames->test_count > 1 && !is_flag(frames->tests[i].field) && operator_is_negative(frames->tests[i].op))
-			return error_set(
-				err, -EINVAL,
-				"query: %s cannot be joined with 'and' in a condition on frames; write a 'drop frames' "
-				"of its own",
-				operator_text(frames->tests[i].op));
+			return error_set(err, -EINVAL,
+					 "query: %s cannot be joined with 'and' in a condition on frames; write a separate "
+					 "'drop frames'",
+					 operator_text(frames->tests[i].op));
 	return 0;
 }
 

@@ -184,7 +184,7 @@ static int add_side(struct profile *to, const struct profile *from, size_t colum
 {
 	_cleanup_(profile_copy_freep) struct profile_copy *copy = NULL;
 	if (from->sample_count && from->sample_type_count != 1)
-		return error_set(err, -EINVAL, "query: a side of a comparison has several sample types");
+		return error_set(err, -EINVAL, "query: one side of the comparison has several sample types");
 	int r = profile_copy_new(to, from, &copy, err);
 	for (size_t i = 0; !r && i < from->sample_count; i++) {
 		struct profile_sample sample = {0};

@@ -73,7 +73,7 @@ static int parse_names(struct lexer *lexer, struct stage *stage)
 		r = parse_name(lexer, stage);
 		for (size_t i = 0; !r && i + 1 < stage->name_count; i++)
 			if (strcmp(stage->names[i], stage->names[stage->name_count - 1]) == 0)
-				return lex_refuse(lexer, at, "the label is named twice");
+				return lex_refuse(lexer, at, "the label is given twice");
 	} while (!r && lex_char(lexer, ','));
 	return r;
 }
@@ -170,7 +170,7 @@ static int parse_finding(struct lexer *lexer, struct stage *stage, enum query_op
 	int r = parse_tests(lexer, &stage->frames, usual);
 	for (size_t i = 0; !r && i < stage->frames.test_count; i++)
 		if (operator_is_negative(stage->frames.tests[i].op))
-			return lex_refuse(lexer, at, "only = and =~ can say which frames are meant here");
+			return lex_refuse(lexer, at, "only = and =~ can select frames here");
 	return r;
 }
 

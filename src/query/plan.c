@@ -66,14 +66,14 @@ static void become(struct planner *planner, const struct stage *stage, enum flow
 
 static int refuse_limited(struct planner *planner, const struct stage *stage)
 {
-	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' must stand before 'top' and 'limit'",
+	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' must come before 'top' and 'limit'",
 			    stage_name(stage->kind));
 }
 
 static int plan_where(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "no labels are left");
 	if (!r && planner->limited)
 		r = refuse_limited(planner, stage);
 	for (size_t i = 0; !r && i < stage->selector->matcher_count; i++) {
@@ -90,7 +90,7 @@ static int plan_where(struct planner *planner, const struct stage *stage)
 static int plan_frames(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "stacks are gone by then");
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "no stacks are left");
 	if (r < 0)
 		return r;
 	if (planner->limited)
@@ -121,13 +121,13 @@ static int plan_transform(struct planner *planner, const struct stage *stage)
 static int plan_group(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "labels are gone by then");
+	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "no labels are left");
 	if (r < 0)
 		return r;
 	if (planner->limited)
 		return refuse_limited(planner, stage);
 	if (planner->has_group)
-		return stage_refuse(planner->pipeline, stage, planner->err, "'group by' stands here a second time");
+		return stage_refuse(planner->pipeline, stage, planner->err, "a second 'group by'");
 	planner->has_group = true;
 	for (size_t i = 0; i < stage->name_count; i++)
 		plan->by[plan->by_count++] = stage->names[i];
@@ -136,7 +136,7 @@ static int plan_group(struct planner *planner, const struct stage *stage)
 
 static int plan_bin(struct planner *planner, const struct stage *stage)
 {
-	int r = accept(planner, stage, SELECTION, "it sums up what was selected; put it before");
+	int r = accept(planner, stage, SELECTION, "it aggregates the selection; put it before");
 	if (r < 0)
 		return r;
 	planner->plan->binned = true;
@@ -150,7 +150,7 @@ static int plan_rate(struct planner *planner, const struct stage *stage)
 {
 	int r = accept(planner, stage, SELECTION | PROFILE | DIFF | SERIES, "put it before");
 	if (!r && planner->plan->rate)
-		return stage_refuse(planner->pipeline, stage, planner->err, "'rate' stands here a second time");
+		return stage_refuse(planner->pipeline, stage, planner->err, "a second 'rate'");
 	planner->plan->rate = true;
 	return r;
 }
@@ -164,7 +164,7 @@ static int plan_top(struct planner *planner, const struct stage *stage)
 	bool series = planner->flow == FLOW_SERIES;
 	if (series && (stage->by_given || stage->total_given))
 		return stage_refuse(planner->pipeline, stage, planner->err,
-				    "behind 'bin' it is 'top N' or 'top N others': the groups with the largest sums");
+				    "after 'bin', write 'top N' or 'top N others': the groups with the largest sums");
 	if (!series && stage->others && stage->by != TOP_BY_LABEL)
 		return stage_refuse(planner->pipeline, stage, planner->err,
 				    "'others' is for values over time ('bin' before) and for 'by label'");
@@ -181,7 +181,7 @@ static int plan_top(struct planner *planner, const struct stage *stage)
 		return stage_refuse(planner->pipeline, stage, planner->err, "values of a label have no self and total");
 	if (stage->by == TOP_BY_LABEL && planner->flow != FLOW_SELECTION)
 		return stage_refuse(planner->pipeline, stage, planner->err,
-				    "'by label' sums up a selection; '%s' before it changes %s", planner->made_by,
+				    "'by label' aggregates a selection; '%s' before it changes %s", planner->made_by,
 				    flow_names[planner->flow]);
 	if (plan->diff && plan->by_count)
 		return stage_refuse(planner->pipeline, stage, planner->err, "the table of a difference cannot be grouped");
@@ -212,7 +212,7 @@ static int check_listed(struct planner *planner, const struct stage *stage)
 		links |= link_label_is(plan->where[i].label);
 	if (!plan->frames_count && !plan->by_count && !links)
 		return 0;
-	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' %s what the indexes know, which is nothing of %s",
+	return stage_refuse(planner->pipeline, stage, planner->err, "'%s' %s from the indexes, which have no %s",
 			    stage_name(stage->kind), stage->kind == STAGE_COUNT ? "of a selection counts" : "lists",
 			    links ? "spans" : "frames and groups");
 }
@@ -265,14 +265,14 @@ static int plan_compare(struct planner *planner, const struct stage *stage)
 static int plan_join(struct planner *planner, const struct stage *stage)
 {
 	struct query_plan *plan = planner->plan;
-	int r = accept(planner, stage, SELECTION | SERIES, "put it behind 'bin' or the selection");
+	int r = accept(planner, stage, SELECTION | SERIES, "put it after 'bin' or the selection");
 	if (r < 0)
 		return r;
 	if (planner->limited)
 		return refuse_limited(planner, stage);
 	if (planner->has_group)
 		return stage_refuse(planner->pipeline, stage, planner->err,
-				    "'join' groups by its own labels; leave 'group by' away");
+				    "'join' groups by its own labels; remove 'group by'");
 	for (size_t i = 0; i < stage->name_count; i++)
 		plan->by[plan->by_count++] = stage->names[i];
 	plan->last = stage;
@@ -350,7 +350,7 @@ static int check_rate(const struct planner *planner)
 	for (size_t i = 0;; i++)
 		if (planner->pipeline->stages[i].kind == STAGE_RATE)
 			return stage_refuse(planner->pipeline, &planner->pipeline->stages[i], planner->err,
-					    "'rate' needs values over time or a table: 'bin', 'top' or 'sum' behind it");
+					    "'rate' needs values over time or a table: add 'bin', 'top' or 'sum' after it");
 }
 
 int query_plan_make(const struct pipeline *pipeline, struct query_plan *ret, struct error *err)
@@ -426,13 +426,13 @@ int query_plan_format(const struct query_plan *plan, struct buffer *out)
 	bool stacks = plan->output == PLAN_PROFILE || plan->output == PLAN_TOP || plan->output == PLAN_COMPARE;
 	int r = format_read(plan, out);
 	if (!r && plan->diff)
-		r = format_step(plan->diff, "read again and lay over each other: ", out);
+		r = format_step(plan->diff, "read again and subtract: ", out);
 	if (!r && stacks)
-		r = buffer_append_string(out, "then: names for the addresses that are left\n");
+		r = buffer_append_string(out, "then: symbolize the remaining addresses\n");
 	for (size_t i = 0; !r && i < plan->transform_count; i++)
 		r = format_step(plan->transforms[i], "then: ", out);
 	if (!r && plan->output == PLAN_PROFILE && plan->by_count)
-		r = buffer_append_string(out, "then: the labels as frames at the root\n");
+		r = buffer_append_string(out, "then: add the labels as frames at the root\n");
 	if (!r && plan->last)
 		r = format_step(plan->last, "then: ", out);
 	if (!r && plan->series_top)

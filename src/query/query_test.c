@@ -377,7 +377,7 @@ static void test_points(void **state)
 	query_points_release(&points);
 	query.selector = "";
 	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), -EINVAL);
-	assert_non_null(strstr(err.message, "leaves 2 profile types"));
+	assert_non_null(strstr(err.message, "matches 2 profile types"));
 	query.selector = "nothing";
 	assert_int_equal(query_points(fixture->store, NULL, &query, NULL, 0, &points, NULL, &err), 0);
 	assert_int_equal(points.count, 0);

@@ -54,7 +54,7 @@ static int base_query(struct run *run, struct query *base)
 			return error_prefix(run->err, r, "query: the range of the base");
 	}
 	if (diff->duration_ns > base->from_ns)
-		return stage_refuse(run->plan->pipeline, diff, run->err, "the base would begin before 1970");
+		return stage_refuse(run->plan->pipeline, diff, run->err, "the base would start before 1970");
 	base->from_ns -= diff->duration_ns;
 	base->to_ns -= diff->duration_ns;
 	run->result->base_from_ns = base->from_ns;

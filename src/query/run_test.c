@@ -691,7 +691,7 @@ static void test_tail(void **state)
 	struct error err = {0};
 	assert_int_equal(query_run(fixture->store, NULL, "{} | top 3 | sort by nothing", &the_range, &failed, NULL, &err),
 			 -EINVAL);
-	assert_non_null(strstr(err.message, "there is no column 'nothing'; there are self, self_percent"));
+	assert_non_null(strstr(err.message, "no column 'nothing'; the columns are self, self_percent"));
 }
 
 static void test_diff(void **state)

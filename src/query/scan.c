@@ -108,7 +108,7 @@ int query_scan_take_type(struct query_scan *scan, const struct profile_type *typ
 	if (profile_type_equal(&scan->type, &same))
 		return 0;
 	scan->several_types = true;
-	return error_set(err, -EINVAL, "query: the selector leaves several profile types");
+	return error_set(err, -EINVAL, "query: the selector matches several profile types");
 }
 
 static int list_type(void *context, const struct store_item *item, struct error *err)
@@ -141,7 +141,7 @@ static int refuse_types(struct query_scan *scan, struct store *store, struct err
 		if (buffer_printf(&list, "%s%s", count ? ", " : "", profile_type_format(&types[count], text)) < 0)
 			break;
 	}
-	return error_set(err, -EINVAL, "query: the selector leaves %zu profile types, name one of them before the '{': %s",
+	return error_set(err, -EINVAL, "query: the selector matches %zu profile types; put one of them before the '{': %s",
 			 count, buffer_string(&list));
 }
 

@@ -227,7 +227,7 @@ int selector_parse(const char *text, struct selector **ret, struct error *err)
 	int r = selector_parse_query(text, &selector, err);
 	const char *link = r < 0 ? NULL : selector_link_label(selector);
 	if (link)
-		return error_set(err, -EINVAL, "selector: %s is of samples, and this selects whole series", link);
+		return error_set(err, -EINVAL, "selector: %s is a property of samples, but this selects whole series", link);
 	if (r < 0)
 		return r;
 	*ret = selector;

@@ -98,7 +98,7 @@ int query_table_find_column(const struct query_table *table, const char *name, s
 	for (size_t i = 0; i < table->column_count; i++)
 		if (buffer_printf(&list, "%s%s", i ? ", " : "", table->columns[i].name) < 0)
 			break;
-	return error_set(err, -EINVAL, "query: there is no column '%.60s'; there are %s", name, buffer_string(&list));
+	return error_set(err, -EINVAL, "query: no column '%.60s'; the columns are %s", name, buffer_string(&list));
 }
 
 struct sort_by {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flame tree: samples of one sample type folded into a tree by function, each node with its total and self value.
- * Everything that a person looks at (flame graph, table, SVG) is made of it.
+ * Flame graphs, tables and SVG are rendered from it.
  */
 #ifndef WICK_RENDER_FLAME_H
 #define WICK_RENDER_FLAME_H
@@ -25,8 +25,8 @@ struct flame_node {
 	bool inlined;
 	int64_t total, self;
 };
-/* A binary that nodes name, and the build-ids of the files that were mapped under the name: of one on a single host, of a fleet
- * often several. Which of them a node is of is not known: nodes are by name. */
+/* A binary of nodes, and the build-ids of the files with that name: one on a single host, often several in a fleet. Nodes are
+ * merged by name, so the build-id of a single node is unknown. */
 #define FLAME_BUILD_IDS_MAX 16u /* of one binary; as many as are kept */
 struct flame_binary {
 	uint32_t name;	   /* string in flame.strings */
@@ -43,7 +43,7 @@ struct flame {
 	struct intern build_ids;
 	struct flame_binary *binaries; /* by name, then build-id, as texts; those without a build-id are not there */
 	size_t binary_count;
-	size_t trimmed; /* nodes that stand together as "(N smaller)"; what is below them is not counted */
+	size_t trimmed; /* nodes combined as "(N smaller)"; their descendants are not counted */
 };
 /* The frame type of a node "(N smaller)": the sum of N siblings, and of all below them. */
 #define FLAME_FRAME_REST 7
@@ -53,9 +53,8 @@ struct flame {
 #define FLAME_NODES_MAX (16u * 1024 * 1024)
 int flame_build(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, struct flame **ret,
 		struct error *err);
-/* The nodes_max largest nodes only (0 = all): no node that is left out is larger than one that is there. What is left out below
- * a node is one child of it, of FLAME_FRAME_REST, so that totals are exact. Takes time for what is shown, not for what there
- * is. */
+/* Only the nodes_max largest nodes (0 = all): no dropped node is larger than a kept one. The dropped children of a node become
+ * one child of type FLAME_FRAME_REST, so that totals are exact. The time depends on the kept nodes, not on all nodes. */
 int flame_build_largest(const struct profile *profile, size_t sample_type, enum flame_unnamed unnamed, size_t nodes_max,
 			struct flame **ret, struct error *err);
 /* The same, and where each stack ends: ret_places[stack] for all of profile->stacks is its node, or the "(N smaller)" that it

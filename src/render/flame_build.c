@@ -140,7 +140,7 @@ static int add_text(struct intern *strings, const void *data, size_t len, uint32
 {
 	int r = intern_add(strings, data, len, ret);
 	if (r == -E2BIG)
-		return error_set(err, r, "the names of the flame graph have more than %zu bytes, the limit",
+		return error_set(err, r, "the names in the flame graph have more than %zu bytes, the limit",
 				 strings->arena.max_bytes);
 	return r < 0 ? error_nomem(err) : 0;
 }

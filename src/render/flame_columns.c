@@ -214,6 +214,6 @@ int flame_write_columns(const struct flame *flame, struct buffer *out, struct er
 	index32_init(&columns.index);
 	int r = write_all(&columns, out);
 	if (r == -E2BIG)
-		return error_set(err, r, "the answer passes its limit of %zu bytes: ask for less", out->max);
+		return error_set(err, r, "the response exceeds its limit of %zu bytes; narrow the query", out->max);
 	return r < 0 ? error_nomem(err) : 0;
 }

@@ -409,5 +409,5 @@ int flamebearer_write_tree(const struct flame *flame, struct buffer *out, struct
 		if (!r)
 			r = pb_write_raw_varint(out, children[i]);
 	}
-	return r < 0 ? error_set(err, r, "the tree does not fit into an answer") : 0;
+	return r < 0 ? error_set(err, r, "the tree does not fit into a response") : 0;
 }

@@ -199,8 +199,8 @@ static bool choose_exact(struct choice *choice, const char *name)
 static int refuse_short(const struct choice *choice, const char *name, uint32_t other, struct error *err)
 {
 	return error_set(err, -EINVAL,
-			 "'%.80s' is short for several functions, among them '%.120s' and '%.120s'; give one's name in full",
-			 name, profile_string(choice->profile, choice->name), profile_string(choice->profile, other));
+			 "'%.80s' matches several functions, such as '%.120s' and '%.120s'; give the full name of one", name,
+			 profile_string(choice->profile, choice->name), profile_string(choice->profile, other));
 }
 
 static int choose_short(struct choice *choice, const char *name, struct error *err)
@@ -240,7 +240,8 @@ static int choose(struct choice *choice, const struct profile *profile, const st
 	}
 	if (choice->name)
 		return 0;
-	return error_set(err, -ENOENT, "no function '%.200s' in what was asked for; names are compared in full, or in short",
+	return error_set(err, -ENOENT,
+			 "no function '%.200s' in the result of the query; give its full name, or its name without parameters",
 			 options->function);
 }
 
@@ -356,7 +357,7 @@ static int find_files(const struct choice *choice, const struct listing_options 
 		return r;
 	count_all(&c, ret_touched);
 	if (c.counter_count == 0)
-		return error_set(err, -ENOENT, "'%.200s' has no samples%s%.129s in what was asked for", ret->function,
+		return error_set(err, -ENOENT, "'%.200s' has no samples%s%.129s in the result of the query", ret->function,
 				 options->build_id ? " in the binary " : "", options->build_id ? options->build_id : "");
 	ret->files = mem_alloc_array(c.counter_count, sizeof(*ret->files));
 	if (!ret->files)
@@ -761,9 +762,8 @@ int listing_build_addresses(const struct profile *profile, const struct listing_
 		return error_nomem(err);
 	begin_addresses(&addresses, profile, options, profile_string(profile, choice.name));
 	if (sites.count == 0)
-		return error_set(err, -ENOENT, "'%.200s' has no addresses%s%.129s: it is known by name only",
-				 addresses.function, options->build_id ? " in the binary " : "",
-				 options->build_id ? options->build_id : "");
+		return error_set(err, -ENOENT, "'%.200s' has no addresses%s%.129s: only its name is known", addresses.function,
+				 options->build_id ? " in the binary " : "", options->build_id ? options->build_id : "");
 	r = sum_sites(profile, &sites, options->sample_type, &addresses, err);
 	if (r < 0)
 		return r;

@@ -148,7 +148,7 @@ static int find_label_units(struct report *report, struct error *err)
 		if (label->value || !label->unit)
 			continue;
 		if (*unit && *unit != label->unit + 1)
-			report_note(report, "label %.80s has numbers in %.80s and in %.80s: shown as the former",
+			report_note(report, "label %.80s has numbers in %.80s and in %.80s: all are shown as the former",
 				    profile_string(profile, label->key), profile_string(profile, *unit - 1),
 				    profile_string(profile, label->unit));
 		else

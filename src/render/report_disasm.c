@@ -172,7 +172,7 @@ static int read_code(struct disasm *d, struct elf_file *elf, const struct elf_sy
 	disassembly_release(&d->code);
 	memset(&d->code, 0, sizeof(d->code));
 	if (!find_offset(elf, symbol->address, symbol->size, &offset))
-		return error_set(err, -EBADMSG, "%s: the code of %.200s is not in the file", elf->name, name);
+		return error_set(err, -EBADMSG, "%s: the file does not contain the code of %.200s", elf->name, name);
 	int r = elf_file_read_range(elf, offset, symbol->size, DISASSEMBLE_BYTES_MAX, "code", &code, err);
 	struct disassemble_options options = {
 		.machine = elf->machine, .att = !d->report->options.intel_syntax, .address = symbol->address, .name = name};
@@ -276,7 +276,7 @@ static int put_binary(struct disasm *d, const struct profile_mapping *mapping, u
 	int r = elf_file_open(&elf, fd, path, &why);
 	bool is_open = r == 0, is_other = is_open && build_id_read(&elf, have, NULL) == 0 && want[0] && strcmp(want, have) != 0;
 	if (is_other)
-		r = error_set(&why, -ESTALE, "%s is of another build than the profile's", path);
+		r = error_set(&why, -ESTALE, "%s is a different build than the profile's", path);
 	if (r == 0)
 		r = elf_symbols_add_file(&d->symbols, &elf, &why);
 	if (r < 0) {
@@ -358,6 +358,6 @@ int report_write_disasm(struct report *report, struct error *err)
 	if (r == 0 && d.printed == 0 && d.matched > 0)
 		return error_set(err, -EINVAL, "\"%.200s\" is in a binary, but has no samples", text);
 	if (r == 0 && d.printed == 0)
-		return error_set(err, -EINVAL, "no function with samples in a binary that is here matches \"%.200s\"", text);
+		return error_set(err, -EINVAL, "no function with samples in an available binary matches \"%.200s\"", text);
 	return r;
 }

@@ -49,7 +49,7 @@ static int parse_bool(const char *value, bool *ret, struct error *err)
 	else if (strcmp(value, "false") == 0 || strcmp(value, "no") == 0 || strcmp(value, "off") == 0)
 		*ret = false;
 	else
-		return error_set(err, -EINVAL, "'%.60s' is neither true nor false", value);
+		return error_set(err, -EINVAL, "'%.60s' must be true or false", value);
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int parse_limit(struct server_limits *limits, const char *name, const cha
 		}
 		return parse_size(value, &values[i], err); /* "10M" is handy for counts as well */
 	}
-	return error_set(err, -EINVAL, "there is no such limit; docs/configuration.md lists them");
+	return error_set(err, -EINVAL, "unknown limit; docs/configuration.md lists them");
 }
 
 /* ---- settings ---- */
@@ -229,7 +229,7 @@ static int set_by_name(struct config_reader *reader, const char *name, const cha
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
 		if (strcmp(settings[i].name, name) == 0)
 			return set(reader, &settings[i], value);
-	return error_set(reader->err, -EINVAL, "unknown setting; see wick-server(1) for those there are");
+	return error_set(reader->err, -EINVAL, "unknown setting; see wick-server(1)");
 }
 
 /* ---- the document ---- */
@@ -283,13 +283,13 @@ static int visit_rule(struct config_reader *reader, void *context, const char *n
 	const char *text = scalar(value);
 	int r;
 	if (!text)
-		return fault(reader, value, "a rule of retention.rules has a selector and an age, both single values");
+		return fault(reader, value, "a rule of retention.rules needs a selector and an age, both single values");
 	if (strcmp(name, "selector") == 0)
 		r = parse_string(reader, text, &rule->selector);
 	else if (strcmp(name, "age") == 0)
 		r = parse_duration(text, "forever", &rule->age_ns, reader->err);
 	else
-		return fault(reader, key, "a rule of retention.rules has a selector and an age, nothing else");
+		return fault(reader, key, "a rule of retention.rules may have a selector and an age only");
 	return prefix_fault(reader, r, key, name);
 }
 
@@ -307,7 +307,7 @@ static int read_rules(struct config_reader *reader, const yaml_node_t *node)
 		const yaml_node_t *item = node_of(reader, node->data.sequence.items.start[i]);
 		rules[i] = (struct server_retention_rule){0};
 		if (item->type != YAML_MAPPING_NODE)
-			return fault(reader, item, "a rule of retention.rules has a selector and an age");
+			return fault(reader, item, "a rule of retention.rules needs a selector and an age");
 		int r = each_pair(reader, item, "", visit_rule, &rules[i]);
 		if (r < 0)
 			return r;
@@ -328,7 +328,7 @@ static int visit_tenant_setting(struct config_reader *reader, void *context, con
 	if (value->type == YAML_MAPPING_NODE && (strcmp(name, "limits") == 0 || strcmp(name, "retention") == 0))
 		return each_pair(reader, value, name, visit_tenant_setting, context);
 	if (!text)
-		return fault(reader, value, "a tenant has 'limits', 'retention.age' and 'retention.size'");
+		return fault(reader, value, "a tenant may have 'limits', 'retention.age' and 'retention.size'");
 	if (strncmp(name, "limits.", 7) == 0)
 		r = parse_limit(&tenant->limits, name + 7, text, reader->err);
 	else if (strcmp(name, "retention.age") == 0)
@@ -336,7 +336,7 @@ static int visit_tenant_setting(struct config_reader *reader, void *context, con
 	else if (strcmp(name, "retention.size") == 0)
 		r = parse_size(text, &tenant->retention_size_bytes, reader->err);
 	else
-		return fault(reader, key, "a tenant has 'limits', 'retention.age' and 'retention.size', nothing else");
+		return fault(reader, key, "a tenant may have 'limits', 'retention.age' and 'retention.size' only");
 	return prefix_fault(reader, r, key, name);
 }
 
@@ -356,7 +356,7 @@ static int visit_tenant(struct config_reader *reader, void *context, const char 
 		return fault(reader, key, problem.message);
 	for (size_t i = 0; i < tenants->count; i++)
 		if (strcmp(tenants->items[i].name, name) == 0)
-			return fault(reader, key, "this tenant is there already");
+			return fault(reader, key, "this tenant is listed twice");
 	*tenant = (struct server_tenant_settings){.limits = reader->options->limits};
 	r = parse_string(reader, name, &tenant->name);
 	if (r < 0)
@@ -367,7 +367,7 @@ static int visit_tenant(struct config_reader *reader, void *context, const char 
 	const char *text = scalar(value);
 	return text && (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0)
 		       ? 0
-		       : fault(reader, value, "a tenant has 'limits', 'retention.age' and 'retention.size'");
+		       : fault(reader, value, "a tenant may have 'limits', 'retention.age' and 'retention.size'");
 }
 
 /* Naming tenants switches them on. */
@@ -375,7 +375,7 @@ static int read_tenants(struct config_reader *reader, const yaml_node_t *node)
 {
 	size_t count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
 	if (count > TENANTS_MAX)
-		return fault(reader, node, "'tenants' names more than 10000");
+		return fault(reader, node, "'tenants' has more than 10000 entries");
 	struct tenants_reader tenants = {
 		.items = arena_alloc(&reader->text->arena, (count + 1) * sizeof(struct server_tenant_settings))};
 	if (!tenants.items)
@@ -396,7 +396,7 @@ static int read_urls(struct config_reader *reader, const yaml_node_t *node)
 	for (; item < node->data.sequence.items.top; item++) {
 		const char *url = scalar(node_of(reader, *item));
 		if (!url || strpbrk(url, " \t\n"))
-			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of addresses");
+			return fault(reader, node, "'symbols.debuginfod.urls' must be a list of URLs");
 		if (buffer_printf(&text, "%s%s", text.len ? " " : "", url) < 0)
 			return error_nomem(reader->err);
 	}

@@ -49,7 +49,7 @@ static void safe_name(const char *name, char ret[16])
 static void write_worst_processes(struct metrics *m, const struct link_stats *agent)
 {
 	metric_head(m, "wick_agent_process_walks_total", "counter",
-		    "The same for the processes with the most stacks that are not complete.");
+		    "The same, for the processes with the most incomplete stacks.");
 	for (size_t i = 0; i < LINK_WALKS_MAX; i++) {
 		const struct link_process_walks *process = &agent->worst[i];
 		char name[16];
@@ -66,30 +66,30 @@ static void write_worst_processes(struct metrics *m, const struct link_stats *ag
 
 static void write_unwind_metrics(struct metrics *m, const struct link_stats *agent)
 {
-	metric_head(m, "wick_agent_walks_total", "counter", "User stacks of samples, by how their walk ended.");
+	metric_head(m, "wick_agent_walks_total", "counter", "User stacks of samples, by unwind result.");
 	for (size_t i = 0; i < agent->walk_count && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_agent_walks_total{result=\"%s\"} %llu\n", agent->walks[i].name,
 					 (unsigned long long)agent->walks[i].count);
 	write_worst_processes(m, agent);
-	COUNTER("wick_agent_walks_by_frame_pointer_total", "User stacks of which a part was found by frame pointers.",
+	COUNTER("wick_agent_walks_by_frame_pointer_total", "User stacks unwound partly by frame pointers.",
 		agent->walks_by_frames);
-	COUNTER("wick_agent_walks_resumed_total", "Walks that user space finished, for what the kernel side did not know yet.",
+	COUNTER("wick_agent_walks_resumed_total", "Unwinds finished in user space, because the kernel side lacked a table.",
 		agent->walks_resumed);
-	COUNTER("wick_agent_frames_total", "User frames walked in the kernel.", agent->frames);
+	COUNTER("wick_agent_frames_total", "User frames unwound in the kernel.", agent->frames);
 	GAUGE("wick_agent_unwind_tables", "Unwind tables loaded.", agent->tables);
 	GAUGE("wick_agent_unwind_table_bytes", "Memory of the loaded unwind tables.", agent->table_bytes);
 	GAUGE("wick_agent_unwind_table_rows", "Rows of the loaded unwind tables.", agent->table_rows);
 	COUNTER("wick_agent_unwind_tables_built_total", "Unwind tables built from their files.", agent->tables_built);
 	COUNTER("wick_agent_unwind_tables_cached_total", "Unwind tables read from the cache on disk.", agent->tables_cached);
-	COUNTER("wick_agent_unwind_tables_evicted_total", "Unwind tables dropped for lack of room.", agent->tables_evicted);
-	COUNTER("wick_agent_unwind_tables_failed_total", "Binaries whose unwind table could not be had: damaged or too large.",
+	COUNTER("wick_agent_unwind_tables_evicted_total", "Unwind tables dropped because the memory was full.",
+		agent->tables_evicted);
+	COUNTER("wick_agent_unwind_tables_failed_total", "Binaries without a usable unwind table: damaged or too large.",
 		agent->tables_failed);
 	COUNTER("wick_agent_unwind_build_seconds_total", "Time spent on building unwind tables.", SECONDS(agent->build_ns));
-	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory set aside for unwind tables and mappings.", agent->heap_bytes);
+	GAUGE("wick_agent_unwind_heap_bytes", "Kernel memory reserved for unwind tables and mappings.", agent->heap_bytes);
 	GAUGE("wick_agent_unwind_heap_used_bytes", "Part of it that is in use.", agent->heap_used);
-	COUNTER("wick_agent_processes_told_total", "Times the kernel side was told the mappings of a process.",
-		agent->processes_told);
-	COUNTER("wick_agent_processes_refused_total", "Times it could not be told, for lack of room.",
+	COUNTER("wick_agent_processes_told_total", "Updates of a process's mappings in the kernel.", agent->processes_told);
+	COUNTER("wick_agent_processes_refused_total", "Updates that failed because the memory was full.",
 		agent->processes_refused);
 	COUNTER("wick_agent_program_seconds_total", "Time spent in the sampling program.", SECONDS(agent->program_ns));
 	metric_head(m, "wick_agent_program_seconds", "gauge", "Time in the sampling program, of one sample, by quantile.");
@@ -114,7 +114,7 @@ static const struct target_metric agent_target_metrics[] = {
 	TARGET("wick_agent_export_samples_total", "counter", samples, "Samples in them."),
 	TARGET("wick_agent_export_bytes_total", "counter", bytes, "Their compressed bytes."),
 	TARGET("wick_agent_export_failures_total", "counter", failures, "Attempts to send that failed."),
-	TARGET("wick_agent_export_waiting_profiles", "gauge", waiting_profiles, "Profiles that wait for the target."),
+	TARGET("wick_agent_export_waiting_profiles", "gauge", waiting_profiles, "Profiles queued for the target."),
 	TARGET("wick_agent_export_waiting_samples", "gauge", waiting_samples, "Samples in them."),
 	TARGET("wick_agent_export_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
 };
@@ -123,7 +123,7 @@ static const struct target_metric forward_metrics[] = {
 	TARGET("wick_forward_samples_total", "counter", samples, "Samples in them."),
 	TARGET("wick_forward_bytes_total", "counter", bytes, "Their compressed bytes."),
 	TARGET("wick_forward_failures_total", "counter", failures, "Attempts to send that failed."),
-	TARGET("wick_forward_waiting_profiles", "gauge", waiting_profiles, "Profiles that wait for the target."),
+	TARGET("wick_forward_waiting_profiles", "gauge", waiting_profiles, "Profiles queued for the target."),
 	TARGET("wick_forward_waiting_samples", "gauge", waiting_samples, "Samples in them."),
 	TARGET("wick_forward_waiting_bytes", "gauge", waiting_bytes, "Their bytes."),
 };
@@ -167,8 +167,8 @@ static void write_agent_targets(struct metrics *m, const struct link_stats *agen
 	if (!count)
 		return;
 	write_targets(m, agent_target_metrics, sizeof(agent_target_metrics) / sizeof(*agent_target_metrics), targets, count);
-	write_losses(m, "wick_agent_export_lost_profiles_total", "Profiles that a target will not get, by reason.", targets,
-		     count, false);
+	write_losses(m, "wick_agent_export_lost_profiles_total", "Profiles dropped for a target, by reason.", targets, count,
+		     false);
 	write_losses(m, "wick_agent_export_lost_samples_total", "Samples in them.", targets, count, true);
 	write_up(m, "wick_agent_export_up", "Whether the last attempt to send was successful.", targets, count);
 }
@@ -183,8 +183,7 @@ static void write_forward_metrics(struct metrics *m, struct server *server)
 	for (size_t i = 0; i < count; i++)
 		link_target_of(&stats[i], &targets[i]);
 	write_targets(m, forward_metrics, sizeof(forward_metrics) / sizeof(*forward_metrics), targets, count);
-	write_losses(m, "wick_forward_lost_profiles_total", "Profiles that a target will not get, by reason.", targets, count,
-		     false);
+	write_losses(m, "wick_forward_lost_profiles_total", "Profiles dropped for a target, by reason.", targets, count, false);
 	write_losses(m, "wick_forward_lost_samples_total", "Samples in them.", targets, count, true);
 	write_up(m, "wick_forward_up", "Whether the last attempt to send was successful.", targets, count);
 }
@@ -195,7 +194,7 @@ static void write_agent_markers(struct metrics *m, const struct link_markers *ma
 		return;
 	COUNTER("wick_agent_markers_total", "Markers of programs, and values of their counters, collected.",
 		markers->collected);
-	metric_head(m, "wick_agent_markers_lost_total", "counter", "Markers that are in no window, by reason.");
+	metric_head(m, "wick_agent_markers_lost_total", "counter", "Markers dropped, by reason.");
 	const struct {
 		const char *reason;
 		uint64_t count;
@@ -208,13 +207,14 @@ static void write_agent_markers(struct metrics *m, const struct link_markers *ma
 					 (unsigned long long)losses[i].count);
 	COUNTER("wick_agent_marker_processes_total", "Processes that make markers.", markers->processes);
 	COUNTER("wick_agent_marker_processes_refused_total", "Of these, whose markers could not be read.", markers->refused);
-	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder takes just now.", markers->yielded);
-	COUNTER("wick_agent_marker_windows_sent_total", "Windows of markers that the server has.", markers->windows_sent);
+	GAUGE("wick_agent_marker_processes_yielded", "Processes whose markers a recorder currently collects.",
+	      markers->yielded);
+	COUNTER("wick_agent_marker_windows_sent_total", "Marker batches that the server acknowledged.", markers->windows_sent);
 	COUNTER("wick_agent_marker_windows_sent_bytes_total", "Their size.", markers->bytes_sent);
-	COUNTER("wick_agent_marker_windows_dropped_total", "Windows dropped: no room for them, too old, or refused.",
+	COUNTER("wick_agent_marker_windows_dropped_total", "Marker batches dropped: spool full, too old, or rejected.",
 		markers->windows_dropped);
-	COUNTER("wick_agent_marker_send_failures_total", "Attempts to send a window that failed.", markers->failures);
-	GAUGE("wick_agent_marker_windows_waiting", "Windows that wait to be sent.", markers->windows_waiting);
+	COUNTER("wick_agent_marker_send_failures_total", "Failed attempts to send a marker batch.", markers->failures);
+	GAUGE("wick_agent_marker_windows_waiting", "Marker batches queued to be sent.", markers->windows_waiting);
 	GAUGE("wick_agent_marker_windows_waiting_bytes", "Their size.", markers->bytes_waiting);
 }
 
@@ -232,13 +232,13 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 		m->error = buffer_printf(m->out, "wick_agent_samples_incomplete_total{reason=\"%s\"} %llu\n",
 					 agent.losses[i].name, (unsigned long long)agent.losses[i].count);
 	COUNTER("wick_agent_relabel_dropped_total", "Samples that rules of relabel_configs dropped.", agent.relabel_dropped);
-	GAUGE("wick_agent_frequency_hz", "Samples a second and CPU.", agent.frequency_hz);
-	GAUGE("wick_agent_frequency_asked_hz", "Samples a second and CPU that were asked for.", agent.frequency_asked_hz);
+	GAUGE("wick_agent_frequency_hz", "Samples per second and CPU.", agent.frequency_hz);
+	GAUGE("wick_agent_frequency_asked_hz", "Configured samples per second and CPU.", agent.frequency_asked_hz);
 	COUNTER("wick_agent_rate_changes_total", "Changes of the rate to stay within the budget.", agent.rate_changes);
-	GAUGE("wick_agent_cost_ratio", "What the agent costs, as a share of one CPU, smoothed.", agent.cost_share);
-	COUNTER("wick_agent_waits_total", "Waits that were looked at for off-CPU time.", agent.waits_watched);
+	GAUGE("wick_agent_cost_ratio", "CPU usage of the agent, as a share of one CPU, smoothed.", agent.cost_share);
+	COUNTER("wick_agent_waits_total", "Off-CPU intervals that were sampled.", agent.waits_watched);
 	COUNTER("wick_agent_process_rows_total", "Rows of process_stats.", agent.process_rows);
-	COUNTER("wick_agent_process_rows_left_out_total", "Rows of process_stats that there should have been.",
+	COUNTER("wick_agent_process_rows_left_out_total", "Rows of process_stats that are missing.",
 		agent.process_rows_left_out);
 	COUNTER("wick_agent_process_stats_seconds_total", "CPU time spent on process_stats.", SECONDS(agent.process_stats_ns));
 	GAUGE("wick_agent_cpus", "CPUs that are sampled.", agent.cpus_online);
@@ -253,19 +253,19 @@ static void write_agent_metrics(struct metrics *m, struct server *server)
 		agent.bpf_run_count);
 	COUNTER("wick_agent_bpf_seconds_total", "Time in the BPF program, when kernel.bpf_stats_enabled is on.",
 		SECONDS(agent.bpf_run_ns));
-	COUNTER("wick_agent_jit_lookups_total", "Addresses in code made at run time that were looked up.", agent.jit_lookups);
-	COUNTER("wick_agent_jit_hits_total", "Of these, those that got a name.", agent.jit_hits);
-	COUNTER("wick_agent_jit_reads_total", "Readings of perf maps and jitdumps.", agent.jit_reads);
+	COUNTER("wick_agent_jit_lookups_total", "Addresses in JIT code that were looked up.", agent.jit_lookups);
+	COUNTER("wick_agent_jit_hits_total", "Of these, those that were symbolized.", agent.jit_hits);
+	COUNTER("wick_agent_jit_reads_total", "Reads of perf maps and jitdumps.", agent.jit_reads);
 	COUNTER("wick_agent_jit_read_bytes_total", "Bytes read of perf maps and jitdumps.", agent.jit_bytes_read);
 	GAUGE("wick_agent_jit_files", "Perf maps and jitdumps in memory.", agent.jit_files);
 	GAUGE("wick_agent_jit_bytes", "Memory of perf maps and jitdumps.", agent.jit_memory_bytes);
 	metric_head(m, "wick_agent_jit_problems_total", "counter",
-		    "Perf maps, jitdumps, entries refused, left out or given up, by reason.");
+		    "Perf maps, jitdumps and entries rejected or dropped, by reason.");
 	for (size_t i = 0; i < agent.jit_problem_count && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_agent_jit_problems_total{reason=\"%s\"} %llu\n",
 					 agent.jit_problems[i].name, (unsigned long long)agent.jit_problems[i].count);
 	COUNTER("wick_agent_profiles_sent_total", "Profiles acknowledged by the server.", agent.profiles_sent);
-	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped: no room for them, or refused.", agent.profiles_dropped);
+	COUNTER("wick_agent_profiles_dropped_total", "Profiles dropped: spool full, or rejected.", agent.profiles_dropped);
 	COUNTER("wick_agent_send_failures_total", "Attempts to send that failed.", agent.send_failures);
 	COUNTER("wick_agent_sent_bytes_total", "Compressed bytes of them.", agent.bytes_sent);
 	write_agent_markers(m, &agent.markers);
@@ -303,7 +303,8 @@ _Static_assert(sizeof(struct store_stats) % sizeof(uint64_t) == 0, "store_stats 
 
 static void write_by_reason(struct metrics *m, const struct server_counters *counters)
 {
-	metric_head(m, "wick_ingest_refusals_total", "counter", "Requests, or profiles in them, that were refused, by reason.");
+	metric_head(m, "wick_ingest_refusals_total", "counter",
+		    "Requests, or profiles in them, that were rejected, by reason.");
 	for (size_t i = 0; i < REFUSALS && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_ingest_refusals_total{reason=\"%s\"} %llu\n", refusal_names[i],
 					 (unsigned long long)atomic_load(&counters->refusals[i]));
@@ -329,7 +330,7 @@ static void write_tenants(struct metrics *m, const struct tenant_values *values,
 	write_tenant(m, name, help, type, values, count, offsetof(struct tenant_values, member))
 	TENANT("wick_tenant_ingest_bytes_total", "counter", "Bytes of requests with profiles, by tenant.", ingest_bytes);
 	TENANT("wick_tenant_ingest_rows_total", "counter", "Sample rows accepted, by tenant.", ingest_rows);
-	TENANT("wick_tenant_ingest_refused_total", "counter", "Requests with profiles that were refused, by tenant.",
+	TENANT("wick_tenant_ingest_refused_total", "counter", "Requests with profiles that were rejected, by tenant.",
 	       ingest_refused);
 	TENANT("wick_tenant_queries_total", "counter", "Queries, by tenant.", queries);
 	TENANT("wick_tenant_query_rows_total", "counter", "Sample rows read by queries, by tenant.", query_rows);
@@ -381,9 +382,9 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	struct store_stats store = {0};
 	collect_stores(m, server, &store);
 	COUNTER("wick_store_appends_total", "Profiles appended and acknowledged.", store.appends);
-	COUNTER("wick_store_duplicates_total", "Profiles that were there already.", store.duplicates);
-	COUNTER("wick_store_refused_total", "Profiles refused by a limit or a failure.", store.refused);
-	metric_head(m, "wick_store_refusals_total", "counter", "Samples, or profiles, that the store refused, by reason.");
+	COUNTER("wick_store_duplicates_total", "Duplicate profiles.", store.duplicates);
+	COUNTER("wick_store_refused_total", "Profiles rejected by a limit or a failure.", store.refused);
+	metric_head(m, "wick_store_refusals_total", "counter", "Samples, or profiles, that the store rejected, by reason.");
 	for (size_t i = 0; i < STORE_REFUSAL_COUNT && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_store_refusals_total{reason=\"%s\"} %llu\n", store_refusal_names[i],
 					 (unsigned long long)store.refusals[i].count);
@@ -403,12 +404,13 @@ static void write_store_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_store_head_rows", "Sample rows in the head.", store.head_samples);
 	GAUGE("wick_store_head_series", "Series in the head.", store.head_series);
 	GAUGE("wick_store_head_process_rows", "Rows of process_stats in the head.", store.head_process_rows);
-	COUNTER("wick_store_compactions_total", "Merges of blocks.", store.compactions);
-	COUNTER("wick_store_compact_failures_total", "Merges of blocks that failed.", store.compact_failures);
-	COUNTER("wick_store_compact_seconds_total", "Time spent merging blocks.", SECONDS(store.compact_ns_total));
-	GAUGE("wick_store_compact_seconds_max", "Longest merge of blocks.", SECONDS(store.compact_ns_max));
-	COUNTER("wick_store_compact_read_bytes_total", "Size of the blocks that were merged.", store.compact_bytes_in);
-	COUNTER("wick_store_compact_written_bytes_total", "Size of the blocks that came of it.", store.compact_bytes_out);
+	COUNTER("wick_store_compactions_total", "Compactions.", store.compactions);
+	COUNTER("wick_store_compact_failures_total", "Compactions that failed.", store.compact_failures);
+	COUNTER("wick_store_compact_seconds_total", "Time spent on compactions.", SECONDS(store.compact_ns_total));
+	GAUGE("wick_store_compact_seconds_max", "Longest compaction.", SECONDS(store.compact_ns_max));
+	COUNTER("wick_store_compact_read_bytes_total", "Size of the blocks that were compacted.", store.compact_bytes_in);
+	COUNTER("wick_store_compact_written_bytes_total", "Size of the blocks written by compactions.",
+		store.compact_bytes_out);
 	write_levels(m, "wick_store_level_blocks", "Blocks, by level of compaction.", store.blocks_by_level);
 	write_levels(m, "wick_store_level_bytes", "Size of the blocks, by level of compaction.", store.level_bytes);
 	COUNTER("wick_store_blocks_removed_total", "Blocks removed by retention.", store.blocks_removed);
@@ -424,41 +426,41 @@ static void show_scraping(struct metrics *m, struct server *server)
 	GAUGE("wick_scrape_targets_up", "Scrape targets whose last scrape succeeded.", s.targets[1]);
 	GAUGE("wick_scrape_targets_down", "Scrape targets whose last scrape failed.", s.targets[2]);
 	GAUGE("wick_scrape_targets_unknown", "Scrape targets not scraped yet.", s.targets[0]);
-	GAUGE("wick_scrape_targets_left_out", "Scrape targets beyond a limit, or with an address that is none.", s.left_out);
-	GAUGE("wick_scrape_discoveries_failing", "Discoveries whose last look failed.", s.discoveries_failing);
+	GAUGE("wick_scrape_targets_left_out", "Scrape targets beyond a limit, or with an invalid address.", s.left_out);
+	GAUGE("wick_scrape_discoveries_failing", "Service discoveries whose last refresh failed.", s.discoveries_failing);
 	COUNTER("wick_scrapes_total", "Scrapes.", s.scrapes);
 	COUNTER("wick_scrape_failures_total", "Scrapes that failed.", s.failures);
-	COUNTER("wick_scrape_missed_total", "Scrapes that were left out because the one before had not ended.", s.missed);
-	COUNTER("wick_scrape_restarts_total", "Counters that began anew: their program was restarted.", s.restarts);
+	COUNTER("wick_scrape_missed_total", "Scrapes skipped because the previous one had not ended.", s.missed);
+	COUNTER("wick_scrape_restarts_total", "Counter resets: the program was restarted.", s.restarts);
 	COUNTER("wick_scrape_samples_total", "Samples stored by scrapes.", s.samples);
-	COUNTER("wick_scrape_bytes_total", "Bytes of answers to scrapes.", s.bytes);
+	COUNTER("wick_scrape_bytes_total", "Bytes of scrape responses.", s.bytes);
 	GAUGE("wick_scrape_workers", "Threads that scrape.", s.workers);
-	GAUGE("wick_scrape_delta_bytes", "Memory of what counters were at the last scrape.", s.memory);
-	COUNTER("wick_config_reloads_total", "Times the configuration was read again.", s.reloads);
-	COUNTER("wick_config_reload_failures_total", "Those of them that failed.", s.reload_failures);
+	GAUGE("wick_scrape_delta_bytes", "Memory of the counter values of the last scrape.", s.memory);
+	COUNTER("wick_config_reloads_total", "Configuration reloads.", s.reloads);
+	COUNTER("wick_config_reload_failures_total", "Configuration reloads that failed.", s.reload_failures);
 }
 
 static void write_server_metrics(struct metrics *m, struct server *server)
 {
 	struct server_counters *c = &server->counters;
 	COUNTER("wick_ingest_requests_total", "Requests with profiles.", atomic_load(&c->ingest_requests));
-	COUNTER("wick_ingest_refused_total", "Requests with profiles that were refused.", atomic_load(&c->ingest_refused));
-	COUNTER("wick_ingest_samples_refused_total", "Samples that were left out of profiles that were stored otherwise.",
+	COUNTER("wick_ingest_refused_total", "Requests with profiles that were rejected.", atomic_load(&c->ingest_refused));
+	COUNTER("wick_ingest_samples_refused_total", "Samples rejected from profiles that were otherwise stored.",
 		atomic_load(&c->ingest_samples_refused));
-	COUNTER("wick_ingest_partial_total", "Requests of which a part was stored.", atomic_load(&c->ingest_partial));
+	COUNTER("wick_ingest_partial_total", "Requests that were stored in part.", atomic_load(&c->ingest_partial));
 	write_by_reason(m, c);
 	COUNTER("wick_ingest_profiles_total", "Profiles accepted.", atomic_load(&c->ingest_profiles));
 	COUNTER("wick_ingest_rows_total", "Sample rows accepted.", atomic_load(&c->ingest_samples));
 	COUNTER("wick_ingest_bytes_total", "Bytes of requests with profiles, decompressed.", atomic_load(&c->ingest_bytes));
-	COUNTER("wick_ingest_lost_profiles_total", "Profiles that senders lost on the way here, as they say.",
-		atomic_load(&c->lost_profiles));
+	COUNTER("wick_ingest_lost_profiles_total", "Profiles that senders report as lost.", atomic_load(&c->lost_profiles));
 	COUNTER("wick_ingest_lost_samples_total", "Samples in them.", atomic_load(&c->lost_samples));
-	COUNTER("wick_ingest_duplicates_total", "Profiles that had been sent before.", atomic_load(&c->ingest_duplicates));
+	COUNTER("wick_ingest_duplicates_total", "Profiles that were retries of stored ones.",
+		atomic_load(&c->ingest_duplicates));
 	COUNTER("wick_queries_total", "Queries.", atomic_load(&c->queries));
 	COUNTER("wick_query_failures_total", "Queries that failed.", atomic_load(&c->query_failures));
-	COUNTER("wick_queries_cancelled_total", "Queries whose client went away.", atomic_load(&c->query_cancelled));
-	COUNTER("wick_queries_partial_total", "Queries answered from a part of the data.", atomic_load(&c->query_partial));
-	COUNTER("wick_queries_slow_total", "Queries over the threshold of the log of slow ones.", atomic_load(&c->query_slow));
+	COUNTER("wick_queries_cancelled_total", "Queries whose client disconnected.", atomic_load(&c->query_cancelled));
+	COUNTER("wick_queries_partial_total", "Queries with partial results.", atomic_load(&c->query_partial));
+	COUNTER("wick_queries_slow_total", "Queries slower than the slow query threshold.", atomic_load(&c->query_slow));
 	COUNTER("wick_query_seconds_total", "Time spent in queries.", SECONDS(atomic_load(&c->query_ns_total)));
 	GAUGE("wick_query_seconds_max", "Longest query.", SECONDS(atomic_load(&c->query_ns_max)));
 	COUNTER("wick_query_rows_total", "Sample rows read by queries.", atomic_load(&c->query_rows));
@@ -467,11 +469,11 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	show_scraping(m, server);
 	struct net_server_stats net;
 	net_server_get_stats(server->net, &net);
-	GAUGE("wick_queries_running", "Queries being answered.", net.slow_running);
-	GAUGE("wick_queries_waiting", "Queries that wait for their turn.", net.slow_waiting);
-	COUNTER("wick_queries_refused_total", "Queries refused because too many waited.", net.slow_refused);
+	GAUGE("wick_queries_running", "Queries in progress.", net.slow_running);
+	GAUGE("wick_queries_waiting", "Queries queued.", net.slow_waiting);
+	COUNTER("wick_queries_refused_total", "Queries rejected because the queue was full.", net.slow_refused);
 	COUNTER("wick_http_requests_total", "Requests.", net.requests);
-	GAUGE("wick_http_requests_open", "Requests being answered.", net.requests_open);
+	GAUGE("wick_http_requests_open", "Requests in progress.", net.requests_open);
 	COUNTER("wick_http_errors_client_total", "Requests answered with 4xx.", net.errors_4xx);
 	COUNTER("wick_http_errors_server_total", "Requests answered with 5xx.", net.errors_5xx);
 	COUNTER("wick_http_protocol_errors_total", "Connections closed for malformed input.", net.protocol_errors);
@@ -479,7 +481,7 @@ static void write_server_metrics(struct metrics *m, struct server *server)
 	COUNTER("wick_tls_failures_total", "TLS handshakes of clients that failed.", net.tls_failures);
 	COUNTER("wick_http_timeouts_total", "Connections closed for slowness.", net.timeouts);
 	COUNTER("wick_http_connections_total", "Connections accepted.", net.connections_accepted);
-	COUNTER("wick_http_connections_refused_total", "Connections refused because there were too many.",
+	COUNTER("wick_http_connections_refused_total", "Connections rejected because there were too many.",
 		net.connections_refused);
 	GAUGE("wick_http_connections_open", "Connections open.", net.connections_open);
 	COUNTER("wick_http_received_bytes_total", "Bytes received.", net.bytes_received);
@@ -495,7 +497,7 @@ static void write_symbol_states(struct metrics *m, struct server *server)
 	if (!m->error)
 		m->error = symbolizer_list(server->symbolizer, &options, &none, &count, &total, counts, NULL);
 	mem_free(none);
-	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by what is known of them.");
+	metric_head(m, "wick_symbol_binaries", "gauge", "Binaries seen, by symbol state.");
 	for (size_t i = 0; i < SYMBOL_STATES && !m->error; i++)
 		m->error = buffer_printf(m->out, "wick_symbol_binaries{state=\"%s\"} %zu\n", symbol_state_names[i], counts[i]);
 }
@@ -508,36 +510,36 @@ static void write_symbol_metrics(struct metrics *m, struct server *server)
 	GAUGE("wick_symbol_tables", "Symbol tables in memory.", symbols.tables);
 	GAUGE("wick_symbol_table_bytes", "Memory of symbol tables.", symbols.table_bytes);
 	GAUGE("wick_symbol_disk_bytes", "Size of the symbol tables on disk.", symbols.disk_bytes);
-	COUNTER("wick_symbol_disk_evicted_total", "Symbol tables removed from disk for lack of room.", symbols.disk_evicted);
+	COUNTER("wick_symbol_disk_evicted_total", "Symbol tables removed from disk to free space.", symbols.disk_evicted);
 	COUNTER("wick_symbol_lookups_total", "Addresses looked up.", symbols.lookups);
-	COUNTER("wick_symbol_hits_total", "Addresses that got a name.", symbols.hits);
-	COUNTER("wick_symbol_builds_total", "Symbol tables made.", symbols.builds);
-	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be made.", symbols.build_failures);
-	COUNTER("wick_symbol_build_crashes_total", "Of these, because the process that read the file crashed or was ended.",
+	COUNTER("wick_symbol_hits_total", "Addresses symbolized.", symbols.hits);
+	COUNTER("wick_symbol_builds_total", "Symbol tables built.", symbols.builds);
+	COUNTER("wick_symbol_build_failures_total", "Symbol tables that could not be built.", symbols.build_failures);
+	COUNTER("wick_symbol_build_crashes_total", "Of these, because the process that parsed the file crashed or was killed.",
 		symbols.build_crashes);
-	COUNTER("wick_symbol_build_seconds_total", "Time spent on making symbol tables.", SECONDS(symbols.build_ns_total));
-	COUNTER("wick_symbol_build_cpu_seconds_total", "CPU time spent on making symbol tables.",
+	COUNTER("wick_symbol_build_seconds_total", "Time spent on building symbol tables.", SECONDS(symbols.build_ns_total));
+	COUNTER("wick_symbol_build_cpu_seconds_total", "CPU time spent on building symbol tables.",
 		SECONDS(symbols.build_cpu_ns_total));
 	COUNTER("wick_symbol_cache_hits_total", "Symbol tables found on disk.", symbols.cache_hits);
-	GAUGE("wick_symbol_builds_waiting", "Binaries that wait for a symbol table.", symbols.waiting);
-	GAUGE("wick_symbol_builds_running", "Symbol tables that are being made.", symbols.running);
-	COUNTER("wick_symbol_refused_total", "Binaries that were not remembered, because there are too many.", symbols.refused);
+	GAUGE("wick_symbol_builds_waiting", "Binaries queued for a symbol table.", symbols.waiting);
+	GAUGE("wick_symbol_builds_running", "Symbol tables being built.", symbols.running);
+	COUNTER("wick_symbol_refused_total", "Binaries not tracked, because there are too many.", symbols.refused);
 }
 
 static void write_upload_metrics(struct metrics *m, struct server *server)
 {
 	struct uploads_stats uploads;
 	uploads_get_stats(server->uploads, &uploads);
-	GAUGE("wick_debuginfo_upload_files", "Files of debug information that were sent here.", uploads.files);
+	GAUGE("wick_debuginfo_upload_files", "Uploaded files of debug information.", uploads.files);
 	GAUGE("wick_debuginfo_upload_bytes", "Their size.", uploads.bytes);
-	GAUGE("wick_debuginfo_uploads_open", "Uploads that are under way.", uploads.open);
-	COUNTER("wick_debuginfo_uploads_begun_total", "Uploads begun or gone on with.", uploads.begun);
-	COUNTER("wick_debuginfo_uploads_finished_total", "Uploads that arrived whole.", uploads.finished);
-	COUNTER("wick_debuginfo_uploads_refused_total", "Uploads that were refused when they were announced.", uploads.refused);
-	COUNTER("wick_debuginfo_uploads_failed_total", "Uploads given up, or of files that are not what they claimed.",
+	GAUGE("wick_debuginfo_uploads_open", "Uploads in progress.", uploads.open);
+	COUNTER("wick_debuginfo_uploads_begun_total", "Uploads started or resumed.", uploads.begun);
+	COUNTER("wick_debuginfo_uploads_finished_total", "Uploads completed.", uploads.finished);
+	COUNTER("wick_debuginfo_uploads_refused_total", "Uploads rejected at the start.", uploads.refused);
+	COUNTER("wick_debuginfo_uploads_failed_total", "Uploads abandoned, or with content that does not match.",
 		uploads.failed);
 	COUNTER("wick_debuginfo_uploads_received_bytes_total", "Bytes of debug information received.", uploads.bytes_received);
-	COUNTER("wick_debuginfo_uploads_evicted_total", "Files removed for lack of room.", uploads.evicted);
+	COUNTER("wick_debuginfo_uploads_evicted_total", "Files removed to free space.", uploads.evicted);
 }
 
 /* add: adds to `sum` what one tenant has. Those whose store is not open yet have nothing. */
@@ -572,16 +574,16 @@ static void write_recording_metrics(struct metrics *m, struct server *server)
 {
 	struct recordings_stats sum = {0};
 	sum_tenants(server, add_recordings, &sum);
-	GAUGE("wick_recording_agents", "Agents that ask for orders.", sum.agents);
+	GAUGE("wick_recording_agents", "Agents that poll for recording requests.", sum.agents);
 	GAUGE("wick_recordings", "Recordings of several hosts that are kept.", sum.recordings);
 	GAUGE("wick_recording_files", "Profiles of hosts in them.", sum.files);
 	GAUGE("wick_recording_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_recording_bytes_max", "What those of one tenant may take.", sum.bytes_max);
-	COUNTER("wick_recordings_ordered_total", "Recordings ordered.", sum.created);
+	GAUGE("wick_recording_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	COUNTER("wick_recordings_ordered_total", "Recordings requested.", sum.created);
 	COUNTER("wick_recording_uploads_total", "Profiles of hosts received.", sum.received);
 	COUNTER("wick_recording_uploads_bytes_total", "Their size.", sum.bytes_received);
-	COUNTER("wick_recording_uploads_refused_total", "Profiles of hosts refused.", sum.refused);
-	COUNTER("wick_recordings_evicted_total", "Recordings removed for lack of room, or for their age.", sum.evicted);
+	COUNTER("wick_recording_uploads_refused_total", "Profiles of hosts rejected.", sum.refused);
+	COUNTER("wick_recordings_evicted_total", "Recordings removed to free space, or for their age.", sum.evicted);
 	COUNTER("wick_recording_torn_total", "Files of recordings that were damaged and set aside.", sum.torn);
 }
 
@@ -603,14 +605,14 @@ static void write_window_metrics(struct metrics *m, struct server *server)
 {
 	struct windows_stats sum = {0};
 	sum_tenants(server, add_windows, &sum);
-	GAUGE("wick_marker_windows", "Windows of markers that are kept.", sum.windows);
+	GAUGE("wick_marker_windows", "Marker batches kept.", sum.windows);
 	GAUGE("wick_marker_window_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_marker_window_bytes_max", "What those of one tenant may take.", sum.bytes_max);
-	COUNTER("wick_marker_windows_received_total", "Windows of markers received.", sum.received);
+	GAUGE("wick_marker_window_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	COUNTER("wick_marker_windows_received_total", "Marker batches received.", sum.received);
 	COUNTER("wick_marker_windows_received_bytes_total", "Their size.", sum.bytes_received);
-	COUNTER("wick_marker_windows_refused_total", "Windows of markers refused.", sum.refused);
-	COUNTER("wick_marker_windows_evicted_total", "Windows removed for lack of room, or for their age.", sum.evicted);
-	COUNTER("wick_marker_windows_torn_total", "Files of windows that were damaged and set aside.", sum.torn);
+	COUNTER("wick_marker_windows_refused_total", "Marker batches rejected.", sum.refused);
+	COUNTER("wick_marker_windows_evicted_total", "Marker batches removed to free space, or for their age.", sum.evicted);
+	COUNTER("wick_marker_windows_torn_total", "Marker batch files that were damaged and set aside.", sum.torn);
 }
 
 static void add_snapshots(void *to, struct tenant *tenant)
@@ -630,15 +632,15 @@ static void write_snapshot_metrics(struct metrics *m, struct server *server)
 {
 	struct snapshots_stats sum = {0};
 	sum_tenants(server, add_snapshots, &sum);
-	COUNTER("wick_views_total", "Files that clients brought to be shown or converted.",
+	COUNTER("wick_views_total", "Files that clients uploaded to be shown or converted.",
 		atomic_load(&server->counters.views));
-	COUNTER("wick_view_failures_total", "Of these, those that could not be.", atomic_load(&server->counters.view_failures));
-	GAUGE("wick_snapshots", "Snapshots that are kept.", sum.snapshots);
+	COUNTER("wick_view_failures_total", "Of these, those that failed.", atomic_load(&server->counters.view_failures));
+	GAUGE("wick_snapshots", "Snapshots kept.", sum.snapshots);
 	GAUGE("wick_snapshot_bytes", "Their size.", sum.bytes);
-	GAUGE("wick_snapshot_bytes_max", "What those of one tenant may take.", sum.bytes_max);
-	COUNTER("wick_snapshots_made_total", "Snapshots made.", sum.made);
+	GAUGE("wick_snapshot_bytes_max", "Their maximum size per tenant.", sum.bytes_max);
+	COUNTER("wick_snapshots_made_total", "Snapshots created.", sum.made);
 	COUNTER("wick_snapshots_refused_total", "Snapshots that were too large, or could not be written.", sum.refused);
-	COUNTER("wick_snapshots_evicted_total", "Snapshots removed for lack of room, or for their age.", sum.evicted);
+	COUNTER("wick_snapshots_evicted_total", "Snapshots removed to free space, or for their age.", sum.evicted);
 	COUNTER("wick_snapshots_torn_total", "Snapshots that were damaged and set aside.", sum.torn);
 }
 
@@ -647,12 +649,12 @@ static void write_debuginfod_metrics(struct metrics *m, struct server *server)
 	struct debuginfod_stats stats = {0};
 	if (server->debuginfod)
 		debuginfod_get_stats(server->debuginfod, &stats);
-	GAUGE("wick_debuginfod_servers", "debuginfod servers that are asked.", stats.servers);
-	COUNTER("wick_debuginfod_requests_total", "Files asked for at debuginfod servers.", stats.requests);
+	GAUGE("wick_debuginfod_servers", "debuginfod servers in use.", stats.servers);
+	COUNTER("wick_debuginfod_requests_total", "Files requested from debuginfod servers.", stats.requests);
 	COUNTER("wick_debuginfod_found_total", "Of these, found.", stats.found);
 	COUNTER("wick_debuginfod_missing_total", "Of these, on no server.", stats.missing);
-	COUNTER("wick_debuginfod_failures_total", "Of these, not answered.", stats.failures);
-	COUNTER("wick_debuginfod_missing_cached_total", "Files not asked for, because no server had them lately.",
+	COUNTER("wick_debuginfod_failures_total", "Of these, failed.", stats.failures);
+	COUNTER("wick_debuginfod_missing_cached_total", "Files not requested, because no server had them recently.",
 		stats.missing_cached);
 	COUNTER("wick_debuginfod_cache_hits_total", "Files found in the cache.", stats.cache_hits);
 	GAUGE("wick_debuginfod_cache_bytes", "Size of the cache.", stats.cache_bytes);
@@ -664,7 +666,7 @@ static void write_process_metrics(struct metrics *m, const struct server *server
 {
 	GAUGE("process_resident_memory_bytes", "Resident memory of the server.", mem_resident_bytes());
 	COUNTER("process_cpu_seconds_total", "CPU time of the server, user and system.", SECONDS(time_process_cpu_ns()));
-	GAUGE("process_start_time_seconds", "Start of the server since 1970.",
+	GAUGE("process_start_time_seconds", "Start time of the server in unix seconds.",
 	      SECONDS(time_now_ns() - (time_monotonic_ns() - server->started_ns)));
 	metric_head(m, "wick_build_info", "gauge", "Version of the server.");
 	if (!m->error)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server: ingest, query API, page, and its own metrics on one port, over one store.
+ * The server: ingest, query API, web UI, and its own metrics on one port, over one store.
  *
- * Here the lower folders meet: requests come from src/net, are decoded by src/format, stored by src/store, read by src/query,
- * named by src/symbol and shown by src/render. One folder an area, each with its table of routes (routes.h):
+ * It connects the lower folders: requests come from src/net, are decoded by src/format, stored by src/store, queried by
+ * src/query, symbolized by src/symbol and rendered by src/render. Each area is one folder with its table of routes (routes.h):
  *
- *   stores/      what is kept beside profiles: recordings, markers, snapshots, agents; knows nothing of HTTP
- *   core/        the server's state (server_int.h), tenants, limits, the account of queries, forwarding, names
- *   http/        who may (access.c), remote procedure calls (rpc.c), the page (assets.c)
- *   ingest/      profiles in, and OTLP
- *   debuginfo/   debug information in
- *   pyroscope/, parca/   their protocols, in and out
- *   scrape/      profiles that the server fetches (scrape.h)
- *   api/         questions out
+ *   stores/      storage of recordings, markers, snapshots and agents; independent of HTTP
+ *   core/        the server's state (server_int.h), tenants, limits, query statistics, forwarding, symbolization
+ *   http/        access control (access.c), remote procedure calls (rpc.c), the web UI (assets.c)
+ *   ingest/      the ingest path, and OTLP
+ *   debuginfo/   uploads of debug information
+ *   pyroscope/, parca/   their protocols, ingest and queries
+ *   scrape/      profiles that the server scrapes (scrape.h)
+ *   api/         the query API
  *   recordings/  agents, recordings of several hosts, markers
- *   viewer/      files that are shown and not stored, and snapshots
+ *   viewer/      the local viewer of files, and snapshots
  *
- * config.c reads the settings, metrics.c answers /metrics, server.c puts everything together.
+ * config.c reads the settings, metrics.c serves /metrics, server.c starts everything.
  *
  * Threads: the caller's thread runs the event loop; handlers run on its workers; one thread reads the link; each store has one.
- * Everything shared is the stores and the symbolizer (thread-safe) and atomic counters.
+ * They share only the stores and the symbolizer (both thread-safe) and atomic counters.
  */
 #ifndef WICK_SERVER_SERVER_H
 #define WICK_SERVER_SERVER_H

@@ -34,9 +34,10 @@ const char *const store_refusal_names[STORE_REFUSAL_COUNT] = {
 
 static int refuse_failed(struct store *store, struct error *err)
 {
-	return error_set(err, -EIO,
-			 "the store takes no more data since its log could not be synced (%s): check the disk, restart",
-			 store->failure.message);
+	return error_set(
+		err, -EIO,
+		"the store accepts no more data because its log could not be synced (%s): check the disk, then restart",
+		store->failure.message);
 }
 
 static void note_sync_time(struct store *store, int64_t started_ns)
@@ -58,7 +59,7 @@ static void fail_sync(struct store *store, const struct error *cause)
 	id_ring_rewind(&store->ids, store->synced);
 	log_segment_rewind(&store->log, store->synced_mark.offset);
 	store->sequence = store->synced;
-	store_problem(store, "the log cannot be synced, no more data is taken until restart: %s", cause->message);
+	store_problem(store, "the log cannot be synced; no more data is accepted until restart: %s", cause->message);
 }
 
 /* append_lock held and nobody syncing; with `unlock`, the lock is released for the sync itself. */
@@ -290,7 +291,7 @@ static int check_profile(const struct store *store, struct appending *a)
 	}
 	if (profile->stack_count > store->options.stacks_max) {
 		a->batch.reason = STORE_REFUSED_STACKS;
-		return error_set(err, -EDQUOT, "stacks limit: the profile holds %zu stacks, the limit is %zu; send it in parts",
+		return error_set(err, -EDQUOT, "stacks limit: the profile has %zu stacks, the limit is %zu; send it in parts",
 				 profile->stack_count, store->options.stacks_max);
 	}
 	return 0;

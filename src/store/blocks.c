@@ -152,7 +152,7 @@ void blocks_set_aside(struct store *store, struct block *block, const char *why)
 	if (!mine)
 		return;
 	if (store_move_aside(store, block->path, block->meta.name, to, &err) < 0)
-		store_problem(store, "block %s is damaged and no longer used: %s (and it cannot be moved away: %s)",
+		store_problem(store, "block %s is damaged and no longer used: %s (and it cannot be moved: %s)",
 			      block->meta.name, why, err.message);
 	else
 		store_problem(store, "block %s is damaged and set aside as %s: %s", block->meta.name, to, why);
@@ -189,7 +189,7 @@ int blocks_replace(struct store *store, struct block *const *old, size_t count, 
 	for (size_t i = 0; i < count; i++)
 		found += is_listed(store, old[i]);
 	if (found < count)
-		r = error_set(err, -ESTALE, "a block that was to be replaced is no longer there");
+		r = error_set(err, -ESTALE, "a block to replace no longer exists");
 	/* The list has room: it gets no longer. */
 	else if (array_reserve(&store->doomed, &store->doomed_capacity, store->doomed_count + count, SIZE_MAX) < 0)
 		r = error_nomem(err);

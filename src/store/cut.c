@@ -139,7 +139,7 @@ static void remove_segments(struct store *store, const struct head *head)
 		struct error err = {0};
 		/* One that stays is skipped record by record at the next start, and removed by the cut after it. */
 		if (log_segment_remove(store->log_path, number, &err) < 0)
-			store_problem(store, "a log segment that is no longer needed stays: %s", err.message);
+			store_problem(store, "a log segment that is no longer needed cannot be removed: %s", err.message);
 	}
 }
 
@@ -193,7 +193,7 @@ static void note_failure(struct store *store, const struct error *why)
 	pthread_mutex_unlock(&store->state_lock);
 	store->cut_retry_ns = time_monotonic_ns() + STORE_CUT_RETRY_NS;
 	if (is_new)
-		store_problem(store, "a block cannot be written, its data stays in memory and in the log: %s", why->message);
+		store_problem(store, "a block cannot be written; its data stays in memory and in the log: %s", why->message);
 }
 
 int store_cut(struct store *store, struct error *err)

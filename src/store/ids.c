@@ -19,7 +19,7 @@ int id_ring_init(struct id_ring *ring, struct error *err)
 	if (getrandom(&ring->seed, sizeof(ring->seed), 0) != sizeof(ring->seed)) {
 		int r = -errno;
 		id_ring_release(ring);
-		return error_set_errno(err, r, "no random number");
+		return error_set_errno(err, r, "cannot get a random number");
 	}
 	return 0;
 }

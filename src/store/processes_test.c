@@ -315,7 +315,7 @@ static void test_limits(void **state)
 	select.rows_max = 5;
 	assert_int_equal(store_read_processes(store, &select, &grouping, STORE_PROCESS_ALL, on_row, sink, &stats, &err), 0);
 	assert_true(stats.partial && sink->rows < 60);
-	assert_non_null(strstr(stats.why, "the limit of rows was reached after 1 of 5 sources"));
+	assert_non_null(strstr(stats.why, "the row limit was reached after 1 of 5 sources"));
 	select.rows_max = 0;
 	select.deadline_ns = 1;
 	assert_int_equal(store_read_processes(store, &select, &grouping, STORE_PROCESS_ALL, on_row, sink, &stats, &err), 0);

@@ -139,7 +139,7 @@ static int begin_log(struct store *store, const struct log_replay_result *result
 	store->log.number = result->next_segment;
 	int r = store_begin_log(store, &why);
 	if (r == -ENOSPC) {
-		store_problem(store, "nothing is taken until there is room: %s", why.message);
+		store_problem(store, "no data is accepted until space is free: %s", why.message);
 		return 0;
 	}
 	if (r < 0)

@@ -55,9 +55,9 @@ static int take(struct series_builder *b, size_t count, size_t size, void *ret, 
 static int keep_text(struct series_builder *b, struct bytes text, const char **ret, struct error *err)
 {
 	if (text.len && memchr(text.data, 0, text.len))
-		return error_set(err, -EBADMSG, "a text holds a NUL");
+		return error_set(err, -EBADMSG, "a string contains a NUL");
 	if (text.len > UINT32_MAX)
-		return error_set(err, -E2BIG, "a text is longer than 4 GiB");
+		return error_set(err, -E2BIG, "a string is longer than 4 GiB");
 	*ret = arena_strndup(&b->columns.arena, (const char *)text.data, text.len);
 	return *ret ? 0 : no_room(b, text.len + 1, err);
 }
@@ -239,7 +239,7 @@ static int add_values(struct series_builder *b, struct building *column, const s
 	for (size_t i = 0; i < slice->value_count; i++) {
 		struct bytes value = slice->values[i];
 		if (value.len > UINT32_MAX || (value.len && memchr(value.data, 0, value.len)))
-			return error_set(err, -EBADMSG, "a text holds a NUL");
+			return error_set(err, -EBADMSG, "a string contains a NUL");
 		if (value.len)
 			memcpy(at, value.data, value.len);
 		at[value.len] = '\0';
@@ -270,7 +270,7 @@ int series_builder_codes(struct series_builder *b, size_t column, const struct s
 	_cleanup_(mem_freep) uint32_t *map = NULL;
 	int r = 0;
 	if (slice->first > b->columns.count || slice->count > b->columns.count - slice->first)
-		return error_set(err, -EBADMSG, "there are more codes than series");
+		return error_set(err, -EBADMSG, "more codes than series");
 	if (to->value_count == 0) {
 		r = add_values(b, to, slice, err);
 	} else {

@@ -272,7 +272,7 @@ static int open_block(struct store *store, const char *name, struct error *err)
 		return error_set_errno(err, r, "%s", name);
 	r = block_open(path, &block, &why);
 	if (r == 0 && strcmp(block->meta.name, name)) {
-		r = error_set(&why, -EBADMSG, "its metadata has another name, %s", block->meta.name);
+		r = error_set(&why, -EBADMSG, "its metadata has a different name, %s", block->meta.name);
 		block_free(block);
 	}
 	if (r == 0) {
@@ -322,8 +322,8 @@ static int load_ids(struct store *store, struct error *err)
 		mem_free(appends);
 		/* No reason to give the block's samples up. */
 		if (r == -EBADMSG)
-			store_problem(store, "block %s: a retry of an append that it holds would be stored twice: %s",
-				      block->meta.name, why.message);
+			store_problem(store, "block %s: retries of appends in it would be stored twice: %s", block->meta.name,
+				      why.message);
 		else if (r < 0)
 			return error_set(err, r, "%s", why.message);
 	}

@@ -24,7 +24,7 @@
 
 struct store;
 
-/* Series that a rule is about. Called for each series, from one thread at a time. */
+/* Selects the series of a rule. Called for each series, from one thread at a time. */
 typedef bool (*store_match)(void *context, const struct profile_type *type, const struct labels *labels);
 struct store_retention_rule {
 	store_match matches;
@@ -34,23 +34,23 @@ struct store_retention_rule {
 
 struct store_options {
 	const char *directory;
-	int64_t retention_age_ns;		  /* 0 = default, 30 days; negative = keep for ever */
-	uint64_t retention_size_bytes;		  /* 0 = default, 10 GiB */
-	int64_t samples_age_ns;			  /* older than this only rollups are kept; 0 = as long as everything else */
+	int64_t retention_age_ns;      /* 0 = default, 30 days; negative = keep for ever */
+	uint64_t retention_size_bytes; /* 0 = default, 10 GiB */
+	int64_t samples_age_ns;	       /* of older data only rollups are kept; 0 = keep samples as long as everything else */
 	const struct store_retention_rule *rules; /* the first that matches a series replaces retention_age_ns; copied */
 	size_t rule_count;
 	int64_t window_ns[2];	       /* of blocks of level 1 and 2; 0 = defaults, 2 h and 24 h; negative = no such level */
 	uint64_t compact_memory_bytes; /* 0 = default, 128 MiB */
-	bool manual;	    /* nothing happens by itself: no cut but for room, no compaction, no retention (tests, tools) */
+	bool manual;	    /* no background work: no compaction, no retention, cuts only if the head is full (tests, tools) */
 	int64_t cut_age_ns; /* 0 = default, 10 min of data in the head */
-	uint64_t head_size_bytes; /* 0 = default, 64 MiB: cut when the head's estimated memory passes it; ingest waits when it
-				     is twice that */
+	uint64_t head_size_bytes; /* 0 = default, 64 MiB: cut when the head's estimated memory exceeds it; ingest blocks at
+				     twice that */
 	size_t series_max;	  /* 0 = default, 200,000 series in the head; more is -EDQUOT */
 	size_t stacks_max;	/* 0 = default, 1,000,000 stacks in the head: cut when there are as many; a profile with more by
 				   itself is      -EDQUOT */
-	int64_t late_window_ns; /* samples that are older when they arrive are refused; 0 = default, the retention age; negative
-				   = none are. Those more than STORE_FUTURE_NS ahead always are */
-	/* Stores that share one take turns at compaction and retention, so that they take the memory of one; NULL = none. */
+	int64_t late_window_ns; /* samples older than this on arrival are rejected; 0 = default, the retention age; negative =
+				   none are. Samples more than STORE_FUTURE_NS in the future always are */
+	/* Stores that share this lock run compaction and retention one at a time, to bound memory; NULL = none. */
 	pthread_mutex_t *compact_turn;
 	void (*on_problem)(void *context, const char *message); /* something was set aside or removed; NULL allowed */
 	void *context;
@@ -60,7 +60,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 struct store *store_close(struct store *store);
 DEFINE_CLEANUP_POINTER(store_close, struct store);
 
-/* How much of the blocks' indexes may stay in memory; by default 96 MiB. */
+/* The limit of block indexes cached in memory; by default 96 MiB. */
 void store_set_cache(struct store *store, size_t bytes_max);
 
 #define STORE_FUTURE_NS (3600ll * 1000000000)
@@ -69,17 +69,17 @@ struct store_append_options {
 	const struct labels *labels; /* base labels, e.g. from the request; NULL = none */
 	int64_t received_ns;	     /* used where profile and sample have no time */
 	uint8_t id[16]; /* non-zero: a second append with the same id within the last 65,536 ids is acknowledged and dropped */
-	uint8_t older_id[16];	   /* the same thing's id in older versions: looked for among those stored, never stored */
+	uint8_t older_id[16];	   /* the id that older versions computed: checked for duplicates, never stored */
 	int64_t least_ns, most_ns; /* times of samples that are stored; the store fills them in from its late window and
 				      received_ns, whatever is here. Both 0 = all (log records of older versions) */
 };
 struct store_append_result {
 	size_t samples, series; /* stored; samples counts every (sample, sample type) with a non-zero value */
-	size_t refused; /* samples that were left out: too old, too far ahead, process_stats columns that are not known */
+	size_t refused;		/* samples rejected: too old, too far in the future, unknown process_stats columns */
 	bool duplicate;
 };
-/* Why something was not stored. The first three count samples of profiles that were taken otherwise, the others profiles. Names
- * are in store_refusal_names. Append-only. */
+/* Why something was rejected. The first three count samples of profiles that were otherwise stored, the others count profiles.
+ * Names are in store_refusal_names. Append-only. */
 enum store_refusal {
 	STORE_REFUSED_LATE,   /* older than the late window */
 	STORE_REFUSED_FUTURE, /* more than an hour ahead */
@@ -87,7 +87,7 @@ enum store_refusal {
 	STORE_REFUSED_SERIES, /* series_max */
 	STORE_REFUSED_LABELS, /* too many labels, or too long */
 	STORE_REFUSED_STACKS, /* stacks_max in one profile */
-	STORE_REFUSED_SIZE,   /* the profile is too large otherwise */
+	STORE_REFUSED_SIZE,   /* the profile is too large in another way */
 	STORE_REFUSED_INVALID,
 	STORE_REFUSED_NO_SPACE, /* the disk is full, or a block cannot be written and memory is full */
 	STORE_REFUSED_FAILURE,	/* of the disk, or of memory */
@@ -119,7 +119,7 @@ struct store_frame {
 	const struct store_line *lines; /* the innermost inlined function first; none: ask symbols by build-id and address */
 	size_t line_count;
 };
-/* What a frame's functions said. A location without lines counts as one function. */
+/* Which of a frame's functions match. A location without lines counts as one function. */
 enum store_frame_match {
 	STORE_MATCH_ANY = 1,	   /* one of them matches */
 	STORE_MATCH_INNERMOST = 2, /* the first one does */
@@ -133,9 +133,9 @@ struct store_stack_condition {
 	void *context;
 };
 
-/* A condition on the trace or the span that samples belong to (W3C ids; profile_link): theirs is one of `ids`, or with `negate`
- * none of them. The id of zeros is that of samples that belong to none. Rollups know nothing of spans: where only they are
- * left, the answer is partial. Lists of names do not look at these conditions. */
+/* A condition on the trace or the span that samples belong to (W3C ids; profile_link): it is one of `ids`, or with `negate`
+ * none of them. Samples without a span have the zero id. Rollups have no spans, so results from rollups are partial. Lists of
+ * names ignore these conditions. */
 struct store_id {
 	uint8_t bytes[16]; /* span ids are the first 8, the rest is 0 */
 };

@@ -451,7 +451,7 @@ static void test_newer_versions(void **state)
 	subdirectory(path, blocks, "meta.json");
 	assert_int_equal(io_write_file(path, meta, strlen(meta), 0640, NULL), 0);
 	assert_int_equal(try_open(directory, problems, &store, &err), -ENOTSUP);
-	assert_non_null(strstr(err.message, "use a newer one"));
+	assert_non_null(strstr(err.message, "use a newer wick"));
 	assert_int_equal(access(path, F_OK), 0);
 	assert_int_equal(io_remove_tree(blocks, NULL), 0);
 	store = open_store(directory, problems);
@@ -591,7 +591,7 @@ static void test_start_on_full_disk(void **state)
 		fault_arm(FAULT_WRITE, 1, FAULT_STICKY);
 		struct store *store = open_store(directory, problems);
 		assert_int_equal(problems->count, 1);
-		assert_non_null(strstr(problems->text, "until there is room"));
+		assert_non_null(strstr(problems->text, "until space is free"));
 		for (uint64_t i = 4; i < 6; i++)
 			assert_int_equal(append_number(store, i, &err), -ENOSPC);
 		assert_int_equal(append_number(store, 1, &err), 0); /* known */
@@ -680,7 +680,7 @@ static void test_faults_while_opening(void **state)
 				assert_int_not_equal(err.message[0], 0);
 			}
 			/* A full disk is no reason not to answer. */
-			bool is_full = kinds[k] == FAULT_WRITE && strstr(problems->text, "until there is room");
+			bool is_full = kinds[k] == FAULT_WRITE && strstr(problems->text, "until space is free");
 			if (problems->count != is_full)
 				fail_msg("%s %" PRIu64 ": %s", kind_names[kinds[k]], n, problems->text);
 			if (!reached)

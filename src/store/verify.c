@@ -41,7 +41,7 @@ static int check_block(struct verifying *v, const char *path, const char *name, 
 	if (r < 0)
 		return r;
 	if (strcmp(block->meta.name, name))
-		r = error_set(err, -EBADMSG, "%s: its metadata has another name, %s", path, block->meta.name);
+		r = error_set(err, -EBADMSG, "%s: its metadata has a different name, %s", path, block->meta.name);
 	if (r == 0)
 		r = block_verify(block, err);
 	for (size_t i = 0; i < BLOCK_FILE_COUNT; i++)
@@ -133,7 +133,7 @@ static int set_paths(struct verifying *v, const char *directory, char *lock, str
 	    io_join_path(lock, PATH_MAX, directory, "lock") < 0)
 		return error_set_errno(err, -ENAMETOOLONG, "%s", directory);
 	if (access(v->blocks, F_OK) < 0 || access(v->log, F_OK) < 0)
-		return error_set(err, -ENOENT, "%s holds no data: it has no blocks/ and log/", directory);
+		return error_set(err, -ENOENT, "%s has no data: no blocks/ and no log/", directory);
 	return 0;
 }
 

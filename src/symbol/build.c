@@ -430,7 +430,7 @@ int symbol_build(const struct symbol_build_options *options, int out_fd, struct 
 		if (r == -ENOENT && ret->problem[0])
 			r = error_set(err, why.code ? why.code : r, "%s", ret->problem);
 		else if (r < 0)
-			error_set(err, r, "%s", none.message[0] ? none.message : "there is no file to make a symbol table of");
+			error_set(err, r, "%s", none.message[0] ? none.message : "no file to build a symbol table from");
 	}
 	table_writer_free(b.writer);
 	elf_symbols_release(&b.symbols);

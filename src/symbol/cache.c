@@ -79,7 +79,7 @@ int cache_begin(struct symbolizer *s, const char *build_id, char ret_temporary[s
 		ret_temporary[0] = 0;
 	}
 	*ret_fd = memfd_create("symbols", MFD_CLOEXEC);
-	return *ret_fd < 0 ? error_set_errno(err, -errno, "cannot make a file for a symbol table") : 0;
+	return *ret_fd < 0 ? error_set_errno(err, -errno, "cannot create a file for a symbol table") : 0;
 }
 
 /* ---- the limit ---- */

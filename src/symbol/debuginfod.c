@@ -93,11 +93,10 @@ int debuginfod_load_library(struct error *err)
 	void *handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		library_missing = true;
-		return error_set(
-			err, -ENOSYS,
-			"debuginfod servers are configured but cannot be asked: %s; install the package libdebuginfod1, "
-			"or set DEBUGINFOD_URLS to nothing",
-			dlerror());
+		return error_set(err, -ENOSYS,
+				 "debuginfod servers are configured but cannot be used: %s; install the package "
+				 "libdebuginfod1, or unset DEBUGINFOD_URLS",
+				 dlerror());
 	}
 	const struct {
 		const char *name;
@@ -116,8 +115,8 @@ int debuginfod_load_library(struct error *err)
 		*symbols[i].pointer = dlsym(handle, symbols[i].name);
 		if (!*symbols[i].pointer) {
 			library_missing = true;
-			return error_set(err, -ENOSYS, "%s has no %s; a newer libdebuginfod1 (0.178 or later) is needed",
-					 library_name, symbols[i].name);
+			return error_set(err, -ENOSYS, "%s has no %s; libdebuginfod1 0.178 or later is required", library_name,
+					 symbols[i].name);
 		}
 	}
 	library_missing = false;
@@ -198,7 +197,7 @@ int debuginfod_new(const struct debuginfod_options *options, struct debuginfod *
 		return 0;
 	}
 	if (!options->directory)
-		return error_set(err, -EINVAL, "debuginfod: a directory for what is fetched is needed");
+		return error_set(err, -EINVAL, "debuginfod: a cache directory is required");
 	_cleanup_(debuginfod_freep) struct debuginfod *d = mem_zalloc(sizeof(*d));
 	if (!d)
 		return error_nomem(err);
@@ -361,7 +360,7 @@ static int judge_error(const struct transfer *t, int code, struct error *err)
 	case -ENOENT:
 		if (!t->arrived)
 			return missing(t, err);
-		return error_set(err, -EHOSTUNREACH, "debuginfod: the transfer of the %s of build-id %s broke off",
+		return error_set(err, -EHOSTUNREACH, "debuginfod: the transfer of the %s of build-id %s was interrupted",
 				 kind_name(t), t->build_id);
 	case -ENAMETOOLONG:
 	case -EINVAL: return missing(t, err); /* a path, build-id or URL that cannot be asked for */
@@ -374,7 +373,7 @@ static int judge_error(const struct transfer *t, int code, struct error *err)
 	case -EMFILE:
 	case -ENFILE: return error_set_errno(err, code, "debuginfod: cannot write to %s", t->debuginfod->cache.directory);
 	default:
-		error_set_errno(err, code, "debuginfod: no server answers");
+		error_set_errno(err, code, "debuginfod: no server responds");
 		if (err)
 			err->code = -EHOSTUNREACH;
 		return -EHOSTUNREACH;
@@ -398,7 +397,7 @@ static int check_file(const struct transfer *t, int fd, struct error *err)
 	if (r == 0 && strcmp(build_id, t->build_id) == 0)
 		return 0;
 	debuginfod_cache_remove(&t->debuginfod->cache, t->build_id, kind_name(t));
-	return error_set(err, -ENOENT, "debuginfod: what was sent as the %s of build-id %s is another file", kind_name(t),
+	return error_set(err, -ENOENT, "debuginfod: the server sent a wrong file as the %s of build-id %s", kind_name(t),
 			 t->build_id);
 }
 
@@ -538,7 +537,7 @@ static int take_off(struct transfer *t, struct flight *flight, struct error *err
 	}
 	int64_t now = time_monotonic_ns();
 	if (d->backoff_ns > 0 && (d->probing || now < d->quiet_until_ns)) {
-		return error_set(err, -EHOSTUNREACH, "debuginfod: no server answered; they are asked again in %lld s",
+		return error_set(err, -EHOSTUNREACH, "debuginfod: no server responded; the next attempt is in %lld s",
 				 (long long)((d->quiet_until_ns > now ? d->quiet_until_ns - now : 0) / NS_PER_S + 1));
 	}
 	d->probing = d->backoff_ns > 0;

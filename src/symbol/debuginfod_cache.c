@@ -231,11 +231,11 @@ static int make_setting(const struct debuginfod_cache *cache, const char *name, 
 	char path[PATH_MAX];
 	struct stat st;
 	if (io_join_path(path, sizeof(path), cache->directory, name) < 0)
-		return error_set(err, -ENAMETOOLONG, "%s: the name of the directory is too long", cache->directory);
+		return error_set(err, -ENAMETOOLONG, "%s: the path of the directory is too long", cache->directory);
 	if (lstat(path, &st) == 0 && !S_ISFIFO(st.st_mode))
 		unlink(path);
 	if (mkfifo(path, 0600) < 0 && errno != EEXIST)
-		return error_set_errno(err, -errno, "cannot make %s", path);
+		return error_set_errno(err, -errno, "cannot create %s", path);
 	return 0;
 }
 
@@ -259,7 +259,7 @@ int debuginfod_cache_open(struct debuginfod_cache *cache, const char *directory,
 		.bytes_max = bytes_max, .missing_ns = missing_ns, .files_max = CACHE_FILES_MAX, .lock_fd = -1};
 	/* Room for a build-id and the longest name a file can have. */
 	if (strlen(directory) + BUILD_ID_HEX_MAX + NAME_MAX + 2 > sizeof(cache->directory))
-		return error_set(err, -ENAMETOOLONG, "%s: the name of the directory is too long", directory);
+		return error_set(err, -ENAMETOOLONG, "%s: the path of the directory is too long", directory);
 	io_join_path(cache->directory, sizeof(cache->directory), directory, "");
 	cache->directory[strlen(directory)] = 0;
 	int r = io_make_dirs(cache->directory, 0700, err);

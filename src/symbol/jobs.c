@@ -80,7 +80,7 @@ static void explain(const struct symbol_build_result *result, struct outcome *re
 	if (result->problem[0])
 		snprintf(ret->why, sizeof(ret->why), "%s", result->problem);
 	else if (result->units_incomplete)
-		snprintf(ret->why, sizeof(ret->why), "%" PRIu64 " of %" PRIu64 " units lack a part that is in another file",
+		snprintf(ret->why, sizeof(ret->why), "%" PRIu64 " of %" PRIu64 " units lack a part in another file",
 			 result->units_incomplete, result->units);
 	else if (!symbol_has_lines(result->sources) && (result->sources & (SYMBOL_SOURCE_SYMTAB | SYMBOL_SOURCE_KALLSYMS)))
 		snprintf(ret->why, sizeof(ret->why), "no debug information was found: functions, but no lines");
@@ -176,7 +176,7 @@ static void build(struct symbolizer *s, const struct job *job, struct outcome *r
 	ret->state = r == -ENOENT ? SYMBOL_MISSING : SYMBOL_FAILED;
 	snprintf(ret->why, sizeof(ret->why), "%s",
 		 r == -ENOENT && !source.from[0] && source.unreachable
-			 ? "the binary is not on this host, and the debuginfod servers could not be asked"
+			 ? "the binary is not on this host, and the debuginfod servers could not be reached"
 		 : r == -ENOENT && !source.from[0] ? "the binary is not on this host, and no debug information was found"
 		 : err.message[0]		   ? err.message
 						   : strerror(-r));

@@ -782,7 +782,7 @@ int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, i
 	uint64_t start, end, size = 0;
 	buffer_init(&out, WINDOW_BYTES + BLOCK_SYMBOLS * 2 * LINE_BYTES_MAX);
 	if (!kallsyms_core(kallsyms, &start, &end))
-		return error_set(err, -ENODATA, "the kernel's symbols do not say where its text begins and ends");
+		return error_set(err, -ENODATA, "the kernel's symbols do not give the start and end of its text");
 	int r = buffer_printf(&out, KALLSYMS_TEXT_START "%s\n", build_id);
 	for (size_t i = 0; i <= kallsyms->runs[0].block_count && r == 0; i++) {
 		bool is_end = i == kallsyms->runs[0].block_count;

@@ -83,7 +83,8 @@ static int add_lines(struct list *list, char *text, const char *build_id, struct
 			if (strncmp(line, KALLSYMS_TEXT_START, strlen(KALLSYMS_TEXT_START)) != 0)
 				return error_set(err, -EBADMSG, "not a list of a kernel's symbols");
 			if (build_id[0] && strcmp(line + strlen(KALLSYMS_TEXT_START), build_id) != 0)
-				return error_set(err, -EINVAL, "the list of symbols is of another kernel than %s", build_id);
+				return error_set(err, -EINVAL, "the list of symbols belongs to another kernel than %s",
+						 build_id);
 			continue;
 		}
 		int r = add_line(list, line, number, err);

@@ -106,7 +106,7 @@ static int set_limits(const struct sandbox_limits *limits, struct error *err)
 	if (SANDBOX_HAS_MEMORY_LIMIT)
 		r = limit(RLIMIT_AS, limits->memory_bytes, limits->memory_bytes, "memory", err);
 	if (r == 0)
-		r = limit(RLIMIT_CPU, limits->cpu_s, limits->cpu_s + 2, "processor time", err);
+		r = limit(RLIMIT_CPU, limits->cpu_s, limits->cpu_s + 2, "CPU time", err);
 	if (r == 0)
 		r = limit(RLIMIT_FSIZE, limits->output_bytes, limits->output_bytes, "output", err);
 	if (r == 0)

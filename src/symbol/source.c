@@ -73,7 +73,7 @@ static int read_real_path(int handle, const char *name, char ret[static PATH_MAX
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", handle);
 	ssize_t len = readlink(link, ret, PATH_MAX - 1);
 	if (len <= 0 || ret[0] != '/')
-		return error_set(err, -EACCES, "%s: cannot tell what directory it is in", name);
+		return error_set(err, -EACCES, "%s: cannot determine its directory", name);
 	ret[len] = '\0';
 	return 0;
 }
@@ -84,7 +84,7 @@ static int open_handle(const char *path, int flags, struct error *err)
 	struct open_how how = {.flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = RESOLVE_NO_MAGICLINKS};
 	char real[PATH_MAX];
 	if (is_of_kernel(path))
-		return error_set(err, -EACCES, "%s: nothing is read from there", path);
+		return error_set(err, -EACCES, "%s: files there are not read", path);
 	_cleanup_(fd_closep) int handle = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 	/* Before Linux 5.6, or where a container's filter does not know it. */
 	if (handle < 0 && (errno == ENOSYS || errno == EPERM))
@@ -95,7 +95,7 @@ static int open_handle(const char *path, int flags, struct error *err)
 	if (r < 0)
 		return r;
 	if (is_of_kernel(real))
-		return error_set(err, -EACCES, "%s: nothing is read from %s", path, real);
+		return error_set(err, -EACCES, "%s: files on %s are not read", path, real);
 	r = handle;
 	handle = -1;
 	return r;
@@ -126,12 +126,12 @@ int source_check_public(int handle, const char *name, struct error *err)
 	if (directory < 0)
 		return r < 0 ? r : directory;
 	if (fstat(handle, &st) < 0 || !(st.st_mode & S_IROTH))
-		return error_set(err, -EACCES, "%s: not everybody may read it", name);
+		return error_set(err, -EACCES, "%s: it is not world-readable", name);
 	char *part = real + 1;
 	for (;;) {
 		char *slash = strchr(part, '/');
 		if (fstat(directory, &there) < 0 || !(there.st_mode & S_IXOTH))
-			return error_set(err, -EACCES, "%s: not everybody may enter /%.*s", name, (int)(part - real - 1),
+			return error_set(err, -EACCES, "%s: /%.*s is not world-accessible", name, (int)(part - real - 1),
 					 real + 1);
 		if (!slash)
 			break;
@@ -143,7 +143,7 @@ int source_check_public(int handle, const char *name, struct error *err)
 		part = slash + 1;
 	}
 	if (fstatat(directory, part, &there, AT_SYMLINK_NOFOLLOW) < 0 || there.st_dev != st.st_dev || there.st_ino != st.st_ino)
-		return error_set(err, -EACCES, "%s: its path leads elsewhere on this host", name);
+		return error_set(err, -EACCES, "%s: its path resolves to another place on this host", name);
 	return 0;
 }
 
@@ -151,7 +151,7 @@ int source_open_public(const char *path, int flags, int *ret_fd, struct stat *re
 {
 	/* Devices end at what source_reopen() looks at. What is in memory lies there as well as in /tmp. */
 	if (text_starts_with(path, "/dev/") && !text_starts_with(path, "/dev/shm/"))
-		return error_set(err, -EACCES, "%s: nothing is read from there", path);
+		return error_set(err, -EACCES, "%s: files there are not read", path);
 	_cleanup_(fd_closep) int handle = open_handle(path, flags, err);
 	int r = handle < 0 ? handle : source_check_public(handle, path, err);
 	return r < 0 ? r : source_reopen(handle, path, ret_fd, ret_stat, err);

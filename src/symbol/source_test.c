@@ -324,7 +324,7 @@ static void test_a_path_that_leads_elsewhere(void **state)
 	write_file("old.c", "new\n", 4, 0644);
 	write_file("old.c (deleted)", "new\n", 4, 0644);
 	assert_int_equal(source_check_public(handle, "old.c", &err), -EACCES);
-	assert_non_null(strstr(err.message, "leads elsewhere"));
+	assert_non_null(strstr(err.message, "resolves to another place"));
 }
 
 /* Mounts something over a directory, writes a file there, and stays. */
@@ -365,7 +365,7 @@ static void test_a_file_of_another_namespace(void **state)
 	}
 	assert_true(handle >= 0);
 	assert_int_equal(checked, -EACCES);
-	assert_non_null(strstr(err.message, "leads elsewhere"));
+	assert_non_null(strstr(err.message, "resolves to another place"));
 	assert_int_equal(opened, -EACCES);
 }
 

@@ -55,7 +55,7 @@ bool source_text_has_suffix(const char *path)
 static int check_text(const struct buffer *text, const char *what, struct error *err)
 {
 	if (text->len > 0 && memchr(text->data, 0, text->len))
-		return error_set(err, -EACCES, "%s: not a text", what);
+		return error_set(err, -EACCES, "%s: not a text file", what);
 	return 0;
 }
 
@@ -82,7 +82,7 @@ int source_text_read_host(const char *path, bool own_files, struct buffer *out, 
 	if (!source_is_host_path(path))
 		return error_set(err, -EACCES, "%s: not an absolute path", path);
 	if (!source_text_has_suffix(path))
-		return error_set(err, -EACCES, "%s: its name is not like a source file's", path);
+		return error_set(err, -EACCES, "%s: not the name of a source file", path);
 	_cleanup_(fd_closep) int fd = -1;
 	int r = own_files ? source_open_own(path, &fd, err) : source_open_public(path, O_NOFOLLOW, &fd, NULL, err);
 	if (r == 0)
@@ -127,14 +127,14 @@ static int check_named(const struct places *places, const char *binary, const st
 {
 	_cleanup_(symbol_view_freep) struct symbol_view *view = NULL;
 	if (!build_id_is_valid(places->build_id))
-		return error_set(err, -ENOENT, "the binary has no build-id, so nothing can be found that belongs to it");
+		return error_set(err, -ENOENT, "the binary has no build-id to find its files by");
 	int r = symbolizer_view(places->symbolizer, places->build_id, binary, want, &view, err);
 	if (r == -ENOENT)
-		return error_set(err, r, "nothing is known of the binary %s", places->build_id);
+		return error_set(err, r, "unknown binary %s", places->build_id);
 	if (r < 0)
 		return r;
 	return names_file(view, places->path) ? 0
-					      : error_set(err, -ENOENT, "the debug information of %s names no file '%.200s'",
+					      : error_set(err, -ENOENT, "the debug information of %s has no file '%.200s'",
 							  places->build_id, places->path);
 }
 
@@ -162,7 +162,7 @@ static int try_host(struct places *places, struct buffer *out, struct error *err
 {
 	struct error why = {0};
 	if (places->symbolizer->no_host_files) {
-		note(places, "this server opens no files of its host");
+		note(places, "this server does not read files of its host");
 		return -ENOENT;
 	}
 	int r = source_text_read_host(places->path, places->symbolizer->own_files, out, &why);
@@ -179,7 +179,7 @@ static int try_debuginfod(struct places *places, struct buffer *out, struct erro
 	struct error why = {0};
 	if (!places->symbolizer->debuginfod || places->path[0] != '/') {
 		note(places,
-		     places->path[0] == '/' ? "no debuginfod server is configured" : "debuginfod wants an absolute path");
+		     places->path[0] == '/' ? "no debuginfod server is configured" : "debuginfod requires an absolute path");
 		return -ENOENT;
 	}
 	int r = debuginfod_fetch(places->symbolizer->debuginfod, DEBUGINFOD_SOURCE, places->build_id, places->path,
@@ -205,7 +205,7 @@ int source_text_read(struct symbolizer *symbolizer, const char *build_id, const 
 	struct places places = {
 		.symbolizer = symbolizer, .build_id = build_id, .path = path, .cancel = want ? want->cancel : NULL};
 	if (!path[0])
-		return error_set(err, -ENOENT, "the debug information does not say what file it is in");
+		return error_set(err, -ENOENT, "the debug information does not give its file");
 	int r = check_named(&places, binary, want, err);
 	if (r < 0)
 		return r;
@@ -219,7 +219,7 @@ int source_text_read(struct symbolizer *symbolizer, const char *build_id, const 
 			return r;
 	}
 	buffer_clear(out);
-	return error_set(err, -ENOENT, "no text of '%.120s': %s", path, places.why);
+	return error_set(err, -ENOENT, "no source of '%.120s': %s", path, places.why);
 }
 
 /* ---- code ---- */
@@ -238,7 +238,7 @@ static int check_has_code(int fd, const char *name, struct error *err)
 	ssize_t len = io_pread(fd, ident, sizeof(ident), 0, name, err);
 	if (len < 0)
 		return (int)len;
-	return memcmp(ident + EI_PAD, "wickx", 5) ? 0 : error_set(err, -ENOENT, "%s has symbols and no code", name);
+	return memcmp(ident + EI_PAD, "wickx", 5) ? 0 : error_set(err, -ENOENT, "%s has symbols but no code", name);
 }
 
 static const struct elf_segment *find_segment(const struct elf_file *file, const struct wanted_code *wanted)
@@ -262,7 +262,7 @@ static int read_code_of(struct elf_file *file, const struct wanted_code *wanted,
 	if (r < 0 && !nameless)
 		return error_set(err, r, "%s", why.message);
 	if (!nameless && strcmp(own, wanted->build_id) != 0)
-		return error_set(err, -ENOENT, "%s is another build: %s", file->name, own);
+		return error_set(err, -ENOENT, "%s is a different build: %s", file->name, own);
 	const struct elf_segment *segment = find_segment(file, wanted);
 	if (!segment)
 		return error_set(err, -ENOENT, "%s has no code at 0x%llx", file->name, (unsigned long long)wanted->address);
@@ -295,9 +295,9 @@ static int read_code(int fd, const char *name, const struct wanted_code *wanted,
 static int open_host_code(struct places *places, int *ret_fd, struct error *err)
 {
 	if (places->symbolizer->no_host_files)
-		return error_set(err, -ENOENT, "this server opens no files of its host");
+		return error_set(err, -ENOENT, "this server does not read files of its host");
 	if (!source_is_host_path(places->path))
-		return error_set(err, -ENOENT, "'%.200s' is no file of this host", places->path);
+		return error_set(err, -ENOENT, "'%.200s' is not a file of this host", places->path);
 	return source_open(places->path, ret_fd, NULL, err);
 }
 
@@ -335,7 +335,7 @@ int code_bytes_read(struct symbolizer *symbolizer, const char *build_id, const c
 		return error_set(err, -E2BIG, "%llu bytes of code, more than the limit of %llu", (unsigned long long)size,
 				 (unsigned long long)CODE_BYTES_MAX);
 	if (build_id[0] && !build_id_is_valid(build_id))
-		return error_set(err, -ENOENT, "'%.140s' is no build-id", build_id);
+		return error_set(err, -ENOENT, "'%.140s' is not a build-id", build_id);
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
 		_cleanup_(fd_closep) int fd = -1;
 		struct error why = {0};

@@ -116,6 +116,6 @@ int source_text_read_archive(int fd, const char *path, const bool *cancel, struc
 		return r;
 	if (search.equals == 0)
 		return error_set(err, -ENOENT, "the uploaded archive has no such file");
-	return error_set(err, -ENOENT, "the uploaded archive has %zu files that it could be, such as %.200s and %.200s",
-			 search.equals, search.names[0], search.names[1]);
+	return error_set(err, -ENOENT, "the uploaded archive has %zu matching files, such as %.200s and %.200s", search.equals,
+			 search.names[0], search.names[1]);
 }

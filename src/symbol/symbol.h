@@ -3,10 +3,10 @@
  * Symbols: build-id + file offset -> functions, inlined calls, files and lines, found when a profile is read, so that debug
  * information that arrives late repairs old data.
  *
- * A binary's table (table.h) is built once per build-id, by a worker (worker.h) and in the order of who waits for it, kept on
- * disk (DIR/xx/yyyy.sym) and mapped when used. What it is made of, in order: files on this host, if allowed; what was uploaded
- * (uploads.h); debuginfod servers (debuginfod.h). Nobody waits for a build who did not ask to: what is not known yet is counted
- * as pending, and named the next time.
+ * A binary's table (table.h) is built once per build-id by a worker (worker.h), kept on disk (DIR/xx/yyyy.sym) and mapped when
+ * used. Builds that somebody waits for go first. The sources, in order: files on this host, if allowed; uploads (uploads.h);
+ * debuginfod servers (debuginfod.h). By default, callers do not wait for builds: locations of unfinished binaries count as
+ * pending, and are symbolized the next time.
  *
  * Thread-safe.
  */
@@ -22,53 +22,53 @@ struct debuginfod;
 struct symbol_worker_options;
 struct symbolizer;
 struct uploads;
-/* What is pointed to is borrowed and must outlive the symbolizer. */
+/* Pointers are borrowed and must outlive the symbolizer. */
 struct symbolizer_options {
 	const char *cache_directory; /* NULL = memory only */
 	uint64_t cache_max_bytes;    /* of tables on disk; 0 = 8 GiB; the least recently used go first */
 	size_t memory_max_bytes;     /* of tables mapped at once; 0 = 512 MiB */
-	int64_t retry_ns;	     /* what has no names is looked for again, at first after this; 0 = 1 min */
-	bool no_host_files;	     /* never open paths that profiles name (a server that is fed by other hosts) */
-	bool own_files;		     /* who asks is who runs this: split DWARF and sources may be where only some may read */
-	unsigned workers; /* builds at once, in the background; 0 = each resolve builds what it needs itself, and waits */
+	int64_t retry_ns;	     /* the first retry of a binary without symbols; 0 = 1 min */
+	bool no_host_files;	     /* never open paths from profiles (for profiles of other hosts) */
+	bool own_files;	  /* requests come from the user of this process: split DWARF and sources need not be world-readable */
+	unsigned workers; /* concurrent background builds; 0 = each resolve builds its tables itself, and waits */
 	const struct symbol_worker_options *worker; /* NULL = build in this process */
 	struct uploads *uploads;		    /* NULL = none */
 	struct debuginfod *debuginfod;		    /* NULL = none */
 };
 int symbolizer_new(const struct symbolizer_options *options, struct symbolizer **ret, struct error *err);
-struct symbolizer *symbolizer_free(struct symbolizer *symbolizer); /* ends builds that run */
+struct symbolizer *symbolizer_free(struct symbolizer *symbolizer); /* cancels running builds */
 DEFINE_CLEANUP_POINTER(symbolizer_free, struct symbolizer);
 
 /* ---- names ---- */
 
 struct symbolizer_want {
 	int64_t wait_ns;    /* for tables that are being built; 0 = not at all, -1 = as long as it takes */
-	const bool *cancel; /* polled while waiting; NULL allowed. Cancelled = as if the wait were over */
+	const bool *cancel; /* polled while waiting; NULL allowed. Cancelled = the wait ends */
 };
-/* Of locations that came without names. */
+/* Of locations that came without functions. */
 struct symbolizer_coverage {
 	size_t resolved; /* named */
-	size_t pending;	 /* of binaries that are being worked on, or wait for it */
-	size_t missing;	 /* nothing is known, and why is in symbolizer_list() */
+	size_t pending;	 /* of binaries whose table is being built or queued */
+	size_t missing;	 /* no symbols; symbolizer_list() has the reason */
 };
 /*
- * Gives names, files and lines to the profile's locations, from `first` (at least 1) on, that have none: one line an inlined
- * call, innermost first. What is asked for is built before what has only been seen. Locations stay as they are if nothing is
- * known. want NULL = do not wait; ret NULL allowed.
+ * Symbolizes the profile's locations from `first` (at least 1) on that have no lines: adds one line per inlined call, innermost
+ * first. Tables needed here are built before those of binaries that were only seen. Locations without symbols stay unchanged.
+ * want NULL = do not wait; ret NULL allowed.
  */
 int symbolizer_resolve(struct symbolizer *symbolizer, struct profile *profile, uint32_t first,
 		       const struct symbolizer_want *want, struct symbolizer_coverage *ret, struct error *err);
 
 /* ---- what arrives ---- */
 
-/* A binary was seen in data that came in: it is listed, and built when there is nothing better to do. Cheap; never waits. */
+/* A binary was seen in ingested data: it is listed, and its table is built with low priority. Cheap; never blocks. */
 void symbolizer_note(struct symbolizer *symbolizer, const char *build_id, const char *path, uint64_t samples);
 /* The file behind fd (kept as a duplicate until it has been read) is the binary of that build-id, or was, whatever its path now
  * leads to. Never waits. -EINVAL not a build-id, -EAGAIN too many wait. */
 int symbolizer_offer(struct symbolizer *symbolizer, const char *build_id, const char *path, int fd, struct error *err);
-/* Debug information of that build-id is there now that was not: the table is made anew, and the old one serves until then. */
+/* New debug information of that build-id arrived: the table is rebuilt, and the old one is used until then. */
 void symbolizer_arrived(struct symbolizer *symbolizer, const char *build_id);
-/* Would debug information from elsewhere help? False while that is being found out (*ret_later, NULL allowed, is true then). */
+/* Would debug information from elsewhere help? False while that is not decided yet (*ret_later, NULL allowed, is true then). */
 bool symbolizer_wants(struct symbolizer *symbolizer, const char *build_id, const char *path, bool *ret_later);
 /* Is there a table that names this kernel's code by offsets from _stext? */
 bool symbolizer_names_kernel(struct symbolizer *symbolizer, const char *build_id);
@@ -77,12 +77,12 @@ bool symbolizer_names_kernel(struct symbolizer *symbolizer, const char *build_id
 
 /* Append-only: shown to people and in /metrics. */
 enum symbol_state {
-	SYMBOL_QUEUED,	 /* seen; waits for a worker */
+	SYMBOL_QUEUED,	 /* seen; queued for a worker */
 	SYMBOL_WORKING,	 /* a worker builds it, or fetches for it */
 	SYMBOL_COMPLETE, /* functions and lines */
 	SYMBOL_PARTIAL,	 /* names only, or some of them; `why` says what is missing */
-	SYMBOL_MISSING,	 /* nothing was found; looked for again later */
-	SYMBOL_FAILED,	 /* something was found that cannot be used */
+	SYMBOL_MISSING,	 /* nothing was found; retried later */
+	SYMBOL_FAILED,	 /* a file was found that cannot be used */
 	SYMBOL_STATES,
 };
 extern const char *const symbol_state_names[SYMBOL_STATES]; /* "queued" ... */
@@ -151,7 +151,7 @@ size_t symbol_view_frames(const struct symbol_view *view, uint64_t address, stru
 bool symbol_view_bounds(const struct symbol_view *view, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 
 /* The kernel of this host: /proc/kallsyms and modules. Compact (names in one blob); -EPERM when addresses are hidden
- * (kptr_restrict) with a message that says how to mend it. */
+ * (kptr_restrict) with a message that has the fix. */
 struct kallsyms;
 int kallsyms_load(struct kallsyms **ret, struct error *err);
 struct kallsyms *kallsyms_free(struct kallsyms *kallsyms);
@@ -169,9 +169,9 @@ int kallsyms_write_core(const struct kallsyms *kallsyms, const char *build_id, i
 /* True when modules have been loaded or removed since (cheap: size and first lines of /proc/modules). */
 bool kallsyms_is_stale(const struct kallsyms *kallsyms);
 
-/* ---- code made at run time, on this host ---- */
+/* ---- JIT code, on this host ---- */
 
-/* What was refused, left out or given up, and why. Append-only; jit_problem_names for metrics. */
+/* Reasons why files, entries or lookups were rejected or dropped. Append-only; jit_problem_names for metrics. */
 enum jit_problem {
 	JIT_PROBLEM_OWNER,	 /* a perf map that belongs neither to the process's user nor to root */
 	JIT_PROBLEM_NOT_REGULAR, /* a link, fifo, directory, device in its place */

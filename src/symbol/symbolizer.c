@@ -114,16 +114,16 @@ static int take_offer(struct symbolizer *s, struct symbol_entry *entry, int fd)
 int symbolizer_offer(struct symbolizer *s, const char *build_id, const char *path, int fd, struct error *err)
 {
 	if (!build_id_is_valid(build_id))
-		return error_set(err, -EINVAL, "'%.140s' is no build-id: expected 2 to 128 lower-case hex digits", build_id);
+		return error_set(err, -EINVAL, "'%.140s' is not a build-id: expected 2 to 128 lower-case hex digits", build_id);
 	int r = 0;
 	pthread_mutex_lock(&s->lock);
 	struct symbol_entry *entry = entries_get(s, build_id, path);
 	if (!entry)
-		r = error_set(err, -EAGAIN, "more binaries than are remembered");
+		r = error_set(err, -EAGAIN, "the limit of tracked binaries is reached");
 	else if (is_known(entry) || entry->offered_fd >= 0)
 		r = 0;
 	else if (s->offers >= SYMBOL_OFFERS_MAX)
-		r = error_set(err, -EAGAIN, "%u binaries wait for their symbols already", SYMBOL_OFFERS_MAX);
+		r = error_set(err, -EAGAIN, "%u binaries are queued for symbols already", SYMBOL_OFFERS_MAX);
 	else
 		r = take_offer(s, entry, fd);
 	pthread_mutex_unlock(&s->lock);
@@ -189,7 +189,7 @@ int symbolizer_retry(struct symbolizer *s, const char *build_id, struct error *e
 	if (entry)
 		build_anew(s, entry, SYMBOL_QUEUE_ASKED);
 	pthread_mutex_unlock(&s->lock);
-	return entry ? 0 : error_set(err, -ENOENT, "no binary of the build-id %.140s has been seen", build_id);
+	return entry ? 0 : error_set(err, -ENOENT, "no binary with the build-id %.140s has been seen", build_id);
 }
 
 /* ---- status ---- */

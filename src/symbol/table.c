@@ -159,7 +159,7 @@ static int check(struct symbol_table *t, const char *name, const char *build_id,
 {
 	const struct symbol_table_header *h = (const struct symbol_table_header *)t->image;
 	if (t->len < sizeof(*h) || memcmp(h->magic, SYMBOL_TABLE_MAGIC, sizeof(h->magic)) != 0)
-		return error_set(err, -EBADMSG, "%s: no symbol table", name);
+		return error_set(err, -EBADMSG, "%s: not a symbol table", name);
 	if (h->version != SYMBOL_TABLE_VERSION)
 		return error_set(err, -EBADMSG, "%s: a symbol table of version %u, expected %u", name, h->version,
 				 SYMBOL_TABLE_VERSION);
@@ -174,7 +174,7 @@ static int check(struct symbol_table *t, const char *name, const char *build_id,
 	if (!depths)
 		return error_nomem(err);
 	if (!ranges_are_sound(t) || !scopes_are_sound(t, depths) || !rest_is_sound(t))
-		return error_set(err, -EBADMSG, "%s: the symbol table's parts do not fit together", name);
+		return error_set(err, -EBADMSG, "%s: the symbol table's sections are inconsistent", name);
 	return 0;
 }
 
@@ -192,7 +192,7 @@ static void *map_image(int fd, size_t len, const char *name, struct error *err)
 	if (n == (ssize_t)len)
 		return image;
 	if (n >= 0)
-		error_set(err, -EBADMSG, "%s: no symbol table", name);
+		error_set(err, -EBADMSG, "%s: not a symbol table", name);
 	munmap(image, len);
 	return NULL;
 }
@@ -203,7 +203,7 @@ int symbol_table_open(int fd, const char *name, const char *build_id, struct sym
 	if (fstat(fd, &st) < 0)
 		return error_set_errno(err, -errno, "%s", name);
 	if (st.st_size < (off_t)sizeof(struct symbol_table_header) || (uint64_t)st.st_size > SYMBOL_TABLE_BYTES_MAX)
-		return error_set(err, -EBADMSG, "%s: no symbol table", name);
+		return error_set(err, -EBADMSG, "%s: not a symbol table", name);
 	struct symbol_table *table = mem_zalloc(sizeof(*table));
 	if (!table)
 		return error_nomem(err);

@@ -255,7 +255,7 @@ static int add_scopes(struct table_writer *w, const struct code_unit *unit, stru
 	for (size_t i = 0; i < unit->scope_count; i++) {
 		w->scope_ids[i] = CODE_NONE;
 		if (unit->scopes[i].parent != CODE_NONE && unit->scopes[i].parent >= i)
-			return error_set(err, -EBADMSG, "%s: an inlined call before what it is inlined into", unit->name);
+			return error_set(err, -EBADMSG, "%s: an inlined call comes before its caller", unit->name);
 	}
 	for (size_t i = 0; i < unit->range_count; i++) {
 		if (unit->ranges[i].scope >= unit->scope_count)
@@ -326,7 +326,7 @@ static int add_rows(struct table_writer *w, const struct code_unit *unit, struct
 		open = !in->end;
 	}
 	if (open)
-		return error_set(err, -EBADMSG, "%s: the last line does not end", unit->name);
+		return error_set(err, -EBADMSG, "%s: the last line has no end", unit->name);
 	return 0;
 }
 

@@ -398,7 +398,7 @@ static void test_a_table_that_is_too_deep_is_refused(void **state)
 	_cleanup_(fd_closep) int fd = memfd_create("table", MFD_CLOEXEC);
 	assert_int_equal(io_pwrite(fd, image, table->len, 0, "table", NULL), 0);
 	assert_int_equal(symbol_table_open(fd, "table", "abcd", &loaded, &err), -EBADMSG);
-	assert_non_null(strstr(err.message, "do not fit together"));
+	assert_non_null(strstr(err.message, "are inconsistent"));
 	mem_free(image);
 	symbol_table_free(table);
 }

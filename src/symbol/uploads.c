@@ -241,10 +241,10 @@ static int check_begin(const struct uploads *uploads, const struct upload_begin 
 	if (begin->kind >= UPLOAD_KINDS)
 		return error_set(err, -EINVAL, "unknown kind of upload");
 	if (!build_id_is_valid(begin->build_id) || strlen(begin->build_id) < 4)
-		return error_set(err, -EINVAL, "a build-id is 2 to %u bytes as lower-case hex digits", BUILD_ID_BYTES_MAX);
+		return error_set(err, -EINVAL, "a build-id must be 2 to %u bytes as lower-case hex digits", BUILD_ID_BYTES_MAX);
 	for (const char *at = begin->hash; *at; at++)
 		if ((*at < '0' || *at > '9') && (*at < 'a' || *at > 'z') && (*at < 'A' || *at > 'Z'))
-			return error_set(err, -EINVAL, "a hash is up to 64 letters and digits");
+			return error_set(err, -EINVAL, "a hash must be up to 64 letters and digits");
 	if (begin->size == 0)
 		return error_set(err, -EINVAL, "the size of an upload must be more than 0");
 	uint64_t max = uploads->options.file_bytes_max < uploads->options.bytes_max ? uploads->options.file_bytes_max
@@ -261,7 +261,7 @@ static int check_disk(const struct uploads *uploads, uint64_t more, struct error
 {
 	struct statvfs disk;
 	if (statvfs(uploads->options.directory, &disk) < 0)
-		return error_set_errno(err, -errno, "cannot ask for the free space of %s", uploads->options.directory);
+		return error_set_errno(err, -errno, "cannot determine the free space of %s", uploads->options.directory);
 	uint64_t left = (uint64_t)disk.f_blocks * disk.f_frsize / 20;
 	if (left > DISK_LEFT_MAX)
 		left = DISK_LEFT_MAX;
@@ -289,7 +289,7 @@ static int meet_other(struct uploads *uploads, struct upload *upload, const stru
 	if (same && quiet_ns > RESUME_NS)
 		quiet_ns = RESUME_NS;
 	if (is_active(upload, quiet_ns, now_ns) && (upload->busy || same || !begin->force))
-		return error_set(err, -EBUSY, "somebody else is sending this file just now");
+		return error_set(err, -EBUSY, "another client is uploading this file");
 	if (same)
 		return 1;
 	fail_and_drop(uploads, upload);
@@ -314,7 +314,8 @@ static int begin_new(struct uploads *uploads, const struct upload_begin *begin, 
 {
 	struct upload *upload = free_place(uploads, now_ns);
 	if (!upload)
-		return error_set(err, -EAGAIN, "%zu files are being sent already; try again later", uploads->options.open_max);
+		return error_set(err, -EAGAIN, "%zu uploads are in progress already; try again later",
+				 uploads->options.open_max);
 	uint64_t promised = promised_bytes(uploads, now_ns);
 	struct upload new = {.used = true, .busy = true, .begin = *begin};
 	int r = make_id(new.id, err);
@@ -340,7 +341,7 @@ static int begin_locked(struct uploads *uploads, const struct upload_begin *begi
 	int64_t now_ns = time_now_ns();
 	drop_old(uploads, now_ns);
 	if (!begin->force && uploads_file_find(uploads, begin->build_id, begin->kind))
-		return error_set(err, -EEXIST, "%s of that build-id is there already", upload_kind_names[begin->kind]);
+		return error_set(err, -EEXIST, "%s of that build-id already exists", upload_kind_names[begin->kind]);
 	struct upload *upload = find_open_file(uploads, begin->build_id, begin->kind);
 	int r = upload ? meet_other(uploads, upload, begin, now_ns, err) : 0;
 	if (r == 0)
@@ -422,13 +423,12 @@ static int write_piece(struct uploads *uploads, const struct upload *upload, str
 static int check_piece(const struct upload *upload, uint64_t offset, struct bytes data, struct error *err)
 {
 	if (upload->busy || offset != upload->offset)
-		return error_set(err, -ERANGE, "the next piece begins at %llu", (unsigned long long)upload->offset);
+		return error_set(err, -ERANGE, "the next part starts at %llu", (unsigned long long)upload->offset);
 	if (data.len > upload->begin.size - upload->offset)
-		return error_set(err, -EINVAL, "this is more than the %llu bytes that were announced",
-				 (unsigned long long)upload->begin.size);
+		return error_set(err, -EINVAL, "more than the declared %llu bytes", (unsigned long long)upload->begin.size);
 	bool enough = data.len >= UPLOAD_START_BYTES || data.len == upload->begin.size;
 	if (offset == 0 && enough && !upload_begins_well(upload->begin.kind, data))
-		return error_set(err, -EBADMSG, "what was sent does not begin like a file of kind %s",
+		return error_set(err, -EBADMSG, "the upload does not start like a file of kind %s",
 				 upload_kind_names[upload->begin.kind]);
 	return 0;
 }
@@ -461,7 +461,7 @@ static int write_locked(struct uploads *uploads, struct upload *upload, uint64_t
 
 static int unknown_id(struct error *err)
 {
-	return error_set(err, -ENOENT, "there is no such upload (any more); begin anew");
+	return error_set(err, -ENOENT, "no such upload, or it expired; start again");
 }
 
 int uploads_write(struct uploads *uploads, const char *id, uint64_t offset, struct bytes data, uint64_t *ret_offset,
@@ -531,7 +531,7 @@ static int put_in_place(struct uploads *uploads, struct upload *upload, const ch
 
 static int being_written(struct error *err)
 {
-	return error_set(err, -EBUSY, "a piece of this upload is being written just now");
+	return error_set(err, -EBUSY, "another part of this upload is in progress");
 }
 
 /* Returns what to tell the client; *ret_there: the file is in its place. */
@@ -626,7 +626,7 @@ static int use_file(struct uploads *uploads, const char *build_id, enum upload_k
 		r = uploads_file_path(uploads, build_id, kind, path, err);
 		uploads_file_use(uploads, file, time_now_ns());
 	} else {
-		r = error_set(err, -ENOENT, "nobody has uploaded %s of build-id %.128s",
+		r = error_set(err, -ENOENT, "no upload of %s for build-id %.128s",
 			      kind < UPLOAD_KINDS ? upload_kind_names[kind] : "that", build_id);
 	}
 	pthread_mutex_unlock(&uploads->lock);

@@ -46,9 +46,9 @@ static int check_elf(int fd, const struct upload_begin *begin, struct error *err
 	if (r == -ENOMEM || r == -EIO)
 		return error_set(err, r, "%s", problem.message);
 	if (r < 0)
-		return error_set(err, -EBADMSG, "what was sent is not the ELF file of that build-id: %s", problem.message);
+		return error_set(err, -EBADMSG, "the upload is not the ELF file of that build-id: %s", problem.message);
 	if (strcmp(build_id, begin->build_id) != 0)
-		return error_set(err, -EBADMSG, "the file that was sent has another build-id: %s", build_id);
+		return error_set(err, -EBADMSG, "the uploaded file has another build-id: %s", build_id);
 	return 0;
 }
 
@@ -64,8 +64,7 @@ static int check_hash(int fd, const struct upload_begin *begin, struct error *er
 	snprintf(hex, sizeof(hex), "%016llx%016llx", (unsigned long long)hash.high, (unsigned long long)hash.low);
 	if (strcmp(hex, begin->hash) == 0)
 		return 0;
-	return error_set(err, -EBADMSG, "the file was damaged on its way: its XXH3-128 is %s, announced was %s", hex,
-			 begin->hash);
+	return error_set(err, -EBADMSG, "the file was damaged in transit: its XXH3-128 is %s instead of %s", hex, begin->hash);
 }
 
 int upload_check(int fd, const struct upload_begin *begin, struct error *err)
@@ -75,7 +74,7 @@ int upload_check(int fd, const struct upload_begin *begin, struct error *err)
 	if (len < 0)
 		return (int)len;
 	if (!upload_begins_well(begin->kind, (struct bytes){start, (size_t)len}))
-		return error_set(err, -EBADMSG, "what was sent does not begin like a file of kind %s",
+		return error_set(err, -EBADMSG, "the upload does not start like a file of kind %s",
 				 upload_kind_names[begin->kind]);
 	int r = check_hash(fd, begin, err);
 	if (!r && (begin->kind == UPLOAD_DEBUGINFO || begin->kind == UPLOAD_EXECUTABLE))

@@ -150,7 +150,7 @@ static int next_to_go(struct uploads *uploads, struct upload_file *ret, struct e
 	pthread_mutex_unlock(&uploads->lock);
 	if (!full || any)
 		return full;
-	return error_set(err, -ENOSPC, "uploaded debug information may take up %s, and what is being sent fills that",
+	return error_set(err, -ENOSPC, "the limit of uploaded debug information is %s, and uploads in progress fill it",
 			 text_format_size(uploads->options.bytes_max, size));
 }
 

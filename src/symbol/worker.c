@@ -94,7 +94,7 @@ static int start(const struct symbol_worker_options *limits, int *ret_socket, pi
 {
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return error_set_errno(err, -errno, "cannot make a socket for a worker");
+		return error_set_errno(err, -errno, "cannot create a socket for a worker");
 	int r = spawn(limits->program, ends[1], ret_pid);
 	io_close(ends[1]);
 	if (r < 0) {
@@ -239,14 +239,14 @@ static struct remains reap(pid_t pid)
 static int too_much_memory(const struct symbol_worker_options *limits, struct error *err)
 {
 	char size[TEXT_NUMBER_MAX];
-	return error_set(err, -ENOMEM, "the worker wanted more than %s of memory",
+	return error_set(err, -ENOMEM, "the worker needed more than %s of memory",
 			 text_format_size(limits->memory_max_bytes, size));
 }
 
 static int too_much_time(int64_t limit_ns, const char *of, struct error *err)
 {
 	char duration[TIME_TEXT_MAX];
-	return error_set(err, -ETIME, "the worker took more than %s%s", time_format_duration(limit_ns, duration), of);
+	return error_set(err, -ETIME, "the worker needed more than %s%s", time_format_duration(limit_ns, duration), of);
 }
 
 static int too_large_table(uint64_t bytes_max, struct error *err)
@@ -260,24 +260,24 @@ static int explain_death(const struct symbol_worker_options *limits, const struc
 			 struct error *err)
 {
 	if (!remains->is_status_known)
-		return error_set(err, -EFAULT, "the worker ended, and nobody knows how");
+		return error_set(err, -EFAULT, "the worker ended for an unknown reason");
 	if (WIFEXITED(remains->status))
-		return error_set(err, -EFAULT, "the worker ended with status %d and without an answer",
+		return error_set(err, -EFAULT, "the worker exited with status %d and without a result",
 				 WEXITSTATUS(remains->status));
 	int signal_number = WTERMSIG(remains->status);
 	if (signal_number == SIGXCPU || (signal_number == SIGKILL && remains->cpu_ns >= (uint64_t)limits->cpu_max_ns))
-		return too_much_time(limits->cpu_max_ns, " of processor time", err);
+		return too_much_time(limits->cpu_max_ns, " of CPU time", err);
 	if (signal_number == SIGXFSZ)
 		return too_large_table(bytes_max, err);
 	if (signal_number == SIGSYS)
-		return error_set(err, -EPERM, "the worker broke a rule of its sandbox");
+		return error_set(err, -EPERM, "the worker violated its sandbox");
 	if (signal_number == SIGKILL)
 		return error_set(err, -EFAULT,
 				 "the worker was killed (signal 9): the machine or its cgroup may be short of memory");
 	const char *description = sigdescr_np(signal_number);
 	return error_set(err, -EFAULT, "the worker crashed with signal %d (%s)%s", signal_number,
 			 description ? description : "unknown",
-			 signal_number == SIGBUS ? "; a file that is cut short while it is read does that" : "");
+			 signal_number == SIGBUS ? "; a file that is truncated while it is read can cause that" : "");
 }
 
 /* The worker's own words. Codes that are the parent's to give mean nothing from it. */
@@ -308,14 +308,11 @@ static int explain(const struct worker_conversation *c, const struct remains *re
 	case WORKER_ENDED_DONE: return 0;
 	case WORKER_ENDED_FAILED: return explain_failure(&c->limits, &c->last.failed, bytes_max, err);
 	case WORKER_ENDED_BROKE:
-		return error_set(err, -EPERM, "the worker broke a rule of its sandbox (system call %d)",
-				 c->last.broke.system_call);
+		return error_set(err, -EPERM, "the worker violated its sandbox (system call %d)", c->last.broke.system_call);
 	case WORKER_ENDED_SILENT: return explain_death(&c->limits, remains, bytes_max, err);
-	case WORKER_ENDED_NONSENSE:
-		return error_set(err, -EPERM, "the worker broke a rule of its sandbox (it sent what is no message)");
+	case WORKER_ENDED_NONSENSE: return error_set(err, -EPERM, "the worker violated its sandbox (malformed message)");
 	case WORKER_ENDED_REQUESTS:
-		return error_set(err, -EPERM,
-				 "the worker broke a rule of its sandbox (it asked for more than %" PRIu64 " files)",
+		return error_set(err, -EPERM, "the worker violated its sandbox (more than %" PRIu64 " files requested)",
 				 c->limits.files_max + WORKER_REFUSED_MAX);
 	case WORKER_ENDED_LATE: return too_much_time(c->limits.wall_max_ns, "", err);
 	case WORKER_ENDED_CANCELED: return error_set(err, -ECANCELED, "canceled");
@@ -376,7 +373,7 @@ int symbol_worker_build(const struct symbol_worker_options *worker, const struct
 	if (r == 0 || r == -EPIPE || r == -ECONNRESET)
 		worker_converse(&c);
 	else
-		error_set_errno(err, r, "cannot tell a worker what to do");
+		error_set_errno(err, r, "cannot send a worker its job");
 	struct remains remains = reap(pid);
 	io_close(c.socket);
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET)

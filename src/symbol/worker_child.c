@@ -41,7 +41,7 @@ static int ask_for_file(void *context, const struct symbol_file_request *request
 	if (r <= 0 || message.kind != WORKER_OPENED || (message.opened.code >= 0) != (fd >= 0))
 		_exit(1);
 	if (message.opened.code < 0)
-		return error_set_errno(err, message.opened.code, "there is no such file");
+		return error_set_errno(err, message.opened.code, "no such file");
 	*ret_fd = fd;
 	return message.opened.code;
 }

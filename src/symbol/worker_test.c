@@ -443,7 +443,7 @@ static void test_failures(void **state)
 	assert_int_equal(p.result.functions, 1);
 	assert_ending("fail", -EBADMSG, "section 7 is?damaged");
 	assert_ending("fail_as_parent", -EIO, "the worker failed with error -125: not its to say");
-	assert_ending("exit", -EFAULT, "the worker ended with status 7 and without an answer");
+	assert_ending("exit", -EFAULT, "the worker exited with status 7 and without a result");
 	assert_ending("no such scene", -EINVAL, "there is no scene no such scene");
 }
 
@@ -465,7 +465,7 @@ static void test_forbidden(void **state)
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		char message[128];
-		snprintf(message, sizeof(message), "the worker broke a rule of its sandbox (system call %ld)", cases[i].call);
+		snprintf(message, sizeof(message), "the worker violated its sandbox (system call %ld)", cases[i].call);
 		assert_ending(cases[i].scene, -EPERM, message);
 	}
 }
@@ -484,21 +484,21 @@ static void test_nonsense(void **state)
 	static const char *const scenes[] = {"garbage",	 "short",	 "long", "unended",
 					     "bad_kind", "bad_build_id", "deaf", "sends_descriptors"};
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)
-		assert_ending(scenes[i], -EPERM, "the worker broke a rule of its sandbox (it sent what is no message)");
+		assert_ending(scenes[i], -EPERM, "the worker violated its sandbox (malformed message)");
 }
 
 static void test_processor_time(void **state)
 {
 	struct performance p = {.worker = {.cpu_max_ns = NS_PER_S}};
 	assert_int_equal(perform(&p, "spin"), -ETIME);
-	assert_string_equal(p.err.message, "the worker took more than 1 s of processor time");
+	assert_string_equal(p.err.message, "the worker needed more than 1 s of CPU time");
 }
 
 static void test_wall_time(void **state)
 {
 	struct performance p = {.worker = {.wall_max_ns = 200 * NS_PER_MS}};
 	assert_int_equal(perform(&p, "sleep"), -ETIME);
-	assert_string_equal(p.err.message, "the worker took more than 200 ms");
+	assert_string_equal(p.err.message, "the worker needed more than 200 ms");
 	/* The time that it takes to find a file is not the worker's. */
 	p = (struct performance){.worker = {.wall_max_ns = 2 * NS_PER_S}, .theatre = {.open_ns = 2200 * NS_PER_MS}};
 	assert_int_equal(perform(&p, "done"), 0);
@@ -519,7 +519,7 @@ static void test_memory_limit(void **state)
 	}
 	struct performance p = {.worker = {.memory_max_bytes = 512 * MIB}};
 	assert_int_equal(perform(&p, "memory"), -ENOMEM);
-	assert_string_equal(p.err.message, "the worker wanted more than 512.0 MiB of memory");
+	assert_string_equal(p.err.message, "the worker needed more than 512.0 MiB of memory");
 }
 
 static void test_output_limit(void **state)
@@ -536,7 +536,7 @@ static void test_request_limit(void **state)
 	assert_int_equal(p.theatre.opened, 10);
 	assert_int_equal(p.result.functions, 9);
 	assert_int_equal(perform(&p, "floods_for_ever"), -EPERM);
-	assert_string_equal(p.err.message, "the worker broke a rule of its sandbox (it asked for more than 65546 files)");
+	assert_string_equal(p.err.message, "the worker violated its sandbox (more than 65546 files requested)");
 	assert_int_equal(p.theatre.opened, 20);
 }
 
@@ -568,7 +568,7 @@ static void test_no_program(void **state)
 	/* A program that knows nothing of workers. */
 	worker.program = "/bin/true";
 	assert_int_equal(symbol_worker_build(&worker, &options, 0, &result, &err), -EFAULT);
-	assert_string_equal(err.message, "the worker ended with status 0 and without an answer");
+	assert_string_equal(err.message, "the worker exited with status 0 and without a result");
 }
 
 static unsigned count_descriptors(void)

@@ -52,10 +52,10 @@ check "a full window does not wait for its minute" judge some "$url" alpha tick 
 check "what a span says is there" "$marks" all
 stop_agent
 check "the end sends the last window" judge fields "$url" alpha
-sum=$(sed -n 's/.*markers: \([0-9]*\) of [0-9]* processes collected, \([0-9]*\) lost in their rings, \([0-9]*\) left out.*/\1 \2 \3/p' "$work/many.log" | awk '{ print $1 + $2 + $3 }')
+sum=$(sed -n 's/.*markers: \([0-9]*\) of [0-9]* processes collected, \([0-9]*\) lost in full ring buffers, \([0-9]*\) dropped as too many.*/\1 \2 \3/p' "$work/many.log" | awk '{ print $1 + $2 + $3 }')
 check "each marker was collected or counted" test "$sum" -ge 300016
 # "lost N" is a marker, too, but none of the program.
-check "and each that was collected is on the server" awk '/ markers: / { gsub(",", ""); for (i = 1; i <= NF; i++) if ($i == "markers:") got = $(i + 1); if (match($0, /; [0-9]+ in [0-9]+ windows sent/)) { split(substr($0, RSTART + 2), f, " "); sent = f[1] } } END { exit !(got > 0 && sent >= got) }' "$work/many.log"
+check "and each that was collected is on the server" awk '/ markers: / { gsub(",", ""); for (i = 1; i <= NF; i++) if ($i == "markers:") got = $(i + 1); if (match($0, /; [0-9]+ in [0-9]+ batches sent/)) { split(substr($0, RSTART + 2), f, " "); sent = f[1] } } END { exit !(got > 0 && sent >= got) }' "$work/many.log"
 
 # Recorders go first.
 "$marks" workers 4 &
@@ -68,12 +68,12 @@ expect "a recorder gets the markers of a process that the agent collects" 0 'mar
 	"$WICK" record --markers-only -p "$workers" -d 2 -o "$work/r.firefox.json"
 printf '%s\n' "$expect_output" >"$work/recorded"
 check "and is told of no other recorder" sh -c '! grep -q "another recorder" "$1"' sh "$work/recorded"
-check "the agent says once that it yields" said yields.log 'a recorder takes the markers of' 1
-check "and once that it has them again" said yields.log 'collected here again$' 1
+check "the agent says once that it yields" said yields.log 'a recorder collects the markers of' 1
+check "and once that it has them again" said yields.log 'the agent collects markers again$' 1
 expect "so does an ordered recording" 0 'of 1 of 1 hosts' "$WICK" record --remote "$url" --host alpha -d 2 -o "$work/remote.firefox.json"
 check "which has the markers" judge file "$work/remote.firefox.json" inner
-check "the agent yields again" said yields.log 'a recorder takes the markers of' 2
-check "and has them again" said yields.log 'collected here again$' 2
+check "the agent yields again" said yields.log 'a recorder collects the markers of' 2
+check "and has them again" said yields.log 'the agent collects markers again$' 2
 sleep 1
 stop_agent
 check "it has what was before and after, and nothing of between" judge around "$url" alpha "$workers" "$work/r.firefox.json"

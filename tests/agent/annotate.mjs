@@ -102,7 +102,7 @@ await test("what makes no markers, and formats that hold none, are told", () => 
 	assert.ok(!existsSync(file));
 	const pprof = record(join(work, "x.pb"));
 	assert.equal(pprof.run.status, 2);
-	assert.match(pprof.run.stderr, /no place for markers/);
+	assert.match(pprof.run.stderr, /cannot store markers/);
 	assert.equal(record(file, {}, "--no-markers").run.status, 2);
 });
 finish();

@@ -63,5 +63,5 @@ start_container "$id" "/$name-groups/$id" || fail "another container" "$(tail -n
 number_threads
 expect "another one is recorded by the beginning of its id" 0 'markers: [0-9,.k]+ of 1 processes' "$WICK" record -F 499 -d 4 --container "$(echo "$id" | cut -c 1-12)" -o "$work/d.firefox.json"
 check "with the same as well" node tests/agent/container.mjs "$work/d.firefox.json" "$pid" "$work/threads"
-expect "a container that is not there is refused" 1 "is of a container 'none$name'" "$WICK" record -d 1 --container "none$name" -o "$work/n.firefox.json"
+expect "a container that is not there is refused" 1 "belongs to a container 'none$name'" "$WICK" record -d 1 --container "none$name" -o "$work/n.firefox.json"
 finish

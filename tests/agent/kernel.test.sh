@@ -50,7 +50,7 @@ check "the server takes a list of the kernel's functions" send_list
 "$WICK" agent --server "$url" -F 197 --budget 0 2>"$work/agent.log" &
 agent_pid=$!
 pids="$pids $agent_pid"
-check "the agent learns that the server has it" wait_for grep -q "has the names of this kernel" "$work/agent.log"
+check "the agent learns that the server has it" wait_for grep -q "has the symbols of this kernel" "$work/agent.log"
 work_in_kernel dd_after 2
 stop_agent
 raw() { # PROGRAM

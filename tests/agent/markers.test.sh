@@ -22,7 +22,7 @@ for version in 62 70 75; do
 done
 expect "other formats say that they have no place for them" 0 '6 markers; [1-9][0-9]* counters' "$WICK" convert "$work/m.firefox.json" -o "$work/m.pb.gz"
 
-expect "so does a recording" 0 'markers: 16 of 1 processes, for which this format has no place' "$WICK" record -o "$work/m.pb.gz" -- "$marks" all
+expect "so does a recording" 0 'markers: 16 of 1 processes, which this format cannot store' "$WICK" record -o "$work/m.pb.gz" -- "$marks" all
 
 record "without markers there are none" 'written to' --no-markers -- "$marks" spin 2000 # 0.2 s of CPU, so that some sample finds it
 check "and none are in the file" seen "$work/m.firefox.json" count inner=0
@@ -36,12 +36,12 @@ check "has the spans of each" seen "$work/m.firefox.json" count inner=200
 record "one that execs itself 100 times" 'markers: 100 of 100' -- "$marks" exec 100
 check "has the spans of each program" seen "$work/m.firefox.json" count inner=100
 record "one with 2,000 threads" 'markers: 2.?000 of 1' -- "$marks" threads 2000
-record "one that is faster than the recorder" 'markers lost, because their rings were full' -- "$marks" flood 3000000
+record "one that is faster than the recorder" 'markers lost: ring buffers were full' -- "$marks" flood 3000000
 
-record "one of more markers than are kept" 'markers left out, of all of the time' --max-markers 5000 -- "$marks" flood 100000
-sum=$(printf '%s\n' "$expect_output" | awk '{ gsub(",", "") } / markers: / { n += $2 } / markers (lost|left out)/ { n += $1 } END { print n }')
+record "one of more markers than are kept" 'markers dropped across the recording: too many' --max-markers 5000 -- "$marks" flood 100000
+sum=$(printf '%s\n' "$expect_output" | awk '{ gsub(",", "") } / markers: / { n += $2 } / markers (lost|dropped)/ { n += $1 } END { print n }')
 check "has each of them kept or counted" test "$sum" -eq 100000
-check "says so in the file" grep -q 'wick record: markers left out, of all of the time' "$work/m.firefox.json"
+check "says so in the file" grep -q 'wick record: markers dropped across the recording: too many' "$work/m.firefox.json"
 
 # Found by itself, and with a span under way.
 "$marks" spin 20000 &

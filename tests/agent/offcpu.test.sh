@@ -47,9 +47,9 @@ wait_for test -e "$work/ready2"
 "$WICK" record --wall -d 60 -p $target -o "$work/woken.folded" 2>"$work/err" || fail "record --wall -p works" "$(cat "$work/err")"
 check "the system call of a thread that slept before is known when it wakes" grep -qE '^\[unknown stack\];.*pipe_read_\[k\]' "$work/woken.folded"
 wait $target
-expect "--wall needs a process" 2 "--wall is of a command or of processes" "$WICK" record --wall -a
-expect "a wrong --off-cpu is refused" 2 "neither a share of waits" "$WICK" record --off-cpu often -a
-expect "a share above 100 % is refused" 2 "neither a share of waits" "$WICK" record --off-cpu 101% -a
+expect "--wall needs a process" 2 "--wall requires a command or -p" "$WICK" record --wall -a
+expect "a wrong --off-cpu is refused" 2 "is not a share" "$WICK" record --off-cpu often -a
+expect "a share above 100 % is refused" 2 "is not a share" "$WICK" record --off-cpu 101% -a
 
 # Off-CPU time beside CPU time, in one file. Preemption is not in it: the thread that computes never waits by itself. Hence the slack: a
 # thread that waits for the CPU before it sleeps is within its function, but not asleep.

@@ -71,6 +71,6 @@ wait_page "a recording that Ctrl-C ended is shown" "$work/two.log"
 check "with its samples" shows longTask
 kill -INT "$pid"
 ends "the next Ctrl-C ends it" "$work/two.log"
-expect "--listen is for --open" 2 'are for --open' "$WICK" record --listen 127.0.0.1:0 -a
-expect "--open listens on this machine only" 2 'shown on this machine only' "$WICK" record --open --listen 0.0.0.0:0 -a
+expect "--listen is for --open" 2 'require --open' "$WICK" record --listen 127.0.0.1:0 -a
+expect "--open listens on this machine only" 2 'served on this machine only' "$WICK" record --open --listen 0.0.0.0:0 -a
 finish

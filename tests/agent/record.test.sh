@@ -16,14 +16,14 @@ check "its complaints" grep -qx complaint "$work/err"
 check "the profile is there all the same" grep -q '^sh;\|;' "$work/env.folded"
 sh -c '"$0" record -o "$1" -- sh -c "$2"; echo "status $?"' "$WICK" "$work/kill.folded" "$burn; kill -KILL \$\$" >"$work/out" 2>&1
 check "a command that is killed: wick ends so" grep -q 'status 137' "$work/out"
-check "... and says so" grep -q 'was ended by signal 9' "$work/out"
+check "... and says so" grep -q 'was killed by signal 9' "$work/out"
 check "... after its profile was written" test -s "$work/kill.folded"
 expect "a command that does not exist" 127 'cannot run /does/not/exist: No such file' "$WICK" record -o "$work/x.folded" -- /does/not/exist
 expect "a command that cannot run" 126 'cannot run /tmp: Permission denied' "$WICK" record -o "$work/x.folded" -- /tmp
 expect "a directory that does not exist" 126 'cannot enter the directory /does/not' "$WICK" record -o "$work/x.folded" --chdir /does/not -- true
 check "none of these writes a file" test ! -e "$work/x.folded"
 expect "a variable without a name" 2 "'=x' is not of the form NAME=VALUE" "$WICK" record --env =x -- true
-expect "--env without a command" 2 'are for a command' "$WICK" record --env A=B -a
+expect "--env without a command" 2 'require a command' "$WICK" record --env A=B -a
 "$WICK" record -o - --format folded -- sh -c "$burn; echo noise" >"$work/out" 2>"$work/err"
 check "a profile on standard output is by itself" sh -c "! grep -q noise '$work/out' && grep -q noise '$work/err'"
 "$WICK" record -o "$work/x.folded" -- sh -c "$burn; grep SigIgn /proc/self/status" >"$work/out" 2>"$work/err"
@@ -113,11 +113,11 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	check "... and nothing else" test "$(tracks "$work/container.firefox.json")" = " in_container "
 	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
 	check "a control group by its directory" record_cpu 500 $in_container --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
-	expect "a container that there is not" 1 "no control group below .* is of a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
+	expect "a container that there is not" 1 "no cgroup below .* belongs to a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
 	expect "a unit that there is not" 1 "of a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
-	expect "a control group that there is not" 1 "no control group /no/such" "$WICK" record --cgroup /no/such
+	expect "a control group that there is not" 1 "no cgroup /no/such" "$WICK" record --cgroup /no/such
 	mkdir "$hierarchy/$group/docker-$(echo "$id" | cut -c 1-20)$(od -An -tx1 -N22 /dev/urandom | tr -d ' \n').scope"
-	expect "a beginning that two containers share" 1 'may be 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
+	expect "a beginning that two containers share" 1 'matches 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"
 	# More groups in the course of time than there is room for at once.
 	jobs() { for i in $(seq 600); do echo "$hierarchy/$group/$1-$i"; done; }
 	"$WICK" record --cgroup "/$group" -o "$work/jobs.firefox.json" 2>"$work/err" &
@@ -166,11 +166,11 @@ JS
 check "a Firefox profile has times, thread ids and CPU use" node "$work/judge.mjs" "$work/wall.firefox.json"
 
 # More samples than are kept: fewer of them, all over the time, that stand for all.
-expect "of more samples than are kept a part stays" 0 'one sample of [0-9]+ is kept and stands for as many: [1-9][0-9,]* came' "$WICK" record --no-markers -F 2999 --max-samples 1000 -o "$work/thin.firefox.json" -- "$O/programs/load" 5 2
+expect "of more samples than are kept a part stays" 0 'downsampled: 1 of [0-9]+ samples is kept, with its value scaled: [1-9][0-9,]* exceed' "$WICK" record --no-markers -F 2999 --max-samples 1000 -o "$work/thin.firefox.json" -- "$O/programs/load" 5 2
 cat >"$work/thin.mjs" <<'JS'
 import { readFileSync } from "node:fs";
 const d = JSON.parse(readFileSync(process.argv[2])), fail = [];
-const [, each, came] = /one sample of (\d+) is kept and stands for as many: ([\d,]+) came/.exec(readFileSync(process.argv[2], "utf8"));
+const [, each, came] = /1 of (\d+) samples is kept, with its value scaled: ([\d,]+) exceed/.exec(readFileSync(process.argv[2], "utf8"));
 const samples = d.threads.flatMap((t) => t.samples.weight.map((weight, i) => ({ weight, at: t.samples.time[i] })));
 const period = 1e3 / 2999, total = samples.reduce((sum, s) => sum + s.weight, 0) / period, all = Number(came.replaceAll(",", ""));
 if (samples.length > 1000 || samples.length < 250) fail.push(`${samples.length} samples`);

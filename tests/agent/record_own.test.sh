@@ -19,7 +19,7 @@ process.exit(($3) ? 0 : 1)" 2>&1); then pass "$1"; else fail "$1" "$judge_output
 
 mine -F 499 -o deep.firefox.json -- ../deep 4cpu >/dev/null 2>err
 check "a command" test $? -eq 0
-check "... of which it is said what is missing" grep -q 'without privileges: only the user space of processes of your own is recorded (.*CAP_BPF' err
+check "... of which it is said what is missing" grep -q 'without privileges: recording only your own processes, and only in user space (.*CAP_BPF' err
 # One in a thousand falls into the first or last instants of a process, whose stacks cannot be told (docs/record.md: 99.96 %).
 complete() { awk '/stacks complete:/ { seen = 1; good = $4 >= 99.5 } END { exit !(seen && good) }' err || { cat err; return 1; }; }
 check "... its stacks reach their root" complete
@@ -38,9 +38,9 @@ pids="$pids $target"
 mine -F 499 -d 2 -o attach.firefox.json -p "$target" 2>err
 judge "a process that runs already, its threads by their names" attach.firefox.json "t.some(t => frames(t).has('computeAlways')) && t.every(t => t.pid === '$target' && t.name)"
 
-expect "all processes take privileges" 1 'CAP_BPF.*without privileges only the CPU time of certain processes' nobody ../wick record -a -d 1
-expect "waiting takes privileges" 1 'without privileges only the CPU time' nobody ../wick record --wall -- ../deep 1
-expect "processes of others take privileges" 1 'only processes of your own' nobody ../wick record -d 1 -p 1
+expect "all processes take privileges" 1 'CAP_BPF.*without privileges, only the CPU time of your own processes' nobody ../wick record -a -d 1
+expect "waiting takes privileges" 1 'without privileges, only the CPU time' nobody ../wick record --wall -- ../deep 1
+expect "processes of others take privileges" 1 'only your own processes' nobody ../wick record -d 1 -p 1
 expect "a program that is set-user-id is not seen" 1 'no samples were taken.*set-user-id' nobody ../wick record -o setuid.folded -- ../setuid 1
 cd / || exit 1
 finish

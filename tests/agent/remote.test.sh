@@ -61,14 +61,14 @@ check "Firefox Profiler sees the hosts, side by side" judge hosts "$work/all.fir
 check "what ran on all of them ran at one time" judge together "$work/all.firefox.json" workload alpha beta unit
 expect "the same host can be asked again, in any format" 0 'of 1 of 1 hosts' remote --host alpha -d 5 -o "$work/alpha.svg"
 check "and it is written" grep -q '<svg' "$work/alpha.svg"
-expect "what nobody makes is not written" 1 'no host made a recording' remote --host nobody -d 1 -o "$work/none.pb.gz"
-expect "a wrong token is told" 1 'a token is needed' "$WICK" record --remote "$url" -d 1 -o "$work/none.pb.gz"
+expect "what nobody makes is not written" 1 'no host completed a recording' remote --host nobody -d 1 -o "$work/none.pb.gz"
+expect "a wrong token is told" 1 'a token is required' "$WICK" record --remote "$url" -d 1 -o "$work/none.pb.gz"
 expect "--remote and a command are for different things" 2 'wick record' remote -- true
 
 # Its host is a tenant's, which is given nothing of the others', and they nothing of its.
 check "an agent of a tenant sends its profiles there" judge stored "$url" "$work/token" team gamma
 expect "it is recorded for that tenant" 0 'of 1 of 1 hosts' remote --tenant team -d 1 -o "$work/gamma.firefox.json"
-expect "for no other one" 1 "no tenant 'others'.*started with this --tenant" remote --tenant others -d 1 -o "$work/none.firefox.json"
+expect "for no other one" 1 "no tenant 'others'.*only agents started with --tenant 'others'" remote --tenant others -d 1 -o "$work/none.firefox.json"
 expect "nor for that without a name" 1 'host gamma: silent: no agent' remote --host gamma -d 1 -o "$work/none.firefox.json"
 
 # A signal while it waits, as Ctrl-C is one

@@ -143,7 +143,7 @@ await test("bad questions get 400 and a message that names the fault", async () 
 		[`/api/v1/query?query=x&${range}&format=xml`, /'format'.*xml/],
 		[`/api/v1/series?query=x&${range}&step=1ns`, /'step'/],
 		[`/api/v1/series?query=x&from=now-30d&step=1s`, /more than 11000 points/],
-		[`/api/v1/query?query=&${range}`, /leaves \d+ profile types/],
+		[`/api/v1/query?query=&${range}`, /matches \d+ profile types/],
 		[`/api/v1/label-values?label=a-b&${range}`, /not a label name/],
 	];
 	for (const [path, pattern] of cases) {

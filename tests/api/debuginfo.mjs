@@ -408,12 +408,12 @@ await test("wick debuginfo upload: extracts, sends, says what became of it", asy
 	assert.match(execFileSync("readelf", ["-SW", stored(a.id)], { stdio: ["ignore", "pipe", "ignore"] }).toString(), /\.text +NOBITS/);
 	const again = await run("upload", a.path, "--url", server.url);
 	assert.equal(again.code, 0);
-	assert.match(again.out, /is there already/);
+	assert.match(again.out, /already exists/);
 	const mixed = await run("upload", `${directory}/hot.c`, `${directory}/none`, a.path, "--url", server.url);
 	assert.equal(mixed.code, 1);
 	assert.match(mixed.out, /hot\.c: .*not an ELF file/);
 	assert.match(mixed.out, /none: /);
-	assert.match(mixed.out, /is there already/);
+	assert.match(mixed.out, /already exists/);
 	const whole = await run("upload", "--kind", "executable", a.path, "--url", server.url);
 	assert.equal(whole.code, 0, whole.out);
 	assert.deepEqual(readFileSync(stored(a.id, "executable")), a.whole);
@@ -431,7 +431,7 @@ await test("wick debuginfo upload goes on when the line breaks", async () => {
 	const sent = await run("upload", "--whole", path, "--url", `http://127.0.0.1:${proxy.address().port}`);
 	proxy.close();
 	assert.equal(sent.code, 0, sent.out);
-	assert.match(sent.out, /trying again/);
+	assert.match(sent.out, /retrying/);
 	assert.deepEqual(readFileSync(stored(id)), readFileSync(path));
 });
 await test("wick debuginfo list, and mistakes", async () => {

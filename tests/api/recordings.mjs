@@ -159,7 +159,7 @@ await test("what was not asked of a host is not taken", async () => {
 		const answer = await world.send(order, host, good, { key: order.keys.a });
 		assert.ok([400, 404, 414, 431].includes(answer.status), `${host}: ${answer.status}`);
 	}
-	assert.match(errorOf(await world.send(order, "b", good, { key: order.keys.a })), /is not of host 'b'/);
+	assert.match(errorOf(await world.send(order, "b", good, { key: order.keys.a })), /does not include host 'b'/);
 	for (const id of ["0", "zz", "..", "../x", "%2e%2e", "..%2f..%2fx", "", "0".repeat(33), "0".repeat(5000)]) {
 		for (const [method, rest] of [["POST", "/hosts/a"], ["GET", ""], ["GET", "/profile"], ["DELETE", ""]]) {
 			if (id === "" && rest === "" && method === "GET") continue; // the list
@@ -167,7 +167,7 @@ await test("what was not asked of a host is not taken", async () => {
 			assert.ok([400, 404, 405, 414, 431].includes(answer.status), `${method} ${id}${rest}: ${answer.status}`);
 		}
 	}
-	assert.match(errorOf(await world.send({ ...order, id: "0123456789abcdef" }, "a", good)), /there is no recording '0123456789abcdef'/);
+	assert.match(errorOf(await world.send({ ...order, id: "0123456789abcdef" }, "a", good)), /no recording '0123456789abcdef'/);
 	for (const host of ["../../etc", "..", ".", "", "a/b", "a\nb"]) {
 		assert.equal((await world.poll(host, { agent: "1" })).status, 400, host);
 		assert.equal((await world.call("POST", "/api/v1/recordings", { body: json({ seconds: 1, hosts: [host] }) })).status, 400, host);
@@ -185,12 +185,12 @@ await test("what is no profile is refused, with the reason", async () => {
 	const whole = gzipSync(text), bent = Buffer.from(whole);
 	bent[whole.length - 6] ^= 1;
 	const cases = {
-		"no gzip": [Buffer.from("x"), /no gzip file/], "nothing": [Buffer.alloc(0), /no gzip file/], "JSON that is not packed": [Buffer.from(text), /no gzip file/],
-		"a packed text": [gzipSync("hello"), /near byte 0: it is no JSON object/], "a list": [gzipSync("[1]"), /it is no JSON object/], "an empty file": [gzipSync(""), /it is no JSON object/],
-		"JSON cut short": [gzipSync(text.slice(0, -1)), /near byte/], "something behind": [gzipSync(`${text}x`), /something follows/], "without meta": [gzipSync('{"threads":[]}'), /no object 'meta'/],
-		"meta of another kind": [gzipSync('{"meta":[]}'), /no object 'meta'/], "gzip cut short": [whole.subarray(0, -1), /cut short/], "gzip of another sum": [bent, /corrupt/],
-		"something behind gzip": [Buffer.concat([whole, Buffer.from("x".repeat(20))]), /corrupt/], "two files in one": [Buffer.concat([whole, gzipSync(" ")]), /not one whole gzip file/],
-		"nested too deeply": [gzipSync(`{"meta":{},"x":${"[".repeat(100000)}`), /near byte/], "of two hosts": [profileOf(["a", "b"]), /it is of 2 hosts, and is to be of one/], "of a host twice over": [gzipSync(twice), /it is of 2 hosts/],
+		"no gzip": [Buffer.from("x"), /not a gzip file/], "nothing": [Buffer.alloc(0), /not a gzip file/], "JSON that is not packed": [Buffer.from(text), /not a gzip file/],
+		"a packed text": [gzipSync("hello"), /near byte 0: not a JSON object/], "a list": [gzipSync("[1]"), /not a JSON object/], "an empty file": [gzipSync(""), /not a JSON object/],
+		"JSON cut short": [gzipSync(text.slice(0, -1)), /near byte/], "something behind": [gzipSync(`${text}x`), /unexpected data after the value/], "without meta": [gzipSync('{"threads":[]}'), /no object 'meta'/],
+		"meta of another kind": [gzipSync('{"meta":[]}'), /no object 'meta'/], "gzip cut short": [whole.subarray(0, -1), /truncated/], "gzip of another sum": [bent, /corrupt/],
+		"something behind gzip": [Buffer.concat([whole, Buffer.from("x".repeat(20))]), /corrupt/], "two files in one": [Buffer.concat([whole, gzipSync(" ")]), /not a complete gzip file/],
+		"nested too deeply": [gzipSync(`{"meta":{},"x":${"[".repeat(100000)}`), /near byte/], "of two hosts": [profileOf(["a", "b"]), /it has 2 hosts instead of one/], "of a host twice over": [gzipSync(twice), /it has 2 hosts/],
 	};
 	const refused = await world.metric("wick_recording_uploads_refused_total");
 	for (const [name, [body, reason]] of Object.entries(cases)) {
@@ -277,7 +277,7 @@ await test("a host whose file is of no use is left out, and named", async () => 
 	assert.equal(status, 200, body);
 	await openProfile(body, (threads) => assert.deepEqual([...new Set(threads.map(({ pid }) => String(pid).split(":")[0]))].sort(), ["alpha", "beta"]));
 	assert.match(body.toString(), /host bad is missing: failed: /);
-	assert.match(body.toString(), /host many is missing: failed: its profile is of 2 hosts/);
+	assert.match(body.toString(), /host many is missing: failed: its profile has 2 hosts/);
 	assert.match(body.toString(), /host other is missing: failed: /);
 	const hosts = Object.fromEntries((await world.show(order.id)).hosts.map((host) => [host.name, host]));
 	assert.deepEqual([hosts.alpha.state, hosts.bad.state, hosts.beta.state, hosts.many.state], ["done", "failed", "done", "failed"]);
@@ -289,14 +289,14 @@ await test("a host whose file is of no use is left out, and named", async () => 
 	for (const [host, sent] of [["alpha", good], ["beta", good], ["other", other]]) assert.equal((await world.send(odd, host, sent)).status, 200, host);
 	const most = (await world.profile(odd.id)).body;
 	await openProfile(most, (threads) => assert.deepEqual([...new Set(threads.map(({ pid }) => String(pid).split(":")[0]))].sort(), ["alpha", "beta"]));
-	assert.match(most.toString(), /host other is missing: failed: its profile counts something else than most others/);
+	assert.match(most.toString(), /host other is missing: failed: its sample types differ from those of most other profiles/);
 	assert.equal(JSON.parse((await world.profile(odd.id, "?host=other")).body).meta.wick.sampleType, "cpu", "by itself it can be had");
 	// Alone they are nothing, and who asks is told why.
 	const lone = await world.order(["bad"]);
 	assert.equal((await world.send(lone, "bad", bad)).status, 200);
 	const nothing = await world.profile(lone.id);
 	assert.equal(nothing.status, 422);
-	assert.match(errorOf(nothing), /none of the profiles can be used; host bad: .*stack/);
+	assert.match(errorOf(nothing), /no usable profile; host bad: .*stack/);
 	assert.equal((await world.profile(lone.id)).status, 404, "from then on it has none");
 });
 await test("wick record says who is missing, and why", async () => {
@@ -322,12 +322,12 @@ await test("wick record says who is missing, and why", async () => {
 	assert.match(some.said, /of 1 of 3 hosts/);
 	const none = await record({ bad, beta: null });
 	assert.equal(none.status, 1);
-	assert.match(none.said, /422 none of the profiles can be used; host bad: .*stack/);
+	assert.match(none.said, /422 no usable profile; host bad: .*stack/);
 	assert.match(none.said, /^wick record: host beta: failed: no privileges$/m);
 	const nobody = await record({ beta: null });
 	assert.equal(nobody.status, 1);
 	assert.match(nobody.said, /^wick record: host beta: failed: no privileges$/m);
-	assert.match(nobody.said, /no host made a recording/);
+	assert.match(nobody.said, /no host completed a recording/);
 });
 await world.server.stop();
 
@@ -437,11 +437,11 @@ await test("beyond its size the oldest goes", async () => {
 	assert.ok(!existsSync(`${small.data}/recordings/${orders[0].id}`));
 	const gone = await small.send(orders[0], "a", good);
 	assert.equal(gone.status, 404);
-	assert.match(errorOf(gone), /had to make room/);
+	assert.match(errorOf(gone), /removed to free space/);
 	// What has no room whatever goes costs nothing that is there.
 	const order = await small.order(["a"]), refused = await small.send(order, "a", of(2 * MIB));
 	assert.equal(refused.status, 507);
-	assert.match(errorOf(refused), /may take 1048576 bytes/);
+	assert.match(errorOf(refused), /limit of all recordings is 1048576 bytes/);
 	assert.ok(refused.headers["retry-after"]);
 	assert.equal((await small.show(orders.at(-1).id)).status, 200);
 	assert.equal((await small.show(orders[first].id)).status, 200);

@@ -157,7 +157,7 @@ for (const name of ["dhat/valgrind", "callgrind/valgrind", "chrome_trace/chrome"
 // ---- what convert says that it cannot keep ----
 
 function kept(messages) {
-	const line = messages.split("\n").find((text) => text.includes(" has no place for ")) ?? "";
+	const line = messages.split("\n").find((text) => text.includes(" cannot store ")) ?? "";
 	const holds = new Set(["files", "lines", "labels", "times", "links"]);
 	if (/the times of/.test(line)) holds.delete("times");
 	if (/the source files of/.test(line)) holds.delete("files");
@@ -167,7 +167,7 @@ function kept(messages) {
 	const lost = new Set(labels.split(";")[0].split(", "));
 	if (/ and \d+ more/.test(labels)) holds.delete("labels");
 	if (/the other names of/.test(line)) lost.add("thread.name");
-	return { holds, without: (key) => lost.has(key), oneType: /of the values a sample/.test(line), noType: /what is counted \(/.test(line) };
+	return { holds, without: (key) => lost.has(key), oneType: /of the values of each sample/.test(line), noType: /what is counted \(/.test(line) };
 }
 
 let number = 0;

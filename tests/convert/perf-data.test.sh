@@ -60,7 +60,7 @@ fi
 # Without names, and when the recording says that it is of another machine.
 convert "$work/perf.data" --symbols never --sample-type samples -o "$work/none.folded"
 check "--symbols never leaves addresses" sh -c "grep -q 'spin+0x' '$work/none.folded' && ! grep -q inner '$work/none.folded'"
-expect "--symbols is checked" 2 "'perhaps' is none of" "$WICK" convert "$work/perf.data" --symbols perhaps -o "$work/none.folded"
+expect "--symbols is checked" 2 "'perhaps' is not one of" "$WICK" convert "$work/perf.data" --symbols perhaps -o "$work/none.folded"
 
 # For Firefox Profiler: the recording, and its text as perf script prints it, have the same stacks.
 "$WICK" import -q "$work/perf.data" --sample-type samples -o "$work/data.firefox.json.gz" 2>>"$work/convert.err"

@@ -30,13 +30,13 @@ is "a span's samples are those of its thread and time" "--during request" "one 6
 is "a span within another" "--during parse" "one 2"
 is "a category is a name, too" "--during IO" "one 2"
 is "of two names, either" "--during parse --during request" "one 6"
-expect "a name that is not there is told" 0 "no span is called nothing" "$WICK" convert "$p" -o "$work/none.folded" --during nothing
+expect "a name that is not there is told" 0 "no span matches nothing" "$WICK" convert "$p" -o "$work/none.folded" --during nothing
 expect "report has it" 0 "^ +2 +100% +100% +2 +100% +one" "$WICK" report top "$p" -q --during parse --unit count
 expect "labels are the innermost span" 0 "^ +4 .*: request" "$WICK" report tags "$p" -q --spans --unit count --tagshow '^span$'
 expect "and the way to it" 0 "^ +2 .*: request > parse" "$WICK" report tags "$p" -q --spans --unit count --tagshow '^span.path$'
 expect "labels become roots" 0 "^ +0 .* 2 .* parse" "$WICK" report top "$p" -q --spans --tagroot span --unit count
 "$WICK" convert "$p" -q --spans -o "$work/p.pb.gz"
 expect "labels are in files of other formats" 0 "^ +4 .*: request" "$WICK" report tags "$work/p.pb.gz" -q --unit count --tagshow '^span$'
-expect "a server's answer has no spans" 1 "is no file, and what a server answers has no spans" "$WICK" report '{a="b"}' --spans
+expect "a server's answer has no spans" 1 "is not a file, and a server's response has no spans" "$WICK" report '{a="b"}' --spans
 expect "the page has a time line" 0 'id="timeline" type="application/gzip;base64">H' sh -c '"$1" convert -q "$2" -o - --to html | grep -a "id=.timeline"' sh "$WICK" "$p"
 finish

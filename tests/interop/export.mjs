@@ -81,13 +81,13 @@ await test("stacks are the same for all that get names from the agent or none", 
 await test("an endpoint that is down has it waiting on disk; one that refuses has it counted", async () => {
 	assert.equal(result.targets.down.waiting, result.taken);
 	assert.equal(result.targets.refusing.dropped, result.taken);
-	assert.equal(result.log.match(/refusing refused a profile/g).length, 1);
+	assert.equal(result.log.match(/refusing rejected a profile/g).length, 1);
 	assert.equal(result.log.match(/cannot send to down/g).length, 1);
 });
 await test("the next run sends what waited", async () => {
 	const back = await httpEndpoint(undefined, down.port);
 	const next = await runAgent({ export: [endpoint("down", "otlp-http", down)] }, () => until(() => back.total() >= period * BigInt(result.taken), "what waited"));
-	assert.match(next.log, new RegExp(`profiles for down wait from an earlier run`));
+	assert.match(next.log, new RegExp(`profiles for down are queued from an earlier run`));
 	assert.equal(back.total(), period * BigInt(result.taken + next.taken), next.log);
 	await back.close();
 });

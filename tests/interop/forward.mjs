@@ -103,9 +103,9 @@ await test("what was refused for good is dropped, counted, and said once", async
 	assert.equal(m.refusing["lost_samples.refused"], 20 * count);
 	assert.equal(m.partial["lost_profiles.refused"], 1);
 	assert.equal(m.partial.profiles, count - 1);
-	assert.equal(server.log().match(/refusing refused a profile/g).length, 1);
+	assert.equal(server.log().match(/refusing rejected a profile/g).length, 1);
 	assert.match(server.log(), /HTTP 400 Bad Request: I take nothing\?\[31m/);
-	assert.match(server.log(), /partial refused a profile.*one too many/);
+	assert.match(server.log(), /partial rejected a profile.*one too many/);
 });
 await test("an endpoint that comes back gets what waited, in order", async () => {
 	assert.equal((await metrics(server.port)).down.waiting_profiles, count);
@@ -115,7 +115,7 @@ await test("an endpoint that comes back gets what waited, in order", async () =>
 	assert.deepEqual(sorted(back.stacks), sorted(expected));
 	await until(async () => (await metrics(server.port)).down.waiting_profiles === 0, "nothing waits");
 	assert.equal(server.log().match(/cannot send to down/g).length, 1);
-	assert.match(server.log(), /down answers again; 30 profiles with 600 samples wait/);
+	assert.match(server.log(), /down is reachable again; 30 profiles with 600 samples are queued/);
 	await back.close();
 });
 await test("a selector chooses the series that go", async () => {
@@ -189,7 +189,7 @@ await test("a server that is killed forwards after its next start what it had ac
 	assert.ok(existsSync(`${queue}/damaged/${files[4]}`));
 	await until(() => second.log().includes(files[4]), "said");
 	assert.ok(!existsSync(`${queue}/00000000000000000099.rec.tmp`));
-	assert.match(second.log(), /10 profiles for end wait from an earlier run/);
+	assert.match(second.log(), /10 profiles for end are queued from an earlier run/);
 	assert.equal(await second.stop(), 0);
 	await back.close();
 });
@@ -202,7 +202,7 @@ await test("what waits for a target that is gone is said, and kept for a day", a
 	mkdirSync(`${directory}/killed/forward/dpkg`);
 	for (const file of ["lock", "status", "00000000000000000001.rec.tmp"]) writeFileSync(`${directory}/killed/forward/dpkg/${file}`, "");
 	const after = await startServer(`${directory}/killed`, configure("third", [{ name: "third", kind: "otlp-http", url: "http://127.0.0.1:1" }]));
-	await until(() => /1 profiles wait in \S+forward\/else for a target that is not configured/.test(after.log()), "said");
+	await until(() => /1 profiles in \S+forward\/else are for a target that is no longer configured/.test(after.log()), "said");
 	assert.equal(await after.stop(), 0);
 	assert.equal(readdirSync(`${directory}/killed/forward/dpkg`).length, 3);
 	assert.equal(readdirSync(`${directory}/killed/forward/else`).filter((file) => file.endsWith(".rec")).length, 1);

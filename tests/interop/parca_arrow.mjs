@@ -228,7 +228,7 @@ await test("what is wrong is INVALID_ARGUMENT, and said", async () => {
 	await refused(arrowStream({ value: int64([1]) }, { metadata: { parca_write_schema_version: "v3" } }), /v3/);
 	const good = { value: int64([1]), timestamp: timestamp("ns", [start]), sample_type: utf8(["a"]), sample_unit: utf8(["b"]) }, meta = { metadata: { parca_write_schema_version: "v2" } };
 	const stack = (indices) => listView([[0, 1]], dictionary(indices, struct({ address: uint64([1]) })));
-	await refused(arrowStream({ ...good, stacktrace: stack([9]) }, meta), /no location of its index/);
+	await refused(arrowStream({ ...good, stacktrace: stack([9]) }, meta), /no location at its index/);
 	await refused(arrowStream({ ...good, stacktrace: listView([[5, 9]], struct({ address: uint64([1]) })) }, meta), /"stacktrace", row 0/);
 	await refused(arrowStream({ ...good, value: utf8(["1"]), stacktrace: stack([0]) }, meta), /"value" is not of 64-bit integers/);
 	const missing = await write(version1("agent_missing"), (record, call) => call.write({ record: locationsOf([idOf(0)]) }));

@@ -206,14 +206,14 @@ await test("no data is an empty graph", async () => {
 await test("bad questions say why", async () => {
 	for (const [method, message, status, pattern] of [
 		["Query", ask(`${DELTA}{a=`), 3, /expected a value in double quotes/],
-		["Query", ask("{}"), 3, /leaves 2 profile types/],
+		["Query", ask("{}"), 3, /matches 2 profile types/],
 		["Query", { mode: 2 }, 3, /selection is missing/],
 		["Query", { mode: 2, merge: merge(DELTA, end, start) }, 3, /start must be before end/],
 		["Query", { mode: 1, diff: { b: { mode: 1, merge: merge(DELTA) } } }, 3, /diff.a is missing/],
 		["Query", ask(DELTA, { report_type: 3 }), 12, /report type 3/],
 		["Query", ask(DELTA, { group_by: { fields: ["labels.pid"] } }), 12, /group_by 'labels.pid'/],
 		["Query", ask(DELTA, { invert_call_stack: true }), 12, /invert_call_stack/],
-		["QueryRange", { query: DELTA }, 3, /start and end are needed/],
+		["QueryRange", { query: DELTA }, 3, /start and end are required/],
 		["Values", {}, 3, /label_name is missing/],
 	]) {
 		const answer = await web(method, message);

@@ -140,11 +140,11 @@ await test("HTTP_PROXY is not read: in a CGI program clients set it", async () =
 });
 await test("what a proxy refuses is said, with the proxy's name and without its password", async () => {
 	const cases = [
-		[`http://wick.test:${server.port}`, proxy.url.replace("s3cr%40t", "wr0ng"), 1, /the proxy http:\/\/127\.0\.0\.1:\d+ \(all_proxy\) does not take the user and password/],
-		[`http://wick.test:${server.port}`, proxy.url.replace(/\/\/.*@/, "//"), 1, /the proxy http:\/\/127\.0\.0\.1:\d+ \(all_proxy\) wants a user and password/],
-		[`https://wick.test:${server.port}`, proxy.url.replace("s3cr%40t", "wr0ng"), 1, /does not take the user and password that were given for https:\/\/wick\.test/],
+		[`http://wick.test:${server.port}`, proxy.url.replace("s3cr%40t", "wr0ng"), 1, /the proxy http:\/\/127\.0\.0\.1:\d+ \(all_proxy\) rejects the given user and password/],
+		[`http://wick.test:${server.port}`, proxy.url.replace(/\/\/.*@/, "//"), 1, /the proxy http:\/\/127\.0\.0\.1:\d+ \(all_proxy\) requires a user and password/],
+		[`https://wick.test:${server.port}`, proxy.url.replace("s3cr%40t", "wr0ng"), 1, /rejects the given user and password for the connection for https:\/\/wick\.test/],
 		[`https://wick.example:${server.port}`, proxy.url, 1, /the proxy \S+ \(all_proxy\) does not connect to https:\/\/wick\.example:\d+: 403 Refused/],
-		[`https://wick.test:${server.port}`, "socks5://me:s3cr%40t@127.0.0.1:1", 1, /bad proxy in the environment's all_proxy: proxies are spoken to over http only/],
+		[`https://wick.test:${server.port}`, "socks5://me:s3cr%40t@127.0.0.1:1", 1, /bad proxy in the environment's all_proxy: only http proxies are supported/],
 		[`https://wick.test:${server.port}`, "http://me:s3cr%40t@127.0.0.1:1", 1, /cannot connect to the proxy http:\/\/127\.0\.0\.1:1 \(all_proxy\), for https:\/\/wick\.test/],
 	];
 	for (const [url, all_proxy, code, message] of cases) {
@@ -158,7 +158,7 @@ await test("a forwarding server whose proxy refuses goes on, says so, and has it
 	const received = await endpoints();
 	const forwarding = await startForwarding(targetsOf(received, "collector.test"), { ALL_PROXY: proxy.url.replace("s3cr%40t", "wr0ng") });
 	await send(forwarding, 5);
-	await until(() => (forwarding.log().match(/does not take the user and password/g) ?? []).length >= 4, "all say so");
+	await until(() => (forwarding.log().match(/rejects the given user and password/g) ?? []).length >= 4, "all say so");
 	assert.doesNotMatch(forwarding.log(), /wr0ng/);
 	const metrics = (await request(forwarding.port, "GET", "/metrics")).body.toString();
 	for (const name of Object.keys(received)) assert.doesNotMatch(metrics, new RegExp(`wick_forward_lost_profiles_total\\{target="${name}",reason="refused"\\} [1-9]`));

@@ -257,7 +257,7 @@ await test("bad questions are invalid arguments that say why", async () => {
 		["SelectSeries", { ...ask, step: 0.001 }, /more than 11000 points/],
 		["SelectSeries", { ...ask, step: 60, groupBy: ["a-b"] }, /not a label name/],
 		["LabelNames", { matchers: ["{"] }, /expected/],
-		["LabelValues", { start, end }, /name of the label is missing/],
+		["LabelValues", { start, end }, /label name is missing/],
 		["Diff", { left: ask }, /right|missing time range/],
 	]) {
 		const { status, code, message: text } = await refused(method, message);

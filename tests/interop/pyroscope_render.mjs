@@ -105,7 +105,7 @@ await test("bad questions", async () => {
 		["/pyroscope/render", {}, 400, "invalid_argument", /'query' is missing/],
 		["/pyroscope/render", { ...ask, query: `${CPU}{a=` }, 400, "invalid_argument", /expected/],
 		["/pyroscope/render", { ...ask, from: "yesterdayish" }, 400, "invalid_argument", /'from'/],
-		["/pyroscope/render", { ...ask, query: "{}" }, 400, "invalid_argument", /leaves 2 profile types/],
+		["/pyroscope/render", { ...ask, query: "{}" }, 400, "invalid_argument", /matches 2 profile types/],
 		["/pyroscope/render", { ...ask, format: "html" }, 501, "unimplemented", /html/],
 		["/pyroscope/label-values", {}, 400, "invalid_argument", /label parameter is required/],
 	]) {

@@ -103,12 +103,12 @@ await test("what was scraped can be asked for", async () => {
 	const total = JSON.parse((await request(server.port, "GET", `/api/v1/query?query=${encodeURIComponent(`custom:cpu:nanoseconds::{job="good", service_name="good", instance="127.0.0.1:${targets}"}`)}&from=now-1h&to=now%2B1h`)).body).flame.total;
 	assert.ok(total >= 7 && total % 7 === 0 && total / 7 >= t.scrapes && total / 7 <= t.scrapes + 3, `${total} after ${t.scrapes}`);
 });
-await test("a slow target: its timeout", () => down("slow", /no answer within/));
-await test("garbage", () => down("garbage", /the answer/));
-await test("another format is no pprof", () => down("folded", /the answer/));
+await test("a slow target: its timeout", () => down("slow", /no response within/));
+await test("garbage", () => down("garbage", /the response/));
+await test("another format is no pprof", () => down("folded", /the response/));
 await test("gzip bombs", async () => { await down("bomb", /64/); await down("encodedbomb", /./); });
 await test("an answer without end", () => down("huge", /larger than the limit of 1\.0 MiB/));
-await test("a status, with the first line of what it says", () => down("missing", /^answered 404 Not Found: no such profile$/));
+await test("a status, with the first line of what it says", () => down("missing", /^status 404 Not Found: no such profile$/));
 await test("an answer that breaks off", () => down("cut", /in the middle/));
 await test("nobody there", () => down("nobody", /connection refused/));
 await test("redirects: in circles, and not wanted", async () => { await down("loop", /redirects/); await down("unmoved", /answered 302/); });
@@ -253,7 +253,7 @@ await test("a mistake changes nothing and is shown", async () => {
 	writeFileSync(file("sd.yml"), sdConfig() + "  - job_name: broken\n    scrape_intervall: 5s\n");
 	const refused = await request(server.port, "POST", "/api/v1/reload");
 	assert.equal(refused.status, 422);
-	assert.match(JSON.parse(refused.body).error, /sd\.yml: line \d+: 'scrape_intervall' is no setting here/);
+	assert.match(JSON.parse(refused.body).error, /sd\.yml: line \d+: 'scrape_intervall' is not a setting/);
 	const now = await api();
 	assert.equal(now.targets.length, before);
 	assert.match(now.config.error, /scrape_intervall/);

@@ -45,7 +45,7 @@ await test("the server goes and comes back under a running agent: no sample is l
 	await killServer();
 	await until(() => records(spool).length >= 3 && samplesIn(records(spool)) > 0, "profiles wait");
 	server = await startServer(`${directory}/data`, again);
-	await until(() => agent.log.includes("answers again"), "it answers again");
+	await until(() => agent.log.includes("is reachable again"), "it answers again");
 	await until(() => records(spool).length === 0, "nothing waits");
 	assert.equal(await agent.kill("SIGTERM"), 0);
 	const { taken, sent, dropped, waiting } = words(agent);
@@ -68,7 +68,7 @@ await test("an agent that is killed leaves what waits to the next one", async ()
 	const next = startAgent(port, spool);
 	await until(() => !waiting.some(existsSync), "all of it is sent");
 	assert.equal(await next.kill("SIGTERM"), 0);
-	assert.match(next.log, new RegExp(`${waiting.length} profiles for \\S+ wait from an earlier run`));
+	assert.match(next.log, new RegExp(`${waiting.length} profiles for \\S+ are queued from an earlier run`));
 	assert.equal(await total(server), before + (inThem + words(next).taken) * period);
 	assert.equal(words(next).sent, inThem + words(next).taken);
 });
@@ -79,7 +79,7 @@ await test("where the disk cannot be written profiles wait in memory", async () 
 	await until(() => /kept in memory, not on disk/.test(agent.log), "it is said");
 	assert.equal(records(spool).length, 0);
 	server = await startServer(`${directory}/data`, again);
-	await until(() => agent.log.includes("answers again"), "it answers again");
+	await until(() => agent.log.includes("is reachable again"), "it answers again");
 	assert.equal(await agent.kill("SIGTERM"), 0);
 	const { taken, sent, dropped } = words(agent);
 	assert.deepEqual({ sent, dropped }, { sent: taken, dropped: 0 });
@@ -93,7 +93,7 @@ await test("what has no disk is counted as dropped in the end", async () => {
 	const { taken, sent, dropped, waiting } = words(agent);
 	assert.ok(taken > 0);
 	assert.deepEqual({ sent, dropped, waiting }, { sent: 0, dropped: taken, waiting: 0 });
-	assert.match(agent.log, /profiles with \d+ samples were dropped because this is the end/);
+	assert.match(agent.log, /profiles with \d+ samples were dropped at shutdown/);
 });
 load.kill("SIGKILL");
 finish();

@@ -57,7 +57,7 @@ test('node http: keep-alive, chunked bodies, gzip both ways, refusals', async ()
 	assert.equal(res.headers['content-length'], '1000');
 	res = await request('GET', '/nothing', { agent });
 	assert.equal(res.status, 404);
-	assert.deepEqual(JSON.parse(res.body), { error: 'there is no /nothing here' });
+	assert.deepEqual(JSON.parse(res.body), { error: 'no such path: /nothing' });
 	res = await request('PATCH', '/echo', { agent });
 	assert.equal(res.headers.allow, 'POST, PUT');
 	res = await request('POST', '/small', { agent, body: big });

@@ -73,8 +73,8 @@ if start_server --config "$work/server.yaml"; then
 		check "a server takes $name" "$WICK" debuginfo upload --url "$url" "$work/bombs/$name"
 	done
 	check "a server is done with all of them" all_done
-	check "a server names what takes for ever" said a_million_units_sharing_abbreviations '^failed .*the worker took more than 2 s of processor time'
-	[ -n "${SAN:-}" ] || check "a server names what wants all memory" said ranges_without_end '^failed .*the worker wanted more than 512.0 MiB of memory'
+	check "a server names what takes for ever" said a_million_units_sharing_abbreviations '^failed .*the worker needed more than 2 s of CPU time'
+	[ -n "${SAN:-}" ] || check "a server names what wants all memory" said ranges_without_end '^failed .*the worker needed more than 512.0 MiB of memory'
 	check "a server reads what goes in circles" said origins_in_a_circle '^(complete|partial) '
 	check "a server reads what is harmless" said harmless '^complete '
 	stop_server

@@ -38,7 +38,7 @@ expect "source in a terminal's form" 0 '^> +[0-9.]+us +[0-9.]+us +[0-9]+ +sum \+
 	"$WICK" query process_cpu --url "$url" --from now-10m --format source --function hot
 expect "asm in a terminal's form" 0 'imul +e..,' "$WICK" query process_cpu --url "$url" --from now-10m --format asm --function hot
 expect "AT&T syntax" 0 'imull? +\$0x5bd1e995' "$WICK" query process_cpu --url "$url" --from now-10m --format asm --syntax att --function hot
-expect "which function is a question of usage" 2 'of which function' "$WICK" query process_cpu --url "$url" --format asm
+expect "which function is a question of usage" 2 'no function given' "$WICK" query process_cpu --url "$url" --format asm
 expect "a function that is not there" 1 "no function 'nothing'" "$WICK" query process_cpu --url "$url" --format source --function nothing
 
 # ---- what must not be shown ----
@@ -59,7 +59,7 @@ rm "$work/src/hot.c"
 cp "$work/src/real" "$work/src/hot.c"
 chmod 600 "$work/src/hot.c"
 ask source "$work/out" -d function=hot >/dev/null
-expect "a file that not everybody may read is not shown" 0 '"why":"[^"]*(not everybody may read it|Permission denied)' cat "$work/out"
+expect "a file that not everybody may read is not shown" 0 '"why":"[^"]*(not world-readable|Permission denied)' cat "$work/out"
 rm "$work/src/hot.c"
 
 # ---- uploads: sources and the executable, elsewhere ----

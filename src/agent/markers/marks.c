@@ -132,7 +132,7 @@ int marks_new(bool all, struct marks **ret, struct error *err)
 		return r;
 	marks->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (marks->stop_fd < 0)
-		return error_set_errno(err, -errno, "cannot make an eventfd");
+		return error_set_errno(err, -errno, "cannot create an eventfd");
 	listen_to_processes(marks);
 	*ret = marks;
 	marks = NULL;

@@ -115,9 +115,9 @@ static int check_file(int fd, struct stat *ret, struct error *err)
 	struct statfs system;
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || fstat(fd, ret) < 0 || fstatfs(fd, &system) < 0 || system.f_type != TMPFS_FILES)
-		return error_set(err, -EBADMSG, "it is no file in memory");
+		return error_set(err, -EBADMSG, "not a memfd");
 	if (!(seals & F_SEAL_SHRINK) || (uint64_t)ret->st_size != WICKMARK_FILE_BYTES)
-		return error_set(err, -EBADMSG, "it is not sealed, or has another size");
+		return error_set(err, -EBADMSG, "not sealed, or of an unexpected size");
 	return 0;
 }
 
@@ -135,9 +135,9 @@ static int open_file(struct marks_file *file, struct error *err)
 	file->header = at;
 	uint32_t clock = LOAD(&file->header->clock);
 	if (ACQUIRE(&file->header->magic) != WICKMARK_MAGIC || LOAD(&file->header->abi) != WICKMARK_ABI)
-		return error_set(err, -EBADMSG, "it is of another version");
+		return error_set(err, -EBADMSG, "unsupported version");
 	if (clock != WICKMARK_CLOCK_MONOTONIC && clock != WICKMARK_CLOCK_TSC)
-		return error_set(err, -EBADMSG, "it has an unknown clock");
+		return error_set(err, -EBADMSG, "unknown clock");
 	file->clock = clock;
 	return 0;
 }

@@ -337,7 +337,7 @@ static int take_reading(struct process_stats *stats, struct error *err)
 	process_stats_begin(stats, time_monotonic_ns());
 	int r = ring_buffer__consume(stats->source->ended);
 	if (r < 0)
-		return r == -ENOMEM ? error_nomem(err) : error_set_errno(err, r, "cannot read which processes ended");
+		return r == -ENOMEM ? error_nomem(err) : error_set_errno(err, r, "cannot read the list of ended processes");
 	return read_list(stats, err);
 }
 
@@ -387,9 +387,9 @@ static int attach(struct process_stats *stats, struct error *err)
 		return error_set_errno(err, code, "cannot list threads by a BPF iterator");
 	source->end_link = bpf_program__attach(source->programs->progs.note_end);
 	if (!source->end_link)
-		return error_set_errno(err, -errno, "cannot follow the ends of processes");
+		return error_set_errno(err, -errno, "cannot track process exits");
 	source->ended = ring_buffer__new(bpf_map__fd(source->programs->maps.ended), take_ended, stats, NULL);
-	return source->ended ? 0 : error_set_errno(err, -errno, "cannot follow the ends of processes");
+	return source->ended ? 0 : error_set_errno(err, -errno, "cannot track process exits");
 }
 
 static int say_nothing(enum libbpf_print_level level, const char *format, va_list arguments)
@@ -410,7 +410,7 @@ static int load(struct process_stats_source *source, bool cgroup_v1, struct erro
 		r = -errno;
 	}
 	libbpf_set_print(print);
-	return r < 0 ? error_set_errno(err, r, "cannot load the programs that read what processes use") : 0;
+	return r < 0 ? error_set_errno(err, r, "cannot load the BPF programs for process_stats") : 0;
 }
 
 struct process_stats *process_stats_new_empty(void)

@@ -250,13 +250,13 @@ static int take_only_match(struct target_cgroups *cgroups, struct search *search
 	const struct target_cgroups *found = &search->matches;
 
 	if (found->count == 0)
-		return error_set(err, -ENOENT, "no control group below %s is of a %s '%.100s'; is it running?", root, what,
+		return error_set(err, -ENOENT, "no cgroup below %s belongs to a %s '%.100s'; is it running?", root, what,
 				 search->name);
 	for (size_t i = 0; found->count > 1 && i < found->count; i++)
 		make_printable(found->paths[i]);
 	if (found->count > 1)
 		return error_set(
-			err, -ENOTUNIQ, "'%.100s' may be %zu %ss: %.300s, %.300s%s; say more of its name, or use --cgroup",
+			err, -ENOTUNIQ, "'%.100s' matches %zu %ss: %.300s, %.300s%s; give more of its name, or use --cgroup",
 			search->name, found->count, what, found->paths[0], found->paths[1], found->count > 2 ? " ..." : "");
 	return add_path(cgroups, found->paths[0]) < 0 ? error_nomem(err) : 0;
 }
@@ -279,7 +279,7 @@ static int find_by_path(struct target_cgroups *cgroups, const char *root, const 
 	while (len > 1 && len < (int)sizeof(path) && path[len - 1] == '/')
 		path[--len] = 0;
 	if (len >= (int)sizeof(path) || strstr(path, "/../") || !is_directory(path))
-		return error_set(err, -ENOENT, "there is no control group %.300s below %s", name, root);
+		return error_set(err, -ENOENT, "no cgroup %.300s below %s", name, root);
 	return add_path(cgroups, path) < 0 ? error_nomem(err) : 0;
 }
 
@@ -292,7 +292,7 @@ int target_cgroups_find(struct target_cgroups *cgroups, enum target_kind kind, c
 	struct search search = {.kind = kind, .name = name, .root_len = strlen(system.root)};
 	char *root = system.root;
 	if (!system.root[0]) {
-		r = error_set(err, -ENOENT, "no hierarchy of control groups is mounted on /sys/fs/cgroup");
+		r = error_set(err, -ENOENT, "no cgroup hierarchy is mounted on /sys/fs/cgroup");
 	} else if (kind == TARGET_CGROUP) {
 		r = find_by_path(cgroups, system.root, name, err);
 	} else if (!*name) {

@@ -87,7 +87,7 @@ static int read_stream(int fd, const struct vmas_reader *reader, take_function *
 		if (n < 0)
 			return error_set_errno(err, -errno, "cannot read the kernel's list of processes");
 		if (n == 0)
-			return len ? error_set(err, -EBADMSG, "the kernel's list of processes ends within a record") : 0;
+			return len ? error_set(err, -EBADMSG, "the kernel's list of processes is truncated") : 0;
 		len += (size_t)n;
 		int r = take(reader, buffer, len, &used);
 		if (r == -EBADMSG)
@@ -126,7 +126,7 @@ int vmas_read(const struct vmas_reader *reader, struct error *err)
 	int r = programs ? 0 : -errno;
 	libbpf_set_print(print);
 	if (!programs)
-		return error_set_errno(err, r < 0 ? r : -EIO, "cannot load the programs that list processes");
+		return error_set_errno(err, r < 0 ? r : -EIO, "cannot load the BPF programs that list processes");
 	r = run_iterator(programs->progs.list_processes, reader, vmas_take_processes, err);
 	if (r == 0)
 		r = run_iterator(programs->progs.list_mappings, reader, vmas_take_mappings, err);

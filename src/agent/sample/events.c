@@ -281,18 +281,18 @@ static int own_error(int code, struct error *err)
 {
 	if (code == -EMFILE || code == -ENFILE)
 		return error_set(err, code,
-				 "too many threads for the limit of open files (one a thread and CPU); raise it with "
-				 "ulimit -n, or run as root");
+				 "too many threads for the limit of open files (one per thread and CPU); raise it with ulimit "
+				 "-n, or run as root");
 	if (code != -EACCES && code != -EPERM)
 		return error_set_errno(err, code, "cannot sample a process by perf events");
 	if (paranoid_level() > 2)
 		return error_set(err, -EPERM,
-				 "kernel.perf_event_paranoid is %d, which keeps perf events from users; as root, run "
-				 "sysctl kernel.perf_event_paranoid=2",
+				 "kernel.perf_event_paranoid is %d, which denies perf events to users; as root, run sysctl "
+				 "kernel.perf_event_paranoid=2",
 				 paranoid_level());
 	return error_set(err, -EPERM,
-			 "permission denied: without privileges only processes of your own can be recorded, and not programs "
-			 "that are set-user-id or have capabilities");
+			 "permission denied: without privileges you can record only your own processes, and no program that is "
+			 "set-user-id or has capabilities");
 }
 
 static int open_own_ring(struct events *events, unsigned cpu, struct error *err)
@@ -312,11 +312,10 @@ static int open_own_ring(struct events *events, unsigned cpu, struct error *err)
 		for (unsigned i = 0; i < cpu; i++)
 			first = first && events->rings[i].fd < 0;
 		if (r != -EPERM || events->ring_bytes <= OWN_RING_LEAST || !first)
-			return r == -EPERM
-				       ? error_set(err, r,
-						   "too little memory may be locked for rings of samples; raise ulimit -l or "
-						   "/proc/sys/kernel/perf_event_mlock_kb")
-				       : error_set_errno(err, r, "cannot map a ring of samples");
+			return r == -EPERM ? error_set(err, r,
+						       "the limit of locked memory is too low for the sample rings; raise "
+						       "ulimit -l or /proc/sys/kernel/perf_event_mlock_kb")
+					   : error_set_errno(err, r, "cannot map a ring of samples");
 		events->ring_bytes /= 2;
 	}
 }
@@ -364,7 +363,7 @@ static int add_thread_on(struct events *events, pid_t tid, unsigned cpu, bool at
 	}
 	events->own_fds[events->own_count++] = fd;
 	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, events->rings[cpu].fd) < 0)
-		return error_set_errno(err, -errno, "cannot join the samples of a CPU");
+		return error_set_errno(err, -errno, "cannot share the sample ring of a CPU");
 	return 0;
 }
 

@@ -416,7 +416,7 @@ static int open_memory(uint32_t bytes, struct error *err)
 {
 	int fd = memfd_create("wick-heap", MFD_CLOEXEC);
 	if (fd < 0)
-		return error_set_errno(err, -errno, "cannot make memory for the table heap");
+		return error_set_errno(err, -errno, "cannot create memory for the table heap");
 	int r = io_truncate(fd, bytes, "the table heap", err);
 	if (r < 0) {
 		io_close(fd);

@@ -128,7 +128,7 @@ static int open_timer(struct sampler *sampler, unsigned cpu, struct error *err)
 	}
 	if (fd == -EINVAL)
 		return error_set(err, fd,
-				 "cannot sample CPU %u at %u Hz: the kernel refuses this rate; choose a lower one or raise "
+				 "cannot sample CPU %u at %u Hz: the kernel rejects this rate; choose a lower one or raise "
 				 "/proc/sys/kernel/perf_event_max_sample_rate",
 				 cpu, sampler->frequency_hz);
 	if (fd < 0) {
@@ -145,12 +145,12 @@ static int make_ring(struct sampler *sampler, struct sampler_cpu *cpu, int *ret_
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
 	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "wick_ring", 4, (__u32)sampler->map_bytes, 1, &options);
 	if (fd < 0)
-		return load_error(fd, "make a ring for samples", err);
+		return load_error(fd, "create a sample ring", err);
 	void *memory = mmap(NULL, sampler->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED) {
 		int r = -errno;
 		close(fd);
-		return load_error(r, "map a ring for samples", err);
+		return load_error(r, "map a sample ring", err);
 	}
 	*ret_fd = fd;
 	cpu->ring = (struct sample_ring){.shared = memory, .mask = sampler->ring_bytes - 1};
@@ -194,7 +194,7 @@ static int make_rings(struct sampler *sampler, const struct cpu_set *cpus, struc
 		close(fds[i]);
 	if (r < 0)
 		return r;
-	return handed < 0 ? load_error(handed, "hand the rings to the sampling program", err) : 0;
+	return handed < 0 ? load_error(handed, "pass the rings to the sampling program", err) : 0;
 }
 
 struct sample_ring *sampler_ring(struct sampler *sampler, unsigned cpu)
@@ -216,7 +216,7 @@ static int set_ring_pattern(struct sampler *sampler, struct error *err)
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
 	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "wick_pattern", 4, (__u32)sampler->map_bytes, 1, &options);
 	if (fd < 0)
-		return load_error(fd, "make BPF maps", err);
+		return load_error(fd, "create BPF maps", err);
 	int r = bpf_map__set_inner_map_fd(sampler->bpf->maps.rings, fd);
 	if (r < 0) {
 		close(fd);
@@ -282,15 +282,14 @@ static int load(struct sampler *sampler, const struct sampler_options *options, 
 		return r;
 	r = sample_bpf__load(sampler->bpf);
 	if (r == -EACCES || r == -EINVAL || r == -E2BIG) /* a missing capability is EPERM */
-		return error_set(
-			err, -ENOTSUP,
-			"the verifier of this kernel refuses the sampling program (%s); please report it with `uname -r`",
-			strerror(-r));
+		return error_set(err, -ENOTSUP,
+				 "this kernel's verifier rejects the sampling program (%s); please report it with `uname -r`",
+				 strerror(-r));
 	if (r < 0)
 		return load_error(r, "load the sampling program into the kernel", err);
 	r = sample_bpf__attach(sampler->bpf); /* the tracepoints; perf events follow by CPU */
 	if (r < 0)
-		return load_error(r, "attach to the kernel's tracepoints of processes", err);
+		return load_error(r, "attach to the kernel's process tracepoints", err);
 	size_t slots_bytes = UNWIND_SLOTS_MAX * sizeof(struct unwind_slot);
 	void *slots = mmap(NULL, slots_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(sampler->bpf->maps.slots), 0);
 	if (slots == MAP_FAILED)

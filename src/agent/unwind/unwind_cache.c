@@ -299,13 +299,13 @@ static int open_directory(const char *path, struct error *err)
 {
 	struct stat stat;
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return error_set_errno(err, -errno, "cannot make the table cache %s", path);
+		return error_set_errno(err, -errno, "cannot create the table cache %s", path);
 	int fd = io_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, err);
 	if (fd < 0)
 		return fd;
 	int r = 0;
 	if (fstat(fd, &stat) < 0)
-		r = error_set_errno(err, -errno, "cannot look at the table cache %s", path);
+		r = error_set_errno(err, -errno, "cannot examine the table cache %s", path);
 	else if (stat.st_uid != geteuid())
 		r = error_set(err, -EPERM, "the table cache %s belongs to another user (%u); give one of your own", path,
 			      stat.st_uid);

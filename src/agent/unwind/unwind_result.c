@@ -6,15 +6,15 @@ static const struct result_text {
 	const char *name, *meaning, *advice;
 } texts[UNWIND_RESULTS] = {
 	[UNWIND_COMPLETE] = {"complete", "the stack reaches its outermost frame", ""},
-	[UNWIND_NO_PROCESS] = {"no_process", "the process ended before anything was known of it",
+	[UNWIND_NO_PROCESS] = {"no_process", "the process ended before it was identified",
 			       "nothing, if there are few; many mean that process events were lost (see samples lost to "
 			       "\"events\")"},
-	[UNWIND_NO_MAPPING] = {"no_mapping", "an address lies in no executable mapping that is known",
+	[UNWIND_NO_MAPPING] = {"no_mapping", "an address is in no known executable mapping",
 			       "if these stay many, the program jumps into memory that it has unmapped since, or keeps data "
 			       "where return addresses are expected"},
 	[UNWIND_NO_TABLE] =
 		{"no_table", "the unwind table of a binary could not be loaded in time",
-		 "if these go on, the table heap is too small for what runs here, or the file can no longer be read"},
+		 "if these continue, the table heap is too small for what runs here, or the file can no longer be read"},
 	[UNWIND_NO_RULE] =
 		{"no_rule", "the binary has no unwind information for the address, nor a frame pointer there",
 		 "build it with -fasynchronous-unwind-tables, or -fno-omit-frame-pointer; JIT compilers have a switch "
@@ -27,7 +27,7 @@ static const struct result_text {
 			     "nothing, if there are few: the stack was swapped out, or the program uses its stack pointer for "
 			     "something else"},
 	[UNWIND_BAD_FRAME] =
-		{"bad_frame", "what should be the caller's frame does not lie above its callee's",
+		{"bad_frame", "the caller's frame is not above its callee's",
 		 "nothing, if there are few: unwind information that is wrong in places, or a program that switches "
 		 "stacks"},
 	[UNWIND_TOO_DEEP] = {"too_deep", "the stack has more frames than are recorded; the innermost ones are there", ""},

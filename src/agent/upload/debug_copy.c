@@ -31,7 +31,7 @@ static int open_regular(const char *path, const char *build_id, struct error *er
 	if (place < 0)
 		return place;
 	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, -ENOENT, "%s is no regular file", path);
+		return error_set(err, -ENOENT, "%s is not a regular file", path);
 	snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
 	_cleanup_(fd_closep) int fd = io_open(again, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0, err);
 	if (fd < 0)
@@ -40,7 +40,7 @@ static int open_regular(const char *path, const char *build_id, struct error *er
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 || strcmp(found, build_id) != 0)
-		return error_set(err, -ENOENT, "%s is another file now", path);
+		return error_set(err, -ENOENT, "%s was replaced by another file", path);
 	r = fd;
 	fd = -1;
 	return r;
@@ -67,7 +67,7 @@ static const char *root_of(const struct debug_copy_request *request, size_t i, c
 static int open_by_path(const struct debug_copy_request *request, char ret_path[static PATH_MAX], struct error *err)
 {
 	char root[32];
-	int fd = error_set(err, -ENOENT, "%s is not there any more", request->path);
+	int fd = error_set(err, -ENOENT, "%s no longer exists", request->path);
 	for (size_t i = 0; i < ROOTS && fd < 0 && fd != -ENOMEM && request->path[0] == '/'; i++) {
 		const char *prefix = root_of(request, i, root);
 		if (prefix && put_path(ret_path, "%s%s", prefix, request->path))
@@ -267,7 +267,7 @@ int debug_copy_open_temporary(const char *directory, bool *ret_in_memory, struct
 		return fd;
 	*ret_in_memory = true;
 	fd = memfd_create("wick-debuginfo", MFD_CLOEXEC);
-	return fd < 0 ? error_set(err, -errno, "cannot make a temporary file: %s", strerror(errno)) : fd;
+	return fd < 0 ? error_set(err, -errno, "cannot create a temporary file: %s", strerror(errno)) : fd;
 }
 
 /* The name of an alt file is absolute, or relative to the file that refers to it. */

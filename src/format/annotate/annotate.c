@@ -644,7 +644,7 @@ static int splice_threads(struct splice *splice)
 		if (r <= 0)
 			break;
 		if (splice->thread == splice->base->thread_count)
-			return json_scan_fail(scan, "the file has changed while it was read");
+			return json_scan_fail(scan, "the file changed while it was read");
 		r = splice_thread(splice);
 	}
 	return r;

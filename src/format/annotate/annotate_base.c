@@ -57,7 +57,7 @@ static int read_shared(struct pass *pass)
 	int r = json_scan_open(pass->scan, '{');
 	while (r == 0 && (r = json_scan_member(pass->scan, &key)) > 0) {
 		if (bytes_equal_string(key, "stringArray") && base->has_shared_strings)
-			return json_scan_fail(pass->scan, "there are two arrays stringArray");
+			return json_scan_fail(pass->scan, "duplicate array stringArray");
 		if (bytes_equal_string(key, "stringArray")) {
 			base->has_shared_strings = true;
 			r = read_strings(pass, &base->shared_first, &base->shared_count, &base->string_count);
@@ -142,7 +142,7 @@ static int read_markers(struct pass *pass)
 			if (!bytes_equal_string(key, needed[i]))
 				continue;
 			if (seen & 1u << i)
-				return json_scan_fail(scan, "a table of markers has a column twice");
+				return json_scan_fail(scan, "a marker table has a duplicate column");
 			seen |= 1u << i;
 		}
 		if (json_scan_peek(scan) != '[') {
@@ -157,9 +157,9 @@ static int read_markers(struct pass *pass)
 		count = (int64_t)rows;
 	}
 	if (r == 0 && seen != 127)
-		return json_scan_fail(scan, "a table of markers lacks a column");
+		return json_scan_fail(scan, "a marker table is missing a column");
 	if (r == 0 && length != count)
-		return json_scan_fail(scan, "a table of markers is not as long as it says");
+		return json_scan_fail(scan, "a marker table's length does not match its columns");
 	return r;
 }
 
@@ -197,7 +197,7 @@ static int read_member(struct pass *pass, struct bytes key, struct base_thread *
 		return read_samples(pass, thread);
 	if (bytes_equal_string(key, "markers")) {
 		if (thread->has_markers)
-			return json_scan_fail(scan, "a thread has two tables of markers");
+			return json_scan_fail(scan, "a thread has two marker tables");
 		thread->has_markers = true;
 		return read_markers(pass);
 	}
@@ -264,17 +264,17 @@ static int read_root(struct pass *pass)
 			r = annotate_read_meta(scan, &pass->base->meta_tree, pass->err);
 		} else if (bytes_equal_string(key, "shared") && kind == '{') {
 			if (has_shared)
-				return json_scan_fail(scan, "there are two objects shared");
+				return json_scan_fail(scan, "duplicate object shared");
 			has_shared = true;
 			r = read_shared(pass);
 		} else if (bytes_equal_string(key, "threads") && kind == '[') {
 			if (has_threads)
-				return json_scan_fail(scan, "there are two arrays threads");
+				return json_scan_fail(scan, "duplicate array threads");
 			has_threads = true;
 			r = read_threads(pass);
 		} else if (bytes_equal_string(key, "counters") && kind == '[') {
 			if (pass->base->has_counters)
-				return json_scan_fail(scan, "there are two arrays counters");
+				return json_scan_fail(scan, "duplicate array counters");
 			pass->base->has_counters = true;
 			r = json_scan_skip(scan);
 		} else {
@@ -282,7 +282,7 @@ static int read_root(struct pass *pass)
 		}
 	}
 	if (r == 0 && !has_threads)
-		return json_scan_fail(scan, "there is no array threads");
+		return json_scan_fail(scan, "no array threads");
 	return r < 0 ? r : json_scan_finish(scan);
 }
 
@@ -290,7 +290,7 @@ static int read_meta(struct base *base, struct error *err)
 {
 	int64_t version;
 	if (!base->meta_tree)
-		return error_set(err, -EBADMSG, "there is no object meta");
+		return error_set(err, -EBADMSG, "no object meta");
 	base->meta = json_tree_root(base->meta_tree);
 	if (!json_node_integer(json_node_get(base->meta, "preprocessedProfileVersion"), &version))
 		return error_set(
@@ -298,12 +298,12 @@ static int read_meta(struct base *base, struct error *err)
 			"meta has no preprocessedProfileVersion: what Firefox itself writes is not a processed profile; open "
 			"it in profiler.firefox.com and save it there");
 	if (version < FIREFOX_READ_FIRST || version > FIREFOX_LAST)
-		return error_set(err, -ENOTSUP, "version %lld of the processed format is not one of %d to %d that can be read",
+		return error_set(err, -ENOTSUP, "version %lld of the processed format is not supported; %d to %d are",
 				 (long long)version, FIREFOX_READ_FIRST, FIREFOX_LAST);
 	base->version = (unsigned)version;
 	annotate_read_start(base->meta, &base->wall_ns, &base->monotonic_ns);
 	if (base->version >= FIREFOX_SHARED_STRINGS && !base->has_shared_strings)
-		return error_set(err, -EBADMSG, "there is no shared.stringArray");
+		return error_set(err, -EBADMSG, "no shared.stringArray");
 	/* Milliseconds since startTime: from when to when the recorder ran, which may be longer than there are samples. */
 	const struct json_node *end = json_node_get(base->meta, "profilingEndTime"),
 			       *start = json_node_get(base->meta, "profilingStartTime");

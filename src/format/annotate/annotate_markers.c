@@ -47,7 +47,7 @@ struct reader {
 int annotate_room(int code, const char *what, unsigned limit, struct error *err)
 {
 	if (code == -E2BIG)
-		return error_set(err, code, "there are more than %u %s", limit, what);
+		return error_set(err, code, "more than %u %s", limit, what);
 	return code < 0 ? error_nomem(err) : 0;
 }
 
@@ -97,7 +97,7 @@ int annotate_read_meta(struct json_scan *scan, struct json_tree **ret, struct er
 {
 	struct bytes raw;
 	if (*ret)
-		return json_scan_fail(scan, "there are two objects meta");
+		return json_scan_fail(scan, "duplicate object meta");
 	int r = json_scan_raw(scan, &raw);
 	if (r < 0)
 		return r;
@@ -202,8 +202,8 @@ static int read_version(struct reader *reader, const struct json_node *meta)
 	if (!json_node_integer(json_node_get(meta, "preprocessedProfileVersion"), &version) ||
 	    version < FIREFOX_SHARED_STRINGS || version > FIREFOX_LAST)
 		return error_set(reader->err, -ENOTSUP,
-				 "markers are read of versions %d to %d of Firefox Profiler's processed format; 'wick convert' "
-				 "makes such a file of what it reads",
+				 "markers are read from versions %d to %d of Firefox Profiler's processed format; 'wick "
+				 "convert' writes such files",
 				 FIREFOX_SHARED_STRINGS, FIREFOX_LAST);
 	reader->version = (unsigned)version;
 	return 0;
@@ -351,7 +351,7 @@ static int plain(struct reader *reader, struct bytes *text)
 	buffer_clear(&reader->key);
 	int r = json_scan_decode(*text, &reader->key);
 	*text = buffer_bytes(&reader->key);
-	return r < 0 ? error_set(reader->err, r, "a text of a marker cannot be read") : 0;
+	return r < 0 ? error_set(reader->err, r, "a marker's string cannot be read") : 0;
 }
 
 static const struct file_schema *find_schema(struct reader *reader, struct bytes data)
@@ -484,7 +484,7 @@ static int read_column(struct reader *reader, enum column column, size_t first, 
 		if (at == annotate->marker_count) {
 			r = array_reserve(&annotate->markers, &annotate->marker_capacity, at + 1, ANNOTATE_MARKERS_MAX);
 			if (r < 0)
-				return error_set(reader->err, r, "there are more markers than can be held");
+				return error_set(reader->err, r, "too many markers");
 			annotate->markers[annotate->marker_count++] =
 				(struct annotate_marker){.start_ns = ANNOTATE_UNKNOWN, .end_ns = ANNOTATE_UNKNOWN};
 		}
@@ -502,7 +502,7 @@ static int read_markers(struct reader *reader, struct annotate_thread *thread)
 	size_t counts[COLUMNS] = {0};
 	struct bytes key;
 	if (thread->count)
-		return json_scan_fail(scan, "a thread has two tables of markers");
+		return json_scan_fail(scan, "a thread has two marker tables");
 	thread->first = reader->annotate->marker_count;
 	int r = json_scan_open(scan, '{');
 	while (r == 0 && (r = json_scan_member(scan, &key)) > 0) {
@@ -676,7 +676,7 @@ static int read_root(struct reader *reader, bool again, bool *ret_late)
 			return r;
 	}
 	if (r == 0 && !has_meta)
-		return json_scan_fail(scan, "there is no object meta");
+		return json_scan_fail(scan, "no object meta");
 	*ret_late &= !has_threads;
 	return r < 0 ? r : json_scan_finish(scan);
 }

@@ -38,8 +38,8 @@ static int choose_clock(struct annotate_source *source, const struct base *base,
 			       (options->clock == ANNOTATE_CLOCK_AUTO && has_monotonic && !differ);
 	if (source->by_monotonic ? !has_monotonic : !has_wall)
 		return error_set(err, -EINVAL, "the profile and the markers have no clock in common: %s",
-				 source->by_monotonic ? "one of them does not tell its start by the monotonic clock"
-						      : "one of them does not tell its start");
+				 source->by_monotonic ? "one of them has no start time of the monotonic clock"
+						      : "one of them has no start time");
 	stats->boots_differ |= differ && options->clock == ANNOTATE_CLOCK_AUTO;
 	*(source->by_monotonic ? &stats->by_monotonic_clock : &stats->by_wall_clock) = true;
 	if (__builtin_add_overflow(source->by_monotonic ? monotonic : wall, options->offset_ns, &source->shift_ns))

@@ -59,7 +59,7 @@ static int add_line(struct annotate *annotate, struct bytes line, uint32_t schem
 		r = array_reserve(&annotate->markers, &annotate->marker_capacity, annotate->marker_count + 1,
 				  ANNOTATE_MARKERS_MAX);
 	if (r < 0)
-		return error_set(err, r, "there are more markers than can be held");
+		return error_set(err, r, "too many markers");
 	annotate->markers[annotate->marker_count++] = marker;
 	return 0;
 }
@@ -73,7 +73,7 @@ static int parse_thread(const char *text, struct annotate_thread *thread, struct
 	if (colon)
 		thread->pid = annotate_parse_id((struct bytes){(const uint8_t *)text, (size_t)(colon - text)});
 	if (!thread->tid.is_known || (colon && !thread->pid.is_known))
-		return error_set(err, -EINVAL, "'%.60s' is no thread; give PID:TID", text);
+		return error_set(err, -EINVAL, "'%.60s' is not a thread; give PID:TID", text);
 	return 0;
 }
 
@@ -176,10 +176,9 @@ int annotate_read_lines(struct annotate *annotate, struct input *input, const ch
 		if (r < 0)
 			return r;
 	} else if (!parse_name(path, &added)) {
-		return error_set(
-			err, -EINVAL,
-			"this is no profile, and its name does not tell whose lines it has: call it marker-PID-TID.txt, "
-			"or give --thread PID:TID");
+		return error_set(err, -EINVAL,
+				 "not a profile, and its name does not give the thread of its lines: name it "
+				 "marker-PID-TID.txt, or give --thread PID:TID");
 	}
 	int r = add_schema(annotate, &schema, err);
 	if (r == 0)

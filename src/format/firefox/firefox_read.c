@@ -40,17 +40,16 @@ static int check_version(struct firefox_reader *reader, struct error *err)
 {
 	int64_t version;
 	if (!json_node_is(reader->meta, JSON_NODE_OBJECT))
-		return error_set(err, -EBADMSG, "there is no object meta");
+		return error_set(err, -EBADMSG, "no object meta");
 	if (!json_node_integer(json_node_get(reader->meta, "preprocessedProfileVersion"), &version))
 		return error_set(
 			err, -EBADMSG,
 			"meta has no preprocessedProfileVersion: what Firefox itself writes is not a processed profile; open "
 			"it in profiler.firefox.com and save it there");
 	if (version < FIREFOX_READ_FIRST || version > FIREFOX_LAST)
-		return error_set(err, -ENOTSUP,
-				 "version %lld of the processed format is not one of %d to %d that can be read%s",
+		return error_set(err, -ENOTSUP, "version %lld of the processed format is not supported; %d to %d are%s",
 				 (long long)version, FIREFOX_READ_FIRST, FIREFOX_LAST,
-				 version < FIREFOX_READ_FIRST ? "; profiler.firefox.com saves it in a newer one" : "");
+				 version < FIREFOX_READ_FIRST ? "; save it in a newer one with profiler.firefox.com" : "");
 	reader->version = (unsigned)version;
 	return 0;
 }
@@ -457,7 +456,7 @@ static int read_all(struct firefox_reader *reader, struct error *err)
 	reader->meta = json_node_get(reader->root, "meta");
 	int r = check_version(reader, err);
 	if (r == 0 && !json_node_is(threads, JSON_NODE_ARRAY))
-		r = error_set(err, -EBADMSG, "there is no array threads");
+		r = error_set(err, -EBADMSG, "no array threads");
 	if (r == 0)
 		r = add_keys(reader, err);
 	if (r == 0)

@@ -83,7 +83,7 @@ int firefox_table_length(const struct json_node *table, const char *name, const 
 		return error_set(err, -EBADMSG, "%s has no column %s", name, column);
 	json_node_integer(json_node_get(table, "length"), &length);
 	if (length < 0 || (uint64_t)length > values->count || length >= FIREFOX_NONE)
-		return error_set(err, -EBADMSG, "%s says %lld rows and has %zu", name, (long long)length,
+		return error_set(err, -EBADMSG, "%s declares %lld rows and has %zu", name, (long long)length,
 				 (size_t)values->count);
 	*ret = (size_t)length;
 	return 0;
@@ -115,7 +115,7 @@ int firefox_read_libs(struct firefox_reader *reader, struct error *err)
 	const struct json_node *libs = json_node_get(reader->root, "libs");
 	reader->lib_count = json_node_is(libs, JSON_NODE_ARRAY) ? libs->count : 0;
 	if (reader->lib_count >= UINT32_MAX - 2)
-		return error_set(err, -E2BIG, "there are too many libs");
+		return error_set(err, -E2BIG, "too many libs");
 	reader->mappings = mem_zalloc_array(reader->lib_count, sizeof(*reader->mappings));
 	if (!reader->mappings)
 		return error_nomem(err);
@@ -153,7 +153,7 @@ static int read_text(struct reading *reading, struct firefox_table *table, const
 		return 0;
 	const struct json_node *text = index < 0 ? NULL : json_node_at(reading->source->strings, (size_t)index);
 	if (!json_node_is(text, JSON_NODE_TEXT))
-		return error_set(err, -EBADMSG, "row %zu: %s is text %lld, of %zu", row, column, (long long)index,
+		return error_set(err, -EBADMSG, "row %zu: %s is string %lld, of %zu", row, column, (long long)index,
 				 json_node_count(reading->source->strings));
 	struct bytes bytes = json_node_bytes(text);
 	return profile_add_string(reading->reader->profile, bytes.data, bytes.len, ret, err);
@@ -299,11 +299,12 @@ static int read_prefix(struct reading *reading, size_t row, struct error *err)
 	uint32_t prefix = FIREFOX_NONE;
 	if (reading->reader->version >= FIREFOX_PREFIX_OFFSETS) {
 		if (!json_node_integer(cell(table, "prefixOffset", row), &number) || number < 0 || (uint64_t)number > row)
-			return error_set(err, -EBADMSG, "row %zu has no prefixOffset, or not one of a row before it", row);
+			return error_set(err, -EBADMSG, "row %zu has no prefixOffset, or one that is not of an earlier row",
+					 row);
 		prefix = number ? (uint32_t)(row - (size_t)number) : FIREFOX_NONE;
 	} else if (json_node_integer(cell(table, "prefix", row), &number)) {
 		if (number < 0 || (uint64_t)number >= row)
-			return error_set(err, -EBADMSG, "row %zu has the prefix %lld, which is no row before it", row,
+			return error_set(err, -EBADMSG, "row %zu has the prefix %lld, which is not an earlier row", row,
 					 (long long)number);
 		prefix = (uint32_t)number;
 	}
@@ -402,7 +403,7 @@ int firefox_read_stacks(struct firefox_reader *reader, struct firefox_source *so
 	if (r == 0)
 		r = read_rows(&reading, err);
 	if (r == 0 && reading.row_count != count)
-		r = error_set(err, -EBADMSG, "stackTable has %zu rows and says %zu", reading.row_count, count);
+		r = error_set(err, -EBADMSG, "stackTable has %zu rows and declares %zu", reading.row_count, count);
 	if (r == 0)
 		r = read_frames(&reading, err);
 	if (r == 0)

@@ -200,7 +200,7 @@ int firefox_tables_build(const struct profile *profile, struct firefox_tables *t
 	if (r == 0)
 		r = number_frames(tables);
 	if (r == -E2BIG)
-		return error_set(err, r, "the profile has more frames than the format can number");
+		return error_set(err, r, "the profile has more frames than the format allows");
 	return r < 0 ? error_nomem(err) : 0;
 }
 

@@ -183,7 +183,8 @@ static void test_refused(void **state)
 {
 	refuse("[]", "no object meta");
 	refuse("{\"meta\":{\"version\":30}}", "not a processed profile");
-	refuse("{\"meta\":{\"preprocessedProfileVersion\":48}}", "version 48 of the processed format is not one of 49 to 75");
+	refuse("{\"meta\":{\"preprocessedProfileVersion\":48}}",
+	       "version 48 of the processed format is not supported; 49 to 75");
 	refuse("{\"meta\":{\"preprocessedProfileVersion\":76}}", "version 76");
 	refuse("{\"meta\":{\"preprocessedProfileVersion\":60}}", "no array threads");
 	refuse_changed("\"prefix\":[null,0,1,2]", "\"prefix\":[null,0,2,2]", "stackTable: row 2 has the prefix 2");
@@ -194,10 +195,10 @@ static void test_refused(void **state)
 	refuse_changed("\"resource\":[0,0,0,1]", "\"resource\":[0,0,0,2]", "funcTable: row 3: resource is 2, of 2");
 	refuse_changed("\"lib\":[0,1]", "\"lib\":[0,7]", "lib is 7, of 2");
 	refuse_changed("\"source\":[0,0,null,null]", "\"source\":[0,1,null,null]", "row 1: source is 1, of 1");
-	refuse_changed("\"name\":[0,1,2,3]", "\"name\":[0,1,2,7]", "row 3: name is text 7, of 7");
+	refuse_changed("\"name\":[0,1,2,3]", "\"name\":[0,1,2,7]", "row 3: name is string 7, of 7");
 	refuse_changed("\"stack\":[2,3,null]", "\"stack\":[2,4,null]", "thread 0: sample 1: stack is 4, of 4");
-	refuse_changed("\"length\":3,\"stack\"", "\"length\":4,\"stack\"", "samples says 4 rows and has 3");
-	refuse_changed("\"frame\":[0,1,2,3],\"length\":4", "\"frame\":[0,1,2,3],\"length\":-1", "stackTable says -1 rows");
+	refuse_changed("\"length\":3,\"stack\"", "\"length\":4,\"stack\"", "samples declares 4 rows and has 3");
+	refuse_changed("\"frame\":[0,1,2,3],\"length\":4", "\"frame\":[0,1,2,3],\"length\":-1", "stackTable declares -1 rows");
 	refuse_changed("\"weight\":null", "\"weight\":[1e300]", "sample 0: weight is out of range");
 	refuse_changed("\"timeDeltas\":[0.25", "\"timeDeltas\":[1e300", "sample 0: time is out of range");
 	refuse_changed("\"stackTable\":{", "\"stack\":{", "stackTable has no column frame");

@@ -301,7 +301,7 @@ static int add_stack(struct reader *reader, struct jfr_value trace, uint32_t *re
 	for (uint64_t i = 0; r == 0 && i < count && depth + lines < LIMIT_STACK_DEPTH; i++) {
 		struct jfr_value frame = jfr_array_next(chunk, &frames);
 		if (!frame.class)
-			return error_set(err, -EBADMSG, "a stack is cut short or damaged");
+			return error_set(err, -EBADMSG, "a stack is truncated or damaged");
 		struct profile_location location = {.frame_type = read_type(reader, frame, &is_inlined)};
 		r = read_line(reader, frame, &reader->lines[lines++], err);
 		/* What was inlined waits for the frame that it was inlined into. */
@@ -463,7 +463,7 @@ static int for_each_chunk(struct reader *reader, struct bytes input, event_funct
 		if (r == 0)
 			r = for_each_event(reader, function, err);
 		if (r == 0 && reader->here->chunk.work == 0)
-			r = error_set(err, -EBADMSG, "its values are too deep in each other, or the same ones too often");
+			r = error_set(err, -EBADMSG, "its values are nested too deeply, or repeated too often");
 		if (r < 0)
 			return error_prefix(err, r, "chunk %zu", number);
 		int64_t start_ns = reader->here->chunk.start_ns, end_ns;
@@ -535,10 +535,9 @@ static int read_all(struct reader *reader, struct bytes input, struct error *err
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
 	const struct format_left_out left_out[] = {
-		{reader->other_events, "events that are no samples"},
-		{reader->cut_stacks,
-		 "stacks: their outermost frames, which the recorder cut or which are more than can be kept"},
-		{reader->no_stack, "samples without a stack: where they were"},
+		{reader->other_events, "events other than samples"},
+		{reader->cut_stacks, "stacks: outermost frames, cut by the recorder or by the limit"},
+		{reader->no_stack, "samples without a stack"},
 	};
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }

@@ -279,7 +279,7 @@ static int read_element(struct jfr_chunk *chunk, struct jfr_cursor *cursor, unsi
 	read_attributes(chunk, cursor, &attributes);
 	uint64_t children = take_int(cursor);
 	if (cursor->bad || depth > DEPTH_MAX)
-		return error_set(err, -EBADMSG, "the metadata is cut short or damaged");
+		return error_set(err, -EBADMSG, "the metadata is truncated or damaged");
 	bool is_class = !in_class && bytes_equal_string(name, "class");
 	if (is_class)
 		r = add_class(chunk, &attributes, err);
@@ -304,16 +304,16 @@ static int read_metadata(struct jfr_chunk *chunk, struct error *err)
 	struct jfr_cursor cursor = cursor_at(chunk, chunk->metadata_at);
 	take_int(&cursor); /* size */
 	if (take_long(&cursor) != TYPE_METADATA)
-		return error_set(err, -EBADMSG, "there is no metadata at byte %" PRIu64 " of the chunk", chunk->metadata_at);
+		return error_set(err, -EBADMSG, "no metadata at byte %" PRIu64 " of the chunk", chunk->metadata_at);
 	take_long(&cursor); /* start */
 	take_long(&cursor); /* duration */
 	take_long(&cursor); /* number of the metadata */
 	uint64_t count = take_int(&cursor);
 	/* Each takes a byte at least. */
 	if (cursor.bad || count > (size_t)(cursor.end - cursor.at))
-		return error_set(err, -EBADMSG, "the metadata is cut short");
+		return error_set(err, -EBADMSG, "the metadata is truncated");
 	if (count > STRINGS_MAX)
-		return error_set(err, -E2BIG, "the metadata has more than %u texts", STRINGS_MAX);
+		return error_set(err, -E2BIG, "the metadata has more than %u strings", STRINGS_MAX);
 	chunk->strings = mem_zalloc_array(count, sizeof(*chunk->strings));
 	if (!chunk->strings)
 		return error_nomem(err);
@@ -346,14 +346,14 @@ int jfr_chunk_open(struct bytes input, struct jfr_chunk *ret, struct error *err)
 	ret->ticks_per_s = jfr_take_fixed(&header, 8);
 	ret->is_compressed = jfr_take_fixed(&header, 4) & 1;
 	if (header.bad || memcmp(magic, "FLR", 4) != 0)
-		return error_set(err, -EBADMSG, "there is no chunk of a recording");
+		return error_set(err, -EBADMSG, "no chunk of a recording");
 	if (major != 1 && major != 2)
-		return error_set(err, -EBADMSG, "version %" PRIu64 " of the format; 1 and 2 are known", major);
+		return error_set(err, -EBADMSG, "version %" PRIu64 " of the format is not supported; 1 and 2 are", major);
 	if (size == 0)
 		return error_set(err, -EBADMSG,
-				 "the chunk was not completed: the recording still runs, or its program was killed");
+				 "the chunk is incomplete: the recording is still running, or its program was killed");
 	if (size < HEADER_BYTES || size > input.len)
-		return error_set(err, -EBADMSG, "the chunk has a size of %" PRIu64 " bytes, of %zu that are there", size,
+		return error_set(err, -EBADMSG, "the chunk has a size of %" PRIu64 " bytes, but only %zu are present", size,
 				 input.len);
 	if (ret->ticks_per_s == 0)
 		return error_set(err, -EBADMSG, "the clock has no rate");
@@ -403,7 +403,7 @@ int jfr_chunk_next_event(const struct jfr_chunk *chunk, size_t *at, uint64_t *re
 	cursor.end = start + size;
 	*ret_class = take_long(&cursor);
 	if (cursor.bad)
-		return error_set(err, -EBADMSG, "the event at byte %zu of the chunk is cut short", *at);
+		return error_set(err, -EBADMSG, "the event at byte %zu of the chunk is truncated", *at);
 	*ret_fields = cursor;
 	*at += size;
 	return 1;
@@ -550,7 +550,7 @@ static int read_checkpoint(struct jfr_chunk *chunk, struct jfr_cursor cursor, st
 	for (uint64_t i = 0; r == 0 && i < pools && !cursor.bad; i++)
 		r = read_pool(chunk, &cursor, err);
 	if (r == 0 && cursor.bad)
-		r = error_set(err, -EBADMSG, "constants are cut short or damaged");
+		r = error_set(err, -EBADMSG, "constants are truncated or damaged");
 	return r;
 }
 

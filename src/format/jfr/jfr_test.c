@@ -313,12 +313,12 @@ static void test_refused(void **state)
 	refuse((struct bytes){all.data, 67}, 0, 'F', 1, "no chunk");
 	refuse(all, 3, 1, 1, "no chunk");
 	refuse(all, 4, 3, 2, "version 3 of the format");
-	refuse(all, 8, 0, 8, "not completed");
+	refuse(all, 8, 0, 8, "is incomplete");
 	refuse(all, 8, 67, 8, "a size of 67 bytes");
-	refuse(all, 8, file.len + 1, 8, "bytes, of");
+	refuse(all, 8, file.len + 1, 8, "bytes, but only");
 	refuse(all, 8, file.len - 1, 8, "");
 	refuse(all, 24, 68, 8, "metadata");
-	refuse(all, 24, file.len, 8, "metadata is cut short");
+	refuse(all, 24, file.len, 8, "metadata is truncated");
 	refuse(all, 56, 0, 8, "no rate");
 	refuse(all, 68, 0, 4, "a size of 0 bytes");
 	refuse(all, 68, 0xffffff7f, 4, "event at byte 68");

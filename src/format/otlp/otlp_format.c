@@ -226,7 +226,7 @@ static int decode(struct bytes input, const struct format_options *options, stru
 	if (r < 0)
 		return r;
 	if (request.count == 0)
-		return error_set(err, -EBADMSG, "the OTLP input holds no profiles");
+		return error_set(err, -EBADMSG, "the OTLP input has no profiles");
 	if (request.count == 1) {
 		*ret = request.profiles[0];
 		request.count = 0;

@@ -689,7 +689,7 @@ static void test_empty(void **state)
 	struct profile *profile = NULL;
 	struct error err = {0};
 	assert_int_equal(format_decode(&format_otlp, buffer_bytes(&out), NULL, &profile, &err), -EBADMSG);
-	assert_string_equal(err.message, "input: the OTLP input holds no profiles");
+	assert_string_equal(err.message, "input: the OTLP input has no profiles");
 	buffer_release(&out);
 }
 
@@ -752,7 +752,7 @@ static void test_encode_limit(void **state)
 		struct error err = {0};
 		buffer_init(&out, max);
 		assert_int_equal(otlp_encode((const struct profile *const *)&profile, 1, &out, &err), -E2BIG);
-		assert_non_null(strstr(err.message, "the OTLP output passes the limit"));
+		assert_non_null(strstr(err.message, "the OTLP output exceeds the limit"));
 		assert_int_equal(out.len, 0);
 		buffer_release(&out);
 	}

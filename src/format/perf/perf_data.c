@@ -44,26 +44,25 @@ static int note(const struct perf_reader *reader, const struct format_options *o
 	const struct format_left_out left_out[] = {
 		{counts->lost_events, "events that were lost while recording"},
 		{counts->lost_samples, "samples that were lost while recording"},
-		{counts->throttled, "times: what the kernel held back because it came too often"},
-		{counts->cut_stacks, "stacks: their outermost frames, since they are deeper than can be kept"},
-		{counts->stacks, "copies of stacks (--call-graph dwarf): user frames but the innermost"},
+		{counts->throttled, "times the kernel throttled sampling"},
+		{counts->cut_stacks, "stacks: outermost frames beyond the depth limit"},
+		{counts->stacks, "copies of stacks (--call-graph dwarf): user frames except the innermost"},
 		{counts->deferred, "user stacks that were recorded later than their samples"},
 		{counts->raws, "samples: fields of tracepoints"},
 		{counts->branches, "samples: branch stacks"},
 		{counts->reads, "samples: values of counters"},
 		{counts->memory, "samples: addresses, weights or sources of data"},
 		{counts->aux_bytes, "bytes of hardware traces"},
-		{counts->guests, "frames of virtual machines: names"},
+		{counts->guests, "frames of virtual machines: symbols"},
 	};
 	int r = format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 	if (r < 0 || !notes)
 		return r;
 	if (counts->is_unfinished)
-		r = buffer_append_string(notes, "the last records, since perf record did not end properly\n");
+		r = buffer_append_string(notes, "the last records: perf record did not exit properly\n");
 	if (r == 0 && !reader->has_clock && counts->samples)
-		r = buffer_append_string(notes,
-					 "times count from the boot of the machine: the recording does not tell the time "
-					 "of day (perf record -k CLOCK_MONOTONIC does)\n");
+		r = buffer_append_string(notes, "the time of day: times count from the boot of the machine (perf record -k "
+						"CLOCK_MONOTONIC records it)\n");
 	return r == -ENOMEM ? error_nomem(err) : 0;
 }
 

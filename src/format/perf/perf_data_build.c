@@ -305,7 +305,7 @@ static int read_mmap(struct builder *builder, const struct perf_record *record, 
 	struct mmap_record mmap;
 	unsigned mode = record->misc & PERF_MISC_CPUMODE;
 	if (!parse_mmap(record, &mmap))
-		return error_set(err, -EBADMSG, "a mapping is cut short");
+		return error_set(err, -EBADMSG, "a mapping is truncated");
 	if (mode == PERF_MODE_GUEST_KERNEL || mode == PERF_MODE_GUEST_USER)
 		return 0;
 	return mode == PERF_MODE_KERNEL || mmap.pid == UINT32_MAX ? map_kernel(builder, &mmap, err)

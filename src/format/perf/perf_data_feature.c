@@ -76,8 +76,7 @@ static int read_attr(const struct perf_reader *reader, struct bytes bytes, struc
 	ret->clock_id = (int32_t)perf_take_u32(&attr);
 	ret->regs_intr = perf_take_u64(&attr);
 	if (ret->sample_type & ~(uint64_t)PERF_S_ALL)
-		return error_set(err, -EBADMSG,
-				 "an event's samples have fields that are not known here (sample_type 0x%" PRIx64 ")",
+		return error_set(err, -EBADMSG, "an event's samples have unknown fields (sample_type 0x%" PRIx64 ")",
 				 ret->sample_type);
 	return 0;
 }
@@ -91,7 +90,7 @@ static int check_event(const struct perf_reader *reader, const struct perf_event
 	bool has_id = first->sample_type & event->sample_type & PERF_S_IDENTIFIER;
 	if (has_id || first->sample_type == event->sample_type)
 		return 0;
-	return error_set(err, -EBADMSG, "events have different fields, and no identifier tells which a sample is of");
+	return error_set(err, -EBADMSG, "events have different fields, and no identifier to match samples to events");
 }
 
 int perf_data_add_event(struct perf_reader *reader, struct bytes attr, struct bytes ids, struct error *err)
@@ -208,7 +207,7 @@ int perf_data_read_build_id(struct perf_reader *reader, uint16_t misc, struct pe
 	struct bytes file = perf_text(body);
 	uint32_t file_id, build_id;
 	if (!id)
-		return error_set(err, -EBADMSG, "a build-id is cut short");
+		return error_set(err, -EBADMSG, "a build-id is truncated");
 	size_t len = misc & PERF_MISC_BUILD_ID_SIZE ? id[BUILD_ID_BYTES] : BUILD_ID_BYTES;
 	if (len == 0 || len > BUILD_ID_BYTES || file.len == 0)
 		return 0;
@@ -267,10 +266,10 @@ int perf_data_read_feature(struct perf_reader *reader, unsigned feature, struct 
 	case FEATURE_CLOCK_DATA: r = read_clock(reader, &body); break;
 	case FEATURE_DIR_FORMAT:
 		return error_set(err, -EINVAL,
-				 "it is a directory's header (perf record --threads): its data is in other files");
+				 "it is the header of a directory (perf record --threads); its data is in other files");
 	default: break;
 	}
 	if (r == 0 && body.bad)
-		r = error_set(err, -EBADMSG, "it is cut short");
+		r = error_set(err, -EBADMSG, "it is truncated");
 	return r < 0 ? error_prefix(err, r, "feature %u of the header", feature) : 0;
 }

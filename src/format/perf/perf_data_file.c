@@ -95,7 +95,7 @@ static int scan_attr(struct perf_reader *reader, struct perf_cursor body, struct
 	size = size ? size : ATTR_BYTES_MIN; /* the first version left it 0 */
 	const uint8_t *attr = perf_take(&body, size);
 	if (!attr)
-		return error_set(err, -EBADMSG, "an event's description is cut short");
+		return error_set(err, -EBADMSG, "an event's description is truncated");
 	return perf_data_add_event(reader, (struct bytes){attr, size}, (struct bytes){body.at, perf_left(&body)}, err);
 }
 
@@ -157,7 +157,7 @@ static int scan_compressed(struct perf_reader *reader, const struct perf_record 
 	uint64_t size = record->type == PERF_COMPRESSED2 ? perf_take_u64(&body) : perf_left(&body);
 	const uint8_t *data = perf_take(&body, size);
 	if (!data)
-		return error_set(err, -EBADMSG, "compressed data is cut short");
+		return error_set(err, -EBADMSG, "compressed data is truncated");
 	int r = zstd_stream_decompress(&reader->zstd, (struct bytes){data, size}, &reader->plain, err);
 	return r < 0 ? r : scan_plain(reader, err);
 }
@@ -202,7 +202,8 @@ static int scan_records(struct perf_reader *reader, uint64_t at, uint64_t end, s
 		if (r < 0)
 			return error_prefix(err, r, "the record at byte %" PRIu64, at);
 		if (behind > left - size)
-			return error_set(err, -EBADMSG, "what follows the record at byte %" PRIu64 " reaches past the end", at);
+			return error_set(err, -EBADMSG, "the data after the record at byte %" PRIu64 " reaches past the end",
+					 at);
 		at += size + behind;
 	}
 	if (reader->plain_read < reader->plain.len)
@@ -236,7 +237,7 @@ static int read_events(struct perf_reader *reader, struct section attrs, uint64_
 	if (!is_inside(reader, attrs))
 		return error_set(err, -EBADMSG, "the section of the events lies outside of the file");
 	if (entry < ATTR_BYTES_MIN + IDS_BYTES)
-		return error_set(err, -EBADMSG, "events have %" PRIu64 " bytes each, less than they ever had", entry);
+		return error_set(err, -EBADMSG, "events have %" PRIu64 " bytes each, less than the minimum", entry);
 	for (uint64_t at = 0; attrs.size - at >= entry; at += entry) {
 		struct perf_cursor cursor = cursor_of(reader, (struct section){attrs.offset + at, entry}), start = cursor;
 		perf_take_u32(&start);
@@ -244,7 +245,7 @@ static int read_events(struct perf_reader *reader, struct section attrs, uint64_
 		size = size ? size : ATTR_BYTES_MIN;
 		const uint8_t *attr = perf_take(&cursor, size);
 		if (attr && size < ATTR_BYTES_MIN)
-			return error_set(err, -EBADMSG, "an event of %u bytes is shorter than any ever was", size);
+			return error_set(err, -EBADMSG, "an event of %u bytes is shorter than the minimum", size);
 		struct section ids = take_section(&cursor);
 		if (cursor.bad)
 			return error_set(err, -EBADMSG, "an event of %u bytes does not fit in %" PRIu64, size, entry);
@@ -305,7 +306,7 @@ static int scan_file(struct perf_reader *reader, struct error *err)
 	if (r < 0)
 		return r;
 	if (!is_inside(reader, data))
-		return error_set(err, -EBADMSG, "the data lies outside of the file: it was cut short");
+		return error_set(err, -EBADMSG, "the data lies outside of the file: the file is truncated");
 	/* The size is written last. */
 	if (data.size == 0) {
 		reader->counts.is_unfinished = true;
@@ -321,7 +322,7 @@ int perf_data_scan(struct perf_reader *reader, struct error *err)
 		return error_set(err, -EBADMSG, "it is shorter than its header");
 	reader->is_swapped = memcmp(reader->input.data, "2ELIFREP", MAGIC_BYTES) == 0;
 	if (!reader->is_swapped && memcmp(reader->input.data, "PERFILE2", MAGIC_BYTES) != 0)
-		return error_set(err, -EBADMSG, "it is no perf.data of version 2");
+		return error_set(err, -EBADMSG, "not a perf.data file of version 2");
 	uint64_t size = perf_load_u64(reader->input.data + MAGIC_BYTES, reader->is_swapped);
 	reader->is_pipe = size == PIPE_HEADER;
 	int r;

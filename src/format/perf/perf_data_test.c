@@ -748,7 +748,7 @@ static void test_refused(void **state)
 	refuse(24, 4096, 8, "the section of the events lies outside");
 	refuse(FILE_ATTR + 4, 63, 4, "63 bytes is shorter");
 	refuse(FILE_ATTR + 4, 72, 4, "does not fit in 80");
-	refuse(FILE_ATTR + 24, 1ull << 40, 8, "fields that are not known");
+	refuse(FILE_ATTR + 24, 1ull << 40, 8, "unknown fields");
 	refuse(FILE_ATTR + 64, UINT64_MAX, 8, "the ids of an event lie outside");
 	refuse(FILE_ATTR + 72, 7, 8, "not a multiple of 8");
 	refuse(40, FILE_END, 8, "the data lies outside");

@@ -495,7 +495,7 @@ static int find_event(struct reader *reader, const struct head *head, uint32_t *
 		if (reader->events[*ret].name == name)
 			break;
 	if (*ret == LIMIT_SAMPLE_TYPES - 1)
-		return error_set(err, -E2BIG, "it has more than %d events", LIMIT_SAMPLE_TYPES - 1);
+		return error_set(err, -E2BIG, "more than %d events", LIMIT_SAMPLE_TYPES - 1);
 	if (*ret == reader->event_count)
 		reader->events[reader->event_count++] = (struct event){.name = name};
 	reader->events[*ret].has_period |= head->has_period;
@@ -636,7 +636,7 @@ static int read_lines(struct reader *reader, struct bytes input, struct error *e
 		r = finish_sample(reader, err);
 	if (r < 0)
 		return error_prefix(err, r, "line %zu", reader->line_number);
-	return reader->record_count > 0 ? 0 : error_set(err, -EBADMSG, "there are no samples in it");
+	return reader->record_count > 0 ? 0 : error_set(err, -EBADMSG, "no samples in it");
 }
 
 /* ---- values ---- */
@@ -722,9 +722,9 @@ static int add_samples(struct reader *reader, struct error *err)
 static int note(const struct reader *reader, const struct format_options *options, struct error *err)
 {
 	const struct format_left_out left_out[] = {
-		{reader->lost, "samples that perf itself had lost"},
-		{reader->other_records, "records that are no samples"},
-		{reader->unknown_lines, "lines that are neither samples nor frames"},
+		{reader->lost, "samples that perf itself lost"},
+		{reader->other_records, "records other than samples"},
+		{reader->unknown_lines, "unknown lines"},
 	};
 	return format_note(options, left_out, sizeof(left_out) / sizeof(left_out[0]), err);
 }

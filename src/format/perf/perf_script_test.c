@@ -152,9 +152,9 @@ static void test_notes(void **state)
 					    "a 1 1.5: cycles: \n\t 1185 f (/x)\n\n"
 					    "a 1 1.6: PERF_RECORD_LOST lost 12\n"
 					    "something else\n");
-	assert_string_equal(buffer_string(&notes), "12 samples that perf itself had lost\n"
-						   "2 records that are no samples\n"
-						   "1 lines that are neither samples nor frames\n");
+	assert_string_equal(buffer_string(&notes), "12 samples that perf itself lost\n"
+						   "2 records other than samples\n"
+						   "1 unknown lines\n");
 	profile_free(profile);
 }
 
@@ -163,7 +163,7 @@ static void test_refused(void **state)
 	struct profile *profile;
 	struct error err = {0};
 	assert_int_equal(decode("# nothing\n", &profile, &err), -EBADMSG);
-	assert_string_equal(err.message, "there are no samples in it");
+	assert_string_equal(err.message, "no samples in it");
 	struct buffer deep;
 	buffer_init(&deep, SIZE_MAX);
 	buffer_append_string(&deep, "a 1 1.5: cycles: \n");

@@ -46,7 +46,7 @@ int call_flag(const struct call *call, const char *name, bool *ret, struct error
 	*ret = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
 	if (*ret || strcmp(text, "0") == 0 || strcmp(text, "false") == 0)
 		return 0;
-	return error_set(err, -EINVAL, "parameter '%s': '%.40s' is neither 1 nor 0", name, text);
+	return error_set(err, -EINVAL, "parameter '%s': '%.40s' must be 1 or 0", name, text);
 }
 
 /* Clients may ask for less or more time than usual, but not for more than the server grants. */
@@ -87,7 +87,7 @@ static int read_names(struct call *call, struct error *err)
 	call->short_names = strcmp(text, "short") == 0;
 	if (call->short_names || strcmp(text, "full") == 0)
 		return 0;
-	return error_set(err, -EINVAL, "parameter 'names': '%.40s' is neither full nor short", text);
+	return error_set(err, -EINVAL, "parameter 'names': '%.40s' must be full or short", text);
 }
 
 static int read_common(struct call *call, struct error *err)

@@ -330,8 +330,7 @@ static int answer_delete(struct call *call, struct error *err)
 	struct store_delete_result result = {0};
 	int r = access_may_change(call->server, call->request, err);
 	if (!r && (!text || !call_parameter(call, "from", NULL) || !call_parameter(call, "to", NULL)))
-		r = error_set(err, -EINVAL,
-			      "parameters 'query', 'from' and 'to' are needed: what to delete; '{}' selects everything");
+		r = error_set(err, -EINVAL, "parameters 'query', 'from' and 'to' are required; '{}' selects everything");
 	if (r < 0)
 		return r;
 	_cleanup_(selector_freep) struct selector *selector = NULL;

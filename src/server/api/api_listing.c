@@ -51,9 +51,9 @@ static int read_parameters(struct listing_call *l, struct error *err)
 	l->att = strcmp(syntax, "att") == 0;
 	l->options.function = call_parameter(call, "function", NULL);
 	if (!l->text && strcmp(format, "json") != 0)
-		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of json, text", format);
+		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is not one of json, text", format);
 	if (!l->att && strcmp(syntax, "intel") != 0)
-		return error_set(err, -EINVAL, "parameter 'syntax': '%.40s' is none of intel, att", syntax);
+		return error_set(err, -EINVAL, "parameter 'syntax': '%.40s' is not one of intel, att", syntax);
 	if (!l->options.function)
 		return error_set(err, -EINVAL, "parameter 'function' is missing: the name of a function of the flame graph");
 	return call_flag(call, "colour", &l->colour, err);
@@ -73,7 +73,7 @@ static int ask(struct listing_call *l, struct error *err)
 	call_query_options(call, &options);
 	r = query_run(call->tenant->store, call->server->symbolizer, text, &options, &l->result, &call->stats, err);
 	if (r == 0 && l->result.kind != QUERY_PROFILE)
-		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile: it has no functions to list",
+		r = error_set(err, -EINVAL, "the result of this query is a %s, not a profile: it has no functions to list",
 			      query_kind_name(l->result.kind));
 	/* Functions whose short names agree are one. */
 	return r == 0 && call->short_names ? render_shorten_names(l->result.profile, err) : r;
@@ -93,7 +93,7 @@ static int explain_missing(const struct listing_call *l, int r, struct error *er
 	if (r != -ENOENT || pending == 0 || !err)
 		return r;
 	size_t len = strlen(err->message);
-	snprintf(err->message + len, sizeof(err->message) - len, "; %zu addresses have no names yet, ask again", pending);
+	snprintf(err->message + len, sizeof(err->message) - len, "; %zu addresses are not symbolized yet, try again", pending);
 	return r;
 }
 
@@ -414,7 +414,9 @@ static int find_code(struct code_listing *c, struct error *err)
 	struct error why = {0};
 	int r = symbolizer_view(call->server->symbolizer, binary->build_id, binary->path, &want, &c->view, &why);
 	if (r < 0 || !choose_span(c->view, binary, &c->span)) {
-		keep_why(c, r < 0 ? &why : &(struct error){.message = "the binary's symbols do not say where the function is"});
+		keep_why(c,
+			 r < 0 ? &why
+			       : &(struct error){.message = "the binary's symbols do not give the function's address range"});
 		r = r < 0 ? fail_but(r, &why, err) : 0;
 		return r < 0 ? r : make_addresses(c, err);
 	}

@@ -83,14 +83,13 @@ static int label_of_path(const struct call *call, char name[LIMIT_LABEL_NAME_BYT
 		len = strlen(text);
 		if (!text_ends_with(text, suffix))
 			return error_set(err, -ENOENT,
-					 "there is no %.200s here; /api/v1/label/NAME/values lists the values of a label",
-					 path);
+					 "no such path: %.200s; /api/v1/label/NAME/values lists the values of a label", path);
 		len -= sizeof(suffix) - 1;
 	}
 	if (len == 0)
-		return error_set(err, -EINVAL, "parameter 'label' is missing: the name of the label whose values are wanted");
+		return error_set(err, -EINVAL, "parameter 'label' is missing: the label to list the values of");
 	if (len >= LIMIT_LABEL_NAME_BYTES)
-		return error_set(err, -EINVAL, "the label's name is too long");
+		return error_set(err, -EINVAL, "the label name is too long");
 	memcpy(name, text, len);
 	name[len] = 0;
 	return 0;

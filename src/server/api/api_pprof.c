@@ -148,7 +148,7 @@ static int answer_pprof(struct call *call, struct error *err)
 	if (!r)
 		r = call_run_text(call, &result, err);
 	if (!r && result.kind != (compared ? QUERY_DIFF : QUERY_PROFILE))
-		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile; /api/v1/pipeline gives it",
+		r = error_set(err, -EINVAL, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
 			      query_kind_name(result.kind));
 	if (!r && compared)
 		r = join_sides(result.profile, &joined, err);

@@ -31,7 +31,7 @@ int api_check_profile_format(const struct server *server, const char *parameter,
 	if (strcmp(name, "html") == 0 ? server->options.write_page != NULL
 				      : find_drawing(name) || (format && format_is_written(format)))
 		return 0;
-	return error_set(err, -EINVAL, "parameter '%s': there is no '%.40s'; firefox, html and pprof are some of them",
+	return error_set(err, -EINVAL, "parameter '%s': unknown format '%.40s'; use firefox, html or pprof, for example",
 			 parameter, name);
 }
 

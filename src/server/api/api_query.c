@@ -165,12 +165,12 @@ static int find_format(const struct call *call, const struct answer_format **ret
 			continue;
 		if (!call->explain || answer_formats[i].has_head)
 			return 0;
-		return error_set(err, -EINVAL,
-				 "parameter 'explain': format %s has no place for it; ask for flame, columns or json", name);
+		return error_set(err, -EINVAL, "parameter 'explain': format %s does not support it; use flame, columns or json",
+				 name);
 	}
 	return error_set(
 		err, -EINVAL,
-		"parameter 'format': '%.40s' is none of flame, columns, json, top, folded, pprof, speedscope, firefox, svg",
+		"parameter 'format': '%.40s' is not one of flame, columns, json, top, folded, pprof, speedscope, firefox, svg",
 		name);
 }
 
@@ -212,7 +212,7 @@ static int answer_query(struct call *call, struct error *err)
 	_cleanup_(flame_freep) struct flame *flame = NULL;
 	r = call_run_text(call, &result, err);
 	if (!r && result.kind != QUERY_PROFILE)
-		r = error_set(err, -EINVAL, "the answer of this query is a %s, not a profile; /api/v1/pipeline gives it",
+		r = error_set(err, -EINVAL, "the result of this query is a %s, not a profile; use /api/v1/pipeline",
 			      query_kind_name(result.kind));
 	if (!r && format->tree != TREE_NONE)
 		r = flame_build_largest(result.profile, 0, format->unnamed,
@@ -254,7 +254,7 @@ static int answer_text(struct call *call, struct error *err)
 {
 	const char *format = call_parameter(call, "format", "json");
 	if (strcmp(format, "json") != 0 && strcmp(format, "table") != 0 && strcmp(format, "text") != 0)
-		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is none of json, table, text", format);
+		return error_set(err, -EINVAL, "parameter 'format': '%.40s' is not one of json, table, text", format);
 	_cleanup_(query_result_release) struct query_result result = {0};
 	int r = call_run_text(call, &result, err);
 	return r < 0 ? r : write_result(call, &result, err);
@@ -288,7 +288,7 @@ int call_append_base(struct call *call, bool *ret_any, struct error *err)
 	if (!*ret_any)
 		return 0;
 	if ((!from) != (!to))
-		return error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' go together");
+		return error_set(err, -EINVAL, "parameters 'base_from' and 'base_to' must be given together");
 	if (from && shift)
 		return error_set(err, -EINVAL, "parameters 'base_from' and 'shift' exclude each other");
 	int r = call_append(call, err, " | diff (%s", base);
@@ -309,8 +309,8 @@ static int answer_diff(struct call *call, struct error *err)
 		r = call_append_base(call, &any, err);
 	if (!r && !any)
 		r = error_set(err, -EINVAL,
-			      "compare with what? Give 'base' (another selector), 'base_from' and 'base_to', or 'shift' (how "
-			      "long before)");
+			      "nothing to compare with: give 'base' (another selector), 'base_from' and 'base_to', or 'shift' "
+			      "(how much earlier)");
 	if (!r && relative)
 		r = call_append(call, err, " relative");
 	return r < 0 ? r : answer_text(call, err);
@@ -323,7 +323,7 @@ static int answer_compare(struct call *call, struct error *err)
 	uint64_t values;
 	int r = call_count(call, "values", 5, &values, err);
 	if (!r && !label)
-		r = error_set(err, -EINVAL, "parameter 'label' is missing: the name of the label whose values are compared");
+		r = error_set(err, -EINVAL, "parameter 'label' is missing: the label to compare the values of");
 	if (!r)
 		r = call_text(call, "query", err);
 	if (!r)
@@ -344,7 +344,7 @@ int call_answer(struct call *call, const char *name, struct error *err)
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		if (strcmp(calls[i].name, name) == 0)
 			return calls[i].answer(call, err);
-	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is none of query, pipeline, diff, compare, series, view",
+	return error_set(err, -EINVAL, "parameter 'call': '%.40s' is not one of query, pipeline, diff, compare, series, view",
 			 name);
 }
 

@@ -115,7 +115,7 @@ static int run_pipeline(struct call *call, const struct series_request *request,
 	call_query_options(call, &query);
 	r = query_run(call->tenant->store, call->server->symbolizer, text, &query, ret, &call->stats, err);
 	if (!r && ret->kind != QUERY_SERIES)
-		r = error_set(err, -EINVAL, "the answer of this query is a %s, not values over time",
+		r = error_set(err, -EINVAL, "the result of this query is a %s, not values over time",
 			      query_kind_name(ret->kind));
 	return r;
 }

@@ -50,7 +50,7 @@ int symbols_open_debuginfod(struct server *server, struct error *err)
 	r = debuginfod_new(&options, &server->debuginfod, &problem);
 	if (!r)
 		return 0;
-	log_warn("debuginfod servers are not asked: %s", problem.message);
+	log_warn("debuginfod is not used: %s", problem.message);
 	snprintf(server->debuginfod_problem, sizeof(server->debuginfod_problem), "%s", problem.message);
 	return 0;
 }
@@ -70,7 +70,7 @@ static bool can_sandbox(const struct symbol_worker_options *worker, struct error
 	_cleanup_(fd_closep) int fd = memfd_create("wick-trial", MFD_CLOEXEC);
 	struct symbol_build_options options = {.build_id = "", .open_file = open_nothing};
 	struct symbol_build_result result;
-	int r = fd < 0 ? error_set_errno(err, -errno, "cannot make a file in memory")
+	int r = fd < 0 ? error_set_errno(err, -errno, "cannot create a memfd")
 		       : symbol_worker_build(worker, &options, fd, &result, err);
 	return r == -ENOENT || r == 0;
 }
@@ -86,7 +86,8 @@ static const struct symbol_worker_options *make_worker(struct server *server)
 	/* Not read here instead: what comes is hostile until it is shown to be harmless, and a trial fails for a moment's
 	 * shortage, too. Each binary says why it has no names. */
 	if (!can_sandbox(&server->symbol_worker, &problem))
-		log_warn("no names can be made of debug information, because no sandbox can be made: %s", problem.message);
+		log_warn("addresses cannot be symbolized: the sandbox for parsing debug information fails: %s",
+			 problem.message);
 	return &server->symbol_worker;
 }
 

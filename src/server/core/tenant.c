@@ -54,14 +54,14 @@ int tenant_name_check(const char *name, struct error *err)
 {
 	size_t len = strlen(name);
 	if (len == 0 || len > TENANT_NAME_MAX)
-		return error_set(err, -EBADMSG, "X-Scope-OrgID: a tenant's name has 1 to %d characters", TENANT_NAME_MAX);
+		return error_set(err, -EBADMSG, "X-Scope-OrgID: a tenant's name must have 1 to %d characters", TENANT_NAME_MAX);
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-		return error_set(err, -EBADMSG, "X-Scope-OrgID: '%s' cannot be a tenant's name", name);
+		return error_set(err, -EBADMSG, "X-Scope-OrgID: '%s' is not a valid tenant name", name);
 	for (const char *at = name; *at; at++)
 		if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') ||
 		      strchr("!-_.*'()", *at)))
 			return error_set(err, -EBADMSG,
-					 "X-Scope-OrgID: a tenant's name is made of letters, digits and !-_.*'() only");
+					 "X-Scope-OrgID: a tenant's name may contain letters, digits and !-_.*'() only");
 	return 0;
 }
 
@@ -292,7 +292,7 @@ static int take(struct server *server, const char *name, bool create, struct ten
 	int r = 0;
 	struct tenant *tenant = find(server, name);
 	if (!tenant && !create)
-		r = error_set(err, -ENOENT, "there is no tenant '%s': nothing was stored for it yet", name);
+		r = error_set(err, -ENOENT, "no tenant '%s': nothing was stored for it yet", name);
 	else if (!tenant && server->tenant_count >= max)
 		r = error_set(err, -EDQUOT, "limit tenants_max: there are %zu tenants already, the limit is %u",
 			      server->tenant_count, max);
@@ -433,8 +433,8 @@ static int open_listed(struct server *server, DIR *directory, struct error *err)
 		if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
 			continue;
 		if (tenant_name_check(entry->d_name, NULL) < 0 || strcmp(entry->d_name, DEFAULT_NAME) == 0) {
-			log_warn("%s/" TENANTS_DIRECTORY "/%s is no tenant's directory; it is ignored", server->data_directory,
-				 entry->d_name);
+			log_warn("%s/" TENANTS_DIRECTORY "/%s is not a tenant's directory; it is ignored",
+				 server->data_directory, entry->d_name);
 			continue;
 		}
 		int r = add(server, entry->d_name, &tenant, err);

@@ -38,7 +38,7 @@ static int read_flag(struct yaml_reader *reader, const yaml_node_t *node, const 
 	*ret = text && (!strcmp(text, "true") || !strcmp(text, "yes") || !strcmp(text, "on"));
 	if (*ret || (text && (!strcmp(text, "false") || !strcmp(text, "no") || !strcmp(text, "off"))))
 		return 0;
-	return yaml_fault(reader, node, what, "is neither true nor false");
+	return yaml_fault(reader, node, what, "must be true or false");
 }
 
 static int read_number(struct yaml_reader *reader, const yaml_node_t *node, const char *what, enum yaml_kind kind, void *to)
@@ -102,7 +102,7 @@ int yaml_read_fields(struct yaml_reader *reader, const yaml_node_t *node, const 
 		while (fields[which].name && strcmp(fields[which].name, name) != 0)
 			which++;
 		if (!fields[which].name)
-			return yaml_fault(reader, key, name, "is no setting here; see docs/scraping.md");
+			return yaml_fault(reader, key, name, "is not a setting; see docs/scraping.md");
 		if (seen & 1ull << which)
 			return yaml_fault(reader, key, name, "is set twice");
 		seen |= 1ull << which;

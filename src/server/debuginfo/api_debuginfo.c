@@ -178,7 +178,7 @@ static int parse_states(const struct net_request *request, uint32_t *ret, struct
 				i++;
 			if (i == SYMBOL_STATES)
 				return error_set(err, -EINVAL,
-						 "parameter 'state': '%.40s' is none of queued, working, complete, partial, "
+						 "parameter 'state': '%.40s' is not one of queued, working, complete, partial, "
 						 "missing, failed",
 						 text);
 			*ret |= 1u << i;
@@ -234,12 +234,12 @@ void api_binary_retry(void *context, const struct net_request *request, struct n
 	char build_id[BUILD_ID_HEX_MAX];
 	const char *name = net_request_path(request) + strlen(BINARIES_PATH), *slash = strchr(name, '/');
 	if (!slash || strcmp(slash, "/retry") != 0 || slash - name >= (ptrdiff_t)sizeof(build_id)) {
-		respond_error(response, 404, "there is no such path; did you mean POST " BINARIES_PATH "BUILDID/retry?");
+		respond_error(response, 404, "no such path; did you mean POST " BINARIES_PATH "BUILDID/retry?");
 		return;
 	}
 	snprintf(build_id, sizeof(build_id), "%.*s", (int)(slash - name), name);
 	int r = build_id_is_valid(build_id) ? symbolizer_retry(server->symbolizer, build_id, &err)
-					    : error_set(&err, -EINVAL, "that is not a build-id");
+					    : error_set(&err, -EINVAL, "not a build-id");
 	if (r < 0)
 		respond_failure(response, r, NULL, NULL, &err);
 	else
@@ -408,7 +408,7 @@ static int copy_text(char *out, size_t size, const json_t *object, const char *n
 	const json_t *value = json_object_get(object, name);
 	const char *text = value ? json_string_value(value) : "";
 	if (!text || strlen(text) >= size)
-		return error_set(err, -EINVAL, "'%s' must be a text of at most %zu characters", name, size - 1);
+		return error_set(err, -EINVAL, "'%s' must be a string of at most %zu characters", name, size - 1);
 	snprintf(out, size, "%s", text);
 	return 0;
 }
@@ -423,9 +423,9 @@ static int parse_begin(const json_t *body, struct upload_begin *begin, struct er
 	if (!r)
 		r = copy_text(kind, sizeof(kind), body, "kind", err);
 	if (!r && *kind && debuginfo_kind_parse(kind, &begin->kind) < 0)
-		r = error_set(err, -EINVAL, "'kind' is none of debuginfo, executable, sources, kallsyms");
+		r = error_set(err, -EINVAL, "'kind' is not one of debuginfo, executable, sources, kallsyms");
 	if (!r && (!json_is_integer(size) || json_integer_value(size) <= 0))
-		r = error_set(err, -EINVAL, "'size' must be the number of bytes that will be sent");
+		r = error_set(err, -EINVAL, "'size' must be the number of bytes to upload");
 	if (r < 0)
 		return r;
 	begin->size = (uint64_t)json_integer_value(size);
@@ -438,7 +438,8 @@ static int check_enabled(const struct server *server, struct error *err)
 {
 	if (!server->options.symbols.no_uploads)
 		return 0;
-	return error_set(err, -EACCES, "this server takes no debug information (symbols.uploads.enabled in its configuration)");
+	return error_set(err, -EACCES,
+			 "this server accepts no debug information (symbols.uploads.enabled in its configuration)");
 }
 
 static const char *reason_of(int code)
@@ -462,7 +463,7 @@ static int begin_or_replace(struct server *server, const struct upload_begin *be
 	struct upload_begin replacing = *begin;
 	replacing.force = true;
 	if (uploads_is_coming(server->uploads, begin->build_id, begin->kind))
-		return error_set(err, -EBUSY, "somebody else is sending this file just now");
+		return error_set(err, -EBUSY, "another client is uploading this file");
 	return uploads_begin(server->uploads, &replacing, id, offset, err);
 }
 
@@ -518,9 +519,9 @@ void api_upload_write(void *context, const struct net_request *request, struct n
 	const char *verb, *text = net_request_query(request, "offset");
 	uint64_t offset = 0, next = 0;
 	split_path(request, id, &verb);
-	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : check_enabled(server, &err);
+	int r = verb ? error_set(&err, -ENOENT, "no such path") : check_enabled(server, &err);
 	if (!r && (!text || text_parse_u64(text, &offset, NULL) < 0))
-		r = error_set(&err, -EINVAL, "parameter 'offset': where this piece begins is missing or no number");
+		r = error_set(&err, -EINVAL, "parameter 'offset': the start of this part is missing or not a number");
 	if (!r)
 		r = uploads_write(server->uploads, id, offset, net_request_body(request), &next, &err);
 	if (r < 0)
@@ -539,8 +540,7 @@ void api_upload_finish(void *context, const struct net_request *request, struct 
 	const char *verb;
 	uint64_t offset = 0;
 	split_path(request, id, &verb);
-	int r = verb && strcmp(verb, "finish") == 0 ? check_enabled(server, &err)
-						    : error_set(&err, -ENOENT, "there is no such path");
+	int r = verb && strcmp(verb, "finish") == 0 ? check_enabled(server, &err) : error_set(&err, -ENOENT, "no such path");
 	if (!r)
 		r = uploads_finish(server->uploads, id, &err);
 	if (r == -ERANGE)
@@ -558,7 +558,7 @@ void api_upload_abort(void *context, const struct net_request *request, struct n
 	char id[UPLOAD_ID_MAX];
 	const char *verb;
 	split_path(request, id, &verb);
-	int r = verb ? error_set(&err, -ENOENT, "there is no such path") : uploads_abort(server->uploads, id, &err);
+	int r = verb ? error_set(&err, -ENOENT, "no such path") : uploads_abort(server->uploads, id, &err);
 	if (r < 0)
 		respond_failure(response, r, reason_of(r), NULL, &err);
 	else

@@ -59,9 +59,8 @@ int access_check_options(struct server *server, struct error *err)
 		return 0;
 	return error_set(err, -EINVAL,
 			 "refusing to listen on %.200s, which other machines can reach, without a token: give --token-file "
-			 "FILE (clients "
-			 "send it as a bearer token), --tls-client-ca FILE (clients need certificates), or --insecure to let "
-			 "everybody in",
+			 "FILE (clients send it as a bearer token), --tls-client-ca FILE (clients need certificates), or "
+			 "--insecure to allow everybody",
 			 listen);
 }
 
@@ -71,11 +70,10 @@ int access_check_listen(const struct server *server, const char *listen, struct 
 	if (!len || !listen[len])
 		return error_set(err, -EINVAL, "cannot listen on '%.200s': expected ADDR:PORT, as in 127.0.0.1:4317", listen);
 	if (server->loopback_only && !host_is_loopback(listen, len))
-		return error_set(
-			err, -EINVAL,
-			"refusing to listen on %.200s, which other machines can reach, while %.200s is for this machine "
-			"only: let --listen be an address that they can reach, too",
-			listen, server->options.listen);
+		return error_set(err, -EINVAL,
+				 "refusing to listen on %.200s, which other machines can reach, while %.200s is reachable from "
+				 "this machine only: use an address that they can reach for --listen, too",
+				 listen, server->options.listen);
 	return 0;
 }
 
@@ -157,7 +155,7 @@ int access_may_change(const struct server *server, const struct net_request *req
 	if (server->token || net_request_is_loopback(request))
 		return 0;
 	return error_set(err, -EACCES,
-			 "this changes stored data: on a server without a token it is for clients on the same machine only");
+			 "this changes stored data: a server without a token allows it from the same machine only");
 }
 
 bool access_authorize(void *context, const struct net_request *request, struct net_response *response)
@@ -172,17 +170,17 @@ bool access_authorize(void *context, const struct net_request *request, struct n
 	if (server->loopback_only && host && !host_is_loopback(host, host_length(host)))
 		return refuse(
 			response, 403, GRPC_PERMISSION_DENIED,
-			"this server answers to local names only (localhost, 127.0.0.1, [::1]); the Host header names another");
+			"this server accepts local host names only (localhost, 127.0.0.1, [::1]); the Host header has another");
 	if (origin && host && !origin_is_ours(origin, host)) {
 		if (!may_come_from_elsewhere(server, request))
-			return refuse(response, 403, GRPC_PERMISSION_DENIED, "requests from pages of other sites are refused");
+			return refuse(response, 403, GRPC_PERMISSION_DENIED, "cross-site requests are rejected");
 		allow_origin(response, origin);
 		return true;
 	}
 	if (server->token && !has_token(server, request)) {
 		net_response_header(response, "WWW-Authenticate", "Basic realm=\"wick\", charset=\"UTF-8\"");
 		return refuse(response, 401, GRPC_UNAUTHENTICATED,
-			      "a token is needed: send it as 'Authorization: Bearer TOKEN', or as the password of Basic "
+			      "a token is required: send it as 'Authorization: Bearer TOKEN', or as the password of Basic "
 			      "authentication");
 	}
 	return true;

@@ -79,7 +79,7 @@ bool rpc_is_for_pages(const char *path)
 
 int rpc_too_large(int r, struct error *err)
 {
-	return r == -E2BIG ? error_set(err, r, "the answer is too large") : r < 0 ? error_nomem(err) : 0;
+	return r == -E2BIG ? error_set(err, r, "the response is too large") : r < 0 ? error_nomem(err) : 0;
 }
 
 /* ---- requests ---- */
@@ -153,7 +153,7 @@ static int read_frames(const struct rpc_call *call, struct bytes body, struct bu
 	uint8_t flags = 0;
 	while (body.len > 0) {
 		if (body.len < FRAME_BYTES)
-			return error_set(err, -EBADMSG, "the body ends within the head of a frame");
+			return error_set(err, -EBADMSG, "the body ends within a frame header");
 		const uint8_t *head = body.data;
 		size_t len = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
 		body = (struct bytes){body.data + FRAME_BYTES, body.len - FRAME_BYTES};
@@ -161,7 +161,7 @@ static int read_frames(const struct rpc_call *call, struct bytes body, struct bu
 			return error_set(err, -EBADMSG, "the body ends within a frame");
 		bool trailers = head[0] & FRAME_TRAILERS;
 		if (!trailers && (seen || head[0] > FRAME_COMPRESSED))
-			return error_set(err, -EBADMSG, seen ? "more than one message came" : "a frame has unknown flags");
+			return error_set(err, -EBADMSG, seen ? "more than one message" : "a frame has unknown flags");
 		if (!trailers) {
 			*ret = (struct bytes){body.data, len};
 			flags = head[0];
@@ -170,7 +170,7 @@ static int read_frames(const struct rpc_call *call, struct bytes body, struct bu
 		body = (struct bytes){body.data + len, body.len - len};
 	}
 	if (!seen)
-		return error_set(err, -EBADMSG, "no message came");
+		return error_set(err, -EBADMSG, "no message");
 	if (!(flags & FRAME_COMPRESSED))
 		return 0;
 	int r = unpack(call, net_request_header(call->request, "grpc-encoding"), *ret, room, err);
@@ -329,7 +329,7 @@ static int answer(struct rpc_call *call, enum protocol protocol, struct buffer *
 	case PROTOCOL_WEB:
 	case PROTOCOL_WEB_TEXT:
 		if (frame_answer(protocol, call->request, response, &message, GRPC_OK, "") < 0)
-			return error_set(err, -E2BIG, "the answer is too large: ask for less");
+			return error_set(err, -E2BIG, "the response is too large; narrow the request");
 		return 0;
 	default: response->content_type = "application/proto"; return 0;
 	}

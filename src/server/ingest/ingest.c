@@ -58,7 +58,7 @@ int ingest_store(struct ingest *ingest, const struct profile *profile, const cha
 	/* Nobody waits for the rest any more: who sends it again is told of those that are stored. */
 	if (ingest->cancelled && __atomic_load_n(ingest->cancelled, __ATOMIC_RELAXED)) {
 		ingest->note = (struct refusal_note){.reason = REFUSED_OTHER};
-		return error_set(err, -ECANCELED, "the client has gone, or its time is over");
+		return error_set(err, -ECANCELED, "client disconnected or timed out");
 	}
 	ingest->note = (struct refusal_note){.reason = REFUSALS};
 	identify(ingest, profile, name, labels, index, &options);
@@ -216,7 +216,7 @@ static int ingest_any(struct ingest *ingest, const struct net_request *request, 
 	const struct format *format = format_name ? format_by_name(format_name) : NULL;
 	ingest->note.reason = REFUSED_INVALID;
 	if (format_name && !format)
-		return error_set(err, -EINVAL, "format '%.40s' is unknown; leave it out to have it detected", format_name);
+		return error_set(err, -EINVAL, "unknown format '%.40s'; omit it to detect the format", format_name);
 	_cleanup_(labels_release) struct labels labels = {0};
 	labels_init(&labels);
 	int r = request_labels(request, &labels, err);

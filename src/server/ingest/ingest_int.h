@@ -17,7 +17,8 @@
 #define INGEST_WRITE_PATH     PARCA_PROFILES_PATH "Write"
 #define INGEST_PUSH_PATH      "/push.v1.PusherService/Push"
 
-#define REFUSED_SAMPLES_TEXT "%llu samples were left out: too old, too far ahead, or of unknown columns of process_stats"
+#define REFUSED_SAMPLES_TEXT                                                                                                   \
+	"%llu samples were rejected: too old, too far in the future, or in unknown columns of process_stats"
 
 /* One request on its way in. */
 struct ingest {

@@ -46,8 +46,8 @@
 	"therefore the upload is not accepted as it would result in the same invalid debuginfos."
 #define REASON_NOT_EQUAL "Debuginfo already exists but is marked as invalid, therefore a new upload will be accepted."
 #define REASON_KNOWN	 "Debuginfo exists in debuginfod, therefore no upload is necessary."
-#define REASON_NO_HEX	 "Debuginfo is kept by build IDs of hexadecimal digits only, therefore no upload is possible."
-#define REASON_DISABLED	 "This server takes no debuginfo (symbols.uploads.enabled in its configuration)."
+#define REASON_NO_HEX	 "Debuginfo is stored by hexadecimal build IDs only, therefore no upload is possible."
+#define REASON_DISABLED	 "This server accepts no debuginfo (symbols.uploads.enabled in its configuration)."
 
 #define STRATEGY_GRPC	   1
 #define BUILD_ID_TYPE_HASH 2
@@ -308,7 +308,7 @@ static enum grpc_code on_end(void *context, const struct net_request *request, s
 	else if (pb_write_string(&message, 1, upload->build_id) < 0 || pb_write_varint(&message, 2, upload->at) < 0)
 		fail(response, GRPC_UNAVAILABLE, "out of memory");
 	else if (net_stream_send(stream, buffer_bytes(&message)) < 0)
-		fail(response, GRPC_CANCELLED, "the client has gone");
+		fail(response, GRPC_CANCELLED, "the client disconnected");
 	return response->grpc_status;
 }
 

@@ -55,7 +55,7 @@ static int parse_time(struct pb_cursor *outer, struct bytes message, int64_t *re
 	if (r < 0)
 		return r;
 	if (parts[1] < 0 || parts[1] > SECONDS_MAX || parts[2] < 0 || parts[2] >= NS_PER_S)
-		return error_set(err, -EINVAL, "a time of the request is before 1970 or too far ahead");
+		return error_set(err, -EINVAL, "a time of the request is before 1970 or too far in the future");
 	*ret = parts[1] * NS_PER_S + parts[2];
 	return 0;
 }
@@ -325,7 +325,7 @@ static int answer_query_range(struct parca *p, struct bytes request, struct erro
 	struct simple in;
 	int r = parse_simple(p, request, &fields, &in, err);
 	if (!r && (!in.start_ns || !in.end_ns))
-		r = error_set(err, -EINVAL, "start and end are needed");
+		r = error_set(err, -EINVAL, "start and end are required");
 	if (r < 0)
 		return r;
 	set_range(p, &in);
@@ -467,7 +467,7 @@ static int check_selection(const struct parca_selection *selection, const char *
 	if (!selection->given)
 		return error_set(err, -EINVAL, "%s is missing", what);
 	if (!selection->from_ns || !selection->to_ns || selection->from_ns > selection->to_ns)
-		return error_set(err, -EINVAL, "%s: start and end are needed, and start must be before end", what);
+		return error_set(err, -EINVAL, "%s: start and end are required, and start must be before end", what);
 	return 0;
 }
 

@@ -41,7 +41,8 @@ static enum grpc_code keep(struct server *server, struct net_stream *stream, str
 {
 	if (atomic_fetch_add(&server->write_held, samples.len) + samples.len > HELD_MAX) {
 		atomic_fetch_sub(&server->write_held, samples.len);
-		return fail(response, GRPC_RESOURCE_EXHAUSTED, "too many streams wait for their locations; try again later");
+		return fail(response, GRPC_RESOURCE_EXHAUSTED,
+			    "too many streams are waiting for their locations; try again later");
 	}
 	struct writing *writing = mem_zalloc(sizeof(*writing));
 	if (!writing) {
@@ -66,7 +67,7 @@ static enum grpc_code ask(struct server *server, struct net_stream *stream, stru
 		return code;
 	if (pb_write_bytes(&message, 1, ids.data, ids.len) < 0)
 		return fail(response, GRPC_UNAVAILABLE, "out of memory");
-	return net_stream_send(stream, buffer_bytes(&message)) < 0 ? fail(response, GRPC_CANCELLED, "the client has gone")
+	return net_stream_send(stream, buffer_bytes(&message)) < 0 ? fail(response, GRPC_CANCELLED, "the client disconnected")
 								   : GRPC_OK;
 }
 

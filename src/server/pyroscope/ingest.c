@@ -78,7 +78,7 @@ static int read_time(const struct push *push, const char *name, int64_t *ret, st
 	if (time_parse(minutes ? copy : text, push->received_ns, ret, NULL) == 0)
 		return 0;
 	if (text_parse_u64(text, &seconds, NULL) < 0 || seconds > INT64_MAX / NS_PER_S)
-		return error_set(err, -EINVAL, "%s: '%.60s' is no time: send unix seconds, ms, us or ns, or now-1h", name,
+		return error_set(err, -EINVAL, "%s: '%.60s' is not a time: send unix seconds, ms, us or ns, or now-1h", name,
 				 text);
 	*ret = (int64_t)seconds * NS_PER_S;
 	return 0;
@@ -314,7 +314,7 @@ static int decode(const char *format, const char *what, struct bytes body, struc
 	const struct format *reader = format_by_name(format);
 	struct format_options options = {.input_name = what};
 	if (!reader || !reader->decode)
-		return error_set(err, -EINVAL, "%s: this server cannot read the format '%s'", what, format);
+		return error_set(err, -EINVAL, "%s: unsupported format '%s'", what, format);
 	return format_decode(reader, body, &options, ret, err);
 }
 

@@ -151,7 +151,7 @@ int pyroscope_label_values(struct pyroscope *p, const struct pyroscope_request *
 	if (!r)
 		r = set_range(p, in, err);
 	if (!r && !*in->name)
-		r = error_set(err, -EINVAL, "the name of the label is missing");
+		r = error_set(err, -EINVAL, "the label name is missing");
 	for (size_t i = 0; !r && i < matcher_count(in); i++) {
 		p->query.selector = matcher(in, i);
 		r = query_type_label_value(in->name, &none, text) ? add_types(p, in->name, ret, err)

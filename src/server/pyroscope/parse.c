@@ -13,7 +13,7 @@ const struct pyroscope_layout pyroscope_stacktraces_layout = {{0, FIELD_TYPE, FI
 int pyroscope_take_text(struct pyroscope *p, struct bytes text, const char **ret, struct error *err)
 {
 	if (text.len && memchr(text.data, 0, text.len))
-		return error_set(err, -EINVAL, "a text of the request holds a NUL");
+		return error_set(err, -EINVAL, "a string of the request contains a NUL");
 	*ret = arena_strndup(&p->arena, (const char *)text.data, text.len);
 	if (*ret)
 		return 0;

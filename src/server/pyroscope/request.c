@@ -71,8 +71,8 @@ static int select_ids(struct pyroscope *p, const char *label, const char *field,
 		return error_nomem(err);
 	for (size_t i = 0; i < list->count; i++, at += digits + 1) {
 		if (strlen(list->items[i]) != digits)
-			return error_set(err, -EINVAL, "%s: \"%.100s\" has not %zu hexadecimal digits", field, list->items[i],
-					 digits);
+			return error_set(err, -EINVAL, "%s: \"%.100s\" does not have %zu hexadecimal digits", field,
+					 list->items[i], digits);
 		memcpy(at, list->items[i], digits);
 		at[digits] = i + 1 < list->count ? '|' : '\0';
 	}

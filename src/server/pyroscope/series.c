@@ -39,7 +39,7 @@ static int find_steps(struct pyroscope *p, const struct pyroscope_request *in, s
 	int64_t shift = ret->step_ms % ROLLUP_MS == 0 && ret->first_ms % ROLLUP_MS == 0 ? 0 : 1;
 	p->query.from_ns = (ret->first_ms - ret->step_ms + shift) * NS_PER_MS;
 	if (p->query.from_ns < 0)
-		return error_set(err, -EINVAL, "invalid time range in the query: it begins before 1970");
+		return error_set(err, -EINVAL, "invalid time range in the query: it starts before 1970");
 	p->query.to_ns = p->query.from_ns + ret->count * ret->step_ms * NS_PER_MS;
 	return 0;
 }

@@ -154,7 +154,7 @@ static int check_newer(struct rpc_call *call, const struct setting *old, int64_t
 	if (old->modified_ms <= modified_ms)
 		return 0;
 	call->code = GRPC_ALREADY_EXISTS;
-	return error_set(err, -EINVAL, "setting '%.*s': there is a newer one", (int)old->name.len,
+	return error_set(err, -EINVAL, "setting '%.*s': a newer value exists", (int)old->name.len,
 			 (const char *)old->name.data);
 }
 
@@ -163,7 +163,7 @@ static int check_setting(const struct setting *setting, struct error *err)
 	if (setting->name.len == 0)
 		return error_set(err, -EINVAL, "no setting values provided: the setting has no name");
 	if (setting->name.len > NAME_BYTES_MAX || setting->value.len > VALUE_MAX)
-		return error_set(err, -EINVAL, "a setting's name has at most %d bytes, its value %llu", NAME_BYTES_MAX,
+		return error_set(err, -EINVAL, "a setting's name may have at most %d bytes, its value %llu", NAME_BYTES_MAX,
 				 (unsigned long long)VALUE_MAX);
 	if (!text_is_utf8(setting->name) || !text_is_utf8(setting->value))
 		return error_set(err, -EINVAL, "the setting is not UTF-8");
@@ -182,7 +182,7 @@ static int put_setting(struct rpc_call *call, const char *path, const struct set
 	if (find(&settings, setting->name, &at)) {
 		r = check_newer(call, &settings.items[at], setting->modified_ms, err);
 	} else if (settings.count == SETTINGS_MAX) {
-		r = error_set(err, -EDQUOT, "there are %d settings already", SETTINGS_MAX);
+		r = error_set(err, -EDQUOT, "the limit of %d settings is reached", SETTINGS_MAX);
 	} else {
 		memmove(&settings.items[at + 1], &settings.items[at], (settings.count - at) * sizeof(*settings.items));
 		settings.count++;

@@ -231,7 +231,7 @@ static int take_all(const struct question *question, const struct window *window
 			break;
 		}
 		if (__atomic_load_n(net_request_cancelled(question->call->request), __ATOMIC_RELAXED))
-			return error_set(err, -ECANCELED, "the client has gone away");
+			return error_set(err, -ECANCELED, "the client disconnected");
 		r = take_window(question, window, err);
 		++*ret_read;
 	}
@@ -268,7 +268,7 @@ static int answer_markers(struct call *call, struct error *err)
 	size_t count = 0, read = 0;
 	int r = call_count(call, "limit", LIMIT_DEFAULT, &limit, err);
 	if (r == 0 && (limit == 0 || limit > LIMIT_MAX))
-		r = error_set(err, -EINVAL, "parameter 'limit': it is from 1 to %u", LIMIT_MAX);
+		r = error_set(err, -EINVAL, "parameter 'limit': must be between 1 and %u", LIMIT_MAX);
 	if (r == 0)
 		r = windows_find(call->tenant->windows, question.from_ns, question.to_ns, &all, &count, err);
 	if (r < 0)
@@ -278,7 +278,7 @@ static int answer_markers(struct call *call, struct error *err)
 		return error_nomem(err);
 	rows.max = limit;
 	if (pthread_mutex_trylock(&call->server->recordings_turn) != 0)
-		return error_set(err, -EAGAIN, "markers are being read for somebody else; ask again in a moment");
+		return error_set(err, -EAGAIN, "another request for markers is in progress; try again");
 	r = take_all(&question, all, count, &read, err);
 	pthread_mutex_unlock(&call->server->recordings_turn);
 	return r < 0 ? r : write_answer(call, &rows, read, err);

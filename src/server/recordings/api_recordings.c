@@ -338,7 +338,7 @@ static bool split_path(const struct net_request *request, char id[static ORDERS_
 
 static int nothing_here(struct error *err)
 {
-	return error_set(err, -ENOENT, "there is nothing here; docs/api.md lists the calls of recordings");
+	return error_set(err, -ENOENT, "no such path; docs/api.md lists the calls of recordings");
 }
 
 void api_recording_show(void *context, const struct net_request *request, struct net_response *response)
@@ -380,7 +380,7 @@ int api_read_clock(const struct net_request *request, struct orders_clock *ret, 
 		return 0;
 	if (strlen(reference) >= sizeof(ret->reference) ||
 	    strspn(reference, "0123456789abcdefghijklmnopqrstuvwxyz-") != strlen(reference))
-		return error_set(err, -EINVAL, "parameter 'reference' is not the name of a clock that this server gives");
+		return error_set(err, -EINVAL, "parameter 'reference' is not a known clock name");
 	memcpy(ret->reference, reference, strlen(reference) + 1);
 	int r = read_number("at_ns", net_request_query(request, "at_ns"), false, &ret->at_ns, err);
 	if (r == 0)

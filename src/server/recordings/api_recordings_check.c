@@ -66,7 +66,7 @@ static int look_through(struct json_scan *scan, struct error *err)
 {
 	size_t hosts = 0;
 	bool has_meta = false;
-	int r = is_next(scan, '{') ? json_scan_open(scan, '{') : json_scan_fail(scan, "it is no JSON object");
+	int r = is_next(scan, '{') ? json_scan_open(scan, '{') : json_scan_fail(scan, "not a JSON object");
 	while (r == 0 && (r = find_member(scan, "meta", '{')) > 0) {
 		has_meta = true;
 		r = count_hosts(scan, &hosts);
@@ -74,9 +74,9 @@ static int look_through(struct json_scan *scan, struct error *err)
 	if (r == 0)
 		r = json_scan_finish(scan);
 	if (r == 0 && !has_meta)
-		return error_set(err, -EBADMSG, "it has no object 'meta'");
+		return error_set(err, -EBADMSG, "no object 'meta'");
 	if (r == 0 && hosts > 1)
-		return error_set(err, -EBADMSG, "it is of %zu hosts, and is to be of one", hosts);
+		return error_set(err, -EBADMSG, "it has %zu hosts instead of one", hosts);
 	return r;
 }
 
@@ -87,7 +87,7 @@ int api_recording_check(struct bytes gzip, struct error *err)
 	struct error own = {0};
 	err = err ? err : &own;
 	if (!gzip_detect(gzip))
-		return error_set(err, -EBADMSG, "not a profile that can be kept: it is no gzip file");
+		return error_set(err, -EBADMSG, "not a valid profile: not a gzip file");
 	int r = input_from_bytes(gzip, "its data", RECORDINGS_PLAIN_MAX, &input, err);
 	if (r == 0) {
 		r = json_scan_init(&scan, input, err);
@@ -95,5 +95,5 @@ int api_recording_check(struct bytes gzip, struct error *err)
 			r = look_through(&scan, err);
 		json_scan_release(&scan);
 	}
-	return r == -EBADMSG || r == -E2BIG ? error_prefix(err, r, "not a profile that can be kept") : r;
+	return r == -EBADMSG || r == -E2BIG ? error_prefix(err, r, "not a valid profile") : r;
 }

@@ -32,8 +32,7 @@ static int name_host(struct profile *profile, const struct recording_host *of, s
 {
 	int r = profile_complete_hosts(profile, of->name, err);
 	if (r == 0 && profile_host_count(profile) != 1)
-		return error_set(err, -EBADMSG, "its profile is of %zu hosts, and is to be of one",
-				 profile_host_count(profile));
+		return error_set(err, -EBADMSG, "its profile has %zu hosts instead of one", profile_host_count(profile));
 	if (r == 0)
 		r = profile_rename_host(profile, 1, of->name, err);
 	return r < 0 ? r : orders_add_clock(profile, of->name, &of->clock, err);
@@ -80,7 +79,7 @@ static void leave_out(struct recordings *recordings, const char *id, struct reco
 	if (code == -EBADMSG || code == -E2BIG) /* of its own, whatever the others are like */
 		recordings_give_up(recordings, id, host->name, host->why);
 	if (!first->code)
-		error_set(first, -EBADMSG, "none of the profiles can be used; host %s: %s", host->name, host->why);
+		error_set(first, -EBADMSG, "no usable profile; host %s: %s", host->name, host->why);
 }
 
 struct merging {
@@ -138,11 +137,10 @@ static int choose(const struct server *server, const struct recording *recording
 	}
 	if (!*ret_count)
 		return error_set(err, -ENOENT,
-				 recording->is_over ? "none of the hosts has sent a profile"
-						    : "none of the hosts has sent a profile yet");
+				 recording->is_over ? "no host has sent a profile" : "no host has sent a profile yet");
 	if (bytes > most)
 		return error_set(err, -E2BIG,
-				 "the profiles of these %zu hosts are %llu KiB, and %llu KiB are the most at once "
+				 "the profiles of these %zu hosts have %llu KiB, more than the limit of %llu KiB "
 				 "(recordings.profile); choose hosts with host=NAME",
 				 *ret_count, (unsigned long long)(bytes / KIB), (unsigned long long)(most / KIB));
 	return 0;
@@ -157,7 +155,7 @@ static int merge_hosts(struct merging *merging, struct profile *to, struct error
 		if (host->state != ORDERS_DONE || !api_host_is_wanted(merging->request, host->name))
 			continue;
 		if (__atomic_load_n(cancelled, __ATOMIC_RELAXED))
-			return error_set(err, -ECANCELED, "the client has gone away");
+			return error_set(err, -ECANCELED, "the client disconnected");
 		r = add_host(merging, i, to, err);
 	}
 	return r;
@@ -173,7 +171,7 @@ static void turn_round(struct merging *merging)
 			host->why[0] = 0;
 		} else if (host->state == ORDERS_DONE && api_host_is_wanted(merging->request, host->name)) {
 			host->state = ORDERS_FAILED;
-			snprintf(host->why, sizeof(host->why), "its profile counts something else than most others");
+			snprintf(host->why, sizeof(host->why), "its sample types differ from those of most other profiles");
 		}
 		merging->differs[i] = false;
 	}
@@ -274,7 +272,7 @@ int api_recording_profile(struct server *server, struct recordings *recordings, 
 	if (r < 0)
 		return r;
 	if (pthread_mutex_trylock(&server->recordings_turn) != 0)
-		return error_set(err, -EAGAIN, "another profile of several hosts is being made; ask again in a moment");
+		return error_set(err, -EAGAIN, "another profile of several hosts is being built; try again");
 	r = make_profile(server, recordings, recording, request, format, response, err);
 	pthread_mutex_unlock(&server->recordings_turn);
 	return r;

@@ -54,7 +54,7 @@ static int read_window(const struct net_request *request, struct window *ret, st
 {
 	const char *host = net_request_path(request) + strlen(BELOW), *first = net_request_query(request, "first_ns");
 	if (strlen(host) >= sizeof(ret->host) || !orders_host_is_valid(host))
-		return error_set(err, -EINVAL, "that cannot be a host's name");
+		return error_set(err, -EINVAL, "not a valid host name");
 	snprintf(ret->host, sizeof(ret->host), "%s", host);
 	int r = read_time("from_ns", net_request_query(request, "from_ns"), &ret->from_ns, err);
 	if (r == 0)
@@ -208,7 +208,7 @@ static int name_host(struct profile *profile, const struct window *window, struc
 	if (r < 0 || !profile->markers)
 		return r;
 	if (profile_host_count(profile) != 1)
-		return error_set(err, -EBADMSG, "it is of %zu hosts", profile_host_count(profile));
+		return error_set(err, -EBADMSG, "it has %zu hosts", profile_host_count(profile));
 	r = profile_rename_host(profile, 1, window->host, err);
 	if (r < 0)
 		return r;
@@ -280,12 +280,11 @@ static int choose(const struct call *call, const struct window *all, size_t coun
 	}
 	if (!ret->count)
 		return error_set(err, -ENOENT,
-				 "there are no markers of this time; agents that run with --markers send them, a minute "
-				 "later at most");
+				 "no markers in this time range; agents with --markers send them within a minute");
 	if (bytes > most)
 		return error_set(err, -E2BIG,
-				 "the markers of this time are %llu KiB in %zu windows, and %llu KiB are the most at once "
-				 "(recordings.profile); ask for less time with from= and to=, or choose hosts with host=NAME",
+				 "the markers of this time range have %llu KiB in %zu batches, more than the limit of %llu KiB "
+				 "(recordings.profile); narrow the range with from= and to=, or choose hosts with host=NAME",
 				 (unsigned long long)(bytes / KIB), ret->count, (unsigned long long)(most / KIB));
 	return 0;
 }
@@ -378,7 +377,7 @@ static int add_window(struct windows *windows, const struct window *window, cons
 	int r = api_window_read(windows, window, &profile, &why);
 	/* What one host sent is no reason to have nothing of the others. */
 	if (r == -EBADMSG || r == -EINVAL || r == -E2BIG || r == -ENOENT) {
-		snprintf(text, sizeof(text), "%.255s: a window is missing: %s", window->host, why.message);
+		snprintf(text, sizeof(text), "%.255s: a marker batch is missing: %s", window->host, why.message);
 		r = to->comment_count < COMMENTS_MAX ? profile_add_cstring(to, text, &id, err) : 1;
 		return r < 0 ? r : r > 0 ? 0 : profile_add_comment(to, id, err);
 	}
@@ -397,7 +396,7 @@ static int merge(const struct call *call, const struct chosen *chosen, struct pr
 	int r = profile_add_named_type(to, "cpu", "nanoseconds", err);
 	for (size_t i = 0; i < chosen->count && r == 0; i++) {
 		if (__atomic_load_n(net_request_cancelled(call->request), __ATOMIC_RELAXED))
-			return error_set(err, -ECANCELED, "the client has gone away");
+			return error_set(err, -ECANCELED, "the client disconnected");
 		r = add_window(call->tenant->windows, chosen->items[i], chosen, to, err);
 	}
 	if (r < 0 || !to->markers)
@@ -434,7 +433,7 @@ static int answer_profile(struct call *call, struct error *err)
 	if (r < 0)
 		return r;
 	if (pthread_mutex_trylock(&call->server->recordings_turn) != 0)
-		return error_set(err, -EAGAIN, "another profile of several hosts is being made; ask again in a moment");
+		return error_set(err, -EAGAIN, "another profile of several hosts is being built; try again");
 	r = merge(call, &chosen, profile, err);
 	if (r == 0) {
 		title_of(profile, title, sizeof(title));

@@ -195,14 +195,14 @@ void api_reload(void *context, const struct net_request *request, struct net_res
 	const struct server *server = context;
 	struct error err = {0};
 	if (!server->token && !net_request_is_loopback(request)) {
-		respond_error(response, 403, "on a server without a token this is for clients on the same machine only");
+		respond_error(response, 403, "a server without a token allows this from the same machine only");
 		return;
 	}
 	int r = scrape_reload(context, &err);
 	if (r < 0)
 		respond_error(response, r == -ENOENT ? 404 : 422, err.message);
 	else if (buffer_append_string(&response->body, "{\"reloaded\":true}") < 0)
-		respond_error(response, 500, "no memory");
+		respond_error(response, 500, "out of memory");
 }
 
 int scrape_get_stats(struct server *server, struct scrape_stats *ret)

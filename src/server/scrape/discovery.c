@@ -61,7 +61,7 @@ static int each_file(struct discovery *discovery, uint64_t *ret_stamp, struct di
 		glob_t paths;
 		int code = glob(config->items[i], GLOB_NOCHECK, NULL, &paths);
 		if (code)
-			return error_set(err, code == GLOB_NOSPACE ? -ENOMEM : -EIO, "cannot look for %s", config->items[i]);
+			return error_set(err, code == GLOB_NOSPACE ? -ENOMEM : -EIO, "cannot expand %s", config->items[i]);
 		bool pattern = strchr(config->items[i], '*');
 		if (paths.gl_pathc > FILES_MAX)
 			r = error_set(err, -E2BIG, "%s: more than %d files", config->items[i], FILES_MAX);
@@ -111,7 +111,7 @@ int discovery_get(struct discovery *discovery, const struct scrape_http *http, c
 	if (r < 0)
 		return r;
 	if (response.status != 200)
-		return error_set(err, -EPROTO, "%s answered %d %.100s", url, response.status, response.message);
+		return error_set(err, -EPROTO, "%s responded with %d %.100s", url, response.status, response.message);
 	buffer_init(ret, max);
 	if (!strcmp(response.encoding, "gzip"))
 		return gzip_decompress(buffer_bytes(&response.body), ret, err);

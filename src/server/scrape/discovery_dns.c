@@ -30,7 +30,7 @@ static int set_server(struct __res_state *state, const char *server, struct erro
 	snprintf(host, sizeof(host), "%.*s", (int)len, server);
 	if ((colon && (text_parse_u64(colon + 1, &port, NULL) < 0 || port == 0 || port > UINT16_MAX)) ||
 	    inet_pton(AF_INET, host, &address.sin_addr) != 1)
-		return error_set(err, -EINVAL, "scrape.dns_server: '%.60s' is no IPv4 address with a port", server);
+		return error_set(err, -EINVAL, "scrape.dns_server: '%.60s' is not an IPv4 address with a port", server);
 	address.sin_port = htons((uint16_t)port);
 	state->nscount = 1;
 	state->nsaddr_list[0] = address;

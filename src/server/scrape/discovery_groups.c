@@ -84,7 +84,7 @@ static int read_group(const struct json_node *node, struct group *group, struct 
 	for (size_t i = 0; i < count; i++) {
 		const char *name = json_node_text(&labels->items[2 * i]), *value = json_node_text(&labels->items[2 * i + 1]);
 		if (!name || !value || !label_name_is_valid(name))
-			return error_set(err, -EBADMSG, "%s: labels must be names with texts", source);
+			return error_set(err, -EBADMSG, "%s: labels must be names with string values", source);
 		group->labels[group->count++] = (struct relabel_label){name, value};
 	}
 	int r = 0;
@@ -127,7 +127,7 @@ static int read_label(struct yaml_reader *reader, const char *name, const yaml_n
 	struct yaml_group *yaml = object;
 	const char *value;
 	if (!label_name_is_valid(name) || yaml->group.count == GROUP_LABELS_MAX + 2)
-		return yaml_fault(reader, node, name, "is no label's name, or one too many");
+		return yaml_fault(reader, node, name, "is not a label name, or exceeds the limit of labels");
 	int r = yaml_read_text(reader, node, name, &value);
 	if (r == 0)
 		yaml->group.labels[yaml->group.count++] = (struct relabel_label){name, value};

@@ -604,7 +604,7 @@ static int find_cluster(struct cluster *cluster)
 	} else {
 		return error_set(
 			cluster->err, -EINVAL,
-			"kubernetes_sd_configs needs an api_server: this is no pod (KUBERNETES_SERVICE_HOST is not set)");
+			"kubernetes_sd_configs needs an api_server: not running in a pod (KUBERNETES_SERVICE_HOST is not set)");
 	}
 	return config->own_namespace ? read_own_namespace(cluster) : 0;
 }

@@ -170,9 +170,9 @@ static void look_at_file(struct scrape *scrape)
 	if (!asked && (stamp == 0 || stamp == scrape->config_stamp))
 		return;
 	if (scrape_reload(scrape->server, &err) < 0)
-		log_error("the configuration stays as it was: %s", err.message);
+		log_error("the configuration was not reloaded: %s", err.message);
 	else
-		log_info("scraping: the configuration was read again");
+		log_info("scraping: the configuration was reloaded");
 }
 
 static void *run_manager(void *context)
@@ -328,10 +328,10 @@ static int prepare(struct scrape *scrape, struct scrape_config *config, struct c
 		for (size_t k = 0; k < job->discovery_count; k++)
 			change->threads += job->discoveries[k].kind != DISCOVERY_STATIC;
 		if (change->threads > DISCOVERIES_MAX)
-			return error_set(err, -E2BIG, "scrape_configs: more than %d discoveries that are not static",
+			return error_set(err, -E2BIG, "scrape_configs: more than %d service discoveries that are not static",
 					 DISCOVERIES_MAX);
 		if (change->count + job->discovery_count > SCRAPE_JOBS_MAX * 4)
-			return error_set(err, -E2BIG, "scrape_configs: more than %d discoveries", SCRAPE_JOBS_MAX * 4);
+			return error_set(err, -E2BIG, "scrape_configs: more than %d service discoveries", SCRAPE_JOBS_MAX * 4);
 		for (size_t k = 0; k < job->discovery_count && r == 0 && job != old; k++) {
 			r = discovery_new(scrape, job, k, &change->list[change->count], err);
 			change->count += r == 0;

@@ -151,7 +151,7 @@ static int read_redirects(struct yaml_reader *reader, const yaml_node_t *node, s
 	http->no_redirects = strcmp(text, "false") == 0;
 	return http->no_redirects || strcmp(text, "true") == 0
 		       ? 0
-		       : yaml_fault(reader, node, "follow_redirects", "is neither true nor false");
+		       : yaml_fault(reader, node, "follow_redirects", "must be true or false");
 }
 
 HTTP_READERS(struct scrape_job, job)
@@ -187,7 +187,7 @@ static int add_label(struct yaml_reader *reader, const char *name, const yaml_no
 	struct discovery_config *discovery = object;
 	const char *value;
 	if (!label_name_is_valid(name))
-		return yaml_fault(reader, node, name, "is no label's name");
+		return yaml_fault(reader, node, name, "is not a label name");
 	int r = yaml_read_text(reader, node, name, &value);
 	if (r == 0)
 		discovery->labels[discovery->label_count++] = (struct relabel_label){name, value};
@@ -201,7 +201,7 @@ static int read_labels(struct yaml_reader *reader, const yaml_node_t *node, void
 		return yaml_fault(reader, node, "labels", "must be `name: value` lines");
 	size_t count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
 	if (count > LIMIT_LABELS_PER_SERIES)
-		return yaml_fault(reader, node, "labels", "are too many");
+		return yaml_fault(reader, node, "labels", "has too many entries");
 	discovery->labels = arena_zalloc(reader->arena, (count + 1) * sizeof(*discovery->labels));
 	return discovery->labels ? yaml_read_names(reader, node, "labels", add_label, discovery) : error_nomem(reader->err);
 }
@@ -266,7 +266,7 @@ static int read_dns_type(struct yaml_reader *reader, const yaml_node_t *node, vo
 			discovery->dns_type = i;
 			return 0;
 		}
-	return r < 0 ? r : yaml_fault(reader, node, text, "is none of SRV, A and AAAA");
+	return r < 0 ? r : yaml_fault(reader, node, text, "must be SRV, A or AAAA");
 }
 
 static int read_dns(struct yaml_reader *reader, const yaml_node_t *node, void *object)
@@ -298,7 +298,7 @@ static int read_role(struct yaml_reader *reader, const yaml_node_t *node, void *
 			discovery->port = 1; /* given */
 			return 0;
 		}
-	return r < 0 ? r : yaml_fault(reader, node, text, "is none of pod, endpoints, endpointslice, node and service");
+	return r < 0 ? r : yaml_fault(reader, node, text, "must be pod, endpoints, endpointslice, node or service");
 }
 
 static int read_namespace_names(struct yaml_reader *reader, const yaml_node_t *node, void *object)
@@ -323,10 +323,10 @@ static int read_selector(struct yaml_reader *reader, const yaml_node_t *node, vo
 						   {0}};
 	struct discovery_config *discovery = object;
 	if (discovery->selector_count == KUBERNETES_ROLES)
-		return yaml_fault(reader, node, "selectors", "are too many");
+		return yaml_fault(reader, node, "selectors", "has too many entries");
 	int r = yaml_read_fields(reader, node, fields, &discovery->selectors[discovery->selector_count]);
 	if (r == 0 && !discovery->selectors[discovery->selector_count++].role)
-		return yaml_fault(reader, node, "selectors", "need a role");
+		return yaml_fault(reader, node, "selectors", "needs a role");
 	return r;
 }
 
@@ -432,7 +432,7 @@ static int read_profile(struct yaml_reader *reader, const char *name, const yaml
 		if (strcmp(job->profiles[i].name, name) == 0)
 			profile = &job->profiles[i];
 	if (!profile && (job->profile_count == SCRAPE_PROFILES_MAX || !label_name_is_valid(name) || strlen(name) >= 48))
-		return yaml_fault(reader, node, name, "is one profile too many, or no name for one");
+		return yaml_fault(reader, node, name, "is not a profile name, or exceeds the limit of profiles");
 	if (!profile) {
 		profile = &job->profiles[job->profile_count++];
 		*profile = (struct scrape_profile){.name = name};
@@ -475,7 +475,7 @@ static int read_param(struct yaml_reader *reader, const char *name, const yaml_n
 {
 	struct scrape_job *job = object;
 	if (job->param_count == SCRAPE_PARAMS_MAX)
-		return yaml_fault(reader, node, "params", "are too many");
+		return yaml_fault(reader, node, "params", "has too many entries");
 	struct scrape_param *param = &job->params[job->param_count++];
 	param->name = name;
 	return yaml_read_texts(reader, node, name, 16, &param->values, &param->count);
@@ -517,7 +517,7 @@ static int check_job(struct yaml_reader *reader, const yaml_node_t *node, struct
 	if (!job->name)
 		return yaml_fault(reader, node, "scrape_configs", "needs a job_name");
 	if (strcmp(job->scheme, "http") && strcmp(job->scheme, "https"))
-		return yaml_fault(reader, node, job->scheme, "is neither http nor https");
+		return yaml_fault(reader, node, job->scheme, "must be http or https");
 	if (job->interval_ns < NS_PER_S)
 		return yaml_fault(reader, node, "scrape_interval", "must be at least 1s");
 	for (size_t i = 0; i < job->discovery_count; i++) {
@@ -531,7 +531,7 @@ static int check_job(struct yaml_reader *reader, const yaml_node_t *node, struct
 	/* What a profile must be measured for has to fit between two scrapes. */
 	for (size_t i = 0; i < job->profile_count; i++)
 		if (job->profiles[i].delta && job->profiles[i].duration_ns > job->interval_ns)
-			return yaml_fault(reader, node, job->profiles[i].name, "measures for longer than the scrape_interval");
+			return yaml_fault(reader, node, job->profiles[i].name, "takes longer than the scrape_interval");
 	return check_http(reader, node, &job->http);
 }
 
@@ -562,7 +562,7 @@ static int read_job(struct yaml_reader *reader, const yaml_node_t *node, void *o
 		r = check_job(&own, node, job);
 	for (size_t i = 0; r == 0 && i + 1 < config->count; i++)
 		if (strcmp(config->jobs[i]->name, job->name) == 0)
-			return yaml_fault(reader, node, job->name, "is the name of another job already");
+			return yaml_fault(reader, node, job->name, "is already the name of another job");
 	return r;
 }
 

@@ -156,7 +156,7 @@ int scrape_delta_apply(const struct scrape_delta *before, struct profile *profil
 	struct scrape_delta now;
 	struct row *rows = NULL;
 	if (profile->sample_count > SCRAPE_STACKS_MAX)
-		return error_set(err, -E2BIG, "more than %d stacks to remember for differences", SCRAPE_STACKS_MAX);
+		return error_set(err, -E2BIG, "more than %d stacks for delta profiles", SCRAPE_STACKS_MAX);
 	int r = make_rows(profile, &rows, err);
 	if (r == 0)
 		r = remember(profile, rows, &now, err);
@@ -170,7 +170,7 @@ int scrape_delta_apply(const struct scrape_delta *before, struct profile *profil
 	r = profile_aggregate(profile, err);
 	size_t own = bytes_of(&now), total = atomic_fetch_add_explicit(total_bytes, own, memory_order_relaxed) + own;
 	if (r == 0 && total > SCRAPE_STACKS_BYTES_MAX)
-		r = error_set(err, -E2BIG, "too many stacks to remember for differences, of all targets together");
+		r = error_set(err, -E2BIG, "too many stacks for delta profiles of all targets");
 	if (r < 0) {
 		scrape_delta_release(&now, total_bytes);
 		return r;

@@ -94,7 +94,7 @@ static int resolve(char *url, size_t size, const char *location, struct error *e
 	else if (location[0] == '/' && location[1] != '/')
 		len = snprintf(next, sizeof(next), "%.*s%s", (int)origin, url, location);
 	else
-		return error_set(err, -EPROTO, "redirected to a place that is no address: %.100s", location);
+		return error_set(err, -EPROTO, "redirected to an invalid address: %.100s", location);
 	if (len >= (int)sizeof(next) || (size_t)len >= size)
 		return error_set(err, -E2BIG, "redirected to an address that is too long");
 	memcpy(url, next, (size_t)len + 1);
@@ -119,7 +119,7 @@ int scrape_http_get(const struct scrape_http *http, const char *url, const char 
 						     .budget = budget,
 						     .keep_encoded = true};
 		if (options.timeout_ns <= 0)
-			return error_set(err, -ETIMEDOUT, "no time is left after %u redirects", i);
+			return error_set(err, -ETIMEDOUT, "timeout after %u redirects", i);
 		size_t origin = origin_length(at);
 		bool trusted = origin == home && !strncmp(at, url, home);
 		*ret_client = net_client_free(*ret_client);
@@ -155,19 +155,19 @@ static int bad_status(const struct net_client_response *response, struct error *
 			break;
 		line[len++] = byte >= ' ' && byte < 0x7f ? (char)byte : '?';
 	}
-	return error_set(err, -EPROTO, "answered %d %.60s%s%s", response->status, response->message, *line ? ": " : "", line);
+	return error_set(err, -EPROTO, "status %d %.60s%s%s", response->status, response->message, *line ? ": " : "", line);
 }
 
 static int decode(const struct net_client_response *response, size_t body_max, struct profile **ret, struct error *err)
 {
 	_cleanup_(buffer_release) struct buffer plain = {0};
 	struct bytes body = buffer_bytes(&response->body);
-	struct format_options options = {.input_name = "the answer", .decompressed_max = body_max};
+	struct format_options options = {.input_name = "the response", .decompressed_max = body_max};
 	buffer_init(&plain, body_max);
 	if (!strcasecmp(response->encoding, "gzip")) {
 		int r = gzip_decompress(body, &plain, err);
 		if (r < 0)
-			return error_prefix(err, r, "the answer");
+			return error_prefix(err, r, "the response");
 		body = buffer_bytes(&plain);
 	} else if (response->encoding[0] && strcasecmp(response->encoding, "identity")) {
 		return error_set(err, -EPROTO, "unknown Content-Encoding %.31s", response->encoding);

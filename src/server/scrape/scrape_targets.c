@@ -89,7 +89,7 @@ static int make_path(const struct scrape_job *job, const struct scrape_profile *
 		return error_set(err, -E2BIG, "the path is too long");
 	for (const char *at = text; *at; at++)
 		if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f || *at == '#')
-			return error_set(err, -EINVAL, "the path holds what an address cannot");
+			return error_set(err, -EINVAL, "the path contains invalid characters");
 	*ret = mem_strdup(text);
 	return *ret ? 0 : error_nomem(err);
 }
@@ -101,10 +101,10 @@ static int make_origin(const struct scrape_job *job, const struct relabel_set *s
 	if (!*scheme)
 		scheme = job->scheme;
 	if (strcmp(scheme, "http") && strcmp(scheme, "https"))
-		return error_set(err, -EINVAL, "__scheme__ is neither http nor https");
+		return error_set(err, -EINVAL, "__scheme__ must be http or https");
 	for (const char *at = address; *at; at++)
 		if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f || strchr("/?#@\\\"<>", *at))
-			return error_set(err, -EINVAL, "__address__ holds what an address cannot");
+			return error_set(err, -EINVAL, "__address__ contains invalid characters");
 	if (snprintf(origin, sizeof(origin), "%s://%s", scheme, address) >= (int)sizeof(origin))
 		return error_set(err, -E2BIG, "__address__ is too long");
 	*ret = mem_strdup(origin);

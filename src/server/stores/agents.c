@@ -105,7 +105,7 @@ static struct agent_seen *slot(struct agents *agents, const struct orders_questi
 		return seen;
 	sweep(agents, question->host, now_ns);
 	if (agents->count >= AGENTS_MAX && !make_room(agents, question->agent, now_ns))
-		*ret = error_set(err, -EDQUOT, "there are %d agents already, which is the most", AGENTS_MAX);
+		*ret = error_set(err, -EDQUOT, "the limit of %d agents is reached", AGENTS_MAX);
 	else if (array_reserve(&agents->items, &agents->capacity, agents->count + 1, AGENTS_MAX) < 0)
 		*ret = error_nomem(err);
 	if (*ret < 0)
@@ -135,7 +135,7 @@ static int keep_health(struct agents *agents, const char *agent, char *text, int
 {
 	while (agents->bytes + strlen(text) > AGENTS_BYTES_MAX)
 		if (!make_room(agents, agent, now_ns))
-			return error_set(err, -EDQUOT, "what agents say of themselves takes %llu bytes, which is the most",
+			return error_set(err, -EDQUOT, "the health reports of agents have reached the limit of %llu bytes",
 					 AGENTS_BYTES_MAX);
 	struct agent_seen *seen = find(agents, agent); /* it may have moved */
 	if (seen) {

@@ -60,7 +60,8 @@ static struct entry *find(const struct recordings *recordings, const char *id)
 
 static int not_there(const char *id, struct error *err)
 {
-	return error_set(err, -ENOENT, "there is no recording '%.32s': it never was, was cancelled, or had to make room", id);
+	return error_set(err, -ENOENT, "no recording '%.32s': it never existed, was cancelled, or was removed to free space",
+			 id);
 }
 
 int recordings_add_entry(struct recordings *recordings, struct entry *entry, struct error *err)
@@ -175,10 +176,10 @@ static void entry_update(const struct recordings *recordings, struct entry *entr
 		bool was_late =
 			state == ORDERS_WAITING && now_ns - later(start_ns, recordings->opened_ns) > RECORDINGS_SILENT_NS;
 		if (is_silent || was_late)
-			snprintf(why, sizeof(why), "its agent did not ask for %lld s",
+			snprintf(why, sizeof(why), "its agent did not poll for %lld s",
 				 (long long)((now_ns - heard_ns) / NS_PER_S));
 		else if (now_ns - end_ns > RECORDINGS_LAST_NS)
-			snprintf(why, sizeof(why), "its agent asks, but did not come to an end");
+			snprintf(why, sizeof(why), "its agent polls, but did not finish in time");
 		else
 			continue;
 		host_set(host, ORDERS_SILENT, why);
@@ -228,7 +229,7 @@ static struct recordings_agent *agent_slot(struct recordings *recordings, const 
 	if (oldest && now_ns - oldest->heard_ns > 4 * RECORDINGS_AGENT_STALE_NS)
 		return oldest;
 	if (recordings->agent_count >= RECORDINGS_AGENTS_MAX) {
-		error_set(err, -EDQUOT, "there are %d agents already, which is the most", RECORDINGS_AGENTS_MAX);
+		error_set(err, -EDQUOT, "the limit of %d agents is reached", RECORDINGS_AGENTS_MAX);
 		return NULL;
 	}
 	if (array_reserve(&recordings->agents, &recordings->agent_capacity, recordings->agent_count + 1,
@@ -326,14 +327,14 @@ static void begin_host(const struct recordings *recordings, struct entry_host *h
 	struct entry_host *part;
 	snprintf(host->shown.name, sizeof(host->shown.name), "%s", name);
 	if (!agent) {
-		host_set(host, ORDERS_SILENT, "no agent of this host asks this server");
+		host_set(host, ORDERS_SILENT, "no agent of this host is connected to this server");
 		return;
 	}
 	memcpy(host->shown.agent, agent->question.agent, sizeof(host->shown.agent));
 	if (agent->question.refusal[0])
 		host_set(host, ORDERS_FAILED, agent->question.refusal);
 	else if (work_of(recordings, agent->question.agent, &part))
-		host_set(host, ORDERS_FAILED, "it is making another recording");
+		host_set(host, ORDERS_FAILED, "another recording is in progress on it");
 }
 
 static bool is_named(const struct entry *entry, const char *name)
@@ -373,8 +374,8 @@ static int make_entry(struct recordings *recordings, struct entry *entry, char (
 		begin_all(recordings, entry, now_ns);
 	if (!entry->host_count)
 		return error_set(err, -ENOENT,
-				 "no agent asks this server for orders; agents of this version do, a few seconds after their "
-				 "start");
+				 "no agent polls this server for recording requests; an agent of this version starts to poll a "
+				 "few seconds after its start");
 	make_room(recordings, NULL, 0, entry->host_count, now_ns);
 	int r = make_keys(entry, err);
 	return r < 0 ? r : recordings_add_entry(recordings, entry, err);
@@ -517,19 +518,17 @@ static int admit(const struct recordings *recordings, const struct recordings_up
 	if (!entry)
 		return not_there(upload->id, err);
 	if (!host)
-		return error_set(err, -ENOENT, "recording '%s' is not of host '%s'", upload->id, upload->host);
+		return error_set(err, -ENOENT, "recording '%s' does not include host '%s'", upload->id, upload->host);
 	if (!upload->key)
 		return error_set(err, -EACCES,
-				 "the header " ORDERS_KEY_HEADER
-				 " is missing, with the key that the order brought to the host's "
-				 "agent; agents that are older than the server do not know it");
+				 "the header " ORDERS_KEY_HEADER " is missing: it carries the key of the recording request; "
+				 "agents older than the server do not send it");
 	if (!key_is(upload->key, host->key))
-		return error_set(err, -EACCES,
-				 "the key in " ORDERS_KEY_HEADER " is not the one that the order brought to the host's agent");
+		return error_set(err, -EACCES, "the key in " ORDERS_KEY_HEADER " is not the key of the recording request");
 	if (host->shown.state == ORDERS_DONE || host->shown.bytes)
-		return error_set(err, -EEXIST, "the recording of this host is here already");
+		return error_set(err, -EEXIST, "the recording of this host is already stored");
 	if (host->is_writing)
-		return error_set(err, -EAGAIN, "the recording of this host is being written; ask again whether it arrived");
+		return error_set(err, -EAGAIN, "the recording of this host is being written; check again whether it arrived");
 	return 0;
 }
 
@@ -557,7 +556,7 @@ static int begin_put(struct recordings *recordings, const struct recordings_uplo
 	if (entry->bytes + recordings->reserved + more <= recordings->options.bytes_max)
 		make_room(recordings, entry, more, 0, now_ns);
 	if (recordings->stats.bytes + recordings->reserved + more > recordings->options.bytes_max)
-		return error_set(err, -ENOSPC, "all recordings together may take %llu bytes",
+		return error_set(err, -ENOSPC, "the limit of all recordings is %llu bytes",
 				 (unsigned long long)recordings->options.bytes_max);
 	host->is_writing = true;
 	recordings->reserved += more;
@@ -642,7 +641,7 @@ int recordings_read(struct recordings *recordings, const char *id, const char *h
 	struct entry_host *part = entry ? entry_host_find(entry, host) : NULL;
 	int r = !entry					   ? not_there(id, err)
 		: part && part->shown.state == ORDERS_DONE ? 0
-							   : error_set(err, -ENOENT, "there is nothing of host '%s'", host);
+							   : error_set(err, -ENOENT, "no recording of host '%s'", host);
 	if (r == 0)
 		entry->users++;
 	pthread_mutex_unlock(&recordings->lock);

@@ -145,7 +145,7 @@ static struct entry *read_index(struct recordings *recordings, const char *id)
 	if (entry && strcmp(entry->order.id, id) != 0)
 		entry = entry_free(entry);
 	if (!entry && r != -ENOENT)
-		recordings_set_aside(recordings, path, r < 0 ? err.message : "it makes no sense");
+		recordings_set_aside(recordings, path, r < 0 ? err.message : "malformed content");
 	return entry;
 }
 
@@ -175,7 +175,7 @@ static void take_file(struct recordings *recordings, struct entry *entry, const 
 	if (r == 0) {
 		recording_file_name(file.host, expected);
 		if (strcmp(file.id, id) != 0 || strcmp(expected, name) != 0)
-			r = error_set(&err, -EBADMSG, "it is of another recording or host");
+			r = error_set(&err, -EBADMSG, "it belongs to another recording or host");
 	}
 	if (r < 0) {
 		recordings_set_aside(recordings, path, err.message);

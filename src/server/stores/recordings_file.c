@@ -115,7 +115,7 @@ int recording_file_read_header(struct bytes begin, struct recording_file *ret, s
 	json_t *root = json_loadb((const char *)note.data, note.len, JSON_REJECT_DUPLICATES, NULL);
 	bool is_sound = read_object(root, ret);
 	json_decref(root);
-	return is_sound ? 0 : torn(err, "what its header says makes no sense");
+	return is_sound ? 0 : torn(err, "its header is malformed");
 }
 
 int recording_file_check(struct bytes whole, struct recording_file *ret, struct error *err)
@@ -128,7 +128,7 @@ int recording_file_check(struct bytes whole, struct recording_file *ret, struct 
 		return r;
 	struct bytes rest = bytes_skip(whole, header);
 	if (rest.len != ret->bytes)
-		return torn(err, "it is shorter or longer than it was");
+		return torn(err, "its size has changed");
 	hash_text(rest, hash);
 	return strcmp(hash, ret->hash) == 0 ? 0 : torn(err, "its contents have changed");
 }
@@ -154,8 +154,8 @@ int recording_file_measure(struct bytes gzip, uint64_t *ret_plain, struct error 
 	inflateEnd(&stream);
 	mem_free(out);
 	if (*ret_plain > RECORDINGS_PLAIN_MAX)
-		return error_set(err, -E2BIG, "more than %llu MiB unpacked", RECORDINGS_PLAIN_MAX >> 20);
-	return is_whole ? 0 : torn(err, "it is not one whole gzip file");
+		return error_set(err, -E2BIG, "more than %llu MiB after decompression", RECORDINGS_PLAIN_MAX >> 20);
+	return is_whole ? 0 : torn(err, "not a complete gzip file");
 }
 
 void recording_file_name(const char *host, char out[static RECORDING_NAME_SIZE])

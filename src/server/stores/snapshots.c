@@ -65,7 +65,7 @@ static void say(const struct snapshots *snapshots, const char *text)
 
 static int not_there(const char *id, struct error *err)
 {
-	return error_set(err, -ENOENT, "there is no snapshot '%.40s': it never was, was removed, or had to make room", id);
+	return error_set(err, -ENOENT, "no snapshot '%.40s': it never existed, was removed, or was deleted to free space", id);
 }
 
 /* ---- the table; with the lock ---- */
@@ -150,7 +150,7 @@ static int write_file(const struct snapshots *snapshots, struct snapshot *snapsh
 	buffer_init(&header, SNAPSHOT_HEADER_MAX);
 	int r = snapshot_file_write_header(snapshot, gzip, &header, &rest, err);
 	if (r == 0 && snapshot->bytes > most)
-		r = error_set(err, -E2BIG, "the snapshot has %s, and one may have %s: a quarter of snapshots.size",
+		r = error_set(err, -E2BIG, "the snapshot has %s, more than the limit of %s: a quarter of snapshots.size",
 			      text_format_size(snapshot->bytes, size), text_format_size(most, allowed));
 	if (r == 0)
 		r = path_of(snapshots, snapshot->id, path, err);
@@ -235,7 +235,7 @@ int snapshots_read(struct snapshots *snapshots, const char *id, int64_t now_ns, 
 	if (r == 0) {
 		r = snapshot_file_check(buffer_bytes(ret), &found, &why);
 		if (r == 0 && strcmp(found.hash, known.hash) != 0)
-			r = error_set(&why, -EBADMSG, "it is another one");
+			r = error_set(&why, -EBADMSG, "it is a different snapshot");
 	}
 	if (r == 0)
 		return 0;
@@ -279,7 +279,7 @@ static int look(const char *path, const char *name, struct snapshot *ret, struct
 		return r;
 	snprintf(own, sizeof(own), "%s" SNAPSHOT_ENDING, ret->id);
 	if (strcmp(own, name) != 0)
-		return error_set(err, -EBADMSG, "it is another snapshot than its name says");
+		return error_set(err, -EBADMSG, "its name does not match its content");
 	if (size != expected)
 		return error_set(err, -EBADMSG, "it has %llu bytes instead of %llu", (unsigned long long)size,
 				 (unsigned long long)expected);

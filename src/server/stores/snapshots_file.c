@@ -104,7 +104,7 @@ int snapshot_file_read_header(struct bytes begin, struct snapshot *ret, uint64_t
 	bool is_sound = read_note(root, ret, &rest);
 	json_decref(root);
 	if (!is_sound)
-		return torn(err, "what its header says makes no sense");
+		return torn(err, "its header is malformed");
 	*ret_size = ret->bytes = header + (uint64_t)rest;
 	return 0;
 }
@@ -120,7 +120,7 @@ int snapshot_file_check(struct bytes whole, struct snapshot *ret, struct error *
 	if (r < 0)
 		return r;
 	if (size != whole.len)
-		return torn(err, "it is shorter or longer than it was");
+		return torn(err, "its size has changed");
 	hash_text(rest, hash);
 	return strcmp(hash, ret->hash) == 0 ? 0 : torn(err, "its contents have changed");
 }

@@ -159,7 +159,7 @@ static int check_times(const struct window *window, struct error *err)
 {
 	if (window->from_ns <= 0 || window->to_ns < window->from_ns || window->to_ns - window->from_ns > WINDOW_NS_MAX ||
 	    window->to_ns > INT64_MAX / 2)
-		return error_set(err, -EINVAL, "a window is from from_ns to to_ns, and 10 minutes long at most");
+		return error_set(err, -EINVAL, "a marker batch is from from_ns to to_ns, at most 10 minutes");
 	if (window->first_ns > window->from_ns || window->first_ns < window->from_ns - WINDOW_REACH_NS)
 		return error_set(err, -EINVAL, "parameter 'first_ns' must be in the year before from_ns");
 	return 0;
@@ -172,12 +172,12 @@ static int begin_put(struct windows *windows, const struct window *window, uint6
 	size_t place;
 	const struct item *same = find_item(windows, window->host, window->from_ns, &place);
 	if (same && same->is_writing)
-		return error_set(err, -EAGAIN, "this window is being written; ask again whether it arrived");
+		return error_set(err, -EAGAIN, "this marker batch is being written; check again whether it arrived");
 	if (same)
-		return error_set(err, -EEXIST, "this window is here already");
+		return error_set(err, -EEXIST, "this marker batch is already stored");
 	make_room(windows, others, more, 1, now_ns);
 	if (windows->stats.bytes + windows->reserved + more > bytes_allowed(windows, others) || windows->count >= WINDOWS_MAX)
-		return error_set(err, -ENOSPC, "windows may take %llu bytes now, beside ordered recordings",
+		return error_set(err, -ENOSPC, "the limit of marker batches is now %llu bytes, next to requested recordings",
 				 (unsigned long long)bytes_allowed(windows, others));
 	struct item *item = mem_zalloc(sizeof(*item));
 	if (!item)
@@ -223,7 +223,7 @@ int windows_put(struct windows *windows, const struct window *window, struct byt
 	uint64_t bytes = 0, more = gzip.len + RECORDING_HEADER_MAX;
 	char path[PATH_MAX];
 	int r = orders_host_is_valid(window->host) ? check_times(window, err)
-						   : error_set(err, -EINVAL, "that cannot be a host's name");
+						   : error_set(err, -EINVAL, "not a valid host name");
 	if (r == 0)
 		r = recording_file_measure(gzip, &file.plain_bytes, err);
 	pthread_mutex_lock(&windows->lock);
@@ -363,7 +363,7 @@ static int load_file(struct windows *windows, const char *name, struct error *er
 		if (r == 0)
 			r = path_of(windows, window, expected, &why);
 		if (r == 0 && (strcmp(file.id, ORDERS_CONTINUOUS) != 0 || strcmp(expected, path) != 0))
-			r = error_set(&why, -EBADMSG, "it is of another recording, host or time");
+			r = error_set(&why, -EBADMSG, "it belongs to another recording, host or time");
 	}
 	if (r < 0) {
 		set_aside(windows, path, why.message);

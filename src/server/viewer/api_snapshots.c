@@ -84,10 +84,10 @@ static int read_body(struct bytes body, json_t **ret_root, const char **ret_titl
 	json_error_t fault;
 	*ret_root = body.len ? json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, &fault) : json_object();
 	if (!*ret_root && body.len)
-		return error_set(err, -EINVAL, "the body is no JSON: line %d: %s", fault.line, fault.text);
+		return error_set(err, -EINVAL, "the body is not JSON: line %d: %s", fault.line, fault.text);
 	const json_t *title = json_object_get(*ret_root, "title"), *state = json_object_get(*ret_root, "state");
 	if (!json_is_object(*ret_root) || (title && !json_is_string(title)) || (state && !json_is_string(state)))
-		return error_set(err, -EINVAL, "the body is to be an object with the texts 'title' and 'state', or empty");
+		return error_set(err, -EINVAL, "the body must be an object with the strings 'title' and 'state', or empty");
 	*ret_title = title ? json_string_value(title) : *ret_title;
 	*ret_state = state ? json_string_value(state) : *ret_state;
 	return 0;
@@ -98,13 +98,13 @@ static int check_utf8(const char *title, const char *state, struct error *err)
 {
 	if (text_is_utf8(bytes_of_string(title)) && text_is_utf8(bytes_of_string(state)))
 		return 0;
-	return error_set(err, -EINVAL, "parameters 'title' and 'state' are to be UTF-8");
+	return error_set(err, -EINVAL, "parameters 'title' and 'state' must be UTF-8");
 }
 
 static int check_texts(const char *title, const char *state, struct error *err)
 {
 	if (text_width(bytes_of_string(title)) > SNAPSHOT_TITLE_MAX || has_controls(title))
-		return error_set(err, -EINVAL, "'title' has at most %d characters, and none that control anything",
+		return error_set(err, -EINVAL, "'title' may have at most %d characters, and no control characters",
 				 SNAPSHOT_TITLE_MAX);
 	if (strlen(state) > STATE_BYTES_MAX)
 		return error_set(err, -EINVAL, "'state' is longer than %llu KiB", STATE_BYTES_MAX / KIB);
@@ -138,13 +138,13 @@ static int keep(struct call *call, struct snapshot *snapshot, struct buffer *doc
 	_cleanup_(buffer_release) struct buffer packed = {0};
 	buffer_init(&packed, SIZE_MAX);
 	if (document->len > PLAIN_BYTES_MAX)
-		return error_set(err, -E2BIG, "the snapshot has %llu MiB unpacked, and %llu MiB are the most",
+		return error_set(err, -E2BIG, "the snapshot has %llu MiB after decompression, more than the limit of %llu MiB",
 				 document->len / MIB, PLAIN_BYTES_MAX / MIB);
 	int r = gzip_compress(buffer_bytes(document), GZIP_LEVEL, &packed, err);
 	buffer_release(document);
 	/* Nobody would know of it. */
 	if (r == 0 && __atomic_load_n(call->query.cancel, __ATOMIC_RELAXED))
-		r = error_set(err, -ECANCELED, "the client has gone away");
+		r = error_set(err, -ECANCELED, "the client disconnected");
 	return r < 0 ? r : snapshots_put(call->tenant->snapshots, snapshot, buffer_bytes(&packed), snapshot->made_ns, err);
 }
 
@@ -154,7 +154,7 @@ static int keep_answer(struct call *call, struct snapshot *snapshot, const char 
 	struct buffer *answer = &call->response->body;
 	int r = call_answer(call, snapshot->call, err);
 	if (r == 0 && strcmp(call->response->content_type, "application/json") != 0)
-		r = error_set(err, -EINVAL, "parameter 'format': '%.40s' is not JSON, and snapshots are",
+		r = error_set(err, -EINVAL, "parameter 'format': '%.40s' is not supported: snapshots are JSON",
 			      call_parameter(call, "format", ""));
 	const char *query = r == 0 ? buffer_string(&call->text) : "", *type = call->query.type ? call->query.type : "";
 	buffer_init(&document, SIZE_MAX);
@@ -219,7 +219,7 @@ static int answer_create(struct call *call, struct error *err)
 	const char *title = call_parameter(call, "title", ""), *state = call_parameter(call, "state", "");
 	bool brings_file = strcmp(call_parameter(call, "call", ""), VIEW_CALL) == 0;
 	if (call->server->options.no_snapshots)
-		return error_set(err, -EACCES, "this server makes no snapshots: snapshots.enabled is off");
+		return error_set(err, -EACCES, "snapshots are disabled on this server (snapshots.enabled)");
 	if (!brings_file && body.len > BODY_BYTES_MAX)
 		return error_set(err, -E2BIG, "the body is longer than %llu KiB", BODY_BYTES_MAX / KIB);
 	int r = check_utf8(title, state, err);
@@ -250,7 +250,7 @@ static int read_count(const struct net_request *request, const char *name, uint6
 	*ret = fallback;
 	int r = text && *text ? text_parse_u64(text, ret, err) : 0;
 	if (r == 0 && *ret > max)
-		r = error_set(err, -EINVAL, "%llu are the most", (unsigned long long)max);
+		r = error_set(err, -EINVAL, "the limit is %llu", (unsigned long long)max);
 	if (r < 0)
 		error_prefix(err, r, "parameter '%s'", name);
 	return r < 0 ? -EINVAL : 0;
@@ -321,7 +321,7 @@ static int id_of(const struct net_request *request, const char **ret, struct err
 	*ret = net_request_path(request) + strlen(BELOW);
 	if (snapshot_id_is_valid(*ret))
 		return 0;
-	return error_set(err, -ENOENT, "'%.40s' is no snapshot's id: those have 32 hexadecimal digits", *ret);
+	return error_set(err, -ENOENT, "'%.40s' is not a snapshot id: expected 32 hexadecimal digits", *ret);
 }
 
 static void add_headers(struct net_response *response, const char *tag)

@@ -66,7 +66,7 @@ static int choose_format(const struct net_request *request, struct bytes plain, 
 	if (told && *told) {
 		given->format = format_by_name(told);
 		if (!given->format || !given->format->decode)
-			return error_set(err, -EINVAL, "parameter 'format': '%.40s' is no format that can be read", told);
+			return error_set(err, -EINVAL, "parameter 'format': '%.40s' is not a readable format", told);
 		return 0;
 	}
 	given->format = format_detect(plain);
@@ -74,8 +74,7 @@ static int choose_format(const struct net_request *request, struct bytes plain, 
 		given->format = format_by_extension(given->name);
 	if (given->format && given->format->decode)
 		return 0;
-	return error_set(err, -EMEDIUMTYPE, "%.200s: neither its contents nor its name are of a profile that can be read here",
-			 given->name);
+	return error_set(err, -EMEDIUMTYPE, "%.200s: unknown profile format", given->name);
 }
 
 static int choose_type(const struct net_request *request, struct profile *profile, struct error *err)
@@ -120,7 +119,7 @@ static int read_nodes(const struct net_request *request, uint64_t *ret, struct e
 	*ret = 0;
 	if (!text || (text_parse_u64(text, ret, NULL) == 0 && *ret > 0 && *ret <= VIEW_NODES_MAX))
 		return 0;
-	return error_set(err, -EINVAL, "parameter 'max_nodes': '%.40s' is no number from 1 to %d", text, VIEW_NODES_MAX);
+	return error_set(err, -EINVAL, "parameter 'max_nodes': '%.40s' is not a number from 1 to %d", text, VIEW_NODES_MAX);
 }
 
 static int write_frame(const struct net_request *request, const struct given *given, const struct api_view_wrap *wrap,
@@ -153,7 +152,7 @@ static int write_frame(const struct net_request *request, const struct given *gi
 		out->data[start + FRAME_BYTES - 4 + i] = (uint8_t)(len >> (8 * i));
 	if (r == 0)
 		r = buffer_append(out, columns.data, columns.len);
-	return r == -E2BIG ? error_set(err, r, "%s: what is to be shown of it passes the limit of %llu MiB", given->name,
+	return r == -E2BIG ? error_set(err, r, "%s: the converted profile exceeds the limit of %llu MiB", given->name,
 				       ANSWER_BYTES_MAX / MIB)
 	       : r < 0	   ? error_nomem(err)
 			   : 0;
@@ -172,12 +171,12 @@ static int run(struct server *server, const struct work *work, struct error *err
 {
 	_cleanup_(given_release) struct given given = {0};
 	if (server->options.no_view)
-		return error_set(err, -EACCES, "this server shows no files: view.enabled is off");
+		return error_set(err, -EACCES, "showing files is disabled on this server (view.enabled)");
 	if (pthread_mutex_trylock(&server->view_turn) != 0)
-		return error_set(err, -EAGAIN, "another file is being read; ask again in a moment");
+		return error_set(err, -EAGAIN, "another file is being read; try again");
 	int r = read_given(server, work->request, &given, err);
 	if (r == 0 && __atomic_load_n(net_request_cancelled(work->request), __ATOMIC_RELAXED))
-		r = error_set(err, -ECANCELED, "the client has gone away");
+		r = error_set(err, -ECANCELED, "the client disconnected");
 	if (r == 0)
 		r = work->write(server, work, &given, err);
 	pthread_mutex_unlock(&server->view_turn);
@@ -233,7 +232,7 @@ void api_convert(void *context, const struct net_request *request, struct net_re
 	struct error err = {0};
 	const char *to = net_request_query(request, "to");
 	int r = to && *to ? api_check_profile_format(context, "to", to, &err)
-			  : error_set(&err, -EINVAL, "parameter 'to' is missing: the format that is wanted");
+			  : error_set(&err, -EINVAL, "parameter 'to' is missing: the output format");
 	if (r == 0)
 		r = run(context, &work, &err);
 	if (r < 0)

@@ -79,9 +79,9 @@ static bool authorize(void *context, const struct net_request *request, struct n
 	net_response_header(response, "X-Content-Type-Options", "nosniff");
 	net_response_header(response, "Vary", "Origin");
 	if (!host || !is_own_host(opened, host))
-		return refuse(response, 421, "this server answers under its own address only");
+		return refuse(response, 421, "this server accepts its own address as Host only");
 	if (!has_secret(opened, net_request_path(request)))
-		return refuse(response, 404, "there is nothing here; the link has a token in it");
+		return refuse(response, 404, "no such path; the link must contain its token");
 	if (!origin || is_own_origin(origin, host))
 		return true;
 	if (strcmp(origin, PROFILER) != 0)
@@ -148,7 +148,7 @@ static void show_profile(void *context, const struct net_request *request, struc
 	else
 		r = gzip_decompress(buffer_bytes(&opened->json), &response->body, NULL);
 	if (r == -E2BIG)
-		respond_error(response, 406, "the profile is too long to be sent unpacked; accept gzip");
+		respond_error(response, 406, "the profile is too large to be sent uncompressed; accept gzip");
 	else if (r < 0)
 		respond_error(response, 503, "out of memory");
 	else if (packed)
@@ -160,7 +160,7 @@ static void lead_once(void *context, const struct net_request *request, struct n
 	struct opened *opened = context;
 	if (strcmp(net_request_method(request), "GET") != 0 || !opened->once_target ||
 	    atomic_exchange(&opened->once_used, true)) {
-		respond_error(response, 404, "this link has been used; take one of those that were printed");
+		respond_error(response, 404, "this link was already used; use one of the printed links");
 		return;
 	}
 	response->status = 303;
@@ -173,7 +173,7 @@ static int make_secret(char out[static OPENED_TOKEN_SIZE], struct error *err)
 {
 	uint8_t random[OPENED_TOKEN_BYTES];
 	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return error_set_errno(err, -errno, "cannot make a token");
+		return error_set_errno(err, -errno, "cannot create a token");
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(out + 2 * i, 3, "%02x", random[i]);
 	return 0;
@@ -259,10 +259,9 @@ int opened_check_listen(const char *listen, struct error *err)
 {
 	if (!listen || text_starts_with(listen, "127.0.0.1:") || text_starts_with(listen, "[::1]:"))
 		return 0;
-	return error_set(
-		err, -EINVAL,
-		"cannot listen on '%.200s': a profile is shown on this machine only, under 127.0.0.1:PORT or [::1]:PORT",
-		listen);
+	return error_set(err, -EINVAL,
+			 "cannot listen on '%.200s': a profile is served on this machine only, at 127.0.0.1:PORT or [::1]:PORT",
+			 listen);
 }
 
 static int listen_here(struct opened *opened, const char *listen, struct error *err)

@@ -140,10 +140,10 @@ static int read_question(struct bytes text, struct json_tree **ret, struct error
 	if (r == -ENOMEM)
 		return error_nomem(err);
 	if (r < 0)
-		return error_set(err, -EBADMSG, "the question cannot be read: %s", why.message);
+		return error_set(err, -EBADMSG, "malformed request: %s", why.message);
 	return json_node_is(json_tree_root(*ret), JSON_NODE_OBJECT)
 		       ? 0
-		       : error_set(err, -EBADMSG, "the question is no JSON object");
+		       : error_set(err, -EBADMSG, "the request is not a JSON object");
 }
 
 /* NULL = no text, or one that would be another for who stops at a NUL. */
@@ -159,9 +159,9 @@ static int read_hex(const struct json_node *question, const char *name, uint64_t
 	const char *text = text_of(json_node_get(question, name));
 	char *end;
 	if (!text || strncmp(text, "0x", 2) != 0 || strspn(text + 2, "0123456789abcdefABCDEF") == 0 || strlen(text) > 18)
-		return error_set(err, -EBADMSG, "'%s' is not a text such as \"0x1f\"", name);
+		return error_set(err, -EBADMSG, "'%s' is not a string such as \"0x1f\"", name);
 	*ret = strtoull(text, &end, 16);
-	return *end ? error_set(err, -EBADMSG, "'%s' is not a text such as \"0x1f\"", name) : 0;
+	return *end ? error_set(err, -EBADMSG, "'%s' is not a string such as \"0x1f\"", name) : 0;
 }
 
 static int read_module(const struct opened *opened, const struct json_node *question, const struct opened_module **ret,
@@ -169,7 +169,7 @@ static int read_module(const struct opened *opened, const struct json_node *ques
 {
 	const char *name = text_of(json_node_get(question, "debugName")), *id = text_of(json_node_get(question, "debugId"));
 	if (!name || !id)
-		return error_set(err, -EBADMSG, "'debugName' and 'debugId' must be texts");
+		return error_set(err, -EBADMSG, "'debugName' and 'debugId' must be strings");
 	*ret = find_module(opened, name, id);
 	return *ret ? 0 : error_set(err, -ENOENT, "the profile has no binary '%.200s' with the id '%.64s'", name, id);
 }
@@ -216,7 +216,7 @@ static int read_memory_map(struct job *job, const struct json_node *map, struct 
 		to->name = text_of(json_node_at(from, 0));
 		to->id = text_of(json_node_at(from, 1));
 		if (!to->name || !to->id)
-			return error_set(err, -EBADMSG, "entries of 'memoryMap' are a name and an id");
+			return error_set(err, -EBADMSG, "entries of 'memoryMap' must be a name and an id");
 		to->module = find_module(job->opened, to->name, to->id);
 	}
 	return 0;
@@ -278,7 +278,7 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 	uint64_t address;
 	if (!json_node_integer(json_node_at(frame, 0), &index) || !json_node_integer(json_node_at(frame, 1), &offset) ||
 	    offset < 0)
-		return error_set(err, -EBADMSG, "frames of 'stacks' are the number of a module and an offset");
+		return error_set(err, -EBADMSG, "frames of 'stacks' must be a module index and an offset");
 	/* -1 is how Tecken is told that the module is not known. */
 	struct job_module *module = index >= 0 && (uint64_t)index < job->module_count ? &job->modules[(size_t)index] : NULL;
 	const struct symbol_view *view = module ? view_of(job, module) : NULL;
@@ -292,8 +292,8 @@ static int put_frame(struct job *job, size_t number, const struct json_node *fra
 		put_symbol(job, view, address);
 	json_end_object(job->json);
 	if (__atomic_load_n(job->cancel, __ATOMIC_RELAXED))
-		return error_set(err, -ECANCELED, "given up");
-	return job->json->error < 0 ? error_set(err, job->json->error, "the answer is too long") : 0;
+		return error_set(err, -ECANCELED, "cancelled");
+	return job->json->error < 0 ? error_set(err, job->json->error, "the response is too large") : 0;
 }
 
 static int put_stacks(struct job *job, const struct json_node *stacks, struct error *err)
@@ -415,7 +415,7 @@ static int write_source(const struct opened *opened, const struct json_node *que
 	struct symbolizer_want want = {.wait_ns = -1, .cancel = cancel};
 	uint64_t offset = 0, address;
 	buffer_init(&text, SOURCE_TEXT_BYTES_MAX);
-	int r = file ? 0 : error_set(err, -EBADMSG, "'file' must be a text");
+	int r = file ? 0 : error_set(err, -EBADMSG, "'file' must be a string");
 	if (r == 0)
 		r = read_hex(question, "moduleOffset", &offset, err);
 	if (r == 0)
@@ -425,7 +425,7 @@ static int write_source(const struct opened *opened, const struct json_node *que
 	if (r < 0)
 		return r;
 	if (!to_address(view, module, offset, &address) || !names_file(view, address, file))
-		return error_set(err, -ENOENT, "the debug information of %.200s does not name this file at 0x%" PRIx64,
+		return error_set(err, -ENOENT, "the debug information of %.200s does not have this file at 0x%" PRIx64,
 				 module->name, offset);
 	r = source_text_read(opened->symbolizer, module->build_id, module->path, file, &want, &text, &from, err);
 	return r < 0 ? r : write_text(file, buffer_bytes(&text), out, err);
@@ -448,7 +448,7 @@ static int choose_range(const struct symbol_view *view, uint64_t address, uint64
 	uint64_t start, end;
 	bool bounded = symbol_view_bounds(view, address, &start, &end);
 	if (!bounded && size == 0)
-		return error_set(err, -ENOENT, "the binary's symbols do not say where the function is");
+		return error_set(err, -ENOENT, "the binary's symbols do not give the function's address range");
 	*ret = (struct code_range){address, size < UINT64_MAX - address ? address + size : UINT64_MAX};
 	if (bounded && whole)
 		*ret = (struct code_range){start, end};
@@ -555,7 +555,7 @@ static int write_asm(const struct opened *opened, const struct json_node *questi
 		r = choose_range(view, address, size, json_node_is(whole, JSON_NODE_BOOLEAN) && whole->boolean, &range, err);
 	/* As viewers count. A function may begin before the file does only if its symbol lies. */
 	if (r == 0 && address > range.start && address - range.start > offset)
-		return error_set(err, -ENOENT, "the binary's symbols do not say where the function is");
+		return error_set(err, -ENOENT, "the binary's symbols do not give the function's address range");
 	return r < 0 ? r : write_code(opened, module, view, &range, offset - (address - range.start), cancel, out, err);
 }
 

@@ -516,7 +516,7 @@ static void test_sources(void **state)
 {
 	const struct fixture *f = *state;
 	char path[512];
-	static const char refused[] = "does not name this file";
+	static const char refused[] = "does not have this file";
 	/* Nobody else may read it, but who runs this. */
 	ask_source(f, outer_at, in_directory("program.c"), "return x * 7 + (x >> 3);");
 	snprintf(path, sizeof(path), "%s/../%s/program.c", directory, strrchr(directory, '/') + 1);
@@ -527,7 +527,7 @@ static void test_sources(void **state)
 	ask_source(f, outer_at, "/etc/passwd", refused);
 	ask_source(f, UINT64_MAX, "/etc/passwd", refused);
 	/* What debug information names is no source for all that. */
-	ask_source(f, liar_at, "/etc/passwd", "not like a source file's");
+	ask_source(f, liar_at, "/etc/passwd", "not the name of a source file");
 	ask_source(f, outer_at + 0x200000, in_directory("program.c"), refused);
 }
 

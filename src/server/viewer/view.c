@@ -96,7 +96,7 @@ static int put_view(const struct profile *profile, const struct view_options *op
 	json_key(&json, "types");
 	json_begin_array(&json);
 	for (size_t i = 0; r == 0 && i < profile->sample_type_count; i++)
-		r = is_cancelled(options) ? error_set(err, -ECANCELED, "nobody waits for it any more")
+		r = is_cancelled(options) ? error_set(err, -ECANCELED, "the request was cancelled")
 					  : put_type(profile, i, nodes_max, timeline, &json, columns, err);
 	json_end_array(&json);
 	if (timeline) {

@@ -33,7 +33,7 @@ int batch_reader_open(struct batch_reader *reader, struct parquet_file *file, co
 				return error_set(err, -EBADMSG, "column %s is missing", wanted[i].name);
 			*column = SIZE_MAX;
 		} else if (parquet_column_at(file, *column)->type != wanted[i].type) {
-			return error_set(err, -EBADMSG, "column %s is of another type", wanted[i].name);
+			return error_set(err, -EBADMSG, "column %s has the wrong type", wanted[i].name);
 		}
 	}
 	reader->page_count = parquet_group_count(file) ? parquet_page_count(file, 0) : 0;
@@ -61,7 +61,7 @@ int batch_reader_next(struct batch_reader *reader, struct error *err)
 			return r;
 		if (data->count != reader->count || (data->null_count && !reader->wanted[i].may_be_null))
 			return error_set(err, -EBADMSG, "column %s has %s", reader->wanted[i].name,
-					 data->null_count ? "nulls" : "another number of rows");
+					 data->null_count ? "nulls" : "a different number of rows");
 	}
 	reader->page += pages;
 	return 1;

@@ -123,7 +123,7 @@ static int read_column(struct parquet_file *file, size_t group, const char *name
 {
 	size_t column;
 	if (!parquet_find_column(file, name, &column) || parquet_column_at(file, column)->type != type)
-		return error_set(err, -EBADMSG, "column %s is missing or of another type", name);
+		return error_set(err, -EBADMSG, "column %s is missing or has the wrong type", name);
 	return parquet_read(file, group, column, ret, err);
 }
 
@@ -137,7 +137,7 @@ static int read_append_group(struct parquet_file *file, size_t group, struct hea
 		r = read_column(file, group, "id", PARQUET_FIXED, &ids, err);
 	for (size_t i = 0; r == 0 && i < ids.count; i++) {
 		if (ids.bytes[i].len != STORE_ID_SIZE) {
-			r = error_set(err, -EBADMSG, "an id has another length");
+			r = error_set(err, -EBADMSG, "an id has the wrong length");
 			break;
 		}
 		to[i].sequence = (uint64_t)sequences.i64[i];

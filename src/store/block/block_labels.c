@@ -237,7 +237,7 @@ static int find_columns(struct finding *f)
 		const struct parquet_column *want = &columns_of_labels[i];
 		if (!parquet_find_column(f->file, want->name, &f->columns[i]) ||
 		    parquet_column_at(f->file, f->columns[i])->type != want->type)
-			return error_set(f->err, -EBADMSG, "column %s is missing or of another type", want->name);
+			return error_set(f->err, -EBADMSG, "column %s is missing or has the wrong type", want->name);
 	}
 	return 0;
 }

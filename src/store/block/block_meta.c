@@ -303,7 +303,7 @@ static int parse_meta(const char *path, struct bytes text, struct block_meta *re
 	/* The version first: a newer one may have another layout, and must not be taken for damage. */
 	if (r == 0 && version > BLOCK_VERSION) {
 		r = error_set(err, -ENOTSUP,
-			      "%s has version %" PRId64 ", and this program knows versions up to %d: use a newer one", path,
+			      "%s has version %" PRId64 ", and this program supports versions up to %d: use a newer wick", path,
 			      version, BLOCK_VERSION);
 		json_decref(root);
 		return r;

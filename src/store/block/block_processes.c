@@ -40,7 +40,7 @@ static int find_columns(struct scanning *s)
 		enum parquet_type type = i == COLUMN_SERIES ? PARQUET_INT32 : PARQUET_INT64;
 		if (!parquet_find_column(s->file, name, &s->at[i]) || parquet_column_at(s->file, s->at[i])->type != type ||
 		    parquet_column_at(s->file, s->at[i])->optional)
-			return malformed(s, "a column is missing or of another type");
+			return malformed(s, "a column is missing or has the wrong type");
 	}
 	return 0;
 }
@@ -94,12 +94,12 @@ static int read_pages(struct scanning *s, size_t group, size_t first, size_t cou
 		if (r < 0)
 			return r;
 		if (s->data[i].count != s->data[COLUMN_SERIES].count)
-			return malformed(s, "columns are not of the same length");
+			return malformed(s, "columns differ in length");
 	}
 	const struct parquet_data *series = &s->data[COLUMN_SERIES];
 	for (size_t i = 0; i < series->count; i++)
 		if ((uint32_t)series->i32[i] >= s->scan->series_count)
-			return malformed(s, "a row refers to a series that is not there");
+			return malformed(s, "a row refers to a missing series");
 	return 0;
 }
 

@@ -49,7 +49,7 @@ static int find_columns(struct scanning *s)
 	bool found = find(s->file, id, PARQUET_INT32, &s->at.id) && find(s->file, "time_ns", PARQUET_INT64, &s->at.time) &&
 		     find(s->file, "value", PARQUET_INT64, &s->at.value) &&
 		     (!scan->stack_count || find(s->file, "stack_id", PARQUET_INT32, &s->at.stack));
-	return found ? 0 : malformed(s, "a column is missing or of another type");
+	return found ? 0 : malformed(s, "a column is missing or has the wrong type");
 }
 
 static bool find_id(const struct parquet_file *file, const char *name, uint32_t length, size_t *ret)
@@ -72,7 +72,7 @@ static int find_links(struct scanning *s)
 		return 0;
 	s->has_links = find_id(s->file, "trace_id", sizeof(none.trace_id), &s->at.trace) &&
 		       find_id(s->file, "span_id", sizeof(none.span_id), &s->at.span);
-	return s->has_links ? 0 : malformed(s, "a column of ids of spans is missing or of another type");
+	return s->has_links ? 0 : malformed(s, "a column of ids of spans is missing or has the wrong type");
 }
 
 static int count_wanted(struct scanning *s)
@@ -153,7 +153,7 @@ static int check_ids(const struct scanning *s)
 	for (size_t i = 0; scan->stack_count && i < s->stacks.count; i++)
 		most_stack = (uint32_t)s->stacks.i32[i] > most_stack ? (uint32_t)s->stacks.i32[i] : most_stack;
 	if (s->ids.count && (most_id >= scan->id_count || (scan->stack_count && most_stack >= scan->stack_count)))
-		return malformed(s, "a row refers to a series or stack that is not there");
+		return malformed(s, "a row refers to a missing series or stack");
 	return 0;
 }
 
@@ -178,7 +178,7 @@ static int sieve_links(struct scanning *s, size_t group, size_t first, size_t co
 	if (r < 0)
 		return r;
 	if (s->traces.count != s->spans.count)
-		return malformed(s, "columns are not of the same length");
+		return malformed(s, "columns differ in length");
 	if (array_reserve(&s->passes, &s->pass_count, s->spans.count, SIZE_MAX) < 0)
 		return error_nomem(s->err);
 	*ret = false;
@@ -203,7 +203,7 @@ static int read_pages(struct scanning *s, size_t group, size_t first, size_t cou
 		return r;
 	if (s->values.count != s->ids.count || (s->scan->stack_count && s->stacks.count != s->ids.count) ||
 	    (s->has_times && s->times.count != s->ids.count) || (s->has_links && s->spans.count != s->ids.count))
-		return malformed(s, "columns are not of the same length");
+		return malformed(s, "columns differ in length");
 	return check_ids(s);
 }
 

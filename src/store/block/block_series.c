@@ -33,7 +33,7 @@ static int find_column(struct loading *l, const char *name, enum parquet_type ty
 {
 	if (parquet_find_column(l->file, name, ret) && parquet_column_at(l->file, *ret)->type == type)
 		return 0;
-	return error_set(l->err, -EBADMSG, "column %s is missing or of another type", name);
+	return error_set(l->err, -EBADMSG, "column %s is missing or has the wrong type", name);
 }
 
 /* ---- types ---- */
@@ -63,7 +63,7 @@ static int add_type(struct loading *l, const struct type_columns *c, size_t row,
 	struct profile_type type = {.delta = c->delta.booleans[row]};
 	for (size_t i = 0; i < 5; i++)
 		if (c->parts[i].codes[row] >= c->parts[i].value_count)
-			return malformed(l, "a part of a profile type is missing");
+			return malformed(l, "part of a profile type is missing");
 	if (!copy_part(type.name, sizeof(type.name), part_of(c, 0, row)) ||
 	    !copy_part(type.sample_type, sizeof(type.sample_type), part_of(c, 1, row)) ||
 	    !copy_part(type.sample_unit, sizeof(type.sample_unit), part_of(c, 2, row)) ||
@@ -81,7 +81,7 @@ static int add_types(struct loading *l, const struct type_columns *c, size_t fir
 	for (size_t i = 0; i < 5; i++)
 		whole &= c->parts[i].count == rows;
 	if (!whole)
-		return malformed(l, "profile types are not there for every row");
+		return malformed(l, "profile types are missing for some rows");
 	for (size_t i = 0; i < rows; i++) {
 		bool same = i > 0 && c->delta.booleans[i] == c->delta.booleans[i - 1];
 		for (size_t k = 0; same && k < 5; k++)
@@ -133,7 +133,7 @@ static int load_numbers(struct loading *l, const char *name, enum parquet_type t
 		if (r == 0 && data.null_count)
 			r = error_set(l->err, -EBADMSG, "column %s has nulls", name);
 		if (r == 0 && data.count != parquet_group_rows(l->file, g))
-			r = error_set(l->err, -EBADMSG, "column %s has another number of rows", name);
+			r = error_set(l->err, -EBADMSG, "column %s has a different number of rows", name);
 		if (r == 0 && data.count)
 			memcpy((uint8_t *)to + at * size, data.any, data.count * size);
 		at += data.count;
@@ -165,11 +165,11 @@ static int load_rollup_ids(struct loading *l, size_t count)
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		int64_t step = (int64_t)series->rollup_ids[i] - (i ? series->rollup_ids[i - 1] : 0);
 		if (step < 0 || step > (i > 0))
-			r = malformed(l, "rollup ids do not rise by one");
+			r = malformed(l, "rollup ids do not increase by one");
 	}
 	series->rollup_count = count ? (size_t)series->rollup_ids[count - 1] + 1 : 0;
 	if (r == 0 && series->rollup_count != l->block->meta.rollup_series)
-		r = malformed(l, "there are not as many rollup series as meta.json says");
+		r = malformed(l, "the number of rollup series does not match meta.json");
 	return r;
 }
 
@@ -241,7 +241,7 @@ static int add_rest(struct loading *l, struct bytes text, size_t series)
 	{
 		size_t column;
 		if (r == 0 && (!json_is_string(value) || !label_name_is_valid(name)))
-			r = malformed(l, "labels are not texts");
+			r = malformed(l, "labels are not strings");
 		if (r == 0)
 			r = count_label(l, series);
 		if (r == 0)
@@ -293,7 +293,7 @@ static int load_columns(struct loading *l)
 {
 	size_t count = parquet_rows(l->file), first = 0;
 	if (count > INT32_MAX || count != l->block->meta.series)
-		return malformed(l, "there are not as many series as meta.json says");
+		return malformed(l, "the number of series does not match meta.json");
 	l->label_counts = mem_zalloc(count);
 	if (!l->label_counts)
 		return error_nomem(l->err);

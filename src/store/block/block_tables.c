@@ -36,7 +36,7 @@ static int load_column(struct block_tables *tables, struct parquet_file *file, c
 			      : type == PARQUET_INT32	 ? 4
 							 : 8;
 	if (!parquet_find_column(file, name, &column) || parquet_column_at(file, column)->type != type)
-		return error_set(err, -EBADMSG, "column %s is missing or of another type", name);
+		return error_set(err, -EBADMSG, "column %s is missing or has the wrong type", name);
 	size_t rows = parquet_rows(file), at = 0;
 	uint8_t *all = mem_alloc_array(rows, size);
 	if (!all)
@@ -66,7 +66,7 @@ static int check_references(const int32_t *ids, size_t count, size_t limit, cons
 	uint32_t most = 0;
 	for (size_t i = 0; i < count; i++)
 		most = (uint32_t)ids[i] > most ? (uint32_t)ids[i] : most;
-	return count && most >= limit ? error_set(err, -EBADMSG, "column %s refers to a row that is not there", name) : 0;
+	return count && most >= limit ? error_set(err, -EBADMSG, "column %s refers to a missing row", name) : 0;
 }
 
 /* ---- tables ---- */
@@ -271,7 +271,7 @@ static int read_hashes(struct parquet_file *file, struct block_hashes *hashes, s
 	size_t column, at = 0;
 	if (!parquet_find_column(file, "hash", &column) || parquet_column_at(file, column)->type != PARQUET_FIXED ||
 	    parquet_column_at(file, column)->type_length != sizeof(struct hash128))
-		return error_set(err, -EBADMSG, "column hash is missing or of another type");
+		return error_set(err, -EBADMSG, "column hash is missing or has the wrong type");
 	struct parquet_data data;
 	parquet_data_init(&data);
 	int r = 0;

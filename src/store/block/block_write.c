@@ -338,7 +338,7 @@ static int check_series(const struct block_writer *writer, const int32_t *series
 	uint32_t most = 0;
 	for (size_t i = 0; i < count; i++)
 		most = (uint32_t)series[i] > most ? (uint32_t)series[i] : most;
-	return count && most >= writer->series_count ? error_set(err, -EINVAL, "a row has a series that is not there") : 0;
+	return count && most >= writer->series_count ? error_set(err, -EINVAL, "a row has a missing series") : 0;
 }
 
 int block_writer_samples(struct block_writer *writer, const struct block_rows *rows, struct error *err)
@@ -347,7 +347,7 @@ int block_writer_samples(struct block_writer *writer, const struct block_rows *r
 	if (r == 0 && rows->count && !writer->samples)
 		r = open_samples(writer, rows, err);
 	if (r == 0 && rows->links && !writer->group->links)
-		r = error_set(err, -EINVAL, "links come later than the first rows and were not announced");
+		r = error_set(err, -EINVAL, "links appear after the first rows and were not declared");
 	for (size_t i = 0; r == 0 && i < rows->count; i++)
 		r = add_sample(writer, rows, i, err);
 	return r;
@@ -500,7 +500,7 @@ static int check_whole(const struct block_writer *writer, struct error *err)
 	if (writer->rows == 0)
 		return error_set(err, -EINVAL, "a block without rows");
 	if (writer->stack_max >= 0 && (size_t)writer->stack_max >= writer->stack_count)
-		return error_set(err, -EINVAL, "a sample has a stack that is not there");
+		return error_set(err, -EINVAL, "a sample has a missing stack");
 	return 0;
 }
 

@@ -125,7 +125,7 @@ void compact_note(struct store *store, const struct error *why)
 		store->compact_backoff_ns = BACKOFF_MAX;
 	store->compact_retry_ns = time_monotonic_ns() + store->compact_backoff_ns;
 	if (is_new)
-		store_problem(store, "blocks cannot be rewritten, they stay as they are: %s", why->message);
+		store_problem(store, "blocks cannot be rewritten and stay unchanged: %s", why->message);
 }
 
 int compact_malformed(struct store *store, struct block *block, struct error *err)

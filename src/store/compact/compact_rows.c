@@ -109,7 +109,7 @@ static int make_links(struct row_source *source, struct error *err)
 		if (traces->present && !traces->present[i])
 			continue;
 		if (traces->bytes[i].len != 16 || (spans->bytes[i].len != 8 && spans->bytes[i].len != 0))
-			return error_set(err, -EBADMSG, "a trace or span id has another length");
+			return error_set(err, -EBADMSG, "a trace or span id has the wrong length");
 		memcpy(source->links[i].trace_id, traces->bytes[i].data, 16);
 		if (spans->bytes[i].len)
 			memcpy(source->links[i].span_id, spans->bytes[i].data, 8);
@@ -164,9 +164,9 @@ static int map_ids(struct row_source *source, struct error *err)
 	if (layout->stack_column != SIZE_MAX)
 		stacks = (int32_t *)(void *)source->columns[layout->stack_column];
 	if (source->count && max_id(series, source->count) >= mapping->series_count)
-		return error_set(err, -EBADMSG, "a row refers to a series that is not there");
+		return error_set(err, -EBADMSG, "a row refers to a missing series");
 	if (source->count && stacks && max_id(stacks, source->count) >= mapping->stack_count)
-		return error_set(err, -EBADMSG, "a row refers to a stack that is not there");
+		return error_set(err, -EBADMSG, "a row refers to a missing stack");
 	for (size_t i = 0; i < source->count && all_wanted; i++)
 		all_wanted = mapping->series[series[i]] != NOT_WANTED;
 	if (mapping->drop || !all_wanted)
@@ -308,7 +308,7 @@ static int turned_write(const struct row_source *source, struct turned *turned, 
 			at += size;
 		}
 		r = io_pwrite(turned->fd, turned->buffer, count * turned->row_size, (turned->rows + from) * turned->row_size,
-			      "rows that are sorted", err);
+			      "sorted rows", err);
 	}
 	turned->rows += source->count;
 	return r;
@@ -361,11 +361,11 @@ static int next_turned(struct row_source *source, struct error *err)
 		uint64_t left = range->count - turned->range_at;
 		size_t count = left < room ? (size_t)left : room, bytes = count * turned->row_size;
 		ssize_t got = io_pread(turned->fd, turned->buffer, bytes, (range->first + turned->range_at) * turned->row_size,
-				       "rows that are sorted", err);
+				       "sorted rows", err);
 		if (got < 0)
 			return (int)got;
 		if ((size_t)got != bytes)
-			return error_set(err, -EIO, "the file of sorted rows is shorter than it was written");
+			return error_set(err, -EIO, "the file of sorted rows was truncated");
 		unpack_rows(source, source->count, count);
 		source->count += count;
 		turned->range_at += count;

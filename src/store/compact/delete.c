@@ -160,12 +160,12 @@ static int wait_for_readers(struct store *store, struct error *err)
 		if (blocks_unburied(store, &stuck) == 0)
 			return 0;
 		if (stuck)
-			return error_set(err, -EIO, "a block that was deleted from cannot be removed from disk");
+			return error_set(err, -EIO, "a block with deleted samples cannot be removed from disk");
 		if (__atomic_load_n(&store->cancel, __ATOMIC_RELAXED))
 			return error_set(err, -ECANCELED, "cancelled");
 		if (time_monotonic_ns() > until)
 			return error_set(err, -EBUSY,
-					 "what was deleted is still being read: a crash could bring it back until then");
+					 "the deleted data is still being read: until that ends, a crash could restore it");
 		nanosleep(&step, NULL);
 	}
 }

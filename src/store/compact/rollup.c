@@ -333,7 +333,7 @@ static int read_run(struct rolling *r, struct run *run, void *ret, size_t size)
 		run->len = have + (size_t)got;
 		run->used = 0;
 		if (run->len < size)
-			return error_set(r->err, -EIO, "the runs of a rollup are shorter than they were written");
+			return error_set(r->err, -EIO, "the runs of a rollup were truncated");
 	}
 	memcpy(ret, run->buffer + run->used, size);
 	run->used += size;
@@ -557,7 +557,7 @@ static int check_batch(struct rolling *r, const struct batch_reader *in, size_t 
 	for (size_t i = 0; i < in->count; i++)
 		id_max = (uint32_t)in->data[id_column].i32[i] > id_max ? (uint32_t)in->data[id_column].i32[i] : id_max;
 	if (stack_max >= r->job->stack_count || id_max >= id_limit)
-		return error_set(r->err, -EBADMSG, "a row refers to a %s that is not there",
+		return error_set(r->err, -EBADMSG, "a row refers to a missing %s",
 				 stack_max >= r->job->stack_count ? "stack" : "series");
 	return r->job->cancel && __atomic_load_n(r->job->cancel, __ATOMIC_RELAXED) ? error_set(r->err, -ECANCELED, "cancelled")
 										   : 0;

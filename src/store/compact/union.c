@@ -336,7 +336,7 @@ static int add_block(struct adding *a, const uint8_t *used, uint32_t *ids)
 {
 	const struct block_tables *t = a->tables;
 	if (a->hashes->count != t->stack_count)
-		return error_set(a->err, -EBADMSG, "stacks and their hashes are not of the same number");
+		return error_set(a->err, -EBADMSG, "the numbers of stacks and hashes differ");
 	a->functions = mem_zalloc_array(t->function_count, sizeof(*a->functions));
 	a->locations = mem_zalloc_array(t->location_count, sizeof(*a->locations));
 	a->needed = mem_alloc(t->stack_count);

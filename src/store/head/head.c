@@ -147,7 +147,7 @@ static int add_series(struct head *head, uint32_t type, uint32_t labels, uint32_
 	if (head->series_count >= head->series_max)
 		return error_set(
 			err, -EDQUOT,
-			"series limit: the head holds %zu series already; send fewer distinct labels, or raise the limit",
+			"series limit: the head has %zu series already; send fewer distinct labels, or raise the limit",
 			head->series_count);
 	if (array_reserve(&head->series, &head->series_capacity, head->series_count + 1, UINT32_MAX / 2) < 0 ||
 	    map64_put(&head->series_index, key, head->series_count) < 0)

@@ -88,7 +88,7 @@ int log_segment_create(const char *directory, uint64_t number, struct log_segmen
 	if (r < 0)
 		return error_set_errno(err, r, "log in %s", directory);
 	if (getrandom(&segment.salt, sizeof(segment.salt), 0) != sizeof(segment.salt))
-		return error_set_errno(err, -errno, "no random number for %s", path);
+		return error_set_errno(err, -errno, "cannot get a random number for %s", path);
 	segment.path = mem_strdup(path);
 	if (!segment.path)
 		return error_nomem(err);
@@ -269,7 +269,7 @@ static int read_at(struct reader *reader, uint64_t offset, void *data, size_t le
 	ssize_t n = io_pread(reader->fd, data, len, offset, reader->name, reader->err);
 	if (n < 0)
 		return (int)n;
-	return (size_t)n == len ? 0 : error_set(reader->err, -EIO, "%s became shorter while it was read", reader->name);
+	return (size_t)n == len ? 0 : error_set(reader->err, -EIO, "%s was truncated while it was read", reader->name);
 }
 
 enum verdict {
@@ -529,7 +529,7 @@ static int read_segment_header(struct reader *reader, struct segment_header *ret
 		bool valid[] = {is_header_valid(&both[0]), is_header_valid(&both[1])};
 		if (valid[0] != valid[1]) {
 			reader->result->damaged++;
-			problem(reader, "%s: its header is damaged; the copy behind it is used", reader->name);
+			problem(reader, "%s: its header is damaged; its copy is used", reader->name);
 		}
 		*ret = both[valid[0] ? 0 : 1];
 		if (valid[0] || valid[1])
@@ -553,8 +553,8 @@ static int replay_segment(struct reader *reader)
 		return r;
 	if (header.version > LOG_VERSION)
 		return error_set(reader->err, -ENOTSUP,
-				 "%s has version %u, and this program knows versions up to %d: use a newer one", reader->name,
-				 header.version, LOG_VERSION);
+				 "%s has version %u, and this program supports versions up to %d: use a newer wick",
+				 reader->name, header.version, LOG_VERSION);
 	reader->salt = header.salt;
 	if (header.first_sequence > result->last_sequence + 1) {
 		if (!reader->is_first && !result->damaged)

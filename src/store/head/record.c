@@ -340,7 +340,7 @@ int record_encode(const struct profile *profile, const struct store_append_optio
 	if (r == 0)
 		r = put_samples(profile, out);
 	if (r == -E2BIG)
-		return error_set(err, r, "the profile is too large: its log record would pass %zu bytes; send it in parts",
+		return error_set(err, r, "the profile is too large: its log record would exceed %zu bytes; send it in parts",
 				 out->max);
 	return r < 0 ? error_nomem(err) : 0;
 }
@@ -399,7 +399,7 @@ static int64_t get_signed(struct decoder *decoder)
 static struct bytes get_bytes(struct decoder *decoder, uint64_t len)
 {
 	if (len > (uint64_t)(decoder->end - decoder->at)) {
-		fail(decoder, "a length passes the end");
+		fail(decoder, "a length extends past the end");
 		len = 0;
 	}
 	struct bytes bytes = {decoder->at, decoder->error ? 0 : len};
@@ -454,7 +454,7 @@ static char *get_text(struct decoder *decoder)
 {
 	struct bytes text = get_bytes(decoder, get(decoder));
 	if (text.len && memchr(text.data, 0, text.len))
-		fail(decoder, "a text holds a NUL");
+		fail(decoder, "a string contains a NUL");
 	char *copy = decoder->error ? NULL : mem_strndup((const char *)text.data, text.len);
 	if (!copy)
 		fail_memory(decoder);
@@ -481,7 +481,7 @@ static void get_options(struct decoder *decoder, struct record *record)
 {
 	uint64_t version = get(decoder);
 	if (!decoder->error && (version == 0 || version > RECORD_VERSION)) {
-		decoder->error = error_set(decoder->err, -ENOTSUP, "log record of version %lu; this program knows up to %d",
+		decoder->error = error_set(decoder->err, -ENOTSUP, "log record of version %lu; this program supports up to %d",
 					   (unsigned long)version, RECORD_VERSION);
 		return;
 	}
@@ -757,7 +757,7 @@ static void get_profile(struct decoder *decoder)
 	profile->period_type = (struct profile_value_type){.type = (uint32_t)period_type, .unit = (uint32_t)period_unit};
 	profile->resource_labels = (uint32_t)resource_labels;
 	if (decoder->at != decoder->end)
-		fail(decoder, "bytes are left over");
+		fail(decoder, "trailing bytes");
 }
 
 int record_decode(struct bytes payload, struct record *ret, struct error *err)

@@ -65,7 +65,7 @@ int read_check(struct reading *r, uint64_t rows, struct error *err)
 	if (late || full)
 		read_note_partial(r,
 				  late ? "the deadline passed after %zu of %zu sources"
-				       : "the limit of rows was reached after %zu of %zu sources",
+				       : "the row limit was reached after %zu of %zu sources",
 				  r->done, r->source_count);
 	pthread_mutex_unlock(&r->lock);
 	return late || full ? READ_LIMITED : 0;

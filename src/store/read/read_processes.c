@@ -50,7 +50,7 @@ static int check(struct reading *r, uint64_t rows, struct error *err)
 		return 0;
 	r->stats->partial = true;
 	snprintf(r->stats->why, sizeof(r->stats->why), "%s after %zu of %zu sources",
-		 late ? "the deadline passed" : "the limit of rows was reached", r->done, r->source_count);
+		 late ? "the deadline passed" : "the row limit was reached", r->done, r->source_count);
 	return LIMITED;
 }
 

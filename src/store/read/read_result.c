@@ -187,7 +187,7 @@ static int copy_block(struct tables_ahead *ahead, size_t source, const uint32_t 
 	int code = slot->code;
 	for (size_t i = 0; code == 0 && i < count; i++)
 		if (stacks[i] >= slot->tables->stack_count)
-			code = error_set(&own, -EBADMSG, "%s: tables are not of the same length", block->path);
+			code = error_set(&own, -EBADMSG, "%s: tables differ in length", block->path);
 	if (code == 0)
 		code = materialize_stacks(slot->tables, stacks, count, into, ret_ids, &own);
 	cache_put(r->store, BLOCK_PART_TABLES, slot->tables);

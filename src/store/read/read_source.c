@@ -292,9 +292,9 @@ static void note_plan(struct block_source *b, const struct plan *plan)
 		return;
 	pthread_mutex_lock(&r->lock);
 	read_note_partial(r,
-			  r->select->link_count ? "block %s keeps rollups only, which know nothing of spans"
-			  : plan->missing ? "block %s keeps rollups only, and they lack a label or a step that is asked for"
-					  : "block %s keeps rollups only, so the ends of the range are rounded to 5 minutes",
+			  r->select->link_count ? "block %s has only rollups, which have no spans"
+			  : plan->missing	? "block %s has only rollups, which lack a requested label or step"
+					  : "block %s has only rollups, so the ends of the range are rounded to 5 minutes",
 			  b->block->meta.name);
 	pthread_mutex_unlock(&r->lock);
 }
