@@ -141,6 +141,7 @@ static bool no_program(void)
 	if (access(program, X_OK) == 0)
 		return false;
 	print_message("skipped: %s was not built (make programs)\n", program);
+	skip();
 	return true;
 }
 
@@ -981,11 +982,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_clock),	    cmocka_unit_test(test_thinned),
 		cmocka_unit_test(test_gives_way),
 	};
-	/* DIR/test/agent/marks_test -> DIR/programs/marks */
+	/* DIR/test/agent/markers/marks_test -> DIR/programs/marks */
 	char self[4096];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	self[len > 0 ? len : 0] = 0;
-	for (int i = 0; i < 3 && strrchr(self, '/'); i++)
+	for (int i = 0; i < 4 && strrchr(self, '/'); i++)
 		*strrchr(self, '/') = 0;
 	snprintf(program, sizeof(program), "%s/programs/marks", self);
 	return cmocka_run_group_tests(tests, NULL, NULL);
