@@ -30,7 +30,7 @@ check "a profile on standard output is by itself" sh -c "! grep -q noise '$work/
 check "signals that a command ignores are those it would ignore" test "$(cat "$work/out")" = "$(sh -c 'grep SigIgn /proc/self/status')"
 echo before >"$work/kept.svg"
 for file in x.firefox.json x.firefox.json.gz x.pb.gz kept.svg; do
-	expect "--max-size: no larger file is written: $file" 1 'wick record: the profile is larger than 1 KiB, the limit' "$WICK" record --no-markers --max-size 1K -o "$work/$file" -- sh -c "$burn"
+	expect "--max-size: no larger file is written: $file" 1 'wick record: the profile is larger than the given limit of 1 KiB' "$WICK" record --no-markers --max-size 1K -o "$work/$file" -- sh -c "$burn"
 done
 check "nor a part of it" sh -c '! ls "$0"/x.firefox* "$0"/x.pb* "$0"/*.tmp && grep -qx before "$0/kept.svg"' "$work"
 check "a smaller one is" "$WICK" record --no-markers --max-size 1M -o "$work/x.pb.gz" -- sh -c "$burn"
@@ -114,7 +114,7 @@ if mkdir -p "$hierarchy/$group/wick-test-$$.service/below" "$hierarchy/$group/do
 	check "a control group by its path" "$WICK" record -d 1 --wall --cgroup "/$group/docker-$id.scope" -o "$work/cgroup.folded"
 	check "a control group by its directory" record_cpu 500 $in_container --cgroup "$hierarchy/$group" -o "$work/cgroup.folded"
 	expect "a container that there is not" 1 "no cgroup below .* belongs to a container 'feedfeedfeed'" "$WICK" record --container feedfeedfeed
-	expect "a unit that there is not" 1 "of a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
+	expect "a unit that there is not" 1 "a unit 'no-such-unit'; is it running" "$WICK" record --unit no-such-unit
 	expect "a control group that there is not" 1 "no cgroup /no/such" "$WICK" record --cgroup /no/such
 	mkdir "$hierarchy/$group/docker-$(echo "$id" | cut -c 1-20)$(od -An -tx1 -N22 /dev/urandom | tr -d ' \n').scope"
 	expect "a beginning that two containers share" 1 'matches 2 containers: ' "$WICK" record --container "$(echo "$id" | cut -c 1-12)"

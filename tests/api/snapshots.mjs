@@ -191,7 +191,7 @@ await test("bodies and parameters that mean harm", async () => {
 		assert.match(errorOf(answer), reason, name);
 	}
 	assert.equal((await world.call("POST", `${path}?${good}`, { body: " ".repeat(70000) })).status, 413);
-	for (const [query, reason] of [["call=types", /not one of query, pipeline, diff, compare, series, view/], ["call=", null], ["query=process_cpu&format=svg", /not JSON/], ["query=process_cpu&format=pprof", /not JSON/], ["call=pipeline&q=process_cpu&format=text", /not JSON/], ["query=process_cpu%20%7C%20nonsense", /nonsense/], ["from=soon", /'from'/], ["call=diff&query=process_cpu", /nothing to compare with/]]) {
+	for (const [query, reason] of [["call=types", /not one of query, pipeline, diff, compare, series, view/], ["call=", null], ["query=process_cpu&format=svg", /snapshots are JSON/], ["query=process_cpu&format=pprof", /snapshots are JSON/], ["call=pipeline&q=process_cpu&format=text", /snapshots are JSON/], ["query=process_cpu%20%7C%20nonsense", /nonsense/], ["from=soon", /'from'/], ["call=diff&query=process_cpu", /nothing to compare with/]]) {
 		const answer = await world.call("POST", `${path}?${query}`);
 		assert.equal(answer.status, reason ? 400 : 201, `${query}: ${answer.body}`);
 		if (reason) assert.match(errorOf(answer), reason, query);

@@ -34,7 +34,7 @@ async function runAgent(targets, during, options = []) {
 	agent.kill("SIGTERM");
 	assert.equal(await ended, 0, log);
 	const found = { log, taken: Number(log.match(/ (\d+) samples were taken/)[1]), targets: {} };
-	for (const [, name, profiles, samples, droppedProfiles, dropped, , waiting] of log.matchAll(/ (\S+): (\d+) profiles with (\d+) samples sent; (\d+) with (\d+) dropped; (\d+) with (\d+) wait/g))
+	for (const [, name, profiles, samples, droppedProfiles, dropped, , waiting] of log.matchAll(/ (\S+): (\d+) profiles with (\d+) samples sent; (\d+) with (\d+) dropped; (\d+) with (\d+) queued/g))
 		found.targets[name] = { profiles: Number(profiles), samples: Number(samples), droppedProfiles: Number(droppedProfiles), dropped: Number(dropped), waiting: Number(waiting) };
 	return found;
 }

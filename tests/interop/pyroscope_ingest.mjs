@@ -184,7 +184,7 @@ await test("failures", async () => {
 	await refused(422, /profile/, "app", "{}", { format: "speedscope" });
 	await refused(422, /sample_type_config/, "app", ...((f) => [f[0], {}, f[1]])(form({ profile: "", sample_type_config: "{" })));
 	/* service_name would be one more than a series may have */
-	await refused(422, /service_name.*too many/, `app{${Array.from({ length: 48 }, (_, i) => `l${i}=v`)}}`, "a 1\n");
+	await refused(422, /service_name.*exceeds the limit/, `app{${Array.from({ length: 48 }, (_, i) => `l${i}=v`)}}`, "a 1\n");
 	await refused(413, /limit/, "app", gzipSync(Buffer.alloc(65 << 20)), {}, { "content-encoding": "gzip" });
 });
 assert.equal(await server.stop(), 0, server.log());

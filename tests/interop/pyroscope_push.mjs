@@ -77,7 +77,7 @@ await test("a series with too many labels does not keep back the others", async 
 	await stored("beside");
 	const answer = await post(encode({ series: [many] }), "application/proto");
 	assert.equal(answer.status, 400, answer.body.toString());
-	assert.match(answer.body.toString(), /too many/);
+	assert.match(answer.body.toString(), /exceeds the limit/);
 	assert.equal(answer.headers["x-wick-limit"], "labels_per_series");
 	const metrics = (await request(server.port, "GET", "/metrics")).body.toString();
 	assert.match(metrics, /\{reason="labels_per_series"\} 2\n/);

@@ -111,8 +111,8 @@ await test("an answer without end", () => down("huge", /larger than the limit of
 await test("a status, with the first line of what it says", () => down("missing", /^status 404 Not Found: no such profile$/));
 await test("an answer that breaks off", () => down("cut", /in the middle/));
 await test("nobody there", () => down("nobody", /connection refused/));
-await test("redirects: in circles, and not wanted", async () => { await down("loop", /redirects/); await down("unmoved", /answered 302/); });
-await test("Basic authentication", async () => { await up("basic"); await down("unknown", /answered 401/); });
+await test("redirects: in circles, and not wanted", async () => { await down("loop", /redirects/); await down("unmoved", /status 302/); });
+await test("Basic authentication", async () => { await up("basic"); await down("unknown", /status 401/); });
 await test("a token from a file that changes", async () => {
 	await up("bearer");
 	bearer = "second";

@@ -24,7 +24,7 @@ function startAgent(port, spool, { options = [], env = {} } = {}) {
 	return agent;
 }
 const words = (agent) => {
-	const [, taken] = agent.log.match(/ (\d+) samples were taken/), [, sent, dropped, waiting] = agent.log.match(/ \d+ profiles with (\d+) samples sent; \d+ with (\d+) dropped; \d+ with (\d+) wait/);
+	const [, taken] = agent.log.match(/ (\d+) samples were taken/), [, sent, dropped, waiting] = agent.log.match(/ \d+ profiles with (\d+) samples sent; \d+ with (\d+) dropped; \d+ with (\d+) queued/);
 	return { taken: Number(taken), sent: Number(sent), dropped: Number(dropped), waiting: Number(waiting) };
 };
 const records = (spool) => {
