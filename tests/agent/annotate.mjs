@@ -2,7 +2,7 @@
 // wick record --markers-only beside another profiler, and wick annotate: by the monotonic clock, which is read here as well.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { finish, skip, temporaryDirectory, test, wick } from "../harness.mjs";
 import { cli, withProfile } from "../profiler.mjs";
@@ -12,7 +12,7 @@ const program = resolve(process.env.O ?? "build", "programs/marks");
 const now = () => Number(process.hrtime.bigint());
 function record(file, options = {}, ...more) {
 	const from = now();
-	const run = spawnSync(resolve(wick), ["record", "--markers-only", "-o", file, ...more, "--", program, "threads", "3"], { encoding: "utf8", ...options });
+	const run = spawnSync(options.wick ?? resolve(wick), ["record", "--markers-only", "-o", file, ...more, "--", options.program ?? program, "threads", "3"], { encoding: "utf8", ...options });
 	return { from, to: now(), run };
 }
 
@@ -89,7 +89,11 @@ if (process.getuid() === 0)
 		const directory = join(work, "nobody");
 		mkdirSync(directory);
 		chmodSync(directory, 0o777);
-		const { run } = record(join(directory, "own.firefox.json"), { uid: 65534, gid: 65534, cwd: directory });
+		// Copies, because the tree may lie where nobody else may look: below /root.
+		const copies = { wick: join(directory, "wick"), program: join(directory, "marks") };
+		copyFileSync(resolve(wick), copies.wick);
+		copyFileSync(program, copies.program);
+		const { run } = record(join(directory, "own.firefox.json"), { uid: 65534, gid: 65534, cwd: directory, ...copies });
 		assert.equal(run.status, 0, run.stderr);
 		assert.ok(JSON.parse(readFileSync(join(directory, "own.firefox.json"), "utf8")).threads.some((t) => t.markers.length));
 	});

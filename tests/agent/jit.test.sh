@@ -4,7 +4,7 @@
 # same jitdump; files in other namespaces; files that somebody put there to fool the agent.
 . tests/lib.inc
 can_sample || { skip "jit" "$no_sampling"; finish; }
-seconds=${WICK_TEST_SECONDS:-$(if_full 8 4)}
+seconds=${WICK_TEST_SECONDS:-8}
 programs=$PWD/tests/programs
 maps=
 remove_maps() { for pid in $maps; do rm -f "/tmp/perf-$pid.map"; done; }
