@@ -1,11 +1,12 @@
-#!/ bin / sh
-#SPDX - License - Identifier : Apache - 2.0
-#What markers cost the program that makes them, off and on, beside a bare loop, two clock_gettime() and a write() a marker;    \
-	then many
-#threads at a steady rate : how many markers came and how many were lost, and what the recorder used.
-#[-- threads N][-- rate N][-- seconds N] 200, 1000000 a second in total, 60
-set - eu.bench / lib.inc threads = 200 rate = 1000000 seconds = 60 while[$ # - gt 1];
-do
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What markers cost the program that makes them, off and on, beside a bare loop, two clock_gettime() and a write() a marker; then many
+# threads at a steady rate: how many markers came and how many were lost, and what the recorder used.
+#   [--threads N] [--rate N] [--seconds N]     200, 1000000 a second in total, 60
+set -eu
+. bench/lib.inc
+threads=200 rate=1000000 seconds=60
+while [ $# -gt 1 ]; do
 	case $1 in
 	--threads) threads=$2 ;;
 	--rate) rate=$2 ;;
