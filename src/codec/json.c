@@ -266,3 +266,33 @@ void json_member_uint(struct json_writer *json, const char *key, uint64_t value)
 	json_key(json, key);
 	json_uint(json, value);
 }
+
+void json_member_double(struct json_writer *json, const char *key, double value)
+{
+	json_key(json, key);
+	json_double(json, value);
+}
+
+void json_member_bool(struct json_writer *json, const char *key, bool value)
+{
+	json_key(json, key);
+	json_bool(json, value);
+}
+
+void json_member_null(struct json_writer *json, const char *key)
+{
+	json_key(json, key);
+	json_nil(json);
+}
+
+void json_member_object(struct json_writer *json, const char *key)
+{
+	json_key(json, key);
+	json_begin_object(json);
+}
+
+void json_member_array(struct json_writer *json, const char *key)
+{
+	json_key(json, key);
+	json_begin_array(json);
+}

@@ -30,6 +30,12 @@ void json_member_cstring(struct json_writer *json, const char *key, const char *
 void json_member_bytes(struct json_writer *json, const char *key, struct bytes text);
 void json_member_int(struct json_writer *json, const char *key, int64_t value);
 void json_member_uint(struct json_writer *json, const char *key, uint64_t value);
+void json_member_double(struct json_writer *json, const char *key, double value);
+void json_member_bool(struct json_writer *json, const char *key, bool value);
+void json_member_null(struct json_writer *json, const char *key);
+/* A key, and the beginning of its object or array. */
+void json_member_object(struct json_writer *json, const char *key);
+void json_member_array(struct json_writer *json, const char *key);
 void json_bytes(struct json_writer *json, struct bytes text); /* ill-formed UTF-8 becomes U+FFFD */
 void json_int(struct json_writer *json, int64_t value);
 void json_uint(struct json_writer *json, uint64_t value);

@@ -451,21 +451,14 @@ static int write_frame(struct writer *writer, const struct frame *frame)
 	int r = frame->location ? format_append_address(profile, frame->location, &writer->text)
 				: format_append_function(profile, frame->function, &writer->text);
 	json_begin_object(json);
-	json_key(json, "name");
-	json_bytes(json, buffer_bytes(&writer->text));
+	json_member_bytes(json, "name", buffer_bytes(&writer->text));
 	uint32_t file = frame->location ? 0 : profile->functions[frame->function].file_name;
-	if (file) {
-		json_key(json, "file");
-		json_bytes(json, profile_string_bytes(profile, file));
-	}
-	if (frame->line) {
-		json_key(json, "line");
-		json_int(json, frame->line);
-	}
-	if (frame->line && frame->column) {
-		json_key(json, "col");
-		json_int(json, frame->column);
-	}
+	if (file)
+		json_member_bytes(json, "file", profile_string_bytes(profile, file));
+	if (frame->line)
+		json_member_int(json, "line", frame->line);
+	if (frame->line && frame->column)
+		json_member_int(json, "col", frame->column);
 	json_end_object(json);
 	return r;
 }
@@ -524,21 +517,14 @@ static void write_own(struct writer *writer, const struct sample_thread *thread,
 	const int64_t numbers[] = {thread->pid, thread->tid};
 	const bool has_number[] = {thread->has_pid, thread->has_tid};
 	const uint32_t texts[] = {thread->process_is_comm ? 0 : thread->process, thread->name};
-	json_key(json, OWN);
-	json_begin_object(json);
-	json_key(json, "type");
-	json_bytes(json, profile_string_bytes(profile, profile->sample_types[type].type));
-	json_key(json, "unit");
-	json_bytes(json, profile_string_bytes(profile, profile->sample_types[type].unit));
+	json_member_object(json, OWN);
+	json_member_bytes(json, "type", profile_string_bytes(profile, profile->sample_types[type].type));
+	json_member_bytes(json, "unit", profile_string_bytes(profile, profile->sample_types[type].unit));
 	for (size_t i = 0; i < 2; i++) {
-		if (has_number[i]) {
-			json_key(json, own_labels[i]);
-			json_int(json, numbers[i]);
-		}
-		if (texts[i]) {
-			json_key(json, own_labels[2 + i]);
-			json_bytes(json, profile_string_bytes(profile, texts[i]));
-		}
+		if (has_number[i])
+			json_member_int(json, own_labels[i], numbers[i]);
+		if (texts[i])
+			json_member_bytes(json, own_labels[2 + i], profile_string_bytes(profile, texts[i]));
 	}
 	json_end_object(json);
 }
@@ -555,21 +541,16 @@ static int write_profile(struct writer *writer, const struct sample_thread *thre
 	if (r == 0)
 		r = append_thread_name(writer, thread);
 	json_begin_object(json);
-	json_key(json, "type");
-	json_cstring(json, "sampled");
-	json_key(json, "name");
-	json_bytes(json, buffer_bytes(&writer->text));
-	json_key(json, "unit");
-	json_cstring(json, unit_name(profile, type));
+	json_member_cstring(json, "type", "sampled");
+	json_member_bytes(json, "name", buffer_bytes(&writer->text));
+	json_member_cstring(json, "unit", unit_name(profile, type));
 	write_own(writer, thread, type);
-	json_key(json, "samples");
-	json_begin_array(json);
+	json_member_array(json, "samples");
 	for (size_t i = 0; i < thread->count; i++)
 		if (value_of(writer, order[i], type))
 			write_stack(writer, profile->samples[order[i]].stack);
 	json_end_array(json);
-	json_key(json, "weights");
-	json_begin_array(json);
+	json_member_array(json, "weights");
 	for (size_t i = 0; i < thread->count; i++) {
 		int64_t value = value_of(writer, order[i], type);
 		end += (uint64_t)value;
@@ -577,10 +558,8 @@ static int write_profile(struct writer *writer, const struct sample_thread *thre
 			json_int(json, value);
 	}
 	json_end_array(json);
-	json_key(json, "startValue");
-	json_int(json, 0);
-	json_key(json, "endValue");
-	json_int(json, (int64_t)end);
+	json_member_int(json, "startValue", 0);
+	json_member_int(json, "endValue", (int64_t)end);
 	json_end_object(json);
 	return r;
 }
@@ -629,20 +608,15 @@ static int write_all(struct writer *writer, struct error *err)
 		return r;
 	r = number_frames(writer);
 	json_begin_object(json);
-	json_key(json, "$schema");
-	json_cstring(json, SCHEMA);
-	json_key(json, "exporter");
-	json_cstring(json, EXPORTER);
-	json_key(json, "shared");
-	json_begin_object(json);
-	json_key(json, "frames");
-	json_begin_array(json);
+	json_member_cstring(json, "$schema", SCHEMA);
+	json_member_cstring(json, "exporter", EXPORTER);
+	json_member_object(json, "shared");
+	json_member_array(json, "frames");
 	for (size_t i = 0; r == 0 && i < writer->frame_count; i++)
 		r = write_frame(writer, &writer->frames[i]);
 	json_end_array(json);
 	json_end_object(json);
-	json_key(json, "profiles");
-	json_begin_array(json);
+	json_member_array(json, "profiles");
 	if (r == 0)
 		r = write_profiles(writer);
 	json_end_array(json);

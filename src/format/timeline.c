@@ -300,8 +300,7 @@ static void put_schema(struct timeline *timeline, const struct profile_marker_sc
 	const struct profile_marker_field *fields = timeline->profile->markers->fields;
 	json_begin_object(json);
 	json_member_uint(json, "name", number_string(timeline, schema->name));
-	json_key(json, "fields");
-	json_begin_array(json);
+	json_member_array(json, "fields");
 	for (uint32_t i = 0; i < schema->field_count; i++) {
 		const struct profile_marker_field *field = &fields[schema->field_first + i];
 		json_begin_array(json);
@@ -317,8 +316,7 @@ static void put_schema(struct timeline *timeline, const struct profile_marker_sc
 static void put_schemas(struct timeline *timeline, struct json_writer *json)
 {
 	const struct profile_markers *markers = timeline->profile->markers;
-	json_key(json, "categories");
-	json_begin_array(json);
+	json_member_array(json, "categories");
 	for (size_t i = 0; markers && i < markers->category_count; i++) {
 		json_begin_array(json);
 		json_uint(json, number_string(timeline, markers->categories[i].name));
@@ -326,8 +324,7 @@ static void put_schemas(struct timeline *timeline, struct json_writer *json)
 		json_end_array(json);
 	}
 	json_end_array(json);
-	json_key(json, "schemas");
-	json_begin_array(json);
+	json_member_array(json, "schemas");
 	for (size_t i = 0; markers && i < markers->schema_count; i++)
 		put_schema(timeline, &markers->schemas[i], json);
 	json_end_array(json);
@@ -357,18 +354,15 @@ void timeline_put_json(struct timeline *timeline, struct json_writer *json)
 		until = sample_ns < marker_ns ? sample_ns : marker_ns;
 	snprintf(start, sizeof(start), "%" PRId64, timeline->start_ns);
 	json_begin_object(json);
-	json_key(json, "start_ns");
-	json_cstring(json, start);
+	json_member_cstring(json, "start_ns", start);
 	json_member_uint(json, "length_ns", (uint64_t)timeline->end_ns - (uint64_t)timeline->start_ns);
-	json_key(json, "threads");
-	json_begin_array(json);
+	json_member_array(json, "threads");
 	for (size_t i = 0; i < timeline->threads.count; i++)
 		put_thread(timeline, &timeline->threads.items[i], json);
 	json_end_array(json);
 	put_schemas(timeline, json);
 	number_marker_strings(timeline);
-	json_key(json, "strings");
-	json_begin_array(json);
+	json_member_array(json, "strings");
 	for (size_t i = 0; i < timeline->string_count; i++)
 		put_text(timeline, timeline->strings[i], json);
 	json_end_array(json);

@@ -663,8 +663,7 @@ static void put_rows(struct splice *splice, const struct annotate_counter *count
 	size_t rows = 0;
 	for (int column = 0; column < 2; column++) {
 		double gained = 0;
-		json_key(json, column ? "count" : "time");
-		json_begin_array(json);
+		json_member_array(json, column ? "count" : "time");
 		for (size_t i = 0; i < json_node_count(times); i++) {
 			double time, count;
 			if (!json_node_real(json_node_at(times, i), &time) || !(time > -1e12 && time < 1e12) ||
@@ -686,8 +685,7 @@ static void put_rows(struct splice *splice, const struct annotate_counter *count
 		}
 		json_end_array(json);
 	}
-	json_key(json, "length");
-	json_uint(json, rows);
+	json_member_uint(json, "length", rows);
 }
 
 static int put_counter(struct splice *splice, const struct annotate_counter *counter, size_t place)
@@ -716,12 +714,9 @@ static int put_counter(struct splice *splice, const struct annotate_counter *cou
 		json_key(&json, "color");
 		put_node(&json, color, 0);
 	}
-	json_key(&json, "pid");
-	json_bytes(&json, id_text(&pid, "", text, sizeof(text)));
-	json_key(&json, "mainThreadIndex");
-	json_uint(&json, place);
-	json_key(&json, "samples");
-	json_begin_object(&json);
+	json_member_bytes(&json, "pid", id_text(&pid, "", text, sizeof(text)));
+	json_member_uint(&json, "mainThreadIndex", place);
+	json_member_object(&json, "samples");
 	put_rows(splice, counter, &json);
 	json_end_object(&json);
 	json_end_object(&json);
@@ -787,8 +782,7 @@ static int put_schema(struct splice *splice, const struct annotate_schema *schem
 		json_key(&json, key->text);
 		put_node(&json, key + 1, 0);
 	}
-	json_key(&json, "name");
-	json_bytes(&json, name);
+	json_member_bytes(&json, "name", name);
 	const struct json_node *fields = annotate_schema_fields(schema->node);
 	json_key(&json, splice->base->version < FIELDS_SINCE ? "data" : "fields");
 	if (json_node_is(fields, JSON_NODE_ARRAY)) {

@@ -71,9 +71,8 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 	_cleanup_(buffer_release) struct buffer text = {0};
 	buffer_init(&text, SIZE_MAX);
 	json_begin_object(json);
-	json_member_bytes(json, "label", bytes_of_string("Clocks of hosts"));
-	json_key(json, "entries");
-	json_begin_array(json);
+	json_member_cstring(json, "label", "Clocks of hosts");
+	json_member_array(json, "entries");
 	int r = 0;
 	for (size_t i = 1; r == 0 && i <= count; i++) {
 		const struct profile_host *host = &profile->markers->hosts[i];
@@ -81,7 +80,7 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 		r = append_clock(&text, profile, host);
 		json_begin_object(json);
 		json_member_bytes(json, "label", profile_string_bytes(profile, host->name));
-		json_member_bytes(json, "format", bytes_of_string("string"));
+		json_member_cstring(json, "format", "string");
 		json_member_bytes(json, "value", buffer_bytes(&text));
 		json_end_object(json);
 	}
@@ -93,12 +92,10 @@ int firefox_put_host_section(const struct profile *profile, struct json_writer *
 void firefox_put_hosts(const struct profile *profile, bool has_several, struct json_writer *json)
 {
 	size_t count = profile_host_count(profile);
-	json_key(json, "idsHaveHosts");
-	json_bool(json, has_several);
+	json_member_bool(json, "idsHaveHosts", has_several);
 	if (count == 0)
 		return;
-	json_key(json, "hosts");
-	json_begin_array(json);
+	json_member_array(json, "hosts");
 	for (size_t i = 1; i <= count; i++) {
 		const struct profile_host *host = &profile->markers->hosts[i];
 		json_begin_object(json);
@@ -108,12 +105,10 @@ void firefox_put_hosts(const struct profile *profile, bool has_several, struct j
 			json_member_bytes(json, "method", profile_string_bytes(profile, host->method));
 			json_member_int(json, "atNs", host->at_ns);
 			json_member_int(json, "offsetNs", host->offset_ns);
-			json_key(json, "skew");
-			json_double(json, host->skew);
+			json_member_double(json, "skew", host->skew);
 			json_member_int(json, "boundNs", host->bound_ns);
 			json_member_int(json, "exchanges", (int64_t)host->exchanges);
-			json_key(json, "isAligned");
-			json_bool(json, host->is_aligned);
+			json_member_bool(json, "isAligned", host->is_aligned);
 		}
 		json_end_object(json);
 	}

@@ -201,20 +201,14 @@ void firefox_markers_widen(const struct profile *profile, int64_t *first, int64_
 
 /* ---- writing ---- */
 
-static void put_cstring(struct json_writer *json, const char *key, const char *text)
-{
-	json_member_bytes(json, key, bytes_of_string(text));
-}
-
 void firefox_put_marker_categories(const struct firefox_markers *markers, struct json_writer *json)
 {
 	for (size_t i = 0; i < markers->new_category_count; i++) {
 		const struct profile_marker_category *category = &markers->markers->categories[markers->new_categories[i]];
 		json_begin_object(json);
 		json_member_bytes(json, "name", string_of(markers, category->name));
-		put_cstring(json, "color", color_of(markers, category->color, i));
-		json_key(json, "subcategories");
-		json_begin_array(json);
+		json_member_cstring(json, "color", color_of(markers, category->color, i));
+		json_member_array(json, "subcategories");
 		json_cstring(json, "Other");
 		json_end_array(json);
 		json_end_object(json);
@@ -260,7 +254,7 @@ static void put_field(struct json_writer *json, struct bytes key, struct bytes l
 	json_begin_object(json);
 	json_member_bytes(json, "key", key);
 	json_member_bytes(json, "label", label.len ? label : key);
-	put_cstring(json, "format", format);
+	json_member_cstring(json, "format", format);
 	json_end_object(json);
 }
 
@@ -291,8 +285,7 @@ static void put_schema(const struct firefox_markers *markers, uint32_t number, s
 	const struct profile_marker_schema *schema = &markers->markers->schemas[number];
 	json_begin_object(json);
 	put_schema_name(markers, number, "name", json);
-	json_key(json, "display");
-	json_begin_array(json);
+	json_member_array(json, "display");
 	json_cstring(json, "marker-chart");
 	json_cstring(json, "marker-table");
 	json_cstring(json, "timeline-overview");
@@ -305,8 +298,7 @@ static void put_schema(const struct firefox_markers *markers, uint32_t number, s
 		json_member_bytes(json, "tableLabel", string_of(markers, schema->table_label));
 	else
 		put_table_label(markers, schema, json);
-	json_key(json, "fields");
-	json_begin_array(json);
+	json_member_array(json, "fields");
 	for (uint32_t i = 0; i < schema->field_count; i++) {
 		const struct profile_marker_field *field = &markers->markers->fields[schema->field_first + i];
 		char key[KEY_MAX];
@@ -372,14 +364,11 @@ void firefox_put_marker_data(const struct firefox_markers *markers, uint32_t num
 		char text[17];
 		uint32_t id = 0;
 		intern_find(markers->texts, text, flow_text(marker->flow, text), &id);
-		json_key(json, marker->flow_ends ? FLOW_ENDS_KEY : FLOW_KEY);
-		json_uint(json, id);
+		json_member_uint(json, marker->flow_ends ? FLOW_ENDS_KEY : FLOW_KEY, id);
 	}
 	/* No schema has it, so viewers do not show it. */
-	if (marker->of_process) {
-		json_key(json, FIREFOX_OF_PROCESS_KEY);
-		json_bool(json, true);
-	}
+	if (marker->of_process)
+		json_member_bool(json, FIREFOX_OF_PROCESS_KEY, true);
 	json_end_object(json);
 }
 
@@ -398,13 +387,12 @@ static double count_of_row(enum profile_counter_kind kind, const struct profile_
 static void put_tooltip_row(const char *source, const char *unit, const char *label, struct json_writer *json)
 {
 	json_begin_object(json);
-	put_cstring(json, "type", "value");
-	put_cstring(json, "source", source);
-	json_key(json, "format");
-	json_begin_object(json);
-	put_cstring(json, "unit", unit);
+	json_member_cstring(json, "type", "value");
+	json_member_cstring(json, "source", source);
+	json_member_object(json, "format");
+	json_member_cstring(json, "unit", unit);
 	json_end_object(json);
-	put_cstring(json, "label", label);
+	json_member_cstring(json, "label", label);
 	json_end_object(json);
 }
 
@@ -414,18 +402,14 @@ static void put_display(const struct firefox_markers *markers, const struct prof
 	bool is_level = counter->kind == PROFILE_COUNTER_LEVEL, is_share = counter->kind == PROFILE_COUNTER_SHARE,
 	     is_bytes = bytes_equal_string(string_of(markers, counter->unit), "bytes");
 	const char *unit = is_bytes ? "bytes" : "number";
-	json_key(json, "display");
-	json_begin_object(json);
-	put_cstring(json, "graphType", is_level ? "line-accumulated" : "line-rate");
+	json_member_object(json, "display");
+	json_member_cstring(json, "graphType", is_level ? "line-accumulated" : "line-rate");
 	json_member_bytes(json, "unit", is_share ? bytes_of_string("percent") : string_of(markers, counter->unit));
-	put_cstring(json, "color", color_of(markers, counter->color, number));
-	json_key(json, "markerSchemaLocation");
-	json_nil(json);
-	json_key(json, "sortWeight");
-	json_uint(json, 50);
+	json_member_cstring(json, "color", color_of(markers, counter->color, number));
+	json_member_null(json, "markerSchemaLocation");
+	json_member_uint(json, "sortWeight", 50);
 	json_member_bytes(json, "label", string_of(markers, counter->name));
-	json_key(json, "tooltipRows");
-	json_begin_array(json);
+	json_member_array(json, "tooltipRows");
 	if (is_level) {
 		put_tooltip_row("accumulated", unit, "at this time", json);
 		put_tooltip_row("count-range", unit, "range in the graph", json);
@@ -451,27 +435,22 @@ void firefox_put_counter(const struct firefox_markers *markers, uint32_t number,
 	json_member_bytes(json, "category", string_of(markers, counter->category));
 	json_member_bytes(json, "description", string_of(markers, counter->description));
 	if (version < FIREFOX_COUNTER_DISPLAY)
-		put_cstring(json, "color", color_of(markers, counter->color, number));
+		json_member_cstring(json, "color", color_of(markers, counter->color, number));
 	put_display(markers, counter, number, json);
 	json_member_bytes(json, "pid", pid);
-	json_key(json, "mainThreadIndex");
-	json_uint(json, main_thread);
-	json_key(json, "samples");
-	json_begin_object(json);
-	json_key(json, "time");
-	json_begin_array(json);
+	json_member_uint(json, "mainThreadIndex", main_thread);
+	json_member_object(json, "samples");
+	json_member_array(json, "time");
 	for (size_t i = 0; i < count; i++) {
 		int64_t ns = rows[order[i]].time_ns;
 		json_decimal(json, ns > markers->start_ns ? ns - markers->start_ns : 0, 6);
 	}
 	json_end_array(json);
-	json_key(json, "count");
-	json_begin_array(json);
+	json_member_array(json, "count");
 	for (size_t i = 0; i < count; i++)
 		json_double(json, count_of_row(counter->kind, &rows[order[i]], i ? &rows[order[i - 1]] : NULL));
 	json_end_array(json);
-	json_key(json, "length");
-	json_uint(json, count);
+	json_member_uint(json, "length", count);
 	json_end_object(json);
 	json_end_object(json);
 }

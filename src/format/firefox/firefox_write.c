@@ -74,12 +74,67 @@ static void drain(struct writer *writer)
 		writer->error = format_sink_drain(writer->sink, false, writer->err);
 }
 
-static void put_column(struct writer *writer, const char *name, size_t rows, void (*put)(struct writer *writer, size_t row))
+/* What is in a column's cells. */
+enum cell {
+	CELL_NULL,
+	CELL_ZERO,
+	CELL_ONE,
+	CELL_FALSE,
+	FRAME_FLAGS,
+	FRAME_DEPTH,
+	FRAME_ADDRESS,
+	FRAME_LIB,
+	FRAME_CATEGORY,
+	FRAME_FUNC,
+	FRAME_SYMBOL,
+	FRAME_LINE,
+	FRAME_COLUMN,
+	FRAME_ORIGINAL,
+	FUNC_FLAGS,
+	FUNC_NAME,
+	FUNC_RESOURCE,
+	FUNC_SOURCE,
+	FUNC_LINE,
+	FUNC_NOTHING,
+	RESOURCE_LIB,
+	RESOURCE_NAME,
+	SYMBOL_LIB,
+	SYMBOL_ADDRESS,
+	SYMBOL_NAME,
+	SYMBOL_SIZE,
+	SOURCE_NAME,
+	TEXT,
+	LIB,
+	SAMPLE_STACK,
+	SAMPLE_TIME,
+	SAMPLE_WEIGHT,
+	SAMPLE_CPU,
+	MARKER_DATA,
+	MARKER_NAME,
+	MARKER_START,
+	MARKER_END,
+	MARKER_PHASE,
+	MARKER_CATEGORY,
+};
+/* Of the cells behind CELL_FALSE. */
+typedef void put_function(struct writer *writer, enum cell cell, size_t row);
+
+static void put_cell(struct writer *writer, enum cell cell, size_t row, put_function *put)
 {
-	json_key(&writer->json, name);
-	json_begin_array(&writer->json);
+	switch (cell) {
+	case CELL_NULL: json_nil(&writer->json); break;
+	case CELL_ZERO: json_int(&writer->json, 0); break;
+	case CELL_ONE: json_int(&writer->json, 1); break;
+	case CELL_FALSE: json_bool(&writer->json, false); break;
+	default: put(writer, cell, row);
+	}
+}
+
+static void put_column(struct writer *writer, const char *name, size_t rows, enum cell cell, put_function *put)
+{
+	json_member_array(&writer->json, name);
 	for (size_t i = 0; i < rows && writer->error == 0; i++) {
-		put(writer, i);
+		put_cell(writer, cell, i, put);
 		if (i % ROWS_A_DRAIN == ROWS_A_DRAIN - 1)
 			drain(writer);
 	}
@@ -87,28 +142,21 @@ static void put_column(struct writer *writer, const char *name, size_t rows, voi
 	drain(writer);
 }
 
-static void put_null(struct writer *writer, size_t row)
-{
-	(void)row;
-	json_nil(&writer->json);
-}
+struct column {
+	const char *name;
+	enum cell cell;
+	unsigned since, before; /* the versions that have it; 0 = all */
+};
 
-static void put_zero(struct writer *writer, size_t row)
+/* columns: up to one without a name. */
+static void put_table(struct writer *writer, const char *name, size_t rows, const struct column *columns, put_function *put)
 {
-	(void)row;
-	json_int(&writer->json, 0);
-}
-
-static void put_one(struct writer *writer, size_t row)
-{
-	(void)row;
-	json_int(&writer->json, 1);
-}
-
-static void put_false(struct writer *writer, size_t row)
-{
-	(void)row;
-	json_bool(&writer->json, false);
+	json_member_object(&writer->json, name);
+	for (; columns->name; columns++)
+		if (writer->version >= columns->since && (!columns->before || writer->version < columns->before))
+			put_column(writer, columns->name, rows, columns->cell, put);
+	json_member_uint(&writer->json, "length", rows);
+	json_end_object(&writer->json);
 }
 
 /* What says "none" where a table has flags, null where it has not. */
@@ -120,81 +168,31 @@ static void put_optional(struct writer *writer, bool is_there, int64_t value, un
 		json_nil(&writer->json);
 }
 
-static void put_length(struct writer *writer, size_t length)
+/* The number of a text that is in stringArray. */
+static void put_text_number(struct writer *writer, struct bytes text)
 {
-	json_key(&writer->json, "length");
-	json_uint(&writer->json, length);
-	json_end_object(&writer->json);
-}
-
-static void put_text(struct writer *writer, const char *key, const char *text)
-{
-	json_key(&writer->json, key);
-	json_cstring(&writer->json, text);
-}
-
-static void put_bytes(struct writer *writer, const char *key, struct bytes text)
-{
-	json_key(&writer->json, key);
-	json_bytes(&writer->json, text);
-}
-
-static void put_integer(struct writer *writer, const char *key, int64_t value)
-{
-	json_key(&writer->json, key);
-	json_int(&writer->json, value);
-}
-
-static void put_boolean(struct writer *writer, const char *key, bool value)
-{
-	json_key(&writer->json, key);
-	json_bool(&writer->json, value);
-}
-
-static void begin_table(struct writer *writer, const char *name)
-{
-	json_key(&writer->json, name);
-	json_begin_object(&writer->json);
+	uint32_t id = 0;
+	intern_find(&writer->tables.texts, text.data, text.len, &id);
+	json_uint(&writer->json, id);
 }
 
 /* ---- frameTable ---- */
 
-static void put_frame_address(struct writer *writer, size_t row)
-{
-	uint32_t location = writer->tables.frames[row].location;
-	uint64_t address;
-	bool has = firefox_address(&writer->tables, location, &address);
-	if (writer->version >= FIREFOX_FRAME_FLAGS)
-		has = has && firefox_lib(&writer->tables, location) != FIREFOX_NONE;
-	json_int(&writer->json, has ? (int64_t)address : writer->version >= FIREFOX_FRAME_FLAGS ? 0 : -1);
-}
-
-static void put_frame_lib(struct writer *writer, size_t row)
-{
-	uint32_t location = writer->tables.frames[row].location, lib = firefox_lib(&writer->tables, location);
-	uint64_t address;
-	if (writer->version < FIREFOX_FRAME_FLAGS)
-		json_int(&writer->json, lib == FIREFOX_NONE ? -1 : (int64_t)lib);
-	else
-		json_uint(&writer->json,
-			  lib == FIREFOX_NONE || !firefox_address(&writer->tables, location, &address) ? 0 : lib);
-}
-
-static void put_frame_depth(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, writer->tables.frames[row].depth);
-}
-
-static void put_frame_category(struct writer *writer, size_t row)
-{
-	uint32_t type = writer->profile->locations[writer->tables.frames[row].location].frame_type;
-	json_uint(&writer->json, type < FIREFOX_CATEGORIES ? type : 0);
-}
-
-static void put_frame_func(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, writer->tables.frames[row].func);
-}
+static const struct column frame_columns[] = {
+	{"flags", FRAME_FLAGS, .since = FIREFOX_FRAME_FLAGS},
+	{"inlineDepth", FRAME_DEPTH, .before = FIREFOX_FRAME_FLAGS},
+	{"address", FRAME_ADDRESS},
+	{"lib", FRAME_LIB, .since = FIREFOX_FRAME_LIBS},
+	{"category", FRAME_CATEGORY},
+	{"subcategory", CELL_ZERO},
+	{"func", FRAME_FUNC},
+	{"nativeSymbol", FRAME_SYMBOL},
+	{"innerWindowID", CELL_ZERO},
+	{"line", FRAME_LINE},
+	{"column", FRAME_COLUMN},
+	{"originalLocation", FRAME_ORIGINAL, .since = FIREFOX_SOURCE_LOCATIONS},
+	{0},
+};
 
 /* The symbol is of the function that the others are inlined into. */
 static uint32_t symbol_of(const struct writer *writer, const struct firefox_frame *frame)
@@ -202,80 +200,45 @@ static uint32_t symbol_of(const struct writer *writer, const struct firefox_fram
 	return writer->tables.funcs[writer->tables.frames[writer->tables.first_frame[frame->location]].func].symbol;
 }
 
-static void put_frame_symbol(struct writer *writer, size_t row)
+static void put_frame_cell(struct writer *writer, enum cell cell, size_t row)
 {
-	uint32_t symbol = symbol_of(writer, &writer->tables.frames[row]);
-	put_optional(writer, symbol != FIREFOX_NONE, symbol, FIREFOX_FRAME_FLAGS);
-}
-
-static int64_t line_of(const struct writer *writer, size_t row)
-{
-	uint32_t line = writer->tables.frames[row].line;
-	return line == FIREFOX_NONE ? 0 : writer->profile->lines[line].line;
-}
-
-static int64_t column_of(const struct writer *writer, size_t row)
-{
-	uint32_t line = writer->tables.frames[row].line;
-	return line == FIREFOX_NONE ? 0 : writer->profile->lines[line].column;
-}
-
-static void put_frame_line(struct writer *writer, size_t row)
-{
-	put_optional(writer, line_of(writer, row) > 0, line_of(writer, row), FIREFOX_FRAME_FLAGS);
-}
-
-static void put_frame_column(struct writer *writer, size_t row)
-{
-	put_optional(writer, column_of(writer, row) > 0, column_of(writer, row), FIREFOX_FRAME_FLAGS);
-}
-
-static void put_frame_original(struct writer *writer, size_t row)
-{
-	(void)row;
-	put_optional(writer, false, 0, FIREFOX_FRAME_FLAGS);
-}
-
-static void put_frame_flags(struct writer *writer, size_t row)
-{
+	static const struct profile_line no_line;
 	const struct firefox_frame *frame = &writer->tables.frames[row];
-	uint64_t address;
+	const struct profile_line *line = frame->line == FIREFOX_NONE ? &no_line : &writer->profile->lines[frame->line];
+	bool has_flags = writer->version >= FIREFOX_FRAME_FLAGS;
+	uint32_t lib = firefox_lib(&writer->tables, frame->location), symbol = symbol_of(writer, frame),
+		 type = writer->profile->locations[frame->location].frame_type;
+	uint64_t address = 0;
+	bool has_address = firefox_address(&writer->tables, frame->location, &address),
+	     has_lib = has_address && lib != FIREFOX_NONE;
 	unsigned flags = FIREFOX_FRAME_HAS_CATEGORY;
-	if (frame->depth > 0)
-		flags |= FIREFOX_FRAME_IS_INLINED;
-	if (firefox_lib(&writer->tables, frame->location) != FIREFOX_NONE &&
-	    firefox_address(&writer->tables, frame->location, &address))
-		flags |= FIREFOX_FRAME_HAS_ADDRESS;
-	if (symbol_of(writer, frame) != FIREFOX_NONE)
-		flags |= FIREFOX_FRAME_HAS_SYMBOL;
-	if (line_of(writer, row) > 0)
-		flags |= FIREFOX_FRAME_HAS_LINE;
-	if (column_of(writer, row) > 0)
-		flags |= FIREFOX_FRAME_HAS_COLUMN;
-	json_uint(&writer->json, flags);
-}
-
-static void put_frames(struct writer *writer)
-{
-	size_t rows = writer->tables.frame_count;
-	begin_table(writer, "frameTable");
-	if (writer->version >= FIREFOX_FRAME_FLAGS)
-		put_column(writer, "flags", rows, put_frame_flags);
-	else
-		put_column(writer, "inlineDepth", rows, put_frame_depth);
-	put_column(writer, "address", rows, put_frame_address);
-	if (writer->version >= FIREFOX_FRAME_LIBS)
-		put_column(writer, "lib", rows, put_frame_lib);
-	put_column(writer, "category", rows, put_frame_category);
-	put_column(writer, "subcategory", rows, put_zero);
-	put_column(writer, "func", rows, put_frame_func);
-	put_column(writer, "nativeSymbol", rows, put_frame_symbol);
-	put_column(writer, "innerWindowID", rows, put_zero);
-	put_column(writer, "line", rows, put_frame_line);
-	put_column(writer, "column", rows, put_frame_column);
-	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
-		put_column(writer, "originalLocation", rows, put_frame_original);
-	put_length(writer, rows);
+	flags |= frame->depth > 0 ? FIREFOX_FRAME_IS_INLINED : 0u;
+	flags |= has_lib ? FIREFOX_FRAME_HAS_ADDRESS : 0u;
+	flags |= symbol != FIREFOX_NONE ? FIREFOX_FRAME_HAS_SYMBOL : 0u;
+	flags |= line->line > 0 ? FIREFOX_FRAME_HAS_LINE : 0u;
+	flags |= line->column > 0 ? FIREFOX_FRAME_HAS_COLUMN : 0u;
+	switch (cell) {
+	case FRAME_FLAGS: json_uint(&writer->json, flags); break;
+	case FRAME_DEPTH: json_uint(&writer->json, frame->depth); break;
+	case FRAME_ADDRESS:
+		if (has_flags)
+			json_uint(&writer->json, has_lib ? address : 0);
+		else
+			json_int(&writer->json, has_address ? (int64_t)address : -1);
+		break;
+	case FRAME_LIB:
+		if (has_flags)
+			json_uint(&writer->json, has_lib ? lib : 0);
+		else
+			json_int(&writer->json, lib == FIREFOX_NONE ? -1 : (int64_t)lib);
+		break;
+	case FRAME_CATEGORY: json_uint(&writer->json, type < FIREFOX_CATEGORIES ? type : 0); break;
+	case FRAME_FUNC: json_uint(&writer->json, frame->func); break;
+	case FRAME_SYMBOL: put_optional(writer, symbol != FIREFOX_NONE, symbol, FIREFOX_FRAME_FLAGS); break;
+	case FRAME_LINE: put_optional(writer, line->line > 0, line->line, FIREFOX_FRAME_FLAGS); break;
+	case FRAME_COLUMN: put_optional(writer, line->column > 0, line->column, FIREFOX_FRAME_FLAGS); break;
+	default: put_optional(writer, false, 0, FIREFOX_FRAME_FLAGS); /* FRAME_ORIGINAL */
+	}
 }
 
 /* ---- stackTable ---- */
@@ -292,8 +255,7 @@ static void put_stack_columns(struct writer *writer, bool frames)
 	const struct profile *profile = writer->profile;
 	const struct firefox_tables *tables = &writer->tables;
 	bool offsets = writer->version >= FIREFOX_PREFIX_OFFSETS;
-	json_key(&writer->json, frames ? "frame" : offsets ? "prefixOffset" : "prefix");
-	json_begin_array(&writer->json);
+	json_member_array(&writer->json, frames ? "frame" : offsets ? "prefixOffset" : "prefix");
 	uint32_t row = 0;
 	for (uint32_t i = 1; i < profile->stack_count && writer->error == 0; i++) {
 		const struct profile_stack *stack = &profile->stacks[i];
@@ -322,75 +284,48 @@ static void put_stack_columns(struct writer *writer, bool frames)
 
 static void put_stacks(struct writer *writer)
 {
-	begin_table(writer, "stackTable");
+	json_member_object(&writer->json, "stackTable");
 	put_stack_columns(writer, true);
 	put_stack_columns(writer, false);
-	put_length(writer, writer->tables.stack_rows);
+	json_member_uint(&writer->json, "length", writer->tables.stack_rows);
+	json_end_object(&writer->json);
 }
 
 /* ---- funcTable, resourceTable, nativeSymbols, sources ---- */
 
-static void put_func_name(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, writer->tables.funcs[row].name);
-}
+static const struct column func_columns[] = {
+	{"flags", FUNC_FLAGS, .since = FIREFOX_FUNC_FLAGS},
+	{"isJS", CELL_FALSE, .before = FIREFOX_FUNC_FLAGS},
+	{"relevantForJS", CELL_FALSE, .before = FIREFOX_FUNC_FLAGS},
+	{"name", FUNC_NAME},
+	{"resource", FUNC_RESOURCE},
+	{"source", FUNC_SOURCE},
+	{"lineNumber", FUNC_LINE},
+	{"columnNumber", FUNC_NOTHING},
+	{"originalLocation", FUNC_NOTHING, .since = FIREFOX_SOURCE_LOCATIONS},
+	{0},
+};
 
-static void put_func_resource(struct writer *writer, size_t row)
-{
-	uint32_t lib = writer->tables.funcs[row].lib;
-	if (lib == FIREFOX_NONE)
-		json_int(&writer->json, writer->version >= FIREFOX_FUNC_FLAGS ? 0 : -1);
-	else
-		json_uint(&writer->json, lib);
-}
-
-static void put_func_source(struct writer *writer, size_t row)
-{
-	uint32_t source = writer->tables.funcs[row].source;
-	put_optional(writer, source != 0, (int64_t)writer->tables.source_of_string[source] - 1, FIREFOX_FUNC_FLAGS);
-}
-
-static void put_func_line(struct writer *writer, size_t row)
-{
-	int64_t line = writer->tables.funcs[row].start_line;
-	put_optional(writer, line > 0, line, FIREFOX_FUNC_FLAGS);
-}
-
-static void put_func_nothing(struct writer *writer, size_t row)
-{
-	(void)row;
-	put_optional(writer, false, 0, FIREFOX_FUNC_FLAGS);
-}
-
-static void put_func_flags(struct writer *writer, size_t row)
+static void put_func_cell(struct writer *writer, enum cell cell, size_t row)
 {
 	const struct firefox_func *func = &writer->tables.funcs[row];
+	uint32_t source = writer->tables.source_of_string[func->source];
 	unsigned flags = func->lib == FIREFOX_NONE ? 0 : FIREFOX_FUNC_HAS_RESOURCE;
-	if (func->source)
-		flags |= FIREFOX_FUNC_HAS_SOURCE;
-	if (func->start_line > 0)
-		flags |= FIREFOX_FUNC_HAS_LINE;
-	json_uint(&writer->json, flags);
-}
-
-static void put_funcs(struct writer *writer)
-{
-	size_t rows = writer->tables.func_count;
-	begin_table(writer, "funcTable");
-	if (writer->version >= FIREFOX_FUNC_FLAGS) {
-		put_column(writer, "flags", rows, put_func_flags);
-	} else {
-		put_column(writer, "isJS", rows, put_false);
-		put_column(writer, "relevantForJS", rows, put_false);
+	flags |= func->source ? FIREFOX_FUNC_HAS_SOURCE : 0u;
+	flags |= func->start_line > 0 ? FIREFOX_FUNC_HAS_LINE : 0u;
+	switch (cell) {
+	case FUNC_FLAGS: json_uint(&writer->json, flags); break;
+	case FUNC_NAME: json_uint(&writer->json, func->name); break;
+	case FUNC_RESOURCE:
+		if (func->lib == FIREFOX_NONE)
+			json_int(&writer->json, writer->version >= FIREFOX_FUNC_FLAGS ? 0 : -1);
+		else
+			json_uint(&writer->json, func->lib);
+		break;
+	case FUNC_SOURCE: put_optional(writer, func->source != 0, (int64_t)source - 1, FIREFOX_FUNC_FLAGS); break;
+	case FUNC_LINE: put_optional(writer, func->start_line > 0, func->start_line, FIREFOX_FUNC_FLAGS); break;
+	default: put_optional(writer, false, 0, FIREFOX_FUNC_FLAGS); /* FUNC_NOTHING */
 	}
-	put_column(writer, "name", rows, put_func_name);
-	put_column(writer, "resource", rows, put_func_resource);
-	put_column(writer, "source", rows, put_func_source);
-	put_column(writer, "lineNumber", rows, put_func_line);
-	put_column(writer, "columnNumber", rows, put_func_nothing);
-	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
-		put_column(writer, "originalLocation", rows, put_func_nothing);
-	put_length(writer, rows);
 }
 
 static const struct profile_mapping *mapping_of_lib(const struct writer *writer, size_t lib)
@@ -407,116 +342,60 @@ static struct bytes lib_name(const struct writer *writer, size_t lib)
 }
 
 /* Resources are the libs, one by one; their names were put at the end of the texts. */
-static void put_lib_number(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, row);
-}
+static const struct column resource_columns[] = {
+	{"lib", RESOURCE_LIB, .before = FIREFOX_FRAME_LIBS},
+	{"name", RESOURCE_NAME},
+	{"host", CELL_NULL},
+	{"type", CELL_ONE}, /* a library */
+	{0},
+};
+static const struct column symbol_columns[] = {
+	{"libIndex", SYMBOL_LIB}, {"address", SYMBOL_ADDRESS}, {"name", SYMBOL_NAME}, {"functionSize", SYMBOL_SIZE}, {0},
+};
+static const struct column source_columns[] = {
+	{"id", CELL_NULL, .since = FIREFOX_SOURCE_STARTS},
+	{"uuid", CELL_NULL, .before = FIREFOX_SOURCE_STARTS},
+	{"filename", SOURCE_NAME},
+	{"startLine", CELL_ONE, .since = FIREFOX_SOURCE_STARTS},
+	{"startColumn", CELL_ONE, .since = FIREFOX_SOURCE_STARTS},
+	{"sourceMapURL", CELL_NULL, .since = FIREFOX_SOURCE_STARTS},
+	{"content", CELL_NULL, .since = FIREFOX_SOURCE_LOCATIONS},
+	{0},
+};
+static const struct column source_location_columns[] = {{"source", CELL_NULL}, {"line", CELL_NULL}, {"column", CELL_NULL}, {0}};
 
-static void put_resource_name(struct writer *writer, size_t row)
+static void put_small_cell(struct writer *writer, enum cell cell, size_t row)
 {
-	struct bytes name = lib_name(writer, row);
-	uint32_t id = 0;
-	intern_find(&writer->tables.texts, name.data, name.len, &id);
-	json_uint(&writer->json, id);
-}
-
-static void put_resources(struct writer *writer)
-{
-	size_t rows = writer->tables.lib_count;
-	begin_table(writer, "resourceTable");
-	if (writer->version < FIREFOX_FRAME_LIBS)
-		put_column(writer, "lib", rows, put_lib_number);
-	put_column(writer, "name", rows, put_resource_name);
-	put_column(writer, "host", rows, put_null);
-	put_column(writer, "type", rows, put_one); /* a library */
-	put_length(writer, rows);
-}
-
-static const struct firefox_func *symbol_at(const struct writer *writer, size_t row)
-{
-	return &writer->tables.funcs[writer->tables.symbols[row]];
-}
-
-static void put_symbol_lib(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, symbol_at(writer, row)->lib);
-}
-
-static void put_symbol_address(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, symbol_at(writer, row)->address);
-}
-
-static void put_symbol_name(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, symbol_at(writer, row)->name);
-}
-
-static void put_symbol_size(struct writer *writer, size_t row)
-{
-	(void)row;
-	if (writer->version >= FIREFOX_SYMBOL_SIZES)
-		json_int(&writer->json, -1);
-	else
-		json_nil(&writer->json);
-}
-
-static void put_symbols(struct writer *writer)
-{
-	size_t rows = writer->tables.symbol_count;
-	begin_table(writer, "nativeSymbols");
-	put_column(writer, "libIndex", rows, put_symbol_lib);
-	put_column(writer, "address", rows, put_symbol_address);
-	put_column(writer, "name", rows, put_symbol_name);
-	put_column(writer, "functionSize", rows, put_symbol_size);
-	put_length(writer, rows);
-}
-
-static void put_source_name(struct writer *writer, size_t row)
-{
-	struct bytes name = profile_string_bytes(writer->profile, writer->tables.sources[row]);
-	uint32_t id = 0;
-	intern_find(&writer->tables.texts, name.data, name.len, &id);
-	json_uint(&writer->json, id);
-}
-
-static void put_sources(struct writer *writer)
-{
-	size_t rows = writer->tables.source_count;
-	begin_table(writer, "sources");
-	put_column(writer, writer->version >= FIREFOX_SOURCE_STARTS ? "id" : "uuid", rows, put_null);
-	put_column(writer, "filename", rows, put_source_name);
-	if (writer->version >= FIREFOX_SOURCE_STARTS) {
-		put_column(writer, "startLine", rows, put_one);
-		put_column(writer, "startColumn", rows, put_one);
-		put_column(writer, "sourceMapURL", rows, put_null);
+	const struct firefox_tables *tables = &writer->tables;
+	switch (cell) {
+	case RESOURCE_LIB: json_uint(&writer->json, row); break;
+	case RESOURCE_NAME: put_text_number(writer, lib_name(writer, row)); break;
+	case SYMBOL_LIB: json_uint(&writer->json, tables->funcs[tables->symbols[row]].lib); break;
+	case SYMBOL_ADDRESS: json_uint(&writer->json, tables->funcs[tables->symbols[row]].address); break;
+	case SYMBOL_NAME: json_uint(&writer->json, tables->funcs[tables->symbols[row]].name); break;
+	case SYMBOL_SIZE:
+		if (writer->version >= FIREFOX_SYMBOL_SIZES)
+			json_int(&writer->json, -1);
+		else
+			json_nil(&writer->json);
+		break;
+	case SOURCE_NAME: put_text_number(writer, profile_string_bytes(writer->profile, tables->sources[row])); break;
+	default: json_bytes(&writer->json, intern_get(&tables->texts, (uint32_t)row)); /* TEXT */
 	}
-	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
-		put_column(writer, "content", rows, put_null);
-	put_length(writer, rows);
-	if (writer->version < FIREFOX_SOURCE_LOCATIONS)
-		return;
-	begin_table(writer, "sourceLocationTable");
-	put_column(writer, "source", 0, put_null);
-	put_column(writer, "line", 0, put_null);
-	put_column(writer, "column", 0, put_null);
-	put_length(writer, 0);
-}
-
-static void put_string(struct writer *writer, size_t row)
-{
-	json_bytes(&writer->json, intern_get(&writer->tables.texts, (uint32_t)row));
 }
 
 static void put_shared(struct writer *writer)
 {
-	begin_table(writer, "shared");
-	put_column(writer, "stringArray", writer->tables.texts.count, put_string);
-	put_sources(writer);
-	put_resources(writer);
-	put_symbols(writer);
-	put_funcs(writer);
-	put_frames(writer);
+	const struct firefox_tables *tables = &writer->tables;
+	json_member_object(&writer->json, "shared");
+	put_column(writer, "stringArray", tables->texts.count, TEXT, put_small_cell);
+	put_table(writer, "sources", tables->source_count, source_columns, put_small_cell);
+	if (writer->version >= FIREFOX_SOURCE_LOCATIONS)
+		put_table(writer, "sourceLocationTable", 0, source_location_columns, put_small_cell);
+	put_table(writer, "resourceTable", tables->lib_count, resource_columns, put_small_cell);
+	put_table(writer, "nativeSymbols", tables->symbol_count, symbol_columns, put_small_cell);
+	put_table(writer, "funcTable", tables->func_count, func_columns, put_func_cell);
+	put_table(writer, "frameTable", tables->frame_count, frame_columns, put_frame_cell);
 	put_stacks(writer);
 	json_end_object(&writer->json);
 }
@@ -544,24 +423,6 @@ static int64_t value_at(const struct writer *writer, size_t row, size_t type)
 	return writer->profile->values[writer->order[row] * writer->profile->sample_type_count + type];
 }
 
-static void put_sample_stack(struct writer *writer, size_t row)
-{
-	uint32_t stack = writer->profile->samples[writer->order[row]].stack;
-	if (stack)
-		json_uint(&writer->json, row_of_stack(writer, stack));
-	else
-		json_nil(&writer->json);
-}
-
-static void put_sample_time(struct writer *writer, size_t row)
-{
-	int64_t time = writer->profile->samples[writer->order[row]].time_ns;
-	if (!writer->is_timed)
-		json_decimal(&writer->json, (int64_t)row * UNTIMED_NS, PLACES_NS);
-	else
-		json_decimal(&writer->json, time > 0 ? time - writer->start_ns : 0, PLACES_NS);
-}
-
 static void put_sample_weight(struct writer *writer, size_t row)
 {
 	int64_t value = value_at(writer, row, writer->type), scaled;
@@ -571,87 +432,78 @@ static void put_sample_weight(struct writer *writer, size_t row)
 		json_decimal(&writer->json, scaled, writer->unit->places);
 }
 
-static void put_sample_cpu(struct writer *writer, size_t row)
+static void put_sample_cell(struct writer *writer, enum cell cell, size_t row)
 {
-	json_int(&writer->json, value_at(writer, row, writer->cpu_type));
+	const struct profile_sample *sample = &writer->profile->samples[writer->order[row]];
+	int64_t time_ns = !writer->is_timed	? (int64_t)row * UNTIMED_NS
+			  : sample->time_ns > 0 ? sample->time_ns - writer->start_ns
+						: 0;
+	switch (cell) {
+	case SAMPLE_STACK:
+		if (sample->stack)
+			json_uint(&writer->json, row_of_stack(writer, sample->stack));
+		else
+			json_nil(&writer->json);
+		break;
+	case SAMPLE_TIME: json_decimal(&writer->json, time_ns, PLACES_NS); break;
+	case SAMPLE_WEIGHT: put_sample_weight(writer, row); break;
+	default: json_int(&writer->json, value_at(writer, row, writer->cpu_type)); /* SAMPLE_CPU */
+	}
 }
 
 static void put_samples(struct writer *writer)
 {
 	size_t rows = writer->order_count;
-	begin_table(writer, "samples");
-	put_column(writer, "stack", rows, put_sample_stack);
-	put_column(writer, "time", rows, put_sample_time);
-	put_column(writer, "weight", rows, put_sample_weight);
-	put_text(writer, "weightType", writer->unit->weight);
+	json_member_object(&writer->json, "samples");
+	put_column(writer, "stack", rows, SAMPLE_STACK, put_sample_cell);
+	put_column(writer, "time", rows, SAMPLE_TIME, put_sample_cell);
+	put_column(writer, "weight", rows, SAMPLE_WEIGHT, put_sample_cell);
+	json_member_cstring(&writer->json, "weightType", writer->unit->weight);
 	if (writer->is_timed && writer->cpu_type != SIZE_MAX)
-		put_column(writer, "threadCPUDelta", rows, put_sample_cpu);
-	put_length(writer, rows);
+		put_column(writer, "threadCPUDelta", rows, SAMPLE_CPU, put_sample_cell);
+	json_member_uint(&writer->json, "length", rows);
+	json_end_object(&writer->json);
 }
 
-static const struct profile_marker *marker_at(const struct writer *writer, size_t row)
-{
-	return &writer->markers.markers->markers[writer->marker_order[row]];
-}
-
-static void put_marker_data(struct writer *writer, size_t row)
-{
-	firefox_put_marker_data(&writer->markers, writer->marker_order[row], &writer->json);
-}
-
-static void put_marker_name(struct writer *writer, size_t row)
-{
-	struct bytes name = profile_string_bytes(writer->profile, marker_at(writer, row)->name);
-	uint32_t id = 0;
-	intern_find(&writer->tables.texts, name.data, name.len, &id);
-	json_uint(&writer->json, id);
-}
+static const struct column marker_columns[] = {
+	{"data", MARKER_DATA},
+	{"name", MARKER_NAME},
+	{"startTime", MARKER_START},
+	{"endTime", MARKER_END},
+	{"phase", MARKER_PHASE},
+	{"category", MARKER_CATEGORY},
+	{0},
+};
 
 static void put_marker_time(struct writer *writer, int64_t time_ns)
 {
 	json_decimal(&writer->json, time_ns > writer->start_ns ? time_ns - writer->start_ns : 0, PLACES_NS);
 }
 
-static void put_marker_start(struct writer *writer, size_t row)
+static void put_marker_cell(struct writer *writer, enum cell cell, size_t row)
 {
-	const struct profile_marker *marker = marker_at(writer, row);
-	if (marker->phase == PROFILE_MARKER_END)
-		json_nil(&writer->json);
-	else
-		put_marker_time(writer, marker->start_ns);
-}
-
-static void put_marker_end(struct writer *writer, size_t row)
-{
-	const struct profile_marker *marker = marker_at(writer, row);
-	if (marker->phase == PROFILE_MARKER_INTERVAL || marker->phase == PROFILE_MARKER_END)
-		put_marker_time(writer, marker->end_ns);
-	else
-		json_nil(&writer->json);
-}
-
-static void put_marker_phase(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, marker_at(writer, row)->phase);
-}
-
-static void put_marker_category(struct writer *writer, size_t row)
-{
-	json_uint(&writer->json, writer->markers.categories[marker_at(writer, row)->category]);
+	const struct profile_marker *marker = &writer->markers.markers->markers[writer->marker_order[row]];
+	bool has_start = marker->phase != PROFILE_MARKER_END,
+	     has_end = marker->phase == PROFILE_MARKER_INTERVAL || marker->phase == PROFILE_MARKER_END;
+	switch (cell) {
+	case MARKER_DATA: firefox_put_marker_data(&writer->markers, writer->marker_order[row], &writer->json); break;
+	case MARKER_NAME: put_text_number(writer, profile_string_bytes(writer->profile, marker->name)); break;
+	case MARKER_START:
+	case MARKER_END:
+		if (cell == MARKER_START ? has_start : has_end)
+			put_marker_time(writer, cell == MARKER_START ? marker->start_ns : marker->end_ns);
+		else
+			json_nil(&writer->json);
+		break;
+	case MARKER_PHASE: json_uint(&writer->json, marker->phase); break;
+	default: json_uint(&writer->json, writer->markers.categories[marker->category]); /* MARKER_CATEGORY */
+	}
 }
 
 static void put_markers(struct writer *writer, const struct sample_thread *thread)
 {
-	size_t rows = thread->marker_count;
-	writer->marker_order = rows ? writer->threads.marker_order + thread->marker_first : NULL;
-	begin_table(writer, "markers");
-	put_column(writer, "data", rows, put_marker_data);
-	put_column(writer, "name", rows, put_marker_name);
-	put_column(writer, "startTime", rows, put_marker_start);
-	put_column(writer, "endTime", rows, put_marker_end);
-	put_column(writer, "phase", rows, put_marker_phase);
-	put_column(writer, "category", rows, put_marker_category);
-	put_length(writer, rows);
+	writer->marker_order = thread->marker_count ? writer->threads.marker_order + thread->marker_first : NULL;
+	put_table(writer, "markers", thread->marker_count, marker_columns, put_marker_cell);
 }
 
 /* The process of all threads, 0 = unknown; false if there are several. Several hosts may run one program each. */
@@ -715,7 +567,7 @@ static void put_process_name(struct writer *writer, const struct sample_thread *
 					      (int)host.len, (const char *)host.data);
 		process = buffer_bytes(&writer->text);
 	}
-	put_bytes(writer, "processName", process);
+	json_member_bytes(&writer->json, "processName", process);
 }
 
 static void put_thread_names(struct writer *writer, const struct sample_thread *thread, bool is_main)
@@ -734,7 +586,7 @@ static void put_thread_names(struct writer *writer, const struct sample_thread *
 	}
 	json_bytes(&writer->json, name.len ? name : process);
 	put_process_name(writer, thread, process);
-	put_boolean(writer, "isMainThread", is_main);
+	json_member_bool(&writer->json, "isMainThread", is_main);
 }
 
 /* An id as firefox_hosts.c says; valid until the next one. */
@@ -758,28 +610,25 @@ static void put_thread(struct writer *writer, const struct sample_thread *thread
 		snprintf(pid, sizeof(pid), "%lld", (long long)thread->pid);
 	snprintf(tid, sizeof(tid), "%s-%zu", pid, ++writer->thread_number);
 	json_begin_object(&writer->json);
-	put_text(writer, "processType", "default");
+	json_member_cstring(&writer->json, "processType", "default");
 	put_thread_names(writer, thread, is_main);
-	put_bytes(writer, "pid", id_of(writer, thread->host, pid));
+	json_member_bytes(&writer->json, "pid", id_of(writer, thread->host, pid));
 	/* The viewer wants them to differ. */
 	if (thread->has_tid && thread->reuse)
 		snprintf(tid, sizeof(tid), "%lld.%u", (long long)thread->tid, thread->reuse);
 	else if (thread->has_tid)
 		snprintf(tid, sizeof(tid), "%lld", (long long)thread->tid);
 	if (thread->has_tid && !thread->reuse && !(writer->threads.has_hosts && thread->host))
-		put_integer(writer, "tid", thread->tid);
+		json_member_int(&writer->json, "tid", thread->tid);
 	else
-		put_bytes(writer, "tid", id_of(writer, thread->host, tid));
-	put_integer(writer, "processStartupTime", 0);
-	json_key(&writer->json, "processShutdownTime");
-	json_nil(&writer->json);
+		json_member_bytes(&writer->json, "tid", id_of(writer, thread->host, tid));
+	json_member_int(&writer->json, "processStartupTime", 0);
+	json_member_null(&writer->json, "processShutdownTime");
 	int64_t start_ns = writer->markers.markers ? writer->markers.markers->threads[thread->marked].start_ns : 0;
 	json_key(&writer->json, "registerTime");
 	put_marker_time(writer, start_ns);
-	json_key(&writer->json, "unregisterTime");
-	json_nil(&writer->json);
-	json_key(&writer->json, "pausedRanges");
-	json_begin_array(&writer->json);
+	json_member_null(&writer->json, "unregisterTime");
+	json_member_array(&writer->json, "pausedRanges");
 	json_end_array(&writer->json);
 	put_samples(writer);
 	put_markers(writer, thread);
@@ -809,8 +658,7 @@ static bool is_main_thread(const struct sample_thread *thread)
 
 static void put_threads(struct writer *writer)
 {
-	json_key(&writer->json, "threads");
-	json_begin_array(&writer->json);
+	json_member_array(&writer->json, "threads");
 	for (size_t i = 0; i < writer->threads.count; i++) {
 		const struct sample_thread *thread = &writer->threads.items[i];
 		uint32_t *order = writer->threads.order + thread->first;
@@ -889,8 +737,7 @@ static void put_counters(struct writer *writer)
 	map64_init(&places);
 	if (writer->error == 0 && find_places(writer, &places) < 0)
 		writer->error = -ENOMEM;
-	json_key(&writer->json, "counters");
-	json_begin_array(&writer->json);
+	json_member_array(&writer->json, "counters");
 	for (uint32_t i = 1; i < markers->counter_count && writer->error == 0; i++) {
 		const struct profile_counter *counter = &markers->counters[i];
 		char pid[TEXT_NUMBER_MAX];
@@ -908,14 +755,12 @@ static void put_counters(struct writer *writer)
 
 static void put_categories(struct writer *writer)
 {
-	json_key(&writer->json, "categories");
-	json_begin_array(&writer->json);
+	json_member_array(&writer->json, "categories");
 	for (size_t i = 0; i < FIREFOX_CATEGORIES; i++) {
 		json_begin_object(&writer->json);
-		put_text(writer, "name", firefox_categories[i].name);
-		put_text(writer, "color", firefox_categories[i].color);
-		json_key(&writer->json, "subcategories");
-		json_begin_array(&writer->json);
+		json_member_cstring(&writer->json, "name", firefox_categories[i].name);
+		json_member_cstring(&writer->json, "color", firefox_categories[i].color);
+		json_member_array(&writer->json, "subcategories");
 		json_cstring(&writer->json, "Other");
 		json_end_array(&writer->json);
 		json_end_object(&writer->json);
@@ -927,9 +772,9 @@ static void put_categories(struct writer *writer)
 static void put_extra(struct writer *writer, const char *label, struct bytes value)
 {
 	json_begin_object(&writer->json);
-	put_text(writer, "label", label);
-	put_text(writer, "format", "string");
-	put_bytes(writer, "value", value);
+	json_member_cstring(&writer->json, "label", label);
+	json_member_cstring(&writer->json, "format", "string");
+	json_member_bytes(&writer->json, "value", value);
 	json_end_object(&writer->json);
 }
 
@@ -938,12 +783,10 @@ static void put_extras(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
 	const struct profile_label_set *labels = &profile->label_sets[profile->resource_labels];
-	json_key(&writer->json, "extra");
-	json_begin_array(&writer->json);
+	json_member_array(&writer->json, "extra");
 	json_begin_object(&writer->json);
-	put_text(writer, "label", "Profile");
-	json_key(&writer->json, "entries");
-	json_begin_array(&writer->json);
+	json_member_cstring(&writer->json, "label", "Profile");
+	json_member_array(&writer->json, "entries");
 	put_extra(writer, "Samples are of", profile_string_bytes(profile, profile->sample_types[writer->type].type));
 	put_extra(writer, "Unit", profile_string_bytes(profile, profile->sample_types[writer->type].unit));
 	if (!writer->is_timed)
@@ -968,17 +811,17 @@ static void put_extras(struct writer *writer)
 static void put_own(struct writer *writer)
 {
 	const struct profile *profile = writer->profile;
-	begin_table(writer, "wick");
-	put_bytes(writer, "sampleType", profile_string_bytes(profile, profile->sample_types[writer->type].type));
-	put_bytes(writer, "sampleUnit", profile_string_bytes(profile, profile->sample_types[writer->type].unit));
-	put_boolean(writer, "hasTimes", writer->is_timed);
+	json_member_object(&writer->json, "wick");
+	json_member_bytes(&writer->json, "sampleType", profile_string_bytes(profile, profile->sample_types[writer->type].type));
+	json_member_bytes(&writer->json, "sampleUnit", profile_string_bytes(profile, profile->sample_types[writer->type].unit));
+	json_member_bool(&writer->json, "hasTimes", writer->is_timed);
 	if (profile->period_type.type) {
-		put_bytes(writer, "periodType", profile_string_bytes(profile, profile->period_type.type));
-		put_bytes(writer, "periodUnit", profile_string_bytes(profile, profile->period_type.unit));
-		put_integer(writer, "period", profile->period);
+		json_member_bytes(&writer->json, "periodType", profile_string_bytes(profile, profile->period_type.type));
+		json_member_bytes(&writer->json, "periodUnit", profile_string_bytes(profile, profile->period_type.unit));
+		json_member_int(&writer->json, "period", profile->period);
 	}
 	if (profile->duration_ns > 0)
-		put_integer(writer, "durationNs", profile->duration_ns);
+		json_member_int(&writer->json, "durationNs", profile->duration_ns);
 	firefox_put_hosts(profile, writer->threads.has_hosts, &writer->json);
 	json_end_object(&writer->json);
 }
@@ -1004,9 +847,9 @@ static void put_range(struct writer *writer)
 	bool has_rows = profile_marker_count(writer->profile) || profile_counter_count(writer->profile);
 	if (!has_rows || writer->end_ns <= writer->start_ns || (!writer->is_timed && writer->profile->sample_count))
 		return;
-	put_integer(writer, "profilingStartTime", 0);
+	json_member_int(&writer->json, "profilingStartTime", 0);
 	/* Behind the last, for the end itself is not in a range. */
-	put_integer(writer, "profilingEndTime", (writer->end_ns - writer->start_ns) / NS_PER_MS + 1);
+	json_member_int(&writer->json, "profilingEndTime", (writer->end_ns - writer->start_ns) / NS_PER_MS + 1);
 }
 
 /* As samply says it. Times of two files of one machine are told apart better by it than by the wall clock, which is set. */
@@ -1017,34 +860,33 @@ static void put_monotonic(struct writer *writer)
 	if (profile->monotonic_ns > 0 && profile->time_ns > 0 &&
 	    !__builtin_sub_overflow(writer->start_ns, profile->time_ns, &since) &&
 	    !__builtin_add_overflow(profile->monotonic_ns, since, &at) && at >= 0)
-		put_integer(writer, "startTimeAsClockMonotonicNanosecondsSinceBoot", at);
+		json_member_int(&writer->json, "startTimeAsClockMonotonicNanosecondsSinceBoot", at);
 }
 
 static void put_meta(struct writer *writer)
 {
-	begin_table(writer, "meta");
+	json_member_object(&writer->json, "meta");
 	put_interval(writer);
 	json_key(&writer->json, "startTime");
 	json_decimal(&writer->json, writer->start_ns, PLACES_NS);
 	put_monotonic(writer);
 	put_range(writer);
-	put_integer(writer, "processType", 0);
-	put_bytes(writer, "product", name_of_profile(writer));
-	put_text(writer, "importedFrom", "Wick");
-	put_integer(writer, "stackwalk", 1);
-	put_integer(writer, "version", GECKO_VERSION);
-	put_integer(writer, "preprocessedProfileVersion", writer->version);
-	put_boolean(writer, "symbolicated", writer->is_symbolicated);
-	put_boolean(writer, "usesOnlyOneStackType", true);
-	put_boolean(writer, "sourceCodeIsNotOnSearchfox", true);
-	begin_table(writer, "sampleUnits");
-	put_text(writer, "time", "ms");
-	put_text(writer, "eventDelay", "ms");
-	put_text(writer, "threadCPUDelta", "ns");
+	json_member_int(&writer->json, "processType", 0);
+	json_member_bytes(&writer->json, "product", name_of_profile(writer));
+	json_member_cstring(&writer->json, "importedFrom", "Wick");
+	json_member_int(&writer->json, "stackwalk", 1);
+	json_member_int(&writer->json, "version", GECKO_VERSION);
+	json_member_int(&writer->json, "preprocessedProfileVersion", writer->version);
+	json_member_bool(&writer->json, "symbolicated", writer->is_symbolicated);
+	json_member_bool(&writer->json, "usesOnlyOneStackType", true);
+	json_member_bool(&writer->json, "sourceCodeIsNotOnSearchfox", true);
+	json_member_object(&writer->json, "sampleUnits");
+	json_member_cstring(&writer->json, "time", "ms");
+	json_member_cstring(&writer->json, "eventDelay", "ms");
+	json_member_cstring(&writer->json, "threadCPUDelta", "ns");
 	json_end_object(&writer->json);
 	put_categories(writer);
-	json_key(&writer->json, "markerSchema");
-	json_begin_array(&writer->json);
+	json_member_array(&writer->json, "markerSchema");
 	firefox_put_marker_schemas(&writer->markers, &writer->json);
 	json_end_array(&writer->json);
 	put_extras(writer);
@@ -1052,8 +894,9 @@ static void put_meta(struct writer *writer)
 	json_end_object(&writer->json);
 }
 
-static void put_lib(struct writer *writer, size_t row)
+static void put_lib(struct writer *writer, enum cell cell, size_t row)
 {
+	(void)cell;
 	const struct profile_mapping *mapping = mapping_of_lib(writer, row);
 	struct bytes path = profile_string_bytes(writer->profile, mapping->file_name), name = lib_name(writer, row),
 		     build_id = profile_string_bytes(writer->profile, mapping->build_id);
@@ -1061,12 +904,12 @@ static void put_lib(struct writer *writer, size_t row)
 	if (writer->error == 0)
 		writer->error = firefox_append_breakpad_id(build_id, &writer->text);
 	json_begin_object(&writer->json);
-	put_text(writer, "arch", "");
-	put_bytes(writer, "name", name);
-	put_bytes(writer, "path", path);
-	put_bytes(writer, "debugName", name);
-	put_bytes(writer, "debugPath", path);
-	put_bytes(writer, "breakpadId", buffer_bytes(&writer->text));
+	json_member_cstring(&writer->json, "arch", "");
+	json_member_bytes(&writer->json, "name", name);
+	json_member_bytes(&writer->json, "path", path);
+	json_member_bytes(&writer->json, "debugName", name);
+	json_member_bytes(&writer->json, "debugPath", path);
+	json_member_bytes(&writer->json, "breakpadId", buffer_bytes(&writer->text));
 	json_key(&writer->json, "codeId");
 	if (build_id.len)
 		json_bytes(&writer->json, build_id);
@@ -1116,8 +959,8 @@ static int write_all(struct writer *writer)
 	struct json_writer *json = &writer->json;
 	json_begin_object(json);
 	put_meta(writer);
-	put_column(writer, "libs", writer->tables.lib_count, put_lib);
-	put_column(writer, "pages", 0, put_null);
+	put_column(writer, "libs", writer->tables.lib_count, LIB, put_lib);
+	put_column(writer, "pages", 0, CELL_NULL, put_lib);
 	put_shared(writer);
 	put_counters(writer);
 	put_threads(writer);
