@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "render/flame_int.h"
+#include "render/units.h"
 
 struct diff_builder {
 	struct diff *diff;
@@ -18,11 +19,6 @@ struct diff_builder {
 	uint32_t *nodes;   /* of the side that is being added, by its node */
 	uint32_t *strings; /* likewise: string id + 1 */
 };
-
-static int64_t add(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a + (uint64_t)b);
-}
 
 static int take_string(struct diff_builder *builder, const struct flame *side, uint32_t id, uint32_t *ret)
 {
@@ -109,7 +105,7 @@ static int put_in_order(struct diff *diff, struct error *err)
 		return error_nomem(err);
 	}
 	for (size_t i = 0; i < tree->count; i++)
-		tree->nodes[i].total = add(tree->nodes[i].total, diff->base[i].total);
+		tree->nodes[i].total = units_sum(tree->nodes[i].total, diff->base[i].total);
 	int r = flame_put_in_order(tree, position, err);
 	if (r < 0) {
 		mem_free(base);
@@ -156,21 +152,10 @@ int diff_build(const struct flame *base, const struct flame *side, struct diff *
 
 /* ---- leaving out what is small ---- */
 
-static uint64_t magnitude(int64_t value)
-{
-	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-}
-
 static uint64_t node_size(const struct diff *diff, size_t i)
 {
-	uint64_t a = magnitude(diff->tree->nodes[i].total), b = magnitude(diff->base[i].total);
-	return a > b ? a : b;
-}
-
-static int compare_sizes(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a < b) - (a > b);
+	int64_t a = units_magnitude(diff->tree->nodes[i].total), b = units_magnitude(diff->base[i].total);
+	return (uint64_t)(a > b ? a : b);
 }
 
 struct diff_trim {
@@ -201,8 +186,7 @@ static int find_threshold(const struct diff *diff, size_t nodes_max, uint64_t *r
 		return -ENOMEM;
 	for (size_t i = 0; i < diff->tree->count; i++)
 		sizes[i] = node_size(diff, i);
-	qsort(sizes, diff->tree->count, sizeof(*sizes), compare_sizes);
-	*ret = sizes[nodes_max - 1];
+	*ret = flame_threshold(sizes, diff->tree->count, nodes_max);
 	return 0;
 }
 
@@ -223,8 +207,8 @@ static void choose(struct diff_trim *trim, uint64_t threshold, size_t nodes_max)
 			continue;
 		}
 		trim->rest[parent]++;
-		trim->rest_side[parent].total = add(trim->rest_side[parent].total, tree->nodes[i].total);
-		trim->rest_base[parent].total = add(trim->rest_base[parent].total, trim->diff->base[i].total);
+		trim->rest_side[parent].total = units_sum(trim->rest_side[parent].total, tree->nodes[i].total);
+		trim->rest_base[parent].total = units_sum(trim->rest_base[parent].total, trim->diff->base[i].total);
 	}
 }
 
@@ -293,8 +277,7 @@ struct diff *diff_free(struct diff *diff)
 
 static void write_base(const struct diff *diff, bool self, struct json_writer *json)
 {
-	json_key(json, self ? "base_self" : "base_total");
-	json_begin_array(json);
+	json_member_array(json, self ? "base_self" : "base_total");
 	for (size_t i = 0; i < diff->tree->count; i++)
 		json_int(json, self ? diff->base[i].self : diff->base[i].total);
 	json_end_array(json);
@@ -303,19 +286,13 @@ static void write_base(const struct diff *diff, bool self, struct json_writer *j
 void diff_write_json(const struct diff *diff, struct json_writer *json)
 {
 	json_begin_object(json);
-	json_key(json, "type");
-	json_string(json, diff->tree->type);
-	json_key(json, "unit");
-	json_string(json, diff->tree->unit);
-	json_key(json, "base_total");
-	json_int(json, diff->base_total);
-	json_key(json, "total");
-	json_int(json, diff->tree->total);
-	json_key(json, "trimmed");
-	json_uint(json, diff->tree->trimmed);
+	json_member_cstring(json, "type", diff->tree->type);
+	json_member_cstring(json, "unit", diff->tree->unit);
+	json_member_int(json, "base_total", diff->base_total);
+	json_member_int(json, "total", diff->tree->total);
+	json_member_uint(json, "trimmed", diff->tree->trimmed);
 	flame_write_strings(diff->tree, json);
-	json_key(json, "nodes");
-	json_begin_object(json);
+	json_member_object(json, "nodes");
 	flame_write_nodes(diff->tree, json);
 	write_base(diff, false, json);
 	write_base(diff, true, json);
@@ -369,18 +346,18 @@ int64_t diff_table_change(const struct diff_table *table, int64_t base, int64_t 
 static int compare_rows(const void *left, const void *right, void *context)
 {
 	const struct diff_row *a = left, *b = right;
-	uint64_t x = magnitude(diff_table_change(context, a->base_self, a->self));
-	uint64_t y = magnitude(diff_table_change(context, b->base_self, b->self));
+	int64_t x = units_magnitude(diff_table_change(context, a->base_self, a->now.self));
+	int64_t y = units_magnitude(diff_table_change(context, b->base_self, b->now.self));
 	if (x == y) {
-		x = magnitude(diff_table_change(context, a->base_total, a->total));
-		y = magnitude(diff_table_change(context, b->base_total, b->total));
+		x = units_magnitude(diff_table_change(context, a->base_total, a->now.total));
+		y = units_magnitude(diff_table_change(context, b->base_total, b->now.total));
 	}
 	if (x != y)
 		return x < y ? 1 : -1;
-	int order = strcmp(a->name, b->name);
+	int order = strcmp(a->now.name, b->now.name);
 	if (!order)
-		order = strcmp(a->binary, b->binary);
-	return order ? order : strcmp(a->file, b->file);
+		order = strcmp(a->now.binary, b->now.binary);
+	return order ? order : strcmp(a->now.file, b->now.file);
 }
 
 int diff_table_build(const struct diff *diff, bool relative, struct diff_table *ret, struct error *err)
@@ -398,18 +375,8 @@ int diff_table_build(const struct diff *diff, bool relative, struct diff_table *
 		return error_nomem(err);
 	/* Both tables are of one tree, so they have the same rows in the same order. */
 	for (; table.count < side.count; table.count++) {
-		const struct table_row *row = &side.rows[table.count], *before = &base.rows[table.count];
-		table.rows[table.count] = (struct diff_row){.name = row->name,
-							    .file = row->file,
-							    .line = row->line,
-							    .binary = row->binary,
-							    .frame_type = row->frame_type,
-							    .inlined = row->inlined,
-							    .called = row->called,
-							    .base_self = before->self,
-							    .base_total = before->total,
-							    .self = row->self,
-							    .total = row->total};
+		const struct table_row *before = &base.rows[table.count];
+		table.rows[table.count] = (struct diff_row){side.rows[table.count], before->self, before->total};
 	}
 	if (table.count)
 		qsort_r(table.rows, table.count, sizeof(*table.rows), compare_rows, &table);
@@ -427,34 +394,22 @@ void diff_table_write_json(const struct diff_table *table, size_t limit, struct 
 {
 	size_t count = limit && limit < table->count ? limit : table->count;
 	json_begin_object(json);
-	json_key(json, "base_total");
-	json_int(json, table->base_total);
-	json_key(json, "total");
-	json_int(json, table->total);
-	json_key(json, "count");
-	json_uint(json, table->count);
-	json_key(json, "rows");
-	json_begin_array(json);
+	json_member_int(json, "base_total", table->base_total);
+	json_member_int(json, "total", table->total);
+	json_member_uint(json, "count", table->count);
+	json_member_array(json, "rows");
 	for (size_t i = 0; i < count; i++) {
 		const struct diff_row *row = &table->rows[i];
-		const char *texts[][2] = {{"name", row->name}, {"file", row->file}, {"binary", row->binary}};
+		const char *texts[][2] = {{"name", row->now.name}, {"file", row->now.file}, {"binary", row->now.binary}};
 		json_begin_object(json);
-		for (size_t k = 0; k < 3; k++) {
-			json_key(json, texts[k][0]);
-			json_string(json, texts[k][1]);
-		}
-		json_key(json, "line");
-		json_uint(json, row->line);
-		json_key(json, "kind");
-		json_uint(json, row->frame_type);
-		json_key(json, "base_self");
-		json_int(json, row->base_self);
-		json_key(json, "self");
-		json_int(json, row->self);
-		json_key(json, "base_total");
-		json_int(json, row->base_total);
-		json_key(json, "total");
-		json_int(json, row->total);
+		for (size_t k = 0; k < 3; k++)
+			json_member_cstring(json, texts[k][0], texts[k][1]);
+		json_member_uint(json, "line", row->now.line);
+		json_member_uint(json, "kind", row->now.frame_type);
+		json_member_int(json, "base_self", row->base_self);
+		json_member_int(json, "self", row->now.self);
+		json_member_int(json, "base_total", row->base_total);
+		json_member_int(json, "total", row->now.total);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -468,14 +423,9 @@ int diff_table_write_text(const struct diff_table *table, const char *unit, size
 		return error_nomem(err);
 	for (size_t i = 0; i < table->count; i++) {
 		const struct diff_row *row = &table->rows[i];
-		struct table_row change = {.name = row->name,
-					   .file = row->file,
-					   .binary = row->binary,
-					   .frame_type = row->frame_type,
-					   .inlined = row->inlined,
-					   .called = row->called,
-					   .self = diff_table_change(table, row->base_self, row->self),
-					   .total = diff_table_change(table, row->base_total, row->total)};
+		struct table_row change = row->now;
+		change.self = diff_table_change(table, row->base_self, row->now.self);
+		change.total = diff_table_change(table, row->base_total, row->now.total);
 		if (change.self || change.total)
 			changes.rows[changes.count++] = change;
 	}

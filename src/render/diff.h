@@ -28,11 +28,8 @@ void diff_write_json(const struct diff *diff, struct json_writer *json);
 
 /* One row a function. Functions with base_total 0 are new, with total 0 gone. */
 struct diff_row {
-	const char *name, *file, *binary; /* live as long as the diff */
-	uint32_t line;			  /* in file, as in struct flame_node */
-	uint32_t frame_type;
-	bool inlined, called; /* as in struct table_row */
-	int64_t base_self, base_total, self, total;
+	struct table_row now; /* of the new side; texts live as long as the diff */
+	int64_t base_self, base_total;
 };
 struct diff_table {
 	struct diff_row *rows; /* by falling size of the change of self, then of total */

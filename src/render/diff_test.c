@@ -62,11 +62,11 @@ static void test_table(void **state)
 	_cleanup_(diff_table_release) struct diff_table table = {0};
 	assert_int_equal(diff_table_build(diff, false, &table, NULL), 0);
 	assert_int_equal(table.count, 6);
-	assert_string_equal(table.rows[0].name, "b"); /* -20, as x +20, which has the later name */
+	assert_string_equal(table.rows[0].now.name, "b"); /* -20, as x +20, which has the later name */
 	assert_int_equal(table.rows[0].base_self, 20);
-	assert_int_equal(table.rows[0].total, 0); /* gone */
-	assert_string_equal(table.rows[1].name, "x");
-	assert_string_equal(table.rows[2].name, "main"); /* recursion counts once a stack */
+	assert_int_equal(table.rows[0].now.total, 0); /* gone */
+	assert_string_equal(table.rows[1].now.name, "x");
+	assert_string_equal(table.rows[2].now.name, "main"); /* recursion counts once a stack */
 	assert_int_equal(table.rows[2].base_total, 35);
 	assert_int_equal(table.rows[2].base_self, 5);
 	_cleanup_(buffer_release) struct buffer out = {0};
@@ -94,7 +94,7 @@ static void test_lines(void **state)
 	assert_int_equal(diff->tree->count, 2);
 	assert_int_equal(diff->tree->nodes[1].line, 30);
 	assert_int_equal(diff_table_build(diff, false, &table, NULL), 0);
-	assert_int_equal(table.rows[0].line, 30);
+	assert_int_equal(table.rows[0].now.line, 30);
 }
 
 static void test_relative(void **state)
@@ -107,9 +107,9 @@ static void test_relative(void **state)
 	_cleanup_(diff_table_release) struct diff_table table = {0};
 	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
 	assert_int_equal(diff_table_build(diff, true, &table, NULL), 0);
-	assert_string_equal(table.rows[0].name, "a"); /* 25 % -> 50 % of 40 */
-	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].self), 10);
-	assert_int_equal(diff_table_change(&table, table.rows[1].base_self, table.rows[1].self), -10);
+	assert_string_equal(table.rows[0].now.name, "a"); /* 25 % -> 50 % of 40 */
+	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].now.self), 10);
+	assert_int_equal(diff_table_change(&table, table.rows[1].base_self, table.rows[1].now.self), -10);
 }
 
 static void test_trim(void **state)
@@ -147,7 +147,7 @@ static void test_empty_sides(void **state)
 	assert_int_equal(diff_build(base, side, &diff, NULL), 0);
 	assert_int_equal(diff->tree->count, 2);
 	assert_int_equal(diff_table_build(diff, true, &table, NULL), 0);
-	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].self), 7);
+	assert_int_equal(diff_table_change(&table, table.rows[0].base_self, table.rows[0].now.self), 7);
 	_cleanup_(buffer_release) struct buffer out = {0};
 	buffer_init(&out, SIZE_MAX);
 	struct json_writer json;

@@ -23,8 +23,8 @@ static int compare_siblings(const void *left, const void *right, void *context)
 	return order ? order : (a_id > b_id) - (a_id < b_id);
 }
 
-/* Sorts children of all nodes into one array: those of node i are children[start[i] .. start[i + 1] - 1]. */
-static void sort_children(const struct flame *flame, uint32_t *start, uint32_t *children)
+void flame_sort_children(const struct flame *flame, uint32_t *start, uint32_t *children,
+			 int (*compare)(const void *left, const void *right, void *flame))
 {
 	for (size_t i = 1; i < flame->count; i++)
 		start[flame->nodes[i].parent + 1]++;
@@ -37,8 +37,28 @@ static void sort_children(const struct flame *flame, uint32_t *start, uint32_t *
 	start[flame->count] = (uint32_t)flame->count - 1;
 	for (size_t i = 0; i < flame->count; i++)
 		if (start[i + 1] - start[i] > 1)
-			qsort_r(children + start[i], start[i + 1] - start[i], sizeof(*children), compare_siblings,
-				(void *)flame);
+			qsort_r(children + start[i], start[i + 1] - start[i], sizeof(*children), compare, (void *)flame);
+}
+
+uint32_t flame_max_depth(const struct flame *flame)
+{
+	uint32_t max = 0;
+	for (size_t i = 0; i < flame->count; i++)
+		if (flame->nodes[i].depth > max)
+			max = flame->nodes[i].depth;
+	return max;
+}
+
+static int compare_sizes(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+	return (a < b) - (a > b);
+}
+
+uint64_t flame_threshold(uint64_t *sizes, size_t count, size_t nodes_max)
+{
+	qsort(sizes, count, sizeof(*sizes), compare_sizes);
+	return sizes[nodes_max - 1];
 }
 
 /* Pre-order with a stack of nodes to visit; children are pushed from the last to the first. */
@@ -72,7 +92,7 @@ int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error
 		mem_free(ordered);
 		return error_nomem(err);
 	}
-	sort_children(flame, start, children);
+	flame_sort_children(flame, start, children, compare_siblings);
 	write_in_order(flame, start, children, stack, position, ordered);
 	mem_free(flame->nodes);
 	flame->nodes = ordered;
@@ -96,8 +116,7 @@ struct flame *flame_free(struct flame *flame)
 
 void flame_write_strings(const struct flame *flame, struct json_writer *json)
 {
-	json_key(json, "strings");
-	json_begin_array(json);
+	json_member_array(json, "strings");
 	for (size_t i = 0; i < flame->strings.count; i++)
 		json_bytes(json, intern_get(&flame->strings, (uint32_t)i));
 	json_end_array(json);
@@ -133,8 +152,7 @@ void flame_write_nodes(const struct flame *flame, struct json_writer *json)
 {
 	static const char *const names[COLUMN_COUNT] = {"parent", "name", "file", "line", "binary", "kind", "total", "self"};
 	for (enum column column = 0; column < COLUMN_COUNT; column++) {
-		json_key(json, names[column]);
-		json_begin_array(json);
+		json_member_array(json, names[column]);
 		for (size_t i = 0; i < flame->count; i++)
 			json_int(json, cell(&flame->nodes[i], column));
 		json_end_array(json);
@@ -147,15 +165,12 @@ static void write_binaries(const struct flame *flame, struct json_writer *json)
 	for (size_t i = 0; i < flame->binary_count;) {
 		const struct flame_binary *first = &flame->binaries[i];
 		json_begin_object(json);
-		json_key(json, "binary");
-		json_bytes(json, intern_get(&flame->strings, first->name));
-		json_key(json, "build_ids");
-		json_begin_array(json);
+		json_member_bytes(json, "binary", intern_get(&flame->strings, first->name));
+		json_member_array(json, "build_ids");
 		for (; i < flame->binary_count && flame->binaries[i].name == first->name; i++)
 			json_bytes(json, intern_get(&flame->build_ids, flame->binaries[i].build_id));
 		json_end_array(json);
-		json_key(json, "count");
-		json_uint(json, first->count);
+		json_member_uint(json, "count", first->count);
 		json_end_object(json);
 	}
 	json_end_array(json);
@@ -163,16 +178,11 @@ static void write_binaries(const struct flame *flame, struct json_writer *json)
 
 static void write_head(const struct flame *flame, struct json_writer *json)
 {
-	json_key(json, "type");
-	json_string(json, flame->type);
-	json_key(json, "unit");
-	json_string(json, flame->unit);
-	json_key(json, "total");
-	json_int(json, flame->total);
-	json_key(json, "samples");
-	json_uint(json, flame->sample_count);
-	json_key(json, "trimmed");
-	json_uint(json, flame->trimmed);
+	json_member_cstring(json, "type", flame->type);
+	json_member_cstring(json, "unit", flame->unit);
+	json_member_int(json, "total", flame->total);
+	json_member_uint(json, "samples", flame->sample_count);
+	json_member_uint(json, "trimmed", flame->trimmed);
 	json_key(json, "binaries");
 	write_binaries(flame, json);
 }
@@ -189,8 +199,7 @@ void flame_write_json(const struct flame *flame, struct json_writer *json)
 	json_begin_object(json);
 	write_head(flame, json);
 	flame_write_strings(flame, json);
-	json_key(json, "nodes");
-	json_begin_object(json);
+	json_member_object(json, "nodes");
 	flame_write_nodes(flame, json);
 	json_end_object(json);
 	json_end_object(json);

@@ -29,6 +29,7 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "render/flame.h"
+#include "render/units.h"
 
 /* What tells siblings apart. */
 struct frame {
@@ -270,11 +271,6 @@ static int take_frame(struct builder *b, const struct slot *slot, uint32_t *ret,
 
 /* ---- stacks ---- */
 
-static void add_value(int64_t *to, int64_t value)
-{
-	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
-}
-
 /* By stack: what it and those below it come to, and how many of its children count. */
 struct sums {
 	int64_t total;
@@ -290,7 +286,7 @@ static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
 		struct sums *sum = &sums[profile->samples[i].stack];
 		if (value == 0 || (b->by_name && value < 0))
 			continue;
-		add_value(&sum->total, value);
+		units_add(&sum->total, value);
 		sum->used = true;
 		b->flame->sample_count++;
 	}
@@ -299,7 +295,7 @@ static void sum_stacks(struct builder *b, size_t sample_type, struct sums *sums)
 		if (!sums[i].used)
 			continue;
 		assert(profile->stacks[i].parent < i);
-		add_value(&parent->total, sums[i].total);
+		units_add(&parent->total, sums[i].total);
 		parent->used = true;
 		parent->children++;
 	}
@@ -386,7 +382,7 @@ static int deal_out(struct builder *b, uint32_t parent, uint32_t id, struct erro
 	}
 	struct node *child = &b->nodes[place->child];
 	child->inlined &= slot->line + 1 < b->sites[slot->location].line_count;
-	add_value(&child->total, slot->total);
+	units_add(&child->total, slot->total);
 	slot->next = child->members;
 	child->members = id + 1;
 	return 0;
@@ -406,7 +402,7 @@ static int deal_out_children(struct builder *b, uint32_t node, const struct slot
 		if (r < 0)
 			return r;
 	}
-	add_value(&b->nodes[node].self, (int64_t)self);
+	units_add(&b->nodes[node].self, (int64_t)self);
 	return 0;
 }
 
@@ -596,7 +592,7 @@ static struct rest rest_of(const struct builder *b, const struct node *node)
 		if (child->expanded)
 			continue;
 		rest.count++;
-		add_value(&rest.total, child->total);
+		units_add(&rest.total, child->total);
 	}
 	return rest;
 }

@@ -7,6 +7,13 @@
 
 /* Puts nodes in pre-order, siblings by falling total. ret_position (NULL allowed, room for all nodes) tells where each went. */
 int flame_put_in_order(struct flame *flame, uint32_t *ret_position, struct error *err);
+uint32_t flame_max_depth(const struct flame *flame);
+/* Children of all nodes, as qsort_r() has `compare` put them: those of node i are children[start[i] .. start[i + 1] - 1].
+ * start: zeroed, with room for one more than there are nodes. */
+void flame_sort_children(const struct flame *flame, uint32_t *start, uint32_t *children,
+			 int (*compare)(const void *left, const void *right, void *flame));
+/* The nodes_max-th largest of the sizes, which are sorted. */
+uint64_t flame_threshold(uint64_t *sizes, size_t count, size_t nodes_max);
 /* The members of flame_write_json() that a tree's nodes have, inside an object. */
 void flame_write_nodes(const struct flame *flame, struct json_writer *json);
 void flame_write_strings(const struct flame *flame, struct json_writer *json);

@@ -18,6 +18,8 @@
  * A function that happens to be called "other" stays what it is, where Pyroscope counts it, and all below it, as left out.
  */
 #include "render/flamebearer.h"
+#include "render/flame_int.h"
+#include "render/units.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,11 +65,6 @@ static void layout_release(struct layout *l)
 		mem_free(arrays[i]);
 }
 
-static int64_t add(int64_t a, int64_t b)
-{
-	return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
 static struct sides sides_of(const struct layout *l, uint32_t node)
 {
 	const struct flame_node *own = &l->tree->nodes[node];
@@ -85,12 +82,6 @@ static uint64_t node_size(const struct layout *l, uint32_t node)
 	return size > 0 ? (uint64_t)size : 0;
 }
 
-static int compare_sizes(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a < b) - (a > b);
-}
-
 static int find_threshold(struct layout *l, size_t nodes_max, struct error *err)
 {
 	if (nodes_max == 0 || l->tree->count <= nodes_max)
@@ -100,8 +91,7 @@ static int find_threshold(struct layout *l, size_t nodes_max, struct error *err)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < l->tree->count; i++)
 		sizes[i] = node_size(l, i);
-	qsort(sizes, l->tree->count, sizeof(*sizes), compare_sizes);
-	l->threshold = sizes[nodes_max - 1];
+	l->threshold = flame_threshold(sizes, l->tree->count, nodes_max);
 	return 0;
 }
 
@@ -122,7 +112,7 @@ static size_t choose(struct layout *l)
 		struct sides *rest = &l->rests[parent];
 		items += rest->total[0] == 0 && rest->total[1] == 0;
 		for (unsigned side = 0; side < 2; side++)
-			rest->self[side] = rest->total[side] = add(rest->total[side], sides.total[side]);
+			rest->self[side] = rest->total[side] = units_sum(rest->total[side], sides.total[side]);
 	}
 	return items;
 }
@@ -139,25 +129,6 @@ static int compare_names(const void *left, const void *right, void *context)
 		return a_rest ? 1 : -1;
 	int order = bytes_compare(intern_get(&tree->strings, a->name), intern_get(&tree->strings, b->name));
 	return order ? order : (a_id > b_id) - (a_id < b_id);
-}
-
-static void sort_children(struct layout *l)
-{
-	const struct flame *tree = l->tree;
-	uint32_t *start = l->child_start;
-	for (uint32_t i = 1; i < tree->count; i++)
-		start[tree->nodes[i].parent + 1]++;
-	for (size_t i = 0; i < tree->count; i++)
-		start[i + 1] += start[i];
-	/* Filled from the back of each node's part; afterwards start[i + 1] is where node i's part begins. */
-	for (uint32_t i = (uint32_t)tree->count; i-- > 1;)
-		l->children[--start[tree->nodes[i].parent + 1]] = i;
-	memmove(start, start + 1, tree->count * sizeof(*start));
-	start[tree->count] = (uint32_t)tree->count - 1;
-	for (size_t i = 0; i < tree->count; i++)
-		if (start[i + 1] - start[i] > 1)
-			qsort_r(l->children + start[i], start[i + 1] - start[i], sizeof(*l->children), compare_names,
-				(void *)tree);
 }
 
 /* ---- levels ---- */
@@ -196,7 +167,7 @@ static size_t push_children(struct layout *l, const struct item *item, const str
 	const struct sides *rest = l->rests ? &l->rests[item->node] : NULL;
 	size_t first = depth;
 	for (unsigned side = 0; side < 2; side++)
-		child.x[side] = add(item->x[side], sides->self[side]);
+		child.x[side] = units_sum(item->x[side], sides->self[side]);
 	for (uint32_t i = l->child_start[item->node]; i < l->child_start[item->node + 1]; i++) {
 		struct sides own = sides_of(l, l->children[i]);
 		if (!l->kept[l->children[i]])
@@ -205,7 +176,7 @@ static size_t push_children(struct layout *l, const struct item *item, const str
 		child.rest = l->tree->nodes[child.node].frame_type == FLAME_FRAME_REST;
 		l->stack[depth++] = child;
 		for (unsigned side = 0; side < 2; side++)
-			child.x[side] = add(child.x[side], own.total[side]);
+			child.x[side] = units_sum(child.x[side], own.total[side]);
 	}
 	if (rest && (rest->total[0] || rest->total[1])) {
 		child.node = item->node;
@@ -270,7 +241,7 @@ static void encode_offsets(struct flamebearer *to, unsigned offset)
 			int64_t *x = &to->values[at + offset];
 			int64_t begin = *x;
 			*x = (int64_t)((uint64_t)begin - (uint64_t)end);
-			end = add(begin, x[1]);
+			end = units_sum(begin, x[1]);
 		}
 	}
 }
@@ -295,7 +266,7 @@ static int lay_out(struct layout *l, size_t nodes_max, struct error *err)
 	to->values = mem_alloc_array(items * to->node_values, sizeof(*to->values));
 	if (!l->stack || !to->values)
 		return error_nomem(err);
-	sort_children(l);
+	flame_sort_children(l->tree, l->child_start, l->children, compare_names);
 	r = make_levels(l, err);
 	if (r < 0)
 		return r;
@@ -321,7 +292,7 @@ int flamebearer_of_diff(const struct diff *diff, size_t nodes_max, struct flameb
 	*ret = (struct flamebearer){.node_values = FLAMEBEARER_DOUBLE,
 				    .left_total = diff->base_total,
 				    .right_total = diff->tree->total,
-				    .total = add(diff->base_total, diff->tree->total)};
+				    .total = units_sum(diff->base_total, diff->tree->total)};
 	_cleanup_(layout_release) struct layout layout = {.tree = diff->tree, .base = diff->base, .to = ret};
 	int r = lay_out(&layout, nodes_max, err);
 	if (r < 0)
@@ -341,13 +312,11 @@ void flamebearer_release(struct flamebearer *flamebearer)
 
 void flamebearer_write_json(const struct flamebearer *flamebearer, struct json_writer *json)
 {
-	json_key(json, "names");
-	json_begin_array(json);
+	json_member_array(json, "names");
 	for (size_t i = 0; i < flamebearer->name_count; i++)
 		json_bytes(json, flamebearer->names[i]);
 	json_end_array(json);
-	json_key(json, "levels");
-	json_begin_array(json);
+	json_member_array(json, "levels");
 	for (size_t level = 0, at = 0; level < flamebearer->level_count; level++) {
 		json_begin_array(json);
 		for (; at < flamebearer->level_ends[level]; at++)
@@ -355,10 +324,8 @@ void flamebearer_write_json(const struct flamebearer *flamebearer, struct json_w
 		json_end_array(json);
 	}
 	json_end_array(json);
-	json_key(json, "numTicks");
-	json_int(json, flamebearer->total);
-	json_key(json, "maxSelf");
-	json_int(json, flamebearer->max_self);
+	json_member_int(json, "numTicks", flamebearer->total);
+	json_member_int(json, "maxSelf", flamebearer->max_self);
 }
 
 int flamebearer_write_protobuf(const struct flamebearer *flamebearer, struct buffer *out)

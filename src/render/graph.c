@@ -57,11 +57,6 @@ static void build_release(struct build *build)
 	mem_free(build->labels);
 }
 
-static void add(int64_t *to, int64_t value)
-{
-	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
-}
-
 static int too_many(int code, const char *what, struct error *err)
 {
 	return code == -ENOMEM ? error_nomem(err)
@@ -80,8 +75,8 @@ static int add_to_group(struct build *build, struct map64 *known, const struct s
 			return error_nomem(err);
 		build->groups[build->group_count++] = (struct sample_group){.stack = sample->stack, .labels = sample->labels};
 	}
-	add(&build->groups[at].value, sample->value);
-	add(&build->groups[at].divisor, sample->divisor);
+	units_add(&build->groups[at].value, sample->value);
+	units_add(&build->groups[at].divisor, sample->divisor);
 	return 0;
 }
 
@@ -244,8 +239,8 @@ static int count_tag(struct build *build, const struct graph_tag *want, const st
 	int r = find_tag(build, want, &tag, err);
 	if (r < 0)
 		return r;
-	add(flat ? &tag->flat : &tag->cum, group->value);
-	add(flat ? &tag->flat_divisor : &tag->cum_divisor, group->divisor);
+	units_add(flat ? &tag->flat : &tag->cum, group->value);
+	units_add(flat ? &tag->flat_divisor : &tag->cum_divisor, group->divisor);
 	return 0;
 }
 
@@ -285,8 +280,8 @@ static int count_tags(struct build *build, uint32_t node, const struct sample_gr
 static int count_node(struct build *build, uint32_t node, const struct sample_group *group, bool flat, struct error *err)
 {
 	struct graph_node *entry = &build->graph->nodes[node];
-	add(flat ? &entry->flat : &entry->cum, group->value);
-	add(flat ? &entry->flat_divisor : &entry->cum_divisor, group->divisor);
+	units_add(flat ? &entry->flat : &entry->cum, group->value);
+	units_add(flat ? &entry->flat_divisor : &entry->cum_divisor, group->divisor);
 	return build->options->tags ? count_tags(build, node, group, flat, err) : 0;
 }
 
@@ -309,8 +304,8 @@ static int count_edge(struct build *build, const struct sample_group *group, con
 	if (build->edge_seen[id] == walk->number)
 		return 0;
 	build->edge_seen[id] = walk->number;
-	add(&edge->weight, group->value);
-	add(&edge->weight_divisor, group->divisor);
+	units_add(&edge->weight, group->value);
+	units_add(&edge->weight_divisor, group->divisor);
 	edge->residual |= walk->residual;
 	edge->is_inline &= is_inline;
 	return 0;

@@ -14,6 +14,7 @@
  * copies of a header) are different functions.
  */
 #include "render/listing.h"
+#include "render/units.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -87,11 +88,6 @@ static bool counts(const struct counting *c, uint32_t location)
 	return c->first[location] != c->first[location + 1];
 }
 
-static void add(int64_t *to, int64_t value)
-{
-	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
-}
-
 /* The stacks that count for anything, and the nearest place in each that does. */
 struct touched {
 	uint32_t *nearest; /* by stack: itself or the nearest ancestor whose location counts; 0 = none */
@@ -126,7 +122,7 @@ static int find_touched(const struct counting *c, size_t sample_type, struct tou
 	if (!ret->nearest || !values)
 		return error_nomem(err);
 	for (size_t i = 0; i < p->sample_count; i++)
-		add(&values[p->samples[i].stack], p->values[i * p->sample_type_count + sample_type]);
+		units_add(&values[p->samples[i].stack], p->values[i * p->sample_type_count + sample_type]);
 	for (uint32_t i = 1; i < p->stack_count; i++) {
 		ret->nearest[i] = counts(c, p->stacks[i].location) ? i : ret->nearest[p->stacks[i].parent];
 		if (ret->nearest[i] && values[i] && add_touched(ret, i, values[i]) < 0)
@@ -140,7 +136,7 @@ static void count_stack(struct counting *c, const uint32_t *nearest, uint32_t st
 	const struct profile_stack *stacks = c->profile->stacks;
 	uint32_t leaf = c->innermost[stacks[stack].location];
 	if (leaf)
-		add(&c->counters[leaf - 1].self, value);
+		units_add(&c->counters[leaf - 1].self, value);
 	for (uint32_t at = nearest[stack]; at; at = nearest[stacks[at].parent]) {
 		uint32_t location = stacks[at].location;
 		for (uint32_t i = c->first[location]; i < c->first[location + 1]; i++) {
@@ -148,7 +144,7 @@ static void count_stack(struct counting *c, const uint32_t *nearest, uint32_t st
 			if (counter->stamp == stack + 1)
 				continue;
 			counter->stamp = stack + 1;
-			add(&counter->total, value);
+			units_add(&counter->total, value);
 		}
 	}
 }
@@ -330,16 +326,11 @@ static bool key_of_file(const struct choice *choice, const struct profile_locati
 	return true;
 }
 
-static int64_t magnitude(int64_t value)
-{
-	return value == INT64_MIN ? INT64_MAX : value < 0 ? -value : value;
-}
-
 static int compare_files(const void *left, const void *right)
 {
 	const struct listing_file *a = left, *b = right;
-	if (magnitude(a->total) != magnitude(b->total))
-		return magnitude(a->total) < magnitude(b->total) ? 1 : -1;
+	if (units_magnitude(a->total) != units_magnitude(b->total))
+		return units_magnitude(a->total) < units_magnitude(b->total) ? 1 : -1;
 	return strcmp(a->file, b->file);
 }
 
@@ -452,7 +443,7 @@ static int find_binary(const struct choice *choice, const struct touched *touche
 		return r;
 	count_all(&c, touched);
 	for (size_t i = 1; i < c.counter_count; i++)
-		if (magnitude(c.counters[i].total) > magnitude(c.counters[best].total))
+		if (units_magnitude(c.counters[i].total) > units_magnitude(c.counters[best].total))
 			best = i;
 	const struct profile_mapping *mapping = &p->mappings[keyed.keys[best]];
 	ret->build_id = profile_string(p, mapping->build_id);
@@ -663,8 +654,8 @@ static int compare_binaries(const void *left, const void *right)
 	/* Where it is inlined, its own code is not. */
 	if (a->inlined != b->inlined)
 		return a->inlined ? 1 : -1;
-	if (magnitude(a->total) != magnitude(b->total))
-		return magnitude(a->total) < magnitude(b->total) ? 1 : -1;
+	if (units_magnitude(a->total) != units_magnitude(b->total))
+		return units_magnitude(a->total) < units_magnitude(b->total) ? 1 : -1;
 	int order = strcmp(a->path, b->path);
 	return order ? order : strcmp(a->build_id, b->build_id);
 }
@@ -694,7 +685,7 @@ static int copy_binary(const struct counting *c, const struct sites *sites, cons
 			continue;
 		ret->addresses[ret->address_count++] =
 			(struct listing_address){sites->items[i].offset, counter->self, counter->total};
-		add(&ret->self, counter->self);
+		units_add(&ret->self, counter->self);
 	}
 	return 0;
 }

@@ -120,44 +120,32 @@ static bool rows_next(struct rows *rows, struct row *ret)
 
 /* ---- JSON ---- */
 
-static void write_member(struct json_writer *json, const char *key, const char *text)
-{
-	json_key(json, key);
-	json_string(json, text);
-}
-
 static void write_values(struct json_writer *json, int64_t self, int64_t total)
 {
-	json_key(json, "self");
-	json_int(json, self);
-	json_key(json, "total");
-	json_int(json, total);
+	json_member_int(json, "self", self);
+	json_member_int(json, "total", total);
 }
 
 /* "total": of everything; "self" and "function_total": of what is shown. */
 static void write_sums(struct json_writer *json, const char *unit, int64_t profile_total, int64_t self, int64_t total)
 {
-	write_member(json, "unit", unit);
-	json_key(json, "total");
-	json_int(json, profile_total);
-	json_key(json, "self");
-	json_int(json, self);
-	json_key(json, "function_total");
-	json_int(json, total);
+	json_member_cstring(json, "unit", unit);
+	json_member_int(json, "total", profile_total);
+	json_member_int(json, "self", self);
+	json_member_int(json, "function_total", total);
 }
 
 static void write_origin(struct json_writer *json, const char *from, const char *why)
 {
-	write_member(json, "from", from);
+	json_member_cstring(json, "from", from);
 	if (why)
-		write_member(json, "why", why);
+		json_member_cstring(json, "why", why);
 }
 
 static void write_row(struct json_writer *json, const struct row *row)
 {
 	json_begin_object(json);
-	json_key(json, "line");
-	json_uint(json, row->values.line);
+	json_member_uint(json, "line", row->values.line);
 	json_key(json, "text");
 	if (row->has_text)
 		json_bytes(json, row->text);
@@ -173,24 +161,21 @@ void listing_source_write_json(const struct listing_source *source, struct json_
 	struct rows rows;
 	struct row row;
 	rows_init(&rows, source);
-	write_member(json, "function", lines->function);
-	write_member(json, "file", lines->file);
-	write_member(json, "build_id", lines->build_id);
-	write_member(json, "binary", lines->binary);
-	json_key(json, "start_line");
-	json_uint(json, lines->start_line);
+	json_member_cstring(json, "function", lines->function);
+	json_member_cstring(json, "file", lines->file);
+	json_member_cstring(json, "build_id", lines->build_id);
+	json_member_cstring(json, "binary", lines->binary);
+	json_member_uint(json, "start_line", lines->start_line);
 	write_sums(json, lines->unit, lines->profile_total, lines->self, lines->total);
 	write_origin(json, source->from, source->why);
-	json_key(json, "lines");
-	json_begin_array(json);
+	json_member_array(json, "lines");
 	while (rows_next(&rows, &row))
 		write_row(json, &row);
 	json_end_array(json);
-	json_key(json, "files");
-	json_begin_array(json);
+	json_member_array(json, "files");
 	for (size_t i = 0; i < lines->file_count; i++) {
 		json_begin_object(json);
-		write_member(json, "file", lines->files[i].file);
+		json_member_cstring(json, "file", lines->files[i].file);
 		write_values(json, lines->files[i].self, lines->files[i].total);
 		json_end_object(json);
 	}
@@ -204,15 +189,13 @@ static void write_instruction(struct json_writer *json, const struct listing_ins
 		snprintf(bytes + 2 * i, 3, "%02x", instruction->bytes.data[i]);
 	snprintf(text, sizeof(text), "0x%" PRIx64, instruction->address);
 	json_begin_object(json);
-	write_member(json, "address", text);
-	write_member(json, "bytes", bytes);
-	write_member(json, "text", instruction->text);
+	json_member_cstring(json, "address", text);
+	json_member_cstring(json, "bytes", bytes);
+	json_member_cstring(json, "text", instruction->text);
 	write_values(json, instruction->self, instruction->total);
-	write_member(json, "file", instruction->file);
-	json_key(json, "line");
-	json_uint(json, instruction->line);
-	json_key(json, "functions");
-	json_begin_array(json);
+	json_member_cstring(json, "file", instruction->file);
+	json_member_uint(json, "line", instruction->line);
+	json_member_array(json, "functions");
 	for (size_t i = 0; i < instruction->function_count; i++)
 		json_string(json, instruction->functions[i]);
 	json_end_array(json);
@@ -223,23 +206,21 @@ void listing_code_write_json(const struct listing_code *code, struct json_writer
 {
 	const struct listing_addresses *addresses = code->addresses;
 	const struct listing_binary *binary = &addresses->binaries[code->binary];
-	write_member(json, "function", addresses->function);
-	write_member(json, "symbol", code->symbol);
-	write_member(json, "binary", binary->path);
-	write_member(json, "build_id", binary->build_id);
+	json_member_cstring(json, "function", addresses->function);
+	json_member_cstring(json, "symbol", code->symbol);
+	json_member_cstring(json, "binary", binary->path);
+	json_member_cstring(json, "build_id", binary->build_id);
 	write_sums(json, addresses->unit, addresses->profile_total, code->self, code->total);
 	write_origin(json, code->from, code->why);
-	json_key(json, "instructions");
-	json_begin_array(json);
+	json_member_array(json, "instructions");
 	for (size_t i = 0; i < code->count; i++)
 		write_instruction(json, &code->instructions[i]);
 	json_end_array(json);
-	json_key(json, "binaries");
-	json_begin_array(json);
+	json_member_array(json, "binaries");
 	for (size_t i = 0; i < addresses->binary_count; i++) {
 		json_begin_object(json);
-		write_member(json, "binary", addresses->binaries[i].path);
-		write_member(json, "build_id", addresses->binaries[i].build_id);
+		json_member_cstring(json, "binary", addresses->binaries[i].path);
+		json_member_cstring(json, "build_id", addresses->binaries[i].build_id);
 		write_values(json, addresses->binaries[i].self, addresses->binaries[i].total);
 		json_end_object(json);
 	}

@@ -225,7 +225,7 @@ void report_release(struct report *report)
 
 /* ---- graphs ---- */
 
-static int choose_unit(struct report *report, const struct graph *graph)
+static void choose_unit(struct report *report, const struct graph *graph)
 {
 	uint64_t least = 0;
 	for (size_t i = 0; i < graph->order_count; i++) {
@@ -242,16 +242,8 @@ static int choose_unit(struct report *report, const struct graph *graph)
 		low = units_whole((double)low * ratio);
 		high = units_whole((double)high * ratio);
 	}
-	const char *low_unit, *high_unit, *unit;
-	units_scale(low, report->sample_unit, "minimum", &low_unit);
-	units_scale(high, report->sample_unit, "minimum", &high_unit);
-	unit = low_unit;
-	/* The smallest value may be 0.01 of the unit, but callgrind knows whole numbers only. */
-	if (strcmp(low_unit, high_unit) != 0 && report->options.mode != REPORT_CALLGRIND && low < INT64_MAX / 100 &&
-	    low * 100 < high)
-		units_scale(low * 100, report->sample_unit, "minimum", &unit);
-	report->unit = unit[0] ? unit : report->sample_unit;
-	return 0;
+	/* Callgrind knows whole numbers only. */
+	report->unit = units_choose(low, high, report->sample_unit, report->options.mode == REPORT_CALLGRIND);
 }
 
 int report_graph_build(struct report *report, bool trimmed, struct report_graph *ret, struct error *err)

@@ -25,7 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "render/flame.h"
+#include "render/flame_int.h"
 #include "render/svg_script.h"
 
 #define WIDTH_DEFAULT 1200
@@ -291,15 +291,6 @@ static int append_all(struct drawing *drawing, const char *title)
 	return r < 0 ? r : buffer_append_string(drawing->out, "]]></script>\n</svg>\n");
 }
 
-static uint32_t max_depth(const struct flame *flame)
-{
-	uint32_t max = 0;
-	for (size_t i = 0; i < flame->count; i++)
-		if (flame->nodes[i].depth > max)
-			max = flame->nodes[i].depth;
-	return max;
-}
-
 static unsigned clamp_width(unsigned width)
 {
 	if (width == 0)
@@ -321,7 +312,7 @@ int svg_render(const struct flame *flame, const struct svg_options *options, str
 	_cleanup_(drawing_release) struct drawing drawing = {
 		.flame = flame, .out = out, .icicle = options->icicle, .width = clamp_width(options->width_px)};
 	buffer_init(&drawing.scratch, SIZE_MAX);
-	drawing.at = mem_zalloc_array((size_t)max_depth(flame) + 2, sizeof(*drawing.at));
+	drawing.at = mem_zalloc_array((size_t)flame_max_depth(flame) + 2, sizeof(*drawing.at));
 	if (!drawing.at)
 		return error_nomem(err);
 	if (flame->total > 0)

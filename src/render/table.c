@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "render/flame.h"
+#include "render/flame_int.h"
+#include "render/units.h"
 
 struct row_key {
 	uint32_t name, file, binary;
@@ -65,11 +66,6 @@ static int make_rows(struct table *table, const struct flame *flame, uint32_t *r
 	return 0;
 }
 
-static void add_value(int64_t *to, int64_t value)
-{
-	*to = (int64_t)((uint64_t)*to + (uint64_t)value);
-}
-
 static void add_values(struct table *table, const struct flame *flame, const uint32_t *rows, uint32_t *path, uint32_t *on_path)
 {
 	uint32_t depth = 0; /* frames on the path: path[1 .. depth] */
@@ -80,8 +76,8 @@ static void add_values(struct table *table, const struct flame *flame, const uin
 			on_path[path[depth]]--;
 		path[++depth] = rows[i];
 		if (on_path[rows[i]]++ == 0)
-			add_value(&row->total, node->total);
-		add_value(&row->self, node->self);
+			units_add(&row->total, node->total);
+		units_add(&row->self, node->self);
 		if (node->line != 0 && (row->line == 0 || node->line < row->line))
 			row->line = node->line;
 		row->inlined |= node->inlined;
@@ -102,20 +98,11 @@ static int compare_rows(const void *left, const void *right)
 	return order ? order : strcmp(a->file, b->file);
 }
 
-static uint32_t max_depth(const struct flame *flame)
-{
-	uint32_t max = 0;
-	for (size_t i = 0; i < flame->count; i++)
-		if (flame->nodes[i].depth > max)
-			max = flame->nodes[i].depth;
-	return max;
-}
-
 int table_build(const struct flame *flame, struct table *ret, struct error *err)
 {
 	_cleanup_(table_release) struct table table = {.total = flame->total};
 	_cleanup_(mem_freep) uint32_t *rows = mem_zalloc_array(flame->count, sizeof(*rows));
-	_cleanup_(mem_freep) uint32_t *path = mem_alloc_array((size_t)max_depth(flame) + 1, sizeof(*path));
+	_cleanup_(mem_freep) uint32_t *path = mem_alloc_array((size_t)flame_max_depth(flame) + 1, sizeof(*path));
 	*ret = (struct table){0};
 	if (!rows || !path || make_rows(&table, flame, rows) < 0)
 		return error_nomem(err);
@@ -140,29 +127,19 @@ void table_write_json(const struct table *table, size_t limit, struct json_write
 {
 	size_t count = limit > 0 && limit < table->count ? limit : table->count;
 	json_begin_object(json);
-	json_key(json, "total");
-	json_int(json, table->total);
-	json_key(json, "count");
-	json_uint(json, table->count);
-	json_key(json, "rows");
-	json_begin_array(json);
+	json_member_int(json, "total", table->total);
+	json_member_uint(json, "count", table->count);
+	json_member_array(json, "rows");
 	for (size_t i = 0; i < count; i++) {
 		const struct table_row *row = &table->rows[i];
 		json_begin_object(json);
-		json_key(json, "name");
-		json_string(json, row->name);
-		json_key(json, "file");
-		json_string(json, row->file);
-		json_key(json, "line");
-		json_uint(json, row->line);
-		json_key(json, "binary");
-		json_string(json, row->binary);
-		json_key(json, "kind");
-		json_uint(json, row->frame_type + (row->inlined && !row->called ? 8 : 0));
-		json_key(json, "self");
-		json_int(json, row->self);
-		json_key(json, "total");
-		json_int(json, row->total);
+		json_member_cstring(json, "name", row->name);
+		json_member_cstring(json, "file", row->file);
+		json_member_uint(json, "line", row->line);
+		json_member_cstring(json, "binary", row->binary);
+		json_member_uint(json, "kind", row->frame_type + (row->inlined && !row->called ? 8 : 0));
+		json_member_int(json, "self", row->self);
+		json_member_int(json, "total", row->total);
 		json_end_object(json);
 	}
 	json_end_array(json);

@@ -104,6 +104,24 @@ double units_scale(int64_t value, const char *from, const char *to, const char *
 	return (double)value;
 }
 
+bool units_is_known(const char *unit)
+{
+	for (size_t i = 0; i < KIND_COUNT; i++)
+		if (find_unit(&kinds[i], unit))
+			return true;
+	return false;
+}
+
+const char *units_choose(int64_t low, int64_t high, const char *from, bool only_whole)
+{
+	const char *low_unit, *high_unit;
+	units_scale(low, from, "minimum", &low_unit);
+	units_scale(high, from, "minimum", &high_unit);
+	if (strcmp(low_unit, high_unit) != 0 && !only_whole && low < INT64_MAX / 100 && low * 100 < high)
+		units_scale(low * 100, from, "minimum", &low_unit);
+	return low_unit[0] ? low_unit : from;
+}
+
 const char *units_format(int64_t value, const char *from, const char *to, char out[static UNITS_TEXT_MAX])
 {
 	char number[48];

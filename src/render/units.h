@@ -9,6 +9,7 @@
 #ifndef WICK_RENDER_UNITS_H
 #define WICK_RENDER_UNITS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,12 +18,26 @@
 /* The value of `from` in `to`; "minimum" and "auto" choose the largest unit in which it is at least 1. *ret_unit is the unit's
  * short name, "" for those that are not shown; static, or `to` itself. */
 double units_scale(int64_t value, const char *from, const char *to, const char **ret_unit);
+bool units_is_known(const char *unit); /* it can be scaled */
+/* The unit for values of which the smallest is `low` and the largest `high`: that of the smallest, or a larger one in which it
+ * still is 0.01, if `high` is more than a hundred times as large. `from` itself if it cannot be scaled. only_whole: whole
+ * numbers are all that can be written. */
+const char *units_choose(int64_t low, int64_t high, const char *from, bool only_whole);
 const char *units_format(int64_t value, const char *from, const char *to, char out[static UNITS_TEXT_MAX]);
 /* " 1.23%", " 0.05%", "  100%": of the magnitudes, six characters wide; 0 of a total of 0. */
 const char *units_format_percent(int64_t value, int64_t total, char out[static UNITS_TEXT_MAX]);
 /* As a whole number, towards 0; the nearest one where that would not fit. */
 int64_t units_whole(double value);
 int64_t units_magnitude(int64_t value); /* INT64_MAX for INT64_MIN */
+/* Wraps, as profile_total() does. */
+static inline int64_t units_sum(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static inline void units_add(int64_t *to, int64_t value)
+{
+	*to = units_sum(*to, value);
+}
 /* value / divisor; the value itself if there is no divisor (0), or the quotient does not fit. */
 int64_t units_mean(int64_t value, int64_t divisor);
 

@@ -344,9 +344,10 @@ static int write_top_rows(struct parca *p, const struct parca_query *in, const s
 	/* The change as render/diff.h counts it. */
 	for (size_t i = 0; !r && i < compared.count; i++) {
 		const struct diff_row *row = &compared.rows[i];
-		r = write_top_row(
-			p->out, bytes_of_string(row->name), bytes_of_string(row->file), bytes_of_string(row->binary), row->line,
-			(int64_t[]){row->total, row->self, diff_table_change(&compared, row->base_total, row->total)});
+		r = write_top_row(p->out, bytes_of_string(row->now.name), bytes_of_string(row->now.file),
+				  bytes_of_string(row->now.binary), row->now.line,
+				  (int64_t[]){row->now.total, row->now.self,
+					      diff_table_change(&compared, row->base_total, row->now.total)});
 	}
 	*ret_count = table.count + compared.count;
 	return rpc_too_large(r, err);
